@@ -1,0 +1,78 @@
+// Package channels is what every platform adapter shares: the contract
+// between an adapter and the gateway, the delivery of replies, splitting of
+// long texts, and access.
+package channels
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"parley/conversation"
+)
+
+// AcceptFunc stores a batch of inbound messages together with the channel's
+// cursor. When it returns nil both are durable, and the platform may be told.
+// An error means that nothing of the batch was stored: keep the cursor where
+// it was and try again.
+type AcceptFunc func(ctx context.Context, cursor *conversation.Cursor, batch ...conversation.Inbound) error
+
+// Channel is a platform adapter.
+type Channel interface {
+	// Name is the first segment of the keys that the adapter mints.
+	Name() string
+
+	// Run takes messages from the platform and accepts them until ctx ends,
+	// then returns nil. It retries what can be retried; an error is final for
+	// this channel (a rejected token) and reads as a sentence for the operator.
+	Run(ctx context.Context, accept AcceptFunc) error
+
+	// Split renders a delivery into the parts that the platform takes as one
+	// message each. It is pure: the same delivery gives the same parts, so that
+	// after a crash the parts already sent can be skipped.
+	Split(d conversation.Delivery) []Part
+
+	// Send hands one part to the platform and returns the platform's id of it.
+	// It may block for as long as the chat's rate limit asks, and is called for
+	// many sessions at once but never twice at once for one. Errors are
+	// *SendError; any other error counts as temporary.
+	Send(ctx context.Context, d conversation.Delivery, p Part) (id string, err error)
+}
+
+// Part is one platform message of a delivery.
+type Part struct {
+	Index int    // from 0
+	Text  string // in the platform's markup
+	Plain string // the same without markup, for a platform that refuses the markup
+}
+
+// Previewer is a Channel that can show text while the model still writes.
+type Previewer interface {
+	// Preview shows the whole text so far. It must not block.
+	Preview(address, text string)
+}
+
+// Typer is a Channel that can show that an answer is being worked on.
+type Typer interface {
+	// Typing shows the sign until ctx ends. It returns at once.
+	Typing(ctx context.Context, address string)
+}
+
+// SendError is why a platform did not take a part.
+type SendError struct {
+	Permanent  bool          // trying again can't help: blocked, deleted chat, refused content
+	RetryAfter time.Duration // what the platform asks to wait, 0 when it does not say
+	Err        error         // for the log, without secrets
+}
+
+func (e *SendError) Error() string {
+	switch {
+	case e.Permanent:
+		return fmt.Sprintf("refused for good: %v", e.Err)
+	case e.RetryAfter > 0:
+		return fmt.Sprintf("retry after %s: %v", e.RetryAfter, e.Err)
+	}
+	return e.Err.Error()
+}
+
+func (e *SendError) Unwrap() error { return e.Err }
