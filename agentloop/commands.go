@@ -1,0 +1,288 @@
+package agentloop
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"parley/conversation"
+)
+
+// Command is one of the words that act on a session instead of going to the
+// model. They are the same in every channel.
+type Command struct {
+	Name        string // without the slash
+	Arguments   string // as /help shows them
+	Description string
+
+	handle func(l *loop, ctx context.Context, turn conversation.Turn, arguments string) (result, error)
+}
+
+// result is what a command says and does.
+type result struct {
+	text   string
+	effect conversation.Effect
+}
+
+// Commands lists every command, in the order of /help.
+func Commands() []Command {
+	return []Command{
+		{"new", "[title]", "Begin a new conversation; the present one is kept", newConversation},
+		{"history", "[n] [page]", "Show the last exchanges, older pages, earlier conversations", showHistory},
+		{"status", "", "Show the model, the conversation and its size", showStatus},
+		{"stop", "", "End the answer that is being written", nothingToStop},
+		{"retry", "", "Answer the last message again", nil}, // a run, see loop.retry
+		{"clear", "", "Delete this conversation for good", clearConversation},
+		{"help", "", "Show the commands", showHelp},
+	}
+}
+
+// call is a command as it was written.
+type call struct {
+	name      string // lower case, without the slash
+	arguments string
+}
+
+// A path such as /etc/hosts is no command.
+var commandForm = regexp.MustCompile(`(?s)^\s*/([A-Za-z][A-Za-z0-9_-]{0,31})(?:\s+(.*))?$`)
+
+func parseCommand(text string) (call, bool) {
+	if trimmed := strings.TrimLeft(text, " \t\r\n"); trimmed == "" || trimmed[0] != '/' {
+		return call{}, false
+	}
+	found := commandForm.FindStringSubmatch(text)
+	if found == nil {
+		return call{}, false
+	}
+	return call{name: strings.ToLower(found[1]), arguments: strings.TrimSpace(found[2])}, true
+}
+
+func isStop(text string) bool {
+	command, is := parseCommand(text)
+	return is && command.name == "stop"
+}
+
+// untilCommand is what one run answers: the messages before the next command.
+func untilCommand(waiting []conversation.Inbound) []conversation.Inbound {
+	for i, in := range waiting {
+		if _, is := parseCommand(in.Text); is {
+			return waiting[:i]
+		}
+	}
+	return waiting
+}
+
+// settledByStop is how many waiting messages, from the first on, a /stop
+// among them settles: itself and the texts before it. 0 when another command,
+// or none, comes after the texts.
+func settledByStop(waiting []conversation.Inbound) int {
+	n := len(untilCommand(waiting))
+	if n < len(waiting) && isStop(waiting[n].Text) {
+		return n + 1
+	}
+	return 0
+}
+
+// command executes the command that waits first and commits what it did.
+func (l *loop) command(intake, runs context.Context, turn conversation.Turn, c call) bool {
+	if c.name == "retry" {
+		return l.retryLast(intake, runs, turn)
+	}
+	started := time.Now()
+	did, err := l.execute(runs, turn, c)
+	run := l.newRun(turn, turn.Waiting[:1], started)
+	run.Kind, run.Status, run.Effect = conversation.KindCommand, conversation.StatusDone, did.effect
+	if err != nil {
+		l.Log.Error("command failed", "session", l.key, "command", c.name, "run", run.ID(), "error", err)
+		run.Status, run.Error = conversation.StatusFailed, err.Error()
+		did.text = fmt.Sprintf("Something went wrong (run %d).", run.ID())
+	}
+	run.Replies = l.reply(turn.Waiting[:1], did.text)
+	return l.commit(runs, run)
+}
+
+func (l *loop) execute(ctx context.Context, turn conversation.Turn, c call) (result, error) {
+	for _, known := range Commands() {
+		if known.Name == c.name {
+			return known.handle(l, ctx, turn, c.arguments)
+		}
+	}
+	return result{text: unknownCommand(c.name)}, nil
+}
+
+func unknownCommand(name string) string {
+	hint := "/help lists the commands."
+	if near := nearest(name); near != "" {
+		hint = fmt.Sprintf("Did you mean /%s? %s", near, hint)
+	}
+	return fmt.Sprintf("There is no command /%s. %s", name, hint)
+}
+
+func newConversation(_ *loop, _ context.Context, turn conversation.Turn, title string) (result, error) {
+	text := "A new conversation begins."
+	if title = oneLine(title, 80); title != "" {
+		text = fmt.Sprintf("A new conversation begins: %s.", quoted(title))
+	}
+	if c := turn.Conversation; c.Messages > 0 {
+		text += fmt.Sprintf(" %s, with %s, is kept: /history list.", capital(named(c)), plural(c.Messages, "message"))
+	}
+	return result{text: text, effect: conversation.Effect{Archive: true, Title: title}}, nil
+}
+
+func clearConversation(_ *loop, _ context.Context, turn conversation.Turn, arguments string) (result, error) {
+	c := turn.Conversation
+	if c.Messages == 0 {
+		return result{text: "There is nothing to delete: this conversation is empty."}, nil
+	}
+	if !strings.EqualFold(arguments, "yes") {
+		return result{text: fmt.Sprintf("This deletes %s, with %s, for good. Send `/clear yes` to do it; /new begins a new conversation and keeps this one.",
+			named(c), plural(c.Messages, "message"))}, nil
+	}
+	return result{
+		text:   fmt.Sprintf("Deleted: %s, with %s. A new conversation begins.", named(c), plural(c.Messages, "message")),
+		effect: conversation.Effect{Delete: true},
+	}, nil
+}
+
+func showStatus(l *loop, _ context.Context, turn conversation.Turn, _ string) (result, error) {
+	c := turn.Conversation
+	w := l.window(turn, nil)
+	shown := w.count(w.build(l.Budget)) + w.tools + replyTokens
+	var b strings.Builder
+	fmt.Fprintf(&b, "**Model:** %s\n", l.Model.Model())
+	if c.Messages == 0 {
+		b.WriteString("**Conversation:** new, no messages yet\n")
+	} else {
+		fmt.Fprintf(&b, "**Conversation:** %s (%s)\n", orUntitled(c.Title), c.ID)
+		fmt.Fprintf(&b, "**Messages:** %d\n", c.Messages)
+		fmt.Fprintf(&b, "**Age:** begun %s ago, last used %s ago\n", span(time.Since(c.CreatedAt)), span(time.Since(c.UpdatedAt)))
+	}
+	fmt.Fprintf(&b, "**Tokens:** %d in the window of at most %d, %d in the whole conversation\n", shown, l.Budget, c.Tokens)
+	fmt.Fprintf(&b, "**Session:** %s", l.key)
+	return result{text: b.String()}, nil
+}
+
+func nothingToStop(*loop, context.Context, conversation.Turn, string) (result, error) {
+	return result{text: "Nothing is running."}, nil
+}
+
+func showHelp(*loop, context.Context, conversation.Turn, string) (result, error) {
+	var b strings.Builder
+	for _, c := range Commands() {
+		fmt.Fprintf(&b, "/%s — %s\n", strings.TrimSpace(c.Name+" "+c.Arguments), c.Description)
+	}
+	b.WriteString("Everything else is said to the assistant.")
+	return result{text: b.String()}, nil
+}
+
+// retryLast answers the last message again. An answer that it has is replaced
+// in the window and in /history, and stays in the archive.
+func (l *loop) retryLast(intake, runs context.Context, turn conversation.Turn) bool {
+	last := lastExchange(turn.History)
+	if len(last) == 0 {
+		run := l.newRun(turn, turn.Waiting[:1], time.Now())
+		run.Kind, run.Status = conversation.KindCommand, conversation.StatusDone
+		run.Replies = l.reply(turn.Waiting[:1], "There is nothing to answer again yet.")
+		return l.commit(runs, run)
+	}
+	users := usersOf(last)
+	q := question{turn: turn, took: turn.Waiting[:1], users: users, again: users[len(users)-1].Seq}
+	q.turn.History = turn.History[:len(turn.History)-len(last)]
+	if n := settledByStop(turn.Waiting[1:]); n > 0 {
+		return l.commit(runs, l.stoppedRun(q, turn.Waiting[:1+n], answer{}, time.Now()))
+	}
+	if !l.takeSlot(intake) {
+		return intake.Err() == nil
+	}
+	defer func() { <-l.slots }()
+	return l.answer(runs, q)
+}
+
+// lastExchange is the newest exchange of the history, with its answer if it has
+// one.
+func lastExchange(history []conversation.Message) []conversation.Message {
+	for i := len(history) - 1; i >= 0; i-- {
+		if i == 0 || conversation.StartsExchange(&history[i-1], &history[i]) {
+			return history[i:]
+		}
+	}
+	return nil
+}
+
+func usersOf(exchange []conversation.Message) []conversation.Message {
+	n := 0
+	for n < len(exchange) && exchange[n].Role == conversation.RoleUser {
+		n++
+	}
+	return exchange[:n:n]
+}
+
+// nearest is the command that a mistyped name was probably meant to be.
+func nearest(name string) string {
+	for _, c := range Commands() {
+		if strings.HasPrefix(c.Name, name) || strings.HasPrefix(name, c.Name) || oneEditApart(c.Name, name) {
+			return c.Name
+		}
+	}
+	return ""
+}
+
+// oneEditApart: a letter more, less, other, or two swapped.
+func oneEditApart(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	switch len(b) - len(a) {
+	case 1:
+		return a[i:] == b[i+1:]
+	case 0:
+		swapped := i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+		return swapped || i < len(a) && a[i+1:] == b[i+1:]
+	}
+	return false
+}
+
+func named(c conversation.Conversation) string {
+	if c.Title == "" {
+		return "this conversation"
+	}
+	return "the conversation " + quoted(c.Title)
+}
+
+func orUntitled(title string) string {
+	if title == "" {
+		return "untitled"
+	}
+	return title
+}
+
+func quoted(text string) string { return "“" + text + "”" }
+
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
+func plural(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return strconv.FormatInt(n, 10) + " " + thing + "s"
+}
+
+// span is a duration as people say it.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return "less than a minute"
+	case d < time.Hour:
+		return plural(int64(d/time.Minute), "minute")
+	case d < 48*time.Hour:
+		return plural(int64(d/time.Hour), "hour")
+	}
+	return plural(int64(d/(24*time.Hour)), "day")
+}

@@ -1,0 +1,93 @@
+// Package agentloop runs the sessions: one loop each, which takes the waiting
+// messages, calls the model with a window of the conversation, runs the tools
+// that the model asks for, and commits the answer. It knows no platform: the
+// loop commits, the channels deliver, and they meet in the store.
+package agentloop
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"parley/conversation"
+	"parley/llm"
+	"parley/tools"
+)
+
+// Config is the [agent] section.
+type Config struct {
+	// SystemPrompt is what the model is told first. Default: a few plain lines.
+	SystemPrompt string `toml:"system_prompt"`
+	// MaxToolRounds is how many times in one run the model may ask for tools
+	// before it must answer. Default 8.
+	MaxToolRounds int `toml:"max_tool_rounds" min:"0" max:"100"`
+	// MaxConcurrentRuns is how many sessions may call the model at once. Default 256.
+	MaxConcurrentRuns int `toml:"max_concurrent_runs" min:"1"`
+	// LoopIdleTimeout is how long a session without work keeps its loop. Default 5s.
+	LoopIdleTimeout time.Duration `toml:"loop_idle_timeout" min:"0"`
+	// DrainTimeout is how long an orderly end waits for answers under way. Default 20s.
+	DrainTimeout time.Duration `toml:"drain_timeout" min:"0"`
+	// ToolTimeout is how long one tool call may take. Default 60s.
+	ToolTimeout time.Duration `toml:"tool_timeout" min:"1ms"`
+}
+
+// DefaultConfig is what holds when the section says nothing.
+func DefaultConfig() Config {
+	return Config{
+		SystemPrompt: "You are a helpful assistant in a chat. Answer in the language you are spoken to, " +
+			"briefly unless asked for more, and use Markdown where it helps.",
+		MaxToolRounds:     8,
+		MaxConcurrentRuns: 256,
+		LoopIdleTimeout:   5 * time.Second,
+		DrainTimeout:      20 * time.Second,
+		ToolTimeout:       time.Minute,
+	}
+}
+
+// Model answers a list of messages. *llm.Client and *llm.Offline are models.
+// When ctx ends, Complete returns at once with the text so far and an error
+// that wraps the context's cause.
+type Model interface {
+	Complete(ctx context.Context, request llm.Request, stream func(llm.Delta)) (llm.Response, error)
+	Model() string // the name that /status tells
+}
+
+// Counter counts tokens as the model does. *llm.Counter is one.
+type Counter interface {
+	Text(text string) int
+	Message(m llm.Message) int
+	Tools(list []llm.Tool) int
+	Cut(text string, tokens int) (head, tail string) // the two ends of a text that fit together
+}
+
+// Watcher is told what runs do while they go on, so that people can see it.
+// Its methods are called from the loops and must not block.
+type Watcher interface {
+	Working(ctx context.Context, key conversation.Key, address string) // an answer is being made until ctx ends
+	Preview(key conversation.Key, address, text string)                // the whole text so far
+}
+
+// Parts is what a Router works with. All are needed.
+type Parts struct {
+	Config
+	Store   *conversation.Store
+	Model   Model
+	Counter Counter
+	Tools   *tools.Registry
+	Watcher Watcher
+	Deliver func(key conversation.Key) // called after a commit that left replies to be sent
+	Budget  int                        // tokens a model may be sent, see Budget
+	Log     *slog.Logger
+}
+
+// Budget is how many tokens the list for one call may have: the smaller of
+// maxTokens and 0.8 of the model's context window, less what is kept free for
+// the answer.
+func Budget(maxTokens, contextWindow, reserve int) int {
+	budget := min(maxTokens, contextWindow*8/10)
+	return max(budget-min(reserve, budget/2), minBudget)
+}
+
+// minBudget is the least that a call is made with: a system prompt, a short
+// question, and the end of what came before.
+const minBudget = 250

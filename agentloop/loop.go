@@ -1,0 +1,225 @@
+package agentloop
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"parley/conversation"
+)
+
+// loop is one session at work: a goroutine that takes what waits, step by
+// step, until nothing does.
+type loop struct {
+	*Router
+	key  conversation.Key
+	mail chan struct{} // there is new inbound
+	stop chan struct{} // a /stop is among it
+	end  chan struct{} // the router has forgotten the loop
+}
+
+func newLoop(r *Router, key conversation.Key) *loop {
+	return &loop{
+		Router: r,
+		key:    key,
+		mail:   make(chan struct{}, 1),
+		stop:   make(chan struct{}, 1),
+		end:    make(chan struct{}),
+	}
+}
+
+// post is called by the router's goroutine.
+func (l *loop) post(s signal) {
+	if s.stop {
+		offer(l.stop)
+	}
+	offer(l.mail)
+}
+
+// mayEnd is called by the router's goroutine when the loop has asked to end.
+// No mail can come in between, since the same goroutine posts it.
+func (l *loop) mayEnd() bool {
+	if len(l.mail) > 0 {
+		return false
+	}
+	close(l.end)
+	return true
+}
+
+func offer(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// run serves the session until it is idle or intake ends. runs is the context
+// of what is under way: it outlives intake by the drain timeout.
+func (l *loop) run(intake, runs context.Context) {
+	unlock, ok := l.lock(intake)
+	if !ok {
+		return
+	}
+	defer unlock()
+	idle := time.NewTimer(l.LoopIdleTimeout)
+	defer idle.Stop()
+	for {
+		select {
+		case <-l.mail:
+			l.work(intake, runs)
+			idle.Reset(l.LoopIdleTimeout)
+		case <-idle.C:
+			if l.askToEnd(intake) {
+				return
+			}
+			idle.Reset(l.LoopIdleTimeout)
+		case <-intake.Done():
+			return
+		}
+	}
+}
+
+// askToEnd reports whether the router has forgotten the loop.
+func (l *loop) askToEnd(intake context.Context) bool {
+	select {
+	case l.idle <- l:
+	case <-intake.Done():
+		return true
+	}
+	select {
+	case <-l.end:
+		return true
+	case <-intake.Done():
+		return true
+	case <-l.mail:
+		offer(l.mail) // work came first; let run see it
+		return false
+	}
+}
+
+// lock takes the session for this process. While another process has it, what
+// waits is that one's to answer; if it dies, this one takes over.
+func (l *loop) lock(intake context.Context) (unlock func(), ok bool) {
+	told := false
+	for {
+		unlock, err := l.Store.Lock(l.key)
+		if err == nil {
+			return unlock, true
+		}
+		if !told {
+			l.Log.Warn("session is worked elsewhere; waiting for it", "session", l.key, "error", err)
+			told = true
+		}
+		if !sleep(intake, lockRetry) {
+			return nil, false
+		}
+	}
+}
+
+// lockRetry is how often a session that another process has is tried again.
+const lockRetry = 2 * time.Second
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// work takes steps until nothing waits.
+func (l *loop) work(intake, runs context.Context) {
+	for intake.Err() == nil {
+		turn, err := l.begin(intake)
+		if err != nil || len(turn.Waiting) == 0 {
+			return
+		}
+		if !l.step(intake, runs, turn) {
+			return
+		}
+	}
+}
+
+// begin reads the turn, again and again while the store fails.
+func (l *loop) begin(intake context.Context) (conversation.Turn, error) {
+	select {
+	case <-l.stop: // the /stop itself is in the inbox, where step finds it
+	default:
+	}
+	return l.turn(intake, l.Budget)
+}
+
+func (l *loop) turn(ctx context.Context, budget int) (turn conversation.Turn, err error) {
+	err = l.persist(ctx, "read the session", func() error {
+		turn, err = l.Store.Begin(ctx, l.key, budget)
+		return err
+	})
+	return turn, err
+}
+
+// step does the first thing that waits: a command, or a run that answers every
+// message up to the next command. It reports whether the loop may go on.
+func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
+	if command, is := parseCommand(turn.Waiting[0].Text); is {
+		return l.command(intake, runs, turn, command)
+	}
+	if n := settledByStop(turn.Waiting); n > 0 {
+		return l.commit(runs, l.stoppedRun(question{turn: turn}, turn.Waiting[:n], answer{}, time.Now()))
+	}
+	if !l.takeSlot(intake) {
+		return intake.Err() == nil
+	}
+	defer func() { <-l.slots }()
+	// More may have come while the slot was waited for.
+	turn, err := l.begin(intake)
+	if err != nil || len(turn.Waiting) == 0 {
+		return false
+	}
+	turn.Waiting = untilCommand(turn.Waiting)
+	if len(turn.Waiting) == 0 {
+		return true
+	}
+	return l.answerNew(runs, turn)
+}
+
+// takeSlot waits for one of the model calls that may be under way at once. A
+// /stop or new mail cuts the wait short, so that commands never queue behind
+// other sessions' model calls.
+func (l *loop) takeSlot(intake context.Context) bool {
+	select {
+	case l.slots <- struct{}{}:
+		return true
+	case <-l.stop:
+		return false
+	case <-intake.Done():
+		return false
+	}
+}
+
+// commit stores a run and wakes the delivery of its replies. While the store
+// fails, the finished run is kept and tried again. It reports false when the
+// gateway ends before it succeeds; the run is then made anew at the next start.
+func (l *loop) commit(runs context.Context, run conversation.Run) bool {
+	err := l.persist(runs, "store a run", func() error {
+		err := l.Store.Commit(runs, run)
+		if errors.Is(err, conversation.ErrSettled) {
+			return nil // an earlier try did succeed
+		}
+		return err
+	})
+	if err != nil {
+		return false
+	}
+	if len(run.Replies) > 0 {
+		l.Deliver(l.key)
+	}
+	return true
+}
+
+// persist calls do until the store lets it succeed, or ctx ends.
+func (l *loop) persist(ctx context.Context, what string, do func() error) error {
+	return conversation.Persist(ctx, l.Log.With("session", l.key), what, do)
+}

@@ -1,0 +1,176 @@
+package agentloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"parley/conversation"
+	"parley/llm"
+)
+
+// The ways in which a run can end, each as the row that is committed.
+
+func (l *loop) newRun(turn conversation.Turn, took []conversation.Inbound, started time.Time) conversation.Run {
+	run := conversation.Run{
+		Key:          l.key,
+		Kind:         conversation.KindAgent,
+		Conversation: turn.Conversation.ID,
+		StartedAt:    started,
+	}
+	for _, in := range took {
+		run.Took = append(run.Took, in.ID)
+	}
+	return run
+}
+
+func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, started time.Time) conversation.Run {
+	run := l.newRun(q.turn, took, started)
+	run.Messages = append(l.userMessages(took), l.stored(a.messages)...)
+	run.Title = titleOf(run.Messages)
+	run.Model, run.Rounds = a.model, a.rounds
+	run.Prompt, run.Completion = a.prompt, a.completion
+	run.Effect.Replace = q.again
+	return run
+}
+
+// doneRun is a run that answered.
+func (l *loop) doneRun(q question, a answer, started time.Time) conversation.Run {
+	run := l.agentRun(q, q.took, a, started)
+	run.Status = conversation.StatusDone
+	run.Replies = l.reply(q.took, a.messages[len(a.messages)-1].Content)
+	return run
+}
+
+// failedRun keeps the user's messages and says in words that there is no
+// answer. The words are no part of the conversation, and an answer that was to
+// be replaced stays.
+func (l *loop) failedRun(q question, a answer, err error, started time.Time) conversation.Run {
+	a.messages = nil
+	run := l.agentRun(q, q.took, a, started)
+	run.Status, run.Error, run.Effect = conversation.StatusFailed, err.Error(), conversation.Effect{}
+	l.Log.Error("run failed", "session", l.key, "run", run.ID(), "error", err)
+	run.Replies = l.reply(q.took, fmt.Sprintf("%s (run %d)\nYour message is kept; /retry tries again.", userWords(err), run.ID()))
+	return run
+}
+
+func userWords(err error) string {
+	var failure *llm.Error
+	if errors.As(err, &failure) && failure.User != "" {
+		return failure.User
+	}
+	return "Something went wrong."
+}
+
+// commitStopped ends a run that /stop cut short. The /stop, and what else came
+// before it, is in the inbox by now and is settled with it.
+func (l *loop) commitStopped(runs context.Context, q question, a answer, started time.Time) bool {
+	now, err := l.turn(runs, 0)
+	if err != nil {
+		return false
+	}
+	took := q.took
+	if len(now.Waiting) > len(took) {
+		took = now.Waiting[:len(took)+settledByStop(now.Waiting[len(took):])]
+	}
+	return l.commit(runs, l.stoppedRun(q, took, a, started))
+}
+
+// stoppedRun keeps what was generated, marked. Messages that waited behind the
+// stopped ones are kept too, unanswered.
+func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, started time.Time) conversation.Run {
+	a.messages = wholeRounds(a.messages)
+	run := l.agentRun(q, took, a, started)
+	run.Status = conversation.StatusStopped
+	text := "⏹ Stopped."
+	if partial := strings.TrimSpace(a.partial); partial != "" {
+		m := l.store(llm.Message{Role: "assistant", Content: partial})
+		m.Stopped = true
+		run.Messages = append(run.Messages, m)
+		text = partial + "\n\n" + text
+	} else {
+		run.Effect = conversation.Effect{}
+	}
+	run.Replies = l.reply(took, text)
+	return run
+}
+
+// wholeRounds leaves out a last call whose results are missing: the model's
+// API refuses a call without its result.
+func wholeRounds(messages []llm.Message) []llm.Message {
+	if n := len(messages); n > 0 && len(messages[n-1].ToolCalls) > 0 {
+		return messages[:n-1]
+	}
+	return messages
+}
+
+func (l *loop) reply(took []conversation.Inbound, text string) []conversation.Delivery {
+	return []conversation.Delivery{{Key: l.key, Address: took[len(took)-1].Address, Text: text}}
+}
+
+// userMessages are inbound texts as rows of the conversation; commands among
+// them are none.
+func (l *loop) userMessages(took []conversation.Inbound) []conversation.Message {
+	var users []conversation.Message
+	for _, in := range took {
+		if _, command := parseCommand(in.Text); command {
+			continue
+		}
+		m := conversation.Message{Role: conversation.RoleUser, Content: in.Text, SourceID: in.SourceID, At: in.At}
+		if in.Group {
+			m.Sender = in.Sender
+		}
+		m.Tokens = l.Counter.Message(toModel(m))
+		users = append(users, m)
+	}
+	return users
+}
+
+func (l *loop) stored(messages []llm.Message) []conversation.Message {
+	rows := make([]conversation.Message, len(messages))
+	for i, m := range messages {
+		rows[i] = l.store(m)
+	}
+	return rows
+}
+
+// store turns a message of the model's list into a row.
+func (l *loop) store(m llm.Message) conversation.Message {
+	row := conversation.Message{
+		Role:       conversation.Role(m.Role),
+		Content:    m.Content,
+		ToolCallID: m.ToolCallID,
+		ToolName:   m.Name,
+		Tokens:     l.Counter.Message(m),
+	}
+	for _, call := range m.ToolCalls {
+		row.ToolCalls = append(row.ToolCalls, conversation.ToolCall(call))
+	}
+	return row
+}
+
+// titleOf is the first line of what began the conversation, shortened.
+func titleOf(users []conversation.Message) string {
+	for _, m := range users {
+		line, _, _ := strings.Cut(strings.TrimSpace(m.Content), "\n")
+		if line = oneLine(line, 60); line != "" {
+			return line
+		}
+	}
+	return ""
+}
+
+// oneLine is text without control characters, shortened to at most limit runes.
+func oneLine(text string, limit int) string {
+	if len(text) > limit*8 {
+		text = strings.ToValidUTF8(text[:limit*8], "")
+	}
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	if runes := []rune(text); len(runes) > limit {
+		return strings.TrimSpace(string(runes[:limit-1])) + "…"
+	}
+	return text
+}

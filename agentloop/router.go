@@ -1,0 +1,137 @@
+package agentloop
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"parley/conversation"
+	"parley/llm"
+)
+
+// Router starts a loop for each session that has work, and forgets it when it
+// falls silent. Its own goroutine, Run, alone touches the map of loops.
+type Router struct {
+	Parts
+	tools   []llm.Tool
+	signals chan signal
+	idle    chan *loop
+	slots   chan struct{} // one for each model call that may be under way
+	done    chan struct{} // closed when Run no longer takes signals
+}
+
+// signal says that a session has new inbound.
+type signal struct {
+	key  conversation.Key
+	stop bool // a /stop is among it
+}
+
+var errStopped = errors.New("stopped by the user")
+
+// NewRouter makes a router; Run starts it.
+func NewRouter(parts Parts) *Router {
+	r := &Router{
+		Parts:   parts,
+		signals: make(chan signal, 1024),
+		idle:    make(chan *loop),
+		slots:   make(chan struct{}, parts.MaxConcurrentRuns),
+		done:    make(chan struct{}),
+	}
+	for _, t := range parts.Tools.List() {
+		r.tools = append(r.tools, llm.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
+	}
+	return r
+}
+
+// Accepted tells the router of inbound that Accept has stored. Loops wake, and
+// a /stop ends the run of its session at once.
+func (r *Router) Accepted(batch ...conversation.Inbound) {
+	for i, in := range batch {
+		stop := isStop(in.Text)
+		if !stop && i+1 < len(batch) && batch[i+1].Key == in.Key {
+			continue // the next one wakes the same loop
+		}
+		r.signal(signal{key: in.Key, stop: stop})
+	}
+}
+
+// Wake makes a session's loop look at its inbox.
+func (r *Router) Wake(key conversation.Key) { r.signal(signal{key: key}) }
+
+func (r *Router) signal(s signal) {
+	select {
+	case r.signals <- s:
+	case <-r.done:
+	}
+}
+
+// Run resumes what the store holds of the scopes, then serves until intake
+// ends. It then begins no more runs, waits up to DrainTimeout for those under
+// way, and ends the rest; what they would have answered stays in the inbox. The
+// end of runs ends the runs at once.
+func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope) error {
+	runs, cancelRuns := context.WithCancel(runs)
+	defer cancelRuns()
+	var running sync.WaitGroup
+	loops := map[conversation.Key]*loop{}
+
+	wake := func(s signal) {
+		l := loops[s.key]
+		if l == nil {
+			l = newLoop(r, s.key)
+			loops[s.key] = l
+			running.Go(func() { l.run(intake, runs) })
+		}
+		l.post(s)
+	}
+	for _, key := range r.leftovers(intake, scopes) {
+		wake(signal{key: key})
+	}
+	for {
+		select {
+		case s := <-r.signals:
+			wake(s)
+		case l := <-r.idle:
+			if l.mayEnd() {
+				delete(loops, l.key)
+			}
+		case <-intake.Done():
+			close(r.done)
+			r.drain(&running, cancelRuns)
+			return nil
+		}
+	}
+}
+
+// leftovers are the sessions with inbound that no run has settled: the ordinary
+// path is also the way back from a crash.
+func (r *Router) leftovers(ctx context.Context, scopes []conversation.Scope) []conversation.Key {
+	var all []conversation.Key
+	for _, scope := range scopes {
+		keys, err := r.Store.Waiting(ctx, scope)
+		if err != nil {
+			r.Log.Error("waiting messages could not be read; they are answered when their session is next written to", "channel", scope.Channel, "error", err)
+			continue
+		}
+		if len(keys) > 0 {
+			r.Log.Info("answering what was left waiting", "channel", scope.Channel, "sessions", len(keys))
+		}
+		all = append(all, keys...)
+	}
+	return all
+}
+
+func (r *Router) drain(running *sync.WaitGroup, cancelRuns context.CancelFunc) {
+	finished := make(chan struct{})
+	go func() { running.Wait(); close(finished) }()
+	timeout := time.NewTimer(r.DrainTimeout)
+	defer timeout.Stop()
+	select {
+	case <-finished:
+	case <-timeout.C:
+		r.Log.Warn("answers still under way are left for the next start", "waited", r.DrainTimeout)
+		cancelRuns()
+		<-finished
+	}
+}

@@ -1,0 +1,168 @@
+package agentloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"parley/conversation"
+	"parley/llm"
+)
+
+// answer is what the model made of a turn.
+type answer struct {
+	messages   []llm.Message // tool rounds and the final answer, in order
+	partial    string        // text that was being written when the run was stopped
+	model      string
+	rounds     int
+	prompt     int // tokens, as the server counted them
+	completion int
+}
+
+// question is what a run answers.
+type question struct {
+	turn  conversation.Turn
+	took  []conversation.Inbound // what the run settles; the reply goes to the last one's address
+	users []conversation.Message // what the model is asked
+	again int64                  // seq of the last of users when they are stored already, and answered again
+}
+
+// answerNew runs the model on the waiting messages.
+func (l *loop) answerNew(runs context.Context, turn conversation.Turn) bool {
+	return l.answer(runs, question{turn: turn, took: turn.Waiting, users: l.userMessages(turn.Waiting)})
+}
+
+// answer runs the model on a question and commits what came of it.
+func (l *loop) answer(runs context.Context, q question) bool {
+	started := time.Now()
+	a, err := l.generate(runs, q)
+	switch {
+	case err == nil:
+		return l.commit(runs, l.doneRun(q, a, started))
+	case runs.Err() != nil: // the gateway ends; the question stays in the inbox
+		return false
+	case errors.Is(err, errStopped):
+		return l.commitStopped(runs, q, a, started)
+	}
+	return l.commit(runs, l.failedRun(q, a, err, started))
+}
+
+// generate calls the model until it has answered. It listens to /stop, which
+// ends it with errStopped and what there is so far.
+func (l *loop) generate(runs context.Context, q question) (answer, error) {
+	ctx, cancel := context.WithCancelCause(runs)
+	defer cancel(nil)
+	address := q.took[len(q.took)-1].Address
+	l.Watcher.Working(ctx, l.key, address)
+
+	g := &generation{loop: l, window: l.window(q.turn, q.users), address: address}
+	finished := make(chan error, 1)
+	go func() { finished <- g.run(ctx) }()
+	select {
+	case err := <-finished:
+		return g.answer, err
+	case <-l.stop:
+		cancel(errStopped)
+		if err := <-finished; err == nil { // the answer was whole before the stop reached it
+			return g.answer, nil
+		}
+		return g.answer, errStopped
+	}
+}
+
+// generation is one answer in the making.
+type generation struct {
+	*loop
+	window  window
+	address string
+	answer  answer
+	text    strings.Builder // of the call under way
+}
+
+func (g *generation) run(ctx context.Context) error {
+	for {
+		last := g.answer.rounds >= g.MaxToolRounds
+		response, err := g.call(ctx, last)
+		if err != nil {
+			return err
+		}
+		g.add(llm.Message{Role: "assistant", Content: response.Text, ToolCalls: response.ToolCalls})
+		if len(response.ToolCalls) == 0 {
+			return nil
+		}
+		results, err := g.callTools(ctx, response.ToolCalls)
+		if err != nil {
+			return err
+		}
+		g.add(results...)
+	}
+}
+
+func (g *generation) add(messages ...llm.Message) {
+	g.answer.messages = append(g.answer.messages, messages...)
+	g.window.current = append(g.window.current, messages...)
+}
+
+// call makes one model call, and makes it again with a smaller window while
+// the model says that the list is too long. The last call of a run offers no
+// tools, so that it ends in words.
+func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) {
+	budget := g.Budget
+	for {
+		request := llm.Request{Messages: g.window.build(budget)}
+		if !last {
+			request.Tools = g.tools
+		}
+		g.text.Reset()
+		response, err := g.Model.Complete(ctx, request, g.preview)
+		g.answer.rounds++
+		g.answer.prompt += response.Usage.Prompt
+		g.answer.completion += response.Usage.Completion
+		g.answer.model = response.Model
+		var failure *llm.Error
+		if errors.As(err, &failure) && failure.Kind == llm.KindContextSize && budget > minBudget {
+			budget = max(budget*6/10, minBudget)
+			g.Log.Warn("the model takes less than its context window says; sending less", "session", g.key, "budget", budget)
+			continue
+		}
+		if err == nil && last && len(response.ToolCalls) > 0 {
+			response.ToolCalls = nil
+			if response.Text == "" {
+				err = fmt.Errorf("the model asked for tools %d times and gave no answer", g.answer.rounds)
+			}
+		}
+		if err != nil {
+			g.answer.partial = response.Text
+		}
+		return response, err
+	}
+}
+
+func (g *generation) preview(d llm.Delta) {
+	if d.Reset {
+		g.text.Reset()
+	}
+	g.text.WriteString(d.Text)
+	g.Watcher.Preview(g.key, g.address, g.text.String())
+}
+
+// callTools runs the calls of one round at the same time. Each gets a result:
+// trouble is told to the model. Only the end of the run is an error.
+func (g *generation) callTools(ctx context.Context, calls []llm.ToolCall) ([]llm.Message, error) {
+	results := make([]llm.Message, len(calls))
+	var running sync.WaitGroup
+	for i, call := range calls {
+		running.Go(func() {
+			text, err := g.Tools.Call(ctx, call.Name, call.Arguments, g.ToolTimeout)
+			if err != nil && ctx.Err() == nil {
+				g.Log.Warn("tool failed", "session", g.key, "tool", call.Name, "error", err)
+			}
+			results[i] = llm.Message{Role: "tool", Name: call.Name, ToolCallID: call.ID, Content: text}
+		})
+	}
+	running.Wait()
+	return results, context.Cause(ctx)
+}

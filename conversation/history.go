@@ -1,0 +1,96 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Page is a stretch of a conversation as people read it.
+type Page struct {
+	Messages []Message // user and assistant, oldest first, whole exchanges
+	Older    bool      // there are exchanges before these
+}
+
+// History gives a conversation's newest exchanges, at most limit, after
+// leaving out the skip newest ones. Replaced answers and tool results are left
+// out. The cost grows with skip and limit, not with the conversation.
+func (s *Store) History(ctx context.Context, conversation string, skip, limit int) (Page, error) {
+	rows, err := s.readers.QueryContext(ctx, selectMessages+`
+		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ?)
+			AND state <> 'replaced' AND internal = 0 ORDER BY seq DESC`, conversation)
+	if err != nil {
+		return Page{}, explain(err)
+	}
+	defer rows.Close()
+	var newest []Message
+	var newer *Message
+	exchanges := 0 // whose first message was passed
+	for rows.Next() {
+		m, err := scanMessage(rows)
+		if err != nil {
+			return Page{}, err
+		}
+		if newer != nil && StartsExchange(&m, newer) {
+			exchanges++
+		}
+		newer = &m
+		if exchanges >= skip+limit {
+			return Page{Messages: oldestFirst(newest), Older: true}, nil
+		}
+		if exchanges >= skip && m.Role != RoleTool && m.Content != "" {
+			newest = append(newest, m)
+		}
+	}
+	return Page{Messages: oldestFirst(newest)}, explain(rows.Err())
+}
+
+// Conversations lists a session's conversations, the one used last first,
+// leaving out the skip first ones.
+func (s *Store) Conversations(ctx context.Context, key Key, skip, limit int) ([]Conversation, error) {
+	rows, err := s.readers.QueryContext(ctx, `
+		SELECT c.id, c.uuid, s.key, c.title, c.active, c.messages, c.tokens, c.created_at, c.updated_at
+		FROM conversations c JOIN sessions s ON s.id = c.session_id
+		WHERE s.key = ? AND c.messages > 0 ORDER BY c.updated_at DESC, c.id DESC LIMIT ? OFFSET ?`, string(key), limit, skip)
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer rows.Close()
+	var list []Conversation
+	for rows.Next() {
+		_, c, err := scanConversation(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, explain(rows.Err())
+}
+
+// ErrNotFound says that a session has no such conversation.
+var ErrNotFound = errors.New("no such conversation")
+
+// Resume makes an earlier conversation of a session its active one; the
+// present one is archived. The caller holds the session's lock.
+func (s *Store) Resume(ctx context.Context, key Key, conversation string) error {
+	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		var session int64
+		err := tx.QueryRowContext(ctx, `
+			SELECT s.id FROM conversations c JOIN sessions s ON s.id = c.session_id
+			WHERE c.uuid = ? AND s.key = ?`, conversation, string(key)).Scan(&session)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("resume %s in %s: %w", conversation, key, ErrNotFound)
+		}
+		if err != nil {
+			return err
+		}
+		if err := archiveActive(ctx, tx, session); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE conversations SET active = 1, updated_at = ? WHERE uuid = ?`,
+			millis(time.Now()), conversation)
+		return err
+	})
+}

@@ -1,0 +1,155 @@
+package conversation
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// locks are advisory locks on bytes of a file beside the database, one byte a
+// session. The kernel drops them when the process dies, however it dies, and
+// tells who holds one. POSIX record locks: fcntl(2), F_SETLK and F_GETLK.
+type locks struct {
+	file *os.File
+
+	mu   sync.Mutex
+	held map[string]int // how often this process has taken each; the kernel does not count
+}
+
+const (
+	migrationLock = "migration"
+	daemonLock    = "daemon"
+)
+
+// LockedError says that another process works a session.
+type LockedError struct {
+	Key Key
+	PID int // 0 when it can't be told, for example in another container
+}
+
+func (e *LockedError) Error() string {
+	who := "another process"
+	if e.PID > 0 {
+		who = fmt.Sprintf("process %d", e.PID)
+	}
+	return fmt.Sprintf("the session %q is in use by %s", e.Key, who)
+}
+
+// Lock takes a session for this process until release is called or the
+// process dies. It does not wait: a session that another process has gives
+// *LockedError. The same process may take it again; release is called once for
+// each time.
+func (s *Store) Lock(key Key) (release func(), err error) {
+	pid, release, err := s.locks.try("session "+string(key), syscall.F_WRLCK)
+	if errors.Is(err, errHeld) {
+		return nil, &LockedError{Key: key, PID: pid}
+	}
+	return release, err
+}
+
+// MarkDaemon says to DaemonPID, for as long as this process lives, that a
+// daemon runs on this database. Several may.
+func (s *Store) MarkDaemon() error {
+	_, _, err := s.locks.try(daemonLock, syscall.F_RDLCK)
+	return err
+}
+
+// DaemonPID is the process id of a daemon that runs on the database at path,
+// or 0 when there is none. Not for a process that has the database open:
+// closing the lock file would drop its locks.
+func DaemonPID(path string) (int, error) {
+	file, err := os.OpenFile(path+".lock", os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	return holder(file, daemonLock, syscall.F_WRLCK)
+}
+
+var errHeld = errors.New("held by another process")
+
+func openLocks(path string) (*locks, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &locks{file: file, held: map[string]int{}}, nil
+}
+
+func (l *locks) close() error { return l.file.Close() }
+
+func (l *locks) try(name string, kind int16) (pid int, release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[name] > 0 {
+		l.held[name]++
+		return 0, func() { l.release(name) }, nil
+	}
+	err = syscall.FcntlFlock(l.file.Fd(), syscall.F_SETLK, region(name, kind))
+	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) {
+		pid, err := holder(l.file, name, kind)
+		return pid, nil, errors.Join(errHeld, err)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("lock %s: %w", l.file.Name(), err)
+	}
+	l.held[name]++
+	return 0, func() { l.release(name) }, nil
+}
+
+// wait takes an exclusive lock, however long that takes.
+func (l *locks) wait(name string) (release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		err = syscall.FcntlFlock(l.file.Fd(), syscall.F_SETLKW, region(name, syscall.F_WRLCK))
+		if !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", l.file.Name(), err)
+	}
+	l.held[name]++
+	return func() { l.release(name) }, nil
+}
+
+func (l *locks) release(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[name]--; l.held[name] > 0 {
+		return
+	}
+	delete(l.held, name)
+	// Unlocking a region that this process holds has no way to fail but a
+	// closed file, and then the lock is gone too.
+	_ = syscall.FcntlFlock(l.file.Fd(), syscall.F_SETLK, region(name, syscall.F_UNLCK))
+}
+
+// holder is the process that keeps us from a lock, 0 when nobody does or its
+// process id means nothing here.
+func holder(file *os.File, name string, kind int16) (int, error) {
+	lock := region(name, kind)
+	if err := syscall.FcntlFlock(file.Fd(), syscall.F_GETLK, lock); err != nil {
+		return 0, fmt.Errorf("lock %s: %w", file.Name(), err)
+	}
+	if lock.Type == syscall.F_UNLCK {
+		return 0, nil
+	}
+	return int(lock.Pid), nil
+}
+
+// region is the byte that stands for a name: names are hashed to 62 bits, where
+// two of a million meet with a chance of one in ten million.
+func region(name string, kind int16) *syscall.Flock_t {
+	h := fnv.New64a()
+	io.WriteString(h, name)
+	return &syscall.Flock_t{Type: kind, Whence: io.SeekStart, Start: int64(h.Sum64() >> 2), Len: 1}
+}

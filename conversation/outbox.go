@@ -1,0 +1,131 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"time"
+)
+
+// Scope is the part of the sessions that a process works: every session of a
+// channel, or one.
+type Scope struct {
+	Channel string
+	Key     Key // "" = all of the channel
+}
+
+// Has says whether a session lies in the scope.
+func (s Scope) Has(key Key) bool {
+	if s.Key != "" {
+		return s.Key == key
+	}
+	return s.Channel == key.Channel()
+}
+
+// Waiting lists the sessions in scope that have inbound no run has settled:
+// what a crash or an orderly end left to do.
+func (s *Store) Waiting(ctx context.Context, scope Scope) ([]Key, error) {
+	return s.keys(ctx, `SELECT DISTINCT session_id FROM inbox WHERE run_id IS NULL`, scope)
+}
+
+// Due lists the sessions in scope that have deliveries to be sent.
+func (s *Store) Due(ctx context.Context, scope Scope) ([]Key, error) {
+	return s.keys(ctx, `SELECT DISTINCT session_id FROM outbox WHERE state = 'due'`, scope)
+}
+
+func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, error) {
+	rows, err := s.readers.QueryContext(ctx, `
+		SELECT key FROM sessions WHERE id IN (`+sessions+`) AND channel = ? AND (? = '' OR key = ?) ORDER BY id`,
+		scope.Channel, string(scope.Key), string(scope.Key))
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer rows.Close()
+	var keys []Key
+	for rows.Next() {
+		var key Key
+		if err := rows.Scan(&key); err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return keys, explain(rows.Err())
+}
+
+// Deliveries are the due ones of a session, at most limit, in order.
+func (s *Store) Deliveries(ctx context.Context, key Key, limit int) ([]Delivery, error) {
+	rows, err := s.readers.QueryContext(ctx, `
+		SELECT o.id, o.address, o.text, o.sent, o.attempts, o.created_at
+		FROM outbox o JOIN sessions s ON s.id = o.session_id
+		WHERE s.key = ? AND o.state = 'due' ORDER BY o.id LIMIT ?`, string(key), limit)
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer rows.Close()
+	var due []Delivery
+	for rows.Next() {
+		d := Delivery{Key: key}
+		var sent []byte
+		var at int64
+		if err := rows.Scan(&d.ID, &d.Address, &d.Text, &sent, &d.Attempts, &at); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(sent, &d.Sent); err != nil {
+			return nil, err
+		}
+		d.At = fromMillis(at)
+		due = append(due, d)
+	}
+	return due, explain(rows.Err())
+}
+
+// MarkPart stores which parts of a delivery the platform has taken so far.
+func (s *Store) MarkPart(ctx context.Context, d Delivery) error {
+	return s.mark(ctx, d, "due", "")
+}
+
+// MarkSent ends a delivery: the platform has taken every part of it.
+func (s *Store) MarkSent(ctx context.Context, d Delivery) error {
+	return s.mark(ctx, d, "sent", "")
+}
+
+// MarkFailed ends a delivery that the platform refuses for good.
+func (s *Store) MarkFailed(ctx context.Context, d Delivery, reason string) error {
+	return s.mark(ctx, d, "failed", reason)
+}
+
+func (s *Store) mark(ctx context.Context, d Delivery, state, reason string) error {
+	sent, err := json.Marshal(d.Sent)
+	if err != nil {
+		return err
+	}
+	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			UPDATE outbox SET state = ?, sent = ?, attempts = ?, error = ? WHERE id = ?`,
+			state, string(sent), d.Attempts, storable(reason), d.ID)
+		return err
+	})
+}
+
+// Counts is what a person at the controls asks first.
+type Counts struct {
+	Sessions int64
+	Waiting  int64     // inbound that no run has settled
+	Due      int64     // deliveries to be sent
+	Oldest   time.Time // of the due deliveries
+}
+
+// Count reads the Counts of a scope.
+func (s *Store) Count(ctx context.Context, scope Scope) (Counts, error) {
+	var c Counts
+	var oldest sql.NullInt64
+	err := s.readers.QueryRowContext(ctx, `
+		WITH mine AS (SELECT id FROM sessions WHERE channel = ?1 AND (?2 = '' OR key = ?2))
+		SELECT (SELECT count(*) FROM mine),
+			(SELECT count(*) FROM inbox WHERE run_id IS NULL AND session_id IN mine),
+			(SELECT count(*) FROM outbox WHERE state = 'due' AND session_id IN mine),
+			(SELECT min(created_at) FROM outbox WHERE state = 'due' AND session_id IN mine)`,
+		scope.Channel, string(scope.Key)).Scan(&c.Sessions, &c.Waiting, &c.Due, &oldest)
+	c.Oldest = fromMillis(oldest.Int64)
+	return c, explain(err)
+}

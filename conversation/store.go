@@ -1,0 +1,153 @@
+// Package conversation holds what is kept: sessions, conversations, runs,
+// messages, the inbox and the outbox, in one SQLite file. All SQL of the
+// project lives here, and none of SQLite's types leave.
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// Config is the [conversation] section.
+type Config struct {
+	// MaxTokens is the most that a model is sent of one conversation, system
+	// prompt and waiting messages included. Default 32000.
+	MaxTokens int `toml:"max_tokens" min:"500"`
+}
+
+// DefaultConfig is what holds when the section says nothing.
+func DefaultConfig() Config { return Config{MaxTokens: 32_000} }
+
+// Store is the database. It is safe for concurrent use; several processes may
+// open the same file, and Lock keeps them off each other's sessions.
+type Store struct {
+	path    string
+	readers *sql.DB
+	writer  *writer
+	locks   *locks
+}
+
+// Open opens the database at path, makes it when there is none, and brings
+// its schema up to date. The folder must exist.
+func Open(ctx context.Context, path string) (*Store, error) {
+	if err := requireFTS5(); err != nil {
+		return nil, err
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFolder(path); err != nil {
+		return nil, err
+	}
+	locks, err := openLocks(path + ".lock")
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
+	}
+	s := &Store{path: path, locks: locks}
+	if err := s.open(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("open %s: %w", path, explain(err))
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) error {
+	if err := s.migrate(ctx); err != nil {
+		return err
+	}
+	var err error
+	if s.readers, err = sql.Open("sqlite3", dsn(s.path, "_query_only", "1")); err != nil {
+		return err
+	}
+	readers := max(2, runtime.GOMAXPROCS(0))
+	s.readers.SetMaxOpenConns(readers)
+	s.readers.SetMaxIdleConns(readers)
+	s.writer, err = openWriter(ctx, dsn(s.path))
+	return err
+}
+
+// Close waits for the writes under way and closes the file. Every lock that
+// this process held is free afterwards.
+func (s *Store) Close() error {
+	var errs []error
+	if s.readers != nil {
+		errs = append(errs, s.readers.Close())
+	}
+	if s.writer != nil {
+		errs = append(errs, s.writer.close())
+	}
+	errs = append(errs, s.locks.close())
+	return errors.Join(errs...)
+}
+
+// Path is the absolute path of the database file.
+func (s *Store) Path() string { return s.path }
+
+func checkFolder(path string) error {
+	dir := filepath.Dir(path)
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("open %s: the folder %s does not exist", path, dir)
+	case err != nil:
+		return fmt.Errorf("open %s: %w", path, err)
+	case !info.IsDir():
+		return fmt.Errorf("open %s: %s is not a folder", path, dir)
+	}
+	return nil
+}
+
+// dsn carries every pragma, so that each pooled connection has them.
+func dsn(path string, extra ...string) string {
+	q := url.Values{
+		"_journal_mode":    {"WAL"},
+		"_synchronous":     {"FULL"},
+		"_foreign_keys":    {"on"},
+		"_busy_timeout":    {"10000"},
+		"_txlock":          {"immediate"},
+		"_secure_delete":   {"fast"},
+		"_cache_size":      {"-2000"},
+		"_stmt_cache_size": {"64"},
+	}
+	for i := 0; i < len(extra); i += 2 {
+		q.Set(extra[i], extra[i+1])
+	}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+}
+
+func requireFTS5() error {
+	if !fts5 {
+		return errors.New("this gateway was built without SQLite's full-text search: build it with `make build`, or `go build -tags sqlite_fts5`")
+	}
+	return nil
+}
+
+// explain adds to an error of SQLite what the operator can do about it.
+func explain(err error) error {
+	var e sqlite3.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	advice := map[sqlite3.ErrNo]string{
+		sqlite3.ErrFull:     "the disk is full: make room, and work goes on by itself",
+		sqlite3.ErrReadonly: "the database can't be written: check the permissions of the file and its folder",
+		sqlite3.ErrCantOpen: "the database can't be opened: check the permissions of the file and its folder",
+		sqlite3.ErrIoErr:    "the disk failed or is full",
+		sqlite3.ErrBusy:     "another process keeps the database locked",
+		sqlite3.ErrCorrupt:  "the file is damaged: restore a copy",
+		sqlite3.ErrNotADB:   "the file is not a SQLite database",
+	}[e.Code]
+	if advice == "" || strings.Contains(err.Error(), advice) {
+		return err
+	}
+	return fmt.Errorf("%s (%w)", advice, err)
+}

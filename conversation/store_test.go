@@ -1,0 +1,408 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const chat = Key("telegram:chat:42")
+
+func mustOpen(t testing.TB) *Store {
+	t.Helper()
+	return mustOpenAt(t, filepath.Join(t.TempDir(), "test.db"))
+}
+
+func mustOpenAt(t testing.TB, path string) *Store {
+	t.Helper()
+	s, err := Open(context.Background(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func say(key Key, id int, text string) Inbound {
+	return Inbound{Key: key, SourceID: fmt.Sprintf("%s/%d", key, id), Address: "to " + string(key), Text: text, At: time.UnixMilli(int64(id))}
+}
+
+func mustAccept(t testing.TB, s *Store, batch ...Inbound) {
+	t.Helper()
+	if err := s.Accept(t.Context(), nil, batch...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustBegin(t testing.TB, s *Store, key Key, budget int) Turn {
+	t.Helper()
+	turn, err := s.Begin(t.Context(), key, budget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn
+}
+
+func mustCommit(t testing.TB, s *Store, run Run) {
+	t.Helper()
+	if err := s.Commit(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// answered is the run that answers a turn, each message counting 10 tokens.
+func answered(key Key, turn Turn, reply string) Run {
+	run := Run{Key: key, Kind: KindAgent, Status: StatusDone, Conversation: turn.Conversation.ID}
+	for _, in := range turn.Waiting {
+		run.Took = append(run.Took, in.ID)
+		run.Messages = append(run.Messages, Message{Role: RoleUser, Content: in.Text, SourceID: in.SourceID, Tokens: 10})
+	}
+	run.Messages = append(run.Messages, Message{Role: RoleAssistant, Content: reply, Tokens: 10})
+	run.Replies = []Delivery{{Key: key, Address: turn.Waiting[0].Address, Text: reply}}
+	return run
+}
+
+// exchange takes one message through to its answer.
+func exchange(t testing.TB, s *Store, key Key, id int) {
+	t.Helper()
+	mustAccept(t, s, say(key, id, fmt.Sprintf("question %d", id)))
+	mustCommit(t, s, answered(key, mustBegin(t, s, key, 1000), fmt.Sprintf("answer %d", id)))
+}
+
+func texts(messages []Message) []string {
+	var list []string
+	for _, m := range messages {
+		list = append(list, m.Content)
+	}
+	return list
+}
+
+func TestMessageIsAnsweredOnceHoweverOftenItIsDelivered(t *testing.T) {
+	s := mustOpen(t)
+	for range 3 {
+		mustAccept(t, s, say(chat, 1, "one"), say(chat, 2, "two"))
+	}
+	turn := mustBegin(t, s, chat, 1000)
+	if len(turn.Waiting) != 2 || turn.Waiting[0].Text != "one" || turn.Waiting[1].Text != "two" {
+		t.Fatalf("waiting: %+v", turn.Waiting)
+	}
+	mustCommit(t, s, answered(chat, turn, "answer"))
+	mustAccept(t, s, say(chat, 1, "one"), say(chat, 2, "two"))
+	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 0 {
+		t.Fatalf("a message that was answered waits again: %+v", turn.Waiting)
+	}
+}
+
+func TestCursorMovesOnlyWithItsBatch(t *testing.T) {
+	s := mustOpen(t)
+	ctx := t.Context()
+	if err := s.Accept(ctx, &Cursor{Name: "telegram:1", Value: "17"}, say(chat, 1, "one")); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Cursor(ctx, "telegram:1"); got != "17" || err != nil {
+		t.Fatalf("cursor %q, %v", got, err)
+	}
+	if got, err := s.Cursor(ctx, "telegram:2"); got != "" || err != nil {
+		t.Fatalf("unknown cursor: %q, %v", got, err)
+	}
+	broken := say(chat, 2, "two")
+	broken.Key = "" // no session has this name, but the failure is SQLite's own below
+	if _, err := s.writer.conn.ExecContext(ctx, `CREATE TRIGGER full BEFORE INSERT ON inbox BEGIN SELECT RAISE(ABORT, 'disk full'); END`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Accept(ctx, &Cursor{Name: "telegram:1", Value: "18"}, broken); err == nil {
+		t.Fatal("a batch that can't be stored was accepted")
+	}
+	if got, _ := s.Cursor(ctx, "telegram:1"); got != "17" {
+		t.Fatalf("the cursor moved to %s without its batch", got)
+	}
+}
+
+func TestTextIsStoredWhateverItsBytes(t *testing.T) {
+	s := mustOpen(t)
+	huge := strings.Repeat("0123456789abcdef", 1<<16)
+	mustAccept(t, s, say(chat, 1, "a\x00b\xff\xfec"), say(chat, 2, huge), say(chat, 3, ""))
+	turn := mustBegin(t, s, chat, 1000)
+	if got := turn.Waiting[0].Text; got != "a\uFFFDb\uFFFDc" {
+		t.Errorf("hostile text came back as %q", got)
+	}
+	if turn.Waiting[1].Text != huge || turn.Waiting[2].Text != "" {
+		t.Error("a huge or an empty text changed")
+	}
+}
+
+func TestCommitTwiceStoresOnce(t *testing.T) {
+	s := mustOpen(t)
+	mustAccept(t, s, say(chat, 1, "one"))
+	turn := mustBegin(t, s, chat, 1000)
+	run := answered(chat, turn, "answer")
+	mustCommit(t, s, run)
+	if err := s.Commit(t.Context(), run); !errors.Is(err, ErrSettled) {
+		t.Fatalf("the second commit of a run gave %v", err)
+	}
+	page, err := s.History(t.Context(), turn.Conversation.ID, 0, 10)
+	if err != nil || !cmp.Equal(texts(page.Messages), []string{"one", "answer"}) {
+		t.Fatalf("history: %q, %v", texts(page.Messages), err)
+	}
+	due, err := s.Deliveries(t.Context(), chat, 10)
+	if err != nil || len(due) != 1 {
+		t.Fatalf("%d deliveries for one answer, %v", len(due), err)
+	}
+}
+
+func TestWindowHoldsWholeExchangesWithinTheBudget(t *testing.T) {
+	s := mustOpen(t)
+	for i := 1; i <= 10; i++ {
+		exchange(t, s, chat, i)
+	}
+	mustAccept(t, s, say(chat, 11, "next"))
+	for budget, want := range map[int][]string{
+		1000: nil, // all, checked below
+		45:   {"question 9", "answer 9", "question 10", "answer 10"},
+		30:   {"question 10", "answer 10"},
+		5:    {"question 10", "answer 10"}, // the newest is always given
+	} {
+		turn := mustBegin(t, s, chat, budget)
+		if want == nil {
+			if len(turn.History) != 20 || turn.Older != 0 {
+				t.Errorf("budget %d: %d messages, %d older", budget, len(turn.History), turn.Older)
+			}
+			continue
+		}
+		if diff := cmp.Diff(want, texts(turn.History)); diff != "" || turn.Older != int64(20-len(want)) {
+			t.Errorf("budget %d: %d older, %s", budget, turn.Older, diff)
+		}
+	}
+}
+
+func TestNewKeepsTheOldConversationAndBeginsAfresh(t *testing.T) {
+	s := mustOpen(t)
+	exchange(t, s, chat, 1)
+	mustAccept(t, s, say(chat, 2, "/new second"))
+	turn := mustBegin(t, s, chat, 1000)
+	mustCommit(t, s, Run{Key: chat, Kind: KindCommand, Status: StatusDone, Took: []int64{turn.Waiting[0].ID}, Effect: Effect{Archive: true, Title: "second"}})
+	exchange(t, s, chat, 3)
+
+	active, err := s.Active(t.Context(), chat)
+	if err != nil || active.Title != "second" || active.Messages != 2 || active.ID == turn.Conversation.ID {
+		t.Fatalf("active: %+v, %v", active, err)
+	}
+	list, err := s.Conversations(t.Context(), chat, 0, 10)
+	if err != nil || len(list) != 2 || list[1].ID != turn.Conversation.ID || list[1].Active {
+		t.Fatalf("list: %+v, %v", list, err)
+	}
+	if err := s.Resume(t.Context(), chat, turn.Conversation.ID); err != nil {
+		t.Fatal(err)
+	}
+	if active, _ := s.Active(t.Context(), chat); active.ID != turn.Conversation.ID {
+		t.Fatalf("resumed %s, active is %s", turn.Conversation.ID, active.ID)
+	}
+	if err := s.Resume(t.Context(), "telegram:chat:7", turn.Conversation.ID); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("another chat resumed this one's conversation: %v", err)
+	}
+}
+
+func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "clear.db")
+	s := mustOpenAt(t, path)
+	mustAccept(t, s, say(chat, 1, "the xylophone secret"))
+	turn := mustBegin(t, s, chat, 1000)
+	mustCommit(t, s, answered(chat, turn, "a xylophone answer"))
+	due, _ := s.Deliveries(t.Context(), chat, 1)
+	if err := s.MarkSent(t.Context(), due[0]); err != nil {
+		t.Fatal(err)
+	}
+	mustAccept(t, s, say(chat, 2, "/clear yes"))
+	clear := mustBegin(t, s, chat, 1000)
+	mustCommit(t, s, Run{Key: chat, Kind: KindCommand, Status: StatusDone, Took: []int64{clear.Waiting[0].ID},
+		Conversation: turn.Conversation.ID, Effect: Effect{Delete: true}})
+
+	for _, q := range []string{
+		`SELECT count(*) FROM inbox WHERE text LIKE '%xylophone%'`,
+		`SELECT count(*) FROM outbox WHERE text LIKE '%xylophone%'`,
+		`SELECT count(*) FROM messages`,
+		`SELECT count(*) FROM conversations`,
+		`SELECT count(*) FROM messages_fts WHERE messages_fts MATCH 'xylophone'`,
+	} {
+		var n int
+		if err := s.readers.QueryRow(q).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%s: %d, %v", q, n, err)
+		}
+	}
+	mustAccept(t, s, say(chat, 1, "the xylophone secret")) // delivered again by the platform
+	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 0 {
+		t.Error("a message of a deleted conversation is answered again")
+	}
+}
+
+func TestRetryReplacesTheAnswerAndKeepsItInTheArchive(t *testing.T) {
+	s := mustOpen(t)
+	exchange(t, s, chat, 1)
+	mustAccept(t, s, say(chat, 2, "/retry"))
+	turn := mustBegin(t, s, chat, 1000)
+	mustCommit(t, s, Run{Key: chat, Kind: KindAgent, Status: StatusDone, Took: []int64{turn.Waiting[0].ID},
+		Conversation: turn.Conversation.ID, Effect: Effect{Replace: 1},
+		Messages: []Message{{Role: RoleAssistant, Content: "better", Tokens: 10}}})
+	page, err := s.History(t.Context(), turn.Conversation.ID, 0, 5)
+	if err != nil || !cmp.Equal(texts(page.Messages), []string{"question 1", "better"}) {
+		t.Fatalf("history: %q, %v", texts(page.Messages), err)
+	}
+	var kept int
+	if err := s.readers.QueryRow(`SELECT count(*) FROM messages WHERE content = 'answer 1'`).Scan(&kept); err != nil || kept != 1 {
+		t.Fatalf("the first answer is gone from the archive: %d, %v", kept, err)
+	}
+}
+
+func TestHistoryPagesBackToTheBeginning(t *testing.T) {
+	s := mustOpen(t)
+	for i := 1; i <= 7; i++ {
+		exchange(t, s, chat, i)
+	}
+	c, _ := s.Active(t.Context(), chat)
+	var seen []string
+	for skip := 0; ; skip += 3 {
+		page, err := s.History(t.Context(), c.ID, skip, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = append(texts(page.Messages), seen...)
+		if !page.Older {
+			break
+		}
+	}
+	if len(seen) != 14 || seen[0] != "question 1" || seen[13] != "answer 7" {
+		t.Fatalf("pages: %q", seen)
+	}
+}
+
+func TestDeliveriesSurviveAndEnd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "outbox.db")
+	s := mustOpenAt(t, path)
+	for i := 1; i <= 3; i++ {
+		exchange(t, s, chat, i)
+	}
+	due, err := s.Deliveries(t.Context(), chat, 10)
+	if err != nil || len(due) != 3 {
+		t.Fatalf("%d due, %v", len(due), err)
+	}
+	due[0].Sent = []string{"100"}
+	if err := errors.Join(s.MarkPart(t.Context(), due[0]), s.MarkSent(t.Context(), due[1]), s.MarkFailed(t.Context(), due[2], "blocked")); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+
+	s = mustOpenAt(t, path)
+	keys, err := s.Due(t.Context(), Scope{Channel: "telegram"})
+	if err != nil || !cmp.Equal(keys, []Key{chat}) {
+		t.Fatalf("due sessions %v, %v", keys, err)
+	}
+	left, err := s.Deliveries(t.Context(), chat, 10)
+	if err != nil || len(left) != 1 || !cmp.Equal(left[0].Sent, []string{"100"}) {
+		t.Fatalf("left: %+v, %v", left, err)
+	}
+	for _, scope := range []Scope{{Channel: "cli"}, {Channel: "telegram", Key: "telegram:chat:7"}} {
+		if keys, _ := s.Due(t.Context(), scope); len(keys) != 0 {
+			t.Errorf("scope %+v has the session of another: %v", scope, keys)
+		}
+	}
+}
+
+func TestManySessionsWriteAtOnceWithoutLossOrMixing(t *testing.T) {
+	s := mustOpen(t)
+	var all sync.WaitGroup
+	for c := range 20 {
+		key := Key(fmt.Sprintf("telegram:chat:%d", c))
+		all.Go(func() {
+			for i := 1; i <= 10; i++ {
+				exchange(t, s, key, i)
+			}
+		})
+	}
+	all.Wait()
+	for c := range 20 {
+		key := Key(fmt.Sprintf("telegram:chat:%d", c))
+		mustAccept(t, s, say(key, 99, "last"))
+		turn := mustBegin(t, s, key, 1000)
+		if len(turn.History) != 20 {
+			t.Fatalf("%s has %d messages", key, len(turn.History))
+		}
+		for i, m := range turn.History {
+			if m.Seq != int64(i+1) {
+				t.Fatalf("%s: gap at %d: seq %d", key, i, m.Seq)
+			}
+		}
+	}
+}
+
+func TestOneBadWriteDoesNotSpoilTheOthersOfItsGroup(t *testing.T) {
+	s := mustOpen(t)
+	block := make(chan struct{})
+	go s.writer.write(context.Background(), func(context.Context, *sql.Tx) error { <-block; return nil })
+	results := make(chan error, 3)
+	for i := range 3 {
+		go func() {
+			results <- s.writer.write(context.Background(), func(ctx context.Context, tx *sql.Tx) error {
+				if i == 1 {
+					return errors.New("bad")
+				}
+				return insertInbound(ctx, tx, say(chat, i, "good"), 1)
+			})
+		}()
+	}
+	for len(s.writer.queue) < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	close(block)
+	failures := 0
+	for range 3 {
+		if err := <-results; err != nil {
+			failures++
+		}
+	}
+	if turn := mustBegin(t, s, chat, 10); failures != 1 || len(turn.Waiting) != 2 {
+		t.Fatalf("%d failures, %d stored", failures, len(turn.Waiting))
+	}
+}
+
+func TestNewerSchemaIsRefusedByName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "newer.db")
+	s := mustOpenAt(t, path)
+	if _, err := s.writer.conn.ExecContext(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	_, err := Open(t.Context(), path)
+	if err == nil || !strings.Contains(err.Error(), "version 99") || !strings.Contains(err.Error(), "only up to 1") {
+		t.Fatalf("a newer schema gave %v", err)
+	}
+}
+
+func TestUnusableFilesAreExplained(t *testing.T) {
+	dir := t.TempDir()
+	for path, want := range map[string]string{
+		filepath.Join(dir, "missing", "x.db"): "does not exist",
+		dir:                                   "can't be opened",
+	} {
+		if _, err := Open(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+}
+
+func TestEveryConnectionIsDurable(t *testing.T) {
+	s := mustOpen(t)
+	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
+		var got string
+		if err := s.writer.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+			t.Errorf("%s = %s, want %s (%v)", pragma, got, want, err)
+		}
+	}
+}
