@@ -149,8 +149,7 @@ func clearConversation(_ *loop, _ context.Context, turn conversation.Turn, argum
 
 func showStatus(l *loop, _ context.Context, turn conversation.Turn, _ string) (result, error) {
 	c := turn.Conversation
-	w := l.window(turn, nil)
-	shown := w.count(w.build(l.Budget)) + w.tools + replyTokens
+	shown := l.window(turn, nil).size(l.Budget)
 	var b strings.Builder
 	fmt.Fprintf(&b, "**Model:** %s\n", l.Model.Model())
 	if c.Messages == 0 {

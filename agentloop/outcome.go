@@ -29,7 +29,7 @@ func (l *loop) newRun(turn conversation.Turn, took []conversation.Inbound, start
 
 func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, started time.Time) conversation.Run {
 	run := l.newRun(q.turn, took, started)
-	run.Messages = append(l.userMessages(took), l.stored(a.messages)...)
+	run.Messages = append(l.settledUsers(q, took), rows(a.messages)...)
 	run.Title = titleOf(run.Messages)
 	run.Model, run.Rounds = a.model, a.rounds
 	run.Prompt, run.Completion = a.prompt, a.completion
@@ -87,12 +87,12 @@ func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, sta
 	run.Status = conversation.StatusStopped
 	text := "⏹ Stopped."
 	if partial := strings.TrimSpace(a.partial); partial != "" {
-		m := l.store(llm.Message{Role: "assistant", Content: partial})
-		m.Stopped = true
-		run.Messages = append(run.Messages, m)
+		written := rows([]entry{l.entry(llm.Message{Role: "assistant", Content: partial})})
+		written[0].Stopped = true
+		run.Messages = append(run.Messages, written...)
 		text = partial + "\n\n" + text
-	} else {
-		run.Effect = conversation.Effect{}
+	} else if len(a.messages) == 0 {
+		run.Effect = conversation.Effect{} // nothing replaces the answer that there is
 	}
 	run.Replies = l.reply(took, text)
 	return run
@@ -100,7 +100,7 @@ func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, sta
 
 // wholeRounds leaves out a last call whose results are missing: the model's
 // API refuses a call without its result.
-func wholeRounds(messages []llm.Message) []llm.Message {
+func wholeRounds(messages []entry) []entry {
 	if n := len(messages); n > 0 && len(messages[n-1].ToolCalls) > 0 {
 		return messages[:n-1]
 	}
@@ -109,6 +109,15 @@ func wholeRounds(messages []llm.Message) []llm.Message {
 
 func (l *loop) reply(took []conversation.Inbound, text string) []conversation.Delivery {
 	return []conversation.Delivery{{Key: l.key, Address: took[len(took)-1].Address, Text: text}}
+}
+
+// settledUsers are the user messages that a run stores: those of the question
+// unless they are stored already, and those that a /stop settled with it.
+func (l *loop) settledUsers(q question, took []conversation.Inbound) []conversation.Message {
+	if q.again == 0 && len(took) == len(q.took) {
+		return q.users
+	}
+	return l.userMessages(took)
 }
 
 // userMessages are inbound texts as rows of the conversation; commands among
@@ -129,27 +138,22 @@ func (l *loop) userMessages(took []conversation.Inbound) []conversation.Message 
 	return users
 }
 
-func (l *loop) stored(messages []llm.Message) []conversation.Message {
-	rows := make([]conversation.Message, len(messages))
-	for i, m := range messages {
-		rows[i] = l.store(m)
+// rows are messages of the model's list as they are stored.
+func rows(messages []entry) []conversation.Message {
+	list := make([]conversation.Message, len(messages))
+	for i, e := range messages {
+		list[i] = conversation.Message{
+			Role:       conversation.Role(e.Role),
+			Content:    e.Content,
+			ToolCallID: e.ToolCallID,
+			ToolName:   e.Name,
+			Tokens:     e.tokens,
+		}
+		for _, call := range e.ToolCalls {
+			list[i].ToolCalls = append(list[i].ToolCalls, conversation.ToolCall(call))
+		}
 	}
-	return rows
-}
-
-// store turns a message of the model's list into a row.
-func (l *loop) store(m llm.Message) conversation.Message {
-	row := conversation.Message{
-		Role:       conversation.Role(m.Role),
-		Content:    m.Content,
-		ToolCallID: m.ToolCallID,
-		ToolName:   m.Name,
-		Tokens:     l.Counter.Message(m),
-	}
-	for _, call := range m.ToolCalls {
-		row.ToolCalls = append(row.ToolCalls, conversation.ToolCall(call))
-	}
-	return row
+	return list
 }
 
 // titleOf is the first line of what began the conversation, shortened.

@@ -14,11 +14,12 @@ import (
 // falls silent. Its own goroutine, Run, alone touches the map of loops.
 type Router struct {
 	Parts
-	tools   []llm.Tool
-	signals chan signal
-	idle    chan *loop
-	slots   chan struct{} // one for each model call that may be under way
-	done    chan struct{} // closed when Run no longer takes signals
+	tools       []llm.Tool
+	fixedTokens func() int // counted when first needed: the vocabulary is large
+	signals     chan signal
+	idle        chan *loop
+	slots       chan struct{} // one for each model call that may be under way
+	done        chan struct{} // closed when Run no longer takes signals
 }
 
 // signal says that a session has new inbound.
@@ -38,6 +39,7 @@ func NewRouter(parts Parts) *Router {
 		slots:   make(chan struct{}, parts.MaxConcurrentRuns),
 		done:    make(chan struct{}),
 	}
+	r.fixedTokens = sync.OnceValue(r.countFixed)
 	for _, t := range parts.Tools.List() {
 		r.tools = append(r.tools, llm.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}

@@ -14,8 +14,8 @@ import (
 
 // answer is what the model made of a turn.
 type answer struct {
-	messages   []llm.Message // tool rounds and the final answer, in order
-	partial    string        // text that was being written when the run was stopped
+	messages   []entry // tool rounds and the final answer, in order
+	partial    string  // text that was being written when the run was stopped
 	model      string
 	rounds     int
 	prompt     int // tokens, as the server counted them
@@ -102,8 +102,11 @@ func (g *generation) run(ctx context.Context) error {
 }
 
 func (g *generation) add(messages ...llm.Message) {
-	g.answer.messages = append(g.answer.messages, messages...)
-	g.window.current = append(g.window.current, messages...)
+	for _, m := range messages {
+		e := g.entry(m)
+		g.answer.messages = append(g.answer.messages, e)
+		g.window.current = append(g.window.current, e)
+	}
 }
 
 // call makes one model call, and makes it again with a smaller window while

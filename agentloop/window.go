@@ -16,22 +16,30 @@ import (
 type window struct {
 	counter Counter
 	system  string
-	tools   int // tokens of the tool definitions
+	fixed   int // tokens of all that is no message of the conversation
 	history []conversation.Message
-	older   int64         // messages before history that are not loaded
-	current []llm.Message // the waiting messages and the tool rounds so far
+	older   int64   // messages before history that are not loaded
+	current []entry // the waiting messages and the tool rounds so far
 }
+
+// entry is a message of the list with its tokens, which are counted once.
+type entry struct {
+	llm.Message
+	tokens int
+}
+
+func (l *loop) entry(m llm.Message) entry { return entry{m, l.Counter.Message(m)} }
 
 func (l *loop) window(turn conversation.Turn, users []conversation.Message) window {
 	w := window{
 		counter: l.Counter,
 		system:  l.SystemPrompt,
-		tools:   l.Counter.Tools(l.Router.tools),
+		fixed:   l.fixedTokens(),
 		history: turn.History,
 		older:   turn.Older,
 	}
 	for _, m := range users {
-		w.current = append(w.current, toModel(m))
+		w.current = append(w.current, entry{toModel(m), m.Tokens})
 	}
 	return w
 }
@@ -40,26 +48,53 @@ func (l *loop) window(turn conversation.Turn, users []conversation.Message) wind
 // count tokens with tiktoken").
 const replyTokens = 3
 
+// notice stands at the end of the system prompt when there is more than is
+// shown. A number has at most noticeTokens with it.
+const (
+	notice       = "[%d earlier messages of this conversation are not shown.]"
+	noticeTokens = 25
+)
+
+// countFixed is what every list of this router costs before its first message.
+func (r *Router) countFixed() int {
+	system := llm.Message{Role: "system", Content: r.SystemPrompt}
+	return r.Counter.Message(system) + noticeTokens + r.Counter.Tools(r.tools) + replyTokens
+}
+
 // build gives the list for one call, within the budget by the counter's count.
 func (w window) build(budget int) []llm.Message {
-	all := w.older + int64(len(w.history)+len(w.current))
-	room := budget - replyTokens - w.tools - w.counter.Message(w.systemMessage(all)) // the longest notice
+	room := budget - w.fixed
 	current := w.fit(w.current, room)
 	hidden := w.older + int64(len(w.current)-len(current))
-	shown := w.newest(room - w.count(current))
+	for _, e := range current {
+		room -= e.tokens
+	}
+	shown := w.newest(room)
 	hidden += int64(len(w.history) - len(shown))
 
 	list := make([]llm.Message, 0, 1+len(shown)+len(current))
 	list = append(list, w.systemMessage(hidden))
 	list = append(list, shown...)
-	return append(list, current...)
+	for _, e := range current {
+		list = append(list, e.Message)
+	}
+	return list
+}
+
+// size is how many tokens the list for a call has, its definitions included.
+func (w window) size(budget int) int {
+	sum := w.fixed
+	for _, m := range w.build(budget)[1:] {
+		sum += w.counter.Message(m)
+	}
+	return sum
 }
 
 // systemMessage says at its end how many messages are not shown.
 func (w window) systemMessage(hidden int64) llm.Message {
 	text := w.system
 	if hidden > 0 {
-		text = strings.TrimSpace(fmt.Sprintf("%s\n\n[%d earlier messages of this conversation are not shown.]", text, hidden))
+		text = strings.TrimSpace(fmt.Sprintf("%s\n\n"+notice, text, hidden))
 	}
 	return llm.Message{Role: "system", Content: text}
 }
@@ -91,30 +126,17 @@ func (w window) newest(room int) []llm.Message {
 
 // fit makes the current exchange fit into the room: its longest messages are
 // cut, and when there are too many for that, the oldest are left out.
-func (w window) fit(current []llm.Message, room int) []llm.Message {
-	tokens := make([]int, len(current))
-	sum := 0
-	for i, m := range current {
-		tokens[i] = w.counter.Message(m)
-		sum += tokens[i]
+func (w window) fit(current []entry, room int) []entry {
+	limit := level(current, room)
+	for limit < minCut && firstUnit(current) < len(current) {
+		current = current[firstUnit(current):]
+		limit = level(current, room)
 	}
-	if sum <= room {
-		return current
-	}
-	limit := level(tokens, room)
-	for limit < minCut {
-		next := firstUnit(current)
-		if next == len(current) {
-			break
-		}
-		current, tokens = current[next:], tokens[next:]
-		limit = level(tokens, room)
-	}
-	fitted := make([]llm.Message, len(current))
-	for i, m := range current {
-		fitted[i] = m
-		if tokens[i] > limit {
-			fitted[i] = w.cut(m, limit)
+	fitted := slices.Clone(current)
+	for i, e := range fitted {
+		if e.tokens > limit {
+			cut := w.cut(e.Message, limit)
+			fitted[i] = entry{cut, w.counter.Message(cut)}
 		}
 	}
 	return fitted
@@ -126,7 +148,7 @@ const minCut = 40
 
 // firstUnit is how many messages at the front go together: a user message, or
 // an assistant's calls with their results.
-func firstUnit(messages []llm.Message) int {
+func firstUnit(messages []entry) int {
 	n := 1
 	for n < len(messages) && messages[n].Role == "tool" {
 		n++
@@ -134,28 +156,30 @@ func firstUnit(messages []llm.Message) int {
 	return n
 }
 
-// level is the greatest limit for which the counts, each cut to it, add up to
-// at most room.
-func level(counts []int, room int) int {
-	sorted := slices.Sorted(slices.Values(counts))
-	for i, count := range sorted {
-		share := room / (len(sorted) - i)
-		if count > share {
+// level is the greatest limit for which the messages, each cut to it, take at
+// most the room.
+func level(messages []entry, room int) int {
+	bySize := slices.SortedFunc(slices.Values(messages), func(a, b entry) int { return a.tokens - b.tokens })
+	for i, e := range bySize {
+		share := room / (len(bySize) - i)
+		if e.tokens > share {
 			return share
 		}
-		room -= count
+		room -= e.tokens
 	}
 	return math.MaxInt
 }
 
+const cutNotice = "\n[… cut: too long to be shown whole …]\n"
+
 // cut shortens a message in the middle to at most limit tokens, with a notice.
 func (w window) cut(m llm.Message, limit int) llm.Message {
 	m.ToolCalls = w.cutArguments(m.ToolCalls, limit)
-	content, notice := m.Content, "\n[… cut: too long to be shown whole …]\n"
-	m.Content = notice
+	content := m.Content
+	m.Content = cutNotice
 	for room := limit - w.counter.Message(m); room > 0; {
 		head, tail := w.counter.Cut(content, room)
-		m.Content = head + notice + tail
+		m.Content = head + cutNotice + tail
 		over := w.counter.Message(m) - limit
 		if over <= 0 {
 			return m
@@ -176,14 +200,6 @@ func (w window) cutArguments(calls []llm.ToolCall, limit int) []llm.ToolCall {
 		}
 	}
 	return shown
-}
-
-func (w window) count(messages []llm.Message) int {
-	sum := 0
-	for _, m := range messages {
-		sum += w.counter.Message(m)
-	}
-	return sum
 }
 
 // toModel is a row as the model is shown it. In groups the sender's name stands

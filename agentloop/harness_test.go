@@ -1,0 +1,189 @@
+package agentloop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"parley/conversation"
+	"parley/llm"
+	"parley/llm/llmtest"
+	"parley/tools"
+)
+
+const room = conversation.Key("cli:room")
+
+// house is a router at work on a real store and a fake model server.
+type house struct {
+	t      *testing.T
+	store  *conversation.Store
+	server *llmtest.Server
+	router *Router
+	parts  Parts
+	end    func()
+	wrote  chan struct{} // a reply was committed
+	mu     sync.Mutex
+	said   int
+	shown  map[conversation.Key]string // the latest preview
+	alive  map[conversation.Key]int    // runs under way
+}
+
+func newHouse(t *testing.T, change func(*Parts)) *house {
+	t.Helper()
+	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{t: t, store: store, server: llmtest.New(t), wrote: make(chan struct{}, 4096),
+		shown: map[conversation.Key]string{}, alive: map[conversation.Key]int{}}
+	registry, err := tools.NewRegistry(
+		tools.CurrentTime(func() time.Time { return time.Date(2026, 5, 1, 9, 30, 0, 0, time.UTC) }),
+		tools.Tool{Name: "fails", Parameters: json.RawMessage(`{"type":"object"}`), Call: func(context.Context, json.RawMessage) (string, error) {
+			return "", errors.New("the mill is broken")
+		}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	h.parts = Parts{
+		Config: DefaultConfig(),
+		Store:  store,
+		Model: llm.NewClient(llm.Config{BaseURL: h.server.URL(), APIKey: "key", Model: "fake",
+			RetryBase: time.Millisecond, MaxTries: 2}, log),
+		Counter: llm.NewCounter("fake"),
+		Tools:   registry,
+		Watcher: h,
+		Deliver: func(conversation.Key) { h.wrote <- struct{}{} },
+		Budget:  4000,
+		Log:     log,
+	}
+	if change != nil {
+		change(&h.parts)
+	}
+	h.start()
+	t.Cleanup(func() { h.end(); store.Close() })
+	return h
+}
+
+func (h *house) start() {
+	h.router = NewRouter(h.parts)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h.router.Run(ctx, context.Background(), conversation.Scope{Channel: "cli"})
+	}()
+	h.end = sync.OnceFunc(func() { cancel(); <-done })
+}
+
+func (h *house) Working(ctx context.Context, key conversation.Key, _ string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.alive[key]++
+	context.AfterFunc(ctx, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.alive[key]--
+	})
+}
+
+func (h *house) Preview(key conversation.Key, _, text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.shown[key] = text
+}
+
+func (h *house) preview(key conversation.Key) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.shown[key]
+}
+
+func (h *house) inbound(key conversation.Key, text string) conversation.Inbound {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.said++
+	id := fmt.Sprint(h.said)
+	return conversation.Inbound{Key: key, SourceID: id, Address: id, Text: text, At: time.Now()}
+}
+
+// say stores messages and wakes the router, as a channel does.
+func (h *house) say(key conversation.Key, list ...string) {
+	h.t.Helper()
+	var batch []conversation.Inbound
+	for _, text := range list {
+		batch = append(batch, h.inbound(key, text))
+	}
+	h.accept(batch...)
+}
+
+func (h *house) accept(batch ...conversation.Inbound) {
+	h.t.Helper()
+	if err := h.store.Accept(h.t.Context(), nil, batch...); err != nil {
+		h.t.Fatal(err)
+	}
+	h.router.Accepted(batch...)
+}
+
+// reply waits for the session's next reply and takes it, as delivery does.
+func (h *house) reply(key conversation.Key) string {
+	h.t.Helper()
+	for {
+		due, err := h.store.Deliveries(h.t.Context(), key, 1)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if len(due) > 0 {
+			if err := h.store.MarkSent(h.t.Context(), due[0]); err != nil {
+				h.t.Fatal(err)
+			}
+			return due[0].Text
+		}
+		select {
+		case <-h.wrote:
+		case <-h.t.Context().Done():
+			h.t.Fatal("no reply")
+		}
+	}
+}
+
+func (h *house) ask(key conversation.Key, text string) string {
+	h.t.Helper()
+	h.say(key, text)
+	return h.reply(key)
+}
+
+func (h *house) history(key conversation.Key) []string {
+	h.t.Helper()
+	c, err := h.store.Active(h.t.Context(), key)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	page, err := h.store.History(h.t.Context(), c.ID, 0, 1000)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var list []string
+	for _, m := range page.Messages {
+		list = append(list, string(m.Role)+": "+m.Content)
+	}
+	return list
+}
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 3000 {
+		if is() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("never: " + what)
+}
