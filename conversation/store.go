@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"github.com/mattn/go-sqlite3"
 )
@@ -48,6 +49,9 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	}
 	if err := checkFolder(path); err != nil {
 		return nil, err
+	}
+	if err := makePrivate(path); err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	locks, err := openLocks(path + ".lock")
 	if err != nil {
@@ -104,6 +108,20 @@ func checkFolder(path string) error {
 		return fmt.Errorf("open %s: %s is not a folder", path, dir)
 	}
 	return nil
+}
+
+// makePrivate makes the file when there is none, readable by its owner alone:
+// it will hold what people say in private. SQLite gives its side files the same
+// permissions.
+func makePrivate(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.EROFS) {
+		return nil // SQLite's own error says more
+	}
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 // dsn carries every pragma, so that each pooled connection has them.

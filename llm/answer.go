@@ -1,0 +1,212 @@
+package llm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+var (
+	errEmpty    = errors.New("the answer was empty")
+	errCut      = errors.New("the stream ended in the middle")
+	errFiltered = errors.New("the answer was withheld by a content filter")
+)
+
+// chunk is one event of the stream, with only what is used of it, and with
+// room for what servers send that is not in the API's reference. Reasoning is
+// not read: it is not part of the answer.
+type chunk struct {
+	Model   string          `json:"model"`
+	Choices []choice        `json:"choices"`
+	Usage   *usage          `json:"usage"`
+	Error   json.RawMessage `json:"error"`
+
+	// An error as vLLM writes it: {"object":"error","message":...,"code":400}.
+	Object  string          `json:"object"`
+	Message string          `json:"message"`
+	Code    json.RawMessage `json:"code"`
+}
+
+type choice struct {
+	Index        int    `json:"index"`
+	Delta        delta  `json:"delta"`
+	Message      delta  `json:"message"` // an answer that is not a stream
+	FinishReason string `json:"finish_reason"`
+}
+
+type delta struct {
+	Content   text            `json:"content"`
+	Refusal   text            `json:"refusal"`
+	ToolCalls []toolCallDelta `json:"tool_calls"`
+}
+
+type toolCallDelta struct {
+	Index    *int   `json:"index"`
+	ID       string `json:"id"`
+	Function struct {
+		Name      string    `json:"name"`
+		Arguments arguments `json:"arguments"`
+	} `json:"function"`
+}
+
+type usage struct {
+	Prompt     float64 `json:"prompt_tokens"`
+	Completion float64 `json:"completion_tokens"`
+}
+
+// text is a string, null, or a list of parts, of which those of type text count.
+type text string
+
+func (t *text) UnmarshalJSON(raw []byte) error {
+	if len(raw) == 0 || raw[0] != '[' {
+		return json.Unmarshal(raw, (*string)(t))
+	}
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if part.Type == "text" {
+			*t += text(part.Text)
+		}
+	}
+	return nil
+}
+
+// arguments is a string of JSON, or, from some servers, the JSON itself.
+type arguments string
+
+func (a *arguments) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 0 && raw[0] == '{' {
+		*a = arguments(raw)
+		return nil
+	}
+	return json.Unmarshal(raw, (*string)(a))
+}
+
+// answer gathers the chunks of one answer.
+type answer struct {
+	out       *output
+	secrets   secrets
+	finishing func() // called when only the end of the stream is awaited
+
+	calls  callList
+	finish string
+	usage  usage
+	model  string
+}
+
+// read takes chunks from recv until the answer is whole. A finish reason
+// makes it whole, however the stream ends after it.
+func (a *answer) read(recv func() ([]byte, error)) error {
+	for {
+		raw, err := recv()
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF), a.finish != "":
+			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return errCut
+		default:
+			return err
+		}
+		if err := a.add(raw); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *answer) add(raw []byte) error {
+	var c chunk
+	// A field of another type than expected is skipped, the rest is read.
+	var mistyped *json.UnmarshalTypeError
+	if err := json.Unmarshal(raw, &c); err != nil && !errors.As(err, &mistyped) {
+		return fmt.Errorf("%w: %s", errNotJSON, excerpt(a.secrets.hide(string(raw))))
+	}
+	if c.isError() {
+		return &statusError{status: c.status(), body: a.secrets.hide(string(raw))}
+	}
+	if c.Model != "" {
+		a.model = c.Model
+	}
+	if c.Usage != nil {
+		a.usage = *c.Usage
+	}
+	for _, choice := range c.Choices {
+		if choice.Index == 0 { // only one was asked for
+			a.choose(choice)
+		}
+	}
+	return nil
+}
+
+func (a *answer) choose(c choice) {
+	for _, d := range []*delta{&c.Delta, &c.Message} {
+		a.out.write(string(d.Content))
+		a.out.write(string(d.Refusal))
+		for _, call := range d.ToolCalls {
+			a.calls.add(call)
+		}
+	}
+	if c.FinishReason != "" {
+		a.finish = c.FinishReason
+		a.finishing()
+	}
+}
+
+// response is the answer, once it is read.
+func (a *answer) response(model string) (Response, error) {
+	calls := a.calls.toolCalls()
+	if strings.TrimSpace(a.out.text()) == "" && len(calls) == 0 {
+		if a.finish == "content_filter" {
+			return Response{}, errFiltered
+		}
+		return Response{}, errEmpty
+	}
+	if a.model != "" {
+		model = a.model
+	}
+	return Response{
+		Text:         a.out.text(),
+		ToolCalls:    calls,
+		FinishReason: a.finish,
+		Usage:        Usage{Prompt: int(a.usage.Prompt), Completion: int(a.usage.Completion)},
+		Model:        model,
+	}, nil
+}
+
+// isError reports whether the chunk is an error instead of a piece of the answer.
+func (c *chunk) isError() bool {
+	if len(c.Error) > 0 && !bytes.Equal(c.Error, []byte("null")) || c.Object == "error" {
+		return true
+	}
+	for _, choice := range c.Choices {
+		if choice.FinishReason == "error" { // OpenRouter
+			return true
+		}
+	}
+	return false
+}
+
+// status is the HTTP status that an error names as its code, 0 when it names none.
+func (c *chunk) status() int {
+	code := c.Code
+	var inner struct {
+		Code json.RawMessage `json:"code"`
+	}
+	if json.Unmarshal(c.Error, &inner) == nil && len(inner.Code) > 0 {
+		code = inner.Code
+	}
+	status, err := strconv.Atoi(strings.Trim(string(code), `"`))
+	if err != nil || status < 400 || status > 599 {
+		return 0
+	}
+	return status
+}

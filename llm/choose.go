@@ -1,0 +1,174 @@
+package llm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"time"
+)
+
+// keyVariable is the environment variable that OpenAI's own libraries read.
+const keyVariable = "OPENAI_API_KEY"
+
+// probeTimeout is how long a start may take to look for local servers. A port
+// where nobody listens answers at once.
+const probeTimeout = 300 * time.Millisecond
+
+// Model is what Choose chooses: a *Client or the *Offline model.
+type Model interface {
+	Complete(ctx context.Context, req Request, emit func(Delta)) (Response, error)
+	Model() string
+}
+
+// Choice says which model was chosen, and why.
+type Choice struct {
+	Model         string // "offline" for the stand-in
+	Host          string // of the server, without a password; "" for the stand-in
+	Source        string // what made the choice: "[llm]", "OPENAI_API_KEY", "found on its usual port", "nothing else found"
+	ContextWindow int    // tokens
+}
+
+// Line is the sentence said at the start.
+func (c Choice) Line() string {
+	if c.Host == "" {
+		return fmt.Sprintf("Model: offline, a built-in stand-in (%s). To get a real one: %s.", c.Source, howToGetOne)
+	}
+	return fmt.Sprintf("Model: %s at %s (%s)", c.Model, c.Host, c.Source)
+}
+
+// DefaultProbes are the addresses where local servers usually listen: Ollama,
+// LM Studio, vLLM, llama.cpp, in the order of preference.
+func DefaultProbes() []string {
+	return []string{
+		"http://127.0.0.1:11434/v1", // https://docs.ollama.com/api/openai-compatibility
+		"http://127.0.0.1:1234/v1",  // https://lmstudio.ai/docs/developer/openai-compat
+		"http://127.0.0.1:8000/v1",  // https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
+		"http://127.0.0.1:8080/v1",  // https://github.com/ggml-org/llama.cpp/tree/master/tools/server
+	}
+}
+
+// Choose decides which model is used: the one that [llm] names; else OpenAI's
+// with the key of the environment; else the first of the probed servers that
+// has one; else the offline model. Only the first can fail, in a sentence for
+// the operator. The probes take 300 ms at most, all together.
+func Choose(ctx context.Context, cfg Config, getenv func(string) string, probes []string, log *slog.Logger) (Model, Choice, error) {
+	cfg = cfg.WithDefaults()
+	envKey := getenv(keyVariable)
+	ch := chooser{cfg: cfg, probes: probes, log: log, source: "[llm]"}
+	switch {
+	case cfg.Model == offlineName:
+		return offline("[llm]", cfg)
+	case cfg.BaseURL != "" || cfg.Model != "" || cfg.APIKey != envKey && cfg.APIKey != "":
+		ch.cfg.APIKey = cmp.Or(cfg.APIKey, envKey)
+		return ch.configured(ctx)
+	case envKey != "":
+		ch.cfg.APIKey, ch.source = envKey, keyVariable
+		return ch.client(defaultBaseURL, DefaultModel)
+	}
+	if found, ok := probe(ctx, probes, ""); ok {
+		ch.source = "found on its usual port"
+		ch.learn(found.model)
+		return ch.client(found.baseURL, found.model.ID)
+	}
+	return offline("nothing else found", cfg)
+}
+
+func offline(source string, cfg Config) (Model, Choice, error) {
+	return NewOffline(), Choice{Model: offlineName, Source: source, ContextWindow: cfg.ContextWindow}, nil
+}
+
+type chooser struct {
+	cfg    Config
+	probes []string
+	source string
+	log    *slog.Logger
+}
+
+// configured chooses what [llm] says, and fills in what it leaves out.
+func (c *chooser) configured(ctx context.Context) (Model, Choice, error) {
+	baseURL, model := c.cfg.BaseURL, c.cfg.Model
+	if err := checkURL(baseURL); err != nil {
+		return nil, Choice{}, err
+	}
+	switch {
+	case baseURL == "" && c.cfg.APIKey == "":
+		return c.local(ctx)
+	case baseURL == "":
+		return c.client(defaultBaseURL, cmp.Or(model, DefaultModel))
+	case model == "" && isOpenAI(baseURL):
+		return c.client(baseURL, DefaultModel)
+	case model == "":
+		first, err := c.first(ctx)
+		if err != nil {
+			return nil, Choice{}, err
+		}
+		c.learn(first)
+		model = first.ID
+	}
+	return c.client(baseURL, model)
+}
+
+// local looks for a model that is named without a server and without a key.
+func (c *chooser) local(ctx context.Context) (Model, Choice, error) {
+	found, ok := probe(ctx, c.probes, c.cfg.Model)
+	if !ok {
+		return nil, Choice{}, fmt.Errorf("[llm] names the model %q, but no API key (api_key or %s), no base_url, "+
+			"and no local server on the usual ports has it", c.cfg.Model, keyVariable)
+	}
+	c.learn(found.model)
+	return c.client(found.baseURL, found.model.ID)
+}
+
+// first asks the server for its models and takes the first that can chat.
+func (c *chooser) first(ctx context.Context) (listed, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	host := hostOf(c.cfg.BaseURL)
+	models, err := listModels(ctx, c.cfg)
+	if err != nil {
+		return listed{}, fmt.Errorf("[llm] names no model, and asking %s for its models failed: %w", host, err)
+	}
+	first, ok := firstChat(models, "")
+	if !ok {
+		return listed{}, fmt.Errorf("[llm] names no model, and %s lists none that can chat", host)
+	}
+	return first, nil
+}
+
+// learn takes over what the server says of the model.
+func (c *chooser) learn(m listed) {
+	if window := m.window(); window > 0 {
+		c.cfg.ContextWindow = min(c.cfg.ContextWindow, window)
+	}
+}
+
+func (c *chooser) client(baseURL, model string) (Model, Choice, error) {
+	c.cfg.BaseURL, c.cfg.Model = baseURL, model
+	return NewClient(c.cfg, c.log), Choice{
+		Model: model, Host: hostOf(baseURL), Source: c.source, ContextWindow: c.cfg.ContextWindow,
+	}, nil
+}
+
+func checkURL(raw string) error {
+	if raw == "" {
+		return nil
+	}
+	u, err := url.Parse(raw)
+	if err != nil || !slices.Contains([]string{"http", "https"}, u.Scheme) || u.Hostname() == "" {
+		return errors.New("[llm] base_url is not an http:// or https:// address")
+	}
+	return nil
+}
+
+// hostOf is the host of an address, with its port, and nothing else of it.
+func hostOf(baseURL string) string {
+	u, err := url.Parse(baseURL)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}

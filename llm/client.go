@@ -1,0 +1,228 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	openai "github.com/sashabaranov/go-openai"
+)
+
+// maxRetryAfter is the longest wait that a call sits through when the server
+// asks for one; beyond it the call fails and says when to come back.
+const maxRetryAfter = 30 * time.Second
+
+// Client calls one model of an OpenAI-compatible server, and its fallbacks.
+// It is safe for concurrent use.
+type Client struct {
+	cfg     Config
+	models  []template // the model, then its fallbacks
+	http    *http.Client
+	secrets secrets
+	log     *slog.Logger
+
+	// noStreamOptions is set once the server has refused stream_options.
+	noStreamOptions atomic.Bool
+}
+
+// NewClient returns a client of cfg.Model. It makes no connection yet.
+func NewClient(cfg Config, log *slog.Logger) *Client {
+	cfg = cfg.WithDefaults()
+	setDefault(&cfg.BaseURL, defaultBaseURL)
+	setDefault(&cfg.Model, DefaultModel)
+	cfg.BaseURL = strings.TrimSuffix(strings.TrimRight(cfg.BaseURL, "/"), "/chat/completions")
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	c := &Client{cfg: cfg, log: log, secrets: secretsOf(cfg), http: &http.Client{Transport: newTransport()}}
+	for _, model := range append([]string{cfg.Model}, cfg.FallbackModels...) {
+		c.models = append(c.models, newTemplate(model, cfg, log))
+	}
+	return c
+}
+
+// newTransport keeps a connection for each of the calls that run at once, so
+// that the next ones need no handshake. It sets no limit on the time of an
+// answer: that is the attempt's to watch.
+func newTransport() *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		ForceAttemptHTTP2:     true,
+		DisableCompression:    true, // proxies hold compressed streams back
+		MaxIdleConns:          256,
+		MaxIdleConnsPerHost:   256,
+		IdleConnTimeout:       90 * time.Second,
+	}
+}
+
+// Model is the name of the model that is asked first.
+func (c *Client) Model() string { return c.cfg.Model }
+
+// Complete asks the model, and calls emit, if it is not nil, for every piece
+// of text as it arrives, from the calling goroutine.
+//
+// What can pass is tried again, then with the fallback models; emit gets a
+// Reset before text that replaces text already emitted. The error is an
+// *Error, and voids whatever was emitted, but when ctx ends: then Complete
+// returns at once with the text so far, without tool calls, and an error that
+// wraps the cause of ctx.
+func (c *Client) Complete(ctx context.Context, req Request, emit func(Delta)) (Response, error) {
+	out := &output{emit: emit}
+	var failed *failure
+	for i, model := range c.models {
+		resp, fail := c.persist(ctx, model, req, out)
+		if fail == nil {
+			return resp, nil
+		}
+		if ctx.Err() != nil {
+			return Response{Text: out.text(), Model: model.model}, fmt.Errorf("model call ended early: %w", context.Cause(ctx))
+		}
+		if failed == nil || fail.cause.Kind == KindContextSize {
+			failed = fail
+		}
+		if !fail.elsewhere {
+			break
+		}
+		if i+1 < len(c.models) {
+			c.log.Warn("model failed, trying the fallback", "model", model.model, "fallback", c.models[i+1].model, "err", fail)
+		}
+	}
+	return Response{}, failed.cause
+}
+
+// persist calls one model until it answers or trying again makes no sense.
+func (c *Client) persist(ctx context.Context, model template, req Request, out *output) (Response, *failure) {
+	wire := model.request(req)
+	pace := newPacing(c.cfg.RetryBase)
+	tries, timeouts := 0, 0
+	resp, err := backoff.Retry(ctx, func() (Response, error) {
+		tries++
+		resp, fail := c.attempt(ctx, wire, out)
+		if fail == nil {
+			return resp, nil
+		}
+		if fail.timeout {
+			timeouts++
+		}
+		// A server that let the whole time pass gets one more chance, not three.
+		if !fail.again || fail.cause.RetryAfter > maxRetryAfter || timeouts > 1 || ctx.Err() != nil {
+			return Response{}, backoff.Permanent(fail)
+		}
+		pace.atLeast = fail.cause.RetryAfter
+		return Response{}, fail
+	},
+		backoff.WithBackOff(pace),
+		backoff.WithMaxTries(uint(c.cfg.MaxTries)),
+		backoff.WithMaxElapsedTime(0),
+		backoff.WithNotify(func(err error, wait time.Duration) {
+			c.log.Warn("model call failed, trying again", "model", wire.Model, "try", tries, "wait", wait, "err", err)
+		}))
+	if err == nil {
+		return resp, nil
+	}
+	var fail *failure
+	if !errors.As(err, &fail) {
+		fail = &failure{cause: &Error{Err: err}} // ctx ended between two tries
+	}
+	return Response{}, fail
+}
+
+// attempt makes one HTTP call, or two when the server turns out not to know
+// stream_options.
+func (c *Client) attempt(ctx context.Context, wire openai.ChatCompletionRequest, out *output) (Response, *failure) {
+	if !c.noStreamOptions.Load() {
+		wire.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
+	}
+	resp, err := c.call(ctx, wire, out)
+	var refused *statusError
+	if wire.StreamOptions != nil && errors.As(err, &refused) && refused.refusesStreamOptions() {
+		c.noStreamOptions.Store(true)
+		wire.StreamOptions = nil
+		resp, err = c.call(ctx, wire, out)
+	}
+	if err != nil {
+		return Response{}, c.explain(err, wire.Model)
+	}
+	return resp, nil
+}
+
+// call makes one HTTP call and reads its answer whole.
+func (c *Client) call(ctx context.Context, wire openai.ChatCompletionRequest, out *output) (Response, error) {
+	out.begin()
+	ctx, limits := newLimits(ctx, c.cfg.Timeout, c.cfg.IdleTimeout)
+	defer limits.stop()
+
+	cfg := openai.DefaultConfig(c.cfg.APIKey)
+	cfg.BaseURL = c.cfg.BaseURL
+	cfg.HTTPClient = &exchange{http: c.http, limits: limits, secrets: c.secrets}
+	stream, err := openai.NewClientWithConfig(cfg).CreateChatCompletionStream(ctx, wire)
+	if err != nil {
+		return Response{}, limits.cause(ctx, err)
+	}
+	defer stream.Close()
+
+	answer := answer{out: out, secrets: c.secrets, finishing: limits.finishing}
+	if err := answer.read(stream.RecvRaw); err != nil {
+		return Response{}, limits.cause(ctx, err)
+	}
+	return answer.response(wire.Model)
+}
+
+// output is the text of the answer as the caller has seen it.
+type output struct {
+	emit func(Delta)
+	sb   strings.Builder
+}
+
+// begin starts an answer, and voids what was emitted of the one before.
+func (o *output) begin() {
+	if o.sb.Len() == 0 {
+		return
+	}
+	o.sb.Reset()
+	if o.emit != nil {
+		o.emit(Delta{Reset: true})
+	}
+}
+
+func (o *output) write(text string) {
+	if text == "" {
+		return
+	}
+	o.sb.WriteString(text)
+	if o.emit != nil {
+		o.emit(Delta{Text: text})
+	}
+}
+
+func (o *output) text() string { return o.sb.String() }
+
+// pacing is exponential backoff with jitter that never waits less than the
+// server asked for.
+type pacing struct {
+	backoff.ExponentialBackOff
+	atLeast time.Duration
+}
+
+func newPacing(base time.Duration) *pacing {
+	return &pacing{ExponentialBackOff: backoff.ExponentialBackOff{
+		InitialInterval:     base,
+		RandomizationFactor: 0.5,
+		Multiplier:          2,
+		MaxInterval:         maxRetryAfter,
+	}}
+}
+
+func (p *pacing) NextBackOff() time.Duration {
+	return max(p.ExponentialBackOff.NextBackOff(), p.atLeast)
+}

@@ -1,0 +1,204 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	maxErrorBody = 64 << 10 // bytes read of an answer that is an error
+
+	// finishingTimeout is how long a server may take to end a stream once it
+	// has given the finish reason: only the usage is still to come.
+	finishingTimeout = 5 * time.Second
+
+	// drainTimeout is how long a stream may linger after [DONE] before its
+	// connection is given up instead of reused.
+	drainTimeout = 100 * time.Millisecond
+)
+
+var (
+	errTimeout = errors.New("the server took longer than the timeout")
+	errIdle    = errors.New("the stream fell silent")
+)
+
+// limits ends an attempt that takes too long, as a whole or between two
+// pieces of its stream. Before the first byte only the whole counts: a model
+// may have to be loaded, or think, first.
+type limits struct {
+	cancel  context.CancelCauseFunc
+	whole   *time.Timer
+	idle    *time.Timer // nil before the first byte
+	idleFor time.Duration
+}
+
+func newLimits(ctx context.Context, whole, idle time.Duration) (context.Context, *limits) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	return ctx, &limits{
+		cancel:  cancel,
+		whole:   time.AfterFunc(whole, func() { cancel(errTimeout) }),
+		idleFor: idle,
+	}
+}
+
+// progress is called for every piece of the answer, from the reading goroutine.
+func (l *limits) progress() {
+	if l.idle == nil {
+		l.idle = time.AfterFunc(l.idleFor, func() { l.cancel(errIdle) })
+		return
+	}
+	l.idle.Reset(l.idleFor)
+}
+
+// finishing says that the answer is whole and only its end is awaited.
+func (l *limits) finishing() { l.idleFor = min(l.idleFor, finishingTimeout) }
+
+// drain says that nothing is awaited any more.
+func (l *limits) drain() {
+	l.idleFor = drainTimeout
+	l.progress()
+}
+
+func (l *limits) stop() {
+	l.whole.Stop()
+	if l.idle != nil {
+		l.idle.Stop()
+	}
+	l.cancel(nil)
+}
+
+// cause replaces the error of a call that a limit has ended with the limit.
+func (l *limits) cause(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.Is(cause, errTimeout) || errors.Is(cause, errIdle) {
+		return cause
+	}
+	return err
+}
+
+// exchange makes the HTTP request of one attempt for go-openai. It turns
+// refusals into *statusError, which keeps what go-openai's errors drop
+// (Retry-After, the body), and lets through only streams that its reader
+// reads right.
+type exchange struct {
+	http    *http.Client
+	limits  *limits
+	secrets secrets
+}
+
+// Do implements openai.HTTPDoer.
+func (x *exchange) Do(req *http.Request) (*http.Response, error) {
+	// Marks the request as safe to send again on a fresh connection when a kept
+	// one turns out to be closed; an empty key is not sent (net/http.Transport).
+	req.Header["X-Idempotency-Key"] = nil
+	resp, err := x.http.Do(req)
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what can be had of it
+		return nil, &statusError{
+			status:     resp.StatusCode,
+			retryAfter: retryAfter(resp.Header, time.Now()),
+			body:       x.secrets.hide(string(body)),
+		}
+	}
+	resp.Body = newEvents(resp.Body, x.limits)
+	return resp, nil
+}
+
+// statusError is an answer that is an error: of HTTP, or within a stream.
+type statusError struct {
+	status     int // 0 for an error within a stream that names none
+	retryAfter time.Duration
+	body       string // without secrets
+}
+
+func (e *statusError) Error() string {
+	if strings.TrimSpace(e.body) == "" {
+		return "the server gave no reason"
+	}
+	return "the server said " + excerpt(e.body)
+}
+
+// says reports whether the server's words contain one of the phrases, which
+// are lower case.
+func (e *statusError) says(phrases ...string) bool {
+	body := strings.ToLower(e.body)
+	for _, phrase := range phrases {
+		if strings.Contains(body, phrase) {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *statusError) refusesStreamOptions() bool {
+	return (e.status == http.StatusBadRequest || e.status == http.StatusUnprocessableEntity) &&
+		e.says("stream_options", "include_usage")
+}
+
+// retryAfter is the wait that the server asks for, in either form of the
+// header (RFC 9110, section 10.2.3), 0 when it asks for none.
+func retryAfter(h http.Header, now time.Time) time.Duration {
+	value := strings.TrimSpace(h.Get("Retry-After"))
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil {
+		const day = 24 * 60 * 60
+		if seconds > 0 { // not for NaN either
+			return time.Duration(min(seconds, day) * float64(time.Second))
+		}
+		return 0
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+// withoutURL drops the URL from an error of net/http, as it may hold a
+// password.
+func withoutURL(err error) error {
+	var withURL *url.Error
+	if errors.As(err, &withURL) {
+		return withURL.Err
+	}
+	return err
+}
+
+// excerpt is the beginning of what a server sent, quoted, for the log.
+func excerpt(s string) string {
+	const limit = 500
+	s = strings.TrimSpace(s)
+	if len(s) <= limit {
+		return fmt.Sprintf("%q", s)
+	}
+	return fmt.Sprintf("%q and %d bytes more", s[:limit], len(s)-limit)
+}
+
+// secrets are what must not appear in errors and logs.
+type secrets []string
+
+func secretsOf(cfg Config) secrets {
+	found := secrets{cfg.APIKey}
+	if u, err := url.Parse(cfg.BaseURL); err == nil && u.User != nil {
+		password, _ := u.User.Password()
+		found = append(found, u.User.String(), password)
+	}
+	return found
+}
+
+func (s secrets) hide(text string) string {
+	for _, secret := range s {
+		if len(secret) >= 4 { // shorter ones are placeholders, and parts of many words
+			text = strings.ReplaceAll(text, secret, "[redacted]")
+		}
+	}
+	return text
+}

@@ -1,0 +1,156 @@
+package llm
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// offlineName is the name of the built-in model in the configuration.
+const offlineName = "offline"
+
+// howToGetOne tells how to replace the offline model.
+const howToGetOne = "set `OPENAI_API_KEY`, or `[llm]` in config.toml, or start Ollama, and start me again"
+
+// timeTool is the tool by which the offline model shows that tools work.
+const timeTool = "current_time"
+
+// Offline stands in where there is no model, so that everything else can be
+// tried: it says what it is, what it sees of the conversation, and calls a
+// tool when asked for the time. It thinks about nothing.
+type Offline struct{}
+
+// NewOffline returns the offline model.
+func NewOffline() *Offline { return &Offline{} }
+
+// Model is "offline".
+func (*Offline) Model() string { return offlineName }
+
+// Complete answers at once. It fails only when ctx ends, as Client.Complete does.
+func (o *Offline) Complete(ctx context.Context, req Request, emit func(Delta)) (Response, error) {
+	var view view
+	view.read(req)
+	resp := Response{FinishReason: "stop", Model: offlineName}
+	if view.wantsTime() {
+		resp.ToolCalls = []ToolCall{{ID: fmt.Sprintf("offline_%d", view.messages), Name: timeTool, Arguments: "{}"}}
+		resp.FinishReason = "tool_calls"
+	}
+	out := &output{emit: emit}
+	if len(resp.ToolCalls) == 0 {
+		for _, piece := range strings.SplitAfter(view.answer(), "\n") {
+			if ctx.Err() != nil {
+				break
+			}
+			out.write(piece)
+		}
+	}
+	resp.Text = out.text()
+	if ctx.Err() != nil {
+		return Response{Text: resp.Text, Model: offlineName}, fmt.Errorf("model call ended early: %w", context.Cause(ctx))
+	}
+	return resp, nil
+}
+
+// view is what the offline model sees of a conversation.
+type view struct {
+	messages int      // without the system prompt
+	said     []string // by the user, oldest first
+	answered bool     // something was answered before
+	result   string   // of the tool, when that is what came last
+	hasTool  bool     // the time can be asked for
+	last     string   // the role that spoke last
+}
+
+func (v *view) read(req Request) {
+	for _, m := range req.Messages {
+		v.result = ""
+		switch m.Role {
+		case "system", "developer":
+			continue
+		case "user":
+			v.said = append(v.said, m.Content)
+		case "assistant":
+			v.answered = v.answered || len(m.ToolCalls) == 0
+		case "tool":
+			v.result = m.Content
+		}
+		v.messages++
+		v.last = m.Role
+	}
+	for _, t := range req.Tools {
+		v.hasTool = v.hasTool || t.Name == timeTool
+	}
+}
+
+// wantsTime says whether the time is asked for and can be found out.
+func (v *view) wantsTime() bool {
+	asked := regexp.MustCompile(`(?i)\b(what|what's|which|current|tell me)\b.{0,30}\b(time|date|day)\b|\btime is it\b`)
+	return v.hasTool && v.last == "user" && asked.MatchString(clipText(v.said[len(v.said)-1]))
+}
+
+func (v *view) answer() string {
+	switch {
+	case v.last == "tool":
+		return "I called the tool `" + timeTool + "`, and it says:\n\n" + quote(v.result)
+	case len(v.said) == 0:
+		return "I am the offline model, a stand-in, and there is nothing to repeat yet. For a real one: " + howToGetOne + "."
+	case !v.answered:
+		return v.introduction()
+	}
+	return v.recall()
+}
+
+func (v *view) introduction() string {
+	return "Hello! I am the **offline model**, a stand-in that comes with Parley. " +
+		"I can't think, but everything around me works: this conversation is stored, and I see it as a real model would.\n\n" +
+		"You wrote:\n\n" + quote(v.said[len(v.said)-1]) + "\n" +
+		"Write on and I tell you what I remember, try `/help`, or ask me what time it is.\n\n" +
+		"To get a real model: " + howToGetOne + "."
+}
+
+// recall repeats the last three messages of the user.
+func (v *view) recall() string {
+	recent := v.said[max(0, len(v.said)-3):]
+	var sb strings.Builder
+	fmt.Fprintf(&sb, "I remember %s of this conversation, %d of them yours. ", count(v.messages, "message"), len(v.said))
+	if len(recent) == 1 {
+		sb.WriteString("You wrote:\n\n")
+	} else {
+		fmt.Fprintf(&sb, "Your last %d:\n\n", len(recent))
+	}
+	for i, text := range recent {
+		if i > 0 {
+			sb.WriteString("\n")
+		}
+		sb.WriteString(quote(text))
+	}
+	return sb.String() + "\n(Offline model. For a real one: " + howToGetOne + ".)"
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// quote is a text as a quotation in markdown, shortened, ended by a newline.
+func quote(text string) string {
+	text = strings.TrimSpace(clipText(text))
+	if text == "" {
+		text = emptyText
+	}
+	return "> " + strings.ReplaceAll(text, "\n", "\n> ") + "\n"
+}
+
+// clipText is the beginning of a text of any length and any bytes.
+func clipText(text string) string {
+	const limit = 300 // runes
+	if utf8.RuneCountInString(text[:min(len(text), 4*limit)]) <= limit && len(text) <= 4*limit {
+		return clean(text)
+	}
+	runes := []rune(clean(text[:min(len(text), 4*limit)]))
+	return string(runes[:min(len(runes), limit)]) + "..."
+}

@@ -1,0 +1,217 @@
+package llm
+
+import (
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/tiktoken-go/tokenizer"
+)
+
+const (
+	// countSlice is how many bytes of a long text are counted at a time. The
+	// tokenizer needs many times that in memory; a cut between two slices
+	// costs at most one token too many.
+	countSlice = 16 << 10
+
+	// cutSlice is the same while looking for the place to cut.
+	cutSlice = 2 << 10
+)
+
+// What a message costs beside its text, by the OpenAI cookbook
+// (https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken,
+// sections 6 and 7). Other servers frame messages by their own templates, at
+// about the same cost.
+const (
+	tokensPerMessage  = 3
+	tokensPerRole     = 1
+	tokensPerName     = 1
+	tokensPerFunction = 7
+	tokensPerTools    = 12
+	tokensPerCall     = 3 // not in the cookbook: as for a message
+)
+
+// Counter counts tokens as a model's tokenizer does: exactly for OpenAI's
+// models, near enough for others. The vocabulary is loaded with the first
+// count. It is safe for concurrent use.
+type Counter struct {
+	codec func() tokenizer.Codec // nil when there is none
+}
+
+// NewCounter returns the counter for a model. Names it does not know are
+// counted as OpenAI's current models are.
+func NewCounter(model string) *Counter {
+	encoding := tokenizer.O200kBase
+	if isOldGPT(model) {
+		encoding = tokenizer.Cl100kBase
+	}
+	return &Counter{codec: sync.OnceValue(func() tokenizer.Codec {
+		codec, err := tokenizer.Get(encoding)
+		if err != nil {
+			return nil
+		}
+		return codec
+	})}
+}
+
+// isOldGPT says whether the model is of the generation before gpt-4o: gpt-3.5,
+// gpt-4, gpt-4-turbo, also as "openai/gpt-4" or "ft:gpt-4-0613:...".
+func isOldGPT(model string) bool {
+	model = model[strings.LastIndexByte(model, '/')+1:]
+	model = strings.TrimPrefix(model, "ft:")
+	for _, family := range []string{"gpt-4", "gpt-3.5", "gpt-35"} {
+		if rest, ok := strings.CutPrefix(model, family); ok {
+			return rest == "" || family != "gpt-4" || rest[0] == '-' || rest[0] == ':'
+		}
+	}
+	return false
+}
+
+// Text is the number of tokens of a text, of any bytes.
+func (c *Counter) Text(text string) int {
+	total := 0
+	for len(text) > countSlice {
+		at := runeStart(text, countSlice)
+		total += c.count(text[:at])
+		text = text[at:]
+	}
+	return total + c.count(text)
+}
+
+// Message is the number of tokens of a message in a list, framing included.
+func (c *Counter) Message(m Message) int {
+	total := tokensPerMessage + tokensPerRole + c.Text(m.Content)
+	if m.Name != "" {
+		total += tokensPerName + c.Text(m.Name)
+	}
+	if m.ToolCallID != "" {
+		total += c.Text(m.ToolCallID)
+	}
+	for _, call := range m.ToolCalls {
+		total += tokensPerCall + c.Text(call.ID) + c.Text(call.Name) + c.Text(call.Arguments)
+	}
+	return total
+}
+
+// Tools is the number of tokens that offering the tools adds to a request.
+func (c *Counter) Tools(tools []Tool) int {
+	if len(tools) == 0 {
+		return 0
+	}
+	total := tokensPerTools
+	for _, t := range tools {
+		total += tokensPerFunction + c.Text(t.Name) + c.Text(t.Description) + c.Text(string(t.Parameters))
+	}
+	return total
+}
+
+// Cut returns the beginning and the end of a text that together have about
+// the given number of tokens, and never more than a few above it. Neither
+// begins or ends within a rune. A text that fits is all head. What lies
+// between the two is not counted, so a huge text costs no more than a long one.
+func (c *Counter) Cut(text string, tokens int) (head, tail string) {
+	if tokens <= 0 {
+		return "", ""
+	}
+	if len(text) <= tokens { // a token is at least a byte
+		return text, ""
+	}
+	size, left := c.take(text, tokens-tokens/2, forward)
+	head, rest := text[:size], text[size:]
+	size, _ = c.take(rest, tokens/2+left, backward)
+	if size == len(rest) {
+		return text, ""
+	}
+	return head, rest[len(rest)-size:]
+}
+
+type direction bool
+
+const (
+	forward  direction = true
+	backward direction = false
+)
+
+// take is how many bytes at one end of the text fit into the tokens, and how
+// many tokens are left.
+func (c *Counter) take(text string, tokens int, from direction) (size, left int) {
+	for size < len(text) {
+		slice := from.slice(text, size, cutSlice)
+		n := c.count(slice)
+		if n > tokens {
+			return size + c.fit(slice, tokens, from), 0
+		}
+		tokens -= n
+		size += len(slice)
+	}
+	return size, tokens
+}
+
+// fit is how many bytes at one end of a small text fit into the tokens.
+func (c *Counter) fit(text string, tokens int, from direction) int {
+	low, high := 0, len(text) // low fits, high does not
+	for high-low > 1 {
+		part := from.slice(text, 0, (low+high)/2)
+		if len(part) <= low { // no rune begins between them
+			break
+		}
+		if c.count(part) <= tokens {
+			low = len(part)
+		} else {
+			high = len(part)
+		}
+	}
+	return low
+}
+
+// slice is the piece of up to size bytes that follows the first skip bytes at
+// that end of the text. It does not cut a rune.
+func (d direction) slice(text string, skip, size int) string {
+	if d == forward {
+		text = text[skip:]
+		return text[:runeStart(text, size)]
+	}
+	text = text[:len(text)-skip]
+	if size >= len(text) {
+		return text
+	}
+	return text[runeEnd(text, len(text)-size):]
+}
+
+// runeStart is the last place up to at where a rune of the text begins; at
+// itself where the bytes are no UTF-8.
+func runeStart(text string, at int) int {
+	if at >= len(text) {
+		return len(text)
+	}
+	for i := at; i >= 0 && i > at-utf8.UTFMax; i-- {
+		if utf8.RuneStart(text[i]) {
+			return i
+		}
+	}
+	return at
+}
+
+// runeEnd is the first place from at on where a rune of the text ends; at
+// itself where the bytes are no UTF-8.
+func runeEnd(text string, at int) int {
+	for i := at; i < at+utf8.UTFMax; i++ {
+		if i >= len(text) || utf8.RuneStart(text[i]) {
+			return i
+		}
+	}
+	return at
+}
+
+// count counts a text of moderate length.
+func (c *Counter) count(text string) int {
+	if text == "" {
+		return 0
+	}
+	if codec := c.codec(); codec != nil {
+		if n, err := codec.Count(text); err == nil {
+			return n
+		}
+	}
+	return (len(text) + 3) / 4 // the rule of thumb for English
+}

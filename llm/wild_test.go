@@ -1,0 +1,224 @@
+package llm_test
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/llm"
+	"parley/llm/llmtest"
+)
+
+// events makes the body of a stream of the JSON of its chunks.
+func events(chunks ...string) string {
+	return "data: " + strings.Join(chunks, "\n\ndata: ") + "\n\ndata: [DONE]\n\n"
+}
+
+// delta is a chunk with one delta.
+func delta(json string) string { return `{"choices":[{"index":0,"delta":` + json + `}]}` }
+
+// Streams as servers in the wild send them, all of them whole answers.
+func TestWildStreams(t *testing.T) {
+	const finish = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
+	hello := delta(`{"content":"Hel"}`) + "\n\ndata: " + delta(`{"content":"lo"}`)
+	for name, body := range map[string]string{
+		"plain":                      events(hello, finish),
+		"no finish reason":           events(hello),
+		"no [DONE]":                  "data: " + hello + "\n\ndata: " + finish + "\n\n",
+		"no [DONE], no last newline": "data: " + hello + "\n\ndata: " + finish,
+		"no last newline":            "data: " + hello + "\n\ndata: [DONE]",
+		"no space after data:":       strings.ReplaceAll(events(hello, finish), "data: ", "data:"),
+		"CRLF":                       strings.ReplaceAll(events(hello, finish), "\n", "\r\n"),
+		"byte order mark":            "\ufeff" + events(hello, finish),
+		"comments and fields":        ": OPENROUTER PROCESSING\n\n:\n\nid: 1\nretry: 10\nevent: message\n" + events(hello, finish),
+		"thousands of pings":         strings.Repeat(": ping\n\n", 5000) + events(hello, finish),
+		"pings in between":           strings.ReplaceAll(events(hello, finish), "\n\n", "\n\n: ping\n\n"),
+		"empty events":               events("", "null", hello, "", finish),
+		"null content":               events(delta(`{"role":"assistant","content":null,"tool_calls":null,"refusal":null}`), hello, finish),
+		"content in parts":           events(delta(`{"content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"Hello"}]}`), finish),
+		"a refusal":                  events(delta(`{"refusal":"Hello"}`), finish),
+		"reasoning_content":          events(delta(`{"reasoning_content":"Say hello."}`), hello, finish),
+		"reasoning":                  events(delta(`{"content":"","reasoning":"Say hello.","reasoning_details":[{}]}`), hello, finish),
+		"empty choices":              events(`{"choices":[]}`, `{"choices":null}`, `{}`, hello, finish, `{"choices":[],"usage":null}`),
+		"other choices":              events(`{"choices":[{"index":1,"delta":{"content":"other"}}]}`, hello, finish),
+		"no index":                   events(strings.ReplaceAll(hello, `"index":0,`, ""), finish),
+		"mistyped fields":            events(`{"created":"now","model":7,"choices":[{"delta":{"content":"Hel"}}],"usage":"none"}`, delta(`{"content":"lo"}`), finish),
+		"usage in fractions":         events(hello, finish, `{"usage":{"prompt_tokens":12.0,"completion_tokens":1e1}}`),
+		"error: null":                events(`{"error":null,"choices":[]}`, hello, finish),
+		"silence after the finish":   "data: " + hello + "\n\ndata: " + finish + "\n\nrubbish",
+		"not a stream":               `{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"Hello"},"finish_reason":"stop"}]}`,
+		"not a stream, on lines":     "\n{\n \"choices\": [\n  {\"message\": {\"content\": \"Hello\"}}\n ]\n}\n",
+		"a long line":                events(delta(`{"content":"Hello","x":"`+strings.Repeat("y", 1<<20)+`"}`), finish),
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := llmtest.New(t)
+			server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Body: body} })
+			resp, shown := mustComplete(t, llm.NewClient(hasty(server), nil), ask("hi"))
+			if resp.Text != "Hello" || shown != "Hello" {
+				t.Errorf("text %q, shown %q, want Hello", resp.Text, shown)
+			}
+			if n := server.Served(); n != 1 {
+				t.Errorf("%d calls, want 1", n)
+			}
+		})
+	}
+}
+
+// Whatever comes, the call ends in an answer or in words for the user.
+func TestRandomBodies(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	good := events(delta(`{"content":"Hello"}`), delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`))
+	server := llmtest.New(t)
+	cfg := hasty(server)
+	cfg.MaxTries = 1
+	client := llm.NewClient(cfg, nil)
+	for range 500 {
+		body := []byte(good)
+		for range 1 + random.IntN(20) {
+			at := random.IntN(len(body))
+			switch random.IntN(3) {
+			case 0:
+				body[at] = byte(random.Uint32())
+			case 1:
+				body = slices.Delete(body, at, min(len(body), at+random.IntN(10)))
+			case 2:
+				body = slices.Insert(body, at, []byte("\n{}:[]\"\x00")[random.IntN(8)])
+			}
+		}
+		server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Body: string(body)} })
+		resp, err := client.Complete(t.Context(), ask("hi"), nil)
+		var told *llm.Error
+		switch {
+		case err == nil && strings.TrimSpace(resp.Text) == "" && len(resp.ToolCalls) == 0:
+			t.Errorf("an empty answer of %q", body)
+		case err != nil && (!errors.As(err, &told) || told.User == ""):
+			t.Errorf("error %v of %q has no words for the user", err, body)
+		}
+	}
+}
+
+func TestWholeAnswerInsteadOfStream(t *testing.T) {
+	server := llmtest.New(t)
+	want := []llm.ToolCall{{ID: "call_1", Name: "f", Arguments: `{"a":1}`}, {ID: "call_2", Name: "f", Arguments: `{"a":2}`}}
+	server.Reply(func(llmtest.Call) llmtest.Answer {
+		return llmtest.Answer{NotStream: true, ToolCalls: want, Reasoning: "hm", Usage: &llm.Usage{Prompt: 5, Completion: 3}}
+	})
+	resp, _ := mustComplete(t, llm.NewClient(hasty(server), nil), ask("hi"))
+	if diff := cmp.Diff(want, resp.ToolCalls); diff != "" {
+		t.Errorf("tool calls (-want +got):\n%s", diff)
+	}
+	if resp.FinishReason != "tool_calls" || resp.Usage != (llm.Usage{Prompt: 5, Completion: 3}) {
+		t.Errorf("response %+v", resp)
+	}
+}
+
+// Tool calls as servers in the wild stream them. An id of "*" stands for any
+// that the client makes up.
+func TestWildToolCalls(t *testing.T) {
+	type calls = []llm.ToolCall
+	one := calls{{ID: "a", Name: "now", Arguments: `{"zone":"UTC"}`}}
+	two := calls{{ID: "a", Name: "now", Arguments: `{"zone":"UTC"}`}, {ID: "b", Name: "now", Arguments: `{"zone":"CET"}`}}
+	oneMade := calls{{ID: "*", Name: "now", Arguments: `{"zone":"UTC"}`}}
+	firstMade := calls{{ID: "a", Name: "now", Arguments: `{"zone":"UTC"}`}, {ID: "*", Name: "now", Arguments: `{"zone":"CET"}`}}
+	twoMade := calls{{ID: "*", Name: "now", Arguments: `{"zone":"UTC"}`}, {ID: "*", Name: "now", Arguments: `{"zone":"CET"}`}}
+	const (
+		utc = `"{\"zone\":\"UTC\"}"`
+		cet = `"{\"zone\":\"CET\"}"`
+	)
+	for name, test := range map[string]struct {
+		deltas []string // of tool_calls
+		want   calls
+	}{
+		"by the book": {[]string{
+			`{"index":0,"id":"a","type":"function","function":{"name":"now","arguments":""}}`,
+			`{"index":0,"function":{"arguments":"{\"zone\":"}}`,
+			`{"index":0,"function":{"arguments":"\"UTC\"}"}}`}, one},
+		"whole": {[]string{`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`}, one},
+		"two, interleaved": {[]string{
+			`{"index":0,"id":"a","function":{"name":"now"}},{"index":1,"id":"b","function":{"name":"now"}}`,
+			`{"index":1,"function":{"arguments":` + cet + `}}`,
+			`{"index":0,"function":{"arguments":` + utc + `}}`}, two},
+		"id in every delta": {[]string{
+			`{"index":0,"id":"a","function":{"name":"now","arguments":""}}`,
+			`{"index":0,"id":"a","function":{"arguments":"{\"zone\":"}}`,
+			`{"index":0,"id":"a","function":{"arguments":"\"UTC\"}"}}`}, one},
+		"another id in every delta": {[]string{
+			`{"index":0,"id":"a","function":{"name":"now"}}`,
+			`{"index":0,"id":"x","function":{"arguments":"{\"zone\":"}}`,
+			`{"index":0,"id":"y","function":{"arguments":"\"UTC\"}"}}`}, one},
+		"name in every delta": {[]string{
+			`{"index":0,"id":"a","function":{"name":"now","arguments":"{\"zone\":"}}`,
+			`{"index":0,"id":"a","function":{"name":"now","arguments":"\"UTC\"}"}}`,
+			`{"index":0,"id":"a","function":{"name":"now","arguments":""}}`}, one},
+		"name in pieces": {[]string{
+			`{"index":0,"id":"a","function":{"name":"no"}}`,
+			`{"index":0,"function":{"name":"w"}}`,
+			`{"index":0,"function":{"arguments":` + utc + `}}`}, one},
+		"no id": {[]string{
+			`{"index":0,"function":{"name":"now","arguments":"{\"zone\":"}}`,
+			`{"index":0,"function":{"arguments":"\"UTC\"}"}}`}, oneMade},
+		"no index": {[]string{
+			`{"id":"a","function":{"name":"now","arguments":""}}`,
+			`{"function":{"arguments":` + utc + `}}`,
+			`{"id":"b","function":{"name":"now","arguments":""}}`,
+			`{"function":{"arguments":` + cet + `}}`}, two},
+		"no index, whole": {[]string{
+			`{"id":"a","function":{"name":"now","arguments":` + utc + `}},{"id":"b","function":{"name":"now","arguments":` + cet + `}}`}, two},
+		"neither index nor id": {[]string{
+			`{"function":{"name":"now","arguments":` + utc + `}}`,
+			`{"function":{"name":"now","arguments":` + cet + `}}`}, twoMade},
+		"every index 0": {[]string{
+			`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
+			`{"index":0,"id":"b","function":{"name":"now","arguments":` + cet + `}}`}, two},
+		"every index 0, no ids": {[]string{
+			`{"index":0,"id":"","function":{"name":"now","arguments":` + utc + `}},{"index":0,"id":"","function":{"name":"now","arguments":` + cet + `}}`}, twoMade},
+		"every id the same": {[]string{
+			`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
+			`{"index":1,"id":"a","function":{"name":"now","arguments":` + cet + `}}`}, firstMade},
+		"id and index the same": {[]string{
+			`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
+			`{"index":0,"id":"a","function":{"name":"now","arguments":` + cet + `}}`}, firstMade},
+		"sent again at the end": {[]string{
+			`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
+			`{"index":0,"id":"a","function":{"name":"now","arguments":` + utc + `}}`}, one},
+		"arguments as an object": {[]string{`{"index":0,"id":"a","function":{"name":"now","arguments":{"zone":"UTC"}}}`}, one},
+		"arguments null": {[]string{
+			`{"index":0,"id":"a","function":{"name":"now","arguments":null}}`,
+			`{"index":0,"id":null,"function":{"name":null,"arguments":` + utc + `}}`}, one},
+		"no arguments": {[]string{
+			`{"index":0,"id":"a","function":{"name":"now","arguments":""}},{"index":1,"id":"b","function":{"name":"now"}}`},
+			calls{{ID: "a", Name: "now", Arguments: "{}"}, {ID: "b", Name: "now", Arguments: "{}"}}},
+		"index from 1": {[]string{
+			`{"index":1,"id":"a","function":{"name":"now","arguments":` + utc + `}}`,
+			`{"index":2,"id":"b","function":{"name":"now","arguments":` + cet + `}}`}, two},
+		"an id too long to be sent back": {[]string{
+			`{"index":0,"id":"chatcmpl-tool-0123456789abcdef0123456789abcdef","function":{"name":"now","arguments":` + utc + `}}`}, oneMade},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := llmtest.New(t)
+			chunks := make([]string, len(test.deltas))
+			for i, d := range test.deltas {
+				chunks[i] = delta(`{"content":null,"tool_calls":[` + d + `]}`)
+			}
+			server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Body: events(chunks...)} })
+			resp, _ := mustComplete(t, llm.NewClient(hasty(server), nil), ask("hi"))
+			ids := map[string]bool{}
+			for i, call := range resp.ToolCalls {
+				if call.ID == "" || len(call.ID) > 40 || ids[call.ID] {
+					t.Errorf("id %q is empty, too long or not unique", call.ID)
+				}
+				ids[call.ID] = true
+				if i < len(test.want) && test.want[i].ID == "*" {
+					resp.ToolCalls[i].ID = "*"
+				}
+			}
+			if diff := cmp.Diff(test.want, resp.ToolCalls); diff != "" {
+				t.Errorf("tool calls (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
