@@ -16,7 +16,7 @@ import (
 // already is dropped: platforms deliver twice.
 func (s *Store) Accept(ctx context.Context, cursor *Cursor, batch ...Inbound) error {
 	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		now := millis(time.Now())
+		now := millis(s.now())
 		for _, in := range batch {
 			if err := insertInbound(ctx, tx, in, now); err != nil {
 				return fmt.Errorf("accept a message of %s: %w", in.Key, err)

@@ -74,15 +74,14 @@ var ErrSettled = errors.New("the run's messages are settled already")
 // settles, its replies to be delivered, and the totals.
 func (s *Store) Commit(ctx context.Context, run Run) error {
 	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := commitRun(ctx, tx, run); err != nil {
+		if err := commitRun(ctx, tx, run, millis(s.now())); err != nil {
 			return fmt.Errorf("commit run %d of %s: %w", run.ID(), run.Key, err)
 		}
 		return nil
 	})
 }
 
-func commitRun(ctx context.Context, tx *sql.Tx, run Run) error {
-	now := millis(time.Now())
+func commitRun(ctx context.Context, tx *sql.Tx, run Run, now int64) error {
 	session, err := settle(ctx, tx, run)
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 )
 
 // Page is a stretch of a conversation as people read it.
@@ -90,7 +89,7 @@ func (s *Store) Resume(ctx context.Context, key Key, conversation string) error 
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `UPDATE conversations SET active = 1, updated_at = ? WHERE uuid = ?`,
-			millis(time.Now()), conversation)
+			millis(s.now()), conversation)
 		return err
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/mattn/go-sqlite3"
 )
@@ -35,11 +36,20 @@ type Store struct {
 	readers *sql.DB
 	writer  *writer
 	locks   *locks
+	now     func() time.Time
+}
+
+// Option changes how Open makes a Store.
+type Option func(*Store)
+
+// WithClock makes the store take its times from now instead of time.Now.
+func WithClock(now func() time.Time) Option {
+	return func(s *Store) { s.now = now }
 }
 
 // Open opens the database at path, makes it when there is none, and brings
 // its schema up to date. The folder must exist.
-func Open(ctx context.Context, path string) (*Store, error) {
+func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	if err := requireFTS5(); err != nil {
 		return nil, err
 	}
@@ -57,7 +67,10 @@ func Open(ctx context.Context, path string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	s := &Store{path: path, locks: locks}
+	s := &Store{path: path, locks: locks, now: time.Now}
+	for _, option := range options {
+		option(s)
+	}
 	if err := s.open(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("open %s: %w", path, explain(err))

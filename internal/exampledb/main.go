@@ -1,0 +1,114 @@
+// Exampledb writes a small database with a believable history, through the
+// same store that the gateway uses.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"parley/conversation"
+	"parley/llm"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: exampledb FILE")
+		os.Exit(2)
+	}
+	if err := write(context.Background(), os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "exampledb:", err)
+		os.Exit(1)
+	}
+}
+
+// write makes the database at path anew.
+func write(ctx context.Context, path string) error {
+	for _, file := range []string{path, path + "-wal", path + "-shm"} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	a := &author{counter: llm.NewCounter("")}
+	store, err := conversation.Open(ctx, path, conversation.WithClock(func() time.Time { return a.now }))
+	if err != nil {
+		return err
+	}
+	a.store = store
+	for _, s := range scenes() {
+		a.now = s.at
+		for _, e := range s.exchanges {
+			if err := a.play(ctx, s, e); err != nil {
+				return errors.Join(err, store.Close())
+			}
+		}
+	}
+	if err := store.Close(); err != nil {
+		return err
+	}
+	return os.Remove(path + ".lock")
+}
+
+// author plays exchanges into a store.
+type author struct {
+	store   *conversation.Store
+	counter *llm.Counter
+	now     time.Time
+	sources int
+}
+
+// play takes one exchange the way that a message of a chat takes: accepted,
+// answered, delivered.
+func (a *author) play(ctx context.Context, s scene, e exchange) error {
+	a.now = a.now.Add(e.after)
+	a.sources++
+	in := conversation.Inbound{Key: s.key, SourceID: fmt.Sprint(a.sources), Address: s.address, Sender: e.sender, Group: s.group, Text: e.text, At: a.now}
+	if err := a.store.Accept(ctx, nil, in); err != nil {
+		return err
+	}
+	turn, err := a.store.Begin(ctx, s.key, 30_000)
+	if err != nil {
+		return err
+	}
+	started := a.now
+	a.now = a.now.Add(4 * time.Second)
+	run := conversation.Run{
+		Key: s.key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: []int64{turn.Waiting[0].ID},
+		Conversation: turn.Conversation.ID, Title: s.title, Model: "gpt-5-mini", Rounds: 1, StartedAt: started,
+		Replies: []conversation.Delivery{{Key: s.key, Address: s.address, Text: e.reply}},
+	}
+	if e.begin != "" {
+		run.Kind, run.Effect = conversation.KindCommand, conversation.Effect{Archive: true, Title: e.begin}
+	} else {
+		run.Messages = a.messages(s, in, e)
+	}
+	if err := a.store.Commit(ctx, run); err != nil {
+		return err
+	}
+	due, err := a.store.Deliveries(ctx, s.key, 1)
+	if err != nil {
+		return err
+	}
+	due[0].Sent = []string{fmt.Sprint(9000 + a.sources)}
+	return a.store.MarkSent(ctx, due[0])
+}
+
+func (a *author) messages(s scene, in conversation.Inbound, e exchange) []conversation.Message {
+	user := conversation.Message{Role: conversation.RoleUser, Content: in.Text, SourceID: in.SourceID, At: in.At}
+	if s.group {
+		user.Sender = e.sender
+	}
+	list := []conversation.Message{user}
+	if e.tool != nil {
+		list = append(list,
+			conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{e.tool.call}},
+			conversation.Message{Role: conversation.RoleTool, ToolCallID: e.tool.call.ID, ToolName: e.tool.call.Name, Content: e.tool.result})
+	}
+	list = append(list, conversation.Message{Role: conversation.RoleAssistant, Content: e.reply})
+	for i := range list {
+		list[i].Tokens = a.counter.Text(list[i].Content) + 4
+	}
+	return list
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"parley/conversation"
+)
+
+// TestExampleOpensAndReads fails when the schema has moved on and the example
+// was not made anew with `make example-db`.
+func TestExampleOpensAndReads(t *testing.T) {
+	example, err := os.ReadFile("../../conversations.db.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(t.TempDir(), "kept.db")
+	if err := os.WriteFile(kept, example, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fresh := filepath.Join(t.TempDir(), "fresh.db")
+	if err := write(t.Context(), fresh); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{kept, fresh} {
+		checkHistory(t, path)
+	}
+}
+
+func checkHistory(t *testing.T, path string) {
+	t.Helper()
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := conversation.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := store.Conversations(t.Context(), "telegram:chat:5550101", 0, 10)
+	if err != nil || len(list) != 2 || list[0].Title != "Packing list" || list[1].Title != "Three days in Lisbon" {
+		t.Fatalf("conversations: %+v, %v", list, err)
+	}
+	page, err := store.History(t.Context(), list[1].ID, 0, 10)
+	if err != nil || len(page.Messages) != 6 || !strings.Contains(page.Messages[5].Content, "20:47 in Lisbon") {
+		t.Fatalf("history: %+v, %v", page, err)
+	}
+	for _, scope := range []conversation.Scope{{Channel: "telegram"}, {Channel: "cli"}} {
+		counts, err := store.Count(t.Context(), scope)
+		if err != nil || counts.Waiting != 0 || counts.Due != 0 || counts.Sessions == 0 {
+			t.Errorf("%s has work left: %+v, %v", scope.Channel, counts, err)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(after) != len(before) {
+		t.Errorf("the schema of %s is not today's: opening changed the file", filepath.Base(path))
+	}
+}
