@@ -151,16 +151,16 @@ func showStatus(l *loop, _ context.Context, turn conversation.Turn, _ string) (r
 	c := turn.Conversation
 	shown := l.window(turn, nil).size(l.Budget)
 	var b strings.Builder
-	fmt.Fprintf(&b, "**Model:** %s\n", l.Model.Model())
+	fmt.Fprintf(&b, "- **Model:** %s\n", l.Model.Model())
 	if c.Messages == 0 {
-		b.WriteString("**Conversation:** new, no messages yet\n")
+		b.WriteString("- **Conversation:** new, no messages yet\n")
 	} else {
-		fmt.Fprintf(&b, "**Conversation:** %s (%s)\n", orUntitled(c.Title), c.ID)
-		fmt.Fprintf(&b, "**Messages:** %d\n", c.Messages)
-		fmt.Fprintf(&b, "**Age:** begun %s ago, last used %s ago\n", span(time.Since(c.CreatedAt)), span(time.Since(c.UpdatedAt)))
+		fmt.Fprintf(&b, "- **Conversation:** %s (%s)\n", orUntitled(c.Title), c.ID)
+		fmt.Fprintf(&b, "- **Messages:** %d\n", c.Messages)
+		fmt.Fprintf(&b, "- **Age:** begun %s ago, last used %s ago\n", span(time.Since(c.CreatedAt)), span(time.Since(c.UpdatedAt)))
 	}
-	fmt.Fprintf(&b, "**Tokens:** %d in the window of at most %d, %d in the whole conversation\n", shown, l.Budget, c.Tokens)
-	fmt.Fprintf(&b, "**Session:** %s", l.key)
+	fmt.Fprintf(&b, "- **Tokens:** %d in the window of at most %d, %d in the whole conversation\n", shown, l.Budget, c.Tokens)
+	fmt.Fprintf(&b, "- **Session:** %s", l.key)
 	return result{text: b.String()}, nil
 }
 
@@ -171,9 +171,9 @@ func nothingToStop(*loop, context.Context, conversation.Turn, string) (result, e
 func showHelp(*loop, context.Context, conversation.Turn, string) (result, error) {
 	var b strings.Builder
 	for _, c := range Commands() {
-		fmt.Fprintf(&b, "/%s — %s\n", strings.TrimSpace(c.Name+" "+c.Arguments), c.Description)
+		fmt.Fprintf(&b, "- `/%s` — %s\n", strings.TrimSpace(c.Name+" "+c.Arguments), c.Description)
 	}
-	b.WriteString("Everything else is said to the assistant.")
+	b.WriteString("\nEverything else is said to the assistant.")
 	return result{text: b.String()}, nil
 }
 

@@ -85,7 +85,7 @@ func showPage(ctx context.Context, l *loop, c conversation.Conversation, command
 	if others, err := l.Store.Conversations(ctx, l.key, 0, 2); err != nil {
 		return result{}, err
 	} else if len(others) > 1 || len(others) == 1 && others[0].ID != c.ID {
-		b.WriteString("\nEarlier conversations: `/history list`")
+		b.WriteString("\n\nEarlier conversations: `/history list`")
 	}
 	return result{text: b.String()}, nil
 }
@@ -104,7 +104,12 @@ func writeMessages(b *strings.Builder, messages []conversation.Message) {
 				who = senderName(m.Sender)
 			}
 		}
-		fmt.Fprintf(b, "\n\n%s **%s:** %s", m.At.Format("15:04"), who, shorten(m.Content, historyText))
+		text := shorten(m.Content, historyText)
+		gap := " "
+		if strings.Contains(text, "\n") {
+			gap = "\n\n" // lists, tables and code begin on a line of their own
+		}
+		fmt.Fprintf(b, "\n\n%s **%s:**%s%s", m.At.Format("15:04"), who, gap, text)
 		if m.Stopped {
 			b.WriteString(" *(stopped)*")
 		}
@@ -136,14 +141,14 @@ func listConversations(ctx context.Context, l *loop, page int) (result, error) {
 	var b strings.Builder
 	b.WriteString("**Conversations of this place**, the one used last first\n")
 	for i, c := range list[:min(len(list), listMost)] {
-		fmt.Fprintf(&b, "\n#%d %s — %s, %s", (page-1)*listMost+i+1, orUntitled(c.Title), plural(c.Messages, "message"), when(c.UpdatedAt))
+		fmt.Fprintf(&b, "\n- #%d %s — %s, %s", (page-1)*listMost+i+1, orUntitled(c.Title), plural(c.Messages, "message"), when(c.UpdatedAt))
 		if c.Active {
 			b.WriteString(" (this one)")
 		}
 	}
 	b.WriteString("\n\nRead one: `/history #2`")
 	if len(list) > listMost {
-		fmt.Fprintf(&b, "\nOlder: `/history list %d`", page+1)
+		fmt.Fprintf(&b, "\n\nOlder: `/history list %d`", page+1)
 	}
 	return result{text: b.String()}, nil
 }

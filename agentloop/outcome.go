@@ -53,7 +53,7 @@ func (l *loop) failedRun(q question, a answer, err error, started time.Time) con
 	run := l.agentRun(q, q.took, a, started)
 	run.Status, run.Error, run.Effect = conversation.StatusFailed, err.Error(), conversation.Effect{}
 	l.Log.Error("run failed", "session", l.key, "run", run.ID(), "error", err)
-	run.Replies = l.reply(q.took, fmt.Sprintf("%s (run %d)\nYour message is kept; /retry tries again.", userWords(err), run.ID()))
+	run.Replies = l.reply(q.took, fmt.Sprintf("%s (run %d)\n\nYour message is kept; /retry tries again.", userWords(err), run.ID()))
 	return run
 }
 

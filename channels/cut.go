@@ -1,0 +1,127 @@
+package channels
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rivo/uniseg"
+)
+
+// Places to cut at, best first. A worse place is taken when the better ones
+// would leave the part too short.
+const (
+	cutParagraph = iota
+	cutLine
+	cutSentence
+	cutWord
+	cutPlaces
+)
+
+// shortest is the share of the limit, as a divisor, that a part must fill to
+// be ended at each kind of place.
+var shortest = [cutPlaces]int{cutParagraph: 4, cutLine: 3, cutSentence: 3, cutWord: 4}
+
+// Cut says where a part that begins at byte from, of at most limit units,
+// ends, and where the next begins: behind the white space at the cut. It cuts
+// at the last good place that fits. Blank lines in the ranges of code, which
+// are in order, count as lines only. The part holds at least one rune, and
+// splits a character of several runes only when that alone exceeds the limit.
+func Cut(text string, from, limit int, units Units, code []Range) (end, next int) {
+	var best [cutPlaces]int
+	used, last := 0, rune(0)
+	i, _ := slices.BinarySearchFunc(code, from, func(r Range, pos int) int { return r.To - pos })
+	code = code[i:]
+	for i, r := range text[from:] {
+		pos := from + i
+		for len(code) > 0 && code[0].To <= pos {
+			code = code[1:]
+		}
+		inCode := len(code) > 0 && code[0].From < pos
+		if place, ok := placeOf(text, pos, last, r, inCode); ok && pos > from && used*shortest[place] >= limit {
+			best[place] = pos
+		}
+		if used += units(r); used > limit {
+			return cutAt(text, Range{from, pos + max(1, utf8.RuneLen(r))}, limit, units, best)
+		}
+		last = r
+	}
+	return len(text), len(text)
+}
+
+// placeOf says what kind of place lies before the rune r at pos, which
+// follows the rune last.
+func placeOf(text string, pos int, last, r rune, inCode bool) (place int, ok bool) {
+	switch {
+	case r == '\n' && !inCode && blankLineAfter(text, pos):
+		return cutParagraph, true
+	case r == '\n':
+		return cutLine, true
+	case unicode.IsSpace(r) && !inCode && strings.ContainsRune(".!?…:;", last):
+		return cutSentence, true
+	case unicode.IsSpace(r):
+		return cutWord, true
+	case strings.ContainsRune("。！？", last):
+		return cutSentence, true
+	}
+	return 0, false
+}
+
+// blankLineAfter reports whether the line end at pos is followed by a blank line.
+func blankLineAfter(text string, pos int) bool {
+	rest := strings.TrimLeft(text[pos+1:min(len(text), pos+80)], " \t")
+	return strings.HasPrefix(rest, "\n")
+}
+
+// cutAt takes the best place that was seen, or else the last boundary between
+// characters that fits. The seen range ends with the first rune that does not.
+func cutAt(text string, seen Range, limit int, units Units, best [cutPlaces]int) (end, next int) {
+	for place, pos := range best {
+		switch {
+		case pos == 0:
+			continue
+		case place == cutParagraph:
+			return pos, afterBlankLines(text, pos)
+		case place == cutLine:
+			return pos, pos + 1
+		}
+		return pos, pos + len(text[pos:]) - len(strings.TrimLeftFunc(text[pos:], isBlankInLine))
+	}
+	end = seen.From + lastCharacter(text[seen.From:min(seen.To, len(text))], limit, units)
+	return end, end
+}
+
+func isBlankInLine(r rune) bool { return r != '\n' && unicode.IsSpace(r) }
+
+// afterBlankLines is where the first line after pos begins that is not blank.
+// Its indentation stays.
+func afterBlankLines(text string, pos int) int {
+	body := len(text) - len(strings.TrimLeftFunc(text[pos:], unicode.IsSpace))
+	return pos + 1 + strings.LastIndexByte(text[pos+1:body], '\n') + 1
+}
+
+// lastCharacter is the end of the last grapheme cluster of text that fits, or
+// of the last rune when not even one cluster does, or of the first rune.
+func lastCharacter(text string, limit int, units Units) int {
+	end, used, state := 0, 0, -1
+	for rest := text; rest != ""; {
+		var cluster string
+		cluster, rest, _, state = uniseg.FirstGraphemeClusterInString(rest, state)
+		if used += units.Count(cluster); used > limit {
+			break
+		}
+		end += len(cluster)
+	}
+	if end > 0 {
+		return end
+	}
+	used = 0
+	for i, r := range text {
+		if used += units(r); used > limit && i > 0 {
+			return i
+		}
+	}
+	_, size := utf8.DecodeRuneInString(text)
+	return size
+}

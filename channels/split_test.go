@@ -1,0 +1,152 @@
+package channels_test
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/channels"
+)
+
+func TestSplitKeepsShortTextWhole(t *testing.T) {
+	got := channels.Split("one\n\ntwo", 100, channels.UTF16)
+	if diff := cmp.Diff([]string{"one\n\ntwo"}, got); diff != "" {
+		t.Fatal(diff)
+	}
+	if got := channels.Split(" \n\t ", 100, channels.UTF16); got != nil {
+		t.Fatalf("blank text gave %q", got)
+	}
+}
+
+func TestSplitPlaces(t *testing.T) {
+	word := func(n int) string { return strings.TrimSpace(strings.Repeat("word ", n)) }
+	for name, tt := range map[string]struct {
+		text string
+		want []string
+	}{
+		"paragraph before line": {
+			word(8) + "\nline\n\n" + word(4) + "\n" + word(5),
+			[]string{word(8) + "\nline", word(4) + "\n" + word(5)},
+		},
+		"line before sentence": {
+			word(7) + "\n" + word(2) + ". " + word(9),
+			[]string{word(7), word(2) + ". " + word(9)},
+		},
+		"sentence before word": {
+			word(6) + ". " + word(9),
+			[]string{word(6) + ".", word(9)},
+		},
+		"word": {
+			word(20),
+			[]string{word(13), word(7)},
+		},
+		"character": {
+			strings.Repeat("x", 70),
+			[]string{strings.Repeat("x", 64), strings.Repeat("x", 6)},
+		},
+		"a family stays together": {
+			strings.Repeat("x", 60) + "👨‍👩‍👧",
+			[]string{strings.Repeat("x", 60), "👨‍👩‍👧"},
+		},
+		"both halves of a surrogate pair": {
+			strings.Repeat("x", 63) + "😀",
+			[]string{strings.Repeat("x", 63), "😀"},
+		},
+		"code is closed and opened again": {
+			"```go\n" + strings.Repeat("line()\n", 12) + "```",
+			[]string{
+				"```go\n" + strings.Repeat("line()\n", 7) + "```",
+				"```go\n" + strings.Repeat("line()\n", 5) + "```",
+			},
+		},
+		"code moves whole when it fits the next part": {
+			word(6) + "\n\n```\n" + strings.Repeat("a\n\nb\n", 7) + "```",
+			[]string{word(6), "```\n" + strings.Repeat("a\n\nb\n", 7) + "```"},
+		},
+		"indentation of code stays": {
+			"```\n" + strings.Repeat("    x\n", 12) + "```",
+			[]string{
+				"```\n" + strings.Repeat("    x\n", 9) + "```",
+				"```\n" + strings.Repeat("    x\n", 3) + "```",
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, channels.Split(tt.text, 64, channels.UTF16)); diff != "" {
+				t.Fatal(diff)
+			}
+		})
+	}
+}
+
+func TestSplitOfHugeTextIsQuick(t *testing.T) {
+	for name, text := range map[string]string{
+		"letters":    strings.Repeat("x", 1<<20),
+		"combining":  "e" + strings.Repeat("\u0301", 1<<19),
+		"blank":      "x" + strings.Repeat("\n", 1<<20) + "y",
+		"fences":     strings.Repeat("```\nx\n```\n", 1<<17),
+		"open fence": "```go\n" + strings.Repeat("x\n", 1<<19),
+		"spaces":     "x" + strings.Repeat(" ", 1<<20) + "y",
+		"invalid":    strings.Repeat("\xff", 1<<20),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, part := range channels.Split(text, 4096, channels.UTF16) {
+				if n := channels.Units(channels.UTF16).Count(part); n > 4096 {
+					t.Fatalf("a part has %d units", n)
+				}
+			}
+		})
+	}
+}
+
+func FuzzSplit(f *testing.F) {
+	for _, seed := range []string{
+		"", "plain", "a\n\nb", "```go\nx\n```", "````\n```\n````\n" + strings.Repeat("x ", 200),
+		strings.Repeat("👨‍👩‍👧", 40), "~~~ `\n" + strings.Repeat("\n", 200), "\xff\x00```\n```\n```",
+		"```" + strings.Repeat("l", 100) + "\n" + strings.Repeat("y", 300),
+	} {
+		f.Add(seed, uint16(64))
+		f.Add(seed, uint16(2000))
+	}
+	f.Fuzz(func(t *testing.T, text string, limit uint16) {
+		limit = max(limit, 64)
+		units := channels.Units(channels.UTF16)
+		parts := channels.Split(text, int(limit), units)
+		for _, part := range parts {
+			if n := units.Count(part); n > int(limit) {
+				t.Fatalf("a part has %d units, more than %d: %q", n, limit, part)
+			}
+			if strings.TrimSpace(part) == "" {
+				t.Fatalf("blank part of %q", text)
+			}
+			if utf8.ValidString(text) && !utf8.ValidString(part) {
+				t.Fatalf("a rune was cut: %q", part)
+			}
+		}
+		if missing := missingText(text, strings.Join(parts, "")); missing != "" {
+			t.Fatalf("lost from %q: %q", text, missing)
+		}
+	})
+}
+
+// missingText is what of text, white space apart, does not follow in whole in
+// order, which may hold more, such as repeated fences.
+func missingText(text, whole string) string {
+	rest := []rune(whole)
+	for i, r := range text {
+		if unicode.IsSpace(r) {
+			continue
+		}
+		for len(rest) > 0 && rest[0] != r {
+			rest = rest[1:]
+		}
+		if len(rest) == 0 {
+			return text[i:]
+		}
+		rest = rest[1:]
+	}
+	return ""
+}

@@ -1,0 +1,41 @@
+package telegram
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"parley/conversation"
+)
+
+// address is where a reply goes.
+type address struct {
+	Chat    int64 `json:"chat"`
+	Topic   int64 `json:"topic,omitempty"`    // of a forum
+	ReplyTo int64 `json:"reply_to,omitempty"` // message that the reply refers to
+}
+
+func (a address) String() string {
+	raw, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // three numbers always have JSON
+	}
+	return string(raw)
+}
+
+func parseAddress(text string) (address, error) {
+	var a address
+	if err := json.Unmarshal([]byte(text), &a); err != nil || a.Chat == 0 {
+		return a, fmt.Errorf("address %q is not one of telegram", text)
+	}
+	return a, nil
+}
+
+// key is the session of the place.
+func (a address) key() conversation.Key {
+	key := name + ":chat:" + strconv.FormatInt(a.Chat, 10)
+	if a.Topic != 0 {
+		key += ":topic:" + strconv.FormatInt(a.Topic, 10)
+	}
+	return conversation.Key(key)
+}

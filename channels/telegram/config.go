@@ -1,0 +1,78 @@
+package telegram
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"parley/channels"
+)
+
+// Limits of a bot's messages: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
+const (
+	defaultSendRate = 30 // messages a second over all chats
+	defaultChatRate = 1  // messages a second in one chat
+
+	maxRate = 1_000_000
+)
+
+const defaultAPIURL = "https://api.telegram.org"
+
+// Config is the [telegram] section.
+type Config struct {
+	Token    string   `toml:"token" kind:"secret" env:"TELEGRAM_TOKEN"` // from @BotFather; the channel is off without one
+	APIURL   string   `toml:"api_url" kind:"url"`                       // Bot API server; default "https://api.telegram.org"
+	Access   string   `toml:"access" oneof:"open allowlist"`            // "open" or "allowlist", the default
+	Allow    []string `toml:"allow" kind:"ids"`                         // ids of people and groups, @usernames, "*" for everybody; default nobody
+	SendRate float64  `toml:"send_rate" min:"0"`                        // messages a second over all chats; default 30; 0 = no limit
+	ChatRate float64  `toml:"chat_rate" min:"0"`                        // messages a second in one chat; default 1, and then 20 a minute in groups; 0 = no limit
+}
+
+// DefaultConfig is the section when nothing is configured.
+func DefaultConfig() Config {
+	return Config{
+		APIURL:   defaultAPIURL,
+		Access:   channels.AccessAllowlist,
+		SendRate: defaultSendRate,
+		ChatRate: defaultChatRate,
+	}
+}
+
+// tokenForm is the bot's id and its secret.
+var tokenForm = regexp.MustCompile(`^[0-9]+:[A-Za-z0-9_-]+$`)
+
+// checked fills in what is empty and refuses what can't work. The error never
+// holds the token.
+func (c Config) checked() (Config, error) {
+	if c.APIURL == "" {
+		c.APIURL = defaultAPIURL
+	}
+	c.APIURL = strings.TrimRight(c.APIURL, "/")
+	u, err := url.Parse(c.APIURL)
+	_, idErr := c.botID()
+	switch {
+	case !tokenForm.MatchString(c.Token) || idErr != nil:
+		return c, fmt.Errorf("token: not a bot token as @BotFather gives it (123456:ABC-DEF)")
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return c, fmt.Errorf("api_url: not an http or https address")
+	case !(c.SendRate >= 0 && c.SendRate <= maxRate): // so that NaN is refused
+		return c, fmt.Errorf("send_rate = %v: allowed are 0 to %d", c.SendRate, maxRate)
+	case !(c.ChatRate >= 0 && c.ChatRate <= maxRate):
+		return c, fmt.Errorf("chat_rate = %v: allowed are 0 to %d", c.ChatRate, maxRate)
+	}
+	for _, entry := range c.Allow {
+		_, err := strconv.ParseInt(entry, 10, 64)
+		if err != nil && entry != "*" && !strings.HasPrefix(entry, "@") {
+			return c, fmt.Errorf("allow has the entry %q: allowed are numeric ids, @usernames and \"*\"", entry)
+		}
+	}
+	return c, nil
+}
+
+// botID is the part of the token that is no secret.
+func (c Config) botID() (int64, error) {
+	id, _, _ := strings.Cut(c.Token, ":")
+	return strconv.ParseInt(id, 10, 64)
+}

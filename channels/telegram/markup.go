@@ -1,0 +1,117 @@
+package telegram
+
+import (
+	"strings"
+
+	"parley/channels"
+)
+
+// style is how a stretch of text looks, in the terms of Telegram's HTML:
+// https://core.telegram.org/bots/api#html-style
+type style struct {
+	quote, pre                                 bool
+	lang                                       string // of pre, may be empty
+	href                                       string
+	bold, italic, underline, strike, monospace bool
+}
+
+// allowed drops what Telegram does not nest: pre and code hold and are held
+// by nothing else, but for quotes, and a link beats code.
+func (s style) allowed() style {
+	switch {
+	case s.pre:
+		return style{pre: true, lang: s.lang}
+	case s.monospace && s.href == "":
+		return style{quote: s.quote, monospace: true}
+	}
+	s.monospace, s.lang = false, ""
+	return s
+}
+
+// tag is an element, with the one attribute that it may have.
+type tag struct{ name, attribute, value string }
+
+// tags are the elements of an allowed style, outermost first.
+func (s style) tags(to []tag) []tag {
+	for _, t := range []struct {
+		on bool
+		tag
+	}{
+		{s.quote, tag{name: "blockquote"}},
+		{s.pre, tag{name: "pre"}},
+		{s.pre && s.lang != "", tag{"code", "class", "language-" + s.lang}},
+		{s.href != "", tag{"a", "href", s.href}},
+		{s.bold, tag{name: "b"}},
+		{s.italic, tag{name: "i"}},
+		{s.underline, tag{name: "u"}},
+		{s.strike, tag{name: "s"}},
+		{s.monospace, tag{name: "code"}},
+	} {
+		if t.on {
+			to = append(to, t.tag)
+		}
+	}
+	return to
+}
+
+// run is a stretch of text in one style, which ends where the next begins.
+type run struct {
+	end   int // byte
+	style style
+}
+
+// rich is text with its looks apart, so that it can be cut anywhere.
+type rich struct {
+	text string
+	runs []run
+	code []channels.Range // code blocks
+}
+
+// html is the text from byte from to byte to in Telegram's HTML. Elements
+// that a cut falls into are closed, and opened again by the text that follows.
+func (t rich) html(from, to int) string {
+	var b strings.Builder
+	b.Grow(to - from + 32)
+	var open, want []tag
+	start := 0
+	for _, r := range t.runs {
+		lo, hi := max(start, from), min(r.end, to)
+		start = r.end
+		if lo >= hi {
+			continue
+		}
+		want = r.style.tags(want[:0])
+		same := 0
+		for same < len(open) && same < len(want) && open[same] == want[same] {
+			same++
+		}
+		closeTags(&b, open[same:])
+		for _, tag := range want[same:] {
+			tag.open(&b)
+		}
+		open, want = want, open
+		textEscapes.WriteString(&b, t.text[lo:hi])
+	}
+	closeTags(&b, open)
+	return b.String()
+}
+
+// Text and attributes keep to the only named references that Telegram knows.
+var (
+	textEscapes      = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+	attributeEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;")
+)
+
+func (t tag) open(b *strings.Builder) {
+	b.WriteString("<" + t.name)
+	if t.attribute != "" {
+		b.WriteString(" " + t.attribute + `="` + attributeEscapes.Replace(t.value) + `"`)
+	}
+	b.WriteByte('>')
+}
+
+func closeTags(b *strings.Builder, open []tag) {
+	for i := len(open) - 1; i >= 0; i-- {
+		b.WriteString("</" + open[i].name + ">")
+	}
+}

@@ -1,0 +1,197 @@
+package telegram
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unicode/utf16"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/channels/telegram/telegramtest"
+)
+
+func TestMarkdownBecomesTelegramHTML(t *testing.T) {
+	for name, tt := range map[string]struct{ markdown, html string }{
+		"plain":              {"Hello, world!", "Hello, world!"},
+		"escapes":            {"1 < 2 && 3 > 2 \"quoted\"", "1 &lt; 2 &amp;&amp; 3 &gt; 2 \"quoted\""},
+		"emphasis":           {"*a* **b** ***c*** ~~d~~", "<i>a</i> <b>b</b> <b><i>c</i></b> <s>d</s>"},
+		"nested emphasis":    {"**bold *both* bold**", "<b>bold <i>both</i> bold</b>"},
+		"underline":          {"<u>under **both**</u> plain", "<u>under </u><b><u>both</u></b> plain"},
+		"code span":          {"use `a < b` now", "use <code>a &lt; b</code> now"},
+		"code in bold":       {"**see `x` here**", "<b>see </b><code>x</code><b> here</b>"},
+		"code block":         {"```go\nif a < b {\n\treturn\n}\n```", "<pre><code class=\"language-go\">if a &lt; b {\n\treturn\n}</code></pre>"},
+		"code, no language":  {"text\n\n```\nx\n```\nafter", "text\n\n<pre>x</pre>\n\nafter"},
+		"hostile language":   {"```\"><b>x\ny\n```", "<pre><code class=\"language-bx\">y</code></pre>"},
+		"link":               {"[a & b](https://x.org/?a=1&b=2)", "<a href=\"https://x.org/?a=1&amp;b=2\">a &amp; b</a>"},
+		"bold link":          {"**[a](https://x.org)**", "<a href=\"https://x.org\"><b>a</b></a>"},
+		"code link":          {"[`f()`](https://x.org)", "<a href=\"https://x.org\">f()</a>"},
+		"relative link":      {"[a](docs/a.md)", "a (docs/a.md)"},
+		"script link":        {"[a](javascript:alert)", "a (javascript:alert)"},
+		"image":              {"![a cat](https://x.org/c.png)", "<a href=\"https://x.org/c.png\">a cat</a>"},
+		"image without text": {"![](https://x.org/c.png)", "<a href=\"https://x.org/c.png\">https://x.org/c.png</a>"},
+		"bare address":       {"see https://x.org/a_b_c", "see https://x.org/a_b_c"},
+		"autolink":           {"<https://x.org>", "https://x.org"},
+		"heading":            {"# Top *it*\ntext", "<b>Top <i>it</i></b>\n\ntext"},
+		"quote":              {"> a\n> b\n>\n> c\n\nafter", "<blockquote>a\nb\n\nc</blockquote>\n\nafter"},
+		"quote in quote":     {"> a\n> > b", "<blockquote>a\n\nb</blockquote>"},
+		"code in quote":      {"> a\n>\n> ```\n> x\n> ```", "<blockquote>a\n\n</blockquote><pre>x</pre>"},
+		"list":               {"- a\n- b\n  - c\n    more\n- d", "• a\n• b\n  • c\n    more\n• d"},
+		"numbers":            {"3. a\n4. b\n   1. c", "3. a\n4. b\n  1. c"},
+		"loose list":         {"1. a\n\n   more\n\n2. b", "1. a\n\n  more\n\n2. b"},
+		"code in list":       {"- a\n  ```sh\n  ls\n  ```\n- b", "• a\n<pre><code class=\"language-sh\">ls</code></pre>\n• b"},
+		"tasks":              {"- [x] a\n- [ ] b", "☑ a\n☐ b"},
+		"rule":               {"a\n\n---\n\nb", "a\n\n———\n\nb"},
+		"table": {
+			"| Name | n |\n|:--|--:|\n| **Ada** | 1 |\n| Bo | 22 |",
+			"<pre>Name   n\n----  --\nAda    1\nBo    22</pre>",
+		},
+		"wide letters in a table": {"|a|b|\n|-|-|\n|日本|x|\n|c|y|", "<pre>a     b\n----  -\n日本  x\nc     y</pre>"},
+		"backslashes":             {`\*not\* a \_word\_ &amp; \&amp;`, "*not* a _word_ &amp; &amp;amp;"},
+		"other HTML is text":      {"<div>a</div>\n\nb <span>c</span>", "&lt;div&gt;a&lt;/div&gt;\n\nb &lt;span&gt;c&lt;/span&gt;"},
+		"line break":              {"a<br>b  \nc", "a\nb\nc"},
+		"lines stay lines":        {"*a*\nb", "<i>a</i>\nb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parts := newRenderer().parts(tt.markdown)
+			if len(parts) != 1 {
+				t.Fatalf("%d parts", len(parts))
+			}
+			if diff := cmp.Diff(tt.html, parts[0].Text); diff != "" {
+				t.Error(diff)
+			}
+			checkPart(t, parts[0].Text, parts[0].Plain)
+		})
+	}
+}
+
+// checkPart holds a part against the server's own rules.
+func checkPart(t *testing.T, html, plain string) {
+	t.Helper()
+	text, _, err := telegramtest.ParseHTML(html)
+	if err != nil {
+		t.Fatalf("the server can't parse %q: %v", html, err)
+	}
+	if text != plain {
+		t.Fatalf("looks like %q, and %q in plain text", text, plain)
+	}
+	if n := len(utf16.Encode([]rune(text))); n > maxUnits || len(html) > maxSource {
+		t.Fatalf("a part of %d units and %d bytes", n, len(html))
+	}
+	if !visible(text) {
+		t.Fatalf("a part shows nothing: %q", text)
+	}
+}
+
+func TestNothingToShowIsADash(t *testing.T) {
+	for _, text := range []string{"", " \n\t ", "\x00\x01", "\u200b\u2060", "```\n```", "[](x)", "\u3164", "<!-- -->"[:0], "# ", "&nbsp;"} {
+		parts := newRenderer().parts(clean(text))
+		if len(parts) != 1 {
+			t.Fatalf("%q has %d parts", text, len(parts))
+		}
+		checkPart(t, parts[0].Text, parts[0].Plain)
+	}
+}
+
+func TestCleanTakesOutWhatTelegramRefuses(t *testing.T) {
+	got := clean("a\x00b\xffc\r\nd\x1b[31me\tf\u0085\u202eg")
+	if diff := cmp.Diff("ab\uFFFDc\nd[31me\tf\u202eg", got); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestLongCodeIsClosedAndOpenedAgain(t *testing.T) {
+	var code strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&code, "    line %d <&>\n", i)
+	}
+	parts := newRenderer().parts("Here it is:\n\n```python\n" + code.String() + "```\n\nThat was it.")
+	if len(parts) < 4 {
+		t.Fatalf("%d parts", len(parts))
+	}
+	var plain []string
+	for i, p := range parts {
+		checkPart(t, p.Text, p.Plain)
+		if p.Index != i {
+			t.Errorf("part %d has the index %d", i, p.Index)
+		}
+		if strings.Contains(p.Plain, "line") && strings.Count(p.Text, `<pre><code class="language-python">    line`) != 1 {
+			t.Errorf("part %d does not begin its code on a line of its own: %.80q", i, p.Text)
+		}
+		plain = append(plain, p.Plain)
+	}
+	if diff := cmp.Diff("Here it is:\n\n"+code.String()+"\nThat was it.", strings.Join(plain, "\n")); diff != "" {
+		t.Errorf("text changed: %s", diff)
+	}
+}
+
+func TestLongTextKeepsItsLooks(t *testing.T) {
+	parts := newRenderer().parts("**" + strings.Repeat("word & ", 2000) + "end**")
+	for _, p := range parts {
+		checkPart(t, p.Text, p.Plain)
+		if !strings.HasPrefix(p.Text, "<b>") || !strings.HasSuffix(p.Text, "</b>") {
+			t.Fatalf("a part is not bold: %.20q…", p.Text)
+		}
+	}
+}
+
+func TestTheLimitCountsUTF16(t *testing.T) {
+	parts := newRenderer().parts(strings.Repeat("😀", 2048) + "😀")
+	if len(parts) != 2 || parts[0].Plain != strings.Repeat("😀", 2048) {
+		t.Fatalf("%d parts, the first of %d bytes", len(parts), len(parts[0].Plain))
+	}
+}
+
+func TestHostileMarkdownIsRendered(t *testing.T) {
+	const size = 1 << 18
+	for name, unit := range map[string]string{
+		"quotes": ">", "quotes apart": "> ", "lists in lists": "- 1. ", "lines of quotes": strings.Repeat(">", 30) + "a\n", "brackets": "[", "images": "![", "stars": "*a ", "underscores": "_", "backticks": "`",
+		"tags": "<u>", "lists": "- ", "entities": "&#60;", "fences": "```\n", "emphasis": "**a** ", "lines": "\n",
+		"links": "[a](https://example.org/?a=b&c=d) ", "table": "|a|b|\n|-|-|\n", "amps": "&", "deep lists": "* a\n   ",
+		"letters": "x", "bytes": "\xff\x00",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, p := range newRenderer().parts(clean(strings.Repeat(unit, size/len(unit)))) {
+				checkPart(t, p.Text, p.Plain)
+			}
+		})
+	}
+}
+
+func FuzzHTML(f *testing.F) {
+	for _, seed := range []string{
+		"**a *b* `c`** [d](https://e.f)", "> ```go\n> x\n> ```", "|a|b|\n|-|:-:|\n|`c`|**d**|", "- [x] a\n  1. b",
+		"<u>a **b</u> c** <br> </b>", "&lt;b&gt; &#0; &#xD800; \\<", "![a[b](c)](http://d)", "# a\n===\n\n\tcode", "\xff\x00\u200b",
+		"[a](<http://b/\">)", "```" + strings.Repeat("x\n", 3000),
+	} {
+		f.Add(seed, 1)
+		f.Add(seed, 300)
+	}
+	r := newRenderer()
+	f.Fuzz(func(t *testing.T, markdown string, times int) {
+		markdown = strings.Repeat(markdown, max(1, times%400))
+		if len(markdown) > 1<<17 {
+			t.Skip("long enough")
+		}
+		for _, p := range r.parts(clean(markdown)) {
+			checkPart(t, p.Text, p.Plain)
+		}
+	})
+}
+
+func BenchmarkParts(b *testing.B) {
+	for name, text := range map[string]string{
+		"short plain":  "Certainly! The answer to your question is forty-two.",
+		"short markup": "Certainly! The answer is **42**, see `deep.thought()`.",
+		"long markup":  strings.Repeat("## Title\n\nSome *text* with `code` and [links](https://example.org).\n\n- a\n- b\n\n```go\nx := 1\n```\n\n", 40),
+	} {
+		b.Run(name, func(b *testing.B) {
+			r := newRenderer()
+			b.ReportAllocs()
+			for b.Loop() {
+				r.parts(clean(text))
+			}
+		})
+	}
+}

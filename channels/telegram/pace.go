@@ -1,0 +1,164 @@
+package telegram
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// In groups Telegram takes 20 messages a minute. A burst of 5 and one more
+// every 4 seconds never exceed that in any minute.
+const (
+	groupBurst = 5
+	groupEvery = 4 * time.Second
+)
+
+// minSweep is how many chats are remembered before idle ones are forgotten.
+const minSweep = 256
+
+// pacer holds messages back, so that Telegram does not have to refuse them.
+type pacer struct {
+	all            *rate.Limiter // nil: no limit
+	private, group func() *rate.Limiter
+
+	mu      sync.Mutex
+	chats   map[int64]*pace
+	sweepAt int
+}
+
+// pace is one chat's. Its fields are guarded by pacer.mu.
+type pace struct {
+	limiter *rate.Limiter // nil: no limit
+	until   time.Time     // nothing is sent before, because Telegram said so
+	waiting int           // senders that use it
+}
+
+func newPacer(sendRate, chatRate float64) *pacer {
+	limiter := func(r float64, burst int) *rate.Limiter {
+		if r == 0 {
+			return nil
+		}
+		return rate.NewLimiter(rate.Limit(r), burst)
+	}
+	p := &pacer{
+		all:     limiter(sendRate, max(1, int(sendRate/10))),
+		private: func() *rate.Limiter { return limiter(chatRate, 1) },
+		chats:   map[int64]*pace{},
+		sweepAt: minSweep,
+	}
+	p.group = p.private
+	if chatRate == defaultChatRate {
+		p.group = func() *rate.Limiter { return rate.NewLimiter(rate.Every(groupEvery), groupBurst) }
+	}
+	return p
+}
+
+// wait returns when a message may be sent to the chat. It takes the turn of
+// the chat before that of all, so that a chat that waits takes nothing from
+// the others.
+func (p *pacer) wait(ctx context.Context, chat int64) error {
+	pace := p.enter(chat)
+	defer p.leave(chat, pace)
+	for {
+		if err := sleep(ctx, p.blocked(chat)); err != nil {
+			return err
+		}
+		for _, l := range []*rate.Limiter{pace.limiter, p.all} {
+			if l == nil {
+				continue
+			}
+			if err := l.Wait(ctx); err != nil {
+				return err
+			}
+		}
+		if p.blocked(chat) <= 0 {
+			return nil
+		}
+	}
+}
+
+// block lets nothing through to the chat for a while.
+func (p *pacer) block(chat int64, d time.Duration) {
+	pace := p.enter(chat)
+	defer p.leave(chat, pace)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if until := time.Now().Add(d); until.After(pace.until) {
+		pace.until = until
+	}
+}
+
+// blocked is for how long nothing may be sent to the chat; not positive when
+// it may.
+func (p *pacer) blocked(chat int64) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pace := p.chats[chat]
+	if pace == nil || pace.until.IsZero() {
+		return 0
+	}
+	return time.Until(pace.until)
+}
+
+func (p *pacer) enter(chat int64) *pace {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.chats[chat]
+	if c == nil {
+		make := p.private
+		if isGroup(chat) {
+			make = p.group
+		}
+		c = &pace{limiter: make()}
+		p.chats[chat] = c
+	}
+	c.waiting++
+	return c
+}
+
+// leave forgets the chat when nothing has to be remembered about it, and all
+// such chats whenever their number has doubled.
+func (p *pacer) leave(chat int64, c *pace) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.waiting--
+	now := time.Now()
+	if c.idle(now) {
+		delete(p.chats, chat)
+	}
+	if len(p.chats) < p.sweepAt {
+		return
+	}
+	for id, c := range p.chats {
+		if c.idle(now) {
+			delete(p.chats, id)
+		}
+	}
+	p.sweepAt = max(minSweep, 2*len(p.chats))
+}
+
+func (c *pace) idle(now time.Time) bool {
+	full := c.limiter == nil || c.limiter.TokensAt(now) >= float64(c.limiter.Burst())
+	return c.waiting == 0 && full && now.After(c.until)
+}
+
+// isGroup tells a group from a person: https://core.telegram.org/bots/api#chat
+// does not promise it, but groups have had negative ids ever since.
+func isGroup(chat int64) bool { return chat < 0 }
+
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,64 @@
+package telegram
+
+import (
+	"strings"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// Limits of sendMessage: https://core.telegram.org/bots/api#sendmessage
+const (
+	maxUnits  = 4096    // UTF-16 code units after entities parsing
+	maxSource = 1 << 15 // bytes of the text before that, which the server refuses beyond
+	maxRender = 1 << 15 // bytes of markdown that are parsed at once, since parsing is not linear
+)
+
+// Split renders the markdown and cuts what it looks like into messages. A
+// text that shows nothing is one message with a dash.
+func (c *Channel) Split(d conversation.Delivery) []channels.Part {
+	return c.renderer.parts(clean(d.Text))
+}
+
+func (r *renderer) parts(markdown string) []channels.Part {
+	chunks := []string{markdown}
+	if len(markdown) > maxRender {
+		chunks = channels.Split(markdown, maxRender, func(r rune) int { return len(string(r)) })
+	}
+	var parts []channels.Part
+	for _, chunk := range chunks {
+		parts = r.render(chunk).parts(parts)
+	}
+	if len(parts) == 0 {
+		return []channels.Part{{Text: nothing, Plain: nothing}}
+	}
+	return parts
+}
+
+// parts appends the messages of one text.
+func (t rich) parts(to []channels.Part) []channels.Part {
+	for pos := 0; pos < len(t.text); {
+		from, end, next, html := t.part(pos)
+		pos = next
+		if from < end && visible(t.text[from:end]) {
+			to = append(to, channels.Part{Index: len(to), Text: html, Plain: t.text[from:end]})
+		}
+	}
+	return to
+}
+
+// part is the message that begins at pos, without the white space around it,
+// and where the next begins.
+func (t rich) part(pos int) (from, end, next int, html string) {
+	for limit := maxUnits; ; limit /= 2 {
+		end, next = len(t.text), len(t.text)
+		if len(t.text)-pos > limit {
+			end, next = channels.Cut(t.text, pos, limit, channels.UTF16, t.code)
+		}
+		end = pos + len(strings.TrimRight(t.text[pos:end], " \t\n"))
+		from = end - len(strings.TrimLeft(t.text[pos:end], "\n"))
+		if html = t.html(from, end); len(html) <= maxSource || limit < 2 {
+			return from, end, next, html
+		}
+	}
+}

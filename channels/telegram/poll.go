@@ -1,0 +1,179 @@
+package telegram
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"strconv"
+	"time"
+
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+	"golang.org/x/sync/errgroup"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+const (
+	pollTimeout = 50 * time.Second       // the longest that the server holds a poll
+	pollMargin  = 15 * time.Second       // for the answer to arrive
+	pollPause   = 100 * time.Millisecond // after an empty answer that did not wait
+)
+
+// Run polls from the stored cursor. The first poll is under way at once; what
+// it brings waits until the bot knows its own name.
+func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
+	offset, err := c.offset(ctx)
+	if err != nil {
+		return err
+	}
+	if c.access.Nobody() {
+		c.log.Warn("nobody may talk to the bot yet: write to it and copy the id from this log into allow")
+	}
+	me := &self{id: c.botID, known: make(chan struct{})}
+	g, running := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.introduce(running, me) })
+	g.Go(func() error { return c.poll(running, me, offset, accept) })
+	if err := g.Wait(); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// offset is the first update that was not accepted yet, 0 when none ever was.
+func (c *Channel) offset(ctx context.Context) (int64, error) {
+	value, err := c.cursor(ctx, c.cursorName)
+	if err != nil || value == "" {
+		return 0, err
+	}
+	offset, err := strconv.ParseInt(value, 10, 64)
+	if err != nil {
+		c.log.Warn("the stored cursor is no number, reading what the server still holds", "cursor", value)
+		return 0, nil
+	}
+	return offset, nil
+}
+
+// self is what the bot knows about itself.
+type self struct {
+	id       int64
+	known    chan struct{} // closed when username is set
+	username string
+}
+
+// introduce learns the bot's name, and tells the server the commands.
+func (c *Channel) introduce(ctx context.Context, me *self) error {
+	retry := newRetry(c.log)
+	for {
+		var user tgbotapi.User
+		err := c.api.call(ctx, requestTimeout, "getMe", nil, &user)
+		if err == nil {
+			retry.over()
+			me.username = user.UserName
+			close(me.known)
+			c.log.Info("Telegram knows the bot", "bot", "@"+user.UserName, "bot_id", c.botID)
+			c.setCommands(ctx)
+			return nil
+		}
+		if err := retry.after(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Channel) setCommands(ctx context.Context) {
+	type botCommand struct {
+		Command     string `json:"command"`
+		Description string `json:"description"`
+	}
+	list := make([]botCommand, 0, len(c.commands))
+	for _, command := range c.commands {
+		list = append(list, botCommand{command.Name, command.Description})
+	}
+	raw, err := json.Marshal(list)
+	if err == nil {
+		err = c.api.call(ctx, requestTimeout, "setMyCommands", tgbotapi.Params{"commands": string(raw)}, nil)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.log.Warn("Telegram's menu does not show the commands", "error", err)
+	}
+}
+
+// poll accepts batch after batch until ctx ends or the token is rejected.
+func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept channels.AcceptFunc) error {
+	retry := newRetry(c.log)
+	for {
+		began := time.Now()
+		batch, err := c.getUpdates(ctx, offset)
+		if err != nil {
+			if err := retry.after(ctx, err); err != nil {
+				return err
+			}
+			continue
+		}
+		retry.over()
+		if len(batch) == 0 {
+			if time.Since(began) < time.Second && sleep(ctx, pollPause) != nil {
+				return ctx.Err()
+			}
+			continue
+		}
+		select {
+		case <-me.known:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if offset, err = c.take(ctx, me, offset, batch, accept); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Channel) getUpdates(ctx context.Context, offset int64) ([]json.RawMessage, error) {
+	params := tgbotapi.Params{
+		"timeout":         strconv.Itoa(int(pollTimeout / time.Second)),
+		"limit":           "100",
+		"allowed_updates": `["message"]`,
+	}
+	params.AddNonZero64("offset", offset)
+	var batch []json.RawMessage
+	err := c.api.call(ctx, pollTimeout+pollMargin, "getUpdates", params, &batch)
+	return batch, err
+}
+
+// take accepts what a batch holds for us, together with the cursor behind it,
+// and returns the new offset. While the store takes nothing it tries again,
+// until ctx ends.
+func (c *Channel) take(ctx context.Context, me *self, offset int64, batch []json.RawMessage, accept channels.AcceptFunc) (int64, error) {
+	var inbounds []conversation.Inbound
+	last := int64(0)
+	for _, raw := range batch {
+		u := c.decode(raw)
+		last = max(last, u.ID)
+		if in, ok := c.inbound(me, u); ok {
+			inbounds = append(inbounds, in)
+		}
+	}
+	next := last + 1
+	if last == 0 {
+		c.log.Error("updates without an id, skipping one", "offset", offset)
+		if next = offset; offset > 0 {
+			next++
+		}
+		if err := sleep(ctx, time.Second); err != nil {
+			return offset, err
+		}
+	}
+	cursor := &conversation.Cursor{Name: c.cursorName, Value: strconv.FormatInt(next, 10)}
+	retry := newRetry(c.log)
+	for {
+		err := accept(ctx, cursor, inbounds...)
+		if err == nil {
+			retry.over()
+			return next, nil
+		}
+		if err := retry.wait(ctx, "store", slog.LevelError, "the messages can't be stored; Telegram keeps them until they are", err, 0); err != nil {
+			return offset, err
+		}
+	}
+}

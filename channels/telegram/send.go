@@ -1,0 +1,118 @@
+package telegram
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// minRetryAfter is the wait after a 429 that names none.
+const minRetryAfter = time.Second
+
+// Send waits for the chat's turn and sends one part. In groups the first part
+// is a reply. A part whose markup Telegram can't read goes as plain text.
+func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.Part) (string, error) {
+	to, err := parseAddress(d.Address)
+	if err != nil {
+		return "", &channels.SendError{Permanent: true, Err: err}
+	}
+	m := outgoing{address: to, part: p, markup: p.Text != p.Plain}
+	if p.Index > 0 {
+		m.ReplyTo = 0
+	}
+	for {
+		if err := c.pacer.wait(ctx, m.Chat); err != nil {
+			return "", &channels.SendError{Err: err}
+		}
+		id, err := c.sendMessage(ctx, m)
+		if err == nil {
+			return id, nil
+		}
+		if !c.amend(&m, err) {
+			return "", c.sendError(m.Chat, err)
+		}
+	}
+}
+
+// outgoing is a message on its way, as it is tried next.
+type outgoing struct {
+	address
+	part     channels.Part
+	markup   bool
+	migrated bool // to another chat than the address says
+}
+
+func (m outgoing) params() tgbotapi.Params {
+	params := tgbotapi.Params{
+		"chat_id":              strconv.FormatInt(m.Chat, 10),
+		"text":                 m.part.Plain,
+		"link_preview_options": `{"is_disabled":true}`,
+	}
+	if m.markup {
+		params["text"], params["parse_mode"] = m.part.Text, "HTML"
+	}
+	params.AddNonZero64("message_thread_id", m.Topic)
+	if m.ReplyTo != 0 {
+		params["reply_parameters"] = `{"message_id":` + strconv.FormatInt(m.ReplyTo, 10) + `,"allow_sending_without_reply":true}`
+	}
+	return params
+}
+
+func (c *Channel) sendMessage(ctx context.Context, m outgoing) (string, error) {
+	var sent struct {
+		MessageID int64 `json:"message_id"`
+	}
+	err := c.api.call(ctx, requestTimeout, "sendMessage", m.params(), &sent)
+	if errors.Is(err, errResult) {
+		c.log.Warn("Telegram took a message, but its answer is not understood", "chat", m.Chat, "error", err)
+		return "unknown", nil
+	}
+	return strconv.FormatInt(sent.MessageID, 10), err
+}
+
+// amend changes a refused message into one that may pass, each way once.
+func (c *Channel) amend(m *outgoing, err error) bool {
+	refused := refusal(err)
+	if refused == nil || refused.Code != http.StatusBadRequest {
+		return false
+	}
+	switch why := strings.ToLower(refused.Message); {
+	case m.markup && strings.Contains(why, "can't parse entities"):
+		c.log.Warn("Telegram can't read the markup, sending plain text", "chat", m.Chat, "error", err)
+		m.markup = false
+	case m.ReplyTo != 0 && (strings.Contains(why, "message to be replied not found") || strings.Contains(why, "replied message not found")):
+		m.ReplyTo = 0
+	case refused.MigrateToChatID != 0 && !m.migrated:
+		c.log.Info("the group became a supergroup, sending there", "chat", m.Chat, "new_chat", refused.MigrateToChatID)
+		m.Chat, m.Topic, m.ReplyTo, m.migrated = refused.MigrateToChatID, 0, 0, true
+	default:
+		return false
+	}
+	return true
+}
+
+// sendError classifies why a message was not taken. A request that the server
+// understood and refused stays refused; everything else may pass later.
+func (c *Channel) sendError(chat int64, err error) error {
+	refused := refusal(err)
+	if refused == nil {
+		return &channels.SendError{Err: err}
+	}
+	switch refused.Code {
+	case http.StatusTooManyRequests:
+		wait := max(minRetryAfter, time.Duration(refused.RetryAfter)*time.Second)
+		c.pacer.block(chat, wait)
+		return &channels.SendError{RetryAfter: wait, Err: err}
+	case http.StatusBadRequest, http.StatusForbidden:
+		return &channels.SendError{Permanent: true, Err: err}
+	}
+	return &channels.SendError{Err: err}
+}

@@ -1,0 +1,226 @@
+package telegram_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/channels"
+	"parley/channels/telegram"
+	"parley/channels/telegram/telegramtest"
+	"parley/conversation"
+)
+
+var (
+	_ channels.Channel = (*telegram.Channel)(nil)
+	_ channels.Typer   = (*telegram.Channel)(nil)
+)
+
+func partOf(text string) channels.Part { return channels.Part{Text: text, Plain: text} }
+
+// deliver sends all parts of a text.
+func deliver(ctx context.Context, c *telegram.Channel, addr, text string) error {
+	d := conversation.Delivery{Address: addr, Text: text}
+	for _, p := range c.Split(d) {
+		if _, err := c.Send(ctx, d, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shape is what of a sent message the tests compare.
+type shape struct {
+	Chat, Topic, ReplyTo int64
+	Text                 string
+	HTML                 bool
+}
+
+func shapes(sent []telegramtest.Message) []shape {
+	var all []shape
+	for _, m := range sent {
+		all = append(all, shape{m.Chat, m.Topic, m.ReplyTo, m.Text, m.HTML})
+	}
+	return all
+}
+
+func TestRepliesGoWhereTheyBelong(t *testing.T) {
+	g := newGateway(t)
+	c := g.channel()
+	g.run(c)
+	g.srv.Say(telegramtest.Private(ada), ada, "private")
+	inGroup := g.srv.Say(group, ada, "@parley_bot group").MessageID
+	inTopic := g.srv.Say(forum, ada, "@parley_bot topic", telegramtest.InTopic(7)).MessageID
+	for _, in := range g.wait(3) {
+		must(t, deliver(deadline(t), c, in.Address, "to **"+in.Text+"**"))
+	}
+	want := []shape{
+		{Chat: 42, Text: "to private", HTML: true},
+		{Chat: -1001, ReplyTo: inGroup, Text: "to group", HTML: true},
+		{Chat: -1002, Topic: 7, ReplyTo: inTopic, Text: "to topic", HTML: true},
+	}
+	if diff := cmp.Diff(want, shapes(g.srv.Sent())); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestLongRepliesArriveWhole(t *testing.T) {
+	g := newGateway(t)
+	g.srv.AddChat(group)
+	c := g.channel()
+	text := strings.TrimSpace(strings.Repeat("Some *words* & `code`. ", 1000))
+	must(t, deliver(deadline(t), c, `{"chat":-1001,"reply_to":1}`, text))
+	var whole []string
+	for _, m := range g.srv.Sent() {
+		whole = append(whole, m.Text)
+	}
+	want := strings.NewReplacer("*", "", "`", "").Replace(text)
+	if diff := cmp.Diff(want, strings.Join(whole, " ")); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestMarkupThatTelegramCantReadGoesAsPlainText(t *testing.T) {
+	g := newGateway(t)
+	g.srv.AddChat(telegramtest.Private(ada))
+	part := channels.Part{Text: "<x>hi</x>", Plain: "hi & bye"}
+	_, err := g.channel().Send(deadline(t), conversation.Delivery{Address: `{"chat":42}`}, part)
+	must(t, err)
+	if diff := cmp.Diff([]shape{{Chat: 42, Text: "hi & bye"}}, shapes(g.srv.Sent())); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestRefusalsAreClassified(t *testing.T) {
+	for name, tt := range map[string]struct {
+		verdict telegramtest.Verdict
+		want    channels.SendError
+	}{
+		"chat not found": {telegramtest.Verdict{Code: 400, Description: "chat not found"}, channels.SendError{Permanent: true}},
+		"blocked":        {telegramtest.Verdict{Code: 403, Description: "bot was blocked by the user"}, channels.SendError{Permanent: true}},
+		"rights":         {telegramtest.Verdict{Code: 400, Description: "not enough rights to send text messages to the chat"}, channels.SendError{Permanent: true}},
+		"closed topic":   {telegramtest.Verdict{Code: 400, Description: "TOPIC_CLOSED"}, channels.SendError{Permanent: true}},
+		"flood":          {telegramtest.TooMany(7), channels.SendError{RetryAfter: 7 * time.Second}},
+		"flood, no time": {telegramtest.Verdict{Code: 429}, channels.SendError{RetryAfter: time.Second}},
+		"away":           {telegramtest.BadGateway(), channels.SendError{}},
+		"broken":         {telegramtest.Verdict{Code: 500}, channels.SendError{}},
+		"revoked":        {telegramtest.Verdict{Code: 401}, channels.SendError{}},
+		"garbage":        {telegramtest.Verdict{Code: 200, Body: "<html>"}, channels.SendError{}},
+		"no answer":      {telegramtest.Drop(), channels.SendError{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGateway(t)
+			g.srv.Refuse(42, tt.verdict, 1)
+			err := deliver(deadline(t), g.channel(), `{"chat":42}`, "hi **you**")
+			var got *channels.SendError
+			if !errors.As(err, &got) {
+				t.Fatalf("%T: %v", err, err)
+			}
+			if got.Permanent != tt.want.Permanent || got.RetryAfter != tt.want.RetryAfter {
+				t.Fatalf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestABadAddressIsRefusedForGood(t *testing.T) {
+	g := newGateway(t)
+	for _, addr := range []string{"", "{}", "null", `{"chat":"x"}`} {
+		err := deliver(deadline(t), g.channel(), addr, "hi")
+		if got := (*channels.SendError)(nil); !errors.As(err, &got) || !got.Permanent {
+			t.Errorf("address %q: %v", addr, err)
+		}
+	}
+}
+
+func TestAMissingMessageToReplyToDoesNotMatter(t *testing.T) {
+	g := newGateway(t)
+	g.srv.AddChat(group)
+	c := g.channel()
+	must(t, deliver(deadline(t), c, `{"chat":-1001,"reply_to":99}`, "allowed without"))
+	g.srv.Refuse(-1001, telegramtest.Verdict{Code: 400, Description: "message to be replied not found"}, 1)
+	must(t, deliver(deadline(t), c, `{"chat":-1001,"reply_to":99}`, "tried without"))
+	want := []shape{{Chat: -1001, Text: "allowed without"}, {Chat: -1001, Text: "tried without"}}
+	if diff := cmp.Diff(want, shapes(g.srv.Sent())); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestAGroupThatMovedGetsItsReply(t *testing.T) {
+	g := newGateway(t)
+	g.srv.Migrate(-5, -1005)
+	must(t, deliver(deadline(t), g.channel(), `{"chat":-5}`, "hi"))
+	if diff := cmp.Diff([]shape{{Chat: -1005, Text: "hi"}}, shapes(g.srv.Sent())); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestOneFloodedChatDelaysNoOther(t *testing.T) {
+	g := newGateway(t)
+	g.srv.AddChat(forum, 7, 8)
+	g.srv.AddChat(telegramtest.Private(ada))
+	c := g.channel()
+	ctx := deadline(t)
+	g.srv.Refuse(forum.ID, telegramtest.TooMany(1), 1)
+	if err := deliver(ctx, c, `{"chat":-1002,"topic":7}`, "flooded"); err == nil {
+		t.Fatal("no error")
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := deliver(ctx, c, `{"chat":-1002,"topic":8}`, "another topic"); err != nil {
+			t.Error(err)
+		}
+	})
+	must(t, deliver(ctx, c, `{"chat":42}`, "another chat"))
+	wg.Wait()
+	want := []shape{{Chat: 42, Text: "another chat"}, {Chat: -1002, Topic: 8, Text: "another topic"}}
+	if diff := cmp.Diff(want, shapes(g.srv.Sent())); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestTelegramsLimitsAreKept(t *testing.T) {
+	g := newGateway(t)
+	g.srv.AddChat(telegramtest.Private(ada))
+	g.srv.LimitRates(10, 0)
+	c := g.channel(func(cfg *telegram.Config) { cfg.ChatRate = 10 })
+	for range 13 {
+		must(t, deliver(deadline(t), c, `{"chat":42}`, "hi"))
+	}
+}
+
+func TestTypingShowsWhileARunLasts(t *testing.T) {
+	g := newGateway(t)
+	g.srv.AddChat(forum, 7)
+	c := g.channel()
+	ctx, stop := context.WithCancel(deadline(t))
+	c.Typing(ctx, `{"chat":-1002,"topic":7}`)
+	must(t, g.srv.WaitCalls(ctx, "sendChatAction", 1))
+	stop()
+	want := []telegramtest.Call{{
+		Method: "sendChatAction", Params: map[string]string{"chat_id": "-1002", "message_thread_id": "7", "action": "typing"},
+	}}
+	if diff := cmp.Diff(want, g.srv.Log()); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestQuickAnswersShowNoTyping(t *testing.T) {
+	g := newGateway(t)
+	g.srv.AddChat(telegramtest.Private(ada))
+	g.srv.AddChat(telegramtest.Private(bob))
+	c := g.channel()
+	quick, stop := context.WithCancel(deadline(t))
+	c.Typing(quick, `{"chat":42}`)
+	stop()
+	c.Typing(deadline(t), `{"chat":43}`) // would show later than the first
+	must(t, g.srv.WaitCalls(deadline(t), "sendChatAction", 1))
+	if got := g.srv.Log()[0].Params["chat_id"]; got != "43" {
+		t.Fatalf("chat %s is shown typing", got)
+	}
+}

@@ -1,0 +1,190 @@
+package telegram_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"parley/channels"
+	"parley/channels/telegram"
+	"parley/channels/telegram/telegramtest"
+	"parley/conversation"
+)
+
+var (
+	ada = telegramtest.User{ID: 42, FirstName: "Ada", LastName: "Lovelace", Username: "ada"}
+	bob = telegramtest.User{ID: 43, FirstName: "Bob"}
+)
+
+// gateway is what stands behind the adapter: it keeps what was accepted, and
+// outlives the adapter as a store does.
+type gateway struct {
+	t   *testing.T
+	srv *telegramtest.Server
+	log syncBuffer
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	accepted []conversation.Inbound // deduplicated by SourceID
+	batches  int
+	cursor   conversation.Cursor
+	full     int // how many accepts fail
+}
+
+func newGateway(t *testing.T) *gateway {
+	g := &gateway{t: t, srv: telegramtest.New(t)}
+	g.changed = sync.NewCond(&g.mu)
+	return g
+}
+
+func (g *gateway) config() telegram.Config {
+	cfg := telegram.DefaultConfig()
+	cfg.Token, cfg.APIURL = telegramtest.Token, g.srv.URL
+	cfg.Allow, cfg.SendRate, cfg.ChatRate = []string{"*"}, 0, 0
+	return cfg
+}
+
+// channel makes the adapter, with changes to the usual configuration.
+func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
+	g.t.Helper()
+	cfg := g.config()
+	for _, change := range changes {
+		change(&cfg)
+	}
+	log := slog.New(slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	commands := []channels.Command{{Name: "new", Description: "begin afresh"}}
+	c, err := telegram.New(cfg, g.readCursor, commands, log)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return c
+}
+
+func (g *gateway) readCursor(_ context.Context, name string) (string, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if name != g.cursor.Name {
+		return "", nil
+	}
+	return g.cursor.Value, nil
+}
+
+func (g *gateway) accept(_ context.Context, cursor *conversation.Cursor, batch ...conversation.Inbound) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	defer g.changed.Broadcast()
+	if g.full > 0 {
+		g.full--
+		return errors.New("disk full")
+	}
+	for _, in := range batch {
+		if !slices.ContainsFunc(g.accepted, func(old conversation.Inbound) bool { return old.SourceID == in.SourceID }) {
+			g.accepted = append(g.accepted, in)
+		}
+	}
+	g.batches++
+	g.cursor = *cursor
+	return nil
+}
+
+// run runs the adapter until the returned function is called, which gives
+// what Run returned.
+func (g *gateway) run(c *telegram.Channel) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx, g.accept) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	g.t.Cleanup(func() { stop() })
+	return stop
+}
+
+// wait waits until n messages were accepted, and gives their texts.
+func (g *gateway) wait(n int) []conversation.Inbound {
+	g.t.Helper()
+	g.until(func() bool { return len(g.accepted) >= n })
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.accepted)
+}
+
+func (g *gateway) until(done func() bool) {
+	g.t.Helper()
+	ctx := deadline(g.t)
+	context.AfterFunc(ctx, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.changed.Broadcast()
+	})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for !done() {
+		if ctx.Err() != nil {
+			g.t.Fatalf("it never happened; accepted: %+v\nlog:\n%s", g.accepted, g.log.String())
+		}
+		g.changed.Wait()
+	}
+}
+
+// texts are what was accepted, without the rest.
+func texts(accepted []conversation.Inbound) []string {
+	var texts []string
+	for _, in := range accepted {
+		texts = append(texts, in.Text)
+	}
+	return texts
+}
+
+func deadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// syncBuffer is a log that may be read while it is written.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func (g *gateway) logged(text string) int { return strings.Count(g.log.String(), text) }
+
+// waitLog waits until the log holds a text.
+func (g *gateway) waitLog(text string) {
+	g.t.Helper()
+	ctx := deadline(g.t)
+	for g.logged(text) == 0 {
+		select {
+		case <-ctx.Done():
+			g.t.Fatalf("the log never said %q:\n%s", text, g.log.String())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}

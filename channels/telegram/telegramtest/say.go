@@ -1,0 +1,152 @@
+package telegramtest
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+	"unicode/utf16"
+)
+
+// inMessage is a message as an update carries it.
+type inMessage struct {
+	MessageID       int64      `json:"message_id"`
+	MessageThreadID int64      `json:"message_thread_id,omitempty"`
+	IsTopicMessage  bool       `json:"is_topic_message,omitempty"`
+	From            *User      `json:"from,omitempty"`
+	SenderChat      *Chat      `json:"sender_chat,omitempty"`
+	Chat            Chat       `json:"chat"`
+	Date            int64      `json:"date"`
+	ReplyTo         *inMessage `json:"reply_to_message,omitempty"`
+	Text            string     `json:"text,omitempty"`
+	Entities        []Entity   `json:"entities,omitempty"`
+	Caption         string     `json:"caption,omitempty"`
+	CaptionEntities []Entity   `json:"caption_entities,omitempty"`
+}
+
+// Option changes a message before it is said.
+type Option func(s *Server, m *inMessage, extra map[string]any)
+
+// InTopic says it in a topic of a forum, which is made when there is none.
+func InTopic(topic int64) Option {
+	return func(s *Server, m *inMessage, _ map[string]any) {
+		m.MessageThreadID, m.IsTopicMessage = topic, true
+		s.chatFor(m.Chat).topics[topic] = true
+	}
+}
+
+// ReplyTo makes it a reply to a message of the same chat. In a group without
+// topics the reply gets a thread id, as from the real server.
+func ReplyTo(message int64) Option {
+	return func(s *Server, m *inMessage, _ map[string]any) {
+		author := s.chatFor(m.Chat).authors[message]
+		m.ReplyTo = &inMessage{MessageID: message, From: &author, Chat: m.Chat, Date: m.Date, Text: "…"}
+		if m.Chat.Type == "supergroup" && !m.IsTopicMessage {
+			m.MessageThreadID = message
+		}
+	}
+}
+
+// At sets when it was written.
+func At(t time.Time) Option {
+	return func(_ *Server, m *inMessage, _ map[string]any) { m.Date = t.Unix() }
+}
+
+// WithEntities adds entities to those that the server finds by itself.
+func WithEntities(entities ...Entity) Option {
+	return func(_ *Server, m *inMessage, _ map[string]any) { m.Entities = append(m.Entities, entities...) }
+}
+
+// Anonymously says it in the name of the group, as its administrators may.
+func Anonymously() Option {
+	return func(_ *Server, m *inMessage, _ map[string]any) {
+		m.From = &User{ID: 1087968824, IsBot: true, FirstName: "Group", Username: "GroupAnonymousBot"}
+		m.SenderChat = &m.Chat
+	}
+}
+
+// With adds a field of the Bot API's Message, such as a "sticker". With a
+// "photo" and the like, the text becomes the caption.
+func With(field string, value any) Option {
+	return func(_ *Server, _ *inMessage, extra map[string]any) { extra[field] = value }
+}
+
+// Say makes an update of a message that a person wrote. Mentions by username
+// and commands in the text get their entities.
+func (s *Server) Say(chat Chat, from User, text string, opts ...Option) Said {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.chatFor(chat)
+	c.last++
+	m := inMessage{
+		MessageID: c.last, From: &from, Chat: chat, Date: time.Now().Unix(),
+		Text: text, Entities: findEntities(text),
+	}
+	extra := map[string]any{}
+	for _, opt := range opts {
+		opt(s, &m, extra)
+	}
+	c.authors[m.MessageID] = *m.From
+	for _, media := range []string{"photo", "video", "document", "voice", "animation", "audio"} {
+		if extra[media] != nil {
+			m.Caption, m.CaptionEntities, m.Text, m.Entities = m.Text, m.Entities, "", nil
+		}
+	}
+	return Said{m.MessageID, s.enqueue("message", m, extra)}
+}
+
+// enqueue appends an update with a payload of a type of the Bot API's Update.
+func (s *Server) enqueue(kind string, payload any, extra map[string]any) int64 {
+	raw, err := json.Marshal(payload)
+	if err == nil && len(extra) > 0 {
+		raw, err = addFields(raw, extra)
+	}
+	if err != nil {
+		panic(err) // a test gave a value that JSON does not have
+	}
+	return s.push(kind, raw)
+}
+
+func addFields(raw []byte, extra map[string]any) ([]byte, error) {
+	fields := map[string]any{}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, err
+	}
+	for name, value := range extra {
+		fields[name] = value
+	}
+	return json.Marshal(fields)
+}
+
+// findEntities finds mentions at usernames and commands, as the real server does.
+func findEntities(text string) []Entity {
+	var found []Entity
+	for pos := 0; pos < len(text); {
+		i := strings.IndexAny(text[pos:], "@/")
+		if i < 0 {
+			break
+		}
+		start := pos + i
+		pos = start + 1
+		if start > 0 && isWord(text[start-1]) {
+			continue
+		}
+		kind, stop := "mention", func(b byte) bool { return !isWord(b) }
+		if text[start] == '/' {
+			kind, stop = "bot_command", func(b byte) bool { return !isWord(b) && b != '@' }
+		}
+		for pos < len(text) && !stop(text[pos]) {
+			pos++
+		}
+		if pos > start+1 {
+			found = append(found, Entity{Type: kind, Offset: units(text[:start]), Length: units(text[start:pos])})
+		}
+	}
+	return found
+}
+
+func isWord(b byte) bool {
+	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
+}
+
+// units is the length of text in UTF-16 code units.
+func units(text string) int { return len(utf16.Encode([]rune(text))) }

@@ -1,0 +1,156 @@
+package telegram
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"parley/conversation"
+)
+
+// The part of the Bot API's types that the adapter reads. The library's own
+// are older than topics: https://core.telegram.org/bots/api#message
+type (
+	update struct {
+		ID      int64    `json:"update_id"`
+		Message *message `json:"message"`
+
+		raw    json.RawMessage
+		broken bool // a field has another type than documented; the others are read
+	}
+
+	message struct {
+		ID             int64    `json:"message_id"`
+		ThreadID       int64    `json:"message_thread_id"`
+		IsTopicMessage bool     `json:"is_topic_message"`
+		From           *account `json:"from"`
+		SenderChat     *account `json:"sender_chat"` // for who writes in the name of a group or channel
+		Chat           account  `json:"chat"`
+		Date           int64    `json:"date"`
+		ReplyTo        *replied `json:"reply_to_message"`
+		Text           string   `json:"text"`
+		Entities       []entity `json:"entities"`
+		Caption        string   `json:"caption"`
+		CaptionEnts    []entity `json:"caption_entities"`
+	}
+
+	// account is a user or a chat.
+	account struct {
+		ID        int64  `json:"id"`
+		IsBot     bool   `json:"is_bot"`
+		Type      string `json:"type"`
+		Title     string `json:"title"`
+		FirstName string `json:"first_name"`
+		LastName  string `json:"last_name"`
+		Username  string `json:"username"`
+	}
+
+	replied struct {
+		ID           int64     `json:"message_id"`
+		From         *account  `json:"from"`
+		TopicCreated *struct{} `json:"forum_topic_created"`
+	}
+
+	// entity is a marked stretch of a text, in UTF-16 code units.
+	entity struct {
+		Type   string   `json:"type"`
+		Offset int      `json:"offset"`
+		Length int      `json:"length"`
+		User   *account `json:"user"`
+	}
+)
+
+// decode reads one update as far as it can be read.
+func (c *Channel) decode(raw json.RawMessage) update {
+	u := update{raw: raw}
+	if err := json.Unmarshal(raw, &u); err != nil {
+		u.broken = true
+		c.log.Warn("an update is not as documented", "update_id", u.ID, "error", err)
+	}
+	return u
+}
+
+// inbound makes of an update what is for the assistant, if anything is.
+func (c *Channel) inbound(me *self, u update) (conversation.Inbound, bool) {
+	skip := func(why string) (conversation.Inbound, bool) {
+		c.log.Debug("update skipped", "update_id", u.ID, "reason", why)
+		return conversation.Inbound{}, false
+	}
+	m := u.Message
+	if m == nil {
+		return skip("not a message")
+	}
+	from := m.sender()
+	switch {
+	case from == nil || m.Chat.ID == 0 || m.ID == 0:
+		return skip("no sender, chat or id")
+	case from.IsBot:
+		return skip("from a bot")
+	case m.Chat.Type == "channel":
+		return skip("in a channel")
+	}
+	text, addressed := m.forUs(me)
+	if !addressed {
+		return skip("in a group, not to the bot")
+	}
+	if !c.admits(m, from) {
+		return conversation.Inbound{}, false
+	}
+	if strings.TrimSpace(text) == "" {
+		if text = u.describe(); text == "" {
+			return skip("a service message")
+		}
+	}
+	return m.inbound(from, text), true
+}
+
+func (m *message) inbound(from *account, text string) conversation.Inbound {
+	to := address{Chat: m.Chat.ID}
+	if m.IsTopicMessage {
+		to.Topic = m.ThreadID
+	}
+	if m.isGroup() {
+		to.ReplyTo = m.ID
+	}
+	return conversation.Inbound{
+		Key:      to.key(),
+		SourceID: strconv.FormatInt(m.Chat.ID, 10) + ":" + strconv.FormatInt(m.ID, 10),
+		Address:  to.String(),
+		Sender:   conversation.Sender{ID: from.id(), Name: from.name()},
+		Group:    m.isGroup(),
+		Text:     text,
+		At:       time.Unix(m.Date, 0),
+	}
+}
+
+func (m *message) isGroup() bool { return isGroup(m.Chat.ID) }
+
+// sender is who wrote the message: of anonymous administrators the group, in
+// whose name a bot of Telegram stands in "from".
+func (m *message) sender() *account {
+	if m.SenderChat != nil {
+		return m.SenderChat
+	}
+	return m.From
+}
+
+func (a *account) id() string { return strconv.FormatInt(a.ID, 10) }
+
+// name is how others in the chat see the account.
+func (a *account) name() string {
+	for _, name := range []string{a.FirstName + " " + a.LastName, a.Title, a.Username} {
+		if name = oneLine(name); name != "" {
+			return name
+		}
+	}
+	return a.id()
+}
+
+// handle is the @username, "" when there is none.
+func (a *account) handle() string {
+	if a.Username == "" {
+		return ""
+	}
+	return "@" + a.Username
+}
