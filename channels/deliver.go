@@ -234,18 +234,29 @@ func (q *queue) pause(attempts int) time.Duration {
 	return min(500*time.Millisecond<<min(attempts, 10), time.Minute)
 }
 
-// mark stores what the platform has taken. It goes on for a while after the
-// end of Run's context, since what is not marked is sent again.
+// mark stores what the platform has taken. It outlasts Run's context, since
+// what is not marked is sent again.
 func (q *queue) mark(ctx context.Context, what string, do func(context.Context) error) bool {
-	marking, cancel := context.WithCancel(context.Background())
+	ctx, cancel := Outlast(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(markGrace, cancel) })()
-	return q.persist(marking, what, func() error { return do(marking) }) == nil
+	return q.persist(ctx, what, func() error { return do(ctx) }) == nil
 }
-
-// markGrace is how long a mark is still tried after the end.
-const markGrace = 5 * time.Second
 
 func (q *queue) persist(ctx context.Context, what string, do func() error) error {
 	return conversation.Persist(ctx, q.log.With("session", q.key), what, do)
+}
+
+// grace is how much longer than everything else a step may take that would be
+// done twice if it were given up halfway.
+const grace = 5 * time.Second
+
+// Outlast gives a context that ends a grace of 5 s after ctx does: for a
+// request that a platform may have taken already, and for its mark.
+func Outlast(ctx context.Context) (longer context.Context, cancel context.CancelFunc) {
+	longer, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, end) })
+	return longer, func() {
+		stop()
+		end()
+	}
 }

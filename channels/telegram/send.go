@@ -70,6 +70,8 @@ func (c *Channel) sendMessage(ctx context.Context, m outgoing) (string, error) {
 	var sent struct {
 		MessageID int64 `json:"message_id"`
 	}
+	ctx, cancel := channels.Outlast(ctx)
+	defer cancel()
 	err := c.api.call(ctx, requestTimeout, "sendMessage", m.params(), &sent)
 	if errors.Is(err, errResult) {
 		c.log.Warn("Telegram took a message, but its answer is not understood", "chat", m.Chat, "error", err)

@@ -1,0 +1,43 @@
+# The one place where build tags are set: SQLite's full-text search is compiled
+# in only with this one. Every target, the Dockerfile and .ci/run build through here.
+TAGS := sqlite_fts5
+
+export GOFLAGS := $(strip $(GOFLAGS) -tags=$(TAGS))
+export CGO_ENABLED := 1
+
+# Empty without git, and then the binary says what the go command recorded.
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+
+# Arguments of `make run`, for example: make run ARGS="-c my.toml"
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test lint bench example-db clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## build and start the gateway, with a chat in this terminal (ARGS="-c my.toml")
+	@bin/gateway run $(ARGS)
+
+build: ## build bin/gateway
+	go build $(if $(VERSION),-ldflags "-X main.linkedVersion=$(VERSION)") -o bin/gateway ./cmd/gateway
+
+test: ## run all tests with the race detector
+	go test -race ./...
+
+lint: ## check formatting, vet and staticcheck
+	@unformatted=$$(gofmt -l .); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go tool staticcheck ./...
+
+bench: build ## run the benchmarks, then the load run of bin/gateway against its floor
+	go test -run '^$$' -bench . -benchmem ./...
+	go run ./bench
+
+example-db: ## make conversations.db.example anew
+	go run ./internal/exampledb conversations.db.example
+
+clean: ## remove what was built
+	rm -rf bin

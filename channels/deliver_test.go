@@ -1,0 +1,224 @@
+package channels_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/channels"
+	"parley/channels/telegram"
+	"parley/channels/telegram/telegramtest"
+	"parley/conversation"
+)
+
+// post is a store with replies to be sent, and a Telegram to send them to.
+type post struct {
+	t      *testing.T
+	path   string
+	store  *conversation.Store
+	server *telegramtest.Server
+	source int
+}
+
+func newPost(t *testing.T) *post {
+	t.Helper()
+	p := &post{t: t, path: filepath.Join(t.TempDir(), "test.db"), server: telegramtest.New(t)}
+	p.open()
+	return p
+}
+
+func (p *post) open() {
+	p.t.Helper()
+	store, err := conversation.Open(p.t.Context(), p.path)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.store = store
+	p.t.Cleanup(func() { store.Close() })
+}
+
+func chatKey(chat int64) conversation.Key {
+	return conversation.Key(fmt.Sprintf("telegram:chat:%d", chat))
+}
+
+// reply commits a run that answers with the text.
+func (p *post) reply(chat int64, text string) {
+	p.t.Helper()
+	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: chat, FirstName: "Ada"}))
+	p.source++
+	in := conversation.Inbound{Key: chatKey(chat), SourceID: fmt.Sprint(p.source), Address: fmt.Sprintf(`{"chat":%d}`, chat), Text: "?", At: time.Now()}
+	if err := p.store.Accept(p.t.Context(), nil, in); err != nil {
+		p.t.Fatal(err)
+	}
+	turn, err := p.store.Begin(p.t.Context(), in.Key, 100)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	err = p.store.Commit(p.t.Context(), conversation.Run{
+		Key: in.Key, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: []int64{turn.Waiting[0].ID},
+		Replies: []conversation.Delivery{{Key: in.Key, Address: in.Address, Text: text}},
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// start runs a sender; stop ends it and waits.
+func (p *post) start() (sender *channels.Sender, stop func()) {
+	p.t.Helper()
+	channel, err := telegram.New(telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"},
+		p.store.Cursor, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	sender = channels.NewSender(channel, p.store, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		sender.Run(ctx, conversation.Scope{Channel: "telegram"}, nil)
+	}()
+	stop = func() { cancel(); <-done }
+	p.t.Cleanup(stop)
+	return sender, stop
+}
+
+func (p *post) waitSent(n int) []telegramtest.Message {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	defer cancel()
+	sent, err := p.server.WaitSent(ctx, n)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return sent
+}
+
+func (p *post) waitNothingDue() {
+	p.t.Helper()
+	for range 1000 {
+		counts, err := p.store.Count(p.t.Context(), conversation.Scope{Channel: "telegram"})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if counts.Due == 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	p.t.Fatal("replies stay due")
+}
+
+func paragraphs(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%d %s\n\n", i, strings.Repeat("long paragraph ", 200))
+	}
+	return b.String()
+}
+
+func TestPartsThatWereTakenAreNotSentAgain(t *testing.T) {
+	p := newPost(t)
+	p.reply(1, paragraphs(4))
+	p.server.Refuse(1, telegramtest.Verdict{}, 1) // the first part passes
+	p.server.Refuse(1, telegramtest.BadGateway(), 1000)
+	_, stop := p.start()
+	p.waitSent(1)
+	for { // until its mark is stored
+		due, err := p.store.Deliveries(t.Context(), chatKey(1), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(due) == 1 && len(due[0].Sent) == 1 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	stop()
+
+	again := telegramtest.New(t) // the platform works again
+	first := p.server.Sent()
+	p.server = again
+	again.AddChat(telegramtest.Private(telegramtest.User{ID: 1, FirstName: "Ada"}))
+	p.start()
+	p.waitNothingDue()
+	rest := again.Sent()
+	if len(first) != 1 || len(rest) == 0 || strings.HasPrefix(rest[0].Text, "0 ") {
+		t.Fatalf("%d parts before and %d after the restart", len(first), len(rest))
+	}
+	var whole strings.Builder
+	for _, m := range slices.Concat(first, rest) {
+		whole.WriteString(m.Text)
+	}
+	if got := strings.Count(whole.String(), "long paragraph"); got != 800 {
+		t.Fatalf("%d of 800 phrases arrived", got)
+	}
+}
+
+func TestReplyThatIsRefusedForGoodHoldsUpNoOther(t *testing.T) {
+	p := newPost(t)
+	p.reply(1, "refused")
+	p.reply(1, "taken")
+	p.server.Refuse(1, telegramtest.Verdict{Code: 403, Description: "Forbidden: bot was blocked by the user"}, 1)
+	p.start()
+	if sent := p.waitSent(1); sent[0].Text != "taken" {
+		t.Fatalf("sent %q", sent[0].Text)
+	}
+	p.waitNothingDue()
+}
+
+func TestFloodedChatStallsItselfAlone(t *testing.T) {
+	p := newPost(t)
+	p.reply(1, "flooded")
+	p.server.Refuse(1, telegramtest.TooMany(3600), 1000)
+	sender, _ := p.start()
+	for chat := int64(2); chat < 22; chat++ {
+		p.reply(chat, "quick")
+		sender.Wake(chatKey(chat))
+	}
+	for _, m := range p.waitSent(20) {
+		if m.Chat == 1 {
+			t.Fatal("the flooded chat was sent to before its time")
+		}
+	}
+}
+
+func TestRepliesOfAChatKeepTheirOrderThroughTrouble(t *testing.T) {
+	p := newPost(t)
+	for i := range 10 {
+		p.reply(1, fmt.Sprint(i))
+	}
+	p.server.Refuse(1, telegramtest.BadGateway(), 1)
+	p.server.Refuse(1, telegramtest.Verdict{}, 3)
+	p.server.Refuse(1, telegramtest.TooMany(1), 1)
+	p.start()
+	for i, m := range p.waitSent(10) {
+		if m.Text != fmt.Sprint(i) {
+			t.Fatalf("reply %d reads %q", i, m.Text)
+		}
+	}
+}
+
+func TestFlushEndsWhenNothingIsLeft(t *testing.T) {
+	p := newPost(t)
+	p.reply(1, "last words")
+	channel, err := telegram.New(telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"},
+		p.store.Cursor, nil, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flush := make(chan struct{})
+	close(flush)
+	sender := channels.NewSender(channel, p.store, slog.New(slog.DiscardHandler))
+	if err := sender.Run(t.Context(), conversation.Scope{Channel: "telegram"}, flush); err != nil {
+		t.Fatal(err)
+	}
+	if sent := p.server.Sent(); len(sent) != 1 || sent[0].Text != "last words" {
+		t.Fatalf("sent %+v", sent)
+	}
+}
