@@ -62,8 +62,10 @@ func Choose(ctx context.Context, cfg Config, getenv func(string) string, probes 
 	switch {
 	case cfg.Model == offlineName:
 		return offline("[llm]", cfg)
-	case cfg.BaseURL != "" || cfg.Model != "" || cfg.APIKey != envKey && cfg.APIKey != "":
-		ch.cfg.APIKey = cmp.Or(cfg.APIKey, envKey)
+	case cfg.BaseURL != "" || cfg.Model != "" || cfg.APIKey != "":
+		if cfg.BaseURL == "" || isOpenAI(cfg.BaseURL) { // OpenAI's key is for OpenAI alone
+			ch.cfg.APIKey = cmp.Or(cfg.APIKey, envKey)
+		}
 		return ch.configured(ctx)
 	case envKey != "":
 		ch.cfg.APIKey, ch.source = envKey, keyVariable

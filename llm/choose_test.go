@@ -64,7 +64,7 @@ func TestChoiceOrder(t *testing.T) {
 		"model without server":  {llm.Config{Model: "qwen3"}, "", []string{nobody(t), local.URL()}, "Model: qwen3 at " + host + " ([llm])"},
 		"model by short name":   {llm.Config{Model: "llama3.2"}, "", []string{local.URL()}, "Model: llama3.2:latest at " + host + " ([llm])"},
 		"environment":           {llm.Config{}, "k", []string{local.URL()}, "Model: gpt-5-mini at api.openai.com (OPENAI_API_KEY)"},
-		"environment in config": {llm.Config{APIKey: "k"}, "k", []string{local.URL()}, "Model: gpt-5-mini at api.openai.com (OPENAI_API_KEY)"},
+		"key in config":         {llm.Config{APIKey: "k"}, "other", []string{local.URL()}, "Model: gpt-5-mini at api.openai.com ([llm])"},
 		"local server":          {llm.Config{}, "", []string{nobody(t), local.URL()}, "Model: llama3.2:latest at " + host + " (found on its usual port)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -81,11 +81,22 @@ func TestChoiceOrder(t *testing.T) {
 
 func TestChosenModelAnswers(t *testing.T) {
 	local := llmtest.New(t)
-	local.RequireKey("from-the-environment")
-	cfg := llm.Config{BaseURL: local.URL(), Model: "any"}
+	local.RequireKey("from-the-file")
+	cfg := llm.Config{BaseURL: local.URL(), Model: "any", APIKey: "from-the-file"}
 	model, _ := mustChoose(t, cfg, "from-the-environment")
 	if resp, err := model.Complete(t.Context(), ask("hello"), nil); err != nil || resp.Text != "echo: hello" {
 		t.Errorf("answer %q, error %v", resp.Text, err)
+	}
+}
+
+func TestKeyOfTheEnvironmentGoesToOpenAIAlone(t *testing.T) {
+	local := llmtest.New(t)
+	model, _ := mustChoose(t, llm.Config{BaseURL: local.URL(), Model: "any"}, "sk-openai")
+	if _, err := model.Complete(t.Context(), ask("hello"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if sent := local.Calls()[0].Header.Get("Authorization"); strings.Contains(sent, "sk-openai") {
+		t.Errorf("another server was sent OpenAI's key: %q", sent)
 	}
 }
 

@@ -19,7 +19,8 @@ type Config struct {
 	// It is used as it stands: no /v1 is added. Default https://api.openai.com/v1.
 	BaseURL string `toml:"base_url" kind:"url"`
 
-	// APIKey is sent as a bearer token. Default: $OPENAI_API_KEY, else none.
+	// APIKey is sent as a bearer token. Default: at OpenAI
+	// $OPENAI_API_KEY, elsewhere none.
 	APIKey string `toml:"api_key" kind:"secret"`
 
 	// Model is the model's name, or "offline" for the built-in stand-in.

@@ -1,0 +1,67 @@
+// Package config reads the gateway's configuration: a strict TOML file over
+// defaults that each package states for itself, and secrets from the file,
+// from files beside it or from the environment.
+package config
+
+import (
+	"log/slog"
+	"reflect"
+
+	"parley/agentloop"
+	"parley/channels/cli"
+	"parley/channels/telegram"
+	"parley/conversation"
+	"parley/llm"
+)
+
+// Config is everything that can be configured. Printed or logged, it hides its
+// secrets.
+type Config struct {
+	// Database is the SQLite file, relative to the working directory.
+	// Default "conversations.db".
+	Database string `toml:"database" kind:"text"`
+
+	Log          Log                 `toml:"log"`
+	LLM          llm.Config          `toml:"llm"`
+	Agent        agentloop.Config    `toml:"agent"`
+	Conversation conversation.Config `toml:"conversation"`
+	Telegram     telegram.Config     `toml:"telegram"`
+	CLI          cli.Config          `toml:"cli"`
+}
+
+// Default is the configuration where nothing is configured.
+func Default() Config {
+	return Config{
+		Database:     "conversations.db",
+		Log:          defaultLog(),
+		LLM:          llm.Config{}.WithDefaults(),
+		Agent:        agentloop.DefaultConfig(),
+		Conversation: conversation.DefaultConfig(),
+		Telegram:     telegram.DefaultConfig(),
+		CLI:          cli.Defaults(),
+	}
+}
+
+// Load reads the file at path over the defaults, and secrets that it leaves
+// out from the environment. With an empty path it reads DefaultPath, and where
+// there is no such file, everything has its default. The error is Problems,
+// all of them at once, or says why the file could not be read.
+//
+// $OPENAI_API_KEY is not read here: whether it is meant for the server of
+// [llm] is for llm.Choose to say.
+func Load(path string, getenv func(string) string) (Config, error) {
+	c := Default()
+	err := load(path, &c, getenv)
+	return c, err
+}
+
+// LogValue is the configuration with its secrets hidden.
+func (c Config) LogValue() slog.Value {
+	return slog.GroupValue(attrs(reflect.ValueOf(c))...)
+}
+
+// String is the configuration on one line with its secrets hidden.
+func (c Config) String() string { return oneLine(reflect.ValueOf(c)) }
+
+// GoString is String, so that %#v hides secrets too.
+func (c Config) GoString() string { return c.String() }

@@ -1,0 +1,132 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// decoder fills a configuration struct from a document and collects every
+// problem on the way. A key with a problem keeps its default.
+type decoder struct {
+	file     string // the configuration file, for problems and as the base of secret files
+	getenv   func(string) string
+	top      reflect.Value // the whole struct
+	problems Problems
+}
+
+// decode fills the struct that into points to. root is nil when there is no
+// file. The error is Problems.
+func decode(into any, root *node, file string, getenv func(string) string) error {
+	d := &decoder{file: file, getenv: getenv, top: reflect.ValueOf(into).Elem()}
+	d.section(d.top, "", root)
+	if len(d.problems) == 0 {
+		return nil
+	}
+	d.problems.sort()
+	return d.problems
+}
+
+// section fills one struct. n is nil when the file has no such section; its
+// secrets may still stand in the environment.
+func (d *decoder) section(into reflect.Value, path string, n *node) {
+	var given map[string]*node
+	if n != nil {
+		given = n.children
+	}
+	members := membersOf(into, path)
+	for _, m := range members {
+		switch n := given[m.name]; {
+		case m.isSection() && n != nil && !n.isTable():
+			d.refuse(m.path, n, m.allowed())
+		case m.isSection():
+			d.section(m.value, m.path, n)
+		case m.isSecret():
+			d.secret(m, n, given[m.fileKey()])
+		case n != nil:
+			d.key(m, n)
+		}
+	}
+	d.unknown(path, members, given)
+}
+
+// key sets one key that is not a secret.
+func (d *decoder) key(m member, n *node) {
+	if m.value.Kind() == reflect.Slice {
+		d.list(m, n)
+		return
+	}
+	v, ok := convert(m, n.value)
+	if !ok {
+		d.refuse(m.path, n, m.allowed())
+		return
+	}
+	m.value.Set(v)
+}
+
+// list sets a list of texts; each item that it does not take has a problem of its own.
+func (d *decoder) list(m member, n *node) {
+	items, ok := n.value.([]any)
+	if !ok {
+		d.refuse(m.path, n, m.allowed())
+		return
+	}
+	list := reflect.MakeSlice(m.value.Type(), 0, len(items))
+	for i, item := range items {
+		if id, ok := item.(int64); ok && m.tag.Get("kind") == "ids" {
+			item = fmt.Sprint(id)
+		}
+		s, ok := item.(string)
+		if !ok || !m.takesItem(s) {
+			d.refuse(fmt.Sprintf("%s[%d]", m.path, i), &node{line: n.line, value: item}, m.allowed())
+			continue
+		}
+		list = reflect.Append(list, reflect.ValueOf(s).Convert(m.value.Type().Elem()))
+	}
+	m.value.Set(list)
+}
+
+// unknown reports the names in a section that are not its members.
+func (d *decoder) unknown(path string, members []member, given map[string]*node) {
+	known := keys(members)
+	for name, n := range given {
+		if slices.Contains(known, name) {
+			continue
+		}
+		found, allowed := "an unknown key", strings.Join(known, ", ")
+		if n.isTable() {
+			found = "an unknown section"
+		}
+		if hint := d.hint(path, name, members); hint != "" {
+			found += fmt.Sprintf(" (did you mean %s?)", hint)
+		}
+		d.problem(Problem{Line: n.line, Key: join(path, name), Found: found, Allowed: allowed})
+	}
+}
+
+// hint is the key that was probably meant: one of this section with a name
+// like it, or else one of another section with the same name.
+func (d *decoder) hint(path, name string, members []member) string {
+	if near := nearest(name, keys(members)); near != "" {
+		return join(path, near)
+	}
+	for _, m := range leaves(d.top, "") {
+		if m.name == name {
+			return m.path
+		}
+	}
+	return ""
+}
+
+// refuse reports a value that its key does not take.
+func (d *decoder) refuse(path string, n *node, allowed string) {
+	d.problem(Problem{Line: n.line, Key: path, Found: describe(n.value), Allowed: allowed})
+}
+
+func (d *decoder) problem(p Problem) {
+	if p.File == "" {
+		p.File = d.file
+	}
+	d.problems = append(d.problems, p)
+}

@@ -1,0 +1,142 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/BurntSushi/toml"
+)
+
+// node is a value of a TOML document and the line on which it begins.
+type node struct {
+	line     int
+	value    any              // as package toml decodes into an any
+	children map[string]*node // of a table, else nil
+}
+
+// isTable says whether the node is a section, however it is spelled: under a
+// header, with dotted keys or inline.
+func (n *node) isTable() bool { return n.children != nil }
+
+// parse reads a TOML document into its root table. The error is a Problem
+// without a file name.
+func parse(doc string) (*node, error) {
+	doc = strings.TrimPrefix(doc, "\ufeff")
+	var top map[string]toml.Primitive
+	md, err := toml.Decode(doc, &top)
+	if syntax := new(toml.ParseError); errors.As(err, syntax) {
+		return nil, syntaxProblem(doc, *syntax)
+	} else if err != nil {
+		return nil, Problem{Found: err.Error(), Allowed: "a TOML document"}
+	}
+	r := reader{doc: doc, md: md}
+	children, err := r.table(top)
+	return &node{line: 1, children: children}, err
+}
+
+// reader turns what package toml decoded into nodes.
+type reader struct {
+	doc string
+	md  toml.MetaData
+}
+
+// locator takes any value and refuses it. Package toml keeps the position of a
+// key to itself, except in the errors of values that refuse to be decoded.
+type locator struct{ value any }
+
+var errLocated = errors.New("located")
+
+func (l *locator) UnmarshalTOML(value any) error {
+	l.value = value
+	return errLocated
+}
+
+func (r *reader) table(members map[string]toml.Primitive) (map[string]*node, error) {
+	nodes := make(map[string]*node, len(members))
+	for name, primitive := range members {
+		n, err := r.node(primitive)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		nodes[name] = n
+	}
+	return nodes, nil
+}
+
+func (r *reader) node(primitive toml.Primitive) (*node, error) {
+	var at locator
+	var located toml.ParseError
+	if err := r.md.PrimitiveDecode(primitive, &at); !errors.As(err, &located) {
+		return nil, fmt.Errorf("no position: %w", err)
+	}
+	line, _ := lineColumn(r.doc, located.Position.Start)
+	n := &node{line: line, value: at.value}
+	if _, ok := at.value.(map[string]any); !ok {
+		return n, nil
+	}
+	var members map[string]toml.Primitive
+	if err := r.md.PrimitiveDecode(primitive, &members); err != nil {
+		return nil, err
+	}
+	children, err := r.table(members)
+	n.children = children
+	if located.Position.Line == 0 { // a table without a header begins with its first key
+		n.line = firstLine(children)
+	}
+	return n, err
+}
+
+func firstLine(nodes map[string]*node) int {
+	first := 0
+	for _, n := range nodes {
+		if first == 0 || n.line < first {
+			first = n.line
+		}
+	}
+	return first
+}
+
+// lineColumn is the place of a byte offset, both from 1, the column in
+// characters.
+func lineColumn(doc string, offset int) (line, column int) {
+	before := doc[:min(max(offset, 0), len(doc))]
+	lineStart := strings.LastIndexByte(before, '\n') + 1
+	return 1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(before[lineStart:])
+}
+
+// syntaxProblem says in words what package toml could not read. Nothing of a
+// value is repeated, since it may be a secret that lacks its quotes.
+func syntaxProblem(doc string, err toml.ParseError) Problem {
+	line, column := lineColumn(doc, err.Position.Start)
+	p := Problem{Line: line, Column: column, Key: err.LastKey}
+	for _, s := range syntaxErrors {
+		if m := s.message.FindStringSubmatch(err.Message); m != nil {
+			p.Found, p.Allowed = strings.ReplaceAll(s.found, "$1", strings.Join(m[1:], "")), s.allowed
+			return p
+		}
+	}
+	p.Found = "what is not TOML: " + longQuote.ReplaceAllString(err.Message, "...")
+	p.Allowed = `[section], key = value, # comment`
+	return p
+}
+
+// longQuote is a quotation in a message of package toml that may hold a value.
+var longQuote = regexp.MustCompile(`'[^']{4,}'|"[^"]{4,}"`)
+
+// syntaxErrors puts the messages of package toml in the words of this one.
+var syntaxErrors = []struct {
+	message        *regexp.Regexp
+	found, allowed string
+}{
+	{regexp.MustCompile(`^expected value but found '\\[rn]'|^unexpected EOF; expected value`), "no value", `key = value`},
+	{regexp.MustCompile(`^expected value but found|^invalid datetime|^expected a digit`), "a value without quotes", `text in quotes: key = "text"`},
+	{regexp.MustCompile(`^expected a top-level item to end`), "more after the value", `text in quotes, then the end of the line or a # comment`},
+	{regexp.MustCompile(`^strings cannot contain newlines`), "a quote that is not closed on its line", `key = "text", or """ around text of several lines`},
+	{regexp.MustCompile(`^unexpected EOF; expected ["'` + "`" + `]`), "a quote that is never closed", `key = "text"`},
+	{regexp.MustCompile(`^Key '(.*)' (?:has already been defined|was already created)`), "$1 for the second time", "each key and each [section] once"},
+	{regexp.MustCompile(`is out of range for|^(?i)invalid (?:integer|float)|^cannot use sign|^floats must|^not an? `), "a number that can't be read", `numbers such as 12 or 0.5, text in quotes`},
+	{regexp.MustCompile(`^invalid escape|hexadecimal digits after|^Escaped character`), "a backslash that begins no known escape", `'text' in single quotes, where a backslash is itself`},
+}

@@ -1,0 +1,50 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+)
+
+// attrs are the members of a configuration struct for a log, secrets hidden.
+func attrs(v reflect.Value) []slog.Attr {
+	var list []slog.Attr
+	for _, m := range membersOf(v, "") {
+		if m.isSection() {
+			list = append(list, slog.Attr{Key: m.name, Value: slog.GroupValue(attrs(m.value)...)})
+			continue
+		}
+		list = append(list, slog.Any(m.name, shown(m)))
+	}
+	return list
+}
+
+// oneLine is a configuration struct on one line, secrets hidden.
+func oneLine(v reflect.Value) string {
+	var words []string
+	for _, m := range leaves(v, "") {
+		value := shown(m)
+		if s, ok := value.(string); ok {
+			value = fmt.Sprintf("%q", s)
+		}
+		words = append(words, fmt.Sprintf("%s=%v", m.path, value))
+	}
+	return strings.Join(words, " ")
+}
+
+// shown is the value of a key as anyone may see it; nil while it is not set.
+func shown(m member) any {
+	v := m.value
+	switch {
+	case m.isSecret() && v.String() != "":
+		return "(hidden)"
+	case v.Kind() == reflect.Pointer && v.IsNil():
+		return nil
+	case v.Kind() == reflect.Pointer:
+		return v.Elem().Interface()
+	case v.Kind() == reflect.String:
+		return hidePassword(v.String())
+	}
+	return v.Interface()
+}

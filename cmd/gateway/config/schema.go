@@ -1,0 +1,154 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+)
+
+// member is one field of a configuration struct: a key, or a section when the
+// field is itself a struct. What a key allows is declared in the field's tags:
+//
+//	toml:"send_rate"         the key; a field without this tag is not part of the configuration
+//	min:"0" max:"2"          bounds of a number or a duration, themselves allowed
+//	oneof:"text json"        the only texts allowed
+//	kind:"text"              a text that must not be empty
+//	kind:"name"              1 to 64 letters, digits, '-', '_' or '.'
+//	kind:"url"               an http or https address; may be empty where the default is
+//	kind:"ids"               a list of ids, which may be written as numbers, "@usernames" and "*"
+//	kind:"secret"            hidden from logs and errors; the key with _file after it names a file that holds it
+//	env:"TELEGRAM_TOKEN"     on a secret: the environment variable that holds it when the file gives none
+//
+// Fields are string, bool, int, float, time.Duration, []string, or a pointer
+// to one of them that is nil while the key is not set. The default is what the
+// field holds before the file is read.
+type member struct {
+	name  string // "send_rate"
+	path  string // "telegram.send_rate"
+	tag   reflect.StructTag
+	value reflect.Value
+}
+
+var durationType = reflect.TypeFor[time.Duration]()
+
+// membersOf lists the members of the struct v, whose own path is given, in the
+// order of the fields.
+func membersOf(v reflect.Value, path string) []member {
+	var members []member
+	for i := range v.NumField() {
+		tag := v.Type().Field(i).Tag
+		name := tag.Get("toml")
+		if name == "" || name == "-" {
+			continue
+		}
+		members = append(members, member{name: name, path: join(path, name), tag: tag, value: v.Field(i)})
+	}
+	return members
+}
+
+// join puts a key behind its section's path, quoted where TOML asks for it.
+func join(path, name string) string {
+	name = clip(toml.Key{name}.String())
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+func (m member) isSection() bool { return m.value.Kind() == reflect.Struct }
+func (m member) isSecret() bool  { return m.tag.Get("kind") == "secret" }
+
+// fileKey is the key that names the file of a secret.
+func (m member) fileKey() string { return m.name + "_file" }
+
+// keys are the names that a section knows, in the order of its members.
+func keys(members []member) []string {
+	var names []string
+	for _, m := range members {
+		names = append(names, m.name)
+		if m.isSecret() {
+			names = append(names, m.fileKey())
+		}
+	}
+	return names
+}
+
+// leaves are the keys of a configuration struct and of its sections.
+func leaves(v reflect.Value, path string) []member {
+	var all []member
+	for _, m := range membersOf(v, path) {
+		if m.isSection() {
+			all = append(all, leaves(m.value, m.path)...)
+		} else {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// allowed says what a member takes, as the end of the sentence "allowed: ".
+func (m member) allowed() string {
+	if words := m.tag.Get("oneof"); words != "" {
+		return oneOf(strings.Fields(words))
+	}
+	t := m.value.Type()
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case m.isSection():
+		return "a section [" + m.path + "]"
+	case m.isSecret():
+		return "one line of text without spaces"
+	case t == durationType:
+		return `a duration such as "30s", "5m" or "720h"` + m.bounds()
+	case t.Kind() == reflect.Slice && m.tag.Get("kind") == "ids":
+		return `a list of ids, "@usernames" and "*"`
+	case t.Kind() == reflect.Slice:
+		return "a list of texts that are not empty"
+	case t.Kind() == reflect.String:
+		switch m.tag.Get("kind") {
+		case "url":
+			return "an http:// or https:// address"
+		case "name":
+			return "1 to 64 letters, digits, '-', '_' or '.'"
+		case "text":
+			return "a text that is not empty"
+		}
+		return "a text"
+	case t.Kind() == reflect.Bool:
+		return "true or false"
+	case reflect.Zero(t).CanInt():
+		return "a whole number" + m.bounds()
+	}
+	return "a number" + m.bounds()
+}
+
+// bounds says how large a value may be: " >= 0".
+func (m member) bounds() string {
+	low, high := m.tag.Get("min"), m.tag.Get("max")
+	switch {
+	case low != "" && high != "":
+		return fmt.Sprintf(" from %s to %s", low, high)
+	case low != "":
+		return " >= " + low
+	case high != "":
+		return " <= " + high
+	}
+	return ""
+}
+
+// oneOf lists words as a choice: "debug", "info" or "warn".
+func oneOf(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = fmt.Sprintf("%q", w)
+	}
+	if last := len(quoted) - 1; last > 0 {
+		return strings.Join(quoted[:last], ", ") + " or " + quoted[last]
+	}
+	return quoted[0]
+}

@@ -1,0 +1,166 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// convert turns a value of a document into one for the member, or says that
+// the member does not take it.
+func convert(m member, value any) (reflect.Value, bool) {
+	t := m.value.Type()
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	out := reflect.New(t).Elem()
+	var ok bool
+	switch {
+	case t == durationType:
+		ok = setDuration(m, out, value)
+	case t.Kind() == reflect.String:
+		ok = setText(m, out, value)
+	case t.Kind() == reflect.Bool:
+		var b bool
+		b, ok = value.(bool)
+		out.SetBool(b)
+	case out.CanInt():
+		var i int64
+		i, ok = value.(int64)
+		out.SetInt(i)
+		ok = ok && !out.OverflowInt(i) && m.inBounds(float64(i))
+	case out.CanFloat():
+		ok = setFloat(m, out, value)
+	default:
+		panic(fmt.Sprintf("config: %s has the type %s, which no key can have", m.path, t))
+	}
+	if m.value.Kind() == reflect.Pointer {
+		out = out.Addr()
+	}
+	return out, ok
+}
+
+func setDuration(m member, out reflect.Value, value any) bool {
+	s, ok := value.(string)
+	d, err := time.ParseDuration(s)
+	out.SetInt(int64(d))
+	return ok && err == nil && m.inBounds(float64(d))
+}
+
+func setFloat(m member, out reflect.Value, value any) bool {
+	f, ok := value.(float64)
+	if i, whole := value.(int64); whole {
+		f, ok = float64(i), true
+	}
+	out.SetFloat(f)
+	return ok && !math.IsNaN(f) && !math.IsInf(f, 0) && !out.OverflowFloat(f) && m.inBounds(f)
+}
+
+func setText(m member, out reflect.Value, value any) bool {
+	s, ok := value.(string)
+	out.SetString(s)
+	if words := m.tag.Get("oneof"); words != "" {
+		return ok && slices.Contains(strings.Fields(words), s)
+	}
+	switch m.tag.Get("kind") {
+	case "text":
+		ok = ok && strings.TrimSpace(s) != ""
+	case "name":
+		ok = ok && isName(s)
+	case "url":
+		ok = ok && (isHTTP(s) || s == "" && m.value.IsZero())
+	}
+	return ok
+}
+
+func isHTTP(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+}
+
+// isName says whether s can name a session, which everyone must be able to
+// type and to read in a key.
+func isName(s string) bool {
+	other := func(r rune) bool {
+		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		return !letter && !('0' <= r && r <= '9') && !strings.ContainsRune("-_.", r)
+	}
+	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
+}
+
+// takesItem says whether s can stand in the member's list.
+func (m member) takesItem(s string) bool {
+	if m.tag.Get("kind") != "ids" {
+		return strings.TrimSpace(s) != ""
+	}
+	_, err := strconv.ParseInt(s, 10, 64)
+	return err == nil || s == "*" || len(s) > 1 && s[0] == '@'
+}
+
+// inBounds compares with the tags min and max, of which a duration's are
+// durations.
+func (m member) inBounds(v float64) bool {
+	low, high := m.bound("min", math.Inf(-1)), m.bound("max", math.Inf(1))
+	return low <= v && v <= high
+}
+
+func (m member) bound(tag string, none float64) float64 {
+	s := m.tag.Get(tag)
+	if s == "" {
+		return none
+	}
+	if d, err := time.ParseDuration(s); err == nil {
+		return float64(d)
+	}
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		panic(fmt.Sprintf("config: %s has the bound %q, which is neither a number nor a duration", m.path, s))
+	}
+	return f
+}
+
+// describe names a value and its type for a problem: "fast" (string).
+func describe(value any) string {
+	switch v := value.(type) {
+	case string:
+		return fmt.Sprintf("%q (string)", clip(hidePassword(v)))
+	case int64:
+		return fmt.Sprintf("%d (integer)", v)
+	case float64:
+		return fmt.Sprintf("%v (float)", v)
+	case bool:
+		return fmt.Sprintf("%t (boolean)", v)
+	case time.Time:
+		return "a date or time"
+	case []any:
+		return fmt.Sprintf("a list of %d values", len(v))
+	case []map[string]any:
+		return "a list of sections"
+	case map[string]any:
+		return "a section"
+	}
+	return fmt.Sprintf("a %T", value)
+}
+
+// hidePassword hides the password of an address: http://me:secret@host.
+func hidePassword(s string) string {
+	if u, err := url.Parse(s); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return s
+}
+
+// clip shortens text to the length that a problem can show.
+func clip(s string) string {
+	const limit = 60
+	if utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	return string([]rune(s)[:limit]) + "..."
+}

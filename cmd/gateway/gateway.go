@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"parley/agentloop"
+	"parley/channels"
+	"parley/channels/telegram"
+	"parley/cmd/gateway/config"
+	"parley/conversation"
+	"parley/llm"
+	"parley/tools"
+)
+
+// gateway is everything that a process is made of, put together.
+type gateway struct {
+	cfg      config.Config
+	log      *slog.Logger
+	logs     *logSwitch
+	store    *conversation.Store
+	choice   llm.Choice
+	router   *agentloop.Router
+	channels map[string]*served
+	leaving  channels.Channel // the terminal: when it is left, the gateway ends
+}
+
+// served is a channel with what delivers its replies.
+type served struct {
+	channels.Channel
+	sender *channels.Sender
+	scope  conversation.Scope
+}
+
+// outputReserve is kept free in the window for the answer where the
+// configuration does not limit it, in tokens.
+const outputReserve = 2000
+
+// open reads the configuration and makes everything but the channels.
+func open(ctx context.Context, configPath string) (*gateway, error) {
+	cfg, err := config.Load(configPath, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	g := &gateway{cfg: cfg, channels: map[string]*served{}}
+	g.log, g.logs = newLog(cfg.Log)
+	if g.store, err = conversation.Open(ctx, cfg.Database); err != nil {
+		return nil, err
+	}
+	if err := g.wire(ctx); err != nil {
+		g.close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *gateway) wire(ctx context.Context) error {
+	model, choice, err := llm.Choose(ctx, g.cfg.LLM, os.Getenv, llm.DefaultProbes(), g.log)
+	if err != nil {
+		return err
+	}
+	g.choice = choice
+	registry, err := tools.NewRegistry(tools.CurrentTime(time.Now))
+	if err != nil {
+		return err
+	}
+	reserve := g.cfg.LLM.MaxOutputTokens
+	if reserve == 0 {
+		reserve = outputReserve
+	}
+	g.router = agentloop.NewRouter(agentloop.Parts{
+		Config:  g.cfg.Agent,
+		Store:   g.store,
+		Model:   model,
+		Counter: llm.NewCounter(choice.Model),
+		Tools:   registry,
+		Watcher: progress(g.channels),
+		Deliver: func(key conversation.Key) { g.channels[key.Channel()].sender.Wake(key) },
+		Budget:  agentloop.Budget(g.cfg.Conversation.MaxTokens, choice.ContextWindow, reserve),
+		Log:     g.log,
+	})
+	return nil
+}
+
+func (g *gateway) close() {
+	if err := g.store.Close(); err != nil {
+		g.log.Error("the database did not close cleanly", "error", err)
+	}
+}
+
+// add puts a channel into service, for the sessions in scope.
+func (g *gateway) add(channel channels.Channel, scope conversation.Scope) {
+	g.channels[channel.Name()] = &served{
+		Channel: channel,
+		sender:  channels.NewSender(channel, g.store, g.log),
+		scope:   scope,
+	}
+}
+
+func (g *gateway) addTelegram() error {
+	if g.cfg.Telegram.Token == "" {
+		return nil
+	}
+	var commands []channels.Command
+	for _, c := range agentloop.Commands() {
+		commands = append(commands, channels.Command{Name: c.Name, Description: c.Description})
+	}
+	channel, err := telegram.New(g.cfg.Telegram, g.store.Cursor, commands, g.log)
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	g.add(channel, conversation.Scope{Channel: channel.Name()})
+	return nil
+}
+
+// progress shows runs in the making to the channels that can show them. The
+// map is complete before the first run.
+type progress map[string]*served
+
+func (p progress) Working(ctx context.Context, key conversation.Key, address string) {
+	if typer, ok := p[key.Channel()].Channel.(channels.Typer); ok {
+		typer.Typing(ctx, address)
+	}
+}
+
+func (p progress) Preview(key conversation.Key, address, text string) {
+	if previewer, ok := p[key.Channel()].Channel.(channels.Previewer); ok {
+		previewer.Preview(address, text)
+	}
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+
+	"parley/cmd/gateway/config"
+)
+
+// newLog logs to standard error, until toTerminal moves it above the prompt.
+func newLog(cfg config.Log) (*slog.Logger, *logSwitch) {
+	out := &logSwitch{out: os.Stderr}
+	_ = out.level.UnmarshalText([]byte(cfg.Level)) // checked when the configuration was read
+	options := &slog.HandlerOptions{Level: &out.level}
+	if cfg.Format == "json" {
+		return slog.New(slog.NewJSONHandler(out, options)), out
+	}
+	return slog.New(slog.NewTextHandler(out, options)), out
+}
+
+// logSwitch is where the log goes.
+type logSwitch struct {
+	level slog.LevelVar
+	mu    sync.Mutex
+	out   io.Writer
+}
+
+func (l *logSwitch) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	out := l.out
+	l.mu.Unlock()
+	return out.Write(b)
+}
+
+// toTerminal prints the log into a chat, where only what needs attention is
+// welcome, unless the operator asked for every detail.
+func (l *logSwitch) toTerminal(out io.Writer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.out = out
+	if l.level.Level() == slog.LevelInfo {
+		l.level.Set(slog.LevelWarn)
+	}
+}

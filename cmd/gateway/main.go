@@ -1,0 +1,49 @@
+// The gateway: one assistant in many chats, with a memory that survives.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"parley/cmd/gateway/config"
+)
+
+func main() {
+	if err := run(context.Background(), os.Args[1:]); err != nil {
+		report(err)
+		os.Exit(1)
+	}
+}
+
+func report(err error) {
+	var problems config.Problems
+	switch {
+	case errors.As(err, &problems): // a line each, with the file's name before it
+		fmt.Fprintln(os.Stderr, problems)
+	case !errors.Is(err, errTold):
+		fmt.Fprintln(os.Stderr, "gateway:", err)
+	}
+}
+
+// errTold is a failure whose reason the log has told already.
+var errTold = errors.New("failed")
+
+func run(ctx context.Context, args []string) error {
+	root := &cobra.Command{
+		Use:   "gateway",
+		Short: "One assistant in many chats, with a memory that survives",
+		Long: "Parley puts one assistant into Telegram chats and a terminal, with a session of its own\n" +
+			"for each place, kept for ever in SQLite, in front of any OpenAI-compatible model.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	var configPath string
+	root.PersistentFlags().StringVarP(&configPath, "config", "c", "", "configuration `FILE` (default \"config.toml\" where there is one)")
+	root.AddCommand(runCommand(&configPath), chatCommand(&configPath), healthCommand(&configPath), versionCommand())
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
+}

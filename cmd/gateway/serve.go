@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// serve runs the channels, the router and the delivery until a signal comes,
+// the terminal is left, or no channel is left. The end goes from the front to
+// the back: intake stops, runs under way finish, their replies are delivered; a
+// second signal hurries.
+func (g *gateway) serve(ctx context.Context) error {
+	intake, stopIntake := context.WithCancel(ctx)
+	defer stopIntake()
+	hard, hurry := context.WithCancel(context.WithoutCancel(ctx))
+	defer hurry()
+	stopSignals := g.onSignals(stopIntake, hurry)
+	defer stopSignals()
+
+	flush := make(chan struct{})
+	delivery, stopDelivery := context.WithCancel(hard)
+	defer stopDelivery()
+	var senders errgroup.Group
+	var scopes []conversation.Scope
+	for _, c := range g.channels {
+		senders.Go(func() error { return c.sender.Run(delivery, c.scope, flush) })
+		scopes = append(scopes, c.scope)
+	}
+	context.AfterFunc(intake, func() { time.AfterFunc(g.cfg.Agent.DrainTimeout, stopDelivery) })
+
+	g.log.Info("gateway started", "version", version(), "database", g.store.Path(), "model", g.choice.Model, "channels", g.names())
+	var front errgroup.Group
+	front.Go(func() error { return g.router.Run(intake, hard, scopes...) })
+	front.Go(func() error {
+		defer stopIntake()
+		return g.runChannels(intake)
+	})
+	err := front.Wait()
+	close(flush)
+	return errors.Join(err, senders.Wait())
+}
+
+// runChannels returns when every channel has ended. One that fails ends alone;
+// when none is left for that reason, so does the gateway.
+func (g *gateway) runChannels(intake context.Context) error {
+	intake, leave := context.WithCancel(intake)
+	defer leave()
+	var running errgroup.Group
+	var served atomic.Int64
+	for _, c := range g.channels {
+		running.Go(func() error {
+			err := c.Run(intake, g.accept)
+			if err != nil {
+				g.log.Error("channel ended", "channel", c.Name(), "error", err)
+				return nil
+			}
+			served.Add(1)
+			if c.Channel == g.leaving {
+				leave()
+			}
+			return nil
+		})
+	}
+	err := running.Wait()
+	if served.Load() == 0 {
+		return errTold
+	}
+	return err
+}
+
+// accept is the way in: stored first, then worked.
+func (g *gateway) accept(ctx context.Context, cursor *conversation.Cursor, batch ...conversation.Inbound) error {
+	if err := g.store.Accept(ctx, cursor, batch...); err != nil {
+		return err
+	}
+	g.router.Accepted(batch...)
+	return nil
+}
+
+var _ channels.AcceptFunc = (*gateway)(nil).accept
+
+// onSignals calls first for the first SIGTERM or SIGINT, and second for the next.
+func (g *gateway) onSignals(first, second func()) (stop func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	done := make(chan struct{})
+	go func() {
+		for _, act := range []func(){first, second} {
+			select {
+			case s := <-signals:
+				g.log.Info("ending", "signal", s.String(), "at most", g.cfg.Agent.DrainTimeout)
+				act()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}
+
+func (g *gateway) names() []string {
+	var names []string
+	for name := range g.channels {
+		names = append(names, name)
+	}
+	return names
+}
