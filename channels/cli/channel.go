@@ -1,0 +1,232 @@
+// Package cli is the terminal channel: a line editor with streamed, rendered
+// answers on a terminal, and a plain line-by-line exchange on a pipe.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/term"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+const channelName = "cli"
+
+// Command is one of the gateway's commands, offered by tab completion.
+type Command struct {
+	Name        string // with its slash: "/new"
+	Description string // one line
+}
+
+// Options is what a terminal channel is made of.
+type Options struct {
+	Session string    // name of the session; "" means DefaultSession
+	In      io.Reader // nil means os.Stdin
+	Out     io.Writer // nil means os.Stdout
+	Err     io.Writer // takes what LogWriter gets while no chat is on the screen; nil discards it
+
+	// Interactive asks for the line editor. Without it every line of In is one
+	// message and answers are plain text. IsInteractive tells which fits.
+	Interactive bool
+
+	// Size is the terminal's columns and rows; nil asks the terminal that Out is.
+	Size func() (width, height int)
+
+	HistoryPath string    // file that keeps the lines typed; "" keeps them in memory only
+	Intro       []string  // lines printed first by the line editor: the model, a recap
+	Commands    []Command // for tab completion
+	Logger      *slog.Logger
+}
+
+// IsInteractive reports whether in and out are a terminal on which a line can
+// be edited.
+func IsInteractive(in, out *os.File) bool {
+	return os.Getenv("TERM") != "dumb" && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
+}
+
+// Channel is a terminal or a pipe with one session. It is a channels.Channel
+// and a channels.Previewer.
+type Channel struct {
+	key   conversation.Key
+	face  face
+	ready chan struct{} // closed when Run can show deliveries
+	gone  chan struct{} // closed when Run has ended
+}
+
+// face is what differs between a terminal and a pipe.
+type face interface {
+	// run takes messages until the input ends. It calls ready when deliver may be called.
+	run(ctx context.Context, post postFunc, ready func()) error
+	// deliver's and preview's address is the id of the message that is answered.
+	deliver(ctx context.Context, d conversation.Delivery) error
+	preview(address, text string)
+	log(line []byte)
+}
+
+// postFunc makes a message durable under an id that newID gave.
+type postFunc func(ctx context.Context, id, text string) error
+
+var (
+	_ channels.Channel   = (*Channel)(nil)
+	_ channels.Previewer = (*Channel)(nil)
+)
+
+// New checks the options and returns a channel that has touched nothing yet.
+func New(o Options) (*Channel, error) {
+	if o.Session == "" {
+		o.Session = DefaultSession
+	}
+	if err := ValidateSession(o.Session); err != nil {
+		return nil, err
+	}
+	if o.In == nil {
+		o.In = os.Stdin
+	}
+	if o.Out == nil {
+		o.Out = os.Stdout
+	}
+	if o.Err == nil {
+		o.Err = io.Discard
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Size == nil {
+		o.Size = sizeOf(o.Out)
+	}
+	c := &Channel{
+		key:   Key(o.Session),
+		ready: make(chan struct{}),
+		gone:  make(chan struct{}),
+	}
+	if o.Interactive {
+		c.face = newChat(o)
+	} else {
+		c.face = newPipe(o)
+	}
+	return c, nil
+}
+
+// Name is "cli".
+func (c *Channel) Name() string { return channelName }
+
+// Key is the session's key.
+func (c *Channel) Key() conversation.Key { return c.key }
+
+// Run talks until the user leaves, the input ends or ctx does, and returns
+// nil then. It may be called once.
+func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
+	defer close(c.gone)
+	post := func(ctx context.Context, id, text string) error {
+		return accept(ctx, nil, conversation.Inbound{
+			Key:      c.key,
+			SourceID: id,
+			Address:  c.addressPrefix() + id,
+			Sender:   conversation.Sender{ID: "local", Name: "you"},
+			Text:     text,
+			At:       time.Now(),
+		})
+	}
+	return c.face.run(ctx, post, func() { close(c.ready) })
+}
+
+// Split returns the whole text as one part: a terminal has no limit.
+func (c *Channel) Split(d conversation.Delivery) []channels.Part {
+	return []channels.Part{{Text: d.Text, Plain: d.Text}}
+}
+
+var (
+	errNoTerminal = errors.New("the terminal could not be opened; the reply waits for the next chat")
+	errSession    = errors.New("the session is not the one open in this terminal; the reply waits for its own")
+)
+
+// elsewhereRetry is how long a reply waits that this terminal can't show.
+const elsewhereRetry = time.Minute
+
+// Send prints a reply. It waits until the terminal is ready for output, and
+// still prints after Run has ended, for the answers that shutdown lets finish.
+// A reply to another session is refused for now, so that it stays due.
+func (c *Channel) Send(ctx context.Context, d conversation.Delivery, _ channels.Part) (string, error) {
+	if d.Key != c.key {
+		return "", &channels.SendError{RetryAfter: elsewhereRetry, Err: errSession}
+	}
+	if err := c.waitReady(ctx); err != nil {
+		return "", err
+	}
+	d.Address = strings.TrimPrefix(d.Address, c.addressPrefix())
+	if err := c.face.deliver(ctx, d); err != nil {
+		return "", &channels.SendError{RetryAfter: elsewhereRetry, Err: err}
+	}
+	return strconv.FormatInt(d.ID, 10), nil
+}
+
+func (c *Channel) waitReady(ctx context.Context) error {
+	select {
+	case <-c.ready:
+		return nil
+	case <-ctx.Done():
+		return &channels.SendError{Err: ctx.Err()}
+	case <-c.gone:
+	}
+	select {
+	case <-c.ready:
+		return nil
+	default:
+		return &channels.SendError{RetryAfter: elsewhereRetry, Err: errNoTerminal}
+	}
+}
+
+// Preview shows the text of an answer that is still being written. What is
+// meant for another session is not shown.
+func (c *Channel) Preview(address, text string) {
+	if id, own := strings.CutPrefix(address, c.addressPrefix()); own {
+		c.face.preview(id, text)
+	}
+}
+
+// addressPrefix begins the address of every message of this session; the
+// message's id follows, by which its reply is known.
+func (c *Channel) addressPrefix() string { return string(c.key) + "/" }
+
+// LogWriter prints lines above the prompt, without disturbing what is being
+// typed, while the chat is on the screen; otherwise to Options.Err. Each Write
+// should be whole lines, as log handlers make them.
+func (c *Channel) LogWriter() io.Writer { return logWriter{c.face} }
+
+type logWriter struct{ face face }
+
+func (w logWriter) Write(b []byte) (int, error) {
+	w.face.log(b)
+	return len(b), nil
+}
+
+// newID is unique for ever, and sorts by time.
+func newID() (string, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("message id: %w", err)
+	}
+	return id.String(), nil
+}
+
+// sizeOf asks the terminal behind w for its size; 80x24 when it has none.
+func sizeOf(w io.Writer) func() (int, int) {
+	return func() (int, int) {
+		if f, ok := w.(*os.File); ok {
+			if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 0 && height > 0 {
+				return width, height
+			}
+		}
+		return 80, 24
+	}
+}

@@ -1,0 +1,340 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+
+	"parley/conversation"
+)
+
+const (
+	fromBefore = "(from before)"
+	stopText   = "/stop"
+
+	// repaintEvery is the least time between two looks at a growing answer.
+	repaintEvery = 60 * time.Millisecond
+)
+
+// chat is the channel on a terminal. Everything that is printed goes through
+// it under mu, so that answers, logs and the line being typed never mix.
+type chat struct {
+	opts    Options
+	palette palette
+	errOut  io.Writer
+
+	ctx  context.Context // of run
+	post postFunc
+
+	previews previews
+
+	mu       sync.Mutex
+	free     *sync.Cond // when locked becomes false, or closed true
+	locked   bool       // the editor is between two lines, or may be: print nothing
+	open     bool       // the screen is ours
+	closed   bool       // for good
+	screen   *screen
+	markdown *markdown
+
+	pending   []sent // messages that wait for their reply, in order
+	live      live
+	delivered string          // the address answered last
+	stops     map[string]bool // ids of /stop messages
+	stopping  bool            // Ctrl-C was pressed during this answer
+	armed     bool            // Ctrl-C was pressed with nothing to stop; again leaves
+	leave     bool
+	hint      []string
+	inputRows int
+}
+
+// sent is a message of the user's.
+type sent struct {
+	id    string
+	text  string // as typed
+	shown bool   // printed above; else it waits in the region
+}
+
+// live is an answer that is being written.
+type live struct {
+	address string
+	text    string
+	printed string // the beginning of text that scrolled out of the region and stays
+}
+
+func newChat(o Options) *chat {
+	c := &chat{
+		opts:      o,
+		palette:   newPalette(),
+		errOut:    o.Err,
+		previews:  previews{changed: make(chan struct{}, 1)},
+		stops:     make(map[string]bool),
+		inputRows: 1,
+	}
+	c.free = sync.NewCond(&c.mu)
+	c.markdown = newMarkdown(c.palette)
+	return c
+}
+
+func (c *chat) run(ctx context.Context, post postFunc, ready func()) error {
+	c.ctx, c.post = ctx, post
+	c.screen = &screen{size: c.opts.Size}
+	ed, err := newEditor(c.opts, c.palette, c)
+	if err != nil {
+		return err
+	}
+	defer ed.close()
+	c.screen.tty, c.screen.editor, c.screen.resize = ed.tty, ed.rl, ed.resize
+	c.begin()
+	ready()
+
+	watch, stopWatching := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { c.watchPreviews(watch) })
+	defer watcher.Wait()
+	defer stopWatching()
+	defer context.AfterFunc(ctx, ed.keys.end)()
+
+	c.converse(ed)
+	c.end()
+	return nil
+}
+
+// begin prints what comes first.
+func (c *chat) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open = true
+	c.screen.look()
+	intro := ansi.Wordwrap(strings.Join(c.opts.Intro, "\n"), c.screen.width-1, "")
+	if intro != "" {
+		intro += "\n\n"
+	}
+	_ = c.repaint(0, intro)
+}
+
+// end takes the region away and says what will become of an answer that is
+// still being written.
+func (c *chat) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	above := c.unshown(len(c.pending))
+	if len(c.pending) > 0 {
+		above += c.palette.dim("The answer is not there yet. If it does not come now, it will be here next time.") + "\n"
+	}
+	c.locked, c.open, c.closed = false, false, true
+	_ = c.screen.paint(0, above, nil)
+	c.free.Broadcast()
+}
+
+// converse reads and posts messages until the user leaves or the input ends.
+func (c *chat) converse(ed *editor) {
+	draft := ""
+	for {
+		line, err := ed.readLine(draft)
+		draft = ""
+		switch {
+		case ed.keys.over() || errors.Is(err, io.EOF):
+			c.giveUpLine()
+			return
+		case err != nil:
+			if c.giveUpLine() {
+				return
+			}
+		case unfinished(line):
+			draft = continued(line)
+			c.takeLine(line, draft)
+		default:
+			ed.remember(line)
+			draft = c.submit(line, message(ed.expand(line)))
+		}
+	}
+}
+
+// unfinished reports whether Enter asks for another line: after a backslash,
+// and within a block that `"""` opened.
+func unfinished(line string) bool {
+	if block, ok := strings.CutPrefix(line, quotes); ok {
+		return !strings.HasSuffix(block, quotes)
+	}
+	return strings.HasSuffix(line, `\`)
+}
+
+// quotes open and close a block of lines.
+const quotes = `"""`
+
+func continued(line string) string {
+	if strings.HasPrefix(line, quotes) {
+		return line + "\n"
+	}
+	return strings.TrimSuffix(line, `\`) + "\n"
+}
+
+// message is the text that a finished line stands for.
+func message(line string) string {
+	if block, ok := strings.CutPrefix(line, quotes); ok {
+		line = strings.Trim(strings.TrimSuffix(block, quotes), "\n")
+	}
+	return clean(line)
+}
+
+// giveUpLine takes away what the editor left of a line that was not entered.
+// It reports whether the user leaves.
+func (c *chat) giveUpLine() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unlock(c.inputRows, "", "")
+	return c.leave
+}
+
+// takeLine takes away the echo of an entered line; draft is edited next.
+func (c *chat) takeLine(line, draft string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unlock(c.echoRows(line), "", draft)
+}
+
+// submit posts a message. It returns what to put back into the line: nothing,
+// or what was typed when it could not be stored.
+func (c *chat) submit(line, text string) (draft string) {
+	if strings.TrimSpace(text) == "" {
+		c.takeLine(line, "")
+		return ""
+	}
+	id, err := newID()
+	if err == nil {
+		c.addPending(id, line)
+		err = c.post(c.ctx, id, text)
+	} else {
+		c.takeLine(line, line)
+	}
+	if err == nil {
+		return ""
+	}
+	c.withdraw(id, line, err)
+	return line
+}
+
+func (c *chat) addPending(id, line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	busy := c.busy()
+	c.pending = append(c.pending, sent{id: id, text: line, shown: !busy})
+	above := ""
+	if !busy {
+		above = c.echo(line)
+	}
+	c.unlock(c.echoRows(line), above, "")
+}
+
+// withdraw takes back a message that was not stored.
+func (c *chat) withdraw(id, line string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, m := range c.pending {
+		if m.id == id {
+			c.pending = append(c.pending[:i:i], c.pending[i+1:]...)
+			break
+		}
+	}
+	c.inputRows = c.echoRows(line)
+	_ = c.repaint(0, c.palette.alarm("The message was not stored: "+clean(err.Error()))+"\n"+
+		c.palette.dim("It is back in the line: Enter sends it again.")+"\n\n")
+}
+
+// busy reports whether an answer is due.
+func (c *chat) busy() bool { return len(c.pending) > 0 || c.live.address != "" }
+
+func (c *chat) echo(line string) string {
+	line = strings.NewReplacer("\t", strings.Repeat(" ", tabWidth), "\n", "\n  ").Replace(clean(line))
+	return c.palette.accent("›") + " " + line + "\n\n"
+}
+
+// echoRows is how many rows the editor has left of a line that was entered.
+func (c *chat) echoRows(line string) int {
+	return inputRows(promptWidth, []rune(line), c.screen.width)
+}
+
+// unshown prints the first n pending messages that wait in the region.
+func (c *chat) unshown(n int) string {
+	above := ""
+	for i := range c.pending[:n] {
+		if !c.pending[i].shown {
+			c.pending[i].shown = true
+			above += c.echo(c.pending[i].text)
+		}
+	}
+	return above
+}
+
+func (c *chat) log(b []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.open {
+		_, _ = c.errOut.Write(b)
+		return
+	}
+	c.waitUnlocked()
+	if c.closed {
+		_, _ = c.errOut.Write(b)
+		return
+	}
+	_ = c.repaint(0, onlySGR(string(b)))
+}
+
+func (c *chat) deliver(_ context.Context, d conversation.Delivery) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waitUnlocked()
+	answered := 0
+	for i, m := range c.pending {
+		if m.id == d.Address {
+			answered = i + 1
+		}
+	}
+	above := c.unshown(answered)
+	if answered == 0 && !c.stops[d.Address] {
+		above += c.palette.dim(fromBefore) + "\n"
+	}
+	above += c.reply(d)
+	c.pending = c.pending[answered:]
+	above += c.unshown(len(c.pending))
+	if !c.stops[d.Address] {
+		// The run of an earlier address can't be going on: a session has one at a time.
+		if d.Address == c.live.address || len(c.pending) == 0 {
+			c.live = live{}
+		}
+		c.delivered = d.Address
+		c.stopping = false
+	}
+	return c.repaint(0, above)
+}
+
+// reply renders a delivery, less what is on the screen already.
+func (c *chat) reply(d conversation.Delivery) string {
+	text := strings.TrimSpace(clean(d.Text))
+	note := ""
+	if d.Address == c.live.address && c.live.printed != "" {
+		if rest, ok := strings.CutPrefix(text, c.live.printed); ok {
+			text = strings.Trim(rest, "\n")
+		} else {
+			note = c.palette.dim("(the whole answer)") + "\n"
+		}
+	} else if text == "" {
+		note = c.palette.dim("(nothing)") + "\n\n"
+	}
+	return note + c.paragraphs(text)
+}
+
+// paragraphs is rendered text with an empty line after it.
+func (c *chat) paragraphs(text string) string {
+	lines := c.markdown.render(text, c.screen.width)
+	if len(lines) == 0 {
+		return ""
+	}
+	return strings.Join(lines, "\n") + "\n\n"
+}

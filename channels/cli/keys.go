@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+const (
+	pasteStart = "\x1b[200~"
+	pasteEnd   = "\x1b[201~"
+
+	// pasteMark is the key that the editor is given in place of a paste.
+	pasteMark = '\uE0F0'
+
+	interruptKey = 0x03
+)
+
+// newlineKeys are what terminals send for Alt-Enter, and for Shift-Enter where
+// they can tell it from Enter.
+var newlineKeys = []string{"\x1b\r", "\x1b\n", "\x1b[13;2u", "\x1b[27;2;13~"}
+
+// keyReader stands between the terminal and the line editor. It turns each
+// bracketed paste into one pasteMark, answers the editor's question for the
+// cursor's position instead of the terminal, and ends the editing with Ctrl-C
+// keys when the input or the channel ends: a half-typed line must not be sent.
+type keyReader struct {
+	chunks  chan []byte   // from the terminal; closed at its end
+	answers chan []byte   // to the editor's questions
+	stop    chan struct{} // closed by end
+	once    sync.Once
+
+	// Read's own, one caller at a time.
+	out     bytes.Buffer // for the editor
+	raw     []byte       // read and not yet understood
+	pasting bool
+
+	mu     sync.Mutex
+	pastes []string // in the order of their marks
+	ended  bool
+}
+
+// newKeyReader reads r in a goroutine of its own. A read of a terminal can't
+// be interrupted, so after end that goroutine goes with the next byte or the process.
+func newKeyReader(r io.Reader) *keyReader {
+	k := &keyReader{
+		chunks:  make(chan []byte),
+		answers: make(chan []byte, 1),
+		stop:    make(chan struct{}),
+	}
+	go k.pump(r)
+	return k
+}
+
+func (k *keyReader) pump(r io.Reader) {
+	defer close(k.chunks)
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(buf)
+		if n > 0 {
+			select {
+			case k.chunks <- bytes.Clone(buf[:n]):
+			case <-k.stop:
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// end makes Read return Ctrl-C from now on.
+func (k *keyReader) end() { k.once.Do(func() { close(k.stop) }) }
+
+// over reports whether the input has ended.
+func (k *keyReader) over() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ended
+}
+
+// answerCursor tells the editor that the cursor stands in the first column.
+// The screen is kept so; asking the terminal would hang with one that does not
+// answer, and leave the answer on the screen with one that is slow.
+func (k *keyReader) answerCursor() {
+	select {
+	case k.answers <- []byte("\x1b[1;1R"):
+	default:
+	}
+}
+
+// takePaste gives the text of the oldest mark not taken yet.
+func (k *keyReader) takePaste() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.pastes) == 0 {
+		return ""
+	}
+	s := k.pastes[0]
+	k.pastes = k.pastes[1:]
+	return s
+}
+
+func (k *keyReader) Read(p []byte) (int, error) {
+	for k.out.Len() == 0 {
+		select {
+		case a := <-k.answers: // before anything typed: the editor waits for it
+			k.out.Write(a)
+			continue
+		default:
+		}
+		select {
+		case a := <-k.answers:
+			k.out.Write(a)
+		case <-k.stop:
+			k.finish()
+		case chunk, ok := <-k.chunks:
+			if !ok {
+				k.finish()
+				break
+			}
+			k.raw = append(k.raw, chunk...)
+			k.translate()
+		}
+	}
+	return k.out.Read(p)
+}
+
+func (k *keyReader) finish() {
+	k.mu.Lock()
+	k.ended = true
+	k.mu.Unlock()
+	// The editor may be waiting for an answer, which only the terminal's own
+	// form of it satisfies.
+	select {
+	case a := <-k.answers:
+		k.out.Write(a)
+	default:
+	}
+	k.out.WriteByte(interruptKey)
+}
+
+// translate moves what it understands of raw to out. A sequence that may go on
+// in the next chunk stays.
+func (k *keyReader) translate() {
+	for len(k.raw) > 0 {
+		if k.pasting {
+			if !k.takeBody() {
+				return
+			}
+			continue
+		}
+		i := bytes.IndexByte(k.raw, '\x1b')
+		if i < 0 {
+			i = len(k.raw)
+		}
+		k.out.Write(k.raw[:i])
+		k.raw = k.raw[i:]
+		if len(k.raw) > 0 && !k.takeEscape() {
+			return
+		}
+	}
+}
+
+// takeEscape handles the escape that raw begins with; false when it is incomplete.
+func (k *keyReader) takeEscape() bool {
+	s := string(k.raw[:min(len(k.raw), 16)])
+	if strings.HasPrefix(s, pasteStart) {
+		k.raw, k.pasting = k.raw[len(pasteStart):], true
+		return true
+	}
+	for _, key := range newlineKeys {
+		if strings.HasPrefix(s, key) {
+			k.raw = k.raw[len(key):]
+			k.addPaste("\n")
+			return true
+		}
+	}
+	for _, key := range append([]string{pasteStart}, newlineKeys...) {
+		if strings.HasPrefix(key, s) {
+			return false
+		}
+	}
+	k.out.WriteByte('\x1b')
+	k.raw = k.raw[1:]
+	return true
+}
+
+// takeBody looks for the end of the paste; false when it has not come yet.
+func (k *keyReader) takeBody() bool {
+	i := bytes.Index(k.raw, []byte(pasteEnd))
+	if i < 0 {
+		return false
+	}
+	k.addPaste(clean(string(k.raw[:i])))
+	k.raw, k.pasting = k.raw[i+len(pasteEnd):], false
+	return true
+}
+
+func (k *keyReader) addPaste(s string) {
+	if s == "" {
+		return
+	}
+	k.mu.Lock()
+	k.pastes = append(k.pastes, s)
+	k.mu.Unlock()
+	k.out.Write(utf8.AppendRune(nil, pasteMark))
+}

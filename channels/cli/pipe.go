@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"parley/conversation"
+)
+
+// pipe is the channel without a terminal: a line in, its reply out.
+type pipe struct {
+	in     io.Reader
+	errOut io.Writer
+
+	mu      sync.Mutex // guards out and waiting
+	out     io.Writer
+	waiting string        // the message whose reply is due
+	replied chan struct{} // closed when it was printed
+}
+
+func newPipe(o Options) *pipe {
+	return &pipe{in: o.In, out: o.Out, errOut: o.Err}
+}
+
+func (p *pipe) run(ctx context.Context, post postFunc, ready func()) error {
+	ready()
+	lines := readLines(ctx, p.in)
+	for {
+		var l inputLine
+		select {
+		case <-ctx.Done():
+			return nil
+		case l = <-lines:
+		}
+		if text := clean(l.text); strings.TrimSpace(text) != "" {
+			if err := p.exchange(ctx, post, text); err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return err
+			}
+		}
+		switch {
+		case errors.Is(l.err, io.EOF):
+			return nil
+		case l.err != nil:
+			return fmt.Errorf("reading the input: %w", l.err)
+		}
+	}
+}
+
+// exchange posts one message and waits until its reply is printed.
+func (p *pipe) exchange(ctx context.Context, post postFunc, text string) error {
+	id, err := newID()
+	if err != nil {
+		return err
+	}
+	replied := make(chan struct{})
+	p.mu.Lock()
+	p.waiting, p.replied = id, replied
+	p.mu.Unlock()
+	if err := post(ctx, id, text); err != nil {
+		return fmt.Errorf("the message %q was not stored: %w", shorten(text, 1, 40), err)
+	}
+	select {
+	case <-replied:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *pipe) deliver(_ context.Context, d conversation.Delivery) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	own := d.Address == p.waiting
+	text := strings.TrimRight(clean(d.Text), "\n") + "\n"
+	if !own {
+		text = fromBefore + "\n" + text
+	}
+	if _, err := io.WriteString(p.out, text); err != nil {
+		return err
+	}
+	if own {
+		p.waiting = ""
+		close(p.replied)
+	}
+	return nil
+}
+
+func (p *pipe) preview(string, string) {}
+
+func (p *pipe) log(b []byte) { _, _ = p.errOut.Write(b) }
+
+type inputLine struct {
+	text string // without its line end
+	err  error  // why it is the last
+}
+
+// readLines hands out the lines of r, however long, until ctx ends. A read
+// that is under way when ctx ends can't be interrupted; it is abandoned.
+func readLines(ctx context.Context, r io.Reader) <-chan inputLine {
+	lines := make(chan inputLine)
+	go func() {
+		br := bufio.NewReader(r)
+		for {
+			s, err := br.ReadString('\n')
+			select {
+			case lines <- inputLine{strings.TrimRight(s, "\r\n"), err}:
+			case <-ctx.Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return lines
+}

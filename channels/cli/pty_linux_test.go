@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// openPTY gives the two ends of a new terminal.
+func openPTY(t *testing.T) (user, program *os.File) {
+	t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skip("no terminals here:", err)
+	}
+	t.Cleanup(func() { user.Close() })
+	fd := int(user.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 20, Col: 60}); err != nil {
+		t.Fatal(err)
+	}
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { program.Close() })
+	return user, program
+}
+
+func modes(t *testing.T, f *os.File) unix.Termios {
+	t.Helper()
+	m, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *m
+}
+
+func TestTerminalIsGivenBackAsItWas(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	user, program := openPTY(t)
+	before := modes(t, program)
+	c, err := New(Options{In: program, Out: program, Interactive: IsInteractive(program, program)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{t: t, vt: newVT(60, 20), channel: c, ended: make(chan error, 1)}
+	go func() { _, _ = io.Copy(d.vt, user) }()
+	go func() { d.ended <- c.Run(context.Background(), d.accept) }()
+	d.sees("›")
+	if modes(t, program).Lflag&(unix.ECHO|unix.ISIG) != 0 {
+		t.Error("the terminal still echoes, or makes signals of keys")
+	}
+	if _, err := io.WriteString(user, "hello\r"); err != nil {
+		t.Fatal(err)
+	}
+	d.answers(d.inbound(0).Address, "line one\n\nline two")
+	d.screenIs("› hello", "line one", "line two", "›")
+	if _, err := io.WriteString(user, "\x04"); err != nil {
+		t.Fatal(err)
+	}
+	d.leaves()
+	if after := modes(t, program); after != before {
+		t.Errorf("the terminal's modes are %+v, were %+v", after, before)
+	}
+}

@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/width"
+)
+
+// tabWidth is what the line editor shows for a tab.
+const tabWidth = 4
+
+// clean makes text safe to print and to store: valid UTF-8, "\n" line ends, no
+// control characters that a terminal would obey.
+func clean(s string) string {
+	s = strings.ToValidUTF8(s, string(utf8.RuneError))
+	s = strings.ReplaceAll(s, "\r\n", "\n")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r == '\r':
+			return '\n'
+		case unicode.IsControl(r):
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// runeWidth is the columns that the line editor reckons for a rune. Sequences
+// that a terminal joins to one glyph count as their parts, so a sum is never
+// below what the screen shows.
+func runeWidth(r rune) int {
+	switch {
+	case r == '\t':
+		return tabWidth
+	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cc, unicode.Cf):
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// textWidth is the columns of a line, without its SGR sequences.
+func textWidth(s string) int {
+	n := 0
+	for len(s) > 0 {
+		if l := sgrLen(s); l > 0 {
+			s = s[l:]
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s)
+		n += runeWidth(r)
+		s = s[size:]
+	}
+	return n
+}
+
+// sgrLen is the length of the colour sequence that s begins with, or 0.
+func sgrLen(s string) int {
+	if !strings.HasPrefix(s, "\x1b[") {
+		return 0
+	}
+	for i := 2; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == 'm':
+			return i + 1
+		case (c < '0' || c > '9') && c != ';' && c != ':':
+			return 0
+		}
+	}
+	return 0
+}
+
+// onlySGR drops every control character but line ends, tabs and colour sequences.
+func onlySGR(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		if n := sgrLen(s); n > 0 {
+			b.WriteString(s[:n])
+			s = s[n:]
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s)
+		if r == '\n' || r == '\t' || !unicode.IsControl(r) {
+			b.WriteString(s[:size])
+		}
+		s = s[size:]
+	}
+	return b.String()
+}
+
+// wrap breaks lines so that none is wider than limit columns, at any column.
+// Colour sequences take no room and carry on to the next line.
+func wrap(s string, limit int) []string {
+	limit = max(limit, 2*tabWidth)
+	var lines []string
+	for line := range strings.SplitSeq(s, "\n") {
+		lines = append(lines, wrapLine(line, limit)...)
+	}
+	return lines
+}
+
+func wrapLine(s string, limit int) []string {
+	var lines []string
+	start, col := 0, 0
+	for i := 0; i < len(s); {
+		if n := sgrLen(s[i:]); n > 0 {
+			i += n
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		w := runeWidth(r)
+		if col+w > limit {
+			lines = append(lines, s[start:i])
+			start, col = i, 0
+		}
+		col += w
+		i += size
+	}
+	return append(lines, s[start:])
+}
+
+// inputRows is how many rows of the screen the line editor fills with a prompt
+// of the given columns and the text behind it, cursor included.
+func inputRows(prompt int, text []rune, columns int) int {
+	rows, col := 1, prompt
+	for _, r := range text {
+		w := runeWidth(r)
+		switch {
+		case r == '\n':
+			rows, col = rows+1, 0
+		case col+w > columns:
+			rows, col = rows+1, 0
+		}
+		col += w
+	}
+	if col+1 > columns {
+		rows++
+	}
+	return rows
+}
+
+// shorten keeps the first lines of a text, at most maxRunes of it.
+func shorten(s string, maxLines, maxRunes int) string {
+	cut := false
+	if lines := strings.SplitN(s, "\n", maxLines+1); len(lines) > maxLines {
+		s, cut = strings.Join(lines[:maxLines], "\n"), true
+	}
+	n := 0
+	for i := range s {
+		if n == maxRunes {
+			s, cut = s[:i], true
+			break
+		}
+		n++
+	}
+	if cut {
+		s = strings.TrimRight(s, " \n") + " …"
+	}
+	return s
+}
