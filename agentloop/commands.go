@@ -193,7 +193,7 @@ func (l *loop) retryLast(intake, runs context.Context, turn conversation.Turn) b
 	if n := settledByStop(turn.Waiting[1:]); n > 0 {
 		return l.commit(runs, l.stoppedRun(q, turn.Waiting[:1+n], answer{}, time.Now()))
 	}
-	if !l.takeSlot(intake) {
+	if _, ok := l.takeSlot(intake); !ok {
 		return intake.Err() == nil
 	}
 	defer func() { <-l.slots }()

@@ -75,8 +75,8 @@ type Parts struct {
 	Counter Counter
 	Tools   *tools.Registry
 	Watcher Watcher
-	Deliver func(key conversation.Key) // called after a commit that left replies to be sent
-	Budget  int                        // tokens a model may be sent, see Budget
+	Deliver func(replies []conversation.Delivery) // called after a commit that left replies of a session to be sent
+	Budget  int                                   // tokens a model may be sent, see Budget
 	Log     *slog.Logger
 }
 

@@ -60,7 +60,7 @@ func newHouse(t *testing.T, change func(*Parts)) *house {
 		Counter: llm.NewCounter("fake"),
 		Tools:   registry,
 		Watcher: h,
-		Deliver: func(conversation.Key) { h.wrote <- struct{}{} },
+		Deliver: func([]conversation.Delivery) { h.wrote <- struct{}{} },
 		Budget:  4000,
 		Log:     log,
 	}

@@ -13,9 +13,11 @@ import (
 type loop struct {
 	*Router
 	key  conversation.Key
-	mail chan struct{} // there is new inbound
-	stop chan struct{} // a /stop is among it
-	end  chan struct{} // the router has forgotten the loop
+	mail chan struct{}     // there is new inbound
+	stop chan struct{}     // a /stop is among it
+	end  chan struct{}     // the router has forgotten the loop
+	last conversation.Turn // what was read of the conversation, to read only what is new
+	took int               // messages that the latest step settled
 }
 
 func newLoop(r *Router, key conversation.Key) *loop {
@@ -137,8 +139,12 @@ func (l *loop) work(intake, runs context.Context) {
 		if err != nil || len(turn.Waiting) == 0 {
 			return
 		}
+		l.took = 0
 		if !l.step(intake, runs, turn) {
 			return
+		}
+		if l.took >= len(turn.Waiting) && !turn.More {
+			return // what has come since has sent mail
 		}
 	}
 }
@@ -149,12 +155,16 @@ func (l *loop) begin(intake context.Context) (conversation.Turn, error) {
 	case <-l.stop: // the /stop itself is in the inbox, where step finds it
 	default:
 	}
-	return l.turn(intake, l.Budget)
+	turn, err := l.turn(intake, l.Budget, l.last)
+	if len(turn.Waiting) > 0 {
+		l.last = turn
+	}
+	return turn, err
 }
 
-func (l *loop) turn(ctx context.Context, budget int) (turn conversation.Turn, err error) {
+func (l *loop) turn(ctx context.Context, budget int, previous conversation.Turn) (turn conversation.Turn, err error) {
 	err = l.persist(ctx, "read the session", func() error {
-		turn, err = l.Store.Begin(ctx, l.key, budget)
+		turn, err = l.Store.Continue(ctx, l.key, budget, previous)
 		return err
 	})
 	return turn, err
@@ -169,14 +179,16 @@ func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
 	if n := settledByStop(turn.Waiting); n > 0 {
 		return l.commit(runs, l.stoppedRun(question{turn: turn}, turn.Waiting[:n], answer{}, time.Now()))
 	}
-	if !l.takeSlot(intake) {
+	waited, ok := l.takeSlot(intake)
+	if !ok {
 		return intake.Err() == nil
 	}
 	defer func() { <-l.slots }()
-	// More may have come while the slot was waited for.
-	turn, err := l.begin(intake)
-	if err != nil || len(turn.Waiting) == 0 {
-		return false
+	if waited { // and more may have come meanwhile
+		var err error
+		if turn, err = l.begin(intake); err != nil || len(turn.Waiting) == 0 {
+			return false
+		}
 	}
 	turn.Waiting = untilCommand(turn.Waiting)
 	if len(turn.Waiting) == 0 {
@@ -187,15 +199,20 @@ func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
 
 // takeSlot waits for one of the model calls that may be under way at once. A
 // /stop or new mail cuts the wait short, so that commands never queue behind
-// other sessions' model calls.
-func (l *loop) takeSlot(intake context.Context) bool {
+// other sessions' model calls. waited says that there was none at once.
+func (l *loop) takeSlot(intake context.Context) (waited, ok bool) {
 	select {
 	case l.slots <- struct{}{}:
-		return true
+		return false, true
+	default:
+	}
+	select {
+	case l.slots <- struct{}{}:
+		return true, true
 	case <-l.stop:
-		return false
+		return true, false
 	case <-intake.Done():
-		return false
+		return true, false
 	}
 }
 
@@ -203,23 +220,28 @@ func (l *loop) takeSlot(intake context.Context) bool {
 // fails, the finished run is kept and tried again. It reports false when the
 // gateway ends before it succeeds; the run is then made anew at the next start.
 func (l *loop) commit(runs context.Context, run conversation.Run) bool {
-	err := l.persist(runs, "store a run", func() error {
-		err := l.Store.Commit(runs, run)
+	var due []conversation.Delivery
+	err := l.persist(runs, "store a run", func() (err error) {
+		due, err = l.Store.Commit(runs, run)
 		if errors.Is(err, conversation.ErrSettled) {
-			return nil // an earlier try did succeed
+			due, err = l.Store.Deliveries(runs, l.key, len(run.Replies)) // an earlier try did succeed
 		}
 		return err
 	})
 	if err != nil {
 		return false
 	}
-	if len(run.Replies) > 0 {
-		l.Deliver(l.key)
+	if run.Effect != (conversation.Effect{}) {
+		l.last = conversation.Turn{}
+	}
+	l.took += len(run.Took)
+	if len(due) > 0 {
+		l.Deliver(due)
 	}
 	return true
 }
 
 // persist calls do until the store lets it succeed, or ctx ends.
 func (l *loop) persist(ctx context.Context, what string, do func() error) error {
-	return conversation.Persist(ctx, l.Log.With("session", l.key), what, do)
+	return conversation.Persist(ctx, l.Log, what+" of "+string(l.key), do)
 }

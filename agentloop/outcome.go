@@ -68,7 +68,7 @@ func userWords(err error) string {
 // commitStopped ends a run that /stop cut short. The /stop, and what else came
 // before it, is in the inbox by now and is settled with it.
 func (l *loop) commitStopped(runs context.Context, q question, a answer, started time.Time) bool {
-	now, err := l.turn(runs, 0)
+	now, err := l.turn(runs, 0, conversation.Turn{})
 	if err != nil {
 		return false
 	}

@@ -3,6 +3,7 @@ package agentloop
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -77,6 +78,7 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 	defer cancelRuns()
 	var running sync.WaitGroup
 	loops := map[conversation.Key]*loop{}
+	forgotten := 0 // loops, since memory was last given back
 
 	wake := func(s signal) {
 		l := loops[s.key]
@@ -97,6 +99,11 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 		case l := <-r.idle:
 			if l.mayEnd() {
 				delete(loops, l.key)
+				forgotten++
+			}
+			if len(loops) == 0 && forgotten >= crowd {
+				loops, forgotten = map[conversation.Key]*loop{}, 0
+				running.Go(debug.FreeOSMemory) // which takes its time
 			}
 		case <-intake.Done():
 			close(r.done)
@@ -105,6 +112,10 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 		}
 	}
 }
+
+// crowd is how many loops must have ended before their memory is given back to
+// the system at once, when none is left; the runtime by itself takes minutes.
+const crowd = 100
 
 // leftovers are the sessions with inbound that no run has settled: the ordinary
 // path is also the way back from a crash.

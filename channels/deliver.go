@@ -29,7 +29,7 @@ type Sender struct {
 	outbox  Outbox
 	log     *slog.Logger
 
-	wake chan conversation.Key
+	wake chan wake
 	idle chan *queue
 	done chan struct{}
 }
@@ -40,16 +40,28 @@ func NewSender(channel Channel, outbox Outbox, log *slog.Logger) *Sender {
 		channel: channel,
 		outbox:  outbox,
 		log:     log.With("channel", channel.Name()),
-		wake:    make(chan conversation.Key, 1024),
+		wake:    make(chan wake, 1024),
 		idle:    make(chan *queue),
 		done:    make(chan struct{}),
 	}
 }
 
-// Wake says that a session has deliveries to be sent.
-func (s *Sender) Wake(key conversation.Key) {
+// wake says that a session has something to be sent.
+type wake struct {
+	key  conversation.Key
+	only *conversation.Delivery // it and nothing before it, if the session has no queue; nil: see the store
+}
+
+// Wake says that a run has left replies in the store, in the order given.
+func (s *Sender) Wake(replies ...conversation.Delivery) {
+	for i := range replies {
+		s.post(wake{replies[i].Key, &replies[i]})
+	}
+}
+
+func (s *Sender) post(w wake) {
 	select {
-	case s.wake <- key:
+	case s.wake <- w:
 	case <-s.done:
 	}
 }
@@ -62,26 +74,34 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 	var working sync.WaitGroup
 	defer working.Wait()
 	queues := map[conversation.Key]*queue{}
-	wake := func(key conversation.Key) {
-		q := queues[key]
+	begin := func(w wake) {
+		q := queues[w.key]
 		if q == nil {
-			q = &queue{Sender: s, key: key, mail: make(chan struct{}, 1), end: make(chan struct{})}
-			queues[key] = q
-			working.Go(func() { q.run(ctx) })
+			q = &queue{Sender: s, key: w.key, mail: make(chan struct{}, 1), end: make(chan struct{})}
+			queues[w.key] = q
+			if w.only != nil {
+				working.Go(func() { q.run(ctx, w.only) })
+				return
+			}
+			working.Go(func() { q.run(ctx, nil) })
 		}
 		select {
 		case q.mail <- struct{}{}:
 		default:
 		}
 	}
-	for _, key := range s.leftovers(ctx, scope) {
-		wake(key)
+	left, sure := s.leftovers(ctx, scope)
+	for _, key := range left {
+		begin(wake{key: key})
 	}
 	flushing := false
 	for !flushing || len(queues) > 0 || len(s.wake) > 0 {
 		select {
-		case key := <-s.wake:
-			wake(key)
+		case w := <-s.wake:
+			if !sure {
+				w.only = nil
+			}
+			begin(w)
 		case q := <-s.idle:
 			if len(q.mail) == 0 {
 				delete(queues, q.key)
@@ -96,7 +116,9 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 	return nil
 }
 
-func (s *Sender) leftovers(ctx context.Context, scope conversation.Scope) []conversation.Key {
+// leftovers are the sessions with replies that an earlier process left. When
+// they can't be read, sure is false, and any session may have some.
+func (s *Sender) leftovers(ctx context.Context, scope conversation.Scope) (keys []conversation.Key, sure bool) {
 	keys, err := s.outbox.Due(ctx, scope)
 	if err != nil && ctx.Err() == nil {
 		s.log.Error("unsent replies could not be read; they are sent when their session is next written to", "error", err)
@@ -104,7 +126,7 @@ func (s *Sender) leftovers(ctx context.Context, scope conversation.Scope) []conv
 	if len(keys) > 0 {
 		s.log.Info("sending replies that were left unsent", "sessions", len(keys))
 	}
-	return keys
+	return keys, err == nil
 }
 
 // queue sends the replies of one session, until none is due.
@@ -118,18 +140,18 @@ type queue struct {
 // batch is how many deliveries are read at once.
 const batch = 16
 
-func (q *queue) run(ctx context.Context) {
+func (q *queue) run(ctx context.Context, first *conversation.Delivery) {
+	if first != nil && !q.deliver(ctx, *first) {
+		return
+	}
 	for {
 		select {
 		case <-q.mail:
 			if !q.sendDue(ctx) {
 				return
 			}
-		case <-ctx.Done():
-			return
-		}
-		if len(q.mail) > 0 {
 			continue
+		default:
 		}
 		select {
 		case q.idle <- q:
@@ -243,7 +265,7 @@ func (q *queue) mark(ctx context.Context, what string, do func(context.Context) 
 }
 
 func (q *queue) persist(ctx context.Context, what string, do func() error) error {
-	return conversation.Persist(ctx, q.log.With("session", q.key), what, do)
+	return conversation.Persist(ctx, q.log, what+" of "+string(q.key), do)
 }
 
 // grace is how much longer than everything else a step may take that would be

@@ -46,8 +46,8 @@ func chatKey(chat int64) conversation.Key {
 	return conversation.Key(fmt.Sprintf("telegram:chat:%d", chat))
 }
 
-// reply commits a run that answers with the text.
-func (p *post) reply(chat int64, text string) {
+// reply commits a run that answers with the text, and gives what is due.
+func (p *post) reply(chat int64, text string) []conversation.Delivery {
 	p.t.Helper()
 	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: chat, FirstName: "Ada"}))
 	p.source++
@@ -59,13 +59,14 @@ func (p *post) reply(chat int64, text string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	err = p.store.Commit(p.t.Context(), conversation.Run{
+	due, err := p.store.Commit(p.t.Context(), conversation.Run{
 		Key: in.Key, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: []int64{turn.Waiting[0].ID},
 		Replies: []conversation.Delivery{{Key: in.Key, Address: in.Address, Text: text}},
 	})
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	return due
 }
 
 // start runs a sender; stop ends it and waits.
@@ -178,8 +179,7 @@ func TestFloodedChatStallsItselfAlone(t *testing.T) {
 	p.server.Refuse(1, telegramtest.TooMany(3600), 1000)
 	sender, _ := p.start()
 	for chat := int64(2); chat < 22; chat++ {
-		p.reply(chat, "quick")
-		sender.Wake(chatKey(chat))
+		sender.Wake(p.reply(chat, "quick")...)
 	}
 	for _, m := range p.waitSent(20) {
 		if m.Chat == 1 {

@@ -15,6 +15,7 @@ type Turn struct {
 	Conversation Conversation // the active one; a fresh one that is stored by Commit when there is none
 	History      []Message    // the newest exchanges within the budget, oldest first
 	Older        int64        // messages of the conversation that stand before History
+	More         bool         // more waits than was taken
 }
 
 // maxWaiting bounds how many waiting messages one turn takes; the next turn
@@ -25,25 +26,45 @@ const maxWaiting = 200
 // in tokens. Only whole exchanges are given, but always the newest one, however
 // large it is. The cost grows with the budget, not with the conversation.
 func (s *Store) Begin(ctx context.Context, key Key, budget int) (Turn, error) {
-	waiting, err := s.waiting(ctx, key)
-	if err != nil || len(waiting) == 0 {
-		return Turn{}, explain(err)
-	}
-	turn := Turn{Waiting: waiting}
-	id, conversation, err := s.active(ctx, key)
-	if err != nil {
-		return Turn{}, explain(err)
-	}
-	turn.Conversation = conversation
-	if id == 0 {
-		return turn, nil
+	return s.Continue(ctx, key, budget, Turn{})
+}
+
+// Continue is Begin for whoever has held the session's lock since the previous
+// turn, and has replaced no answers since: of a conversation that goes on, only
+// what came after that turn is read. The previous turn is used up.
+func (s *Store) Continue(ctx context.Context, key Key, budget int, previous Turn) (Turn, error) {
+	var turn Turn
+	var id int64 // of the conversation, 0 when it is not stored yet
+	known := false
+	err := s.writer.read(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
+		turn = Turn{}
+		if turn.Waiting, err = waiting(ctx, conn, key); err != nil || len(turn.Waiting) == 0 {
+			return err
+		}
+		turn.More = len(turn.Waiting) == maxWaiting
+		if id, turn.Conversation, err = active(ctx, conn, key); err != nil {
+			return err
+		}
+		if known = id != 0 && turn.Conversation.ID == previous.Conversation.ID; known {
+			turn.History, turn.Older, err = extend(ctx, conn, id, budget, previous)
+		}
+		return err
+	})
+	if err != nil || known || id == 0 {
+		return turn, err
 	}
 	turn.History, turn.Older, err = s.tail(ctx, id, budget)
 	return turn, explain(err)
 }
 
-func (s *Store) waiting(ctx context.Context, key Key) ([]Inbound, error) {
-	rows, err := s.readers.QueryContext(ctx, `
+// querier is a connection, or a pool of them.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func waiting(ctx context.Context, q querier, key Key) ([]Inbound, error) {
+	rows, err := q.QueryContext(ctx, `
 		SELECT i.id, i.source_id, i.address, i.sender, i.in_group, i.text, i.sent_at
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
 		WHERE s.key = ? AND i.run_id IS NULL ORDER BY i.id LIMIT ?`, string(key), maxWaiting)
@@ -51,7 +72,7 @@ func (s *Store) waiting(ctx context.Context, key Key) ([]Inbound, error) {
 		return nil, err
 	}
 	defer rows.Close()
-	var waiting []Inbound
+	var list []Inbound
 	for rows.Next() {
 		in := Inbound{Key: key}
 		var sender []byte
@@ -63,20 +84,20 @@ func (s *Store) waiting(ctx context.Context, key Key) ([]Inbound, error) {
 			return nil, err
 		}
 		in.At = fromMillis(at)
-		waiting = append(waiting, in)
+		list = append(list, in)
 	}
-	return waiting, rows.Err()
+	return list, rows.Err()
 }
 
 // Active is the session's active conversation. When it has none, a fresh one
 // with a new ID is given, which is stored with its first message.
 func (s *Store) Active(ctx context.Context, key Key) (Conversation, error) {
-	_, c, err := s.active(ctx, key)
+	_, c, err := active(ctx, s.readers, key)
 	return c, explain(err)
 }
 
-func (s *Store) active(ctx context.Context, key Key) (id int64, c Conversation, err error) {
-	row := s.readers.QueryRowContext(ctx, `
+func active(ctx context.Context, q querier, key Key) (id int64, c Conversation, err error) {
+	row := q.QueryRowContext(ctx, `
 		SELECT c.id, c.uuid, s.key, c.title, c.active, c.messages, c.tokens, c.created_at, c.updated_at
 		FROM conversations c JOIN sessions s ON s.id = c.session_id
 		WHERE s.key = ? AND c.active = 1`, string(key))
@@ -122,6 +143,46 @@ func (s *Store) tail(ctx context.Context, conversation int64, budget int) (histo
 		newest = append(newest, m)
 	}
 	return oldestFirst(newest), 0, rows.Err()
+}
+
+// extend adds to the history of a turn what came after it, and leaves out the
+// oldest exchanges that no longer fit.
+func extend(ctx context.Context, q querier, conversation int64, budget int, previous Turn) (history []Message, older int64, err error) {
+	rows, err := q.QueryContext(ctx, selectMessages+`
+		WHERE conversation_id = ? AND seq > ? AND state <> 'replaced' AND internal = 0 ORDER BY seq`,
+		conversation, previous.Conversation.Messages)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer rows.Close()
+	history = previous.History
+	for rows.Next() {
+		m, err := scanMessage(rows)
+		if err != nil {
+			return nil, 0, err
+		}
+		history = append(history, m)
+	}
+	older = previous.Older
+	if first := firstWithin(history, budget); first > 0 {
+		history, older = history[first:], history[first].Seq-1
+	}
+	return history, older, rows.Err()
+}
+
+// firstWithin is where the newest whole exchanges within the budget begin.
+func firstWithin(history []Message, budget int) int {
+	first := len(history)
+	for i := len(history) - 1; i >= 0; i-- {
+		budget -= history[i].Tokens
+		if budget < 0 && first < len(history) {
+			return first
+		}
+		if i > 0 && StartsExchange(&history[i-1], &history[i]) {
+			first = i
+		}
+	}
+	return 0
 }
 
 // StartsExchange says whether an exchange begins with next when previous

@@ -71,34 +71,38 @@ func (r Run) ID() int64 { return r.Took[0] }
 var ErrSettled = errors.New("the run's messages are settled already")
 
 // Commit stores a run in one transaction: its messages, the inbound that it
-// settles, its replies to be delivered, and the totals.
-func (s *Store) Commit(ctx context.Context, run Run) error {
-	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if err := commitRun(ctx, tx, run, millis(s.now())); err != nil {
+// settles, its replies to be delivered, and the totals. It returns the replies
+// as they are due now.
+func (s *Store) Commit(ctx context.Context, run Run) (due []Delivery, err error) {
+	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		due, err = commitRun(ctx, tx, run, s.now())
+		if err != nil {
 			return fmt.Errorf("commit run %d of %s: %w", run.ID(), run.Key, err)
 		}
 		return nil
 	})
+	return due, err
 }
 
-func commitRun(ctx context.Context, tx *sql.Tx, run Run, now int64) error {
+func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) ([]Delivery, error) {
+	now := millis(at)
 	session, err := settle(ctx, tx, run)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	conversation, err := applyEffect(ctx, tx, run, session, now)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(run.Messages) > 0 {
 		if conversation, err = appendMessages(ctx, tx, run, session, now); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if err := insertRun(ctx, tx, run, session, conversation, now); err != nil {
-		return err
+		return nil, err
 	}
-	return insertDeliveries(ctx, tx, run, session, now)
+	return insertDeliveries(ctx, tx, run, session, at)
 }
 
 // settle marks the inbound as done and gives the session's row id.
@@ -259,16 +263,22 @@ func insertRun(ctx context.Context, tx *sql.Tx, run Run, session int64, conversa
 	return err
 }
 
-func insertDeliveries(ctx context.Context, tx *sql.Tx, run Run, session, now int64) error {
-	for _, d := range run.Replies {
-		_, err := tx.ExecContext(ctx, `
+func insertDeliveries(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) ([]Delivery, error) {
+	due := make([]Delivery, len(run.Replies))
+	for i, d := range run.Replies {
+		d.Key, d.Text, d.At = run.Key, storable(d.Text), at
+		result, err := tx.ExecContext(ctx, `
 			INSERT INTO outbox (session_id, run_id, address, text, created_at) VALUES (?, ?, ?, ?, ?)`,
-			session, run.ID(), d.Address, storable(d.Text), now)
+			session, run.ID(), d.Address, d.Text, millis(at))
 		if err != nil {
-			return err
+			return nil, err
 		}
+		if d.ID, err = result.LastInsertId(); err != nil {
+			return nil, err
+		}
+		due[i] = d
 	}
-	return nil
+	return due, nil
 }
 
 func jsonOrNull(v any, empty bool) (sql.NullString, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 
@@ -14,19 +15,28 @@ import (
 var migrations embed.FS
 
 // migrate brings the schema up to date, one process at a time, and refuses a
-// schema that is newer than this binary.
-func (s *Store) migrate(ctx context.Context) error {
+// schema that is newer than this binary. The connection that it used is the
+// caller's to close.
+func (s *Store) migrate(ctx context.Context) (*sql.DB, error) {
 	unlock, err := s.locks.wait(migrationLock)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer unlock()
 
-	db, err := sql.Open("sqlite3", dsn(s.path))
+	// In WAL mode NORMAL keeps the file whole and only leaves the sync to the
+	// first write that follows.
+	db, err := sql.Open("sqlite3", dsn(s.path, "_synchronous", "NORMAL"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer db.Close()
+	if err := migrateUp(ctx, db); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+func migrateUp(ctx context.Context, db *sql.DB) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err

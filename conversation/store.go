@@ -79,10 +79,11 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context) error {
-	if err := s.migrate(ctx); err != nil {
+	migrated, err := s.migrate(ctx)
+	if err != nil {
 		return err
 	}
-	var err error
+	defer migrated.Close() // not before the writer is open: the last one to close a file syncs it twice
 	if s.readers, err = sql.Open("sqlite3", dsn(s.path, "_query_only", "1")); err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func mustBegin(t testing.TB, s *Store, key Key, budget int) Turn {
 
 func mustCommit(t testing.TB, s *Store, run Run) {
 	t.Helper()
-	if err := s.Commit(t.Context(), run); err != nil {
+	if _, err := s.Commit(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -145,7 +145,7 @@ func TestCommitTwiceStoresOnce(t *testing.T) {
 	turn := mustBegin(t, s, chat, 1000)
 	run := answered(chat, turn, "answer")
 	mustCommit(t, s, run)
-	if err := s.Commit(t.Context(), run); !errors.Is(err, ErrSettled) {
+	if _, err := s.Commit(t.Context(), run); !errors.Is(err, ErrSettled) {
 		t.Fatalf("the second commit of a run gave %v", err)
 	}
 	page, err := s.History(t.Context(), turn.Conversation.ID, 0, 10)
@@ -344,8 +344,9 @@ func TestManySessionsWriteAtOnceWithoutLossOrMixing(t *testing.T) {
 
 func TestOneBadWriteDoesNotSpoilTheOthersOfItsGroup(t *testing.T) {
 	s := mustOpen(t)
-	block := make(chan struct{})
-	go s.writer.write(context.Background(), func(context.Context, *sql.Tx) error { <-block; return nil })
+	busy, block := make(chan struct{}), make(chan struct{})
+	go s.writer.write(context.Background(), func(context.Context, *sql.Tx) error { close(busy); <-block; return nil })
+	<-busy
 	results := make(chan error, 3)
 	for i := range 3 {
 		go func() {

@@ -14,6 +14,7 @@ type writer struct {
 	db    *sql.DB
 	conn  *sql.Conn
 	queue chan write
+	reads chan read
 	done  chan struct{}
 
 	mu     sync.RWMutex // guards closed against sends on the queue
@@ -24,6 +25,14 @@ type writer struct {
 // transaction fails, all of them are made again one by one.
 type write struct {
 	do     func(ctx context.Context, tx *sql.Tx) error
+	result chan error
+}
+
+// read is a short question that is asked between two transactions, on the
+// writer's own connection: its page cache stays valid, while that of every other
+// connection is void after each write.
+type read struct {
+	do     func(ctx context.Context, conn *sql.Conn) error
 	result chan error
 }
 
@@ -42,7 +51,7 @@ func openWriter(ctx context.Context, dsn string) (*writer, error) {
 		db.Close()
 		return nil, err
 	}
-	w := &writer{db: db, conn: conn, queue: make(chan write, maxGroup), done: make(chan struct{})}
+	w := &writer{db: db, conn: conn, queue: make(chan write, maxGroup), reads: make(chan read, maxGroup), done: make(chan struct{})}
 	go w.run()
 	return w, nil
 }
@@ -59,6 +68,27 @@ func (w *writer) write(ctx context.Context, do func(ctx context.Context, tx *sql
 		return err
 	}
 	return explain(<-job.result)
+}
+
+// read asks do, which must be short: every write waits for it.
+func (w *writer) read(ctx context.Context, do func(ctx context.Context, conn *sql.Conn) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	job := read{do: do, result: make(chan error, 1)}
+	select {
+	case w.reads <- job:
+	case <-w.done:
+		return errClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-job.result:
+		return explain(err)
+	case <-w.done:
+		return errClosed
+	}
 }
 
 func (w *writer) enqueue(ctx context.Context, job write) error {
@@ -89,11 +119,18 @@ func (w *writer) close() error {
 func (w *writer) run() {
 	defer close(w.done)
 	group := make([]write, 0, maxGroup)
-	for job := range w.queue {
-		group = append(group[:0], job)
-		group = w.gather(group)
-		w.commit(group)
-		clear(group)
+	for {
+		select {
+		case job := <-w.reads:
+			job.result <- job.do(context.Background(), w.conn)
+		case job, open := <-w.queue:
+			if !open {
+				return
+			}
+			group = w.gather(append(group[:0], job))
+			w.commit(group)
+			clear(group)
+		}
 	}
 }
 

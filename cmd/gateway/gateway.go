@@ -78,7 +78,7 @@ func (g *gateway) wire(ctx context.Context) error {
 		Counter: llm.NewCounter(choice.Model),
 		Tools:   registry,
 		Watcher: progress(g.channels),
-		Deliver: func(key conversation.Key) { g.channels[key.Channel()].sender.Wake(key) },
+		Deliver: func(replies []conversation.Delivery) { g.channels[replies[0].Key.Channel()].sender.Wake(replies...) },
 		Budget:  agentloop.Budget(g.cfg.Conversation.MaxTokens, choice.ContextWindow, reserve),
 		Log:     g.log,
 	})

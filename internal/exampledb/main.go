@@ -84,7 +84,7 @@ func (a *author) play(ctx context.Context, s scene, e exchange) error {
 	} else {
 		run.Messages = a.messages(s, in, e)
 	}
-	if err := a.store.Commit(ctx, run); err != nil {
+	if _, err := a.store.Commit(ctx, run); err != nil {
 		return err
 	}
 	due, err := a.store.Deliveries(ctx, s.key, 1)

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"parley/channels/telegram/telegramtest"
+	"parley/conversation"
+	"parley/llm/llmtest"
+)
+
+// fakes are the two servers, and the people who talk through one of them.
+type fakes struct {
+	telegram *telegramtest.Server
+	model    *llmtest.Server
+
+	mu    sync.Mutex
+	talks map[int64]*talk
+}
+
+func startFakes() (*fakes, error) {
+	telegram, err := telegramtest.Start("127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	model, err := llmtest.Start("127.0.0.1:0")
+	if err != nil {
+		telegram.Close()
+		return nil, err
+	}
+	model.Quiet()
+	f := &fakes{telegram: telegram, model: model, talks: map[int64]*talk{}}
+	telegram.OnSend(nil, f.receive)
+	return f, nil
+}
+
+func (f *fakes) close() {
+	f.telegram.Close()
+	f.model.Close()
+}
+
+// receive is called when the bot's message is in the chat, before the bot knows.
+func (f *fakes) receive(m telegramtest.Message) telegramtest.Verdict {
+	f.talk(m.Chat).heard <- m.Text
+	return telegramtest.Verdict{}
+}
+
+// answerTimeout is when an answer counts as missing.
+const answerTimeout = 60 * time.Second
+
+// talk is what is said in one private chat.
+type talk struct {
+	telegram *telegramtest.Server
+	person   telegramtest.User
+	said     int
+	heard    chan string
+}
+
+func (f *fakes) talk(chat int64) *talk {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t := f.talks[chat]
+	if t == nil {
+		t = &talk{
+			telegram: f.telegram,
+			person:   telegramtest.User{ID: chat, FirstName: fmt.Sprintf("Person %d", chat)},
+			heard:    make(chan string, 16),
+		}
+		f.talks[chat] = t
+	}
+	return t
+}
+
+// key is the chat's session.
+func key(chat int64) conversation.Key {
+	return conversation.Key(fmt.Sprintf("telegram:chat:%d", chat))
+}
+
+// ask says the next thing and waits for its answer, which must be that of this
+// message and no other.
+func (t *talk) ask(ctx context.Context) (time.Duration, error) {
+	t.said++
+	text := fmt.Sprintf("This is message %d of chat %d.", t.said, t.person.ID)
+	began := time.Now()
+	t.telegram.Say(telegramtest.Private(t.person), t.person, text)
+	timeout := time.NewTimer(answerTimeout)
+	defer timeout.Stop()
+	select {
+	case got := <-t.heard:
+		if want := "echo: " + text; got != want {
+			return 0, fmt.Errorf("chat %d got the answer %q instead of %q", t.person.ID, got, want)
+		}
+		return time.Since(began), nil
+	case <-timeout.C:
+		return 0, fmt.Errorf("chat %d got no answer to message %d within %s", t.person.ID, t.said, answerTimeout)
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+// ask asks n times in each of the chats 1 to the given, in all of them at once.
+func (f *fakes) ask(ctx context.Context, chats, n int) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for chat := range chats {
+		t := f.talk(int64(chat + 1))
+		g.Go(func() error {
+			for range n {
+				if _, err := t.ask(ctx); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// silence is an error when an answer came that nobody waited for.
+func (f *fakes) silence() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for chat, t := range f.talks {
+		if len(t.heard) > 0 {
+			return fmt.Errorf("chat %d got one answer too many: %q", chat, <-t.heard)
+		}
+	}
+	return nil
+}

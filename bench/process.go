@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"parley/channels/telegram/telegramtest"
+)
+
+// process is a program under measurement. Its figures come from /proc:
+// https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+type process struct {
+	cmd *exec.Cmd
+	log bytes.Buffer // what it said; read after stop
+}
+
+// startGateway starts the gateway on a database, without its own rate limits
+// and with further sections of its configuration.
+func (b *bench) startGateway(ctx context.Context, f *fakes, database string, sections ...string) (*process, error) {
+	config := filepath.Join(b.dir, "config.toml")
+	text := fmt.Sprintf(`database = %q
+[llm]
+base_url = %q
+api_key = "none"
+model = "test-model"
+[telegram]
+token = %q
+api_url = %q
+access = "open"
+send_rate = 0
+chat_rate = 0
+%s`, database, f.model.URL(), telegramtest.Token, f.telegram.URL, strings.Join(sections, ""))
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	return start(ctx, b.gateway, "run", "-c", config)
+}
+
+func (b *bench) startFloor(ctx context.Context, f *fakes) (*process, error) {
+	return start(ctx, b.floor, "-telegram", f.telegram.URL, "-token", telegramtest.Token, "-model", f.model.URL())
+}
+
+func start(ctx context.Context, program string, args ...string) (*process, error) {
+	p := &process{cmd: exec.CommandContext(ctx, program, args...)}
+	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
+	return p, p.cmd.Start()
+}
+
+// kill ends the process without warning, so that what it stored is what it
+// had made durable before it answered.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait() // it was killed
+}
+
+// told adds to an error what the process, which is ended, had said.
+func (p *process) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	const most = 4000
+	said := p.log.Bytes()
+	return fmt.Errorf("%w\n%s said:\n%s", err, filepath.Base(p.cmd.Path), said[max(0, len(said)-most):])
+}
+
+// ticksPerSecond is the unit of /proc, the same on every Linux.
+const ticksPerSecond = 100
+
+// cpu is the time that the process has used, in user and system mode.
+func (p *process) cpu() (time.Duration, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ") // the name before may hold spaces
+	fields := strings.Fields(rest)
+	const user, system = 11, 12 // fields 14 and 15 of the line, counted from the state
+	if len(fields) <= system {
+		return 0, fmt.Errorf("/proc/%d/stat has only %d fields", p.cmd.Process.Pid, len(fields))
+	}
+	ticks := 0
+	for _, field := range []int{user, system} {
+		n, err := strconv.Atoi(fields[field])
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
+}
+
+// resident is the memory that the process has in use, in MiB.
+func (p *process) resident() (float64, error) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(raw)) {
+		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+			return float64(kib) / 1024, err
+		}
+	}
+	return 0, fmt.Errorf("process %d has ended", p.cmd.Process.Pid)
+}

@@ -1,0 +1,139 @@
+package conversation
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func benchStore(b *testing.B) *Store {
+	b.Helper()
+	s, err := Open(b.Context(), filepath.Join(b.TempDir(), "bench.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { s.Close() })
+	return s
+}
+
+// benchSession is one session that is written to again and again.
+type benchSession struct {
+	b     *testing.B
+	store *Store
+	key   Key
+	said  int
+}
+
+// say stores one message, and gives the turn that it begins.
+func (s *benchSession) say() Turn {
+	s.said++
+	in := Inbound{Key: s.key, SourceID: fmt.Sprintf("%s:%d", s.key, s.said), Address: `{"chat":1}`,
+		Text: "What is the weather like in the mountains today?", At: time.Now()}
+	if err := s.store.Accept(s.b.Context(), nil, in); err != nil {
+		s.b.Error(err)
+	}
+	turn, err := s.store.Begin(s.b.Context(), s.key, 2000)
+	if err != nil {
+		s.b.Error(err)
+	}
+	return turn
+}
+
+// run is the answer to a turn, after so many messages that it also brings in.
+func (s *benchSession) run(turn Turn, messages int) Run {
+	in := turn.Waiting[0]
+	run := Run{Key: s.key, Kind: KindAgent, Status: StatusDone, Took: []int64{in.ID}, Conversation: turn.Conversation.ID,
+		Replies: []Delivery{{Address: in.Address, Text: "Snow on the pass."}}, StartedAt: time.Now()}
+	for i := range max(2, messages) {
+		m := Message{Role: RoleUser, Content: in.Text, Tokens: 20}
+		if i%2 == 1 {
+			m = Message{Role: RoleAssistant, Content: "It rains in the valley, and there is snow on the pass.", Tokens: 20}
+		}
+		run.Messages = append(run.Messages, m)
+	}
+	return run
+}
+
+func (s *benchSession) commit(run Run) {
+	if _, err := s.store.Commit(s.b.Context(), run); err != nil {
+		s.b.Error(err)
+	}
+}
+
+// BenchmarkAccept is one poll's batch from a hundred chats, with its cursor.
+func BenchmarkAccept(b *testing.B) {
+	s := benchStore(b)
+	batch := make([]Inbound, 100)
+	for n := 0; b.Loop(); n++ {
+		for i := range batch {
+			batch[i] = Inbound{Key: Key(fmt.Sprintf("cli:%d", i)), SourceID: fmt.Sprintf("%d:%d", n, i), Text: "Hello there, how are you?", At: time.Now()}
+		}
+		if err := s.Accept(b.Context(), &Cursor{Name: "bench", Value: fmt.Sprint(n)}, batch...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*len(batch)), "µs/message")
+}
+
+// BenchmarkBegin opens conversations of very different lengths with the same
+// window, which a hundred messages fill.
+func BenchmarkBegin(b *testing.B) {
+	for _, length := range []int{100, 100_000} {
+		b.Run(fmt.Sprintf("messages=%d", length), func(b *testing.B) {
+			s := &benchSession{b: b, store: benchStore(b), key: "cli:bench"}
+			for range max(1, length/1000) {
+				s.commit(s.run(s.say(), min(length, 1000)))
+			}
+			s.say()
+			for b.Loop() {
+				turn, err := s.store.Begin(b.Context(), s.key, 2000)
+				if err != nil || len(turn.History) != 100 {
+					b.Fatal(len(turn.History), err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkContinue reads a turn whose conversation is known up to its last run.
+func BenchmarkContinue(b *testing.B) {
+	s := &benchSession{b: b, store: benchStore(b), key: "cli:bench"}
+	s.commit(s.run(s.say(), 100))
+	known := s.say()
+	s.commit(s.run(known, 2))
+	s.say()
+	for b.Loop() {
+		if _, err := s.store.Continue(b.Context(), s.key, 2000, known); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkCommit is one session's runs one after another, each with its own
+// sync of the disk; the inbound is not counted.
+func BenchmarkCommit(b *testing.B) {
+	s := &benchSession{b: b, store: benchStore(b), key: "cli:bench"}
+	for b.Loop() {
+		b.StopTimer()
+		run := s.run(s.say(), 2)
+		b.StartTimer()
+		s.commit(run)
+	}
+}
+
+// BenchmarkExchange200 is the store's whole share of an answer, from Accept to
+// Commit, in two hundred sessions at once.
+func BenchmarkExchange200(b *testing.B) {
+	store := benchStore(b)
+	var sessions atomic.Int64
+	b.SetParallelism(max(1, 200/runtime.GOMAXPROCS(0)))
+	b.RunParallel(func(pb *testing.PB) {
+		s := &benchSession{b: b, store: store, key: Key(fmt.Sprintf("cli:%d", sessions.Add(1)))}
+		for pb.Next() {
+			s.commit(s.run(s.say(), 2))
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package faulttest
+
+import (
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	_ "github.com/mattn/go-sqlite3"
+)
+
+// copyDatabase opens a copy of the database as a dead process left it, so that
+// looking does not repair what the next start has to. No process may run.
+func (w *world) copyDatabase() *sql.DB {
+	w.t.Helper()
+	dir := w.t.TempDir()
+	for _, suffix := range []string{"", "-wal"} {
+		bytes, err := os.ReadFile(w.database + suffix)
+		if os.IsNotExist(err) {
+			continue
+		}
+		w.must(err)
+		w.must(os.WriteFile(filepath.Join(dir, "copy.db"+suffix), bytes, 0o600))
+	}
+	return openSQLite(w.t, filepath.Join(dir, "copy.db"))
+}
+
+func openSQLite(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+path+"?_busy_timeout=10000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() }) // a copy, or closed already
+	return db
+}
+
+// column reads the first column of a query, as text.
+func column(t *testing.T, db *sql.DB, query string, args ...any) []string {
+	t.Helper()
+	rows, err := db.Query(query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var values []string
+	for rows.Next() {
+		var value string
+		if err := rows.Scan(&value); err != nil {
+			t.Fatal(err)
+		}
+		values = append(values, value)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// expectState compares how many messages wait, are stored, and are to be sent.
+func (w *world) expectState(db *sql.DB, waiting, messages, due int) {
+	w.t.Helper()
+	got := column(w.t, db, `SELECT
+		(SELECT count(*) FROM inbox WHERE run_id IS NULL) || ' waiting, ' ||
+		(SELECT count(*) FROM messages) || ' stored, ' ||
+		(SELECT count(*) FROM outbox WHERE state = 'due') || ' due'`)[0]
+	if want := fmt.Sprintf("%d waiting, %d stored, %d due", waiting, messages, due); got != want {
+		w.t.Fatalf("the database holds: %s; want: %s", got, want)
+	}
+}
+
+// due are the replies that are to be sent, as "chat text".
+func (w *world) due(db *sql.DB) []string {
+	w.t.Helper()
+	return column(w.t, db, `SELECT s.key || ' ' || o.text FROM outbox o JOIN sessions s ON s.id = o.session_id WHERE o.state = 'due'`)
+}
+
+func sessionKey(chat int) string { return fmt.Sprintf("telegram:chat:%d", chat) }
+
+// expectClean checks the database after an orderly end: nothing is left to do,
+// and every chat's history holds what its person wrote, once, in order, each
+// message answered by the run that took it.
+func (w *world) expectClean() {
+	w.t.Helper()
+	db := w.copyDatabase()
+	if got := column(w.t, db, `PRAGMA integrity_check`); !slices.Equal(got, []string{"ok"}) {
+		w.t.Errorf("integrity_check: %v", got)
+	}
+	if got := column(w.t, db, `PRAGMA foreign_key_check`); len(got) > 0 {
+		w.t.Errorf("foreign_key_check: %v", got)
+	}
+	if _, err := db.Exec(`INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)`); err != nil {
+		w.t.Errorf("the search index does not match the messages: %v", err)
+	}
+	for what, query := range map[string]string{
+		"message waits":             `SELECT text FROM inbox WHERE run_id IS NULL`,
+		"reply is not sent":         `SELECT text FROM outbox WHERE state <> 'sent'`,
+		"run did not answer":        `SELECT id FROM runs WHERE status <> 'done'`,
+		"run settles nothing":       `SELECT id FROM runs WHERE id NOT IN (SELECT run_id FROM inbox)`,
+		"run does not exist":        `SELECT run_id FROM inbox WHERE run_id NOT IN (SELECT id FROM runs)`,
+		"message without its run":   `SELECT id FROM messages WHERE run_id NOT IN (SELECT id FROM runs)`,
+		"number of messages is off": `SELECT id FROM conversations c WHERE messages <> (SELECT count(*) FROM messages m WHERE m.conversation_id = c.id)`,
+		"number of replies is off":  `SELECT id FROM runs r WHERE 1 <> (SELECT count(*) FROM outbox o WHERE o.run_id = r.id)`,
+	} {
+		if got := column(w.t, db, query); len(got) > 0 {
+			w.t.Errorf("%s: %d times, first %s", what, len(got), got[0])
+		}
+	}
+	w.mu.Lock()
+	said := w.said
+	w.mu.Unlock()
+	for chat, texts := range said {
+		w.expectHistory(db, chat, texts)
+	}
+}
+
+// expectHistory checks one chat's conversation: seq from 1 without gaps, each
+// message that was written once and in order, and after those that a run took
+// its one answer, which names them.
+func (w *world) expectHistory(db *sql.DB, chat int, said []string) {
+	w.t.Helper()
+	rows, err := db.Query(`
+		SELECT m.seq, m.run_id, m.role, m.content FROM messages m
+		JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id
+		WHERE s.key = ? ORDER BY c.id, m.seq`, sessionKey(chat))
+	w.must(err)
+	defer rows.Close()
+	var users, open []string
+	run := int64(0)
+	for n := int64(1); rows.Next(); n++ {
+		var seq, of int64
+		var role, content string
+		w.must(rows.Scan(&seq, &of, &role, &content))
+		if seq != n {
+			w.t.Fatalf("chat %d: seq %d where %d is due", chat, seq, n)
+		}
+		if len(open) > 0 && of != run {
+			w.t.Fatalf("chat %d: run %d is not whole at seq %d", chat, run, seq)
+		}
+		run = of
+		if role == "user" {
+			users, open = append(users, content), append(open, content)
+			continue
+		}
+		if want := "re " + strings.Join(open, " "); content != want || role != "assistant" {
+			w.t.Fatalf("chat %d: seq %d is %s %q, want the answer %q", chat, seq, role, content, want)
+		}
+		open = nil
+	}
+	w.must(rows.Err())
+	if len(open) > 0 {
+		w.t.Errorf("chat %d: its history ends without an answer to %q", chat, open)
+	}
+	if !slices.Equal(users, said) {
+		w.t.Errorf("chat %d: its history holds %d messages, and %d were written; they differ from number %d on",
+			chat, len(users), len(said), differFrom(users, said)+1)
+	}
+}
+
+func differFrom(a, b []string) int {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// expectReplies checks that a chat got exactly these replies.
+func (w *world) expectReplies(chat int, want ...string) {
+	w.t.Helper()
+	if got := w.got(chat); !slices.Equal(got, want) {
+		w.t.Errorf("chat %d got %q, want %q", chat, got, want)
+	}
+}

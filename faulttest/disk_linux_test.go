@@ -1,0 +1,136 @@
+package faulttest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"parley/channels/telegram/telegramtest"
+)
+
+// smallDisk mounts a file system of a few MiB, or skips the test where that is
+// not permitted.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
+		t.Skipf("skipped: mounting a small file system needs root: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+// fill takes all the room of a disk until the returned function is called.
+func (w *world) fill(dir string) (makeRoom func()) {
+	w.t.Helper()
+	path := filepath.Join(dir, "filler")
+	file, err := os.Create(path)
+	w.must(err)
+	defer file.Close()
+	for size := 1 << 20; size > 0; {
+		if _, err := file.Write(make([]byte, size)); errors.Is(err, syscall.ENOSPC) {
+			size /= 2
+		} else {
+			w.must(err)
+		}
+	}
+	return func() { w.must(os.Remove(path)) }
+}
+
+// newSmallWorld is a world whose database lies on a small disk, with a gateway
+// that has answered there once.
+func newSmallWorld(t *testing.T) (w *world, dir string, p *process) {
+	t.Helper()
+	dir = smallDisk(t)
+	w = newWorld(t, settings{database: filepath.Join(dir, "conversations.db")})
+	p = w.startPolling()
+	w.say(1, "before")
+	w.awaitAnswer(1, "before")
+	w.awaitMarked(1)
+	return w, dir, p
+}
+
+func TestDiskFullAtAccept(t *testing.T) {
+	t.Parallel()
+	w, dir, p := newSmallWorld(t)
+	makeRoom := w.fill(dir)
+	said := w.say(1, "m1")
+	w.awaitLog("the disk is full")
+	if w.telegram.Pending() == 0 {
+		t.Errorf("update %d was acknowledged although it could not be stored", said.UpdateID)
+	}
+	w.expectReplies(1, "re before")
+	makeRoom()
+	w.awaitAnswer(1, "m1")
+	p.stop()
+	w.expectClean()
+	w.expectDoublesOnlyFrom(nil)
+}
+
+func TestDiskFullAtCommit(t *testing.T) {
+	t.Parallel()
+	w, dir, p := newSmallWorld(t)
+	held := w.holdModel("m1")
+	w.say(1, "m1")
+	w.awaitReached("the model call", held)
+	w.awaitConfirmed()
+	makeRoom := w.fill(dir)
+	held.Open()
+	w.awaitLog("the disk is full")
+	w.expectReplies(1, "re before")
+	makeRoom()
+	w.awaitAnswer(1, "m1")
+	p.stop()
+	w.expectClean()
+	w.expectDoublesOnlyFrom(nil)
+	if served := w.model.Served(); served != 2 {
+		t.Errorf("the model was called %d times for 2 messages", served)
+	}
+}
+
+func TestDiskFullAtTheMark(t *testing.T) {
+	t.Parallel()
+	w, dir, p := newSmallWorld(t)
+	held := newGate(t)
+	w.onSend(nil, func(telegramtest.Message) telegramtest.Verdict {
+		held.pass()
+		return telegramtest.Verdict{}
+	})
+	w.say(1, "m1")
+	w.awaitReached("the platform's taking of the reply", held)
+	makeRoom := w.fill(dir)
+	held.Open()
+	w.awaitLog("the disk is full")
+	makeRoom()
+	w.awaitMarked(2)
+	p.stop()
+	w.expectClean()
+	w.expectReplies(1, "re before", "re m1")
+}
+
+func TestReadOnlyDatabase(t *testing.T) {
+	t.Parallel()
+	w, dir, p := newSmallWorld(t)
+	p.stop()
+	w.must(syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
+	w.say(1, "m1")
+	polls := w.telegram.Calls("getUpdates")
+	p = w.start()
+	p.expectExit(1)
+	if said := p.stderr.String(); !strings.Contains(said, w.database) || !strings.Contains(said, "read-only") {
+		t.Errorf("the gateway does not say that its database is read-only: %s", said)
+	}
+	if w.telegram.Calls("getUpdates") != polls {
+		t.Error("a gateway that can store nothing polled")
+	}
+	w.must(syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""))
+	w.expectSettled(1, "re before", "re m1")
+	w.expectClean()
+}

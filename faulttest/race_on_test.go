@@ -1,0 +1,6 @@
+//go:build race
+
+package faulttest
+
+// raceEnabled builds the gateway with the race detector when the tests are.
+const raceEnabled = true
