@@ -3,6 +3,7 @@ package agentloop
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"parley/conversation"
@@ -12,12 +13,13 @@ import (
 // step, until nothing does.
 type loop struct {
 	*Router
-	key  conversation.Key
-	mail chan struct{}     // there is new inbound
-	stop chan struct{}     // a /stop is among it
-	end  chan struct{}     // the router has forgotten the loop
-	last conversation.Turn // what was read of the conversation, to read only what is new
-	took int               // messages that the latest step settled
+	key    conversation.Key
+	mail   chan struct{}          // there is new inbound
+	stop   chan struct{}          // a /stop is among it
+	cancel atomic.Pointer[func()] // ends the run under way, nil when there is none
+	end    chan struct{}          // the router has forgotten the loop
+	last   conversation.Turn      // what was read of the conversation, to read only what is new
+	took   int                    // messages that the latest step settled
 }
 
 func newLoop(r *Router, key conversation.Key) *loop {
@@ -34,6 +36,9 @@ func newLoop(r *Router, key conversation.Key) *loop {
 func (l *loop) post(s signal) {
 	if s.stop {
 		offer(l.stop)
+		if cancel := l.cancel.Load(); cancel != nil {
+			(*cancel)()
+		}
 	}
 	offer(l.mail)
 }

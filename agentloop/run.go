@@ -58,19 +58,21 @@ func (l *loop) generate(runs context.Context, q question) (answer, error) {
 	address := q.took[len(q.took)-1].Address
 	l.Watcher.Working(ctx, l.key, address)
 
-	g := &generation{loop: l, window: l.window(q.turn, q.users), address: address}
-	finished := make(chan error, 1)
-	go func() { finished <- g.run(ctx) }()
+	// A goroutine of its own would have to grow a new stack for every run.
+	stop := func() { cancel(errStopped) }
+	l.cancel.Store(&stop)
+	defer l.cancel.Store(nil)
 	select {
-	case err := <-finished:
-		return g.answer, err
-	case <-l.stop:
-		cancel(errStopped)
-		if err := <-finished; err == nil { // the answer was whole before the stop reached it
-			return g.answer, nil
-		}
-		return g.answer, errStopped
+	case <-l.stop: // it came before it could be heard
+		stop()
+	default:
 	}
+	g := &generation{loop: l, window: l.window(q.turn, q.users), address: address}
+	err := g.run(ctx)
+	if err != nil && errors.Is(context.Cause(ctx), errStopped) {
+		err = errStopped
+	}
+	return g.answer, err
 }
 
 // generation is one answer in the making.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -109,7 +110,7 @@ func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) ([]Delive
 func settle(ctx context.Context, tx *sql.Tx, run Run) (session int64, err error) {
 	for _, id := range run.Took {
 		err := tx.QueryRowContext(ctx, `
-			UPDATE inbox SET run_id = ? WHERE id = ? AND run_id IS NULL RETURNING session_id`,
+			UPDATE inbox SET run_id = ?, text = '' WHERE id = ? AND run_id IS NULL RETURNING session_id`,
 			run.ID(), id).Scan(&session)
 		if errors.Is(err, sql.ErrNoRows) {
 			return 0, ErrSettled
@@ -165,15 +166,18 @@ func insertConversation(ctx context.Context, tx *sql.Tx, session int64, id, titl
 	return result.LastInsertId()
 }
 
-// deleteConversation leaves no copy of the words: the inbox keeps the ids, so
-// that a redelivered message stays known, and the outbox what is not yet sent.
+// deleteConversation leaves no copy of the words. Settled inbound and sent
+// replies have none; a reply that is still due is sent first.
 func deleteConversation(ctx context.Context, tx *sql.Tx, id string) error {
-	const runsOf = `(SELECT r.id FROM runs r JOIN conversations c ON c.id = r.conversation_id WHERE c.uuid = ?)`
+	if err := indexMessages(ctx, tx, math.MaxInt32); err != nil { // what is not indexed can't be taken out of the index
+		return err
+	}
 	for _, statement := range []string{
-		`UPDATE inbox SET text = '', sender = '{}' WHERE run_id IN ` + runsOf,
-		`UPDATE outbox SET text = '' WHERE state <> 'due' AND run_id IN ` + runsOf,
-		`DELETE FROM messages WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ?)`,
-		`DELETE FROM conversations WHERE uuid = ?`,
+		`UPDATE outbox SET text = '' WHERE state = 'failed'
+			AND session_id = (SELECT session_id FROM conversations WHERE uuid = ?1)
+			AND run_id IN (SELECT id FROM runs WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ?1))`,
+		`DELETE FROM messages WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ?1)`,
+		`DELETE FROM conversations WHERE uuid = ?1`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, id); err != nil {
 			return err

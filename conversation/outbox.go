@@ -101,7 +101,9 @@ func (s *Store) mark(ctx context.Context, d Delivery, state, reason string) erro
 	}
 	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
-			UPDATE outbox SET state = ?, sent = ?, attempts = ?, error = ? WHERE id = ?`,
+			UPDATE outbox SET state = ?1, sent = ?2, attempts = ?3, error = ?4,
+				text = CASE ?1 WHEN 'sent' THEN '' ELSE text END
+			WHERE id = ?5`,
 			state, string(sent), d.Attempts, storable(reason), d.ID)
 		return err
 	})

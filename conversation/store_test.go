@@ -407,3 +407,32 @@ func TestEveryConnectionIsDurable(t *testing.T) {
 		}
 	}
 }
+
+func TestMessagesAreIndexedAMomentLaterAndOnce(t *testing.T) {
+	s := mustOpen(t)
+	for i := range 20 {
+		exchange(t, s, chat, i)
+	}
+	found := func() (n int) {
+		if err := s.readers.QueryRow(`SELECT count(*) FROM messages_fts WHERE messages_fts MATCH 'question'`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for range 1000 {
+		if found() == 20 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	exchange(t, s, chat, 20)
+	if err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error { return indexMessages(ctx, tx, 1000) }); err != nil {
+		t.Fatal(err)
+	}
+	if n := found(); n != 21 {
+		t.Fatalf("%d of 21 questions are found", n)
+	}
+	if _, err := s.writer.conn.ExecContext(t.Context(), `INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)`); err != nil {
+		t.Fatalf("the index does not match the messages: %v", err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"sync"
+	"time"
 )
 
 // writer is the one goroutine that writes. Writes that wait at the same time
@@ -119,6 +120,9 @@ func (w *writer) close() error {
 func (w *writer) run() {
 	defer close(w.done)
 	group := make([]write, 0, maxGroup)
+	index := time.NewTimer(indexDelay)
+	defer index.Stop()
+	indexing := true // the timer runs
 	for {
 		select {
 		case job := <-w.reads:
@@ -130,6 +134,14 @@ func (w *writer) run() {
 			group = w.gather(append(group[:0], job))
 			w.commit(group)
 			clear(group)
+			if !indexing {
+				index.Reset(indexDelay)
+				indexing = true
+			}
+		case <-index.C:
+			if indexing = w.index(); indexing {
+				index.Reset(indexDelay / 10)
+			}
 		}
 	}
 }

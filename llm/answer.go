@@ -125,9 +125,7 @@ func (a *answer) read(recv func() ([]byte, error)) error {
 
 func (a *answer) add(raw []byte) error {
 	var c chunk
-	// A field of another type than expected is skipped, the rest is read.
-	var mistyped *json.UnmarshalTypeError
-	if err := json.Unmarshal(raw, &c); err != nil && !errors.As(err, &mistyped) {
+	if err := json.Unmarshal(raw, &c); err != nil && !isMistyped(err) {
 		return fmt.Errorf("%w: %s", errNotJSON, excerpt(a.secrets.hide(string(raw))))
 	}
 	if c.isError() {
@@ -145,6 +143,13 @@ func (a *answer) add(raw []byte) error {
 		}
 	}
 	return nil
+}
+
+// isMistyped says whether the JSON was read but for fields of another type
+// than expected, which are skipped.
+func isMistyped(err error) bool {
+	var mistyped *json.UnmarshalTypeError
+	return errors.As(err, &mistyped)
 }
 
 func (a *answer) choose(c choice) {

@@ -62,6 +62,7 @@ func newTransport() *http.Transport {
 		MaxIdleConns:          256,
 		MaxIdleConnsPerHost:   256,
 		IdleConnTimeout:       90 * time.Second,
+		WriteBufferSize:       8 << 10,
 	}
 }
 
@@ -139,15 +140,15 @@ func (c *Client) persist(ctx context.Context, model template, req Request, out *
 
 // attempt makes one HTTP call, or two when the server turns out not to know
 // stream_options.
-func (c *Client) attempt(ctx context.Context, wire openai.ChatCompletionRequest, out *output) (Response, *failure) {
-	if !c.noStreamOptions.Load() {
-		wire.StreamOptions = &openai.StreamOptions{IncludeUsage: true}
+func (c *Client) attempt(ctx context.Context, wire *wireRequest, out *output) (Response, *failure) {
+	if c.noStreamOptions.Load() {
+		wire.withoutStreamOptions()
 	}
 	resp, err := c.call(ctx, wire, out)
 	var refused *statusError
 	if wire.StreamOptions != nil && errors.As(err, &refused) && refused.refusesStreamOptions() {
 		c.noStreamOptions.Store(true)
-		wire.StreamOptions = nil
+		wire.withoutStreamOptions()
 		resp, err = c.call(ctx, wire, out)
 	}
 	if err != nil {
@@ -157,15 +158,19 @@ func (c *Client) attempt(ctx context.Context, wire openai.ChatCompletionRequest,
 }
 
 // call makes one HTTP call and reads its answer whole.
-func (c *Client) call(ctx context.Context, wire openai.ChatCompletionRequest, out *output) (Response, error) {
+func (c *Client) call(ctx context.Context, wire *wireRequest, out *output) (Response, error) {
 	out.begin()
+	body, err := wire.encode()
+	if err != nil {
+		return Response{}, err
+	}
 	ctx, limits := newLimits(ctx, c.cfg.Timeout, c.cfg.IdleTimeout)
 	defer limits.stop()
 
 	cfg := openai.DefaultConfig(c.cfg.APIKey)
 	cfg.BaseURL = c.cfg.BaseURL
-	cfg.HTTPClient = &exchange{http: c.http, limits: limits, secrets: c.secrets}
-	stream, err := openai.NewClientWithConfig(cfg).CreateChatCompletionStream(ctx, wire)
+	cfg.HTTPClient = &exchange{http: c.http, body: body, limits: limits, secrets: c.secrets}
+	stream, err := openai.NewClientWithConfig(cfg).CreateChatCompletionStream(ctx, wire.outline())
 	if err != nil {
 		return Response{}, limits.cause(ctx, err)
 	}

@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -82,12 +83,14 @@ func (l *limits) cause(ctx context.Context, err error) error {
 	return err
 }
 
-// exchange makes the HTTP request of one attempt for go-openai. It turns
+// exchange makes the HTTP request of one attempt for go-openai, with the whole
+// request as its body in place of the outline that go-openai knows. It turns
 // refusals into *statusError, which keeps what go-openai's errors drop
 // (Retry-After, the body), and lets through only streams that its reader
 // reads right.
 type exchange struct {
 	http    *http.Client
+	body    []byte // of the request
 	limits  *limits
 	secrets secrets
 }
@@ -97,6 +100,9 @@ func (x *exchange) Do(req *http.Request) (*http.Response, error) {
 	// Marks the request as safe to send again on a fresh connection when a kept
 	// one turns out to be closed; an empty key is not sent (net/http.Transport).
 	req.Header["X-Idempotency-Key"] = nil
+	req.ContentLength = int64(len(x.body))
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.body)), nil }
+	req.Body, _ = req.GetBody() // cannot fail
 	resp, err := x.http.Do(req)
 	if err != nil {
 		return nil, withoutURL(err)

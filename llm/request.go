@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	openai "github.com/sashabaranov/go-openai"
 )
@@ -67,32 +68,87 @@ func isOpenAI(baseURL string) bool {
 	return err == nil && u.Hostname() == "api.openai.com"
 }
 
+// wireRequest is a call in the words of the API. It has go-openai's fields but
+// for messages and tools: go-openai's own encode themselves, and
+// encoding/json then reads each of them over again, at every level, which for
+// a long history is most of what a call costs.
+type wireRequest struct {
+	openai.ChatCompletionRequest
+	Messages []wireMessage `json:"messages"`
+	Tools    []wireTool    `json:"tools,omitempty"`
+
+	encoded []byte // by encode, nil when it has to be done again
+}
+
+type wireMessage struct {
+	Role       string            `json:"role"`
+	Content    string            `json:"content,omitempty"`
+	Name       string            `json:"name,omitempty"`
+	ToolCalls  []openai.ToolCall `json:"tool_calls,omitempty"`
+	ToolCallID string            `json:"tool_call_id,omitempty"`
+}
+
+type wireTool struct {
+	Type     openai.ToolType           `json:"type"`
+	Function openai.FunctionDefinition `json:"function"`
+}
+
 // request puts a call into the words of the API.
-func (t template) request(req Request) openai.ChatCompletionRequest {
-	wire := openai.ChatCompletionRequest{
-		Model:               t.model,
-		Temperature:         t.temperature,
-		MaxCompletionTokens: t.maxCompletionTokens,
-		Messages:            make([]openai.ChatCompletionMessage, len(req.Messages)),
-		//lint:ignore SA1019 servers other than OpenAI know only max_tokens
-		MaxTokens: t.maxTokens,
+func (t template) request(req Request) *wireRequest {
+	wire := &wireRequest{
+		ChatCompletionRequest: openai.ChatCompletionRequest{
+			Model:               t.model,
+			Temperature:         t.temperature,
+			MaxCompletionTokens: t.maxCompletionTokens,
+			//lint:ignore SA1019 servers other than OpenAI know only max_tokens
+			MaxTokens:     t.maxTokens,
+			Stream:        true,
+			StreamOptions: &openai.StreamOptions{IncludeUsage: true},
+		},
+		Messages: make([]wireMessage, len(req.Messages)),
 	}
 	for i, m := range req.Messages {
-		wire.Messages[i] = wireMessage(m)
+		wire.Messages[i] = newWireMessage(m)
 	}
 	if len(req.Tools) == 0 {
 		return wire
 	}
 	wire.ReasoningEffort = t.effort
-	wire.Tools = make([]openai.Tool, len(req.Tools))
+	wire.Tools = make([]wireTool, len(req.Tools))
 	for i, tool := range req.Tools {
-		wire.Tools[i] = wireTool(tool)
+		wire.Tools[i] = newWireTool(tool)
 	}
 	return wire
 }
 
-func wireMessage(m Message) openai.ChatCompletionMessage {
-	wire := openai.ChatCompletionMessage{
+// outline is the request as far as go-openai needs it to judge whether the
+// model takes it: that there are tools, but not which.
+func (w *wireRequest) outline() openai.ChatCompletionRequest {
+	outline := w.ChatCompletionRequest
+	if len(w.Tools) > 0 {
+		outline.Tools = []openai.Tool{{}}
+	}
+	return outline
+}
+
+// encode is the body of the request. It is made once for all tries.
+func (w *wireRequest) encode() ([]byte, error) {
+	if w.encoded != nil {
+		return w.encoded, nil
+	}
+	var err error
+	w.encoded, err = json.Marshal(w)
+	return w.encoded, err
+}
+
+func (w *wireRequest) withoutStreamOptions() {
+	if w.StreamOptions != nil {
+		w.StreamOptions, w.encoded = nil, nil
+	}
+}
+
+func newWireMessage(m Message) wireMessage {
+	wire := wireMessage{
 		Role:       m.Role,
 		Content:    clean(m.Content),
 		Name:       m.Name,
@@ -114,12 +170,12 @@ func wireMessage(m Message) openai.ChatCompletionMessage {
 	return wire
 }
 
-func wireTool(t Tool) openai.Tool {
+func newWireTool(t Tool) wireTool {
 	parameters := t.Parameters
 	if len(parameters) == 0 {
 		parameters = json.RawMessage(noParameters)
 	}
-	return openai.Tool{Type: openai.ToolTypeFunction, Function: &openai.FunctionDefinition{
+	return wireTool{Type: openai.ToolTypeFunction, Function: openai.FunctionDefinition{
 		Name: t.Name, Description: clean(t.Description), Parameters: parameters,
 	}}
 }
@@ -141,5 +197,8 @@ func wireArguments(args string) string {
 
 // clean makes text that every server takes: valid UTF-8 without NUL.
 func clean(s string) string {
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 { // as nearly all is
+		return s
+	}
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }

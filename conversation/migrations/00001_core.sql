@@ -61,11 +61,7 @@ CREATE TABLE messages (
 
 CREATE VIRTUAL TABLE messages_fts USING fts5 (content, content = 'messages', content_rowid = 'id');
 INSERT INTO messages_fts (messages_fts, rank) VALUES ('secure-delete', 1);
--- +goose StatementBegin
-CREATE TRIGGER messages_fts_insert AFTER INSERT ON messages WHEN new.content <> '' BEGIN
-    INSERT INTO messages_fts (rowid, content) VALUES (new.id, new.content);
-END;
--- +goose StatementEnd
+-- Rows are added a moment after their commit, many at once: see index.go.
 -- +goose StatementBegin
 CREATE TRIGGER messages_fts_delete AFTER DELETE ON messages WHEN old.content <> '' BEGIN
     INSERT INTO messages_fts (messages_fts, rowid, content) VALUES ('delete', old.id, old.content);
@@ -80,20 +76,19 @@ CREATE TABLE inbox (
     address    TEXT NOT NULL,
     sender     TEXT,
     in_group   INTEGER NOT NULL DEFAULT 0,
-    text       TEXT NOT NULL,
+    text       TEXT NOT NULL, -- while it waits: then it stands in messages
     sent_at    INTEGER NOT NULL,
     run_id     INTEGER, -- the run that settled it, null while it waits
     UNIQUE (channel, source_id)
 );
 CREATE INDEX inbox_waiting ON inbox (session_id, id) WHERE run_id IS NULL;
-CREATE INDEX inbox_run ON inbox (run_id) WHERE run_id IS NOT NULL;
 
 CREATE TABLE outbox (
     id         INTEGER PRIMARY KEY AUTOINCREMENT,
     session_id INTEGER NOT NULL REFERENCES sessions (id),
     run_id     INTEGER NOT NULL,
     address    TEXT NOT NULL,
-    text       TEXT NOT NULL,
+    text       TEXT NOT NULL, -- until it is sent
     state      TEXT NOT NULL DEFAULT 'due', -- due, sent, failed
     sent       TEXT NOT NULL DEFAULT '[]',  -- the platform's ids of the parts it has taken
     attempts   INTEGER NOT NULL DEFAULT 0,
@@ -101,10 +96,11 @@ CREATE TABLE outbox (
     created_at INTEGER NOT NULL
 );
 CREATE INDEX outbox_due ON outbox (session_id, id) WHERE state = 'due';
-CREATE INDEX outbox_run ON outbox (run_id);
+CREATE INDEX outbox_failed ON outbox (session_id, id) WHERE state = 'failed';
 
 CREATE TABLE cursors (
     name       TEXT PRIMARY KEY,
     value      TEXT NOT NULL,
     updated_at INTEGER NOT NULL
 ) WITHOUT ROWID;
+INSERT INTO cursors (name, value, updated_at) VALUES ('messages_fts', 0, 0); -- the newest message that is indexed
