@@ -63,8 +63,8 @@ func offer(ch chan struct{}) {
 // run serves the session until it is idle or intake ends. runs is the context
 // of what is under way: it outlives intake by the drain timeout.
 func (l *loop) run(intake, runs context.Context) {
-	unlock, ok := l.lock(intake)
-	if !ok {
+	unlock, _, err := conversation.WaitLock(intake, l.Log, l.Store.Lock, l.key)
+	if err != nil {
 		return
 	}
 	defer unlock()
@@ -100,39 +100,6 @@ func (l *loop) askToEnd(intake context.Context) bool {
 		return true
 	case <-l.mail:
 		offer(l.mail) // work came first; let run see it
-		return false
-	}
-}
-
-// lock takes the session for this process. While another process has it, what
-// waits is that one's to answer; if it dies, this one takes over.
-func (l *loop) lock(intake context.Context) (unlock func(), ok bool) {
-	told := false
-	for {
-		unlock, err := l.Store.Lock(l.key)
-		if err == nil {
-			return unlock, true
-		}
-		if !told {
-			l.Log.Warn("session is worked elsewhere; waiting for it", "session", l.key, "error", err)
-			told = true
-		}
-		if !sleep(intake, lockRetry) {
-			return nil, false
-		}
-	}
-}
-
-// lockRetry is how often a session that another process has is tried again.
-const lockRetry = 2 * time.Second
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
 		return false
 	}
 }
@@ -194,6 +161,9 @@ func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
 		if turn, err = l.begin(intake); err != nil || len(turn.Waiting) == 0 {
 			return false
 		}
+		if settledByStop(turn.Waiting) > 0 {
+			return true
+		}
 	}
 	turn.Waiting = untilCommand(turn.Waiting)
 	if len(turn.Waiting) == 0 {
@@ -203,8 +173,7 @@ func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
 }
 
 // takeSlot waits for one of the model calls that may be under way at once. A
-// /stop or new mail cuts the wait short, so that commands never queue behind
-// other sessions' model calls. waited says that there was none at once.
+// /stop cuts the wait short. waited says that there was none at once.
 func (l *loop) takeSlot(intake context.Context) (waited, ok bool) {
 	select {
 	case l.slots <- struct{}{}:

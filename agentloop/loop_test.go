@@ -309,14 +309,14 @@ func TestFiveHundredToolConversationsNeverBreakTheList(t *testing.T) {
 			}
 			return llmtest.Answer{ToolCalls: calls}
 		}
-		return llmtest.Answer{Text: strings.Repeat("answer ", n%200+1)}
+		return llmtest.Answer{Text: strings.Repeat("answer ", n%120+1)}
 	})
 	var all sync.WaitGroup
 	for i := range 500 {
 		key := conversation.Key(fmt.Sprintf("cli:%d", i))
 		all.Go(func() {
 			for j := range 4 {
-				h.say(key, strings.Repeat(fmt.Sprintf("word%d ", i), (i*31+j*57)%200+1))
+				h.say(key, strings.Repeat(fmt.Sprintf("word%d ", i), (i*31+j*57)%120+1))
 				if (i+j)%4 == 0 {
 					h.say(key, "/retry")
 				}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -71,6 +72,9 @@ func (l *loop) commitStopped(runs context.Context, q question, a answer, started
 	now, err := l.turn(runs, 0, conversation.Turn{})
 	if err != nil {
 		return false
+	}
+	if !slices.ContainsFunc(now.Waiting, func(in conversation.Inbound) bool { return isStop(in.Text) }) {
+		return l.answer(runs, q) // an old /stop that a platform delivered again
 	}
 	took := q.took
 	if len(now.Waiting) > len(took) {

@@ -59,9 +59,6 @@ func (r *Router) Accepted(batch ...conversation.Inbound) {
 	}
 }
 
-// Wake makes a session's loop look at its inbox.
-func (r *Router) Wake(key conversation.Key) { r.signal(signal{key: key}) }
-
 func (r *Router) signal(s signal) {
 	select {
 	case r.signals <- s:
@@ -122,10 +119,13 @@ const crowd = 100
 func (r *Router) leftovers(ctx context.Context, scopes []conversation.Scope) []conversation.Key {
 	var all []conversation.Key
 	for _, scope := range scopes {
-		keys, err := r.Store.Waiting(ctx, scope)
+		var keys []conversation.Key
+		err := conversation.Persist(ctx, r.Log, "read what was left waiting", func() (err error) {
+			keys, err = r.Store.Waiting(ctx, scope)
+			return err
+		})
 		if err != nil {
-			r.Log.Error("waiting messages could not be read; they are answered when their session is next written to", "channel", scope.Channel, "error", err)
-			continue
+			return nil // the gateway ends
 		}
 		if len(keys) > 0 {
 			r.Log.Info("answering what was left waiting", "channel", scope.Channel, "sessions", len(keys))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -67,8 +68,8 @@ func (l *loop) generate(runs context.Context, q question) (answer, error) {
 		stop()
 	default:
 	}
-	g := &generation{loop: l, window: l.window(q.turn, q.users), address: address}
-	err := g.run(ctx)
+	g := &generation{loop: l, window: l.window(q.turn, q.users), address: address, budget: l.Budget}
+	err := g.guarded(ctx)
 	if err != nil && errors.Is(context.Cause(ctx), errStopped) {
 		err = errStopped
 	}
@@ -80,13 +81,25 @@ type generation struct {
 	*loop
 	window  window
 	address string
+	budget  int // shrinks when the model takes less
 	answer  answer
 	text    strings.Builder // of the call under way
 }
 
+// guarded is run, with a panic as an error: one chat's text must not end the
+// gateway, now and at every start.
+func (g *generation) guarded(ctx context.Context) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return g.run(ctx)
+}
+
 func (g *generation) run(ctx context.Context) error {
-	for {
-		last := g.answer.rounds >= g.MaxToolRounds
+	for round := 0; ; round++ {
+		last := round >= g.MaxToolRounds
 		response, err := g.call(ctx, last)
 		if err != nil {
 			return err
@@ -115,9 +128,8 @@ func (g *generation) add(messages ...llm.Message) {
 // the model says that the list is too long. The last call of a run offers no
 // tools, so that it ends in words.
 func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) {
-	budget := g.Budget
 	for {
-		request := llm.Request{Messages: g.window.build(budget)}
+		request := llm.Request{Messages: g.window.build(g.budget)}
 		if !last {
 			request.Tools = g.tools
 		}
@@ -128,9 +140,9 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 		g.answer.completion += response.Usage.Completion
 		g.answer.model = response.Model
 		var failure *llm.Error
-		if errors.As(err, &failure) && failure.Kind == llm.KindContextSize && budget > minBudget {
-			budget = max(budget*6/10, minBudget)
-			g.Log.Warn("the model takes less than its context window says; sending less", "session", g.key, "budget", budget)
+		if errors.As(err, &failure) && failure.Kind == llm.KindContextSize && g.budget > minBudget {
+			g.budget = max(g.budget*6/10, minBudget)
+			g.Log.Warn("the model takes less than its context window says; sending less", "session", g.key, "budget", g.budget)
 			continue
 		}
 		if err == nil && last && len(response.ToolCalls) > 0 {

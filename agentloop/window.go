@@ -102,7 +102,7 @@ func (w window) systemMessage(hidden int64) llm.Message {
 // newest gives the newest whole exchanges of the history that fit into the
 // room. A message that would take more than half of it is cut in the middle.
 func (w window) newest(room int) []llm.Message {
-	largest := room / 2
+	all, largest := room, room/2
 	var backwards []llm.Message
 	whole := 0
 	for i := len(w.history) - 1; i >= 0; i-- {
@@ -112,6 +112,9 @@ func (w window) newest(room int) []llm.Message {
 			tokens = w.counter.Message(m)
 		}
 		if room -= tokens; room < 0 {
+			if whole == 0 {
+				return w.cutExchange(all)
+			}
 			break
 		}
 		backwards = append(backwards, m)
@@ -121,6 +124,27 @@ func (w window) newest(room int) []llm.Message {
 	}
 	shown := backwards[:whole]
 	slices.Reverse(shown)
+	return shown
+}
+
+// cutExchange is the newest exchange of the history, cut to fit the room: to
+// know a part of what was just said is better than nothing of it.
+func (w window) cutExchange(room int) []llm.Message {
+	if room < minCut {
+		return nil
+	}
+	var newest []entry
+	for _, m := range lastExchange(w.history) {
+		newest = append(newest, entry{toModel(m), m.Tokens})
+	}
+	fitted := w.fit(newest, room)
+	shown := make([]llm.Message, 0, len(fitted))
+	for _, e := range fitted {
+		if room -= e.tokens; room < 0 {
+			return nil
+		}
+		shown = append(shown, e.Message)
+	}
 	return shown
 }
 

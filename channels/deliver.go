@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"parley/conversation"
@@ -13,6 +14,7 @@ import (
 
 // Outbox is what delivery needs of the store.
 type Outbox interface {
+	Lock(key conversation.Key) (release func(), err error)
 	Due(ctx context.Context, scope conversation.Scope) ([]conversation.Key, error)
 	Deliveries(ctx context.Context, key conversation.Key, limit int) ([]conversation.Delivery, error)
 	MarkPart(ctx context.Context, d conversation.Delivery) error
@@ -32,6 +34,7 @@ type Sender struct {
 	wake chan wake
 	idle chan *queue
 	done chan struct{}
+	read atomic.Int64 // the newest delivery that a queue has read from the store
 }
 
 // NewSender makes the sender of a channel; Run starts it.
@@ -85,21 +88,17 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 			}
 			working.Go(func() { q.run(ctx, nil) })
 		}
-		select {
-		case q.mail <- struct{}{}:
-		default:
-		}
+		q.note()
 	}
-	left, sure := s.leftovers(ctx, scope)
-	for _, key := range left {
+	for _, key := range s.leftovers(ctx, scope) {
 		begin(wake{key: key})
 	}
 	flushing := false
 	for !flushing || len(queues) > 0 || len(s.wake) > 0 {
 		select {
 		case w := <-s.wake:
-			if !sure {
-				w.only = nil
+			if w.only != nil && w.only.ID <= s.read.Load() {
+				w.only = nil // a queue may have found it in the store already, and sent it
 			}
 			begin(w)
 		case q := <-s.idle:
@@ -116,17 +115,16 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 	return nil
 }
 
-// leftovers are the sessions with replies that an earlier process left. When
-// they can't be read, sure is false, and any session may have some.
-func (s *Sender) leftovers(ctx context.Context, scope conversation.Scope) (keys []conversation.Key, sure bool) {
-	keys, err := s.outbox.Due(ctx, scope)
-	if err != nil && ctx.Err() == nil {
-		s.log.Error("unsent replies could not be read; they are sent when their session is next written to", "error", err)
-	}
-	if len(keys) > 0 {
+// leftovers are the sessions with replies that an earlier process left.
+func (s *Sender) leftovers(ctx context.Context, scope conversation.Scope) (keys []conversation.Key) {
+	err := conversation.Persist(ctx, s.log, "read which replies were left unsent", func() (err error) {
+		keys, err = s.outbox.Due(ctx, scope)
+		return err
+	})
+	if err == nil && len(keys) > 0 {
 		s.log.Info("sending replies that were left unsent", "sessions", len(keys))
 	}
-	return keys, err == nil
+	return keys
 }
 
 // queue sends the replies of one session, until none is due.
@@ -140,8 +138,24 @@ type queue struct {
 // batch is how many deliveries are read at once.
 const batch = 16
 
+// note says that there are new deliveries in the store.
+func (q *queue) note() {
+	select {
+	case q.mail <- struct{}{}:
+	default:
+	}
+}
+
 func (q *queue) run(ctx context.Context, first *conversation.Delivery) {
-	if first != nil && !q.deliver(ctx, *first) {
+	unlock, waited, err := conversation.WaitLock(ctx, q.log, q.outbox.Lock, q.key)
+	if err != nil {
+		return
+	}
+	defer unlock()
+	switch {
+	case waited:
+		q.note() // the other process may have sent it
+	case first != nil && !q.deliver(ctx, *first):
 		return
 	}
 	for {
@@ -162,7 +176,7 @@ func (q *queue) run(ctx context.Context, first *conversation.Delivery) {
 		case <-q.end:
 			return
 		case <-q.mail:
-			q.mail <- struct{}{} // work came first
+			q.note() // work came first
 		case <-ctx.Done():
 			return
 		}
@@ -181,6 +195,7 @@ func (q *queue) sendDue(ctx context.Context) bool {
 			return false
 		}
 		for _, d := range due {
+			q.read.Store(max(q.read.Load(), d.ID)) // only ever too high, which costs a read
 			if !q.deliver(ctx, d) {
 				return false
 			}
@@ -194,10 +209,14 @@ func (q *queue) sendDue(ctx context.Context) bool {
 // deliver sends the parts that the platform has not taken yet, and marks each.
 func (q *queue) deliver(ctx context.Context, d conversation.Delivery) bool {
 	parts := q.channel.Split(d)
+	var failing time.Time // since when
 	for len(d.Sent) < len(parts) {
 		id, err := q.channel.Send(ctx, d, parts[len(d.Sent)])
 		if err != nil {
-			again, ok := q.failed(ctx, &d, err)
+			if failing.IsZero() {
+				failing = time.Now()
+			}
+			again, ok := q.failed(ctx, &d, failing, err)
 			if !again {
 				return ok
 			}
@@ -213,13 +232,13 @@ func (q *queue) deliver(ctx context.Context, d conversation.Delivery) bool {
 
 // failed waits before the next try, or ends a delivery that will never be
 // taken. ok is false when ctx ended meanwhile.
-func (q *queue) failed(ctx context.Context, d *conversation.Delivery, err error) (again, ok bool) {
+func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time.Time, err error) (again, ok bool) {
 	if ctx.Err() != nil {
 		return false, false
 	}
 	var refused *SendError
 	errors.As(err, &refused)
-	if time.Since(d.At) > giveUp {
+	if time.Since(since) > giveUp {
 		refused = &SendError{Permanent: true}
 		err = fmt.Errorf("given up after %s: %w", giveUp, err)
 	}

@@ -34,9 +34,9 @@ func indexMessages(ctx context.Context, tx *sql.Tx, limit int) error {
 	return err
 }
 
-// index catches up, in steps between which others write.
-func (w *writer) index() (more bool) {
-	err := w.transaction(write{do: func(ctx context.Context, tx *sql.Tx) error {
+// index catches up by one step; between steps others write.
+func (w *writer) index() (more bool, err error) {
+	err = w.transaction(write{do: func(ctx context.Context, tx *sql.Tx) error {
 		var behind int
 		err := tx.QueryRowContext(ctx, `
 			SELECT count(*) FROM (SELECT 1 FROM messages
@@ -47,5 +47,13 @@ func (w *writer) index() (more bool) {
 		more = behind > indexBatch
 		return indexMessages(ctx, tx, indexBatch)
 	}})
-	return more || err != nil
+	return more, err
+}
+
+// finishIndex catches up at the end. What a failure leaves out is added at the
+// next start.
+func (w *writer) finishIndex() {
+	for more, err := true, error(nil); more && err == nil; {
+		more, err = w.index()
+	}
 }

@@ -1,13 +1,16 @@
 package conversation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // locks are advisory locks on bytes of a file beside the database, one byte a
@@ -51,6 +54,33 @@ func (s *Store) Lock(key Key) (release func(), err error) {
 	return release, err
 }
 
+// lockRetry is how often a session that another process has is tried again.
+const lockRetry = 2 * time.Second
+
+// WaitLock takes a session's lock, which lock does, and waits while another
+// process has it: what the session needs is that one's to do, and if it dies,
+// this one takes over. waited says that it had to.
+func WaitLock(ctx context.Context, log *slog.Logger, lock func(Key) (func(), error), key Key) (release func(), waited bool, err error) {
+	retry := time.NewTimer(lockRetry)
+	defer retry.Stop()
+	for {
+		release, err := lock(key)
+		if err == nil {
+			return release, waited, nil
+		}
+		if !waited {
+			log.Warn("session is worked elsewhere; waiting for it", "session", key, "error", err)
+		}
+		waited = true
+		retry.Reset(lockRetry)
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			return nil, waited, ctx.Err()
+		}
+	}
+}
+
 // MarkDaemon says to DaemonPID, for as long as this process lives, that a
 // daemon runs on this database. Several may.
 func (s *Store) MarkDaemon() error {
@@ -62,6 +92,10 @@ func (s *Store) MarkDaemon() error {
 // or 0 when there is none. Not for a process that has the database open:
 // closing the lock file would drop its locks.
 func DaemonPID(path string) (int, error) {
+	path, err := realPath(path)
+	if err != nil {
+		return 0, err
+	}
 	file, err := os.OpenFile(path+".lock", os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil

@@ -14,14 +14,6 @@ type Scope struct {
 	Key     Key // "" = all of the channel
 }
 
-// Has says whether a session lies in the scope.
-func (s Scope) Has(key Key) bool {
-	if s.Key != "" {
-		return s.Key == key
-	}
-	return s.Channel == key.Channel()
-}
-
 // Waiting lists the sessions in scope that have inbound no run has settled:
 // what a crash or an orderly end left to do.
 func (s *Store) Waiting(ctx context.Context, scope Scope) ([]Key, error) {

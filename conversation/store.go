@@ -53,7 +53,7 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	if err := requireFTS5(); err != nil {
 		return nil, err
 	}
-	path, err := filepath.Abs(path)
+	path, err := realPath(path)
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +111,22 @@ func (s *Store) Close() error {
 // Path is the absolute path of the database file.
 func (s *Store) Path() string { return s.path }
 
+// realPath follows links, as SQLite does, so that every process finds the same
+// lock file beside the database.
+func realPath(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	if file, err := filepath.EvalSymlinks(path); err == nil {
+		return file, nil
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(dir, filepath.Base(path)), nil
+	}
+	return path, nil
+}
+
 func checkFolder(path string) error {
 	dir := filepath.Dir(path)
 	switch info, err := os.Stat(dir); {
@@ -146,7 +162,7 @@ func dsn(path string, extra ...string) string {
 		"_foreign_keys":    {"on"},
 		"_busy_timeout":    {"10000"},
 		"_txlock":          {"immediate"},
-		"_secure_delete":   {"fast"},
+		"_secure_delete":   {"on"},
 		"_cache_size":      {"-2000"},
 		"_stmt_cache_size": {"64"},
 	}

@@ -129,6 +129,7 @@ func (w *writer) run() {
 			job.result <- job.do(context.Background(), w.conn)
 		case job, open := <-w.queue:
 			if !open {
+				w.finishIndex()
 				return
 			}
 			group = w.gather(append(group[:0], job))
@@ -139,7 +140,8 @@ func (w *writer) run() {
 				indexing = true
 			}
 		case <-index.C:
-			if indexing = w.index(); indexing {
+			more, err := w.index()
+			if indexing = more || err != nil; indexing {
 				index.Reset(indexDelay / 10)
 			}
 		}

@@ -75,6 +75,9 @@ func (w *world) expectState(db *sql.DB, waiting, messages, due int) {
 // due are the replies that are to be sent, as "chat text".
 func (w *world) due(db *sql.DB) []string {
 	w.t.Helper()
+	if len(column(w.t, db, `SELECT name FROM sqlite_master WHERE name = 'outbox'`)) == 0 {
+		return nil // killed before its database was made
+	}
 	return column(w.t, db, `SELECT s.key || ' ' || o.text FROM outbox o JOIN sessions s ON s.id = o.session_id WHERE o.state = 'due'`)
 }
 

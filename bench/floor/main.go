@@ -22,10 +22,8 @@ func main() {
 	token := flag.String("token", "", "the bot's token")
 	model := flag.String("model", "", "`URL` of the model's API, with /v1")
 	flag.Parse()
-	if err := run(*telegram, *token, *model); err != nil {
-		fmt.Fprintln(os.Stderr, "floor:", err)
-		os.Exit(1)
-	}
+	fmt.Fprintln(os.Stderr, "floor:", run(*telegram, *token, *model)) // it has no other end than a failure
+	os.Exit(1)
 }
 
 func run(telegram, token, modelURL string) error {

@@ -385,6 +385,7 @@ func TestHostileAnswers(t *testing.T) {
 		"nested lists":  strings.Repeat("- ", 1000) + " end",
 		"open fence":    "```go\nfunc end",
 		"brackets":      strings.Repeat("[", 5000) + " end",
+		"wide table":    strings.Repeat("|a", 500) + "\n" + strings.Repeat("|-", 500) + "\n" + strings.Repeat("|a\n", 9000) + "\nend",
 		"one MiB":       strings.Repeat("word ", 1<<20/5) + "\n\nend",
 	} {
 		t.Run(name, func(t *testing.T) {

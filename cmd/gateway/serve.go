@@ -98,12 +98,13 @@ func (g *gateway) onSignals(first, second func()) (stop func()) {
 		for _, act := range []func(){first, second} {
 			select {
 			case s := <-signals:
-				g.log.Info("ending", "signal", s.String(), "at most", g.cfg.Agent.DrainTimeout)
+				g.log.Info("ending", "signal", s.String(), "drain_timeout", g.cfg.Agent.DrainTimeout)
 				act()
 			case <-done:
 				return
 			}
 		}
+		signal.Stop(signals) // a third one kills
 	}()
 	return func() {
 		signal.Stop(signals)

@@ -60,7 +60,6 @@ CREATE TABLE messages (
 );
 
 CREATE VIRTUAL TABLE messages_fts USING fts5 (content, content = 'messages', content_rowid = 'id');
-INSERT INTO messages_fts (messages_fts, rank) VALUES ('secure-delete', 1);
 -- Rows are added a moment after their commit, many at once: see index.go.
 -- +goose StatementBegin
 CREATE TRIGGER messages_fts_delete AFTER DELETE ON messages WHEN old.content <> '' BEGIN

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"bufio"
+	"html"
+	"strings"
+
+	"github.com/yuin/goldmark/ast"
+	east "github.com/yuin/goldmark/extension/ast"
+	ghtml "github.com/yuin/goldmark/renderer/html"
+)
+
+// inlines is the text in a node, which looks at least as given.
+func (r *renderer) inlines(parent ast.Node, looks look) prose {
+	var p prose
+	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
+		p = append(p, r.inline(n, looks)...)
+	}
+	return p
+}
+
+func (r *renderer) inline(n ast.Node, looks look) prose {
+	switch n := n.(type) {
+	case *ast.Text:
+		return prose{{r.text(n), looks}}
+	case *ast.String:
+		return prose{{oneLine(clean(string(n.Value))), looks}}
+	case *ast.CodeSpan:
+		return r.marked(n, "`", looks|accent)
+	case *ast.Emphasis:
+		if n.Level == 2 {
+			return r.marked(n, "**", looks|bold)
+		}
+		return r.marked(n, "*", looks|italic)
+	case *east.Strikethrough:
+		return r.marked(n, "~~", looks|strike)
+	case *ast.Link:
+		return r.link(n, n.Destination, looks)
+	case *ast.Image:
+		return r.link(n, n.Destination, looks)
+	case *ast.AutoLink:
+		return prose{{oneLine(string(n.Label(r.src))), looks | underline}}
+	case *ast.RawHTML:
+		return prose{{rawHTML(string(n.Segments.Value(r.src))), looks}}
+	case *east.TaskCheckBox:
+		if n.IsChecked {
+			return prose{{"☑ ", looks}}
+		}
+		return prose{{"☐ ", looks}}
+	}
+	return r.inlines(n, looks)
+}
+
+// marked is the text in a node, between its signs when there are no looks to
+// tell it from the text around it.
+func (r *renderer) marked(n ast.Node, sign string, looks look) prose {
+	p := r.inlines(n, looks)
+	if r.palette {
+		return p
+	}
+	p = append(prose{{text: sign}}, p...)
+	return append(p, span{text: sign})
+}
+
+// text is what a text node shows. A soft line break is a space, a hard one stays.
+func (r *renderer) text(n *ast.Text) string {
+	s := string(n.Value(r.src))
+	_, code := n.Parent().(*ast.CodeSpan)
+	if !code && !n.IsRaw() {
+		s = unescape(s)
+	}
+	s = oneLine(s)
+	switch {
+	case n.HardLineBreak():
+		s = strings.TrimRight(s, " ") + "\n"
+	case n.SoftLineBreak():
+		s += " "
+	}
+	return s
+}
+
+func oneLine(s string) string { return strings.NewReplacer("\n", " ", "\t", " ").Replace(s) }
+
+// unescape resolves markdown's backslashes and HTML's references. A reference
+// (&#27;) may be to a control character.
+func unescape(s string) string {
+	if !strings.ContainsAny(s, `\&`) {
+		return s
+	}
+	var b strings.Builder
+	buf := bufio.NewWriterSize(&b, len(s))
+	ghtml.DefaultWriter.Write(buf, []byte(s))
+	_ = buf.Flush() // a strings.Builder takes everything
+	return clean(html.UnescapeString(b.String()))
+}
+
+// link is what a link or an image shows, with its destination unless the text
+// tells it already.
+func (r *renderer) link(n ast.Node, destination []byte, outer look) prose {
+	url := oneLine(unescape(string(destination)))
+	p := r.inlines(n, outer|underline)
+	switch shown := strings.TrimSpace(p.String()); {
+	case shown == "":
+		return prose{{url, outer | underline}}
+	case url == "", outer&underline != 0, "mailto:"+shown == url, bareURL(shown) == bareURL(url):
+		return p
+	}
+	return append(p, span{" (" + url + ")", outer | dim})
+}
+
+// bareURL leaves out what people leave out when they name a page.
+func bareURL(url string) string {
+	_, after, found := strings.Cut(url, "://")
+	if found {
+		url = after
+	}
+	return strings.TrimSuffix(url, "/")
+}
+
+// rawHTML shows tags as they are, but for the line break, which is the only
+// one in a table's cell.
+func rawHTML(tag string) string {
+	if strings.EqualFold(strings.Trim(tag, "<>/ "), "br") {
+		return "\n"
+	}
+	return oneLine(tag)
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var anySGR = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+// shown is what rendered markdown reads like in a terminal with colours.
+func shown(src string, columns int) string {
+	return anySGR.ReplaceAllString(strings.Join(newMarkdown(true).render(src, columns), "\n"), "")
+}
+
+func TestMarkdownReads(t *testing.T) {
+	for name, tc := range map[string]struct{ src, want string }{
+		"paragraphs":       {"one\ntwo\n\nthree", "one two\n\nthree"},
+		"hard break":       {"one  \ntwo\\\nthree", "one\ntwo\nthree"},
+		"wrapped":          {"one two three four five six seven", "one two three four five six\nseven"},
+		"wide letters":     {strings.Repeat("漢", 16), strings.Repeat("漢", 14) + "\n漢漢"},
+		"long word":        {"a " + strings.Repeat("x", 40), "a\n" + strings.Repeat("x", 29) + "\n" + strings.Repeat("x", 11)},
+		"escapes":          {`\*a\* &amp; \&lt; AT&T`, "*a* & &lt; AT&T"},
+		"heading":          {"# One\ntext", "One\n\ntext"},
+		"bullets":          {"- one two three four five six seven\n- b\n  - c", "• one two three four five six\n  seven\n• b\n  • c"},
+		"numbers":          {"9. a\n10. b\n    - c", " 9. a\n10. b\n    • c"},
+		"loose list":       {"- a\n\n  b\n- c", "• a\n\n  b\n\n• c"},
+		"list in list":     {"- - a\n  - b", "• • a\n  • b"},
+		"empty item":       {"-\n- b", "•\n• b"},
+		"tasks":            {"- [x] done\n- [ ] to do", "☑ done\n☐ to do"},
+		"quote":            {"> one\n>\n> - two\n\nend", "│ one\n│\n│ • two\n\nend"},
+		"code":             {"```go\nif a {\n\treturn *b*\n}\n```", "  if a {\n      return *b*\n  }"},
+		"code not wrapped": {"    " + strings.Repeat("x ", 30) + "x", "  " + strings.Repeat("x ", 30) + "x"},
+		"code in a list":   {"1. a\n   ```\n   b\n   ```", "1. a\n     b"},
+		"rule":             {"a\n\n---\n\nb", "a\n\n" + strings.Repeat("─", 29) + "\n\nb"},
+		"link":             {"[a](http://b.c/d)", "a (http://b.c/d)"},
+		"link to itself":   {"[b.c](https://b.c/) <http://d.e>", "b.c http://d.e"},
+		"image":            {"![a](b.png) ![](c.png)", "a (b.png) c.png"},
+		"html":             {"<div>\na\n</div>\n\na<br>b <i>c</i>", "<div>\na\n</div>\n\na\nb <i>c</i>"},
+		"only a reference": {"[a]: http://b.c", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, shown(tc.src, 30)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTables(t *testing.T) {
+	for name, tc := range map[string]struct {
+		src     string
+		columns int
+		want    []string
+	}{
+		"aligned": {"|Name|Count|\n|:-|-:|\n|猫 🐈|1|\n|e\u0301|20 000|", 40, []string{
+			"Name  │  Count",
+			"──────┼───────",
+			"猫 🐈 │      1",
+			"e\u0301     │ 20 000",
+		}},
+		"squeezed": {"|Key|Meaning|\n|-|-|\n|a|" + strings.Repeat("word ", 6) + "|\n|b|one<br>two|", 25, []string{
+			"Key │ Meaning",
+			"────┼───────────────────",
+			"a   │ word word word",
+			"    │ word word word",
+			"b   │ one",
+			"    │ two",
+		}},
+		"too narrow": {"|First name|Last name|Address|\n|-|-|-|\n|Ada Maria|Lovelace|Somewhere|\n|B|C|D|", 21, []string{
+			"First name: Ada",
+			"Maria",
+			"Last name: Lovelace",
+			"Address: Somewhere",
+			"",
+			"First name: B",
+			"Last name: C",
+			"Address: D",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(strings.Join(tc.want, "\n"), shown(tc.src, tc.columns)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestLooks(t *testing.T) {
+	src := "### T\n\n**b** *i* ~~s~~ `c` ***both***\n\n[a](http://b.c)"
+	want := []string{
+		"\x1b[1mT\x1b[0m",
+		"",
+		"\x1b[1mb\x1b[0m \x1b[3mi\x1b[0m \x1b[9ms\x1b[0m \x1b[36mc\x1b[0m \x1b[1;3mboth\x1b[0m",
+		"",
+		"\x1b[4ma\x1b[0m\x1b[2m (http://b.c)\x1b[0m",
+	}
+	if diff := cmp.Diff(want, newMarkdown(true).render(src, 60)); diff != "" {
+		t.Error(diff)
+	}
+	want = []string{"### T", "", "**b** *i* ~~s~~ `c` ***both***", "", "a (http://b.c)"}
+	if diff := cmp.Diff(want, newMarkdown(false).render(src, 60)); diff != "" {
+		t.Error("without colours:", diff)
+	}
+}
+
+// A look must not run on into the indent of a wrapped line.
+func TestLooksEndWithTheLine(t *testing.T) {
+	for _, line := range newMarkdown(true).render("> - **"+strings.Repeat("word ", 20)+"end**", 30) {
+		if !strings.HasSuffix(line, "\x1b[0m") {
+			t.Errorf("%q goes on", line)
+		}
+	}
+}
+
+func FuzzMarkdown(f *testing.F) {
+	f.Add("> 1. **a** `b`\n>\n> |a|b|\n> |-|-|\n> |c|d|\n", 40)
+	f.Add("- [ ] &#27;[2J \\\n  ![x](y)\n***\n", 3)
+	f.Fuzz(func(t *testing.T, src string, columns int) {
+		src = clean(src)
+		for _, line := range newMarkdown(true).render(src, columns) {
+			if onlySGR(line) != line || len(src) < 1000 && strings.Contains(line, "\n") {
+				t.Errorf("%q from %q", line, src)
+			}
+		}
+	})
+}

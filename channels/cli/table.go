@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/yuin/goldmark/ast"
+	east "github.com/yuin/goldmark/extension/ast"
+)
+
+const (
+	minColumn = 8 // width to which a table's column may be squeezed
+	rowBreak  = 3 // width of what stands between two cells
+)
+
+// table lays out a table in columns, the cells wrapped where it would be wider
+// than the screen. Where even that does not help, it becomes a list of records.
+func (r *renderer) table(n *east.Table) {
+	var rows [][]prose
+	for row := n.FirstChild(); row != nil; row = row.NextSibling() {
+		rows = append(rows, r.cells(row))
+	}
+	if len(rows) == 0 || len(rows[0]) == 0 {
+		return
+	}
+	widths := columnWidths(rows)
+	if room := r.room() - rowBreak*(len(widths)-1); !squeeze(widths, room) && len(rows) > 1 {
+		r.records(rows)
+		return
+	}
+	for i, row := range rows {
+		r.row(row, widths, n.Alignments)
+		if i == 0 {
+			r.rule(widths)
+		}
+	}
+}
+
+func (r *renderer) cells(row ast.Node) []prose {
+	var looks look
+	if row.Kind() == east.KindTableHeader {
+		looks = bold
+	}
+	var cells []prose
+	for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
+		cells = append(cells, r.inlines(cell, looks))
+	}
+	return cells
+}
+
+// columnWidths is the room that each column would like.
+func columnWidths(rows [][]prose) []int {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row[:min(len(row), len(widths))] {
+			for line := range strings.SplitSeq(cell.String(), "\n") {
+				widths[i] = max(widths[i], prose{{text: line}}.columns(), 1)
+			}
+		}
+	}
+	return widths
+}
+
+// squeeze narrows the widest columns until all fit in room, and reports
+// whether they do.
+func squeeze(widths []int, room int) bool {
+	for limit := max(room, minColumn); limit >= minColumn; limit-- {
+		sum := 0
+		for i, w := range widths {
+			widths[i] = min(w, limit)
+			sum += widths[i]
+		}
+		if sum <= room {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *renderer) row(cells []prose, widths []int, alignments []east.Alignment) {
+	columns := make([][]prose, len(widths))
+	height := 0
+	for i := range widths {
+		if i < len(cells) {
+			columns[i] = cells[i].wrap(widths[i])
+		}
+		height = max(height, len(columns[i]))
+	}
+	for y := range height {
+		var line prose
+		for i, width := range widths {
+			if i > 0 {
+				line = append(line, span{" │ ", dim})
+			}
+			var cell prose
+			if y < len(columns[i]) {
+				cell = columns[i][y]
+			}
+			line = append(line, align(cell, width, alignments[i])...)
+		}
+		r.line(line.trimRight().paint(r.palette))
+	}
+}
+
+// align fills a cell's line up to width.
+func align(cell prose, width int, how east.Alignment) prose {
+	after := max(width-cell.columns(), 0)
+	before := 0
+	switch how {
+	case east.AlignRight:
+		before, after = after, 0
+	case east.AlignCenter:
+		before, after = after/2, after-after/2
+	}
+	line := append(prose{{text: strings.Repeat(" ", before)}}, cell...)
+	return append(line, span{text: strings.Repeat(" ", after)})
+}
+
+func (r *renderer) rule(widths []int) {
+	parts := make([]string, len(widths))
+	for i, width := range widths {
+		parts[i] = strings.Repeat("─", width)
+	}
+	r.line(r.palette.dim(strings.Join(parts, "─┼─")))
+}
+
+// records lays out each row as lines of a column's name and its cell.
+func (r *renderer) records(rows [][]prose) {
+	for i, row := range rows[1:] {
+		if i > 0 {
+			r.apart()
+		}
+		for j, cell := range row[:min(len(row), len(rows[0]))] {
+			if cell.String() == "" {
+				continue
+			}
+			line := append(slices.Clone(rows[0][j]), span{text: ": "})
+			r.prose(append(line, cell...))
+		}
+	}
+}
