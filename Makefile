@@ -34,7 +34,7 @@ lint: ## check formatting, vet and staticcheck
 
 bench: build ## run the benchmarks, then the load run of bin/gateway against its floor
 	go test -run '^$$' -bench . -benchmem ./...
-	go run ./bench
+	go run ./bench -gateway bin/gateway
 
 example-db: ## make conversations.db.example anew
 	go run ./internal/exampledb conversations.db.example

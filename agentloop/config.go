@@ -23,7 +23,7 @@ type Config struct {
 	MaxToolRounds int `toml:"max_tool_rounds" min:"0" max:"100"`
 	// MaxConcurrentRuns is how many sessions may call the model at once. Default 256.
 	MaxConcurrentRuns int `toml:"max_concurrent_runs" min:"1"`
-	// LoopIdleTimeout is how long a session without work keeps its loop. Default 5s.
+	// LoopIdleTimeout is how long a session without work keeps its loop. Default 1s.
 	LoopIdleTimeout time.Duration `toml:"loop_idle_timeout" min:"0"`
 	// DrainTimeout is how long an orderly end waits for answers under way. Default 20s.
 	DrainTimeout time.Duration `toml:"drain_timeout" min:"0"`
@@ -38,7 +38,7 @@ func DefaultConfig() Config {
 			"briefly unless asked for more, and use Markdown where it helps.",
 		MaxToolRounds:     8,
 		MaxConcurrentRuns: 256,
-		LoopIdleTimeout:   5 * time.Second,
+		LoopIdleTimeout:   time.Second,
 		DrainTimeout:      20 * time.Second,
 		ToolTimeout:       time.Minute,
 	}

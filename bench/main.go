@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&b.rounds, "rounds", 3, "how often floor and gateway take turns")
 	flags.IntVar(&b.chats, "chats", 200, "chats that talk at once")
 	flags.IntVar(&b.messages, "messages", 20, "messages of each of them")
-	flags.IntVar(&b.pings, "pings", 200, "messages in one chat")
+	flags.IntVar(&b.pings, "pings", 50, "messages in one chat")
 	flags.IntVar(&b.slow, "slow", 100, "chats that wait for a model of 1 s")
 	flags.IntVar(&b.silent, "silent", 10_000, "sessions that speak once")
 	flags.IntVar(&b.stored, "stored", 1_000_000, "messages of the large database")
