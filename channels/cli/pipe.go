@@ -21,10 +21,12 @@ type pipe struct {
 	out     io.Writer
 	waiting string        // the message whose reply is due
 	replied chan struct{} // closed when it was printed
+
+	broken chan error // why replies can't be written
 }
 
 func newPipe(o Options) *pipe {
-	return &pipe{in: o.In, out: o.Out, errOut: o.Err}
+	return &pipe{broken: make(chan error, 1), in: o.In, out: o.Out, errOut: o.Err}
 }
 
 func (p *pipe) run(ctx context.Context, post postFunc, ready func()) error {
@@ -70,6 +72,8 @@ func (p *pipe) exchange(ctx context.Context, post postFunc, text string) error {
 	select {
 	case <-replied:
 		return nil
+	case err := <-p.broken:
+		return fmt.Errorf("the reply can't be written, and waits for the next chat: %w", err)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -84,6 +88,10 @@ func (p *pipe) deliver(_ context.Context, d conversation.Delivery) error {
 		text = fromBefore + "\n" + text
 	}
 	if _, err := io.WriteString(p.out, text); err != nil {
+		select {
+		case p.broken <- err:
+		default:
+		}
 		return err
 	}
 	if own {

@@ -117,3 +117,25 @@ func TestSessionNames(t *testing.T) {
 		}
 	}
 }
+
+// brokenPipe is an output that is gone or full.
+type brokenPipe struct{}
+
+func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestPipeThatCantBeWrittenEndsTheChat(t *testing.T) {
+	c, err := New(Options{In: strings.NewReader("hello\n"), Out: brokenPipe{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = c.Run(t.Context(), func(_ context.Context, _ *conversation.Cursor, batch ...conversation.Inbound) error {
+		for _, m := range batch {
+			d := conversation.Delivery{Key: c.Key(), Address: m.Address, Text: "hi"}
+			go c.Send(context.Background(), d, c.Split(d)[0])
+		}
+		return nil
+	})
+	if !errors.Is(err, io.ErrClosedPipe) {
+		t.Fatalf("the chat ended with %v", err)
+	}
+}
