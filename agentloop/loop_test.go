@@ -332,3 +332,42 @@ func TestFiveHundredToolConversationsNeverBreakTheList(t *testing.T) {
 		t.Fatalf("the model's API refused a list: %s", refusal)
 	}
 }
+
+func TestRedeliveredStopEndsNoLaterAnswer(t *testing.T) {
+	h := newHouse(t, nil)
+	old := h.inbound(room, "/stop")
+	h.accept(old)
+	h.reply(room)
+	gate, called := make(chan struct{}), make(chan struct{}, 8)
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		called <- struct{}{}
+		<-gate
+		return llmtest.Echo(c)
+	})
+	h.say(room, "hello")
+	<-called
+	h.accept(old)
+	<-called // the answer is begun again
+	close(gate)
+	if got := h.reply(room); got != "echo: hello" {
+		t.Fatalf("reply: %q", got)
+	}
+}
+
+func TestShrinkingTheWindowUsesUpNoToolRounds(t *testing.T) {
+	h := newHouse(t, func(p *Parts) { p.Budget = 20_000; p.MaxToolRounds = 3 })
+	for i := range 20 {
+		h.ask(room, fmt.Sprintf("%d %s", i, strings.Repeat("word ", 200)))
+	}
+	h.server.ContextWindow(1500)
+	rounds := 0
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		if rounds++; rounds <= 3 && len(c.Tools) > 0 {
+			return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: fmt.Sprint(rounds), Name: "current_time", Arguments: "{}"}}}
+		}
+		return llmtest.Answer{Text: fmt.Sprintf("after %d rounds", rounds-1)}
+	})
+	if got := h.ask(room, "go"); got != "after 3 rounds" {
+		t.Fatalf("reply: %q", got)
+	}
+}
