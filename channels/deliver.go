@@ -82,11 +82,10 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 		if q == nil {
 			q = &queue{Sender: s, key: w.key, mail: make(chan struct{}, 1), end: make(chan struct{})}
 			queues[w.key] = q
+			working.Go(func() { q.run(ctx, w.only) })
 			if w.only != nil {
-				working.Go(func() { q.run(ctx, w.only) })
 				return
 			}
-			working.Go(func() { q.run(ctx, nil) })
 		}
 		q.note()
 	}
@@ -183,6 +182,15 @@ func (q *queue) run(ctx context.Context, first *conversation.Delivery) {
 	}
 }
 
+// hasRead moves the sender's mark up to a delivery; many queues do at once.
+func (s *Sender) hasRead(id int64) {
+	for newest := s.read.Load(); newest < id; newest = s.read.Load() {
+		if s.read.CompareAndSwap(newest, id) {
+			return
+		}
+	}
+}
+
 // sendDue reports false when ctx ended before all was sent.
 func (q *queue) sendDue(ctx context.Context) bool {
 	for {
@@ -195,7 +203,7 @@ func (q *queue) sendDue(ctx context.Context) bool {
 			return false
 		}
 		for _, d := range due {
-			q.read.Store(max(q.read.Load(), d.ID)) // only ever too high, which costs a read
+			q.hasRead(d.ID)
 			if !q.deliver(ctx, d) {
 				return false
 			}
