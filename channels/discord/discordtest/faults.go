@@ -1,0 +1,128 @@
+package discordtest
+
+import "slices"
+
+// Fail gives the verdict to the next n requests of a route, such as
+// "PATCH /channels/{channel}"; the names are in http.go, and any other panics.
+func (s *Server) Fail(route string, v Verdict, n int) {
+	if s.handlers()[route] == nil && route != downloads {
+		panic("discordtest: no such route: " + route)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures[route] = append(s.failures[route], slices.Repeat([]Verdict{v}, n)...)
+}
+
+// Refuse gives the verdict to the next n requests that change something in a
+// place: messages, edits, deletions, typing, threads.
+func (s *Server) Refuse(place Channel, v Verdict, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.mustChannel(place.ID)
+	c.refusals = append(c.refusals, slices.Repeat([]Verdict{v}, n)...)
+}
+
+// OnSend sets what is asked about every new message of the bot that the server
+// would take: before it is recorded, and after, when people already see it but
+// the bot has no answer yet. Either may be nil, block, and is called without
+// locks. A message that its nonce makes a repetition is not asked about.
+func (s *Server) OnSend(before, after func(Message) Verdict) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.before, s.after = before, after
+}
+
+// DropConnections cuts every gateway connection without a close frame. The
+// sessions can be resumed.
+func (s *Server) DropConnections() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sockets {
+		c.ws.NetConn().Close()
+	}
+}
+
+// CloseConnections ends every gateway connection with a code. Sessions end
+// with the codes that Discord calls final.
+func (s *Server) CloseConnections(with Close) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sockets {
+		if with.final() {
+			s.drop(c.session)
+		}
+		c.close(with)
+	}
+}
+
+// final tells whether a client may not resume after the code.
+func (c Close) final() bool {
+	return slices.Contains([]Close{AuthFailed, InvalidSeq, SessionTimedOut, InvalidShard, ShardingRequired,
+		InvalidVersion, InvalidIntents, DisallowedIntents}, c)
+}
+
+// CloseNext ends the next n connections with a code instead of HELLO.
+func (s *Server) CloseNext(with Close, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.greet = append(s.greet, slices.Repeat([]Close{with}, n)...)
+}
+
+// InvalidateSessions tells every connected client that its session is
+// invalid. One that is resumable is kept, and the client may RESUME it on a
+// new connection; otherwise the client must IDENTIFY.
+func (s *Server) InvalidateSessions(resumable bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sockets {
+		if x := c.session; x != nil {
+			x.conn, x.detached = nil, s.now()
+			if !resumable {
+				s.drop(x)
+			}
+		}
+		c.session = nil
+		c.writeOp(opInvalidSession, resumable)
+	}
+}
+
+// ForgetSessions makes every RESUME to come fail, without a word to those who
+// are connected.
+func (s *Server) ForgetSessions() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.sessions {
+		x.forgotten = true
+	}
+}
+
+// AskReconnect asks every client to connect again and resume (opcode 7).
+func (s *Server) AskReconnect() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sockets {
+		c.writeOp(opReconnect, nil)
+	}
+}
+
+// StopAcks leaves heartbeats unanswered from now on, as a dead connection
+// does; false answers them again.
+func (s *Server) StopAcks(stop bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deaf = stop
+}
+
+// Push sends a raw event of a guild ("" is none) to the sessions, whatever
+// their intents, such as one that clients do not know.
+func (s *Server) Push(kind string, in Guild, data string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dispatch(event{kind: kind, guild: in.ID}, rawJSON(data))
+}
+
+// rawJSON is put into a payload as it is.
+type rawJSON string
+
+// MarshalJSON is the text itself.
+func (r rawJSON) MarshalJSON() ([]byte, error) { return []byte(r), nil }
