@@ -20,7 +20,7 @@ func BenchmarkWindow(b *testing.B) {
 		if i%2 == 1 {
 			m = conversation.Message{Role: conversation.RoleAssistant, Content: "It rains in the valley, and there is snow on the pass."}
 		}
-		m.Tokens = counter.Message(toModel(m))
+		m.Tokens = counter.Message(toModel(&m))
 		w.history = append(w.history, m)
 	}
 	for _, budget := range []int{2000, 30_000} {

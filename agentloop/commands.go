@@ -2,6 +2,8 @@ package agentloop
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -23,18 +25,19 @@ type Command struct {
 
 // result is what a command says and does.
 type result struct {
-	text   string
-	effect conversation.Effect
+	text    string
+	actions []conversation.Action // what may be asked next
+	effect  conversation.Effect
 }
 
 // Commands lists every command, in the order of /help.
 func Commands() []Command {
 	return []Command{
 		{"new", "[title]", "Begin a new conversation; the present one is kept", newConversation},
-		{"history", "[n] [page]", "Show the last exchanges, older pages, earlier conversations", showHistory},
+		{"history", "[n] [skip]", "Show the last exchanges, older ones, earlier conversations", showHistory},
 		{"status", "", "Show the model, the conversation and its size", showStatus},
 		{"stop", "", "End the answer that is being written", nothingToStop},
-		{"retry", "", "Answer the last message again", nil}, // a run, see loop.retry
+		{"retry", "", "Answer the last message again, or all that got no answer", nil}, // a run, see loop.retry
 		{"clear", "", "Delete this conversation for good", clearConversation},
 		{"help", "", "Show the commands", showHelp},
 	}
@@ -64,6 +67,8 @@ func isStop(text string) bool {
 	command, is := parseCommand(text)
 	return is && command.name == "stop"
 }
+
+func isStopping(in conversation.Inbound) bool { return isStop(in.Text) }
 
 // untilCommand is what one run answers: the messages before the next command.
 func untilCommand(waiting []conversation.Inbound) []conversation.Inbound {
@@ -101,6 +106,7 @@ func (l *loop) command(intake, runs context.Context, turn conversation.Turn, c c
 		did.text = fmt.Sprintf("Something went wrong (run %d).", run.ID())
 	}
 	run.Replies = l.reply(turn.Waiting[:1], did.text)
+	run.Replies[0].Actions = did.actions
 	return l.commit(runs, run)
 }
 
@@ -122,29 +128,50 @@ func unknownCommand(name string) string {
 }
 
 func newConversation(_ *loop, _ context.Context, turn conversation.Turn, title string) (result, error) {
+	c := turn.Conversation
+	title = oneLine(title, 80)
+	if c.Messages == 0 && c.Title == "" && title == "" {
+		return result{text: "A new conversation begins."}, nil // the empty one that there is
+	}
 	text := "A new conversation begins."
-	if title = oneLine(title, 80); title != "" {
+	if title != "" {
 		text = fmt.Sprintf("A new conversation begins: %s.", quoted(title))
 	}
-	if c := turn.Conversation; c.Messages > 0 {
+	if c.Messages > 0 {
 		text += fmt.Sprintf(" %s, with %s, is kept: /history list.", capital(named(c)), plural(c.Messages, "message"))
 	}
 	return result{text: text, effect: conversation.Effect{Archive: true, Title: title}}, nil
 }
 
 func clearConversation(_ *loop, _ context.Context, turn conversation.Turn, arguments string) (result, error) {
-	c := turn.Conversation
+	c, confirmation := turn.Conversation, confirmation(turn)
 	if c.Messages == 0 {
 		return result{text: "There is nothing to delete: this conversation is empty."}, nil
 	}
-	if !strings.EqualFold(arguments, "yes") {
-		return result{text: fmt.Sprintf("This deletes %s, with %s, for good. Send `/clear yes` to do it; /new begins a new conversation and keeps this one.",
-			named(c), plural(c.Messages, "message"))}, nil
+	if given := strings.Join(strings.Fields(arguments), " "); strings.EqualFold(given, confirmation) {
+		return result{
+			text:   fmt.Sprintf("Deleted: %s, with %s. A new conversation begins.", named(c), plural(c.Messages, "message")),
+			effect: conversation.Effect{Delete: true},
+		}, nil
 	}
-	return result{
-		text:   fmt.Sprintf("Deleted: %s, with %s. A new conversation begins.", named(c), plural(c.Messages, "message")),
-		effect: conversation.Effect{Delete: true},
-	}, nil
+	this, alone := "This", ""
+	if in := turn.Waiting[0]; in.Group {
+		this, alone = senderName(in.Sender)+", this", " (the code is for you alone)"
+	}
+	return result{text: fmt.Sprintf("%s deletes %s, with %s, for good. Send `/clear %s` to do it%s; /new begins a new conversation and keeps this one.",
+		this, named(c), plural(c.Messages, "message"), confirmation, alone)}, nil
+}
+
+// confirmation is what must follow /clear before anything is deleted. In a
+// group it holds only for who asked and for this conversation, by a code that
+// is made of both: nothing has to be remembered between the two commands.
+func confirmation(turn conversation.Turn) string {
+	in := turn.Waiting[0]
+	if !in.Group {
+		return "yes"
+	}
+	sum := sha256.Sum256([]byte(turn.Conversation.ID + "\n" + in.Sender.ID))
+	return "yes " + hex.EncodeToString(sum[:2])
 }
 
 func showStatus(l *loop, _ context.Context, turn conversation.Turn, _ string) (result, error) {
@@ -178,7 +205,9 @@ func showHelp(*loop, context.Context, conversation.Turn, string) (result, error)
 }
 
 // retryLast answers the last message again. An answer that it has is replaced
-// in the window and in /history, and stays in the archive.
+// in the window and in /history, and stays in the archive. Messages that got
+// none, as in an outage of the model, make one exchange with those after them,
+// and are answered together: none of them is passed over.
 func (l *loop) retryLast(intake, runs context.Context, turn conversation.Turn) bool {
 	last := lastExchange(turn.History)
 	if len(last) == 0 {

@@ -2,8 +2,15 @@ package agentloop
 
 import (
 	"fmt"
+	"net/http"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/llm/llmtest"
 )
 
 func TestCommandsAreToldFromText(t *testing.T) {
@@ -89,6 +96,99 @@ func TestClearAsksFirst(t *testing.T) {
 	}
 	if got := h.ask(room, "/clear yes"); !strings.Contains(got, "Deleted") || len(h.history(room)) != 0 {
 		t.Fatalf("clear yes: %q, %q", got, h.history(room))
+	}
+}
+
+// In a group nobody deletes by answering what another person was asked.
+func TestInGroupsOnlyWhoAskedCanClear(t *testing.T) {
+	h := newHouse(t, nil)
+	say := func(id, name, text string) string {
+		in := h.inbound(room, text)
+		in.Group, in.Sender = true, conversation.Sender{ID: id, Name: name}
+		h.accept(in)
+		return h.reply(room)
+	}
+	code := func(reply string) string {
+		found := regexp.MustCompile("`/clear (yes [0-9a-f]{4})`").FindStringSubmatch(reply)
+		if found == nil {
+			t.Fatalf("no code in %q", reply)
+		}
+		return found[1]
+	}
+	say("1", "Ada", "secret plan")
+	asked := say("1", "Ada", "/clear")
+	if !strings.HasPrefix(asked, "Ada, this deletes") {
+		t.Fatalf("clear: %q", asked)
+	}
+	adas := code(asked)
+	for _, attempt := range []string{"/clear yes", "/clear " + adas, "/clear yes 0000"} {
+		if got := say("2", "Bob", attempt); !strings.HasPrefix(got, "Bob, this deletes") || code(got) == adas {
+			t.Errorf("Bob's %s: %q", attempt, got)
+		}
+	}
+	if n := len(h.history(room)); n != 2 {
+		t.Fatalf("%d messages are left of 2", n)
+	}
+	if got := say("1", "Ada", "/clear "+strings.ToUpper(adas)); !strings.HasPrefix(got, "Deleted") || len(h.history(room)) != 0 {
+		t.Fatalf("Ada's confirmation: %q", got)
+	}
+	say("1", "Ada", "another plan")
+	if got := say("1", "Ada", "/clear "+adas); strings.HasPrefix(got, "Deleted") {
+		t.Fatalf("the code of one conversation deleted another: %q", got)
+	}
+}
+
+// Whoever says /new twice has one new conversation, not a pile of empty ones.
+func TestNewOnAnEmptyConversationKeepsIt(t *testing.T) {
+	h := newHouse(t, nil)
+	if got := h.ask(room, "/new"); got != "A new conversation begins." {
+		t.Fatalf("new: %q", got)
+	}
+	h.ask(room, "about cats")
+	h.ask(room, "/new")
+	before, err := h.store.Active(t.Context(), room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.ask(room, "/new")
+	if after, err := h.store.Active(t.Context(), room); err != nil || after.ID != before.ID {
+		t.Fatalf("the empty conversation %s was followed by %s, %v", before.ID, after.ID, err)
+	}
+	h.ask(room, "about dogs")
+	if got := h.ask(room, "/history list"); !strings.Contains(got, "#1 about dogs") || !strings.Contains(got, "#2 about cats") || strings.Contains(got, "#3") {
+		t.Fatalf("list: %q", got)
+	}
+}
+
+// After an outage nothing that was asked is passed over, and nothing is asked
+// or answered twice.
+func TestRetryAfterAnOutageAnswersAllThatGotNoAnswer(t *testing.T) {
+	h := newHouse(t, nil)
+	h.ask(room, "zero")
+	h.server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: http.StatusBadRequest} })
+	for _, text := range []string{"one", "two", "three"} {
+		h.ask(room, text)
+	}
+	h.ask(room, "/retry") // which fails too
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		var asked []string
+		for _, m := range c.Messages[1:] {
+			asked = append(asked, m.Content)
+		}
+		return llmtest.Answer{Text: strings.Join(asked, ", ")}
+	})
+	const all = "zero, echo: zero, one, two, three"
+	for range 2 { // the second time, the answer is replaced
+		if got := h.ask(room, "/retry"); got != all {
+			t.Fatalf("the model was shown %q", got)
+		}
+	}
+	want := []string{"user: zero", "assistant: echo: zero", "user: one", "user: two", "user: three", "assistant: " + all}
+	if diff := cmp.Diff(want, h.history(room)); diff != "" {
+		t.Fatal(diff)
+	}
+	if got := h.ask(room, "/help"); !strings.Contains(got, "all that got no answer") {
+		t.Fatalf("help does not say it: %q", got)
 	}
 }
 

@@ -21,9 +21,12 @@ type Config struct {
 	// MaxToolRounds is how many times in one run the model may ask for tools
 	// before it must answer. Default 8.
 	MaxToolRounds int `toml:"max_tool_rounds" min:"0" max:"100"`
+	// MaxParallelTools is how many of the calls that the model asks for together
+	// run at once; the others wait their turn. Default 8.
+	MaxParallelTools int `toml:"max_parallel_tools" min:"1" max:"100"`
 	// MaxConcurrentRuns is how many sessions may call the model at once. Default 256.
 	MaxConcurrentRuns int `toml:"max_concurrent_runs" min:"1"`
-	// LoopIdleTimeout is how long a session without work keeps its loop. Default 1s.
+	// LoopIdleTimeout is how long a session without work keeps its loop. Default 500ms.
 	LoopIdleTimeout time.Duration `toml:"loop_idle_timeout" min:"0"`
 	// DrainTimeout is how long an orderly end waits for answers under way. Default 20s.
 	DrainTimeout time.Duration `toml:"drain_timeout" min:"0"`
@@ -37,8 +40,9 @@ func DefaultConfig() Config {
 		SystemPrompt: "You are a helpful assistant in a chat. Answer in the language you are spoken to, " +
 			"briefly unless asked for more, and use Markdown where it helps.",
 		MaxToolRounds:     8,
+		MaxParallelTools:  8,
 		MaxConcurrentRuns: 256,
-		LoopIdleTimeout:   time.Second,
+		LoopIdleTimeout:   time.Second / 2,
 		DrainTimeout:      20 * time.Second,
 		ToolTimeout:       time.Minute,
 	}
@@ -65,6 +69,14 @@ type Counter interface {
 type Watcher interface {
 	Working(ctx context.Context, key conversation.Key, address string) // an answer is being made until ctx ends
 	Preview(key conversation.Key, address, text string)                // the whole text so far
+	Titled(key conversation.Key, address, title string)                // the conversation has got a title by a command
+}
+
+// Files fetches what came with messages from where their platform keeps it.
+type Files interface {
+	// Fetch gives the bytes of a file, or an error that says in a few words,
+	// for the model, why not. It is an error when there are more than limit.
+	Fetch(ctx context.Context, key conversation.Key, file conversation.Attachment, limit int64) ([]byte, error)
 }
 
 // Parts is what a Router works with. All are needed.
@@ -75,7 +87,10 @@ type Parts struct {
 	Counter Counter
 	Tools   *tools.Registry
 	Watcher Watcher
+	Files   Files                                 // nil: no channel has files
+	Vision  bool                                  // the model sees images
 	Deliver func(replies []conversation.Delivery) // called after a commit that left replies of a session to be sent
+	Rest    func()                                // called when a crowd of sessions has fallen silent: a time to give memory back
 	Budget  int                                   // tokens a model may be sent, see Budget
 	Log     *slog.Logger
 }

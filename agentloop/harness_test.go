@@ -31,6 +31,7 @@ type house struct {
 	mu     sync.Mutex
 	said   int
 	shown  map[conversation.Key]string // the latest preview
+	titled []string                    // sessions with the titles that their conversations got
 	alive  map[conversation.Key]int    // runs under way
 }
 
@@ -61,6 +62,7 @@ func newHouse(t *testing.T, change func(*Parts)) *house {
 		Tools:   registry,
 		Watcher: h,
 		Deliver: func([]conversation.Delivery) { h.wrote <- struct{}{} },
+		Rest:    func() {},
 		Budget:  4000,
 		Log:     log,
 	}
@@ -92,6 +94,12 @@ func (h *house) Working(ctx context.Context, key conversation.Key, _ string) {
 		defer h.mu.Unlock()
 		h.alive[key]--
 	})
+}
+
+func (h *house) Titled(key conversation.Key, _, title string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.titled = append(h.titled, string(key)+" "+title)
 }
 
 func (h *house) Preview(key conversation.Key, _, text string) {
@@ -126,10 +134,11 @@ func (h *house) say(key conversation.Key, list ...string) {
 
 func (h *house) accept(batch ...conversation.Inbound) {
 	h.t.Helper()
-	if err := h.store.Accept(h.t.Context(), nil, batch...); err != nil {
+	stored, err := h.store.Accept(h.t.Context(), nil, batch...)
+	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.router.Accepted(batch...)
+	h.router.Accepted(stored...)
 }
 
 // reply waits for the session's next reply and takes it, as delivery does.

@@ -3,6 +3,7 @@ package agentloop
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -14,43 +15,43 @@ import (
 type loop struct {
 	*Router
 	key    conversation.Key
-	mail   chan struct{}          // there is new inbound
-	stop   chan struct{}          // a /stop is among it
+	mail   *mailbox
+	stop   chan struct{}          // a /stop has come
 	cancel atomic.Pointer[func()] // ends the run under way, nil when there is none
-	end    chan struct{}          // the router has forgotten the loop
-	last   conversation.Turn      // what was read of the conversation, to read only what is new
-	took   int                    // messages that the latest step settled
+	end    chan bool              // the answer to idle: the router has forgotten the loop, or there is mail
+
+	turn   conversation.Turn // the session, as the loop knows it
+	known  bool              // turn is what the store holds, but for the mail
+	newest int64             // inbound that the loop has seen
 }
 
 func newLoop(r *Router, key conversation.Key) *loop {
 	return &loop{
 		Router: r,
 		key:    key,
-		mail:   make(chan struct{}, 1),
+		mail:   newMailbox(),
 		stop:   make(chan struct{}, 1),
-		end:    make(chan struct{}),
+		end:    make(chan bool, 1),
 	}
 }
 
 // post is called by the router's goroutine.
 func (l *loop) post(s signal) {
+	l.mail.put(s)
 	if s.stop {
 		offer(l.stop)
 		if cancel := l.cancel.Load(); cancel != nil {
 			(*cancel)()
 		}
 	}
-	offer(l.mail)
 }
 
-// mayEnd is called by the router's goroutine when the loop has asked to end.
-// No mail can come in between, since the same goroutine posts it.
+// mayEnd is called by the router's goroutine when the loop has asked to end,
+// and answers it. No mail can come in between, since the same goroutine posts it.
 func (l *loop) mayEnd() bool {
-	if len(l.mail) > 0 {
-		return false
-	}
-	close(l.end)
-	return true
+	end := len(l.mail.ready) == 0
+	l.end <- end
+	return end
 }
 
 func offer(ch chan struct{}) {
@@ -72,7 +73,7 @@ func (l *loop) run(intake, runs context.Context) {
 	defer idle.Stop()
 	for {
 		select {
-		case <-l.mail:
+		case <-l.mail.ready:
 			l.work(intake, runs)
 			idle.Reset(l.LoopIdleTimeout)
 		case <-idle.C:
@@ -93,14 +94,12 @@ func (l *loop) askToEnd(intake context.Context) bool {
 	case <-intake.Done():
 		return true
 	}
+	// Nothing is taken from the mail before the answer, which depends on it.
 	select {
-	case <-l.end:
-		return true
+	case end := <-l.end:
+		return end
 	case <-intake.Done():
 		return true
-	case <-l.mail:
-		offer(l.mail) // work came first; let run see it
-		return false
 	}
 }
 
@@ -108,38 +107,65 @@ func (l *loop) askToEnd(intake context.Context) bool {
 func (l *loop) work(intake, runs context.Context) {
 	for intake.Err() == nil {
 		turn, err := l.begin(intake)
-		if err != nil || len(turn.Waiting) == 0 {
+		if err != nil || len(turn.Waiting) == 0 || !l.step(intake, runs, turn) {
 			return
-		}
-		l.took = 0
-		if !l.step(intake, runs, turn) {
-			return
-		}
-		if l.took >= len(turn.Waiting) && !turn.More {
-			return // what has come since has sent mail
 		}
 	}
 }
 
-// begin reads the turn, again and again while the store fails.
-func (l *loop) begin(intake context.Context) (conversation.Turn, error) {
+// begin gives the turn, with all that waits by now. A loop that knows its
+// session adds the mail to it; else the store is read, again and again while it
+// fails.
+func (l *loop) begin(ctx context.Context) (conversation.Turn, error) {
 	select {
-	case <-l.stop: // the /stop itself is in the inbox, where step finds it
+	case <-l.stop: // the /stop itself is among what waits, where step finds it
 	default:
 	}
-	turn, err := l.turn(intake, l.Budget, l.last)
-	if len(turn.Waiting) > 0 {
-		l.last = turn
+	l.take(l.mail.empty())
+	if l.known {
+		return l.turn, nil
 	}
-	return turn, err
-}
-
-func (l *loop) turn(ctx context.Context, budget int, previous conversation.Turn) (turn conversation.Turn, err error) {
-	err = l.persist(ctx, "read the session", func() error {
-		turn, err = l.Store.Continue(ctx, l.key, budget, previous)
+	err := l.persist(ctx, "read the session", func() (err error) {
+		l.turn, err = l.Store.Begin(ctx, l.key, l.Budget)
 		return err
 	})
-	return turn, err
+	if n := len(l.turn.Waiting); err == nil && n > 0 {
+		l.newest = max(l.newest, l.turn.Waiting[n-1].ID)
+		l.known = !l.turn.More
+	}
+	return l.turn, err
+}
+
+// take adds mail to the turn. What does not follow on what the loop has seen
+// was read from the store before its mail came, or came out of order.
+func (l *loop) take(inbound []conversation.Inbound, stale bool) {
+	l.known = l.known && !stale
+	for _, in := range inbound {
+		if in.ID <= l.newest {
+			l.known = false
+			continue
+		}
+		l.newest = in.ID
+		l.turn.Waiting = append(l.turn.Waiting, in)
+	}
+}
+
+// settled takes a run that was committed out of the turn.
+func (l *loop) settled(run conversation.Run, done conversation.Committed) {
+	if run.Effect != (conversation.Effect{}) {
+		l.known = false
+	}
+	if !l.known {
+		return
+	}
+	left := func(list []conversation.Inbound) []conversation.Inbound {
+		return slices.DeleteFunc(slices.Clone(list), func(in conversation.Inbound) bool {
+			return slices.ContainsFunc(run.Took, func(took conversation.Inbound) bool { return took.ID == in.ID })
+		})
+	}
+	next := l.turn.After(done, l.Budget)
+	next.Waiting, next.Notes = left(l.turn.Waiting), left(l.turn.Notes)
+	l.turn = next
 }
 
 // step does the first thing that waits: a command, or a run that answers every
@@ -194,23 +220,24 @@ func (l *loop) takeSlot(intake context.Context) (waited, ok bool) {
 // fails, the finished run is kept and tried again. It reports false when the
 // gateway ends before it succeeds; the run is then made anew at the next start.
 func (l *loop) commit(runs context.Context, run conversation.Run) bool {
-	var due []conversation.Delivery
+	var done conversation.Committed
 	err := l.persist(runs, "store a run", func() (err error) {
-		due, err = l.Store.Commit(runs, run)
-		if errors.Is(err, conversation.ErrSettled) {
-			due, err = l.Store.Deliveries(runs, l.key, len(run.Replies)) // an earlier try did succeed
+		done, err = l.Store.Commit(runs, run)
+		if errors.Is(err, conversation.ErrSettled) { // an earlier try did succeed
+			l.known = false
+			done.Replies, err = l.Store.Deliveries(runs, l.key, len(run.Replies))
 		}
 		return err
 	})
 	if err != nil {
 		return false
 	}
-	if run.Effect != (conversation.Effect{}) {
-		l.last = conversation.Turn{}
+	l.settled(run, done)
+	if len(done.Replies) > 0 {
+		l.Deliver(done.Replies)
 	}
-	l.took += len(run.Took)
-	if len(due) > 0 {
-		l.Deliver(due)
+	if run.Effect.Title != "" {
+		l.Watcher.Titled(l.key, run.Took[0].Address, run.Effect.Title)
 	}
 	return true
 }

@@ -16,22 +16,19 @@ import (
 // The ways in which a run can end, each as the row that is committed.
 
 func (l *loop) newRun(turn conversation.Turn, took []conversation.Inbound, started time.Time) conversation.Run {
-	run := conversation.Run{
+	return conversation.Run{
 		Key:          l.key,
 		Kind:         conversation.KindAgent,
-		Conversation: turn.Conversation.ID,
+		Took:         took,
+		Conversation: turn.Conversation,
 		StartedAt:    started,
 	}
-	for _, in := range took {
-		run.Took = append(run.Took, in.ID)
-	}
-	return run
 }
 
 func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, started time.Time) conversation.Run {
-	run := l.newRun(q.turn, took, started)
+	run := l.newRun(q.turn, slices.Concat(took, q.notes), started)
 	run.Messages = append(l.settledUsers(q, took), rows(a.messages)...)
-	run.Title = titleOf(run.Messages)
+	run.Title = titleOf(q.took, run.Messages)
 	run.Model, run.Rounds = a.model, a.rounds
 	run.Prompt, run.Completion = a.prompt, a.completion
 	run.Effect.Replace = q.again
@@ -69,11 +66,11 @@ func userWords(err error) string {
 // commitStopped ends a run that /stop cut short. The /stop, and what else came
 // before it, is in the inbox by now and is settled with it.
 func (l *loop) commitStopped(runs context.Context, q question, a answer, started time.Time) bool {
-	now, err := l.turn(runs, 0, conversation.Turn{})
+	now, err := l.begin(runs)
 	if err != nil {
 		return false
 	}
-	if !slices.ContainsFunc(now.Waiting, func(in conversation.Inbound) bool { return isStop(in.Text) }) {
+	if !slices.ContainsFunc(now.Waiting, isStopping) {
 		return l.answer(runs, q) // an old /stop that a platform delivered again
 	}
 	took := q.took
@@ -121,7 +118,7 @@ func (l *loop) settledUsers(q question, took []conversation.Inbound) []conversat
 	if q.again == 0 && len(took) == len(q.took) {
 		return q.users
 	}
-	return l.userMessages(took)
+	return slices.Concat(l.noteMessages(q.notes), l.userMessages(took))
 }
 
 // userMessages are inbound texts as rows of the conversation; commands among
@@ -132,14 +129,28 @@ func (l *loop) userMessages(took []conversation.Inbound) []conversation.Message 
 		if _, command := parseCommand(in.Text); command {
 			continue
 		}
-		m := conversation.Message{Role: conversation.RoleUser, Content: in.Text, SourceID: in.SourceID, At: in.At}
-		if in.Group {
-			m.Sender = in.Sender
-		}
-		m.Tokens = l.Counter.Message(toModel(m))
-		users = append(users, m)
+		users = append(users, l.userMessage(in, withNames(in.Text, in.Attachments), nil))
 	}
 	return users
+}
+
+func (l *loop) userMessage(in conversation.Inbound, text string, images []conversation.Image) conversation.Message {
+	m := conversation.Message{Role: conversation.RoleUser, Content: text, Images: images, SourceID: in.SourceID, At: in.At}
+	if in.Group {
+		m.Sender = in.Sender
+	}
+	m.Tokens = l.Counter.Message(toModel(&m))
+	return m
+}
+
+// noteMessages tell the model how messages read that were edited after it had
+// answered them.
+func (l *loop) noteMessages(notes []conversation.Inbound) []conversation.Message {
+	var told []conversation.Message
+	for _, in := range notes {
+		told = append(told, l.userMessage(in, "[edited: the message of "+in.At.Format("2006-01-02 15:04")+" now reads]\n"+in.Text, nil))
+	}
+	return told
 }
 
 // rows are messages of the model's list as they are stored.
@@ -160,8 +171,12 @@ func rows(messages []entry) []conversation.Message {
 	return list
 }
 
-// titleOf is the first line of what began the conversation, shortened.
-func titleOf(users []conversation.Message) string {
+// titleOf is what the place says that the conversation is about, or the first
+// line of what began it, shortened.
+func titleOf(took []conversation.Inbound, users []conversation.Message) string {
+	if len(took) > 0 && took[0].Title != "" {
+		return oneLine(took[0].Title, 100)
+	}
 	for _, m := range users {
 		line, _, _ := strings.Cut(strings.TrimSpace(m.Content), "\n")
 		if line = oneLine(line, 60); line != "" {

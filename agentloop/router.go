@@ -3,7 +3,7 @@ package agentloop
 import (
 	"context"
 	"errors"
-	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,10 +23,12 @@ type Router struct {
 	done        chan struct{} // closed when Run no longer takes signals
 }
 
-// signal says that a session has new inbound.
+// signal says that a session has new inbound, or that its loop must look.
 type signal struct {
-	key  conversation.Key
-	stop bool // a /stop is among it
+	key     conversation.Key
+	inbound []conversation.Inbound // as stored; nil: the store knows
+	stop    bool                   // a /stop is among it
+	edited  bool                   // only a loop at work needs to know
 }
 
 var errStopped = errors.New("stopped by the user")
@@ -49,14 +51,21 @@ func NewRouter(parts Parts) *Router {
 
 // Accepted tells the router of inbound that Accept has stored. Loops wake, and
 // a /stop ends the run of its session at once.
-func (r *Router) Accepted(batch ...conversation.Inbound) {
-	for i, in := range batch {
-		stop := isStop(in.Text)
-		if !stop && i+1 < len(batch) && batch[i+1].Key == in.Key {
-			continue // the next one wakes the same loop
+func (r *Router) Accepted(stored ...conversation.Inbound) {
+	for len(stored) > 0 {
+		n := 1
+		for n < len(stored) && stored[n].Key == stored[0].Key {
+			n++
 		}
-		r.signal(signal{key: in.Key, stop: stop})
+		r.signal(signal{key: stored[0].Key, inbound: stored[:n], stop: slices.ContainsFunc(stored[:n], isStopping)})
+		stored = stored[n:]
 	}
+}
+
+// Edited tells the router that what waits in a session, or its conversation,
+// was changed in the store by another hand than its loop's.
+func (r *Router) Edited(key conversation.Key) {
+	r.signal(signal{key: key, edited: true})
 }
 
 func (r *Router) signal(s signal) {
@@ -75,10 +84,13 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 	defer cancelRuns()
 	var running sync.WaitGroup
 	loops := map[conversation.Key]*loop{}
-	forgotten := 0 // loops, since memory was last given back
+	forgotten := 0 // loops, since the last rest
 
 	wake := func(s signal) {
 		l := loops[s.key]
+		if l == nil && s.edited {
+			return
+		}
 		if l == nil {
 			l = newLoop(r, s.key)
 			loops[s.key] = l
@@ -100,7 +112,7 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 			}
 			if len(loops) == 0 && forgotten >= crowd {
 				loops, forgotten = map[conversation.Key]*loop{}, 0
-				running.Go(debug.FreeOSMemory) // which takes its time
+				r.Rest()
 			}
 		case <-intake.Done():
 			close(r.done)
@@ -110,8 +122,8 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 	}
 }
 
-// crowd is how many loops must have ended before their memory is given back to
-// the system at once, when none is left; the runtime by itself takes minutes.
+// crowd is how many loops must have ended for it to be worth a rest when none
+// is left.
 const crowd = 100
 
 // leftovers are the sessions with inbound that no run has settled: the ordinary

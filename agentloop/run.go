@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"parley/conversation"
 	"parley/llm"
@@ -27,19 +29,22 @@ type answer struct {
 type question struct {
 	turn  conversation.Turn
 	took  []conversation.Inbound // what the run settles; the reply goes to the last one's address
+	notes []conversation.Inbound // edits of earlier messages, settled with it
 	users []conversation.Message // what the model is asked
 	again int64                  // seq of the last of users when they are stored already, and answered again
 }
 
 // answerNew runs the model on the waiting messages.
 func (l *loop) answerNew(runs context.Context, turn conversation.Turn) bool {
-	return l.answer(runs, question{turn: turn, took: turn.Waiting, users: l.userMessages(turn.Waiting)})
+	q := question{turn: turn, took: turn.Waiting, notes: turn.Notes}
+	q.users = slices.Concat(l.noteMessages(q.notes), l.userMessages(q.took))
+	return l.answer(runs, q)
 }
 
 // answer runs the model on a question and commits what came of it.
 func (l *loop) answer(runs context.Context, q question) bool {
 	started := time.Now()
-	a, err := l.generate(runs, q)
+	a, err := l.generate(runs, &q)
 	switch {
 	case err == nil:
 		return l.commit(runs, l.doneRun(q, a, started))
@@ -51,9 +56,10 @@ func (l *loop) answer(runs context.Context, q question) bool {
 	return l.commit(runs, l.failedRun(q, a, err, started))
 }
 
-// generate calls the model until it has answered. It listens to /stop, which
-// ends it with errStopped and what there is so far.
-func (l *loop) generate(runs context.Context, q question) (answer, error) {
+// generate fetches the files of the question and calls the model until it has
+// answered. It listens to /stop, which ends it with errStopped and what there is
+// so far.
+func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 	ctx, cancel := context.WithCancelCause(runs)
 	defer cancel(nil)
 	address := q.took[len(q.took)-1].Address
@@ -68,7 +74,8 @@ func (l *loop) generate(runs context.Context, q question) (answer, error) {
 		stop()
 	default:
 	}
-	g := &generation{loop: l, window: l.window(q.turn, q.users), address: address, budget: l.Budget}
+	l.fetchFiles(ctx, q)
+	g := &generation{loop: l, window: l.window(l.withImages(ctx, *q)), address: address, budget: l.Budget}
 	err := g.guarded(ctx)
 	if err != nil && errors.Is(context.Cause(ctx), errStopped) {
 		err = errStopped
@@ -166,20 +173,36 @@ func (g *generation) preview(d llm.Delta) {
 	g.Watcher.Preview(g.key, g.address, g.text.String())
 }
 
-// callTools runs the calls of one round at the same time. Each gets a result:
-// trouble is told to the model. Only the end of the run is an error.
+// maxCalls is how many calls of one round are run. Answers of ordinary models
+// ask for a handful; a list of hundreds is a model gone astray.
+const maxCalls = 32
+
+// callTools runs the calls of one round, up to MaxParallelTools at the same
+// time. Each gets a result, in the order of the calls: trouble is told to the
+// model. Only the end of the run is an error.
 func (g *generation) callTools(ctx context.Context, calls []llm.ToolCall) ([]llm.Message, error) {
 	results := make([]llm.Message, len(calls))
-	var running sync.WaitGroup
+	var running errgroup.Group
+	running.SetLimit(g.MaxParallelTools)
 	for i, call := range calls {
-		running.Go(func() {
-			text, err := g.Tools.Call(ctx, call.Name, call.Arguments, g.ToolTimeout)
-			if err != nil && ctx.Err() == nil {
-				g.Log.Warn("tool failed", "session", g.key, "tool", call.Name, "error", err)
-			}
-			results[i] = llm.Message{Role: "tool", Name: call.Name, ToolCallID: call.ID, Content: text}
+		results[i] = llm.Message{Role: "tool", Name: call.Name, ToolCallID: call.ID}
+		if i >= maxCalls {
+			results[i].Content = fmt.Sprintf("error: not run, because at most %d calls are taken at once; ask again for what is still needed", maxCalls)
+			continue
+		}
+		running.Go(func() error {
+			results[i].Content = g.callTool(ctx, call)
+			return nil
 		})
 	}
-	running.Wait()
+	_ = running.Wait() // each call's error is in its result
 	return results, context.Cause(ctx)
+}
+
+func (g *generation) callTool(ctx context.Context, call llm.ToolCall) string {
+	text, err := g.Tools.Call(ctx, call.Name, call.Arguments, g.ToolTimeout)
+	if err != nil && ctx.Err() == nil {
+		g.Log.Warn("tool failed", "session", g.key, "tool", call.Name, "error", err)
+	}
+	return text
 }

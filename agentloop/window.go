@@ -38,8 +38,12 @@ func (l *loop) window(turn conversation.Turn, users []conversation.Message) wind
 		history: turn.History,
 		older:   turn.Older,
 	}
-	for _, m := range users {
-		w.current = append(w.current, entry{toModel(m), m.Tokens})
+	if place := oneLine(turn.Place, 200); place != "" {
+		notice := fmt.Sprintf("\n\n[This conversation takes place in %s.]", place)
+		w.system, w.fixed = w.system+notice, w.fixed+l.Counter.Text(notice)
+	}
+	for i := range users {
+		w.current = append(w.current, entry{toModel(&users[i]), users[i].Tokens})
 	}
 	return w
 }
@@ -61,9 +65,31 @@ func (r *Router) countFixed() int {
 	return r.Counter.Message(system) + noticeTokens + r.Counter.Tools(r.tools) + replyTokens
 }
 
+// CheckPrompt tells the operator when the system prompt is so long that it is
+// sent cut, in words that name the keys to change. An ordinary one is not
+// counted, which would load the vocabulary.
+func (r *Router) CheckPrompt() error {
+	half := r.Budget / 2
+	bytes := len(r.SystemPrompt)
+	for _, t := range r.tools {
+		bytes += len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	if 2*bytes < half { // a token is at least a byte, and the frame has few
+		return nil
+	}
+	fixed := r.fixedTokens()
+	if fixed <= half {
+		return nil
+	}
+	prompt := r.Counter.Text(r.SystemPrompt)
+	return fmt.Errorf("agent.system_prompt is too long and is sent cut: it has %d tokens, and with %d for the tools and the frame "+
+		"at most %d may be used, half of what one call may have; shorten it, or raise conversation.max_tokens or llm.context_window",
+		prompt, fixed-prompt, half)
+}
+
 // build gives the list for one call, within the budget by the counter's count.
 func (w window) build(budget int) []llm.Message {
-	room := budget - w.fixed
+	system, room := w.fitSystem(budget)
 	current := w.fit(w.current, room)
 	hidden := w.older + int64(len(w.current)-len(current))
 	for _, e := range current {
@@ -73,7 +99,7 @@ func (w window) build(budget int) []llm.Message {
 	hidden += int64(len(w.history) - len(shown))
 
 	list := make([]llm.Message, 0, 1+len(shown)+len(current))
-	list = append(list, w.systemMessage(hidden))
+	list = append(list, withNotice(system, hidden))
 	list = append(list, shown...)
 	for _, e := range current {
 		list = append(list, e.Message)
@@ -83,30 +109,47 @@ func (w window) build(budget int) []llm.Message {
 
 // size is how many tokens the list for a call has, its definitions included.
 func (w window) size(budget int) int {
-	sum := w.fixed
+	_, room := w.fitSystem(budget)
+	sum := budget - room
 	for _, m := range w.build(budget)[1:] {
 		sum += w.counter.Message(m)
 	}
 	return sum
 }
 
-// systemMessage says at its end how many messages are not shown.
-func (w window) systemMessage(hidden int64) llm.Message {
-	text := w.system
-	if hidden > 0 {
-		text = strings.TrimSpace(fmt.Sprintf("%s\n\n"+notice, text, hidden))
+// fitSystem gives the system prompt and what is left of the budget for the
+// conversation. A prompt that would leave less than half is cut: the question
+// matters more.
+func (w window) fitSystem(budget int) (system llm.Message, room int) {
+	system = llm.Message{Role: "system", Content: w.system}
+	room = budget - w.fixed
+	if lacking := budget/2 - room; lacking > 0 {
+		tokens := w.counter.Message(system)
+		if limit := max(tokens-lacking, minCut); limit < tokens {
+			system = w.cut(system, limit)
+			room += tokens - w.counter.Message(system)
+		}
 	}
-	return llm.Message{Role: "system", Content: text}
+	return system, room
+}
+
+// withNotice says at the end of the system prompt how many messages are not
+// shown.
+func withNotice(system llm.Message, hidden int64) llm.Message {
+	if hidden > 0 {
+		system.Content = strings.TrimSpace(fmt.Sprintf("%s\n\n"+notice, system.Content, hidden))
+	}
+	return system
 }
 
 // newest gives the newest whole exchanges of the history that fit into the
 // room. A message that would take more than half of it is cut in the middle.
 func (w window) newest(room int) []llm.Message {
 	all, largest := room, room/2
-	var backwards []llm.Message
+	backwards := make([]llm.Message, 0, min(len(w.history), 128))
 	whole := 0
 	for i := len(w.history) - 1; i >= 0; i-- {
-		m, tokens := toModel(w.history[i]), w.history[i].Tokens
+		m, tokens := toModel(&w.history[i]), w.history[i].Tokens
 		if tokens > largest {
 			m = w.cut(m, largest)
 			tokens = w.counter.Message(m)
@@ -134,8 +177,9 @@ func (w window) cutExchange(room int) []llm.Message {
 		return nil
 	}
 	var newest []entry
-	for _, m := range lastExchange(w.history) {
-		newest = append(newest, entry{toModel(m), m.Tokens})
+	last := lastExchange(w.history)
+	for i := range last {
+		newest = append(newest, entry{toModel(&last[i]), last[i].Tokens})
 	}
 	fitted := w.fit(newest, room)
 	shown := make([]llm.Message, 0, len(fitted))
@@ -198,6 +242,12 @@ const cutNotice = "\n[… cut: too long to be shown whole …]\n"
 
 // cut shortens a message in the middle to at most limit tokens, with a notice.
 func (w window) cut(m llm.Message, limit int) llm.Message {
+	if len(m.Images) > 0 {
+		m.Images, m.Content = nil, join(m.Content, "[images not shown: there is no room for them]")
+		if w.counter.Message(m) <= limit {
+			return m
+		}
+	}
 	m.ToolCalls = w.cutArguments(m.ToolCalls, limit)
 	content := m.Content
 	m.Content = cutNotice
@@ -208,7 +258,7 @@ func (w window) cut(m llm.Message, limit int) llm.Message {
 		if over <= 0 {
 			return m
 		}
-		room -= over
+		room -= min(over, (room+1)/2) // a huge text is counted at its most, so over may be more than there is
 	}
 	m.Content = "[cut]"
 	return m
@@ -219,7 +269,8 @@ func (w window) cut(m llm.Message, limit int) llm.Message {
 func (w window) cutArguments(calls []llm.ToolCall, limit int) []llm.ToolCall {
 	shown := slices.Clone(calls)
 	for i, call := range shown {
-		if w.counter.Text(call.Arguments) > limit/(2*len(calls)) {
+		share := limit / (2 * len(calls))
+		if len(call.Arguments) > share && w.counter.Text(call.Arguments) > share { // a token is at least a byte
 			shown[i].Arguments = `{"cut":"too long to be shown"}`
 		}
 	}
@@ -228,12 +279,15 @@ func (w window) cutArguments(calls []llm.ToolCall, limit int) []llm.ToolCall {
 
 // toModel is a row as the model is shown it. In groups the sender's name stands
 // before the text.
-func toModel(m conversation.Message) llm.Message {
+func toModel(m *conversation.Message) llm.Message {
 	shown := llm.Message{
 		Role:       string(m.Role),
 		Content:    m.Content,
 		Name:       m.ToolName,
 		ToolCallID: m.ToolCallID,
+	}
+	for _, image := range m.Images {
+		shown.Images = append(shown.Images, llm.Image{MediaType: image.MediaType, Data: image.Data})
 	}
 	if m.Sender != (conversation.Sender{}) {
 		shown.Content = senderName(m.Sender) + ": " + m.Content

@@ -11,11 +11,11 @@ import (
 	"parley/conversation"
 )
 
-// AcceptFunc stores a batch of inbound messages together with the channel's
-// cursor. When it returns nil both are durable, and the platform may be told.
-// An error means that nothing of the batch was stored: keep the cursor where
-// it was and try again.
-type AcceptFunc func(ctx context.Context, cursor *conversation.Cursor, batch ...conversation.Inbound) error
+// AcceptFunc stores a batch of inbound messages together with how far the
+// channel has read its platform. When it returns nil both are durable, and the
+// platform may be told. An error means that nothing of the batch was stored:
+// keep the cursors where they were and try again.
+type AcceptFunc func(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error
 
 // Channel is a platform adapter.
 type Channel interface {
@@ -44,6 +44,13 @@ type Part struct {
 	Index int    // from 0
 	Text  string // in the platform's markup
 	Plain string // the same without markup, for a platform that refuses the markup
+	File  *File  // goes along with the text; nil = none
+}
+
+// File is what a platform is handed beside a text.
+type File struct {
+	Name string // without a folder, "reply.md"
+	Data []byte
 }
 
 // Previewer is a Channel that can show text while the model still writes.
@@ -56,6 +63,26 @@ type Previewer interface {
 type Typer interface {
 	// Typing shows the sign until ctx ends. It returns at once.
 	Typing(ctx context.Context, address string)
+}
+
+// Titler is a Channel whose places have names that can be changed.
+type Titler interface {
+	// Titled says that the conversation in a place has got a title. It must not block.
+	Titled(address, title string)
+}
+
+// Fetcher is a Channel whose messages come with files.
+type Fetcher interface {
+	// Fetch gives the bytes of a file. It is an error when there are more than
+	// limit. Errors are a few words for the model, without secrets.
+	Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error)
+}
+
+// Rester is a Channel that keeps something for the next message, such as open
+// connections.
+type Rester interface {
+	// Rest gives back what a crowd that has fallen silent has left.
+	Rest()
 }
 
 // SendError is why a platform did not take a part.

@@ -31,6 +31,7 @@ var shortest = [cutPlaces]int{cutParagraph: 4, cutLine: 3, cutSentence: 3, cutWo
 func Cut(text string, from, limit int, units Units, code []Range) (end, next int) {
 	var best [cutPlaces]int
 	used, last := 0, rune(0)
+	heading := false // this line, or the last one that is not blank
 	i, _ := slices.BinarySearchFunc(code, from, func(r Range, pos int) int { return r.To - pos })
 	code = code[i:]
 	for i, r := range text[from:] {
@@ -39,7 +40,10 @@ func Cut(text string, from, limit int, units Units, code []Range) (end, next int
 			code = code[1:]
 		}
 		inCode := len(code) > 0 && code[0].From < pos
-		if place, ok := placeOf(text, pos, last, r, inCode); ok && pos > from && used*shortest[place] >= limit {
+		if (pos == from || last == '\n') && r != '\n' {
+			heading = r == '#' && !inCode
+		}
+		if place, ok := placeOf(text, pos, last, r, inCode, heading); ok && pos > from && used*shortest[place] >= limit {
 			best[place] = pos
 		}
 		if used += units(r); used > limit {
@@ -51,9 +55,11 @@ func Cut(text string, from, limit int, units Units, code []Range) (end, next int
 }
 
 // placeOf says what kind of place lies before the rune r at pos, which
-// follows the rune last.
-func placeOf(text string, pos int, last, r rune, inCode bool) (place int, ok bool) {
+// follows the rune last. A heading stays with what it heads where it can.
+func placeOf(text string, pos int, last, r rune, inCode, heading bool) (place int, ok bool) {
 	switch {
+	case r == '\n' && heading:
+		return cutWord, true
 	case r == '\n' && !inCode && blankLineAfter(text, pos):
 		return cutParagraph, true
 	case r == '\n':

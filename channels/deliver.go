@@ -2,8 +2,6 @@ package channels
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -51,21 +49,17 @@ func NewSender(channel Channel, outbox Outbox, log *slog.Logger) *Sender {
 
 // wake says that a session has something to be sent.
 type wake struct {
-	key  conversation.Key
-	only *conversation.Delivery // it and nothing before it, if the session has no queue; nil: see the store
+	key   conversation.Key
+	reply *conversation.Delivery // nil: the store knows
 }
 
 // Wake says that a run has left replies in the store, in the order given.
 func (s *Sender) Wake(replies ...conversation.Delivery) {
 	for i := range replies {
-		s.post(wake{replies[i].Key, &replies[i]})
-	}
-}
-
-func (s *Sender) post(w wake) {
-	select {
-	case s.wake <- w:
-	case <-s.done:
+		select {
+		case s.wake <- wake{replies[i].Key, &replies[i]}:
+		case <-s.done:
+		}
 	}
 }
 
@@ -77,34 +71,35 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 	var working sync.WaitGroup
 	defer working.Wait()
 	queues := map[conversation.Key]*queue{}
-	begin := func(w wake) {
+	post := func(w wake) {
 		q := queues[w.key]
 		if q == nil {
-			q = &queue{Sender: s, key: w.key, mail: make(chan struct{}, 1), end: make(chan struct{})}
+			q = newQueue(s, w.key, flush)
 			queues[w.key] = q
-			working.Go(func() { q.run(ctx, w.only) })
-			if w.only != nil {
-				return
-			}
+			working.Go(func() { q.run(ctx) })
 		}
-		q.note()
+		q.put(w.reply)
 	}
 	for _, key := range s.leftovers(ctx, scope) {
-		begin(wake{key: key})
+		post(wake{key: key})
 	}
 	flushing := false
 	for !flushing || len(queues) > 0 || len(s.wake) > 0 {
 		select {
 		case w := <-s.wake:
-			if w.only != nil && w.only.ID <= s.read.Load() {
-				w.only = nil // a queue may have found it in the store already, and sent it
+			if w.reply != nil && w.reply.ID <= s.read.Load() {
+				w.reply = nil // a queue may have found it in the store already, and sent it
 			}
-			begin(w)
+			post(w)
 		case q := <-s.idle:
-			if len(q.mail) == 0 {
+			end := len(q.ready) == 0
+			if end {
 				delete(queues, q.key)
-				close(q.end)
 			}
+			if len(queues) == 0 {
+				queues = map[conversation.Key]*queue{} // a map that was large stays large
+			}
+			q.end <- end
 		case <-flush:
 			flush, flushing = nil, true
 		case <-ctx.Done():
@@ -126,60 +121,118 @@ func (s *Sender) leftovers(ctx context.Context, scope conversation.Scope) (keys 
 	return keys
 }
 
-// queue sends the replies of one session, until none is due.
+// queue sends the replies of one session.
 type queue struct {
 	*Sender
-	key  conversation.Key
-	mail chan struct{} // there are new deliveries
-	end  chan struct{} // the sender has forgotten the queue
+	key   conversation.Key
+	flush <-chan struct{} // closed when the gateway ends
+	ready chan struct{}   // there is something to send
+	end   chan bool       // the answer to idle: the sender has forgotten the queue, or there is work
+
+	mu      sync.Mutex
+	replies []conversation.Delivery // as committed, not yet sent
+	look    bool                    // there may be others in the store
 }
 
-// batch is how many deliveries are read at once.
-const batch = 16
+const (
+	batch  = 16              // deliveries that are read at once
+	linger = time.Second / 4 // how long a queue without work stays: a goroutine for each reply costs more
+)
 
-// note says that there are new deliveries in the store.
+func newQueue(s *Sender, key conversation.Key, flush <-chan struct{}) *queue {
+	return &queue{Sender: s, key: key, flush: flush, ready: make(chan struct{}, 1), end: make(chan bool, 1)}
+}
+
+// put adds a reply; nil stands for those in the store.
+func (q *queue) put(reply *conversation.Delivery) {
+	q.mu.Lock()
+	if reply == nil || q.look {
+		q.replies, q.look = nil, true
+	} else {
+		q.replies = append(q.replies, *reply)
+	}
+	q.mu.Unlock()
+	q.note()
+}
+
+// note says that there is something to send.
 func (q *queue) note() {
 	select {
-	case q.mail <- struct{}{}:
+	case q.ready <- struct{}{}:
 	default:
 	}
 }
 
-func (q *queue) run(ctx context.Context, first *conversation.Delivery) {
+// take empties the queue.
+func (q *queue) take() (replies []conversation.Delivery, look bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	replies, look = q.replies, q.look
+	q.replies, q.look = nil, false
+	return replies, look
+}
+
+func (q *queue) run(ctx context.Context) {
 	unlock, waited, err := conversation.WaitLock(ctx, q.log, q.outbox.Lock, q.key)
 	if err != nil {
 		return
 	}
 	defer unlock()
-	switch {
-	case waited:
-		q.note() // the other process may have sent it
-	case first != nil && !q.deliver(ctx, *first):
-		return
+	if waited {
+		q.put(nil) // the other process may have sent some
 	}
+	idle := time.NewTimer(linger)
+	defer idle.Stop()
+	flush := q.flush
 	for {
 		select {
-		case <-q.mail:
-			if !q.sendDue(ctx) {
+		case <-q.ready:
+			if !q.send(ctx) {
 				return
 			}
+			idle.Reset(linger)
 			continue
-		default:
-		}
-		select {
-		case q.idle <- q:
+		case <-idle.C:
+		case <-flush:
+			flush = nil // from now on without lingering
 		case <-ctx.Done():
 			return
 		}
-		select {
-		case <-q.end:
+		if q.askToEnd(ctx) {
 			return
-		case <-q.mail:
-			q.note() // work came first
-		case <-ctx.Done():
-			return
+		}
+		idle.Reset(0)
+	}
+}
+
+// askToEnd reports whether the sender has forgotten the queue.
+func (q *queue) askToEnd(ctx context.Context) bool {
+	select {
+	case q.idle <- q:
+	case <-ctx.Done():
+		return true
+	}
+	// Nothing is taken from ready before the answer, which depends on it.
+	select {
+	case end := <-q.end:
+		return end
+	case <-ctx.Done():
+		return true
+	}
+}
+
+// send reports false when ctx ended before all was sent.
+func (q *queue) send(ctx context.Context) bool {
+	replies, look := q.take()
+	if look {
+		return q.sendDue(ctx)
+	}
+	for _, d := range replies {
+		if !q.deliver(ctx, d) {
+			return false
 		}
 	}
+	return true
 }
 
 // hasRead moves the sender's mark up to a delivery; many queues do at once.
@@ -236,51 +289,6 @@ func (q *queue) deliver(ctx context.Context, d conversation.Delivery) bool {
 		}
 	}
 	return q.mark(ctx, "mark a reply as sent", func(ctx context.Context) error { return q.outbox.MarkSent(ctx, d) })
-}
-
-// failed waits before the next try, or ends a delivery that will never be
-// taken. ok is false when ctx ended meanwhile.
-func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time.Time, err error) (again, ok bool) {
-	if ctx.Err() != nil {
-		return false, false
-	}
-	var refused *SendError
-	errors.As(err, &refused)
-	if time.Since(since) > giveUp {
-		refused = &SendError{Permanent: true}
-		err = fmt.Errorf("given up after %s: %w", giveUp, err)
-	}
-	if refused != nil && refused.Permanent {
-		q.log.Error("reply refused for good", "session", d.Key, "delivery", d.ID, "error", err)
-		return false, q.mark(ctx, "mark a reply as failed", func(ctx context.Context) error {
-			return q.outbox.MarkFailed(ctx, *d, err.Error())
-		})
-	}
-	wait := q.pause(d.Attempts)
-	if refused != nil && refused.RetryAfter > 0 {
-		wait = refused.RetryAfter
-	}
-	if d.Attempts == 0 {
-		q.log.Warn("reply not taken, trying again", "session", d.Key, "delivery", d.ID, "wait", wait, "error", err)
-	}
-	d.Attempts++
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true, true
-	case <-ctx.Done():
-		return false, false
-	}
-}
-
-// giveUp is how long a reply is tried, as long as mail servers try (RFC 5321,
-// section 4.5.4.1: four to five days).
-const giveUp = 5 * 24 * time.Hour
-
-// pause doubles with each try, from half a second to a minute.
-func (q *queue) pause(attempts int) time.Duration {
-	return min(500*time.Millisecond<<min(attempts, 10), time.Minute)
 }
 
 // mark stores what the platform has taken. It outlasts Run's context, since

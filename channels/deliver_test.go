@@ -50,30 +50,36 @@ func chatKey(chat int64) conversation.Key {
 func (p *post) reply(chat int64, text string) []conversation.Delivery {
 	p.t.Helper()
 	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: chat, FirstName: "Ada"}))
+	return p.commit(chat, text)
+}
+
+// commit is reply to a chat that the server need not know.
+func (p *post) commit(chat int64, text string) []conversation.Delivery {
+	p.t.Helper()
 	p.source++
 	in := conversation.Inbound{Key: chatKey(chat), SourceID: fmt.Sprint(p.source), Address: fmt.Sprintf(`{"chat":%d}`, chat), Text: "?", At: time.Now()}
-	if err := p.store.Accept(p.t.Context(), nil, in); err != nil {
+	if _, err := p.store.Accept(p.t.Context(), nil, in); err != nil {
 		p.t.Fatal(err)
 	}
 	turn, err := p.store.Begin(p.t.Context(), in.Key, 100)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	due, err := p.store.Commit(p.t.Context(), conversation.Run{
-		Key: in.Key, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: []int64{turn.Waiting[0].ID},
+	done, err := p.store.Commit(p.t.Context(), conversation.Run{
+		Key: in.Key, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: turn.Waiting[:1],
 		Replies: []conversation.Delivery{{Key: in.Key, Address: in.Address, Text: text}},
 	})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return due
+	return done.Replies
 }
 
 // start runs a sender; stop ends it and waits.
 func (p *post) start() (sender *channels.Sender, stop func()) {
 	p.t.Helper()
 	channel, err := telegram.New(telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"},
-		p.store.Cursor, nil, slog.New(slog.DiscardHandler))
+		p.store.Cursor, nil, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -208,7 +214,7 @@ func TestFlushEndsWhenNothingIsLeft(t *testing.T) {
 	p := newPost(t)
 	p.reply(1, "last words")
 	channel, err := telegram.New(telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"},
-		p.store.Cursor, nil, slog.New(slog.DiscardHandler))
+		p.store.Cursor, nil, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,5 +226,72 @@ func TestFlushEndsWhenNothingIsLeft(t *testing.T) {
 	}
 	if sent := p.server.Sent(); len(sent) != 1 || sent[0].Text != "last words" {
 		t.Fatalf("sent %+v", sent)
+	}
+}
+
+// A reply that the start found in the store may be told of once more, by the
+// run that made it.
+func TestLateWakeSendsNothingAgain(t *testing.T) {
+	p := newPost(t)
+	early := p.reply(1, "early")
+	sender, _ := p.start()
+	p.waitSent(1)
+	p.waitNothingDue()
+	sender.Wake(early...)
+	sender.Wake(p.reply(1, "next")...)
+	p.waitSent(2)
+	p.waitNothingDue()
+	if sent := p.server.Sent(); len(sent) != 2 || sent[1].Text != "next" {
+		t.Fatalf("the chat got %+v", sent)
+	}
+}
+
+// busyStore is a store in which more replies come up at the worst moment: when
+// a queue has just sent the last one and is about to end.
+type busyStore struct {
+	*conversation.Store
+	sent func()
+}
+
+func (s *busyStore) MarkSent(ctx context.Context, d conversation.Delivery) error {
+	err := s.Store.MarkSent(ctx, d)
+	s.sent()
+	return err
+}
+
+// Neither may the queue and its sender wait for each other, nor may a reply be
+// left behind.
+func TestRepliesThatComeWhileTheirQueueEndsAreSent(t *testing.T) {
+	const rounds, together = 60, 3
+	p := newPost(t)
+	busy, platform, flush := &busyStore{Store: p.store}, &platform{}, make(chan struct{})
+	sender := channels.NewSender(platform, busy, slog.New(slog.DiscardHandler))
+	want, sent := []string{"first"}, 0
+	p.commit(1, "first")
+	busy.sent = func() {
+		if sent++; sent < len(want) || len(want) > rounds*together {
+			return
+		}
+		for range together {
+			text := fmt.Sprint(len(want))
+			want = append(want, text)
+			sender.Wake(p.commit(1, text)...)
+		}
+		if len(want) > rounds*together {
+			close(flush)
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		sender.Run(t.Context(), conversation.Scope{Channel: "telegram"}, flush)
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("the queue and its sender wait for each other")
+	}
+	if _, texts := platform.seen(); texts != strings.Join(want, ", ") {
+		t.Errorf("of %d replies the chat got %s", len(want), texts)
 	}
 }

@@ -31,9 +31,9 @@ type Range struct{ From, To int }
 // Split cuts markdown into parts of at most limit units each, at the best
 // places there are: between paragraphs, lines, sentences, words, and at last
 // between characters. A code fence that a cut falls into is closed and opened
-// again with its language. Nothing but white space at the cuts is lost. Parts
-// are never blank; blank markdown has none. The limit must leave room for a
-// fence, 64 units are enough.
+// again with its language, and a line of a quote is quoted again. Nothing but
+// white space at the cuts is lost. Parts are never blank; blank markdown has
+// none. The limit must leave room for a fence, 64 units are enough.
 func Split(markdown string, limit int, units Units) []string {
 	if len(markdown)*maxUnitsPerByte(units) <= limit {
 		if isBlank(markdown) {
@@ -41,10 +41,9 @@ func Split(markdown string, limit int, units Units) []string {
 		}
 		return []string{markdown}
 	}
-	s := splitter{text: markdown, limit: limit, units: units, fences: findFences(markdown, limit/8, units)}
-	for _, f := range s.fences {
-		s.code = append(s.code, f.Range)
-	}
+	s := splitter{text: markdown, limit: limit, units: units}
+	s.findFences()
+	s.enter(0)
 	var parts []string
 	for pos := 0; pos < len(markdown); {
 		part, next := s.part(pos)
@@ -68,15 +67,56 @@ type splitter struct {
 	text   string
 	limit  int
 	units  Units
-	fences []fence
+	fences []Fence
 	code   []Range // the same, for Cut
+
+	seen  int    // how far the text was looked at for line ends
+	body  int    // where the line at seen goes on behind its quote marks
+	quote string // those marks
+}
+
+// findFences finds the blocks to close and open again. One whose opening line
+// would take too much of a part is not.
+func (s *splitter) findFences() {
+	for _, f := range Fences(s.text) {
+		if s.isShort(f.opener()) {
+			s.fences = append(s.fences, f)
+			s.code = append(s.code, f.Range)
+		}
+	}
+}
+
+// isShort reports whether a line may be repeated in every part.
+func (s *splitter) isShort(line string) bool { return s.units.Count(line) < s.limit/8 }
+
+// enter notes the quote marks of the line that begins at pos.
+func (s *splitter) enter(pos int) {
+	line, _ := lineAt(s.text, pos)
+	_, end := QuoteMarks(line)
+	s.body, s.quote = pos+end, ""
+	if s.isShort(line[:end]) {
+		s.quote = line[:end]
+	}
+}
+
+// quoteAt is what makes the rest of the line at pos a quote, when the quote
+// marks that the line begins with are in an earlier part. Positions must grow.
+func (s *splitter) quoteAt(pos int) string {
+	if i := strings.LastIndexByte(s.text[s.seen:pos], '\n'); i >= 0 {
+		s.enter(s.seen + i + 1)
+	}
+	s.seen = pos
+	if pos < s.body {
+		return ""
+	}
+	return s.quote
 }
 
 // part makes the part that begins at pos, and says where the next one begins.
 func (s *splitter) part(pos int) (part string, next int) {
-	head := ""
+	head := s.quoteAt(pos)
 	if f := s.fenceAt(pos); f != nil && f.inCode(pos) {
-		head = f.opener + "\n"
+		head = f.opener() + "\n" + head
 	}
 	for tail := ""; ; {
 		room := s.limit - s.units.Count(head) - s.units.Count(tail)
@@ -88,19 +128,19 @@ func (s *splitter) part(pos int) (part string, next int) {
 		if f == nil || !f.inCode(end) {
 			return head + s.text[pos:end], next
 		}
-		if len(f.closer) < len(tail) {
-			if next >= f.closing {
+		if len(f.closer()) < len(tail) {
+			if next >= f.Closing {
 				next = f.To // the closing line is all that is left, and it is written here
 			}
-			return head + strings.TrimRight(s.text[pos:end], "\n") + "\n" + f.closer, next
+			return head + strings.TrimRight(s.text[pos:end], "\n") + "\n" + f.closer(), next
 		}
-		tail = "\n" + f.closer // cut again, with room for it
+		tail = "\n" + f.closer() // cut again, with room for it
 	}
 }
 
 // fenceAt is the last fence that begins at or before pos.
-func (s *splitter) fenceAt(pos int) *fence {
-	i, found := slices.BinarySearchFunc(s.fences, pos, func(f fence, pos int) int { return f.From - pos })
+func (s *splitter) fenceAt(pos int) *Fence {
+	i, found := slices.BinarySearchFunc(s.fences, pos, func(f Fence, pos int) int { return f.From - pos })
 	if !found {
 		i--
 	}
@@ -108,72 +148,4 @@ func (s *splitter) fenceAt(pos int) *fence {
 		return nil
 	}
 	return &s.fences[i]
-}
-
-// fence is one fenced code block, its opening and closing lines included.
-type fence struct {
-	Range
-	body    int    // where the code begins, after the opening line
-	closing int    // where the closing line begins; To when there is none
-	opener  string // the opening line
-	closer  string // a line that closes it
-}
-
-func (f *fence) inOpener(pos int) bool { return pos > f.From && pos < f.body }
-func (f *fence) inCode(pos int) bool   { return pos >= f.body && pos < f.closing }
-
-// findFences finds the fenced code blocks of a markdown text in order. A
-// block whose opening line is longer than widest counts as text.
-func findFences(text string, widest int, units Units) []fence {
-	var fences []fence
-	var open *fence
-	for pos := 0; pos < len(text); {
-		line, next := lineAt(text, pos)
-		switch {
-		case open != nil && closes(line, open.closer):
-			open.closing, open.To = pos, pos+len(line)
-			fences, open = append(fences, *open), nil
-		case open == nil:
-			if closer, ok := opens(line); ok && units.Count(line)+1 <= widest {
-				open = &fence{Range: Range{From: pos}, body: next, opener: line, closer: closer}
-			}
-		}
-		pos = next
-	}
-	if open != nil {
-		open.closing, open.To = len(text), len(text)
-		fences = append(fences, *open)
-	}
-	return fences
-}
-
-// lineAt is the line that begins at pos, without its end, and the start of the next.
-func lineAt(text string, pos int) (line string, next int) {
-	if i := strings.IndexByte(text[pos:], '\n'); i >= 0 {
-		return text[pos : pos+i], pos + i + 1
-	}
-	return text[pos:], len(text)
-}
-
-// opens reports whether a line opens a fenced code block, and the line that
-// closes it. Any indentation will do, for blocks in lists.
-func opens(line string) (closer string, ok bool) {
-	code := strings.TrimLeft(line, " ")
-	if code == "" || code[0] != '`' && code[0] != '~' {
-		return "", false
-	}
-	mark := code[:1]
-	info := strings.TrimLeft(code, mark)
-	n := len(code) - len(info)
-	if n < 3 || mark == "`" && strings.Contains(info, "`") {
-		return "", false
-	}
-	return line[:len(line)-len(info)], true
-}
-
-// closes reports whether a line closes the block that closer would close.
-func closes(line, closer string) bool {
-	mark := closer[len(closer)-1:]
-	line, closer = strings.TrimSpace(line), strings.TrimLeft(closer, " ")
-	return len(line) >= len(closer) && strings.Trim(line, mark) == ""
 }

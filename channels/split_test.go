@@ -66,6 +66,28 @@ func TestSplitPlaces(t *testing.T) {
 			word(6) + "\n\n```\n" + strings.Repeat("a\n\nb\n", 7) + "```",
 			[]string{word(6), "```\n" + strings.Repeat("a\n\nb\n", 7) + "```"},
 		},
+		"code in a list is opened again without the bullet": {
+			"- ```go\n" + strings.Repeat("  line()\n", 9) + "  ```\n- b",
+			[]string{
+				"- ```go\n" + strings.Repeat("  line()\n", 5) + "  ```",
+				"  ```go\n" + strings.Repeat("  line()\n", 4) + "  ```\n- b",
+			},
+		},
+		"a line of a quote is quoted again": {
+			"> " + word(20),
+			[]string{"> " + word(12), "> " + word(8)},
+		},
+		"code in a quote is closed and opened again in it": {
+			"> ```\n" + strings.Repeat("> line()\n", 8) + "> ```",
+			[]string{
+				"> ```\n" + strings.Repeat("> line()\n", 5) + "> ```",
+				"> ```\n" + strings.Repeat("> line()\n", 3) + "> ```",
+			},
+		},
+		"a heading goes with its text": {
+			word(6) + "\n\n# Title\n\n" + word(6),
+			[]string{word(6), "# Title\n\n" + word(6)},
+		},
 		"indentation of code stays": {
 			"```\n" + strings.Repeat("    x\n", 12) + "```",
 			[]string{
@@ -126,7 +148,7 @@ func FuzzSplit(f *testing.F) {
 				t.Fatalf("a rune was cut: %q", part)
 			}
 		}
-		if missing := missingText(text, strings.Join(parts, "")); missing != "" {
+		if missing := missingText(text, strings.Join(parts, "\n")); missing != "" {
 			t.Fatalf("lost from %q: %q", text, missing)
 		}
 	})

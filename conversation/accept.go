@@ -10,57 +10,86 @@ import (
 	"time"
 )
 
-// Accept stores a batch in the order given, together with the channel's
-// cursor when there is one. On return of nil all of it is on disk; an error
-// means that none of it is. A message whose channel and SourceID are known
-// already is dropped: platforms deliver twice.
-func (s *Store) Accept(ctx context.Context, cursor *Cursor, batch ...Inbound) error {
-	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+// Accept stores a batch in the order given, together with how far the channel
+// has read its platform. On return of nil all of it is on disk; an error means
+// that none of it is. A message whose channel and SourceID are known already is
+// dropped: platforms deliver twice. What was not dropped comes back with its ID.
+func (s *Store) Accept(ctx context.Context, cursors []Cursor, batch ...Inbound) (stored []Inbound, err error) {
+	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		now := millis(s.now())
+		stored = make([]Inbound, 0, len(batch))
 		for _, in := range batch {
-			if err := insertInbound(ctx, tx, in, now); err != nil {
+			in, err := insertInbound(ctx, tx, in, now)
+			if err != nil {
 				return fmt.Errorf("accept a message of %s: %w", in.Key, err)
 			}
+			if in.ID != 0 {
+				stored = append(stored, in)
+			}
 		}
-		if cursor == nil {
-			return nil
+		for _, c := range cursors {
+			if err := setCursor(ctx, tx, c, now); err != nil {
+				return err
+			}
 		}
-		_, err := tx.ExecContext(ctx, `
-			INSERT INTO cursors (name, value, updated_at) VALUES (?, ?, ?)
-			ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`,
-			cursor.Name, cursor.Value, now)
-		return err
+		return nil
 	})
+	return stored, err
 }
 
-func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) error {
-	channel := in.Key.Channel()
-	_, err := tx.ExecContext(ctx, `
-		INSERT INTO sessions (key, channel, created_at) VALUES (?, ?, ?) ON CONFLICT (key) DO NOTHING`,
-		string(in.Key), channel, now)
+// insertInbound gives the message as it reads in the store; its ID is 0 when
+// it was there already.
+func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbound, error) {
+	session, err := enterSession(ctx, tx, in.Key, storable(in.Place), now)
 	if err != nil {
-		return err
+		return in, err
 	}
 	sender, err := json.Marshal(in.Sender)
 	if err != nil {
-		return err
+		return in, err
 	}
-	_, err = tx.ExecContext(ctx, `
-		INSERT INTO inbox (session_id, channel, source_id, address, sender, in_group, text, sent_at)
-		VALUES ((SELECT id FROM sessions WHERE key = ?), ?, ?, ?, ?, ?, ?, ?)
+	attachments, err := jsonOrNull(in.Attachments, len(in.Attachments) == 0)
+	if err != nil {
+		return in, err
+	}
+	in.Text, in.Title = storable(in.Text), storable(in.Title)
+	result, err := tx.ExecContext(ctx, `
+		INSERT INTO inbox (session_id, channel, source_id, address, sender, in_group, title, text, attachments, sent_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (channel, source_id) DO NOTHING`,
-		string(in.Key), channel, in.SourceID, in.Address, string(sender), in.Group, storable(in.Text), millis(in.At))
-	return err
+		session, in.Key.Channel(), in.SourceID, in.Address, string(sender), in.Group, in.Title, in.Text, attachments, millis(in.At))
+	if err != nil {
+		return in, err
+	}
+	in.ID, err = insertedID(result)
+	return in, err
 }
 
-// Cursor is the value stored under a name, "" when there is none.
-func (s *Store) Cursor(ctx context.Context, name string) (string, error) {
-	var value string
-	err := s.readers.QueryRowContext(ctx, `SELECT value FROM cursors WHERE name = ?`, name).Scan(&value)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
+// insertedID is the id of the row that an INSERT has added, 0 when a conflict
+// kept it from adding one.
+func insertedID(result sql.Result) (int64, error) {
+	if added, err := result.RowsAffected(); err != nil || added == 0 {
+		return 0, err
 	}
-	return value, err
+	return result.LastInsertId()
+}
+
+// enterSession gives the row id of a session, which is made when it is new.
+func enterSession(ctx context.Context, tx *sql.Tx, key Key, place string, now int64) (id int64, err error) {
+	var known string
+	err = tx.QueryRowContext(ctx, `SELECT id, place FROM sessions WHERE key = ?`, string(key)).Scan(&id, &known)
+	if errors.Is(err, sql.ErrNoRows) {
+		result, err := tx.ExecContext(ctx, `INSERT INTO sessions (key, channel, place, created_at) VALUES (?, ?, ?, ?)`,
+			string(key), key.Channel(), place, now)
+		if err != nil {
+			return 0, err
+		}
+		return result.LastInsertId()
+	}
+	if err == nil && place != "" && place != known {
+		_, err = tx.ExecContext(ctx, `UPDATE sessions SET place = ? WHERE id = ?`, place, id)
+	}
+	return id, err
 }
 
 // storable is text as JSON, SQLite and every model can carry it: valid UTF-8

@@ -12,49 +12,54 @@ import (
 // Turn is what a run starts from.
 type Turn struct {
 	Waiting      []Inbound    // every inbound of the session that waits, in order of arrival
+	Notes        []Inbound    // edits of answered messages, to be told with what waits
+	Place        string       // what people call the session's place, "" when nobody said
 	Conversation Conversation // the active one; a fresh one that is stored by Commit when there is none
 	History      []Message    // the newest exchanges within the budget, oldest first
 	Older        int64        // messages of the conversation that stand before History
 	More         bool         // more waits than was taken
 }
 
-// maxWaiting bounds how many waiting messages one turn takes; the next turn
-// takes the rest.
-const maxWaiting = 200
+// maxWaiting and maxNotes bound what one turn takes; the next turn takes the
+// rest.
+const (
+	maxWaiting = 200
+	maxNotes   = 20
+)
 
 // Begin reads what a run of the session needs, and changes nothing. budget is
 // in tokens. Only whole exchanges are given, but always the newest one, however
 // large it is. The cost grows with the budget, not with the conversation.
 func (s *Store) Begin(ctx context.Context, key Key, budget int) (Turn, error) {
-	return s.Continue(ctx, key, budget, Turn{})
-}
-
-// Continue is Begin for whoever has held the session's lock since the previous
-// turn, and has replaced no answers since: of a conversation that goes on, only
-// what came after that turn is read. The previous turn is used up.
-func (s *Store) Continue(ctx context.Context, key Key, budget int, previous Turn) (Turn, error) {
 	var turn Turn
-	var id int64 // of the conversation, 0 when it is not stored yet
-	known := false
 	err := s.writer.read(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
 		turn = Turn{}
-		if turn.Waiting, err = waiting(ctx, conn, key); err != nil || len(turn.Waiting) == 0 {
+		if turn.Waiting, err = readInbox(ctx, conn, key, false, maxWaiting); err != nil || len(turn.Waiting) == 0 {
 			return err
 		}
 		turn.More = len(turn.Waiting) == maxWaiting
-		if id, turn.Conversation, err = active(ctx, conn, key); err != nil {
+		if turn.Notes, err = readInbox(ctx, conn, key, true, maxNotes); err != nil {
 			return err
 		}
-		if known = id != 0 && turn.Conversation.ID == previous.Conversation.ID; known {
-			turn.History, turn.Older, err = extend(ctx, conn, id, budget, previous)
-		}
+		turn.Conversation, turn.Place, err = active(ctx, conn, key)
 		return err
 	})
-	if err != nil || known || id == 0 {
+	if err != nil || turn.Conversation.row == 0 {
 		return turn, err
 	}
-	turn.History, turn.Older, err = s.tail(ctx, id, budget)
+	turn.History, turn.Older, err = s.tail(ctx, turn.Conversation.row, budget)
 	return turn, explain(err)
+}
+
+// After is the turn that follows when a run of this one was committed, without
+// what waits. This one is used up.
+func (t Turn) After(c Committed, budget int) Turn {
+	next := Turn{Place: t.Place, Conversation: c.Conversation, Older: t.Older}
+	next.History = append(t.History, c.Messages...)
+	if first := firstWithin(next.History, budget); first > 0 {
+		next.History, next.Older = next.History[first:], next.History[first].Seq-1
+	}
+	return next
 }
 
 // querier is a connection, or a pool of them.
@@ -63,57 +68,81 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-func waiting(ctx context.Context, q querier, key Key) ([]Inbound, error) {
+// readInbox gives the oldest inbound of a session that no run has settled:
+// messages, or notes about earlier ones.
+func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int) ([]Inbound, error) {
 	rows, err := q.QueryContext(ctx, `
-		SELECT i.id, i.source_id, i.address, i.sender, i.in_group, i.text, i.sent_at
+		SELECT i.id, i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.attachments, i.revision, i.sent_at
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
-		WHERE s.key = ? AND i.run_id IS NULL ORDER BY i.id LIMIT ?`, string(key), maxWaiting)
+		WHERE s.key = ? AND i.run_id IS NULL AND i.note = ? ORDER BY i.id LIMIT ?`, string(key), notes, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var list []Inbound
 	for rows.Next() {
-		in := Inbound{Key: key}
-		var sender []byte
-		var at int64
-		if err := rows.Scan(&in.ID, &in.SourceID, &in.Address, &sender, &in.Group, &in.Text, &at); err != nil {
+		in, err := scanInbound(rows)
+		if err != nil {
 			return nil, err
 		}
-		if err := json.Unmarshal(sender, &in.Sender); err != nil {
-			return nil, err
-		}
-		in.At = fromMillis(at)
+		in.Key = key
 		list = append(list, in)
 	}
 	return list, rows.Err()
 }
 
+func scanInbound(rows *sql.Rows) (in Inbound, err error) {
+	var sender, attachments []byte
+	var at int64
+	err = rows.Scan(&in.ID, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &attachments, &in.revision, &at)
+	if err != nil {
+		return in, err
+	}
+	if err := json.Unmarshal(sender, &in.Sender); err != nil {
+		return in, err
+	}
+	if len(attachments) > 0 {
+		err = json.Unmarshal(attachments, &in.Attachments)
+	}
+	in.At = fromMillis(at)
+	return in, err
+}
+
 // Active is the session's active conversation. When it has none, a fresh one
 // with a new ID is given, which is stored with its first message.
 func (s *Store) Active(ctx context.Context, key Key) (Conversation, error) {
-	_, c, err := active(ctx, s.readers, key)
+	c, _, err := active(ctx, s.readers, key)
 	return c, explain(err)
 }
 
-func active(ctx context.Context, q querier, key Key) (id int64, c Conversation, err error) {
-	row := q.QueryRowContext(ctx, `
-		SELECT c.id, c.uuid, s.key, c.title, c.active, c.messages, c.tokens, c.created_at, c.updated_at
-		FROM conversations c JOIN sessions s ON s.id = c.session_id
-		WHERE s.key = ? AND c.active = 1`, string(key))
-	id, c, err = scanConversation(row)
+func active(ctx context.Context, q querier, key Key) (c Conversation, place string, err error) {
+	c, err = scanConversation(q.QueryRowContext(ctx, selectConversations+`WHERE s.key = ? AND c.active = 1`, string(key)), &place)
 	if errors.Is(err, sql.ErrNoRows) {
-		fresh, err := uuid.NewV7()
-		return 0, Conversation{ID: fresh.String(), Key: key, Active: true}, err
+		return freshConversation(ctx, q, key)
 	}
-	return id, c, err
+	return c, place, err
 }
 
-func scanConversation(row interface{ Scan(...any) error }) (id int64, c Conversation, err error) {
+func freshConversation(ctx context.Context, q querier, key Key) (c Conversation, place string, err error) {
+	c = Conversation{Key: key, Active: true}
+	err = q.QueryRowContext(ctx, `SELECT id, place FROM sessions WHERE key = ?`, string(key)).Scan(&c.session, &place)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return c, "", err
+	}
+	id, err := uuid.NewV7()
+	c.ID = id.String()
+	return c, place, err
+}
+
+const selectConversations = `
+	SELECT c.id, c.session_id, c.uuid, s.key, s.place, c.title, c.active, c.messages, c.tokens, c.created_at, c.updated_at
+	FROM conversations c JOIN sessions s ON s.id = c.session_id `
+
+func scanConversation(row interface{ Scan(...any) error }, place *string) (c Conversation, err error) {
 	var created, updated int64
-	err = row.Scan(&id, &c.ID, &c.Key, &c.Title, &c.Active, &c.Messages, &c.Tokens, &created, &updated)
+	err = row.Scan(&c.row, &c.session, &c.ID, &c.Key, place, &c.Title, &c.Active, &c.Messages, &c.Tokens, &created, &updated)
 	c.CreatedAt, c.UpdatedAt = fromMillis(created), fromMillis(updated)
-	return id, c, err
+	return c, err
 }
 
 // tail walks back from the newest message until the budget is spent, and then
@@ -145,31 +174,6 @@ func (s *Store) tail(ctx context.Context, conversation int64, budget int) (histo
 	return oldestFirst(newest), 0, rows.Err()
 }
 
-// extend adds to the history of a turn what came after it, and leaves out the
-// oldest exchanges that no longer fit.
-func extend(ctx context.Context, q querier, conversation int64, budget int, previous Turn) (history []Message, older int64, err error) {
-	rows, err := q.QueryContext(ctx, selectMessages+`
-		WHERE conversation_id = ? AND seq > ? AND state <> 'replaced' AND internal = 0 ORDER BY seq`,
-		conversation, previous.Conversation.Messages)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer rows.Close()
-	history = previous.History
-	for rows.Next() {
-		m, err := scanMessage(rows)
-		if err != nil {
-			return nil, 0, err
-		}
-		history = append(history, m)
-	}
-	older = previous.Older
-	if first := firstWithin(history, budget); first > 0 {
-		history, older = history[first:], history[first].Seq-1
-	}
-	return history, older, rows.Err()
-}
-
 // firstWithin is where the newest whole exchanges within the budget begin.
 func firstWithin(history []Message, budget int) int {
 	first := len(history)
@@ -196,34 +200,4 @@ func oldestFirst(messages []Message) []Message {
 		messages[i], messages[j] = messages[j], messages[i]
 	}
 	return messages
-}
-
-const selectMessages = `
-	SELECT seq, run_id, role, state, content, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, created_at
-	FROM messages`
-
-func scanMessage(rows *sql.Rows) (Message, error) {
-	var m Message
-	var state string
-	var calls, sender []byte
-	var callID, toolName, sourceID sql.NullString
-	var at int64
-	err := rows.Scan(&m.Seq, &m.RunID, &m.Role, &state, &m.Content, &calls, &callID, &toolName, &m.Tokens, &sender, &sourceID, &at)
-	if err != nil {
-		return Message{}, err
-	}
-	if len(calls) > 0 {
-		if err := json.Unmarshal(calls, &m.ToolCalls); err != nil {
-			return Message{}, err
-		}
-	}
-	if len(sender) > 0 {
-		if err := json.Unmarshal(sender, &m.Sender); err != nil {
-			return Message{}, err
-		}
-	}
-	m.Stopped = state == stateStopped
-	m.ToolCallID, m.ToolName, m.SourceID = callID.String, toolName.String, sourceID.String
-	m.At = fromMillis(at)
-	return m, nil
 }

@@ -7,29 +7,142 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A session that goes on is read as one that is opened anew.
-func TestContinueReadsWhatBeginReads(t *testing.T) {
-	s := mustOpenAt(t, t.TempDir()+"/test.db")
-	const key, budget = Key("cli:a"), 100
+// What a loop remembers of its session is what it would read anew.
+func TestTheTurnAfterARunIsWhatBeginReads(t *testing.T) {
+	s := mustOpen(t)
+	const budget = 100
 	var known Turn
 	for id := range 30 {
-		mustAccept(t, s, say(key, id, fmt.Sprintf("question %d", id)))
-		fresh := mustBegin(t, s, key, budget)
-		var err error
-		if known, err = s.Continue(t.Context(), key, budget, known); err != nil {
+		in := say(chat, id, fmt.Sprintf("question %d", id))
+		in.Place = "the kitchen"
+		stored, err := s.Accept(t.Context(), nil, in)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if fresh.Conversation.Messages == 0 {
-			fresh.Conversation.ID = known.Conversation.ID // made anew by each
+		turn := mustBegin(t, s, chat, budget)
+		if id > 0 {
+			known.Waiting = stored
+			known.Waiting[0].Place = "" // of the session, not of the message
+			if diff := cmp.Diff(turn, known, cmp.AllowUnexported(Inbound{}, Conversation{}, Image{})); diff != "" {
+				t.Fatalf("message %d (-begin +after):\n%s", id, diff)
+			}
 		}
-		if diff := cmp.Diff(fresh, known); diff != "" {
-			t.Fatalf("message %d (-begin +continue):\n%s", id, diff)
+		run := answered(chat, turn, fmt.Sprintf("answer %d", id))
+		run.Title = "Questions"
+		done, err := s.Commit(t.Context(), run)
+		if err != nil {
+			t.Fatal(err)
 		}
-		run := answered(key, known, fmt.Sprintf("answer %d", id))
-		if id == 20 {
-			run.Messages = nil
-			run.Effect.Archive = true
-		}
-		mustCommit(t, s, run)
+		known = turn.After(done, budget)
+	}
+}
+
+func TestAMessageEditedWhileItWaitsIsReadAsEdited(t *testing.T) {
+	s := mustOpen(t)
+	in := say(chat, 1, "what is the capitol of France?")
+	mustAccept(t, s, in)
+	key, err := s.Edit(t.Context(), "telegram", in.SourceID, "what is the capital of France?", in.At)
+	if err != nil || key != chat {
+		t.Fatalf("edit: %q, %v", key, err)
+	}
+	turn := mustBegin(t, s, chat, 1000)
+	if got := turn.Waiting[0].Text; got != "what is the capital of France?" {
+		t.Fatalf("the run reads %q", got)
+	}
+	mustCommit(t, s, answered(chat, turn, "Paris"))
+	mustAccept(t, s, say(chat, 2, "thanks"))
+	if turn := mustBegin(t, s, chat, 1000); len(turn.Notes) != 0 {
+		t.Fatalf("the edit was answered, and is told again: %+v", turn.Notes)
+	}
+}
+
+// An edit must reach the model however it meets the run: after it, or while it
+// goes on. It alone is no reason to answer.
+func TestAnEditOfAnAnsweredMessageIsToldToTheNextRun(t *testing.T) {
+	for name, meets := range map[string]struct{ during, after bool }{"after the run": {after: true}, "during the run": {during: true}} {
+		t.Run(name, func(t *testing.T) {
+			s := mustOpen(t)
+			in := say(chat, 1, "the meeting is on Monday")
+			edit := func() {
+				if _, err := s.Edit(t.Context(), "telegram", in.SourceID, "the meeting is on Tuesday", in.At); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mustAccept(t, s, in)
+			turn := mustBegin(t, s, chat, 1000)
+			if meets.during {
+				edit()
+			}
+			mustCommit(t, s, answered(chat, turn, "noted"))
+			if meets.after {
+				edit()
+				edit() // delivered twice by the platform
+			}
+			if waiting, _ := s.Waiting(t.Context(), Scope{Channel: "telegram"}); len(waiting) != 0 {
+				t.Fatalf("the edit alone asks for a run: %v", waiting)
+			}
+			mustAccept(t, s, say(chat, 2, "so when is it?"))
+			turn = mustBegin(t, s, chat, 1000)
+			if len(turn.Notes) != 1 || turn.Notes[0].Text != "the meeting is on Tuesday" || len(turn.Waiting) != 1 {
+				t.Fatalf("notes %+v, waiting %+v", turn.Notes, turn.Waiting)
+			}
+			run := answered(chat, turn, "on Tuesday")
+			run.Took = append(run.Took, turn.Notes...)
+			mustCommit(t, s, run)
+			mustAccept(t, s, say(chat, 3, "thanks"))
+			if turn := mustBegin(t, s, chat, 1000); len(turn.Notes) != 0 {
+				t.Fatal("the edit is told twice")
+			}
+		})
+	}
+}
+
+func TestADeletedMessageIsNotAnswered(t *testing.T) {
+	s := mustOpen(t)
+	mustAccept(t, s, say(chat, 1, "oops, wrong chat"), say(chat, 2, "hello"))
+	key, err := s.Withdraw(t.Context(), "telegram", say(chat, 1, "").SourceID)
+	if err != nil || key != chat {
+		t.Fatalf("withdraw: %q, %v", key, err)
+	}
+	turn := mustBegin(t, s, chat, 1000)
+	if len(turn.Waiting) != 1 || turn.Waiting[0].Text != "hello" {
+		t.Fatalf("waiting: %+v", turn.Waiting)
+	}
+	mustAccept(t, s, say(chat, 1, "oops, wrong chat")) // the platform lists it again
+	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 1 {
+		t.Fatal("a withdrawn message came back")
+	}
+}
+
+// The answer to a message that vanishes while it is written is not lost, nor
+// are the messages that the same run answers.
+func TestADeletionDuringTheRunHarmsNothing(t *testing.T) {
+	s := mustOpen(t)
+	mustAccept(t, s, say(chat, 1, "one"), say(chat, 2, "two"))
+	turn := mustBegin(t, s, chat, 1000)
+	if _, err := s.Withdraw(t.Context(), "telegram", say(chat, 1, "").SourceID); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, answered(chat, turn, "both"))
+	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 0 {
+		t.Fatalf("still waiting: %+v", turn.Waiting)
+	}
+}
+
+func TestImagesAreKeptWithTheirMessage(t *testing.T) {
+	s := mustOpen(t)
+	mustAccept(t, s, say(chat, 1, "look"))
+	turn := mustBegin(t, s, chat, 1000)
+	run := answered(chat, turn, "a cat")
+	run.Messages[0].Images = []Image{{Name: "cat.png", MediaType: "image/png", Size: 3, Data: []byte("cat")}}
+	mustCommit(t, s, run)
+	mustAccept(t, s, say(chat, 2, "what was it?"))
+	turn = mustBegin(t, s, chat, 1000)
+	images := turn.History[0].Images
+	if len(images) != 1 || images[0].Name != "cat.png" {
+		t.Fatalf("images: %+v", images)
+	}
+	if data, err := s.ImageData(t.Context(), images[0]); err != nil || string(data) != "cat" {
+		t.Fatalf("data: %q, %v", data, err)
 	}
 }

@@ -32,7 +32,7 @@ func (s *benchSession) say() Turn {
 	s.said++
 	in := Inbound{Key: s.key, SourceID: fmt.Sprintf("%s:%d", s.key, s.said), Address: `{"chat":1}`,
 		Text: "What is the weather like in the mountains today?", At: time.Now()}
-	if err := s.store.Accept(s.b.Context(), nil, in); err != nil {
+	if _, err := s.store.Accept(s.b.Context(), nil, in); err != nil {
 		s.b.Error(err)
 	}
 	turn, err := s.store.Begin(s.b.Context(), s.key, 2000)
@@ -45,7 +45,7 @@ func (s *benchSession) say() Turn {
 // run is the answer to a turn, after so many messages that it also brings in.
 func (s *benchSession) run(turn Turn, messages int) Run {
 	in := turn.Waiting[0]
-	run := Run{Key: s.key, Kind: KindAgent, Status: StatusDone, Took: []int64{in.ID}, Conversation: turn.Conversation.ID,
+	run := Run{Key: s.key, Kind: KindAgent, Status: StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
 		Replies: []Delivery{{Address: in.Address, Text: "Snow on the pass."}}, StartedAt: time.Now()}
 	for i := range max(2, messages) {
 		m := Message{Role: RoleUser, Content: in.Text, Tokens: 20}
@@ -71,7 +71,7 @@ func BenchmarkAccept(b *testing.B) {
 		for i := range batch {
 			batch[i] = Inbound{Key: Key(fmt.Sprintf("cli:%d", i)), SourceID: fmt.Sprintf("%d:%d", n, i), Text: "Hello there, how are you?", At: time.Now()}
 		}
-		if err := s.Accept(b.Context(), &Cursor{Name: "bench", Value: fmt.Sprint(n)}, batch...); err != nil {
+		if _, err := s.Accept(b.Context(), []Cursor{{Name: "bench", Value: fmt.Sprint(n)}}, batch...); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -95,20 +95,6 @@ func BenchmarkBegin(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// BenchmarkContinue reads a turn whose conversation is known up to its last run.
-func BenchmarkContinue(b *testing.B) {
-	s := &benchSession{b: b, store: benchStore(b), key: "cli:bench"}
-	s.commit(s.run(s.say(), 100))
-	known := s.say()
-	s.commit(s.run(known, 2))
-	s.say()
-	for b.Loop() {
-		if _, err := s.store.Continue(b.Context(), s.key, 2000, known); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 

@@ -3,10 +3,8 @@ package conversation
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -49,9 +47,9 @@ type Run struct {
 	Key          Key
 	Kind         Kind
 	Status       Status
-	Took         []int64 // the inbound ids that it settles, in order; never empty
-	Conversation string  // ID from the Turn
-	Title        string  // for a conversation that has none yet
+	Took         []Inbound // what it settles, in order; never empty
+	Conversation Conversation
+	Title        string // for a conversation that has none yet
 	Effect       Effect
 	Messages     []Message // in order; Seq and RunID are given by Commit
 	Replies      []Delivery
@@ -65,82 +63,115 @@ type Run struct {
 
 // ID is the run's number: the first inbound that it took, so it is known
 // before the commit and the same when a crash makes the run begin again.
-func (r Run) ID() int64 { return r.Took[0] }
+func (r Run) ID() int64 { return r.Took[0].ID }
+
+// Committed is what a run has become.
+type Committed struct {
+	Replies      []Delivery   // due now
+	Conversation Conversation // as the run left it
+	Messages     []Message    // of the run, with Seq and RunID
+}
 
 // ErrSettled says that an inbound of the run is settled already, so nothing of
 // the run was stored: an earlier try of the same commit did succeed.
 var ErrSettled = errors.New("the run's messages are settled already")
 
 // Commit stores a run in one transaction: its messages, the inbound that it
-// settles, its replies to be delivered, and the totals. It returns the replies
-// as they are due now.
-func (s *Store) Commit(ctx context.Context, run Run) (due []Delivery, err error) {
+// settles, its replies to be delivered, and the totals.
+func (s *Store) Commit(ctx context.Context, run Run) (done Committed, err error) {
 	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		due, err = commitRun(ctx, tx, run, s.now())
+		done, err = commitRun(ctx, tx, run, s.now())
 		if err != nil {
 			return fmt.Errorf("commit run %d of %s: %w", run.ID(), run.Key, err)
 		}
 		return nil
 	})
-	return due, err
+	return done, err
 }
 
-func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) ([]Delivery, error) {
-	now := millis(at)
-	session, err := settle(ctx, tx, run)
+func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) (done Committed, err error) {
+	session, err := sessionOf(ctx, tx, run)
 	if err != nil {
-		return nil, err
+		return done, err
 	}
-	conversation, err := applyEffect(ctx, tx, run, session, now)
-	if err != nil {
-		return nil, err
-	}
-	if len(run.Messages) > 0 {
-		if conversation, err = appendMessages(ctx, tx, run, session, now); err != nil {
-			return nil, err
+	for _, in := range run.Took {
+		if err := settle(ctx, tx, run, in); err != nil {
+			return done, err
 		}
 	}
-	if err := insertRun(ctx, tx, run, session, conversation, now); err != nil {
-		return nil, err
-	}
-	return insertDeliveries(ctx, tx, run, session, at)
-}
-
-// settle marks the inbound as done and gives the session's row id.
-func settle(ctx context.Context, tx *sql.Tx, run Run) (session int64, err error) {
-	for _, id := range run.Took {
-		err := tx.QueryRowContext(ctx, `
-			UPDATE inbox SET run_id = ?, text = '' WHERE id = ? AND run_id IS NULL RETURNING session_id`,
-			run.ID(), id).Scan(&session)
-		if errors.Is(err, sql.ErrNoRows) {
-			return 0, ErrSettled
-		}
-		if err != nil {
-			return 0, err
-		}
-	}
-	return session, nil
-}
-
-// applyEffect gives the row id of the conversation that the run belongs to,
-// null when it has none in the store.
-func applyEffect(ctx context.Context, tx *sql.Tx, run Run, session, now int64) (sql.NullInt64, error) {
-	var none sql.NullInt64
 	switch {
 	case run.Effect.Archive:
-		if err := archiveActive(ctx, tx, session); err != nil {
-			return none, err
-		}
-		id, err := insertConversation(ctx, tx, session, "", run.Effect.Title, now)
-		return sql.NullInt64{Int64: id, Valid: err == nil}, err
+		done.Conversation, err = startConversation(ctx, tx, run, session, at)
 	case run.Effect.Delete:
-		return none, deleteConversation(ctx, tx, run.Conversation)
+		err = deleteConversation(ctx, tx, run.Conversation.row)
+	case len(run.Messages) > 0:
+		done.Conversation, done.Messages, err = appendMessages(ctx, tx, run, session, at)
+	default:
+		done.Conversation = run.Conversation
 	}
-	err := tx.QueryRowContext(ctx, `SELECT id FROM conversations WHERE uuid = ?`, run.Conversation).Scan(&none)
+	if err != nil {
+		return done, err
+	}
+	if err := insertRun(ctx, tx, run, session, done.Conversation.row, millis(at)); err != nil {
+		return done, err
+	}
+	done.Replies, err = insertDeliveries(ctx, tx, run, session, at)
+	return done, err
+}
+
+// sessionOf is the row id of the run's session.
+func sessionOf(ctx context.Context, tx *sql.Tx, run Run) (id int64, err error) {
+	if run.Conversation.session != 0 {
+		return run.Conversation.session, nil
+	}
+	err = tx.QueryRowContext(ctx, `SELECT id FROM sessions WHERE key = ?`, string(run.Key)).Scan(&id)
+	return id, err
+}
+
+// settle marks an inbound as done.
+func settle(ctx context.Context, tx *sql.Tx, run Run, in Inbound) error {
+	result, err := tx.ExecContext(ctx, `
+		UPDATE inbox SET run_id = ?, text = '', attachments = NULL
+		WHERE id = ? AND revision = ? AND (run_id IS NULL OR run_id = ?)`, run.ID(), in.ID, in.revision, withdrawn)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 1 {
+		return err
+	}
+	return settleEdited(ctx, tx, run, in.ID)
+}
+
+// settleEdited marks an inbound that was edited while the run answered it. The
+// next run is told how it reads now.
+func settleEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
+	var text string
+	err := tx.QueryRowContext(ctx, `SELECT text FROM inbox WHERE id = ? AND run_id IS NULL`, id).Scan(&text)
 	if errors.Is(err, sql.ErrNoRows) {
-		return sql.NullInt64{}, nil
+		return ErrSettled
 	}
-	return none, err
+	if err == nil && run.Kind == KindAgent {
+		err = insertNote(ctx, tx, id, ":late", text)
+	}
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, text = '', attachments = NULL WHERE id = ?`, run.ID(), id)
+	}
+	return err
+}
+
+// startConversation archives the active conversation and begins a fresh one.
+// One that nobody has written in yet is only renamed.
+func startConversation(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
+	c := run.Conversation
+	if c.row != 0 && c.Messages == 0 {
+		c.Title = storable(run.Effect.Title)
+		_, err := tx.ExecContext(ctx, `UPDATE conversations SET title = ?, updated_at = ? WHERE id = ?`, c.Title, millis(at), c.row)
+		return c, err
+	}
+	if err := archiveActive(ctx, tx, session); err != nil {
+		return c, err
+	}
+	return insertConversation(ctx, tx, Conversation{Key: run.Key, Title: run.Effect.Title, session: session}, at)
 }
 
 func archiveActive(ctx context.Context, tx *sql.Tx, session int64) error {
@@ -148,82 +179,98 @@ func archiveActive(ctx context.Context, tx *sql.Tx, session int64) error {
 	return err
 }
 
-// insertConversation makes a conversation active; id "" gets a new one.
-func insertConversation(ctx context.Context, tx *sql.Tx, session int64, id, title string, now int64) (int64, error) {
-	if id == "" {
+// insertConversation makes a conversation active; one without an ID gets one.
+func insertConversation(ctx context.Context, tx *sql.Tx, c Conversation, at time.Time) (Conversation, error) {
+	if c.ID == "" {
 		fresh, err := uuid.NewV7()
 		if err != nil {
-			return 0, err
+			return c, err
 		}
-		id = fresh.String()
+		c.ID = fresh.String()
 	}
+	c.Title, c.Active, c.CreatedAt, c.UpdatedAt = storable(c.Title), true, fromMillis(millis(at)), fromMillis(millis(at))
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO conversations (uuid, session_id, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?)`,
-		id, session, storable(title), now, now)
+		c.ID, c.session, c.Title, millis(at), millis(at))
 	if err != nil {
-		return 0, err
+		return c, err
 	}
-	return result.LastInsertId()
+	c.row, err = result.LastInsertId()
+	return c, err
 }
 
-// deleteConversation leaves no copy of the words. Settled inbound and sent
-// replies have none; a reply that is still due is sent first.
-func deleteConversation(ctx context.Context, tx *sql.Tx, id string) error {
-	if err := indexMessages(ctx, tx, math.MaxInt32); err != nil { // what is not indexed can't be taken out of the index
-		return err
-	}
-	for _, statement := range []string{
-		`UPDATE outbox SET text = '' WHERE state = 'failed'
-			AND session_id = (SELECT session_id FROM conversations WHERE uuid = ?1)
-			AND run_id IN (SELECT id FROM runs WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ?1))`,
-		`DELETE FROM messages WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ?1)`,
-		`DELETE FROM conversations WHERE uuid = ?1`,
-	} {
-		if _, err := tx.ExecContext(ctx, statement, id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func appendMessages(ctx context.Context, tx *sql.Tx, run Run, session, now int64) (sql.NullInt64, error) {
-	id, seq, err := findConversation(ctx, tx, run, session, now)
+func appendMessages(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, []Message, error) {
+	c, err := grow(ctx, tx, run, session, at)
 	if err != nil {
-		return sql.NullInt64{}, err
+		return c, nil, err
 	}
 	if run.Effect.Replace > 0 {
-		if err := replaceAnswer(ctx, tx, id, run.Effect.Replace); err != nil {
-			return sql.NullInt64{}, err
+		if err := replaceAnswer(ctx, tx, c.row, run.Effect.Replace); err != nil {
+			return c, nil, err
 		}
 	}
-	tokens := 0
-	for _, m := range run.Messages {
-		seq++
-		tokens += m.Tokens
-		if err := insertMessage(ctx, tx, id, seq, run.ID(), m, now); err != nil {
-			return sql.NullInt64{}, err
+	stored := make([]Message, len(run.Messages))
+	for i, m := range run.Messages {
+		m.Seq, m.RunID = c.Messages-int64(len(run.Messages)-1-i), run.ID()
+		if m.At.IsZero() {
+			m.At = at
+		}
+		m.At = fromMillis(millis(m.At))
+		if stored[i], err = insertMessage(ctx, tx, c.row, m); err != nil {
+			return c, nil, err
 		}
 	}
-	_, err = tx.ExecContext(ctx, `
-		UPDATE conversations SET messages = ?, tokens = tokens + ?, updated_at = ?,
-			title = CASE title WHEN '' THEN ? ELSE title END
-		WHERE id = ?`, seq, tokens, now, storable(run.Title), id)
-	return sql.NullInt64{Int64: id, Valid: true}, err
+	return c, stored, nil
 }
 
-// findConversation gives the run's conversation and the seq of its newest
-// message. One that was deleted meanwhile is begun anew.
-func findConversation(ctx context.Context, tx *sql.Tx, run Run, session, now int64) (id, seq int64, err error) {
-	err = tx.QueryRowContext(ctx, `
-		SELECT id, messages FROM conversations WHERE uuid = ?1
-		UNION ALL
-		SELECT id, messages FROM conversations WHERE session_id = ?2 AND active = 1
-			AND NOT EXISTS (SELECT 1 FROM conversations WHERE uuid = ?1)`,
-		run.Conversation, session).Scan(&id, &seq)
-	if errors.Is(err, sql.ErrNoRows) {
-		id, err = insertConversation(ctx, tx, session, run.Conversation, "", now)
+// grow gives the run's conversation as its messages leave it. What the turn
+// knew of it is what the store holds, but when somebody else has changed it.
+func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
+	c := grown(run.Conversation, run, at)
+	result, err := tx.ExecContext(ctx, `
+		UPDATE conversations SET messages = ?, tokens = ?, title = ?, updated_at = ?
+		WHERE id = ? AND messages = ? AND title = ? AND deleted = 0`,
+		c.Messages, c.Tokens, c.Title, millis(at), c.row, run.Conversation.Messages, run.Conversation.Title)
+	if err != nil {
+		return c, err
 	}
-	return id, seq, err
+	if n, err := result.RowsAffected(); err != nil || n == 1 {
+		return c, err
+	}
+	if c, err = currentConversation(ctx, tx, run, session, at); err != nil {
+		return c, err
+	}
+	c = grown(c, run, at)
+	_, err = tx.ExecContext(ctx, `UPDATE conversations SET messages = ?, tokens = ?, title = ?, updated_at = ? WHERE id = ?`,
+		c.Messages, c.Tokens, c.Title, millis(at), c.row)
+	return c, err
+}
+
+func grown(c Conversation, run Run, at time.Time) Conversation {
+	for _, m := range run.Messages {
+		c.Messages++
+		c.Tokens += int64(m.Tokens)
+	}
+	if c.Title == "" {
+		c.Title = storable(run.Title)
+	}
+	c.UpdatedAt = fromMillis(millis(at))
+	return c
+}
+
+// currentConversation is the run's conversation as it stands in the store. One
+// that was deleted meanwhile is begun anew, unless the session has another.
+func currentConversation(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
+	var place string
+	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`
+		WHERE c.session_id = ?1 AND c.deleted = 0 AND (c.id = ?2 OR c.active = 1) ORDER BY c.id = ?2 DESC LIMIT 1`,
+		session, run.Conversation.row), &place)
+	if errors.Is(err, sql.ErrNoRows) {
+		begun := run.Conversation
+		begun.session = session
+		return insertConversation(ctx, tx, begun, at)
+	}
+	return c, err
 }
 
 func replaceAnswer(ctx context.Context, tx *sql.Tx, conversation, after int64) error {
@@ -233,36 +280,11 @@ func replaceAnswer(ctx context.Context, tx *sql.Tx, conversation, after int64) e
 	return err
 }
 
-func insertMessage(ctx context.Context, tx *sql.Tx, conversation, seq, run int64, m Message, now int64) error {
-	calls, err := jsonOrNull(m.ToolCalls, len(m.ToolCalls) == 0)
-	if err != nil {
-		return err
-	}
-	sender, err := jsonOrNull(m.Sender, m.Sender == Sender{})
-	if err != nil {
-		return err
-	}
-	state := ""
-	if m.Stopped {
-		state = stateStopped
-	}
-	at := millis(m.At)
-	if at == 0 {
-		at = now
-	}
-	_, err = tx.ExecContext(ctx, `
-		INSERT INTO messages (conversation_id, seq, run_id, role, state, content, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		conversation, seq, run, m.Role, state, storable(m.Content), calls, orNull(m.ToolCallID), orNull(m.ToolName),
-		m.Tokens, sender, orNull(m.SourceID), at)
-	return err
-}
-
-func insertRun(ctx context.Context, tx *sql.Tx, run Run, session int64, conversation sql.NullInt64, now int64) error {
+func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, now int64) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO runs (id, session_id, conversation_id, kind, status, model, rounds, prompt_tokens, completion_tokens, error, started_at, ended_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		run.ID(), session, conversation, run.Kind, run.Status, run.Model, run.Rounds, run.Prompt, run.Completion,
+		run.ID(), session, sql.NullInt64{Int64: conversation, Valid: conversation != 0}, run.Kind, run.Status, run.Model, run.Rounds, run.Prompt, run.Completion,
 		storable(run.Error), millis(run.StartedAt), now)
 	return err
 }
@@ -270,10 +292,14 @@ func insertRun(ctx context.Context, tx *sql.Tx, run Run, session int64, conversa
 func insertDeliveries(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) ([]Delivery, error) {
 	due := make([]Delivery, len(run.Replies))
 	for i, d := range run.Replies {
+		actions, err := jsonOrNull(d.Actions, len(d.Actions) == 0)
+		if err != nil {
+			return nil, err
+		}
 		d.Key, d.Text, d.At = run.Key, storable(d.Text), at
 		result, err := tx.ExecContext(ctx, `
-			INSERT INTO outbox (session_id, run_id, address, text, created_at) VALUES (?, ?, ?, ?, ?)`,
-			session, run.ID(), d.Address, d.Text, millis(at))
+			INSERT INTO outbox (session_id, run_id, address, text, actions, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
+			session, run.ID(), d.Address, d.Text, actions, millis(at))
 		if err != nil {
 			return nil, err
 		}
@@ -283,16 +309,4 @@ func insertDeliveries(ctx context.Context, tx *sql.Tx, run Run, session int64, a
 		due[i] = d
 	}
 	return due, nil
-}
-
-func jsonOrNull(v any, empty bool) (sql.NullString, error) {
-	if empty {
-		return sql.NullString{}, nil
-	}
-	text, err := json.Marshal(v)
-	return sql.NullString{String: string(text), Valid: true}, err
-}
-
-func orNull(text string) sql.NullString {
-	return sql.NullString{String: text, Valid: text != ""}
 }

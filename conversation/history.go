@@ -18,7 +18,7 @@ type Page struct {
 // out. The cost grows with skip and limit, not with the conversation.
 func (s *Store) History(ctx context.Context, conversation string, skip, limit int) (Page, error) {
 	rows, err := s.readers.QueryContext(ctx, selectMessages+`
-		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ?)
+		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
 			AND state <> 'replaced' AND internal = 0 ORDER BY seq DESC`, conversation)
 	if err != nil {
 		return Page{}, explain(err)
@@ -49,17 +49,16 @@ func (s *Store) History(ctx context.Context, conversation string, skip, limit in
 // Conversations lists a session's conversations, the one used last first,
 // leaving out the skip first ones.
 func (s *Store) Conversations(ctx context.Context, key Key, skip, limit int) ([]Conversation, error) {
-	rows, err := s.readers.QueryContext(ctx, `
-		SELECT c.id, c.uuid, s.key, c.title, c.active, c.messages, c.tokens, c.created_at, c.updated_at
-		FROM conversations c JOIN sessions s ON s.id = c.session_id
-		WHERE s.key = ? AND c.messages > 0 ORDER BY c.updated_at DESC, c.id DESC LIMIT ? OFFSET ?`, string(key), limit, skip)
+	rows, err := s.readers.QueryContext(ctx, selectConversations+`
+		WHERE s.key = ? AND c.messages > 0 AND c.deleted = 0 ORDER BY c.updated_at DESC, c.id DESC LIMIT ? OFFSET ?`, string(key), limit, skip)
 	if err != nil {
 		return nil, explain(err)
 	}
 	defer rows.Close()
 	var list []Conversation
+	var place string
 	for rows.Next() {
-		_, c, err := scanConversation(rows)
+		c, err := scanConversation(rows, &place)
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +77,7 @@ func (s *Store) Resume(ctx context.Context, key Key, conversation string) error 
 		var session int64
 		err := tx.QueryRowContext(ctx, `
 			SELECT s.id FROM conversations c JOIN sessions s ON s.id = c.session_id
-			WHERE c.uuid = ? AND s.key = ?`, conversation, string(key)).Scan(&session)
+			WHERE c.uuid = ? AND s.key = ? AND c.deleted = 0`, conversation, string(key)).Scan(&session)
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("resume %s in %s: %w", conversation, key, ErrNotFound)
 		}

@@ -17,7 +17,7 @@ type Scope struct {
 // Waiting lists the sessions in scope that have inbound no run has settled:
 // what a crash or an orderly end left to do.
 func (s *Store) Waiting(ctx context.Context, scope Scope) ([]Key, error) {
-	return s.keys(ctx, `SELECT DISTINCT session_id FROM inbox WHERE run_id IS NULL`, scope)
+	return s.keys(ctx, `SELECT DISTINCT session_id FROM inbox WHERE run_id IS NULL AND note = 0`, scope)
 }
 
 // Due lists the sessions in scope that have deliveries to be sent.
@@ -47,7 +47,7 @@ func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, 
 // Deliveries are the due ones of a session, at most limit, in order.
 func (s *Store) Deliveries(ctx context.Context, key Key, limit int) ([]Delivery, error) {
 	rows, err := s.readers.QueryContext(ctx, `
-		SELECT o.id, o.address, o.text, o.sent, o.attempts, o.created_at
+		SELECT o.id, o.address, o.text, o.actions, o.sent, o.attempts, o.created_at
 		FROM outbox o JOIN sessions s ON s.id = o.session_id
 		WHERE s.key = ? AND o.state = 'due' ORDER BY o.id LIMIT ?`, string(key), limit)
 	if err != nil {
@@ -57,10 +57,15 @@ func (s *Store) Deliveries(ctx context.Context, key Key, limit int) ([]Delivery,
 	var due []Delivery
 	for rows.Next() {
 		d := Delivery{Key: key}
-		var sent []byte
+		var actions, sent []byte
 		var at int64
-		if err := rows.Scan(&d.ID, &d.Address, &d.Text, &sent, &d.Attempts, &at); err != nil {
+		if err := rows.Scan(&d.ID, &d.Address, &d.Text, &actions, &sent, &d.Attempts, &at); err != nil {
 			return nil, err
+		}
+		if len(actions) > 0 {
+			if err := json.Unmarshal(actions, &d.Actions); err != nil {
+				return nil, err
+			}
 		}
 		if err := json.Unmarshal(sent, &d.Sent); err != nil {
 			return nil, err
@@ -76,7 +81,9 @@ func (s *Store) MarkPart(ctx context.Context, d Delivery) error {
 	return s.mark(ctx, d, "due", "")
 }
 
-// MarkSent ends a delivery: the platform has taken every part of it.
+// MarkSent ends a delivery: the platform has taken every part of it. It may
+// wait a few milliseconds for another write, which is less than the platform's
+// answer took to arrive.
 func (s *Store) MarkSent(ctx context.Context, d Delivery) error {
 	return s.mark(ctx, d, "sent", "")
 }
@@ -91,7 +98,11 @@ func (s *Store) mark(ctx context.Context, d Delivery, state, reason string) erro
 	if err != nil {
 		return err
 	}
-	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	write := s.writer.write
+	if state == "sent" {
+		write = s.writer.writeLazily
+	}
+	return write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			UPDATE outbox SET state = ?1, sent = ?2, attempts = ?3, error = ?4,
 				text = CASE ?1 WHEN 'sent' THEN '' ELSE text END
@@ -116,7 +127,7 @@ func (s *Store) Count(ctx context.Context, scope Scope) (Counts, error) {
 	err := s.readers.QueryRowContext(ctx, `
 		WITH mine AS (SELECT id FROM sessions WHERE channel = ?1 AND (?2 = '' OR key = ?2))
 		SELECT (SELECT count(*) FROM mine),
-			(SELECT count(*) FROM inbox WHERE run_id IS NULL AND session_id IN mine),
+			(SELECT count(*) FROM inbox WHERE run_id IS NULL AND note = 0 AND session_id IN mine),
 			(SELECT count(*) FROM outbox WHERE state = 'due' AND session_id IN mine),
 			(SELECT min(created_at) FROM outbox WHERE state = 'due' AND session_id IN mine)`,
 		scope.Channel, string(scope.Key)).Scan(&c.Sessions, &c.Waiting, &c.Due, &oldest)

@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -37,6 +38,7 @@ type Store struct {
 	writer  *writer
 	locks   *locks
 	now     func() time.Time
+	log     *slog.Logger
 }
 
 // Option changes how Open makes a Store.
@@ -45,6 +47,12 @@ type Option func(*Store)
 // WithClock makes the store take its times from now instead of time.Now.
 func WithClock(now func() time.Time) Option {
 	return func(s *Store) { s.now = now }
+}
+
+// WithLog makes the store log what goes wrong where no caller could be told.
+// Without it that is dropped.
+func WithLog(log *slog.Logger) Option {
+	return func(s *Store) { s.log = log }
 }
 
 // Open opens the database at path, makes it when there is none, and brings
@@ -61,13 +69,13 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 		return nil, err
 	}
 	if err := makePrivate(path); err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, fmt.Errorf("open %s: %w", path, explainFile(path, err))
 	}
 	locks, err := openLocks(path + ".lock")
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, fmt.Errorf("open %s: %w", path, explainFile(path, err))
 	}
-	s := &Store{path: path, locks: locks, now: time.Now}
+	s := &Store{path: path, locks: locks, now: time.Now, log: slog.New(slog.DiscardHandler)}
 	for _, option := range options {
 		option(s)
 	}
@@ -78,19 +86,25 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	return s, nil
 }
 
+const (
+	readerIdle  = 5 * time.Second // how long a connection for reading keeps its cache without use
+	readerCache = "-500"          // KiB
+)
+
 func (s *Store) open(ctx context.Context) error {
 	migrated, err := s.migrate(ctx)
 	if err != nil {
 		return err
 	}
 	defer migrated.Close() // not before the writer is open: the last one to close a file syncs it twice
-	if s.readers, err = sql.Open("sqlite3", dsn(s.path, "_query_only", "1")); err != nil {
+	if s.readers, err = sql.Open("sqlite3", dsn(s.path, "_query_only", "1", "_cache_size", readerCache)); err != nil {
 		return err
 	}
 	readers := max(2, runtime.GOMAXPROCS(0))
 	s.readers.SetMaxOpenConns(readers)
 	s.readers.SetMaxIdleConns(readers)
-	s.writer, err = openWriter(ctx, dsn(s.path))
+	s.readers.SetConnMaxIdleTime(readerIdle)
+	s.writer, err = openWriter(ctx, s.log, dsn(s.path))
 	return err
 }
 
@@ -142,10 +156,11 @@ func checkFolder(path string) error {
 
 // makePrivate makes the file when there is none, readable by its owner alone:
 // it will hold what people say in private. SQLite gives its side files the same
-// permissions.
+// permissions. A file that can't be written is an error here: SQLite would open
+// it, and tell only when the first message is to be stored.
 func makePrivate(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.EROFS) {
+	if errors.Is(err, syscall.EISDIR) {
 		return nil // SQLite's own error says more
 	}
 	if err != nil {
@@ -179,6 +194,21 @@ func requireFTS5() error {
 	return nil
 }
 
+// explainFile adds to an error of the file system what the operator can do
+// about it. SQLite makes files beside the database, so the folder matters too.
+func explainFile(path string, err error) error {
+	switch dir := filepath.Dir(path); {
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("the file system of %s is read-only: mount it writable, or set database to a path elsewhere (%w)", dir, err)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("the user with the id %d may not write here: let it write to the folder %s and to the files in it that begin with %q, "+
+			"or set database to a path elsewhere (%w)", os.Geteuid(), dir, filepath.Base(path), err)
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("the disk is full: make room (%w)", err)
+	}
+	return err
+}
+
 // explain adds to an error of SQLite what the operator can do about it.
 func explain(err error) error {
 	var e sqlite3.Error
@@ -187,8 +217,8 @@ func explain(err error) error {
 	}
 	advice := map[sqlite3.ErrNo]string{
 		sqlite3.ErrFull:     "the disk is full: make room, and work goes on by itself",
-		sqlite3.ErrReadonly: "the database can't be written: check the permissions of the file and its folder",
-		sqlite3.ErrCantOpen: "the database can't be opened: check the permissions of the file and its folder",
+		sqlite3.ErrReadonly: "the database can't be written: let this user write the file, the files beside it and their folder",
+		sqlite3.ErrCantOpen: "the database can't be opened: let this user read and write the file, the files beside it and their folder",
 		sqlite3.ErrIoErr:    "the disk failed or is full",
 		sqlite3.ErrBusy:     "another process keeps the database locked",
 		sqlite3.ErrCorrupt:  "the file is damaged: restore a copy",

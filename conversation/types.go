@@ -25,21 +25,39 @@ type Sender struct {
 // Inbound is one message as it arrived from a platform, stored by Accept
 // before the platform is told that it was taken.
 type Inbound struct {
-	ID       int64  // order of arrival, given by the store
-	Key      Key    // the session it belongs to
-	SourceID string // the platform's id of the message, unique within the channel
-	Address  string // where the reply goes; read only by the adapter that wrote it
-	Sender   Sender
-	Group    bool // several people talk in this place, so the model is told who says what
-	Text     string
-	At       time.Time // when the platform says it was written
+	ID          int64  // order of arrival, given by the store
+	Key         Key    // the session it belongs to
+	SourceID    string // the platform's id of the message, unique within the channel
+	Address     string // where the reply goes; read only by the adapter that wrote it
+	Sender      Sender
+	Group       bool   // several people talk in this place, so the model is told who says what
+	Place       string // what people call the place, for the model and the operator; "" = as before
+	Title       string // of a conversation that begins with this message; "" = its first line
+	Text        string
+	Attachments []Attachment
+	At          time.Time // when the platform says it was written
+
+	revision int // edits while it waited, as read by Begin
 }
 
-// Cursor is how far a channel has read its platform, stored in the same
-// transaction as the messages up to it.
-type Cursor struct {
-	Name  string // "telegram:123456", one for each account
-	Value string // for example the next update's offset
+// Attachment is a file that came with a message. Its bytes stay with the
+// platform until a run fetches them.
+type Attachment struct {
+	Name      string `json:"name"`
+	MediaType string `json:"media_type,omitempty"` // as the platform says, "image/png"
+	Size      int64  `json:"size,omitempty"`       // bytes, as the platform says; 0 = not said
+	Ref       string `json:"ref"`                  // where it is; read only by the adapter that wrote it
+}
+
+// Image is a picture in a user message.
+type Image struct {
+	Name      string `json:"name"`
+	MediaType string `json:"media_type"` // "image/png", "image/jpeg", "image/webp" or "image/gif"
+	Size      int    `json:"size"`       // bytes
+	Data      []byte `json:"-"`          // nil when read with a message: Store.ImageData has it
+
+	message int64 // row id, 0 while it is not stored
+	n       int
 }
 
 // Role says who a message is from, in the words of the chat completions API.
@@ -63,6 +81,7 @@ type Message struct {
 	Seq        int64 // place in the conversation, from 1, without gaps
 	Role       Role
 	Content    string
+	Images     []Image    // user: shown to a model that sees
 	ToolCalls  []ToolCall // assistant: the calls it asked for
 	ToolCallID string     // tool: the call it answers
 	ToolName   string     // tool: the name of the tool
@@ -81,9 +100,16 @@ type Delivery struct {
 	Key      Key
 	Address  string   // as stored with the inbound that it answers
 	Text     string   // markdown
+	Actions  []Action // what to offer below the text, where the platform has buttons
 	Sent     []string // the platform's ids of the parts that it has taken
 	Attempts int      // tries that failed, over all parts
 	At       time.Time
+}
+
+// Action is a command that a person may give by a button.
+type Action struct {
+	Label   string `json:"label"`   // "Older"
+	Command string `json:"command"` // as it would be written: "/history 5 2"
 }
 
 // Conversation is one stretch of a session. It is made with the first message
@@ -97,4 +123,7 @@ type Conversation struct {
 	Tokens    int64 // of all its messages
 	CreatedAt time.Time
 	UpdatedAt time.Time
+
+	row     int64 // its row id, 0 while it is not stored
+	session int64 // its session's row id, 0 while that is not known
 }

@@ -4,22 +4,26 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"sync"
+	"log/slog"
 	"time"
 )
 
-// writer is the one goroutine that writes. Writes that wait at the same time
-// share a transaction, and with it one sync of the disk: this is what lets two
-// hundred chats commit durably at once.
+// writer is the one connection that writes. Whoever has the turn commits all
+// that waits at that moment in one transaction, and with one sync of the disk:
+// this is what lets two hundred chats commit durably at once. There is no
+// goroutine of its own to wake, so a write that is alone is made at once.
 type writer struct {
+	log   *slog.Logger
 	db    *sql.DB
 	conn  *sql.Conn
 	queue chan write
-	reads chan read
-	done  chan struct{}
+	lazy  chan write
+	turn  chan struct{} // full while somebody uses the connection, and what follows
 
-	mu     sync.RWMutex // guards closed against sends on the queue
-	closed bool
+	closed  bool
+	resting bool // there are no chores until something is written
+	failing bool // the latest chore failed
+	chores  *time.Timer
 }
 
 // write is one unit of work. do may run twice: when another write of the same
@@ -29,20 +33,14 @@ type write struct {
 	result chan error
 }
 
-// read is a short question that is asked between two transactions, on the
-// writer's own connection: its page cache stays valid, while that of every other
-// connection is void after each write.
-type read struct {
-	do     func(ctx context.Context, conn *sql.Conn) error
-	result chan error
-}
-
-// maxGroup bounds how many writes share a transaction.
-const maxGroup = 256
+const (
+	maxGroup = 256                  // writes that share a transaction
+	maxDelay = 5 * time.Millisecond // that a lazy write waits for others
+)
 
 var errClosed = errors.New("the database is closed")
 
-func openWriter(ctx context.Context, dsn string) (*writer, error) {
+func openWriter(ctx context.Context, log *slog.Logger, dsn string) (*writer, error) {
 	db, err := sql.Open("sqlite3", dsn)
 	if err != nil {
 		return nil, err
@@ -52,114 +50,134 @@ func openWriter(ctx context.Context, dsn string) (*writer, error) {
 		db.Close()
 		return nil, err
 	}
-	w := &writer{db: db, conn: conn, queue: make(chan write, maxGroup), reads: make(chan read, maxGroup), done: make(chan struct{})}
-	go w.run()
+	w := &writer{
+		log:   log,
+		db:    db,
+		conn:  conn,
+		queue: make(chan write, maxGroup),
+		lazy:  make(chan write, maxGroup),
+		turn:  make(chan struct{}, 1),
+	}
+	w.take()
+	w.chores = time.AfterFunc(choreDelay, w.doChore)
+	w.give()
 	return w, nil
 }
+
+// take waits for the turn; give ends it.
+func (w *writer) take() { w.turn <- struct{}{} }
+func (w *writer) give() { <-w.turn }
 
 // write runs do in a transaction and returns when it is on disk. The context
 // counts until the work is queued; from then on the result is waited for, so
 // that the caller always knows whether it was stored.
 func (w *writer) write(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
-	if err := ctx.Err(); err != nil {
+	job, err := enqueue(ctx, w.queue, do)
+	if err != nil {
 		return err
 	}
+	return w.await(job)
+}
+
+// writeLazily is write for what may wait a moment for the transaction of
+// another, and so costs nearly nothing while much is written.
+func (w *writer) writeLazily(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
+	job, err := enqueue(ctx, w.lazy, do)
+	if err != nil {
+		return err
+	}
+	delay := time.NewTimer(maxDelay)
+	defer delay.Stop()
+	select {
+	case err := <-job.result:
+		return explain(err)
+	case <-delay.C:
+		return w.await(job)
+	}
+}
+
+func enqueue(ctx context.Context, queue chan<- write, do func(ctx context.Context, tx *sql.Tx) error) (write, error) {
 	job := write{do: do, result: make(chan error, 1)}
-	if err := w.enqueue(ctx, job); err != nil {
-		return err
+	if err := ctx.Err(); err != nil {
+		return job, err
 	}
+	select {
+	case queue <- job:
+		return job, nil
+	case <-ctx.Done():
+		return job, ctx.Err()
+	}
+}
+
+// await returns when a job is done: by whoever has the turn, or else by itself.
+func (w *writer) await(job write) error {
+	select {
+	case err := <-job.result:
+		return explain(err)
+	case w.turn <- struct{}{}:
+	}
+	w.commitQueued()
+	w.give()
 	return explain(<-job.result)
 }
 
-// read asks do, which must be short: every write waits for it.
+// read asks do, which must be short, on the writer's own connection: its page
+// cache stays valid, while that of every other connection is void after each
+// write.
 func (w *writer) read(ctx context.Context, do func(ctx context.Context, conn *sql.Conn) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	job := read{do: do, result: make(chan error, 1)}
 	select {
-	case w.reads <- job:
-	case <-w.done:
-		return errClosed
+	case w.turn <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	select {
-	case err := <-job.result:
-		return explain(err)
-	case <-w.done:
-		return errClosed
-	}
-}
-
-func (w *writer) enqueue(ctx context.Context, job write) error {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
+	defer w.give()
 	if w.closed {
 		return errClosed
 	}
-	select {
-	case w.queue <- job:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return explain(do(context.Background(), w.conn))
 }
 
+// close commits what waits and closes the file.
 func (w *writer) close() error {
-	w.mu.Lock()
-	if !w.closed {
-		w.closed = true
-		close(w.queue)
+	w.take()
+	defer w.give()
+	if w.closed {
+		return nil
 	}
-	w.mu.Unlock()
-	<-w.done
+	w.commitQueued()
+	w.chores.Stop()
+	w.finishChores()
+	w.closed = true
 	return errors.Join(w.conn.Close(), w.db.Close())
 }
 
-func (w *writer) run() {
-	defer close(w.done)
-	group := make([]write, 0, maxGroup)
-	index := time.NewTimer(indexDelay)
-	defer index.Stop()
-	indexing := true // the timer runs
-	for {
-		select {
-		case job := <-w.reads:
-			job.result <- job.do(context.Background(), w.conn)
-		case job, open := <-w.queue:
-			if !open {
-				w.finishIndex()
-				return
-			}
-			group = w.gather(append(group[:0], job))
-			w.commit(group)
-			clear(group)
-			if !indexing {
-				index.Reset(indexDelay)
-				indexing = true
-			}
-		case <-index.C:
-			more, err := w.index()
-			if indexing = more || err != nil; indexing {
-				index.Reset(indexDelay / 10)
-			}
+// commitQueued makes what waits. Both queues hold at most maxGroup, so that
+// whoever calls it finds its own job among them.
+func (w *writer) commitQueued() {
+	group := drain(drain(nil, w.queue), w.lazy)
+	if len(group) == 0 {
+		return
+	}
+	if w.closed {
+		for _, job := range group {
+			job.result <- errClosed
 		}
+		return
+	}
+	w.commit(group)
+	if w.resting {
+		w.resting = false
+		w.chores.Reset(choreDelay)
 	}
 }
 
-// gather adds what else is waiting already, without waiting for more.
-func (w *writer) gather(group []write) []write {
-	for len(group) < maxGroup {
-		select {
-		case job, open := <-w.queue:
-			if !open {
-				return group
-			}
-			group = append(group, job)
-		default:
-			return group
-		}
+// drain adds to the group what waits in a queue at this moment.
+func drain(group []write, queue <-chan write) []write {
+	for range len(queue) {
+		group = append(group, <-queue)
 	}
 	return group
 }

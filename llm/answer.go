@@ -39,8 +39,8 @@ type choice struct {
 }
 
 type delta struct {
-	Content   text            `json:"content"`
-	Refusal   text            `json:"refusal"`
+	Content   any             `json:"content"` // a string, null, or from some servers a list of parts
+	Refusal   any             `json:"refusal"`
 	ToolCalls []toolCallDelta `json:"tool_calls"`
 }
 
@@ -58,26 +58,19 @@ type usage struct {
 	Completion float64 `json:"completion_tokens"`
 }
 
-// text is a string, null, or a list of parts, of which those of type text count.
-type text string
-
-func (t *text) UnmarshalJSON(raw []byte) error {
-	if len(raw) == 0 || raw[0] != '[' {
-		return json.Unmarshal(raw, (*string)(t))
-	}
-	var parts []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	}
-	if err := json.Unmarshal(raw, &parts); err != nil {
-		return err
-	}
+// textOf is the text of a content: of a list of parts, those of type text count.
+// A field with UnmarshalJSON would cost each of an answer's many chunks as much
+// as all the rest of it.
+func textOf(content any) string {
+	parts, _ := content.([]any)
+	text, _ := content.(string)
 	for _, part := range parts {
-		if part.Type == "text" {
-			*t += text(part.Text)
+		if fields, ok := part.(map[string]any); ok && fields["type"] == "text" {
+			piece, _ := fields["text"].(string)
+			text += piece
 		}
 	}
-	return nil
+	return text
 }
 
 // arguments is a string of JSON, or, from some servers, the JSON itself.
@@ -154,8 +147,8 @@ func isMistyped(err error) bool {
 
 func (a *answer) choose(c choice) {
 	for _, d := range []*delta{&c.Delta, &c.Message} {
-		a.out.write(string(d.Content))
-		a.out.write(string(d.Refusal))
+		a.out.write(textOf(d.Content))
+		a.out.write(textOf(d.Refusal))
 		for _, call := range d.ToolCalls {
 			a.calls.add(call)
 		}

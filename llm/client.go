@@ -66,6 +66,9 @@ func newTransport() *http.Transport {
 	}
 }
 
+// Rest closes the connections that many calls at once have left.
+func (c *Client) Rest() { c.http.CloseIdleConnections() }
+
 // Model is the name of the model that is asked first.
 func (c *Client) Model() string { return c.cfg.Model }
 

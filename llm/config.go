@@ -31,6 +31,9 @@ type Config struct {
 	// Choose learns that the model takes less, that counts. Default 128000.
 	ContextWindow int `toml:"context_window" min:"1"`
 
+	// Vision says that the model sees images. Default false: they are named to it.
+	Vision bool `toml:"vision"`
+
 	// FallbackModels are tried in this order, at the same server, when the
 	// model fails after its retries or is not there. Default none.
 	FallbackModels []string `toml:"fallback_models"`

@@ -12,9 +12,16 @@ import (
 type Message struct {
 	Role       string // system, user, assistant, tool
 	Content    string
-	Name       string // tool: the tool's name
+	Images     []Image // user: shown after the content
+	Name       string  // tool: the tool's name
 	ToolCalls  []ToolCall
 	ToolCallID string
+}
+
+// Image is a picture for a model that sees.
+type Image struct {
+	MediaType string // "image/png", "image/jpeg", "image/webp" or "image/gif"
+	Data      []byte
 }
 
 // ToolCall is a call that the model asks for.

@@ -1,11 +1,14 @@
 package llm
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -74,15 +77,15 @@ func isOpenAI(baseURL string) bool {
 // a long history is most of what a call costs.
 type wireRequest struct {
 	openai.ChatCompletionRequest
-	Messages []wireMessage `json:"messages"`
-	Tools    []wireTool    `json:"tools,omitempty"`
+	Messages []Message  `json:"-"` // written by encode
+	Tools    []wireTool `json:"tools,omitempty"`
 
 	encoded []byte // by encode, nil when it has to be done again
 }
 
 type wireMessage struct {
 	Role       string            `json:"role"`
-	Content    string            `json:"content,omitempty"`
+	Content    any               `json:"content,omitempty"` // a string, or with images []openai.ChatMessagePart
 	Name       string            `json:"name,omitempty"`
 	ToolCalls  []openai.ToolCall `json:"tool_calls,omitempty"`
 	ToolCallID string            `json:"tool_call_id,omitempty"`
@@ -105,10 +108,7 @@ func (t template) request(req Request) *wireRequest {
 			Stream:        true,
 			StreamOptions: &openai.StreamOptions{IncludeUsage: true},
 		},
-		Messages: make([]wireMessage, len(req.Messages)),
-	}
-	for i, m := range req.Messages {
-		wire.Messages[i] = newWireMessage(m)
+		Messages: req.Messages,
 	}
 	if len(req.Tools) == 0 {
 		return wire
@@ -136,9 +136,71 @@ func (w *wireRequest) encode() ([]byte, error) {
 	if w.encoded != nil {
 		return w.encoded, nil
 	}
-	var err error
-	w.encoded, err = json.Marshal(w)
-	return w.encoded, err
+	fields, err := json.Marshal(w)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := encodeMessages(w.Messages)
+	if err != nil {
+		return nil, err
+	}
+	w.encoded = slices.Concat(fields[:len(fields)-1], []byte(`,"messages":`), messages, []byte("}"))
+	return w.encoded, nil
+}
+
+// encodeMessages writes the list that grows with the history. Nearly all of it
+// are plain texts, which need no reflection.
+func encodeMessages(list []Message) ([]byte, error) {
+	size := 2
+	for i := range list {
+		size += len(list[i].Content) + len(`{"role":"assistant","content":""},`)
+	}
+	buf := append(make([]byte, 0, size), '[')
+	for i := range list {
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		if m := &list[i]; m.isPlain() {
+			buf = append(append(append(buf, `{"role":"`...), m.Role...), `","content":`...)
+			buf = append(appendString(buf, m.Content), '}')
+			continue
+		}
+		raw, err := json.Marshal(newWireMessage(list[i]))
+		if err != nil {
+			return nil, err
+		}
+		buf = append(buf, raw...)
+	}
+	return append(buf, ']'), nil
+}
+
+// isPlain says that a message is only a role and a text.
+func (m *Message) isPlain() bool {
+	return len(m.ToolCalls) == 0 && len(m.Images) == 0 && m.Name == "" && m.ToolCallID == "" && strings.TrimSpace(m.Content) != ""
+}
+
+// appendString writes a text as a string of JSON (RFC 8259, section 7).
+func appendString(buf []byte, text string) []byte {
+	text = clean(text)
+	buf = append(buf, '"')
+	written := 0
+	for i := range len(text) {
+		b := text[i]
+		if b >= ' ' && b != '"' && b != '\\' {
+			continue
+		}
+		buf = append(buf, text[written:i]...)
+		written = i + 1
+		switch b {
+		case '\n':
+			buf = append(buf, `\n`...)
+		case '"', '\\':
+			buf = append(buf, '\\', b)
+		default:
+			buf = fmt.Appendf(buf, `\u%04x`, b)
+		}
+	}
+	return append(append(buf, text[written:]...), '"')
 }
 
 func (w *wireRequest) withoutStreamOptions() {
@@ -150,7 +212,6 @@ func (w *wireRequest) withoutStreamOptions() {
 func newWireMessage(m Message) wireMessage {
 	wire := wireMessage{
 		Role:       m.Role,
-		Content:    clean(m.Content),
 		Name:       m.Name,
 		ToolCallID: m.ToolCallID,
 	}
@@ -161,13 +222,39 @@ func newWireMessage(m Message) wireMessage {
 			Function: openai.FunctionCall{Name: clean(call.Name), Arguments: wireArguments(clean(call.Arguments))},
 		})
 	}
-	if strings.TrimSpace(wire.Content) == "" {
-		wire.Content = ""
-		if len(wire.ToolCalls) == 0 {
-			wire.Content = emptyText
-		}
-	}
+	wire.Content = newWireContent(m)
 	return wire
+}
+
+// newWireContent is nil for a message that needs no content.
+func newWireContent(m Message) any {
+	text := clean(m.Content)
+	empty := strings.TrimSpace(text) == ""
+	switch {
+	case len(m.Images) > 0:
+		return newWireParts(text, empty, m.Images)
+	case !empty:
+		return text
+	case len(m.ToolCalls) == 0:
+		return emptyText
+	}
+	return nil
+}
+
+// newWireParts is a text with images: https://platform.openai.com/docs/guides/images-vision
+func newWireParts(text string, empty bool, images []Image) []openai.ChatMessagePart {
+	var parts []openai.ChatMessagePart
+	if !empty {
+		parts = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: text})
+	}
+	for _, image := range images {
+		data := "data:" + image.MediaType + ";base64," + base64.StdEncoding.EncodeToString(image.Data)
+		parts = append(parts, openai.ChatMessagePart{
+			Type:     openai.ChatMessagePartTypeImageURL,
+			ImageURL: &openai.ChatMessageImageURL{URL: data},
+		})
+	}
+	return parts
 }
 
 func newWireTool(t Tool) wireTool {

@@ -3,6 +3,7 @@ package llm
 import (
 	"strings"
 	"sync"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/tiktoken-go/tokenizer"
@@ -10,13 +11,18 @@ import (
 
 const (
 	// countSlice is how many bytes of a long text are counted at a time. The
-	// tokenizer needs many times that in memory; a cut between two slices
-	// costs at most one token too many.
-	countSlice = 16 << 10
+	// tokenizer takes time with the square of a run of blanks and line breaks,
+	// and memory many times a text.
+	countSlice = 2 << 10
 
-	// cutSlice is the same while looking for the place to cut.
-	cutSlice = 2 << 10
+	// countExactly is up to how many bytes a text is counted; what comes after
+	// them is taken at its most, a token for each byte.
+	countExactly = 256 << 10
 )
+
+// tokensPerImage is what an image costs at most in high detail, by OpenAI's
+// "Images and vision" guide for gpt-4o: 85, and 170 for each of up to 6 tiles.
+const tokensPerImage = 85 + 6*170
 
 // What a message costs beside its text, by the OpenAI cookbook
 // (https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken,
@@ -67,20 +73,46 @@ func isOldGPT(model string) bool {
 	return false
 }
 
-// Text is the number of tokens of a text, of any bytes.
+// Text is the number of tokens of a text, of any bytes. Where 2 KiB and more
+// have no spaces and no lines, a token too many may be counted for each 2 KiB;
+// beyond 256 KiB every byte counts as a token. So it errs upwards.
 func (c *Counter) Text(text string) int {
 	total := 0
+	if len(text) > countExactly {
+		at := runeStart(text, countExactly)
+		total, text = len(text)-at, text[:at]
+	}
 	for len(text) > countSlice {
-		at := runeStart(text, countSlice)
+		at := wordStart(text, countSlice)
 		total += c.count(text[:at])
 		text = text[at:]
 	}
 	return total + c.count(text)
 }
 
+// wordStart is the last place up to at where OpenAI's tokenizers begin anew
+// whatever comes before, so that what is counted apart adds up: the space
+// between two words, or the first letter of a line. Without one it is where a
+// rune begins.
+func wordStart(text string, at int) int {
+	for i := at; i > 0; i-- {
+		before, _ := utf8.DecodeLastRuneInString(text[:i])
+		after, _ := utf8.DecodeRuneInString(text[i:])
+		if after == ' ' && !unicode.IsSpace(before) {
+			if next, _ := utf8.DecodeRuneInString(text[i+1:]); !unicode.IsSpace(next) {
+				return i
+			}
+		}
+		if before == '\n' && unicode.IsLetter(after) {
+			return i
+		}
+	}
+	return runeStart(text, at)
+}
+
 // Message is the number of tokens of a message in a list, framing included.
 func (c *Counter) Message(m Message) int {
-	total := tokensPerMessage + tokensPerRole + c.Text(m.Content)
+	total := tokensPerMessage + tokensPerRole + c.Text(m.Content) + len(m.Images)*tokensPerImage
 	if m.Name != "" {
 		total += tokensPerName + c.Text(m.Name)
 	}
@@ -136,7 +168,7 @@ const (
 // many tokens are left.
 func (c *Counter) take(text string, tokens int, from direction) (size, left int) {
 	for size < len(text) {
-		slice := from.slice(text, size, cutSlice)
+		slice := from.slice(text, size, countSlice)
 		n := c.count(slice)
 		if n > tokens {
 			return size + c.fit(slice, tokens, from), 0
@@ -147,21 +179,31 @@ func (c *Counter) take(text string, tokens int, from direction) (size, left int)
 	return size, tokens
 }
 
-// fit is how many bytes at one end of a small text fit into the tokens.
+// fit is how many bytes at one end of a small text fit into the tokens, which
+// are fewer than it has.
 func (c *Counter) fit(text string, tokens int, from direction) int {
-	low, high := 0, len(text) // low fits, high does not
-	for high-low > 1 {
-		part := from.slice(text, 0, (low+high)/2)
-		if len(part) <= low { // no rune begins between them
-			break
+	size := tokens // a token is at least a byte
+	if pieces := c.pieces(text); len(pieces) > tokens {
+		if from == backward {
+			pieces = pieces[len(pieces)-tokens:]
 		}
-		if c.count(part) <= tokens {
-			low = len(part)
-		} else {
-			high = len(part)
-		}
+		size = len(strings.Join(pieces[:tokens], ""))
 	}
-	return low
+	return len(from.slice(text, 0, size))
+}
+
+// pieces are the texts of a small text's tokens; nil when they don't give the
+// text back, because it is no UTF-8.
+func (c *Counter) pieces(text string) []string {
+	codec := c.codec()
+	if codec == nil {
+		return nil
+	}
+	_, pieces, err := codec.Encode(text)
+	if err != nil || strings.Join(pieces, "") != text {
+		return nil
+	}
+	return pieces
 }
 
 // slice is the piece of up to size bytes that follows the first skip bytes at

@@ -71,14 +71,36 @@ func TestCallsResultsAndToolsCount(t *testing.T) {
 	}
 }
 
-// A long text is counted in slices, which must not change the count by much.
-func TestCountOfLongText(t *testing.T) {
+// The window is filled by these counts, so that a pasted file must count as
+// the model's server counts it.
+func TestLongTextCountsAsItsLines(t *testing.T) {
+	counter := llm.NewCounter("")
+	for _, line := range []string{
+		"The quick brown fox jumps over the lazy dog.\n",
+		"Съешь же ещё этих мягких французских булок, да выпей чаю.\n",
+		"1. func main() { println(42) }\n",
+	} {
+		n := 60_000 / len(line)
+		if got, want := counter.Text(strings.Repeat(line, n)), n*counter.Text(line); got != want {
+			t.Errorf("%d times %q has %d tokens, want %d", n, line, got, want)
+		}
+	}
+	birthday := strings.Repeat("お誕生日おめでとう", 2000)
+	if got := counter.Text(birthday); got < 16_000 || got > 16_100 {
+		t.Errorf("a text without spaces has %d tokens, want 16000 and few more", got)
+	}
+}
+
+// A message that nobody could send whole must not hold up the chat while it is
+// counted, and must not be taken for smaller than it is.
+func TestHugeTextIsCountedAtItsMost(t *testing.T) {
 	counter := llm.NewCounter("")
 	const sentence = "The quick brown fox jumps over the lazy dog. "
-	one, n := counter.Text(sentence), 4000
-	got, want := counter.Text(strings.Repeat(sentence, n)), one*n
-	if got < want-n || got > want+n/100 {
-		t.Errorf("%d sentences have %d tokens, want about %d", n, got, want)
+	known := strings.Repeat(sentence, 256<<10/len(sentence))
+	rest := strings.Repeat("y z", 1<<20)
+	got, most := counter.Text(known+rest), counter.Text(known)+len(rest)
+	if got < most-len(sentence) || got > most+len(sentence) {
+		t.Errorf("%d tokens, want about %d", got, most)
 	}
 }
 
@@ -166,6 +188,7 @@ func BenchmarkCounter(b *testing.B) {
 		"1MiB":        strings.Repeat(sentence, 1<<20/len(sentence)),
 		"1MiB-spaces": strings.Repeat(" ", 1<<20),
 		"64KiB-x":     strings.Repeat("x", 64<<10),
+		"64KiB-lines": strings.Repeat(" \n ", 64<<10/3),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))

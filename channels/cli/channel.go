@@ -46,6 +46,11 @@ type Options struct {
 	Intro       []string  // lines printed first by the line editor: the model, a recap
 	Commands    []Command // for tab completion
 	Logger      *slog.Logger
+
+	// Abandoned is called, without Interactive, when Out is a pipe that nobody
+	// reads any more; nil does nothing. An answer that is being made meanwhile
+	// could not be told from one that takes long.
+	Abandoned func()
 }
 
 // IsInteractive reports whether in and out are a terminal on which a line can

@@ -58,7 +58,7 @@ func sit(t *testing.T, o Options) *desk {
 	return d
 }
 
-func (d *desk) accept(_ context.Context, _ *conversation.Cursor, batch ...conversation.Inbound) error {
+func (d *desk) accept(_ context.Context, _ []conversation.Cursor, batch ...conversation.Inbound) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.refuse != nil {

@@ -8,6 +8,8 @@ import (
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
+
+	"parley/channels"
 )
 
 const (
@@ -15,7 +17,6 @@ const (
 	minMeasure = 20       // columns that prose gets in any terminal
 	maxRender  = 64 << 10 // bytes beyond which markdown is shown as it is
 	maxDepth   = 24       // levels beyond which the same is done: their indents leave no room for text
-	maxCells   = 50_000   // cells beyond which the same is done: a table's short rows are filled up to its header
 )
 
 // markdown renders an answer for the terminal. Its colours are the terminal's
@@ -31,6 +32,7 @@ func newMarkdown(p palette) *markdown {
 
 // render gives the lines of src, which clean has been through, for a terminal
 // of the given columns. Code is not wrapped. Blank lines at both ends are left out.
+// What is too long, too deep or too costly to parse is shown as it is.
 func (m *markdown) render(src string, columns int) (lines []string) {
 	if strings.TrimSpace(src) == "" {
 		return nil
@@ -41,7 +43,7 @@ func (m *markdown) render(src string, columns int) (lines []string) {
 			lines = strings.Split(src, "\n")
 		}
 	}()
-	if len(src) > maxRender || maybeCells(src) > maxCells {
+	if len(src) > maxRender || channels.Costly(src) {
 		return strings.Split(src, "\n")
 	}
 	doc := m.parser.Parse(text.NewReader([]byte(src)))
@@ -55,18 +57,6 @@ func (m *markdown) render(src string, columns int) (lines []string) {
 	}
 	r.blocks(doc, true)
 	return trimLines(r.lines)
-}
-
-// maybeCells is the most cells that a table in src can have.
-func maybeCells(src string) int {
-	rows, columns := 0, 0
-	for line := range strings.Lines(src) {
-		rows++
-		if bars := strings.Count(line, "|"); bars > 0 {
-			columns = max(columns, bars+1)
-		}
-	}
-	return rows * columns
 }
 
 func tooDeep(doc ast.Node) bool {

@@ -23,14 +23,21 @@ type pipe struct {
 	replied chan struct{} // closed when it was printed
 
 	broken chan error // why replies can't be written
+
+	abandoned func() // called when nobody reads the replies any more; may be nil
 }
 
 func newPipe(o Options) *pipe {
-	return &pipe{broken: make(chan error, 1), in: o.In, out: o.Out, errOut: o.Err}
+	return &pipe{broken: make(chan error, 1), in: o.In, out: o.Out, errOut: o.Err, abandoned: o.Abandoned}
 }
 
 func (p *pipe) run(ctx context.Context, post postFunc, ready func()) error {
 	ready()
+	watch, stopWatching := context.WithCancel(ctx)
+	var watcher sync.WaitGroup
+	watcher.Go(func() { p.watchReader(watch) })
+	defer watcher.Wait()
+	defer stopWatching()
 	lines := readLines(ctx, p.in)
 	for {
 		var l inputLine

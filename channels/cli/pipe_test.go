@@ -32,7 +32,7 @@ func talk(t *testing.T, in io.Reader, reply func(text string) string) (string, e
 			sendText(t, c, m.Address, reply(m.Text))
 		}
 	}()
-	err = c.Run(t.Context(), func(_ context.Context, _ *conversation.Cursor, batch ...conversation.Inbound) error {
+	err = c.Run(t.Context(), func(_ context.Context, _ []conversation.Cursor, batch ...conversation.Inbound) error {
 		for _, m := range batch {
 			inbox <- m
 		}
@@ -74,7 +74,7 @@ func TestPipeEndsInWordsWhenAMessageIsNotStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	full := errors.New("disk is full")
-	err = c.Run(t.Context(), func(context.Context, *conversation.Cursor, ...conversation.Inbound) error { return full })
+	err = c.Run(t.Context(), func(context.Context, []conversation.Cursor, ...conversation.Inbound) error { return full })
 	if !errors.Is(err, full) || !strings.Contains(err.Error(), `"hello" was not stored`) {
 		t.Errorf("Run ended with %v", err)
 	}
@@ -88,7 +88,7 @@ func TestPipeEndsWithItsContext(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	accepted := func(context.Context, *conversation.Cursor, ...conversation.Inbound) error { cancel(); return nil }
+	accepted := func(context.Context, []conversation.Cursor, ...conversation.Inbound) error { cancel(); return nil }
 	go func() { _, _ = io.WriteString(w, "never answered\n") }()
 	if err := c.Run(ctx, accepted); err != nil {
 		t.Errorf("Run ended with %v", err)
@@ -128,7 +128,7 @@ func TestPipeThatCantBeWrittenEndsTheChat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = c.Run(t.Context(), func(_ context.Context, _ *conversation.Cursor, batch ...conversation.Inbound) error {
+	err = c.Run(t.Context(), func(_ context.Context, _ []conversation.Cursor, batch ...conversation.Inbound) error {
 		for _, m := range batch {
 			d := conversation.Delivery{Key: c.Key(), Address: m.Address, Text: "hi"}
 			go c.Send(context.Background(), d, c.Split(d)[0])

@@ -115,6 +115,17 @@ func TestLooksEndWithTheLine(t *testing.T) {
 	}
 }
 
+// One such answer would freeze the terminal for seconds if it were parsed.
+func TestCostlyMarkdownShowsAsItIs(t *testing.T) {
+	for name, hostile := range map[string]string{
+		"quotes": strings.Repeat("> ", 30_000), "lists": strings.Repeat("- ", 30_000), "links": strings.Repeat("[a](", 15_000),
+	} {
+		if src := hostile + "**end**"; shown(src, 80) != src {
+			t.Errorf("%s: the text is rendered", name)
+		}
+	}
+}
+
 func FuzzMarkdown(f *testing.F) {
 	f.Add("> 1. **a** `b`\n>\n> |a|b|\n> |-|-|\n> |c|d|\n", 40)
 	f.Add("- [ ] &#27;[2J \\\n  ![x](y)\n***\n", 3)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -19,6 +18,7 @@ const (
 	requestTimeout = 30 * time.Second
 	maxIdleConns   = 256     // connections kept for that many chats at once
 	maxDrain       = 1 << 18 // bytes read of an answer's rest to keep its connection
+	maxHead        = 1 << 10 // bytes kept of an answer in case that it can't be read
 )
 
 // api calls the methods of the Bot API.
@@ -52,16 +52,18 @@ func newAPI(token, apiURL string) *api {
 }
 
 // call calls a method and decodes its result into out, which may be nil.
-// Refusals are *tgbotapi.Error; a result that does not decode is errResult.
-// No error holds the token.
+// Refusals are *tgbotapi.Error; a result that does not decode is errResult, an
+// answer that is not the API's *garbledError, and a failure of the server
+// errServer. Every other error is one of the network. No error holds the token.
 func (a *api) call(ctx context.Context, timeout time.Duration, method string, params tgbotapi.Params, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	bot := tgbotapi.BotAPI{Token: a.token, Client: doer{ctx, a.http}}
+	client := &doer{ctx: ctx, http: a.http}
+	bot := tgbotapi.BotAPI{Token: a.token, Client: client}
 	bot.SetAPIEndpoint(a.endpoint)
 	answer, err := bot.MakeRequest(method, params)
 	if err != nil {
-		return a.redact(method, err)
+		return a.redact(method, client.body.blame(err))
 	}
 	if out == nil {
 		return nil
@@ -72,21 +74,33 @@ func (a *api) call(ctx context.Context, timeout time.Duration, method string, pa
 	return nil
 }
 
-// errResult is a success whose result has another shape than documented.
-var errResult = errors.New("result not understood")
+var (
+	// errResult is a success whose result has another shape than documented.
+	errResult = errors.New("result not understood")
+
+	// errServer is a server, or a proxy before it, that could not do its work.
+	errServer = errors.New("the server failed")
+)
 
 // redact removes the URL, which holds the token, from an error.
 func (a *api) redact(method string, err error) error {
 	var refused *tgbotapi.Error
 	if errors.As(err, &refused) {
 		refused.Message = a.redactText(refused.Message)
+		if refused.Message == "" {
+			refused.Message = fmt.Sprintf("refused without a reason (error_code %d)", refused.Code)
+		}
 		return refused
+	}
+	var garbled *garbledError
+	if errors.As(err, &garbled) {
+		garbled.head = a.redactText(garbled.head)
 	}
 	var withURL *url.Error
 	if errors.As(err, &withURL) {
 		err = withURL.Err
 	}
-	if text := err.Error(); a.redactText(text) != text {
+	if text := err.Error(); garbled == nil && a.redactText(text) != text {
 		err = errors.New(a.redactText(text))
 	}
 	return fmt.Errorf("%s: %w", method, err)
@@ -99,34 +113,28 @@ func (a *api) redactText(text string) string {
 	return text
 }
 
-// doer gives the library's requests a context.
+// doer gives one of the library's requests a context, and keeps its answer.
 type doer struct {
 	ctx  context.Context
 	http *http.Client
+	body *body // nil until there is one
 }
 
 // Do makes server errors of all forms, a proxy's pages among them, one kind
 // of error, since their body is of no use.
-func (d doer) Do(req *http.Request) (*http.Response, error) {
+func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	resp, err := d.http.Do(req.WithContext(d.ctx))
 	if err != nil {
 		return nil, err
 	}
-	resp.Body = drained{resp.Body}
+	b := &body{ReadCloser: resp.Body, status: resp.Status}
+	resp.Body = b
 	if resp.StatusCode >= 500 {
-		resp.Body.Close()
-		return nil, fmt.Errorf("the server answered %s", resp.Status)
+		b.Close()
+		return nil, fmt.Errorf("%w: it answered %s", errServer, resp.Status)
 	}
+	d.body = b
 	return resp, nil
-}
-
-// drained reads a body to its end before it is closed, so that the connection
-// can be used again.
-type drained struct{ io.ReadCloser }
-
-func (d drained) Close() error {
-	io.CopyN(io.Discard, d.ReadCloser, maxDrain)
-	return d.ReadCloser.Close()
 }
 
 // refusal is the API's answer if err is one, else nil.

@@ -24,8 +24,8 @@ const defaultAPIURL = "https://api.telegram.org"
 type Config struct {
 	Token    string   `toml:"token" kind:"secret" env:"TELEGRAM_TOKEN"` // from @BotFather; the channel is off without one
 	APIURL   string   `toml:"api_url" kind:"url"`                       // Bot API server; default "https://api.telegram.org"
-	Access   string   `toml:"access" oneof:"open allowlist"`            // "open" or "allowlist", the default
-	Allow    []string `toml:"allow" kind:"ids"`                         // ids of people and groups, @usernames, "*" for everybody; default nobody
+	Access   string   `toml:"access" oneof:"pairing allowlist open"`    // "pairing", the default, "allowlist" or "open"
+	Allow    []string `toml:"allow" kind:"names"`                       // ids of people and groups, @usernames, "*" for everybody; default none
 	SendRate float64  `toml:"send_rate" min:"0"`                        // messages a second over all chats; default 30; 0 = no limit
 	ChatRate float64  `toml:"chat_rate" min:"0"`                        // messages a second in one chat; default 1, and then 20 a minute in groups; 0 = no limit
 }
@@ -34,7 +34,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		APIURL:   defaultAPIURL,
-		Access:   channels.AccessAllowlist,
+		Access:   channels.AccessPairing,
 		SendRate: defaultSendRate,
 		ChatRate: defaultChatRate,
 	}

@@ -159,6 +159,19 @@ func TestHostileMarkdownIsRendered(t *testing.T) {
 	}
 }
 
+// One such answer would hold up its chat for a minute if it were parsed.
+func TestCostlyMarkdownShowsAsItIs(t *testing.T) {
+	for name, hostile := range map[string]string{
+		"quotes": strings.Repeat("> ", 1000), "links": strings.Repeat("[a](", 2000),
+		"table": strings.Repeat("a|", 1000) + "\n" + strings.Repeat("-|", 1000) + "\n" + strings.Repeat("b|\n", 200),
+	} {
+		markdown := hostile + " **end**"
+		if got := newRenderer().render(markdown); got.text != markdown {
+			t.Errorf("%s: the text is rendered", name)
+		}
+	}
+}
+
 func FuzzHTML(f *testing.F) {
 	for _, seed := range []string{
 		"**a *b* `c`** [d](https://e.f)", "> ```go\n> x\n> ```", "|a|b|\n|-|:-:|\n|`c`|**d**|", "- [x] a\n  1. b",

@@ -2,8 +2,6 @@ package telegram
 
 import "strings"
 
-const maxDepth = 32 // quotes and lists that begin on one line
-
 // plain is text without markup.
 func plain(text string) rich {
 	return rich{text: text, runs: []run{{end: len(text)}}}
@@ -24,25 +22,4 @@ func isPlain(markdown string) bool {
 		}
 	}
 	return true
-}
-
-// isDeep reports whether a line nests more quotes and lists than anyone would
-// write. The time to parse those grows with the square of their number.
-func isDeep(markdown string) bool {
-	for line := range strings.Lines(markdown) {
-		depth := 0
-		for i := range len(line) {
-			b := line[i]
-			if !strings.ContainsRune(" \t>-+*.)0123456789", rune(b)) {
-				break
-			}
-			if b == '>' || i > 0 && (b == ' ' || b == '\t') && strings.IndexByte("-+*.)", line[i-1]) >= 0 {
-				depth++
-			}
-		}
-		if depth > maxDepth {
-			return true
-		}
-	}
-	return false
 }

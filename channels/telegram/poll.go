@@ -34,7 +34,9 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.introduce(running, me) })
 	g.Go(func() error { return c.poll(running, me, offset, accept) })
-	if err := g.Wait(); err != nil && ctx.Err() == nil {
+	err = g.Wait()
+	_ = c.telling.Wait() // none of them fails
+	if ctx.Err() == nil {
 		return err
 	}
 	return nil
@@ -102,16 +104,23 @@ func (c *Channel) setCommands(ctx context.Context) {
 // poll accepts batch after batch until ctx ends or the token is rejected.
 func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept channels.AcceptFunc) error {
 	retry := newRetry(c.log)
+	next := reading{offset: offset, limit: maxBatch}
 	for {
 		began := time.Now()
-		batch, err := c.getUpdates(ctx, offset)
+		batch, err := c.getUpdates(ctx, next)
 		if err != nil {
+			c.health.down()
 			if err := retry.after(ctx, err); err != nil {
+				return err
+			}
+			if err := c.narrow(ctx, &next, err, accept); err != nil {
 				return err
 			}
 			continue
 		}
+		c.health.up()
 		retry.over()
+		next.widen()
 		if len(batch) == 0 {
 			if time.Since(began) < time.Second && sleep(ctx, pollPause) != nil {
 				return ctx.Err()
@@ -123,57 +132,71 @@ func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept chann
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if offset, err = c.take(ctx, me, offset, batch, accept); err != nil {
+		if err := c.take(ctx, me, &next, batch, accept); err != nil {
 			return err
 		}
 	}
 }
 
-func (c *Channel) getUpdates(ctx context.Context, offset int64) ([]json.RawMessage, error) {
+func (c *Channel) getUpdates(ctx context.Context, next reading) ([]json.RawMessage, error) {
 	params := tgbotapi.Params{
 		"timeout":         strconv.Itoa(int(pollTimeout / time.Second)),
-		"limit":           "100",
+		"limit":           strconv.Itoa(next.limit),
 		"allowed_updates": `["message"]`,
 	}
-	params.AddNonZero64("offset", offset)
+	params.AddNonZero64("offset", next.offset)
 	var batch []json.RawMessage
 	err := c.api.call(ctx, pollTimeout+pollMargin, "getUpdates", params, &batch)
 	return batch, err
 }
 
-// take accepts what a batch holds for us, together with the cursor behind it,
-// and returns the new offset. While the store takes nothing it tries again,
-// until ctx ends.
-func (c *Channel) take(ctx context.Context, me *self, offset int64, batch []json.RawMessage, accept channels.AcceptFunc) (int64, error) {
+// take accepts what a batch holds for us, together with the cursor behind it.
+func (c *Channel) take(ctx context.Context, me *self, next *reading, batch []json.RawMessage, accept channels.AcceptFunc) error {
 	var inbounds []conversation.Inbound
 	last := int64(0)
 	for _, raw := range batch {
 		u := c.decode(raw)
 		last = max(last, u.ID)
-		if in, ok := c.inbound(me, u); ok {
+		in, ok := c.inbound(me, u)
+		if !ok {
+			continue
+		}
+		admitted, err := c.admits(ctx, u.Message, in)
+		if err != nil {
+			return err
+		}
+		if admitted {
 			inbounds = append(inbounds, in)
 		}
 	}
-	next := last + 1
+	behind := last + 1
 	if last == 0 {
-		c.log.Error("updates without an id, skipping one", "offset", offset)
-		if next = offset; offset > 0 {
-			next++
+		c.log.Error("updates without an id, skipping one", "offset", next.offset)
+		if behind = next.offset; behind > 0 {
+			behind++
 		}
 		if err := sleep(ctx, time.Second); err != nil {
-			return offset, err
+			return err
 		}
 	}
-	cursor := &conversation.Cursor{Name: c.cursorName, Value: strconv.FormatInt(next, 10)}
+	return c.advance(ctx, next, behind, inbounds, accept)
+}
+
+// advance accepts messages together with the offset behind them, from which
+// the next poll reads. While the store takes nothing it tries again, until ctx
+// ends.
+func (c *Channel) advance(ctx context.Context, next *reading, behind int64, inbounds []conversation.Inbound, accept channels.AcceptFunc) error {
+	cursors := []conversation.Cursor{{Name: c.cursorName, Value: strconv.FormatInt(behind, 10)}}
 	retry := newRetry(c.log)
 	for {
-		err := accept(ctx, cursor, inbounds...)
+		err := accept(ctx, cursors, inbounds...)
 		if err == nil {
 			retry.over()
-			return next, nil
+			next.offset = behind
+			return nil
 		}
 		if err := retry.wait(ctx, "store", slog.LevelError, "the messages can't be stored; Telegram keeps them until they are", err, 0); err != nil {
-			return offset, err
+			return err
 		}
 	}
 }

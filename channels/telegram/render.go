@@ -33,9 +33,9 @@ func newRenderer() *renderer {
 	return &renderer{md.Parser()}
 }
 
-// render reads clean markdown.
+// render reads clean markdown. What would take too long to parse shows as it is.
 func (r *renderer) render(markdown string) rich {
-	if isPlain(markdown) || isDeep(markdown) {
+	if isPlain(markdown) || channels.Costly(markdown) {
 		return plain(markdown)
 	}
 	src := []byte(markdown)

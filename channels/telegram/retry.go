@@ -35,8 +35,13 @@ func newRetry(log *slog.Logger) *retry {
 // when ctx ended or another call won't help.
 func (r *retry) after(ctx context.Context, err error) error {
 	refused := refusal(err)
+	var garbled *garbledError
 	trouble, level, text, least := "network", slog.LevelWarn, "Telegram can't be reached, trying again", time.Duration(0)
 	switch {
+	case errors.Is(err, errServer):
+		trouble, text = "server", "Telegram's server fails, trying again"
+	case errors.As(err, &garbled) || errors.Is(err, errResult):
+		trouble, text = "answer", "what answers in Telegram's place can't be understood, trying again"
 	case refused == nil:
 	case refused.Code == http.StatusUnauthorized || refused.Code == http.StatusNotFound:
 		return errRejected

@@ -3,11 +3,13 @@ package telegram_test
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
@@ -32,7 +34,7 @@ func TestPrivateMessageIsAccepted(t *testing.T) {
 		Text:     "Hello\nthere",
 		At:       time.Unix(1700000000, 0),
 	}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(conversation.Inbound{})); diff != "" {
 		t.Fatal(diff)
 	}
 	must(t, g.srv.WaitConfirmed(deadline(t)))
@@ -223,7 +225,7 @@ func TestNothingIsConfirmedThatIsNotStored(t *testing.T) {
 
 func TestStrangersGetSilenceAndAreLoggedOnce(t *testing.T) {
 	g := newGateway(t)
-	c := g.channel(func(cfg *telegram.Config) { cfg.Allow = []string{"@ADA", "-1001"} })
+	c := g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"@ADA", "-1001"} })
 	g.run(c)
 	g.srv.Say(telegramtest.Private(bob), bob, "let me in")
 	g.srv.Say(telegramtest.Private(bob), bob, "please")
@@ -341,7 +343,7 @@ func TestTheTokenStaysOutOfLogsAndErrors(t *testing.T) {
 	}
 	g.srv.Close()
 	_, closed := c.Send(deadline(t), conversation.Delivery{Address: `{"chat":42}`}, partOf("hi"))
-	_, wrong := telegram.New(telegram.Config{Token: "7000001:telegramtest token-not-a-secret"}, nil, nil, nil)
+	_, wrong := telegram.New(telegram.Config{Token: "7000001:telegramtest token-not-a-secret"}, nil, nil, nil, nil)
 	for _, text := range []string{fmt.Sprint(err), fmt.Sprint(closed), fmt.Sprint(wrong), g.log.String()} {
 		if strings.Contains(text, "not-a-secret") || text == "<nil>" {
 			t.Errorf("the token is in %s", text)
@@ -361,7 +363,7 @@ func TestConfigIsChecked(t *testing.T) {
 		cfg := telegram.DefaultConfig()
 		cfg.Token = telegramtest.Token
 		change(&cfg)
-		if _, err := telegram.New(cfg, nil, nil, nil); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := telegram.New(cfg, nil, nil, nil, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error about %s, got %v", want, err)
 		}
 	}

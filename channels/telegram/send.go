@@ -106,7 +106,7 @@ func (c *Channel) amend(m *outgoing, err error) bool {
 func (c *Channel) sendError(chat int64, err error) error {
 	refused := refusal(err)
 	if refused == nil {
-		return &channels.SendError{Err: err}
+		return &channels.SendError{Err: c.health.judge(err)}
 	}
 	switch refused.Code {
 	case http.StatusTooManyRequests:
@@ -116,5 +116,5 @@ func (c *Channel) sendError(chat int64, err error) error {
 	case http.StatusBadRequest, http.StatusForbidden:
 		return &channels.SendError{Permanent: true, Err: err}
 	}
-	return &channels.SendError{Err: err}
+	return &channels.SendError{Err: c.health.judge(err)}
 }

@@ -1,36 +1,55 @@
 package telegram
 
-// maxStrangers is how many are remembered; then the log repeats itself.
-const maxStrangers = 10_000
+import (
+	"context"
+	"log/slog"
 
-// strangers are those who were logged, so that each is only once.
-type strangers map[string]struct{}
+	"parley/conversation"
+)
 
-// isNew reports whether id is seen for the first time.
-func (s *strangers) isNew(id string) bool {
-	if _, known := (*s)[id]; known {
-		return false
+// maxTelling is how many strangers are told at once how to be let in. Others
+// are told when they write again.
+const maxTelling = 32
+
+// admits decides whether the sender of a message may talk, by who they are and
+// in groups also by the group. While the store can't be asked it tries again,
+// until ctx ends, which is the only error: a message about which nothing is
+// decided is not acknowledged.
+func (c *Channel) admits(ctx context.Context, m *message, in conversation.Inbound) (bool, error) {
+	who, handle := in.Sender, m.sender().handle()
+	names := []string{handle}
+	if handle != "" {
+		who.Name += " (" + handle + ")" // the operator knows people by it
 	}
-	if *s == nil || len(*s) >= maxStrangers {
-		*s = strangers{}
-	}
-	(*s)[id] = struct{}{}
-	return true
-}
-
-// admits checks access by the sender and, in groups, by the group. Strangers
-// get no answer, and a line in the log that says what allow would have to hold.
-func (c *Channel) admits(m *message, from *account) bool {
-	names := []string{from.id(), from.handle()}
 	if m.isGroup() {
 		names = append(names, m.Chat.id(), m.Chat.handle())
 	}
-	if c.access.Allows(names...) {
-		return true
+	retry := newRetry(c.log)
+	for {
+		ok, words, err := c.access.Admit(ctx, who, !m.isGroup(), names...)
+		if err == nil {
+			retry.over()
+			if words != "" {
+				c.tell(ctx, in, words)
+			}
+			return ok, nil
+		}
+		if err := retry.wait(ctx, "store", slog.LevelError, "who may talk can't be read; Telegram keeps the messages until it can", err, 0); err != nil {
+			return false, err
+		}
 	}
-	if c.strangers.isNew(from.id()) {
-		c.log.Info("a stranger gets no answer; the id in allow lets them in",
-			"id", from.id(), "username", from.handle(), "name", from.name(), "chat", m.Chat.id())
-	}
-	return false
+}
+
+// tell answers a stranger, beside the poller, which goes on at once.
+func (c *Channel) tell(ctx context.Context, in conversation.Inbound, words string) {
+	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: words}
+	c.telling.TryGo(func() error {
+		for _, part := range c.Split(d) {
+			if _, err := c.Send(ctx, d, part); err != nil {
+				c.log.Warn("a stranger was not told how to be let in", "id", in.Sender.ID, "error", err)
+				break
+			}
+		}
+		return nil
+	})
 }

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"strconv"
 
+	"golang.org/x/sync/errgroup"
+
 	"parley/channels"
 )
 
@@ -16,14 +18,15 @@ const name = "telegram"
 
 // Channel is one bot. It implements channels.Channel and channels.Typer.
 type Channel struct {
-	api       *api
-	access    *channels.Access
-	cursor    CursorFunc
-	commands  []channels.Command
-	log       *slog.Logger
-	renderer  *renderer
-	pacer     *pacer
-	strangers strangers // touched by the poller only
+	api      *api
+	access   *channels.Access
+	cursor   CursorFunc
+	commands []channels.Command
+	log      *slog.Logger
+	renderer *renderer
+	pacer    *pacer
+	health   health
+	telling  errgroup.Group // strangers, how to be let in; Run waits for it
 
 	botID      int64
 	cursorName string // "telegram:<bot id>"
@@ -32,15 +35,11 @@ type Channel struct {
 // CursorFunc reads the cursor that accept stored last, "" when there is none.
 type CursorFunc func(ctx context.Context, name string) (string, error)
 
-// New makes the adapter; nothing is sent before Run. The commands are what
-// Telegram's menu shows. The error names the key that is wrong, and never the
-// token.
-func New(cfg Config, cursor CursorFunc, commands []channels.Command, log *slog.Logger) (*Channel, error) {
+// New makes the adapter; nothing is sent before Run. The pairings are used
+// where access is "pairing". The commands are what Telegram's menu shows. The
+// error names the key that is wrong, and never the token.
+func New(cfg Config, cursor CursorFunc, pairings channels.Pairings, commands []channels.Command, log *slog.Logger) (*Channel, error) {
 	cfg, err := cfg.checked()
-	if err != nil {
-		return nil, fmt.Errorf("telegram: %w", err)
-	}
-	access, err := channels.NewAccess(cfg.Access, cfg.Allow)
 	if err != nil {
 		return nil, fmt.Errorf("telegram: %w", err)
 	}
@@ -48,18 +47,28 @@ func New(cfg Config, cursor CursorFunc, commands []channels.Command, log *slog.L
 	if err != nil {
 		return nil, fmt.Errorf("telegram: token: no bot id")
 	}
-	return &Channel{
+	log = log.With("channel", name)
+	access, err := channels.NewAccess(cfg.Access, cfg.Allow, name, pairings, log)
+	if err != nil {
+		return nil, fmt.Errorf("telegram: %w", err)
+	}
+	c := &Channel{
 		api:        newAPI(cfg.Token, cfg.APIURL),
 		access:     access,
 		cursor:     cursor,
 		commands:   commands,
-		log:        log.With("channel", name),
+		log:        log,
 		renderer:   newRenderer(),
 		pacer:      newPacer(cfg.SendRate, cfg.ChatRate),
 		botID:      id,
 		cursorName: name + ":" + strconv.FormatInt(id, 10),
-	}, nil
+	}
+	c.telling.SetLimit(maxTelling)
+	return c, nil
 }
+
+// Rest closes the connections that a crowd has left. The poll keeps its own.
+func (c *Channel) Rest() { c.api.http.CloseIdleConnections() }
 
 // Name is "telegram".
 func (c *Channel) Name() string { return name }

@@ -29,6 +29,8 @@ type gateway struct {
 	srv *telegramtest.Server
 	log syncBuffer
 
+	pairings channels.Pairings // nil where nobody is asked for a code
+
 	mu       sync.Mutex
 	changed  *sync.Cond
 	accepted []conversation.Inbound // deduplicated by SourceID
@@ -59,7 +61,7 @@ func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
 	}
 	log := slog.New(slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	commands := []channels.Command{{Name: "new", Description: "begin afresh"}}
-	c, err := telegram.New(cfg, g.readCursor, commands, log)
+	c, err := telegram.New(cfg, g.readCursor, g.pairings, commands, log)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -75,7 +77,7 @@ func (g *gateway) readCursor(_ context.Context, name string) (string, error) {
 	return g.cursor.Value, nil
 }
 
-func (g *gateway) accept(_ context.Context, cursor *conversation.Cursor, batch ...conversation.Inbound) error {
+func (g *gateway) accept(_ context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	defer g.changed.Broadcast()
@@ -89,7 +91,7 @@ func (g *gateway) accept(_ context.Context, cursor *conversation.Cursor, batch .
 		}
 	}
 	g.batches++
-	g.cursor = *cursor
+	g.cursor = cursors[0]
 	return nil
 }
 

@@ -94,9 +94,6 @@ func (c *Channel) inbound(me *self, u update) (conversation.Inbound, bool) {
 	if !addressed {
 		return skip("in a group, not to the bot")
 	}
-	if !c.admits(m, from) {
-		return conversation.Inbound{}, false
-	}
 	if strings.TrimSpace(text) == "" {
 		if text = u.describe(); text == "" {
 			return skip("a service message")

@@ -23,7 +23,8 @@ func chatCommand(configPath *string) *cobra.Command {
 		Use:   "chat",
 		Short: "Chat in this terminal, or answer the lines of standard input",
 		Long: "Opens a chat in this terminal. With standard input from a pipe it answers line by line,\n" +
-			"and ends with status 0 at the end of the input.",
+			"and ends with status 0 at the end of the input. When nobody reads its output any more it ends\n" +
+			"by SIGPIPE, as filters do, and an answer under way waits for the next chat.",
 		Example: "  gateway chat --session work\n  printf 'hello\\n/history\\n' | gateway chat",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -88,6 +89,7 @@ func (g *gateway) addTerminal(ctx context.Context, t terminal) error {
 		HistoryPath: historyPath(),
 		Intro:       intro,
 		Logger:      g.log,
+		Abandoned:   endByPipe,
 	}
 	for _, c := range agentloop.Commands() {
 		options.Commands = append(options.Commands, cli.Command{Name: "/" + c.Name, Description: c.Description})
@@ -100,6 +102,15 @@ func (g *gateway) addTerminal(ctx context.Context, t terminal) error {
 	g.add(channel, conversation.Scope{Channel: channel.Name(), Key: key})
 	g.leaving = channel
 	return nil
+}
+
+// endByPipe ends the process as a filter ends that writes to a pipe without a
+// reader. It needs no preparation: what is not stored is no more than a crash
+// would leave, and the next chat answers it.
+func endByPipe() {
+	// Go's runtime ends the process with SIGPIPE when a write to standard
+	// output finds the pipe broken (os/signal, "SIGPIPE").
+	_, _ = os.Stdout.WriteString("\n")
 }
 
 // hold takes the session for as long as this process lives.

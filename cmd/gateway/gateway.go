@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"parley/agentloop"
@@ -47,7 +49,7 @@ func open(ctx context.Context, configPath string) (*gateway, error) {
 	}
 	g := &gateway{cfg: cfg, channels: map[string]*served{}}
 	g.log, g.logs = newLog(cfg.Log)
-	if g.store, err = conversation.Open(ctx, cfg.Database); err != nil {
+	if g.store, err = conversation.Open(ctx, cfg.Database, conversation.WithLog(g.log)); err != nil {
 		return nil, err
 	}
 	if err := g.wire(ctx); err != nil {
@@ -78,10 +80,16 @@ func (g *gateway) wire(ctx context.Context) error {
 		Counter: llm.NewCounter(choice.Model),
 		Tools:   registry,
 		Watcher: progress(g.channels),
+		Files:   files(g.channels),
+		Vision:  g.cfg.LLM.Vision,
 		Deliver: func(replies []conversation.Delivery) { g.channels[replies[0].Key.Channel()].sender.Wake(replies...) },
+		Rest:    func() { time.AfterFunc(restDelay, func() { g.rest(model) }) },
 		Budget:  agentloop.Budget(g.cfg.Conversation.MaxTokens, choice.ContextWindow, reserve),
 		Log:     g.log,
 	})
+	if err := g.router.CheckPrompt(); err != nil {
+		g.log.Warn("configuration", "problem", err)
+	}
 	return nil
 }
 
@@ -104,16 +112,29 @@ func (g *gateway) addTelegram() error {
 	if g.cfg.Telegram.Token == "" {
 		return nil
 	}
-	var commands []channels.Command
-	for _, c := range agentloop.Commands() {
-		commands = append(commands, channels.Command{Name: c.Name, Description: c.Description})
-	}
-	channel, err := telegram.New(g.cfg.Telegram, g.store.Cursor, commands, g.log)
+	channel, err := telegram.New(g.cfg.Telegram, g.store.Cursor, g.store, menu(), g.log)
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
 	g.add(channel, conversation.Scope{Channel: channel.Name()})
 	return nil
+}
+
+// restDelay lets the delivery of the last replies end first.
+const restDelay = 2 * time.Second
+
+// rest gives back what a crowd that has fallen silent has left: connections
+// with their buffers, and memory, which the runtime by itself keeps for minutes.
+func (g *gateway) rest(model agentloop.Model) {
+	if rester, ok := model.(channels.Rester); ok {
+		rester.Rest()
+	}
+	for _, c := range g.channels {
+		if rester, ok := c.Channel.(channels.Rester); ok {
+			rester.Rest()
+		}
+	}
+	debug.FreeOSMemory()
 }
 
 // progress shows runs in the making to the channels that can show them. The
@@ -130,4 +151,20 @@ func (p progress) Preview(key conversation.Key, address, text string) {
 	if previewer, ok := p[key.Channel()].Channel.(channels.Previewer); ok {
 		previewer.Preview(address, text)
 	}
+}
+
+func (p progress) Titled(key conversation.Key, address, title string) {
+	if titler, ok := p[key.Channel()].Channel.(channels.Titler); ok {
+		titler.Titled(address, title)
+	}
+}
+
+// files fetches what came with messages from the channel that they came by.
+type files map[string]*served
+
+func (f files) Fetch(ctx context.Context, key conversation.Key, file conversation.Attachment, limit int64) ([]byte, error) {
+	if fetcher, ok := f[key.Channel()].Channel.(channels.Fetcher); ok {
+		return fetcher.Fetch(ctx, file, limit)
+	}
+	return nil, errors.New("this channel has no files")
 }

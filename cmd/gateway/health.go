@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,8 +34,45 @@ func healthCommand(configPath *string) *cobra.Command {
 			if pid == 0 {
 				return fmt.Errorf("no gateway serves %s", path)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "process %d serves %s\n", pid, path)
-			return err
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "process %d serves %s\n", pid, path); err != nil {
+				return err
+			}
+			if err := showChannels(cmd, path); err != nil { // which is no failure of the gateway's
+				fmt.Fprintln(cmd.ErrOrStderr(), "how the channels fare can't be read:", err)
+			}
+			return nil
 		},
+	}
+}
+
+// showChannels says how the channels fare that tell of it.
+func showChannels(cmd *cobra.Command, path string) error {
+	store, err := conversation.Open(cmd.Context(), path)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	list, err := store.Health(cmd.Context())
+	for _, h := range list {
+		line := fmt.Sprintf("%s: %s since %s", h.Channel, h.State, h.Since.Format(time.DateTime))
+		if h.Detail != "" {
+			line += " (" + h.Detail + ")"
+		}
+		if _, err := fmt.Fprintln(cmd.OutOrStdout(), line); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// health stores how a channel fares. A store that can't take it is no reason
+// to hold up the channel.
+func (g *gateway) health(channel string) func(state, detail string) {
+	return func(state, detail string) {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := g.store.SetHealth(ctx, channel, state, detail); err != nil {
+			g.log.Warn("how a channel fares is not stored", "channel", channel, "state", state, "error", err)
+		}
 	}
 }

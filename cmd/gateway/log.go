@@ -12,7 +12,9 @@ import (
 // newLog logs to standard error, until toTerminal moves it above the prompt.
 func newLog(cfg config.Log) (*slog.Logger, *logSwitch) {
 	out := &logSwitch{out: os.Stderr}
-	_ = out.level.UnmarshalText([]byte(cfg.Level)) // checked when the configuration was read
+	if cfg.Level != nil {
+		out.asked = out.level.UnmarshalText([]byte(*cfg.Level)) == nil
+	}
 	options := &slog.HandlerOptions{Level: &out.level}
 	if cfg.Format == "json" {
 		return slog.New(slog.NewJSONHandler(out, options)), out
@@ -22,7 +24,8 @@ func newLog(cfg config.Log) (*slog.Logger, *logSwitch) {
 
 // logSwitch is where the log goes.
 type logSwitch struct {
-	level slog.LevelVar
+	level slog.LevelVar // info, unless the operator asked for another
+	asked bool
 	mu    sync.Mutex
 	out   io.Writer
 }
@@ -35,12 +38,12 @@ func (l *logSwitch) Write(b []byte) (int, error) {
 }
 
 // toTerminal prints the log into a chat, where only what needs attention is
-// welcome, unless the operator asked for every detail.
+// welcome, unless the operator asked for a level.
 func (l *logSwitch) toTerminal(out io.Writer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.out = out
-	if l.level.Level() == slog.LevelInfo {
+	if !l.asked {
 		l.level.Set(slog.LevelWarn)
 	}
 }

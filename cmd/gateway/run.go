@@ -28,14 +28,17 @@ func runCommand(configPath *string) *cobra.Command {
 			if err := g.addTelegram(); err != nil {
 				return err
 			}
+			if err := g.addDiscord(); err != nil {
+				return err
+			}
 			if cli.IsInteractive(os.Stdin, os.Stdout) {
 				if err := g.addTerminal(cmd.Context(), terminal{session: g.cfg.CLI.Session}); err != nil {
 					return err
 				}
 			}
 			if len(g.channels) == 0 {
-				return errors.New("nothing to serve: no channel has a token (for Telegram: token in the section [telegram], " +
-					"or TELEGRAM_TOKEN), and standard input is no terminal; `gateway chat` reads lines from a pipe")
+				return errors.New("nothing to serve: no channel has a token (token in the section [telegram] or TELEGRAM_TOKEN, " +
+					"token in the section [discord] or DISCORD_TOKEN), and standard input is no terminal; `gateway chat` reads lines from a pipe")
 			}
 			return g.serve(cmd.Context())
 		},

@@ -62,6 +62,7 @@ func (g *gateway) runChannels(intake context.Context) error {
 			err := c.Run(intake, g.accept)
 			if err != nil {
 				g.log.Error("channel ended", "channel", c.Name(), "error", err)
+				g.health(c.Name())(conversation.HealthEnded, err.Error())
 				return nil
 			}
 			served.Add(1)
@@ -79,11 +80,12 @@ func (g *gateway) runChannels(intake context.Context) error {
 }
 
 // accept is the way in: stored first, then worked.
-func (g *gateway) accept(ctx context.Context, cursor *conversation.Cursor, batch ...conversation.Inbound) error {
-	if err := g.store.Accept(ctx, cursor, batch...); err != nil {
+func (g *gateway) accept(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
+	stored, err := g.store.Accept(ctx, cursors, batch...)
+	if err != nil {
 		return err
 	}
-	g.router.Accepted(batch...)
+	g.router.Accepted(stored...)
 	return nil
 }
 

@@ -65,7 +65,7 @@ func (a *author) play(ctx context.Context, s scene, e exchange) error {
 	a.now = a.now.Add(e.after)
 	a.sources++
 	in := conversation.Inbound{Key: s.key, SourceID: fmt.Sprint(a.sources), Address: s.address, Sender: e.sender, Group: s.group, Text: e.text, At: a.now}
-	if err := a.store.Accept(ctx, nil, in); err != nil {
+	if _, err := a.store.Accept(ctx, nil, in); err != nil {
 		return err
 	}
 	turn, err := a.store.Begin(ctx, s.key, 30_000)
@@ -75,8 +75,8 @@ func (a *author) play(ctx context.Context, s scene, e exchange) error {
 	started := a.now
 	a.now = a.now.Add(4 * time.Second)
 	run := conversation.Run{
-		Key: s.key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: []int64{turn.Waiting[0].ID},
-		Conversation: turn.Conversation.ID, Title: s.title, Model: "gpt-5-mini", Rounds: 1, StartedAt: started,
+		Key: s.key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting[:1],
+		Conversation: turn.Conversation, Title: s.title, Model: "gpt-5-mini", Rounds: 1, StartedAt: started,
 		Replies: []conversation.Delivery{{Key: s.key, Address: s.address, Text: e.reply}},
 	}
 	if e.begin != "" {

@@ -191,6 +191,12 @@ func checkMessage(at string, m *message) *refusal {
 	if m.Role != "assistant" && len(m.ToolCalls) > 0 {
 		return refuse(at+".tool_calls", "", "Invalid parameter: only messages with role 'assistant' may have 'tool_calls'.")
 	}
+	if m.Content.wrong != "" {
+		return refuse(at+".content", "invalid_value", "%s", m.Content.wrong)
+	}
+	if m.Role != "user" && len(m.Content.images) > 0 {
+		return refuse(at+".content", "invalid_value", "Invalid '%s.content': image URLs are only allowed for messages with role 'user'.", at)
+	}
 	if strings.ContainsRune(m.Content.text, 0) {
 		return refuse(at+".content", "", "Invalid '%s.content': the string contains a NUL character.", at)
 	}

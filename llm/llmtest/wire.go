@@ -2,8 +2,12 @@ package llmtest
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"parley/llm"
 )
@@ -62,10 +66,12 @@ type tool struct {
 	} `json:"function"`
 }
 
-// content is a string, null, or a list of parts of text.
+// content is a string, null, or a list of parts: texts and images.
 type content struct {
-	text  string
-	given bool // not missing and not null
+	text   string
+	images []llm.Image
+	wrong  string // what is wrong with a part, "" for nothing
+	given  bool   // not missing and not null
 }
 
 func (c *content) UnmarshalJSON(raw []byte) error {
@@ -77,16 +83,43 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 		return json.Unmarshal(raw, &c.text)
 	}
 	var parts []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
+		Type  string `json:"type"`
+		Text  string `json:"text"`
+		Image struct {
+			URL string `json:"url"`
+		} `json:"image_url"`
 	}
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return err
 	}
 	for _, part := range parts {
-		c.text += part.Text
+		switch part.Type {
+		case "text":
+			c.text += part.Text
+		case "image_url":
+			c.addImage(part.Image.URL)
+		default:
+			c.wrong = fmt.Sprintf("Invalid value: '%s'. Supported values are: 'text' and 'image_url'.", part.Type)
+		}
 	}
 	return nil
+}
+
+// addImage reads a data URL, the one form in which a private picture can be
+// sent, of the types that OpenAI takes:
+// https://platform.openai.com/docs/guides/images-vision#image-input-requirements
+func (c *content) addImage(url string) {
+	head, encoded, _ := strings.Cut(url, ";base64,")
+	mediaType, isData := strings.CutPrefix(head, "data:")
+	data, err := base64.StdEncoding.DecodeString(encoded)
+	switch {
+	case !isData || err != nil || len(data) == 0:
+		c.wrong = "Invalid base64 image_url."
+	case !slices.Contains([]string{"image/png", "image/jpeg", "image/webp", "image/gif"}, mediaType):
+		c.wrong = "You uploaded an unsupported image. Please make sure your image has of one the following formats: ['png', 'jpeg', 'gif', 'webp']."
+	default:
+		c.images = append(c.images, llm.Image{MediaType: mediaType, Data: data})
+	}
 }
 
 // call is the request as a test reads it.
@@ -112,7 +145,7 @@ func (r *request) call(header http.Header) Call {
 }
 
 func (m *message) plain() llm.Message {
-	plain := llm.Message{Role: m.Role, Content: m.Content.text, Name: m.Name}
+	plain := llm.Message{Role: m.Role, Content: m.Content.text, Images: m.Content.images, Name: m.Name}
 	if m.ToolCallID != nil {
 		plain.ToolCallID = *m.ToolCallID
 	}

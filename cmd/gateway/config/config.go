@@ -9,6 +9,7 @@ import (
 
 	"parley/agentloop"
 	"parley/channels/cli"
+	"parley/channels/discord"
 	"parley/channels/telegram"
 	"parley/conversation"
 	"parley/llm"
@@ -26,6 +27,7 @@ type Config struct {
 	Agent        agentloop.Config    `toml:"agent"`
 	Conversation conversation.Config `toml:"conversation"`
 	Telegram     telegram.Config     `toml:"telegram"`
+	Discord      discord.Config      `toml:"discord"`
 	CLI          cli.Config          `toml:"cli"`
 }
 
@@ -38,6 +40,7 @@ func Default() Config {
 		Agent:        agentloop.DefaultConfig(),
 		Conversation: conversation.DefaultConfig(),
 		Telegram:     telegram.DefaultConfig(),
+		Discord:      discord.DefaultConfig(),
 		CLI:          cli.Defaults(),
 	}
 }

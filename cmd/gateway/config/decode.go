@@ -74,7 +74,7 @@ func (d *decoder) list(m member, n *node) {
 	}
 	list := reflect.MakeSlice(m.value.Type(), 0, len(items))
 	for i, item := range items {
-		if id, ok := item.(int64); ok && m.tag.Get("kind") == "ids" {
+		if id, ok := item.(int64); ok && m.holdsIDs() {
 			item = fmt.Sprint(id)
 		}
 		s, ok := item.(string)

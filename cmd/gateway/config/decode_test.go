@@ -31,7 +31,7 @@ type chatPart struct {
 	APIURL      string        `toml:"api_url" kind:"url"`
 	Session     string        `toml:"session" kind:"name"`
 	Prompt      string        `toml:"prompt"`
-	Allow       []string      `toml:"allow" kind:"ids"`
+	Allow       []string      `toml:"allow" kind:"names"`
 	Models      []string      `toml:"models"`
 	SendRate    float64       `toml:"send_rate" min:"0"`
 	Temperature *float64      `toml:"temperature" min:"0" max:"2"`

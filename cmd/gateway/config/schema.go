@@ -18,7 +18,8 @@ import (
 //	kind:"text"              a text that must not be empty
 //	kind:"name"              1 to 64 letters, digits, '-', '_' or '.'
 //	kind:"url"               an http or https address; may be empty where the default is
-//	kind:"ids"               a list of ids, which may be written as numbers, "@usernames" and "*"
+//	kind:"ids"               a list of ids, which may be written as numbers
+//	kind:"names"             the same with "@usernames" and "*"
 //	kind:"secret"            hidden from logs and errors; the key with _file after it names a file that holds it
 //	env:"TELEGRAM_TOKEN"     on a secret: the environment variable that holds it when the file gives none
 //
@@ -60,6 +61,7 @@ func join(path, name string) string {
 
 func (m member) isSection() bool { return m.value.Kind() == reflect.Struct }
 func (m member) isSecret() bool  { return m.tag.Get("kind") == "secret" }
+func (m member) holdsIDs() bool  { return m.tag.Get("kind") == "ids" || m.tag.Get("kind") == "names" }
 
 // fileKey is the key that names the file of a secret.
 func (m member) fileKey() string { return m.name + "_file" }
@@ -105,8 +107,10 @@ func (m member) allowed() string {
 		return "one line of text without spaces"
 	case t == durationType:
 		return `a duration such as "30s", "5m" or "720h"` + m.bounds()
-	case t.Kind() == reflect.Slice && m.tag.Get("kind") == "ids":
+	case m.tag.Get("kind") == "names":
 		return `a list of ids, "@usernames" and "*"`
+	case m.tag.Get("kind") == "ids":
+		return "a list of ids"
 	case t.Kind() == reflect.Slice:
 		return "a list of texts that are not empty"
 	case t.Kind() == reflect.String:

@@ -96,11 +96,11 @@ func isName(s string) bool {
 
 // takesItem says whether s can stand in the member's list.
 func (m member) takesItem(s string) bool {
-	if m.tag.Get("kind") != "ids" {
+	if !m.holdsIDs() {
 		return strings.TrimSpace(s) != ""
 	}
 	_, err := strconv.ParseInt(s, 10, 64)
-	return err == nil || s == "*" || len(s) > 1 && s[0] == '@'
+	return err == nil || m.tag.Get("kind") == "names" && (s == "*" || len(s) > 1 && s[0] == '@')
 }
 
 // inBounds compares with the tags min and max, of which a duration's are

@@ -1,0 +1,188 @@
+package agentloop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"parley/conversation"
+)
+
+const (
+	fetchTimeout = 30 * time.Second // for all files of one run
+	maxTextFile  = 128 << 10        // bytes of a text file that is read into its message
+	maxImageFile = 8 << 20          // bytes of an image
+	maxImages    = 4                // the newest ones of a window are shown, older ones are named
+)
+
+// imageTypes are what models that see take:
+// https://platform.openai.com/docs/guides/images-vision#image-input-requirements
+var imageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
+
+// fetchFiles reads the files of a question into its messages: text as text,
+// images as images when the model sees. Of every other file, and of one that
+// could not be loaded, the model is told.
+func (l *loop) fetchFiles(ctx context.Context, q *question) {
+	if !slices.ContainsFunc(q.took, func(in conversation.Inbound) bool { return len(in.Attachments) > 0 }) || q.again > 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	q.users = slices.Clone(q.users)
+	var fetching sync.WaitGroup
+	for i, in := range q.took {
+		if len(in.Attachments) > 0 {
+			fetching.Go(func() { q.users[len(q.notes)+i] = l.withFiles(ctx, in) })
+		}
+	}
+	fetching.Wait()
+}
+
+// withFiles is a message together with its files.
+func (l *loop) withFiles(ctx context.Context, in conversation.Inbound) conversation.Message {
+	text := in.Text
+	var images []conversation.Image
+	for _, file := range in.Attachments {
+		image, words := l.readFile(ctx, in.Key, file)
+		if image != nil {
+			images = append(images, *image)
+		}
+		text = join(text, words)
+	}
+	return l.userMessage(in, text, images)
+}
+
+// readFile gives a file as an image or in words.
+func (l *loop) readFile(ctx context.Context, key conversation.Key, file conversation.Attachment) (*conversation.Image, string) {
+	limit := int64(maxTextFile)
+	mediaType, _, _ := strings.Cut(file.MediaType, ";")
+	isImage := slices.Contains(imageTypes, mediaType)
+	switch {
+	case isImage && l.Vision:
+		limit = maxImageFile
+	case isImage, !mayBeText(mediaType):
+		return nil, nameOf(file)
+	}
+	data, err := l.fetch(ctx, key, file, limit)
+	switch {
+	case err != nil:
+		return nil, fmt.Sprintf("[file %s could not be loaded: %v]", fileName(file), err)
+	case isImage && http.DetectContentType(data) != mediaType:
+		return nil, fmt.Sprintf("[file %s could not be loaded: it is no %s]", fileName(file), mediaType)
+	case isImage:
+		return &conversation.Image{Name: fileName(file), MediaType: mediaType, Size: len(data), Data: data}, ""
+	case !utf8.Valid(data) || bytes.ContainsRune(data, 0):
+		return nil, nameOf(file)
+	}
+	return nil, fmt.Sprintf("[file %s]\n%s\n[end of file %s]", fileName(file), strings.TrimRight(string(data), "\n"), fileName(file))
+}
+
+func (l *loop) fetch(ctx context.Context, key conversation.Key, file conversation.Attachment, limit int64) ([]byte, error) {
+	switch {
+	case l.Files == nil:
+		return nil, errors.New("this channel has no files")
+	case file.Size > limit:
+		return nil, fmt.Errorf("it has %s, and at most %s are read", size(file.Size), size(limit))
+	}
+	return l.Files.Fetch(ctx, key, file, limit)
+}
+
+// mayBeText says whether a file is worth being looked at as text.
+func mayBeText(mediaType string) bool {
+	kind, _, _ := strings.Cut(mediaType, "/")
+	switch kind {
+	case "image", "audio", "video", "font", "model":
+		return mediaType == "image/svg+xml"
+	}
+	return !slices.Contains([]string{"application/zip", "application/gzip", "application/pdf"}, mediaType)
+}
+
+// withNames is a text with its files named below it.
+func withNames(text string, files []conversation.Attachment) string {
+	for _, file := range files {
+		text = join(text, nameOf(file))
+	}
+	return text
+}
+
+func nameOf(file conversation.Attachment) string {
+	if file.Size == 0 {
+		return fmt.Sprintf("[file %s]", fileName(file))
+	}
+	return fmt.Sprintf("[file %s, %s, not shown]", fileName(file), size(file.Size))
+}
+
+func fileName(file conversation.Attachment) string {
+	if name := oneLine(file.Name, 100); name != "" {
+		return name
+	}
+	return "without a name"
+}
+
+func join(text, more string) string {
+	if text == "" || more == "" {
+		return text + more
+	}
+	return text + "\n" + more
+}
+
+// size is a number of bytes as people say it.
+func size(bytes int64) string {
+	switch {
+	case bytes < 1<<10:
+		return plural(bytes, "byte")
+	case bytes < 1<<20:
+		return fmt.Sprintf("%d KiB", bytes>>10)
+	}
+	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+}
+
+// withImages gives what a window is made of, with the bytes of the newest
+// images; the older ones, and all for a model that does not see, are named.
+func (l *loop) withImages(ctx context.Context, q question) (conversation.Turn, []conversation.Message) {
+	left := 0
+	if l.Vision {
+		left = maxImages
+	}
+	show := func(messages []conversation.Message) []conversation.Message {
+		if !slices.ContainsFunc(messages, func(m conversation.Message) bool { return len(m.Images) > 0 }) {
+			return messages
+		}
+		messages = slices.Clone(messages)
+		for i := len(messages) - 1; i >= 0; i-- {
+			messages[i], left = l.loadImages(ctx, messages[i], left)
+		}
+		return messages
+	}
+	users := show(q.users)
+	q.turn.History = show(q.turn.History)
+	return q.turn, users
+}
+
+// loadImages shows at most so many images of a message, and says how many may
+// still be shown before it.
+func (l *loop) loadImages(ctx context.Context, m conversation.Message, left int) (conversation.Message, int) {
+	images := m.Images
+	m.Images = nil
+	for _, image := range images {
+		if left > 0 {
+			data, err := l.Store.ImageData(ctx, image)
+			if err == nil {
+				image.Data = data
+				m.Images = append(m.Images, image)
+				left--
+				continue
+			}
+			l.Log.Error("an image can't be read", "session", l.key, "image", image.Name, "error", err)
+		}
+		m.Content = join(m.Content, fmt.Sprintf("[image %s, not shown]", image.Name))
+	}
+	return m, left
+}

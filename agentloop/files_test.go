@@ -1,0 +1,190 @@
+package agentloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"parley/conversation"
+)
+
+// shelf is where a channel keeps the files that came with its messages.
+type shelf map[string]string
+
+func (s shelf) Fetch(_ context.Context, _ conversation.Key, file conversation.Attachment, limit int64) ([]byte, error) {
+	data, found := s[file.Ref]
+	switch {
+	case !found:
+		return nil, errors.New("it is gone")
+	case int64(len(data)) > limit:
+		return nil, errors.New("it is larger than it said")
+	}
+	return []byte(data), nil
+}
+
+// png is the beginning of every PNG file.
+const png = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+
+func filed(in conversation.Inbound, files ...conversation.Attachment) conversation.Inbound {
+	in.Attachments = files
+	return in
+}
+
+// asked is what the model was sent last, as one text.
+func (h *house) asked() string {
+	calls := h.server.Calls()
+	var b strings.Builder
+	for _, m := range calls[len(calls)-1].Messages {
+		fmt.Fprintf(&b, "%s: %s\n", m.Role, m.Content)
+		for _, image := range m.Images {
+			fmt.Fprintf(&b, "<%s>\n", image.MediaType)
+		}
+	}
+	return b.String()
+}
+
+func TestTextFilesAreReadIntoTheirMessage(t *testing.T) {
+	h := newHouse(t, func(p *Parts) {
+		p.Files = shelf{"notes": "buy milk\n", "binary": "\x00\x01\x02", "huge": strings.Repeat("x", maxTextFile+1)}
+	})
+	h.accept(filed(h.inbound(room, "see these"),
+		conversation.Attachment{Name: "notes.txt", MediaType: "text/plain; charset=utf-8", Size: 9, Ref: "notes"},
+		conversation.Attachment{Name: "tool.bin", MediaType: "application/octet-stream", Size: 3, Ref: "binary"},
+		conversation.Attachment{Name: "log.txt", MediaType: "text/plain", Size: 2 << 20, Ref: "huge"},
+		conversation.Attachment{Name: "liar.txt", MediaType: "text/plain", Size: 5, Ref: "huge"},
+		conversation.Attachment{Name: "lost.md", Ref: "lost"},
+		conversation.Attachment{Name: "film.mp4", MediaType: "video/mp4", Size: 3 << 20, Ref: "film"},
+	))
+	h.reply(room)
+	for _, want := range []string{
+		`[file notes.txt]`, "\nbuy milk\n[end of file notes.txt]",
+		`[file tool.bin, 3 bytes, not shown]`,
+		`[file log.txt could not be loaded: it has 2.0 MiB, and at most 128 KiB are read]`,
+		`[file liar.txt could not be loaded: it is larger than it said]`,
+		`[file lost.md could not be loaded: it is gone]`,
+		`[file film.mp4, 3.0 MiB, not shown]`,
+	} {
+		if !strings.Contains(h.asked(), want) {
+			t.Errorf("the model was not told %s in\n%s", want, h.asked())
+		}
+	}
+}
+
+func TestImagesGoToAModelThatSees(t *testing.T) {
+	picture := conversation.Attachment{Name: "cat.png", MediaType: "image/png", Size: int64(len(png)), Ref: "cat"}
+	for _, sees := range []bool{true, false} {
+		h := newHouse(t, func(p *Parts) { p.Files, p.Vision = shelf{"cat": png, "fake": "<html>"}, sees })
+		h.accept(filed(h.inbound(room, "what is this?"), picture,
+			conversation.Attachment{Name: "fake.png", MediaType: "image/png", Ref: "fake"}))
+		h.reply(room)
+		h.ask(room, "and what colour has it?")
+		if got := strings.Count(h.asked(), "<image/png>"); (got == 1) != sees {
+			t.Errorf("vision = %v: %d images were sent with the second question\n%s", sees, got, h.asked())
+		}
+		if sees && !strings.Contains(h.asked(), "[file fake.png could not be loaded: it is no image/png]") {
+			t.Errorf("a file that is no image was not told:\n%s", h.asked())
+		}
+		if !sees && !strings.Contains(h.asked(), "[file cat.png") {
+			t.Errorf("the image is not named to a model that does not see:\n%s", h.asked())
+		}
+	}
+}
+
+// The newest images are what people talk about; all of a long talk's would
+// cost more than the rest of it.
+func TestOnlyTheNewestImagesAreShown(t *testing.T) {
+	h := newHouse(t, func(p *Parts) { p.Files, p.Vision, p.Budget = shelf{"cat": png}, true, 30_000 })
+	for range maxImages + 2 {
+		h.accept(filed(h.inbound(room, "look"), conversation.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"}))
+		h.reply(room)
+	}
+	if got := strings.Count(h.asked(), "<image/png>"); got != maxImages {
+		t.Errorf("%d images were sent, want %d", got, maxImages)
+	}
+	if got := strings.Count(h.asked(), "[image cat.png, not shown]"); got != 2 {
+		t.Errorf("%d images were named, want 2", got)
+	}
+}
+
+func TestStopEndsTheWaitForAFile(t *testing.T) {
+	begun := make(chan struct{})
+	h := newHouse(t, func(p *Parts) { p.Files = slowShelf(begun) })
+	h.accept(filed(h.inbound(room, "read this"), conversation.Attachment{Name: "a.txt", Ref: "a"}))
+	<-begun
+	h.say(room, "/stop")
+	if got := h.reply(room); !strings.Contains(got, "Stopped") {
+		t.Fatalf("reply %q", got)
+	}
+}
+
+// slowShelf never gives a file.
+type slowShelf chan struct{}
+
+func (s slowShelf) Fetch(ctx context.Context, _ conversation.Key, _ conversation.Attachment, _ int64) ([]byte, error) {
+	close(s)
+	<-ctx.Done()
+	return nil, errors.New("it took too long")
+}
+
+func TestAnEditIsToldWithTheNextMessage(t *testing.T) {
+	h := newHouse(t, nil)
+	first := h.inbound(room, "the meeting is on Monday")
+	h.accept(first)
+	h.reply(room)
+	key, err := h.store.Edit(t.Context(), "cli", first.SourceID, "the meeting is on Tuesday", first.At)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.router.Edited(key)
+	h.ask(room, "so when is it?")
+	if !strings.Contains(h.asked(), "now reads]\nthe meeting is on Tuesday") {
+		t.Fatalf("the model was not told of the edit:\n%s", h.asked())
+	}
+	calls := len(h.server.Calls())
+	if calls != 2 {
+		t.Fatalf("%d model calls, want 2: an edit alone asks for no answer", calls)
+	}
+}
+
+func TestTheModelKnowsThePlace(t *testing.T) {
+	h := newHouse(t, nil)
+	in := h.inbound(room, "hello")
+	in.Place, in.Title = "the thread “Holiday” in #general of Our Server", "Holiday"
+	h.accept(in)
+	h.reply(room)
+	if !strings.Contains(h.asked(), "takes place in the thread “Holiday” in #general of Our Server.") {
+		t.Fatalf("the model was not told of the place:\n%s", h.asked())
+	}
+	h.ask(room, "again") // a message that says nothing of the place
+	if !strings.Contains(h.asked(), "in #general of Our Server") {
+		t.Fatal("the place was forgotten")
+	}
+	if got := h.ask(room, "/status"); !strings.Contains(got, "Holiday") {
+		t.Fatalf("the conversation has not the thread's name:\n%s", got)
+	}
+}
+
+func TestHistoryOffersButtons(t *testing.T) {
+	h := newHouse(t, nil)
+	for range 4 {
+		h.ask(room, "hello")
+	}
+	h.say(room, "/history 2 1")
+	var actions []conversation.Action
+	until(t, "the page", func() bool {
+		due, err := h.store.Deliveries(t.Context(), room, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(due) > 0 {
+			actions = due[0].Actions
+		}
+		return len(due) > 0
+	})
+	want := []conversation.Action{{Label: "Older", Command: "/history 2 3"}, {Label: "Newer", Command: "/history 2 0"}}
+	if len(actions) != 2 || actions[0] != want[0] || actions[1] != want[1] {
+		t.Fatalf("buttons %+v, want %+v", actions, want)
+	}
+}

@@ -1,0 +1,116 @@
+package agentloop
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+var olderLine = regexp.MustCompile("Older: `([^`]+)`")
+
+// readThrough follows the line "Older: ..." from page to page.
+func readThrough(h *house, command string) (pages []string) {
+	h.t.Helper()
+	for command != "" && len(pages) < 100 {
+		page := h.ask(room, command)
+		pages = append(pages, page)
+		command = ""
+		if next := olderLine.FindStringSubmatch(page); next != nil {
+			command = next[1]
+		}
+	}
+	return pages
+}
+
+// Pages of long messages hold fewer exchanges than were asked for; following
+// them shows every exchange once and none twice.
+func TestHistoryPagesAreShortAndMissNothing(t *testing.T) {
+	h := newHouse(t, nil)
+	const said = 12
+	for i := range said {
+		h.ask(room, fmt.Sprintf("question-%d %s", i, strings.Repeat("word ", 100*(i%3))))
+	}
+	pages := readThrough(h, "/history 50")
+	if len(pages) < 2 {
+		t.Fatalf("%d pages", len(pages))
+	}
+	for i, page := range pages {
+		if n := utf8.RuneCountInString(page); n > 4096 {
+			t.Errorf("page %d has %d runes, more than one message of Telegram", i+1, n)
+		}
+	}
+	for i := range said {
+		question := fmt.Sprintf("**You:** question-%d", i)
+		if n := len(regexp.MustCompile(regexp.QuoteMeta(question)+`\b`).FindAllString(strings.Join(pages, "\n"), -1)); n != 1 {
+			t.Errorf("%s is shown %d times", question, n)
+		}
+	}
+}
+
+func TestHistoryOfOneHugeExchangeIsOnePage(t *testing.T) {
+	h := newHouse(t, func(p *Parts) { p.Budget = 20_000 })
+	h.ask(room, "before")
+	var burst []string
+	for i := range 40 {
+		burst = append(burst, fmt.Sprintf("part-%d %s", i, strings.Repeat("x", 300)))
+	}
+	h.say(room, burst...)
+	h.reply(room)
+	page := h.ask(room, "/history")
+	if n := utf8.RuneCountInString(page); n > 4096 {
+		t.Errorf("the page has %d runes", n)
+	}
+	for _, part := range []string{"**Assistant:** echo: part-39", "part-38", "earlier messages of this exchange not shown", "Older: `/history 5 1`"} {
+		if !strings.Contains(page, part) {
+			t.Errorf("the page lacks %q:\n%s", part, page)
+		}
+	}
+	if page = h.ask(room, "/history 5 1"); !strings.Contains(page, "before") || strings.Contains(page, "part-") {
+		t.Errorf("the next page: %s", page)
+	}
+}
+
+func TestHistoryThatIsTooFarBackSaysSo(t *testing.T) {
+	h := newHouse(t, nil)
+	h.ask(room, "hello")
+	for command, want := range map[string]string{
+		"/history 51":       "at most 50 exchanges",
+		"/history 5 10001":  "goes back 10000 exchanges and no further",
+		"/history 5 7":      "nothing older than that",
+		"/history 5 -1":     "`/history [n] [skip]`",
+		"/history list 0":   "`/history list [page]`",
+		"/history 99999999": "`/history [n] [skip]`",
+	} {
+		if got := h.ask(room, command); !strings.Contains(got, want) {
+			t.Errorf("%s: %q lacks %q", command, got, want)
+		}
+	}
+}
+
+// A cut code block would turn the rest of the page into code.
+func TestShortenedMessagesCloseTheirCodeBlocks(t *testing.T) {
+	long := strings.Repeat("code\n", 200)
+	for name, c := range map[string]struct{ text, end string }{
+		"cut":                {"```go\n" + long + "```", " …\n```"},
+		"tildes":             {"~~~\n" + long + "~~~", " …\n~~~"},
+		"longer fence":       {"````\n```\n" + long, " …\n````"},
+		"never closed":       {"so:\n```\ncode", "code\n```"},
+		"closed":             {"```\ncode\n```", "code\n```"},
+		"closed, then cut":   {"```\ncode\n```\n" + long, " …"},
+		"backticks in words": {"the ``` sign", "the ``` sign"},
+		"inline code":        {"```x``` is code", "```x``` is code"},
+		"cut at the close":   {"```\n" + strings.Repeat("x", 692) + "\n```" + long, "``` …\n```"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := shorten(c.text, 700)
+			if !strings.HasSuffix(got, c.end) {
+				t.Errorf("ends with %q, want %q", got[max(0, len(got)-20):], c.end)
+			}
+			if open := openFence(got); open != "" {
+				t.Errorf("leaves a block open: %q", open)
+			}
+		})
+	}
+}

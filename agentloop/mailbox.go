@@ -1,0 +1,43 @@
+package agentloop
+
+import (
+	"sync"
+
+	"parley/conversation"
+)
+
+// mailbox is what the router has for a loop. The inbound itself is handed over,
+// so that a session that goes on need not be read from the store.
+type mailbox struct {
+	ready chan struct{} // there is something in it
+
+	mu      sync.Mutex
+	inbound []conversation.Inbound
+	stale   bool // the loop must read the store
+}
+
+// maxMail is how many messages a mailbox holds; of more the store is read.
+const maxMail = 200
+
+func newMailbox() *mailbox {
+	return &mailbox{ready: make(chan struct{}, 1)}
+}
+
+func (m *mailbox) put(s signal) {
+	m.mu.Lock()
+	m.inbound = append(m.inbound, s.inbound...)
+	if len(s.inbound) == 0 || len(m.inbound) > maxMail {
+		m.inbound, m.stale = nil, true
+	}
+	m.mu.Unlock()
+	offer(m.ready)
+}
+
+// empty gives what is in the mailbox, and leaves nothing in it.
+func (m *mailbox) empty() (inbound []conversation.Inbound, stale bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	inbound, stale = m.inbound, m.stale
+	m.inbound, m.stale = nil, false
+	return inbound, stale
+}

@@ -1,0 +1,82 @@
+package agentloop
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"parley/llm"
+	"parley/llm/llmtest"
+	"parley/tools"
+)
+
+// gauge counts how many calls of a tool run at the same time.
+type gauge struct {
+	mu        sync.Mutex
+	now, most int
+}
+
+func (g *gauge) call(_ context.Context, arguments json.RawMessage) (string, error) {
+	g.add(1)
+	time.Sleep(time.Millisecond) // so that calls which may overlap do
+	g.add(-1)
+	return "result of " + string(arguments), nil
+}
+
+func (g *gauge) add(n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.now += n
+	g.most = max(g.most, g.now)
+}
+
+// A model that asks for a hundred calls at once must not start a hundred
+// searches or processes; and it is told which of its calls were not run.
+func TestCallsOfOneRoundAreBounded(t *testing.T) {
+	running := &gauge{}
+	h := newHouse(t, func(p *Parts) {
+		p.MaxParallelTools, p.Budget = 3, 20_000
+		registry, err := tools.NewRegistry(tools.Tool{Name: "count", Parameters: json.RawMessage(`{"type":"object"}`), Call: running.call})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Tools = registry
+	})
+	const asked = 100
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		var results []string
+		for _, m := range c.Messages {
+			if m.Role == "tool" {
+				results = append(results, m.ToolCallID+": "+m.Content)
+			}
+		}
+		if len(results) > 0 {
+			return llmtest.Answer{Text: strings.Join(results, "\n")}
+		}
+		var calls []llm.ToolCall
+		for i := range asked {
+			calls = append(calls, llm.ToolCall{ID: fmt.Sprintf("call%d", i), Name: "count", Arguments: fmt.Sprintf(`{"n":%d}`, i)})
+		}
+		return llmtest.Answer{ToolCalls: calls}
+	})
+	results := strings.Split(h.ask(room, "go"), "\n")
+	if len(results) != asked || h.server.Refused() > 0 {
+		t.Fatalf("%d results of %d calls; refused: %v", len(results), asked, h.server.Refusals())
+	}
+	for i, got := range results {
+		want := fmt.Sprintf(`call%d: result of {"n":%d}`, i, i)
+		if i >= maxCalls {
+			want = fmt.Sprintf("call%d: error: not run, because at most 32 calls are taken at once; ask again for what is still needed", i)
+		}
+		if got != want {
+			t.Errorf("result %d is %q, want %q", i, got, want)
+		}
+	}
+	if running.most > 3 {
+		t.Errorf("%d calls ran at the same time, 3 were allowed", running.most)
+	}
+}

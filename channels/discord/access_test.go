@@ -1,0 +1,111 @@
+package discord
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/channels"
+	"parley/channels/discord/discordtest"
+)
+
+func TestTheListLetsInByPersonRoleServerAndChannel(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	home, other := g.srv.Guild("Home"), g.srv.Guild("Other")
+	open, closed := g.srv.Channel(home, "open"), g.srv.Channel(home, "closed")
+	staff := g.srv.Role(home, "Staff")
+	ann, bob, cem := g.srv.Person("Ann"), g.srv.Person("Bob"), g.srv.Person("Cem")
+	g.srv.Join(home, bob, staff)
+	g.cfg.Access, g.cfg.Allow = channels.AccessAllowlist, []string{ann.ID, staff.ID, open.ID, other.ID, "@dora"}
+	thread := g.srv.Thread(open, cem, "Thread")
+	g.run()
+	me := discordtest.Bot.Mention()
+	g.srv.Say(closed, ann, me+" by person")
+	g.srv.Say(closed, bob, me+" by role")
+	g.srv.Say(open, cem, me+" by channel")
+	g.srv.Say(thread, cem, me+" by the channel of a thread")
+	g.srv.Say(g.srv.Channel(other, "general"), cem, me+" by server")
+	g.srv.Say(closed, g.srv.Person("dora"), me+" by username")
+	g.srv.Say(closed, cem, me+" not at all")
+	g.srv.Say(g.srv.DM(bob), bob, "roles are not for DMs")
+	g.srv.Say(closed, ann, me+" end")
+	want := []string{"by person", "by role", "by channel", "by the channel of a thread", "by server", "by username", "end"}
+	if diff := cmp.Diff(want, texts(g.wait(7))); diff != "" {
+		t.Error(diff)
+	}
+	if sent := g.srv.Sent(); len(sent) != 0 {
+		t.Errorf("strangers were told %+v", sent)
+	}
+}
+
+// Roles count also for what was said while the bot was away, when Discord does
+// not tell them with the message.
+func TestRolesLetInAfterATimeAway(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	home := g.srv.Guild("Home")
+	general := g.srv.Channel(home, "general")
+	staff := g.srv.Role(home, "Staff")
+	bob, cem := g.srv.Person("Bob"), g.srv.Person("Cem")
+	g.srv.Join(home, bob, staff)
+	g.cfg.Access, g.cfg.Allow = channels.AccessAllowlist, []string{staff.ID}
+	must(t, g.accept(t.Context(), cursorsAt(general, "1")))
+	g.srv.Say(general, cem, discordtest.Bot.Mention()+" me not")
+	g.srv.Say(general, bob, discordtest.Bot.Mention()+" me")
+	g.run()
+	if got := g.wait(1); got[0].Text != "me" {
+		t.Errorf("%q", got[0].Text)
+	}
+}
+
+func TestAStrangerGetsOneCodeAndIsLetInByIt(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	g.cfg.Access = channels.AccessPairing
+	g.runWithCommands()
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" hello")
+	g.srv.Say(dm, ann, "hello")
+	g.srv.Say(dm, ann, "hello?")
+	sent, err := g.srv.WaitSentTo(deadline(t), dm, 1)
+	must(t, err)
+	list, err := g.store.Pairings(t.Context())
+	must(t, err)
+	if len(list) != 1 || !strings.Contains(sent[0].Content, list[0].Code) {
+		t.Fatalf("%+v, told %q", list, sent[0].Content)
+	}
+	refused := g.slash(general, ann, "status")
+	answers, err := g.srv.WaitAnswers(deadline(t), refused, 1)
+	must(t, err)
+	if !answers[0].Ephemeral() {
+		t.Error("everybody sees that Ann is a stranger")
+	}
+
+	_, err = g.store.ApprovePairing(t.Context(), list[0].Code)
+	must(t, err)
+	g.srv.Say(dm, ann, "now")
+	if got := g.wait(1); got[0].Text != "now" {
+		t.Errorf("%q", got[0].Text)
+	}
+	if sent := g.srv.SentTo(dm); len(sent) != 1 || len(g.srv.SentTo(general)) != 0 {
+		t.Errorf("told %+v", sent)
+	}
+}
+
+func TestOtherBotsAreAnsweredWhenTheyAreNamed(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	friend, other := g.srv.OtherBot("Friend"), g.srv.OtherBot("Other")
+	g.cfg.AllowBots = []string{friend.ID}
+	g.run()
+	g.srv.Say(general, other, discordtest.Bot.Mention()+" from another")
+	g.srv.Say(general, friend, discordtest.Bot.Mention()+" from a friend")
+	if got := g.wait(1); got[0].Text != "from a friend" {
+		t.Errorf("%q", got[0].Text)
+	}
+}

@@ -1,0 +1,78 @@
+package discord
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"parley/conversation"
+)
+
+// address is where a reply goes.
+type address struct {
+	Channel string `json:"channel"`            // or thread, or DM
+	Source  string `json:"source"`             // the message or interaction that is answered
+	ReplyTo string `json:"reply_to,omitempty"` // message that the reply refers to
+
+	Parent string `json:"parent,omitempty"` // of a thread that is opened on Source when it is needed
+	Name   string `json:"name,omitempty"`   // of that thread
+	Own    bool   `json:"own,omitempty"`    // the bot has opened the thread, and may rename it
+
+	Answer *answering `json:"answer,omitempty"` // Source is an interaction
+}
+
+// answering is how an interaction is answered.
+type answering struct {
+	Application string `json:"application"`
+	Token       string `json:"token"`
+	User        string `json:"user"`
+	DM          bool   `json:"dm,omitempty"`        // used where nobody else reads
+	Private     bool   `json:"private,omitempty"`   // the answer is for the user alone
+	Component   bool   `json:"component,omitempty"` // a button, whose message is edited
+}
+
+func (a address) String() string {
+	raw, err := json.Marshal(a)
+	if err != nil {
+		panic(err) // texts and booleans always have JSON
+	}
+	return string(raw)
+}
+
+func parseAddress(text string) (address, error) {
+	var a address
+	if err := json.Unmarshal([]byte(text), &a); err != nil || a.Channel == "" {
+		return a, fmt.Errorf("address %q is not one of discord", text)
+	}
+	return a, nil
+}
+
+// nonce is what Discord knows a part of the answer by, so that it is created
+// once however often it is sent. At most 25 characters:
+// https://discord.com/developers/docs/resources/message#create-message
+func (a address) nonce(part int) string {
+	kind := ""
+	if a.Answer != nil {
+		kind = "i"
+	}
+	return kind + a.Source + "-" + strconv.Itoa(part)
+}
+
+// tokenLife is how long an interaction can be answered, less a margin for the
+// request: https://discord.com/developers/docs/interactions/receiving-and-responding#followup-messages
+const tokenLife = 15*time.Minute - 20*time.Second
+
+// expired reports that the interaction can't be answered as such any more.
+func (a address) expired(now time.Time) bool { return now.Sub(bornAt(a.Source)) > tokenLife }
+
+// sourceID is the id of an interaction among those of messages.
+func sourceID(interaction string) string { return "i" + interaction }
+
+func dmKey(user string) conversation.Key { return conversation.Key(name + ":dm:" + user) }
+
+func threadKey(thread string) conversation.Key { return conversation.Key(name + ":thread:" + thread) }
+
+func channelKey(channel string) conversation.Key {
+	return conversation.Key(name + ":channel:" + channel)
+}

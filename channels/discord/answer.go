@@ -1,0 +1,101 @@
+package discord
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// answer gives a part of the answer to an interaction. The first one takes the
+// place of "thinking…", or of the message whose button was pressed. Where the
+// interaction can't be answered any more, the answer is an ordinary message.
+func (c *Channel) answer(ctx context.Context, to address, d conversation.Delivery, p channels.Part) (string, error) {
+	if err := c.deferrals.wait(ctx, to.Source); err != nil {
+		return "", err
+	}
+	if p.Index == 0 {
+		c.dropPreview(ctx, to, d.Text)
+	}
+	if !to.expired(time.Now()) && !c.deferrals.failed(to.Source) {
+		id, err := c.answerInteraction(ctx, to, d, p)
+		if !isOver(err) {
+			return id, err
+		}
+	}
+	return c.answerInWords(ctx, to, d, p)
+}
+
+// dropPreview removes the preview of a run that the interaction has stopped:
+// its text is in the answer.
+func (c *Channel) dropPreview(ctx context.Context, to address, reply string) {
+	id := c.previews.take(ctx, to, reply)
+	if id == "" {
+		return
+	}
+	if err := c.remove(ctx, to.Channel, id); err != nil {
+		c.Log.Debug("a preview is left behind", "channel_id", to.Channel, "error", err)
+	}
+}
+
+// isOver tells that the interaction's token is not good any more, or was never
+// made good by a first answer.
+func isOver(err error) bool {
+	switch refused(err).code {
+	case unknownWebhook, unknownInteraction, unknownMessage, invalidToken:
+		return true
+	}
+	return false
+}
+
+func (c *Channel) answerInteraction(ctx context.Context, to address, d conversation.Delivery, p channels.Part) (string, error) {
+	m := c.outgoing(d, p)
+	var posted message
+	if p.Index == 0 {
+		if m.Components == nil {
+			m.Components = &[]component{} // those of the page before
+		}
+		endpoint := discordgo.EndpointInteractionResponseActions(to.Answer.Application, to.Answer.Token)
+		err := c.api.call(ctx, request{method: http.MethodPatch, url: endpoint, body: m, file: m.file}, &posted)
+		return posted.ID, err
+	}
+	if !to.Answer.Private {
+		// An ordinary message carries a nonce, a follow-up does not.
+		if id, err := c.post(ctx, to, d, p, ""); refused(err).status != http.StatusForbidden {
+			return id, err
+		}
+	} else {
+		m.Flags |= ephemeral
+	}
+	endpoint := discordgo.EndpointFollowupMessage(to.Answer.Application, to.Answer.Token)
+	err := c.api.call(ctx, request{method: http.MethodPost, url: endpoint, body: m, file: m.file}, &posted)
+	return posted.ID, err
+}
+
+// answerInWords answers where the command was given, or in a DM what nobody
+// else may read.
+func (c *Channel) answerInWords(ctx context.Context, to address, d conversation.Delivery, p channels.Part) (string, error) {
+	if to.Answer.Private && !to.Answer.DM {
+		channel, err := c.openDM(ctx, to.Answer.User)
+		if err != nil {
+			return "", err
+		}
+		to.Channel = channel
+	}
+	return c.post(ctx, to, d, p, "")
+}
+
+// openDM gives the channel in which a user and the bot talk alone.
+func (c *Channel) openDM(ctx context.Context, user string) (string, error) {
+	body := struct {
+		Recipient string `json:"recipient_id"`
+	}{user}
+	var dm channel
+	endpoint := discordgo.EndpointUserChannels("@me")
+	err := c.api.call(ctx, request{method: http.MethodPost, url: endpoint, limit: endpoint, body: body}, &dm)
+	return dm.ID, err
+}

@@ -1,0 +1,198 @@
+package discord
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+
+	"parley/channels"
+)
+
+// requestTimeout is for one request, from the connection to the answer.
+const requestTimeout = 30 * time.Second
+
+// api calls Discord's REST API through the library, with the library's account
+// of rate limits: each route of a channel waits for itself alone.
+type api struct {
+	session *discordgo.Session // for requests; its gateway is never opened
+}
+
+func newAPI(token string, t *transport) (*api, error) {
+	session, err := discordgo.New("Bot " + token)
+	if err != nil {
+		return nil, err
+	}
+	session.Client = &http.Client{Transport: t, Timeout: requestTimeout, CheckRedirect: neverRedirect}
+	session.ShouldRetryOnRateLimit = false // a refusal waits where ctx can end the wait
+	session.MaxRestRetries = 0
+	session.LogLevel = silent
+	return &api{session: session}, nil
+}
+
+// silent is below every level of the library's log, which is a global one.
+const silent = -1
+
+// neverRedirect keeps the token, and what people wrote, from other servers.
+func neverRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// request is one call. A limit is a name for the requests that Discord limits
+// together; an empty one is for routes that have no limit of their own.
+type request struct {
+	method, url string
+	limit       string
+	body        any            // sent as JSON; nil: none
+	file        *channels.File // sent along; nil: none
+}
+
+// call makes a request and decodes its answer into out, which may be nil. It
+// waits for the rate limit until ctx ends; a request on its way outlives ctx by
+// a moment, since Discord may have taken it already. Refusals are *refusal;
+// every other error is one of the network or of a server that failed. No error
+// holds a token.
+func (a *api) call(ctx context.Context, r request, out any) error {
+	contentType, body, err := r.encode()
+	if err != nil {
+		return err
+	}
+	limiter := a.session.Ratelimiter
+	if r.limit == "" {
+		limiter = discordgo.NewRatelimiter()
+	}
+	bucket, err := turn(ctx, limiter, r.limit)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := channels.Outlast(ctx)
+	defer cancel()
+	answer, err := a.session.RequestWithLockedBucket(r.method, r.url, contentType, body, bucket, 0, discordgo.WithContext(ctx))
+	if err != nil {
+		return explain(err)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("%w: %w", errAnswer, err)
+	}
+	return nil
+}
+
+// errAnswer is a success whose answer has another shape than documented.
+var errAnswer = errors.New("answer not understood")
+
+func (r request) encode() (contentType string, body []byte, err error) {
+	switch {
+	case r.file != nil:
+		files := []*discordgo.File{{Name: r.file.Name, Reader: bytes.NewReader(r.file.Data)}}
+		return discordgo.MultipartBodyWithJSON(r.body, files)
+	case r.body != nil:
+		body, err = json.Marshal(r.body)
+	}
+	return "application/json", body, err
+}
+
+// turn waits until the bucket lets a request through, and locks it. The
+// library's own wait would not end with ctx.
+func turn(ctx context.Context, limiter *discordgo.RateLimiter, limit string) (*discordgo.Bucket, error) {
+	bucket := limiter.GetBucket(limit)
+	for {
+		bucket.Lock()
+		wait := limiter.GetWaitTime(bucket, 1)
+		if wait <= 0 && ctx.Err() == nil {
+			bucket.Remaining--
+			return bucket, nil
+		}
+		bucket.Unlock()
+		if err := sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// refusal is a request that Discord understood and refused.
+type refusal struct {
+	status     int    // of HTTP
+	code       int    // of Discord: https://discord.com/developers/docs/topics/opcodes-and-status-codes#json
+	message    string // with the fields that are wrong
+	retryAfter time.Duration
+}
+
+func (r *refusal) Error() string {
+	text := fmt.Sprintf("%d %s", r.status, r.message)
+	if r.code != 0 {
+		text += fmt.Sprintf(" (code %d)", r.code)
+	}
+	return text
+}
+
+// refused gives the refusal that err is, else one without status and code.
+func refused(err error) refusal {
+	var r *refusal
+	if errors.As(err, &r) {
+		return *r
+	}
+	return refusal{}
+}
+
+// explain makes an error of the library one without the address, which holds
+// the token of an interaction.
+func explain(err error) error {
+	var limited *discordgo.RateLimitError
+	if errors.As(err, &limited) {
+		return &refusal{status: http.StatusTooManyRequests, message: limited.Message, retryAfter: limited.RetryAfter}
+	}
+	var rest *discordgo.RESTError
+	if errors.As(err, &rest) {
+		return explainREST(rest)
+	}
+	var withURL *url.Error
+	if errors.As(err, &withURL) {
+		err = withURL.Err
+	}
+	if text := err.Error(); strings.Contains(text, "<") || len(text) > maxErrorText {
+		return fmt.Errorf("the server failed: %.*s", maxErrorText, strings.SplitN(text, ", ", 2)[0])
+	}
+	return err
+}
+
+// maxErrorText is how many bytes of an answer, which may be a proxy's page,
+// stand in an error.
+const maxErrorText = 300
+
+func explainREST(rest *discordgo.RESTError) error {
+	status := rest.Response.StatusCode
+	if status >= http.StatusInternalServerError || rest.Message == nil {
+		return fmt.Errorf("the server failed: it answered %s", rest.Response.Status)
+	}
+	r := &refusal{status: status, code: rest.Message.Code, message: rest.Message.Message}
+	var detail struct {
+		Errors json.RawMessage `json:"errors"`
+	}
+	if json.Unmarshal(rest.ResponseBody, &detail) == nil && len(detail.Errors) > 0 {
+		r.message += fmt.Sprintf(" %.*s", maxErrorText, detail.Errors)
+	}
+	return r
+}
+
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,108 @@
+package discord
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/bwmarrin/discordgo"
+
+	"parley/channels"
+)
+
+// Kinds of interactions:
+// https://discord.com/developers/docs/interactions/receiving-and-responding#interaction-object-interaction-type
+const (
+	commandUsed      = 2
+	componentPressed = 3
+)
+
+// slashCommand: https://discord.com/developers/docs/interactions/application-commands#application-command-object
+type slashCommand struct {
+	Name        string        `json:"name"`
+	Description string        `json:"description"`
+	Type        int           `json:"type"`
+	Contexts    []int         `json:"contexts"`
+	Options     []slashOption `json:"options,omitempty"`
+}
+
+type slashOption struct {
+	Type        int    `json:"type"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	MinValue    *int   `json:"min_value,omitempty"`
+}
+
+const (
+	chatInput      = 1
+	textOption     = 3
+	integerOption  = 4
+	maxDescription = 100
+)
+
+// anywhere the bot is: in servers and in its DMs, and not between others.
+var anywhere = []int{0, 1}
+
+func slashCommands(commands []channels.Command) []slashCommand {
+	list := make([]slashCommand, 0, len(commands))
+	for _, c := range commands {
+		s := slashCommand{Name: c.Name, Description: describe(c.Description), Type: chatInput, Contexts: anywhere}
+		for _, o := range c.Options {
+			option := slashOption{Type: textOption, Name: o.Name, Description: describe(o.Description)}
+			if o.Number {
+				option.Type, option.MinValue = integerOption, new(int)
+			}
+			s.Options = append(s.Options, option)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func describe(text string) string {
+	if runes := []rune(text); len(runes) > maxDescription {
+		return string(runes[:maxDescription-1]) + "…"
+	}
+	return text
+}
+
+// registerCommands tells Discord the commands: everywhere, or in the servers
+// that are configured, where they appear at once. In servers they would stand
+// beside those of everywhere, which are then taken away.
+func (c *Channel) registerCommands(ctx context.Context, application string) {
+	list := slashCommands(c.Commands)
+	everywhere := list
+	if len(c.Guilds) > 0 {
+		everywhere = []slashCommand{}
+	}
+	err := c.overwrite(ctx, discordgo.EndpointApplicationGlobalCommands(application), everywhere)
+	for _, guild := range c.Guilds {
+		if err == nil {
+			err = c.overwrite(ctx, discordgo.EndpointApplicationGuildCommands(application, guild), list)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		c.Log.Warn("Discord's menu does not show the commands as they are now", "error", err)
+	}
+}
+
+func (c *Channel) overwrite(ctx context.Context, endpoint string, list []slashCommand) error {
+	return c.api.call(ctx, request{method: http.MethodPut, url: endpoint, limit: endpoint, body: list}, nil)
+}
+
+// option is the value of an option, as it would be written.
+func (in *interaction) option(name string) (value string, given bool) {
+	for _, o := range in.Data.Options {
+		if o.Name != name {
+			continue
+		}
+		var text string
+		if json.Unmarshal(o.Value, &text) != nil {
+			text = string(o.Value)
+		}
+		text = strings.TrimSpace(text)
+		return text, text != ""
+	}
+	return "", false
+}

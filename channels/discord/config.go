@@ -1,0 +1,112 @@
+package discord
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"parley/channels"
+)
+
+const defaultAPIURL = "https://discord.com"
+
+// Config is the [discord] section.
+type Config struct {
+	Token         string        `toml:"token" kind:"secret" env:"DISCORD_TOKEN"` // of the bot, from the Developer Portal; the channel is off without one
+	APIURL        string        `toml:"api_url" kind:"url"`                      // server that stands for Discord's hosts; default "https://discord.com"
+	Access        string        `toml:"access" oneof:"pairing allowlist open"`   // "pairing", the default, "allowlist" or "open"
+	Allow         []string      `toml:"allow" kind:"names"`                      // ids of users, roles, servers and channels, @usernames, "*" for everybody; default nobody
+	AllowBots     []string      `toml:"allow_bots" kind:"ids"`                   // ids of other bots and webhooks that are answered; default none
+	FreeChannels  []string      `toml:"free_channels" kind:"ids"`                // ids of channels where every message is answered; default none
+	AutoThread    bool          `toml:"auto_thread"`                             // a mention in a channel opens a thread; default false
+	ThreadContext bool          `toml:"thread_context"`                          // a thread's first run is shown the message that it was made from; default false
+	FileOver      int           `toml:"file_over" min:"0" max:"100"`             // replies of more messages are sent as a file; default 5; 0 = never
+	CatchUp       time.Duration `toml:"catch_up" min:"0"`                        // how far back missed messages are looked for; default 24h; 0 = not at all
+	Guilds        []string      `toml:"guilds" kind:"ids"`                       // ids of the servers that get the slash commands; default everywhere
+	ShardID       int           `toml:"shard_id" min:"0"`                        // which of shard_count this process is; default 0
+	ShardCount    int           `toml:"shard_count" min:"0"`                     // shards that the bot is split into; default 0: all, as many as Discord recommends
+}
+
+// DefaultConfig is the section when nothing is configured.
+func DefaultConfig() Config {
+	return Config{
+		APIURL:   defaultAPIURL,
+		Access:   channels.AccessPairing,
+		FileOver: 5,
+		CatchUp:  24 * time.Hour,
+	}
+}
+
+// checked fills in what is empty and refuses what can't work. The error never
+// holds the token.
+func (c Config) checked() (Config, error) {
+	if c.APIURL == "" {
+		c.APIURL = defaultAPIURL
+	}
+	c.Token = strings.TrimPrefix(c.Token, "Bot ")
+	u, err := url.Parse(c.APIURL)
+	switch {
+	case c.Token == "":
+		return c, errors.New("token: none is given")
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		return c, errors.New("api_url: not an http or https address")
+	case c.ShardCount == 0 && c.ShardID != 0:
+		return c, fmt.Errorf("shard_id = %d: allowed only together with shard_count", c.ShardID)
+	case c.ShardCount > 0 && c.ShardID >= c.ShardCount:
+		return c, fmt.Errorf("shard_id = %d: allowed are 0 to %d, below shard_count", c.ShardID, c.ShardCount-1)
+	}
+	for key, list := range map[string][]string{"guilds": c.Guilds, "free_channels": c.FreeChannels, "allow_bots": c.AllowBots} {
+		for _, entry := range list {
+			if number(entry) == 0 {
+				return c, fmt.Errorf("%s has the entry %q: allowed are numeric ids", key, entry)
+			}
+		}
+	}
+	for _, entry := range c.Allow {
+		if number(entry) == 0 && entry != "*" && !strings.HasPrefix(entry, "@") {
+			return c, fmt.Errorf("allow has the entry %q: allowed are numeric ids, @usernames and \"*\"", entry)
+		}
+	}
+	return c, nil
+}
+
+// isFree tells whether every message of a place is answered: one that is
+// listed, or a thread of one.
+func (c Config) isFree(p *place) bool {
+	return slices.Contains(c.FreeChannels, p.id) || p.parent != "" && p.isThread() && slices.Contains(c.FreeChannels, p.parent)
+}
+
+// botID is the part of the token that is no secret: the bot's id, in base64.
+// "" when the token has another form.
+func (c Config) botID() string {
+	first, _, _ := strings.Cut(c.Token, ".")
+	id, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(first, "="))
+	if err != nil || number(string(id)) == 0 {
+		return ""
+	}
+	return string(id)
+}
+
+// number is the value of a snowflake, 0 when it is none. They grow with time:
+// https://discord.com/developers/docs/reference#snowflakes
+func number(id string) uint64 {
+	n, err := strconv.ParseUint(id, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// epoch is the first millisecond of 2015, from which snowflakes count.
+const epoch = 1420070400000
+
+// bornAt is when a snowflake was made.
+func bornAt(id string) time.Time { return time.UnixMilli(int64(number(id)>>22) + epoch) }
+
+// firstAt is the least snowflake of an instant.
+func firstAt(t time.Time) uint64 { return uint64(max(0, t.UnixMilli()-epoch)) << 22 }

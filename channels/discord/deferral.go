@@ -1,0 +1,111 @@
+package discord
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+)
+
+// Kinds of first answers:
+// https://discord.com/developers/docs/interactions/receiving-and-responding#interaction-response-object-interaction-callback-type
+const (
+	withMessage    = 4
+	withThinking   = 5 // the message comes later
+	withEditLater  = 6 // the message of the button is edited later
+	firstAnswerIn  = 3 * time.Second
+	maxFirstAnswer = 2 * firstAnswerIn // for the request itself, whatever Discord makes of it
+)
+
+// deferrals are the first answers to interactions, by which Discord knows that
+// the bot lives. What answers an interaction waits for its deferral.
+type deferrals struct {
+	mu   sync.Mutex
+	list map[string]*deferral // by interaction, while its token lives
+}
+
+type deferral struct {
+	done chan struct{} // closed when Discord has answered
+	err  error         // read it after done
+}
+
+func newDeferrals() *deferrals { return &deferrals{list: map[string]*deferral{}} }
+
+// begin is called before the interaction is accepted, so that an answer never
+// overtakes the deferral.
+func (ds *deferrals) begin(interaction string) *deferral {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	for id := range ds.list {
+		if time.Since(bornAt(id)) > tokenLife {
+			delete(ds.list, id)
+		}
+	}
+	d := &deferral{done: make(chan struct{})}
+	ds.list[interaction] = d
+	return d
+}
+
+func (ds *deferrals) get(interaction string) *deferral {
+	ds.mu.Lock()
+	defer ds.mu.Unlock()
+	return ds.list[interaction]
+}
+
+// wait returns when the interaction is deferred, or could not be. One of an
+// earlier process was deferred then, or never.
+func (ds *deferrals) wait(ctx context.Context, interaction string) error {
+	d := ds.get(interaction)
+	if d == nil {
+		return nil
+	}
+	select {
+	case <-d.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// failed is asked after wait.
+func (ds *deferrals) failed(interaction string) bool {
+	d := ds.get(interaction)
+	return d != nil && d.err != nil
+}
+
+// callback is a first answer.
+type callback struct {
+	Type int       `json:"type"`
+	Data *outgoing `json:"data,omitempty"`
+}
+
+// deferAnswer gives the first answer to an interaction that was accepted.
+func (c *Channel) deferAnswer(ctx context.Context, to address, d *deferral) {
+	defer close(d.done)
+	first := callback{Type: withThinking}
+	switch {
+	case to.Answer.Component:
+		first.Type = withEditLater
+	case to.Answer.Private:
+		first.Data = &outgoing{Mentions: nobody, Flags: ephemeral}
+	}
+	if d.err = c.respond(ctx, to, first); d.err != nil && !errors.Is(d.err, context.Canceled) {
+		c.Log.Warn("Discord did not take the first answer to a command, answering with a message", "error", d.err)
+	}
+}
+
+// respond gives a first answer. That there is one already is no error: the
+// interaction came twice.
+func (c *Channel) respond(ctx context.Context, to address, first callback) error {
+	ctx, cancel := context.WithTimeout(ctx, maxFirstAnswer)
+	defer cancel()
+	endpoint := discordgo.EndpointInteractionResponse(to.Source, to.Answer.Token)
+	err := c.api.call(ctx, request{method: http.MethodPost, url: endpoint, body: first}, nil)
+	if refused(err).code == alreadyAnswered {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,111 @@
+// Package discord is the adapter for Discord: the gateway's events in, messages
+// over REST out.
+package discord
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// name is the first segment of the adapter's keys.
+const name = "discord"
+
+// Parts is what a Channel works with. All but the configuration, the store and
+// the log may be left out.
+type Parts struct {
+	Config
+	Store    Store
+	Commands []channels.Command // what Discord's menu shows
+	Health   HealthFunc
+	Log      *slog.Logger
+}
+
+// Store is what the adapter needs to know of what was accepted.
+type Store interface {
+	channels.Pairings
+
+	// Cursors are those that accept stored, by the prefix of their names.
+	Cursors(ctx context.Context, prefix string) ([]conversation.Cursor, error)
+
+	// Edit stores that a message now reads otherwise, and tells its session.
+	// Messages that were never accepted are left alone.
+	Edit(ctx context.Context, channel, sourceID, text string, at time.Time) error
+
+	// Withdraw stores that a message was deleted, likewise.
+	Withdraw(ctx context.Context, channel, sourceID string) error
+}
+
+// HealthFunc is told how the channel fares: one of conversation's states, and
+// a detail for the operator. It must not block for long.
+type HealthFunc func(state, detail string)
+
+// Channel is one bot. It implements channels.Channel, Previewer, Typer, Titler
+// and Fetcher.
+type Channel struct {
+	Parts
+	transport *transport
+	api       *api
+	access    *channels.Access
+	previews  *previews
+	threads   *threads
+	deferrals *deferrals
+	works     atomic.Pointer[time.Time] // since when every shard is connected; nil: one is not
+	live      atomic.Uint64             // the first message or interaction that this process was told of as it happened; 0: none yet
+	bot       atomic.Pointer[string]    // the bot's id, once it is known
+}
+
+// New makes the adapter; nothing is sent before Run. The error names the key
+// that is wrong, and never the token.
+func New(p Parts) (*Channel, error) {
+	var err error
+	if p.Config, err = p.Config.checked(); err != nil {
+		return nil, fmt.Errorf("discord: %w", err)
+	}
+	p.Log = p.Log.With("channel", name)
+	if p.Health == nil {
+		p.Health = func(string, string) {}
+	}
+	c := &Channel{Parts: p, threads: newThreads(), deferrals: newDeferrals()}
+	if c.access, err = channels.NewAccess(p.Access, p.Allow, name, p.Store, p.Log); err != nil {
+		return nil, fmt.Errorf("discord: %w", err)
+	}
+	if c.transport, err = newTransport(p.APIURL); err != nil {
+		return nil, fmt.Errorf("discord: api_url: not an http or https address")
+	}
+	if c.api, err = newAPI(p.Token, c.transport); err != nil {
+		return nil, fmt.Errorf("discord: %w", err)
+	}
+	c.previews = newPreviews(c)
+	if id := p.botID(); id != "" {
+		c.bot.Store(&id)
+	}
+	return c, nil
+}
+
+// Name is "discord".
+func (c *Channel) Name() string { return name }
+
+// Split renders the markdown and cuts it into messages.
+func (c *Channel) Split(d conversation.Delivery) []channels.Part { return parts(d, c.FileOver) }
+
+// self is the bot's id, "" while it is not known.
+func (c *Channel) self() string {
+	if id := c.bot.Load(); id != nil {
+		return *id
+	}
+	return ""
+}
+
+var (
+	_ channels.Channel   = (*Channel)(nil)
+	_ channels.Previewer = (*Channel)(nil)
+	_ channels.Typer     = (*Channel)(nil)
+	_ channels.Titler    = (*Channel)(nil)
+	_ channels.Fetcher   = (*Channel)(nil)
+)

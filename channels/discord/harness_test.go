@@ -1,0 +1,219 @@
+package discord
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"parley/channels"
+	"parley/channels/discord/discordtest"
+	"parley/conversation"
+)
+
+// gateway is what stands around the adapter in the tests: a Discord, and the
+// store behind the adapter.
+type gateway struct {
+	t     *testing.T
+	srv   *discordtest.Server
+	store *conversation.Store
+	cfg   Config
+
+	mu       sync.Mutex
+	changed  chan struct{} // closed at every change
+	accepted []conversation.Inbound
+	told     []conversation.Key // sessions that an edit or a deletion touched
+	states   []string           // of health
+	refuse   error              // what accept answers
+}
+
+func newGateway(t *testing.T) *gateway { return newGatewayWith(t, discordtest.Config{}) }
+
+func newGatewayWith(t *testing.T, c discordtest.Config) *gateway {
+	t.Helper()
+	srv := discordtest.NewWith(t, c)
+	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
+	must(t, err)
+	t.Cleanup(func() { must(t, store.Close()) })
+	g := &gateway{t: t, srv: srv, store: store, cfg: DefaultConfig(), changed: make(chan struct{})}
+	g.cfg.Token, g.cfg.APIURL, g.cfg.Access = discordtest.Token, srv.URL, channels.AccessOpen
+	t.Cleanup(func() {
+		if v := srv.Violations(); len(v) > 0 {
+			t.Errorf("Discord would call malformed: %q", v)
+		}
+	})
+	return g
+}
+
+// commands are what the tests register.
+var commands = []channels.Command{
+	{Name: "new", Description: "Begin anew", Options: []channels.Option{{Name: "title", Description: "its title"}}},
+	{Name: "history", Description: "Show the last exchanges", Private: true, Options: []channels.Option{
+		{Name: "which", Description: "another conversation"},
+		{Name: "count", Description: "how many", Number: true, Default: "5"},
+		{Name: "skip", Description: "how many newer ones to leave out", Number: true},
+	}},
+	{Name: "status", Description: "Show the state", Private: true},
+}
+
+// channel makes an adapter as a process does at its start.
+func (g *gateway) channel() *Channel {
+	g.t.Helper()
+	c, err := New(Parts{Config: g.cfg, Store: testStore{g.store, g}, Commands: commands, Log: slog.New(slog.NewTextHandler(testLog{g.t}, nil)),
+		Health: func(state, _ string) { g.note(func() { g.states = append(g.states, state) }) }})
+	must(g.t, err)
+	c.previews.every = time.Millisecond
+	return c
+}
+
+// testLog shows the adapter's log with the test's, while that runs.
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(b []byte) (int, error) {
+	l.t.Log(string(b))
+	return len(b), nil
+}
+
+// testStore wires the store as the gateway's command does.
+type testStore struct {
+	*conversation.Store
+	g *gateway
+}
+
+func (s testStore) Edit(ctx context.Context, channel, id, text string, at time.Time) error {
+	key, err := s.Store.Edit(ctx, channel, id, text, at)
+	s.g.note(func() { s.g.told = append(s.g.told, key) })
+	return err
+}
+
+func (s testStore) Withdraw(ctx context.Context, channel, id string) error {
+	key, err := s.Store.Withdraw(ctx, channel, id)
+	s.g.note(func() { s.g.told = append(s.g.told, key) })
+	return err
+}
+
+// running is an adapter at work.
+type running struct {
+	*Channel
+	stop func() error // ends it and waits
+}
+
+// run starts an adapter and waits until it is connected.
+func (g *gateway) run() running {
+	g.t.Helper()
+	r := g.start(g.channel())
+	must(g.t, g.srv.WaitConnected(deadline(g.t), 1))
+	return r
+}
+
+func (g *gateway) start(c *Channel) running {
+	ctx, cancel := context.WithCancel(g.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- c.Run(ctx, g.accept) }()
+	stop := sync.OnceValue(func() error { cancel(); return <-done })
+	g.t.Cleanup(func() { _ = stop() })
+	return running{c, stop}
+}
+
+func (g *gateway) accept(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
+	g.mu.Lock()
+	refused := g.refuse
+	g.mu.Unlock()
+	if refused != nil {
+		return refused
+	}
+	stored, err := g.store.Accept(ctx, cursors, batch...)
+	g.note(func() { g.accepted = append(g.accepted, stored...) })
+	return err
+}
+
+func (g *gateway) note(what func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	what()
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
+// until waits until done is true, which is asked with the lock held.
+func (g *gateway) until(what string, done func() bool) {
+	g.t.Helper()
+	ctx := deadline(g.t)
+	for {
+		g.mu.Lock()
+		ok, changed := done(), g.changed
+		g.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			g.t.Fatalf("waited in vain for %s; accepted %q, health %q", what, texts(g.inbounds()), g.states)
+		}
+	}
+}
+
+// wait gives the inbound messages when there are n of them.
+func (g *gateway) wait(n int) []conversation.Inbound {
+	g.t.Helper()
+	g.until("messages", func() bool { return len(g.accepted) >= n })
+	got := g.inbounds()
+	if len(got) != n {
+		g.t.Fatalf("%d messages accepted, want %d: %q", len(got), n, texts(got))
+	}
+	return got
+}
+
+func (g *gateway) inbounds() []conversation.Inbound {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.accepted)
+}
+
+func texts(list []conversation.Inbound) []string {
+	var all []string
+	for _, in := range list {
+		all = append(all, in.Text)
+	}
+	return all
+}
+
+// reply sends a text to where an inbound message came from.
+func (r running) reply(t *testing.T, to conversation.Inbound, text string, actions ...conversation.Action) {
+	t.Helper()
+	must(t, r.deliver(deadline(t), conversation.Delivery{Key: to.Key, Address: to.Address, Text: text, Actions: actions}))
+}
+
+func (r running) deliver(ctx context.Context, d conversation.Delivery) error {
+	for _, p := range r.Split(d)[len(d.Sent):] {
+		id, err := r.Send(ctx, d, p)
+		if err != nil {
+			return err
+		}
+		d.Sent = append(d.Sent, id)
+	}
+	return nil
+}
+
+// deadline bounds the waits of a test that would otherwise hang.
+func deadline(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cursorsAt is the mark of a place that an earlier process left.
+func cursorsAt(place discordtest.Channel, message string) []conversation.Cursor {
+	return []conversation.Cursor{{Name: "discord:" + discordtest.Bot.ID + ":" + place.ID, Value: message}}
+}

@@ -1,0 +1,141 @@
+package discord
+
+import (
+	"context"
+	"slices"
+
+	"parley/conversation"
+)
+
+// said takes a message that somebody wrote, if it is for the assistant.
+func (in *intake) said(ctx context.Context, m *message, p *place) error {
+	if why := in.unmeant(m, p); why != "" {
+		in.Log.Debug("message skipped", "message", m.ID, "channel_id", p.id, "reason", why)
+		in.saw(p, m.ID)
+		return nil
+	}
+	ok, words, err := in.admits(ctx, m.author(), m.Member, p)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		in.saw(p, m.ID)
+		in.tell(ctx, address{Channel: p.id, Source: m.ID, ReplyTo: m.ID}, words)
+		return nil
+	}
+	in.take(in.inbound(m, p), p.id, m.ID)
+	return in.flushFull(ctx)
+}
+
+// unmeant says why a message is not for the assistant, "" when it is. In DMs
+// every message is, in threads where the bot was addressed or that it opened,
+// in free channels, and anywhere when it is mentioned or replied to.
+func (in *intake) unmeant(m *message, p *place) string {
+	by := m.author()
+	switch {
+	case m.ID == "" || by.ID == "":
+		return "no id or author"
+	case m.Author.ID == in.me.ID:
+		return "the bot's own"
+	case !m.isWritten():
+		return "nobody wrote it"
+	case by.Bot && !slices.Contains(in.AllowBots, by.ID):
+		return "from a bot that is not in allow_bots"
+	case p.isDM() || p.isThread() && (in.knows(p) || p.owner == in.me.ID) || in.isFree(p):
+	case !in.mentioned(m, p) && !m.repliesTo(in.me.ID):
+		return "not to the bot"
+	}
+	return ""
+}
+
+// mentioned tells whether the message names the bot, or the role that stands
+// for it.
+func (in *intake) mentioned(m *message, p *place) bool {
+	role := in.world.guild(p.guild).botRole
+	return m.mentions(in.me.ID) || role != "" && slices.Contains(m.MentionRoles, role)
+}
+
+// admits asks access about a person in a place, again and again while the store
+// can't tell.
+func (in *intake) admits(ctx context.Context, who user, as *member, p *place) (ok bool, words string, err error) {
+	if who.Bot {
+		return true, "", nil // allow_bots names it
+	}
+	names := append([]string{who.handle(), p.guild, p.id, p.parent}, as.roles()...)
+	err = conversation.Persist(ctx, in.Log, "see who may talk", func() error {
+		ok, words, err = in.access.Admit(ctx, conversation.Sender{ID: who.ID, Name: who.shown(as)}, p.isDM(), names...)
+		return err
+	})
+	return ok, words, err
+}
+
+// tell writes to a stranger, who gets at most a few words. Whether they arrive
+// is of no account.
+func (in *intake) tell(ctx context.Context, to address, words string) {
+	if words == "" {
+		return
+	}
+	in.help(func() {
+		m := newOutgoing(words)
+		m.Reference = &replyTo{MessageID: to.ReplyTo}
+		m.Nonce, m.Enforce = to.nonce(0), true
+		if _, err := in.create(ctx, to.Channel, m); err != nil {
+			in.Log.Warn("a stranger was not told how to be let in", "error", err)
+		}
+	})
+}
+
+// inbound is a message as it is stored.
+func (in *intake) inbound(m *message, p *place) conversation.Inbound {
+	by := m.author()
+	inbound := conversation.Inbound{
+		SourceID:    m.ID,
+		Sender:      conversation.Sender{ID: by.ID, Name: by.shown(m.Member)},
+		Text:        in.text(m, p),
+		Attachments: in.attachments(m, p),
+		At:          bornAt(m.ID),
+	}
+	to := address{Channel: p.id, Source: m.ID, ReplyTo: m.ID}
+	if in.opensThread(m, p, inbound.Text) {
+		p, to = in.threadOn(m, p, inbound.Text)
+	}
+	to.Own = to.Own || p.isThread() && p.owner == in.me.ID
+	in.settle(&inbound, p, to)
+	return inbound
+}
+
+// settle says where a message belongs.
+func (in *intake) settle(inbound *conversation.Inbound, p *place, to address) {
+	inbound.Address = to.String()
+	inbound.Group = !p.isDM()
+	inbound.Place = in.world.describe(p, inbound.Sender)
+	switch {
+	case p.isDM():
+		inbound.Key = dmKey(inbound.Sender.ID)
+	case p.isThread():
+		inbound.Key = threadKey(p.id)
+		inbound.Title = p.name
+	default:
+		inbound.Key = channelKey(p.id)
+	}
+}
+
+// opensThread tells whether the talk goes on in a thread of its own. A command
+// acts where it is given.
+func (in *intake) opensThread(m *message, p *place, text string) bool {
+	return in.AutoThread && p.takesThreads() && in.mentioned(m, p) && !isCommand(text)
+}
+
+// threadOn is the thread that will be opened on a message, named after it.
+func (in *intake) threadOn(m *message, p *place, text string) (*place, address) {
+	title := threadName(in.withoutQuote(m, p, text))
+	if title == "" {
+		title = threadName("Talk with " + m.author().shown(m.Member))
+	}
+	thread := &place{id: m.ID, guild: p.guild, parent: p.id, name: title, kind: typePublicThread, owner: in.me.ID}
+	if known := in.world.places[m.ID]; known != nil {
+		thread = known // it was opened already
+	}
+	in.know(m.ID, number(m.ID))
+	return thread, address{Channel: m.ID, Source: m.ID, Parent: p.id, Name: title, Own: true}
+}

@@ -1,0 +1,223 @@
+package discord
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// intake makes inbound messages of the gateway's events. Its goroutine alone
+// touches its fields but the queue.
+type intake struct {
+	*Channel
+	queue  *queue
+	accept channels.AcceptFunc
+	shards int // how many the bot is split into
+
+	me          user
+	application string
+	world       *world
+	seen        map[string]uint64 // the newest message of every known place: one where the bot was addressed
+	moved       map[string]bool   // places whose seen is newer than the stored cursor
+	batch       []conversation.Inbound
+	accepted    []func() // what is done once the batch is stored
+	stored      time.Time
+
+	catching catching
+	helpers  sync.WaitGroup
+}
+
+func (c *Channel) newIntake(accept channels.AcceptFunc) *intake {
+	return &intake{
+		Channel: c, queue: newQueue(), accept: accept, shards: 1,
+		world: newWorld(), seen: map[string]uint64{}, moved: map[string]bool{}, catching: newCatching(),
+	}
+}
+
+// run takes events until ctx ends. What is queued then is found again by the
+// next start, since no cursor has moved past it.
+func (in *intake) run(ctx context.Context) error {
+	defer in.helpers.Wait()
+	for {
+		select {
+		case <-in.queue.ready:
+		case <-ctx.Done():
+			return nil
+		}
+		for _, e := range in.queue.take() {
+			if err := in.handle(ctx, e); err != nil {
+				return in.ended(ctx, err)
+			}
+		}
+		if err := in.flush(ctx); err != nil {
+			return in.ended(ctx, err)
+		}
+	}
+}
+
+// ended tells an error from the end of the context, which makes others.
+func (in *intake) ended(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// handle takes one event. An error means that ctx ended, or that the store
+// failed for good.
+func (in *intake) handle(ctx context.Context, e event) error {
+	switch e.kind {
+	case placeLookedAt:
+		return in.lookedAt(ctx, e.found)
+	case serversWaitOver:
+		clear(in.catching.awaited)
+		in.startFinding(ctx)
+	case "READY":
+		return in.ready(ctx, e)
+	case "GUILD_CREATE":
+		in.guildCreated(ctx, decode[guild](in, e))
+	case "GUILD_UPDATE":
+		in.guildUpdated(decode[guild](in, e))
+	case "GUILD_DELETE":
+		in.guildGone(ctx, decode[guild](in, e))
+	case "CHANNEL_CREATE", "CHANNEL_UPDATE", "THREAD_CREATE", "THREAD_UPDATE":
+		in.placeChanged(decode[channel](in, e))
+	case "CHANNEL_DELETE", "THREAD_DELETE":
+		delete(in.world.places, decode[channel](in, e).ID)
+	case "THREAD_LIST_SYNC":
+		list := decode[threadList](in, e)
+		in.world.addAll(list.GuildID, list.Threads)
+	case "MESSAGE_CREATE", "MESSAGE_UPDATE", "MESSAGE_DELETE", "MESSAGE_DELETE_BULK", "INTERACTION_CREATE":
+		return in.inPlace(ctx, e)
+	}
+	return nil
+}
+
+// decode reads an event as far as it can be read.
+func decode[T any](in *intake, e event) T {
+	var v T
+	if err := json.Unmarshal(e.data, &v); err != nil {
+		in.Log.Warn("an event is not as documented", "event", e.kind, "error", err)
+	}
+	return v
+}
+
+// inPlace takes an event of a place, unless the place must be looked at first.
+func (in *intake) inPlace(ctx context.Context, e event) error {
+	where := decode[whereabouts](in, e)
+	if number(where.ChannelID) == 0 {
+		in.Log.Debug("event skipped", "event", e.kind, "reason", "of no channel")
+		return nil
+	}
+	if e.kind == "MESSAGE_CREATE" || e.kind == "INTERACTION_CREATE" {
+		in.live.CompareAndSwap(0, number(where.ID))
+	}
+	switch {
+	case in.world.places[where.ChannelID] != nil:
+	case where.GuildID == "":
+		in.world.places[where.ChannelID] = &place{id: where.ChannelID, kind: typeDM}
+	case where.Channel != nil:
+		in.world.addAll(where.GuildID, []channel{*where.Channel})
+	default:
+		in.catching.look(where.ChannelID).guild = where.GuildID
+	}
+	if in.catching.keep(where.ChannelID, e) {
+		in.startFinding(ctx)
+		return nil
+	}
+	return in.happened(ctx, e, in.world.places[where.ChannelID])
+}
+
+// happened takes an event of a place that is known.
+func (in *intake) happened(ctx context.Context, e event, p *place) error {
+	switch e.kind {
+	case "MESSAGE_CREATE":
+		m := decode[message](in, e)
+		return in.said(ctx, &m, p)
+	case "MESSAGE_UPDATE":
+		m := decode[message](in, e)
+		return in.changed(ctx, &m, p)
+	case "MESSAGE_DELETE":
+		return in.deleted(ctx, p, decode[message](in, e).ID)
+	case "MESSAGE_DELETE_BULK":
+		return in.deleted(ctx, p, decode[bulk](in, e).IDs...)
+	case "INTERACTION_CREATE":
+		i := decode[interaction](in, e)
+		return in.used(ctx, &i, p)
+	}
+	return nil
+}
+
+// take adds a message to the batch. Its place is known from now on.
+func (in *intake) take(message conversation.Inbound, place, id string) {
+	in.batch = append(in.batch, message)
+	in.know(place, number(id))
+}
+
+// know makes a place one where missed messages are looked for.
+func (in *intake) know(place string, id uint64) {
+	if id > in.seen[place] {
+		in.seen[place], in.moved[place] = id, true
+	}
+}
+
+// knows tells whether the bot was addressed in a place before.
+func (in *intake) knows(p *place) bool { return in.seen[p.id] > 0 }
+
+// saw moves the mark of a known place.
+func (in *intake) saw(p *place, id string) {
+	if in.knows(p) {
+		in.know(p.id, number(id))
+	}
+}
+
+const (
+	maxBatch    = 200         // messages that are stored together
+	cursorEvery = time.Minute // marks that moved without a message for the bot are stored so often
+)
+
+// flush stores the batch together with the marks of the places. While the
+// store takes nothing it tries again, until ctx ends.
+func (in *intake) flush(ctx context.Context) error {
+	if len(in.batch) == 0 && (len(in.moved) == 0 || time.Since(in.stored) < cursorEvery) {
+		return nil
+	}
+	var cursors []conversation.Cursor
+	for _, place := range slices.Sorted(maps.Keys(in.moved)) {
+		cursors = append(cursors, conversation.Cursor{Name: in.cursors() + place, Value: strconv.FormatUint(in.seen[place], 10)})
+	}
+	err := conversation.Persist(ctx, in.Log, "store the messages", func() error {
+		return in.accept(ctx, cursors, in.batch...)
+	})
+	if err != nil {
+		return err
+	}
+	done := in.accepted
+	in.batch, in.accepted, in.stored = nil, nil, time.Now()
+	clear(in.moved)
+	for _, do := range done {
+		do()
+	}
+	return nil
+}
+
+// flushFull keeps a batch from growing without end.
+func (in *intake) flushFull(ctx context.Context) error {
+	if len(in.batch) < maxBatch {
+		return nil
+	}
+	return in.flush(ctx)
+}
+
+// cursors is what the names of the places' cursors begin with.
+func (in *intake) cursors() string { return name + ":" + in.me.ID + ":" }
+
+// help runs something that must not hold up the intake.
+func (in *intake) help(do func()) { in.helpers.Go(do) }

@@ -1,0 +1,147 @@
+package discord
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/channels/discord/discordtest"
+	"parley/conversation"
+)
+
+// runWithCommands runs the adapter until its commands are registered.
+func (g *gateway) runWithCommands() running {
+	g.t.Helper()
+	r := g.run()
+	must(g.t, g.srv.WaitCalls(deadline(g.t), "PUT /applications/{application}/commands", 1))
+	return r
+}
+
+func (g *gateway) slash(in discordtest.Channel, by discordtest.User, name string, args ...discordtest.Argument) discordtest.Interaction {
+	g.t.Helper()
+	used, err := g.srv.Slash(in, by, name, args...)
+	must(g.t, err)
+	return used
+}
+
+func TestSlashCommandsAreTheWrittenOnes(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	thread := g.srv.Thread(general, ann, "Holiday")
+	g.runWithCommands()
+	g.slash(general, ann, "status")
+	g.slash(thread, ann, "new", discordtest.Arg("title", "My trip"))
+	g.slash(g.srv.DM(ann), ann, "history", discordtest.Arg("skip", 10))
+	g.slash(general, ann, "history", discordtest.Arg("count", 3), discordtest.Arg("which", "#2"))
+	got := g.wait(4)
+	if diff := cmp.Diff([]string{"/status", "/new My trip", "/history 5 10", "/history #2 3"}, texts(got)); diff != "" {
+		t.Error(diff)
+	}
+	want := []conversation.Key{channelKey(general.ID), threadKey(thread.ID), dmKey(ann.ID), channelKey(general.ID)}
+	if diff := cmp.Diff(want, keys(got)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheAnswerToACommandIsForTheAsker(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann, bob := g.srv.Person("Ann"), g.srv.Person("Bob")
+	r := g.runWithCommands()
+	private, public := g.slash(general, ann, "status"), g.slash(general, ann, "new")
+	for i, in := range g.wait(2) {
+		must(t, g.srv.WaitAcknowledged(deadline(t), []discordtest.Interaction{private, public}[i]))
+		r.reply(t, in, "the answer to "+in.Text)
+	}
+	answers, err := g.srv.WaitAnswers(deadline(t), private, 1)
+	must(t, err)
+	if m := answers[0]; !m.Ephemeral() || m.Content != "the answer to /status" || !m.Pinged.Nobody() {
+		t.Errorf("%+v", m)
+	}
+	if seen := g.srv.Seen(general, bob); len(seen) != 1 || seen[0].Content != "the answer to /new" {
+		t.Errorf("Bob sees %+v", seen)
+	}
+}
+
+func TestButtonsPageInPlace(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	r := g.runWithCommands()
+	used := g.slash(dm, ann, "history")
+	r.reply(t, g.wait(1)[0], "page one", conversation.Action{Label: "Older", Command: "/history 5 5"}, conversation.Action{Label: "", Command: "/x"})
+	page, err := g.srv.WaitAnswers(deadline(t), used, 1)
+	must(t, err)
+	pressed, err := g.srv.Press(page[0], ann, "/history 5 5")
+	must(t, err)
+	in := g.wait(2)[1]
+	if in.Text != "/history 5 5" || in.Key != dmKey(ann.ID) {
+		t.Fatalf("%+v", in)
+	}
+	must(t, g.srv.WaitAcknowledged(deadline(t), pressed))
+	r.reply(t, in, "page two")
+	now, _ := g.srv.Message(page[0].ID)
+	if now.Content != "page two" || len(g.srv.Seen(dm, ann)) != 1 {
+		t.Errorf("%+v", g.srv.Seen(dm, ann))
+	}
+	if _, err := g.srv.Press(now, ann, "/history 5 5"); err == nil {
+		t.Error("the last page still has a button to an older one")
+	}
+}
+
+func TestACommandThatTookTooLongIsAnsweredByAMessage(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	r := g.runWithCommands()
+	private, public := g.slash(general, ann, "status"), g.slash(general, ann, "new")
+	got := g.wait(2)
+	must(t, g.srv.WaitAcknowledged(deadline(t), private))
+	must(t, g.srv.WaitAcknowledged(deadline(t), public))
+	g.srv.Advance(20 * time.Minute)
+	for _, in := range got {
+		r.reply(t, in, "late answer to "+in.Text)
+	}
+	if sent := g.srv.SentTo(g.srv.DM(ann)); len(sent) != 1 || sent[0].Content != "late answer to /status" {
+		t.Errorf("in private: %+v", sent)
+	}
+	sent := g.srv.SentTo(general)
+	if n := len(sent); n == 0 || sent[n-1].Content != "late answer to /new" {
+		t.Errorf("in the channel: %+v", sent)
+	}
+}
+
+func TestACommandWhoseFirstAnswerFailsIsAnsweredByAMessage(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	r := g.runWithCommands()
+	g.srv.Fail("POST /interactions/{interaction}/{token}/callback", discordtest.UnknownInteraction, 1)
+	g.slash(general, ann, "new")
+	r.reply(t, g.wait(1)[0], "done")
+	if sent := g.srv.SentTo(general); len(sent) != 1 || sent[0].Content != "done" {
+		t.Fatalf("%+v", sent)
+	}
+}
+
+func TestInSomeServersCommandsAreThereAtOnce(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	home, other := g.srv.Guild("Home"), g.srv.Guild("Other")
+	ann := g.srv.Person("Ann")
+	g.cfg.Guilds = []string{home.ID}
+	g.run()
+	must(t, g.srv.WaitCalls(deadline(t), "PUT /applications/{application}/guilds/{guild}/commands", 1))
+	g.slash(g.srv.Channel(home, "general"), ann, "status")
+	if _, err := g.srv.Slash(g.srv.Channel(other, "general"), ann, "status"); err == nil {
+		t.Error("the command is offered elsewhere")
+	}
+	g.wait(1)
+}

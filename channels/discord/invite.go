@@ -1,0 +1,55 @@
+package discord
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/bwmarrin/discordgo"
+)
+
+// Permissions are what the bot needs in a server, as
+// https://discord.com/developers/docs/topics/permissions counts them.
+const Permissions = discordgo.PermissionViewChannel |
+	discordgo.PermissionSendMessages |
+	discordgo.PermissionAttachFiles | // long replies are files
+	discordgo.PermissionReadMessageHistory | // to reply, and to find what was missed
+	discordgo.PermissionCreatePublicThreads | // auto_thread
+	discordgo.PermissionSendMessagesInThreads
+
+// Invite asks Discord for the application of a token and gives the link by
+// which a person adds the bot to a server, with the permissions and the slash
+// commands that it needs.
+func Invite(ctx context.Context, cfg Config) (string, error) {
+	cfg, err := cfg.checked()
+	if err != nil {
+		return "", fmt.Errorf("discord: %w", err)
+	}
+	t, err := newTransport(cfg.APIURL)
+	if err != nil {
+		return "", fmt.Errorf("discord: api_url: not an http or https address")
+	}
+	api, err := newAPI(cfg.Token, t)
+	if err != nil {
+		return "", fmt.Errorf("discord: %w", err)
+	}
+	var application struct {
+		ID string `json:"id"`
+	}
+	endpoint := discordgo.EndpointAPI + "oauth2/applications/@me"
+	err = api.call(ctx, request{method: http.MethodGet, url: endpoint, limit: endpoint}, &application)
+	switch {
+	case refused(err).status == http.StatusUnauthorized:
+		return "", errRejected
+	case err != nil:
+		return "", fmt.Errorf("discord: the application can't be asked for: %w", err)
+	}
+	query := url.Values{
+		"client_id":   {application.ID},
+		"scope":       {"bot applications.commands"},
+		"permissions": {strconv.FormatInt(Permissions, 10)},
+	}
+	return "https://discord.com/oauth2/authorize?" + query.Encode(), nil
+}

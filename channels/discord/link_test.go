@@ -1,0 +1,138 @@
+package discord
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"parley/channels/discord/discordtest"
+	"parley/conversation"
+)
+
+// runFails runs the adapter until it ends by itself.
+func (g *gateway) runFails() error {
+	g.t.Helper()
+	return g.channel().Run(deadline(g.t), g.accept)
+}
+
+func TestARejectedTokenEndsTheChannelInWords(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.cfg.Token = "OTAwMDAwMDAwMDAwMDAwMDAx.wrong.token"
+	err := g.runFails()
+	if !errors.Is(err, errRejected) || strings.Contains(err.Error(), g.cfg.Token) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestATokenThatIsRejectedLaterEndsTheChannelToo(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.srv.CloseNext(discordtest.AuthFailed, 1)
+	if err := g.runFails(); !errors.Is(err, errRejected) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestWithoutTheMessageContentIntentTheOperatorIsToldWhereItIs(t *testing.T) {
+	t.Parallel()
+	g := newGatewayWith(t, discordtest.Config{WithoutMessageContent: true})
+	err := g.runFails()
+	if err == nil || !strings.Contains(err.Error(), "Message Content Intent") || !strings.Contains(err.Error(), "page Bot") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// Each way of losing the connection, and then a message that must arrive.
+func TestTheConnectionComesBack(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(s *discordtest.Server){
+		"cut":                     (*discordtest.Server).DropConnections,
+		"asked to reconnect":      (*discordtest.Server).AskReconnect,
+		"session invalid":         func(s *discordtest.Server) { s.InvalidateSessions(false) },
+		"session to be resumed":   func(s *discordtest.Server) { s.InvalidateSessions(true) },
+		"closed":                  func(s *discordtest.Server) { s.CloseConnections(discordtest.UnknownError) },
+		"session forgotten":       func(s *discordtest.Server) { s.ForgetSessions(); s.DropConnections() },
+		"closed when coming back": func(s *discordtest.Server) { s.CloseNext(discordtest.UnknownError, 1); s.DropConnections() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGateway(t)
+			ann := g.srv.Person("Ann")
+			dm := g.srv.DM(ann)
+			g.run()
+			g.srv.Say(dm, ann, "before")
+			g.wait(1)
+			lose(g.srv)
+			g.srv.Say(dm, ann, "meanwhile")
+			g.wait(2)
+			g.srv.Say(dm, ann, "after")
+			if got := g.wait(3); got[1].Text != "meanwhile" || got[2].Text != "after" {
+				t.Errorf("%q", texts(got))
+			}
+		})
+	}
+}
+
+func TestHealthTellsOfTheConnection(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.run()
+	g.until("being served", func() bool { return len(g.states) == 2 })
+	g.srv.DropConnections()
+	g.until("the way back", func() bool { return len(g.states) == 4 })
+	want := []string{conversation.HealthConnecting, conversation.HealthServing, conversation.HealthInterrupted, conversation.HealthServing}
+	if fmt.Sprint(g.states) != fmt.Sprint(want) {
+		t.Errorf("%v", g.states)
+	}
+}
+
+func TestShardsShareTheServers(t *testing.T) {
+	t.Parallel()
+	g := newGatewayWith(t, discordtest.Config{Shards: 2, MaxConcurrency: 2})
+	ann := g.srv.Person("Ann")
+	one, two := g.srv.Channel(g.srv.Guild("One"), "general"), g.srv.Channel(g.srv.Guild("Two"), "general")
+	g.start(g.channel())
+	must(t, g.srv.WaitConnected(deadline(t), 2))
+	g.srv.Say(one, ann, discordtest.Bot.Mention()+" one")
+	g.srv.Say(two, ann, discordtest.Bot.Mention()+" two")
+	g.srv.Say(g.srv.DM(ann), ann, "alone")
+	g.wait(3)
+}
+
+func TestAProcessMayServeOneShard(t *testing.T) {
+	t.Parallel()
+	g := newGatewayWith(t, discordtest.Config{Shards: 2})
+	g.cfg.ShardID, g.cfg.ShardCount = 1, 2
+	ann := g.srv.Person("Ann")
+	places := []discordtest.Channel{g.srv.Channel(g.srv.Guild("One"), "general"), g.srv.Channel(g.srv.Guild("Two"), "general")}
+	var mine, theirs discordtest.Channel
+	for _, p := range places {
+		if (&place{guild: p.Guild}).shard(2) == 1 {
+			mine = p
+		} else {
+			theirs = p
+		}
+	}
+	must(t, g.accept(t.Context(), append(cursorsAt(mine, "1"), cursorsAt(theirs, "1")...)))
+	g.srv.Say(theirs, ann, discordtest.Bot.Mention()+" away, theirs")
+	g.srv.Say(mine, ann, discordtest.Bot.Mention()+" away, mine")
+	g.run()
+	g.srv.Say(theirs, ann, discordtest.Bot.Mention()+" theirs")
+	g.srv.Say(mine, ann, discordtest.Bot.Mention()+" mine")
+	if got := g.wait(2); got[0].Text != "away, mine" || got[1].Text != "mine" {
+		t.Errorf("%q", texts(got))
+	}
+}
+
+func TestDiscordIsAwayAtTheStart(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.srv.Fail("GET /gateway/bot", discordtest.BadGateway(), 1)
+	g.srv.Fail("GET /gateway", discordtest.Drop(), 1)
+	ann := g.srv.Person("Ann")
+	g.run()
+	g.srv.Say(g.srv.DM(ann), ann, "hi")
+	g.wait(1)
+}

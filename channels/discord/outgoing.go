@@ -1,0 +1,132 @@
+package discord
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/bwmarrin/discordgo"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// Flags of messages: https://discord.com/developers/docs/resources/message#message-object-message-flags
+const (
+	suppressEmbeds = 1 << 2
+	ephemeral      = 1 << 6
+)
+
+// nobody is who a message may ping: a model can write "@everyone", and must
+// not reach them. Left out, it would mean everybody.
+var nobody = mentions{Parse: []string{}}
+
+// mentions: https://discord.com/developers/docs/resources/message#allowed-mentions-object
+type mentions struct {
+	Parse       []string `json:"parse"`
+	RepliedUser bool     `json:"replied_user"`
+}
+
+// outgoing is a message as it is created or edited. The library's own has no
+// nonce: https://discord.com/developers/docs/resources/message#create-message
+type outgoing struct {
+	Content    string       `json:"content"`
+	Nonce      string       `json:"nonce,omitempty"`
+	Enforce    bool         `json:"enforce_nonce,omitempty"`
+	Mentions   mentions     `json:"allowed_mentions"`
+	Reference  *replyTo     `json:"message_reference,omitempty"`
+	Components *[]component `json:"components,omitempty"` // nil: as they are
+	Flags      int          `json:"flags,omitempty"`
+	file       *channels.File
+}
+
+type replyTo struct {
+	MessageID string `json:"message_id"`
+	Fail      bool   `json:"fail_if_not_exists"`
+}
+
+// newOutgoing is a text that pings nobody and shows no previews of its links.
+func newOutgoing(text string) outgoing {
+	return outgoing{Content: text, Mentions: nobody, Flags: suppressEmbeds}
+}
+
+// outgoing is a part of a delivery, without what depends on the place.
+func (c *Channel) outgoing(d conversation.Delivery, p channels.Part) outgoing {
+	m := newOutgoing(p.Text)
+	m.file = p.File
+	if len(d.Actions) > 0 && p.Index == len(c.Split(d))-1 { // buttons stand below the whole text
+		m.Components = buttons(d.Actions)
+	}
+	return m
+}
+
+// create posts a message. What it gives back is the message as it stands in
+// the channel: one that was created earlier with the same nonce may differ.
+func (c *Channel) create(ctx context.Context, channel string, m outgoing) (message, error) {
+	var posted message
+	endpoint := discordgo.EndpointChannelMessages(channel)
+	err := c.api.call(ctx, request{method: http.MethodPost, url: endpoint, limit: endpoint, body: m, file: m.file}, &posted)
+	if refused(err).code == cannotReply && m.Reference != nil || isBadReference(err) {
+		m.Reference = nil
+		return c.create(ctx, channel, m)
+	}
+	return posted, err
+}
+
+// isBadReference tells that only what the message refers to is wrong: one of
+// Discord's own messages can't be replied to.
+func isBadReference(err error) bool {
+	r := refused(err)
+	return r.code == invalidForm && strings.Contains(r.message, "message_reference")
+}
+
+// edit changes a message of the bot.
+func (c *Channel) edit(ctx context.Context, channel, id string, m outgoing) error {
+	m.Nonce, m.Enforce, m.Reference = "", false, nil
+	endpoint := discordgo.EndpointChannelMessage(channel, id)
+	limit := discordgo.EndpointChannelMessage(channel, "")
+	return c.api.call(ctx, request{method: http.MethodPatch, url: endpoint, limit: limit, body: m, file: m.file}, nil)
+}
+
+func (c *Channel) remove(ctx context.Context, channel, id string) error {
+	limit := discordgo.EndpointChannelMessage(channel, "") + "delete"
+	return c.api.call(ctx, request{method: http.MethodDelete, url: discordgo.EndpointChannelMessage(channel, id), limit: limit}, nil)
+}
+
+// Codes of refusals: https://discord.com/developers/docs/topics/opcodes-and-status-codes#json
+const (
+	unknownChannel     = 10003
+	unknownMessage     = 10008
+	unknownWebhook     = 10015
+	unknownInteraction = 10062
+	alreadyAnswered    = 40060
+	missingAccess      = 50001
+	missingPermissions = 50013
+	invalidToken       = 50027 // of an interaction
+	invalidForm        = 50035
+	threadArchived     = 50083
+	cannotReply        = 160002
+	threadExists       = 160004
+)
+
+// sendError classifies why a part was not taken.
+func (c *Channel) sendError(err error) error {
+	r := refused(err)
+	switch r.status {
+	case http.StatusTooManyRequests:
+		return &channels.SendError{RetryAfter: r.retryAfter, Err: err}
+	case 0, http.StatusUnauthorized: // the network, or a token that may be replaced
+		return &channels.SendError{Err: c.judge(err)}
+	}
+	return &channels.SendError{Permanent: true, Err: err}
+}
+
+// judge adds to an error that the trouble is the message's own, where the
+// gateway's connection shows that Discord works otherwise.
+func (c *Channel) judge(err error) error {
+	if works := c.works.Load(); works != nil && !errors.Is(err, context.Canceled) {
+		return &channels.StuckError{Works: *works, Err: err}
+	}
+	return err
+}

@@ -1,0 +1,111 @@
+package discord
+
+import (
+	"fmt"
+
+	"parley/conversation"
+)
+
+// place is a channel, a thread or a DM, as Discord told of it.
+type place struct {
+	id     string
+	guild  string // "" for a DM
+	parent string // of a thread: its channel
+	name   string
+	kind   int
+	owner  string // of a thread
+	newest uint64 // message, as told when the connection began; 0 = not told
+}
+
+func newPlace(c channel) *place {
+	return &place{id: c.ID, guild: c.GuildID, parent: c.ParentID, name: oneLine(c.Name), kind: c.Type, owner: c.OwnerID, newest: number(c.LastMessageID)}
+}
+
+func (p *place) isDM() bool { return p.kind == typeDM }
+
+func (p *place) isThread() bool {
+	return p.kind == typeAnnouncementThread || p.kind == typePublicThread || p.kind == typePrivateThread
+}
+
+// isForum tells whether the place has posts, which are threads, and no messages.
+func (p *place) isForum() bool { return p.kind == typeForum || p.kind == typeMedia }
+
+// takesThreads tells whether a thread can be opened on a message of the place.
+func (p *place) takesThreads() bool { return p.kind == typeText || p.kind == typeAnnouncement }
+
+// shard is the one that is told what happens in the place:
+// https://discord.com/developers/docs/events/gateway#sharding-sharding-formula
+func (p *place) shard(count int) int { return int(number(p.guild) >> 22 % uint64(count)) }
+
+// world is what the bot knows of the servers that it is in. The intake's
+// goroutine alone touches it.
+type world struct {
+	guilds map[string]*server
+	places map[string]*place
+}
+
+// server is what people call so, and Discord a guild.
+type server struct {
+	name    string
+	roles   map[string]string // names by id
+	botRole string            // the role that stands for the bot itself, "" when there is none
+}
+
+func newWorld() *world { return &world{guilds: map[string]*server{}, places: map[string]*place{}} }
+
+func (w *world) addGuild(g guild, bot string) {
+	s := &server{name: oneLine(g.Name), roles: map[string]string{}}
+	for _, r := range g.Roles {
+		s.roles[r.ID] = oneLine(r.Name)
+		if bot != "" && r.Tags.BotID == bot {
+			s.botRole = r.ID
+		}
+	}
+	w.guilds[g.ID] = s
+	w.addAll(g.ID, g.Channels)
+	w.addAll(g.ID, g.Threads)
+}
+
+func (w *world) addAll(guild string, list []channel) {
+	for _, c := range list {
+		c.GuildID = guild
+		w.places[c.ID] = newPlace(c)
+	}
+}
+
+func (w *world) removeGuild(id string) {
+	delete(w.guilds, id)
+	for _, p := range w.places {
+		if p.guild == id {
+			delete(w.places, p.id)
+		}
+	}
+}
+
+// guild is a server that may not be known.
+func (w *world) guild(id string) *server {
+	if s := w.guilds[id]; s != nil {
+		return s
+	}
+	return &server{}
+}
+
+// describe is what people call a place.
+func (w *world) describe(p *place, with conversation.Sender) string {
+	in := ""
+	if s := w.guilds[p.guild]; s != nil && s.name != "" {
+		in = " of " + s.name
+	}
+	parent := w.places[p.parent]
+	switch {
+	case p.isDM():
+		return "a private chat with " + with.Name
+	case p.isThread() && parent != nil:
+		return fmt.Sprintf("the thread %q in #%s%s", p.name, parent.name, in)
+	case p.isThread():
+		return fmt.Sprintf("the thread %q%s", p.name, in)
+	case p.name == "":
+		return "a channel" + in
+	}
+	return "the channel #" + p.name + in
+}

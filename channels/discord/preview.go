@@ -1,0 +1,198 @@
+package discord
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"parley/channels"
+)
+
+// previewEvery is the pace of edits. A channel takes 5 in 5 s, as bots find in
+// the headers of https://discord.com/developers/docs/topics/rate-limits, and
+// the reply itself needs one of them.
+const previewEvery = 1500 * time.Millisecond
+
+// previewLife is how long a preview waits for more text: then its run is dead.
+const previewLife = 15 * time.Minute
+
+// previews are the answers that are shown while they are written, at most one
+// in a channel.
+type previews struct {
+	channel *Channel
+	every   time.Duration
+
+	mu     sync.Mutex
+	ended  bool
+	places map[string]*preview // by channel or thread
+}
+
+func newPreviews(c *Channel) *previews {
+	return &previews{channel: c, every: previewEvery, places: map[string]*preview{}}
+}
+
+// preview is one answer in the making. Its goroutine alone posts and edits the
+// message.
+type preview struct {
+	to    address
+	stop  context.CancelFunc
+	done  chan struct{} // closed when the goroutine has ended
+	id    string        // of the message, "" when none was posted; read it after done
+	text  string        // the newest, guarded by previews.mu
+	noted chan struct{} // there is a newer text
+}
+
+// Preview shows the text so far at a polite pace. Answers to interactions show
+// that the bot is thinking, and need none.
+func (c *Channel) Preview(addr, text string) {
+	to, err := parseAddress(addr)
+	if err != nil || to.Answer != nil {
+		return
+	}
+	c.previews.note(to, text)
+}
+
+func (ps *previews) note(to address, text string) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.places[to.Channel]
+	switch {
+	case ps.ended:
+		return
+	case p == nil:
+		ctx, stop := context.WithCancel(context.Background())
+		p = &preview{to: to, stop: stop, done: make(chan struct{}), noted: make(chan struct{}, 1)}
+		ps.places[to.Channel] = p
+		go ps.run(ctx, p)
+	case p.to.Source != to.Source:
+		return // one at a time
+	}
+	p.text = text
+	select {
+	case p.noted <- struct{}{}:
+	default:
+	}
+}
+
+// run shows what is newest, until the preview is stopped.
+func (ps *previews) run(ctx context.Context, p *preview) {
+	defer close(p.done)
+	for sleep(ctx, ps.every) == nil {
+		forgotten := time.NewTimer(previewLife)
+		select {
+		case <-p.noted:
+		case <-forgotten.C:
+			ps.forget(p)
+			return
+		case <-ctx.Done():
+			return
+		}
+		forgotten.Stop()
+		if err := ps.show(ctx, p); err != nil && ctx.Err() == nil {
+			ps.channel.Log.Debug("an answer is not shown while it is written", "channel_id", p.to.Channel, "error", err)
+			if err := sleep(ctx, refused(err).retryAfter); err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (ps *previews) show(ctx context.Context, p *preview) error {
+	ps.mu.Lock()
+	text := p.text
+	ps.mu.Unlock()
+	shown, ok := previewOf(text)
+	if !ok {
+		return nil
+	}
+	m := newOutgoing(shown)
+	if p.id != "" {
+		return ps.channel.edit(ctx, p.to.Channel, p.id, m)
+	}
+	to, err := ps.channel.threads.open(ctx, ps.channel, p.to)
+	if err != nil || to.Channel != p.to.Channel {
+		return err
+	}
+	m.Nonce, m.Enforce = to.nonce(0), true
+	if to.ReplyTo != "" {
+		m.Reference = &replyTo{MessageID: to.ReplyTo}
+	}
+	posted, err := ps.channel.create(ctx, to.Channel, m)
+	p.id = posted.ID
+	return err
+}
+
+// maxPreview is how much of an answer is rendered for its preview, in bytes:
+// more than a message holds.
+const maxPreview = 16 << 10
+
+// previewOf is the beginning of a text as one message, with the mark.
+func previewOf(text string) (string, bool) {
+	if len(text) > maxPreview {
+		text = text[:maxPreview]
+	}
+	texts := split(render(channels.Clean(text)), maxUnits-channels.Units(channels.UTF16).Count(previewMark))
+	if len(texts) == 0 {
+		return "", false
+	}
+	return texts[0] + previewMark, true
+}
+
+// take ends the preview that a reply goes on from, and gives its message: the
+// one for the same source, or, when the run was stopped by a later message, the
+// one whose text the reply begins with.
+func (ps *previews) take(ctx context.Context, to address, reply string) string {
+	ps.mu.Lock()
+	p := ps.places[to.Channel]
+	if p == nil || p.to.Source != to.Source && !goesOn(p.text, reply) {
+		ps.mu.Unlock()
+		return ""
+	}
+	delete(ps.places, to.Channel)
+	ps.mu.Unlock()
+	p.stop()
+	select {
+	case <-p.done:
+		return p.id
+	case <-ctx.Done():
+		return ""
+	}
+}
+
+func goesOn(text, reply string) bool {
+	text = strings.TrimSpace(text)
+	return text != "" && strings.HasPrefix(strings.TrimSpace(reply), text)
+}
+
+// shows tells whether a preview is under way in a channel.
+func (ps *previews) shows(channel string) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.places[channel] != nil
+}
+
+func (ps *previews) forget(p *preview) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.places[p.to.Channel] == p {
+		delete(ps.places, p.to.Channel)
+	}
+}
+
+// end stops all previews and waits for them; their messages are still there to
+// be taken.
+func (ps *previews) end() {
+	ps.mu.Lock()
+	ps.ended = true
+	left := slices.Collect(maps.Values(ps.places))
+	ps.mu.Unlock()
+	for _, p := range left {
+		p.stop()
+	}
+	for _, p := range left {
+		<-p.done
+	}
+}

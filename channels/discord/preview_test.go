@@ -1,0 +1,154 @@
+package discord
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"parley/channels/discord/discordtest"
+)
+
+// waitShown waits until a message in a place reads so.
+func waitShown(t *testing.T, g *gateway, place discordtest.Channel, text string) discordtest.Message {
+	t.Helper()
+	var found discordtest.Message
+	must(t, g.srv.Wait(deadline(t), text, func() bool {
+		for _, m := range g.srv.SentTo(place) {
+			if m.Content == text {
+				found = m
+				return true
+			}
+		}
+		return false
+	}))
+	return found
+}
+
+func TestTheAnswerGrowsInOneMessage(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	r := g.run()
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	said := g.srv.Say(dm, ann, "hi")
+	in := g.wait(1)[0]
+	r.Preview(in.Address, "Hel")
+	shown := waitShown(t, g, dm, "Hel"+previewMark)
+	r.Preview(in.Address, "Hello\n```go\nx")
+	waitShown(t, g, dm, "Hello\n```go\nx\n```"+previewMark)
+	r.reply(t, in, "Hello Ann")
+	sent := g.srv.SentTo(dm)
+	if len(sent) != 1 || sent[0].ID != shown.ID || sent[0].Content != "Hello Ann" || sent[0].ReplyTo != said.ID {
+		t.Fatalf("%+v", sent)
+	}
+	for _, v := range sent[0].Versions {
+		if !v.Pinged.Nobody() {
+			t.Errorf("%q pings %+v", v.Content, v.Pinged)
+		}
+	}
+}
+
+func TestAtMostOnePreviewInAChannel(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	r := g.run()
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" one")
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" two")
+	got := g.wait(2)
+	r.Preview(got[0].Address, "first")
+	waitShown(t, g, general, "first"+previewMark)
+	r.Preview(got[1].Address, "second")
+	r.reply(t, got[0], "first done")
+	r.reply(t, got[1], "second done")
+	sent := g.srv.SentTo(general)
+	if len(sent) != 2 || len(sent[1].Versions) != 1 {
+		t.Fatalf("%+v", sent)
+	}
+}
+
+// The words of a run that /stop cut short stand under the message that showed
+// them, once.
+func TestAStoppedAnswerStaysWhereItGrew(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	r := g.run()
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	g.srv.Say(dm, ann, "count")
+	g.srv.Say(dm, ann, "/stop")
+	got := g.wait(2)
+	r.Preview(got[0].Address, "one two")
+	waitShown(t, g, dm, "one two"+previewMark)
+	r.reply(t, got[1], "one two three\n\n⏹ Stopped.")
+	if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].Content != "one two three\n\n⏹ Stopped." {
+		t.Fatalf("%+v", sent)
+	}
+}
+
+// A process died while it showed an answer in the making. The next one makes
+// the answer of that message, or removes it when another message is answered.
+func TestPreviewsOfADeadProcessAreTakenUp(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	r := g.run()
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	g.srv.Say(dm, ann, "one")
+	first := g.wait(1)[0]
+	r.Preview(first.Address, "half of an ans")
+	waitShown(t, g, dm, "half of an ans"+previewMark)
+	must(t, r.stop())
+	g.srv.Say(dm, ann, "two")
+
+	next := g.run()
+	second := g.wait(2)[1]
+	next.reply(t, second, "an answer to both")
+	if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].Content != "an answer to both" {
+		t.Fatalf("%+v", sent)
+	}
+}
+
+func TestTheSamePreviewIsGoneOnWith(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	r := g.run()
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	g.srv.Say(dm, ann, "one")
+	first := g.wait(1)[0]
+	r.Preview(first.Address, "half of an ans")
+	shown := waitShown(t, g, dm, "half of an ans"+previewMark)
+	must(t, r.stop())
+	next := g.run()
+	next.reply(t, first, "a whole answer")
+	if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].ID != shown.ID || sent[0].Content != "a whole answer" {
+		t.Fatalf("%+v", sent)
+	}
+}
+
+func TestHugePreviewsAreCut(t *testing.T) {
+	t.Parallel()
+	text, ok := previewOf(strings.Repeat("😀", 1<<20))
+	if n := len([]rune(text)); !ok || n > maxUnits {
+		t.Errorf("%d characters, %v", n, ok)
+	}
+	if _, ok := previewOf(" \n "); ok {
+		t.Error("nothing is shown as something")
+	}
+}
+
+func TestTypingIsShownWhileARunGoesOn(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	r := g.run()
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	g.srv.Say(dm, ann, "hi")
+	in := g.wait(1)[0]
+	ctx, done := context.WithCancel(t.Context())
+	defer done()
+	r.Typing(ctx, in.Address)
+	must(t, g.srv.Wait(deadline(t), "typing", func() bool { return g.srv.Typing(dm) > 0 }))
+}

@@ -1,0 +1,178 @@
+package discord
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/bwmarrin/discordgo"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// What ends Run: no retry mends it.
+var (
+	errRejected = errors.New("discord: Discord rejected the bot token; check token in [discord] against the one of the Developer Portal's page Bot " +
+		"(Reset Token gives a new one), and api_url if it is set")
+	errNoContent = errors.New("discord: the bot may not read messages: switch on Message Content Intent in the Developer Portal " +
+		"(https://discord.com/developers/applications), on the application's page Bot under Privileged Gateway Intents, and start again")
+	errShard = errors.New("discord: Discord refuses the shard: check shard_id and shard_count in [discord], or leave both out")
+)
+
+// errReshard is the end of a plan: Discord wants more shards.
+var errReshard = errors.New("discord: Discord wants the bot split into more shards; raise shard_count in [discord], or leave it out")
+
+// Run connects and takes events until ctx ends.
+func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
+	if c.access.Nobody() {
+		c.Log.Warn("nobody may talk to the bot yet: write to it and copy the id from this log into allow")
+	}
+	c.Health(conversation.HealthConnecting, "")
+	defer c.previews.end()
+	in := c.newIntake(accept)
+	g, running := errgroup.WithContext(ctx)
+	g.Go(func() error { return in.run(running) })
+	g.Go(func() error { return c.connect(running, in.queue) })
+	if err := g.Wait(); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// shard is a part of the bot's servers: id, from 0, of so many.
+type shard struct{ id, of int }
+
+// plan is how the bot connects.
+type plan struct {
+	shards   []shard
+	together int           // shards that may identify at once, every identifyEvery
+	wait     time.Duration // until sessions may be begun at all
+}
+
+// connect keeps every shard of this process connected.
+func (c *Channel) connect(ctx context.Context, events *queue) error {
+	for {
+		p, err := c.plan(ctx)
+		if err == nil {
+			err = sleep(ctx, p.wait)
+		}
+		if err == nil {
+			err = c.serve(ctx, p, events)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !errors.Is(err, errReshard) || c.ShardCount > 0 {
+			return err
+		}
+		c.Log.Info("connecting with more shards", "reason", err)
+	}
+}
+
+// identifyEvery and the plan's together are the pace of new sessions:
+// https://discord.com/developers/docs/events/gateway#sharding-max-concurrency
+const identifyEvery = 5 * time.Second
+
+func (c *Channel) serve(ctx context.Context, p plan, events *queue) error {
+	gates := make([]*rate.Limiter, p.together)
+	for i := range gates {
+		gates[i] = rate.NewLimiter(rate.Every(identifyEvery), 1)
+	}
+	status := &status{channel: c, down: map[int]bool{}}
+	g, running := errgroup.WithContext(ctx)
+	for _, s := range p.shards {
+		status.down[s.id] = true
+	}
+	for _, s := range p.shards {
+		l := &link{Channel: c, shard: s, events: events, gate: gates[s.id%p.together], status: status, log: c.Log}
+		if s.of > 1 {
+			l.log = c.Log.With("shard", s.id)
+		}
+		g.Go(func() error { return l.run(running) })
+	}
+	return g.Wait()
+}
+
+// plan asks Discord how to connect, until it answers.
+func (c *Channel) plan(ctx context.Context) (plan, error) {
+	retry := newRetry(c.Log)
+	for {
+		var told discordgo.GatewayBotResponse
+		endpoint := discordgo.EndpointGatewayBot
+		err := c.api.call(ctx, request{method: http.MethodGet, url: endpoint, limit: endpoint}, &told)
+		if err == nil {
+			retry.over("Discord answers")
+			return c.planOf(told), nil
+		}
+		if refused(err).status == http.StatusUnauthorized {
+			return plan{}, errRejected
+		}
+		if err := retry.after(ctx, "Discord can't be reached, trying again", err); err != nil {
+			return plan{}, err
+		}
+	}
+}
+
+func (c *Channel) planOf(told discordgo.GatewayBotResponse) plan {
+	p := plan{together: max(1, told.SessionStartLimit.MaxConcurrency)}
+	if limit := told.SessionStartLimit; limit.Total > 0 && limit.Remaining == 0 {
+		p.wait = time.Duration(limit.ResetAfter) * time.Millisecond
+		c.Log.Warn("Discord lets the bot begin no more sessions for now", "wait", p.wait)
+	}
+	if c.ShardCount > 0 {
+		p.shards = []shard{{c.ShardID, c.ShardCount}}
+		return p
+	}
+	count := max(1, told.Shards)
+	for id := range count {
+		p.shards = append(p.shards, shard{id, count})
+	}
+	return p
+}
+
+// status is how the shards fare together.
+type status struct {
+	channel *Channel
+	mu      sync.Mutex
+	down    map[int]bool
+}
+
+// set tells the health when it changes: the bot works when all shards do.
+func (s *status) set(id int, up bool, detail string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down[id] == !up {
+		return
+	}
+	s.down[id] = !up
+	working := 0
+	for _, down := range s.down {
+		if !down {
+			working++
+		}
+	}
+	if working == len(s.down) {
+		now := time.Now()
+		s.channel.works.Store(&now)
+		s.channel.Health(conversation.HealthServing, s.shards(working))
+		return
+	}
+	s.channel.works.Store(nil)
+	if !up {
+		s.channel.Health(conversation.HealthInterrupted, detail)
+	}
+}
+
+// shards is the detail of a bot that is split.
+func (s *status) shards(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return fmt.Sprintf("%d shards", n)
+}

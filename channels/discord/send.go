@@ -1,0 +1,88 @@
+package discord
+
+import (
+	"context"
+	"strings"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// Send posts one part, or makes it of the message that shows the answer in the
+// making. The first part is a reply. A part that Discord has already, from
+// before a crash, is not posted again.
+func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.Part) (string, error) {
+	to, err := parseAddress(d.Address)
+	if err != nil {
+		return "", &channels.SendError{Permanent: true, Err: err}
+	}
+	id, err := c.send(ctx, to, d, p)
+	if err != nil {
+		return "", c.sendError(err)
+	}
+	return id, nil
+}
+
+func (c *Channel) send(ctx context.Context, to address, d conversation.Delivery, p channels.Part) (string, error) {
+	if to.Answer != nil {
+		return c.answer(ctx, to, d, p)
+	}
+	shown := ""
+	if p.Index == 0 {
+		shown = c.previews.take(ctx, to, d.Text)
+	}
+	to, err := c.threads.open(ctx, c, to)
+	if err != nil {
+		return "", err
+	}
+	return c.post(ctx, to, d, p, shown)
+}
+
+// post puts a part into a channel, a thread or a DM, or makes it of a message
+// that shows it already, if there is one.
+func (c *Channel) post(ctx context.Context, to address, d conversation.Delivery, p channels.Part, shown string) (string, error) {
+	m := c.outgoing(d, p)
+	m.Nonce, m.Enforce = to.nonce(p.Index), true
+	if p.Index == 0 && to.ReplyTo != "" {
+		m.Reference = &replyTo{MessageID: to.ReplyTo}
+	}
+	if shown == "" {
+		shown = c.leftover(ctx, to, d, p)
+	}
+	if shown != "" {
+		if err := c.edit(ctx, to.Channel, shown, m); !isGone(err) {
+			return shown, err
+		}
+		m.Nonce += anew
+	}
+	id, err := c.createOrEdit(ctx, to.Channel, m)
+	if isGone(err) {
+		m.Nonce += anew
+		id, err = c.createOrEdit(ctx, to.Channel, m)
+	}
+	return id, err
+}
+
+// anew makes another nonce of that of a message which is deleted, or can't be
+// changed any more.
+const anew = "r"
+
+// createOrEdit posts a message. When its nonce gives back one that was posted
+// before with another text, a preview, that one gets the text.
+func (c *Channel) createOrEdit(ctx context.Context, channel string, m outgoing) (string, error) {
+	posted, err := c.create(ctx, channel, m)
+	if err != nil || sameText(posted.Content, m.Content) {
+		return posted.ID, err
+	}
+	return posted.ID, c.edit(ctx, channel, posted.ID, m)
+}
+
+// isGone tells that a message can't be edited, and another may take its place.
+func isGone(err error) bool {
+	code := refused(err).code
+	return code == unknownMessage || code == threadArchived
+}
+
+// sameText compares a text with what Discord made of it, which is without the
+// white space around it.
+func sameText(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }

@@ -1,0 +1,201 @@
+package discord
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/channels"
+	"parley/channels/discord/discordtest"
+	"parley/conversation"
+)
+
+func TestLongRepliesAreSeveralMessagesOrAFile(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	r := g.run()
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	said := g.srv.Say(dm, ann, "tell me much")
+	in := g.wait(1)[0]
+	r.reply(t, in, strings.Repeat("A sentence of some words. ", 150))
+	sent := g.srv.SentTo(dm)
+	if len(sent) != 2 || sent[0].ReplyTo != said.ID || sent[1].ReplyTo != "" {
+		t.Fatalf("%d messages: %+v", len(sent), sent)
+	}
+	g.srv.Say(dm, ann, "tell me a book")
+	r.reply(t, g.wait(2)[1], strings.Repeat("A sentence of some words. ", 1500))
+	book := g.srv.SentTo(dm)[2:]
+	if len(book) != 1 || len(book[0].Files) != 1 || book[0].Files[0].Name != "reply.md" || len(book[0].Files[0].Data) < 30_000 {
+		t.Fatalf("%+v", book)
+	}
+}
+
+func TestAModelCanPingNobody(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	role := g.srv.Role(discordtest.Guild{ID: general.Guild}, "Staff")
+	r := g.run()
+	said := g.srv.Say(general, ann, discordtest.Bot.Mention()+" call everybody")
+	in := g.wait(1)[0]
+	addr, err := parseAddress(in.Address)
+	must(t, err)
+	for i := range 1000 {
+		text := fmt.Sprintf("@everyone @here %s %s %d", ann.Mention(), role.Mention(), i)
+		addr.Source, addr.ReplyTo = fmt.Sprint(number(said.ID)+uint64(i)), "" // each an answer of its own
+		d := conversation.Delivery{Address: addr.String(), Text: text}
+		must(t, r.deliver(deadline(t), d))
+	}
+	sent := g.srv.SentTo(general)
+	if len(sent) != 1000 {
+		t.Fatalf("%d messages", len(sent))
+	}
+	for _, m := range sent {
+		for _, v := range m.Versions {
+			if v.AllowedMentions == nil || !v.Pinged.Nobody() {
+				t.Fatalf("%q pings %+v by %s", v.Content, v.Pinged, v.AllowedMentions)
+			}
+		}
+	}
+}
+
+// A reply that Discord took just before the process died is in the channel
+// once, whether Discord still remembers its nonce or not.
+func TestARepeatedReplyIsNotDoubled(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]time.Duration{"at once": 0, "an hour later": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGateway(t)
+			general := g.srv.Channel(g.srv.Guild("Home"), "general")
+			ann := g.srv.Person("Ann")
+			r := g.run()
+			g.srv.Say(general, ann, discordtest.Bot.Mention()+" hi")
+			in := g.wait(1)[0]
+			text := strings.Repeat("A sentence of some words. ", 150)
+			d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: text}
+			must(t, r.deliver(deadline(t), d))
+			must(t, r.stop())
+			g.srv.Advance(away)
+			again := g.channel() // which knows of nothing
+			must(t, running{Channel: again}.deliver(deadline(t), d))
+			if sent := g.srv.SentTo(general); len(sent) != 2 {
+				t.Errorf("%d messages, want the two parts once", len(sent))
+			}
+		})
+	}
+}
+
+func TestOneRateLimitedChannelDelaysNoOther(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	home := g.srv.Guild("Home")
+	slow, quick := g.srv.Channel(home, "slow"), g.srv.Channel(home, "quick")
+	ann := g.srv.Person("Ann")
+	r := g.run()
+	g.srv.Say(slow, ann, discordtest.Bot.Mention()+" slow")
+	g.srv.Say(quick, ann, discordtest.Bot.Mention()+" quick")
+	got := g.wait(2)
+	g.srv.Refuse(slow, discordtest.TooMany(time.Hour), 1)
+	err := r.deliver(deadline(t), conversation.Delivery{Address: got[0].Address, Text: "late"})
+	var refused *channels.SendError
+	if !errors.As(err, &refused) || refused.Permanent || refused.RetryAfter != time.Hour {
+		t.Fatalf("got %v, want to come back in an hour", err)
+	}
+	r.reply(t, got[1], "at once")
+	if sent := g.srv.SentTo(quick); len(sent) != 1 {
+		t.Fatalf("%+v", sent)
+	}
+}
+
+func TestRefusalsAreToldApart(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		verdict   discordtest.Verdict
+		permanent bool
+	}{
+		"no permission":  {discordtest.MissingPermissions, true},
+		"no such place":  {discordtest.UnknownChannel, true},
+		"bad gateway":    {discordtest.BadGateway(), false},
+		"server error":   {discordtest.ServerError(), false},
+		"no answer":      {discordtest.Drop(), false},
+		"rejected token": {discordtest.Unauthorized, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGateway(t)
+			ann := g.srv.Person("Ann")
+			dm := g.srv.DM(ann)
+			said := g.srv.Say(dm, ann, "hi")
+			g.srv.Refuse(dm, tt.verdict, 1)
+			to := address{Channel: dm.ID, Source: said.ID, ReplyTo: said.ID}
+			err := running{Channel: g.channel()}.deliver(deadline(t), conversation.Delivery{Address: to.String(), Text: "hello"})
+			var refused *channels.SendError
+			if !errors.As(err, &refused) || refused.Permanent != tt.permanent {
+				t.Errorf("got %v", err)
+			}
+			if strings.Contains(err.Error(), "html") || strings.Contains(err.Error(), discordtest.Token) || strings.Contains(err.Error(), "/api/") {
+				t.Errorf("the error says too much: %v", err)
+			}
+		})
+	}
+}
+
+func TestAReplyToADeletedMessageIsSentAllTheSame(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	r := g.run()
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	said := g.srv.Say(dm, ann, "hi")
+	in := g.wait(1)[0]
+	g.srv.Delete(said)
+	r.reply(t, in, "hello")
+	if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].ReplyTo != "" {
+		t.Fatalf("%+v", sent)
+	}
+}
+
+// A moderator who deletes an answer in the making does not keep the whole one away.
+func TestADeletedPreviewIsNoDeletedReply(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	r := g.run()
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	g.srv.Say(dm, ann, "hi")
+	in := g.wait(1)[0]
+	r.Preview(in.Address, "Hel")
+	g.srv.Delete(waitShown(t, g, dm, "Hel"+previewMark))
+	g.srv.Fail("PATCH /channels/{channel}/messages/{message}", discordtest.ServerError(), 1)
+	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: "Hello"}
+	if err := r.deliver(deadline(t), d); err == nil {
+		t.Fatal("the server's failure is no failure")
+	}
+	must(t, r.deliver(deadline(t), d))
+	if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].Content != "Hello" {
+		t.Fatalf("%+v", sent)
+	}
+}
+
+// Two people get the same answer, and the process dies between the two.
+func TestEqualRepliesAreTwo(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	r := g.run()
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" one")
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" two")
+	got := g.wait(2)
+	r.reply(t, got[0], "Hello")
+	must(t, r.stop())
+	running{Channel: g.channel()}.reply(t, got[1], "Hello")
+	if sent := g.srv.SentTo(general); len(sent) != 2 {
+		t.Fatalf("%+v", sent)
+	}
+}

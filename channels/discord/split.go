@@ -1,0 +1,53 @@
+package discord
+
+import (
+	"strings"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// maxUnits is the limit on a message: https://discord.com/developers/docs/resources/message#create-message.
+// Discord's server counts code points (github.com/discord/discord-api-docs/issues/1315), its clients
+// UTF-16 code units. Those are never fewer, so counting them keeps to both.
+const maxUnits = 2000
+
+// A reply of very many messages is a file instead.
+const (
+	fileName   = "reply.md"
+	fileNotice = "\n-# … The whole reply is in the file " + fileName + "."
+)
+
+// parts renders a reply and splits it into messages. One that takes more than
+// fileOver messages becomes a single one: its beginning, and all of the
+// markdown as a file; 0 = never. A text that shows nothing is a dash.
+func parts(d conversation.Delivery, fileOver int) []channels.Part {
+	markdown := channels.Clean(d.Text)
+	rendered := render(markdown)
+	texts := split(rendered, maxUnits)
+	switch {
+	case len(texts) == 0:
+		texts = []string{channels.Nothing}
+	case fileOver > 0 && len(texts) > fileOver:
+		first := split(rendered, maxUnits-channels.Units(channels.UTF16).Count(fileNotice))[0] + fileNotice
+		file := &channels.File{Name: fileName, Data: []byte(markdown)}
+		return []channels.Part{{Text: first, Plain: first, File: file}}
+	}
+	to := make([]channels.Part, len(texts))
+	for i, text := range texts {
+		to[i] = channels.Part{Index: i, Text: text, Plain: text}
+	}
+	return to
+}
+
+// split cuts rendered text into messages that show something, without the
+// blank lines around them, which Discord would drop.
+func split(rendered string, limit int) []string {
+	var texts []string
+	for _, text := range channels.Split(rendered, limit, channels.UTF16) {
+		if text = strings.Trim(text, "\n"); channels.Visible(text) {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}

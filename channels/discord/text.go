@@ -1,0 +1,131 @@
+package discord
+
+import (
+	"regexp"
+	"strings"
+
+	"parley/channels"
+)
+
+// maxQuote is how much of a message that is replied to stands above the reply,
+// in characters.
+const maxQuote = 1000
+
+// text is what a message says to the assistant: without the bot's name, with
+// the names of whom and what it mentions, and with the text that it replies to.
+func (in *intake) text(m *message, p *place) string {
+	said := in.readable(m, p)
+	if m.Referenced == nil || m.Type != typeReply || isCommand(said) {
+		return said
+	}
+	return in.quote(m.Referenced, p) + said
+}
+
+// withoutQuote is a text as the author wrote it.
+func (in *intake) withoutQuote(m *message, p *place, text string) string {
+	if m.Referenced == nil {
+		return text
+	}
+	return strings.TrimPrefix(text, in.quote(m.Referenced, p))
+}
+
+// readable is a message without what it replies to. One that only names the
+// bot keeps the name, so that it says anything.
+func (in *intake) readable(m *message, p *place) string {
+	content := in.withoutName(m.Content, p)
+	if strings.TrimSpace(content) == "" && len(m.Attachments) == 0 {
+		content = m.Content
+	}
+	content = in.withNames(content, m, p)
+	for _, s := range m.Snapshots {
+		content = joinLines(content, "[forwarded]\n"+in.withNames(s.Message.Content, &s.Message, p))
+	}
+	for _, s := range m.Stickers {
+		content = joinLines(content, "[sticker "+oneLine(s.Name)+"]")
+	}
+	if m.Poll != nil {
+		content = joinLines(content, "[poll: "+oneLine(m.Poll.Question.Text)+"]")
+	}
+	return content
+}
+
+// quote is a message as it stands above a reply to it.
+func (in *intake) quote(m *message, p *place) string {
+	text := strings.TrimSpace(in.readable(m, p))
+	if runes := []rune(text); len(runes) > maxQuote {
+		text = strings.TrimSpace(string(runes[:maxQuote])) + " …"
+	}
+	who := m.author().shown(m.Member)
+	if text == "" {
+		return "[in reply to " + who + "]\n"
+	}
+	return "[in reply to " + who + ":]\n> " + strings.ReplaceAll(channels.Clean(text), "\n", "\n> ") + "\n\n"
+}
+
+func joinLines(text, more string) string {
+	if strings.TrimSpace(text) == "" {
+		return more
+	}
+	return text + "\n" + more
+}
+
+// withoutName takes the bot's name off both ends of a text, where it only says
+// for whom the text is.
+func (in *intake) withoutName(text string, p *place) string {
+	names := []string{"<@" + in.me.ID + ">", "<@!" + in.me.ID + ">"}
+	if role := in.world.guild(p.guild).botRole; role != "" {
+		names = append(names, "<@&"+role+">")
+	}
+	text = strings.TrimSpace(text)
+	for _, name := range names {
+		if rest, ok := strings.CutPrefix(text, name); ok {
+			text = strings.TrimLeft(rest, " \n\t,:;-–—")
+		}
+		if rest, ok := strings.CutSuffix(text, name); ok {
+			text = strings.TrimRight(rest, " \n\t,")
+		}
+	}
+	return text
+}
+
+// mark is how Discord writes mentions and a server's own emoji:
+// https://discord.com/developers/docs/reference#message-formatting
+var mark = regexp.MustCompile(`<(@!?|@&|#)([0-9]{1,20})>|<a?(:[A-Za-z0-9_~]{1,40}:)[0-9]{1,20}>`)
+
+// withNames puts names in the place of ids, as people see them. What has no
+// name that is known stays.
+func (in *intake) withNames(text string, m *message, p *place) string {
+	if !strings.Contains(text, "<") {
+		return text
+	}
+	return mark.ReplaceAllStringFunc(text, func(written string) string {
+		found := mark.FindStringSubmatch(written)
+		kind, id, emoji := found[1], found[2], found[3]
+		switch {
+		case emoji != "":
+			return emoji
+		case kind == "#":
+			if place := in.world.places[id]; place != nil && place.name != "" {
+				return "#" + place.name
+			}
+		case kind == "@&":
+			if role := in.world.guild(p.guild).roles[id]; role != "" {
+				return "@" + role
+			}
+		default:
+			if name := in.nameOf(id, m); name != "" {
+				return "@" + name
+			}
+		}
+		return written
+	})
+}
+
+func (in *intake) nameOf(id string, m *message) string {
+	for _, u := range append([]user{in.me}, m.Mentions...) {
+		if u.ID == id {
+			return u.shown(nil)
+		}
+	}
+	return ""
+}

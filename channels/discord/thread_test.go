@@ -1,0 +1,95 @@
+package discord
+
+import (
+	"strings"
+	"testing"
+
+	"parley/channels/discord/discordtest"
+)
+
+func TestAMentionOpensAThread(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	g.cfg.AutoThread = true
+	r := g.run()
+	said := g.srv.Say(general, ann, discordtest.Bot.Mention()+" how do I bake "+strings.Repeat("good ", 30)+"bread?\nPlease")
+	in := g.wait(1)[0]
+	if in.Key != threadKey(said.ID) || !strings.HasPrefix(in.Title, "how do I bake good") || !strings.HasSuffix(in.Place, "in #general of Home") {
+		t.Fatalf("%+v", in)
+	}
+	r.Preview(in.Address, "With flo")
+	r.reply(t, in, "With flour.")
+	threads := g.srv.Threads(general)
+	if len(threads) != 1 || threads[0].ID != said.ID || threads[0].Name != in.Title {
+		t.Fatalf("%+v", threads)
+	}
+	if sent := g.srv.SentTo(threads[0]); len(sent) != 1 || sent[0].Content != "With flour." {
+		t.Fatalf("%+v", sent)
+	}
+
+	g.srv.Say(threads[0], ann, "and then?")
+	second := g.wait(2)[1]
+	if second.Key != in.Key {
+		t.Errorf("the talk goes on in %s, began in %s", second.Key, in.Key)
+	}
+	r.Titled(second.Address, "Bread")
+	must(t, g.srv.Wait(deadline(t), "the new name", func() bool { p, _ := g.srv.Place(said.ID); return p.Name == "Bread" }))
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" /status")
+	if third := g.wait(3)[2]; third.Key != channelKey(general.ID) || third.Text != "/status" {
+		t.Errorf("a command acts on %s: %q", third.Key, third.Text)
+	}
+}
+
+func TestAThreadThatIsThereAlreadyIsUsed(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	g.cfg.AutoThread = true
+	r := g.run()
+	said := g.srv.Say(general, ann, discordtest.Bot.Mention()+" hi")
+	in := g.wait(1)[0]
+	thread := g.srv.ThreadOn(said, ann, "Mine")
+	r.reply(t, in, "hello")
+	if sent := g.srv.SentTo(thread); len(sent) != 1 {
+		t.Fatalf("%+v", sent)
+	}
+}
+
+func TestWithoutPermissionForThreadsItAnswersInTheChannel(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	g.srv.Deny(general, discordtest.CreatePublicThreads)
+	ann := g.srv.Person("Ann")
+	g.cfg.AutoThread = true
+	r := g.run()
+	said := g.srv.Say(general, ann, discordtest.Bot.Mention()+" hi")
+	r.reply(t, g.wait(1)[0], "hello")
+	if sent := g.srv.SentTo(general); len(sent) != 1 || sent[0].ReplyTo != said.ID {
+		t.Fatalf("%+v", sent)
+	}
+}
+
+func TestAThreadsFirstRunSeesWhatItWasMadeFrom(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann, bob := g.srv.Person("Ann"), g.srv.Person("Bob")
+	g.cfg.ThreadContext = true
+	origin := g.srv.Say(general, bob, "the roof leaks")
+	thread := g.srv.ThreadOn(origin, ann, "Roof")
+	r := g.run()
+	g.srv.Say(thread, ann, discordtest.Bot.Mention()+" what can we do?")
+	g.srv.Say(thread, ann, "quickly")
+	got := g.wait(2)
+	if len(got[0].Attachments) != 1 || len(got[1].Attachments) != 0 {
+		t.Fatalf("%+v", got)
+	}
+	data, err := r.Fetch(deadline(t), got[0].Attachments[0], 1000)
+	if string(data) != "Bob wrote:\nthe roof leaks" {
+		t.Errorf("%q, %v", data, err)
+	}
+}

@@ -1,0 +1,234 @@
+package discord
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"parley/channels"
+)
+
+// The part of Discord's objects that the adapter reads. The library's own types
+// refuse a whole message for one component that they don't know, even when it
+// is in a message that this one only replies to.
+type (
+	// message: https://discord.com/developers/docs/resources/message#message-object
+	message struct {
+		ID           string       `json:"id"`
+		ChannelID    string       `json:"channel_id"`
+		GuildID      string       `json:"guild_id"`
+		Author       user         `json:"author"`
+		Member       *member      `json:"member"`
+		Content      string       `json:"content"`
+		Edited       string       `json:"edited_timestamp"`
+		Mentions     []user       `json:"mentions"`
+		MentionRoles []string     `json:"mention_roles"`
+		Attachments  []attachment `json:"attachments"`
+		Type         int          `json:"type"`
+		WebhookID    string       `json:"webhook_id"`
+		Reference    *reference   `json:"message_reference"`
+		Referenced   *message     `json:"referenced_message"`
+		Snapshots    []snapshot   `json:"message_snapshots"` // of what is forwarded
+		Stickers     []named      `json:"sticker_items"`
+		Poll         *poll        `json:"poll"`
+	}
+
+	reference struct {
+		MessageID string `json:"message_id"`
+	}
+
+	snapshot struct {
+		Message message `json:"message"`
+	}
+
+	named struct {
+		Name string `json:"name"`
+	}
+
+	poll struct {
+		Question struct {
+			Text string `json:"text"`
+		} `json:"question"`
+	}
+
+	attachment struct {
+		ID          string `json:"id"`
+		Filename    string `json:"filename"`
+		ContentType string `json:"content_type"`
+		Size        int64  `json:"size"`
+		URL         string `json:"url"`
+	}
+
+	user struct {
+		ID         string `json:"id"`
+		Username   string `json:"username"`
+		GlobalName string `json:"global_name"`
+		Bot        bool   `json:"bot"`
+	}
+
+	member struct {
+		User  *user    `json:"user"`
+		Nick  string   `json:"nick"`
+		Roles []string `json:"roles"`
+	}
+
+	// channel: https://discord.com/developers/docs/resources/channel#channel-object
+	channel struct {
+		ID            string `json:"id"`
+		Type          int    `json:"type"`
+		GuildID       string `json:"guild_id"`
+		ParentID      string `json:"parent_id"`
+		Name          string `json:"name"`
+		OwnerID       string `json:"owner_id"`
+		LastMessageID string `json:"last_message_id"`
+	}
+
+	// guild: https://discord.com/developers/docs/events/gateway-events#guild-create
+	guild struct {
+		ID          string    `json:"id"`
+		Name        string    `json:"name"`
+		Unavailable bool      `json:"unavailable"`
+		Channels    []channel `json:"channels"`
+		Threads     []channel `json:"threads"`
+		Roles       []role    `json:"roles"`
+	}
+
+	role struct {
+		ID   string `json:"id"`
+		Name string `json:"name"`
+		Tags struct {
+			BotID string `json:"bot_id"`
+		} `json:"tags"`
+	}
+
+	ready struct {
+		User        user `json:"user"`
+		Application struct {
+			ID string `json:"id"`
+		} `json:"application"`
+		Guilds []guild `json:"guilds"`
+	}
+
+	// whereabouts is what every event of a place has.
+	whereabouts struct {
+		ID        string   `json:"id"`
+		ChannelID string   `json:"channel_id"`
+		GuildID   string   `json:"guild_id"`
+		Channel   *channel `json:"channel"` // of interactions only
+	}
+
+	threadList struct {
+		GuildID string    `json:"guild_id"`
+		Threads []channel `json:"threads"`
+	}
+
+	// bulk is of several deletions at once.
+	bulk struct {
+		IDs []string `json:"ids"`
+	}
+
+	// interaction: https://discord.com/developers/docs/interactions/receiving-and-responding#interaction-object
+	interaction struct {
+		ID            string   `json:"id"`
+		ApplicationID string   `json:"application_id"`
+		Type          int      `json:"type"`
+		Token         string   `json:"token"`
+		ChannelID     string   `json:"channel_id"`
+		Channel       *channel `json:"channel"`
+		GuildID       string   `json:"guild_id"`
+		Member        *member  `json:"member"`
+		User          *user    `json:"user"`
+		Data          struct {
+			Name     string   `json:"name"`
+			CustomID string   `json:"custom_id"`
+			Options  []option `json:"options"`
+		} `json:"data"`
+	}
+
+	option struct {
+		Name  string          `json:"name"`
+		Value json.RawMessage `json:"value"`
+	}
+)
+
+// Types of messages that people write; the others are Discord's own.
+// https://discord.com/developers/docs/resources/message#message-object-message-types
+const (
+	typeDefault = 0
+	typeReply   = 19
+)
+
+// Types of channels: https://discord.com/developers/docs/resources/channel#channel-object-channel-types
+const (
+	typeText               = 0
+	typeDM                 = 1
+	typeAnnouncement       = 5
+	typeAnnouncementThread = 10
+	typePublicThread       = 11
+	typePrivateThread      = 12
+	typeForum              = 15
+	typeMedia              = 16
+)
+
+// isWritten tells a person's or a bot's message from one of Discord's own.
+func (m *message) isWritten() bool { return m.Type == typeDefault || m.Type == typeReply }
+
+// author is who wrote the message. What comes by a webhook has the webhook's id.
+func (m *message) author() user {
+	u := m.Author
+	if m.WebhookID != "" {
+		u.ID, u.Bot = m.WebhookID, true
+	}
+	return u
+}
+
+func (m *message) mentions(id string) bool {
+	return slices.ContainsFunc(m.Mentions, func(u user) bool { return u.ID == id })
+}
+
+func (m *message) repliesTo(id string) bool {
+	return m.Type == typeReply && m.Referenced != nil && m.Referenced.Author.ID == id
+}
+
+// editedAt is when the author changed the message last; zero when never.
+func (m *message) editedAt() time.Time {
+	at, err := time.Parse(time.RFC3339Nano, m.Edited)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// shown is how others in the place see a user.
+func (u user) shown(m *member) string {
+	nick := ""
+	if m != nil {
+		nick = m.Nick
+	}
+	for _, text := range []string{nick, u.GlobalName, u.Username} {
+		if text = oneLine(text); text != "" {
+			return text
+		}
+	}
+	return u.ID
+}
+
+// handle is the @username, "" when there is none.
+func (u user) handle() string {
+	if u.Username == "" {
+		return ""
+	}
+	return "@" + u.Username
+}
+
+// roles are those of a member, of whom there is none outside of servers.
+func (m *member) roles() []string {
+	if m == nil {
+		return nil
+	}
+	return m.Roles
+}
+
+// oneLine is a name without line ends and control characters.
+func oneLine(text string) string { return strings.Join(strings.Fields(channels.Clean(text)), " ") }

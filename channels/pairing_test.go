@@ -1,0 +1,183 @@
+package channels_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// door is access in the mode "pairing" over a real store. In a synctest
+// bubble an hour passes at once, for both.
+type door struct {
+	t      *testing.T
+	store  *conversation.Store
+	access *channels.Access
+	log    bytes.Buffer
+}
+
+func newDoor(t *testing.T) *door {
+	t.Helper()
+	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	d := &door{t: t, store: store}
+	d.access, err = channels.NewAccess("pairing", nil, "test", store, slog.New(slog.NewTextHandler(&d.log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// knock is a message of a person; it gives the code in the answer, if any.
+func (d *door) knock(id string, private bool) (ok bool, code string) {
+	d.t.Helper()
+	ok, words, err := d.access.Admit(d.t.Context(), conversation.Sender{ID: id, Name: "Name of " + id}, private)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	code = regexp.MustCompile(`[0-9A-Z]{4}-[0-9A-Z]{4}`).FindString(words)
+	if words != "" && !strings.Contains(words, "gateway pair approve "+code) {
+		d.t.Fatalf("the words do not say what the owner does: %q", words)
+	}
+	return ok, code
+}
+
+func (d *door) approve(code string) {
+	d.t.Helper()
+	if _, err := d.store.ApprovePairing(d.t.Context(), code); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *door) wantOut(id string, private bool) {
+	d.t.Helper()
+	if ok, code := d.knock(id, private); ok || code != "" {
+		d.t.Fatalf("%s: let in %v, code %q; want silence", id, ok, code)
+	}
+}
+
+// wantCode is the code that a stranger is told now.
+func (d *door) wantCode(id string) string {
+	d.t.Helper()
+	ok, code := d.knock(id, true)
+	if ok || code == "" {
+		d.t.Fatalf("%s: let in %v, code %q; want a code", id, ok, code)
+	}
+	return code
+}
+
+func (d *door) wantIn(id string, private bool) {
+	d.t.Helper()
+	if ok, code := d.knock(id, private); !ok || code != "" {
+		d.t.Fatalf("%s: let in %v, code %q; want in", id, ok, code)
+	}
+}
+
+func TestAStrangerIsLetInByACode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(t)
+		d.wantOut("7", false)
+		code := d.wantCode("7")
+		d.wantOut("7", true)
+		d.approve(code)
+		d.wantIn("7", true)
+		d.wantIn("7", false)
+		d.wantOut("8", false)
+		if _, err := d.store.RevokePairing(t.Context(), "test", "7"); err != nil {
+			t.Fatal(err)
+		}
+		d.wantOut("7", false)
+		d.wantOut("7", true)
+	})
+}
+
+func TestAStrangerWhoWritesOnHearsTheSameCodeNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(t)
+		told := map[string]int{}
+		for range 59 {
+			if _, code := d.knock("7", true); code != "" {
+				told[code]++
+			}
+			time.Sleep(time.Minute)
+		}
+		if len(told) != 1 {
+			t.Fatalf("codes within an hour: %v", told)
+		}
+		for code, times := range told {
+			if times != 6 {
+				t.Fatalf("%s was told %d times in an hour", code, times)
+			}
+		}
+	})
+}
+
+func TestAnExpiredCodeIsRenewedByTheNextMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(t)
+		d.wantCode("7")
+		time.Sleep(55 * time.Minute)
+		old := d.wantCode("7")
+		time.Sleep(5 * time.Minute) // less than the pause between two answers, but the code is of no use any more
+		fresh := d.wantCode("7")
+		if fresh == old {
+			t.Fatal("the expired code was told again")
+		}
+		if _, err := d.store.ApprovePairing(t.Context(), old); err == nil {
+			t.Fatal("the expired code lets somebody in")
+		}
+		d.approve(fresh)
+		d.wantIn("7", true)
+	})
+}
+
+// However many strangers come, they get a bounded number of answers, and who
+// was let in is not held up.
+func TestAFloodOfStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoor(t)
+		d.approve(d.wantCode("friend"))
+		answers := 0
+		for range 3 {
+			for i := range 1000 {
+				if _, code := d.knock(fmt.Sprint("stranger ", i), true); code != "" {
+					answers++
+				}
+			}
+		}
+		if answers != 100 {
+			t.Fatalf("%d answers", answers)
+		}
+		d.wantIn("friend", true)
+		if n := strings.Count(d.log.String(), "level=WARN"); n != 1 {
+			t.Fatalf("the operator is warned %d times", n)
+		}
+		time.Sleep(time.Hour)
+		d.wantCode("late")
+	})
+}
+
+// A disk that fails must neither let a stranger in nor drop what a friend says:
+// nothing is decided, and the adapter asks again.
+func TestWithoutTheStoreNothingIsDecided(t *testing.T) {
+	d := newDoor(t)
+	d.approve(d.wantCode("friend"))
+	d.store.Close()
+	for _, id := range []string{"friend", "stranger"} {
+		if ok, words, err := d.access.Admit(context.Background(), conversation.Sender{ID: id}, true); err == nil || ok || words != "" {
+			t.Errorf("%s: %v, %q, %v", id, ok, words, err)
+		}
+	}
+}

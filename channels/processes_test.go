@@ -1,0 +1,93 @@
+package channels_test
+
+import (
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/channels"
+	"parley/channels/telegram"
+	"parley/channels/telegram/telegramtest"
+	"parley/conversation"
+)
+
+// The environment of a process that is a sender and nothing else.
+const (
+	senderDatabase = "PARLEY_TEST_SENDER_DATABASE"
+	senderServer   = "PARLEY_TEST_SENDER_SERVER"
+)
+
+// TestSenderProcess is no test by itself: it is what startProcess runs.
+func TestSenderProcess(t *testing.T) {
+	path := os.Getenv(senderDatabase)
+	if path == "" {
+		t.Skip("runs as a process of another test")
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	store, err := conversation.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	channel, err := telegram.New(telegram.Config{Token: telegramtest.Token, APIURL: os.Getenv(senderServer), Access: "open"}, store.Cursor, nil, nil, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flush := make(chan struct{})
+	close(flush)
+	if err := channels.NewSender(channel, store, log).Run(t.Context(), conversation.Scope{Channel: "telegram"}, flush); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startProcess runs a sender in a process of its own, which ends when nothing
+// is left to be sent.
+func (p *post) startProcess() (process *exec.Cmd, log *lockedBuffer) {
+	p.t.Helper()
+	log = &lockedBuffer{}
+	process = exec.Command(os.Args[0], "-test.run=^TestSenderProcess$")
+	process.Env = append(os.Environ(), senderDatabase+"="+p.path, senderServer+"="+p.server.URL)
+	process.Stdout, process.Stderr = log, log
+	if err := process.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { _ = process.Process.Kill() }) // it may have ended
+	return process, log
+}
+
+// The second process starts while the platform still takes the reply from the
+// first: without the session's lock it would send it too.
+func TestTwoProcessesSendAReplyOnce(t *testing.T) {
+	p := newPost(t)
+	p.reply(1, "once")
+	reached, open := make(chan struct{}, 2), make(chan struct{})
+	p.server.OnSend(func(telegramtest.Message) telegramtest.Verdict {
+		reached <- struct{}{}
+		<-open
+		return telegramtest.Verdict{}
+	}, nil)
+	first, firstLog := p.startProcess()
+	select {
+	case <-reached:
+	case <-time.After(time.Minute):
+		t.Fatalf("the first process sends nothing:\n%s", firstLog)
+	}
+	second, secondLog := p.startProcess()
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(secondLog.String(), "worked elsewhere"); time.Sleep(5 * time.Millisecond) {
+		if len(reached) > 0 || time.Now().After(deadline) {
+			t.Fatalf("the second process does not wait for the first:\n%s", secondLog)
+		}
+	}
+	close(open)
+	for _, process := range []*exec.Cmd{first, second} {
+		if err := process.Wait(); err != nil {
+			t.Errorf("%v\nfirst:\n%s\nsecond:\n%s", err, firstLog, secondLog)
+		}
+	}
+	if sent := p.server.Sent(); len(sent) != 1 {
+		t.Fatalf("the chat got the reply %d times", len(sent))
+	}
+}

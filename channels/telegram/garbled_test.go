@@ -1,0 +1,110 @@
+package telegram_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/channels"
+	"parley/channels/telegram/telegramtest"
+	"parley/conversation"
+)
+
+// page is an answer of status 200 that the API did not make as documented.
+func page(body string) telegramtest.Verdict { return telegramtest.Verdict{Code: 200, Body: body} }
+
+func TestABrokenUpdateIsSkippedAndNoOther(t *testing.T) {
+	g := newGateway(t)
+	private := telegramtest.Private(ada)
+	var want []string
+	for i := range 30 {
+		if i == 11 {
+			g.srv.Push(`{"message":{"text":"broken`)
+		}
+		want = append(want, fmt.Sprint("message ", i))
+		g.srv.Say(private, ada, want[i])
+	}
+	g.run(g.channel())
+	if diff := cmp.Diff(want, texts(g.wait(len(want)))); diff != "" {
+		t.Fatal(diff)
+	}
+	must(t, g.srv.WaitConfirmed(deadline(t)))
+	g.waitLog("msg=resolved")
+	if g.logged("skipping it") != 1 || g.logged("update_id=1012") != 1 || !strings.Contains(g.log.String(), `text\\\":\\\"broken`) {
+		t.Errorf("the log does not show what was skipped:\n%s", g.log.String())
+	}
+}
+
+func TestAnUpdateThatIsBrokenOnItsWayIsReadAgain(t *testing.T) {
+	g := newGateway(t)
+	id := g.srv.Say(telegramtest.Private(ada), ada, "hello").UpdateID
+	g.srv.Fail("getUpdates", page(fmt.Sprintf(`{"ok":true,"result":[{"update_id":%d,"mess`, id)), 3)
+	g.run(g.channel())
+	if diff := cmp.Diff([]string{"hello"}, texts(g.wait(1))); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestTheLogSaysWhatIsWrongWithTheAnswers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answer telegramtest.Verdict
+		want   string
+	}{
+		"nothing":           {page(" "), "can't be understood"},
+		"a login page":      {page("<html>Sign in to this network"), "Sign in to this network"},
+		"another result":    {page(`{"ok":true,"result":{"a":1}}`), "can't be understood"},
+		"no reason":         {page(`{"ok":false}`), "refused without a reason (error_code 0)"},
+		"a proxy's error":   {telegramtest.BadGateway(), "Telegram's server fails"},
+		"a lost connection": {telegramtest.Drop(), "can't be reached"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGateway(t)
+			g.srv.Fail("getUpdates", tt.answer, 1)
+			g.srv.Say(telegramtest.Private(ada), ada, "hello")
+			g.run(g.channel())
+			g.wait(1)
+			if g.logged(tt.want) == 0 || g.logged("can't be reached") > 0 != strings.Contains(tt.want, "can't be reached") {
+				t.Errorf("the log does not say %q:\n%s", tt.want, g.log.String())
+			}
+			if g.logged("skipping") > 0 {
+				t.Error("what is no update was skipped as one")
+			}
+		})
+	}
+}
+
+// What can't be delivered although Telegram works must be told from an outage:
+// a reply is given up for the one only.
+func TestAMessageOfTroubleIsToldFromAnOutage(t *testing.T) {
+	g := newGateway(t)
+	g.srv.AddChat(telegramtest.Private(ada))
+	g.srv.Refuse(ada.ID, telegramtest.BadGateway(), 2)
+	c := g.channel()
+	send := func() (stuck bool) {
+		t.Helper()
+		_, err := c.Send(deadline(t), conversation.Delivery{Address: `{"chat":42}`}, partOf("hi"))
+		if err == nil {
+			t.Fatal("no error")
+		}
+		var own *channels.StuckError
+		return errors.As(err, &own)
+	}
+	if send() {
+		t.Error("before the first poll nobody knows that Telegram works")
+	}
+	g.run(c)
+	g.srv.Say(telegramtest.Private(ada), ada, "hello")
+	g.wait(1)
+	if !send() {
+		t.Error("the polls are answered, but the trouble counts as an outage")
+	}
+	g.srv.Close()
+	g.waitLog("can't be reached")
+	if send() {
+		t.Error("Telegram is away, and the trouble counts as the message's own")
+	}
+}

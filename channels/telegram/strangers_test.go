@@ -1,0 +1,179 @@
+package telegram_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/channels/telegram"
+	"parley/channels/telegram/telegramtest"
+	"parley/conversation"
+)
+
+// pairing starts a gateway whose access is "pairing", with the operator's own
+// view of the database, as another process has it.
+func pairing(t *testing.T, options ...conversation.Option) (g *gateway, operator *conversation.Store) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "test.db")
+	operator = openStore(t, path, options...)
+	g = newGateway(t)
+	g.pairings = openStore(t, path)
+	return g, operator
+}
+
+func openStore(t *testing.T, path string, options ...conversation.Option) *conversation.Store {
+	t.Helper()
+	store, err := conversation.Open(t.Context(), path, options...)
+	must(t, err)
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+func byCode(cfg *telegram.Config) { cfg.Access, cfg.Allow = "pairing", nil }
+
+// codeTo waits until the bot has sent n messages in all, and gives the code in
+// the last one to a chat.
+func (g *gateway) codeTo(chat int64, n int) string {
+	g.t.Helper()
+	_, err := g.srv.WaitSent(deadline(g.t), n)
+	must(g.t, err)
+	sent := g.srv.SentTo(chat)
+	if len(sent) == 0 {
+		g.t.Fatalf("chat %d got nothing", chat)
+	}
+	last := sent[len(sent)-1]
+	code := regexp.MustCompile(`[0-9A-Z]{4}-[0-9A-Z]{4}`).FindString(last.Text)
+	if !strings.Contains(last.Text, "gateway pair approve "+code) {
+		g.t.Fatalf("the words do not say what the owner does: %q", last.Text)
+	}
+	return code
+}
+
+func TestAStrangerIsLetInByOneCode(t *testing.T) {
+	g, operator := pairing(t)
+	g.run(g.channel(byCode))
+	private := telegramtest.Private(ada)
+	g.srv.Say(group, ada, "@parley_bot in a group")
+	g.srv.Say(private, ada, "hello?")
+	g.srv.Say(private, ada, "hello again")
+	code := g.codeTo(ada.ID, 1)
+	must(t, g.srv.WaitConfirmed(deadline(t)))
+
+	p, err := operator.ApprovePairing(t.Context(), code)
+	must(t, err)
+	if p.Channel != "telegram" || p.UserID != "42" || p.Name != "Ada Lovelace (@ada)" {
+		t.Errorf("the operator sees %+v", p)
+	}
+	g.srv.Say(private, ada, "in at last")
+	g.srv.Say(group, ada, "@parley_bot here too")
+	g.srv.Say(group, bob, "@parley_bot and me?")
+	g.wait(2)
+	must(t, g.srv.WaitConfirmed(deadline(t)))
+
+	_, err = operator.RevokePairing(t.Context(), "telegram", "42")
+	must(t, err)
+	g.srv.Say(private, ada, "still there?")
+	must(t, g.srv.WaitConfirmed(deadline(t)))
+	if diff := cmp.Diff([]string{"in at last", "here too"}, texts(g.wait(0))); diff != "" {
+		t.Error(diff)
+	}
+	if sent := g.srv.Sent(); len(sent) != 1 || !strings.Contains(sent[0].Text, "expires in 60 min") {
+		t.Errorf("strangers got %d messages: %+v", len(sent), sent)
+	}
+}
+
+func TestAStrangerWithAnExpiredCodeGetsAnother(t *testing.T) {
+	g, yesterday := pairing(t, conversation.WithClock(func() time.Time { return time.Now().Add(-24 * time.Hour) }))
+	old, _, err := yesterday.AskPairing(t.Context(), "telegram", "42", "Ada")
+	must(t, err)
+	g.run(g.channel(byCode))
+	g.srv.Say(telegramtest.Private(ada), ada, "hello")
+	if code := g.codeTo(ada.ID, 1); code == old.Code {
+		t.Errorf("%s has expired", code)
+	}
+}
+
+// Words to strangers go out beside the polling: neither their number nor a
+// server that is slow to take them holds up those who may talk.
+func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
+	g, _ := pairing(t)
+	release := make(chan struct{})
+	g.srv.OnSend(func(telegramtest.Message) telegramtest.Verdict {
+		<-release
+		return telegramtest.Verdict{}
+	}, nil)
+	g.run(g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "pairing", []string{"@ada"} }))
+	for i := range int64(150) {
+		stranger := telegramtest.User{ID: 1000 + i, FirstName: fmt.Sprint("Stranger ", i)}
+		g.srv.Say(telegramtest.Private(stranger), stranger, "let me in")
+		g.srv.Say(telegramtest.Private(stranger), stranger, "please")
+	}
+	g.srv.Say(telegramtest.Private(ada), ada, "and I?")
+	if diff := cmp.Diff([]string{"and I?"}, texts(g.wait(1))); diff != "" {
+		t.Error(diff)
+	}
+	close(release)
+	_, err := g.srv.WaitSent(deadline(t), 1)
+	must(t, err)
+	for chat := int64(1000); chat < 1150; chat++ {
+		if n := len(g.srv.SentTo(chat)); n > 1 {
+			t.Errorf("chat %d got %d messages", chat, n)
+		}
+	}
+}
+
+// shaky is a store whose disk fails at first.
+type shaky struct {
+	*conversation.Store
+	fails atomic.Int64
+}
+
+func (s *shaky) IsPaired(ctx context.Context, channel, user string) (bool, error) {
+	if s.fails.Add(-1) >= 0 {
+		return false, errors.New("the disk failed")
+	}
+	return s.Store.IsPaired(ctx, channel, user)
+}
+
+// What a friend says while the store can't tell friends from strangers must
+// wait at Telegram, and not be dropped.
+func TestAMessageWaitsUntilItsSenderIsKnown(t *testing.T) {
+	g, operator := pairing(t)
+	p, _, err := operator.AskPairing(t.Context(), "telegram", "42", "Ada")
+	must(t, err)
+	_, err = operator.ApprovePairing(t.Context(), p.Code)
+	must(t, err)
+	store := &shaky{Store: operator}
+	store.fails.Store(2)
+	g.pairings = store
+	g.run(g.channel(byCode))
+	g.srv.Say(telegramtest.Private(ada), ada, "it's me")
+	if diff := cmp.Diff([]string{"it's me"}, texts(g.wait(1))); diff != "" {
+		t.Error(diff)
+	}
+	if n := g.logged("who may talk can't be read"); n != 1 {
+		t.Errorf("told %d times:\n%s", n, g.log.String())
+	}
+}
+
+// A stranger who blocked the bot, or whom it can't reach, is no trouble.
+func TestAStrangerWhoCannotBeToldIsForgotten(t *testing.T) {
+	g, _ := pairing(t)
+	g.srv.AddChat(telegramtest.Private(bob))
+	g.srv.Block(bob.ID, "bot was blocked by the user")
+	g.run(g.channel(byCode))
+	g.srv.Say(telegramtest.Private(bob), bob, "hello")
+	g.waitLog("was not told how to be let in")
+	must(t, g.srv.WaitConfirmed(deadline(t)))
+	if len(g.wait(0)) != 0 {
+		t.Error("a stranger's message was accepted")
+	}
+}

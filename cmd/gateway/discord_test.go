@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"parley/agentloop"
+	"parley/channels/discord/discordtest"
+	"parley/cmd/gateway/config"
+	"parley/conversation"
+)
+
+// What is said of a command must be said of one that there is.
+func TestOptionsBelongToCommands(t *testing.T) {
+	known := map[string]bool{}
+	for _, c := range agentloop.Commands() {
+		known[c.Name] = true
+		if (c.Arguments != "") != (len(options[c.Name]) > 0) && c.Name != "clear" {
+			t.Errorf("/%s takes %q, and its options are %+v", c.Name, c.Arguments, options[c.Name])
+		}
+	}
+	for name := range options {
+		if !known[name] {
+			t.Errorf("there is no command /%s", name)
+		}
+	}
+	for name := range forAsker {
+		if !known[name] {
+			t.Errorf("there is no command /%s", name)
+		}
+	}
+}
+
+func TestDiscordInvitePrintsTheLink(t *testing.T) {
+	t.Chdir(t.TempDir())
+	srv := discordtest.New(t)
+	write := fmt.Sprintf("[discord]\ntoken = %q\napi_url = %q\n", discordtest.Token, srv.URL)
+	if err := os.WriteFile(config.DefaultPath, []byte(write), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	path := ""
+	command := discordCommand(&path)
+	var out bytes.Buffer
+	command.SetOut(&out)
+	command.SetArgs([]string{"invite"})
+	if err := command.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := "client_id=" + discordtest.ApplicationID; !strings.Contains(out.String(), want) {
+		t.Errorf("printed %q", out.String())
+	}
+}
+
+func TestHealthTellsHowChannelsFare(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "conversations.db")
+	store, err := conversation.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if err := store.SetHealth(t.Context(), "discord", conversation.HealthInterrupted, "the connection was cut"); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	command := &cobra.Command{}
+	command.SetContext(t.Context())
+	command.SetOut(&out)
+	if err := showChannels(command, path); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "discord: interrupted since") || !strings.Contains(out.String(), "(the connection was cut)") {
+		t.Errorf("printed %q", out.String())
+	}
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"parley/cmd/gateway/config"
+	"parley/conversation"
+)
+
+func pairCommand(configPath *string) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "pair",
+		Short: "Let people in who were given a pairing code",
+		Long: "With access = \"pairing\", a stranger who writes to the bot in private is given a code.\n" +
+			"These commands let them in by it and put them out again. They work while the gateway\n" +
+			"runs, which goes by them from the next message on.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	command.AddCommand(pairListCommand(configPath), pairApproveCommand(configPath), pairRevokeCommand(configPath))
+	return command
+}
+
+func pairListCommand(configPath *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List who waits with a code, and who was let in by one",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := pairings(cmd.Context(), *configPath)
+			if err != nil {
+				return err
+			}
+			return printPairings(cmd.OutOrStdout(), list, time.Now())
+		},
+	}
+}
+
+func pairApproveCommand(configPath *string) *cobra.Command {
+	return &cobra.Command{
+		Use:     "approve CODE",
+		Short:   "Let in who has the code",
+		Example: "  gateway pair approve K7QM-2XWD",
+		Args:    cobra.MinimumNArgs(1), // a code may be typed with a space in it
+		RunE: func(cmd *cobra.Command, args []string) error {
+			store, err := openStore(cmd.Context(), *configPath)
+			if err != nil {
+				return err
+			}
+			defer store.Close()
+			p, err := store.ApprovePairing(cmd.Context(), strings.Join(args, " "))
+			if errors.Is(err, conversation.ErrNoPairing) {
+				return fmt.Errorf("%w; `gateway pair list` shows the codes that are good", err)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s (%s) is let in: the next message is answered\n", printable(p.Name), handle(p))
+			return err
+		},
+		ValidArgsFunction: completePairings(configPath, func(p conversation.Pairing) string { return p.Code }),
+	}
+}
+
+func pairRevokeCommand(configPath *string) *cobra.Command {
+	return &cobra.Command{
+		Use:     "revoke CHANNEL:USER",
+		Short:   "Put somebody out who was let in, or take back their code",
+		Example: "  gateway pair revoke telegram:123456789",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			channel, user, ok := strings.Cut(args[0], ":")
+			if !ok || channel == "" || user == "" {
+				return fmt.Errorf("pair revoke: found %q, allowed: CHANNEL:USER, such as telegram:123456789, as `gateway pair list` shows them", args[0])
+			}
+			store, err := openStore(cmd.Context(), *configPath)
+			if err != nil {
+				return err
+			}
+			defer store.Close()
+			p, err := store.RevokePairing(cmd.Context(), channel, user)
+			if errors.Is(err, conversation.ErrNoPairing) {
+				return fmt.Errorf("%w; `gateway pair list` shows who was let in by a code, and who stands in allow is let in by the configuration", err)
+			}
+			if err != nil {
+				return err
+			}
+			said := "is put out"
+			if p.ApprovedAt.IsZero() {
+				said = "was not let in yet, and the code is void"
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s (%s) %s\n", printable(p.Name), handle(p), said)
+			return err
+		},
+		ValidArgsFunction: completePairings(configPath, handle),
+	}
+}
+
+// openStore opens the configured database and nothing else, beside a gateway
+// that may be running. It makes none: in the wrong folder that would only
+// hide the mistake.
+func openStore(ctx context.Context, configPath string) (*conversation.Store, error) {
+	cfg, err := config.Load(configPath, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	path, err := filepath.Abs(cfg.Database)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no database %s: call this where the gateway was started, or name its configuration with -c FILE", path)
+	}
+	return conversation.Open(ctx, path)
+}
+
+func pairings(ctx context.Context, configPath string) ([]conversation.Pairing, error) {
+	store, err := openStore(ctx, configPath)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	return store.Pairings(ctx)
+}
+
+// completePairings offers the shell what the first argument may be.
+func completePairings(configPath *string, argument func(conversation.Pairing) string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		var offered []cobra.Completion
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		list, err := pairings(cmd.Context(), *configPath)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		for _, p := range list {
+			if word := argument(p); word != "" {
+				offered = append(offered, cobra.CompletionWithDesc(word, printable(p.Name)))
+			}
+		}
+		return offered, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func printPairings(out io.Writer, list []conversation.Pairing, now time.Time) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(out, "Nobody waits with a code, and nobody was let in by one.")
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "CHANNEL\tID\tNAME\tCODE\tAGE\tSTATE")
+	for _, p := range list {
+		code, since, state := p.Code, p.AskedAt, "waits, code expires in "+age(p.ExpiresAt.Sub(now))
+		if !p.ApprovedAt.IsZero() {
+			code, since, state = "-", p.ApprovedAt, "let in"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Channel, p.UserID, printable(p.Name), code, age(now.Sub(since)), state)
+	}
+	return table.Flush()
+}
+
+// handle names a person as `gateway pair revoke` takes it.
+func handle(p conversation.Pairing) string { return p.Channel + ":" + p.UserID }
+
+// maxName is how much of a name is shown, in characters.
+const maxName = 40
+
+// printable is a stranger's text without what would steer a terminal, turn its
+// line around or push the rest out of sight.
+func printable(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, text)
+	if runes := []rune(text); len(runes) > maxName {
+		return string(runes[:maxName-1]) + "…"
+	}
+	return text
+}
+
+// age is a duration in its largest unit, rounded down.
+func age(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return "<1m"
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}

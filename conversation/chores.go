@@ -1,0 +1,76 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// Chores are what the writer does by and by, a moment after something was
+// written, in transactions so small that no write waits long.
+
+const (
+	choreDelay = time.Second           // after a write
+	choreStep  = 10 * time.Millisecond // between two steps: writes come first
+	choreRetry = 5 * time.Second       // after a failure
+)
+
+// chore does one step of the first chore that has one, in the order in which
+// they depend on each other: done says that none has.
+func chore(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+	for _, step := range []func(context.Context, *sql.Tx) (bool, error){index, sweep, scrub} {
+		if done, err := step(ctx, tx); err != nil || !done {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// doChore is called by the timer when a chore is due.
+func (w *writer) doChore() {
+	w.take()
+	defer w.give()
+	if w.closed {
+		return
+	}
+	next := w.chore()
+	if w.resting = next == 0; w.resting {
+		_, _ = w.conn.ExecContext(context.Background(), "PRAGMA shrink_memory") // if not now, then next time
+		return
+	}
+	w.chores.Reset(next)
+}
+
+// chore does one step and says when the next is due, 0 for none.
+func (w *writer) chore() (next time.Duration) {
+	done := false
+	err := w.transaction(write{do: func(ctx context.Context, tx *sql.Tx) (err error) {
+		done, err = chore(ctx, tx)
+		return err
+	}})
+	if failing := err != nil; failing != w.failing {
+		w.failing = failing
+		if failing {
+			w.log.Warn("the search index can't be brought up to date; trying again", "wait", choreRetry, "error", explain(err))
+		} else {
+			w.log.Info("the search index is brought up to date again")
+		}
+	}
+	switch {
+	case err != nil:
+		return choreRetry
+	case done:
+		return 0
+	}
+	return choreStep
+}
+
+// finishChores does what is quickly done at the end, for a process that lives
+// shorter than choreDelay. The rest is for the next start.
+func (w *writer) finishChores() {
+	for range 10 {
+		if w.chore() != choreStep {
+			return
+		}
+	}
+}

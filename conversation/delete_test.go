@@ -1,0 +1,117 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// chores does what the writer would do by and by.
+func chores(t testing.TB, s *Store) (steps int) {
+	t.Helper()
+	for done := false; !done; steps++ {
+		err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
+			done, err = chore(ctx, tx)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return steps
+}
+
+// clearConversation is what /clear commits.
+func clearConversation(t testing.TB, s *Store, id int) {
+	t.Helper()
+	mustAccept(t, s, say(chat, id, "/clear yes"))
+	turn := mustBegin(t, s, chat, 1000)
+	mustCommit(t, s, Run{Key: chat, Kind: KindCommand, Status: StatusDone, Took: turn.Waiting,
+		Conversation: turn.Conversation, Effect: Effect{Delete: true}})
+}
+
+func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
+	s := mustOpen(t)
+	mustAccept(t, s, say(chat, 1, "the xylophone secret"))
+	failed := answered(chat, mustBegin(t, s, chat, 1000), "a xylophone answer")
+	failed.Error = "xylophone"
+	mustCommit(t, s, failed)
+	due, _ := s.Deliveries(t.Context(), chat, 1)
+	if err := s.MarkFailed(t.Context(), due[0], "the chat is gone"); err != nil {
+		t.Fatal(err)
+	}
+	chores(t, s)
+	exchange(t, s, "telegram:chat:7", 1) // in a segment of the index of its own
+	clearConversation(t, s, 2)
+
+	mustAccept(t, s, say(chat, 3, "hello"))
+	if turn := mustBegin(t, s, chat, 1000); len(turn.History) != 0 {
+		t.Fatalf("the model still sees %q", texts(turn.History))
+	}
+	if list, err := s.Conversations(t.Context(), chat, 0, 10); err != nil || len(list) != 0 {
+		t.Fatalf("still listed: %+v, %v", list, err)
+	}
+	chores(t, s)
+	for _, q := range []string{
+		`SELECT count(*) FROM inbox WHERE text LIKE '%xylophone%'`,
+		`SELECT count(*) FROM outbox WHERE text LIKE '%xylophone%'`,
+		`SELECT count(*) FROM runs WHERE error LIKE '%xylophone%'`,
+		`SELECT count(*) FROM messages WHERE content LIKE '%xylophone%'`,
+		`SELECT count(*) FROM conversations WHERE deleted = 1`,
+		`SELECT count(*) FROM messages_fts WHERE messages_fts MATCH 'xylophone'`,
+		`SELECT count(*) FROM messages_fts_data WHERE instr(block, CAST('xylophone' AS BLOB))`,
+	} {
+		var n int
+		if err := s.readers.QueryRow(q).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%s: %d, %v", q, n, err)
+		}
+	}
+	mustAccept(t, s, say(chat, 1, "the xylophone secret")) // delivered again by the platform
+	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 1 {
+		t.Error("a message of a deleted conversation is answered again")
+	}
+}
+
+// Other chats must not wait for the deletion of a long conversation: no step
+// of it touches more than a bounded number of rows.
+func TestALongConversationIsDeletedInSmallSteps(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "long.db")
+	s := mustOpenAt(t, path)
+	mustAccept(t, s, say(chat, 1, "begin"))
+	run := answered(chat, mustBegin(t, s, chat, 1000), "begun")
+	for i := range 3000 {
+		run.Messages = append(run.Messages, Message{Role: RoleAssistant, Content: fmt.Sprintf("line %d %s", i, strings.Repeat("word ", 20)), Tokens: 1})
+	}
+	mustCommit(t, s, run)
+	chores(t, s)
+	clearConversation(t, s, 2)
+	if steps := chores(t, s); steps < 3000/sweepBatch {
+		t.Fatalf("3000 messages went in %d steps of at most %d", steps, sweepBatch)
+	}
+	var left int
+	if err := s.readers.QueryRow(`SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 0 {
+		t.Fatalf("%d messages are left, %v", left, err)
+	}
+	if _, err := s.writer.conn.ExecContext(t.Context(), `INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)`); err != nil {
+		t.Fatalf("the index does not match the messages: %v", err)
+	}
+}
+
+// A deletion that a crash cut short is finished by the next process.
+func TestADeletionGoesOnAfterARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "restart.db")
+	s := mustOpenAt(t, path)
+	for i := range 5 {
+		exchange(t, s, chat, i)
+	}
+	clearConversation(t, s, 9)
+	again := mustOpenAt(t, path) // as a process would find it
+	chores(t, again)
+	var left int
+	if err := again.readers.QueryRow(`SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 0 {
+		t.Fatalf("%d messages are left, %v", left, err)
+	}
+}

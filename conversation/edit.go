@@ -1,0 +1,76 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strconv"
+	"time"
+)
+
+// Edit stores that the author of a message has changed it. One that no run has
+// settled yet now reads so; of one that a run has answered, the session's next
+// run is told. It gives the session that must be read anew, "" when the message
+// is unknown or was a command. The same edit may come twice.
+func (s *Store) Edit(ctx context.Context, channel, sourceID, text string, at time.Time) (key Key, err error) {
+	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		key, err = edit(ctx, tx, channel, sourceID, storable(text), at)
+		return err
+	})
+	return key, err
+}
+
+func edit(ctx context.Context, tx *sql.Tx, channel, sourceID, text string, at time.Time) (Key, error) {
+	var key Key
+	var id int64
+	var run sql.NullInt64
+	var kind, settled sql.NullString
+	err := tx.QueryRowContext(ctx, `
+		SELECT s.key, i.id, i.run_id, r.kind, CASE WHEN i.run_id IS NULL THEN i.text END
+		FROM inbox i JOIN sessions s ON s.id = i.session_id LEFT JOIN runs r ON r.id = i.run_id
+		WHERE i.channel = ? AND i.source_id = ?`, channel, sourceID).Scan(&key, &id, &run, &kind, &settled)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", nil
+	case err != nil:
+		return "", err
+	case !run.Valid && settled.String == text:
+		return "", nil
+	case !run.Valid:
+		_, err = tx.ExecContext(ctx, `UPDATE inbox SET text = ?, revision = revision + 1 WHERE id = ?`, text, id)
+		return key, err
+	case Kind(kind.String) != KindAgent:
+		return "", nil
+	}
+	return key, insertNote(ctx, tx, id, ":edit:"+strconv.FormatInt(millis(at), 10), text)
+}
+
+// insertNote leaves a text about a message for the next run of its session.
+func insertNote(ctx context.Context, tx *sql.Tx, about int64, suffix, text string) error {
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO inbox (session_id, channel, source_id, address, sender, in_group, note, text, sent_at)
+		SELECT session_id, channel, source_id || ?, address, sender, in_group, 1, ?, sent_at FROM inbox WHERE id = ?
+		ON CONFLICT (channel, source_id) DO NOTHING`, suffix, text, about)
+	return err
+}
+
+// withdrawn is the run of a message that was taken back before one settled it.
+const withdrawn = 0
+
+// Withdraw stores that a message was deleted where it was written. One that no
+// run has settled is never answered; what a run has answered stays. It gives
+// the session that must be read anew, "" when there is nothing to withdraw.
+func (s *Store) Withdraw(ctx context.Context, channel, sourceID string) (key Key, err error) {
+	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		err := tx.QueryRowContext(ctx, `
+			UPDATE inbox SET run_id = ?, text = '', attachments = NULL
+			WHERE channel = ? AND source_id = ? AND run_id IS NULL
+			RETURNING (SELECT key FROM sessions WHERE id = session_id)`, withdrawn, channel, sourceID).Scan(&key)
+		if errors.Is(err, sql.ErrNoRows) {
+			key = ""
+			return nil
+		}
+		return err
+	})
+	return key, err
+}

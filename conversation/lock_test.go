@@ -1,0 +1,40 @@
+package conversation
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A link to the database must not be a way around the locks: two processes
+// would work one session, and its people get every answer twice.
+func TestALinkedDatabaseSharesItsLocks(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "real.db"), filepath.Join(t.TempDir(), "link.db")
+	s := mustOpenAt(t, path)
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	other := startOther(t, otherProcess{database: link, lock: string(chat)})
+	other.expect("open")
+	_, err := s.Lock(chat)
+	var locked *LockedError
+	if !errors.As(err, &locked) || locked.PID != other.cmd.Process.Pid {
+		t.Errorf("a session that process %d works through a link gave %v", other.cmd.Process.Pid, err)
+	}
+	if _, err := os.Stat(link + ".lock"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the link has a lock file of its own: %v", err)
+	}
+	if err := other.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, other.stdout) // until it has ended
+	_ = other.cmd.Wait()                     // its words were read above
+	release, err := s.Lock(chat)
+	if err != nil {
+		t.Fatalf("the session is not free after its process ended: %v", err)
+	}
+	release()
+}

@@ -1,0 +1,112 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+)
+
+// Message rows, as they are read and written.
+
+const selectMessages = `
+	SELECT id, seq, run_id, role, state, content, parts, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, created_at
+	FROM messages`
+
+func scanMessage(rows *sql.Rows) (Message, error) {
+	var m Message
+	var id, at int64
+	var state string
+	var parts, calls, sender []byte
+	var callID, toolName, sourceID sql.NullString
+	err := rows.Scan(&id, &m.Seq, &m.RunID, &m.Role, &state, &m.Content, &parts, &calls, &callID, &toolName, &m.Tokens, &sender, &sourceID, &at)
+	if err != nil {
+		return Message{}, err
+	}
+	for _, column := range []struct {
+		json []byte
+		into any
+	}{{parts, &m.Images}, {calls, &m.ToolCalls}, {sender, &m.Sender}} {
+		if len(column.json) > 0 {
+			if err := json.Unmarshal(column.json, column.into); err != nil {
+				return Message{}, err
+			}
+		}
+	}
+	for n := range m.Images {
+		m.Images[n].message, m.Images[n].n = id, n
+	}
+	m.Stopped = state == stateStopped
+	m.ToolCallID, m.ToolName, m.SourceID = callID.String, toolName.String, sourceID.String
+	m.At = fromMillis(at)
+	return m, nil
+}
+
+// insertMessage gives the message as scanMessage would read it.
+func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (Message, error) {
+	m.Content = storable(m.Content)
+	parts, err := jsonOrNull(m.Images, len(m.Images) == 0)
+	if err != nil {
+		return m, err
+	}
+	calls, err := jsonOrNull(m.ToolCalls, len(m.ToolCalls) == 0)
+	if err != nil {
+		return m, err
+	}
+	sender, err := jsonOrNull(m.Sender, m.Sender == Sender{})
+	if err != nil {
+		return m, err
+	}
+	state := ""
+	if m.Stopped {
+		state = stateStopped
+	}
+	result, err := tx.ExecContext(ctx, `
+		INSERT INTO messages (conversation_id, seq, run_id, role, state, content, parts, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		conversation, m.Seq, m.RunID, m.Role, state, m.Content, parts, calls, orNull(m.ToolCallID), orNull(m.ToolName),
+		m.Tokens, sender, orNull(m.SourceID), millis(m.At))
+	if err != nil || len(m.Images) == 0 {
+		return m, err
+	}
+	id, err := result.LastInsertId()
+	if err != nil {
+		return m, err
+	}
+	m.Images, err = insertImages(ctx, tx, id, m.Images)
+	return m, err
+}
+
+func insertImages(ctx context.Context, tx *sql.Tx, message int64, images []Image) ([]Image, error) {
+	stored := make([]Image, len(images))
+	for n, image := range images {
+		_, err := tx.ExecContext(ctx, `INSERT INTO images (message_id, n, data) VALUES (?, ?, ?)`, message, n, image.Data)
+		if err != nil {
+			return nil, err
+		}
+		image.Data, image.message, image.n = nil, message, n
+		stored[n] = image
+	}
+	return stored, nil
+}
+
+// ImageData is the bytes of an image: its own, or those that are stored.
+func (s *Store) ImageData(ctx context.Context, image Image) ([]byte, error) {
+	if image.Data != nil {
+		return image.Data, nil
+	}
+	var data []byte
+	err := s.readers.QueryRowContext(ctx, `SELECT data FROM images WHERE message_id = ? AND n = ?`, image.message, image.n).Scan(&data)
+	return data, explain(err)
+}
+
+func jsonOrNull(v any, empty bool) (sql.NullString, error) {
+	if empty {
+		return sql.NullString{}, nil
+	}
+	text, err := json.Marshal(v)
+	return sql.NullString{String: string(text), Valid: true}, err
+}
+
+func orNull(text string) sql.NullString {
+	return sql.NullString{String: text, Valid: text != ""}
+}

@@ -1,0 +1,226 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// openAt opens a store whose time is what the clock points to.
+func openAt(t *testing.T, clock *time.Time) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "test.db"), WithClock(func() time.Time { return *clock }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func mustAsk(t *testing.T, s *Store, channel, user string) (p Pairing, fresh bool) {
+	t.Helper()
+	p, fresh, err := s.AskPairing(t.Context(), channel, user, "Name of "+user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, fresh
+}
+
+func mustApprove(t *testing.T, s *Store, code string) Pairing {
+	t.Helper()
+	p, err := s.ApprovePairing(t.Context(), code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func wantPaired(t *testing.T, s *Store, channel, user string, want bool) {
+	t.Helper()
+	if got, err := s.IsPaired(t.Context(), channel, user); err != nil || got != want {
+		t.Fatalf("%s:%s is paired: %v, %v; want %v", channel, user, got, err, want)
+	}
+}
+
+// listed is who Pairings shows, such as "telegram:42 asks".
+func listed(t *testing.T, s *Store) string {
+	t.Helper()
+	list, err := s.Pairings(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, p := range list {
+		state := "asks"
+		if !p.ApprovedAt.IsZero() {
+			state = "is in"
+		}
+		if (p.Code == "") != (state == "is in") {
+			t.Errorf("%s %s with the code %q", p.UserID, state, p.Code)
+		}
+		lines = append(lines, fmt.Sprintf("%s:%s %s", p.Channel, p.UserID, state))
+	}
+	return strings.Join(lines, ", ")
+}
+
+func TestACodeLetsOnePersonIn(t *testing.T) {
+	s := mustOpen(t)
+	p, fresh := mustAsk(t, s, "telegram", "42")
+	if !fresh || !regexp.MustCompile(`^[0-9A-HJKMNP-TV-Z]{4}-[0-9A-HJKMNP-TV-Z]{4}$`).MatchString(p.Code) {
+		t.Fatalf("the first code: %+v, fresh %v", p, fresh)
+	}
+	wantPaired(t, s, "telegram", "42", false)
+	if got := mustApprove(t, s, p.Code); got.UserID != "42" || got.Name != "Name of 42" || got.ApprovedAt.IsZero() || got.Code != "" {
+		t.Fatalf("approved: %+v", got)
+	}
+	wantPaired(t, s, "telegram", "42", true)
+	wantPaired(t, s, "telegram", "43", false)
+	if _, err := s.ApprovePairing(t.Context(), p.Code); !errors.Is(err, ErrNoPairing) {
+		t.Fatalf("the code is good for a second time: %v", err)
+	}
+	if again, fresh := mustAsk(t, s, "telegram", "42"); fresh || again.ApprovedAt.IsZero() {
+		t.Fatalf("who is in was given a new code: %+v", again)
+	}
+}
+
+func TestOneCodeIsKeptWhileItIsGood(t *testing.T) {
+	clock := time.UnixMilli(1_700_000_000_000)
+	s := openAt(t, &clock)
+	first, _ := mustAsk(t, s, "telegram", "42")
+	clock = first.ExpiresAt.Add(-time.Second)
+	if p, fresh := mustAsk(t, s, "telegram", "42"); fresh || p != first {
+		t.Fatalf("another code while the first is good: %+v, %+v", first, p)
+	}
+	clock = first.ExpiresAt
+	if _, err := s.ApprovePairing(t.Context(), first.Code); !errors.Is(err, ErrNoPairing) {
+		t.Fatalf("the expired code: %v", err)
+	}
+	if got := listed(t, s); got != "" {
+		t.Fatalf("the expired code is listed: %s", got)
+	}
+	second, fresh := mustAsk(t, s, "telegram", "42")
+	if !fresh || second.Code == first.Code {
+		t.Fatalf("no new code after the first expired: %+v, fresh %v", second, fresh)
+	}
+	mustApprove(t, s, second.Code)
+	clock = clock.Add(1000 * time.Hour)
+	wantPaired(t, s, "telegram", "42", true)
+}
+
+func TestOpenCodesAreLimited(t *testing.T) {
+	clock := time.UnixMilli(1_700_000_000_000)
+	s := openAt(t, &clock)
+	var some Pairing
+	for i := range maxAsking {
+		some, _ = mustAsk(t, s, "telegram", fmt.Sprint(i))
+	}
+	if _, _, err := s.AskPairing(t.Context(), "telegram", "late", ""); !errors.Is(err, ErrTooManyPairings) {
+		t.Fatalf("one code too many: %v", err)
+	}
+	if _, fresh := mustAsk(t, s, "telegram", "0"); fresh {
+		t.Fatal("who had a code got a second one")
+	}
+	mustAsk(t, s, "discord", "late") // another channel's strangers are not in the way
+	mustApprove(t, s, some.Code)
+	mustAsk(t, s, "telegram", "late") // what is approved makes room
+	clock = clock.Add(pairingLife)
+	for i := range maxAsking {
+		mustAsk(t, s, "telegram", fmt.Sprint("tomorrow ", i)) // and what has expired
+	}
+}
+
+// People copy codes from a telephone to a terminal by hand.
+func TestCodesMayBeTypedLoosely(t *testing.T) {
+	s := mustOpen(t)
+	for i, mistype := range []func(string) string{
+		strings.ToLower,
+		func(code string) string { return strings.ReplaceAll(code, "-", "") },
+		func(code string) string { return strings.ReplaceAll(code, "-", " ") },
+		func(code string) string { return " " + code + " " },
+		strings.NewReplacer("0", "o", "1", "l").Replace,
+		strings.NewReplacer("0", "O", "1", "I").Replace,
+	} {
+		p, _ := mustAsk(t, s, "telegram", fmt.Sprint(i))
+		if got := mustApprove(t, s, mistype(p.Code)); got.UserID != p.UserID {
+			t.Fatalf("%q let %s in, want %s", mistype(p.Code), got.UserID, p.UserID)
+		}
+	}
+	p, _ := mustAsk(t, s, "telegram", "42")
+	for _, wrong := range []string{"", "-", p.Code[:8], p.Code + "0", "%", "****-****"} {
+		if _, err := s.ApprovePairing(t.Context(), wrong); !errors.Is(err, ErrNoPairing) {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
+
+func TestRevokingClosesTheDoor(t *testing.T) {
+	s := mustOpen(t)
+	p, _ := mustAsk(t, s, "telegram", "42")
+	mustApprove(t, s, p.Code)
+	asking, _ := mustAsk(t, s, "telegram", "43")
+	if got := listed(t, s); got != "telegram:43 asks, telegram:42 is in" {
+		t.Fatalf("listed: %s", got)
+	}
+	for _, user := range []string{"42", "43"} {
+		if got, err := s.RevokePairing(t.Context(), "telegram", user); err != nil || got.UserID != user {
+			t.Fatalf("revoke %s: %+v, %v", user, got, err)
+		}
+		if _, err := s.RevokePairing(t.Context(), "telegram", user); !errors.Is(err, ErrNoPairing) {
+			t.Fatalf("revoke %s twice: %v", user, err)
+		}
+	}
+	wantPaired(t, s, "telegram", "42", false)
+	if _, err := s.ApprovePairing(t.Context(), asking.Code); !errors.Is(err, ErrNoPairing) {
+		t.Fatalf("the revoked code: %v", err)
+	}
+	if got := listed(t, s); got != "" {
+		t.Fatalf("listed: %s", got)
+	}
+	if p, fresh := mustAsk(t, s, "telegram", "42"); !fresh || !p.ApprovedAt.IsZero() {
+		t.Fatalf("asking afresh: %+v", p)
+	}
+}
+
+// The same number may be one person here and another there.
+func TestChannelsDoNotShareTheirPeople(t *testing.T) {
+	s := mustOpen(t)
+	here, _ := mustAsk(t, s, "telegram", "42")
+	there, _ := mustAsk(t, s, "discord", "42")
+	mustApprove(t, s, here.Code)
+	wantPaired(t, s, "discord", "42", false)
+	mustApprove(t, s, there.Code)
+	if _, err := s.RevokePairing(t.Context(), "telegram", "42"); err != nil {
+		t.Fatal(err)
+	}
+	wantPaired(t, s, "discord", "42", true)
+}
+
+// The operator's command is another process than the daemon.
+func TestAnApprovalCountsInEveryProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	daemon, operator := mustOpenAt(t, path), mustOpenAt(t, path)
+	p, _ := mustAsk(t, daemon, "telegram", "42")
+	mustApprove(t, operator, p.Code)
+	wantPaired(t, daemon, "telegram", "42", true)
+	if _, err := operator.RevokePairing(context.Background(), "telegram", "42"); err != nil {
+		t.Fatal(err)
+	}
+	wantPaired(t, daemon, "telegram", "42", false)
+}
+
+func TestNothingIsKeptOfStrangersWhoseCodesExpired(t *testing.T) {
+	clock := time.UnixMilli(1_700_000_000_000)
+	s := openAt(t, &clock)
+	mustAsk(t, s, "telegram", "42")
+	clock = clock.Add(pairingLife)
+	mustAsk(t, s, "telegram", "43")
+	var rows int
+	if err := s.readers.QueryRowContext(t.Context(), `SELECT count(*) FROM pairings`).Scan(&rows); err != nil || rows != 1 {
+		t.Fatalf("%d rows, %v", rows, err)
+	}
+}
