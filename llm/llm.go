@@ -41,7 +41,7 @@ type Tool struct {
 // Request is one call of a model.
 type Request struct {
 	Messages []Message
-	Tools    []Tool
+	Tools    []Tool // not to be changed after the call: the same list is encoded once
 }
 
 // Delta is a piece of the answer as it streams in.

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	openai "github.com/sashabaranov/go-openai"
@@ -29,12 +30,13 @@ type template struct {
 	maxTokens           int
 	maxCompletionTokens int
 	effort              string // the reasoning effort of calls that offer tools
+	tools               *toolCache
 }
 
 // newTemplate fits the settings to what the model takes, as far as it is
 // known, and warns of what it leaves out.
 func newTemplate(model string, cfg Config, log *slog.Logger) template {
-	t := template{model: model}
+	t := template{model: model, tools: &toolCache{}}
 	if cfg.Temperature != nil {
 		// go-openai leaves out a zero; the smallest number above it means the same.
 		t.temperature = max(float32(*cfg.Temperature), math.SmallestNonzeroFloat32)
@@ -77,8 +79,8 @@ func isOpenAI(baseURL string) bool {
 // a long history is most of what a call costs.
 type wireRequest struct {
 	openai.ChatCompletionRequest
-	Messages []Message  `json:"-"` // written by encode
-	Tools    []wireTool `json:"tools,omitempty"`
+	Messages []Message       `json:"-"` // written by encode, like the tools
+	Tools    json.RawMessage `json:"-"` // nil for none
 
 	encoded []byte // by encode, nil when it has to be done again
 }
@@ -114,10 +116,7 @@ func (t template) request(req Request) *wireRequest {
 		return wire
 	}
 	wire.ReasoningEffort = t.effort
-	wire.Tools = make([]wireTool, len(req.Tools))
-	for i, tool := range req.Tools {
-		wire.Tools[i] = newWireTool(tool)
-	}
+	wire.Tools = t.tools.encode(req.Tools)
 	return wire
 }
 
@@ -144,7 +143,11 @@ func (w *wireRequest) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.encoded = slices.Concat(fields[:len(fields)-1], []byte(`,"messages":`), messages, []byte("}"))
+	tools := slices.Concat([]byte(`,"tools":`), w.Tools)
+	if w.Tools == nil {
+		tools = nil
+	}
+	w.encoded = slices.Concat(fields[:len(fields)-1], tools, []byte(`,"messages":`), messages, []byte("}"))
 	return w.encoded, nil
 }
 
@@ -255,6 +258,31 @@ func newWireParts(text string, empty bool, images []Image) []openai.ChatMessageP
 		})
 	}
 	return parts
+}
+
+// toolCache keeps the definitions of the tools as they were sent last: they are
+// large, and mostly the same list is sent again.
+type toolCache struct{ last atomic.Pointer[encodedTools] }
+
+type encodedTools struct {
+	list []Tool
+	json json.RawMessage
+}
+
+func (c *toolCache) encode(list []Tool) json.RawMessage {
+	if last := c.last.Load(); last != nil && len(last.list) == len(list) && &last.list[0] == &list[0] {
+		return last.json
+	}
+	wire := make([]wireTool, len(list))
+	for i, tool := range list {
+		wire[i] = newWireTool(tool)
+	}
+	raw, err := json.Marshal(wire)
+	if err != nil { // a schema that is no JSON: the model does without tools
+		return nil
+	}
+	c.last.Store(&encodedTools{list: list, json: raw})
+	return raw
 }
 
 func newWireTool(t Tool) wireTool {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -149,7 +150,7 @@ func badName(at, name string) *refusal {
 
 func checkMessages(r *request) *refusal {
 	for i := range r.Messages {
-		m, at := &r.Messages[i], fmt.Sprintf("messages[%d]", i)
+		m, at := &r.Messages[i], "messages["+strconv.Itoa(i)+"]"
 		if refused := checkMessage(at, m); refused != nil {
 			return refused
 		}

@@ -79,7 +79,11 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 		return nil
 	}
 	c.given = true
-	if raw[0] != '[' {
+	switch {
+	case raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0: // as most are, and there are many
+		c.text = string(raw[1 : len(raw)-1])
+		return nil
+	case raw[0] != '[':
 		return json.Unmarshal(raw, &c.text)
 	}
 	var parts []struct {
