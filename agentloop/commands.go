@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ type Command struct {
 type result struct {
 	text    string
 	actions []conversation.Action // what may be asked next
+	file    *conversation.Transcript
 	effect  conversation.Effect
 }
 
@@ -35,9 +37,15 @@ func Commands() []Command {
 	return []Command{
 		{"new", "[title]", "Begin a new conversation; the present one is kept", newConversation},
 		{"history", "[n] [skip]", "Show the last exchanges, older ones, earlier conversations", showHistory},
+		{"search", "WORDS", "Find what was said in this place, also in earlier conversations", searchMessages},
+		{"resume", "[n|title|id]", "List the conversations of this place, or go on with one of them", resumeConversation},
+		{"title", "[text]", "Show what this conversation is called, or name it", titleConversation},
+		{"export", "[md|json]", "Send this conversation as a file", exportConversation},
 		{"status", "", "Show the model, the conversation and its size", showStatus},
+		{"state", "", "Show what the assistant is always told of this conversation", showState},
 		{"stop", "", "End the answer that is being written", nothingToStop},
 		{"retry", "", "Answer the last message again, or all that got no answer", nil}, // a run, see loop.retry
+		{"undo", "", "Take back the last exchange; it is kept, out of the talk", undoExchange},
 		{"clear", "", "Delete this conversation for good", clearConversation},
 		{"help", "", "Show the commands", showHelp},
 	}
@@ -106,7 +114,7 @@ func (l *loop) command(intake, runs context.Context, turn conversation.Turn, c c
 		did.text = fmt.Sprintf("Something went wrong (run %d).", run.ID())
 	}
 	run.Replies = l.reply(turn.Waiting[:1], did.text)
-	run.Replies[0].Actions = did.actions
+	run.Replies[0].Actions, run.Replies[0].Transcript = did.actions, did.file
 	return l.commit(runs, run)
 }
 
@@ -185,6 +193,9 @@ func showStatus(l *loop, _ context.Context, turn conversation.Turn, _ string) (r
 		fmt.Fprintf(&b, "- **Conversation:** %s (%s)\n", orUntitled(c.Title), c.ID)
 		fmt.Fprintf(&b, "- **Messages:** %d\n", c.Messages)
 		fmt.Fprintf(&b, "- **Age:** begun %s ago, last used %s ago\n", span(time.Since(c.CreatedAt)), span(time.Since(c.UpdatedAt)))
+		if l.renewed(turn).Conversation.Rested > 0 {
+			b.WriteString("- **Expired:** the next message begins a new conversation; /history list will have this one\n")
+		}
 	}
 	fmt.Fprintf(&b, "- **Tokens:** %d in the window of at most %d, %d in the whole conversation\n", shown, l.Budget, c.Tokens)
 	fmt.Fprintf(&b, "- **Session:** %s", l.key)
@@ -207,7 +218,8 @@ func showHelp(*loop, context.Context, conversation.Turn, string) (result, error)
 // retryLast answers the last message again. An answer that it has is replaced
 // in the window and in /history, and stays in the archive. Messages that got
 // none, as in an outage of the model, make one exchange with those after them,
-// and are answered together: none of them is passed over.
+// and are answered together: none of them is passed over. What was edited meanwhile
+// is told with them.
 func (l *loop) retryLast(intake, runs context.Context, turn conversation.Turn) bool {
 	last := lastExchange(turn.History)
 	if len(last) == 0 {
@@ -217,7 +229,8 @@ func (l *loop) retryLast(intake, runs context.Context, turn conversation.Turn) b
 		return l.commit(runs, run)
 	}
 	users := usersOf(last)
-	q := question{turn: turn, took: turn.Waiting[:1], users: users, again: users[len(users)-1].Seq}
+	q := question{turn: turn, took: turn.Waiting[:1], notes: turn.Notes, stored: len(users), again: users[len(users)-1].Seq}
+	q.users = slices.Concat(users, l.noteMessages(turn.Notes))
 	q.turn.History = turn.History[:len(turn.History)-len(last)]
 	if n := settledByStop(turn.Waiting[1:]); n > 0 {
 		return l.commit(runs, l.stoppedRun(q, turn.Waiting[:1+n], answer{}, time.Now()))

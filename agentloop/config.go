@@ -24,9 +24,17 @@ type Config struct {
 	// MaxParallelTools is how many of the calls that the model asks for together
 	// run at once; the others wait their turn. Default 8.
 	MaxParallelTools int `toml:"max_parallel_tools" min:"1" max:"100"`
+	// FileTools and ShellTools are the names of tools that write files and that run
+	// commands: what they do is noted in the session state. Default write_file and
+	// edit_file, and shell_execute.
+	FileTools  []string `toml:"file_tools"`
+	ShellTools []string `toml:"shell_tools"`
+	// Titles has the model name each new conversation, after its first exchange.
+	// Without it the first line is the title. Default true.
+	Titles bool `toml:"titles"`
 	// MaxConcurrentRuns is how many sessions may call the model at once. Default 256.
 	MaxConcurrentRuns int `toml:"max_concurrent_runs" min:"1"`
-	// LoopIdleTimeout is how long a session without work keeps its loop. Default 500ms.
+	// LoopIdleTimeout is how long a session without work keeps its loop. Default 250ms.
 	LoopIdleTimeout time.Duration `toml:"loop_idle_timeout" min:"0"`
 	// DrainTimeout is how long an orderly end waits for answers under way. Default 20s.
 	DrainTimeout time.Duration `toml:"drain_timeout" min:"0"`
@@ -41,8 +49,11 @@ func DefaultConfig() Config {
 			"briefly unless asked for more, and use Markdown where it helps.",
 		MaxToolRounds:     8,
 		MaxParallelTools:  8,
+		FileTools:         []string{"write_file", "edit_file"},
+		ShellTools:        []string{"shell_execute"},
+		Titles:            true,
 		MaxConcurrentRuns: 256,
-		LoopIdleTimeout:   time.Second / 2,
+		LoopIdleTimeout:   time.Second / 4,
 		DrainTimeout:      20 * time.Second,
 		ToolTimeout:       time.Minute,
 	}
@@ -69,7 +80,7 @@ type Counter interface {
 type Watcher interface {
 	Working(ctx context.Context, key conversation.Key, address string) // an answer is being made until ctx ends
 	Preview(key conversation.Key, address, text string)                // the whole text so far
-	Titled(key conversation.Key, address, title string)                // the conversation has got a title by a command
+	Titled(key conversation.Key, address, title string)                // the conversation has got another title
 }
 
 // Files fetches what came with messages from where their platform keeps it.
@@ -93,6 +104,22 @@ type Parts struct {
 	Rest    func()                                // called when a crowd of sessions has fallen silent: a time to give memory back
 	Budget  int                                   // tokens a model may be sent, see Budget
 	Log     *slog.Logger
+
+	// StateBudget is how many tokens the session state may have; 0 = none is
+	// shown. Never more than a quarter of Budget.
+	StateBudget int
+
+	// Strategy is SlidingWindow or Summarization. With the latter, KeepRecent
+	// messages are left as they are.
+	Strategy   string
+	KeepRecent int
+
+	// HintPhrases extend those by which a message points at what is not shown.
+	HintPhrases []string
+
+	// Expiration is how long a conversation may rest before the next message
+	// begins a new one; 0 = for ever.
+	Expiration time.Duration
 }
 
 // Budget is how many tokens the list for one call may have: the smaller of

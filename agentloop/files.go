@@ -20,6 +20,7 @@ const (
 	maxTextFile  = 128 << 10        // bytes of a text file that is read into its message
 	maxImageFile = 8 << 20          // bytes of an image
 	maxImages    = 4                // the newest ones of a window are shown, older ones are named
+	maxFiles     = 20               // others that one run reads: the newest; older ones are named
 )
 
 // imageTypes are what models that see take:
@@ -33,16 +34,40 @@ func (l *loop) fetchFiles(ctx context.Context, q *question) {
 	if !slices.ContainsFunc(q.took, func(in conversation.Inbound) bool { return len(in.Attachments) > 0 }) || q.again > 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	limited, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	q.users = slices.Clone(q.users)
+	users := slices.Clone(q.users)
 	var fetching sync.WaitGroup
-	for i, in := range q.took {
+	for i, in := range chooseFiles(q.took) {
 		if len(in.Attachments) > 0 {
-			fetching.Go(func() { q.users[len(q.notes)+i] = l.withFiles(ctx, in) })
+			fetching.Go(func() { users[len(q.notes)+i] = l.withFiles(limited, in) })
 		}
 	}
 	fetching.Wait()
+	if ctx.Err() == nil { // of a run that was stopped meanwhile the files are only named
+		q.users = users
+	}
+}
+
+// chooseFiles gives the messages with only those files to be read that one run
+// reads: the newest, so that many messages that waited with many files can't
+// fill the memory. The others keep their names and have nowhere to be read from.
+func chooseFiles(took []conversation.Inbound) []conversation.Inbound {
+	took = slices.Clone(took)
+	files, images := maxFiles, maxImages
+	for i := len(took) - 1; i >= 0; i-- {
+		took[i].Attachments = slices.Clone(took[i].Attachments)
+		for j := len(took[i].Attachments) - 1; j >= 0; j-- {
+			left, file := &files, &took[i].Attachments[j]
+			if isImage(*file) {
+				left = &images
+			}
+			if *left--; *left < 0 {
+				file.Ref = ""
+			}
+		}
+	}
+	return took
 }
 
 // withFiles is a message together with its files.
@@ -62,9 +87,10 @@ func (l *loop) withFiles(ctx context.Context, in conversation.Inbound) conversat
 // readFile gives a file as an image or in words.
 func (l *loop) readFile(ctx context.Context, key conversation.Key, file conversation.Attachment) (*conversation.Image, string) {
 	limit := int64(maxTextFile)
-	mediaType, _, _ := strings.Cut(file.MediaType, ";")
-	isImage := slices.Contains(imageTypes, mediaType)
+	mediaType, isImage := mediaType(file), isImage(file)
 	switch {
+	case file.Ref == "":
+		return nil, nameOf(file)
 	case isImage && l.Vision:
 		limit = maxImageFile
 	case isImage, !mayBeText(mediaType):
@@ -83,6 +109,14 @@ func (l *loop) readFile(ctx context.Context, key conversation.Key, file conversa
 	}
 	return nil, fmt.Sprintf("[file %s]\n%s\n[end of file %s]", fileName(file), strings.TrimRight(string(data), "\n"), fileName(file))
 }
+
+// mediaType is what the platform says, without parameters.
+func mediaType(file conversation.Attachment) string {
+	name, _, _ := strings.Cut(file.MediaType, ";")
+	return name
+}
+
+func isImage(file conversation.Attachment) bool { return slices.Contains(imageTypes, mediaType(file)) }
 
 func (l *loop) fetch(ctx context.Context, key conversation.Key, file conversation.Attachment, limit int64) ([]byte, error) {
 	switch {

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"parley/conversation"
+	"parley/llm/llmtest"
 )
 
 // shelf is where a channel keeps the files that came with its messages.
@@ -187,4 +189,73 @@ func TestHistoryOffersButtons(t *testing.T) {
 	if len(actions) != 2 || actions[0] != want[0] || actions[1] != want[1] {
 		t.Fatalf("buttons %+v, want %+v", actions, want)
 	}
+}
+
+// What was asked with files can be asked again after a /stop: the platform may
+// have forgotten them by then.
+func TestStopKeepsTheFilesOfTheQuestion(t *testing.T) {
+	h := newHouse(t, func(p *Parts) { p.Files, p.Vision = shelf{"cat": png, "notes": "buy milk"}, true })
+	h.server.Reply(func(llmtest.Call) llmtest.Answer {
+		return llmtest.Answer{Text: strings.Repeat("once upon a time ", 200), ChunkDelay: 20 * time.Millisecond}
+	})
+	h.accept(filed(h.inbound(room, "what are these?"),
+		conversation.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"},
+		conversation.Attachment{Name: "notes.txt", MediaType: "text/plain", Ref: "notes"}))
+	until(t, "the first words", func() bool { return strings.HasPrefix(h.preview(room), "once upon") })
+	h.say(room, "/stop")
+	h.reply(room)
+	h.server.Reply(llmtest.Echo)
+	h.ask(room, "/retry")
+	for _, want := range []string{"<image/png>", "buy milk"} {
+		if !strings.Contains(h.asked(), want) {
+			t.Errorf("no %q in\n%s", want, h.asked())
+		}
+	}
+}
+
+func TestRetryAnswersTheEditedText(t *testing.T) {
+	h := newHouse(t, nil)
+	in := h.inbound(room, "what is 2+2?")
+	h.accept(in)
+	h.reply(room)
+	key, err := h.store.Edit(t.Context(), "cli", in.SourceID, "what is 3+3?", in.At)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.router.Edited(key)
+	h.ask(room, "/retry")
+	if !strings.Contains(h.asked(), "3+3") {
+		t.Fatalf("the model was asked\n%s", h.asked())
+	}
+}
+
+// Forty messages with ten pictures each must not fill the memory: a run reads
+// what a model can be shown.
+func TestARunReadsNoMoreFilesThanItShows(t *testing.T) {
+	read := make(chan struct{}, 1000)
+	h := newHouse(t, func(p *Parts) { p.Files, p.Vision, p.Budget = countingShelf(read), true, 100_000 })
+	var batch []conversation.Inbound
+	for range 40 {
+		var files []conversation.Attachment
+		for range 10 {
+			files = append(files, conversation.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"})
+		}
+		batch = append(batch, filed(h.inbound(room, "look"), files...))
+	}
+	h.accept(batch...)
+	h.reply(room)
+	if n := len(read); n > maxImages {
+		t.Fatalf("%d pictures were read for one run, of which at most %d are shown", n, maxImages)
+	}
+	if !strings.Contains(h.asked(), "[file cat.png") {
+		t.Fatal("the others are not named")
+	}
+}
+
+// countingShelf tells of every file that is read.
+type countingShelf chan struct{}
+
+func (s countingShelf) Fetch(context.Context, conversation.Key, conversation.Attachment, int64) ([]byte, error) {
+	s <- struct{}{}
+	return []byte(png), nil
 }

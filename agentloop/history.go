@@ -16,7 +16,7 @@ const (
 	historyMost     = 50     // that may be asked for
 	historyFurthest = 10_000 // exchanges back; the way there is read again for every page
 	historyMessage  = 700    // runes of a message that are shown
-	historyPage     = 3500   // runes of a page: one message of Telegram has 4,096 (core.telegram.org/bots/api#sendmessage)
+	historyPage     = 1700   // runes of a page: one message of Discord has 2,000 (discord.com/developers/docs/resources/message#create-message)
 	listMost        = 10     // conversations on a page of the list
 )
 

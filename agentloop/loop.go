@@ -3,7 +3,6 @@ package agentloop
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -127,6 +126,9 @@ func (l *loop) begin(ctx context.Context) (conversation.Turn, error) {
 	}
 	err := l.persist(ctx, "read the session", func() (err error) {
 		l.turn, err = l.Store.Begin(ctx, l.key, l.Budget)
+		if err == nil && l.Strategy == Summarization && len(l.turn.Waiting) > 0 {
+			l.turn.Summary, err = l.Store.Summary(ctx, l.turn.Conversation.ID)
+		}
 		return err
 	})
 	if n := len(l.turn.Waiting); err == nil && n > 0 {
@@ -152,19 +154,14 @@ func (l *loop) take(inbound []conversation.Inbound, stale bool) {
 
 // settled takes a run that was committed out of the turn.
 func (l *loop) settled(run conversation.Run, done conversation.Committed) {
-	if run.Effect != (conversation.Effect{}) {
+	if run.Effect != (conversation.Effect{}) || done.Conversation.ID != l.turn.Conversation.ID {
 		l.known = false
 	}
 	if !l.known {
 		return
 	}
-	left := func(list []conversation.Inbound) []conversation.Inbound {
-		return slices.DeleteFunc(slices.Clone(list), func(in conversation.Inbound) bool {
-			return slices.ContainsFunc(run.Took, func(took conversation.Inbound) bool { return took.ID == in.ID })
-		})
-	}
 	next := l.turn.After(done, l.Budget)
-	next.Waiting, next.Notes = left(l.turn.Waiting), left(l.turn.Notes)
+	next.Waiting, next.Notes = without(l.turn.Waiting, run.Took), without(l.turn.Notes, run.Took)
 	l.turn = next
 }
 
@@ -175,7 +172,7 @@ func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
 		return l.command(intake, runs, turn, command)
 	}
 	if n := settledByStop(turn.Waiting); n > 0 {
-		return l.commit(runs, l.stoppedRun(question{turn: turn}, turn.Waiting[:n], answer{}, time.Now()))
+		return l.commit(runs, l.stoppedRun(question{turn: l.renewed(turn)}, turn.Waiting[:n], answer{}, time.Now()))
 	}
 	waited, ok := l.takeSlot(intake)
 	if !ok {
@@ -195,7 +192,7 @@ func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
 	if len(turn.Waiting) == 0 {
 		return true
 	}
-	return l.answerNew(runs, turn)
+	return l.answerNew(runs, l.renewed(turn))
 }
 
 // takeSlot waits for one of the model calls that may be under way at once. A
@@ -220,6 +217,7 @@ func (l *loop) takeSlot(intake context.Context) (waited, ok bool) {
 // fails, the finished run is kept and tried again. It reports false when the
 // gateway ends before it succeeds; the run is then made anew at the next start.
 func (l *loop) commit(runs context.Context, run conversation.Run) bool {
+	open(run)
 	var done conversation.Committed
 	err := l.persist(runs, "store a run", func() (err error) {
 		done, err = l.Store.Commit(runs, run)
@@ -233,6 +231,8 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 		return false
 	}
 	l.settled(run, done)
+	l.titleLater(run, done)
+	l.summarizeLater()
 	if len(done.Replies) > 0 {
 		l.Deliver(done.Replies)
 	}

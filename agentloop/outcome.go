@@ -32,6 +32,7 @@ func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, start
 	run.Model, run.Rounds = a.model, a.rounds
 	run.Prompt, run.Completion = a.prompt, a.completion
 	run.Effect.Replace = q.again
+	run.Events = l.events(a.messages)
 	return run
 }
 
@@ -70,14 +71,19 @@ func (l *loop) commitStopped(runs context.Context, q question, a answer, started
 	if err != nil {
 		return false
 	}
-	if !slices.ContainsFunc(now.Waiting, isStopping) {
+	if !now.More && !slices.ContainsFunc(now.Waiting, isStopping) {
 		return l.answer(runs, q) // an old /stop that a platform delivered again
 	}
-	took := q.took
-	if len(now.Waiting) > len(took) {
-		took = now.Waiting[:len(took)+settledByStop(now.Waiting[len(took):])]
-	}
+	behind := without(now.Waiting, q.took)
+	took := slices.Concat(q.took, behind[:settledByStop(behind)])
 	return l.commit(runs, l.stoppedRun(q, took, a, started))
+}
+
+// without is what a list has beside those that were taken from it.
+func without(list, taken []conversation.Inbound) []conversation.Inbound {
+	return slices.DeleteFunc(slices.Clone(list), func(in conversation.Inbound) bool {
+		return slices.ContainsFunc(taken, func(t conversation.Inbound) bool { return t.ID == in.ID })
+	})
 }
 
 // stoppedRun keeps what was generated, marked. Messages that waited behind the
@@ -115,10 +121,7 @@ func (l *loop) reply(took []conversation.Inbound, text string) []conversation.De
 // settledUsers are the user messages that a run stores: those of the question
 // unless they are stored already, and those that a /stop settled with it.
 func (l *loop) settledUsers(q question, took []conversation.Inbound) []conversation.Message {
-	if q.again == 0 && len(took) == len(q.took) {
-		return q.users
-	}
-	return slices.Concat(l.noteMessages(q.notes), l.userMessages(took))
+	return slices.Concat(q.users[q.stored:], l.userMessages(without(took, q.took)))
 }
 
 // userMessages are inbound texts as rows of the conversation; commands among

@@ -9,18 +9,24 @@ import (
 
 	"parley/conversation"
 	"parley/llm"
+	"parley/tools"
 )
 
 // Router starts a loop for each session that has work, and forgets it when it
 // falls silent. Its own goroutine, Run, alone touches the map of loops.
 type Router struct {
 	Parts
+	system      string   // the system prompt with what explains the tools
+	hints       []string // in lower case; none without recall
 	tools       []llm.Tool
 	fixedTokens func() int // counted when first needed: the vocabulary is large
 	signals     chan signal
 	idle        chan *loop
 	slots       chan struct{} // one for each model call that may be under way
 	done        chan struct{} // closed when Run no longer takes signals
+	behind      chan func(context.Context)
+	summaries   summaries
+	calibration calibration
 }
 
 // signal says that a session has new inbound, or that its loop must look.
@@ -41,11 +47,16 @@ func NewRouter(parts Parts) *Router {
 		idle:    make(chan *loop),
 		slots:   make(chan struct{}, parts.MaxConcurrentRuns),
 		done:    make(chan struct{}),
+		behind:  make(chan func(context.Context), laterQueue),
 	}
 	r.fixedTokens = sync.OnceValue(r.countFixed)
 	for _, t := range parts.Tools.List() {
 		r.tools = append(r.tools, llm.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}
+	if parts.Tools.Has(tools.RecallName) {
+		r.hints = hintPhrases(parts.HintPhrases)
+	}
+	r.system = parts.SystemPrompt + explanation(parts.Tools)
 	return r
 }
 
@@ -82,6 +93,9 @@ func (r *Router) signal(s signal) {
 func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope) error {
 	runs, cancelRuns := context.WithCancel(runs)
 	defer cancelRuns()
+	var working sync.WaitGroup
+	defer working.Wait()
+	r.workLater(intake, &working)
 	var running sync.WaitGroup
 	loops := map[conversation.Key]*loop{}
 	forgotten := 0 // loops, since the last rest

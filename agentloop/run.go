@@ -13,6 +13,7 @@ import (
 
 	"parley/conversation"
 	"parley/llm"
+	"parley/tools"
 )
 
 // answer is what the model made of a turn.
@@ -31,7 +32,9 @@ type question struct {
 	took  []conversation.Inbound // what the run settles; the reply goes to the last one's address
 	notes []conversation.Inbound // edits of earlier messages, settled with it
 	users []conversation.Message // what the model is asked
-	again int64                  // seq of the last of users when they are stored already, and answered again
+
+	stored int   // how many of users, from the first on, are stored already and answered again
+	again  int64 // seq of the last of these, 0 for none
 }
 
 // answerNew runs the model on the waiting messages.
@@ -75,8 +78,8 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 	default:
 	}
 	l.fetchFiles(ctx, q)
-	g := &generation{loop: l, window: l.window(l.withImages(ctx, *q)), address: address, budget: l.Budget}
-	err := g.guarded(ctx)
+	g := &generation{loop: l, window: l.window(l.withImages(ctx, *q)), address: address, opening: opening(q.turn.Conversation), budget: l.Budget}
+	err := g.guarded(tools.In(ctx, tools.Place{Key: l.key, Conversation: q.turn.Conversation.ID}))
 	if err != nil && errors.Is(context.Cause(ctx), errStopped) {
 		err = errStopped
 	}
@@ -88,7 +91,8 @@ type generation struct {
 	*loop
 	window  window
 	address string
-	budget  int // shrinks when the model takes less
+	opening string // stands before the text that is shown
+	budget  int    // shrinks when the model takes less
 	answer  answer
 	text    strings.Builder // of the call under way
 }
@@ -136,7 +140,8 @@ func (g *generation) add(messages ...llm.Message) {
 // tools, so that it ends in words.
 func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) {
 	for {
-		request := llm.Request{Messages: g.window.build(g.budget)}
+		list, counted := g.window.list(g.calibration.budget(g.budget))
+		request := llm.Request{Messages: list}
 		if !last {
 			request.Tools = g.tools
 		}
@@ -146,6 +151,9 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 		g.answer.prompt += response.Usage.Prompt
 		g.answer.completion += response.Usage.Completion
 		g.answer.model = response.Model
+		if !last {
+			g.calibration.learn(response.Model, counted, response.Usage.Prompt)
+		}
 		var failure *llm.Error
 		if errors.As(err, &failure) && failure.Kind == llm.KindContextSize && g.budget > minBudget {
 			g.budget = max(g.budget*6/10, minBudget)
@@ -170,7 +178,7 @@ func (g *generation) preview(d llm.Delta) {
 		g.text.Reset()
 	}
 	g.text.WriteString(d.Text)
-	g.Watcher.Preview(g.key, g.address, g.text.String())
+	g.Watcher.Preview(g.key, g.address, g.opening+g.text.String())
 }
 
 // maxCalls is how many calls of one round are run. Answers of ordinary models

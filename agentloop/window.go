@@ -8,15 +8,18 @@ import (
 
 	"parley/conversation"
 	"parley/llm"
+	"parley/tools"
 )
 
-// window is what a run sends to the model: the system prompt, a notice of what
-// is not shown, the newest whole exchanges that fit, and the current exchange.
-// Nothing in it changes what is stored.
+// window is what a run sends to the model: the system prompt with the state and
+// the summary of the conversation, a notice of what is not shown, the newest
+// whole exchanges that fit, and the current exchange. Nothing in it changes what
+// is stored.
 type window struct {
 	counter Counter
 	system  string
-	fixed   int // tokens of all that is no message of the conversation
+	told    string // of this conversation, below the system prompt
+	fixed   int    // tokens of all that is neither told nor a message
 	history []conversation.Message
 	older   int64   // messages before history that are not loaded
 	current []entry // the waiting messages and the tool rounds so far
@@ -33,15 +36,23 @@ func (l *loop) entry(m llm.Message) entry { return entry{m, l.Counter.Message(m)
 func (l *loop) window(turn conversation.Turn, users []conversation.Message) window {
 	w := window{
 		counter: l.Counter,
-		system:  l.SystemPrompt,
+		system:  l.system,
 		fixed:   l.fixedTokens(),
 		history: turn.History,
 		older:   turn.Older,
 	}
-	if place := oneLine(turn.Place, 200); place != "" {
-		notice := fmt.Sprintf("\n\n[This conversation takes place in %s.]", place)
-		w.system, w.fixed = w.system+notice, w.fixed+l.Counter.Text(notice)
+	if text := summaryText(turn.Summary); text != "" {
+		w.history = uncovered(turn.History, turn.Summary)
+		w.older = max(0, turn.Older-turn.Summary.Through)
+		w.told += text
 	}
+	if place := oneLine(turn.Place, 200); place != "" {
+		w.told += fmt.Sprintf("\n\n[This conversation takes place in %s.]", place)
+	}
+	if state := stateText(turn.Conversation, focusOf(turn.History, users), l.Counter, min(l.StateBudget, l.Budget/4)); state != "" {
+		w.told += "\n\n[Session state]\n" + state
+	}
+	w.told += l.hint(users)
 	for i := range users {
 		w.current = append(w.current, entry{toModel(&users[i]), users[i].Tokens})
 	}
@@ -59,9 +70,23 @@ const (
 	noticeTokens = 25
 )
 
+// explanation tells the model how it remembers, as far as it has the tools.
+func explanation(registry *tools.Registry) string {
+	var b strings.Builder
+	if registry.Has(tools.RecallName) {
+		b.WriteString("\n\nYou are shown the newest part of this conversation. All of it is kept: look up what is not shown with " +
+			tools.RecallName + " before you say that you don't know it.")
+	}
+	if registry.Has(tools.SessionStateName) {
+		b.WriteString("\n\nThe session state below is kept for you. When somebody sets a rule or decides something, record it at once with " +
+			tools.SessionStateName + ".")
+	}
+	return b.String()
+}
+
 // countFixed is what every list of this router costs before its first message.
 func (r *Router) countFixed() int {
-	system := llm.Message{Role: "system", Content: r.SystemPrompt}
+	system := llm.Message{Role: "system", Content: r.SystemPrompt + explanation(r.Tools)}
 	return r.Counter.Message(system) + noticeTokens + r.Counter.Tools(r.tools) + replyTokens
 }
 
@@ -70,7 +95,7 @@ func (r *Router) countFixed() int {
 // counted, which would load the vocabulary.
 func (r *Router) CheckPrompt() error {
 	half := r.Budget / 2
-	bytes := len(r.SystemPrompt)
+	bytes := len(r.system)
 	for _, t := range r.tools {
 		bytes += len(t.Name) + len(t.Description) + len(t.Parameters)
 	}
@@ -89,32 +114,61 @@ func (r *Router) CheckPrompt() error {
 
 // build gives the list for one call, within the budget by the counter's count.
 func (w window) build(budget int) []llm.Message {
+	list, _ := w.fill(budget, w.counter.Text(w.told))
+	return list
+}
+
+// list is build, and how many tokens the list has. What is told changes with
+// every run, and is not counted where it makes no difference: then tokens is 0.
+func (w window) list(budget int) (list []llm.Message, tokens int) {
+	if most := len(w.told); w.isRoomy(budget, most) { // a token is at least a byte
+		list, _ = w.fill(budget, most)
+		return list, 0
+	}
+	return w.fill(budget, w.counter.Text(w.told))
+}
+
+// isRoomy says that all fits, with so many tokens for what is told.
+func (w window) isRoomy(budget, told int) bool {
+	if w.fixed+told > budget/2 {
+		return false
+	}
+	sum := w.fixed + told
+	for i := range w.history {
+		sum += w.history[i].Tokens
+	}
+	for _, e := range w.current {
+		sum += e.tokens
+	}
+	return sum <= budget
+}
+
+// fill is the list with so many tokens for what is told, and how many tokens of
+// the budget it takes.
+func (w window) fill(budget, told int) (list []llm.Message, tokens int) {
+	w.system, w.fixed = w.system+w.told, w.fixed+told
 	system, room := w.fitSystem(budget)
 	current := w.fit(w.current, room)
 	hidden := w.older + int64(len(w.current)-len(current))
 	for _, e := range current {
 		room -= e.tokens
 	}
-	shown := w.newest(room)
+	shown, taken := w.newest(room)
 	hidden += int64(len(w.history) - len(shown))
 
-	list := make([]llm.Message, 0, 1+len(shown)+len(current))
+	list = make([]llm.Message, 0, 1+len(shown)+len(current))
 	list = append(list, withNotice(system, hidden))
 	list = append(list, shown...)
 	for _, e := range current {
 		list = append(list, e.Message)
 	}
-	return list
+	return list, budget - room + taken
 }
 
 // size is how many tokens the list for a call has, its definitions included.
 func (w window) size(budget int) int {
-	_, room := w.fitSystem(budget)
-	sum := budget - room
-	for _, m := range w.build(budget)[1:] {
-		sum += w.counter.Message(m)
-	}
-	return sum
+	_, tokens := w.fill(budget, w.counter.Text(w.told))
+	return tokens
 }
 
 // fitSystem gives the system prompt and what is left of the budget for the
@@ -143,8 +197,9 @@ func withNotice(system llm.Message, hidden int64) llm.Message {
 }
 
 // newest gives the newest whole exchanges of the history that fit into the
-// room. A message that would take more than half of it is cut in the middle.
-func (w window) newest(room int) []llm.Message {
+// room, and how much of it they take. A message that would take more than half
+// of it is cut in the middle.
+func (w window) newest(room int) (shown []llm.Message, taken int) {
 	all, largest := room, room/2
 	backwards := make([]llm.Message, 0, min(len(w.history), 128))
 	whole := 0
@@ -162,19 +217,19 @@ func (w window) newest(room int) []llm.Message {
 		}
 		backwards = append(backwards, m)
 		if i == 0 || conversation.StartsExchange(&w.history[i-1], &w.history[i]) {
-			whole = len(backwards)
+			whole, taken = len(backwards), all-room
 		}
 	}
-	shown := backwards[:whole]
+	shown = backwards[:whole]
 	slices.Reverse(shown)
-	return shown
+	return shown, taken
 }
 
 // cutExchange is the newest exchange of the history, cut to fit the room: to
 // know a part of what was just said is better than nothing of it.
-func (w window) cutExchange(room int) []llm.Message {
+func (w window) cutExchange(room int) (shown []llm.Message, taken int) {
 	if room < minCut {
-		return nil
+		return nil, 0
 	}
 	var newest []entry
 	last := lastExchange(w.history)
@@ -182,14 +237,14 @@ func (w window) cutExchange(room int) []llm.Message {
 		newest = append(newest, entry{toModel(&last[i]), last[i].Tokens})
 	}
 	fitted := w.fit(newest, room)
-	shown := make([]llm.Message, 0, len(fitted))
+	shown = make([]llm.Message, 0, len(fitted))
 	for _, e := range fitted {
-		if room -= e.tokens; room < 0 {
-			return nil
+		if taken += e.tokens; taken > room {
+			return nil, 0
 		}
 		shown = append(shown, e.Message)
 	}
-	return shown
+	return shown, taken
 }
 
 // fit makes the current exchange fit into the room: its longest messages are

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/llm"
+	"parley/tools"
 )
 
 // randomWindow is a history as runs leave it: questions, failed runs without an
@@ -37,7 +38,7 @@ func randomWindow(r *rand.Rand, counter Counter) window {
 		return list
 	}
 	w := window{counter: counter, system: "Be brief.", older: int64(r.IntN(3))}
-	router := &Router{Parts: Parts{Config: Config{SystemPrompt: w.system}, Counter: counter}}
+	router := &Router{Parts: Parts{Config: Config{SystemPrompt: w.system}, Counter: counter, Tools: &tools.Registry{}}}
 	w.fixed = router.countFixed()
 	var past []entry
 	for range r.IntN(6) {
@@ -104,7 +105,7 @@ func TestWindowIsWholeAndWithinTheBudget(t *testing.T) {
 
 // windowOf is the window of a conversation with the usual frame.
 func windowOf(counter Counter, system string, history []llm.Message, question string) window {
-	router := &Router{Parts: Parts{Config: Config{SystemPrompt: system}, Counter: counter}}
+	router := &Router{Parts: Parts{Config: Config{SystemPrompt: system}, Counter: counter, Tools: &tools.Registry{}}}
 	w := window{counter: counter, system: system, fixed: router.countFixed()}
 	var past []entry
 	for _, m := range history {

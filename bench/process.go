@@ -30,6 +30,8 @@ func (b *bench) startGateway(ctx context.Context, f *fakes, database string, sec
 base_url = %q
 api_key = "none"
 model = "test-model"
+[agent]
+titles = false # calls of the model that the floor does not make
 [telegram]
 token = %q
 api_url = %q

@@ -7,13 +7,15 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"parley/conversation/storetest"
 )
 
 // start is the time from exec to the first poll.
 func (b *bench) start(ctx context.Context) error {
 	large := filepath.Join(b.dir, "large.db")
 	const each = 1000 // messages of a conversation
-	if err := fill(ctx, large, filling{first: 1, sessions: max(1, b.stored/each), messages: each}); err != nil {
+	if err := storetest.Fill(ctx, large, storetest.Filling{First: 1, Sessions: max(1, b.stored/each), Messages: each}); err != nil {
 		return err
 	}
 	fresh := b.report.figure("ready, no database yet", "ms", atMost(50))
@@ -137,7 +139,7 @@ func (b *bench) open(ctx context.Context) error {
 	const smallWindow = "[conversation]\nmax_tokens = 4000\n"
 	database := filepath.Join(b.dir, "open.db")
 	for chat, messages := range []int{short, b.long} {
-		if err := fill(ctx, database, filling{first: chat + 1, sessions: 1, messages: messages}); err != nil {
+		if err := storetest.Fill(ctx, database, storetest.Filling{First: chat + 1, Sessions: 1, Messages: messages}); err != nil {
 			return err
 		}
 	}

@@ -50,7 +50,7 @@ type Part struct {
 // File is what a platform is handed beside a text.
 type File struct {
 	Name string // without a folder, "reply.md"
-	Data []byte
+	Data []byte // nil in a part that Split gives: the transcript of the delivery
 }
 
 // Previewer is a Channel that can show text while the model still writes.

@@ -2,6 +2,7 @@ package channels
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ type Outbox interface {
 	MarkPart(ctx context.Context, d conversation.Delivery) error
 	MarkSent(ctx context.Context, d conversation.Delivery) error
 	MarkFailed(ctx context.Context, d conversation.Delivery, reason string) error
+	WriteTranscript(ctx context.Context, to io.Writer, t conversation.Transcript) error
 }
 
 // Sender delivers the replies of one channel: a queue for each session, so
@@ -29,10 +31,11 @@ type Sender struct {
 	outbox  Outbox
 	log     *slog.Logger
 
-	wake chan wake
-	idle chan *queue
-	done chan struct{}
-	read atomic.Int64 // the newest delivery that a queue has read from the store
+	wake   chan wake
+	idle   chan *queue
+	done   chan struct{}
+	making chan struct{} // one for each transcript that is in memory
+	read   atomic.Int64  // the newest delivery that a queue has read from the store
 }
 
 // NewSender makes the sender of a channel; Run starts it.
@@ -44,6 +47,7 @@ func NewSender(channel Channel, outbox Outbox, log *slog.Logger) *Sender {
 		wake:    make(chan wake, 1024),
 		idle:    make(chan *queue),
 		done:    make(chan struct{}),
+		making:  make(chan struct{}, maxMaking),
 	}
 }
 
@@ -128,6 +132,7 @@ type queue struct {
 	flush <-chan struct{} // closed when the gateway ends
 	ready chan struct{}   // there is something to send
 	end   chan bool       // the answer to idle: the sender has forgotten the queue, or there is work
+	ended int64           // the newest delivery that was brought to its end
 
 	mu      sync.Mutex
 	replies []conversation.Delivery // as committed, not yet sent
@@ -135,8 +140,8 @@ type queue struct {
 }
 
 const (
-	batch  = 16              // deliveries that are read at once
-	linger = time.Second / 4 // how long a queue without work stays: a goroutine for each reply costs more
+	batch  = 16               // deliveries that are read at once
+	linger = time.Second / 10 // how long a queue without work stays: a goroutine for each reply costs more
 )
 
 func newQueue(s *Sender, key conversation.Key, flush <-chan struct{}) *queue {
@@ -267,12 +272,25 @@ func (q *queue) sendDue(ctx context.Context) bool {
 	}
 }
 
-// deliver sends the parts that the platform has not taken yet, and marks each.
+// deliver brings a delivery to its end, unless that has happened: it may have
+// been found in the store and come by Wake as well.
 func (q *queue) deliver(ctx context.Context, d conversation.Delivery) bool {
+	if d.ID <= q.ended {
+		return true
+	}
+	if !q.sendParts(ctx, d) {
+		return false
+	}
+	q.ended = d.ID
+	return true
+}
+
+// sendParts sends the parts that the platform has not taken yet, and marks each.
+func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
 	parts := q.channel.Split(d)
 	var failing time.Time // since when
 	for len(d.Sent) < len(parts) {
-		id, err := q.channel.Send(ctx, d, parts[len(d.Sent)])
+		id, err := q.sendPart(ctx, d, parts[len(d.Sent)])
 		if err != nil {
 			if failing.IsZero() {
 				failing = time.Now()

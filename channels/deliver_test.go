@@ -78,8 +78,7 @@ func (p *post) commit(chat int64, text string) []conversation.Delivery {
 // start runs a sender; stop ends it and waits.
 func (p *post) start() (sender *channels.Sender, stop func()) {
 	p.t.Helper()
-	channel, err := telegram.New(telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"},
-		p.store.Cursor, nil, nil, slog.New(slog.DiscardHandler))
+	channel, err := telegram.New(telegram.Parts{Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -213,8 +212,7 @@ func TestRepliesOfAChatKeepTheirOrderThroughTrouble(t *testing.T) {
 func TestFlushEndsWhenNothingIsLeft(t *testing.T) {
 	p := newPost(t)
 	p.reply(1, "last words")
-	channel, err := telegram.New(telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"},
-		p.store.Cursor, nil, nil, slog.New(slog.DiscardHandler))
+	channel, err := telegram.New(telegram.Parts{Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ type Turn struct {
 	Conversation Conversation // the active one; a fresh one that is stored by Commit when there is none
 	History      []Message    // the newest exchanges within the budget, oldest first
 	Older        int64        // messages of the conversation that stand before History
+	Summary      Summary      // of the conversation's beginning, where whoever began the turn has read it
 	More         bool         // more waits than was taken
 }
 
@@ -54,7 +55,7 @@ func (s *Store) Begin(ctx context.Context, key Key, budget int) (Turn, error) {
 // After is the turn that follows when a run of this one was committed, without
 // what waits. This one is used up.
 func (t Turn) After(c Committed, budget int) Turn {
-	next := Turn{Place: t.Place, Conversation: c.Conversation, Older: t.Older}
+	next := Turn{Place: t.Place, Conversation: c.Conversation, Older: t.Older, Summary: t.Summary}
 	next.History = append(t.History, c.Messages...)
 	if first := firstWithin(next.History, budget); first > 0 {
 		next.History, next.Older = next.History[first:], next.History[first].Seq-1
@@ -135,13 +136,17 @@ func freshConversation(ctx context.Context, q querier, key Key) (c Conversation,
 }
 
 const selectConversations = `
-	SELECT c.id, c.session_id, c.uuid, s.key, s.place, c.title, c.active, c.messages, c.tokens, c.created_at, c.updated_at
+	SELECT c.id, c.session_id, c.uuid, s.key, s.place, c.title, c.active, c.messages, c.tokens, c.state, c.created_at, c.updated_at
 	FROM conversations c JOIN sessions s ON s.id = c.session_id `
 
 func scanConversation(row interface{ Scan(...any) error }, place *string) (c Conversation, err error) {
 	var created, updated int64
-	err = row.Scan(&c.row, &c.session, &c.ID, &c.Key, place, &c.Title, &c.Active, &c.Messages, &c.Tokens, &created, &updated)
+	var state []byte
+	err = row.Scan(&c.row, &c.session, &c.ID, &c.Key, place, &c.Title, &c.Active, &c.Messages, &c.Tokens, &state, &created, &updated)
 	c.CreatedAt, c.UpdatedAt = fromMillis(created), fromMillis(updated)
+	if err == nil && len(state) > 0 {
+		err = json.Unmarshal(state, &c.State)
+	}
 	return c, err
 }
 
@@ -149,7 +154,7 @@ func scanConversation(row interface{ Scan(...any) error }, place *string) (c Con
 // leaves out the exchange that was cut.
 func (s *Store) tail(ctx context.Context, conversation int64, budget int) (history []Message, older int64, err error) {
 	rows, err := s.readers.QueryContext(ctx, selectMessages+`
-		WHERE conversation_id = ? AND state <> 'replaced' AND internal = 0 ORDER BY seq DESC`, conversation)
+		WHERE conversation_id = ? AND `+inTalk+` ORDER BY seq DESC`, conversation)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -129,6 +129,24 @@ func TestADeletionDuringTheRunHarmsNothing(t *testing.T) {
 	}
 }
 
+func TestAMessageEditedAndDeletedDuringItsRunIsAnsweredOnce(t *testing.T) {
+	s := mustOpen(t)
+	one := say(chat, 1, "one")
+	mustAccept(t, s, one, say(chat, 2, "two"))
+	turn := mustBegin(t, s, chat, 1000)
+	if _, err := s.Edit(t.Context(), "telegram", one.SourceID, "uno", one.At); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Withdraw(t.Context(), "telegram", one.SourceID); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, answered(chat, turn, "both"))
+	mustAccept(t, s, say(chat, 3, "next"))
+	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 1 || len(turn.Notes) != 0 {
+		t.Fatalf("waiting %+v, notes %+v", turn.Waiting, turn.Notes)
+	}
+}
+
 func TestImagesAreKeptWithTheirMessage(t *testing.T) {
 	s := mustOpen(t)
 	mustAccept(t, s, say(chat, 1, "look"))

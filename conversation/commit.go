@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -31,15 +32,18 @@ const (
 const (
 	stateStopped  = "stopped"
 	stateReplaced = "replaced"
+	stateUndone   = "undone"
 )
 
 // Effect is what a command does to its session's conversations. The zero value
 // does nothing.
 type Effect struct {
 	Archive bool   // the active conversation is archived and a fresh one begins
-	Title   string // of the fresh one
+	Title   string // of the fresh one; without Archive, of the run's conversation from now on
 	Delete  bool   // the run's conversation is deleted for good, with every copy of its words
+	Resume  string // the session's conversation with this ID is its active one from now on; "" = as it is
 	Replace int64  // the answer after this seq is replaced by the run's; 0 = nothing
+	Undo    int64  // the messages from this seq on are taken out of the talk, and kept; 0 = none
 }
 
 // Run is one finished cycle, committed whole or not at all.
@@ -52,6 +56,7 @@ type Run struct {
 	Title        string // for a conversation that has none yet
 	Effect       Effect
 	Messages     []Message // in order; Seq and RunID are given by Commit
+	Events       []Event   // what the messages add to the conversation's state
 	Replies      []Delivery
 	Model        string
 	Rounds       int // model calls
@@ -99,23 +104,33 @@ func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) (done Com
 			return done, err
 		}
 	}
-	switch {
-	case run.Effect.Archive:
-		done.Conversation, err = startConversation(ctx, tx, run, session, at)
-	case run.Effect.Delete:
-		err = deleteConversation(ctx, tx, run.Conversation.row)
-	case len(run.Messages) > 0:
-		done.Conversation, done.Messages, err = appendMessages(ctx, tx, run, session, at)
-	default:
-		done.Conversation = run.Conversation
-	}
-	if err != nil {
+	if done, err = change(ctx, tx, run, session, at); err != nil {
 		return done, err
 	}
 	if err := insertRun(ctx, tx, run, session, done.Conversation.row, millis(at)); err != nil {
 		return done, err
 	}
 	done.Replies, err = insertDeliveries(ctx, tx, run, session, at)
+	return done, err
+}
+
+// change does what a run does to its conversation.
+func change(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (done Committed, err error) {
+	done.Conversation = run.Conversation
+	switch {
+	case run.Effect.Archive:
+		done.Conversation, err = startConversation(ctx, tx, run, session, at)
+	case run.Effect.Delete:
+		done.Conversation, err = Conversation{}, deleteConversation(ctx, tx, run.Conversation.row)
+	case run.Effect.Resume != "":
+		done.Conversation, err = resume(ctx, tx, run.Key, run.Effect.Resume, at)
+	case run.Effect.Title != "":
+		done.Conversation, err = rename(ctx, tx, run, session, at)
+	case run.Effect.Undo > 0:
+		done.Conversation, err = undo(ctx, tx, run)
+	case len(run.Messages) > 0:
+		done.Conversation, done.Messages, err = appendMessages(ctx, tx, run, session, at)
+	}
 	return done, err
 }
 
@@ -143,14 +158,16 @@ func settle(ctx context.Context, tx *sql.Tx, run Run, in Inbound) error {
 }
 
 // settleEdited marks an inbound that was edited while the run answered it. The
-// next run is told how it reads now.
+// next run is told how it reads now, unless it was taken back as well.
 func settleEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
 	var text string
-	err := tx.QueryRowContext(ctx, `SELECT text FROM inbox WHERE id = ? AND run_id IS NULL`, id).Scan(&text)
+	var waits bool
+	err := tx.QueryRowContext(ctx, `
+		SELECT text, run_id IS NULL FROM inbox WHERE id = ? AND (run_id IS NULL OR run_id = ?)`, id, withdrawn).Scan(&text, &waits)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrSettled
 	}
-	if err == nil && run.Kind == KindAgent {
+	if err == nil && waits && run.Kind == KindAgent {
 		err = insertNote(ctx, tx, id, ":late", text)
 	}
 	if err == nil {
@@ -164,14 +181,25 @@ func settleEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
 func startConversation(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
 	c := run.Conversation
 	if c.row != 0 && c.Messages == 0 {
-		c.Title = storable(run.Effect.Title)
-		_, err := tx.ExecContext(ctx, `UPDATE conversations SET title = ?, updated_at = ? WHERE id = ?`, c.Title, millis(at), c.row)
-		return c, err
+		return rename(ctx, tx, run, session, at)
 	}
 	if err := archiveActive(ctx, tx, session); err != nil {
 		return c, err
 	}
 	return insertConversation(ctx, tx, Conversation{Key: run.Key, Title: run.Effect.Title, session: session}, at)
+}
+
+// rename gives the run's conversation the title of its effect. One that is not
+// stored yet is stored by it.
+func rename(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
+	c := run.Conversation
+	c.Title = storable(run.Effect.Title)
+	if c.row == 0 {
+		c.session = session
+		return insertConversation(ctx, tx, c, at)
+	}
+	_, err := tx.ExecContext(ctx, `UPDATE conversations SET title = ? WHERE id = ?`, c.Title, c.row)
+	return c, err
 }
 
 func archiveActive(ctx context.Context, tx *sql.Tx, session int64) error {
@@ -226,11 +254,19 @@ func appendMessages(ctx context.Context, tx *sql.Tx, run Run, session int64, at 
 // grow gives the run's conversation as its messages leave it. What the turn
 // knew of it is what the store holds, but when somebody else has changed it.
 func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
+	var err error
+	if run.Conversation, err = succeed(ctx, tx, run.Conversation, session, at); err != nil {
+		return run.Conversation, err
+	}
 	c := grown(run.Conversation, run, at)
+	state, err := json.Marshal(c.State)
+	if err != nil {
+		return c, err
+	}
 	result, err := tx.ExecContext(ctx, `
-		UPDATE conversations SET messages = ?, tokens = ?, title = ?, updated_at = ?
+		UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, updated_at = ?
 		WHERE id = ? AND messages = ? AND title = ? AND deleted = 0`,
-		c.Messages, c.Tokens, c.Title, millis(at), c.row, run.Conversation.Messages, run.Conversation.Title)
+		c.Messages, c.Tokens, c.Title, string(state), millis(at), c.row, run.Conversation.Messages, run.Conversation.Title)
 	if err != nil {
 		return c, err
 	}
@@ -241,8 +277,11 @@ func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time)
 		return c, err
 	}
 	c = grown(c, run, at)
-	_, err = tx.ExecContext(ctx, `UPDATE conversations SET messages = ?, tokens = ?, title = ?, updated_at = ? WHERE id = ?`,
-		c.Messages, c.Tokens, c.Title, millis(at), c.row)
+	if state, err = json.Marshal(c.State); err != nil {
+		return c, err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, updated_at = ? WHERE id = ?`,
+		c.Messages, c.Tokens, c.Title, string(state), millis(at), c.row)
 	return c, err
 }
 
@@ -254,6 +293,7 @@ func grown(c Conversation, run Run, at time.Time) Conversation {
 	if c.Title == "" {
 		c.Title = storable(run.Title)
 	}
+	c.State = c.State.after(run)
 	c.UpdatedAt = fromMillis(millis(at))
 	return c
 }
@@ -268,6 +308,9 @@ func currentConversation(ctx context.Context, tx *sql.Tx, run Run, session int64
 	if errors.Is(err, sql.ErrNoRows) {
 		begun := run.Conversation
 		begun.session = session
+		if begun.row != 0 { // its ID is taken until its rows are swept away, and never comes again
+			begun = Conversation{Key: run.Key, session: session}
+		}
 		return insertConversation(ctx, tx, begun, at)
 	}
 	return c, err
@@ -278,6 +321,25 @@ func replaceAnswer(ctx context.Context, tx *sql.Tx, conversation, after int64) e
 		UPDATE messages SET state = ? WHERE conversation_id = ? AND seq > ? AND role <> ?`,
 		stateReplaced, conversation, after, RoleUser)
 	return err
+}
+
+// undo marks the last exchange as taken back.
+func undo(ctx context.Context, tx *sql.Tx, run Run) (Conversation, error) {
+	c := run.Conversation
+	c.State = c.State.before()
+	state, err := json.Marshal(c.State)
+	if err != nil {
+		return c, err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE messages SET state = ? WHERE conversation_id = ? AND seq >= ? AND `+inTalk,
+		stateUndone, c.row, run.Effect.Undo)
+	if err == nil { // a summary that covers it goes too, and the one before it counts again
+		_, err = tx.ExecContext(ctx, `DELETE FROM summaries WHERE conversation_id = ? AND through >= ?`, c.row, run.Effect.Undo)
+	}
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `UPDATE conversations SET state = ? WHERE id = ?`, string(state), c.row)
+	}
+	return c, err
 }
 
 func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, now int64) error {
@@ -296,10 +358,14 @@ func insertDeliveries(ctx context.Context, tx *sql.Tx, run Run, session int64, a
 		if err != nil {
 			return nil, err
 		}
+		transcript, err := jsonOrNull(d.Transcript, d.Transcript == nil)
+		if err != nil {
+			return nil, err
+		}
 		d.Key, d.Text, d.At = run.Key, storable(d.Text), at
 		result, err := tx.ExecContext(ctx, `
-			INSERT INTO outbox (session_id, run_id, address, text, actions, created_at) VALUES (?, ?, ?, ?, ?, ?)`,
-			session, run.ID(), d.Address, d.Text, actions, millis(at))
+			INSERT INTO outbox (session_id, run_id, address, text, actions, transcript, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			session, run.ID(), d.Address, d.Text, actions, transcript, millis(at))
 		if err != nil {
 			return nil, err
 		}

@@ -11,14 +11,14 @@ import (
 // length, and its rows are swept away in the background, in steps so small that
 // no write waits long. A crash in between is caught up with at the next start.
 
-// deleteConversation hides a conversation for good. Settled inbound and sent
-// replies hold no copy of its words; a reply that is still due is sent first.
+// deleteConversation hides a conversation for good. Settled inbound and ended
+// deliveries hold no copy of its words; a reply that is still due is sent first.
+// Edits in the active conversation that nobody was told of yet are withdrawn.
 func deleteConversation(ctx context.Context, tx *sql.Tx, id int64) error {
 	for _, statement := range []string{
+		`UPDATE inbox SET run_id = 0, text = '' WHERE note = 1 AND run_id IS NULL
+			AND session_id = (SELECT session_id FROM conversations WHERE id = ?1 AND active = 1)`,
 		`UPDATE conversations SET deleted = 1, active = 0, title = '' WHERE id = ?`,
-		`UPDATE outbox SET text = '', actions = NULL WHERE state = 'failed'
-			AND session_id = (SELECT session_id FROM conversations WHERE id = ?1)
-			AND EXISTS (SELECT 1 FROM runs WHERE runs.id = outbox.run_id AND conversation_id = ?1)`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, id); err != nil {
 			return err
@@ -27,37 +27,92 @@ func deleteConversation(ctx context.Context, tx *sql.Tx, id int64) error {
 	return nil
 }
 
-// sweepBatch is how many rows of a deleted conversation go in one transaction.
-const sweepBatch = 200
+const (
+	sweepBatch = 200     // rows that go in one transaction
+	sweepBytes = 4 << 20 // of words and pictures, likewise; a larger message goes alone
+)
 
-// sweep deletes some rows of a deleted conversation, at last itself. done says
-// that there is none left. Every message must be in the index already: what is
-// not can't be taken out of it.
+// sweep deletes some rows of deleted conversations, at last themselves. done
+// says that there is none left. Every message must be in the index already: what
+// is not can't be taken out of it.
 func sweep(ctx context.Context, tx *sql.Tx) (done bool, err error) {
-	var id int64
-	err = tx.QueryRowContext(ctx, `SELECT id FROM conversations WHERE deleted = 1 LIMIT 1`).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	for _, statement := range []string{
-		`DELETE FROM messages WHERE id IN (SELECT id FROM messages WHERE conversation_id = ? LIMIT ?)`,
-		`UPDATE runs SET conversation_id = NULL, error = '' WHERE id IN (SELECT id FROM runs WHERE conversation_id = ? LIMIT ?)`,
-	} {
-		result, err := tx.ExecContext(ctx, statement, id, sweepBatch)
+	room := sweepRoom{rows: sweepBatch, bytes: sweepBytes}
+	for !room.spent() {
+		var id int64
+		err := tx.QueryRowContext(ctx, `SELECT id FROM conversations WHERE deleted = 1 LIMIT 1`).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return room.rows == sweepBatch, nil
+		}
+		if err == nil {
+			err = sweepConversation(ctx, tx, id, &room)
+		}
 		if err != nil {
 			return false, err
 		}
-		if n, err := result.RowsAffected(); err != nil || n == sweepBatch {
-			return false, err
-		}
+	}
+	return false, nil
+}
+
+// sweepRoom is what one transaction may still delete.
+type sweepRoom struct{ rows, bytes int64 }
+
+func (r *sweepRoom) spent() bool { return r.rows <= 0 || r.bytes <= 0 }
+
+// sweepConversation deletes what there is room for, in the order of messages,
+// runs and the conversation itself.
+func sweepConversation(ctx context.Context, tx *sql.Tx, id int64, room *sweepRoom) error {
+	last, err := nextToSweep(ctx, tx, id, room)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM messages WHERE conversation_id = ? AND seq <= ?`, id, last); err != nil {
+		return err
+	}
+	if err := forgetIndexed(ctx, tx); err != nil || room.spent() {
+		return err
+	}
+	result, err := tx.ExecContext(ctx, `
+		UPDATE runs SET conversation_id = NULL, error = ''
+		WHERE id IN (SELECT id FROM runs WHERE conversation_id = ? LIMIT ?)`, id, room.rows)
+	if err != nil {
+		return err
+	}
+	n, err := result.RowsAffected()
+	if room.rows -= n; err != nil || room.spent() {
+		return err
 	}
 	if _, err := tx.ExecContext(ctx, `DELETE FROM conversations WHERE id = ?`, id); err != nil {
-		return false, err
+		return err
 	}
-	return false, setCursor(ctx, tx, Cursor{Name: scrubCursor, Value: scrubBegin}, 0)
+	room.rows--
+	return setCursor(ctx, tx, Cursor{Name: scrubCursor, Value: scrubBegin}, 0)
+}
+
+// forgetIndexed takes the index's cursor back to the newest message that is left:
+// SQLite gives the ids of rows deleted at the end to new ones, which the index
+// would pass over.
+func forgetIndexed(ctx context.Context, tx *sql.Tx) error {
+	_, err := tx.ExecContext(ctx, `
+		UPDATE cursors SET value = (SELECT coalesce(max(id), 0) FROM messages) WHERE name = 'messages_fts'`)
+	return err
+}
+
+// nextToSweep is the last of a conversation's messages that there is room for.
+func nextToSweep(ctx context.Context, tx *sql.Tx, id int64, room *sweepRoom) (last int64, err error) {
+	rows, err := tx.QueryContext(ctx, `SELECT seq, `+messageBytes+` FROM messages WHERE conversation_id = ? ORDER BY seq`, id)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for !room.spent() && rows.Next() {
+		var bytes int64
+		if err := rows.Scan(&last, &bytes); err != nil {
+			return 0, err
+		}
+		room.rows--
+		room.bytes -= bytes
+	}
+	return last, rows.Err()
 }
 
 // Deleted words stay in the index's older segments until these are merged, so

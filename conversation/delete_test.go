@@ -115,3 +115,74 @@ func TestADeletionGoesOnAfterARestart(t *testing.T) {
 		t.Fatalf("%d messages are left, %v", left, err)
 	}
 }
+
+// What is said after a deletion is found, though SQLite gives its rows the ids
+// of deleted ones.
+func TestWhatIsSaidAfterADeletionIsFound(t *testing.T) {
+	s := mustOpen(t)
+	for id, words := range []string{"zebra", "yak", "xerus"} {
+		mustAccept(t, s, say(chat, 10*id, words))
+		mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 1000), "about the "+words))
+		chores(t, s)
+		if hits, err := s.Search(t.Context(), SearchQuery{Key: chat, Words: words, Limit: 10}); err != nil || len(hits) != 2 {
+			t.Errorf("%d of 2 messages with %q are found, %v", len(hits), words, err)
+		}
+		clearConversation(t, s, 10*id+1)
+		chores(t, s)
+	}
+}
+
+func TestClearForgetsEditsToo(t *testing.T) {
+	s := mustOpen(t)
+	in := say(chat, 1, "my pin is 1234")
+	mustAccept(t, s, in)
+	mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 1000), "noted"))
+	edit := func() {
+		if _, err := s.Edit(t.Context(), "telegram", in.SourceID, "my pin is 4321", in.At); err != nil {
+			t.Fatal(err)
+		}
+	}
+	edit()
+	clearConversation(t, s, 2)
+	edit() // the platform tells of it again
+	mustAccept(t, s, say(chat, 3, "hello"))
+	if turn := mustBegin(t, s, chat, 1000); len(turn.Notes) != 0 {
+		t.Errorf("the model is told %q", turn.Notes[0].Text)
+	}
+}
+
+// A reply that was on its way when its conversation was deleted, and that the
+// platform refused then, must not stay as the last copy of its words.
+func TestARefusedReplyLeavesNoWords(t *testing.T) {
+	s := mustOpen(t)
+	mustAccept(t, s, say(chat, 1, "play"))
+	mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 1000), "the xylophone"))
+	due, _ := s.Deliveries(t.Context(), chat, 1)
+	clearConversation(t, s, 2)
+	if err := s.MarkFailed(t.Context(), due[0], "blocked"); err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := s.readers.QueryRow(`SELECT count(*) FROM outbox WHERE text LIKE '%xylophone%'`).Scan(&n); err != nil || n != 0 {
+		t.Fatalf("%d rows hold the words, %v", n, err)
+	}
+}
+
+// An operator may delete a conversation while a run answers in it: the answer
+// begins another.
+func TestARunWhoseConversationWasDeletedIsStored(t *testing.T) {
+	s := mustOpen(t)
+	exchange(t, s, chat, 1)
+	mustAccept(t, s, say(chat, 2, "more"))
+	run := answered(chat, mustBegin(t, s, chat, 1000), "more of it")
+	mustAccept(t, s, say(chat, 3, "/clear yes"))
+	clear := mustBegin(t, s, chat, 1000)
+	mustCommit(t, s, Run{Key: chat, Kind: KindCommand, Status: StatusDone, Took: clear.Waiting[1:],
+		Conversation: clear.Conversation, Effect: Effect{Delete: true}})
+	mustCommit(t, s, run)
+	mustAccept(t, s, say(chat, 4, "and?"))
+	turn := mustBegin(t, s, chat, 1000)
+	if turn.Conversation.ID == run.Conversation.ID || len(turn.History) != 2 {
+		t.Fatalf("the run is in %s with %q", turn.Conversation.ID, texts(turn.History))
+	}
+}

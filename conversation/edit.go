@@ -11,7 +11,8 @@ import (
 // Edit stores that the author of a message has changed it. One that no run has
 // settled yet now reads so; of one that a run has answered, the session's next
 // run is told. It gives the session that must be read anew, "" when the message
-// is unknown or was a command. The same edit may come twice.
+// is unknown, was a command, or its
+// conversation is deleted. The same edit may come twice.
 func (s *Store) Edit(ctx context.Context, channel, sourceID, text string, at time.Time) (key Key, err error) {
 	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		key, err = edit(ctx, tx, channel, sourceID, storable(text), at)
@@ -27,7 +28,8 @@ func edit(ctx context.Context, tx *sql.Tx, channel, sourceID, text string, at ti
 	var kind, settled sql.NullString
 	err := tx.QueryRowContext(ctx, `
 		SELECT s.key, i.id, i.run_id, r.kind, CASE WHEN i.run_id IS NULL THEN i.text END
-		FROM inbox i JOIN sessions s ON s.id = i.session_id LEFT JOIN runs r ON r.id = i.run_id
+		FROM inbox i JOIN sessions s ON s.id = i.session_id
+			LEFT JOIN runs r ON r.id = i.run_id AND EXISTS (SELECT 1 FROM conversations c WHERE c.id = r.conversation_id AND c.deleted = 0)
 		WHERE i.channel = ? AND i.source_id = ?`, channel, sourceID).Scan(&key, &id, &run, &kind, &settled)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Page is a stretch of a conversation as people read it.
@@ -14,12 +15,12 @@ type Page struct {
 }
 
 // History gives a conversation's newest exchanges, at most limit, after
-// leaving out the skip newest ones. Replaced answers and tool results are left
-// out. The cost grows with skip and limit, not with the conversation.
+// leaving out the skip newest ones. Replaced answers, what was taken back, and
+// tool results are left out. The cost grows with skip and limit, not with the conversation.
 func (s *Store) History(ctx context.Context, conversation string, skip, limit int) (Page, error) {
 	rows, err := s.readers.QueryContext(ctx, selectMessages+`
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
-			AND state <> 'replaced' AND internal = 0 ORDER BY seq DESC`, conversation)
+			AND `+inTalk+` ORDER BY seq DESC`, conversation)
 	if err != nil {
 		return Page{}, explain(err)
 	}
@@ -74,21 +75,31 @@ var ErrNotFound = errors.New("no such conversation")
 // present one is archived. The caller holds the session's lock.
 func (s *Store) Resume(ctx context.Context, key Key, conversation string) error {
 	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		var session int64
-		err := tx.QueryRowContext(ctx, `
-			SELECT s.id FROM conversations c JOIN sessions s ON s.id = c.session_id
-			WHERE c.uuid = ? AND s.key = ? AND c.deleted = 0`, conversation, string(key)).Scan(&session)
-		if errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("resume %s in %s: %w", conversation, key, ErrNotFound)
-		}
-		if err != nil {
-			return err
-		}
-		if err := archiveActive(ctx, tx, session); err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, `UPDATE conversations SET active = 1, updated_at = ? WHERE uuid = ?`,
-			millis(s.now()), conversation)
+		_, err := resume(ctx, tx, key, conversation, s.now())
 		return err
 	})
+}
+
+// resume gives the conversation as it is then.
+func resume(ctx context.Context, tx *sql.Tx, key Key, conversation string, at time.Time) (Conversation, error) {
+	var place string
+	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`
+		WHERE c.uuid = ? AND s.key = ? AND c.deleted = 0`, conversation, string(key)), &place)
+	if err != nil {
+		return c, fmt.Errorf("resume %s in %s: %w", conversation, key, notFound(err))
+	}
+	if err := archiveActive(ctx, tx, c.session); err != nil {
+		return c, err
+	}
+	c.Active, c.UpdatedAt = true, fromMillis(millis(at))
+	_, err = tx.ExecContext(ctx, `UPDATE conversations SET active = 1, updated_at = ? WHERE id = ?`, millis(at), c.row)
+	return c, err
+}
+
+// notFound is ErrNotFound for an answer without rows, and any other error itself.
+func notFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrNotFound
+	}
+	return err
 }

@@ -12,6 +12,16 @@ const selectMessages = `
 	SELECT id, seq, run_id, role, state, content, parts, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, created_at
 	FROM messages`
 
+// inTalk holds for the rows of messages that the talk consists of, as people
+// read it and the model is shown it: not those that were answered anew or taken
+// back, nor the gateway's own.
+const inTalk = `messages.state NOT IN ('replaced', 'undone') AND messages.internal = 0`
+
+// messageBytes is how much of the file a row of messages and its pictures take,
+// roughly.
+const messageBytes = `octet_length(content) + coalesce(octet_length(tool_calls), 0) + CASE WHEN parts IS NULL THEN 0
+	ELSE (SELECT coalesce(sum(octet_length(data)), 0) FROM images WHERE message_id = messages.id) END`
+
 func scanMessage(rows *sql.Rows) (Message, error) {
 	var m Message
 	var id, at int64

@@ -47,7 +47,7 @@ func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, 
 // Deliveries are the due ones of a session, at most limit, in order.
 func (s *Store) Deliveries(ctx context.Context, key Key, limit int) ([]Delivery, error) {
 	rows, err := s.readers.QueryContext(ctx, `
-		SELECT o.id, o.address, o.text, o.actions, o.sent, o.attempts, o.created_at
+		SELECT o.id, o.address, o.text, o.actions, o.transcript, o.sent, o.attempts, o.created_at
 		FROM outbox o JOIN sessions s ON s.id = o.session_id
 		WHERE s.key = ? AND o.state = 'due' ORDER BY o.id LIMIT ?`, string(key), limit)
 	if err != nil {
@@ -56,24 +56,34 @@ func (s *Store) Deliveries(ctx context.Context, key Key, limit int) ([]Delivery,
 	defer rows.Close()
 	var due []Delivery
 	for rows.Next() {
-		d := Delivery{Key: key}
-		var actions, sent []byte
-		var at int64
-		if err := rows.Scan(&d.ID, &d.Address, &d.Text, &actions, &sent, &d.Attempts, &at); err != nil {
+		d, err := scanDelivery(rows, key)
+		if err != nil {
 			return nil, err
 		}
-		if len(actions) > 0 {
-			if err := json.Unmarshal(actions, &d.Actions); err != nil {
-				return nil, err
-			}
-		}
-		if err := json.Unmarshal(sent, &d.Sent); err != nil {
-			return nil, err
-		}
-		d.At = fromMillis(at)
 		due = append(due, d)
 	}
 	return due, explain(rows.Err())
+}
+
+func scanDelivery(rows *sql.Rows, key Key) (Delivery, error) {
+	d := Delivery{Key: key}
+	var actions, transcript, sent []byte
+	var at int64
+	if err := rows.Scan(&d.ID, &d.Address, &d.Text, &actions, &transcript, &sent, &d.Attempts, &at); err != nil {
+		return d, err
+	}
+	for _, column := range []struct {
+		json []byte
+		into any
+	}{{actions, &d.Actions}, {transcript, &d.Transcript}, {sent, &d.Sent}} {
+		if len(column.json) > 0 {
+			if err := json.Unmarshal(column.json, column.into); err != nil {
+				return d, err
+			}
+		}
+	}
+	d.At = fromMillis(at)
+	return d, nil
 }
 
 // MarkPart stores which parts of a delivery the platform has taken so far.
@@ -88,7 +98,8 @@ func (s *Store) MarkSent(ctx context.Context, d Delivery) error {
 	return s.mark(ctx, d, "sent", "")
 }
 
-// MarkFailed ends a delivery that the platform refuses for good.
+// MarkFailed ends a delivery that the platform refuses for good. Like one that
+// was sent it keeps no text, which would outlive the deletion of its conversation.
 func (s *Store) MarkFailed(ctx context.Context, d Delivery, reason string) error {
 	return s.mark(ctx, d, "failed", reason)
 }
@@ -105,7 +116,9 @@ func (s *Store) mark(ctx context.Context, d Delivery, state, reason string) erro
 	return write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			UPDATE outbox SET state = ?1, sent = ?2, attempts = ?3, error = ?4,
-				text = CASE ?1 WHEN 'sent' THEN '' ELSE text END
+				text = CASE ?1 WHEN 'due' THEN text ELSE '' END,
+				actions = CASE ?1 WHEN 'due' THEN actions END,
+				transcript = CASE ?1 WHEN 'due' THEN transcript END
 			WHERE id = ?5`,
 			state, string(sent), d.Attempts, storable(reason), d.ID)
 		return err

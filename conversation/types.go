@@ -104,6 +104,8 @@ type Delivery struct {
 	Sent     []string // the platform's ids of the parts that it has taken
 	Attempts int      // tries that failed, over all parts
 	At       time.Time
+
+	Transcript *Transcript // goes along as a file; nil = none
 }
 
 // Action is a command that a person may give by a button.
@@ -121,8 +123,10 @@ type Conversation struct {
 	Active    bool // at most one of a session is
 	Messages  int64
 	Tokens    int64 // of all its messages
+	State     State // what of it the model is always told
 	CreatedAt time.Time
 	UpdatedAt time.Time
+	Rested    time.Duration // of a fresh one that is not stored: how long the one before it has rested, see Expire; 0 = that did not end by rest
 
 	row     int64 // its row id, 0 while it is not stored
 	session int64 // its session's row id, 0 while that is not known

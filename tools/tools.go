@@ -44,6 +44,12 @@ func NewRegistry(list ...Tool) (*Registry, error) {
 // List gives the tools in the order in which they were registered.
 func (r *Registry) List() []Tool { return r.list }
 
+// Has says whether there is a tool of that name.
+func (r *Registry) Has(name string) bool {
+	_, known := r.byName[name]
+	return known
+}
+
 // Call runs a tool and gives its result as text for the model. Arguments that
 // are no JSON, an unknown name, an error, a panic and an exceeded time limit are
 // told to the model in the result, so that it can do better; err is the same

@@ -42,6 +42,7 @@ type Options struct {
 	// Size is the terminal's columns and rows; nil asks the terminal that Out is.
 	Size func() (width, height int)
 
+	Folder      string    // where files that come with replies are put; "" means the working folder
 	HistoryPath string    // file that keeps the lines typed; "" keeps them in memory only
 	Intro       []string  // lines printed first by the line editor: the model, a recap
 	Commands    []Command // for tab completion
@@ -62,10 +63,11 @@ func IsInteractive(in, out *os.File) bool {
 // Channel is a terminal or a pipe with one session. It is a channels.Channel
 // and a channels.Previewer.
 type Channel struct {
-	key   conversation.Key
-	face  face
-	ready chan struct{} // closed when Run can show deliveries
-	gone  chan struct{} // closed when Run has ended
+	key    conversation.Key
+	face   face
+	folder string        // where files are put
+	ready  chan struct{} // closed when Run can show deliveries
+	gone   chan struct{} // closed when Run has ended
 }
 
 // face is what differs between a terminal and a pipe.
@@ -110,9 +112,10 @@ func New(o Options) (*Channel, error) {
 		o.Size = sizeOf(o.Out)
 	}
 	c := &Channel{
-		key:   Key(o.Session),
-		ready: make(chan struct{}),
-		gone:  make(chan struct{}),
+		key:    Key(o.Session),
+		folder: o.Folder,
+		ready:  make(chan struct{}),
+		gone:   make(chan struct{}),
 	}
 	if o.Interactive {
 		c.face = newChat(o)
@@ -147,7 +150,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 
 // Split returns the whole text as one part: a terminal has no limit.
 func (c *Channel) Split(d conversation.Delivery) []channels.Part {
-	return []channels.Part{{Text: d.Text, Plain: d.Text}}
+	return []channels.Part{{Text: d.Text, Plain: d.Text, File: channels.TranscriptOf(d)}}
 }
 
 var (
@@ -158,10 +161,10 @@ var (
 // elsewhereRetry is how long a reply waits that this terminal can't show.
 const elsewhereRetry = time.Minute
 
-// Send prints a reply. It waits until the terminal is ready for output, and
+// Send prints a reply, and puts its file into the folder. It waits until the terminal is ready for output, and
 // still prints after Run has ended, for the answers that shutdown lets finish.
 // A reply to another session is refused for now, so that it stays due.
-func (c *Channel) Send(ctx context.Context, d conversation.Delivery, _ channels.Part) (string, error) {
+func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.Part) (string, error) {
 	if d.Key != c.key {
 		return "", &channels.SendError{RetryAfter: elsewhereRetry, Err: errSession}
 	}
@@ -169,6 +172,9 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, _ channels.
 		return "", err
 	}
 	d.Address = strings.TrimPrefix(d.Address, c.addressPrefix())
+	if p.File != nil {
+		d.Text += "\n\n" + c.save(p.File)
+	}
 	if err := c.face.deliver(ctx, d); err != nil {
 		return "", &channels.SendError{RetryAfter: elsewhereRetry, Err: err}
 	}

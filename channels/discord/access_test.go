@@ -96,6 +96,32 @@ func TestAStrangerGetsOneCodeAndIsLetInByIt(t *testing.T) {
 	}
 }
 
+// Who was put out can't go on talking by editing what they wrote before.
+func TestEditsOfWhoWasPutOutAreNotHeard(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	ann, bob := g.srv.Person("Ann"), g.srv.Person("Bob")
+	dm := g.srv.DM(ann)
+	g.cfg.Access, g.cfg.Allow = channels.AccessPairing, []string{bob.ID}
+	asked, _, err := g.store.AskPairing(t.Context(), name, ann.ID, "Ann")
+	must(t, err)
+	_, err = g.store.ApprovePairing(t.Context(), asked.Code)
+	must(t, err)
+	g.run()
+	said := g.srv.Say(dm, ann, "while let in")
+	g.wait(1)
+	_, err = g.store.RevokePairing(t.Context(), name, ann.ID)
+	must(t, err)
+	g.srv.Edit(said, "words of a stranger")
+	g.srv.Say(g.srv.DM(bob), bob, "behind it")
+	g.wait(2)
+	turn, err := g.store.Begin(t.Context(), dmKey(ann.ID), 1000)
+	must(t, err)
+	if got := turn.Waiting[0].Text; got != "while let in" {
+		t.Errorf("the model would read %q", got)
+	}
+}
+
 func TestOtherBotsAreAnsweredWhenTheyAreNamed(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

@@ -19,7 +19,7 @@ func (c *Channel) answer(ctx context.Context, to address, d conversation.Deliver
 		return "", err
 	}
 	if p.Index == 0 {
-		c.dropPreview(ctx, to, d.Text)
+		c.dropPreview(ctx, to)
 	}
 	if !to.expired(time.Now()) && !c.deferrals.failed(to.Source) {
 		id, err := c.answerInteraction(ctx, to, d, p)
@@ -32,8 +32,8 @@ func (c *Channel) answer(ctx context.Context, to address, d conversation.Deliver
 
 // dropPreview removes the preview of a run that the interaction has stopped:
 // its text is in the answer.
-func (c *Channel) dropPreview(ctx context.Context, to address, reply string) {
-	id := c.previews.take(ctx, to, reply)
+func (c *Channel) dropPreview(ctx context.Context, to address) {
+	id := c.previews.take(ctx, to)
 	if id == "" {
 		return
 	}
@@ -60,7 +60,7 @@ func (c *Channel) answerInteraction(ctx context.Context, to address, d conversat
 			m.Components = &[]component{} // those of the page before
 		}
 		endpoint := discordgo.EndpointInteractionResponseActions(to.Answer.Application, to.Answer.Token)
-		err := c.api.call(ctx, request{method: http.MethodPatch, url: endpoint, body: m, file: m.file}, &posted)
+		err := c.api.call(ctx, request{method: http.MethodPatch, url: endpoint, body: m.asEdit(), file: m.file}, &posted)
 		return posted.ID, err
 	}
 	if !to.Answer.Private {

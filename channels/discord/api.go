@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/bwmarrin/discordgo"
@@ -23,6 +24,7 @@ const requestTimeout = 30 * time.Second
 // of rate limits: each route of a channel waits for itself alone.
 type api struct {
 	session *discordgo.Session // for requests; its gateway is never opened
+	limits  atomic.Pointer[discordgo.RateLimiter]
 }
 
 func newAPI(token string, t *transport) (*api, error) {
@@ -34,7 +36,17 @@ func newAPI(token string, t *transport) (*api, error) {
 	session.ShouldRetryOnRateLimit = false // a refusal waits where ctx can end the wait
 	session.MaxRestRetries = 0
 	session.LogLevel = silent
-	return &api{session: session}, nil
+	a := &api{session: session}
+	a.rest()
+	return a, nil
+}
+
+// rest gives back the connections, and the account of rate limits, which the
+// library keeps for every channel that was ever written to. Where a limit still
+// held, Discord tells it again with a refusal.
+func (a *api) rest() {
+	a.limits.Store(discordgo.NewRatelimiter())
+	a.session.Client.CloseIdleConnections()
 }
 
 // silent is below every level of the library's log, which is a global one.
@@ -62,7 +74,7 @@ func (a *api) call(ctx context.Context, r request, out any) error {
 	if err != nil {
 		return err
 	}
-	limiter := a.session.Ratelimiter
+	limiter := a.limits.Load()
 	if r.limit == "" {
 		limiter = discordgo.NewRatelimiter()
 	}
@@ -111,7 +123,7 @@ func turn(ctx context.Context, limiter *discordgo.RateLimiter, limit string) (*d
 			return bucket, nil
 		}
 		bucket.Unlock()
-		if err := sleep(ctx, wait); err != nil {
+		if err := channels.Sleep(ctx, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -180,19 +192,4 @@ func explainREST(rest *discordgo.RESTError) error {
 		r.message += fmt.Sprintf(" %.*s", maxErrorText, detail.Errors)
 	}
 	return r
-}
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -128,6 +128,22 @@ func TestFetchingIsTriedAgain(t *testing.T) {
 }
 
 // While the store takes nothing, nothing is lost, and the mark stays behind.
+func TestATokenThatIsRefusedForAMomentLosesNothing(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	must(t, g.accept(t.Context(), cursorsAt(general, "1")))
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" missed")
+	g.srv.Fail("GET /channels/{channel}/messages", discordtest.Unauthorized, 1)
+	g.run()
+	must(t, g.srv.WaitCalls(deadline(t), "GET /channels/{channel}/messages", 1))
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" live")
+	if diff := cmp.Diff([]string{"missed", "live"}, texts(g.wait(2))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestMessagesWaitForTheStore(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

@@ -8,11 +8,14 @@ import (
 
 // changed takes an edit. Discord also updates messages that nobody edited, for
 // instance when it has looked at a link. Nothing was ever taken from places that
-// are not known.
+// are not known, and who was put out meanwhile is not heard any more.
 func (in *intake) changed(ctx context.Context, m *message, p *place) error {
 	at := m.editedAt()
 	if !in.knows(p) || at.IsZero() || m.Author.ID == in.me.ID || !m.isWritten() {
 		return nil
+	}
+	if ok, _, err := in.admits(ctx, m.author(), m.Member, p); err != nil || !ok {
+		return err
 	}
 	if err := in.flush(ctx); err != nil {
 		return err

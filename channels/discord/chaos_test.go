@@ -15,8 +15,8 @@ import (
 )
 
 // chaosFor is how long the connection is broken again and again:
-// go test ./channels/discord -run Chaos -chaos 1m
-var chaosFor = flag.Duration("chaos", 4*time.Second, "how long the test of a bad connection lasts")
+// go test ./channels/discord -run BadConnection -chaos 4s
+var chaosFor = flag.Duration("chaos", time.Minute, "how long the test of a bad connection lasts")
 
 // talk is somebody who says numbered messages in one place.
 type talk struct {

@@ -76,19 +76,31 @@ func (c *Channel) registerCommands(ctx context.Context, application string) {
 	if len(c.Guilds) > 0 {
 		everywhere = []slashCommand{}
 	}
-	err := c.overwrite(ctx, discordgo.EndpointApplicationGlobalCommands(application), everywhere)
+	c.register(ctx, discordgo.EndpointApplicationGlobalCommands(application), everywhere)
 	for _, guild := range c.Guilds {
-		if err == nil {
-			err = c.overwrite(ctx, discordgo.EndpointApplicationGuildCommands(application, guild), list)
-		}
-	}
-	if err != nil && ctx.Err() == nil {
-		c.Log.Warn("Discord's menu does not show the commands as they are now", "error", err)
+		c.register(ctx, discordgo.EndpointApplicationGuildCommands(application, guild), list)
 	}
 }
 
-func (c *Channel) overwrite(ctx context.Context, endpoint string, list []slashCommand) error {
-	return c.api.call(ctx, request{method: http.MethodPut, url: endpoint, limit: endpoint, body: list}, nil)
+// register overwrites one list, and tries again while Discord fails. A server
+// that the bot is not in takes nothing from the others.
+func (c *Channel) register(ctx context.Context, endpoint string, list []slashCommand) {
+	const failed = "Discord's menu does not show the commands as they are now"
+	retry := newRetry(c.Log)
+	for {
+		err := c.api.call(ctx, request{method: http.MethodPut, url: endpoint, limit: endpoint, body: list}, nil)
+		switch {
+		case err == nil:
+			retry.over("Discord's menu shows the commands")
+			return
+		case isFinal(err):
+			c.Log.Warn(failed, "list", strings.TrimPrefix(endpoint, discordgo.EndpointAPI), "error", err)
+			return
+		}
+		if retry.after(ctx, failed+", trying again", err) != nil {
+			return
+		}
+	}
 }
 
 // option is the value of an option, as it would be written.

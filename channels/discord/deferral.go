@@ -35,8 +35,8 @@ type deferral struct {
 func newDeferrals() *deferrals { return &deferrals{list: map[string]*deferral{}} }
 
 // begin is called before the interaction is accepted, so that an answer never
-// overtakes the deferral.
-func (ds *deferrals) begin(interaction string) *deferral {
+// overtakes the deferral. fresh is false when it was begun already.
+func (ds *deferrals) begin(interaction string) (d *deferral, fresh bool) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
 	for id := range ds.list {
@@ -44,9 +44,11 @@ func (ds *deferrals) begin(interaction string) *deferral {
 			delete(ds.list, id)
 		}
 	}
-	d := &deferral{done: make(chan struct{})}
-	ds.list[interaction] = d
-	return d
+	if d = ds.list[interaction]; d == nil {
+		d, fresh = &deferral{done: make(chan struct{})}, true
+		ds.list[interaction] = d
+	}
+	return d, fresh
 }
 
 func (ds *deferrals) get(interaction string) *deferral {
@@ -82,7 +84,7 @@ type callback struct {
 	Data *outgoing `json:"data,omitempty"`
 }
 
-// deferAnswer gives the first answer to an interaction that was accepted.
+// deferAnswer gives the first answer to an interaction.
 func (c *Channel) deferAnswer(ctx context.Context, to address, d *deferral) {
 	defer close(d.done)
 	first := callback{Type: withThinking}

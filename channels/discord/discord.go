@@ -45,8 +45,8 @@ type Store interface {
 // a detail for the operator. It must not block for long.
 type HealthFunc func(state, detail string)
 
-// Channel is one bot. It implements channels.Channel, Previewer, Typer, Titler
-// and Fetcher.
+// Channel is one bot. It implements channels.Channel, Previewer, Typer, Titler,
+// Fetcher and Rester.
 type Channel struct {
 	Parts
 	transport *transport
@@ -55,6 +55,7 @@ type Channel struct {
 	previews  *previews
 	threads   *threads
 	deferrals *deferrals
+	unvisited *unvisited
 	works     atomic.Pointer[time.Time] // since when every shard is connected; nil: one is not
 	live      atomic.Uint64             // the first message or interaction that this process was told of as it happened; 0: none yet
 	bot       atomic.Pointer[string]    // the bot's id, once it is known
@@ -71,7 +72,7 @@ func New(p Parts) (*Channel, error) {
 	if p.Health == nil {
 		p.Health = func(string, string) {}
 	}
-	c := &Channel{Parts: p, threads: newThreads(), deferrals: newDeferrals()}
+	c := &Channel{Parts: p, threads: newThreads(), deferrals: newDeferrals(), unvisited: &unvisited{places: map[string]bool{}}}
 	if c.access, err = channels.NewAccess(p.Access, p.Allow, name, p.Store, p.Log); err != nil {
 		return nil, fmt.Errorf("discord: %w", err)
 	}
@@ -91,6 +92,9 @@ func New(p Parts) (*Channel, error) {
 // Name is "discord".
 func (c *Channel) Name() string { return name }
 
+// Rest gives back connections and what is remembered of rate limits.
+func (c *Channel) Rest() { c.api.rest() }
+
 // Split renders the markdown and cuts it into messages.
 func (c *Channel) Split(d conversation.Delivery) []channels.Part { return parts(d, c.FileOver) }
 
@@ -108,4 +112,5 @@ var (
 	_ channels.Typer     = (*Channel)(nil)
 	_ channels.Titler    = (*Channel)(nil)
 	_ channels.Fetcher   = (*Channel)(nil)
+	_ channels.Rester    = (*Channel)(nil)
 )

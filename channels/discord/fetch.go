@@ -91,11 +91,15 @@ func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment, limit
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(fresh.Attachments, func(a attachment) bool { return a.ID == from.File })
+	files := fresh.Attachments
+	for _, s := range fresh.Snapshots {
+		files = append(files, s.Message.Attachments...)
+	}
+	i := slices.IndexFunc(files, func(a attachment) bool { return a.ID == from.File })
 	if i < 0 {
 		return nil, errors.New("it was deleted")
 	}
-	return c.download(ctx, fresh.Attachments[i].URL, limit)
+	return c.download(ctx, files[i].URL, limit)
 }
 
 // errExpired is an address that Discord does not know, or no longer.

@@ -123,7 +123,7 @@ func (in *intake) settle(inbound *conversation.Inbound, p *place, to address) {
 // opensThread tells whether the talk goes on in a thread of its own. A command
 // acts where it is given.
 func (in *intake) opensThread(m *message, p *place, text string) bool {
-	return in.AutoThread && p.takesThreads() && in.mentioned(m, p) && !isCommand(text)
+	return in.AutoThread && p.takesThreads() && in.mentioned(m, p) && !isCommand(text) && !in.threads.isClosed(p.id)
 }
 
 // threadOn is the thread that will be opened on a message, named after it.

@@ -128,11 +128,16 @@ func (in *intake) inPlace(ctx context.Context, e event) error {
 	default:
 		in.catching.look(where.ChannelID).guild = where.GuildID
 	}
+	p := in.world.places[where.ChannelID]
 	if in.catching.keep(where.ChannelID, e) {
 		in.startFinding(ctx)
+		if e.kind == "INTERACTION_CREATE" && p != nil {
+			i := decode[interaction](in, e)
+			return in.usedInHold(ctx, &i, p)
+		}
 		return nil
 	}
-	return in.happened(ctx, e, in.world.places[where.ChannelID])
+	return in.happened(ctx, e, p)
 }
 
 // happened takes an event of a place that is known.

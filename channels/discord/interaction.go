@@ -27,23 +27,11 @@ func (in *intake) refuse(ctx context.Context, to address, words string) {
 
 // used takes a slash command or a button.
 func (in *intake) used(ctx context.Context, i *interaction, p *place) error {
-	by, as := i.user()
-	if i.Type != commandUsed && i.Type != componentPressed || i.ID == "" || by.ID == "" {
-		in.Log.Debug("interaction skipped", "interaction", i.ID, "type", i.Type)
-		return nil
-	}
-	to := address{Channel: p.id, Source: i.ID, Own: p.isThread() && p.owner == in.me.ID, Answer: &answering{
-		Application: i.ApplicationID, Token: i.Token, User: by.ID, DM: p.isDM(),
-		Private: in.isPrivate(i), Component: i.Type == componentPressed,
-	}}
-	ok, words, err := in.admits(ctx, by, as, p)
-	if err != nil {
+	to, ok, err := in.welcome(ctx, i, p)
+	if err != nil || !ok {
 		return err
 	}
-	if !ok {
-		in.refuse(ctx, to, words)
-		return nil
-	}
+	by, as := i.user()
 	inbound := conversation.Inbound{
 		SourceID: sourceID(i.ID),
 		Sender:   conversation.Sender{ID: by.ID, Name: by.shown(as)},
@@ -51,16 +39,51 @@ func (in *intake) used(ctx context.Context, i *interaction, p *place) error {
 		At:       bornAt(i.ID),
 	}
 	in.settle(&inbound, p, to)
-	first := in.deferrals.begin(i.ID)
+	first, fresh := in.deferrals.begin(i.ID)
 	known := in.seen[p.id] // a mark of messages, which the id of an interaction may be ahead of
 	in.take(inbound, p.id, i.ID)
 	if known > 0 {
 		in.seen[p.id] = known
 	}
-	in.accepted = append(in.accepted, func() {
-		in.help(func() { in.deferAnswer(ctx, to, first) })
-	})
+	if fresh {
+		in.accepted = append(in.accepted, func() {
+			in.help(func() { in.deferAnswer(ctx, to, first) })
+		})
+	}
 	return in.flush(ctx)
+}
+
+// usedInHold gives the first answer to an interaction whose place must be looked
+// at before it is taken: Discord waits three seconds for that answer, and tells
+// of the interaction only once, so that waiting would save nothing.
+func (in *intake) usedInHold(ctx context.Context, i *interaction, p *place) error {
+	to, ok, err := in.welcome(ctx, i, p)
+	if err != nil || !ok {
+		return err
+	}
+	if first, fresh := in.deferrals.begin(i.ID); fresh {
+		in.help(func() { in.deferAnswer(ctx, to, first) })
+	}
+	return nil
+}
+
+// welcome says how an interaction is answered. It is not ok when it is none for
+// the assistant, or a stranger's, who is told so.
+func (in *intake) welcome(ctx context.Context, i *interaction, p *place) (to address, ok bool, err error) {
+	by, as := i.user()
+	if i.Type != commandUsed && i.Type != componentPressed || i.ID == "" || by.ID == "" {
+		in.Log.Debug("interaction skipped", "interaction", i.ID, "type", i.Type)
+		return to, false, nil
+	}
+	to = address{Channel: p.id, Source: i.ID, Own: p.isThread() && p.owner == in.me.ID, Answer: &answering{
+		Application: i.ApplicationID, Token: i.Token, User: by.ID, DM: p.isDM(),
+		Private: in.isPrivate(i), Component: i.Type == componentPressed,
+	}}
+	ok, words, err := in.admits(ctx, by, as, p)
+	if err == nil && !ok {
+		in.refuse(ctx, to, words)
+	}
+	return to, ok, err
 }
 
 // user is who used the interaction, and as which member of a server.
@@ -74,8 +97,11 @@ func (i *interaction) user() (user, *member) {
 	return user{}, nil
 }
 
-// isPrivate tells whether the answer to a command is for the asker alone. That
-// to a button is where the button is.
+// isPrivate tells whether the answer is for the asker alone: that to a button is
+// when nobody else sees the button.
 func (in *intake) isPrivate(i *interaction) bool {
-	return i.Type == commandUsed && slices.ContainsFunc(in.Commands, func(c channels.Command) bool { return c.Name == i.Data.Name && c.Private })
+	if i.Type == componentPressed {
+		return i.Message != nil && i.Message.Flags&ephemeral != 0
+	}
+	return slices.ContainsFunc(in.Commands, func(c channels.Command) bool { return c.Name == i.Data.Name && c.Private })
 }

@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -14,8 +15,15 @@ import (
 func (g *gateway) runWithCommands() running {
 	g.t.Helper()
 	r := g.run()
-	must(g.t, g.srv.WaitCalls(deadline(g.t), "PUT /applications/{application}/commands", 1))
+	g.waitCommands(discordtest.Guild{})
 	return r
+}
+
+// waitCommands waits until commands are offered in a guild, or, in the zero
+// one, everywhere.
+func (g *gateway) waitCommands(in discordtest.Guild) {
+	g.t.Helper()
+	must(g.t, g.srv.Wait(deadline(g.t), "commands", func() bool { return len(g.srv.Commands(in)) > 0 }))
 }
 
 func (g *gateway) slash(in discordtest.Channel, by discordtest.User, name string, args ...discordtest.Argument) discordtest.Interaction {
@@ -94,6 +102,63 @@ func TestButtonsPageInPlace(t *testing.T) {
 	}
 }
 
+// A page of /history is longer than a message of Discord's: all of it, and what
+// the buttons below it give, is for the asker alone.
+func TestNobodyElseSeesThePagesOfAPrivateAnswer(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]int{"paged": 0, "paged when the first answer failed": 1} {
+		t.Run(name, func(t *testing.T) {
+			g := newGateway(t)
+			general := g.srv.Channel(g.srv.Guild("Home"), "general")
+			ann, bob := g.srv.Person("Ann"), g.srv.Person("Bob")
+			r := g.runWithCommands()
+			page := strings.Repeat("what Ann asked and was told\n", 100)
+			used := g.slash(general, ann, "history")
+			r.reply(t, g.wait(1)[0], page, conversation.Action{Label: "Older", Command: "/history 5 5"})
+			answers, err := g.srv.WaitAnswers(deadline(t), used, 2)
+			must(t, err)
+			g.srv.Fail("POST /interactions/{interaction}/{token}/callback", discordtest.UnknownInteraction, fail)
+			_, err = g.srv.Press(answers[1], ann, "/history 5 5")
+			must(t, err)
+			r.reply(t, g.wait(2)[1], page)
+			if seen := g.srv.Seen(general, bob); len(seen) != 0 {
+				t.Errorf("Bob sees %q", seen[0].Content)
+			}
+		})
+	}
+}
+
+// Discord gives a command up that has no answer within three seconds. Looking for
+// what was missed in its place may take longer, and comes first all the same.
+func TestACommandIsAnsweredInTimeWhileItsPlaceIsLookedAt(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	must(t, g.accept(t.Context(), cursorsAt(general, "1")))
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" missed")
+	looked := make(chan struct{})
+	g.srv.Fail("GET /channels/{channel}/messages", discordtest.Held(looked), 1)
+	r := g.runWithCommands()
+	must(t, g.srv.WaitCalls(deadline(t), "GET /channels/{channel}/messages", 1))
+	used := g.slash(general, ann, "status")
+	must(t, g.srv.WaitAcknowledged(deadline(t), used))
+	if got := g.inbounds(); len(got) != 0 {
+		t.Errorf("the command overtook what was said before it: %q", texts(got))
+	}
+	close(looked)
+	got := g.wait(2)
+	if diff := cmp.Diff([]string{"missed", "/status"}, texts(got)); diff != "" {
+		t.Error(diff)
+	}
+	r.reply(t, got[1], "the state")
+	answers, err := g.srv.WaitAnswers(deadline(t), used, 1)
+	must(t, err)
+	if answers[0].Content != "the state" || !answers[0].Ephemeral() {
+		t.Errorf("%+v", answers)
+	}
+}
+
 func TestACommandThatTookTooLongIsAnsweredByAMessage(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
@@ -131,6 +196,19 @@ func TestACommandWhoseFirstAnswerFailsIsAnsweredByAMessage(t *testing.T) {
 	}
 }
 
+func TestCommandsAreOfferedAlsoAfterTrouble(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	home := g.srv.Guild("Home")
+	ann := g.srv.Person("Ann")
+	g.cfg.Guilds = []string{"424242424242424242", home.ID} // the bot is not in the first one
+	g.srv.Fail("PUT /applications/{application}/commands", discordtest.BadGateway(), 1)
+	g.run()
+	g.waitCommands(home)
+	g.slash(g.srv.Channel(home, "general"), ann, "status")
+	g.wait(1)
+}
+
 func TestInSomeServersCommandsAreThereAtOnce(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
@@ -138,7 +216,7 @@ func TestInSomeServersCommandsAreThereAtOnce(t *testing.T) {
 	ann := g.srv.Person("Ann")
 	g.cfg.Guilds = []string{home.ID}
 	g.run()
-	must(t, g.srv.WaitCalls(deadline(t), "PUT /applications/{application}/guilds/{guild}/commands", 1))
+	g.waitCommands(home)
 	g.slash(g.srv.Channel(home, "general"), ann, "status")
 	if _, err := g.srv.Slash(g.srv.Channel(other, "general"), ann, "status"); err == nil {
 		t.Error("the command is offered elsewhere")

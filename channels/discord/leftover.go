@@ -2,8 +2,10 @@ package discord
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/bwmarrin/discordgo"
 
@@ -11,43 +13,62 @@ import (
 	"parley/conversation"
 )
 
-// leftover finds the message of a part that an earlier process has posted
-// without marking it: a whole one, or a preview. Discord remembers nonces for a
-// few minutes only, and a preview may show the answer to a message that is now
-// answered together with later ones: those are removed. "" when there is none.
-func (c *Channel) leftover(ctx context.Context, to address, d conversation.Delivery, p channels.Part) string {
-	if live := c.live.Load(); live != 0 && number(to.Source) >= live || c.self() == "" {
-		return ""
+// leftover gives the message of a part: the preview that shows it, or else what
+// an earlier process has posted of it without marking it, a whole one or a
+// preview; "" when there is none. Discord remembers nonces for a few minutes
+// only. Other previews of earlier processes are removed: a run that a crash has
+// cut short is made again together with what was said since, and its answer
+// stands below a later message.
+func (c *Channel) leftover(ctx context.Context, to address, d conversation.Delivery, p channels.Part, shown string) (string, error) {
+	first := c.unvisited.take(to.Channel)
+	if live := c.live.Load(); !first && live != 0 && number(to.Source) >= live || c.self() == "" {
+		return shown, nil
 	}
-	var newest []message
-	endpoint := discordgo.EndpointChannelMessages(to.Channel)
-	err := c.api.call(ctx, request{method: http.MethodGet, url: endpoint + "?limit=100", limit: endpoint + "list"}, &newest)
-	if err != nil {
+	near, err := c.near(ctx, to.Channel, behind(to, d, p))
+	switch {
+	case isFinal(err):
 		c.Log.Debug("what was sent before can't be seen", "delivery", d.ID, "error", err)
-		return ""
+		return shown, nil
+	case err != nil: // what is there may not be taken for nothing
+		if first {
+			c.unvisited.add(to.Channel)
+		}
+		return "", err
 	}
-	found := ""
-	for _, m := range newest {
+	for _, m := range near { // the newest first
 		switch {
-		case m.Author.ID != c.self() || !m.isWritten():
-		case isPart(m, to, d, p):
-			found = m.ID
-		case isPreview(m.Content) && !c.previews.shows(to.Channel):
+		case m.Author.ID != c.self() || !m.isWritten() || m.ID == shown:
+		case shown == "" && isPart(m, to, d, p):
+			shown = m.ID
+		case isPreview(m.Content) && !c.previews.mayBe(m, to.Channel):
 			if err := c.remove(ctx, to.Channel, m.ID); err != nil {
 				c.Log.Debug("a preview is left behind", "channel_id", to.Channel, "error", err)
 			}
 		}
 	}
-	return found
+	return shown, nil
+}
+
+// near lists a page of messages around one, the newest first: much may have
+// been said since it was answered.
+func (c *Channel) near(ctx context.Context, channel, id string) (list []message, err error) {
+	endpoint := discordgo.EndpointChannelMessages(channel)
+	url := fmt.Sprintf("%s?around=%s&limit=%d", endpoint, id, pageSize)
+	err = c.api.call(ctx, request{method: http.MethodGet, url: url, limit: endpoint + "list"}, &list)
+	return list, err
+}
+
+// behind is the message that the part of an answer comes after.
+func behind(to address, d conversation.Delivery, p channels.Part) string {
+	if p.Index > 0 && len(d.Sent) > 0 {
+		return d.Sent[len(d.Sent)-1]
+	}
+	return to.Source
 }
 
 // isPart tells whether a message of the bot is a part as it was posted before.
 func isPart(m message, to address, d conversation.Delivery, p channels.Part) bool {
-	after := to.Source
-	if p.Index > 0 && len(d.Sent) > 0 {
-		after = d.Sent[len(d.Sent)-1]
-	}
-	if number(m.ID) <= number(after) {
+	if number(m.ID) <= number(behind(to, d, p)) {
 		return false
 	}
 	if m.Reference != nil {
@@ -60,3 +81,25 @@ func isPart(m message, to address, d conversation.Delivery, p channels.Part) boo
 const previewMark = "\n-# ✍️ …"
 
 func isPreview(text string) bool { return strings.HasSuffix(text, strings.TrimSpace(previewMark)) }
+
+// unvisited are the places of earlier processes in which this one has not
+// posted an answer yet.
+type unvisited struct {
+	mu     sync.Mutex
+	places map[string]bool
+}
+
+func (u *unvisited) add(place string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.places[place] = true
+}
+
+// take tells whether the place is one, for once.
+func (u *unvisited) take(place string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	is := u.places[place]
+	delete(u.places, place)
+	return is
+}

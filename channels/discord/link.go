@@ -23,6 +23,8 @@ const intents = discordgo.IntentsGuilds | discordgo.IntentsGuildMessages | disco
 // Close codes: https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway-gateway-close-event-codes
 const (
 	closeBadToken     = 4004
+	closeBadSequence  = 4007
+	closeTimedOut     = 4009
 	closeBadShard     = 4010
 	closeMoreShards   = 4011
 	closeBadIntents   = 4014
@@ -67,8 +69,14 @@ func (l *link) run(ctx context.Context) error {
 			s.close()
 			return final
 		}
+		lost := endsSession(err)
+		err = explain(err)
+		if refused(err).status == http.StatusUnauthorized {
+			s.close()
+			return errRejected
+		}
 		l.status.set(l.shard.id, false, err.Error())
-		if s.refused.Load() { // a session that can't be resumed
+		if s.refused.Load() || lost { // a session that can't be resumed
 			s.close()
 			s = nil
 		}
@@ -81,12 +89,7 @@ func (l *link) run(ctx context.Context) error {
 
 // finalError tells the ends that connecting again can't mend.
 func finalError(err error) error {
-	var closed *websocket.CloseError
-	code := closedWithoutCode
-	if errors.As(err, &closed) {
-		code = closed.Code
-	}
-	switch code {
+	switch closeCode(err) {
 	case closeBadToken:
 		return errRejected
 	case closeBadIntents:
@@ -97,6 +100,21 @@ func finalError(err error) error {
 		return errReshard
 	}
 	return nil
+}
+
+// endsSession tells the ends after which Discord wants a new session.
+func endsSession(err error) bool {
+	code := closeCode(err)
+	return code == closeBadSequence || code == closeTimedOut
+}
+
+// closeCode is what Discord ended a connection with.
+func closeCode(err error) int {
+	var closed *websocket.CloseError
+	if errors.As(err, &closed) {
+		return closed.Code
+	}
+	return closedWithoutCode
 }
 
 // connection is one session of the library, which can be opened again after it

@@ -3,6 +3,7 @@ package discord
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -75,6 +76,21 @@ func TestTheConnectionComesBack(t *testing.T) {
 	}
 }
 
+// Discord also ends a session with a code on the connection that would resume it.
+func TestASessionThatIsClosedWhenItResumesBeginsAnew(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	g.run()
+	g.srv.Say(dm, ann, "before")
+	g.wait(1)
+	g.srv.CloseResumes(discordtest.InvalidSeq)
+	g.srv.DropConnections()
+	g.srv.Say(dm, ann, "after")
+	g.wait(2)
+}
+
 func TestHealthTellsOfTheConnection(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
@@ -85,6 +101,32 @@ func TestHealthTellsOfTheConnection(t *testing.T) {
 	want := []string{conversation.HealthConnecting, conversation.HealthServing, conversation.HealthInterrupted, conversation.HealthServing}
 	if fmt.Sprint(g.states) != fmt.Sprint(want) {
 		t.Errorf("%v", g.states)
+	}
+}
+
+// An operator reads in the health that Discord can't be reached, from the start
+// on, and no proxy's page.
+func TestHealthTellsWhyThereIsNoConnectionYet(t *testing.T) {
+	t.Parallel()
+	for _, route := range []string{"GET /gateway", "GET /gateway/bot"} {
+		t.Run(route, func(t *testing.T) {
+			g := newGateway(t)
+			page := discordtest.BadGateway()
+			page.Body = "<html>" + strings.Repeat("a proxy's page ", 1000) + "</html>"
+			g.srv.Fail(route, page, 8)
+			told := make(chan string, 100)
+			c, err := New(Parts{Config: g.cfg, Store: testStore{g.store, g}, Log: slog.New(slog.NewTextHandler(testLog{t}, nil)),
+				Health: func(state, detail string) { told <- state + ": " + detail }})
+			must(t, err)
+			g.start(c)
+			if first := <-told; first != conversation.HealthConnecting+": " {
+				t.Error(first)
+			}
+			second := <-told
+			if !strings.Contains(second, "502") || !strings.HasPrefix(second, conversation.HealthInterrupted) || len(second) > 2*maxErrorText {
+				t.Errorf("%d bytes: %.200s", len(second), second)
+			}
+		})
 	}
 }
 

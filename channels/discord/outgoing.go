@@ -36,9 +36,27 @@ type outgoing struct {
 	Enforce    bool         `json:"enforce_nonce,omitempty"`
 	Mentions   mentions     `json:"allowed_mentions"`
 	Reference  *replyTo     `json:"message_reference,omitempty"`
-	Components *[]component `json:"components,omitempty"` // nil: as they are
+	Components *[]component `json:"components,omitempty"`  // nil: as they are
+	Files      *[]fileIndex `json:"attachments,omitempty"` // of an edit, all that the message has then; nil: those sent along
 	Flags      int          `json:"flags,omitempty"`
 	file       *channels.File
+}
+
+// fileIndex names a file that is sent along, from 0:
+// https://discord.com/developers/docs/reference#editing-message-attachments
+type fileIndex struct {
+	ID int `json:"id"`
+}
+
+// asEdit is a message that takes the place of another, without the files which
+// that one had.
+func (m outgoing) asEdit() outgoing {
+	m.Nonce, m.Enforce, m.Reference = "", false, nil
+	m.Files = &[]fileIndex{}
+	if m.file != nil {
+		m.Files = &[]fileIndex{{ID: 0}}
+	}
+	return m
 }
 
 type replyTo struct {
@@ -83,10 +101,9 @@ func isBadReference(err error) bool {
 
 // edit changes a message of the bot.
 func (c *Channel) edit(ctx context.Context, channel, id string, m outgoing) error {
-	m.Nonce, m.Enforce, m.Reference = "", false, nil
 	endpoint := discordgo.EndpointChannelMessage(channel, id)
 	limit := discordgo.EndpointChannelMessage(channel, "")
-	return c.api.call(ctx, request{method: http.MethodPatch, url: endpoint, limit: limit, body: m, file: m.file}, nil)
+	return c.api.call(ctx, request{method: http.MethodPatch, url: endpoint, limit: limit, body: m.asEdit(), file: m.file}, nil)
 }
 
 func (c *Channel) remove(ctx context.Context, channel, id string) error {

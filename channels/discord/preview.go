@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -80,7 +79,7 @@ func (ps *previews) note(to address, text string) {
 // run shows what is newest, until the preview is stopped.
 func (ps *previews) run(ctx context.Context, p *preview) {
 	defer close(p.done)
-	for sleep(ctx, ps.every) == nil {
+	for channels.Sleep(ctx, ps.every) == nil {
 		forgotten := time.NewTimer(previewLife)
 		select {
 		case <-p.noted:
@@ -93,7 +92,7 @@ func (ps *previews) run(ctx context.Context, p *preview) {
 		forgotten.Stop()
 		if err := ps.show(ctx, p); err != nil && ctx.Err() == nil {
 			ps.channel.Log.Debug("an answer is not shown while it is written", "channel_id", p.to.Channel, "error", err)
-			if err := sleep(ctx, refused(err).retryAfter); err != nil {
+			if err := channels.Sleep(ctx, refused(err).retryAfter); err != nil {
 				return
 			}
 		}
@@ -142,12 +141,11 @@ func previewOf(text string) (string, bool) {
 }
 
 // take ends the preview that a reply goes on from, and gives its message: the
-// one for the same source, or, when the run was stopped by a later message, the
-// one whose text the reply begins with.
-func (ps *previews) take(ctx context.Context, to address, reply string) string {
+// one for the same source, or for an earlier one, whose run a /stop has ended.
+func (ps *previews) take(ctx context.Context, to address) string {
 	ps.mu.Lock()
 	p := ps.places[to.Channel]
-	if p == nil || p.to.Source != to.Source && !goesOn(p.text, reply) {
+	if p == nil || number(p.to.Source) > number(to.Source) {
 		ps.mu.Unlock()
 		return ""
 	}
@@ -162,16 +160,25 @@ func (ps *previews) take(ctx context.Context, to address, reply string) string {
 	}
 }
 
-func goesOn(text, reply string) bool {
-	text = strings.TrimSpace(text)
-	return text != "" && strings.HasPrefix(strings.TrimSpace(reply), text)
-}
-
-// shows tells whether a preview is under way in a channel.
-func (ps *previews) shows(channel string) bool {
+// giveBack keeps the message of a preview that was taken for an answer which then
+// was not sent, until that is tried again.
+func (ps *previews) giveBack(to address, id string) {
+	p := &preview{to: to, stop: func() {}, done: make(chan struct{}), noted: make(chan struct{}, 1), id: id}
+	close(p.done)
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	return ps.places[channel] != nil
+	if ps.places[to.Channel] == nil {
+		ps.places[to.Channel] = p
+	}
+}
+
+// mayBe tells whether a message in a channel may be the preview that is under
+// way there.
+func (ps *previews) mayBe(m message, channel string) bool {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.places[channel]
+	return p != nil && (m.Reference == nil || m.Reference.MessageID == p.to.ReplyTo)
 }
 
 func (ps *previews) forget(p *preview) {

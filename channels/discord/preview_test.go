@@ -4,8 +4,10 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"parley/channels/discord/discordtest"
+	"parley/conversation"
 )
 
 // waitShown waits until a message in a place reads so.
@@ -83,6 +85,52 @@ func TestAStoppedAnswerStaysWhereItGrew(t *testing.T) {
 	waitShown(t, g, dm, "one two"+previewMark)
 	r.reply(t, got[1], "one two three\n\n⏹ Stopped.")
 	if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].Content != "one two three\n\n⏹ Stopped." {
+		t.Fatalf("%+v", sent)
+	}
+}
+
+// A run that is stopped while a tool works is answered without the words that it
+// had shown. They don't stay, and the next answer grows again.
+func TestAnAnswerThatIsStoppedBetweenItsWordsLeavesNothing(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	r := g.run()
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	g.srv.Say(dm, ann, "what time is it")
+	g.srv.Say(dm, ann, "/stop")
+	got := g.wait(2)
+	r.Preview(got[0].Address, "Let me look.")
+	waitShown(t, g, dm, "Let me look."+previewMark)
+	r.reply(t, got[1], "⏹ Stopped.")
+	if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].Content != "⏹ Stopped." {
+		t.Fatalf("%+v", sent)
+	}
+	g.srv.Say(dm, ann, "and now")
+	r.Preview(g.wait(3)[2].Address, "It is")
+	waitShown(t, g, dm, "It is"+previewMark)
+}
+
+// Discord fails for longer than it remembers nonces. The answer takes the place of
+// what was shown all the same.
+func TestAPreviewIsGoneOnWithAfterALongOutage(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	r := g.run()
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	g.srv.Say(dm, ann, "question")
+	in := g.wait(1)[0]
+	r.Preview(in.Address, "half of an ans")
+	waitShown(t, g, dm, "half of an ans"+previewMark)
+	g.srv.Fail("PATCH /channels/{channel}/messages/{message}", discordtest.BadGateway(), 1)
+	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: "a whole answer"}
+	if err := r.deliver(deadline(t), d); err == nil {
+		t.Fatal("the outage was not noticed")
+	}
+	g.srv.Advance(time.Hour)
+	must(t, r.deliver(deadline(t), d))
+	if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].Content != "a whole answer" {
 		t.Fatalf("%+v", sent)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"parley/channels"
 )
 
 const maxBackoff = 30 * time.Second
@@ -35,7 +37,7 @@ func (r *retry) after(ctx context.Context, text string, err error) error {
 		r.trouble = true
 		r.log.Warn(text, "error", err)
 	}
-	return sleep(ctx, max(refused(err).retryAfter, r.backoff.NextBackOff()))
+	return channels.Sleep(ctx, max(refused(err).retryAfter, r.backoff.NextBackOff()))
 }
 
 // over ends the trouble, if there was one.
@@ -48,8 +50,8 @@ func (r *retry) over(text string) {
 }
 
 // isFinal tells a refusal, which the same request would meet again, from what
-// may pass later.
+// may pass later. A token that is refused for good ends the channel.
 func isFinal(err error) bool {
 	status := refused(err).status
-	return status != 0 && status != http.StatusTooManyRequests
+	return status != 0 && status != http.StatusTooManyRequests && status != http.StatusUnauthorized
 }

@@ -60,7 +60,7 @@ func (c *Channel) connect(ctx context.Context, events *queue) error {
 	for {
 		p, err := c.plan(ctx)
 		if err == nil {
-			err = sleep(ctx, p.wait)
+			err = channels.Sleep(ctx, p.wait)
 		}
 		if err == nil {
 			err = c.serve(ctx, p, events)
@@ -84,11 +84,8 @@ func (c *Channel) serve(ctx context.Context, p plan, events *queue) error {
 	for i := range gates {
 		gates[i] = rate.NewLimiter(rate.Every(identifyEvery), 1)
 	}
-	status := &status{channel: c, down: map[int]bool{}}
+	status := &status{channel: c, shards: len(p.shards), up: map[int]bool{}}
 	g, running := errgroup.WithContext(ctx)
-	for _, s := range p.shards {
-		status.down[s.id] = true
-	}
 	for _, s := range p.shards {
 		l := &link{Channel: c, shard: s, events: events, gate: gates[s.id%p.together], status: status, log: c.Log}
 		if s.of > 1 {
@@ -112,6 +109,9 @@ func (c *Channel) plan(ctx context.Context) (plan, error) {
 		}
 		if refused(err).status == http.StatusUnauthorized {
 			return plan{}, errRejected
+		}
+		if !retry.trouble {
+			c.Health(conversation.HealthInterrupted, err.Error())
 		}
 		if err := retry.after(ctx, "Discord can't be reached, trying again", err); err != nil {
 			return plan{}, err
@@ -139,28 +139,29 @@ func (c *Channel) planOf(told discordgo.GatewayBotResponse) plan {
 // status is how the shards fare together.
 type status struct {
 	channel *Channel
+	shards  int
 	mu      sync.Mutex
-	down    map[int]bool
+	up      map[int]bool // by shard, once it is known
 }
 
 // set tells the health when it changes: the bot works when all shards do.
 func (s *status) set(id int, up bool, detail string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.down[id] == !up {
+	if was, known := s.up[id]; known && was == up {
 		return
 	}
-	s.down[id] = !up
+	s.up[id] = up
 	working := 0
-	for _, down := range s.down {
-		if !down {
+	for _, up := range s.up {
+		if up {
 			working++
 		}
 	}
-	if working == len(s.down) {
+	if working == s.shards {
 		now := time.Now()
 		s.channel.works.Store(&now)
-		s.channel.Health(conversation.HealthServing, s.shards(working))
+		s.channel.Health(conversation.HealthServing, s.detail())
 		return
 	}
 	s.channel.works.Store(nil)
@@ -169,10 +170,10 @@ func (s *status) set(id int, up bool, detail string) {
 	}
 }
 
-// shards is the detail of a bot that is split.
-func (s *status) shards(n int) string {
-	if n == 1 {
+// detail is what is told of a bot that works.
+func (s *status) detail() string {
+	if s.shards == 1 {
 		return ""
 	}
-	return fmt.Sprintf("%d shards", n)
+	return fmt.Sprintf("%d shards", s.shards)
 }

@@ -29,13 +29,17 @@ func (c *Channel) send(ctx context.Context, to address, d conversation.Delivery,
 	}
 	shown := ""
 	if p.Index == 0 {
-		shown = c.previews.take(ctx, to, d.Text)
+		shown = c.previews.take(ctx, to)
 	}
 	to, err := c.threads.open(ctx, c, to)
 	if err != nil {
 		return "", err
 	}
-	return c.post(ctx, to, d, p, shown)
+	id, err := c.post(ctx, to, d, p, shown)
+	if err != nil && !isFinal(err) && shown != "" {
+		c.previews.giveBack(to, shown)
+	}
+	return id, err
 }
 
 // post puts a part into a channel, a thread or a DM, or makes it of a message
@@ -46,8 +50,9 @@ func (c *Channel) post(ctx context.Context, to address, d conversation.Delivery,
 	if p.Index == 0 && to.ReplyTo != "" {
 		m.Reference = &replyTo{MessageID: to.ReplyTo}
 	}
-	if shown == "" {
-		shown = c.leftover(ctx, to, d, p)
+	shown, err := c.leftover(ctx, to, d, p, shown)
+	if err != nil {
+		return "", err
 	}
 	if shown != "" {
 		if err := c.edit(ctx, to.Channel, shown, m); !isGone(err) {

@@ -90,6 +90,62 @@ func TestARepeatedReplyIsNotDoubled(t *testing.T) {
 	}
 }
 
+// Discord forgets nonces after minutes. A failure while the channel is looked at
+// for what was posted before the crash is waited out, not taken for nothing.
+func TestARepeatedReplyIsNotDoubledWhenDiscordFails(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	r := g.run()
+	g.srv.Say(dm, ann, "question")
+	in := g.wait(1)[0]
+	r.reply(t, in, "the answer")
+	must(t, r.stop())
+	g.srv.Advance(time.Hour)
+	r = g.run()
+	g.srv.Fail("GET /channels/{channel}/messages", discordtest.BadGateway(), 1)
+	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: "the answer"}
+	for err := r.deliver(deadline(t), d); err != nil; err = r.deliver(deadline(t), d) { // as delivery does
+		t.Log(err)
+	}
+	if sent := g.srv.SentTo(dm); len(sent) != 1 {
+		t.Errorf("the answer is there %d times", len(sent))
+	}
+}
+
+// The file of a long reply is there once, also when the reply was sent again,
+// and goes with the page that it belongs to.
+func TestAFileIsThereOnce(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	r := g.runWithCommands()
+	long := strings.Repeat("a line of a reply that is a file\n", 500)
+	g.srv.Say(dm, ann, "write a book")
+	book := g.wait(1)[0]
+	r.reply(t, book, long)
+	must(t, r.stop())
+	g.srv.Advance(time.Hour)
+	r = g.run()
+	r.reply(t, book, long)
+	if sent := g.srv.SentTo(dm); len(sent) != 1 || len(sent[0].Files) != 1 {
+		t.Errorf("the book is there %d times, with %d files", len(sent), len(sent[0].Files))
+	}
+
+	used := g.slash(dm, ann, "history")
+	r.reply(t, g.wait(2)[1], long, conversation.Action{Label: "Older", Command: "/history 5 5"})
+	page, err := g.srv.WaitAnswers(deadline(t), used, 1)
+	must(t, err)
+	_, err = g.srv.Press(page[0], ann, "/history 5 5")
+	must(t, err)
+	r.reply(t, g.wait(3)[2], "a short page")
+	if now, _ := g.srv.Message(page[0].ID); now.Content != "a short page" || len(now.Files) != 0 {
+		t.Errorf("%q has %d files", now.Content, len(now.Files))
+	}
+}
+
 func TestOneRateLimitedChannelDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

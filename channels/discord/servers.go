@@ -1,9 +1,13 @@
 package discord
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"time"
 
+	"parley/channels"
 	"parley/conversation"
 )
 
@@ -30,7 +34,7 @@ func (in *intake) ready(ctx context.Context, e event) error {
 	if in.CatchUp == 0 {
 		return nil
 	}
-	for id := range in.seen {
+	for _, id := range in.newestFirst() {
 		p := in.world.places[id]
 		if p != nil && p.shard(in.shards) != e.shard.id {
 			continue
@@ -44,7 +48,7 @@ func (in *intake) ready(ctx context.Context, e event) error {
 		in.catching.awaited[g.ID] = true
 	}
 	in.help(func() {
-		if sleep(ctx, serversIn) == nil {
+		if channels.Sleep(ctx, serversIn) == nil {
 			in.queue.push(event{kind: serversWaitOver})
 		}
 	})
@@ -52,12 +56,20 @@ func (in *intake) ready(ctx context.Context, e event) error {
 	return nil
 }
 
+// newestFirst are the known places, the one that was read last first: where people
+// still talk, they wait for what they said.
+func (in *intake) newestFirst() []string {
+	return slices.SortedFunc(maps.Keys(in.seen), func(a, b string) int { return cmp.Compare(in.seen[b], in.seen[a]) })
+}
+
 // recall reads which places are known, and how far they were read.
 func (in *intake) recall(ctx context.Context) error {
 	return conversation.Persist(ctx, in.Log, "read how far Discord's places were read", func() error {
 		stored, err := in.Store.Cursors(ctx, in.cursors())
 		for _, c := range stored {
-			in.seen[c.Name[len(in.cursors()):]] = number(c.Value)
+			place := c.Name[len(in.cursors()):]
+			in.seen[place] = number(c.Value)
+			in.unvisited.add(place)
 		}
 		return err
 	})

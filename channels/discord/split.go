@@ -28,7 +28,7 @@ func parts(d conversation.Delivery, fileOver int) []channels.Part {
 	switch {
 	case len(texts) == 0:
 		texts = []string{channels.Nothing}
-	case fileOver > 0 && len(texts) > fileOver:
+	case fileOver > 0 && len(texts) > fileOver && d.Transcript == nil:
 		first := split(rendered, maxUnits-channels.Units(channels.UTF16).Count(fileNotice))[0] + fileNotice
 		file := &channels.File{Name: fileName, Data: []byte(markdown)}
 		return []channels.Part{{Text: first, Plain: first, File: file}}
@@ -37,6 +37,7 @@ func parts(d conversation.Delivery, fileOver int) []channels.Part {
 	for i, text := range texts {
 		to[i] = channels.Part{Index: i, Text: text, Plain: text}
 	}
+	to[len(to)-1].File = channels.TranscriptOf(d)
 	return to
 }
 

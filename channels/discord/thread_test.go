@@ -73,6 +73,26 @@ func TestWithoutPermissionForThreadsItAnswersInTheChannel(t *testing.T) {
 	}
 }
 
+// Where no thread can be opened, the channel is the session: the bot remembers there
+// what it was told.
+func TestWithoutPermissionForThreadsTheTalkGoesOnInTheChannel(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	g.srv.Deny(general, discordtest.CreatePublicThreads)
+	ann := g.srv.Person("Ann")
+	g.cfg.AutoThread = true
+	r := g.run()
+	for i, text := range []string{"one", "two", "three"} {
+		g.srv.Say(general, ann, discordtest.Bot.Mention()+" "+text)
+		r.reply(t, g.wait(i + 1)[i], "ok")
+	}
+	got := keys(g.inbounds())
+	if got[1] != channelKey(general.ID) || got[2] != channelKey(general.ID) {
+		t.Errorf("the talk is scattered over %v", got)
+	}
+}
+
 func TestAThreadsFirstRunSeesWhatItWasMadeFrom(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

@@ -2,9 +2,11 @@ package discord
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/bwmarrin/discordgo"
 )
@@ -19,8 +21,9 @@ const (
 // threads opens the threads that mentions ask for. A thread on a message has
 // the message's id, so that its session is known before there is a thread.
 type threads struct {
-	mu    sync.Mutex
-	known map[string]*thread
+	mu     sync.Mutex
+	known  map[string]*thread
+	closed map[string]time.Time // channels where the bot may open none, until when that is believed
 }
 
 // thread is one that was asked for.
@@ -30,7 +33,26 @@ type thread struct {
 	refused bool // Discord does not let the bot open it
 }
 
-func newThreads() *threads { return &threads{known: map[string]*thread{}} }
+func newThreads() *threads {
+	return &threads{known: map[string]*thread{}, closed: map[string]time.Time{}}
+}
+
+// closedFor is how long a channel that took no thread is one without threads: the
+// talk goes on in the channel's session, and not in a new one with every mention.
+const closedFor = 10 * time.Minute
+
+func (ts *threads) close(channel string) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	maps.DeleteFunc(ts.closed, func(_ string, until time.Time) bool { return time.Now().After(until) })
+	ts.closed[channel] = time.Now().Add(closedFor)
+}
+
+func (ts *threads) isClosed(channel string) bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return time.Now().Before(ts.closed[channel])
+}
 
 // open makes sure that the thread of an address is there. Where the bot may
 // not open one, the address of a reply in the channel is given instead.
@@ -51,6 +73,9 @@ func (ts *threads) open(ctx context.Context, c *Channel, to address) (address, e
 		default:
 			c.Log.Warn("can't open a thread, answering in the channel", "channel_id", to.Parent, "error", err)
 			t.refused = true
+			if status == http.StatusForbidden {
+				ts.close(to.Parent)
+			}
 		}
 	}
 	if t.refused {

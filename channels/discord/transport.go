@@ -58,6 +58,9 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(moved)
 }
 
+// CloseIdleConnections is asked for by http.Client.
+func (t *transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
+
 // bound ends the requests of a library call that takes no context with one.
 type bound struct {
 	*transport

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/bwmarrin/discordgo"
+
+	"parley/channels"
 )
 
 const (
@@ -35,7 +37,7 @@ func (c *Channel) keepTyping(ctx context.Context, to address) {
 		if err := c.api.call(ctx, request{method: http.MethodPost, url: endpoint, limit: endpoint}, nil); err != nil && ctx.Err() == nil {
 			c.Log.Debug("typing is not shown", "channel_id", to.Channel, "error", err)
 		}
-		if sleep(ctx, typingEvery) != nil {
+		if channels.Sleep(ctx, typingEvery) != nil {
 			return
 		}
 	}

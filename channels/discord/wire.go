@@ -139,7 +139,10 @@ type (
 		GuildID       string   `json:"guild_id"`
 		Member        *member  `json:"member"`
 		User          *user    `json:"user"`
-		Data          struct {
+		Message       *struct {
+			Flags int `json:"flags"`
+		} `json:"message"` // whose button was pressed
+		Data struct {
 			Name     string   `json:"name"`
 			CustomID string   `json:"custom_id"`
 			Options  []option `json:"options"`

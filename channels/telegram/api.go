@@ -12,13 +12,16 @@ import (
 	"time"
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"parley/channels"
 )
 
 const (
 	requestTimeout = 30 * time.Second
-	maxIdleConns   = 256     // connections kept for that many chats at once
-	maxDrain       = 1 << 18 // bytes read of an answer's rest to keep its connection
-	maxHead        = 1 << 10 // bytes kept of an answer in case that it can't be read
+	uploadTimeout  = 5 * time.Minute // of a file of several megabytes on a slow line
+	maxIdleConns   = 256             // connections kept for that many chats at once
+	maxDrain       = 1 << 18         // bytes read of an answer's rest to keep its connection
+	maxHead        = 1 << 10         // bytes kept of an answer in case that it can't be read
 )
 
 // api calls the methods of the Bot API.
@@ -56,12 +59,30 @@ func newAPI(token, apiURL string) *api {
 // answer that is not the API's *garbledError, and a failure of the server
 // errServer. Every other error is one of the network. No error holds the token.
 func (a *api) call(ctx context.Context, timeout time.Duration, method string, params tgbotapi.Params, out any) error {
+	return a.do(ctx, timeout, method, out, func(bot *tgbotapi.BotAPI) (*tgbotapi.APIResponse, error) {
+		return bot.MakeRequest(method, params)
+	})
+}
+
+// upload is call with a file.
+func (a *api) upload(ctx context.Context, method string, params tgbotapi.Params, field string, file *channels.File, out any) error {
+	return a.do(ctx, uploadTimeout, method, out, func(bot *tgbotapi.BotAPI) (*tgbotapi.APIResponse, error) {
+		data := tgbotapi.FileBytes{Name: file.Name, Bytes: file.Data}
+		answer, err := bot.UploadFiles(method, params, []tgbotapi.RequestFile{{Name: field, Data: data}})
+		if refused := refusal(err); refused != nil && answer != nil {
+			refused.Code = answer.ErrorCode // which the library leaves out here
+		}
+		return answer, err
+	})
+}
+
+func (a *api) do(ctx context.Context, timeout time.Duration, method string, out any, request func(*tgbotapi.BotAPI) (*tgbotapi.APIResponse, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	client := &doer{ctx: ctx, http: a.http}
 	bot := tgbotapi.BotAPI{Token: a.token, Client: client}
 	bot.SetAPIEndpoint(a.endpoint)
-	answer, err := bot.MakeRequest(method, params)
+	answer, err := request(&bot)
 	if err != nil {
 		return a.redact(method, client.body.blame(err))
 	}

@@ -1,16 +1,22 @@
 package telegram
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"parley/channels"
+	"parley/conversation"
 )
 
-// health is what the polls tell about Telegram. The poller writes it, and
-// whoever sends reads it.
+// health is what getMe and the polls tell about Telegram. Whoever sends reads
+// it.
 type health struct {
 	works atomic.Pointer[time.Time] // since when every poll was answered; nil: the last one was not
+	tell  func(state, detail string)
+
+	mu   sync.Mutex
+	told string // the state
 }
 
 func (h *health) up() {
@@ -18,9 +24,23 @@ func (h *health) up() {
 		now := time.Now()
 		h.works.Store(&now)
 	}
+	h.is(conversation.HealthServing, "")
 }
 
-func (h *health) down() { h.works.Store(nil) }
+func (h *health) down(err error) {
+	h.works.Store(nil)
+	h.is(conversation.HealthInterrupted, err.Error())
+}
+
+// is tells a state that is new.
+func (h *health) is(state, detail string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.told != state && h.tell != nil {
+		h.tell(state, detail)
+	}
+	h.told = state
+}
 
 // judge adds to a failed message's error that the trouble is the message's own,
 // where the polls show that.

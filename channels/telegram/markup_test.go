@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/channels/telegram/telegramtest"
+
+	"parley/channels"
 )
 
 func TestMarkdownBecomesTelegramHTML(t *testing.T) {
@@ -78,14 +80,14 @@ func checkPart(t *testing.T, html, plain string) {
 	if n := len(utf16.Encode([]rune(text))); n > maxUnits || len(html) > maxSource {
 		t.Fatalf("a part of %d units and %d bytes", n, len(html))
 	}
-	if !visible(text) {
+	if !channels.Visible(text) {
 		t.Fatalf("a part shows nothing: %q", text)
 	}
 }
 
 func TestNothingToShowIsADash(t *testing.T) {
 	for _, text := range []string{"", " \n\t ", "\x00\x01", "\u200b\u2060", "```\n```", "[](x)", "\u3164", "<!-- -->"[:0], "# ", "&nbsp;"} {
-		parts := newRenderer().parts(clean(text))
+		parts := newRenderer().parts(channels.Clean(text))
 		if len(parts) != 1 {
 			t.Fatalf("%q has %d parts", text, len(parts))
 		}
@@ -94,7 +96,7 @@ func TestNothingToShowIsADash(t *testing.T) {
 }
 
 func TestCleanTakesOutWhatTelegramRefuses(t *testing.T) {
-	got := clean("a\x00b\xffc\r\nd\x1b[31me\tf\u0085\u202eg")
+	got := channels.Clean("a\x00b\xffc\r\nd\x1b[31me\tf\u0085\u202eg")
 	if diff := cmp.Diff("ab\uFFFDc\nd[31me\tf\u202eg", got); diff != "" {
 		t.Fatal(diff)
 	}
@@ -152,7 +154,7 @@ func TestHostileMarkdownIsRendered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, p := range newRenderer().parts(clean(strings.Repeat(unit, size/len(unit)))) {
+			for _, p := range newRenderer().parts(channels.Clean(strings.Repeat(unit, size/len(unit)))) {
 				checkPart(t, p.Text, p.Plain)
 			}
 		})
@@ -187,7 +189,7 @@ func FuzzHTML(f *testing.F) {
 		if len(markdown) > 1<<17 {
 			t.Skip("long enough")
 		}
-		for _, p := range r.parts(clean(markdown)) {
+		for _, p := range r.parts(channels.Clean(markdown)) {
 			checkPart(t, p.Text, p.Plain)
 		}
 	})
@@ -203,7 +205,7 @@ func BenchmarkParts(b *testing.B) {
 			r := newRenderer()
 			b.ReportAllocs()
 			for b.Loop() {
-				r.parts(clean(text))
+				r.parts(channels.Clean(text))
 			}
 		})
 	}

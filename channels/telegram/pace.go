@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"parley/channels"
 )
 
 // In groups Telegram takes 20 messages a minute. A burst of 5 and one more
@@ -62,7 +64,7 @@ func (p *pacer) wait(ctx context.Context, chat int64) error {
 	pace := p.enter(chat)
 	defer p.leave(chat, pace)
 	for {
-		if err := sleep(ctx, p.blocked(chat)); err != nil {
+		if err := channels.Sleep(ctx, p.blocked(chat)); err != nil {
 			return err
 		}
 		for _, l := range []*rate.Limiter{pace.limiter, p.all} {
@@ -147,18 +149,3 @@ func (c *pace) idle(now time.Time) bool {
 // isGroup tells a group from a person: https://core.telegram.org/bots/api#chat
 // does not promise it, but groups have had negative ids ever since.
 func isGroup(chat int64) bool { return chat < 0 }
-
-// sleep waits for d, or until ctx ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}

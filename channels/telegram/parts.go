@@ -12,12 +12,29 @@ const (
 	maxUnits  = 4096    // UTF-16 code units after entities parsing
 	maxSource = 1 << 15 // bytes of the text before that, which the server refuses beyond
 	maxRender = 1 << 15 // bytes of markdown that are parsed at once, since parsing is not linear
+
+	maxCaption = 1024 // UTF-16 code units of a text below a file: https://core.telegram.org/bots/api#senddocument
 )
 
 // Split renders the markdown and cuts what it looks like into messages. A
 // text that shows nothing is one message with a dash.
 func (c *Channel) Split(d conversation.Delivery) []channels.Part {
-	return c.renderer.parts(clean(d.Text))
+	parts := c.renderer.parts(channels.Clean(d.Text))
+	if file := channels.TranscriptOf(d); file != nil {
+		parts = withFile(parts, file)
+	}
+	return parts
+}
+
+// withFile sends a file along with the last message, or, when that is too long
+// to stand below a file, behind it.
+func withFile(parts []channels.Part, file *channels.File) []channels.Part {
+	last := len(parts) - 1
+	if units := channels.Units(channels.UTF16).Count(parts[last].Plain); units > maxCaption {
+		return append(parts, channels.Part{Index: last + 1, File: file})
+	}
+	parts[last].File = file
+	return parts
 }
 
 func (r *renderer) parts(markdown string) []channels.Part {
@@ -30,7 +47,7 @@ func (r *renderer) parts(markdown string) []channels.Part {
 		parts = r.render(chunk).parts(parts)
 	}
 	if len(parts) == 0 {
-		return []channels.Part{{Text: nothing, Plain: nothing}}
+		return []channels.Part{{Text: channels.Nothing, Plain: channels.Nothing}}
 	}
 	return parts
 }
@@ -40,7 +57,7 @@ func (t rich) parts(to []channels.Part) []channels.Part {
 	for pos := 0; pos < len(t.text); {
 		from, end, next, html := t.part(pos)
 		pos = next
-		if from < end && visible(t.text[from:end]) {
+		if from < end && channels.Visible(t.text[from:end]) {
 			to = append(to, channels.Part{Index: len(to), Text: html, Plain: t.text[from:end]})
 		}
 	}

@@ -25,7 +25,7 @@ const (
 func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	offset, err := c.offset(ctx)
 	if err != nil {
-		return err
+		return nil
 	}
 	if c.access.Nobody() {
 		c.log.Warn("nobody may talk to the bot yet: write to it and copy the id from this log into allow")
@@ -42,9 +42,14 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	return nil
 }
 
-// offset is the first update that was not accepted yet, 0 when none ever was.
+// offset is the first update that was not accepted yet, 0 when none ever was. The
+// error is the end of ctx: a store that fails is no reason to give the channel up.
 func (c *Channel) offset(ctx context.Context) (int64, error) {
-	value, err := c.cursor(ctx, c.cursorName)
+	var value string
+	err := conversation.Persist(ctx, c.log, "read how far Telegram was read", func() (err error) {
+		value, err = c.cursor(ctx, c.cursorName)
+		return err
+	})
 	if err != nil || value == "" {
 		return 0, err
 	}
@@ -73,6 +78,7 @@ func (c *Channel) introduce(ctx context.Context, me *self) error {
 			retry.over()
 			me.username = user.UserName
 			close(me.known)
+			c.health.up()
 			c.log.Info("Telegram knows the bot", "bot", "@"+user.UserName, "bot_id", c.botID)
 			c.setCommands(ctx)
 			return nil
@@ -109,7 +115,9 @@ func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept chann
 		began := time.Now()
 		batch, err := c.getUpdates(ctx, next)
 		if err != nil {
-			c.health.down()
+			if ctx.Err() == nil {
+				c.health.down(err)
+			}
 			if err := retry.after(ctx, err); err != nil {
 				return err
 			}
@@ -122,7 +130,7 @@ func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept chann
 		retry.over()
 		next.widen()
 		if len(batch) == 0 {
-			if time.Since(began) < time.Second && sleep(ctx, pollPause) != nil {
+			if time.Since(began) < time.Second && channels.Sleep(ctx, pollPause) != nil {
 				return ctx.Err()
 			}
 			continue
@@ -175,7 +183,7 @@ func (c *Channel) take(ctx context.Context, me *self, next *reading, batch []jso
 		if behind = next.offset; behind > 0 {
 			behind++
 		}
-		if err := sleep(ctx, time.Second); err != nil {
+		if err := channels.Sleep(ctx, time.Second); err != nil {
 			return err
 		}
 	}

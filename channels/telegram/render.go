@@ -274,7 +274,7 @@ func unescape(value []byte) string {
 	var b strings.Builder
 	buf := util.BufWriter(nopFlusher{&b})
 	ghtml.DefaultWriter.Write(buf, value)
-	return clean(html.UnescapeString(b.String()))
+	return channels.Clean(html.UnescapeString(b.String()))
 }
 
 // nopFlusher makes a strings.Builder a util.BufWriter.
@@ -296,13 +296,13 @@ func (w *writer) link(n ast.Node, destination []byte) {
 	}
 	before := len(w.out)
 	w.inlines(n)
-	if !visible(string(w.out[before:])) {
-		w.write(clean(html.UnescapeString(string(destination))))
+	if !channels.Visible(string(w.out[before:])) {
+		w.write(channels.Clean(html.UnescapeString(string(destination))))
 		return
 	}
 	w.style = outer
 	if !usable && href != "" && outer.href == "" && !strings.HasPrefix(href, "#") {
-		w.write(" (" + clean(string(destination)) + ")")
+		w.write(" (" + channels.Clean(string(destination)) + ")")
 	}
 }
 

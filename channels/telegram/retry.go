@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+
+	"parley/channels"
 )
 
 const maxBackoff = 30 * time.Second
@@ -66,7 +68,7 @@ func (r *retry) wait(ctx context.Context, trouble string, level slog.Level, text
 		r.trouble = trouble
 		r.log.Log(ctx, level, text, "trouble", trouble, "error", err)
 	}
-	return sleep(ctx, max(least, r.backoff.NextBackOff()))
+	return channels.Sleep(ctx, max(least, r.backoff.NextBackOff()))
 }
 
 // over ends the trouble, if there was one.

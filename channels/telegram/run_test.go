@@ -1,10 +1,14 @@
 package telegram_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -247,7 +251,7 @@ func TestStrangersGetSilenceAndAreLoggedOnce(t *testing.T) {
 func TestCommandsAreRegistered(t *testing.T) {
 	g := newGateway(t)
 	g.run(g.channel())
-	must(t, g.srv.WaitCalls(deadline(t), "setMyCommands", 1))
+	must(t, g.srv.WaitCommands(deadline(t)))
 	g.srv.Say(telegramtest.Private(ada), ada, "/new@parley_bot")
 	g.wait(1)
 	var got []map[string]string
@@ -343,7 +347,7 @@ func TestTheTokenStaysOutOfLogsAndErrors(t *testing.T) {
 	}
 	g.srv.Close()
 	_, closed := c.Send(deadline(t), conversation.Delivery{Address: `{"chat":42}`}, partOf("hi"))
-	_, wrong := telegram.New(telegram.Config{Token: "7000001:telegramtest token-not-a-secret"}, nil, nil, nil, nil)
+	_, wrong := telegram.New(telegram.Parts{Config: telegram.Config{Token: "7000001:telegramtest token-not-a-secret"}})
 	for _, text := range []string{fmt.Sprint(err), fmt.Sprint(closed), fmt.Sprint(wrong), g.log.String()} {
 		if strings.Contains(text, "not-a-secret") || text == "<nil>" {
 			t.Errorf("the token is in %s", text)
@@ -363,8 +367,42 @@ func TestConfigIsChecked(t *testing.T) {
 		cfg := telegram.DefaultConfig()
 		cfg.Token = telegramtest.Token
 		change(&cfg)
-		if _, err := telegram.New(cfg, nil, nil, nil, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := telegram.New(telegram.Parts{Config: cfg, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error about %s, got %v", want, err)
 		}
 	}
+}
+
+// The disk fails for a moment when the gateway starts: no reason to do without
+// Telegram until the next start.
+func TestAStoreThatFailsAtTheStartIsAskedAgain(t *testing.T) {
+	g := newGateway(t)
+	var tries atomic.Int64
+	cursor := func(ctx context.Context, name string) (string, error) {
+		if tries.Add(1) == 1 {
+			return "", errors.New("the disk failed")
+		}
+		return g.readCursor(ctx, name)
+	}
+	c, err := telegram.New(telegram.Parts{Config: g.config(), Cursor: cursor, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.run(c)()
+	g.srv.Say(telegramtest.Private(ada), ada, "hello")
+	g.wait(1)
+}
+
+// An operator who asks how the channel fares is told of an outage, and of its
+// end.
+func TestHealthFollowsTheConnection(t *testing.T) {
+	g := newGateway(t)
+	defer g.run(g.channel())()
+	g.until(func() bool { return len(g.states) == 1 })
+	g.srv.Fail("getUpdates", telegramtest.BadGateway(), 1)
+	g.srv.Say(telegramtest.Private(ada), ada, "hello")
+	g.until(func() bool { return len(g.states) == 2 })
+	g.srv.Say(telegramtest.Private(ada), ada, "are you back?")
+	want := []string{conversation.HealthServing, conversation.HealthInterrupted, conversation.HealthServing}
+	g.until(func() bool { return slices.Equal(g.states, want) })
 }

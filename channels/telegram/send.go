@@ -51,13 +51,16 @@ type outgoing struct {
 }
 
 func (m outgoing) params() tgbotapi.Params {
-	params := tgbotapi.Params{
-		"chat_id":              strconv.FormatInt(m.Chat, 10),
-		"text":                 m.part.Plain,
-		"link_preview_options": `{"is_disabled":true}`,
+	params := tgbotapi.Params{"chat_id": strconv.FormatInt(m.Chat, 10)}
+	text := "text"
+	if m.part.File != nil {
+		text = "caption"
+	} else {
+		params["link_preview_options"] = `{"is_disabled":true}`
 	}
+	params.AddNonEmpty(text, m.part.Plain)
 	if m.markup {
-		params["text"], params["parse_mode"] = m.part.Text, "HTML"
+		params[text], params["parse_mode"] = m.part.Text, "HTML"
 	}
 	params.AddNonZero64("message_thread_id", m.Topic)
 	if m.ReplyTo != 0 {
@@ -72,7 +75,12 @@ func (c *Channel) sendMessage(ctx context.Context, m outgoing) (string, error) {
 	}
 	ctx, cancel := channels.Outlast(ctx)
 	defer cancel()
-	err := c.api.call(ctx, requestTimeout, "sendMessage", m.params(), &sent)
+	var err error
+	if m.part.File != nil {
+		err = c.api.upload(ctx, "sendDocument", m.params(), "document", m.part.File, &sent)
+	} else {
+		err = c.api.call(ctx, requestTimeout, "sendMessage", m.params(), &sent)
+	}
 	if errors.Is(err, errResult) {
 		c.log.Warn("Telegram took a message, but its answer is not understood", "chat", m.Chat, "error", err)
 		return "unknown", nil
@@ -113,7 +121,7 @@ func (c *Channel) sendError(chat int64, err error) error {
 		wait := max(minRetryAfter, time.Duration(refused.RetryAfter)*time.Second)
 		c.pacer.block(chat, wait)
 		return &channels.SendError{RetryAfter: wait, Err: err}
-	case http.StatusBadRequest, http.StatusForbidden:
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusRequestEntityTooLarge:
 		return &channels.SendError{Permanent: true, Err: err}
 	}
 	return &channels.SendError{Err: c.health.judge(err)}

@@ -35,11 +35,20 @@ type Channel struct {
 // CursorFunc reads the cursor that accept stored last, "" when there is none.
 type CursorFunc func(ctx context.Context, name string) (string, error)
 
-// New makes the adapter; nothing is sent before Run. The pairings are used
-// where access is "pairing". The commands are what Telegram's menu shows. The
-// error names the key that is wrong, and never the token.
-func New(cfg Config, cursor CursorFunc, pairings channels.Pairings, commands []channels.Command, log *slog.Logger) (*Channel, error) {
-	cfg, err := cfg.checked()
+// Parts is what an adapter is made of.
+type Parts struct {
+	Config
+	Cursor   CursorFunc
+	Pairings channels.Pairings          // used where access is "pairing"
+	Commands []channels.Command         // what Telegram's menu shows
+	Health   func(state, detail string) // told when the connection comes and goes, see conversation.Health; nil: nobody asks
+	Log      *slog.Logger
+}
+
+// New makes the adapter; nothing is sent before Run. The error names the key
+// that is wrong, and never the token.
+func New(parts Parts) (*Channel, error) {
+	cfg, err := parts.Config.checked()
 	if err != nil {
 		return nil, fmt.Errorf("telegram: %w", err)
 	}
@@ -47,17 +56,18 @@ func New(cfg Config, cursor CursorFunc, pairings channels.Pairings, commands []c
 	if err != nil {
 		return nil, fmt.Errorf("telegram: token: no bot id")
 	}
-	log = log.With("channel", name)
-	access, err := channels.NewAccess(cfg.Access, cfg.Allow, name, pairings, log)
+	log := parts.Log.With("channel", name)
+	access, err := channels.NewAccess(cfg.Access, cfg.Allow, name, parts.Pairings, log)
 	if err != nil {
 		return nil, fmt.Errorf("telegram: %w", err)
 	}
 	c := &Channel{
 		api:        newAPI(cfg.Token, cfg.APIURL),
 		access:     access,
-		cursor:     cursor,
-		commands:   commands,
+		cursor:     parts.Cursor,
+		commands:   parts.Commands,
 		log:        log,
+		health:     health{tell: parts.Health},
 		renderer:   newRenderer(),
 		pacer:      newPacer(cfg.SendRate, cfg.ChatRate),
 		botID:      id,

@@ -37,6 +37,14 @@ type gateway struct {
 	batches  int
 	cursor   conversation.Cursor
 	full     int // how many accepts fail
+	states   []string
+}
+
+func (g *gateway) fares(state, _ string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.states = append(g.states, state)
+	g.changed.Broadcast()
 }
 
 func newGateway(t *testing.T) *gateway {
@@ -61,7 +69,7 @@ func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
 	}
 	log := slog.New(slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	commands := []channels.Command{{Name: "new", Description: "begin afresh"}}
-	c, err := telegram.New(cfg, g.readCursor, g.pairings, commands, log)
+	c, err := telegram.New(telegram.Parts{Config: cfg, Cursor: g.readCursor, Pairings: g.pairings, Commands: commands, Health: g.fares, Log: log})
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"parley/channels"
 )
 
 const (
@@ -33,7 +35,7 @@ func (c *Channel) keepTyping(ctx context.Context, to address) {
 				c.log.Debug("typing is not shown", "chat", to.Chat, "error", err)
 			}
 		}
-		if sleep(ctx, typingEvery) != nil {
+		if channels.Sleep(ctx, typingEvery) != nil {
 			return
 		}
 	}

@@ -130,10 +130,10 @@ func (g *gateway) pick(ctx context.Context, key conversation.Key, interactive bo
 	}
 	picker := cli.Picker{In: os.Stdin, Out: os.Stdout, Interactive: interactive}
 	picked, err := picker.Pick(ctx, list, time.Now())
-	if err != nil || picked.Active {
+	if err != nil {
 		return err
 	}
-	return g.store.Resume(ctx, key, picked.ID)
+	return g.store.Resume(ctx, key, picked.ID) // the active one too: it has not rested any more
 }
 
 // recap shows where one left off.

@@ -65,11 +65,15 @@ var options = map[string][]channels.Option{
 		{Name: "count", Description: "How many exchanges; of the list: which page", Number: true, Default: "5"},
 		{Name: "skip", Description: "How many of the newest exchanges to leave out", Number: true},
 	},
-	"clear": {{Name: "confirmation", Description: "What /clear asks for: \"yes\", and in a group a code"}},
+	"search": {{Name: "words", Description: "What to look for; words in quotes stand together"}},
+	"resume": {{Name: "which", Description: "Its number in the list, a part of its title, or its id; without it, the list"}},
+	"title":  {{Name: "text", Description: "What this conversation is called from now on"}},
+	"export": {{Name: "format", Description: "\"md\" to be read, \"json\" for programs", Default: "md"}},
+	"clear":  {{Name: "confirmation", Description: "What /clear asks for: \"yes\", and in a group a code"}},
 }
 
 // forAsker are the commands whose answer is of interest to who asks alone.
-var forAsker = map[string]bool{"history": true, "status": true}
+var forAsker = map[string]bool{"history": true, "search": true, "status": true, "state": true, "export": true}
 
 // menu is the list of commands as platforms show it.
 func menu() []channels.Command {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -65,7 +66,8 @@ func (g *gateway) wire(ctx context.Context) error {
 		return err
 	}
 	g.choice = choice
-	registry, err := tools.NewRegistry(tools.CurrentTime(time.Now))
+	counter := llm.NewCounter(choice.Model)
+	registry, err := tools.NewRegistry(tools.CurrentTime(time.Now), tools.SessionState(), tools.Recall(g.store, counter))
 	if err != nil {
 		return err
 	}
@@ -73,11 +75,13 @@ func (g *gateway) wire(ctx context.Context) error {
 	if reserve == 0 {
 		reserve = outputReserve
 	}
+	agent := g.cfg.Agent
+	agent.Titles = agent.Titles && choice.Host != "" // the stand-in has none to give
 	g.router = agentloop.NewRouter(agentloop.Parts{
-		Config:  g.cfg.Agent,
+		Config:  agent,
 		Store:   g.store,
 		Model:   model,
-		Counter: llm.NewCounter(choice.Model),
+		Counter: counter,
 		Tools:   registry,
 		Watcher: progress(g.channels),
 		Files:   files(g.channels),
@@ -86,6 +90,12 @@ func (g *gateway) wire(ctx context.Context) error {
 		Rest:    func() { time.AfterFunc(restDelay, func() { g.rest(model) }) },
 		Budget:  agentloop.Budget(g.cfg.Conversation.MaxTokens, choice.ContextWindow, reserve),
 		Log:     g.log,
+
+		Expiration:  g.cfg.Conversation.SessionExpiration,
+		StateBudget: g.cfg.Conversation.StateBudget,
+		Strategy:    g.cfg.Conversation.TokenStrategy,
+		KeepRecent:  g.cfg.Conversation.KeepRecentMessages,
+		HintPhrases: g.cfg.Conversation.HintPhrases,
 	})
 	if err := g.router.CheckPrompt(); err != nil {
 		g.log.Warn("configuration", "problem", err)
@@ -112,7 +122,9 @@ func (g *gateway) addTelegram() error {
 	if g.cfg.Telegram.Token == "" {
 		return nil
 	}
-	channel, err := telegram.New(g.cfg.Telegram, g.store.Cursor, g.store, menu(), g.log)
+	channel, err := telegram.New(telegram.Parts{
+		Config: g.cfg.Telegram, Cursor: g.store.Cursor, Pairings: g.store, Commands: menu(), Health: g.health("telegram"), Log: g.log,
+	})
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
@@ -120,8 +132,9 @@ func (g *gateway) addTelegram() error {
 	return nil
 }
 
-// restDelay lets the delivery of the last replies end first.
-const restDelay = 2 * time.Second
+// restDelay lets the delivery of the last replies, and the store's chores and
+// idle connections, end first.
+const restDelay = 8 * time.Second
 
 // rest gives back what a crowd that has fallen silent has left: connections
 // with their buffers, and memory, which the runtime by itself keeps for minutes.
@@ -134,7 +147,9 @@ func (g *gateway) rest(model agentloop.Model) {
 			rester.Rest()
 		}
 	}
+	runtime.GC() // what a sync.Pool holds goes with the second collection
 	debug.FreeOSMemory()
+	trimC()
 }
 
 // progress shows runs in the making to the channels that can show them. The

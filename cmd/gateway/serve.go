@@ -42,6 +42,10 @@ func (g *gateway) serve(ctx context.Context) error {
 	var front errgroup.Group
 	front.Go(func() error { return g.router.Run(intake, hard, scopes...) })
 	front.Go(func() error {
+		g.tidy(intake, firstCleanup)
+		return nil
+	})
+	front.Go(func() error {
 		defer stopIntake()
 		return g.runChannels(intake)
 	})
@@ -59,6 +63,7 @@ func (g *gateway) runChannels(intake context.Context) error {
 	var served atomic.Int64
 	for _, c := range g.channels {
 		running.Go(func() error {
+			g.health(c.Name())(conversation.HealthConnecting, "") // whatever the last process left
 			err := c.Run(intake, g.accept)
 			if err != nil {
 				g.log.Error("channel ended", "channel", c.Name(), "error", err)

@@ -1,4 +1,5 @@
-package main
+// Package storetest fills databases for measurements.
+package storetest
 
 import (
 	"context"
@@ -11,17 +12,17 @@ import (
 	"parley/conversation"
 )
 
-// filling is what to put into a database: sessions of the private chats from
-// first on, with one conversation each, every exchange of it answered.
-type filling struct {
-	first    int
-	sessions int
-	messages int // of each conversation, even
+// Filling is what to put into a database: sessions of Telegram's private chats
+// from First on, with one conversation each, every exchange of it answered.
+type Filling struct {
+	First    int
+	Sessions int
+	Messages int // of each conversation, even
 }
 
-// fill makes a database, or adds to one. It writes the rows by itself, since
+// Fill makes a database, or adds to one. It writes the rows by itself, since
 // a million commits would take longer than all measurements together.
-func fill(ctx context.Context, path string, f filling) error {
+func Fill(ctx context.Context, path string, f Filling) error {
 	store, err := conversation.Open(ctx, path) // makes the tables
 	if err != nil {
 		return err
@@ -41,7 +42,7 @@ func fill(ctx context.Context, path string, f filling) error {
 	defer tx.Rollback()
 	for _, statement := range fillStatements {
 		_, err := tx.ExecContext(ctx, statement,
-			sql.Named("first", f.first), sql.Named("last", f.first+f.sessions-1), sql.Named("messages", f.messages),
+			sql.Named("first", f.First), sql.Named("last", f.First+f.Sessions-1), sql.Named("messages", f.Messages),
 			sql.Named("tokens", 20), sql.Named("now", time.Now().UnixMilli()))
 		if err != nil {
 			return fmt.Errorf("fill %s: %w", path, err)

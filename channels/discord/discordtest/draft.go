@@ -105,6 +105,22 @@ func (d *draft) flags() int {
 	return *d.Flags
 }
 
+// keptFiles are the ids of the files that an edit leaves in the message, where
+// it says so; those of new files are their indexes.
+// https://discord.com/developers/docs/reference#editing-message-attachments
+func (d *draft) keptFiles() (ids []string, given bool) {
+	var list []struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if len(d.Attachments) == 0 || json.Unmarshal(d.Attachments, &list) != nil {
+		return nil, false
+	}
+	for _, f := range list {
+		ids = append(ids, strings.Trim(string(f.ID), `"`))
+	}
+	return ids, true
+}
+
 func (d *draft) text() string {
 	if d.Content == nil {
 		return ""

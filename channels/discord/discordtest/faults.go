@@ -96,6 +96,13 @@ func (s *Server) ForgetSessions() {
 	}
 }
 
+// CloseResumes ends every RESUME to come with a code.
+func (s *Server) CloseResumes(with Close) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noResume = &with
+}
+
 // AskReconnect asks every client to connect again and resume (opcode 7).
 func (s *Server) AskReconnect() {
 	s.mu.Lock()

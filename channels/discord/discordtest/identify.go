@@ -129,6 +129,10 @@ func (s *Server) resume(c *socket, data json.RawMessage) {
 		c.close(AuthFailed)
 		return
 	}
+	if s.noResume != nil {
+		c.close(*s.noResume)
+		return
+	}
 	s.expire()
 	x := s.sessions[r.Session]
 	if x == nil || x.forgotten {

@@ -130,8 +130,8 @@ func (s *Server) revise(m *Message, d *draft) error {
 	if d.Content != nil {
 		text = strings.TrimSpace(*d.Content)
 	}
-	if string(d.Attachments) == "[]" {
-		files = nil
+	if kept, given := d.keptFiles(); given {
+		files = slices.DeleteFunc(slices.Clone(files), func(f File) bool { return !slices.Contains(kept, f.id) })
 	}
 	files = append(slices.Clip(files), d.files...)
 	if len(d.Embeds) > 0 {

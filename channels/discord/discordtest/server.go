@@ -101,6 +101,7 @@ type Server struct {
 	identifies map[int]time.Time // the last, by rate limit key
 	deaf       bool              // heartbeats are not answered
 	greet      []Close           // for connections to come
+	noResume   *Close            // ends every RESUME to come
 	counts     Counts
 }
 

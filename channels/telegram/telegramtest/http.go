@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// maxRequest bounds a request, in bytes.
-const maxRequest = 10 << 20
+// maxRequest bounds a request, in bytes: files may have 50 MB
+// (https://core.telegram.org/bots/api#senddocument).
+const maxRequest = 51 << 20
 
 // serve answers /bot<token>/<method>, in any letter case of the method.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -46,6 +47,8 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string, p m
 		s.getUpdates(w, r, p)
 	case "sendmessage":
 		s.sendMessage(w, p)
+	case "senddocument":
+		s.sendDocument(w, r, p)
 	case "sendchataction":
 		s.sendChatAction(w, p)
 	case "setmycommands":
@@ -68,7 +71,7 @@ func (s *Server) record(method string, params map[string]string) Verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls[method]++
-	if method != "getUpdates" && method != "sendMessage" {
+	if method != "getUpdates" && method != "sendMessage" && method != "sendDocument" {
 		s.log = append(s.log, Call{method, params})
 	}
 	s.changed.Broadcast()

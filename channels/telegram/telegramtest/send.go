@@ -21,6 +21,11 @@ const (
 
 func (s *Server) sendMessage(w http.ResponseWriter, p map[string]string) {
 	m, v := parseMessage(p)
+	s.send(w, p, m, v)
+}
+
+// send takes a message that parsed, or refuses it with the verdict.
+func (s *Server) send(w http.ResponseWriter, p map[string]string, m Message, v Verdict) {
 	if v.passes() {
 		v = s.check(&m, p)
 	}
@@ -76,7 +81,21 @@ func bad(description string) Verdict { return Verdict{Code: 400, Description: de
 
 // parseMessage reads what does not depend on the chat.
 func parseMessage(p map[string]string) (Message, Verdict) {
-	m := Message{Source: p["text"], Text: p["text"], HTML: strings.EqualFold(p["parse_mode"], "HTML")}
+	m, v := parseText(p, p["text"])
+	switch {
+	case !v.passes():
+		return m, v
+	case m.Text == "":
+		return m, bad("message text is empty")
+	case units(m.Text) > maxUnits:
+		return m, bad("message is too long")
+	}
+	return m, v
+}
+
+// parseText reads what messages have in common, and their text.
+func parseText(p map[string]string, text string) (Message, Verdict) {
+	m := Message{Source: text, Text: text, HTML: strings.EqualFold(p["parse_mode"], "HTML")}
 	switch {
 	case p["chat_id"] == "":
 		return m, bad("chat_id is empty")
@@ -96,12 +115,6 @@ func parseMessage(p map[string]string) (Message, Verdict) {
 		}
 	}
 	m.Text = strings.TrimSpace(strings.ReplaceAll(m.Text, "\x00", ""))
-	switch {
-	case m.Text == "":
-		return m, bad("message text is empty")
-	case units(m.Text) > maxUnits:
-		return m, bad("message is too long")
-	}
 	return m, Verdict{}
 }
 
@@ -212,6 +225,7 @@ func (s *Server) setMyCommands(w http.ResponseWriter, p map[string]string) {
 	}
 	s.mu.Lock()
 	s.commands = p["commands"]
+	s.changed.Broadcast()
 	s.mu.Unlock()
 	answer(w, true)
 }

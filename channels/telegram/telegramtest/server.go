@@ -35,7 +35,7 @@ type Server struct {
 	chats    map[int64]*chat
 	sent     []Message
 	calls    map[string]int
-	log      []Call // all calls but getUpdates and sendMessage
+	log      []Call // all calls but getUpdates, sendMessage and sendDocument
 	commands string
 
 	queue     []update // not yet confirmed, by id
@@ -323,6 +323,11 @@ func (s *Server) WaitSent(ctx context.Context, n int) ([]Message, error) {
 // WaitCalls waits until a method was called n times in all.
 func (s *Server) WaitCalls(ctx context.Context, method string, n int) error {
 	return s.wait(ctx, fmt.Sprintf("%d calls of %s", n, method), func() bool { return s.calls[method] >= n })
+}
+
+// WaitCommands waits until there is a list of commands.
+func (s *Server) WaitCommands(ctx context.Context) error {
+	return s.wait(ctx, "commands", func() bool { return s.commands != "" })
 }
 
 // WaitConfirmed waits until every update so far is confirmed.

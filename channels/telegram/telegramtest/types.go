@@ -47,7 +47,14 @@ type Message struct {
 	Entities []Entity
 	Source   string // the text as the bot sent it, with markup
 	HTML     bool   // parse_mode was HTML
+	Document *Document
 	At       time.Time
+}
+
+// Document is a file in a message, whose text is its caption.
+type Document struct {
+	Name string
+	Data string
 }
 
 // Call is one request, whatever the server answered to it.

@@ -1,0 +1,48 @@
+package agentloop
+
+import "sync"
+
+// calibration is how many tokens the server counts for one of ours. Servers
+// frame messages by templates of their own, and many models have other
+// vocabularies than the counter.
+type calibration struct {
+	mu     sync.Mutex
+	ratios map[string]float64 // by the model's name, as the server says it
+	ratio  float64            // of the model that answered last; 0 = nothing is known
+}
+
+const (
+	leastCounted = 200 // tokens: in a shorter list the frame says more than the words
+	maxRatio     = 2.0 // no tokenizer in use splits that much finer
+	newestWeight = 0.2 // of what is learned anew, against all that was learned before
+	maxModels    = 100 // remembered
+)
+
+// learn takes in what a list had by our count and by the server's. 0 is what a
+// server reports that does not count.
+func (c *calibration) learn(model string, counted, reported int) {
+	if counted < leastCounted || reported <= 0 {
+		return
+	}
+	// What is counted too high is left so: some servers report only the tokens
+	// that they did not have in a cache.
+	ratio := min(max(float64(reported)/float64(counted), 1), maxRatio)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if before, known := c.ratios[model]; known {
+		ratio = before + (ratio-before)*newestWeight
+	} else if c.ratios == nil || len(c.ratios) >= maxModels {
+		c.ratios = map[string]float64{}
+	}
+	c.ratios[model], c.ratio = ratio, ratio
+}
+
+// budget is how many of our tokens make so many of the server's.
+func (c *calibration) budget(tokens int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ratio == 0 {
+		return tokens
+	}
+	return max(int(float64(tokens)/c.ratio), min(tokens, minBudget))
+}

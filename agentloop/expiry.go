@@ -1,0 +1,30 @@
+package agentloop
+
+import (
+	"fmt"
+
+	"parley/conversation"
+)
+
+// renewed is the turn as a message is answered in it: of a fresh conversation
+// when the present one has rested for too long. Commands are given the turn as
+// it is, so that they still find what they are about.
+func (l *loop) renewed(turn conversation.Turn) conversation.Turn {
+	return l.Store.Expire(turn, l.Expiration)
+}
+
+// opening is what stands before the first reply in a conversation that follows
+// one at rest, and "" in any other.
+func opening(c conversation.Conversation) string {
+	if c.Rested == 0 {
+		return ""
+	}
+	return fmt.Sprintf("A new conversation begins: the last one rested for %s. /history list has it.\n\n", span(c.Rested))
+}
+
+// open puts the opening before the replies of a run.
+func open(run conversation.Run) {
+	if len(run.Replies) > 0 {
+		run.Replies[0].Text = opening(run.Conversation) + run.Replies[0].Text
+	}
+}

@@ -1,0 +1,128 @@
+package agentloop
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"parley/conversation"
+	"parley/llm/llmtest"
+)
+
+const month = 720 * time.Hour
+
+// agingHouse is a house whose calendar begins a year ago. Conversations expire
+// there after a month.
+func agingHouse(t *testing.T) (h *house, pass func(time.Duration)) {
+	t.Helper()
+	var passed atomic.Int64
+	begin := time.Now().Add(-12 * month)
+	clock := func() time.Time { return begin.Add(time.Duration(passed.Load())) }
+
+	h = newHouse(t, nil)
+	h.end()
+	path := h.store.Path()
+	if err := h.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if h.store, err = conversation.Open(t.Context(), path, conversation.WithClock(clock)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.end(); h.store.Close() })
+	h.parts.Store, h.parts.Expiration = h.store, month
+	h.start()
+	return h, func(d time.Duration) { passed.Add(int64(d)) }
+}
+
+const rested = "A new conversation begins: the last one rested for 31 days. /history list has it.\n\n"
+
+// A chat that rested for a month begins anew and says so, once; the model is
+// shown nothing of before, and the user finds it in the list.
+func TestAChatThatRestedForAMonthBeginsAnewAndSaysSo(t *testing.T) {
+	h, pass := agingHouse(t)
+	h.server.Script(llmtest.Answer{Text: "in winter"}, llmtest.Answer{Text: "in spring"}, llmtest.Answer{Text: "and later"})
+	h.ask(room, "first talk")
+	pass(31 * 24 * time.Hour)
+	if got := h.ask(room, "second talk"); got != rested+"in spring" {
+		t.Errorf("the answer reads %q", got)
+	}
+	if got := h.preview(room); !strings.HasPrefix(got, rested) {
+		t.Errorf("while it is written it reads %q", got)
+	}
+	if got := h.ask(room, "go on"); got != "and later" {
+		t.Errorf("the answer after it reads %q", got)
+	}
+	calls := h.server.Calls()
+	for i, want := range []int{2, 2, 4} { // system prompt, exchanges, question
+		if got := len(calls[i].Messages); got != want {
+			t.Errorf("call %d has %d messages, want %d", i, got, want)
+		}
+	}
+	if got := strings.Join(h.history(room), "; "); got != "user: second talk; assistant: in spring; user: go on; assistant: and later" {
+		t.Errorf("kept: %s", got)
+	}
+	if got := h.ask(room, "/history list"); !strings.Contains(got, "#2 first talk") {
+		t.Errorf("the list: %s", got)
+	}
+}
+
+// Commands after a rest are about what the user left, and end nothing: /history
+// shows it, /status says what comes, and /retry goes on with it.
+func TestCommandsAfterARestStillFindTheConversation(t *testing.T) {
+	h, pass := agingHouse(t)
+	h.server.Script(llmtest.Answer{Text: "one answer"}, llmtest.Answer{Text: "a better one"}, llmtest.Answer{Text: "more"})
+	h.ask(room, "first talk")
+	pass(2 * month)
+	if got := h.ask(room, "/history"); !strings.Contains(got, "one answer") {
+		t.Errorf("/history: %s", got)
+	}
+	if got := h.ask(room, "/status"); !strings.Contains(got, "first talk") || !strings.Contains(got, "the next message begins a new conversation") {
+		t.Errorf("/status: %s", got)
+	}
+	if got := h.ask(room, "/retry"); got != "a better one" {
+		t.Errorf("/retry: %s", got)
+	}
+	if got := h.ask(room, "go on"); got != "more" {
+		t.Errorf("after the /retry, which used it again: %s", got)
+	}
+}
+
+// A model that is down must not make the first message after a rest fall back
+// into the old conversation.
+func TestAFailedAnswerAfterARestBeginsTheNewConversationToo(t *testing.T) {
+	h, pass := agingHouse(t)
+	h.server.Script(llmtest.Answer{Text: "old"}, llmtest.Answer{Status: http.StatusInternalServerError}, llmtest.Answer{Status: http.StatusInternalServerError}, llmtest.Answer{Text: "new"})
+	h.ask(room, "first talk")
+	pass(31 * 24 * time.Hour)
+	if got := h.ask(room, "second talk"); !strings.HasPrefix(got, rested) || !strings.Contains(got, "/retry") {
+		t.Errorf("it says %q", got)
+	}
+	if got := h.ask(room, "/retry"); got != "new" {
+		t.Errorf("/retry: %q", got)
+	}
+	if got := strings.Join(h.history(room), "; "); got != "user: second talk; assistant: new" {
+		t.Errorf("kept: %s", got)
+	}
+}
+
+// A message that a /stop has settled is the first of the new conversation, as
+// any other.
+func TestAMessageThatIsStoppedAtOnceBeginsTheNewConversation(t *testing.T) {
+	h, pass := agingHouse(t)
+	h.server.Script(llmtest.Answer{Text: "old"}, llmtest.Answer{Text: "new"})
+	h.ask(room, "first talk")
+	pass(31 * 24 * time.Hour)
+	h.say(room, "second talk", "/stop")
+	if got := h.reply(room); !strings.HasPrefix(got, rested) || !strings.Contains(got, "Stopped") {
+		t.Errorf("it says %q", got)
+	}
+	if got := h.ask(room, "go on"); got != "new" {
+		t.Errorf("after it: %q", got)
+	}
+	if got := strings.Join(h.history(room), "; "); got != "user: second talk; user: go on; assistant: new" {
+		t.Errorf("kept: %s", got)
+	}
+}

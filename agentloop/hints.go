@@ -1,0 +1,105 @@
+package agentloop
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"parley/conversation"
+	"parley/tools"
+)
+
+// builtinHints are words by which messages point at what was said long ago,
+// by language, in lower case.
+var builtinHints = map[string][]string{
+	"en": {"as we discussed", "we discussed", "we talked about", "as i said", "i told you", "you said", "you told me", "you mentioned",
+		"remember when", "do you remember", "don't you remember", "earlier you", "last time", "go back to", "back to the", "that error",
+		"the same error", "what was the", "what did i say", "what did we", "like before", "the other day", "previously"},
+	"de": {"wie besprochen", "wie gesagt", "wir haben besprochen", "wir hatten", "hast du gesagt", "hab ich gesagt", "habe ich gesagt",
+		"erinnerst du dich", "weißt du noch", "letztes mal", "vorhin", "neulich", "zurück zu", "dieser fehler", "der fehler von", "wie vorher"},
+	"fr": {"comme convenu", "comme on a dit", "nous avons discuté", "on avait", "tu as dit", "vous avez dit", "je t'ai dit", "tu te souviens",
+		"vous souvenez-vous", "la dernière fois", "revenons à", "cette erreur", "tout à l'heure", "comme avant"},
+	"es": {"como hablamos", "como dije", "como acordamos", "me dijiste", "te dije", "dijiste", "recuerdas", "te acuerdas", "la última vez",
+		"volvamos a", "ese error", "como antes", "el otro día"},
+	"it": {"come abbiamo detto", "come dicevo", "hai detto", "ti ho detto", "ti ricordi", "l'ultima volta", "torniamo a", "quell'errore", "come prima"},
+	"pt": {"como discutimos", "como falamos", "como eu disse", "você disse", "eu te disse", "você lembra", "lembra", "da última vez", "voltando a", "aquele erro"},
+	"ru": {"как мы обсуждали", "как я говорил", "ты говорил", "вы говорили", "я говорил", "помнишь", "помните", "в прошлый раз", "вернёмся к", "вернемся к", "та ошибка", "как раньше"},
+	"zh": {"我们讨论过", "我們討論過", "之前说", "之前說", "刚才说", "剛才說", "上次", "还记得", "還記得", "你说过", "你說過", "我说过", "我說過", "回到", "那个错误", "那個錯誤"},
+	"ja": {"前に話した", "さっき", "先ほど", "前回", "覚えて", "言ったよね", "言っていた", "話に戻", "あのエラー", "この前"},
+	"ko": {"아까", "지난번", "저번에", "말했던", "얘기했던", "기억나", "기억해", "그 에러", "그 오류", "돌아가서"},
+}
+
+// hintPhrases are the built-in ones and those of the configuration.
+func hintPhrases(more []string) []string {
+	var all []string
+	for _, list := range builtinHints {
+		all = append(all, list...)
+	}
+	for _, phrase := range more {
+		all = append(all, foldHint(phrase))
+	}
+	slices.Sort(all) // the first that fits is named, always the same one
+	return all
+}
+
+// foldHint makes texts comparable: in lower case, with plain apostrophes and
+// single spaces.
+func foldHint(text string) string {
+	return strings.ReplaceAll(strings.Join(strings.Fields(strings.ToLower(text)), " "), "’", "'")
+}
+
+// maxHintText is how many bytes of a message are looked through: who points at
+// something says so in a few words, and what is pasted is not the user's.
+const maxHintText = 2000
+
+// hint tells the model, in this run only, that a message seems to point at
+// something which it may have to look up. "" when none does.
+func (l *loop) hint(users []conversation.Message) string {
+	for _, m := range users {
+		text := m.Content
+		if len(text) > maxHintText {
+			text = text[:maxHintText]
+		}
+		text = foldHint(text)
+		for _, phrase := range l.hints {
+			if containsWords(text, phrase) {
+				return fmt.Sprintf("\n\n[The message says %s, which may point at something that is not shown here. "+
+					"If so, look it up with %s; scope \"session\" also searches earlier conversations.]", quoted(phrase), tools.RecallName)
+			}
+		}
+	}
+	return ""
+}
+
+// containsWords says whether a phrase stands in a text, and not as a part of
+// longer words where its script parts words by spaces.
+func containsWords(text, phrase string) bool {
+	for from := 0; ; {
+		at := strings.Index(text[from:], phrase)
+		if at < 0 || phrase == "" {
+			return false
+		}
+		begin, end := from+at, from+at+len(phrase)
+		if !joinsWord(text[:begin], phrase) && !joinsWord(phrase, text[end:]) {
+			return true
+		}
+		from = end
+	}
+}
+
+// joinsWord says whether two texts written one after the other make one word of
+// the letters where they meet. Scripts without spaces have no such words.
+func joinsWord(before, after string) bool {
+	return isSpaced(lastRune(before)) && isSpaced(firstRune(after))
+}
+
+func lastRune(text string) rune  { r, _ := utf8.DecodeLastRuneInString(text); return r }
+func firstRune(text string) rune { r, _ := utf8.DecodeRuneInString(text); return r }
+
+// isSpaced says whether a rune is a letter of a script that parts words by
+// spaces. Korean does, but hangs its particles on them.
+func isSpaced(r rune) bool {
+	return unicode.IsLetter(r) && !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
+}

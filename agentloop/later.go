@@ -1,0 +1,50 @@
+package agentloop
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+)
+
+const (
+	laterWorkers = 4   // model calls at once that nobody waits for
+	laterQueue   = 256 // that wait; more are left undone until their session speaks again
+)
+
+// later has something done that nobody waits for, beside the loops. It never
+// blocks, and reports whether it will be done. do's context ends when intake does.
+func (r *Router) later(do func(ctx context.Context)) bool {
+	select {
+	case r.behind <- do:
+		return true
+	default:
+		return false
+	}
+}
+
+// workLater starts those who do what later takes.
+func (r *Router) workLater(ctx context.Context, working *sync.WaitGroup) {
+	for range laterWorkers {
+		working.Go(func() {
+			for {
+				select {
+				case do := <-r.behind:
+					r.doGuarded(ctx, do)
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+	}
+}
+
+// doGuarded logs a panic: what nobody waits for must not end the gateway.
+func (r *Router) doGuarded(ctx context.Context, do func(ctx context.Context)) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.Log.Error("work behind the talk failed", "error", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+	}()
+	do(ctx)
+}

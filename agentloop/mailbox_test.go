@@ -1,0 +1,134 @@
+package agentloop
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/conversation"
+	"parley/llm/llmtest"
+)
+
+// stored is what the session's conversation holds of its people, in order.
+func (h *house) stored(key conversation.Key) []string {
+	h.t.Helper()
+	c, err := h.store.Active(h.t.Context(), key)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	page, err := h.store.History(h.t.Context(), c.ID, 0, 10_000)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var texts []string
+	for _, m := range page.Messages {
+		if m.Role == conversation.RoleUser {
+			texts = append(texts, m.Content)
+		}
+	}
+	return texts
+}
+
+func (h *house) waitStored(key conversation.Key, want []string) {
+	h.t.Helper()
+	until(h.t, "every message in the history", func() bool { return len(h.stored(key)) >= len(want) })
+	for i, text := range h.stored(key) {
+		if i >= len(want) || text != want[i] {
+			h.t.Fatalf("message %d is %q of %d", i, text, len(want))
+		}
+	}
+}
+
+// Somebody pastes a log line by line: no line is lost, doubled or out of order,
+// though they are more than a mailbox and a turn hold.
+func TestAFloodOfMessagesIsTakenWhole(t *testing.T) {
+	h := newHouse(t, nil)
+	var want []string
+	for i := range 3 * maxMail {
+		want = append(want, fmt.Sprintf("line %d", i))
+		if i%7 == 6 {
+			h.say(room, want[i-6:]...)
+		}
+	}
+	h.say(room, want[len(want)-len(want)%7:]...)
+	h.waitStored(room, want)
+}
+
+// A channel may tell of messages in another order than it stored them in.
+func TestMailOutOfOrderIsReadFromTheStore(t *testing.T) {
+	h := newHouse(t, func(p *Parts) { p.LoopIdleTimeout = time.Minute })
+	h.ask(room, "zero") // now the loop knows its session
+	var mail [][]conversation.Inbound
+	for _, text := range []string{"one", "two"} {
+		stored, err := h.store.Accept(t.Context(), nil, h.inbound(room, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mail = append(mail, stored)
+	}
+	h.router.Accepted(mail[1]...)
+	h.router.Accepted(mail[0]...)
+	until(t, "both messages in the history", func() bool { return len(h.stored(room)) == 3 })
+}
+
+// The same message told twice is answered once.
+func TestMailToldTwiceIsAnsweredOnce(t *testing.T) {
+	h := newHouse(t, func(p *Parts) { p.LoopIdleTimeout = time.Minute })
+	h.ask(room, "zero")
+	stored, err := h.store.Accept(t.Context(), nil, h.inbound(room, "one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.router.Accepted(stored...)
+	h.router.Accepted(stored...)
+	h.reply(room)
+	h.ask(room, "two")
+	h.waitStored(room, []string{"zero", "one", "two"})
+}
+
+// A conversation that another hand has changed, while its loop lives, is read
+// anew.
+func TestAWithdrawnMessageIsNotAnswered(t *testing.T) {
+	gate := make(chan struct{})
+	h := newHouse(t, func(p *Parts) { p.MaxConcurrentRuns = 1; p.LoopIdleTimeout = time.Minute })
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer { <-gate; return llmtest.Echo(c) })
+	h.say("cli:other", "busy") // takes the one place
+	until(t, "the call", func() bool { return len(h.server.Calls()) > 0 })
+	wrong := h.inbound(room, "wrong chat")
+	h.accept(wrong)
+	h.say(room, "right chat")
+	key, err := h.store.Withdraw(t.Context(), "cli", wrong.SourceID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.router.Edited(key)
+	h.ask("cli:third", "/status") // what comes later was heard, so the edit was too
+	close(gate)
+	h.reply(room)
+	h.waitStored(room, []string{"right chat"})
+}
+
+// The /stop of a message that its author has deleted meanwhile has one reply.
+func TestStopAfterADeletionIsAnsweredOnce(t *testing.T) {
+	h := newHouse(t, nil)
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		if c.LastUser() == "a tale" {
+			return llmtest.Answer{Text: strings.Repeat("once upon a time ", 200), ChunkDelay: 20 * time.Millisecond}
+		}
+		return llmtest.Echo(c)
+	})
+	in := h.inbound(room, "a tale")
+	h.accept(in)
+	until(t, "the first words", func() bool { return strings.HasPrefix(h.preview(room), "once upon") })
+	key, err := h.store.Withdraw(t.Context(), "cli", in.SourceID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.router.Edited(key)
+	h.say(room, "/stop")
+	h.reply(room)
+	if got := h.ask(room, "hello"); got != "echo: hello" {
+		t.Fatalf("reply %q", got)
+	}
+}

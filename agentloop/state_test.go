@@ -1,0 +1,194 @@
+package agentloop
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/llm"
+	"parley/llm/llmtest"
+	"parley/tools"
+)
+
+// workshop is a house with tools to work on files, and a state.
+func workshop(t *testing.T, change func(*Parts)) *house {
+	fails := map[string]bool{}
+	shell := func(_ context.Context, arguments json.RawMessage) (string, error) {
+		command := argument(string(arguments), "command")
+		if !fails[command] && strings.HasPrefix(command, "go test") {
+			fails[command] = true
+			return "FAIL\nexit status 1", nil
+		}
+		return "ok\nexit status 0", nil
+	}
+	write := func(_ context.Context, arguments json.RawMessage) (string, error) {
+		if path := argument(string(arguments), "path"); path == "/etc/passwd" {
+			return "", fmt.Errorf("%s can't be written", path)
+		}
+		return "written", nil
+	}
+	object := json.RawMessage(`{"type":"object"}`)
+	return newHouse(t, func(p *Parts) {
+		var err error
+		p.Tools, err = tools.NewRegistry(tools.SessionState(),
+			tools.Tool{Name: "shell_execute", Parameters: object, Call: shell},
+			tools.Tool{Name: "write_file", Parameters: object, Call: write})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.StateBudget = 800
+		if change != nil {
+			change(p)
+		}
+	})
+}
+
+// does makes the model call a tool, and then say "done".
+func (h *house) does(name, arguments string) {
+	h.t.Helper()
+	h.server.Script(llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "c", Name: name, Arguments: arguments}}}, llmtest.Answer{Text: "done"})
+	if got := h.ask(room, name); got != "done" {
+		h.t.Fatalf("%s: %q", name, got)
+	}
+	h.server.Reply(llmtest.Echo)
+}
+
+// system is the system prompt of the latest call.
+func (h *house) system() string {
+	calls := h.server.Calls()
+	return calls[len(calls)-1].Messages[0].Content
+}
+
+func TestStateIsTakenFromTheToolCalls(t *testing.T) {
+	h := workshop(t, nil)
+	h.does("session_state", `{"kind":"constraint","text":"never use an ORM"}`)
+	h.does("write_file", `{"path":"main.go"}`)
+	h.does("write_file", `{"path":"/etc/passwd"}`)
+	h.does("shell_execute", `{"command":"go test ./..."}`)
+	h.does("shell_execute", `{"command":"git commit -am \"Begin\""}`)
+	h.does("session_state", `{"kind":"wish","text":"cake"}`)
+	h.does("shell_execute", `{"command":"go test ./..."}`)
+	h.ask(room, "what now?\nnothing else")
+	for _, part := range []string{
+		"turns: 7\n", "focus: \"what now?\"\n",
+		"constraints:\n  - {turn: 1, text: \"never use an ORM\"}\n",
+		"decisions:\n  - {turn: 5, text: \"committed: Begin\"}\n",
+		"files:\n  - {turn: 2, text: \"main.go\"}\n",
+		"- {turn: 3, in: \"write_file /etc/passwd\", error: \"/etc/passwd can't be written\", resolved: false}\n",
+		"- {turn: 4, in: \"$ go test ./...\", error: \"exit status 1\", resolved: true}\n",
+	} {
+		if !strings.Contains(h.system(), part) {
+			t.Errorf("the model is not told %q: %s", part, h.system())
+		}
+	}
+	if strings.Contains(h.system(), "cake") {
+		t.Error("a record of an unknown kind was kept")
+	}
+	if got := h.ask(room, "/state"); !strings.Contains(got, "```yaml\nconversation: ") || !strings.Contains(got, "never use an ORM") || !strings.Contains(got, "turns: 8") {
+		t.Errorf("/state: %q", got)
+	}
+}
+
+// Who starts the gateway again, or begins anew, finds the state as it belongs.
+func TestStateBelongsToItsConversation(t *testing.T) {
+	h := workshop(t, nil)
+	h.does("session_state", `{"kind":"decision","text":"the boat is blue"}`)
+	h.end()
+	h.start()
+	h.ask(room, "hello")
+	if !strings.Contains(h.system(), "the boat is blue") {
+		t.Errorf("forgotten by a restart: %s", h.system())
+	}
+	h.ask("cli:elsewhere", "hello")
+	if strings.Contains(h.system(), "blue") {
+		t.Error("another session is told of it")
+	}
+	h.ask(room, "/new")
+	h.ask(room, "hello")
+	if strings.Contains(h.system(), "blue") {
+		t.Error("the next conversation is told of it")
+	}
+	h.ask(room, "/resume 2")
+	h.ask(room, "hello")
+	if !strings.Contains(h.system(), "the boat is blue") || !strings.Contains(h.system(), "turns: 2") {
+		t.Errorf("the resumed conversation has lost it: %s", h.system())
+	}
+}
+
+func TestWhatIsTakenBackLeavesTheState(t *testing.T) {
+	h := workshop(t, nil)
+	h.ask(room, "hello")
+	h.does("session_state", `{"kind":"constraint","text":"only metric units"}`)
+	h.ask(room, "/undo")
+	h.ask(room, "again")
+	if strings.Contains(h.system(), "metric") || !strings.Contains(h.system(), "turns: 1\n") {
+		t.Errorf("after /undo: %s", h.system())
+	}
+	h.does("session_state", `{"kind":"constraint","text":"Only metric units"}`)
+	h.does("session_state", `{"kind":"withdraw","text":"only metric units"}`)
+	h.ask(room, "hello")
+	if strings.Contains(h.system(), "metric") {
+		t.Errorf("withdrawn, and still told: %s", h.system())
+	}
+}
+
+// A rule outlives everything that is noted after it, within the budget.
+func TestStateKeepsRulesLongestAndStaysSmall(t *testing.T) {
+	counter := llm.NewCounter("")
+	c := conversation.Conversation{ID: "0190b0a0-0000-7000-8000-000000000000", Tokens: 1 << 40}
+	c.State.Turns = 1 << 40
+	for i := range int64(20) {
+		n := conversation.Note{Text: fmt.Sprintf("note %d %s", i, strings.Repeat("長い🎉", 40)), Turn: i}
+		if i < 10 {
+			c.State.Constraints = append(c.State.Constraints, conversation.Note{Text: fmt.Sprint("rule ", i), Turn: i})
+			c.State.Decisions = append(c.State.Decisions, n)
+		}
+		if i < 5 {
+			c.State.Failures = append(c.State.Failures, conversation.Failure{Note: n, Error: n.Text, Resolved: i%2 == 0})
+		}
+		c.State.Files = append(c.State.Files, n)
+	}
+	before := c.State.Files[0].Text
+	for _, budget := range []int{0, 40, 100, 250, 800, 3000, 100_000} {
+		text := stateText(c, "focus", counter, budget)
+		if n := counter.Text(text); n > budget {
+			t.Errorf("%d tokens with a budget of %d", n, budget)
+		}
+		if budget >= 250 && !strings.Contains(text, "rule 0") {
+			t.Errorf("the oldest rule is gone with a budget of %d: %s", budget, text)
+		}
+		if diff := cmp.Diff(text, stateText(c, "focus", counter, budget)); diff != "" {
+			t.Errorf("equal input gave another text: %s", diff)
+		}
+	}
+	if c.State.Files[0].Text != before || len(c.State.Failures) != 5 || c.State.Failures[0].Turn != 0 {
+		t.Error("to show the state has changed it")
+	}
+}
+
+func TestCommandsAreReadForWhatTheyDid(t *testing.T) {
+	for command, want := range map[string]string{
+		`git commit -m "Fix the mill"`:            "Fix the mill",
+		`cd x && git commit -am 'Begin' && ls`:    "Begin",
+		`git commit --amend --no-edit`:            "",
+		`echo git; ls -m "x"`:                     "",
+		`git status; echo commit -m "not a word"`: "",
+	} {
+		if got := commitOf(command); got != want {
+			t.Errorf("%s: %q", command, got)
+		}
+	}
+	for text, want := range map[string]int{
+		"FAIL\nexit status 1": 1, `{"exit_code": 127, "out": ""}`: 127, "Process exited with code 2": 2, "exit code: 3": 3,
+		"all is well": 0, "exit status 1 was expected\nexit status 0": 0,
+	} {
+		if got := exitStatus(text); got != want {
+			t.Errorf("%q: %d", text, got)
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package agentloop
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"parley/conversation"
+	"parley/llm"
+)
+
+// The strategies of what becomes of the part of a conversation that the window
+// has no room for.
+const (
+	SlidingWindow = "sliding_window" // it is not shown
+	Summarization = "summarization"  // a summary stands for it
+)
+
+const (
+	summaryTimeout = 5 * time.Minute
+	summaryMessage = 4000 // runes of a message that the model reads to summarise it
+	summaryResult  = 800  // runes of a tool's result, likewise
+)
+
+const summaryPrompt = "You keep the notes of a long conversation. Write the summary anew so that it also covers what followed: " +
+	"facts, names, numbers, decisions with their reasons, rules that were set, what was done to which files, what is still open. " +
+	"Leave out courtesies. Write in the language of the conversation, in short lines, at most 400 words. Answer with the summary alone."
+
+// summaries are the conversations that are being summarised, so that none is
+// twice at once.
+type summaries struct {
+	mu      sync.Mutex
+	ongoing map[string]bool // by ID
+}
+
+func (s *summaries) begin(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ongoing[id] {
+		return false
+	}
+	if s.ongoing == nil {
+		s.ongoing = map[string]bool{}
+	}
+	s.ongoing[id] = true
+	return true
+}
+
+func (s *summaries) end(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.ongoing, id)
+}
+
+// summarizeLater has the older part of the talk summarised, behind it, when what
+// no summary covers takes more than half of the budget.
+func (l *loop) summarizeLater() {
+	if l.Strategy != Summarization || !l.known {
+		return
+	}
+	id, before := l.turn.Conversation.ID, l.summaryEnd()
+	if before == 0 || !l.summaries.begin(id) {
+		return
+	}
+	key := l.key
+	taken := l.later(func(ctx context.Context) {
+		defer l.summaries.end(id)
+		if err := l.summarize(ctx, key, id, before); err != nil && ctx.Err() == nil {
+			l.Log.Warn("a conversation was not summarised; it is tried again after the next answer", "session", key, "error", err)
+		}
+	})
+	if !taken {
+		l.summaries.end(id)
+	}
+}
+
+// summaryEnd is the seq before which the talk should be summarised, 0 when it
+// need not be yet. The newest messages stay as they are: KeepRecent of them, or
+// fewer where those would take more than a third of the budget, but always the
+// last exchange.
+func (l *loop) summaryEnd() int64 {
+	history := uncovered(l.turn.History, l.turn.Summary)
+	total := 0
+	for i := range history {
+		total += history[i].Tokens
+	}
+	if total <= l.Budget/2 {
+		return 0
+	}
+	end, kept := int64(0), 0
+	for i := len(history) - 1; i > 0; i-- {
+		if kept += history[i].Tokens; kept > l.Budget/3 && end > 0 {
+			return end
+		}
+		if conversation.StartsExchange(&history[i-1], &history[i]) {
+			end = history[i].Seq
+			if len(history)-i >= l.KeepRecent {
+				return end
+			}
+		}
+	}
+	return end
+}
+
+// uncovered is the part of a history that a summary does not cover.
+func uncovered(history []conversation.Message, s conversation.Summary) []conversation.Message {
+	for i := range history {
+		if history[i].Seq > s.Through {
+			return history[i:]
+		}
+	}
+	return nil
+}
+
+// summarize is called beside the loop, which may have ended.
+func (r *Router) summarize(ctx context.Context, key conversation.Key, id string, before int64) error {
+	stretch, err := r.Store.Stretch(ctx, id, before, r.Budget/2)
+	if err != nil || len(stretch.Messages) == 0 {
+		return err
+	}
+	calling, cancel := context.WithTimeout(ctx, summaryTimeout)
+	defer cancel()
+	answer, err := r.Model.Complete(calling, llm.Request{Messages: []llm.Message{
+		{Role: "system", Content: summaryPrompt},
+		{Role: "user", Content: summaryQuestion(stretch)},
+	}}, func(llm.Delta) {})
+	if err != nil {
+		return err
+	}
+	text := strings.TrimSpace(answer.Text)
+	if text == "" {
+		return fmt.Errorf("the model gave no summary")
+	}
+	text, tokens := r.fitSummary(text)
+	stored, err := r.Store.Summarize(ctx, stretch, text, tokens)
+	if stored {
+		r.Edited(key)
+	}
+	return err
+}
+
+// fitSummary cuts a summary that is longer than a fifth of the budget.
+func (r *Router) fitSummary(text string) (fitted string, tokens int) {
+	limit := r.Budget / 5
+	if tokens = r.Counter.Text(text); tokens > limit {
+		head, tail := r.Counter.Cut(text, limit)
+		text = head + cutNotice + tail
+		tokens = r.Counter.Text(text)
+	}
+	return text, tokens
+}
+
+func summaryQuestion(t conversation.Stretch) string {
+	var b strings.Builder
+	if t.After.Through > 0 {
+		fmt.Fprintf(&b, "The summary so far:\n\n%s\n\nWhat followed:\n\n", t.After.Content)
+	}
+	for _, m := range t.Messages {
+		limit := summaryMessage
+		if m.Role == conversation.RoleTool {
+			limit = summaryResult
+		}
+		shown := toModel(&m)
+		fmt.Fprintf(&b, "%s: %s\n", m.Role, shorten(shown.Content, limit))
+		for _, call := range m.ToolCalls {
+			fmt.Fprintf(&b, "%s calls %s %s\n", m.Role, call.Name, oneLine(call.Arguments, summaryResult))
+		}
+	}
+	return b.String()
+}
+
+// summaryText is a summary as it stands in the window.
+func summaryText(s conversation.Summary) string {
+	if s.Through == 0 {
+		return ""
+	}
+	return "\n\n[Summary of the conversation before the messages that follow]\n" + s.Content
+}

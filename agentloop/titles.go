@@ -1,0 +1,108 @@
+package agentloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"parley/conversation"
+	"parley/llm"
+)
+
+// maxTitle is how many characters a title has at most that a person gives.
+const maxTitle = 80
+
+// titleConversation reads "/title [text]".
+func titleConversation(_ *loop, _ context.Context, turn conversation.Turn, arguments string) (result, error) {
+	title := oneLine(arguments, maxTitle)
+	switch present := turn.Conversation.Title; {
+	case title == "" && present == "":
+		return result{text: "This conversation has no title yet; `/title WORDS` gives it one."}, nil
+	case title == "":
+		return result{text: fmt.Sprintf("This conversation is called %s; `/title WORDS` changes that.", quoted(present))}, nil
+	}
+	return result{
+		text:   fmt.Sprintf("This conversation is called %s from now on.", quoted(title)),
+		effect: conversation.Effect{Title: title},
+	}, nil
+}
+
+const (
+	titleTurns   = 3    // exchanges after which the first line stays the title
+	titleExcerpt = 1000 // runes of each message that the model reads to find one
+	titleRunes   = 60   // at most, of a title that the model makes
+	titleTimeout = time.Minute
+)
+
+const titlePrompt = "Name the conversation that follows, in two to six words, in the language in which it is held. " +
+	"Answer with the name alone, without quotes and without a full stop."
+
+// titleLater has a title made by the model, behind the talk, for a conversation
+// that is called after its first line. One that a person or a place has named
+// keeps its title.
+func (l *loop) titleLater(run conversation.Run, done conversation.Committed) {
+	if !l.Titles || !l.known || run.Status != conversation.StatusDone || len(run.Messages) == 0 {
+		return
+	}
+	history, c := l.turn.History, done.Conversation
+	if l.turn.Older > 0 || c.State.Turns > titleTurns || c.Title == "" || c.Title != titleOf(nil, history) {
+		return
+	}
+	key, address, excerpt := l.key, run.Took[len(run.Took)-1].Address, excerptOf(history)
+	l.later(func(ctx context.Context) {
+		if err := l.makeTitle(ctx, key, c, address, excerpt); err != nil && ctx.Err() == nil {
+			l.Log.Warn("a conversation keeps its first line as its title", "session", key, "error", err)
+		}
+	})
+}
+
+// makeTitle is called beside the loop, which may have ended.
+func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversation.Conversation, address, excerpt string) error {
+	calling, cancel := context.WithTimeout(ctx, titleTimeout)
+	defer cancel()
+	answer, err := r.Model.Complete(calling, llm.Request{Messages: []llm.Message{
+		{Role: "system", Content: titlePrompt},
+		{Role: "user", Content: excerpt},
+	}}, func(llm.Delta) {})
+	if err != nil {
+		return err
+	}
+	title := madeTitle(answer.Text)
+	if title == "" {
+		return errors.New("the model gave no title")
+	}
+	changed, err := r.Store.Retitle(ctx, c, title)
+	if err != nil || !changed {
+		return err
+	}
+	r.Edited(key)
+	r.Watcher.Titled(key, address, title)
+	return nil
+}
+
+// madeTitle is what the model meant as a title, without its trimmings.
+func madeTitle(text string) string {
+	for line := range strings.Lines(text) {
+		if line = strings.Trim(oneLine(line, titleRunes), "\"'“”„«»‘’*_#`. \t"); line != "" {
+			return line
+		}
+	}
+	return ""
+}
+
+// excerptOf is the beginning of a talk, as the model reads it to name it.
+func excerptOf(history []conversation.Message) string {
+	var b strings.Builder
+	for _, m := range history {
+		if m.Content == "" || m.Role == conversation.RoleTool {
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %s\n\n", m.Role, shorten(m.Content, titleExcerpt))
+		if m.Role == conversation.RoleAssistant {
+			break
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,113 @@
+package agentloop
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"parley/llm/llmtest"
+)
+
+// naming is a house whose model names conversations as name says.
+func naming(t *testing.T, name func() llmtest.Answer) *house {
+	h := newHouse(t, func(p *Parts) { p.Titles = true })
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		if c.Messages[0].Content == titlePrompt {
+			return name()
+		}
+		return llmtest.Echo(c)
+	})
+	return h
+}
+
+func (h *house) title() string {
+	h.t.Helper()
+	c, err := h.store.Active(h.t.Context(), room)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return c.Title
+}
+
+func TestModelNamesTheConversationBehindTheTalk(t *testing.T) {
+	gate := make(chan struct{})
+	h := naming(t, func() llmtest.Answer {
+		<-gate
+		return llmtest.Answer{Text: "\n**\"Ein plattes Rad.\"**\nas you wished"}
+	})
+	for _, text := range []string{"Mein Rad ist platt", "und jetzt?"} { // nobody waits for the title
+		if got := h.ask(room, text); got != "echo: "+text {
+			t.Fatalf("reply: %q", got)
+		}
+	}
+	close(gate)
+	until(t, "the title", func() bool { return h.title() == "Ein plattes Rad" })
+	until(t, "the place to be told", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return slices.Contains(h.titled, "cli:room Ein plattes Rad")
+	})
+	h.ask(room, "danke")
+	if got := h.title(); got != "Ein plattes Rad" {
+		t.Errorf("the next run made it %q", got)
+	}
+	if got := h.ask(room, "/title"); !strings.Contains(got, "Ein plattes Rad") {
+		t.Errorf("/title: %q", got)
+	}
+}
+
+// What people and places call a conversation is never changed.
+func TestTitlesThatWereGivenAreKept(t *testing.T) {
+	h := naming(t, func() llmtest.Answer { t.Error("the model was asked for a title"); return llmtest.Answer{Text: "no"} })
+	h.ask(room, "/new Bikes")
+	h.ask(room, "my tyre is flat")
+	in := h.inbound("cli:thread", "hello")
+	in.Title = "A thread"
+	h.accept(in)
+	h.reply("cli:thread")
+	h.ask("cli:thread", "more")
+	if got := h.title(); got != "Bikes" {
+		t.Errorf("title %q", got)
+	}
+	c, err := h.store.Active(t.Context(), "cli:thread")
+	if err != nil || c.Title != "A thread" {
+		t.Errorf("title %q, %v", c.Title, err)
+	}
+}
+
+// A title that comes late does not undo the one that somebody has given meanwhile.
+func TestALateTitleYieldsToAPersons(t *testing.T) {
+	gate, asked := make(chan struct{}), make(chan struct{}, 9)
+	h := naming(t, func() llmtest.Answer { asked <- struct{}{}; <-gate; return llmtest.Answer{Text: "By the model"} })
+	h.ask(room, "hello")
+	<-asked
+	h.ask(room, "/title Mine")
+	close(gate)
+	h.ask(room, "more")
+	h.end()
+	if got := h.title(); got != "Mine" {
+		t.Errorf("title %q", got)
+	}
+}
+
+func TestWithoutATitleOfTheModelTheFirstLineStays(t *testing.T) {
+	for name, answer := range map[string]llmtest.Answer{
+		"failure": {Status: http.StatusBadRequest},
+		"nothing": {Text: "\"\" **"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tried := make(chan struct{}, 9)
+			h := naming(t, func() llmtest.Answer { tried <- struct{}{}; return answer })
+			h.ask(room, "first line\nsecond")
+			<-tried
+			if got := h.ask(room, "next"); got != "echo: next" {
+				t.Errorf("reply %q", got)
+			}
+			if got := h.title(); got != "first line" {
+				t.Errorf("title %q", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package agentloop
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"parley/conversation"
+	"parley/llm"
+	"parley/tools"
+)
+
+// randomTurn is a turn as talks of all kinds leave it: with tools, pictures, a
+// state, a summary, and also without any history, as after /new or a long rest.
+func randomTurn(r *rand.Rand, counter Counter) (turn conversation.Turn, users []conversation.Message) {
+	w := randomWindow(r, counter)
+	for _, e := range w.current {
+		if e.Role != "user" {
+			break
+		}
+		users = append(users, rows([]entry{e})...)
+	}
+	picture := func(list []conversation.Message) {
+		for i := range list {
+			if list[i].Role == conversation.RoleUser && r.IntN(3) == 0 {
+				list[i].Images = []conversation.Image{{Name: "a.png", MediaType: "image/png", Data: []byte("png")}}
+				list[i].Tokens = counter.Message(toModel(&list[i]))
+			}
+		}
+	}
+	picture(w.history)
+	picture(users)
+	turn = conversation.Turn{History: w.history, Older: w.older, Place: "a room"}
+	turn.Conversation = conversation.Conversation{ID: "0190b0a0-0000-7000-8000-000000000000", Messages: w.older + int64(len(w.history))}
+	for range r.IntN(10) {
+		n := conversation.Note{Text: strings.Repeat(fmt.Sprint("note ", r.IntN(100), " "), 1+r.IntN(20)), Turn: 1}
+		turn.Conversation.State.Decisions = append(turn.Conversation.State.Decisions, n)
+		turn.Conversation.State.Files = append(turn.Conversation.State.Files, n)
+	}
+	if r.IntN(2) == 0 {
+		turn.Summary = conversation.Summary{Through: w.older, Content: strings.Repeat("summed up ", r.IntN(60))}
+		for i := 1; i < len(turn.History); i++ {
+			if conversation.StartsExchange(&turn.History[i-1], &turn.History[i]) && r.IntN(2) == 0 {
+				turn.Summary.Through = turn.History[i-1].Seq
+				break
+			}
+		}
+	}
+	return turn, users
+}
+
+func TestWindowOfAnyTalkIsWholeAndWithinTheBudget(t *testing.T) {
+	t.Parallel()
+	counter := llm.NewCounter("")
+	registry, err := tools.NewRegistry(tools.SessionState())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seed := range uint64(100) {
+		budget := 900 + int(seed*37%3000)
+		router := NewRouter(Parts{
+			Config: DefaultConfig(), Counter: counter, Tools: registry, Budget: budget, StateBudget: 800, Log: slog.New(slog.DiscardHandler),
+		})
+		l := newLoop(router, room)
+		turn, users := randomTurn(rand.New(rand.NewPCG(seed, 2)), counter)
+		list := l.window(turn, users).build(budget)
+		if err := checkList(list); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if sum := tokensOf(counter, list) + counter.Tools(router.tools); sum > budget {
+			t.Fatalf("seed %d: %d tokens with a budget of %d", seed, sum, budget)
+		}
+		last := list[len(list)-1]
+		if want := users[len(users)-1].Content; last.Role != "user" || last.Content != want && !strings.Contains(last.Content, "[") {
+			t.Fatalf("seed %d: the window ends with %s: %.60q", seed, last.Role, last.Content)
+		}
+		if diff := cmp.Diff(list, l.window(turn, users).build(budget), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("seed %d: equal input gave another window: %s", seed, diff)
+		}
+		shown := len(list) - 1 - len(users)
+		if covered := int64(len(turn.History) - len(uncovered(turn.History, turn.Summary))); shown > len(turn.History)-int(covered) {
+			t.Fatalf("seed %d: %d messages are shown beside a summary of %d of %d", seed, shown, covered, len(turn.History))
+		}
+	}
+}
+
+// A rule from long ago is still told after five thousand exchanges.
+func TestRuleIsToldAfterFiveThousandExchanges(t *testing.T) {
+	h := workshop(t, nil)
+	h.ask(room, "hello")
+	h.does("session_state", `{"kind":"constraint","text":"never use an ORM"}`)
+	h.end()
+	for range 10 {
+		h.fill(500, "and what about the weather?")
+	}
+	h.start()
+	h.does("session_state", `{"kind":"decision","text":"use SQL"}`)
+	if got := h.system(); !strings.Contains(got, "never use an ORM") || !strings.Contains(got, "are not shown") {
+		t.Errorf("the model is told: %s", got)
+	}
+}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"parley/channels"
+)
+
+// maxSame is how many files of one name are told apart by numbers.
+const maxSame = 100
+
+// save puts a file beside those that are there already, and says where, or why
+// it could not.
+func (c *Channel) save(file *channels.File) string {
+	name := filepath.Base(filepath.Clean("/" + file.Name))
+	end := filepath.Ext(name)
+	for n := 1; n <= maxSame; n++ {
+		path := filepath.Join(c.folder, name)
+		if n > 1 {
+			path = filepath.Join(c.folder, fmt.Sprintf("%s-%d%s", strings.TrimSuffix(name, end), n, end))
+		}
+		err := create(path, file.Data)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return fmt.Sprintf("The file can't be written: %v", err)
+		}
+		if whole, err := filepath.Abs(path); err == nil {
+			path = whole
+		}
+		return "The file is `" + path + "`"
+	}
+	return fmt.Sprintf("The file can't be written: there are %d of the name %s already", maxSame, name)
+}
+
+// create writes a file that is not there yet, for its owner alone: it holds what
+// people say in private.
+func create(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Close())
+}

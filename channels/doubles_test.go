@@ -1,0 +1,113 @@
+package channels_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// gate is a platform that takes each message when it is let.
+type gate struct {
+	let   chan struct{}
+	taken chan string
+}
+
+func newGate() *gate { return &gate{let: make(chan struct{}, 100), taken: make(chan string, 100)} }
+
+func (g *gate) Name() string { return "telegram" }
+
+func (g *gate) Run(ctx context.Context, _ channels.AcceptFunc) error { <-ctx.Done(); return nil }
+
+func (g *gate) Split(d conversation.Delivery) []channels.Part {
+	return []channels.Part{{Text: d.Text, Plain: d.Text}}
+}
+
+func (g *gate) Send(ctx context.Context, _ conversation.Delivery, p channels.Part) (string, error) {
+	<-g.let
+	g.taken <- p.Text
+	return p.Text, nil
+}
+
+// open lets so many messages through.
+func (g *gate) open(n int) {
+	for range n {
+		g.let <- struct{}{}
+	}
+}
+
+// deliver runs a sender on the store; stop flushes and ends it.
+func (g *gate) deliver(t *testing.T, outbox channels.Outbox) (sender *channels.Sender, stop func()) {
+	t.Helper()
+	sender = channels.NewSender(g, outbox, slog.New(slog.DiscardHandler))
+	flush, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		sender.Run(context.WithoutCancel(t.Context()), conversation.Scope{Channel: "telegram"}, flush)
+	}()
+	return sender, func() { close(flush); <-done; close(g.taken) }
+}
+
+func (g *gate) all() []string {
+	var got []string
+	for text := range g.taken {
+		got = append(got, text)
+	}
+	return got
+}
+
+// Many replies were left by the process before. While they go out the talk goes
+// on, and its reply comes both from the store and from its run: once for people.
+func TestAReplyBehindLeftoversGoesOutOnce(t *testing.T) {
+	p, g := newPost(t), newGate()
+	var want []string
+	for i := range 16 { // as many as are read at once
+		want = append(want, fmt.Sprint("left ", i))
+		p.reply(7, want[i])
+	}
+	sender, stop := g.deliver(t, p.store)
+	g.open(1)
+	got := []string{<-g.taken} // the queue has read the sixteen
+	sender.Wake(p.reply(7, "new")...)
+	g.open(40)
+	stop()
+	if diff := cmp.Diff(append(want, "new"), append(got, g.all()...)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// slowRead is a store in which the run's word comes after the queue has read
+// its reply.
+type slowRead struct {
+	*conversation.Store
+	read, goOn chan struct{}
+	once       sync.Once
+}
+
+func (s *slowRead) Deliveries(ctx context.Context, key conversation.Key, limit int) ([]conversation.Delivery, error) {
+	due, err := s.Store.Deliveries(ctx, key, limit)
+	s.once.Do(func() { close(s.read); <-s.goOn })
+	return due, err
+}
+
+func TestAReplyToldOfAfterItWasReadGoesOutOnce(t *testing.T) {
+	p, g := newPost(t), newGate()
+	p.reply(7, "left")
+	fresh := p.reply(7, "new")
+	box := &slowRead{Store: p.store, read: make(chan struct{}), goOn: make(chan struct{})}
+	sender, stop := g.deliver(t, box)
+	g.open(40)
+	<-box.read
+	sender.Wake(fresh...)
+	close(box.goOn)
+	stop()
+	if diff := cmp.Diff([]string{"left", "new"}, g.all()); diff != "" {
+		t.Error(diff)
+	}
+}

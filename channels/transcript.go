@@ -1,0 +1,42 @@
+package channels
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"parley/conversation"
+)
+
+// maxMaking is how many transcripts of a channel are in memory at once: each
+// has a few megabytes.
+const maxMaking = 4
+
+// TranscriptOf is the file of a delivery's transcript, nil when it has none. Its
+// bytes are there when the part with it is sent.
+func TranscriptOf(d conversation.Delivery) *File {
+	if d.Transcript == nil {
+		return nil
+	}
+	return &File{Name: d.Transcript.Name}
+}
+
+// sendPart sends one part, with the bytes of its file.
+func (q *queue) sendPart(ctx context.Context, d conversation.Delivery, p Part) (id string, err error) {
+	if p.File == nil || p.File.Data != nil || d.Transcript == nil {
+		return q.channel.Send(ctx, d, p)
+	}
+	select {
+	case q.making <- struct{}{}:
+		defer func() { <-q.making }()
+	case <-ctx.Done():
+		return "", &SendError{Err: ctx.Err()}
+	}
+	var data bytes.Buffer
+	err = q.outbox.WriteTranscript(ctx, &data, *d.Transcript)
+	if err != nil {
+		return "", &SendError{Permanent: errors.Is(err, conversation.ErrNotFound), Err: err}
+	}
+	p.File = &File{Name: p.File.Name, Data: data.Bytes()}
+	return q.channel.Send(ctx, d, p)
+}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/conversation"
+)
+
+func archiveCommand(configPath *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "archive KEY|ID",
+		Short: "End the conversation that goes on in a session; the next message begins a new one",
+		Args:  cobra.ExactArgs(1),
+		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
+			t, err := findTarget(cmd.Context(), store, args[0])
+			if err != nil {
+				return err
+			}
+			if t.one != nil && !t.one.Active {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is archived already\n", named(*t.one))
+				return err
+			}
+			release, err := takeSession(cmd.Context(), store, t.session.Key)
+			if err != nil {
+				return err
+			}
+			defer release()
+			c, err := store.Archive(cmd.Context(), t.session.Key)
+			if errors.Is(err, conversation.ErrNotFound) {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "No conversation goes on in %s\n", printableKey(t.session.Key))
+				return err
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is archived: the next message in %s begins a new conversation\n", named(c), printableKey(c.Key))
+			return err
+		}),
+		ValidArgsFunction: completeSessions(configPath),
+	}
+}
+
+// named is a conversation as a sentence begins with it.
+func named(c conversation.Conversation) string {
+	if title := printable(c.Title); title != "" {
+		return fmt.Sprintf("%q (%s)", title, c.ID)
+	}
+	return "The conversation " + c.ID
+}
+
+func deleteCommand(configPath *string) *cobra.Command {
+	var yes bool
+	command := &cobra.Command{
+		Use:   "delete KEY|ID",
+		Short: "Delete all conversations of a session, or one, for good",
+		Long: "Deletes the conversations with every copy of their words. A message of the session that waits for\n" +
+			"an answer stays and is answered, in a new conversation.",
+		Args: cobra.ExactArgs(1),
+		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
+			t, err := findTarget(cmd.Context(), store, args[0])
+			if err != nil {
+				return err
+			}
+			what := deletion(t)
+			if t.one == nil && t.session.Conversations == 0 {
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s holds no conversations\n", printableKey(t.session.Key))
+				return err
+			}
+			if !yes {
+				if err := confirm(cmd, "Delete "+what+" for good?"); err != nil {
+					return err
+				}
+			}
+			return deleteTarget(cmd, store, t, what)
+		}),
+		ValidArgsFunction: completeSessions(configPath),
+	}
+	command.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return command
+}
+
+// deletion says what goes.
+func deletion(t target) string {
+	if t.one != nil {
+		return fmt.Sprintf("%s of %s with %s", named(*t.one), printableKey(t.session.Key), counted(t.one.Messages, "message", "messages"))
+	}
+	where := printableKey(t.session.Key)
+	if t.session.Place != "" {
+		where += " (" + printable(t.session.Place) + ")"
+	}
+	return fmt.Sprintf("%s of %s with %s", counted(t.session.Conversations, "conversation", "conversations"), where,
+		counted(t.session.Messages, "message", "messages"))
+}
+
+// confirm asks, and gives an error unless the answer is yes.
+func confirm(cmd *cobra.Command, question string) error {
+	fmt.Fprint(cmd.ErrOrStderr(), question+" [y/N] ")
+	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // what can't be read is no yes
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return errors.New("nothing is deleted; answer y, or give --yes to be asked nothing")
+}
+
+func deleteTarget(cmd *cobra.Command, store *conversation.Store, t target, what string) error {
+	if err := hide(cmd.Context(), store, t); err != nil {
+		return err
+	}
+	if err := store.Sweep(cmd.Context()); err != nil {
+		return fmt.Errorf("deleted, but the words are not off the disk yet; a gateway or the next command goes on with that: %w", err)
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Deleted: %s\n", what)
+	return err
+}
+
+// hide deletes what nobody can see any more when it returns.
+func hide(ctx context.Context, store *conversation.Store, t target) error {
+	release, err := takeSession(ctx, store, t.session.Key)
+	if err != nil {
+		return err
+	}
+	defer release()
+	id := ""
+	if t.one != nil {
+		id = t.one.ID
+	}
+	_, err = store.Delete(ctx, t.session.Key, id)
+	return err
+}
+
+const (
+	lockPatience = 2 * time.Second // a gateway lets go of a session a moment after its last answer
+	lockRetry    = 100 * time.Millisecond
+)
+
+// takeSession keeps every other process off a session until release is called.
+func takeSession(ctx context.Context, store *conversation.Store, key conversation.Key) (release func(), err error) {
+	patience, stop := context.WithTimeout(ctx, lockPatience)
+	defer stop()
+	retry := time.NewTicker(lockRetry)
+	defer retry.Stop()
+	for {
+		release, err := store.Lock(key)
+		var locked *conversation.LockedError
+		if !errors.As(err, &locked) {
+			return release, err
+		}
+		select {
+		case <-retry.C:
+		case <-patience.Done():
+			return nil, fmt.Errorf("%w: a chat is open there, or an answer or its delivery is under way; try again when it has ended", locked)
+		}
+	}
+}

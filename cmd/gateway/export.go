@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"parley/conversation"
+	"parley/conversation/transcript"
+)
+
+func exportCommand(configPath *string) *cobra.Command {
+	var formatName, path string
+	command := &cobra.Command{
+		Use:   "export KEY|ID",
+		Short: "Write the conversations of a session, or one, as Markdown or JSON",
+		Long: "Markdown (md) is to be read. json is one document with every message that is stored; jsonl is the same\n" +
+			"with a message a line, which gateway import reads. Pictures are named and not written.",
+		Example: "  gateway sessions export telegram:chat:42 -o chat.md\n  gateway sessions export 019df0a2 --format json",
+		Args:    cobra.ExactArgs(1),
+		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
+			format, err := exportFormat(formatName, path)
+			if err != nil {
+				return err
+			}
+			t, err := findTarget(cmd.Context(), store, args[0])
+			if err != nil {
+				return err
+			}
+			if path == "" || path == "-" {
+				return export(cmd, store, t, format, cmd.OutOrStdout())
+			}
+			return replaceFile(path, func(out io.Writer) error { return export(cmd, store, t, format, out) })
+		}),
+		ValidArgsFunction: completeSessions(configPath),
+	}
+	command.Flags().StringVar(&formatName, "format", "", "`FORMAT`: md, json or jsonl (default by the file's name, else md)")
+	command.Flags().StringVarP(&path, "output", "o", "", "write to `FILE`, all of it or nothing, instead of to standard output")
+	return command
+}
+
+// exportFormat is the one that was asked for, or that the file's name says.
+func exportFormat(name, path string) (transcript.Format, error) {
+	if name != "" {
+		return transcript.ParseFormat(name)
+	}
+	if format, err := transcript.ParseFormat(strings.TrimPrefix(filepath.Ext(path), ".")); err == nil {
+		return format, nil
+	}
+	return transcript.Markdown, nil
+}
+
+// longExport is from how many messages on progress is shown.
+const longExport = 2000
+
+func export(cmd *cobra.Command, store *conversation.Store, t target, format transcript.Format, to io.Writer) error {
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	list, err := t.conversations(ctx, store)
+	if err != nil {
+		return err
+	}
+	var total int64
+	for _, c := range list {
+		total += c.Messages
+	}
+	bar := newProgress(cmd.ErrOrStderr(), total, "Exporting", progressbar.OptionShowCount(),
+		progressbar.OptionSetVisibility(total >= longExport && isTerminal(cmd.ErrOrStderr()) && !isTerminal(to)))
+	out := bufio.NewWriter(to)
+	writer := transcript.NewWriter(out, format, t.session.Key, t.session.Place)
+	for _, c := range slices.Backward(list) {
+		if err := writeConversation(ctx, store, writer, c, bar); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(writer.Close(), out.Flush()); err != nil {
+		return err
+	}
+	return bar.Finish()
+}
+
+func writeConversation(ctx context.Context, store *conversation.Store, writer transcript.Writer, c conversation.Conversation, bar *progressbar.ProgressBar) error {
+	if err := writer.Conversation(c); err != nil {
+		return err
+	}
+	for record, err := range store.Records(ctx, c.ID) {
+		if err != nil {
+			return fmt.Errorf("the conversation %s: %w", c.ID, err)
+		}
+		if err := writer.Message(record); err != nil {
+			return err
+		}
+		_ = bar.Add(1) // a picture of the work, not the work
+	}
+	return nil
+}
+
+// replaceFile writes a file that only its owner can read, and puts it in its
+// place when it is whole.
+func replaceFile(path string, write func(io.Writer) error) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // made with 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	if err := errors.Join(write(file), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"parley/conversation"
+	"parley/conversation/transcript"
+)
+
+func historyCommand(configPath *string) *cobra.Command {
+	var exchanges int
+	var id string
+	var asJSON bool
+	command := &cobra.Command{
+		Use:     "history KEY",
+		Short:   "Show what was said in a session last",
+		Example: "  gateway history telegram:chat:42 -n 3\n  gateway history cli:default --conversation 019df0a2",
+		Args:    cobra.ExactArgs(1),
+		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
+			if exchanges < 1 {
+				return fmt.Errorf("-n: found %d, allowed: 1 or more; `gateway sessions export` writes all", exchanges)
+			}
+			session, err := findSession(cmd.Context(), store, conversation.Key(args[0]))
+			if err != nil {
+				return err
+			}
+			c, err := chooseConversation(cmd, store, session, id)
+			if err != nil {
+				return err
+			}
+			format := transcript.Markdown
+			if asJSON {
+				format = transcript.JSON
+			}
+			return printHistory(cmd, store, session, c, exchanges, format)
+		}),
+		ValidArgsFunction: completeSessions(configPath),
+	}
+	command.Flags().IntVarP(&exchanges, "number", "n", 10, "the last `N` exchanges")
+	command.Flags().StringVar(&id, "conversation", "", "of the conversation `ID` instead of the one used last")
+	jsonFlag(command, &asJSON)
+	return command
+}
+
+// chooseConversation is the one with the id, or the one used last.
+func chooseConversation(cmd *cobra.Command, store *conversation.Store, session conversation.Session, id string) (conversation.Conversation, error) {
+	if id == "" {
+		list, err := store.Conversations(cmd.Context(), session.Key, 0, 1)
+		if err == nil && len(list) == 0 {
+			err = fmt.Errorf("nothing has been said in %s yet", printableKey(session.Key))
+		}
+		if err != nil {
+			return conversation.Conversation{}, err
+		}
+		return list[0], nil
+	}
+	c, err := store.Find(cmd.Context(), id)
+	if errors.Is(err, conversation.ErrNotFound) || err == nil && c.Key != session.Key {
+		return c, fmt.Errorf("%s has no conversation %q; `gateway sessions show %s` lists them", printableKey(session.Key), id, printableKey(session.Key))
+	}
+	return c, err
+}
+
+func printHistory(cmd *cobra.Command, store *conversation.Store, session conversation.Session, c conversation.Conversation, exchanges int, format transcript.Format) error {
+	page, err := store.History(cmd.Context(), c.ID, 0, exchanges)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	writer := transcript.NewWriter(out, format, session.Key, session.Place)
+	if err := writer.Conversation(c); err != nil {
+		return err
+	}
+	if page.Older && format == transcript.Markdown {
+		fmt.Fprintf(out, "\n*Earlier exchanges are not shown: -n %d shows more.*\n", 2*exchanges)
+	}
+	for _, m := range page.Messages {
+		m.ToolCalls = nil // their results are not on the page
+		if err := writer.Message(conversation.Record{Message: m}); err != nil {
+			return err
+		}
+	}
+	return writer.Close()
+}

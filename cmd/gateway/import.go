@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/channels/cli"
+	"parley/cmd/gateway/config"
+	"parley/cmd/gateway/importer"
+	"parley/conversation"
+	"parley/llm"
+)
+
+func importCommand(configPath *string) *cobra.Command {
+	var format, session string
+	var dry bool
+	command := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Import conversations from ChatGPT's data export, or from JSON lines",
+		Long: "FILE is conversations.json of ChatGPT's data export or the .zip with it, or JSON lines: a conversation\n" +
+			"({\"messages\": [...]}) or a message ({\"role\": ..., \"content\": ...}) a line, also what gateway sessions\n" +
+			"export --format jsonl has written; - is standard input. They become archived conversations of a session:\n" +
+			"/history list shows them there. Importing a file again adds nothing. It works while a gateway runs.",
+		Example: "  gateway import conversations.json --dry-run",
+		Args:    cobra.ExactArgs(1),
+		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
+			cfg, err := config.Load(*configPath, os.Getenv)
+			if err != nil {
+				return err
+			}
+			key := cli.Key(cfg.CLI.Session)
+			if session != "" {
+				if key, err = importTarget(cmd.Context(), store, session); err != nil {
+					return err
+				}
+			}
+			file, err := importer.Open(args[0], importer.Format(format))
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			in := &importing{store: store, counter: llm.NewCounter(cfg.LLM.Model), key: key, dry: dry}
+			if keep := cfg.Conversation.Retention; keep > 0 {
+				in.keptFrom = time.Now().Add(-keep)
+			}
+			return in.run(cmd, file)
+		}),
+	}
+	command.Flags().StringVar(&format, "format", "", "`FORMAT` of the file: chatgpt or jsonl (default by how it begins)")
+	command.Flags().StringVar(&session, "session", "", "session `KEY` to import into (default the terminal's, cli:default)")
+	command.Flags().BoolVar(&dry, "dry-run", false, "say what would be imported, and import nothing")
+	return command
+}
+
+// importTarget is a session that exists, or one of a terminal, whose name is
+// its user's to choose.
+func importTarget(ctx context.Context, store *conversation.Store, name string) (conversation.Key, error) {
+	if terminal, is := strings.CutPrefix(name, string(cli.Key(""))); is {
+		return cli.Key(terminal), cli.ValidateSession(terminal)
+	}
+	session, err := findSession(ctx, store, conversation.Key(name))
+	return session.Key, err
+}
+
+// importing is one import.
+type importing struct {
+	store   *conversation.Store
+	counter *llm.Counter
+	key     conversation.Key
+	dry     bool
+	into    *conversation.Import // nil for a dry run
+
+	keptFrom time.Time // what was last used before this is deleted by the next cleanup; zero: nothing is
+
+	seen     map[string]bool // ids of a dry run
+	added    int64           // conversations
+	messages int64
+	tokens   int64
+	known    int64
+	broken   []string // why the first of them can't be read
+	left     int64    // how many there are of them
+	doomed   int64    // of the added ones, those that the next cleanup deletes
+}
+
+// maxBroken is how many broken entries are told one by one.
+const maxBroken = 20
+
+func (in *importing) run(cmd *cobra.Command, file *importer.File) (err error) {
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	if !in.dry {
+		if in.into, err = in.store.BeginImport(ctx, in.key); err != nil {
+			return err
+		}
+	}
+	bar := newProgress(cmd.ErrOrStderr(), file.Size(), "Importing")
+	err = file.Read(in.key, time.Now(), func(n int) { _ = bar.Add(n) }, func(e importer.Entry) error { return in.take(ctx, e) })
+	_ = bar.Finish() // a picture of the work, not the work
+	if in.into != nil {
+		err = errors.Join(err, in.into.Close(context.WithoutCancel(ctx)))
+	}
+	if said := in.report(cmd.OutOrStdout(), cmd.ErrOrStderr()); err == nil {
+		return said
+	}
+	if ctx.Err() != nil {
+		return errors.New("interrupted; import the file again, and it goes on where it was")
+	}
+	return err
+}
+
+// take imports one conversation.
+func (in *importing) take(ctx context.Context, e importer.Entry) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if e.Err != nil {
+		if in.left++; len(in.broken) < maxBroken {
+			in.broken = append(in.broken, e.Place+": "+e.Err.Error())
+		}
+		return nil
+	}
+	known, err := in.isKnown(ctx, e.Conversation.ID)
+	if err != nil {
+		return err
+	}
+	if known {
+		in.known++
+		return nil
+	}
+	importer.Count(e.Conversation, in.counter)
+	if in.into != nil {
+		if _, err := in.into.Add(ctx, e.Conversation); err != nil {
+			return fmt.Errorf("%s: %w", e.Place, err)
+		}
+	}
+	in.added++
+	if e.Conversation.UpdatedAt.Before(in.keptFrom) {
+		in.doomed++
+	}
+	in.messages += int64(len(e.Conversation.Messages))
+	for _, m := range e.Conversation.Messages {
+		in.tokens += int64(m.Tokens)
+	}
+	return nil
+}
+
+func (in *importing) isKnown(ctx context.Context, id string) (bool, error) {
+	if in.seen[id] {
+		return true, nil
+	}
+	if in.dry {
+		if in.seen == nil {
+			in.seen = map[string]bool{}
+		}
+		in.seen[id] = true
+	}
+	return in.store.Known(ctx, id)
+}
+
+// report says what has become of the file.
+func (in *importing) report(out, problems io.Writer) error {
+	for _, problem := range in.broken {
+		fmt.Fprintf(problems, "left out: %s\n", oneLine(problem))
+	}
+	if more := in.left - int64(len(in.broken)); more > 0 {
+		fmt.Fprintf(problems, "left out: %d more\n", more)
+	}
+	if in.doomed > 0 {
+		fmt.Fprintf(problems, "the next cleanup deletes %s of these: last used longer ago than conversation.retention allows\n",
+			counted(in.doomed, "conversation", "conversations"))
+	}
+	verb := "Imported"
+	if in.dry {
+		verb = "To be imported:"
+	}
+	_, err := fmt.Fprintf(out, "%s %s into %s, with %s and %s; %d there already, %d left out.\n", verb,
+		counted(in.added, "conversation", "conversations"), printableKey(in.key), counted(in.messages, "message", "messages"),
+		counted(in.tokens, "token", "tokens"), in.known, in.left)
+	return err
+}

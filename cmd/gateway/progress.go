@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// newProgress shows on a terminal how far something has come, and elsewhere
+// nothing. total is 0 when it is not known. It leaves no trace at the end.
+func newProgress(out io.Writer, total int64, what string, options ...progressbar.Option) *progressbar.ProgressBar {
+	if total == 0 {
+		total = -1 // which turns instead of growing
+	}
+	common := []progressbar.Option{
+		progressbar.OptionSetWriter(out),
+		progressbar.OptionSetVisibility(isTerminal(out)),
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionSetWidth(30),
+		progressbar.OptionThrottle(100 * time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+	}
+	return progressbar.NewOptions64(total, append(common, options...)...)
+}
+
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// interruptible ends the context with the first Ctrl-C or SIGTERM, so that what
+// is under way is left in order; the second one ends the process.
+func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"parley/conversation"
+)
+
+func sessionsCommand(configPath *string) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "sessions",
+		Short: "List, read, search, export, archive and delete what is kept",
+		Long: "A session is a place people talk in, named by its key, such as telegram:chat:42. Its conversations\n" +
+			"have ids; the beginning of one is enough where it is the only one. The commands work while a gateway runs.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	command.AddCommand(listCommand(configPath), showCommand(configPath), searchCommand(configPath),
+		exportCommand(configPath), archiveCommand(configPath), deleteCommand(configPath))
+	return command
+}
+
+// withStore gives a command the configured database.
+func withStore(configPath *string, do func(cmd *cobra.Command, args []string, store *conversation.Store) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		store, err := openStore(cmd.Context(), *configPath)
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		return do(cmd, args, store)
+	}
+}
+
+func listCommand(configPath *string) *cobra.Command {
+	var query conversation.SessionQuery
+	var asJSON bool
+	command := &cobra.Command{
+		Use:     "list",
+		Short:   "List the sessions, the one used last first",
+		Example: "  gateway sessions list --channel telegram --text lisbon",
+		Args:    cobra.NoArgs,
+		RunE: withStore(configPath, func(cmd *cobra.Command, _ []string, store *conversation.Store) error {
+			list, more, err := listSessions(cmd, store, query)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), sessionsJSON(list))
+			}
+			return printSessions(cmd.OutOrStdout(), list, more, time.Now())
+		}),
+	}
+	command.Flags().StringVar(&query.Channel, "channel", "", "only those of a `CHANNEL`, such as telegram")
+	command.Flags().BoolVar(&query.Archived, "archived", false, "only those whose conversations are all archived")
+	command.Flags().StringVar(&query.Text, "text", "", "only those with `TEXT` in the key, the place or a title")
+	command.Flags().IntVarP(&query.Limit, "limit", "n", 50, "at most `N` of them; 0 means all")
+	jsonFlag(command, &asJSON)
+	return command
+}
+
+func jsonFlag(command *cobra.Command, asJSON *bool) {
+	command.Flags().BoolVar(asJSON, "json", false, "as JSON, with names of fields that stay")
+}
+
+// listSessions also says whether there are more than the query's limit.
+func listSessions(cmd *cobra.Command, store *conversation.Store, query conversation.SessionQuery) (list []conversation.Session, more bool, err error) {
+	if query.Limit < 0 {
+		return nil, false, fmt.Errorf("--limit: found %d, allowed: 0 or more", query.Limit)
+	}
+	limit := query.Limit
+	if limit > 0 {
+		query.Limit++
+	}
+	list, err = store.Sessions(cmd.Context(), query)
+	if more = limit > 0 && len(list) > limit; more {
+		list = list[:limit]
+	}
+	return list, more, err
+}
+
+func printSessions(out io.Writer, list []conversation.Session, more bool, now time.Time) error {
+	if len(list) == 0 {
+		_, err := fmt.Fprintln(out, "There are no such sessions.")
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "SESSION\tPLACE\tCONVERSATIONS\tMESSAGES\tWAITING\tLAST USED")
+	for _, s := range list {
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%d\t%s ago\n", printableKey(s.Key), titled(s.Place), s.Conversations, s.Messages, s.Waiting, age(now.Sub(s.UsedAt)))
+	}
+	if err := table.Flush(); err != nil || !more {
+		return err
+	}
+	_, err := fmt.Fprintln(out, "There are more: --limit 0 shows all.")
+	return err
+}
+
+// printableKey is a key that can't steer the terminal, in full.
+func printableKey(key conversation.Key) string { return oneLine(string(key)) }
+
+func showCommand(configPath *string) *cobra.Command {
+	var asJSON bool
+	command := &cobra.Command{
+		Use:     "show KEY|ID",
+		Short:   "Show a session and its conversations, or one of them",
+		Example: "  gateway sessions show telegram:chat:42",
+		Args:    cobra.ExactArgs(1),
+		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
+			t, err := findTarget(cmd.Context(), store, args[0])
+			if err != nil {
+				return err
+			}
+			list, err := t.conversations(cmd.Context(), store)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), shownJSON(t.session, list))
+			}
+			return printShown(cmd.OutOrStdout(), t.session, list, time.Now())
+		}),
+		ValidArgsFunction: completeSessions(configPath),
+	}
+	jsonFlag(command, &asJSON)
+	return command
+}
+
+func printShown(out io.Writer, s conversation.Session, list []conversation.Conversation, now time.Time) error {
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintf(table, "Session:\t%s\n", printableKey(s.Key))
+	if s.Place != "" {
+		fmt.Fprintf(table, "Place:\t%s\n", printable(s.Place))
+	}
+	fmt.Fprintf(table, "Begun:\t%s\n", s.CreatedAt.Format(time.DateTime))
+	fmt.Fprintf(table, "Last used:\t%s, %s ago\n", s.UsedAt.Format(time.DateTime), age(now.Sub(s.UsedAt)))
+	fmt.Fprintf(table, "In all:\t%s, %s, %s\n", counted(s.Conversations, "conversation", "conversations"),
+		counted(s.Messages, "message", "messages"), counted(s.Tokens, "token", "tokens"))
+	if s.Waiting > 0 {
+		fmt.Fprintf(table, "Waiting:\t%s for an answer\n", counted(s.Waiting, "message", "messages"))
+	}
+	if err := table.Flush(); err != nil || len(list) == 0 {
+		return err
+	}
+	fmt.Fprintln(table, "\nCONVERSATION\tTITLE\tMESSAGES\tTOKENS\tBEGUN\tLAST USED\tSTATE")
+	for _, c := range list {
+		state := "archived"
+		if c.Active {
+			state = "active"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%d\t%d\t%s\t%s ago\t%s\n", c.ID, titled(c.Title), c.Messages, c.Tokens,
+			c.CreatedAt.Format(time.DateOnly), age(now.Sub(c.UpdatedAt)), state)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"parley/conversation"
+)
+
+// target is what an argument KEY|ID names: a session, or one conversation of
+// it.
+type target struct {
+	session conversation.Session
+	one     *conversation.Conversation // nil: all of the session
+}
+
+// findTarget reads KEY|ID. Only keys have a colon.
+func findTarget(ctx context.Context, store *conversation.Store, name string) (target, error) {
+	if strings.Contains(name, ":") {
+		session, err := findSession(ctx, store, conversation.Key(name))
+		return target{session: session}, err
+	}
+	c, err := store.Find(ctx, name)
+	if errors.Is(err, conversation.ErrNotFound) {
+		return target{}, fmt.Errorf("no conversation has an id that begins with %q%s", name, suggestion(ctx, store, name))
+	}
+	if err != nil {
+		return target{}, err
+	}
+	session, err := store.Session(ctx, c.Key)
+	return target{session: session, one: &c}, err
+}
+
+func findSession(ctx context.Context, store *conversation.Store, key conversation.Key) (conversation.Session, error) {
+	session, err := store.Session(ctx, key)
+	if errors.Is(err, conversation.ErrNoSession) {
+		err = fmt.Errorf("%w%s", err, suggestion(ctx, store, string(key)))
+	}
+	return session, err
+}
+
+// conversations of the target, the one used last first.
+func (t target) conversations(ctx context.Context, store *conversation.Store) ([]conversation.Conversation, error) {
+	if t.one != nil {
+		return []conversation.Conversation{*t.one}, nil
+	}
+	return store.Conversations(ctx, t.session.Key, 0, int(t.session.Conversations))
+}
+
+// suggestion ends an error about a name that is unknown: with those that may
+// have been meant, and with where all are shown.
+func suggestion(ctx context.Context, store *conversation.Store, name string) string {
+	all := "; `gateway sessions list` shows the sessions"
+	list, err := store.Sessions(ctx, conversation.SessionQuery{})
+	if err != nil {
+		return all
+	}
+	if near := nearest(name, list); len(near) > 0 {
+		return "; did you mean " + strings.Join(near, " or ") + "?" + all[1:]
+	}
+	return all
+}
+
+const suggested = 3 // keys at most
+
+// nearest gives the keys that a name was most likely meant to be, the best
+// first.
+func nearest(name string, sessions []conversation.Session) []string {
+	type candidate struct {
+		key   string
+		score float64
+	}
+	var near []candidate
+	for _, s := range sessions {
+		if score := likeness(strings.ToLower(name), strings.ToLower(string(s.Key))); score >= 0.7 {
+			near = append(near, candidate{printable(string(s.Key)), score})
+		}
+	}
+	slices.SortStableFunc(near, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
+	var keys []string
+	for _, c := range near[:min(len(near), suggested)] {
+		keys = append(keys, c.key)
+	}
+	return keys
+}
+
+// likeness is from 0 to 1: 1 when the key holds the name, else how much of the
+// longer one the two share at their beginning and their end. A slip of the
+// finger leaves nearly all of it.
+func likeness(name, key string) float64 {
+	if name == "" || key == "" {
+		return 0
+	}
+	if len(name) > 1 && strings.Contains(key, name) {
+		return 1
+	}
+	shorter := min(len(name), len(key))
+	begin := 0
+	for begin < shorter && name[begin] == key[begin] {
+		begin++
+	}
+	end := 0
+	for end < shorter-begin && name[len(name)-1-end] == key[len(key)-1-end] {
+		end++
+	}
+	return float64(begin+end) / float64(max(len(name), len(key)))
+}
+
+// completeSessions offers the shell the keys of the sessions.
+func completeSessions(configPath *string) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		store, err := openStore(cmd.Context(), *configPath)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		defer store.Close()
+		list, err := store.Sessions(cmd.Context(), conversation.SessionQuery{Limit: 100})
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var offered []cobra.Completion
+		for _, s := range list {
+			offered = append(offered, cobra.CompletionWithDesc(string(s.Key), printable(s.Place)))
+		}
+		return offered, cobra.ShellCompDirectiveNoFileComp
+	}
+}

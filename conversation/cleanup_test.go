@@ -1,0 +1,430 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const day = 24 * time.Hour
+
+func mustClean(t testing.TB, s *Store, rules Rules) (Cleaned, []string) {
+	t.Helper()
+	var gone []string
+	cleaned, err := s.Clean(t.Context(), rules, func(o Outdated) { gone = append(gone, string(o.Key)+" "+o.Title) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cleaned, gone
+}
+
+func count(t testing.TB, s *Store, query string) (n int64) {
+	t.Helper()
+	if err := s.readers.QueryRow(`SELECT count(*) FROM ` + query).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+func sendAll(t testing.TB, s *Store, key Key) {
+	t.Helper()
+	due, err := s.Deliveries(t.Context(), key, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range due {
+		if err := s.MarkSent(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A platform that delivers a message of yesterday once more must not get a
+// second answer to it.
+func TestARedeliveredMessageIsKnownForAsLongAsItMayCome(t *testing.T) {
+	for name, tt := range map[string]struct {
+		redelivery, age time.Duration
+		known           bool
+	}{
+		"yesterday's":                                       {age: day, known: true},
+		"the day before the week is over":                   {age: 6 * day, known: true},
+		"long ago, from a platform that looks a month back": {redelivery: 30 * day, age: 30 * day, known: true},
+		"too long ago for any platform":                     {age: 8 * day},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, clock := mustOpenAged(t)
+			exchangeNow(t, s, clock, chat, 1, "old")
+			clock.pass(tt.age)
+			exchangeNow(t, s, clock, chat, 2, "new")
+			mustClean(t, s, Rules{Redelivery: tt.redelivery})
+			mustAccept(t, s, say(chat, 1, "old"))
+			if waiting := mustBegin(t, s, chat, 1000).Waiting; len(waiting) == 0 != tt.known {
+				t.Errorf("waiting: %+v", waiting)
+			}
+		})
+	}
+}
+
+// Nobody's question or answer is dropped because it had to wait for long.
+func TestNothingThatWaitsOrIsDueIsEverPruned(t *testing.T) {
+	s, clock := mustOpenAged(t)
+	exchangeNow(t, s, clock, chat, 1, "answered, and the answer never sent")
+	for i := range pruneBatch + 10 { // more than is looked at in one step
+		mustAccept(t, s, sayNow(clock, "telegram:chat:7", 100+i, "waits"))
+	}
+	exchangeNow(t, s, clock, "telegram:chat:8", 1, "done")
+	sendAll(t, s, "telegram:chat:8")
+	clock.pass(100 * day)
+	exchangeNow(t, s, clock, "telegram:chat:9", 1, "done now")
+	sendAll(t, s, "telegram:chat:9")
+
+	cleaned, _ := mustClean(t, s, Rules{})
+	if want := (Cleaned{Inbound: 2, Deliveries: 1}); cleaned != want {
+		t.Errorf("%+v, want %+v", cleaned, want)
+	}
+	if n := count(t, s, `inbox WHERE run_id IS NULL`); n != pruneBatch+10 {
+		t.Errorf("%d messages wait", n)
+	}
+	if due, _ := s.Deliveries(t.Context(), chat, 9); len(due) != 1 || due[0].Text == "" {
+		t.Errorf("due: %+v", due)
+	}
+	if cleaned, _ := mustClean(t, s, Rules{}); cleaned != (Cleaned{}) {
+		t.Errorf("once more: %+v", cleaned)
+	}
+}
+
+// Runs are known by the id of their first message, and replies by theirs: none
+// may come twice, also when everything is done and old.
+func TestIDsAreNotUsedAgain(t *testing.T) {
+	s, clock := mustOpenAged(t)
+	for i := range 3 {
+		exchangeNow(t, s, clock, chat, i, "done")
+	}
+	sendAll(t, s, chat)
+	clock.pass(100 * day)
+	mustClean(t, s, Rules{})
+	if in, out := count(t, s, "inbox"), count(t, s, "outbox"); in != 1 || out != 1 {
+		t.Errorf("%d inbound and %d deliveries are left, want the newest of each", in, out)
+	}
+	stored, err := s.Accept(t.Context(), nil, sayNow(clock, chat, 9, "new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := s.Commit(t.Context(), answered(chat, mustBegin(t, s, chat, 1000), "answer"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stored[0].ID != 4 || done.Replies[0].ID != 4 {
+		t.Errorf("the fourth message got the id %d, and its reply %d", stored[0].ID, done.Replies[0].ID)
+	}
+}
+
+// Withdrawn messages and replies that a platform has refused for good are done
+// like any other; a code that has expired lets nobody in.
+func TestWhatEndedOtherwiseIsPrunedToo(t *testing.T) {
+	s, clock := mustOpenAged(t)
+	mustAccept(t, s, sayNow(clock, chat, 1, "taken back"))
+	if _, err := s.Withdraw(t.Context(), chat.Channel(), say(chat, 1, "").SourceID); err != nil {
+		t.Fatal(err)
+	}
+	exchangeNow(t, s, clock, chat, 2, "refused")
+	due, _ := s.Deliveries(t.Context(), chat, 1)
+	if err := s.MarkFailed(t.Context(), due[0], "the chat is gone"); err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"let in", "waits"} {
+		p, _, err := s.AskPairing(t.Context(), "telegram", user, user)
+		if err == nil && user == "let in" {
+			_, err = s.ApprovePairing(t.Context(), p.Code)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	clock.pass(8 * day)
+	exchangeNow(t, s, clock, chat, 3, "the newest")
+	cleaned, _ := mustClean(t, s, Rules{})
+	if want := (Cleaned{Inbound: 2, Deliveries: 1, Pairings: 1}); cleaned != want {
+		t.Errorf("%+v, want %+v", cleaned, want)
+	}
+	if in, err := s.IsPaired(t.Context(), "telegram", "let in"); !in || err != nil {
+		t.Errorf("who was let in is put out: %v", err)
+	}
+}
+
+// aged has conversations of which some are over for longer than a year.
+func aged(t testing.TB) (*Store, *calendar) {
+	t.Helper()
+	s, clock := mustOpenAged(t)
+	for i, text := range []string{"first", "second", "third"} { // each archives the one before
+		exchangeNow(t, s, clock, chat, i, text)
+		clock.pass(200 * day)
+	}
+	exchangeNow(t, s, clock, "telegram:chat:7", 1, "recent")
+	for _, key := range []Key{chat, "telegram:chat:7"} {
+		sendAll(t, s, key)
+	}
+	return s, clock
+}
+
+// An operator who has promised to keep nothing for longer than a year can keep
+// the promise, and nothing younger goes.
+func TestRetentionDeletesWhatIsOverForLongEnough(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rules Rules
+		kept  int64
+	}{
+		"by default nothing goes":                                     {Rules{Expiration: month}, 4},
+		"archived for more than a year":                               {Rules{Expiration: month, Retention: 365 * day}, 2},
+		"also one at rest that the next message would not go on with": {Rules{Expiration: month, Retention: 100 * day}, 1},
+		"but not where conversations never expire":                    {Rules{Retention: 100 * day}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := aged(t)
+			would, err := s.WouldClean(t.Context(), tt.rules, func(Outdated) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cleaned, _ := mustClean(t, s, tt.rules)
+			if err := s.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := count(t, s, "conversations"); got != tt.kept {
+				t.Errorf("%d conversations are kept, want %d", got, tt.kept)
+			}
+			if got := count(t, s, "messages"); got != 2*tt.kept {
+				t.Errorf("%d messages are kept, want %d", got, 2*tt.kept)
+			}
+			if cleaned.Conversations != 4-tt.kept || cleaned.Messages != 2*cleaned.Conversations || (cleaned.Bytes > 0) != (cleaned.Conversations > 0) {
+				t.Errorf("it says %+v", cleaned)
+			}
+			if diff := cmp.Diff(would, cleaned); diff != "" {
+				t.Errorf("other than what was said before: %s", diff)
+			}
+		})
+	}
+}
+
+// Whoever looks first, and whatever dry run is made, changes nothing.
+func TestADryRunDeletesNothing(t *testing.T) {
+	s, _ := aged(t)
+	tables := []string{"conversations WHERE deleted = 0", "messages", "inbox", "outbox"}
+	before := make([]int64, len(tables))
+	for i, table := range tables {
+		before[i] = count(t, s, table)
+	}
+	if _, err := s.WouldClean(t.Context(), Rules{Expiration: month, Retention: day}, func(Outdated) {}); err != nil {
+		t.Fatal(err)
+	}
+	for i, table := range tables {
+		if n := count(t, s, table); n != before[i] {
+			t.Errorf("%s: %d rows, before it %d", table, n, before[i])
+		}
+	}
+}
+
+// A conversation that is resumed between the look and the deletion stays.
+func TestWhatIsUsedAgainMeanwhileStays(t *testing.T) {
+	s, _ := aged(t)
+	list, _ := s.Conversations(t.Context(), chat, 0, 9)
+	oldest := list[len(list)-1]
+	c := &cleaner{Store: s, deletes: true}
+	c.judge(Rules{Expiration: month, Retention: day})
+	batch, err := c.outdatedAfter(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Resume(t.Context(), chat, oldest.ID); err != nil {
+		t.Fatal(err)
+	}
+	hidden, err := c.hide(t.Context(), batch)
+	if err != nil || len(hidden) != len(batch)-1 || hidden[0].ID == oldest.ID {
+		t.Errorf("%d of %d are hidden, %v", len(hidden), len(batch), err)
+	}
+}
+
+// fillDone adds rows that are done since the beginning of time, and
+// conversations that were archived then, with two messages each.
+func fillDone(t testing.TB, s *Store, rows, conversations int) {
+	t.Helper()
+	const upTo = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) `
+	for _, fill := range []struct {
+		sql string
+		n   int
+	}{
+		{`INSERT INTO inbox (session_id, channel, source_id, address, text, sent_at, run_id)
+			SELECT 1, 'telegram', 'old/' || i, '', '', 0, 0 FROM n`, rows},
+		{`INSERT INTO outbox (session_id, run_id, address, text, state, created_at) SELECT 1, i, '', '', 'sent', 0 FROM n`, rows},
+		{`INSERT INTO conversations (uuid, session_id, title, active, messages, created_at, updated_at)
+			SELECT 'old/' || i, 1, 'old', 0, 2, 0, 0 FROM n`, conversations},
+		{`INSERT INTO messages (conversation_id, seq, run_id, role, content, tokens, created_at)
+			SELECT c.id, seq, 1, 'user', 'word', 1, 0 FROM conversations c, (SELECT 1 AS seq UNION SELECT 2) WHERE c.uuid LIKE 'old/%' AND ? > 0`, conversations},
+	} {
+		query := fill.sql
+		if strings.Contains(query, "FROM n") {
+			query = upTo + query
+		}
+		err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, query, fill.n)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// sweepStep does one step of the sweep. It says how many rows, by a query that
+// counts them, are gone and how many are left.
+func sweepStep(t testing.TB, s *Store, query string) (gone, left int64, done bool) {
+	t.Helper()
+	err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
+		var before int64
+		if err := tx.QueryRowContext(ctx, query).Scan(&before); err != nil {
+			return err
+		}
+		if done, err = sweep(ctx, tx); err != nil {
+			return err
+		}
+		err = tx.QueryRowContext(ctx, query).Scan(&left)
+		gone = before - left
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gone, left, done
+}
+
+// A message that comes while 10,000 conversations are deleted is stored and
+// answered before the deletion has ended.
+func TestADeletionOfTenThousandConversationsDoesNotHoldUpAMessage(t *testing.T) {
+	const conversations = 10_000
+	s := mustOpen(t)
+	exchange(t, s, "telegram:chat:1", 1)
+	fillDone(t, s, 0, conversations)
+	chores(t, s)
+	told, answered := 0, 0
+	cleaned, err := s.Clean(t.Context(), Rules{Retention: month}, func(Outdated) {
+		if told++; told%1000 == 0 {
+			answered++
+			exchange(t, s, chat, answered)
+		}
+	})
+	if err != nil || cleaned.Conversations != conversations {
+		t.Fatalf("%+v, %v", cleaned, err)
+	}
+	for done := false; !done; {
+		var gone int64
+		gone, _, done = sweepStep(t, s, `SELECT (SELECT count(*) FROM messages) + (SELECT count(*) FROM conversations)`)
+		if gone > sweepBatch {
+			t.Fatalf("one step deleted %d rows", gone)
+		}
+		if answered++; answered%20 == 0 {
+			exchange(t, s, chat, answered)
+		}
+	}
+	if n := count(t, s, `conversations WHERE updated_at = 0`); n != 0 {
+		t.Errorf("%d conversations are left", n)
+	}
+	page, err := s.Conversations(t.Context(), chat, 0, 1)
+	if err != nil || len(page) != 1 || page[0].Messages < 2*10 {
+		t.Errorf("the chat that went on: %+v, %v", page, err)
+	}
+}
+
+// However many rows are done, no step changes more than a few hundred.
+func TestManyRowsArePrunedInSmallSteps(t *testing.T) {
+	const rows = 20_000
+	s := mustOpen(t)
+	exchange(t, s, chat, 1)
+	fillDone(t, s, rows, 0)
+	exchange(t, s, chat, 2)
+	c := &cleaner{Store: s, deletes: true}
+	c.judge(Rules{})
+	for _, p := range []prunable{inboxRows, outboxRows} {
+		steps, pruned, after := 0, int64(0), int64(0)
+		for {
+			before := count(t, s, p.table)
+			found, err := c.prune(t.Context(), p, after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := before - count(t, s, p.table)
+			if n != found.old || n > pruneBatch {
+				t.Fatalf("%s: one step deleted %d rows and says %d", p.table, n, found.old)
+			}
+			if found.rows == 0 {
+				break
+			}
+			steps, pruned, after = steps+1, pruned+n, found.last
+		}
+		if pruned != rows || steps < rows/pruneBatch {
+			t.Errorf("%s: %d rows went in %d steps", p.table, pruned, steps)
+		}
+	}
+}
+
+// The hourly look at a busy week's rows costs as much as at an hour's: it ends
+// where they are young.
+func TestYoungRowsAreNotWalkedThrough(t *testing.T) {
+	s, clock := mustOpenAged(t)
+	for i := range 3 * pruneBatch {
+		mustAccept(t, s, sayNow(clock, chat, i, fmt.Sprint(i)))
+	}
+	for len(mustBegin(t, s, chat, 10).Waiting) > 0 {
+		mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 10), "answer"))
+	}
+	c := &cleaner{Store: s, deletes: true}
+	c.judge(Rules{})
+	found, err := c.prune(t.Context(), inboxRows, 0)
+	if err != nil || found != (stretch{last: pruneBatch, rows: pruneBatch, done: pruneBatch}) {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if !found.ends() {
+		t.Error("the walk goes on through rows that are too young")
+	}
+}
+
+// Pictures are large: a step takes fewer messages that have some.
+func TestPicturesAreSweptAFewAtATime(t *testing.T) {
+	s := mustOpen(t)
+	mustAccept(t, s, say(chat, 1, "look"))
+	run := answered(chat, mustBegin(t, s, chat, 1000), "seen")
+	for range 12 {
+		run.Messages = append(run.Messages, Message{Role: RoleUser, Content: "look", Tokens: 1,
+			Images: []Image{{Name: "p.png", MediaType: "image/png", Data: make([]byte, sweepBytes/2)}}})
+	}
+	mustCommit(t, s, run)
+	chores(t, s)
+	clearConversation(t, s, 2)
+	for left := int64(1); left > 0; {
+		var gone int64
+		if gone, left, _ = sweepStep(t, s, `SELECT count(*) FROM images`); gone > 2 {
+			t.Fatalf("one step deleted %d pictures of %d bytes", gone, sweepBytes/2)
+		}
+	}
+}
+
+// BenchmarkPrune is the longest that a message waits for a cleanup: one step.
+func BenchmarkPrune(b *testing.B) {
+	s := mustOpen(b)
+	exchange(b, s, chat, 1)
+	fillDone(b, s, 1_000_000, 0)
+	exchange(b, s, chat, 2)
+	c := &cleaner{Store: s, deletes: true}
+	c.judge(Rules{})
+	var after int64
+	for b.Loop() {
+		found, err := c.prune(b.Context(), inboxRows, after)
+		if err != nil {
+			b.Fatal(err)
+		}
+		after = found.last
+	}
+}

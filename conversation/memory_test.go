@@ -1,0 +1,166 @@
+package conversation
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// commitOne stores an exchange, or what the change makes of its run.
+func commitOne(t *testing.T, s *Store, key Key, said string, change func(*Run)) Committed {
+	t.Helper()
+	in := Inbound{Key: key, SourceID: fmt.Sprint(key, time.Now().UnixNano()), Address: "1", Text: said, At: time.Now()}
+	if _, err := s.Accept(t.Context(), nil, in); err != nil {
+		t.Fatal(err)
+	}
+	turn, err := s.Begin(t.Context(), key, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := Run{
+		Key: key, Kind: KindAgent, Status: StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
+		Title: said, Messages: []Message{{Role: RoleUser, Content: said, Tokens: 5}, {Role: RoleAssistant, Content: "re " + said, Tokens: 5}},
+	}
+	if change != nil {
+		change(&run)
+	}
+	done, err := s.Commit(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+func openEmpty(t *testing.T) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), t.TempDir()+"/test.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// What the store keeps is what the loop's memory says, also when both were
+// changed at once.
+func TestStateIsStoredWithItsConversation(t *testing.T) {
+	s := openEmpty(t)
+	commitOne(t, s, "cli:a", "one", func(r *Run) { r.Events = []Event{{Kind: Constrained, Text: " no\x00 ORM "}} })
+	done := commitOne(t, s, "cli:a", "two", func(r *Run) {
+		r.Conversation.Title = "what it was called before somebody named it"
+		r.Events = []Event{{Kind: Failed, Text: "go test", Error: "exit status 1"}, {Kind: Touched, Text: "a.go"}, {Kind: Touched, Text: "A.go"}}
+	})
+	stored, err := s.Active(t.Context(), "cli:a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := State{
+		Turns: 2, Constraints: []Note{{Text: "no\uFFFD ORM", Turn: 1}}, Files: []Note{{Text: "A.go", Turn: 2}},
+		Failures: []Failure{{Note: Note{Text: "go test", Turn: 2}, Error: "exit status 1"}},
+	}
+	for where, got := range map[string]State{"committed": done.Conversation.State, "stored": stored.State} {
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", where, diff)
+		}
+	}
+}
+
+// However much happens, the state stays small, and what is newest stays in it.
+func TestStateForgetsTheOldest(t *testing.T) {
+	var s State
+	for i := range 100 {
+		s.Turns++
+		for _, kind := range []EventKind{Constrained, Decided, Touched, Failed} {
+			s = s.with(Event{Kind: kind, Text: fmt.Sprint(strings.Repeat("長", 500*(i%2)), i), Error: strings.Repeat("e", 1000)})
+		}
+	}
+	if a, b, c, d := len(s.Constraints), len(s.Decisions), len(s.Files), len(s.Failures); a != 10 || b != 10 || c != 20 || d != 5 {
+		t.Errorf("%d constraints, %d decisions, %d files, %d failures", a, b, c, d)
+	}
+	if n := len([]rune(s.Constraints[9].Text)); s.Constraints[9].Turn != 100 || n > maxNote || len(s.Failures[0].Error) > maxNote+2 {
+		t.Errorf("the newest is of turn %d with %d characters", s.Constraints[9].Turn, n)
+	}
+}
+
+// A summary goes with the conversation, and nobody else's is ever given.
+func TestSummariesBelongToTheirConversation(t *testing.T) {
+	s := openEmpty(t)
+	a := commitOne(t, s, "cli:a", "one", nil).Conversation
+	commitOne(t, s, "cli:a", "two", nil)
+	b := commitOne(t, s, "cli:b", "other", nil).Conversation
+	stretch, err := s.Stretch(t.Context(), a.ID, 3, 1000)
+	if err != nil || len(stretch.Messages) != 2 {
+		t.Fatalf("%d messages, %v", len(stretch.Messages), err)
+	}
+	if stored, err := s.Summarize(t.Context(), stretch, "one was said", 4); !stored || err != nil {
+		t.Fatal(stored, err)
+	}
+	if stored, err := s.Summarize(t.Context(), stretch, "again", 4); stored || err != nil {
+		t.Errorf("a summary that is not the newest any more was stored: %v", err)
+	}
+	if sum, err := s.Summary(t.Context(), a.ID); err != nil || sum.Content != "one was said" || sum.Through != 2 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if sum, err := s.Summary(t.Context(), b.ID); err != nil || sum.Through != 0 {
+		t.Errorf("another conversation has %+v, %v", sum, err)
+	}
+	commitOne(t, s, "cli:a", "/clear", func(r *Run) { r.Messages, r.Effect.Delete = nil, true })
+	if err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		for done := false; !done; {
+			var err error
+			if done, err = chore(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var left int
+	if err := s.readers.QueryRowContext(t.Context(), `SELECT count(*) FROM summaries`).Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d summaries outlive their conversation, %v", left, err)
+	}
+}
+
+// A summary that was being made while its words were taken back is not stored.
+func TestSummaryOfWhatChangedMeanwhileIsRefused(t *testing.T) {
+	s := openEmpty(t)
+	c := commitOne(t, s, "cli:a", "one", nil).Conversation
+	commitOne(t, s, "cli:a", "two", nil)
+	stretch, err := s.Stretch(t.Context(), c.ID, 5, 1000)
+	if err != nil || len(stretch.Messages) != 4 {
+		t.Fatalf("%d messages, %v", len(stretch.Messages), err)
+	}
+	commitOne(t, s, "cli:a", "/undo", func(r *Run) { r.Messages, r.Effect.Undo = nil, 3 })
+	if stored, err := s.Summarize(t.Context(), stretch, "one and two", 4); stored || err != nil {
+		t.Errorf("stored %v, %v", stored, err)
+	}
+}
+
+// A transcript holds what was said up to the command, and no session's but its own.
+func TestTranscriptEndsWhereItWasAskedFor(t *testing.T) {
+	s := openEmpty(t)
+	c := commitOne(t, s, "cli:a", "one", nil).Conversation
+	commitOne(t, s, "cli:a", "two", nil)
+	commitOne(t, s, "cli:b", "secret", nil)
+	for _, format := range []Format{FormatMarkdown, FormatJSON} {
+		var file bytes.Buffer
+		if err := s.WriteTranscript(t.Context(), &file, Transcript{Conversation: c.ID, Format: format, From: 1, Through: 2}); err != nil {
+			t.Fatal(err)
+		}
+		if text := file.String(); !strings.Contains(text, "re one") || strings.Contains(text, "two") || strings.Contains(text, "secret") {
+			t.Errorf("%s: %s", format, text)
+		}
+	}
+	err := s.WriteTranscript(t.Context(), &bytes.Buffer{}, Transcript{Conversation: "none"})
+	if !errors.Is(err, ErrNotFound) {
+		t.Errorf("of no conversation: %v", err)
+	}
+}

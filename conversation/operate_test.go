@@ -1,0 +1,75 @@
+package conversation
+
+import (
+	"errors"
+	"testing"
+)
+
+// After the operator has archived a conversation, the next message in its chat
+// begins a new one, and the old one is still there to be read.
+func TestArchiveEndsAConversation(t *testing.T) {
+	s := mustOpen(t)
+	exchange(t, s, chat, 1)
+	old, err := s.Archive(t.Context(), chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange(t, s, chat, 2)
+	now, err := s.Active(t.Context(), chat)
+	if err != nil || now.ID == old.ID || now.Messages != 2 {
+		t.Errorf("the active conversation: %+v, %v", now, err)
+	}
+	if page, err := s.History(t.Context(), old.ID, 0, 5); err != nil || len(page.Messages) != 2 {
+		t.Errorf("the archived one: %+v, %v", page, err)
+	}
+	if _, err := s.Archive(t.Context(), "telegram:chat:7"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a chat in which nothing was said: %v", err)
+	}
+}
+
+// A session that is deleted leaves nothing behind; what waits in it is still
+// answered, and no other session is touched.
+func TestDeletingASessionLeavesTheOthersAndWhatWaits(t *testing.T) {
+	s := mustOpen(t)
+	for range deleteBatch + 5 {
+		exchange(t, s, chat, int(s.now().UnixNano()))
+		if _, err := s.Archive(t.Context(), chat); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exchange(t, s, "telegram:chat:7", 1)
+	mustAccept(t, s, say(chat, 1, "still waiting"))
+
+	if n, err := s.Delete(t.Context(), chat, ""); err != nil || n != deleteBatch+5 {
+		t.Fatalf("%d deleted, %v", n, err)
+	}
+	if err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var left int
+	if err := s.readers.QueryRow(`SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 2 {
+		t.Errorf("%d messages are left, want the other session's 2 (%v)", left, err)
+	}
+	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 1 || len(turn.History) != 0 {
+		t.Errorf("what waits, and what it is answered with: %+v", turn)
+	}
+}
+
+func TestDeletingOneConversationKeepsTheRest(t *testing.T) {
+	s := mustOpen(t)
+	exchange(t, s, chat, 1)
+	old, err := s.Archive(t.Context(), chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	exchange(t, s, chat, 2)
+	if n, err := s.Delete(t.Context(), "telegram:chat:7", old.ID); err != nil || n != 0 {
+		t.Errorf("another session's conversation was deleted: %d, %v", n, err)
+	}
+	if n, err := s.Delete(t.Context(), chat, old.ID); err != nil || n != 1 {
+		t.Errorf("%d deleted, %v", n, err)
+	}
+	if list, err := s.Conversations(t.Context(), chat, 0, 10); err != nil || len(list) != 1 || !list[0].Active {
+		t.Errorf("left: %+v, %v", list, err)
+	}
+}

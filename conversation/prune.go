@@ -1,0 +1,89 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+)
+
+// prunable is a table whose rows go some time after they are done.
+type prunable struct {
+	table string
+	done  string // SQL: whether a row is done
+	since string // SQL: since when, milliseconds
+}
+
+// A message that was withdrawn has no run; only platforms that say when a
+// message was written can withdraw one.
+var (
+	inboxRows = prunable{
+		table: "inbox",
+		done:  "run_id IS NOT NULL",
+		since: "coalesce((SELECT ended_at FROM runs WHERE runs.id = run_id), sent_at)",
+	}
+	outboxRows = prunable{
+		table: "outbox",
+		done:  "state <> 'due'",
+		since: "created_at",
+	}
+)
+
+// pruneBatch is how many rows are looked at, and deleted, in one transaction.
+const pruneBatch = 200
+
+// rows deletes the rows of a table that were done long ago, and counts them.
+// Ids grow with time, so that it walks from the oldest row on and needs no index
+// by time, which would cost every message a page on disk. Where rows are done,
+// and none of them long ago, it ends: what follows is younger.
+func (c *cleaner) rows(ctx context.Context, p prunable, count *int64) error {
+	for after := int64(0); ; {
+		stretch, err := c.prune(ctx, p, after)
+		if err != nil {
+			return err
+		}
+		*count += stretch.old
+		if after = stretch.last; stretch.ends() {
+			return nil
+		}
+		if err := c.pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// stretch is some rows of a table that follow each other.
+type stretch struct {
+	last int64 // id
+	rows int64
+	done int64 // of these
+	old  int64 // of the done ones: done long ago
+}
+
+// ends reports whether nothing that is old follows.
+func (s stretch) ends() bool { return s.rows < pruneBatch || s.done > 0 && s.old == 0 }
+
+// prune looks at the rows after an id and deletes the old ones.
+func (c *cleaner) prune(ctx context.Context, p prunable, after int64) (found stretch, err error) {
+	if !c.deletes {
+		return p.look(ctx, c.readers, after, c.doneBefore)
+	}
+	err = c.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		if found, err = p.look(ctx, tx, after, c.doneBefore); err != nil || found.old == 0 {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `
+			DELETE FROM `+p.table+` WHERE id > ? AND id <= ? AND `+p.done+` AND `+p.since+` < ?`, after, found.last, c.doneBefore)
+		return err
+	})
+	return found, err
+}
+
+// look reads the next rows, but never the newest of the table: the next id
+// follows on it, and an id must not come twice.
+func (p prunable) look(ctx context.Context, q querier, after, before int64) (found stretch, err error) {
+	err = q.QueryRowContext(ctx, `
+		SELECT coalesce(max(id), ?1), count(*), coalesce(sum(done), 0), coalesce(sum(done AND since < ?2), 0)
+		FROM (SELECT id, `+p.done+` AS done, `+p.since+` AS since FROM `+p.table+`
+			WHERE id > ?1 AND id < (SELECT max(id) FROM `+p.table+`) ORDER BY id LIMIT ?3)`,
+		after, before, pruneBatch).Scan(&found.last, &found.rows, &found.done, &found.old)
+	return found, err
+}

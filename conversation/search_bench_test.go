@@ -1,0 +1,182 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// archiveOf is how many messages the archive has that searches are measured in.
+const archiveOf = 1_000_000
+
+// BenchmarkSearch looks for words in an archive of a million messages of 1,000
+// sessions, which takes some minutes to make. The words have frequencies as
+// those of a language have, and queries are drawn from the texts: common words
+// come as often as they are written.
+func BenchmarkSearch(b *testing.B) {
+	archive := newArchive(b)
+	for _, c := range []struct {
+		name  string
+		query func() SearchQuery
+	}{
+		{"session/one word", func() SearchQuery { return archive.query(archive.session(), 1) }},
+		{"session/two words", func() SearchQuery { return archive.query(archive.session(), 2) }},
+		{"session/question of seven words", func() SearchQuery { return archive.query(archive.session(), 7) }},
+		{"session of 100,000/two words", func() SearchQuery { return archive.query("telegram:chat:1", 2) }},
+		{"everything/one word", func() SearchQuery { return archive.query("", 1) }},
+		{"everything/two words", func() SearchQuery { return archive.query("", 2) }},
+		{"everything/question of seven words", func() SearchQuery { return archive.query("", 7) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			var took []time.Duration
+			for b.Loop() {
+				query := c.query()
+				began := time.Now()
+				if _, err := archive.store.Search(b.Context(), query); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(began))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
+			b.ReportMetric(archive.ratio, "file/text")
+		})
+	}
+}
+
+// archive is a large database with talk in it.
+type archive struct {
+	store *Store
+	words *vocabulary
+	ratio float64 // of the file's size to the texts'
+}
+
+func newArchive(b *testing.B) *archive {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), "archive.db")
+	store, err := Open(b.Context(), path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { store.Close() })
+	// The archive is made to be read: nothing of it must survive a power cut.
+	if _, err := store.writer.conn.ExecContext(b.Context(), "PRAGMA synchronous = OFF"); err != nil {
+		b.Fatal(err)
+	}
+	a := &archive{store: store, words: newVocabulary()}
+	var size int64
+	for from := 0; from < archiveOf; from += 20_000 {
+		err := store.writer.write(b.Context(), func(ctx context.Context, tx *sql.Tx) error {
+			n, err := a.fill(ctx, tx, from, from+20_000)
+			size += n
+			return err
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+	chores(b, store)
+	if _, err := store.writer.conn.ExecContext(b.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+		b.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	a.ratio = float64(info.Size()) / float64(size)
+	return a
+}
+
+// session is one that is drawn as often as it talks.
+func (a *archive) session() Key { return sessionKey(a.words.session()) }
+
+func sessionKey(n int) Key { return Key(fmt.Sprintf("telegram:chat:%d", n)) }
+
+func (a *archive) query(key Key, words int) SearchQuery {
+	return SearchQuery{Key: key, Words: a.words.text(words), Limit: 10}
+}
+
+// fill adds messages, every second of them an answer, with the rows that they
+// leave behind in the inbox, the outbox and the runs. It gives the bytes of
+// their texts.
+func (a *archive) fill(ctx context.Context, tx *sql.Tx, from, to int) (size int64, err error) {
+	exec := func(query string, args ...any) {
+		if err == nil {
+			_, err = tx.ExecContext(ctx, query, args...)
+		}
+	}
+	for i := from; from == 0 && i <= 1000; i++ {
+		exec(`INSERT INTO sessions (id, key, channel, created_at) VALUES (?, ?, 'telegram', 0)`, i+1, string(sessionKey(i)))
+		exec(`INSERT INTO conversations (id, uuid, session_id, title, created_at, updated_at) VALUES (?1, printf('%036d', ?1), ?1, 'A talk', 0, 0)`, i+1)
+	}
+	for id := from + 1; id <= to; id += 2 {
+		session := a.words.session() + 1
+		address, at := fmt.Sprintf(`{"chat":%d,"message":%d}`, session, id), int64(id)*60_000
+		question, answer := a.words.text(5+a.words.random.IntN(40)), a.words.text(20+a.words.random.IntN(140))
+		size += int64(len(question) + len(answer))
+		exec(`UPDATE conversations SET messages = messages + 2, tokens = tokens + 200, updated_at = ? WHERE id = ?`, at, session)
+		for n, m := range []struct{ role, text string }{{"user", question}, {"assistant", answer}} {
+			exec(`INSERT INTO messages (id, conversation_id, seq, run_id, role, content, tokens, source_id, created_at)
+				SELECT ?1, ?2, messages - 1 + ?3, ?4, ?5, ?6, 100, CASE WHEN ?3 = 0 THEN ?1 END, ?7 FROM conversations WHERE id = ?2`,
+				id+n, session, n, id, m.role, m.text, at)
+		}
+		exec(`INSERT INTO inbox (id, session_id, channel, source_id, address, sender, text, sent_at, run_id)
+			VALUES (?1, ?2, 'telegram', ?2 || '/' || ?1, ?3, '{"id":"12345678","name":"Ann"}', '', ?4, ?1)`, id, session, address, at)
+		exec(`INSERT INTO outbox (session_id, run_id, address, text, state, sent, created_at) VALUES (?, ?, ?, '', 'sent', '["1234567"]', ?)`,
+			session, id, address, at)
+		exec(`INSERT INTO runs (id, session_id, conversation_id, kind, status, model, rounds, prompt_tokens, completion_tokens, started_at, ended_at)
+			VALUES (?, ?, ?, 'agent', 'done', 'gpt-4o-mini', 1, 2000, 150, ?, ?)`, id, session, session, at, at)
+	}
+	return size, err
+}
+
+// vocabulary draws words of which few are common and most are rare.
+type vocabulary struct {
+	random *rand.Rand
+	zipf   *rand.Zipf
+	words  []string
+}
+
+func newVocabulary() *vocabulary {
+	random := rand.New(rand.NewPCG(1, 2))
+	v := &vocabulary{random: random, zipf: rand.NewZipf(random, 1.07, 4, 60_000-1)}
+	for rank := range 60_000 {
+		word := ""
+		for left := rank; ; left /= 40 {
+			word += syllable(random)
+			if left < 40 {
+				break
+			}
+		}
+		v.words = append(v.words, word)
+	}
+	return v
+}
+
+func syllable(random *rand.Rand) string {
+	letter := func(of string) string { return string(of[random.IntN(len(of))]) }
+	return letter("bcdfghklmnprstvz") + letter("aeiou") + letter("bdgklmnrst")
+}
+
+func (v *vocabulary) text(words int) string {
+	list := make([]string, words)
+	for i := range list {
+		list[i] = v.words[v.zipf.Uint64()]
+	}
+	return strings.Join(list, " ")
+}
+
+// session 1 says a tenth of all, the others the same each.
+func (v *vocabulary) session() int {
+	if v.random.IntN(10) == 0 {
+		return 1
+	}
+	return v.random.IntN(1000)
+}

@@ -1,0 +1,305 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// told stores messages as one run of a session, the first as its question.
+func told(t testing.TB, s *Store, key Key, messages ...Message) {
+	t.Helper()
+	var count int
+	if err := s.readers.QueryRow(`SELECT count(*) FROM inbox`).Scan(&count); err != nil {
+		t.Fatal(err)
+	}
+	mustAccept(t, s, say(key, 1000+count, messages[0].Content))
+	run := answered(key, mustBegin(t, s, key, 1000), "")
+	run.Messages = messages
+	mustCommit(t, s, run)
+}
+
+func user(text string) Message      { return Message{Role: RoleUser, Content: text} }
+func assistant(text string) Message { return Message{Role: RoleAssistant, Content: text} }
+
+func mustSearch(t testing.TB, s *Store, query SearchQuery) []Hit {
+	t.Helper()
+	if query.Limit == 0 {
+		query.Limit = 10
+	}
+	hits, err := s.Search(t.Context(), query)
+	if err != nil {
+		t.Fatalf("search %q: %v", query.Words, err)
+	}
+	return hits
+}
+
+func snippets(hits []Hit) []string {
+	var list []string
+	for _, h := range hits {
+		list = append(list, h.Snippet.Mark("[", "]"))
+	}
+	return list
+}
+
+// What somebody remembers of a text is found, in whatever script and spelling.
+func TestWordsAreFoundInAnyScript(t *testing.T) {
+	for _, c := range []struct{ text, query, want string }{
+		{"The database migration is done", "migration", "The database [migration] is done"},
+		{"The database migration is done", "DATABASE", "The [database] migration is done"},
+		{"Un café à Liège", "cafe liege", "Un [café] à [Liège]"},
+		{"Un cafe\u0301", "café", "Un [café]"},
+		{"Die Straße ist gesperrt", "STRASSE", "Die [Straße] ist gesperrt"},
+		{"Вчера решили: Ёлка", "елка", "Вчера решили: [Ёлка]"},
+		{"הַשָּׁלוֹם", "השלום", "[הַשָּׁלוֹם]"},
+		{"मैंने हिन्दी में लिखा", "हिन्दी", "मैंने [हिन्दी] में लिखा"},
+		{"我们决定使用数据库迁移工具", "数据库", "我们决定使用[数据库]迁移工具"},
+		{"我们决定使用数据库迁移工具", "具", "我们决定使用数据库迁移工[具]"},
+		{"我们决定使用数据库迁移工具", "数", "我们决定使用[数]据库迁移工具"},
+		{"东京 2026", "东京", "[东京] 2026"},
+		{"明日の会議は東京で行います", "会議", "明日の[会議]は東京で行います"},
+		{"サーバーを再起動した", "サーバー", "[サーバー]を再起動した"},
+		{"ｻｰﾊﾞｰを再起動", "サーバー", "[ｻｰﾊﾞｰ]を再起動"},
+		{"Go言語で書いた", "go言語", "[Go言語]で書いた"},
+		{"회의는 서울에서 열립니다", "회의", "[회의]는 서울에서 열립니다"},
+		{"ประชุมที่กรุงเทพ", "ที่", "ประชุม[ที่]กรุงเทพ"},
+		{"เขาก็มา", "ก็", "เขา[ก็]มา"},
+		{"ประชุมที่กรุงเทพ", "กรุงเทพ", "ประชุมที่[กรุงเทพ]"},
+		{"call parse_config first", "config", "call parse_[config] first"},
+		{"call parse_config first", "parse_config", "call [parse_config] first"},
+		{"call parseConfig first", "config", "call parse[Config] first"},
+		{"call parseConfig first", "parse", "call [parse]Config first"},
+		{"call parseConfig first", "parseconfig", "call [parseConfig] first"},
+		{"call parse_config first", "parseConfig", "call [parse_config] first"},
+		{"an HTTPServer with sha256", "server sha", "an HTTP[Server] with [sha]256"},
+		{"push it to GitHub", "github", "push it to [GitHub]"},
+		{"see channels/deliver.go:42", "deliver.go", "see channels/[deliver.go]:42"},
+		{"the quick brown fox", `"quick brown"`, "the [quick brown] fox"},
+		{"a configuration file", "file config", "a [configuration] [file]"},
+		{"Ｐａｒｓｅ it", "parse", "[Ｐａｒｓｅ] it"},
+		{"line one\n\n\tline   two", "two", "line one line [two]"},
+	} {
+		s := mustOpen(t)
+		told(t, s, chat, user(c.text))
+		told(t, s, chat, user("something else entirely"))
+		chores(t, s)
+		if got := snippets(mustSearch(t, s, SearchQuery{Key: chat, Words: c.query})); len(got) != 1 || got[0] != c.want {
+			t.Errorf("%q in %q: %q, want %q", c.query, c.text, got, c.want)
+		}
+	}
+}
+
+func TestPhraseMustStandAsItIsQuoted(t *testing.T) {
+	s := mustOpen(t)
+	told(t, s, chat, user("brown is the quick fox"))
+	chores(t, s)
+	if got := snippets(mustSearch(t, s, SearchQuery{Key: chat, Words: `"quick brown"`})); len(got) != 0 {
+		t.Errorf("found %q", got)
+	}
+}
+
+// The message that somebody means stands first: with all of the words before
+// any of them, to the point before in passing, new before old.
+func TestBestHitComesFirst(t *testing.T) {
+	s := mustOpen(t)
+	day := func(n int) time.Time { return time.UnixMilli(0).AddDate(0, 0, n) }
+	told(t, s, chat,
+		Message{Role: RoleUser, Content: "the staging password is " + strings.Repeat("blah ", 300), At: day(1)},
+		Message{Role: RoleAssistant, Content: "the staging password is hunter2", At: day(2)},
+		Message{Role: RoleUser, Content: "old: which port?", At: day(1)},
+		Message{Role: RoleAssistant, Content: "new: which port?", At: day(300)},
+		Message{Role: RoleUser, Content: "only staging here", At: day(300)})
+	chores(t, s)
+	for query, want := range map[string]string{
+		"staging password":          "the [staging] [password] is hunter2",
+		"port":                      "new: which [port]?",
+		"what password has staging": "the [staging] [password] is hunter2", // no message has all of these
+	} {
+		if got := snippets(mustSearch(t, s, SearchQuery{Key: chat, Words: query})); len(got) == 0 || got[0] != want {
+			t.Errorf("%s: %q, want %q first", query, got, want)
+		}
+	}
+}
+
+// Pages of a search do not repeat or leave out a hit, also where more match
+// than are ranked at once.
+func TestEveryHitIsOnOnePage(t *testing.T) {
+	s := mustOpen(t)
+	var messages []Message
+	for i := range 2*searchBlock + 30 {
+		messages = append(messages, user(fmt.Sprintf("apple number %d", i)))
+	}
+	told(t, s, chat, messages...)
+	chores(t, s)
+	seen := map[int64]bool{}
+	for skip := 0; ; skip += 7 {
+		page := mustSearch(t, s, SearchQuery{Key: chat, Words: "apple", Skip: skip, Limit: 7})
+		for _, h := range page {
+			if seen[h.Seq] {
+				t.Fatalf("message %d is on two pages", h.Seq)
+			}
+			seen[h.Seq] = true
+		}
+		if len(page) < 7 {
+			break
+		}
+	}
+	if len(seen) != len(messages) {
+		t.Errorf("%d of %d messages were found", len(seen), len(messages))
+	}
+}
+
+// No session finds another's words, whatever it asks for; the operator finds
+// all of them.
+func TestSearchStaysInItsSession(t *testing.T) {
+	s := mustOpen(t)
+	key := func(i int) Key { return Key(fmt.Sprintf("telegram:chat:%d", i)) }
+	for i := range 30 {
+		told(t, s, key(i), user(fmt.Sprintf("my secret word is mango%d", i)), assistant("I keep the secret"))
+	}
+	chores(t, s)
+	for i := range 30 {
+		for _, words := range []string{"secret", "mango", "mango7", `"secret word"`, "s1 c1", "secret OR mango7", "mango*", "place : s2", "mang"} {
+			for _, h := range mustSearch(t, s, SearchQuery{Key: key(i), Words: words, Limit: 100}) {
+				if text := h.Snippet.Mark("", ""); h.Key != key(i) || strings.Contains(text, "mango") && !strings.HasSuffix(text, fmt.Sprintf("mango%d", i)) {
+					t.Errorf("%s asked for %q and found %q of %s", key(i), words, text, h.Key)
+				}
+			}
+		}
+	}
+	other := mustSearch(t, s, SearchQuery{Key: key(3), Words: "secret"})[0].Conversation
+	if _, err := s.Search(t.Context(), SearchQuery{Key: key(4), Conversation: other, Words: "secret", Limit: 1}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("another session's conversation: %v", err)
+	}
+	if got := mustSearch(t, s, SearchQuery{Words: "secret", Limit: 100}); len(got) != 60 {
+		t.Errorf("the operator found %d of 60", len(got))
+	}
+	if got := mustSearch(t, s, SearchQuery{Key: "telegram:chat:99", Words: "secret"}); len(got) != 0 {
+		t.Errorf("a session without messages found %q", snippets(got))
+	}
+}
+
+// Answers that were given anew, the gateway's notes and deleted conversations
+// don't come up in a chat again; the operator sees what the archive still holds.
+func TestWhatIsNoLongerSaidIsNotFound(t *testing.T) {
+	s := mustOpen(t)
+	told(t, s, chat, user("which pear?"), assistant("the pear that was replaced"), assistant("the pear of the note"),
+		assistant("the pear that was taken back"), Message{Role: RoleTool, ToolName: "shop", ToolCallID: "1", Content: "pear 2.50"}, assistant("this pear"))
+	for seq, change := range map[int]string{2: "state = 'replaced'", 3: "internal = 1", 4: "state = 'undone'"} {
+		if _, err := s.writer.conn.ExecContext(t.Context(), `UPDATE messages SET `+change+` WHERE seq = ?`, seq); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chores(t, s)
+	for _, c := range []struct {
+		query SearchQuery
+		want  int
+	}{
+		{SearchQuery{Key: chat, Words: "pear"}, 3},
+		{SearchQuery{Key: chat, Words: "pear", TalkOnly: true}, 2},
+		{SearchQuery{Words: "pear"}, 6},
+	} {
+		if got := snippets(mustSearch(t, s, c.query)); len(got) != c.want {
+			t.Errorf("%+v: %q, want %d", c.query, got, c.want)
+		}
+	}
+	clearConversation(t, s, 9)
+	for _, key := range []Key{chat, ""} {
+		if got := snippets(mustSearch(t, s, SearchQuery{Key: key, Words: "pear"})); len(got) != 0 {
+			t.Errorf("deleted, and %q still finds %q", key, got)
+		}
+	}
+}
+
+// Whatever is typed after /search is only text.
+func TestHostileQueriesAreOnlyText(t *testing.T) {
+	s := mustOpen(t)
+	told(t, s, chat, user(`a "quoted" text AND 100% of NEAR(it) -- \ * ^ { } : words : x'y' 👍🏽`))
+	chores(t, s)
+	for _, query := range []string{
+		"", " ", `"`, `""`, `"""`, "AND", "NOT", "NEAR(a b, 2)", "a NEAR b", "-text", "text*", "*", "^text", "words:text", "{words}:text",
+		"(", ")", "';--", "\x00", "text\x00", "\xff\xfe", "👍🏽", "\u200d", "\u0301", "+", "a AND OR b", strings.Repeat("word ", 2000),
+		strings.Repeat("x", 10<<10), strings.Repeat("字", 10<<10), strings.Repeat(`"`, 10<<10), strings.Repeat("aB", 5<<10), "½ ﬃ ℌ ①",
+	} {
+		mustSearch(t, s, SearchQuery{Key: chat, Words: query})
+	}
+	for _, query := range []string{`"quoted"`, "AND", "near it", "-text", "100%", "x'y'", "{words} :"} {
+		if got := mustSearch(t, s, SearchQuery{Key: chat, Words: query}); len(got) != 1 {
+			t.Errorf("%q found %q", query, snippets(got))
+		}
+	}
+}
+
+func FuzzSearch(f *testing.F) {
+	s, err := Open(context.Background(), f.TempDir()+"/fuzz.db")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { s.Close() })
+	told(f, s, chat, user("parseConfig is 数据库 and café"))
+	chores(f, s)
+	for _, seed := range []string{`"a b`, "parse*", "数据", "a\u0301\u0301", "NEAR(x y)", "Aa1bB2"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, query string) { mustSearch(t, s, SearchQuery{Key: chat, Words: query}) })
+}
+
+// Every word of a text finds it, wherever it stands: what is indexed and what
+// is looked for are cut alike.
+func TestEveryWordOfATextFindsIt(t *testing.T) {
+	s := mustOpen(t)
+	random := rand.New(rand.NewPCG(3, 4))
+	letters := []rune("abzAZ09éßЯяاहिन्दी東京のカーﾊﾞ한국ไทย_-.' \n👍🏽ﬁ²")
+	var list []string
+	for range 200 {
+		var b strings.Builder
+		for range 1 + random.IntN(40) {
+			b.WriteRune(letters[random.IntN(len(letters))])
+		}
+		list = append(list, b.String())
+	}
+	for i, text := range list {
+		told(t, s, Key(fmt.Sprintf("cli:%d", i)), user(text))
+	}
+	chores(t, s)
+	for i, text := range list {
+		for _, word := range strings.Fields(text) {
+			if words, _ := cutWords(word); len(words) == 0 {
+				continue
+			}
+			if got := mustSearch(t, s, SearchQuery{Key: Key(fmt.Sprintf("cli:%d", i)), Words: word}); len(got) != 1 || !strings.Contains(got[0].Snippet.Mark("[", "]"), "[") {
+				t.Errorf("%q is not found in %q: %q", word, text, snippets(got))
+			}
+		}
+	}
+}
+
+func TestSnippetShowsThePlaceInALongText(t *testing.T) {
+	s := mustOpen(t)
+	told(t, s, chat, user(strings.Repeat("filler ünd mehr ", 5000)+"the needle is here "+strings.Repeat("filler ", 5000)))
+	chores(t, s)
+	got := snippets(mustSearch(t, s, SearchQuery{Key: chat, Words: "needle"}))
+	if len(got) != 1 || !strings.Contains(got[0], "the [needle] is here") || len(got[0]) > snippetSize+100 {
+		t.Errorf("%q", got)
+	}
+}
+
+// The number of an exchange is the same whether it is counted from the
+// beginning or from the counts that are kept.
+func TestHitsNameTheirTurn(t *testing.T) {
+	s := mustOpen(t)
+	for i := range 150 {
+		told(t, s, chat, user(fmt.Sprintf("unique%d", i)), user("and more"), assistant("yes"))
+	}
+	chores(t, s)
+	for _, i := range []int{0, 1, 20, 21, 22, 63, 64, 149} {
+		hit := mustSearch(t, s, SearchQuery{Key: chat, Words: fmt.Sprintf("unique%d", i)})[0]
+		if hit.Turn != int64(i+1) {
+			t.Errorf("exchange %d is told as turn %d", i+1, hit.Turn)
+		}
+	}
+}

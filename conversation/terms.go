@@ -1,0 +1,171 @@
+package conversation
+
+import (
+	"slices"
+	"strings"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// What is looked for, as plain text says it. Nothing in it is syntax but
+// double quotes.
+
+// phrase is words that follow each other.
+type phrase []string
+
+// term is one thing that a message must have to be found: any of its phrases.
+type term struct {
+	phrases []phrase
+	prefix  bool // the last word of a phrase may also be the beginning of one
+	quoted  bool
+	last    bool // of the query, where somebody may still be typing
+}
+
+// What of a query is looked at: more would only cost.
+const (
+	maxQuery  = 2000 // bytes
+	maxTerms  = 12
+	maxPhrase = 32 // words
+)
+
+// parseTerms reads a query. The longest terms come first: they are the rarest,
+// and whoever looks for all of them does well to look for these first.
+func parseTerms(query string) []term {
+	query = strings.ToValidUTF8(query[:min(len(query), maxQuery)], "")
+	var terms []term
+	for i, section := range strings.Split(norm.NFC.String(query), `"`) {
+		if i%2 == 1 { // between quotes
+			terms = appendTerm(terms, section, true)
+			continue
+		}
+		for _, field := range strings.Fields(section) {
+			terms = appendTerm(terms, field, false)
+		}
+	}
+	if terms = terms[:min(len(terms), maxTerms)]; len(terms) > 0 {
+		terms[len(terms)-1].last = true
+	}
+	slices.SortStableFunc(terms, func(a, b term) int { return b.size() - a.size() })
+	return terms
+}
+
+func appendTerm(terms []term, text string, quoted bool) []term {
+	words, parts := cutWords(text)
+	if len(words) == 0 {
+		return terms
+	}
+	t := term{quoted: quoted, phrases: []phrase{phraseOf(words)}}
+	if len(parts) > 0 && len(words) == 1 {
+		t.phrases = append(t.phrases, phraseOf(parts))
+	}
+	if slices.ContainsFunc(terms, func(known term) bool { return slices.Equal(known.phrases[0], t.phrases[0]) }) {
+		return terms
+	}
+	// A single character of an unspaced script stands at the beginning of a pair.
+	kind, _ := kindAt(text, words[0].start)
+	t.prefix = len(words) == 1 && kind == ofPairs
+	return append(terms, t)
+}
+
+// phraseOf leaves out the last character of a stretch of an unspaced script at
+// the end: in a text, more may follow there.
+func phraseOf(words []word) phrase {
+	var p phrase
+	for _, w := range words[:min(len(words), maxPhrase+1)] {
+		p = append(p, w.text)
+	}
+	if n := len(p); n > 1 && words[n-2].head < words[n-2].end && words[n-2].end == words[n-1].end {
+		p = p[:n-1]
+	}
+	return p[:min(len(p), maxPhrase)]
+}
+
+func (t term) size() (n int) {
+	for _, word := range t.phrases[0] {
+		n += len(word)
+	}
+	return n
+}
+
+// split gives the words of all terms, each as a term of its own.
+func split(terms []term) []term {
+	var list []term
+	for _, t := range terms {
+		for _, word := range slices.Concat(t.phrases...) {
+			known := slices.ContainsFunc(list, func(known term) bool { return known.phrases[0][0] == word })
+			if !known && len(list) < maxTerms {
+				list = append(list, term{phrases: []phrase{{word}}, prefix: t.prefix})
+			}
+		}
+	}
+	return list
+}
+
+// minPrefix is how many bytes the beginning of a word must have to stand for
+// it: shorter ones begin so many words that the search would be slow.
+const minPrefix = 4
+
+// mayBegin says whether somebody may still be typing the term.
+func (t term) mayBegin() bool {
+	p := t.phrases[0]
+	return t.last && !t.quoted && !t.prefix && len(p[len(p)-1]) >= minPrefix
+}
+
+// find gives where the term stands in a text, by its words in order.
+func (t term) find(words []word) (places []place) {
+	for i := range words {
+		for _, p := range t.phrases {
+			if i+len(p) <= len(words) && t.standsAt(words[i:i+len(p)], p) {
+				places = append(places, t.placeOf(words[i:i+len(p)], p))
+				break
+			}
+		}
+	}
+	return places
+}
+
+func (t term) standsAt(words []word, p phrase) bool {
+	last := len(p) - 1
+	for i, w := range p[:last] {
+		if words[i].text != w {
+			return false
+		}
+	}
+	return words[last].text == p[last] || t.prefix && strings.HasPrefix(words[last].text, p[last])
+}
+
+// place is where a term stands in a text, in bytes.
+type place struct{ start, end int }
+
+// placeOf ends with the first character of a pair where the pair was only asked
+// to begin so.
+func (t term) placeOf(words []word, p phrase) place {
+	last := words[len(words)-1]
+	found := place{words[0].start, last.end}
+	if last.text != p[len(p)-1] && last.head < last.end {
+		found.end = last.head
+	}
+	return found
+}
+
+// match is the term in the syntax of FTS5: https://www.sqlite.org/fts5.html,
+// section 3. Words have no characters that would need escaping.
+func (t term) match() string {
+	var phrases []string
+	for _, p := range t.phrases {
+		text := `"` + strings.Join(p, " ") + `"`
+		if t.prefix {
+			text += " *"
+		}
+		phrases = append(phrases, text)
+	}
+	return "{words parts} : (" + strings.Join(phrases, " OR ") + ")"
+}
+
+func matchAll(terms []term) string {
+	list := make([]string, len(terms))
+	for i, t := range terms {
+		list[i] = t.match()
+	}
+	return strings.Join(list, " AND ")
+}

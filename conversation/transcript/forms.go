@@ -1,0 +1,118 @@
+package transcript
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf16"
+
+	"parley/conversation"
+)
+
+// Conversation is the form of a conversation in JSON. Fields may be added to it
+// and to Message; those that are there keep their names and meaning.
+type Conversation struct {
+	ID           string    `json:"id"`
+	Title        string    `json:"title"`
+	Active       bool      `json:"active"`
+	MessageCount int64     `json:"message_count"`
+	TokenCount   int64     `json:"token_count"`
+	CreatedAt    time.Time `json:"created_at"` // UTC, RFC 3339, as all times
+	UpdatedAt    time.Time `json:"updated_at"`
+}
+
+// NewConversation is the JSON form of a conversation.
+func NewConversation(c conversation.Conversation) Conversation {
+	return Conversation{
+		ID:           c.ID,
+		Title:        c.Title,
+		Active:       c.Active,
+		MessageCount: c.Messages,
+		TokenCount:   c.Tokens,
+		CreatedAt:    c.CreatedAt.UTC(),
+		UpdatedAt:    c.UpdatedAt.UTC(),
+	}
+}
+
+// Message is the form of a message in JSON: that of the chat completions API
+// (https://platform.openai.com/docs/api-reference/chat/create), with more
+// fields beside it.
+type Message struct {
+	Session      conversation.Key     `json:"session,omitempty"`      // in JSONL
+	Conversation string               `json:"conversation,omitempty"` // in JSONL: the ID
+	Title        string               `json:"title,omitempty"`        // in JSONL: of the conversation, with its first message
+	Seq          int64                `json:"seq"`
+	At           time.Time            `json:"at"`
+	Role         conversation.Role    `json:"role"`
+	Content      string               `json:"content"`
+	Images       []conversation.Image `json:"images,omitempty"` // what they are, without their bytes
+	ToolCalls    []ToolCall           `json:"tool_calls,omitempty"`
+	ToolCallID   string               `json:"tool_call_id,omitempty"`
+	Name         string               `json:"name,omitempty"` // tool: its name
+	Sender       *conversation.Sender `json:"sender,omitempty"`
+	SourceID     string               `json:"source_id,omitempty"`
+	Tokens       int                  `json:"tokens"`
+	State        string               `json:"state,omitempty"` // "stopped", "replaced"
+	Internal     bool                 `json:"internal,omitempty"`
+}
+
+// ToolCall is the form of a tool call in JSON.
+type ToolCall struct {
+	ID       string   `json:"id"`
+	Type     string   `json:"type"` // always "function"
+	Function Function `json:"function"`
+}
+
+// Function is what a tool call calls.
+type Function struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// NewMessage is the JSON form of a message.
+func NewMessage(r conversation.Record) Message {
+	m := Message{
+		Seq:        r.Seq,
+		At:         r.At.UTC(),
+		Role:       r.Role,
+		Content:    r.Content,
+		Images:     r.Images,
+		ToolCallID: r.ToolCallID,
+		Name:       r.ToolName,
+		SourceID:   r.SourceID,
+		Tokens:     r.Tokens,
+		State:      r.State,
+		Internal:   r.Internal,
+	}
+	for _, call := range r.ToolCalls {
+		m.ToolCalls = append(m.ToolCalls, ToolCall{ID: call.ID, Type: "function", Function: Function{Name: call.Name, Arguments: call.Arguments}})
+	}
+	if r.Sender != (conversation.Sender{}) {
+		m.Sender = &r.Sender
+	}
+	return m
+}
+
+// Marshal gives v as JSON that no terminal obeys: what does not print is
+// escaped, and so is still there.
+func Marshal(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	for _, r := range string(raw) { // outside of strings JSON is ASCII that prints
+		switch {
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return []byte(b.String()), nil
+}

@@ -1,0 +1,105 @@
+package transcript
+
+import (
+	"fmt"
+	"io"
+
+	"parley/conversation"
+)
+
+// jsonWriter writes one document: the session with its conversations.
+type jsonWriter struct {
+	out   io.Writer
+	key   conversation.Key
+	place string
+
+	conversations int
+	messages      int // of the conversation that is open
+}
+
+func (w *jsonWriter) Conversation(c conversation.Conversation) error {
+	if err := w.begin(); err != nil {
+		return err
+	}
+	if w.conversations > 0 {
+		if err := w.print("\n ]},\n"); err != nil {
+			return err
+		}
+	}
+	w.conversations, w.messages = w.conversations+1, 0
+	head, err := Marshal(NewConversation(c))
+	if err != nil {
+		return err
+	}
+	return w.print(" %s,\"messages\":[", head[:len(head)-1])
+}
+
+// begin writes the head of the document when that was not done yet.
+func (w *jsonWriter) begin() error {
+	if w.conversations > 0 {
+		return nil
+	}
+	head, err := Marshal(struct {
+		Session conversation.Key `json:"session"`
+		Place   string           `json:"place"`
+	}{w.key, w.place})
+	if err != nil {
+		return err
+	}
+	return w.print("%s,\"conversations\":[\n", head[:len(head)-1])
+}
+
+func (w *jsonWriter) Message(r conversation.Record) error {
+	line, err := Marshal(NewMessage(r))
+	if err != nil {
+		return err
+	}
+	separator := ",\n"
+	if w.messages == 0 {
+		separator = "\n"
+	}
+	w.messages++
+	return w.print("%s  %s", separator, line)
+}
+
+func (w *jsonWriter) Close() error {
+	if w.conversations == 0 {
+		if err := w.begin(); err != nil {
+			return err
+		}
+		return w.print("]}\n")
+	}
+	return w.print("\n ]}\n]}\n")
+}
+
+func (w *jsonWriter) print(format string, args ...any) error {
+	_, err := fmt.Fprintf(w.out, format, args...)
+	return err
+}
+
+// lineWriter writes a message a line.
+type lineWriter struct {
+	out     io.Writer
+	key     conversation.Key
+	current conversation.Conversation
+	title   string // to be written with the next message
+}
+
+func (w *lineWriter) Conversation(c conversation.Conversation) error {
+	w.current, w.title = c, c.Title
+	return nil
+}
+
+func (w *lineWriter) Message(r conversation.Record) error {
+	m := NewMessage(r)
+	m.Session, m.Conversation, m.Title = w.key, w.current.ID, w.title
+	w.title = ""
+	line, err := Marshal(m)
+	if err != nil {
+		return err
+	}
+	_, err = w.out.Write(append(line, '\n'))
+	return err
+}
+
+func (w *lineWriter) Close() error { return nil }

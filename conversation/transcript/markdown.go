@@ -1,0 +1,132 @@
+package transcript
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"parley/conversation"
+)
+
+// markdownWriter writes what people read: hidden messages are left out, and
+// nothing in the text steers a terminal.
+type markdownWriter struct {
+	out   io.Writer
+	key   conversation.Key
+	place string
+
+	begun bool
+	day   string // of the message before
+}
+
+func (w *markdownWriter) Conversation(c conversation.Conversation) error {
+	gap := ""
+	if w.begun {
+		gap = "\n"
+	}
+	w.begun, w.day = true, ""
+	title := oneLine(c.Title)
+	if title == "" {
+		title = "Untitled conversation"
+	}
+	where := "`" + oneLine(string(w.key)) + "`"
+	if w.place != "" {
+		where = oneLine(w.place) + ", " + where
+	}
+	_, err := fmt.Fprintf(w.out, "%s# %s\n\n%s · %s · %s to %s\n", gap, title, where, count(c.Messages, "message"), when(c.CreatedAt), when(c.UpdatedAt))
+	return err
+}
+
+func when(t time.Time) string { return t.Format("2006-01-02 15:04") }
+
+func count(n int64, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func (w *markdownWriter) Message(r conversation.Record) error {
+	if r.Hidden() {
+		return nil
+	}
+	var b strings.Builder
+	if day := r.At.Format("Monday, 2 January 2006"); day != w.day {
+		w.day = day
+		fmt.Fprintf(&b, "\n## %s\n", day)
+	}
+	if r.Role == conversation.RoleTool {
+		writeQuote(&b, r.Content)
+	} else {
+		writeSpeech(&b, r)
+	}
+	_, err := io.WriteString(w.out, b.String())
+	return err
+}
+
+func (w *markdownWriter) Close() error { return nil }
+
+// writeSpeech writes a message of the user or the assistant, and the calls of
+// tools that go out from it.
+func writeSpeech(b *strings.Builder, r conversation.Record) {
+	fmt.Fprintf(b, "\n**%s** · %s", speaker(r.Message), r.At.Format("15:04"))
+	if r.Stopped {
+		b.WriteString(" · stopped")
+	}
+	b.WriteString("\n")
+	text := strings.TrimSpace(Clean(r.Content))
+	if fence := OpenFence(text); fence != "" {
+		text += "\n" + fence // else it swallows what follows
+	}
+	if text != "" {
+		fmt.Fprintf(b, "\n%s\n", text)
+	}
+	for _, image := range r.Images {
+		fmt.Fprintf(b, "\n[image %s]\n", oneLine(image.Name))
+	}
+	for _, call := range r.ToolCalls {
+		fmt.Fprintf(b, "\n> `%s` %s\n", oneLine(call.Name), oneLine(call.Arguments))
+	}
+}
+
+func speaker(m conversation.Message) string {
+	switch {
+	case m.Role == conversation.RoleAssistant:
+		return "Assistant"
+	case m.Sender.Name != "":
+		return oneLine(m.Sender.Name)
+	case m.Sender.ID != "":
+		return "User " + oneLine(m.Sender.ID)
+	}
+	return "You"
+}
+
+// writeQuote writes what a tool gave as a quote.
+func writeQuote(b *strings.Builder, text string) {
+	b.WriteString("\n")
+	for line := range strings.Lines(strings.TrimSpace(Clean(text)) + "\n") {
+		b.WriteString(strings.TrimRight("> "+line, " \n") + "\n")
+	}
+}
+
+// Clean is text that no terminal obeys: without control characters but tabs and
+// line ends, and without those that turn the order of a line around
+// (https://www.unicode.org/reports/tr9/#Explicit_Directional_Embeddings).
+func Clean(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\r\n", "\n")
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return r
+		case r == '\r' || r == '\u2028' || r == '\u2029':
+			return '\n'
+		case unicode.IsControl(r), '\u202A' <= r && r <= '\u202E', '\u2066' <= r && r <= '\u2069':
+			return -1
+		}
+		return r
+	}, text)
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(Clean(text)), " ") }

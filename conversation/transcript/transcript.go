@@ -1,0 +1,50 @@
+// Package transcript writes conversations for people and for other programs,
+// one message after the other: however long a conversation is, only a message
+// of it is in memory.
+package transcript
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"parley/conversation"
+)
+
+// Writer writes conversations, each followed by its messages. Close ends the
+// document and leaves the underlying writer open.
+type Writer interface {
+	Conversation(c conversation.Conversation) error
+	Message(r conversation.Record) error
+	Close() error
+}
+
+// Format is a way to write conversations.
+type Format string
+
+const (
+	Markdown Format = "md"    // to be read: what was said, what tools were used
+	JSON     Format = "json"  // one document with every message that is stored
+	JSONL    Format = "jsonl" // the same, a message a line
+)
+
+// ParseFormat reads the name of a format.
+func ParseFormat(name string) (Format, error) {
+	switch f := Format(strings.ToLower(name)); f {
+	case Markdown, JSON, JSONL:
+		return f, nil
+	}
+	return "", fmt.Errorf("format: found %q, allowed: md, json, jsonl", name)
+}
+
+// NewWriter returns a Writer for the conversations of one session. place is what
+// people call it, "" when nobody said.
+func NewWriter(out io.Writer, format Format, key conversation.Key, place string) Writer {
+	switch format {
+	case JSON:
+		return &jsonWriter{out: out, key: key, place: place}
+	case JSONL:
+		return &lineWriter{out: out, key: key}
+	}
+	return &markdownWriter{out: out, key: key, place: place}
+}

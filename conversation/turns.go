@@ -1,0 +1,75 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// A turn is an exchange of a conversation by its number, from 1. An answer that
+// is replaced changes no number; only an exchange that is taken back frees its
+// own for the next.
+
+// countEvery is the distance, in messages, of those for which the number of
+// exchanges up to them is kept.
+const countEvery = 64
+
+// startsAfter are the user messages that begin an exchange, after the seq ?2 of
+// the conversation ?1.
+const startsAfter = `
+	FROM messages m WHERE conversation_id = ?1 AND seq > ?2 AND role = 'user' AND state <> 'undone' AND NOT EXISTS (
+		SELECT 1 FROM messages p WHERE p.conversation_id = m.conversation_id AND p.seq = m.seq - 1 AND p.role = 'user' AND p.state <> 'undone')`
+
+// turnOf is the number of the exchange that a message is in.
+func turnOf(ctx context.Context, q querier, conversation, seq int64) (turn int64, err error) {
+	from, before, err := nearestCount(ctx, q, conversation, `seq <= ?2`, seq)
+	if err != nil {
+		return 0, err
+	}
+	err = q.QueryRowContext(ctx, `SELECT count(*) `+startsAfter+` AND seq <= ?3`, conversation, from, seq).Scan(&turn)
+	return before + turn, err
+}
+
+// startsFrom gives the first messages of up to n exchanges, from the number turn
+// on.
+func startsFrom(ctx context.Context, q querier, conversation, turn, n int64) (seqs []int64, err error) {
+	from, before, err := nearestCount(ctx, q, conversation, `exchanges < ?2`, turn)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := q.QueryContext(ctx, `SELECT seq `+startsAfter+` ORDER BY seq LIMIT ?3 OFFSET ?4`, conversation, from, n, turn-before-1)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var seq int64
+		if err := rows.Scan(&seq); err != nil {
+			return nil, err
+		}
+		seqs = append(seqs, seq)
+	}
+	return seqs, rows.Err()
+}
+
+// nearestCount is the last count that was kept for which the condition holds.
+func nearestCount(ctx context.Context, q querier, conversation int64, condition string, value int64) (seq, exchanges int64, err error) {
+	err = q.QueryRowContext(ctx, `SELECT seq, exchanges FROM exchange_counts
+		WHERE conversation_id = ?1 AND `+condition+` ORDER BY seq DESC LIMIT 1`, conversation, value).Scan(&seq, &exchanges)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, 0, nil
+	}
+	return seq, exchanges, err
+}
+
+// countExchanges keeps the number of exchanges up to a message.
+func countExchanges(ctx context.Context, tx *sql.Tx, conversation, seq int64) error {
+	exchanges, err := turnOf(ctx, tx, conversation, seq)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `
+		INSERT INTO exchange_counts (conversation_id, seq, exchanges) VALUES (?, ?, ?)
+		ON CONFLICT (conversation_id, seq) DO UPDATE SET exchanges = excluded.exchanges`, conversation, seq, exchanges)
+	return err
+}

@@ -1,0 +1,85 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"testing"
+)
+
+// A gateway that ends in the midst of writes tells each of them what became of
+// it: stored, or not.
+func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
+	for range 20 {
+		s := mustOpen(t)
+		exchange(t, s, chat, 1)
+		due, err := s.Deliveries(t.Context(), chat, 1)
+		if err != nil || len(due) != 1 {
+			t.Fatalf("due: %+v, %v", due, err)
+		}
+		var writing sync.WaitGroup
+		begun := make(chan struct{}, 32)
+		for i := range 16 {
+			writing.Go(func() {
+				begun <- struct{}{}
+				if _, err := s.Accept(context.Background(), nil, say(chat, 100+i, "late")); err != nil && !errors.Is(err, errClosed) {
+					t.Errorf("accept: %v", err)
+				}
+			})
+			writing.Go(func() {
+				begun <- struct{}{}
+				if err := s.MarkSent(context.Background(), due[0]); err != nil && !errors.Is(err, errClosed) {
+					t.Errorf("mark: %v", err)
+				}
+			})
+		}
+		<-begun
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		writing.Wait()
+		if _, err := s.Accept(context.Background(), nil, say(chat, 999, "too late")); !errors.Is(err, errClosed) {
+			t.Fatalf("a write after the end gave %v", err)
+		}
+	}
+}
+
+// A mark that waits for company is made without any.
+func TestAMarkIsMadeThoughNothingElseIsWritten(t *testing.T) {
+	s := mustOpen(t)
+	exchange(t, s, chat, 1)
+	due, err := s.Deliveries(t.Context(), chat, 1)
+	if err != nil || len(due) != 1 {
+		t.Fatalf("due: %+v, %v", due, err)
+	}
+	if err := s.MarkSent(t.Context(), due[0]); err != nil {
+		t.Fatal(err)
+	}
+	if due, _ := s.Deliveries(t.Context(), chat, 1); len(due) != 0 {
+		t.Fatal("the reply is still due")
+	}
+}
+
+// More may wait than a transaction holds.
+func TestMoreWritesThanAGroupAreAllMade(t *testing.T) {
+	s := mustOpen(t)
+	hold := make(chan struct{})
+	held := make(chan struct{})
+	go s.writer.write(context.Background(), func(context.Context, *sql.Tx) error { close(held); <-hold; return nil })
+	<-held
+	var writing sync.WaitGroup
+	for i := range 3 * maxGroup {
+		writing.Go(func() {
+			if _, err := s.Accept(context.Background(), nil, say(chat, i, "one of many")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(hold)
+	writing.Wait()
+	var n int
+	if err := s.readers.QueryRow(`SELECT count(*) FROM inbox`).Scan(&n); err != nil || n != 3*maxGroup {
+		t.Fatalf("%d of %d are stored, %v", n, 3*maxGroup, err)
+	}
+}

@@ -1,0 +1,103 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"parley/conversation"
+)
+
+// search shows the hits, the best first, each with a turn before and after.
+func (r *recall) search(ctx context.Context, a recallArguments) (string, error) {
+	query := conversation.SearchQuery{Key: r.place.Key, Words: a.Query, Limit: a.limit(recallHits)}
+	where := "this conversation"
+	switch a.Scope {
+	case "", "conversation":
+		query.Conversation = r.place.Conversation
+	case "session":
+		where = "this chat"
+	default:
+		return "", fmt.Errorf("there is no scope %q; allowed are conversation, session", a.Scope)
+	}
+	if strings.TrimSpace(a.Query) == "" {
+		return "", errors.New("search needs a query: a few words, or a \"quoted phrase\"")
+	}
+	if len(a.Query) > recallQueryBytes {
+		return "", fmt.Errorf("the query has %d bytes; a few words are enough, at most %d bytes", len(a.Query), recallQueryBytes)
+	}
+	hits, err := r.store.Search(ctx, query)
+	if err != nil {
+		return "", err
+	}
+	words := oneLine(a.Query, 100)
+	if len(hits) == 0 {
+		return fmt.Sprintf("Nothing in %s has the words %s. Try fewer or other words, or scope session.", where, quoted(words)), nil
+	}
+	p := page{head: fmt.Sprintf("%s for %s in %s, the best first; range shows more of a turn.",
+		plural(int64(len(hits)), "message"), quoted(words), where)}
+	shown := map[turnKey]bool{}
+	for _, h := range hits {
+		blocks, err := r.around(ctx, h, shown)
+		if err != nil {
+			return "", err
+		}
+		p.blocks = append(p.blocks, blocks...)
+	}
+	return p.fit(r.counter), nil
+}
+
+// turnKey is a turn that a page shows once.
+type turnKey struct {
+	conversation string
+	turn         int64
+}
+
+// around is the turn of a hit with those beside it, without those that are
+// shown already.
+func (r *recall) around(ctx context.Context, h conversation.Hit, shown map[turnKey]bool) ([]block, error) {
+	exchanges, err := r.store.Exchanges(ctx, h.Key, h.Conversation, h.Turn-1, h.Turn+1)
+	if err != nil {
+		return nil, err
+	}
+	var blocks []block
+	for _, e := range exchanges {
+		key := turnKey{h.Conversation, e.Turn}
+		if shown[key] && e.Turn != h.Turn {
+			continue
+		}
+		head := fmt.Sprintf("Turn %d", e.Turn)
+		if h.Conversation != r.place.Conversation {
+			head += fmt.Sprintf(" of %s, conversation %s", titleOf(h.Title), h.Conversation)
+		}
+		if e.Turn == h.Turn {
+			if shown[key] {
+				head += ", again"
+			}
+			blocks = append(blocks, hitBlock(head, e.Messages, h))
+		} else {
+			blocks = append(blocks, blockOf(head, e.Messages, besideHit))
+		}
+		shown[key] = true
+	}
+	return blocks, nil
+}
+
+// hitBlock shows the message that was found at length, or the part of it that
+// was found, and the others of its turn shortened.
+func hitBlock(head string, messages []conversation.Message, h conversation.Hit) block {
+	b := blockOf(head+" (found)", messages, besideHit)
+	b.lines = nil
+	for _, m := range messages {
+		if m.Seq != h.Seq {
+			b.lines = append(b.lines, linesOf(m, besideHit)...)
+			continue
+		}
+		if len(m.Content) > wholeHit {
+			m.Content = h.Snippet.Mark("**", "**")
+		}
+		b.lines = append(b.lines, linesOf(m, wholeMessage)...)
+	}
+	return b
+}

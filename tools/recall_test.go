@@ -1,0 +1,259 @@
+package tools
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/conversation"
+	"parley/llm"
+)
+
+const room = conversation.Key("cli:room")
+
+// archive is a store with talk in it, and the tool that looks into it.
+type archive struct {
+	t     *testing.T
+	store *conversation.Store
+	said  int
+}
+
+func newArchive(t *testing.T) *archive {
+	t.Helper()
+	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return &archive{t: t, store: store}
+}
+
+// exchange stores a turn of a session: a question and what follows it.
+func (a *archive) exchange(key conversation.Key, question string, then ...conversation.Message) {
+	a.t.Helper()
+	a.commit(key, question, func(turn conversation.Turn, run *conversation.Run) {
+		at := time.Date(2026, 5, 1, 9, a.said, 0, 0, time.UTC).Local()
+		run.Messages = append([]conversation.Message{{Role: conversation.RoleUser, Content: question, At: at}}, then...)
+		for i := range run.Messages {
+			run.Messages[i].At = at
+		}
+	})
+}
+
+// begin archives the session's conversation and begins a new one.
+func (a *archive) begin(key conversation.Key) {
+	a.t.Helper()
+	a.commit(key, "/new", func(_ conversation.Turn, run *conversation.Run) { run.Effect.Archive = true })
+}
+
+func (a *archive) commit(key conversation.Key, text string, change func(conversation.Turn, *conversation.Run)) {
+	a.t.Helper()
+	a.said++
+	in := conversation.Inbound{Key: key, SourceID: fmt.Sprint(a.said), Address: "here", Text: text, At: time.Now()}
+	if _, err := a.store.Accept(a.t.Context(), nil, in); err != nil {
+		a.t.Fatal(err)
+	}
+	turn, err := a.store.Begin(a.t.Context(), key, 1000)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	run := conversation.Run{Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation}
+	change(turn, &run)
+	if _, err := a.store.Commit(a.t.Context(), run); err != nil {
+		a.t.Fatal(err)
+	}
+}
+
+// indexed waits until the index has a word of the talk.
+func (a *archive) indexed(key conversation.Key, word string) {
+	a.t.Helper()
+	for range 1000 {
+		hits, err := a.store.Search(a.t.Context(), conversation.SearchQuery{Key: key, Words: word, Limit: 1})
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		if len(hits) > 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	a.t.Fatalf("the index never got %q", word)
+}
+
+// ask calls the tool in a session's active conversation.
+func (a *archive) ask(key conversation.Key, arguments string) string {
+	a.t.Helper()
+	c, err := a.store.Active(a.t.Context(), key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	r := registry(a.t, Recall(a.store, llm.NewCounter("gpt-4o")))
+	text, _ := r.Call(In(a.t.Context(), Place{Key: key, Conversation: c.ID}), RecallName, arguments, time.Minute)
+	if n := llm.NewCounter("gpt-4o").Text(text); n > recallTokens {
+		a.t.Errorf("%s gave %d tokens", arguments, n)
+	}
+	return text
+}
+
+func reply(text string) conversation.Message {
+	return conversation.Message{Role: conversation.RoleAssistant, Content: text}
+}
+
+func toolCall(name, arguments, result string) []conversation.Message {
+	return []conversation.Message{
+		{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "call_1", Name: name, Arguments: arguments}}},
+		{Role: conversation.RoleTool, ToolName: name, ToolCallID: "call_1", Content: result},
+	}
+}
+
+func contains(t *testing.T, got string, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !strings.Contains(got, w) {
+			t.Errorf("%q is missing in:\n%s", w, got)
+		}
+	}
+}
+
+func containsNot(t *testing.T, got string, unwanted ...string) {
+	t.Helper()
+	for _, w := range unwanted {
+		if strings.Contains(got, w) {
+			t.Errorf("%q is in:\n%s", w, got)
+		}
+	}
+}
+
+// The model finds what was said long ago, sees what stood around it, and can
+// read on by the numbers that it is given.
+func TestModelFindsWhatWasSaidAndReadsOn(t *testing.T) {
+	a := newArchive(t)
+	for i := range 8 {
+		a.exchange(room, fmt.Sprintf("question %d", i+1), reply(fmt.Sprintf("answer %d", i+1)))
+	}
+	a.exchange(room, "we take the harbour entrance code 4711", reply("noted"))
+	a.exchange(room, "thanks", reply("you are welcome"))
+	a.indexed(room, "thanks")
+	found := a.ask(room, `{"action":"search","query":"harbour code"}`)
+	contains(t, found, "1 message for “harbour code” in this conversation", "Turn 9 (found), 2026-05-01 09:09",
+		"user: we take the harbour entrance code 4711", "assistant: noted", "Turn 8, ", "question 8", "Turn 10, ", "you are welcome")
+	containsNot(t, found, "question 7")
+	contains(t, a.ask(room, `{"action":"range","start_turn":9,"end_turn":9}`), "Turns 9 to 9 of 10.", "4711", "noted")
+	page := a.ask(room, `{"action":"range","start_turn":2,"limit":3}`)
+	contains(t, page, "Turns 2 to 4 of 10.", "question 2", "answer 4", "[More: start_turn 5]")
+	containsNot(t, page, "question 5", "question 1\n")
+	contains(t, a.ask(room, `{"action":"range","start_turn":11}`), "There is no turn 11: this conversation has 10 turns.")
+}
+
+// An earlier conversation of the same place is found with scope session, and
+// can be read by its id.
+func TestEarlierConversationsAreFoundInTheSession(t *testing.T) {
+	a := newArchive(t)
+	a.exchange(room, "the anchor weighs 40 kg", reply("good"))
+	c, err := a.store.Active(t.Context(), room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.begin(room)
+	a.exchange(room, "something new", reply("yes"))
+	a.indexed(room, "something")
+	contains(t, a.ask(room, `{"action":"search","query":"anchor"}`), "Nothing in this conversation has the words “anchor”", "scope session")
+	contains(t, a.ask(room, `{"action":"search","query":"anchor","scope":"session"}`), "conversation "+c.ID, "40 kg")
+	contains(t, a.ask(room, `{"action":"range","start_turn":1,"conversation":"`+c.ID+`"}`), "40 kg")
+	contains(t, a.ask(room, `{"action":"summary","conversation":"`+c.ID+`"}`), "1 turn, 2 messages", "Turn 1, 2026-05-01 09:01: the anchor weighs 40 kg")
+}
+
+func TestCallsOfAToolAreShownWithTheirResults(t *testing.T) {
+	a := newArchive(t)
+	a.exchange(room, "list the files", append(toolCall("shell_execute", `{"command":"ls"}`, "a.txt b.txt"), reply("two files"))...)
+	a.exchange(room, "what time is it", append(toolCall("current_time", `{}`, "noon"), reply("noon"))...)
+	contains(t, a.ask(room, `{"action":"tool_calls","tool_name":"shell_execute"}`), "1 call of shell_execute", "Turn 1, ", `{"command":"ls"}`, "a.txt b.txt")
+	all := a.ask(room, `{"action":"tool_calls"}`)
+	contains(t, all, "2 calls of any tool", "noon", "a.txt")
+	if strings.Index(all, "noon") > strings.Index(all, "a.txt") {
+		t.Errorf("the newest call is not first:\n%s", all)
+	}
+	contains(t, a.ask(room, `{"action":"tool_calls","tool_name":"nothing"}`), "There are no calls of nothing")
+}
+
+// Sessions that hold secrets show them to nobody else, whatever the model asks.
+func TestRecallNeverShowsAnotherSession(t *testing.T) {
+	a := newArchive(t)
+	key := func(i int) conversation.Key { return conversation.Key(fmt.Sprintf("cli:%d", i)) }
+	ids := map[int]string{}
+	for i := range 10 {
+		a.exchange(key(i), fmt.Sprintf("my secret is mango%d", i), append(toolCall("vault", `{}`, fmt.Sprintf("mango%d", i)), reply("kept"))...)
+		c, err := a.store.Active(t.Context(), key(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[i] = c.ID
+	}
+	a.indexed(key(9), "mango9")
+	for i := range 10 {
+		other := (i + 1) % 10
+		for _, arguments := range []string{
+			`{"action":"search","query":"mango secret","scope":"session","limit":50}`,
+			fmt.Sprintf(`{"action":"search","query":"mango%d","scope":"session"}`, other),
+			fmt.Sprintf(`{"action":"search","query":"secret","conversation":"%s"}`, ids[other]),
+			fmt.Sprintf(`{"action":"range","start_turn":1,"conversation":"%s"}`, ids[other]),
+			fmt.Sprintf(`{"action":"tool_calls","conversation":"%s"}`, ids[other]),
+			fmt.Sprintf(`{"action":"summary","conversation":"%s"}`, ids[other]),
+		} {
+			got := strings.ReplaceAll(a.ask(key(i), arguments), fmt.Sprintf("“mango%d”", other), "") // what was asked for
+			containsNot(t, got, fmt.Sprintf("mango%d", other))
+		}
+	}
+}
+
+// What does not fit is left out in this order: the length of tool results, then
+// the oldest turns. The newest stays.
+func TestTooMuchIsCutToolResultsFirst(t *testing.T) {
+	a := newArchive(t)
+	for i := range 6 {
+		a.exchange(room, fmt.Sprintf("question %d", i+1), append(toolCall("read", `{}`, strings.Repeat("data ", 3000)), reply(fmt.Sprintf("answer %d", i+1)))...)
+	}
+	got := a.ask(room, `{"action":"range","start_turn":1}`)
+	contains(t, got, "question 1", "answer 6", "[…]")
+	a.begin(room)
+	for i := range 6 {
+		a.exchange(room, fmt.Sprintf("question %d", i+1), reply(strings.Repeat("words ", 3000)+fmt.Sprintf("answer %d", i+1)))
+	}
+	got = a.ask(room, `{"action":"range","start_turn":1}`)
+	contains(t, got, "question 6", "answer 6", "of these did not fit")
+	containsNot(t, got, "question 1\n")
+	a.begin(room)
+	a.exchange(room, "one", reply(strings.Repeat("字", 100_000)))
+	contains(t, a.ask(room, `{"action":"range","start_turn":1}`), "user: one")
+}
+
+func TestBadArgumentsAreAnsweredWithWhatIsAllowed(t *testing.T) {
+	a := newArchive(t)
+	a.exchange(room, "hello", reply("hi"))
+	for arguments, want := range map[string]string{
+		`{}`:                  "allowed are search, range, tool_calls, summary",
+		`{"action":"delete"}`: "allowed are search, range, tool_calls, summary",
+		`{"action":"search"}`: "search needs a query",
+		`{"action":"search","query":"a","scope":"all"}`:       "allowed are conversation, session",
+		`{"action":"search","query":"a","limit":500}`:         "allowed are 1 to 50",
+		`{"action":"range"}`:                                  "range needs a turn from 1 on",
+		`{"action":"range","start_turn":-3}`:                  "range needs a turn from 1 on",
+		`{"action":"range","start_turn":3,"end_turn":1}`:      "comes before",
+		`{"action":"summary","conversation":"1234"}`:          `no conversation "1234"`,
+		`{"action":"range","start_turn":9223372036854775807}`: "this conversation has 1 turn",
+		`{"action":5}`: "takes an object with action, query",
+		`[]`:           "takes an object with action, query",
+	} {
+		contains(t, a.ask(room, arguments), want)
+	}
+	r := registry(t, Recall(a.store, llm.NewCounter("gpt-4o")))
+	if got, _ := r.Call(t.Context(), RecallName, `{"action":"summary"}`, time.Minute); !strings.HasPrefix(got, "error: ") {
+		t.Errorf("outside of any session: %s", got)
+	}
+	if !json.Valid(r.List()[0].Parameters) {
+		t.Error("the parameters are no JSON")
+	}
+}
