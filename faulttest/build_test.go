@@ -1,6 +1,7 @@
 package faulttest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,6 +27,11 @@ func runAll(m *testing.M) int {
 		args = append(args, "-race")
 	}
 	if err := build(binary, nil, args...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	// The tests wait most of the time; -parallel sets another number.
+	if err := flag.Set("test.parallel", "4"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,6 +61,20 @@ func column(t *testing.T, db *sql.DB, query string, args ...any) []string {
 	return values
 }
 
+// count asks for a number while the gateway runs.
+func (w *world) count(query string) int {
+	w.t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+w.database+"?mode=ro&_busy_timeout=10000")
+	w.must(err)
+	defer db.Close()
+	n, err := strconv.Atoi(column(w.t, db, query)[0])
+	w.must(err)
+	return n
+}
+
+// stored is how many messages the gateway has accepted.
+func (w *world) stored() int { return w.count(`SELECT count(*) FROM inbox`) }
+
 // expectState compares how many messages wait, are stored, and are to be sent.
 func (w *world) expectState(db *sql.DB, waiting, messages, due int) {
 	w.t.Helper()
@@ -80,8 +95,6 @@ func (w *world) due(db *sql.DB) []string {
 	}
 	return column(w.t, db, `SELECT s.key || ' ' || o.text FROM outbox o JOIN sessions s ON s.id = o.session_id WHERE o.state = 'due'`)
 }
-
-func sessionKey(chat int) string { return fmt.Sprintf("telegram:chat:%d", chat) }
 
 // expectClean checks the database after an orderly end: nothing is left to do,
 // and every chat's history holds what its person wrote, once, in order, each
@@ -128,7 +141,7 @@ func (w *world) expectHistory(db *sql.DB, chat int, said []string) {
 	rows, err := db.Query(`
 		SELECT m.seq, m.run_id, m.role, m.content FROM messages m
 		JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id
-		WHERE s.key = ? ORDER BY c.id, m.seq`, sessionKey(chat))
+		WHERE s.key = ? ORDER BY c.id, m.seq`, w.platform.key(chat))
 	w.must(err)
 	defer rows.Close()
 	var users, open []string
@@ -174,7 +187,32 @@ func differFrom(a, b []string) int {
 // expectReplies checks that a chat got exactly these replies.
 func (w *world) expectReplies(chat int, want ...string) {
 	w.t.Helper()
-	if got := w.got(chat); !slices.Equal(got, want) {
+	if got := w.platform.sent(chat); !slices.Equal(got, want) {
 		w.t.Errorf("chat %d got %q, want %q", chat, got, want)
 	}
 }
+
+// expectAnsweredOnce checks every chat's replies: together they name each
+// message once, in order.
+func (w *world) expectAnsweredOnce() {
+	w.t.Helper()
+	for chat, said := range w.said {
+		var named []string
+		for _, reply := range w.platform.sent(chat) {
+			named = append(named, strings.Fields(reply)[1:]...)
+		}
+		w.expectNamed(chat, named, said)
+	}
+}
+
+func (w *world) expectNamed(chat int, named, said []string) {
+	w.t.Helper()
+	if slices.Equal(named, said) {
+		return
+	}
+	n := differFrom(named, said)
+	w.t.Errorf("chat %d: the replies name %d messages, and %d were written; they differ from number %d on: %q, %q",
+		chat, len(named), len(said), n+1, head(named[n:], 3), head(said[n:], 3))
+}
+
+func head(list []string, n int) []string { return list[:min(n, len(list))] }

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"parley/channels/telegram/telegramtest"
 )
 
 // smallDisk mounts a file system of a few MiB, or skips the test where that is
@@ -50,7 +48,7 @@ func newSmallWorld(t *testing.T) (w *world, dir string, p *process) {
 	t.Helper()
 	dir = smallDisk(t)
 	w = newWorld(t, settings{database: filepath.Join(dir, "conversations.db")})
-	p = w.startPolling()
+	p = w.startServing()
 	w.say(1, "before")
 	w.awaitAnswer(1, "before")
 	w.awaitMarked(1)
@@ -61,17 +59,17 @@ func TestDiskFullAtAccept(t *testing.T) {
 	t.Parallel()
 	w, dir, p := newSmallWorld(t)
 	makeRoom := w.fill(dir)
-	said := w.say(1, "m1")
+	w.say(1, "m1")
 	w.awaitLog("the disk is full")
-	if w.telegram.Pending() == 0 {
-		t.Errorf("update %d was acknowledged although it could not be stored", said.UpdateID)
+	if w.platform.hasTaken() {
+		t.Error("a message was acknowledged although it could not be stored")
 	}
 	w.expectReplies(1, "re before")
 	makeRoom()
 	w.awaitAnswer(1, "m1")
 	p.stop()
 	w.expectClean()
-	w.expectDoublesOnlyFrom(nil)
+	w.expectAnsweredOnce()
 }
 
 func TestDiskFullAtCommit(t *testing.T) {
@@ -80,7 +78,7 @@ func TestDiskFullAtCommit(t *testing.T) {
 	held := w.holdModel("m1")
 	w.say(1, "m1")
 	w.awaitReached("the model call", held)
-	w.awaitConfirmed()
+	w.awaitTaken()
 	makeRoom := w.fill(dir)
 	held.Open()
 	w.awaitLog("the disk is full")
@@ -89,7 +87,7 @@ func TestDiskFullAtCommit(t *testing.T) {
 	w.awaitAnswer(1, "m1")
 	p.stop()
 	w.expectClean()
-	w.expectDoublesOnlyFrom(nil)
+	w.expectAnsweredOnce()
 	if served := w.model.Served(); served != 2 {
 		t.Errorf("the model was called %d times for 2 messages", served)
 	}
@@ -99,9 +97,9 @@ func TestDiskFullAtTheMark(t *testing.T) {
 	t.Parallel()
 	w, dir, p := newSmallWorld(t)
 	held := newGate(t)
-	w.onSend(nil, func(telegramtest.Message) telegramtest.Verdict {
+	w.platform.onSend(nil, func(int, string) verdict {
 		held.pass()
-		return telegramtest.Verdict{}
+		return answered
 	})
 	w.say(1, "m1")
 	w.awaitReached("the platform's taking of the reply", held)
@@ -121,13 +119,13 @@ func TestReadOnlyDatabase(t *testing.T) {
 	p.stop()
 	w.must(syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	w.say(1, "m1")
-	polls := w.telegram.Calls("getUpdates")
+	polls := w.platform.connections()
 	p = w.start()
 	p.expectExit(1)
 	if said := p.stderr.String(); !strings.Contains(said, w.database) || !strings.Contains(said, "read-only") {
 		t.Errorf("the gateway does not say that its database is read-only: %s", said)
 	}
-	if w.telegram.Calls("getUpdates") != polls {
+	if w.platform.connections() != polls {
 		t.Error("a gateway that can store nothing polled")
 	}
 	w.must(syscall.Mount("", dir, "", syscall.MS_REMOUNT, ""))

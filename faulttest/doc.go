@@ -1,9 +1,9 @@
 // Package faulttest shows, with the real binary, that no message is lost and
 // none is answered twice, whatever happens to the process, the disk, the
 // platform or the model. Its tests build the gateway, run it against in-repo
-// servers of Telegram and of the model's API that survive it, kill it where it
-// hurts, and then read the database and what the chats got.
+// servers of Telegram, of Discord and of the model's API that survive it, kill
+// it where it hurts, and then read the database and what the chats got.
 //
-// FAULT_KILLS sets how often the random test kills, and FAULT_SEED repeats the
-// moments of an earlier run.
+// FAULT_KILLS sets how often the random test kills on each platform, and
+// FAULT_SEED repeats the moments of an earlier run.
 package faulttest

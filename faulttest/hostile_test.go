@@ -48,7 +48,7 @@ func TestHostileTexts(t *testing.T) {
 		}
 		return llmtest.Answer{Text: "fine: " + tail(c.LastUser(), 200)}
 	})
-	p := w.startPolling()
+	p := w.startServing()
 	chat, names := 0, map[int]string{}
 	for name, text := range hostileTexts(rand.New(rand.NewPCG(uint64(seed), 0))) {
 		chat++
@@ -56,10 +56,10 @@ func TestHostileTexts(t *testing.T) {
 		w.telegram.Say(telegramtest.Private(person(chat)), person(chat), text)
 		w.say(chat, fmt.Sprintf("after%d", chat))
 	}
-	w.awaitConfirmed()
+	w.awaitTaken()
 	w.awaitAllAnswered()
 	for chat, name := range names {
-		for _, reply := range w.got(chat) {
+		for _, reply := range w.platform.sent(chat) {
 			if strings.Contains(reply, "(run ") {
 				t.Errorf("%s: the answer is an error: %q", name, reply)
 			}
@@ -77,7 +77,7 @@ func TestHostileTexts(t *testing.T) {
 func TestHostileUpdates(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
-	p := w.startPolling()
+	p := w.startServing()
 	for i, raw := range []string{
 		`{}`,
 		`{"poll":{"id":"1","options":[]}}`,
@@ -98,7 +98,7 @@ func TestHostileUpdates(t *testing.T) {
 		w.telegram.Push(raw)
 		w.say(1, fmt.Sprintf("m%d", i))
 	}
-	w.awaitConfirmed()
+	w.awaitTaken()
 	w.awaitAllAnswered()
 	p.stop()
 }
@@ -116,7 +116,7 @@ func TestHostilePlatform(t *testing.T) {
 		{Code: 200, Body: `{"ok":true,"result":{"not":"a list"}}`},
 		{Code: 200, Body: `{"ok":false}`},
 	}
-	p := w.startPolling()
+	p := w.startServing()
 	w.say(1, "before")
 	w.awaitAnswer(1, "before")
 	for i, v := range verdicts {

@@ -4,43 +4,42 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"parley/channels/telegram/telegramtest"
+	"time"
 )
 
 // TestOneChatDelaysNoOther holds the model's answer to one chat for good, and
 // lets the platform refuse another one for an hour.
 func TestOneChatDelaysNoOther(t *testing.T) {
-	t.Parallel()
-	const slow, limited, rounds = 1, 2, 10
-	w := newWorld(t, settings{drain: "1s"})
-	held := w.holdModel("slow")
-	w.telegram.Refuse(limited, telegramtest.TooMany(3600), 1)
-	p := w.startPolling()
-	w.say(slow, "slow")
-	w.say(limited, "limited")
-	w.awaitReached("the slow call", held)
-	w.awaitLog("reply not taken")
-	for round := range rounds {
-		for chat := limited + 1; chat <= loadChats; chat++ {
-			w.say(chat, fmt.Sprintf("m%d", round))
+	onEach(t, settings{drain: "1s"}, func(w *world) {
+		const slow, limited, rounds = 1, 2, 10
+		held := w.holdModel("slow")
+		w.platform.limit(limited, time.Hour)
+		p := w.startServing()
+		w.say(slow, "slow")
+		w.say(limited, "limited")
+		w.awaitReached("the slow call", held)
+		w.awaitLog("reply not taken")
+		for round := range rounds {
+			for chat := limited + 1; chat <= loadChats; chat++ {
+				w.say(chat, fmt.Sprintf("m%d", round))
+			}
+			for chat := limited + 1; chat <= loadChats; chat++ {
+				w.awaitAnswer(chat, fmt.Sprintf("m%d", round))
+			}
 		}
-		for chat := limited + 1; chat <= loadChats; chat++ {
-			w.awaitAnswer(chat, fmt.Sprintf("m%d", round))
-		}
-	}
-	w.expectReplies(slow)
-	w.expectReplies(limited)
+		w.expectReplies(slow)
+		w.expectReplies(limited)
 
-	held.Open()
-	w.awaitAnswer(slow, "slow")
-	p.stop()
-	w.expectReplies(limited)
-	p = w.startPolling()
-	w.awaitAnswer(limited, "limited")
-	p.stop()
-	w.expectClean()
-	w.expectDoublesOnlyFrom(nil)
+		held.Open()
+		w.awaitAnswer(slow, "slow")
+		p.stop()
+		w.expectReplies(limited)
+		p = w.startServing()
+		w.awaitAnswer(limited, "limited")
+		p.stop()
+		w.expectClean()
+		w.expectAnsweredOnce()
+	})
 }
 
 // TestBatchKeepsOrder lets many messages of several chats arrive at once, and
@@ -49,30 +48,26 @@ func TestBatchKeepsOrder(t *testing.T) {
 	t.Parallel()
 	const chats, messages = 5, 60 // more than one getUpdates takes
 	w := newWorld(t, settings{})
-	first := int64(0)
 	for m := range messages {
 		for chat := 1; chat <= chats; chat++ {
-			said := w.say(chat, fmt.Sprintf("m%d", m))
-			if first == 0 {
-				first = said.UpdateID
-			}
+			w.say(chat, fmt.Sprintf("m%d", m))
 		}
 	}
-	p := w.startPolling()
-	w.awaitConfirmed()
+	p := w.startServing()
+	w.awaitTaken()
 	w.awaitAllAnswered()
-	if again := w.telegram.Redeliver(first); again != chats*messages {
+	if again := w.telegram.Redeliver(0); again != chats*messages {
 		t.Fatalf("%d updates are delivered again, want %d", again, chats*messages)
 	}
-	w.awaitConfirmed()
+	w.awaitTaken()
 	for chat := 1; chat <= chats; chat++ {
 		w.say(chat, "afterwards")
 	}
 	w.awaitAllAnswered()
 	p.stop()
 	w.expectClean()
-	w.expectDoublesOnlyFrom(nil)
-	for _, r := range w.got(1) {
+	w.expectAnsweredOnce()
+	for _, r := range w.platform.sent(1) {
 		if strings.Contains(r, "afterwards") && r != "re afterwards" {
 			t.Errorf("messages that came again were answered again: %q", r)
 		}

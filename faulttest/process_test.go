@@ -47,12 +47,12 @@ func (w *world) run(binary string, stdin io.Reader, args ...string) *process {
 	return p
 }
 
-// startPolling runs the daemon until its first poll is open.
-func (w *world) startPolling() *process {
+// startServing runs the daemon until it is connected to the platform.
+func (w *world) startServing() *process {
 	w.t.Helper()
-	polls := w.telegram.Calls("getUpdates")
+	before := w.platform.connections()
 	p := w.start()
-	w.await("the first poll", func() bool { return w.telegram.Calls("getUpdates") > polls || p.hasEnded() })
+	w.await("the connection", func() bool { return w.platform.connections() > before || p.hasEnded() })
 	if p.hasEnded() {
 		w.t.Fatalf("the gateway ended at its start: %s", p.stderr)
 	}

@@ -25,7 +25,7 @@ func TestPipedChatEndsWithItsInput(t *testing.T) {
 func TestSessionInUse(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
-	daemon := w.startPolling()
+	daemon := w.startServing()
 	input, typed := io.Pipe()
 	first := w.run(binary, input, "chat", "--session", "x")
 	fmt.Fprintln(typed, "one")
@@ -59,7 +59,7 @@ func TestSessionInUse(t *testing.T) {
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
-	w.startPolling().stop()
+	w.startServing().stop()
 	db := openSQLite(t, w.database)
 	_, err := db.Exec(`INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, 1)`)
 	w.must(err)
@@ -97,18 +97,18 @@ func TestBuildWithoutFullTextSearch(t *testing.T) {
 func TestTroubleTellsNoSecret(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
-	p := w.startPolling()
+	p := w.startServing()
 	w.model.RequireKey("another")
 	w.refusals = 1
 	w.say(1, "m1")
-	w.await("the answer that the key is wrong", func() bool { return len(w.got(1)) == 1 })
-	if got := w.got(1)[0]; !strings.Contains(got, "API key") {
+	w.await("the answer that the key is wrong", func() bool { return len(w.platform.sent(1)) == 1 })
+	if got := w.platform.sent(1)[0]; !strings.Contains(got, "API key") {
 		t.Errorf("the answer does not say what is wrong: %q", got)
 	}
 	w.telegram.Fail("sendMessage", telegramtest.Drop(), 1)
 	w.model.Close()
 	w.say(1, "m2")
-	w.await("the second answer", func() bool { return len(w.got(1)) == 2 })
+	w.await("the second answer", func() bool { return len(w.platform.sent(1)) == 2 })
 	w.telegram.Close()
 	w.awaitLog("can't be reached")
 	p.stop()

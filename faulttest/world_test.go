@@ -23,7 +23,9 @@ const apiKey = "sk-faulttest-must-not-leak"
 // world is what outlives a gateway: the chats, the model, the disk.
 type world struct {
 	t        *testing.T
-	telegram *telegramtest.Server
+	platform platform
+	telegram *telegramtest.Server // nil on another platform
+	discord  *discord             // nil on another platform
 	model    *llmtest.Server
 	dir      string
 	database string
@@ -32,39 +34,33 @@ type world struct {
 
 	mu      sync.Mutex
 	process int              // number of the latest process, from 1
-	replies []reply          // what the chats got, in order
 	said    map[int][]string // by chat, what people wrote, in order
-}
-
-// reply is a message that a chat got.
-type reply struct {
-	chat    int
-	text    string
-	process int // which was alive
 }
 
 // settings are the lines of the configuration that differ between tests.
 type settings struct {
-	maxRuns  int    // default 256
-	drain    string // default 1m
-	database string // default in the test's own folder
+	maxRuns  int                   // default 256
+	drain    string                // default 1m
+	database string                // default in the test's own folder
+	platform func(*world) platform // default newTelegram
 }
 
 // newWorld makes a world without a gateway. When the test ends, all that any
 // process logged and stored is searched for secrets, crashes and data races.
 func newWorld(t *testing.T, s settings) *world {
 	t.Helper()
-	w := &world{
-		t: t, telegram: telegramtest.New(t), model: llmtest.New(t), dir: t.TempDir(),
-		log: &record{}, said: map[int][]string{},
+	w := &world{t: t, model: llmtest.New(t), dir: t.TempDir(), log: &record{}, said: map[int][]string{}}
+	if s.platform == nil {
+		s.platform = newTelegram
 	}
+	w.platform = s.platform(w)
 	w.database = s.database
 	if w.database == "" {
 		w.database = filepath.Join(w.dir, "conversations.db")
 	}
 	w.model.RequireKey(apiKey)
 	w.model.Reply(answerTo)
-	w.onSend(nil, nil)
+	w.platform.onSend(nil, nil)
 	w.configure(s)
 	t.Cleanup(w.inspectTraces)
 	return w
@@ -90,14 +86,9 @@ model = "test-model"
 [agent]
 max_concurrent_runs = %d
 drain_timeout = %q
-[telegram]
-token = %q
-api_url = %q
-access = "open"
-send_rate = 0
-chat_rate = 0
-`, w.database, w.model.URL(), apiKey, s.maxRuns, s.drain, telegramtest.Token, w.telegram.URL)
-	w.must(os.WriteFile(w.configPath(), []byte(text), 0o644))
+titles = false
+`, w.database, w.model.URL(), apiKey, s.maxRuns, s.drain)
+	w.must(os.WriteFile(w.configPath(), []byte(text+w.platform.section()), 0o644))
 }
 
 // inspectTraces fails the test if a process crashed, raced, told a secret, or
@@ -109,38 +100,36 @@ func (w *world) inspectTraces() {
 			w.t.Errorf("the log shows %q", crash)
 		}
 	}
-	_, secret, _ := strings.Cut(telegramtest.Token, ":")
 	traces := map[string]string{"the log": log}
 	for _, suffix := range []string{"", "-wal"} {
 		bytes, _ := os.ReadFile(w.database + suffix) // what is not there tells nothing
 		traces["the database"] += string(bytes)
 	}
-	for _, m := range w.telegram.Sent() {
-		traces["a chat"] += m.Text
+	for chat := range w.said {
+		traces["a chat"] += strings.Join(w.platform.sent(chat), "\n")
 	}
 	for place, text := range traces {
-		if strings.Contains(text, secret) || strings.Contains(text, apiKey) {
+		if strings.Contains(text, w.platform.secret()) || strings.Contains(text, apiKey) {
 			w.t.Errorf("a secret stands in %s", place)
 		}
 	}
 	if refusals := w.model.Refusals(); len(refusals) != w.refusals {
 		w.t.Errorf("the model's API refused %d calls, want %d: %q", len(refusals), w.refusals, refusals)
 	}
+	if said := w.platform.complaints(); said != "" {
+		w.t.Errorf("the platform complains:\n%s", said)
+	}
 	if w.t.Failed() {
 		w.t.Logf("end of the log:\n%s", tail(log, 6000))
 	}
 }
 
-// say lets the person of a private chat write, and keeps what was written.
-func (w *world) say(chat int, text string) telegramtest.Said {
+// say lets a person write, and keeps what was written.
+func (w *world) say(chat int, text string) {
 	w.mu.Lock()
 	w.said[chat] = append(w.said[chat], text)
 	w.mu.Unlock()
-	return w.telegram.Say(telegramtest.Private(person(chat)), person(chat), text)
-}
-
-func person(chat int) telegramtest.User {
-	return telegramtest.User{ID: int64(chat), FirstName: fmt.Sprintf("Person %d", chat)}
+	w.platform.say(chat, text)
 }
 
 // answerTo names every message that the call has to answer, so that each reply
@@ -151,42 +140,24 @@ func answerTo(c llmtest.Call) llmtest.Answer {
 		if m.Role != "user" {
 			break
 		}
-		open = append(open, m.Content)
+		_, text, group := strings.Cut(m.Content, ": ") // behind the sender's name
+		if !group {
+			text = m.Content
+		}
+		open = append(open, text)
 	}
 	slices.Reverse(open)
 	return llmtest.Answer{Text: "re " + strings.Join(open, " ")}
 }
 
-// onSend sets what happens to replies before and after the platform takes
-// them; nil lets them pass.
-func (w *world) onSend(before, after func(telegramtest.Message) telegramtest.Verdict) {
-	w.telegram.OnSend(before, func(m telegramtest.Message) telegramtest.Verdict {
-		w.mu.Lock()
-		w.replies = append(w.replies, reply{int(m.Chat), m.Text, w.process})
-		w.mu.Unlock()
-		if after == nil {
-			return telegramtest.Verdict{}
-		}
-		return after(m)
-	})
-}
+// unfinished stands before an answer that is shown while it is written.
+const unfinished = "unfinished: "
 
-// got is what a chat got, in order.
-func (w *world) got(chat int) []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var texts []string
-	for _, r := range w.replies {
-		if r.chat == chat {
-			texts = append(texts, r.text)
-		}
-	}
-	return texts
-}
-
-// answered says whether a chat got a reply that names the message.
+// answered says whether a chat got a whole reply that names the message.
 func (w *world) answered(chat int, text string) bool {
-	return slices.ContainsFunc(w.got(chat), func(r string) bool { return slices.Contains(strings.Fields(r), text) })
+	return slices.ContainsFunc(w.platform.sent(chat), func(r string) bool {
+		return !strings.HasPrefix(r, unfinished) && slices.Contains(strings.Fields(r), text)
+	})
 }
 
 func (w *world) awaitAnswer(chat int, text string) {
@@ -208,11 +179,10 @@ func (w *world) awaitAllAnswered() {
 	}
 }
 
-// awaitConfirmed waits until the gateway has told Telegram that it has every
-// message so far.
-func (w *world) awaitConfirmed() {
+// awaitTaken waits until the gateway has taken over every message so far.
+func (w *world) awaitTaken() {
 	w.t.Helper()
-	w.await("the confirmation of every update", func() bool { return w.telegram.Pending() == 0 })
+	w.await("the taking of every message", w.platform.hasTaken)
 }
 
 // awaitLog waits until the log of some process holds a text.
@@ -256,3 +226,14 @@ func (r *record) String() string {
 }
 
 func tail(text string, n int) string { return text[max(0, len(text)-n):] }
+
+// written is how many messages people wrote.
+func (w *world) written() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, texts := range w.said {
+		n += len(texts)
+	}
+	return n
+}

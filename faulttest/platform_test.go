@@ -1,0 +1,64 @@
+package faulttest
+
+import (
+	"testing"
+	"time"
+)
+
+// platform is a chat platform that outlives the gateway. Its people are
+// numbered from 1, and each writes in a chat of their own.
+type platform interface {
+	section() string     // of the configuration
+	key(chat int) string // of the chat's session
+	partLength() int     // letters that nearly fill a message
+	repeats() bool       // a reply comes again when the process died before it knew that it was taken
+
+	load() load // of the test that kills at random
+
+	say(chat int, text string)
+
+	// sent is what stands in a chat of the gateway's messages, oldest first. An
+	// answer that is still being written begins with unfinished.
+	sent(chat int) []string
+
+	// onSend sets what happens to messages before and after the platform takes
+	// them; nil lets them pass.
+	onSend(before, after func(chat int, text string) verdict)
+
+	// limit refuses the next message to a chat, and asks to wait so long.
+	limit(chat int, wait time.Duration)
+
+	connections() int   // that gateways have made so far
+	hasTaken() bool     // the gateway has stored all that was said, as far as the platform is told
+	secret() string     // what must stand nowhere
+	complaints() string // what the platform has to say against the gateway's requests, "" if nothing
+}
+
+// load is how the gateway is used while it is killed at random.
+type load struct {
+	kills  int64
+	life   time.Duration // of a process, at most
+	pace   time.Duration // between two messages, at most
+	slowly int           // one answer in so many takes seconds; 0: none
+}
+
+// verdict is what a platform does with a message.
+type verdict int
+
+const (
+	answered verdict = iota
+	dropped          // the connection is closed without an answer
+)
+
+// onEach runs a test on every platform.
+func onEach(t *testing.T, s settings, test func(w *world)) {
+	t.Parallel()
+	for name, newPlatform := range map[string]func(*world) platform{"telegram": newTelegram, "discord": newDiscord} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of := s
+			of.platform = newPlatform
+			test(newWorld(t, of))
+		})
+	}
+}

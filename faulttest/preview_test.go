@@ -1,0 +1,196 @@
+package faulttest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/llm/llmtest"
+)
+
+// The tests of this file kill the gateway while Discord shows an answer in the
+// making, or what may be left of one: in a DM, a channel and a thread.
+const places = 3
+
+// showing makes a gateway that shows in every place what it has of an answer to
+// "m1", which never ends.
+func showing(t *testing.T) (*world, *process) {
+	t.Helper()
+	w := newWorld(t, settings{platform: newDiscord})
+	w.model.Reply(func(c llmtest.Call) llmtest.Answer {
+		a := answerTo(c)
+		a.Silence, a.NoFinish, a.NoUsage = true, true, true
+		return a
+	})
+	p := w.startServing()
+	for chat := 1; chat <= places; chat++ {
+		w.say(chat, "m1")
+	}
+	w.await("the previews", func() bool { return w.previews() == places })
+	return w, p
+}
+
+// slowly is an answer that takes some three seconds, and is shown from the
+// second one on.
+func slowly(c llmtest.Call) llmtest.Answer {
+	a := answerTo(c)
+	a.Pieces, a.ChunkDelay = 8, 350*time.Millisecond
+	return a
+}
+
+// paces are how fast the next process answers.
+var paces = map[string]func(llmtest.Call) llmtest.Answer{"at once": answerTo, "with a preview of its own": slowly}
+
+// previews is how many answers are shown half written.
+func (w *world) previews() int {
+	n := 0
+	for chat := range w.said {
+		for _, text := range w.platform.sent(chat) {
+			if strings.HasPrefix(text, unfinished) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// expectInEveryPlace starts the gateway, lets it answer everything, and expects
+// that nothing but these replies stands anywhere.
+func (w *world) expectInEveryPlace(replies ...string) {
+	w.t.Helper()
+	p := w.startServing()
+	w.awaitAllAnswered()
+	p.stop()
+	for chat := range w.said {
+		w.expectReplies(chat, replies...)
+	}
+	w.expectClean()
+}
+
+func TestKilledWhileThePreviewStands(t *testing.T) {
+	t.Parallel()
+	w, p := showing(t)
+	p.kill()
+	w.model.Reply(answerTo)
+	w.expectInEveryPlace("re m1")
+}
+
+// TestKilledWhileMoreIsSaid has the next process answer two messages together,
+// below another one than the preview stands.
+func TestKilledWhileMoreIsSaid(t *testing.T) {
+	t.Parallel()
+	for name, answer := range paces {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, p := showing(t)
+			for chat := 1; chat <= places; chat++ {
+				w.say(chat, "m2")
+			}
+			w.awaitTaken()
+			p.kill()
+			w.model.Reply(answer)
+			w.expectInEveryPlace("re m1 m2")
+		})
+	}
+}
+
+// TestKilledAndForgotten is away for longer than Discord remembers a nonce.
+func TestKilledAndForgotten(t *testing.T) {
+	t.Parallel()
+	for name, answer := range paces {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, p := showing(t)
+			p.kill()
+			w.discord.Advance(time.Hour)
+			w.model.Reply(answer)
+			w.expectInEveryPlace("re m1")
+		})
+	}
+}
+
+// TestKilledBeforeMoreIsSaid has the next process answer an old message and one
+// that it hears itself together, since the model was busy when it started.
+func TestKilledBeforeMoreIsSaid(t *testing.T) {
+	t.Parallel()
+	w, p := showing(t)
+	p.kill()
+	w.configure(settings{maxRuns: 1})
+	held := w.holdModel("m1")
+	p = w.startServing()
+	w.awaitReached("the only call to the model", held)
+	for chat := 1; chat <= places; chat++ {
+		w.say(chat, "m2")
+	}
+	w.awaitTaken()
+	held.Open()
+	w.awaitAllAnswered()
+	p.stop()
+	w.expectAnsweredOnce()
+	w.expectClean()
+}
+
+// TestKilledLongBeforeTheMark dies when Discord has taken a reply, and comes back
+// when Discord has forgotten its nonce and much was said.
+func TestKilledLongBeforeTheMark(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{platform: newDiscord})
+	held := newGate(t)
+	w.platform.onSend(nil, func(int, string) verdict {
+		held.pass()
+		return dropped
+	})
+	p := w.startServing()
+	w.say(1, "m1")
+	w.awaitReached("the platform's taking of the reply", held)
+	p.kill()
+	w.platform.onSend(nil, nil)
+	held.Open()
+	w.discord.Advance(time.Hour)
+	for n := range 120 { // more than Discord lists at once
+		w.say(1, fmt.Sprintf("n%d", n))
+	}
+	p = w.startServing()
+	w.awaitAllAnswered()
+	p.stop()
+	w.expectAnsweredOnce()
+	w.expectClean()
+}
+
+// TestKilledBeforeTheMarkOfAPart dies when Discord has taken the second of
+// three parts, which is no reply to anything, and comes back at once or when
+// Discord has forgotten its nonce.
+func TestKilledBeforeTheMarkOfAPart(t *testing.T) {
+	t.Parallel()
+	for name, away := range map[string]time.Duration{"at once": 0, "an hour later": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, settings{platform: newDiscord})
+			full := w.platform.partLength()
+			parts := []string{strings.Repeat("a", full), strings.Repeat("b", full), strings.Repeat("c", full)}
+			w.model.Reply(func(c llmtest.Call) llmtest.Answer {
+				if c.LastUser() != "m1" {
+					return answerTo(c)
+				}
+				return llmtest.Answer{Text: strings.Join(parts, "\n\n")}
+			})
+			held := newGate(t)
+			w.platform.onSend(nil, func(_ int, text string) verdict {
+				if text != parts[1] {
+					return answered
+				}
+				held.pass()
+				return dropped
+			})
+			p := w.startServing()
+			w.say(1, "m1")
+			w.awaitReached("the second part at the platform", held)
+			p.kill()
+			w.platform.onSend(nil, nil)
+			held.Open()
+			w.discord.Advance(away)
+			w.expectSettled(1, parts...)
+		})
+	}
+}

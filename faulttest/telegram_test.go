@@ -1,0 +1,78 @@
+package faulttest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"parley/channels/telegram/telegramtest"
+)
+
+// telegram has private chats only.
+type telegram struct{ *telegramtest.Server }
+
+func newTelegram(w *world) platform {
+	w.telegram = telegramtest.New(w.t)
+	return telegram{w.telegram}
+}
+
+func (s telegram) section() string {
+	return fmt.Sprintf(`
+[telegram]
+token = %q
+api_url = %q
+access = "open"
+send_rate = 0
+chat_rate = 0
+`, telegramtest.Token, s.URL)
+}
+
+func (telegram) key(chat int) string { return fmt.Sprintf("telegram:chat:%d", chat) }
+func (telegram) partLength() int     { return 4000 }
+func (telegram) repeats() bool       { return true }
+
+func (telegram) load() load {
+	return load{kills: 50, life: 500 * time.Millisecond, pace: 12 * time.Millisecond}
+}
+
+func person(chat int) telegramtest.User {
+	return telegramtest.User{ID: int64(chat), FirstName: fmt.Sprintf("Person %d", chat)}
+}
+
+func (s telegram) say(chat int, text string) {
+	s.Say(telegramtest.Private(person(chat)), person(chat), text)
+}
+
+func (s telegram) sent(chat int) []string {
+	var texts []string
+	for _, m := range s.SentTo(int64(chat)) {
+		texts = append(texts, m.Text)
+	}
+	return texts
+}
+
+func (s telegram) onSend(before, after func(int, string) verdict) {
+	hook := func(ask func(int, string) verdict) func(telegramtest.Message) telegramtest.Verdict {
+		return func(m telegramtest.Message) telegramtest.Verdict {
+			if ask == nil || ask(int(m.Chat), m.Text) == answered {
+				return telegramtest.Verdict{}
+			}
+			return telegramtest.Drop()
+		}
+	}
+	s.OnSend(hook(before), hook(after))
+}
+
+func (s telegram) limit(chat int, wait time.Duration) {
+	s.Refuse(int64(chat), telegramtest.TooMany(int(wait/time.Second)), 1)
+}
+
+func (s telegram) connections() int { return s.Calls("getUpdates") }
+func (s telegram) hasTaken() bool   { return s.Pending() == 0 }
+
+func (telegram) secret() string {
+	_, secret, _ := strings.Cut(telegramtest.Token, ":")
+	return secret
+}
+
+func (telegram) complaints() string { return "" }
