@@ -26,6 +26,25 @@ func chore(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	return true, nil
 }
 
+// maxCatchUp is how many steps a question waits for: what was said a moment ago,
+// but not an index that is made anew.
+const maxCatchUp = 5
+
+// catchUp brings the index up to date for a question. What fails here is made
+// again, and told, by the chore; the question finds what is there.
+func (s *Store) catchUp(ctx context.Context) {
+	for range maxCatchUp {
+		done := false
+		err := s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+			done, err = index(ctx, tx)
+			return err
+		})
+		if done || err != nil {
+			return
+		}
+	}
+}
+
 // doChore is called by the timer when a chore is due.
 func (w *writer) doChore() {
 	w.take()

@@ -303,3 +303,14 @@ func TestHitsNameTheirTurn(t *testing.T) {
 		}
 	}
 }
+
+// Who looks for what was said a moment ago finds it.
+func TestWhatWasJustSaidIsFound(t *testing.T) {
+	s := mustOpen(t)
+	mustAccept(t, s, say(chat, 1, "my cat is called Mochi"))
+	mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 1000), "a fine name"))
+	hits, err := s.Search(t.Context(), SearchQuery{Key: chat, Words: "mochi", Limit: 5})
+	if err != nil || len(hits) != 1 {
+		t.Fatalf("%d hits, %v", len(hits), err)
+	}
+}
