@@ -146,7 +146,7 @@ func sessionOf(ctx context.Context, tx *sql.Tx, run Run) (id int64, err error) {
 // settle marks an inbound as done.
 func settle(ctx context.Context, tx *sql.Tx, run Run, in Inbound) error {
 	result, err := tx.ExecContext(ctx, `
-		UPDATE inbox SET run_id = ?, text = '', attachments = NULL
+		UPDATE inbox SET run_id = ?, text = '', attachments = NULL, address = ''
 		WHERE id = ? AND revision = ? AND (run_id IS NULL OR run_id = ?)`, run.ID(), in.ID, in.revision, withdrawn)
 	if err != nil {
 		return err
@@ -171,7 +171,7 @@ func settleEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
 		err = insertNote(ctx, tx, id, ":late", text)
 	}
 	if err == nil {
-		_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, text = '', attachments = NULL WHERE id = ?`, run.ID(), id)
+		_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, text = '', attachments = NULL, address = '' WHERE id = ?`, run.ID(), id)
 	}
 	return err
 }

@@ -65,7 +65,7 @@ const withdrawn = 0
 func (s *Store) Withdraw(ctx context.Context, channel, sourceID string) (key Key, err error) {
 	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		err := tx.QueryRowContext(ctx, `
-			UPDATE inbox SET run_id = ?, text = '', attachments = NULL
+			UPDATE inbox SET run_id = ?, text = '', attachments = NULL, address = ''
 			WHERE channel = ? AND source_id = ? AND run_id IS NULL
 			RETURNING (SELECT key FROM sessions WHERE id = session_id)`, withdrawn, channel, sourceID).Scan(&key)
 		if errors.Is(err, sql.ErrNoRows) {

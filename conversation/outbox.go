@@ -117,6 +117,7 @@ func (s *Store) mark(ctx context.Context, d Delivery, state, reason string) erro
 		_, err := tx.ExecContext(ctx, `
 			UPDATE outbox SET state = ?1, sent = ?2, attempts = ?3, error = ?4,
 				text = CASE ?1 WHEN 'due' THEN text ELSE '' END,
+				address = CASE ?1 WHEN 'sent' THEN '' ELSE address END,
 				actions = CASE ?1 WHEN 'due' THEN actions END,
 				transcript = CASE ?1 WHEN 'due' THEN transcript END
 			WHERE id = ?5`,

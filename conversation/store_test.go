@@ -415,3 +415,22 @@ func TestMessagesAreIndexedAMomentLaterAndOnce(t *testing.T) {
 		t.Fatalf("the index does not match the messages: %v", err)
 	}
 }
+
+// An address may hold the key to an interaction, with which anybody could answer
+// in the gateway's name. It is kept no longer than it is needed.
+func TestAddressesAreForgottenWhenTheyWereUsed(t *testing.T) {
+	s := mustOpen(t)
+	exchange(t, s, chat, 1)
+	due, err := s.Deliveries(t.Context(), chat, 1)
+	if err != nil || due[0].Address == "" {
+		t.Fatalf("due: %+v, %v", due, err)
+	}
+	if err := s.MarkSent(t.Context(), due[0]); err != nil {
+		t.Fatal(err)
+	}
+	var kept int
+	err = s.readers.QueryRow(`SELECT (SELECT count(*) FROM inbox WHERE address <> '') + (SELECT count(*) FROM outbox WHERE address <> '')`).Scan(&kept)
+	if err != nil || kept != 0 {
+		t.Fatalf("%d addresses are kept, %v", kept, err)
+	}
+}

@@ -13,7 +13,7 @@ CREATE TABLE inbox_new (
     session_id  INTEGER NOT NULL REFERENCES sessions (id),
     channel     TEXT NOT NULL,
     source_id   TEXT NOT NULL,
-    address     TEXT NOT NULL,
+    address     TEXT NOT NULL, -- while it waits
     sender      TEXT,
     in_group    INTEGER NOT NULL DEFAULT 0,
     title       TEXT NOT NULL DEFAULT '', -- of a conversation that begins with the message
@@ -35,7 +35,7 @@ CREATE TABLE outbox_new (
     id         INTEGER PRIMARY KEY,
     session_id INTEGER NOT NULL REFERENCES sessions (id),
     run_id     INTEGER NOT NULL,
-    address    TEXT NOT NULL,
+    address    TEXT NOT NULL, -- until it is sent
     text       TEXT NOT NULL, -- until it is sent
     actions    TEXT, -- JSON, null for none
     state      TEXT NOT NULL DEFAULT 'due', -- due, sent, failed
