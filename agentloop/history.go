@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/transcript"
 )
 
 const (
@@ -205,7 +206,7 @@ func shorten(text string, limit int) string {
 			text = strings.TrimSpace(string(runes[:limit])) + " …"
 		}
 	}
-	if fence := openFence(text); fence != "" {
+	if fence := transcript.OpenFence(text); fence != "" {
 		text += "\n" + fence
 	}
 	return text

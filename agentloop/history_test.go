@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"parley/conversation/transcript"
 )
 
 var olderLine = regexp.MustCompile("Older: `([^`]+)`")
@@ -108,7 +110,7 @@ func TestShortenedMessagesCloseTheirCodeBlocks(t *testing.T) {
 			if !strings.HasSuffix(got, c.end) {
 				t.Errorf("ends with %q, want %q", got[max(0, len(got)-20):], c.end)
 			}
-			if open := openFence(got); open != "" {
+			if open := transcript.OpenFence(got); open != "" {
 				t.Errorf("leaves a block open: %q", open)
 			}
 		})
