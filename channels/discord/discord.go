@@ -96,7 +96,12 @@ func (c *Channel) Name() string { return name }
 func (c *Channel) Rest() { c.api.rest() }
 
 // Split renders the markdown and cuts it into messages.
-func (c *Channel) Split(d conversation.Delivery) []channels.Part { return parts(d, c.FileOver) }
+func (c *Channel) Split(d conversation.Delivery) []channels.Part {
+	if to, err := parseAddress(d.Address); err == nil && to.Answer != nil && to.Answer.Private {
+		return parts(d, 1) // a message more would be a follow-up, which has no nonce
+	}
+	return parts(d, c.FileOver)
+}
 
 // self is the bot's id, "" while it is not known.
 func (c *Channel) self() string {
