@@ -30,6 +30,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	if c.access.Nobody() {
 		c.log.Warn("nobody may talk to the bot yet: write to it and copy the id from this log into allow")
 	}
+	c.health.is(conversation.HealthConnecting, "") // whatever the last process left
 	me := &self{id: c.botID, known: make(chan struct{})}
 	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.introduce(running, me) })

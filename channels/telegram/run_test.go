@@ -398,11 +398,11 @@ func TestAStoreThatFailsAtTheStartIsAskedAgain(t *testing.T) {
 func TestHealthFollowsTheConnection(t *testing.T) {
 	g := newGateway(t)
 	defer g.run(g.channel())()
-	g.until(func() bool { return len(g.states) == 1 })
+	g.until(func() bool { return len(g.states) == 2 })
 	g.srv.Fail("getUpdates", telegramtest.BadGateway(), 1)
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
-	g.until(func() bool { return len(g.states) == 2 })
+	g.until(func() bool { return len(g.states) == 3 })
 	g.srv.Say(telegramtest.Private(ada), ada, "are you back?")
-	want := []string{conversation.HealthServing, conversation.HealthInterrupted, conversation.HealthServing}
+	want := []string{conversation.HealthConnecting, conversation.HealthServing, conversation.HealthInterrupted, conversation.HealthServing}
 	g.until(func() bool { return slices.Equal(g.states, want) })
 }

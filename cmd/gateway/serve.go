@@ -63,7 +63,6 @@ func (g *gateway) runChannels(intake context.Context) error {
 	var served atomic.Int64
 	for _, c := range g.channels {
 		running.Go(func() error {
-			g.health(c.Name())(conversation.HealthConnecting, "") // whatever the last process left
 			err := c.Run(intake, g.accept)
 			if err != nil {
 				g.log.Error("channel ended", "channel", c.Name(), "error", err)
