@@ -68,20 +68,22 @@ func (s *Server) CloseNext(with Close, n int) {
 	s.greet = append(s.greet, slices.Repeat([]Close{with}, n)...)
 }
 
-// InvalidateSessions tells every connected client that its session is
-// invalid. One that is resumable is kept, and the client may RESUME it on a
-// new connection; otherwise the client must IDENTIFY.
+// InvalidateSessions tells every client that has a session on its connection
+// that it is invalid. One that is resumable is kept, and the client may RESUME
+// it; otherwise the client must IDENTIFY. Who has been told, and has not
+// answered yet, has no session to lose and is told nothing.
 func (s *Server) InvalidateSessions(resumable bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := range s.sockets {
-		if x := c.session; x != nil {
-			x.conn, x.detached = nil, s.now()
-			if !resumable {
-				s.drop(x)
-			}
+		x := c.session
+		if x == nil {
+			continue
 		}
-		c.session = nil
+		c.session, x.conn, x.detached = nil, nil, s.now()
+		if !resumable {
+			s.drop(x)
+		}
 		c.writeOp(opInvalidSession, resumable)
 	}
 }

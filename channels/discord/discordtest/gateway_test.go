@@ -197,6 +197,23 @@ func TestSessionsAreInvalidatedAndForgotten(t *testing.T) {
 	requireStrict(t, s)
 }
 
+// A client that is slow to answer would else identify twice on one connection,
+// which Discord closes it for.
+func TestASessionIsInvalidatedOnce(t *testing.T) {
+	s := discordtest.New(t)
+	g, _ := ready(t, s, "")
+	s.InvalidateSessions(false)
+	s.InvalidateSessions(false)
+	if f := g.next(); f.Op != 9 {
+		t.Errorf("%+v", f)
+	}
+	g.send(identify(usualIntents, ""))
+	if f := g.next(); f.Type != "READY" {
+		t.Errorf("%+v", f)
+	}
+	requireStrict(t, s)
+}
+
 func TestTheWorldTellsOfItsChanges(t *testing.T) {
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
