@@ -40,7 +40,7 @@ func Commands() []Command {
 		{"search", "WORDS", "Find what was said in this place, also in earlier conversations", searchMessages},
 		{"resume", "[n|title|id]", "List the conversations of this place, or go on with one of them", resumeConversation},
 		{"title", "[text]", "Show what this conversation is called, or name it", titleConversation},
-		{"export", "[md|json]", "Send this conversation as a file", exportConversation},
+		{"export", "[md|json|jsonl]", "Send this conversation as a file", exportConversation},
 		{"status", "", "Show the model, the conversation and its size", showStatus},
 		{"state", "", "Show what the assistant is always told of this conversation", showState},
 		{"stop", "", "End the answer that is being written", nothingToStop},

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"parley/conversation"
+	"parley/conversation/transcript"
 )
 
 // maxExport is how much text a file that is sent to a chat holds, in bytes:
@@ -15,32 +16,34 @@ import (
 // takes 50 MB.
 const maxExport = 4 << 20
 
-// exportConversation reads "/export [md|json]".
+// formatWords are the formats as a reply names them.
+var formatWords = map[transcript.Format]string{transcript.Markdown: "Markdown", transcript.JSON: "JSON", transcript.JSONL: "JSON lines"}
+
+// exportConversation reads "/export [md|json|jsonl]".
 func exportConversation(l *loop, ctx context.Context, turn conversation.Turn, arguments string) (result, error) {
-	format, words := conversation.FormatMarkdown, "Markdown"
-	switch strings.ToLower(arguments) {
-	case "", "md", "markdown":
-	case "json":
-		format, words = conversation.FormatJSON, "JSON"
-	default:
-		return result{text: fmt.Sprintf("A conversation is sent as `md` or `json`, not as %s.", quoted(oneLine(arguments, 20)))}, nil
+	format := transcript.Markdown
+	if arguments != "" && !strings.EqualFold(arguments, "markdown") {
+		var err error
+		if format, err = transcript.ParseFormat(arguments); err != nil {
+			return result{text: fmt.Sprintf("A conversation is sent as `md`, `json` or `jsonl`, not as %s.", quoted(oneLine(arguments, 20)))}, nil
+		}
 	}
 	c := turn.Conversation
-	if c.Messages == 0 {
+	from, older, err := l.Store.Newest(ctx, c, maxExport)
+	switch {
+	case err != nil:
+		return result{}, err
+	case from == 0:
 		return result{text: "There is nothing to send: this conversation is empty."}, nil
 	}
-	from, err := l.Store.Newest(ctx, c, maxExport)
-	if err != nil {
-		return result{}, err
-	}
-	text := fmt.Sprintf("%s, as %s.", capital(named(c)), words)
-	if from > 1 {
-		text += fmt.Sprintf(" It is too long for one file, and comes without its oldest %s.", plural(from-1, "message"))
+	text := fmt.Sprintf("%s, as %s.", capital(named(c)), formatWords[format])
+	if older > 0 {
+		text += fmt.Sprintf(" It is too long for one file, and comes without its oldest %s.", plural(older, "message"))
 	}
 	return result{text: text, file: &conversation.Transcript{
 		Name:         exportName(c) + "." + string(format),
 		Conversation: c.ID,
-		Format:       format,
+		Format:       string(format),
 		From:         from,
 		Through:      c.Messages,
 	}}, nil

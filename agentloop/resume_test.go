@@ -1,13 +1,14 @@
 package agentloop
 
 import (
-	"bytes"
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/transcript"
 )
 
 func TestResumeGoesOnWithAnEarlierConversation(t *testing.T) {
@@ -143,12 +144,12 @@ func TestExportHoldsTheConversationAsPeopleReadIt(t *testing.T) {
 	h.ask(room, "Grüße & <b>Küsse</b>/..")
 	h.ask(room, "taken back")
 	h.ask(room, "/undo")
-	if got := h.ask(room, "/export pdf"); !strings.Contains(got, "`md` or `json`") {
+	if got := h.ask(room, "/export pdf"); !strings.Contains(got, "`md`, `json` or `jsonl`") {
 		t.Fatalf("pdf: %q", got)
 	}
 	h.say(room, "/export", "/export json", "later")
 	for name, parts := range map[string][]string{
-		"grüße-b-küsse-b.md":   {"# Grüße & <b>Küsse</b>/..\n", "**You**, ", "\n\necho: Grüße & <b>Küsse</b>/..\n"},
+		"grüße-b-küsse-b.md":   {"# Grüße & <b>Küsse</b>/..\n", "**You** · ", "\n\necho: Grüße & <b>Küsse</b>/..\n"},
 		"grüße-b-küsse-b.json": {`"title":"Grüße`, `"role":"user"`, `"content":"echo: Grüße & <b>Küsse</b>/.."`},
 	} {
 		file := h.transcript(name)
@@ -180,8 +181,13 @@ func (h *house) transcript(name string) string {
 			continue
 		}
 		if names = append(names, d.Transcript.Name); d.Transcript.Name == name {
-			var file bytes.Buffer
-			if err := h.store.WriteTranscript(h.t.Context(), &file, *d.Transcript); err != nil {
+			c, place, seen, err := h.store.ReadTranscript(h.t.Context(), *d.Transcript)
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			var file strings.Builder
+			writer := transcript.NewWriter(&file, transcript.Format(d.Transcript.Format), c.Key, place)
+			if err := errors.Join(transcript.Copy(writer, c, seen), writer.Close()); err != nil {
 				h.t.Fatal(err)
 			}
 			return file.String()

@@ -2,7 +2,7 @@ package channels
 
 import (
 	"context"
-	"io"
+	"iter"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -19,7 +19,7 @@ type Outbox interface {
 	MarkPart(ctx context.Context, d conversation.Delivery) error
 	MarkSent(ctx context.Context, d conversation.Delivery) error
 	MarkFailed(ctx context.Context, d conversation.Delivery, reason string) error
-	WriteTranscript(ctx context.Context, to io.Writer, t conversation.Transcript) error
+	ReadTranscript(ctx context.Context, t conversation.Transcript) (c conversation.Conversation, place string, seen iter.Seq2[conversation.Record, error], err error)
 }
 
 // Sender delivers the replies of one channel: a queue for each session, so

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"parley/conversation"
+	"parley/conversation/transcript"
 )
 
 // maxMaking is how many transcripts of a channel are in memory at once: each
@@ -32,11 +33,24 @@ func (q *queue) sendPart(ctx context.Context, d conversation.Delivery, p Part) (
 	case <-ctx.Done():
 		return "", &SendError{Err: ctx.Err()}
 	}
-	var data bytes.Buffer
-	err = q.outbox.WriteTranscript(ctx, &data, *d.Transcript)
+	data, err := q.makeTranscript(ctx, *d.Transcript)
 	if err != nil {
 		return "", &SendError{Permanent: errors.Is(err, conversation.ErrNotFound), Err: err}
 	}
-	p.File = &File{Name: p.File.Name, Data: data.Bytes()}
+	p.File = &File{Name: p.File.Name, Data: data}
 	return q.channel.Send(ctx, d, p)
+}
+
+// makeTranscript gives the bytes of a transcript.
+func (q *queue) makeTranscript(ctx context.Context, t conversation.Transcript) ([]byte, error) {
+	c, place, seen, err := q.outbox.ReadTranscript(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	var data bytes.Buffer
+	writer := transcript.NewWriter(&data, transcript.Format(t.Format), c.Key, place)
+	if err := transcript.Copy(writer, c, seen); err != nil {
+		return nil, err
+	}
+	return data.Bytes(), writer.Close()
 }

@@ -8,6 +8,7 @@ import (
 
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/transcript"
 )
 
 // export commits an exchange and then a reply with its transcript.
@@ -40,7 +41,7 @@ func (p *post) export(chat int64, said, text string) conversation.Transcript {
 		{Role: conversation.RoleUser, Content: said, Tokens: 5},
 		{Role: conversation.RoleAssistant, Content: "an answer", Tokens: 5},
 	})
-	transcript := conversation.Transcript{Name: "talk.md", Conversation: talk.Conversation.ID, Format: conversation.FormatMarkdown, From: 1, Through: 2}
+	transcript := conversation.Transcript{Name: "talk.md", Conversation: talk.Conversation.ID, Format: string(transcript.Markdown), From: 1, Through: 2}
 	run(nil, conversation.Delivery{Key: chatKey(chat), Text: text, Transcript: &transcript})
 	return transcript
 }

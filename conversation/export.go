@@ -2,15 +2,16 @@ package conversation
 
 import (
 	"context"
+	"fmt"
 	"iter"
+	"math"
 )
 
 // Record is a message as the archive holds it, with what keeps it from being
 // shown.
 type Record struct {
 	Message
-	State    string // "", "stopped", "replaced": why it is not an ordinary one
-	Internal bool   // for the gateway's own use
+	State string // "", "stopped", "replaced", "undone": why it is not an ordinary one
 }
 
 // Hidden says that people don't see the message where they read a
@@ -29,7 +30,7 @@ const (
 func (s *Store) Records(ctx context.Context, conversation string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for after := int64(0); ; {
-			page, err := s.records(ctx, conversation, after)
+			page, err := s.records(ctx, conversation, after, math.MaxInt64)
 			if err != nil {
 				yield(Record{}, explain(err))
 				return
@@ -47,50 +48,40 @@ func (s *Store) Records(ctx context.Context, conversation string) iter.Seq2[Reco
 	}
 }
 
-// records is the page that follows a message.
-func (s *Store) records(ctx context.Context, conversation string, after int64) ([]Record, error) {
+// records is the page that follows a message, up to another.
+func (s *Store) records(ctx context.Context, conversation string, after, through int64) ([]Record, error) {
 	rows, err := s.readers.QueryContext(ctx, selectMessages+`
-		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0) AND seq > ?
-		ORDER BY seq LIMIT ?`, conversation, after, recordsPage)
+		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0) AND seq > ? AND seq <= ?
+		ORDER BY seq LIMIT ?`, conversation, after, through, recordsPage)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	var page []Record
 	for size := 0; size < recordsBytes && rows.Next(); {
-		m, err := scanMessage(rows)
+		r, err := scanRecord(rows)
 		if err != nil {
 			return nil, err
 		}
-		page = append(page, Record{Message: m})
-		size += len(m.Content)
+		page = append(page, r)
+		size += len(r.Content)
 	}
-	if err := rows.Err(); err != nil || len(page) == 0 {
-		return nil, err
-	}
-	return page, s.addStates(ctx, conversation, page)
+	return page, rows.Err()
 }
 
-// addStates tells the messages of a page that are not ordinary ones.
-func (s *Store) addStates(ctx context.Context, conversation string, page []Record) error {
-	first := page[0].Seq
-	rows, err := s.readers.QueryContext(ctx, `
-		SELECT seq, state, internal FROM messages
-		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
-			AND seq BETWEEN ? AND ? AND (state <> '' OR internal <> 0)`, conversation, first, page[len(page)-1].Seq)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var seq int64
-		var state string
-		var internal bool
-		if err := rows.Scan(&seq, &state, &internal); err != nil {
-			return err
+// WithImages gives the records with the bytes of their pictures, which are read
+// with each record as it is taken.
+func (s *Store) WithImages(ctx context.Context, records iter.Seq2[Record, error]) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		for r, err := range records {
+			for i := 0; err == nil && i < len(r.Images); i++ {
+				if r.Images[i].Data, err = s.ImageData(ctx, r.Images[i]); err != nil {
+					err = fmt.Errorf("the picture %q of message %d: %w", r.Images[i].Name, r.Seq, err)
+				}
+			}
+			if !yield(r, err) || err != nil {
+				return
+			}
 		}
-		r := &page[seq-first] // seqs have no gaps
-		r.State, r.Internal = state, internal
 	}
-	return rows.Err()
 }

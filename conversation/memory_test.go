@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"errors"
@@ -150,17 +149,43 @@ func TestTranscriptEndsWhereItWasAskedFor(t *testing.T) {
 	c := commitOne(t, s, "cli:a", "one", nil).Conversation
 	commitOne(t, s, "cli:a", "two", nil)
 	commitOne(t, s, "cli:b", "secret", nil)
-	for _, format := range []Format{FormatMarkdown, FormatJSON} {
-		var file bytes.Buffer
-		if err := s.WriteTranscript(t.Context(), &file, Transcript{Conversation: c.ID, Format: format, From: 1, Through: 2}); err != nil {
+	read, place, seen, err := s.ReadTranscript(t.Context(), Transcript{Conversation: c.ID, From: 1, Through: 2})
+	if err != nil || read.ID != c.ID || place != "" {
+		t.Fatalf("%+v, %q, %v", read, place, err)
+	}
+	var said []string
+	for r, err := range seen {
+		if err != nil {
 			t.Fatal(err)
 		}
-		if text := file.String(); !strings.Contains(text, "re one") || strings.Contains(text, "two") || strings.Contains(text, "secret") {
-			t.Errorf("%s: %s", format, text)
+		said = append(said, r.Content)
+	}
+	if diff := cmp.Diff([]string{"one", "re one"}, said); diff != "" {
+		t.Error(diff)
+	}
+	if _, _, _, err := s.ReadTranscript(t.Context(), Transcript{Conversation: "none"}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("of no conversation: %v", err)
+	}
+}
+
+// Of a conversation that is deleted while its file is made, no half is sent.
+func TestTranscriptOfAConversationThatIsDeletedMeanwhileEndsWithAnError(t *testing.T) {
+	s := openEmpty(t)
+	c := commitOne(t, s, "cli:a", "one", nil).Conversation
+	_, _, seen, err := s.ReadTranscript(t.Context(), Transcript{Conversation: c.ID, From: 1, Through: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Delete(t.Context(), "cli:a", c.ID); err != nil {
+		t.Fatal(err)
+	}
+	var last error
+	for r, err := range seen {
+		if last = err; err == nil {
+			t.Fatalf("it gives %+v", r)
 		}
 	}
-	err := s.WriteTranscript(t.Context(), &bytes.Buffer{}, Transcript{Conversation: "none"})
-	if !errors.Is(err, ErrNotFound) {
-		t.Errorf("of no conversation: %v", err)
+	if !errors.Is(last, ErrNotFound) {
+		t.Fatalf("it ends with %v", last)
 	}
 }

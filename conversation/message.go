@@ -9,12 +9,12 @@ import (
 // Message rows, as they are read and written.
 
 const selectMessages = `
-	SELECT id, seq, run_id, role, state, content, parts, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, created_at
+	SELECT id, seq, run_id, role, state, internal, content, parts, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, created_at
 	FROM messages`
 
 // inTalk holds for the rows of messages that the talk consists of, as people
 // read it and the model is shown it: not those that were answered anew or taken
-// back, nor the gateway's own.
+// back, nor internal ones.
 const inTalk = `messages.state NOT IN ('replaced', 'undone') AND messages.internal = 0`
 
 // messageBytes is how much of the file a row of messages and its pictures take,
@@ -23,14 +23,20 @@ const messageBytes = `octet_length(content) + coalesce(octet_length(tool_calls),
 	ELSE (SELECT coalesce(sum(octet_length(data)), 0) FROM images WHERE message_id = messages.id) END`
 
 func scanMessage(rows *sql.Rows) (Message, error) {
-	var m Message
+	r, err := scanRecord(rows)
+	return r.Message, err
+}
+
+func scanRecord(rows *sql.Rows) (Record, error) {
+	var r Record
+	m := &r.Message
 	var id, at int64
-	var state string
 	var parts, calls, sender []byte
 	var callID, toolName, sourceID sql.NullString
-	err := rows.Scan(&id, &m.Seq, &m.RunID, &m.Role, &state, &m.Content, &parts, &calls, &callID, &toolName, &m.Tokens, &sender, &sourceID, &at)
+	err := rows.Scan(&id, &m.Seq, &m.RunID, &m.Role, &r.State, &m.Internal, &m.Content, &parts, &calls, &callID, &toolName, &m.Tokens,
+		&sender, &sourceID, &at)
 	if err != nil {
-		return Message{}, err
+		return Record{}, err
 	}
 	for _, column := range []struct {
 		json []byte
@@ -38,17 +44,17 @@ func scanMessage(rows *sql.Rows) (Message, error) {
 	}{{parts, &m.Images}, {calls, &m.ToolCalls}, {sender, &m.Sender}} {
 		if len(column.json) > 0 {
 			if err := json.Unmarshal(column.json, column.into); err != nil {
-				return Message{}, err
+				return Record{}, err
 			}
 		}
 	}
 	for n := range m.Images {
 		m.Images[n].message, m.Images[n].n = id, n
 	}
-	m.Stopped = state == stateStopped
+	m.Stopped = r.State == stateStopped
 	m.ToolCallID, m.ToolName, m.SourceID = callID.String, toolName.String, sourceID.String
 	m.At = fromMillis(at)
-	return m, nil
+	return r, nil
 }
 
 // insertMessage gives the message as scanMessage would read it.
@@ -71,9 +77,9 @@ func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Messag
 		state = stateStopped
 	}
 	result, err := tx.ExecContext(ctx, `
-		INSERT INTO messages (conversation_id, seq, run_id, role, state, content, parts, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		conversation, m.Seq, m.RunID, m.Role, state, m.Content, parts, calls, orNull(m.ToolCallID), orNull(m.ToolName),
+		INSERT INTO messages (conversation_id, seq, run_id, role, state, internal, content, parts, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		conversation, m.Seq, m.RunID, m.Role, state, m.Internal, m.Content, parts, calls, orNull(m.ToolCallID), orNull(m.ToolName),
 		m.Tokens, sender, orNull(m.SourceID), millis(m.At))
 	if err != nil || len(m.Images) == 0 {
 		return m, err

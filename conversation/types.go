@@ -67,6 +67,7 @@ const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"
 	RoleTool      Role = "tool"
+	RoleSystem    Role = "system" // what the model is told beside the talk
 )
 
 // ToolCall is one call that the model asked for, in an assistant message.
@@ -89,6 +90,7 @@ type Message struct {
 	Sender     Sender     // user: who wrote it
 	SourceID   string     // user: the platform's id of the message
 	Stopped    bool       // assistant: cut short by /stop
+	Internal   bool       // kept in the archive and no part of the talk: neither people nor the model are shown it
 	RunID      int64      // the run that wrote it
 	At         time.Time
 }
@@ -120,8 +122,8 @@ type Conversation struct {
 	ID        string // UUIDv7
 	Key       Key
 	Title     string
-	Active    bool // at most one of a session is
-	Messages  int64
+	Active    bool  // at most one of a session is
+	Messages  int64 // all that are stored, internal ones among them
 	Tokens    int64 // of all its messages
 	State     State // what of it the model is always told
 	CreatedAt time.Time

@@ -68,7 +68,7 @@ var options = map[string][]channels.Option{
 	"search": {{Name: "words", Description: "What to look for; words in quotes stand together"}},
 	"resume": {{Name: "which", Description: "Its number in the list, a part of its title, or its id; without it, the list"}},
 	"title":  {{Name: "text", Description: "What this conversation is called from now on"}},
-	"export": {{Name: "format", Description: "\"md\" to be read, \"json\" for programs", Default: "md"}},
+	"export": {{Name: "format", Description: "\"md\" to be read, \"json\" or \"jsonl\" for programs", Default: "md"}},
 	"clear":  {{Name: "confirmation", Description: "What /clear asks for: \"yes\", and in a group a code"}},
 }
 

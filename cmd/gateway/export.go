@@ -2,10 +2,9 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
-	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,11 +19,12 @@ import (
 
 func exportCommand(configPath *string) *cobra.Command {
 	var formatName, path string
+	var images bool
 	command := &cobra.Command{
 		Use:   "export KEY|ID",
 		Short: "Write the conversations of a session, or one, as Markdown or JSON",
 		Long: "Markdown (md) is to be read. json is one document with every message that is stored; jsonl is the same\n" +
-			"with a message a line, which gateway import reads. Pictures are named and not written.",
+			"with a message a line, which gateway import reads. Pictures are named; --images also writes their bytes.",
 		Example: "  gateway sessions export telegram:chat:42 -o chat.md\n  gateway sessions export 019df0a2 --format json",
 		Args:    cobra.ExactArgs(1),
 		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
@@ -32,19 +32,23 @@ func exportCommand(configPath *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if images && format == transcript.Markdown {
+				return errors.New("--images: found with the format md, allowed: with json, jsonl")
+			}
 			t, err := findTarget(cmd.Context(), store, args[0])
 			if err != nil {
 				return err
 			}
 			if path == "" || path == "-" {
-				return export(cmd, store, t, format, cmd.OutOrStdout())
+				return export(cmd, store, t, format, images, cmd.OutOrStdout())
 			}
-			return replaceFile(path, func(out io.Writer) error { return export(cmd, store, t, format, out) })
+			return replaceFile(path, func(out io.Writer) error { return export(cmd, store, t, format, images, out) })
 		}),
 		ValidArgsFunction: completeSessions(configPath),
 	}
 	command.Flags().StringVar(&formatName, "format", "", "`FORMAT`: md, json or jsonl (default by the file's name, else md)")
 	command.Flags().StringVarP(&path, "output", "o", "", "write to `FILE`, all of it or nothing, instead of to standard output")
+	command.Flags().BoolVar(&images, "images", false, "write the bytes of pictures as well, in base64 (json, jsonl)")
 	return command
 }
 
@@ -62,7 +66,7 @@ func exportFormat(name, path string) (transcript.Format, error) {
 // longExport is from how many messages on progress is shown.
 const longExport = 2000
 
-func export(cmd *cobra.Command, store *conversation.Store, t target, format transcript.Format, to io.Writer) error {
+func export(cmd *cobra.Command, store *conversation.Store, t target, format transcript.Format, images bool, to io.Writer) error {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	list, err := t.conversations(ctx, store)
@@ -78,7 +82,11 @@ func export(cmd *cobra.Command, store *conversation.Store, t target, format tran
 	out := bufio.NewWriter(to)
 	writer := transcript.NewWriter(out, format, t.session.Key, t.session.Place)
 	for _, c := range slices.Backward(list) {
-		if err := writeConversation(ctx, store, writer, c, bar); err != nil {
+		records := store.Records(ctx, c.ID)
+		if images {
+			records = store.WithImages(ctx, records)
+		}
+		if err := transcript.Copy(writer, c, counting(records, bar)); err != nil {
 			return err
 		}
 	}
@@ -88,20 +96,16 @@ func export(cmd *cobra.Command, store *conversation.Store, t target, format tran
 	return bar.Finish()
 }
 
-func writeConversation(ctx context.Context, store *conversation.Store, writer transcript.Writer, c conversation.Conversation, bar *progressbar.ProgressBar) error {
-	if err := writer.Conversation(c); err != nil {
-		return err
-	}
-	for record, err := range store.Records(ctx, c.ID) {
-		if err != nil {
-			return fmt.Errorf("the conversation %s: %w", c.ID, err)
+// counting shows on the bar which of the records was taken.
+func counting(records iter.Seq2[conversation.Record, error], bar *progressbar.ProgressBar) iter.Seq2[conversation.Record, error] {
+	return func(yield func(conversation.Record, error) bool) {
+		for r, err := range records {
+			if !yield(r, err) {
+				return
+			}
+			_ = bar.Add(1) // a picture of the work, not the work
 		}
-		if err := writer.Message(record); err != nil {
-			return err
-		}
-		_ = bar.Add(1) // a picture of the work, not the work
 	}
-	return nil
 }
 
 // replaceFile writes a file that only its owner can read, and puts it in its

@@ -47,9 +47,17 @@ func (o *operator) mustCall(args ...string) (out string) {
 // talks takes one message through the daemon to its answer.
 func (o *operator) talks(key conversation.Key, place, question, answer string) conversation.Conversation {
 	o.t.Helper()
+	return o.commits(key, place, question,
+		conversation.Message{Role: conversation.RoleUser, Content: question, Sender: ada, Tokens: 10},
+		conversation.Message{Role: conversation.RoleAssistant, Content: answer, Tokens: 10})
+}
+
+// commits takes one message through the daemon to what a run makes of it.
+func (o *operator) commits(key conversation.Key, place, question string, messages ...conversation.Message) conversation.Conversation {
+	o.t.Helper()
 	ctx := o.t.Context()
 	id := fmt.Sprint(time.Now().UnixNano())
-	in := conversation.Inbound{Key: key, SourceID: id, Place: place, Text: question, Sender: conversation.Sender{ID: "1", Name: "Ada"}, At: time.Now()}
+	in := conversation.Inbound{Key: key, SourceID: id, Place: place, Text: question, Sender: ada, At: time.Now()}
 	if _, err := o.daemon.Accept(ctx, nil, in); err != nil {
 		o.t.Fatal(err)
 	}
@@ -59,16 +67,15 @@ func (o *operator) talks(key conversation.Key, place, question, answer string) c
 	}
 	done, err := o.daemon.Commit(ctx, conversation.Run{
 		Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation, Title: question,
-		Messages: []conversation.Message{
-			{Role: conversation.RoleUser, Content: question, Sender: in.Sender, Tokens: 10},
-			{Role: conversation.RoleAssistant, Content: answer, Tokens: 10},
-		},
+		Messages: messages,
 	})
 	if err != nil {
 		o.t.Fatal(err)
 	}
 	return done.Conversation
 }
+
+var ada = conversation.Sender{ID: "1", Name: "Ada"}
 
 const (
 	adasChat  = conversation.Key("telegram:chat:42")
@@ -363,6 +370,27 @@ func TestExportsAreWholeFilesForTheirOwnerAlone(t *testing.T) {
 	}
 	if files, _ := os.ReadDir(dir); len(files) != 4 {
 		t.Errorf("left behind: %v", files)
+	}
+}
+
+// Pictures are large: they are written for who asks, and never into a text that
+// is to be read.
+func TestExportWritesPicturesForWhoAsks(t *testing.T) {
+	o := newOperator(t)
+	o.commits(adasChat, "", "look", conversation.Message{Role: conversation.RoleUser, Content: "look", Images: []conversation.Image{
+		{Name: "cat.png", MediaType: "image/png", Size: 3, Data: []byte("png")},
+	}})
+	const data = `"size":3,"data":"cG5n"`
+	for _, format := range []string{"json", "jsonl"} {
+		if out := o.mustCall("sessions", "export", string(adasChat), "--format", format); !strings.Contains(out, "cat.png") || strings.Contains(out, "cG5n") {
+			t.Errorf("%s: %s", format, out)
+		}
+		if out := o.mustCall("sessions", "export", string(adasChat), "--format", format, "--images"); !strings.Contains(out, data) {
+			t.Errorf("%s with pictures: %s", format, out)
+		}
+	}
+	if _, err := o.call("", "sessions", "export", string(adasChat), "--images"); err == nil || !strings.Contains(err.Error(), "allowed: with json, jsonl") {
+		t.Errorf("in Markdown: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -21,6 +22,8 @@ type Conversation struct {
 	TokenCount   int64     `json:"token_count"`
 	CreatedAt    time.Time `json:"created_at"` // UTC, RFC 3339, as all times
 	UpdatedAt    time.Time `json:"updated_at"`
+
+	State conversation.State `json:"state,omitzero"` // what of it the model is always told
 }
 
 // NewConversation is the JSON form of a conversation.
@@ -33,6 +36,7 @@ func NewConversation(c conversation.Conversation) Conversation {
 		TokenCount:   c.Tokens,
 		CreatedAt:    c.CreatedAt.UTC(),
 		UpdatedAt:    c.UpdatedAt.UTC(),
+		State:        c.State,
 	}
 }
 
@@ -40,22 +44,31 @@ func NewConversation(c conversation.Conversation) Conversation {
 // (https://platform.openai.com/docs/api-reference/chat/create), with more
 // fields beside it.
 type Message struct {
-	Session      conversation.Key     `json:"session,omitempty"`      // in JSONL
-	Conversation string               `json:"conversation,omitempty"` // in JSONL: the ID
-	Title        string               `json:"title,omitempty"`        // in JSONL: of the conversation, with its first message
+	Session      conversation.Key     `json:"session,omitempty"`           // in JSONL
+	Conversation string               `json:"conversation,omitempty"`      // in JSONL: the ID
+	Title        string               `json:"title,omitempty"`             // in JSONL: of the conversation, with its first message
+	Told         conversation.State   `json:"conversation_state,omitzero"` // in JSONL: likewise
 	Seq          int64                `json:"seq"`
 	At           time.Time            `json:"at"`
 	Role         conversation.Role    `json:"role"`
 	Content      string               `json:"content"`
-	Images       []conversation.Image `json:"images,omitempty"` // what they are, without their bytes
+	Images       []Image              `json:"images,omitempty"`
 	ToolCalls    []ToolCall           `json:"tool_calls,omitempty"`
 	ToolCallID   string               `json:"tool_call_id,omitempty"`
 	Name         string               `json:"name,omitempty"` // tool: its name
 	Sender       *conversation.Sender `json:"sender,omitempty"`
 	SourceID     string               `json:"source_id,omitempty"`
 	Tokens       int                  `json:"tokens"`
-	State        string               `json:"state,omitempty"` // "stopped", "replaced"
+	State        string               `json:"state,omitempty"` // "stopped", "replaced", "undone"
 	Internal     bool                 `json:"internal,omitempty"`
+}
+
+// Image is the form of a picture in JSON.
+type Image struct {
+	Name      string `json:"name"`
+	MediaType string `json:"media_type"`
+	Size      int    `json:"size"`           // bytes
+	Data      []byte `json:"data,omitempty"` // in base64, where the record has them
 }
 
 // ToolCall is the form of a tool call in JSON.
@@ -78,13 +91,15 @@ func NewMessage(r conversation.Record) Message {
 		At:         r.At.UTC(),
 		Role:       r.Role,
 		Content:    r.Content,
-		Images:     r.Images,
 		ToolCallID: r.ToolCallID,
 		Name:       r.ToolName,
 		SourceID:   r.SourceID,
 		Tokens:     r.Tokens,
 		State:      r.State,
 		Internal:   r.Internal,
+	}
+	for _, image := range r.Images {
+		m.Images = append(m.Images, Image{Name: image.Name, MediaType: image.MediaType, Size: image.Size, Data: image.Data})
 	}
 	for _, call := range r.ToolCalls {
 		m.ToolCalls = append(m.ToolCalls, ToolCall{ID: call.ID, Type: "function", Function: Function{Name: call.Name, Arguments: call.Arguments}})
@@ -98,12 +113,14 @@ func NewMessage(r conversation.Record) Message {
 // Marshal gives v as JSON that no terminal obeys: what does not print is
 // escaped, and so is still there.
 func Marshal(v any) ([]byte, error) {
-	raw, err := json.Marshal(v)
-	if err != nil {
+	var raw bytes.Buffer
+	encoder := json.NewEncoder(&raw)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
 		return nil, err
 	}
 	var b strings.Builder
-	for _, r := range string(raw) { // outside of strings JSON is ASCII that prints
+	for _, r := range strings.TrimSuffix(raw.String(), "\n") { // outside of strings JSON is ASCII that prints
 		switch {
 		case unicode.IsPrint(r):
 			b.WriteRune(r)

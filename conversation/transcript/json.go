@@ -82,18 +82,21 @@ type lineWriter struct {
 	out     io.Writer
 	key     conversation.Key
 	current conversation.Conversation
-	title   string // to be written with the next message
+	begun   bool // a message of it was written
 }
 
 func (w *lineWriter) Conversation(c conversation.Conversation) error {
-	w.current, w.title = c, c.Title
+	w.current, w.begun = c, false
 	return nil
 }
 
 func (w *lineWriter) Message(r conversation.Record) error {
 	m := NewMessage(r)
-	m.Session, m.Conversation, m.Title = w.key, w.current.ID, w.title
-	w.title = ""
+	m.Session, m.Conversation = w.key, w.current.ID
+	if !w.begun {
+		m.Title, m.Told = w.current.Title, w.current.State
+	}
+	w.begun = true
 	line, err := Marshal(m)
 	if err != nil {
 		return err

@@ -95,6 +95,8 @@ func speaker(m conversation.Message) string {
 	switch {
 	case m.Role == conversation.RoleAssistant:
 		return "Assistant"
+	case m.Role == conversation.RoleSystem:
+		return "System"
 	case m.Sender.Name != "":
 		return oneLine(m.Sender.Name)
 	case m.Sender.ID != "":

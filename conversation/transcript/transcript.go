@@ -6,13 +6,15 @@ package transcript
 import (
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 
 	"parley/conversation"
 )
 
-// Writer writes conversations, each followed by its messages. Close ends the
-// document and leaves the underlying writer open.
+// Writer writes conversations, each followed by its messages; Copy writes one
+// with all of them. Close ends the document and leaves the underlying writer
+// open, which had better be a buffered one.
 type Writer interface {
 	Conversation(c conversation.Conversation) error
 	Message(r conversation.Record) error
@@ -47,4 +49,21 @@ func NewWriter(out io.Writer, format Format, key conversation.Key, place string)
 		return &lineWriter{out: out, key: key}
 	}
 	return &markdownWriter{out: out, key: key, place: place}
+}
+
+// Copy writes a conversation and its records, as they are read. The error is
+// the reader's or the underlying writer's.
+func Copy(w Writer, c conversation.Conversation, records iter.Seq2[conversation.Record, error]) error {
+	if err := w.Conversation(c); err != nil {
+		return err
+	}
+	for r, err := range records {
+		if err == nil {
+			err = w.Message(r)
+		}
+		if err != nil {
+			return fmt.Errorf("the conversation %s: %w", c.ID, err)
+		}
+	}
+	return nil
 }

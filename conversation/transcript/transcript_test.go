@@ -1,7 +1,9 @@
 package transcript
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -15,6 +17,7 @@ import (
 var talk = conversation.Conversation{
 	ID: "019df0a2-0000-7000-8000-000000000001", Key: "telegram:chat:42", Title: "Lisbon", Active: true, Messages: 8, Tokens: 99,
 	CreatedAt: at(0), UpdatedAt: at(30),
+	State: conversation.State{Turns: 2, Constraints: []conversation.Note{{Text: "never use an ORM", Turn: 1}}},
 }
 
 func at(hours int) time.Time {
@@ -97,6 +100,40 @@ func TestJSONIsOneDocumentHoweverManyConversations(t *testing.T) {
 				t.Errorf("the messages changed: %+v", c.Messages)
 			}
 		}
+	}
+}
+
+// Who wants the pictures gets them as they are; who does not is told of them.
+func TestPicturesComeWithTheirBytesWhereTheRecordHasThem(t *testing.T) {
+	record := records()[5]
+	for _, data := range [][]byte{nil, []byte("\x89PNG<&>")} {
+		record.Images[0].Data = data
+		line, err := Marshal(NewMessage(record))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read Message
+		if err := json.Unmarshal(line, &read); err != nil {
+			t.Fatal(err)
+		}
+		if got := read.Images[0]; got.Name != "cat.png" || !bytes.Equal(got.Data, data) {
+			t.Errorf("%s", line)
+		}
+	}
+}
+
+// A file that can't be read to its end must not look like a whole one.
+func TestCopyEndsWithTheErrorOfTheReader(t *testing.T) {
+	broken := errors.New("the disk failed")
+	read := func(yield func(conversation.Record, error) bool) {
+		if yield(records()[0], nil) {
+			yield(conversation.Record{}, broken)
+		}
+	}
+	var out strings.Builder
+	err := Copy(NewWriter(&out, JSONL, talk.Key, ""), talk, read)
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), talk.ID) || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("%v, after %q", err, out.String())
 	}
 }
 
