@@ -56,7 +56,12 @@ func (s *Store) Begin(ctx context.Context, key Key, budget int) (Turn, error) {
 // what waits. This one is used up.
 func (t Turn) After(c Committed, budget int) Turn {
 	next := Turn{Place: t.Place, Conversation: c.Conversation, Older: t.Older, Summary: t.Summary}
-	next.History = append(t.History, c.Messages...)
+	next.History = t.History
+	for _, m := range c.Messages {
+		if !m.Internal {
+			next.History = append(next.History, m)
+		}
+	}
 	if first := firstWithin(next.History, budget); first > 0 {
 		next.History, next.Older = next.History[first:], next.History[first].Seq-1
 	}

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,6 +30,7 @@ func TestTheTurnAfterARunIsWhatBeginReads(t *testing.T) {
 		}
 		run := answered(chat, turn, fmt.Sprintf("answer %d", id))
 		run.Title = "Questions"
+		run.Messages = slices.Insert(run.Messages, 1, Message{Role: RoleSystem, Content: "a hint", Tokens: 7, Internal: true})
 		done, err := s.Commit(t.Context(), run)
 		if err != nil {
 			t.Fatal(err)

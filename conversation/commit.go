@@ -318,7 +318,7 @@ func currentConversation(ctx context.Context, tx *sql.Tx, run Run, session int64
 
 func replaceAnswer(ctx context.Context, tx *sql.Tx, conversation, after int64) error {
 	_, err := tx.ExecContext(ctx, `
-		UPDATE messages SET state = ? WHERE conversation_id = ? AND seq > ? AND role <> ?`,
+		UPDATE messages SET state = ? WHERE conversation_id = ? AND seq > ? AND role <> ? AND `+inTalk,
 		stateReplaced, conversation, after, RoleUser)
 	return err
 }

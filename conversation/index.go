@@ -47,6 +47,7 @@ func index(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 type unindexed struct {
 	id, seq, conversation, session int64
 	role                           Role
+	internal                       bool
 	content                        string
 }
 
@@ -56,7 +57,7 @@ func (m unindexed) rowid() int64 { return m.conversation<<24 | m.seq }
 // nextToIndex gives the next batch.
 func nextToIndex(ctx context.Context, tx *sql.Tx) (batch []unindexed, err error) {
 	rows, err := tx.QueryContext(ctx, `
-		SELECT m.id, m.seq, m.conversation_id, c.session_id, m.role, m.content
+		SELECT m.id, m.seq, m.conversation_id, c.session_id, m.role, m.internal, m.content
 		FROM messages m JOIN conversations c ON c.id = m.conversation_id
 		WHERE m.id > (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts') ORDER BY m.id LIMIT ?`, indexBatch)
 	if err != nil {
@@ -65,7 +66,7 @@ func nextToIndex(ctx context.Context, tx *sql.Tx) (batch []unindexed, err error)
 	defer rows.Close()
 	for size := 0; rows.Next(); {
 		var m unindexed
-		if err := rows.Scan(&m.id, &m.seq, &m.conversation, &m.session, &m.role, &m.content); err != nil {
+		if err := rows.Scan(&m.id, &m.seq, &m.conversation, &m.session, &m.role, &m.internal, &m.content); err != nil {
 			return nil, err
 		}
 		if size += len(m.content); len(batch) > 0 && size > indexBytes {
@@ -84,6 +85,9 @@ func (m unindexed) index(ctx context.Context, tx *sql.Tx) error {
 	place := "s" + strconv.FormatInt(m.session, 10) + " c" + strconv.FormatInt(m.conversation, 10)
 	if m.role == RoleTool {
 		place += " tool"
+	}
+	if m.internal {
+		place += " internal"
 	}
 	words, parts := cutWords(norm.NFC.String(m.content))
 	_, err := tx.ExecContext(ctx, `INSERT INTO messages_fts (rowid, words, parts, place) VALUES (?, ?, ?, ?)`,

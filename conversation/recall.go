@@ -139,7 +139,7 @@ func (s *Store) toolResults(ctx context.Context, conversation int64, tool string
 // callOf is the call that a tool's result answers.
 func (s *Store) callOf(ctx context.Context, conversation int64, result Message) (ToolCall, error) {
 	rows, err := s.readers.QueryContext(ctx, selectMessages+`
-		WHERE conversation_id = ? AND seq < ? AND tool_calls IS NOT NULL ORDER BY seq DESC LIMIT 1`, conversation, result.Seq)
+		WHERE conversation_id = ? AND seq < ? AND tool_calls IS NOT NULL AND `+inTalk+` ORDER BY seq DESC LIMIT 1`, conversation, result.Seq)
 	if err != nil {
 		return ToolCall{}, err
 	}

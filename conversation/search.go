@@ -223,7 +223,7 @@ func (s *search) candidates(ctx context.Context, match string, limit, offset int
 // within is a match in the place that is searched alone.
 func (s *search) within(match string) string {
 	if s.scope != everywhere {
-		match = `place : "` + s.scope + `" AND ` + match
+		match = `(place : "` + s.scope + `" AND ` + match + `) NOT place : "internal"`
 	}
 	if s.query.TalkOnly {
 		match = "(" + match + `) NOT place : "tool"`

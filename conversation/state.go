@@ -65,6 +65,9 @@ func (s State) after(run Run) State {
 		s.Asked = true
 	}
 	for _, m := range run.Messages {
+		if m.Internal {
+			continue
+		}
 		asks := m.Role == RoleUser
 		if asks && !s.Asked {
 			s.Turns++

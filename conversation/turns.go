@@ -7,8 +7,8 @@ import (
 )
 
 // A turn is an exchange of a conversation by its number, from 1. An answer that
-// is replaced changes no number; only an exchange that is taken back frees its
-// own for the next.
+// is replaced changes no number, and neither does an internal message; only an
+// exchange that is taken back frees its own for the next.
 
 // countEvery is the distance, in messages, of those for which the number of
 // exchanges up to them is kept.
@@ -17,8 +17,8 @@ const countEvery = 64
 // startsAfter are the user messages that begin an exchange, after the seq ?2 of
 // the conversation ?1.
 const startsAfter = `
-	FROM messages m WHERE conversation_id = ?1 AND seq > ?2 AND role = 'user' AND state <> 'undone' AND NOT EXISTS (
-		SELECT 1 FROM messages p WHERE p.conversation_id = m.conversation_id AND p.seq = m.seq - 1 AND p.role = 'user' AND p.state <> 'undone')`
+	FROM messages m WHERE conversation_id = ?1 AND seq > ?2 AND role = 'user' AND state <> 'undone' AND internal = 0 AND 'user' IS NOT (
+		SELECT role FROM messages WHERE conversation_id = m.conversation_id AND seq < m.seq AND ` + inTalk + ` ORDER BY seq DESC LIMIT 1)`
 
 // turnOf is the number of the exchange that a message is in.
 func turnOf(ctx context.Context, q querier, conversation, seq int64) (turn int64, err error) {
