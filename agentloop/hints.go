@@ -55,7 +55,8 @@ func foldHint(text string) string {
 const maxHintText = 2000
 
 // hint tells the model, in this run only, that a message seems to point at
-// something which it may have to look up. "" when none does.
+// something which it may have to look up. "" when none does. The archive keeps
+// it with the run, see hintRows.
 func (l *loop) hint(users []conversation.Message) string {
 	for _, m := range users {
 		text := m.Content
@@ -65,7 +66,7 @@ func (l *loop) hint(users []conversation.Message) string {
 		text = foldHint(text)
 		for _, phrase := range l.hints {
 			if containsWords(text, phrase) {
-				return fmt.Sprintf("\n\n[The message says %s, which may point at something that is not shown here. "+
+				return fmt.Sprintf("[The message says %s, which may point at something that is not shown here. "+
 					"If so, look it up with %s; scope \"session\" also searches earlier conversations.]", quoted(phrase), tools.RecallName)
 			}
 		}

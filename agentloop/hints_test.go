@@ -3,9 +3,13 @@ package agentloop
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"parley/llm/llmtest"
 	"parley/tools"
 )
 
@@ -50,18 +54,121 @@ func TestMessagesThatPointBackRemindTheModelOfRecall(t *testing.T) {
 	}
 }
 
-// What the model is told beside a message is never taken for the user's words.
+// What the model is told beside a message is never taken for the user's words:
+// neither people nor later windows see it. Whoever looks into what a run was
+// about finds it there.
 func TestHintsAreNoPartOfTheConversation(t *testing.T) {
 	h := library(t, nil)
+	h.ask(room, "hello")
 	h.ask(room, "as we discussed")
 	h.ask(room, "thank you")
 	if strings.Contains(h.system(), "may point at") {
 		t.Error("the hint outlives its run")
 	}
-	for _, line := range h.history(room) {
-		if strings.Contains(line, "may point at") {
-			t.Errorf("the hint was stored: %q", line)
+	for _, command := range []string{"/history", "/search may point at", "/state", "/title"} {
+		if got := h.ask(room, command); strings.Contains(got, "may point at something") {
+			t.Errorf("%s shows it: %s", command, got)
 		}
+	}
+	want := []string{
+		"user: hello", "assistant: echo: hello",
+		"user: as we discussed", "internal system: [The message says", "assistant: echo: as we discussed",
+		"user: thank you", "assistant: echo: thank you",
+	}
+	if diff := cmp.Diff(want, h.archive()); diff != "" {
+		t.Errorf("the archive (-want +got):\n%s", diff)
+	}
+	if c, err := h.store.Active(t.Context(), room); err != nil || c.State.Turns != 3 || c.Title != "hello" {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// archive is all of the conversation as it is stored, each message by its first
+// words.
+func (h *house) archive() []string {
+	h.t.Helper()
+	c, err := h.store.Active(h.t.Context(), room)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var list []string
+	for r, err := range h.store.Records(h.t.Context(), c.ID) {
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		line := string(r.Role) + ": " + r.Content
+		if r.Internal {
+			line = "internal " + line
+		}
+		if r.State != "" {
+			line = r.State + " " + line
+		}
+		if begin, _, cut := strings.Cut(line, " “"); cut {
+			line = begin
+		}
+		list = append(list, line)
+	}
+	return list
+}
+
+// An outage, /retry and /undo find the questions as they stand, though a hint
+// was given with each of them.
+func TestHintsDoNotPartWhatIsAnsweredTogether(t *testing.T) {
+	h := library(t, nil)
+	down := llmtest.Answer{Status: http.StatusInternalServerError}
+	h.server.Script(llmtest.Answer{Text: "hi"}, down, down, down, down, llmtest.Answer{Text: "blue"}, llmtest.Answer{Text: "green"})
+	h.ask(room, "hello")
+	h.ask(room, "as we discussed, blue?")
+	h.ask(room, "or like before, green?")
+	if got := h.ask(room, "/retry"); got != "blue" {
+		t.Fatalf("the answer to both: %q", got)
+	}
+	if got := h.ask(room, "/retry"); got != "green" {
+		t.Fatalf("the next answer to both: %q", got)
+	}
+	want := []string{"user: hello", "assistant: hi", "user: as we discussed, blue?", "user: or like before, green?", "assistant: green"}
+	if diff := cmp.Diff(want, h.history(room)); diff != "" {
+		t.Fatal(diff)
+	}
+	if c, err := h.store.Active(t.Context(), room); err != nil || c.State.Turns != 2 {
+		t.Fatalf("%+v, %v", c.State, err)
+	}
+	h.ask(room, "/undo")
+	const hint = "internal system: [The message says"
+	want = []string{
+		"user: hello", "assistant: hi", "undone user: as we discussed, blue?", hint, "undone user: or like before, green?", hint,
+		hint, "replaced assistant: blue", hint, "undone assistant: green",
+	}
+	if diff := cmp.Diff(want, h.archive()); diff != "" {
+		t.Fatalf("the archive (-want +got):\n%s", diff)
+	}
+}
+
+// A gateway that is started again sends what one that ran on would have sent.
+func TestWindowAfterAHintIsTheSameAfterARestart(t *testing.T) {
+	sent := func(restart bool) []string {
+		h := library(t, nil)
+		for _, text := range []string{"hello", "as we discussed", "thank you", "and as i said"} {
+			if restart {
+				h.end()
+				h.start()
+			}
+			h.ask(room, text)
+		}
+		c, err := h.store.Active(t.Context(), room)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []string
+		for _, call := range h.server.Calls() {
+			for _, m := range call.Messages {
+				list = append(list, m.Role+": "+strings.ReplaceAll(m.Content, c.ID, "the conversation"))
+			}
+		}
+		return list
+	}
+	if diff := cmp.Diff(sent(false), sent(true)); diff != "" {
+		t.Errorf("(-in one go +with restarts):\n%s", diff)
 	}
 }
 

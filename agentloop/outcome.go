@@ -27,7 +27,7 @@ func (l *loop) newRun(turn conversation.Turn, took []conversation.Inbound, start
 
 func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, started time.Time) conversation.Run {
 	run := l.newRun(q.turn, slices.Concat(took, q.notes), started)
-	run.Messages = append(l.settledUsers(q, took), rows(a.messages)...)
+	run.Messages = slices.Concat(l.settledUsers(q, took), l.hintRows(q.hint), rows(a.messages))
 	run.Title = titleOf(q.took, run.Messages)
 	run.Model, run.Rounds = a.model, a.rounds
 	run.Prompt, run.Completion = a.prompt, a.completion
@@ -156,6 +156,17 @@ func (l *loop) noteMessages(notes []conversation.Inbound) []conversation.Message
 	return told
 }
 
+// hintRows is a hint as the archive keeps it, behind the question that it was
+// about. No later window has it, and people don't see it in the conversation.
+func (l *loop) hintRows(hint string) []conversation.Message {
+	if hint == "" {
+		return nil
+	}
+	told := rows([]entry{l.entry(llm.Message{Role: string(conversation.RoleSystem), Content: hint})})
+	told[0].Internal = true
+	return told
+}
+
 // rows are messages of the model's list as they are stored.
 func rows(messages []entry) []conversation.Message {
 	list := make([]conversation.Message, len(messages))
@@ -181,6 +192,9 @@ func titleOf(took []conversation.Inbound, users []conversation.Message) string {
 		return oneLine(took[0].Title, 100)
 	}
 	for _, m := range users {
+		if m.Internal {
+			continue
+		}
 		line, _, _ := strings.Cut(strings.TrimSpace(m.Content), "\n")
 		if line = oneLine(line, 60); line != "" {
 			return line

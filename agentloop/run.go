@@ -32,6 +32,7 @@ type question struct {
 	took  []conversation.Inbound // what the run settles; the reply goes to the last one's address
 	notes []conversation.Inbound // edits of earlier messages, settled with it
 	users []conversation.Message // what the model is asked
+	hint  string                 // what it was told beside it, "" for nothing
 
 	stored int   // how many of users, from the first on, are stored already and answered again
 	again  int64 // seq of the last of these, 0 for none
@@ -79,6 +80,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 	}
 	l.fetchFiles(ctx, q)
 	g := &generation{loop: l, window: l.window(l.withImages(ctx, *q)), address: address, opening: opening(q.turn.Conversation), budget: l.Budget}
+	q.hint = g.window.hint
 	err := g.guarded(tools.In(ctx, tools.Place{Key: l.key, Conversation: q.turn.Conversation.ID}))
 	if err != nil && errors.Is(context.Cause(ctx), errStopped) {
 		err = errStopped

@@ -19,6 +19,7 @@ type window struct {
 	counter Counter
 	system  string
 	told    string // of this conversation, below the system prompt
+	hint    string // the end of told, "" when there is none
 	fixed   int    // tokens of all that is neither told nor a message
 	history []conversation.Message
 	older   int64   // messages before history that are not loaded
@@ -52,7 +53,9 @@ func (l *loop) window(turn conversation.Turn, users []conversation.Message) wind
 	if state := stateText(turn.Conversation, focusOf(turn.History, users), l.Counter, min(l.StateBudget, l.Budget/4)); state != "" {
 		w.told += "\n\n[Session state]\n" + state
 	}
-	w.told += l.hint(users)
+	if w.hint = l.hint(users); w.hint != "" {
+		w.told += "\n\n" + w.hint
+	}
 	for i := range users {
 		w.current = append(w.current, entry{toModel(&users[i]), users[i].Tokens})
 	}
