@@ -1,0 +1,307 @@
+package agentloop
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"parley/conversation"
+	"parley/llm"
+	"parley/llm/llmtest"
+	"parley/tools"
+)
+
+// life is a session in which all happens that can: questions alone and together,
+// tools, pictures, hints, outages, /stop, /retry, /undo, edits, summaries,
+// internal messages of programs, and months of rest. Its loop is worked by hand.
+type life struct {
+	*house
+	*loop
+	rand  *rand.Rand
+	pass  func(time.Duration)
+	asked int
+	gone  map[string]bool // marks of what no window may have any more
+}
+
+func newLife(t *testing.T, seed uint64) *life {
+	h, pass := agingHouse(t)
+	r := rand.New(rand.NewPCG(seed, 3))
+	registry, err := tools.NewRegistry(tools.SessionState(), tools.Tool{
+		Name: tools.RecallName, Parameters: json.RawMessage(`{"type":"object"}`),
+		Call: func(context.Context, json.RawMessage) (string, error) {
+			return strings.Repeat("found ", 1<<r.IntN(9)), nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := h.parts
+	parts.Tools, parts.Vision, parts.Files = registry, true, shelf{"cat": png}
+	parts.Budget, parts.StateBudget = 1000+r.IntN(3000), 200
+	h.server.Reply(func(llmtest.Call) llmtest.Answer {
+		switch r.IntN(4) {
+		case 0:
+			return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: fmt.Sprint("c", r.IntN(9)), Name: tools.RecallName, Arguments: `{"action":"search"}`}}}
+		case 1:
+			return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "s", Name: tools.SessionStateName, Arguments: `{"kind":"decision","text":"use SQL"}`}}}
+		}
+		return llmtest.Answer{Text: strings.Repeat("answer ", 1<<r.IntN(8))}
+	})
+	return &life{house: h, loop: newLoop(NewRouter(parts), room), rand: r, pass: pass, gone: map[string]bool{}}
+}
+
+var markForm = regexp.MustCompile(`mark\d+\.`)
+
+// question has a mark by which its words can be told from all others.
+func (f *life) question() string {
+	f.asked++
+	opening := []string{"", "as we discussed, ", "", "do you remember? "}[f.rand.IntN(4)]
+	return fmt.Sprintf("%smark%d. %s", opening, f.asked, strings.Repeat("word ", 1<<f.rand.IntN(9)))
+}
+
+// hears has messages accepted, and works all that waits. Before every step what
+// the loop knows must be what the store holds, and make the same, whole windows.
+func (f *life) hears(batch ...conversation.Inbound) {
+	f.t.Helper()
+	stored, err := f.house.store.Accept(f.t.Context(), nil, batch...)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.post(signal{key: room, inbound: stored})
+	for {
+		turn, err := f.begin(f.t.Context())
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if len(turn.Waiting) == 0 {
+			return
+		}
+		f.check(turn)
+		f.step(f.t.Context(), f.t.Context(), turn)
+	}
+}
+
+func (f *life) says(texts ...string) {
+	f.t.Helper()
+	var batch []conversation.Inbound
+	for _, text := range texts {
+		batch = append(batch, f.inbound(room, text))
+	}
+	f.hears(batch...)
+}
+
+func (f *life) check(known conversation.Turn) {
+	f.t.Helper()
+	ctx := f.t.Context()
+	stored, err := f.house.store.Begin(ctx, room, f.Budget)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if known.Conversation.Messages == 0 {
+		stored.Conversation.ID = known.Conversation.ID // a new one at every reading
+	}
+	summary, err := f.house.store.Summary(ctx, known.Conversation.ID)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	known.Summary, stored.Summary = summary, summary
+	windows := func(turn conversation.Turn) (lists [][]llm.Message, users []conversation.Message) {
+		turn.Waiting = untilCommand(turn.Waiting)
+		q := question{turn: turn, took: turn.Waiting, notes: turn.Notes}
+		q.users = slices.Concat(f.noteMessages(q.notes), f.userMessages(q.took))
+		f.fetchFiles(ctx, &q)
+		shown, users := f.withImages(ctx, q)
+		for _, budget := range []int{900, f.Budget} {
+			lists = append(lists, f.window(shown, users).build(budget))
+		}
+		return lists, users
+	}
+	lists, users := windows(known)
+	again, _ := windows(stored)
+	if diff := cmp.Diff(again, lists, cmpopts.EquateEmpty()); diff != "" {
+		f.t.Fatalf("question %d: the window from the loop's memory is another than the store's (-store +loop):\n%s", f.asked, diff)
+	}
+	for i, budget := range []int{900, f.Budget} {
+		f.checkWindow(lists[i], users, budget)
+	}
+	if renewed := f.renewed(known); renewed.Conversation.ID != known.Conversation.ID {
+		for _, m := range f.window(renewed, users).build(f.Budget)[1:] {
+			if m.Role != "user" {
+				f.t.Fatalf("question %d: after a long rest the model is shown %s: %.60q", f.asked, m.Role, m.Content)
+			}
+		}
+	}
+}
+
+func (f *life) checkWindow(list []llm.Message, users []conversation.Message, budget int) {
+	f.t.Helper()
+	if err := checkList(list); err != nil {
+		f.t.Fatalf("question %d: %v", f.asked, err)
+	}
+	if sum := tokensOf(f.Counter, list) + f.Counter.Tools(f.loop.tools); sum > budget {
+		f.t.Fatalf("question %d: %d tokens with a budget of %d", f.asked, sum, budget)
+	}
+	if len(users) > 0 {
+		last, want := list[len(list)-1], users[len(users)-1].Content
+		if last.Role != "user" || last.Content != want && !strings.Contains(last.Content, "[") {
+			f.t.Fatalf("question %d: the window ends with %s: %.60q", f.asked, last.Role, last.Content)
+		}
+	}
+	for i, m := range list {
+		for _, mark := range markForm.FindAllString(m.Content, -1) {
+			if f.gone[mark] {
+				f.t.Fatalf("question %d: the model is still shown %s %.60q", f.asked, m.Role, m.Content)
+			}
+		}
+		if strings.Contains(m.Content, "internal:") || i > 0 && strings.Contains(m.Content, "may point at something") {
+			f.t.Fatalf("question %d: an internal message is shown: %.60q", f.asked, m.Content)
+		}
+	}
+}
+
+// forget has windows watched for the marks of messages that are gone.
+func (f *life) forget(messages []conversation.Message) {
+	for _, m := range messages {
+		for _, mark := range markForm.FindAllString(m.Content, -1) {
+			f.gone[mark] = true
+		}
+	}
+}
+
+// stored is the session as the store holds it.
+func (f *life) stored() conversation.Turn {
+	f.t.Helper()
+	c, err := f.house.store.Active(f.t.Context(), room)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	page, err := f.house.store.History(f.t.Context(), c.ID, 0, 10_000)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return conversation.Turn{Conversation: c, History: page.Messages}
+}
+
+// goesOn has one thing happen.
+func (f *life) goesOn() {
+	f.t.Helper()
+	switch f.rand.IntN(14) {
+	default:
+		f.says(f.question())
+	case 0:
+		f.says(f.question(), f.question(), f.question())
+	case 1:
+		f.hears(filed(f.inbound(room, f.question()), conversation.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"}))
+	case 2:
+		down := llmtest.Answer{Status: http.StatusInternalServerError}
+		f.server.Script(down, down)
+		f.says(f.question())
+	case 3:
+		f.says(f.question(), "/stop")
+	case 4:
+		f.says("/retry")
+	case 5, 6:
+		last := lastExchange(f.stored().History)
+		f.says("/undo")
+		f.forget(last)
+	case 7:
+		before := f.stored()
+		f.pass(31 * 24 * time.Hour)
+		f.says(f.question())
+		if now := f.stored(); before.Conversation.Messages > 0 && now.Conversation.ID == before.Conversation.ID {
+			f.t.Fatalf("question %d: the conversation goes on after a rest of a month", f.asked)
+		}
+		f.forget(before.History)
+	case 8:
+		f.edits()
+	case 9:
+		f.sumsUp()
+	case 10:
+		f.notes()
+	}
+}
+
+// edits changes a message that was answered; the next question tells it.
+func (f *life) edits() {
+	history := f.stored().History
+	i := slices.IndexFunc(history, func(m conversation.Message) bool { return m.Role == conversation.RoleUser && m.SourceID != "" })
+	if i < 0 {
+		return
+	}
+	if _, err := f.house.store.Edit(f.t.Context(), room.Channel(), history[i].SourceID, f.question(), time.Now()); err != nil {
+		f.t.Fatal(err)
+	}
+	f.post(signal{key: room, edited: true})
+}
+
+// sumsUp has a summary stand for the oldest exchanges.
+func (f *life) sumsUp() {
+	stored := f.stored()
+	last := lastExchange(stored.History)
+	if len(last) == 0 {
+		return
+	}
+	stretch, err := f.house.store.Stretch(f.t.Context(), stored.Conversation.ID, last[0].Seq, 200+f.rand.IntN(1000))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if len(stretch.Messages) == 0 {
+		return
+	}
+	if _, err := f.house.store.Summarize(f.t.Context(), stretch, strings.Repeat("summed up ", f.rand.IntN(40)), 80); err != nil {
+		f.t.Fatal(err)
+	}
+	f.post(signal{key: room, edited: true})
+}
+
+// notes has another program store internal messages of every role.
+func (f *life) notes() {
+	ctx := f.t.Context()
+	if _, err := f.house.store.Accept(ctx, nil, f.inbound(room, "?")); err != nil {
+		f.t.Fatal(err)
+	}
+	turn, err := f.house.store.Begin(ctx, room, 1)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	run := conversation.Run{Key: room, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation}
+	for _, role := range []conversation.Role{conversation.RoleUser, conversation.RoleAssistant, conversation.RoleTool, conversation.RoleSystem} {
+		m := conversation.Message{Role: role, Content: "internal: " + string(role), Tokens: 5, Internal: true}
+		if role == conversation.RoleAssistant {
+			m.ToolCalls = []conversation.ToolCall{{ID: "c1", Name: tools.RecallName, Arguments: "{}"}}
+		}
+		run.Messages = append(run.Messages, m)
+	}
+	if _, err := f.house.store.Commit(ctx, run); err != nil {
+		f.t.Fatal(err)
+	}
+	f.post(signal{key: room, edited: true})
+}
+
+// Whatever happens in a session, the model is sent a list that it takes, within
+// the budget, which ends with the question and has nothing that was taken back,
+// that a rest has ended, or that is internal; and a restart changes nothing in it.
+func TestWindowOfAnyLifeIsWholeAndHasNothingThatIsGone(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			f := newLife(t, seed)
+			for range 40 {
+				f.goesOn()
+			}
+			if c := f.stored().Conversation; int(c.State.Turns) > f.asked {
+				t.Errorf("%d turns of %d questions", c.State.Turns, f.asked)
+			}
+		})
+	}
+}
