@@ -16,7 +16,7 @@ type Turn struct {
 	Place        string       // what people call the session's place, "" when nobody said
 	Conversation Conversation // the active one; a fresh one that is stored by Commit when there is none
 	History      []Message    // the newest exchanges within the budget, oldest first
-	Older        int64        // messages of the conversation that stand before History
+	Older        int64        // messages of the conversation that stand before History, internal ones among them
 	Summary      Summary      // of the conversation's beginning, where whoever began the turn has read it
 	More         bool         // more waits than was taken
 }
