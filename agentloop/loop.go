@@ -154,7 +154,7 @@ func (l *loop) take(inbound []conversation.Inbound, stale bool) {
 
 // settled takes a run that was committed out of the turn.
 func (l *loop) settled(run conversation.Run, done conversation.Committed) {
-	if run.Effect != (conversation.Effect{}) || done.Conversation.ID != l.turn.Conversation.ID {
+	if run.Effect != (conversation.Effect{}) || done.Conversation.ID != l.turn.Conversation.ID || !follows(run, done) {
 		l.known = false
 	}
 	if !l.known {
@@ -163,6 +163,12 @@ func (l *loop) settled(run conversation.Run, done conversation.Committed) {
 	next := l.turn.After(done, l.Budget)
 	next.Waiting, next.Notes = without(l.turn.Waiting, run.Took), without(l.turn.Notes, run.Took)
 	l.turn = next
+}
+
+// follows says whether a run's messages stand right behind what the run knew of
+// the conversation: nobody else has added to it meanwhile.
+func follows(run conversation.Run, done conversation.Committed) bool {
+	return done.Conversation.Messages == run.Conversation.Messages+int64(len(done.Messages))
 }
 
 // step does the first thing that waits: a command, or a run that answers every

@@ -42,6 +42,9 @@ func (l *loop) window(turn conversation.Turn, users []conversation.Message) wind
 		history: turn.History,
 		older:   turn.Older,
 	}
+	for _, text := range turn.Conversation.State.Instructions {
+		w.told += "\n\n" + text
+	}
 	if text := summaryText(turn.Summary); text != "" {
 		w.history = uncovered(turn.History, turn.Summary)
 		w.older = max(0, turn.Older-turn.Summary.Through)

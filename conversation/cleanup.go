@@ -117,6 +117,10 @@ func (c *cleaner) run(ctx context.Context) error {
 	if err := c.rows(ctx, outboxRows, &c.cleaned.Deliveries); err != nil {
 		return err
 	}
+	var forgotten int64 // ids by which a program could repeat itself: nobody asks how many
+	if err := c.rows(ctx, appendRows, &forgotten); err != nil {
+		return err
+	}
 	return c.pairings(ctx)
 }
 

@@ -67,8 +67,14 @@ type Run struct {
 }
 
 // ID is the run's number: the first inbound that it took, so it is known
-// before the commit and the same when a crash makes the run begin again.
-func (r Run) ID() int64 { return r.Took[0].ID }
+// before the commit and the same when a crash makes the run begin again. What a
+// program appends takes none, and has the number 0.
+func (r Run) ID() int64 {
+	if len(r.Took) == 0 {
+		return 0
+	}
+	return r.Took[0].ID
+}
 
 // Committed is what a run has become.
 type Committed struct {
@@ -108,6 +114,9 @@ func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) (done Com
 		return done, err
 	}
 	if err := insertRun(ctx, tx, run, session, done.Conversation.row, millis(at)); err != nil {
+		return done, err
+	}
+	if err := addParticipants(ctx, tx, run, done.Conversation.row); err != nil {
 		return done, err
 	}
 	done.Replies, err = insertDeliveries(ctx, tx, run, session, at)

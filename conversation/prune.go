@@ -20,6 +20,11 @@ var (
 		done:  "run_id IS NOT NULL",
 		since: "coalesce((SELECT ended_at FROM runs WHERE runs.id = run_id), sent_at)",
 	}
+	appendRows = prunable{
+		table: "appends",
+		done:  "1",
+		since: "created_at",
+	}
 	outboxRows = prunable{
 		table: "outbox",
 		done:  "state <> 'due'",

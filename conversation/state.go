@@ -14,6 +14,8 @@ type State struct {
 	Decisions   []Note    `json:"decisions,omitempty"`
 	Files       []Note    `json:"files,omitempty"`
 	Failures    []Failure `json:"failures,omitempty"`
+
+	Instructions []string `json:"instructions,omitempty"` // the system messages that programs have appended
 }
 
 // Note is one line of the state.
@@ -65,6 +67,9 @@ func (s State) after(run Run) State {
 		s.Asked = true
 	}
 	for _, m := range run.Messages {
+		if m.Role == RoleSystem && len(run.Took) == 0 { // appended by a program; those of a run are hints for it alone
+			s.Instructions = append(slices.Clip(s.Instructions), m.Content)
+		}
 		if m.Internal {
 			continue
 		}

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"errors"
 	"strings"
 	"time"
 )
@@ -67,7 +68,7 @@ const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"
 	RoleTool      Role = "tool"
-	RoleSystem    Role = "system" // what the model is told beside the talk
+	RoleSystem    Role = "system" // internal: what a program appended is told in every run, a hint in its own run alone
 )
 
 // ToolCall is one call that the model asked for, in an assistant message.
@@ -91,9 +92,14 @@ type Message struct {
 	SourceID   string     // user: the platform's id of the message
 	Stopped    bool       // assistant: cut short by /stop
 	Internal   bool       // kept in the archive and no part of the talk: neither people nor the model are shown it
-	RunID      int64      // the run that wrote it
+	Metadata   Metadata   // of the program that appended it
+	RunID      int64      // the run that wrote it, 0 for none
 	At         time.Time
 }
+
+// ErrInvalid says that what a caller gave can't be stored; its text says why, for
+// that caller.
+var ErrInvalid = errors.New("invalid")
 
 // Delivery is one reply on its way to a platform. It exists from the commit
 // that made it until the platform has taken every part of it.

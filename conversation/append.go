@@ -1,0 +1,163 @@
+package conversation
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A program may keep a transcript of its own in a session: it appends messages
+// that no run has made.
+
+// Appended is what an Append has stored.
+type Appended struct {
+	Conversation Conversation // as it stands now
+	Messages     []Message    // with their Seq
+	Repeated     bool         // it was stored before
+}
+
+// ErrReused says that an id which is unique in its session, or its channel, has
+// been used for something else.
+var ErrReused = errors.New("the id was used for something else")
+
+// Bounds of one Append, so that no other write waits long.
+const (
+	appendMost       = 200
+	appendBytes      = 1 << 20  // of texts and tool calls
+	instructionBytes = 16 << 10 // of all system messages of a conversation: the model is told them in every run
+)
+
+// Append adds messages to the active conversation of a session; both are made
+// when there is none. All of them are added, behind each other, or none. A run
+// that is under way stands behind them.
+//
+// Each message has its tokens; At may be left out. A system message is what the
+// model is told in every run from now on; nobody else sees it, so it is always
+// internal. What the model sees must be whole: a tool call with its results in
+// the same Append. Messages that are not so are ErrInvalid.
+//
+// A sourceID, unique in the session, makes a repeat give what the first has
+// stored, for as long as settled inbound is kept: with other messages it is
+// ErrReused, and ErrNotFound when the conversation was deleted. "" = never a
+// repeat.
+func (s *Store) Append(ctx context.Context, key Key, sourceID string, messages ...Message) (done Appended, err error) {
+	if messages, err = checkAppended(messages); err != nil {
+		return done, err
+	}
+	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		done, err = appendOnce(ctx, tx, key, sourceID, messages, s.now())
+		if err != nil {
+			return fmt.Errorf("append to %s: %w", key, err)
+		}
+		return nil
+	})
+	return done, err
+}
+
+func appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID string, messages []Message, at time.Time) (done Appended, err error) {
+	session, err := enterSession(ctx, tx, key, "", millis(at))
+	if err != nil {
+		return done, err
+	}
+	hash, err := fingerprintOf(messages)
+	if err != nil {
+		return done, err
+	}
+	if sourceID != "" {
+		if done, err = appendedBefore(ctx, tx, session, sourceID, hash); err != nil || done.Repeated {
+			return done, err
+		}
+	}
+	c, _, err := active(ctx, tx, key)
+	if err != nil {
+		return done, err
+	}
+	run := Run{Key: key, Conversation: c, Messages: messages}
+	if done.Conversation, done.Messages, err = appendMessages(ctx, tx, run, session, at); err != nil {
+		return done, err
+	}
+	if size := instructionSize(done.Conversation.State); size > instructionBytes {
+		return done, fmt.Errorf("%w: the system messages of the conversation would have %d bytes, at most %d are taken", ErrInvalid, size, instructionBytes)
+	}
+	if sourceID != "" {
+		_, err = tx.ExecContext(ctx, `
+			INSERT INTO appends (session_id, source_id, fingerprint, conversation_id, first_seq, messages, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			session, sourceID, hash, done.Conversation.row, done.Messages[0].Seq, len(messages), millis(at))
+	}
+	return done, err
+}
+
+func instructionSize(state State) (bytes int) {
+	for _, text := range state.Instructions {
+		bytes += len(text)
+	}
+	return bytes
+}
+
+// appendedBefore gives what was stored under a sourceID; nothing when that is
+// new.
+func appendedBefore(ctx context.Context, tx *sql.Tx, session int64, sourceID, hash string) (done Appended, err error) {
+	var known string
+	var conversation, first, n int64
+	err = tx.QueryRowContext(ctx, `
+		SELECT fingerprint, conversation_id, first_seq, messages FROM appends WHERE session_id = ? AND source_id = ?`,
+		session, sourceID).Scan(&known, &conversation, &first, &n)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return done, nil
+	case err != nil:
+		return done, err
+	case known != hash:
+		return done, fmt.Errorf("%w: %q", ErrReused, sourceID)
+	}
+	var place string
+	done.Conversation, err = scanConversation(tx.QueryRowContext(ctx, selectConversations+`WHERE c.id = ? AND c.deleted = 0`, conversation), &place)
+	if err != nil {
+		return done, notFound(err)
+	}
+	done.Repeated = true
+	done.Messages, err = readMessages(ctx, tx, selectMessages+`
+		WHERE conversation_id = ? AND seq >= ? AND seq < ? ORDER BY seq`, conversation, first, first+n)
+	return done, err
+}
+
+// readMessages reads what a query of selectMessages gives.
+func readMessages(ctx context.Context, q querier, query string, args ...any) (list []Message, err error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		m, err := scanMessage(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	return list, rows.Err()
+}
+
+// fingerprintOf is the same for messages that say the same, whenever they come.
+func fingerprintOf(messages []Message) (string, error) {
+	messages = slices.Clone(messages)
+	for i := range messages {
+		messages[i].Tokens, messages[i].At = 0, time.Time{}
+	}
+	return hashOf(messages)
+}
+
+func hashOf(v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,255 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const task = Key("api:task-7")
+
+func mustAppend(t testing.TB, s *Store, sourceID string, messages ...Message) Appended {
+	t.Helper()
+	done, err := s.Append(t.Context(), task, sourceID, messages...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// A program notes what its agent did. Days later the assistant knows of it, and
+// the conversation's totals count it.
+func TestWhatAProgramAppendsIsPartOfTheConversation(t *testing.T) {
+	s := mustOpen(t)
+	done := mustAppend(t, s, "",
+		Message{Role: RoleUser, Content: "Build the bridge.", Tokens: 7},
+		Message{Role: RoleAssistant, Content: "I look at the plans.", ToolCalls: []ToolCall{{ID: "c1", Name: "read", Arguments: `{}`}}, Tokens: 8},
+		Message{Role: RoleTool, ToolCallID: "c1", ToolName: "read", Content: "two arches", Tokens: 9},
+		Message{Role: RoleAssistant, Content: "Done.", Tokens: 3, Metadata: `{"agent": "builder", "iteration": 2}`})
+	if c := done.Conversation; c.Messages != 4 || c.Tokens != 27 || c.State.Turns != 1 || c.Key != task {
+		t.Errorf("the conversation has %+v", c)
+	}
+	mustAccept(t, s, say(task, 1, "Does it stand?"))
+	turn := mustBegin(t, s, task, 1000)
+	if diff := cmp.Diff([]string{"Build the bridge.", "I look at the plans.", "two arches", "Done."}, texts(turn.History)); diff != "" {
+		t.Errorf("the assistant knows of: %s", diff)
+	}
+	if got := turn.History[3].Metadata; got != `{"agent":"builder","iteration":2}` {
+		t.Errorf("metadata reads %s", got)
+	}
+	mustCommit(t, s, answered(task, turn, "It does."))
+	if hits, err := s.Search(t.Context(), SearchQuery{Key: task, Words: "arches", Limit: 5}); err != nil || len(hits) != 1 || hits[0].Seq != 3 {
+		t.Errorf("a search finds %+v, %v", hits, err)
+	}
+}
+
+// A program that adds its note while the assistant answers must not lose it, nor
+// tear the answer from its question.
+func TestAppendingBesideARunKeepsTheOrder(t *testing.T) {
+	s := mustOpen(t)
+	mustAccept(t, s, say(task, 1, "question"))
+	run := answered(task, mustBegin(t, s, task, 1000), "answer")
+	mustAppend(t, s, "", Message{Role: RoleAssistant, Content: "note", Tokens: 5})
+	mustCommit(t, s, run)
+	mustAppend(t, s, "", Message{Role: RoleAssistant, Content: "another", Tokens: 5})
+	c, err := s.Active(t.Context(), task)
+	if err != nil || c.Messages != 4 || c.Tokens != 30 {
+		t.Fatalf("the conversation has %d messages of %d tokens, %v", c.Messages, c.Tokens, err)
+	}
+	var got []string
+	for r, err := range s.Records(t.Context(), c.ID) {
+		if err != nil || r.Seq != int64(len(got)+1) {
+			t.Fatalf("seq %d, %v", r.Seq, err)
+		}
+		got = append(got, r.Content)
+	}
+	if diff := cmp.Diff([]string{"note", "question", "answer", "another"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Many programs at once, and the assistant among them: every message is there
+// once, and those of one Append lie together.
+func TestManyAppendAtOnce(t *testing.T) {
+	s := mustOpen(t)
+	var writing sync.WaitGroup
+	for w := range 8 {
+		writing.Go(func() {
+			for i := range 10 {
+				id := fmt.Sprintf("%d/%d", w, i)
+				for range 2 { // as after a lost answer
+					_, err := s.Append(t.Context(), task, id,
+						Message{Role: RoleUser, Content: id, Tokens: 1}, Message{Role: RoleAssistant, Content: id, Tokens: 1})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	writing.Go(func() {
+		for i := range 10 {
+			exchange(t, s, task, i)
+		}
+	})
+	writing.Wait()
+	c, _ := s.Active(t.Context(), task)
+	if c.Messages != 2*80+2*10 || c.Tokens != 2*80+20*10 || c.State.Turns != 90 {
+		t.Errorf("%d messages of %d tokens in %d turns", c.Messages, c.Tokens, c.State.Turns)
+	}
+	list := slices.Collect(func(yield func(string) bool) {
+		for r := range s.Records(t.Context(), c.ID) {
+			if !yield(r.Content) {
+				return
+			}
+		}
+	})
+	for i := 0; i < len(list); i += 2 {
+		if list[i] != list[i+1] && !strings.HasPrefix(list[i], "question") {
+			t.Errorf("%q is followed by %q", list[i], list[i+1])
+		}
+	}
+}
+
+// A program that did not hear the answer repeats its request; after a restart of
+// the gateway as well.
+func TestARepeatedAppendGivesTheFirstResult(t *testing.T) {
+	s := mustOpen(t)
+	note := Message{Role: RoleAssistant, Content: "note", Tokens: 5, Metadata: `{"step":1}`}
+	first := mustAppend(t, s, "key-1", note)
+	mustAppend(t, s, "key-2", note)
+	s = mustOpenAt(t, s.Path())
+	again := mustAppend(t, s, "key-1", note)
+	if !again.Repeated || first.Repeated {
+		t.Error("it can't be told that it was repeated")
+	}
+	if diff := cmp.Diff(first.Messages, again.Messages, cmp.AllowUnexported(Image{})); diff != "" || again.Conversation.Messages != 2 {
+		t.Errorf("%d messages; %s", again.Conversation.Messages, diff)
+	}
+	note.Content = "other"
+	if _, err := s.Append(t.Context(), task, "key-1", note); !errors.Is(err, ErrReused) {
+		t.Errorf("another text under the same key gave %v", err)
+	}
+	if _, err := s.Append(t.Context(), "api:other", "key-1", note); err != nil {
+		t.Errorf("the same key in another session: %v", err)
+	}
+	if _, err := s.Delete(t.Context(), task, ""); err != nil {
+		t.Fatal(err)
+	}
+	note.Content = "note"
+	if _, err := s.Append(t.Context(), task, "key-1", note); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a repeat after the deletion gave %v", err)
+	}
+}
+
+// Notes to oneself and instructions are no part of the talk: nobody reads them
+// in the chat, and no turn is counted for them.
+func TestInternalMessagesStayInTheArchive(t *testing.T) {
+	s := mustOpen(t)
+	done := mustAppend(t, s, "",
+		Message{Role: RoleSystem, Content: "Answer in rhymes.", Tokens: 5},
+		Message{Role: RoleUser, Content: "private thought", Internal: true, Tokens: 5})
+	mustAppend(t, s, "", Message{Role: RoleSystem, Content: "Be short.", Tokens: 3})
+	if done.Conversation.State.Turns != 0 {
+		t.Errorf("%d turns are counted", done.Conversation.State.Turns)
+	}
+	exchange(t, s, task, 1)
+	mustAccept(t, s, say(task, 2, "and?"))
+	turn := mustBegin(t, s, task, 1000)
+	if diff := cmp.Diff([]string{"question 1", "answer 1"}, texts(turn.History)); diff != "" {
+		t.Errorf("the talk: %s", diff)
+	}
+	if diff := cmp.Diff([]string{"Answer in rhymes.", "Be short."}, turn.Conversation.State.Instructions); diff != "" {
+		t.Errorf("the model is told: %s", diff)
+	}
+	n := 0
+	for r := range s.Records(t.Context(), turn.Conversation.ID) {
+		if r.Hidden() {
+			n++
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d of the archive's messages are hidden, want 3", n)
+	}
+}
+
+// What would break the model's list, or the store, is refused in words, and
+// nothing of it is stored.
+func TestBrokenAppendsAreRefused(t *testing.T) {
+	s := mustOpen(t)
+	call := Message{Role: RoleAssistant, ToolCalls: []ToolCall{{ID: "c", Name: "f"}}}
+	result := Message{Role: RoleTool, ToolCallID: "c", Content: "r"}
+	hello := Message{Role: RoleUser, Content: "hello"}
+	with := func(change func(*Message)) []Message {
+		m := hello
+		change(&m)
+		return []Message{hello, m}
+	}
+	for name, messages := range map[string][]Message{
+		"none":                {},
+		"too many":            slices.Repeat([]Message{hello}, appendMost+1),
+		"too large":           {{Role: RoleUser, Content: strings.Repeat("x", appendBytes+1)}},
+		"unknown role":        with(func(m *Message) { m.Role = "developer" }),
+		"empty":               with(func(m *Message) { m.Content = "" }),
+		"call without result": {hello, call},
+		"result without call": {hello, result},
+		"result too late":     {hello, call, hello, result},
+		"second result":       {hello, call, result, result},
+		"user with calls":     with(func(m *Message) { m.ToolCalls = call.ToolCalls }),
+		"metadata: list":      with(func(m *Message) { m.Metadata = `[1]` }),
+		"metadata: broken":    with(func(m *Message) { m.Metadata = `{"a":` }),
+		"metadata: two":       with(func(m *Message) { m.Metadata = `{} {}` }),
+		"metadata: deep": with(func(m *Message) {
+			m.Metadata = Metadata(`{"a":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`)
+		}),
+		"metadata: large":   with(func(m *Message) { m.Metadata = Metadata(`{"a":"` + strings.Repeat("x", maxMetadata) + `"}`) }),
+		"long instructions": with(func(m *Message) { m.Role, m.Content = RoleSystem, strings.Repeat("x", instructionBytes+1) }),
+	} {
+		if _, err := s.Append(t.Context(), task, "", messages...); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := s.Session(t.Context(), task); !errors.Is(err, ErrNoSession) {
+		t.Errorf("something was stored: %v", err)
+	}
+	mustAppend(t, s, "", hello, call, result)
+	internal := result
+	internal.Internal = true
+	mustAppend(t, s, "", internal) // an agent's own notes need not be whole
+}
+
+// Invalid text must neither fail nor reach the model.
+func TestHostileTextIsAppendedAsText(t *testing.T) {
+	s := mustOpen(t)
+	done := mustAppend(t, s, "", Message{Role: RoleUser, Content: "a\x00b\xff", Metadata: "{\"a\":\"\\u0000\"}"})
+	if got := done.Messages[0].Content; got != "a\uFFFDb\uFFFD" {
+		t.Errorf("stored as %q", got)
+	}
+}
+
+// An append that a full disk has refused leaves nothing, and its key is free.
+func TestAnAppendThatFailedCanBeRepeated(t *testing.T) {
+	s := mustOpen(t)
+	exec := func(query string) {
+		t.Helper()
+		if _, err := s.writer.conn.ExecContext(context.Background(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec(`CREATE TRIGGER full BEFORE INSERT ON appends BEGIN SELECT RAISE(ABORT, 'disk full'); END`)
+	note := Message{Role: RoleAssistant, Content: "note", At: time.UnixMilli(1)}
+	if _, err := s.Append(t.Context(), task, "key", note); err == nil {
+		t.Fatal("it did not fail")
+	}
+	exec(`DROP TRIGGER full`)
+	if done := mustAppend(t, s, "key", note); done.Repeated || done.Messages[0].Seq != 1 {
+		t.Errorf("repeated: %+v", done)
+	}
+}
