@@ -115,7 +115,8 @@ func wholeRounds(messages []entry) []entry {
 }
 
 func (l *loop) reply(took []conversation.Inbound, text string) []conversation.Delivery {
-	return []conversation.Delivery{{Key: l.key, Address: took[len(took)-1].Address, Text: text}}
+	last := took[len(took)-1]
+	return []conversation.Delivery{{Key: l.key, Address: last.Address, Text: text, Keep: last.Keep}}
 }
 
 // settledUsers are the user messages that a run stores: those of the question

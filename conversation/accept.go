@@ -52,12 +52,19 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 	if err != nil {
 		return in, err
 	}
+	fingerprint := ""
+	if in.Keep {
+		if fingerprint, err = in.Fingerprint(); err != nil {
+			return in, err
+		}
+	}
 	in.Text, in.Title = storable(in.Text), storable(in.Title)
 	result, err := tx.ExecContext(ctx, `
-		INSERT INTO inbox (session_id, channel, source_id, address, sender, in_group, title, text, attachments, sent_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		INSERT INTO inbox (session_id, channel, source_id, address, sender, in_group, title, text, attachments, fingerprint, sent_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (channel, source_id) DO NOTHING`,
-		session, in.Key.Channel(), in.SourceID, in.Address, string(sender), in.Group, in.Title, in.Text, attachments, millis(in.At))
+		session, in.Key.Channel(), in.SourceID, in.Address, string(sender), in.Group, in.Title, in.Text, attachments,
+		orNull(fingerprint), millis(in.At))
 	if err != nil {
 		return in, err
 	}

@@ -78,7 +78,7 @@ type querier interface {
 // messages, or notes about earlier ones.
 func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int) ([]Inbound, error) {
 	rows, err := q.QueryContext(ctx, `
-		SELECT i.id, i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.attachments, i.revision, i.sent_at
+		SELECT i.id, i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.attachments, i.fingerprint IS NOT NULL, i.revision, i.sent_at
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
 		WHERE s.key = ? AND i.run_id IS NULL AND i.note = ? ORDER BY i.id LIMIT ?`, string(key), notes, limit)
 	if err != nil {
@@ -100,7 +100,7 @@ func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int) (
 func scanInbound(rows *sql.Rows) (in Inbound, err error) {
 	var sender, attachments []byte
 	var at int64
-	err = rows.Scan(&in.ID, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &attachments, &in.revision, &at)
+	err = rows.Scan(&in.ID, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &attachments, &in.Keep, &in.revision, &at)
 	if err != nil {
 		return in, err
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -119,7 +120,7 @@ func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) (done Com
 	if err := addParticipants(ctx, tx, run, done.Conversation.row); err != nil {
 		return done, err
 	}
-	done.Replies, err = insertDeliveries(ctx, tx, run, session, at)
+	done.Replies, err = insertReplies(ctx, tx, run, session, done, at)
 	return done, err
 }
 
@@ -155,8 +156,8 @@ func sessionOf(ctx context.Context, tx *sql.Tx, run Run) (id int64, err error) {
 // settle marks an inbound as done.
 func settle(ctx context.Context, tx *sql.Tx, run Run, in Inbound) error {
 	result, err := tx.ExecContext(ctx, `
-		UPDATE inbox SET run_id = ?, text = '', attachments = NULL, address = ''
-		WHERE id = ? AND revision = ? AND (run_id IS NULL OR run_id = ?)`, run.ID(), in.ID, in.revision, withdrawn)
+		UPDATE inbox SET run_id = ?, text = ?, attachments = NULL, address = ''
+		WHERE id = ? AND revision = ? AND (run_id IS NULL OR run_id = ?)`, run.ID(), keptText(run, in), in.ID, in.revision, withdrawn)
 	if err != nil {
 		return err
 	}
@@ -164,6 +165,15 @@ func settle(ctx context.Context, tx *sql.Tx, run Run, in Inbound) error {
 		return err
 	}
 	return settleEdited(ctx, tx, run, in.ID)
+}
+
+// keptText is what is kept of an inbound's text: what was asked, for the notice
+// that answers it, unless it stands in a message.
+func keptText(run Run, in Inbound) string {
+	if !in.Keep || slices.ContainsFunc(run.Messages, func(m Message) bool { return m.SourceID == in.SourceID }) {
+		return ""
+	}
+	return in.Text
 }
 
 // settleEdited marks an inbound that was edited while the run answered it. The
@@ -358,30 +368,4 @@ func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, 
 		run.ID(), session, sql.NullInt64{Int64: conversation, Valid: conversation != 0}, run.Kind, run.Status, run.Model, run.Rounds, run.Prompt, run.Completion,
 		storable(run.Error), millis(run.StartedAt), now)
 	return err
-}
-
-func insertDeliveries(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) ([]Delivery, error) {
-	due := make([]Delivery, len(run.Replies))
-	for i, d := range run.Replies {
-		actions, err := jsonOrNull(d.Actions, len(d.Actions) == 0)
-		if err != nil {
-			return nil, err
-		}
-		transcript, err := jsonOrNull(d.Transcript, d.Transcript == nil)
-		if err != nil {
-			return nil, err
-		}
-		d.Key, d.Text, d.At = run.Key, storable(d.Text), at
-		result, err := tx.ExecContext(ctx, `
-			INSERT INTO outbox (session_id, run_id, address, text, actions, transcript, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			session, run.ID(), d.Address, d.Text, actions, transcript, millis(at))
-		if err != nil {
-			return nil, err
-		}
-		if d.ID, err = result.LastInsertId(); err != nil {
-			return nil, err
-		}
-		due[i] = d
-	}
-	return due, nil
 }

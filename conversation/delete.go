@@ -11,10 +11,13 @@ import (
 // length, and its rows are swept away in the background, in steps so small that
 // no write waits long. A crash in between is caught up with at the next start.
 
-// deleteConversation hides a conversation for good. Settled inbound and ended
-// deliveries hold no copy of its words; a reply that is still due is sent first.
+// deleteConversation hides a conversation for good. Replies that are kept, or
+// that failed, are forgotten with its runs; one that is still due is sent first.
 // Edits in the active conversation that nobody was told of yet are withdrawn.
 func deleteConversation(ctx context.Context, tx *sql.Tx, id int64) error {
+	if err := forgetCommands(ctx, tx, id); err != nil {
+		return err
+	}
 	for _, statement := range []string{
 		`UPDATE inbox SET run_id = 0, text = '' WHERE note = 1 AND run_id IS NULL
 			AND session_id = (SELECT session_id FROM conversations WHERE id = ?1 AND active = 1)`,
@@ -71,13 +74,7 @@ func sweepConversation(ctx context.Context, tx *sql.Tx, id int64, room *sweepRoo
 	if err := forgetIndexed(ctx, tx); err != nil || room.spent() {
 		return err
 	}
-	result, err := tx.ExecContext(ctx, `
-		UPDATE runs SET conversation_id = NULL, error = ''
-		WHERE id IN (SELECT id FROM runs WHERE conversation_id = ? LIMIT ?)`, id, room.rows)
-	if err != nil {
-		return err
-	}
-	n, err := result.RowsAffected()
+	n, err := forgetRuns(ctx, tx, id, room.rows)
 	if room.rows -= n; err != nil || room.spent() {
 		return err
 	}

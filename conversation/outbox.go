@@ -72,36 +72,29 @@ func scanDelivery(rows *sql.Rows, key Key) (Delivery, error) {
 	if err := rows.Scan(&d.ID, &d.Address, &d.Text, &actions, &transcript, &sent, &d.Attempts, &at); err != nil {
 		return d, err
 	}
-	for _, column := range []struct {
-		json []byte
-		into any
-	}{{actions, &d.Actions}, {transcript, &d.Transcript}, {sent, &d.Sent}} {
-		if len(column.json) > 0 {
-			if err := json.Unmarshal(column.json, column.into); err != nil {
-				return d, err
-			}
-		}
+	if err := json.Unmarshal(sent, &d.Sent); err != nil {
+		return d, err
 	}
 	d.At = fromMillis(at)
-	return d, nil
+	return d, unmarshalReply(actions, transcript, &d.Actions, &d.Transcript)
 }
 
 // MarkPart stores which parts of a delivery the platform has taken so far.
 func (s *Store) MarkPart(ctx context.Context, d Delivery) error {
-	return s.mark(ctx, d, "due", "")
+	return s.mark(ctx, d, replyDue, "")
 }
 
 // MarkSent ends a delivery: the platform has taken every part of it. It may
 // wait a few milliseconds for another write, which is less than the platform's
 // answer took to arrive.
 func (s *Store) MarkSent(ctx context.Context, d Delivery) error {
-	return s.mark(ctx, d, "sent", "")
+	return s.mark(ctx, d, replySent, "")
 }
 
-// MarkFailed ends a delivery that the platform refuses for good. Like one that
-// was sent it keeps no text, which would outlive the deletion of its conversation.
+// MarkFailed ends a delivery that the platform refuses for good. Its text is kept
+// for Redeliver, but not where the conversation was deleted meanwhile.
 func (s *Store) MarkFailed(ctx context.Context, d Delivery, reason string) error {
-	return s.mark(ctx, d, "failed", reason)
+	return s.mark(ctx, d, replyFailed, reason)
 }
 
 func (s *Store) mark(ctx context.Context, d Delivery, state, reason string) error {
@@ -110,18 +103,22 @@ func (s *Store) mark(ctx context.Context, d Delivery, state, reason string) erro
 		return err
 	}
 	write := s.writer.write
-	if state == "sent" {
+	if state == replySent {
 		write = s.writer.writeLazily
 	}
 	return write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			UPDATE outbox SET state = ?1, sent = ?2, attempts = ?3, error = ?4,
-				text = CASE ?1 WHEN 'due' THEN text ELSE '' END,
+				text = CASE ?1 WHEN 'sent' THEN '' ELSE text END,
 				address = CASE ?1 WHEN 'sent' THEN '' ELSE address END,
-				actions = CASE ?1 WHEN 'due' THEN actions END,
-				transcript = CASE ?1 WHEN 'due' THEN transcript END
+				actions = CASE ?1 WHEN 'sent' THEN NULL ELSE actions END,
+				transcript = CASE ?1 WHEN 'sent' THEN NULL ELSE transcript END
 			WHERE id = ?5`,
 			state, string(sent), d.Attempts, storable(reason), d.ID)
+		if err == nil && state == replyFailed {
+			_, err = tx.ExecContext(ctx, forgetReply+`WHERE id = ? AND NOT EXISTS (
+				SELECT 1 FROM runs r JOIN conversations c ON c.id = r.conversation_id WHERE r.id = outbox.run_id AND c.deleted = 0)`, d.ID)
+		}
 		return err
 	})
 }

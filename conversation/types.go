@@ -37,6 +37,7 @@ type Inbound struct {
 	Text        string
 	Attachments []Attachment
 	At          time.Time // when the platform says it was written
+	Keep        bool      // the reply is not sent: it is kept for whoever asks, see Answer and Notices
 
 	revision int // edits while it waited, as read by Begin
 }
@@ -112,6 +113,8 @@ type Delivery struct {
 	Sent     []string // the platform's ids of the parts that it has taken
 	Attempts int      // tries that failed, over all parts
 	At       time.Time
+
+	Keep bool // it is not sent: it is kept for whoever asks, as its inbound says
 
 	Transcript *Transcript // goes along as a file; nil = none
 }

@@ -9,11 +9,11 @@ ALTER TABLE messages ADD COLUMN metadata TEXT; -- JSON object, null for none
 ALTER TABLE inbox ADD COLUMN fingerprint TEXT;
 CREATE INDEX inbox_kept ON inbox (run_id) WHERE fingerprint IS NOT NULL;
 
--- The state of a reply that is kept is 'kept'. One that no message holds is a
--- notice, and stands behind the message with this seq.
-ALTER TABLE outbox ADD COLUMN notice_after INTEGER;
-CREATE INDEX outbox_kept ON outbox (run_id) WHERE state IN ('kept', 'failed');
-CREATE INDEX outbox_notices ON outbox (session_id, id) WHERE notice_after IS NOT NULL;
+-- The state of a reply that is kept is 'kept'.
+ALTER TABLE outbox ADD COLUMN through INTEGER; -- of a kept one: seq of the newest message behind its run
+ALTER TABLE outbox ADD COLUMN notice INTEGER NOT NULL DEFAULT 0; -- a kept one that no message holds
+CREATE INDEX outbox_texts ON outbox (run_id) WHERE state IN ('kept', 'failed');
+CREATE INDEX outbox_notices ON outbox (session_id, id) WHERE notice = 1;
 
 -- Files that came without a platform that holds them, until a run has read them.
 CREATE TABLE uploads (

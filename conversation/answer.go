@@ -1,0 +1,107 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Programs, and pages in a browser, are not sent replies: they ask for them. So
+// what an inbound with Keep was answered is kept for as long as settled inbound
+// is, and a request that is repeated gives the first result.
+
+// AnswerState is what has become of an inbound.
+type AnswerState string
+
+const (
+	AnswerWaiting   AnswerState = "waiting" // no run has settled it; one may be under way
+	AnswerDone      AnswerState = "done"
+	AnswerFailed    AnswerState = "failed"    // the model gave no answer; the reply says so
+	AnswerStopped   AnswerState = "stopped"   // by /stop
+	AnswerWithdrawn AnswerState = "withdrawn" // taken back before a run settled it
+	AnswerGone      AnswerState = "gone"      // it had one, which was deleted with its conversation
+)
+
+// Answer is what has become of an inbound with Keep. While it waits, and when it
+// was withdrawn, only the first four are known; when the answer is gone, no words
+// of it.
+type Answer struct {
+	ID          int64 // of the inbound
+	Key         Key
+	State       AnswerState
+	Fingerprint string // of what was asked, as Inbound.Fingerprint
+
+	RunID        int64
+	Kind         Kind
+	Conversation string // ID, "" where there was none
+	Through      int64  // seq of the newest message of the conversation when the run had ended; the run's own are the last up to it
+	Text         string // markdown
+	Actions      []Action
+	Transcript   *Transcript
+	Model        string
+	Rounds       int // model calls
+	Prompt       int // tokens, as the server counted them
+	Completion   int
+	At           time.Time // when the run ended
+}
+
+// ErrNoAnswer says that no such inbound was accepted, or so long ago that it is
+// forgotten.
+var ErrNoAnswer = errors.New("no such message was accepted")
+
+// Fingerprint tells what is asked from what was asked before under the same
+// SourceID: it is made of the session, the text and the files, wherever these
+// are.
+func (in Inbound) Fingerprint() (string, error) {
+	asked := struct {
+		Key   Key
+		Text  string
+		Files []Attachment
+	}{in.Key, storable(in.Text), make([]Attachment, len(in.Attachments))}
+	for i, file := range in.Attachments {
+		file.Ref = ""
+		asked.Files[i] = file
+	}
+	return hashOf(asked)
+}
+
+// Answer says what has become of an inbound with Keep, also after a restart.
+func (s *Store) Answer(ctx context.Context, channel, sourceID string) (Answer, error) {
+	var a Answer
+	var run, reply, through, prompt, completion, rounds, ended sql.NullInt64
+	var kind, status, model, conversation, text sql.NullString
+	var deleted bool
+	var actions, transcript []byte
+	err := s.readers.QueryRowContext(ctx, `
+		SELECT i.id, s.key, i.fingerprint, i.run_id, r.kind, r.status, r.model, r.rounds, r.prompt_tokens, r.completion_tokens, r.ended_at,
+			c.uuid, r.conversation_id IS NOT NULL AND c.id IS NULL, o.id, o.text, o.actions, o.transcript, o.through
+		FROM inbox i JOIN sessions s ON s.id = i.session_id
+			LEFT JOIN runs r ON r.id = i.run_id
+			LEFT JOIN conversations c ON c.id = r.conversation_id AND c.deleted = 0
+			LEFT JOIN outbox o ON o.run_id = r.id AND o.state IN ('kept', 'failed') AND o.state = 'kept'
+		WHERE i.channel = ? AND i.source_id = ? AND i.fingerprint IS NOT NULL ORDER BY o.id LIMIT 1`, channel, sourceID).Scan(
+		&a.ID, &a.Key, &a.Fingerprint, &run, &kind, &status, &model, &rounds, &prompt, &completion, &ended,
+		&conversation, &deleted, &reply, &text, &actions, &transcript, &through)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return a, fmt.Errorf("%w: %q by %s", ErrNoAnswer, sourceID, channel)
+	case err != nil:
+		return a, explain(err)
+	case !run.Valid:
+		a.State = AnswerWaiting
+		return a, nil
+	case run.Int64 == withdrawn:
+		a.State = AnswerWithdrawn
+		return a, nil
+	}
+	a.RunID, a.Kind, a.Model, a.At = run.Int64, Kind(kind.String), model.String, fromMillis(ended.Int64)
+	a.Rounds, a.Prompt, a.Completion = int(rounds.Int64), int(prompt.Int64), int(completion.Int64)
+	if deleted || text.String == "" {
+		a.State = AnswerGone
+		return a, nil
+	}
+	a.State, a.Conversation, a.Through, a.Text = AnswerState(status.String), conversation.String, through.Int64, text.String
+	return a, unmarshalReply(actions, transcript, &a.Actions, &a.Transcript)
+}
