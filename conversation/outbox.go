@@ -47,7 +47,7 @@ func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, 
 // Deliveries are the due ones of a session, at most limit, in order.
 func (s *Store) Deliveries(ctx context.Context, key Key, limit int) ([]Delivery, error) {
 	rows, err := s.readers.QueryContext(ctx, `
-		SELECT o.id, o.address, o.text, o.actions, o.transcript, o.sent, o.attempts, o.created_at
+		SELECT `+deliveryColumns+`
 		FROM outbox o JOIN sessions s ON s.id = o.session_id
 		WHERE s.key = ? AND o.state = 'due' ORDER BY o.id LIMIT ?`, string(key), limit)
 	if err != nil {
@@ -65,11 +65,15 @@ func (s *Store) Deliveries(ctx context.Context, key Key, limit int) ([]Delivery,
 	return due, explain(rows.Err())
 }
 
-func scanDelivery(rows *sql.Rows, key Key) (Delivery, error) {
+const deliveryColumns = `o.id, o.address, o.text, o.actions, o.transcript, o.sent, o.attempts, o.created_at`
+
+// scanDelivery reads the deliveryColumns, and what a query has behind them.
+func scanDelivery(rows *sql.Rows, key Key, more ...any) (Delivery, error) {
 	d := Delivery{Key: key}
 	var actions, transcript, sent []byte
 	var at int64
-	if err := rows.Scan(&d.ID, &d.Address, &d.Text, &actions, &transcript, &sent, &d.Attempts, &at); err != nil {
+	err := rows.Scan(append([]any{&d.ID, &d.Address, &d.Text, &actions, &transcript, &sent, &d.Attempts, &at}, more...)...)
+	if err != nil {
 		return d, err
 	}
 	if err := json.Unmarshal(sent, &d.Sent); err != nil {

@@ -1,0 +1,101 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// FailedDelivery is a reply that the platform has refused for good. It is kept
+// like all that has ended, for a week.
+type FailedDelivery struct {
+	Delivery
+	RunID        int64
+	Conversation string // ID, "" where there is none
+	Title        string // of the conversation
+	Reason       string // for the operator, without secrets
+	Again        bool   // it can be sent again: its words are not deleted
+}
+
+// FailedDeliveries lists them over all sessions, the newest first, leaving out
+// the skip first ones.
+func (s *Store) FailedDeliveries(ctx context.Context, skip, limit int) ([]FailedDelivery, error) {
+	rows, err := s.readers.QueryContext(ctx, `
+		SELECT `+deliveryColumns+`, s.key, o.run_id, o.error, coalesce(c.uuid, ''), coalesce(c.title, ''), `+sendable+`
+		FROM outbox o JOIN sessions s ON s.id = o.session_id JOIN runs r ON r.id = o.run_id
+			LEFT JOIN conversations c ON c.id = r.conversation_id AND c.deleted = 0
+		WHERE o.state = 'failed' ORDER BY o.id DESC LIMIT ? OFFSET ?`, limit, skip)
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer rows.Close()
+	var list []FailedDelivery
+	for rows.Next() {
+		f, err := scanFailed(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, f)
+	}
+	return list, explain(rows.Err())
+}
+
+// sendable is the condition that the words of a failed delivery are not deleted,
+// nor about to be.
+const sendable = `(o.text <> '' AND (r.conversation_id IS NULL OR c.id IS NOT NULL))`
+
+func scanFailed(rows *sql.Rows) (f FailedDelivery, err error) {
+	var key Key
+	f.Delivery, err = scanDelivery(rows, "", &key, &f.RunID, &f.Reason, &f.Conversation, &f.Title, &f.Again)
+	if f.Key = key; !f.Again {
+		f.Text, f.Actions, f.Transcript = "", nil, nil
+	}
+	return f, err
+}
+
+// Redeliver makes a failed delivery due again, behind all that the store holds,
+// and gives it as it is then, for its sender to be woken with. The parts that
+// the platform took are not sent again. ErrNotFailed when it was sent again
+// already, or its words are deleted.
+func (s *Store) Redeliver(ctx context.Context, id int64) (again Delivery, err error) {
+	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		again, err = redeliver(ctx, tx, id)
+		if err != nil {
+			return fmt.Errorf("send delivery %d again: %w", id, err)
+		}
+		return nil
+	})
+	return again, err
+}
+
+// ErrNotFailed says that there is no failed delivery that could be sent again.
+var ErrNotFailed = errors.New("there is no such failed delivery, or its words are deleted")
+
+// redeliver gives the delivery a new id: a sender passes over what is older than
+// what it has sent.
+func redeliver(ctx context.Context, tx *sql.Tx, id int64) (d Delivery, err error) {
+	var fresh int64
+	var key Key
+	err = tx.QueryRowContext(ctx, `
+		UPDATE outbox SET id = (SELECT max(id) + 1 FROM outbox), state = 'due', attempts = 0, error = ''
+		WHERE state = 'failed' AND id = (
+			SELECT o.id FROM outbox o JOIN runs r ON r.id = o.run_id LEFT JOIN conversations c ON c.id = r.conversation_id AND c.deleted = 0
+			WHERE o.id = ? AND `+sendable+`)
+		RETURNING id, (SELECT key FROM sessions WHERE sessions.id = session_id)`, id).Scan(&fresh, &key)
+	if errors.Is(err, sql.ErrNoRows) {
+		return d, ErrNotFailed
+	}
+	if err != nil {
+		return d, err
+	}
+	rows, err := tx.QueryContext(ctx, `SELECT `+deliveryColumns+` FROM outbox o WHERE o.id = ?`, fresh)
+	if err != nil {
+		return d, err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return d, errors.Join(rows.Err(), ErrNotFailed)
+	}
+	return scanDelivery(rows, key)
+}
