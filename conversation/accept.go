@@ -68,8 +68,10 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 	if err != nil {
 		return in, err
 	}
-	in.ID, err = insertedID(result)
-	return in, err
+	if in.ID, err = insertedID(result); err != nil || in.ID == 0 {
+		return in, err
+	}
+	return in, moveUploads(ctx, tx, in, uploadReady, uploadAccepted)
 }
 
 // insertedID is the id of the row that an INSERT has added, 0 when a conflict

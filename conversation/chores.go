@@ -18,7 +18,7 @@ const (
 // chore does one step of the first chore that has one, in the order in which
 // they depend on each other: done says that none has.
 func chore(ctx context.Context, tx *sql.Tx) (done bool, err error) {
-	for _, step := range []func(context.Context, *sql.Tx) (bool, error){index, sweep, scrub} {
+	for _, step := range []func(context.Context, *sql.Tx) (bool, error){index, sweep, scrub, dropUploads} {
 		if done, err := step(ctx, tx); err != nil || !done {
 			return false, err
 		}

@@ -121,6 +121,9 @@ func (c *cleaner) run(ctx context.Context) error {
 	if err := c.rows(ctx, appendRows, &forgotten); err != nil {
 		return err
 	}
+	if err := c.uploads(ctx); err != nil {
+		return err
+	}
 	return c.pairings(ctx)
 }
 

@@ -161,10 +161,14 @@ func settle(ctx context.Context, tx *sql.Tx, run Run, in Inbound) error {
 	if err != nil {
 		return err
 	}
-	if n, err := result.RowsAffected(); err != nil || n == 1 {
+	n, err := result.RowsAffected()
+	if err == nil && n == 0 {
+		err = settleEdited(ctx, tx, run, in.ID)
+	}
+	if err != nil {
 		return err
 	}
-	return settleEdited(ctx, tx, run, in.ID)
+	return moveUploads(ctx, tx, in, uploadAccepted, uploadTaken)
 }
 
 // keptText is what is kept of an inbound's text: what was asked, for the notice

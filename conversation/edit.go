@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"time"
@@ -64,15 +65,30 @@ const withdrawn = 0
 // the session that must be read anew, "" when there is nothing to withdraw.
 func (s *Store) Withdraw(ctx context.Context, channel, sourceID string) (key Key, err error) {
 	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		err := tx.QueryRowContext(ctx, `
-			UPDATE inbox SET run_id = ?, text = '', attachments = NULL, address = ''
-			WHERE channel = ? AND source_id = ? AND run_id IS NULL
-			RETURNING (SELECT key FROM sessions WHERE id = session_id)`, withdrawn, channel, sourceID).Scan(&key)
-		if errors.Is(err, sql.ErrNoRows) {
-			key = ""
-			return nil
-		}
+		key, err = withdraw(ctx, tx, channel, sourceID)
 		return err
 	})
 	return key, err
+}
+
+func withdraw(ctx context.Context, tx *sql.Tx, channel, sourceID string) (Key, error) {
+	var in Inbound
+	var attachments []byte
+	err := tx.QueryRowContext(ctx, `
+		SELECT s.key, i.id, i.attachments, i.fingerprint IS NOT NULL FROM inbox i JOIN sessions s ON s.id = i.session_id
+		WHERE i.channel = ? AND i.source_id = ? AND i.run_id IS NULL`, channel, sourceID).Scan(&in.Key, &in.ID, &attachments, &in.Keep)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	if err == nil && len(attachments) > 0 {
+		err = json.Unmarshal(attachments, &in.Attachments)
+	}
+	if err != nil {
+		return "", err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, text = '', attachments = NULL, address = '' WHERE id = ?`, withdrawn, in.ID)
+	if err != nil {
+		return "", err
+	}
+	return in.Key, moveUploads(ctx, tx, in, uploadAccepted, uploadTaken)
 }

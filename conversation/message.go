@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 )
 
 // Message rows, as they are read and written.
@@ -114,6 +115,28 @@ func (s *Store) ImageData(ctx context.Context, image Image) ([]byte, error) {
 	var data []byte
 	err := s.readers.QueryRowContext(ctx, `SELECT data FROM images WHERE message_id = ? AND n = ?`, image.message, image.n).Scan(&data)
 	return data, explain(err)
+}
+
+// ImageAt gives a picture of a conversation with its bytes: the one with the
+// place n, from 0, in the message seq. ErrNotFound when there is none.
+func (s *Store) ImageAt(ctx context.Context, conversation string, seq int64, n int) (image Image, err error) {
+	var parts []byte
+	var images []Image
+	err = s.readers.QueryRowContext(ctx, `
+		SELECT m.parts, i.data FROM messages m JOIN images i ON i.message_id = m.id
+		WHERE m.conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0) AND m.seq = ? AND i.n = ?`,
+		conversation, seq, n).Scan(&parts, &image.Data)
+	if err == nil {
+		err = json.Unmarshal(parts, &images)
+	}
+	if err == nil && n >= len(images) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Image{}, explain(fmt.Errorf("picture %d of message %d of %s: %w", n, seq, conversation, notFound(err)))
+	}
+	images[n].Data = image.Data
+	return images[n], nil
 }
 
 func jsonOrNull(v any, empty bool) (sql.NullString, error) {
