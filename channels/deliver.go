@@ -67,6 +67,15 @@ func (s *Sender) Wake(replies ...conversation.Delivery) {
 	}
 }
 
+// Look says that a session has something due that only the store knows of, such
+// as a reply that is to be sent again.
+func (s *Sender) Look(key conversation.Key) {
+	select {
+	case s.wake <- wake{key: key}:
+	case <-s.done:
+	}
+}
+
 // Run sends what an earlier process left, then what Wake tells of. It ends when
 // ctx does, or, once flush is closed, as soon as nothing is under way. What is
 // not sent by then stays in the outbox for the next start.
@@ -233,6 +242,9 @@ func (q *queue) send(ctx context.Context) bool {
 		return q.sendDue(ctx)
 	}
 	for _, d := range replies {
+		if d.ID <= q.ended { // it was found in the store as well
+			continue
+		}
 		if !q.deliver(ctx, d) {
 			return false
 		}
@@ -272,16 +284,12 @@ func (q *queue) sendDue(ctx context.Context) bool {
 	}
 }
 
-// deliver brings a delivery to its end, unless that has happened: it may have
-// been found in the store and come by Wake as well.
+// deliver brings a delivery to its end.
 func (q *queue) deliver(ctx context.Context, d conversation.Delivery) bool {
-	if d.ID <= q.ended {
-		return true
-	}
 	if !q.sendParts(ctx, d) {
 		return false
 	}
-	q.ended = d.ID
+	q.ended = max(q.ended, d.ID)
 	return true
 }
 

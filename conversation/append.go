@@ -78,7 +78,7 @@ func appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID string, messa
 	if err != nil {
 		return done, err
 	}
-	run := Run{Key: key, Conversation: c, Messages: messages}
+	run := Run{Key: key, Conversation: c, Messages: messages, Events: instructions(messages)}
 	if done.Conversation, done.Messages, err = appendMessages(ctx, tx, run, session, at); err != nil {
 		return done, err
 	}
@@ -91,6 +91,16 @@ func appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID string, messa
 			session, sourceID, hash, done.Conversation.row, done.Messages[0].Seq, len(messages), millis(at))
 	}
 	return done, err
+}
+
+// instructions are what system messages add to the state of a conversation.
+func instructions(messages []Message) (events []Event) {
+	for _, m := range messages {
+		if m.Role == RoleSystem {
+			events = append(events, Event{Kind: Instructed, Text: m.Content})
+		}
+	}
+	return events
 }
 
 func instructionSize(state State) (bytes int) {

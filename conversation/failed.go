@@ -54,10 +54,10 @@ func scanFailed(rows *sql.Rows) (f FailedDelivery, err error) {
 	return f, err
 }
 
-// Redeliver makes a failed delivery due again, behind all that the store holds,
-// and gives it as it is then, for its sender to be woken with. The parts that
-// the platform took are not sent again. ErrNotFailed when it was sent again
-// already, or its words are deleted.
+// Redeliver makes a failed delivery due again and gives it as it is then; its
+// sender is told to look into the store. The parts that the platform took are
+// not sent again. ErrNotFailed when it was sent again already, or its words are
+// deleted.
 func (s *Store) Redeliver(ctx context.Context, id int64) (again Delivery, err error) {
 	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		again, err = redeliver(ctx, tx, id)
@@ -72,24 +72,21 @@ func (s *Store) Redeliver(ctx context.Context, id int64) (again Delivery, err er
 // ErrNotFailed says that there is no failed delivery that could be sent again.
 var ErrNotFailed = errors.New("there is no such failed delivery, or its words are deleted")
 
-// redeliver gives the delivery a new id: a sender passes over what is older than
-// what it has sent.
 func redeliver(ctx context.Context, tx *sql.Tx, id int64) (d Delivery, err error) {
-	var fresh int64
 	var key Key
 	err = tx.QueryRowContext(ctx, `
-		UPDATE outbox SET id = (SELECT max(id) + 1 FROM outbox), state = 'due', attempts = 0, error = ''
+		UPDATE outbox SET state = 'due', attempts = 0, error = ''
 		WHERE state = 'failed' AND id = (
 			SELECT o.id FROM outbox o JOIN runs r ON r.id = o.run_id LEFT JOIN conversations c ON c.id = r.conversation_id AND c.deleted = 0
 			WHERE o.id = ? AND `+sendable+`)
-		RETURNING id, (SELECT key FROM sessions WHERE sessions.id = session_id)`, id).Scan(&fresh, &key)
+		RETURNING (SELECT key FROM sessions WHERE sessions.id = session_id)`, id).Scan(&key)
 	if errors.Is(err, sql.ErrNoRows) {
 		return d, ErrNotFailed
 	}
 	if err != nil {
 		return d, err
 	}
-	rows, err := tx.QueryContext(ctx, `SELECT `+deliveryColumns+` FROM outbox o WHERE o.id = ?`, fresh)
+	rows, err := tx.QueryContext(ctx, `SELECT `+deliveryColumns+` FROM outbox o WHERE o.id = ?`, id)
 	if err != nil {
 		return d, err
 	}

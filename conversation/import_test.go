@@ -109,7 +109,7 @@ func TestAKilledImportIsMadeAnew(t *testing.T) {
 	if _, err := s.writer.conn.ExecContext(t.Context(), `UPDATE conversations SET deleted = ?`, staged); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := s.Sessions(t.Context(), SessionQuery{}); err != nil || len(list) != 0 {
+	if list, _, err := s.Sessions(t.Context(), SessionQuery{}); err != nil || len(list) != 0 {
 		t.Errorf("half an import is listed: %+v, %v", list, err)
 	}
 	if hits, err := s.Search(t.Context(), SearchQuery{Words: "imported", Limit: 10}); err != nil || len(hits) != 0 {

@@ -20,15 +20,22 @@ type Session struct {
 	Waiting       int64 // inbound that no run has settled
 	CreatedAt     time.Time
 	UsedAt        time.Time // when one of its conversations was last used, else CreatedAt
+	Metadata      Metadata  // of the program that uses it
+
+	row int64
 }
 
 // SessionQuery chooses sessions. The zero value means all.
 type SessionQuery struct {
 	Channel  string
 	Text     string // stands in the key, the place or a title, in any case of its ASCII letters
-	Archived bool   // only those whose conversations are all archived
-	Skip     int
-	Limit    int // 0 = none
+	User     string // has written in one of its conversations: the platform's id, or the name in any case of its ASCII letters
+	Metadata Filter
+	Active   bool // only those with a conversation that goes on
+	Archived bool // only those whose conversations are all archived
+	Order    Order
+	From     string // where the page begins, as the page before it says; "" = the first
+	Limit    int    // 0 = none
 }
 
 // ErrNoSession says that no session has a key.
@@ -36,39 +43,54 @@ var ErrNoSession = errors.New("no such session")
 
 const (
 	selectSessions = `
-		SELECT s.key, s.place, s.created_at, count(c.id) AS conversations, coalesce(sum(c.messages), 0), coalesce(sum(c.tokens), 0),
+		SELECT s.id, s.key, s.place, s.metadata, s.created_at, count(c.id) AS conversations, coalesce(sum(c.messages), 0), coalesce(sum(c.tokens), 0),
 			coalesce(max(c.active), 0) AS goes_on, coalesce(max(c.updated_at), s.created_at) AS used_at,
 			(SELECT count(*) FROM inbox i WHERE i.session_id = s.id AND i.run_id IS NULL AND i.note = 0) AS waiting
 		FROM sessions s LEFT JOIN conversations c ON c.session_id = s.id AND c.deleted = 0 AND c.messages > 0 `
-	whereText = ` AND (s.key LIKE ?2 ESCAPE '\' OR s.place LIKE ?2 ESCAPE '\' OR EXISTS (
-		SELECT 1 FROM conversations t WHERE t.session_id = s.id AND t.deleted = 0 AND t.title LIKE ?2 ESCAPE '\'))`
+	whereText = `(s.key LIKE :text ESCAPE '\' OR s.place LIKE :text ESCAPE '\' OR EXISTS (
+		SELECT 1 FROM conversations t WHERE t.session_id = s.id AND t.deleted = 0 AND t.title LIKE :text ESCAPE '\'))`
+	whereUser = `EXISTS (SELECT 1 FROM conversations u JOIN participants p ON p.conversation_id = u.id
+		WHERE u.session_id = s.id AND u.deleted = 0 AND (p.user_id = :user OR p.name = :user COLLATE NOCASE))`
 )
 
-// Sessions lists the sessions that hold conversations or waiting messages, the
-// one used last first.
-func (s *Store) Sessions(ctx context.Context, q SessionQuery) ([]Session, error) {
-	limit := q.Limit
-	if limit == 0 {
-		limit = -1 // SQLite's word for none
+// Sessions lists the sessions that hold conversations, waiting messages or
+// metadata. next is where the page that follows begins, "" when there is none. A
+// From that no page has given is ErrInvalid.
+func (s *Store) Sessions(ctx context.Context, q SessionQuery) (list []Session, next string, err error) {
+	from, err := q.Order.parse(q.From)
+	if err != nil {
+		return nil, "", err
+	}
+	filter, err := q.Metadata.parameter()
+	if err != nil {
+		return nil, "", err
 	}
 	rows, err := s.readers.QueryContext(ctx, selectSessions+`
-		WHERE (?1 = '' OR s.channel = ?1)`+whereText+`
-		GROUP BY s.id HAVING conversations + waiting > 0 AND (NOT ?3 OR conversations > 0 AND goes_on = 0)
-		ORDER BY used_at DESC, s.id DESC LIMIT ?4 OFFSET ?5`,
-		q.Channel, containing(q.Text), q.Archived, limit, q.Skip)
+		WHERE (:channel = '' OR s.channel = :channel) AND (:text = '%%' OR `+whereText+`) AND (:user = '' OR `+whereUser+`)
+			AND `+metadataMatches("s.metadata", ":metadata")+`
+		GROUP BY s.id HAVING (conversations + waiting > 0 OR s.metadata IS NOT NULL)
+			AND (NOT :active OR goes_on) AND (NOT :archived OR conversations > 0 AND goes_on = 0)
+			AND `+q.Order.follows("used_at", "s.id")+`
+		ORDER BY `+q.Order.by("used_at", "s.id")+` LIMIT :limit`,
+		sql.Named("channel", q.Channel), sql.Named("text", containing(q.Text)), sql.Named("user", q.User), sql.Named("metadata", filter),
+		sql.Named("active", q.Active), sql.Named("archived", q.Archived),
+		sql.Named("used", from.used), sql.Named("row", from.row), sql.Named("limit", oneMore(q.Limit)))
 	if err != nil {
-		return nil, explain(err)
+		return nil, "", explain(err)
 	}
 	defer rows.Close()
-	var list []Session
 	for rows.Next() {
 		session, err := scanSession(rows)
 		if err != nil {
-			return nil, err
+			return nil, "", err
+		}
+		if q.Limit > 0 && len(list) == q.Limit {
+			last := list[q.Limit-1]
+			return list, q.Order.next(last.UsedAt, last.row), nil
 		}
 		list = append(list, session)
 	}
-	return list, explain(rows.Err())
+	return list, "", explain(rows.Err())
 }
 
 // Session gives one session, or ErrNoSession.
@@ -82,7 +104,9 @@ func (s *Store) Session(ctx context.Context, key Key) (Session, error) {
 
 func scanSession(row interface{ Scan(...any) error }) (s Session, err error) {
 	var created, used int64
-	err = row.Scan(&s.Key, &s.Place, &created, &s.Conversations, &s.Messages, &s.Tokens, &s.Active, &used, &s.Waiting)
+	var metadata sql.NullString
+	err = row.Scan(&s.row, &s.Key, &s.Place, &metadata, &created, &s.Conversations, &s.Messages, &s.Tokens, &s.Active, &used, &s.Waiting)
+	s.Metadata = Metadata(metadata.String)
 	s.CreatedAt, s.UsedAt = fromMillis(created), fromMillis(used)
 	return s, err
 }

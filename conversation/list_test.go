@@ -37,14 +37,14 @@ func TestSessionsAreListedAndFiltered(t *testing.T) {
 		want  []string
 	}{
 		{SessionQuery{}, []string{"telegram:chat:4", "telegram:chat:3", "discord:dm:2", "telegram:chat:1"}},
-		{SessionQuery{Limit: 1, Skip: 1}, []string{"telegram:chat:3"}},
+		{SessionQuery{Limit: 2}, []string{"telegram:chat:4", "telegram:chat:3"}},
 		{SessionQuery{Channel: "discord"}, []string{"discord:dm:2"}},
 		{SessionQuery{Text: "KITCHEN"}, []string{"discord:dm:2"}},
 		{SessionQuery{Text: "100%"}, []string{"telegram:chat:3"}}, // a title; % is no wildcard
 		{SessionQuery{Text: "_"}, nil},
 		{SessionQuery{Archived: true}, []string{"telegram:chat:1"}},
 	} {
-		list, err := s.Sessions(t.Context(), tt.query)
+		list, _, err := s.Sessions(t.Context(), tt.query)
 		if diff := cmp.Diff(tt.want, keys(list)); diff != "" || err != nil {
 			t.Errorf("%+v: %v %s", tt.query, err, diff)
 		}

@@ -10,7 +10,7 @@ import (
 // Message rows, as they are read and written.
 
 const selectMessages = `
-	SELECT id, seq, run_id, role, state, content, parts, tool_calls, tool_call_id, tool_name, internal, tokens, sender, source_id, metadata, created_at
+	SELECT id, seq, run_id, role, state, internal, content, parts, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, metadata, created_at
 	FROM messages`
 
 // inTalk holds for the rows of messages that the talk consists of, as people
@@ -34,8 +34,8 @@ func scanRecord(rows *sql.Rows) (Record, error) {
 	var id, at int64
 	var parts, calls, sender []byte
 	var callID, toolName, sourceID, metadata sql.NullString
-	err := rows.Scan(&id, &m.Seq, &m.RunID, &m.Role, &r.State, &m.Content, &parts, &calls, &callID, &toolName,
-		&m.Internal, &m.Tokens, &sender, &sourceID, &metadata, &at)
+	err := rows.Scan(&id, &m.Seq, &m.RunID, &m.Role, &r.State, &m.Internal, &m.Content, &parts, &calls, &callID, &toolName, &m.Tokens,
+		&sender, &sourceID, &metadata, &at)
 	if err != nil {
 		return Record{}, err
 	}
@@ -78,11 +78,11 @@ func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Messag
 		state = stateStopped
 	}
 	result, err := tx.ExecContext(ctx, `
-		INSERT INTO messages (conversation_id, seq, run_id, role, state, content, parts, tool_calls, tool_call_id, tool_name,
-			internal, tokens, sender, source_id, metadata, created_at)
+		INSERT INTO messages (conversation_id, seq, run_id, role, state, internal, content, parts, tool_calls, tool_call_id, tool_name,
+			tokens, sender, source_id, metadata, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		conversation, m.Seq, m.RunID, m.Role, state, m.Content, parts, calls, orNull(m.ToolCallID), orNull(m.ToolName),
-		m.Internal, m.Tokens, sender, orNull(m.SourceID), orNull(string(m.Metadata)), millis(m.At))
+		conversation, m.Seq, m.RunID, m.Role, state, m.Internal, m.Content, parts, calls, orNull(m.ToolCallID), orNull(m.ToolName),
+		m.Tokens, sender, orNull(m.SourceID), orNull(string(m.Metadata)), millis(m.At))
 	if err != nil || len(m.Images) == 0 {
 		return m, err
 	}

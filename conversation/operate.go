@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// What an operator does to sessions from outside. Whoever calls it holds the
-// session's lock, so that no loop works with what it changes.
+// What operators and programs do to sessions from outside. Whoever calls it holds
+// the session's lock, so that no loop works with what it changes.
 
 // Archive ends the active conversation of a session; the next message begins a
 // new one. The error is ErrNotFound when nothing is active.
@@ -23,6 +23,60 @@ func (s *Store) Archive(ctx context.Context, key Key) (Conversation, error) {
 		return archiveActive(ctx, tx, c.session)
 	})
 	c.Active = false
+	return c, err
+}
+
+// SetMetadata replaces the metadata of a session, which is made when it is new;
+// "" is none. Metadata that is no JSON object, or a long one, is ErrInvalid.
+func (s *Store) SetMetadata(ctx context.Context, key Key, metadata Metadata) error {
+	metadata, err := metadata.checked()
+	if err != nil {
+		return err
+	}
+	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		session, err := enterSession(ctx, tx, key, "", millis(s.now()))
+		if err == nil {
+			_, err = tx.ExecContext(ctx, `UPDATE sessions SET metadata = ? WHERE id = ?`, orNull(string(metadata)), session)
+		}
+		return err
+	})
+}
+
+// Rename gives a conversation of a session a title, or ErrNotFound.
+func (s *Store) Rename(ctx context.Context, key Key, id, title string) (Conversation, error) {
+	return s.change(ctx, key, id, "rename", func(ctx context.Context, tx *sql.Tx, c *Conversation) error {
+		c.Title = storable(title)
+		_, err := tx.ExecContext(ctx, `UPDATE conversations SET title = ? WHERE id = ?`, c.Title, c.row)
+		return err
+	})
+}
+
+// ArchiveConversation ends a conversation of a session, if it is the active one,
+// or gives ErrNotFound.
+func (s *Store) ArchiveConversation(ctx context.Context, key Key, id string) (Conversation, error) {
+	return s.change(ctx, key, id, "archive", func(ctx context.Context, tx *sql.Tx, c *Conversation) error {
+		c.Active = false
+		_, err := tx.ExecContext(ctx, `UPDATE conversations SET active = 0 WHERE id = ?`, c.row)
+		return err
+	})
+}
+
+// change does something to a conversation of a session, and gives it as it is
+// then.
+func (s *Store) change(ctx context.Context, key Key, id, what string, do func(context.Context, *sql.Tx, *Conversation) error) (c Conversation, err error) {
+	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		var place string
+		var err error
+		c, err = scanConversation(tx.QueryRowContext(ctx, selectConversations+`
+			WHERE c.uuid = ? AND s.key = ? AND c.deleted = 0`, id, string(key)), &place)
+		if err == nil {
+			err = do(ctx, tx, &c)
+		}
+		if err != nil {
+			return fmt.Errorf("%s the conversation %q of %s: %w", what, id, key, notFound(err))
+		}
+		return nil
+	})
 	return c, err
 }
 
@@ -53,7 +107,7 @@ func (s *Store) deleteSome(ctx context.Context, key Key, id string) (n int, err 
 			}
 		}
 		if n = len(list); id == "" {
-			_, err = tx.ExecContext(ctx, `UPDATE sessions SET place = '' WHERE key = ?`, string(key)) // the adapter says it anew
+			_, err = tx.ExecContext(ctx, `UPDATE sessions SET place = '', metadata = NULL WHERE key = ?`, string(key)) // an adapter says its place anew
 		}
 		return err
 	})

@@ -50,12 +50,13 @@ const (
 	Touched   // a file was written
 	Failed
 	Succeeded // which resolves a failure of the same
+	Instructed
 )
 
 // Event is something that a run adds to the state.
 type Event struct {
 	Kind  EventKind
-	Text  string // the rule, the decision, the file, or what was done
+	Text  string // the rule, the decision, the file, what was done, or a whole system message
 	Error string // of Failed: how it went wrong
 }
 
@@ -67,9 +68,6 @@ func (s State) after(run Run) State {
 		s.Asked = true
 	}
 	for _, m := range run.Messages {
-		if m.Role == RoleSystem && len(run.Took) == 0 { // appended by a program; those of a run are hints for it alone
-			s.Instructions = append(slices.Clip(s.Instructions), m.Content)
-		}
 		if m.Internal {
 			continue
 		}
@@ -103,6 +101,10 @@ func (s State) without(turn int64) State {
 }
 
 func (s State) with(e Event) State {
+	if e.Kind == Instructed {
+		s.Instructions = append(slices.Clip(s.Instructions), e.Text)
+		return s
+	}
 	n := Note{Text: noteText(e.Text), Turn: s.Turns}
 	if n.Text == "" {
 		return s

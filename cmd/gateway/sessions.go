@@ -73,15 +73,8 @@ func listSessions(cmd *cobra.Command, store *conversation.Store, query conversat
 	if query.Limit < 0 {
 		return nil, false, fmt.Errorf("--limit: found %d, allowed: 0 or more", query.Limit)
 	}
-	limit := query.Limit
-	if limit > 0 {
-		query.Limit++
-	}
-	list, err = store.Sessions(cmd.Context(), query)
-	if more = limit > 0 && len(list) > limit; more {
-		list = list[:limit]
-	}
-	return list, more, err
+	list, next, err := store.Sessions(cmd.Context(), query)
+	return list, next != "", err
 }
 
 func printSessions(out io.Writer, list []conversation.Session, more bool, now time.Time) error {

@@ -57,7 +57,7 @@ func (t target) conversations(ctx context.Context, store *conversation.Store) ([
 // have been meant, and with where all are shown.
 func suggestion(ctx context.Context, store *conversation.Store, name string) string {
 	all := "; `gateway sessions list` shows the sessions"
-	list, err := store.Sessions(ctx, conversation.SessionQuery{})
+	list, _, err := store.Sessions(ctx, conversation.SessionQuery{})
 	if err != nil {
 		return all
 	}
@@ -123,7 +123,7 @@ func completeSessions(configPath *string) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveError
 		}
 		defer store.Close()
-		list, err := store.Sessions(cmd.Context(), conversation.SessionQuery{Limit: 100})
+		list, _, err := store.Sessions(cmd.Context(), conversation.SessionQuery{Limit: 100})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

@@ -1,0 +1,51 @@
+package channels_test
+
+import (
+	"testing"
+	"time"
+
+	"parley/conversation"
+)
+
+// The operator mends why a reply was refused, and has it sent again while the
+// talk goes on: it arrives once, though newer replies have passed it.
+func TestAReplyThatFailedIsSentAgain(t *testing.T) {
+	p := newPost(t)
+	sender, _ := p.start()
+	in := conversation.Inbound{Key: chatKey(7), SourceID: "first", Address: `{"chat":7}`, Text: "?", At: time.Now()}
+	if _, err := p.store.Accept(t.Context(), nil, in); err != nil {
+		t.Fatal(err)
+	}
+	turn, err := p.store.Begin(t.Context(), in.Key, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := p.store.Commit(t.Context(), conversation.Run{
+		Key: in.Key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
+		Messages: []conversation.Message{{Role: conversation.RoleUser, Content: "?"}, {Role: conversation.RoleAssistant, Content: "refused"}},
+		Replies:  []conversation.Delivery{{Key: in.Key, Address: in.Address, Text: "refused"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender.Wake(done.Replies...)
+	p.waitNothingDue()
+	sender.Wake(p.reply(7, "newer")...) // which makes the chat known
+	p.waitSent(1)
+	failed, err := p.store.FailedDeliveries(t.Context(), 0, 5)
+	if err != nil || len(failed) != 1 || !failed[0].Again {
+		t.Fatalf("failed: %+v, %v", failed, err)
+	}
+	again, err := p.store.Redeliver(t.Context(), failed[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender.Look(again.Key)
+	if sent := p.waitSent(2); sent[1].Text != "refused" {
+		t.Errorf("sent: %+v", sent)
+	}
+	p.waitNothingDue()
+	if failed, _ := p.store.FailedDeliveries(t.Context(), 0, 5); len(failed) != 0 {
+		t.Errorf("still failed: %+v", failed)
+	}
+}

@@ -1,0 +1,279 @@
+package conversation
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A program that reads a long list page by page gets every entry that was there
+// when it began, once, though others are made and used meanwhile.
+func TestPagingGivesEverythingOnceWhileMoreIsAdded(t *testing.T) {
+	for seed := range uint64(5) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		s, clock := mustOpenAged(t)
+		said := 0
+		use := func(n int) {
+			said++
+			exchangeNow(t, s, clock, Key(fmt.Sprintf("api:%d", n)), said, "said")
+			if random.IntN(3) == 0 {
+				clock.pass(1e6)
+			}
+		}
+		for n := range 20 + random.IntN(20) {
+			use(n)
+		}
+		all, _, err := s.Sessions(t.Context(), SessionQuery{Channel: "api"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, order := range []Order{ByAge, ByUse} {
+			made := len(all)
+			seen := map[Key]int{}
+			conversations := map[string]int{}
+			sessionsFrom, conversationsFrom := "", ""
+			for page := 0; page == 0 || sessionsFrom != ""; page++ {
+				list, next, err := s.Sessions(t.Context(), SessionQuery{Channel: "api", Order: order, From: sessionsFrom, Limit: 1 + random.IntN(7)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, session := range list {
+					seen[session.Key]++
+				}
+				sessionsFrom = next
+				use(1000 + int(seed)*100 + page) // a new one
+				if order == ByAge {
+					use(random.IntN(made)) // moves to the front of the other order
+				}
+			}
+			for page := 0; page == 0 || conversationsFrom != ""; page++ {
+				list, next, err := s.FindConversations(t.Context(), ConversationQuery{Channel: "api", Order: order, From: conversationsFrom, Limit: 1 + random.IntN(7)})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, c := range list {
+					conversations[c.ID]++
+				}
+				conversationsFrom = next
+				use(2000 + int(seed)*100 + page)
+			}
+			for _, session := range all {
+				if seen[session.Key] != 1 {
+					t.Errorf("seed %d, order %q: %s came %d times", seed, order, session.Key, seen[session.Key])
+				}
+				c, _ := s.Active(t.Context(), session.Key)
+				if conversations[c.ID] != 1 {
+					t.Errorf("seed %d, order %q: the conversation of %s came %d times", seed, order, session.Key, conversations[c.ID])
+				}
+			}
+		}
+	}
+}
+
+// The same for the messages of a conversation, backwards and forwards, whatever
+// their number.
+func TestPagingThroughMessages(t *testing.T) {
+	s := mustOpen(t)
+	var want []string
+	for i := range 23 {
+		want = append(want, fmt.Sprint("note ", i))
+		mustAppend(t, s, "", Message{Role: RoleAssistant, Content: want[i]})
+	}
+	c, _ := s.Active(t.Context(), task)
+	for limit := 1; limit < 26; limit++ {
+		var back, forth []string
+		for before, more := int64(0), true; more; {
+			page, older, err := s.RecordPage(t.Context(), RecordQuery{Conversation: c.ID, Before: before, Limit: limit})
+			if err != nil || len(page) == 0 {
+				t.Fatalf("before %d: %d, %v", before, len(page), err)
+			}
+			back = append(recordTexts(page), back...)
+			before, more = page[0].Seq, older
+			mustAppend(t, s, "", Message{Role: RoleAssistant, Content: "late", Internal: true})
+		}
+		for after, more := int64(0), true; more; {
+			page, newer, err := s.RecordPage(t.Context(), RecordQuery{Conversation: c.ID, After: after, Forward: true, Limit: limit})
+			if err != nil || len(page) == 0 {
+				t.Fatalf("after %d: %d, %v", after, len(page), err)
+			}
+			forth = append(forth, recordTexts(page)...)
+			after, more = page[len(page)-1].Seq, newer
+		}
+		if diff := cmp.Diff(want, back); diff != "" {
+			t.Fatalf("limit %d, backwards: %s", limit, diff)
+		}
+		if diff := cmp.Diff(want, forth); diff != "" {
+			t.Fatalf("limit %d, forwards: %s", limit, diff)
+		}
+	}
+}
+
+func recordTexts(records []Record) (list []string) {
+	for _, r := range records {
+		list = append(list, r.Content)
+	}
+	return list
+}
+
+// People see the talk; whoever looks closer sees the tools, and what was answered
+// anew, too.
+func TestViewsOfAConversation(t *testing.T) {
+	s := mustOpen(t)
+	done := mustAppend(t, s, "",
+		Message{Role: RoleSystem, Content: "system"},
+		Message{Role: RoleUser, Content: "question"},
+		Message{Role: RoleAssistant, ToolCalls: []ToolCall{{ID: "c", Name: "f"}}},
+		Message{Role: RoleTool, Content: "result", ToolCallID: "c"},
+		Message{Role: RoleAssistant, Content: "answer"})
+	mustAccept(t, s, say(task, 1, "/retry"))
+	turn := mustBegin(t, s, task, 1000)
+	again := answered(task, turn, "other answer")
+	again.Messages, again.Effect.Replace = again.Messages[1:], 2
+	mustCommit(t, s, again)
+	for view, want := range map[View][]string{
+		ViewPeople: {"question", "other answer"},
+		ViewTalk:   {"question", "other answer"},
+		ViewAll:    {"system", "question", "", "result", "answer", "other answer"},
+	} {
+		page, _, err := s.RecordPage(t.Context(), RecordQuery{Conversation: done.Conversation.ID, View: view})
+		if diff := cmp.Diff(want, recordTexts(page)); diff != "" || err != nil {
+			t.Errorf("%s: %v %s", view, err, diff)
+		}
+	}
+	if page, _, err := s.RecordPage(t.Context(), RecordQuery{Conversation: "unknown"}); err != nil || len(page) != 0 {
+		t.Errorf("an unknown conversation: %v, %v", page, err)
+	}
+}
+
+// A task system finds its sessions, and in them its agents' steps, by what it has
+// noted of them; nobody else's match by accident.
+func TestMetadataIsFilteredOn(t *testing.T) {
+	s := mustOpen(t)
+	for key, metadata := range map[Key]Metadata{
+		"api:1": `{"agent": "planner", "iteration": 3, "done": true}`,
+		"api:2": `{"agent": "planner", "iteration": 30, "done": false}`,
+		"api:3": `{"agent": "\"planner\"", "nested": {"agent": "planner"}}`,
+		"api:4": "",
+	} {
+		if err := s.SetMetadata(t.Context(), key, metadata); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Append(t.Context(), key, "", Message{Role: RoleUser, Content: string(key), Metadata: metadata})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		filter Filter
+		want   []string
+	}{
+		{nil, []string{"api:1", "api:2", "api:3", "api:4"}},
+		{Filter{"agent": "planner"}, []string{"api:1", "api:2"}},
+		{Filter{"agent": "planner", "iteration": "3"}, []string{"api:1"}},
+		{Filter{"done": "false"}, []string{"api:2"}},
+		{Filter{"done": "1"}, nil},
+		{Filter{"agent": `"planner"`}, []string{"api:3"}},
+		{Filter{"nested": "planner"}, nil},
+		{Filter{"$.agent": "planner"}, nil},
+		{Filter{"' OR 1 --": "x"}, nil},
+	} {
+		sessions, _, err := s.Sessions(t.Context(), SessionQuery{Metadata: tt.filter})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]bool{}
+		for _, session := range sessions {
+			found[string(session.Key)] = true
+		}
+		want := map[string]bool{}
+		for _, key := range tt.want {
+			want[key] = true
+		}
+		if diff := cmp.Diff(want, found); diff != "" {
+			t.Errorf("sessions with %v: %s", tt.filter, diff)
+		}
+		for n := range 4 {
+			key := fmt.Sprintf("api:%d", n+1)
+			c, _ := s.Active(t.Context(), Key(key))
+			page, _, err := s.RecordPage(t.Context(), RecordQuery{Conversation: c.ID, Metadata: tt.filter})
+			if err != nil || (len(page) == 1) != want[key] {
+				t.Errorf("messages of %s with %v: %d, %v", key, tt.filter, len(page), err)
+			}
+		}
+	}
+}
+
+// The operator looks for what one person has said, in private chats and groups,
+// and finds it by the conversation's name as well.
+func TestConversationsAreFoundByWhoAndWhat(t *testing.T) {
+	s := mustOpen(t)
+	for n, who := range []string{"Ada", "Bob", "Ada"} {
+		key := Key(fmt.Sprintf("telegram:chat:%d", n))
+		in := say(key, n, "hello")
+		in.Sender = Sender{ID: map[string]string{"Ada": "17", "Bob": "23"}[who], Name: who}
+		mustAccept(t, s, in)
+		run := answered(key, mustBegin(t, s, key, 1000), "hello")
+		run.Title = fmt.Sprintf("100%% talk %d", n)
+		mustCommit(t, s, run)
+	}
+	if _, err := s.Archive(t.Context(), "telegram:chat:2"); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		query ConversationQuery
+		want  []Key
+	}{
+		{ConversationQuery{Order: ByAge}, []Key{"telegram:chat:2", "telegram:chat:1", "telegram:chat:0"}},
+		{ConversationQuery{Order: ByAge, User: "17"}, []Key{"telegram:chat:2", "telegram:chat:0"}},
+		{ConversationQuery{User: "bob"}, []Key{"telegram:chat:1"}},
+		{ConversationQuery{User: "ada", Active: true}, []Key{"telegram:chat:0"}},
+		{ConversationQuery{Archived: true}, []Key{"telegram:chat:2"}},
+		{ConversationQuery{Text: "TALK 1"}, []Key{"telegram:chat:1"}},
+		{ConversationQuery{Key: "telegram:chat:1"}, []Key{"telegram:chat:1"}},
+		{ConversationQuery{Key: "telegram:chat:9"}, nil},
+		{ConversationQuery{Channel: "discord"}, nil},
+	} {
+		list, _, err := s.FindConversations(t.Context(), tt.query)
+		var got []Key
+		for _, c := range list {
+			got = append(got, c.Key)
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+			t.Errorf("%+v: %v %s", tt.query, err, diff)
+		}
+	}
+	sessions, _, err := s.Sessions(t.Context(), SessionQuery{User: "Bob"})
+	if diff := cmp.Diff([]string{"telegram:chat:1"}, keys(sessions)); diff != "" || err != nil {
+		t.Errorf("Bob's sessions: %v %s", err, diff)
+	}
+	if _, err := s.Delete(t.Context(), "telegram:chat:1", ""); err != nil {
+		t.Fatal(err)
+	}
+	chores(t, s)
+	if n := count(t, s, "participants"); n != 2 {
+		t.Errorf("%d people are remembered of two conversations", n)
+	}
+}
+
+// A place in a list that was made up is refused in words.
+func TestAMadeUpPlaceInAListIsRefused(t *testing.T) {
+	s := mustOpen(t)
+	for n := range 3 {
+		exchange(t, s, Key(fmt.Sprintf("api:%d", n)), 1)
+	}
+	_, next, err := s.Sessions(t.Context(), SessionQuery{Limit: 1})
+	if err != nil || next == "" {
+		t.Fatal(next, err)
+	}
+	for _, q := range []SessionQuery{{From: "x"}, {From: "!"}, {From: next, Order: ByAge}, {From: next + "A"}, {From: next + "\x00"}} {
+		if _, _, err := s.Sessions(t.Context(), q); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%q: %v", q.From, err)
+		}
+		if _, _, err := s.FindConversations(t.Context(), ConversationQuery{From: q.From, Order: q.Order}); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%q: %v", q.From, err)
+		}
+	}
+}

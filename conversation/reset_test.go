@@ -1,0 +1,121 @@
+package conversation
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A program begins anew with a task: what it was told at first still holds, the
+// rest is archived, and the session is known by its metadata as before.
+func TestResetKeepsWhatTheTaskBeganWith(t *testing.T) {
+	s := mustOpen(t)
+	if err := s.SetMetadata(t.Context(), task, `{"agent": "builder"}`); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, s, "key",
+		Message{Role: RoleSystem, Content: "Build bridges.", Tokens: 5, Metadata: `{"by":"planner"}`},
+		Message{Role: RoleUser, Content: "budget: 100", Internal: true, Tokens: 4})
+	exchange(t, s, task, 1)
+	mustAppend(t, s, "", Message{Role: RoleSystem, Content: "Hurry.", Tokens: 2}) // came later
+	old, _ := s.Active(t.Context(), task)
+
+	fresh, err := s.Reset(t.Context(), task, true)
+	if err != nil || fresh.ID == old.ID || !fresh.Active || fresh.Messages != 2 || fresh.Tokens != 9 {
+		t.Fatalf("%+v, %v", fresh, err)
+	}
+	if diff := cmp.Diff([]string{"Build bridges."}, fresh.State.Instructions); diff != "" {
+		t.Errorf("the model is told: %s", diff)
+	}
+	page, _, err := s.RecordPage(t.Context(), RecordQuery{Conversation: fresh.ID, View: ViewAll})
+	if err != nil || len(page) != 2 || page[0].Role != RoleSystem || page[0].Metadata != `{"by":"planner"}` || page[1].Content != "budget: 100" || !page[1].Internal {
+		t.Errorf("it begins with %+v, %v", page, err)
+	}
+	if again, err := s.Reset(t.Context(), task, true); err != nil || again.ID != fresh.ID {
+		t.Errorf("a reset of what has nothing else made %s, %v", again.ID, err)
+	}
+	if c, err := s.Conversation(t.Context(), old.ID); err != nil || c.Active || c.Messages != 5 {
+		t.Errorf("the old one: %+v, %v", c, err)
+	}
+	bare, err := s.Reset(t.Context(), task, false)
+	if err != nil || bare.Messages != 0 || len(bare.State.Instructions) != 0 {
+		t.Errorf("without: %+v, %v", bare, err)
+	}
+	session, err := s.Session(t.Context(), task)
+	if err != nil || session.Metadata != `{"agent":"builder"}` || session.Conversations != 2 {
+		t.Errorf("the session: %+v, %v", session, err)
+	}
+	exchange(t, s, task, 2)
+	if now, _ := s.Active(t.Context(), task); now.ID != bare.ID || now.Messages != 2 {
+		t.Errorf("the talk goes on in %+v", now)
+	}
+	if _, err := s.Reset(t.Context(), "api:unknown", true); !errors.Is(err, ErrNoSession) {
+		t.Errorf("an unknown session: %v", err)
+	}
+}
+
+// A run that was under way when its session was reset still answers, where it was
+// asked.
+func TestARunOutlastsAReset(t *testing.T) {
+	s := mustOpen(t)
+	exchange(t, s, task, 1)
+	mustAccept(t, s, say(task, 2, "more"))
+	run := answered(task, mustBegin(t, s, task, 1000), "more of it")
+	if _, err := s.Reset(t.Context(), task, false); err != nil {
+		t.Fatal(err)
+	}
+	mustCommit(t, s, run)
+	if c, err := s.Conversation(t.Context(), run.Conversation.ID); err != nil || c.Messages != 4 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// Conversations are named and ended by their ids, but not through another
+// session's key; an answer under way does not take a name back.
+func TestConversationsAreChangedByTheirIDs(t *testing.T) {
+	s := mustOpen(t)
+	exchange(t, s, task, 1)
+	mustAccept(t, s, say(task, 2, "more"))
+	run := answered(task, mustBegin(t, s, task, 1000), "more of it")
+	run.Title = "a title that the run made up"
+	c, err := s.Rename(t.Context(), task, run.Conversation.ID, "Bridges\x00")
+	if err != nil || c.Title != "Bridges\uFFFD" {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	mustCommit(t, s, run)
+	if c, err := s.Conversation(t.Context(), c.ID); err != nil || c.Title != "Bridges\uFFFD" || c.Messages != 4 {
+		t.Errorf("after the run: %+v, %v", c, err)
+	}
+	for range 2 {
+		if c, err := s.ArchiveConversation(t.Context(), task, c.ID); err != nil || c.Active {
+			t.Errorf("%+v, %v", c, err)
+		}
+	}
+	_, renamed := s.Rename(t.Context(), chat, c.ID, "mine")
+	_, archived := s.ArchiveConversation(t.Context(), chat, c.ID)
+	_, unknown := s.Conversation(t.Context(), c.ID[:20])
+	for _, err := range []error{renamed, archived, unknown} {
+		if !errors.Is(err, ErrNotFound) {
+			t.Errorf("another session's: %v", err)
+		}
+	}
+}
+
+// Who deletes a session deletes what a program has noted of it.
+func TestDeletingASessionForgetsItsMetadata(t *testing.T) {
+	s := mustOpen(t)
+	if err := s.SetMetadata(t.Context(), task, `{"secret":1}`); err != nil {
+		t.Fatal(err)
+	}
+	exchange(t, s, task, 1)
+	if _, err := s.Delete(t.Context(), task, ""); err != nil {
+		t.Fatal(err)
+	}
+	if session, err := s.Session(t.Context(), task); err != nil || session.Metadata != "" {
+		t.Errorf("%+v, %v", session, err)
+	}
+	if err := s.SetMetadata(t.Context(), task, `[]`); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a list: %v", err)
+	}
+}
