@@ -53,11 +53,10 @@ func (o Order) parse(from string) (p pagePlace, err error) {
 	}
 	text, err := base64.RawURLEncoding.DecodeString(from)
 	if err == nil {
-		var n int
-		n, err = fmt.Sscanf(string(text), o.name()+"/%d/%d", &p.used, &p.row)
-		if n == 2 && p.row > 0 && o.next(fromMillis(p.used), p.row) == from {
-			return p, nil
-		}
+		_, err = fmt.Sscanf(string(text), o.name()+"/%d/%d", &p.used, &p.row)
+	}
+	if err == nil && p.row > 0 && o.next(fromMillis(p.used), p.row) == from {
+		return p, nil
 	}
 	return pagePlace{}, fmt.Errorf("%w: no page of this list begins at %q", ErrInvalid, from)
 }
