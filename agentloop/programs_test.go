@@ -1,0 +1,74 @@
+package agentloop
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"parley/conversation"
+	"parley/llm/llmtest"
+)
+
+// note is what a program appends without a run.
+func (h *house) note(key conversation.Key, role conversation.Role, text string) {
+	h.t.Helper()
+	_, err := h.store.Append(h.t.Context(), key, "", conversation.Message{Role: role, Content: text, Tokens: 5})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// A program that sets the rules of a task has them told in every run, right
+// behind the system prompt and before all else; nobody reads them in the talk.
+func TestSystemMessagesOfProgramsAreToldInEveryRun(t *testing.T) {
+	h := newHouse(t, func(p *Parts) { p.SystemPrompt = "You are kind." })
+	h.note(room, conversation.RoleSystem, "Answer in rhymes.")
+	for i := range 30 {
+		h.ask(room, fmt.Sprint("question ", i, strings.Repeat(" and so on", 60)))
+	}
+	if got := h.system(); !strings.HasPrefix(got, "You are kind.\n\nAnswer in rhymes.\n\n") {
+		t.Errorf("the model is told %q", got)
+	}
+	if list := h.history(room); strings.Contains(strings.Join(list, "\n"), "rhymes") {
+		t.Errorf("people read %q", list)
+	}
+}
+
+// What a program appends while an answer is under way stands before that, and
+// the next run knows of it though the session was in memory.
+func TestWhatIsAppendedBesideARunIsKnownToTheNext(t *testing.T) {
+	h := newHouse(t, nil)
+	h.ask(room, "hello")
+	h.server.Reply(func(llmtest.Call) llmtest.Answer {
+		h.note(room, conversation.RoleAssistant, "The tests pass now.")
+		return llmtest.Answer{Text: "on it"}
+	})
+	h.ask(room, "mend the tests")
+	h.server.Reply(nil)
+	h.ask(room, "and?")
+	if asked := h.asked(); !strings.Contains(asked, "assistant: The tests pass now.\nuser: mend the tests\nassistant: on it\nuser: and?\n") {
+		t.Errorf("the model was sent %s", asked)
+	}
+}
+
+// A page that asks for its replies finds them in the store, and no sender is
+// handed any.
+func TestRepliesThatAreKeptAreNotDelivered(t *testing.T) {
+	h := newHouse(t, func(p *Parts) { p.Deliver = func(d []conversation.Delivery) { t.Errorf("delivered: %+v", d) } })
+	h.server.Script(llmtest.Answer{Text: "hello yourself"})
+	in, help := h.inbound(room, "hello"), h.inbound(room, "/help")
+	in.Keep, help.Keep = true, true
+	h.accept(in)
+	h.accept(help)
+	until(t, "both are answered", func() bool {
+		a, err := h.store.Answer(t.Context(), "cli", help.SourceID)
+		return err == nil && a.State == conversation.AnswerDone
+	})
+	if a, err := h.store.Answer(t.Context(), "cli", in.SourceID); err != nil || a.Text != "hello yourself" || a.Model == "" || a.Prompt == 0 {
+		t.Errorf("%+v, %v", a, err)
+	}
+	notices, err := h.store.Notices(t.Context(), room, 0, 5)
+	if err != nil || len(notices) != 1 || notices[0].Asked != "/help" || notices[0].After != 2 || !strings.Contains(notices[0].Text, "/undo") {
+		t.Errorf("notices: %+v, %v", notices, err)
+	}
+}
