@@ -78,9 +78,19 @@ type Counter interface {
 // Watcher is told what runs do while they go on, so that people can see it.
 // Its methods are called from the loops and must not block.
 type Watcher interface {
-	Working(ctx context.Context, key conversation.Key, address string) // an answer is being made until ctx ends
-	Preview(key conversation.Key, address, text string)                // the whole text so far
-	Titled(key conversation.Key, address, title string)                // the conversation has got another title
+	Working(ctx context.Context, key conversation.Key, run int64, address string) // an answer is being made until ctx ends
+	Preview(key conversation.Key, address, text string)                           // the whole text so far of a model call
+	Called(key conversation.Key, call ToolCall)                                   // a tool call has begun or ended
+	Committed(run conversation.Run, done conversation.Committed)                  // a run is stored, a command's too
+	Titled(key conversation.Key, address, title string)                           // the conversation has got another title
+}
+
+// ToolCall is a tool call as it comes on.
+type ToolCall struct {
+	llm.ToolCall
+	Done  bool
+	Took  time.Duration // 0 until it is done
+	Error string        // how it failed, as the model is told; "" when it did not
 }
 
 // Files fetches what came with messages from where their platform keeps it.

@@ -33,6 +33,8 @@ type house struct {
 	shown  map[conversation.Key]string // the latest preview
 	titled []string                    // sessions with the titles that their conversations got
 	alive  map[conversation.Key]int    // runs under way
+	called []ToolCall                  // as they came on
+	runs   []conversation.Run          // as they were committed
 }
 
 func newHouse(t *testing.T, change func(*Parts)) *house {
@@ -86,7 +88,7 @@ func (h *house) start() {
 	h.end = sync.OnceFunc(func() { cancel(); <-done })
 }
 
-func (h *house) Working(ctx context.Context, key conversation.Key, _ string) {
+func (h *house) Working(ctx context.Context, key conversation.Key, _ int64, _ string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.alive[key]++
@@ -95,6 +97,18 @@ func (h *house) Working(ctx context.Context, key conversation.Key, _ string) {
 		defer h.mu.Unlock()
 		h.alive[key]--
 	})
+}
+
+func (h *house) Called(_ conversation.Key, call ToolCall) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.called = append(h.called, call)
+}
+
+func (h *house) Committed(run conversation.Run, _ conversation.Committed) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.runs = append(h.runs, run)
 }
 
 func (h *house) Titled(key conversation.Key, _, title string) {

@@ -236,6 +236,7 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 	if err != nil {
 		return false
 	}
+	l.Watcher.Committed(run, done)
 	l.settled(run, done)
 	l.titleLater(run, done)
 	l.summarizeLater()

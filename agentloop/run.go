@@ -38,6 +38,9 @@ type question struct {
 	again  int64 // seq of the last of these, 0 for none
 }
 
+// address is where the reply goes.
+func (q *question) address() string { return q.took[len(q.took)-1].Address }
+
 // answerNew runs the model on the waiting messages.
 func (l *loop) answerNew(runs context.Context, turn conversation.Turn) bool {
 	q := question{turn: turn, took: turn.Waiting, notes: turn.Notes}
@@ -48,6 +51,9 @@ func (l *loop) answerNew(runs context.Context, turn conversation.Turn) bool {
 // answer runs the model on a question and commits what came of it.
 func (l *loop) answer(runs context.Context, q question) bool {
 	started := time.Now()
+	shown, end := context.WithCancel(runs) // until what came of it is stored
+	defer end()
+	l.Watcher.Working(shown, l.key, q.took[0].ID, q.address())
 	a, err := l.generate(runs, &q)
 	switch {
 	case err == nil:
@@ -66,8 +72,6 @@ func (l *loop) answer(runs context.Context, q question) bool {
 func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 	ctx, cancel := context.WithCancelCause(runs)
 	defer cancel(nil)
-	address := q.took[len(q.took)-1].Address
-	l.Watcher.Working(ctx, l.key, address)
 
 	// A goroutine of its own would have to grow a new stack for every run.
 	stop := func() { cancel(errStopped) }
@@ -79,7 +83,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 	default:
 	}
 	l.fetchFiles(ctx, q)
-	g := &generation{loop: l, window: l.window(l.withImages(ctx, *q)), address: address, opening: opening(q.turn.Conversation), budget: l.Budget}
+	g := &generation{loop: l, window: l.window(l.withImages(ctx, *q)), address: q.address(), opening: opening(q.turn.Conversation), budget: l.Budget}
 	q.hint = g.window.hint
 	err := g.guarded(tools.In(ctx, tools.Place{Key: l.key, Conversation: q.turn.Conversation.ID}))
 	if err != nil && errors.Is(context.Cause(ctx), errStopped) {
@@ -210,7 +214,10 @@ func (g *generation) callTools(ctx context.Context, calls []llm.ToolCall) ([]llm
 }
 
 func (g *generation) callTool(ctx context.Context, call llm.ToolCall) string {
+	began := time.Now()
+	g.Watcher.Called(g.key, ToolCall{ToolCall: call})
 	text, err := g.Tools.Call(ctx, call.Name, call.Arguments, g.ToolTimeout)
+	g.Watcher.Called(g.key, ToolCall{ToolCall: call, Done: true, Took: time.Since(began), Error: failureOf(text)})
 	if err != nil && ctx.Err() == nil {
 		g.Log.Warn("tool failed", "session", g.key, "tool", call.Name, "error", err)
 	}

@@ -21,7 +21,7 @@ func (g *gateway) addDiscord() error {
 	}
 	channel, err := discord.New(discord.Parts{
 		Config:   g.cfg.Discord,
-		Store:    edits{g.store, g.router},
+		Store:    edits{g.store, g.router, g.feed},
 		Commands: menu(),
 		Health:   g.health("discord"),
 		Log:      g.log,
@@ -37,6 +37,7 @@ func (g *gateway) addDiscord() error {
 type edits struct {
 	*conversation.Store
 	router *agentloop.Router
+	feed   *channels.Feed
 }
 
 func (e edits) Edit(ctx context.Context, channel, sourceID, text string, at time.Time) error {
@@ -52,6 +53,7 @@ func (e edits) Withdraw(ctx context.Context, channel, sourceID string) error {
 func (e edits) tell(key conversation.Key, err error) error {
 	if err == nil && key != "" {
 		e.router.Edited(key)
+		e.feed.Changed(key)
 	}
 	return err
 }

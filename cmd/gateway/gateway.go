@@ -28,6 +28,7 @@ type gateway struct {
 	choice   llm.Choice
 	router   *agentloop.Router
 	channels map[string]*served
+	feed     *channels.Feed
 	leaving  channels.Channel // the terminal: when it is left, the gateway ends
 }
 
@@ -48,7 +49,7 @@ func open(ctx context.Context, configPath string) (*gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{cfg: cfg, channels: map[string]*served{}}
+	g := &gateway{cfg: cfg, channels: map[string]*served{}, feed: channels.NewFeed()}
 	g.log, g.logs = newLog(cfg.Log)
 	if g.store, err = conversation.Open(ctx, cfg.Database, conversation.WithLog(g.log)); err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func (g *gateway) wire(ctx context.Context) error {
 		Model:   model,
 		Counter: counter,
 		Tools:   registry,
-		Watcher: progress(g.channels),
+		Watcher: progress{g.channels, g.feed},
 		Files:   files(g.channels),
 		Vision:  g.cfg.LLM.Vision,
 		Deliver: func(replies []conversation.Delivery) { g.channels[replies[0].Key.Channel()].sender.Wake(replies...) },
@@ -150,28 +151,6 @@ func (g *gateway) rest(model agentloop.Model) {
 	runtime.GC() // what a sync.Pool holds goes with the second collection
 	debug.FreeOSMemory()
 	trimC()
-}
-
-// progress shows runs in the making to the channels that can show them. The
-// map is complete before the first run.
-type progress map[string]*served
-
-func (p progress) Working(ctx context.Context, key conversation.Key, address string) {
-	if typer, ok := p[key.Channel()].Channel.(channels.Typer); ok {
-		typer.Typing(ctx, address)
-	}
-}
-
-func (p progress) Preview(key conversation.Key, address, text string) {
-	if previewer, ok := p[key.Channel()].Channel.(channels.Previewer); ok {
-		previewer.Preview(address, text)
-	}
-}
-
-func (p progress) Titled(key conversation.Key, address, title string) {
-	if titler, ok := p[key.Channel()].Channel.(channels.Titler); ok {
-		titler.Titled(address, title)
-	}
 }
 
 // files fetches what came with messages from the channel that they came by.

@@ -90,6 +90,11 @@ func (g *gateway) accept(ctx context.Context, cursors []conversation.Cursor, bat
 		return err
 	}
 	g.router.Accepted(stored...)
+	for i, in := range stored {
+		if i == 0 || in.Key != stored[i-1].Key {
+			g.feed.Changed(in.Key)
+		}
+	}
 	return nil
 }
 

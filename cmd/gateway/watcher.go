@@ -1,0 +1,49 @@
+package main
+
+import (
+	"context"
+
+	"parley/agentloop"
+	"parley/channels"
+	"parley/conversation"
+)
+
+// progress shows runs in the making to the feed, and to the channels that can
+// show them. The map is complete before the first run.
+type progress struct {
+	channels map[string]*served
+	feed     *channels.Feed
+}
+
+var _ agentloop.Watcher = progress{}
+
+func (p progress) Working(ctx context.Context, key conversation.Key, run int64, address string) {
+	p.feed.Working(ctx, key, run)
+	if typer, ok := p.channels[key.Channel()].Channel.(channels.Typer); ok {
+		typer.Typing(ctx, address)
+	}
+}
+
+func (p progress) Preview(key conversation.Key, address, text string) {
+	p.feed.Preview(key, text)
+	if previewer, ok := p.channels[key.Channel()].Channel.(channels.Previewer); ok {
+		previewer.Preview(address, text)
+	}
+}
+
+func (p progress) Called(key conversation.Key, call agentloop.ToolCall) {
+	p.feed.Tool(key, channels.ToolProgress{
+		ID: call.ID, Name: call.Name, Arguments: call.Arguments, Done: call.Done, Took: call.Took, Error: call.Error,
+	})
+}
+
+func (p progress) Committed(run conversation.Run, _ conversation.Committed) {
+	p.feed.Committed(run.Key, run.ID())
+}
+
+func (p progress) Titled(key conversation.Key, address, title string) {
+	p.feed.Changed(key)
+	if titler, ok := p.channels[key.Channel()].Channel.(channels.Titler); ok {
+		titler.Titled(address, title)
+	}
+}
