@@ -105,7 +105,11 @@ func (l *loop) command(intake, runs context.Context, turn conversation.Turn, c c
 		return l.retryLast(intake, runs, turn)
 	}
 	started := time.Now()
-	did, err := l.execute(runs, turn, c)
+	var did result
+	err := guard(func() (err error) {
+		did, err = l.execute(runs, turn, c)
+		return err
+	})
 	run := l.newRun(turn, turn.Waiting[:1], started)
 	run.Kind, run.Status, run.Effect = conversation.KindCommand, conversation.StatusDone, did.effect
 	if err != nil {
@@ -184,7 +188,7 @@ func confirmation(turn conversation.Turn) string {
 
 func showStatus(l *loop, _ context.Context, turn conversation.Turn, _ string) (result, error) {
 	c := turn.Conversation
-	shown := l.window(turn, nil).size(l.Budget)
+	shown := l.window(turn, nil).counted(l.Budget).tokens
 	var b strings.Builder
 	fmt.Fprintf(&b, "- **Model:** %s\n", l.Model.Model())
 	if c.Messages == 0 {

@@ -40,7 +40,7 @@ func (l *loop) fetchFiles(ctx context.Context, q *question) {
 	var fetching sync.WaitGroup
 	for i, in := range chooseFiles(q.took) {
 		if len(in.Attachments) > 0 {
-			fetching.Go(func() { users[len(q.notes)+i] = l.withFiles(limited, in) })
+			fetching.Go(func() { l.addFiles(limited, in, &users[len(q.notes)+i]) })
 		}
 	}
 	fetching.Wait()
@@ -68,6 +68,17 @@ func chooseFiles(took []conversation.Inbound) []conversation.Inbound {
 		}
 	}
 	return took
+}
+
+// addFiles gives the message its files. Where that panics, it keeps their names.
+func (l *loop) addFiles(ctx context.Context, in conversation.Inbound, m *conversation.Message) {
+	err := guard(func() error {
+		*m = l.withFiles(ctx, in)
+		return nil
+	})
+	if err != nil {
+		l.Log.Error("the files of a message were not read", "session", l.key, "error", err)
+	}
 }
 
 // withFiles is a message together with its files.

@@ -35,6 +35,8 @@ type house struct {
 	alive  map[conversation.Key]int    // runs under way
 	called []ToolCall                  // as they came on
 	runs   []conversation.Run          // as they were committed
+
+	endedBefore []conversation.Key // whose runs were over before they were stored
 }
 
 func newHouse(t *testing.T, change func(*Parts)) *house {
@@ -109,6 +111,9 @@ func (h *house) Committed(run conversation.Run, _ conversation.Committed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.runs = append(h.runs, run)
+	if run.Kind == conversation.KindAgent && h.alive[run.Key] == 0 {
+		h.endedBefore = append(h.endedBefore, run.Key)
+	}
 }
 
 func (h *house) Titled(key conversation.Key, _, title string) {

@@ -2,8 +2,6 @@ package agentloop
 
 import (
 	"context"
-	"fmt"
-	"runtime/debug"
 	"sync"
 )
 
@@ -41,10 +39,11 @@ func (r *Router) workLater(ctx context.Context, working *sync.WaitGroup) {
 
 // doGuarded logs a panic: what nobody waits for must not end the gateway.
 func (r *Router) doGuarded(ctx context.Context, do func(ctx context.Context)) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.Log.Error("work behind the talk failed", "error", fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-		}
-	}()
-	do(ctx)
+	err := guard(func() error {
+		do(ctx)
+		return nil
+	})
+	if err != nil {
+		r.Log.Error("work behind the talk failed", "error", err)
+	}
 }

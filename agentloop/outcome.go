@@ -31,6 +31,7 @@ func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, start
 	run.Title = titleOf(q.took, run.Messages)
 	run.Model, run.Rounds = a.model, a.rounds
 	run.Prompt, run.Completion = a.prompt, a.completion
+	run.Steps = a.steps
 	run.Effect.Replace = q.again
 	run.Events = l.events(a.messages)
 	return run

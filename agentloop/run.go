@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +23,7 @@ type answer struct {
 	rounds     int
 	prompt     int // tokens, as the server counted them
 	completion int
+	steps      []conversation.Step
 }
 
 // question is what a run answers.
@@ -82,10 +82,13 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		stop()
 	default:
 	}
-	l.fetchFiles(ctx, q)
-	g := &generation{loop: l, window: l.window(l.withImages(ctx, *q)), address: q.address(), opening: opening(q.turn.Conversation), budget: l.Budget}
-	q.hint = g.window.hint
-	err := g.guarded(tools.In(ctx, tools.Place{Key: l.key, Conversation: q.turn.Conversation.ID}))
+	g := &generation{loop: l, address: q.address(), opening: opening(q.turn.Conversation), budget: l.Budget}
+	err := guard(func() error {
+		l.fetchFiles(ctx, q)
+		g.window = l.window(l.withImages(ctx, *q))
+		q.hint = g.window.hint
+		return g.run(tools.In(ctx, tools.Place{Key: l.key, Conversation: q.turn.Conversation.ID}))
+	})
 	if err != nil && errors.Is(context.Cause(ctx), errStopped) {
 		err = errStopped
 	}
@@ -101,17 +104,6 @@ type generation struct {
 	budget  int    // shrinks when the model takes less
 	answer  answer
 	text    strings.Builder // of the call under way
-}
-
-// guarded is run, with a panic as an error: one chat's text must not end the
-// gateway, now and at every start.
-func (g *generation) guarded(ctx context.Context) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-	return g.run(ctx)
 }
 
 func (g *generation) run(ctx context.Context) error {
@@ -146,8 +138,10 @@ func (g *generation) add(messages ...llm.Message) {
 // tools, so that it ends in words.
 func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) {
 	for {
-		list, counted := g.window.list(g.calibration.budget(g.budget))
-		request := llm.Request{Messages: list}
+		sent := g.window.list(g.calibration.budget(g.budget))
+		request := llm.Request{Messages: sent.messages, Attempted: func(a llm.Attempt) {
+			g.answer.steps = append(g.answer.steps, modelStep(a, sent))
+		}}
 		if !last {
 			request.Tools = g.tools
 		}
@@ -157,8 +151,8 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 		g.answer.prompt += response.Usage.Prompt
 		g.answer.completion += response.Usage.Completion
 		g.answer.model = response.Model
-		if !last {
-			g.calibration.learn(response.Model, counted, response.Usage.Prompt)
+		if !last && sent.exact {
+			g.calibration.learn(response.Model, sent.tokens, response.Usage.Prompt)
 		}
 		var failure *llm.Error
 		if errors.As(err, &failure) && failure.Kind == llm.KindContextSize && g.budget > minBudget {
@@ -196,6 +190,7 @@ const maxCalls = 32
 // model. Only the end of the run is an error.
 func (g *generation) callTools(ctx context.Context, calls []llm.ToolCall) ([]llm.Message, error) {
 	results := make([]llm.Message, len(calls))
+	steps := make([]conversation.Step, min(len(calls), maxCalls))
 	var running errgroup.Group
 	running.SetLimit(g.MaxParallelTools)
 	for i, call := range calls {
@@ -205,21 +200,23 @@ func (g *generation) callTools(ctx context.Context, calls []llm.ToolCall) ([]llm
 			continue
 		}
 		running.Go(func() error {
-			results[i].Content = g.callTool(ctx, call)
+			results[i].Content, steps[i] = g.callTool(ctx, call)
 			return nil
 		})
 	}
 	_ = running.Wait() // each call's error is in its result
+	g.answer.steps = append(g.answer.steps, steps...)
 	return results, context.Cause(ctx)
 }
 
-func (g *generation) callTool(ctx context.Context, call llm.ToolCall) string {
+func (g *generation) callTool(ctx context.Context, call llm.ToolCall) (string, conversation.Step) {
 	began := time.Now()
 	g.Watcher.Called(g.key, ToolCall{ToolCall: call})
 	text, err := g.Tools.Call(ctx, call.Name, call.Arguments, g.ToolTimeout)
-	g.Watcher.Called(g.key, ToolCall{ToolCall: call, Done: true, Took: time.Since(began), Error: failureOf(text)})
 	if err != nil && ctx.Err() == nil {
 		g.Log.Warn("tool failed", "session", g.key, "tool", call.Name, "error", err)
 	}
-	return text
+	done := ToolCall{ToolCall: call, Done: true, Took: time.Since(began), Error: oneLine(failureOf(text), maxStepError)}
+	g.Watcher.Called(g.key, done)
+	return text, toolStep(done, began)
 }

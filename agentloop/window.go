@@ -118,20 +118,41 @@ func (r *Router) CheckPrompt() error {
 		prompt, fixed-prompt, half)
 }
 
-// build gives the list for one call, within the budget by the counter's count.
-func (w window) build(budget int) []llm.Message {
-	list, _ := w.fill(budget, w.counter.Text(w.told))
-	return list
+// listing is what one call is sent.
+type listing struct {
+	messages []llm.Message // the system prompt first
+	left     int64         // messages of the conversation that are not among them
+	tokens   int           // that it takes of the budget
+	exact    bool          // else a part of tokens is estimated
 }
 
-// list is build, and how many tokens the list has. What is told changes with
-// every run, and is not counted where it makes no difference: then tokens is 0.
-func (w window) list(budget int) (list []llm.Message, tokens int) {
-	if most := len(w.told); w.isRoomy(budget, most) { // a token is at least a byte
-		list, _ = w.fill(budget, most)
-		return list, 0
+// build gives the list for one call, within the budget by the counter's count.
+func (w window) build(budget int) []llm.Message {
+	return w.counted(budget).messages
+}
+
+// counted is the list with its tokens.
+func (w window) counted(budget int) listing {
+	l := w.fill(budget, w.counter.Text(w.told))
+	l.exact = true
+	return l
+}
+
+// bytesPerToken is the usual length of a token of English, by which what need
+// not be exact is estimated:
+// https://help.openai.com/en/articles/4936856-what-are-tokens-and-how-to-count-them
+const bytesPerToken = 4
+
+// list is the list for one call. What is told changes with every run, and is
+// only estimated where it makes no difference.
+func (w window) list(budget int) listing {
+	most := len(w.told) // a token is at least a byte
+	if !w.isRoomy(budget, most) {
+		return w.counted(budget)
 	}
-	return w.fill(budget, w.counter.Text(w.told))
+	l := w.fill(budget, most)
+	l.tokens -= most - most/bytesPerToken
+	return l
 }
 
 // isRoomy says that all fits, with so many tokens for what is told.
@@ -149,32 +170,25 @@ func (w window) isRoomy(budget, told int) bool {
 	return sum <= budget
 }
 
-// fill is the list with so many tokens for what is told, and how many tokens of
-// the budget it takes.
-func (w window) fill(budget, told int) (list []llm.Message, tokens int) {
+// fill is the list with so many tokens for what is told.
+func (w window) fill(budget, told int) listing {
 	w.system, w.fixed = w.system+w.told, w.fixed+told
 	system, room := w.fitSystem(budget)
 	current := w.fit(w.current, room)
-	hidden := w.older + int64(len(w.current)-len(current))
+	left := w.older + int64(len(w.current)-len(current))
 	for _, e := range current {
 		room -= e.tokens
 	}
 	shown, taken := w.newest(room)
-	hidden += int64(len(w.history) - len(shown))
+	left += int64(len(w.history) - len(shown))
 
-	list = make([]llm.Message, 0, 1+len(shown)+len(current))
-	list = append(list, withNotice(system, hidden))
-	list = append(list, shown...)
+	messages := make([]llm.Message, 0, 1+len(shown)+len(current))
+	messages = append(messages, withNotice(system, left))
+	messages = append(messages, shown...)
 	for _, e := range current {
-		list = append(list, e.Message)
+		messages = append(messages, e.Message)
 	}
-	return list, budget - room + taken
-}
-
-// size is how many tokens the list for a call has, its definitions included.
-func (w window) size(budget int) int {
-	_, tokens := w.fill(budget, w.counter.Text(w.told))
-	return tokens
+	return listing{messages: messages, left: left, tokens: budget - room + taken}
 }
 
 // fitSystem gives the system prompt and what is left of the budget for the

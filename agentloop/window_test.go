@@ -139,8 +139,8 @@ func TestHugeSystemPromptLeavesHalfOfTheBudget(t *testing.T) {
 	if system := list[0].Content; !strings.HasPrefix(system, "You are a pirate.") || !strings.Contains(system, cutNotice) {
 		t.Errorf("the system prompt is %.60q", system)
 	}
-	if n := tokensOf(counter, list); n > budget || w.size(budget) > budget {
-		t.Errorf("%d tokens, told as %d, with a budget of %d", n, w.size(budget), budget)
+	if n := tokensOf(counter, list); n > budget || w.counted(budget).tokens > budget {
+		t.Errorf("%d tokens, told as %d, with a budget of %d", n, w.counted(budget).tokens, budget)
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 // chore does one step of the first chore that has one, in the order in which
 // they depend on each other: done says that none has.
 func chore(ctx context.Context, tx *sql.Tx) (done bool, err error) {
-	for _, step := range []func(context.Context, *sql.Tx) (bool, error){index, sweep, scrub, dropUploads} {
+	for _, step := range []func(context.Context, *sql.Tx) (bool, error){sumRuns, index, sweep, scrub, dropUploads} {
 		if done, err := step(ctx, tx); err != nil || !done {
 			return false, err
 		}
@@ -26,17 +26,17 @@ func chore(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	return true, nil
 }
 
-// maxCatchUp is how many steps a question waits for: what was said a moment ago,
-// but not an index that is made anew.
+// maxCatchUp is how many steps of a chore a question waits for: what was said a
+// moment ago, but not an index that is made anew.
 const maxCatchUp = 5
 
-// catchUp brings the index up to date for a question. What fails here is made
+// catchUp does a chore for a question that needs it done. What fails here is made
 // again, and told, by the chore; the question finds what is there.
-func (s *Store) catchUp(ctx context.Context) {
+func (s *Store) catchUp(ctx context.Context, step func(context.Context, *sql.Tx) (done bool, err error)) {
 	for range maxCatchUp {
 		done := false
 		err := s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-			done, err = index(ctx, tx)
+			done, err = step(ctx, tx)
 			return err
 		})
 		if done || err != nil {
@@ -70,9 +70,9 @@ func (w *writer) chore() (next time.Duration) {
 	if failing := err != nil; failing != w.failing {
 		w.failing = failing
 		if failing {
-			w.log.Warn("the search index can't be brought up to date; trying again", "wait", choreRetry, "error", explain(err))
+			w.log.Warn("what follows a write, such as the search index, can't be brought up to date; trying again", "wait", choreRetry, "error", explain(err))
 		} else {
-			w.log.Info("the search index is brought up to date again")
+			w.log.Info("what follows a write is brought up to date again")
 		}
 	}
 	switch {

@@ -63,6 +63,7 @@ type Run struct {
 	Rounds       int // model calls
 	Prompt       int // tokens, as the server counted them
 	Completion   int
+	Steps        []Step
 	Error        string // for the operator, without secrets
 	StartedAt    time.Time
 }
@@ -366,10 +367,19 @@ func undo(ctx context.Context, tx *sql.Tx, run Run) (Conversation, error) {
 }
 
 func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, now int64) error {
-	_, err := tx.ExecContext(ctx, `
-		INSERT INTO runs (id, session_id, conversation_id, kind, status, model, rounds, prompt_tokens, completion_tokens, error, started_at, ended_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	sender, err := jsonOrNull(run.Took[0].Sender, run.Took[0].Sender == Sender{})
+	if err != nil {
+		return err
+	}
+	steps, err := encodeSteps(run)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `
+		INSERT INTO runs (id, session_id, conversation_id, kind, status, model, rounds, prompt_tokens, completion_tokens, error, started_at, ended_at,
+			sender, messages, steps)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		run.ID(), session, sql.NullInt64{Int64: conversation, Valid: conversation != 0}, run.Kind, run.Status, run.Model, run.Rounds, run.Prompt, run.Completion,
-		storable(run.Error), millis(run.StartedAt), now)
+		storable(run.Error), millis(run.StartedAt), now, sender, len(run.Messages), orNull(string(steps)))
 	return err
 }

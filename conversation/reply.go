@@ -102,7 +102,7 @@ func forgetRuns(ctx context.Context, tx *sql.Tx, conversation, limit int64) (n i
 	for _, statement := range []string{
 		`UPDATE inbox SET text = '' WHERE fingerprint IS NOT NULL AND run_id ` + some,
 		forgetReply + `WHERE state IN ('kept', 'failed') AND run_id ` + some,
-		`UPDATE runs SET conversation_id = NULL, error = '' WHERE id ` + some,
+		`UPDATE runs SET conversation_id = NULL, error = '', steps = NULL WHERE id ` + some,
 	} {
 		result, err := tx.ExecContext(ctx, statement, conversation, limit)
 		if err != nil {

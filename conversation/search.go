@@ -56,7 +56,7 @@ func (s *Store) Search(ctx context.Context, query SearchQuery) ([]Hit, error) {
 	if len(terms) == 0 || query.Limit <= 0 {
 		return nil, nil
 	}
-	s.catchUp(ctx)
+	s.catchUp(ctx, index)
 	in, err := s.scopeOf(ctx, query)
 	if err != nil || in == "" {
 		return nil, explain(err)

@@ -150,6 +150,7 @@ func (a *answer) choose(c choice) {
 		a.out.write(textOf(d.Content))
 		a.out.write(textOf(d.Refusal))
 		for _, call := range d.ToolCalls {
+			a.out.arrived()
 			a.calls.add(call)
 		}
 	}

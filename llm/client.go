@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -111,7 +112,10 @@ func (c *Client) persist(ctx context.Context, model template, req Request, out *
 	tries, timeouts := 0, 0
 	resp, err := backoff.Retry(ctx, func() (Response, error) {
 		tries++
+		began := time.Now()
 		resp, fail := c.attempt(ctx, wire, out)
+		c.attempted(ctx, req, Attempt{Model: cmp.Or(resp.Model, wire.Model), At: began, Took: time.Since(began),
+			FirstByte: out.firstByte(began), Usage: resp.Usage}, fail)
 		if fail == nil {
 			return resp, nil
 		}
@@ -139,6 +143,21 @@ func (c *Client) persist(ctx context.Context, model template, req Request, out *
 		fail = &failure{cause: &Error{Err: err}} // ctx ended between two tries
 	}
 	return Response{}, fail
+}
+
+// attempted tells whoever asks of an attempt.
+func (c *Client) attempted(ctx context.Context, req Request, a Attempt, fail *failure) {
+	switch {
+	case fail == nil:
+	case ctx.Err() != nil:
+		a.Err = context.Cause(ctx)
+	default:
+		a.Err = fail.cause
+	}
+	req.attempted(a)
+	if c.cfg.Attempted != nil {
+		c.cfg.Attempted(a)
+	}
 }
 
 // attempt makes one HTTP call, or two when the server turns out not to know
@@ -188,12 +207,14 @@ func (c *Client) call(ctx context.Context, wire *wireRequest, out *output) (Resp
 
 // output is the text of the answer as the caller has seen it.
 type output struct {
-	emit func(Delta)
-	sb   strings.Builder
+	emit  func(Delta)
+	sb    strings.Builder
+	first time.Time // when the first piece of the answer came; zero before
 }
 
 // begin starts an answer, and voids what was emitted of the one before.
 func (o *output) begin() {
+	o.first = time.Time{}
 	if o.sb.Len() == 0 {
 		return
 	}
@@ -207,10 +228,26 @@ func (o *output) write(text string) {
 	if text == "" {
 		return
 	}
+	o.arrived()
 	o.sb.WriteString(text)
 	if o.emit != nil {
 		o.emit(Delta{Text: text})
 	}
+}
+
+// arrived takes note of a piece of the answer.
+func (o *output) arrived() {
+	if o.first.IsZero() {
+		o.first = time.Now()
+	}
+}
+
+// firstByte is how long after a moment the first piece came, 0 when none did.
+func (o *output) firstByte(began time.Time) time.Duration {
+	if o.first.IsZero() {
+		return 0
+	}
+	return o.first.Sub(began)
 }
 
 func (o *output) text() string { return o.sb.String() }

@@ -49,6 +49,10 @@ type Config struct {
 	// MaxOutputTokens is the longest answer, in tokens; 0 leaves it to the server. Default 0.
 	MaxOutputTokens int `toml:"max_output_tokens" min:"0"`
 
+	// Attempted is told of every attempt of every call, as Request.Attempted is,
+	// from many goroutines at once. It must not block. Default nil: nobody asks.
+	Attempted func(Attempt) `toml:"-"`
+
 	// IdleTimeout is how long a stream that has begun may be silent. Default 90s.
 	IdleTimeout time.Duration `toml:"-"`
 

@@ -42,6 +42,10 @@ type Tool struct {
 type Request struct {
 	Messages []Message
 	Tools    []Tool // not to be changed after the call: the same list is encoded once
+
+	// Attempted is told of every attempt when it is over, from the calling
+	// goroutine. nil = nobody asks.
+	Attempted func(Attempt)
 }
 
 // Delta is a piece of the answer as it streams in.

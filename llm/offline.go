@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -30,6 +31,7 @@ func (*Offline) Model() string { return offlineName }
 
 // Complete answers at once. It fails only when ctx ends, as Client.Complete does.
 func (o *Offline) Complete(ctx context.Context, req Request, emit func(Delta)) (Response, error) {
+	began := time.Now()
 	var view view
 	view.read(req)
 	resp := Response{FinishReason: "stop", Model: offlineName}
@@ -48,8 +50,10 @@ func (o *Offline) Complete(ctx context.Context, req Request, emit func(Delta)) (
 	}
 	resp.Text = out.text()
 	if ctx.Err() != nil {
+		req.attempted(Attempt{Model: offlineName, At: began, Took: time.Since(began), FirstByte: out.firstByte(began), Err: context.Cause(ctx)})
 		return Response{Text: resp.Text, Model: offlineName}, fmt.Errorf("model call ended early: %w", context.Cause(ctx))
 	}
+	req.attempted(Attempt{Model: offlineName, At: began, Took: time.Since(began), FirstByte: out.firstByte(began)})
 	return resp, nil
 }
 
