@@ -11,7 +11,8 @@ import (
 type Stats struct {
 	From, To time.Time // whole hours
 	Buckets  []Bucket  // of the time, oldest first, those without runs too
-	Usage    []Usage   // by channel, person and model, the most runs first
+	Usage    []Usage   // by channel and model, the most runs first
+	People   []Usage   // by channel, person and model, likewise; of whole days in UTC
 }
 
 // Bucket is a stretch of time.
@@ -21,10 +22,10 @@ type Bucket struct {
 	P50, P95 time.Duration // what half, and 95 of 100, of the runs took at most; estimated within a factor of 2
 }
 
-// Usage is what one person had of one model in one channel.
+// Usage is what a channel, or one person in it, had of one model.
 type Usage struct {
 	Channel string
-	Person  Sender // without an ID where nobody said who it was
+	Person  Sender // of People; without an ID where nobody said who it was
 	Model   string
 	RunTotals
 }
@@ -79,6 +80,9 @@ func (s *Store) Stats(ctx context.Context, from, to time.Time, bucket time.Durat
 	}
 	if err == nil {
 		stats.Usage, err = s.usage(ctx, span)
+	}
+	if err == nil {
+		stats.People, err = s.people(ctx, span)
 	}
 	return stats, explain(err)
 }
@@ -163,10 +167,21 @@ func quantile(classes []durations, part float64) time.Duration {
 	return 0
 }
 
-func (s *Store) usage(ctx context.Context, span hourSpan) (list []Usage, err error) {
-	rows, err := s.readers.QueryContext(ctx, `
-		SELECT channel, person, model, max(name), `+sumTotals+` FROM run_totals WHERE hour >= ? AND hour < ?
-		GROUP BY channel, person, model ORDER BY sum(runs) DESC, channel, person, model`, span.first, span.end)
+func (s *Store) usage(ctx context.Context, span hourSpan) ([]Usage, error) {
+	return s.readUsage(ctx, `
+		SELECT channel, '', model, '', `+sumTotals+` FROM run_totals WHERE hour >= ? AND hour < ?
+		GROUP BY channel, model ORDER BY sum(runs) DESC, channel, model`, span.first, span.end)
+}
+
+func (s *Store) people(ctx context.Context, span hourSpan) ([]Usage, error) {
+	const day = 24
+	return s.readUsage(ctx, `
+		SELECT channel, person, model, max(name), `+sumTotals+` FROM run_people WHERE day >= ? AND day < ?
+		GROUP BY channel, person, model ORDER BY sum(runs) DESC, channel, person, model`, span.first/day, (span.end+day-1)/day)
+}
+
+func (s *Store) readUsage(ctx context.Context, query string, args ...any) (list []Usage, err error) {
+	rows, err := s.readers.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 )
 
-// The sums of run_totals and run_durations trail the runs, so that no commit
+// The sums of run_totals, run_people and run_durations trail the runs, so that no commit
 // pays for them. Runs have no order in which they were committed, but every run
 // leaves a reply, and replies are numbered as they come: a cursor over these
 // says how far the sums have come, so that a crash leaves nothing out and counts
@@ -24,16 +24,22 @@ const newRuns = `
 	FROM outbox o JOIN runs r ON r.id = o.run_id JOIN sessions s ON s.id = r.session_id
 	WHERE o.id > ?1 AND o.id <= ?2 AND r.kind = 'agent' AND (SELECT run_id FROM outbox p WHERE p.id = o.id - 1) IS NOT o.run_id `
 
+const (
+	runSums = `count(*), sum(r.status = 'failed'), sum(r.status = 'stopped'), sum(r.messages),
+		sum(r.prompt_tokens), sum(r.completion_tokens), sum(max(r.ended_at - r.started_at, 0))`
+	addSums = `ON CONFLICT DO UPDATE SET runs = runs + excluded.runs, failed = failed + excluded.failed, stopped = stopped + excluded.stopped,
+		messages = messages + excluded.messages, prompt_tokens = prompt_tokens + excluded.prompt_tokens,
+		completion_tokens = completion_tokens + excluded.completion_tokens, took = took + excluded.took`
+)
+
 const addTotals = `
 	INSERT INTO run_totals
-	SELECT r.ended_at / 3600000, s.channel, coalesce(r.sender ->> 'id', ''), r.model, coalesce(max(r.sender ->> 'name'), ''),
-		count(*), sum(r.status = 'failed'), sum(r.status = 'stopped'),
-		sum(r.messages), sum(r.prompt_tokens), sum(r.completion_tokens), sum(max(r.ended_at - r.started_at, 0))` + newRuns + `
-	GROUP BY 1, 2, 3, 4
-	ON CONFLICT DO UPDATE SET name = excluded.name, runs = runs + excluded.runs, failed = failed + excluded.failed,
-		stopped = stopped + excluded.stopped, messages = messages + excluded.messages,
-		prompt_tokens = prompt_tokens + excluded.prompt_tokens, completion_tokens = completion_tokens + excluded.completion_tokens,
-		took = took + excluded.took`
+	SELECT r.ended_at / 3600000, s.channel, r.model, ` + runSums + newRuns + `GROUP BY 1, 2, 3 ` + addSums
+
+const addPeople = `
+	INSERT INTO run_people
+	SELECT r.ended_at / 86400000, s.channel, coalesce(r.sender ->> 'id', ''), r.model, coalesce(max(r.sender ->> 'name'), ''), ` + runSums + newRuns + `
+	GROUP BY 1, 2, 3, 4 ` + addSums + `, name = excluded.name`
 
 const addDurations = `
 	WITH RECURSIVE class (within) AS (SELECT 125 UNION ALL SELECT 2 * within FROM class WHERE within < ?3)
@@ -53,11 +59,10 @@ func sumRuns(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	if err != nil || last == 0 {
 		return err == nil, err
 	}
-	if _, err := tx.ExecContext(ctx, addTotals, after, last); err != nil {
-		return false, err
-	}
-	if _, err := tx.ExecContext(ctx, addDurations, after, last, longest); err != nil {
-		return false, err
+	for _, add := range []string{addTotals, addPeople, addDurations} {
+		if _, err := tx.ExecContext(ctx, add, after, last, longest); err != nil {
+			return false, err
+		}
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE cursors SET value = ? WHERE name = 'run_totals'`, last)
 	return false, err

@@ -1,0 +1,200 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// askNow is a run of somebody that took so long, and ends now.
+func askNow(t testing.TB, s *Store, clock *calendar, key Key, id int, who Sender, took time.Duration, change func(*Run)) {
+	t.Helper()
+	in := sayNow(clock, key, id, "question")
+	in.Sender = who
+	mustAccept(t, s, in)
+	run := answered(key, mustBegin(t, s, key, 1000), "answer")
+	run.StartedAt, run.Model, run.Prompt, run.Completion = clock.Add(-took), "gpt", 100, 10
+	if change != nil {
+		change(&run)
+	}
+	mustCommit(t, s, run)
+}
+
+func mustStats(t testing.TB, s *Store, from, to time.Time, bucket time.Duration) Stats {
+	t.Helper()
+	stats, err := s.Stats(t.Context(), from, to, bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stats
+}
+
+var ada, bob = Sender{ID: "1", Name: "Ada"}, Sender{ID: "2", Name: "Bob"}
+
+func TestStatsShowWhatWasUsedWhenByWhomAndOfWhat(t *testing.T) {
+	s, clock := mustOpenAged(t)
+	noon := clock.Time
+	other := Key("discord:dm:7")
+	askNow(t, s, clock, chat, 1, ada, time.Second, nil)
+	askNow(t, s, clock, chat, 2, ada, 3*time.Second, func(r *Run) { r.Status = StatusFailed })
+	clock.pass(time.Hour)
+	askNow(t, s, clock, other, 3, bob, time.Second, func(r *Run) { r.Model = "mini" })
+	askNow(t, s, clock, other, 4, bob, time.Second, func(r *Run) { r.Kind = KindCommand })
+	clock.pass(2 * time.Hour)
+	askNow(t, s, clock, chat, 5, Sender{ID: "1", Name: "Ada L."}, time.Second, nil)
+
+	stats := mustStats(t, s, noon, noon.Add(4*time.Hour), 2*time.Hour)
+	var runs []int64
+	for _, b := range stats.Buckets {
+		runs = append(runs, b.Runs)
+	}
+	if diff := cmp.Diff([]int64{3, 1}, runs); diff != "" { // a command is no use of a model
+		t.Fatal(diff)
+	}
+	first := stats.Buckets[0]
+	want := RunTotals{Runs: 3, Failed: 1, Messages: 6, Prompt: 300, Completion: 30, Took: 5 * time.Second}
+	if diff := cmp.Diff(want, first.RunTotals); diff != "" || !first.At.Equal(noon) {
+		t.Errorf("%s at %s", diff, first.At)
+	}
+	if first.P50 < time.Second/2 || first.P50 > time.Second || first.P95 < 2*time.Second || first.P95 > 4*time.Second {
+		t.Errorf("half took at most %s, 95 of 100 %s", first.P50, first.P95)
+	}
+	var usage []string
+	for _, u := range append(stats.Usage, stats.People...) {
+		usage = append(usage, fmt.Sprint(u.Channel, " ", u.Person.Name, " ", u.Model, " ", u.Runs))
+	}
+	if diff := cmp.Diff([]string{"telegram  gpt 3", "discord  mini 1", "telegram Ada L. gpt 3", "discord Bob mini 1"}, usage); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestStatsOfAQuietTimeAreEmptyBuckets(t *testing.T) {
+	s, clock := mustOpenAged(t)
+	askNow(t, s, clock, chat, 1, ada, time.Second, nil)
+	stats := mustStats(t, s, clock.Add(-day), clock.Add(-time.Hour), time.Hour)
+	if len(stats.Buckets) != 23 || stats.Buckets[0].Runs != 0 || len(stats.Usage) != 0 {
+		t.Errorf("%d buckets, %+v", len(stats.Buckets), stats.Usage)
+	}
+	for _, bucket := range []time.Duration{0, -time.Hour} {
+		if _, err := s.Stats(t.Context(), clock.Add(-day), clock.Time, bucket); err == nil {
+			t.Errorf("buckets of %s are taken", bucket)
+		}
+	}
+	for _, from := range []time.Time{{}, clock.Add(day)} {
+		if _, err := s.Stats(t.Context(), from, clock.Time, time.Hour); err == nil {
+			t.Errorf("from %s is taken", from)
+		}
+	}
+}
+
+// A run is counted once, also when a crash comes between its commit and its
+// counting, when its replies are looked at apart, and when it is long gone.
+func TestEveryRunIsCountedOnce(t *testing.T) {
+	s, clock := mustOpenAged(t)
+	path, noon := s.Path(), clock.Time
+	for id := range totalsBatch/2 + 10 {
+		askNow(t, s, clock, chat, id, ada, time.Second, func(r *Run) {
+			r.Replies = append(r.Replies, r.Replies[0]) // a batch ends between the two of one run
+			if id == 0 {
+				r.Replies = r.Replies[:1]
+			}
+		})
+	}
+	mustStats(t, s, noon, noon.Add(time.Hour), time.Hour)
+	sendAll(t, s, chat)
+	s.Close()
+	s, err := Open(t.Context(), path, WithClock(clock.now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	askNow(t, s, clock, chat, 9999, ada, time.Second, nil)
+	clock.pass(30 * day)
+	mustClean(t, s, Rules{Retention: day})
+	if got := mustStats(t, s, noon, noon.Add(time.Hour), time.Hour).Buckets[0].Runs; got != totalsBatch/2+11 {
+		t.Errorf("%d runs are counted", got)
+	}
+}
+
+// Who upgrades finds the past in the plots.
+func TestAnUpgradeCountsTheRunsThatThereAre(t *testing.T) {
+	s, clock := mustOpenAged(t)
+	path := s.Path()
+	for id := range 5 {
+		askNow(t, s, clock, chat, id, ada, 3*time.Second, nil)
+	}
+	noon := clock.Time
+	before := mustStats(t, s, noon, noon.Add(time.Hour), time.Hour)
+	s.Close()
+	undoRuns(t, path)
+	s, err := Open(t.Context(), path, WithClock(clock.now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	after := mustStats(t, s, noon, noon.Add(time.Hour), time.Hour)
+	before.People[0].Person = Sender{} // it was not stored
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// undoRuns takes a database back to before 00006_runs.sql.
+func undoRuns(t *testing.T, path string) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", dsn(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, statement := range []string{
+		`ALTER TABLE runs DROP COLUMN sender`, `ALTER TABLE runs DROP COLUMN messages`, `ALTER TABLE runs DROP COLUMN steps`,
+		`DROP TABLE run_totals`, `DROP TABLE run_people`, `DROP TABLE run_durations`, `DELETE FROM cursors WHERE name = 'run_totals'`,
+		`DELETE FROM goose_db_version WHERE version_id = 6`,
+	} {
+		if _, err := db.Exec(statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// BenchmarkStats reads a month in which a million messages were written, by a
+// thousand people.
+func BenchmarkStats(b *testing.B) {
+	const runs, people, hours = 500_000, 1000, 30 * 24
+	s := benchStore(b)
+	end := time.Now().Truncate(time.Hour)
+	err := s.writer.write(b.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		for _, statement := range []string{
+			`WITH RECURSIVE run (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM run WHERE id < :runs)
+			INSERT INTO run_totals
+			SELECT :first + id * :hours / :runs, 'telegram', 'gpt', 1, 0, 0, 2, 1000, 100, 2000 FROM run WHERE true
+			ON CONFLICT DO UPDATE SET runs = runs + 1, messages = messages + 2`,
+			`WITH RECURSIVE run (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM run WHERE id < :runs)
+			INSERT INTO run_people
+			SELECT (:first + id * :hours / :runs) / 24, 'telegram', id * 7919 % :people, 'gpt', 'Ada', 1, 0, 0, 2, 1000, 100, 2000 FROM run WHERE true
+			ON CONFLICT DO UPDATE SET runs = runs + 1, messages = messages + 2`,
+			`WITH RECURSIVE run (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM run WHERE id < :runs)
+			INSERT INTO run_durations SELECT :first + id * :hours / :runs, 125 << id % 10, 1 FROM run WHERE true
+			ON CONFLICT DO UPDATE SET runs = runs + 1`,
+		} {
+			if _, err := tx.ExecContext(ctx, statement, sql.Named("runs", runs), sql.Named("people", people), sql.Named("hours", hours),
+				sql.Named("first", hourOf(end)-hours)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if stats := mustStats(b, s, end.Add(-hours*time.Hour), end, 6*time.Hour); len(stats.People) != people {
+			b.Fatal(len(stats.People))
+		}
+	}
+}
