@@ -49,6 +49,10 @@ type Config struct {
 	// MaxOutputTokens is the longest answer, in tokens; 0 leaves it to the server. Default 0.
 	MaxOutputTokens int `toml:"max_output_tokens" min:"0"`
 
+	// Prices are what models cost, by their names as the server says them, with or
+	// without the date of a snapshot. Default none: what was used costs an unknown sum.
+	Prices Prices `toml:"prices"`
+
 	// Attempted is told of every attempt of every call, as Request.Attempted is,
 	// from many goroutines at once. It must not block. Default nil: nobody asks.
 	Attempted func(Attempt) `toml:"-"`

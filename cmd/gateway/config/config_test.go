@@ -51,7 +51,7 @@ func TestDefaultsWhereThereIsNoFile(t *testing.T) {
 func TestDefaultsAreAllowedThemselves(t *testing.T) {
 	c := Default()
 	for _, m := range leaves(reflect.ValueOf(&c).Elem(), "") {
-		if m.isSecret() || m.value.Kind() == reflect.Slice || m.value.Kind() == reflect.Pointer {
+		if m.isSecret() || m.isNamed() || m.value.Kind() == reflect.Slice || m.value.Kind() == reflect.Pointer {
 			continue
 		}
 		if _, ok := convert(m, documented(m)); !ok {
@@ -244,6 +244,9 @@ func defaultText(m member) string {
 	}
 	if m.value.Kind() == reflect.Slice && m.value.Len() == 0 {
 		return "`[]`"
+	}
+	if m.isNamed() && m.value.Len() == 0 {
+		return "`{}`"
 	}
 	var b bytes.Buffer
 	if err := toml.NewEncoder(&b).Encode(map[string]any{"x": documented(m)}); err != nil {

@@ -42,6 +42,8 @@ func (d *decoder) section(into reflect.Value, path string, n *node) {
 			d.refuse(m.path, n, m.allowed())
 		case m.isSection():
 			d.section(m.value, m.path, n)
+		case m.isNamed() && n != nil:
+			d.named(m, n)
 		case m.isSecret():
 			d.secret(m, n, given[m.fileKey()])
 		case n != nil:
@@ -49,6 +51,28 @@ func (d *decoder) section(into reflect.Value, path string, n *node) {
 		}
 	}
 	d.unknown(path, members, given)
+}
+
+// named sets sections that have names of their own.
+func (d *decoder) named(m member, n *node) {
+	if !n.isTable() {
+		d.refuse(m.path, n, m.allowed())
+		return
+	}
+	sections := reflect.MakeMap(m.value.Type())
+	for name, child := range n.children {
+		path := join(m.path, name)
+		if !child.isTable() {
+			d.refuse(path, child, "a section ["+path+"]")
+			continue
+		}
+		into := reflect.New(m.value.Type().Elem()).Elem()
+		d.section(into, path, child)
+		sections.SetMapIndex(reflect.ValueOf(name).Convert(m.value.Type().Key()), into)
+	}
+	if sections.Len() > 0 {
+		m.value.Set(sections)
+	}
 }
 
 // key sets one key that is not a secret.

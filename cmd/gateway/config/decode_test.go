@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"parley/llm"
 )
 
 // sample has a field of every kind that a configuration can have.
@@ -374,4 +376,33 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A misspelt price would show a model as free.
+func TestPricesAreReadStrictly(t *testing.T) {
+	want := llm.Prices{"openai/gpt-5.1": {Input: 1.25, Output: 10}, "local": {}}
+	for _, doc := range []string{
+		"[llm.prices]\n'openai/gpt-5.1' = { input = 1.25, output = 10 }\nlocal = {}",
+		"[llm.prices.'openai/gpt-5.1']\ninput = 1.25\noutput = 10\n[llm.prices.local]",
+	} {
+		c, err := loadText(t, doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, c.LLM.Prices); diff != "" {
+			t.Errorf("%s\n%s", doc, diff)
+		}
+	}
+	for doc, want := range map[string]string{
+		"[llm]\nprices = 3":                        `:2: llm.prices: found 3 (integer), allowed: a section [llm.prices."NAME"] for each name`,
+		"[llm.prices]\nmini = 3.5":                 `:2: llm.prices.mini: found 3.5 (float), allowed: a section [llm.prices.mini]`,
+		"[llm.prices]\nmini = { input = -1 }":      `:2: llm.prices.mini.input: found -1 (integer), allowed: a number >= 0`,
+		"[llm.prices]\n'a/b' = { ouput = 1.0 }":    `:2: llm.prices."a/b".ouput: found an unknown key (did you mean llm.prices."a/b".output?), allowed: input, output`,
+		"[llm.prices]\nmini = { input = 'cheap' }": `:2: llm.prices.mini.input: found "cheap" (string), allowed: a number >= 0`,
+	} {
+		_, err := loadText(t, doc)
+		if err == nil || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s:\n got %v\nwant %s", doc, err, want)
+		}
+	}
 }

@@ -23,7 +23,10 @@ import (
 //	kind:"secret"            hidden from logs and errors; the key with _file after it names a file that holds it
 //	env:"TELEGRAM_TOKEN"     on a secret: the environment variable that holds it when the file gives none
 //
-// Fields are string, bool, int, float, time.Duration, []string, or a pointer
+// A field that is a map of structs by name holds sections of any names, each
+// with the struct's members.
+//
+// Other fields are string, bool, int, float, time.Duration, []string, or a pointer
 // to one of them that is nil while the key is not set. The default is what the
 // field holds before the file is read.
 type member struct {
@@ -60,8 +63,11 @@ func join(path, name string) string {
 }
 
 func (m member) isSection() bool { return m.value.Kind() == reflect.Struct }
-func (m member) isSecret() bool  { return m.tag.Get("kind") == "secret" }
-func (m member) holdsIDs() bool  { return m.tag.Get("kind") == "ids" || m.tag.Get("kind") == "names" }
+func (m member) isNamed() bool {
+	return m.value.Kind() == reflect.Map && m.value.Type().Elem().Kind() == reflect.Struct
+}
+func (m member) isSecret() bool { return m.tag.Get("kind") == "secret" }
+func (m member) holdsIDs() bool { return m.tag.Get("kind") == "ids" || m.tag.Get("kind") == "names" }
 
 // fileKey is the key that names the file of a secret.
 func (m member) fileKey() string { return m.name + "_file" }
@@ -103,6 +109,8 @@ func (m member) allowed() string {
 	switch {
 	case m.isSection():
 		return "a section [" + m.path + "]"
+	case m.isNamed():
+		return fmt.Sprintf("a section [%s.%q] for each name", m.path, "NAME")
 	case m.isSecret():
 		return "one line of text without spaces"
 	case t == durationType:

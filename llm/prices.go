@@ -1,0 +1,28 @@
+package llm
+
+import "regexp"
+
+// Prices say what models cost, by their names.
+type Prices map[string]Price
+
+// Price is what a model costs, per million tokens, in whatever currency the
+// operator pays.
+type Price struct {
+	Input  float64 `toml:"input" min:"0"`
+	Output float64 `toml:"output" min:"0"`
+}
+
+// Cost is what tokens of a model cost. known is false for a model that has no
+// price: its cost is not nothing.
+func (p Prices) Cost(model string, prompt, completion int64) (cost float64, known bool) {
+	price, known := p[model]
+	if !known {
+		price, known = p[snapshot.ReplaceAllString(model, "")]
+	}
+	const million = 1e6
+	return (float64(prompt)*price.Input + float64(completion)*price.Output) / million, known
+}
+
+// snapshot is the date that servers put behind a model's name to say which one
+// has answered: gpt-4o-2024-08-06, claude-sonnet-4-5-20250929.
+var snapshot = regexp.MustCompile(`[-@](\d{4}-\d{2}-\d{2}|\d{8})$`)

@@ -1,0 +1,29 @@
+package llm_test
+
+import (
+	"testing"
+
+	"parley/llm"
+)
+
+func TestTheCostOfAModelIsThatOfItsTokens(t *testing.T) {
+	prices := llm.Prices{"gpt-4o": {Input: 2.5, Output: 10}, "free": {}}
+	for model, want := range map[string]struct {
+		cost  float64
+		known bool
+	}{
+		"gpt-4o":            {3.5, true},
+		"gpt-4o-2024-08-06": {3.5, true},
+		"gpt-4o-20240806":   {3.5, true},
+		"gpt-4o-mini":       {0, false},
+		"free":              {0, true},
+		"":                  {0, false},
+	} {
+		if cost, known := prices.Cost(model, 1_000_000, 100_000); cost != want.cost || known != want.known {
+			t.Errorf("%q costs %v, known %t", model, cost, known)
+		}
+	}
+	if _, known := llm.Prices(nil).Cost("gpt-4o", 1, 1); known {
+		t.Error("a price is known where none is set")
+	}
+}
