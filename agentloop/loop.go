@@ -105,6 +105,7 @@ func (l *loop) askToEnd(intake context.Context) bool {
 // work takes steps until nothing waits.
 func (l *loop) work(intake, runs context.Context) {
 	for intake.Err() == nil {
+		l.doTasks(runs)
 		turn, err := l.begin(intake)
 		if err != nil || len(turn.Waiting) == 0 || !l.step(intake, runs, turn) {
 			return

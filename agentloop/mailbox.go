@@ -13,6 +13,7 @@ type mailbox struct {
 
 	mu      sync.Mutex
 	inbound []conversation.Inbound
+	tasks   []*task
 	stale   bool // the loop must read the store
 }
 
@@ -25,15 +26,33 @@ func newMailbox() *mailbox {
 
 func (m *mailbox) put(s signal) {
 	m.mu.Lock()
-	m.inbound = append(m.inbound, s.inbound...)
-	if len(s.inbound) == 0 || len(m.inbound) > maxMail {
-		m.inbound, m.stale = nil, true
+	if s.task != nil {
+		m.tasks = append(m.tasks, s.task)
+	} else {
+		m.add(s.inbound)
 	}
 	m.mu.Unlock()
 	offer(m.ready)
 }
 
-// empty gives what is in the mailbox, and leaves nothing in it.
+// add puts inbound into the mailbox; none says that the store knows.
+func (m *mailbox) add(inbound []conversation.Inbound) {
+	m.inbound = append(m.inbound, inbound...)
+	if len(inbound) == 0 || len(m.inbound) > maxMail {
+		m.inbound, m.stale = nil, true
+	}
+}
+
+// takeTasks gives what is to be done, and leaves nothing of it.
+func (m *mailbox) takeTasks() []*task {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	tasks := m.tasks
+	m.tasks = nil
+	return tasks
+}
+
+// empty gives the inbound in the mailbox, and leaves none in it.
 func (m *mailbox) empty() (inbound []conversation.Inbound, stale bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

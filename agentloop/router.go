@@ -29,12 +29,14 @@ type Router struct {
 	calibration calibration
 }
 
-// signal says that a session has new inbound, or that its loop must look.
+// signal says that a session has new inbound, that its loop must look, or that
+// it has something to do.
 type signal struct {
 	key     conversation.Key
 	inbound []conversation.Inbound // as stored; nil: the store knows
 	stop    bool                   // a /stop is among it
 	edited  bool                   // only a loop at work needs to know
+	task    *task                  // to be done between two runs; nil = none
 }
 
 var errStopped = errors.New("stopped by the user")

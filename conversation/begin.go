@@ -32,10 +32,22 @@ const (
 // in tokens. Only whole exchanges are given, but always the newest one, however
 // large it is. The cost grows with the budget, not with the conversation.
 func (s *Store) Begin(ctx context.Context, key Key, budget int) (Turn, error) {
+	return s.readTurn(ctx, key, budget, true)
+}
+
+// Peek is Begin for who only looks: it reads the conversation also when nothing
+// waits.
+func (s *Store) Peek(ctx context.Context, key Key, budget int) (Turn, error) {
+	return s.readTurn(ctx, key, budget, false)
+}
+
+// readTurn reads a turn; ifWaiting says that it is of interest only when
+// something waits.
+func (s *Store) readTurn(ctx context.Context, key Key, budget int, ifWaiting bool) (Turn, error) {
 	var turn Turn
 	err := s.writer.read(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
 		turn = Turn{}
-		if turn.Waiting, err = readInbox(ctx, conn, key, false, maxWaiting); err != nil || len(turn.Waiting) == 0 {
+		if turn.Waiting, err = readInbox(ctx, conn, key, false, maxWaiting); err != nil || ifWaiting && len(turn.Waiting) == 0 {
 			return err
 		}
 		turn.More = len(turn.Waiting) == maxWaiting

@@ -1,0 +1,42 @@
+package agentloop
+
+import (
+	"context"
+	"slices"
+
+	"parley/conversation"
+	"parley/llm"
+)
+
+// Window is what the model would be sent for a session.
+type Window struct {
+	Conversation conversation.Conversation // a fresh one, which is not stored, where none goes on
+	Messages     []llm.Message             // the system prompt first; images without their bytes
+	Tools        []llm.Tool
+	Left         int64 // messages of the conversation that are not among Messages
+	Tokens       int   // of all of it, as counted here
+	Budget       int   // tokens that it may have
+}
+
+// Window gives what the model would be sent for a session now, with the messages
+// that wait. It changes nothing, and waits for nobody.
+func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, error) {
+	turn, err := r.Store.Peek(ctx, key, r.Budget)
+	if err == nil && r.Strategy == Summarization {
+		turn.Summary, err = r.Store.Summary(ctx, turn.Conversation.ID)
+	}
+	if err != nil {
+		return Window{}, err
+	}
+	var w Window
+	err = guard(func() error {
+		l := &loop{Router: r, key: key}
+		turn = l.renewed(turn)
+		users := slices.Concat(l.noteMessages(turn.Notes), l.userMessages(untilCommand(turn.Waiting)))
+		budget := r.calibration.budget(r.Budget)
+		sent := l.window(turn, users).counted(budget)
+		w = Window{Conversation: turn.Conversation, Messages: sent.messages, Tools: r.tools, Left: sent.left, Tokens: sent.tokens, Budget: budget}
+		return nil
+	})
+	return w, err
+}
