@@ -30,6 +30,7 @@ type Sender struct {
 	channel Channel
 	outbox  Outbox
 	log     *slog.Logger
+	outcome func(Outcome) // nil: nobody asks
 
 	wake   chan wake
 	idle   chan *queue
@@ -39,8 +40,8 @@ type Sender struct {
 }
 
 // NewSender makes the sender of a channel; Run starts it.
-func NewSender(channel Channel, outbox Outbox, log *slog.Logger) *Sender {
-	return &Sender{
+func NewSender(channel Channel, outbox Outbox, log *slog.Logger, options ...SenderOption) *Sender {
+	s := &Sender{
 		channel: channel,
 		outbox:  outbox,
 		log:     log.With("channel", channel.Name()),
@@ -49,6 +50,10 @@ func NewSender(channel Channel, outbox Outbox, log *slog.Logger) *Sender {
 		done:    make(chan struct{}),
 		making:  make(chan struct{}, maxMaking),
 	}
+	for _, option := range options {
+		option(s)
+	}
+	return s
 }
 
 // wake says that a session has something to be sent.
@@ -295,10 +300,22 @@ func (q *queue) deliver(ctx context.Context, d conversation.Delivery) bool {
 
 // sendParts sends the parts that the platform has not taken yet, and marks each.
 func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
-	parts := q.channel.Split(d)
+	var parts []Part
+	err := guard(func() error {
+		parts = q.channel.Split(d)
+		return nil
+	})
+	if err != nil {
+		_, ok := q.failed(ctx, &d, time.Now(), err)
+		return ok
+	}
 	var failing time.Time // since when
 	for len(d.Sent) < len(parts) {
-		id, err := q.sendPart(ctx, d, parts[len(d.Sent)])
+		var id string
+		err := guard(func() (err error) {
+			id, err = q.sendPart(ctx, d, parts[len(d.Sent)])
+			return err
+		})
 		if err != nil {
 			if failing.IsZero() {
 				failing = time.Now()
@@ -314,7 +331,11 @@ func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
 			return false
 		}
 	}
-	return q.mark(ctx, "mark a reply as sent", func(ctx context.Context) error { return q.outbox.MarkSent(ctx, d) })
+	if !q.mark(ctx, "mark a reply as sent", func(ctx context.Context) error { return q.outbox.MarkSent(ctx, d) }) {
+		return false
+	}
+	q.tell(Sent, d)
+	return true
 }
 
 // mark stores what the platform has taken. It outlasts Run's context, since

@@ -37,10 +37,12 @@ func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time
 	log := q.log.With("session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", since.Round(time.Second))
 	if reason := final(since, err); reason != nil {
 		log.Error("reply not delivered; its text stays in the history", "error", reason)
+		q.tell(Failed, *d)
 		return false, q.mark(ctx, "mark a reply as failed", func(ctx context.Context) error {
 			return q.outbox.MarkFailed(ctx, *d, reason.Error())
 		})
 	}
+	q.tell(Retried, *d)
 	wait := pause(d.Attempts, err)
 	if isPowerOfTwo(d.Attempts) { // the log tells of a long trouble ever more rarely
 		log.Warn("reply not taken, trying again", "wait", wait, "error", err)

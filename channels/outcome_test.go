@@ -1,0 +1,87 @@
+package channels_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// clumsy is a platform whose adapter has a bug that one text brings out.
+type clumsy struct {
+	*platform
+	splits bool // it is in Split, else in Send
+}
+
+func (c clumsy) Split(d conversation.Delivery) []channels.Part {
+	if c.splits && d.Text == "bad" {
+		panic("a bug")
+	}
+	return c.platform.Split(d)
+}
+
+func (c clumsy) Send(ctx context.Context, d conversation.Delivery, p channels.Part) (string, error) {
+	if d.Text == "bad" {
+		panic("a bug")
+	}
+	return c.platform.Send(ctx, d, p)
+}
+
+// deliver sends what is due, and gives the outcomes that were told.
+func (p *post) deliver(channel channels.Channel) []channels.OutcomeKind {
+	p.t.Helper()
+	var mu sync.Mutex
+	var kinds []channels.OutcomeKind
+	flush := make(chan struct{})
+	close(flush)
+	sender := channels.NewSender(channel, p.store, slog.New(slog.DiscardHandler), channels.WithOutcomes(func(o channels.Outcome) {
+		mu.Lock()
+		defer mu.Unlock()
+		if o.Channel != "telegram" || o.After < 0 || o.After > time.Hour {
+			p.t.Errorf("outcome %+v", o)
+		}
+		kinds = append(kinds, o.Kind)
+	}))
+	if err := sender.Run(p.t.Context(), conversation.Scope{Channel: "telegram"}, flush); err != nil {
+		p.t.Fatal(err)
+	}
+	return kinds
+}
+
+func TestPanicOverAReplyIsItsFailureAlone(t *testing.T) {
+	for _, splits := range []bool{true, false} {
+		p := newPost(t)
+		p.commit(1, "bad")
+		p.commit(1, "good")
+		to := &platform{}
+		kinds := p.deliver(clumsy{to, splits})
+		if _, texts := to.seen(); texts != "good" {
+			t.Errorf("in Split %t: the chat got %q", splits, texts)
+		}
+		if diff := cmp.Diff([]channels.OutcomeKind{channels.Failed, channels.Sent}, kinds); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+func TestOutcomesTellOfEveryTry(t *testing.T) {
+	p := newPost(t)
+	p.commit(1, "bad")
+	tries := 0
+	to := &platform{send: func() error {
+		if tries++; tries < 3 {
+			return &channels.SendError{RetryAfter: time.Millisecond, Err: errors.New("not now")}
+		}
+		return nil
+	}}
+	if diff := cmp.Diff([]channels.OutcomeKind{channels.Retried, channels.Retried, channels.Sent}, p.deliver(to)); diff != "" {
+		t.Error(diff)
+	}
+}
