@@ -46,7 +46,9 @@ func (s *benchSession) say() Turn {
 func (s *benchSession) run(turn Turn, messages int) Run {
 	in := turn.Waiting[0]
 	run := Run{Key: s.key, Kind: KindAgent, Status: StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
-		Replies: []Delivery{{Address: in.Address, Text: "Snow on the pass."}}, StartedAt: time.Now()}
+		Replies: []Delivery{{Address: in.Address, Text: "Snow on the pass."}}, Model: "gpt", Rounds: 1, StartedAt: time.Now()}
+	run.Steps = []Step{{Kind: StepModel, Name: "gpt", At: run.StartedAt, Took: 2 * time.Second, FirstByte: 300 * time.Millisecond,
+		Prompt: 1200, Completion: 90, Shown: 30, Window: 1150}}
 	for i := range max(2, messages) {
 		m := Message{Role: RoleUser, Content: in.Text, Tokens: 20}
 		if i%2 == 1 {
