@@ -32,6 +32,8 @@ api_key = "none"
 model = "test-model"
 [agent]
 titles = false # calls of the model that the floor does not make
+[http]
+listen = ""
 [telegram]
 token = %q
 api_url = %q

@@ -87,6 +87,8 @@ model = "test-model"
 max_concurrent_runs = %d
 drain_timeout = %q
 titles = false
+[http]
+listen = ""
 `, w.database, w.model.URL(), apiKey, s.maxRuns, s.drain)
 	w.must(os.WriteFile(w.configPath(), []byte(text+w.platform.section()), 0o644))
 }

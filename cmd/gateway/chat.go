@@ -75,6 +75,9 @@ func (g *gateway) addTerminal(ctx context.Context, t terminal) error {
 		}
 	}
 	intro := []string{g.choice.Line()}
+	if g.http != nil {
+		intro = append(intro, "In the browser: "+g.http.URL())
+	}
 	if !interactive {
 		fmt.Fprintln(os.Stderr, g.choice.Line())
 	} else if recap, err := g.recap(ctx, key); err != nil {

@@ -15,6 +15,7 @@ import (
 	"parley/channels/telegram"
 	"parley/cmd/gateway/config"
 	"parley/conversation"
+	"parley/httpserver"
 	"parley/llm"
 	"parley/tools"
 )
@@ -29,7 +30,8 @@ type gateway struct {
 	router   *agentloop.Router
 	channels map[string]*served
 	feed     *channels.Feed
-	leaving  channels.Channel // the terminal: when it is left, the gateway ends
+	http     *httpserver.Server // nil when there is none
+	leaving  channels.Channel   // the terminal: when it is left, the gateway ends
 }
 
 // served is a channel with what delivers its replies.

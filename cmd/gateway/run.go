@@ -7,14 +7,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/channels/cli"
+	"parley/httpserver"
 )
 
 func runCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
-		Short: "Serve every channel that has a token, and this terminal",
-		Long: "Serves every channel that has a token. With a terminal on standard input it also opens a chat\n" +
-			"there, and ends when that is left; without one it serves until SIGTERM or SIGINT.",
+		Short: "Serve every channel that has a token, browsers, and this terminal",
+		Long: "Serves every channel that has a token, and HTTP on this machine (http://" + httpserver.DefaultListen + "/).\n" +
+			"With a terminal on standard input it also opens a chat there, and ends when that is left;\n" +
+			"without one it serves until SIGTERM or SIGINT.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			g, err := open(cmd.Context(), *configPath)
@@ -23,6 +25,9 @@ func runCommand(configPath *string) *cobra.Command {
 			}
 			defer g.close()
 			if err := g.store.MarkDaemon(); err != nil {
+				return err
+			}
+			if err := g.addHTTP(); err != nil {
 				return err
 			}
 			if err := g.addTelegram(); err != nil {
@@ -36,9 +41,10 @@ func runCommand(configPath *string) *cobra.Command {
 					return err
 				}
 			}
-			if len(g.channels) == 0 {
+			if len(g.channels) == 0 && g.http == nil {
 				return errors.New("nothing to serve: no channel has a token (token in the section [telegram] or TELEGRAM_TOKEN, " +
-					"token in the section [discord] or DISCORD_TOKEN), and standard input is no terminal; `gateway chat` reads lines from a pipe")
+					"token in the section [discord] or DISCORD_TOKEN), there is no HTTP server (listen in the section [http]), " +
+					"and standard input is no terminal; `gateway chat` reads lines from a pipe")
 			}
 			return g.serve(cmd.Context())
 		},

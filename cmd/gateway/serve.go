@@ -17,8 +17,8 @@ import (
 
 // serve runs the channels, the router and the delivery until a signal comes,
 // the terminal is left, or no channel is left. The end goes from the front to
-// the back: intake stops, runs under way finish, their replies are delivered; a
-// second signal hurries.
+// the back: intake stops and streams end, runs under way finish, their replies
+// are delivered; a second signal hurries.
 func (g *gateway) serve(ctx context.Context) error {
 	intake, stopIntake := context.WithCancel(ctx)
 	defer stopIntake()
@@ -38,7 +38,7 @@ func (g *gateway) serve(ctx context.Context) error {
 	}
 	context.AfterFunc(intake, func() { time.AfterFunc(g.cfg.Agent.DrainTimeout, stopDelivery) })
 
-	g.log.Info("gateway started", "version", version(), "database", g.store.Path(), "model", g.choice.Model, "channels", g.names())
+	g.log.Info("gateway started", "version", version(), "database", g.store.Path(), "model", g.choice.Model, "channels", g.names(), "http", g.url())
 	var front errgroup.Group
 	front.Go(func() error { return g.router.Run(intake, hard, scopes...) })
 	front.Go(func() error {
@@ -47,18 +47,17 @@ func (g *gateway) serve(ctx context.Context) error {
 	})
 	front.Go(func() error {
 		defer stopIntake()
-		return g.runChannels(intake)
+		return g.runIntake(intake, stopIntake, delivery)
 	})
 	err := front.Wait()
 	close(flush)
 	return errors.Join(err, senders.Wait())
 }
 
-// runChannels returns when every channel has ended. One that fails ends alone;
-// when none is left for that reason, so does the gateway.
-func (g *gateway) runChannels(intake context.Context) error {
-	intake, leave := context.WithCancel(intake)
-	defer leave()
+// runIntake returns when every channel and the HTTP server have ended. A channel
+// that fails ends alone; when nothing is left for that reason, so does the
+// gateway. Requests under way have until hard ends.
+func (g *gateway) runIntake(intake context.Context, leave func(), hard context.Context) error {
 	var running errgroup.Group
 	var served atomic.Int64
 	for _, c := range g.channels {
@@ -76,11 +75,25 @@ func (g *gateway) runChannels(intake context.Context) error {
 			return nil
 		})
 	}
+	if g.http != nil {
+		running.Go(func() error {
+			served.Add(1)
+			return g.http.Run(intake, hard)
+		})
+	}
 	err := running.Wait()
 	if served.Load() == 0 {
 		return errTold
 	}
 	return err
+}
+
+// url is where the gateway serves HTTP, "" where it does not.
+func (g *gateway) url() string {
+	if g.http == nil {
+		return ""
+	}
+	return g.http.URL()
 }
 
 // accept is the way in: stored first, then worked.

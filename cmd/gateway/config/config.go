@@ -12,6 +12,7 @@ import (
 	"parley/channels/discord"
 	"parley/channels/telegram"
 	"parley/conversation"
+	"parley/httpserver"
 	"parley/llm"
 )
 
@@ -29,6 +30,7 @@ type Config struct {
 	Telegram     telegram.Config     `toml:"telegram"`
 	Discord      discord.Config      `toml:"discord"`
 	CLI          cli.Config          `toml:"cli"`
+	HTTP         httpserver.Config   `toml:"http"`
 }
 
 // Default is the configuration where nothing is configured.
@@ -42,6 +44,7 @@ func Default() Config {
 		Telegram:     telegram.DefaultConfig(),
 		Discord:      discord.DefaultConfig(),
 		CLI:          cli.Defaults(),
+		HTTP:         httpserver.DefaultConfig(),
 	}
 }
 

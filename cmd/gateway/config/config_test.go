@@ -262,7 +262,7 @@ func TestExamplesInDocsLoad(t *testing.T) {
 		t.Fatal("no examples")
 	}
 	for _, example := range examples {
-		c, err := loadText(t, secretFile.ReplaceAllString(example[1], "$1 = 'a-secret'"))
+		c, err := loadText(t, secretFile.ReplaceAllString(example[1], "$1 = 'a-secret-that-is-long'"))
 		if err != nil {
 			t.Errorf("%s\n%v", example[1], err)
 		}

@@ -35,6 +35,7 @@ func (d *decoder) section(into reflect.Value, path string, n *node) {
 	if n != nil {
 		given = n.children
 	}
+	before := len(d.problems)
 	members := membersOf(into, path)
 	for _, m := range members {
 		switch n := given[m.name]; {
@@ -51,6 +52,35 @@ func (d *decoder) section(into reflect.Value, path string, n *node) {
 		}
 	}
 	d.unknown(path, members, given)
+	if len(d.problems) == before {
+		d.check(into, path, n)
+	}
+}
+
+// checked is a section whose keys must also suit each other. Key is one of
+// its own, found and allowed are those of a Problem.
+type checked interface {
+	Check(report func(key, found, allowed string))
+}
+
+// check reports what is wrong with a section whose keys may each stand.
+func (d *decoder) check(into reflect.Value, path string, n *node) {
+	section, ok := into.Interface().(checked)
+	if !ok {
+		return
+	}
+	section.Check(func(key, found, allowed string) {
+		p := Problem{Key: join(path, key), Found: found, Allowed: allowed}
+		if n != nil {
+			p.Line = n.line
+			for _, name := range []string{key + "_file", key} {
+				if given := n.children[name]; given != nil {
+					p.Line = given.line
+				}
+			}
+		}
+		d.problem(p)
+	})
 }
 
 // named sets sections that have names of their own.

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"errors"
+	"syscall"
+
+	"parley/httpserver"
+)
+
+// addHTTP begins to listen for HTTP, unless that is configured off. At an
+// address that nobody has chosen, another gateway may be listening already;
+// this one then goes on without.
+func (g *gateway) addHTTP() error {
+	if g.cfg.HTTP.Address() == "" {
+		return nil
+	}
+	server, err := httpserver.New(httpserver.Parts{Config: g.cfg.HTTP, Log: g.log})
+	if g.cfg.HTTP.Listen == nil && errors.Is(err, syscall.EADDRINUSE) {
+		g.log.Warn("another program listens at this address, so this gateway serves no HTTP; it can be given another: listen in the section [http]",
+			"address", g.cfg.HTTP.Address())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	g.http = server
+	return nil
+}

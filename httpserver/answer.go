@@ -1,0 +1,83 @@
+package httpserver
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+)
+
+// answer is the response to one request. Each write has a deadline of its own,
+// so that a slow client is cut off, and a handler may still take its time.
+type answer struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	timeout time.Duration
+	status  int // 0 until there is one
+}
+
+func newAnswer(w http.ResponseWriter, timeout time.Duration) *answer {
+	return &answer{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout}
+}
+
+func (a *answer) WriteHeader(status int) {
+	if status >= 200 { // others are only informational
+		a.status = status
+	}
+	a.extend()
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	a.extend()
+	return a.ResponseWriter.Write(b)
+}
+
+// FlushError is what http.ResponseController calls.
+func (a *answer) FlushError() error {
+	a.extend()
+	return a.control.Flush()
+}
+
+// Flush makes the answer an http.Flusher.
+func (a *answer) Flush() { _ = a.FlushError() } // a broken connection shows in the next write
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *answer) extend() {
+	_ = a.control.SetWriteDeadline(time.Now().Add(a.timeout)) // a closed connection shows in the write
+}
+
+// recovered answers for a handler that has panicked. The client is told a
+// number that it finds in the log, and nothing else.
+func (s *Server) recovered(a *answer, r *http.Request) {
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(http.ErrAbortHandler)
+	}
+	id := rand.Text()
+	s.log.Error("a request failed", "id", id, "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	if a.status != 0 {
+		panic(http.ErrAbortHandler) // the client must not take half an answer for a whole one
+	}
+	Problem(a, r, http.StatusInternalServerError, "Something went wrong. The gateway's log says more under "+id+".")
+}
+
+// discard takes an answer of which only status and header matter.
+type discard struct {
+	header http.Header
+	status int
+}
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(b []byte) (int, error) { return len(b), nil }
+func (d *discard) WriteHeader(status int)      { d.status = status }

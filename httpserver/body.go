@@ -1,0 +1,52 @@
+package httpserver
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+)
+
+// slowest is the rate in bytes a second at which a long body must come.
+const slowest = 32 << 10
+
+// limitBody bounds the body of a request, in bytes and in time. The clock
+// stops at the body's end: what comes after is the handler's time.
+func (s *Server) limitBody(a http.ResponseWriter, r *http.Request, most int64) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return
+	}
+	control := http.NewResponseController(a)
+	timeout := s.limits.BodyTimeout + time.Duration(most/slowest)*time.Second
+	_ = control.SetReadDeadline(time.Now().Add(timeout)) // a closed connection shows in the read
+	r.Body = &body{ReadCloser: http.MaxBytesReader(a, r.Body, most), control: control}
+}
+
+type body struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) {
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// BodyProblem answers that a body could not be read, or understood: err is
+// what reading it gave.
+func BodyProblem(w http.ResponseWriter, r *http.Request, err error) {
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		Problem(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is too large. Allowed: %d bytes.", large.Limit))
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		Problem(w, r, http.StatusRequestTimeout, "The body came too slowly.")
+	default:
+		Problem(w, r, http.StatusBadRequest, "The body can't be read: "+err.Error()+".")
+	}
+}

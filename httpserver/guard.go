@@ -1,0 +1,207 @@
+package httpserver
+
+import (
+	"context"
+	"crypto/hmac"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Access is whom a route lets in. Where no token is configured, whoever
+// reaches the server counts as signed in, since only this machine does.
+type Access int
+
+const (
+	// Public lets everybody in.
+	Public Access = iota
+
+	// Program lets in who sends the token as "Authorization: Bearer TOKEN", and
+	// the pages of people who are signed in. Others get 401.
+	Program
+
+	// Person lets in who is signed in. Others are asked to sign in.
+	Person
+)
+
+// route is what the guard knows of a pattern.
+type route struct {
+	maxBody int64 // bytes
+}
+
+// visitor is what is known of who sent a request.
+type visitor struct {
+	signedIn bool
+	byToken  bool   // the request itself carries the token, which no foreign page knows
+	pass     string // of a browser, "" when it has none
+	csrf     string // what its forms carry
+}
+
+type visitorKey struct{}
+
+func visitorOf(r *http.Request) visitor {
+	v, _ := r.Context().Value(visitorKey{}).(visitor)
+	return v
+}
+
+// CSRF is the token that shows that a request comes from a page of this
+// server: in forms as the field "csrf", in other requests as the header
+// X-CSRF-Token. It is "" outside of a page for Person.
+func CSRF(r *http.Request) string { return visitorOf(r).csrf }
+
+// SignedIn reports whether the request comes from somebody who may see
+// everything. It is for Public routes.
+func SignedIn(r *http.Request) bool { return visitorOf(r).signedIn }
+
+// guard lets to h only what access allows.
+func (s *Server) guard(access Access, route route, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if access != Public && !s.isMe(r) {
+			Problem(w, r, http.StatusMisdirectedRequest, "This server does not go by that name. It can be given further ones: hosts in the section [http].")
+			return
+		}
+		v, ok := s.identify(w, r)
+		if !ok || !s.mayEnter(w, r, access, v) {
+			return
+		}
+		s.limitBody(w, r, route.maxBody)
+		if !isSafe(r) && !v.byToken && !s.mayChange(w, r, access, v, route.maxBody) {
+			return
+		}
+		if r.MultipartForm != nil { // read for its CSRF token
+			defer r.MultipartForm.RemoveAll()
+		}
+		if access == Person && v.pass == "" { // without a token; forms need something to be bound to
+			v.pass = s.passes.issue()
+			s.setPass(w, r, v.pass)
+		}
+		if v.pass != "" {
+			v.csrf = s.passes.csrf(v.pass)
+		}
+		ctx, cancel := s.lifetime(r)
+		defer cancel()
+		h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, visitorKey{}, v)))
+	})
+}
+
+// identify tells who sent a request, or answers that it was one too many, or
+// one with a wrong token. A wrong token never falls back to the cookie.
+func (s *Server) identify(w http.ResponseWriter, r *http.Request) (visitor, bool) {
+	client := s.client(r)
+	v := visitor{pass: s.passOf(r)}
+	token, byToken := bearer(r)
+	switch {
+	case s.passes.open:
+		v.signedIn, v.byToken = s.isMe(r), byToken
+	case !byToken:
+		v.signedIn = v.pass != ""
+	case s.guessers.exhausted(client):
+		tooMany(w, r)
+		return v, false
+	case !s.passes.isToken(token):
+		s.guessers.allow(client) // which counts it
+		unauthorized(w, r, "The token is wrong.")
+		return v, false
+	default:
+		v.signedIn, v.byToken = true, true
+	}
+	crowd := s.strangers
+	if v.signedIn {
+		crowd = s.known
+	}
+	if !crowd.allow(client) {
+		tooMany(w, r)
+		return v, false
+	}
+	return v, true
+}
+
+// mayEnter reports whether access lets the visitor in, or says how to get in.
+func (s *Server) mayEnter(w http.ResponseWriter, r *http.Request, access Access, v visitor) bool {
+	switch {
+	case access == Public || v.signedIn:
+		return true
+	case access == Program || !isSafe(r):
+		unauthorized(w, r, `Send the gateway's token: "Authorization: Bearer TOKEN".`)
+	case r.Header.Get("Sec-Fetch-Site") == "cross-site":
+		// A browser keeps a strict cookie to itself when a link of another site
+		// was followed, and sends it with what the answer makes it load.
+		show(w, http.StatusOK, "again.html", nil)
+	default:
+		http.Redirect(w, r, "/signin?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther)
+	}
+	return false
+}
+
+// mayChange reports whether a request that is not safe comes from a page of
+// this server, or from a program. A page for people shows it by its CSRF token.
+func (s *Server) mayChange(w http.ResponseWriter, r *http.Request, access Access, v visitor, maxBody int64) bool {
+	if !s.sameOrigin(r) {
+		Problem(w, r, http.StatusForbidden, "The request comes from a page of another site.")
+		return false
+	}
+	if access == Public || access == Program && v.pass == "" && !fromPage(r) {
+		return true
+	}
+	sent, err := sentCSRF(r, maxBody)
+	if err != nil {
+		BodyProblem(w, r, err)
+		return false
+	}
+	if v.pass == "" || !hmac.Equal([]byte(sent), []byte(s.passes.csrf(v.pass))) {
+		Problem(w, r, http.StatusForbidden, "The page is from another sign-in. Load it again.")
+		return false
+	}
+	return true
+}
+
+// sentCSRF is the token that a request carries.
+func sentCSRF(r *http.Request, maxBody int64) (string, error) {
+	if token := r.Header.Get("X-CSRF-Token"); token != "" {
+		return token, nil
+	}
+	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	var err error
+	switch strings.TrimSpace(kind) {
+	case "application/x-www-form-urlencoded":
+		err = r.ParseForm()
+	case "multipart/form-data":
+		err = r.ParseMultipartForm(maxBody) // all of it fits into memory
+	default:
+		return "", nil
+	}
+	return r.PostFormValue("csrf"), err
+}
+
+// lifetime is the context of a request. A stream ends when the server does;
+// what changes something may come to its end.
+func (s *Server) lifetime(r *http.Request) (context.Context, context.CancelFunc) {
+	if !isSafe(r) {
+		return r.Context(), func() {}
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	stop := context.AfterFunc(s.ending, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// isSafe reports whether a request changes nothing, by its method.
+func isSafe(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+
+// bearer is the token that a request carries. Other schemes are a proxy's.
+func bearer(r *http.Request) (token string, ok bool) {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
+}
+
+func unauthorized(w http.ResponseWriter, r *http.Request, detail string) {
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	Problem(w, r, http.StatusUnauthorized, detail)
+}
+
+func tooMany(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Retry-After", "10")
+	Problem(w, r, http.StatusTooManyRequests, "Too many requests from this address. Try again in a moment.")
+}

@@ -1,0 +1,142 @@
+package httpserver_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"parley/httpserver"
+)
+
+func withToken() httpserver.Parts {
+	return httpserver.Parts{Config: httpserver.Config{Token: token}}
+}
+
+// On one's own machine everything works without a token.
+func TestWithoutATokenThisMachineIsLetIn(t *testing.T) {
+	s := start(t, httpserver.Parts{})
+	for _, path := range []string{"/public", "/program", "/person"} {
+		s.send(program(t), "GET", path).expect(t, 200)
+	}
+	s.send(program(t), "POST", "/program").expect(t, 200)
+	s.send(program(t), "POST", "/program", bearer("whatever a client library insists on")).expect(t, 200)
+}
+
+// A page whose name was pointed at this machine must not read what is served.
+func TestAPageOfAnotherNameIsRefused(t *testing.T) {
+	s := start(t, httpserver.Parts{Config: httpserver.Config{Hosts: []string{"Chat.Example.com"}}})
+	for name, status := range map[string]int{
+		"evil.example": 421, "evil.example:8787": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "10.0.0.1": 421,
+		"localhost": 200, "LOCALHOST:8787": 200, "127.0.0.1:1": 200, "[::1]:8787": 200, "chat.example.com": 200, "chat.example.com:443": 200,
+	} {
+		s.send(program(t), "GET", "/program", host(name)).expect(t, status)
+		s.send(program(t), "GET", "/public", host(name)).expect(t, 200)
+	}
+}
+
+func TestAPageOfAnotherSiteChangesNothing(t *testing.T) {
+	for name, config := range map[string]httpserver.Config{"without a token": {}, "with a token": {Token: token}} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, httpserver.Parts{Config: config})
+			b := browser(t)
+			s.signIn(b, token).expect(t, 303)
+			csrf := header("X-CSRF-Token", s.send(b, "GET", "/person").body)
+			for _, path := range []string{"/program", "/person"} {
+				s.send(b, "POST", path, csrf, header("Sec-Fetch-Site", "same-origin"), header("Origin", s.url)).expect(t, 200)
+				s.send(b, "POST", path, csrf, header("Sec-Fetch-Site", "cross-site"), header("Origin", "https://evil.example")).expect(t, 403)
+				s.send(b, "POST", path, csrf, header("Sec-Fetch-Site", "same-site")).expect(t, 403)
+				s.send(b, "POST", path, csrf, header("Origin", "http://localhost:1")).expect(t, 403)
+				s.send(b, "POST", path, csrf, header("Origin", "null")).expect(t, 403)
+				// A browser that says it is of this origin, from another: belt and braces.
+				s.send(b, "POST", path, csrf, header("Sec-Fetch-Site", "same-origin"), header("Origin", "https://evil.example")).expect(t, 403)
+			}
+		})
+	}
+}
+
+// Without the token of its page, a request in a person's name is not theirs.
+func TestFormsCarryTheTokenOfTheirPage(t *testing.T) {
+	s := start(t, withToken())
+	b, other := browser(t), browser(t)
+	for _, client := range []*http.Client{b, other} {
+		s.signIn(client, token).expect(t, 303)
+	}
+	csrf := s.send(b, "GET", "/person").body
+	foreign := s.send(other, "GET", "/person").body
+	if csrf == "" || csrf == foreign {
+		t.Fatalf("the tokens of two sign-ins are %q and %q", csrf, foreign)
+	}
+	for _, path := range []string{"/program", "/person"} {
+		s.send(b, "POST", path).expect(t, 403)
+		s.send(b, "POST", path, header("X-CSRF-Token", foreign)).expect(t, 403)
+		s.send(b, "POST", path, form(url.Values{"csrf": {foreign}})).expect(t, 403)
+		s.send(b, "POST", path+"?csrf="+csrf).expect(t, 403)
+		s.send(b, "POST", path, header("X-CSRF-Token", csrf)).expect(t, 200)
+		s.send(b, "POST", path, form(url.Values{"csrf": {csrf}})).expect(t, 200)
+	}
+	multipart := "--x\r\nContent-Disposition: form-data; name=\"csrf\"\r\n\r\n" + csrf + "\r\n--x--\r\n"
+	s.send(b, "POST", "/person", header("Content-Type", "multipart/form-data; boundary=x"), body(multipart)).expect(t, 200)
+}
+
+func TestProgramsSendTheToken(t *testing.T) {
+	s := start(t, withToken())
+	p := program(t)
+	refused := s.send(p, "GET", "/program")
+	refused.expect(t, 401)
+	if got := refused.Header.Get("WWW-Authenticate"); got != "Bearer" {
+		t.Errorf("WWW-Authenticate: %q", got)
+	}
+	s.send(p, "GET", "/program", bearer(token)).expect(t, 200)
+	s.send(p, "POST", "/program", bearer(token)).expect(t, 200)
+	s.send(p, "POST", "/program", header("Authorization", "bearer "+token)).expect(t, 200)
+	s.send(p, "GET", "/program", bearer(token+"x")).expect(t, 401)
+	s.send(p, "GET", "/program", bearer("")).expect(t, 401)
+	s.send(p, "GET", "/program", header("Authorization", "Basic "+token)).expect(t, 401)
+	s.send(p, "GET", "/public").expect(t, 200)
+}
+
+// Who thinks to act as one program must not act as the person at the browser.
+func TestAWrongTokenIsNotMendedByACookie(t *testing.T) {
+	s := start(t, withToken())
+	b := browser(t)
+	s.signIn(b, token).expect(t, 303)
+	s.send(b, "GET", "/program").expect(t, 200)
+	s.send(b, "GET", "/program", bearer("wrong")).expect(t, 401)
+	s.send(b, "GET", "/person", bearer("wrong")).expect(t, 401)
+	s.send(b, "GET", "/public", bearer("wrong")).expect(t, 401)
+}
+
+func TestAnswersAllowNoInlineCode(t *testing.T) {
+	s := start(t, withToken())
+	for _, path := range []string{"/public", "/program", "/person", "/signin", "/nowhere"} {
+		answer := s.send(program(t), "GET", path)
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+		} {
+			if got := answer.Header.Get(name); got != want {
+				t.Errorf("%s: %s is %q, want %q", path, name, got, want)
+			}
+		}
+		policy := answer.Header.Get("Content-Security-Policy")
+		if !strings.Contains(policy, "default-src 'none'; script-src 'self'; style-src 'self'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: the policy is %q", path, policy)
+		}
+	}
+}
+
+func TestWhatIsNotThereIsAProblem(t *testing.T) {
+	s := start(t, httpserver.Parts{}, route("GET /only/get", httpserver.Program, answerBody))
+	s.send(program(t), "GET", "/nowhere").expect(t, 404)
+	wrong := s.send(program(t), "DELETE", "/only/get")
+	wrong.expect(t, 405)
+	if got := wrong.Header.Get("Allow"); got != "GET, HEAD" {
+		t.Errorf("Allow: %q", got)
+	}
+	page := s.send(program(t), "GET", "/nowhere", header("Accept", "text/html,application/xhtml+xml,*/*;q=0.8"))
+	page.expect(t, 404)
+	if !strings.Contains(page.body, "<h1>Not Found</h1>") {
+		t.Errorf("a browser is shown %s", page.body)
+	}
+}

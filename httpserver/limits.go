@@ -1,0 +1,126 @@
+package httpserver
+
+import (
+	"cmp"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// DefaultMaxBody is what a route takes unless it says otherwise, in bytes.
+const DefaultMaxBody = 1 << 20
+
+// Limits keep one client from taking what is meant for all. A field that is
+// zero has its default.
+type Limits struct {
+	HeaderTimeout time.Duration // for the head of a request; default 10 s
+	BodyTimeout   time.Duration // for a body, and a second more for every 32 KiB that the route takes; default 30 s
+	WriteTimeout  time.Duration // for each write of an answer; default 30 s
+	IdleTimeout   time.Duration // between two requests of a connection; default 2 min
+	HeaderBytes   int           // of the head of a request; default 32 KiB
+
+	// By client address. Known ones are signed in: a program may read a
+	// conversation 2,000 times a second. Guesses are tokens that were wrong.
+	Known     Rate // default 4,000 requests a second, in bursts of 8,000
+	Strangers Rate // default 20 requests a second, in bursts of 100
+	Guesses   Rate // default one in 6 s, in bursts of 10
+}
+
+// Rate is how often something may happen.
+type Rate struct {
+	PerSecond float64
+	Burst     int
+}
+
+func (l Limits) withDefaults() Limits {
+	l.HeaderTimeout = cmp.Or(l.HeaderTimeout, 10*time.Second)
+	l.BodyTimeout = cmp.Or(l.BodyTimeout, 30*time.Second)
+	l.WriteTimeout = cmp.Or(l.WriteTimeout, 30*time.Second)
+	l.IdleTimeout = cmp.Or(l.IdleTimeout, 2*time.Minute)
+	l.HeaderBytes = cmp.Or(l.HeaderBytes, 32<<10)
+	l.Known = cmp.Or(l.Known, Rate{4000, 8000})
+	l.Strangers = cmp.Or(l.Strangers, Rate{20, 100})
+	l.Guesses = cmp.Or(l.Guesses, Rate{1.0 / 6, 10})
+	return l
+}
+
+// maxAddresses is how many clients a crowd remembers, some 100 bytes each.
+const maxAddresses = 8192
+
+// crowd limits how often each of many clients may do something. It is safe for
+// concurrent use.
+type crowd struct {
+	rate Rate
+
+	mu      sync.Mutex
+	clients map[netip.Prefix]*rate.Limiter
+}
+
+func newCrowd(r Rate) *crowd { return &crowd{rate: r, clients: map[netip.Prefix]*rate.Limiter{}} }
+
+// allow counts what a client does, and reports whether it may.
+func (c *crowd) allow(client netip.Prefix) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	limiter := c.clients[client]
+	if limiter == nil {
+		if len(c.clients) >= maxAddresses {
+			c.forget()
+		}
+		limiter = rate.NewLimiter(rate.Limit(c.rate.PerSecond), c.rate.Burst)
+		c.clients[client] = limiter
+	}
+	return limiter.Allow()
+}
+
+// exhausted reports whether the next allow would refuse.
+func (c *crowd) exhausted(client netip.Prefix) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	limiter := c.clients[client]
+	return limiter != nil && limiter.Tokens() < 1
+}
+
+// forget makes room: for those who have been quiet, or else by all.
+func (c *crowd) forget() {
+	for client, limiter := range c.clients {
+		if limiter.Tokens() >= float64(c.rate.Burst) {
+			delete(c.clients, client)
+		}
+	}
+	if len(c.clients) >= maxAddresses {
+		clear(c.clients)
+	}
+}
+
+// client is the address that a request counts for: of IPv6 the network, since
+// one machine has as many addresses in it as it likes.
+func (s *Server) client(r *http.Request) netip.Prefix {
+	host, _, _ := net.SplitHostPort(r.RemoteAddr)
+	if forwarded := r.Header.Values("X-Forwarded-For"); s.cfg.TrustProxy && len(forwarded) > 0 {
+		// The proxy adds its client at the end; what stands before, anybody may have written.
+		list := strings.Split(forwarded[len(forwarded)-1], ",")
+		host = strings.TrimSpace(list[len(list)-1])
+	}
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	addr = addr.Unmap().WithZone("")
+	bits := addr.BitLen()
+	if addr.Is6() {
+		bits = 64
+	}
+	prefix, _ := addr.Prefix(bits) // either number of bits suits the address
+	return prefix
+}
+
+// secure reports whether the client speaks TLS, with a proxy that is trusted.
+func (s *Server) secure(r *http.Request) bool {
+	return r.TLS != nil || s.cfg.TrustProxy && r.Header.Get("X-Forwarded-Proto") == "https"
+}

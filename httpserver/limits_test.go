@@ -1,0 +1,169 @@
+package httpserver_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/httpserver"
+)
+
+func body(text string) edit {
+	return func(r *http.Request) {
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+	}
+}
+
+func TestBodiesHaveALimit(t *testing.T) {
+	s := start(t, httpserver.Parts{}, route("POST /large", httpserver.Program, answerBody, httpserver.MaxBody(2<<20)))
+	most := strings.Repeat("x", httpserver.DefaultMaxBody)
+	s.send(program(t), "POST", "/program", body(most)).expect(t, 200)
+	s.send(program(t), "POST", "/program", body(most+"x")).expect(t, 413)
+	unknown := func(r *http.Request) { r.Body, r.ContentLength = io.NopCloser(strings.NewReader(most+"x")), -1 }
+	s.send(program(t), "POST", "/program", unknown).expect(t, 413)
+	s.send(program(t), "POST", "/large", body(most+most)).expect(t, 200)
+	s.send(program(t), "POST", "/large", body(most+most+"x")).expect(t, 413)
+}
+
+// dial opens a connection and writes to it as it is.
+func (s *site) dial(text string) net.Conn {
+	s.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := io.WriteString(conn, text); err != nil {
+		s.t.Fatal(err)
+	}
+	return conn
+}
+
+func TestHeadsHaveALimit(t *testing.T) {
+	s := start(t, httpserver.Parts{})
+	conn := s.dial("GET /public HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 100<<10))
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Fatalf("got %v, %v", answer, err)
+	}
+}
+
+// Who sends a head or a body by drops must not hold a connection for ever.
+func TestSlowSendersAreCutOff(t *testing.T) {
+	s := start(t, httpserver.Parts{Limits: httpserver.Limits{HeaderTimeout: 50 * time.Millisecond, BodyTimeout: 50 * time.Millisecond}},
+		route("POST /small", httpserver.Program, answerBody, httpserver.MaxBody(10)))
+	if _, err := io.ReadAll(s.dial("GET /public HTTP/1.1\r\n")); err != nil {
+		t.Errorf("a slow head is not cut off: %v", err)
+	}
+	said, err := io.ReadAll(s.dial("POST /small HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nx"))
+	if err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 408 ") {
+		t.Errorf("a slow body gets %q, %v", said, err)
+	}
+}
+
+// The time for a body is not the handler's: an answer may take minutes.
+func TestALongAnswerOutlastsTheTimeForTheBody(t *testing.T) {
+	ended := make(chan error, 1)
+	s := start(t, httpserver.Parts{Limits: httpserver.Limits{BodyTimeout: 20 * time.Millisecond, WriteTimeout: 20 * time.Millisecond}},
+		route("POST /slow", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
+			if _, err := io.ReadAll(r.Body); err != nil {
+				ended <- err
+				return
+			}
+			select {
+			case <-r.Context().Done():
+				ended <- fmt.Errorf("the request ended: %w", context.Cause(r.Context()))
+			case <-time.After(300 * time.Millisecond): // many times what either part may take
+				ended <- nil
+			}
+			fmt.Fprint(w, "done")
+		}, httpserver.MaxBody(10)))
+	answer := s.send(program(t), "POST", "/slow", body("x"))
+	if err := <-ended; err != nil || answer.body != "done" {
+		t.Errorf("got %q, %v", answer.body, err)
+	}
+}
+
+// A listener that stops reading is dropped, and costs nothing more.
+func TestSlowReadersAreCutOff(t *testing.T) {
+	cut := make(chan error, 1)
+	s := start(t, httpserver.Parts{Limits: httpserver.Limits{WriteTimeout: 50 * time.Millisecond}},
+		route("GET /events", httpserver.Person, func(w http.ResponseWriter, r *http.Request) {
+			events := httpserver.OpenEvents(w)
+			for {
+				if err := events.Send(httpserver.Event{Data: strings.Repeat("x", 64<<10)}); err != nil {
+					cut <- err
+					return
+				}
+			}
+		}))
+	s.dial("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	select {
+	case <-cut:
+	case <-time.After(patience):
+		t.Fatal("the stream goes on although nobody reads it")
+	}
+}
+
+func TestConnectionsHaveALimit(t *testing.T) {
+	parts := httpserver.Parts{}
+	parts.MaxConnections = 2
+	s := start(t, parts)
+	s.dial("")
+	second := s.dial("")
+	third := s.dial("GET /public HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	answered := make(chan error, 1)
+	go func() {
+		_, err := io.ReadAll(third)
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Fatalf("a connection too many was served (%v)", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	second.Close()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
+
+// One program may read fast; a stranger may not, and takes nothing from others.
+func TestRatesAreByAddressAndSignIn(t *testing.T) {
+	parts := withToken()
+	parts.TrustProxy = true
+	parts.Limits.Strangers = httpserver.Rate{PerSecond: 1e-6, Burst: 5}
+	s := start(t, parts)
+	p := program(t)
+	from := func(addr string) edit { return header("X-Forwarded-For", addr) }
+	for range 5 {
+		s.send(p, "GET", "/public", from("2001:db8::1")).expect(t, 200)
+	}
+	s.send(p, "GET", "/public", from("2001:db8::ffff")).expect(t, 429)
+	s.send(p, "GET", "/nowhere", from("2001:db8::1")).expect(t, 429)
+	s.send(p, "GET", "/public", from("2001:db8:1::1")).expect(t, 200)
+	for range 2000 {
+		s.send(p, "GET", "/program", from("2001:db8::1"), bearer(token)).expect(t, 200)
+	}
+}
+
+func TestKnownClientsHaveALimitToo(t *testing.T) {
+	s := start(t, httpserver.Parts{Limits: httpserver.Limits{Known: httpserver.Rate{PerSecond: 1e-6, Burst: 3}}})
+	for range 3 {
+		s.send(program(t), "GET", "/program").expect(t, 200)
+	}
+	refused := s.send(program(t), "GET", "/program")
+	refused.expect(t, 429)
+	if refused.Header.Get("Retry-After") == "" {
+		t.Error("nothing says when to try again")
+	}
+}

@@ -1,0 +1,64 @@
+package httpserver
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// names are those by which a server knows itself: without a token it takes no
+// other, since a foreign page whose name has been pointed at this machine (DNS
+// rebinding) would else be let in as a page of its own. With a token such a
+// page has no cookie, and any name will do unless some are configured.
+func names(c Config) map[string]bool {
+	if c.Token != "" && len(c.Hosts) == 0 {
+		return nil
+	}
+	all := map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true}
+	for _, name := range c.Hosts {
+		all[hostName(name)] = true
+	}
+	host, _, err := net.SplitHostPort(c.Address())
+	if err == nil && host != "" && !net.ParseIP(host).IsUnspecified() {
+		all[hostName(c.Address())] = true
+	}
+	return all
+}
+
+// isMe reports whether the request asks for this server.
+func (s *Server) isMe(r *http.Request) bool { return s.names == nil || s.names[hostName(r.Host)] }
+
+// origins refuses what pages of other sites ask browsers to change.
+func origins(hosts []string) *http.CrossOriginProtection {
+	protection := http.NewCrossOriginProtection()
+	for _, host := range hosts {
+		// A proxy may put another Host into the request than the browser asked
+		// for. A name of another form has been refused with the configuration.
+		_ = protection.AddTrustedOrigin("https://" + strings.ToLower(host))
+	}
+	return protection
+}
+
+// sameOrigin reports whether a request comes from a page of this server, or
+// from no page at all. Browsers say it in two headers; both must be in order.
+func (s *Server) sameOrigin(r *http.Request) bool {
+	if s.origins.Check(r) != nil {
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	return u.Host == r.Host || slices.ContainsFunc(s.cfg.Hosts, func(name string) bool { return strings.EqualFold(name, u.Host) })
+}
+
+// fromPage reports whether a browser made the request for a page.
+func fromPage(r *http.Request) bool {
+	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
+}

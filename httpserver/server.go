@@ -1,0 +1,157 @@
+// Package httpserver is the one HTTP server of the gateway: who may come in,
+// by which names, how often and with how much. What it serves is given to it
+// by others, route by route.
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+// Parts is what a server is made of.
+type Parts struct {
+	Config
+	Limits  Limits
+	Observe func(route string, status int, took time.Duration) // told of every answer, route is its pattern, "" = none; nil: nobody asks
+	Now     func() time.Time                                   // nil: time.Now
+	Log     *slog.Logger
+}
+
+// Server listens from New on, and serves in Run.
+type Server struct {
+	cfg      Config
+	limits   Limits
+	observe  func(route string, status int, took time.Duration)
+	log      *slog.Logger
+	listener net.Listener
+	fresh    fresh
+	mux      *http.ServeMux
+	nowhere  http.Handler // what answers where there is no route
+
+	names     map[string]bool // of this server; nil: whatever the client says
+	origins   *http.CrossOriginProtection
+	passes    passes
+	known     *crowd // clients that are signed in
+	strangers *crowd // the others
+	guessers  *crowd // clients that have shown a wrong token
+
+	ending context.Context // ends when Run is told to end; streams end then
+	end    context.CancelFunc
+}
+
+// New listens at the configured address, which is not "". The error of an
+// address that is taken is syscall.EADDRINUSE.
+func New(parts Parts) (*Server, error) {
+	listener, err := net.Listen("tcp", parts.Address())
+	if err != nil {
+		return nil, fmt.Errorf("http: %w", err)
+	}
+	limits := parts.Limits.withDefaults()
+	s := &Server{
+		cfg:       parts.Config,
+		limits:    limits,
+		observe:   parts.Observe,
+		log:       parts.Log,
+		listener:  listener,
+		mux:       http.NewServeMux(),
+		names:     names(parts.Config),
+		origins:   origins(parts.Hosts),
+		passes:    newPasses(parts.Token, parts.Now),
+		known:     newCrowd(limits.Known),
+		strangers: newCrowd(limits.Strangers),
+		guessers:  newCrowd(limits.Guesses),
+	}
+	s.ending, s.end = context.WithCancel(context.Background())
+	s.nowhere = s.guard(Public, route{maxBody: DefaultMaxBody}, http.HandlerFunc(s.noRoute))
+	s.handleSignIn()
+	return s, nil
+}
+
+// URL is where people on this machine find the server, with a slash at its end.
+func (s *Server) URL() string { return base(s.listener.Addr()) }
+
+// Handle serves a pattern of http.ServeMux, such as "GET /console/{$}", to
+// those whom access lets in. It must be called before Run.
+func (s *Server) Handle(pattern string, access Access, h http.Handler, options ...Option) {
+	r := route{maxBody: DefaultMaxBody}
+	for _, option := range options {
+		option(&r)
+	}
+	s.mux.Handle(pattern, s.guard(access, r, h))
+}
+
+// Option changes what a route takes.
+type Option func(*route)
+
+// MaxBody lets a route take bodies of up to n bytes instead of DefaultMaxBody.
+func MaxBody(n int64) Option { return func(r *route) { r.maxBody = n } }
+
+// Run serves until ctx ends. Then it takes no more requests, and ends the
+// streams: the contexts of GET and HEAD requests. Other requests, which change
+// something, have until hard ends.
+func (s *Server) Run(ctx, hard context.Context) error {
+	defer s.end()
+	server := &http.Server{
+		Handler:           http.HandlerFunc(s.serve),
+		ReadHeaderTimeout: s.limits.HeaderTimeout,
+		WriteTimeout:      s.limits.WriteTimeout, // until the first write, see answer
+		IdleTimeout:       s.limits.IdleTimeout,
+		MaxHeaderBytes:    s.limits.HeaderBytes,
+		ConnState:         s.fresh.note,
+		BaseContext:       func(net.Listener) context.Context { return hard },
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(netutil.LimitListener(s.listener, s.cfg.MaxConnections)) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("http: %w", err)
+	case <-ctx.Done():
+	}
+	s.end()
+	s.fresh.close()
+	if err := server.Shutdown(hard); err != nil && !errors.Is(err, context.Canceled) {
+		s.log.Warn("the HTTP server did not end cleanly", "error", err)
+	}
+	return server.Close() // what hard has cut short
+}
+
+// serve answers one request, whatever happens.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	a := newAnswer(w, s.limits.WriteTimeout)
+	setHeaders(a.Header())
+	_, pattern := s.mux.Handler(r)
+	defer func() {
+		if s.observe != nil {
+			s.observe(pattern, a.status, time.Since(began))
+		}
+		s.log.Debug("request", "method", r.Method, "path", r.URL.Path, "status", a.status, "took", time.Since(began))
+	}()
+	defer s.recovered(a, r)
+	if pattern == "" {
+		s.nowhere.ServeHTTP(a, r)
+		return
+	}
+	s.mux.ServeHTTP(a, r)
+}
+
+// noRoute tells a path that nobody serves from a method that it does not take.
+func (s *Server) noRoute(w http.ResponseWriter, r *http.Request) {
+	refused := &discard{header: http.Header{}}
+	s.mux.ServeHTTP(refused, r)
+	if refused.status == http.StatusMethodNotAllowed {
+		allow := refused.header.Get("Allow")
+		w.Header().Set("Allow", allow)
+		Problem(w, r, refused.status, fmt.Sprintf("%s is not possible here. Allowed: %s.", r.Method, allow))
+		return
+	}
+	Problem(w, r, http.StatusNotFound, "There is nothing at this address.")
+}

@@ -1,0 +1,132 @@
+package httpserver_test
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"parley/httpserver"
+)
+
+func TestATakenAddressIsToldAsSuch(t *testing.T) {
+	s := start(t, httpserver.Parts{})
+	_, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: new(strings.TrimPrefix(s.url, "http://"))}})
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// At the end streams are closed, and what changes something is finished.
+func TestTheEndOfTheServer(t *testing.T) {
+	posted, finish := make(chan struct{}), make(chan struct{})
+	s := start(t, httpserver.Parts{},
+		route("GET /events", httpserver.Person, func(w http.ResponseWriter, r *http.Request) {
+			if httpserver.OpenEvents(w).Beat() == nil {
+				<-r.Context().Done()
+			}
+		}),
+		route("POST /slow", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
+			close(posted)
+			select {
+			case <-finish:
+				io.WriteString(w, "finished")
+			case <-r.Context().Done():
+			}
+		}))
+	s.dial("") // as browsers do, in advance
+	stream := s.dial("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	begun, err := http.ReadResponse(bufio.NewReader(stream), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	post := s.dial("POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+	<-posted
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.stop()
+	}()
+	if said, err := io.ReadAll(begun.Body); err != nil || string(said) != ":\n\n" {
+		t.Errorf("the stream ended with %q, %v", said, err)
+	}
+	close(finish)
+	if said, err := io.ReadAll(post); err != nil || !strings.HasSuffix(string(said), "finished") {
+		t.Errorf("the request under way was answered %q, %v", said, err)
+	}
+	<-ended
+}
+
+// A second signal hurries: nothing may hold the end up.
+func TestTheEndCanBeHurried(t *testing.T) {
+	posted := make(chan struct{})
+	s := start(t, httpserver.Parts{}, route("POST /slow", httpserver.Program, func(_ http.ResponseWriter, r *http.Request) {
+		close(posted)
+		<-r.Context().Done()
+	}))
+	s.dial("POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+	<-posted
+	s.cut()
+	s.stop()
+}
+
+func TestAPanicIsAnsweredAndLoggedOnce(t *testing.T) {
+	s := start(t, httpserver.Parts{},
+		route("GET /panic", httpserver.Program, func(http.ResponseWriter, *http.Request) { panic("the secret reason") }),
+		route("GET /late", httpserver.Program, func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "half an answer")
+			w.(http.Flusher).Flush()
+			panic("later")
+		}))
+	answer := s.send(program(t), "GET", "/panic")
+	answer.expect(t, 500)
+	if strings.Contains(answer.body, "secret") || strings.Contains(answer.body, "goroutine") {
+		t.Errorf("the client is told %s", answer.body)
+	}
+	_, id, _ := strings.Cut(strings.TrimSuffix(answer.body, `."}`), "under ")
+	if id == "" || strings.Count(s.log.String(), id) != 1 || strings.Count(s.log.String(), "the secret reason") != 1 {
+		t.Errorf("%q is not in the log once:\n%s", id, s.log.String())
+	}
+	late, err := program(t).Get(s.url + "/late")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Body.Close()
+	if said, err := io.ReadAll(late.Body); err == nil {
+		t.Errorf("half an answer is taken for a whole one: %q", said)
+	}
+	s.send(program(t), "GET", "/program").expect(t, 200)
+}
+
+func TestEveryAnswerIsObserved(t *testing.T) {
+	type seen struct {
+		route  string
+		status int
+	}
+	all := make(chan seen, 10)
+	s := start(t, httpserver.Parts{Observe: func(route string, status int, _ time.Duration) { all <- seen{route, status} }})
+	for path, want := range map[string]seen{"/program?x=1": {"/program", 200}, "/nowhere": {"", 404}} {
+		s.send(program(t), "GET", path)
+		if got := <-all; got != want {
+			t.Errorf("%s: got %+v, want %+v", path, got, want)
+		}
+	}
+}
+
+// What stands in an event must not become another event.
+func TestEventsArriveAsTheyWere(t *testing.T) {
+	s := start(t, httpserver.Parts{}, route("GET /events", httpserver.Person, func(w http.ResponseWriter, _ *http.Request) {
+		_ = httpserver.OpenEvents(w).Send(
+			httpserver.Event{ID: "7\nevent: x", Name: "text", Data: "one\ntwo\r\rdata: three"},
+			httpserver.Event{Data: ""})
+	}))
+	answer := s.send(program(t), "GET", "/events")
+	answer.expect(t, 200)
+	if want := "id: 7event: x\nevent: text\ndata: one\ndata: twodata: three\n\ndata: \n\n"; answer.body != want {
+		t.Errorf("got %q, want %q", answer.body, want)
+	}
+}
