@@ -19,6 +19,7 @@ import (
 type Parts struct {
 	Config
 	Limits  Limits
+	Ready   ReadyFunc                                          // for /readyz; nil: there is none
 	Observe func(route string, status int, took time.Duration) // told of every answer, route is its pattern, "" = none; nil: nobody asks
 	Now     func() time.Time                                   // nil: time.Now
 	Log     *slog.Logger
@@ -71,6 +72,7 @@ func New(parts Parts) (*Server, error) {
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.nowhere = s.guard(Public, route{maxBody: DefaultMaxBody}, http.HandlerFunc(s.noRoute))
 	s.handleSignIn()
+	s.handleHealth(parts.Ready)
 	return s, nil
 }
 

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// nameOnly is a channel without anything else.
+type nameOnly struct {
+	channels.Channel
+	name string
+}
+
+func (n nameOnly) Name() string { return n.name }
+
+// An orchestrator starts a gateway anew that can't do its work by itself any
+// more, and leaves one alone whose platform is away.
+func TestReadyTellsTroubleThatLasts(t *testing.T) {
+	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "ready.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gateway{store: store, channels: map[string]*served{"telegram": {Channel: nameOnly{name: "telegram"}}}}
+	ready := g.readiness()
+	for _, c := range []struct {
+		channel, state string
+		want           bool
+	}{
+		{"telegram", conversation.HealthConnecting, true},
+		{"telegram", conversation.HealthServing, true},
+		{"telegram", conversation.HealthInterrupted, true},
+		{"discord", conversation.HealthEnded, true}, // is not configured any more
+		{"telegram", conversation.HealthEnded, false},
+		{"telegram", conversation.HealthServing, true},
+	} {
+		if err := store.SetHealth(t.Context(), c.channel, c.state, "why"); err != nil {
+			t.Fatal(err)
+		}
+		if got, is := ready(t.Context()); got != c.want {
+			t.Errorf("%s %s: ready is %t: %+v", c.channel, c.state, got, is)
+		}
+	}
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, is := g.readiness()(t.Context()); got || is.(parts).Store.Error == "" {
+		t.Errorf("with a store that is gone, ready is %t: %+v", got, is)
+	}
+}

@@ -1,0 +1,47 @@
+package httpserver
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+)
+
+// ReadyFunc says whether the gateway does its work, and of what parts that was
+// judged, as what encoding/json takes.
+type ReadyFunc func(ctx context.Context) (ready bool, parts any)
+
+// handleHealth serves /healthz, which says that the process lives and no more,
+// and /readyz: 200 or 503, and to who is signed in why.
+func (s *Server) handleHealth(ready ReadyFunc) {
+	s.Handle("GET /healthz", Public, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]bool{"alive": true})
+	}))
+	if ready == nil {
+		return
+	}
+	s.Handle("GET /readyz", Public, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ok, parts := ready(r.Context())
+		answer := struct {
+			Ready bool `json:"ready"`
+			Parts any  `json:"parts,omitempty"`
+		}{Ready: ok}
+		if SignedIn(r) {
+			answer.Parts = parts
+		}
+		status := http.StatusOK
+		if !ok {
+			status = http.StatusServiceUnavailable
+		}
+		writeJSON(w, status, answer)
+	}))
+}
+
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // the values are plain
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // a client that is gone needs no answer
+}
