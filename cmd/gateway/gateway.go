@@ -17,6 +17,7 @@ import (
 	"parley/conversation"
 	"parley/httpserver"
 	"parley/llm"
+	"parley/metrics"
 	"parley/tools"
 )
 
@@ -30,6 +31,7 @@ type gateway struct {
 	router   *agentloop.Router
 	channels map[string]*served
 	feed     *channels.Feed
+	metrics  *metrics.Metrics
 	http     *httpserver.Server // nil when there is none
 	leaving  channels.Channel   // the terminal: when it is left, the gateway ends
 }
@@ -56,6 +58,7 @@ func open(ctx context.Context, configPath string) (*gateway, error) {
 	if g.store, err = conversation.Open(ctx, cfg.Database, conversation.WithLog(g.log)); err != nil {
 		return nil, err
 	}
+	g.metrics = metrics.New(metrics.Parts{Version: version(), Queues: g.store.Queues})
 	if err := g.wire(ctx); err != nil {
 		g.close()
 		return nil, err
@@ -64,6 +67,7 @@ func open(ctx context.Context, configPath string) (*gateway, error) {
 }
 
 func (g *gateway) wire(ctx context.Context) error {
+	g.cfg.LLM.Attempted = attempted(g.metrics)
 	model, choice, err := llm.Choose(ctx, g.cfg.LLM, os.Getenv, llm.DefaultProbes(), g.log)
 	if err != nil {
 		return err
@@ -86,7 +90,7 @@ func (g *gateway) wire(ctx context.Context) error {
 		Model:   model,
 		Counter: counter,
 		Tools:   registry,
-		Watcher: progress{g.channels, g.feed},
+		Watcher: progress{g.channels, g.feed, g.metrics},
 		Files:   files(g.channels),
 		Vision:  g.cfg.LLM.Vision,
 		Deliver: func(replies []conversation.Delivery) { g.channels[replies[0].Key.Channel()].sender.Wake(replies...) },

@@ -14,6 +14,7 @@ import (
 type parts struct {
 	Store    storeState              `json:"store"`
 	Channels map[string]channelState `json:"channels"`
+	Queues   []queueState            `json:"queues"` // of the channels in which anything waits
 }
 
 type storeState struct {
@@ -27,6 +28,15 @@ type channelState struct {
 	Since  time.Time `json:"since"`
 }
 
+// queueState is what waits in a channel, and how many seconds the oldest does.
+type queueState struct {
+	Channel      string  `json:"channel"`
+	InboxWaiting int64   `json:"inbox_waiting"`
+	InboxOldest  float64 `json:"inbox_oldest_seconds"`
+	OutboxDue    int64   `json:"outbox_due"`
+	OutboxOldest float64 `json:"outbox_oldest_seconds"`
+}
+
 // readyTimeout is how long the parts may take to answer.
 const readyTimeout = 3 * time.Second
 
@@ -38,11 +48,17 @@ func (g *gateway) readiness() httpserver.ReadyFunc {
 	return func(ctx context.Context) (bool, any) {
 		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 		defer cancel()
-		is := parts{Store: storeState{Writable: true}, Channels: map[string]channelState{}}
+		is := parts{Store: storeState{Writable: true}, Channels: map[string]channelState{}, Queues: []queueState{}}
 		err := probe.ask(ctx)
-		list, readErr := g.store.Health(ctx)
-		if err = errors.Join(err, readErr); err != nil {
+		list, healthErr := g.store.Health(ctx)
+		queues, queuesErr := g.store.Queues(ctx)
+		if err = errors.Join(err, healthErr, queuesErr); err != nil {
 			is.Store = storeState{Error: err.Error()}
+		}
+		for _, q := range queues {
+			is.Queues = append(is.Queues, queueState{
+				Channel: q.Channel, InboxWaiting: q.Waiting, InboxOldest: secondsSince(q.OldestWaiting), OutboxDue: q.Due, OutboxOldest: secondsSince(q.OldestDue),
+			})
 		}
 		ready := err == nil
 		for _, h := range list {
@@ -54,6 +70,14 @@ func (g *gateway) readiness() httpserver.ReadyFunc {
 		}
 		return ready, is
 	}
+}
+
+// secondsSince is how many seconds ago something was, 0 for nothing.
+func secondsSince(at time.Time) float64 {
+	if at.IsZero() {
+		return 0
+	}
+	return time.Since(at).Seconds()
 }
 
 // prober asks the store whether it can be written, once in a second however

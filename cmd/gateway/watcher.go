@@ -6,13 +6,15 @@ import (
 	"parley/agentloop"
 	"parley/channels"
 	"parley/conversation"
+	"parley/metrics"
 )
 
 // progress shows runs in the making to the feed, and to the channels that can
-// show them. The map is complete before the first run.
+// show them, and counts those that are made. The map is complete before the first run.
 type progress struct {
 	channels map[string]*served
 	feed     *channels.Feed
+	metrics  *metrics.Metrics
 }
 
 var _ agentloop.Watcher = progress{}
@@ -39,6 +41,7 @@ func (p progress) Called(key conversation.Key, call agentloop.ToolCall) {
 
 func (p progress) Committed(run conversation.Run, _ conversation.Committed) {
 	p.feed.Committed(run.Key, run.ID())
+	p.metrics.Committed(run)
 }
 
 func (p progress) Titled(key conversation.Key, address, title string) {

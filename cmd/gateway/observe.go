@@ -1,0 +1,38 @@
+package main
+
+import (
+	"errors"
+
+	"parley/llm"
+	"parley/metrics"
+)
+
+// attempted counts the tries of model calls.
+func attempted(m *metrics.Metrics) func(llm.Attempt) {
+	return func(a llm.Attempt) {
+		m.Attempted(metrics.ModelCall{
+			Model: a.Model, Outcome: modelOutcome(a.Err), Took: a.Took, FirstByte: a.FirstByte,
+			Prompt: a.Usage.Prompt, Completion: a.Usage.Completion,
+		})
+	}
+}
+
+// modelOutcome is how a try of a model call ended, in a word.
+func modelOutcome(err error) string {
+	if err == nil {
+		return "done"
+	}
+	var failed *llm.Error
+	if !errors.As(err, &failed) {
+		return "ended" // from outside: /stop, or the end of the gateway
+	}
+	switch failed.Kind {
+	case llm.KindRejected:
+		return "rejected"
+	case llm.KindAuth:
+		return "auth"
+	case llm.KindContextSize:
+		return "context_size"
+	}
+	return "temporary"
+}

@@ -1,0 +1,63 @@
+package metrics
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	process "github.com/prometheus/client_golang/prometheus/collectors"
+)
+
+// collectors are what is counted as it happens.
+type collectors struct {
+	inbound          *prometheus.CounterVec
+	runs             *prometheus.CounterVec
+	runSeconds       *prometheus.HistogramVec
+	toolCalls        *prometheus.CounterVec
+	modelCalls       *prometheus.CounterVec
+	modelSeconds     *prometheus.HistogramVec
+	firstByteSeconds *prometheus.HistogramVec
+	tokens           *prometheus.CounterVec
+	deliveries       *prometheus.CounterVec
+	deliverySeconds  *prometheus.HistogramVec
+	requests         *prometheus.CounterVec
+	requestSeconds   *prometheus.HistogramVec
+}
+
+// newCollectors makes the collectors in a registry of their own.
+func newCollectors(parts Parts) (*collectors, *prometheus.Registry) {
+	registry := prometheus.NewRegistry()
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		registry.MustRegister(c)
+		return c
+	}
+	histogram := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		registry.MustRegister(h)
+		return h
+	}
+	// Bounds in seconds: of a model's time, of a platform's, of this server's.
+	working := []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320}
+	sending := []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3600}
+	answering := []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10, 60}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "parley_build_info", Help: "The version that runs; always 1.",
+		ConstLabels: prometheus.Labels{"version": parts.Version, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	registry.MustRegister(build, process.NewGoCollector(), process.NewProcessCollector(process.ProcessCollectorOpts{}), newQueues(parts.Queues))
+	return &collectors{
+		inbound:          counter("parley_inbound_total", "Messages taken from a channel and stored.", "channel"),
+		runs:             counter("parley_runs_total", "Runs and commands that ended.", "kind", "status"),
+		runSeconds:       histogram("parley_run_seconds", "From the begin of a run to its commit.", working, "kind"),
+		toolCalls:        counter("parley_tool_calls_total", "Tool calls that the model asked for.", "outcome"),
+		modelCalls:       counter("parley_model_calls_total", "Tries of model calls: done, or the kind of the error.", "model", "outcome"),
+		modelSeconds:     histogram("parley_model_call_seconds", "The time of one try of a model call.", working, "model"),
+		firstByteSeconds: histogram("parley_model_first_byte_seconds", "From a model call to the first piece of its answer.", working, "model"),
+		tokens:           counter("parley_tokens_total", "Tokens as the model's server counts them: prompt or completion.", "model", "direction"),
+		deliveries:       counter("parley_deliveries_total", "Replies sent or failed for good, and tries that are made again.", "channel", "outcome"),
+		deliverySeconds:  histogram("parley_delivery_seconds", "From a run's commit until the platform has taken its reply.", sending, "channel"),
+		requests:         counter("parley_http_requests_total", "HTTP requests by route, empty where there is none.", "route", "status"),
+		requestSeconds:   histogram("parley_http_request_seconds", "The time of an HTTP request; of a stream, as long as it was open.", answering, "route"),
+	}, registry
+}

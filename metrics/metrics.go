@@ -1,0 +1,131 @@
+// Package metrics tells Prometheus how the gateway fares:
+// https://prometheus.io/docs/concepts/metric_types/
+package metrics
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"parley/conversation"
+)
+
+// Parts is what Metrics are made of.
+type Parts struct {
+	Version string                                                  // of the gateway
+	Queues  func(ctx context.Context) ([]conversation.Queue, error) // read with each scrape
+}
+
+// Metrics counts what the gateway does, from the first scrape on: without a
+// Prometheus nothing is made, and each hook costs one look at a pointer. The
+// hooks never block, and may be called from any goroutine.
+type Metrics struct {
+	parts   Parts
+	handler func() http.Handler
+	made    atomic.Pointer[collectors] // nil before the first scrape
+}
+
+// New makes metrics that nobody has asked for yet.
+func New(parts Parts) *Metrics {
+	m := &Metrics{parts: parts}
+	m.handler = sync.OnceValue(m.begin)
+	return m
+}
+
+// ServeHTTP answers a scrape.
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler().ServeHTTP(w, r) }
+
+// begin makes the collectors, which count from now on.
+func (m *Metrics) begin() http.Handler {
+	c, registry := newCollectors(m.parts)
+	m.made.Store(c)
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, // queues that can't be read hide nothing else
+		Registry:      registry,
+	})
+}
+
+// Accepted counts inbound of a channel that were stored.
+func (m *Metrics) Accepted(channel string, n int) {
+	if c := m.made.Load(); c != nil {
+		c.inbound.WithLabelValues(channel).Add(float64(n))
+	}
+}
+
+// Committed counts a run, and its tool calls.
+func (m *Metrics) Committed(run conversation.Run) {
+	c := m.made.Load()
+	if c == nil {
+		return
+	}
+	c.runs.WithLabelValues(string(run.Kind), string(run.Status)).Inc()
+	c.runSeconds.WithLabelValues(string(run.Kind)).Observe(time.Since(run.StartedAt).Seconds())
+	for _, step := range run.Steps {
+		if step.Kind == conversation.StepTool {
+			c.toolCalls.WithLabelValues(outcome(step.Error)).Inc()
+		}
+	}
+}
+
+func outcome(failure string) string {
+	if failure != "" {
+		return "failed"
+	}
+	return "done"
+}
+
+// ModelCall is one try of a call of a model.
+type ModelCall struct {
+	Model              string
+	Outcome            string        // "done", or the kind of the error
+	Took, FirstByte    time.Duration // 0: no byte came
+	Prompt, Completion int           // tokens
+}
+
+// Attempted counts a try of a model call.
+func (m *Metrics) Attempted(call ModelCall) {
+	c := m.made.Load()
+	if c == nil {
+		return
+	}
+	c.modelCalls.WithLabelValues(call.Model, call.Outcome).Inc()
+	c.modelSeconds.WithLabelValues(call.Model).Observe(call.Took.Seconds())
+	if call.FirstByte > 0 {
+		c.firstByteSeconds.WithLabelValues(call.Model).Observe(call.FirstByte.Seconds())
+	}
+	c.tokens.WithLabelValues(call.Model, "prompt").Add(float64(call.Prompt))
+	c.tokens.WithLabelValues(call.Model, "completion").Add(float64(call.Completion))
+}
+
+// Sent counts a reply that the platform has taken, a while after its run's commit.
+func (m *Metrics) Sent(channel string, after time.Duration) {
+	if c := m.made.Load(); c != nil {
+		c.deliveries.WithLabelValues(channel, "sent").Inc()
+		c.deliverySeconds.WithLabelValues(channel).Observe(after.Seconds())
+	}
+}
+
+// Retried counts a try of a delivery that failed and is made again.
+func (m *Metrics) Retried(channel string) { m.delivery(channel, "retried") }
+
+// GivenUp counts a reply that the platform never took.
+func (m *Metrics) GivenUp(channel string) { m.delivery(channel, "failed") }
+
+func (m *Metrics) delivery(channel, outcome string) {
+	if c := m.made.Load(); c != nil {
+		c.deliveries.WithLabelValues(channel, outcome).Inc()
+	}
+}
+
+// Answered counts an HTTP request by the pattern of its route, "" for none.
+func (m *Metrics) Answered(route string, status int, took time.Duration) {
+	if c := m.made.Load(); c != nil {
+		c.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+		c.requestSeconds.WithLabelValues(route).Observe(took.Seconds())
+	}
+}

@@ -1,0 +1,111 @@
+package metrics_test
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"parley/conversation"
+	"parley/metrics"
+)
+
+func scrape(m *metrics.Metrics) string {
+	w := httptest.NewRecorder()
+	m.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	return w.Body.String()
+}
+
+// do has one of everything happen.
+func do(m *metrics.Metrics) {
+	m.Accepted("telegram", 3)
+	m.Committed(conversation.Run{
+		Kind: conversation.KindAgent, Status: conversation.StatusDone, StartedAt: time.Now().Add(-2 * time.Second),
+		Steps: []conversation.Step{{Kind: conversation.StepModel}, {Kind: conversation.StepTool}, {Kind: conversation.StepTool, Error: "no"}},
+	})
+	m.Attempted(metrics.ModelCall{Model: "m", Outcome: "done", Took: time.Second, FirstByte: time.Millisecond, Prompt: 100, Completion: 7})
+	m.Attempted(metrics.ModelCall{Model: "m", Outcome: "temporary", Took: time.Second})
+	m.Sent("telegram", time.Second)
+	m.Retried("telegram")
+	m.GivenUp("telegram")
+	m.Answered("GET /x", 200, time.Millisecond)
+	m.Answered("", 404, time.Millisecond)
+}
+
+// An operator's alarms go by these lines.
+func TestWhatPrometheusReads(t *testing.T) {
+	m := metrics.New(metrics.Parts{Version: "v1.2.3", Queues: func(context.Context) ([]conversation.Queue, error) {
+		return []conversation.Queue{{Channel: "discord", Waiting: 4, OldestWaiting: time.Now().Add(time.Hour), Due: 2}}, nil
+	}})
+	scrape(m)
+	do(m)
+	text := scrape(m)
+	for _, line := range []string{
+		`parley_inbound_total{channel="telegram"} 3`,
+		`parley_runs_total{kind="agent",status="done"} 1`,
+		`parley_run_seconds_count{kind="agent"} 1`,
+		`parley_run_seconds_bucket{kind="agent",le="1"} 0`,
+		`parley_tool_calls_total{outcome="done"} 1`,
+		`parley_tool_calls_total{outcome="failed"} 1`,
+		`parley_model_calls_total{model="m",outcome="done"} 1`,
+		`parley_model_calls_total{model="m",outcome="temporary"} 1`,
+		`parley_model_call_seconds_count{model="m"} 2`,
+		`parley_model_first_byte_seconds_count{model="m"} 1`,
+		`parley_tokens_total{direction="prompt",model="m"} 100`,
+		`parley_tokens_total{direction="completion",model="m"} 7`,
+		`parley_deliveries_total{channel="telegram",outcome="sent"} 1`,
+		`parley_deliveries_total{channel="telegram",outcome="retried"} 1`,
+		`parley_deliveries_total{channel="telegram",outcome="failed"} 1`,
+		`parley_delivery_seconds_count{channel="telegram"} 1`,
+		`parley_http_requests_total{route="GET /x",status="200"} 1`,
+		`parley_http_requests_total{route="",status="404"} 1`,
+		`parley_inbox_waiting{channel="discord"} 4`,
+		`parley_inbox_oldest_seconds{channel="discord"} 0`,
+		`parley_outbox_due{channel="discord"} 2`,
+		`parley_build_info{goversion="`,
+		`version="v1.2.3"} 1`,
+		`go_goroutines `,
+		`process_resident_memory_bytes `,
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("missing: %s", line)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+// A store in trouble is when the other figures are needed most.
+func TestQueuesThatCantBeReadHideNothingElse(t *testing.T) {
+	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]conversation.Queue, error) { return nil, errors.New("disk I/O error") }})
+	if text := scrape(m); !strings.Contains(text, "parley_build_info") || strings.Contains(text, "parley_inbox_waiting{") {
+		t.Errorf("got %s", text)
+	}
+}
+
+func TestScrapesAndHooksMayMeet(t *testing.T) {
+	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]conversation.Queue, error) { return nil, nil }})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 20 {
+				do(m)
+				scrape(m)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Without a Prometheus, the hooks are on the way of every message.
+func BenchmarkHooksThatNobodyReads(b *testing.B) {
+	m := metrics.New(metrics.Parts{})
+	for b.Loop() {
+		m.Accepted("telegram", 1)
+		m.Sent("telegram", time.Second)
+	}
+}

@@ -1,0 +1,66 @@
+package metrics
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"parley/conversation"
+)
+
+// readTimeout is how long the store may take to answer a scrape.
+const readTimeout = 5 * time.Second
+
+// queues are read from the store with each scrape.
+type queues struct {
+	read                                   func(context.Context) ([]conversation.Queue, error)
+	waiting, oldestWaiting, due, oldestDue *prometheus.Desc
+}
+
+func newQueues(read func(context.Context) ([]conversation.Queue, error)) queues {
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, []string{"channel"}, nil)
+	}
+	return queues{
+		read:          read,
+		waiting:       desc("parley_inbox_waiting", "Messages that no run has settled yet."),
+		oldestWaiting: desc("parley_inbox_oldest_seconds", "How long ago the oldest of them was written."),
+		due:           desc("parley_outbox_due", "Replies to be sent."),
+		oldestDue:     desc("parley_outbox_oldest_seconds", "How long ago the run of the oldest of them ended."),
+	}
+}
+
+func (q queues) Describe(to chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{q.waiting, q.oldestWaiting, q.due, q.oldestDue} {
+		to <- desc
+	}
+}
+
+func (q queues) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	list, err := q.read(ctx)
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(q.waiting, err)
+		return
+	}
+	for _, of := range list {
+		gauge := func(desc *prometheus.Desc, value float64) {
+			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, of.Channel)
+		}
+		gauge(q.waiting, float64(of.Waiting))
+		gauge(q.oldestWaiting, age(of.OldestWaiting))
+		gauge(q.due, float64(of.Due))
+		gauge(q.oldestDue, age(of.OldestDue))
+	}
+}
+
+// age is how many seconds ago something was; 0 for nothing, and for a
+// platform's clock that is ahead.
+func age(at time.Time) float64 {
+	if at.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(at).Seconds())
+}
