@@ -26,7 +26,8 @@ const (
 
 // route is what the guard knows of a pattern.
 type route struct {
-	maxBody int64 // bytes
+	maxBody int64                    // bytes
+	known   func(*http.Request) bool // see KnownBy; nil: nobody is
 }
 
 // visitor is what is known of who sent a request.
@@ -60,7 +61,7 @@ func (s *Server) guard(access Access, route route, h http.Handler) http.Handler 
 			Problem(w, r, http.StatusMisdirectedRequest, "This server does not go by that name. It can be given further ones: hosts in the section [http].")
 			return
 		}
-		v, ok := s.identify(w, r)
+		v, ok := s.identify(w, r, route)
 		if !ok || !s.mayEnter(w, r, access, v) {
 			return
 		}
@@ -86,7 +87,7 @@ func (s *Server) guard(access Access, route route, h http.Handler) http.Handler 
 
 // identify tells who sent a request, or answers that it was one too many, or
 // one with a wrong token. A wrong token never falls back to the cookie.
-func (s *Server) identify(w http.ResponseWriter, r *http.Request) (visitor, bool) {
+func (s *Server) identify(w http.ResponseWriter, r *http.Request, route route) (visitor, bool) {
 	client := s.client(r)
 	v := visitor{pass: s.passOf(r)}
 	token, byToken := bearer(r)
@@ -106,7 +107,7 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request) (visitor, bool
 		v.signedIn, v.byToken = true, true
 	}
 	crowd := s.strangers
-	if v.signedIn {
+	if v.signedIn || route.known != nil && route.known(r) {
 		crowd = s.known
 	}
 	if !crowd.allow(client) {

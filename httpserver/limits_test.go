@@ -167,3 +167,18 @@ func TestKnownClientsHaveALimitToo(t *testing.T) {
 		t.Error("nothing says when to try again")
 	}
 }
+
+// Telegram brings a crowd's messages from a few addresses.
+func TestWhoProvesItselfIsNoStranger(t *testing.T) {
+	parts := withToken()
+	parts.Limits.Strangers = httpserver.Rate{PerSecond: 1e-6, Burst: 3}
+	proves := func(r *http.Request) bool { return r.Header.Get("X-Secret") == "it" }
+	s := start(t, parts, route("POST /hook", httpserver.Public, answerBody, httpserver.KnownBy(proves)))
+	for range 100 {
+		s.send(program(t), "POST", "/hook", header("X-Secret", "it")).expect(t, 200)
+	}
+	for range 3 {
+		s.send(program(t), "POST", "/hook").expect(t, 200)
+	}
+	s.send(program(t), "POST", "/hook").expect(t, 429)
+}

@@ -95,6 +95,10 @@ type Option func(*route)
 // MaxBody lets a route take bodies of up to n bytes instead of DefaultMaxBody.
 func MaxBody(n int64) Option { return func(r *route) { r.maxBody = n } }
 
+// KnownBy lets requests that prove themselves in another way than by signing in
+// count as those of known clients, for their rate alone.
+func KnownBy(proves func(*http.Request) bool) Option { return func(r *route) { r.known = proves } }
+
 // Run serves until ctx ends. Then it takes no more requests, and ends the
 // streams: the contexts of GET and HEAD requests. Other requests, which change
 // something, have until hard ends.

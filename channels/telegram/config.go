@@ -28,6 +28,9 @@ type Config struct {
 	Allow    []string `toml:"allow" kind:"names"`                       // ids of people and groups, @usernames, "*" for everybody; default none
 	SendRate float64  `toml:"send_rate" min:"0"`                        // messages a second over all chats; default 30; 0 = no limit
 	ChatRate float64  `toml:"chat_rate" min:"0"`                        // messages a second in one chat; default 1, and then 20 a minute in groups; 0 = no limit
+
+	WebhookURL    string `toml:"webhook_url" kind:"url"`       // public address of the gateway, to which Telegram brings the messages; default "", which polls
+	WebhookSecret string `toml:"webhook_secret" kind:"secret"` // what Telegram shows there; default made from the token
 }
 
 // DefaultConfig is the section when nothing is configured.
@@ -42,6 +45,19 @@ func DefaultConfig() Config {
 
 // tokenForm is the bot's id and its secret.
 var tokenForm = regexp.MustCompile(`^[0-9]+:[A-Za-z0-9_-]+$`)
+
+// secretForm is https://core.telegram.org/bots/api#setwebhook
+var secretForm = regexp.MustCompile(`^[A-Za-z0-9_-]{0,256}$`)
+
+// Check reports what can't work although each key by itself may stand.
+func (c Config) Check(report func(key, found, allowed string)) {
+	if u, err := url.Parse(c.WebhookURL); err == nil && u.Scheme == "http" && c.APIURL == defaultAPIURL {
+		report("webhook_url", fmt.Sprintf("%q (string)", u.Redacted()), "an https:// address, the only ones that Telegram's own server brings messages to")
+	}
+	if !secretForm.MatchString(c.WebhookSecret) {
+		report("webhook_secret", "a secret of another form", "up to 256 letters, digits, '-' and '_'")
+	}
+}
 
 // checked fills in what is empty and refuses what can't work. The error never
 // holds the token.

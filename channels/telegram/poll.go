@@ -18,10 +18,13 @@ const (
 	pollTimeout = 50 * time.Second       // the longest that the server holds a poll
 	pollMargin  = 15 * time.Second       // for the answer to arrive
 	pollPause   = 100 * time.Millisecond // after an empty answer that did not wait
+
+	allowedUpdates = `["message"]` // the types of updates that are read
 )
 
-// Run polls from the stored cursor. The first poll is under way at once; what
-// it brings waits until the bot knows its own name.
+// Run polls from the stored cursor, or lets Telegram bring the updates. The
+// first poll is under way at once; what it brings waits until the bot knows its
+// own name.
 func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	offset, err := c.offset(ctx)
 	if err != nil {
@@ -34,7 +37,11 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	me := &self{id: c.botID, known: make(chan struct{})}
 	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.introduce(running, me) })
-	g.Go(func() error { return c.poll(running, me, offset, accept) })
+	if c.webhook.url != "" {
+		g.Go(func() error { return c.receive(running, me, accept) })
+	} else {
+		g.Go(func() error { return c.poll(running, me, offset, accept) })
+	}
 	err = g.Wait()
 	_ = c.telling.Wait() // none of them fails
 	if ctx.Err() == nil {
@@ -119,6 +126,9 @@ func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept chann
 			if ctx.Err() == nil {
 				c.health.down(err)
 			}
+			if isWebhookConflict(err) && c.leaveWebhook(ctx) {
+				continue
+			}
 			if err := retry.after(ctx, err); err != nil {
 				return err
 			}
@@ -151,7 +161,7 @@ func (c *Channel) getUpdates(ctx context.Context, next reading) ([]json.RawMessa
 	params := tgbotapi.Params{
 		"timeout":         strconv.Itoa(int(pollTimeout / time.Second)),
 		"limit":           strconv.Itoa(next.limit),
-		"allowed_updates": `["message"]`,
+		"allowed_updates": allowedUpdates,
 	}
 	params.AddNonZero64("offset", next.offset)
 	var batch []json.RawMessage
@@ -166,15 +176,11 @@ func (c *Channel) take(ctx context.Context, me *self, next *reading, batch []jso
 	for _, raw := range batch {
 		u := c.decode(raw)
 		last = max(last, u.ID)
-		in, ok := c.inbound(me, u)
-		if !ok {
-			continue
-		}
-		admitted, err := c.admits(ctx, u.Message, in)
+		in, ok, err := c.forUs(ctx, me, u)
 		if err != nil {
 			return err
 		}
-		if admitted {
+		if ok {
 			inbounds = append(inbounds, in)
 		}
 	}
@@ -189,6 +195,16 @@ func (c *Channel) take(ctx context.Context, me *self, next *reading, batch []jso
 		}
 	}
 	return c.advance(ctx, next, behind, inbounds, accept)
+}
+
+// forUs makes of an update what somebody who may talk has said to us. The error
+// is the end of ctx.
+func (c *Channel) forUs(ctx context.Context, me *self, u update) (in conversation.Inbound, ok bool, err error) {
+	if in, ok = c.inbound(me, u); !ok {
+		return in, false, nil
+	}
+	ok, err = c.admits(ctx, u.Message, in)
+	return in, ok, err
 }
 
 // advance accepts messages together with the offset behind them, from which

@@ -47,7 +47,7 @@ func (r *retry) after(ctx context.Context, err error) error {
 	case refused == nil:
 	case refused.Code == http.StatusUnauthorized || refused.Code == http.StatusNotFound:
 		return errRejected
-	case refused.Code == http.StatusConflict && strings.Contains(refused.Message, "webhook"):
+	case isWebhookConflict(err):
 		trouble, text = "webhook", "a webhook takes this bot's messages, so none arrive here. "+
 			"If nothing else needs it, remove it with the method deleteWebhook; this gateway does not, since the webhook may be another program's"
 	case refused.Code == http.StatusConflict:
@@ -56,6 +56,12 @@ func (r *retry) after(ctx context.Context, err error) error {
 		trouble, text, least = "refused", "Telegram refuses to answer, trying again", time.Duration(refused.RetryAfter)*time.Second
 	}
 	return r.wait(ctx, trouble, level, text, err, least)
+}
+
+// isWebhookConflict tells that Telegram answers no polls while a webhook is set.
+func isWebhookConflict(err error) bool {
+	refused := refusal(err)
+	return refused != nil && refused.Code == http.StatusConflict && strings.Contains(refused.Message, "webhook")
 }
 
 // wait logs a trouble that is new, and waits for the backoff, or for least if

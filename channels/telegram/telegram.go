@@ -1,5 +1,5 @@
-// Package telegram is the adapter for Telegram's Bot API: long polling in,
-// messages in Telegram's HTML out.
+// Package telegram is the adapter for Telegram's Bot API: long polling or a
+// webhook in, messages in Telegram's HTML out.
 package telegram
 
 import (
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -16,7 +17,8 @@ import (
 // name is the first segment of the adapter's keys.
 const name = "telegram"
 
-// Channel is one bot. It implements channels.Channel and channels.Typer.
+// Channel is one bot. It implements channels.Channel and channels.Typer, and
+// http.Handler for the webhook.
 type Channel struct {
 	api      *api
 	access   *channels.Access
@@ -27,6 +29,8 @@ type Channel struct {
 	pacer    *pacer
 	health   health
 	telling  errgroup.Group // strangers, how to be let in; Run waits for it
+	webhook  webhook
+	intake   atomic.Pointer[intake] // nil while Run does not run, or polls
 
 	botID      int64
 	cursorName string // "telegram:<bot id>"
@@ -70,6 +74,7 @@ func New(parts Parts) (*Channel, error) {
 		health:     health{tell: parts.Health},
 		renderer:   newRenderer(),
 		pacer:      newPacer(cfg.SendRate, cfg.ChatRate),
+		webhook:    newWebhook(cfg),
 		botID:      id,
 		cursorName: name + ":" + strconv.FormatInt(id, 10),
 	}

@@ -99,7 +99,9 @@ func (g *gateway) accept(_ context.Context, cursors []conversation.Cursor, batch
 		}
 	}
 	g.batches++
-	g.cursor = cursors[0]
+	if len(cursors) > 0 {
+		g.cursor = cursors[0]
+	}
 	return nil
 }
 

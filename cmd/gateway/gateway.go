@@ -135,6 +135,12 @@ func (g *gateway) addTelegram() error {
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
+	if g.cfg.Telegram.WebhookURL != "" {
+		if g.http == nil {
+			return errors.New("webhook_url in the section [telegram] needs the HTTP server (listen in the section [http]), which does not run")
+		}
+		g.http.Handle("POST "+telegram.WebhookPath, httpserver.Public, channel, httpserver.KnownBy(channel.IsTelegram))
+	}
 	g.add(channel, conversation.Scope{Channel: channel.Name()})
 	return nil
 }

@@ -53,14 +53,13 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string, p m
 		s.sendChatAction(w, p)
 	case "setmycommands":
 		s.setMyCommands(w, p)
+	case "setwebhook":
+		s.setWebhook(w, p)
 	case "deletewebhook":
 		s.SetWebhook("")
 		answer(w, true)
 	case "getwebhookinfo":
-		s.mu.Lock()
-		info := map[string]any{"url": s.webhook, "has_custom_certificate": false, "pending_update_count": len(s.queue)}
-		s.mu.Unlock()
-		answer(w, info)
+		answer(w, s.webhookInfo())
 	default:
 		refuse(w, Verdict{Code: 404, Description: "method not found"})
 	}

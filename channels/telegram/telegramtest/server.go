@@ -43,7 +43,7 @@ type Server struct {
 	lastID    int64
 	allowed   map[string]bool // nil: all
 	poll      *poll           // the getUpdates that waits, if any
-	webhook   string
+	webhook   webhook
 
 	before, after func(Message) Verdict
 	failures      map[string][]Verdict // by method, consumed one a call
@@ -89,7 +89,10 @@ func Start(addr string) (*Server, error) {
 }
 
 // Close stops the server and drops its connections.
-func (s *Server) Close() { s.http.Close() }
+func (s *Server) Close() {
+	s.SetWebhook("")
+	s.http.Close()
+}
 
 // TB is what New needs of a *testing.T.
 type TB interface {
@@ -158,6 +161,7 @@ func (s *Server) push(kind string, payload []byte) int64 {
 func (s *Server) add(u update) {
 	s.queue = append(s.queue, u)
 	s.poll.wake()
+	s.changed.Broadcast() // a webhook's goroutine waits for it
 }
 
 // Redeliver forgets that updates from an id on were confirmed: the next poll
@@ -178,6 +182,7 @@ func (s *Server) Redeliver(from int64) int {
 	}
 	s.queue = append(s.queue, again...)
 	s.poll.wake()
+	s.changed.Broadcast()
 	return len(again)
 }
 
@@ -241,16 +246,6 @@ func (s *Server) LimitRates(perChat, overAll float64) {
 	s.chatRate, s.global = rate.Limit(perChat), nil
 	if overAll > 0 {
 		s.global = rate.NewLimiter(rate.Limit(overAll), max(1, int(overAll)))
-	}
-}
-
-// SetWebhook makes getUpdates answer 409 until deleteWebhook; "" removes it.
-func (s *Server) SetWebhook(url string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.webhook = url
-	if url != "" {
-		s.poll.terminate("terminated by setWebhook request")
 	}
 }
 

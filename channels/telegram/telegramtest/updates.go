@@ -73,7 +73,7 @@ func (s *Server) getUpdates(w http.ResponseWriter, r *http.Request, p map[string
 func (s *Server) beginPoll(p map[string]string) (*poll, []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.webhook != "" {
+	if s.webhook.url != "" {
 		return nil, nil
 	}
 	s.poll.terminate("terminated by other getUpdates request; make sure that only one bot instance is running")

@@ -1,0 +1,83 @@
+package telegram
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"io"
+	"net/http"
+	"time"
+
+	"parley/channels"
+)
+
+// intake is what the webhook's requests are worked with while Run runs.
+type intake struct {
+	ctx    context.Context // of Run
+	me     *self
+	accept channels.AcceptFunc
+}
+
+// intakeTimeout is how long an update may take. Telegram then brings it again.
+const intakeTimeout = 30 * time.Second
+
+// openIntake lets updates in until stop is called.
+func (c *Channel) openIntake(ctx context.Context, me *self, accept channels.AcceptFunc) (stop func()) {
+	c.intake.Store(&intake{ctx: ctx, me: me, accept: accept})
+	return func() { c.intake.Store(nil) }
+}
+
+// IsTelegram reports whether a request shows the secret that only Telegram was told.
+func (c *Channel) IsTelegram(r *http.Request) bool {
+	shown := sha256.Sum256([]byte(r.Header.Get("X-Telegram-Bot-Api-Secret-Token")))
+	secret := sha256.Sum256([]byte(c.webhook.secret))
+	return c.webhook.url != "" && subtle.ConstantTimeCompare(shown[:], secret[:]) == 1
+}
+
+// ServeHTTP takes one update from Telegram: https://core.telegram.org/bots/api#getting-updates.
+// It answers 200 once the update is stored, or holds nothing for us; with any
+// other status Telegram brings it again. Who does not show the secret gets 401.
+func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !c.IsTelegram(r) {
+		http.Error(w, "The secret is missing or wrong.", http.StatusUnauthorized)
+		return
+	}
+	in := c.intake.Load()
+	if in == nil {
+		http.Error(w, "The gateway is not running.", http.StatusServiceUnavailable)
+		return
+	}
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, "The update can't be read.", http.StatusBadRequest)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), intakeTimeout)
+	defer cancel()
+	stop := context.AfterFunc(in.ctx, cancel)
+	defer stop()
+	if err := c.takeOne(ctx, in, raw); err != nil {
+		c.log.Warn("an update was not stored; Telegram brings it again", "error", err)
+		http.Error(w, "The update was not stored.", http.StatusInternalServerError)
+	}
+}
+
+// takeOne returns nil when Telegram may forget the update.
+func (c *Channel) takeOne(ctx context.Context, in *intake, raw json.RawMessage) error {
+	if !json.Valid(raw) {
+		// It came whole and with the secret, so it will come the same each time.
+		c.log.Error("an update can't be read, skipping it", "update", string(raw[:min(len(raw), maxHead)]))
+		return nil
+	}
+	select {
+	case <-in.me.known:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	inbound, ok, err := c.forUs(ctx, in.me, c.decode(raw))
+	if err != nil || !ok {
+		return err
+	}
+	return in.accept(ctx, nil, inbound)
+}

@@ -1,0 +1,40 @@
+package telegram
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"parley/channels/telegram/telegramtest"
+)
+
+// An address that Telegram can't reach is the usual mistake, and nothing else
+// would tell of it: the chats are only silent.
+func TestTheWatchTellsWhyNothingArrives(t *testing.T) {
+	srv := telegramtest.New(t)
+	var log bytes.Buffer
+	cfg := DefaultConfig()
+	cfg.Token, cfg.APIURL, cfg.WebhookURL = telegramtest.Token, srv.URL, "http://127.0.0.1:1"
+	c, err := New(Parts{Config: cfg, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.setWebhook(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ada := telegramtest.User{ID: 42, FirstName: "Ada"}
+	srv.Say(telegramtest.Private(ada), ada, "hello")
+	if err := srv.WaitRefused(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var told int64
+	if err := c.watch(t.Context(), &told); err != nil || !strings.Contains(log.String(), "connection refused") {
+		t.Errorf("%v; the log says %s", err, log.String())
+	}
+
+	srv.SetWebhook("https://another.example/bot")
+	if err := c.watch(t.Context(), &told); err != nil || srv.Webhook() != c.webhook.url || !strings.Contains(log.String(), "another program") {
+		t.Errorf("%v; the webhook is %q; the log says %s", err, srv.Webhook(), log.String())
+	}
+}

@@ -1,0 +1,134 @@
+package telegram
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"strings"
+	"time"
+
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"parley/channels"
+)
+
+// WebhookPath is where Telegram hands its updates to the gateway, behind webhook_url.
+const WebhookPath = "/hooks/telegram"
+
+// watchEvery is how often Telegram is asked how the webhook fares: often enough
+// to tell an outage of Telegram's from a message that it does not take.
+const watchEvery = time.Minute
+
+// webhook is how a channel takes updates that Telegram brings. https://core.telegram.org/bots/api#setwebhook
+type webhook struct {
+	url    string // "" = the channel polls
+	secret string // what Telegram shows with every update
+}
+
+func newWebhook(c Config) webhook {
+	if c.WebhookURL == "" {
+		return webhook{}
+	}
+	return webhook{
+		url:    strings.TrimRight(c.WebhookURL, "/") + WebhookPath,
+		secret: cmp.Or(c.WebhookSecret, derivedSecret(c.Token)),
+	}
+}
+
+// derivedSecret is known to whoever knows the token, and tells nothing of it.
+func derivedSecret(token string) string {
+	mac := hmac.New(sha256.New, []byte(token))
+	mac.Write([]byte("parley telegram webhook"))
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// receive lets Telegram bring the updates until ctx ends. The webhook stays
+// where it is then: what is written meanwhile waits at Telegram.
+func (c *Channel) receive(ctx context.Context, me *self, accept channels.AcceptFunc) error {
+	stop := c.openIntake(ctx, me, accept)
+	defer stop()
+	if err := c.persist(ctx, c.setWebhook); err != nil {
+		return err
+	}
+	c.log.Info("Telegram brings the messages", "webhook", c.webhook.url)
+	told := time.Now().Unix() // what went wrong before, while no gateway ran, is no news
+	for {
+		if err := c.persist(ctx, func(ctx context.Context) error { return c.watch(ctx, &told) }); err != nil {
+			return err
+		}
+		if err := channels.Sleep(ctx, watchEvery); err != nil {
+			return err
+		}
+	}
+}
+
+// persist makes a call until Telegram answers it. It returns an error when ctx
+// ended or another call won't help.
+func (c *Channel) persist(ctx context.Context, call func(context.Context) error) error {
+	retry := newRetry(c.log)
+	for {
+		err := call(ctx)
+		if err == nil {
+			c.health.up()
+			retry.over()
+			return nil
+		}
+		if ctx.Err() == nil {
+			c.health.down(err)
+		}
+		if err := retry.after(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Channel) setWebhook(ctx context.Context) error {
+	return c.api.call(ctx, requestTimeout, "setWebhook", tgbotapi.Params{
+		"url": c.webhook.url, "secret_token": c.webhook.secret, "allowed_updates": allowedUpdates,
+	}, nil)
+}
+
+// webhookInfo is https://core.telegram.org/bots/api#webhookinfo
+type webhookInfo struct {
+	URL          string `json:"url"`
+	Pending      int    `json:"pending_update_count"`
+	LastErrorAt  int64  `json:"last_error_date"` // Unix time, 0 when there was none
+	LastErrorSay string `json:"last_error_message"`
+}
+
+// watch looks whether Telegram can bring its updates. told is the last error
+// that the log has told of.
+func (c *Channel) watch(ctx context.Context, told *int64) error {
+	var info webhookInfo
+	if err := c.api.call(ctx, requestTimeout, "getWebhookInfo", nil, &info); err != nil {
+		return err
+	}
+	if info.URL != c.webhook.url {
+		c.log.Warn("another program has taken the webhook away, setting it again", "found", info.URL)
+		return c.setWebhook(ctx)
+	}
+	if info.LastErrorAt > *told {
+		*told = info.LastErrorAt
+		c.log.Warn("Telegram could not bring a message here, and tries again: check webhook_url in [telegram], and what stands before the gateway",
+			"webhook", info.URL, "error", info.LastErrorSay, "at", time.Unix(info.LastErrorAt, 0), "pending", info.Pending)
+	}
+	return nil
+}
+
+// leaveWebhook ends a webhook that a gateway has set before it was told to
+// poll, and reports whether it did. One of another program is left alone.
+func (c *Channel) leaveWebhook(ctx context.Context) bool {
+	var info webhookInfo
+	err := c.api.call(ctx, requestTimeout, "getWebhookInfo", nil, &info)
+	if u, parseErr := url.Parse(info.URL); err != nil || parseErr != nil || !strings.HasSuffix(u.Path, WebhookPath) {
+		return false
+	}
+	if err := c.api.call(ctx, requestTimeout, "deleteWebhook", nil, nil); err != nil {
+		return false
+	}
+	c.log.Info("the webhook of an earlier start is removed, since webhook_url is not set any more", "webhook", info.URL)
+	return true
+}

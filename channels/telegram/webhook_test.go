@@ -1,0 +1,172 @@
+package telegram_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/channels/telegram"
+	"parley/channels/telegram/telegramtest"
+	"parley/conversation"
+)
+
+// hooked makes an adapter that Telegram brings its updates to, on a server.
+func (g *gateway) hooked(changes ...func(*telegram.Config)) *telegram.Channel {
+	g.t.Helper()
+	var c *telegram.Channel
+	mux := http.NewServeMux()
+	srv := httptest.NewServer(mux)
+	g.t.Cleanup(srv.Close)
+	c = g.channel(append(changes, func(cfg *telegram.Config) { cfg.WebhookURL = srv.URL + "/" })...)
+	mux.Handle("POST "+telegram.WebhookPath, c)
+	return c
+}
+
+func TestTelegramBringsMessages(t *testing.T) {
+	g := newGateway(t)
+	g.run(g.hooked())
+	private := telegramtest.Private(ada)
+	var want []string
+	for i := range 20 {
+		want = append(want, fmt.Sprint("message ", i))
+		g.srv.Say(private, ada, want[i])
+	}
+	g.srv.Say(group, ada, "not for the bot")
+	g.srv.Say(group, ada, "@parley_bot for the bot")
+	if diff := cmp.Diff(append(want, "for the bot"), texts(g.wait(21))); diff != "" {
+		t.Fatal(diff)
+	}
+	must(t, g.srv.WaitConfirmed(deadline(t)))
+	if g.srv.Calls("getUpdates") != 0 {
+		t.Error("the channel polls as well")
+	}
+	if got := g.srv.Webhook(); !strings.HasSuffix(got, "/hooks/telegram") || strings.Contains(got, "//hooks") {
+		t.Errorf("the webhook is %q", got)
+	}
+}
+
+// A message may leave Telegram only when it is stored.
+func TestWhatIsNotStoredIsBroughtAgain(t *testing.T) {
+	g := newGateway(t)
+	g.full = 3
+	g.run(g.hooked())
+	g.srv.Say(telegramtest.Private(ada), ada, "one")
+	g.srv.Say(telegramtest.Private(ada), ada, "two")
+	if diff := cmp.Diff([]string{"one", "two"}, texts(g.wait(2))); diff != "" {
+		t.Fatal(diff)
+	}
+	must(t, g.srv.WaitConfirmed(deadline(t)))
+	if g.logged("was not stored") != 3 {
+		t.Errorf("the log does not tell of it:\n%s", g.log.String())
+	}
+}
+
+// What was written while the gateway was away waits at Telegram, and comes once.
+func TestMessagesWaitForAGatewayThatIsAway(t *testing.T) {
+	g := newGateway(t)
+	c := g.hooked()
+	stop := g.run(c)
+	g.srv.Say(telegramtest.Private(ada), ada, "before")
+	g.wait(1)
+	must(t, g.srv.WaitConfirmed(deadline(t)))
+	must(t, stop())
+	if g.srv.Webhook() == "" {
+		t.Fatal("the webhook was removed at the end, so that Telegram would forget nothing but bring nothing")
+	}
+	g.srv.Say(telegramtest.Private(ada), ada, "meanwhile")
+	must(t, g.srv.WaitRefused(deadline(t)))
+	g.run(c)
+	if diff := cmp.Diff([]string{"before", "meanwhile"}, texts(g.wait(2))); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+// Anybody can reach the address; only Telegram knows the secret.
+func TestOnlyTelegramBringsMessages(t *testing.T) {
+	for name, secret := range map[string]string{"made from the token": "", "configured": "a-secret_of-our-own"} {
+		t.Run(name, func(t *testing.T) {
+			g := newGateway(t)
+			g.run(g.hooked(func(c *telegram.Config) { c.WebhookSecret = secret }))
+			must(t, g.srv.WaitWebhook(deadline(t)))
+			update := `{"update_id":1,"message":{"message_id":5,"date":1,"text":"forged","chat":{"id":42,"type":"private"},"from":{"id":42,"first_name":"Ada"}}}`
+			for _, shown := range []string{"", "x", telegramtest.Token} {
+				request, err := http.NewRequest("POST", g.srv.Webhook(), strings.NewReader(update))
+				must(t, err)
+				request.Header.Set("X-Telegram-Bot-Api-Secret-Token", shown)
+				answer, err := http.DefaultClient.Do(request)
+				must(t, err)
+				answer.Body.Close()
+				if answer.StatusCode != http.StatusUnauthorized {
+					t.Errorf("the secret %q gets %s", shown, answer.Status)
+				}
+			}
+			g.srv.Say(telegramtest.Private(ada), ada, "real")
+			if diff := cmp.Diff([]string{"real"}, texts(g.wait(1))); diff != "" {
+				t.Fatal(diff)
+			}
+		})
+	}
+}
+
+func TestABrokenUpdateThatIsBroughtIsSkipped(t *testing.T) {
+	g := newGateway(t)
+	g.run(g.hooked())
+	g.srv.Push(`{"message":{"text":"broken`)
+	g.srv.Push(`{"message":"of another type"}`)
+	g.srv.Push(`{"poll":{}}`)
+	g.srv.Say(telegramtest.Private(ada), ada, "whole")
+	if diff := cmp.Diff([]string{"whole"}, texts(g.wait(1))); diff != "" {
+		t.Fatal(diff)
+	}
+	must(t, g.srv.WaitConfirmed(deadline(t)))
+}
+
+// Going back to polling needs no step at Telegram.
+func TestPollingEndsTheGatewaysOwnWebhook(t *testing.T) {
+	g := newGateway(t)
+	stop := g.run(g.hooked())
+	g.srv.Say(telegramtest.Private(ada), ada, "brought")
+	g.wait(1)
+	must(t, stop())
+	g.srv.Say(telegramtest.Private(ada), ada, "polled")
+	g.run(g.channel())
+	if diff := cmp.Diff([]string{"brought", "polled"}, texts(g.wait(2))); diff != "" {
+		t.Fatal(diff)
+	}
+	if g.srv.Webhook() != "" {
+		t.Error("the webhook is still set")
+	}
+}
+
+// Trouble at Telegram must show, and end by itself.
+func TestAWebhookThatCantBeSetIsTriedAgain(t *testing.T) {
+	g := newGateway(t)
+	g.srv.Fail("setWebhook", telegramtest.BadGateway(), 2)
+	g.run(g.hooked())
+	g.srv.Say(telegramtest.Private(ada), ada, "hello")
+	g.wait(1)
+	g.waitLog("Telegram's server fails")
+	g.until(func() bool { return len(g.states) > 0 && g.states[len(g.states)-1] == conversation.HealthServing })
+}
+
+func TestWebhookSettingsThatCantWork(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*telegram.Config)
+		key    string
+	}{
+		"without TLS":       {func(c *telegram.Config) { c.WebhookURL = "http://chat.example.com" }, "webhook_url"},
+		"an unusual secret": {func(c *telegram.Config) { c.WebhookSecret = "two words" }, "webhook_secret"},
+	} {
+		cfg := telegram.DefaultConfig()
+		c.change(&cfg)
+		var keys []string
+		cfg.Check(func(key, _, _ string) { keys = append(keys, key) })
+		if diff := cmp.Diff([]string{c.key}, keys); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
