@@ -21,36 +21,38 @@ const loadChats = 20
 // platform can't prevent it, a reply may come again, but only if the kill found
 // it taken and not yet marked.
 func TestKilledAtRandom(t *testing.T) {
-	onEach(t, settings{}, func(w *world) {
-		kills, seed := fromEnv(w.t, "FAULT_KILLS", w.platform.load().kills), fromEnv(w.t, "FAULT_SEED", time.Now().UnixNano())
-		w.t.Logf("FAULT_KILLS=%d FAULT_SEED=%d", kills, seed)
-		random := rand.New(rand.NewPCG(uint64(seed), 0))
-		w.model.Quiet()
-		w.meetEverybody()
-		w.model.Reply(w.answerUnderLoad)
-		replies := w.recordReplies()
-		quiet := w.talk(rand.New(rand.NewPCG(uint64(seed), 1)))
-		defer quiet()
+	onEach(t, settings{}, killAtRandom)
+}
 
-		dueAt := map[int][]string{} // by process: the replies that its kill left to be sent
-		for range kills {
-			p := w.startAndWait(random)
-			p.kill()
-			dueAt[w.process] = w.due(w.copyDatabase())
-		}
-		quiet()
-		p := w.startServing()
-		w.awaitTaken()
-		w.awaitAllAnswered()
-		p.stop()
+func killAtRandom(w *world) {
+	kills, seed := fromEnv(w.t, "FAULT_KILLS", w.platform.load().kills), fromEnv(w.t, "FAULT_SEED", time.Now().UnixNano())
+	w.t.Logf("FAULT_KILLS=%d FAULT_SEED=%d", kills, seed)
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	w.model.Quiet()
+	w.meetEverybody()
+	w.model.Reply(w.answerUnderLoad)
+	replies := w.recordReplies()
+	quiet := w.talk(rand.New(rand.NewPCG(uint64(seed), 1)))
+	defer quiet()
 
-		w.expectClean()
-		if w.platform.repeats() {
-			w.expectDoublesOnlyFrom(dueAt, replies())
-		} else {
-			w.expectAnsweredOnce()
-		}
-	})
+	dueAt := map[int][]string{} // by process: the replies that its kill left to be sent
+	for range kills {
+		p := w.startAndWait(random)
+		p.kill()
+		dueAt[w.process] = w.due(w.copyDatabase())
+	}
+	quiet()
+	p := w.startServing()
+	w.awaitTaken()
+	w.awaitAllAnswered()
+	p.stop()
+
+	w.expectClean()
+	if w.platform.repeats() {
+		w.expectDoublesOnlyFrom(dueAt, replies())
+	} else {
+		w.expectAnsweredOnce()
+	}
 }
 
 // meetEverybody lets each person be answered once, so that the gateway knows
