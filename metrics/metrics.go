@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"parley/channels"
 	"parley/conversation"
 )
 
@@ -102,23 +103,15 @@ func (m *Metrics) Attempted(call ModelCall) {
 	c.tokens.WithLabelValues(call.Model, "completion").Add(float64(call.Completion))
 }
 
-// Sent counts a reply that the platform has taken, a while after its run's commit.
-func (m *Metrics) Sent(channel string, after time.Duration) {
-	if c := m.made.Load(); c != nil {
-		c.deliveries.WithLabelValues(channel, "sent").Inc()
-		c.deliverySeconds.WithLabelValues(channel).Observe(after.Seconds())
+// Delivered counts how a try to deliver a reply ended.
+func (m *Metrics) Delivered(o channels.Outcome) {
+	c := m.made.Load()
+	if c == nil {
+		return
 	}
-}
-
-// Retried counts a try of a delivery that failed and is made again.
-func (m *Metrics) Retried(channel string) { m.delivery(channel, "retried") }
-
-// GivenUp counts a reply that the platform never took.
-func (m *Metrics) GivenUp(channel string) { m.delivery(channel, "failed") }
-
-func (m *Metrics) delivery(channel, outcome string) {
-	if c := m.made.Load(); c != nil {
-		c.deliveries.WithLabelValues(channel, outcome).Inc()
+	c.deliveries.WithLabelValues(o.Channel, string(o.Kind)).Inc()
+	if o.Kind == channels.Sent {
+		c.deliverySeconds.WithLabelValues(o.Channel).Observe(o.After.Seconds())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/channels"
 	"parley/conversation"
 	"parley/metrics"
 )
@@ -28,9 +29,9 @@ func do(m *metrics.Metrics) {
 	})
 	m.Attempted(metrics.ModelCall{Model: "m", Outcome: "done", Took: time.Second, FirstByte: time.Millisecond, Prompt: 100, Completion: 7})
 	m.Attempted(metrics.ModelCall{Model: "m", Outcome: "temporary", Took: time.Second})
-	m.Sent("telegram", time.Second)
-	m.Retried("telegram")
-	m.GivenUp("telegram")
+	for _, kind := range []channels.OutcomeKind{channels.Sent, channels.Retried, channels.Failed} {
+		m.Delivered(channels.Outcome{Channel: "telegram", Kind: kind, After: time.Second})
+	}
 	m.Answered("GET /x", 200, time.Millisecond)
 	m.Answered("", 404, time.Millisecond)
 }
@@ -106,6 +107,6 @@ func BenchmarkHooksThatNobodyReads(b *testing.B) {
 	m := metrics.New(metrics.Parts{})
 	for b.Loop() {
 		m.Accepted("telegram", 1)
-		m.Sent("telegram", time.Second)
+		m.Delivered(channels.Outcome{Channel: "telegram", Kind: channels.Sent})
 	}
 }

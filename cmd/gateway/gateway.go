@@ -120,7 +120,7 @@ func (g *gateway) close() {
 func (g *gateway) add(channel channels.Channel, scope conversation.Scope) {
 	g.channels[channel.Name()] = &served{
 		Channel: channel,
-		sender:  channels.NewSender(channel, g.store, g.log),
+		sender:  channels.NewSender(channel, g.store, g.log, channels.WithOutcomes(g.metrics.Delivered)),
 		scope:   scope,
 	}
 }
