@@ -48,16 +48,19 @@ type unindexed struct {
 	id, seq, conversation, session int64
 	role                           Role
 	internal                       bool
-	content                        string
+	content, calls                 string
 }
 
-// rowid is the message's in the index, see 00003_search.sql.
-func (m unindexed) rowid() int64 { return m.conversation<<24 | m.seq }
+// rowidOf is a message's in the index: what is said in one conversation lies
+// together, and a search in it does not read what is elsewhere.
+func rowidOf(conversation, seq int64) int64 { return conversation<<24 | seq }
+
+func (m unindexed) rowid() int64 { return rowidOf(m.conversation, m.seq) }
 
 // nextToIndex gives the next batch.
 func nextToIndex(ctx context.Context, tx *sql.Tx) (batch []unindexed, err error) {
 	rows, err := tx.QueryContext(ctx, `
-		SELECT m.id, m.seq, m.conversation_id, c.session_id, m.role, m.internal, m.content
+		SELECT m.id, m.seq, m.conversation_id, c.session_id, m.role, m.internal, m.content, coalesce(m.tool_calls, '')
 		FROM messages m JOIN conversations c ON c.id = m.conversation_id
 		WHERE m.id > (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts') ORDER BY m.id LIMIT ?`, indexBatch)
 	if err != nil {
@@ -66,10 +69,10 @@ func nextToIndex(ctx context.Context, tx *sql.Tx) (batch []unindexed, err error)
 	defer rows.Close()
 	for size := 0; rows.Next(); {
 		var m unindexed
-		if err := rows.Scan(&m.id, &m.seq, &m.conversation, &m.session, &m.role, &m.internal, &m.content); err != nil {
+		if err := rows.Scan(&m.id, &m.seq, &m.conversation, &m.session, &m.role, &m.internal, &m.content, &m.calls); err != nil {
 			return nil, err
 		}
-		if size += len(m.content); len(batch) > 0 && size > indexBytes {
+		if size += len(m.content) + len(m.calls); len(batch) > 0 && size > indexBytes {
 			break
 		}
 		batch = append(batch, m)
@@ -79,21 +82,32 @@ func nextToIndex(ctx context.Context, tx *sql.Tx) (batch []unindexed, err error)
 
 // index adds one message: its words, and where it stands.
 func (m unindexed) index(ctx context.Context, tx *sql.Tx) error {
-	if m.content == "" {
+	if m.content == "" && m.calls == "" {
 		return nil
 	}
-	place := "s" + strconv.FormatInt(m.session, 10) + " c" + strconv.FormatInt(m.conversation, 10)
+	place := placeToken(m.session)
 	if m.role == RoleTool {
-		place += " tool"
+		place += " " + toolToken
 	}
 	if m.internal {
-		place += " internal"
+		place += " " + internalToken
 	}
 	words, parts := cutWords(norm.NFC.String(m.content))
-	_, err := tx.ExecContext(ctx, `INSERT INTO messages_fts (rowid, words, parts, place) VALUES (?, ?, ?, ?)`,
-		m.rowid(), joinWords(words), joinWords(parts), place)
+	calls, callParts := cutWords(norm.NFC.String(callsText(m.calls)))
+	_, err := tx.ExecContext(ctx, `INSERT INTO messages_fts (rowid, words, parts, calls, place) VALUES (?, ?, ?, ?, ?)`,
+		m.rowid(), joinWords(words), joinWords(parts), joinWords(append(calls, callParts...)), place)
 	return err
 }
+
+// Where a message stands is told by tokens that begin with a character which no
+// word has, so that no text is taken for them.
+const (
+	ownToken      = "\uE000"
+	toolToken     = ownToken + "tool"
+	internalToken = ownToken + "internal"
+)
+
+func placeToken(session int64) string { return ownToken + strconv.FormatInt(session, 10) }
 
 func joinWords(words []word) string {
 	var b strings.Builder

@@ -12,6 +12,7 @@ import (
 // candidate is a message that the index has found.
 type candidate struct {
 	id      int64
+	rowid   int64  // in the index
 	text    string // its beginning
 	at      time.Time
 	known   []int // terms that it has, by the index

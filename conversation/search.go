@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -15,7 +17,7 @@ type SearchQuery struct {
 	Key          Key    // the session to look in; "" for all of them, which is for the operator alone
 	Conversation string // the ID of one conversation of it, "" for all
 	Words        string // plain text: words, and phrases in double quotes
-	TalkOnly     bool   // leave out tool results
+	TalkOnly     bool   // leave out what tools were called with, and their results
 	Limit, Skip  int    // a page of the hits, the best first
 }
 
@@ -36,7 +38,7 @@ type Hit struct {
 const (
 	searchBlock = 100  // matches, the newest first, that are ranked among each other
 	searchEach  = 10   // of them at least for each word, where no message has all
-	searchChars = 8000 // of a message, that count for its rank
+	searchChars = 2000 // of a message, that count for its rank
 )
 
 // Search finds messages by their words, the best first: those that have all of
@@ -57,50 +59,60 @@ func (s *Store) Search(ctx context.Context, query SearchQuery) ([]Hit, error) {
 		return nil, nil
 	}
 	s.catchUp(ctx, index)
-	in, err := s.scopeOf(ctx, query)
-	if err != nil || in == "" {
-		return nil, explain(err)
-	}
-	search := &search{store: s, query: query, scope: in}
-	found, terms, err := search.byTerms(ctx, terms)
+	conn, err := s.readers.Conn(ctx)
 	if err != nil {
 		return nil, explain(err)
 	}
-	hits, err := s.hits(ctx, found, terms)
+	defer conn.Close()
+	search := &search{conn: conn, query: query, known: map[spanMatch][]int64{}}
+	hits, err := search.run(ctx, terms)
 	return hits, explain(err)
-}
-
-// everywhere is the scope of a search over all sessions.
-const everywhere = "*"
-
-// scopeOf is what the index calls the place that is searched, "" for a session
-// that has nothing.
-func (s *Store) scopeOf(ctx context.Context, query SearchQuery) (scope string, err error) {
-	switch {
-	case query.Conversation != "":
-		err = s.readers.QueryRowContext(ctx, `
-			SELECT 'c' || c.id FROM conversations c JOIN sessions s ON s.id = c.session_id
-			WHERE c.uuid = ? AND c.deleted = 0 AND (?2 = '' OR s.key = ?2)`, query.Conversation, string(query.Key)).Scan(&scope)
-		if errors.Is(err, sql.ErrNoRows) {
-			return "", fmt.Errorf("search in %s: %w", query.Conversation, ErrNotFound)
-		}
-	case query.Key != "":
-		err = s.readers.QueryRowContext(ctx, `SELECT 's' || id FROM sessions WHERE key = ?`, string(query.Key)).Scan(&scope)
-		if errors.Is(err, sql.ErrNoRows) {
-			return "", nil
-		}
-	default:
-		scope = everywhere
-	}
-	return scope, err
 }
 
 // search is one search under way.
 type search struct {
-	store *Store
+	conn  *sql.Conn
 	query SearchQuery
-	scope string
+	place string // what the index calls the session, "" for all
+	spans []span // of the session
+	known map[spanMatch][]int64
 }
+
+func (s *search) run(ctx context.Context, terms []term) ([]Hit, error) {
+	if err := s.locate(ctx); err != nil {
+		return nil, err
+	}
+	found, terms, err := s.byTerms(ctx, terms)
+	if err != nil {
+		return nil, err
+	}
+	return s.hits(ctx, found, terms)
+}
+
+// locate finds the spans of the index that hold the place that is searched.
+func (s *search) locate(ctx context.Context) error {
+	if s.everywhere() {
+		return nil
+	}
+	var session int64
+	err := s.conn.QueryRowContext(ctx, `
+		SELECT s.id FROM sessions s WHERE (?1 = '' OR s.key = ?1)
+			AND (?2 = '' OR s.id = (SELECT session_id FROM conversations WHERE uuid = ?2 AND deleted = 0))`,
+		string(s.query.Key), s.query.Conversation).Scan(&session)
+	switch {
+	case errors.Is(err, sql.ErrNoRows) && s.query.Conversation != "":
+		return fmt.Errorf("search in %s: %w", s.query.Conversation, ErrNotFound)
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	conversations, err := indexedOf(ctx, s.conn, session, s.query.Conversation)
+	s.place, s.spans = placeToken(session), spansOf(conversations)
+	return err
+}
+
+func (s *search) everywhere() bool { return s.query.Key == "" && s.query.Conversation == "" }
 
 // byTerms gives the page of candidates, and the terms that they were found by.
 func (s *search) byTerms(ctx context.Context, terms []term) ([]candidate, []term, error) {
@@ -132,8 +144,8 @@ func (s *search) begun(ctx context.Context, terms []term) (bool, error) {
 	if last < 0 {
 		return false, nil
 	}
-	_, matched, err := s.candidates(ctx, terms[last].match(), 1, 0)
-	terms[last].prefix = err == nil && matched == 0
+	matched, err := s.newest(ctx, terms[last:last+1], 1)
+	terms[last].prefix = err == nil && len(matched) == 0
 	return terms[last].prefix, err
 }
 
@@ -146,7 +158,12 @@ func (s *search) all(ctx context.Context, terms []term) (page []candidate, found
 		known[i] = i
 	}
 	for offset := 0; want > 0; offset += searchBlock {
-		block, matched, err := s.candidates(ctx, matchAll(terms), searchBlock, offset)
+		matched, err := s.newest(ctx, terms, offset+searchBlock)
+		if err != nil {
+			return nil, false, err
+		}
+		matched = matched[min(offset, len(matched)):]
+		block, err := s.candidates(ctx, matched)
 		if err != nil {
 			return nil, false, err
 		}
@@ -161,7 +178,7 @@ func (s *search) all(ctx context.Context, terms []term) (page []candidate, found
 		} else {
 			skip -= len(block)
 		}
-		if matched < searchBlock {
+		if len(matched) < searchBlock {
 			break
 		}
 	}
@@ -170,82 +187,100 @@ func (s *search) all(ctx context.Context, terms []term) (page []candidate, found
 
 // some gives the page of messages that have any of the terms.
 func (s *search) some(ctx context.Context, terms []term) ([]candidate, error) {
-	var pool []candidate
-	at := map[int64]int{} // in the pool
+	known := map[int64][]int{} // terms by the message that has them
+	var matched []int64
 	for t := range terms {
-		found, _, err := s.candidates(ctx, terms[t].match(), max(searchEach, searchBlock/len(terms)), 0)
+		found, err := s.newest(ctx, terms[t:t+1], max(searchEach, searchBlock/len(terms)))
 		if err != nil {
 			return nil, err
 		}
-		for _, c := range found {
-			i, known := at[c.id]
-			if !known {
-				i = len(pool)
-				pool, at[c.id] = append(pool, c), i
+		for _, rowid := range found {
+			if known[rowid] == nil {
+				matched = append(matched, rowid)
 			}
-			pool[i].known = append(pool[i].known, t)
+			known[rowid] = append(known[rowid], t)
 		}
+	}
+	pool, err := s.candidates(ctx, matched)
+	if err != nil {
+		return nil, err
+	}
+	for i := range pool {
+		pool[i].known = known[pool[i].rowid]
 	}
 	rank(pool, terms)
 	pool = pool[min(s.query.Skip, len(pool)):]
 	return pool[:min(s.query.Limit, len(pool))], nil
 }
 
-// candidates asks the index, the newest first. matched is how many messages it
-// had, some of which are not for this search.
-func (s *search) candidates(ctx context.Context, match string, limit, offset int) (list []candidate, matched int, err error) {
-	everything := s.scope == everywhere
-	rows, err := s.store.readers.QueryContext(ctx, `
-		SELECT messages.id, messages.created_at, CASE WHEN c.deleted = 0 AND (?2 OR `+inTalk+`) THEN substr(content, 1, ?3) END
-		FROM (SELECT rowid FROM messages_fts WHERE messages_fts MATCH ?1 ORDER BY rowid DESC LIMIT ?4 OFFSET ?5) f
-			JOIN messages ON conversation_id = f.rowid >> 24 AND seq = f.rowid & 0xFFFFFF
-			JOIN conversations c ON c.id = conversation_id`,
-		s.within(match), everything, searchChars, limit, offset)
-	if err != nil {
-		return nil, 0, err
+// ask makes one of the search's statements, which are short. The context counts
+// between them: the driver would start a goroutine for each row of a context
+// that can end.
+func (s *search) ask(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
-	defer rows.Close()
-	for ; rows.Next(); matched++ {
-		var c candidate
-		var at int64
-		var text sql.NullString
-		if err := rows.Scan(&c.id, &at, &text); err != nil {
-			return nil, 0, err
-		}
-		if text.Valid {
-			c.text, c.at = text.String, fromMillis(at)
-			list = append(list, c)
-		}
-	}
-	return list, matched, rows.Err()
+	return s.conn.QueryContext(context.WithoutCancel(ctx), query, args...)
 }
 
-// within is a match in the place that is searched alone.
-func (s *search) within(match string) string {
-	if s.scope != everywhere {
-		match = `(place : "` + s.scope + `" AND ` + match + `) NOT place : "internal"`
+// candidates reads what messages are ranked by, without those that are not for
+// this search.
+func (s *search) candidates(ctx context.Context, rowids []int64) (list []candidate, err error) {
+	rows, err := s.ask(ctx, `
+		SELECT messages.id, j.value, messages.created_at, substr(content, 1, ?3),
+			CASE WHEN octet_length(tool_calls) <= ?3 THEN tool_calls ELSE '' END
+		FROM json_each(?1) j JOIN messages ON conversation_id = j.value >> 24 AND seq = j.value & 0xFFFFFF
+			JOIN conversations c ON c.id = conversation_id
+		WHERE c.deleted = 0 AND (?2 OR `+inTalk+`)`,
+		jsonList(rowids), s.everywhere(), searchChars)
+	if err != nil {
+		return nil, err
 	}
-	if s.query.TalkOnly {
-		match = "(" + match + `) NOT place : "tool"`
+	defer rows.Close()
+	for rows.Next() {
+		var c candidate
+		var at int64
+		var calls string
+		if err := rows.Scan(&c.id, &c.rowid, &at, &c.text, &calls); err != nil {
+			return nil, err
+		}
+		c.text, c.at = s.searched(c.text, calls), fromMillis(at)
+		list = append(list, c)
 	}
-	return match
+	return list, rows.Err()
+}
+
+// searched is the text that a message is found by.
+func (s *search) searched(content, calls string) string {
+	if calls == "" || s.query.TalkOnly {
+		return content
+	}
+	return strings.TrimPrefix(content+"\n"+callsText(calls), "\n")
+}
+
+func jsonList(ids []int64) string {
+	list := make([]byte, 0, 16*len(ids)+2)
+	list = append(list, '[')
+	for i, id := range ids {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = strconv.AppendInt(list, id, 10)
+	}
+	return string(append(list, ']'))
 }
 
 // hits reads what is shown of the candidates.
-func (s *Store) hits(ctx context.Context, found []candidate, terms []term) ([]Hit, error) {
+func (s *search) hits(ctx context.Context, found []candidate, terms []term) ([]Hit, error) {
 	ids := make([]int64, len(found))
 	for i, c := range found {
 		ids[i] = c.id
 	}
-	list, err := json.Marshal(ids)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.readers.QueryContext(ctx, `
-		SELECT s.key, c.id, c.uuid, c.title, m.seq, m.role, coalesce(m.tool_name, ''), m.sender, m.created_at, m.content
+	rows, err := s.ask(ctx, `
+		SELECT s.key, c.id, c.uuid, c.title, m.seq, m.role, coalesce(m.tool_name, ''), m.sender, m.created_at, m.content, coalesce(m.tool_calls, '')
 		FROM json_each(?) j JOIN messages m ON m.id = j.value
 			JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id
-		WHERE c.deleted = 0 ORDER BY j.key`, string(list))
+		WHERE c.deleted = 0 ORDER BY j.key`, jsonList(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -253,7 +288,7 @@ func (s *Store) hits(ctx context.Context, found []candidate, terms []term) ([]Hi
 	var hits []Hit
 	var conversations []int64 // row ids
 	for rows.Next() {
-		h, row, err := scanHit(rows, terms)
+		h, row, err := s.scanHit(rows, terms)
 		if err != nil {
 			return nil, err
 		}
@@ -263,21 +298,21 @@ func (s *Store) hits(ctx context.Context, found []candidate, terms []term) ([]Hi
 		return nil, err
 	}
 	for i := range hits {
-		if hits[i].Turn, err = turnOf(ctx, s.readers, conversations[i], hits[i].Seq); err != nil {
+		if hits[i].Turn, err = turnOf(context.WithoutCancel(ctx), s.conn, conversations[i], hits[i].Seq); err != nil {
 			return nil, err
 		}
 	}
 	return hits, nil
 }
 
-func scanHit(rows *sql.Rows, terms []term) (h Hit, conversation int64, err error) {
+func (s *search) scanHit(rows *sql.Rows, terms []term) (h Hit, conversation int64, err error) {
 	var sender []byte
 	var at int64
-	var text string
-	err = rows.Scan(&h.Key, &conversation, &h.Conversation, &h.Title, &h.Seq, &h.Role, &h.ToolName, &sender, &at, &text)
+	var text, calls string
+	err = rows.Scan(&h.Key, &conversation, &h.Conversation, &h.Title, &h.Seq, &h.Role, &h.ToolName, &sender, &at, &text, &calls)
 	if err == nil && len(sender) > 0 {
 		err = json.Unmarshal(sender, &h.Sender)
 	}
-	h.At, h.Snippet = fromMillis(at), snippetOf(text, terms)
+	h.At, h.Snippet = fromMillis(at), snippetOf(s.searched(text, calls), terms)
 	return h, conversation, err
 }

@@ -3,7 +3,9 @@ package conversation
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -53,9 +55,9 @@ func BenchmarkSearch(b *testing.B) {
 
 // archive is a large database with talk in it.
 type archive struct {
-	store *Store
-	words *vocabulary
-	ratio float64 // of the file's size to the texts'
+	store          *Store
+	words, chinese *vocabulary
+	ratio          float64 // of the file's size to the texts'
 }
 
 func newArchive(b *testing.B) *archive {
@@ -70,7 +72,7 @@ func newArchive(b *testing.B) *archive {
 	if _, err := store.writer.conn.ExecContext(b.Context(), "PRAGMA synchronous = OFF"); err != nil {
 		b.Fatal(err)
 	}
-	a := &archive{store: store, words: newVocabulary()}
+	a := &archive{store: store, words: newVocabulary(), chinese: newChinese()}
 	var size int64
 	for from := 0; from < archiveOf; from += 20_000 {
 		err := store.writer.write(b.Context(), func(ctx context.Context, tx *sql.Tx) error {
@@ -119,13 +121,15 @@ func (a *archive) fill(ctx context.Context, tx *sql.Tx, from, to int) (size int6
 	for id := from + 1; id <= to; id += 2 {
 		session := a.words.session() + 1
 		address, at := fmt.Sprintf(`{"chat":%d,"message":%d}`, session, id), int64(id)*60_000
-		question, answer := a.words.text(5+a.words.random.IntN(40)), a.words.text(20+a.words.random.IntN(140))
-		size += int64(len(question) + len(answer))
+		words := a.vocabularyOf(session - 1)
+		question, answer := words.text(5+words.random.IntN(40)), words.text(20+words.random.IntN(140))
+		calls := words.calls()
+		size += int64(len(question) + len(answer) + len(calls))
 		exec(`UPDATE conversations SET messages = messages + 2, tokens = tokens + 200, updated_at = ? WHERE id = ?`, at, session)
-		for n, m := range []struct{ role, text string }{{"user", question}, {"assistant", answer}} {
-			exec(`INSERT INTO messages (id, conversation_id, seq, run_id, role, content, tokens, source_id, created_at)
-				SELECT ?1, ?2, messages - 1 + ?3, ?4, ?5, ?6, 100, CASE WHEN ?3 = 0 THEN ?1 END, ?7 FROM conversations WHERE id = ?2`,
-				id+n, session, n, id, m.role, m.text, at)
+		for n, m := range []struct{ role, text, calls string }{{"user", question, ""}, {"assistant", answer, calls}} {
+			exec(`INSERT INTO messages (id, conversation_id, seq, run_id, role, content, tool_calls, tokens, source_id, created_at)
+				SELECT ?1, ?2, messages - 1 + ?3, ?4, ?5, ?6, nullif(?8, ''), 100, CASE WHEN ?3 = 0 THEN ?1 END, ?7 FROM conversations WHERE id = ?2`,
+				id+n, session, n, id, m.role, m.text, at, m.calls)
 		}
 		exec(`INSERT INTO inbox (id, session_id, channel, source_id, address, sender, text, sent_at, run_id)
 			VALUES (?1, ?2, 'telegram', ?2 || '/' || ?1, ?3, '{"id":"12345678","name":"Ann"}', '', ?4, ?1)`, id, session, address, at)
@@ -137,16 +141,42 @@ func (a *archive) fill(ctx context.Context, tx *sql.Tx, from, to int) (size int6
 	return size, err
 }
 
+// vocabularyOf is that of a session: every tenth talks Chinese.
+func (a *archive) vocabularyOf(session int) *vocabulary {
+	if session%10 == 3 {
+		return a.chinese
+	}
+	return a.words
+}
+
 // vocabulary draws words of which few are common and most are rare.
 type vocabulary struct {
 	random *rand.Rand
 	zipf   *rand.Zipf
 	words  []string
+	space  string // between words
+}
+
+// newChinese is of words of one to three characters, without blanks between.
+func newChinese() *vocabulary {
+	random := rand.New(rand.NewPCG(3, 4))
+	v := &vocabulary{random: random, zipf: rand.NewZipf(random, 1.07, 4, 30_000-1)}
+	character := func() string { // some are much more common than others
+		return string(rune(0x4E00 + int(3000*math.Pow(random.Float64(), 3))))
+	}
+	for range 30_000 {
+		word := character()
+		for range random.IntN(3) {
+			word += character()
+		}
+		v.words = append(v.words, word)
+	}
+	return v
 }
 
 func newVocabulary() *vocabulary {
 	random := rand.New(rand.NewPCG(1, 2))
-	v := &vocabulary{random: random, zipf: rand.NewZipf(random, 1.07, 4, 60_000-1)}
+	v := &vocabulary{random: random, zipf: rand.NewZipf(random, 1.07, 4, 60_000-1), space: " "}
 	for rank := range 60_000 {
 		word := ""
 		for left := rank; ; left /= 40 {
@@ -170,7 +200,20 @@ func (v *vocabulary) text(words int) string {
 	for i := range list {
 		list[i] = v.words[v.zipf.Uint64()]
 	}
-	return strings.Join(list, " ")
+	return strings.Join(list, v.space)
+}
+
+// calls are those of every tenth answer, as JSON, else "".
+func (v *vocabulary) calls() string {
+	if v.random.IntN(10) > 0 {
+		return ""
+	}
+	arguments := fmt.Sprintf(`{"path":"src/%s/%s.go","content":"%s"}`, v.text(1), v.text(1), v.text(20))
+	calls, err := json.Marshal([]ToolCall{{ID: "call_1", Name: "write_file", Arguments: arguments}})
+	if err != nil {
+		panic(err)
+	}
+	return string(calls)
 }
 
 // session 1 says a tenth of all, the others the same each.

@@ -314,3 +314,84 @@ func TestWhatWasJustSaidIsFound(t *testing.T) {
 		t.Fatalf("%d hits, %v", len(hits), err)
 	}
 }
+
+// What a tool was called with is found by the model and the operator, and read
+// without JSON around it; a person's /search is in what was said.
+func TestToolCallsAreFoundByTheirArguments(t *testing.T) {
+	s := mustOpen(t)
+	call := func(name, arguments string) Message {
+		return Message{Role: RoleAssistant, ToolCalls: []ToolCall{{ID: "1", Name: name, Arguments: arguments}}}
+	}
+	told(t, s, chat, user("put that down"),
+		call("write_file", `{"path": "notes/Einkauf.md", "content": "Milch\nK\u00e4se", "mode": 420, "append": null}`),
+		Message{Role: RoleTool, ToolName: "write_file", ToolCallID: "1", Content: "written"},
+		call("look_up", `no JSON but pears`), Message{Role: RoleTool, ToolName: "look_up", ToolCallID: "1", Content: "nothing"},
+		assistant("it is written down"))
+	chores(t, s)
+	for words, want := range map[string]string{
+		"einkauf.md":  "calls write_file: path notes/[Einkauf.md] content Milch Käse mode 420 append",
+		"käse milch":  "calls write_file: path notes/Einkauf.md content [Milch] [Käse] mode 420 append",
+		"pears":       "calls look_up: no JSON but [pears]",
+		"write_file:": "calls [write_file]: path notes/Einkauf.md content Milch Käse mode 420 append",
+	} {
+		for _, key := range []Key{chat, ""} {
+			if got := snippets(mustSearch(t, s, SearchQuery{Key: key, Words: words})); len(got) != 1 || got[0] != want {
+				t.Errorf("%q in %q: %q, want %q", words, key, got, want)
+			}
+		}
+		if got := snippets(mustSearch(t, s, SearchQuery{Key: chat, Words: words, TalkOnly: true})); len(got) != 0 {
+			t.Errorf("%q in the talk alone: %q", words, got)
+		}
+	}
+}
+
+// Whether a message is new or old, and its session went on in one conversation
+// or in many, what it says is found, and the newest of what is said often.
+func TestOldMessagesOfLongSessionsAreFound(t *testing.T) {
+	s := mustOpen(t)
+	const one, many, other = Key("telegram:chat:1"), Key("telegram:chat:2"), Key("telegram:chat:3")
+	said := func(i int) Message {
+		text := fmt.Sprintf("each says unique%d", i)
+		if i%700 == 3 {
+			text += " the seldom said phrase 很少说的话"
+		}
+		return user(text)
+	}
+	const all = 6 * firstSpan
+	for from := 0; from < all; from += all / 6 {
+		for _, key := range []Key{one, many, other} {
+			var list []Message
+			for i := range all / 6 {
+				list = append(list, said(from+i))
+			}
+			told(t, s, key, list...)
+		}
+		mustAccept(t, s, say(many, from, "/new"))
+		mustCommit(t, s, Run{Key: many, Kind: KindCommand, Status: StatusDone, Took: mustBegin(t, s, many, 0).Waiting, Effect: Effect{Archive: true}})
+	}
+	chores(t, s)
+	for _, key := range []Key{one, many} {
+		for _, i := range []int{0, 3, 17, all/6 - 1, all / 6, all / 2, all - 1} {
+			for _, words := range []string{fmt.Sprintf("unique%d", i), fmt.Sprintf("unique%d says each", i), fmt.Sprintf(`"says unique%d"`, i)} {
+				for _, talk := range []bool{false, true} {
+					got := mustSearch(t, s, SearchQuery{Key: key, Words: words, TalkOnly: talk})
+					if len(got) != 1 || got[0].Key != key {
+						t.Errorf("%s: %s of %d messages, talk only %t: %q", key, words, all, talk, snippets(got))
+					}
+				}
+			}
+		}
+		for _, words := range []string{"seldom", "says seldom", `"the seldom said phrase"`, "很少说的话"} {
+			if got := mustSearch(t, s, SearchQuery{Key: key, Words: words, Limit: 100}); len(got) != 9 {
+				t.Errorf("%s: %s is said 9 times, found %d times", key, words, len(got))
+			}
+		}
+		newest := mustSearch(t, s, SearchQuery{Key: key, Words: "each says", Limit: 100})
+		for _, h := range newest {
+			var i int
+			if _, err := fmt.Sscanf(h.Snippet.Mark("", ""), "each says unique%d", &i); err != nil || i < all-100 {
+				t.Fatalf("%s: message %d of %d is among the newest hundred (%v)", key, i, all, err)
+			}
+		}
+	}
+}

@@ -16,7 +16,8 @@ type phrase []string
 // term is one thing that a message must have to be found: any of its phrases.
 type term struct {
 	phrases []phrase
-	prefix  bool // the last word of a phrase may also be the beginning of one
+	pieces  []phrase // what is looked for instead, where no message has all terms
+	prefix  bool     // the last word of a phrase may also be the beginning of one
 	quoted  bool
 	last    bool // of the query, where somebody may still be typing
 }
@@ -61,23 +62,34 @@ func appendTerm(terms []term, text string, quoted bool) []term {
 	if slices.ContainsFunc(terms, func(known term) bool { return slices.Equal(known.phrases[0], t.phrases[0]) }) {
 		return terms
 	}
-	// A single character of an unspaced script stands at the beginning of a pair.
-	kind, _ := kindAt(text, words[0].start)
-	t.prefix = len(words) == 1 && kind == ofPairs
+	t.pieces = piecesOf(words)
+	if len(parts) > 0 && len(words) == 1 {
+		t.pieces = append(t.pieces, piecesOf(parts)...)
+	}
 	return append(terms, t)
 }
 
-// phraseOf leaves out the last character of a stretch of an unspaced script at
-// the end: in a text, more may follow there.
-func phraseOf(words []word) phrase {
-	var p phrase
-	for _, w := range words[:min(len(words), maxPhrase+1)] {
+func phraseOf(words []word) (p phrase) {
+	for _, w := range words[:min(len(words), maxPhrase)] {
 		p = append(p, w.text)
 	}
-	if n := len(p); n > 1 && words[n-2].head < words[n-2].end && words[n-2].end == words[n-1].end {
-		p = p[:n-1]
+	return p
+}
+
+// piecesOf gives each word, and of a stretch of characters each two that follow
+// each other: one alone says too little.
+func piecesOf(words []word) (pieces []phrase) {
+	for i, w := range words {
+		paired := w.kind == ofCharacter && i > 0 && words[i-1].kind == ofCharacter && words[i-1].end == w.start
+		begins := w.kind == ofCharacter && i+1 < len(words) && words[i+1].kind == ofCharacter && words[i+1].start == w.end
+		switch {
+		case paired:
+			pieces = append(pieces, phrase{words[i-1].text, w.text})
+		case !begins:
+			pieces = append(pieces, phrase{w.text})
+		}
 	}
-	return p[:min(len(p), maxPhrase)]
+	return pieces
 }
 
 func (t term) size() (n int) {
@@ -87,14 +99,19 @@ func (t term) size() (n int) {
 	return n
 }
 
-// split gives the words of all terms, each as a term of its own.
+// isPhrase says whether FTS5 must compare where words stand.
+func (t term) isPhrase() bool {
+	return slices.ContainsFunc(t.phrases, func(p phrase) bool { return len(p) > 1 })
+}
+
+// split gives the pieces of all terms, each as a term of its own.
 func split(terms []term) []term {
 	var list []term
 	for _, t := range terms {
-		for _, word := range slices.Concat(t.phrases...) {
-			known := slices.ContainsFunc(list, func(known term) bool { return known.phrases[0][0] == word })
+		for _, piece := range t.pieces {
+			known := slices.ContainsFunc(list, func(known term) bool { return slices.Equal(known.phrases[0], piece) })
 			if !known && len(list) < maxTerms {
-				list = append(list, term{phrases: []phrase{{word}}, prefix: t.prefix})
+				list = append(list, term{phrases: []phrase{piece}})
 			}
 		}
 	}
@@ -108,7 +125,7 @@ const minPrefix = 4
 // mayBegin says whether somebody may still be typing the term.
 func (t term) mayBegin() bool {
 	p := t.phrases[0]
-	return t.last && !t.quoted && !t.prefix && len(p[len(p)-1]) >= minPrefix
+	return t.last && !t.quoted && len(p[len(p)-1]) >= minPrefix
 }
 
 // find gives where the term stands in a text, by its words in order.
@@ -116,7 +133,7 @@ func (t term) find(words []word) (places []place) {
 	for i := range words {
 		for _, p := range t.phrases {
 			if i+len(p) <= len(words) && t.standsAt(words[i:i+len(p)], p) {
-				places = append(places, t.placeOf(words[i:i+len(p)], p))
+				places = append(places, place{words[i].start, words[i+len(p)-1].end})
 				break
 			}
 		}
@@ -137,17 +154,6 @@ func (t term) standsAt(words []word, p phrase) bool {
 // place is where a term stands in a text, in bytes.
 type place struct{ start, end int }
 
-// placeOf ends with the first character of a pair where the pair was only asked
-// to begin so.
-func (t term) placeOf(words []word, p phrase) place {
-	last := words[len(words)-1]
-	found := place{words[0].start, last.end}
-	if last.text != p[len(p)-1] && last.head < last.end {
-		found.end = last.head
-	}
-	return found
-}
-
 // match is the term in the syntax of FTS5: https://www.sqlite.org/fts5.html,
 // section 3. Words have no characters that would need escaping.
 func (t term) match() string {
@@ -159,7 +165,7 @@ func (t term) match() string {
 		}
 		phrases = append(phrases, text)
 	}
-	return "{words parts} : (" + strings.Join(phrases, " OR ") + ")"
+	return "(" + strings.Join(phrases, " OR ") + ")"
 }
 
 func matchAll(terms []term) string {
@@ -168,4 +174,23 @@ func matchAll(terms []term) string {
 		list[i] = t.match()
 	}
 	return strings.Join(list, " AND ")
+}
+
+// maxSteps is how many words of a phrase are looked for before the phrase.
+const maxSteps = 4
+
+// stepsOf gives the matches that a message must have all of: one for each term,
+// after some words of each long phrase, which tell sooner that there is none.
+func stepsOf(terms []term) (steps []string) {
+	for _, t := range terms {
+		if p := t.phrases[0]; len(p) > 2 && len(t.phrases) == 1 {
+			for _, word := range p[:min(len(p)-1, maxSteps)] { // the last may be a beginning
+				steps = append(steps, `"`+word+`"`)
+			}
+		}
+	}
+	for _, t := range terms {
+		steps = append(steps, t.match())
+	}
+	return steps
 }

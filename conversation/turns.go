@@ -12,7 +12,7 @@ import (
 
 // countEvery is the distance, in messages, of those for which the number of
 // exchanges up to them is kept.
-const countEvery = 64
+const countEvery = 16
 
 // startsAfter are the user messages that begin an exchange, after the seq ?2 of
 // the conversation ?1.

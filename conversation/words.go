@@ -11,13 +11,15 @@ import (
 
 // Texts and queries are cut into the same words, so that one finds the other:
 // without case and accents, identifiers also by their parts, and scripts that
-// set no spaces between words as overlapping pairs of characters.
+// set no spaces between words as single characters, which a query asks for in
+// their order. Pairs of characters would be rarer, but take more room than the
+// text itself.
 
 // word is one word of a text.
 type word struct {
 	text       string // as it is indexed
 	start, end int    // of it in the text, bytes
-	head       int    // where its first character ends, for a pair; else end
+	kind       wordKind
 }
 
 // maxWord is how many bytes of a word are looked at: longer ones are no words
@@ -40,36 +42,57 @@ var accents = &unicode.RangeTable{R16: []unicode.Range16{
 func cutWords(text string) (words, parts []word) {
 	words = make([]word, 0, len(text)/6)
 	for i := 0; i < len(text); {
+		if n := smallLetters(text[i:]); n > 0 {
+			words = append(words, word{text: text[i : i+min(n, maxWord)], start: i, end: i + n, kind: ofLetters})
+			i += n
+			continue
+		}
 		kind, size := kindAt(text, i)
 		if kind == noWord {
 			i += size
 			continue
 		}
 		end := i + size
-		for end < len(text) {
+		for kind == ofLetters && end < len(text) {
 			next, size := kindAt(text, end)
 			if next != kind {
 				break
 			}
 			end += size
 		}
-		if kind == ofPairs {
-			words = appendPairs(words, text, i, end)
-		} else if folded := fold(text[i:end]); folded != "" {
-			words = append(words, word{text: folded, start: i, end: end, head: end})
-			parts = appendParts(parts, text, i, end)
+		if folded := fold(text[i:end]); folded != "" {
+			words = append(words, word{text: folded, start: i, end: end, kind: kind})
+			if kind == ofLetters {
+				parts = appendParts(parts, text, i, end)
+			}
 		}
 		i = end
 	}
 	return words, parts
 }
 
+// smallLetters is how long the word is that a text begins with, if it is of
+// small ASCII letters alone, as most are: it has no parts, and is indexed as it
+// stands. Else 0.
+func smallLetters(text string) int {
+	for i := range len(text) {
+		switch c := text[i]; {
+		case 'a' <= c && c <= 'z':
+		case c >= utf8.RuneSelf || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9':
+			return 0
+		default:
+			return i
+		}
+	}
+	return len(text)
+}
+
 type wordKind int
 
 const (
-	noWord  wordKind = iota
-	ofWords          // letters, digits and what belongs to them
-	ofPairs          // characters of an unspaced script
+	noWord      wordKind = iota
+	ofLetters            // letters, digits and what belongs to them
+	ofCharacter          // one character of an unspaced script
 )
 
 // kindAt says what the character at i is part of, and how many bytes it has
@@ -78,17 +101,19 @@ func kindAt(text string, i int) (wordKind, int) {
 	if c := text[i]; c < utf8.RuneSelf {
 		if ('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9') &&
 			(i+1 == len(text) || text[i+1] < utf8.RuneSelf) {
-			return ofWords, 1
+			return ofLetters, 1
 		}
 	}
 	r, size := utf8.DecodeRuneInString(text[i:])
 	kind := noWord
 	switch {
+	case isPlain(r):
+		kind = ofCharacter
 	case !unicode.IsLetter(r) && !unicode.IsNumber(r) || r == halfwidthVoiced || r == halfwidthSemiVoiced: // marks without a letter too
 	case r >= 0x0E00 && (unicode.In(r, unspaced...) || r == 'ー' || r == 'ｰ'): // the marks of long vowels have no script
-		kind = ofPairs
+		kind = ofCharacter
 	default:
-		kind = ofWords
+		kind = ofLetters
 	}
 	for i+size < len(text) {
 		r, n := utf8.DecodeRuneInString(text[i+size:])
@@ -106,26 +131,11 @@ const (
 	halfwidthSemiVoiced = 'ﾟ'
 )
 
-// appendPairs adds a word for each character of a stretch: it and the next, at
-// last it alone. So a single character is the beginning of a word wherever it
-// stands.
-func appendPairs(words []word, text string, start, end int) []word {
-	first := len(words)
-	for i := start; i < end; {
-		_, size := kindAt(text, i)
-		folded := fold(text[i : i+size])
-		if folded == "" {
-			i += size
-			continue
-		}
-		if n := len(words); n > first {
-			words[n-1].text += folded
-			words[n-1].end = i + size
-		}
-		words = append(words, word{text: folded, start: i, end: i + size, head: i + size})
-		i += size
-	}
-	return words
+// isPlain says whether a character is a word of its own as it stands: common
+// Chinese characters, kana and syllables of Hangul. The tables would say the
+// same of them, more slowly.
+func isPlain(r rune) bool {
+	return 0x4E00 <= r && r <= 0x9FA5 || 0x3041 <= r && r <= 0x3096 || 0x30A1 <= r && r <= 0x30FA || 0xAC00 <= r && r <= 0xD7A3
 }
 
 // appendParts adds the parts of a word in which letters change from small to
@@ -155,7 +165,7 @@ func appendParts(parts []word, text string, start, end int) []word {
 
 func appendPart(parts []word, text string, start, end int) []word {
 	if folded := fold(text[start:end]); folded != "" {
-		parts = append(parts, word{text: folded, start: start, end: end, head: end})
+		parts = append(parts, word{text: folded, start: start, end: end, kind: ofLetters})
 	}
 	return parts
 }
@@ -176,6 +186,9 @@ func joint(before, r, after rune) bool {
 func fold(text string) string {
 	if isASCII(text) {
 		return strings.ToLower(text[:min(len(text), maxWord)])
+	}
+	if r, size := utf8.DecodeRuneInString(text); size == len(text) && isPlain(r) {
+		return text
 	}
 	if len(text) > 4*maxWord {
 		text = strings.ToValidUTF8(text[:4*maxWord], "")
