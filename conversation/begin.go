@@ -86,6 +86,15 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+// short makes a query that is short. The context counts before it: the driver
+// starts a goroutine for each row when a context can end.
+func short(ctx context.Context, q querier, query string, args ...any) (*sql.Rows, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return q.QueryContext(context.WithoutCancel(ctx), query, args...)
+}
+
 // readInbox gives the oldest inbound of a session that no run has settled:
 // messages, or notes about earlier ones.
 func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int) ([]Inbound, error) {
@@ -170,7 +179,12 @@ func scanConversation(row interface{ Scan(...any) error }, place *string) (c Con
 // tail walks back from the newest message until the budget is spent, and then
 // leaves out the exchange that was cut.
 func (s *Store) tail(ctx context.Context, conversation int64, budget int) (history []Message, older int64, err error) {
-	rows, err := s.readers.QueryContext(ctx, selectMessages+`
+	conn, err := s.readers.Conn(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer conn.Close()
+	rows, err := short(ctx, conn, selectMessages+`
 		WHERE conversation_id = ? AND `+inTalk+` ORDER BY seq DESC`, conversation)
 	if err != nil {
 		return nil, 0, err

@@ -123,7 +123,7 @@ func (s *search) talk(match string) string {
 // rowids asks the index. All of them come as one text, which costs a fraction of
 // a row each.
 func (s *search) rowids(ctx context.Context, query string, args ...any) (list []int64, err error) {
-	rows, err := s.ask(ctx, `SELECT group_concat(rowid, ' ') FROM (`+query+`)`, args...)
+	rows, err := short(ctx, s.conn, `SELECT group_concat(rowid, ' ') FROM (`+query+`)`, args...)
 	if err != nil {
 		return nil, err
 	}

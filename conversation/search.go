@@ -213,20 +213,10 @@ func (s *search) some(ctx context.Context, terms []term) ([]candidate, error) {
 	return pool[:min(s.query.Limit, len(pool))], nil
 }
 
-// ask makes one of the search's statements, which are short. The context counts
-// between them: the driver would start a goroutine for each row of a context
-// that can end.
-func (s *search) ask(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return s.conn.QueryContext(context.WithoutCancel(ctx), query, args...)
-}
-
 // candidates reads what messages are ranked by, without those that are not for
 // this search.
 func (s *search) candidates(ctx context.Context, rowids []int64) (list []candidate, err error) {
-	rows, err := s.ask(ctx, `
+	rows, err := short(ctx, s.conn, `
 		SELECT messages.id, j.value, messages.created_at, substr(content, 1, ?3),
 			CASE WHEN octet_length(tool_calls) <= ?3 THEN tool_calls ELSE '' END
 		FROM json_each(?1) j JOIN messages ON conversation_id = j.value >> 24 AND seq = j.value & 0xFFFFFF
@@ -276,7 +266,7 @@ func (s *search) hits(ctx context.Context, found []candidate, terms []term) ([]H
 	for i, c := range found {
 		ids[i] = c.id
 	}
-	rows, err := s.ask(ctx, `
+	rows, err := short(ctx, s.conn, `
 		SELECT s.key, c.id, c.uuid, c.title, m.seq, m.role, coalesce(m.tool_name, ''), m.sender, m.created_at, m.content, coalesce(m.tool_calls, '')
 		FROM json_each(?) j JOIN messages m ON m.id = j.value
 			JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id
