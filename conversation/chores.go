@@ -7,12 +7,13 @@ import (
 )
 
 // Chores are what the writer does by and by, a moment after something was
-// written, in transactions so small that no write waits long.
+// written, in steps so small that no write waits long.
 
 const (
-	choreDelay = time.Second           // after a write
-	choreStep  = 10 * time.Millisecond // between two steps: writes come first
-	choreRetry = 5 * time.Second       // after a failure
+	choreDelay = time.Second            // after a write
+	choreMost  = 150 * time.Millisecond // of steps in one transaction, while nobody here waits
+	choreStep  = 25 * time.Millisecond  // between two transactions: another process may wait, and asks every 100 ms
+	choreRetry = 5 * time.Second        // after a failure
 )
 
 // chore does one step of the first chore that has one, in the order in which
@@ -60,12 +61,17 @@ func (w *writer) doChore() {
 	w.chores.Reset(next)
 }
 
-// chore does one step and says when the next is due, 0 for none.
+// chore does some steps in one transaction, which costs a fraction of one for
+// each, and ends it as soon as somebody waits for the turn. It says when the next
+// is due, 0 for none.
 func (w *writer) chore() (next time.Duration) {
 	done := false
 	err := w.transaction(write{do: func(ctx context.Context, tx *sql.Tx) (err error) {
-		done, err = chore(ctx, tx)
-		return err
+		for end := time.Now().Add(choreMost); ; {
+			if done, err = chore(ctx, tx); done || err != nil || w.wanted() || time.Now().After(end) {
+				return err
+			}
+		}
 	}})
 	if failing := err != nil; failing != w.failing {
 		w.failing = failing

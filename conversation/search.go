@@ -73,9 +73,9 @@ func (s *Store) Search(ctx context.Context, query SearchQuery) ([]Hit, error) {
 type search struct {
 	conn  *sql.Conn
 	query SearchQuery
-	place string // what the index calls the session, "" for all
-	spans []span // of the session
-	known map[spanMatch][]int64
+	place string                // what the index calls the session, "" for all
+	spans []span                // of the session
+	known map[spanMatch][]int64 // what the index has answered
 }
 
 func (s *search) run(ctx context.Context, terms []term) ([]Hit, error) {

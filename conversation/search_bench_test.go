@@ -18,11 +18,11 @@ import (
 // archiveOf is how many messages the archive has that searches are measured in.
 const archiveOf = 1_000_000
 
-// BenchmarkSearch looks for words in an archive of a million messages of 1,000
-// sessions, which takes some minutes to make. The words have frequencies as
+// BenchmarkArchive looks for words in an archive of a million messages of 1,000
+// sessions, which takes some minutes to make, and begins turns there. The words have frequencies as
 // those of a language have, and queries are drawn from the texts: common words
 // come as often as they are written.
-func BenchmarkSearch(b *testing.B) {
+func BenchmarkArchive(b *testing.B) {
 	archive := newArchive(b)
 	for _, c := range []struct {
 		name  string
@@ -31,7 +31,12 @@ func BenchmarkSearch(b *testing.B) {
 		{"session/one word", func() SearchQuery { return archive.query(archive.session(), 1) }},
 		{"session/two words", func() SearchQuery { return archive.query(archive.session(), 2) }},
 		{"session/question of seven words", func() SearchQuery { return archive.query(archive.session(), 7) }},
+		{"session/quoted phrase", func() SearchQuery { return archive.quoted(archive.session()) }},
+		{"session/Chinese word", func() SearchQuery { return archive.queryChinese(1) }},
+		{"session/Chinese sentence", func() SearchQuery { return archive.queryChinese(7) }},
 		{"session of 100,000/two words", func() SearchQuery { return archive.query("telegram:chat:1", 2) }},
+		{"session of 100,000/question of seven words", func() SearchQuery { return archive.query("telegram:chat:1", 7) }},
+		{"session of 100,000/quoted phrase", func() SearchQuery { return archive.quoted("telegram:chat:1") }},
 		{"everything/one word", func() SearchQuery { return archive.query("", 1) }},
 		{"everything/two words", func() SearchQuery { return archive.query("", 2) }},
 		{"everything/question of seven words", func() SearchQuery { return archive.query("", 7) }},
@@ -46,9 +51,37 @@ func BenchmarkSearch(b *testing.B) {
 				}
 				took = append(took, time.Since(began))
 			}
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
+			reportP95(b, took)
 			b.ReportMetric(archive.ratio, "file/text")
+		})
+	}
+	b.Run("begin", func(b *testing.B) { archive.begin(b) })
+}
+
+func reportP95(b *testing.B, took []time.Duration) {
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
+}
+
+// begin opens sessions of all sizes with small and large windows, of which the
+// default one holds some 320 of these messages.
+func (a *archive) begin(b *testing.B) {
+	for _, budget := range []int{4000, DefaultConfig().MaxTokens} {
+		b.Run(fmt.Sprintf("budget=%d", budget), func(b *testing.B) {
+			var took []time.Duration
+			for n := 0; b.Loop(); n++ {
+				key := a.session()
+				in := Inbound{Key: key, SourceID: fmt.Sprintf("%d/%d/%d", budget, b.N, n), Text: "And now?", At: time.Now()}
+				if _, err := a.store.Accept(b.Context(), nil, in); err != nil {
+					b.Fatal(err)
+				}
+				began := time.Now()
+				if _, err := a.store.Begin(b.Context(), key, budget); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(began))
+			}
+			reportP95(b, took)
 		})
 	}
 }
@@ -103,6 +136,16 @@ func sessionKey(n int) Key { return Key(fmt.Sprintf("telegram:chat:%d", n)) }
 
 func (a *archive) query(key Key, words int) SearchQuery {
 	return SearchQuery{Key: key, Words: a.words.text(words), Limit: 10}
+}
+
+func (a *archive) quoted(key Key) SearchQuery {
+	query := a.query(key, 2)
+	query.Words = `"` + query.Words + `"`
+	return query
+}
+
+func (a *archive) queryChinese(words int) SearchQuery {
+	return SearchQuery{Key: sessionKey(a.words.random.IntN(100)*10 + 3), Words: a.chinese.text(words), Limit: 10}
 }
 
 // fill adds messages, every second of them an answer, with the rows that they

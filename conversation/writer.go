@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,7 @@ type writer struct {
 	conn  *sql.Conn
 	queue chan write
 	lazy  chan write
+	reads atomic.Int32  // that have the turn or wait for it
 	turn  chan struct{} // full while somebody uses the connection, and what follows
 
 	closed  bool
@@ -128,6 +130,8 @@ func (w *writer) read(ctx context.Context, do func(ctx context.Context, conn *sq
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	w.reads.Add(1)
+	defer w.reads.Add(-1)
 	select {
 	case w.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -139,6 +143,9 @@ func (w *writer) read(ctx context.Context, do func(ctx context.Context, conn *sq
 	}
 	return explain(do(context.Background(), w.conn))
 }
+
+// wanted says whether somebody waits for the turn, for whoever has it.
+func (w *writer) wanted() bool { return len(w.queue) > 0 || len(w.lazy) > 0 || w.reads.Load() > 0 }
 
 // close commits what waits and closes the file.
 func (w *writer) close() error {

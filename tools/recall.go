@@ -197,7 +197,9 @@ func (r *recall) summary(ctx context.Context, a recallArguments) (string, error)
 	p := page{head: fmt.Sprintf("%s: %s, %s, from %s to %s.", titleOf(c.Title), plural(o.Turns, "turn"),
 		plural(c.Messages, "message"), when(c.CreatedAt), when(c.UpdatedAt))}
 	if o.Summary.Content != "" {
-		p.head += fmt.Sprintf("\n\nSummary up to %s:\n%s", when(o.Summary.At), o.Summary.Content)
+		p.head += fmt.Sprintf("\n\nSummary made at %s, of messages 1 to %d:\n%s", when(o.Summary.At), o.Summary.Through, o.Summary.Content)
+	} else {
+		p.head += "\n\nNo summary of it has been made."
 	}
 	if len(o.Openings) > 0 {
 		p.head += "\n\nHow some turns begin:"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"parley/conversation"
@@ -94,10 +95,23 @@ func hitBlock(head string, messages []conversation.Message, h conversation.Hit) 
 			b.lines = append(b.lines, linesOf(m, besideHit)...)
 			continue
 		}
-		if len(m.Content) > wholeHit {
+		if written(m) > wholeHit {
 			m.Content = h.Snippet.Mark("**", "**")
+			m.ToolCalls = slices.Clone(m.ToolCalls)
+			for i := range m.ToolCalls {
+				m.ToolCalls[i].Arguments = "…"
+			}
 		}
 		b.lines = append(b.lines, linesOf(m, wholeMessage)...)
 	}
 	return b
+}
+
+// written is how many bytes a message has with its tool calls.
+func written(m conversation.Message) int {
+	n := len(m.Content)
+	for _, call := range m.ToolCalls {
+		n += len(call.Arguments)
+	}
+	return n
 }

@@ -163,7 +163,36 @@ func TestEarlierConversationsAreFoundInTheSession(t *testing.T) {
 	contains(t, a.ask(room, `{"action":"search","query":"anchor"}`), "Nothing in this conversation has the words “anchor”", "scope session")
 	contains(t, a.ask(room, `{"action":"search","query":"anchor","scope":"session"}`), "conversation "+c.ID, "40 kg")
 	contains(t, a.ask(room, `{"action":"range","start_turn":1,"conversation":"`+c.ID+`"}`), "40 kg")
-	contains(t, a.ask(room, `{"action":"summary","conversation":"`+c.ID+`"}`), "1 turn, 2 messages", "Turn 1, 2026-05-01 09:01: the anchor weighs 40 kg")
+	contains(t, a.ask(room, `{"action":"summary","conversation":"`+c.ID+`"}`), "1 turn, 2 messages", "No summary of it has been made.", "Turn 1, 2026-05-01 09:01: the anchor weighs 40 kg")
+
+	stretch, err := a.store.Stretch(t.Context(), c.ID, 3, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.store.Summarize(t.Context(), stretch, "They spoke of an anchor.", 10); err != nil {
+		t.Fatal(err)
+	}
+	summary := a.ask(room, `{"action":"summary","conversation":"`+c.ID+`"}`)
+	contains(t, summary, "of messages 1 to 2:\nThey spoke of an anchor.")
+	containsNot(t, summary, "No summary")
+}
+
+// A file that was written is found by its name, and a long text in the call is
+// shown where the words stand in it.
+func TestCallsAreFoundByWhatTheyWereMadeWith(t *testing.T) {
+	a := newArchive(t)
+	arguments, err := json.Marshal(map[string]string{"path": "lists/provisions.md", "content": strings.Repeat("filler ", 1000) + "ship biscuit " + strings.Repeat("filler ", 1000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.exchange(room, "write the list", append(toolCall("write_file", string(arguments), "written"), reply("it is there"))...)
+	a.indexed(room, "written")
+	contains(t, a.ask(room, `{"action":"search","query":"provisions.md"}`), "Turn 1 (found)", "path lists/**provisions.md**", "assistant calls write_file")
+	found := a.ask(room, `{"action":"search","query":"biscuit"}`)
+	contains(t, found, "ship **biscuit**")
+	if len(found) > 3000 {
+		t.Errorf("a call of %d bytes fills %d bytes of the page", len(arguments), len(found))
+	}
 }
 
 func TestCallsOfAToolAreShownWithTheirResults(t *testing.T) {
