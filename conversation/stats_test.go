@@ -130,7 +130,7 @@ func TestAnUpgradeCountsTheRunsThatThereAre(t *testing.T) {
 	noon := clock.Time
 	before := mustStats(t, s, noon, noon.Add(time.Hour), time.Hour)
 	s.Close()
-	undoRuns(t, path)
+	upgradeRuns(t, path)
 	s, err := Open(t.Context(), path, WithClock(clock.now))
 	if err != nil {
 		t.Fatal(err)
@@ -143,18 +143,22 @@ func TestAnUpgradeCountsTheRunsThatThereAre(t *testing.T) {
 	}
 }
 
-// undoRuns takes a database back to before 00006_runs.sql.
-func undoRuns(t *testing.T, path string) {
+// upgradeRuns takes a database back to before 00006_runs.sql, and applies that.
+func upgradeRuns(t *testing.T, path string) {
 	t.Helper()
 	db, err := sql.Open("sqlite3", dsn(path))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
+	migration, err := migrations.ReadFile("migrations/00006_runs.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, statement := range []string{
 		`ALTER TABLE runs DROP COLUMN sender`, `ALTER TABLE runs DROP COLUMN messages`, `ALTER TABLE runs DROP COLUMN steps`,
 		`DROP TABLE run_totals`, `DROP TABLE run_people`, `DROP TABLE run_durations`, `DELETE FROM cursors WHERE name = 'run_totals'`,
-		`DELETE FROM goose_db_version WHERE version_id = 6`,
+		string(migration),
 	} {
 		if _, err := db.Exec(statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
