@@ -59,6 +59,8 @@ type Channel struct {
 	works     atomic.Pointer[time.Time] // since when every shard is connected; nil: one is not
 	live      atomic.Uint64             // the first message or interaction that this process was told of as it happened; 0: none yet
 	bot       atomic.Pointer[string]    // the bot's id, once it is known
+	openTime  time.Duration             // openTime, which tests shorten
+	silence   time.Duration             // silence, likewise
 }
 
 // New makes the adapter; nothing is sent before Run. The error names the key
@@ -72,7 +74,10 @@ func New(p Parts) (*Channel, error) {
 	if p.Health == nil {
 		p.Health = func(string, string) {}
 	}
-	c := &Channel{Parts: p, threads: newThreads(), deferrals: newDeferrals(), unvisited: &unvisited{places: map[string]bool{}}}
+	c := &Channel{
+		Parts: p, threads: newThreads(), deferrals: newDeferrals(), unvisited: &unvisited{places: map[string]bool{}},
+		openTime: openTime, silence: silence,
+	}
 	if c.access, err = channels.NewAccess(p.Access, p.Allow, name, p.Store, p.Log); err != nil {
 		return nil, fmt.Errorf("discord: %w", err)
 	}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"parley/channels/discord/discordtest"
 	"parley/conversation"
@@ -51,6 +53,9 @@ func TestTheConnectionComesBack(t *testing.T) {
 	for name, lose := range map[string]func(s *discordtest.Server){
 		"cut":                     (*discordtest.Server).DropConnections,
 		"asked to reconnect":      (*discordtest.Server).AskReconnect,
+		"turned away":             func(s *discordtest.Server) { s.SpeakNext(discordtest.Reconnect, 1); s.DropConnections() },
+		"unreadable":              func(s *discordtest.Server) { s.Speak("{") },
+		"unreadable at the door":  func(s *discordtest.Server) { s.SpeakNext("{", 1); s.DropConnections() },
 		"session invalid":         func(s *discordtest.Server) { s.InvalidateSessions(false) },
 		"session to be resumed":   func(s *discordtest.Server) { s.InvalidateSessions(true) },
 		"closed":                  func(s *discordtest.Server) { s.CloseConnections(discordtest.UnknownError) },
@@ -60,6 +65,7 @@ func TestTheConnectionComesBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGateway(t)
+			g.tune = func(c *Channel) { c.openTime = 5 * time.Second }
 			ann := g.srv.Person("Ann")
 			dm := g.srv.DM(ann)
 			g.run()
@@ -89,6 +95,74 @@ func TestASessionThatIsClosedWhenItResumesBeginsAnew(t *testing.T) {
 	g.srv.DropConnections()
 	g.srv.Say(dm, ann, "after")
 	g.wait(2)
+}
+
+// The library hangs when Discord turns the bot away while it connects. The
+// gateway must end nevertheless, before that is noticed and after.
+func TestWhoIsTurnedAwayCanBeStopped(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]time.Duration{"at once": time.Hour, "later": time.Second} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGateway(t)
+			g.tune = func(c *Channel) { c.openTime = limit }
+			g.srv.SpeakNext(discordtest.Reconnect, 1)
+			r := g.run()
+			if limit < time.Hour {
+				g.until("the trouble", func() bool { return slices.Contains(g.states, conversation.HealthInterrupted) })
+			}
+			must(t, r.stop())
+			must(t, g.srv.WaitDisconnected(deadline(t)))
+		})
+	}
+}
+
+// A session that Discord no longer takes is asked for anew by the library at
+// once. The next one must not follow before Discord's pace allows it, or it is
+// refused as well.
+func TestNewSessionsKeepThePace(t *testing.T) {
+	t.Parallel()
+	g := newGatewayWith(t, discordtest.Config{MaxConcurrency: 1})
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	g.run()
+	g.srv.Say(dm, ann, "before")
+	g.wait(1)
+	time.Sleep(identifyEvery) // so that the pace allows one, and not two
+	g.srv.ForgetSessions()
+	g.srv.DropConnections()
+	g.srv.Say(dm, ann, "after")
+	g.wait(2)
+}
+
+// A connection can die without an end, as when the network loses its packets:
+// the bot would be deaf until somebody notices.
+func TestAConnectionThatFallsSilentIsReplaced(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.tune = func(c *Channel) { c.silence = 2 * time.Second }
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	g.run()
+	g.srv.Say(dm, ann, "before")
+	g.wait(1)
+	must(t, g.srv.Wait(deadline(t), "another connection", func() bool { return g.srv.Counts().Connections > 1 }))
+	g.srv.Say(dm, ann, "after")
+	g.wait(2)
+}
+
+// What the gateway ends by itself, it does not leave for Discord to find out:
+// the bot would be shown online for minutes.
+func TestWhoStopsSaysGoodbye(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	r := g.run()
+	g.until("being served", func() bool { return len(g.states) == 2 })
+	must(t, r.stop())
+	must(t, g.srv.WaitDisconnected(deadline(t)))
+	if n := g.srv.Sessions(); n != 0 {
+		t.Errorf("%d sessions are kept to be resumed", n)
+	}
 }
 
 func TestHealthTellsOfTheConnection(t *testing.T) {

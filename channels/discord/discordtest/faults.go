@@ -114,6 +114,26 @@ func (s *Server) AskReconnect() {
 	}
 }
 
+// Speak sends every client a payload, or what is none.
+func (s *Server) Speak(payload string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.sockets {
+		c.write([]byte(payload))
+	}
+}
+
+// SpeakNext says something to the next n clients that connect, right after
+// HELLO: see Reconnect.
+func (s *Server) SpeakNext(payload string, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.greetings = append(s.greetings, slices.Repeat([]string{payload}, n)...)
+}
+
+// Reconnect asks a client to connect again, as AskReconnect does.
+const Reconnect = `{"op":7,"d":null,"s":null,"t":null}`
+
 // StopAcks leaves heartbeats unanswered from now on, as a dead connection
 // does; false answers them again.
 func (s *Server) StopAcks(stop bool) {

@@ -100,6 +100,10 @@ func (s *Server) greetClient(c *socket, r *http.Request) {
 		return
 	}
 	c.writeOp(opHello, map[string]any{"heartbeat_interval": s.config.HeartbeatInterval.Milliseconds(), "_trace": []string{}})
+	if len(s.greetings) > 0 {
+		c.write([]byte(s.greetings[0]))
+		s.greetings = s.greetings[1:]
+	}
 }
 
 // listen reads the client's payloads until the connection ends.
@@ -183,8 +187,9 @@ func (s *Server) heartbeat(c *socket, data json.RawMessage) {
 		return
 	}
 	if seq != nil && c.session != nil {
-		if *seq > c.session.seq {
-			s.closeBadly(c, InvalidSeq, "heartbeat of %d, the last event was %d", *seq, c.session.seq)
+		if *seq > c.session.seq { // perhaps of the session before, which was invalidated a moment ago: no fault of the client's
+			s.drop(c.session)
+			c.close(InvalidSeq)
 			return
 		}
 		c.session.acknowledge(*seq)

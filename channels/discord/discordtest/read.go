@@ -126,6 +126,13 @@ func (s *Server) Connected() int {
 	return s.connected()
 }
 
+// Sessions is how many sessions are connected, or kept to be resumed.
+func (s *Server) Sessions() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions)
+}
+
 func (s *Server) connected() int {
 	n := 0
 	for _, x := range s.sessions {

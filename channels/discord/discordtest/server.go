@@ -101,6 +101,7 @@ type Server struct {
 	identifies map[int]time.Time // the last, by rate limit key
 	deaf       bool              // heartbeats are not answered
 	greet      []Close           // for connections to come
+	greetings  []string          // payloads for connections to come, after HELLO
 	noResume   *Close            // ends every RESUME to come
 	counts     Counts
 }
