@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -185,7 +186,8 @@ func (c *connection) close() {
 	}
 }
 
-// watched is a connection whose reads fail when the other side is silent.
+// watched is a connection that is cut when the other side is silent. It is cut
+// here, since the library would say goodbye first, which ends the session.
 type watched struct {
 	net.Conn
 	silence time.Duration
@@ -195,5 +197,9 @@ func (w *watched) Read(p []byte) (int, error) {
 	if err := w.SetReadDeadline(time.Now().Add(w.silence)); err != nil {
 		return 0, err
 	}
-	return w.Conn.Read(p)
+	n, err := w.Conn.Read(p)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		w.Close()
+	}
+	return n, err
 }

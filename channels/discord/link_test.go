@@ -136,7 +136,8 @@ func TestNewSessionsKeepThePace(t *testing.T) {
 }
 
 // A connection can die without an end, as when the network loses its packets:
-// the bot would be deaf until somebody notices.
+// the bot would be deaf until somebody notices. Its session goes on, so that no
+// command is lost.
 func TestAConnectionThatFallsSilentIsReplaced(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
@@ -146,7 +147,7 @@ func TestAConnectionThatFallsSilentIsReplaced(t *testing.T) {
 	g.run()
 	g.srv.Say(dm, ann, "before")
 	g.wait(1)
-	must(t, g.srv.Wait(deadline(t), "another connection", func() bool { return g.srv.Counts().Connections > 1 }))
+	must(t, g.srv.Wait(deadline(t), "the session to be resumed", func() bool { return g.srv.Counts().Resumes > 0 }))
 	g.srv.Say(dm, ann, "after")
 	g.wait(2)
 }
