@@ -60,6 +60,24 @@ func TestRolesLetInAfterATimeAway(t *testing.T) {
 	}
 }
 
+// A moment's trouble of Discord's must not make a stranger of who is let in by a
+// role.
+func TestRolesAreAskedForAgain(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	home := g.srv.Guild("Home")
+	general := g.srv.Channel(home, "general")
+	ann := g.srv.Person("Ann")
+	staff := g.srv.Role(home, "Staff")
+	g.srv.Join(home, ann, staff)
+	g.cfg.Access, g.cfg.Allow = channels.AccessAllowlist, []string{staff.ID}
+	must(t, g.accept(t.Context(), cursorsAt(general, "1")))
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" missed")
+	g.srv.Fail("GET /guilds/{guild}/members/{user}", discordtest.ServerError(), 1)
+	g.run()
+	g.wait(1)
+}
+
 func TestAStrangerGetsOneCodeAndIsLetInByIt(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

@@ -60,6 +60,44 @@ func TestWhatWasSaidWhileAwayIsAnsweredOnceInOrder(t *testing.T) {
 	}
 }
 
+// However much was said, all of it is answered before what is said now; also
+// when the gateway is stopped in the midst of it.
+func TestHoweverMuchWasMissedNothingIsLost(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	must(t, g.accept(t.Context(), cursorsAt(dm, "1")))
+	var want []string
+	say := func() {
+		want = append(want, fmt.Sprint("dm ", len(want)))
+		g.srv.Say(dm, ann, want[len(want)-1])
+	}
+	for range 1250 {
+		say()
+	}
+	const listing = "GET /channels/{channel}/messages"
+	never := make(chan struct{})
+	g.srv.Fail(listing, discordtest.Verdict{}, 3)
+	g.srv.Fail(listing, discordtest.Held(never), 1)
+	r := g.run()
+	must(t, g.srv.WaitCalls(deadline(t), listing, 4))
+	say() // while the fourth page is fetched
+	must(t, r.stop())
+	if n := len(g.inbounds()); n > 3*pageSize {
+		t.Fatalf("%d messages were accepted, of which only %d were fetched", n, 3*pageSize)
+	}
+	release := make(chan struct{})
+	g.srv.Fail(listing, discordtest.Held(release), 1)
+	g.run()
+	must(t, g.srv.WaitCalls(deadline(t), listing, 5))
+	say() // the gateway tells of it while the missed ones are fetched
+	close(release)
+	if diff := cmp.Diff(want, texts(g.wait(len(want)))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestWhatIsTooOldIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

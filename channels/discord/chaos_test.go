@@ -24,8 +24,7 @@ const chaosGateways = 4
 
 // maxUnheard is how many messages of a talk wait for the gateway before people
 // wait too, so that a slow machine has little left to do in the end. It is more
-// than a page of Discord's and a batch of the adapter's, and less than
-// maxMissed.
+// than a page of Discord's and a batch of the adapter's.
 const maxUnheard = 300
 
 // talk is somebody who says numbered messages in one place.

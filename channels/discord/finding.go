@@ -10,19 +10,18 @@ import (
 	"github.com/bwmarrin/discordgo"
 )
 
-const (
-	pageSize    = 100  // https://discord.com/developers/docs/resources/message#get-channel-messages
-	maxMissed   = 1000 // messages of a place that are fetched; what is newer waits to be said again
-	maxStranger = 50   // authors whose roles are asked for
-)
+// pageSize is how many messages are fetched at once, which is all that Discord
+// gives: https://discord.com/developers/docs/resources/message#get-channel-messages
+const pageSize = 100
 
-// finding is the look at one place. It runs beside the intake.
+// finding is one look at a place. It runs beside the intake.
 type finding struct {
 	*Channel
-	id    string
-	bot   string
-	known *place // nil: it is asked for
-	after uint64 // message behind which others may have been missed; 0: none are fetched
+	id      string
+	bot     string
+	known   *place             // nil: it is asked for
+	after   uint64             // message behind which others may have been missed; 0: none are fetched
+	members map[string]*member // whose roles were asked for, by user; the running look alone touches it
 }
 
 // isDone tells that the place is known, and that nothing was said in it behind
@@ -64,18 +63,18 @@ func (f finding) ask(ctx context.Context, found *findings) error {
 	if f.after == 0 {
 		return nil
 	}
-	missed, err := f.list(ctx)
+	missed, err := f.page(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range missed {
 		missed[i].GuildID = found.place.guild // which only the gateway tells
 	}
-	if len(missed) > 0 {
-		f.Log.Info("fetched what was said meanwhile", "channel_id", f.id, "messages", len(missed))
+	if err := f.addRoles(ctx, found.place, missed); err != nil {
+		return err
 	}
 	found.messages = missed
-	f.addRoles(ctx, found)
+	found.more = len(missed) >= pageSize && number(missed[len(missed)-1].ID) > f.after
 	return nil
 }
 
@@ -83,47 +82,49 @@ func (f finding) get(ctx context.Context, url, limit string, into any) error {
 	return f.api.call(ctx, request{method: http.MethodGet, url: url, limit: limit}, into)
 }
 
-// list gives what was said behind a message, oldest first.
-func (f finding) list(ctx context.Context) ([]message, error) {
+// page gives what was said next behind a message, oldest first.
+func (f finding) page(ctx context.Context) ([]message, error) {
 	endpoint := discordgo.EndpointChannelMessages(f.id)
-	var all []message
-	for after := f.after; len(all) < maxMissed; after = number(all[len(all)-1].ID) {
-		var page []message
-		if err := f.get(ctx, fmt.Sprintf("%s?after=%d&limit=%d", endpoint, after, pageSize), endpoint+"list", &page); err != nil {
-			return nil, err
-		}
-		slices.Reverse(page)
-		all = append(all, page...)
-		if len(page) < pageSize {
-			return all, nil
-		}
-	}
-	f.Log.Warn("so much was said meanwhile that not all of it is looked at", "channel_id", f.id, "limit", maxMissed)
-	return all, nil
+	var list []message
+	err := f.get(ctx, fmt.Sprintf("%s?after=%d&limit=%d", endpoint, f.after, pageSize), endpoint+"list", &list)
+	slices.Reverse(list)
+	return list, err
 }
 
 // addRoles asks for the roles of those who may be let in by one, which only the
 // gateway tells with a message.
-func (f finding) addRoles(ctx context.Context, found *findings) {
-	p := found.place
+func (f finding) addRoles(ctx context.Context, p *place, list []message) error {
 	if p.guild == "" || len(f.Allow) == 0 {
-		return
+		return nil
 	}
-	members := map[string]*member{}
-	for i := range found.messages {
-		m := &found.messages[i]
+	for i := range list {
+		m := &list[i]
 		meant := p.isThread() || f.isFree(p) || m.repliesTo(f.bot) || strings.Contains(m.Content, f.bot)
 		if !meant || m.author().Bot || f.access.Allows(m.Author.ID, m.Author.handle(), p.guild, p.id, p.parent) {
 			continue
 		}
-		who, asked := members[m.Author.ID]
-		if !asked && len(members) < maxStranger {
-			endpoint := discordgo.EndpointGuildMember(p.guild, m.Author.ID)
-			if err := f.get(ctx, endpoint, discordgo.EndpointGuildMember(p.guild, ""), &who); err != nil {
-				f.Log.Debug("the roles of a member can't be seen", "user", m.Author.ID, "error", err)
-			}
-			members[m.Author.ID] = who
+		var err error
+		if m.Member, err = f.member(ctx, p.guild, m.Author.ID); err != nil {
+			return err
 		}
-		m.Member = who
 	}
+	return nil
+}
+
+// member asks for somebody in a server, once; nil is one that Discord does not
+// show.
+func (f finding) member(ctx context.Context, guild, id string) (*member, error) {
+	if who, asked := f.members[id]; asked {
+		return who, nil
+	}
+	var who *member
+	err := f.get(ctx, discordgo.EndpointGuildMember(guild, id), discordgo.EndpointGuildMember(guild, ""), &who)
+	if err != nil && !isFinal(err) {
+		return nil, err
+	}
+	if err != nil {
+		f.Log.Debug("the roles of a member can't be seen", "user", id, "error", err)
+	}
+	f.members[id] = who
+	return who, nil
 }

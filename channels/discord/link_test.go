@@ -59,6 +59,7 @@ func TestTheConnectionComesBack(t *testing.T) {
 		"session invalid":         func(s *discordtest.Server) { s.InvalidateSessions(false) },
 		"session to be resumed":   func(s *discordtest.Server) { s.InvalidateSessions(true) },
 		"closed":                  func(s *discordtest.Server) { s.CloseConnections(discordtest.UnknownError) },
+		"closed for a number":     func(s *discordtest.Server) { s.CloseConnections(discordtest.InvalidSeq) },
 		"session forgotten":       func(s *discordtest.Server) { s.ForgetSessions(); s.DropConnections() },
 		"closed when coming back": func(s *discordtest.Server) { s.CloseNext(discordtest.UnknownError, 1); s.DropConnections() },
 	} {

@@ -34,6 +34,7 @@ func (in *intake) ready(ctx context.Context, e event) error {
 	if in.CatchUp == 0 {
 		return nil
 	}
+	oldest := firstAt(time.Now().Add(-in.CatchUp))
 	for _, id := range in.newestFirst() {
 		p := in.world.places[id]
 		if p != nil && p.shard(in.shards) != e.shard.id {
@@ -42,7 +43,7 @@ func (in *intake) ready(ctx context.Context, e event) error {
 		if p != nil {
 			p.newest = 0 // told again with the server
 		}
-		in.catching.fetch(id)
+		in.catching.fetch(id, max(in.seen[id], oldest))
 	}
 	for _, g := range r.Guilds {
 		in.catching.awaited[g.ID] = true

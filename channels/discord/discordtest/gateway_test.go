@@ -61,6 +61,7 @@ func TestReadyThenGuilds(t *testing.T) {
 	if got := g.closed(); got != 4007 {
 		t.Errorf("a heartbeat from the future: %d", got)
 	}
+	requireStrict(t, s)
 }
 
 func TestAClientWithoutHeartbeatsIsClosed(t *testing.T) {
