@@ -77,6 +77,7 @@ func TestABadConnectionLosesAndDoublesNothing(t *testing.T) {
 	all := map[*gateway][]*talk{}
 	for range chaosGateways {
 		g := newGateway(t)
+		g.tune = func(c *Channel) { c.openTime = 5 * time.Second }
 		all[g] = g.talks()
 		g.run()
 		for _, k := range all[g] {
@@ -122,7 +123,7 @@ func (g *gateway) talkWhileBroken(talks []*talk) {
 }
 
 func breakConnection(s *discordtest.Server) {
-	switch rand.IntN(6) {
+	switch rand.IntN(7) {
 	case 0:
 		s.InvalidateSessions(false)
 	case 1:
@@ -134,6 +135,9 @@ func breakConnection(s *discordtest.Server) {
 		s.DropConnections()
 	case 4:
 		s.CloseConnections(discordtest.UnknownError)
+	case 5:
+		s.SpeakNext(discordtest.Reconnect)
+		s.DropConnections()
 	default:
 		s.DropConnections()
 	}

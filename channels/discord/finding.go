@@ -2,6 +2,7 @@ package discord
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -119,7 +120,7 @@ func (f finding) member(ctx context.Context, guild, id string) (*member, error) 
 	}
 	var who *member
 	err := f.get(ctx, discordgo.EndpointGuildMember(guild, id), discordgo.EndpointGuildMember(guild, ""), &who)
-	if err != nil && !isFinal(err) {
+	if err != nil && !isFinal(err) && !errors.Is(err, errAnswer) {
 		return nil, err
 	}
 	if err != nil {

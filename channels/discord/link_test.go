@@ -53,9 +53,9 @@ func TestTheConnectionComesBack(t *testing.T) {
 	for name, lose := range map[string]func(s *discordtest.Server){
 		"cut":                     (*discordtest.Server).DropConnections,
 		"asked to reconnect":      (*discordtest.Server).AskReconnect,
-		"turned away":             func(s *discordtest.Server) { s.SpeakNext(discordtest.Reconnect, 1); s.DropConnections() },
+		"turned away":             func(s *discordtest.Server) { s.SpeakNext(discordtest.Reconnect); s.DropConnections() },
 		"unreadable":              func(s *discordtest.Server) { s.Speak("{") },
-		"unreadable at the door":  func(s *discordtest.Server) { s.SpeakNext("{", 1); s.DropConnections() },
+		"unreadable at the door":  func(s *discordtest.Server) { s.SpeakNext("{"); s.DropConnections() },
 		"session invalid":         func(s *discordtest.Server) { s.InvalidateSessions(false) },
 		"session to be resumed":   func(s *discordtest.Server) { s.InvalidateSessions(true) },
 		"closed":                  func(s *discordtest.Server) { s.CloseConnections(discordtest.UnknownError) },
@@ -107,7 +107,7 @@ func TestWhoIsTurnedAwayCanBeStopped(t *testing.T) {
 			t.Parallel()
 			g := newGateway(t)
 			g.tune = func(c *Channel) { c.openTime = limit }
-			g.srv.SpeakNext(discordtest.Reconnect, 1)
+			g.srv.SpeakNext(discordtest.Reconnect)
 			r := g.run()
 			if limit < time.Hour {
 				g.until("the trouble", func() bool { return slices.Contains(g.states, conversation.HealthInterrupted) })

@@ -123,12 +123,12 @@ func (s *Server) Speak(payload string) {
 	}
 }
 
-// SpeakNext says something to the next n clients that connect, right after
-// HELLO: see Reconnect.
-func (s *Server) SpeakNext(payload string, n int) {
+// SpeakNext says something to the next client that connects, right after HELLO:
+// see Reconnect. Only the last such payload is kept.
+func (s *Server) SpeakNext(payload string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.greetings = append(s.greetings, slices.Repeat([]string{payload}, n)...)
+	s.greeting = payload
 }
 
 // Reconnect asks a client to connect again, as AskReconnect does.

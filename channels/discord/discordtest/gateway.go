@@ -100,9 +100,9 @@ func (s *Server) greetClient(c *socket, r *http.Request) {
 		return
 	}
 	c.writeOp(opHello, map[string]any{"heartbeat_interval": s.config.HeartbeatInterval.Milliseconds(), "_trace": []string{}})
-	if len(s.greetings) > 0 {
-		c.write([]byte(s.greetings[0]))
-		s.greetings = s.greetings[1:]
+	if s.greeting != "" {
+		c.write([]byte(s.greeting))
+		s.greeting = ""
 	}
 }
 

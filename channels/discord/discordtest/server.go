@@ -101,7 +101,7 @@ type Server struct {
 	identifies map[int]time.Time // the last, by rate limit key
 	deaf       bool              // heartbeats are not answered
 	greet      []Close           // for connections to come
-	greetings  []string          // payloads for connections to come, after HELLO
+	greeting   string            // a payload for the connection to come, after HELLO; "": none
 	noResume   *Close            // ends every RESUME to come
 	counts     Counts
 }
