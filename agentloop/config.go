@@ -78,11 +78,11 @@ type Counter interface {
 // Watcher is told what runs do while they go on, so that people can see it.
 // Its methods are called from the loops and must not block.
 type Watcher interface {
-	Working(ctx context.Context, key conversation.Key, run int64, address string) // an answer is being made until ctx ends
-	Preview(key conversation.Key, address, text string)                           // the whole text so far of a model call
-	Called(key conversation.Key, call ToolCall)                                   // a tool call has begun or ended
-	Committed(run conversation.Run, done conversation.Committed)                  // a run is stored, a command's too
-	Titled(key conversation.Key, address, title string)                           // the conversation has got another title
+	Working(ctx context.Context, key conversation.Key, run int64, to conversation.Destination) // an answer is being made until ctx ends
+	Preview(key conversation.Key, to conversation.Destination, text string)                    // the whole text so far of a model call
+	Called(key conversation.Key, call ToolCall)                                                // a tool call has begun or ended
+	Committed(run conversation.Run, done conversation.Committed)                               // a run is stored, a command's too
+	Titled(key conversation.Key, to conversation.Destination, title string)                    // the conversation has got another title
 }
 
 // ToolCall is a tool call as it comes on.
@@ -95,9 +95,10 @@ type ToolCall struct {
 
 // Files fetches what came with messages from where their platform keeps it.
 type Files interface {
-	// Fetch gives the bytes of a file, or an error that says in a few words,
-	// for the model, why not. It is an error when there are more than limit.
-	Fetch(ctx context.Context, key conversation.Key, file conversation.Attachment, limit int64) ([]byte, error)
+	// Fetch gives the bytes of a file that came by a channel, or an error that says
+	// in a few words, for the model, why not. It is an error when there are more
+	// than limit.
+	Fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error)
 }
 
 // Parts is what a Router works with. All are needed.
@@ -110,7 +111,7 @@ type Parts struct {
 	Watcher Watcher
 	Files   Files                                 // nil: no channel has files
 	Vision  bool                                  // the model sees images
-	Deliver func(replies []conversation.Delivery) // called after a commit that left replies of a session to be sent
+	Deliver func(replies []conversation.Delivery) // called after a commit that left replies of a session to be sent, each by its channel
 	Rest    func()                                // called when a crowd of sessions has fallen silent: a time to give memory back
 	Budget  int                                   // tokens a model may be sent, see Budget
 	Log     *slog.Logger

@@ -86,7 +86,7 @@ func (l *loop) withFiles(ctx context.Context, in conversation.Inbound) conversat
 	text := in.Text
 	var images []conversation.Image
 	for _, file := range in.Attachments {
-		image, words := l.readFile(ctx, in.Key, file)
+		image, words := l.readFile(ctx, in.Channel(), file)
 		if image != nil {
 			images = append(images, *image)
 		}
@@ -96,7 +96,7 @@ func (l *loop) withFiles(ctx context.Context, in conversation.Inbound) conversat
 }
 
 // readFile gives a file as an image or in words.
-func (l *loop) readFile(ctx context.Context, key conversation.Key, file conversation.Attachment) (*conversation.Image, string) {
+func (l *loop) readFile(ctx context.Context, channel string, file conversation.Attachment) (*conversation.Image, string) {
 	limit := int64(maxTextFile)
 	mediaType, isImage := mediaType(file), isImage(file)
 	switch {
@@ -107,7 +107,7 @@ func (l *loop) readFile(ctx context.Context, key conversation.Key, file conversa
 	case isImage, !mayBeText(mediaType):
 		return nil, nameOf(file)
 	}
-	data, err := l.fetch(ctx, key, file, limit)
+	data, err := l.fetch(ctx, channel, file, limit)
 	switch {
 	case err != nil:
 		return nil, fmt.Sprintf("[file %s could not be loaded: %v]", fileName(file), err)
@@ -129,14 +129,14 @@ func mediaType(file conversation.Attachment) string {
 
 func isImage(file conversation.Attachment) bool { return slices.Contains(imageTypes, mediaType(file)) }
 
-func (l *loop) fetch(ctx context.Context, key conversation.Key, file conversation.Attachment, limit int64) ([]byte, error) {
+func (l *loop) fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error) {
 	switch {
 	case l.Files == nil:
 		return nil, errors.New("this channel has no files")
 	case file.Size > limit:
 		return nil, fmt.Errorf("it has %s, and at most %s are read", size(file.Size), size(limit))
 	}
-	return l.Files.Fetch(ctx, key, file, limit)
+	return l.Files.Fetch(ctx, channel, file, limit)
 }
 
 // mayBeText says whether a file is worth being looked at as text.

@@ -15,7 +15,7 @@ import (
 // shelf is where a channel keeps the files that came with its messages.
 type shelf map[string]string
 
-func (s shelf) Fetch(_ context.Context, _ conversation.Key, file conversation.Attachment, limit int64) ([]byte, error) {
+func (s shelf) Fetch(_ context.Context, _ string, file conversation.Attachment, limit int64) ([]byte, error) {
 	data, found := s[file.Ref]
 	switch {
 	case !found:
@@ -124,7 +124,7 @@ func TestStopEndsTheWaitForAFile(t *testing.T) {
 // slowShelf never gives a file.
 type slowShelf chan struct{}
 
-func (s slowShelf) Fetch(ctx context.Context, _ conversation.Key, _ conversation.Attachment, _ int64) ([]byte, error) {
+func (s slowShelf) Fetch(ctx context.Context, _ string, _ conversation.Attachment, _ int64) ([]byte, error) {
 	close(s)
 	<-ctx.Done()
 	return nil, errors.New("it took too long")
@@ -255,7 +255,7 @@ func TestARunReadsNoMoreFilesThanItShows(t *testing.T) {
 // countingShelf tells of every file that is read.
 type countingShelf chan struct{}
 
-func (s countingShelf) Fetch(context.Context, conversation.Key, conversation.Attachment, int64) ([]byte, error) {
+func (s countingShelf) Fetch(context.Context, string, conversation.Attachment, int64) ([]byte, error) {
 	s <- struct{}{}
 	return []byte(png), nil
 }

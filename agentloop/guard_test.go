@@ -36,11 +36,11 @@ func TestPanicInACommandIsToldThereAndEndsNothing(t *testing.T) {
 // trap panics over one file.
 type trap struct{ shelf }
 
-func (t trap) Fetch(ctx context.Context, key conversation.Key, file conversation.Attachment, limit int64) ([]byte, error) {
+func (t trap) Fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error) {
 	if file.Ref == "poison" {
 		panic("secret detail")
 	}
-	return t.shelf.Fetch(ctx, key, file, limit)
+	return t.shelf.Fetch(ctx, channel, file, limit)
 }
 
 func TestPanicOverAFileLeavesItsNameAndEndsNothing(t *testing.T) {

@@ -90,7 +90,7 @@ func (h *house) start() {
 	h.end = sync.OnceFunc(func() { cancel(); <-done })
 }
 
-func (h *house) Working(ctx context.Context, key conversation.Key, _ int64, _ string) {
+func (h *house) Working(ctx context.Context, key conversation.Key, _ int64, _ conversation.Destination) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.alive[key]++
@@ -116,13 +116,13 @@ func (h *house) Committed(run conversation.Run, _ conversation.Committed) {
 	}
 }
 
-func (h *house) Titled(key conversation.Key, _, title string) {
+func (h *house) Titled(key conversation.Key, _ conversation.Destination, title string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.titled = append(h.titled, string(key)+" "+title)
 }
 
-func (h *house) Preview(key conversation.Key, _, text string) {
+func (h *house) Preview(key conversation.Key, _ conversation.Destination, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.shown[key] = text

@@ -126,7 +126,7 @@ func (l *loop) begin(ctx context.Context) (conversation.Turn, error) {
 		return l.turn, nil
 	}
 	err := l.persist(ctx, "read the session", func() (err error) {
-		l.turn, err = l.Store.Begin(ctx, l.key, l.Budget)
+		l.turn, err = l.Store.Begin(ctx, l.key, l.Budget, l.served...)
 		if err == nil && l.Strategy == Summarization && len(l.turn.Waiting) > 0 {
 			l.turn.Summary, err = l.Store.Summary(ctx, l.turn.Conversation.ID)
 		}
@@ -173,7 +173,8 @@ func follows(run conversation.Run, done conversation.Committed) bool {
 }
 
 // step does the first thing that waits: a command, or a run that answers every
-// message up to the next command. It reports whether the loop may go on.
+// message up to the next command, or to the next place, since a run has one
+// reply. It reports whether the loop may go on.
 func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
 	if command, is := parseCommand(turn.Waiting[0].Text); is {
 		return l.command(intake, runs, turn, command)
@@ -195,7 +196,7 @@ func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
 			return true
 		}
 	}
-	turn.Waiting = untilCommand(turn.Waiting)
+	turn.Waiting = ofOnePlace(untilCommand(turn.Waiting))
 	if len(turn.Waiting) == 0 {
 		return true
 	}
@@ -245,7 +246,7 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 		l.Deliver(done.Replies)
 	}
 	if run.Effect.Title != "" {
-		l.Watcher.Titled(l.key, run.Took[0].Address, run.Effect.Title)
+		l.Watcher.Titled(l.key, run.Took[0].Destination(), run.Effect.Title)
 	}
 	return true
 }

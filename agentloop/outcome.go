@@ -87,13 +87,16 @@ func without(list, taken []conversation.Inbound) []conversation.Inbound {
 	})
 }
 
+// stopped is what a place is told whose messages a /stop has settled.
+const stopped = "⏹ Stopped."
+
 // stoppedRun keeps what was generated, marked. Messages that waited behind the
 // stopped ones are kept too, unanswered.
 func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, started time.Time) conversation.Run {
 	a.messages = wholeRounds(a.messages)
 	run := l.agentRun(q, took, a, started)
 	run.Status = conversation.StatusStopped
-	text := "⏹ Stopped."
+	text := stopped
 	if partial := strings.TrimSpace(a.partial); partial != "" {
 		written := rows([]entry{l.entry(llm.Message{Role: "assistant", Content: partial})})
 		written[0].Stopped = true
@@ -102,8 +105,19 @@ func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, sta
 	} else if len(a.messages) == 0 {
 		run.Effect = conversation.Effect{} // nothing replaces the answer that there is
 	}
-	run.Replies = l.reply(took, text)
+	run.Replies = l.stoppedReplies(took, text)
 	return run
+}
+
+// stoppedReplies tell every place of which a /stop has settled something; the
+// first one's, where the answer was being written, gets what there is of it.
+func (l *loop) stoppedReplies(took []conversation.Inbound, text string) []conversation.Delivery {
+	var replies []conversation.Delivery
+	for _, there := range byPlace(took) {
+		replies = append(replies, l.reply(there, text)...)
+		text = stopped
+	}
+	return replies
 }
 
 // wholeRounds leaves out a last call whose results are missing: the model's
@@ -117,7 +131,8 @@ func wholeRounds(messages []entry) []entry {
 
 func (l *loop) reply(took []conversation.Inbound, text string) []conversation.Delivery {
 	last := took[len(took)-1]
-	return []conversation.Delivery{{Key: l.key, Address: last.Address, Text: text, Keep: last.Keep}}
+	to := last.Destination()
+	return []conversation.Delivery{{Key: l.key, Channel: to.Channel, Address: to.Address, Text: text, Keep: last.Keep}}
 }
 
 // settledUsers are the user messages that a run stores: those of the question

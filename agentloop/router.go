@@ -24,6 +24,7 @@ type Router struct {
 	idle        chan *loop
 	slots       chan struct{} // one for each model call that may be under way
 	done        chan struct{} // closed when Run no longer takes signals
+	served      []string      // channels whose inbound is answered here; none = every one
 	behind      chan func(context.Context)
 	summaries   summaries
 	calibration calibration
@@ -88,13 +89,16 @@ func (r *Router) signal(s signal) {
 	}
 }
 
-// Run resumes what the store holds of the scopes, then serves until intake
-// ends. It then begins no more runs, waits up to DrainTimeout for those under
+// Run resumes what the store holds of the scopes, then serves their channels
+// until intake ends. It then begins no more runs, waits up to DrainTimeout for those under
 // way, and ends the rest; what they would have answered stays in the inbox. The
 // end of runs ends the runs at once.
 func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope) error {
 	runs, cancelRuns := context.WithCancel(runs)
 	defer cancelRuns()
+	for _, scope := range scopes {
+		r.served = append(r.served, scope.Channel)
+	}
 	var working sync.WaitGroup
 	defer working.Wait()
 	r.workLater(intake, &working)

@@ -29,7 +29,7 @@ type answer struct {
 // question is what a run answers.
 type question struct {
 	turn  conversation.Turn
-	took  []conversation.Inbound // what the run settles; the reply goes to the last one's address
+	took  []conversation.Inbound // what the run settles, all of one place; the reply goes to the last one's address
 	notes []conversation.Inbound // edits of earlier messages, settled with it
 	users []conversation.Message // what the model is asked
 	hint  string                 // what it was told beside it, "" for nothing
@@ -38,8 +38,8 @@ type question struct {
 	again  int64 // seq of the last of these, 0 for none
 }
 
-// address is where the reply goes.
-func (q *question) address() string { return q.took[len(q.took)-1].Address }
+// destination is where the reply goes.
+func (q *question) destination() conversation.Destination { return q.took[len(q.took)-1].Destination() }
 
 // answerNew runs the model on the waiting messages.
 func (l *loop) answerNew(runs context.Context, turn conversation.Turn) bool {
@@ -53,7 +53,7 @@ func (l *loop) answer(runs context.Context, q question) bool {
 	started := time.Now()
 	shown, end := context.WithCancel(runs) // until what came of it is stored
 	defer end()
-	l.Watcher.Working(shown, l.key, q.took[0].ID, q.address())
+	l.Watcher.Working(shown, l.key, q.took[0].ID, q.destination())
 	a, err := l.generate(runs, &q)
 	switch {
 	case err == nil:
@@ -82,7 +82,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		stop()
 	default:
 	}
-	g := &generation{loop: l, address: q.address(), opening: opening(q.turn.Conversation), budget: l.Budget}
+	g := &generation{loop: l, to: q.destination(), opening: opening(q.turn.Conversation), budget: l.Budget}
 	err := guard(func() error {
 		l.fetchFiles(ctx, q)
 		g.window = l.window(l.withImages(ctx, *q))
@@ -99,7 +99,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 type generation struct {
 	*loop
 	window  window
-	address string
+	to      conversation.Destination
 	opening string // stands before the text that is shown
 	budget  int    // shrinks when the model takes less
 	answer  answer
@@ -178,7 +178,7 @@ func (g *generation) preview(d llm.Delta) {
 		g.text.Reset()
 	}
 	g.text.WriteString(d.Text)
-	g.Watcher.Preview(g.key, g.address, g.opening+g.text.String())
+	g.Watcher.Preview(g.key, g.to, g.opening+g.text.String())
 }
 
 // maxCalls is how many calls of one round are run. Answers of ordinary models

@@ -50,16 +50,16 @@ func (l *loop) titleLater(run conversation.Run, done conversation.Committed) {
 	if l.turn.Older > 0 || c.State.Turns > titleTurns || c.Title == "" || c.Title != titleOf(nil, history) {
 		return
 	}
-	key, address, excerpt := l.key, run.Took[len(run.Took)-1].Address, excerptOf(history)
+	key, to, excerpt := l.key, run.Took[0].Destination(), excerptOf(history)
 	l.later(func(ctx context.Context) {
-		if err := l.makeTitle(ctx, key, c, address, excerpt); err != nil && ctx.Err() == nil {
+		if err := l.makeTitle(ctx, key, c, to, excerpt); err != nil && ctx.Err() == nil {
 			l.Log.Warn("a conversation keeps its first line as its title", "session", key, "error", err)
 		}
 	})
 }
 
 // makeTitle is called beside the loop, which may have ended.
-func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversation.Conversation, address, excerpt string) error {
+func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversation.Conversation, to conversation.Destination, excerpt string) error {
 	calling, cancel := context.WithTimeout(ctx, titleTimeout)
 	defer cancel()
 	answer, err := r.Model.Complete(calling, llm.Request{Messages: []llm.Message{
@@ -78,7 +78,7 @@ func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversa
 		return err
 	}
 	r.Edited(key)
-	r.Watcher.Titled(key, address, title)
+	r.Watcher.Titled(key, to, title)
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 type Outbox interface {
 	Lock(key conversation.Key) (release func(), err error)
 	Due(ctx context.Context, scope conversation.Scope) ([]conversation.Key, error)
-	Deliveries(ctx context.Context, key conversation.Key, limit int) ([]conversation.Delivery, error)
+	Deliveries(ctx context.Context, key conversation.Key, limit int, channels ...string) ([]conversation.Delivery, error)
 	MarkPart(ctx context.Context, d conversation.Delivery) error
 	MarkSent(ctx context.Context, d conversation.Delivery) error
 	MarkFailed(ctx context.Context, d conversation.Delivery, reason string) error
@@ -271,7 +271,7 @@ func (q *queue) sendDue(ctx context.Context) bool {
 	for {
 		var due []conversation.Delivery
 		err := q.persist(ctx, "read the unsent replies", func() (err error) {
-			due, err = q.outbox.Deliveries(ctx, q.key, batch)
+			due, err = q.outbox.Deliveries(ctx, q.key, batch, q.channel.Name())
 			return err
 		})
 		if err != nil {

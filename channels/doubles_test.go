@@ -90,8 +90,8 @@ type slowRead struct {
 	once       sync.Once
 }
 
-func (s *slowRead) Deliveries(ctx context.Context, key conversation.Key, limit int) ([]conversation.Delivery, error) {
-	due, err := s.Store.Deliveries(ctx, key, limit)
+func (s *slowRead) Deliveries(ctx context.Context, key conversation.Key, limit int, channels ...string) ([]conversation.Delivery, error) {
+	due, err := s.Store.Deliveries(ctx, key, limit, channels...)
 	s.once.Do(func() { close(s.read); <-s.goOn })
 	return due, err
 }

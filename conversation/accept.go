@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -58,12 +59,16 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 			return in, err
 		}
 	}
+	origin := ""
+	if in.Origin = cmp.Or(in.Origin, in.Key); in.Origin != in.Key {
+		origin = string(in.Origin)
+	}
 	in.Text, in.Title = storable(in.Text), storable(in.Title)
 	result, err := tx.ExecContext(ctx, `
-		INSERT INTO inbox (session_id, channel, source_id, address, sender, in_group, title, text, attachments, fingerprint, sent_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		INSERT INTO inbox (session_id, channel, origin, source_id, address, sender, in_group, title, text, attachments, fingerprint, sent_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (channel, source_id) DO NOTHING`,
-		session, in.Key.Channel(), in.SourceID, in.Address, string(sender), in.Group, in.Title, in.Text, attachments,
+		session, in.Channel(), orNull(origin), in.SourceID, in.Address, string(sender), in.Group, in.Title, in.Text, attachments,
 		orNull(fingerprint), millis(in.At))
 	if err != nil {
 		return in, err

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/google/uuid"
 )
@@ -30,9 +31,11 @@ const (
 
 // Begin reads what a run of the session needs, and changes nothing. budget is
 // in tokens. Only whole exchanges are given, but always the newest one, however
-// large it is. The cost grows with the budget, not with the conversation.
-func (s *Store) Begin(ctx context.Context, key Key, budget int) (Turn, error) {
-	return s.readTurn(ctx, key, budget, true)
+// large it is. The cost grows with the budget, not with the conversation. Of
+// what waits, only what came by the channels is taken where any are named: the
+// rest is for the process that runs the others.
+func (s *Store) Begin(ctx context.Context, key Key, budget int, channels ...string) (Turn, error) {
+	return s.readTurn(ctx, key, budget, true, channels...)
 }
 
 // Peek is Begin for who only looks: it reads the conversation also when nothing
@@ -43,11 +46,11 @@ func (s *Store) Peek(ctx context.Context, key Key, budget int) (Turn, error) {
 
 // readTurn reads a turn; ifWaiting says that it is of interest only when
 // something waits.
-func (s *Store) readTurn(ctx context.Context, key Key, budget int, ifWaiting bool) (Turn, error) {
+func (s *Store) readTurn(ctx context.Context, key Key, budget int, ifWaiting bool, channels ...string) (Turn, error) {
 	var turn Turn
 	err := s.writer.read(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
 		turn = Turn{}
-		if turn.Waiting, err = readInbox(ctx, conn, key, false, maxWaiting); err != nil || ifWaiting && len(turn.Waiting) == 0 {
+		if turn.Waiting, err = readInbox(ctx, conn, key, false, maxWaiting, channels...); err != nil || ifWaiting && len(turn.Waiting) == 0 {
 			return err
 		}
 		turn.More = len(turn.Waiting) == maxWaiting
@@ -97,11 +100,14 @@ func short(ctx context.Context, q querier, query string, args ...any) (*sql.Rows
 
 // readInbox gives the oldest inbound of a session that no run has settled:
 // messages, or notes about earlier ones.
-func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int) ([]Inbound, error) {
+func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int, channels ...string) ([]Inbound, error) {
+	here, names := amongChannels("i.channel", channels)
 	rows, err := q.QueryContext(ctx, `
-		SELECT i.id, i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.attachments, i.fingerprint IS NOT NULL, i.revision, i.sent_at
+		SELECT i.id, coalesce(i.origin, s.key), i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.attachments,
+			i.fingerprint IS NOT NULL, i.revision, i.sent_at
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
-		WHERE s.key = ? AND i.run_id IS NULL AND i.note = ? ORDER BY i.id LIMIT ?`, string(key), notes, limit)
+		WHERE s.key = ? AND i.run_id IS NULL AND i.note = ?`+here+` ORDER BY i.id LIMIT ?`,
+		slices.Concat([]any{string(key), notes}, names, []any{limit})...)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +127,7 @@ func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int) (
 func scanInbound(rows *sql.Rows) (in Inbound, err error) {
 	var sender, attachments []byte
 	var at int64
-	err = rows.Scan(&in.ID, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &attachments, &in.Keep, &in.revision, &at)
+	err = rows.Scan(&in.ID, &in.Origin, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &attachments, &in.Keep, &in.revision, &at)
 	if err != nil {
 		return in, err
 	}

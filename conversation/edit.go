@@ -51,8 +51,8 @@ func edit(ctx context.Context, tx *sql.Tx, channel, sourceID, text string, at ti
 // insertNote leaves a text about a message for the next run of its session.
 func insertNote(ctx context.Context, tx *sql.Tx, about int64, suffix, text string) error {
 	_, err := tx.ExecContext(ctx, `
-		INSERT INTO inbox (session_id, channel, source_id, address, sender, in_group, note, text, sent_at)
-		SELECT session_id, channel, source_id || ?, address, sender, in_group, 1, ?, sent_at FROM inbox WHERE id = ?
+		INSERT INTO inbox (session_id, channel, origin, source_id, address, sender, in_group, note, text, sent_at)
+		SELECT session_id, channel, origin, source_id || ?, address, sender, in_group, 1, ?, sent_at FROM inbox WHERE id = ?
 		ON CONFLICT (channel, source_id) DO NOTHING`, suffix, text, about)
 	return err
 }

@@ -4,31 +4,37 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 )
 
-// Scope is the part of the sessions that a process works: every session of a
-// channel, or one.
+// Scope is the part of the work that a process does: all that comes and goes by
+// a channel, or what does so in one session.
 type Scope struct {
 	Channel string
-	Key     Key // "" = all of the channel
+	Key     Key // "" = every session
 }
 
 // Waiting lists the sessions in scope that have inbound no run has settled:
 // what a crash or an orderly end left to do.
 func (s *Store) Waiting(ctx context.Context, scope Scope) ([]Key, error) {
-	return s.keys(ctx, `SELECT DISTINCT session_id FROM inbox WHERE run_id IS NULL AND note = 0`, scope)
+	return s.keys(ctx, `SELECT DISTINCT session_id FROM inbox WHERE run_id IS NULL AND note = 0 AND `+byChannel, scope)
 }
 
 // Due lists the sessions in scope that have deliveries to be sent.
 func (s *Store) Due(ctx context.Context, scope Scope) ([]Key, error) {
-	return s.keys(ctx, `SELECT DISTINCT session_id FROM outbox WHERE state = 'due'`, scope)
+	return s.keys(ctx, `SELECT DISTINCT session_id FROM outbox WHERE state = 'due' AND `+byChannel, scope)
 }
+
+// byChannel has a plus that keeps SQLite from reading all of a channel by the
+// index that tells messages apart: what waits is little, and has an index of its own.
+const byChannel = `+channel = ?1`
 
 func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, error) {
 	rows, err := s.readers.QueryContext(ctx, `
-		SELECT key FROM sessions WHERE id IN (`+sessions+`) AND channel = ? AND (? = '' OR key = ?) ORDER BY id`,
-		scope.Channel, string(scope.Key), string(scope.Key))
+		SELECT key FROM sessions WHERE id IN (`+sessions+`) AND (?2 = '' OR key = ?2) ORDER BY id`,
+		scope.Channel, string(scope.Key))
 	if err != nil {
 		return nil, explain(err)
 	}
@@ -44,12 +50,15 @@ func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, 
 	return keys, explain(rows.Err())
 }
 
-// Deliveries are the due ones of a session, at most limit, in order.
-func (s *Store) Deliveries(ctx context.Context, key Key, limit int) ([]Delivery, error) {
+// Deliveries are the due ones of a session, at most limit, in order: those by
+// the channels where any are named.
+func (s *Store) Deliveries(ctx context.Context, key Key, limit int, channels ...string) ([]Delivery, error) {
+	here, names := amongChannels("o.channel", channels)
 	rows, err := s.readers.QueryContext(ctx, `
 		SELECT `+deliveryColumns+`
 		FROM outbox o JOIN sessions s ON s.id = o.session_id
-		WHERE s.key = ? AND o.state = 'due' ORDER BY o.id LIMIT ?`, string(key), limit)
+		WHERE s.key = ? AND o.state = 'due'`+here+` ORDER BY o.id LIMIT ?`,
+		slices.Concat([]any{string(key)}, names, []any{limit})...)
 	if err != nil {
 		return nil, explain(err)
 	}
@@ -65,14 +74,27 @@ func (s *Store) Deliveries(ctx context.Context, key Key, limit int) ([]Delivery,
 	return due, explain(rows.Err())
 }
 
-const deliveryColumns = `o.id, o.address, o.text, o.actions, o.transcript, o.sent, o.attempts, o.created_at`
+// amongChannels is the condition that a column names one of the channels, with
+// what stands for its question marks; none where none are named. Its plus is that
+// of byChannel.
+func amongChannels(column string, channels []string) (condition string, names []any) {
+	if len(channels) == 0 {
+		return "", nil
+	}
+	for _, name := range channels {
+		names = append(names, name)
+	}
+	return ` AND +` + column + ` IN (?` + strings.Repeat(`, ?`, len(channels)-1) + `)`, names
+}
+
+const deliveryColumns = `o.id, o.channel, o.address, o.text, o.actions, o.transcript, o.sent, o.attempts, o.created_at`
 
 // scanDelivery reads the deliveryColumns, and what a query has behind them.
 func scanDelivery(rows *sql.Rows, key Key, more ...any) (Delivery, error) {
 	d := Delivery{Key: key}
 	var actions, transcript, sent []byte
 	var at int64
-	err := rows.Scan(append([]any{&d.ID, &d.Address, &d.Text, &actions, &transcript, &sent, &d.Attempts, &at}, more...)...)
+	err := rows.Scan(append([]any{&d.ID, &d.Channel, &d.Address, &d.Text, &actions, &transcript, &sent, &d.Attempts, &at}, more...)...)
 	if err != nil {
 		return d, err
 	}
@@ -129,7 +151,7 @@ func (s *Store) mark(ctx context.Context, d Delivery, state, reason string) erro
 
 // Counts is what a person at the controls asks first.
 type Counts struct {
-	Sessions int64
+	Sessions int64     // places of the channel
 	Waiting  int64     // inbound that no run has settled
 	Due      int64     // deliveries to be sent
 	Oldest   time.Time // of the due deliveries
@@ -140,11 +162,11 @@ func (s *Store) Count(ctx context.Context, scope Scope) (Counts, error) {
 	var c Counts
 	var oldest sql.NullInt64
 	err := s.readers.QueryRowContext(ctx, `
-		WITH mine AS (SELECT id FROM sessions WHERE channel = ?1 AND (?2 = '' OR key = ?2))
-		SELECT (SELECT count(*) FROM mine),
-			(SELECT count(*) FROM inbox WHERE run_id IS NULL AND note = 0 AND session_id IN mine),
-			(SELECT count(*) FROM outbox WHERE state = 'due' AND session_id IN mine),
-			(SELECT min(created_at) FROM outbox WHERE state = 'due' AND session_id IN mine)`,
+		WITH mine AS (SELECT id FROM sessions WHERE ?2 = '' OR key = ?2)
+		SELECT (SELECT count(*) FROM sessions WHERE channel = ?1 AND id IN mine),
+			(SELECT count(*) FROM inbox WHERE run_id IS NULL AND note = 0 AND session_id IN mine AND `+byChannel+`),
+			(SELECT count(*) FROM outbox WHERE state = 'due' AND session_id IN mine AND `+byChannel+`),
+			(SELECT min(created_at) FROM outbox WHERE state = 'due' AND session_id IN mine AND `+byChannel+`)`,
 		scope.Channel, string(scope.Key)).Scan(&c.Sessions, &c.Waiting, &c.Due, &oldest)
 	c.Oldest = fromMillis(oldest.Int64)
 	return c, explain(err)

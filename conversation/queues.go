@@ -21,7 +21,7 @@ func (s *Store) Queues(ctx context.Context) ([]Queue, error) {
 		FROM (
 			SELECT channel, 1 AS waiting, 0 AS due, sent_at AS at FROM inbox WHERE run_id IS NULL AND note = 0
 			UNION ALL
-			SELECT s.channel, 0, 1, o.created_at FROM outbox o JOIN sessions s ON s.id = o.session_id WHERE o.state = 'due')
+			SELECT channel, 0, 1, created_at FROM outbox WHERE state = 'due')
 		GROUP BY channel ORDER BY channel`)
 	if err != nil {
 		return nil, explain(err)

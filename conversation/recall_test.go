@@ -1,16 +1,13 @@
 package conversation
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/pressly/goose/v3"
 )
 
 func mustExchanges(t testing.TB, s *Store, conversation string, first, last int64) (turns []int64, said []string) {
@@ -122,36 +119,13 @@ func TestOverviewSpreadsOverTheConversation(t *testing.T) {
 // way as soon as the index is made again.
 func TestAnEarlierDatabaseIsIndexedAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "earlier.db")
-	db, err := sql.Open("sqlite3", dsn(path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		t.Fatal(err)
-	}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := provider.UpTo(t.Context(), 2); err != nil {
-		t.Fatal(err)
-	}
-	for _, q := range []string{
+	migratedTo(t, path, 2,
 		`INSERT INTO sessions (id, key, channel, created_at) VALUES (1, 'telegram:chat:42', 'telegram', 0)`,
 		`INSERT INTO conversations (id, uuid, session_id, messages, created_at, updated_at) VALUES (1, 'old', 1, 2, 0, 0)`,
 		`INSERT INTO messages (id, conversation_id, seq, run_id, role, content, tokens, created_at)
 			VALUES (1, 1, 1, 1, 'user', 'call parse_config', 1, 0), (2, 1, 2, 1, 'assistant', '数据库', 1, 0)`,
 		`INSERT INTO messages_fts (rowid, content) SELECT id, content FROM messages`,
-		`UPDATE cursors SET value = 2 WHERE name = 'messages_fts'`,
-	} {
-		if _, err := db.Exec(q); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+		`UPDATE cursors SET value = 2 WHERE name = 'messages_fts'`)
 	s := mustOpenAt(t, path)
 	chores(t, s)
 	for _, words := range []string{"config", "据库"} {

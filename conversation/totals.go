@@ -19,9 +19,10 @@ const totalsBatch = 500
 const longest = 1_024_000
 
 // newRuns are the runs whose first reply stands in a stretch of the outbox: of a
-// run with several, which follow each other, it counts once.
+// run with several, which follow each other, it counts once, and to the channel of
+// the first.
 const newRuns = `
-	FROM outbox o JOIN runs r ON r.id = o.run_id JOIN sessions s ON s.id = r.session_id
+	FROM outbox o JOIN runs r ON r.id = o.run_id
 	WHERE o.id > ?1 AND o.id <= ?2 AND r.kind = 'agent' AND (SELECT run_id FROM outbox p WHERE p.id = o.id - 1) IS NOT o.run_id `
 
 const (
@@ -34,11 +35,11 @@ const (
 
 const addTotals = `
 	INSERT INTO run_totals
-	SELECT r.ended_at / 3600000, s.channel, r.model, ` + runSums + newRuns + `GROUP BY 1, 2, 3 ` + addSums
+	SELECT r.ended_at / 3600000, o.channel, r.model, ` + runSums + newRuns + `GROUP BY 1, 2, 3 ` + addSums
 
 const addPeople = `
 	INSERT INTO run_people
-	SELECT r.ended_at / 86400000, s.channel, coalesce(r.sender ->> 'id', ''), r.model, coalesce(max(r.sender ->> 'name'), ''), ` + runSums + newRuns + `
+	SELECT r.ended_at / 86400000, o.channel, coalesce(r.sender ->> 'id', ''), r.model, coalesce(max(r.sender ->> 'name'), ''), ` + runSums + newRuns + `
 	GROUP BY 1, 2, 3, 4 ` + addSums + `, name = excluded.name`
 
 const addDurations = `

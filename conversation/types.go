@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"time"
@@ -28,10 +29,11 @@ type Sender struct {
 type Inbound struct {
 	ID          int64  // order of arrival, given by the store
 	Key         Key    // the session it belongs to
+	Origin      Key    // the place it was written in, as its adapter names that; "" = Key, which Accept fills in
 	SourceID    string // the platform's id of the message, unique within the channel
 	Address     string // where the reply goes; read only by the adapter that wrote it
 	Sender      Sender
-	Group       bool   // several people talk in this place, so the model is told who says what
+	Group       bool   // several people talk in this place, so the model is told who says what; else it is a private chat of Sender
 	Place       string // what people call the place, for the model and the operator; "" = as before
 	Title       string // of a conversation that begins with this message; "" = its first line
 	Text        string
@@ -40,6 +42,18 @@ type Inbound struct {
 	Keep        bool      // the reply is not sent: it is kept for whoever asks, see Answer and Notices
 
 	revision int // edits while it waited, as read by Begin
+}
+
+// Channel is the adapter that the message came by, and its reply goes by.
+func (in Inbound) Channel() string { return cmp.Or(in.Origin, in.Key).Channel() }
+
+// Destination is where the reply to the message goes.
+func (in Inbound) Destination() Destination { return Destination{in.Channel(), in.Address} }
+
+// Destination is where a reply goes.
+type Destination struct {
+	Channel string
+	Address string // read only by the adapter that wrote it
 }
 
 // Attachment is a file that came with a message. Its bytes stay with the
@@ -107,6 +121,7 @@ var ErrInvalid = errors.New("invalid")
 type Delivery struct {
 	ID       int64
 	Key      Key
+	Channel  string   // the adapter that sends it; "" = the one that the run's first inbound came by, which Commit fills in
 	Address  string   // as stored with the inbound that it answers
 	Text     string   // markdown
 	Actions  []Action // what to offer below the text, where the platform has buttons

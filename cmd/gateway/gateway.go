@@ -93,7 +93,7 @@ func (g *gateway) wire(ctx context.Context) error {
 		Watcher: progress{g.channels, g.feed, g.metrics},
 		Files:   files(g.channels),
 		Vision:  g.cfg.LLM.Vision,
-		Deliver: func(replies []conversation.Delivery) { g.channels[replies[0].Key.Channel()].sender.Wake(replies...) },
+		Deliver: g.deliver,
 		Rest:    func() { time.AfterFunc(restDelay, func() { g.rest(model) }) },
 		Budget:  agentloop.Budget(g.cfg.Conversation.MaxTokens, choice.ContextWindow, reserve),
 		Log:     g.log,
@@ -108,6 +108,16 @@ func (g *gateway) wire(ctx context.Context) error {
 		g.log.Warn("configuration", "problem", err)
 	}
 	return nil
+}
+
+// deliver hands replies to what sends them. Those of a channel that another
+// process runs are that one's to find.
+func (g *gateway) deliver(replies []conversation.Delivery) {
+	for _, reply := range replies {
+		if c := g.channels[reply.Channel]; c != nil {
+			c.sender.Wake(reply)
+		}
+	}
 }
 
 func (g *gateway) close() {
@@ -168,8 +178,8 @@ func (g *gateway) rest(model agentloop.Model) {
 // files fetches what came with messages from the channel that they came by.
 type files map[string]*served
 
-func (f files) Fetch(ctx context.Context, key conversation.Key, file conversation.Attachment, limit int64) ([]byte, error) {
-	if fetcher, ok := f[key.Channel()].Channel.(channels.Fetcher); ok {
+func (f files) Fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error) {
+	if fetcher, ok := f[channel].Channel.(channels.Fetcher); ok {
 		return fetcher.Fetch(ctx, file, limit)
 	}
 	return nil, errors.New("this channel has no files")

@@ -19,17 +19,17 @@ type progress struct {
 
 var _ agentloop.Watcher = progress{}
 
-func (p progress) Working(ctx context.Context, key conversation.Key, run int64, address string) {
+func (p progress) Working(ctx context.Context, key conversation.Key, run int64, to conversation.Destination) {
 	p.feed.Working(ctx, key, run)
-	if typer, ok := p.channels[key.Channel()].Channel.(channels.Typer); ok {
-		typer.Typing(ctx, address)
+	if typer, ok := p.channels[to.Channel].Channel.(channels.Typer); ok {
+		typer.Typing(ctx, to.Address)
 	}
 }
 
-func (p progress) Preview(key conversation.Key, address, text string) {
+func (p progress) Preview(key conversation.Key, to conversation.Destination, text string) {
 	p.feed.Preview(key, text)
-	if previewer, ok := p.channels[key.Channel()].Channel.(channels.Previewer); ok {
-		previewer.Preview(address, text)
+	if previewer, ok := p.channels[to.Channel].Channel.(channels.Previewer); ok {
+		previewer.Preview(to.Address, text)
 	}
 }
 
@@ -44,9 +44,9 @@ func (p progress) Committed(run conversation.Run, _ conversation.Committed) {
 	p.metrics.Committed(run)
 }
 
-func (p progress) Titled(key conversation.Key, address, title string) {
+func (p progress) Titled(key conversation.Key, to conversation.Destination, title string) {
 	p.feed.Changed(key)
-	if titler, ok := p.channels[key.Channel()].Channel.(channels.Titler); ok {
-		titler.Titled(address, title)
+	if titler, ok := p.channels[to.Channel].Channel.(channels.Titler); ok {
+		titler.Titled(to.Address, title)
 	}
 }

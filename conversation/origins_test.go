@@ -1,0 +1,171 @@
+package conversation
+
+import (
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pressly/goose/v3"
+)
+
+// alice is a session that spans a chat on Telegram and one on Discord.
+const alice = Key("user:alice")
+
+// from is a message to alice's session from one of her places.
+func from(origin Key, id int, text string) Inbound {
+	in := say(origin, id, text)
+	in.Key, in.Origin = alice, origin
+	return in
+}
+
+// answersEach answers every waiting message of a turn where it was written.
+func answersEach(turn Turn) Run {
+	run := answered(alice, turn, "")
+	run.Replies = nil
+	for _, in := range turn.Waiting {
+		to := in.Destination()
+		run.Replies = append(run.Replies, Delivery{Channel: to.Channel, Address: to.Address, Text: "re " + in.Text})
+	}
+	return run
+}
+
+// Each message keeps where it came from, so that its answer finds the way back.
+func TestASharedSessionKnowsWhereEachMessageCameFrom(t *testing.T) {
+	s := mustOpen(t)
+	mustAccept(t, s, from("telegram:chat:42", 1, "from the phone"), from("discord:dm:99", 2, "from the desk"))
+	turn := mustBegin(t, s, alice, 1000)
+	var got []string
+	for _, in := range turn.Waiting {
+		got = append(got, fmt.Sprint(in.Key, " ", in.Origin, " ", in.Destination()))
+	}
+	want := []string{
+		"user:alice telegram:chat:42 {telegram to telegram:chat:42}",
+		"user:alice discord:dm:99 {discord to discord:dm:99}",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A process takes what came by its own channels, and sends what goes by them: it
+// could not show that it types, nor fetch a file, nor send a reply elsewhere.
+func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
+	s := mustOpen(t)
+	mustAccept(t, s, from("telegram:chat:42", 1, "one"), from("discord:dm:99", 2, "two"), from("telegram:chat:42", 3, "three"))
+	scopes := []Scope{{Channel: "telegram"}, {Channel: "discord"}, {Channel: "cli"}, {Channel: "telegram", Key: "telegram:chat:42"}}
+	expectKeys := func(what string, keys func(Scope) ([]Key, error), want ...int) {
+		t.Helper()
+		for i, scope := range scopes {
+			if got, err := keys(scope); err != nil || len(got) != want[i] || len(got) > 0 && got[0] != alice {
+				t.Errorf("%s in %+v: %q, %v", what, scope, got, err)
+			}
+		}
+	}
+	expectKeys("waiting", func(scope Scope) ([]Key, error) { return s.Waiting(t.Context(), scope) }, 1, 1, 0, 0)
+	turn, err := s.Begin(t.Context(), alice, 1000, "discord", "cli")
+	if err != nil || len(turn.Waiting) != 1 || turn.Waiting[0].Text != "two" {
+		t.Fatalf("%+v, %v", turn.Waiting, err)
+	}
+
+	mustCommit(t, s, answersEach(mustBegin(t, s, alice, 1000)))
+	expectKeys("due", func(scope Scope) ([]Key, error) { return s.Due(t.Context(), scope) }, 1, 1, 0, 0)
+	var got []string
+	for _, channel := range []string{"telegram", "discord", "cli"} {
+		due, err := s.Deliveries(t.Context(), alice, 10, channel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range due {
+			got = append(got, channel+": "+d.Text+" by "+d.Channel)
+		}
+		if counts, err := s.Count(t.Context(), Scope{Channel: channel}); err != nil || counts.Due != int64(len(due)) || counts.Waiting != 0 {
+			t.Errorf("%s counts %+v, %v", channel, counts, err)
+		}
+	}
+	if diff := cmp.Diff([]string{"telegram: re one by telegram", "telegram: re three by telegram", "discord: re two by discord"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// An edit of an answered message is told where that message came from.
+func TestAnEditInASharedSessionKeepsItsPlace(t *testing.T) {
+	s := mustOpen(t)
+	mustAccept(t, s, from("discord:dm:99", 1, "five apples"))
+	mustCommit(t, s, answersEach(mustBegin(t, s, alice, 1000)))
+	if key, err := s.Edit(t.Context(), "discord", "discord:dm:99/1", "six apples", time.UnixMilli(2)); err != nil || key != alice {
+		t.Fatalf("%q, %v", key, err)
+	}
+	mustAccept(t, s, from("telegram:chat:42", 3, "how many?"))
+	turn := mustBegin(t, s, alice, 1000)
+	if len(turn.Notes) != 1 || turn.Notes[0].Origin != "discord:dm:99" || turn.Notes[0].Text != "six apples" {
+		t.Errorf("%+v", turn.Notes)
+	}
+}
+
+// Whoever is linked only later finds what waited answered, and what was said
+// kept; a message that comes again is known whichever session it went to.
+func TestSharingMayBeginAndEnd(t *testing.T) {
+	s := mustOpen(t)
+	exchange(t, s, chat, 1)
+	mustAccept(t, s, say(chat, 2, "waits"))
+	again := from(chat, 2, "waits")
+	again.SourceID = say(chat, 2, "").SourceID
+	mustAccept(t, s, again, from(chat, 3, "shared"))
+	keys, err := s.Waiting(t.Context(), Scope{Channel: "telegram"})
+	if err != nil || cmp.Diff([]Key{chat, alice}, keys) != "" {
+		t.Fatalf("waiting: %q, %v", keys, err)
+	}
+	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 1 || len(turn.History) != 2 {
+		t.Errorf("the old session: %+v", turn)
+	}
+	if turn := mustBegin(t, s, alice, 1000); len(turn.Waiting) != 1 || turn.Waiting[0].Text != "shared" || len(turn.History) != 0 {
+		t.Errorf("the shared session: %+v", turn)
+	}
+}
+
+// Replies that an earlier version left unsent still go out.
+func TestRepliesOfAnEarlierDatabaseKeepTheirChannel(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "earlier.db")
+	migratedTo(t, path, 8,
+		`INSERT INTO sessions (id, key, channel, created_at) VALUES (1, 'telegram:chat:42', 'telegram', 0)`,
+		`INSERT INTO inbox (session_id, channel, source_id, address, sender, text, sent_at) VALUES (1, 'telegram', '42:2', 'to', '{}', 'hi', 0)`,
+		`INSERT INTO outbox (session_id, run_id, address, text, created_at) VALUES (1, 1, 'to', 'hello', 0)`)
+	s := mustOpenAt(t, path)
+	due, err := s.Deliveries(t.Context(), chat, 10, "telegram")
+	if err != nil || len(due) != 1 || due[0].Text != "hello" || due[0].Channel != "telegram" {
+		t.Fatalf("%+v, %v", due, err)
+	}
+	if turn := mustBegin(t, s, chat, 100); len(turn.Waiting) != 1 || turn.Waiting[0].Origin != chat {
+		t.Errorf("%+v", turn.Waiting)
+	}
+}
+
+// migratedTo makes a database as an earlier version left it.
+func migratedTo(t *testing.T, path string, version int64, rows ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", dsn(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.UpTo(t.Context(), version); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if _, err := db.Exec(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
