@@ -20,8 +20,17 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
+// What a session spans, as the configuration spells it.
+const (
+	ScopePlace = "place" // one place
+	ScopeUser  = "user"  // the private chats of one person, wherever they are; other places as with ScopePlace
+)
+
 // Config is the [conversation] section.
 type Config struct {
+	// Scope is whether the private chats of a person whose accounts are linked are
+	// one session: ScopeUser, or ScopePlace. Default ScopePlace.
+	Scope string `toml:"scope" oneof:"place user"`
 	// MaxTokens is the most that a model is sent of one conversation, system
 	// prompt and waiting messages included. Default 32000.
 	MaxTokens int `toml:"max_tokens" min:"500"`
@@ -51,6 +60,7 @@ type Config struct {
 // DefaultConfig is what holds when the section says nothing.
 func DefaultConfig() Config {
 	return Config{
+		Scope:              ScopePlace,
 		MaxTokens:          32_000,
 		TokenStrategy:      "sliding_window",
 		KeepRecentMessages: 20,

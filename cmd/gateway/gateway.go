@@ -31,6 +31,7 @@ type gateway struct {
 	router   *agentloop.Router
 	channels map[string]*served
 	feed     *channels.Feed
+	shared   sharedSessions
 	metrics  *metrics.Metrics
 	http     *httpserver.Server // nil when there is none
 	leaving  channels.Channel   // the terminal: when it is left, the gateway ends
@@ -53,7 +54,7 @@ func open(ctx context.Context, configPath string) (*gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{cfg: cfg, channels: map[string]*served{}, feed: channels.NewFeed()}
+	g := &gateway{cfg: cfg, channels: map[string]*served{}, feed: channels.NewFeed(), shared: newSharedSessions(cfg)}
 	g.log, g.logs = newLog(cfg.Log)
 	if g.store, err = conversation.Open(ctx, cfg.Database, conversation.WithLog(g.log)); err != nil {
 		return nil, err
@@ -106,6 +107,9 @@ func (g *gateway) wire(ctx context.Context) error {
 	})
 	if err := g.router.CheckPrompt(); err != nil {
 		g.log.Warn("configuration", "problem", err)
+	}
+	if g.cfg.Conversation.Scope == conversation.ScopeUser && len(g.shared) == 0 {
+		g.log.Warn("configuration", "problem", `conversation.scope is "user", but [identity] links no accounts: every place is a session of its own`)
 	}
 	return nil
 }

@@ -96,9 +96,9 @@ func (g *gateway) url() string {
 	return g.http.URL()
 }
 
-// accept is the way in: stored first, then worked.
+// accept is the way in: given to its session and stored first, then worked.
 func (g *gateway) accept(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
-	stored, err := g.store.Accept(ctx, cursors, batch...)
+	stored, err := g.store.Accept(ctx, cursors, g.shared.joinAll(batch)...)
 	if err != nil {
 		return err
 	}

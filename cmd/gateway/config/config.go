@@ -31,6 +31,7 @@ type Config struct {
 	Discord      discord.Config      `toml:"discord"`
 	CLI          cli.Config          `toml:"cli"`
 	HTTP         httpserver.Config   `toml:"http"`
+	Identity     Identity            `toml:"identity"`
 }
 
 // Default is the configuration where nothing is configured.

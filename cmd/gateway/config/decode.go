@@ -45,6 +45,8 @@ func (d *decoder) section(into reflect.Value, path string, n *node) {
 			d.section(m.value, m.path, n)
 		case m.isNamed() && n != nil:
 			d.named(m, n)
+		case m.isIdentity() && n != nil:
+			d.identity(m, n)
 		case m.isSecret():
 			d.secret(m, n, given[m.fileKey()])
 		case n != nil:

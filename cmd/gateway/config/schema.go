@@ -26,9 +26,9 @@ import (
 // A field that is a map of structs by name holds sections of any names, each
 // with the struct's members.
 //
-// Other fields are string, bool, int, float, time.Duration, []string, or a pointer
-// to one of them that is nil while the key is not set. The default is what the
-// field holds before the file is read.
+// Other fields are string, bool, int, float, time.Duration, []string, Identity, or
+// a pointer to one of the first five that is nil while the key is not set. The
+// default is what the field holds before the file is read.
 type member struct {
 	name  string // "send_rate"
 	path  string // "telegram.send_rate"
@@ -66,8 +66,9 @@ func (m member) isSection() bool { return m.value.Kind() == reflect.Struct }
 func (m member) isNamed() bool {
 	return m.value.Kind() == reflect.Map && m.value.Type().Elem().Kind() == reflect.Struct
 }
-func (m member) isSecret() bool { return m.tag.Get("kind") == "secret" }
-func (m member) holdsIDs() bool { return m.tag.Get("kind") == "ids" || m.tag.Get("kind") == "names" }
+func (m member) isIdentity() bool { return m.value.Type() == identityType }
+func (m member) isSecret() bool   { return m.tag.Get("kind") == "secret" }
+func (m member) holdsIDs() bool   { return m.tag.Get("kind") == "ids" || m.tag.Get("kind") == "names" }
 
 // fileKey is the key that names the file of a secret.
 func (m member) fileKey() string { return m.name + "_file" }
@@ -107,7 +108,7 @@ func (m member) allowed() string {
 		t = t.Elem()
 	}
 	switch {
-	case m.isSection():
+	case m.isSection(), m.isIdentity():
 		return "a section [" + m.path + "]"
 	case m.isNamed():
 		return fmt.Sprintf("a section [%s.%q] for each name", m.path, "NAME")
