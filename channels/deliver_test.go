@@ -209,6 +209,35 @@ func TestRepliesOfAChatKeepTheirOrderThroughTrouble(t *testing.T) {
 	}
 }
 
+// A session of one person may span two platforms. What was left for the other
+// one is not sent by this one, not given up by it, and not in its way.
+func TestWhatGoesByAnotherChannelIsLeftToIt(t *testing.T) {
+	p := newPost(t)
+	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: 1, FirstName: "Ada"}))
+	const ada = conversation.Key("user:ada")
+	in := conversation.Inbound{Key: ada, Origin: chatKey(1), SourceID: "1", Address: `{"chat":1}`, Text: "?", At: time.Now()}
+	stored, err := p.store.Accept(t.Context(), nil, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.store.Commit(t.Context(), conversation.Run{
+		Key: ada, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: stored,
+		Replies: []conversation.Delivery{{Channel: "discord", Address: `{"channel":"7"}`, Text: "there"}, {Channel: "telegram", Address: in.Address, Text: "here"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stop := p.start()
+	p.waitNothingDue()
+	stop()
+	if sent := p.server.Sent(); len(sent) != 1 || sent[0].Text != "here" {
+		t.Errorf("sent: %+v", sent)
+	}
+	if due, err := p.store.Deliveries(t.Context(), ada, 10); err != nil || len(due) != 1 || due[0].Text != "there" || due[0].Attempts != 0 {
+		t.Errorf("left: %+v, %v", due, err)
+	}
+}
+
 func TestFlushEndsWhenNothingIsLeft(t *testing.T) {
 	p := newPost(t)
 	p.reply(1, "last words")

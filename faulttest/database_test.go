@@ -126,54 +126,79 @@ func (w *world) expectClean() {
 		}
 	}
 	w.mu.Lock()
-	said := w.said
-	w.mu.Unlock()
-	for chat, texts := range said {
-		w.expectHistory(db, chat, texts)
+	defer w.mu.Unlock()
+	said := map[string]map[int][]string{} // by session and chat
+	for chat, texts := range w.said {
+		key := w.platform.key(chat)
+		if said[key] == nil {
+			said[key] = map[int][]string{}
+		}
+		said[key][chat] = texts
+	}
+	for key, chats := range said {
+		w.expectHistory(db, key, chats)
 	}
 }
 
-// expectHistory checks one chat's conversation: seq from 1 without gaps, each
-// message that was written once and in order, and after those that a run took
-// its one answer, which names them.
-func (w *world) expectHistory(db *sql.DB, chat int, said []string) {
+// expectHistory checks one session: seq from 1 without gaps, each message that
+// was written in its chats once and in order, and after those that a run took,
+// which are of one chat, its one answer, which names them.
+func (w *world) expectHistory(db *sql.DB, key string, said map[int][]string) {
 	w.t.Helper()
 	rows, err := db.Query(`
 		SELECT m.seq, m.run_id, m.role, m.content FROM messages m
 		JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id
-		WHERE s.key = ? ORDER BY c.id, m.seq`, w.platform.key(chat))
+		WHERE s.key = ? ORDER BY c.id, m.seq`, key)
 	w.must(err)
 	defer rows.Close()
-	var users, open []string
-	run := int64(0)
+	var open []string
+	heard := map[int]int{} // by chat, how many of its messages
+	run, place := int64(0), 0
 	for n := int64(1); rows.Next(); n++ {
 		var seq, of int64
 		var role, content string
 		w.must(rows.Scan(&seq, &of, &role, &content))
 		if seq != n {
-			w.t.Fatalf("chat %d: seq %d where %d is due", chat, seq, n)
+			w.t.Fatalf("%s: seq %d where %d is due", key, seq, n)
 		}
 		if len(open) > 0 && of != run {
-			w.t.Fatalf("chat %d: run %d is not whole at seq %d", chat, run, seq)
+			w.t.Fatalf("%s: run %d is not whole at seq %d", key, run, seq)
 		}
 		run = of
 		if role == "user" {
-			users, open = append(users, content), append(open, content)
+			chat := hear(said, heard, content)
+			if chat == 0 || len(open) > 0 && chat != place {
+				w.t.Fatalf("%s: seq %d, of run %d, is %q, which is not due there", key, seq, run, content)
+			}
+			open, place = append(open, content), chat
 			continue
 		}
 		if want := "re " + strings.Join(open, " "); content != want || role != "assistant" {
-			w.t.Fatalf("chat %d: seq %d is %s %q, want the answer %q", chat, seq, role, content, want)
+			w.t.Fatalf("%s: seq %d is %s %q, want the answer %q", key, seq, role, content, want)
 		}
 		open = nil
 	}
 	w.must(rows.Err())
 	if len(open) > 0 {
-		w.t.Errorf("chat %d: its history ends without an answer to %q", chat, open)
+		w.t.Errorf("%s: its history ends without an answer to %q", key, open)
 	}
-	if !slices.Equal(users, said) {
-		w.t.Errorf("chat %d: its history holds %d messages, and %d were written; they differ from number %d on",
-			chat, len(users), len(said), differFrom(users, said)+1)
+	for chat, texts := range said {
+		if heard[chat] < len(texts) {
+			w.t.Errorf("%s: its history holds %d messages of chat %d, and %d were written", key, heard[chat], chat, len(texts))
+		}
 	}
+}
+
+// hear counts a message to the chat whose next one it is, and gives that chat; 0
+// when it is the next of none.
+func hear(said map[int][]string, heard map[int]int, text string) (chat int) {
+	for chat, texts := range said {
+		if n := heard[chat]; n < len(texts) && texts[n] == text {
+			heard[chat]++
+			return chat
+		}
+	}
+	return 0
 }
 
 func differFrom(a, b []string) int {
@@ -196,13 +221,18 @@ func (w *world) expectReplies(chat int, want ...string) {
 // message once, in order.
 func (w *world) expectAnsweredOnce() {
 	w.t.Helper()
-	for chat, said := range w.said {
-		var named []string
-		for _, reply := range w.platform.sent(chat) {
-			named = append(named, strings.Fields(reply)[1:]...)
-		}
-		w.expectNamed(chat, named, said)
+	for chat := range w.said {
+		w.expectEachAnsweredOnce(chat)
 	}
+}
+
+func (w *world) expectEachAnsweredOnce(chat int) {
+	w.t.Helper()
+	var named []string
+	for _, reply := range w.platform.sent(chat) {
+		named = append(named, strings.Fields(reply)[1:]...)
+	}
+	w.expectNamed(chat, named, w.said[chat])
 }
 
 func (w *world) expectNamed(chat int, named, said []string) {

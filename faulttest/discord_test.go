@@ -69,6 +69,15 @@ func (s *discord) spot(chat int) spot {
 	return at
 }
 
+// meetAlone makes the chat's place a DM, whatever its number.
+func (s *discord) meetAlone(chat int) {
+	who := s.Person(fmt.Sprintf("Person %d", chat))
+	at := spot{s.DM(who), who}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.places[chat], s.chats[at.ID] = at, chat
+}
+
 func (s *discord) key(chat int) string {
 	at := s.spot(chat)
 	switch {
@@ -80,8 +89,8 @@ func (s *discord) key(chat int) string {
 	return "discord:channel:" + at.ID
 }
 
-func (*discord) partLength() int { return 1900 }
-func (*discord) repeats() bool   { return false }
+func (*discord) partLength() int  { return 1900 }
+func (*discord) repeats(int) bool { return false }
 
 // load has lives that are long enough for an answer to be shown while it is
 // written, and for some of these to end.
@@ -159,7 +168,7 @@ func (s *discord) connections() int { return s.Counts().Identifies }
 // hasTaken looks into the database: Discord is told nothing.
 func (s *discord) hasTaken() bool { return s.w.stored() == s.w.written() }
 
-func (*discord) secret() string { return discordtest.Token }
+func (*discord) secrets() []string { return []string{discordtest.Token} }
 
 // complaints are malformed requests, and replies that people saw and that were
 // taken away again.

@@ -7,45 +7,79 @@ import (
 	"testing"
 
 	"parley/channels/discord/discordtest"
+	"parley/channels/telegram/telegramtest"
 )
 
-// One person has a secret for each place: a thread, the channel that it hangs
-// in, and a DM. Nothing that the model is sent for one place, and nothing that is
-// answered there, holds the secret of another.
-func TestAThreadItsParentAndADMKnowNothingOfEachOther(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, settings{platform: newDiscord})
-	d := w.discord
-	ann := d.Person("Ann")
-	places := map[string]discordtest.Channel{
-		"parentsecret": d.lobby,
-		"threadsecret": d.Thread(d.lobby, discordtest.Bot, "Plans"),
-		"dmsecret":     d.DM(ann),
+// nook is where somebody talks, with a secret that belongs to its session.
+type nook struct {
+	secret string
+	say    func(text string)
+	sent   func() []string
+}
+
+func (w *world) onDiscord(secret string, place discordtest.Channel, who discordtest.User) nook {
+	return nook{
+		secret: secret,
+		say:    func(text string) { w.discord.Say(place, who, discordtest.Bot.Mention()+" "+text) },
+		sent: func() (texts []string) {
+			for _, m := range w.discord.SentTo(place) {
+				texts = append(texts, m.Content)
+			}
+			return texts
+		},
 	}
+}
+
+func (w *world) onTelegram(secret string, chat telegramtest.Chat, who telegramtest.User) nook {
+	return nook{
+		secret: secret,
+		say: func(text string) {
+			if chat.Type != "private" {
+				text = "@" + telegramtest.Bot.Username + " " + text
+			}
+			w.telegram.Say(chat, who, text)
+		},
+		sent: func() (texts []string) {
+			for _, m := range w.telegram.SentTo(chat.ID) {
+				texts = append(texts, m.Text)
+			}
+			return texts
+		},
+	}
+}
+
+// ask says something and waits for the whole answer.
+func (w *world) ask(n nook, text string) {
+	w.t.Helper()
+	before := len(n.sent())
+	n.say(text)
+	w.await("an answer to "+text, func() bool {
+		sent := n.sent()
+		return len(sent) > before && !strings.Contains(sent[len(sent)-1], previewMark)
+	})
+}
+
+// expectSecretsKept tells every nook its secret and asks there for all that is
+// remembered. Nothing that the model is sent for one session, and nothing that is
+// answered in it, holds the secret of another; in its own it is found.
+func (w *world) expectSecretsKept(nooks ...nook) {
+	w.t.Helper()
 	p := w.startServing()
-	say := func(place discordtest.Channel, text string) {
-		before := len(d.SentTo(place))
-		d.Say(place, ann, discordtest.Bot.Mention()+" "+text)
-		w.await("an answer to "+text, func() bool {
-			sent := d.SentTo(place)
-			return len(sent) > before && !strings.Contains(sent[len(sent)-1].Content, previewMark)
-		})
-	}
 	for round := range 3 {
-		for secret, place := range places {
-			say(place, fmt.Sprintf("keep %s for me, round %d", secret, round))
-			say(place, "/history")
-			say(place, "/search secret")
-			say(place, "/state")
+		for i, n := range nooks {
+			w.ask(n, fmt.Sprintf("keep %s for me, round %d of nook %d", n.secret, round, i))
+			w.ask(n, "/history")
+			w.ask(n, "/search secret")
+			w.ask(n, "/state")
 		}
 	}
 	p.stop()
 	w.expectClean()
 
 	secrets := func(text string) (found []string) {
-		for secret := range places {
-			if strings.Contains(text, secret) {
-				found = append(found, secret)
+		for _, n := range nooks {
+			if strings.Contains(text, n.secret) && !slices.Contains(found, n.secret) {
+				found = append(found, n.secret)
 			}
 		}
 		return found
@@ -56,14 +90,51 @@ func TestAThreadItsParentAndADMKnowNothingOfEachOther(t *testing.T) {
 			list.WriteString(m.Content)
 		}
 		if found := secrets(list.String()); len(found) > 1 {
-			t.Errorf("the model was sent %s together", found)
+			w.t.Errorf("the model was sent %s together", found)
 		}
 	}
-	for secret, place := range places {
-		for _, m := range d.SentTo(place) {
-			if found := secrets(m.Content); slices.ContainsFunc(found, func(s string) bool { return s != secret }) {
-				t.Errorf("the place of %s was told %q", secret, m.Content)
+	for _, n := range nooks {
+		for _, text := range n.sent() {
+			if found := secrets(text); slices.ContainsFunc(found, func(s string) bool { return s != n.secret }) {
+				w.t.Errorf("the place of %s was told %q", n.secret, text)
 			}
 		}
+	}
+}
+
+// One person has a secret for each place: a thread, the channel that it hangs
+// in, and a DM.
+func TestAThreadItsParentAndADMKnowNothingOfEachOther(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{platform: newDiscord})
+	d := w.discord
+	ann := d.Person("Ann")
+	w.expectSecretsKept(
+		w.onDiscord("parentsecret", d.lobby, ann),
+		w.onDiscord("threadsecret", d.Thread(d.lobby, discordtest.Bot, "Plans"), ann),
+		w.onDiscord("dmsecret", d.DM(ann), ann),
+	)
+}
+
+// Two people share their private chats with themselves alone, and both also talk
+// in a group on Telegram and in a channel on Discord.
+func TestASharedSessionKnowsNothingOfOthersAndOfGroups(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{platform: newShared})
+	group := telegramtest.Group(-100, "Friends")
+	alice, bob := w.discord.spot(2), w.discord.spot(4)
+	atHome := w.onTelegram("alicesecret", telegramtest.Private(person(1)), person(1))
+	w.expectSecretsKept(
+		atHome,
+		w.onDiscord("alicesecret", alice.Channel, alice.who),
+		w.onTelegram("bobsecret", telegramtest.Private(person(3)), person(3)),
+		w.onDiscord("bobsecret", bob.Channel, bob.who),
+		w.onTelegram("groupsecret", group, person(1)),
+		w.onTelegram("groupsecret", group, person(3)),
+		w.onDiscord("channelsecret", w.discord.lobby, alice.who),
+		w.onDiscord("channelsecret", w.discord.lobby, bob.who),
+	)
+	if told := strings.Join(atHome.sent(), "\n"); !strings.Contains(told, "round 0 of nook 1") {
+		t.Errorf("Alice's talk on Discord is not known on Telegram: %s", told)
 	}
 }

@@ -8,10 +8,10 @@ import (
 // platform is a chat platform that outlives the gateway. Its people are
 // numbered from 1, and each writes in a chat of their own.
 type platform interface {
-	section() string     // of the configuration
-	key(chat int) string // of the chat's session
-	partLength() int     // letters that nearly fill a message
-	repeats() bool       // a reply comes again when the process died before it knew that it was taken
+	section() string       // of the configuration
+	key(chat int) string   // of the chat's session
+	partLength() int       // letters that nearly fill a message
+	repeats(chat int) bool // a reply comes again when the process died before it knew that it was taken
 
 	load() load // of the test that kills at random
 
@@ -30,7 +30,7 @@ type platform interface {
 
 	connections() int   // that gateways have made so far
 	hasTaken() bool     // the gateway has stored all that was said, as far as the platform is told
-	secret() string     // what must stand nowhere
+	secrets() []string  // what must stand nowhere
 	complaints() string // what the platform has to say against the gateway's requests, "" if nothing
 }
 

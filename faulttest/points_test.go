@@ -138,7 +138,7 @@ func TestKilledBeforeTheMark(t *testing.T) {
 
 		w.platform.onSend(nil, nil)
 		held.Open()
-		if w.platform.repeats() {
+		if w.platform.repeats(1) {
 			w.expectSettled(1, "re m1", "re m1")
 		} else {
 			w.expectSettled(1, "re m1")

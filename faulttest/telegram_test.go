@@ -29,7 +29,7 @@ chat_rate = 0
 
 func (telegram) key(chat int) string { return fmt.Sprintf("telegram:chat:%d", chat) }
 func (telegram) partLength() int     { return 4000 }
-func (telegram) repeats() bool       { return true }
+func (telegram) repeats(int) bool    { return true }
 
 func (telegram) load() load {
 	return load{kills: 50, life: 500 * time.Millisecond, pace: 12 * time.Millisecond}
@@ -70,9 +70,9 @@ func (s telegram) limit(chat int, wait time.Duration) {
 func (s telegram) connections() int { return s.Calls("getUpdates") }
 func (s telegram) hasTaken() bool   { return s.Pending() == 0 }
 
-func (telegram) secret() string {
+func (telegram) secrets() []string {
 	_, secret, _ := strings.Cut(telegramtest.Token, ":")
-	return secret
+	return []string{secret}
 }
 
 func (telegram) complaints() string { return "" }

@@ -113,8 +113,10 @@ func (w *world) inspectTraces() {
 		traces["a chat"] += strings.Join(w.platform.sent(chat), "\n")
 	}
 	for place, text := range traces {
-		if strings.Contains(text, w.platform.secret()) || strings.Contains(text, apiKey) {
-			w.t.Errorf("a secret stands in %s", place)
+		for _, secret := range append(w.platform.secrets(), apiKey) {
+			if strings.Contains(text, secret) {
+				w.t.Errorf("a secret stands in %s", place)
+			}
 		}
 	}
 	if refusals := w.model.Refusals(); len(refusals) != w.refusals {
