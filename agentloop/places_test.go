@@ -93,7 +93,7 @@ func TestAQuestionFromElsewhereDuringARunIsAnsweredThere(t *testing.T) {
 func TestStopFromOneDeviceEndsTheRunOfAnother(t *testing.T) {
 	h := newHouse(t, nil)
 	h.server.Reply(func(llmtest.Call) llmtest.Answer {
-		return llmtest.Answer{Text: strings.Repeat("once upon a time ", 200), ChunkDelay: 20 * time.Millisecond}
+		return llmtest.Answer{Text: "once upon a time", NoFinish: true, Silence: true}
 	})
 	h.accept(h.from(phone, "tell me a tale"))
 	until(t, "the first words", func() bool { return strings.HasPrefix(h.preview(alice), "once upon") })
