@@ -89,6 +89,30 @@ func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
 	if diff := cmp.Diff([]string{"telegram: re one by telegram", "telegram: re three by telegram", "discord: re two by discord"}, got); diff != "" {
 		t.Error(diff)
 	}
+	queues, err := s.Queues(t.Context())
+	if err != nil || len(queues) != 2 || queues[0].Channel != "discord" || queues[0].Due != 1 || queues[1].Channel != "telegram" || queues[1].Due != 2 {
+		t.Errorf("queues: %+v, %v", queues, err)
+	}
+}
+
+// The operator sees what each channel costs, and no channel that nobody has.
+func TestSumsOfASharedSessionAreByChannel(t *testing.T) {
+	s := mustOpen(t)
+	for i, place := range []Key{"telegram:chat:42", "discord:dm:99", "discord:dm:99"} {
+		mustAccept(t, s, from(place, i, "hello"))
+		mustCommit(t, s, answersEach(mustBegin(t, s, alice, 1000)))
+	}
+	stats, err := s.Stats(t.Context(), time.Now().Add(-time.Hour), time.Now().Add(time.Hour), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, u := range stats.Usage {
+		got[u.Channel] = u.Runs
+	}
+	if diff := cmp.Diff(map[string]int64{"telegram": 1, "discord": 2}, got); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // An edit of an answered message is told where that message came from.

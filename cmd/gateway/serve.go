@@ -104,7 +104,7 @@ func (g *gateway) accept(ctx context.Context, cursors []conversation.Cursor, bat
 	}
 	g.router.Accepted(stored...)
 	if len(stored) > 0 {
-		g.metrics.Accepted(stored[0].Key.Channel(), len(stored)) // a channel accepts its own alone
+		g.metrics.Accepted(stored[0].Channel(), len(stored)) // a channel accepts its own alone
 	}
 	for i, in := range stored {
 		if i == 0 || in.Key != stored[i-1].Key {

@@ -76,6 +76,6 @@ var fillStatements = []string{
 	lines + ` INSERT INTO inbox (id, session_id, channel, source_id, address, text, sent_at, run_id)
 		SELECT ` + runRow + `, chat.id, 'telegram', 'stored:' || (` + runRow + `), '{"chat":' || chat.id || '}', ` + text + `, :now, ` + runRow + `
 		FROM chat, line WHERE ` + asked,
-	lines + ` INSERT INTO outbox (session_id, run_id, address, text, state, sent, created_at)
-		SELECT chat.id, ` + runRow + `, '{"chat":' || chat.id || '}', ` + text + `, 'sent', '["1"]', :now FROM chat, line WHERE NOT ` + asked,
+	lines + ` INSERT INTO outbox (session_id, run_id, channel, address, text, state, sent, created_at)
+		SELECT chat.id, ` + runRow + `, 'telegram', '{"chat":' || chat.id || '}', ` + text + `, 'sent', '["1"]', :now FROM chat, line WHERE NOT ` + asked,
 }
