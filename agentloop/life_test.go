@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,15 +28,28 @@ import (
 type life struct {
 	*house
 	*loop
-	rand  *rand.Rand
+	rand  *dice
 	pass  func(time.Duration)
 	asked int
 	gone  map[string]bool // marks of what no window may have any more
 }
 
+// dice are thrown by the people, the model and the tools, each in a goroutine
+// of its own.
+type dice struct {
+	mu   sync.Mutex
+	rand *rand.Rand
+}
+
+func (d *dice) IntN(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rand.IntN(n)
+}
+
 func newLife(t *testing.T, seed uint64) *life {
 	h, pass := agingHouse(t)
-	r := rand.New(rand.NewPCG(seed, 3))
+	r := &dice{rand: rand.New(rand.NewPCG(seed, 3))}
 	registry, err := tools.NewRegistry(tools.SessionState(), tools.Tool{
 		Name: tools.RecallName, Parameters: json.RawMessage(`{"type":"object"}`),
 		Call: func(context.Context, json.RawMessage) (string, error) {
