@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint bench example-db clean
+.PHONY: help run build test lint bench example-db assets clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ bench: build ## run the benchmarks, then the load run of bin/gateway against its
 
 example-db: ## make conversations.db.example anew
 	go run ./internal/exampledb conversations.db.example
+
+assets: ## take anew what the pages use of npm, at the versions of pages/npm/package-lock.json
+	pages/npm/vendor.sh
 
 clean: ## remove what was built
 	rm -rf bin

@@ -9,7 +9,7 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 
-	"parley/channels"
+	"parley/markup"
 )
 
 const (
@@ -43,7 +43,7 @@ func (m *markdown) render(src string, columns int) (lines []string) {
 			lines = strings.Split(src, "\n")
 		}
 	}()
-	if len(src) > maxRender || channels.Costly(src) {
+	if len(src) > maxRender || markup.Costly(src) {
 		return strings.Split(src, "\n")
 	}
 	doc := m.parser.Parse(text.NewReader([]byte(src)))

@@ -17,6 +17,7 @@ import (
 	"github.com/yuin/goldmark/util"
 
 	"parley/channels"
+	"parley/markup"
 )
 
 const (
@@ -35,7 +36,7 @@ func newRenderer() *renderer {
 
 // render reads clean markdown. What would take too long to parse shows as it is.
 func (r *renderer) render(markdown string) rich {
-	if isPlain(markdown) || channels.Costly(markdown) {
+	if isPlain(markdown) || markup.Costly(markdown) {
 		return plain(markdown)
 	}
 	src := []byte(markdown)

@@ -1,10 +1,10 @@
-package channels_test
+package markup_test
 
 import (
 	"strings"
 	"testing"
 
-	"parley/channels"
+	"parley/markup"
 )
 
 // What these texts are built of made a chat wait for seconds, or for minutes.
@@ -14,13 +14,13 @@ func TestCostlyMarkdownIsKnown(t *testing.T) {
 		"quotes": ">", "quotes apart": "> ", "lists": "- ", "numbers": "1. ", "both": "> + ",
 		"open links": "[a](", "open titles": `[a]("`, "open images": "![a](<b ",
 	} {
-		if !channels.Costly("text\n\n" + strings.Repeat(unit, size/len(unit))) {
+		if !markup.Costly("text\n\n" + strings.Repeat(unit, size/len(unit))) {
 			t.Errorf("%s are parsed", name)
 		}
 	}
 	const columns = 1000
 	wide := strings.Repeat("a|", columns) + "\n" + strings.Repeat("-|", columns) + "\n"
-	if !channels.Costly(wide + strings.Repeat("b|\n", 100)) {
+	if !markup.Costly(wide + strings.Repeat("b|\n", 100)) {
 		t.Error("a wide table with short rows is parsed")
 	}
 }
@@ -36,7 +36,7 @@ func TestOrdinaryMarkdownIsNotCostly(t *testing.T) {
 		"prose with rules": strings.Repeat("text - with > signs 1. and * stars\n----------\n", 2000),
 		"lines and a pipe": strings.Repeat("ls | wc\n", 5000),
 	} {
-		if channels.Costly(text) {
+		if markup.Costly(text) {
 			t.Errorf("%s is shown without its looks", name)
 		}
 	}

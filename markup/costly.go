@@ -1,4 +1,6 @@
-package channels
+// Package markup knows what every renderer of markdown must know of a text
+// before it parses it.
+package markup
 
 import "strings"
 

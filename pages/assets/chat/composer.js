@@ -1,0 +1,175 @@
+// Where one writes: sending, files, the completion of commands, edits of the
+// last message, and the stop button.
+
+import { startCompletion } from "./commands.js";
+import { startFiles } from "./files.js";
+
+const csrf = () => document.querySelector("meta[name=csrf]").content;
+
+// post sends a form's data. It gives "" when it was taken, else what to say.
+async function post(url, data) {
+  let answer;
+  try {
+    answer = await fetch(url, { method: "POST", body: data, headers: { "X-CSRF-Token": csrf(), Accept: "application/json" } });
+  } catch {
+    return "The gateway can't be reached. Your message is still here; send it again when the connection is back.";
+  }
+  if (answer.ok) return "";
+  try {
+    return (await answer.json()).detail || `The gateway refused it (${answer.status}).`;
+  } catch {
+    return `The gateway refused it (${answer.status}).`;
+  }
+}
+
+// newID names a message, so that it is taken once however often it is sent.
+const newID = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+
+export function startComposer(talk) {
+  const form = document.getElementById("compose");
+  const field = document.getElementById("text-field");
+  const send = document.getElementById("send");
+  const stop = document.getElementById("stop");
+  const url = talk.dataset.url;
+  const draftKey = `draft ${url}`;
+
+  const trouble = (words) => {
+    const line = document.getElementById("trouble");
+    line.textContent = words;
+    line.hidden = !words;
+  };
+  const files = startFiles(form, field, trouble);
+  const completion = startCompletion(field);
+  const editing = startEditing(field, grow);
+
+  let pending = null; // the message that was sent and not yet taken: a repeat is the same one
+
+  function grow() {
+    if (!CSS.supports("field-sizing", "content")) {
+      field.style.height = "auto"; // set by script, which the content security policy allows
+      field.style.height = `${field.scrollHeight}px`;
+    }
+    send.disabled = !field.value.trim() && !files.any();
+  }
+
+  async function submit() {
+    const text = field.value.trim();
+    if ((!text && !files.any()) || form.ariaBusy === "true") return;
+    const content = JSON.stringify([text, editing.seq(), files.names()]);
+    if (pending?.content !== content) pending = { content, id: newID() };
+    const data = new FormData();
+    data.set("text", text);
+    data.set("id", pending.id);
+    if (editing.seq()) data.set("seq", editing.seq());
+    else files.into(data);
+    form.ariaBusy = "true";
+    trouble("");
+    const why = await post(`${url}/${editing.seq() ? "edit" : "messages"}`, data);
+    form.ariaBusy = "false";
+    if (why) {
+      trouble(why);
+      return;
+    }
+    pending = null;
+    if (field.value.trim() === text) field.value = "";
+    editing.end();
+    files.clear();
+    keep(draftKey, "");
+    grow();
+    if (location.pathname !== url) {
+      history.replaceState(null, "", url); // a new chat has an address from its first message on
+    }
+  }
+
+  const stopAnswer = () => post(`${url}/messages`, message("/stop")).then(trouble);
+  function message(text) {
+    const data = new FormData();
+    data.set("text", text);
+    data.set("id", newID());
+    return data;
+  }
+
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    submit();
+  });
+  field.addEventListener("input", () => {
+    keep(draftKey, editing.seq() ? "" : field.value);
+    grow();
+  });
+  field.addEventListener("keydown", (event) => {
+    if (event.isComposing || completion.takes(event)) return;
+    if (event.key === "Enter" && !event.shiftKey && !event.altKey) {
+      event.preventDefault();
+      submit();
+    } else if (event.key === "ArrowUp" && !field.value && editing.begin()) {
+      event.preventDefault();
+      grow();
+    }
+  });
+  addEventListener("keydown", (event) => {
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
+      if (editing.seq()) editing.end();
+      else if (!stop.hidden) stopAnswer();
+      grow();
+    } else if (event.key === "/" && !event.target.closest("input, textarea, select, [contenteditable]")) {
+      event.preventDefault();
+      field.focus();
+    }
+  });
+  stop.addEventListener("click", stopAnswer);
+
+  // Buttons that give a command: answer again, "Older", "Try again".
+  addEventListener("submit", (event) => {
+    if (!event.target.matches("form[data-send]")) return;
+    event.preventDefault();
+    post(`${url}/messages`, message(event.target.elements.text.value)).then(trouble);
+    field.focus();
+  });
+  addEventListener("click", (event) => {
+    const button = event.target.closest("[data-edit]");
+    if (button && editing.begin(button.closest("li"))) grow();
+  });
+
+  if (!field.value) field.value = kept(draftKey);
+  stop.hidden = document.getElementById("answer").hidden;
+  grow();
+  return { working: (working) => { stop.hidden = !working; } };
+}
+
+// startEditing puts the last message back into the field, to be said anew.
+function startEditing(field, changed) {
+  const bar = document.getElementById("editing");
+  let seq = "";
+  const end = () => {
+    if (seq) field.value = "";
+    seq = "";
+    bar.hidden = true;
+  };
+  document.getElementById("stop-editing").addEventListener("click", () => { end(); changed(); field.focus(); });
+  return {
+    seq: () => seq,
+    end,
+    begin(entry = [...document.querySelectorAll("#messages > .user")].pop()) {
+      if (!entry?.dataset.seq || entry.dataset.seq === "0") return false;
+      seq = entry.dataset.seq;
+      field.value = entry.querySelector(".bubble").textContent;
+      bar.hidden = false;
+      field.focus();
+      field.setSelectionRange(field.value.length, field.value.length);
+      return true;
+    },
+  };
+}
+
+// What was begun and not sent survives a reload of the page.
+function keep(key, text) {
+  try {
+    if (text) sessionStorage.setItem(key, text);
+    else sessionStorage.removeItem(key);
+  } catch { /* storage may be full or forbidden */ }
+}
+function kept(key) {
+  try { return sessionStorage.getItem(key) ?? ""; } catch { return ""; }
+}

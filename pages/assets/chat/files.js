@@ -1,0 +1,85 @@
+// Pictures and files that go along with a message: chosen, pasted or dropped.
+
+const most = 10; // as take.go says
+const mostBytes = 8 * 1024 * 1024;
+
+export function startFiles(form, field, trouble) {
+  const input = document.getElementById("files");
+  const list = document.getElementById("picked");
+  const button = document.getElementById("attach");
+  let picked = [];
+
+  input.hidden = true;
+  button.hidden = false;
+  button.addEventListener("click", () => input.click());
+  input.addEventListener("change", () => {
+    add(input.files);
+    input.value = "";
+    field.focus();
+  });
+  field.addEventListener("paste", (event) => {
+    if (!event.clipboardData.files.length) return;
+    event.preventDefault();
+    add(event.clipboardData.files);
+  });
+
+  let depth = 0; // of nested elements that are being dragged over
+  const over = (n) => form.classList.toggle("dropping", (depth = Math.max(0, depth + n)) > 0);
+  const carriesFiles = (event) => event.dataTransfer?.types.includes("Files");
+  addEventListener("dragenter", (event) => { if (carriesFiles(event)) { event.preventDefault(); over(1); } });
+  addEventListener("dragleave", (event) => { if (carriesFiles(event)) over(-1); });
+  addEventListener("dragover", (event) => { if (carriesFiles(event)) event.preventDefault(); });
+  addEventListener("drop", (event) => {
+    if (!carriesFiles(event)) return;
+    event.preventDefault();
+    depth = 0;
+    over(0);
+    add(event.dataTransfer.files);
+    field.focus();
+  });
+
+  function add(files) {
+    trouble("");
+    for (const file of files) {
+      if (picked.length >= most) trouble(`At most ${most} files go with one message.`);
+      else if (file.size > mostBytes) trouble(`${file.name} is too large: a file may have ${mostBytes / 1024 / 1024} MiB.`);
+      else picked.push({ file, url: file.type.startsWith("image/") ? URL.createObjectURL(file) : "" });
+    }
+    show();
+  }
+
+  function drop(one) {
+    URL.revokeObjectURL(one.url);
+    picked = picked.filter((other) => other !== one);
+    show();
+  }
+
+  function show() {
+    list.replaceChildren(...picked.map((one) => {
+      const item = document.createElement("li");
+      if (one.url) {
+        const picture = document.createElement("img");
+        picture.src = one.url;
+        picture.alt = "";
+        item.append(picture);
+      }
+      item.append(one.file.name || "picture");
+      const remove = document.createElement("button");
+      remove.type = "button";
+      remove.className = "quiet";
+      remove.setAttribute("aria-label", `Leave out ${one.file.name}`);
+      remove.textContent = "×";
+      remove.addEventListener("click", () => { drop(one); field.focus(); });
+      item.append(remove);
+      return item;
+    }));
+    field.dispatchEvent(new Event("input"));
+  }
+
+  return {
+    any: () => picked.length > 0,
+    names: () => picked.map((one) => [one.file.name, one.file.size, one.file.lastModified]),
+    into: (data) => { for (const one of picked) data.append("file", one.file, one.file.name || "picture.png"); },
+    clear: () => { for (const one of picked) URL.revokeObjectURL(one.url); picked = []; show(); },
+  };
+}

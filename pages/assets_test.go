@@ -1,0 +1,69 @@
+package pages_test
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"parley/pages"
+)
+
+func get(t *testing.T, path, encoding string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequest(http.MethodGet, path, nil)
+	r.Header.Set("Accept-Encoding", encoding)
+	w := httptest.NewRecorder()
+	pages.Assets().ServeHTTP(w, r)
+	return w
+}
+
+// A browser loads each file once, compressed, and again only when it changes.
+func TestAssetsAreKeptForEver(t *testing.T) {
+	w := get(t, pages.URL("base.css"), "gzip, br")
+	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/css; charset=utf-8" {
+		t.Fatalf("%d %v", w.Code, w.Header())
+	}
+	if got := w.Header().Get("Cache-Control"); got != "public, max-age=31536000, immutable" {
+		t.Errorf("Cache-Control %q", got)
+	}
+	packed, err := gzip.NewReader(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unpacked, err := io.ReadAll(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain := get(t, pages.URL("base.css"), "").Body.String(); plain != string(unpacked) {
+		t.Error("the compressed file is another one")
+	}
+}
+
+// A page that was open while the gateway was replaced still finds its files, and
+// does not keep them under the old address.
+func TestAnOldPageStillFindsItsFiles(t *testing.T) {
+	w := get(t, pages.AssetsPath+"000000000000/base.css", "")
+	if w.Code != http.StatusOK || w.Header().Get("Cache-Control") != "no-cache" {
+		t.Errorf("%d, Cache-Control %q", w.Code, w.Header().Get("Cache-Control"))
+	}
+	for _, path := range []string{"", "x", "000/../pages.go", "000/nothing.js"} {
+		if w := get(t, pages.AssetsPath+path, ""); w.Code != http.StatusNotFound {
+			t.Errorf("%q answers %d", path, w.Code)
+		}
+	}
+}
+
+var elsewhere = regexp.MustCompile(`(?:url\(|@import|import\(|fetch\(|src=)\s*["'` + "`" + `]?https?:`)
+
+// No style and no script asks another host for anything.
+func TestAssetsNeedNoOtherHost(t *testing.T) {
+	for _, name := range []string{"base.css", "chat/chat.css", "theme.js", "code.js", "chat/main.js", "chat/stream.js", "chat/composer.js", "chat/files.js", "chat/commands.js", "chat/controls.js"} {
+		if found := elsewhere.FindString(get(t, pages.URL(name), "").Body.String()); found != "" {
+			t.Errorf("%s has %s", name, strings.TrimSpace(found))
+		}
+	}
+}

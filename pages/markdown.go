@@ -1,0 +1,69 @@
+package pages
+
+import (
+	"bytes"
+	"html/template"
+	"strings"
+	"sync"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/renderer/html"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+
+	"parley/markup"
+)
+
+// maxMarkdown is how many bytes of a text are read as markdown. A longer one
+// shows as it is: nobody reads it for its looks, and parsing would take long.
+const maxMarkdown = 256 << 10
+
+// markdown is made when the first text is shown. Raw HTML, and every address
+// but of http, https and mailto, is shown as text.
+var markdown = sync.OnceValue(func() goldmark.Markdown {
+	return goldmark.New(
+		goldmark.WithExtensions(
+			extension.Strikethrough, extension.TaskList, extension.Linkify,
+			// Alignment by a style attribute would need a weaker content security policy.
+			extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
+		),
+		goldmark.WithRendererOptions(
+			html.WithHardWraps(), // as people and models mean the lines of a chat
+			renderer.WithNodeRenderers(util.Prioritized(safeRenderer{}, 100)),
+		),
+	)
+})
+
+// Markdown is what a model or a user wrote as HTML that can't become script,
+// whatever was written.
+func Markdown(source string) template.HTML {
+	return template.HTML(strings.Join(Blocks(source), ""))
+}
+
+// Blocks is Markdown in pieces, of one HTML element each. While a text grows at
+// its end, the pieces at its beginning stay the same.
+func Blocks(source string) []string {
+	if strings.TrimSpace(source) == "" {
+		return nil
+	}
+	source = strings.ToValidUTF8(source, "\uFFFD")
+	if len(source) > maxMarkdown || markup.Costly(source) {
+		return []string{`<div class="verbatim">` + template.HTMLEscapeString(source) + `</div>`}
+	}
+	bytesOf := []byte(source)
+	document := markdown().Parser().Parse(text.NewReader(bytesOf))
+	var blocks []string
+	var out bytes.Buffer
+	for node := document.FirstChild(); node != nil; node = node.NextSibling() {
+		out.Reset()
+		if err := markdown().Renderer().Render(&out, bytesOf, node); err != nil {
+			continue // writing to memory does not fail
+		}
+		if out.Len() > 0 {
+			blocks = append(blocks, out.String())
+		}
+	}
+	return blocks
+}

@@ -1,0 +1,98 @@
+package pages_test
+
+import (
+	"strings"
+	"testing"
+
+	"parley/pages"
+	"parley/pages/pagestest"
+)
+
+// Whatever a model or a person writes, nothing of it runs, loads or leads
+// somewhere that it should not.
+func TestNoTextBecomesScript(t *testing.T) {
+	hostile := pagestest.Hostile()
+	hostile = append(hostile, strings.Join(hostile, "\n"), strings.Join(hostile, "\n\n"))
+	for _, text := range hostile {
+		rendered := string(pages.Markdown(text))
+		for _, harm := range pagestest.Harm(rendered) {
+			t.Errorf("%q became %s:\n%s", text, harm, rendered)
+		}
+		for _, harm := range pagestest.Harm(string(pages.Code(text, text))) {
+			t.Errorf("code in %q became %s", text, harm)
+		}
+	}
+}
+
+// The look that the tests of all pages rely on sees what it is to see.
+func TestHarmIsSeen(t *testing.T) {
+	for _, page := range []string{
+		`<script>alert(1)</script>`, `<img src=x onerror=alert(1)>`, `<a href="javascript:alert(1)">x</a>`, `<p style="color:red">x</p>`,
+		`<img src="https://evil.example/x">`, `<iframe src="/"></iframe>`, `<base href="/">`, `<a href="//evil.example">x</a>`, `<form action="https://evil.example"></form>`,
+	} {
+		if pagestest.Harm(page) == nil {
+			t.Errorf("%s passes", page)
+		}
+	}
+	if harm := pagestest.Harm(`<a href="https://go.dev">x</a><img src="/x.png"><script src="/x.js"></script>`); harm != nil {
+		t.Errorf("harmless HTML does not pass: %v", harm)
+	}
+}
+
+func TestMarkdownLooksAsItIsMeant(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"lines stay lines", "one\ntwo", "<p>one<br>\ntwo</p>\n"},
+		{"a heading stands below the page's own", "# Big", "<h3>Big</h3>\n"},
+		{"a link opens elsewhere and tells nothing", "[Go](https://go.dev)", `<p><a href="https://go.dev" target="_blank" rel="noopener noreferrer">Go</a></p>` + "\n"},
+		{"an address is a link", "see https://go.dev.", `<p>see <a href="https://go.dev" target="_blank" rel="noopener noreferrer">https://go.dev</a>.</p>` + "\n"},
+		{"a picture is a link", "![A cat](https://cats.example/1.png)", `<p><a href="https://cats.example/1.png" target="_blank" rel="noopener noreferrer">Picture: A cat</a></p>` + "\n"},
+		{"HTML is shown", "a <b>c</b>", "<p>a &lt;b&gt;c&lt;/b&gt;</p>\n"},
+		{"code knows its grammar by other names too", "```golang\nx := 1\n```", `<figure class="code"><figcaption><span>golang</span><button type="button" class="copy" hidden>Copy</button></figcaption><pre tabindex="0"><code data-grammar="go">x := 1` + "\n</code></pre></figure>\n"},
+		{"nothing", " \n", ""},
+	} {
+		if got := string(pages.Markdown(tt.text)); got != tt.want {
+			t.Errorf("%s: %q became\n%s, want\n%s", tt.name, tt.text, got, tt.want)
+		}
+	}
+}
+
+// While an answer is written, a page is sent the last block again, and not those
+// before it.
+func TestBlocksStayWhileATextGrows(t *testing.T) {
+	text := "First.\n\n- a\n- b\n\n```go\nx\n```\n\n| a | b |\n| - | - |\n| 1 | 2 |\n\nLast."
+	whole := pages.Blocks(text)
+	if len(whole) != 5 {
+		t.Fatalf("%d blocks: %q", len(whole), whole)
+	}
+	for n := range len(text) {
+		blocks := pages.Blocks(text[:n])
+		for i := range len(blocks) - 1 {
+			if blocks[i] != whole[i] {
+				t.Errorf("after %q block %d is %q, and %q in the end", text[:n], i, blocks[i], whole[i])
+			}
+		}
+	}
+}
+
+// A page counts the blocks of an answer by its elements.
+func TestABlockIsOneElement(t *testing.T) {
+	for _, text := range append(pagestest.Hostile(), shown...) {
+		for _, block := range pages.Blocks(text) {
+			if n := pagestest.Elements(block); n != 1 {
+				t.Errorf("%q is %d elements: %s", text, n, block)
+			}
+		}
+	}
+}
+
+var shown = []string{"---", "1. a\n\n   b", "> a\n\n> b", "<div>\n\n</div>", "    code", "- [ ] a", "<!-- a\n\nb -->"}
+
+// Texts that are built to keep a parser busy, and long ones, show as they are.
+func TestCostlyTextsShowAsTheyAre(t *testing.T) {
+	for _, text := range []string{strings.Repeat(">", 10_000), strings.Repeat("<a&", 100_000)} {
+		blocks := pages.Blocks(text)
+		if len(blocks) != 1 || !strings.HasPrefix(blocks[0], `<div class="verbatim">`) {
+			t.Errorf("%.20q became %d blocks, %.60q", text, len(blocks), blocks)
+		}
+	}
+}

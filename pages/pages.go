@@ -1,0 +1,118 @@
+// Package pages is what the pages of the gateway share: the frame around each
+// page, the files that a browser loads beside it, and markdown as safe HTML.
+// Everything is made when the first page is asked for.
+package pages
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"sync"
+	"time"
+)
+
+//go:embed templates
+var shared embed.FS
+
+// Frame is what stands around the body of a page.
+type Frame struct {
+	Title   string   // of the browser's tab
+	Section string   // the part of the gateway that the page is of, a class of its body
+	CSRF    string   // token for what the page's scripts send
+	Styles  []string // names of assets, beside base.css
+	Scripts []string // names of assets that are modules
+	Body    any      // for the template "body"
+}
+
+// Set is the templates of one part of the gateway: the shared ones, those of
+// its folder's top, and a page for each file of its folder "pages", which
+// defines "body" and may define "head".
+type Set struct {
+	files fs.FS
+	extra template.FuncMap
+	load  func() loaded
+}
+
+type loaded struct {
+	fragments *template.Template
+	pages     map[string]*template.Template // by the file's name, "chat.html"
+}
+
+// NewSet makes a set of the folder of templates at the root of files. They are
+// read at the first use; a mistake in one panics then, and in every test of it.
+func NewSet(files fs.FS, extra template.FuncMap) *Set {
+	s := &Set{files: files, extra: extra}
+	s.load = sync.OnceValue(s.parse)
+	return s
+}
+
+func (s *Set) parse() loaded {
+	root := template.Must(template.New("").Funcs(functions()).Funcs(s.extra).ParseFS(shared, "templates/*.html"))
+	if own, _ := fs.Glob(s.files, "*.html"); len(own) > 0 {
+		template.Must(root.ParseFS(s.files, "*.html"))
+	}
+	names, err := fs.Glob(s.files, "pages/*.html")
+	if err != nil {
+		panic(err) // a malformed pattern, and it is the one above
+	}
+	all := loaded{fragments: root, pages: map[string]*template.Template{}}
+	for _, name := range names {
+		page := template.Must(template.Must(root.Clone()).ParseFS(s.files, name))
+		all.pages[name[len("pages/"):]] = page
+	}
+	return all
+}
+
+// Page answers a request with a page, named by its file. An error means that
+// the page could not be made, and that nothing was answered.
+func (s *Set) Page(w http.ResponseWriter, status int, name string, frame Frame) error {
+	page, known := s.load().pages[name]
+	if !known {
+		return fmt.Errorf("no page is called %q", name)
+	}
+	var out bytes.Buffer
+	if err := page.ExecuteTemplate(&out, "frame", frame); err != nil {
+		return fmt.Errorf("page %s: %w", name, err)
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(out.Bytes()) // a browser that went away misses nothing
+	return nil
+}
+
+// Fragment is one of the set's templates as HTML.
+func (s *Set) Fragment(name string, data any) (template.HTML, error) {
+	var out bytes.Buffer
+	if err := s.load().fragments.ExecuteTemplate(&out, name, data); err != nil {
+		return "", fmt.Errorf("template %s: %w", name, err)
+	}
+	return template.HTML(out.String()), nil
+}
+
+// functions are what all templates may call.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"asset":    URL,
+		"code":     Code,
+		"icon":     icon,
+		"markdown": Markdown,
+		"moment":   func(t time.Time) template.HTML { return Moment(t, time.Now()) },
+	}
+}
+
+// Moment is a time as short as it can be understood at now, with all of it for
+// machines and for who points at it.
+func Moment(t, now time.Time) template.HTML {
+	layout := "2 Jan 2006"
+	switch t = t.In(now.Location()); {
+	case t.YearDay() == now.YearDay() && t.Year() == now.Year():
+		layout = "15:04"
+	case t.Year() == now.Year():
+		layout = "2 Jan"
+	}
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`,
+		t.Format(time.RFC3339), t.Format("Monday, 2 January 2006, 15:04"), t.Format(layout)))
+}
