@@ -44,8 +44,8 @@ func run(ctx context.Context, args []string) error {
 	root := &cobra.Command{
 		Use:   "gateway",
 		Short: "One assistant in many chats, with a memory that survives",
-		Long: "Parley puts one assistant into Discord, Telegram and a terminal, with a session of its own\n" +
-			"for each place, kept for ever in SQLite, in front of any OpenAI-compatible model.",
+		Long: "Parley puts one assistant into Discord, Telegram, a terminal and a browser, with a session of\n" +
+			"its own for each place, kept for ever in SQLite, in front of any OpenAI-compatible model.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

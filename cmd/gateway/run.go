@@ -30,6 +30,7 @@ func runCommand(configPath *string) *cobra.Command {
 			if err := g.addHTTP(); err != nil {
 				return err
 			}
+			g.addWeb()
 			if err := g.addTelegram(); err != nil {
 				return err
 			}

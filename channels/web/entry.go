@@ -1,0 +1,171 @@
+package web
+
+import (
+	"html/template"
+	"strconv"
+	"strings"
+	"time"
+
+	"parley/conversation"
+)
+
+// The kinds of entries, which are also their classes in the page.
+const (
+	kindUser      = "user"
+	kindAssistant = "assistant"
+	kindTools     = "tools"
+	kindNotice    = "notice"
+)
+
+// entry is one item of a transcript. It never changes, so a page that has one
+// need not be sent it again.
+type entry struct {
+	ID   string // in the page
+	Seq  int64  // of the message, or of the one that a notice stands behind; 0 while it waits
+	Kind string
+	Text string
+	At   time.Time
+
+	Waiting  bool       // user: no run has settled it
+	Enclosed []enclosed // user
+	Stopped  bool       // assistant: cut short
+	Calls    []toolUse  // tools
+
+	Asked  string // notice: the command
+	Failed bool   // notice: the run that it tells of has failed
+	Offers []conversation.Action
+	File   *file
+
+	Action, CSRF string // of its forms, "" where nothing can be sent
+}
+
+// enclosed is a picture or a file that came with a message.
+type enclosed struct {
+	Name    string
+	Picture string // its address, "" for a file
+	Text    string // of a file that was read
+}
+
+// toolUse is a call of a tool, with what came of it.
+type toolUse struct {
+	ID, Name, Arguments string
+	Done                bool
+	Result, Error       string
+}
+
+// file is what a notice offers to be saved.
+type file struct{ Name, URL string }
+
+// entriesOf makes entries of messages, in order. base is the address of their
+// conversation.
+func entriesOf(records []conversation.Record, base string) []entry {
+	var list []entry
+	for _, r := range records {
+		if r.Hidden() {
+			continue
+		}
+		seq := strconv.FormatInt(r.Seq, 10)
+		switch r.Role {
+		case conversation.RoleUser:
+			list = append(list, userEntry(r.Message, "m"+seq, base))
+		case conversation.RoleAssistant:
+			if r.Content != "" {
+				list = append(list, entry{ID: "m" + seq, Seq: r.Seq, Kind: kindAssistant, Text: r.Content, At: r.At, Stopped: r.Stopped})
+			}
+			if len(r.ToolCalls) > 0 {
+				list = append(list, entry{ID: "t" + seq, Seq: r.Seq, Kind: kindTools, At: r.At, Calls: calls(r.ToolCalls)})
+			}
+		case conversation.RoleTool:
+			if n := len(list); n > 0 {
+				answerCall(list[n-1].Calls, r.Message)
+			}
+		}
+	}
+	return list
+}
+
+func userEntry(m conversation.Message, id, base string) entry {
+	text, files := filesIn(m.Content)
+	e := entry{ID: id, Seq: m.Seq, Kind: kindUser, Text: text, At: m.At}
+	for n, image := range m.Images {
+		address := base + "/image/" + strconv.FormatInt(m.Seq, 10) + "/" + strconv.Itoa(n)
+		e.Enclosed = append(e.Enclosed, enclosed{Name: image.Name, Picture: address})
+	}
+	e.Enclosed = append(e.Enclosed, files...)
+	return e
+}
+
+func calls(asked []conversation.ToolCall) []toolUse {
+	uses := make([]toolUse, len(asked))
+	for i, call := range asked {
+		uses[i] = toolUse{ID: call.ID, Name: call.Name, Arguments: readable(call.Arguments), Done: true}
+	}
+	return uses
+}
+
+// answerCall puts a result to its call. How a tool failed is told to the model
+// in words that begin so.
+func answerCall(uses []toolUse, result conversation.Message) {
+	for i := range uses {
+		if uses[i].ID != result.ToolCallID {
+			continue
+		}
+		if failure, failed := strings.CutPrefix(result.Content, "error: "); failed {
+			uses[i].Error = failure
+		} else {
+			uses[i].Result = result.Content
+		}
+		return
+	}
+}
+
+// readable leaves out arguments that say nothing.
+func readable(arguments string) string {
+	if strings.TrimSpace(arguments) == "{}" {
+		return ""
+	}
+	return arguments
+}
+
+// waitingEntry is a message that no run has settled yet.
+func waitingEntry(in conversation.Inbound) entry {
+	e := entry{ID: "w" + strconv.FormatInt(in.ID, 10), Kind: kindUser, Text: in.Text, At: in.At, Waiting: true}
+	for _, a := range in.Attachments {
+		e.Enclosed = append(e.Enclosed, enclosed{Name: a.Name})
+	}
+	return e
+}
+
+// noticeEntry is a reply that is no message of the conversation.
+func noticeEntry(n conversation.Notice, chat string) entry {
+	id := strconv.FormatInt(n.ID, 10)
+	e := entry{
+		ID: "n" + id, Seq: n.After, Kind: kindNotice, Text: n.Text, At: n.At,
+		Asked: n.Asked, Failed: n.Status == conversation.StatusFailed, Offers: n.Actions,
+	}
+	if e.Failed && n.Kind == conversation.KindAgent {
+		e.Offers = append(e.Offers, conversation.Action{Label: "Try again", Command: "/retry"})
+	}
+	if n.Transcript != nil {
+		e.File = &file{Name: n.Transcript.Name, URL: chat + "/file/" + id}
+	}
+	return e
+}
+
+// merged puts notices behind the messages that they follow. Both are in order.
+// Notices before the first message of a page that begins later are left out.
+func merged(messages, notices []entry, from int64) []entry {
+	var all []entry
+	for _, n := range notices {
+		for len(messages) > 0 && messages[0].Seq <= n.Seq {
+			all, messages = append(all, messages[0]), messages[1:]
+		}
+		if n.Seq >= from {
+			all = append(all, n)
+		}
+	}
+	return append(all, messages...)
+}
+
+// answerHTML is an answer under way as it stands in a page.
+func answerHTML(blocks []string) template.HTML { return template.HTML(strings.Join(blocks, "")) }

@@ -1,0 +1,106 @@
+package web
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"io/fs"
+	"net/http"
+
+	"parley/conversation"
+	"parley/httpserver"
+	"parley/pages"
+)
+
+//go:embed templates
+var files embed.FS
+
+var templates = pages.NewSet(subfolder(files, "templates"), nil)
+
+func subfolder(files fs.FS, name string) fs.FS {
+	folder, err := fs.Sub(files, name)
+	if err != nil {
+		panic(err) // the name is not one of a folder
+	}
+	return folder
+}
+
+// Serve puts the channel's pages, and what all pages share, on a server.
+func (c *Channel) Serve(server *httpserver.Server) {
+	server.Handle("GET "+pages.AssetsPath, httpserver.Public, pages.Assets())
+	person := func(pattern string, handle http.HandlerFunc, options ...httpserver.Option) {
+		server.Handle(pattern, httpserver.Person, handle, options...)
+	}
+	person("GET /{$}", c.showNew)
+	person("GET /search", c.showFound)
+	person("GET /chat/{name}", c.showChat)
+	person("GET /chat/{name}/events", c.follow)
+	person("GET /chat/{name}/file/{notice}", c.sendFile)
+	person("GET /chat/{name}/delete", c.askToDelete)
+	person("GET /chat/{name}/conversation/{conversation}", c.showConversation)
+	person("GET /chat/{name}/conversation/{conversation}/image/{seq}/{n}", c.sendImage)
+	person("GET /chat/{name}/conversation/{conversation}/delete", c.askToDelete)
+
+	person("POST /chat/{name}/messages", c.takeMessage, httpserver.MaxBody(maxMessage))
+	person("POST /chat/{name}/edit", c.takeEdit, httpserver.MaxBody(maxMessage))
+	person("POST /chat/{name}/rename", c.rename)
+	person("POST /chat/{name}/archive", c.archive)
+	person("POST /chat/{name}/conversation/{conversation}/reopen", c.reopen)
+	person("POST /chat/{name}/delete", c.delete)
+	person("POST /chat/{name}/conversation/{conversation}/delete", c.delete)
+}
+
+// chatName is the chat that a request is about; of a name that no chat can
+// have, the request is answered.
+func chatName(w http.ResponseWriter, r *http.Request) (string, bool) {
+	name := r.PathValue("name")
+	if !nameForm.MatchString(name) {
+		httpserver.Problem(w, r, http.StatusNotFound, "No chat can be called so.")
+		return "", false
+	}
+	return name, true
+}
+
+// conversationOf is the conversation that a request is about: the one that it
+// names, or the chat's active one. Of one that there is not, the request is
+// answered.
+func (c *Channel) conversationOf(w http.ResponseWriter, r *http.Request) (name string, found conversation.Conversation, ok bool) {
+	name, ok = chatName(w, r)
+	if !ok {
+		return name, found, false
+	}
+	var err error
+	if id := r.PathValue("conversation"); id != "" {
+		found, err = c.Store.Conversation(r.Context(), id)
+	} else {
+		found, err = c.Store.Active(r.Context(), keyOf(name))
+	}
+	if err == nil && (found.Key != keyOf(name) || found.Messages == 0) {
+		err = conversation.ErrNotFound
+	}
+	if err != nil {
+		c.fail(w, r, err)
+		return name, found, false
+	}
+	return name, found, true
+}
+
+// fail answers that something went wrong: in words that help where there are
+// such, else the log says what it was.
+func (c *Channel) fail(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, conversation.ErrNotFound), errors.Is(err, conversation.ErrNoSession):
+		httpserver.Problem(w, r, http.StatusNotFound, "There is no such conversation. It may have been deleted.")
+	case c.accept.Load() == nil:
+		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway is ending. Try again in a moment.")
+	case errors.Is(err, context.Canceled):
+		// nobody waits for an answer
+	default:
+		c.Log.Error("a page of the web chat failed", "path", r.URL.Path, "error", err)
+		httpserver.Problem(w, r, http.StatusInternalServerError, "Something went wrong; the gateway's log says what.")
+	}
+}
+
+func quoted(text string) string {
+	return "“" + text[:min(len(text), 80)] + "”"
+}

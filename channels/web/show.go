@@ -1,0 +1,179 @@
+package web
+
+import (
+	"html/template"
+	"math"
+	"net/http"
+	"strconv"
+
+	"parley/channels"
+	"parley/conversation"
+	"parley/httpserver"
+	"parley/pages"
+)
+
+// side is the list of chats beside a page.
+type side struct {
+	Chats chats
+	Words string // that were searched for
+}
+
+// chatPage is a page of one chat.
+type chatPage struct {
+	Side                              side
+	Name, Conversation, Title, At     string
+	URL                               string // of the chat
+	Address                           string // of the conversation
+	CSRF, FreshID                     string
+	Stored, Empty, ReadOnly, InMiddle bool
+	Entries, Waiting                  []entry
+	Earlier                           string // address of the page before, "" for none
+	Working                           bool
+	Calls                             []toolUse
+	Answer                            template.HTML
+	Commands                          []channels.Command
+	MaxText                           int
+}
+
+// showNew shows a chat that begins with its first message.
+func (c *Channel) showNew(w http.ResponseWriter, r *http.Request) {
+	c.show(w, r, newName(), talk{})
+}
+
+// showChat shows the active conversation of a chat, as it is now.
+func (c *Channel) showChat(w http.ResponseWriter, r *http.Request) {
+	name, ok := chatName(w, r)
+	if !ok {
+		return
+	}
+	watch := c.Feed.Watch(keyOf(name))
+	defer watch.Close()
+	t, err := c.read(r.Context(), name, watch)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	c.show(w, r, name, t)
+}
+
+// showConversation shows a conversation by its ID, to be read: an archived one,
+// or with ?before=SEQ what stands before a message.
+func (c *Channel) showConversation(w http.ResponseWriter, r *http.Request) {
+	name, found, ok := c.conversationOf(w, r)
+	if !ok {
+		return
+	}
+	before, err := strconv.ParseInt(r.URL.Query().Get("before"), 10, 64)
+	if err != nil {
+		before = math.MaxInt64
+	}
+	if found.Active && before > found.Messages {
+		http.Redirect(w, r, "/chat/"+name, http.StatusSeeOther)
+		return
+	}
+	t := talk{Conversation: found}
+	if err := c.readEntries(r.Context(), &t, name, before); err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	c.showToRead(w, r, name, t)
+}
+
+// show shows a chat in which one can write.
+func (c *Channel) show(w http.ResponseWriter, r *http.Request, name string, t talk) {
+	p := c.page(r, name, t)
+	for i := range p.Entries {
+		p.Entries[i].Action, p.Entries[i].CSRF = p.URL+"/messages", p.CSRF
+	}
+	p.Waiting, p.Working = t.waiting, t.working
+	if t.working {
+		p.Calls, p.Answer = t.toolsUnderWay(), answerHTML(t.blocks())
+	}
+	p.Empty = len(t.entries) == 0 && len(t.waiting) == 0
+	p.Address = p.URL
+	p.At, p.FreshID, p.Commands, p.MaxText = t.at.String(), newName(), c.Commands, maxText
+	c.answerPage(w, r, name, "", p)
+}
+
+// showToRead shows a part of a conversation in which nobody can write.
+func (c *Channel) showToRead(w http.ResponseWriter, r *http.Request, name string, t talk) {
+	p := c.page(r, name, t)
+	p.ReadOnly, p.InMiddle = true, t.Active
+	archived := ""
+	if !t.Active {
+		archived = t.ID
+	}
+	c.answerPage(w, r, name, archived, p)
+}
+
+func (c *Channel) page(r *http.Request, name string, t talk) chatPage {
+	p := chatPage{
+		Name: name, Conversation: t.ID, Title: titleOf(t.Conversation), URL: "/chat/" + name, Address: addressOf(name, t.Conversation),
+		CSRF: httpserver.CSRF(r), Stored: t.stored, Entries: t.entries,
+	}
+	if t.earlier > 0 {
+		p.Earlier = p.Address + "?before=" + strconv.FormatInt(t.earlier, 10)
+	}
+	return p
+}
+
+func (c *Channel) answerPage(w http.ResponseWriter, r *http.Request, name, archived string, p chatPage) {
+	list, err := c.listChats(r.Context(), name, archived)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	p.Side.Chats = list
+	c.render(w, r, "chat.html", p.Title, p)
+}
+
+// askToDelete asks before a conversation is deleted, where no script does.
+func (c *Channel) askToDelete(w http.ResponseWriter, r *http.Request) {
+	name, found, ok := c.conversationOf(w, r)
+	if !ok {
+		return
+	}
+	p := c.page(r, name, talk{Conversation: found})
+	list, err := c.listChats(r.Context(), name, "")
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	p.Side.Chats = list
+	c.render(w, r, "delete.html", "Delete a conversation", p)
+}
+
+func (c *Channel) render(w http.ResponseWriter, r *http.Request, page, title string, body any) {
+	frame := pages.Frame{
+		Title: title, Section: "chat", CSRF: httpserver.CSRF(r),
+		Styles: []string{"chat/chat.css"}, Scripts: []string{"chat/main.js"}, Body: body,
+	}
+	if err := templates.Page(w, http.StatusOK, page, frame); err != nil {
+		c.fail(w, r, err)
+	}
+}
+
+// sendImage serves a picture of a message.
+func (c *Channel) sendImage(w http.ResponseWriter, r *http.Request) {
+	_, found, ok := c.conversationOf(w, r)
+	if !ok {
+		return
+	}
+	seq, seqErr := strconv.ParseInt(r.PathValue("seq"), 10, 64)
+	n, nErr := strconv.Atoi(r.PathValue("n"))
+	if seqErr != nil || nErr != nil {
+		c.fail(w, r, conversation.ErrNotFound)
+		return
+	}
+	image, err := c.Store.ImageAt(r.Context(), found.ID, seq, n)
+	if err == nil && !pictureTypes[image.MediaType] {
+		err = conversation.ErrNotFound
+	}
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", image.MediaType)
+	w.Header().Set("Cache-Control", "private, max-age=86400") // a message never changes
+	_, _ = w.Write(image.Data)                                // a browser that went away misses nothing
+}

@@ -1,0 +1,278 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"html/template"
+	"net/http"
+	"slices"
+	"time"
+
+	"parley/channels"
+	"parley/httpserver"
+	"parley/pages"
+)
+
+const (
+	beat      = 15 * time.Second       // between signs of life: https://html.spec.whatwg.org/multipage/server-sent-events.html#authoring-notes
+	pace      = 100 * time.Millisecond // at least, between two updates of an answer
+	byteCost  = 2 * time.Microsecond   // of pause for each byte that was sent: half a megabyte a second at most
+	workShare = 10                     // of the time, at most one part in so many goes into making updates
+)
+
+// update is what has changed in a page. What is nil has not.
+type update struct {
+	Reload  bool           `json:"reload,omitempty"`  // the page shows another conversation: load it again
+	Entries *[]change      `json:"entries,omitempty"` // all that the end of the transcript consists of
+	Waiting *template.HTML `json:"waiting,omitempty"`
+	Working *bool          `json:"working,omitempty"`
+	Calls   *template.HTML `json:"calls,omitempty"`
+	Keep    int            `json:"keep,omitempty"`   // blocks of the answer that stay
+	Blocks  *template.HTML `json:"blocks,omitempty"` // what comes behind these
+	Title   *string        `json:"title,omitempty"`
+	Chats   *template.HTML `json:"chats,omitempty"`
+}
+
+// change is an entry, with its HTML where the page does not have it.
+type change struct {
+	ID   string        `json:"id"`
+	HTML template.HTML `json:"html,omitempty"`
+}
+
+// stream is one page that watches a chat.
+type stream struct {
+	channel *Channel
+	name    string
+	csrf    string
+	events  *httpserver.Events
+	watch   *channels.Watch // this chat, also how a run comes on
+	all     *channels.Watch // all chats, and what the store holds of them
+
+	at      position // what the page has
+	shown   shown
+	started bool
+}
+
+// shown is what the page shows. Of HTML only a hash is kept: there may be a
+// thousand pages.
+type shown struct {
+	ids                   []string // of the entries
+	working               bool
+	run                   int64
+	title                 string
+	waiting, calls, chats hash
+	blocks                []hash
+}
+
+type hash = [sha256.Size]byte
+
+func hashOf(html string) hash { return sha256.Sum256([]byte(html)) }
+
+// follow streams what changes in a chat, from where the page stands: what it
+// says in Last-Event-ID when it connects again, else what it was made with.
+func (c *Channel) follow(w http.ResponseWriter, r *http.Request) {
+	name, ok := chatName(w, r)
+	if !ok {
+		return
+	}
+	from := r.Header.Get("Last-Event-ID")
+	if from == "" {
+		from = r.URL.Query().Get("at")
+	}
+	at, ok := readPosition(from)
+	if !ok {
+		httpserver.Problem(w, r, http.StatusBadRequest, "The place in the stream, "+quoted(from)+", is none that this server gave.")
+		return
+	}
+	s := &stream{channel: c, name: name, csrf: httpserver.CSRF(r), at: at, watch: c.Feed.Watch(keyOf(name)), all: c.Feed.WatchChannel(channelName)}
+	defer s.watch.Close()
+	defer s.all.Close()
+	s.events = httpserver.OpenEvents(w)
+	s.run(r.Context())
+}
+
+// run sends updates until the page is gone or the server ends.
+func (s *stream) run(ctx context.Context) {
+	alive := time.NewTicker(beat)
+	defer alive.Stop()
+	stored := true // something in the store may be new
+	for {
+		began := time.Now()
+		u, err := s.look(ctx, stored)
+		if err != nil {
+			if ctx.Err() == nil {
+				s.channel.Log.Error("a page of the web chat can't be kept up to date", "session", keyOf(s.name), "error", err)
+			}
+			return // and the page connects again
+		}
+		sent, err := s.send(u)
+		if err != nil || !sleep(ctx, max(pace, workShare*time.Since(began), time.Duration(sent)*byteCost)) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-alive.C:
+			if s.events.Beat() != nil {
+				return
+			}
+			stored = false
+		case <-s.all.C():
+			stored = true
+		case <-s.watch.C():
+			stored = false
+			select {
+			case <-s.all.C():
+				stored = true
+			default:
+			}
+		}
+	}
+}
+
+// look finds what has changed. The store is read when it may hold something
+// new, and when the run under way is another than a moment ago.
+func (s *stream) look(ctx context.Context, stored bool) (u update, err error) {
+	progress, working := s.watch.Now()
+	if stored || working != s.shown.working || working && progress.Run != s.shown.run {
+		return s.readAll(ctx)
+	}
+	if working {
+		err = s.answer(&u, progress)
+	}
+	return u, err
+}
+
+// send sends an update, and says how many bytes it has. The first one tells
+// everything but the entries that the page has: nobody knows what else it shows
+// since its connection broke.
+func (s *stream) send(u update) (bytes int, err error) {
+	if u.isEmpty() {
+		return 0, nil
+	}
+	data, err := json.Marshal(u)
+	if err != nil {
+		return 0, err
+	}
+	s.started = true
+	return len(data), s.events.Send(httpserver.Event{ID: s.at.String(), Data: string(data)})
+}
+
+// readAll compares everything with what the page has.
+func (s *stream) readAll(ctx context.Context) (update, error) {
+	var u update
+	t, err := s.channel.read(ctx, s.name, s.watch)
+	if err != nil {
+		return u, err
+	}
+	if s.misses(t) {
+		return update{Reload: true}, nil
+	}
+	if err := s.entries(&u, t); err != nil {
+		return u, err
+	}
+	s.at = t.at
+	if u.Waiting, err = s.fragment(&s.shown.waiting, "waiting", t.waiting); err != nil {
+		return u, err
+	}
+	if t.working != s.shown.working || !s.started {
+		u.Working, s.shown.working = &t.working, t.working
+	}
+	if !t.working {
+		t.progress = channels.Progress{}
+	}
+	if err := s.answer(&u, t.progress); err != nil {
+		return u, err
+	}
+	if title := titleOf(t.Conversation); title != s.shown.title {
+		u.Title, s.shown.title = &title, title
+	}
+	chats, err := s.channel.listChats(ctx, s.name, "")
+	if err != nil {
+		return u, err
+	}
+	u.Chats, err = s.fragment(&s.shown.chats, "chats", chats)
+	return u, err
+}
+
+// misses reports whether the page shows another conversation than the chat's
+// active one, or so old a state of it that the way from there is not known.
+func (s *stream) misses(t talk) bool {
+	other := s.at.Conversation != "" && s.at.Conversation != t.at.Conversation
+	return other || t.earlier > s.at.Seq+1
+}
+
+// entries tells the end of the transcript where it differs from the page's.
+func (s *stream) entries(u *update, t talk) error {
+	ids := make([]string, len(t.entries))
+	for i, e := range t.entries {
+		ids[i] = e.ID
+	}
+	if slices.Equal(ids, s.shown.ids) {
+		return nil
+	}
+	s.shown.ids = ids
+	list := []change{}
+	for _, e := range t.entries {
+		c := change{ID: e.ID}
+		if !s.at.has(e) {
+			e.Action, e.CSRF = "/chat/"+s.name+"/messages", s.csrf
+			html, err := templates.Fragment("entry", e)
+			if err != nil {
+				return err
+			}
+			c.HTML = html
+		}
+		list = append(list, c)
+	}
+	u.Entries = &list
+	return nil
+}
+
+// answer tells the run under way where it differs from the page's.
+func (s *stream) answer(u *update, p channels.Progress) (err error) {
+	s.shown.run = p.Run
+	if u.Calls, err = s.fragment(&s.shown.calls, "calls", usesOf(p)); err != nil {
+		return err
+	}
+	blocks := pages.Blocks(p.Text)
+	same := 0
+	for same < len(blocks) && same < len(s.shown.blocks) && hashOf(blocks[same]) == s.shown.blocks[same] {
+		same++
+	}
+	if same < len(blocks) || same < len(s.shown.blocks) || !s.started {
+		rest := answerHTML(blocks[same:])
+		u.Keep, u.Blocks, s.shown.blocks = same, &rest, s.shown.blocks[:same]
+		for _, block := range blocks[same:] {
+			s.shown.blocks = append(s.shown.blocks, hashOf(block))
+		}
+	}
+	return nil
+}
+
+// fragment gives a fragment where it differs from the page's.
+func (s *stream) fragment(shown *hash, name string, data any) (*template.HTML, error) {
+	html, err := templates.Fragment(name, data)
+	if err != nil || hashOf(string(html)) == *shown {
+		return nil, err
+	}
+	*shown = hashOf(string(html))
+	return &html, nil
+}
+
+func (u update) isEmpty() bool {
+	return !u.Reload && u.Entries == nil && u.Waiting == nil && u.Working == nil && u.Calls == nil && u.Blocks == nil && u.Title == nil && u.Chats == nil
+}
+
+// sleep waits, and reports whether ctx goes on then.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

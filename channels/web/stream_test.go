@@ -1,0 +1,116 @@
+package web_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"parley/llm/llmtest"
+)
+
+// A page sees the question wait, the answer grow, and both stand in the chat.
+func TestTheStreamShowsAnAnswerComing(t *testing.T) {
+	h := newHouse(t)
+	hold := make(chan struct{})
+	h.model.Reply(func(llmtest.Call) llmtest.Answer {
+		<-hold
+		return llmtest.Answer{Text: "First paragraph.\n\nSecond paragraph.", Pieces: 6}
+	})
+	s := h.follow("live", "/0/0")
+	s.next()
+	h.say("live", "Hello")
+	s.until(func(u update) bool { return u.Waiting != nil && strings.Contains(*u.Waiting, "Hello") })
+	close(hold)
+	u := s.until(func(u update) bool { return u.brings("Second paragraph.") })
+	if !u.brings(">Hello<") || u.Waiting == nil || *u.Waiting != "" || u.Title == nil || *u.Title != "Hello" {
+		t.Errorf("the answer comes with %+v", u)
+	}
+}
+
+// A page whose connection broke, even while the gateway was started anew, goes
+// on where it was: nothing is missing, and nothing comes again.
+func TestTheStreamGoesOnWhereItBroke(t *testing.T) {
+	h := newHouse(t)
+	h.ask("broken", "One")
+	s := h.follow("broken", "/0/0")
+	s.until(func(u update) bool { return u.brings("echo: One") })
+	s.body.Close()
+	h.ask("broken", "Two")
+	h.ask("broken", "/status")
+	h.end()
+	h.start()
+
+	again := h.follow("broken", s.at)
+	u := again.next()
+	if u.brings(">One<") || !u.brings(">Two<") || !u.brings("echo: Two") || !u.brings(`class="asked">/status`) {
+		t.Errorf("after the break the page is told %+v", u)
+	}
+	if u.Working == nil || *u.Working || u.Blocks == nil || *u.Blocks != "" || u.Waiting == nil || *u.Waiting != "" {
+		t.Errorf("what the page showed of an answer under way is not taken away: %+v", u)
+	}
+	var ids []string
+	for _, e := range *u.Entries {
+		ids = append(ids, e.ID)
+	}
+	if len(ids) != 5 || ids[0] != "m1" || ids[1] != "m2" {
+		t.Errorf("the chat consists of %v", ids)
+	}
+	again.body.Close()
+	if u := h.follow("broken", again.at).next(); u.brings("<li") {
+		t.Errorf("a page that has all of it is told %+v", u)
+	}
+}
+
+// What is taken back goes from all pages.
+func TestTheStreamTakesAwayWhatWasTakenBack(t *testing.T) {
+	h := newHouse(t)
+	h.ask("back", "One")
+	h.ask("back", "Two")
+	s := h.follow("back", "/0/0")
+	s.until(func(u update) bool { return u.brings("echo: Two") })
+	h.ask("back", "/undo")
+	u := s.until(func(u update) bool { return u.Entries != nil })
+	for _, e := range *u.Entries {
+		if e.ID == "m3" || e.ID == "m4" {
+			t.Errorf("%s is still there", e.ID)
+		}
+	}
+}
+
+// A page that shows another conversation than goes on is to load the chat again.
+func TestTheStreamTellsOfANewConversation(t *testing.T) {
+	h := newHouse(t)
+	h.ask("next", "One")
+	s := h.follow("next", "/0/0")
+	s.until(func(u update) bool { return u.brings("echo: One") })
+	h.ask("next", "/new")
+	if u := s.until(func(u update) bool { return u.Reload || u.Entries != nil }); !u.Reload {
+		t.Errorf("the page is told %+v", u)
+	}
+}
+
+// A page that was away for long gets no torn transcript.
+func TestAPageThatMissedTooMuchLoadsAgain(t *testing.T) {
+	h := newHouse(t)
+	h.ask("away", "One")
+	s := h.follow("away", "/0/0")
+	s.until(func(u update) bool { return u.brings("echo: One") })
+	s.body.Close()
+	for range 35 {
+		h.ask("away", "more")
+	}
+	if u := h.follow("away", s.at).next(); !u.Reload {
+		t.Errorf("the page is told %+v", u)
+	}
+}
+
+func TestAMadeUpPlaceInTheStreamIsRefused(t *testing.T) {
+	h := newHouse(t)
+	for _, at := range []string{"", "x", "//", "a/b/c", "1/2/3/4", "a/" + strings.Repeat("9", 40) + "/1"} {
+		status, _, _ := h.get("/chat/x/events?at=" + url.QueryEscape(at))
+		if status != http.StatusBadRequest {
+			t.Errorf("%q answers %d", at, status)
+		}
+	}
+}

@@ -1,0 +1,282 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"parley/conversation"
+	"parley/httpserver"
+)
+
+const (
+	maxText    = 256 << 10 // characters of a message; a longer text is a file
+	maxFiles   = 10        // that come with one message
+	maxFile    = 8 << 20   // bytes of one of them: no more of a picture is read
+	maxMessage = 24 << 20  // bytes of a message with its files
+)
+
+// pictureTypes are what browsers and models take for pictures.
+var pictureTypes = map[string]bool{"image/png": true, "image/jpeg": true, "image/webp": true, "image/gif": true}
+
+// errClosed says that nothing is taken in: the gateway starts, or ends.
+var errClosed = errors.New("the channel is closed")
+
+// refusal is why a message is not taken, in words for who wrote it.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+// sourceForm is what a page may call a message: made by the page, so that the
+// message is taken once however often it is sent.
+var sourceForm = regexp.MustCompile(`^[A-Za-z0-9-]{8,64}$`)
+
+// takeMessage takes what a person has written, or the command behind a button.
+func (c *Channel) takeMessage(w http.ResponseWriter, r *http.Request) {
+	name, ok := chatName(w, r)
+	if !ok {
+		return
+	}
+	in, err := c.message(r, name)
+	if err == nil {
+		err = c.take(r.Context(), in)
+	}
+	c.answerSent(w, r, name, err)
+}
+
+// message reads a message from its form, and puts its files into the store.
+func (c *Channel) message(r *http.Request, name string) (conversation.Inbound, error) {
+	if err := r.ParseMultipartForm(maxMessage); err != nil && !errors.Is(err, http.ErrNotMultipart) {
+		var large *http.MaxBytesError
+		if errors.As(err, &large) {
+			return conversation.Inbound{}, refusal(fmt.Sprintf("That is too much for one message: it may have %s with its files.", size(maxMessage)))
+		}
+		return conversation.Inbound{}, refusal("The message did not arrive whole.")
+	}
+	text := strings.TrimSpace(strings.ReplaceAll(r.PostFormValue("text"), "\r\n", "\n"))
+	in := c.inbound(name, r.PostFormValue("id"), text)
+	var sent []*multipart.FileHeader
+	if r.MultipartForm != nil {
+		for _, header := range r.MultipartForm.File["file"] {
+			if header.Filename != "" || header.Size > 0 { // a form without a file sends an empty one
+				sent = append(sent, header)
+			}
+		}
+	}
+	switch {
+	case text == "" && len(sent) == 0:
+		return in, refusal("There is nothing to send.")
+	case utf8.RuneCountInString(text) > maxText:
+		return in, refusal(fmt.Sprintf("The text is too long for one message: at most %d characters. Send it as a file.", maxText))
+	case len(sent) > maxFiles:
+		return in, refusal(fmt.Sprintf("At most %d files go with one message.", maxFiles))
+	}
+	for _, header := range sent {
+		attachment, err := c.upload(r.Context(), in.Key, header)
+		if err != nil {
+			return in, err
+		}
+		in.Attachments = append(in.Attachments, attachment)
+	}
+	return in, nil
+}
+
+// inbound is a text as it is stored. The id is the page's; where that has none,
+// every request is a message of its own.
+func (c *Channel) inbound(name, id, text string) conversation.Inbound {
+	if !sourceForm.MatchString(id) {
+		id = newName()
+	}
+	return conversation.Inbound{
+		Key: keyOf(name), SourceID: name + "/" + id, Sender: conversation.Sender{ID: "web"},
+		Text: text, At: time.Now(), Keep: true,
+	}
+}
+
+func (c *Channel) upload(ctx context.Context, key conversation.Key, header *multipart.FileHeader) (conversation.Attachment, error) {
+	name := fileName(header.Filename)
+	if header.Size > maxFile {
+		return conversation.Attachment{}, refusal(fmt.Sprintf("%s is too large: a file may have %s, and it has %s.", name, size(maxFile), size(header.Size)))
+	}
+	opened, err := header.Open()
+	if err != nil {
+		return conversation.Attachment{}, err
+	}
+	defer opened.Close()
+	data, err := io.ReadAll(opened)
+	if err != nil {
+		return conversation.Attachment{}, err
+	}
+	mediaType := mediaTypeOf(header.Header.Get("Content-Type"), data)
+	if !pictureTypes[mediaType] && !utf8.Valid(data) {
+		return conversation.Attachment{}, refusal(fmt.Sprintf("%s can't be read here: PNG, JPEG, WebP and GIF pictures can, and files of text.", name))
+	}
+	return c.store(ctx, key, name, mediaType, data)
+}
+
+func (c *Channel) store(ctx context.Context, key conversation.Key, name, mediaType string, data []byte) (conversation.Attachment, error) {
+	ref, err := c.Store.Upload(ctx, conversation.Upload{Key: key, Name: name, MediaType: mediaType, Data: data})
+	return conversation.Attachment{Name: name, MediaType: mediaType, Size: int64(len(data)), Ref: ref}, err
+}
+
+// mediaTypeOf is what the bytes are where they are a picture, whatever the
+// browser says; everything else is a text.
+func mediaTypeOf(said string, data []byte) string {
+	if found := http.DetectContentType(data); pictureTypes[found] {
+		return found
+	}
+	if said, _, err := mime.ParseMediaType(said); err == nil && strings.HasPrefix(said, "text/") {
+		return said
+	}
+	return "text/plain"
+}
+
+// fileName is the last part of a name, in one line.
+func fileName(name string) string {
+	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
+	name = strings.Join(strings.Fields(strings.ToValidUTF8(name, "")), " ")
+	if name == "" || name == "." || name == "/" {
+		return "file"
+	}
+	return string([]rune(name)[:min(utf8.RuneCountInString(name), 100)])
+}
+
+// take stores messages, in order.
+func (c *Channel) take(ctx context.Context, batch ...conversation.Inbound) error {
+	accept := c.accept.Load()
+	if accept == nil {
+		return errClosed
+	}
+	return (*accept)(ctx, nil, batch...)
+}
+
+// takeEdit takes another text in place of the last message: the answer under
+// way is stopped, the exchange is taken back, and the text is said.
+func (c *Channel) takeEdit(w http.ResponseWriter, r *http.Request) {
+	name, ok := chatName(w, r)
+	if !ok {
+		return
+	}
+	c.answerSent(w, r, name, c.edit(r, name))
+}
+
+func (c *Channel) edit(r *http.Request, name string) error {
+	text := strings.TrimSpace(strings.ReplaceAll(r.PostFormValue("text"), "\r\n", "\n"))
+	seq, err := strconv.ParseInt(r.PostFormValue("seq"), 10, 64)
+	switch {
+	case err != nil:
+		return refusal("It is not said which message is to be changed.")
+	case text == "":
+		return refusal("There is nothing to send.")
+	}
+	last, err := c.lastAlone(r.Context(), name, seq)
+	if err != nil {
+		return err
+	}
+	in := c.inbound(name, r.PostFormValue("id"), text)
+	if in.Attachments, err = c.again(r.Context(), in.Key, last); err != nil {
+		return err
+	}
+	batch := []conversation.Inbound{quietly(in, "/stop"), quietly(in, "/undo"), in}
+	return c.take(r.Context(), batch...)
+}
+
+// quietly is a command given by the page itself: its answer is what it does,
+// and stands nowhere.
+func quietly(in conversation.Inbound, command string) conversation.Inbound {
+	in.SourceID += command
+	in.Text, in.Attachments, in.Keep = command, nil, false
+	return in
+}
+
+// lastAlone is the message of an exchange that can be said anew: it is the
+// chat's last, and nothing was said with it.
+func (c *Channel) lastAlone(ctx context.Context, name string, seq int64) (conversation.Message, error) {
+	active, err := c.Store.Active(ctx, keyOf(name))
+	if err != nil {
+		return conversation.Message{}, err
+	}
+	page, err := c.Store.History(ctx, active.ID, 0, 1)
+	if err != nil {
+		return conversation.Message{}, err
+	}
+	var said []conversation.Message
+	for _, m := range page.Messages {
+		if m.Role == conversation.RoleUser {
+			said = append(said, m)
+		}
+	}
+	switch {
+	case len(said) == 0 || said[len(said)-1].Seq != seq:
+		return conversation.Message{}, refusal("More was said meanwhile; only the last message can be changed.")
+	case len(said) > 1:
+		return conversation.Message{}, refusal("Several messages were answered together, and can't be changed one by one. Say it in a new one.")
+	}
+	return said[0], nil
+}
+
+// again stores the files of a message once more, for the one in its place.
+func (c *Channel) again(ctx context.Context, key conversation.Key, m conversation.Message) ([]conversation.Attachment, error) {
+	var list []conversation.Attachment
+	add := func(name, mediaType string, data []byte) error {
+		attachment, err := c.store(ctx, key, name, mediaType, data)
+		list = append(list, attachment)
+		return err
+	}
+	for _, image := range m.Images {
+		data, err := c.Store.ImageData(ctx, image)
+		if err == nil {
+			err = add(image.Name, image.MediaType, data)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	_, files := filesIn(m.Content)
+	for _, file := range files {
+		if file.Text == "" {
+			continue // it was only named
+		}
+		if err := add(file.Name, "text/plain", []byte(file.Text)); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// answerSent tells a script whether something was taken, and leads a browser
+// without one back to the chat.
+func (c *Channel) answerSent(w http.ResponseWriter, r *http.Request, name string, err error) {
+	var why refusal
+	switch {
+	case errors.As(err, &why):
+		httpserver.Problem(w, r, http.StatusUnprocessableEntity, string(why))
+	case err != nil:
+		c.fail(w, r, err)
+	case strings.Contains(r.Header.Get("Accept"), "text/html"):
+		http.Redirect(w, r, "/chat/"+name, http.StatusSeeOther)
+	default:
+		w.WriteHeader(http.StatusAccepted)
+	}
+}
+
+// size is a number of bytes as people say it.
+func size(bytes int64) string {
+	switch {
+	case bytes < 1<<10:
+		return strconv.FormatInt(bytes, 10) + " bytes"
+	case bytes < 1<<20:
+		return strconv.FormatInt(bytes>>10, 10) + " KiB"
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(bytes)/(1<<20)), ".0") + " MiB"
+}

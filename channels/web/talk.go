@@ -1,0 +1,141 @@
+package web
+
+import (
+	"context"
+	"math"
+	"strings"
+
+	"parley/channels"
+	"parley/conversation"
+	"parley/pages"
+)
+
+// pageSize is how many messages a page shows at first, and how many more each
+// time that somebody asks for earlier ones.
+const pageSize = 60
+
+const (
+	maxWaiting  = 50  // messages without an answer that are shown
+	noticesRead = 500 // notices of a chat that are read at once; they are kept for a week
+)
+
+// talk is what is to be seen of a chat at one moment.
+type talk struct {
+	conversation.Conversation
+	stored   bool // the conversation has messages
+	entries  []entry
+	earlier  int64 // seq before which there are more messages, 0 for none
+	waiting  []entry
+	progress channels.Progress
+	working  bool
+	at       position
+}
+
+// read reads the chat's active conversation and the run under way. A run that
+// the store holds already is not under way any more.
+func (c *Channel) read(ctx context.Context, name string, w *channels.Watch) (talk, error) {
+	var t talk
+	t.progress, t.working = w.Now() // before the store, so that nothing falls between the two
+	var err error
+	if t.Conversation, err = c.Store.Active(ctx, keyOf(name)); err != nil {
+		return t, err
+	}
+	if err := c.readEntries(ctx, &t, name, math.MaxInt64); err != nil {
+		return t, err
+	}
+	waiting, err := c.Store.Inbox(ctx, keyOf(name), maxWaiting)
+	if err != nil {
+		return t, err
+	}
+	for _, in := range waiting {
+		t.waiting = append(t.waiting, waitingEntry(in))
+	}
+	return t, nil
+}
+
+// readEntries reads the newest messages before a seq, and the notices among
+// them.
+func (c *Channel) readEntries(ctx context.Context, t *talk, name string, before int64) error {
+	t.stored = t.Messages > 0
+	address := addressOf(name, t.Conversation)
+	var records []conversation.Record
+	from := int64(0)
+	if t.stored {
+		var more bool
+		var err error
+		records, more, err = c.Store.RecordPage(ctx, conversation.RecordQuery{
+			Conversation: t.ID, View: conversation.ViewTalk, Before: before, Limit: pageSize,
+		})
+		if err != nil {
+			return err
+		}
+		if more {
+			from = records[0].Seq
+			t.earlier = from
+		}
+		t.at = position{Conversation: t.ID, Seq: t.Messages} // the newest seq, which may be of one that is not shown
+	}
+	for _, r := range records {
+		if t.working && r.RunID == t.progress.Run {
+			t.working = false
+		}
+	}
+	notices, err := c.noticesOf(ctx, t, name, from, before)
+	t.entries = merged(entriesOf(records, address), notices, from)
+	return err
+}
+
+// noticesOf gives the notices of the conversation within a page.
+func (c *Channel) noticesOf(ctx context.Context, t *talk, name string, from, before int64) ([]entry, error) {
+	var list []entry
+	for after := int64(0); ; {
+		some, err := c.Store.Notices(ctx, keyOf(name), after, noticesRead)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range some {
+			after = n.ID
+			if n.Conversation != t.at.Conversation || n.After < from || n.After >= before {
+				continue
+			}
+			if t.working && n.RunID == t.progress.Run {
+				t.working = false
+			}
+			t.at.Notice = n.ID
+			list = append(list, noticeEntry(n, "/chat/"+name))
+		}
+		if len(some) < noticesRead {
+			return list, nil
+		}
+	}
+}
+
+// blocks is the answer under way.
+func (t talk) blocks() []string { return pages.Blocks(t.progress.Text) }
+
+// toolsUnderWay are the tool calls of the run under way.
+func (t talk) toolsUnderWay() []toolUse { return usesOf(t.progress) }
+
+func usesOf(p channels.Progress) []toolUse {
+	uses := make([]toolUse, len(p.Tools))
+	for i, call := range p.Tools {
+		uses[i] = toolUse{ID: call.ID, Name: call.Name, Arguments: readable(call.Arguments), Done: call.Done, Error: call.Error}
+	}
+	return uses
+}
+
+// addressOf is the page of a conversation.
+func addressOf(name string, c conversation.Conversation) string {
+	return "/chat/" + name + "/conversation/" + c.ID
+}
+
+// titleOf is what a conversation is called in the pages.
+func titleOf(c conversation.Conversation) string {
+	if title := strings.TrimSpace(c.Title); title != "" {
+		return title
+	}
+	if c.Messages == 0 {
+		return "New chat"
+	}
+	return "Untitled"
+}

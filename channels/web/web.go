@@ -1,0 +1,86 @@
+// Package web is the chat in a browser: pages that are made here, a stream of
+// what changes in them, and a form to write in. A chat is a session "web:NAME".
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"regexp"
+	"strings"
+	"sync/atomic"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+const channelName = "web"
+
+// Parts is what the channel is made of.
+type Parts struct {
+	Store    *conversation.Store
+	Feed     *channels.Feed
+	Commands []channels.Command // that the composer completes
+
+	// Do runs an operation on a session between two of its runs.
+	Do func(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error
+
+	Log *slog.Logger
+}
+
+// Channel is the web chat. It has nothing to send: replies are kept in the
+// store, and its pages read them there.
+type Channel struct {
+	Parts
+	accept atomic.Pointer[channels.AcceptFunc] // nil while nothing is taken in
+}
+
+// New makes the channel. Its pages are served by Serve.
+func New(parts Parts) *Channel { return &Channel{Parts: parts} }
+
+func (c *Channel) Name() string { return channelName }
+
+// Run lets messages in until ctx ends.
+func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
+	c.accept.Store(&accept)
+	<-ctx.Done()
+	c.accept.Store(nil)
+	return nil
+}
+
+// Split gives no parts: what is not kept for the pages, such as the answer to
+// the stop button, is shown by what it has done.
+func (c *Channel) Split(conversation.Delivery) []channels.Part { return nil }
+
+// Send is never called, since there are no parts.
+func (c *Channel) Send(context.Context, conversation.Delivery, channels.Part) (string, error) {
+	return "", &channels.SendError{Permanent: true, Err: errors.New("the web chat sends nothing")}
+}
+
+// Fetch reads a file that came with a message.
+func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error) {
+	upload, err := c.Store.Uploaded(ctx, file.Ref)
+	switch {
+	case errors.Is(err, conversation.ErrNoUpload):
+		return nil, errors.New("it is no longer there")
+	case err != nil:
+		c.Log.Error("an uploaded file can't be read", "file", file.Ref, "error", err)
+		return nil, errors.New("it can't be read")
+	case int64(len(upload.Data)) > limit:
+		return nil, errors.New("it is too large")
+	}
+	return upload.Data, nil
+}
+
+// nameForm is what a chat may be called in an address.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+
+// keyOf is the session of a chat.
+func keyOf(name string) conversation.Key { return conversation.Key(channelName + ":" + name) }
+
+// nameOf is the chat of a session.
+func nameOf(key conversation.Key) string { return strings.TrimPrefix(string(key), channelName+":") }
+
+// newName is a name that no other chat has.
+func newName() string { return strings.ToLower(rand.Text()[:12]) }

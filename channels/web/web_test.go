@@ -1,0 +1,292 @@
+package web_test
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/png"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"parley/conversation"
+	"parley/llm"
+	"parley/llm/llmtest"
+)
+
+// Without scripts a chat is a page and a form.
+func TestAChatWithoutScripts(t *testing.T) {
+	h := newHouse(t)
+	h.model.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "Certainly, **at once**."} })
+	status, body := h.post("/chat/plain/messages", url.Values{"text": {"Do it"}}, true)
+	if status != http.StatusOK || !strings.Contains(body, "Do it") {
+		t.Fatalf("after sending, the browser is shown %d: %s", status, body)
+	}
+	h.await("plain")
+	page := h.page("/chat/plain")
+	for _, want := range []string{"<title>Do it · Parley</title>", `dir="auto">Do it</div>`, "<strong>at once</strong>", `<a href="/chat/plain" aria-current="page">`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %s:\n%s", want, page)
+		}
+	}
+}
+
+// A page that is not sure whether its message arrived sends it again.
+func TestARepeatedMessageIsTakenOnce(t *testing.T) {
+	h := newHouse(t)
+	for range 3 {
+		if status, body := h.post("/chat/twice/messages", url.Values{"text": {"Once"}, "id": {"0123456789abcdef"}}, false); status != http.StatusAccepted {
+			t.Fatalf("answered %d: %s", status, body)
+		}
+	}
+	h.await("twice")
+	if n := strings.Count(h.page("/chat/twice"), `class="bubble" dir="auto">Once<`); n != 1 {
+		t.Errorf("the message stands there %d times", n)
+	}
+	// Another chat may use the same name for a message.
+	h.post("/chat/other/messages", url.Values{"text": {"Mine"}, "id": {"0123456789abcdef"}}, false)
+	h.await("other")
+	if !strings.Contains(h.page("/chat/other"), ">Mine<") {
+		t.Error("a message of another chat was taken for a repeated one")
+	}
+}
+
+func TestWhatCanNotBeSentIsRefusedInWords(t *testing.T) {
+	h := newHouse(t)
+	many := make([]sent, 11)
+	for i := range many {
+		many[i] = sent{fmt.Sprintf("%d.txt", i), "text/plain", []byte("x")}
+	}
+	for _, tt := range []struct {
+		text  string
+		files []sent
+		want  string
+	}{
+		{" \n ", nil, "nothing to send"},
+		{strings.Repeat("x", 256<<10+1), nil, "too long"},
+		{"", []sent{{"big.png", "image/png", bytes.Repeat([]byte{0}, 8<<20+1)}}, "big.png is too large: a file may have 8 MiB"},
+		{"", []sent{{"tool.exe", "application/octet-stream", []byte{0x4d, 0x5a, 0xff, 0xfe}}}, "tool.exe can't be read here"},
+		{"", many, "At most 10 files"},
+	} {
+		status, body := h.post("/chat/refused/messages", url.Values{"text": {tt.text}}, false, tt.files...)
+		if status != http.StatusUnprocessableEntity || !strings.Contains(body, tt.want) {
+			t.Errorf("answered %d %s, want %q", status, body, tt.want)
+		}
+	}
+	if c := h.active("refused"); c.Messages != 0 {
+		t.Errorf("something of it was taken: %+v", c)
+	}
+}
+
+func pngOf(side int) []byte {
+	var data bytes.Buffer
+	_ = png.Encode(&data, image.NewGray(image.Rect(0, 0, side, side))) // into memory
+	return data.Bytes()
+}
+
+// A picture that is pasted is seen by the model and by who comes back.
+func TestAPictureIsShownToTheModelAndInTheChat(t *testing.T) {
+	h := newHouse(t)
+	data := pngOf(8)
+	h.ask("album", "What is this?", sent{"cat.png", "application/octet-stream", data}, sent{"notes.txt", "text/plain", []byte("line one\nline two")})
+	calls := h.model.Calls()
+	last := calls[len(calls)-1].Messages
+	if got := last[len(last)-1]; len(got.Images) != 1 || !strings.Contains(got.Content, "line two") {
+		t.Errorf("the model was shown %+v", got)
+	}
+	page := h.page("/chat/album")
+	address := fmt.Sprintf("/chat/album/conversation/%s/image/1/0", h.active("album").ID)
+	if !strings.Contains(page, `<img src="`+address+`" alt="cat.png"`) || !strings.Contains(page, "notes.txt</summary><pre tabindex=\"0\">line one\nline two</pre>") {
+		t.Errorf("the page shows %s", page)
+	}
+	status, body, header := h.get(address)
+	if status != http.StatusOK || header.Get("Content-Type") != "image/png" || header.Get("X-Content-Type-Options") != "nosniff" || body != string(data) {
+		t.Errorf("the picture is answered %d, %v", status, header)
+	}
+	for _, other := range []string{"/image/1/1", "/image/2/0", "/image/x/0", "/image/1/-1"} {
+		if status, _, _ := h.get(strings.TrimSuffix(address, "/image/1/0") + other); status != http.StatusNotFound {
+			t.Errorf("%s answers %d", other, status)
+		}
+	}
+}
+
+// What was said last can be said anew: the first saying, and its answer, are
+// gone from the page and from what the model sees.
+func TestTheLastMessageIsSaidAnew(t *testing.T) {
+	h := newHouse(t)
+	h.ask("edit", "First")
+	h.ask("edit", "Secnod", sent{"cat.png", "image/png", pngOf(4)})
+	if status, body := h.post("/chat/edit/edit", url.Values{"seq": {"1"}, "text": {"Other"}}, false); status != http.StatusUnprocessableEntity || !strings.Contains(body, "only the last message") {
+		t.Errorf("an earlier message is changed: %d %s", status, body)
+	}
+	if status, body := h.post("/chat/edit/edit", url.Values{"seq": {"3"}, "text": {"Second"}}, false); status != http.StatusAccepted {
+		t.Fatalf("answered %d: %s", status, body)
+	}
+	h.await("edit")
+	page := h.page("/chat/edit")
+	if strings.Contains(page, "Secnod") || !strings.Contains(page, ">Second<") || strings.Contains(page, "Taken back") || !strings.Contains(page, `alt="cat.png"`) {
+		t.Errorf("the page shows %s", page)
+	}
+	calls := h.model.Calls()
+	for _, m := range calls[len(calls)-1].Messages {
+		if strings.Contains(m.Content, "Secnod") {
+			t.Errorf("the model is still told %q", m.Content)
+		}
+	}
+}
+
+// Commands work where messages are written, and offer what may be asked next.
+func TestCommandsAndWhatTheyOffer(t *testing.T) {
+	h := newHouse(t)
+	h.ask("talk", "One")
+	h.ask("talk", "Two")
+	h.ask("talk", "/history 1")
+	h.ask("talk", "/export md")
+	page := h.page("/chat/talk")
+	for _, want := range []string{`<p class="asked">/history 1</p>`, `name="text" value="/history 1 1"`, "<button>Older</button>"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %s:\n%s", want, page)
+		}
+	}
+	_, rest, _ := strings.Cut(page, `href="/chat/talk/file/`)
+	id, _, _ := strings.Cut(rest, `"`)
+	status, body, header := h.get("/chat/talk/file/" + id)
+	if status != http.StatusOK || !strings.Contains(body, "Two") || !strings.HasPrefix(header.Get("Content-Disposition"), "attachment") {
+		t.Errorf("the file is answered %d, %v: %s", status, header, body)
+	}
+	if status, _, _ := h.get("/chat/other/file/" + id); status != http.StatusNotFound {
+		t.Errorf("another chat has the file as well: %d", status)
+	}
+}
+
+// A model that fails leaves the question, a reason, and a way to ask again.
+func TestAFailureOffersAnotherTry(t *testing.T) {
+	h := newHouse(t)
+	h.model.Script(llmtest.Answer{Status: 400}, llmtest.Answer{Text: "Now it works"})
+	h.ask("fails", "Please")
+	page := h.page("/chat/fails")
+	if !strings.Contains(page, `class="notice failed"`) || !strings.Contains(page, "<button>Try again</button>") || !strings.Contains(page, ">Please<") {
+		t.Fatalf("the page shows %s", page)
+	}
+	h.ask("fails", "/retry")
+	if page := h.page("/chat/fails"); !strings.Contains(page, "Now it works") {
+		t.Errorf("after another try the page shows %s", page)
+	}
+}
+
+func TestToolCallsAreShown(t *testing.T) {
+	h := newHouse(t)
+	h.model.Script(llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "1", Name: "show", Arguments: `{"it":1}`}}}, llmtest.Answer{Text: "Done."})
+	h.ask("tools", "Use it")
+	page := h.page("/chat/tools")
+	if !strings.Contains(page, "Used show") || !strings.Contains(page, "shown: {&#34;it&#34;:1}") {
+		t.Errorf("the page shows %s", page)
+	}
+}
+
+// The life of a conversation: it is named, put away, taken up again, deleted.
+func TestAConversationIsNamedArchivedReopenedAndDeleted(t *testing.T) {
+	h := newHouse(t)
+	h.ask("life", "Hello")
+	id := h.active("life").ID
+	if status, _ := h.post("/chat/life/rename", url.Values{"title": {"  Of  life "}}, true); status != http.StatusOK {
+		t.Errorf("renaming answers %d", status)
+	}
+	if got := h.active("life").Title; got != "Of life" {
+		t.Errorf("it is called %q", got)
+	}
+	_, page := h.post("/chat/life/archive", nil, true)
+	if !strings.Contains(page, "This conversation is archived.") || !strings.Contains(page, "Archived</summary>") || strings.Contains(page, `id="compose"`) {
+		t.Errorf("an archived conversation shows %s", page)
+	}
+	_, page = h.post("/chat/life/conversation/"+id+"/reopen", nil, true)
+	if !strings.Contains(page, `id="compose"`) || !strings.Contains(page, ">Hello<") || h.active("life").ID != id {
+		t.Errorf("taken up again it shows %s", page)
+	}
+	if asked := h.page("/chat/life/delete"); !strings.Contains(asked, "Delete “Of life”?") {
+		t.Errorf("before it is deleted, nobody asks: %s", asked)
+	}
+	h.post("/chat/life/delete", nil, true)
+	if status, _, _ := h.get("/chat/life/conversation/" + id); status != http.StatusNotFound {
+		t.Errorf("deleted it answers %d", status)
+	}
+	if page := h.page("/"); strings.Contains(page, "Of life") {
+		t.Error("deleted it is still listed")
+	}
+}
+
+// Places that are not web chats are nowhere to be seen.
+func TestOtherChannelsAreNotShown(t *testing.T) {
+	h := newHouse(t)
+	done, err := h.store.Append(t.Context(), "telegram:chat:1", "", conversation.Message{Role: conversation.RoleUser, Content: "A secret of Telegram", Tokens: 1})
+	h.must(err)
+	if status, _, _ := h.get("/chat/x/conversation/" + done.Conversation.ID); status != http.StatusNotFound {
+		t.Errorf("a conversation of Telegram answers %d", status)
+	}
+	if page := h.page("/search?q=secret"); strings.Contains(page, "Telegram</") || !strings.Contains(page, "Nothing was found") {
+		t.Errorf("the search shows %s", page)
+	}
+	for _, path := range []string{"/chat/..%2ftelegram:chat:1", "/chat/a:b", "/chat/" + strings.Repeat("a", 65)} {
+		if status, _, _ := h.get(path); status != http.StatusNotFound {
+			t.Errorf("%s answers %d", path, status)
+		}
+	}
+}
+
+func TestTheSearchFindsWhatWasSaidInAnyChat(t *testing.T) {
+	h := newHouse(t)
+	h.ask("one", "The heron stood in the reeds")
+	h.ask("two", "A grebe dives")
+	page := h.page("/search?q=heron")
+	if !strings.Contains(page, "<mark>heron</mark>") || strings.Contains(page, "<mark>grebe") {
+		t.Fatalf("the search shows %s", page)
+	}
+	_, rest, _ := strings.Cut(page, `<ol class="found">`)
+	_, rest, _ = strings.Cut(rest, `<a href="`)
+	address, _, _ := strings.Cut(rest, "#")
+	if found := h.page(strings.ReplaceAll(address, "&amp;", "&")); !strings.Contains(found, "stood in the reeds") {
+		t.Errorf("the hit leads to %s", found)
+	}
+}
+
+// A long conversation shows its end, and the rest on request.
+func TestEarlierMessagesAreShownOnRequest(t *testing.T) {
+	h := newHouse(t)
+	var said []conversation.Message
+	for n := range 100 {
+		said = append(said, conversation.Message{Role: conversation.RoleUser, Content: fmt.Sprintf("number %d.", n), Tokens: 1},
+			conversation.Message{Role: conversation.RoleAssistant, Content: "noted", Tokens: 1})
+	}
+	_, err := h.store.Append(t.Context(), "web:long", "", said...)
+	h.must(err)
+	page := h.page("/chat/long")
+	if !strings.Contains(page, "number 99.") || strings.Contains(page, "number 60.") {
+		t.Error("the first page does not show the end alone")
+	}
+	for range 10 {
+		_, rest, more := strings.Cut(page, `<div class="earlier"><a class="button small" href="`)
+		if !more {
+			break
+		}
+		address, _, _ := strings.Cut(rest, `"`)
+		page = h.page(address)
+	}
+	if !strings.Contains(page, "number 0.") {
+		t.Error("going back does not lead to the beginning")
+	}
+}
+
+// No form works from another site, or without the token of this sign-in.
+func TestFormsNeedTheirToken(t *testing.T) {
+	h := newHouse(t)
+	h.ask("forms", "Hello")
+	for _, path := range []string{"/messages", "/edit", "/rename", "/archive", "/delete"} {
+		answer, err := h.client.PostForm(h.url+"/chat/forms"+path, url.Values{"text": {"x"}, "title": {"x"}})
+		h.must(err)
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusForbidden {
+			t.Errorf("%s without a token answers %d", path, answer.StatusCode)
+		}
+	}
+}

@@ -1,0 +1,16 @@
+package main
+
+import (
+	"parley/channels/web"
+	"parley/conversation"
+)
+
+// addWeb puts the chat for browsers into service, where HTTP is.
+func (g *gateway) addWeb() {
+	if g.http == nil {
+		return
+	}
+	channel := web.New(web.Parts{Store: g.store, Feed: g.feed, Commands: menu(), Do: g.router.Do, Log: g.log})
+	channel.Serve(g.http)
+	g.add(channel, conversation.Scope{Channel: channel.Name()})
+}
