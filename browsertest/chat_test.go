@@ -1,0 +1,288 @@
+package browsertest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"parley/llm/llmtest"
+	"parley/pages/pagestest"
+)
+
+// A person writes, sees the answer come, and finds the chat under its title.
+func TestAChatWithStreaming(t *testing.T) {
+	hold := make(chan struct{})
+	g := startGateway(t, func(llmtest.Call) llmtest.Answer {
+		<-hold
+		return slowly("The first word, then **many others**, and the last.", 12, 40*time.Millisecond)
+	})
+	b := openTab(t)
+	b.open(g.url)
+	b.say("Tell me something")
+	b.awaitText("#waiting .bubble", "Tell me something")
+	b.await("!document.getElementById('answer').hidden && !document.getElementById('stop').hidden")
+	close(hold)
+	b.awaitText("#text", "The first word")
+	b.answers(1)
+	b.awaitText("#messages .assistant strong", "many others")
+	b.awaitText("#messages .user .bubble", "Tell me something")
+	b.awaitText("#chats a[aria-current]", "Tell me something")
+	if title := eval[string](b, "document.title"); title != "Tell me something · Parley" {
+		t.Errorf("the tab is called %q", title)
+	}
+	if got := b.text("#waiting"); got != "" {
+		t.Errorf("the message still waits: %q", got)
+	}
+	b.clean()
+}
+
+// Reloading in the middle of an answer loses no word and doubles none.
+func TestReloadInTheMiddleOfAnAnswer(t *testing.T) {
+	words := make([]string, 60)
+	for i := range words {
+		words[i] = fmt.Sprintf("word%02d", i)
+	}
+	text := strings.Join(words, " ")
+	g := startGateway(t, func(llmtest.Call) llmtest.Answer { return slowly(text, 60, 50*time.Millisecond) })
+	b := openTab(t)
+	b.open(g.url)
+	b.say("Count")
+	b.awaitText("#text", "word05")
+	b.do(chromedp.Reload())
+	b.awaitText("#text", "word10")
+	if got := b.text("#waiting .bubble"); got != "Count" {
+		t.Errorf("after the reload the question reads %q", got)
+	}
+	b.do(chromedp.Reload())
+	b.answers(1)
+	if got := b.text("#messages .assistant .prose"); got != text {
+		t.Errorf("the answer reads %q", got)
+	}
+	b.clean()
+}
+
+// Two tabs on one chat show the same at every moment that matters.
+func TestTwoTabsAgree(t *testing.T) {
+	hold := make(chan struct{})
+	g := startGateway(t, func(c llmtest.Call) llmtest.Answer {
+		<-hold
+		return llmtest.Answer{Text: "To " + c.LastUser() + ": yes."}
+	})
+	one := openTab(t)
+	one.open(g.url)
+	one.say("first")
+	one.awaitText("#waiting .bubble", "first")
+	two := one.another()
+	two.open(eval[string](one, "location.href"))
+	two.awaitText("#waiting .bubble", "first")
+	hold <- struct{}{}
+	one.answers(1)
+	two.answers(1)
+	two.say("second")
+	one.awaitText("#waiting .bubble", "second")
+	hold <- struct{}{}
+	one.answers(2)
+	two.answers(2)
+	one.say("/undo")
+	one.await("document.querySelectorAll('#messages .assistant').length === 1")
+	two.await("document.querySelectorAll('#messages .assistant').length === 1")
+	const transcript = "document.getElementById('messages').innerText"
+	if a, b := eval[string](one, transcript), eval[string](two, transcript); a != b {
+		t.Errorf("one tab shows\n%s\nand the other\n%s", a, b)
+	}
+	one.clean()
+	two.clean()
+}
+
+// A gateway that dies in the middle of an answer is back under the page, which
+// goes on by itself.
+func TestThePageSurvivesTheGateway(t *testing.T) {
+	hold := make(chan struct{}, 8)
+	g := startGateway(t, func(llmtest.Call) llmtest.Answer {
+		<-hold
+		return llmtest.Answer{Text: "Still here."}
+	})
+	b := openTab(t)
+	b.open(g.url)
+	b.say("Are you there?")
+	b.awaitText("#waiting .bubble", "Are you there?")
+	g.kill()
+	b.await("!document.getElementById('connection').hidden")
+	g.start()
+	close(hold)
+	b.answers(1)
+	b.awaitText("#messages .assistant", "Still here.")
+	if n := eval[int](b, "document.querySelectorAll('#messages .user').length"); n != 1 {
+		t.Errorf("the question stands there %d times", n)
+	}
+}
+
+// Everything can be done without a mouse.
+func TestKeyboardOnly(t *testing.T) {
+	hold := make(chan struct{})
+	g := startGateway(t, func(c llmtest.Call) llmtest.Answer {
+		if strings.Contains(c.LastUser(), "slow") {
+			select {
+			case <-hold:
+			case <-time.After(patience):
+			}
+		}
+		return llmtest.Answer{Text: "echo: " + c.LastUser()}
+	})
+	defer close(hold)
+	b := openTab(t)
+	b.open(g.url)
+	keys := func(sequence string, modifiers ...chromedp.KeyOption) {
+		t.Helper()
+		b.do(chromedp.KeyEvent(sequence, modifiers...))
+	}
+	b.await("document.activeElement.id === 'text-field'")
+	keys("one")
+	keys(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierShift))
+	keys("two")
+	keys(kb.Enter)
+	b.answers(1)
+	b.await("document.querySelector('#messages .bubble').textContent === 'one\\ntwo'")
+
+	keys(kb.ArrowUp) // edits the last message
+	b.await("!document.getElementById('editing').hidden")
+	keys(" three")
+	keys(kb.Enter)
+	b.await("document.querySelectorAll('#messages .user').length === 1 && document.querySelector('#messages .bubble').textContent === 'one\\ntwo three'")
+	b.awaitText("#messages .assistant", "two three")
+
+	keys("slow")
+	keys(kb.Enter)
+	b.await("!document.getElementById('stop').hidden")
+	keys(kb.Escape) // stops it
+	b.await("document.getElementById('stop').hidden")
+	b.awaitText("#messages .notice", "Stopped")
+
+	b.do(chromedp.Blur("#text-field"))
+	// The protocol would type the letter even where the page says that it is a command.
+	eval[bool](b, "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '/', bubbles: true, cancelable: true })) || true")
+	b.await("document.activeElement.id === 'text-field'")
+	keys("/sta")
+	b.await("document.querySelectorAll('#completions li:not([hidden])').length === 2")
+	keys(kb.ArrowDown)
+	keys(kb.ArrowUp)
+	keys(kb.Enter) // completes; the protocol also types the line break that the page has refused
+	b.await("document.getElementById('text-field').value.trim() === '/status'")
+	keys(kb.Enter)
+	b.awaitText("#messages .asked", "/status")
+
+	b.do(chromedp.Reload(), chromedp.Focus(".brand"))
+	keys(kb.Tab, chromedp.KeyModifiers(chromedp.ModifierShift))
+	b.await("document.activeElement.matches('.skip') && document.activeElement.getBoundingClientRect().top >= 0")
+	keys(kb.Enter) // the page's first stop leads past the list of chats
+	b.await("document.activeElement.id === 'main'")
+	b.clean()
+}
+
+// On a phone nothing is wider than the screen, and the chats are a drawer.
+func TestAPhone(t *testing.T) {
+	g := startGateway(t, says("```\n"+strings.Repeat("a very long line of code ", 20)+"\n```\n\n| "+strings.Repeat("column | ", 12)+"\n| "+strings.Repeat("--- | ", 12)+"\n\n"+strings.Repeat("unbroken", 40)))
+	b := openTab(t)
+	b.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
+	b.open(g.url)
+	b.say(strings.Repeat("wide", 100))
+	b.answers(1)
+	if width := eval[float64](b, "Math.max(document.documentElement.scrollWidth, document.getElementById('scroll').scrollWidth)"); width > 390 {
+		t.Errorf("the page is %v pixels wide", width)
+	}
+	b.await("getComputedStyle(document.getElementById('side')).visibility === 'hidden'")
+	b.do(chromedp.Click(".open-side"))
+	b.await("getComputedStyle(document.getElementById('side')).visibility === 'visible'")
+	b.do(chromedp.KeyEvent(kb.Escape))
+	b.await("getComputedStyle(document.getElementById('side')).visibility === 'hidden' && document.activeElement.matches('.open-side')")
+	b.clean()
+}
+
+// The colours follow the system until somebody chooses, and then stay chosen.
+func TestDarkAndLight(t *testing.T) {
+	g := startGateway(t, says("x"))
+	b := openTab(t)
+	const bright = "getComputedStyle(document.body).backgroundColor === 'rgb(255, 255, 255)'"
+	b.prefer("light")
+	b.open(g.url)
+	b.await(bright)
+	b.prefer("dark")
+	b.await("!(" + bright + ")")
+	b.do(chromedp.Click("[data-theme-switch]"))
+	b.await(bright)
+	b.do(chromedp.Reload())
+	b.await(bright)
+	b.clean()
+}
+
+// Nothing that is said runs in a real browser either, and nothing is loaded from
+// elsewhere.
+func TestNothingSaidRuns(t *testing.T) {
+	g := startGateway(t, func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: c.LastUser(), Pieces: 20} })
+	b := openTab(t)
+	b.open(g.url)
+	hostile := pagestest.Hostile()
+	for n, texts := range [][]string{hostile[:30], hostile[30:60], hostile[60:]} {
+		b.do(chromedp.SetValue("#text-field", strings.Join(texts, "\n\n")), chromedp.Focus("#text-field"), chromedp.KeyEvent("\r"))
+		b.answers(n + 1)
+	}
+	b.do(chromedp.SetValue("#text-field", hostile[0]), chromedp.Focus("#text-field"), chromedp.KeyEvent("\r"))
+	b.answers(4)
+	b.do(chromedp.Reload())
+	b.answers(4)
+	for _, address := range b.asked() {
+		if !strings.HasPrefix(address, g.url+"/") && !strings.HasPrefix(address, "data:") && !strings.HasPrefix(address, "blob:") {
+			t.Errorf("the page has asked %s", address)
+		}
+	}
+	b.clean() // of dialogs, and of what the content security policy has refused
+}
+
+// maxLoad is what a page may load in all, in bytes over the line.
+const maxLoad = 150_000
+
+// A page with an answer and highlighted code is light, and all of it comes from
+// the gateway.
+func TestAPageIsLight(t *testing.T) {
+	g := startGateway(t, says("```go\npackage main\n```\n\n```python\nprint(1)\n```\n\n```typescript\nlet x: number\n```"))
+	b := openTab(t)
+	b.open(g.url)
+	b.say("Show me code")
+	b.answers(1)
+	b.await("document.querySelectorAll('.hljs-keyword, .hljs-built_in').length >= 3")
+	fresh := openTab(t) // with an empty cache
+	fresh.open(eval[string](b, "location.href"))
+	fresh.await("document.querySelectorAll('.hljs-keyword, .hljs-built_in').length >= 3")
+	if received := fresh.loaded(); received > maxLoad || received < 10_000 {
+		t.Errorf("the page has loaded %.0f bytes, at most %d are wanted", received, maxLoad)
+	}
+	for _, address := range fresh.asked() {
+		if !strings.HasPrefix(address, g.url+"/") {
+			t.Errorf("the page has asked %s", address)
+		}
+	}
+}
+
+// A picture that is pasted goes along with the message.
+func TestAPastedPicture(t *testing.T) {
+	g := startGateway(t, says("A dot."))
+	b := openTab(t)
+	b.open(g.url)
+	b.await("!document.getElementById('attach').hidden")
+	eval[bool](b, `(() => {
+		const bytes = Uint8Array.from(atob("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="), (c) => c.charCodeAt(0));
+		const data = new DataTransfer();
+		data.items.add(new File([bytes], "dot.png", { type: "image/png" }));
+		document.getElementById("text-field").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+		return true;
+	})()`)
+	b.await("document.querySelector('#picked img')")
+	b.say("What is it?")
+	b.answers(1)
+	b.await("[...document.querySelectorAll('#messages .enclosed img')].some((picture) => picture.complete && picture.naturalWidth === 1)")
+	b.clean()
+}

@@ -1,0 +1,193 @@
+package browsertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// tab is a page in a browser that shares nothing with other tests.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu       sync.Mutex
+	troubles []string // what the page's console calls an error, and dialogs
+	requests []string // addresses that the page has asked for
+	received float64  // bytes over the line
+}
+
+// openTab opens an empty tab, 1280 by 800.
+func openTab(t *testing.T) *tab {
+	t.Helper()
+	ctx, end := chromedp.NewContext(chrome, chromedp.WithNewBrowserContext())
+	t.Cleanup(end)
+	return newTab(t, ctx)
+}
+
+// another opens a second tab of the same visitor.
+func (b *tab) another() *tab {
+	b.t.Helper()
+	id := chromedp.FromContext(b.ctx).BrowserContextID
+	ctx, end := chromedp.NewContext(chrome, chromedp.WithExistingBrowserContext(id))
+	b.t.Cleanup(end)
+	return newTab(b.t, ctx)
+}
+
+func newTab(t *testing.T, ctx context.Context) *tab {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	t.Cleanup(cancel)
+	b := &tab{t: t, ctx: ctx}
+	b.do(chromedp.EmulateViewport(1280, 800))
+	if err := chromedp.Listen(ctx, b.note); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *tab) note(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		b.troubles = append(b.troubles, fmt.Sprintf("exception: %+v", e.ExceptionDetails))
+	case *log.EventEntryAdded:
+		b.troubles = append(b.troubles, fmt.Sprintf("%s: %s", e.Entry.Level, e.Entry.Text))
+	case *page.EventJavascriptDialogOpening:
+		b.troubles = append(b.troubles, "dialog: "+e.Message)
+	case *network.EventRequestWillBeSent:
+		b.requests = append(b.requests, e.Request.URL)
+	case *network.EventLoadingFinished:
+		b.received += e.EncodedDataLength
+	}
+}
+
+func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.fail(err)
+	}
+}
+
+func (b *tab) fail(err error) {
+	b.t.Helper()
+	b.t.Fatalf("%v; the page says %q; troubles: %v", err, b.text("body"), b.troubles)
+}
+
+func (b *tab) open(url string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(url))
+}
+
+// eval gives what an expression of JavaScript is.
+func eval[T any](b *tab, expression string) T {
+	b.t.Helper()
+	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return value
+}
+
+// await waits until an expression is true.
+func (b *tab) await(expression string) {
+	b.t.Helper()
+	_, err := chromedp.Run(b.ctx, chromedp.Poll[bool]("Boolean("+expression+")", chromedp.WithPollingTimeout(patience/2)))
+	if err != nil {
+		b.fail(fmt.Errorf("waiting for %s: %w", expression, err))
+	}
+}
+
+// awaitText waits until an element holds a text.
+func (b *tab) awaitText(selector, text string) {
+	b.t.Helper()
+	b.await(fmt.Sprintf("[...document.querySelectorAll(%s)].some((e) => e.textContent.includes(%s))", quote(selector), quote(text)))
+}
+
+// text is what the first element of a selector holds.
+func (b *tab) text(selector string) string {
+	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](fmt.Sprintf("document.querySelector(%s)?.innerText ?? ''", quote(selector))))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// say types a text and sends it with Enter.
+func (b *tab) say(text string) {
+	b.t.Helper()
+	b.do(chromedp.Focus("#text-field"), chromedp.KeyEvent(text), chromedp.KeyEvent("\r"))
+}
+
+// answers waits for so many answers that are complete.
+func (b *tab) answers(n int) {
+	b.t.Helper()
+	b.await(fmt.Sprintf("document.querySelectorAll('#messages > .assistant').length === %d && document.getElementById('answer').hidden", n))
+}
+
+// shot writes a picture of the tab where pictures are wanted.
+func (b *tab) shot(name string) {
+	b.t.Helper()
+	if *screenshots == "" {
+		return
+	}
+	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(*screenshots, name+".png"), picture, 0o644)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// prefer sets what the system says of colours: "light" or "dark".
+func (b *tab) prefer(scheme string) {
+	b.t.Helper()
+	params := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, params); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// asked are the addresses that the page has asked for.
+func (b *tab) asked() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.requests)
+}
+
+// loaded is how much the page has loaded, in bytes over the line.
+func (b *tab) loaded() float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.received
+}
+
+// clean fails the test when the page has complained of anything.
+func (b *tab) clean() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.troubles) > 0 {
+		b.t.Errorf("the page complains:\n%s", strings.Join(b.troubles, "\n"))
+	}
+}
+
+func quote(text string) string {
+	quoted, _ := json.Marshal(text) // a text always is JSON
+	return string(quoted)
+}
