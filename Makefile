@@ -12,10 +12,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint bench example-db assets clean
+.PHONY: help run build test lint bench example-db assets screenshots clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## build and start the gateway, with a chat in this terminal (ARGS="-c my.toml")
 	@bin/gateway run $(ARGS)
@@ -41,6 +41,11 @@ example-db: ## make conversations.db.example anew
 
 assets: ## take anew what the pages use of npm, at the versions of pages/npm/package-lock.json
 	pages/npm/vendor.sh
+
+screenshots: ## take pictures of the pages (needs Chromium) into bin/screenshots, and those of the README
+	mkdir -p bin/screenshots
+	go test -count=1 -run TestLooks ./browsertest -screenshots $(CURDIR)/bin/screenshots
+	cp bin/screenshots/chat.png bin/screenshots/chat-dark-phone.png docs/screenshots/
 
 clean: ## remove what was built
 	rm -rf bin
