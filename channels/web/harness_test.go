@@ -120,14 +120,18 @@ type watcher struct{ feed *channels.Feed }
 func (w watcher) Working(ctx context.Context, key conversation.Key, run int64, _ conversation.Destination) {
 	w.feed.Working(ctx, key, run)
 }
-func (w watcher) Preview(key conversation.Key, _ conversation.Destination, text string) { w.feed.Preview(key, text) }
+func (w watcher) Preview(key conversation.Key, _ conversation.Destination, text string) {
+	w.feed.Preview(key, text)
+}
 func (w watcher) Called(key conversation.Key, c agentloop.ToolCall) {
 	w.feed.Tool(key, channels.ToolProgress{ID: c.ID, Name: c.Name, Arguments: c.Arguments, Done: c.Done, Error: c.Error})
 }
 func (w watcher) Committed(run conversation.Run, _ conversation.Committed) {
 	w.feed.Committed(run.Key, run.ID())
 }
-func (w watcher) Titled(key conversation.Key, _ conversation.Destination, _ string) { w.feed.Changed(key) }
+func (w watcher) Titled(key conversation.Key, _ conversation.Destination, _ string) {
+	w.feed.Changed(key)
+}
 
 // fetcher fetches from a channel that is made after it.
 type fetcher struct{ from func() channels.Fetcher }
