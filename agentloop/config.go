@@ -78,11 +78,12 @@ type Counter interface {
 // Watcher is told what runs do while they go on, so that people can see it.
 // Its methods are called from the loops and must not block.
 type Watcher interface {
-	Working(ctx context.Context, key conversation.Key, run int64, to conversation.Destination) // an answer is being made until ctx ends
-	Preview(key conversation.Key, to conversation.Destination, text string)                    // the whole text so far of a model call
-	Called(key conversation.Key, call ToolCall)                                                // a tool call has begun or ended
-	Committed(run conversation.Run, done conversation.Committed)                               // a run is stored, a command's too
-	Titled(key conversation.Key, to conversation.Destination, title string)                    // the conversation has got another title
+	// Working says that an answer to what the run took is being made until ctx ends.
+	Working(ctx context.Context, key conversation.Key, took []conversation.Inbound, to conversation.Destination)
+	Preview(key conversation.Key, to conversation.Destination, text string) // the whole text so far of a model call
+	Called(key conversation.Key, call ToolCall)                             // a tool call has begun or ended
+	Committed(run conversation.Run, done conversation.Committed)            // a run is stored, a command's too
+	Titled(key conversation.Key, to conversation.Destination, title string) // the conversation has got another title
 }
 
 // ToolCall is a tool call as it comes on.

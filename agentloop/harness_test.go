@@ -90,7 +90,7 @@ func (h *house) start() {
 	h.end = sync.OnceFunc(func() { cancel(); <-done })
 }
 
-func (h *house) Working(ctx context.Context, key conversation.Key, _ int64, _ conversation.Destination) {
+func (h *house) Working(ctx context.Context, key conversation.Key, _ []conversation.Inbound, _ conversation.Destination) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.alive[key]++

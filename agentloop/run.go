@@ -53,7 +53,7 @@ func (l *loop) answer(runs context.Context, q question) bool {
 	started := time.Now()
 	shown, end := context.WithCancel(runs) // until what came of it is stored
 	defer end()
-	l.Watcher.Working(shown, l.key, q.took[0].ID, q.destination())
+	l.Watcher.Working(shown, l.key, q.took, q.destination())
 	a, err := l.generate(runs, &q)
 	switch {
 	case err == nil:

@@ -27,10 +27,11 @@ type live struct {
 
 // Progress is a run under way.
 type Progress struct {
-	Run   int64  // its id: what it commits carries it
-	Text  string // the whole text so far of the model call under way, or of the latest one
-	Tools []ToolProgress
-	Since time.Time
+	Run     int64  // its id, which is that of the first inbound that it took: what it commits carries it
+	Through int64  // id of the last inbound that it took
+	Text    string // the whole text so far of the model call under way, or of the latest one
+	Tools   []ToolProgress
+	Since   time.Time
 }
 
 // ToolProgress is a tool call of a run under way.
@@ -47,10 +48,15 @@ func NewFeed() *Feed {
 	return &Feed{sessions: map[conversation.Key]*live{}, wide: map[*Watch]struct{}{}}
 }
 
+// Takes reports whether the run answers an inbound of its session, by the id of
+// that, which no run has settled before.
+func (p Progress) Takes(inbound int64) bool { return p.Run <= inbound && inbound <= p.Through }
+
 // Working says that a run goes on in a session, until it is Committed or ctx
-// ends. It takes the place of the one before.
-func (f *Feed) Working(ctx context.Context, key conversation.Key, run int64) {
-	p := &Progress{Run: run, Since: time.Now()}
+// ends. It has taken what waited from the inbound that it is numbered by through
+// another. It takes the place of the run before.
+func (f *Feed) Working(ctx context.Context, key conversation.Key, run, through int64) {
+	p := &Progress{Run: run, Through: through, Since: time.Now()}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.live(key).run = p

@@ -27,7 +27,7 @@ func news(w *Watch) bool {
 
 func TestWhoOpensAPageInTheMiddleOfAnAnswerSeesItWhole(t *testing.T) {
 	f := NewFeed()
-	f.Working(t.Context(), kitchen, 7)
+	f.Working(t.Context(), kitchen, 7, 7)
 	f.Preview(kitchen, "It ra")
 	f.Preview(kitchen, "It rains.")
 	f.Tool(kitchen, ToolProgress{ID: "call_0", Name: "clock"})
@@ -42,7 +42,7 @@ func TestWhoOpensAPageInTheMiddleOfAnAnswerSeesItWhole(t *testing.T) {
 // Servers use the same IDs again in the next round.
 func TestAToolCallOfALaterRoundLeavesTheEarlierOneAsItWas(t *testing.T) {
 	f := NewFeed()
-	f.Working(t.Context(), kitchen, 1)
+	f.Working(t.Context(), kitchen, 1, 1)
 	first := ToolProgress{ID: "call_0", Name: "clock", Done: true, Took: time.Second}
 	f.Tool(kitchen, ToolProgress{ID: "call_0", Name: "clock"})
 	f.Tool(kitchen, first)
@@ -64,7 +64,7 @@ func TestASlowReaderFindsOneSignalForAllThatItMissed(t *testing.T) {
 	f := NewFeed()
 	w := f.Watch(kitchen)
 	defer w.Close()
-	f.Working(t.Context(), kitchen, 1)
+	f.Working(t.Context(), kitchen, 1, 1)
 	for i := range 10_000 {
 		f.Preview(kitchen, fmt.Sprint("word ", i))
 	}
@@ -80,7 +80,7 @@ func TestACommittedRunIsNoLongerUnderWay(t *testing.T) {
 	f := NewFeed()
 	w := f.Watch(kitchen)
 	defer w.Close()
-	f.Working(t.Context(), kitchen, 1)
+	f.Working(t.Context(), kitchen, 1, 1)
 	f.Committed(kitchen, 99) // a command's
 	if _, working := w.Now(); !working {
 		t.Error("another run's commit ended this one")
@@ -97,9 +97,9 @@ func TestARunThatIsGivenUpEndsWithItsContext(t *testing.T) {
 	w := f.Watch(kitchen)
 	defer w.Close()
 	first, endFirst := context.WithCancel(t.Context())
-	f.Working(first, kitchen, 1)
+	f.Working(first, kitchen, 1, 1)
 	second, endSecond := context.WithCancel(t.Context())
-	f.Working(second, kitchen, 1) // begun again
+	f.Working(second, kitchen, 1, 1) // begun again
 	endFirst()
 	runtime.Gosched()
 	if _, working := w.Now(); !working {
@@ -121,8 +121,8 @@ func TestWatchersOfAChannelSeeWhatItsSessionsAreAbout(t *testing.T) {
 	if !news(web) || !news(all) || news(other) {
 		t.Error("a change woke the wrong ones")
 	}
-	f.Working(t.Context(), garden, 1)
-	f.Working(t.Context(), kitchen, 2)
+	f.Working(t.Context(), garden, 1, 1)
+	f.Working(t.Context(), kitchen, 2, 2)
 	if !news(web) || !news(all) {
 		t.Error("the begin of a run was not told")
 	}
@@ -142,7 +142,7 @@ func TestNobodySeesAnotherSession(t *testing.T) {
 	f := NewFeed()
 	w := f.Watch(garden)
 	defer w.Close()
-	f.Working(t.Context(), kitchen, 1)
+	f.Working(t.Context(), kitchen, 1, 1)
 	f.Preview(kitchen, "a secret")
 	f.Changed(kitchen)
 	if p, working := w.Now(); working || p.Text != "" || news(w) {
@@ -159,7 +159,7 @@ func TestNothingIsLeftOfWatchersAndRunsThatEnded(t *testing.T) {
 		f.Preview(key, "of no run")
 		f.Tool(key, ToolProgress{ID: "of no run"})
 		w, wide := f.Watch(key), f.WatchChannel("web")
-		f.Working(ctx, key, int64(i))
+		f.Working(ctx, key, int64(i), int64(i))
 		w.Close()
 		w.Close()
 		wide.Close()
@@ -201,7 +201,7 @@ func TestManyWatchAtOnce(t *testing.T) {
 	for n := range sessions {
 		key := conversation.Key(fmt.Sprint("web:", n))
 		talking.Go(func() {
-			f.Working(t.Context(), key, 1)
+			f.Working(t.Context(), key, 1, 1)
 			for i := range words {
 				f.Preview(key, fmt.Sprint("word ", i))
 				f.Tool(key, ToolProgress{ID: fmt.Sprint(i / 2), Done: i%2 == 1})
@@ -221,7 +221,7 @@ func BenchmarkPreview(b *testing.B) {
 	for _, watchers := range []int{0, 1, 1000} {
 		b.Run(fmt.Sprintf("watchers=%d", watchers), func(b *testing.B) {
 			f := NewFeed()
-			f.Working(b.Context(), kitchen, 1)
+			f.Working(b.Context(), kitchen, 1, 1)
 			for range watchers {
 				defer f.Watch(kitchen).Close()
 			}

@@ -19,8 +19,8 @@ type progress struct {
 
 var _ agentloop.Watcher = progress{}
 
-func (p progress) Working(ctx context.Context, key conversation.Key, run int64, to conversation.Destination) {
-	p.feed.Working(ctx, key, run)
+func (p progress) Working(ctx context.Context, key conversation.Key, took []conversation.Inbound, to conversation.Destination) {
+	p.feed.Working(ctx, key, took[0].ID, took[len(took)-1].ID)
 	if typer, ok := p.channels[to.Channel].Channel.(channels.Typer); ok {
 		typer.Typing(ctx, to.Address)
 	}
