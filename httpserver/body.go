@@ -37,6 +37,11 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close leaves the body to the server, which reads what is left of it or closes
+// the connection. A body that a handler has closed it would hold to be read to
+// its end, and what is left of it to be the next request.
+func (*body) Close() error { return nil }
+
 // BodyProblem answers that a body could not be read, or understood: err is
 // what reading it gave.
 func BodyProblem(w http.ResponseWriter, r *http.Request, err error) {

@@ -31,6 +31,26 @@ func TestBodiesHaveALimit(t *testing.T) {
 	s.send(program(t), "POST", "/large", body(most+most+"x")).expect(t, 413)
 }
 
+// What a handler has left of a body is not taken for the next request.
+func TestTheRestOfABodyIsNoRequest(t *testing.T) {
+	s := start(t, httpserver.Parts{}, route("POST /closes", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
+		r.Body.Close()
+		httpserver.Problem(w, r, http.StatusTeapot, "That is enough.")
+	}))
+	const hidden = "GET /public?hidden HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	rest := strings.Repeat(hidden, 10<<10)
+	conn := s.dial(fmt.Sprintf("POST /closes HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", len(rest)))
+	go io.WriteString(conn, rest) // as much as the server takes
+	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil || answer.StatusCode != http.StatusTeapot {
+		t.Errorf("got %v, %v", answer, err)
+	}
+	io.Copy(io.Discard, conn) // until the server hangs up
+	if strings.Contains(s.log.String(), "path=/public") {
+		t.Error("a part of the body was served")
+	}
+}
+
 // dial opens a connection and writes to it as it is.
 func (s *site) dial(text string) net.Conn {
 	s.t.Helper()
