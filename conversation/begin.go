@@ -98,6 +98,12 @@ func short(ctx context.Context, q querier, query string, args ...any) (*sql.Rows
 	return q.QueryContext(context.WithoutCancel(ctx), query, args...)
 }
 
+// long makes a query that may take its time: the end of the context cuts it
+// short.
+func long(ctx context.Context, q querier, query string, args ...any) (*sql.Rows, error) {
+	return q.QueryContext(ctx, query, args...)
+}
+
 // readInbox gives the oldest inbound of a session that no run has settled:
 // messages, or notes about earlier ones.
 func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int, channels ...string) ([]Inbound, error) {

@@ -49,11 +49,17 @@ func (s *Store) RecordPage(ctx context.Context, q RecordQuery) (page []Record, m
 	if q.Forward {
 		direction = ``
 	}
-	condition := q.View.condition()
+	condition, query := q.View.condition(), short
 	if filter != nil {
 		condition += ` AND ` + metadataMatches("messages.metadata", ":metadata")
+		query = long
 	}
-	rows, err := s.readers.QueryContext(ctx, selectMessages+`
+	conn, err := s.readers.Conn(ctx)
+	if err != nil {
+		return nil, false, explain(err)
+	}
+	defer conn.Close()
+	rows, err := query(ctx, conn, selectMessages+`
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = :conversation AND deleted = 0)
 			AND seq > :after AND (:before = 0 OR seq < :before) AND `+condition+` ORDER BY seq`+direction+` LIMIT :limit`,
 		sql.Named("conversation", q.Conversation), sql.Named("after", q.After), sql.Named("before", q.Before),
