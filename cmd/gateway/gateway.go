@@ -28,6 +28,7 @@ type gateway struct {
 	logs     *logSwitch
 	store    *conversation.Store
 	choice   llm.Choice
+	counter  *llm.Counter
 	router   *agentloop.Router
 	channels map[string]*served
 	feed     *channels.Feed
@@ -74,8 +75,8 @@ func (g *gateway) wire(ctx context.Context) error {
 		return err
 	}
 	g.choice = choice
-	counter := llm.NewCounter(choice.Model)
-	registry, err := tools.NewRegistry(tools.CurrentTime(time.Now), tools.SessionState(), tools.Recall(g.store, counter))
+	g.counter = llm.NewCounter(choice.Model)
+	registry, err := tools.NewRegistry(tools.CurrentTime(time.Now), tools.SessionState(), tools.Recall(g.store, g.counter))
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func (g *gateway) wire(ctx context.Context) error {
 		Config:  agent,
 		Store:   g.store,
 		Model:   model,
-		Counter: counter,
+		Counter: g.counter,
 		Tools:   registry,
 		Watcher: progress{g.channels, g.feed, g.metrics},
 		Files:   files(g.channels),

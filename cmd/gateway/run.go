@@ -31,6 +31,7 @@ func runCommand(configPath *string) *cobra.Command {
 				return err
 			}
 			g.addWeb()
+			g.addAPI()
 			if err := g.addTelegram(); err != nil {
 				return err
 			}

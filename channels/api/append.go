@@ -1,0 +1,90 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"parley/conversation"
+)
+
+// appended is a message that a program keeps in a session, in OpenAI's shape.
+type appended struct {
+	Role       conversation.Role `json:"role" enum:"user,assistant,tool,system"`
+	Content    string            `json:"content,omitempty"`
+	Internal   bool              `json:"internal,omitempty"`
+	Metadata   json.RawMessage   `json:"metadata,omitempty"`
+	ToolCalls  []toolCall        `json:"tool_calls,omitempty"`
+	ToolCallID string            `json:"tool_call_id,omitempty"`
+	Name       string            `json:"name,omitempty"`
+}
+
+type appendedList struct {
+	Conversation chat      `json:"conversation"`
+	Messages     []message `json:"messages" doc:"As they are stored"`
+}
+
+// append adds messages to a session's conversation without a run: 201, or 200
+// for a request that was made before.
+func (c *Channel) append(ctx context.Context, key conversation.Key, in *postMessage) (*huma.StreamResponse, error) {
+	list, err := in.Body.list()
+	if err != nil {
+		return nil, err
+	}
+	source := ""
+	if in.IdempotencyKey != "" {
+		if source, err = parseID(in.IdempotencyKey); err != nil {
+			return nil, err
+		}
+	}
+	messages := mapped(list, c.messageFrom)
+	done, err := c.Store.Append(ctx, key, source, messages...)
+	if err != nil {
+		return nil, err
+	}
+	status := http.StatusOK
+	if !done.Repeated {
+		status = http.StatusCreated
+		c.Edited(key)
+		c.Feed.Changed(key)
+	}
+	out := appendedList{chatOf(done.Conversation), mapped(done.Messages, func(m conversation.Message) message { return messageOf(m, "") })}
+	return &huma.StreamResponse{Body: func(ctx huma.Context) {
+		_, w := humago.Unwrap(ctx)
+		writeJSON(w, status, out)
+	}}, nil
+}
+
+// list is what is to be appended: the messages, or the one message that the
+// fields beside them make.
+func (p posted) list() ([]appended, error) {
+	one := appended{p.Role, p.Text, p.Internal, p.Metadata, p.ToolCalls, p.ToolCallID, p.Name}
+	switch {
+	case p.Stream:
+		return nil, problem(http.StatusUnprocessableEntity, "With run=false there is nothing to stream.")
+	case p.Files != nil:
+		return nil, problem(http.StatusUnprocessableEntity, "Files go with a message that is answered, and not with run=false.")
+	case p.Messages == nil:
+		if one.Role == "" {
+			one.Role = conversation.RoleUser
+		}
+		return []appended{one}, nil
+	case one.Role != "" || one.Content != "" || one.Internal || one.Metadata != nil || one.ToolCalls != nil || one.ToolCallID != "" || one.Name != "":
+		return nil, problem(http.StatusUnprocessableEntity, "Give one message, or a list in messages, and not both.")
+	}
+	return p.Messages, nil
+}
+
+func (c *Channel) messageFrom(a appended) conversation.Message {
+	m := conversation.Message{
+		Role: a.Role, Content: a.Content, Internal: a.Internal, Metadata: conversation.Metadata(a.Metadata), ToolCallID: a.ToolCallID, ToolName: a.Name,
+	}
+	for _, call := range a.ToolCalls {
+		m.ToolCalls = append(m.ToolCalls, conversation.ToolCall{ID: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments})
+	}
+	m.Tokens = c.Tokens(m)
+	return m
+}

@@ -1,0 +1,231 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"parley/channels"
+	"parley/conversation"
+	"parley/httpserver"
+)
+
+// Waiting is how a client wants to be answered.
+type Waiting struct {
+	Prefer string `header:"Prefer" doc:"wait=SECONDS: how long to wait for the answer (RFC 7240); default as long as the client stays" example:"wait=30"`
+	Accept string `header:"Accept" doc:"text/event-stream for a stream of events" example:"text/event-stream"`
+}
+
+type postMessage struct {
+	OfSession
+	Waiting
+	IdempotencyKey string `header:"Idempotency-Key" doc:"The message's id in its session: a repeat with the same key gets the first result, also after a restart. At most 128 letters, digits and . _ ~ : @ + = -" example:"task-42-1"`
+	RunIn          string `query:"run" enum:"true,false" default:"true" doc:"false is run=false of the body"`
+	Body           posted
+}
+
+// posted is what is sent to a session: a message to be answered, or with
+// run=false messages to be appended.
+type posted struct {
+	Text   string `json:"text,omitempty" doc:"What is said; a command such as /status works as well" example:"Which tests fail?"`
+	Files  []file `json:"files,omitempty" doc:"Pictures, and files of text"`
+	Stream bool   `json:"stream,omitempty" doc:"Answer as a stream of server-sent events: accepted, delta, reset, tool_call, tool_result, usage, and at the end done or error"`
+
+	Run        *bool             `json:"run,omitempty" doc:"false: nobody answers; the message is appended to the conversation. Default true"`
+	Role       conversation.Role `json:"role,omitempty" enum:"user,assistant,tool,system" doc:"With run=false: who says it; default user. What system says the model is told in every run"`
+	Internal   bool              `json:"internal,omitempty" doc:"With run=false: for the archive alone; neither people nor the model see it"`
+	Metadata   json.RawMessage   `json:"metadata,omitempty" doc:"With run=false: a JSON object that messages can be filtered by"`
+	ToolCalls  []toolCall        `json:"tool_calls,omitempty" doc:"With run=false: of an assistant message, followed by a tool message for each in the same request"`
+	ToolCallID string            `json:"tool_call_id,omitempty" doc:"With run=false: the call that a tool message answers"`
+	Name       string            `json:"name,omitempty" doc:"With run=false: the tool's name"`
+	Messages   []appended        `json:"messages,omitempty" maxItems:"200" doc:"With run=false: several messages, all or none; in place of text"`
+}
+
+func (c *Channel) postMessage(ctx context.Context, in *postMessage) (*huma.StreamResponse, error) {
+	key, err := ownKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	if in.RunIn == "false" || in.Body.Run != nil && !*in.Body.Run {
+		return c.append(ctx, key, in)
+	}
+	if field := in.Body.onlyAppended(); field != "" {
+		return nil, problem(http.StatusUnprocessableEntity, "body.%s is for run=false alone.", field)
+	}
+	q, err := newQuestion(key, in.IdempotencyKey, in.Body.Text, in.Body.Files)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.take(ctx, q); err != nil {
+		return nil, err
+	}
+	return c.respond(q, in.Waiting, in.Body.Stream), nil
+}
+
+// onlyAppended names a field that a message to be answered can't have.
+func (p posted) onlyAppended() string {
+	switch {
+	case p.Role != "" && p.Role != conversation.RoleUser:
+		return "role"
+	case p.Internal:
+		return "internal"
+	case p.Metadata != nil:
+		return "metadata"
+	case p.ToolCalls != nil:
+		return "tool_calls"
+	case p.ToolCallID != "":
+		return "tool_call_id"
+	case p.Name != "":
+		return "name"
+	case p.Messages != nil:
+		return "messages"
+	}
+	return ""
+}
+
+type getAnswer struct {
+	OfSession
+	Waiting
+	ID string `path:"id" doc:"Of the message" example:"task-42-1"`
+}
+
+// getAnswer gives the answer to a message that was sent before. It waits only
+// when it is told to.
+func (c *Channel) getAnswer(ctx context.Context, in *getAnswer) (*huma.StreamResponse, error) {
+	key, err := parseKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	q := question{key: key, id: in.ID}
+	if _, err := c.Store.Answer(ctx, channelName, q.source()); err != nil {
+		return nil, c.unanswered(ctx, q, err)
+	}
+	if in.Prefer == "" && !wantsEvents(in.Accept) {
+		in.Prefer = "wait=0"
+	}
+	return c.respond(q, in.Waiting, false), nil
+}
+
+func wantsEvents(accept string) bool { return strings.Contains(accept, "text/event-stream") }
+
+// respond answers a question that was taken, whole or as a stream.
+func (c *Channel) respond(q question, how Waiting, stream bool) *huma.StreamResponse {
+	return &huma.StreamResponse{Body: func(ctx huma.Context) {
+		_, w := humago.Unwrap(ctx)
+		over := parsePrefer(how.Prefer).over()
+		if stream || wantsEvents(how.Accept) {
+			c.streamAnswer(ctx.Context(), w, q, over)
+			return
+		}
+		c.writeAnswer(ctx.Context(), w, q, over)
+	}}
+}
+
+// writeAnswer answers with JSON: 200 with the answer, 202 when the client does
+// not want to wait longer.
+func (c *Channel) writeAnswer(ctx context.Context, w http.ResponseWriter, q question, over <-chan time.Time) {
+	a, err := c.await(ctx, q, over, nil)
+	status := http.StatusOK
+	w.Header().Set("Content-Location", q.location())
+	if errors.Is(err, errWaited) {
+		w.Header().Set("Location", q.location())
+		w.Header().Set("Retry-After", "1")
+		status, err = http.StatusAccepted, nil
+	}
+	if err != nil {
+		writeProblem(w, c.unanswered(ctx, q, err))
+		return
+	}
+	out, err := c.answerOf(ctx, q, a)
+	if err != nil {
+		writeProblem(w, c.problemOf(ctx, err))
+		return
+	}
+	writeJSON(w, status, out)
+}
+
+// answerStream shows how an answer comes on to one client.
+type answerStream struct {
+	follower
+	*httpserver.Events
+}
+
+func (s *answerStream) progress(p channels.Progress) error { return s.send(s.follow(p)) }
+
+func (s *answerStream) beat() error { return s.Beat() }
+
+func (s *answerStream) send(events []httpserver.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	return s.Send(events...)
+}
+
+// streamAnswer answers with events, the last of which is done, or an error. A
+// client that goes away stops nothing: the message is stored.
+func (c *Channel) streamAnswer(ctx context.Context, w http.ResponseWriter, q question, over <-chan time.Time) {
+	s := &answerStream{Events: httpserver.OpenEvents(w)}
+	if s.Send(event(eventAccepted, accepted{q.id, string(q.key), q.location()})) != nil {
+		return
+	}
+	a, err := c.await(ctx, q, over, s)
+	if err != nil && !errors.Is(err, errWaited) {
+		_ = s.Send(problemEvent(c.unanswered(ctx, q, err))) // a client that is gone has ended it
+		return
+	}
+	out, err := c.answerOf(ctx, q, a)
+	if err != nil {
+		_ = s.Send(problemEvent(c.problemOf(ctx, err)))
+		return
+	}
+	var events []httpserver.Event
+	if a.State != conversation.AnswerWaiting {
+		events = s.turnTo(a.Text)
+	}
+	if out.Usage != nil {
+		events = append(events, event(eventUsage, out.Usage))
+	}
+	_ = s.send(append(events, event(eventDone, out)))
+}
+
+// problemEvent is a problem as the end of a stream.
+func problemEvent(err error) httpserver.Event {
+	var p *huma.ErrorModel
+	if !errors.As(err, &p) {
+		panic(err) // problemOf gives nothing else
+	}
+	return event(eventError, p)
+}
+
+func writeProblem(w http.ResponseWriter, err error) {
+	var headers huma.HeadersError
+	if errors.As(err, &headers) {
+		for name, values := range headers.GetHeaders() {
+			w.Header()[name] = values
+		}
+	}
+	var p *huma.ErrorModel
+	if !errors.As(err, &p) {
+		panic(err) // problemOf gives nothing else
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	write(w, p.Status, p)
+}
+
+func writeJSON(w http.ResponseWriter, status int, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	write(w, status, value)
+}
+
+func write(w http.ResponseWriter, status int, value any) {
+	w.WriteHeader(status)
+	encoder := json.NewEncoder(w)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(value) // the values are plain; a client that is gone needs no answer
+}

@@ -1,0 +1,33 @@
+package api
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"parley/channels"
+	"parley/conversation"
+	"parley/conversation/storetest"
+)
+
+// BenchmarkReading reads a conversation of 50 messages, without the network.
+func BenchmarkReading(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "bench.db")
+	if err := storetest.Fill(b.Context(), path, storetest.Filling{First: 1, Sessions: 1, Messages: 50}); err != nil {
+		b.Fatal(err)
+	}
+	store, err := conversation.Open(b.Context(), path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	handler := New(Parts{Store: store, Feed: channels.NewFeed()}).handler()
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/sessions/telegram:chat:1/messages?view=all", nil))
+		if w.Code != http.StatusOK {
+			b.Fatal(w.Body)
+		}
+	}
+}

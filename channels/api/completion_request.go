@@ -1,0 +1,129 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"parley/conversation"
+)
+
+// defaultSession is where those talk who name no session.
+const defaultSession = channelName + ":default"
+
+// completionRequest is what of a request counts; everything else is ignored.
+type completionRequest struct {
+	Model    string `json:"model"`
+	User     string `json:"user"`
+	Stream   bool   `json:"stream"`
+	Messages []struct {
+		Role    string  `json:"role"`
+		Content content `json:"content"`
+	} `json:"messages"`
+	StreamOptions *struct {
+		IncludeUsage bool `json:"include_usage"`
+	} `json:"stream_options"`
+}
+
+// content is a text, or parts.
+type content struct {
+	text  string
+	files []file
+}
+
+type part struct {
+	Type     string `json:"type"`
+	Text     string `json:"text"`
+	ImageURL struct {
+		URL string `json:"url"`
+	} `json:"image_url"`
+	File struct {
+		Name string `json:"filename"`
+		Data string `json:"file_data"`
+	} `json:"file"`
+}
+
+// UnmarshalJSON takes what comes; what can't be read is told when the message
+// is the one that counts.
+func (c *content) UnmarshalJSON(text []byte) error {
+	if len(text) == 0 || text[0] != '[' {
+		return json.Unmarshal(text, &c.text) // null is no text
+	}
+	var parts []part
+	if err := json.Unmarshal(text, &parts); err != nil {
+		return err
+	}
+	var texts []string
+	for _, p := range parts {
+		var f file
+		var err error
+		switch p.Type {
+		case "text":
+			texts = append(texts, p.Text)
+			continue
+		case "image_url":
+			f, err = fromDataURL(p.ImageURL.URL, "")
+		case "file":
+			f, err = fromDataURL(p.File.Data, p.File.Name)
+		default:
+			err = problem(http.StatusBadRequest, "A part of a message has the type %q. Allowed: text, image_url, file.", shorten(p.Type))
+		}
+		if err != nil {
+			return err
+		}
+		c.files = append(c.files, f)
+	}
+	c.text = strings.Join(texts, "\n\n")
+	return nil
+}
+
+func readCompletion(r *http.Request) (request completionRequest, err error) {
+	body, err := io.ReadAll(r.Body)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return request, problem(http.StatusRequestEntityTooLarge, "The body is too large. Allowed: %d bytes.", large.Limit)
+	case err != nil:
+		return request, problem(http.StatusBadRequest, "The body can't be read: %s.", err)
+	}
+	err = json.Unmarshal(body, &request)
+	var told huma.StatusError
+	if err != nil && !errors.As(err, &told) {
+		err = problem(http.StatusBadRequest, "The body is no request for a chat completion: %s.", shorten(err.Error()))
+	}
+	return request, err
+}
+
+// question is the newest message of the user, for the session that is named.
+func (request completionRequest) question(header http.Header) (question, error) {
+	key, err := completionSession(header.Get("X-Session-Key"), request.User)
+	if err != nil {
+		return question{}, err
+	}
+	for _, m := range slices.Backward(request.Messages) {
+		if m.Role == "user" {
+			return newQuestion(key, header.Get("Idempotency-Key"), m.Content.text, m.Content.files)
+		}
+	}
+	return question{}, problem(http.StatusBadRequest, "messages has none with the role user.")
+}
+
+// completionSession is the session that the header, or else the user, names. A
+// name without a channel is one of this channel's.
+func completionSession(header, user string) (conversation.Key, error) {
+	for _, name := range []string{header, user} {
+		switch {
+		case name == "":
+		case strings.Contains(name, ":"):
+			return ownKey(name)
+		default:
+			return ownKey(channelName + ":" + name)
+		}
+	}
+	return defaultSession, nil
+}

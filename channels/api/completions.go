@@ -1,0 +1,171 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"parley/conversation"
+)
+
+// OpenAI's chat completions on top of a session:
+// https://platform.openai.com/docs/api-reference/chat. Only the newest message
+// of the user counts, since the memory is the gateway's.
+
+// complete answers a chat completion request.
+func (c *Channel) complete(w http.ResponseWriter, r *http.Request) {
+	request, err := readCompletion(r)
+	var q question
+	if err == nil {
+		q, err = request.question(r.Header)
+	}
+	if err == nil {
+		err = c.take(r.Context(), q)
+	}
+	if err != nil {
+		refuse(w, c.problemOf(r.Context(), err))
+		return
+	}
+	done := completion{c: c, q: q, created: time.Now().Unix()}
+	if request.Stream {
+		done.stream(w, r, request.StreamOptions != nil && request.StreamOptions.IncludeUsage)
+	} else {
+		done.whole(w, r)
+	}
+}
+
+// completion answers one question in OpenAI's shape.
+type completion struct {
+	c       *Channel
+	q       question
+	created int64 // seconds since 1970
+}
+
+type completionAnswer struct {
+	ID      string           `json:"id"`
+	Object  string           `json:"object"`
+	Created int64            `json:"created"`
+	Model   string           `json:"model"`
+	Choices []choice         `json:"choices"`
+	Usage   *completionUsage `json:"usage,omitempty"`
+}
+
+type choice struct {
+	Index        int          `json:"index"`
+	Message      *chatMessage `json:"message,omitempty"`
+	Delta        *chatMessage `json:"delta,omitempty"`
+	Logprobs     *struct{}    `json:"logprobs"`      // always null
+	FinishReason *string      `json:"finish_reason"` // null while it goes on
+}
+
+type chatMessage struct {
+	Role    string    `json:"role,omitempty"`
+	Content *string   `json:"content,omitempty"`
+	Refusal *struct{} `json:"refusal"` // always null
+}
+
+type completionUsage struct {
+	Prompt     int `json:"prompt_tokens"`
+	Completion int `json:"completion_tokens"`
+	Total      int `json:"total_tokens"`
+}
+
+func usageOfAnswer(a conversation.Answer) *completionUsage {
+	return &completionUsage{a.Prompt, a.Completion, a.Prompt + a.Completion}
+}
+
+// model is who answers: the one that did, or the first choice.
+func (d completion) model(a conversation.Answer) string {
+	if a.Model != "" {
+		return a.Model
+	}
+	return d.c.Models[0]
+}
+
+// whole answers with one JSON object.
+func (d completion) whole(w http.ResponseWriter, r *http.Request) {
+	a, err := d.settled(r.Context(), nil)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	stop := "stop"
+	writeJSON(w, http.StatusOK, completionAnswer{
+		ID: "chatcmpl-" + d.q.id, Object: "chat.completion", Created: d.created, Model: d.model(a),
+		Choices: []choice{{Message: &chatMessage{Role: "assistant", Content: &a.Text}, FinishReason: &stop}},
+		Usage:   usageOfAnswer(a),
+	})
+}
+
+// settled waits for the answer. Anything but an answer is a problem.
+func (d completion) settled(ctx context.Context, to listener) (conversation.Answer, error) {
+	a, err := d.c.await(ctx, d.q, nil, to)
+	if err != nil {
+		return a, d.c.unanswered(ctx, d.q, err)
+	}
+	switch a.State {
+	case conversation.AnswerDone, conversation.AnswerStopped:
+		return a, nil
+	case conversation.AnswerFailed:
+		return a, problem(http.StatusBadGateway, "%s", a.Text)
+	}
+	return a, problem(http.StatusGone, "The message was answered, and the answer was deleted with its conversation.")
+}
+
+// refuse answers with a problem in the shape of OpenAI's errors. A client must
+// not send its message again by itself: it is stored, and would be said twice.
+func refuse(w http.ResponseWriter, err error) {
+	var headers huma.HeadersError
+	if errors.As(err, &headers) {
+		for name, values := range headers.GetHeaders() {
+			w.Header()[name] = values
+		}
+	}
+	status, body := refusal(err)
+	if status >= http.StatusInternalServerError {
+		w.Header().Set("X-Should-Retry", "false")
+	}
+	writeJSON(w, status, body)
+}
+
+// apiError is an error as OpenAI's clients read it.
+type apiError struct {
+	Error struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    *string `json:"code"`
+	} `json:"error"`
+}
+
+func refusal(err error) (status int, body apiError) {
+	var p *huma.ErrorModel
+	if !errors.As(err, &p) {
+		panic(err) // problemOf gives nothing else
+	}
+	body.Error.Message, body.Error.Type = p.Detail, "invalid_request_error"
+	if p.Status >= http.StatusInternalServerError {
+		body.Error.Type = "server_error"
+	}
+	return p.Status, body
+}
+
+type model struct {
+	ID      string `json:"id"`
+	Object  string `json:"object"`
+	Created int64  `json:"created"`
+	OwnedBy string `json:"owned_by"`
+}
+
+// listModels lists the models that answer. Which one does is the gateway's
+// choice, whatever a request says.
+func (c *Channel) listModels(w http.ResponseWriter, _ *http.Request) {
+	list := struct {
+		Object string  `json:"object"`
+		Data   []model `json:"data"`
+	}{"list", mapped(c.Models, func(name string) model { return model{ID: name, Object: "model", OwnedBy: "parley"} })}
+	writeJSON(w, http.StatusOK, list)
+}

@@ -1,0 +1,108 @@
+package api_test
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"parley/llm"
+	"parley/llm/llmtest"
+)
+
+// unreachable is what npm says where there is no network.
+var unreachable = regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH`)
+
+// OpenAI's official client for JavaScript talks to the gateway, streaming and not.
+func TestTheOfficialClientTalksToTheGateway(t *testing.T) {
+	for _, program := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("OpenAI's client is not tested: there is no %s here", program)
+		}
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/openai")); err != nil {
+		t.Fatal(err)
+	}
+	install := exec.CommandContext(t.Context(), "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
+	install.Dir = dir
+	if said, err := install.CombinedOutput(); unreachable.Match(said) {
+		t.Skipf("OpenAI's client is not tested: npm's registry can't be reached: %s", said)
+	} else if err != nil {
+		t.Fatalf("npm ci: %v\n%s", err, said)
+	}
+	g := start(t, "token = \""+token+"\"")
+	g.model.Reply(func(c llmtest.Call) llmtest.Answer {
+		if c.LastUser() == "fail" {
+			return llmtest.Answer{Status: http.StatusUnauthorized}
+		}
+		return llmtest.Echo(c)
+	})
+	talk := exec.CommandContext(t.Context(), "node", "talk.mjs", g.url, token)
+	talk.Dir = filepath.Clean(dir)
+	if said, err := talk.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, said)
+	}
+	if n := g.model.Served(); n != 7 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+// A stream in OpenAI's protocol can take nothing back: what a model says before
+// it calls a tool stands, and the answer is a paragraph of its own.
+func TestChunksBeforeAndBehindATool(t *testing.T) {
+	g := start(t)
+	g.model.Script(
+		llmtest.Answer{Text: "Let me look.", ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "current_time", Arguments: "{}"}}},
+		llmtest.Answer{Text: "It is late."})
+	var text strings.Builder
+	events := g.open("POST", "/v1/chat/completions", `{"stream":true,"messages":[{"role":"user","content":"what time is it?"}]}`).rest()
+	for _, e := range events[:len(events)-1] {
+		for _, c := range e.object(t)["choices"].([]any) {
+			content, _ := c.(object)["delta"].(object)["content"].(string)
+			text.WriteString(content)
+		}
+	}
+	if text.String() != "Let me look.\n\nIt is late." || events[len(events)-1].data != "[DONE]" {
+		t.Errorf("the chunks make %q and end with %+v", text.String(), events[len(events)-1])
+	}
+	if got := contents(g.get("/sessions/api:default/messages")); strings.Join(got, "|") != "user: what time is it?|assistant: Let me look.|assistant: It is late." {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestHostileCompletions(t *testing.T) {
+	g := start(t)
+	for body, status := range map[string]int{
+		``:                               400,
+		`[]`:                             400,
+		`{"messages":"hi"}`:              400,
+		`{"messages":[]}`:                400,
+		`{"messages":[{"role":"user"}]}`: 422,
+		`{"messages":[{"role":"user","content":null}]}`:                                                                        422,
+		`{"messages":[{"role":"user","content":7}]}`:                                                                           400,
+		`{"messages":[{"role":"user","content":[{"type":"input_audio"}]}]}`:                                                    400,
+		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://169.254.169.254/"}}]}]}`:        400,
+		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]}]}`:             400,
+		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,%%"}}]}]}`:       400,
+		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,//79/A=="}}]}]}`: 422,
+		`{"user":"a:b","messages":[{"role":"user","content":"hi"}]}`:                                                           403,
+		`{"user":"a\u0000","messages":[{"role":"user","content":"hi"}]}`:                                                       400,
+		`{"messages":` + strings.Repeat("[", 100_000) + `}`:                                                                    400,
+	} {
+		r := g.do("POST", "/v1/chat/completions", body)
+		problem, _ := r.object["error"].(object)
+		if r.status != status || problem == nil || problem["type"] != "invalid_request_error" || problem["message"] == "" {
+			t.Errorf("%.120s: %d, want %d: %.300s", body, r.status, status, r.text)
+		}
+	}
+	if n := g.model.Served(); n != 0 {
+		t.Errorf("the model was asked %d times", n)
+	}
+	if r := g.do("POST", "/v1/chat/completions", `{"model":"x","temperature":"hot","n":3,"tools":[{}],"messages":[{"role":"user","content":"hi"}]}`); r.status != 200 {
+		t.Errorf("what the gateway does not know is not ignored: %d %s", r.status, r.text)
+	}
+}

@@ -1,0 +1,87 @@
+package api_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"parley/llm/llmtest"
+)
+
+// At the gateway's end, who waits for a run under way gets its answer, and who
+// waits for one that will not be made is told to come again: the message is
+// stored, and answered after the start.
+func TestTheEndOfTheGateway(t *testing.T) {
+	g := start(t)
+	held := make(chan struct{})
+	g.model.Reply(func(c llmtest.Call) llmtest.Answer {
+		<-held
+		return llmtest.Echo(c)
+	})
+	answers := make(chan reply, 2)
+	go func() { answers <- g.ask(task, "first", "Idempotency-Key: first") }()
+	g.until("the model is asked", func() bool { return g.model.Served() == 1 })
+	waits := g.open("POST", "/api/v1/sessions/"+task+"/messages", `{"text":"second"}`, "Idempotency-Key: second")
+	waits.until("accepted")
+	watches := g.open("GET", "/api/v1/sessions/"+task+"/events", "")
+	watches.until("accepted")
+	g.askToEnd()
+	problem := waits.until("error").object(t)
+	if problem["status"] != 503.0 || !strings.Contains(problem["detail"].(string), "answers/second") {
+		t.Errorf("%v", problem)
+	}
+	watches.rest() // it ends
+	close(held)
+	if r := <-answers; r.status != http.StatusOK || r.object["reply"] != "echo: first" {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	g.must(g.process.Wait())
+	g.run()
+	if r := g.ask(task, "second", "Idempotency-Key: second"); r.object["reply"] != "echo: second" {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	if n := g.model.Served(); n != 2 {
+		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+// A listener that was away, and meanwhile the gateway too, is told what it missed.
+func TestAStreamGoesOnWhereItBroke(t *testing.T) {
+	g := start(t)
+	g.ask(task, "before")
+	stream := g.open("GET", "/api/v1/sessions/"+task+"/events", "")
+	first := stream.until("accepted")
+	g.ask(task, "seen")
+	if e := stream.until("message"); e.object(t)["content"] != "seen" || e.id == first.id {
+		t.Errorf("%+v", e)
+	}
+	last := stream.until("message")
+	if last.object(t)["content"] != "echo: seen" {
+		t.Errorf("%+v", last)
+	}
+	stream.body.Close()
+	g.ask(task, "missed")
+	g.ask(task, "/status")
+	g.ask(task, "/new")
+	g.ask(task, "in another conversation")
+	g.kill()
+	g.run()
+	stream = g.open("GET", "/api/v1/sessions/"+task+"/events", "", "Last-Event-ID: "+last.id)
+	var got []string
+	for len(got) < 6 {
+		e, ok := stream.next()
+		if !ok {
+			t.Fatalf("the stream ended after %q", got)
+		}
+		switch e.name {
+		case "message":
+			got = append(got, e.object(t)["content"].(string))
+		case "notice":
+			got = append(got, e.object(t)["asked"].(string))
+		}
+	}
+	want := "missed, echo: missed, in another conversation, echo: in another conversation, /status, /new"
+	if strings.Join(got, ", ") != want {
+		t.Errorf("it goes on with %q", got)
+	}
+}

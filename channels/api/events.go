@@ -1,0 +1,221 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"parley/channels"
+	"parley/conversation"
+	"parley/httpserver"
+)
+
+// readAtOnce is how many messages and notices of a session are read at a time.
+const readAtOnce = 100
+
+type followSession struct {
+	OfSession
+	Last string `header:"Last-Event-ID" doc:"Of the last event that was received"`
+}
+
+// place is how much of a session a stream has sent. All of it are numbers of
+// the store, so that a stream goes on where it was after the gateway's restart.
+type place struct {
+	conversation string // ID, "" for one that nothing was said in
+	seq          int64  // of the newest message
+	notice       int64  // ID of the newest notice
+}
+
+// String is the place as the id of an event.
+func (p place) String() string {
+	return p.conversation + "/" + strconv.FormatInt(p.seq, 10) + "/" + strconv.FormatInt(p.notice, 10)
+}
+
+// parsePlace reads what String has written.
+func parsePlace(text string) (p place, err error) {
+	parts := strings.Split(text, "/")
+	if len(parts) == 3 {
+		var seqErr, noticeErr error
+		p.conversation = parts[0]
+		p.seq, seqErr = strconv.ParseInt(parts[1], 10, 64)
+		p.notice, noticeErr = strconv.ParseInt(parts[2], 10, 64)
+		if seqErr == nil && noticeErr == nil {
+			return p, nil
+		}
+	}
+	return p, problem(http.StatusBadRequest, "The Last-Event-ID %q is none that this stream gave.", shorten(text))
+}
+
+// followSession streams what comes in a session, of any channel.
+func (c *Channel) followSession(ctx context.Context, in *followSession) (*huma.StreamResponse, error) {
+	key, err := parseKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	s := &sessionStream{channel: c, key: key, watch: c.Feed.Watch(key)}
+	if in.Last != "" {
+		s.at, err = parsePlace(in.Last)
+	} else {
+		s.at, err = c.newest(ctx, key)
+	}
+	if err != nil {
+		s.watch.Close()
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(ctx huma.Context) {
+		defer s.watch.Close()
+		_, w := humago.Unwrap(ctx)
+		s.Events = httpserver.OpenEvents(w)
+		s.run(ctx.Context())
+	}}, nil
+}
+
+// newest is the place of a stream that begins now.
+func (c *Channel) newest(ctx context.Context, key conversation.Key) (place, error) {
+	active, err := c.Store.Active(ctx, key)
+	if err != nil {
+		return place{}, err
+	}
+	p := place{seq: active.Messages}
+	if active.Messages > 0 {
+		p.conversation = active.ID
+	}
+	for {
+		some, err := c.Store.Notices(ctx, key, p.notice, readAtOnce)
+		if err != nil || len(some) == 0 {
+			return p, err
+		}
+		p.notice = some[len(some)-1].ID
+	}
+}
+
+// sessionStream follows a session for one client.
+type sessionStream struct {
+	follower
+	*httpserver.Events
+	channel *Channel
+	key     conversation.Key
+	watch   *channels.Watch
+	at      place
+	stored  int64 // the latest run that the store was seen to hold: it is no longer under way
+}
+
+// notice is a reply that is no message of a conversation.
+type notice struct {
+	Asked  string    `json:"asked,omitempty"` // the command
+	Status string    `json:"status"`
+	Text   string    `json:"text"`
+	At     time.Time `json:"at"`
+}
+
+// run sends what is new until the client is gone or the server ends. The store
+// is read when something may be new there: when no run is under way, or another
+// one than a moment ago.
+func (s *sessionStream) run(ctx context.Context) {
+	alive := time.NewTicker(lookAgain)
+	defer alive.Stop()
+	if s.Send(httpserver.Event{ID: s.at.String(), Name: eventAccepted, Data: `{}`}) != nil {
+		return
+	}
+	known := int64(-1) // the run that was under way
+	for look := true; ; {
+		p, working := s.watch.Now()
+		if !working {
+			p.Run = 0
+		}
+		if look || !working || p.Run != known {
+			if err := s.readStored(ctx); err != nil {
+				s.failed(ctx, err)
+				return
+			}
+			known = p.Run
+		}
+		if working && p.Run > s.stored {
+			if events := s.follow(p); len(events) > 0 && s.Send(events...) != nil {
+				return
+			}
+		}
+		look = false
+		select {
+		case <-s.watch.C():
+		case <-alive.C:
+			look = true
+			if s.Beat() != nil {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *sessionStream) failed(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		s.channel.Log.Error("a stream of the API broke off", "session", s.key, "error", err)
+	}
+}
+
+// readStored sends what the store has behind the stream's place. A conversation
+// that began meanwhile is sent from its beginning.
+func (s *sessionStream) readStored(ctx context.Context) error {
+	active, err := s.channel.Store.Active(ctx, s.key)
+	if err != nil {
+		return err
+	}
+	if active.Messages > 0 && active.ID != s.at.conversation {
+		if err := s.readMessages(ctx, s.at.conversation); err != nil { // the end of the one before
+			return err
+		}
+		s.at.conversation, s.at.seq = active.ID, 0
+	}
+	if active.Messages > s.at.seq {
+		if err := s.readMessages(ctx, active.ID); err != nil {
+			return err
+		}
+	}
+	return s.readNotices(ctx)
+}
+
+func (s *sessionStream) readMessages(ctx context.Context, id string) error {
+	for more := id != ""; more; {
+		var page []conversation.Record
+		var err error
+		page, more, err = s.channel.Store.RecordPage(ctx, conversation.RecordQuery{
+			Conversation: id, View: conversation.ViewTalk, After: s.at.seq, Forward: true, Limit: readAtOnce,
+		})
+		if err != nil {
+			return err
+		}
+		for _, r := range page {
+			s.at.seq, s.stored = r.Seq, max(s.stored, r.RunID)
+			e := event(eventMessage, messageOf(r.Message, r.State))
+			e.ID = s.at.String()
+			if err := s.Send(e); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *sessionStream) readNotices(ctx context.Context) error {
+	for {
+		some, err := s.channel.Store.Notices(ctx, s.key, s.at.notice, readAtOnce)
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		for _, n := range some {
+			s.at.notice, s.stored = n.ID, max(s.stored, n.RunID)
+			e := event(eventNotice, notice{n.Asked, string(n.Status), n.Text, n.At.UTC()})
+			e.ID = s.at.String()
+			if err := s.Send(e); err != nil {
+				return err
+			}
+		}
+	}
+}

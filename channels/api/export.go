@@ -1,0 +1,119 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"parley/conversation"
+	"parley/conversation/transcript"
+)
+
+type ExportFormat struct {
+	Format string `query:"format" enum:"md,json,jsonl" default:"md" doc:"To be read, one JSON document, or a message a line"`
+	Images bool   `query:"images" doc:"With the bytes of pictures, in base64 (json and jsonl)"`
+}
+
+type exportSession struct {
+	OfSession
+	ExportFormat
+}
+
+// exportSession streams all conversations of a session, the oldest first.
+func (c *Channel) exportSession(ctx context.Context, in *exportSession) (*huma.StreamResponse, error) {
+	key, err := parseKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	found, err := c.Store.Session(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	list, _, err := c.Store.FindConversations(ctx, conversation.ConversationQuery{Key: key, Order: conversation.ByAge})
+	if err != nil {
+		return nil, err
+	}
+	slices.Reverse(list)
+	return c.export(list, found, in.ExportFormat)
+}
+
+type exportChat struct {
+	OfChat
+	ExportFormat
+}
+
+func (c *Channel) exportChat(ctx context.Context, in *exportChat) (*huma.StreamResponse, error) {
+	known, err := c.Store.Conversation(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	of, err := c.Store.Session(ctx, known.Key)
+	if err != nil {
+		return nil, err
+	}
+	return c.export([]conversation.Conversation{known}, of, in.ExportFormat)
+}
+
+// export streams conversations, a message in memory at a time. What breaks it off
+// breaks the connection: half a file must not be taken for a whole one.
+func (c *Channel) export(list []conversation.Conversation, of conversation.Session, f ExportFormat) (*huma.StreamResponse, error) {
+	format, err := transcript.ParseFormat(f.Format)
+	if err != nil {
+		return nil, err
+	}
+	if f.Images && format == transcript.Markdown {
+		return nil, problem(http.StatusUnprocessableEntity, "images are written with the formats json and jsonl.")
+	}
+	return &huma.StreamResponse{Body: func(ctx huma.Context) {
+		ctx.SetHeader("Content-Type", contentTypes[format])
+		ctx.SetHeader("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": fileName(of.Key) + "." + f.Format}))
+		ctx.SetStatus(http.StatusOK)
+		if err := c.write(ctx.Context(), ctx.BodyWriter(), list, of, format, f.Images); err != nil {
+			if ctx.Context().Err() == nil {
+				c.Log.Error("an export broke off", "session", of.Key, "error", err)
+			}
+			panic(http.ErrAbortHandler)
+		}
+	}}, nil
+}
+
+func (c *Channel) write(ctx context.Context, to io.Writer, list []conversation.Conversation, of conversation.Session, format transcript.Format, images bool) error {
+	out := bufio.NewWriterSize(to, 32<<10)
+	writer := transcript.NewWriter(out, format, of.Key, of.Place)
+	for _, one := range list {
+		records := c.Store.Records(ctx, one.ID)
+		if images {
+			records = c.Store.WithImages(ctx, records)
+		}
+		if err := transcript.Copy(writer, one, records); err != nil {
+			return err
+		}
+	}
+	return errors.Join(writer.Close(), out.Flush())
+}
+
+var contentTypes = map[transcript.Format]string{
+	transcript.Markdown: "text/markdown; charset=utf-8",
+	transcript.JSON:     "application/json",
+	transcript.JSONL:    "application/jsonl",
+}
+
+func exportTypes() []string { return slices.Sorted(maps.Values(contentTypes)) }
+
+// fileName is a key as the name of a file, on every system.
+func fileName(key conversation.Key) string {
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+			return r
+		}
+		return '_'
+	}, string(key))
+}

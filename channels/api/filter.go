@@ -1,0 +1,98 @@
+package api
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"parley/conversation"
+)
+
+// Page is how a list is paged through.
+type Page struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"How many at most"`
+	Cursor string `query:"cursor" doc:"Where the page begins: the next of the page before"`
+	Order  string `query:"order" enum:"use,age" default:"use" doc:"What was used last comes first, or what was made last. With age, paging gives everything once that was there at the first page"`
+}
+
+func (p Page) order() conversation.Order {
+	if p.Order == "age" {
+		return conversation.ByAge
+	}
+	return conversation.ByUse
+}
+
+// MetadataFilter takes the members metadata.NAME=VALUE of a query.
+type MetadataFilter struct {
+	wanted conversation.Filter
+}
+
+// metadataPrefix is before the name of what metadata must have.
+const metadataPrefix = "metadata."
+
+// Resolve is called by huma with the request.
+func (f *MetadataFilter) Resolve(ctx huma.Context) []error {
+	u := ctx.URL()
+	for name, values := range u.Query() {
+		if name, ok := strings.CutPrefix(name, metadataPrefix); ok {
+			if f.wanted == nil {
+				f.wanted = conversation.Filter{}
+			}
+			f.wanted[name] = values[0]
+		}
+	}
+	return nil
+}
+
+// metadataParam documents a MetadataFilter.
+func metadataParam(of string) *huma.Param {
+	return &huma.Param{
+		Name: metadataPrefix + "NAME", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Example: "planner",
+		Description: "Only with this member in the metadata of " + of + ", a text, number or truth value that reads so. May be given for several names.",
+	}
+}
+
+// refuseUnknown refuses parameters in the query that an operation does not
+// have: a filter with a slip of the pen would else find everything.
+func refuseUnknown(api huma.API) func(ctx huma.Context, next func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		u := ctx.URL()
+		query, err := url.ParseQuery(u.RawQuery)
+		if err != nil {
+			_ = huma.WriteErr(api, ctx, http.StatusBadRequest, "The query can't be read: "+err.Error()+".") // it tells the log itself
+			return
+		}
+		for name := range query {
+			if !takes(ctx.Operation(), name) {
+				_ = huma.WriteErr(api, ctx, http.StatusUnprocessableEntity, "The query has an unknown parameter, "+shorten(name)+". Allowed: "+parameters(ctx.Operation())+".")
+				return
+			}
+		}
+		next(ctx)
+	}
+}
+
+func takes(o *huma.Operation, name string) bool {
+	for _, p := range o.Parameters {
+		pattern, wild := strings.CutSuffix(p.Name, "NAME")
+		if p.In == "query" && (p.Name == name || wild && strings.HasPrefix(name, pattern) && name != pattern) {
+			return true
+		}
+	}
+	return false
+}
+
+func parameters(o *huma.Operation) string {
+	var names []string
+	for _, p := range o.Parameters {
+		if p.In == "query" {
+			names = append(names, p.Name)
+		}
+	}
+	if names == nil {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

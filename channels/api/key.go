@@ -1,0 +1,48 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"parley/conversation"
+)
+
+// maxKey is how long a session key may be, in bytes.
+const maxKey = 256
+
+// parseKey reads the key of a session of any channel.
+func parseKey(text string) (conversation.Key, error) {
+	channel, rest, found := strings.Cut(text, ":")
+	switch {
+	case !found || channel == "" || rest == "":
+		return "", problem(http.StatusBadRequest, "The session key %q has no channel in front. Keys read CHANNEL:NAME, those of this API api:NAME.", shorten(text))
+	case len(text) > maxKey:
+		return "", problem(http.StatusBadRequest, "The session key has %d bytes. Allowed: %d.", len(text), maxKey)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return "", problem(http.StatusBadRequest, "The session key has bytes that are no text. Allowed: UTF-8 without control characters.")
+	}
+	return conversation.Key(text), nil
+}
+
+// ownKey reads the key of a session that programs may write in: in those of
+// other channels people talk, who must not be answered what they have not asked.
+func ownKey(text string) (conversation.Key, error) {
+	key, err := parseKey(text)
+	if err == nil && key.Channel() != channelName {
+		return "", problem(http.StatusForbidden,
+			"The session %s belongs to the channel %s, where people talk: programs may read it, but write only in sessions whose key begins with %q.",
+			key, key.Channel(), channelName+":")
+	}
+	return key, err
+}
+
+// shorten keeps a message in one line of bearable length.
+func shorten(text string) string {
+	const most = 80
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}

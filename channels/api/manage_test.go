@@ -1,0 +1,255 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+)
+
+// A program keeps an agent's transcript: what each iteration did, found again
+// by its metadata, and told to the model where it is no internal note.
+func TestAProgramKeepsATranscript(t *testing.T) {
+	g := start(t)
+	body := object{"run": false, "messages": []object{
+		{"role": "system", "content": "Answer in rhymes."},
+		{"role": "user", "content": "Mend the build.", "metadata": object{"agent": "coder", "iteration": 1}},
+		{"role": "assistant", "content": "", "tool_calls": []object{{"id": "c1", "type": "function", "function": object{"name": "shell", "arguments": `{"cmd":"make"}`}}}},
+		{"role": "tool", "tool_call_id": "c1", "name": "shell", "content": "ok"},
+		{"role": "assistant", "content": "It builds.", "metadata": object{"agent": "coder", "iteration": 2, "final": true}},
+		{"role": "assistant", "content": "tried twice", "internal": true},
+	}}
+	first, second := g.post(task, body, "Idempotency-Key: batch"), g.post(task, body, "Idempotency-Key: batch")
+	if first.status != http.StatusCreated || second.status != http.StatusOK {
+		t.Fatalf("%d %s, then %d %s", first.status, first.text, second.status, second.text)
+	}
+	if diff := cmp.Diff(first.object["messages"], second.object["messages"]); diff != "" {
+		t.Error(diff)
+	}
+	for query, want := range map[string][]string{
+		"":                                    {"user: Mend the build.", "assistant: It builds."},
+		"view=talk&limit=3":                   {"assistant: ", "tool: ok", "assistant: It builds."},
+		"view=all&metadata.agent=coder":       {"user: Mend the build.", "assistant: It builds."},
+		"metadata.final=true":                 {"assistant: It builds."},
+		"metadata.iteration=1":                {"user: Mend the build."},
+		"metadata.iteration=1&metadata.agent": nil,
+		"view=all&after=5":                    {"assistant: tried twice"},
+		"view=all&before=3":                   {"system: Answer in rhymes.", "user: Mend the build."},
+	} {
+		if diff := cmp.Diff(want, contents(g.get("/sessions/"+task+"/messages?"+query))); diff != "" {
+			t.Errorf("%s: %s", query, diff)
+		}
+	}
+	g.ask(task, "And now?")
+	window := strings.Join(contents(g.get("/sessions/"+task+"/messages?view=window")), "\n")
+	if !strings.Contains(window, "Answer in rhymes.") || !strings.Contains(window, "tool: ok") || strings.Contains(window, "tried twice") {
+		t.Errorf("the model is sent %s", window)
+	}
+	whole := g.get("/sessions/" + task + "/messages?view=all")
+	message := whole["messages"].([]any)[2].(object)
+	if diff := cmp.Diff(body["messages"].([]object)[2]["tool_calls"].([]object)[0]["id"], message["tool_calls"].([]any)[0].(object)["id"]); diff != "" {
+		t.Error(diff)
+	}
+	for name, broken := range map[string]object{
+		"a call without its result": {"run": false, "messages": []object{{"role": "assistant", "tool_calls": []object{{"id": "x", "type": "function", "function": object{"name": "n", "arguments": "{}"}}}}}},
+		"another batch, same key":   {"run": false, "text": "other"},
+		"one and many":              {"run": false, "text": "one", "messages": []object{{"role": "user", "content": "many"}}},
+		"metadata that is a list":   {"run": false, "text": "one", "metadata": []string{"a"}},
+		"metadata with a run":       {"text": "one", "metadata": object{"a": 1}},
+		"an empty one":              {"run": false, "text": ""},
+	} {
+		if r := g.post(task, broken, "Idempotency-Key: batch"); r.status != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d %s", name, r.status, r.text)
+		}
+	}
+}
+
+// People of other platforms are not answered by a program's message; reading
+// what they said is possible.
+func TestOtherChannelsAreReadOnly(t *testing.T) {
+	g := start(t)
+	const key = "telegram:chat:42"
+	if _, err := g.store().Append(t.Context(), key, "", conversation.Message{Role: conversation.RoleUser, Content: "hello there"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := contents(g.get("/sessions/" + key + "/messages")); !slices.Equal(got, []string{"user: hello there"}) {
+		t.Errorf("%q", got)
+	}
+	for _, body := range []object{{"text": "I am a program"}, {"run": false, "text": "I am a program"}} {
+		if r := g.post(key, body); r.status != http.StatusForbidden || !strings.Contains(r.object["detail"].(string), "telegram") {
+			t.Errorf("%d %s", r.status, r.text)
+		}
+	}
+	if r := g.do("POST", "/v1/chat/completions", `{"user":"`+key+`","messages":[{"role":"user","content":"I am a program"}]}`); r.status != http.StatusForbidden || r.object["error"] == nil {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	if r := g.do("GET", "/api/v1/sessions/task-42", ""); r.status != http.StatusBadRequest || !strings.Contains(r.text, "api:NAME") {
+		t.Errorf("a key without a channel: %d %s", r.status, r.text)
+	}
+	if g.model.Served() != 0 {
+		t.Error("the model was asked")
+	}
+}
+
+func TestSessionsAreListedPageByPage(t *testing.T) {
+	g := start(t)
+	for i := range 5 {
+		g.ask(fmt.Sprint("api:task-", i), fmt.Sprint("work on number ", i))
+		g.do("PATCH", fmt.Sprint("/api/v1/sessions/api:task-", i), fmt.Sprintf(`{"metadata":{"odd":%t,"n":%d}}`, i%2 == 1, i))
+	}
+	g.do("POST", "/api/v1/sessions/api:task-1/archive", "")
+	keys := func(query string) (all []string) {
+		for cursor := ""; ; {
+			page := g.get("/sessions?" + query + "&limit=2&cursor=" + url.QueryEscape(cursor))
+			for _, s := range page["sessions"].([]any) {
+				all = append(all, strings.TrimPrefix(s.(object)["key"].(string), "api:task-"))
+			}
+			if page["next"] == nil {
+				return all
+			}
+			cursor = page["next"].(string)
+		}
+	}
+	for query, want := range map[string]string{
+		"":                                    "4 3 2 1 0",
+		"order=age&channel=api":               "4 3 2 1 0",
+		"channel=telegram":                    "",
+		"metadata.odd=true":                   "3 1",
+		"metadata.odd=true&metadata.n=3":      "3",
+		"archived=true":                       "1",
+		"archived=false":                      "4 3 2 0",
+		"text=number%203":                     "3",
+		"text=task-2":                         "2",
+		"user=nobody":                         "",
+		"metadata.n=1&archived=true":          "1",
+		"metadata.%27%20OR%201=1&channel=api": "",
+	} {
+		if got := strings.Join(keys(query), " "); got != want {
+			t.Errorf("%s: %s, want %s", query, got, want)
+		}
+	}
+	if r := g.do("GET", "/api/v1/sessions?cursor=nonsense", ""); r.status != http.StatusUnprocessableEntity {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+}
+
+// The metadata of a session is changed member by member, also by many at once.
+func TestMetadataIsMerged(t *testing.T) {
+	g := start(t)
+	patch := func(body string) any {
+		r := g.do("PATCH", "/api/v1/sessions/"+task, body)
+		if r.status != http.StatusOK {
+			t.Fatalf("%s: %d %s", body, r.status, r.text)
+		}
+		return r.object["metadata"]
+	}
+	patch(`{"metadata":{"state":"open","links":{"issue":7,"branch":"fix"}}}`)
+	if diff := cmp.Diff(object{"state": "done", "links": object{"issue": 7.0}}, patch(`{"metadata":{"state":"done","links":{"branch":null}}}`)); diff != "" {
+		t.Error(diff)
+	}
+	if got := patch(`{"metadata":null}`); got != nil {
+		t.Errorf("%v", got)
+	}
+	if r := g.do("PATCH", "/api/v1/sessions/telegram:chat:1", `{"metadata":{"a":1}}`); r.status != http.StatusNotFound {
+		t.Errorf("a session of another channel is made: %d %s", r.status, r.text)
+	}
+}
+
+// A conversation's life: renamed, reset, exported, searched, traced, archived,
+// deleted with its answers.
+func TestTheLifeOfAConversation(t *testing.T) {
+	g := start(t, "[llm.prices]\n\"test-model\" = { input = 1000000.0, output = 0.0 }")
+	g.post(task, object{"run": false, "role": "system", "text": "Be brief."})
+	asked := g.ask(task, "where is the zebra?", "Idempotency-Key: zebra")
+	id := asked.object["conversation"].(string)
+	one := "/conversations/" + id
+
+	if r := g.do("PATCH", "/api/v1"+one, `{"title":"Zebras <b>"}`); r.object["title"] != "Zebras <b>" {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	trace := g.get(one + "/trace")
+	summary := trace["summary"].(object)
+	if summary["runs"] != 1.0 || summary["cost"] != summary["prompt_tokens"] || len(trace["runs"].([]any)[0].(object)["steps"].([]any)) != 1 {
+		t.Errorf("%v", trace)
+	}
+	if stats := g.get("/stats"); stats["usage"].([]any)[0].(object)["runs"] != 1.0 {
+		t.Errorf("%v", stats)
+	}
+	g.until("the search finds it", func() bool {
+		hits := g.get("/search?session=" + task + "&q=zebra")["hits"].([]any)
+		return len(hits) == 2 && hits[0].(object)["conversation"] == id
+	})
+	for format, want := range map[string]string{"md": "# Zebras", "json": `"where is the zebra?"`, "jsonl": `"where is the zebra?"`} {
+		for _, of := range []string{one, "/sessions/" + task} {
+			if r := g.do("GET", "/api/v1"+of+"/export?format="+format, ""); r.status != http.StatusOK || !strings.Contains(r.text, want) {
+				t.Errorf("%s as %s: %d %s", of, format, r.status, r.text)
+			}
+		}
+	}
+
+	fresh := g.do("POST", "/api/v1/sessions/"+task+"/reset", `{"keep_system_message":true}`)
+	if fresh.object["id"] == id || fresh.object["messages"] != 1.0 {
+		t.Errorf("%d %s", fresh.status, fresh.text)
+	}
+	g.ask(task, "what did I ask?")
+	if window := strings.Join(contents(g.get("/sessions/"+task+"/messages?view=window")), "\n"); strings.Contains(window, "zebra") || !strings.Contains(window, "Be brief.") {
+		t.Errorf("after the reset the model is sent %s", window)
+	}
+	if got := len(g.get("/sessions/" + task + "/conversations")["conversations"].([]any)); got != 2 {
+		t.Errorf("%d conversations", got)
+	}
+	if r := g.do("GET", "/api/v1"+one+"?view=window", ""); r.status != http.StatusConflict {
+		t.Errorf("the window of an archived conversation: %d %s", r.status, r.text)
+	}
+	if r := g.do("POST", "/api/v1/conversations/"+fresh.object["id"].(string)+"/archive", ""); r.object["active"] != false {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+
+	if r := g.do("DELETE", "/api/v1"+one, ""); r.object["deleted"] != 1.0 {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	if r := g.do("GET", "/api/v1"+one, ""); r.status != http.StatusNotFound {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	for _, r := range []reply{g.do("GET", "/api/v1/sessions/"+task+"/answers/zebra", ""), g.ask(task, "where is the zebra?", "Idempotency-Key: zebra")} {
+		if r.status != http.StatusGone {
+			t.Errorf("the answer to what was deleted: %d %s", r.status, r.text)
+		}
+	}
+	if r := g.do("DELETE", "/api/v1/sessions/"+task, ""); r.object["deleted"] != 1.0 {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+}
+
+// Whatever is asked by the key of one session, nothing of another comes.
+func TestSessionsKnowNothingOfEachOther(t *testing.T) {
+	g := start(t)
+	keys := []string{"api:a", "api:a b", "api:a%2Fb", "api:A", "api:a:b", "api:%25", "api:_"}
+	secret := func(i int) string { return fmt.Sprintf("secret%dof", i) }
+	for i, key := range keys {
+		key = strings.ReplaceAll(key, " ", "%20")
+		if r := g.ask(key, "my word is "+secret(i), "Idempotency-Key: b"); r.object["status"] != "done" {
+			t.Fatalf("%s: %d %s", key, r.status, r.text)
+		}
+	}
+	for i, key := range keys {
+		at := "/api/v1/sessions/" + strings.ReplaceAll(key, " ", "%20")
+		for _, path := range []string{
+			at, at + "/messages?view=all", at + "/messages?view=window", at + "/conversations", at + "/answers/b", at + "/export?format=json",
+			"/api/v1/search?q=word&session=" + strings.ReplaceAll(key, " ", "%20"),
+		} {
+			r := g.do("GET", path, "")
+			for j := range keys {
+				if j != i && strings.Contains(r.text, secret(j)) {
+					t.Errorf("%s tells the secret of %s", path, keys[j])
+				}
+			}
+		}
+	}
+}

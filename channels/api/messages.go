@@ -1,0 +1,113 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"parley/conversation"
+)
+
+// Stretch is which messages of a conversation are asked for.
+type Stretch struct {
+	MetadataFilter
+	View   string `query:"view" enum:"user,talk,all,window" default:"user" doc:"What people read; with the tool calls too; all that is kept, also internal messages and replaced ones; or what the model would be sent now"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"50" doc:"How many at most. A page of long messages has fewer"`
+	Before int64  `query:"before" minimum:"1" doc:"Only those before this seq"`
+	After  int64  `query:"after" minimum:"0" doc:"Only those behind this seq, the oldest first"`
+}
+
+func (s Stretch) records(id string) conversation.RecordQuery {
+	views := map[string]conversation.View{"user": conversation.ViewPeople, "talk": conversation.ViewTalk, "all": conversation.ViewAll}
+	return conversation.RecordQuery{
+		Conversation: id, View: views[s.View], Before: s.Before, After: s.After, Forward: s.After > 0 && s.Before == 0,
+		Metadata: s.wanted, Limit: s.Limit,
+	}
+}
+
+type messageList struct {
+	Body struct {
+		Conversation *chat     `json:"conversation,omitempty" doc:"None before anything was said"`
+		Messages     []message `json:"messages" doc:"Oldest first"`
+		More         bool      `json:"more,omitempty" doc:"There are others: before these, or behind them where after was asked for"`
+		Window       *window   `json:"window,omitempty" doc:"With view=window"`
+	}
+}
+
+type window struct {
+	Tokens int   `json:"tokens" doc:"Of all that the model would be sent, its tools included"`
+	Budget int   `json:"budget" doc:"Tokens that it may have"`
+	Left   int64 `json:"left" doc:"Messages of the conversation that are not shown to the model"`
+}
+
+type sessionMessages struct {
+	OfSession
+	Stretch
+}
+
+// getSessionMessages gives messages of the active conversation.
+func (c *Channel) getSessionMessages(ctx context.Context, in *sessionMessages) (*messageList, error) {
+	key, err := parseKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	active, err := c.Store.Active(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if active.Messages == 0 {
+		if _, err := c.Store.Session(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	return c.messages(ctx, active, in.Stretch)
+}
+
+type chatMessages struct {
+	OfChat
+	Stretch
+}
+
+func (c *Channel) getChat(ctx context.Context, in *chatMessages) (*messageList, error) {
+	known, err := c.Store.Conversation(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return c.messages(ctx, known, in.Stretch)
+}
+
+func (c *Channel) messages(ctx context.Context, of conversation.Conversation, s Stretch) (*messageList, error) {
+	if s.View == "window" {
+		return c.window(ctx, of)
+	}
+	out := &messageList{}
+	if of.Messages == 0 {
+		out.Body.Messages = []message{}
+		return out, nil
+	}
+	page, more, err := c.Store.RecordPage(ctx, s.records(of.ID))
+	if err != nil {
+		return nil, err
+	}
+	shown := chatOf(of)
+	out.Body.Conversation, out.Body.More = &shown, more
+	out.Body.Messages = mapped(page, func(r conversation.Record) message { return messageOf(r.Message, r.State) })
+	return out, nil
+}
+
+func (c *Channel) window(ctx context.Context, of conversation.Conversation) (*messageList, error) {
+	if of.Messages > 0 && !of.Active {
+		return nil, problem(http.StatusConflict, "The conversation is archived: the model is sent nothing of it.")
+	}
+	w, err := c.Window(ctx, of.Key)
+	if err != nil {
+		return nil, err
+	}
+	out := &messageList{}
+	if w.Conversation.Messages > 0 {
+		shown := chatOf(w.Conversation)
+		out.Body.Conversation = &shown
+	}
+	out.Body.Messages = mapped(w.Messages, func(m conversation.Message) message { return messageOf(m, "") })
+	out.Body.Window = &window{Tokens: w.Tokens, Budget: w.Budget, Left: w.Left}
+	return out, nil
+}

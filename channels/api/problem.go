@@ -1,0 +1,81 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"parley/conversation"
+)
+
+// problem is an error in words for whoever sent the request:
+// https://www.rfc-editor.org/rfc/rfc9457
+func problem(status int, format string, args ...any) *huma.ErrorModel {
+	return &huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
+}
+
+// later is a problem that goes away by itself, with the seconds after which to
+// ask again.
+func later(seconds int, p *huma.ErrorModel) error {
+	return huma.ErrorWithHeaders(p, http.Header{"Retry-After": {fmt.Sprint(seconds)}})
+}
+
+// problemOf gives an error as a problem. What has no words for the client is
+// told in the log, under a number that the client gets.
+func (c *Channel) problemOf(ctx context.Context, err error) error {
+	var told huma.StatusError
+	switch {
+	case errors.As(err, &told):
+		return err
+	case errors.Is(err, conversation.ErrNoSession):
+		return problem(http.StatusNotFound, "There is no such session.")
+	case errors.Is(err, conversation.ErrNotFound):
+		return problem(http.StatusNotFound, "There is no such conversation. It may have been deleted.")
+	case errors.Is(err, conversation.ErrInvalid):
+		return problem(http.StatusUnprocessableEntity, "%s.", sentence(err, conversation.ErrInvalid))
+	case errors.Is(err, conversation.ErrReused):
+		return problem(http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request.")
+	case errors.Is(err, errClosed), c.isEnding():
+		return later(restartTime, problem(http.StatusServiceUnavailable, "The gateway is starting or ending. Nothing was done; try again in a moment."))
+	case errors.Is(err, errBusy):
+		return later(5, problem(http.StatusConflict, "An answer is being made in the session, and this has to wait for it. Try again in a moment, or send /stop."))
+	case ctx.Err() != nil:
+		return problem(http.StatusRequestTimeout, "The request ended before it was answered.") // nobody reads it
+	}
+	id := rand.Text()
+	c.Log.Error("a request of the API failed", "id", id, "error", err)
+	return problem(http.StatusInternalServerError, "Something went wrong. The gateway's log says more under %s.", id)
+}
+
+// restartTime is about how many seconds a gateway is away when it is restarted.
+const restartTime = 5
+
+// sentence is what an error says behind a sentinel's words.
+func sentence(err, sentinel error) string {
+	_, text, found := strings.Cut(err.Error(), sentinel.Error()+": ")
+	if !found || text == "" {
+		text = err.Error()
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// tellDetails is what problems with the parts of a request say in their detail:
+// the first of them. Values are left out, they are the client's own and may be
+// huge.
+func tellDetails(_ huma.Context, _ string, v any) (any, error) {
+	p, ok := v.(*huma.ErrorModel)
+	if !ok || len(p.Errors) == 0 {
+		return v, nil
+	}
+	for _, e := range p.Errors {
+		e.Value = nil
+	}
+	first := p.Errors[0]
+	p.Detail = strings.TrimSpace(first.Location + " " + first.Message)
+	return p, nil
+}

@@ -1,0 +1,154 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"parley/conversation"
+)
+
+// maxText is how many characters a message may have; a longer text is a file.
+const maxText = 256 << 10
+
+// question is a message of a program, which is answered once however often it
+// is sent.
+type question struct {
+	key   conversation.Key
+	id    string // within the session: the program's, or made here
+	text  string
+	files []file
+}
+
+// newQuestion checks a message. idempotencyKey is the header of that name, ""
+// for a message that is new whenever it comes.
+func newQuestion(key conversation.Key, idempotencyKey, text string, files []file) (question, error) {
+	q := question{key: key, text: text, files: files}
+	var err error
+	if q.id, err = parseID(idempotencyKey); err != nil {
+		return q, err
+	}
+	switch {
+	case strings.TrimSpace(text) == "" && len(files) == 0:
+		return q, problem(http.StatusUnprocessableEntity, "The message is empty.")
+	case utf8.RuneCountInString(text) > maxText:
+		return q, problem(http.StatusUnprocessableEntity, "The text is too long for one message. Allowed: %d characters; send it as a file.", maxText)
+	}
+	return q, checkFiles(files)
+}
+
+// idForm is what a message may be called: what stands in a URL as it is.
+var idForm = regexp.MustCompile(`^[A-Za-z0-9._~:@+=-]{1,128}$`)
+
+// parseID reads an Idempotency-Key, with or without the quotes of
+// https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/.
+// A message without one gets an id that no other has.
+func parseID(header string) (string, error) {
+	if header == "" {
+		return strings.ToLower(rand.Text()), nil
+	}
+	id := header
+	if len(id) > 1 && id[0] == '"' && id[len(id)-1] == '"' {
+		id = id[1 : len(id)-1]
+	}
+	if !idForm.MatchString(id) {
+		return "", problem(http.StatusBadRequest, "The Idempotency-Key %q is not allowed: 1 to 128 letters, digits and . _ ~ : @ + = -", shorten(header))
+	}
+	return id, nil
+}
+
+// source is what the store knows the message by. An id has no spaces, so that
+// no two messages share one.
+func (q question) source() string { return q.id + " " + string(q.key) }
+
+// location is where the answer is asked for.
+func (q question) location() string { return answerPath(q.key, q.id) }
+
+// inbound is the message as it is stored. The files have no place yet.
+func (q question) inbound() conversation.Inbound {
+	in := conversation.Inbound{
+		Key: q.key, SourceID: q.source(), Sender: conversation.Sender{ID: channelName}, Text: q.text, At: time.Now(), Keep: true,
+	}
+	for _, f := range q.files {
+		in.Attachments = append(in.Attachments, conversation.Attachment{Name: f.Name, MediaType: f.MediaType, Size: int64(len(f.Data))})
+	}
+	return in
+}
+
+// take stores a question, unless it is stored already: then what was asked must
+// be the same. On return of nil it will be answered, whatever happens.
+func (c *Channel) take(ctx context.Context, q question) error {
+	in := q.inbound()
+	stored, err := c.isStored(ctx, in)
+	if err != nil || stored {
+		return err
+	}
+	for i, f := range q.files {
+		upload := conversation.Upload{Key: q.key, Name: f.Name, MediaType: f.MediaType, Data: f.Data}
+		if in.Attachments[i].Ref, err = c.Store.Upload(ctx, upload); err != nil {
+			return err
+		}
+	}
+	if err := c.accept(ctx, in); err != nil {
+		return err
+	}
+	_, err = c.isStored(ctx, in) // it may have come twice at once
+	return err
+}
+
+func (c *Channel) isStored(ctx context.Context, in conversation.Inbound) (bool, error) {
+	known, err := c.Store.Answer(ctx, channelName, in.SourceID)
+	if errors.Is(err, conversation.ErrNoAnswer) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	asked, err := in.Fingerprint()
+	if err == nil && asked != known.Fingerprint {
+		err = conversation.ErrReused
+	}
+	return true, err
+}
+
+// preference is what a client prefers (https://www.rfc-editor.org/rfc/rfc7240):
+// how long to wait for an answer. It may wait for ever.
+type preference struct {
+	bounded bool
+	wait    time.Duration
+}
+
+// parsePrefer reads the header Prefer; what it does not know it ignores, as the
+// RFC says.
+func parsePrefer(header string) (p preference) {
+	for part := range strings.SplitSeq(header, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "respond-async":
+			p.bounded = true
+		case "wait":
+			seconds, err := strconv.ParseUint(strings.Trim(strings.TrimSpace(value), `"`), 10, 31)
+			if err == nil {
+				p = preference{bounded: true, wait: time.Duration(seconds) * time.Second}
+			}
+		}
+	}
+	return p
+}
+
+// errWaited says that the client prefers not to wait longer.
+var errWaited = errors.New("waited as long as was asked for")
+
+// over gives a signal when the client has waited as long as it wants to.
+func (p preference) over() <-chan time.Time {
+	if !p.bounded {
+		return nil
+	}
+	return time.After(p.wait)
+}

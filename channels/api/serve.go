@@ -1,0 +1,129 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"parley/httpserver"
+)
+
+const (
+	prefix   = "/api/v1"
+	specPath = "/api/openapi"
+)
+
+// Serve puts the API on a server. All that it takes to answer is made with the
+// first request.
+func (c *Channel) Serve(server *httpserver.Server) {
+	lazy := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.handler().ServeHTTP(w, r) })
+	for _, o := range c.operations() {
+		var options []httpserver.Option
+		if o.MaxBodyBytes > 0 {
+			options = append(options, httpserver.MaxBody(o.MaxBodyBytes))
+		}
+		server.Handle(o.Method+" "+o.Path, httpserver.Program, lazy, options...)
+	}
+	server.Handle("GET "+specPath+".json", httpserver.Program, lazy)
+	server.Handle("GET "+specPath+".yaml", httpserver.Program, lazy)
+	server.Handle("GET /api/docs", httpserver.Person, lazy)
+	server.Handle("GET /api/docs.css", httpserver.Public, http.HandlerFunc(docsStyle))
+	server.Handle("POST /v1/chat/completions", httpserver.Program, http.HandlerFunc(c.complete), httpserver.MaxBody(maxMessage))
+	server.Handle("GET /v1/models", httpserver.Program, http.HandlerFunc(c.listModels))
+}
+
+// build makes what answers requests.
+func (c *Channel) build() http.Handler {
+	mux := http.NewServeMux()
+	api := humago.New(mux, huma.Config{
+		OpenAPI: &huma.OpenAPI{
+			Info: &huma.Info{Title: "Parley", Version: "1", Description: about},
+			Components: &huma.Components{
+				SecuritySchemes: map[string]*huma.SecurityScheme{"token": {Type: "http", Scheme: "bearer", Description: "The gateway's token, where one is configured"}},
+			},
+			Security: []map[string][]string{{"token": {}}},
+			Tags:     tags,
+		},
+		OpenAPIPath:   specPath,
+		Formats:       huma.DefaultFormats,
+		DefaultFormat: "application/json",
+		Transformers:  []huma.Transformer{tellDetails},
+	})
+	api.UseMiddleware(refuseUnknown(api))
+	all := c.operations()
+	for _, o := range all {
+		o.addTo(api)
+	}
+	mux.Handle("GET /api/docs", docs(api.OpenAPI(), all))
+	return mux
+}
+
+// about is what the document says of the API in general.
+const about = "Sessions, conversations and messages of the gateway. Programs talk in sessions whose keys begin with api:, and may read all others. " +
+	"Errors are problem documents (RFC 9457). Times are RFC 3339 in UTC."
+
+// operation is an endpoint with what makes it.
+type operation struct {
+	huma.Operation
+	told     []told
+	register func(api huma.API, o huma.Operation)
+}
+
+// told is an answer that an operation writes itself.
+type told struct {
+	status      int
+	description string
+	body        any // of its type; where it is no JSON, ""
+	types       []string
+}
+
+// The types of most answers.
+const (
+	jsonType  = "application/json"
+	eventType = "text/event-stream"
+)
+
+// tells documents an answer that the operation writes itself.
+func (o operation) tells(status int, description string, body any, types ...string) operation {
+	o.told = append(o.told, told{status, description, body, types})
+	return o
+}
+
+// addTo registers the operation.
+func (o operation) addTo(api huma.API) {
+	o.Responses = map[string]*huma.Response{}
+	for _, t := range o.told {
+		r := &huma.Response{Description: t.description, Content: map[string]*huma.MediaType{}}
+		for _, kind := range t.types {
+			r.Content[kind] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+			if kind == jsonType && t.body != "" {
+				r.Content[kind].Schema = api.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(t.body), true, "")
+			}
+		}
+		o.Responses[strconv.Itoa(t.status)] = r
+	}
+	o.register(api, o.Operation)
+}
+
+// bodyTime is how long the body of a request may take to come.
+const bodyTime = 30 * time.Second
+
+// endpoint makes an operation of a method of the channel.
+func endpoint[I, O any](c *Channel, o huma.Operation, handle func(context.Context, *I) (*O, error)) operation {
+	o.BodyReadTimeout = cmp.Or(o.BodyReadTimeout, bodyTime)
+	return operation{Operation: o, register: func(api huma.API, o huma.Operation) {
+		huma.Register(api, o, func(ctx context.Context, in *I) (*O, error) {
+			out, err := handle(ctx, in)
+			if err != nil {
+				return nil, c.problemOf(ctx, err)
+			}
+			return out, nil
+		})
+	}}
+}

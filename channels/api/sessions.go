@@ -1,0 +1,197 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"parley/conversation"
+)
+
+// OfSession is the session that a request is about.
+type OfSession struct {
+	Key string `path:"key" doc:"The session's key, escaped for a URL" example:"api:task-42"`
+}
+
+type listSessions struct {
+	Page
+	MetadataFilter
+	Channel  string `query:"channel" doc:"Only those of this channel" example:"api"`
+	Archived string `query:"archived" enum:"true,false" doc:"Only those whose conversations are all archived, or only those with one that goes on"`
+	Text     string `query:"text" doc:"Stands in the key, the place or a title"`
+	User     string `query:"user" doc:"Has written there: the platform's id, or the name"`
+}
+
+type sessionList struct {
+	Body struct {
+		Sessions []session `json:"sessions"`
+		Next     string    `json:"next,omitempty" doc:"The cursor of the next page; none on the last one"`
+	}
+}
+
+func (c *Channel) listSessions(ctx context.Context, in *listSessions) (*sessionList, error) {
+	found, next, err := c.Store.Sessions(ctx, conversation.SessionQuery{
+		Channel: in.Channel, Text: in.Text, User: in.User, Metadata: in.wanted,
+		Active: in.Archived == "false", Archived: in.Archived == "true",
+		Order: in.order(), From: in.Cursor, Limit: in.Limit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &sessionList{}
+	out.Body.Sessions, out.Body.Next = mapped(found, sessionOf), next
+	return out, nil
+}
+
+type oneSession struct{ Body session }
+
+func (c *Channel) getSession(ctx context.Context, in *OfSession) (*oneSession, error) {
+	key, err := parseKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	return c.session(ctx, key)
+}
+
+func (c *Channel) session(ctx context.Context, key conversation.Key) (*oneSession, error) {
+	found, err := c.Store.Session(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return &oneSession{sessionOf(found)}, nil
+}
+
+type patchSession struct {
+	OfSession
+	Body struct {
+		Metadata json.RawMessage `json:"metadata" doc:"Members to set; null takes a member away (RFC 7396), and null instead of an object all of them"`
+	}
+}
+
+// patchSession changes metadata. A session of this channel is made when it is
+// new, so that a program can note what it is about before anybody speaks.
+func (c *Channel) patchSession(ctx context.Context, in *patchSession) (*oneSession, error) {
+	key, err := parseKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	c.patching.Lock()
+	defer c.patching.Unlock()
+	known, err := c.Store.Session(ctx, key)
+	if err != nil && !(errors.Is(err, conversation.ErrNoSession) && key.Channel() == channelName) {
+		return nil, err
+	}
+	changed, err := merged(known.Metadata, in.Body.Metadata)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Store.SetMetadata(ctx, key, changed); err != nil {
+		return nil, err
+	}
+	c.Feed.Changed(key)
+	return c.session(ctx, key)
+}
+
+// merged applies a merge patch to the members of metadata:
+// https://www.rfc-editor.org/rfc/rfc7396
+func merged(metadata conversation.Metadata, patch json.RawMessage) (conversation.Metadata, error) {
+	if bytes.Equal(bytes.TrimSpace(patch), []byte("null")) {
+		return "", nil
+	}
+	members, changes := map[string]any{}, map[string]any{}
+	if err := json.Unmarshal(patch, &changes); err != nil {
+		return "", problem(http.StatusUnprocessableEntity, "metadata must be a JSON object, or null.")
+	}
+	if metadata != "" {
+		if err := json.Unmarshal([]byte(metadata), &members); err != nil {
+			return "", err
+		}
+	}
+	text, err := json.Marshal(mergePatch(members, changes))
+	return conversation.Metadata(text), err
+}
+
+func mergePatch(members, changes map[string]any) map[string]any {
+	for name, change := range changes {
+		switch change := change.(type) {
+		case nil:
+			delete(members, name)
+		case map[string]any:
+			inner, _ := members[name].(map[string]any)
+			if inner == nil {
+				inner = map[string]any{}
+			}
+			members[name] = mergePatch(inner, change)
+		default:
+			members[name] = change
+		}
+	}
+	return members
+}
+
+type deleted struct {
+	Body struct {
+		Deleted int `json:"deleted" doc:"Conversations"`
+	}
+}
+
+// deleteSession deletes all conversations of a session, and its metadata.
+func (c *Channel) deleteSession(ctx context.Context, in *OfSession) (*deleted, error) {
+	key, err := parseKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Store.Session(ctx, key); err != nil {
+		return nil, err
+	}
+	return c.delete(ctx, key, "")
+}
+
+func (c *Channel) delete(ctx context.Context, key conversation.Key, id string) (*deleted, error) {
+	out := &deleted{}
+	err := c.operate(ctx, key, func(ctx context.Context) (err error) {
+		out.Body.Deleted, err = c.Store.Delete(ctx, key, id)
+		return err
+	})
+	return out, err
+}
+
+// archiveSession ends the active conversation of a session.
+func (c *Channel) archiveSession(ctx context.Context, in *OfSession) (*oneChat, error) {
+	key, err := parseKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	out := &oneChat{}
+	err = c.operate(ctx, key, func(ctx context.Context) error {
+		archived, err := c.Store.Archive(ctx, key)
+		out.Body = chatOf(archived)
+		return err
+	})
+	return out, err
+}
+
+type resetSession struct {
+	OfSession
+	Body *struct {
+		KeepSystemMessage bool `json:"keep_system_message,omitempty" doc:"Begin the new conversation with what programs had appended internally at the beginning of the old one, its system messages among it"`
+	}
+}
+
+// resetSession archives the active conversation and begins a new one. The
+// session keeps its metadata.
+func (c *Channel) resetSession(ctx context.Context, in *resetSession) (*oneChat, error) {
+	key, err := parseKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	out := &oneChat{}
+	err = c.operate(ctx, key, func(ctx context.Context) error {
+		fresh, err := c.Store.Reset(ctx, key, in.Body != nil && in.Body.KeepSystemMessage)
+		out.Body = chatOf(fresh)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,121 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"parley/conversation"
+)
+
+// The shapes of what the API tells, as JSON.
+
+type session struct {
+	Key           conversation.Key `json:"key" doc:"CHANNEL:NAME" example:"api:task-42"`
+	Channel       string           `json:"channel" example:"api"`
+	Place         string           `json:"place,omitempty" doc:"What people call the place"`
+	Active        bool             `json:"active" doc:"It has a conversation that goes on"`
+	Conversations int64            `json:"conversations"`
+	Messages      int64            `json:"messages" doc:"Of all conversations"`
+	Tokens        int64            `json:"tokens"`
+	Waiting       int64            `json:"waiting" doc:"Messages that are not answered yet"`
+	Metadata      json.RawMessage  `json:"metadata,omitempty" doc:"Of the program that uses the session, a JSON object"`
+	CreatedAt     time.Time        `json:"created_at"`
+	UsedAt        time.Time        `json:"used_at"`
+}
+
+func sessionOf(s conversation.Session) session {
+	return session{
+		Key: s.Key, Channel: s.Key.Channel(), Place: s.Place, Active: s.Active, Conversations: s.Conversations, Messages: s.Messages,
+		Tokens: s.Tokens, Waiting: s.Waiting, Metadata: object(s.Metadata), CreatedAt: s.CreatedAt.UTC(), UsedAt: s.UsedAt.UTC(),
+	}
+}
+
+type chat struct {
+	ID        string           `json:"id" doc:"Never changes" example:"019df0a2-5f3e-7c11-9d3a-5b1f0a7e2c44"`
+	Session   conversation.Key `json:"session"`
+	Title     string           `json:"title,omitempty"`
+	Active    bool             `json:"active" doc:"The next message goes here; at most one conversation of a session is active"`
+	Messages  int64            `json:"messages"`
+	Tokens    int64            `json:"tokens"`
+	CreatedAt time.Time        `json:"created_at"`
+	UpdatedAt time.Time        `json:"updated_at"`
+}
+
+func chatOf(c conversation.Conversation) chat {
+	return chat{
+		ID: c.ID, Session: c.Key, Title: c.Title, Active: c.Active, Messages: c.Messages, Tokens: c.Tokens,
+		CreatedAt: c.CreatedAt.UTC(), UpdatedAt: c.UpdatedAt.UTC(),
+	}
+}
+
+// message is a message in the shape of OpenAI's chat completions, with what the
+// gateway knows of it.
+type message struct {
+	Role       conversation.Role `json:"role" enum:"user,assistant,tool,system"`
+	Content    string            `json:"content"`
+	Name       string            `json:"name,omitempty" doc:"Of the tool"`
+	ToolCalls  []toolCall        `json:"tool_calls,omitempty"`
+	ToolCallID string            `json:"tool_call_id,omitempty" doc:"The call that a tool message answers"`
+	Seq        int64             `json:"seq,omitempty" doc:"Place in the conversation, from 1"`
+	At         *time.Time        `json:"at,omitempty"`
+	Sender     string            `json:"sender,omitempty" doc:"Who wrote it, where several people talk"`
+	Images     []image           `json:"images,omitempty"`
+	Internal   bool              `json:"internal,omitempty" doc:"Kept in the archive; people are not shown it"`
+	State      string            `json:"state,omitempty" enum:"stopped,replaced,undone" doc:"Why it is not an ordinary message"`
+	Run        int64             `json:"run,omitempty" doc:"The run that wrote it; none of what was appended"`
+	Tokens     int               `json:"tokens,omitempty"`
+	Metadata   json.RawMessage   `json:"metadata,omitempty" doc:"Of the program that appended it, a JSON object"`
+}
+
+// toolCall is a call in OpenAI's shape.
+type toolCall struct {
+	ID       string       `json:"id"`
+	Type     string       `json:"type" enum:"function" default:"function"`
+	Function functionCall `json:"function"`
+}
+
+type functionCall struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments" doc:"JSON as the model wrote it"`
+}
+
+type image struct {
+	Name      string `json:"name"`
+	MediaType string `json:"media_type"`
+	Size      int    `json:"size" doc:"Bytes"`
+}
+
+func messageOf(m conversation.Message, state string) message {
+	shown := message{
+		Role: m.Role, Content: m.Content, Name: m.ToolName, ToolCallID: m.ToolCallID, Seq: m.Seq, Sender: m.Sender.Name, Internal: m.Internal,
+		State: state, Run: m.RunID, Tokens: m.Tokens, Metadata: object(m.Metadata),
+	}
+	if !m.At.IsZero() {
+		at := m.At.UTC()
+		shown.At = &at
+	}
+	for _, call := range m.ToolCalls {
+		shown.ToolCalls = append(shown.ToolCalls, toolCall{ID: call.ID, Type: "function", Function: functionCall{call.Name, call.Arguments}})
+	}
+	for _, i := range m.Images {
+		shown.Images = append(shown.Images, image{i.Name, i.MediaType, i.Size})
+	}
+	return shown
+}
+
+// object is metadata as it stands in JSON, nothing for none.
+func object(m conversation.Metadata) json.RawMessage {
+	if m == "" {
+		return nil
+	}
+	return json.RawMessage(m)
+}
+
+// mapped gives a list, never null, of what each member becomes.
+func mapped[A, B any](list []A, to func(A) B) []B {
+	out := make([]B, len(list))
+	for i, a := range list {
+		out[i] = to(a)
+	}
+	return out
+}

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"parley/conversation"
+)
+
+type getStats struct {
+	From   time.Time `query:"from" doc:"RFC 3339; default a day before to" example:"2026-01-31T00:00:00Z"`
+	To     time.Time `query:"to" doc:"RFC 3339; default now"`
+	Bucket int       `query:"bucket_hours" minimum:"1" maximum:"8784" default:"1" doc:"Hours of a bucket"`
+}
+
+// stats are sums over the runs of some time.
+type stats struct {
+	From    time.Time `json:"from" doc:"Whole hours"`
+	To      time.Time `json:"to"`
+	Buckets []bucket  `json:"buckets" doc:"Oldest first, those without runs too"`
+	Usage   []usageOf `json:"usage" doc:"By channel and model, the most runs first"`
+	People  []usageOf `json:"people" doc:"By channel, person and model; of whole days in UTC"`
+}
+
+type bucket struct {
+	At time.Time `json:"at"`
+	Totals
+	P50MS int64 `json:"p50_ms" doc:"What half of the runs took at most, estimated within a factor of 2"`
+	P95MS int64 `json:"p95_ms" doc:"What 95 of 100 runs took at most, likewise"`
+}
+
+type usageOf struct {
+	Channel string `json:"channel"`
+	Person  string `json:"person,omitempty" doc:"The platform's id"`
+	Name    string `json:"name,omitempty" doc:"Of the person"`
+	Model   string `json:"model"`
+	Totals
+}
+
+type statsAnswer struct{ Body stats }
+
+func (c *Channel) getStats(ctx context.Context, in *getStats) (*statsAnswer, error) {
+	to, from := in.To, in.From
+	if to.IsZero() {
+		to = time.Now()
+	}
+	if from.IsZero() {
+		from = to.Add(-24 * time.Hour)
+	}
+	hours := int(to.Sub(from) / time.Hour)
+	if !from.Before(to) || hours/in.Bucket > maxBuckets {
+		return nil, problem(http.StatusUnprocessableEntity, "from must be before to, with at most %d buckets of bucket_hours between them.", maxBuckets)
+	}
+	s, err := c.Store.Stats(ctx, from, to, time.Duration(in.Bucket)*time.Hour)
+	if err != nil {
+		return nil, err
+	}
+	usage := func(u conversation.Usage) usageOf {
+		return usageOf{Channel: u.Channel, Person: u.Person.ID, Name: u.Person.Name, Model: u.Model, Totals: c.totalsOf(u.Model, u.RunTotals)}
+	}
+	return &statsAnswer{stats{
+		From: s.From.UTC(), To: s.To.UTC(), Usage: mapped(s.Usage, usage), People: mapped(s.People, usage),
+		Buckets: mapped(s.Buckets, func(b conversation.Bucket) bucket {
+			return bucket{b.At.UTC(), totalsOf(b.RunTotals), b.P50.Milliseconds(), b.P95.Milliseconds()}
+		}),
+	}}, nil
+}
+
+// maxBuckets is what one request may ask for: a year of hours.
+const maxBuckets = 366 * 24

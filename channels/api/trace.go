@@ -1,0 +1,174 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"parley/conversation"
+)
+
+type getTrace struct {
+	OfChat
+	Before int64 `query:"before" minimum:"1" doc:"Only runs before this one"`
+	Limit  int   `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"How many runs at most, the newest"`
+}
+
+// trace is how a conversation came about.
+type trace struct {
+	Conversation chat         `json:"conversation"`
+	Summary      traceSummary `json:"summary" doc:"Sums over the whole conversation"`
+	Runs         []tracedRun  `json:"runs" doc:"Oldest first"`
+	More         bool         `json:"more,omitempty" doc:"There are runs before these"`
+}
+
+type traceSummary struct {
+	Roles  []roleTotals `json:"roles"`
+	Tools  []toolTotals `json:"tools"`
+	Models []modelTotal `json:"models"`
+	Totals
+}
+
+type roleTotals struct {
+	Role     conversation.Role `json:"role"`
+	Internal bool              `json:"internal"`
+	Messages int64             `json:"messages"`
+	Tokens   int64             `json:"tokens"`
+}
+
+type toolTotals struct {
+	Name   string `json:"name"`
+	Calls  int64  `json:"calls"`
+	Failed int64  `json:"failed"`
+	TookMS int64  `json:"took_ms"`
+}
+
+type modelTotal struct {
+	Model string `json:"model"`
+	Totals
+}
+
+// Totals are sums over runs.
+type Totals struct {
+	Runs       int64    `json:"runs"`
+	Failed     int64    `json:"failed"`
+	Stopped    int64    `json:"stopped"`
+	Messages   int64    `json:"messages" doc:"That the runs added"`
+	Prompt     int64    `json:"prompt_tokens"`
+	Completion int64    `json:"completion_tokens"`
+	TookMS     int64    `json:"took_ms"`
+	Cost       *float64 `json:"cost,omitempty" doc:"By the prices of the configuration; none where a model has no price"`
+}
+
+type tracedRun struct {
+	ID         int64     `json:"id" doc:"Messages carry it as run"`
+	Kind       string    `json:"kind" enum:"agent,command"`
+	Status     string    `json:"status" enum:"done,failed,stopped"`
+	Asked      string    `json:"asked,omitempty" doc:"Who wrote what began it"`
+	Model      string    `json:"model,omitempty"`
+	ModelCalls int       `json:"model_calls"`
+	Prompt     int       `json:"prompt_tokens"`
+	Completion int       `json:"completion_tokens"`
+	Cost       *float64  `json:"cost,omitempty"`
+	Messages   int64     `json:"messages"`
+	Error      string    `json:"error,omitempty"`
+	StartedAt  time.Time `json:"started_at"`
+	TookMS     int64     `json:"took_ms"`
+	Steps      []step    `json:"steps"`
+}
+
+type step struct {
+	Kind        string    `json:"kind" enum:"model,tool"`
+	Name        string    `json:"name"`
+	At          time.Time `json:"at"`
+	TookMS      int64     `json:"took_ms"`
+	FirstByteMS int64     `json:"first_byte_ms,omitempty"`
+	Prompt      int       `json:"prompt_tokens,omitempty"`
+	Completion  int       `json:"completion_tokens,omitempty"`
+	Shown       int64     `json:"shown,omitempty" doc:"Messages of the conversation that the model was sent"`
+	Left        int64     `json:"left,omitempty" doc:"Older ones that it was not sent"`
+	Window      int       `json:"window_tokens,omitempty" doc:"Tokens that it was sent, as counted here"`
+	Call        string    `json:"tool_call_id,omitempty"`
+	Error       string    `json:"error,omitempty"`
+}
+
+type traceAnswer struct{ Body trace }
+
+func (c *Channel) getTrace(ctx context.Context, in *getTrace) (*traceAnswer, error) {
+	if _, err := c.Store.Conversation(ctx, in.ID); err != nil { // Trace takes the beginning of an id as well
+		return nil, err
+	}
+	t, err := c.Store.Trace(ctx, in.ID, in.Before, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := trace{Conversation: chatOf(t.Conversation), Summary: c.summaryOf(t), Runs: mapped(t.Runs, c.runOf), More: t.Older}
+	return &traceAnswer{out}, nil
+}
+
+func (c *Channel) summaryOf(t conversation.Trace) traceSummary {
+	s := traceSummary{
+		Roles: mapped(t.Roles, func(r conversation.RoleTotals) roleTotals { return roleTotals(r) }),
+		Tools: mapped(t.Tools, func(t conversation.ToolTotals) toolTotals {
+			return toolTotals{t.Name, t.Calls, t.Failed, t.Took.Milliseconds()}
+		}),
+		Models: mapped(t.Models, func(m conversation.ModelTotals) modelTotal {
+			return modelTotal{m.Model, c.totalsOf(m.Model, m.RunTotals)}
+		}),
+	}
+	var all conversation.RunTotals
+	cost, priced := 0.0, len(s.Models) > 0
+	for i, m := range t.Models {
+		all.Add(m.RunTotals)
+		if of := s.Models[i].Cost; of != nil {
+			cost += *of
+		} else {
+			priced = false
+		}
+	}
+	s.Totals = totalsOf(all)
+	if priced {
+		s.Cost = &cost
+	}
+	return s
+}
+
+func totalsOf(t conversation.RunTotals) Totals {
+	return Totals{
+		Runs: t.Runs, Failed: t.Failed, Stopped: t.Stopped, Messages: t.Messages, Prompt: t.Prompt, Completion: t.Completion,
+		TookMS: t.Took.Milliseconds(),
+	}
+}
+
+// totalsOf are sums over the runs of one model, with what they cost.
+func (c *Channel) totalsOf(model string, t conversation.RunTotals) Totals {
+	out := totalsOf(t)
+	out.Cost = c.cost(model, t.Prompt, t.Completion)
+	return out
+}
+
+// cost is nil where no price is known.
+func (c *Channel) cost(model string, prompt, completion int64) *float64 {
+	if cost, known := c.Cost(model, prompt, completion); known {
+		return &cost
+	}
+	return nil
+}
+
+func (c *Channel) runOf(r conversation.TracedRun) tracedRun {
+	asked := r.Asked.Name
+	if asked == "" {
+		asked = r.Asked.ID
+	}
+	return tracedRun{
+		ID: r.ID, Kind: string(r.Kind), Status: string(r.Status), Asked: asked, Model: r.Model, ModelCalls: r.Rounds,
+		Prompt: r.Prompt, Completion: r.Completion, Cost: c.cost(r.Model, int64(r.Prompt), int64(r.Completion)), Messages: r.Messages,
+		Error: r.Error, StartedAt: r.StartedAt.UTC(), TookMS: r.EndedAt.Sub(r.StartedAt).Milliseconds(), Steps: mapped(r.Steps, stepOf),
+	}
+}
+
+func stepOf(s conversation.Step) step {
+	return step{
+		Kind: string(s.Kind), Name: s.Name, At: s.At.UTC(), TookMS: s.Took.Milliseconds(), FirstByteMS: s.FirstByte.Milliseconds(),
+		Prompt: s.Prompt, Completion: s.Completion, Shown: s.Shown, Left: s.Left, Window: s.Window, Call: s.CallID, Error: s.Error,
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+
+	"parley/channels/api"
+	"parley/conversation"
+	"parley/llm"
+)
+
+// addAPI puts the API for programs into service, where HTTP is.
+func (g *gateway) addAPI() {
+	if g.http == nil {
+		return
+	}
+	channel := api.New(api.Parts{
+		Store:  g.store,
+		Feed:   g.feed,
+		Models: append([]string{g.choice.Model}, g.cfg.LLM.FallbackModels...),
+		Log:    g.log,
+		Do:     g.router.Do,
+		Edited: g.router.Edited,
+		Window: g.window,
+		Tokens: func(m conversation.Message) int { return g.counter.Message(toModel(m)) },
+		Cost:   g.cfg.LLM.Prices.Cost,
+	})
+	channel.Serve(g.http)
+	g.add(channel, conversation.Scope{Channel: channel.Name()})
+}
+
+// toModel is what of a message counts for the model.
+func toModel(m conversation.Message) llm.Message {
+	shown := llm.Message{Role: string(m.Role), Content: m.Content, Name: m.ToolName, ToolCallID: m.ToolCallID}
+	for _, call := range m.ToolCalls {
+		shown.ToolCalls = append(shown.ToolCalls, llm.ToolCall(call))
+	}
+	return shown
+}
+
+// window gives what the model would be sent for a session, as messages are stored.
+func (g *gateway) window(ctx context.Context, key conversation.Key) (api.Window, error) {
+	w, err := g.router.Window(ctx, key)
+	if err != nil {
+		return api.Window{}, err
+	}
+	shown := api.Window{Conversation: w.Conversation, Left: w.Left, Tokens: w.Tokens, Budget: w.Budget}
+	for _, m := range w.Messages {
+		of := conversation.Message{Role: conversation.Role(m.Role), Content: m.Content, ToolName: m.Name, ToolCallID: m.ToolCallID}
+		for _, call := range m.ToolCalls {
+			of.ToolCalls = append(of.ToolCalls, conversation.ToolCall(call))
+		}
+		for _, i := range m.Images {
+			of.Images = append(of.Images, conversation.Image{MediaType: i.MediaType, Size: len(i.Data)})
+		}
+		shown.Messages = append(shown.Messages, of)
+	}
+	return shown, nil
+}
