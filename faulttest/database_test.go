@@ -113,7 +113,7 @@ func (w *world) expectClean() {
 	}
 	for what, query := range map[string]string{
 		"message waits":             `SELECT text FROM inbox WHERE run_id IS NULL`,
-		"reply is not sent":         `SELECT text FROM outbox WHERE state <> 'sent'`,
+		"reply is not sent":         `SELECT text FROM outbox WHERE state NOT IN ('sent', 'kept')`,
 		"run did not answer":        `SELECT id FROM runs WHERE status <> 'done'`,
 		"run settles nothing":       `SELECT id FROM runs WHERE id NOT IN (SELECT run_id FROM inbox)`,
 		"run does not exist":        `SELECT run_id FROM inbox WHERE run_id NOT IN (SELECT id FROM runs)`,

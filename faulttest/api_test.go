@@ -1,0 +1,145 @@
+package faulttest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"parley/channels/telegram/telegramtest"
+)
+
+// programs are those that talk over HTTP; the chats beside them are quiet.
+type programs struct {
+	telegram
+	listen string // where every gateway of the test listens
+}
+
+func newPrograms(w *world) platform {
+	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free now, for one gateway after the other
+	w.must(err)
+	w.must(l.Close())
+	w.telegram = telegramtest.New(w.t)
+	return programs{telegram{w.telegram}, l.Addr().String()}
+}
+
+func (p programs) section() string {
+	return p.telegram.section() + fmt.Sprintf("[http]\nlisten = %q\n", p.listen)
+}
+
+// said is what a program was answered.
+type said struct {
+	Status, Reply string
+	Run           int64
+}
+
+// post sends a message until it is answered, as a program does that does not
+// know what has become of its request.
+func (p programs) post(ctx context.Context, session, id, text string) (a said, err error) {
+	body, err := json.Marshal(map[string]string{"text": text})
+	if err != nil {
+		return a, err
+	}
+	for ctx.Err() == nil {
+		address := "http://" + p.listen + "/api/v1/sessions/" + session + "/messages"
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(string(body)))
+		if err != nil {
+			return a, err
+		}
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("Idempotency-Key", id)
+		answer, err := http.DefaultClient.Do(request)
+		if err == nil {
+			err = json.NewDecoder(answer.Body).Decode(&a)
+			answer.Body.Close()
+			switch {
+			case err == nil && answer.StatusCode == http.StatusOK:
+				return a, nil
+			case answer.StatusCode != http.StatusServiceUnavailable && answer.StatusCode != http.StatusOK:
+				return a, fmt.Errorf("%s in %s is answered %s", id, session, answer.Status)
+			}
+		}
+		time.Sleep(10 * time.Millisecond) // the gateway is gone
+	}
+	return a, ctx.Err()
+}
+
+// TestAnAcceptedRequestIsAnsweredAfterAKill kills the gateway while the model
+// thinks about a request, and repeats that: it is answered, and once.
+func TestAnAcceptedRequestIsAnsweredAfterAKill(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{platform: newPrograms})
+	api := w.platform.(programs)
+	held := w.holdModel("m1")
+	p := w.startServing()
+	answers := make(chan said)
+	go func() {
+		a, err := api.post(t.Context(), "api:task", "key-1", "m1")
+		if err != nil {
+			t.Error(err)
+		}
+		answers <- a
+	}()
+	w.awaitReached("the model call", held)
+	p.kill()
+	w.expectState(w.copyDatabase(), 1, 0, 0)
+	held.Open()
+	p = w.startServing()
+	first := <-answers
+	again, err := api.post(t.Context(), "api:task", "key-1", "m1")
+	if err != nil || first.Status != "done" || first.Reply != "re m1" || again != first {
+		t.Errorf("the answers are %+v and %+v, %v", first, again, err)
+	}
+	if n := w.count(`SELECT count(*) FROM messages WHERE role = 'user'`); n != 1 {
+		t.Errorf("the message is stored %d times", n)
+	}
+	p.stop()
+	w.expectClean()
+}
+
+// TestProgramsWhileTheGatewayIsKilled kills the gateway again and again while
+// programs make requests and repeat them until they are answered: each message
+// stands in its session once, and has one answer.
+func TestProgramsWhileTheGatewayIsKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{platform: newPrograms})
+	api := w.platform.(programs)
+	w.model.Quiet()
+	const sessions, each, kills = 8, 12, 8
+	var talking sync.WaitGroup
+	for s := range sessions {
+		talking.Go(func() {
+			for i := range each {
+				id := fmt.Sprintf("s%dm%d", s, i)
+				a, err := api.post(t.Context(), fmt.Sprint("api:task-", s), id, id)
+				if err != nil || !slices.Contains(strings.Fields(a.Reply), id) {
+					t.Errorf("%s is answered %+v, %v", id, a, err)
+					return
+				}
+			}
+		})
+	}
+	for range kills {
+		p := w.startServing()
+		time.Sleep(time.Duration(rand.Int64N(int64(300 * time.Millisecond))))
+		p.kill()
+	}
+	p := w.startServing()
+	talking.Wait()
+	for s := range sessions {
+		in := fmt.Sprintf(`FROM messages m JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id
+			WHERE m.role = 'user' AND s.key = 'api:task-%d'`, s)
+		if all, distinct := w.count(`SELECT count(*) `+in), w.count(`SELECT count(DISTINCT m.content) `+in); all != each || distinct != each {
+			t.Errorf("session %d holds %d messages, %d of them different, want %d", s, all, distinct, each)
+		}
+	}
+	p.stop()
+	w.expectClean()
+}
