@@ -17,6 +17,7 @@ import (
 type fakes struct {
 	telegram *telegramtest.Server
 	model    *llmtest.Server
+	modelURL string // of the model that gateways ask
 
 	mu    sync.Mutex
 	talks map[int64]*talk
@@ -33,7 +34,7 @@ func startFakes() (*fakes, error) {
 		return nil, err
 	}
 	model.Quiet()
-	f := &fakes{telegram: telegram, model: model, talks: map[int64]*talk{}}
+	f := &fakes{telegram: telegram, model: model, modelURL: model.URL(), talks: map[int64]*talk{}}
 	telegram.OnSend(nil, f.receive)
 	return f, nil
 }

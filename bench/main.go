@@ -38,6 +38,8 @@ type sizes struct {
 	silent   int // sessions that speak once
 	stored   int // messages of the large database
 	long     int // messages of the long conversation
+
+	listeners int // to the events of sessions
 }
 
 // bench is one run.
@@ -47,6 +49,7 @@ type bench struct {
 	gateway string // path of the program
 	floor   string // path of the program
 	report  *report
+	listen  string // where the next gateway serves HTTP, "" for not at all
 }
 
 // scenario is a part of a run that can be chosen by name.
@@ -62,6 +65,9 @@ var scenarios = []scenario{
 	{"memory", (*bench).memory},
 	{"open", (*bench).open},
 	{"start", (*bench).start},
+	{"reading", (*bench).reading},
+	{"listening", (*bench).listening},
+	{"streaming", (*bench).streaming},
 }
 
 func run(ctx context.Context, args []string) error {
@@ -78,6 +84,7 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&b.silent, "silent", 10_000, "sessions that speak once")
 	flags.IntVar(&b.stored, "stored", 1_000_000, "messages of the large database")
 	flags.IntVar(&b.long, "long", 100_000, "messages of the long conversation")
+	flags.IntVar(&b.listeners, "listeners", 1000, "listeners to the events of sessions")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -33,14 +33,14 @@ model = "test-model"
 [agent]
 titles = false # calls of the model that the floor does not make
 [http]
-listen = ""
+listen = %q
 [telegram]
 token = %q
 api_url = %q
 access = "open"
 send_rate = 0
 chat_rate = 0
-%s`, database, f.model.URL(), telegramtest.Token, f.telegram.URL, strings.Join(sections, ""))
+%s`, database, f.modelURL, b.listen, telegramtest.Token, f.telegram.URL, strings.Join(sections, ""))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

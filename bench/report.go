@@ -42,6 +42,7 @@ type bar struct {
 }
 
 func atMost(limit float64) bar         { return bar{limit: limit} }
+func atLeast(limit float64) bar        { return bar{limit: limit, atLeast: true} }
 func ratioAtMost(limit float64) bar    { return bar{limit: limit, ratio: true} }
 func ratioAtLeast(limit float64) bar   { return bar{limit: limit, ratio: true, atLeast: true} }
 func (b bar) meets(value float64) bool { return (value >= b.limit) == b.atLeast || value == b.limit }
