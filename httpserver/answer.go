@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -15,12 +16,17 @@ type answer struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	timeout time.Duration
-	status  int // 0 until there is one
+	status  int  // 0 until there is one
+	noBody  bool // to HEAD
 }
 
-func newAnswer(w http.ResponseWriter, timeout time.Duration) *answer {
-	return &answer{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout}
+func newAnswer(w http.ResponseWriter, r *http.Request, timeout time.Duration) *answer {
+	return &answer{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout, noBody: r.Method == http.MethodHead}
 }
+
+// piece is how many bytes of an answer a client must take within the time for
+// a write. A long text in one write is meant to reach a slow line as well.
+const piece = 64 << 10
 
 func (a *answer) WriteHeader(status int) {
 	if status >= 200 { // others are only informational
@@ -30,18 +36,27 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-func (a *answer) Write(b []byte) (int, error) {
-	if a.status == 0 {
-		a.status = http.StatusOK
+func (a *answer) Write(b []byte) (written int, err error) {
+	a.status = cmp.Or(a.status, http.StatusOK)
+	for {
+		a.extend()
+		n, err := a.ResponseWriter.Write(b[written:min(len(b), written+piece)])
+		written += n
+		if err != nil || written == len(b) {
+			return written, err
+		}
 	}
-	a.extend()
-	return a.ResponseWriter.Write(b)
 }
 
-// FlushError is what http.ResponseController calls.
+// FlushError is what http.ResponseController calls. To HEAD it fails: no write
+// would ever show a stream that its listener is gone.
 func (a *answer) FlushError() error {
+	a.status = cmp.Or(a.status, http.StatusOK)
 	a.extend()
-	return a.control.Flush()
+	if err := a.control.Flush(); err != nil || !a.noBody {
+		return err
+	}
+	return http.ErrBodyNotAllowed
 }
 
 // Flush makes the answer an http.Flusher.
@@ -69,6 +84,8 @@ func (s *Server) recovered(a *answer, r *http.Request) {
 	if a.status != 0 {
 		panic(http.ErrAbortHandler) // the client must not take half an answer for a whole one
 	}
+	clear(a.Header()) // what the handler has said of its own answer
+	setHeaders(a.Header())
 	Problem(a, r, http.StatusInternalServerError, "Something went wrong. The gateway's log says more under "+id+".")
 }
 

@@ -15,14 +15,22 @@ const slowest = 32 << 10
 // limitBody bounds the body of a request, in bytes and in time. The clock
 // stops at the body's end: what comes after is the handler's time.
 func (s *Server) limitBody(a http.ResponseWriter, r *http.Request, most int64) {
-	if r.Body == nil || r.Body == http.NoBody {
-		return
+	if hasBody(r) {
+		s.limitBodyTime(a, r, most)
+		r.Body = &body{ReadCloser: http.MaxBytesReader(a, r.Body, most), control: http.NewResponseController(a)}
 	}
-	control := http.NewResponseController(a)
-	timeout := s.limits.BodyTimeout + time.Duration(most/slowest)*time.Second
-	_ = control.SetReadDeadline(time.Now().Add(timeout)) // a closed connection shows in the read
-	r.Body = &body{ReadCloser: http.MaxBytesReader(a, r.Body, most), control: control}
 }
+
+// limitBodyTime says how long a body of that many bytes may take to come. Where
+// a request is refused, net/http waits for the rest of the body as long.
+func (s *Server) limitBodyTime(a http.ResponseWriter, r *http.Request, most int64) {
+	if hasBody(r) {
+		timeout := s.limits.BodyTimeout + time.Duration(most/slowest)*time.Second
+		_ = http.NewResponseController(a).SetReadDeadline(time.Now().Add(timeout)) // a closed connection shows in the read
+	}
+}
+
+func hasBody(r *http.Request) bool { return r.Body != nil && r.Body != http.NoBody }
 
 type body struct {
 	io.ReadCloser

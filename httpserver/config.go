@@ -55,7 +55,7 @@ func (c Config) Check(report func(key, found, allowed string)) {
 		report("token", fmt.Sprintf("a secret of %d characters", len(c.Token)), fmt.Sprintf("at least %d characters", minToken))
 	}
 	for _, name := range c.Hosts {
-		if hostName(name) != strings.Trim(strings.ToLower(name), "[]") || strings.Contains(name, "*") {
+		if hostName(name) == "" || hostName(name) != strings.Trim(strings.ToLower(name), "[]") || strings.Contains(name, "*") {
 			report("hosts", fmt.Sprintf("%q (string)", name), `names without scheme, port and path, such as "chat.example.com"`)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 type fresh struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
+	ended bool // closes those that come late
 }
 
 // note is called by http.Server with every new state of a connection.
@@ -19,6 +20,10 @@ func (f *fresh) note(conn net.Conn, state http.ConnState) {
 	defer f.mu.Unlock()
 	if state != http.StateNew {
 		delete(f.conns, conn)
+		return
+	}
+	if f.ended {
+		conn.Close()
 		return
 	}
 	if f.conns == nil {
@@ -30,6 +35,7 @@ func (f *fresh) note(conn net.Conn, state http.ConnState) {
 func (f *fresh) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.ended = true
 	for conn := range f.conns {
 		conn.Close()
 	}

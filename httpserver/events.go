@@ -80,7 +80,16 @@ func (e *Events) line(name, value string) {
 	e.buffer.WriteByte('\n')
 }
 
+// maxBuffer is what a listener's buffer keeps, in bytes. Most are silent after
+// a long beginning.
+const maxBuffer = 4 << 10
+
 func (e *Events) flush() error {
+	defer func() {
+		if e.buffer.Cap() > maxBuffer {
+			e.buffer = bytes.Buffer{}
+		}
+	}()
 	if _, err := e.w.Write(e.buffer.Bytes()); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ type route struct {
 // visitor is what is known of who sent a request.
 type visitor struct {
 	signedIn bool
-	byToken  bool   // the request itself carries the token, which no foreign page knows
+	byToken  bool   // the request itself carries the token; where there is none, any
 	pass     string // of a browser, "" when it has none
 	csrf     string // what its forms carry
 }
@@ -66,7 +66,7 @@ func (s *Server) guard(access Access, route route, h http.Handler) http.Handler 
 			return
 		}
 		s.limitBody(w, r, route.maxBody)
-		if !isSafe(r) && !v.byToken && !s.mayChange(w, r, access, v, route.maxBody) {
+		if !isSafe(r) && !s.mayChange(w, r, access, v, route.maxBody) {
 			return
 		}
 		if r.MultipartForm != nil { // read for its CSRF token
@@ -91,20 +91,23 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, route route) (
 	client := s.client(r)
 	v := visitor{pass: s.passOf(r)}
 	token, byToken := bearer(r)
+	v.byToken = byToken
 	switch {
 	case s.passes.open:
-		v.signedIn, v.byToken = s.isMe(r), byToken
+		v.signedIn = s.isMe(r)
 	case !byToken:
 		v.signedIn = v.pass != ""
-	case s.guessers.exhausted(client):
-		tooMany(w, r)
-		return v, false
-	case !s.passes.isToken(token):
-		s.guessers.allow(client) // which counts it
-		unauthorized(w, r, "The token is wrong.")
-		return v, false
 	default:
-		v.signedIn, v.byToken = true, true
+		right, told := s.guessers.guess(client, func() bool { return s.passes.isToken(token) })
+		if !told {
+			tooMany(w, r)
+			return v, false
+		}
+		if !right {
+			unauthorized(w, r, "The token is wrong.")
+			return v, false
+		}
+		v.signedIn = true
 	}
 	crowd := s.strangers
 	if v.signedIn || route.known != nil && route.known(r) {
@@ -120,7 +123,12 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, route route) (
 // mayEnter reports whether access lets the visitor in, or says how to get in.
 func (s *Server) mayEnter(w http.ResponseWriter, r *http.Request, access Access, v visitor) bool {
 	switch {
-	case access == Public || v.signedIn:
+	case access == Public:
+		return true
+	case isForeignLoad(r) && !s.provesItself(v):
+		// Its page could not read the answer, but learn from how long it takes.
+		foreign(w, r)
+	case v.signedIn:
 		return true
 	case access == Program || !isSafe(r):
 		unauthorized(w, r, `Send the gateway's token: "Authorization: Bearer TOKEN".`)
@@ -137,11 +145,11 @@ func (s *Server) mayEnter(w http.ResponseWriter, r *http.Request, access Access,
 // mayChange reports whether a request that is not safe comes from a page of
 // this server, or from a program. A page for people shows it by its CSRF token.
 func (s *Server) mayChange(w http.ResponseWriter, r *http.Request, access Access, v visitor, maxBody int64) bool {
-	if !s.sameOrigin(r) {
-		Problem(w, r, http.StatusForbidden, "The request comes from a page of another site.")
+	if !s.sameOrigin(r) && !s.provesItself(v) {
+		foreign(w, r)
 		return false
 	}
-	if access == Public || access == Program && v.pass == "" && !fromPage(r) {
+	if v.byToken || access == Public || access == Program && v.pass == "" && !fromPage(r) {
 		return true
 	}
 	sent, err := sentCSRF(r, maxBody)
@@ -155,6 +163,9 @@ func (s *Server) mayChange(w http.ResponseWriter, r *http.Request, access Access
 	}
 	return true
 }
+
+// provesItself reports whether the request carries what no foreign page knows.
+func (s *Server) provesItself(v visitor) bool { return v.byToken && !s.passes.open }
 
 // sentCSRF is the token that a request carries.
 func sentCSRF(r *http.Request, maxBody int64) (string, error) {
@@ -200,6 +211,10 @@ func bearer(r *http.Request) (token string, ok bool) {
 func unauthorized(w http.ResponseWriter, r *http.Request, detail string) {
 	w.Header().Set("WWW-Authenticate", "Bearer")
 	Problem(w, r, http.StatusUnauthorized, detail)
+}
+
+func foreign(w http.ResponseWriter, r *http.Request) {
+	Problem(w, r, http.StatusForbidden, "The request comes from a page of another site.")
 }
 
 func tooMany(w http.ResponseWriter, r *http.Request) {

@@ -55,6 +55,45 @@ func TestAPageOfAnotherSiteChangesNothing(t *testing.T) {
 	}
 }
 
+// Without a token of the server's, any that a request carries proves nothing.
+func TestAMadeUpTokenIsNoProofWhereThereIsNone(t *testing.T) {
+	s := start(t, httpserver.Parts{})
+	for _, path := range []string{"/program", "/person"} {
+		s.send(program(t), "POST", path, bearer("made up"), header("Origin", "https://evil.example")).expect(t, 403)
+	}
+	s = start(t, withToken())
+	s.send(program(t), "POST", "/program", bearer(token), header("Origin", "https://app.example")).expect(t, 200)
+}
+
+// A foreign page can't read what it loads, but measure how long it takes.
+func TestAPageOfAnotherSiteLoadsNothing(t *testing.T) {
+	for name, config := range map[string]httpserver.Config{"without a token": {}, "with a token": {Token: token}} {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, httpserver.Parts{Config: config})
+			b := browser(t)
+			s.signIn(b, token).expect(t, 303)
+			for _, path := range []string{"/program", "/person"} {
+				for _, site := range []string{"cross-site", "same-site"} {
+					s.send(b, "GET", path, header("Sec-Fetch-Site", site), header("Sec-Fetch-Mode", "no-cors")).expect(t, 403)
+					s.send(b, "GET", path, header("Sec-Fetch-Site", site), header("Sec-Fetch-Mode", "navigate")).expect(t, 200)
+				}
+				s.send(b, "GET", path, header("Sec-Fetch-Site", "same-origin"), header("Sec-Fetch-Mode", "cors")).expect(t, 200)
+			}
+			s.send(b, "GET", "/public", header("Sec-Fetch-Site", "cross-site"), header("Sec-Fetch-Mode", "no-cors")).expect(t, 200)
+		})
+	}
+}
+
+// A proxy at another port than 443 tells the gateway its own name or another.
+func TestAPageBehindAProxyIsOfThisSiteAtAnyPort(t *testing.T) {
+	s := start(t, httpserver.Parts{Config: httpserver.Config{Hosts: []string{"Chat.Example.com"}}})
+	for _, origin := range []string{"https://chat.example.com", "https://chat.example.com:8443"} {
+		s.send(program(t), "POST", "/program", bearer("any"), header("Origin", origin), header("Sec-Fetch-Site", "same-origin")).expect(t, 200)
+	}
+	s.send(program(t), "POST", "/program", bearer("any"), header("Origin", "https://chat.example.com.evil.example"), header("Sec-Fetch-Site", "same-origin")).expect(t, 403)
+	s.send(program(t), "POST", "/program", bearer("any"), header("Origin", "https://chat.example.com:8443"), header("Sec-Fetch-Site", "same-site")).expect(t, 403)
+}
+
 // Without the token of its page, a request in a person's name is not theirs.
 func TestFormsCarryTheTokenOfTheirPage(t *testing.T) {
 	s := start(t, withToken())

@@ -67,6 +67,26 @@ func newCrowd(r Rate) *crowd { return &crowd{rate: r, clients: map[netip.Prefix]
 func (c *crowd) allow(client netip.Prefix) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.limiter(client).Allow()
+}
+
+// guess reports whether what a client shows is right, and counts it if not. Who
+// was wrong too often is told nothing, however many it asks at once.
+func (c *crowd) guess(client netip.Prefix, isRight func() bool) (right, told bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if limiter := c.clients[client]; limiter != nil && limiter.Tokens() < 1 {
+		return false, false
+	}
+	if isRight() {
+		return true, true
+	}
+	c.limiter(client).Allow() // which counts it
+	return false, true
+}
+
+// limiter is that of a client. The caller holds the lock.
+func (c *crowd) limiter(client netip.Prefix) *rate.Limiter {
 	limiter := c.clients[client]
 	if limiter == nil {
 		if len(c.clients) >= maxAddresses {
@@ -75,15 +95,7 @@ func (c *crowd) allow(client netip.Prefix) bool {
 		limiter = rate.NewLimiter(rate.Limit(c.rate.PerSecond), c.rate.Burst)
 		c.clients[client] = limiter
 	}
-	return limiter.Allow()
-}
-
-// exhausted reports whether the next allow would refuse.
-func (c *crowd) exhausted(client netip.Prefix) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	limiter := c.clients[client]
-	return limiter != nil && limiter.Tokens() < 1
+	return limiter
 }
 
 // forget makes room: for those who have been quiet, or else by all.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,19 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 	}
 }
 
+// Nor must somebody who is refused, while the server waits for the rest.
+func TestSlowSendersAreCutOffWhereTheyAreRefused(t *testing.T) {
+	parts := withToken()
+	parts.Limits.BodyTimeout = 50 * time.Millisecond
+	s := start(t, parts)
+	for path, status := range map[string]string{"/program": "401", "/nowhere": "404", "//public": "307"} {
+		said, err := io.ReadAll(s.dial("POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nx"))
+		if err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 "+status+" ") {
+			t.Errorf("a slow body to %s gets %q, %v", path, said, err)
+		}
+	}
+}
+
 // The time for a body is not the handler's: an answer may take minutes.
 func TestALongAnswerOutlastsTheTimeForTheBody(t *testing.T) {
 	ended := make(chan error, 1)
@@ -131,6 +145,42 @@ func TestSlowReadersAreCutOff(t *testing.T) {
 	case <-cut:
 	case <-time.After(patience):
 		t.Fatal("the stream goes on although nobody reads it")
+	}
+}
+
+// A slow line is no reason to be cut off: what counts is that it goes on.
+func TestALongAnswerReachesASlowLine(t *testing.T) {
+	const long = 48 << 20 // more than any buffer on the way
+	s := start(t, httpserver.Parts{Limits: httpserver.Limits{WriteTimeout: time.Second}},
+		route("GET /long", httpserver.Program, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", strconv.Itoa(long))
+			w.Write(make([]byte, long))
+		}))
+	answer, err := http.ReadResponse(bufio.NewReader(s.dial("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for read := int64(0); read < long; {
+		n, err := io.CopyN(io.Discard, answer.Body, 1<<20)
+		if read += n; err != nil {
+			t.Fatalf("cut off after %d of %d bytes: %v", read, int64(long), err)
+		}
+		time.Sleep(50 * time.Millisecond) // all of it takes longer than one write may
+	}
+}
+
+// What was written before a long piece of work is still sent after it.
+func TestAnAnswerBeforeLongWorkIsNotLost(t *testing.T) {
+	s := start(t, httpserver.Parts{Limits: httpserver.Limits{WriteTimeout: 20 * time.Millisecond}},
+		route("POST /early", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, "accepted")
+			select {
+			case <-r.Context().Done():
+			case <-time.After(200 * time.Millisecond): // many times what a write may take
+			}
+		}))
+	if got := s.send(program(t), "POST", "/early"); got.body != "accepted" {
+		t.Errorf("got %q", got.body)
 	}
 }
 

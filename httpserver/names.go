@@ -24,6 +24,7 @@ func names(c Config) map[string]bool {
 	if err == nil && host != "" && !net.ParseIP(host).IsUnspecified() {
 		all[hostName(c.Address())] = true
 	}
+	delete(all, "") // which is what no name at all reads as
 	return all
 }
 
@@ -55,7 +56,14 @@ func (s *Server) sameOrigin(r *http.Request) bool {
 	if err != nil || u.Host == "" {
 		return false
 	}
-	return u.Host == r.Host || slices.ContainsFunc(s.cfg.Hosts, func(name string) bool { return strings.EqualFold(name, u.Host) })
+	return u.Host == r.Host || slices.ContainsFunc(s.cfg.Hosts, func(name string) bool { return hostName(name) == hostName(u.Host) })
+}
+
+// isForeignLoad reports whether a page of another origin loads the answer as
+// part of itself. A link to it, which a person follows, is another thing.
+func isForeignLoad(r *http.Request) bool {
+	from := r.Header.Get("Sec-Fetch-Site")
+	return isSafe(r) && (from == "cross-site" || from == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"
 }
 
 // fromPage reports whether a browser made the request for a page.

@@ -88,13 +88,15 @@ func cookieName(secure bool) string {
 	return "parley"
 }
 
-// passOf is the valid pass that a request shows, "" when there is none.
+// passOf is the valid pass that a request shows, "" when there is none. Other
+// programs of this host can have the browser send cookies of the same name.
 func (s *Server) passOf(r *http.Request) string {
-	cookie, err := r.Cookie(cookieName(s.secure(r)))
-	if err != nil || !s.passes.valid(cookie.Value) {
-		return ""
+	for _, cookie := range r.CookiesNamed(cookieName(s.secure(r))) {
+		if s.passes.valid(cookie.Value) {
+			return cookie.Value
+		}
 	}
-	return cookie.Value
+	return ""
 }
 
 // setPass hands a pass to the browser, or with "" takes it back.

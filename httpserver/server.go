@@ -4,6 +4,7 @@
 package httpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,7 @@ func New(parts Parts) (*Server, error) {
 		guessers:  newCrowd(limits.Guesses),
 	}
 	s.ending, s.end = context.WithCancel(context.Background())
-	s.nowhere = s.guard(Public, route{maxBody: DefaultMaxBody}, http.HandlerFunc(s.noRoute))
+	s.nowhere = s.guard(Public, route{}, http.HandlerFunc(s.noRoute))
 	s.handleSignIn()
 	s.handleHealth(parts.Ready)
 	return s, nil
@@ -132,14 +133,17 @@ func (s *Server) Run(ctx, hard context.Context) error {
 // serve answers one request, whatever happens.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	a := newAnswer(w, s.limits.WriteTimeout)
+	a := newAnswer(w, r, s.limits.WriteTimeout)
 	setHeaders(a.Header())
+	s.limitBodyTime(a, r, 0)
 	_, pattern := s.mux.Handler(r)
 	defer func() {
+		a.extend() // for what net/http still has of the answer
+		status, took := cmp.Or(a.status, http.StatusOK), time.Since(began)
 		if s.observe != nil {
-			s.observe(pattern, a.status, time.Since(began))
+			s.observe(pattern, status, took)
 		}
-		s.log.Debug("request", "method", r.Method, "path", r.URL.Path, "status", a.status, "took", time.Since(began))
+		s.log.Debug("request", "method", r.Method, "path", r.URL.Path, "status", status, "took", took)
 	}()
 	defer s.recovered(a, r)
 	if pattern == "" {

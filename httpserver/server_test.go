@@ -108,12 +108,45 @@ func TestEveryAnswerIsObserved(t *testing.T) {
 		status int
 	}
 	all := make(chan seen, 10)
-	s := start(t, httpserver.Parts{Observe: func(route string, status int, _ time.Duration) { all <- seen{route, status} }})
-	for path, want := range map[string]seen{"/program?x=1": {"/program", 200}, "/nowhere": {"", 404}} {
+	s := start(t, httpserver.Parts{Observe: func(route string, status int, _ time.Duration) { all <- seen{route, status} }},
+		route("GET /silent", httpserver.Program, func(http.ResponseWriter, *http.Request) {}),
+		route("GET /flushed", httpserver.Program, func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }))
+	for path, want := range map[string]seen{
+		"/program?x=1": {"/program", 200}, "/nowhere": {"", 404}, "/silent": {"GET /silent", 200}, "/flushed": {"GET /flushed", 200},
+	} {
 		s.send(program(t), "GET", path)
 		if got := <-all; got != want {
 			t.Errorf("%s: got %+v, want %+v", path, got, want)
 		}
+	}
+}
+
+// What a handler has said of its own answer does not hold for the problem.
+func TestAPanicLeavesNoHeadersBehind(t *testing.T) {
+	s := start(t, httpserver.Parts{}, route("GET /panic", httpserver.Program, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "3")
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Set("Cache-Control", "max-age=31536000, immutable")
+		panic("before the first byte")
+	}))
+	answer := s.send(program(t), "GET", "/panic")
+	answer.expect(t, 500)
+	if got := answer.Header.Get("Cache-Control"); got != "no-store" || answer.Header.Get("Content-Encoding") != "" {
+		t.Errorf("the headers are %v", answer.Header)
+	}
+}
+
+// HEAD asks what a stream is; nothing would end it when the listener is gone.
+func TestAStreamToHeadEndsAtOnce(t *testing.T) {
+	s := start(t, httpserver.Parts{}, route("GET /events", httpserver.Person, func(w http.ResponseWriter, r *http.Request) {
+		if httpserver.OpenEvents(w).Beat() == nil {
+			<-r.Context().Done()
+		}
+	}))
+	conn := s.dial("HEAD /events HTTP/1.1\r\nHost: localhost\r\n\r\nGET /public HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	said, err := io.ReadAll(conn)
+	if err != nil || strings.Count(string(said), "HTTP/1.1 200 OK") != 2 || !strings.Contains(string(said), "text/event-stream") {
+		t.Errorf("got %q, %v", said, err)
 	}
 }
 

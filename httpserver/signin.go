@@ -36,12 +36,14 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	client, page := s.client(r), signInPage{Next: local(r.PostFormValue("next"))}
+	right, told := s.guessers.guess(client, func() bool {
+		return s.passes.open || s.passes.isToken(strings.TrimSpace(r.PostFormValue("token")))
+	})
 	switch {
-	case s.guessers.exhausted(client):
+	case !told:
 		page.Problem = "That was wrong too often. Wait a minute, then try again."
 		show(w, http.StatusTooManyRequests, "signin.html", page)
-	case !s.passes.open && !s.passes.isToken(strings.TrimSpace(r.PostFormValue("token"))):
-		s.guessers.allow(client) // which counts it
+	case !right:
 		s.log.Warn("somebody tried to sign in with a wrong token", "address", client.Addr())
 		page.Problem = "That is not the gateway's token."
 		show(w, http.StatusUnauthorized, "signin.html", page)

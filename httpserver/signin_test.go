@@ -1,9 +1,12 @@
 package httpserver_test
 
 import (
+	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -111,7 +114,7 @@ func TestTheCookieIsSecureBehindATrustedProxy(t *testing.T) {
 // A link in a chat must not ask who is signed in to sign in again.
 func TestALinkFromAnotherSiteFindsTheSignIn(t *testing.T) {
 	s := start(t, withToken())
-	followed := s.send(program(t), "GET", "/person", header("Sec-Fetch-Site", "cross-site"))
+	followed := s.send(program(t), "GET", "/person", header("Sec-Fetch-Site", "cross-site"), header("Sec-Fetch-Mode", "navigate"))
 	followed.expect(t, 200)
 	if !strings.Contains(followed.body, `http-equiv="refresh"`) {
 		t.Errorf("shown %s", followed.body)
@@ -139,4 +142,43 @@ func TestGuessingATokenIsSlow(t *testing.T) {
 			t.Errorf("%s stands in the log", what)
 		}
 	}
+}
+
+// Asking in many connections at once must not be a way to guess faster.
+func TestGuessingAllAtOnceIsAsSlow(t *testing.T) {
+	const most, tries = 3, 400
+	parts := withToken()
+	parts.Limits.Guesses = httpserver.Rate{PerSecond: 1e-6, Burst: most}
+	parts.Limits.Strangers = httpserver.Rate{PerSecond: 1, Burst: 2 * tries}
+	s := start(t, parts)
+	requests := make([]net.Conn, tries)
+	for i := range requests {
+		requests[i] = s.dial("GET /program HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer wrong\r\n")
+	}
+	var told atomic.Int64
+	var all sync.WaitGroup
+	for _, conn := range requests {
+		all.Go(func() {
+			io.WriteString(conn, "\r\n")
+			if answer, _ := io.ReadAll(conn); strings.HasPrefix(string(answer), "HTTP/1.1 401 ") {
+				told.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if told.Load() != most {
+		t.Errorf("%d guesses were told to be wrong, want %d", told.Load(), most)
+	}
+}
+
+// Another program of the same machine must not sign people out by a cookie of
+// the same name.
+func TestAForeignCookieBesideThePassIsNoMatter(t *testing.T) {
+	s := start(t, withToken())
+	cookie, err := http.ParseSetCookie(s.signIn(program(t), token).Header.Get("Set-Cookie"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.send(program(t), "GET", "/person", header("Cookie", "parley=foreign; parley="+cookie.Value)).expect(t, 200)
+	s.send(program(t), "GET", "/person", header("Cookie", "parley=foreign; parley=")).expect(t, 303)
 }
