@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"parley/channels"
@@ -14,18 +15,30 @@ import (
 
 // intake is what the webhook's requests are worked with while Run runs.
 type intake struct {
-	ctx    context.Context // of Run
+	mu     sync.RWMutex    // held for reading while an update is taken
+	ctx    context.Context // ends when Run is about to; nil while Run does not run, or polls
 	me     *self
 	accept channels.AcceptFunc
+}
+
+func (in *intake) set(ctx context.Context, me *self, accept channels.AcceptFunc) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.ctx, in.me, in.accept = ctx, me, accept
 }
 
 // intakeTimeout is how long an update may take. Telegram then brings it again.
 const intakeTimeout = 30 * time.Second
 
-// openIntake lets updates in until stop is called.
+// openIntake lets updates in until stop is called, which waits for those that
+// are being taken.
 func (c *Channel) openIntake(ctx context.Context, me *self, accept channels.AcceptFunc) (stop func()) {
-	c.intake.Store(&intake{ctx: ctx, me: me, accept: accept})
-	return func() { c.intake.Store(nil) }
+	ctx, cancel := context.WithCancel(ctx)
+	c.intake.set(ctx, me, accept)
+	return func() {
+		cancel()
+		c.intake.set(nil, nil, nil)
+	}
 }
 
 // IsTelegram reports whether a request shows the secret that only Telegram was told.
@@ -43,14 +56,16 @@ func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "The secret is missing or wrong.", http.StatusUnauthorized)
 		return
 	}
-	in := c.intake.Load()
-	if in == nil {
-		http.Error(w, "The gateway is not running.", http.StatusServiceUnavailable)
-		return
-	}
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
 		http.Error(w, "The update can't be read.", http.StatusBadRequest)
+		return
+	}
+	in := &c.intake
+	in.mu.RLock()
+	defer in.mu.RUnlock()
+	if in.ctx == nil {
+		http.Error(w, "The gateway is not running.", http.StatusServiceUnavailable)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), intakeTimeout)

@@ -34,8 +34,8 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 		c.log.Warn("nobody may talk to the bot yet: write to it and copy the id from this log into allow")
 	}
 	c.health.is(conversation.HealthConnecting, "") // whatever the last process left
-	me := &self{id: c.botID, known: make(chan struct{})}
 	g, running := errgroup.WithContext(ctx)
+	me := &self{id: c.botID, known: make(chan struct{}), run: running}
 	g.Go(func() error { return c.introduce(running, me) })
 	if c.webhook.url != "" {
 		g.Go(func() error { return c.receive(running, me, accept) })
@@ -74,6 +74,7 @@ type self struct {
 	id       int64
 	known    chan struct{} // closed when username is set
 	username string
+	run      context.Context // of Run, which what goes on beside the intake ends with
 }
 
 // introduce learns the bot's name, and tells the server the commands.
@@ -203,7 +204,7 @@ func (c *Channel) forUs(ctx context.Context, me *self, u update) (in conversatio
 	if in, ok = c.inbound(me, u); !ok {
 		return in, false, nil
 	}
-	ok, err = c.admits(ctx, u.Message, in)
+	ok, err = c.admits(ctx, me, u.Message, in)
 	return in, ok, err
 }
 

@@ -15,7 +15,7 @@ const maxTelling = 32
 // in groups also by the group. While the store can't be asked it tries again,
 // until ctx ends, which is the only error: a message about which nothing is
 // decided is not acknowledged.
-func (c *Channel) admits(ctx context.Context, m *message, in conversation.Inbound) (bool, error) {
+func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversation.Inbound) (bool, error) {
 	who, handle := in.Sender, m.sender().handle()
 	names := []string{handle}
 	if handle != "" {
@@ -30,7 +30,7 @@ func (c *Channel) admits(ctx context.Context, m *message, in conversation.Inboun
 		if err == nil {
 			retry.over()
 			if words != "" {
-				c.tell(ctx, in, words)
+				c.tell(me.run, in, words)
 			}
 			return ok, nil
 		}
@@ -40,7 +40,7 @@ func (c *Channel) admits(ctx context.Context, m *message, in conversation.Inboun
 	}
 }
 
-// tell answers a stranger, beside the poller, which goes on at once.
+// tell answers a stranger, beside the intake, which goes on at once.
 func (c *Channel) tell(ctx context.Context, in conversation.Inbound, words string) {
 	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: words}
 	c.telling.TryGo(func() error {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -30,7 +29,7 @@ type Channel struct {
 	health   health
 	telling  errgroup.Group // strangers, how to be let in; Run waits for it
 	webhook  webhook
-	intake   atomic.Pointer[intake] // nil while Run does not run, or polls
+	intake   intake
 
 	botID      int64
 	cursorName string // "telegram:<bot id>"

@@ -33,8 +33,11 @@ func TestTheWatchTellsWhyNothingArrives(t *testing.T) {
 		t.Errorf("%v; the log says %s", err, log.String())
 	}
 
-	srv.SetWebhook("https://another.example/bot")
+	srv.SetWebhook("https://another.example/" + telegramtest.Token)
 	if err := c.watch(t.Context(), &told); err != nil || srv.Webhook() != c.webhook.url || !strings.Contains(log.String(), "another program") {
 		t.Errorf("%v; the webhook is %q; the log says %s", err, srv.Webhook(), log.String())
+	}
+	if strings.Contains(log.String(), telegramtest.Token) {
+		t.Errorf("the address of another program's webhook, with the token in it, stands in the log: %s", log.String())
 	}
 }

@@ -53,7 +53,7 @@ func (c *Channel) receive(ctx context.Context, me *self, accept channels.AcceptF
 	if err := c.persist(ctx, c.setWebhook); err != nil {
 		return err
 	}
-	c.log.Info("Telegram brings the messages", "webhook", c.webhook.url)
+	c.log.Info("Telegram brings the messages", "webhook_at", host(c.webhook.url))
 	told := time.Now().Unix() // what went wrong before, while no gateway ran, is no news
 	for {
 		if err := c.persist(ctx, func(ctx context.Context) error { return c.watch(ctx, &told) }); err != nil {
@@ -107,15 +107,25 @@ func (c *Channel) watch(ctx context.Context, told *int64) error {
 		return err
 	}
 	if info.URL != c.webhook.url {
-		c.log.Warn("another program has taken the webhook away, setting it again", "found", info.URL)
+		c.log.Warn("another program has taken the webhook away, setting it again", "found_at", host(info.URL))
 		return c.setWebhook(ctx)
 	}
 	if info.LastErrorAt > *told {
 		*told = info.LastErrorAt
 		c.log.Warn("Telegram could not bring a message here, and tries again: check webhook_url in [telegram], and what stands before the gateway",
-			"webhook", info.URL, "error", info.LastErrorSay, "at", time.Unix(info.LastErrorAt, 0), "pending", info.Pending)
+			"webhook_at", host(info.URL), "error", info.LastErrorSay, "at", time.Unix(info.LastErrorAt, 0), "pending", info.Pending)
 	}
 	return nil
+}
+
+// host is what a log may say of a webhook's address: many programs keep the
+// bot's token in its path.
+func host(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 // leaveWebhook ends a webhook that a gateway has set before it was told to
@@ -129,6 +139,6 @@ func (c *Channel) leaveWebhook(ctx context.Context) bool {
 	if err := c.api.call(ctx, requestTimeout, "deleteWebhook", nil, nil); err != nil {
 		return false
 	}
-	c.log.Info("the webhook of an earlier start is removed, since webhook_url is not set any more", "webhook", info.URL)
+	c.log.Info("the webhook of an earlier start is removed, since webhook_url is not set any more", "webhook_at", host(info.URL))
 	return true
 }

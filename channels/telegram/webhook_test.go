@@ -112,6 +112,22 @@ func TestOnlyTelegramBringsMessages(t *testing.T) {
 	}
 }
 
+// The words to a stranger are sent after Telegram was told that the message
+// came, by which its request has ended.
+func TestAStrangerBehindAWebhookIsToldACode(t *testing.T) {
+	g, operator := pairing(t)
+	g.run(g.hooked(byCode))
+	private := telegramtest.Private(ada)
+	g.srv.Say(private, ada, "hello?")
+	code := g.codeTo(ada.ID, 1)
+	_, err := operator.ApprovePairing(t.Context(), code)
+	must(t, err)
+	g.srv.Say(private, ada, "and now?")
+	if diff := cmp.Diff([]string{"and now?"}, texts(g.wait(1))); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
 func TestABrokenUpdateThatIsBroughtIsSkipped(t *testing.T) {
 	g := newGateway(t)
 	g.run(g.hooked())

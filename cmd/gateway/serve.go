@@ -77,15 +77,19 @@ func (g *gateway) runIntake(intake context.Context, leave func(), hard context.C
 	}
 	if g.http != nil {
 		running.Go(func() error {
+			if err := g.http.Run(intake, hard); err != nil {
+				g.log.Error("the HTTP server ended", "error", err)
+				return nil
+			}
 			served.Add(1)
-			return g.http.Run(intake, hard)
+			return nil
 		})
 	}
-	err := running.Wait()
+	_ = running.Wait() // each has told its error
 	if served.Load() == 0 {
 		return errTold
 	}
-	return err
+	return nil
 }
 
 // url is where the gateway serves HTTP, "" where it does not.
