@@ -21,6 +21,8 @@ type collectors struct {
 	deliverySeconds  *prometheus.HistogramVec
 	requests         *prometheus.CounterVec
 	requestSeconds   *prometheus.HistogramVec
+
+	models models
 }
 
 // newCollectors makes the collectors in a registry of their own.

@@ -94,13 +94,14 @@ func (m *Metrics) Attempted(call ModelCall) {
 	if c == nil {
 		return
 	}
-	c.modelCalls.WithLabelValues(call.Model, call.Outcome).Inc()
-	c.modelSeconds.WithLabelValues(call.Model).Observe(call.Took.Seconds())
+	model := c.models.label(call.Model)
+	c.modelCalls.WithLabelValues(model, call.Outcome).Inc()
+	c.modelSeconds.WithLabelValues(model).Observe(call.Took.Seconds())
 	if call.FirstByte > 0 {
-		c.firstByteSeconds.WithLabelValues(call.Model).Observe(call.FirstByte.Seconds())
+		c.firstByteSeconds.WithLabelValues(model).Observe(call.FirstByte.Seconds())
 	}
-	c.tokens.WithLabelValues(call.Model, "prompt").Add(float64(call.Prompt))
-	c.tokens.WithLabelValues(call.Model, "completion").Add(float64(call.Completion))
+	c.tokens.WithLabelValues(model, "prompt").Add(float64(call.Prompt))
+	c.tokens.WithLabelValues(model, "completion").Add(float64(call.Completion))
 }
 
 // Delivered counts how a try to deliver a reply ended.

@@ -3,6 +3,7 @@ package metrics_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -85,6 +86,25 @@ func TestQueuesThatCantBeReadHideNothingElse(t *testing.T) {
 	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]conversation.Queue, error) { return nil, errors.New("disk I/O error") }})
 	if text := scrape(m); !strings.Contains(text, "parley_build_info") || strings.Contains(text, "parley_inbox_waiting{") {
 		t.Errorf("got %s", text)
+	}
+}
+
+// A server that names another model with each answer must not fill the memory.
+func TestOfTooManyModelsTheRestIsOne(t *testing.T) {
+	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]conversation.Queue, error) { return nil, nil }})
+	scrape(m)
+	for i := range 1000 {
+		m.Attempted(metrics.ModelCall{Model: fmt.Sprint("model-", i), Outcome: "done"})
+	}
+	m.Attempted(metrics.ModelCall{Model: "model-0", Outcome: "done"})
+	text := scrape(m)
+	if n := strings.Count(text, "\nparley_model_calls_total{"); n != 65 {
+		t.Errorf("%d models are told apart", n)
+	}
+	for _, line := range []string{`parley_model_calls_total{model="model-0",outcome="done"} 2`, `parley_model_calls_total{model="other",outcome="done"} 936`} {
+		if !strings.Contains(text, line) {
+			t.Errorf("missing: %s", line)
+		}
 	}
 }
 

@@ -21,23 +21,22 @@ type intake struct {
 	accept channels.AcceptFunc
 }
 
-func (in *intake) set(ctx context.Context, me *self, accept channels.AcceptFunc) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.ctx, in.me, in.accept = ctx, me, accept
-}
-
 // intakeTimeout is how long an update may take. Telegram then brings it again.
 const intakeTimeout = 30 * time.Second
 
 // openIntake lets updates in until stop is called, which waits for those that
 // are being taken.
 func (c *Channel) openIntake(ctx context.Context, me *self, accept channels.AcceptFunc) (stop func()) {
+	in := &c.intake
+	in.mu.Lock()
+	defer in.mu.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
-	c.intake.set(ctx, me, accept)
+	in.ctx, in.me, in.accept = ctx, me, accept
 	return func() {
 		cancel()
-		c.intake.set(nil, nil, nil)
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		in.ctx = nil
 	}
 }
 
