@@ -1,42 +1,77 @@
 package httpserver
 
 import (
+	"container/list"
 	"net"
 	"net/http"
 	"sync"
 )
 
-// fresh are the connections on which nothing was asked yet. Browsers open some
-// in advance, and the end of a server would wait 5 s for each.
-type fresh struct {
+// connections are those that are open. Of interest are the fresh ones, on which
+// nothing was asked yet: browsers open some in advance, and the end of a server
+// would wait 5 s for each; and who means ill opens them all.
+type connections struct {
+	most int // as many as may be open
+
 	mu    sync.Mutex
-	conns map[net.Conn]struct{}
-	ended bool // closes those that come late
+	open  int
+	fresh list.List // of net.Conn, the oldest first
+	at    map[net.Conn]*list.Element
+	ended bool
 }
 
-// note is called by http.Server with every new state of a connection.
-func (f *fresh) note(conn net.Conn, state http.ConnState) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if state != http.StateNew {
-		delete(f.conns, conn)
-		return
+// note is called by http.Server with every new state of a connection. The
+// last one that may be open takes the place of the oldest fresh one.
+func (c *connections) note(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		c.open++
+		if c.open >= c.most {
+			c.closeOldest()
+		}
+		c.add(conn)
+	case http.StateClosed, http.StateHijacked:
+		c.open--
+		c.drop(conn)
+	default:
+		c.drop(conn)
 	}
-	if f.ended {
+}
+
+func (c *connections) add(conn net.Conn) {
+	if c.ended {
 		conn.Close()
 		return
 	}
-	if f.conns == nil {
-		f.conns = map[net.Conn]struct{}{}
+	if c.at == nil {
+		c.at = map[net.Conn]*list.Element{}
 	}
-	f.conns[conn] = struct{}{}
+	c.at[conn] = c.fresh.PushBack(conn)
 }
 
-func (f *fresh) close() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ended = true
-	for conn := range f.conns {
+func (c *connections) drop(conn net.Conn) {
+	if element := c.at[conn]; element != nil {
+		c.fresh.Remove(element)
+		delete(c.at, conn)
+	}
+}
+
+func (c *connections) closeOldest() {
+	if oldest := c.fresh.Front(); oldest != nil {
+		conn := oldest.Value.(net.Conn)
+		c.drop(conn)
 		conn.Close()
+	}
+}
+
+// closeFresh closes the fresh ones, and those that are still to come.
+func (c *connections) closeFresh() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	for c.fresh.Len() > 0 {
+		c.closeOldest()
 	}
 }

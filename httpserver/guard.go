@@ -89,6 +89,7 @@ func (s *Server) guard(access Access, route route, h http.Handler) http.Handler 
 // one with a wrong token. A wrong token never falls back to the cookie.
 func (s *Server) identify(w http.ResponseWriter, r *http.Request, route route) (visitor, bool) {
 	client := s.client(r)
+	w.Header().Set("Connection", "close") // a stranger's rate also bounds how many it keeps open
 	v := visitor{pass: s.passOf(r)}
 	token, byToken := bearer(r)
 	v.byToken = byToken
@@ -112,6 +113,7 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, route route) (
 	crowd := s.strangers
 	if v.signedIn || route.known != nil && route.known(r) {
 		crowd = s.known
+		w.Header().Del("Connection")
 	}
 	if !crowd.allow(client) {
 		tooMany(w, r)

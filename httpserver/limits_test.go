@@ -187,9 +187,15 @@ func TestAnAnswerBeforeLongWorkIsNotLost(t *testing.T) {
 func TestConnectionsHaveALimit(t *testing.T) {
 	parts := httpserver.Parts{}
 	parts.MaxConnections = 2
-	s := start(t, parts)
-	s.dial("")
-	second := s.dial("")
+	asked, end := make(chan struct{}, 2), make(chan struct{})
+	s := start(t, parts, route("GET /wait", httpserver.Program, func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-end
+	}))
+	for range 2 {
+		s.dial("GET /wait HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+		<-asked
+	}
 	third := s.dial("GET /public HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 	answered := make(chan error, 1)
 	go func() {
@@ -201,9 +207,33 @@ func TestConnectionsHaveALimit(t *testing.T) {
 		t.Fatalf("a connection too many was served (%v)", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	second.Close()
+	close(end)
 	if err := <-answered; err != nil {
 		t.Error(err)
+	}
+}
+
+// Connections on which nothing is asked must not keep out who asks.
+func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
+	parts := httpserver.Parts{Limits: httpserver.Limits{HeaderTimeout: time.Hour}}
+	parts.MaxConnections = 4
+	s := start(t, parts)
+	for i := range 20 {
+		s.dial([]string{"", "GET /public HTTP/1.1\r\nHo"}[i%2])
+	}
+	s.send(program(t), "GET", "/public").expect(t, 200)
+}
+
+// Nor must those of strangers, who may ask only so often.
+func TestStrangersKeepNoConnection(t *testing.T) {
+	s := start(t, withToken())
+	for _, path := range []string{"/public", "/program", "/person", "/nowhere"} {
+		if !s.send(program(t), "GET", path).Close {
+			t.Errorf("the connection of a stranger stays open after %s", path)
+		}
+	}
+	if s.send(program(t), "GET", "/program", bearer(token)).Close {
+		t.Error("a program has to connect anew for each request")
 	}
 }
 

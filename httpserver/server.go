@@ -33,7 +33,7 @@ type Server struct {
 	observe  func(route string, status int, took time.Duration)
 	log      *slog.Logger
 	listener net.Listener
-	fresh    fresh
+	conns    connections
 	mux      *http.ServeMux
 	nowhere  http.Handler // what answers where there is no route
 
@@ -62,6 +62,7 @@ func New(parts Parts) (*Server, error) {
 		observe:   parts.Observe,
 		log:       parts.Log,
 		listener:  listener,
+		conns:     connections{most: parts.MaxConnections},
 		mux:       http.NewServeMux(),
 		names:     names(parts.Config),
 		origins:   origins(parts.Hosts),
@@ -111,7 +112,7 @@ func (s *Server) Run(ctx, hard context.Context) error {
 		WriteTimeout:      s.limits.WriteTimeout, // until the first write, see answer
 		IdleTimeout:       s.limits.IdleTimeout,
 		MaxHeaderBytes:    s.limits.HeaderBytes,
-		ConnState:         s.fresh.note,
+		ConnState:         s.conns.note,
 		BaseContext:       func(net.Listener) context.Context { return hard },
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
@@ -123,7 +124,7 @@ func (s *Server) Run(ctx, hard context.Context) error {
 	case <-ctx.Done():
 	}
 	s.end()
-	s.fresh.close()
+	s.conns.closeFresh()
 	if err := server.Shutdown(hard); err != nil && !errors.Is(err, context.Canceled) {
 		s.log.Warn("the HTTP server did not end cleanly", "error", err)
 	}
