@@ -46,16 +46,18 @@ func DefaultConfig() Config {
 // tokenForm is the bot's id and its secret.
 var tokenForm = regexp.MustCompile(`^[0-9]+:[A-Za-z0-9_-]+$`)
 
-// secretForm is https://core.telegram.org/bots/api#setwebhook
-var secretForm = regexp.MustCompile(`^[A-Za-z0-9_-]{0,256}$`)
+// The form of a webhook's secret: https://core.telegram.org/bots/api#setwebhook
+var secretForm = regexp.MustCompile(`^[A-Za-z0-9_-]*$`)
+
+const maxSecret = 256 // characters
 
 // Check reports what can't work although each key by itself may stand.
 func (c Config) Check(report func(key, found, allowed string)) {
 	if u, err := url.Parse(c.WebhookURL); err == nil && u.Scheme == "http" && c.APIURL == defaultAPIURL {
 		report("webhook_url", fmt.Sprintf("%q (string)", u.Redacted()), "an https:// address, the only ones that Telegram's own server brings messages to")
 	}
-	if !secretForm.MatchString(c.WebhookSecret) {
-		report("webhook_secret", "a secret of another form", "up to 256 letters, digits, '-' and '_'")
+	if !secretForm.MatchString(c.WebhookSecret) || len(c.WebhookSecret) > maxSecret {
+		report("webhook_secret", "a secret of another form", fmt.Sprintf("up to %d letters, digits, '-' and '_'", maxSecret))
 	}
 }
 

@@ -175,6 +175,7 @@ func TestWebhookSettingsThatCantWork(t *testing.T) {
 		key    string
 	}{
 		"without TLS":       {func(c *telegram.Config) { c.WebhookURL = "http://chat.example.com" }, "webhook_url"},
+		"a long secret":     {func(c *telegram.Config) { c.WebhookSecret = strings.Repeat("x", 257) }, "webhook_secret"},
 		"an unusual secret": {func(c *telegram.Config) { c.WebhookSecret = "two words" }, "webhook_secret"},
 	} {
 		cfg := telegram.DefaultConfig()
