@@ -157,7 +157,7 @@ func sessionOf(ctx context.Context, tx *sql.Tx, run Run) (id int64, err error) {
 // settle marks an inbound as done.
 func settle(ctx context.Context, tx *sql.Tx, run Run, in Inbound) error {
 	result, err := tx.ExecContext(ctx, `
-		UPDATE inbox SET run_id = ?, text = ?, attachments = NULL, address = ''
+		UPDATE inbox SET run_id = ?, title = '', text = ?, attachments = NULL, address = ''
 		WHERE id = ? AND revision = ? AND (run_id IS NULL OR run_id = ?)`, run.ID(), keptText(run, in), in.ID, in.revision, withdrawn)
 	if err != nil {
 		return err
@@ -195,7 +195,7 @@ func settleEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
 		err = insertNote(ctx, tx, id, ":late", text)
 	}
 	if err == nil {
-		_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, text = '', attachments = NULL, address = '' WHERE id = ?`, run.ID(), id)
+		_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, title = '', text = '', attachments = NULL, address = '' WHERE id = ?`, run.ID(), id)
 	}
 	return err
 }
@@ -205,7 +205,13 @@ func settleEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
 func startConversation(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
 	c := run.Conversation
 	if c.row != 0 && c.Messages == 0 {
-		return rename(ctx, tx, run, session, at)
+		stored, _, err := active(ctx, tx, run.Key)
+		if err != nil {
+			return c, err
+		}
+		if stored.row == c.row && stored.Messages == 0 {
+			return rename(ctx, tx, run, session, at)
+		}
 	}
 	if err := archiveActive(ctx, tx, session); err != nil {
 		return c, err
@@ -214,15 +220,19 @@ func startConversation(ctx context.Context, tx *sql.Tx, run Run, session int64, 
 }
 
 // rename gives the run's conversation the title of its effect. One that is not
-// stored yet is stored by it.
-func rename(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
-	c := run.Conversation
+// stored yet is stored by it, unless a program has begun one meanwhile.
+func rename(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (c Conversation, err error) {
+	if c = run.Conversation; c.row == 0 {
+		if c, _, err = active(ctx, tx, run.Key); err != nil {
+			return c, err
+		}
+	}
 	c.Title = storable(run.Effect.Title)
 	if c.row == 0 {
-		c.session = session
+		c.ID, c.session = run.Conversation.ID, session
 		return insertConversation(ctx, tx, c, at)
 	}
-	_, err := tx.ExecContext(ctx, `UPDATE conversations SET title = ? WHERE id = ?`, c.Title, c.row)
+	_, err = tx.ExecContext(ctx, `UPDATE conversations SET title = ? WHERE id = ?`, c.Title, c.row)
 	return c, err
 }
 
@@ -256,8 +266,8 @@ func appendMessages(ctx context.Context, tx *sql.Tx, run Run, session int64, at 
 	if err != nil {
 		return c, nil, err
 	}
-	if run.Effect.Replace > 0 {
-		if err := replaceAnswer(ctx, tx, c.row, run.Effect.Replace); err != nil {
+	if run.Effect.Replace > 0 && c.row == run.Conversation.row {
+		if err := replaceAnswer(ctx, tx, run); err != nil {
 			return c, nil, err
 		}
 	}
@@ -340,26 +350,37 @@ func currentConversation(ctx context.Context, tx *sql.Tx, run Run, session int64
 	return c, err
 }
 
-func replaceAnswer(ctx context.Context, tx *sql.Tx, conversation, after int64) error {
+// replaceAnswer marks the answer that the run answers anew. What a program has
+// appended while the run went on is none of it.
+func replaceAnswer(ctx context.Context, tx *sql.Tx, run Run) error {
 	_, err := tx.ExecContext(ctx, `
-		UPDATE messages SET state = ? WHERE conversation_id = ? AND seq > ? AND role <> ? AND `+inTalk,
-		stateReplaced, conversation, after, RoleUser)
+		UPDATE messages SET state = ? WHERE conversation_id = ? AND seq > ? AND seq <= ? AND role <> ? AND `+inTalk,
+		stateReplaced, run.Conversation.row, run.Effect.Replace, run.Conversation.Messages, RoleUser)
 	return err
 }
 
-// undo marks the last exchange as taken back.
+// undo marks the last exchange that the run knew of as taken back. What a program
+// has appended meanwhile stays.
 func undo(ctx context.Context, tx *sql.Tx, run Run) (Conversation, error) {
-	c := run.Conversation
-	c.State = c.State.before()
-	state, err := json.Marshal(c.State)
+	known := run.Conversation
+	_, err := tx.ExecContext(ctx, `UPDATE messages SET state = ? WHERE conversation_id = ? AND seq BETWEEN ? AND ? AND `+inTalk,
+		stateUndone, known.row, run.Effect.Undo, known.Messages)
+	if err == nil { // a summary that covers it goes too, and the one before it counts again
+		_, err = tx.ExecContext(ctx, `DELETE FROM summaries WHERE conversation_id = ? AND through >= ?`, known.row, run.Effect.Undo)
+	}
 	if err != nil {
+		return known, err
+	}
+	var place string
+	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`WHERE c.id = ?`, known.row), &place)
+	if err != nil {
+		return known, err
+	}
+	c.State = c.State.without(known.State.Turns)
+	if c.State.Turns, c.State.Asked, err = exchanges(ctx, tx, c); err != nil {
 		return c, err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE messages SET state = ? WHERE conversation_id = ? AND seq >= ? AND `+inTalk,
-		stateUndone, c.row, run.Effect.Undo)
-	if err == nil { // a summary that covers it goes too, and the one before it counts again
-		_, err = tx.ExecContext(ctx, `DELETE FROM summaries WHERE conversation_id = ? AND through >= ?`, c.row, run.Effect.Undo)
-	}
+	state, err := json.Marshal(c.State)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, `UPDATE conversations SET state = ? WHERE id = ?`, string(state), c.row)
 	}

@@ -83,13 +83,6 @@ func (s State) after(run Run) State {
 	return s
 }
 
-// before is the state without its last exchange.
-func (s State) before() State {
-	s = s.without(s.Turns)
-	s.Turns, s.Asked = max(0, s.Turns-1), false
-	return s
-}
-
 // without leaves out what was said from a turn on.
 func (s State) without(turn int64) State {
 	late := func(n Note) bool { return n.Turn >= turn }

@@ -30,6 +30,18 @@ func turnOf(ctx context.Context, q querier, conversation, seq int64) (turn int64
 	return before + turn, err
 }
 
+// exchanges is how many a conversation has, and whether the last one lacks its
+// answer.
+func exchanges(ctx context.Context, q querier, c Conversation) (n int64, asked bool, err error) {
+	if n, err = turnOf(ctx, q, c.row, c.Messages); err != nil {
+		return 0, false, err
+	}
+	err = q.QueryRowContext(ctx, `
+		SELECT coalesce((SELECT role = 'user' FROM messages WHERE conversation_id = ? AND `+inTalk+` ORDER BY seq DESC LIMIT 1), 0)`,
+		c.row).Scan(&asked)
+	return n, asked, err
+}
+
 // startsFrom gives the first messages of up to n exchanges, from the number turn
 // on.
 func startsFrom(ctx context.Context, q querier, conversation, turn, n int64) (seqs []int64, err error) {
