@@ -24,6 +24,14 @@ func chores(t testing.TB, s *Store) (steps int) {
 	return steps
 }
 
+// stopChores has the writer leave its chores to the test.
+func stopChores(s *Store) {
+	s.writer.take()
+	defer s.writer.give()
+	s.writer.chores.Stop()
+	s.writer.resting = false
+}
+
 // clearConversation is what /clear commits.
 func clearConversation(t testing.TB, s *Store, id int) {
 	t.Helper()
@@ -80,6 +88,7 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 func TestALongConversationIsDeletedInSmallSteps(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "long.db")
 	s := mustOpenAt(t, path)
+	stopChores(s)
 	mustAccept(t, s, say(chat, 1, "begin"))
 	run := answered(chat, mustBegin(t, s, chat, 1000), "begun")
 	for i := range 3000 {
