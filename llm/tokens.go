@@ -193,8 +193,13 @@ func (c *Counter) fit(text string, tokens int, from direction) int {
 }
 
 // pieces are the texts of a small text's tokens; nil when they don't give the
-// text back, because it is no UTF-8.
-func (c *Counter) pieces(text string) []string {
+// text back, because it is no UTF-8, or the tokenizer fails over it.
+func (c *Counter) pieces(text string) (pieces []string) {
+	defer func() {
+		if recover() != nil {
+			pieces = nil
+		}
+	}()
 	codec := c.codec()
 	if codec == nil {
 		return nil
@@ -245,11 +250,18 @@ func runeEnd(text string, at int) int {
 	return at
 }
 
-// count counts a text of moderate length.
-func (c *Counter) count(text string) int {
+// count counts a text of moderate length. Texts are counted before anything is
+// done with them, also at every start while they wait, so that one over which
+// the tokenizer panics must not end the gateway: it is taken at its most.
+func (c *Counter) count(text string) (tokens int) {
 	if text == "" {
 		return 0
 	}
+	defer func() {
+		if recover() != nil {
+			tokens = len(text)
+		}
+	}()
 	if codec := c.codec(); codec != nil {
 		if n, err := codec.Count(text); err == nil {
 			return n

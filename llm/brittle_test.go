@@ -1,0 +1,50 @@
+package llm
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tiktoken-go/tokenizer"
+)
+
+// brittle is a tokenizer with a bug: it panics over one word.
+type brittle struct{ tokenizer.Codec }
+
+func (b brittle) Count(text string) (int, error) {
+	if strings.Contains(text, "poison") {
+		panic("a bug")
+	}
+	return b.Codec.Count(text)
+}
+
+func (b brittle) Encode(text string) ([]uint, []string, error) {
+	if strings.Contains(text, "poison") {
+		panic("a bug")
+	}
+	return b.Codec.Encode(text)
+}
+
+// A message over which the tokenizer panics is counted before any run of it
+// begins. It must be answered like any other: else it would end the gateway, and
+// end it again at every start.
+func TestATextThatTheTokenizerFailsOverIsCountedAtItsMost(t *testing.T) {
+	codec, err := tokenizer.Get(tokenizer.O200kBase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Counter{codec: func() tokenizer.Codec { return brittle{codec} }}
+	if got := c.Text("poison ivy"); got != len("poison ivy") {
+		t.Errorf("counted as %d tokens", got)
+	}
+	if got := c.Message(Message{Role: "user", Content: "poison"}); got < len("poison") {
+		t.Errorf("the message counts %d tokens", got)
+	}
+	long := strings.Repeat("poison ivy ", 100)
+	if head, tail := c.Cut(long, 50); head == "" || tail == "" || len(head)+len(tail) > 50 ||
+		!strings.HasPrefix(long, head) || !strings.HasSuffix(long, tail) {
+		t.Errorf("cut to %q and %q", head, tail)
+	}
+	if got := c.Text("ivy"); got != NewCounter("").Text("ivy") {
+		t.Errorf("an ordinary text has %d tokens", got)
+	}
+}
