@@ -212,7 +212,7 @@ func TestStopEndsTheRunAndKeepsWhatWasWritten(t *testing.T) {
 	h := newHouse(t, nil)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.LastUser() == "tell me a tale" {
-			return llmtest.Answer{Text: strings.Repeat("once upon a time ", 200), ChunkDelay: 20 * time.Millisecond}
+			return llmtest.Answer{Text: strings.Repeat("once upon a time ", 200), NoFinish: true, Silence: true}
 		}
 		return llmtest.Echo(c)
 	})

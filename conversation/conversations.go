@@ -22,13 +22,17 @@ type ConversationQuery struct {
 
 // FindConversations lists conversations in which there are messages. next is
 // where the page that follows begins, "" when there is none. A From that no page
-// has given is ErrInvalid.
+// has given is ErrInvalid, and so is a Text of more than 4 KiB.
 func (s *Store) FindConversations(ctx context.Context, q ConversationQuery) (list []Conversation, next string, err error) {
 	from, err := q.Order.parse(q.From)
 	if err != nil {
 		return nil, "", err
 	}
 	filter, err := q.Metadata.parameter()
+	if err != nil {
+		return nil, "", err
+	}
+	text, err := containing(q.Text)
 	if err != nil {
 		return nil, "", err
 	}
@@ -44,7 +48,7 @@ func (s *Store) FindConversations(ctx context.Context, q ConversationQuery) (lis
 			AND `+metadataMatches("s.metadata", ":metadata")+`
 			AND `+q.Order.follows("c.updated_at", "c.id")+`
 		ORDER BY `+q.Order.by("c.updated_at", "c.id")+` LIMIT :limit`,
-		sql.Named("key", string(q.Key)), sql.Named("channel", q.Channel), sql.Named("text", containing(q.Text)), sql.Named("user", q.User),
+		sql.Named("key", string(q.Key)), sql.Named("channel", q.Channel), sql.Named("text", text), sql.Named("user", q.User),
 		sql.Named("metadata", filter), sql.Named("active", q.Active), sql.Named("archived", q.Archived),
 		sql.Named("used", from.used), sql.Named("row", from.row), sql.Named("limit", oneMore(q.Limit)))
 	if err != nil {

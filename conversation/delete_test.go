@@ -43,9 +43,12 @@ func clearConversation(t testing.TB, s *Store, id int) {
 
 func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 	s := mustOpen(t)
-	mustAccept(t, s, say(chat, 1, "the xylophone secret"))
+	secret := say(chat, 1, "the xylophone secret")
+	secret.Title, secret.Sender = "xylophones", Sender{ID: "7", Name: "Xylophone Bob"}
+	mustAccept(t, s, secret)
 	failed := answered(chat, mustBegin(t, s, chat, 1000), "a xylophone answer")
 	failed.Error = "xylophone"
+	failed.Steps = []Step{{Kind: StepTool, Name: "play", Error: "no xylophone"}}
 	mustCommit(t, s, failed)
 	due, _ := s.Deliveries(t.Context(), chat, 1)
 	if err := s.MarkFailed(t.Context(), due[0], "the chat is gone"); err != nil {
@@ -64,9 +67,10 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 	}
 	chores(t, s)
 	for _, q := range []string{
-		`SELECT count(*) FROM inbox WHERE text LIKE '%xylophone%'`,
+		`SELECT count(*) FROM inbox WHERE text LIKE '%xylophone%' OR title LIKE '%xylophone%'`,
 		`SELECT count(*) FROM outbox WHERE text LIKE '%xylophone%'`,
-		`SELECT count(*) FROM runs WHERE error LIKE '%xylophone%'`,
+		`SELECT count(*) FROM runs WHERE error LIKE '%xylophone%' OR sender LIKE '%xylophone%' OR steps LIKE '%xylophone%'`,
+		`SELECT count(*) FROM participants`,
 		`SELECT count(*) FROM messages WHERE content LIKE '%xylophone%'`,
 		`SELECT count(*) FROM conversations WHERE deleted = 1`,
 		`SELECT count(*) FROM messages_fts WHERE messages_fts MATCH 'xylophone'`,

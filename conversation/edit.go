@@ -86,7 +86,7 @@ func withdraw(ctx context.Context, tx *sql.Tx, channel, sourceID string) (Key, e
 	if err != nil {
 		return "", err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, text = '', attachments = NULL, address = '' WHERE id = ?`, withdrawn, in.ID)
+	_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, title = '', text = '', attachments = NULL, address = '' WHERE id = ?`, withdrawn, in.ID)
 	if err != nil {
 		return "", err
 	}

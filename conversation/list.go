@@ -55,13 +55,17 @@ const (
 
 // Sessions lists the sessions that hold conversations, waiting messages or
 // metadata. next is where the page that follows begins, "" when there is none. A
-// From that no page has given is ErrInvalid.
+// From that no page has given is ErrInvalid, and so is a Text of more than 4 KiB.
 func (s *Store) Sessions(ctx context.Context, q SessionQuery) (list []Session, next string, err error) {
 	from, err := q.Order.parse(q.From)
 	if err != nil {
 		return nil, "", err
 	}
 	filter, err := q.Metadata.parameter()
+	if err != nil {
+		return nil, "", err
+	}
+	text, err := containing(q.Text)
 	if err != nil {
 		return nil, "", err
 	}
@@ -72,7 +76,7 @@ func (s *Store) Sessions(ctx context.Context, q SessionQuery) (list []Session, n
 			AND (NOT :active OR goes_on) AND (NOT :archived OR conversations > 0 AND goes_on = 0)
 			AND `+q.Order.follows("used_at", "s.id")+`
 		ORDER BY `+q.Order.by("used_at", "s.id")+` LIMIT :limit`,
-		sql.Named("channel", q.Channel), sql.Named("text", containing(q.Text)), sql.Named("user", q.User), sql.Named("metadata", filter),
+		sql.Named("channel", q.Channel), sql.Named("text", text), sql.Named("user", q.User), sql.Named("metadata", filter),
 		sql.Named("active", q.Active), sql.Named("archived", q.Archived),
 		sql.Named("used", from.used), sql.Named("row", from.row), sql.Named("limit", oneMore(q.Limit)))
 	if err != nil {
@@ -111,9 +115,18 @@ func scanSession(row interface{ Scan(...any) error }) (s Session, err error) {
 	return s, err
 }
 
-// containing is the pattern of LIKE for whatever has the text in it.
-func containing(text string) string {
-	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%"
+// maxListText is how many bytes of text a list may be asked for: more than any
+// key, place or title has, and less than SQLite's LIKE takes
+// (https://www.sqlite.org/limits.html, section 8).
+const maxListText = 4 << 10
+
+// containing is the pattern of LIKE for whatever has the text in it. A text that
+// nothing in a list can have is ErrInvalid.
+func containing(text string) (pattern string, err error) {
+	if len(text) > maxListText {
+		return "", fmt.Errorf("%w: a text of %d bytes is looked for, at most %d may be", ErrInvalid, len(text), maxListText)
+	}
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%", nil
 }
 
 // Find gives the conversation whose ID begins so, of any session. The error is

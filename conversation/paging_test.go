@@ -1,9 +1,11 @@
 package conversation
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,6 +72,44 @@ func TestPagingGivesEverythingOnceWhileMoreIsAdded(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Lists are asked for by strangers' words: each is a text like any other, and one
+// that is too long is told so.
+func TestHostileWordsForListsAreOnlyText(t *testing.T) {
+	s := mustOpen(t)
+	exchange(t, s, task, 1)
+	names := []string{`a"b`, `$.x`, `a.b`, `x'); DROP TABLE messages; --`, "tab\there", "日本", "<b>", "%", "[0]"}
+	for _, name := range names {
+		object, err := json.Marshal(map[string]string{name: `it's "` + name + `"`})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SetMetadata(t.Context(), task, Metadata(object)); err != nil {
+			t.Fatal(err)
+		}
+		for filter, want := range map[string]int{`it's "` + name + `"`: 1, "%": 0, "": 0} {
+			list, _, err := s.Sessions(t.Context(), SessionQuery{Metadata: Filter{name: filter}})
+			if err != nil || len(list) != want {
+				t.Errorf("metadata %q with %q: %d sessions, %v", name, filter, len(list), err)
+			}
+		}
+		if list, _, err := s.Sessions(t.Context(), SessionQuery{Metadata: Filter{"other": name}}); err != nil || len(list) != 0 {
+			t.Errorf("metadata that nobody has finds %d sessions, %v", len(list), err)
+		}
+	}
+	for _, text := range []string{"%", "_", `\`, `'`, "question%", "q_estion"} {
+		if list, _, err := s.FindConversations(t.Context(), ConversationQuery{Text: text}); err != nil || len(list) != 0 {
+			t.Errorf("the text %q finds %d conversations, %v", text, len(list), err)
+		}
+	}
+	long := strings.Repeat("%", 100_000)
+	if _, _, err := s.FindConversations(t.Context(), ConversationQuery{Text: long}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a text of 100,000 bytes in a list of conversations: %v", err)
+	}
+	if _, _, err := s.Sessions(t.Context(), SessionQuery{Text: long}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a text of 100,000 bytes in a list of sessions: %v", err)
 	}
 }
 

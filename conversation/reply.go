@@ -97,13 +97,13 @@ func forgetCommands(ctx context.Context, tx *sql.Tx, conversation int64) error {
 }
 
 // forgetRuns takes up to limit runs out of a deleted conversation, and forgets
-// what they were asked and have replied. It says how many it took.
+// what they were asked, by whom, and have replied. It says how many it took.
 func forgetRuns(ctx context.Context, tx *sql.Tx, conversation, limit int64) (n int64, err error) {
 	const some = `IN (SELECT id FROM runs WHERE conversation_id = ?1 ORDER BY id LIMIT ?2)`
 	for _, statement := range []string{
 		`UPDATE inbox SET text = '' WHERE fingerprint IS NOT NULL AND run_id ` + some,
 		forgetReply + `WHERE state IN ('kept', 'failed') AND run_id ` + some,
-		`UPDATE runs SET conversation_id = NULL, error = '', steps = NULL WHERE id ` + some,
+		`UPDATE runs SET conversation_id = NULL, error = '', steps = NULL, sender = NULL WHERE id ` + some,
 	} {
 		result, err := tx.ExecContext(ctx, statement, conversation, limit)
 		if err != nil {

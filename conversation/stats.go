@@ -61,7 +61,10 @@ const maxBuckets = 10_000
 // when these are no time, or more than 10,000 buckets.
 func (s *Store) Stats(ctx context.Context, from, to time.Time, bucket time.Duration) (Stats, error) {
 	first, end := hourOf(from), hourOf(to.Add(time.Hour-1))
-	hours := int64((bucket + time.Hour - 1) / time.Hour)
+	hours := int64(bucket / time.Hour)
+	if bucket%time.Hour > 0 {
+		hours++
+	}
 	switch {
 	case bucket <= 0 || end <= first:
 		return Stats{}, errors.New("stats: the time and its buckets must be longer than nothing")

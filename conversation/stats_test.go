@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -88,6 +89,19 @@ func TestStatsOfAQuietTimeAreEmptyBuckets(t *testing.T) {
 		if _, err := s.Stats(t.Context(), from, clock.Time, time.Hour); err == nil {
 			t.Errorf("from %s is taken", from)
 		}
+	}
+}
+
+// A page may be asked for buckets of any size: one that is longer than all time
+// gives one bucket, and does not fill the memory.
+func TestStatsTakeBucketsOfAnySize(t *testing.T) {
+	s := mustOpen(t)
+	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	if stats := mustStats(t, s, from, from.Add(48*time.Hour), math.MaxInt64); len(stats.Buckets) != 1 {
+		t.Errorf("%d buckets", len(stats.Buckets))
+	}
+	if stats := mustStats(t, s, from, from.Add(3*time.Hour), 61*time.Minute); len(stats.Buckets) != 2 {
+		t.Errorf("%d buckets of two hours", len(stats.Buckets))
 	}
 }
 
