@@ -137,23 +137,6 @@ func appendedBefore(ctx context.Context, tx *sql.Tx, session int64, sourceID, ha
 	return done, err
 }
 
-// readMessages reads what a query of selectMessages gives.
-func readMessages(ctx context.Context, q querier, query string, args ...any) (list []Message, err error) {
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		m, err := scanMessage(rows)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, m)
-	}
-	return list, rows.Err()
-}
-
 // fingerprintOf is the same for messages that say the same, whenever they come.
 func fingerprintOf(messages []Message) (string, error) {
 	messages = slices.Clone(messages)

@@ -61,13 +61,10 @@ func (s *Store) FindConversations(ctx context.Context, q ConversationQuery) (lis
 		if err != nil {
 			return nil, "", err
 		}
-		if q.Limit > 0 && len(list) == q.Limit {
-			last := list[q.Limit-1]
-			return list, q.Order.next(last.UpdatedAt, last.row), nil
-		}
 		list = append(list, c)
 	}
-	return list, "", explain(rows.Err())
+	list, next = cutPage(list, q.Limit, func(last Conversation) string { return q.Order.next(last.UpdatedAt, last.row) })
+	return list, next, explain(rows.Err())
 }
 
 // Conversation gives the conversation with an ID, of any session, or ErrNotFound.

@@ -88,13 +88,10 @@ func (s *Store) Sessions(ctx context.Context, q SessionQuery) (list []Session, n
 		if err != nil {
 			return nil, "", err
 		}
-		if q.Limit > 0 && len(list) == q.Limit {
-			last := list[q.Limit-1]
-			return list, q.Order.next(last.UsedAt, last.row), nil
-		}
 		list = append(list, session)
 	}
-	return list, "", explain(rows.Err())
+	list, next = cutPage(list, q.Limit, func(last Session) string { return q.Order.next(last.UsedAt, last.row) })
+	return list, next, explain(rows.Err())
 }
 
 // Session gives one session, or ErrNoSession.

@@ -23,6 +23,23 @@ const inTalk = `messages.state NOT IN ('replaced', 'undone') AND messages.intern
 const messageBytes = `octet_length(content) + coalesce(octet_length(tool_calls), 0) + CASE WHEN parts IS NULL THEN 0
 	ELSE (SELECT coalesce(sum(octet_length(data)), 0) FROM images WHERE message_id = messages.id) END`
 
+// readMessages reads what a query of selectMessages gives.
+func readMessages(ctx context.Context, q querier, query string, args ...any) (list []Message, err error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		m, err := scanMessage(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, m)
+	}
+	return list, rows.Err()
+}
+
 func scanMessage(rows *sql.Rows) (Message, error) {
 	r, err := scanRecord(rows)
 	return r.Message, err

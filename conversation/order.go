@@ -68,6 +68,16 @@ func (o Order) name() string {
 	return "use"
 }
 
+// cutPage gives a page of what was read with oneMore, and where the one that
+// follows begins: behind the page's last row, as next says of it. It is "" when
+// none does.
+func cutPage[T any](rows []T, limit int, next func(last T) string) (page []T, from string) {
+	if limit <= 0 || len(rows) <= limit {
+		return rows, ""
+	}
+	return rows[:limit], next(rows[limit-1])
+}
+
 // oneMore is the LIMIT that tells whether anything follows on a page.
 func oneMore(limit int) int {
 	if limit <= 0 {

@@ -118,22 +118,10 @@ func (s *Store) ToolUses(ctx context.Context, key Key, conversation, tool string
 	return uses, nil
 }
 
-func (s *Store) toolResults(ctx context.Context, conversation int64, tool string, limit int) (results []Message, err error) {
-	rows, err := s.readers.QueryContext(ctx, selectMessages+`
+func (s *Store) toolResults(ctx context.Context, conversation int64, tool string, limit int) ([]Message, error) {
+	return readMessages(ctx, s.readers, selectMessages+`
 		WHERE conversation_id = ?1 AND role = 'tool' AND (?2 = '' OR tool_name = ?2) AND `+inTalk+` ORDER BY seq DESC LIMIT ?3`,
 		conversation, tool, limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		m, err := scanMessage(rows)
-		if err != nil {
-			return nil, err
-		}
-		results = append(results, m)
-	}
-	return results, rows.Err()
 }
 
 // callOf is the call that a tool's result answers.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -76,13 +77,9 @@ func (s *Store) Trace(ctx context.Context, id string, before int64, limit int) (
 }
 
 func (s *Store) traceRuns(ctx context.Context, t *Trace, before int64, limit int) error {
-	most := -1 // SQLite's word for no limit
-	if limit > 0 {
-		most = limit + 1 // one more says whether there are older ones
-	}
 	rows, err := s.readers.QueryContext(ctx, `
 		SELECT id, kind, status, sender, model, rounds, prompt_tokens, completion_tokens, messages, error, steps, started_at, ended_at
-		FROM runs WHERE conversation_id = ?1 AND (?2 = 0 OR id < ?2) ORDER BY id DESC LIMIT ?3`, t.Conversation.row, before, most)
+		FROM runs WHERE conversation_id = ?1 AND (?2 = 0 OR id < ?2) ORDER BY id DESC LIMIT ?3`, t.Conversation.row, before, oneMore(limit))
 	if err != nil {
 		return err
 	}
@@ -98,9 +95,7 @@ func (s *Store) traceRuns(ctx context.Context, t *Trace, before int64, limit int
 		}
 		t.Runs = append(t.Runs, run)
 	}
-	for i, j := 0, len(t.Runs)-1; i < j; i, j = i+1, j-1 {
-		t.Runs[i], t.Runs[j] = t.Runs[j], t.Runs[i]
-	}
+	slices.Reverse(t.Runs)
 	return rows.Err()
 }
 
