@@ -226,13 +226,13 @@ func showHelp(*loop, context.Context, conversation.Turn, string) (result, error)
 // is told with them.
 func (l *loop) retryLast(intake, runs context.Context, turn conversation.Turn) bool {
 	last := lastExchange(turn.History)
-	if len(last) == 0 {
+	users := usersOf(last)
+	if len(users) == 0 { // nobody has asked yet, though a program may have written
 		run := l.newRun(turn, turn.Waiting[:1], time.Now())
 		run.Kind, run.Status = conversation.KindCommand, conversation.StatusDone
 		run.Replies = l.reply(turn.Waiting[:1], "There is nothing to answer again yet.")
 		return l.commit(runs, run)
 	}
-	users := usersOf(last)
 	q := question{turn: turn, took: turn.Waiting[:1], notes: turn.Notes, stored: len(users), again: users[len(users)-1].Seq}
 	q.users = slices.Concat(users, l.noteMessages(turn.Notes))
 	q.turn.History = turn.History[:len(turn.History)-len(last)]

@@ -33,6 +33,35 @@ func TestPanicInACommandIsToldThereAndEndsNothing(t *testing.T) {
 	}
 }
 
+// startled is a counter that panics over one message, which is counted before its
+// run begins.
+type startled struct{ *llm.Counter }
+
+func (f startled) Message(m llm.Message) int {
+	if m.Content == "poison" {
+		panic("secret detail")
+	}
+	return f.Counter.Message(m)
+}
+
+// One message that the gateway stumbles over must not end it, now and at every
+// start: its sender is told, it is kept, and what comes after it is answered.
+func TestPanicBeforeARunIsToldThereAndEndsNothing(t *testing.T) {
+	h := newHouse(t, func(p *Parts) { p.Counter = startled{p.Counter.(*llm.Counter)} })
+	h.say("cli:poisoned", "poison")
+	if got := h.reply("cli:poisoned"); got != "Something went wrong (run 1)." {
+		t.Errorf("the user reads %q", got)
+	}
+	for _, key := range []conversation.Key{room, "cli:poisoned"} {
+		if got := h.ask(key, "still there?"); got != "echo: still there?" {
+			t.Errorf("%s reads %q", key, got)
+		}
+	}
+	if got := h.history("cli:poisoned"); len(got) != 3 || got[0] != "user: poison" {
+		t.Errorf("history: %q", got)
+	}
+}
+
 // trap panics over one file.
 type trap struct{ shelf }
 

@@ -107,7 +107,7 @@ func (l *loop) work(intake, runs context.Context) {
 	for intake.Err() == nil {
 		l.doTasks(runs)
 		turn, err := l.begin(intake)
-		if err != nil || len(turn.Waiting) == 0 || !l.step(intake, runs, turn) {
+		if err != nil || len(turn.Waiting) == 0 || !l.guardedStep(intake, runs, turn) {
 			return
 		}
 	}

@@ -34,6 +34,30 @@ func TestSystemMessagesOfProgramsAreToldInEveryRun(t *testing.T) {
 	}
 }
 
+// A program has only noted what it did, and somebody asks there for another
+// answer, or takes back the last exchange: there is none yet.
+func TestCommandsWhereOnlyAProgramHasWritten(t *testing.T) {
+	h := newHouse(t, nil)
+	h.note(room, conversation.RoleAssistant, "The tests pass now.")
+	if got := h.ask(room, "/retry"); got != "There is nothing to answer again yet." {
+		t.Errorf("/retry: %q", got)
+	}
+	for _, command := range []string{"/history", "/state", "/status", "/export", "/title", "/search tests", "/resume"} {
+		if got := h.ask(room, command); strings.Contains(got, "went wrong") {
+			t.Errorf("%s: %q", command, got)
+		}
+	}
+	if got := h.ask(room, "hello"); got != "echo: hello" {
+		t.Errorf("reply: %q", got)
+	}
+	if got := h.ask(room, "/undo"); !strings.Contains(got, "“hello”") {
+		t.Errorf("/undo: %q", got)
+	}
+	if got := h.ask(room, "/undo"); !strings.Contains(got, "nothing to take back") {
+		t.Errorf("/undo of what the program noted: %q", got)
+	}
+}
+
 // What a program appends while an answer is under way stands before that, and
 // the next run knows of it though the session was in memory.
 func TestWhatIsAppendedBesideARunIsKnownToTheNext(t *testing.T) {

@@ -14,7 +14,7 @@ func undoExchange(_ *loop, _ context.Context, turn conversation.Turn, arguments 
 		return result{text: "/undo takes back the last exchange, and nothing behind it; say it again for the one before."}, nil
 	}
 	last := lastExchange(turn.History)
-	if len(last) == 0 {
+	if len(usersOf(last)) == 0 { // nobody has asked yet, though a program may have written
 		return result{text: "There is nothing to take back."}, nil
 	}
 	return result{
