@@ -34,6 +34,36 @@ func TestSystemMessagesOfProgramsAreToldInEveryRun(t *testing.T) {
 	}
 }
 
+// A program has kept a transcript of thousands of iterations, to which nobody has
+// said a word. The next question is answered from the newest of them, and takes no
+// longer than any other: it would hold up its processor for minutes.
+func TestAQuestionBehindThousandsOfAppendedMessages(t *testing.T) {
+	const batches, batch = 30, 200
+	h := newHouse(t, func(p *Parts) { p.Budget = 4000 })
+	h.ask(room, "begin")
+	for n := range batches {
+		var list []conversation.Message
+		for i := range batch {
+			list = append(list, conversation.Message{Role: conversation.RoleAssistant,
+				Content: fmt.Sprintf("iteration %d: %s", n*batch+i, strings.Repeat("step ", 60)), Tokens: 70})
+		}
+		if _, err := h.store.Append(t.Context(), room, "", list...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.router.Edited(room)
+	if got := h.ask(room, "how far?"); got != "echo: how far?" {
+		t.Errorf("reply: %q", got)
+	}
+	if asked := h.asked(); !strings.Contains(asked, "iteration 5999") || strings.Contains(asked, "iteration 4000:") {
+		t.Errorf("the model was sent %.300s", asked)
+	}
+	turn, err := h.store.Peek(t.Context(), room, 4000)
+	if err != nil || len(turn.History) > 4100 {
+		t.Errorf("a turn reads %d messages, %v", len(turn.History), err)
+	}
+}
+
 // A program has only noted what it did, and somebody asks there for another
 // answer, or takes back the last exchange: there is none yet.
 func TestCommandsWhereOnlyAProgramHasWritten(t *testing.T) {

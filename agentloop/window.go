@@ -270,6 +270,7 @@ func (w window) cutExchange(room int) (shown []llm.Message, taken int) {
 // fit makes the current exchange fit into the room: its longest messages are
 // cut, and when there are too many for that, the oldest are left out.
 func (w window) fit(current []entry, room int) []entry {
+	current = current[firstOfSome(current, room):]
 	limit := level(current, room)
 	for limit < minCut && firstUnit(current) < len(current) {
 		current = current[firstUnit(current):]
@@ -283,6 +284,25 @@ func (w window) fit(current []entry, room int) []entry {
 		}
 	}
 	return fitted
+}
+
+// firstOfSome is how many of the oldest messages have no room even when all are
+// cut as short as can be: a program may have appended thousands behind each other.
+// The last unit always stays.
+func firstOfSome(messages []entry, room int) int {
+	last := max(0, len(messages)-1)
+	for last > 0 && messages[last].Role == "tool" {
+		last--
+	}
+	first := len(messages)
+	for first > 0 && room >= min(messages[first-1].tokens, minCut) {
+		first--
+		room -= min(messages[first].tokens, minCut)
+	}
+	for first < last && messages[first].Role == "tool" {
+		first++
+	}
+	return min(first, last)
 }
 
 // minCut is the least number of tokens to which a message is cut; less would

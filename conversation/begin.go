@@ -29,9 +29,14 @@ const (
 	maxNotes   = 20
 )
 
+// maxExchange is how many messages of an exchange that is larger than the budget
+// a turn takes, the newest: more than any run adds. A program may append as many
+// as it likes.
+const maxExchange = 4000
+
 // Begin reads what a run of the session needs, and changes nothing. budget is
 // in tokens. Only whole exchanges are given, but always the newest one, however
-// large it is. The cost grows with the budget, not with the conversation. Of
+// large it is; of one of more than 4,000 messages the newest. The cost grows with the budget, not with the conversation. Of
 // what waits, only what came by the channels is taken where any are named: the
 // rest is for the process that runs the others.
 func (s *Store) Begin(ctx context.Context, key Key, budget int, channels ...string) (Turn, error) {
@@ -215,6 +220,13 @@ func (s *Store) tail(ctx context.Context, conversation int64, budget int) (histo
 		budget -= m.Tokens
 		if budget < 0 && whole > 0 {
 			newest, older = newest[:whole], newest[whole-1].Seq-1
+			return oldestFirst(newest), older, nil
+		}
+		if budget < 0 && len(newest) >= maxExchange {
+			older = m.Seq
+			for n := len(newest); n > 0 && newest[n-1].Role == RoleTool; n-- { // whose calls are not among them
+				newest, older = newest[:n-1], newest[n-1].Seq
+			}
 			return oldestFirst(newest), older, nil
 		}
 		newest = append(newest, m)
