@@ -117,8 +117,8 @@ func (h *house) start() {
 // watcher tells the feed what a run does, as the gateway does.
 type watcher struct{ feed *channels.Feed }
 
-func (w watcher) Working(ctx context.Context, key conversation.Key, run int64, _ conversation.Destination) {
-	w.feed.Working(ctx, key, run)
+func (w watcher) Working(ctx context.Context, key conversation.Key, took []conversation.Inbound, _ conversation.Destination) {
+	w.feed.Working(ctx, key, took[0].ID, took[len(took)-1].ID)
 }
 func (w watcher) Preview(key conversation.Key, _ conversation.Destination, text string) {
 	w.feed.Preview(key, text)
