@@ -186,7 +186,7 @@ func (c *Channel) streamAnswer(ctx context.Context, w http.ResponseWriter, q que
 	}
 	var events []httpserver.Event
 	if a.State != conversation.AnswerWaiting {
-		events = s.turnTo(a.Text)
+		events = append(s.missed(out.ToolCalls), s.turnTo(a.Text)...)
 	}
 	if out.Usage != nil {
 		events = append(events, event(eventUsage, out.Usage))

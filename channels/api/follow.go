@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"parley/channels"
@@ -61,10 +62,20 @@ func (f *follower) follow(p channels.Progress) []httpserver.Event {
 		events = f.turnTo("")
 		f.run, f.tools = p.Run, nil
 	}
-	if strings.HasPrefix(p.Text, f.text) { // it was there before the tools that it asked for
+	if f.precedes(p) {
 		return append(append(events, f.turnTo(p.Text)...), f.newTools(p.Tools)...)
 	}
 	return append(append(events, f.newTools(p.Tools)...), f.turnTo(p.Text)...)
+}
+
+// precedes reports whether the text of a state stands before its tool calls: it
+// goes on with what was sent, or asks for a call that is under way. Else the
+// model has said it when it had the results.
+func (f *follower) precedes(p channels.Progress) bool {
+	if f.text != "" {
+		return strings.HasPrefix(p.Text, f.text)
+	}
+	return slices.ContainsFunc(p.Tools, func(t channels.ToolProgress) bool { return !t.Done })
 }
 
 // turnTo gives the events that make the text of the deltas another.
@@ -92,6 +103,24 @@ func (f *follower) newTools(tools []channels.ToolProgress) (events []httpserver.
 		f.tools[i] = t
 	}
 	return events
+}
+
+// missed gives the events of calls that were over before the follower looked.
+func (f *follower) missed(used []usedTool) []httpserver.Event {
+	tools := slices.Clone(f.tools)
+	known := map[string]int{} // calls by their id, which a model may use again
+	for _, t := range f.tools {
+		known[t.ID]++
+	}
+	for i := range tools {
+		tools[i].Done = true
+	}
+	for _, u := range used {
+		if known[u.ID]--; known[u.ID] < 0 {
+			tools = append(tools, channels.ToolProgress{ID: u.ID, Name: u.Name, Arguments: u.Arguments, Done: true})
+		}
+	}
+	return f.newTools(tools)
 }
 
 // event has a value as its data, in one line.

