@@ -89,7 +89,6 @@ func (s *Server) guard(access Access, route route, h http.Handler) http.Handler 
 // one with a wrong token. A wrong token never falls back to the cookie.
 func (s *Server) identify(w http.ResponseWriter, r *http.Request, route route) (visitor, bool) {
 	client := s.client(r)
-	w.Header().Set("Connection", "close") // a stranger's rate also bounds how many it keeps open
 	v := visitor{pass: s.passOf(r)}
 	token, byToken := bearer(r)
 	v.byToken = byToken

@@ -227,10 +227,13 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 // Nor must those of strangers, who may ask only so often.
 func TestStrangersKeepNoConnection(t *testing.T) {
 	s := start(t, withToken())
-	for _, path := range []string{"/public", "/program", "/person", "/nowhere"} {
+	for _, path := range []string{"/public", "/program", "/person", "/nowhere", "//public"} {
 		if !s.send(program(t), "GET", path).Close {
 			t.Errorf("the connection of a stranger stays open after %s", path)
 		}
+	}
+	if said, err := io.ReadAll(s.dial("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n")); err != nil || !strings.HasPrefix(string(said), "HTTP/1.1 404 ") {
+		t.Errorf("OPTIONS * gets %q, %v", said, err)
 	}
 	if s.send(program(t), "GET", "/program", bearer(token)).Close {
 		t.Error("a program has to connect anew for each request")

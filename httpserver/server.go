@@ -113,8 +113,11 @@ func (s *Server) Run(ctx, hard context.Context) error {
 		IdleTimeout:       s.limits.IdleTimeout,
 		MaxHeaderBytes:    s.limits.HeaderBytes,
 		ConnState:         s.conns.note,
-		BaseContext:       func(net.Listener) context.Context { return hard },
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+
+		DisableGeneralOptionsHandler: true, // it would answer strangers without a limit
+
+		BaseContext: func(net.Listener) context.Context { return hard },
+		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(netutil.LimitListener(s.listener, s.cfg.MaxConnections)) }()
@@ -136,6 +139,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	a := newAnswer(w, r, s.limits.WriteTimeout)
 	setHeaders(a.Header())
+	a.Header().Set("Connection", "close") // unless the guard knows the client: the rate of a stranger also bounds what it keeps open
 	s.limitBodyTime(a, r, 0)
 	_, pattern := s.mux.Handler(r)
 	defer func() {
