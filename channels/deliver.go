@@ -17,6 +17,7 @@ type Outbox interface {
 	Due(ctx context.Context, scope conversation.Scope) ([]conversation.Key, error)
 	Deliveries(ctx context.Context, key conversation.Key, limit int, channels ...string) ([]conversation.Delivery, error)
 	MarkPart(ctx context.Context, d conversation.Delivery) error
+	MarkTried(ctx context.Context, d conversation.Delivery, reason string) error
 	MarkSent(ctx context.Context, d conversation.Delivery) error
 	MarkFailed(ctx context.Context, d conversation.Delivery, reason string) error
 	ReadTranscript(ctx context.Context, t conversation.Transcript) (c conversation.Conversation, place string, seen iter.Seq2[conversation.Record, error], err error)

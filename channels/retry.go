@@ -44,8 +44,11 @@ func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time
 	}
 	q.tell(Retried, *d)
 	wait := pause(d.Attempts, err)
-	if isPowerOfTwo(d.Attempts) { // the log tells of a long trouble ever more rarely
+	if isPowerOfTwo(d.Attempts) { // log and store tell of a long trouble ever more rarely
 		log.Warn("reply not taken, trying again", "wait", wait, "error", err)
+		if d.Attempts > 1 && !q.mark(ctx, "note a failed try", func(ctx context.Context) error { return q.outbox.MarkTried(ctx, *d, err.Error()) }) {
+			return false, false
+		}
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

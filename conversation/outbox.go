@@ -110,6 +110,12 @@ func (s *Store) MarkPart(ctx context.Context, d Delivery) error {
 	return s.mark(ctx, d, replyDue, "")
 }
 
+// MarkTried stores how often a delivery was tried, and why the latest try failed;
+// it is due as before.
+func (s *Store) MarkTried(ctx context.Context, d Delivery, reason string) error {
+	return s.mark(ctx, d, replyDue, reason)
+}
+
 // MarkSent ends a delivery: the platform has taken every part of it. It may
 // wait a few milliseconds for another write, which is less than the platform's
 // answer took to arrive.

@@ -1,0 +1,59 @@
+package conversation
+
+import "testing"
+
+// The operator sees what waits in all sessions, the oldest first, and no more
+// once it is answered and sent.
+func TestWhatWaitsIsListedOverAllSessions(t *testing.T) {
+	s := mustOpen(t)
+	other := Key("discord:dm:7")
+	mustAccept(t, s, say(chat, 1, "one"), say(other, 2, "two"))
+	waiting, err := s.AllWaiting(t.Context(), 10)
+	if err != nil || len(waiting) != 2 || waiting[0].Text != "one" || waiting[1].Key != other || waiting[1].Channel != "discord" {
+		t.Fatalf("%+v, %v", waiting, err)
+	}
+	mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 1000), "answer"))
+	if waiting, err = s.AllWaiting(t.Context(), 10); err != nil || len(waiting) != 1 || waiting[0].Key != other {
+		t.Errorf("%+v, %v", waiting, err)
+	}
+	due, err := s.AllDue(t.Context(), 10)
+	if err != nil || len(due) != 1 || due[0].Key != chat || due[0].Text != "answer" {
+		t.Fatalf("%+v, %v", due, err)
+	}
+	due[0].Attempts = 4
+	if err := s.MarkTried(t.Context(), due[0].Delivery, "the platform is away"); err != nil {
+		t.Fatal(err)
+	}
+	if due, err = s.AllDue(t.Context(), 10); err != nil || len(due) != 1 || due[0].Attempts != 4 || due[0].Reason != "the platform is away" || due[0].Text != "answer" {
+		t.Fatalf("after failed tries: %+v, %v", due, err)
+	}
+	if err := s.MarkSent(t.Context(), due[0].Delivery); err != nil {
+		t.Fatal(err)
+	}
+	if due, err = s.AllDue(t.Context(), 10); err != nil || len(due) != 0 {
+		t.Errorf("%+v, %v", due, err)
+	}
+}
+
+// A trace has the words of the runs that it shows, and of no others.
+func TestMessagesAreReadByTheirRuns(t *testing.T) {
+	s := mustOpen(t)
+	for n := 1; n <= 5; n++ {
+		exchange(t, s, chat, n)
+	}
+	c, err := s.Active(t.Context(), chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace, err := s.Trace(t.Context(), c.ID, 5, 2)
+	if err != nil || len(trace.Runs) != 2 {
+		t.Fatalf("%+v, %v", trace.Runs, err)
+	}
+	found, err := s.MessagesOf(t.Context(), c.ID, trace.Runs)
+	if err != nil || len(found) != 2 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if list := found[4]; len(list) != 2 || list[0].Content != "question 4" || list[1].Content != "answer 4" {
+		t.Errorf("%+v", list)
+	}
+}

@@ -1,0 +1,34 @@
+package conversation
+
+import (
+	"testing"
+	"time"
+)
+
+// The last hour is told by the minute: what ended then, how it went and how
+// long it took, and nothing of before.
+func TestTheLastHourIsToldByTheMinute(t *testing.T) {
+	s, clock := mustOpenAged(t)
+	from := clock.Time
+	askNow(t, s, clock, chat, 1, ada, time.Second, nil)
+	clock.pass(time.Minute)
+	for n := 2; n <= 21; n++ {
+		askNow(t, s, clock, chat, n, ada, time.Duration(n)*time.Second, func(r *Run) {
+			if n == 21 {
+				r.Status = StatusFailed
+			}
+		})
+	}
+	askNow(t, s, clock, chat, 30, ada, time.Hour, func(r *Run) { r.Kind = KindCommand })
+	buckets, err := s.Recent(t.Context(), from.Add(time.Second), from.Add(3*time.Minute), time.Minute)
+	if err != nil || len(buckets) != 3 {
+		t.Fatalf("%d buckets, %v", len(buckets), err)
+	}
+	b := buckets[0]
+	if b.Runs != 20 || b.Failed != 1 || b.Prompt != 2000 || b.P50 != 11*time.Second || b.P95 != 20*time.Second {
+		t.Errorf("%+v", b)
+	}
+	if buckets[1].Runs != 0 || buckets[1].P95 != 0 {
+		t.Errorf("in a minute without runs: %+v", buckets[1])
+	}
+}
