@@ -57,9 +57,15 @@ func Default() Config {
 // $OPENAI_API_KEY is not read here: whether it is meant for the server of
 // [llm] is for llm.Choose to say.
 func Load(path string, getenv func(string) string) (Config, error) {
-	c := Default()
-	err := load(path, &c, getenv)
+	c, _, err := LoadWithOrigins(path, getenv)
 	return c, err
+}
+
+// LoadWithOrigins is Load, and says of what was set where it was.
+func LoadWithOrigins(path string, getenv func(string) string) (Config, Origins, error) {
+	c, origins := Default(), Origins{}
+	err := load(path, &c, getenv, origins)
+	return c, origins, err
 }
 
 // LogValue is the configuration with its secrets hidden.

@@ -13,13 +13,14 @@ type decoder struct {
 	file     string // the configuration file, for problems and as the base of secret files
 	getenv   func(string) string
 	top      reflect.Value // the whole struct
+	origins  Origins
 	problems Problems
 }
 
 // decode fills the struct that into points to. root is nil when there is no
 // file. The error is Problems.
-func decode(into any, root *node, file string, getenv func(string) string) error {
-	d := &decoder{file: file, getenv: getenv, top: reflect.ValueOf(into).Elem()}
+func decode(into any, root *node, file string, getenv func(string) string, origins Origins) error {
+	d := &decoder{file: file, getenv: getenv, origins: origins, top: reflect.ValueOf(into).Elem()}
 	d.section(d.top, "", root)
 	if len(d.problems) == 0 {
 		return nil
@@ -38,6 +39,9 @@ func (d *decoder) section(into reflect.Value, path string, n *node) {
 	before := len(d.problems)
 	members := membersOf(into, path)
 	for _, m := range members {
+		if given[m.name] != nil && !m.isSecret() {
+			d.origins[m.path] = fromFile
+		}
 		switch n := given[m.name]; {
 		case m.isSection() && n != nil && !n.isTable():
 			d.refuse(m.path, n, m.allowed())

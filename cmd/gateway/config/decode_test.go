@@ -61,7 +61,7 @@ func loadSample(t *testing.T, doc string, files, env map[string]string) (sample,
 		write(t, name, text)
 	}
 	s := sampleDefaults()
-	err := load(DefaultPath, &s, func(name string) string { return env[name] })
+	err := load(DefaultPath, &s, func(name string) string { return env[name] }, Origins{})
 	return s, err
 }
 
@@ -113,7 +113,7 @@ typing = false
 func TestNothingConfiguredIsAllDefaults(t *testing.T) {
 	t.Chdir(t.TempDir())
 	got := sampleDefaults()
-	if err := load("", &got, os.Getenv); err != nil {
+	if err := load("", &got, os.Getenv, Origins{}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(sampleDefaults(), got); diff != "" {
@@ -124,7 +124,7 @@ func TestNothingConfiguredIsAllDefaults(t *testing.T) {
 func TestNamedFileMustBeThere(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s := sampleDefaults()
-	err := load("missing.toml", &s, os.Getenv)
+	err := load("missing.toml", &s, os.Getenv, Origins{})
 	if want := "can't read the configuration missing.toml: no such file or directory"; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
@@ -297,7 +297,7 @@ func TestSecretFileIsFoundBesideTheConfiguration(t *testing.T) {
 	write(t, filepath.Join(dir, "gateway.toml"), `chat.token_file = "token.txt"`)
 	write(t, filepath.Join(dir, "token.txt"), secret)
 	got := sampleDefaults()
-	if err := load(filepath.Join(dir, "gateway.toml"), &got, func(string) string { return "" }); err != nil || got.Chat.Token != secret {
+	if err := load(filepath.Join(dir, "gateway.toml"), &got, func(string) string { return "" }, Origins{}); err != nil || got.Chat.Token != secret {
 		t.Errorf("got %q, %v", got.Chat.Token, err)
 	}
 }
@@ -368,7 +368,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		s := sampleDefaults()
-		if err := decode(&s, root, "/nowhere/config.toml", func(string) string { return "" }); err != nil {
+		if err := decode(&s, root, "/nowhere/config.toml", func(string) string { return "" }, Origins{}); err != nil {
 			for _, p := range err.(Problems) {
 				if p.Line < 1 || p.Line > strings.Count(doc, "\n")+1 {
 					t.Errorf("%q: a line that is not there: %v", doc, p)

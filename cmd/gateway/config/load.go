@@ -18,15 +18,15 @@ const maxFile = 1 << 20
 // load fills the configuration struct that into points to, which holds the
 // defaults, from the file at path and from the environment. With an empty path
 // it reads DefaultPath, if there is one. The error is Problems, all of them at
-// once, or says why the file could not be read.
-func load(path string, into any, getenv func(string) string) error {
+// once, or says why the file could not be read. What is set is noted in origins.
+func load(path string, into any, getenv func(string) string, origins Origins) error {
 	optional := path == ""
 	if optional {
 		path = DefaultPath
 	}
 	doc, err := readFile(path)
 	if optional && errors.Is(err, fs.ErrNotExist) {
-		return decode(into, nil, path, getenv)
+		return decode(into, nil, path, getenv, origins)
 	}
 	if err != nil {
 		return fmt.Errorf("can't read the configuration %s: %w", path, withoutPath(err))
@@ -38,7 +38,7 @@ func load(path string, into any, getenv func(string) string) error {
 	} else if err != nil {
 		return fmt.Errorf("can't read the configuration %s: %w", path, err)
 	}
-	return decode(into, root, path, getenv)
+	return decode(into, root, path, getenv, origins)
 }
 
 func readFile(path string) (string, error) {
