@@ -20,6 +20,9 @@ var icons = map[string]string{
 	"theme":    `<circle cx="12" cy="12" r="8"/><path d="M12 4a8 8 0 0 1 0 16z" fill="currentColor"/>`,
 	"more":     `<circle cx="6" cy="12" r="1.2" fill="currentColor"/><circle cx="12" cy="12" r="1.2" fill="currentColor"/><circle cx="18" cy="12" r="1.2" fill="currentColor"/>`,
 	"tool":     `<path d="M14.5 6.5a4 4 0 0 0-5 5L4 17l3 3 5.5-5.5a4 4 0 0 0 5-5L15 12l-3-3z"/>`,
+	"gauge":    `<path d="M4 20V10M10 20V4M16 20v-8M20 20H3"/>`,
+	"chats":    `<path d="M4 5h16v11H9l-5 4z"/>`,
+	"person":   `<circle cx="12" cy="8" r="4"/><path d="M4.5 20a7.5 7.5 0 0 1 15 0"/>`,
 	"down":     `<path d="M12 5v14M6 13l6 6 6-6"/>`,
 	"file":     `<path d="M7 3h7l5 5v12a1 1 0 0 1-1 1H7a1 1 0 0 1-1-1V4a1 1 0 0 1 1-1zM14 3v5h5"/>`,
 }

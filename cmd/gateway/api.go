@@ -45,14 +45,19 @@ func (g *gateway) window(ctx context.Context, key conversation.Key) (api.Window,
 	}
 	shown := api.Window{Conversation: w.Conversation, Left: w.Left, Tokens: w.Tokens, Budget: w.Budget}
 	for _, m := range w.Messages {
-		of := conversation.Message{Role: conversation.Role(m.Role), Content: m.Content, ToolName: m.Name, ToolCallID: m.ToolCallID}
-		for _, call := range m.ToolCalls {
-			of.ToolCalls = append(of.ToolCalls, conversation.ToolCall(call))
-		}
-		for _, i := range m.Images {
-			of.Images = append(of.Images, conversation.Image{MediaType: i.MediaType, Size: len(i.Data)})
-		}
-		shown.Messages = append(shown.Messages, of)
+		shown.Messages = append(shown.Messages, asStored(m))
 	}
 	return shown, nil
+}
+
+// asStored is a message of a window as it would be stored.
+func asStored(m llm.Message) conversation.Message {
+	stored := conversation.Message{Role: conversation.Role(m.Role), Content: m.Content, ToolName: m.Name, ToolCallID: m.ToolCallID}
+	for _, call := range m.ToolCalls {
+		stored.ToolCalls = append(stored.ToolCalls, conversation.ToolCall(call))
+	}
+	for _, i := range m.Images {
+		stored.Images = append(stored.Images, conversation.Image{MediaType: i.MediaType, Size: len(i.Data)})
+	}
+	return stored
 }

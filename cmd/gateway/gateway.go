@@ -14,6 +14,7 @@ import (
 	"parley/channels"
 	"parley/channels/telegram"
 	"parley/cmd/gateway/config"
+	"parley/console"
 	"parley/conversation"
 	"parley/httpserver"
 	"parley/llm"
@@ -24,8 +25,10 @@ import (
 // gateway is everything that a process is made of, put together.
 type gateway struct {
 	cfg      config.Config
+	origins  config.Origins
 	log      *slog.Logger
 	logs     *logSwitch
+	lines    *console.Lines // the newest of the log, nil without HTTP
 	store    *conversation.Store
 	choice   llm.Choice
 	counter  *llm.Counter
@@ -51,12 +54,16 @@ const outputReserve = 2000
 
 // open reads the configuration and makes everything but the channels.
 func open(ctx context.Context, configPath string) (*gateway, error) {
-	cfg, err := config.Load(configPath, os.Getenv)
+	cfg, origins, err := config.LoadWithOrigins(configPath, os.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{cfg: cfg, channels: map[string]*served{}, feed: channels.NewFeed(), shared: newSharedSessions(cfg)}
+	g := &gateway{cfg: cfg, origins: origins, channels: map[string]*served{}, feed: channels.NewFeed(), shared: newSharedSessions(cfg)}
 	g.log, g.logs = newLog(cfg.Log)
+	if cfg.HTTP.Address() != "" {
+		g.lines = console.NewLines(append(cfg.Secrets(), os.Getenv("OPENAI_API_KEY")))
+		g.log = slog.New(g.lines.Beside(g.log.Handler()))
+	}
 	if g.store, err = conversation.Open(ctx, cfg.Database, conversation.WithLog(g.log)); err != nil {
 		return nil, err
 	}

@@ -43,6 +43,7 @@ func runCommand(configPath *string) *cobra.Command {
 					return err
 				}
 			}
+			g.addConsole()
 			if len(g.channels) == 0 && g.http == nil {
 				return errors.New("nothing to serve: no channel has a token (token in the section [telegram] or TELEGRAM_TOKEN, " +
 					"token in the section [discord] or DISCORD_TOKEN), there is no HTTP server (listen in the section [http]), " +

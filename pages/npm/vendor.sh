@@ -22,4 +22,14 @@ for language in $languages; do
 done
 node -p "'highlight.js ' + require('./$from/package.json').version + ', https://highlightjs.org'" >"$to/VERSION"
 
+from=node_modules/uplot
+to=$vendor/uplot
+rm -rf "$to"
+mkdir -p "$to"
+cp "$from/LICENSE" "$to/LICENSE"
+cp "$from/dist/uPlot.iife.min.js" "$to/uplot.js" # the module that it comes as is three times the size
+echo "export default uPlot;" >>"$to/uplot.js"
+cp "$from/dist/uPlot.min.css" "$to/uplot.css"
+node -p "'uPlot ' + require('./$from/package.json').version + ', https://github.com/leeoniya/uPlot'" >"$to/VERSION"
+
 rm -rf node_modules

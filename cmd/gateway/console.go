@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"parley/cmd/gateway/config"
+	"parley/console"
+	"parley/conversation"
+)
+
+// addConsole puts the operator's pages into service, where HTTP is. The channels
+// are complete by then.
+func (g *gateway) addConsole() {
+	if g.http == nil {
+		return
+	}
+	console.New(console.Parts{
+		Store:    g.store,
+		Feed:     g.feed,
+		Lines:    g.lines,
+		Channels: slices.Sorted(maps.Keys(g.channels)),
+		Settings: settings(g.cfg, g.origins),
+		Facts:    g.facts(),
+		Cost:     g.cfg.LLM.Prices.Cost,
+		Window:   g.consoleWindow,
+		Look:     g.look,
+		Do:       g.router.Do,
+		Log:      g.log,
+	}).Serve(g.http)
+}
+
+func settings(cfg config.Config, origins config.Origins) []console.Setting {
+	var list []console.Setting
+	for _, s := range cfg.Settings(origins) {
+		list = append(list, console.Setting(s))
+	}
+	return list
+}
+
+// facts are what the configuration has led to.
+func (g *gateway) facts() []console.Fact {
+	return []console.Fact{
+		{Name: "Version", Value: version()},
+		{Name: "Database", Value: g.store.Path()},
+		{Name: "Model", Value: g.choice.Line()},
+		{Name: "Context window", Value: fmt.Sprintf("%d tokens", g.choice.ContextWindow)},
+	}
+}
+
+// look tells a channel's sender of what is due. Those of a channel that another
+// process runs are that one's to find.
+func (g *gateway) look(channel string, key conversation.Key) {
+	if c := g.channels[channel]; c != nil {
+		c.sender.Look(key)
+	}
+}
+
+// consoleWindow gives what the model would be sent, as the console shows it.
+func (g *gateway) consoleWindow(ctx context.Context, key conversation.Key) (console.Window, error) {
+	w, err := g.router.Window(ctx, key)
+	if err != nil {
+		return console.Window{}, err
+	}
+	shown := console.Window{Conversation: w.Conversation.ID, Left: w.Left, Tokens: w.Tokens, Budget: w.Budget}
+	for _, tool := range w.Tools {
+		shown.Tools = append(shown.Tools, tool.Name)
+	}
+	for _, m := range w.Messages {
+		shown.Messages = append(shown.Messages, asStored(m))
+	}
+	return shown, nil
+}

@@ -1,0 +1,149 @@
+// Package console is the operator's pages: how the gateway fares, what was said
+// and how each answer came about, what could not be delivered, who asks to be
+// let in, the configuration, and the log. It shows what the store holds and
+// keeps nothing itself but the last lines of the log.
+package console
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"parley/channels"
+	"parley/conversation"
+	"parley/httpserver"
+	"parley/pages"
+)
+
+// Parts is what the console is made of.
+type Parts struct {
+	Store    *conversation.Store
+	Feed     *channels.Feed
+	Lines    *Lines     // of the log
+	Channels []string   // those that are served now
+	Settings []Setting  // the configuration as in force
+	Facts    []Fact     // about the gateway, for the configuration page
+	Cost     CostFunc   // nil: nothing has a price
+	Window   WindowFunc // what the model would be sent now
+
+	// Look tells the sender of a channel that a session has something due.
+	Look func(channel string, key conversation.Key)
+
+	// Do runs an operation on a session between two of its runs.
+	Do func(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error
+
+	Log *slog.Logger
+	Now func() time.Time // nil: time.Now
+}
+
+// CostFunc is what tokens of a model cost; known is false for one without a price.
+type CostFunc func(model string, prompt, completion int64) (cost float64, known bool)
+
+// Fact is something of the gateway that is no key of its configuration.
+type Fact struct{ Name, Value string }
+
+// Console serves the pages.
+type Console struct {
+	Parts
+}
+
+// New makes a console of its parts.
+func New(parts Parts) *Console {
+	if parts.Now == nil {
+		parts.Now = time.Now
+	}
+	return &Console{Parts: parts}
+}
+
+//go:embed templates
+var files embed.FS
+
+var templates = pages.NewSet(subfolder(files, "templates"), functions())
+
+func subfolder(files fs.FS, name string) fs.FS {
+	folder, err := fs.Sub(files, name)
+	if err != nil {
+		panic(err) // the name is not one of a folder
+	}
+	return folder
+}
+
+// Serve puts the console's pages on a server.
+func (c *Console) Serve(server *httpserver.Server) {
+	person := func(pattern string, handle http.HandlerFunc) {
+		server.Handle(pattern, httpserver.Person, handle)
+	}
+	person("GET /console", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/console/", http.StatusSeeOther)
+	})
+	person("GET /console/{$}", c.showOverview)
+	person("GET /console/sessions", c.showSessions)
+	person("GET /console/session", c.showSession)
+	person("POST /console/session/archive", c.archive)
+	person("POST /console/session/reset", c.reset)
+	person("POST /console/session/delete", c.deleteSession)
+	person("GET /console/search", c.showFound)
+	person("GET /console/conversation/{id}", c.showTranscript)
+	person("GET /console/conversation/{id}/image/{seq}/{n}", c.sendImage)
+	person("GET /console/conversation/{id}/trace", c.showTrace)
+	person("GET /console/conversation/{id}/window", c.showWindow)
+	person("POST /console/conversation/{id}/rename", c.rename)
+	person("POST /console/conversation/{id}/delete", c.deleteConversation)
+	person("GET /console/confirm", c.askToConfirm)
+	person("GET /console/deliveries", c.showDeliveries)
+	person("POST /console/deliveries/{id}/retry", c.retryDelivery)
+	person("GET /console/pairing", c.showPairing)
+	person("POST /console/pairing/approve", c.approve)
+	person("POST /console/pairing/revoke", c.revoke)
+	person("GET /console/configuration", c.showConfiguration)
+	person("GET /console/log", c.showLog)
+	person("GET /console/log/events", c.followLog)
+}
+
+// page is what stands around the body of every page of the console.
+type page struct {
+	Section string // which of the parts in the navigation it belongs to
+	Title   string
+	CSRF    string
+	Done    string // what was just done, "" for nothing
+	Body    any
+}
+
+// show answers with a page, named by its file.
+func (c *Console) show(w http.ResponseWriter, r *http.Request, file, section, title string, body any, scripts ...string) {
+	frame := pages.Frame{
+		Title: title, Section: "console", CSRF: httpserver.CSRF(r),
+		Styles: []string{"console/console.css"}, Scripts: append(scripts, "code.js"),
+		Body: page{Section: section, Title: title, CSRF: httpserver.CSRF(r), Done: doneText(r.URL.Query().Get("done")), Body: body},
+	}
+	if file == "overview.html" {
+		frame.Styles = append(frame.Styles, "vendor/uplot/uplot.css")
+	}
+	if err := templates.Page(w, http.StatusOK, file, frame); err != nil {
+		c.fail(w, r, err)
+	}
+}
+
+// fail answers that something went wrong: in words that help where there are
+// such, else the log says what it was.
+func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, conversation.ErrNotFound), errors.Is(err, conversation.ErrNoSession):
+		httpserver.Problem(w, r, http.StatusNotFound, "There is no such session or conversation. It may have been deleted.")
+	case errors.Is(err, conversation.ErrInvalid):
+		httpserver.Problem(w, r, http.StatusBadRequest, "The address of this page is not one that the console has given.")
+	case errors.Is(err, conversation.ErrNotFailed), errors.Is(err, conversation.ErrNoPairing):
+		httpserver.Problem(w, r, http.StatusConflict, "That was done already, or can't be done any more. Load the page before this one again.")
+	case errors.Is(err, context.DeadlineExceeded):
+		httpserver.Problem(w, r, http.StatusConflict, "The session is at work, perhaps in another process. Nothing was changed; try again in a moment.")
+	case errors.Is(err, context.Canceled):
+		// nobody waits for an answer
+	default:
+		c.Log.Error("a page of the console failed", "path", r.URL.Path, "error", err)
+		httpserver.Problem(w, r, http.StatusInternalServerError, "Something went wrong; the gateway's log says what.")
+	}
+}

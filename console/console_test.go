@@ -1,0 +1,231 @@
+package console_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/console"
+	"parley/conversation"
+)
+
+const chat = conversation.Key("telegram:chat:42")
+
+var ada = conversation.Sender{ID: "42", Name: "Ada"}
+
+// The operator sees at a glance what was used, by whom, and what it cost.
+func TestTheOverviewSaysWhatWasUsedAndWhatItCost(t *testing.T) {
+	d := newDesk(t, func(p *console.Parts) {
+		p.Cost = func(model string, prompt, completion int64) (float64, bool) {
+			return float64(prompt) / 1000, model == "fake"
+		}
+	})
+	d.must(d.store.SetHealth(t.Context(), "telegram", conversation.HealthInterrupted, "no network"))
+	d.talk(chat, ada, "hello", "hi", nil)
+	d.talk(chat, ada, "again", "", func(r *conversation.Run) { r.Status, r.Error = conversation.StatusFailed, "503" })
+	for _, name := range []string{"hour", "day", "week", "month", "year", "nonsense"} {
+		page := d.page("/console/?range=" + name)
+		d.shows(page, "interrupted", "no network", `<dt>Runs</dt><dd>2</dd>`, `<dt>Tokens in</dt><dd>2,400</dd>`, `<dt>Errors</dt><dd>1</dd>`,
+			`<dt>Cost</dt><dd>2.40</dd>`, "Ada", "2 to be sent")
+	}
+}
+
+// A model without a price does not make everything look free.
+func TestACostThatIsNotKnownIsNotShownAsNothing(t *testing.T) {
+	d := newDesk(t, func(p *console.Parts) {
+		p.Cost = func(model string, _, _ int64) (float64, bool) { return 1.5, model == "fake" }
+	})
+	d.talk(chat, ada, "hello", "hi", nil)
+	d.talk(chat, ada, "hello", "hi", func(r *conversation.Run) { r.Model = "other" })
+	d.shows(d.page("/console/"), "≥ 1.5")
+	free := newDesk(t, nil)
+	free.talk(chat, ada, "hello", "hi", nil)
+	free.shows(free.page("/console/"), `<dt>Cost</dt><dd>–</dd>`)
+}
+
+// Sessions are found by channel, person and words.
+func TestSessionsAreFound(t *testing.T) {
+	d := newDesk(t, nil)
+	d.talk(chat, ada, "where is the Oceanário", "in Lisbon", nil)
+	d.talk("discord:dm:7", conversation.Sender{ID: "7", Name: "Bob"}, "hello", "hi", nil)
+	for query, want := range map[string][2]bool{
+		"": {true, true}, "channel=discord": {false, true}, "user=Ada": {true, false}, "text=chat:42": {true, false},
+		"state=archived": {false, false}, "sort=age": {true, true},
+	} {
+		page := d.page("/console/sessions?" + query)
+		got := [2]bool{strings.Contains(page, ">telegram:chat:42</a>"), strings.Contains(page, ">discord:dm:7</a>")}
+		if got != want {
+			t.Errorf("%q lists %v, want %v", query, got, want)
+		}
+	}
+	d.shows(d.page("/console/search?q=oceanario"), "<mark>Oceanário</mark>", "?at=1#m1")
+	if status, _ := d.get("/console/sessions?from=nonsense"); status != http.StatusBadRequest {
+		t.Errorf("a page that nobody has given answers %d", status)
+	}
+}
+
+// Every message of a long conversation is on exactly one page, whichever way one turns them.
+func TestEveryMessageOfALongConversationIsOnOnePage(t *testing.T) {
+	d := newDesk(t, nil)
+	var of conversation.Conversation
+	for n := range 130 {
+		of = d.talk(chat, ada, fmt.Sprint("question ", n), "answer", nil)
+	}
+	shown := regexp.MustCompile(`<li class="message \w+" id="m(\d+)">`)
+	for _, turn := range []struct{ first, rel string }{{"", "prev"}, {"?after=0", "next"}} {
+		seen := map[string]int{}
+		link := regexp.MustCompile(`href="([^"]+)" rel="` + turn.rel + `"`)
+		for path := "/console/conversation/" + of.ID + turn.first; path != ""; {
+			page := d.page(path)
+			for _, m := range shown.FindAllStringSubmatch(page, -1) {
+				seen[m[1]]++
+			}
+			path = ""
+			if next := link.FindStringSubmatch(page); next != nil {
+				path = next[1]
+			}
+		}
+		if len(seen) != 260 {
+			t.Errorf("turning to %s shows %d messages, want 260", turn.rel, len(seen))
+		}
+		for seq, n := range seen {
+			if n != 1 {
+				t.Errorf("message %s is on %d pages", seq, n)
+			}
+		}
+	}
+	d.shows(d.page("/console/conversation/"+of.ID+"?at=57#m57"), `id="m57"`, `id="m147"`)
+}
+
+// A trace tells how an answer came about: calls with their times, what the
+// window left out, what a tool was asked and gave, and errors.
+func TestATraceTellsHowAnAnswerCameAbout(t *testing.T) {
+	d := newDesk(t, nil)
+	of := d.talk(chat, ada, "what time is it?", "It is noon.", func(r *conversation.Run) {
+		start := r.StartedAt
+		r.Steps = []conversation.Step{
+			{Kind: conversation.StepModel, Name: "fake", At: start, Took: 400 * time.Millisecond, FirstByte: 100 * time.Millisecond, Prompt: 600, Completion: 20, Shown: 7, Left: 1234, Window: 590},
+			{Kind: conversation.StepTool, Name: "current_time", At: start.Add(400 * time.Millisecond), Took: time.Millisecond, CallID: "c1"},
+			{Kind: conversation.StepModel, Name: "fake", At: start.Add(500 * time.Millisecond), Took: time.Hour, Error: "429 too many"},
+		}
+		r.Messages = []conversation.Message{r.Messages[0],
+			{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "c1", Name: "current_time", Arguments: `{"zone":"UTC"}`}}},
+			{Role: conversation.RoleTool, ToolCallID: "c1", ToolName: "current_time", Content: "12:00 UTC"}, r.Messages[1]}
+	})
+	page := d.page("/console/conversation/" + of.ID + "/trace")
+	d.shows(page, "what time is it?", "first byte after 100 ms", "600 in, 20 out", "1,234 older left out", "{&#34;zone&#34;:&#34;UTC&#34;}", "12:00 UTC", "429 too many")
+	bar := regexp.MustCompile(`<rect class="work" x="(\d+)" y="1" width="(\d+)"`)
+	for _, m := range bar.FindAllStringSubmatch(page, -1) {
+		var x, width int
+		fmt.Sscan(m[1]+" "+m[2], &x, &width)
+		if width < 1 || x+width > 1000 {
+			t.Errorf("a bar can't be seen whole: from %d, %d wide", x, width)
+		}
+	}
+	if n := len(bar.FindAllString(page, -1)); n != 3 {
+		t.Errorf("%d bars, want 3", n)
+	}
+	for _, path := range []string{"", "/window"} {
+		d.page("/console/conversation/" + of.ID + path)
+	}
+}
+
+// What the operator does is done, and asked for first.
+func TestConversationsAreRenamedArchivedResetAndDeleted(t *testing.T) {
+	d := newDesk(t, nil)
+	of := d.talk(chat, ada, "hello", "hi", nil)
+	at := "/console/conversation/" + of.ID
+	if status, page := d.submit(at+"/rename", url.Values{"title": {"  A   new title "}}); status != http.StatusOK || !strings.Contains(page, "<h1 dir=\"auto\">A new title</h1>") {
+		t.Errorf("rename: %d %s", status, page)
+	}
+	if status, _ := d.submit(at+"/rename", url.Values{"title": {strings.Repeat("x", 81)}}); status != http.StatusUnprocessableEntity {
+		t.Errorf("a title that is too long: %d", status)
+	}
+	key := url.Values{"key": {string(chat)}}
+	d.shows(d.page("/console/confirm?do=archive&key="+url.QueryEscape(string(chat))), `action="/console/session/archive"`, `value="telegram:chat:42"`)
+	if status, page := d.submit("/console/session/archive", key); status != http.StatusOK || !strings.Contains(page, "The conversation is archived.") {
+		t.Errorf("archive: %d", status)
+	}
+	if status, _ := d.submit("/console/session/archive", key); status != http.StatusNotFound {
+		t.Errorf("archiving again: %d", status)
+	}
+	d.talk(chat, ada, "hello", "hi", nil)
+	if status, _ := d.submit("/console/session/reset", key); status != http.StatusOK {
+		t.Errorf("reset: %d", status)
+	}
+	d.shows(d.page("/console/confirm?do=delete-conversation&id="+of.ID), `action="`+at+`/delete"`)
+	if status, _ := d.submit(at+"/delete", url.Values{}); status != http.StatusOK {
+		t.Errorf("delete: %d", status)
+	}
+	if status, _ := d.get(at); status != http.StatusNotFound {
+		t.Errorf("what was deleted answers %d", status)
+	}
+	if status, _ := d.submit("/console/session/delete", key); status != http.StatusOK {
+		t.Errorf("delete all: %d", status)
+	}
+	if page := d.page("/console/sessions"); strings.Contains(page, ">telegram:chat:42</a>") {
+		t.Error("a session is listed of which all was deleted")
+	}
+}
+
+// A foreign page can't make the operator's browser do anything.
+func TestNothingIsDoneWithoutTheTokenOfAPage(t *testing.T) {
+	d := newDesk(t, nil)
+	of := d.talk(chat, ada, "hello", "hi", nil)
+	d.page("/console/")
+	for _, path := range []string{"/console/session/archive", "/console/session/reset", "/console/session/delete", "/console/deliveries/1/retry",
+		"/console/pairing/approve", "/console/pairing/revoke", "/console/conversation/" + of.ID + "/rename", "/console/conversation/" + of.ID + "/delete"} {
+		answer, err := d.client.PostForm(d.url+path, url.Values{"key": {string(chat)}, "title": {"x"}})
+		d.must(err)
+		answer.Body.Close()
+		if answer.StatusCode != http.StatusForbidden {
+			t.Errorf("%s answers %d", path, answer.StatusCode)
+		}
+	}
+}
+
+// A reply that was refused is sent again once, and its sender is told.
+func TestAFailedDeliveryIsSentAgain(t *testing.T) {
+	d := newDesk(t, nil)
+	d.talk(chat, ada, "hello", "the answer", nil)
+	failed := d.due(chat)[0]
+	d.must(d.store.MarkFailed(t.Context(), failed, "403: blocked"))
+	d.shows(d.page("/console/deliveries"), "403: blocked", "the answer", "Send again")
+	retry := fmt.Sprintf("/console/deliveries/%d/retry", failed.ID)
+	if status, _ := d.submit(retry, url.Values{}); status != http.StatusOK || len(d.looked) != 1 || d.looked[0] != chat || len(d.due(chat)) != 1 {
+		t.Fatalf("%d, looked %v, due %v", status, d.looked, d.due(chat))
+	}
+	if status, _ := d.submit(retry, url.Values{}); status != http.StatusConflict || len(d.looked) != 1 {
+		t.Errorf("a second time answers %d", status)
+	}
+}
+
+// People are let in by a button, and put out by another.
+func TestPairingsAreApprovedAndRevoked(t *testing.T) {
+	d := newDesk(t, nil)
+	p, _, err := d.store.AskPairing(t.Context(), "telegram", "42", "Ada")
+	d.must(err)
+	d.shows(d.page("/console/pairing"), p.Code)
+	d.submit("/console/pairing/approve", url.Values{"code": {p.Code}})
+	if in, err := d.store.IsPaired(t.Context(), "telegram", "42"); !in || err != nil {
+		t.Errorf("let in: %v, %v", in, err)
+	}
+	d.shows(d.page("/console/confirm?do=revoke&channel=telegram&user=42"), `name="user" value="42"`)
+	d.submit("/console/pairing/revoke", url.Values{"channel": {"telegram"}, "user": {"42"}})
+	if in, _ := d.store.IsPaired(t.Context(), "telegram", "42"); in {
+		t.Error("somebody who was put out is still in")
+	}
+}
+
+// What waits is shown, with what it waits for.
+func TestWhatWaitsIsShown(t *testing.T) {
+	d := newDesk(t, nil)
+	d.talk(chat, ada, "hello", "hi", nil)
+	_, err := d.store.Accept(t.Context(), nil, conversation.Inbound{Key: chat, SourceID: "w", Address: "{}", Sender: ada, Text: "are you there?", At: time.Now()})
+	d.must(err)
+	d.shows(d.page("/console/deliveries"), "are you there?", "To be sent", "telegram:chat:42")
+}

@@ -1,0 +1,56 @@
+package console
+
+import (
+	"net/http"
+	"strconv"
+
+	"parley/conversation"
+)
+
+// mostPending is how many deliveries that are due, and messages that wait, are
+// listed: the oldest.
+const mostPending = 100
+
+type deliveriesPage struct {
+	Failed       []conversation.FailedDelivery
+	Next         string // address of the failed ones that follow
+	Due          []conversation.DueDelivery
+	Waiting      []conversation.WaitingInbound
+	Many, AtMost int // Many failed ones were left out; AtMost of the others are listed
+}
+
+func (c *Console) showDeliveries(w http.ResponseWriter, r *http.Request) {
+	skip := int(number(r, "skip", 0, 1_000_000))
+	p := deliveriesPage{Many: skip, AtMost: mostPending}
+	var err error
+	if p.Failed, err = c.Store.FailedDeliveries(r.Context(), skip, perPage+1); err == nil {
+		p.Due, err = c.Store.AllDue(r.Context(), mostPending)
+	}
+	if err == nil {
+		p.Waiting, err = c.Store.AllWaiting(r.Context(), mostPending)
+	}
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	if len(p.Failed) > perPage {
+		p.Failed, p.Next = p.Failed[:perPage], "/console/deliveries?skip="+strconv.Itoa(skip+perPage)
+	}
+	c.show(w, r, "deliveries.html", "deliveries", "Deliveries", p)
+}
+
+// retryDelivery sends a failed reply again.
+func (c *Console) retryDelivery(w http.ResponseWriter, r *http.Request) {
+	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
+	if err != nil {
+		c.fail(w, r, conversation.ErrNotFailed)
+		return
+	}
+	d, err := c.Store.Redeliver(r.Context(), id)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	c.Look(d.Channel, d.Key)
+	http.Redirect(w, r, "/console/deliveries?done=retried", http.StatusSeeOther)
+}

@@ -1,0 +1,133 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// keptLines is how many lines of the log are kept, and maxLine how many bytes
+// of one.
+const (
+	keptLines = 1000
+	maxLine   = 8 << 10
+)
+
+// Line is a line of the log.
+type Line struct {
+	N     int64 // from 1, in the order of the log
+	At    time.Time
+	Level slog.Level
+	Text  string // the message
+	More  string // its attributes: key=value
+}
+
+// Lines is a log handler that keeps the last 1,000 lines in memory for who
+// watches. It has no line below info, so that it costs next to nothing.
+type Lines struct {
+	Run string // tells its numbers from those of an earlier process
+
+	secrets *strings.Replacer // takes out what must not be shown, wherever it stands
+
+	mu   sync.Mutex
+	ring []Line        // grows to keptLines, then the oldest is at newest % keptLines
+	n    int64         // of the newest line
+	more bytes.Buffer  // attributes of the line that is being added
+	news chan struct{} // closed with the next line
+}
+
+// NewLines makes a log without lines. What is a secret is hidden in them, should
+// whoever logs have missed it; secrets of fewer than 6 characters are only words.
+func NewLines(secrets []string) *Lines {
+	const shortest = 6
+	var pairs []string
+	for _, secret := range secrets {
+		if len(secret) >= shortest {
+			pairs = append(pairs, secret, "(hidden)")
+		}
+	}
+	return &Lines{Run: rand.Text()[:8], secrets: strings.NewReplacer(pairs...), news: make(chan struct{})}
+}
+
+// Beside gives a handler that hands records to another one, and keeps them here.
+func (l *Lines) Beside(other slog.Handler) slog.Handler {
+	attributes := slog.NewTextHandler(&l.more, &slog.HandlerOptions{ReplaceAttr: attributesOnly})
+	return beside{lines: l, other: other, attributes: attributes}
+}
+
+// attributesOnly leaves out what a Line has fields for.
+func attributesOnly(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
+		return slog.Attr{}
+	}
+	return a
+}
+
+// add keeps a record with its attributes as the handler writes them.
+func (l *Lines) add(ctx context.Context, r slog.Record, attributes slog.Handler) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.more.Reset()
+	_ = attributes.Handle(ctx, r) // into memory
+	l.n++
+	line := Line{N: l.n, At: r.Time, Level: r.Level, Text: l.shown(r.Message), More: l.shown(strings.TrimSpace(l.more.String()))}
+	if len(l.ring) < keptLines {
+		l.ring = append(l.ring, line)
+	} else {
+		l.ring[(l.n-1)%keptLines] = line
+	}
+	close(l.news)
+	l.news = make(chan struct{})
+}
+
+func (l *Lines) shown(text string) string {
+	text = l.secrets.Replace(text)
+	if len(text) > maxLine {
+		return strings.ToValidUTF8(text[:maxLine], "") + "…"
+	}
+	return text
+}
+
+// After gives the lines behind a number, oldest first, and a channel that is
+// closed with the next one.
+func (l *Lines) After(n int64) ([]Line, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var list []Line
+	for at := max(n, l.n-int64(len(l.ring))) + 1; at <= l.n; at++ {
+		list = append(list, l.ring[(at-1)%keptLines])
+	}
+	return list, l.news
+}
+
+// beside is a handler beside another one.
+type beside struct {
+	lines             *Lines
+	other, attributes slog.Handler
+}
+
+func (b beside) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo || b.other.Enabled(ctx, level)
+}
+
+func (b beside) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelInfo {
+		b.lines.add(ctx, r, b.attributes)
+	}
+	if !b.other.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return b.other.Handle(ctx, r)
+}
+
+func (b beside) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return beside{b.lines, b.other.WithAttrs(attrs), b.attributes.WithAttrs(attrs)}
+}
+
+func (b beside) WithGroup(name string) slog.Handler {
+	return beside{b.lines, b.other.WithGroup(name), b.attributes.WithGroup(name)}
+}

@@ -1,0 +1,78 @@
+package console_test
+
+import (
+	"bufio"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+
+	"parley/console"
+)
+
+// The newest lines are kept, and no more of them than that.
+func TestTheNewestLinesOfTheLogAreKept(t *testing.T) {
+	lines := console.NewLines(nil)
+	log := slog.New(lines.Beside(slog.DiscardHandler))
+	for n := range 1500 {
+		log.Info("line", "n", n)
+	}
+	list, _ := lines.After(0)
+	if len(list) != 1000 || list[0].More != "n=500" || list[999].More != "n=1499" || list[999].N != 1500 {
+		t.Errorf("%d lines, from %+v to %+v", len(list), list[0], list[len(list)-1])
+	}
+	if list, _ := lines.After(1499); len(list) != 1 {
+		t.Errorf("%d lines behind the last but one", len(list))
+	}
+}
+
+// A line reads as it was meant, with its groups; what is only for debugging is left out.
+func TestALineHasItsAttributes(t *testing.T) {
+	lines := console.NewLines(nil)
+	log := slog.New(lines.Beside(slog.DiscardHandler)).With("channel", "telegram").WithGroup("call")
+	log.Debug("no")
+	log.Warn("slow", "took", "3s", "time", "noon")
+	list, _ := lines.After(0)
+	if len(list) != 1 || list[0].Text != "slow" || list[0].More != "channel=telegram call.took=3s call.time=noon" || list[0].Level != slog.LevelWarn {
+		t.Errorf("%+v", list)
+	}
+}
+
+// A secret that somebody logs by mistake is not shown, however it stands there.
+func TestNoSecretStandsInTheLog(t *testing.T) {
+	d := newDesk(t, nil)
+	d.log.Error("GET https://host/bot"+"a-long-secret/getMe", "error", fmt.Errorf("dial a-long-secret: no route"), "header", []string{"Bearer a-long-secret"})
+	page := d.page("/console/log")
+	if strings.Contains(page, "a-long-secret") || !strings.Contains(page, "bot(hidden)/getMe") {
+		t.Errorf("the log shows: %s", page)
+	}
+}
+
+// A page that was cut off goes on with the line behind the last it has; after a
+// restart with all of them.
+func TestTheLogStreamGoesOnWhereItBroke(t *testing.T) {
+	d := newDesk(t, nil)
+	for n := range 3 {
+		d.log.Warn(fmt.Sprint("line ", n))
+	}
+	d.log.Info("something else")
+	for from, want := range map[string]string{d.lines.Run + "/1": "line 1", "another/2": "line 0", "": "line 0"} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/console/log/events?level=warn&q=LINE", nil)
+		d.must(err)
+		request.Header.Set("Last-Event-ID", from)
+		answer, err := d.client.Do(request)
+		d.must(err)
+		read := bufio.NewScanner(answer.Body)
+		first := ""
+		for first == "" && read.Scan() {
+			if text, is := strings.CutPrefix(read.Text(), "data: "); is {
+				first = text
+			}
+		}
+		answer.Body.Close()
+		if !strings.Contains(first, "<b>"+want+"</b>") {
+			t.Errorf("from %q on: %s", from, first)
+		}
+	}
+}

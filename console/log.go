@@ -1,0 +1,115 @@
+package console
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"parley/httpserver"
+)
+
+// logFilter is which lines are wanted.
+type logFilter struct {
+	Level string // the least: "info", "warn", "error"
+	Text  string // stands in the line, in any case
+}
+
+func filterOf(r *http.Request) logFilter {
+	return logFilter{Level: r.URL.Query().Get("level"), Text: strings.TrimSpace(r.URL.Query().Get("q"))}
+}
+
+func (f logFilter) takes(l Line) bool {
+	least := slog.LevelInfo
+	_ = least.UnmarshalText([]byte(f.Level)) // it stays info for what is no level
+	text := strings.ToLower(f.Text)
+	return l.Level >= least && (strings.Contains(strings.ToLower(l.Text), text) || strings.Contains(strings.ToLower(l.More), text))
+}
+
+type logPage struct {
+	Filter logFilter
+	Lines  []Line
+	Stream string // address of the lines that follow
+}
+
+// showLog shows the lines that are kept; a script goes on from there.
+func (c *Console) showLog(w http.ResponseWriter, r *http.Request) {
+	p := logPage{Filter: filterOf(r)}
+	lines, _ := c.Lines.After(0)
+	newest := int64(0)
+	for _, line := range lines {
+		newest = line.N
+		if p.Filter.takes(line) {
+			p.Lines = append(p.Lines, line)
+		}
+	}
+	values := url.Values{"level": {p.Filter.Level}, "q": {p.Filter.Text}, "from": {c.place(newest)}}
+	p.Stream = "/console/log/events?" + values.Encode()
+	c.show(w, r, "log.html", "log", "Log", p, "console/log.js")
+}
+
+// beatEvery keeps the stream alive through proxies.
+const beatEvery = 15 * time.Second
+
+// followLog streams the lines that a page does not have yet.
+func (c *Console) followLog(w http.ResponseWriter, r *http.Request) {
+	filter, at := filterOf(r), c.placeOf(r)
+	events := httpserver.OpenEvents(w)
+	beat := time.NewTicker(beatEvery)
+	defer beat.Stop()
+	for {
+		lines, news := c.Lines.After(at)
+		if err := c.sendLines(events, lines, filter); err != nil {
+			return
+		}
+		if len(lines) > 0 {
+			at = lines[len(lines)-1].N
+		}
+		select {
+		case <-news:
+		case <-beat.C:
+			if events.Beat() != nil {
+				return
+			}
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func (c *Console) sendLines(events *httpserver.Events, lines []Line, filter logFilter) error {
+	var batch []httpserver.Event
+	for _, line := range lines {
+		if !filter.takes(line) {
+			continue
+		}
+		html, err := templates.Fragment("line", line)
+		if err != nil {
+			return err
+		}
+		batch = append(batch, httpserver.Event{ID: c.place(line.N), Data: string(html)})
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	return events.Send(batch...)
+}
+
+// place names a line in the address of a stream.
+func (c *Console) place(n int64) string { return fmt.Sprintf("%s/%d", c.Lines.Run, n) }
+
+// placeOf is the line behind which a stream goes on: where a broken one was, or
+// where the page says. After a restart all lines are new.
+func (c *Console) placeOf(r *http.Request) int64 {
+	from := r.Header.Get("Last-Event-ID")
+	if from == "" {
+		from = r.URL.Query().Get("from")
+	}
+	var n int64
+	if _, err := fmt.Sscanf(from, c.Lines.Run+"/%d", &n); err != nil {
+		return 0
+	}
+	return n
+}

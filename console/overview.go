@@ -1,0 +1,231 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"parley/conversation"
+)
+
+// span is a stretch of time up to now that the overview can show.
+type span struct {
+	Name   string        // in the address, "day"
+	Label  string        // "Day"
+	Length time.Duration // of all of it
+	Bucket time.Duration // of one point
+	Layout string        // of a point's time
+}
+
+const day = 24 * time.Hour
+
+var spans = []span{
+	{"hour", "Hour", time.Hour, time.Minute, "15:04"},
+	{"day", "Day", day, time.Hour, "Mon 15:04"},
+	{"week", "Week", 7 * day, 3 * time.Hour, "Mon 2 Jan 15:04"},
+	{"month", "Month", 30 * day, day, "Mon 2 Jan"},
+	{"year", "Year", 365 * day, 7 * day, "2 Jan 2006"},
+}
+
+// spanOf is the span of a name, a day for any other name.
+func spanOf(name string) span {
+	if i := slices.IndexFunc(spans, func(s span) bool { return s.Name == name }); i >= 0 {
+		return spans[i]
+	}
+	return spans[1]
+}
+
+type overviewPage struct {
+	Spans    []span
+	Span     span
+	Channels []channelLine
+	Queues   []conversation.Queue
+	AtWork   []conversation.Key
+	Failed   int  // deliveries; at most manyFailed
+	Many     bool // there are more of them
+	Total    conversation.RunTotals
+	Cost     sum
+	P50, P95 time.Duration // of all runs in the span
+	Points   []point
+	Models   []usageLine
+	People   []usageLine
+}
+
+// channelLine is how a channel fares.
+type channelLine struct {
+	conversation.Health
+	Served bool // now; else it is of an earlier configuration
+	Queue  conversation.Queue
+}
+
+// point is one bucket of the plots, and a row of their table.
+type point struct {
+	Unix  int64
+	Label string
+	conversation.Bucket
+}
+
+// usageLine is what somebody had of all models, or everybody of one.
+type usageLine struct {
+	Name, Channel string
+	Person        string // ID within the channel
+	conversation.RunTotals
+	Cost sum
+}
+
+// sum is a cost, of which parts may have no price.
+type sum struct {
+	Known   float64
+	Partial bool // something in it has no price
+	Any     bool // something in it has
+}
+
+func (s *sum) add(cost float64, known bool) {
+	if known {
+		s.Known += cost
+	}
+	s.Any = s.Any || known
+	s.Partial = s.Partial || !known
+}
+
+// join adds another sum.
+func (s *sum) join(o sum) {
+	s.Known += o.Known
+	s.Any = s.Any || o.Any
+	s.Partial = s.Partial || o.Partial
+}
+
+// String is the cost as people read it, "–" for one that is not known.
+func (s sum) String() string {
+	switch {
+	case !s.Any:
+		return "–"
+	case s.Partial:
+		return "≥ " + money(s.Known)
+	}
+	return money(s.Known)
+}
+
+// manyFailed is as far as failed deliveries are counted for the overview.
+const manyFailed = 100
+
+func (c *Console) showOverview(w http.ResponseWriter, r *http.Request) {
+	p := overviewPage{Spans: spans, Span: spanOf(r.URL.Query().Get("range")), AtWork: c.Feed.UnderWay("")}
+	for _, part := range []func(context.Context, *overviewPage) error{c.readHealth, c.readFailed, c.readUsage} {
+		if err := part(r.Context(), &p); err != nil {
+			c.fail(w, r, err)
+			return
+		}
+	}
+	c.show(w, r, "overview.html", "overview", "Overview", p, "console/plots.js")
+}
+
+func (c *Console) readHealth(ctx context.Context, p *overviewPage) error {
+	health, err := c.Store.Health(ctx)
+	if err != nil {
+		return err
+	}
+	if p.Queues, err = c.Store.Queues(ctx); err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for _, h := range health {
+		known[h.Channel] = true
+		p.Channels = append(p.Channels, channelLine{Health: h, Served: slices.Contains(c.Channels, h.Channel)})
+	}
+	for _, name := range c.Channels {
+		if !known[name] { // it has no platform that it could lose
+			p.Channels = append(p.Channels, channelLine{Health: conversation.Health{Channel: name, State: conversation.HealthServing}, Served: true})
+		}
+	}
+	for i := range p.Channels {
+		if at := slices.IndexFunc(p.Queues, func(q conversation.Queue) bool { return q.Channel == p.Channels[i].Channel }); at >= 0 {
+			p.Channels[i].Queue = p.Queues[at]
+		}
+	}
+	slices.SortStableFunc(p.Channels, func(a, b channelLine) int { return order(b.Served) - order(a.Served) })
+	return nil
+}
+
+func order(served bool) int {
+	if served {
+		return 1
+	}
+	return 0
+}
+
+func (c *Console) readFailed(ctx context.Context, p *overviewPage) error {
+	failed, err := c.Store.FailedDeliveries(ctx, 0, manyFailed+1)
+	p.Failed, p.Many = min(len(failed), manyFailed), len(failed) > manyFailed
+	return err
+}
+
+// readUsage reads what was used in the span, and by whom.
+func (c *Console) readUsage(ctx context.Context, p *overviewPage) error {
+	now := c.Now()
+	stats, err := c.Store.Stats(ctx, now.Add(-p.Span.Length), now, p.Span.Bucket)
+	if err != nil {
+		return err
+	}
+	buckets, whole, err := c.readBuckets(ctx, p.Span, now, stats)
+	if err != nil {
+		return err
+	}
+	for _, b := range buckets {
+		p.Points = append(p.Points, point{Unix: b.At.Unix(), Label: b.At.In(time.Local).Format(p.Span.Layout), Bucket: b})
+		p.Total.Add(b.RunTotals)
+	}
+	p.P50, p.P95 = whole.P50, whole.P95
+	p.Models = c.lines(stats.Usage, func(u conversation.Usage) usageLine { return usageLine{Name: u.Model} })
+	p.People = c.lines(stats.People, func(u conversation.Usage) usageLine {
+		return usageLine{Name: senderName(u.Person), Channel: u.Channel, Person: u.Person.ID}
+	})
+	for _, line := range p.Models {
+		p.Cost.join(line.Cost)
+	}
+	return nil
+}
+
+// readBuckets gives the points of a span, and all of it as one.
+func (c *Console) readBuckets(ctx context.Context, of span, now time.Time, stats conversation.Stats) (points []conversation.Bucket, whole conversation.Bucket, err error) {
+	var one []conversation.Bucket
+	if of.Bucket < time.Hour {
+		from, to := now.Add(-of.Length).Truncate(of.Bucket), now.Add(time.Second)
+		if points, err = c.Store.Recent(ctx, from, to, of.Bucket); err == nil {
+			one, err = c.Store.Recent(ctx, from, to, to.Sub(from))
+		}
+	} else {
+		var all conversation.Stats
+		points = stats.Buckets
+		all, err = c.Store.Stats(ctx, stats.From, stats.To, stats.To.Sub(stats.From))
+		one = all.Buckets
+	}
+	if err != nil {
+		return nil, whole, err
+	}
+	return points, one[0], nil
+}
+
+// mostLines is how many models or people the overview lists: the most used.
+const mostLines = 20
+
+// lines adds usage up by what line calls it, the most tokens first.
+func (c *Console) lines(usage []conversation.Usage, line func(conversation.Usage) usageLine) []usageLine {
+	var list []usageLine
+	places := map[usageLine]int{}
+	for _, u := range usage {
+		of := line(u)
+		at, known := places[of]
+		if !known {
+			at = len(list)
+			places[of], list = at, append(list, of)
+		}
+		list[at].Add(u.RunTotals)
+		if c.Cost != nil {
+			list[at].Cost.add(c.Cost(u.Model, u.Prompt, u.Completion))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b usageLine) int { return int(b.Prompt + b.Completion - a.Prompt - a.Completion) })
+	return list[:min(len(list), mostLines)]
+}

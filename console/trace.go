@@ -1,0 +1,161 @@
+package console
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"parley/conversation"
+)
+
+// runsPerPage is how many runs a page of a trace has.
+const runsPerPage = 20
+
+type tracePage struct {
+	conversation.Conversation
+	Tab    string // "trace"
+	AtWork bool
+	conversation.Trace
+	Total   conversation.RunTotals
+	Cost    sum
+	Runs    []runEntry // newest first
+	Earlier string     // address, "" for none
+	Newest  string
+}
+
+// runEntry is a run with its timeline.
+type runEntry struct {
+	conversation.TracedRun
+	Took  time.Duration
+	Asked string // the text of the first message that it took, clipped
+	Who   string
+	At    int64 // seq of its first message, 0 for none
+	Cost  sum
+	Bars  []bar
+}
+
+// bar is a step on the timeline of its run, which is 1000 wide.
+type bar struct {
+	conversation.Step
+	X, Width  int
+	WorkX     int // from the first byte of a model's answer on
+	WorkWidth int
+	After     string // after the run's start
+	Arguments string // of a tool call
+	Result    string // of a tool call
+	Missing   bool   // the result is not among the messages that were read
+}
+
+// timelineWidth is how wide a run is on its timeline, whatever it took.
+const timelineWidth = 1000
+
+// showTrace shows how the answers of a conversation came about: its newest runs,
+// or those before one, ?before=RUN.
+func (c *Console) showTrace(w http.ResponseWriter, r *http.Request) {
+	of, ok := c.conversationOf(w, r)
+	if !ok {
+		return
+	}
+	before := number(r, "before", 0, math.MaxInt64)
+	trace, err := c.Store.Trace(r.Context(), of.ID, before, runsPerPage)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	messages, err := c.Store.MessagesOf(r.Context(), of.ID, trace.Runs)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	p := tracePage{Conversation: of, Tab: "trace", Trace: trace, AtWork: of.Active && c.atWork(of.Key)}
+	for _, run := range slices.Backward(trace.Runs) {
+		p.Runs = append(p.Runs, c.runEntry(run, messages[run.ID]))
+	}
+	c.addTotals(&p)
+	base := "/console/conversation/" + of.ID + "/trace"
+	if trace.Older {
+		p.Earlier = fmt.Sprintf("%s?before=%d", base, trace.Runs[0].ID)
+	}
+	if before > 0 {
+		p.Newest = base
+	}
+	c.show(w, r, "trace.html", "sessions", titleOf(of), p)
+}
+
+func (c *Console) addTotals(p *tracePage) {
+	for _, m := range p.Models {
+		p.Total.Add(m.RunTotals)
+		if c.Cost != nil {
+			p.Cost.add(c.Cost(m.Model, m.Prompt, m.Completion))
+		}
+	}
+}
+
+func (c *Console) runEntry(run conversation.TracedRun, messages []conversation.Record) runEntry {
+	e := runEntry{TracedRun: run, Took: run.EndedAt.Sub(run.StartedAt), Who: senderName(run.Asked)}
+	if c.Cost != nil && run.Kind == conversation.KindAgent {
+		e.Cost.add(c.Cost(run.Model, int64(run.Prompt), int64(run.Completion)))
+	}
+	arguments, results := map[string]string{}, map[string]string{}
+	for _, m := range messages {
+		if e.At == 0 {
+			e.At = m.Seq
+		}
+		if m.Role == conversation.RoleUser && e.Asked == "" {
+			e.Asked = clip(160, m.Content)
+		}
+		for _, call := range m.ToolCalls {
+			arguments[call.ID] = call.Arguments
+		}
+		if m.Role == conversation.RoleTool {
+			results[m.ToolCallID] = m.Content
+		}
+	}
+	scale := scaleOf(run)
+	for _, step := range run.Steps {
+		b := scale.bar(step)
+		var found bool
+		b.Arguments = arguments[step.CallID]
+		b.Result, found = results[step.CallID]
+		b.Missing = step.Kind == conversation.StepTool && !found
+		e.Bars = append(e.Bars, b)
+	}
+	return e
+}
+
+// timeline is the time of a run, as long as its steps.
+type timeline struct {
+	start time.Time
+	whole time.Duration
+}
+
+func scaleOf(run conversation.TracedRun) timeline {
+	end := run.EndedAt
+	for _, step := range run.Steps {
+		if done := step.At.Add(step.Took); done.After(end) {
+			end = done
+		}
+	}
+	return timeline{run.StartedAt, max(end.Sub(run.StartedAt), time.Millisecond)}
+}
+
+// bar places a step; even the shortest can be seen.
+func (t timeline) bar(step conversation.Step) bar {
+	const narrowest = 4
+	after := max(step.At.Sub(t.start), 0)
+	b := bar{Step: step, After: took(after)}
+	b.X = min(t.place(after), timelineWidth-narrowest)
+	b.Width = min(max(t.place(step.Took), narrowest), timelineWidth-b.X)
+	wait := 0
+	if step.Kind == conversation.StepModel {
+		wait = min(t.place(step.FirstByte), b.Width-1)
+	}
+	b.WorkX, b.WorkWidth = b.X+wait, b.Width-wait
+	return b
+}
+
+func (t timeline) place(d time.Duration) int {
+	return int(timelineWidth * min(max(d, 0), t.whole) / t.whole)
+}

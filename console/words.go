@@ -1,0 +1,128 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"parley/conversation"
+)
+
+// functions are what the console's templates call beside the shared ones.
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"count":   count,
+		"took":    took,
+		"ago":     func(t time.Time) template.HTML { return ago(t, time.Now()) },
+		"stamp":   stamp,
+		"clip":    clip,
+		"channel": func(key conversation.Key) string { return key.Channel() },
+		"session": sessionURL,
+		"name":    senderName,
+		"title":   titleOf,
+	}
+}
+
+// count is a whole number of any type as people read it: 1,234,567.
+func count(n any) string {
+	digits := strconv.FormatInt(reflect.ValueOf(n).Int(), 10)
+	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
+
+// took is a duration with as much of it as matters: "340 ms", "2.4 s", "3 min 5 s".
+func took(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%d days", d/(24*time.Hour))
+}
+
+// ago is how long since a time, with all of it for who points at it.
+func ago(t, now time.Time) template.HTML {
+	if t.IsZero() {
+		return "–"
+	}
+	since := now.Sub(t)
+	text := ""
+	switch {
+	case since < time.Minute:
+		text = "just now"
+	case since < time.Hour:
+		text = fmt.Sprintf("%d min ago", since/time.Minute)
+	case since < 48*time.Hour:
+		text = fmt.Sprintf("%d h ago", since/time.Hour)
+	default:
+		text = fmt.Sprintf("%d days ago", since/(24*time.Hour))
+	}
+	return timeElement(t, text)
+}
+
+// stamp is a time to the second, for lists in which order and distance matter.
+func stamp(t time.Time) template.HTML {
+	t = t.In(time.Local)
+	return timeElement(t, t.Format("2006-01-02 15:04:05"))
+}
+
+// timeElement holds only what was made here, no text of people.
+func timeElement(t time.Time, text string) template.HTML {
+	t = t.In(time.Local)
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`,
+		t.Format(time.RFC3339), t.Format("Monday, 2 January 2006, 15:04:05"), text))
+}
+
+// clip is the beginning of a text on one line, of at most so many characters.
+func clip(limit int, text string) string {
+	text = strings.Join(strings.Fields(text[:min(len(text), 8*limit)]), " ")
+	if utf8.RuneCountInString(text) <= limit {
+		return text
+	}
+	return string([]rune(text)[:limit-1]) + "…"
+}
+
+// sessionURL is the page of a session.
+func sessionURL(key conversation.Key) string {
+	return "/console/session?key=" + url.QueryEscape(string(key))
+}
+
+// senderName is what a person is called.
+func senderName(s conversation.Sender) string {
+	switch {
+	case s.Name != "":
+		return s.Name
+	case s.ID != "":
+		return s.ID
+	}
+	return "somebody"
+}
+
+func titleOf(c conversation.Conversation) string {
+	if c.Title == "" {
+		return "Untitled"
+	}
+	return c.Title
+}
+
+// money is a cost in whatever currency the operator pays.
+func money(cost float64) string {
+	if cost > 0 && cost < 0.01 {
+		return fmt.Sprintf("%.4f", cost)
+	}
+	return fmt.Sprintf("%.2f", cost)
+}
