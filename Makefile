@@ -44,8 +44,8 @@ assets: ## take anew what the pages use of npm, at the versions of pages/npm/pac
 
 screenshots: ## take pictures of the pages (needs Chromium) into bin/screenshots, and those of the README
 	mkdir -p bin/screenshots
-	go test -count=1 -run TestLooks ./browsertest -screenshots $(CURDIR)/bin/screenshots
-	cp bin/screenshots/chat.png bin/screenshots/chat-dark-phone.png docs/screenshots/
+	go test -count=1 -run Looks ./browsertest -screenshots $(CURDIR)/bin/screenshots
+	cd bin/screenshots && cp chat.png chat-dark-phone.png console.png trace.png ../../docs/screenshots/
 
 clean: ## remove what was built
 	rm -rf bin

@@ -25,6 +25,7 @@ type gateway struct {
 	t     *testing.T
 	model *llmtest.Server
 	dir   string
+	more  string // sections of its configuration
 	url   string // without a slash at its end
 	cmd   *exec.Cmd
 }
@@ -35,7 +36,14 @@ func startGateway(t *testing.T, answer func(llmtest.Call) llmtest.Answer) *gatew
 	if chrome == nil {
 		t.Skip(skipped)
 	}
-	g := &gateway{t: t, model: llmtest.New(t), dir: t.TempDir()}
+	return startGatewayIn(t, t.TempDir(), "", answer)
+}
+
+// startGatewayIn runs a gateway with the database of a folder, and with more
+// configuration, until the test ends.
+func startGatewayIn(t *testing.T, dir, more string, answer func(llmtest.Call) llmtest.Answer) *gateway {
+	t.Helper()
+	g := &gateway{t: t, model: llmtest.New(t), dir: dir, more: more}
 	g.model.Reply(answer)
 	g.start()
 	t.Cleanup(g.kill)
@@ -61,7 +69,8 @@ vision = true
 titles = false
 [http]
 listen = %q
-`, filepath.Join(g.dir, "conversations.db"), g.model.URL(), listen)
+%s
+`, filepath.Join(g.dir, "conversations.db"), g.model.URL(), listen, g.more)
 	path := filepath.Join(g.dir, "config.toml")
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		g.t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
@@ -116,6 +117,15 @@ func (b *tab) await(expression string) {
 func (b *tab) awaitText(selector, text string) {
 	b.t.Helper()
 	b.await(fmt.Sprintf("[...document.querySelectorAll(%s)].some((e) => e.textContent.includes(%s))", quote(selector), quote(text)))
+}
+
+// leadsTo waits until the page that was asked for, of which nothing can be
+// asked while it takes the place of the one before, holds a text.
+func (b *tab) leadsTo(text string) {
+	b.t.Helper()
+	for !strings.Contains(b.text("body"), text) {
+		b.do(chromedp.Sleep(20 * time.Millisecond))
+	}
 }
 
 // text is what the first element of a selector holds.
