@@ -61,7 +61,8 @@ var elsewhere = regexp.MustCompile(`(?:url\(|@import|import\(|fetch\(|src=)\s*["
 
 // No style and no script asks another host for anything.
 func TestAssetsNeedNoOtherHost(t *testing.T) {
-	for _, name := range []string{"base.css", "chat/chat.css", "theme.js", "code.js", "chat/main.js", "chat/stream.js", "chat/composer.js", "chat/files.js", "chat/commands.js", "chat/controls.js"} {
+	for _, name := range []string{"base.css", "chat/chat.css", "theme.js", "code.js", "chat/main.js", "chat/stream.js", "chat/composer.js", "chat/files.js", "chat/commands.js", "chat/controls.js",
+		"console/console.css", "console/plots.js", "console/log.js", "vendor/uplot/uplot.js", "vendor/uplot/uplot.css"} {
 		if found := elsewhere.FindString(get(t, pages.URL(name), "").Body.String()); found != "" {
 			t.Errorf("%s has %s", name, strings.TrimSpace(found))
 		}

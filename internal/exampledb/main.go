@@ -83,6 +83,10 @@ func (a *author) play(ctx context.Context, s scene, e exchange) error {
 		run.Kind, run.Effect = conversation.KindCommand, conversation.Effect{Archive: true, Title: e.begin}
 	} else {
 		run.Messages = a.messages(s, in, e)
+		run.Steps, run.Rounds = steps(run, turn, e)
+		for _, step := range run.Steps {
+			run.Prompt, run.Completion = run.Prompt+step.Prompt, run.Completion+step.Completion
+		}
 	}
 	if _, err := a.store.Commit(ctx, run); err != nil {
 		return err
@@ -111,4 +115,28 @@ func (a *author) messages(s scene, in conversation.Inbound, e exchange) []conver
 		list[i].Tokens = a.counter.Text(list[i].Content) + 4
 	}
 	return list
+}
+
+// steps are what the run did: a call of the model, or a tool between two of them.
+func steps(run conversation.Run, turn conversation.Turn, e exchange) (list []conversation.Step, rounds int) {
+	const prompt = 420 // tokens of the system prompt and the tools
+	shown, window := turn.Conversation.Messages+1, prompt+int(turn.Conversation.Tokens)+run.Messages[0].Tokens
+	call := func(after, took time.Duration, completion int) {
+		rounds++
+		list = append(list, conversation.Step{
+			Kind: conversation.StepModel, Name: run.Model, At: run.StartedAt.Add(after), Took: took, FirstByte: took / 4,
+			Prompt: window, Completion: completion, Shown: shown, Window: window,
+		})
+	}
+	if e.tool == nil {
+		call(20*time.Millisecond, 3900*time.Millisecond, run.Messages[1].Tokens)
+		return list, rounds
+	}
+	call(20*time.Millisecond, 1400*time.Millisecond, 24)
+	list = append(list, conversation.Step{
+		Kind: conversation.StepTool, Name: e.tool.call.Name, At: run.StartedAt.Add(1425 * time.Millisecond), Took: 2 * time.Millisecond, CallID: e.tool.call.ID,
+	})
+	shown, window = shown+2, window+60
+	call(1430*time.Millisecond, 2400*time.Millisecond, run.Messages[3].Tokens)
+	return list, rounds
 }
