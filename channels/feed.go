@@ -154,7 +154,7 @@ func (f *Feed) forget(key conversation.Key, s *live) {
 func (f *Feed) signal(key conversation.Key, wide bool) {
 	if s := f.sessions[key]; s != nil {
 		for w := range s.watches {
-			w.wake()
+			w.wake(wide)
 		}
 	}
 	if !wide {
@@ -162,7 +162,7 @@ func (f *Feed) signal(key conversation.Key, wide bool) {
 	}
 	for w := range f.wide {
 		if w.channel == "" || w.channel == key.Channel() {
-			w.wake()
+			w.wake(wide)
 		}
 	}
 }
@@ -174,11 +174,12 @@ type Watch struct {
 	key     conversation.Key // "" of one that watches a channel
 	channel string
 	news    chan struct{}
+	stored  bool // the store may hold something new
 }
 
 // Watch watches one session. Close ends it.
 func (f *Feed) Watch(key conversation.Key) *Watch {
-	w := &Watch{feed: f, key: key, news: make(chan struct{}, 1)}
+	w := &Watch{feed: f, key: key, news: make(chan struct{}, 1), stored: true}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	s := f.live(key)
@@ -193,7 +194,7 @@ func (f *Feed) Watch(key conversation.Key) *Watch {
 // the store holds of them, and the beginning and end of runs, but not how these
 // come on. Close ends it.
 func (f *Feed) WatchChannel(channel string) *Watch {
-	w := &Watch{feed: f, channel: channel, news: make(chan struct{}, 1)}
+	w := &Watch{feed: f, channel: channel, news: make(chan struct{}, 1), stored: true}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.wide[w] = struct{}{}
@@ -203,7 +204,20 @@ func (f *Feed) WatchChannel(channel string) *Watch {
 // C gives a signal when something is new since the last one was taken.
 func (w *Watch) C() <-chan struct{} { return w.news }
 
-func (w *Watch) wake() {
+// Stored reports whether, since it was last asked, the store may have come to
+// hold something new of what is watched, or a run has begun or ended there. It
+// spares a reader the store while a run only comes on. The first time it is true.
+func (w *Watch) Stored() bool {
+	w.feed.mu.Lock()
+	defer w.feed.mu.Unlock()
+	was := w.stored
+	w.stored = false
+	return was
+}
+
+// wake is called with the feed's lock.
+func (w *Watch) wake(stored bool) {
+	w.stored = w.stored || stored
 	select {
 	case w.news <- struct{}{}:
 	default: // it is to look anyway

@@ -231,3 +231,34 @@ func BenchmarkPreview(b *testing.B) {
 		})
 	}
 }
+
+// A reader is spared the store while a run only comes on, and never misses what
+// the store has got.
+func TestAWatchSaysWhetherTheStoreIsToBeRead(t *testing.T) {
+	feed := NewFeed()
+	const key = conversation.Key("web:one")
+	one, all := feed.Watch(key), feed.WatchChannel("web")
+	defer one.Close()
+	defer all.Close()
+	expect := func(when string, want bool) {
+		t.Helper()
+		if got := one.Stored(); got != want {
+			t.Errorf("%s: to be read is %t for who watches the session", when, got)
+		}
+		if got := all.Stored(); got != want {
+			t.Errorf("%s: to be read is %t for who watches the channel", when, got)
+		}
+	}
+	expect("at first", true)
+	expect("when nothing has happened", false)
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	feed.Working(ctx, key, 1)
+	expect("when a run begins", true)
+	feed.Preview(key, "so far")
+	expect("when it comes on", false)
+	feed.Preview(key, "so far, and on")
+	feed.Changed(key)
+	feed.Preview(key, "so far, and on, and on")
+	expect("when the store was changed meanwhile", true)
+}
