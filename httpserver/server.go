@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -90,6 +91,15 @@ func (s *Server) Handle(pattern string, access Access, h http.Handler, options .
 	}
 	s.mux.Handle(pattern, s.guard(access, r, h))
 }
+
+// Serves reports whether there is a page at a path.
+func (s *Server) Serves(path string) bool {
+	_, pattern := s.mux.Handler(&http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}})
+	return pattern != ""
+}
+
+// NeedsToken reports whether people have to sign in.
+func (s *Server) NeedsToken() bool { return !s.passes.open }
 
 // Option changes what a route takes.
 type Option func(*route)

@@ -4,6 +4,7 @@ import (
 	"html/template"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/yuin/goldmark/ast"
 	east "github.com/yuin/goldmark/extension/ast"
@@ -136,7 +137,7 @@ func Code(language, text string) template.HTML { return template.HTML(codeBlock(
 const maxLanguage = 32
 
 func codeBlock(language, text string) string {
-	label := template.HTMLEscapeString(language[:min(len(language), maxLanguage)])
+	label := template.HTMLEscapeString(strings.ToValidUTF8(language[:min(len(language), maxLanguage)], ""))
 	grammar := ""
 	if name := grammarOf(language); name != "" {
 		grammar = ` data-grammar="` + name + `"`

@@ -2,9 +2,11 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"parley/conversation"
@@ -52,18 +54,28 @@ func (c *Channel) delete(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
+// atWorkFor is how long a change waits for the run under way.
+const atWorkFor = 3 * time.Second
+
 // change does something to the conversation that a request is about, between
-// two runs of its chat, and leads to the page that do names.
+// two runs of its chat, and leads to the page that do names. Nobody is left
+// waiting for the end of a long run.
 func (c *Channel) change(w http.ResponseWriter, r *http.Request, do func(ctx context.Context, name string, of conversation.Conversation) (string, error)) {
 	name, of, ok := c.conversationOf(w, r)
 	if !ok {
 		return
 	}
 	var next string
-	err := c.Do(r.Context(), of.Key, func(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(r.Context(), atWorkFor)
+	defer cancel()
+	err := c.Do(ctx, of.Key, func(ctx context.Context) (err error) {
 		next, err = do(ctx, name, of)
 		return err
 	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		httpserver.Problem(w, r, http.StatusConflict, "The assistant is at work in this chat. Wait for its answer or stop it, then try again.")
+		return
+	}
 	if err != nil {
 		c.fail(w, r, err)
 		return

@@ -2,8 +2,12 @@ package web
 
 import (
 	"context"
+	"html/template"
+	"slices"
+	"sync"
 	"time"
 
+	"parley/channels"
 	"parley/conversation"
 )
 
@@ -25,10 +29,62 @@ type chat struct {
 	UsedAt          time.Time
 }
 
-// listChats lists the active conversations of all chats, and the archived ones;
-// the page shows the chat of this name, or the archived conversation.
-func (c *Channel) listChats(ctx context.Context, name, archived string) (chats, error) {
-	var list chats
+// at is the list on the page of an address. Lists share their lines, so the
+// marked one is in a copy.
+func (l chats) at(address string) chats {
+	mark := func(lines []chat) ([]chat, bool) {
+		i := slices.IndexFunc(lines, func(line chat) bool { return line.URL == address })
+		if i < 0 {
+			return lines, false
+		}
+		lines = slices.Clone(lines)
+		lines[i].Current = true
+		return lines, true
+	}
+	l.Open, _ = mark(l.Open)
+	l.Archived, l.InArchive = mark(l.Archived)
+	return l
+}
+
+// sharedList is the list of chats as all pages have it. It is read and made once
+// for each change in it, however many pages there are.
+type sharedList struct {
+	watch *channels.Watch
+
+	mu    sync.Mutex
+	fresh bool
+	list  chats
+	html  template.HTML // without a mark of the page that shows it
+	hash  hash
+}
+
+// read gives the list as it is now.
+func (l *sharedList) read(ctx context.Context, c *Channel) (list chats, html template.HTML, of hash, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.watch.Stored() {
+		l.fresh = false
+	}
+	if !l.fresh {
+		if l.list, err = c.readChats(ctx); err != nil {
+			return list, html, of, err
+		}
+		if l.html, err = templates.Fragment("chats", l.list); err != nil {
+			return list, html, of, err
+		}
+		l.hash, l.fresh = hashOf(string(l.html)), true
+	}
+	return l.list, l.html, l.hash, nil
+}
+
+// listChats is the list on the page of an address.
+func (c *Channel) listChats(ctx context.Context, address string) (chats, error) {
+	list, _, _, err := c.list.read(ctx, c)
+	return list.at(address), err
+}
+
+// readChats reads the active conversations of all chats, and the archived ones.
+func (c *Channel) readChats(ctx context.Context) (list chats, err error) {
 	working := map[conversation.Key]bool{}
 	for _, key := range c.Feed.UnderWay(channelName) {
 		working[key] = true
@@ -39,10 +95,7 @@ func (c *Channel) listChats(ctx context.Context, name, archived string) (chats, 
 	}
 	list.MoreOpen = more != ""
 	for _, one := range open {
-		list.Open = append(list.Open, chat{
-			Title: titleOf(one), URL: "/chat/" + nameOf(one.Key), UsedAt: one.UpdatedAt,
-			Current: archived == "" && nameOf(one.Key) == name, AtWork: working[one.Key],
-		})
+		list.Open = append(list.Open, chat{Title: titleOf(one), URL: "/chat/" + nameOf(one.Key), UsedAt: one.UpdatedAt, AtWork: working[one.Key]})
 	}
 	old, more, err := c.Store.FindConversations(ctx, conversation.ConversationQuery{Channel: channelName, Archived: true, Limit: listed})
 	if err != nil {
@@ -50,11 +103,7 @@ func (c *Channel) listChats(ctx context.Context, name, archived string) (chats, 
 	}
 	list.MoreArchived = more != ""
 	for _, one := range old {
-		current := one.ID == archived
-		list.Archived = append(list.Archived, chat{
-			Title: titleOf(one), URL: addressOf(nameOf(one.Key), one), UsedAt: one.UpdatedAt, Current: current,
-		})
-		list.InArchive = list.InArchive || current
+		list.Archived = append(list.Archived, chat{Title: titleOf(one), URL: addressOf(nameOf(one.Key), one), UsedAt: one.UpdatedAt})
 	}
 	return list, nil
 }

@@ -36,15 +36,15 @@ type found struct {
 func (c *Channel) showFound(w http.ResponseWriter, r *http.Request) {
 	words := strings.TrimSpace(r.URL.Query().Get("q"))
 	p := foundPage{Words: words}
-	p.Side.Words = words
 	var err error
 	if p.Found, err = c.find(r.Context(), words); err == nil {
-		p.Side.Chats, err = c.listChats(r.Context(), "", "")
+		p.Side, err = c.side(r, "")
 	}
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
+	p.Side.Words = words
 	c.render(w, r, "search.html", "Search", p)
 }
 

@@ -93,6 +93,7 @@ func (h *house) start() {
 		h.t.Fatal(err)
 	}
 	channel.Serve(server)
+	server.Handle("GET /console/{$}", httpserver.Person, http.NotFoundHandler()) // a part that pages lead to
 	h.url, h.csrf = strings.TrimSuffix(server.URL(), "/"), ""
 	accept := func(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
 		stored, err := h.store.Accept(ctx, cursors, batch...)

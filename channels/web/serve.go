@@ -4,8 +4,12 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"html/template"
 	"io/fs"
 	"net/http"
+	"slices"
+	"strings"
+	"sync"
 
 	"parley/conversation"
 	"parley/httpserver"
@@ -15,7 +19,11 @@ import (
 //go:embed templates
 var files embed.FS
 
-var templates = pages.NewSet(subfolder(files, "templates"), nil)
+var templates = pages.NewSet(subfolder(files, "templates"), template.FuncMap{"long": isLong})
+
+// isLong reports whether a message is so long that a page shows it in a box of
+// its own, which can be scrolled.
+func isLong(text string) bool { return len(text) > 4000 || strings.Count(text, "\n") > 40 }
 
 func subfolder(files fs.FS, name string) fs.FS {
 	folder, err := fs.Sub(files, name)
@@ -25,8 +33,15 @@ func subfolder(files fs.FS, name string) fs.FS {
 	return folder
 }
 
+// otherParts are the parts of the gateway that pages lead to, where they are served.
+var otherParts = []link{{"Console", "/console/"}, {"API", "/api/docs"}}
+
 // Serve puts the channel's pages, and what all pages share, on a server.
 func (c *Channel) Serve(server *httpserver.Server) {
+	c.server = server
+	c.links = sync.OnceValue(func() []link { // with the first page, when all parts have been added
+		return slices.DeleteFunc(slices.Clone(otherParts), func(l link) bool { return !server.Serves(l.URL) })
+	})
 	server.Handle("GET "+pages.AssetsPath, httpserver.Public, pages.Assets())
 	person := func(pattern string, handle http.HandlerFunc, options ...httpserver.Option) {
 		server.Handle(pattern, httpserver.Person, handle, options...)

@@ -12,10 +12,21 @@ import (
 	"parley/pages"
 )
 
-// side is the list of chats beside a page.
+// side is what stands beside a page.
 type side struct {
-	Chats chats
-	Words string // that were searched for
+	Chats   chats
+	Words   string // that were searched for
+	Links   []link // to other parts of the gateway
+	SignOut bool   // there is something to sign out of
+	CSRF    string
+}
+
+type link struct{ Label, URL string }
+
+// side is what stands beside the page of an address.
+func (c *Channel) side(r *http.Request, address string) (side, error) {
+	list, err := c.listChats(r.Context(), address)
+	return side{Chats: list, Links: c.links(), SignOut: c.server.NeedsToken(), CSRF: httpserver.CSRF(r)}, err
 }
 
 // chatPage is a page of one chat.
@@ -92,18 +103,14 @@ func (c *Channel) show(w http.ResponseWriter, r *http.Request, name string, t ta
 	p.Empty = len(t.entries) == 0 && len(t.waiting) == 0
 	p.Address = p.URL
 	p.At, p.FreshID, p.Commands, p.MaxText = t.at.String(), newName(), c.Commands, maxText
-	c.answerPage(w, r, name, "", p)
+	c.answerPage(w, r, p)
 }
 
 // showToRead shows a part of a conversation in which nobody can write.
 func (c *Channel) showToRead(w http.ResponseWriter, r *http.Request, name string, t talk) {
 	p := c.page(r, name, t)
 	p.ReadOnly, p.InMiddle = true, t.Active
-	archived := ""
-	if !t.Active {
-		archived = t.ID
-	}
-	c.answerPage(w, r, name, archived, p)
+	c.answerPage(w, r, p)
 }
 
 func (c *Channel) page(r *http.Request, name string, t talk) chatPage {
@@ -117,13 +124,17 @@ func (c *Channel) page(r *http.Request, name string, t talk) chatPage {
 	return p
 }
 
-func (c *Channel) answerPage(w http.ResponseWriter, r *http.Request, name, archived string, p chatPage) {
-	list, err := c.listChats(r.Context(), name, archived)
-	if err != nil {
+// answerPage shows the page of a chat, or of an archived conversation.
+func (c *Channel) answerPage(w http.ResponseWriter, r *http.Request, p chatPage) {
+	address := p.URL
+	if p.ReadOnly && !p.InMiddle {
+		address = p.Address
+	}
+	var err error
+	if p.Side, err = c.side(r, address); err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	p.Side.Chats = list
 	c.render(w, r, "chat.html", p.Title, p)
 }
 
@@ -134,12 +145,15 @@ func (c *Channel) askToDelete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := c.page(r, name, talk{Conversation: found})
-	list, err := c.listChats(r.Context(), name, "")
-	if err != nil {
+	address := p.URL
+	if !found.Active {
+		address = p.Address
+	}
+	var err error
+	if p.Side, err = c.side(r, address); err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	p.Side.Chats = list
 	c.render(w, r, "delete.html", "Delete a conversation", p)
 }
 

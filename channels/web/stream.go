@@ -21,6 +21,10 @@ const (
 	workShare = 10                     // of the time, at most one part in so many goes into making updates
 )
 
+// beatEvent is a sign of life. It is no comment, as the standard has it, since
+// scripts are not told of these: a page must see that its connection is dead.
+var beatEvent = httpserver.Event{Name: "beat", Data: "{}"}
+
 // update is what has changed in a page. What is nil has not.
 type update struct {
 	Reload  bool           `json:"reload,omitempty"`  // the page shows another conversation: load it again
@@ -96,10 +100,9 @@ func (c *Channel) follow(w http.ResponseWriter, r *http.Request) {
 func (s *stream) run(ctx context.Context) {
 	alive := time.NewTicker(beat)
 	defer alive.Stop()
-	stored := true // something in the store may be new
 	for {
 		began := time.Now()
-		u, err := s.look(ctx, stored)
+		u, err := s.look(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
 				s.channel.Log.Error("a page of the web chat can't be kept up to date", "session", keyOf(s.name), "error", err)
@@ -114,32 +117,32 @@ func (s *stream) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-alive.C:
-			if s.events.Beat() != nil {
+			if s.events.Send(beatEvent) != nil {
 				return
 			}
-			stored = false
 		case <-s.all.C():
-			stored = true
 		case <-s.watch.C():
-			stored = false
-			select {
-			case <-s.all.C():
-				stored = true
-			default:
-			}
 		}
 	}
 }
 
-// look finds what has changed. The store is read when it may hold something
-// new, and when the run under way is another than a moment ago.
-func (s *stream) look(ctx context.Context, stored bool) (u update, err error) {
+// look finds what has changed. The store is read when it may hold something new
+// of this chat, and when the run under way is another than a moment ago.
+func (s *stream) look(ctx context.Context) (u update, err error) {
+	stored := s.watch.Stored()
 	progress, working := s.watch.Now()
-	if stored || working != s.shown.working || working && progress.Run != s.shown.run {
-		return s.readAll(ctx)
-	}
-	if working {
+	switch {
+	case stored || working != s.shown.working || working && progress.Run != s.shown.run:
+		err = s.readAll(ctx, &u)
+	case working:
 		err = s.answer(&u, progress)
+	}
+	if err != nil || u.Reload {
+		return u, err
+	}
+	_, html, of, err := s.channel.list.read(ctx, s.channel)
+	if err == nil && of != s.shown.chats {
+		u.Chats, s.shown.chats = &html, of
 	}
 	return u, err
 }
@@ -160,21 +163,21 @@ func (s *stream) send(u update) (bytes int, err error) {
 }
 
 // readAll compares everything with what the page has.
-func (s *stream) readAll(ctx context.Context) (update, error) {
-	var u update
+func (s *stream) readAll(ctx context.Context, u *update) error {
 	t, err := s.channel.read(ctx, s.name, s.watch)
 	if err != nil {
-		return u, err
+		return err
 	}
 	if s.misses(t) {
-		return update{Reload: true}, nil
+		u.Reload = true
+		return nil
 	}
-	if err := s.entries(&u, t); err != nil {
-		return u, err
+	if err := s.entries(u, t); err != nil {
+		return err
 	}
 	s.at = t.at
 	if u.Waiting, err = s.fragment(&s.shown.waiting, "waiting", t.waiting); err != nil {
-		return u, err
+		return err
 	}
 	if t.working != s.shown.working || !s.started {
 		u.Working, s.shown.working = &t.working, t.working
@@ -182,18 +185,10 @@ func (s *stream) readAll(ctx context.Context) (update, error) {
 	if !t.working {
 		t.progress = channels.Progress{}
 	}
-	if err := s.answer(&u, t.progress); err != nil {
-		return u, err
-	}
 	if title := titleOf(t.Conversation); title != s.shown.title {
 		u.Title, s.shown.title = &title, title
 	}
-	chats, err := s.channel.listChats(ctx, s.name, "")
-	if err != nil {
-		return u, err
-	}
-	u.Chats, err = s.fragment(&s.shown.chats, "chats", chats)
-	return u, err
+	return s.answer(u, t.progress)
 }
 
 // misses reports whether the page shows another conversation than the chat's

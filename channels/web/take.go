@@ -37,6 +37,8 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
+var tooLong = refusal(fmt.Sprintf("The text is too long for one message: at most %d characters. Send it as a file.", maxText))
+
 // sourceForm is what a page may call a message: made by the page, so that the
 // message is taken once however often it is sent.
 var sourceForm = regexp.MustCompile(`^[A-Za-z0-9-]{8,64}$`)
@@ -49,7 +51,9 @@ func (c *Channel) takeMessage(w http.ResponseWriter, r *http.Request) {
 	}
 	in, err := c.message(r, name)
 	if err == nil {
+		c.edits.RLock()
 		err = c.take(r.Context(), in)
+		c.edits.RUnlock()
 	}
 	c.answerSent(w, r, name, err)
 }
@@ -77,7 +81,7 @@ func (c *Channel) message(r *http.Request, name string) (conversation.Inbound, e
 	case text == "" && len(sent) == 0:
 		return in, refusal("There is nothing to send.")
 	case utf8.RuneCountInString(text) > maxText:
-		return in, refusal(fmt.Sprintf("The text is too long for one message: at most %d characters. Send it as a file.", maxText))
+		return in, tooLong
 	case len(sent) > maxFiles:
 		return in, refusal(fmt.Sprintf("At most %d files go with one message.", maxFiles))
 	}
@@ -160,8 +164,8 @@ func (c *Channel) take(ctx context.Context, batch ...conversation.Inbound) error
 	return (*accept)(ctx, nil, batch...)
 }
 
-// takeEdit takes another text in place of the last message: the answer under
-// way is stopped, the exchange is taken back, and the text is said.
+// takeEdit takes another text in place of the last message: the exchange is
+// taken back, and the text is said.
 func (c *Channel) takeEdit(w http.ResponseWriter, r *http.Request) {
 	name, ok := chatName(w, r)
 	if !ok {
@@ -178,17 +182,23 @@ func (c *Channel) edit(r *http.Request, name string) error {
 		return refusal("It is not said which message is to be changed.")
 	case text == "":
 		return refusal("There is nothing to send.")
+	case utf8.RuneCountInString(text) > maxText:
+		return tooLong
 	}
+	in := c.inbound(name, r.PostFormValue("id"), text)
+	if _, err := c.Store.Answer(r.Context(), channelName, in.SourceID); !errors.Is(err, conversation.ErrNoAnswer) {
+		return err // it was taken, and only its answer was lost
+	}
+	c.edits.Lock() // what comes between the look and the edit would be taken back in place of the message
+	defer c.edits.Unlock()
 	last, err := c.lastAlone(r.Context(), name, seq)
 	if err != nil {
 		return err
 	}
-	in := c.inbound(name, r.PostFormValue("id"), text)
 	if in.Attachments, err = c.again(r.Context(), in.Key, last); err != nil {
 		return err
 	}
-	batch := []conversation.Inbound{quietly(in, "/stop"), quietly(in, "/undo"), in}
-	return c.take(r.Context(), batch...)
+	return c.take(r.Context(), quietly(in, "/undo"), in)
 }
 
 // quietly is a command given by the page itself: its answer is what it does,
@@ -200,8 +210,15 @@ func quietly(in conversation.Inbound, command string) conversation.Inbound {
 }
 
 // lastAlone is the message of an exchange that can be said anew: it is the
-// chat's last, and nothing was said with it.
+// chat's last, nothing was said with it, and nothing waits behind it.
 func (c *Channel) lastAlone(ctx context.Context, name string, seq int64) (conversation.Message, error) {
+	waiting, err := c.Store.Inbox(ctx, keyOf(name), 1)
+	if err != nil {
+		return conversation.Message{}, err
+	}
+	if len(waiting) > 0 {
+		return conversation.Message{}, refusal("The assistant is at work on what was said since. Stop it first, or wait for its answer.")
+	}
 	active, err := c.Store.Active(ctx, keyOf(name))
 	if err != nil {
 		return conversation.Message{}, err

@@ -9,10 +9,12 @@ import (
 	"log/slog"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"parley/channels"
 	"parley/conversation"
+	"parley/httpserver"
 )
 
 const channelName = "web"
@@ -26,6 +28,8 @@ type Parts struct {
 	// Do runs an operation on a session between two of its runs.
 	Do func(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error
 
+	Health func(state, detail string) // told when the chat opens, see conversation.Health; nil: nobody asks
+
 	Log *slog.Logger
 }
 
@@ -34,16 +38,26 @@ type Parts struct {
 type Channel struct {
 	Parts
 	accept atomic.Pointer[channels.AcceptFunc] // nil while nothing is taken in
+	edits  sync.RWMutex                        // held by an edit from its check on, shared by other messages
+	list   sharedList
+	server *httpserver.Server
+	links  func() []link
 }
 
 // New makes the channel. Its pages are served by Serve.
-func New(parts Parts) *Channel { return &Channel{Parts: parts} }
+func New(parts Parts) *Channel {
+	if parts.Health == nil {
+		parts.Health = func(string, string) {}
+	}
+	return &Channel{Parts: parts, list: sharedList{watch: parts.Feed.WatchChannel(channelName)}}
+}
 
 func (c *Channel) Name() string { return channelName }
 
 // Run lets messages in until ctx ends.
 func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	c.accept.Store(&accept)
+	c.Health(conversation.HealthServing, "")
 	<-ctx.Done()
 	c.accept.Store(nil)
 	return nil

@@ -290,3 +290,103 @@ func TestFormsNeedTheirToken(t *testing.T) {
 		}
 	}
 }
+
+// An edit never takes back another message than the one that it is of: while
+// something waits behind that, it is refused.
+func TestAnEditWaitsItsTurn(t *testing.T) {
+	h := newHouse(t)
+	h.ask("turns", "First")
+	seq := fmt.Sprint(h.active("turns").Messages - 1)
+	hold := make(chan struct{})
+	h.model.Reply(func(llmtest.Call) llmtest.Answer { <-hold; return llmtest.Answer{Text: "At last."} })
+	h.say("turns", "Second")
+	status, body := h.post("/chat/turns/edit", url.Values{"text": {"First, changed"}, "seq": {seq}}, false)
+	if status != http.StatusUnprocessableEntity || !strings.Contains(body, "at work") {
+		t.Errorf("an edit behind which something waits is answered %d: %s", status, body)
+	}
+	close(hold)
+	h.await("turns")
+	if page := h.page("/chat/turns"); !strings.Contains(page, ">First</div>") || !strings.Contains(page, ">Second</div>") {
+		t.Errorf("after it the page shows %s", page)
+	}
+}
+
+// An edit whose answer was lost on the way is sent again, and done once.
+func TestAnEditIsDoneOnce(t *testing.T) {
+	h := newHouse(t)
+	h.ask("once", "First")
+	h.ask("once", "Second")
+	edit := url.Values{"text": {"Second, changed"}, "seq": {fmt.Sprint(h.active("once").Messages - 1)}, "id": {"made-by-the-page"}}
+	for range 2 {
+		if status, body := h.post("/chat/once/edit", edit, false); status != http.StatusAccepted {
+			t.Fatalf("the edit is answered %d: %s", status, body)
+		}
+		h.await("once")
+	}
+	page := h.page("/chat/once")
+	if strings.Count(page, ">Second, changed</div>") != 1 || !strings.Contains(page, ">First</div>") || strings.Contains(page, ">Second</div>") {
+		t.Errorf("the page shows %s", page)
+	}
+}
+
+// Nobody waits for a long answer to put a chat away: they are told what to do.
+func TestAChatAtWorkIsNotPutAway(t *testing.T) {
+	h := newHouse(t)
+	h.ask("busy", "Hello")
+	hold := make(chan struct{})
+	defer close(hold)
+	h.model.Reply(func(llmtest.Call) llmtest.Answer { <-hold; return llmtest.Answer{Text: "At last."} })
+	s := h.follow("busy", "/0/0")
+	h.say("busy", "Take long")
+	s.until(func(u update) bool { return u.Working != nil && *u.Working })
+	status, page := h.post("/chat/busy/archive", nil, true)
+	if status != http.StatusConflict || !strings.Contains(page, "at work") {
+		t.Errorf("archiving answers %d: %s", status, page)
+	}
+	if !h.active("busy").Active {
+		t.Error("it was archived nevertheless")
+	}
+}
+
+// A page offers nothing that can't be done there.
+func TestAnArchivedConversationOffersNothingToSend(t *testing.T) {
+	h := newHouse(t)
+	h.ask("old", "Hello")
+	h.model.Script(llmtest.Answer{Status: http.StatusBadRequest})
+	h.ask("old", "Fail")
+	if page := h.page("/chat/old"); !strings.Contains(page, "data-send") || !strings.Contains(page, "data-edit") {
+		t.Fatalf("the open chat offers nothing: %s", page)
+	}
+	_, page := h.post("/chat/old/archive", nil, true)
+	if strings.Contains(page, "data-send") || strings.Contains(page, "data-edit") || !strings.Contains(page, ">Hello</div>") {
+		t.Errorf("the archived one shows %s", page)
+	}
+}
+
+// The list leads to the parts that this gateway has, and to no others.
+func TestTheListLeadsToTheOtherParts(t *testing.T) {
+	h := newHouse(t)
+	page := h.page("/")
+	if !strings.Contains(page, `<a href="/console/">Console</a>`) || strings.Contains(page, "/api/docs") {
+		t.Errorf("the page shows %s", page)
+	}
+	if strings.Contains(page, "/signout") {
+		t.Error("without a token there is something to sign out of")
+	}
+}
+
+// What other chats do changes the list in a page, and nothing else of it.
+func TestAnotherChatChangesTheListAlone(t *testing.T) {
+	h := newHouse(t)
+	h.ask("mine", "Hello")
+	s := h.follow("mine", "/0/0")
+	s.until(func(u update) bool { return u.Chats != nil })
+	h.ask("yours", "A stranger")
+	for seen := false; !seen; {
+		u := s.next()
+		if u.Entries != nil || u.Waiting != nil || u.Blocks != nil || u.Title != nil {
+			t.Errorf("the page is told %+v", u)
+		}
+		seen = u.Chats != nil && strings.Contains(*u.Chats, "A stranger")
+	}
+}
