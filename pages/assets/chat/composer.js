@@ -31,7 +31,7 @@ export function startComposer(talk) {
   const send = document.getElementById("send");
   const stop = document.getElementById("stop");
   const url = talk.dataset.url;
-  const draftKey = `draft ${url}`;
+  const draftKey = () => `draft ${location.pathname}`; // of a chat that has not begun, that of the page for new ones
 
   const trouble = (words) => {
     const line = document.getElementById("trouble");
@@ -40,7 +40,7 @@ export function startComposer(talk) {
   };
   const files = startFiles(form, field, trouble);
   const completion = startCompletion(field);
-  const editing = startEditing(field, grow);
+  const editing = startEditing(field, grow, trouble);
 
   let pending = null; // the message that was sent and not yet taken: a repeat is the same one
 
@@ -49,39 +49,55 @@ export function startComposer(talk) {
       field.style.height = "auto"; // set by script, which the content security policy allows
       field.style.height = `${field.scrollHeight}px`;
     }
-    send.disabled = !field.value.trim() && !files.any();
+    send.disabled = !field.value.trim() && !files.picked().length;
   }
 
   async function submit() {
-    const text = field.value.trim();
-    if ((!text && !files.any()) || form.ariaBusy === "true") return;
-    const content = JSON.stringify([text, editing.seq(), files.names()]);
+    const written = field.value;
+    const text = written.trim();
+    const sent = editing.seq() ? [] : files.picked();
+    if ((!text && !sent.length) || form.ariaBusy === "true") return;
+    const seq = editing.seq();
+    const content = JSON.stringify([text, seq, sent.map(({ file }) => [file.name, file.size, file.lastModified])]);
     if (pending?.content !== content) pending = { content, id: newID() };
     const data = new FormData();
     data.set("text", text);
     data.set("id", pending.id);
-    if (editing.seq()) data.set("seq", editing.seq());
-    else files.into(data);
+    if (seq) data.set("seq", seq);
+    for (const { file } of sent) data.append("file", file, file.name || "picture.png");
     form.ariaBusy = "true";
     trouble("");
-    const why = await post(`${url}/${editing.seq() ? "edit" : "messages"}`, data);
+    const why = await post(`${url}/${seq ? "edit" : "messages"}`, data);
     form.ariaBusy = "false";
     if (why) {
       trouble(why);
       return;
     }
     pending = null;
-    if (field.value.trim() === text) field.value = "";
-    editing.end();
-    files.clear();
-    keep(draftKey, "");
-    grow();
+    // What was written or picked meanwhile stays.
+    if (field.value.startsWith(written)) field.value = field.value.slice(written.length).trimStart();
+    if (seq && seq === editing.seq()) editing.end();
+    files.drop(sent);
+    keep(draftKey(), "");
     if (location.pathname !== url) {
       history.replaceState(null, "", url); // a new chat has an address from its first message on
     }
+    keep(draftKey(), field.value);
+    grow();
+    dispatchEvent(new Event("sent"));
   }
 
-  const stopAnswer = () => post(`${url}/messages`, message("/stop")).then(trouble);
+  // give sends a command for a button, which rests a moment: a double click is
+  // meant as one.
+  async function give(button, command) {
+    if (button.disabled) return;
+    button.disabled = true;
+    const why = await post(`${url}/messages`, message(command));
+    trouble(why);
+    if (!why) dispatchEvent(new Event("sent"));
+    setTimeout(() => { button.disabled = false; }, why ? 0 : 1000);
+  }
+  const stopAnswer = () => give(stop, "/stop");
   function message(text) {
     const data = new FormData();
     data.set("text", text);
@@ -94,7 +110,7 @@ export function startComposer(talk) {
     submit();
   });
   field.addEventListener("input", () => {
-    keep(draftKey, editing.seq() ? "" : field.value);
+    if (!editing.seq()) keep(draftKey(), field.value);
     grow();
   });
   field.addEventListener("keydown", (event) => {
@@ -109,7 +125,7 @@ export function startComposer(talk) {
   });
   addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.key === "Escape" && !document.querySelector("dialog[open]")) {
+    if (event.key === "Escape" && !document.querySelector("dialog[open]") && !event.target.closest("input")) {
       if (editing.seq()) editing.end();
       else if (!stop.hidden) stopAnswer();
       grow();
@@ -124,7 +140,7 @@ export function startComposer(talk) {
   addEventListener("submit", (event) => {
     if (!event.target.matches("form[data-send]")) return;
     event.preventDefault();
-    post(`${url}/messages`, message(event.target.elements.text.value)).then(trouble);
+    give(event.target.querySelector("button"), event.target.elements.text.value);
     field.focus();
   });
   addEventListener("click", (event) => {
@@ -132,18 +148,20 @@ export function startComposer(talk) {
     if (button && editing.begin(button.closest("li"))) grow();
   });
 
-  if (!field.value) field.value = kept(draftKey);
+  if (!field.value) field.value = kept(draftKey());
   stop.hidden = document.getElementById("answer").hidden;
   grow();
   return { working: (working) => { stop.hidden = !working; } };
 }
 
-// startEditing puts the last message back into the field, to be said anew.
-function startEditing(field, changed) {
+// startEditing puts the last message back into the field, to be said anew. What
+// had been begun there is back when the edit is sent or left.
+function startEditing(field, changed, trouble) {
   const bar = document.getElementById("editing");
   let seq = "";
+  let begun = "";
   const end = () => {
-    if (seq) field.value = "";
+    if (seq) field.value = begun;
     seq = "";
     bar.hidden = true;
   };
@@ -153,6 +171,11 @@ function startEditing(field, changed) {
     end,
     begin(entry = [...document.querySelectorAll("#messages > .user")].pop()) {
       if (!entry?.dataset.seq || entry.dataset.seq === "0") return false;
+      if (document.getElementById("waiting").children.length) {
+        trouble("The assistant is at work. Stop it first (Esc), or wait for its answer.");
+        return false;
+      }
+      if (!seq) begun = field.value;
       seq = entry.dataset.seq;
       field.value = entry.querySelector(".bubble").textContent;
       bar.hidden = false;

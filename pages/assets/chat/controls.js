@@ -47,11 +47,13 @@ function drawer() {
 }
 
 function menus() {
-  addEventListener("click", (event) => {
+  const closeOthers = (event) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) {
-      if (!menu.contains(event.target)) menu.open = false;
+      if (!menu.contains(event.target) || event.target.closest?.("[data-delete]")) menu.open = false;
     }
-  });
+  };
+  addEventListener("click", closeOthers);
+  addEventListener("focusin", (event) => { if (!event.target.closest("[data-delete]")) closeOthers(event); });
   addEventListener("keydown", (event) => {
     const menu = document.querySelector("details.menu[open]");
     if (event.key !== "Escape" || !menu) return;
@@ -70,33 +72,44 @@ function deletion() {
   });
 }
 
-// earlier loads the page with the messages before these, and puts them above.
+// earlier puts the messages before these above them, when the reader comes near
+// the first one or asks for more.
 function earlier() {
-  addEventListener("click", async (event) => {
-    const link = event.target.closest("[data-earlier]");
-    if (!link) return;
-    event.preventDefault();
+  const scroll = document.getElementById("scroll");
+  const list = document.getElementById("messages");
+  const link = document.querySelector("[data-earlier]");
+  if (!link) return;
+  const near = new IntersectionObserver((seen) => { if (seen.at(-1).isIntersecting) load(); }, { root: scroll, rootMargin: "600px 0px" });
+
+  async function load() {
     if (link.ariaBusy === "true") return;
     link.ariaBusy = "true";
+    near.disconnect();
     try {
       const page = new DOMParser().parseFromString(await (await fetch(link.href)).text(), "text/html");
-      const scroll = document.getElementById("scroll");
-      const list = document.getElementById("messages");
-      const below = scroll.scrollHeight - scroll.scrollTop;
       const more = [...page.getElementById("messages").children].filter((entry) => !document.getElementById(entry.id));
+      const below = scroll.scrollHeight - scroll.scrollTop;
       list.prepend(...more);
       for (const entry of more) {
         dress(entry);
         refresh(entry);
       }
       const next = page.querySelector("[data-earlier]");
-      if (next) link.href = next.href;
-      else link.parentElement.remove();
+      if (next) {
+        link.href = next.href;
+        near.observe(link);
+      } else link.parentElement.remove();
       scroll.scrollTop = scroll.scrollHeight - below;
     } catch {
-      location.assign(link.href);
+      link.textContent = "Earlier messages can't be loaded now. Try again";
     } finally {
       link.ariaBusy = "false";
     }
+  }
+
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    load();
   });
+  addEventListener("load", () => setTimeout(() => near.observe(link))); // the page has moved to its end by then
 }

@@ -2,6 +2,7 @@
 
 const most = 10; // as take.go says
 const mostBytes = 8 * 1024 * 1024;
+const mostTogether = 23 * 1024 * 1024; // with the text, a message stays below what is taken
 
 export function startFiles(form, field, trouble) {
   const input = document.getElementById("files");
@@ -18,9 +19,15 @@ export function startFiles(form, field, trouble) {
     field.focus();
   });
   field.addEventListener("paste", (event) => {
-    if (!event.clipboardData.files.length) return;
-    event.preventDefault();
-    add(event.clipboardData.files);
+    const { files } = event.clipboardData;
+    const text = event.clipboardData.getData("text/plain");
+    if (files.length && !text) {
+      event.preventDefault();
+      add(files);
+    } else if (field.value.length + text.length > field.maxLength) { // the browser would cut it without a word
+      event.preventDefault();
+      add([new File([text], "pasted.txt", { type: "text/plain" })]);
+    }
   });
 
   let depth = 0; // of nested elements that are being dragged over
@@ -43,14 +50,15 @@ export function startFiles(form, field, trouble) {
     for (const file of files) {
       if (picked.length >= most) trouble(`At most ${most} files go with one message.`);
       else if (file.size > mostBytes) trouble(`${file.name} is too large: a file may have ${mostBytes / 1024 / 1024} MiB.`);
+      else if (picked.reduce((sum, one) => sum + one.file.size, file.size) > mostTogether) trouble(`${file.name} is too much beside the others: together they may have ${mostTogether / 1024 / 1024} MiB.`);
       else picked.push({ file, url: file.type.startsWith("image/") ? URL.createObjectURL(file) : "" });
     }
     show();
   }
 
-  function drop(one) {
-    URL.revokeObjectURL(one.url);
-    picked = picked.filter((other) => other !== one);
+  function drop(some) {
+    for (const one of some) URL.revokeObjectURL(one.url);
+    picked = picked.filter((other) => !some.includes(other));
     show();
   }
 
@@ -69,17 +77,12 @@ export function startFiles(form, field, trouble) {
       remove.className = "quiet";
       remove.setAttribute("aria-label", `Leave out ${one.file.name}`);
       remove.textContent = "×";
-      remove.addEventListener("click", () => { drop(one); field.focus(); });
+      remove.addEventListener("click", () => { drop([one]); field.focus(); });
       item.append(remove);
       return item;
     }));
     field.dispatchEvent(new Event("input"));
   }
 
-  return {
-    any: () => picked.length > 0,
-    names: () => picked.map((one) => [one.file.name, one.file.size, one.file.lastModified]),
-    into: (data) => { for (const one of picked) data.append("file", one.file, one.file.name || "picture.png"); },
-    clear: () => { for (const one of picked) URL.revokeObjectURL(one.url); picked = []; show(); },
-  };
+  return { picked: () => picked, drop };
 }

@@ -4,7 +4,7 @@
 import { dress } from "../code.js";
 import { startComposer } from "./composer.js";
 import { startControls } from "./controls.js";
-import { startStream } from "./stream.js";
+import { follow, startStream } from "./stream.js";
 
 const talk = document.getElementById("main");
 
@@ -14,4 +14,6 @@ dress(document);
 if (document.getElementById("compose")) {
   const composer = startComposer(talk);
   startStream(talk, composer);
+} else if (document.getElementById("to-end")) {
+  follow(document.getElementById("scroll"), document.getElementById("to-end"));
 }

@@ -4,54 +4,123 @@
 import { dress } from "../code.js";
 import { refresh } from "./controls.js";
 
-const near = 80; // pixels from the end at which a reader counts as being there
+const silence = 45_000; // ms without a sign of life, of which one comes every 15 s: the connection is dead
+const gap = 1500; // ms that a connection may be away without a word
+const refused = 5000; // ms until a server that has refused the stream is asked again
 
 export function startStream(talk, composer) {
-  const scroll = document.getElementById("scroll");
-  const end = document.getElementById("to-end");
-  const connection = document.getElementById("connection");
-  const following = follow(scroll, end);
+  const following = follow(document.getElementById("scroll"), document.getElementById("to-end"));
+  addEventListener("sent", following.toEnd);
   const view = new View(talk);
-
-  const source = new EventSource(`${talk.dataset.url}/events?at=${encodeURIComponent(talk.dataset.at)}`);
-  let lost;
-  source.onopen = () => {
-    clearTimeout(lost);
-    connection.hidden = true;
-  };
-  source.onerror = () => {
-    clearTimeout(lost);
-    lost = setTimeout(() => { connection.hidden = false; }, 1500); // a short gap needs no words
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 5000); // refused: perhaps a new sign-in is needed
-  };
-  source.onmessage = (event) => {
-    const update = JSON.parse(event.data);
-    if (update.reload) {
-      source.close();
-      location.reload();
-      return;
-    }
-    const stay = following();
+  connect(talk, (update) => {
     view.apply(update);
     if (update.working !== undefined) composer.working(update.working);
-    stay();
+    following.stay();
+  });
+}
+
+// connect keeps a stream open while the page can be seen: a browser has but six
+// connections for all its tabs. Each stream begins where the last one ended.
+function connect(talk, apply) {
+  const notice = document.getElementById("connection");
+  let at = talk.dataset.at;
+  let source = null;
+  let lost, dead, again;
+
+  const alive = () => {
+    clearTimeout(lost);
+    lost = undefined;
+    clearTimeout(dead);
+    notice.hidden = true;
+    dead = setTimeout(reopen, silence);
   };
-  addEventListener("pagehide", () => source.close());
+  const miss = () => { lost ??= setTimeout(() => { notice.hidden = false; }, gap); };
+
+  function open() {
+    if (source || document.hidden) return;
+    source = new EventSource(`${talk.dataset.url}/events?at=${encodeURIComponent(at)}`);
+    source.onopen = alive;
+    source.addEventListener("beat", alive);
+    source.onmessage = (event) => {
+      alive();
+      const update = JSON.parse(event.data);
+      if (update.reload) {
+        close();
+        location.reload();
+        return;
+      }
+      apply(update);
+      at = event.lastEventId;
+    };
+    source.onerror = () => {
+      miss();
+      if (source.readyState !== EventSource.CLOSED) return; // the browser tries again by itself
+      close();
+      miss();
+      again = setTimeout(ask, refused);
+    };
+    dead = setTimeout(reopen, silence);
+  }
+
+  function close() {
+    for (const timer of [lost, dead, again]) clearTimeout(timer);
+    lost = undefined;
+    source?.close();
+    source = null;
+  }
+
+  function reopen() {
+    close();
+    miss();
+    open();
+  }
+
+  // ask finds out why the stream was refused: when one has to sign in again, the
+  // page that leads there is loaded.
+  async function ask() {
+    try {
+      const answer = await fetch(talk.dataset.url, { method: "HEAD" });
+      if (answer.redirected) location.reload();
+    } catch { /* the server is away */ }
+    open();
+  }
+
+  document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else open(); });
+  addEventListener("pagehide", close);
+  addEventListener("pageshow", open); // also of a page that the back button brings out of the browser's memory
+  addEventListener("online", reopen);
+  open();
 }
 
 // follow keeps the newest text in sight while the reader is at the end, and
-// otherwise leaves the page where it is.
-function follow(scroll, end) {
-  const atEnd = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < near;
-  const toEnd = () => { scroll.scrollTop = scroll.scrollHeight; };
-  scroll.addEventListener("scroll", () => { end.hidden = atEnd(); }, { passive: true });
-  end.addEventListener("click", () => { toEnd(); end.hidden = true; });
-  if (!location.hash) toEnd();
-  addEventListener("load", () => { if (!location.hash) toEnd(); });
-  return () => {
-    const was = atEnd();
-    return () => { if (was) toEnd(); else end.hidden = atEnd(); };
+// otherwise leaves the page where it is: who has moved up, however little, reads.
+export function follow(scroll, end) {
+  const below = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight;
+  let atEnd = true;
+  let top = 0;
+  const show = () => { end.hidden = atEnd || below() < 80; };
+  const toEnd = () => {
+    scroll.scrollTop = scroll.scrollHeight;
+    atEnd = true;
+    show();
   };
+  const stay = () => { if (atEnd) toEnd(); else show(); };
+  scroll.addEventListener("scroll", () => {
+    if (below() < 2) atEnd = true;
+    else if (scroll.scrollTop < top) atEnd = false;
+    top = scroll.scrollTop;
+    show();
+  }, { passive: true });
+  end.addEventListener("click", toEnd);
+  scroll.addEventListener("load", stay, { capture: true }); // a picture has got its height
+  new ResizeObserver(stay).observe(scroll);
+  const wanted = document.getElementById(location.hash.slice(1));
+  if (wanted?.matches(".messages > *")) {
+    atEnd = false;
+    wanted.scrollIntoView();
+  }
+  stay();
+  return { toEnd, stay };
 }
 
 class View {
@@ -68,7 +137,7 @@ class View {
     if (update.waiting !== undefined) this.waiting.innerHTML = update.waiting;
     if (update.working !== undefined) {
       this.answer.hidden = !update.working;
-      this.talk.toggleAttribute("aria-busy", update.working);
+      this.talk.toggleAttribute("data-working", update.working);
     }
     if (update.calls !== undefined) this.put(this.calls, update.calls);
     if (update.blocks !== undefined) this.blocks(update.keep ?? 0, update.blocks);
@@ -148,7 +217,8 @@ class View {
   list(html) {
     const open = this.chats.querySelector("details")?.open;
     const focused = this.chats.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    this.chats.innerHTML = html;
+    this.chats.innerHTML = html; // the same for all pages
+    this.chats.querySelector(`a[href="${this.talk.dataset.url}"]`)?.setAttribute("aria-current", "page");
     const details = this.chats.querySelector("details");
     if (details && open) details.open = true;
     if (focused) [...this.chats.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();

@@ -1,0 +1,134 @@
+package browsertest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"parley/llm/llmtest"
+)
+
+// holdSending makes the page's next request wait for window.release().
+const holdSending = `(() => {
+	const send = window.fetch;
+	window.fetch = (...request) => new Promise((resolve, reject) => {
+		window.release = () => send(...request).then(resolve, reject);
+	});
+	return true;
+})()`
+
+// What is written while a message is on its way is neither sent with it nor
+// lost.
+func TestWritingOnWhileAMessageIsSent(t *testing.T) {
+	g := startGateway(t, func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "To: " + c.LastUser()} })
+	b := openTab(t)
+	b.open(g.url)
+	b.await("document.activeElement.id === 'text-field'")
+	eval[bool](b, holdSending)
+	b.do(chromedp.KeyEvent("first"), chromedp.KeyEvent("\r"))
+	b.await("window.release")
+	b.do(chromedp.SetValue("#text-field", "firstand then"))
+	eval[bool](b, "release() && true")
+	b.answers(1)
+	b.awaitText("#messages .assistant", "To: first")
+	b.await("document.getElementById('text-field').value === 'and then'")
+	b.clean()
+}
+
+// A text that could not be sent is there when the page is loaded again, also
+// where the chat has not begun.
+func TestWhatWasNotSentSurvivesAReload(t *testing.T) {
+	g := startGateway(t, says("x"))
+	b := openTab(t)
+	b.open(g.url)
+	b.await("document.activeElement.id === 'text-field'")
+	g.kill()
+	b.say("Do not lose me")
+	b.awaitText("#trouble", "can't be reached")
+	g.start()
+	b.do(chromedp.Reload())
+	b.await("document.getElementById('text-field').value.trim() === 'Do not lose me'")
+	b.say("")
+	b.answers(1)
+	b.open(g.url)
+	b.await("document.activeElement.id === 'text-field' && document.getElementById('text-field').value === ''")
+}
+
+// What had been begun is back after an edit of the last message.
+func TestAnEditReturnsWhatHadBeenBegun(t *testing.T) {
+	g := startGateway(t, func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "To: " + c.LastUser()} })
+	b := openTab(t)
+	b.open(g.url)
+	b.say("one")
+	b.answers(1)
+	b.do(chromedp.Focus("#text-field"), chromedp.KeyEvent("begun"))
+	eval[bool](b, "document.querySelector('[data-edit]').click() || true")
+	b.await("!document.getElementById('editing').hidden && document.getElementById('text-field').value === 'one'")
+	b.say(" two")
+	b.awaitText("#messages .assistant", "To: one two")
+	b.await("document.getElementById('text-field').value.trim() === 'begun'")
+	b.clean()
+}
+
+// A text too long for a message becomes a file, instead of being cut.
+func TestAHugePasteBecomesAFile(t *testing.T) {
+	g := startGateway(t, says("Long."))
+	b := openTab(t)
+	b.open(g.url)
+	b.await("!document.getElementById('attach').hidden")
+	eval[bool](b, `(() => {
+		const data = new DataTransfer();
+		data.setData("text/plain", "a line of a long text\n".repeat(50000));
+		document.getElementById("text-field").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+		return true;
+	})()`)
+	b.awaitText("#picked", "pasted.txt")
+	b.say("Sum it up")
+	b.answers(1)
+	b.awaitText("#messages .enclosed", "pasted.txt")
+	b.clean()
+}
+
+// A double click is one click: it does not ask the model twice.
+func TestADoubleClickAsksOnce(t *testing.T) {
+	g := startGateway(t, says("x"))
+	b := openTab(t)
+	b.open(g.url)
+	b.say("Once")
+	b.answers(1)
+	first := eval[string](b, "document.querySelector('#messages .assistant').id")
+	eval[bool](b, "document.querySelector('.retry button').click() || true")
+	eval[bool](b, "document.querySelector('.retry button')?.click() || true")
+	b.await("document.querySelector('#messages .assistant') && document.querySelector('#messages .assistant').id !== '" + first + "'")
+	b.say("/status")
+	b.awaitText("#messages .asked", "/status")
+	if n := len(g.model.Calls()); n != 2 {
+		t.Errorf("the model was asked %d times, want twice", n)
+	}
+}
+
+// A tab that nobody sees keeps no connection, of which a browser has six; seen
+// again, it shows what was said meanwhile.
+func TestAHiddenTabCatchesUp(t *testing.T) {
+	g := startGateway(t, func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "To: " + c.LastUser()} })
+	one := openTab(t)
+	one.open(g.url)
+	one.say("first")
+	one.answers(1)
+	two := one.another()
+	two.open(eval[string](one, "location.href"))
+	hide := func(hidden string) {
+		eval[bool](one, "Object.defineProperty(document, 'hidden', { value: "+hidden+", configurable: true }) && document.dispatchEvent(new Event('visibilitychange'))")
+	}
+	hide("true")
+	two.say("second")
+	two.answers(2)
+	if got := one.text("#messages"); strings.Contains(got, "second") {
+		t.Errorf("the hidden tab shows %q", got)
+	}
+	hide("false")
+	one.answers(2)
+	one.awaitText("#messages .assistant", "To: second")
+	one.clean()
+}
