@@ -71,11 +71,15 @@ titles = false
 listen = %q
 %s
 `, filepath.Join(g.dir, "conversations.db"), g.model.URL(), listen, g.more)
-	path := filepath.Join(g.dir, "config.toml")
-	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
+	settings := filepath.Join(g.dir, "config.toml")
+	if err := os.WriteFile(settings, []byte(config), 0o600); err != nil {
 		g.t.Fatal(err)
 	}
-	g.cmd = exec.Command(binary, "run", "-c", path)
+	path, err := binary()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.cmd = exec.Command(path, "run", "-c", settings)
 	g.cmd.Dir = g.dir
 	g.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + g.dir}
 	stderr, err := g.cmd.StderrPipe()
