@@ -253,7 +253,7 @@ func TestAWatchSaysWhetherTheStoreIsToBeRead(t *testing.T) {
 	expect("when nothing has happened", false)
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
-	feed.Working(ctx, key, 1)
+	feed.Working(ctx, key, 1, 1)
 	expect("when a run begins", true)
 	feed.Preview(key, "so far")
 	expect("when it comes on", false)
