@@ -139,6 +139,20 @@ func TestSessionsAreListedPageByPage(t *testing.T) {
 	}
 }
 
+// A number in metadata stays what the program wrote, also when another member
+// is changed: an id of 64 bits is no float64.
+func TestNumbersInMetadataStayExact(t *testing.T) {
+	g := start(t)
+	g.do("PATCH", "/api/v1/sessions/"+task, `{"metadata":{"issue":9007199254740993,"cost":1.10}}`)
+	r := g.do("PATCH", "/api/v1/sessions/"+task, `{"metadata":{"state":"open"}}`)
+	if r.status != http.StatusOK || !strings.Contains(r.text, `"issue":9007199254740993`) || !strings.Contains(r.text, `"cost":1.10`) {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	if found := g.get("/sessions?metadata.issue=9007199254740993")["sessions"].([]any); len(found) != 1 {
+		t.Errorf("%d sessions are found by the number", len(found))
+	}
+}
+
 // The metadata of a session is changed member by member, also by many at once.
 func TestMetadataIsMerged(t *testing.T) {
 	g := start(t)

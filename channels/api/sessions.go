@@ -101,16 +101,24 @@ func merged(metadata conversation.Metadata, patch json.RawMessage) (conversation
 		return "", nil
 	}
 	members, changes := map[string]any{}, map[string]any{}
-	if err := json.Unmarshal(patch, &changes); err != nil {
+	if err := unmarshalExact(patch, &changes); err != nil {
 		return "", problem(http.StatusUnprocessableEntity, "metadata must be a JSON object, or null.")
 	}
 	if metadata != "" {
-		if err := json.Unmarshal([]byte(metadata), &members); err != nil {
+		if err := unmarshalExact([]byte(metadata), &members); err != nil {
 			return "", err
 		}
 	}
 	text, err := json.Marshal(mergePatch(members, changes))
 	return conversation.Metadata(text), err
+}
+
+// unmarshalExact keeps numbers as they are written: an id of 64 bits is no
+// float64.
+func unmarshalExact(text []byte, into *map[string]any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return decoder.Decode(into)
 }
 
 func mergePatch(members, changes map[string]any) map[string]any {
