@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"parley/conversation"
 )
 
@@ -22,8 +20,8 @@ type completionRequest struct {
 	User     string `json:"user"`
 	Stream   bool   `json:"stream"`
 	Messages []struct {
-		Role    string  `json:"role"`
-		Content content `json:"content"`
+		Role    string          `json:"role"`
+		Content json.RawMessage `json:"content"` // read of the one that counts: clients send all that was said before
 	} `json:"messages"`
 	StreamOptions *struct {
 		IncludeUsage bool `json:"include_usage"`
@@ -48,15 +46,19 @@ type part struct {
 	} `json:"file"`
 }
 
-// UnmarshalJSON takes what comes; what can't be read is told when the message
-// is the one that counts.
-func (c *content) UnmarshalJSON(text []byte) error {
-	if len(text) == 0 || text[0] != '[' {
-		return json.Unmarshal(text, &c.text) // null is no text
-	}
+// parseContent reads the content of a message.
+func parseContent(raw json.RawMessage) (c content, err error) {
 	var parts []part
-	if err := json.Unmarshal(text, &parts); err != nil {
-		return err
+	switch {
+	case len(raw) == 0: // like null, no text
+		return c, nil
+	case raw[0] == '[':
+		err = json.Unmarshal(raw, &parts)
+	default:
+		err = json.Unmarshal(raw, &c.text)
+	}
+	if err != nil {
+		return c, unreadable(err)
 	}
 	var texts []string
 	for _, p := range parts {
@@ -74,12 +76,18 @@ func (c *content) UnmarshalJSON(text []byte) error {
 			err = problem(http.StatusBadRequest, "A part of a message has the type %q. Allowed: text, image_url, file.", shorten(p.Type))
 		}
 		if err != nil {
-			return err
+			return c, err
 		}
 		c.files = append(c.files, f)
 	}
-	c.text = strings.Join(texts, "\n\n")
-	return nil
+	if parts != nil {
+		c.text = strings.Join(texts, "\n\n")
+	}
+	return c, nil
+}
+
+func unreadable(err error) error {
+	return problem(http.StatusBadRequest, "The body is no request for a chat completion: %s.", shorten(err.Error()))
 }
 
 func readCompletion(r *http.Request) (request completionRequest, err error) {
@@ -91,12 +99,10 @@ func readCompletion(r *http.Request) (request completionRequest, err error) {
 	case err != nil:
 		return request, problem(http.StatusBadRequest, "The body can't be read: %s.", err)
 	}
-	err = json.Unmarshal(body, &request)
-	var told huma.StatusError
-	if err != nil && !errors.As(err, &told) {
-		err = problem(http.StatusBadRequest, "The body is no request for a chat completion: %s.", shorten(err.Error()))
+	if err := json.Unmarshal(body, &request); err != nil {
+		return request, unreadable(err)
 	}
-	return request, err
+	return request, nil
 }
 
 // question is the newest message of the user, for the session that is named.
@@ -107,7 +113,11 @@ func (request completionRequest) question(header http.Header) (question, error) 
 	}
 	for _, m := range slices.Backward(request.Messages) {
 		if m.Role == "user" {
-			return newQuestion(key, header.Get("Idempotency-Key"), m.Content.text, m.Content.files)
+			said, err := parseContent(m.Content)
+			if err != nil {
+				return question{}, err
+			}
+			return newQuestion(key, header.Get("Idempotency-Key"), said.text, said.files)
 		}
 	}
 	return question{}, problem(http.StatusBadRequest, "messages has none with the role user.")

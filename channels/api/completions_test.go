@@ -74,6 +74,20 @@ func TestChunksBeforeAndBehindATool(t *testing.T) {
 	}
 }
 
+// OpenAI's clients send all that was said so far with each message. What stands
+// there and can't be taken is no reason to refuse the new one.
+func TestOnlyTheNewestMessageIsRead(t *testing.T) {
+	g := start(t)
+	r := g.do("POST", "/v1/chat/completions", `{"messages":[
+		{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]},
+		{"role":"assistant","content":[{"type":"refusal","refusal":"I can't see it."}]},
+		{"role":"user","content":[{"type":"text","text":"never mind"}]},
+		{"role":"tool","content":[{"type":"strange"}]}]}`)
+	if r.status != http.StatusOK || !strings.Contains(r.text, "echo: never mind") {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+}
+
 func TestHostileCompletions(t *testing.T) {
 	g := start(t)
 	for body, status := range map[string]int{
