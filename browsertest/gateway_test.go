@@ -121,6 +121,9 @@ func says(text string) func(llmtest.Call) llmtest.Answer {
 	return func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: text} }
 }
 
+// echo answers with what was said.
+func echo(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "To: " + c.LastUser()} }
+
 // slowly answers with a text that comes word by word.
 func slowly(text string, pieces int, pause time.Duration) llmtest.Answer {
 	return llmtest.Answer{Text: text, Pieces: pieces, ChunkDelay: pause}

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
-
-	"parley/llm/llmtest"
 )
 
 // holdSending makes the page's next request wait for window.release().
@@ -21,7 +19,7 @@ const holdSending = `(() => {
 // What is written while a message is on its way is neither sent with it nor
 // lost.
 func TestWritingOnWhileAMessageIsSent(t *testing.T) {
-	g := startGateway(t, func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "To: " + c.LastUser()} })
+	g := startGateway(t, echo)
 	b := openTab(t)
 	b.open(g.url)
 	b.await("document.activeElement.id === 'text-field'")
@@ -57,7 +55,7 @@ func TestWhatWasNotSentSurvivesAReload(t *testing.T) {
 
 // What had been begun is back after an edit of the last message.
 func TestAnEditReturnsWhatHadBeenBegun(t *testing.T) {
-	g := startGateway(t, func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "To: " + c.LastUser()} })
+	g := startGateway(t, echo)
 	b := openTab(t)
 	b.open(g.url)
 	b.say("one")
@@ -111,7 +109,7 @@ func TestADoubleClickAsksOnce(t *testing.T) {
 // A tab that nobody sees keeps no connection, of which a browser has six; seen
 // again, it shows what was said meanwhile.
 func TestAHiddenTabCatchesUp(t *testing.T) {
-	g := startGateway(t, func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "To: " + c.LastUser()} })
+	g := startGateway(t, echo)
 	one := openTab(t)
 	one.open(g.url)
 	one.say("first")

@@ -42,7 +42,8 @@ type house struct {
 	feed   *channels.Feed
 	url    string // without a slash at its end
 	client *http.Client
-	csrf   string // token of the client's forms, "" until one is needed
+	health chan string // what the channel says of itself
+	csrf   string      // token of the client's forms, "" until one is needed
 	end    func()
 }
 
@@ -77,6 +78,7 @@ func (h *house) start() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
+	h.health = make(chan string, 1)
 	var channel *web.Channel
 	parts := agentloop.Parts{
 		Config: agentloop.DefaultConfig(), Store: h.store, Counter: llm.NewCounter("fake"), Tools: registry, Watcher: watcher{h.feed},
@@ -86,7 +88,7 @@ func (h *house) start() {
 	}
 	parts.Titles = false // they are calls of the model that most tests do not count
 	router := agentloop.NewRouter(parts)
-	channel = web.New(web.Parts{Store: h.store, Feed: h.feed, Do: router.Do, Log: log, Commands: []channels.Command{{Name: "help", Description: "Show the commands"}}})
+	channel = web.New(web.Parts{Store: h.store, Feed: h.feed, Do: router.Do, Log: log, Health: func(state, _ string) { h.health <- state }, Commands: []channels.Command{{Name: "help", Description: "Show the commands"}}})
 	listen := "127.0.0.1:0"
 	server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, MaxConnections: 100}, Log: log})
 	if err != nil {

@@ -390,3 +390,10 @@ func TestAnotherChatChangesTheListAlone(t *testing.T) {
 		seen = u.Chats != nil && strings.Contains(*u.Chats, "A stranger")
 	}
 }
+
+// Who looks after the gateway sees that the web chat serves.
+func TestTheChatSaysThatItServes(t *testing.T) {
+	if state := <-newHouse(t).health; state != conversation.HealthServing {
+		t.Errorf("it says that it is %s", state)
+	}
+}

@@ -1,0 +1,30 @@
+package httpserver_test
+
+import (
+	"log/slog"
+	"net/http"
+	"testing"
+
+	"parley/httpserver"
+)
+
+// Pages lead to what there is, and offer to sign out where one has signed in.
+func TestTheServerKnowsWhatItServes(t *testing.T) {
+	listen := "127.0.0.1:0"
+	for _, token := range []string{"", "a token that is long enough"} {
+		server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Token: token, MaxConnections: 1}, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		server.Handle("GET /console/{$}", httpserver.Person, http.NotFoundHandler())
+		server.Handle("POST /hook", httpserver.Public, http.NotFoundHandler())
+		for path, want := range map[string]bool{"/console/": true, "/console/else": false, "/hook": false, "/api/docs": false} {
+			if got := server.Serves(path); got != want {
+				t.Errorf("it serves %s: %t", path, got)
+			}
+		}
+		if got := server.NeedsToken(); got != (token != "") {
+			t.Errorf("with the token %q it needs one: %t", token, got)
+		}
+	}
+}
