@@ -85,3 +85,48 @@ func TestAStreamGoesOnWhereItBroke(t *testing.T) {
 		t.Errorf("it goes on with %q", got)
 	}
 }
+
+// A listener that was away for several conversations is told of each of them,
+// and of the last words of the one that it left in.
+func TestAStreamMissesNoConversation(t *testing.T) {
+	g := start(t)
+	g.ask(task, "before")
+	stream := g.open("GET", "/api/v1/sessions/"+task+"/events", "")
+	last := stream.until("accepted")
+	stream.body.Close()
+	for _, text := range []string{"one", "/new", "two", "/new", "three", "/new"} {
+		g.ask(task, text)
+	}
+	stream = g.open("GET", "/api/v1/sessions/"+task+"/events", "", "Last-Event-ID: "+last.id)
+	stream.until("accepted")
+	g.ask(task, "last")
+	var got []string
+	for len(got) == 0 || got[len(got)-1] != "echo: last" {
+		got = append(got, stream.until("message").object(t)["content"].(string))
+	}
+	if text := strings.Join(got, ", "); text != "one, echo: one, two, echo: two, three, echo: three, last, echo: last" {
+		t.Errorf("it goes on with %q", text)
+	}
+}
+
+// A stream that begins, or goes on behind a place that is none of the session,
+// tells nothing old and nothing of another session.
+func TestAStreamTellsNothingOldAndNothingStrange(t *testing.T) {
+	g := start(t)
+	g.ask("api:other", "a secret")
+	other := g.open("GET", "/api/v1/sessions/api:other/events", "").until("accepted")
+	g.ask(task, "old")
+	g.ask(task, "/new")
+	conversation, _, _ := strings.Cut(other.id, "/")
+	for name, headers := range map[string][]string{
+		"new": nil, "of another session": {"Last-Event-ID: " + conversation + "/0/0"},
+	} {
+		stream := g.open("GET", "/api/v1/sessions/"+task+"/events", "", headers...)
+		stream.until("accepted")
+		g.ask(task, "news for who is "+name)
+		if e := stream.until("message"); !strings.HasPrefix(e.object(t)["content"].(string), "news") {
+			t.Errorf("%s: it begins with %+v", name, e)
+		}
+		stream.body.Close()
+	}
+}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -81,9 +82,19 @@ func (c *Channel) newest(ctx context.Context, key conversation.Key) (place, erro
 	if err != nil {
 		return place{}, err
 	}
-	p := place{seq: active.Messages}
-	if active.Messages > 0 {
-		p.conversation = active.ID
+	at := active
+	if active.Messages == 0 { // what is archived is not new either
+		used, _, err := c.Store.FindConversations(ctx, conversation.ConversationQuery{Key: key, Limit: 1})
+		if err != nil {
+			return place{}, err
+		}
+		if len(used) > 0 {
+			at = used[0]
+		}
+	}
+	p := place{seq: at.Messages}
+	if at.Messages > 0 {
+		p.conversation = at.ID
 	}
 	for {
 		some, err := c.Store.Notices(ctx, key, p.notice, readAtOnce)
@@ -160,25 +171,61 @@ func (s *sessionStream) failed(ctx context.Context, err error) {
 	}
 }
 
-// readStored sends what the store has behind the stream's place. A conversation
-// that began meanwhile is sent from its beginning.
+// readStored sends what the store has behind the stream's place. Conversations
+// that were used since then are sent from their beginning.
 func (s *sessionStream) readStored(ctx context.Context) error {
 	active, err := s.channel.Store.Active(ctx, s.key)
 	if err != nil {
 		return err
 	}
-	if active.Messages > 0 && active.ID != s.at.conversation {
-		if err := s.readMessages(ctx, s.at.conversation); err != nil { // the end of the one before
+	list := []conversation.Conversation{active}
+	if active.ID != s.at.conversation {
+		if list, err = s.usedSince(ctx, active); err != nil {
 			return err
 		}
-		s.at.conversation, s.at.seq = active.ID, 0
 	}
-	if active.Messages > s.at.seq {
-		if err := s.readMessages(ctx, active.ID); err != nil {
-			return err
+	for _, one := range list {
+		if one.ID != s.at.conversation {
+			s.at.conversation, s.at.seq = one.ID, 0
+		}
+		if one.Messages > s.at.seq {
+			if err := s.readMessages(ctx, one.ID); err != nil {
+				return err
+			}
 		}
 	}
 	return s.readNotices(ctx)
+}
+
+// usedSince gives the conversation of the stream's place and those that were
+// used after it, in this order. Where that one is gone, or is none of the
+// session, nobody knows what came after it: then it is the active one alone.
+func (s *sessionStream) usedSince(ctx context.Context, active conversation.Conversation) (list []conversation.Conversation, err error) {
+	query := conversation.ConversationQuery{Key: s.key, Order: conversation.ByUse, Limit: readAtOnce}
+	for {
+		page, next, err := s.channel.Store.FindConversations(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		for _, one := range page { // the last used first
+			list = append(list, one)
+			if one.ID == s.at.conversation {
+				slices.Reverse(list)
+				return list, nil
+			}
+		}
+		if query.From = next; next == "" {
+			break
+		}
+	}
+	switch {
+	case s.at.conversation == "":
+		slices.Reverse(list)
+		return list, nil
+	case active.Messages > 0:
+		return []conversation.Conversation{active}, nil
+	}
+	return nil, nil
 }
 
 func (s *sessionStream) readMessages(ctx context.Context, id string) error {
