@@ -103,6 +103,9 @@ func (c *Channel) getAnswer(ctx context.Context, in *getAnswer) (*huma.StreamRes
 		return nil, err
 	}
 	q := question{key: key, id: in.ID}
+	if !idForm.MatchString(q.id) { // with a space in it, it could name another session's message
+		return nil, c.unanswered(ctx, q, conversation.ErrNoAnswer)
+	}
 	if _, err := c.Store.Answer(ctx, channelName, q.source()); err != nil {
 		return nil, c.unanswered(ctx, q, err)
 	}

@@ -104,6 +104,15 @@ func TestStrangeTextsAreTexts(t *testing.T) {
 	}
 }
 
+// A message is found in its own session alone, however its id and the key are cut.
+func TestAnAnswerIsOfItsSession(t *testing.T) {
+	g := start(t)
+	g.ask("api:a%20api:b", "hello", "Idempotency-Key: k")
+	if r := g.do("GET", "/api/v1/sessions/api:b/answers/k%20api:a", ""); r.status != http.StatusNotFound {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+}
+
 // With a token nothing is told or done without it.
 func TestNothingWithoutTheToken(t *testing.T) {
 	g := start(t, "token = \""+token+"\"")
