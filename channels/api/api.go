@@ -54,6 +54,7 @@ type Window struct {
 // Channel is the API. It has nothing to send: replies are kept in the store, and
 // whoever asks finds them there.
 type Channel struct {
+	channels.Kept
 	Parts
 	intake   atomic.Pointer[intake]
 	handler  func() http.Handler // made at the first request: what it takes is no part of an idle gateway
@@ -68,7 +69,7 @@ type intake struct {
 
 // New makes the channel. Serve puts it on a server.
 func New(parts Parts) *Channel {
-	c := &Channel{Parts: parts}
+	c := &Channel{Kept: channels.NewKept(parts.Store, parts.Log), Parts: parts}
 	c.handler = sync.OnceValue(c.build)
 	return c
 }
@@ -112,29 +113,6 @@ func (c *Channel) accept(ctx context.Context, in conversation.Inbound) error {
 		return errClosed
 	}
 	return now.accept(ctx, nil, in)
-}
-
-// Split gives no parts: replies are kept for whoever asks.
-func (c *Channel) Split(conversation.Delivery) []channels.Part { return nil }
-
-// Send is never called, since there are no parts.
-func (c *Channel) Send(context.Context, conversation.Delivery, channels.Part) (string, error) {
-	return "", &channels.SendError{Permanent: true, Err: errors.New("the API sends nothing")}
-}
-
-// Fetch reads a file that came with a message.
-func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error) {
-	upload, err := c.Store.Uploaded(ctx, file.Ref)
-	switch {
-	case errors.Is(err, conversation.ErrNoUpload):
-		return nil, errors.New("it is no longer there")
-	case err != nil:
-		c.Log.Error("an uploaded file can't be read", "file", file.Ref, "error", err)
-		return nil, errors.New("it can't be read")
-	case int64(len(upload.Data)) > limit:
-		return nil, errors.New("it is too large")
-	}
-	return upload.Data, nil
 }
 
 // doTimeout is how long an operation waits for the run under way to end.

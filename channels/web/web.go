@@ -5,7 +5,6 @@ package web
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"log/slog"
 	"regexp"
 	"strings"
@@ -36,6 +35,7 @@ type Parts struct {
 // Channel is the web chat. It has nothing to send: replies are kept in the
 // store, and its pages read them there.
 type Channel struct {
+	channels.Kept
 	Parts
 	accept atomic.Pointer[channels.AcceptFunc] // nil while nothing is taken in
 	edits  sync.RWMutex                        // held by an edit from its check on, shared by other messages
@@ -49,7 +49,7 @@ func New(parts Parts) *Channel {
 	if parts.Health == nil {
 		parts.Health = func(string, string) {}
 	}
-	return &Channel{Parts: parts, list: sharedList{watch: parts.Feed.WatchChannel(channelName)}}
+	return &Channel{Kept: channels.NewKept(parts.Store, parts.Log), Parts: parts, list: sharedList{watch: parts.Feed.WatchChannel(channelName)}}
 }
 
 func (c *Channel) Name() string { return channelName }
@@ -61,30 +61,6 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	<-ctx.Done()
 	c.accept.Store(nil)
 	return nil
-}
-
-// Split gives no parts: what is not kept for the pages, such as the answer to
-// the stop button, is shown by what it has done.
-func (c *Channel) Split(conversation.Delivery) []channels.Part { return nil }
-
-// Send is never called, since there are no parts.
-func (c *Channel) Send(context.Context, conversation.Delivery, channels.Part) (string, error) {
-	return "", &channels.SendError{Permanent: true, Err: errors.New("the web chat sends nothing")}
-}
-
-// Fetch reads a file that came with a message.
-func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error) {
-	upload, err := c.Store.Uploaded(ctx, file.Ref)
-	switch {
-	case errors.Is(err, conversation.ErrNoUpload):
-		return nil, errors.New("it is no longer there")
-	case err != nil:
-		c.Log.Error("an uploaded file can't be read", "file", file.Ref, "error", err)
-		return nil, errors.New("it can't be read")
-	case int64(len(upload.Data)) > limit:
-		return nil, errors.New("it is too large")
-	}
-	return upload.Data, nil
 }
 
 // nameForm is what a chat may be called in an address.
