@@ -79,8 +79,8 @@ func isOpenAI(baseURL string) bool {
 // a long history is most of what a call costs.
 type wireRequest struct {
 	openai.ChatCompletionRequest
-	Messages []Message       `json:"-"` // written by encode, like the tools
-	Tools    json.RawMessage `json:"-"` // nil for none
+	Messages []Message
+	Tools    json.RawMessage // nil for none
 
 	encoded []byte // by encode, nil when it has to be done again
 }
@@ -135,7 +135,13 @@ func (w *wireRequest) encode() ([]byte, error) {
 	if w.encoded != nil {
 		return w.encoded, nil
 	}
-	fields, err := json.Marshal(w)
+	// A key of the outer struct hides the embedded one's. go-openai's own is
+	// written even when it is empty, so that the body would hold the key twice.
+	fields, err := json.Marshal(struct {
+		*openai.ChatCompletionRequest
+		Messages any `json:"messages,omitempty"`
+		Tools    any `json:"tools,omitempty"`
+	}{ChatCompletionRequest: &w.ChatCompletionRequest})
 	if err != nil {
 		return nil, err
 	}

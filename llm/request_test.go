@@ -1,9 +1,13 @@
 package llm
 
 import (
+	"bytes"
 	"encoding/json"
+	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Whatever people and models write reaches the server as it was written.
@@ -25,4 +29,29 @@ func FuzzTextsReachTheServerAsWritten(f *testing.F) {
 			t.Fatalf("sent %q, want %q", list[0].Content, want)
 		}
 	})
+}
+
+// A strict parser refuses a body that holds a key twice, and others choose one
+// of the two values.
+func TestRequestHoldsEachKeyOnce(t *testing.T) {
+	half := 0.5
+	cfg := Config{Temperature: &half, MaxOutputTokens: 7}.WithDefaults()
+	wire := newTemplate("m", cfg, slog.New(slog.DiscardHandler)).request(Request{
+		Messages: []Message{
+			{Role: "user", Content: "look", Images: []Image{{MediaType: "image/png", Data: []byte{1}}}},
+			{Role: "assistant", ToolCalls: []ToolCall{{ID: "a", Name: "f", Arguments: "{}"}}},
+			{Role: "tool", ToolCallID: "a", Name: "f", Content: "done"},
+		},
+		Tools: []Tool{{Name: "f", Parameters: json.RawMessage(noParameters)}},
+	})
+	for range 2 { // the second body is made anew, without stream_options
+		body, err := wire.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value, err := jsontext.NewDecoder(bytes.NewReader(body)).ReadValue(); err != nil || len(value) != len(body) {
+			t.Fatalf("%v in %s", err, body)
+		}
+		wire.withoutStreamOptions()
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"parley/llm"
 )
 
@@ -81,6 +83,9 @@ func decode(body []byte) (*request, *refusal) {
 	if !utf8.Valid(body) {
 		return nil, refuse("", "", "We could not parse the JSON body of your request: it is not valid UTF-8.")
 	}
+	if duplicate := duplicateKey(body); duplicate != "" {
+		return nil, refuse(duplicate, "duplicate_parameter", "Duplicate parameter: '%s' is given more than once.", duplicate)
+	}
 	var req request
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
@@ -98,6 +103,19 @@ func decode(body []byte) (*request, *refusal) {
 	}
 	return nil, refuse("", "", "We could not parse the JSON body of your request. "+
 		"(HINT: This likely means you aren't using your HTTP library correctly. The OpenAI API expects a JSON payload, but what was sent was not valid JSON.)")
+}
+
+// duplicateKey returns the place of the first key that an object of the body
+// holds twice, at whatever level, as a JSON pointer without its first slash; ""
+// when there is none. Strict parsers refuse such a body, others keep the first
+// value, and encoding/json keeps the last.
+func duplicateKey(body []byte) string {
+	_, err := jsontext.NewDecoder(bytes.NewReader(body)).ReadValue()
+	var syntactic *jsontext.SyntacticError
+	if errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntactic) {
+		return strings.TrimPrefix(string(syntactic.JSONPointer), "/")
+	}
+	return "" // other errors are for the reader of the body to report
 }
 
 func checkParameters(r *request) *refusal {
