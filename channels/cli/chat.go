@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,10 +44,8 @@ type chat struct {
 
 	pending   []sent // messages that wait for their reply, in order
 	live      live
-	delivered string          // the address answered last
-	stops     map[string]bool // ids of /stop messages
-	stopping  bool            // Ctrl-C was pressed during this answer
-	armed     bool            // Ctrl-C was pressed with nothing to stop; again leaves
+	delivered string // the newest message that is answered
+	armed     bool   // Ctrl-C was pressed with nothing to stop; again leaves
 	leave     bool
 	hint      []string
 	inputRows int
@@ -57,6 +56,7 @@ type sent struct {
 	id    string
 	text  string // as typed
 	shown bool   // printed above; else it waits in the region
+	stop  bool   // the /stop of a Ctrl-C, which is never printed
 }
 
 // live is an answer that is being written.
@@ -72,7 +72,6 @@ func newChat(o Options) *chat {
 		palette:   newPalette(),
 		errOut:    o.Err,
 		previews:  previews{changed: make(chan struct{}, 1)},
-		stops:     make(map[string]bool),
 		inputRows: 1,
 	}
 	c.free = sync.NewCond(&c.mu)
@@ -235,15 +234,21 @@ func (c *chat) addPending(id, line string) {
 func (c *chat) withdraw(id, line string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, m := range c.pending {
-		if m.id == id {
-			c.pending = append(c.pending[:i:i], c.pending[i+1:]...)
-			break
-		}
-	}
+	c.forget(id)
 	c.inputRows = c.echoRows(line)
 	_ = c.repaint(0, c.palette.alarm("The message was not stored: "+clean(err.Error()))+"\n"+
 		c.palette.dim("It is back in the line: Enter sends it again.")+"\n\n")
+}
+
+// forget takes a message off the list of those that wait for a reply.
+func (c *chat) forget(id string) {
+	c.pending = slices.DeleteFunc(c.pending, func(m sent) bool { return m.id == id })
+}
+
+// stopping reports whether Ctrl-C has asked for the end of the answer, and the
+// reply to that is still due.
+func (c *chat) stopping() bool {
+	return slices.ContainsFunc(c.pending, func(m sent) bool { return m.stop })
 }
 
 // busy reports whether an answer is due.
@@ -263,9 +268,9 @@ func (c *chat) echoRows(line string) int {
 func (c *chat) unshown(n int) string {
 	above := ""
 	for i := range c.pending[:n] {
-		if !c.pending[i].shown {
-			c.pending[i].shown = true
-			above += c.echo(c.pending[i].text)
+		if m := &c.pending[i]; !m.shown && !m.stop {
+			m.shown = true
+			above += c.echo(m.text)
 		}
 	}
 	return above
@@ -286,39 +291,38 @@ func (c *chat) log(b []byte) {
 	_ = c.repaint(0, onlySGR(string(b)))
 }
 
+// deliver prints a reply. It answers the message that it is addressed to and all
+// before that: a run takes several messages together, and the reply to a /stop
+// also ends what was being answered.
 func (c *chat) deliver(_ context.Context, d conversation.Delivery) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waitUnlocked()
-	answered := 0
-	for i, m := range c.pending {
-		if m.id == d.Address {
-			answered = i + 1
-		}
-	}
+	answered := 1 + slices.IndexFunc(c.pending, func(m sent) bool { return m.id == d.Address })
 	above := c.unshown(answered)
-	if answered == 0 && !c.stops[d.Address] {
+	if answered == 0 {
 		above += c.palette.dim(fromBefore) + "\n"
 	}
-	above += c.reply(d)
+	// A session has one run at a time: the answer on the screen is this reply's, or
+	// none of what was asked in this chat is left to wait for it.
+	ends := d.Address == c.live.address || len(c.pending) == answered ||
+		slices.ContainsFunc(c.pending[:answered], func(m sent) bool { return m.id == c.live.address })
+	above += c.reply(d, ends)
 	c.pending = c.pending[answered:]
 	above += c.unshown(len(c.pending))
-	if !c.stops[d.Address] {
-		// The run of an earlier address can't be going on: a session has one at a time.
-		if d.Address == c.live.address || len(c.pending) == 0 {
-			c.live = live{}
-		}
-		c.delivered = d.Address
-		c.stopping = false
+	if ends {
+		c.live = live{}
 	}
+	c.delivered = max(c.delivered, d.Address)
 	return c.repaint(0, above)
 }
 
-// reply renders a delivery, less what is on the screen already.
-func (c *chat) reply(d conversation.Delivery) string {
+// reply renders a delivery, less what is on the screen already of the answer that
+// it ends.
+func (c *chat) reply(d conversation.Delivery, ends bool) string {
 	text := strings.TrimSpace(clean(d.Text))
 	note := ""
-	if d.Address == c.live.address && c.live.printed != "" {
+	if ends && c.live.printed != "" {
 		if rest, ok := strings.CutPrefix(text, c.live.printed); ok {
 			text = strings.Trim(rest, "\n")
 		} else {

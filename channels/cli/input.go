@@ -60,21 +60,17 @@ func (c *chat) suspend() {
 func (c *chat) interrupt() (giveUp bool) {
 	c.mu.Lock()
 	switch {
-	case c.armed || c.stopping:
+	case c.armed || c.stopping():
 		c.leave, giveUp = true, true
 	case !c.busy():
 		c.armed, giveUp = true, true
 		c.hint = []string{"press Ctrl-C again to leave"}
 	}
-	if giveUp {
-		c.mu.Unlock()
-		return true
-	}
-	c.stopping = true
-	_ = c.repaint(0, "")
 	c.mu.Unlock()
-	c.stop()
-	return false
+	if !giveUp {
+		c.stop()
+	}
+	return giveUp
 }
 
 // stop asks for the end of the run, the way any channel does.
@@ -82,7 +78,8 @@ func (c *chat) stop() {
 	id, err := newID()
 	if err == nil {
 		c.mu.Lock()
-		c.stops[id] = true
+		c.pending = append(c.pending, sent{id: id, stop: true})
+		_ = c.repaint(0, "")
 		c.mu.Unlock()
 		err = c.post(c.ctx, id, stopText)
 	}
@@ -91,7 +88,7 @@ func (c *chat) stop() {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stopping = false
+	c.forget(id)
 	c.hint = []string{"could not be stopped: " + clean(err.Error())}
 	_ = c.repaint(0, "")
 }

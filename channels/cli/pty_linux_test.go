@@ -2,40 +2,14 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
-)
 
-// openPTY gives the two ends of a new terminal.
-func openPTY(t *testing.T) (user, program *os.File) {
-	t.Helper()
-	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Skip("no terminals here:", err)
-	}
-	t.Cleanup(func() { user.Close() })
-	fd := int(user.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 20, Col: 60}); err != nil {
-		t.Fatal(err)
-	}
-	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { program.Close() })
-	return user, program
-}
+	"parley/channels/cli/clitest"
+)
 
 func modes(t *testing.T, f *os.File) unix.Termios {
 	t.Helper()
@@ -48,13 +22,13 @@ func modes(t *testing.T, f *os.File) unix.Termios {
 
 func TestTerminalIsGivenBackAsItWas(t *testing.T) {
 	t.Setenv("TERM", "xterm")
-	user, program := openPTY(t)
+	user, program := clitest.OpenPTY(t, 60, 20)
 	before := modes(t, program)
 	c, err := New(Options{In: program, Out: program, Interactive: IsInteractive(program, program)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{t: t, vt: newVT(60, 20), channel: c, ended: make(chan error, 1)}
+	d := &desk{t: t, vt: clitest.NewScreen(60, 20), channel: c, ended: make(chan error, 1)}
 	go func() { _, _ = io.Copy(d.vt, user) }()
 	go func() { d.ended <- c.Run(context.Background(), d.accept) }()
 	d.sees("›")

@@ -62,8 +62,8 @@ func (c *chat) drawPreview() {
 	c.previews.mu.Lock()
 	address, text := c.previews.address, c.previews.text
 	c.previews.mu.Unlock()
-	if address == c.delivered || address == "" {
-		return // a late one: the reply is on the screen
+	if address <= c.delivered { // ids sort by time
+		return // a late one: the reply is on the screen, or nothing was ever shown
 	}
 	above := ""
 	if address != c.live.address {
@@ -144,7 +144,7 @@ func (c *chat) liveLines(text string) []string {
 }
 
 func (c *chat) sign() string {
-	if c.stopping {
+	if c.stopping() {
 		return c.palette.dim("stopping … Ctrl-C again leaves")
 	}
 	return c.palette.dim("thinking … Ctrl-C stops")
@@ -155,13 +155,13 @@ func (c *chat) sign() string {
 func (c *chat) foot() []string {
 	var lines []string
 	if c.busy() {
-		if c.stopping && c.live.text != "" {
+		if c.stopping() && c.live.text != "" {
 			lines = append(lines, c.sign())
 		}
 		lines = append(lines, "")
 	}
 	for _, m := range c.pending {
-		if !m.shown {
+		if !m.shown && !m.stop {
 			text := shorten(strings.ReplaceAll(clean(m.text), "\n", " "), 1, c.screen.width/2)
 			lines = append(lines, c.palette.dim("› "+text+"  (waits)"))
 		}

@@ -1,14 +1,20 @@
-package cli
+// Package clitest is a terminal for tests: a screen that shows what a user would
+// see, and a pseudo-terminal to run a program in.
+package clitest
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
-// vt is a small terminal: what a user would see, scrolled-out lines included.
-type vt struct {
+// Screen is a small terminal. It obeys the sequences that the line editor and the
+// chat use, and keeps the lines that have scrolled out. It is safe for concurrent use.
+type Screen struct {
 	mu            sync.Mutex
 	width, height int
 	lines         [][]rune // all since the start; the last height are the screen
@@ -18,23 +24,27 @@ type vt struct {
 	unknown       []string
 }
 
-func newVT(width, height int) *vt {
-	return &vt{width: width, height: height, lines: make([][]rune, 1)}
+// NewScreen returns an empty screen of that many columns and rows.
+func NewScreen(width, height int) *Screen {
+	return &Screen{width: width, height: height, lines: make([][]rune, 1)}
 }
 
-func (v *vt) size() (int, int) {
+// Size returns the columns and rows.
+func (v *Screen) Size() (int, int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.width, v.height
 }
 
-func (v *vt) setSize(width, height int) {
+// SetSize changes the columns and rows.
+func (v *Screen) SetSize(width, height int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.width, v.height = width, height
 }
 
-func (v *vt) Write(p []byte) (int, error) {
+// Write draws what a program sends to its terminal.
+func (v *Screen) Write(p []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	b := append(v.held, p...)
@@ -61,7 +71,7 @@ func (v *vt) Write(p []byte) (int, error) {
 }
 
 // escape obeys the sequence that s begins with; 0 when it is incomplete.
-func (v *vt) escape(s string) int {
+func (v *Screen) escape(s string) int {
 	end := strings.IndexFunc(s[min(2, len(s)):], func(r rune) bool { return r >= '@' && r <= '~' })
 	if end < 0 {
 		return 0
@@ -90,13 +100,13 @@ func (v *vt) escape(s string) int {
 	return 3 + end
 }
 
-func (v *vt) clearRight() {
+func (v *Screen) clearRight() {
 	if line := v.lines[v.row]; len(line) > v.col {
 		v.lines[v.row] = line[:v.col]
 	}
 }
 
-func (v *vt) put(r rune) {
+func (v *Screen) put(r rune) {
 	switch r {
 	case '\n':
 		v.down()
@@ -110,7 +120,7 @@ func (v *vt) put(r rune) {
 	case 7:
 		return
 	}
-	w := runeWidth(r)
+	w := ansi.StringWidth(string(r))
 	if v.col+w > v.width {
 		if v.nowrap {
 			return
@@ -132,15 +142,15 @@ func (v *vt) put(r rune) {
 	v.col += w
 }
 
-func (v *vt) down() {
+func (v *Screen) down() {
 	v.row++
 	if v.row == len(v.lines) {
 		v.lines = append(v.lines, nil)
 	}
 }
 
-// text is everything on the terminal, without empty lines and padding.
-func (v *vt) text() string {
+// Text returns everything on the terminal, without empty lines and padding.
+func (v *Screen) Text() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var out []string
@@ -151,6 +161,13 @@ func (v *vt) text() string {
 		}
 	}
 	return strings.Join(out, "\n")
+}
+
+// Unknown returns the sequences that the screen does not know.
+func (v *Screen) Unknown() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.unknown)
 }
 
 func atoi(s string) int {

@@ -1,0 +1,152 @@
+package faulttest
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"parley/channels/cli/clitest"
+	"parley/llm/llmtest"
+)
+
+// terminal is `gateway run` in a pseudo-terminal, with somebody at its keys.
+type terminal struct {
+	*world
+	keys   io.Writer
+	screen *clitest.Screen
+	ended  chan struct{} // closed when the gateway has ended
+}
+
+// openTerminal starts the gateway in a terminal and waits for its prompt.
+func (w *world) openTerminal() *terminal {
+	w.t.Helper()
+	user, program := clitest.OpenPTY(w.t, 72, 30)
+	s := &terminal{world: w, keys: user, screen: clitest.NewScreen(72, 30), ended: make(chan struct{})}
+	cmd := exec.Command(binary, "run", "-c", w.configPath())
+	cmd.Dir, cmd.Env = w.dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "TERM=xterm", "NO_COLOR=1", "GORACE=atexit_sleep_ms=10"}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, w.log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	w.must(cmd.Start())
+	go func() { _, _ = io.Copy(s.screen, user) }() // ends when the terminal is closed
+	go func() {
+		defer close(s.ended)
+		_ = cmd.Wait() // how it ended is of no account here
+	}()
+	w.t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		<-s.ended
+	})
+	s.awaitPrompt()
+	return s
+}
+
+func (s *terminal) types(keys string) {
+	s.t.Helper()
+	_, err := io.WriteString(s.keys, keys)
+	s.must(err)
+}
+
+// sees waits until the screen shows a text.
+func (s *terminal) sees(want string) {
+	s.t.Helper()
+	s.awaitScreen(fmt.Sprintf("%q", want), func(text string) bool { return strings.Contains(text, want) })
+}
+
+// awaitPrompt waits for an empty prompt with nothing at work above it.
+func (s *terminal) awaitPrompt() {
+	s.t.Helper()
+	s.awaitScreen("the prompt at rest", func(text string) bool {
+		return strings.HasSuffix(text, "\n›") && !strings.Contains(text, "thinking …") && !strings.Contains(text, "stopping …")
+	})
+}
+
+func (s *terminal) awaitScreen(what string, is func(text string) bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(patience); !is(s.screen.Text()); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("waited in vain for %s on the screen:\n%s", what, s.screen.Text())
+		}
+	}
+}
+
+func (s *terminal) hasEnded() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestCtrlCEndsTheAnswerAndNothingElse stops an answer in the middle, as people
+// do: what there is of it stands on the screen once, the terminal is at rest, the
+// next question is answered, and only Ctrl-C twice at rest ends the gateway.
+func TestCtrlCEndsTheAnswerAndNothingElse(t *testing.T) {
+	t.Parallel()
+	for name, begun := range map[string]string{"while it is written": "and so on", "before its first word": "thinking …"} {
+		t.Run(name, func(t *testing.T) {
+			delay := time.Duration(0)
+			if begun != "and so on" {
+				delay = patience
+			}
+			w := newWorld(t, settings{})
+			w.model.Reply(func(c llmtest.Call) llmtest.Answer {
+				if strings.Contains(c.LastUser(), "endless") {
+					return llmtest.Answer{Text: strings.Repeat("and so on ", 10_000), Pieces: 10_000, Delay: delay, ChunkDelay: 5 * time.Millisecond}
+				}
+				return answerTo(c)
+			})
+			s := w.openTerminal()
+			s.types("endless please\r")
+			s.sees(begun)
+			s.types("\x03")
+			s.sees("Stopped.")
+			s.awaitPrompt()
+			if text := s.screen.Text(); strings.Count(text, "Stopped.") != 1 || strings.Contains(text, "(the whole answer)") || strings.Contains(text, "(from before)") {
+				t.Errorf("the stopped answer stands more than once, or as a stranger's:\n%s", text)
+			}
+
+			s.types("next\r")
+			s.sees("next\n›") // the end of the answer, and the prompt
+			s.awaitPrompt()
+			s.types("\x03")
+			s.sees("press Ctrl-C again to leave")
+			if s.hasEnded() {
+				t.Fatalf("one Ctrl-C at rest ended the gateway:\n%s", s.screen.Text())
+			}
+			s.types("\x03")
+			select {
+			case <-s.ended:
+			case <-time.After(patience):
+				t.Fatalf("Ctrl-C twice at rest does not end the gateway:\n%s", s.screen.Text())
+			}
+		})
+	}
+}
+
+// TestMessageBehindAStoppedAnswerIsTakenWithIt has a question wait behind an
+// answer that is stopped: it is kept and not answered, and its place is free.
+func TestMessageBehindAStoppedAnswerIsTakenWithIt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	held := w.holdModel("first")
+	s := w.openTerminal()
+	s.types("first\r")
+	w.awaitReached("the model call", held)
+	s.types("second\r")
+	s.sees("› second  (waits)")
+	s.types("\x03")
+	s.sees("Stopped.")
+	s.awaitPrompt()
+	if text := s.screen.Text(); strings.Count(text, "› second") != 1 || strings.Contains(text, "(waits)") {
+		t.Errorf("the message that waited is not shown once, as said:\n%s", text)
+	}
+	held.Open()
+	s.types("third\r")
+	s.sees("third\n›")
+}
