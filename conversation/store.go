@@ -119,6 +119,7 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	for _, option := range options {
 		option(s)
 	}
+	s.tightenFiles()
 	if err := s.open(ctx); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("open %s: %w", path, explain(err))

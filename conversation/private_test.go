@@ -1,0 +1,50 @@
+package conversation
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A database that was made by hand, or copied with a careless umask, is
+// readable by its owner alone from the next start on, with the files beside it.
+func TestOpenTightensTheModeOfAnExistingDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	keeper := mustOpenAt(t, path) // keeps -wal and -shm where they are
+	mustAccept(t, keeper, say("cli:x", 1, "private"))
+	files := []string{path, path + "-wal", path + "-shm", path + ".lock"}
+	for _, file := range files {
+		chmod(t, file, 0o664)
+	}
+	var log bytes.Buffer
+	open := func() {
+		t.Helper()
+		s, err := Open(context.Background(), path, WithLog(slog.New(slog.NewTextHandler(&log, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+	}
+	open()
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("%s has the mode %o, want 600", filepath.Base(file), mode)
+		}
+		if !strings.Contains(log.String(), "file="+file+" ") {
+			t.Errorf("the log does not name %s: %s", file, &log)
+		}
+	}
+	log.Reset()
+	open()
+	if log.Len() > 0 {
+		t.Errorf("the second start logs %s", &log)
+	}
+}
