@@ -64,6 +64,9 @@ func open(ctx context.Context, configPath string) (*gateway, error) {
 		g.lines = console.NewLines(append(cfg.Secrets(), os.Getenv("OPENAI_API_KEY")))
 		g.log = slog.New(g.lines.Beside(g.log.Handler()))
 	}
+	for _, problem := range cfg.Exposed(origins) {
+		g.log.Warn("configuration", "problem", problem)
+	}
 	if g.store, err = conversation.Open(ctx, cfg.Database, conversation.WithLog(g.log)); err != nil {
 		return nil, err
 	}

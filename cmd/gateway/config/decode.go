@@ -40,7 +40,7 @@ func (d *decoder) section(into reflect.Value, path string, n *node) {
 	members := membersOf(into, path)
 	for _, m := range members {
 		if given[m.name] != nil && !m.isSecret() {
-			d.origins[m.path] = fromFile
+			d.origins[m.path] = Origin{fromFile, d.file}
 		}
 		switch n := given[m.name]; {
 		case m.isSection() && n != nil && !n.isTable():

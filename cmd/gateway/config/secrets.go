@@ -24,11 +24,11 @@ func (d *decoder) secret(m member, key, file *node) {
 		d.problem(Problem{Line: file.line, Key: m.path + "_file",
 			Found: fmt.Sprintf("both %s (line %d) and %s", m.name, key.line, m.fileKey()), Allowed: "one of the two"})
 	case text != "":
-		d.setSecret(m, Problem{Line: key.line, Key: m.path, Allowed: m.allowed()}, text, fromFile)
+		d.setSecret(m, Problem{Line: key.line, Key: m.path, Allowed: m.allowed()}, text, Origin{fromFile, d.file})
 	case fileName != "":
 		d.secretFile(m, file.line, fileName)
 	case m.tag.Get("env") != "":
-		d.setSecret(m, Problem{File: "environment", Key: m.tag.Get("env"), Allowed: m.allowed()}, d.getenv(m.tag.Get("env")), "environment "+m.tag.Get("env"))
+		d.setSecret(m, Problem{File: "environment", Key: m.tag.Get("env"), Allowed: m.allowed()}, d.getenv(m.tag.Get("env")), Origin{Text: "environment " + m.tag.Get("env")})
 	}
 }
 
@@ -64,7 +64,7 @@ func (d *decoder) secretFile(m member, line int, name string) {
 		d.problem(p)
 		return
 	}
-	d.setSecret(m, p, text, "the file of "+m.fileKey())
+	d.setSecret(m, p, text, Origin{"the file of " + m.fileKey(), name})
 }
 
 // readSecret reads a small file. The error does not have its name.
@@ -94,7 +94,7 @@ func withoutPath(err error) error {
 
 // setSecret sets a secret that can stand in an HTTP header or an address; p is
 // the problem with any other, but for what was found.
-func (d *decoder) setSecret(m member, p Problem, text, origin string) {
+func (d *decoder) setSecret(m member, p Problem, text string, origin Origin) {
 	text = clean(text)
 	for _, r := range text {
 		if r > unicode.MaxASCII || unicode.IsSpace(r) || unicode.IsControl(r) {

@@ -10,9 +10,14 @@ import (
 	"time"
 )
 
-// Origins says of the keys that were set where that was, by their paths: "file",
-// "environment HTTP_TOKEN", "the file of token_file".
-type Origins map[string]string
+// Origins says of the keys that were set where that was, by their paths.
+type Origins map[string]Origin
+
+// Origin is where a key was set.
+type Origin struct {
+	Text string // "file", "environment HTTP_TOKEN", "the file of token_file"
+	File string // that holds the value, "" where none does
+}
 
 const (
 	fromFile    = "file"
@@ -24,7 +29,7 @@ type Setting struct {
 	Section string // path, "" for the keys above all sections
 	Key     string
 	Value   string // of a secret only "set" or "not set"
-	Origin  string // as in Origins, or "default"
+	Origin  string // the text of its Origin, or "default"
 	Secret  bool
 }
 
@@ -45,7 +50,7 @@ func settingsOf(v reflect.Value, path string, origins Origins) []Setting {
 				sections = append(sections, settingsOf(m.value.MapIndex(name), join(m.path, name.String()), origins)...)
 			}
 		default:
-			origin := cmp.Or(origins[m.path], fromDefault)
+			origin := cmp.Or(origins[m.path].Text, fromDefault)
 			list = append(list, Setting{Section: path, Key: m.name, Value: valueText(m), Origin: origin, Secret: m.isSecret()})
 		}
 	}
