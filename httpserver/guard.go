@@ -28,6 +28,7 @@ const (
 type route struct {
 	maxBody int64                    // bytes
 	known   func(*http.Request) bool // see KnownBy; nil: nobody is
+	signIn  bool                     // strangers may always ask: it is how one stops being one
 }
 
 // visitor is what is known of who sent a request.
@@ -88,7 +89,6 @@ func (s *Server) guard(access Access, route route, h http.Handler) http.Handler 
 // identify tells who sent a request, or answers that it was one too many, or
 // one with a wrong token. A wrong token never falls back to the cookie.
 func (s *Server) identify(w http.ResponseWriter, r *http.Request, route route) (visitor, bool) {
-	client := s.client(r)
 	v := visitor{pass: s.passOf(r)}
 	token, byToken := bearer(r)
 	v.byToken = byToken
@@ -97,24 +97,25 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, route route) (
 		v.signedIn = s.isMe(r)
 	case !byToken:
 		v.signedIn = v.pass != ""
-	default:
-		right, told := s.guessers.guess(client, func() bool { return s.passes.isToken(token) })
-		if !told {
-			tooMany(w, r)
-			return v, false
-		}
-		if !right {
-			unauthorized(w, r, "The token is wrong.")
-			return v, false
-		}
+	case s.passes.isToken(token):
 		v.signedIn = true
+	default:
+		if s.refuse(r) == http.StatusTooManyRequests {
+			tooManyGuesses(w, r)
+		} else {
+			unauthorized(w, r, "The token is wrong.")
+		}
+		return v, false
 	}
 	crowd := s.strangers
 	if v.signedIn || route.known != nil && route.known(r) {
 		crowd = s.known
 		w.Header().Del("Connection")
 	}
-	if !crowd.allow(client) {
+	if crowd == s.strangers && route.signIn {
+		return v, true
+	}
+	if !crowd.allow(clientOf(s.address(r))) {
 		tooMany(w, r)
 		return v, false
 	}
@@ -216,6 +217,11 @@ func unauthorized(w http.ResponseWriter, r *http.Request, detail string) {
 
 func foreign(w http.ResponseWriter, r *http.Request) {
 	Problem(w, r, http.StatusForbidden, "The request comes from a page of another site.")
+}
+
+func tooManyGuesses(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Retry-After", "60")
+	Problem(w, r, http.StatusTooManyRequests, "The token is wrong, and too many wrong ones have come from this address. The right one works at any time.")
 }
 
 func tooMany(w http.ResponseWriter, r *http.Request) {

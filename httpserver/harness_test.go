@@ -39,6 +39,9 @@ func start(t *testing.T, parts httpserver.Parts, routes ...func(*httpserver.Serv
 	if parts.MaxConnections == 0 {
 		parts.MaxConnections = httpserver.DefaultConfig().MaxConnections
 	}
+	if parts.Limits.GuessDelay == 0 {
+		parts.Limits.GuessDelay = time.Nanosecond
+	}
 	parts.Log = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s, err := httpserver.New(parts)
 	if err != nil {

@@ -25,10 +25,14 @@ type Limits struct {
 	HeaderBytes   int           // of the head of a request; default 32 KiB
 
 	// By client address. Known ones are signed in: a program may read a
-	// conversation 2,000 times a second. Guesses are tokens that were wrong.
+	// conversation 2,000 times a second. Guesses are tokens that were wrong: the
+	// answers to them come late, and further ones are refused at once.
 	Known     Rate // default 4,000 requests a second, in bursts of 8,000
 	Strangers Rate // default 20 requests a second, in bursts of 100
 	Guesses   Rate // default one in 6 s, in bursts of 10
+
+	GuessDelay     time.Duration // of the answer to a wrong token; default 1 s
+	DelayedAnswers int           // at most at the same time, over all addresses; default 64
 }
 
 // Rate is how often something may happen.
@@ -46,6 +50,8 @@ func (l Limits) withDefaults() Limits {
 	l.Known = cmp.Or(l.Known, Rate{4000, 8000})
 	l.Strangers = cmp.Or(l.Strangers, Rate{20, 100})
 	l.Guesses = cmp.Or(l.Guesses, Rate{1.0 / 6, 10})
+	l.GuessDelay = cmp.Or(l.GuessDelay, time.Second)
+	l.DelayedAnswers = cmp.Or(l.DelayedAnswers, 64)
 	return l
 }
 
@@ -68,21 +74,6 @@ func (c *crowd) allow(client netip.Prefix) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.limiter(client).Allow()
-}
-
-// guess reports whether what a client shows is right, and counts it if not. Who
-// was wrong too often is told nothing, however many it asks at once.
-func (c *crowd) guess(client netip.Prefix, isRight func() bool) (right, told bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if limiter := c.clients[client]; limiter != nil && limiter.Tokens() < 1 {
-		return false, false
-	}
-	if isRight() {
-		return true, true
-	}
-	c.limiter(client).Allow() // which counts it
-	return false, true
 }
 
 // limiter is that of a client. The caller holds the lock.
@@ -110,25 +101,26 @@ func (c *crowd) forget() {
 	}
 }
 
-// client is the address that a request counts for: of IPv6 the network, since
-// one machine has as many addresses in it as it likes.
-func (s *Server) client(r *http.Request) netip.Prefix {
+// address is where a request comes from, the zero Addr when that can't be told.
+func (s *Server) address(r *http.Request) netip.Addr {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	if forwarded := r.Header.Values("X-Forwarded-For"); s.cfg.TrustProxy && len(forwarded) > 0 {
 		// The proxy adds its client at the end; what stands before, anybody may have written.
 		list := strings.Split(forwarded[len(forwarded)-1], ",")
 		host = strings.TrimSpace(list[len(list)-1])
 	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	addr = addr.Unmap().WithZone("")
+	addr, _ := netip.ParseAddr(host) // the zero Addr when that is none
+	return addr.Unmap().WithZone("")
+}
+
+// clientOf is what the requests of an address count for: of IPv6 the network,
+// since one machine has as many addresses in it as it likes.
+func clientOf(addr netip.Addr) netip.Prefix {
 	bits := addr.BitLen()
 	if addr.Is6() {
 		bits = 64
 	}
-	prefix, _ := addr.Prefix(bits) // either number of bits suits the address
+	prefix, _ := addr.Prefix(bits) // the number of bits suits the address; the zero Addr gives the zero Prefix
 	return prefix
 }
 

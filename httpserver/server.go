@@ -43,7 +43,7 @@ type Server struct {
 	passes    passes
 	known     *crowd // clients that are signed in
 	strangers *crowd // the others
-	guessers  *crowd // clients that have shown a wrong token
+	guesses   *guesses
 
 	ending context.Context // ends when Run is told to end; streams end then
 	end    context.CancelFunc
@@ -70,7 +70,7 @@ func New(parts Parts) (*Server, error) {
 		passes:    newPasses(parts.Token, parts.Now),
 		known:     newCrowd(limits.Known),
 		strangers: newCrowd(limits.Strangers),
-		guessers:  newCrowd(limits.Guesses),
+		guesses:   newGuesses(limits, parts.Log),
 	}
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.nowhere = s.guard(Public, route{}, http.HandlerFunc(s.noRoute))

@@ -7,10 +7,11 @@ import (
 )
 
 func (s *Server) handleSignIn() {
-	s.Handle("GET /signin", Public, http.HandlerFunc(s.askForToken))
-	s.Handle("POST /signin", Public, http.HandlerFunc(s.signIn), MaxBody(8<<10))
+	forStrangers := func(r *route) { r.signIn = true }
+	s.Handle("GET /signin", Public, http.HandlerFunc(s.askForToken), forStrangers)
+	s.Handle("POST /signin", Public, http.HandlerFunc(s.signIn), forStrangers, MaxBody(8<<10))
+	s.Handle("GET /signin.css", Public, http.HandlerFunc(style), forStrangers)
 	s.Handle("POST /signout", Person, http.HandlerFunc(s.signOut))
-	s.Handle("GET /signin.css", Public, http.HandlerFunc(style))
 }
 
 // signInPage is what the page of that name shows.
@@ -28,29 +29,24 @@ func (s *Server) askForToken(w http.ResponseWriter, r *http.Request) {
 	show(w, http.StatusOK, "signin.html", signInPage{Next: next})
 }
 
-// signIn trades the token for a pass. Who guesses wrong too often has to wait,
-// with a right token as well.
+// signIn trades the token for a pass.
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		BodyProblem(w, r, err)
 		return
 	}
-	client, page := s.client(r), signInPage{Next: local(r.PostFormValue("next"))}
-	right, told := s.guessers.guess(client, func() bool {
-		return s.passes.open || s.passes.isToken(strings.TrimSpace(r.PostFormValue("token")))
-	})
-	switch {
-	case !told:
-		page.Problem = "That was wrong too often. Wait a minute, then try again."
-		show(w, http.StatusTooManyRequests, "signin.html", page)
-	case !right:
-		s.log.Warn("somebody tried to sign in with a wrong token", "address", client.Addr())
-		page.Problem = "That is not the gateway's token."
-		show(w, http.StatusUnauthorized, "signin.html", page)
-	default:
+	page := signInPage{Next: local(r.PostFormValue("next"))}
+	if s.passes.open || s.passes.isToken(strings.TrimSpace(r.PostFormValue("token"))) {
 		s.setPass(w, r, s.passes.issue())
 		http.Redirect(w, r, page.Next, http.StatusSeeOther)
+		return
 	}
+	status := s.refuse(r)
+	page.Problem = "That is not the gateway's token."
+	if status == http.StatusTooManyRequests {
+		page.Problem += " Too many wrong ones have come from your address; the right one works nevertheless."
+	}
+	show(w, status, "signin.html", page)
 }
 
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {

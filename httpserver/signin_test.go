@@ -1,6 +1,7 @@
 package httpserver_test
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -122,25 +123,58 @@ func TestALinkFromAnotherSiteFindsTheSignIn(t *testing.T) {
 	s.send(program(t), "GET", "/person", header("Sec-Fetch-Site", "same-origin")).expect(t, 303)
 }
 
-func TestGuessingATokenIsSlow(t *testing.T) {
+// Whoever guesses from the owner's address, behind the same proxy or router,
+// must not keep the owner out.
+func TestRightTokenIsNeverRefused(t *testing.T) {
 	parts := withToken()
 	parts.TrustProxy = true
 	parts.Limits.Guesses = httpserver.Rate{PerSecond: 1e-6, Burst: 3}
+	parts.Limits.Strangers = httpserver.Rate{PerSecond: 1e-6, Burst: 20}
 	s := start(t, parts)
 	b := browser(t)
 	s.signIn(b, token).expect(t, 303)
 	s.signIn(program(t), "wrong").expect(t, 401)
 	s.send(program(t), "GET", "/program", bearer("wrong")).expect(t, 401)
 	s.signIn(program(t), "wrong").expect(t, 401)
-	s.signIn(program(t), token).expect(t, 429)
-	s.send(program(t), "GET", "/program", bearer(token)).expect(t, 429)
-	s.send(b, "GET", "/person").expect(t, 200) // who is in already is not put out
+	for range 30 { // more than strangers may ask, too
+		s.send(program(t), "GET", "/program", bearer("wrong")).expect(t, 429)
+		s.signIn(program(t), "wrong").expect(t, 429)
+		s.send(program(t), "GET", "/public")
+		s.send(program(t), "GET", "/program", bearer(token)).expect(t, 200)
+		s.send(program(t), "GET", "/signin").expect(t, 200)
+		s.signIn(program(t), token).expect(t, 303)
+	}
+	s.send(program(t), "GET", "/public").expect(t, 429)
+	s.send(b, "GET", "/person").expect(t, 200)
 	elsewhere := header("X-Forwarded-For", "203.0.113.9, 198.51.100.7")
-	s.send(program(t), "GET", "/program", bearer(token), elsewhere).expect(t, 200)
-	for what, text := range map[string]string{"the token": token, "a query": "?a=b"} {
+	s.send(program(t), "GET", "/program", bearer("wrong"), elsewhere).expect(t, 401)
+	for what, text := range map[string]string{"the token": token, "a guess": "wrong\"", "a query": "?a=b"} {
 		if strings.Contains(s.log.String(), text) {
 			t.Errorf("%s stands in the log", what)
 		}
+	}
+}
+
+// Wrong tokens are logged with the address of who sent them, and a flood of
+// them does not fill the log.
+func TestWrongTokensAreLoggedWithTheirAddress(t *testing.T) {
+	parts := withToken()
+	parts.TrustProxy = true
+	s := start(t, parts)
+	for range 50 {
+		s.send(program(t), "GET", "/program", bearer("wrong"), header("X-Forwarded-For", "198.51.100.7"))
+		s.signIn(program(t), "wrong", header("X-Forwarded-For", "2001:db8::7"))
+	}
+	for i := range 200 {
+		s.send(program(t), "GET", "/program", bearer("wrong"), header("X-Forwarded-For", fmt.Sprint("192.0.2.", i)))
+	}
+	for _, address := range []string{"198.51.100.7", "2001:db8::7"} {
+		if n := strings.Count(s.log.String(), "msg=\"wrong token\" address="+address+" "); n != 1 {
+			t.Errorf("%s is logged %d times", address, n)
+		}
+	}
+	if n := strings.Count(s.log.String(), "level=WARN"); n > 20 {
+		t.Errorf("300 wrong tokens make %d lines of the log", n)
 	}
 }
 
@@ -149,7 +183,6 @@ func TestGuessingAllAtOnceIsAsSlow(t *testing.T) {
 	const most, tries = 3, 400
 	parts := withToken()
 	parts.Limits.Guesses = httpserver.Rate{PerSecond: 1e-6, Burst: most}
-	parts.Limits.Strangers = httpserver.Rate{PerSecond: 1, Burst: 2 * tries}
 	s := start(t, parts)
 	requests := make([]net.Conn, tries)
 	for i := range requests {
@@ -168,6 +201,36 @@ func TestGuessingAllAtOnceIsAsSlow(t *testing.T) {
 	all.Wait()
 	if told.Load() != most {
 		t.Errorf("%d guesses were told to be wrong, want %d", told.Load(), most)
+	}
+}
+
+// The answers to wrong tokens come late, and only so many of them wait: a flood
+// from many addresses holds neither connections nor memory.
+func TestDelayedAnswersAreBounded(t *testing.T) {
+	const most, tries = 4, 100
+	parts := withToken()
+	parts.TrustProxy = true
+	parts.Limits.GuessDelay, parts.Limits.DelayedAnswers = time.Hour, most
+	s := start(t, parts)
+	answers := make(chan string, tries)
+	for i := range tries {
+		conn := s.dial(fmt.Sprintf("GET /program HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 192.0.2.%d\r\nAuthorization: Bearer wrong\r\n\r\n", i))
+		go func() {
+			answer, _ := io.ReadAll(conn)
+			answers <- string(answer[:min(len(answer), len("HTTP/1.1 429"))])
+		}()
+	}
+	for range tries - most {
+		if got := <-answers; got != "HTTP/1.1 429" {
+			t.Errorf("a guess too many is answered %q", got)
+		}
+	}
+	s.send(program(t), "GET", "/program", bearer(token)).expect(t, 200)
+	s.stop() // does not wait for the hour
+	for range most {
+		if got := <-answers; got != "HTTP/1.1 401" {
+			t.Errorf("a delayed guess is answered %q", got)
+		}
 	}
 }
 

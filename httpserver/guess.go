@@ -1,0 +1,75 @@
+package httpserver
+
+import (
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// guesses slows down those who show a wrong token. A right one never comes
+// here, so nobody is kept out by what others do at the same address.
+type guesses struct {
+	wrong *crowd        // wrong tokens by client
+	delay time.Duration // of the answer to one
+	slots chan struct{} // answers that are being delayed
+	log   guessLog
+}
+
+func newGuesses(l Limits, log *slog.Logger) *guesses {
+	return &guesses{
+		wrong: newCrowd(l.Guesses),
+		delay: l.GuessDelay,
+		slots: make(chan struct{}, l.DelayedAnswers),
+		log: guessLog{
+			log:     log,
+			clients: newCrowd(Rate{PerSecond: 1.0 / 60, Burst: 1}),
+			all:     rate.NewLimiter(0.1, 10),
+		},
+	}
+}
+
+// refuse counts a wrong token, and returns the status of the answer after the
+// time that it takes: 401, or 429 at once when the client has shown too many or
+// too many answers are being delayed.
+func (s *Server) refuse(r *http.Request) int {
+	g, address := s.guesses, s.address(r)
+	g.log.note(address)
+	if !g.wrong.allow(clientOf(address)) {
+		return http.StatusTooManyRequests
+	}
+	select {
+	case g.slots <- struct{}{}:
+	default:
+		return http.StatusTooManyRequests
+	}
+	defer func() { <-g.slots }()
+	delay := time.NewTimer(g.delay)
+	defer delay.Stop()
+	select {
+	case <-delay.C:
+	case <-r.Context().Done():
+	case <-s.ending.Done():
+	}
+	return http.StatusUnauthorized
+}
+
+// guessLog logs wrong tokens with the address of who sent them: of one client a
+// line in a minute, of all of them one in ten seconds after the first ten.
+type guessLog struct {
+	log      *slog.Logger
+	clients  *crowd
+	all      *rate.Limiter
+	unlogged atomic.Int64 // since the latest line
+}
+
+func (l *guessLog) note(address netip.Addr) {
+	if !l.clients.allow(clientOf(address)) || !l.all.Allow() {
+		l.unlogged.Add(1)
+		return
+	}
+	l.log.Warn("wrong token", "address", address, "more_since_last_line", l.unlogged.Swap(0))
+}
