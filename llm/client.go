@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -42,29 +41,11 @@ func NewClient(cfg Config, log *slog.Logger) *Client {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	c := &Client{cfg: cfg, log: log, secrets: secretsOf(cfg), http: &http.Client{Transport: newTransport()}}
+	c := &Client{cfg: cfg, log: log, secrets: secretsOf(cfg), http: newHTTPClient()}
 	for _, model := range append([]string{cfg.Model}, cfg.FallbackModels...) {
 		c.models = append(c.models, newTemplate(model, cfg, log))
 	}
 	return c
-}
-
-// newTransport keeps a connection for each of the calls that run at once, so
-// that the next ones need no handshake. It sets no limit on the time of an
-// answer: that is the attempt's to watch.
-func newTransport() *http.Transport {
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ExpectContinueTimeout: time.Second,
-		ForceAttemptHTTP2:     true,
-		DisableCompression:    true, // proxies hold compressed streams back
-		MaxIdleConns:          256,
-		MaxIdleConnsPerHost:   256,
-		IdleConnTimeout:       90 * time.Second,
-		WriteBufferSize:       8 << 10,
-	}
 }
 
 // Rest closes the connections that many calls at once have left.
@@ -109,7 +90,7 @@ func (c *Client) Complete(ctx context.Context, req Request, emit func(Delta)) (R
 func (c *Client) persist(ctx context.Context, model template, req Request, out *output) (Response, *failure) {
 	wire := model.request(req)
 	pace := newPacing(c.cfg.RetryBase)
-	tries, timeouts := 0, 0
+	tries, timeouts, stale := 0, 0, 0
 	resp, err := backoff.Retry(ctx, func() (Response, error) {
 		tries++
 		began := time.Now()
@@ -127,6 +108,11 @@ func (c *Client) persist(ctx context.Context, model template, req Request, out *
 			return Response{}, backoff.Permanent(fail)
 		}
 		pace.atLeast = fail.cause.RetryAfter
+		if fail.stale {
+			stale++
+			c.http.CloseIdleConnections() // those have been idle as long, or longer
+		}
+		pace.atOnce = stale == 1 && fail.stale
 		return Response{}, fail
 	},
 		backoff.WithBackOff(pace),
@@ -257,6 +243,7 @@ func (o *output) text() string { return o.sb.String() }
 type pacing struct {
 	backoff.ExponentialBackOff
 	atLeast time.Duration
+	atOnce  bool // the next try needs no wait
 }
 
 func newPacing(base time.Duration) *pacing {
@@ -269,5 +256,8 @@ func newPacing(base time.Duration) *pacing {
 }
 
 func (p *pacing) NextBackOff() time.Duration {
+	if p.atOnce {
+		return 0
+	}
 	return max(p.ExponentialBackOff.NextBackOff(), p.atLeast)
 }

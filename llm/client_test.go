@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -481,10 +482,16 @@ func TestKeyStaysSecret(t *testing.T) {
 		{Body: "data: {" + key},
 		{Body: `data: {"error":"` + key + `"}` + "\n\n"},
 		{Body: "data: {\"error\":{\"message\":\"" + key + "\"}}\n\n"},
-		{Status: 302, Header: http.Header{"Location": {"http://me:" + password + "@127.0.0.1:1/?key=" + key}}},
+		{Status: 307, Header: http.Header{"Location": {"http://" + key + "\x7f/"}}}, // no address
 	} {
 		server.Reply(func(llmtest.Call) llmtest.Answer { return bad })
 		fail(llm.KindTemporary)
+	}
+	for _, target := range []string{"http://me:" + password + "@127.0.0.1:1/?key=" + key, "http://" + key + ".invalid/"} {
+		server.Reply(func(llmtest.Call) llmtest.Answer {
+			return llmtest.Answer{Status: 302, Header: http.Header{"Location": {target}}}
+		})
+		fail(llm.KindRejected)
 	}
 	server.Close()
 	fail(llm.KindTemporary)
@@ -521,21 +528,19 @@ func countingProxy(t *testing.T, server *llmtest.Server) (url string, opened fun
 		t.Fatal(err)
 	}
 	target := strings.TrimSuffix(strings.TrimPrefix(server.URL(), "http://"), "/v1")
-	n := make(chan int, 1)
-	n <- 0
+	var n atomic.Int64
 	go func() {
 		for {
 			in, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			count := <-n
-			n <- count + 1
+			n.Add(1)
 			go pipe(in, target)
 		}
 	}()
 	t.Cleanup(func() { listener.Close() })
-	return "http://" + listener.Addr().String() + "/v1", func() int { return <-n }
+	return "http://" + listener.Addr().String() + "/v1", func() int { return int(n.Load()) }
 }
 
 func pipe(in net.Conn, target string) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
@@ -97,14 +98,20 @@ type exchange struct {
 
 // Do implements openai.HTTPDoer.
 func (x *exchange) Do(req *http.Request) (*http.Response, error) {
-	// Marks the request as safe to send again on a fresh connection when a kept
-	// one turns out to be closed; an empty key is not sent (net/http.Transport).
-	req.Header["X-Idempotency-Key"] = nil
+	reused := false
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		GotConn: func(got httptrace.GotConnInfo) { reused = got.Reused },
+	}))
 	req.ContentLength = int64(len(x.body))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.body)), nil }
 	req.Body, _ = req.GetBody() // cannot fail
 	resp, err := x.http.Do(req)
-	if err != nil {
+	var redirected *redirectError
+	switch {
+	case err == nil:
+	case reused && req.Context().Err() == nil && !errors.As(err, &redirected):
+		return nil, &staleError{withoutURL(err)}
+	default:
 		return nil, withoutURL(err)
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
@@ -207,4 +214,13 @@ func (s secrets) hide(text string) string {
 		}
 	}
 	return text
+}
+
+// hideIn is an error whose text holds no secret: a server may write them where
+// errors of net/http repeat them.
+func (s secrets) hideIn(err error) error {
+	if text := s.hide(err.Error()); text != err.Error() {
+		return errors.New(text)
+	}
+	return err
 }

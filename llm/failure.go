@@ -15,6 +15,7 @@ type failure struct {
 	again     bool // the same call may do in a moment
 	elsewhere bool // another model may do
 	timeout   bool // the server let the whole time pass
+	stale     bool // a kept connection was no good
 }
 
 func (f *failure) Error() string { return f.cause.Error() }
@@ -22,9 +23,14 @@ func (f *failure) Error() string { return f.cause.Error() }
 // explain makes a failure of the error of an attempt.
 func (c *Client) explain(err error, model string) *failure {
 	var refused *statusError
+	var redirected *redirectError
+	var stale *staleError
 	switch {
 	case errors.As(err, &refused):
 		return refusal(refused, model)
+	case errors.As(err, &redirected):
+		return &failure{cause: &Error{Kind: KindRejected, Err: c.secrets.hideIn(redirected),
+			User: "The model's server has another address than the one that is set up for it."}}
 	case errors.Is(err, errFiltered):
 		return &failure{cause: &Error{Kind: KindRejected, Err: err,
 			User: "The model's provider withheld the answer (content filter)."}}
@@ -32,8 +38,8 @@ func (c *Client) explain(err error, model string) *failure {
 		return &failure{elsewhere: true, cause: &Error{Kind: KindRejected, Err: err,
 			User: fmt.Sprintf("The model %q can't use tools in this way of calling it.", model)}}
 	}
-	return &failure{again: true, elsewhere: true, timeout: errors.Is(err, errTimeout),
-		cause: &Error{Kind: KindTemporary, Err: withoutURL(err), User: temporarySentence(err)}}
+	return &failure{again: true, elsewhere: true, timeout: errors.Is(err, errTimeout), stale: errors.As(err, &stale),
+		cause: &Error{Kind: KindTemporary, Err: c.secrets.hideIn(withoutURL(err)), User: temporarySentence(err)}}
 }
 
 func temporarySentence(err error) string {
