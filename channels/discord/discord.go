@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -54,6 +55,7 @@ type Channel struct {
 	access    *channels.Access
 	previews  *previews
 	threads   *threads
+	renames   sync.WaitGroup // of threads, under way
 	deferrals *deferrals
 	unvisited *unvisited
 	works     atomic.Pointer[time.Time] // since when every shard is connected; nil: one is not

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,7 +29,8 @@ type gateway struct {
 	accepted []conversation.Inbound
 	told     []conversation.Key // sessions that an edit or a deletion touched
 	states   []string           // of health
-	refuse   error              // what accept answers
+	log      logged
+	refuse   error // what accept answers
 }
 
 func newGateway(t *testing.T) *gateway { return newGatewayWith(t, discordtest.Config{}) }
@@ -63,7 +65,7 @@ var commands = []channels.Command{
 // channel makes an adapter as a process does at its start.
 func (g *gateway) channel() *Channel {
 	g.t.Helper()
-	c, err := New(Parts{Config: g.cfg, Store: testStore{g.store, g}, Commands: commands, Log: slog.New(slog.NewTextHandler(testLog{g.t}, nil)),
+	c, err := New(Parts{Config: g.cfg, Store: testStore{g.store, g}, Commands: commands, Log: slog.New(slog.NewTextHandler(testLog{g.t, &g.log}, nil)),
 		Health: func(state, _ string) { g.note(func() { g.states = append(g.states, state) }) }})
 	must(g.t, err)
 	c.previews.every = time.Millisecond
@@ -73,12 +75,30 @@ func (g *gateway) channel() *Channel {
 	return c
 }
 
-// testLog shows the adapter's log with the test's, while that runs.
-type testLog struct{ t *testing.T }
+// testLog shows the adapter's log with the test's, while that runs, and keeps it.
+type testLog struct {
+	t    *testing.T
+	kept *logged
+}
 
 func (l testLog) Write(b []byte) (int, error) {
 	l.t.Log(string(b))
-	return len(b), nil
+	l.kept.mu.Lock()
+	defer l.kept.mu.Unlock()
+	return l.kept.text.Write(b)
+}
+
+// logged is what the adapter has logged.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// count says how often a text was logged.
+func (l *logged) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
 }
 
 // testStore wires the store as the gateway's command does.

@@ -191,7 +191,7 @@ func TestHealthTellsWhyThereIsNoConnectionYet(t *testing.T) {
 			page.Body = "<html>" + strings.Repeat("a proxy's page ", 1000) + "</html>"
 			g.srv.Fail(route, page, 8)
 			told := make(chan string, 100)
-			c, err := New(Parts{Config: g.cfg, Store: testStore{g.store, g}, Log: slog.New(slog.NewTextHandler(testLog{t}, nil)),
+			c, err := New(Parts{Config: g.cfg, Store: testStore{g.store, g}, Log: slog.New(slog.NewTextHandler(testLog{t, &g.log}, nil)),
 				Health: func(state, detail string) { told <- state + ": " + detail }})
 			must(t, err)
 			g.start(c)

@@ -73,6 +73,87 @@ func TestWithoutPermissionForThreadsItAnswersInTheChannel(t *testing.T) {
 	}
 }
 
+func TestTitleThatComesBeforeTheThreadIsItsName(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	g.cfg.AutoThread = true
+	r := g.run()
+	said := g.srv.Say(general, ann, discordtest.Bot.Mention()+" how do I bake bread?")
+	in := g.wait(1)[0]
+	r.Titled(in.Address, "Bread")
+	r.renames.Wait()
+	r.reply(t, in, "With flour.")
+	r.renames.Wait()
+	if thread, _ := g.srv.Place(said.ID); thread.Name != "Bread" {
+		t.Errorf("the thread is named %q", thread.Name)
+	}
+	if n := g.srv.Calls("PATCH /channels/{channel}"); n != 0 {
+		t.Errorf("%d renames of a thread that has its name", n)
+	}
+}
+
+func TestTitleThatComesBeforeAThreadOfSomebodyElseRenamesNothingOfTheirs(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	g.cfg.AutoThread = true
+	r := g.run()
+	said := g.srv.Say(general, ann, discordtest.Bot.Mention()+" how do I bake bread?")
+	in := g.wait(1)[0]
+	r.Titled(in.Address, "Bread")
+	r.renames.Wait()
+	thread := g.srv.ThreadOn(said, ann, "Mine")
+	r.reply(t, in, "With flour.")
+	r.renames.Wait()
+	if now, _ := g.srv.Place(thread.ID); now.Name != "Mine" || len(g.srv.SentTo(thread)) != 1 {
+		t.Errorf("the thread is named %q and has %d replies", now.Name, len(g.srv.SentTo(thread)))
+	}
+}
+
+// An earlier process has opened the thread, and died before it sent the reply.
+func TestTitleReachesAThreadOfAnEarlierProcess(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	g.cfg.AutoThread = true
+	r := g.run()
+	said := g.srv.Say(general, ann, discordtest.Bot.Mention()+" how do I bake bread?")
+	in := g.wait(1)[0]
+	r.Preview(in.Address, "With")
+	must(t, g.srv.Wait(deadline(t), "the thread", func() bool { return len(g.srv.Threads(general)) == 1 }))
+	must(t, r.stop())
+	r = g.run()
+	r.Titled(in.Address, "Bread")
+	r.renames.Wait()
+	r.reply(t, in, "With flour.")
+	r.renames.Wait()
+	if thread, _ := g.srv.Place(said.ID); thread.Name != "Bread" {
+		t.Errorf("the thread is named %q", thread.Name)
+	}
+}
+
+func TestTitleOfAThreadThatCannotBeIsNoRequestAndNoWarning(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	g.srv.Deny(general, discordtest.CreatePublicThreads)
+	ann := g.srv.Person("Ann")
+	g.cfg.AutoThread = true
+	r := g.run()
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" hi")
+	in := g.wait(1)[0]
+	r.reply(t, in, "hello")
+	r.Titled(in.Address, "Greetings")
+	r.renames.Wait()
+	if n := g.srv.Calls("PATCH /channels/{channel}"); n != 0 || g.log.count("keeps its name") != 0 {
+		t.Errorf("%d requests, %d warnings", n, g.log.count("keeps its name"))
+	}
+}
+
 // Where no thread can be opened, the channel is the session: the bot remembers there
 // what it was told.
 func TestWithoutPermissionForThreadsTheTalkGoesOnInTheChannel(t *testing.T) {

@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -30,7 +31,19 @@ type threads struct {
 type thread struct {
 	mu      sync.Mutex // held while Discord is asked
 	open    bool
-	refused bool // Discord does not let the bot open it
+	found   bool   // it was there already, opened by an earlier process or by a person
+	refused bool   // Discord does not let the bot open it
+	title   string // that it gets once it is open, "" = the name in the address
+}
+
+// isSettled reports whether Discord has decided about the thread, so that it can
+// be asked for again at the price of a request.
+func (t *thread) isSettled() bool {
+	if !t.mu.TryLock() {
+		return false
+	}
+	defer t.mu.Unlock()
+	return t.open || t.refused
 }
 
 func newThreads() *threads {
@@ -64,18 +77,8 @@ func (ts *threads) open(ctx context.Context, c *Channel, to address) (address, e
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.open && !t.refused {
-		err := c.startThread(ctx, to)
-		switch status := refused(err).status; {
-		case err == nil || refused(err).code == threadExists:
-			t.open = true
-		case status == 0 || status == http.StatusTooManyRequests || status == http.StatusUnauthorized:
+		if err := ts.ask(ctx, c, t, to); err != nil {
 			return to, err
-		default:
-			c.Log.Warn("can't open a thread, answering in the channel", "channel_id", to.Parent, "error", err)
-			t.refused = true
-			if status == http.StatusForbidden {
-				ts.close(to.Parent)
-			}
 		}
 	}
 	if t.refused {
@@ -84,11 +87,36 @@ func (ts *threads) open(ctx context.Context, c *Channel, to address) (address, e
 	return to, nil
 }
 
+// ask has Discord open a thread, whose lock is held. A title that came first is
+// the thread's name. The error is one that may pass.
+func (ts *threads) ask(ctx context.Context, c *Channel, t *thread, to address) error {
+	to.Name = cmp.Or(t.title, to.Name)
+	err := c.startThread(ctx, to)
+	switch r := refused(err); {
+	case err == nil:
+		t.open = true
+	case r.code == threadExists:
+		t.open, t.found = true, true
+		if t.title != "" {
+			c.rename(to, t.title, t.found)
+		}
+	case r.status == 0 || r.status == http.StatusTooManyRequests || r.status == http.StatusUnauthorized:
+		return err
+	default:
+		c.Log.Warn("can't open a thread, answering in the channel", "channel_id", to.Parent, "error", err)
+		t.refused = true
+		if r.status == http.StatusForbidden || r.code == missingPermissions {
+			ts.close(to.Parent)
+		}
+	}
+	return nil
+}
+
 func (ts *threads) get(id string) *thread {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if len(ts.known) >= maxThreads {
-		clear(ts.known)
+		maps.DeleteFunc(ts.known, func(_ string, t *thread) bool { return t.isSettled() })
 	}
 	t := ts.known[id]
 	if t == nil {
@@ -109,17 +137,44 @@ func (c *Channel) startThread(ctx context.Context, on address) error {
 	}, nil)
 }
 
-// Titled renames a thread that the bot has opened. Discord takes few renames
-// of one thread, and a name is not worth waiting for.
+// Titled gives a thread that the bot opens the title as its name: with its
+// opening while it is not open yet, else by renaming it. A thread that Discord
+// does not let the bot open needs no name.
 func (c *Channel) Titled(addr, title string) {
 	to, err := parseAddress(addr)
 	title = threadName(title)
 	if err != nil || !to.Own || title == "" {
 		return
 	}
-	go func() {
+	if to.Parent == "" { // it was open before the message came
+		c.rename(to, title, false)
+		return
+	}
+	t := c.threads.get(to.Channel)
+	c.renames.Go(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		switch {
+		case t.refused:
+		case !t.open:
+			t.title = title
+		case title != t.title:
+			t.title = title
+			c.rename(to, title, t.found)
+		}
+	})
+}
+
+// rename renames a thread beside everything else: Discord takes few renames of
+// one thread, and a name is not worth waiting for. Where the thread was found,
+// and not opened by this process, it is renamed only if the bot has opened it.
+func (c *Channel) rename(to address, title string, found bool) {
+	c.renames.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 		defer cancel()
+		if found && !c.ownsThread(ctx, to.Channel) {
+			return
+		}
 		body := struct {
 			Name string `json:"name"`
 		}{title}
@@ -127,7 +182,18 @@ func (c *Channel) Titled(addr, title string) {
 		if err := c.api.call(ctx, request{method: http.MethodPatch, url: endpoint, limit: endpoint, body: body}, nil); err != nil {
 			c.Log.Warn("a thread keeps its name", "thread", to.Channel, "error", err)
 		}
-	}()
+	})
+}
+
+// ownsThread reports whether Discord says that the bot has opened a thread.
+func (c *Channel) ownsThread(ctx context.Context, id string) bool {
+	var told channel
+	endpoint := discordgo.EndpointChannel(id)
+	if err := c.api.call(ctx, request{method: http.MethodGet, url: endpoint, limit: endpoint}, &told); err != nil {
+		c.Log.Warn("a thread keeps its name", "thread", id, "error", err)
+		return false
+	}
+	return told.OwnerID == c.self()
 }
 
 // threadName is a text as the name of a thread, "" when it shows nothing.
