@@ -6,6 +6,8 @@ package channels
 import (
 	"context"
 	"fmt"
+	"path"
+	"strings"
 	"time"
 
 	"parley/conversation"
@@ -51,6 +53,22 @@ type Part struct {
 type File struct {
 	Name string // without a folder, "reply.md"
 	Data []byte // nil in a part that Split gives: the transcript of the delivery
+}
+
+// MediaType returns what the file is, by its name. Texts are in UTF-8, which a
+// platform that shows them may not guess.
+func (f *File) MediaType() string {
+	switch strings.ToLower(path.Ext(f.Name)) {
+	case ".md":
+		return "text/markdown; charset=utf-8"
+	case ".txt":
+		return "text/plain; charset=utf-8"
+	case ".json":
+		return "application/json"
+	case ".jsonl":
+		return "application/jsonl"
+	}
+	return "application/octet-stream"
 }
 
 // Previewer is a Channel that can show text while the model still writes.

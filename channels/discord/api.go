@@ -103,7 +103,7 @@ var errAnswer = errors.New("answer not understood")
 func (r request) encode() (contentType string, body []byte, err error) {
 	switch {
 	case r.file != nil:
-		files := []*discordgo.File{{Name: r.file.Name, Reader: bytes.NewReader(r.file.Data)}}
+		files := []*discordgo.File{{Name: r.file.Name, ContentType: r.file.MediaType(), Reader: bytes.NewReader(r.file.Data)}}
 		return discordgo.MultipartBodyWithJSON(r.body, files)
 	case r.body != nil:
 		body, err = json.Marshal(r.body)

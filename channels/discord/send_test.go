@@ -31,6 +31,9 @@ func TestLongRepliesAreSeveralMessagesOrAFile(t *testing.T) {
 	if len(book) != 1 || len(book[0].Files) != 1 || book[0].Files[0].Name != "reply.md" || len(book[0].Files[0].Data) < 30_000 {
 		t.Fatalf("%+v", book)
 	}
+	if kind := book[0].Files[0].ContentType; kind != "text/markdown; charset=utf-8" {
+		t.Errorf("the file is %q", kind)
+	}
 }
 
 func TestAModelCanPingNobody(t *testing.T) {
