@@ -45,11 +45,8 @@ func (c *Channel) dropPreview(ctx context.Context, to address) {
 // isOver tells that the interaction's token is not good any more, or was never
 // made good by a first answer.
 func isOver(err error) bool {
-	switch refused(err).code {
-	case unknownWebhook, unknownInteraction, unknownMessage, invalidToken:
-		return true
-	}
-	return false
+	r := refused(err)
+	return r.status == http.StatusNotFound || r.code == invalidToken
 }
 
 func (c *Channel) answerInteraction(ctx context.Context, to address, d conversation.Delivery, p channels.Part) (string, error) {

@@ -88,7 +88,7 @@ func (f finding) page(ctx context.Context) ([]message, error) {
 	endpoint := discordgo.EndpointChannelMessages(f.id)
 	var list []message
 	err := f.get(ctx, fmt.Sprintf("%s?after=%d&limit=%d", endpoint, f.after, pageSize), endpoint+"list", &list)
-	slices.Reverse(list)
+	slices.SortFunc(list, byID) // Discord lists the newest first, other servers the oldest
 	return list, err
 }
 

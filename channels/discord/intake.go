@@ -3,6 +3,7 @@ package discord
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -30,14 +31,16 @@ type intake struct {
 	accepted    []func() // what is done once the batch is stored
 	stored      time.Time
 
-	catching catching
-	helpers  sync.WaitGroup
+	catching     catching
+	undocumented map[string]bool // kinds of events that the log has warned of
+	helpers      sync.WaitGroup
 }
 
 func (c *Channel) newIntake(accept channels.AcceptFunc) *intake {
 	return &intake{
 		Channel: c, queue: newQueue(), accept: accept, shards: 1,
 		world: newWorld(), seen: map[string]uint64{}, moved: map[string]bool{}, catching: newCatching(),
+		undocumented: map[string]bool{},
 	}
 }
 
@@ -104,7 +107,12 @@ func (in *intake) handle(ctx context.Context, e event) error {
 func decode[T any](in *intake, e event) T {
 	var v T
 	if err := json.Unmarshal(e.data, &v); err != nil {
-		in.Log.Warn("an event is not as documented", "event", e.kind, "error", err)
+		level := slog.LevelWarn
+		if in.undocumented[e.kind] {
+			level = slog.LevelDebug
+		}
+		in.undocumented[e.kind] = true
+		in.Log.Log(context.Background(), level, "an event is not as documented; other events of its kind are told of only at the level debug", "event", e.kind, "error", err)
 	}
 	return v
 }

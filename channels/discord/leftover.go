@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -55,6 +56,7 @@ func (c *Channel) near(ctx context.Context, channel, id string) (list []message,
 	endpoint := discordgo.EndpointChannelMessages(channel)
 	url := fmt.Sprintf("%s?around=%s&limit=%d", endpoint, id, pageSize)
 	err = c.api.call(ctx, request{method: http.MethodGet, url: url, limit: endpoint + "list"}, &list)
+	slices.SortFunc(list, func(a, b message) int { return byID(b, a) })
 	return list, err
 }
 

@@ -113,12 +113,7 @@ func (c *Channel) remove(ctx context.Context, channel, id string) error {
 
 // Codes of refusals: https://discord.com/developers/docs/topics/opcodes-and-status-codes#json
 const (
-	unknownChannel     = 10003
-	unknownMessage     = 10008
-	unknownWebhook     = 10015
-	unknownInteraction = 10062
 	alreadyAnswered    = 40060
-	missingAccess      = 50001
 	missingPermissions = 50013
 	invalidToken       = 50027 // of an interaction
 	invalidForm        = 50035

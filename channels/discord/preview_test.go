@@ -176,6 +176,40 @@ func TestTheSamePreviewIsGoneOnWith(t *testing.T) {
 	}
 }
 
+func TestDeletedPreviewIsNotEditedOn(t *testing.T) {
+	t.Parallel()
+	for name, foreign := range map[string]bool{"of Discord": false, "of a foreign server": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGatewayWith(t, discordtest.Config{Foreign: foreign})
+			r := g.run()
+			ann := g.srv.Person("Ann")
+			dm := g.srv.DM(ann)
+			g.srv.Say(dm, ann, "hi")
+			in := g.wait(1)[0]
+			r.Preview(in.Address, "Hel")
+			g.srv.Delete(waitShown(t, g, dm, "Hel"+previewMark))
+			r.previews.mu.Lock()
+			p := r.previews.places[dm.ID]
+			r.previews.mu.Unlock()
+			r.Preview(in.Address, "Hell")
+			select {
+			case <-p.done:
+			case <-deadline(t).Done():
+				t.Fatal("the deleted preview is edited on")
+			}
+			r.Preview(in.Address, "Hello A")
+			if n := g.srv.Calls("PATCH /channels/{channel}/messages/{message}"); n != 1 {
+				t.Errorf("a deleted preview was edited %d times", n)
+			}
+			r.reply(t, in, "Hello Ann")
+			if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].Content != "Hello Ann" {
+				t.Fatalf("%+v", sent)
+			}
+		})
+	}
+}
+
 func TestHugePreviewsAreCut(t *testing.T) {
 	t.Parallel()
 	text, ok := previewOf(strings.Repeat("😀", 1<<20))

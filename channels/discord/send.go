@@ -2,6 +2,7 @@ package discord
 
 import (
 	"context"
+	"net/http"
 	"strings"
 
 	"parley/channels"
@@ -60,32 +61,29 @@ func (c *Channel) post(ctx context.Context, to address, d conversation.Delivery,
 		}
 		m.Nonce += anew
 	}
-	id, err := c.createOrEdit(ctx, to.Channel, m)
-	if isGone(err) {
-		m.Nonce += anew
-		id, err = c.createOrEdit(ctx, to.Channel, m)
+	posted, err := c.create(ctx, to.Channel, m)
+	if err != nil || sameText(posted.Content, m.Content) {
+		return posted.ID, err
 	}
-	return id, err
+	// The nonce gave back a message that was posted before with another text, a
+	// preview: that one gets the text.
+	if err := c.edit(ctx, to.Channel, posted.ID, m); !isGone(err) {
+		return posted.ID, err
+	}
+	m.Nonce += anew
+	posted, err = c.create(ctx, to.Channel, m)
+	return posted.ID, err
 }
 
 // anew makes another nonce of that of a message which is deleted, or can't be
 // changed any more.
 const anew = "r"
 
-// createOrEdit posts a message. When its nonce gives back one that was posted
-// before with another text, a preview, that one gets the text.
-func (c *Channel) createOrEdit(ctx context.Context, channel string, m outgoing) (string, error) {
-	posted, err := c.create(ctx, channel, m)
-	if err != nil || sameText(posted.Content, m.Content) {
-		return posted.ID, err
-	}
-	return posted.ID, c.edit(ctx, channel, posted.ID, m)
-}
-
-// isGone tells that a message can't be edited, and another may take its place.
+// isGone reports that a message can't be edited, and another may take its place.
+// Servers name a message that is not there by different codes, or by none.
 func isGone(err error) bool {
-	code := refused(err).code
-	return code == unknownMessage || code == threadArchived
+	r := refused(err)
+	return r.status == http.StatusNotFound || r.code == threadArchived
 }
 
 // sameText compares a text with what Discord made of it, which is without the

@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -185,6 +186,9 @@ func (m *message) author() user {
 	}
 	return u
 }
+
+// byID orders messages as they were written.
+func byID(a, b message) int { return cmp.Compare(number(a.ID), number(b.ID)) }
 
 func (m *message) mentions(id string) bool {
 	return slices.ContainsFunc(m.Mentions, func(u user) bool { return u.ID == id })

@@ -188,6 +188,9 @@ func (s *Server) fail(w http.ResponseWriter, r *request, err error) {
 	if !ok {
 		v = ServerError()
 	}
+	if s.config.Foreign {
+		v = v.foreign()
+	}
 	s.mu.Lock()
 	switch v.Code {
 	case 50006, 50035, 50109:

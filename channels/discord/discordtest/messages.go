@@ -32,7 +32,7 @@ func (s *Server) getMessage(r *request) (any, error) {
 	return s.wire(m, s.readable()), nil
 }
 
-// getMessages lists messages newest first; "after" gives those right after it.
+// getMessages lists messages newest first, unless Foreign; "after" gives those right after it.
 // https://discord.com/developers/docs/resources/message#get-channel-messages
 func (s *Server) getMessages(r *request) (any, error) {
 	s.mu.Lock()
@@ -55,7 +55,9 @@ func (s *Server) getMessages(r *request) (any, error) {
 	for _, m := range c.messages[from:to] {
 		list = append(list, s.wire(m, s.readable()))
 	}
-	slices.Reverse(list)
+	if !s.config.Foreign {
+		slices.Reverse(list)
+	}
 	return list, nil
 }
 

@@ -38,6 +38,10 @@ type Config struct {
 	// WithoutMessageContent leaves the privileged Message Content intent
 	// switched off for the application.
 	WithoutMessageContent bool
+	// Foreign makes it a server that others wrote for Discord's clients. It
+	// lists messages oldest first, gives no code with a 404, and answers 50013
+	// with status 400.
+	Foreign bool
 }
 
 func (c Config) withDefaults() Config {

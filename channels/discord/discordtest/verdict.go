@@ -2,6 +2,7 @@ package discordtest
 
 import (
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -21,6 +22,17 @@ type Verdict struct {
 
 // Error makes a Verdict an error inside the server.
 func (v Verdict) Error() string { return fmt.Sprint(v.Status, " ", v.Code, " ", v.Message) }
+
+// foreign is the refusal as a server words it that others wrote.
+func (v Verdict) foreign() Verdict {
+	switch {
+	case v.Status == http.StatusNotFound:
+		v.Code = 0
+	case v.Code == MissingPermissions.Code:
+		v.Status = http.StatusBadRequest
+	}
+	return v
+}
 
 func (v Verdict) passes() bool { return v.Status == 0 && !v.Drop }
 
