@@ -2,6 +2,7 @@ package agentloop
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -209,6 +210,52 @@ func (l *loop) withImages(ctx context.Context, q question) (conversation.Turn, [
 	users := show(q.users)
 	q.turn.History = show(q.turn.History)
 	return q.turn, users
+}
+
+// maxPictures is how many bytes of pictures may be in memory at once, over all
+// runs. A model call takes several times their size.
+const maxPictures = 128 << 20
+
+// takePictures waits until there is room in memory for the pictures that a run
+// shows the model, and returns what gives the room back.
+func (l *loop) takePictures(ctx context.Context, q *question) (release func(), err error) {
+	size := min(l.pictureBytes(q), maxPictures)
+	if size == 0 {
+		return func() {}, nil
+	}
+	if err := l.pictures.Acquire(ctx, size); err != nil {
+		return nil, err
+	}
+	return func() { l.pictures.Release(size) }, nil
+}
+
+// pictureBytes is the size of the pictures that a run may show: the newest ones
+// of what is asked and of the history.
+func (l *loop) pictureBytes(q *question) (total int64) {
+	if !l.Vision {
+		return 0
+	}
+	left := maxImages
+	add := func(size int64) {
+		if left--; left >= 0 {
+			total += size
+		}
+	}
+	for _, in := range slices.Backward(q.took) {
+		for _, file := range in.Attachments {
+			if isImage(file) {
+				add(cmp.Or(min(file.Size, maxImageFile), maxImageFile))
+			}
+		}
+	}
+	for _, messages := range [][]conversation.Message{q.users, q.turn.History} {
+		for _, m := range slices.Backward(messages) {
+			for _, image := range m.Images {
+				add(int64(image.Size))
+			}
+		}
+	}
+	return total
 }
 
 // loadImages shows at most so many images of a message, and says how many may

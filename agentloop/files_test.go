@@ -259,3 +259,42 @@ func (s countingShelf) Fetch(context.Context, string, conversation.Attachment, i
 	s <- struct{}{}
 	return []byte(png), nil
 }
+
+// TestRunsWithPicturesShareTheMemory has more runs with large pictures at once
+// than memory is meant for: some wait, all are answered, and runs without
+// pictures pass them.
+func TestRunsWithPicturesShareTheMemory(t *testing.T) {
+	const runs, most = 10, maxPictures / (maxImages * maxImageFile)
+	reached, release := make(chan string, runs+1), make(chan struct{})
+	h := newHouse(t, func(p *Parts) { p.Files, p.Vision = shelf{"cat": png}, true })
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		if strings.Contains(c.LastUser(), "picture") {
+			reached <- c.LastUser()
+			<-release
+		}
+		return llmtest.Answer{Text: "seen"}
+	})
+	// What a platform says of the size is what counts: the bytes come later.
+	picture := conversation.Attachment{Name: "cat.png", MediaType: "image/png", Size: maxImageFile, Ref: "cat"}
+	keyOf := func(i int) conversation.Key { return conversation.Key(fmt.Sprintf("cli:viewer-%d", i)) }
+	for i := range runs {
+		h.accept(filed(h.inbound(keyOf(i), "pictures"), picture, picture, picture, picture))
+	}
+	for range most {
+		<-reached
+	}
+	if got := h.ask(room, "only words"); got != "seen" {
+		t.Errorf("a run without pictures got %q", got)
+	}
+	select {
+	case <-reached:
+		t.Errorf("more than %d runs have their pictures in memory", most)
+	default:
+	}
+	close(release)
+	for i := range runs {
+		if got := h.reply(keyOf(i)); got != "seen" {
+			t.Errorf("run %d got %q", i, got)
+		}
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"parley/conversation"
 	"parley/llm"
 	"parley/tools"
@@ -26,6 +28,7 @@ type Router struct {
 	done        chan struct{} // closed when Run no longer takes signals
 	served      []string      // channels whose inbound is answered here; none = every one
 	behind      chan func(context.Context)
+	pictures    *semaphore.Weighted // bytes of them that runs may have in memory
 	summaries   summaries
 	calibration calibration
 }
@@ -45,12 +48,13 @@ var errStopped = errors.New("stopped by the user")
 // NewRouter makes a router; Run starts it.
 func NewRouter(parts Parts) *Router {
 	r := &Router{
-		Parts:   parts,
-		signals: make(chan signal, 1024),
-		idle:    make(chan *loop),
-		slots:   make(chan struct{}, parts.MaxConcurrentRuns),
-		done:    make(chan struct{}),
-		behind:  make(chan func(context.Context), laterQueue),
+		Parts:    parts,
+		signals:  make(chan signal, 1024),
+		idle:     make(chan *loop),
+		slots:    make(chan struct{}, parts.MaxConcurrentRuns),
+		done:     make(chan struct{}),
+		pictures: semaphore.NewWeighted(maxPictures),
+		behind:   make(chan func(context.Context), laterQueue),
 	}
 	r.fixedTokens = sync.OnceValue(r.countFixed)
 	for _, t := range parts.Tools.List() {

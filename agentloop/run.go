@@ -84,6 +84,11 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 	}
 	g := &generation{loop: l, to: q.destination(), opening: opening(q.turn.Conversation), budget: l.Budget}
 	err := guard(func() error {
+		release, err := l.takePictures(ctx, q)
+		if err != nil {
+			return err
+		}
+		defer release()
 		l.fetchFiles(ctx, q)
 		g.window = l.window(l.withImages(ctx, *q))
 		q.hint = g.window.hint

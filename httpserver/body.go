@@ -59,6 +59,8 @@ func BodyProblem(w http.ResponseWriter, r *http.Request, err error) {
 		Problem(w, r, http.StatusRequestEntityTooLarge, fmt.Sprintf("The body is too large. Allowed: %d bytes.", large.Limit))
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		Problem(w, r, http.StatusRequestTimeout, "The body came too slowly.")
+	case errors.Is(err, errNoSpool):
+		Problem(w, r, http.StatusInsufficientStorage, "There is no room to take so large a body. Try again later.")
 	default:
 		Problem(w, r, http.StatusBadRequest, "The body can't be read: "+err.Error()+".")
 	}

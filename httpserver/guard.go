@@ -67,6 +67,8 @@ func (s *Server) guard(access Access, route route, h http.Handler) http.Handler 
 			return
 		}
 		s.limitBody(w, r, route.maxBody)
+		r, release := s.large.hold(r, route)
+		defer release()
 		if !isSafe(r) && !s.mayChange(w, r, access, v, route.maxBody) {
 			return
 		}

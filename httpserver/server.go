@@ -21,6 +21,7 @@ import (
 type Parts struct {
 	Config
 	Limits  Limits
+	Folder  string                                             // for large bodies while they are read; "": the system's for temporary files
 	Ready   ReadyFunc                                          // for /readyz; nil: there is none
 	Observe func(route string, status int, took time.Duration) // told of every answer, route is its pattern, "" = none; nil: nobody asks
 	Now     func() time.Time                                   // nil: time.Now
@@ -35,6 +36,7 @@ type Server struct {
 	log      *slog.Logger
 	listener net.Listener
 	conns    connections
+	large    *largeBodies
 	mux      *http.ServeMux
 	nowhere  http.Handler // what answers where there is no route
 
@@ -64,6 +66,7 @@ func New(parts Parts) (*Server, error) {
 		log:       parts.Log,
 		listener:  listener,
 		conns:     connections{most: parts.MaxConnections},
+		large:     newLargeBodies(parts.Folder),
 		mux:       http.NewServeMux(),
 		names:     names(parts.Config),
 		origins:   origins(parts.Hosts),

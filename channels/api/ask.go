@@ -62,7 +62,8 @@ func (c *Channel) postMessage(ctx context.Context, in *postMessage) (*huma.Strea
 	if err != nil {
 		return nil, err
 	}
-	if err := c.take(ctx, q); err != nil {
+	in.Body.Files = nil // the answer may take long
+	if err := c.take(ctx, &q); err != nil {
 		return nil, err
 	}
 	return c.respond(q, in.Waiting, in.Body.Stream), nil

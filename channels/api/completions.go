@@ -23,7 +23,7 @@ func (c *Channel) complete(w http.ResponseWriter, r *http.Request) {
 		q, err = request.question(r.Header)
 	}
 	if err == nil {
-		err = c.take(r.Context(), q)
+		err = c.take(r.Context(), &q)
 	}
 	if err != nil {
 		refuse(w, c.problemOf(r.Context(), err))

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/httpserver"
 )
 
 // maxText is how many characters a message may have; a longer text is a file.
@@ -82,8 +83,18 @@ func (q question) inbound() conversation.Inbound {
 }
 
 // take stores a question, unless it is stored already: then what was asked must
-// be the same. On return of nil it will be answered, whatever happens.
-func (c *Channel) take(ctx context.Context, q question) error {
+// be the same. On return of nil it will be answered, whatever happens, and its
+// files are no longer in memory: the answer may take long.
+func (c *Channel) take(ctx context.Context, q *question) error {
+	if err := c.store(ctx, *q); err != nil {
+		return err
+	}
+	q.files = nil
+	httpserver.BodyDone(ctx)
+	return nil
+}
+
+func (c *Channel) store(ctx context.Context, q question) error {
 	in := q.inbound()
 	stored, err := c.isStored(ctx, in)
 	if err != nil || stored {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"path/filepath"
 	"syscall"
 
 	"parley/httpserver"
@@ -14,7 +15,7 @@ func (g *gateway) addHTTP() error {
 	if g.cfg.HTTP.Address() == "" {
 		return nil
 	}
-	server, err := httpserver.New(httpserver.Parts{Config: g.cfg.HTTP, Ready: g.readiness(), Observe: g.metrics.Answered, Log: g.log})
+	server, err := httpserver.New(httpserver.Parts{Config: g.cfg.HTTP, Folder: filepath.Dir(g.store.Path()), Ready: g.readiness(), Observe: g.metrics.Answered, Log: g.log})
 	if g.cfg.HTTP.Listen == nil && errors.Is(err, syscall.EADDRINUSE) {
 		g.log.Warn("another program listens at this address, so this gateway serves no HTTP; it can be given another: listen in the section [http]",
 			"address", g.cfg.HTTP.Address())

@@ -1,0 +1,137 @@
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// maxLargeBodies is how many bytes of large bodies may be in memory at once, over
+// all requests. Decoding one takes several times its size.
+const maxLargeBodies = 48 << 20
+
+// largeBodies keeps requests with large bodies, such as files, from filling the
+// memory. A body goes to a file as it comes, so that a slow client costs disk
+// alone. It is read from there when its share of the memory is free.
+type largeBodies struct {
+	folder string // for the files; "" = the system's
+	memory *semaphore.Weighted
+}
+
+func newLargeBodies(folder string) *largeBodies {
+	return &largeBodies{folder: folder, memory: semaphore.NewWeighted(maxLargeBodies)}
+}
+
+// hold puts a large body in front of r's, and returns what gives its share of the
+// memory back. Small bodies stay as they are.
+func (l *largeBodies) hold(r *http.Request, route route) (held *http.Request, release func()) {
+	small := r.ContentLength >= 0 && r.ContentLength <= DefaultMaxBody
+	if !hasBody(r) || small || route.maxBody <= DefaultMaxBody {
+		return r, func() {}
+	}
+	b := &largeBody{bodies: l, ctx: r.Context(), sent: r.Body}
+	r = r.WithContext(context.WithValue(r.Context(), largeBodyKey{}, b))
+	r.Body = b
+	return r, b.done
+}
+
+// largeBody is a body that is put into a file when it is first read.
+type largeBody struct {
+	bodies *largeBodies
+	ctx    context.Context // of the request
+	sent   io.Reader       // as it comes
+	err    error           // why it can't be read
+	cut    error           // why it ends early, after what did come; nil: it is whole
+
+	mu    sync.Mutex // guards what follows
+	file  *os.File   // nil until the first read, and after done
+	share int64      // of the memory, in bytes
+	ended bool
+}
+
+type largeBodyKey struct{}
+
+func (b *largeBody) Read(p []byte) (int, error) {
+	if b.sent != nil {
+		b.err = b.spool()
+		b.sent = nil
+	}
+	if b.err != nil {
+		return 0, b.err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended {
+		return 0, io.EOF
+	}
+	n, err := b.file.Read(p)
+	if errors.Is(err, io.EOF) && b.cut != nil {
+		err = b.cut
+	}
+	return n, err
+}
+
+// Close leaves the file to done.
+func (*largeBody) Close() error { return nil }
+
+// errNoSpool says that a body could not be put into a file.
+var errNoSpool = errors.New("the file for a request's body can't be written")
+
+// spool puts the body into a file and waits for its share of the memory.
+func (b *largeBody) spool() error {
+	file, err := os.CreateTemp(b.bodies.folder, ".parley-body-*")
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoSpool, err)
+	}
+	_ = os.Remove(file.Name()) // the bytes go with the process, however it ends
+	size, err := io.Copy(file, b.sent)
+	if large := (*http.MaxBytesError)(nil); errors.As(err, &large) {
+		b.cut, err = err, nil
+	}
+	if err == nil {
+		_, err = file.Seek(0, io.SeekStart)
+	}
+	share := min(size, maxLargeBodies)
+	if err == nil {
+		err = b.bodies.memory.Acquire(b.ctx, share)
+	}
+	if err != nil {
+		file.Close()
+		if disk := (*fs.PathError)(nil); errors.As(err, &disk) {
+			err = fmt.Errorf("%w: %w", errNoSpool, err)
+		}
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.file, b.share = file, share
+	return nil
+}
+
+// done gives the share of the memory back, and deletes the file.
+func (b *largeBody) done() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.file != nil {
+		b.file.Close()
+		b.bodies.memory.Release(b.share)
+	}
+	b.file, b.ended = nil, true
+}
+
+// BodyDone says that a handler holds nothing of its request's body any more, so
+// that another large body may come into memory. A handler that goes on for long
+// after it has read the body, such as one that waits for an answer, calls it; at
+// the end of every request it happens anyway. ctx is the request's.
+func BodyDone(ctx context.Context) {
+	if b, ok := ctx.Value(largeBodyKey{}).(*largeBody); ok {
+		b.done()
+	}
+}
