@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,37 +50,16 @@ func Commands() []Command {
 	}
 }
 
-// call is a command as it was written.
-type call struct {
-	name      string // lower case, without the slash
-	arguments string
+// isStop reports whether a message is the command /stop.
+func isStop(in conversation.Inbound) bool {
+	command, is := in.Command()
+	return is && command.Name == "stop"
 }
-
-// A path such as /etc/hosts is no command.
-var commandForm = regexp.MustCompile(`(?s)^\s*/([A-Za-z][A-Za-z0-9_-]{0,31})(?:\s+(.*))?$`)
-
-func parseCommand(text string) (call, bool) {
-	if trimmed := strings.TrimLeft(text, " \t\r\n"); trimmed == "" || trimmed[0] != '/' {
-		return call{}, false
-	}
-	found := commandForm.FindStringSubmatch(text)
-	if found == nil {
-		return call{}, false
-	}
-	return call{name: strings.ToLower(found[1]), arguments: strings.TrimSpace(found[2])}, true
-}
-
-func isStop(text string) bool {
-	command, is := parseCommand(text)
-	return is && command.name == "stop"
-}
-
-func isStopping(in conversation.Inbound) bool { return isStop(in.Text) }
 
 // untilCommand is what one run answers: the messages before the next command.
 func untilCommand(waiting []conversation.Inbound) []conversation.Inbound {
 	for i, in := range waiting {
-		if _, is := parseCommand(in.Text); is {
+		if _, is := in.Command(); is {
 			return waiting[:i]
 		}
 	}
@@ -93,15 +71,15 @@ func untilCommand(waiting []conversation.Inbound) []conversation.Inbound {
 // or none, comes after the texts.
 func settledByStop(waiting []conversation.Inbound) int {
 	n := len(untilCommand(waiting))
-	if n < len(waiting) && isStop(waiting[n].Text) {
+	if n < len(waiting) && isStop(waiting[n]) {
 		return n + 1
 	}
 	return 0
 }
 
 // command executes the command that waits first and commits what it did.
-func (l *loop) command(intake, runs context.Context, turn conversation.Turn, c call) bool {
-	if c.name == "retry" {
+func (l *loop) command(intake, runs context.Context, turn conversation.Turn, c conversation.Command) bool {
+	if c.Name == "retry" {
 		return l.retryLast(intake, runs, turn)
 	}
 	started := time.Now()
@@ -113,7 +91,7 @@ func (l *loop) command(intake, runs context.Context, turn conversation.Turn, c c
 	run := l.newRun(turn, turn.Waiting[:1], started)
 	run.Kind, run.Status, run.Effect = conversation.KindCommand, conversation.StatusDone, did.effect
 	if err != nil {
-		l.Log.Error("command failed", "session", l.key, "command", c.name, "run", run.ID(), "error", err)
+		l.Log.Error("command failed", "session", l.key, "command", c.Name, "run", run.ID(), "error", err)
 		run.Status, run.Error = conversation.StatusFailed, err.Error()
 		did.text = fmt.Sprintf("Something went wrong (run %d).", run.ID())
 	}
@@ -122,13 +100,13 @@ func (l *loop) command(intake, runs context.Context, turn conversation.Turn, c c
 	return l.commit(runs, run)
 }
 
-func (l *loop) execute(ctx context.Context, turn conversation.Turn, c call) (result, error) {
+func (l *loop) execute(ctx context.Context, turn conversation.Turn, c conversation.Command) (result, error) {
 	for _, known := range Commands() {
-		if known.Name == c.name {
-			return known.handle(l, ctx, turn, c.arguments)
+		if known.Name == c.Name {
+			return known.handle(l, ctx, turn, c.Arguments)
 		}
 	}
-	return result{text: unknownCommand(c.name)}, nil
+	return result{text: unknownCommand(c.Name)}, nil
 }
 
 func unknownCommand(name string) string {

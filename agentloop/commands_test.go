@@ -25,8 +25,8 @@ func TestCommandsAreToldFromText(t *testing.T) {
 		"/":                   "",
 		"//new":               "",
 	} {
-		command, is := parseCommand(text)
-		if is != (want != "") || command.name != want {
+		command, is := conversation.ParseCommand(text)
+		if is != (want != "") || command.Name != want {
 			t.Errorf("%q: %+v, %v", text, command, is)
 		}
 	}

@@ -40,7 +40,7 @@ func (l *loop) brokenRun(turn conversation.Turn, err error) conversation.Run {
 	in := turn.Waiting[0]
 	run := l.newRun(turn, turn.Waiting[:1], time.Now())
 	run.Status, run.Error = conversation.StatusFailed, err.Error()
-	if _, is := parseCommand(in.Text); is {
+	if _, is := in.Command(); is {
 		run.Kind = conversation.KindCommand
 	} else {
 		m := conversation.Message{Role: conversation.RoleUser, Content: in.Text, SourceID: in.SourceID, At: in.At}

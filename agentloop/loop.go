@@ -176,7 +176,7 @@ func follows(run conversation.Run, done conversation.Committed) bool {
 // message up to the next command, or to the next place, since a run has one
 // reply. It reports whether the loop may go on.
 func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
-	if command, is := parseCommand(turn.Waiting[0].Text); is {
+	if command, is := turn.Waiting[0].Command(); is {
 		return l.command(intake, runs, turn, command)
 	}
 	if n := settledByStop(turn.Waiting); n > 0 {

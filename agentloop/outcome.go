@@ -72,7 +72,7 @@ func (l *loop) commitStopped(runs context.Context, q question, a answer, started
 	if err != nil {
 		return false
 	}
-	if !now.More && !slices.ContainsFunc(now.Waiting, isStopping) {
+	if !now.More && !slices.ContainsFunc(now.Waiting, isStop) {
 		return l.answer(runs, q) // an old /stop that a platform delivered again
 	}
 	behind := without(now.Waiting, q.took)
@@ -146,7 +146,7 @@ func (l *loop) settledUsers(q question, took []conversation.Inbound) []conversat
 func (l *loop) userMessages(took []conversation.Inbound) []conversation.Message {
 	var users []conversation.Message
 	for _, in := range took {
-		if _, command := parseCommand(in.Text); command {
+		if _, command := in.Command(); command {
 			continue
 		}
 		users = append(users, l.userMessage(in, withNames(in.Text, in.Attachments), nil))

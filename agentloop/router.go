@@ -75,7 +75,7 @@ func (r *Router) Accepted(stored ...conversation.Inbound) {
 		for n < len(stored) && stored[n].Key == stored[0].Key {
 			n++
 		}
-		r.signal(signal{key: stored[0].Key, inbound: stored[:n], stop: slices.ContainsFunc(stored[:n], isStopping)})
+		r.signal(signal{key: stored[0].Key, inbound: stored[:n], stop: slices.ContainsFunc(stored[:n], isStop)})
 		stored = stored[n:]
 	}
 }

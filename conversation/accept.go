@@ -65,10 +65,10 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 	}
 	in.Text, in.Title = storable(in.Text), storable(in.Title)
 	result, err := tx.ExecContext(ctx, `
-		INSERT INTO inbox (session_id, channel, origin, source_id, address, sender, in_group, title, text, attachments, fingerprint, sent_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		INSERT INTO inbox (session_id, channel, origin, source_id, address, sender, in_group, title, text, never_command, attachments, fingerprint, sent_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (channel, source_id) DO NOTHING`,
-		session, in.Channel(), orNull(origin), in.SourceID, in.Address, string(sender), in.Group, in.Title, in.Text, attachments,
+		session, in.Channel(), orNull(origin), in.SourceID, in.Address, string(sender), in.Group, in.Title, in.Text, in.NeverCommand, attachments,
 		orNull(fingerprint), millis(in.At))
 	if err != nil {
 		return in, err

@@ -114,7 +114,7 @@ func long(ctx context.Context, q querier, query string, args ...any) (*sql.Rows,
 func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int, channels ...string) ([]Inbound, error) {
 	here, names := amongChannels("i.channel", channels)
 	rows, err := q.QueryContext(ctx, `
-		SELECT i.id, coalesce(i.origin, s.key), i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.attachments,
+		SELECT i.id, coalesce(i.origin, s.key), i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.never_command, i.attachments,
 			i.fingerprint IS NOT NULL, i.revision, i.sent_at
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
 		WHERE s.key = ? AND i.run_id IS NULL AND i.note = ?`+here+` ORDER BY i.id LIMIT ?`,
@@ -138,7 +138,7 @@ func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int, c
 func scanInbound(rows *sql.Rows) (in Inbound, err error) {
 	var sender, attachments []byte
 	var at int64
-	err = rows.Scan(&in.ID, &in.Origin, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &attachments, &in.Keep, &in.revision, &at)
+	err = rows.Scan(&in.ID, &in.Origin, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &in.NeverCommand, &attachments, &in.Keep, &in.revision, &at)
 	if err != nil {
 		return in, err
 	}

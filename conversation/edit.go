@@ -10,7 +10,8 @@ import (
 )
 
 // Edit stores that the author of a message has changed it. One that no run has
-// settled yet now reads so; of one that a run has answered, the session's next
+// settled yet now reads so, but an edit never makes a command of a message that
+// was none; of one that a run has answered, the session's next
 // run is told. It gives the session that must be read anew, "" when the message
 // is unknown, was a command, or its
 // conversation is deleted. The same edit may come twice.
@@ -26,21 +27,23 @@ func edit(ctx context.Context, tx *sql.Tx, channel, sourceID, text string, at ti
 	var key Key
 	var id int64
 	var run sql.NullInt64
-	var kind, settled sql.NullString
+	var kind sql.NullString
+	var old Inbound
 	err := tx.QueryRowContext(ctx, `
-		SELECT s.key, i.id, i.run_id, r.kind, CASE WHEN i.run_id IS NULL THEN i.text END
+		SELECT s.key, i.id, i.run_id, r.kind, CASE WHEN i.run_id IS NULL THEN i.text ELSE '' END, i.never_command
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
 			LEFT JOIN runs r ON r.id = i.run_id AND EXISTS (SELECT 1 FROM conversations c WHERE c.id = r.conversation_id AND c.deleted = 0)
-		WHERE i.channel = ? AND i.source_id = ?`, channel, sourceID).Scan(&key, &id, &run, &kind, &settled)
+		WHERE i.channel = ? AND i.source_id = ?`, channel, sourceID).Scan(&key, &id, &run, &kind, &old.Text, &old.NeverCommand)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "", nil
 	case err != nil:
 		return "", err
-	case !run.Valid && settled.String == text:
+	case !run.Valid && old.Text == text:
 		return "", nil
 	case !run.Valid:
-		_, err = tx.ExecContext(ctx, `UPDATE inbox SET text = ?, revision = revision + 1 WHERE id = ?`, text, id)
+		_, command := old.Command()
+		_, err = tx.ExecContext(ctx, `UPDATE inbox SET text = ?, never_command = ?, revision = revision + 1 WHERE id = ?`, text, !command, id)
 		return key, err
 	case Kind(kind.String) != KindAgent:
 		return "", nil

@@ -41,6 +41,11 @@ type Inbound struct {
 	At          time.Time // when the platform says it was written
 	Keep        bool      // the reply is not sent: it is kept for whoever asks, see Answer and Notices
 
+	// NeverCommand says that the text is never a command, whatever it reads like:
+	// the sender did not write it for the assistant, as where it was forwarded or
+	// comes from another bot.
+	NeverCommand bool
+
 	revision int // edits while it waited, as read by Begin
 }
 

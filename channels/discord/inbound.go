@@ -94,9 +94,11 @@ func (in *intake) inbound(m *message, p *place) conversation.Inbound {
 		Text:        in.text(m, p),
 		Attachments: in.attachments(m, p),
 		At:          bornAt(m.ID),
+
+		NeverCommand: m.isSecondHand(),
 	}
 	to := address{Channel: p.id, Source: m.ID, ReplyTo: m.ID}
-	if in.opensThread(m, p, inbound.Text) {
+	if _, command := inbound.Command(); !command && in.opensThread(m, p) {
 		p, to = in.threadOn(m, p, inbound.Text)
 	}
 	to.Own = to.Own || p.isThread() && p.owner == in.me.ID
@@ -120,10 +122,10 @@ func (in *intake) settle(inbound *conversation.Inbound, p *place, to address) {
 	}
 }
 
-// opensThread tells whether the talk goes on in a thread of its own. A command
-// acts where it is given.
-func (in *intake) opensThread(m *message, p *place, text string) bool {
-	return in.AutoThread && p.takesThreads() && in.mentioned(m, p) && !isCommand(text) && !in.threads.isClosed(p.id)
+// opensThread reports whether the talk goes on in a thread of its own. A command
+// acts where it is given, and opens none.
+func (in *intake) opensThread(m *message, p *place) bool {
+	return in.AutoThread && p.takesThreads() && in.mentioned(m, p) && !in.threads.isClosed(p.id)
 }
 
 // threadOn is the thread that will be opened on a message, named after it.

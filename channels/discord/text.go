@@ -15,7 +15,7 @@ const maxQuote = 1000
 // the names of whom and what it mentions, and with the text that it replies to.
 func (in *intake) text(m *message, p *place) string {
 	said := in.readable(m, p)
-	if m.Referenced == nil || m.Type != typeReply || isCommand(said) {
+	if m.Referenced == nil || m.Type != typeReply || isCommand(said) && !m.isSecondHand() {
 		return said
 	}
 	return in.quote(m.Referenced, p) + said

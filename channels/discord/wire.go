@@ -36,6 +36,7 @@ type (
 	}
 
 	reference struct {
+		Type      int    `json:"type"`
 		MessageID string `json:"message_id"`
 	}
 
@@ -163,6 +164,10 @@ const (
 	typeReply   = 19
 )
 
+// forwardReference is a reference to a message that is forwarded:
+// https://discord.com/developers/docs/resources/message#message-reference-types
+const forwardReference = 1
+
 // Types of channels: https://discord.com/developers/docs/resources/channel#channel-object-channel-types
 const (
 	typeText               = 0
@@ -189,6 +194,12 @@ func (m *message) author() user {
 
 // byID orders messages as they were written.
 func byID(a, b message) int { return cmp.Compare(number(a.ID), number(b.ID)) }
+
+// isSecondHand reports whether no person wrote the text for this place: it was
+// forwarded, or comes from another bot or a webhook.
+func (m *message) isSecondHand() bool {
+	return len(m.Snapshots) > 0 || m.Reference != nil && m.Reference.Type == forwardReference || m.author().Bot
+}
 
 func (m *message) mentions(id string) bool {
 	return slices.ContainsFunc(m.Mentions, func(u user) bool { return u.ID == id })

@@ -7,14 +7,15 @@ import (
 
 // forUs is the text of a message without the bot's name, and whether it is
 // meant for the bot: always in private, and in groups when it mentions the
-// bot, replies to it, or is a command that is not another bot's.
+// bot, replies to it, or is a command that is not another bot's. What the sender
+// has at second hand is no command.
 func (m *message) forUs(me *self) (text string, addressed bool) {
 	text, entities := m.Text, m.Entities
 	if text == "" {
 		text, entities = m.Caption, m.CaptionEnts
 	}
 	plain := strings.ReplaceAll(text, "\x00", "")
-	if command, bot, rest, ok := splitCommand(plain); ok {
+	if command, bot, rest, ok := splitCommand(plain); ok && !m.isSecondHand() {
 		if bot == "" || strings.EqualFold(bot, me.username) {
 			return "/" + command + rest, true
 		}

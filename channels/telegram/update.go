@@ -2,6 +2,7 @@ package telegram
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,20 @@ type (
 		Entities       []entity `json:"entities"`
 		Caption        string   `json:"caption"`
 		CaptionEnts    []entity `json:"caption_entities"`
+
+		forwarding
+		ViaBot json.RawMessage `json:"via_bot"` // the bot that the sender had write the text
+	}
+
+	// forwarding is what a forwarded message has, now and on servers from before
+	// Bot API 7.0. Only whether a field is given counts.
+	forwarding struct {
+		Origin     json.RawMessage `json:"forward_origin"`
+		Date       json.RawMessage `json:"forward_date"`
+		From       json.RawMessage `json:"forward_from"`
+		FromChat   json.RawMessage `json:"forward_from_chat"`
+		SenderName json.RawMessage `json:"forward_sender_name"`
+		Automatic  json.RawMessage `json:"is_automatic_forward"` // a channel's post, in the group that discusses it
 	}
 
 	// account is a user or a chat.
@@ -99,6 +114,9 @@ func (c *Channel) inbound(me *self, u update) (conversation.Inbound, bool) {
 			return skip("a service message")
 		}
 	}
+	if m.isForwarded() {
+		text = "[forwarded]\n" + text
+	}
 	return m.inbound(from, text), true
 }
 
@@ -118,7 +136,26 @@ func (m *message) inbound(from *account, text string) conversation.Inbound {
 		Group:    m.isGroup(),
 		Text:     text,
 		At:       time.Unix(m.Date, 0),
+
+		NeverCommand: m.isSecondHand(),
 	}
+}
+
+// isSecondHand reports whether the sender did not write the text for this chat:
+// it was forwarded, another bot wrote it, or a channel posted it. An anonymous
+// administrator of the group, who writes in the group's own name, is a person
+// like any other.
+func (m *message) isSecondHand() bool {
+	return m.isForwarded() || given(m.ViaBot) || m.SenderChat != nil && m.SenderChat.ID != m.Chat.ID
+}
+
+func (f *forwarding) isForwarded() bool {
+	return slices.ContainsFunc([]json.RawMessage{f.Origin, f.Date, f.From, f.FromChat, f.SenderName, f.Automatic}, given)
+}
+
+// given reports whether a field has a value other than null and false.
+func given(field json.RawMessage) bool {
+	return len(field) > 0 && string(field) != "null" && string(field) != "false"
 }
 
 func (m *message) isGroup() bool { return isGroup(m.Chat.ID) }

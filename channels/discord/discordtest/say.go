@@ -22,6 +22,11 @@ func ReplySilently(to Message) Option {
 	return func(_ *Server, m *Message) { m.Type, m.ReplyTo = reply, to.ID }
 }
 
+// Forward makes it a forward of a message, which has no text of its own.
+func Forward(of Message) Option {
+	return func(_ *Server, m *Message) { m.Forward = of.ID }
+}
+
 // Attach adds files, which the CDN serves.
 func Attach(files ...File) Option {
 	return func(_ *Server, m *Message) { m.Files = append(m.Files, files...) }

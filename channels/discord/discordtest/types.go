@@ -78,6 +78,7 @@ type Message struct {
 	Type    int
 	At      time.Time
 	ReplyTo string // message; empty when it is no reply
+	Forward string // message; empty when it is no forward
 	Nonce   string
 	Enforce bool // enforce_nonce was set
 	Files   []File

@@ -33,6 +33,7 @@ type wireMessage struct {
 	Flags             int              `json:"flags"`
 	MessageReference  *wireReference   `json:"message_reference,omitempty"`
 	ReferencedMessage *wireMessage     `json:"referenced_message,omitempty"`
+	MessageSnapshots  []wireSnapshot   `json:"message_snapshots,omitempty"`
 	Thread            *wireChannel     `json:"thread,omitempty"`
 }
 
@@ -41,6 +42,24 @@ type wireReference struct {
 	MessageID string `json:"message_id,omitempty"`
 	ChannelID string `json:"channel_id"`
 	GuildID   string `json:"guild_id,omitempty"`
+}
+
+// wireSnapshot is a forwarded message as it was when it was forwarded:
+// https://discord.com/developers/docs/resources/message#message-snapshot-object
+type wireSnapshot struct {
+	Message wireForwarded `json:"message"`
+}
+
+type wireForwarded struct {
+	Type         int              `json:"type"`
+	Content      string           `json:"content"`
+	Timestamp    string           `json:"timestamp"`
+	Mentions     []User           `json:"mentions"`
+	MentionRoles []string         `json:"mention_roles"`
+	Attachments  []wireAttachment `json:"attachments"`
+	Embeds       json.RawMessage  `json:"embeds"`
+	Components   json.RawMessage  `json:"components"`
+	Flags        int              `json:"flags"`
 }
 
 type wireAttachment struct {
@@ -76,9 +95,10 @@ func (s *Server) wire(m *Message, readable bool) wireMessage {
 		w.Thread = &t
 	}
 	s.refer(&w, m, readable)
+	s.forward(&w, m)
 	if !readable && !s.alwaysReadable(m) {
 		w.Content, w.Attachments = "", []wireAttachment{}
-		w.Embeds, w.Components = orList(nil), orList(nil)
+		w.Embeds, w.Components, w.MessageSnapshots = orList(nil), orList(nil), nil
 	}
 	return w
 }
@@ -98,6 +118,19 @@ func (s *Server) refer(w *wireMessage, m *Message, readable bool) {
 	inner.ReplyTo = "" // a reference is not followed twice
 	referenced := s.wire(&inner, readable)
 	w.ReferencedMessage = &referenced
+}
+
+// forward adds the message that m forwards.
+func (s *Server) forward(w *wireMessage, m *Message) {
+	of := s.messages[m.Forward]
+	if m.Forward == "" || of == nil {
+		return
+	}
+	w.MessageReference = &wireReference{Type: 1, MessageID: of.ID, ChannelID: of.Channel, GuildID: of.Guild}
+	w.MessageSnapshots = []wireSnapshot{{Message: wireForwarded{
+		Type: of.Type, Content: of.Content, Timestamp: timestamp(of.At), Mentions: s.wireUsers(of), MentionRoles: orEmpty(of.Pinged.Roles),
+		Attachments: of.wireAttachments(), Embeds: orList(of.Embeds), Components: orList(of.Components), Flags: of.Flags,
+	}}}
 }
 
 // alwaysReadable tells what the bot reads without the Message Content intent:
