@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 )
 
 // maxAnswer is how many bytes one answer may have on the wire.
@@ -18,12 +19,12 @@ var (
 )
 
 // events is the body of an answer in the one form that go-openai's stream
-// reader is sure to read right: lines of "data: ", each with its newline, and
-// nothing else. Comments and the other fields of server-sent events
-// (https://html.spec.whatwg.org/multipage/server-sent-events.html) are left
-// out, an answer that is not a stream becomes a stream of one chunk, errors
-// arrive as chunks, and a stream that ends without [DONE] ends in
-// io.ErrUnexpectedEOF.
+// reader is sure to read right: lines of "data: ", each with a whole chunk and
+// its newline, and nothing else. It reads server-sent events as their standard
+// says (https://html.spec.whatwg.org/multipage/server-sent-events.html), and
+// what servers make of them: events without an empty line between them, errors
+// outside of events, an answer that is not a stream, which becomes a stream of
+// one chunk. A stream that ends without [DONE] ends in io.ErrUnexpectedEOF.
 type events struct {
 	body   io.ReadCloser
 	rest   *io.LimitedReader // of body
@@ -33,7 +34,11 @@ type events struct {
 	begun   bool
 	done    bool   // [DONE] was read
 	line    []byte // the line being read
-	pending []byte // of the line being handed out
+	afterCR bool   // the line before ended with a CR, so that an LF belongs to its end
+	name    string // of the event being read, "" when it gives none
+	data    []byte // of the event being read, as far as it is not handed out
+	out     []byte // lines for go-openai
+	pending []byte // of out, what is not read yet
 	err     error  // what comes after pending
 }
 
@@ -57,12 +62,14 @@ func (e *events) Read(p []byte) (int, error) {
 		if e.err != nil {
 			return 0, e.err
 		}
-		if !e.begun {
+		e.out = e.out[:0]
+		if e.begun {
+			e.next()
+		} else {
 			e.begun = true
 			e.begin()
-			continue
 		}
-		e.next()
+		e.pending = e.out
 	}
 	n := copy(p, e.pending)
 	e.pending = e.pending[n:]
@@ -109,37 +116,124 @@ func (e *events) whole() {
 		return
 	}
 	e.err = io.EOF
-	line := bytes.NewBuffer(e.line[:0])
-	line.WriteString("data: ")
-	if json.Compact(line, bytes.TrimSpace(raw)) != nil {
+	var chunk bytes.Buffer
+	if json.Compact(&chunk, raw) != nil {
 		e.err = errNotJSON
 		return
 	}
-	e.pending = append(hideError(line.Bytes()), "\ndata: [DONE]\n"...)
+	e.handOut(chunk.Bytes())
+	e.out = append(e.out, "data: [DONE]\n"...)
 }
 
-// next reads one line, and hands it out if it is one of data.
+// next reads one line, and hands out the chunk that it completes, if any.
 func (e *events) next() {
+	if err := e.readLine(); err != nil {
+		e.err = e.ending(err)
+		if len(e.line) == 0 {
+			e.endEvent()
+			return
+		}
+	}
+	line := bytes.TrimSpace(e.line)
+	field, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimSpace(value)
+	switch {
+	case len(line) == 0:
+		e.endEvent()
+		e.name = ""
+	case string(field) == "data":
+		e.addData(value)
+	case string(field) == "event":
+		e.name = string(value)
+	case string(field) == "error": // older llama.cpp
+		e.handOut(asError(value))
+	case line[0] == '{': // an error of a proxy in the middle of the stream
+		e.handOut(line)
+	}
+	if e.err != nil && !e.done {
+		e.endEvent() // no empty line will come
+	}
+}
+
+// readLine reads up to the end of a line: CR, LF, or both. At an error, line is
+// what came before it.
+func (e *events) readLine() error {
 	e.line = e.line[:0]
 	for {
-		piece, err := e.lines.ReadSlice('\n')
-		e.line = append(e.line, piece...)
-		if err == nil {
-			break
+		if _, err := e.lines.Peek(1); err != nil {
+			return err
 		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			e.err = e.ending(err)
-			break
+		read, _ := e.lines.Peek(e.lines.Buffered()) // it is there
+		if e.afterCR && read[0] == '\n' {
+			e.afterCR = false
+			_, _ = e.lines.Discard(1)
+			continue
 		}
+		end := bytes.IndexAny(read, "\r\n")
+		e.afterCR = end >= 0 && read[end] == '\r'
+		if end < 0 {
+			e.line = append(e.line, read...)
+			_, _ = e.lines.Discard(len(read))
+			continue
+		}
+		e.line = append(e.line, read[:end]...)
+		_, _ = e.lines.Discard(end + 1)
+		return nil
 	}
-	line := dataLine(bytes.TrimSpace(e.line))
-	if line == nil {
+}
+
+// addData takes in a line of data. One that is a whole chunk is handed out
+// without waiting for the empty line behind it, which some servers leave out:
+// nothing can follow in the same chunk.
+func (e *events) addData(value []byte) {
+	switch {
+	case string(value) == "[DONE]":
+		e.endEvent()
+		e.out = append(e.out, "data: [DONE]\n"...)
+		e.done, e.err = true, io.EOF
+	case len(e.data) == 0 && len(value) == 0: // as good as a comment
+	case len(e.data) == 0 && json.Valid(value):
+		e.handOut(value)
+	default:
+		e.data = append(append(e.data, value...), '\n')
+	}
+}
+
+// endEvent hands out the event that was read line by line.
+func (e *events) endEvent() {
+	if len(e.data) == 0 {
 		return
 	}
-	if bytes.Equal(line, []byte("data: [DONE]")) {
-		e.done, e.err = true, io.EOF
+	data := e.data
+	e.data = nil
+	var chunk bytes.Buffer
+	if json.Compact(&chunk, data) == nil {
+		data = chunk.Bytes()
 	}
-	e.pending = append(line, '\n')
+	e.handOut(bytes.ReplaceAll(bytes.TrimSpace(data), []byte("\n"), []byte(" "))) // what is no JSON is told of in one line
+}
+
+// handOut makes a chunk the next line for go-openai. It puts a space before the
+// word "error" where it begins the chunk: without it go-openai takes the line as
+// an error by itself, and loses every one that is not an object with a message.
+func (e *events) handOut(chunk []byte) {
+	if e.name == "error" && !bytes.Contains(chunk, []byte(`"error"`)) {
+		chunk = asError(chunk)
+	}
+	e.out = append(e.out, "data: "...)
+	if rest, found := bytes.CutPrefix(chunk, []byte(`{"error"`)); found {
+		e.out = append(e.out, `{ "error"`...)
+		chunk = rest
+	}
+	e.out = append(append(e.out, chunk...), '\n')
+}
+
+// asError is what a server says of an error as a chunk.
+func asError(value []byte) []byte {
+	if !json.Valid(value) {
+		value, _ = json.Marshal(string(value)) // a string: cannot fail
+	}
+	return slices.Concat([]byte(`{"error":`), value, []byte(`}`))
 }
 
 // ending is what the end of the body means before [DONE].
@@ -151,35 +245,4 @@ func (e *events) ending(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// dataLine is the line as one of data, nil when it is none.
-func dataLine(line []byte) []byte {
-	switch {
-	case bytes.HasPrefix(line, []byte("data: {")): // as nearly all are
-		return hideError(line)
-	case bytes.HasPrefix(line, []byte("data:")):
-		payload := bytes.TrimSpace(line[len("data:"):])
-		if len(payload) == 0 {
-			return nil // as good as a comment
-		}
-		return hideError(append([]byte("data: "), payload...))
-	case bytes.HasPrefix(line, []byte("error:")): // older llama.cpp
-		payload := bytes.TrimSpace(line[len("error:"):])
-		return append(append([]byte(`data: { "error":`), payload...), '}')
-	case bytes.HasPrefix(line, []byte("{")): // an error of a proxy in the middle of the stream
-		return hideError(append([]byte("data: "), line...))
-	}
-	return nil
-}
-
-// hideError puts a space before the word "error" where it begins a chunk.
-// Without it go-openai takes the line as an error by itself, and loses every
-// one that is not an object with a message.
-func hideError(line []byte) []byte {
-	const prefix = `data: {"error"`
-	if !bytes.HasPrefix(line, []byte(prefix)) {
-		return line
-	}
-	return append([]byte(`data: { "error"`), line[len(prefix):]...)
 }

@@ -21,6 +21,11 @@ func events(chunks ...string) string {
 // delta is a chunk with one delta.
 func delta(json string) string { return `{"choices":[{"index":0,"delta":` + json + `}]}` }
 
+// onLines puts every comma and colon of chunks onto a line of data of its own.
+func onLines(chunks string) string {
+	return strings.NewReplacer("data: ", "data: ", `,"`, ",\ndata: \"", `":`, "\"\ndata: :").Replace(chunks)
+}
+
 // Streams as servers in the wild send them, all of them whole answers.
 func TestWildStreams(t *testing.T) {
 	const finish = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
@@ -33,6 +38,15 @@ func TestWildStreams(t *testing.T) {
 		"no last newline":            "data: " + hello + "\n\ndata: [DONE]",
 		"no space after data:":       strings.ReplaceAll(events(hello, finish), "data: ", "data:"),
 		"CRLF":                       strings.ReplaceAll(events(hello, finish), "\n", "\r\n"),
+		"CR":                         strings.ReplaceAll(events(hello, finish), "\n", "\r"),
+		"line ends mixed":            strings.Replace(strings.Replace(events(hello, finish), "\n\n", "\r\n\r", 1), "\n\n", "\r\n\n", 1),
+		"CR between JSON":            strings.ReplaceAll("\n{\n \"choices\": [\n  {\"message\": {\"content\": \"Hello\"}}\n ]\n}\n", "\n", "\r"),
+		"JSON on lines of data":      strings.ReplaceAll(events(onLines(hello), onLines(finish)), "\n\ndata: \n\n", "\n\n"),
+		"the same with CRLF":         strings.ReplaceAll(events(onLines(hello), onLines(finish)), "\n", "\r\n"),
+		"the same without an end":    strings.TrimSuffix(events(onLines(hello), onLines(finish)), "\n\ndata: [DONE]\n\n"),
+		"no empty lines":             strings.ReplaceAll(events(hello, finish), "\n\n", "\n"),
+		"fields between":             strings.ReplaceAll(events(onLines(hello), onLines(finish)), "data: ", "id: 7\nretry:9\n:x\nevent: message\nunknown\ndata: "),
+		"data without a value":       strings.ReplaceAll(events(hello, finish), "data: {", "data\ndata:\ndata: {"),
 		"byte order mark":            "\ufeff" + events(hello, finish),
 		"comments and fields":        ": OPENROUTER PROCESSING\n\n:\n\nid: 1\nretry: 10\nevent: message\n" + events(hello, finish),
 		"thousands of pings":         strings.Repeat(": ping\n\n", 5000) + events(hello, finish),
@@ -65,6 +79,35 @@ func TestWildStreams(t *testing.T) {
 				t.Errorf("%d calls, want 1", n)
 			}
 		})
+	}
+}
+
+// Errors within a stream, as events of their own and outside of events.
+func TestErrorsInStreams(t *testing.T) {
+	begun := "data: " + delta(`{"content":"Hel"}`) + "\n\n"
+	for name, end := range map[string]string{
+		"a chunk":               `data: {"error":{"message":"no luck","code":"400"}}` + "\n\n",
+		"on lines":              "data: {\ndata: \"error\": {\ndata: \"message\":\"no luck\",\ndata: \"code\":400}}\n\n",
+		"an event":              "event: error\n" + `data: {"message":"no luck","code":400}` + "\n\n",
+		"an event with the key": "event: error\n" + `data: {"type":"error","error":{"message":"no luck","code":400}}` + "\n\n",
+		"a line of errors":      `error: {"message":"no luck","code":400}` + "\n\n",
+		"a line of a proxy":     `{"error":{"message":"no luck","code":400}}` + "\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := llmtest.New(t)
+			server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Body: begun + end} })
+			told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindRejected)
+			if told.Status != 400 || !strings.Contains(told.Error(), "no luck") {
+				t.Errorf("status %d: %v", told.Status, told)
+			}
+		})
+	}
+	server := llmtest.New(t)
+	server.Reply(func(llmtest.Call) llmtest.Answer {
+		return llmtest.Answer{Body: begun + "event: error\ndata: no luck\n\n"}
+	})
+	if told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindTemporary); !strings.Contains(told.Error(), "no luck") {
+		t.Errorf("the words are lost: %v", told)
 	}
 }
 
