@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,40 +54,35 @@ type chatGPTFile struct {
 	Name string `json:"name"`
 }
 
-// readChatGPT reads an array of conversations, one at a time.
+// readChatGPT reads an array of conversations, one at a time. One that is broken,
+// or too large, is passed over.
 func readChatGPT(in io.Reader, key conversation.Key, now time.Time, take func(Entry) error) error {
-	decoder := json.NewDecoder(in)
-	switch token, err := decoder.Token(); {
-	case err != nil:
-		return brokenOff("the beginning", decoder.InputOffset(), err)
-	case token != json.Delim('['):
-		return fmt.Errorf("found %v at the beginning, allowed: [, which begins an array of conversations", token)
-	}
-	for n := 1; decoder.More(); n++ {
-		place := fmt.Sprintf("conversation %d", n)
-		var raw json.RawMessage
-		if err := decoder.Decode(&raw); err != nil {
-			return brokenOff(place, decoder.InputOffset(), err)
-		}
-		entry := Entry{Place: place}
-		if s, err := parseChatGPT(raw); err != nil {
+	list := &elements{in: bufio.NewReaderSize(in, 64<<10)}
+	for n := 1; ; n++ {
+		entry := Entry{Place: fmt.Sprintf("conversation %d", n)}
+		raw, err := list.next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, errTooLarge):
 			entry.Err = err
-		} else {
-			entry.Conversation = s.imported(key, now)
+		case err != nil:
+			return brokenOff(entry.Place, list.offset, err)
+		default:
+			var s source
+			if s, entry.Err = parseChatGPT(raw); entry.Err == nil {
+				entry.Conversation = s.imported(key, now)
+			}
 		}
 		if err := take(entry); err != nil {
 			return err
 		}
 	}
-	if _, err := decoder.Token(); err != nil {
-		return brokenOff("the end of the array", decoder.InputOffset(), err)
-	}
-	return nil
 }
 
 // brokenOff says where the file stops being JSON.
 func brokenOff(place string, offset int64, err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the file ends in the middle: was it copied or downloaded whole?")
 	}
 	return fmt.Errorf("%s, after byte %d: %w", place, offset, err)

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,9 +16,6 @@ import (
 
 	"parley/conversation"
 )
-
-// maxLine bounds a line of JSON lines, in bytes.
-const maxLine = 64 << 20
 
 // jsonLine is a line: a whole conversation, as for fine-tuning
 // (https://platform.openai.com/docs/guides/supervised-fine-tuning), or one
@@ -70,30 +68,53 @@ type lines struct {
 	named string  // as its lines name it
 	first int     // its first line
 	hash  hash.Hash
+	size  int   // bytes of its lines
 	err   error // of one of its lines: it can't be read whole
 }
 
 func readLines(in io.Reader, key conversation.Key, now time.Time, take func(Entry) error) error {
 	l := &lines{key: key, now: now, take: take}
-	scanner := bufio.NewScanner(in)
-	scanner.Buffer(nil, maxLine)
-	n := 0
-	for scanner.Scan() {
-		n++
-		if strings.TrimSpace(scanner.Text()) == "" {
-			continue
+	buffered := bufio.NewReaderSize(in, 64<<10)
+	for n := 1; ; n++ {
+		raw, err := readLine(buffered)
+		switch {
+		case errors.Is(err, io.EOF):
+			return l.close()
+		case errors.Is(err, errTooLarge):
+			err = l.broken(n, err)
+		case err != nil:
+			return err
+		case len(bytes.TrimSpace(raw)) > 0:
+			err = l.line(n, raw)
 		}
-		if err := l.line(n, scanner.Bytes()); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	if err := l.close(); err != nil {
-		return err
+}
+
+// readLine returns the next line without its end, and errTooLarge for one that was passed over.
+// Behind the last one it returns io.EOF.
+func readLine(in *bufio.Reader) (line []byte, err error) {
+	large := false
+	for {
+		piece, err := in.ReadSlice('\n')
+		if large = large || len(line)+len(piece) > maxConversation; large {
+			line = nil
+		} else {
+			line = append(line, piece...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && (large || len(line) > 0):
+			err = nil // of the next call
+		}
+		if err == nil && large {
+			err = errTooLarge
+		}
+		return bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r")), err
 	}
-	if errors.Is(scanner.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("line %d: found more than %d MiB, allowed: up to that", n+1, maxLine>>20)
-	}
-	return scanner.Err()
 }
 
 func (l *lines) line(n int, raw []byte) error {
@@ -151,6 +172,11 @@ func (l *lines) add(n int, line jsonLine, raw []byte) error {
 			return err
 		}
 		l.open, l.named, l.first, l.hash = &source{id: line.Conversation}, line.Conversation, n, sha256.New()
+		l.size = 0
+	}
+	if l.size += len(raw); l.size > maxConversation {
+		l.open.messages = nil
+		return l.broken(n, errTooLarge)
 	}
 	l.hash.Write(raw)
 	if l.open.title == "" {

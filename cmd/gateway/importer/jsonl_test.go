@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -105,12 +106,42 @@ func TestBrokenLinesAreNamed(t *testing.T) {
 	}
 }
 
-func TestALineThatNeverEndsIsRefused(t *testing.T) {
-	if testing.Short() {
-		t.Skip("writes 64 MiB")
-	}
-	entries, err := read(t, JSONL, `{"messages": [{"role": "user", "content": "good"}]}`+"\n"+strings.Repeat("{", maxLine+1))
-	if err == nil || !strings.Contains(err.Error(), "line 2: found more than 64 MiB") || len(entries) != 1 {
-		t.Errorf("%d entries, %v", len(entries), err)
+// TestConversationsThatAreTooLargeArePassedOver imports what stands around them:
+// one that unpacks to gigabytes is never held in memory.
+func TestConversationsThatAreTooLargeArePassedOver(t *testing.T) {
+	defer func(was int) { maxConversation = was }(maxConversation)
+	maxConversation = 1 << 20
+	huge := strings.Repeat(`\"]}`, maxConversation/4) // an end that is quoted is none
+	line := `{"messages": [{"role": "user", "content": "good"}]}` + "\n"
+	message := `{"role": "user", "conversation": "long", "content": "` + strings.Repeat("x", maxConversation/2) + `"}` + "\n"
+	node := `"n": {"message": {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["good"]}}}`
+	chat := `{"id": "a", "current_node": "n", "mapping": {` + node + `}}`
+	for name, tc := range map[string]struct {
+		format Format
+		text   string
+	}{
+		"a line":                {JSONL, line + `{"role": "` + huge + `"}` + "\n" + line},
+		"a line without an end": {JSONL, line + line + "{" + huge},
+		"many lines":            {JSONL, line + message + message + message + line},
+		"an element":            {ChatGPT, "[" + chat + `, {"id": "` + huge + `", "mapping": {}}, ` + chat + "]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			entries, err := read(t, tc.format, tc.text)
+			if err != nil || len(entries) != 3 {
+				t.Fatalf("%d entries, %v; want 3", len(entries), err)
+			}
+			left := 0
+			for _, e := range entries {
+				switch {
+				case errors.Is(e.Err, errTooLarge):
+					left++
+				case e.Err != nil || len(e.Conversation.Messages) != 1 || e.Conversation.Messages[0].Content != "good":
+					t.Errorf("%s: %v, %d messages", e.Place, e.Err, len(e.Conversation.Messages))
+				}
+			}
+			if left != 1 {
+				t.Errorf("%d conversations were left out, want the one that is too large", left)
+			}
+		})
 	}
 }
