@@ -300,6 +300,7 @@ func (q *queue) deliver(ctx context.Context, d conversation.Delivery) bool {
 }
 
 // sendParts sends the parts that the platform has not taken yet, and marks each.
+// A reply that the gateway itself can't prepare ends in words in its chat.
 func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
 	var parts []Part
 	err := guard(func() error {
@@ -307,8 +308,7 @@ func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
 		return nil
 	})
 	if err != nil {
-		_, ok := q.failed(ctx, &d, time.Now(), err)
-		return ok
+		return q.giveUp(ctx, d, err)
 	}
 	var failing time.Time // since when
 	for len(d.Sent) < len(parts) {
@@ -317,6 +317,9 @@ func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
 			id, err = q.sendPart(ctx, d, parts[len(d.Sent)])
 			return err
 		})
+		if err != nil && isLocal(err) {
+			return q.giveUp(ctx, d, err)
+		}
 		if err != nil {
 			if failing.IsZero() {
 				failing = time.Now()

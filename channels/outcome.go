@@ -40,12 +40,12 @@ func (s *Sender) tell(kind OutcomeKind, d conversation.Delivery) {
 	}
 }
 
-// guard is do, with a panic as a refusal for good: one chat's reply must not end
-// the gateway, now and at every start.
+// guard runs do and returns a panic as a LocalError: one chat's reply must not
+// end the gateway, now and at every start.
 func guard(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &SendError{Permanent: true, Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+			err = &LocalError{Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
 		}
 	}()
 	return do()

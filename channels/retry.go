@@ -63,7 +63,7 @@ func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time
 // final is why a delivery is not tried again, nil when it is.
 func final(since time.Time, err error) error {
 	var refused *SendError
-	if errors.As(err, &refused) && refused.Permanent {
+	if errors.As(err, &refused) && refused.Permanent || isLocal(err) {
 		return err
 	}
 	var stuck *StuckError

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 
 	"parley/conversation"
 	"parley/conversation/transcript"
@@ -34,8 +35,14 @@ func (q *queue) sendPart(ctx context.Context, d conversation.Delivery, p Part) (
 		return "", &SendError{Err: ctx.Err()}
 	}
 	data, err := q.makeTranscript(ctx, *d.Transcript)
-	if err != nil {
-		return "", &SendError{Permanent: errors.Is(err, conversation.ErrNotFound), Err: err}
+	switch {
+	case err == nil:
+	case errors.Is(err, conversation.ErrNotFound):
+		return "", &SendError{Permanent: true, Err: err}
+	case ctx.Err() != nil || conversation.IsTemporary(err):
+		return "", &SendError{Err: err}
+	default:
+		return "", &LocalError{Words: fmt.Sprintf("⚠️ The file %s could not be made. The details are in the gateway's log.", d.Transcript.Name), Err: err}
 	}
 	p.File = &File{Name: p.File.Name, Data: data}
 	return q.channel.Send(ctx, d, p)

@@ -1,0 +1,84 @@
+package channels
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"parley/conversation"
+)
+
+// LocalError is why the gateway itself can't prepare a reply for its platform.
+// The same would happen at every other try, so the reply is given up.
+type LocalError struct {
+	Words string // for the chat; "" = those for any reply
+	Err   error  // for the log
+}
+
+func (e *LocalError) Error() string { return "the reply can't be prepared: " + e.Err.Error() }
+func (e *LocalError) Unwrap() error { return e.Err }
+
+func isLocal(err error) bool {
+	var local *LocalError
+	return errors.As(err, &local)
+}
+
+// unsendable is what the chat is told in place of a reply that can't be prepared.
+const unsendable = "⚠️ A reply could not be prepared for this chat and is not sent. The details are in the gateway's log."
+
+// giveUp ends a delivery that the gateway itself can't prepare: it tells the chat
+// so in words and marks the delivery as failed. It returns false when ctx ended
+// before that.
+func (q *queue) giveUp(ctx context.Context, d conversation.Delivery, cause error) bool {
+	words := unsendable
+	var local *LocalError
+	if errors.As(cause, &local) {
+		words = cmp.Or(local.Words, words)
+	}
+	if !q.sendNotice(ctx, d, words) {
+		return false
+	}
+	d.Attempts++
+	q.log.Error("reply not delivered; its text stays in the history", "session", d.Key, "delivery", d.ID, "error", cause)
+	q.tell(Failed, d)
+	return q.mark(ctx, "mark a reply as failed", func(ctx context.Context) error {
+		return q.outbox.MarkFailed(ctx, d, cause.Error())
+	})
+}
+
+// sendNotice sends words to the chat of a delivery, behind the parts that the
+// platform has taken. What the platform refuses for good is only logged. It
+// returns false when ctx ended first.
+func (q *queue) sendNotice(ctx context.Context, d conversation.Delivery, words string) bool {
+	notice := d
+	notice.Text, notice.Actions, notice.Transcript = words, nil, nil
+	var failing time.Time
+	for tries := 1; ; tries++ {
+		err := guard(func() error {
+			for _, part := range q.channel.Split(notice) {
+				part.Index = len(d.Sent)
+				if _, err := q.channel.Send(ctx, notice, part); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		if failing.IsZero() {
+			failing = time.Now()
+		}
+		if reason := final(failing, err); reason != nil {
+			q.log.Warn("notice not delivered", "session", d.Key, "delivery", d.ID, "error", reason)
+			return true
+		}
+		if Sleep(ctx, pause(tries, err)) != nil {
+			return false
+		}
+	}
+}

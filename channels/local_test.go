@@ -1,0 +1,163 @@
+package channels_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	_ "github.com/mattn/go-sqlite3"
+
+	"parley/channels"
+	"parley/channels/telegram/telegramtest"
+	"parley/conversation"
+)
+
+// damage changes the rows of the store as only a fault can.
+func (p *post) damage(change string) {
+	p.t.Helper()
+	db, err := sql.Open("sqlite3", "file:"+p.path+"?_busy_timeout=10000")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(change); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// failed are the texts that are kept of the deliveries that were given up, with the reasons.
+func (p *post) failed() (list []string) {
+	p.t.Helper()
+	all, err := p.store.FailedDeliveries(p.t.Context(), 0, 100)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, f := range all {
+		list = append(list, fmt.Sprintf("%s (%d parts sent): %s", f.Text, len(f.Sent), f.Reason))
+	}
+	return list
+}
+
+// A file that can't be made would not be made at the next try either.
+func TestSenderTellsTheChatWhenAFileCantBeMade(t *testing.T) {
+	p := newPost(t)
+	p.export(1, "what about the mill?", "Here it is")
+	p.commit(1, "next")
+	p.damage(`UPDATE messages SET tool_calls = '{'`)
+	p.start()
+	sent := p.waitSent(2)
+	if sent[0].Document != nil || !strings.Contains(sent[0].Text, "The file talk.md could not be made") || sent[1].Text != "next" {
+		t.Errorf("sent %+v", sent)
+	}
+	p.waitNothingDue()
+	if list := p.failed(); len(list) != 1 || !strings.Contains(list[0], "Here it is (0 parts sent): the reply can't be prepared") {
+		t.Errorf("failed: %q", list)
+	}
+}
+
+// An old version stored any date that a platform gave.
+func TestAFileOfMessagesWithADateBeyondTheCalendarIsMade(t *testing.T) {
+	p := newPost(t)
+	p.export(1, "what about the mill?", "Here it is")
+	p.damage(`UPDATE messages SET created_at = 9223372036854775807`)
+	p.damage(`UPDATE outbox SET transcript = replace(transcript, 'md', 'json') WHERE transcript IS NOT NULL`)
+	p.start()
+	if sent := p.waitSent(1); sent[0].Document == nil || !strings.Contains(sent[0].Document.Data, `"at":"9999-12-30T23:59:59.999Z"`) {
+		t.Errorf("sent %+v", sent)
+	}
+}
+
+// What the chat is told of a reply that can't be prepared keeps to the pace of
+// the platform, and holds up nothing when it is refused.
+func TestNoticeOfALocalErrorIsRetriedLikeAnyReply(t *testing.T) {
+	for name, tt := range map[string]struct {
+		verdict telegramtest.Verdict
+		times   int
+		want    []string
+	}{
+		"asked to wait": {telegramtest.TooMany(1), 1, []string{"⚠️ The file talk.md could not be made. The details are in the gateway's log.", "next"}},
+		"a bad gateway": {telegramtest.BadGateway(), 1, []string{"⚠️ The file talk.md could not be made. The details are in the gateway's log.", "next"}},
+		"refused":       {telegramtest.Verdict{Code: 403, Description: "Forbidden"}, 1, []string{"next"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPost(t)
+			p.export(1, "?", "Here it is")
+			p.commit(1, "next")
+			p.damage(`UPDATE messages SET tool_calls = '{'`)
+			p.server.Refuse(1, tt.verdict, tt.times)
+			p.start()
+			p.waitNothingDue()
+			var texts []string
+			for _, m := range p.server.Sent() {
+				texts = append(texts, m.Text)
+			}
+			if diff := cmp.Diff(tt.want, texts); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// late is a platform that fails on its own account at the third part.
+type late struct {
+	*platform
+	sent []string
+}
+
+func (l *late) Split(d conversation.Delivery) (parts []channels.Part) {
+	for i, word := range strings.Fields(d.Text) {
+		parts = append(parts, channels.Part{Index: i, Text: word, Plain: word})
+	}
+	return parts[:min(len(parts), 3)]
+}
+
+func (l *late) Send(_ context.Context, _ conversation.Delivery, p channels.Part) (string, error) {
+	if p.Text == "three" {
+		return "", &channels.LocalError{Words: "sorry", Err: errors.New("no")}
+	}
+	l.sent = append(l.sent, fmt.Sprint(p.Index, p.Text))
+	return fmt.Sprint(len(l.sent)), nil
+}
+
+// The parts that were taken stay marked: whoever sends the reply again, once the
+// gateway can prepare it, begins behind them.
+func TestPartsBeforeALocalErrorStayMarked(t *testing.T) {
+	p := newPost(t)
+	p.commit(1, "one two three")
+	to := &late{platform: &platform{}}
+	kinds := p.deliver(to)
+	if diff := cmp.Diff([]string{"0one", "1two", "2sorry"}, to.sent); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{" (2 parts sent): the reply can't be prepared: no"}, p.failed()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]channels.OutcomeKind{channels.Failed}, kinds); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A chat that can't be told either, such as one whose adapter fails on every
+// text, is not tried for ever.
+func TestALocalErrorOfTheNoticeEndsTheReplyToo(t *testing.T) {
+	p := newPost(t)
+	p.commit(1, "bad")
+	if kinds := p.deliver(broken{}); len(kinds) != 1 || kinds[0] != channels.Failed {
+		t.Errorf("outcomes %v", kinds)
+	}
+	if list := p.failed(); len(list) != 1 {
+		t.Errorf("failed: %q", list)
+	}
+	if _, err := p.store.Count(t.Context(), conversation.Scope{Channel: "telegram"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// broken is a platform whose adapter panics over everything.
+type broken struct{ *platform }
+
+func (broken) Split(conversation.Delivery) []channels.Part { panic("a bug") }
