@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 )
 
 // Accept stores a batch in the order given, together with how far the channel
@@ -64,6 +63,9 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 		origin = string(in.Origin)
 	}
 	in.Text, in.Title = storable(in.Text), storable(in.Title)
+	if in.At.IsZero() {
+		in.At = fromMillis(now)
+	}
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO inbox (session_id, channel, origin, source_id, address, sender, in_group, title, text, never_command, attachments, fingerprint, sent_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -111,18 +113,4 @@ func enterSession(ctx context.Context, tx *sql.Tx, key Key, place string, now in
 func storable(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	return strings.ReplaceAll(text, "\x00", "\uFFFD")
-}
-
-func millis(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMilli()
-}
-
-func fromMillis(ms int64) time.Time {
-	if ms == 0 {
-		return time.Time{}
-	}
-	return time.UnixMilli(ms)
 }

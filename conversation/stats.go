@@ -2,7 +2,6 @@ package conversation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -57,8 +56,9 @@ func (t *RunTotals) Add(o RunTotals) {
 const maxBuckets = 10_000
 
 // Stats sums up the time from from to to in buckets, each of so many hours; all
-// three are taken in whole hours, to and the bucket rounded up. It is an error
-// when these are no time, or more than 10,000 buckets.
+// three are taken in whole hours, to and the bucket rounded up, and what lies
+// outside of the years 1 to 9999 in UTC is left out. No time, or more than 10,000
+// buckets, is ErrInvalid.
 func (s *Store) Stats(ctx context.Context, from, to time.Time, bucket time.Duration) (Stats, error) {
 	first, end := hourOf(from), hourOf(to.Add(time.Hour-1))
 	hours := int64(bucket / time.Hour)
@@ -67,9 +67,9 @@ func (s *Store) Stats(ctx context.Context, from, to time.Time, bucket time.Durat
 	}
 	switch {
 	case bucket <= 0 || end <= first:
-		return Stats{}, errors.New("stats: the time and its buckets must be longer than nothing")
+		return Stats{}, fmt.Errorf("%w: a time of less than an hour in the years 1 to 9999, or buckets of none", ErrInvalid)
 	case (end-first)/hours >= maxBuckets:
-		return Stats{}, fmt.Errorf("stats: that makes more than %d buckets", maxBuckets)
+		return Stats{}, fmt.Errorf("%w: the time has more than %d buckets", ErrInvalid, maxBuckets)
 	}
 	s.catchUp(ctx, sumRuns)
 	stats := Stats{From: atHour(first), To: atHour(end)}
@@ -93,7 +93,20 @@ func (s *Store) Stats(ctx context.Context, from, to time.Time, bucket time.Durat
 // hourSpan is some hours, in buckets of so many.
 type hourSpan struct{ first, end, bucket int64 }
 
-func hourOf(t time.Time) int64 { return t.UnixMilli() / time.Hour.Milliseconds() }
+// firstHour and lastHour are the first and the last one that RFC 3339 can write.
+var (
+	firstHour = time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC).Unix() / 3600
+	lastHour  = time.Date(9999, time.December, 31, 23, 0, 0, 0, time.UTC).Unix() / 3600
+)
+
+// hourOf returns the hour in which a time lies, within firstHour and lastHour.
+func hourOf(t time.Time) int64 {
+	hour := t.Unix() / 3600
+	if t.Unix()%3600 < 0 {
+		hour--
+	}
+	return min(max(hour, firstHour), lastHour)
+}
 
 func atHour(hour int64) time.Time { return time.UnixMilli(hour * time.Hour.Milliseconds()) }
 

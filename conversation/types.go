@@ -38,7 +38,7 @@ type Inbound struct {
 	Title       string // of a conversation that begins with this message; "" = its first line
 	Text        string
 	Attachments []Attachment
-	At          time.Time // when the platform says it was written
+	At          time.Time // when the platform says it was written; zero = it does not say, and Accept fills in the present
 	Keep        bool      // the reply is not sent: it is kept for whoever asks, see Answer and Notices
 
 	// NeverCommand says that the text is never a command, whatever it reads like:

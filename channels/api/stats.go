@@ -48,8 +48,8 @@ func (c *Channel) getStats(ctx context.Context, in *getStats) (*statsAnswer, err
 	if from.IsZero() {
 		from = to.Add(-24 * time.Hour)
 	}
-	hours := int(to.Sub(from) / time.Hour)
-	if !from.Before(to) || hours/in.Bucket > maxBuckets {
+	hours := (to.Unix() - from.Unix()) / 3600 // time.Duration ends at 292 years
+	if !from.Before(to) || hours/int64(in.Bucket) > maxBuckets {
 		return nil, problem(http.StatusUnprocessableEntity, "from must be before to, with at most %d buckets of bucket_hours between them.", maxBuckets)
 	}
 	s, err := c.Store.Stats(ctx, from, to, time.Duration(in.Bucket)*time.Hour)

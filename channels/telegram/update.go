@@ -135,7 +135,7 @@ func (m *message) inbound(from *account, text string) conversation.Inbound {
 		Sender:   conversation.Sender{ID: from.id(), Name: from.name()},
 		Group:    m.isGroup(),
 		Text:     text,
-		At:       time.Unix(m.Date, 0),
+		At:       m.sentAt(),
 
 		NeverCommand: m.isSecondHand(),
 	}
@@ -156,6 +156,17 @@ func (f *forwarding) isForwarded() bool {
 // given reports whether a field has a value other than null and false.
 func given(field json.RawMessage) bool {
 	return len(field) > 0 && string(field) != "null" && string(field) != "false"
+}
+
+// lastDate is the end of the year 9999 in Unix time: what is later is no date.
+const lastDate = 253402300799
+
+// sentAt returns when the message was written, the zero time when it does not say.
+func (m *message) sentAt() time.Time {
+	if m.Date <= 0 || m.Date > lastDate {
+		return time.Time{}
+	}
+	return time.Unix(m.Date, 0)
 }
 
 func (m *message) isGroup() bool { return isGroup(m.Chat.ID) }
