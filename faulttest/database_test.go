@@ -17,7 +17,12 @@ import (
 // looking does not repair what the next start has to. No process may run.
 func (w *world) copyDatabase() *sql.DB {
 	w.t.Helper()
-	dir := w.t.TempDir()
+	return openSQLite(w.t, w.copyDatabaseTo(w.t.TempDir()))
+}
+
+// copyDatabaseTo copies the database, as copyDatabase does, into a folder.
+func (w *world) copyDatabaseTo(dir string) (path string) {
+	w.t.Helper()
 	for _, suffix := range []string{"", "-wal"} {
 		bytes, err := os.ReadFile(w.database + suffix)
 		if os.IsNotExist(err) {
@@ -26,7 +31,19 @@ func (w *world) copyDatabase() *sql.DB {
 		w.must(err)
 		w.must(os.WriteFile(filepath.Join(dir, "copy.db"+suffix), bytes, 0o600))
 	}
-	return openSQLite(w.t, filepath.Join(dir, "copy.db"))
+	return filepath.Join(dir, "copy.db")
+}
+
+// dueNow are the replies that are to be sent, after a kill. It keeps no copy:
+// there may be hundreds of kills.
+func (w *world) dueNow() []string {
+	w.t.Helper()
+	dir, err := os.MkdirTemp(w.t.TempDir(), "")
+	w.must(err)
+	defer os.RemoveAll(dir)
+	db := openSQLite(w.t, w.copyDatabaseTo(dir))
+	defer db.Close()
+	return w.due(db)
 }
 
 func openSQLite(t *testing.T, path string) *sql.DB {

@@ -39,7 +39,7 @@ func killAtRandom(w *world) {
 	for range kills {
 		p := w.startAndWait(random)
 		p.kill()
-		dueAt[w.process] = w.due(w.copyDatabase())
+		dueAt[w.process] = w.dueNow()
 	}
 	quiet()
 	p := w.startServing()
