@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -118,6 +119,52 @@ func openLocks(path string) (*locks, error) {
 }
 
 func (l *locks) close() error { return l.file.Close() }
+
+// join says to other processes, until close, that this one has the database
+// open; alone reports that nobody else has. sameBoot reports that the machine has
+// not been started anew since the latest process that was alone. The caller holds
+// the migration lock. BSD locks: flock(2); they are not in the way of the others.
+func (l *locks) join() (alone, sameBoot bool, err error) {
+	err = flock(l.file, syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		alone, sameBoot = true, l.noteBoot()
+	} else if !errors.Is(err, syscall.EWOULDBLOCK) {
+		return false, false, err
+	}
+	return alone, sameBoot, flock(l.file, syscall.LOCK_SH)
+}
+
+func flock(file *os.File, how int) error {
+	for {
+		err := syscall.Flock(int(file.Fd()), how)
+		if !errors.Is(err, syscall.EINTR) {
+			return wrapLock(file, err)
+		}
+	}
+}
+
+func wrapLock(file *os.File, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("lock %s: %w", file.Name(), err)
+}
+
+// noteBoot writes down which start of the machine this is, and reports whether
+// it is the one that stood there. Where the system has no name for it, or the disk
+// no room, it is not.
+func (l *locks) noteBoot() (same bool) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return false
+	}
+	stood := make([]byte, len(boot))
+	if _, err := l.file.ReadAt(stood, 0); err == nil && bytes.Equal(boot, stood) {
+		return true
+	}
+	_, _ = l.file.WriteAt(boot, 0) // what does not stand there is not the same
+	return false
+}
 
 func (l *locks) try(name string, kind int16) (pid int, release func(), err error) {
 	l.mu.Lock()

@@ -14,16 +14,9 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// migrate brings the schema up to date, one process at a time, and refuses a
-// schema that is newer than this binary. The connection that it used is the
-// caller's to close.
+// migrate brings the schema up to date, and refuses a schema that is newer than
+// this binary. The connection that it used is the caller's to close.
 func (s *Store) migrate(ctx context.Context) (*sql.DB, error) {
-	unlock, err := s.locks.wait(migrationLock)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-
 	// In WAL mode NORMAL keeps the file whole and only leaves the sync to the
 	// first write that follows.
 	db, err := sql.Open("sqlite3", dsn(s.path, "_synchronous", "NORMAL"))
@@ -54,6 +47,11 @@ func migrateUp(ctx context.Context, db *sql.DB) error {
 	}
 	if current == newest {
 		return nil
+	}
+	if current >= epochMigration {
+		if _, err := db.ExecContext(ctx, renewEpoch); err != nil {
+			return err
+		}
 	}
 	_, err = provider.Up(ctx)
 	return err

@@ -79,6 +79,7 @@ type Store struct {
 	locks   *locks
 	now     func() time.Time
 	log     *slog.Logger
+	unclean bool
 }
 
 // Option changes how Open makes a Store.
@@ -108,9 +109,6 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	if err := checkFolder(path); err != nil {
 		return nil, err
 	}
-	if err := makePrivate(path); err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, explainFile(path, err))
-	}
 	locks, err := openLocks(path + ".lock")
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, explainFile(path, err))
@@ -122,7 +120,7 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	s.tightenFiles()
 	if err := s.open(ctx); err != nil {
 		s.Close()
-		return nil, fmt.Errorf("open %s: %w", path, explain(err))
+		return nil, fmt.Errorf("open %s: %w", path, explainFile(path, explain(err)))
 	}
 	return s, nil
 }
@@ -133,7 +131,7 @@ const (
 )
 
 func (s *Store) open(ctx context.Context) error {
-	migrated, err := s.migrate(ctx)
+	migrated, err := s.prepare(ctx)
 	if err != nil {
 		return err
 	}
@@ -145,9 +143,36 @@ func (s *Store) open(ctx context.Context) error {
 	s.readers.SetMaxOpenConns(readers)
 	s.readers.SetMaxIdleConns(readers)
 	s.readers.SetConnMaxIdleTime(readerIdle)
-	s.writer, err = openWriter(ctx, s.log, dsn(s.path))
+	s.writer, err = openWriter(ctx, s.log, s.path)
 	return err
 }
+
+// prepare makes the file ready to be used, one process at a time. The connection
+// that it used is the caller's to close.
+func (s *Store) prepare(ctx context.Context) (*sql.DB, error) {
+	unlock, err := s.locks.wait(migrationLock)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	alone, sameBoot, err := s.locks.join()
+	if err != nil {
+		return nil, err
+	}
+	if alone {
+		if s.unclean, err = s.checkWAL(ctx, sameBoot); err != nil {
+			return nil, err
+		}
+	}
+	if err := makePrivate(s.path); err != nil {
+		return nil, err
+	}
+	return s.migrate(ctx)
+}
+
+// Unclean reports whether the process that had the database open last died
+// instead of closing it.
+func (s *Store) Unclean() bool { return s.unclean }
 
 // Close waits for the writes under way and closes the file. Every lock that
 // this process held is free afterwards.
@@ -248,6 +273,12 @@ func explainFile(path string, err error) error {
 		return fmt.Errorf("the disk is full: make room (%w)", err)
 	}
 	return err
+}
+
+// isCorrupt reports whether SQLite found damage.
+func isCorrupt(err error) bool {
+	var e sqlite3.Error
+	return errors.As(err, &e) && (e.Code == sqlite3.ErrCorrupt || e.Code == sqlite3.ErrNotADB)
 }
 
 // explain adds to an error of SQLite what the operator can do about it.

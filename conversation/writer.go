@@ -22,6 +22,7 @@ type writer struct {
 	reads atomic.Int32  // that have the turn or wait for it
 	turn  chan struct{} // full while somebody uses the connection, and what follows
 
+	epochs  epochs
 	closed  bool
 	resting bool // there are no chores until something is written
 	failing bool // the latest chore failed
@@ -42,8 +43,8 @@ const (
 
 var errClosed = errors.New("the database is closed")
 
-func openWriter(ctx context.Context, log *slog.Logger, dsn string) (*writer, error) {
-	db, err := sql.Open("sqlite3", dsn)
+func openWriter(ctx context.Context, log *slog.Logger, path string) (*writer, error) {
+	db, err := sql.Open("sqlite3", dsn(path))
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +60,8 @@ func openWriter(ctx context.Context, log *slog.Logger, dsn string) (*writer, err
 		queue: make(chan write, maxGroup),
 		lazy:  make(chan write, maxGroup),
 		turn:  make(chan struct{}, 1),
+
+		epochs: epochs{path: path},
 	}
 	w.take()
 	w.chores = time.AfterFunc(choreDelay, w.doChore)
@@ -209,15 +212,22 @@ func (w *writer) transaction(group ...write) error {
 	if err != nil {
 		return err
 	}
-	for _, job := range group {
-		if err := job.do(ctx, tx); err != nil {
-			return errors.Join(err, ignoreDone(tx.Rollback()))
+	renewed, err := w.epochs.during(ctx, tx, func() error {
+		for _, job := range group {
+			if err := job.do(ctx, tx); err != nil {
+				return err
+			}
 		}
+		return nil
+	})
+	if err != nil {
+		return errors.Join(err, ignoreDone(tx.Rollback()))
 	}
 	if err := tx.Commit(); err != nil {
 		w.abandon(ctx)
 		return err
 	}
+	w.epochs.renewed = renewed
 	return nil
 }
 

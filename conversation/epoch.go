@@ -1,0 +1,163 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"parley/conversation/internal/sqlitefile"
+)
+
+// SQLite replays a write-ahead log into whatever file lies beside it, also into
+// one that somebody has put in place of the file that the log was written for. So
+// each generation of the log names the file that it continues: its first
+// transaction gives the database a new epoch, and stores the one before it.
+
+// epochs gives the database its epochs. Only whoever has the writer's turn uses
+// it.
+type epochs struct {
+	path    string
+	renewed fileVersion // of the database file before the transaction that stored the latest epoch
+}
+
+// fileVersion differs when a checkpoint has written the file.
+type fileVersion struct {
+	modified time.Time
+	size     int64
+}
+
+func (e *epochs) version() (fileVersion, error) {
+	info, err := os.Stat(e.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fileVersion{}, nil
+	}
+	if err != nil {
+		return fileVersion{}, err
+	}
+	return fileVersion{info.ModTime(), info.Size()}, nil
+}
+
+const (
+	renewEpoch     = `UPDATE wal_epoch SET previous = epoch, epoch = lower(hex(randomblob(16)))`
+	epochMigration = 13 // makes the table
+)
+
+// during does what a transaction does, and gives the database a new epoch if
+// the log may begin anew with it: a checkpoint has written the file since this
+// process gave it the latest one. When the transaction is committed, renewed is
+// what the caller keeps.
+func (e *epochs) during(ctx context.Context, tx *sql.Tx, do func() error) (renewed fileVersion, err error) {
+	version, err := e.version()
+	if err != nil {
+		return e.renewed, err
+	}
+	if version == e.renewed {
+		return e.renewed, do()
+	}
+	before, err := totalChanges(ctx, tx)
+	if err != nil {
+		return e.renewed, err
+	}
+	if err := do(); err != nil {
+		return e.renewed, err
+	}
+	after, err := totalChanges(ctx, tx)
+	if err != nil || after == before { // nothing is written to the log
+		return e.renewed, err
+	}
+	_, err = tx.ExecContext(ctx, renewEpoch)
+	return version, err
+}
+
+// checkWAL refuses a log that was written for another file, before SQLite
+// replays it. unclean reports that the process which had the database open last
+// did not close it. No process may have it open.
+func (s *Store) checkWAL(ctx context.Context, sameBoot bool) (unclean bool, err error) {
+	verdict, err := sqlitefile.CheckWAL(s.path, sameBoot, func() sqlitefile.FileEpoch { return fileEpoch(ctx, s.path) })
+	switch {
+	case err != nil || verdict == sqlitefile.NoLog:
+		return false, err
+	case verdict == sqlitefile.Foreign:
+		return true, &ForeignLogError{Path: s.path}
+	case verdict == sqlitefile.Belongs:
+		return true, nil
+	}
+	s.log.Info("database was not closed in order, checking it", "database", s.path)
+	problem, err := firstProblem(ctx, s.path)
+	if err == nil && problem != "" {
+		err = &ForeignLogError{Path: s.path, Problem: problem}
+	}
+	return true, err
+}
+
+// fileEpoch reads the epoch of the file as it is without its log.
+func fileEpoch(ctx context.Context, path string) (e sqlitefile.FileEpoch) {
+	db, err := openReadOnly(path, "immutable", "1")
+	if err != nil {
+		return e
+	}
+	defer db.Close()
+	err = db.QueryRowContext(ctx, `SELECT rootpage FROM sqlite_master WHERE type = 'table' AND name = 'wal_epoch'`).Scan(&e.Page)
+	if errors.Is(err, sql.ErrNoRows) {
+		e.Readable = true
+		return e
+	}
+	if err == nil {
+		err = db.QueryRowContext(ctx, `SELECT epoch FROM wal_epoch`).Scan(&e.Name)
+	}
+	e.Readable = err == nil
+	return e
+}
+
+// firstProblem is what SQLite finds first in the database with its log, "" for
+// nothing. It writes nothing but the log's index.
+func firstProblem(ctx context.Context, path string) (problem string, err error) {
+	db, err := openReadOnly(path)
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	err = db.QueryRowContext(ctx, `PRAGMA integrity_check(1)`).Scan(&problem)
+	if err == nil && problem == "ok" {
+		problem = ""
+		var table string
+		err = db.QueryRowContext(ctx, `SELECT "table" FROM pragma_foreign_key_check LIMIT 1`).Scan(&table)
+		if err == nil {
+			problem = "rows of the table " + table + " refer to others that do not exist"
+		}
+	}
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		err = nil
+	case isCorrupt(err):
+		problem, err = err.Error(), nil
+	}
+	return problem, err
+}
+
+// openReadOnly opens a database in a way that never writes to it.
+func openReadOnly(path string, extra ...string) (*sql.DB, error) {
+	return sql.Open("sqlite3", dsn(path, append(extra, "mode", "ro", "_journal_mode", "", "_query_only", "1")...))
+}
+
+// ForeignLogError says that the write-ahead log beside the database belongs to
+// another file, mostly because a copy was put in the place of the database while
+// the log of a process that had died was still there. Nothing was changed.
+type ForeignLogError struct {
+	Path    string
+	Problem string // found by SQLite; "" when the log itself tells
+}
+
+func (e *ForeignLogError) Error() string {
+	wal := e.Path + "-wal"
+	what := fmt.Sprintf("%s was written for another file than the one that is there now; SQLite would replay it into this one and damage it", wal)
+	if e.Problem != "" {
+		what = fmt.Sprintf("the file and its write-ahead log %s do not fit together, or are damaged (%s)", wal, e.Problem)
+	}
+	return what + ". Nothing was changed. If a copy was put in its place, `gateway restore COPY` does that in order, and sets aside what is here; " +
+		"`gateway verify` says what is damaged"
+}

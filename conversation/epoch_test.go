@@ -1,0 +1,267 @@
+package conversation
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// killed copies the files of an open store to a folder of their own, as kill -9
+// at this moment would leave them.
+func killed(t *testing.T, s *Store) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), filepath.Base(s.Path()))
+	s.writer.take() // no chore writes meanwhile
+	defer s.writer.give()
+	for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
+		copyFile(t, s.Path()+suffix, path+suffix)
+	}
+	return path
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	bytes, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, bytes, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// copyOnline copies a database as `sqlite3 FILE ".backup copy.db"` does.
+func copyOnline(t *testing.T, from, to string) {
+	t.Helper()
+	raw := func(path string) *sqlite3.SQLiteConn {
+		c, err := (&sqlite3.SQLiteDriver{}).Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.(*sqlite3.SQLiteConn)
+	}
+	source, target := raw(from), raw(to)
+	defer source.Close()
+	defer target.Close()
+	backup, err := target.Backup("main", source, "main")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backup.Close()
+	if done, err := backup.Step(-1); !done || err != nil {
+		t.Fatalf("done %v: %v", done, err)
+	}
+}
+
+// copyCompact copies a database as VACUUM INTO does.
+func copyCompact(t *testing.T, from, to string) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.Exec(`VACUUM INTO ?`, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// talkAtLength writes exchanges with this many bytes of text each.
+func talkAtLength(t *testing.T, s *Store, from, exchanges, bytes int) {
+	t.Helper()
+	for i := range exchanges {
+		mustAccept(t, s, say(chat, from+i, strings.Repeat("x", bytes)))
+		turn := mustBegin(t, s, chat, 100)
+		mustCommit(t, s, Run{
+			Key: chat, Kind: KindAgent, Status: StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
+			Messages: []Message{
+				{Role: RoleUser, Content: turn.Waiting[0].Text, Tokens: 1},
+				{Role: RoleAssistant, Content: "answer", Tokens: 1},
+			},
+		})
+	}
+}
+
+// Far more bytes than a generation of the log takes.
+const manyGenerations = 6 << 20
+
+func TestOpenRefusesTheLogOfAReplacedFile(t *testing.T) {
+	for name, tt := range map[string]struct {
+		copy  func(t *testing.T, from, to string)
+		later int // bytes that are written after the copy
+	}{
+		"online copy, same generation":    {copyOnline, 1000},
+		"online copy, older generation":   {copyOnline, manyGenerations},
+		"compacted copy, same generation": {copyCompact, 1000},
+		"compacted copy, older":           {copyCompact, manyGenerations},
+		"copy of the file alone":          {copyFile, manyGenerations},
+		"another database": {func(t *testing.T, _, to string) {
+			other := mustOpenAt(t, to)
+			talkAtLength(t, other, 0, 5, 100)
+			other.Close()
+		}, 1000},
+		"empty file": {func(t *testing.T, _, to string) {
+			if err := os.WriteFile(to, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for attempt := range 5 {
+				s := mustOpen(t)
+				talkAtLength(t, s, 0, 3+attempt, 1000)
+				copied := filepath.Join(t.TempDir(), "copy.db")
+				tt.copy(t, s.Path(), copied)
+				talkAtLength(t, s, 100, 8, tt.later/8)
+				path := killed(t, s)
+				copyFile(t, copied, path)
+				expectForeign(t, path)
+			}
+		})
+	}
+}
+
+// A file that was deleted leaves a log whose words must not go with it.
+func TestOpenRefusesALogWithoutItsFile(t *testing.T) {
+	s := mustOpen(t)
+	talkAtLength(t, s, 0, 3, 100)
+	path := killed(t, s)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	expectForeign(t, path)
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a new database was made in its place")
+	}
+}
+
+// expectForeign expects that the database is refused and that nothing of it is
+// changed.
+func expectForeign(t *testing.T, path string) {
+	t.Helper()
+	read := func() (all [2]string) {
+		for i, suffix := range []string{"", "-wal"} {
+			bytes, err := os.ReadFile(path + suffix)
+			if err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
+			all[i] = string(bytes)
+		}
+		return all
+	}
+	before := read()
+	s, err := Open(t.Context(), path)
+	if err == nil {
+		s.Close()
+	}
+	var foreign *ForeignLogError
+	if !errors.As(err, &foreign) || !strings.Contains(err.Error(), "gateway restore") {
+		t.Errorf("the start says %v", err)
+	}
+	if read() != before {
+		t.Error("the files were changed")
+	}
+}
+
+// What a killed process leaves is taken as it is, whatever generation its log is
+// in, how often it was killed, and where its files were moved.
+func TestOpenTakesTheLogOfAKilledProcess(t *testing.T) {
+	s := mustOpen(t)
+	said := 0
+	for round := range 25 {
+		n := 1 + rand.IntN(12)
+		talkAtLength(t, s, said, n, rand.IntN(400_000))
+		said += n
+		path := killed(t, s)
+		if round%3 == 0 {
+			for _, suffix := range []string{"-shm", ".lock"} {
+				if err := os.Remove(path + suffix); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		next := mustOpenAt(t, path)
+		if !next.Unclean() {
+			t.Error("the store does not say that it was not closed")
+		}
+		var stored int
+		if err := next.readers.QueryRow(`SELECT count(*) FROM messages WHERE role = 'user'`).Scan(&stored); err != nil || stored != said {
+			t.Fatalf("%d of %d messages are there, %v", stored, said, err)
+		}
+		if round%2 == 0 { // killed again, and again before anything is written
+			path = killed(t, next)
+			next.Close()
+			next = mustOpenAt(t, path)
+		}
+		s.Close()
+		s = next
+	}
+	path := s.Path()
+	s.Close()
+	if s = mustOpenAt(t, path); s.Unclean() {
+		t.Error("after an orderly end the store says that it was not closed")
+	}
+}
+
+// A log that an earlier version wrote, or another program, names no file. It is
+// taken when the database is whole.
+func TestOpenChecksALogWithoutEpochs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "old.db")
+	migratedTo(t, path, 9, `INSERT INTO sessions (key, channel, created_at) VALUES ('cli:a', 'cli', 1)`)
+	db, err := sql.Open("sqlite3", "file:"+path+"?_journal_mode=WAL")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for i := range 3 {
+		if _, err := db.Exec(`INSERT INTO sessions (key, channel, created_at) VALUES (?, 'cli', 1)`, fmt.Sprint("cli:", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := filepath.Join(t.TempDir(), "old.db")
+	copyFile(t, path, left)
+	copyFile(t, path+"-wal", left+"-wal")
+	mustOpenAt(t, left).Close()
+
+	// The table of sessions is the log's, and all else another's.
+	broken := filepath.Join(t.TempDir(), "broken.db")
+	other := mustOpen(t)
+	for i := range 30 {
+		mustAccept(t, other, say(Key(fmt.Sprint("cli:other", i)), i, "hello"))
+	}
+	copyOnline(t, other.Path(), broken)
+	copyFile(t, path+"-wal", broken+"-wal")
+	expectForeign(t, broken)
+}
+
+// A session that only reads leaves the file as it was.
+func TestOpeningAloneWritesNoEpoch(t *testing.T) {
+	s := mustOpen(t)
+	talkAtLength(t, s, 0, 1, 100)
+	path := s.Path()
+	s.Close()
+	epoch := func() (e string) {
+		db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if err := db.QueryRow(`SELECT epoch FROM wal_epoch`).Scan(&e); err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	before := epoch()
+	mustOpenAt(t, path).Close()
+	if epoch() != before {
+		t.Error("opening and closing a database gave it a new epoch")
+	}
+}

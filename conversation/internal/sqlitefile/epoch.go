@@ -1,0 +1,57 @@
+package sqlitefile
+
+import (
+	"bytes"
+	"encoding/binary"
+)
+
+// An epoch is a random name that the database has while a generation of its log
+// is written. It is stored in a table with one row, wal_epoch, with the epoch
+// before it; whoever writes first after a checkpoint gives the database a new
+// one in the same transaction. So the first epoch in a log names as its
+// predecessor the epoch of the file that the log continues.
+type epoch struct {
+	name, previous string
+}
+
+// epochFrame is an epoch in a log.
+type epochFrame struct {
+	epoch
+	page  uint32
+	frame uint32 // its number in the log, from 1
+}
+
+const epochLength = 32 // hexadecimal digits
+
+// noEpoch is the predecessor of a database's first epoch.
+var noEpoch = string(bytes.Repeat([]byte{'0'}, epochLength))
+
+// epochCell is how the row begins on disk: the payload's length, the row's id
+// 1, the header's length, null for the id, and two texts of epochLength.
+var epochCell = []byte{4 + 2*epochLength, 1, 4, 0, 13 + 2*epochLength, 13 + 2*epochLength}
+
+const leafTable = 0x0D // the type of a page with rows
+
+// parseEpoch reads a page of the table wal_epoch; ok says that it is one. Its
+// one page never becomes two.
+func parseEpoch(page []byte) (e epoch, ok bool) {
+	if page[0] != leafTable || binary.BigEndian.Uint16(page[3:]) != 1 {
+		return e, false
+	}
+	cell := int(binary.BigEndian.Uint16(page[8:]))
+	if cell+len(epochCell)+2*epochLength > len(page) || !bytes.HasPrefix(page[cell:], epochCell) {
+		return e, false
+	}
+	texts := page[cell+len(epochCell):]
+	e = epoch{name: string(texts[:epochLength]), previous: string(texts[epochLength : 2*epochLength])}
+	return e, isHex(e.name) && isHex(e.previous)
+}
+
+func isHex(s string) bool {
+	for _, c := range []byte(s) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
