@@ -96,6 +96,7 @@ func TestHostileUpdates(t *testing.T) {
 		`{"message":` + strings.Repeat(`{"reply_to_message":`, 200) + `{}` + strings.Repeat(`}`, 200) + `}`,
 	} {
 		w.telegram.Push(raw)
+		w.telegram.PushWithoutID(raw)
 		w.say(1, fmt.Sprintf("m%d", i))
 	}
 	w.awaitTaken()
@@ -115,6 +116,8 @@ func TestHostilePlatform(t *testing.T) {
 		{Code: 200, Body: "\x00\xff\x1b not JSON"},
 		{Code: 200, Body: `{"ok":true,"result":{"not":"a list"}}`},
 		{Code: 200, Body: `{"ok":false}`},
+		{Code: 200, Body: `{"ok":true,"result":[{"update_id":9223372036854775807}]}`},
+		{Code: 200, Body: `{"ok":true,"result":[{}]}`},
 	}
 	p := w.startServing()
 	w.say(1, "before")
@@ -124,6 +127,8 @@ func TestHostilePlatform(t *testing.T) {
 		w.say(1, fmt.Sprintf("m%d", i))
 		w.awaitAnswer(1, fmt.Sprintf("m%d", i))
 	}
+	w.say(1, "after")
+	w.awaitAnswer(1, "after")
 	p.stop()
 	w.expectClean()
 }

@@ -1,11 +1,11 @@
 package telegram
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"strconv"
+	"strings"
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 )
@@ -55,15 +55,45 @@ func (e *garbledError) Error() string {
 
 func (e *garbledError) Unwrap() error { return e.err }
 
-var anUpdateID = regexp.MustCompile(`"update_id"\s*:\s*([0-9]{1,18})\b`)
-
-// updateID is the id of the first update in a garbled answer, 0 when it names
-// none: then it may be anybody's page, and not Telegram's.
+// updateID is the id of the first update in a garbled answer, 0 when that can't
+// be told: then the answer may be anybody's page, and not Telegram's, or the id
+// may be another update's, and nothing is skipped by it.
 func (e *garbledError) updateID() int64 {
-	found := anUpdateID.FindStringSubmatch(e.head)
-	if found == nil {
+	d := json.NewDecoder(strings.NewReader(e.head))
+	d.UseNumber()
+	if !enter(d, '{', "result") || !enter(d, '[', "") || !enter(d, '{', "update_id") {
 		return 0
 	}
-	id, _ := strconv.ParseInt(found[1], 10, 64) // 18 digits always fit
+	token, err := d.Token()
+	number, is := token.(json.Number)
+	if err != nil || !is || d.InputOffset() == int64(len(e.head)) { // where the head ends, the number may not
+		return 0
+	}
+	id, err := number.Int64()
+	if err != nil || id < 0 || id > maxUpdateID {
+		return 0
+	}
 	return id
+}
+
+// enter reads the beginning of an object or a list, and of an object all up to
+// the value of a key. It reports whether that is what stands there.
+func enter(d *json.Decoder, delim json.Delim, key string) bool {
+	if token, err := d.Token(); err != nil || token != delim {
+		return false
+	}
+	for key != "" {
+		name, err := d.Token()
+		if err != nil || name == json.Delim('}') {
+			return false
+		}
+		if name == key {
+			return true
+		}
+		var other json.RawMessage
+		if d.Decode(&other) != nil {
+			return false
+		}
+	}
+	return true
 }

@@ -3,6 +3,7 @@ package telegram
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strconv"
 	"time"
@@ -123,10 +124,14 @@ func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept chann
 	for {
 		began := time.Now()
 		batch, err := c.getUpdates(ctx, next)
+		if err == nil && len(batch) > 0 {
+			err = c.take(ctx, me, &next, batch, accept)
+		}
 		if err != nil {
-			if ctx.Err() == nil {
-				c.health.down(err)
+			if ctx.Err() != nil {
+				return ctx.Err()
 			}
+			c.health.down(err)
 			if isWebhookConflict(err) && c.leaveWebhook(ctx) {
 				continue
 			}
@@ -141,19 +146,8 @@ func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept chann
 		c.health.up()
 		retry.over()
 		next.widen()
-		if len(batch) == 0 {
-			if time.Since(began) < time.Second && channels.Sleep(ctx, pollPause) != nil {
-				return ctx.Err()
-			}
-			continue
-		}
-		select {
-		case <-me.known:
-		case <-ctx.Done():
+		if len(batch) == 0 && time.Since(began) < time.Second && channels.Sleep(ctx, pollPause) != nil {
 			return ctx.Err()
-		}
-		if err := c.take(ctx, me, &next, batch, accept); err != nil {
-			return err
 		}
 	}
 }
@@ -170,8 +164,20 @@ func (c *Channel) getUpdates(ctx context.Context, next reading) ([]json.RawMessa
 	return batch, err
 }
 
-// take accepts what a batch holds for us, together with the cursor behind it.
+// errNoIDs is a batch in which no update has an id, so that no offset can
+// confirm any of it: Telegram gives it again until one with an id follows.
+var errNoIDs = errors.New("getUpdates: no update of the batch has an update_id")
+
+// take waits until the bot knows its name, and accepts what a batch holds for it
+// together with the offset behind the newest id that was read. Of updates without
+// an id the messages are accepted all the same. The error is errNoIDs, or the end
+// of ctx.
 func (c *Channel) take(ctx context.Context, me *self, next *reading, batch []json.RawMessage, accept channels.AcceptFunc) error {
+	select {
+	case <-me.known:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	var inbounds []conversation.Inbound
 	last := int64(0)
 	for _, raw := range batch {
@@ -185,17 +191,14 @@ func (c *Channel) take(ctx context.Context, me *self, next *reading, batch []jso
 			inbounds = append(inbounds, in)
 		}
 	}
-	behind := last + 1
-	if last == 0 {
-		c.log.Error("updates without an id, skipping one", "offset", next.offset)
-		if behind = next.offset; behind > 0 {
-			behind++
-		}
-		if err := channels.Sleep(ctx, time.Second); err != nil {
-			return err
-		}
+	if last > 0 {
+		return c.advance(ctx, next, last+1, inbounds, accept)
 	}
-	return c.advance(ctx, next, behind, inbounds, accept)
+	next.limit = maxBatch // the more are read at once, the likelier is one with an id
+	if err := c.store(ctx, nil, inbounds, accept); err != nil {
+		return err
+	}
+	return errNoIDs
 }
 
 // forUs makes of an update what somebody who may talk has said to us. The error
@@ -209,16 +212,23 @@ func (c *Channel) forUs(ctx context.Context, me *self, u update) (in conversatio
 }
 
 // advance accepts messages together with the offset behind them, from which
-// the next poll reads. While the store takes nothing it tries again, until ctx
-// ends.
+// the next poll reads.
 func (c *Channel) advance(ctx context.Context, next *reading, behind int64, inbounds []conversation.Inbound, accept channels.AcceptFunc) error {
-	cursors := []conversation.Cursor{{Name: c.cursorName, Value: strconv.FormatInt(behind, 10)}}
+	err := c.store(ctx, []conversation.Cursor{{Name: c.cursorName, Value: strconv.FormatInt(behind, 10)}}, inbounds, accept)
+	if err == nil {
+		next.offset = behind
+	}
+	return err
+}
+
+// store accepts messages and cursors. While the store takes nothing it tries
+// again, until ctx ends, which is the only error.
+func (c *Channel) store(ctx context.Context, cursors []conversation.Cursor, inbounds []conversation.Inbound, accept channels.AcceptFunc) error {
 	retry := newRetry(c.log)
 	for {
 		err := accept(ctx, cursors, inbounds...)
 		if err == nil {
 			retry.over()
-			next.offset = behind
 			return nil
 		}
 		if err := retry.wait(ctx, "store", slog.LevelError, "the messages can't be stored; Telegram keeps them until they are", err, 0); err != nil {

@@ -44,6 +44,9 @@ func (r *retry) after(ctx context.Context, err error) error {
 		trouble, text = "server", "Telegram's server fails, trying again"
 	case errors.As(err, &garbled) || errors.Is(err, errResult):
 		trouble, text = "answer", "what answers in Telegram's place can't be understood, trying again"
+	case errors.Is(err, errNoIDs):
+		trouble, level, text = "ids", slog.LevelError, "Telegram's updates have no ids, so none of them can be confirmed: "+
+			"their messages are taken, and Telegram gives the same ones again until an update with an id follows them"
 	case refused == nil:
 	case refused.Code == http.StatusUnauthorized || refused.Code == http.StatusNotFound:
 		return errRejected

@@ -14,7 +14,7 @@ import (
 // are older than topics: https://core.telegram.org/bots/api#message
 type (
 	update struct {
-		ID      int64    `json:"update_id"`
+		ID      int64    `json:"update_id"` // 0 when there is none that could be one
 		Message *message `json:"message"`
 
 		raw    json.RawMessage
@@ -76,12 +76,20 @@ type (
 	}
 )
 
+// maxUpdateID is far above the ids of Telegram, which have 32 bits, and far below
+// those behind which no offset could be counted.
+const maxUpdateID = 1 << 53
+
 // decode reads one update as far as it can be read.
 func (c *Channel) decode(raw json.RawMessage) update {
 	u := update{raw: raw}
 	if err := json.Unmarshal(raw, &u); err != nil {
 		u.broken = true
 		c.log.Warn("an update is not as documented", "update_id", u.ID, "error", err)
+	}
+	if u.ID < 0 || u.ID > maxUpdateID {
+		c.log.Warn("an update has an id that Telegram does not give", "update_id", u.ID)
+		u.ID = 0
 	}
 	return u
 }

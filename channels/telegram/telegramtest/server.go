@@ -147,6 +147,15 @@ func (s *Server) Push(raw string) (updateID int64) {
 	return s.lastID
 }
 
+// PushWithoutID appends an update as raw JSON that has no update_id, which the
+// real server never does. An offset behind a later update confirms it.
+func (s *Server) PushWithoutID(raw string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastID++
+	s.add(update{s.lastID, []byte(raw)})
+}
+
 // push appends an update if the poller wants its type.
 func (s *Server) push(kind string, payload []byte) int64 {
 	s.lastID++

@@ -63,6 +63,7 @@ func (s *Server) getUpdates(w http.ResponseWriter, r *http.Request, p map[string
 	if s.poll == mine {
 		s.poll = nil
 	}
+	s.confirm(max(0, integer(p, "offset", 0))) // also what came while the poll waited
 	raw = s.batch(p)
 	s.mu.Unlock()
 	answerRaw(w, raw)
