@@ -20,22 +20,48 @@ const (
 
 // Access decides who may talk to the assistant. It is safe for concurrent use.
 type Access struct {
+	channel   string
 	everybody bool
 	allowed   map[string]struct{} // ids and lower-case @usernames
-	pairing   *pairing            // nil: strangers get no code
-	strangers strangers
+	store     AccessStore
+	pairing   *pairing  // nil: strangers get no code
+	strangers firstSeen // who was logged, by id
+	refused   firstSeen // likewise, by a name in allow and the id that uses it now
 	log       *slog.Logger
+}
+
+// AccessStore is what access needs of the store.
+type AccessStore interface {
+	Pairings
+
+	// BindName binds a username to the first account that uses it, and returns the
+	// one it is bound to.
+	BindName(ctx context.Context, channel, name, holder string) (bound string, err error)
+}
+
+// Visitor is whoever wrote a message, as far as access goes by it.
+type Visitor struct {
+	Sender  conversation.Sender
+	Private bool       // the message came in a private chat
+	IDs     []string   // of roles and places, which allow may hold beside the sender's; empty ones match nothing
+	Names   []Username // of the sender and of the place; empty ones match nothing
+}
+
+// Username is a name that its holder can give up, and somebody else take.
+type Username struct {
+	Name   string // "@ada", as the platform writes it
+	Holder string // id of the account or group that has it now
 }
 
 // NewAccess makes the check of one channel. An empty mode is "pairing".
 // Entries of allow are platform ids, @usernames in any case, and "*" for
-// everybody. pairings is used in the mode "pairing" only. The error names what
-// was found and what is allowed.
-func NewAccess(mode string, allow []string, channel string, pairings Pairings, log *slog.Logger) (*Access, error) {
-	a := &Access{allowed: make(map[string]struct{}, len(allow)), log: log}
+// everybody. The store is used in the mode "pairing" and for usernames. The error
+// names what was found and what is allowed.
+func NewAccess(mode string, allow []string, channel string, store AccessStore, log *slog.Logger) (*Access, error) {
+	a := &Access{channel: channel, allowed: make(map[string]struct{}, len(allow)), store: store, log: log}
 	switch mode {
 	case AccessPairing, "":
-		a.pairing = newPairing(channel, pairings, log)
+		a.pairing = newPairing(channel, store, log)
 	case AccessAllowlist:
 	case AccessOpen:
 		a.everybody = true
@@ -56,10 +82,9 @@ func NewAccess(mode string, allow []string, channel string, pairings Pairings, l
 	return a, nil
 }
 
-// Admit decides about one message: whether its sender may talk. The names are
-// what allow may hold beside the sender's id: usernames with a leading "@", and
-// ids of roles and places, as the platform writes them; empty ones match
-// nothing.
+// Admit decides about one message: whether its sender may talk. A username in
+// allow admits only the account, or the group, that used it first: names change
+// hands. A later one is refused, and logged once.
 //
 // The words, in markdown, are for a stranger who may not talk; "" is silence.
 // They come in private chats only, and so rarely that a stranger can't make the
@@ -68,35 +93,62 @@ func NewAccess(mode string, allow []string, channel string, pairings Pairings, l
 //
 // The error says that the store could not be asked, and that nothing is
 // decided: ask again before the platform is told that the message was taken.
-func (a *Access) Admit(ctx context.Context, who conversation.Sender, private bool, names ...string) (ok bool, words string, err error) {
-	names = slices.Concat([]string{who.ID}, names)
-	if a.Allows(names...) {
+func (a *Access) Admit(ctx context.Context, v Visitor) (ok bool, words string, err error) {
+	if a.AllowsIDs(v.Sender.ID) || a.AllowsIDs(v.IDs...) {
 		return true, "", nil
 	}
-	if a.pairing != nil {
-		ok, words, err = a.pairing.admit(ctx, who, private)
+	if ok, err = a.admitsName(ctx, v); !ok && err == nil && a.pairing != nil {
+		ok, words, err = a.pairing.admit(ctx, v.Sender, v.Private)
 	}
 	if ok || err != nil {
 		return ok, "", err
 	}
-	if a.strangers.isNew(who.ID) && words == "" {
-		names = slices.DeleteFunc(names, func(name string) bool { return name == "" })
-		a.log.Info("a stranger gets no answer; any of the names in allow lets them in", "id", who.ID, "name", who.Name, "names", names)
+	if a.strangers.isNew(v.Sender.ID) && words == "" {
+		a.log.Info("a stranger gets no answer; any of the names in allow lets them in", "id", v.Sender.ID, "name", v.Sender.Name, "names", v.all())
 	}
 	return false, words, nil
 }
 
-// Allows reports whether the list alone lets one of the names in.
-func (a *Access) Allows(names ...string) bool {
-	if a.everybody {
-		return true
-	}
-	for _, name := range names {
-		if _, ok := a.allowed[strings.ToLower(name)]; ok {
-			return true
+// AllowsIDs reports whether the list alone admits one of the ids.
+func (a *Access) AllowsIDs(ids ...string) bool {
+	return a.everybody || slices.ContainsFunc(ids, a.lists)
+}
+
+func (a *Access) lists(entry string) bool {
+	_, listed := a.allowed[strings.ToLower(entry)]
+	return listed
+}
+
+// admitsName reports whether the list admits a visitor by a username, which is
+// then bound to its holder.
+func (a *Access) admitsName(ctx context.Context, v Visitor) (bool, error) {
+	for _, u := range v.Names {
+		if u.Name == "" || !a.lists(u.Name) {
+			continue
+		}
+		bound, err := a.store.BindName(ctx, a.channel, u.Name, u.Holder)
+		if err != nil {
+			return false, err
+		}
+		if bound == u.Holder {
+			return true, nil
+		}
+		if a.refused.isNew(u.Name + " " + u.Holder) {
+			a.log.Warn("a name in allow has passed to another account, which is refused; put the id that you mean into allow instead, "+
+				"or give the name to its new holder with `gateway pair revoke "+a.channel+":"+strings.ToLower(u.Name)+"`",
+				"name", u.Name, "bound_to", bound, "id", u.Holder)
 		}
 	}
-	return false
+	return false, nil
+}
+
+// all lists what of a visitor allow could hold.
+func (v Visitor) all() []string {
+	list := []string{v.Sender.ID}
+	for _, u := range v.Names {
+		list = append(list, u.Name)
+	}
+	return slices.DeleteFunc(append(list, v.IDs...), func(entry string) bool { return entry == "" })
 }
 
 // Nobody reports that nobody can ever get in, which an operator wants to hear of.
@@ -105,14 +157,14 @@ func (a *Access) Nobody() bool { return !a.everybody && len(a.allowed) == 0 && a
 // maxStrangers is how many are remembered; then the log repeats itself.
 const maxStrangers = 10_000
 
-// strangers are those who were seen, so that each is logged only once.
-type strangers struct {
+// firstSeen remembers who was seen, so that each is logged only once.
+type firstSeen struct {
 	mu    sync.Mutex
 	known map[string]struct{}
 }
 
 // isNew reports whether id is seen for the first time.
-func (s *strangers) isNew(id string) bool {
+func (s *firstSeen) isNew(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, known := s.known[id]; known {

@@ -2,13 +2,38 @@ package channels_test
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"parley/channels"
 	"parley/conversation"
 )
+
+func openStore(t *testing.T) *conversation.Store {
+	t.Helper()
+	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
+}
+
+// visitor has an id, and then usernames and ids of places.
+func visitor(names ...string) channels.Visitor {
+	v := channels.Visitor{Sender: conversation.Sender{ID: names[0]}, Private: true}
+	for _, name := range names[1:] {
+		if strings.HasPrefix(name, "@") {
+			v.Names = append(v.Names, channels.Username{Name: name, Holder: v.Sender.ID})
+		} else {
+			v.IDs = append(v.IDs, name)
+		}
+	}
+	return v
+}
 
 func TestAccess(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -30,11 +55,11 @@ func TestAccess(t *testing.T) {
 		"star beside pairing":         {"", []string{"*"}, []string{"7"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			access, err := channels.NewAccess(tt.mode, tt.allow, "test", nil, slog.New(slog.DiscardHandler))
+			access, err := channels.NewAccess(tt.mode, tt.allow, "test", openStore(t), slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
-			ok, words, err := access.Admit(t.Context(), conversation.Sender{ID: tt.names[0]}, true, tt.names[1:]...)
+			ok, words, err := access.Admit(t.Context(), visitor(tt.names...))
 			if err != nil || words != "" || ok != tt.want {
 				t.Fatalf("Admit(%q) = %v, %q, %v", tt.names, ok, words, err)
 			}
@@ -66,9 +91,92 @@ func TestSilentStrangersAreLoggedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		access.Admit(t.Context(), conversation.Sender{ID: "7", Name: "Ada"}, false, "@ada", "", "-100")
+		v := visitor("7", "@ada", "", "-100")
+		v.Sender.Name, v.Private = "Ada", false
+		access.Admit(t.Context(), v)
 	}
 	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), `id=7 name=Ada names="[7 @ada -100]"`) {
 		t.Fatalf("logged %d times:\n%s", n, log.String())
+	}
+}
+
+// A name that its owner has given up must not let in whoever takes it next.
+func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
+	var log bytes.Buffer
+	store := openStore(t)
+	newAccess := func(mode string, allow ...string) *channels.Access {
+		access, err := channels.NewAccess(mode, allow, "telegram", store, slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return access
+	}
+	admit := func(access *channels.Access, names ...string) bool {
+		t.Helper()
+		ok, _, err := access.Admit(t.Context(), visitor(names...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	before := newAccess("allowlist", "@Ada", "9", "-100")
+	if !admit(before, "42", "@ada") || !admit(before, "42", "@ADA") {
+		t.Error("the first account with the name is refused")
+	}
+	after := newAccess("allowlist", "@ada", "9", "-100") // after a restart
+	for range 3 {
+		if admit(after, "99", "@ada") {
+			t.Error("another account with the name is let in")
+		}
+	}
+	if n := strings.Count(log.String(), "has passed to another account"); n != 1 || !strings.Contains(log.String(), "bound_to=42 id=99") ||
+		!strings.Contains(log.String(), "gateway pair revoke telegram:@ada") {
+		t.Errorf("told %d times:\n%s", n, log.String())
+	}
+	if !admit(after, "42", "@ada") || !admit(after, "9", "@ada") || !admit(after, "99", "@ada", "-100") {
+		t.Error("who is named by an id, or holds the name, is refused")
+	}
+	if admit(after, "42", "@ada_lovelace") {
+		t.Error("an account that gave up the name is let in by it")
+	}
+	discord, err := channels.NewAccess("allowlist", []string{"@ada"}, "discord", store, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !admit(discord, "77", "@ada") {
+		t.Error("a name of another channel is in the way")
+	}
+	if released, err := store.ReleaseName(t.Context(), "telegram", "@Ada"); err != nil || released.Holder != "42" {
+		t.Fatalf("released %+v, %v", released, err)
+	}
+	if !admit(after, "99", "@ada") || admit(after, "42", "@ada") {
+		t.Error("a released name is not bound anew")
+	}
+}
+
+// Who is refused by the name is a stranger like any other.
+func TestAccessOffersACodeToTheNewHolderOfAName(t *testing.T) {
+	access, err := channels.NewAccess("pairing", []string{"@ada"}, "telegram", openStore(t), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, _, err := access.Admit(t.Context(), visitor("42", "@ada")); err != nil || !ok {
+		t.Fatalf("the first: %v, %v", ok, err)
+	}
+	if ok, words, err := access.Admit(t.Context(), visitor("99", "@ada")); err != nil || ok || !strings.Contains(words, "gateway pair approve") {
+		t.Fatalf("the next: %v, %q, %v", ok, words, err)
+	}
+}
+
+// While it can't be read whose a name is, nothing is decided.
+func TestAccessDecidesNothingWhileNamesCantBeRead(t *testing.T) {
+	store := openStore(t)
+	access, err := channels.NewAccess("allowlist", []string{"@ada"}, "telegram", store, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store.Close()
+	if ok, words, err := access.Admit(context.Background(), visitor("42", "@ada")); err == nil || ok || words != "" {
+		t.Fatalf("%v, %q, %v", ok, words, err)
 	}
 }

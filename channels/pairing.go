@@ -18,7 +18,7 @@ const (
 	fullPause = time.Minute      // until new codes are asked for again when there are too many
 )
 
-// Pairings is what access needs of the store.
+// Pairings is what pairing needs of the store.
 type Pairings interface {
 	IsPaired(ctx context.Context, channel, user string) (bool, error)
 	AskPairing(ctx context.Context, channel, user, name string) (p conversation.Pairing, fresh bool, err error)

@@ -43,7 +43,7 @@ func newDoor(t *testing.T) *door {
 // knock is a message of a person; it gives the code in the answer, if any.
 func (d *door) knock(id string, private bool) (ok bool, code string) {
 	d.t.Helper()
-	ok, words, err := d.access.Admit(d.t.Context(), conversation.Sender{ID: id, Name: "Name of " + id}, private)
+	ok, words, err := d.access.Admit(d.t.Context(), channels.Visitor{Sender: conversation.Sender{ID: id, Name: "Name of " + id}, Private: private})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestWithoutTheStoreNothingIsDecided(t *testing.T) {
 	d.approve(d.wantCode("friend"))
 	d.store.Close()
 	for _, id := range []string{"friend", "stranger"} {
-		if ok, words, err := d.access.Admit(context.Background(), conversation.Sender{ID: id}, true); err == nil || ok || words != "" {
+		if ok, words, err := d.access.Admit(context.Background(), channels.Visitor{Sender: conversation.Sender{ID: id}, Private: true}); err == nil || ok || words != "" {
 			t.Errorf("%s: %v, %q, %v", id, ok, words, err)
 		}
 	}

@@ -153,3 +153,43 @@ func TestOtherBotsAreAnsweredWhenTheyAreNamed(t *testing.T) {
 		t.Errorf("%q", got[0].Text)
 	}
 }
+
+// People rename themselves on Discord, and others take the old name.
+func TestANameInTheListIsBoundToItsFirstHolder(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	dora, eve := g.srv.Person("dora"), g.srv.Person("eve")
+	g.cfg.Access, g.cfg.Allow = channels.AccessAllowlist, []string{"@dora"}
+	g.run()
+	say := func(by discordtest.User, text string) { g.srv.Say(general, by, discordtest.Bot.Mention()+" "+text) }
+	say(dora, "it's me")
+	g.wait(1)
+	g.srv.RenameUser(dora, "theodora")
+	g.srv.RenameUser(eve, "dora")
+	say(eve, "and now me")
+	g.srv.RenameUser(eve, "eve")
+	g.srv.RenameUser(dora, "dora")
+	say(dora, "it's me again")
+	if diff := cmp.Diff([]string{"it's me", "it's me again"}, texts(g.wait(2))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A name that is bound to another account does not keep a role from counting
+// after a time away.
+func TestRolesCountForTheNewHolderOfAName(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	home := g.srv.Guild("Home")
+	general, staff := g.srv.Channel(home, "general"), g.srv.Role(home, "Staff")
+	eve := g.srv.Person("dora")
+	g.srv.Join(home, eve, staff)
+	g.cfg.Access, g.cfg.Allow = channels.AccessAllowlist, []string{"@dora", staff.ID}
+	_, err := g.store.BindName(t.Context(), name, "@dora", "1")
+	must(t, err)
+	must(t, g.accept(t.Context(), cursorsAt(general, "1")))
+	g.srv.Say(general, eve, discordtest.Bot.Mention()+" by my role")
+	g.run()
+	g.wait(1)
+}

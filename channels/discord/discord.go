@@ -29,7 +29,7 @@ type Parts struct {
 
 // Store is what the adapter needs to know of what was accepted.
 type Store interface {
-	channels.Pairings
+	channels.AccessStore
 
 	// Cursors are those that accept stored, by the prefix of their names.
 	Cursors(ctx context.Context, prefix string) ([]conversation.Cursor, error)

@@ -101,7 +101,7 @@ func (f finding) addRoles(ctx context.Context, p *place, list []message) error {
 	for i := range list {
 		m := &list[i]
 		meant := p.isThread() || f.isFree(p) || m.repliesTo(f.bot) || strings.Contains(m.Content, f.bot)
-		if !meant || m.author().Bot || f.access.Allows(m.Author.ID, m.Author.handle(), p.guild, p.id, p.parent) {
+		if !meant || m.author().Bot || f.access.AllowsIDs(m.Author.ID, p.guild, p.id, p.parent) {
 			continue
 		}
 		var err error

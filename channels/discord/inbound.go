@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"parley/channels"
 	"parley/conversation"
 )
 
@@ -61,9 +62,13 @@ func (in *intake) admits(ctx context.Context, who user, as *member, p *place) (o
 	if who.Bot {
 		return true, "", nil // allow_bots names it
 	}
-	names := append([]string{who.handle(), p.guild, p.id, p.parent}, as.roles()...)
+	v := channels.Visitor{
+		Sender: conversation.Sender{ID: who.ID, Name: who.shown(as)}, Private: p.isDM(),
+		IDs:   append([]string{p.guild, p.id, p.parent}, as.roles()...),
+		Names: []channels.Username{{Name: who.handle(), Holder: who.ID}},
+	}
 	err = conversation.Persist(ctx, in.Log, "see who may talk", func() error {
-		ok, words, err = in.access.Admit(ctx, conversation.Sender{ID: who.ID, Name: who.shown(as)}, p.isDM(), names...)
+		ok, words, err = in.access.Admit(ctx, v)
 		return err
 	})
 	return ok, words, err

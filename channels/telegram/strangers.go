@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"parley/channels"
 	"parley/conversation"
 )
 
@@ -16,17 +17,18 @@ const maxTelling = 32
 // until ctx ends, which is the only error: a message about which nothing is
 // decided is not acknowledged.
 func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversation.Inbound) (bool, error) {
-	who, handle := in.Sender, m.sender().handle()
-	names := []string{handle}
-	if handle != "" {
-		who.Name += " (" + handle + ")" // the operator knows people by it
+	from := m.sender()
+	v := channels.Visitor{Sender: in.Sender, Private: !m.isGroup(), Names: []channels.Username{{Name: from.handle(), Holder: from.id()}}}
+	if handle := from.handle(); handle != "" {
+		v.Sender.Name += " (" + handle + ")" // the operator knows people by it
 	}
 	if m.isGroup() {
-		names = append(names, m.Chat.id(), m.Chat.handle())
+		v.IDs = []string{m.Chat.id()}
+		v.Names = append(v.Names, channels.Username{Name: m.Chat.handle(), Holder: m.Chat.id()})
 	}
 	retry := newRetry(c.log)
 	for {
-		ok, words, err := c.access.Admit(ctx, who, !m.isGroup(), names...)
+		ok, words, err := c.access.Admit(ctx, v)
 		if err == nil {
 			retry.over()
 			if words != "" {

@@ -177,3 +177,30 @@ func TestAStrangerWhoCannotBeToldIsForgotten(t *testing.T) {
 		t.Error("a stranger's message was accepted")
 	}
 }
+
+// The name "@ada" in allow is Ada's, also when she gives it up and another takes
+// it. The name of a group is the group's.
+func TestANameInTheListIsBoundToItsFirstHolder(t *testing.T) {
+	g, operator := pairing(t)
+	club := telegramtest.Chat{ID: -1005, Type: "supergroup", Title: "Club", Username: "club"}
+	g.run(g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"@ada", "@Club"} }))
+	taker, squatters := telegramtest.User{ID: 66, FirstName: "Eve", Username: "Ada"}, club
+	squatters.ID = -1006
+	g.srv.Say(telegramtest.Private(ada), ada, "I am Ada")
+	g.srv.Say(club, bob, "@parley_bot in the club")
+	g.srv.Say(telegramtest.Private(taker), taker, "so am I")
+	g.srv.Say(squatters, taker, "@parley_bot in another club")
+	g.srv.Say(telegramtest.Private(ada), ada, "still me")
+	if diff := cmp.Diff([]string{"I am Ada", "in the club", "still me"}, texts(g.wait(3))); diff != "" {
+		t.Error(diff)
+	}
+	if n := g.logged("bound_to=42 id=66"); n != 1 || g.logged("bound_to=-1005 id=-1006") != 1 {
+		t.Errorf("told %d times:\n%s", n, g.log.String())
+	}
+	_, err := operator.ReleaseName(t.Context(), "telegram", "@ada")
+	must(t, err)
+	g.srv.Say(telegramtest.Private(taker), taker, "now I am")
+	if got := texts(g.wait(4)); got[3] != "now I am" {
+		t.Errorf("accepted %q", got)
+	}
+}

@@ -42,7 +42,7 @@ type CursorFunc func(ctx context.Context, name string) (string, error)
 type Parts struct {
 	Config
 	Cursor   CursorFunc
-	Pairings channels.Pairings          // used where access is "pairing"
+	Store    channels.AccessStore       // who was let in, and who holds the names in allow
 	Commands []channels.Command         // what Telegram's menu shows
 	Health   func(state, detail string) // told when the connection comes and goes, see conversation.Health; nil: nobody asks
 	Log      *slog.Logger
@@ -60,7 +60,7 @@ func New(parts Parts) (*Channel, error) {
 		return nil, fmt.Errorf("telegram: token: no bot id")
 	}
 	log := parts.Log.With("channel", name)
-	access, err := channels.NewAccess(cfg.Access, cfg.Allow, name, parts.Pairings, log)
+	access, err := channels.NewAccess(cfg.Access, cfg.Allow, name, parts.Store, log)
 	if err != nil {
 		return nil, fmt.Errorf("telegram: %w", err)
 	}

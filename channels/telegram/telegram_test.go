@@ -29,7 +29,7 @@ type gateway struct {
 	srv *telegramtest.Server
 	log syncBuffer
 
-	pairings channels.Pairings // nil where nobody is asked for a code
+	pairings channels.AccessStore // nil where nobody is asked for a code, or listed by name
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -69,7 +69,7 @@ func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
 	}
 	log := slog.New(slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	commands := []channels.Command{{Name: "new", Description: "begin afresh"}}
-	c, err := telegram.New(telegram.Parts{Config: cfg, Cursor: g.readCursor, Pairings: g.pairings, Commands: commands, Health: g.fares, Log: log})
+	c, err := telegram.New(telegram.Parts{Config: cfg, Cursor: g.readCursor, Store: g.pairings, Commands: commands, Health: g.fares, Log: log})
 	if err != nil {
 		g.t.Fatal(err)
 	}

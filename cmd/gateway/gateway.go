@@ -155,7 +155,7 @@ func (g *gateway) addTelegram() error {
 		return nil
 	}
 	channel, err := telegram.New(telegram.Parts{
-		Config: g.cfg.Telegram, Cursor: g.store.Cursor, Pairings: g.store, Commands: menu(), Health: g.health("telegram"), Log: g.log,
+		Config: g.cfg.Telegram, Cursor: g.store.Cursor, Store: g.store, Commands: menu(), Health: g.health("telegram"), Log: g.log,
 	})
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)

@@ -36,14 +36,26 @@ func pairCommand(configPath *string) *cobra.Command {
 func pairListCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List who waits with a code, and who was let in by one",
+		Short: "List who waits with a code, who was let in by one, and whose the names in allow are",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			list, err := pairings(cmd.Context(), *configPath)
+			store, err := openStore(cmd.Context(), *configPath)
 			if err != nil {
 				return err
 			}
-			return printPairings(cmd.OutOrStdout(), list, time.Now())
+			defer store.Close()
+			list, err := store.Pairings(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := printPairings(cmd.OutOrStdout(), list, time.Now()); err != nil {
+				return err
+			}
+			names, err := store.BoundNames(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return printNames(cmd.OutOrStdout(), names, time.Now())
 		},
 	}
 }
@@ -76,20 +88,26 @@ func pairApproveCommand(configPath *string) *cobra.Command {
 
 func pairRevokeCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
-		Use:     "revoke CHANNEL:USER",
-		Short:   "Put somebody out who was let in, or take back their code",
-		Example: "  gateway pair revoke telegram:123456789",
+		Use:   "revoke CHANNEL:USER",
+		Short: "Put somebody out who was let in, take back their code, or free a name in allow",
+		Long: "Puts somebody out who was let in by a code, or takes back a code that was not used yet.\n" +
+			"A username in allow lets in the account alone that used it first. With CHANNEL:@NAME, the\n" +
+			"name is free again: it lets in whoever writes under it next.",
+		Example: "  gateway pair revoke telegram:123456789\n  gateway pair revoke telegram:@ada",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			channel, user, ok := strings.Cut(args[0], ":")
 			if !ok || channel == "" || user == "" {
-				return fmt.Errorf("pair revoke: found %q, allowed: CHANNEL:USER, such as telegram:123456789, as `gateway pair list` shows them", args[0])
+				return fmt.Errorf("pair revoke: found %q, allowed: CHANNEL:USER, such as telegram:123456789 or telegram:@ada, as `gateway pair list` shows them", args[0])
 			}
 			store, err := openStore(cmd.Context(), *configPath)
 			if err != nil {
 				return err
 			}
 			defer store.Close()
+			if strings.HasPrefix(user, "@") {
+				return releaseName(cmd, store, channel, user)
+			}
 			p, err := store.RevokePairing(cmd.Context(), channel, user)
 			if errors.Is(err, conversation.ErrNoPairing) {
 				return fmt.Errorf("%w; `gateway pair list` shows who was let in by a code, and who stands in allow is let in by the configuration", err)
@@ -106,6 +124,20 @@ func pairRevokeCommand(configPath *string) *cobra.Command {
 		},
 		ValidArgsFunction: completePairings(configPath, handle),
 	}
+}
+
+// releaseName frees a name in allow from the account that it is bound to.
+func releaseName(cmd *cobra.Command, store *conversation.Store, channel, name string) error {
+	b, err := store.ReleaseName(cmd.Context(), channel, name)
+	if errors.Is(err, conversation.ErrNotBound) {
+		return fmt.Errorf("%w; `gateway pair list` shows the names that are bound", err)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s:%s was bound to the id %s and is free: while allow holds it, it lets in whoever writes under it next\n",
+		b.Channel, printable(b.Name), printable(b.Holder))
+	return err
 }
 
 // openStore opens the configured database and nothing else, beside a gateway
@@ -168,6 +200,20 @@ func printPairings(out io.Writer, list []conversation.Pairing, now time.Time) er
 			code, since, state = "-", p.ApprovedAt, "let in"
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Channel, p.UserID, printable(p.Name), code, age(now.Sub(since)), state)
+	}
+	return table.Flush()
+}
+
+// printNames lists the names in allow that are bound; nothing when there are none.
+func printNames(out io.Writer, names []conversation.BoundName, now time.Time) error {
+	if len(names) == 0 {
+		return nil
+	}
+	fmt.Fprintln(out, "\nNames in allow let in the account alone that used them first:")
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "CHANNEL\tNAME\tID\tAGE")
+	for _, b := range names {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", b.Channel, printable(b.Name), printable(b.Holder), age(now.Sub(b.BoundAt)))
 	}
 	return table.Flush()
 }

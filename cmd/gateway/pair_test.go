@@ -149,11 +149,29 @@ func TestPairSaysWhatIsWrong(t *testing.T) {
 		{[]string{"revoke", "42"}, `found "42", allowed: CHANNEL:USER`},
 		{[]string{"revoke", "telegram:"}, `found "telegram:", allowed: CHANNEL:USER`},
 		{[]string{"revoke", "telegram:42"}, `telegram has nobody with the id "42"`},
+		{[]string{"revoke", "telegram:@ada"}, `the name is bound to nobody: "@ada" of telegram; ` + "`gateway pair list`"},
 		{[]string{"aprove", "x"}, `unknown command "aprove"`},
 	} {
 		if out, err := o.pair(tt.args...); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("pair %q: %q, %v; want %s", tt.args, out, err, tt.want)
 		}
+	}
+}
+
+func TestPairFreesNames(t *testing.T) {
+	o := newOperator(t)
+	if _, err := o.daemon.BindName(t.Context(), "telegram", "@Ada", "42"); err != nil {
+		t.Fatal(err)
+	}
+	out := o.mustPair("list")
+	if !strings.Contains(out, "CHANNEL    NAME   ID   AGE\ntelegram   @ada   42   <1m\n") {
+		t.Errorf("the list lacks the name: %s", out)
+	}
+	if out := o.mustPair("revoke", "telegram:@ADA"); !strings.HasPrefix(out, "telegram:@ada was bound to the id 42 and is free") {
+		t.Errorf("revoked: %s", out)
+	}
+	if bound, err := o.daemon.BindName(t.Context(), "telegram", "@ada", "99"); err != nil || bound != "99" {
+		t.Errorf("the daemon finds the name bound to %q, %v", bound, err)
 	}
 }
 

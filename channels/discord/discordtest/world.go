@@ -50,6 +50,15 @@ func (s *Server) addUser(name string, bot bool) User {
 	return *u
 }
 
+// RenameUser gives somebody another username.
+func (s *Server) RenameUser(who User, name string) User {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := s.mustUser(who)
+	u.Username = name
+	return *u
+}
+
 // Guild makes a guild with the bot in it. Guilds made one after the other
 // belong to different shards.
 func (s *Server) Guild(name string) Guild {
