@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test torture lint bench example-db assets screenshots clean
+.PHONY: help run build test torture check lint bench example-db assets screenshots clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,10 @@ test: ## run all tests with the race detector
 
 torture: ## kill the gateway five hundred times on each platform, with the checks of the tests (takes long)
 	FAULT_KILLS=500 go test -race -count=1 -v -timeout 2h -run 'TestKilledAtRandom' ./faulttest
+
+check: lint ## what every commit passes: lint, a tidy go.mod and the short tests
+	go mod tidy -diff
+	go test -short ./...
 
 lint: ## check formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); \

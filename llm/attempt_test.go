@@ -59,7 +59,7 @@ func TestEveryAttemptIsTold(t *testing.T) {
 
 func TestAnAttemptThatIsStoppedSaysSo(t *testing.T) {
 	server := llmtest.New(t)
-	server.Script(llmtest.Answer{Text: "once upon a time", ChunkDelay: time.Minute})
+	server.Script(llmtest.Answer{Text: "once upon a time", ChunkDelay: 50 * time.Millisecond})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	var told []string
 	request := ask("a tale")
