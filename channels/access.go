@@ -24,7 +24,8 @@ type Access struct {
 	everybody bool
 	allowed   map[string]struct{} // ids and lower-case @usernames
 	store     AccessStore
-	pairing   *pairing  // nil: strangers get no code
+	pairing   *pairing // nil: strangers get no code
+	telling   telling
 	strangers firstSeen // who was logged, by id
 	refused   firstSeen // likewise, by a name in allow and the id that uses it now
 	log       *slog.Logger
@@ -58,7 +59,7 @@ type Username struct {
 // everybody. The store is used in the mode "pairing" and for usernames. The error
 // names what was found and what is allowed.
 func NewAccess(mode string, allow []string, channel string, store AccessStore, log *slog.Logger) (*Access, error) {
-	a := &Access{channel: channel, allowed: make(map[string]struct{}, len(allow)), store: store, log: log}
+	a := &Access{channel: channel, allowed: make(map[string]struct{}, len(allow)), store: store, telling: newTelling(), log: log}
 	switch mode {
 	case AccessPairing, "":
 		a.pairing = newPairing(channel, store, log)
@@ -88,8 +89,7 @@ func NewAccess(mode string, allow []string, channel string, store AccessStore, l
 //
 // The words, in markdown, are for a stranger who may not talk; "" is silence.
 // They come in private chats only, and so rarely that a stranger can't make the
-// gateway write much. Whether they arrive is of no account: who writes again
-// later gets them again.
+// gateway write much. Tell sends them.
 //
 // The error says that the store could not be asked, and that nothing is
 // decided: ask again before the platform is told that the message was taken.

@@ -36,6 +36,7 @@ func visitor(names ...string) channels.Visitor {
 }
 
 func TestAccess(t *testing.T) {
+	store := openStore(t)
 	for name, tt := range map[string]struct {
 		mode  string
 		allow []string
@@ -55,7 +56,7 @@ func TestAccess(t *testing.T) {
 		"star beside pairing":         {"", []string{"*"}, []string{"7"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			access, err := channels.NewAccess(tt.mode, tt.allow, "test", openStore(t), slog.New(slog.DiscardHandler))
+			access, err := channels.NewAccess(tt.mode, tt.allow, "test", store, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}

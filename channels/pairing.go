@@ -2,7 +2,6 @@ package channels
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -10,13 +9,25 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"parley/conversation"
 )
 
+const tellAgain = 10 * time.Minute // until a stranger who writes on is told the same code again
+
+// Codes are given out at a limited rate, and each is good for its hour: however
+// many strangers come, they use up nothing that a later one needs, and nobody's
+// code is void before its time. A crowd of a thousand gets codes at once; beyond
+// that, two more strangers a second do, in the order in which they write again.
+// That is at most 8,200 open codes, which the store holds, and few enough writes
+// not to hold up the messages of those who may talk.
 const (
-	tellAgain = 10 * time.Minute // until a stranger who writes on is told the same code again
-	fullPause = time.Minute      // until new codes are asked for again when there are too many
+	codesAtOnce    = 1000
+	codesPerSecond = 2
 )
+
+const warnAgain = 10 * time.Minute // until a crowd of strangers is logged again
 
 // Pairings is what pairing needs of the store.
 type Pairings interface {
@@ -31,13 +42,24 @@ type pairing struct {
 	store   Pairings
 	log     *slog.Logger
 
-	mu    sync.Mutex
-	quiet map[string]time.Time // until when a stranger is told nothing, by id
-	full  time.Time            // until when nobody gets a code; zero while there is room
+	codes *rate.Limiter // new ones
+
+	mu     sync.Mutex
+	given  map[string]given // by the stranger's id
+	warned time.Time        // when a crowd was logged last
+}
+
+// given is what is known of a stranger's code.
+type given struct {
+	quiet time.Time // until when the stranger is told nothing
+	good  time.Time // until when the code is good
 }
 
 func newPairing(channel string, store Pairings, log *slog.Logger) *pairing {
-	return &pairing{channel: channel, store: store, log: log, quiet: map[string]time.Time{}}
+	return &pairing{
+		channel: channel, store: store, log: log, given: map[string]given{},
+		codes: rate.NewLimiter(codesPerSecond, codesAtOnce),
+	}
 }
 
 func (p *pairing) admit(ctx context.Context, who conversation.Sender, private bool) (ok bool, words string, err error) {
@@ -54,23 +76,24 @@ func (p *pairing) ask(ctx context.Context, who conversation.Sender) (paired bool
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if now.Before(p.quiet[who.ID]) || now.Before(p.full) {
+	known := p.given[who.ID]
+	if now.Before(known.quiet) {
+		return false, "", nil
+	}
+	if !now.Before(known.good) && !p.codes.AllowN(now, 1) {
+		if now.Sub(p.warned) >= warnAgain {
+			p.warned = now
+			p.log.Warn("so many strangers ask to be let in that some must write again to get a pairing code", "codes_per_second", codesPerSecond)
+		}
 		return false, "", nil
 	}
 	asked, fresh, err := p.store.AskPairing(ctx, p.channel, who.ID, who.Name)
 	switch {
-	case errors.Is(err, conversation.ErrTooManyPairings):
-		if p.full.IsZero() {
-			p.log.Warn("so many strangers have pairing codes that others get none for now: see gateway pair list", "id", who.ID, "name", who.Name)
-		}
-		p.full = now.Add(fullPause)
-		return false, "", nil
 	case err != nil:
 		return false, "", err
 	case !asked.ApprovedAt.IsZero(): // in the moment since IsPaired
 		return true, "", nil
 	}
-	p.full = time.Time{}
 	if fresh {
 		p.log.Info("a stranger got a pairing code: gateway pair list shows it, gateway pair approve lets them in", "id", who.ID, "name", who.Name)
 	}
@@ -79,14 +102,24 @@ func (p *pairing) ask(ctx context.Context, who conversation.Sender) (paired bool
 }
 
 // hush keeps quiet towards a stranger for a while, but not longer than the
-// code is good, and forgets those for whom that is over.
+// code is good, and forgets those whose codes have expired.
 func (p *pairing) hush(id string, now, expires time.Time) {
-	maps.DeleteFunc(p.quiet, func(_ string, until time.Time) bool { return !now.Before(until) })
-	until := now.Add(tellAgain)
-	if expires.Before(until) {
-		until = expires
+	maps.DeleteFunc(p.given, func(_ string, g given) bool { return !now.Before(g.good) })
+	g := given{quiet: now.Add(tellAgain), good: expires}
+	if expires.Before(g.quiet) {
+		g.quiet = expires
 	}
-	p.quiet[id] = until
+	p.given[id] = g
+}
+
+// unhush has a stranger told at their next message, since they were not now.
+func (p *pairing) unhush(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if g, known := p.given[id]; known {
+		g.quiet = time.Time{}
+		p.given[id] = g
+	}
 }
 
 func pairingWords(p conversation.Pairing, now time.Time) string {

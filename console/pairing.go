@@ -6,7 +6,14 @@ import (
 	"parley/conversation"
 )
 
-type pairingPage struct{ Asking, LetIn []conversation.Pairing }
+type pairingPage struct {
+	Asking, LetIn []conversation.Pairing
+	More          int // who ask, beside those that are shown
+}
+
+// maxAsking is how many of those who ask are shown, the newest: a flood of
+// strangers must not push out of sight who was let in.
+const maxAsking = 100
 
 // showPairing shows who asks to be let in, and who was.
 func (c *Console) showPairing(w http.ResponseWriter, r *http.Request) {
@@ -17,10 +24,13 @@ func (c *Console) showPairing(w http.ResponseWriter, r *http.Request) {
 	}
 	var p pairingPage
 	for _, one := range list {
-		if one.ApprovedAt.IsZero() {
-			p.Asking = append(p.Asking, one)
-		} else {
+		switch {
+		case !one.ApprovedAt.IsZero():
 			p.LetIn = append(p.LetIn, one)
+		case len(p.Asking) < maxAsking:
+			p.Asking = append(p.Asking, one)
+		default:
+			p.More++
 		}
 	}
 	c.show(w, r, "pairing.html", "pairing", "Pairing", p)

@@ -23,15 +23,12 @@ type Pairing struct {
 
 const (
 	pairingLife = time.Hour // of a code
-	maxAsking   = 100       // codes of a channel that may be open at once
+	maxAsking   = 10_000    // codes of a channel that may be open at once; more than channels gives out within pairingLife
 )
 
-// ErrTooManyPairings says that a channel has so many open codes that strangers
-// get no more until some expire or are approved.
-var ErrTooManyPairings = errors.New("too many pairing codes are open")
-
 // AskPairing gives a stranger a code. Whoever has one that is still good keeps
-// it: fresh says that it was made now.
+// it: fresh says that it was made now. Beyond 10,000 open codes of a channel, the
+// oldest makes room.
 func (s *Store) AskPairing(ctx context.Context, channel, user, name string) (p Pairing, fresh bool, err error) {
 	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		now := s.now()
@@ -44,13 +41,11 @@ func (s *Store) AskPairing(ctx context.Context, channel, user, name string) (p P
 		if err != nil {
 			return err
 		}
-		var open int
-		err = tx.QueryRowContext(ctx, `SELECT count(*) FROM pairings WHERE channel = ? AND code IS NOT NULL`, channel).Scan(&open)
+		_, err = tx.ExecContext(ctx, `
+			DELETE FROM pairings WHERE id IN (
+				SELECT id FROM pairings WHERE channel = ? AND code IS NOT NULL ORDER BY id DESC LIMIT -1 OFFSET ?)`, channel, maxAsking-1)
 		if err != nil {
 			return err
-		}
-		if open >= maxAsking {
-			return ErrTooManyPairings
 		}
 		p = Pairing{Channel: channel, UserID: user, Name: storable(name), Code: pairingCode(), AskedAt: now, ExpiresAt: now.Add(pairingLife)}
 		_, err = tx.ExecContext(ctx, `

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -112,25 +113,41 @@ func TestOneCodeIsKeptWhileItIsGood(t *testing.T) {
 	wantPaired(t, s, "telegram", "42", true)
 }
 
+// Beyond the limit the oldest code makes room, and never one that was approved.
 func TestOpenCodesAreLimited(t *testing.T) {
 	clock := time.UnixMilli(1_700_000_000_000)
 	s := openAt(t, &clock)
-	var some Pairing
-	for i := range maxAsking {
-		some, _ = mustAsk(t, s, "telegram", fmt.Sprint(i))
-	}
-	if _, _, err := s.AskPairing(t.Context(), "telegram", "late", ""); !errors.Is(err, ErrTooManyPairings) {
-		t.Fatalf("one code too many: %v", err)
+	friend, _ := mustAsk(t, s, "telegram", "friend")
+	mustApprove(t, s, friend.Code)
+	elsewhere, _ := mustAsk(t, s, "discord", "0")
+	oldest, _ := mustAsk(t, s, "telegram", "0")
+	second, _ := mustAsk(t, s, "telegram", "1")
+	err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			WITH RECURSIVE n (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM n WHERE n < ? - 1)
+			INSERT INTO pairings (channel, user_id, name, code, asked_at, expires_at)
+			SELECT 'telegram', n, '', 'code ' || n, ?, ? FROM n`, maxAsking, millis(oldest.AskedAt), millis(oldest.ExpiresAt))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	if _, fresh := mustAsk(t, s, "telegram", "0"); fresh {
-		t.Fatal("who had a code got a second one")
+		t.Fatal("a code within the limit is void")
 	}
-	mustAsk(t, s, "discord", "late") // another channel's strangers are not in the way
-	mustApprove(t, s, some.Code)
-	mustAsk(t, s, "telegram", "late") // what is approved makes room
+	late, _ := mustAsk(t, s, "telegram", "late")
+	if _, err := s.ApprovePairing(t.Context(), oldest.Code); !errors.Is(err, ErrNoPairing) {
+		t.Fatalf("the oldest code beyond the limit: %v", err)
+	}
+	for _, p := range []Pairing{second, late, elsewhere} {
+		mustApprove(t, s, p.Code)
+	}
+	wantPaired(t, s, "telegram", "friend", true)
 	clock = clock.Add(pairingLife)
-	for i := range maxAsking {
-		mustAsk(t, s, "telegram", fmt.Sprint("tomorrow ", i)) // and what has expired
+	mustAsk(t, s, "telegram", "tomorrow")
+	var open int
+	if err := s.readers.QueryRowContext(t.Context(), `SELECT count(*) FROM pairings WHERE code IS NOT NULL`).Scan(&open); err != nil || open != 1 {
+		t.Fatalf("%d codes are open, %v", open, err)
 	}
 }
 

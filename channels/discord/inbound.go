@@ -21,7 +21,7 @@ func (in *intake) said(ctx context.Context, m *message, p *place) error {
 	}
 	if !ok {
 		in.saw(p, m.ID)
-		in.tell(ctx, address{Channel: p.id, Source: m.ID, ReplyTo: m.ID}, words)
+		in.tell(p.id, m, words)
 		return nil
 	}
 	in.take(in.inbound(m, p), p.id, m.ID)
@@ -74,19 +74,20 @@ func (in *intake) admits(ctx context.Context, who user, as *member, p *place) (o
 	return ok, words, err
 }
 
-// tell writes to a stranger, who gets at most a few words. Whether they arrive
-// is of no account.
-func (in *intake) tell(ctx context.Context, to address, words string) {
+// tell answers a stranger, beside the intake. Without words, it is silent.
+func (in *intake) tell(place string, said *message, words string) {
 	if words == "" {
 		return
 	}
-	in.help(func() {
-		m := newOutgoing(words)
-		m.Reference = &replyTo{MessageID: to.ReplyTo}
-		m.Nonce, m.Enforce = to.nonce(0), true
-		if _, err := in.create(ctx, to.Channel, m); err != nil {
-			in.Log.Warn("a stranger was not told how to be let in", "error", err)
+	m := newOutgoing(words)
+	m.Reference = &replyTo{MessageID: said.ID}
+	m.Nonce, m.Enforce = address{Source: said.ID}.nonce(0), true
+	in.access.Tell(said.author().ID, func(ctx context.Context) error {
+		_, err := in.create(ctx, place, m)
+		if err != nil {
+			err = in.sendError(err)
 		}
+		return err
 	})
 }
 

@@ -39,6 +39,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error { return in.run(running) })
 	g.Go(func() error { return c.connect(running, in.queue) })
+	g.Go(func() error { return c.access.TellStrangers(running) })
 	if err := g.Wait(); err != nil && ctx.Err() == nil {
 		return err
 	}

@@ -36,15 +36,15 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	}
 	c.health.is(conversation.HealthConnecting, "") // whatever the last process left
 	g, running := errgroup.WithContext(ctx)
-	me := &self{id: c.botID, known: make(chan struct{}), run: running}
+	me := &self{id: c.botID, known: make(chan struct{})}
 	g.Go(func() error { return c.introduce(running, me) })
+	g.Go(func() error { return c.access.TellStrangers(running) })
 	if c.webhook.url != "" {
 		g.Go(func() error { return c.receive(running, me, accept) })
 	} else {
 		g.Go(func() error { return c.poll(running, me, offset, accept) })
 	}
 	err = g.Wait()
-	_ = c.telling.Wait() // none of them fails
 	if ctx.Err() == nil {
 		return err
 	}
@@ -75,7 +75,6 @@ type self struct {
 	id       int64
 	known    chan struct{} // closed when username is set
 	username string
-	run      context.Context // of Run, which what goes on beside the intake ends with
 }
 
 // introduce learns the bot's name, and tells the server the commands.

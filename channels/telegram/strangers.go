@@ -8,10 +8,6 @@ import (
 	"parley/conversation"
 )
 
-// maxTelling is how many strangers are told at once how to be let in. Others
-// are told when they write again.
-const maxTelling = 32
-
 // admits decides whether the sender of a message may talk, by who they are and
 // in groups also by the group. While the store can't be asked it tries again,
 // until ctx ends, which is the only error: a message about which nothing is
@@ -32,7 +28,7 @@ func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversat
 		if err == nil {
 			retry.over()
 			if words != "" {
-				c.tell(me.run, in, words)
+				c.tell(in, words)
 			}
 			return ok, nil
 		}
@@ -43,13 +39,12 @@ func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversat
 }
 
 // tell answers a stranger, beside the intake, which goes on at once.
-func (c *Channel) tell(ctx context.Context, in conversation.Inbound, words string) {
+func (c *Channel) tell(in conversation.Inbound, words string) {
 	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: words}
-	c.telling.TryGo(func() error {
+	c.access.Tell(in.Sender.ID, func(ctx context.Context) error {
 		for _, part := range c.Split(d) {
 			if _, err := c.Send(ctx, d, part); err != nil {
-				c.log.Warn("a stranger was not told how to be let in", "id", in.Sender.ID, "error", err)
-				break
+				return err
 			}
 		}
 		return nil

@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"strconv"
 
-	"golang.org/x/sync/errgroup"
-
 	"parley/channels"
 )
 
@@ -27,7 +25,6 @@ type Channel struct {
 	renderer *renderer
 	pacer    *pacer
 	health   health
-	telling  errgroup.Group // strangers, how to be let in; Run waits for it
 	webhook  webhook
 	intake   intake
 
@@ -77,7 +74,6 @@ func New(parts Parts) (*Channel, error) {
 		botID:      id,
 		cursorName: name + ":" + strconv.FormatInt(id, 10),
 	}
-	c.telling.SetLimit(maxTelling)
 	return c, nil
 }
 

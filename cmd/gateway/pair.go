@@ -187,6 +187,10 @@ func completePairings(configPath *string, argument func(conversation.Pairing) st
 	}
 }
 
+// maxAsking is how many of those who wait with a code are listed, the newest: a
+// flood of strangers must not push out of sight who was let in.
+const maxAsking = 100
+
 func printPairings(out io.Writer, list []conversation.Pairing, now time.Time) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(out, "Nobody waits with a code, and nobody was let in by one.")
@@ -194,14 +198,24 @@ func printPairings(out io.Writer, list []conversation.Pairing, now time.Time) er
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "CHANNEL\tID\tNAME\tCODE\tAGE\tSTATE")
+	waiting := 0
 	for _, p := range list {
+		if p.ApprovedAt.IsZero() {
+			if waiting++; waiting > maxAsking {
+				continue
+			}
+		}
 		code, since, state := p.Code, p.AskedAt, "waits, code expires in "+age(p.ExpiresAt.Sub(now))
 		if !p.ApprovedAt.IsZero() {
 			code, since, state = "-", p.ApprovedAt, "let in"
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Channel, p.UserID, printable(p.Name), code, age(now.Sub(since)), state)
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil || waiting <= maxAsking {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%d more wait with older codes. The code that somebody sends you lets them in all the same.\n", waiting-maxAsking)
+	return err
 }
 
 // printNames lists the names in allow that are bound; nothing when there are none.

@@ -128,6 +128,23 @@ discord    1001   Zoë    -           3d    let in
 	}
 }
 
+// A flood of strangers must not hide who was let in.
+func TestPairListShowsTheNewestOfACrowd(t *testing.T) {
+	now := time.Now()
+	var list []conversation.Pairing
+	for i := range 250 {
+		list = append(list, conversation.Pairing{Channel: "telegram", UserID: fmt.Sprint(i), Code: "K7QM-2XWD", AskedAt: now, ExpiresAt: now.Add(time.Hour)})
+	}
+	list = append(list, conversation.Pairing{Channel: "telegram", UserID: "friend", AskedAt: now, ApprovedAt: now})
+	var out strings.Builder
+	if err := printPairings(&out, list, now); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(out.String(), "\n"); len(lines) != 104 || !strings.Contains(lines[101], "friend") || !strings.HasPrefix(lines[102], "150 more wait") {
+		t.Errorf("%d lines:\n%s", len(lines), out.String())
+	}
+}
+
 // A stranger chooses the name that the operator's terminal shows.
 func TestNamesCannotSteerTheTerminal(t *testing.T) {
 	o := newOperator(t)

@@ -1,0 +1,82 @@
+package channels
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
+)
+
+// Strangers are told how to be let in beside the intake, and at a rate that
+// leaves the platform's own limit to those who may talk.
+const (
+	toldPerSecond = 10
+	toldAtOnce    = 30
+	maxTelling    = 32   // messages on their way to the platform
+	maxTold       = 1000 // strangers who wait to be told: as many as get a code at once
+)
+
+// telling is what strangers are to be told.
+type telling struct {
+	queue chan told
+	pace  *rate.Limiter
+}
+
+type told struct {
+	id   string
+	send func(context.Context) error
+}
+
+func newTelling() telling {
+	return telling{queue: make(chan told, maxTold), pace: rate.NewLimiter(toldPerSecond, toldAtOnce)}
+}
+
+// Tell has send tell a stranger the words that Admit gave. It does not block:
+// TellStrangers calls send. Where there is no room, or the platform fails, the
+// stranger's next message is answered instead; where the platform refuses the
+// words for good, which send tells by a *SendError, one after some minutes.
+func (a *Access) Tell(id string, send func(ctx context.Context) error) {
+	select {
+	case a.telling.queue <- told{id, send}:
+	default:
+		a.notTold(id)
+	}
+}
+
+// TellStrangers tells strangers what Tell was given, until ctx ends. It returns
+// nil.
+func (a *Access) TellStrangers(ctx context.Context) error {
+	var sending errgroup.Group
+	sending.SetLimit(maxTelling)
+	defer sending.Wait()
+	for {
+		select {
+		case t := <-a.telling.queue:
+			if a.telling.pace.Wait(ctx) != nil {
+				return nil
+			}
+			sending.Go(func() error { a.tell(ctx, t); return nil })
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (a *Access) tell(ctx context.Context, t told) {
+	err := t.send(ctx)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	a.log.Warn("a stranger was not told how to be let in", "id", t.id, "error", err)
+	var refused *SendError
+	if !errors.As(err, &refused) || !refused.Permanent {
+		a.notTold(t.id)
+	}
+}
+
+func (a *Access) notTold(id string) {
+	if a.pairing != nil {
+		a.pairing.unhush(id)
+	}
+}
