@@ -2,6 +2,7 @@ package llm
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,45 @@ var (
 	errEmpty    = errors.New("the answer was empty")
 	errCut      = errors.New("the stream ended in the middle")
 	errFiltered = errors.New("the answer was withheld by a content filter")
+	errUsedUp   = errors.New("the answer reached its limit of tokens before it held a word, perhaps by reasoning: " +
+		"raise max_output_tokens in [llm], or the server's own limit")
 )
+
+// finishReasons are the words of servers for what the API has others for.
+var finishReasons = map[string]string{
+	"max_tokens":                    FinishLength, // Anthropic; Gemini in capitals
+	"max_output_tokens":             FinishLength, // OpenAI's Responses API
+	"model_length":                  FinishLength, // Mistral
+	"model_context_window_exceeded": FinishLength, // Anthropic, Zhipu
+
+	"content_filtered":     FinishContentFilter, // Bedrock
+	"guardrail_intervened": FinishContentFilter, // Bedrock
+	"refusal":              FinishContentFilter, // Anthropic
+	"sensitive":            FinishContentFilter, // Zhipu
+	"safety":               FinishContentFilter, // Gemini, in capitals, as those that follow
+	"recitation":           FinishContentFilter,
+	"blocklist":            FinishContentFilter,
+	"prohibited_content":   FinishContentFilter,
+	"spii":                 FinishContentFilter,
+
+	"insufficient_system_resource": finishBroken, // DeepSeek
+	"network_error":                finishBroken, // Zhipu
+}
+
+// finishBroken stands for a failure in the middle of the answer.
+const finishBroken = "broken"
+
+// finishReason is a server's finish reason in the words of the API, where it has
+// one for it.
+func finishReason(said string) string {
+	if known := finishReasons[strings.ToLower(said)]; known != "" {
+		return known
+	}
+	return said
+}
+
+// isCut reports whether an answer with the finish reason is not whole.
+func isCut(reason string) bool { return reason == FinishLength || reason == FinishContentFilter }
 
 // chunk is one event of the stream, with only what is used of it, and with
 // room for what servers send that is not in the API's reference. Reasoning is
@@ -77,7 +116,7 @@ func textOf(content any) string {
 type arguments string
 
 func (a *arguments) UnmarshalJSON(raw []byte) error {
-	if len(raw) > 0 && raw[0] == '{' {
+	if len(raw) > 0 && raw[0] != '"' && !bytes.Equal(raw, []byte("null")) {
 		*a = arguments(raw)
 		return nil
 	}
@@ -155,30 +194,38 @@ func (a *answer) choose(c choice) {
 		}
 	}
 	if c.FinishReason != "" {
-		a.finish = c.FinishReason
+		if !isCut(a.finish) { // some servers give another reason at the end of the stream
+			a.finish = finishReason(c.FinishReason)
+		}
 		a.finishing()
 	}
 }
 
-// response is the answer, once it is read.
+// response is the answer, once it is read. With an error it says what there is
+// to be recorded of the attempt.
 func (a *answer) response(model string) (Response, error) {
-	calls := a.calls.toolCalls()
-	if strings.TrimSpace(a.out.text()) == "" && len(calls) == 0 {
-		if a.finish == "content_filter" {
-			return Response{}, errFiltered
-		}
-		return Response{}, errEmpty
-	}
-	if a.model != "" {
-		model = a.model
-	}
-	return Response{
-		Text:         a.out.text(),
-		ToolCalls:    calls,
+	r := Response{
 		FinishReason: a.finish,
 		Usage:        Usage{Prompt: int(a.usage.Prompt), Completion: int(a.usage.Completion)},
-		Model:        model,
-	}, nil
+	}
+	if a.finish == finishBroken {
+		return r, errCut
+	}
+	calls := a.calls.toolCalls()
+	if a.finish == FinishContentFilter {
+		calls = nil // what the provider withheld is not to be gone on with
+	}
+	if strings.TrimSpace(a.out.text()) == "" && len(calls) == 0 {
+		switch a.finish {
+		case FinishContentFilter:
+			return r, errFiltered
+		case FinishLength:
+			return r, errUsedUp
+		}
+		return r, errEmpty
+	}
+	r.Text, r.ToolCalls, r.Model = a.out.text(), calls, cmp.Or(a.model, model)
+	return r, nil
 }
 
 // isError reports whether the chunk is an error instead of a piece of the answer.

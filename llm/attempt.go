@@ -10,7 +10,9 @@ type Attempt struct {
 	Took      time.Duration
 	FirstByte time.Duration // from At to the first piece of the answer; 0 when none came
 	Usage     Usage
-	Err       error // nil: it was answered; *Error, or what ended the call from outside
+
+	FinishReason string // as of a Response; "" when there was no answer
+	Err          error  // nil: it was answered; *Error, or what ended the call from outside
 }
 
 // attempted tells of an attempt.

@@ -96,7 +96,7 @@ func (c *Client) persist(ctx context.Context, model template, req Request, out *
 		began := time.Now()
 		resp, fail := c.attempt(ctx, wire, out)
 		c.attempted(ctx, req, Attempt{Model: cmp.Or(resp.Model, wire.Model), At: began, Took: time.Since(began),
-			FirstByte: out.firstByte(began), Usage: resp.Usage}, fail)
+			FirstByte: out.firstByte(began), Usage: resp.Usage, FinishReason: resp.FinishReason}, fail)
 		if fail == nil {
 			return resp, nil
 		}
@@ -160,7 +160,7 @@ func (c *Client) attempt(ctx context.Context, wire *wireRequest, out *output) (R
 		resp, err = c.call(ctx, wire, out)
 	}
 	if err != nil {
-		return Response{}, c.explain(err, wire.Model)
+		return resp, c.explain(err, wire.Model)
 	}
 	return resp, nil
 }

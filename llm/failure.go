@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	openai "github.com/sashabaranov/go-openai"
@@ -34,6 +37,9 @@ func (c *Client) explain(err error, model string) *failure {
 	case errors.Is(err, errFiltered):
 		return &failure{cause: &Error{Kind: KindRejected, Err: err,
 			User: "The model's provider withheld the answer (content filter)."}}
+	case errors.Is(err, errUsedUp):
+		return &failure{elsewhere: true, cause: &Error{Kind: KindRejected, Err: err,
+			User: "The model reached its length limit before it wrote a word, so there is no answer. Please ask for less at once, or in simpler words."}}
 	case errors.Is(err, openai.ErrReasoningToolsRequireResponses):
 		return &failure{elsewhere: true, cause: &Error{Kind: KindRejected, Err: err,
 			User: fmt.Sprintf("The model %q can't use tools in this way of calling it.", model)}}
@@ -67,7 +73,7 @@ func refusal(e *statusError, model string) *failure {
 		told.Kind = KindAuth
 		told.User = "The account at the model's provider has no credit left."
 	case e.isContextSize():
-		told.Kind = KindContextSize
+		told.Kind, told.Limit = KindContextSize, e.contextSize()
 		told.User = "This conversation is longer than the model can take."
 	case e.isUnknownModel():
 		told.Kind, f.elsewhere = KindRejected, true
@@ -171,7 +177,45 @@ func (e *statusError) isContextSize() bool {
 		"context window exceeds limit",       // MiniMax
 		"exceeded model token limit",         // Moonshot
 		"range of input length should be",    // Alibaba
+		"exceeds max length",                 // Zhipu
+		"exceeds the maximum length",         // Volcengine
+		"maximum sequence length",            // SambaNova
+		"maximum input length",               // TensorRT-LLM
+		"max_input_len",                      // TensorRT-LLM
+		"too many tokens",                    // Cohere
+		"prompt token count",                 // GitHub Copilot: prompt token count of 10 exceeds the limit of 5
+		"tokens_limit_reached",               // GitHub Models
+		"loaded with context length",         // LM Studio, when the first message alone is too long
 		"context length exceeded",
 		"context window exceeded",
 	)
+}
+
+// contextSizes find how many tokens a model takes in the words by which a
+// request is refused as too long. The numbers of what was sent are also among
+// them, so only those are read that stand where servers name the limit.
+var contextSizes = regexp.MustCompile(`(?i)` + strings.Join([]string{
+	`maximum (?:context|prompt|model|sequence|input) length(?: is|:| of)? (\d+)`,                // OpenAI, vLLM, xAI, Fireworks
+	`context length (?:is only|of only|is) (\d+)`,                                               // vLLM, LM Studio
+	`tokens > (\d+) maximum`,                                                                    // Anthropic
+	`(?:maximum number of tokens allowed|available context size|exceeds the limit of) \(?(\d+)`, // Gemini, llama.cpp, GitHub
+	`(\d+) maximum context length`,                                                              // Mistral
+	`"n_ctx": ?(\d+)`,                                                                           // llama.cpp
+	`model token limit: (\d+)`,                                                                  // Moonshot
+	`must have less than (\d+) tokens`,                                                          // TGI
+	`max size: (\d+) tokens`,                                                                    // GitHub Models
+}, "|"))
+
+// contextSize is how many tokens the model takes, as the server says; 0 when it
+// does not say.
+func (e *statusError) contextSize() int {
+	for i, number := range contextSizes.FindStringSubmatch(e.body) {
+		if i == 0 {
+			continue // all that was found
+		}
+		if n, err := strconv.Atoi(number); err == nil && n > 0 {
+			return n
+		}
+	}
+	return 0
 }

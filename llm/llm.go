@@ -54,14 +54,24 @@ type Delta struct {
 	Reset bool // a failed attempt is made again: what streamed so far is void
 }
 
-// Response is a whole answer. At least one of Text and ToolCalls is not empty.
+// The finish reasons of an answer that is cut: the model would have written
+// more. Other spellings of servers are read as these.
+const (
+	FinishLength        = "length"         // the limit of tokens is reached
+	FinishContentFilter = "content_filter" // the provider withholds the rest
+)
+
+// Response is an answer. At least one of Text and ToolCalls is not empty.
 type Response struct {
 	Text         string
-	ToolCalls    []ToolCall
-	FinishReason string // stop, length, tool_calls, content_filter; "" when the server does not say
+	ToolCalls    []ToolCall // of an answer that was cut they may be incomplete, and must not be run
+	FinishReason string     // stop, length, tool_calls, content_filter, or as the server says; "" when it does not say
 	Usage        Usage  // zero when the server does not say
 	Model        string // as the server names it
 }
+
+// IsCut reports whether the answer is not whole.
+func (r Response) IsCut() bool { return isCut(r.FinishReason) }
 
 // Usage is what a call cost, in tokens, as the server counts them.
 type Usage struct {
@@ -86,6 +96,7 @@ type Error struct {
 	Kind       Kind
 	Status     int           // HTTP status, 0 when there was none
 	RetryAfter time.Duration // what the server asked to wait, 0 when it did not say
+	Limit      int           // KindContextSize: tokens that the model takes, as the server says; 0 when it does not say
 	User       string
 	Err        error
 }
