@@ -14,7 +14,7 @@ func BenchmarkWindow(b *testing.B) {
 	counter := llm.NewCounter("gpt-4o")
 	question := llm.Message{Role: "user", Content: "And what about tomorrow?"}
 	w := window{counter: counter, system: DefaultConfig().SystemPrompt, fixed: 100,
-		current: []entry{{question, counter.Message(question)}}}
+		current: []entry{{Message: question, tokens: counter.Message(question)}}}
 	for i := range 2000 {
 		m := conversation.Message{Role: conversation.RoleUser, Content: fmt.Sprintf("What is the weather like on day %d of the journey?", i)}
 		if i%2 == 1 {
@@ -42,7 +42,7 @@ func BenchmarkWindowCut(b *testing.B) {
 		fmt.Fprintf(&text, "Line %d of a log that was pasted whole.\n", i)
 	}
 	pasted := llm.Message{Role: "user", Content: text.String()}
-	w := window{counter: counter, fixed: 100, current: []entry{{pasted, counter.Message(pasted)}}}
+	w := window{counter: counter, fixed: 100, current: []entry{{Message: pasted, tokens: counter.Message(pasted)}}}
 	for b.Loop() {
 		w.build(30_000)
 	}

@@ -194,6 +194,9 @@ func showMessage(m conversation.Message) string {
 	if m.Stopped {
 		text += " *(stopped)*"
 	}
+	if words := m.FinishReason.Words(); words != "" {
+		text += " *(" + words + ")*"
+	}
 	return fmt.Sprintf("%s **%s:**%s%s", m.At.Format("15:04"), who, gap, text)
 }
 

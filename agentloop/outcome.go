@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"parley/conversation"
+	"parley/conversation/transcript"
 	"parley/llm"
 )
 
@@ -40,9 +41,34 @@ func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, start
 // doneRun is a run that answered.
 func (l *loop) doneRun(q question, a answer, started time.Time) conversation.Run {
 	run := l.agentRun(q, q.took, a, started)
-	run.Status = conversation.StatusDone
-	run.Replies = l.reply(q.took, a.messages[len(a.messages)-1].Content)
+	last := a.messages[len(a.messages)-1]
+	run.Status, run.FinishReason = conversation.StatusDone, last.finish
+	run.Replies = l.reply(q.took, last.Content)
+	if notice := cutNotices[last.finish]; notice != "" {
+		for i := range run.Replies {
+			if !run.Replies[i].Keep { // who reads a kept one has the reason beside the text
+				run.Replies[i].Text = below(last.Content, notice)
+			}
+		}
+	}
 	return run
+}
+
+// cutNotices stand below an answer that is not whole. They are no part of it:
+// the model is never shown them as its own words.
+var cutNotices = map[conversation.FinishReason]string{
+	conversation.FinishLength:        "✂ *Cut off at the length limit. Say “go on” to get the rest.*",
+	conversation.FinishContentFilter: "✂ *Cut off by the content filter of the model’s provider.*",
+}
+
+// below puts a notice under an answer that ends somewhere, also within a code
+// block.
+func below(text, notice string) string {
+	text = strings.TrimRight(text, " \n")
+	if fence := transcript.OpenFence(text); fence != "" {
+		text += "\n" + fence
+	}
+	return text + "\n\n" + notice
 }
 
 // failedRun keeps the user's messages and says in words that there is no
@@ -101,7 +127,7 @@ func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, sta
 		written := rows([]entry{l.entry(llm.Message{Role: "assistant", Content: partial})})
 		written[0].Stopped = true
 		run.Messages = append(run.Messages, written...)
-		text = partial + "\n\n" + text
+		text = below(partial, text)
 	} else if len(a.messages) == 0 {
 		run.Effect = conversation.Effect{} // nothing replaces the answer that there is
 	}
@@ -194,6 +220,8 @@ func rows(messages []entry) []conversation.Message {
 			ToolCallID: e.ToolCallID,
 			ToolName:   e.Name,
 			Tokens:     e.tokens,
+
+			FinishReason: e.finish,
 		}
 		for _, call := range e.ToolCalls {
 			list[i].ToolCalls = append(list[i].ToolCalls, conversation.ToolCall(call))

@@ -118,24 +118,53 @@ func (g *generation) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		g.add(llm.Message{Role: "assistant", Content: response.Text, ToolCalls: response.ToolCalls})
+		said := g.entry(llm.Message{Role: "assistant", Content: response.Text, ToolCalls: response.ToolCalls})
+		if said.finish = cutReason(response.FinishReason); said.finish != "" {
+			g.Log.Warn("answer cut off", "session", g.key, "model", response.Model, "finish_reason", said.finish,
+				"completion_tokens", response.Usage.Completion, "tool_calls", len(response.ToolCalls))
+		}
+		g.add(said)
 		if len(response.ToolCalls) == 0 {
 			return nil
+		}
+		if said.finish != "" {
+			g.add(g.notRun(response.ToolCalls)...)
+			continue
 		}
 		results, err := g.callTools(ctx, response.ToolCalls)
 		if err != nil {
 			return err
 		}
-		g.add(results...)
+		for _, result := range results {
+			g.add(g.entry(result))
+		}
 	}
 }
 
-func (g *generation) add(messages ...llm.Message) {
-	for _, m := range messages {
-		e := g.entry(m)
-		g.answer.messages = append(g.answer.messages, e)
-		g.window.current = append(g.window.current, e)
+func (g *generation) add(messages ...entry) {
+	g.answer.messages = append(g.answer.messages, messages...)
+	g.window.current = append(g.window.current, messages...)
+}
+
+// cutReason is a model's finish reason, as far as it says that the answer is not
+// whole.
+func cutReason(reason string) conversation.FinishReason {
+	switch r := conversation.FinishReason(reason); r {
+	case conversation.FinishLength, conversation.FinishContentFilter:
+		return r
 	}
+	return ""
+}
+
+// notRun are the results of calls that were cut off. Even one that can be read
+// may not be what the model meant to ask for.
+func (g *generation) notRun(calls []llm.ToolCall) []entry {
+	results := make([]entry, len(calls))
+	for i, call := range calls {
+		results[i] = g.entry(llm.Message{Role: "tool", Name: call.Name, ToolCallID: call.ID, Content: "error: not run, because your answer was cut off " +
+			"at the length limit before its tool calls were whole; ask again with shorter arguments, in several steps if need be"})
+	}
+	return results
 }
 
 // call makes one model call, and makes it again with a smaller window while

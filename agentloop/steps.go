@@ -24,6 +24,8 @@ func modelStep(a llm.Attempt, sent listing) conversation.Step {
 		Shown:      int64(len(sent.messages)) - 1, // the first is the system prompt
 		Left:       sent.left,
 		Window:     sent.tokens,
+
+		FinishReason: cutReason(a.FinishReason),
 	}
 	if a.Err != nil {
 		step.Error = oneLine(a.Err.Error(), maxStepError)

@@ -2,6 +2,7 @@ package agentloop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -23,6 +24,9 @@ const (
 	summaryMessage = 4000 // runes of a message that the model reads to summarise it
 	summaryResult  = 800  // runes of a tool's result, likewise
 )
+
+// cutSummary stands at the end of a summary that reached the model's length limit.
+const cutSummary = "[… the summary was cut off here …]"
 
 const summaryPrompt = "You keep the notes of a long conversation. Write the summary anew so that it also covers what followed: " +
 	"facts, names, numbers, decisions with their reasons, rules that were set, what was done to which files, what is still open. " +
@@ -130,8 +134,13 @@ func (r *Router) summarize(ctx context.Context, key conversation.Key, id string,
 		return err
 	}
 	text := strings.TrimSpace(answer.Text)
-	if text == "" {
-		return fmt.Errorf("the model gave no summary")
+	switch {
+	case text == "":
+		return errors.New("the model gave no summary")
+	case answer.FinishReason == llm.FinishContentFilter:
+		return errors.New("the provider's content filter cut the summary off")
+	case answer.IsCut(): // longer ones would be cut as well
+		text += "\n" + cutSummary
 	}
 	text, tokens := r.fitSummary(text)
 	stored, err := r.Store.Summarize(ctx, stretch, text, tokens)

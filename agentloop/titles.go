@@ -70,7 +70,7 @@ func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversa
 		return err
 	}
 	title := madeTitle(answer.Text)
-	if title == "" {
+	if title == "" || answer.IsCut() {
 		return errors.New("the model gave no title")
 	}
 	changed, err := r.Store.Retitle(ctx, c, title)

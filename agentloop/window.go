@@ -30,9 +30,10 @@ type window struct {
 type entry struct {
 	llm.Message
 	tokens int
+	finish conversation.FinishReason // of an answer: why it is not whole
 }
 
-func (l *loop) entry(m llm.Message) entry { return entry{m, l.Counter.Message(m)} }
+func (l *loop) entry(m llm.Message) entry { return entry{Message: m, tokens: l.Counter.Message(m)} }
 
 func (l *loop) window(turn conversation.Turn, users []conversation.Message) window {
 	w := window{
@@ -60,7 +61,7 @@ func (l *loop) window(turn conversation.Turn, users []conversation.Message) wind
 		w.told += "\n\n" + w.hint
 	}
 	for i := range users {
-		w.current = append(w.current, entry{toModel(&users[i]), users[i].Tokens})
+		w.current = append(w.current, entry{Message: toModel(&users[i]), tokens: users[i].Tokens})
 	}
 	return w
 }
@@ -254,7 +255,7 @@ func (w window) cutExchange(room int) (shown []llm.Message, taken int) {
 	var newest []entry
 	last := lastExchange(w.history)
 	for i := range last {
-		newest = append(newest, entry{toModel(&last[i]), last[i].Tokens})
+		newest = append(newest, entry{Message: toModel(&last[i]), tokens: last[i].Tokens})
 	}
 	fitted := w.fit(newest, room)
 	shown = make([]llm.Message, 0, len(fitted))
@@ -280,7 +281,7 @@ func (w window) fit(current []entry, room int) []entry {
 	for i, e := range fitted {
 		if e.tokens > limit {
 			cut := w.cut(e.Message, limit)
-			fitted[i] = entry{cut, w.counter.Message(cut)}
+			fitted[i] = entry{Message: cut, tokens: w.counter.Message(cut)}
 		}
 	}
 	return fitted

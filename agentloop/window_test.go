@@ -43,7 +43,7 @@ func randomWindow(r *rand.Rand, counter Counter) window {
 	var past []entry
 	for range r.IntN(6) {
 		for _, m := range append(exchange(), llm.Message{Role: "assistant", Content: text()}) {
-			past = append(past, entry{m, counter.Message(m)})
+			past = append(past, entry{Message: m, tokens: counter.Message(m)})
 		}
 	}
 	w.history = rows(past)
@@ -51,7 +51,7 @@ func randomWindow(r *rand.Rand, counter Counter) window {
 		w.history[i].Seq = w.older + int64(i) + 1
 	}
 	for _, m := range exchange() {
-		w.current = append(w.current, entry{m, counter.Message(m)})
+		w.current = append(w.current, entry{Message: m, tokens: counter.Message(m)})
 	}
 	return w
 }
@@ -109,11 +109,11 @@ func windowOf(counter Counter, system string, history []llm.Message, question st
 	w := window{counter: counter, system: system, fixed: router.countFixed()}
 	var past []entry
 	for _, m := range history {
-		past = append(past, entry{m, counter.Message(m)})
+		past = append(past, entry{Message: m, tokens: counter.Message(m)})
 	}
 	w.history = rows(past)
 	asked := llm.Message{Role: "user", Content: question}
-	w.current = []entry{{asked, counter.Message(asked)}}
+	w.current = []entry{{Message: asked, tokens: counter.Message(asked)}}
 	return w
 }
 

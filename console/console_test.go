@@ -34,6 +34,18 @@ func TestTheOverviewSaysWhatWasUsedAndWhatItCost(t *testing.T) {
 	}
 }
 
+func TestCutAnswerIsMarkedInTranscriptAndTrace(t *testing.T) {
+	d := newDesk(t, nil)
+	of := d.talk(chat, ada, "a story", "Once upon a", func(r *conversation.Run) {
+		r.FinishReason = conversation.FinishLength
+		r.Messages[len(r.Messages)-1].FinishReason = conversation.FinishLength
+		r.Steps = []conversation.Step{{Kind: conversation.StepModel, Name: "fake", At: r.StartedAt, FinishReason: conversation.FinishLength}}
+	})
+	d.shows(d.page("/console/conversation/"+of.ID), "cut off at the length limit")
+	d.shows(d.page("/console/conversation/"+of.ID+"/trace"), `<span class="chip bad">cut off at the length limit</span>`,
+		`<span class="trouble">cut off at the length limit</span>`)
+}
+
 // A model without a price does not make everything look free.
 func TestACostThatIsNotKnownIsNotShownAsNothing(t *testing.T) {
 	d := newDesk(t, func(p *console.Parts) {

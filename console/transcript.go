@@ -118,6 +118,9 @@ func marksOf(record conversation.Record) []string {
 	if words := map[string]string{"stopped": "stopped", "replaced": "answered anew", "undone": "taken back"}[record.State]; words != "" {
 		marks = append(marks, words)
 	}
+	if words := record.FinishReason.Words(); words != "" {
+		marks = append(marks, words)
+	}
 	return marks
 }
 

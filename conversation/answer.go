@@ -44,7 +44,8 @@ type Answer struct {
 	Rounds       int // model calls
 	Prompt       int // tokens, as the server counted them
 	Completion   int
-	At           time.Time // when the run ended
+	FinishReason FinishReason // why the answer is not whole
+	At           time.Time    // when the run ended
 }
 
 // ErrNoAnswer says that no such inbound was accepted, or so long ago that it is
@@ -71,18 +72,18 @@ func (in Inbound) Fingerprint() (string, error) {
 func (s *Store) Answer(ctx context.Context, channel, sourceID string) (Answer, error) {
 	var a Answer
 	var run, reply, through, prompt, completion, rounds, ended sql.NullInt64
-	var kind, status, model, conversation, text sql.NullString
+	var kind, status, model, finish, conversation, text sql.NullString
 	var deleted bool
 	var actions, transcript []byte
 	err := s.readers.QueryRowContext(ctx, `
-		SELECT i.id, s.key, i.fingerprint, i.run_id, r.kind, r.status, r.model, r.rounds, r.prompt_tokens, r.completion_tokens, r.ended_at,
+		SELECT i.id, s.key, i.fingerprint, i.run_id, r.kind, r.status, r.model, r.rounds, r.prompt_tokens, r.completion_tokens, r.finish_reason, r.ended_at,
 			c.uuid, r.conversation_id IS NOT NULL AND c.id IS NULL, o.id, o.text, o.actions, o.transcript, o.through
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
 			LEFT JOIN runs r ON r.id = i.run_id
 			LEFT JOIN conversations c ON c.id = r.conversation_id AND c.deleted = 0
 			LEFT JOIN outbox o ON o.run_id = r.id AND o.state IN ('kept', 'failed') AND o.state = 'kept'
 		WHERE i.channel = ? AND i.source_id = ? AND i.fingerprint IS NOT NULL ORDER BY o.id LIMIT 1`, channel, sourceID).Scan(
-		&a.ID, &a.Key, &a.Fingerprint, &run, &kind, &status, &model, &rounds, &prompt, &completion, &ended,
+		&a.ID, &a.Key, &a.Fingerprint, &run, &kind, &status, &model, &rounds, &prompt, &completion, &finish, &ended,
 		&conversation, &deleted, &reply, &text, &actions, &transcript, &through)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -102,6 +103,7 @@ func (s *Store) Answer(ctx context.Context, channel, sourceID string) (Answer, e
 		a.State = AnswerGone
 		return a, nil
 	}
+	a.FinishReason = FinishReason(finish.String)
 	a.State, a.Conversation, a.Through, a.Text = AnswerState(status.String), conversation.String, through.Int64, text.String
 	return a, unmarshalReply(actions, transcript, &a.Actions, &a.Transcript)
 }

@@ -64,7 +64,8 @@ type Run struct {
 	Prompt       int // tokens, as the server counted them
 	Completion   int
 	Steps        []Step
-	Error        string // for the operator, without secrets
+	FinishReason FinishReason // why its answer is not whole
+	Error        string       // for the operator, without secrets
 	StartedAt    time.Time
 }
 
@@ -398,9 +399,9 @@ func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, 
 	}
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO runs (id, session_id, conversation_id, kind, status, model, rounds, prompt_tokens, completion_tokens, error, started_at, ended_at,
-			sender, messages, steps)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			sender, messages, steps, finish_reason)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		run.ID(), session, sql.NullInt64{Int64: conversation, Valid: conversation != 0}, run.Kind, run.Status, run.Model, run.Rounds, run.Prompt, run.Completion,
-		storable(run.Error), millis(run.StartedAt), now, sender, len(run.Messages), orNull(string(steps)))
+		storable(run.Error), millis(run.StartedAt), now, sender, len(run.Messages), orNull(string(steps)), orNull(string(run.FinishReason)))
 	return err
 }

@@ -10,7 +10,7 @@ import (
 // Message rows, as they are read and written.
 
 const selectMessages = `
-	SELECT id, seq, run_id, role, state, internal, content, parts, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, metadata, created_at
+	SELECT id, seq, run_id, role, state, internal, content, parts, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, metadata, finish_reason, created_at
 	FROM messages`
 
 // inTalk holds for the rows of messages that the talk consists of, as people
@@ -50,9 +50,9 @@ func scanRecord(rows *sql.Rows) (Record, error) {
 	m := &r.Message
 	var id, at int64
 	var parts, calls, sender []byte
-	var callID, toolName, sourceID, metadata sql.NullString
+	var callID, toolName, sourceID, metadata, finish sql.NullString
 	err := rows.Scan(&id, &m.Seq, &m.RunID, &m.Role, &r.State, &m.Internal, &m.Content, &parts, &calls, &callID, &toolName, &m.Tokens,
-		&sender, &sourceID, &metadata, &at)
+		&sender, &sourceID, &metadata, &finish, &at)
 	if err != nil {
 		return Record{}, err
 	}
@@ -69,7 +69,7 @@ func scanRecord(rows *sql.Rows) (Record, error) {
 	for n := range m.Images {
 		m.Images[n].message, m.Images[n].n = id, n
 	}
-	m.Stopped = r.State == stateStopped
+	m.Stopped, m.FinishReason = r.State == stateStopped, FinishReason(finish.String)
 	m.ToolCallID, m.ToolName, m.SourceID, m.Metadata = callID.String, toolName.String, sourceID.String, Metadata(metadata.String)
 	m.At = fromMillis(at)
 	return r, nil
@@ -96,10 +96,10 @@ func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Messag
 	}
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO messages (conversation_id, seq, run_id, role, state, internal, content, parts, tool_calls, tool_call_id, tool_name,
-			tokens, sender, source_id, metadata, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			tokens, sender, source_id, metadata, finish_reason, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		conversation, m.Seq, m.RunID, m.Role, state, m.Internal, m.Content, parts, calls, orNull(m.ToolCallID), orNull(m.ToolName),
-		m.Tokens, sender, orNull(m.SourceID), orNull(string(m.Metadata)), millis(m.At))
+		m.Tokens, sender, orNull(m.SourceID), orNull(string(m.Metadata)), orNull(string(m.FinishReason)), millis(m.At))
 	if err != nil || len(m.Images) == 0 {
 		return m, err
 	}

@@ -30,6 +30,8 @@ type Step struct {
 	Left       int64 // older ones that it left out
 	Window     int   // tokens that the window was counted to have
 
+	FinishReason FinishReason // of a model call: why its answer is not whole
+
 	CallID string // of a tool call, as in the message that asked for it
 }
 
@@ -48,6 +50,8 @@ type storedStep struct {
 	Window     int    `json:"window,omitempty"`
 	CallID     string `json:"call,omitempty"`
 	Error      string `json:"error,omitempty"`
+
+	FinishReason FinishReason `json:"finish,omitempty"`
 }
 
 // encodeSteps gives the steps of a run as they are stored.
@@ -70,6 +74,8 @@ func encodeSteps(run Run) ([]byte, error) {
 			Window:     s.Window,
 			CallID:     storable(s.CallID),
 			Error:      storable(s.Error),
+
+			FinishReason: s.FinishReason,
 		}
 		if s.Kind == StepModel && s.Name == run.Model {
 			stored[i].Name = ""
@@ -102,6 +108,8 @@ func decodeSteps(text []byte, model string, started time.Time) ([]Step, error) {
 			Window:     s.Window,
 			CallID:     s.CallID,
 			Error:      s.Error,
+
+			FinishReason: s.FinishReason,
 		}
 		switch {
 		case s.Tool:

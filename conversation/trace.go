@@ -31,9 +31,12 @@ type TracedRun struct {
 	Completion int
 	Messages   int64  // that it added
 	Error      string // for the operator, without secrets
-	Steps      []Step // none of commands, and of runs that are older than the recording of steps
-	StartedAt  time.Time
-	EndedAt    time.Time
+
+	FinishReason FinishReason // why its answer is not whole
+
+	Steps     []Step // none of commands, and of runs that are older than the recording of steps
+	StartedAt time.Time
+	EndedAt   time.Time
 }
 
 // RoleTotals are sums over the messages of a role.
@@ -78,7 +81,7 @@ func (s *Store) Trace(ctx context.Context, id string, before int64, limit int) (
 
 func (s *Store) traceRuns(ctx context.Context, t *Trace, before int64, limit int) error {
 	rows, err := s.readers.QueryContext(ctx, `
-		SELECT id, kind, status, sender, model, rounds, prompt_tokens, completion_tokens, messages, error, steps, started_at, ended_at
+		SELECT id, kind, status, sender, model, rounds, prompt_tokens, completion_tokens, messages, error, finish_reason, steps, started_at, ended_at
 		FROM runs WHERE conversation_id = ?1 AND (?2 = 0 OR id < ?2) ORDER BY id DESC LIMIT ?3`, t.Conversation.row, before, oneMore(limit))
 	if err != nil {
 		return err
@@ -101,12 +104,14 @@ func (s *Store) traceRuns(ctx context.Context, t *Trace, before int64, limit int
 
 func scanRun(rows *sql.Rows) (run TracedRun, err error) {
 	var sender, steps []byte
+	var finish sql.NullString
 	var started, ended int64
 	err = rows.Scan(&run.ID, &run.Kind, &run.Status, &sender, &run.Model, &run.Rounds, &run.Prompt, &run.Completion,
-		&run.Messages, &run.Error, &steps, &started, &ended)
+		&run.Messages, &run.Error, &finish, &steps, &started, &ended)
 	if err != nil {
 		return run, err
 	}
+	run.FinishReason = FinishReason(finish.String)
 	run.StartedAt, run.EndedAt = fromMillis(started), fromMillis(ended)
 	if len(sender) > 0 {
 		if err := json.Unmarshal(sender, &run.Asked); err != nil {

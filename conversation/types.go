@@ -91,6 +91,26 @@ const (
 	RoleSystem    Role = "system" // internal: what a program appended is told in every run, a hint in its own run alone
 )
 
+// FinishReason says why the model ended an answer before it was whole, in the
+// words of the chat completions API; "" for a whole one.
+type FinishReason string
+
+const (
+	FinishLength        FinishReason = "length"         // the limit of tokens was reached
+	FinishContentFilter FinishReason = "content_filter" // the model's provider withheld the rest
+)
+
+// Words says it to people; "" for a whole answer.
+func (r FinishReason) Words() string {
+	switch r {
+	case FinishLength:
+		return "cut off at the length limit"
+	case FinishContentFilter:
+		return "cut off by the content filter"
+	}
+	return ""
+}
+
 // ToolCall is one call that the model asked for, in an assistant message.
 type ToolCall struct {
 	ID        string `json:"id"`
@@ -111,10 +131,15 @@ type Message struct {
 	Sender     Sender     // user: who wrote it
 	SourceID   string     // user: the platform's id of the message
 	Stopped    bool       // assistant: cut short by /stop
-	Internal   bool       // kept in the archive and no part of the talk: neither people nor the model are shown it
-	Metadata   Metadata   // of the program that appended it
-	RunID      int64      // the run that wrote it, 0 for none
-	At         time.Time
+
+	// FinishReason says why an assistant's message is not whole. It is no part of
+	// the fingerprint of what is appended, which has none.
+	FinishReason FinishReason `json:",omitempty"`
+
+	Internal bool     // kept in the archive and no part of the talk: neither people nor the model are shown it
+	Metadata Metadata // of the program that appended it
+	RunID    int64    // the run that wrote it, 0 for none
+	At       time.Time
 }
 
 // ErrInvalid says that what a caller gave can't be stored; its text says why, for

@@ -66,8 +66,8 @@ type Response struct {
 	Text         string
 	ToolCalls    []ToolCall // of an answer that was cut they may be incomplete, and must not be run
 	FinishReason string     // stop, length, tool_calls, content_filter, or as the server says; "" when it does not say
-	Usage        Usage  // zero when the server does not say
-	Model        string // as the server names it
+	Usage        Usage      // zero when the server does not say
+	Model        string     // as the server names it
 }
 
 // IsCut reports whether the answer is not whole.

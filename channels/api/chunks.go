@@ -32,8 +32,7 @@ func (d completion) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 		_ = s.Send(event("", body)) // a client that is gone has ended it
 		return
 	}
-	stop := "stop"
-	last := append(s.turnTo(a.Text), s.chunk(&chatMessage{}, &stop))
+	last := append(s.turnTo(a.Text), s.chunk(&chatMessage{}, finishReason(a)))
 	if usage {
 		last = append(last, event("", s.answer([]choice{}, usageOfAnswer(a))))
 	}

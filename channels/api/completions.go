@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -92,12 +93,17 @@ func (d completion) whole(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	stop := "stop"
 	writeJSON(w, http.StatusOK, completionAnswer{
 		ID: "chatcmpl-" + d.q.id, Object: "chat.completion", Created: d.created, Model: d.model(a),
-		Choices: []choice{{Message: &chatMessage{Role: "assistant", Content: &a.Text}, FinishReason: &stop}},
+		Choices: []choice{{Message: &chatMessage{Role: "assistant", Content: &a.Text}, FinishReason: finishReason(a)}},
 		Usage:   usageOfAnswer(a),
 	})
+}
+
+// finishReason is why an answer ended: that of the model where it is not whole.
+func finishReason(a conversation.Answer) *string {
+	reason := cmp.Or(string(a.FinishReason), "stop")
+	return &reason
 }
 
 // settled waits for the answer. Anything but an answer is a problem.

@@ -74,6 +74,44 @@ func TestChunksBeforeAndBehindATool(t *testing.T) {
 	}
 }
 
+// Why an answer is not whole is passed on as the model's server said it, with
+// the model's own words.
+func TestFinishReasonOfACutAnswer(t *testing.T) {
+	for _, reason := range []string{"length", "content_filter", "stop"} {
+		g := start(t)
+		g.model.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "Once upon a", FinishReason: reason} })
+		const asked = `"messages":[{"role":"user","content":"a story"}]}`
+
+		r := g.do("POST", "/v1/chat/completions", "{"+asked)
+		c, _ := r.object["choices"].([]any)[0].(object)
+		if c["finish_reason"] != reason || c["message"].(object)["content"] != "Once upon a" {
+			t.Errorf("%s, whole: %s", reason, r.text)
+		}
+		events := g.open("POST", "/v1/chat/completions", `{"stream":true,`+asked).rest()
+		last := events[len(events)-2].object(t)["choices"].([]any)[0].(object)
+		if last["finish_reason"] != reason {
+			t.Errorf("%s, streamed: %+v", reason, events)
+		}
+
+		var want any // nothing of a whole one
+		if reason != "stop" {
+			want = reason
+		}
+		answered := g.ask("api:one", "a story")
+		if answered.object["reply"] != "Once upon a" || answered.object["finish_reason"] != want {
+			t.Errorf("%s: %s", reason, answered.text)
+		}
+		list := g.get("/sessions/api:one/messages")["messages"].([]any)
+		if m := list[1].(object); m["content"] != "Once upon a" || m["finish_reason"] != want {
+			t.Errorf("%s: %v", reason, m)
+		}
+		run := g.get("/conversations/" + answered.object["conversation"].(string) + "/trace")["runs"].([]any)[0].(object)
+		if run["finish_reason"] != want || run["steps"].([]any)[0].(object)["finish_reason"] != want {
+			t.Errorf("%s: %v", reason, run)
+		}
+	}
+}
+
 // OpenAI's clients send all that was said so far with each message. What stands
 // there and can't be taken is no reason to refuse the new one.
 func TestOnlyTheNewestMessageIsRead(t *testing.T) {

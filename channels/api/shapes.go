@@ -62,6 +62,7 @@ type message struct {
 	Images     []image           `json:"images,omitempty"`
 	Internal   bool              `json:"internal,omitempty" doc:"Kept in the archive; people are not shown it"`
 	State      string            `json:"state,omitempty" enum:"stopped,replaced,undone" doc:"Why it is not an ordinary message"`
+	Finish     string            `json:"finish_reason,omitempty" enum:"length,content_filter" doc:"Of an assistant message: why it is not whole"`
 	Run        int64             `json:"run,omitempty" doc:"The run that wrote it; none of what was appended"`
 	Tokens     int               `json:"tokens,omitempty"`
 	Metadata   json.RawMessage   `json:"metadata,omitempty" doc:"Of the program that appended it, a JSON object"`
@@ -88,7 +89,7 @@ type image struct {
 func messageOf(m conversation.Message, state string) message {
 	shown := message{
 		Role: m.Role, Content: m.Content, Name: m.ToolName, ToolCallID: m.ToolCallID, Seq: m.Seq, Sender: m.Sender.Name, Internal: m.Internal,
-		State: state, Run: m.RunID, Tokens: m.Tokens, Metadata: object(m.Metadata),
+		State: state, Finish: string(m.FinishReason), Run: m.RunID, Tokens: m.Tokens, Metadata: object(m.Metadata),
 	}
 	if !m.At.IsZero() {
 		at := m.At.UTC()

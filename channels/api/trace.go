@@ -71,6 +71,7 @@ type tracedRun struct {
 	Cost       *float64  `json:"cost,omitempty"`
 	Messages   int64     `json:"messages"`
 	Error      string    `json:"error,omitempty"`
+	Finish     string    `json:"finish_reason,omitempty" enum:"length,content_filter" doc:"Why its answer is not whole"`
 	StartedAt  time.Time `json:"started_at"`
 	TookMS     int64     `json:"took_ms"`
 	Steps      []step    `json:"steps"`
@@ -87,6 +88,7 @@ type step struct {
 	Shown       int64     `json:"shown,omitempty" doc:"Messages of the conversation that the model was sent"`
 	Left        int64     `json:"left,omitempty" doc:"Older ones that it was not sent"`
 	Window      int       `json:"window_tokens,omitempty" doc:"Tokens that it was sent, as counted here"`
+	Finish      string    `json:"finish_reason,omitempty" enum:"length,content_filter" doc:"Why the model's answer is not whole"`
 	Call        string    `json:"tool_call_id,omitempty"`
 	Error       string    `json:"error,omitempty"`
 }
@@ -162,13 +164,13 @@ func (c *Channel) runOf(r conversation.TracedRun) tracedRun {
 	return tracedRun{
 		ID: r.ID, Kind: string(r.Kind), Status: string(r.Status), Asked: asked, Model: r.Model, ModelCalls: r.Rounds,
 		Prompt: r.Prompt, Completion: r.Completion, Cost: c.cost(r.Model, int64(r.Prompt), int64(r.Completion)), Messages: r.Messages,
-		Error: r.Error, StartedAt: r.StartedAt.UTC(), TookMS: r.EndedAt.Sub(r.StartedAt).Milliseconds(), Steps: mapped(r.Steps, stepOf),
+		Error: r.Error, Finish: string(r.FinishReason), StartedAt: r.StartedAt.UTC(), TookMS: r.EndedAt.Sub(r.StartedAt).Milliseconds(), Steps: mapped(r.Steps, stepOf),
 	}
 }
 
 func stepOf(s conversation.Step) step {
 	return step{
 		Kind: string(s.Kind), Name: s.Name, At: s.At.UTC(), TookMS: s.Took.Milliseconds(), FirstByteMS: s.FirstByte.Milliseconds(),
-		Prompt: s.Prompt, Completion: s.Completion, Shown: s.Shown, Left: s.Left, Window: s.Window, Call: s.CallID, Error: s.Error,
+		Prompt: s.Prompt, Completion: s.Completion, Shown: s.Shown, Left: s.Left, Window: s.Window, Finish: string(s.FinishReason), Call: s.CallID, Error: s.Error,
 	}
 }

@@ -34,6 +34,9 @@ func Recap(messages []conversation.Message, now time.Time) []string {
 		if m.Stopped {
 			head += p.dim(" · stopped")
 		}
+		if words := m.FinishReason.Words(); words != "" {
+			head += p.dim(" · " + words)
+		}
 		lines = append(lines, head)
 		text := shorten(strings.TrimSpace(clean(m.Content)), recapLines, recapRunes)
 		for line := range strings.SplitSeq(text, "\n") {

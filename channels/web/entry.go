@@ -29,6 +29,7 @@ type entry struct {
 	Waiting  bool       // user: no run has settled it
 	Enclosed []enclosed // user
 	Stopped  bool       // assistant: cut short
+	Cut      string     // assistant: why it is not whole, in words; "" for a whole one
 	Calls    []toolUse  // tools
 
 	Asked  string // notice: the command
@@ -70,7 +71,7 @@ func entriesOf(records []conversation.Record, base string) []entry {
 			list = append(list, userEntry(r.Message, "m"+seq, base))
 		case conversation.RoleAssistant:
 			if r.Content != "" {
-				list = append(list, entry{ID: "m" + seq, Seq: r.Seq, Kind: kindAssistant, Text: r.Content, At: r.At, Stopped: r.Stopped})
+				list = append(list, entry{ID: "m" + seq, Seq: r.Seq, Kind: kindAssistant, Text: r.Content, At: r.At, Stopped: r.Stopped, Cut: r.FinishReason.Words()})
 			}
 			if len(r.ToolCalls) > 0 {
 				list = append(list, entry{ID: "t" + seq, Seq: r.Seq, Kind: kindTools, At: r.At, Calls: calls(r.ToolCalls)})

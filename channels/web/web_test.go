@@ -32,6 +32,18 @@ func TestAChatWithoutScripts(t *testing.T) {
 	}
 }
 
+func TestCutAnswerIsMarkedOnThePage(t *testing.T) {
+	for reason, words := range map[string]string{"length": "cut off at the length limit", "content_filter": "cut off by the content filter", "stop": ""} {
+		h := newHouse(t)
+		h.model.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "Once upon a", FinishReason: reason} })
+		h.ask("cut", "a story")
+		page := h.page("/chat/cut")
+		if got := strings.Contains(page, `<span class="mark">`+words+`</span>`); got != (words != "") || strings.Contains(page, "✂") {
+			t.Errorf("%s: %s", reason, page)
+		}
+	}
+}
+
 // A page that is not sure whether its message arrived sends it again.
 func TestARepeatedMessageIsTakenOnce(t *testing.T) {
 	h := newHouse(t)

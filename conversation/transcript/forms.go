@@ -61,6 +61,8 @@ type Message struct {
 	Tokens       int                  `json:"tokens"`
 	State        string               `json:"state,omitempty"` // "stopped", "replaced", "undone"
 	Internal     bool                 `json:"internal,omitempty"`
+
+	FinishReason conversation.FinishReason `json:"finish_reason,omitempty"` // "length", "content_filter": why an answer is not whole
 }
 
 // Image is the form of a picture in JSON.
@@ -97,6 +99,8 @@ func NewMessage(r conversation.Record) Message {
 		Tokens:     r.Tokens,
 		State:      r.State,
 		Internal:   r.Internal,
+
+		FinishReason: r.FinishReason,
 	}
 	for _, image := range r.Images {
 		m.Images = append(m.Images, Image{Name: image.Name, MediaType: image.MediaType, Size: image.Size, Data: image.Data})

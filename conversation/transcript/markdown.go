@@ -75,6 +75,9 @@ func writeSpeech(b *strings.Builder, r conversation.Record) {
 	if r.Stopped {
 		b.WriteString(" · stopped")
 	}
+	if words := r.FinishReason.Words(); words != "" {
+		b.WriteString(" · " + words)
+	}
 	b.WriteString("\n")
 	text := strings.TrimSpace(Clean(r.Content))
 	if fence := OpenFence(text); fence != "" {

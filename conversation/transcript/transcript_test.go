@@ -122,6 +122,24 @@ func TestPicturesComeWithTheirBytesWhereTheRecordHasThem(t *testing.T) {
 	}
 }
 
+func TestCutAnswerSaysSo(t *testing.T) {
+	record := conversation.Record{Message: conversation.Message{
+		Seq: 2, Role: conversation.RoleAssistant, Content: "Once upon a", FinishReason: conversation.FinishLength, At: at(0),
+	}}
+	for format, want := range map[Format]string{
+		Markdown: "**Assistant** · 19:40 · cut off at the length limit\n\nOnce upon a\n", JSONL: `"finish_reason":"length"`, JSON: `"finish_reason":"length"`,
+	} {
+		var out strings.Builder
+		w := NewWriter(&out, format, "telegram:chat:42", "")
+		if err := errors.Join(w.Conversation(talk), w.Message(record), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s", out.String())
+		}
+	}
+}
+
 // A file that can't be read to its end must not look like a whole one.
 func TestCopyEndsWithTheErrorOfTheReader(t *testing.T) {
 	broken := errors.New("the disk failed")

@@ -45,6 +45,8 @@ type jsonMessage struct {
 	Images   []conversation.Image `json:"images"`
 	State    string               `json:"state"`
 	Internal bool                 `json:"internal"`
+
+	FinishReason conversation.FinishReason `json:"finish_reason"`
 }
 
 type jsonToolCall struct {
@@ -236,6 +238,9 @@ func (m jsonMessage) message() ([]conversation.Message, error) {
 		made.Role = conversation.RoleUser
 	case "assistant":
 		made.Role, made.ToolCalls = conversation.RoleAssistant, m.calls()
+		if m.FinishReason.Words() != "" { // others are whole
+			made.FinishReason = m.FinishReason
+		}
 	case "tool", "function":
 		made.Role, made.ToolCallID, made.ToolName = conversation.RoleTool, m.ToolCallID, m.Name
 		if m.Role == "function" {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"parley/conversation"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -48,7 +50,8 @@ func TestALineIsAMessage(t *testing.T) {
 {"role": "assistant", "content": "two"}
 {"role": "user", "content": "three", "conversation": "019df0a2-0000-7000-8000-000000000001", "title": "Named", "at": "2026-03-02T19:40:00Z"}
 {"role": "assistant", "content": "hidden", "conversation": "019df0a2-0000-7000-8000-000000000001", "state": "replaced"}
-{"role": "assistant", "content": "four", "conversation": "019df0a2-0000-7000-8000-000000000001", "state": "stopped"}
+{"role": "assistant", "content": "four", "conversation": "019df0a2-0000-7000-8000-000000000001", "state": "stopped", "finish_reason": "stop"}
+{"role": "assistant", "content": "five", "conversation": "019df0a2-0000-7000-8000-000000000001", "finish_reason": "length"}
 `)
 	if err != nil || len(entries) != 2 || entries[1].Place != "the conversation from line 3 on" {
 		t.Fatalf("%+v, %v", entries, err)
@@ -57,9 +60,12 @@ func TestALineIsAMessage(t *testing.T) {
 		t.Error(got)
 	}
 	named := entries[1].Conversation
-	want := "Named, 2026-03-02 19:40:00 to 2026-03-02 19:40:00\n19:40:00 user: three\n19:40:00 assistant: four\n"
+	want := "Named, 2026-03-02 19:40:00 to 2026-03-02 19:40:00\n19:40:00 user: three\n19:40:00 assistant: four\n19:40:00 assistant: five\n"
 	if got := told(named); got != want || named.ID != "019df0a2-0000-7000-8000-000000000001" || !named.Messages[1].Stopped {
 		t.Errorf("%s: %s", named.ID, got)
+	}
+	if four, five := named.Messages[1].FinishReason, named.Messages[2].FinishReason; four != "" || five != conversation.FinishLength {
+		t.Errorf("finish reasons %q and %q", four, five)
 	}
 }
 
