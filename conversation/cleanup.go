@@ -11,6 +11,7 @@ type Rules struct {
 	Expiration time.Duration // as Config.SessionExpiration
 	Retention  time.Duration // as Config.Retention
 	Redelivery time.Duration // the longest after which a platform may deliver a message again
+	TrustClock bool          // go by the machine's clock, whatever the database knows of the time
 }
 
 // Inbound that is settled and deliveries that have ended are kept for a week,
@@ -88,14 +89,36 @@ type cleaner struct {
 }
 
 func (s *Store) clean(ctx context.Context, c *cleaner, rules Rules) (Cleaned, error) {
-	c.judge(rules)
-	err := c.run(ctx)
+	at, err := s.present(ctx, rules, c.deletes)
+	if err != nil {
+		return Cleaned{}, err
+	}
+	c.judge(rules, at)
+	err = c.run(ctx)
 	return c.cleaned, explain(err)
 }
 
-// judge says what the rules mean at this moment.
-func (c *cleaner) judge(rules Rules) {
-	c.at = c.now()
+// present returns the time by which the rules judge.
+func (s *Store) present(ctx context.Context, rules Rules, deletes bool) (time.Time, error) {
+	switch {
+	case rules.TrustClock && deletes:
+		if err := s.TrustClock(ctx); err != nil {
+			return time.Time{}, err
+		}
+		return s.now(), nil
+	case rules.TrustClock:
+		return s.now(), nil
+	case deletes:
+		clock, err := s.LookAtClock(ctx)
+		return clock.Trusted, err
+	}
+	clock, err := s.Clock(ctx)
+	return clock.Trusted, err
+}
+
+// judge says what the rules mean at a moment.
+func (c *cleaner) judge(rules Rules, at time.Time) {
+	c.at = at
 	if rules.Retention > 0 {
 		c.lastUsed = millis(c.at.Add(-rules.Retention))
 	}

@@ -234,7 +234,7 @@ func TestWhatIsUsedAgainMeanwhileStays(t *testing.T) {
 	list, _ := s.Conversations(t.Context(), chat, 0, 9)
 	oldest := list[len(list)-1]
 	c := &cleaner{Store: s, deletes: true}
-	c.judge(Rules{Expiration: month, Retention: day})
+	c.judge(Rules{Expiration: month, Retention: day}, s.now())
 	batch, err := c.outdatedAfter(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -346,7 +346,7 @@ func TestManyRowsArePrunedInSmallSteps(t *testing.T) {
 	fillDone(t, s, rows, 0)
 	exchange(t, s, chat, 2)
 	c := &cleaner{Store: s, deletes: true}
-	c.judge(Rules{})
+	c.judge(Rules{}, s.now())
 	for _, p := range []prunable{inboxRows, outboxRows} {
 		steps, pruned, after := 0, int64(0), int64(0)
 		for {
@@ -381,7 +381,7 @@ func TestYoungRowsAreNotWalkedThrough(t *testing.T) {
 		mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 10), "answer"))
 	}
 	c := &cleaner{Store: s, deletes: true}
-	c.judge(Rules{})
+	c.judge(Rules{}, s.now())
 	found, err := c.prune(t.Context(), inboxRows, 0)
 	if err != nil || found != (stretch{last: pruneBatch, rows: pruneBatch, done: pruneBatch}) {
 		t.Fatalf("%+v, %v", found, err)
@@ -418,7 +418,7 @@ func BenchmarkPrune(b *testing.B) {
 	fillDone(b, s, 1_000_000, 0)
 	exchange(b, s, chat, 2)
 	c := &cleaner{Store: s, deletes: true}
-	c.judge(Rules{})
+	c.judge(Rules{}, s.now())
 	var after int64
 	for b.Loop() {
 		found, err := c.prune(b.Context(), inboxRows, after)

@@ -10,8 +10,11 @@ import (
 const hideBatch = 100
 
 // outdated are the conversations that are no longer kept: not used since ?1,
-// and archived or, last used before ?2, over without it.
-const outdated = `c.deleted = 0 AND c.updated_at < ?1 AND (c.active = 0 OR c.updated_at < ?2)`
+// and archived or, last used before ?2, over without it. One that was used while
+// the machine's clock was behind seems older than it is; then its newest messages
+// tell, to which platforms give dates of their own. Dates in the future tell nothing.
+const outdated = `c.deleted = 0 AND c.updated_at < ?1 AND (c.active = 0 OR c.updated_at < ?2)
+	AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = c.id AND m.seq > c.messages - 10 AND m.created_at BETWEEN ?1 AND ?3)`
 
 // conversations walks through all of them in the order of their rows: an index
 // by last use would cost every message a page on disk.
@@ -45,7 +48,7 @@ func (c *cleaner) outdatedAfter(ctx context.Context, row int64) ([]Outdated, err
 			SELECT coalesce(sum(`+messageBytes+`), 0)
 			FROM messages WHERE conversation_id = c.id)
 		FROM conversations c JOIN sessions s ON s.id = c.session_id
-		WHERE `+outdated+` AND c.id > ?3 ORDER BY c.id LIMIT ?4`, c.lastUsed, c.restingFrom, row, hideBatch)
+		WHERE `+outdated+` AND c.id > ?4 ORDER BY c.id LIMIT ?5`, c.lastUsed, c.restingFrom, millis(c.at), row, hideBatch)
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +74,8 @@ func (c *cleaner) hide(ctx context.Context, batch []Outdated) (hidden []Outdated
 		hidden = make([]Outdated, 0, len(batch))
 		for _, o := range batch {
 			var still bool
-			err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM conversations c WHERE `+outdated+` AND c.id = ?3)`,
-				c.lastUsed, c.restingFrom, o.row).Scan(&still)
+			err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM conversations c WHERE `+outdated+` AND c.id = ?4)`,
+				c.lastUsed, c.restingFrom, millis(c.at), o.row).Scan(&still)
 			if err != nil {
 				return err
 			}

@@ -78,6 +78,8 @@ type Store struct {
 	writer  *writer
 	locks   *locks
 	now     func() time.Time
+	uptime  func() time.Duration // since Open, by the monotonic clock
+	clock   clockWatch
 	log     *slog.Logger
 	unclean bool
 }
@@ -116,6 +118,9 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	s := &Store{path: path, locks: locks, now: time.Now, log: slog.New(slog.DiscardHandler)}
 	for _, option := range options {
 		option(s)
+	}
+	if opened := s.now(); s.uptime == nil {
+		s.uptime = func() time.Duration { return s.now().Sub(opened) }
 	}
 	s.tightenFiles()
 	if err := s.open(ctx); err != nil {

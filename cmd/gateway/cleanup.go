@@ -15,14 +15,16 @@ import (
 )
 
 func cleanupCommand(configPath *string) *cobra.Command {
-	var dry bool
+	var dry, trust bool
 	command := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Delete now what the configuration no longer keeps, or only say what that is",
 		Long: "Deletes what a running gateway deletes by itself every conversation.cleanup_interval: conversations\n" +
 			"that were over and not used for longer than conversation.retention, and what is left of messages\n" +
-			"that were answered and replies that were sent more than a week ago. It works while a gateway runs.",
-		Example: "  gateway cleanup --dry-run",
+			"that were answered and replies that were sent more than a week ago. It works while a gateway runs.\n\n" +
+			"Age is the time that gateways have seen pass. When the clock has jumped, or no gateway ran for a while,\n" +
+			"that is less than the clock says, until one has run for a day. --trust-clock says that the clock is right.",
+		Example: "  gateway cleanup --dry-run\n  gateway cleanup --dry-run --trust-clock",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(*configPath, os.Getenv)
@@ -34,42 +36,64 @@ func cleanupCommand(configPath *string) *cobra.Command {
 				return err
 			}
 			defer store.Close()
+			rules := rules(cfg)
+			rules.TrustClock = trust
 			if dry {
-				return sayWhatWouldGo(cmd, store, cfg)
+				return sayWhatWouldGo(cmd, store, cfg, rules)
 			}
-			return cleanUp(cmd, store, cfg)
+			return cleanUp(cmd, store, cfg, rules)
 		},
 	}
 	command.Flags().BoolVar(&dry, "dry-run", false, "say what would be deleted, and delete nothing")
+	command.Flags().BoolVar(&trust, "trust-clock", false, "go by the machine's clock at once, also in the gateways that run")
 	return command
 }
 
-func sayWhatWouldGo(cmd *cobra.Command, store *conversation.Store, cfg config.Config) error {
-	cleaned, err := listing(cmd, cfg, store.WouldClean)
+func sayWhatWouldGo(cmd *cobra.Command, store *conversation.Store, cfg config.Config, rules conversation.Rules) error {
+	cleaned, err := listing(cmd, rules, store.WouldClean)
 	if err != nil {
 		return err
 	}
-	return sum(cmd.OutOrStdout(), "To be deleted", cleaned, cfg)
+	if err := sum(cmd.OutOrStdout(), "To be deleted", cleaned, cfg); err != nil || rules.TrustClock {
+		return err
+	}
+	return sayWhatIsHeld(cmd, store)
 }
 
-func cleanUp(cmd *cobra.Command, store *conversation.Store, cfg config.Config) error {
-	cleaned, err := listing(cmd, cfg, store.Clean)
+func cleanUp(cmd *cobra.Command, store *conversation.Store, cfg config.Config, rules conversation.Rules) error {
+	cleaned, err := listing(cmd, rules, store.Clean)
 	if err != nil {
 		return err
 	}
 	if err := store.Sweep(cmd.Context()); err != nil {
 		return err
 	}
-	return sum(cmd.OutOrStdout(), "Deleted", cleaned, cfg)
+	if err := sum(cmd.OutOrStdout(), "Deleted", cleaned, cfg); err != nil {
+		return err
+	}
+	return sayWhatIsHeld(cmd, store)
+}
+
+// sayWhatIsHeld says that the clock is ahead of what was seen of the time, if it is.
+func sayWhatIsHeld(cmd *cobra.Command, store *conversation.Store) error {
+	clock, err := store.Clock(cmd.Context())
+	if err != nil || clock.Held() < worthAHold {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nThe clock says %s, but gateways have seen time pass only until %s: none ran meanwhile, or the\n"+
+		"clock is wrong. This went by the earlier time, as will every cleanup until a gateway has run for a day. If the\n"+
+		"clock is right, --trust-clock goes by it now.\n",
+		clock.Machine.Format(time.DateTime), clock.Trusted.Format(time.DateTime))
+	return err
 }
 
 // listing cleans, or looks, and prints a table of the conversations that go.
-func listing(cmd *cobra.Command, cfg config.Config,
+func listing(cmd *cobra.Command, rules conversation.Rules,
 	clean func(context.Context, conversation.Rules, func(conversation.Outdated)) (conversation.Cleaned, error),
 ) (conversation.Cleaned, error) {
 	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 3, ' ', 0)
 	now, headed := time.Now(), false
-	cleaned, err := clean(cmd.Context(), rules(cfg), func(o conversation.Outdated) {
+	cleaned, err := clean(cmd.Context(), rules, func(o conversation.Outdated) {
 		if !headed {
 			fmt.Fprintln(table, "SESSION\tCONVERSATION\tTITLE\tMESSAGES\tSIZE\tLAST USED")
 			headed = true

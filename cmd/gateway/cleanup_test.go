@@ -179,3 +179,97 @@ func TestTheGatewayTidiesByItself(t *testing.T) {
 		t.Errorf("logged: %s", log.String())
 	}
 }
+
+// A clock that is wrong must not cost anybody a conversation, by whatever command.
+func TestCleanupGoesByTheTimeThatWasSeenToPass(t *testing.T) {
+	configPath, daemon := oldDatabase(t, `retention = "8640h"`)
+	if _, err := daemon.LookAtClock(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ahead := func() time.Time { return time.Now().AddDate(2, 0, 0) } // the daemon's machine, a moment later
+	beside, err := conversation.Open(t.Context(), daemon.Path(), conversation.WithClock(ahead))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer beside.Close()
+	cfg, err := config.Load(configPath, os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		var printed strings.Builder
+		command := cleanupCommand(&configPath)
+		command.SetOut(&printed)
+		command.SetContext(t.Context())
+		rules := rules(cfg)
+		rules.TrustClock = len(args) > 1
+		say := cleanUp
+		if args[0] == "--dry-run" {
+			say = sayWhatWouldGo
+		}
+		if err := say(command, beside, cfg, rules); err != nil {
+			t.Fatal(err)
+		}
+		return printed.String()
+	}
+	const words = "gateways have seen time pass only until"
+	for _, tt := range []struct {
+		args []string
+		sum  string
+		held bool
+		left int
+	}{
+		{[]string{"--dry-run"}, "To be deleted: 2 conversations", true, 4},
+		{[]string{"--dry-run", "--trust-clock"}, "To be deleted: 4 conversations", false, 4},
+		{[]string{""}, "Deleted: 2 conversations", true, 2},
+		{[]string{"", "--trust-clock"}, "Deleted: 2 conversations", false, 0},
+	} {
+		got := run(tt.args...)
+		if !strings.Contains(got, tt.sum) || strings.Contains(got, words) != tt.held {
+			t.Errorf("%q says %s", tt.args, got)
+		}
+		if left := titles(t, daemon); len(left) != tt.left {
+			t.Errorf("%q left %q", tt.args, left)
+		}
+	}
+}
+
+// The operator reads of a jump, and once of what it holds back and for how long.
+func TestTheLogTellsOfAClockThatJumps(t *testing.T) {
+	wall, up := time.Now(), time.Duration(0)
+	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"),
+		conversation.WithClock(func() time.Time { return wall }), conversation.WithUptime(func() time.Duration { return up }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	var log strings.Builder
+	clock := clockLog{g: &gateway{store: store, log: slog.New(slog.NewTextHandler(&log, nil))}}
+	pass := func(d time.Duration) {
+		for ; d > 0; d -= lookEvery {
+			wall, up = wall.Add(lookEvery), up+lookEvery
+			clock.look(t.Context())
+		}
+	}
+	pass(time.Hour)
+	wall = wall.Add(time.Second) // as clocks are set all the time
+	pass(time.Hour)
+	if log.Len() > 0 {
+		t.Errorf("a clock that is right is logged: %s", log.String())
+	}
+	wall = wall.AddDate(1, 0, 0)
+	pass(26 * time.Hour)
+	wall = wall.AddDate(-1, 0, 0)
+	pass(time.Hour)
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	want := []string{`clock jumped.*by=8760h`, `deletion held back until a gateway has run for a day.*held=8760h`, `deletion goes by the clock again`, `clock jumped.*by=-8760h`}
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines, want %d: %s", len(lines), len(want), log.String())
+	}
+	for i, line := range lines {
+		if !regexp.MustCompile(want[i]).MatchString(line) {
+			t.Errorf("line %d is %s, want %s", i, line, want[i])
+		}
+	}
+}

@@ -26,17 +26,28 @@ func rules(cfg config.Config) conversation.Rules {
 	}
 }
 
+// lookEvery is how often the clock is looked at, so that the database knows for how
+// long a gateway has run, whenever that ends.
+const lookEvery = 10 * time.Minute
+
 // tidy deletes what is no longer kept, a while after the start and then every
-// cleanup_interval, until ctx ends.
+// cleanup_interval, and looks at the clock in between, until ctx ends.
 func (g *gateway) tidy(ctx context.Context, first time.Duration) {
 	due := time.NewTimer(min(first, g.cfg.Conversation.CleanupInterval))
 	defer due.Stop()
+	looks := time.NewTicker(lookEvery)
+	defer looks.Stop()
+	clock := clockLog{g: g}
 	for {
+		clock.look(ctx)
 		select {
+		case <-looks.C:
+			continue
 		case <-due.C:
 		case <-ctx.Done():
 			return
 		}
+		clock.look(ctx)
 		g.cleanUp(ctx)
 		due.Reset(g.cfg.Conversation.CleanupInterval)
 	}
@@ -50,5 +61,40 @@ func (g *gateway) cleanUp(ctx context.Context) {
 	}
 	if err != nil && ctx.Err() == nil {
 		g.log.Warn("the cleanup did not come to its end; trying again", "wait", g.cfg.Conversation.CleanupInterval, "error", err)
+	}
+}
+
+// Clocks are set by seconds all the time, and a gateway is away for minutes when it
+// is started anew: neither is worth a line.
+const (
+	worthAJump = time.Minute
+	worthAHold = time.Hour
+)
+
+// clockLog logs what becomes of the clock.
+type clockLog struct {
+	g    *gateway
+	held bool // it was logged that deletion is held back
+}
+
+func (l *clockLog) look(ctx context.Context) {
+	clock, err := l.g.store.LookAtClock(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			l.g.log.Warn("could not look at the clock; trying again", "wait", lookEvery, "error", err)
+		}
+		return
+	}
+	if clock.Jumped.Abs() >= worthAJump {
+		l.g.log.Warn("clock jumped: it was set, or the machine slept", "by", clock.Jumped.Round(time.Second), "clock", clock.Machine)
+	}
+	switch held := clock.Held() >= worthAHold; {
+	case held && !l.held:
+		l.g.log.Warn("deletion held back until a gateway has run for a day: the clock is ahead of the time that was seen to pass; if it is right, `gateway cleanup --trust-clock` says so",
+			"clock", clock.Machine, "seen", clock.Trusted, "held", clock.Held().Round(time.Second))
+		l.held = true
+	case !held && l.held:
+		l.g.log.Info("deletion goes by the clock again", "clock", clock.Machine)
+		l.held = false
 	}
 }

@@ -1,0 +1,176 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+	"time"
+)
+
+// What is deleted for its age is gone for good, so its age is not judged by the
+// machine's clock alone, which may be wrong. The database counts for how long
+// gateways have run in all, by the monotonic clock, and keeps for each of the
+// newest hours of that the lowest offset of the machine's clock to it. What it
+// takes for the present is the running time plus the lowest offset of the newest
+// clockHold, and never later than the machine's clock.
+//
+// A clock that has gone ahead, and a time in which no gateway ran, which can't be
+// told apart at a start, thus count when gateways have run for clockHold since. A
+// clock that goes back, or is right again before that, counts at once.
+
+// clockHold is for how long gateways must run before deletion goes by a clock that
+// has gone ahead: long enough for the operator to notice.
+const clockHold = 24 * time.Hour
+
+// Clock is what the database knows of the time.
+type Clock struct {
+	Machine time.Time     // what the machine's clock says
+	Trusted time.Time     // up to when the database has seen time pass, never after Machine
+	Jumped  time.Duration // by how much the machine's clock has moved beside the monotonic one since this process looked last
+}
+
+// Held returns by how much deletion is held back.
+func (c Clock) Held() time.Duration { return c.Machine.Sub(c.Trusted) }
+
+// WithUptime makes the store take the time that the process has run from up,
+// instead of from its clock, which is monotonic unless WithClock has replaced it.
+func WithUptime(up func() time.Duration) Option {
+	return func(s *Store) { s.uptime = up }
+}
+
+// clockRow is the newest row of the table clock, in milliseconds.
+type clockRow struct {
+	ran    int64 // how long gateways have run in all
+	wall   int64 // what the machine's clock said then
+	lowest int64 // offset of the row's hour
+}
+
+func (r clockRow) offset() int64 { return r.wall - r.ran }
+func (r clockRow) hour() int64   { return r.ran / time.Hour.Milliseconds() }
+
+// clockReading is what the clocks of this process say.
+type clockReading struct {
+	wall   time.Time
+	uptime time.Duration
+}
+
+// clockLook is what this process saw when it looked last.
+type clockLook struct {
+	clockReading
+	ran, wall int64 // of the newest row then; 0 when there was none
+	looked    bool
+}
+
+// clockWatch guards the latest look, which only one call at a time may follow.
+type clockWatch struct {
+	mu   sync.Mutex
+	last clockLook
+}
+
+func (s *Store) readClocks() clockReading { return clockReading{s.now(), s.uptime()} }
+
+// LookAtClock counts the time that has passed since this process looked last, and
+// returns what the database takes for the present. A gateway looks every few
+// minutes. Of several on one database one counts, and another goes on when that
+// ends.
+func (s *Store) LookAtClock(ctx context.Context) (c Clock, err error) {
+	return s.lookAtClock(ctx, false)
+}
+
+// TrustClock has the database take the machine's clock for the present.
+func (s *Store) TrustClock(ctx context.Context) error {
+	_, err := s.lookAtClock(ctx, true)
+	return err
+}
+
+// Clock returns what LookAtClock would, and counts nothing.
+func (s *Store) Clock(ctx context.Context) (Clock, error) {
+	s.clock.mu.Lock()
+	defer s.clock.mu.Unlock()
+	now := s.readClocks()
+	_, trusted, err := nextClockRow(ctx, s.readers, s.clock.last, now)
+	return s.clock.last.compare(now, trusted), explain(err)
+}
+
+func (s *Store) lookAtClock(ctx context.Context, trust bool) (c Clock, err error) {
+	s.clock.mu.Lock()
+	defer s.clock.mu.Unlock()
+	now := s.readClocks()
+	var row clockRow
+	var trusted int64
+	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		if row, trusted, err = nextClockRow(ctx, tx, s.clock.last, now); err != nil {
+			return err
+		}
+		if trust {
+			row.wall, trusted = millis(now.wall), millis(now.wall)
+			row.lowest = row.offset()
+			if _, err := tx.ExecContext(ctx, `DELETE FROM clock`); err != nil {
+				return err
+			}
+		}
+		return storeClockRow(ctx, tx, row)
+	})
+	if err != nil {
+		return c, err
+	}
+	c = s.clock.last.compare(now, trusted)
+	s.clock.last = clockLook{now, row.ran, row.wall, true}
+	return c, nil
+}
+
+// compare returns the clock as it stands at a reading.
+func (last clockLook) compare(now clockReading, trusted int64) Clock {
+	c := Clock{Machine: fromMillis(millis(now.wall)), Trusted: fromMillis(trusted)}
+	if last.looked {
+		c.Jumped = time.Duration(millis(now.wall)-millis(last.clockReading.wall))*time.Millisecond - (now.uptime - last.uptime)
+	}
+	return c
+}
+
+// nextClockRow returns the row that follows on the newest one, and what the
+// database takes for the present. The time since the last look counts if nobody
+// else has counted since: else another process does, or did until this one began.
+func nextClockRow(ctx context.Context, q querier, last clockLook, now clockReading) (row clockRow, trusted int64, err error) {
+	err = q.QueryRowContext(ctx, `SELECT ran, wall, lowest FROM clock ORDER BY hour DESC LIMIT 1`).Scan(&row.ran, &row.wall, &row.lowest)
+	fresh := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !fresh {
+		return row, 0, err
+	}
+	if row.ran == last.ran && row.wall == last.wall {
+		if fresh {
+			if row.wall, err = newestRecord(ctx, q, millis(now.wall)); err != nil {
+				return row, 0, err
+			}
+		}
+		before := row.offset()
+		row.ran, row.wall = row.ran+(now.uptime-last.uptime).Milliseconds(), millis(now.wall)
+		row.lowest = min(before, row.offset()) // the time until now was the old offset's
+	}
+	var lowest int64
+	err = q.QueryRowContext(ctx, `SELECT coalesce(min(lowest), ?1) FROM clock WHERE hour >= ?2`, row.lowest, row.hour()-holdHours).Scan(&lowest)
+	return row, min(row.ran+min(lowest, row.lowest), millis(now.wall)), err
+}
+
+// holdHours is how many whole hours before the present one are looked at.
+const holdHours = int64(clockHold / time.Hour)
+
+func storeClockRow(ctx context.Context, tx *sql.Tx, row clockRow) error {
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO clock (hour, ran, wall, lowest) VALUES (?, ?, ?, ?)
+		ON CONFLICT (hour) DO UPDATE SET ran = excluded.ran, wall = excluded.wall, lowest = min(lowest, excluded.lowest)`,
+		row.hour(), row.ran, row.wall, row.lowest)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `DELETE FROM clock WHERE hour < ?`, row.hour()-holdHours)
+	}
+	return err
+}
+
+// newestRecord returns when something was stored last, for a database that has no
+// clock yet, or now for one in which nothing is.
+func newestRecord(ctx context.Context, q querier, now int64) (ms int64, err error) {
+	err = q.QueryRowContext(ctx, `
+		SELECT coalesce((SELECT ended_at FROM runs ORDER BY id DESC LIMIT 1), (SELECT max(updated_at) FROM conversations), ?)`, now).Scan(&ms)
+	return ms, err
+}

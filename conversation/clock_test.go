@@ -1,0 +1,385 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+const (
+	year    = 365 * day
+	lookGap = 20 * time.Minute // between the looks of a gateway
+)
+
+// machine is a computer whose clock can be set, and the gateways that run on it.
+type machine struct {
+	t    testing.TB
+	path string
+	wall time.Time     // what its clock says
+	up   time.Duration // how long the process that was started last has run
+	true time.Time     // what the time is
+	gap  time.Duration // between the looks of its gateway
+	s    *Store
+}
+
+func newMachine(t testing.TB) *machine {
+	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	m := &machine{t: t, path: filepath.Join(t.TempDir(), "clock.db"), wall: start, true: start, gap: lookGap}
+	m.s = m.open()
+	return m
+}
+
+// open starts a process.
+func (m *machine) open() *Store {
+	m.t.Helper()
+	began := m.up
+	s, err := Open(context.Background(), m.path, WithClock(func() time.Time { return m.wall }), WithUptime(func() time.Duration { return m.up - began }))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// off ends the gateway, and starts it again after some time.
+func (m *machine) off(d time.Duration) {
+	m.t.Helper()
+	if err := m.s.Close(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.wall, m.true = m.wall.Add(d), m.true.Add(d)
+	m.s = m.open()
+	m.look()
+}
+
+// set changes the clock, while no time passes.
+func (m *machine) set(d time.Duration) { m.wall = m.wall.Add(d) }
+
+// run lets the gateway run.
+func (m *machine) run(d time.Duration) {
+	m.t.Helper()
+	for step := min(d, m.gap); d > 0; step = min(d, m.gap) {
+		m.wall, m.true, m.up, d = m.wall.Add(step), m.true.Add(step), m.up+step, d-step
+		m.look()
+	}
+}
+
+func (m *machine) look() Clock {
+	m.t.Helper()
+	c, err := m.s.LookAtClock(m.t.Context())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return c
+}
+
+// talk has a conversation that is archived at once.
+func (m *machine) talk(key Key, id int) {
+	m.t.Helper()
+	in := say(key, id, "hello")
+	in.At = m.true // as the platform knows it
+	mustAccept(m.t, m.s, in)
+	turn := mustBegin(m.t, m.s, key, 1000)
+	run := answered(key, turn, "hi")
+	run.Messages[0].At = in.At
+	mustCommit(m.t, m.s, run)
+	if _, err := m.s.Reset(m.t.Context(), key, false); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// clean deletes what is older than 30 days, and returns how many conversations went.
+func (m *machine) clean() int64 {
+	m.t.Helper()
+	cleaned, err := m.s.Clean(m.t.Context(), Rules{Retention: month}, func(Outdated) {})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return cleaned.Conversations
+}
+
+func TestRetentionIsHeldBackAfterTheClockJumped(t *testing.T) {
+	m := newMachine(t)
+	m.talk(chat, 1)
+	m.run(time.Hour)
+	m.set(year)
+	m.run(75 * time.Second)
+	if n := m.clean(); n != 0 {
+		t.Fatalf("%d conversations are deleted 75 s after the jump", n)
+	}
+	m.run(clockHold - 2*time.Hour)
+	if n := m.clean(); n != 0 {
+		t.Fatalf("%d conversations are deleted within a day of the jump", n)
+	}
+	m.set(-year) // the operator has noticed
+	m.run(lookGap)
+	if n, c := m.clean(), m.look(); n != 0 || c.Held() != 0 {
+		t.Fatalf("%d conversations are deleted; %s held back", n, c.Held())
+	}
+	m.gap = 6 * time.Hour
+	m.run(40 * day)
+	if n := m.clean(); n != 1 {
+		t.Errorf("%d conversations are deleted after their time, want 1", n)
+	}
+}
+
+// What is kept for a week or a day does not go either.
+func TestNothingElseIsDeletedAfterTheClockJumped(t *testing.T) {
+	m := newMachine(t)
+	m.talk(chat, 1)
+	m.talk(chat, 2)
+	sendAll(t, m.s, chat)
+	if _, err := m.s.Upload(t.Context(), Upload{Key: chat, Name: "a.txt", MediaType: "text/plain", Data: []byte("a")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.s.Append(t.Context(), chat, "once", Message{Role: RoleUser, Content: "kept", Tokens: 1}); err != nil {
+		t.Fatal(err)
+	}
+	m.run(time.Hour)
+	if _, _, err := m.s.AskPairing(t.Context(), "telegram", "7", "Ada"); err != nil {
+		t.Fatal(err)
+	}
+	tables := []string{"inbox", "outbox", "appends", "uploads WHERE state = 'ready'", "pairings", "conversations WHERE deleted = 0"}
+	before := map[string]int64{}
+	for _, table := range tables {
+		before[table] = count(t, m.s, table)
+	}
+	m.set(year)
+	m.run(75 * time.Second)
+	m.clean()
+	m.off(time.Minute)
+	m.clean()
+	for _, table := range tables {
+		if n := count(t, m.s, table); n != before[table] || n == 0 {
+			t.Errorf("%s: %d rows, before the jump %d", table, n, before[table])
+		}
+	}
+}
+
+// A process that starts with a wrong clock can't see a jump.
+func TestRetentionIsHeldBackAfterAStartWithAWrongClock(t *testing.T) {
+	m := newMachine(t)
+	m.talk(chat, 1)
+	m.run(time.Hour)
+	m.set(year)
+	for range 100 { // it is started again and again
+		m.off(time.Second)
+		m.run(75 * time.Second)
+		if n := m.clean(); n != 0 {
+			t.Fatalf("%d conversations are deleted", n)
+		}
+	}
+}
+
+// A machine that was switched off for a year looks the same as a wrong clock. It
+// deletes as well, a day later, also when it runs for a few hours a day.
+func TestRetentionCatchesUpAfterTheGatewayWasOff(t *testing.T) {
+	m := newMachine(t)
+	m.talk(chat, 1)
+	m.run(time.Hour)
+	m.off(year)
+	m.run(clockHold - 2*time.Hour)
+	if n := m.clean(); n != 0 {
+		t.Fatalf("%d conversations are deleted within a day of the start", n)
+	}
+	m.run(4 * time.Hour)
+	if n := m.clean(); n != 1 {
+		t.Errorf("%d conversations are deleted after a day, want 1", n)
+	}
+	if c := m.look(); c.Held() != 0 {
+		t.Errorf("%s are held back", c.Held())
+	}
+}
+
+func TestRetentionGoesOnWhereTheGatewayRunsForHoursADay(t *testing.T) {
+	m := newMachine(t)
+	m.talk(chat, 1)
+	for range 29 {
+		m.run(8 * time.Hour)
+		m.off(16 * time.Hour)
+		if n := m.clean(); n != 0 {
+			t.Fatal("a conversation is deleted before its time")
+		}
+	}
+	for range 5 {
+		m.run(8 * time.Hour)
+		m.off(16 * time.Hour)
+	}
+	if n := m.clean(); n != 1 {
+		t.Errorf("%d conversations are deleted after 34 days, %s held back", n, m.look().Held())
+	}
+}
+
+// A board without a battery begins in 1970, and is told the time later. What was
+// said meanwhile is not old.
+func TestAConversationOfATimeWithAClockBehindIsNotOld(t *testing.T) {
+	m := newMachine(t)
+	m.run(time.Hour)
+	behind := m.wall.Sub(time.Unix(1000, 0))
+	m.set(-behind)
+	m.off(time.Minute)
+	m.talk(chat, 1)
+	m.run(time.Hour)
+	if n := m.clean(); n != 0 {
+		t.Fatalf("%d conversations are deleted while the clock is behind", n)
+	}
+	m.set(behind)
+	m.run(2 * clockHold)
+	if n, c := m.clean(), m.look(); n != 0 || c.Held() != 0 {
+		t.Fatalf("%d conversations are deleted; %s held back", n, c.Held())
+	}
+	m.gap = 6 * time.Hour
+	m.run(month)
+	if n := m.clean(); n != 1 {
+		t.Errorf("%d conversations are deleted after their time, want 1", n)
+	}
+}
+
+// A database of an earlier version has no clock, but it has records.
+func TestADatabaseWithoutAClockGoesByItsNewestRecord(t *testing.T) {
+	m := newMachine(t)
+	m.talk(chat, 1)
+	m.wall, m.true = m.wall.Add(2*month), m.true.Add(2*month)
+	m.talk("telegram:chat:7", 1)
+	forget := func() {
+		t.Helper()
+		err := m.s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+			_, err := tx.ExecContext(ctx, `DELETE FROM clock`)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.s.clock.last = clockLook{}
+	}
+	forget()
+	m.wall = m.wall.Add(year)
+	if n := m.clean(); n != 1 {
+		t.Errorf("%d conversations are deleted, want the one that was old when the last record was made", n)
+	}
+	forget()
+	m.off(0)
+	if n := m.clean(); n != 0 {
+		t.Errorf("%d conversations are deleted by a new process", n)
+	}
+}
+
+func TestOfTwoProcessesOneCountsTheTime(t *testing.T) {
+	m := newMachine(t)
+	m.talk(chat, 1)
+	other := m.open()
+	both := func(hours int) (ran int64) {
+		t.Helper()
+		for range hours * int(time.Hour/lookGap) {
+			m.run(lookGap)
+			if _, err := other.LookAtClock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := m.s.readers.QueryRow(`SELECT max(ran) FROM clock`).Scan(&ran); err != nil {
+			t.Fatal(err)
+		}
+		return ran
+	}
+	if ran := both(10); time.Duration(ran)*time.Millisecond != 10*time.Hour {
+		t.Errorf("%s are counted of 10h", time.Duration(ran)*time.Millisecond)
+	}
+	m.s.Close()
+	m.s = other // goes on when the one that counted has ended
+	m.run(10 * time.Hour)
+	if c := m.look(); c.Held() != 0 {
+		t.Errorf("%s held back", c.Held())
+	}
+	var ran int64
+	if err := m.s.readers.QueryRow(`SELECT max(ran) FROM clock`).Scan(&ran); err != nil {
+		t.Fatal(err)
+	}
+	if got := time.Duration(ran) * time.Millisecond; got < 19*time.Hour || got > 20*time.Hour {
+		t.Errorf("%s are counted of 20h", got)
+	}
+}
+
+// The operator knows better.
+func TestATrustedClockCountsAtOnce(t *testing.T) {
+	m := newMachine(t)
+	m.talk(chat, 1)
+	m.run(time.Hour)
+	m.off(year)
+	rules := Rules{Retention: month, TrustClock: true}
+	would, err := m.s.WouldClean(t.Context(), rules, func(Outdated) {})
+	if err != nil || would.Conversations != 1 {
+		t.Errorf("would delete %+v, %v", would, err)
+	}
+	if c := m.look(); c.Held() != year {
+		t.Errorf("after a dry run %s are held back", c.Held())
+	}
+	process := m.open() // gateway cleanup beside the gateway
+	if cleaned, err := process.Clean(t.Context(), rules, func(Outdated) {}); err != nil || cleaned.Conversations != 1 {
+		t.Errorf("deleted %+v, %v", cleaned, err)
+	}
+	m.run(lookGap)
+	m.run(lookGap)
+	if c := m.look(); c.Held() != 0 {
+		t.Errorf("the gateway still holds %s back", c.Held())
+	}
+}
+
+// A jump is told to the log by whoever looks.
+func TestALookTellsByHowMuchTheClockJumped(t *testing.T) {
+	m := newMachine(t)
+	m.run(time.Hour)
+	for _, jump := range []time.Duration{year, -year, -time.Hour, time.Hour, 0} {
+		m.set(jump)
+		m.up += time.Minute
+		m.wall = m.wall.Add(time.Minute)
+		if c := m.look(); c.Jumped != jump {
+			t.Errorf("a jump of %s is told as %s", jump, c.Jumped)
+		}
+	}
+}
+
+// Whatever is done to a clock and its gateway, the database never takes for the
+// present what is still to come, as long as the clock is right again within the
+// time that the operator has; and it catches up with a clock that is right.
+func TestTrustedTimeIsNeverAheadOfTheTime(t *testing.T) {
+	for seed := range uint64(10) {
+		random := rand.New(rand.NewPCG(seed, 9))
+		m := newMachine(t)
+		m.gap = time.Hour
+		m.look()
+		ahead := time.Duration(0) // how long it has run with a clock ahead
+		for range 40 {
+			right := m.wall.Sub(m.true)
+			switch random.IntN(6) {
+			case 0:
+				m.set(time.Duration(random.Int64N(int64(2*year))) - right)
+			case 1:
+				m.set(-time.Duration(random.Int64N(int64(2*year))) - right)
+			case 2:
+				m.off(time.Duration(random.Int64N(int64(10 * day))))
+			default:
+				d := time.Duration(random.Int64N(int64(20 * time.Hour)))
+				if m.wall.After(m.true) && ahead+d > clockHold-3*time.Hour {
+					m.set(-right)
+				}
+				if m.run(d); m.wall.After(m.true) {
+					ahead += d
+				} else {
+					ahead = 0
+				}
+			}
+			if c := m.look(); c.Trusted.After(m.true) || c.Trusted.After(m.wall) {
+				t.Fatalf("seed %d: at %s, by a clock that says %s, the database believes %s", seed, m.true, m.wall, c.Trusted)
+			}
+		}
+		m.set(m.true.Sub(m.wall))
+		m.run(clockHold + 2*time.Hour)
+		if c := m.look(); c.Held() != 0 {
+			t.Fatalf("seed %d: a right clock is held back by %s", seed, c.Held())
+		}
+		m.s.Close()
+	}
+}
