@@ -331,15 +331,25 @@ func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
 			continue
 		}
 		d.Sent = append(d.Sent, id)
-		if len(d.Sent) < len(parts) && !q.mark(ctx, "mark a part as sent", func(ctx context.Context) error { return q.outbox.MarkPart(ctx, d) }) {
+		if len(d.Sent) < len(parts) && !q.markPart(ctx, d, !failing.IsZero()) {
 			return false
 		}
+		failing = time.Time{}
 	}
 	if !q.mark(ctx, "mark a reply as sent", func(ctx context.Context) error { return q.outbox.MarkSent(ctx, d) }) {
 		return false
 	}
 	q.tell(Sent, d)
 	return true
+}
+
+// markPart stores that the platform has taken a part which is not the last one,
+// and that a trouble which was noted is over.
+func (q *queue) markPart(ctx context.Context, d conversation.Delivery, troubled bool) bool {
+	if troubled && !q.mark(ctx, "note the end of a trouble", func(ctx context.Context) error { return q.outbox.MarkTried(ctx, d, "") }) {
+		return false
+	}
+	return q.mark(ctx, "mark a part as sent", func(ctx context.Context) error { return q.outbox.MarkPart(ctx, d) })
 }
 
 // mark stores what the platform has taken. It outlasts Run's context, since

@@ -87,72 +87,96 @@ func amongChannels(column string, channels []string) (condition string, names []
 	return ` AND +` + column + ` IN (?` + strings.Repeat(`, ?`, len(channels)-1) + `)`, names
 }
 
-const deliveryColumns = `o.id, o.channel, o.address, o.text, o.actions, o.transcript, o.sent, o.attempts, o.created_at`
+const deliveryColumns = `o.id, o.channel, o.address, o.text, o.actions, o.transcript, o.sent, (
+		SELECT json_group_array(part_id) FROM (SELECT part_id FROM outbox_parts WHERE outbox_id = o.id AND n >= json_array_length(o.sent) ORDER BY n)),
+	o.attempts, o.created_at`
 
 // scanDelivery reads the deliveryColumns, and what a query has behind them.
 func scanDelivery(rows *sql.Rows, key Key, more ...any) (Delivery, error) {
 	d := Delivery{Key: key}
-	var actions, transcript, sent []byte
+	var actions, transcript, first, rest []byte
 	var at int64
-	err := rows.Scan(append([]any{&d.ID, &d.Channel, &d.Address, &d.Text, &actions, &transcript, &sent, &d.Attempts, &at}, more...)...)
+	err := rows.Scan(append([]any{&d.ID, &d.Channel, &d.Address, &d.Text, &actions, &transcript, &first, &rest, &d.Attempts, &at}, more...)...)
 	if err != nil {
 		return d, err
 	}
-	if err := json.Unmarshal(sent, &d.Sent); err != nil {
-		return d, err
+	for _, list := range [][]byte{first, rest} {
+		var ids []string
+		if err := json.Unmarshal(list, &ids); err != nil {
+			return d, err
+		}
+		d.Sent = append(d.Sent, ids...)
 	}
 	d.At = fromMillis(at)
 	return d, unmarshalReply(actions, transcript, &d.Actions, &d.Transcript)
 }
 
-// MarkPart stores which parts of a delivery the platform has taken so far.
+// MarkPart stores that the platform has taken one part more of a delivery: the
+// last one of Sent. It costs the same for every part, however long the reply is.
 func (s *Store) MarkPart(ctx context.Context, d Delivery) error {
-	return s.mark(ctx, d, replyDue, "")
+	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		return insertPart(ctx, tx, d, len(d.Sent)-1)
+	})
 }
 
 // MarkTried stores how often a delivery was tried, and why the latest try failed;
 // it is due as before.
 func (s *Store) MarkTried(ctx context.Context, d Delivery, reason string) error {
-	return s.mark(ctx, d, replyDue, reason)
+	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE outbox SET attempts = ?, error = ? WHERE id = ?`, d.Attempts, storable(reason), d.ID)
+		return err
+	})
 }
 
 // MarkSent ends a delivery: the platform has taken every part of it. It may
 // wait a few milliseconds for another write, which is less than the platform's
 // answer took to arrive.
 func (s *Store) MarkSent(ctx context.Context, d Delivery) error {
-	return s.mark(ctx, d, replySent, "")
-}
-
-// MarkFailed ends a delivery that the platform refuses for good. Its text is kept
-// for Redeliver, but not where the conversation was deleted meanwhile.
-func (s *Store) MarkFailed(ctx context.Context, d Delivery, reason string) error {
-	return s.mark(ctx, d, replyFailed, reason)
-}
-
-func (s *Store) mark(ctx context.Context, d Delivery, state, reason string) error {
-	sent, err := json.Marshal(d.Sent)
-	if err != nil {
-		return err
+	sent := sql.NullString{}
+	if len(d.Sent) == 1 { // as nearly always: it needs no row of its own
+		ids, err := json.Marshal(d.Sent)
+		if err != nil {
+			return err
+		}
+		sent = sql.NullString{String: string(ids), Valid: true}
 	}
-	write := s.writer.write
-	if state == replySent {
-		write = s.writer.writeLazily
-	}
-	return write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.writer.writeLazily(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
-			UPDATE outbox SET state = ?1, sent = ?2, attempts = ?3, error = ?4,
-				text = CASE ?1 WHEN 'sent' THEN '' ELSE text END,
-				address = CASE ?1 WHEN 'sent' THEN '' ELSE address END,
-				actions = CASE ?1 WHEN 'sent' THEN NULL ELSE actions END,
-				transcript = CASE ?1 WHEN 'sent' THEN NULL ELSE transcript END
-			WHERE id = ?5`,
-			state, string(sent), d.Attempts, storable(reason), d.ID)
-		if err == nil && state == replyFailed {
+			UPDATE outbox SET state = ?, sent = coalesce(?, sent), attempts = ?, error = '', text = '', address = '', actions = NULL, transcript = NULL
+			WHERE id = ?`, replySent, sent, d.Attempts, d.ID)
+		if err == nil && len(d.Sent) > 1 {
+			err = insertPart(ctx, tx, d, len(d.Sent)-1)
+		}
+		return err
+	})
+}
+
+// MarkFailed ends a delivery that the platform refuses for good, or that can't be
+// prepared for it. Its text is kept for Redeliver, but not where the conversation
+// was deleted meanwhile.
+func (s *Store) MarkFailed(ctx context.Context, d Delivery, reason string) error {
+	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		for n := range d.Sent {
+			if err := insertPart(ctx, tx, d, n); err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, `UPDATE outbox SET state = ?, attempts = ?, error = ? WHERE id = ?`,
+			replyFailed, d.Attempts, storable(reason), d.ID)
+		if err == nil {
 			_, err = tx.ExecContext(ctx, forgetReply+`WHERE id = ? AND NOT EXISTS (
 				SELECT 1 FROM runs r JOIN conversations c ON c.id = r.conversation_id WHERE r.id = outbox.run_id AND c.deleted = 0)`, d.ID)
 		}
 		return err
 	})
+}
+
+// insertPart stores the platform's id of one part of a delivery, once.
+func insertPart(ctx context.Context, tx *sql.Tx, d Delivery, n int) error {
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO outbox_parts (outbox_id, n, part_id) SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM outbox WHERE id = ?1)
+		ON CONFLICT DO NOTHING`, d.ID, n, d.Sent[n])
+	return err
 }
 
 // Counts is what a person at the controls asks first.

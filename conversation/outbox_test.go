@@ -1,0 +1,182 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// longDelivery is a reply of 5 MB that is due.
+func longDelivery(t testing.TB, s *Store) Delivery {
+	t.Helper()
+	mustAccept(t, s, say(chat, 1, "tell me everything"))
+	done, err := s.Commit(t.Context(), answered(chat, mustBegin(t, s, chat, 1000), strings.Repeat("word ", 1_000_000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done.Replies[0]
+}
+
+// withoutCheckpoints has all that is written from now on added to an empty WAL.
+func withoutCheckpoints(t testing.TB, s *Store) {
+	t.Helper()
+	err := s.writer.read(t.Context(), func(ctx context.Context, conn *sql.Conn) error {
+		if _, err := conn.ExecContext(ctx, `PRAGMA wal_autocheckpoint = 0`); err != nil {
+			return err
+		}
+		var busy, frames, moved int
+		err := conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &frames, &moved)
+		if err == nil && busy != 0 {
+			err = errors.New("the WAL can't be emptied")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func walBytes(t testing.TB, s *Store) int64 {
+	t.Helper()
+	info, err := os.Stat(s.path + "-wal")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// markNext marks one part more, and returns what that has written.
+func markNext(t testing.TB, s *Store, d *Delivery) (bytes int64) {
+	t.Helper()
+	before := walBytes(t, s)
+	d.Sent = append(d.Sent, fmt.Sprint(1000+len(d.Sent)))
+	if err := s.MarkPart(t.Context(), *d); err != nil {
+		t.Fatal(err)
+	}
+	return walBytes(t, s) - before
+}
+
+// A mark has nothing to do with the length of the reply, nor with how much of it
+// was sent before.
+func TestMarkOfAPartWritesTheSameForTheFirstAndTheThousandth(t *testing.T) {
+	s := mustOpen(t)
+	d := longDelivery(t, s)
+	chores(t, s)
+	withoutCheckpoints(t, s)
+	first, last := markNext(t, s, &d), int64(0)
+	for len(d.Sent) < 1000 {
+		last = markNext(t, s, &d)
+	}
+	const pages = 4 * 4200 // a leaf, and what its division changes
+	if first == 0 || first > pages || last > pages {
+		t.Errorf("the first mark writes %d bytes, the thousandth %d, want at most %d", first, last, pages)
+	}
+	due, err := s.Deliveries(t.Context(), chat, 10)
+	if err != nil || len(due) != 1 || !cmp.Equal(due[0].Sent, d.Sent) {
+		t.Fatalf("%d parts are stored of the %d that were marked, %v", len(due[0].Sent), len(d.Sent), err)
+	}
+}
+
+// A delivery that an earlier version has begun, which kept the ids in its row, goes
+// on behind the parts that were taken.
+func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) {
+	s := mustOpen(t)
+	d := longDelivery(t, s)
+	err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE outbox SET sent = '["1","2"]'`)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := func() []string {
+		t.Helper()
+		due, err := s.Deliveries(t.Context(), chat, 1)
+		if err != nil || len(due) != 1 {
+			t.Fatalf("%d due, %v", len(due), err)
+		}
+		return due[0].Sent
+	}
+	if diff := cmp.Diff([]string{"1", "2"}, stored()); diff != "" {
+		t.Fatal(diff)
+	}
+	d.Sent = append(stored(), "3")
+	for range 2 { // the mark may be made twice
+		if err := s.MarkPart(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"1", "2", "3"}, stored()); diff != "" {
+		t.Error(diff)
+	}
+	if err := s.MarkFailed(t.Context(), d, "blocked"); err != nil {
+		t.Fatal(err)
+	}
+	again, err := s.Redeliver(t.Context(), d.ID)
+	if err != nil || !cmp.Equal(again.Sent, []string{"1", "2", "3"}) {
+		t.Errorf("sent again: %q, %v", again.Sent, err)
+	}
+	again.Sent = append(again.Sent, "4")
+	if err := s.MarkSent(t.Context(), again); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, s, `outbox WHERE state = 'sent' AND text = ''`); n != 1 {
+		t.Errorf("%d replies are sent", n)
+	}
+}
+
+// What a cleanup deletes takes the ids of its parts along.
+func TestPartsGoWithTheirDelivery(t *testing.T) {
+	s, clock := mustOpenAged(t)
+	exchangeNow(t, s, clock, chat, 1, "long")
+	due, err := s.Deliveries(t.Context(), chat, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := due[0]
+	d.Sent = []string{"1"}
+	if err := s.MarkPart(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	d.Sent = append(d.Sent, "2")
+	if err := s.MarkSent(t.Context(), d); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, s, "outbox_parts"); n != 2 {
+		t.Fatalf("%d parts are stored", n)
+	}
+	clock.pass(30 * day)
+	exchangeNow(t, s, clock, chat, 2, "new")
+	mustClean(t, s, Rules{})
+	if n := count(t, s, "outbox_parts"); n != 0 {
+		t.Errorf("%d parts are left of a delivery that is deleted", n)
+	}
+}
+
+// BenchmarkMarkPart marks the parts of a reply of 5 MB one after the other, from the
+// first and from the thousandth on.
+func BenchmarkMarkPart(b *testing.B) {
+	for _, sent := range []int{0, 999} {
+		b.Run(fmt.Sprintf("from part %d on", sent+1), func(b *testing.B) {
+			s := mustOpen(b)
+			d := longDelivery(b, s)
+			chores(b, s)
+			for len(d.Sent) < sent {
+				markNext(b, s, &d)
+			}
+			withoutCheckpoints(b, s)
+			bytes, n := int64(0), 0
+			for b.Loop() {
+				bytes += markNext(b, s, &d)
+				n++
+			}
+			b.ReportMetric(float64(bytes)/float64(n), "written-B/op")
+		})
+	}
+}
