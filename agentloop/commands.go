@@ -2,8 +2,6 @@ package agentloop
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -131,37 +129,6 @@ func newConversation(_ *loop, _ context.Context, turn conversation.Turn, title s
 		text += fmt.Sprintf(" %s, with %s, is kept: /history list.", capital(named(c)), plural(c.Messages, "message"))
 	}
 	return result{text: text, effect: conversation.Effect{Archive: true, Title: title}}, nil
-}
-
-func clearConversation(_ *loop, _ context.Context, turn conversation.Turn, arguments string) (result, error) {
-	c, confirmation := turn.Conversation, confirmation(turn)
-	if c.Messages == 0 {
-		return result{text: "There is nothing to delete: this conversation is empty."}, nil
-	}
-	if given := strings.Join(strings.Fields(arguments), " "); strings.EqualFold(given, confirmation) {
-		return result{
-			text:   fmt.Sprintf("Deleted: %s, with %s. A new conversation begins.", named(c), plural(c.Messages, "message")),
-			effect: conversation.Effect{Delete: true},
-		}, nil
-	}
-	this, alone := "This", ""
-	if in := turn.Waiting[0]; in.Group {
-		this, alone = senderName(in.Sender)+", this", " (the code is for you alone)"
-	}
-	return result{text: fmt.Sprintf("%s deletes %s, with %s, for good. Send `/clear %s` to do it%s; /new begins a new conversation and keeps this one.",
-		this, named(c), plural(c.Messages, "message"), confirmation, alone)}, nil
-}
-
-// confirmation is what must follow /clear before anything is deleted. In a
-// group it holds only for who asked and for this conversation, by a code that
-// is made of both: nothing has to be remembered between the two commands.
-func confirmation(turn conversation.Turn) string {
-	in := turn.Waiting[0]
-	if !in.Group {
-		return "yes"
-	}
-	sum := sha256.Sum256([]byte(turn.Conversation.ID + "\n" + in.Sender.ID))
-	return "yes " + hex.EncodeToString(sum[:2])
 }
 
 func showStatus(l *loop, _ context.Context, turn conversation.Turn, _ string) (result, error) {

@@ -58,6 +58,7 @@ type Channel struct {
 	renames   sync.WaitGroup // of threads, under way
 	deferrals *deferrals
 	unvisited *unvisited
+	admins    channels.AdminMemory[inPlace]
 	works     atomic.Pointer[time.Time] // since when every shard is connected; nil: one is not
 	live      atomic.Uint64             // the first message or interaction that this process was told of as it happened; 0: none yet
 	bot       atomic.Pointer[string]    // the bot's id, once it is known
@@ -125,4 +126,6 @@ var (
 	_ channels.Titler    = (*Channel)(nil)
 	_ channels.Fetcher   = (*Channel)(nil)
 	_ channels.Rester    = (*Channel)(nil)
+
+	_ channels.Administered = (*Channel)(nil)
 )

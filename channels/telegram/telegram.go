@@ -27,6 +27,7 @@ type Channel struct {
 	health   health
 	webhook  webhook
 	intake   intake
+	admins   channels.AdminMemory[int64] // of groups, by their ids
 
 	botID      int64
 	cursorName string // "telegram:<bot id>"

@@ -104,6 +104,7 @@ func (g *gateway) wire(ctx context.Context) error {
 		Tools:   registry,
 		Watcher: progress{g.channels, g.feed, g.metrics},
 		Files:   files(g.channels),
+		Admins:  admins(g.channels),
 		Vision:  g.cfg.LLM.Vision,
 		Deliver: g.deliver,
 		Rest:    func() { time.AfterFunc(restDelay, func() { g.rest(model) }) },
@@ -198,4 +199,14 @@ func (f files) Fetch(ctx context.Context, channel string, file conversation.Atta
 		return fetcher.Fetch(ctx, file, limit)
 	}
 	return nil, errors.New("this channel has no files")
+}
+
+// admins asks the channel that a message came by who administers the group.
+type admins map[string]*served
+
+func (a admins) IsAdmin(ctx context.Context, in conversation.Inbound) (bool, error) {
+	if c, ok := a[in.Channel()].Channel.(channels.Administered); ok {
+		return c.IsAdmin(ctx, in.Address, in.Sender.ID)
+	}
+	return false, nil
 }

@@ -35,7 +35,7 @@ type wireRole struct {
 
 func (s *Server) wireGuild(g *guild) wireGuild {
 	w := wireGuild{
-		ID: g.ID, Name: g.Name, MemberCount: len(g.members), JoinedAt: timestamp(time.UnixMilli(epoch)),
+		ID: g.ID, Name: g.Name, OwnerID: g.owner, MemberCount: len(g.members), JoinedAt: timestamp(time.UnixMilli(epoch)),
 		Roles: g.wireRoles(), Channels: []wireChannel{}, Threads: []wireChannel{},
 		Emojis: []any{}, Presences: []any{}, VoiceStates: []any{},
 	}
@@ -57,7 +57,7 @@ func (s *Server) wireGuild(g *guild) wireGuild {
 func (g *guild) wireRoles() []wireRole {
 	var roles []wireRole
 	for i, r := range g.roles {
-		roles = append(roles, wireRole{r.ID, r.Name, strconv.FormatInt(int64(All), 10), i})
+		roles = append(roles, wireRole{r.ID, r.Name, strconv.FormatInt(int64(All|r.permissions), 10), i})
 	}
 	return roles
 }
@@ -89,7 +89,7 @@ func (s *Server) getGuild(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"id": g.ID, "name": g.Name, "roles": g.wireRoles(), "emojis": []any{}}, nil
+	return map[string]any{"id": g.ID, "name": g.Name, "owner_id": g.owner, "roles": g.wireRoles(), "emojis": []any{}}, nil
 }
 
 func (s *Server) getGuildChannels(r *request) (any, error) {

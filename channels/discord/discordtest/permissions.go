@@ -6,6 +6,8 @@ type Permission int64
 
 // The permissions that a chatting bot needs, and All of them.
 const (
+	Administrator       Permission = 1 << 3
+	ManageGuild         Permission = 1 << 5
 	ViewChannel         Permission = 1 << 10
 	SendMessages        Permission = 1 << 11
 	EmbedLinks          Permission = 1 << 14
@@ -19,6 +21,27 @@ const (
 	All = ViewChannel | SendMessages | EmbedLinks | AttachFiles | ReadMessageHistory |
 		ManageThreads | CreatePublicThreads | CreatePrivateThread | SendInThreads
 )
+
+// Grant gives a role permissions beside those that every role has.
+func (s *Server) Grant(to Role, p Permission) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.mustGuild(to.Guild)
+	for i := range g.roles {
+		if g.roles[i].ID == to.ID {
+			g.roles[i].permissions |= p
+		}
+	}
+}
+
+// SetOwner makes somebody the owner of a guild.
+func (s *Server) SetOwner(of Guild, who User) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.mustGuild(of.ID)
+	g.join(s.mustUser(who))
+	g.owner = who.ID
+}
 
 // Deny takes permissions from the bot, in a channel and all threads of it.
 func (s *Server) Deny(place Channel, p Permission) {

@@ -21,7 +21,11 @@ func (u User) Mention() string { return "<@" + u.ID + ">" }
 type Guild struct{ ID, Name string }
 
 // Role is one of a guild.
-type Role struct{ ID, Guild, Name string }
+type Role struct {
+	ID, Guild, Name string
+
+	permissions Permission // beside All, which every role has
+}
 
 // Mention is how a message names the role.
 func (r Role) Mention() string { return "<@&" + r.ID + ">" }

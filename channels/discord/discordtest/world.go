@@ -11,6 +11,7 @@ type guild struct {
 	members map[string]*member
 	joined  []string // ids of the members, in order
 	roles   []Role
+	owner   string // user; empty while no test asks
 }
 
 // member is a user in a guild.

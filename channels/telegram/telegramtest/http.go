@@ -58,6 +58,8 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string, p m
 	case "deletewebhook":
 		s.SetWebhook("")
 		answer(w, true)
+	case "getchatadministrators":
+		s.getChatAdministrators(w, p)
 	case "getwebhookinfo":
 		answer(w, s.webhookInfo())
 	default:

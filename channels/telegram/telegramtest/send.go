@@ -204,6 +204,28 @@ func (s *Server) sendChatAction(w http.ResponseWriter, p map[string]string) {
 	answer(w, true)
 }
 
+// getChatAdministrators lists a group's administrators, but for other bots:
+// https://core.telegram.org/bots/api#getchatadministrators
+func (s *Server) getChatAdministrators(w http.ResponseWriter, p map[string]string) {
+	s.mu.Lock()
+	c, v := s.place(integer(p, "chat_id", 0), 0)
+	var members []map[string]any
+	if v.passes() {
+		for _, u := range c.admins {
+			members = append(members, map[string]any{"status": "administrator", "user": u, "is_anonymous": false})
+		}
+	}
+	s.mu.Unlock()
+	switch {
+	case !v.passes():
+		refuse(w, v)
+	case integer(p, "chat_id", 0) > 0:
+		refuse(w, bad("there are no administrators in the private chat"))
+	default:
+		answer(w, members)
+	}
+}
+
 // setMyCommands checks names and lengths:
 // https://core.telegram.org/bots/api#botcommand
 func (s *Server) setMyCommands(w http.ResponseWriter, p map[string]string) {

@@ -67,6 +67,7 @@ type chat struct {
 	closed     map[int64]bool // topics
 	migratedTo int64
 	limiter    *rate.Limiter
+	admins     []User
 }
 
 // Start serves at a TCP address, such as "127.0.0.1:0", until Close.
@@ -245,6 +246,13 @@ func (s *Server) Migrate(from, to int64) {
 	defer s.mu.Unlock()
 	s.chatFor(Chat{ID: from}).migratedTo = to
 	s.chatFor(Chat{ID: to})
+}
+
+// SetAdmins makes people the administrators of a group.
+func (s *Server) SetAdmins(group Chat, admins ...User) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.chatFor(group).admins = admins
 }
 
 // LimitRates answers 429 to messages beyond so many a second in one chat and
