@@ -75,6 +75,12 @@ func (p *post) commit(chat int64, text string) []conversation.Delivery {
 	return done.Replies
 }
 
+// accept stores what a channel takes in.
+func (p *post) accept(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
+	_, err := p.store.Accept(ctx, cursors, batch...)
+	return err
+}
+
 // start runs a sender; stop ends it and waits.
 func (p *post) start() (sender *channels.Sender, stop func()) {
 	p.t.Helper()
