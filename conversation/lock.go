@@ -110,8 +110,9 @@ func DaemonPID(path string) (int, error) {
 
 var errHeld = errors.New("held by another process")
 
-func openLocks(path string) (*locks, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+// openLocks opens the lock file with the flags of os.OpenFile.
+func openLocks(path string, flag int) (*locks, error) {
+	file, err := os.OpenFile(path, flag, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	if err := checkFolder(path); err != nil {
 		return nil, err
 	}
-	locks, err := openLocks(path + ".lock")
+	locks, err := openLocks(path+".lock", os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, explainFile(path, err))
 	}
@@ -155,7 +155,11 @@ func (s *Store) open(ctx context.Context) error {
 // prepare makes the file ready to be used, one process at a time. The connection
 // that it used is the caller's to close.
 func (s *Store) prepare(ctx context.Context) (*sql.DB, error) {
-	unlock, err := s.locks.wait(migrationLock)
+	pid, unlock, err := s.locks.try(migrationLock, syscall.F_WRLCK)
+	if errors.Is(err, errHeld) {
+		s.log.Info("waiting for another process that prepares the database", "pid", pid)
+		unlock, err = s.locks.wait(migrationLock)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +169,7 @@ func (s *Store) prepare(ctx context.Context) (*sql.DB, error) {
 		return nil, err
 	}
 	if alone {
-		if s.unclean, err = s.checkWAL(ctx, sameBoot); err != nil {
+		if err := s.takeOver(ctx, sameBoot); err != nil {
 			return nil, err
 		}
 	}
@@ -173,6 +177,19 @@ func (s *Store) prepare(ctx context.Context) (*sql.DB, error) {
 		return nil, err
 	}
 	return s.migrate(ctx)
+}
+
+// takeOver looks at what the processes before this one have left.
+func (s *Store) takeOver(ctx context.Context, sameBoot bool) error {
+	done, err := finishReplace(s.path)
+	if err != nil {
+		return err
+	}
+	if done != nil {
+		s.log.Warn("interrupted restore finished", "database", s.path, "restored", done.Origin, "set_aside", done.Kept)
+	}
+	s.unclean, err = s.checkWAL(ctx, sameBoot)
+	return err
 }
 
 // Unclean reports whether the process that had the database open last died
