@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 )
 
@@ -73,6 +74,9 @@ func (w *writer) chore() (next time.Duration) {
 			}
 		}
 	}})
+	if errors.Is(err, ErrMoved) { // which is logged already
+		return choreRetry
+	}
 	if failing := err != nil; failing != w.failing {
 		w.failing = failing
 		if failing {

@@ -20,8 +20,9 @@ import (
 type locks struct {
 	file *os.File
 
-	mu   sync.Mutex
-	held map[string]int // how often this process has taken each; the kernel does not count
+	mu    sync.Mutex
+	held  map[string]int   // how often this process has taken each; the kernel does not count
+	kinds map[string]int16 // how it has taken each: syscall.F_RDLCK or syscall.F_WRLCK
 }
 
 const (
@@ -110,13 +111,12 @@ func DaemonPID(path string) (int, error) {
 
 var errHeld = errors.New("held by another process")
 
-// openLocks opens the lock file with the flags of os.OpenFile.
-func openLocks(path string, flag int) (*locks, error) {
-	file, err := os.OpenFile(path, flag, 0o600)
+func openLocks(path string) (*locks, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return &locks{file: file, held: map[string]int{}}, nil
+	return &locks{file: file, held: map[string]int{}, kinds: map[string]int16{}}, nil
 }
 
 func (l *locks) close() error { return l.file.Close() }
@@ -183,6 +183,7 @@ func (l *locks) try(name string, kind int16) (pid int, release func(), err error
 		return 0, nil, fmt.Errorf("lock %s: %w", l.file.Name(), err)
 	}
 	l.held[name]++
+	l.kinds[name] = kind
 	return 0, func() { l.release(name) }, nil
 }
 
@@ -200,6 +201,7 @@ func (l *locks) wait(name string) (release func(), err error) {
 		return nil, fmt.Errorf("lock %s: %w", l.file.Name(), err)
 	}
 	l.held[name]++
+	l.kinds[name] = syscall.F_WRLCK
 	return func() { l.release(name) }, nil
 }
 
@@ -210,6 +212,7 @@ func (l *locks) release(name string) {
 		return
 	}
 	delete(l.held, name)
+	delete(l.kinds, name)
 	// Unlocking a region that this process holds has no way to fail but a
 	// closed file, and then the lock is gone too.
 	_ = syscall.FcntlFlock(l.file.Fd(), syscall.F_SETLK, region(name, syscall.F_UNLCK))

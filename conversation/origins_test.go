@@ -171,7 +171,7 @@ func TestRepliesOfAnEarlierDatabaseKeepTheirChannel(t *testing.T) {
 // migratedTo makes a database as an earlier version left it.
 func migratedTo(t *testing.T, path string, version int64, rows ...string) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", dsn(path))
+	db, err := sql.Open("sqlite3", dsn(path, "mode", "rwc"))
 	if err != nil {
 		t.Fatal(err)
 	}

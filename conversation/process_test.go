@@ -119,3 +119,13 @@ func (p *otherProcess) expect(words ...string) {
 		}
 	}
 }
+
+// end has the process close the database and waits for its end.
+func (p *otherProcess) end() {
+	p.t.Helper()
+	if err := p.stdin.Close(); err != nil {
+		p.t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, p.stdout) // until it has ended
+	_ = p.cmd.Wait()                     // what it had to say was read
+}

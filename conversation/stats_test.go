@@ -160,7 +160,7 @@ func TestAnUpgradeCountsTheRunsThatThereAre(t *testing.T) {
 // upgradeRuns takes a database back to before 00006_runs.sql, and applies that.
 func upgradeRuns(t *testing.T, path string) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", dsn(path))
+	db, err := sql.Open("sqlite3", dsn(path, "mode", "rwc"))
 	if err != nil {
 		t.Fatal(err)
 	}

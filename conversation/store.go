@@ -6,13 +6,16 @@ package conversation
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -73,9 +76,11 @@ func DefaultConfig() Config {
 // Store is the database. It is safe for concurrent use; several processes may
 // open the same file, and Lock keeps them off each other's sessions.
 type Store struct {
+	given   string // the path as it was given to Open
 	path    string
 	readers *sql.DB
 	writer  *writer
+	files   *openFiles
 	locks   *locks
 	now     func() time.Time
 	uptime  func() time.Duration // since Open, by the monotonic clock
@@ -104,18 +109,21 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	if err := requireFTS5(); err != nil {
 		return nil, err
 	}
-	path, err := realPath(path)
+	given, err := filepath.Abs(path)
 	if err != nil {
+		return nil, err
+	}
+	if path, err = realPath(path); err != nil {
 		return nil, err
 	}
 	if err := checkFolder(path); err != nil {
 		return nil, err
 	}
-	locks, err := openLocks(path+".lock", os.O_RDWR|os.O_CREATE)
+	locks, err := openLocks(path + lockSuffix)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, explainFile(path, err))
 	}
-	s := &Store{path: path, locks: locks, now: time.Now, log: slog.New(slog.DiscardHandler)}
+	s := &Store{given: given, path: path, locks: locks, now: time.Now, log: slog.New(slog.DiscardHandler)}
 	for _, option := range options {
 		option(s)
 	}
@@ -141,25 +149,40 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	defer migrated.Close() // not before the writer is open: the last one to close a file syncs it twice
-	if s.readers, err = sql.Open("sqlite3", dsn(s.path, "_query_only", "1", "_cache_size", readerCache)); err != nil {
+	if s.writer, err = openWriter(ctx, s.log, s.path); err != nil {
+		return err
+	}
+	if s.files, err = newOpenFiles(s.given, s.path); err != nil {
 		return err
 	}
 	readers := max(2, runtime.GOMAXPROCS(0))
+	s.readers = sql.OpenDB(connector{s.files, dsn(s.path, "_query_only", "1", "_cache_size", readerCache)})
 	s.readers.SetMaxOpenConns(readers)
 	s.readers.SetMaxIdleConns(readers)
 	s.readers.SetConnMaxIdleTime(readerIdle)
-	s.writer, err = openWriter(ctx, s.log, s.path)
-	return err
+	s.writer.place(s.files, s.locks, s.readers, readers)
+	return nil
 }
 
 // prepare makes the file ready to be used, one process at a time. The connection
 // that it used is the caller's to close.
-func (s *Store) prepare(ctx context.Context) (*sql.DB, error) {
-	pid, unlock, err := s.locks.try(migrationLock, syscall.F_WRLCK)
-	if errors.Is(err, errHeld) {
-		s.log.Info("waiting for another process that prepares the database", "pid", pid)
-		unlock, err = s.locks.wait(migrationLock)
+func (s *Store) prepare(ctx context.Context) (db *sql.DB, err error) {
+	const wait, tries = 50 * time.Millisecond, 40 // for another process that just closes the database, or makes its log anew
+	for range tries {
+		if db, err = s.tryPrepare(ctx); !errors.Is(err, errNoLog) {
+			return db, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
+	return nil, err
+}
+
+func (s *Store) tryPrepare(ctx context.Context) (*sql.DB, error) {
+	unlock, err := s.locks.wait(migrationLock)
 	if err != nil {
 		return nil, err
 	}
@@ -168,33 +191,74 @@ func (s *Store) prepare(ctx context.Context) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	if alone {
-		if err := s.takeOver(ctx, sameBoot); err != nil {
-			return nil, err
+	if !alone {
+		if err := s.checkShared(); err != nil {
+			return nil, errors.Join(err, s.locks.leave())
 		}
+		return s.migrate(ctx)
+	}
+	if s.unclean, err = s.checkWAL(ctx, sameBoot); err != nil {
+		return nil, err
 	}
 	if err := makePrivate(s.path); err != nil {
 		return nil, err
 	}
-	return s.migrate(ctx)
-}
-
-// takeOver looks at what the processes before this one have left.
-func (s *Store) takeOver(ctx context.Context, sameBoot bool) error {
-	done, err := finishReplace(s.path)
+	info, err := os.Stat(s.path)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if done != nil {
-		s.log.Warn("interrupted restore finished", "database", s.path, "restored", done.Origin, "set_aside", done.Kept)
-	}
-	s.unclean, err = s.checkWAL(ctx, sameBoot)
-	return err
+	s.locks.noteFile(info)
+	return s.migrate(ctx)
 }
 
 // Unclean reports whether the process that had the database open last died
 // instead of closing it.
 func (s *Store) Unclean() bool { return s.unclean }
+
+// errNoLog says that the log of a database, or its index, is gone.
+var errNoLog = fmt.Errorf("%w: another process has it open, and its write-ahead log is gone. That process makes it anew as soon as it is the only one", ErrMoved)
+
+// checkShared checks that the database which other processes have open is the one
+// that stands at the path, with its log: SQLite would use a new log, or replay the
+// old one into another file.
+func (s *Store) checkShared() error {
+	info, err := os.Stat(s.path)
+	same := false
+	if err == nil {
+		same, err = s.locks.isNoted(info)
+	}
+	switch {
+	case err == nil && !same, errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%w: another process has it open, and what stands at %s now is not that file. "+
+			"Move the file back, or stop that process first", ErrMoved, s.path)
+	case err != nil && !errors.Is(err, io.EOF): // what does not stand in the lock file is not known
+		return err
+	}
+	for _, suffix := range []string{walSuffix, indexSuffix} {
+		if _, err := os.Stat(s.path + suffix); errors.Is(err, os.ErrNotExist) {
+			return errNoLog
+		}
+	}
+	return nil
+}
+
+// connector opens connections while the database is in its place.
+type connector struct {
+	files *openFiles
+	dsn   string
+}
+
+// Connect implements driver.Connector.
+func (c connector) Connect(context.Context) (conn driver.Conn, err error) {
+	err = c.files.opens(func() error {
+		conn, err = c.Driver().Open(c.dsn)
+		return err
+	})
+	return conn, err
+}
+
+// Driver implements driver.Connector.
+func (connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
 
 // Close waits for the writes under way and closes the file. Every lock that
 // this process held is free afterwards.
@@ -205,6 +269,9 @@ func (s *Store) Close() error {
 	}
 	if s.writer != nil {
 		errs = append(errs, s.writer.close())
+	}
+	if s.files != nil {
+		errs = append(errs, s.files.close())
 	}
 	errs = append(errs, s.locks.close())
 	return errors.Join(errs...)
@@ -222,6 +289,12 @@ func realPath(path string) (string, error) {
 	}
 	if file, err := filepath.EvalSymlinks(path); err == nil {
 		return file, nil
+	}
+	if target, err := os.Readlink(path); err == nil { // to a file that is not there yet
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
 	}
 	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
 		return filepath.Join(dir, filepath.Base(path)), nil
@@ -257,13 +330,18 @@ func makePrivate(path string) error {
 	return file.Close()
 }
 
-// dsn carries every pragma, so that each pooled connection has them.
+// busyTimeout is how long a connection waits for another process.
+const busyTimeout = 10 * time.Second
+
+// dsn carries every pragma, so that each pooled connection has them. The file
+// must be there: SQLite would make an empty one where it was taken away.
 func dsn(path string, extra ...string) string {
 	q := url.Values{
+		"mode":             {"rw"},
 		"_journal_mode":    {"WAL"},
 		"_synchronous":     {"FULL"},
 		"_foreign_keys":    {"on"},
-		"_busy_timeout":    {"10000"},
+		"_busy_timeout":    {strconv.FormatInt(busyTimeout.Milliseconds(), 10)},
 		"_txlock":          {"immediate"},
 		"_secure_delete":   {"on"},
 		"_cache_size":      {"-2000"},

@@ -22,7 +22,9 @@ type writer struct {
 	reads atomic.Int32  // that have the turn or wait for it
 	turn  chan struct{} // full while somebody uses the connection, and what follows
 
-	epochs  epochs
+	epochs    epochs
+	placement placement
+
 	closed  bool
 	resting bool // there are no chores until something is written
 	failing bool // the latest chore failed
@@ -48,7 +50,7 @@ func openWriter(ctx context.Context, log *slog.Logger, path string) (*writer, er
 	if err != nil {
 		return nil, err
 	}
-	conn, err := db.Conn(ctx)
+	conn, err := connect(ctx, db)
 	if err != nil {
 		db.Close()
 		return nil, err
@@ -144,6 +146,9 @@ func (w *writer) read(ctx context.Context, do func(ctx context.Context, conn *sq
 	if w.closed {
 		return errClosed
 	}
+	if err := w.mayWrite(); err != nil {
+		return err
+	}
 	return explain(do(context.Background(), w.conn))
 }
 
@@ -161,7 +166,7 @@ func (w *writer) close() error {
 	w.chores.Stop()
 	w.finishChores()
 	w.closed = true
-	return errors.Join(w.conn.Close(), w.db.Close())
+	return w.leave()
 }
 
 // commitQueued makes what waits. Both queues hold at most maxGroup, so that
@@ -194,7 +199,7 @@ func drain(group []write, queue <-chan write) []write {
 
 func (w *writer) commit(group []write) {
 	err := w.transaction(group...)
-	if err == nil || len(group) == 1 {
+	if err == nil || len(group) == 1 || errors.Is(err, ErrMoved) {
 		for _, job := range group {
 			job.result <- err
 		}
@@ -205,7 +210,12 @@ func (w *writer) commit(group []write) {
 	}
 }
 
+// transaction commits a group. An error that wraps ErrMoved may come after the
+// commit: then all of it is stored in a file that was taken away, and may come back.
 func (w *writer) transaction(group ...write) error {
+	if err := w.mayWrite(); err != nil {
+		return err
+	}
 	// The driver starts a goroutine per statement for a context that can end.
 	ctx := context.Background()
 	tx, err := w.conn.BeginTx(ctx, nil)
@@ -228,7 +238,7 @@ func (w *writer) transaction(group ...write) error {
 		return err
 	}
 	w.epochs.renewed = renewed
-	return nil
+	return w.inPlace()
 }
 
 // abandon ends a transaction whose COMMIT failed: database/sql thinks that it

@@ -1,0 +1,414 @@
+package conversation
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// placed is a database with one exchange in it, whose files are about to be
+// taken away.
+type placed struct {
+	*Store
+	t    *testing.T
+	path string
+	log  *syncBuffer
+	said int
+}
+
+func newPlaced(t *testing.T) *placed {
+	t.Helper()
+	return newPlacedAt(t, filepath.Join(t.TempDir(), "test.db"))
+}
+
+func newPlacedAt(t *testing.T, path string) *placed {
+	t.Helper()
+	p := &placed{t: t, path: path, log: &syncBuffer{}}
+	p.Store = p.open(p.path)
+	t.Cleanup(func() { p.Close() })
+	p.accept()
+	return p
+}
+
+func (p *placed) open(path string) *Store {
+	p.t.Helper()
+	s, err := Open(p.t.Context(), path, WithLog(slog.New(slog.NewTextHandler(p.log, nil))))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return s
+}
+
+func (p *placed) tryAccept() error {
+	_, err := p.Accept(p.t.Context(), nil, say(chat, p.said+1, "hello"))
+	if err == nil {
+		p.said++
+	}
+	return err
+}
+
+func (p *placed) accept() {
+	p.t.Helper()
+	if err := p.tryAccept(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// expectRefused checks that nothing is stored, in words that the operator can
+// act on, which the log has once.
+func (p *placed) expectRefused(words ...string) {
+	p.t.Helper()
+	for range 3 {
+		err := p.tryAccept()
+		if !errors.Is(err, ErrMoved) {
+			p.t.Fatalf("a message was accepted although the database was taken away: %v", err)
+		}
+		for _, word := range words {
+			if !strings.Contains(err.Error(), word) {
+				p.t.Errorf("the error does not say %q: %v", word, err)
+			}
+		}
+	}
+	if _, err := p.Begin(p.t.Context(), chat, 1000); !errors.Is(err, ErrMoved) {
+		p.t.Errorf("a run begins although the database was taken away: %v", err)
+	}
+	if err := p.Probe(p.t.Context()); !errors.Is(err, ErrMoved) {
+		p.t.Errorf("the probe gave %v", err)
+	}
+	if p.Moved() == nil {
+		p.t.Error("the store does not tell that its database was taken away")
+	}
+	if n := strings.Count(p.log.String(), "database taken away"); n != 1 {
+		p.t.Errorf("the log tells %d times:\n%s", n, p.log)
+	}
+}
+
+// expectWhole opens what stands at a path now, which must hold every message
+// that was acknowledged.
+func (p *placed) expectWhole(path string) {
+	p.t.Helper()
+	s := p.open(path)
+	defer s.Close()
+	held := map[string]bool{}
+	for _, in := range mustBegin(p.t, s, chat, 1000).Waiting {
+		held[in.SourceID] = true
+	}
+	for id := range p.said {
+		if !held[say(chat, id+1, "").SourceID] {
+			p.t.Errorf("%s does not hold message %d of the %d that were acknowledged", path, id+1, p.said)
+		}
+	}
+	var ok string
+	if err := s.readers.QueryRow("PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
+		p.t.Errorf("integrity_check of %s: %s, %v", path, ok, err)
+	}
+}
+
+func (p *placed) rename(from, to string) {
+	p.t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *placed) remove(suffixes ...string) {
+	p.t.Helper()
+	for _, suffix := range suffixes {
+		if err := os.Remove(p.path + suffix); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+func (p *placed) copyFile(from, to string) {
+	p.t.Helper()
+	data, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, data, 0o600)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// syncBuffer is a bytes.Buffer for several goroutines.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(text []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(text)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func TestNothingIsAcknowledgedAfterTheDatabaseWasMoved(t *testing.T) {
+	t.Parallel()
+	p := newPlaced(t)
+	away := p.path + ".away"
+	p.rename(p.path, away)
+	p.expectRefused(p.path, away, "Move it back")
+	p.rename(away, p.path)
+	p.accept()
+	if p.Moved() != nil || !strings.Contains(p.log.String(), "back in its place") {
+		t.Errorf("the return was not noticed: %v\n%s", p.Moved(), p.log)
+	}
+	p.Close()
+	p.expectWhole(p.path)
+}
+
+// Who moves a database rarely takes its log along.
+func TestMovedDatabaseIsWholeWithoutItsLog(t *testing.T) {
+	t.Parallel()
+	p := newPlaced(t)
+	away := filepath.Join(t.TempDir(), "away.db")
+	p.rename(p.path, away)
+	p.expectRefused()
+	p.Close()
+	p.expectWhole(away)
+}
+
+func TestDatabaseMovedWithItsFolderGoesOnWhenItIsBack(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := newPlacedAt(t, filepath.Join(folder, "test.db"))
+	p.rename(folder, folder+".away")
+	p.expectRefused(p.path, folder+".away")
+	p.rename(folder+".away", folder)
+	p.accept()
+	p.Close()
+	p.expectWhole(p.path)
+}
+
+// What a deleted file held is gone with the last process that has it open.
+func TestDeletedDatabaseIsSavedAsACopy(t *testing.T) {
+	t.Parallel()
+	p := newPlaced(t)
+	p.accept()
+	p.remove("", walSuffix, indexSuffix)
+	p.expectRefused("All that it held was saved as " + p.path + ".saved-")
+	saved, err := filepath.Glob(p.path + ".saved-*")
+	if err != nil || len(saved) != 1 {
+		t.Fatalf("the copies are %q, %v", saved, err)
+	}
+	if info, err := os.Stat(saved[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("others may read the copy: %v, %v", info.Mode(), err)
+	}
+	p.Close()
+	p.expectWhole(saved[0])
+}
+
+func TestDeletedDatabaseStoresNothing(t *testing.T) {
+	t.Parallel()
+	p := newPlaced(t)
+	p.remove("")
+	p.expectRefused(p.path, "was deleted", "gateway restore")
+	p.copyFile(os.DevNull, p.path)
+	if err := p.tryAccept(); !errors.Is(err, ErrMoved) {
+		t.Errorf("a message was accepted into a file that is deleted: %v", err)
+	}
+}
+
+func TestReplacedDatabaseIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	p := newPlaced(t)
+	other := newPlaced(t)
+	other.Close()
+	away := p.path + ".away"
+	p.rename(p.path, away)
+	p.copyFile(other.path, p.path)
+	p.expectRefused(p.path, away, "start it again")
+	p.Close()
+	p.expectWhole(away)
+	p.expectWhole(p.path) // it holds as much as other, and this one's log is not replayed into it
+}
+
+func TestReplacedDatabaseGoesOnWhenTheFirstIsBack(t *testing.T) {
+	t.Parallel()
+	p := newPlaced(t)
+	away := p.path + ".away"
+	p.rename(p.path, away)
+	p.copyFile(away, p.path)
+	p.expectRefused(p.path)
+	p.rename(away, p.path)
+	p.accept()
+	p.Close()
+	p.expectWhole(p.path)
+}
+
+// What a second program does to the file while it is away, the open connections
+// would not see, and would damage.
+func TestDatabaseThatWasWrittenWhileItWasAwayIsRefused(t *testing.T) {
+	t.Parallel()
+	p := newPlaced(t)
+	away := filepath.Join(t.TempDir(), "away.db")
+	p.rename(p.path, away)
+	p.expectRefused()
+	if err := os.Chtimes(away, time.Time{}, time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	p.rename(away, p.path)
+	if err := p.tryAccept(); !errors.Is(err, ErrMoved) || !strings.Contains(err.Error(), "start it again") {
+		t.Errorf("a message was accepted into a file that somebody else has written: %v", err)
+	}
+	p.Close()
+	p.expectWhole(p.path)
+}
+
+func TestDeletedLogIsMadeAnewWithoutLoss(t *testing.T) {
+	t.Parallel()
+	for what, suffixes := range map[string][]string{
+		"the log": {walSuffix}, "its index": {indexSuffix}, "the locks": {lockSuffix}, "all of them": {walSuffix, indexSuffix, lockSuffix},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := newPlaced(t)
+			release, err := p.Lock(chat)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer release()
+			p.remove(suffixes...)
+			p.accept()
+			p.accept()
+			if waiting := mustBegin(t, p.Store, chat, 1000).Waiting; len(waiting) != p.said {
+				t.Errorf("%d messages wait, want %d", len(waiting), p.said)
+			}
+			if _, err := p.Active(t.Context(), chat); err != nil {
+				t.Errorf("the database can't be read: %v", err)
+			}
+			if got := p.Moved(); got != nil {
+				t.Error(got)
+			}
+			if !strings.Contains(p.log.String(), "made anew") {
+				t.Errorf("the log does not tell:\n%s", p.log)
+			}
+			other := startOther(t, otherProcess{database: p.path, lock: string(chat)})
+			other.expect("in use by process")
+			p.crash()
+			p.expectWhole(p.path)
+		})
+	}
+}
+
+func TestReplacedLogIsMadeAnewWithoutLoss(t *testing.T) {
+	t.Parallel()
+	p := newPlaced(t)
+	p.copyFile(p.path+walSuffix, p.path+walSuffix+".old")
+	p.accept()
+	p.rename(p.path+walSuffix+".old", p.path+walSuffix)
+	p.accept()
+	p.crash()
+	p.expectWhole(p.path)
+}
+
+// crash leaves the files as a process does that is killed: it takes a copy of
+// them, and what follows is about the copy.
+func (p *placed) crash() {
+	p.t.Helper()
+	path := filepath.Join(p.t.TempDir(), "test.db")
+	p.copyFile(p.path, path)
+	p.copyFile(p.path+walSuffix, path+walSuffix)
+	p.path = path
+}
+
+// The old log is in use by another process too, which would go on writing it.
+func TestDeletedLogIsNotMadeAnewWhileAnotherProcessUsesIt(t *testing.T) {
+	t.Parallel()
+	p := newPlaced(t)
+	other := startOther(t, otherProcess{database: p.path})
+	other.expect("open")
+	p.remove(walSuffix)
+	p.expectRefused(p.path+walSuffix, "another process")
+	other.end()
+	p.accept()
+	p.Close()
+	p.expectWhole(p.path)
+}
+
+func TestDatabaseIsNotOpenedInPlaceOfTheOneThatRuns(t *testing.T) {
+	t.Parallel()
+	for what, replace := range map[string]func(p *placed){
+		"moved":    func(*placed) {},
+		"replaced": func(p *placed) { p.copyFile(p.path+".away", p.path) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			p := newPlaced(t)
+			p.rename(p.path, p.path+".away")
+			replace(p)
+			startOther(t, otherProcess{database: p.path}).expect(ErrMoved.Error(), "another process has it open", p.path)
+			p.rename(p.path+".away", p.path)
+			startOther(t, otherProcess{database: p.path}).expect("open")
+			p.accept()
+			p.Close()
+			p.expectWhole(p.path)
+		})
+	}
+}
+
+func TestLinkThatLeadsElsewhereStoresNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link.db")
+	if err := os.Symlink(filepath.Join(dir, "real.db"), link); err != nil {
+		t.Fatal(err)
+	}
+	p := newPlacedAt(t, link)
+	p.remove("")
+	if err := os.Symlink(filepath.Join(dir, "other.db"), link); err != nil {
+		t.Fatal(err)
+	}
+	p.expectRefused(link)
+	p.remove("")
+	if err := os.Symlink(filepath.Join(dir, "real.db"), link); err != nil {
+		t.Fatal(err)
+	}
+	p.accept()
+}
+
+// A write whose file goes away between its commit and the answer must not be
+// reported as stored, whatever becomes of the file.
+func TestWriteIsNotReportedWhenTheFileGoesAtItsCommit(t *testing.T) {
+	t.Parallel()
+	p := newPlaced(t)
+	err := p.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		p.rename(p.path, p.path+".away")
+		_, err := insertInbound(ctx, tx, say(chat, 50, "at the last moment"), 1)
+		return err
+	})
+	if !errors.Is(err, ErrMoved) {
+		t.Errorf("a write into a file that is gone was reported as stored: %v", err)
+	}
+	p.rename(p.path+".away", p.path)
+	p.accept()
+	p.Close()
+	p.expectWhole(p.path)
+}
+
+func BenchmarkLookAtOpenFiles(b *testing.B) {
+	s := mustOpen(b)
+	for b.Loop() {
+		if m := s.files.look(); m != nil {
+			b.Fatal(m)
+		}
+	}
+}

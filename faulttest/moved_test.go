@@ -1,0 +1,114 @@
+package faulttest
+
+import (
+	"os"
+	"testing"
+)
+
+// newMovedWorld is a world with a gateway that has answered once, and whose
+// database is about to be taken away.
+func newMovedWorld(t *testing.T) (w *world, p *process) {
+	t.Helper()
+	w = newWorld(t, settings{})
+	p = w.startServing()
+	w.say(1, "before")
+	w.awaitAnswer(1, "before")
+	w.awaitMarked(1)
+	return w, p
+}
+
+// takeAway moves the database until the returned function is called.
+func (w *world) takeAway() (back func()) {
+	w.t.Helper()
+	away := w.database + ".away"
+	w.must(os.Rename(w.database, away))
+	return func() { w.must(os.Rename(away, w.database)) }
+}
+
+func TestDatabaseMovedBeforeAccept(t *testing.T) {
+	t.Parallel()
+	w, p := newMovedWorld(t)
+	back := w.takeAway()
+	w.awaitLog("database taken away") // nobody writes
+	w.say(1, "m1")
+	w.awaitLog("can't be stored")
+	if w.platform.hasTaken() {
+		t.Error("a message was acknowledged although its database was taken away")
+	}
+	w.expectReplies(1, "re before")
+	back()
+	w.awaitAnswer(1, "m1")
+	p.stop()
+	w.expectClean()
+	w.expectAnsweredOnce()
+}
+
+// The answer waits in memory, as it does while the disk is full.
+func TestDatabaseMovedDuringARun(t *testing.T) {
+	t.Parallel()
+	w, p := newMovedWorld(t)
+	held := w.holdModel("m1")
+	w.say(1, "m1")
+	w.awaitReached("the model call", held)
+	w.awaitTaken()
+	back := w.takeAway()
+	held.Open()
+	w.awaitLog("could not store a run")
+	w.expectReplies(1, "re before")
+	back()
+	w.awaitAnswer(1, "m1")
+	p.stop()
+	w.expectClean()
+	w.expectAnsweredOnce()
+	if served := w.model.Served(); served != 2 {
+		t.Errorf("the model was called %d times for 2 messages", served)
+	}
+}
+
+// What the gateway told a platform that it had taken must be there after a kill,
+// although the log that held it was deleted.
+func TestDeletedLogLosesNothing(t *testing.T) {
+	t.Parallel()
+	w, p := newMovedWorld(t)
+	w.must(os.Remove(w.database + "-wal"))
+	w.awaitLog("is made anew")
+	p.kill()
+	p = w.startServing()
+	w.say(1, "m1")
+	w.awaitAnswer(1, "m1")
+	w.must(os.Remove(w.database + "-wal"))
+	w.say(1, "m2")
+	w.awaitAnswer(1, "m2")
+	w.awaitMarked(3)
+	p.kill()
+	p = w.startServing()
+	w.say(1, "m3")
+	w.awaitAnswer(1, "m3")
+	p.stop()
+	w.expectClean()
+	w.expectAnsweredOnce()
+}
+
+// Another file in the place of the database, which is what somebody makes who
+// restores a copy under a running gateway, takes no part of it.
+func TestReplacedDatabaseWaitsForTheNextStart(t *testing.T) {
+	t.Parallel()
+	w, p := newMovedWorld(t)
+	back := w.takeAway()
+	copied, err := os.ReadFile(w.database + ".away")
+	w.must(err)
+	w.must(os.WriteFile(w.database, copied, 0o600))
+	w.awaitLog("another file stands at")
+	w.say(1, "m1")
+	w.awaitLog("can't be stored")
+	p.stop()
+	if w.platform.hasTaken() {
+		t.Error("a message was acknowledged although another file stands in the place of the database")
+	}
+	back() // the gateway has made it whole when it was taken away
+	p = w.startServing()
+	w.awaitAnswer(1, "m1")
+	p.stop()
+	w.expectClean()
+	w.expectAnsweredOnce()
+}
