@@ -31,7 +31,6 @@ type Router struct {
 	pictures    *semaphore.Weighted // bytes of them that runs may have in memory
 	summaries   summaries
 	calibration calibration
-	budgets     budgets
 }
 
 // signal says that a session has new inbound, that its loop must look, or that
@@ -170,6 +169,14 @@ func (r *Router) leftovers(ctx context.Context, scopes []conversation.Scope) []c
 		all = append(all, keys...)
 	}
 	return all
+}
+
+// Resume looks again for inbound of the scopes that no run has settled: some may
+// have been stored although whoever stored it was told of an error.
+func (r *Router) Resume(ctx context.Context, scopes ...conversation.Scope) {
+	for _, key := range r.leftovers(ctx, scopes) {
+		r.signal(signal{key: key})
+	}
 }
 
 func (r *Router) drain(running *sync.WaitGroup, cancelRuns context.CancelFunc) {

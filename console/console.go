@@ -111,6 +111,8 @@ type page struct {
 	CSRF    string
 	Done    string // what was just done, "" for nothing
 	Body    any
+
+	Troubles []string // what keeps the store from its work
 }
 
 // show answers with a page, named by its file.
@@ -118,7 +120,8 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, file, section, ti
 	frame := pages.Frame{
 		Title: title, Section: "console", CSRF: httpserver.CSRF(r),
 		Styles: []string{"console/console.css"}, Scripts: append(scripts, "code.js"),
-		Body: page{Section: section, Title: title, CSRF: httpserver.CSRF(r), Done: doneText(r.URL.Query().Get("done")), Body: body},
+		Body: page{Section: section, Title: title, CSRF: httpserver.CSRF(r), Done: doneText(r.URL.Query().Get("done")), Body: body,
+			Troubles: c.Store.Troubles()},
 	}
 	if file == "overview.html" {
 		frame.Styles = append(frame.Styles, "vendor/uplot/uplot.css")
@@ -138,6 +141,8 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpserver.Problem(w, r, http.StatusBadRequest, "The address of this page is not one that the console has given.")
 	case errors.Is(err, conversation.ErrNotFailed), errors.Is(err, conversation.ErrNoPairing):
 		httpserver.Problem(w, r, http.StatusConflict, "That was done already, or can't be done any more. Load the page before this one again.")
+	case errors.Is(err, conversation.ErrMoved):
+		httpserver.Problem(w, r, http.StatusServiceUnavailable, conversation.Sentence(err))
 	case errors.Is(err, context.DeadlineExceeded):
 		httpserver.Problem(w, r, http.StatusConflict, "The session is at work, perhaps in another process. Nothing was changed; try again in a moment.")
 	case errors.Is(err, context.Canceled):

@@ -128,9 +128,7 @@ func (e *events) whole() {
 // next reads one line, and hands out the chunk that it completes, if any.
 func (e *events) next() {
 	if err := e.readLine(); err != nil {
-		if e.err = e.ending(err); e.err == errTooLong {
-			return // in the middle of an event, which is not told
-		}
+		e.err = e.ending(err)
 		if len(e.line) == 0 {
 			e.endEvent()
 			return

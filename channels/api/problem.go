@@ -40,6 +40,9 @@ func (c *Channel) problemOf(ctx context.Context, err error) error {
 		return problem(http.StatusUnprocessableEntity, "%s.", sentence(err, conversation.ErrInvalid))
 	case errors.Is(err, conversation.ErrReused):
 		return problem(http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request.")
+	case errors.Is(err, conversation.ErrMoved):
+		return later(movedTime, problem(http.StatusServiceUnavailable,
+			"The gateway can't reach its database and stores nothing at the moment. Send the request again in a while, with the same Idempotency-Key if it has one."))
 	case errors.Is(err, errClosed), c.isEnding():
 		return later(restartTime, problem(http.StatusServiceUnavailable, "The gateway is starting or ending. Nothing was done; try again in a moment."))
 	case errors.Is(err, errBusy):
@@ -54,6 +57,10 @@ func (c *Channel) problemOf(ctx context.Context, err error) error {
 
 // restartTime is about how many seconds a gateway is away when it is restarted.
 const restartTime = 5
+
+// movedTime is after how many seconds it is worth to ask again while the database
+// is not in its place: an operator has to put it back.
+const movedTime = 30
 
 // sentence is what an error says behind a sentinel's words.
 func sentence(err, sentinel error) string {

@@ -23,7 +23,6 @@ type Channel struct {
 	commands []channels.Command
 	log      *slog.Logger
 	renderer *renderer
-	fileOver int // of messages; 0 = never a file
 	pacer    *pacer
 	health   health
 	webhook  webhook
@@ -71,7 +70,6 @@ func New(parts Parts) (*Channel, error) {
 		log:        log,
 		health:     health{tell: parts.Health},
 		renderer:   newRenderer(),
-		fileOver:   cfg.FileOver,
 		pacer:      newPacer(cfg.SendRate, cfg.ChatRate),
 		webhook:    newWebhook(cfg),
 		botID:      id,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,7 +38,11 @@ func healthCommand(configPath *string) *cobra.Command {
 			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "process %d serves %s\n", pid, path); err != nil {
 				return err
 			}
-			if err := showChannels(cmd, path); err != nil { // which is no failure of the gateway's
+			err = showChannels(cmd, path)
+			if errors.Is(err, conversation.ErrMoved) {
+				return err
+			}
+			if err != nil { // which is no failure of the gateway's
 				fmt.Fprintln(cmd.ErrOrStderr(), "how the channels fare can't be read:", err)
 			}
 			return nil

@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	var configPath string
 	root.PersistentFlags().StringVarP(&configPath, "config", "c", "", "configuration `FILE` (default \"config.toml\" where there is one)")
-	root.AddCommand(runCommand(&configPath), chatCommand(&configPath), pairCommand(&configPath), discordCommand(&configPath), cleanupCommand(&configPath), sessionsCommand(&configPath), historyCommand(&configPath), importCommand(&configPath), backupCommand(&configPath), restoreCommand(&configPath), healthCommand(&configPath), versionCommand())
+	root.AddCommand(runCommand(&configPath), chatCommand(&configPath), pairCommand(&configPath), discordCommand(&configPath), cleanupCommand(&configPath), sessionsCommand(&configPath), historyCommand(&configPath), importCommand(&configPath), healthCommand(&configPath), versionCommand())
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)
 }

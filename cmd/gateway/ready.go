@@ -35,8 +35,6 @@ type queueState struct {
 	InboxOldest  float64 `json:"inbox_oldest_seconds"`
 	OutboxDue    int64   `json:"outbox_due"`
 	OutboxOldest float64 `json:"outbox_oldest_seconds"`
-	OutboxHeld   int64   `json:"outbox_held"` // of those that are due, set aside
-	HeldOldest   float64 `json:"outbox_held_oldest_seconds"`
 }
 
 // readyTimeout is how long the parts may take to answer.
@@ -54,13 +52,15 @@ func (g *gateway) readiness() httpserver.ReadyFunc {
 		err := probe.ask(ctx)
 		list, healthErr := g.store.Health(ctx)
 		queues, queuesErr := g.store.Queues(ctx)
-		if err = errors.Join(err, healthErr, queuesErr); err != nil {
+		if err == nil {
+			err = errors.Join(healthErr, queuesErr)
+		}
+		if err != nil {
 			is.Store = storeState{Error: err.Error()}
 		}
 		for _, q := range queues {
 			is.Queues = append(is.Queues, queueState{
 				Channel: q.Channel, InboxWaiting: q.Waiting, InboxOldest: secondsSince(q.OldestWaiting), OutboxDue: q.Due, OutboxOldest: secondsSince(q.OldestDue),
-				OutboxHeld: q.Held, HeldOldest: secondsSince(q.OldestHeld),
 			})
 		}
 		ready := err == nil

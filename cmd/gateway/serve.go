@@ -46,6 +46,10 @@ func (g *gateway) serve(ctx context.Context) error {
 		return nil
 	})
 	front.Go(func() error {
+		g.store.Watch(intake, func() { g.router.Resume(intake, scopes...) })
+		return nil
+	})
+	front.Go(func() error {
 		defer stopIntake()
 		return g.runIntake(intake, stopIntake, delivery)
 	})
