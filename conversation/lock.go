@@ -109,6 +109,10 @@ func DaemonPID(path string) (int, error) {
 	return holder(file, daemonLock, syscall.F_WRLCK)
 }
 
+// RealPath returns the absolute path at which Open finds a database, links
+// followed.
+func RealPath(path string) (string, error) { return realPath(path) }
+
 var errHeld = errors.New("held by another process")
 
 func openLocks(path string) (*locks, error) {
