@@ -1,8 +1,13 @@
 # docker build -t parley .
 # docker run -v parley:/data -e TELEGRAM_TOKEN -e OPENAI_API_KEY --stop-timeout 30 parley
 #
-# /data holds the database and, if there is one, config.toml. The stop timeout
-# is longer than agent.drain_timeout, so that answers under way are delivered.
+# /data holds the database, http-token and, if there is one, config.toml. To reach
+# the pages from outside of the container, set listen = "0.0.0.0:8787" in the
+# section [http], add -p 127.0.0.1:8787:8787, and sign in with the link of
+#   docker exec CONTAINER gateway token link
+#
+# The stop timeout is longer than agent.drain_timeout, so that answers under way
+# are delivered.
 
 FROM golang:1.26-trixie AS build
 WORKDIR /src

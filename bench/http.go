@@ -75,6 +75,7 @@ func (at front) do(ctx context.Context, method, path string, body []byte) (io.Re
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Authorization", "Bearer "+httpToken)
 	answer, err := at.client.Do(request)
 	if err != nil {
 		return nil, err

@@ -21,6 +21,9 @@ type process struct {
 	log bytes.Buffer // what it said; read after stop
 }
 
+// httpToken is what the bench sends to the gateway's HTTP server.
+const httpToken = "a-token-of-the-bench"
+
 // startGateway starts the gateway on a database, without its own rate limits
 // and with further sections of its configuration.
 func (b *bench) startGateway(ctx context.Context, f *fakes, database string, sections ...string) (*process, error) {
@@ -34,13 +37,14 @@ model = "test-model"
 titles = false # calls of the model that the floor does not make
 [http]
 listen = %q
+token = %q
 [telegram]
 token = %q
 api_url = %q
 access = "open"
 send_rate = 0
 chat_rate = 0
-%s`, database, f.modelURL, b.listen, telegramtest.Token, f.telegram.URL, strings.Join(sections, ""))
+%s`, database, f.modelURL, b.listen, httpToken, telegramtest.Token, f.telegram.URL, strings.Join(sections, ""))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

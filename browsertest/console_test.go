@@ -21,7 +21,7 @@ func startConsole(t *testing.T) (*gateway, *world) {
 	w.live()
 	w.must(w.store.Close())
 	platform := telegramtest.New(t)
-	return startGatewayIn(t, dir, fmt.Sprintf(`
+	return startGatewayIn(t, dir, openToAll+fmt.Sprintf(`
 [telegram]
 token = %q
 api_url = %q

@@ -25,7 +25,7 @@ type gateway struct {
 	t     *testing.T
 	model *llmtest.Server
 	dir   string
-	more  string // sections of its configuration
+	more  string // sections of its configuration; the first may begin with keys of [http]
 	url   string // without a slash at its end
 	cmd   *exec.Cmd
 }
@@ -36,8 +36,11 @@ func startGateway(t *testing.T, answer func(llmtest.Call) llmtest.Answer) *gatew
 	if chrome == nil {
 		t.Skip(skipped)
 	}
-	return startGatewayIn(t, t.TempDir(), "", answer)
+	return startGatewayIn(t, t.TempDir(), openToAll, answer)
 }
+
+// openToAll is the configuration of a gateway that asks nobody to sign in.
+const openToAll = "auth = \"none\"\n"
 
 // startGatewayIn runs a gateway with the database of a folder, and with more
 // configuration, until the test ends.

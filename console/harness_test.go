@@ -46,7 +46,7 @@ func newDesk(t *testing.T, change func(*console.Parts)) *desk {
 		t.Fatal(err)
 	}
 	listen := "127.0.0.1:0"
-	server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, MaxConnections: 100}, Log: slog.New(slog.DiscardHandler)})
+	server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 100}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,26 +31,35 @@ type Line struct {
 type Lines struct {
 	Run string // tells its numbers from those of an earlier process
 
-	secrets *strings.Replacer // takes out what must not be shown, wherever it stands
-
-	mu   sync.Mutex
-	ring []Line        // grows to keptLines, then the oldest is at newest % keptLines
-	n    int64         // of the newest line
-	more bytes.Buffer  // attributes of the line that is being added
-	news chan struct{} // closed with the next line
+	mu       sync.Mutex
+	hide     []string          // what must not be shown, each followed by what stands in its place
+	replacer *strings.Replacer // of these
+	ring     []Line            // grows to keptLines, then the oldest is at newest % keptLines
+	n        int64             // of the newest line
+	more     bytes.Buffer      // attributes of the line that is being added
+	news     chan struct{}     // closed with the next line
 }
 
 // NewLines makes a log without lines. What is a secret is hidden in them, should
 // whoever logs have missed it; secrets of fewer than 6 characters are only words.
 func NewLines(secrets []string) *Lines {
-	const shortest = 6
-	var pairs []string
+	l := &Lines{Run: rand.Text()[:8], replacer: strings.NewReplacer(), news: make(chan struct{})}
 	for _, secret := range secrets {
-		if len(secret) >= shortest {
-			pairs = append(pairs, secret, "(hidden)")
-		}
+		l.Hide(secret)
 	}
-	return &Lines{Run: rand.Text()[:8], secrets: strings.NewReplacer(pairs...), news: make(chan struct{})}
+	return l
+}
+
+// Hide hides one more secret in the lines to come.
+func (l *Lines) Hide(secret string) {
+	const shortest = 6
+	if len(secret) < shortest {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hide = append(l.hide, secret, "(hidden)")
+	l.replacer = strings.NewReplacer(l.hide...)
 }
 
 // Beside gives a handler that hands records to another one, and keeps them here.
@@ -85,7 +94,7 @@ func (l *Lines) add(ctx context.Context, r slog.Record, attributes slog.Handler)
 }
 
 func (l *Lines) shown(text string) string {
-	text = l.secrets.Replace(text)
+	text = l.replacer.Replace(text)
 	if len(text) > maxLine {
 		return strings.ToValidUTF8(text[:maxLine], "") + "…"
 	}

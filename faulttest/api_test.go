@@ -31,7 +31,7 @@ func newPrograms(w *world) platform {
 }
 
 func (p programs) section() string {
-	return p.telegram.section() + fmt.Sprintf("[http]\nlisten = %q\n", p.listen)
+	return p.telegram.section() + fmt.Sprintf("[http]\nlisten = %q\nauth = \"none\"\n", p.listen)
 }
 
 // said is what a program was answered.

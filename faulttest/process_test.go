@@ -34,6 +34,7 @@ func (w *world) run(binary string, stdin io.Reader, args ...string) *process {
 	p.cmd.Dir = w.dir
 	// The race detector would wait a second at each exit.
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "GORACE=atexit_sleep_ms=10"}
+	p.cmd.Env = append(p.cmd.Env, w.env...)
 	w.mu.Lock()
 	w.process++
 	fmt.Fprintf(w.log, "--- process %d: %v\n", w.process, args)

@@ -3,6 +3,7 @@ package faulttest
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -149,4 +150,25 @@ func TestMessageBehindAStoppedAnswerIsTakenWithIt(t *testing.T) {
 	held.Open()
 	s.types("third\r")
 	s.sees("third\n›")
+}
+
+// TestTerminalShowsALinkThatSignsIn takes the link from the screen, where alone
+// it stands.
+func TestTerminalShowsALinkThatSignsIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{platform: newGuarded})
+	g := w.platform.(guarded)
+	s := w.openTerminal()
+	s.sees("/signin/link#")
+	var link string
+	for line := range strings.Lines(s.screen.Text()) {
+		if strings.Contains(line, "/signin/link#") {
+			link = strings.TrimSpace(line)
+		}
+	}
+	expectStatus(t, "the link's cookie", g.status(w, "Cookie", g.follow(w, link)), http.StatusOK)
+	_, code, _ := strings.Cut(link, "#")
+	if strings.Contains(w.log.String(), code) {
+		t.Error("the code stands in the log")
+	}
 }

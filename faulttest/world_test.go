@@ -29,8 +29,9 @@ type world struct {
 	model    *llmtest.Server
 	dir      string
 	database string
-	log      *record // of every process, standard error
-	refusals int     // calls that the test makes the model's API refuse
+	log      *record  // of every process, standard error
+	env      []string // of every process, beside what all have
+	refusals int      // calls that the test makes the model's API refuse
 
 	mu      sync.Mutex
 	process int              // number of the latest process, from 1

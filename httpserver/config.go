@@ -22,14 +22,23 @@ const (
 // Config is the [http] section.
 type Config struct {
 	Listen         *string  `toml:"listen"`                               // "host:port"; "" = no server; nil, the default, = DefaultListen where nobody else listens there
-	Token          string   `toml:"token" kind:"secret" env:"HTTP_TOKEN"` // what people sign in with and programs send; must be set unless only this machine is listened to
+	Auth           string   `toml:"auth" oneof:"token none"`              // AuthToken, or AuthNone for an address of this machine alone; default AuthToken
+	Token          string   `toml:"token" kind:"secret" env:"HTTP_TOKEN"` // what people sign in with and programs send; "" = one that the gateway has made
 	Hosts          []string `toml:"hosts"`                                // further names under which the server is reached, such as a proxy's; default none
 	TrustProxy     bool     `toml:"trust_proxy"`                          // believe X-Forwarded-For and X-Forwarded-Proto; default false
 	MaxConnections int      `toml:"max_connections" min:"1"`              // open at once; the others wait; default 2000
 }
 
+// What a server asks for.
+const (
+	AuthToken = "token" // the token, or a sign-in with it
+	AuthNone  = "none"  // nothing: whoever reaches it may do everything
+)
+
 // DefaultConfig is the section when nothing is configured.
-func DefaultConfig() Config { return Config{MaxConnections: defaultMaxConnections} }
+func DefaultConfig() Config {
+	return Config{Auth: AuthToken, MaxConnections: defaultMaxConnections}
+}
 
 // Address is where the server listens, "" when there is to be none.
 func (c Config) Address() string {
@@ -47,9 +56,12 @@ func (c Config) Check(report func(key, found, allowed string)) {
 	case c.Address() == "":
 	case err != nil || portErr != nil:
 		report("listen", fmt.Sprintf("%q (string)", c.Address()), `"host:port" such as "127.0.0.1:8787", or "" for no server`)
-	case !isLoopback(host) && c.Token == "":
-		report("listen", fmt.Sprintf("%q (string), which other machines reach, and no token", c.Address()),
-			fmt.Sprintf(`a token of at least %d characters beside it (token, token_file or HTTP_TOKEN), or an address of this machine alone such as "127.0.0.1:8787"`, minToken))
+	case c.Auth == AuthNone && !isLoopback(host):
+		report("listen", fmt.Sprintf("%q (string), which other machines reach, and auth = %q", c.Address(), AuthNone),
+			fmt.Sprintf(`with auth = %q an address of this machine alone such as "127.0.0.1:8787"`, AuthNone))
+	}
+	if c.Auth == AuthNone {
+		c.checkOpen(report)
 	}
 	if c.Token != "" && len(c.Token) < minToken {
 		report("token", fmt.Sprintf("a secret of %d characters", len(c.Token)), fmt.Sprintf("at least %d characters", minToken))
@@ -57,6 +69,23 @@ func (c Config) Check(report func(key, found, allowed string)) {
 	for _, name := range c.Hosts {
 		if hostName(name) == "" || hostName(name) != strings.Trim(strings.ToLower(name), "[]") || strings.Contains(name, "*") {
 			report("hosts", fmt.Sprintf("%q (string)", name), `names without scheme, port and path, such as "chat.example.com"`)
+		}
+	}
+}
+
+// checkOpen reports what does not go with a server that asks for no token: a
+// proxy would let in everybody who reaches it.
+func (c Config) checkOpen(report func(key, found, allowed string)) {
+	const instead = `auth = "token", without which whoever reaches the proxy may do everything`
+	if c.Token != "" {
+		report("auth", fmt.Sprintf("%q (string), and a token", AuthNone), `"token", or no token (token, token_file, HTTP_TOKEN)`)
+	}
+	if c.TrustProxy {
+		report("trust_proxy", fmt.Sprintf("true (boolean), and auth = %q", AuthNone), instead)
+	}
+	for _, name := range c.Hosts {
+		if host := hostName(name); host != "" && !isLoopback(host) && !strings.HasSuffix(host, ".localhost") {
+			report("hosts", fmt.Sprintf("%q (string), which may be another machine's, and auth = %q", name, AuthNone), instead)
 		}
 	}
 }

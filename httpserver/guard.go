@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Access is whom a route lets in. Where no token is configured, whoever
-// reaches the server counts as signed in, since only this machine does.
+// Access is whom a route lets in. With AuthNone, whoever reaches the server
+// from its own machine counts as signed in.
 type Access int
 
 const (
@@ -34,7 +34,8 @@ type route struct {
 // visitor is what is known of who sent a request.
 type visitor struct {
 	signedIn bool
-	byToken  bool   // the request itself carries the token; where there is none, any
+	byToken  bool   // the request itself carries the token; with AuthNone, any
+	keys     *keys  // by which that was judged
 	pass     string // of a browser, "" when it has none
 	csrf     string // what its forms carry
 }
@@ -62,6 +63,10 @@ func (s *Server) guard(access Access, route route, h http.Handler) http.Handler 
 			Problem(w, r, http.StatusMisdirectedRequest, "This server does not go by that name. It can be given further ones: hosts in the section [http].")
 			return
 		}
+		if access != Public && s.open() && !isDirect(r) {
+			Problem(w, r, http.StatusForbidden, `This gateway asks for no token (auth = "none" in the section [http]), so it answers only programs of its own machine, and nothing that a proxy passes on. Behind a proxy it needs auth = "token".`)
+			return
+		}
 		v, ok := s.identify(w, r, route)
 		if !ok || !s.mayEnter(w, r, access, v) {
 			return
@@ -75,14 +80,14 @@ func (s *Server) guard(access Access, route route, h http.Handler) http.Handler 
 		if r.MultipartForm != nil { // read for its CSRF token
 			defer r.MultipartForm.RemoveAll()
 		}
-		if access == Person && v.pass == "" { // without a token; forms need something to be bound to
-			v.pass = s.passes.issue()
-			s.setPass(w, r, v.pass)
+		if access == Person && v.pass == "" && s.open() { // forms need something to be bound to
+			v.pass = v.keys.issue(s.now().Add(passFor))
+			s.setPass(w, r, v.keys, v.pass)
 		}
 		if v.pass != "" {
-			v.csrf = s.passes.csrf(v.pass)
+			v.csrf = v.keys.csrfOf(v.pass)
 		}
-		ctx, cancel := s.lifetime(r)
+		ctx, cancel := s.lifetime(r, v)
 		defer cancel()
 		h.ServeHTTP(w, r.WithContext(context.WithValue(ctx, visitorKey{}, v)))
 	})
@@ -91,16 +96,21 @@ func (s *Server) guard(access Access, route route, h http.Handler) http.Handler 
 // identify tells who sent a request, or answers that it was one too many, or
 // one with a wrong token. A wrong token never falls back to the cookie.
 func (s *Server) identify(w http.ResponseWriter, r *http.Request, route route) (visitor, bool) {
-	v := visitor{pass: s.passOf(r)}
+	v := visitor{keys: s.keys()}
 	token, byToken := bearer(r)
 	v.byToken = byToken
+	pass, err := s.passOf(r, v.keys)
 	switch {
-	case s.passes.open:
-		v.signedIn = s.isMe(r)
-	case !byToken:
-		v.signedIn = v.pass != ""
-	case s.passes.isToken(token):
+	case s.open():
+		v.pass, v.signedIn = pass, s.isMe(r) && isDirect(r)
+	case byToken && v.keys.isToken(token):
 		v.signedIn = true
+	case !byToken && err != nil:
+		s.log.Error("sign-in can't be checked", "error", err)
+		Problem(w, r, http.StatusServiceUnavailable, "The gateway can't read at the moment who is signed in; its log says why.")
+		return v, false
+	case !byToken:
+		v.pass, v.signedIn = pass, pass != ""
 	default:
 		if s.refuse(r) == http.StatusTooManyRequests {
 			tooManyGuesses(w, r)
@@ -135,7 +145,7 @@ func (s *Server) mayEnter(w http.ResponseWriter, r *http.Request, access Access,
 	case v.signedIn:
 		return true
 	case access == Program || !isSafe(r):
-		unauthorized(w, r, `Send the gateway's token: "Authorization: Bearer TOKEN".`)
+		unauthorized(w, r, "Send the gateway's token: \"Authorization: Bearer TOKEN\". On the gateway's machine, `gateway token` prints it.")
 	case r.Header.Get("Sec-Fetch-Site") == "cross-site":
 		// A browser keeps a strict cookie to itself when a link of another site
 		// was followed, and sends it with what the answer makes it load.
@@ -161,7 +171,7 @@ func (s *Server) mayChange(w http.ResponseWriter, r *http.Request, access Access
 		BodyProblem(w, r, err)
 		return false
 	}
-	if v.pass == "" || !hmac.Equal([]byte(sent), []byte(s.passes.csrf(v.pass))) {
+	if v.pass == "" || !hmac.Equal([]byte(sent), []byte(v.keys.csrfOf(v.pass))) {
 		Problem(w, r, http.StatusForbidden, "The page is from another sign-in. Load it again.")
 		return false
 	}
@@ -169,7 +179,7 @@ func (s *Server) mayChange(w http.ResponseWriter, r *http.Request, access Access
 }
 
 // provesItself reports whether the request carries what no foreign page knows.
-func (s *Server) provesItself(v visitor) bool { return v.byToken && !s.passes.open }
+func (s *Server) provesItself(v visitor) bool { return v.byToken && !s.open() }
 
 // sentCSRF is the token that a request carries.
 func sentCSRF(r *http.Request, maxBody int64) (string, error) {
@@ -189,15 +199,20 @@ func sentCSRF(r *http.Request, maxBody int64) (string, error) {
 	return r.PostFormValue("csrf"), err
 }
 
-// lifetime is the context of a request. A stream ends when the server does;
-// what changes something may come to its end.
-func (s *Server) lifetime(r *http.Request) (context.Context, context.CancelFunc) {
+// lifetime is the context of a request. A stream ends when the server does, or
+// when what has let it in is void; what changes something may come to its end.
+func (s *Server) lifetime(r *http.Request, v visitor) (context.Context, context.CancelFunc) {
 	if !isSafe(r) {
 		return r.Context(), func() {}
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(s.ending, cancel)
+	remove := func() {}
+	if v.signedIn && !s.open() {
+		remove = s.streams.add(&stream{keys: v.keys, pass: v.pass, end: cancel})
+	}
 	return ctx, func() {
+		remove()
 		stop()
 		cancel()
 	}

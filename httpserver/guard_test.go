@@ -25,12 +25,12 @@ func TestWithoutATokenThisMachineIsLetIn(t *testing.T) {
 
 // A page whose name was pointed at this machine must not read what is served.
 func TestAPageOfAnotherNameIsRefused(t *testing.T) {
-	s := start(t, httpserver.Parts{Config: httpserver.Config{Hosts: []string{"Chat.Example.com"}}})
+	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token, Hosts: []string{"Chat.Example.com"}}})
 	for name, status := range map[string]int{
 		"evil.example": 421, "evil.example:8787": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "10.0.0.1": 421,
 		"localhost": 200, "LOCALHOST:8787": 200, "127.0.0.1:1": 200, "[::1]:8787": 200, "chat.example.com": 200, "chat.example.com:443": 200,
 	} {
-		s.send(program(t), "GET", "/program", host(name)).expect(t, status)
+		s.send(program(t), "GET", "/program", host(name), bearer(token)).expect(t, status)
 		s.send(program(t), "GET", "/public", host(name)).expect(t, 200)
 	}
 }
@@ -86,12 +86,15 @@ func TestAPageOfAnotherSiteLoadsNothing(t *testing.T) {
 
 // A proxy at another port than 443 tells the gateway its own name or another.
 func TestAPageBehindAProxyIsOfThisSiteAtAnyPort(t *testing.T) {
-	s := start(t, httpserver.Parts{Config: httpserver.Config{Hosts: []string{"Chat.Example.com"}}})
+	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token, Hosts: []string{"Chat.Example.com"}}})
+	b := browser(t)
+	s.signIn(b, token).expect(t, 303)
+	csrf := header("X-CSRF-Token", s.send(b, "GET", "/person").body)
 	for _, origin := range []string{"https://chat.example.com", "https://chat.example.com:8443"} {
-		s.send(program(t), "POST", "/program", bearer("any"), header("Origin", origin), header("Sec-Fetch-Site", "same-origin")).expect(t, 200)
+		s.send(b, "POST", "/program", csrf, header("Origin", origin), header("Sec-Fetch-Site", "same-origin")).expect(t, 200)
 	}
-	s.send(program(t), "POST", "/program", bearer("any"), header("Origin", "https://chat.example.com.evil.example"), header("Sec-Fetch-Site", "same-origin")).expect(t, 403)
-	s.send(program(t), "POST", "/program", bearer("any"), header("Origin", "https://chat.example.com:8443"), header("Sec-Fetch-Site", "same-site")).expect(t, 403)
+	s.send(b, "POST", "/program", csrf, header("Origin", "https://chat.example.com.evil.example"), header("Sec-Fetch-Site", "same-origin")).expect(t, 403)
+	s.send(b, "POST", "/program", csrf, header("Origin", "https://chat.example.com:8443"), header("Sec-Fetch-Site", "same-site")).expect(t, 403)
 }
 
 // Without the token of its page, a request in a person's name is not theirs.

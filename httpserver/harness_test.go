@@ -10,11 +10,13 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"parley/conversation"
 	"parley/httpserver"
 )
 
@@ -33,6 +35,12 @@ type site struct {
 func start(t *testing.T, parts httpserver.Parts, routes ...func(*httpserver.Server)) *site {
 	t.Helper()
 	log := &syncBuffer{}
+	if parts.Token == "" && parts.TokenFile == nil {
+		parts.Auth = httpserver.AuthNone
+	}
+	if parts.SignIns == nil && parts.Auth != httpserver.AuthNone {
+		parts.SignIns = newStore(t).SignIns()
+	}
 	if parts.Listen == nil {
 		parts.Listen = new("127.0.0.1:0")
 	}
@@ -70,6 +78,17 @@ func start(t *testing.T, parts httpserver.Parts, routes ...func(*httpserver.Serv
 		stop()
 	})
 	return &site{t: t, url: strings.TrimSuffix(s.URL(), "/"), log: log, stop: stop, cut: cut}
+}
+
+// newStore makes a database, which keeps who is signed in.
+func newStore(t *testing.T) *conversation.Store {
+	t.Helper()
+	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	return store
 }
 
 func route(pattern string, access httpserver.Access, h http.HandlerFunc, options ...httpserver.Option) func(*httpserver.Server) {

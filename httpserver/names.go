@@ -3,17 +3,18 @@ package httpserver
 import (
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
 )
 
-// names are those by which a server knows itself: without a token it takes no
-// other, since a foreign page whose name has been pointed at this machine (DNS
+// names are those by which a server knows itself. One that asks for no token
+// takes no other, since a foreign page whose name has been pointed at this machine (DNS
 // rebinding) would else be let in as a page of its own. With a token such a
 // page has no cookie, and any name will do unless some are configured.
 func names(c Config) map[string]bool {
-	if c.Token != "" && len(c.Hosts) == 0 {
+	if c.Auth != AuthNone && len(c.Hosts) == 0 {
 		return nil
 	}
 	all := map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true}
@@ -30,6 +31,19 @@ func names(c Config) map[string]bool {
 
 // isMe reports whether the request asks for this server.
 func (s *Server) isMe(r *http.Request) bool { return s.names == nil || s.names[hostName(r.Host)] }
+
+// proxyHeaders are what proxies add to the requests that they pass on.
+var proxyHeaders = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Cf-Connecting-Ip"}
+
+// isDirect reports whether a request seems to come from a program of this
+// machine itself, and not through a proxy, whoever may stand behind that.
+func isDirect(r *http.Request) bool {
+	if slices.ContainsFunc(proxyHeaders, func(name string) bool { return r.Header.Get(name) != "" }) {
+		return false
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && peer.Addr().Unmap().IsLoopback()
+}
 
 // origins refuses what pages of other sites ask browsers to change.
 func origins(hosts []string) *http.CrossOriginProtection {

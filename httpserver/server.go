@@ -6,12 +6,17 @@ package httpserver
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -20,6 +25,9 @@ import (
 // Parts is what a server is made of.
 type Parts struct {
 	Config
+	TokenFile *TokenFile // holds the token while Config.Token is ""; nil with AuthNone: keys are made for this process alone
+	SignIns   SignIns    // nil only with AuthNone
+
 	Limits  Limits
 	Folder  string                                             // for large bodies while they are read; "": the system's for temporary files
 	Ready   ReadyFunc                                          // for /readyz; nil: there is none
@@ -42,7 +50,11 @@ type Server struct {
 
 	names     map[string]bool // of this server; nil: whatever the client says
 	origins   *http.CrossOriginProtection
-	passes    passes
+	file      *TokenFile // nil when the token can't change
+	current   atomic.Pointer[keys]
+	signIns   SignIns
+	streams   streams
+	now       func() time.Time
 	known     *crowd // clients that are signed in
 	strangers *crowd // the others
 	guesses   *guesses
@@ -54,9 +66,26 @@ type Server struct {
 // New listens at the configured address, which is not "". The error of an
 // address that is taken is syscall.EADDRINUSE.
 func New(parts Parts) (*Server, error) {
+	secret, file := parts.Token, parts.TokenFile
+	switch {
+	case secret != "":
+		file = nil
+	case file != nil:
+		secret = file.Token()
+	case parts.Auth == AuthNone:
+		secret = rand.Text()
+	}
+	if secret == "" || parts.SignIns == nil && parts.Auth != AuthNone {
+		return nil, errors.New("http: a server that asks for a token needs one, and a place to keep who is signed in")
+	}
 	listener, err := net.Listen("tcp", parts.Address())
 	if err != nil {
 		return nil, fmt.Errorf("http: %w", err)
+	}
+	if addr, ok := listener.Addr().(*net.TCPAddr); parts.Auth == AuthNone && (!ok || !addr.IP.IsLoopback()) {
+		listener.Close()
+		return nil, fmt.Errorf("http: %s is %s, which other machines reach: with auth = %q in the section [http] the server listens at an address of this machine alone",
+			parts.Address(), listener.Addr(), AuthNone)
 	}
 	limits := parts.Limits.withDefaults()
 	s := &Server{
@@ -70,11 +99,17 @@ func New(parts Parts) (*Server, error) {
 		mux:       http.NewServeMux(),
 		names:     names(parts.Config),
 		origins:   origins(parts.Hosts),
-		passes:    newPasses(parts.Token, parts.Now),
+		file:      file,
+		signIns:   parts.SignIns,
+		now:       parts.Now,
 		known:     newCrowd(limits.Known),
 		strangers: newCrowd(limits.Strangers),
 		guesses:   newGuesses(limits, parts.Log),
 	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	s.current.Store(newKeys(secret, s.open()))
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.nowhere = s.guard(Public, route{}, http.HandlerFunc(s.noRoute))
 	s.handleSignIn()
@@ -84,6 +119,19 @@ func New(parts Parts) (*Server, error) {
 
 // URL is where people on this machine find the server, with a slash at its end.
 func (s *Server) URL() string { return base(s.listener.Addr()) }
+
+// URLs are under which people find the server: URL, and each of the hosts.
+func (s *Server) URLs() []string {
+	urls := []string{s.URL()}
+	for _, host := range s.cfg.Hosts {
+		if s.cfg.TrustProxy {
+			urls = append(urls, "https://"+host+"/")
+		} else if tcp, ok := s.listener.Addr().(*net.TCPAddr); ok {
+			urls = append(urls, "http://"+net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(tcp.Port))+"/")
+		}
+	}
+	return urls
+}
 
 // Handle serves a pattern of http.ServeMux, such as "GET /console/{$}", to
 // those whom access lets in. It must be called before Run.
@@ -102,7 +150,11 @@ func (s *Server) Serves(path string) bool {
 }
 
 // NeedsToken reports whether people have to sign in.
-func (s *Server) NeedsToken() bool { return !s.passes.open }
+func (s *Server) NeedsToken() bool { return !s.open() }
+
+// open reports whether whoever reaches the server from this machine may do
+// everything.
+func (s *Server) open() bool { return s.cfg.Auth == AuthNone }
 
 // Option changes what a route takes.
 type Option func(*route)
@@ -118,6 +170,8 @@ func KnownBy(proves func(*http.Request) bool) Option { return func(r *route) { r
 // streams: the contexts of GET and HEAD requests. Other requests, which change
 // something, have until hard ends.
 func (s *Server) Run(ctx, hard context.Context) error {
+	var watching sync.WaitGroup
+	defer watching.Wait()
 	defer s.end()
 	server := &http.Server{
 		Handler:           http.HandlerFunc(s.serve),
@@ -131,6 +185,9 @@ func (s *Server) Run(ctx, hard context.Context) error {
 
 		BaseContext: func(net.Listener) context.Context { return hard },
 		ErrorLog:    slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+	}
+	if !s.open() {
+		watching.Go(func() { s.watchStreams(s.ending) })
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(netutil.LimitListener(s.listener, s.cfg.MaxConnections)) }()

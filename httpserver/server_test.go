@@ -15,7 +15,7 @@ import (
 
 func TestATakenAddressIsToldAsSuch(t *testing.T) {
 	s := start(t, httpserver.Parts{})
-	_, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: new(strings.TrimPrefix(s.url, "http://"))}})
+	_, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Auth: httpserver.AuthNone, Listen: new(strings.TrimPrefix(s.url, "http://"))}})
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		t.Fatalf("got %v", err)
 	}

@@ -11,8 +11,11 @@ import (
 // Pages lead to what there is, and offer to sign out where one has signed in.
 func TestTheServerKnowsWhatItServes(t *testing.T) {
 	listen := "127.0.0.1:0"
-	for _, token := range []string{"", "a token that is long enough"} {
-		server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Token: token, MaxConnections: 1}, Log: slog.New(slog.DiscardHandler)})
+	for auth, token := range map[string]string{httpserver.AuthNone: "", httpserver.AuthToken: "a-token-that-is-long-enough"} {
+		server, err := httpserver.New(httpserver.Parts{
+			Config:  httpserver.Config{Listen: &listen, Auth: auth, Token: token, MaxConnections: 1},
+			SignIns: newStore(t).SignIns(), Log: slog.New(slog.DiscardHandler),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,23 +1,50 @@
 package httpserver
 
 import (
+	"cmp"
+	"context"
+	"crypto/rand"
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 )
 
 func (s *Server) handleSignIn() {
 	forStrangers := func(r *route) { r.signIn = true }
 	s.Handle("GET /signin", Public, http.HandlerFunc(s.askForToken), forStrangers)
 	s.Handle("POST /signin", Public, http.HandlerFunc(s.signIn), forStrangers, MaxBody(8<<10))
-	s.Handle("GET /signin.css", Public, http.HandlerFunc(style), forStrangers)
+	s.Handle("GET "+linkPath, Public, http.HandlerFunc(askForCode), forStrangers)
+	s.Handle("GET /signin.css", Public, http.HandlerFunc(part), forStrangers)
+	s.Handle("GET /signin.js", Public, http.HandlerFunc(part), forStrangers)
 	s.Handle("POST /signout", Person, http.HandlerFunc(s.signOut))
+}
+
+// linkPath is where links lead that sign in. The code stands behind a "#", which
+// browsers keep to themselves: a script of the page sends it in a form, so that
+// no log, proxy or preview of the link sees it or uses it up.
+const linkPath = "/signin/link"
+
+// NewLinks returns the links that sign one browser in, once, within codeFor: one
+// for each address under which people find the server. add stores the code that
+// they carry.
+func NewLinks(ctx context.Context, urls []string, add func(ctx context.Context, code string, until time.Time) error) ([]string, error) {
+	code := rand.Text()
+	if err := add(ctx, hashed(code), time.Now().Add(codeFor)); err != nil {
+		return nil, err
+	}
+	var links []string
+	for _, base := range urls {
+		links = append(links, strings.TrimSuffix(base, "/")+linkPath+"#"+code)
+	}
+	return links, nil
 }
 
 // signInPage is what the page of that name shows.
 type signInPage struct {
 	Next    string // where to go on
 	Problem string
+	Link    bool // the page of a link, whose code is not known here
 }
 
 func (s *Server) askForToken(w http.ResponseWriter, r *http.Request) {
@@ -36,21 +63,53 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	page := signInPage{Next: local(r.PostFormValue("next"))}
-	if s.passes.open || s.passes.isToken(strings.TrimSpace(r.PostFormValue("token"))) {
-		s.setPass(w, r, s.passes.issue())
+	if s.open() {
+		http.Redirect(w, r, page.Next, http.StatusSeeOther)
+		return
+	}
+	token, code, keys := strings.TrimSpace(r.PostFormValue("token")), strings.TrimSpace(r.PostFormValue("code")), s.keys()
+	until := s.now().Add(passFor)
+	pass := keys.issue(until)
+	in, err := keys.isToken(token), error(nil)
+	if in {
+		err = s.signIns.Add(r.Context(), hashed(pass), until)
+	} else {
+		in, err = s.signIns.Redeem(r.Context(), hashed(cmp.Or(code, token)), hashed(pass), until)
+	}
+	if err != nil {
+		s.log.Error("sign-in can't be stored", "error", err)
+		Problem(w, r, http.StatusServiceUnavailable, "The sign-in can't be stored at the moment; the gateway's log says why. Try again.")
+		return
+	}
+	if in {
+		s.setPass(w, r, keys, pass)
 		http.Redirect(w, r, page.Next, http.StatusSeeOther)
 		return
 	}
 	status := s.refuse(r)
 	page.Problem = "That is not the gateway's token."
+	if code != "" {
+		page.Problem = "This link has been used, or it is too old, or the gateway was started anew since."
+	}
 	if status == http.StatusTooManyRequests {
-		page.Problem += " Too many wrong ones have come from your address; the right one works nevertheless."
+		page.Problem += " Too many wrong ones have come from your address; a right one works nevertheless."
 	}
 	show(w, status, "signin.html", page)
 }
 
+// signOut ends the sign-in for good: neither this browser nor a copy of its
+// cookie gets in with it any more.
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
-	s.setPass(w, r, "")
+	v := visitorOf(r)
+	if !s.open() && v.pass != "" {
+		if err := s.signIns.End(r.Context(), hashed(v.pass)); err != nil {
+			s.log.Error("sign-out can't be stored", "error", err)
+			Problem(w, r, http.StatusServiceUnavailable, "The sign-out can't be stored at the moment, so you are still signed in; the gateway's log says why. Try again.")
+			return
+		}
+		s.streams.endWhere(func(one *stream) bool { return one.pass == v.pass })
+	}
+	s.setPass(w, r, v.keys, "")
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)
 }
 
@@ -64,7 +123,13 @@ func local(next string) string {
 	return next
 }
 
-func style(w http.ResponseWriter, r *http.Request) {
+// askForCode shows the page whose script sends the code of a link.
+func askForCode(w http.ResponseWriter, _ *http.Request) {
+	show(w, http.StatusOK, "signin.html", signInPage{Next: "/", Link: true})
+}
+
+// part serves what the page is made of, by the name that its path ends with.
+func part(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "max-age=3600")
-	http.ServeFileFS(w, r, files, "html/signin.css")
+	http.ServeFileFS(w, r, files, "html"+r.URL.Path)
 }

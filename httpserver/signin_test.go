@@ -35,7 +35,7 @@ func TestSigningInAndOut(t *testing.T) {
 		t.Errorf("sent to %q", in.Header.Get("Location"))
 	}
 	cookie := in.Header.Get("Set-Cookie")
-	if !strings.HasPrefix(cookie, "parley=") || !strings.HasSuffix(cookie, "; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict") {
+	if !strings.HasPrefix(cookie, "parley-") || !strings.HasSuffix(cookie, "; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict") {
 		t.Errorf("the cookie is %q", cookie)
 	}
 	csrf := s.send(b, "GET", "/person")
@@ -51,13 +51,14 @@ func TestSigningInAndOut(t *testing.T) {
 func TestHowLongASignInHolds(t *testing.T) {
 	var later atomic.Int64
 	clock := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-	first := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, Now: clock})
+	signIns := newStore(t).SignIns()
+	first := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns, Now: clock})
 	pass := header("Cookie", first.signIn(program(t), token).Header.Get("Set-Cookie"))
 	first.stop()
 
-	second := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, Now: clock})
+	second := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns, Now: clock})
 	second.send(program(t), "GET", "/person", pass).expect(t, 200)
-	start(t, httpserver.Parts{Config: httpserver.Config{Token: token + "2"}, Now: clock}).send(program(t), "GET", "/person", pass).expect(t, 303)
+	start(t, httpserver.Parts{Config: httpserver.Config{Token: token + "2"}, SignIns: signIns, Now: clock}).send(program(t), "GET", "/person", pass).expect(t, 303)
 	later.Store(int64(30*24*time.Hour - time.Minute))
 	second.send(program(t), "GET", "/person", pass).expect(t, 200)
 	later.Store(int64(30*24*time.Hour + time.Minute))
@@ -65,7 +66,8 @@ func TestHowLongASignInHolds(t *testing.T) {
 }
 
 func TestForgedCookiesAreNoSignIn(t *testing.T) {
-	s := start(t, withToken())
+	signIns := newStore(t).SignIns()
+	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns})
 	cookie, err := http.ParseSetCookie(s.signIn(program(t), token).Header.Get("Set-Cookie"))
 	if err != nil {
 		t.Fatal(err)
@@ -80,11 +82,11 @@ func TestForgedCookiesAreNoSignIn(t *testing.T) {
 		}
 		forged = append(forged, string(changed))
 	}
-	s = start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, Limits: httpserver.Limits{Strangers: httpserver.Rate{PerSecond: 1, Burst: 1000}}})
+	s = start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns, Limits: httpserver.Limits{Strangers: httpserver.Rate{PerSecond: 1, Burst: 1000}}})
 	for _, value := range forged {
-		s.send(program(t), "GET", "/person", header("Cookie", "parley="+value)).expect(t, 303)
+		s.send(program(t), "GET", "/person", header("Cookie", cookie.Name+"="+value)).expect(t, 303)
 	}
-	s.send(program(t), "GET", "/person", header("Cookie", "parley="+cookie.Value)).expect(t, 200)
+	s.send(program(t), "GET", "/person", header("Cookie", cookie.Name+"="+cookie.Value)).expect(t, 200)
 }
 
 func TestSignInLeadsToNoOtherSite(t *testing.T) {
@@ -103,7 +105,7 @@ func TestTheCookieIsSecureBehindATrustedProxy(t *testing.T) {
 	tls := header("X-Forwarded-Proto", "https")
 	trusting := start(t, httpserver.Parts{Config: httpserver.Config{Token: token, TrustProxy: true}})
 	cookie := trusting.signIn(program(t), token, tls).Header.Get("Set-Cookie")
-	if !strings.HasPrefix(cookie, "__Host-parley=") || !strings.Contains(cookie, "; Secure") {
+	if !strings.HasPrefix(cookie, "__Host-parley-") || !strings.Contains(cookie, "; Secure") {
 		t.Errorf("the cookie is %q", cookie)
 	}
 	trusting.send(program(t), "GET", "/person", tls, header("Cookie", cookie)).expect(t, 200)
@@ -242,6 +244,6 @@ func TestAForeignCookieBesideThePassIsNoMatter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.send(program(t), "GET", "/person", header("Cookie", "parley=foreign; parley="+cookie.Value)).expect(t, 200)
-	s.send(program(t), "GET", "/person", header("Cookie", "parley=foreign; parley=")).expect(t, 303)
+	s.send(program(t), "GET", "/person", header("Cookie", fmt.Sprintf("%[1]s=foreign; %[1]s=%s", cookie.Name, cookie.Value))).expect(t, 200)
+	s.send(program(t), "GET", "/person", header("Cookie", fmt.Sprintf("%[1]s=foreign; %[1]s=", cookie.Name))).expect(t, 303)
 }

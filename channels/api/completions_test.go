@@ -34,7 +34,7 @@ func TestTheOfficialClientTalksToTheGateway(t *testing.T) {
 	} else if err != nil {
 		t.Fatalf("npm ci: %v\n%s", err, said)
 	}
-	g := start(t, "token = \""+token+"\"")
+	g := startHTTP(t, "token = \""+token+"\"")
 	g.model.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.LastUser() == "fail" {
 			return llmtest.Answer{Status: http.StatusUnauthorized}

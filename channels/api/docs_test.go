@@ -23,6 +23,9 @@ type example struct {
 	output        string
 }
 
+// tokenOnce is what the documentation has people type before the examples.
+const tokenOnce = "AUTH=\"Authorization: Bearer $(bin/gateway token)\"\n"
+
 var fenced = regexp.MustCompile("(?s)```sh\n(.*?)```\n```(json|text)\n(.*?)```\n")
 
 func examplesOf(t *testing.T, path string) (all []example) {
@@ -33,6 +36,9 @@ func examplesOf(t *testing.T, path string) (all []example) {
 	}
 	if commands := strings.Count(string(text), "```sh\n"); commands != len(fenced.FindAllIndex(text, -1)) {
 		t.Errorf("%s has %d commands, some of them without what they say", path, commands)
+	}
+	if !strings.Contains(string(text), "\n"+tokenOnce) {
+		t.Errorf("%s does not say %q", path, tokenOnce)
 	}
 	for _, at := range fenced.FindAllSubmatchIndex(text, -1) {
 		part := func(n int) string { return string(text[at[2*n]:at[2*n+1]]) }
@@ -49,11 +55,12 @@ func TestTheDocumentationIsTrue(t *testing.T) {
 			t.Skipf("the examples of the documentation are not run: there is no %s here", program)
 		}
 	}
-	g := start(t)
+	g := startHTTP(t, "") // with the token that it makes
 	g.model.Reply(documented)
 	ids := map[string]string{} // as the documentation has them, to what they are now
 	for _, e := range examplesOf(t, "../../docs/api.md") {
-		command := strings.ReplaceAll(e.command, "http://127.0.0.1:8787", g.url)
+		command := strings.ReplaceAll(tokenOnce+e.command, "http://127.0.0.1:8787", g.url)
+		command = strings.ReplaceAll(command, "bin/gateway", binary+" -c "+g.config)
 		for shown, real := range ids {
 			command = strings.ReplaceAll(command, shown, real)
 		}

@@ -68,9 +68,15 @@ type gateway struct {
 // token is what programs send when a test asks for one.
 const token = "a-token-of-the-api-tests"
 
-// start starts a gateway. The sections are further ones of its configuration;
-// the first one may begin with keys of [http].
+// start starts a gateway that asks for no token. The sections are further ones
+// of its configuration.
 func start(t *testing.T, sections ...string) *gateway {
+	t.Helper()
+	return startHTTP(t, `auth = "none"`, sections...)
+}
+
+// startHTTP is start with keys of the section [http].
+func startHTTP(t *testing.T, keys string, sections ...string) *gateway {
 	t.Helper()
 	g := &gateway{t: t, model: llmtest.New(t), dir: t.TempDir(), log: &record{}}
 	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free now, for one gateway after the other
@@ -78,8 +84,8 @@ func start(t *testing.T, sections ...string) *gateway {
 	g.must(l.Close())
 	g.url = "http://" + l.Addr().String()
 	g.config = filepath.Join(g.dir, "config.toml")
-	text := fmt.Sprintf("database = %q\n[llm]\nbase_url = %q\napi_key = \"key\"\nmodel = \"test-model\"\nvision = true\n[agent]\ntitles = false\n[http]\nlisten = %q\n%s\n",
-		g.database(), g.model.URL(), l.Addr(), strings.Join(sections, "\n"))
+	text := fmt.Sprintf("database = %q\n[llm]\nbase_url = %q\napi_key = \"key\"\nmodel = \"test-model\"\nvision = true\n[agent]\ntitles = false\n[http]\nlisten = %q\n%s\n%s\n",
+		g.database(), g.model.URL(), l.Addr(), keys, strings.Join(sections, "\n"))
 	g.must(os.WriteFile(g.config, []byte(text), 0o600))
 	g.run()
 	t.Cleanup(g.end)

@@ -115,7 +115,7 @@ func TestAnAnswerIsOfItsSession(t *testing.T) {
 
 // With a token nothing is told or done without it.
 func TestNothingWithoutTheToken(t *testing.T) {
-	g := start(t, "token = \""+token+"\"")
+	g := startHTTP(t, "token = \""+token+"\"")
 	for _, path := range []string{"GET /api/v1/sessions", "GET /api/openapi.json", "GET /v1/models", "POST /api/v1/sessions/api:x/messages", "POST /v1/chat/completions", "DELETE /api/v1/sessions/api:x"} {
 		method, path, _ := strings.Cut(path, " ")
 		if r := g.do(method, path, `{"text":"hello"}`); r.status != http.StatusUnauthorized {

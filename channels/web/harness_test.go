@@ -90,7 +90,7 @@ func (h *house) start() {
 	router := agentloop.NewRouter(parts)
 	channel = web.New(web.Parts{Store: h.store, Feed: h.feed, Do: router.Do, Log: log, Health: func(state, _ string) { h.health <- state }, Commands: []channels.Command{{Name: "help", Description: "Show the commands"}}})
 	listen := "127.0.0.1:0"
-	server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, MaxConnections: 100}, Log: log})
+	server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 100}, Log: log})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -76,7 +76,11 @@ func (g *gateway) addTerminal(ctx context.Context, t terminal) error {
 	}
 	intro := []string{g.choice.Line()}
 	if g.http != nil {
-		intro = append(intro, "In the browser: "+g.http.URL())
+		lines, err := g.signInLines(ctx)
+		if err != nil {
+			return err
+		}
+		intro = append(intro, lines...)
 	}
 	if !interactive {
 		fmt.Fprintln(os.Stderr, g.choice.Line())

@@ -1,21 +1,40 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"syscall"
 
+	"parley/conversation"
 	"parley/httpserver"
 )
 
 // addHTTP begins to listen for HTTP, unless that is configured off. At an
 // address that nobody has chosen, another gateway may be listening already;
 // this one then goes on without.
-func (g *gateway) addHTTP() error {
+func (g *gateway) addHTTP(ctx context.Context) error {
 	if g.cfg.HTTP.Address() == "" {
 		return nil
 	}
-	server, err := httpserver.New(httpserver.Parts{Config: g.cfg.HTTP, Folder: filepath.Dir(g.store.Path()), Ready: g.readiness(), Observe: g.metrics.Answered, Log: g.log})
+	parts := httpserver.Parts{
+		Config: g.cfg.HTTP, SignIns: g.store.SignIns(), Folder: filepath.Dir(g.store.Path()), Ready: g.readiness(), Observe: g.metrics.Answered, Log: g.log,
+	}
+	served := conversation.HTTPServer{Token: conversation.TokenConfigured}
+	if g.cfg.HTTP.Token == "" {
+		file, err := httpserver.OpenTokenFile(g.store.Path(), g.log, g.lines.Hide)
+		if err != nil {
+			return err
+		}
+		parts.TokenFile, served.Token = file, conversation.TokenMade
+	} else if _, err := os.Lstat(httpserver.TokenPath(g.store.Path())); err == nil {
+		g.log.Info("a token is configured, so the one in the file is not used", "file", httpserver.TokenPath(g.store.Path()))
+	}
+	if g.cfg.HTTP.Auth == httpserver.AuthNone {
+		served.Token = conversation.TokenNone
+	}
+	server, err := httpserver.New(parts)
 	if g.cfg.HTTP.Listen == nil && errors.Is(err, syscall.EADDRINUSE) {
 		g.log.Warn("another program listens at this address, so this gateway serves no HTTP; it can be given another: listen in the section [http]",
 			"address", g.cfg.HTTP.Address())
@@ -26,5 +45,19 @@ func (g *gateway) addHTTP() error {
 	}
 	server.Handle("GET /metrics", httpserver.Program, g.metrics)
 	g.http = server
-	return nil
+	served.URLs = server.URLs()
+	return g.store.SignIns().Serve(ctx, served)
+}
+
+// signInLines say how one gets to the pages with a browser. They hold a code
+// that signs in, so they are for a terminal alone, and never for the log.
+func (g *gateway) signInLines(ctx context.Context) ([]string, error) {
+	if !g.http.NeedsToken() {
+		return []string{"In the browser: " + g.http.URL()}, nil
+	}
+	links, err := httpserver.NewLinks(ctx, g.http.URLs(), g.store.SignIns().AddCode)
+	if err != nil {
+		return nil, err
+	}
+	return append([]string{"In the browser, signed in once by this link within 10 minutes (`gateway token link` makes more):"}, links...), nil
 }

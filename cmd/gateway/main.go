@@ -51,7 +51,13 @@ func run(ctx context.Context, args []string) error {
 	}
 	var configPath string
 	root.PersistentFlags().StringVarP(&configPath, "config", "c", "", "configuration `FILE` (default \"config.toml\" where there is one)")
-	root.AddCommand(runCommand(&configPath), chatCommand(&configPath), pairCommand(&configPath), discordCommand(&configPath), cleanupCommand(&configPath), sessionsCommand(&configPath), historyCommand(&configPath), importCommand(&configPath), healthCommand(&configPath), versionCommand())
+	root.AddCommand(
+		runCommand(&configPath), chatCommand(&configPath),
+		pairCommand(&configPath), discordCommand(&configPath), tokenCommand(&configPath),
+		sessionsCommand(&configPath), historyCommand(&configPath), importCommand(&configPath),
+		cleanupCommand(&configPath),
+		healthCommand(&configPath), versionCommand(),
+	)
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)
 }

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"parley/channels/cli"
 	"parley/httpserver"
@@ -14,7 +18,8 @@ func runCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
 		Short: "Serve every channel that has a token, browsers, and this terminal",
-		Long: "Serves every channel that has a token, and HTTP on this machine (http://" + httpserver.DefaultListen + "/).\n" +
+		Long: "Serves every channel that has a token, and HTTP on this machine (http://" + httpserver.DefaultListen + "/),\n" +
+			"with a link on the terminal that signs a browser in; `gateway token link` prints another.\n" +
 			"With a terminal on standard input it also opens a chat there, and ends when that is left;\n" +
 			"without one it serves until SIGTERM or SIGINT.",
 		Args: cobra.NoArgs,
@@ -27,7 +32,7 @@ func runCommand(configPath *string) *cobra.Command {
 			if err := g.store.MarkDaemon(); err != nil {
 				return err
 			}
-			if err := g.addHTTP(); err != nil {
+			if err := g.addHTTP(cmd.Context()); err != nil {
 				return err
 			}
 			g.addWeb()
@@ -42,6 +47,8 @@ func runCommand(configPath *string) *cobra.Command {
 				if err := g.addTerminal(cmd.Context(), terminal{session: g.cfg.CLI.Session}); err != nil {
 					return err
 				}
+			} else if err := g.tellHowToSignIn(cmd.Context()); err != nil {
+				return err
 			}
 			g.addConsole()
 			if len(g.channels) == 0 && g.http == nil {
@@ -52,4 +59,22 @@ func runCommand(configPath *string) *cobra.Command {
 			return g.serve(cmd.Context())
 		},
 	}
+}
+
+// tellHowToSignIn prints a link that signs in where the output is a terminal. A
+// log may be read by others, so it gets none.
+func (g *gateway) tellHowToSignIn(ctx context.Context) error {
+	if g.http == nil || !g.http.NeedsToken() {
+		return nil
+	}
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		g.log.Info("browsers sign in by a link, which a command prints", "command", "gateway token link")
+		return nil
+	}
+	lines, err := g.signInLines(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(os.Stderr, strings.Join(lines, "\n"))
+	return err
 }

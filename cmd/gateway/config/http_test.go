@@ -7,16 +7,23 @@ import (
 	"testing"
 )
 
-// Whoever opens the server to others must be told that it needs a token, along
-// with whatever else is wrong.
-func TestAnOpenAddressNeedsAToken(t *testing.T) {
-	const needsToken = ", which other machines reach, and no token, allowed: a token of at least 16 characters beside it (token, token_file or HTTP_TOKEN), " +
-		`or an address of this machine alone such as "127.0.0.1:8787"`
+// Whoever has the server ask for no token must be told where that does not go,
+// along with whatever else is wrong.
+func TestServerWithoutATokenIsForItsOwnMachine(t *testing.T) {
+	const needsToken = `, which other machines reach, and auth = "none", allowed: with auth = "none" an address of this machine alone such as "127.0.0.1:8787"`
+	const instead = `, and auth = "none", allowed: auth = "token", without which whoever reaches the proxy may do everything`
 	for _, c := range []struct{ doc, want string }{
-		{"[log]\nlevel = \"x\"\n[http]\nlisten = \"0.0.0.0:8787\"", `config.toml:2: log.level: found "x" (string), allowed: "debug", "info", "warn" or "error"
-config.toml:4: http.listen: found "0.0.0.0:8787" (string)` + needsToken},
-		{`http.listen = ":8787"`, `config.toml:1: http.listen: found ":8787" (string)` + needsToken},
-		{`http.listen = "chat.example.com:8787"`, `config.toml:1: http.listen: found "chat.example.com:8787" (string)` + needsToken},
+		{"[log]\nlevel = \"x\"\n[http]\nauth = \"none\"\nlisten = \"0.0.0.0:8787\"", `config.toml:2: log.level: found "x" (string), allowed: "debug", "info", "warn" or "error"
+config.toml:5: http.listen: found "0.0.0.0:8787" (string)` + needsToken},
+		{"http.auth = \"none\"\nhttp.listen = \":8787\"", `config.toml:2: http.listen: found ":8787" (string)` + needsToken},
+		{"http.auth = \"none\"\nhttp.listen = \"chat.example.com:8787\"", `config.toml:2: http.listen: found "chat.example.com:8787" (string)` + needsToken},
+		{"http.auth = \"none\"\nhttp.hosts = [\"chat.example.com\"]", `config.toml:2: http.hosts: found "chat.example.com" (string), which may be another machine's` + instead},
+		{"http.auth = \"none\"\nhttp.trust_proxy = true", `config.toml:2: http.trust_proxy: found true (boolean)` + instead},
+		{"http.auth = \"none\"\nhttp.token = \"sixteen-letters!\"", `config.toml:1: http.auth: found "none" (string), and a token, allowed: "token", or no token (token, token_file, HTTP_TOKEN)`},
+		{`http.auth = "never"`, `config.toml:1: http.auth: found "never" (string), allowed: "token" or "none"`},
+		{"http.auth = \"none\"\nhttp.listen = \"localhost:8787\"\nhttp.hosts = [\"parley.localhost\", \"127.0.0.2\"]", ""},
+		{"http.auth = \"none\"\nhttp.listen = \"\"", ""},
+		{`http.listen = "0.0.0.0:8787"`, ""}, // with the token that the gateway makes
 		{`http.listen = "8787"`, `config.toml:1: http.listen: found "8787" (string), allowed: "host:port" such as "127.0.0.1:8787", or "" for no server`},
 		{`http.listen = "localhost:99999"`, `config.toml:1: http.listen: found "localhost:99999" (string), allowed: "host:port" such as "127.0.0.1:8787", or "" for no server`},
 		{"[http]\ntoken = \"short\"", "config.toml:2: http.token: found a secret of 5 characters, allowed: at least 16 characters"},

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"parley/cmd/gateway/config"
+	"parley/conversation"
+	"parley/httpserver"
+)
+
+func tokenCommand(configPath *string) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "token",
+		Short: "Print the token of the HTTP server, for programs",
+		Long: "Prints the token that programs send to the HTTP server: the one that is configured, else the one that the\n" +
+			"gateway made at its first start, which stands in the file http-token beside the database. People sign in\n" +
+			"with it too, or more easily by a link.",
+		Example: "  curl -H \"Authorization: Bearer $(gateway token)\" http://" + httpserver.DefaultListen + "/api/v1/sessions",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(*configPath, os.Getenv)
+			if err != nil {
+				return err
+			}
+			token, err := tokenOf(cfg)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), token)
+			return err
+		},
+	}
+	command.AddCommand(tokenLinkCommand(configPath), tokenRotateCommand(configPath))
+	return command
+}
+
+// errNoAuth says that there is no token to be had.
+var errNoAuth = errors.New(`auth = "none" in the section [http]: the gateway asks for no token`)
+
+// tokenOf returns the token as the configuration has it, or the one that the
+// gateway made.
+func tokenOf(cfg config.Config) (string, error) {
+	if cfg.HTTP.Auth == httpserver.AuthNone {
+		return "", errNoAuth
+	}
+	if cfg.HTTP.Token != "" {
+		return cfg.HTTP.Token, nil
+	}
+	path, err := conversation.RealPath(cfg.Database)
+	if err != nil {
+		return "", err
+	}
+	token, err := httpserver.ReadTokenFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("there is no token in %s: `gateway run` makes it at its first start, unless it is given one (token in the section [http], or HTTP_TOKEN); "+
+			"call this where the gateway was started, or name its configuration with -c FILE", httpserver.TokenPath(path))
+	}
+	return token, err
+}
+
+func tokenLinkCommand(configPath *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "link",
+		Short: "Print a link that signs a browser in, once",
+		Long: "Prints a link to the gateway that runs on the database. It signs one browser in, once, within ten minutes\n" +
+			"and until the gateway is started anew. Where the server has several names (hosts in the section [http]),\n" +
+			"it prints a line for each, of which one can be used.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			links, err := signInLinks(cmd.Context(), *configPath)
+			if errors.Is(err, errNoAuth) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "This gateway asks nobody to sign in:")
+				err = nil
+			} else if err == nil {
+				fmt.Fprintln(cmd.ErrOrStderr(), "This signs one browser in, once, within the next 10 minutes:")
+			}
+			for _, link := range links {
+				if _, err := fmt.Fprintln(cmd.OutOrStdout(), link); err != nil {
+					return err
+				}
+			}
+			return err
+		},
+	}
+}
+
+// signInLinks returns links to the gateway that runs. With errNoAuth they only
+// lead to its pages.
+func signInLinks(ctx context.Context, configPath string) ([]string, error) {
+	server, store, err := runningServer(ctx, configPath)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	if server.Token == conversation.TokenNone {
+		return server.URLs, errNoAuth
+	}
+	return httpserver.NewLinks(ctx, server.URLs, store.SignIns().AddCode)
+}
+
+// runningServer finds the HTTP server of the gateway that runs, through its
+// database, which is the caller's to close.
+func runningServer(ctx context.Context, configPath string) (conversation.HTTPServer, *conversation.Store, error) {
+	none := conversation.HTTPServer{}
+	cfg, err := config.Load(configPath, os.Getenv)
+	if err != nil {
+		return none, nil, err
+	}
+	path, err := conversation.RealPath(cfg.Database)
+	if err != nil {
+		return none, nil, err
+	}
+	pid, err := conversation.DaemonPID(path)
+	if err != nil {
+		return none, nil, err
+	}
+	if pid == 0 {
+		return none, nil, fmt.Errorf("no gateway serves %s: `gateway run` starts one; call this where it was started, or name its configuration with -c FILE", path)
+	}
+	noServer := fmt.Errorf("the gateway (process %d) serves no HTTP: listen in the section [http] says where it would", pid)
+	if cfg.HTTP.Address() == "" {
+		return none, nil, noServer
+	}
+	store, err := openStore(ctx, configPath)
+	if err != nil {
+		return none, nil, err
+	}
+	server, err := store.SignIns().Server(ctx)
+	if errors.Is(err, conversation.ErrNotFound) {
+		err = noServer
+	}
+	if err != nil {
+		store.Close()
+		return none, nil, err
+	}
+	return server, store, nil
+}
+
+func tokenRotateCommand(configPath *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rotate",
+		Short: "Make a new token; the old one and all sign-ins are void at once",
+		Long: "Puts a new token in place of the one that the gateway made. A gateway that runs goes by it from its next\n" +
+			"request on: the old token and all sign-ins are void, and streams end. A token that is configured is changed\n" +
+			"where it stands, and takes effect with the next start.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := rotateToken(cmd.Context(), *configPath); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "A new token is in force: `gateway token` prints it, and `gateway token link` a link that signs a browser in.")
+			return err
+		},
+	}
+}
+
+func rotateToken(ctx context.Context, configPath string) error {
+	cfg, origins, err := config.LoadWithOrigins(configPath, os.Getenv)
+	if err != nil {
+		return err
+	}
+	switch {
+	case cfg.HTTP.Auth == httpserver.AuthNone:
+		return errNoAuth
+	case cfg.HTTP.Token != "":
+		return fmt.Errorf("the token is configured (%s): change it there, and start the gateway anew", origins["http.token"].Text)
+	}
+	path, err := conversation.RealPath(cfg.Database)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no database %s: call this where the gateway was started, or name its configuration with -c FILE", path)
+	}
+	pid, err := conversation.DaemonPID(path)
+	if err != nil {
+		return err
+	}
+	if pid != 0 && cfg.HTTP.Address() != "" {
+		if err := goesByFile(ctx, configPath, pid); err != nil {
+			return err
+		}
+	}
+	return httpserver.RotateTokenFile(path)
+}
+
+// goesByFile gives an error when a gateway that runs has been given a token in
+// a way that is not seen from here, such as its own environment.
+func goesByFile(ctx context.Context, configPath string, pid int) error {
+	store, err := openStore(ctx, configPath)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	server, err := store.SignIns().Server(ctx)
+	switch {
+	case errors.Is(err, conversation.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	case server.Token == conversation.TokenNone:
+		return fmt.Errorf("process %d serves the database with %w", pid, errNoAuth)
+	case server.Token == conversation.TokenConfigured:
+		return fmt.Errorf("the token of the gateway (process %d) is configured, perhaps as HTTP_TOKEN in its environment: change it there, and start the gateway anew", pid)
+	}
+	return nil
+}

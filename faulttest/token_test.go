@@ -1,0 +1,179 @@
+package faulttest
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// guarded are programs at a gateway with the token that it makes.
+type guarded struct{ programs }
+
+func newGuarded(w *world) platform { return guarded{newPrograms(w).(programs)} }
+
+func (g guarded) section() string {
+	return g.telegram.section() + fmt.Sprintf("[http]\nlisten = %q\n", g.listen)
+}
+
+// command runs a command of the gateway, which must succeed, and gives what it
+// prints.
+func (w *world) command(args ...string) string {
+	w.t.Helper()
+	p := w.run(binary, nil, args...)
+	p.expectExit(0)
+	return strings.TrimSpace(p.stdout.String())
+}
+
+// refused runs a command of the gateway, which must fail, and gives what it says.
+func (w *world) refused(args ...string) string {
+	w.t.Helper()
+	p := w.run(binary, nil, args...)
+	p.expectExit(1)
+	return p.stderr.String()
+}
+
+// status asks for the list of sessions with a token, or a cookie, and gives the
+// status of the answer.
+func (g guarded) status(w *world, header, value string) int {
+	w.t.Helper()
+	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+g.listen+"/api/v1/sessions", nil)
+	w.must(err)
+	request.Header.Set(header, value)
+	answer, err := http.DefaultClient.Do(request)
+	w.must(err)
+	answer.Body.Close()
+	return answer.StatusCode
+}
+
+// follow signs a browser in by a link, and gives its cookie, "" when the link
+// is not good.
+func (g guarded) follow(w *world, link string) (cookie string) {
+	w.t.Helper()
+	_, code, found := strings.Cut(link, "http://"+g.listen+"/signin/link#")
+	if !found {
+		w.t.Fatalf("%q is no link to %s", link, g.listen)
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.PostForm("http://"+g.listen+"/signin", url.Values{"code": {code}})
+	w.must(err)
+	answer.Body.Close()
+	if answer.StatusCode == http.StatusUnauthorized {
+		return ""
+	}
+	cookie, _, _ = strings.Cut(answer.Header.Get("Set-Cookie"), ";")
+	return cookie
+}
+
+func expectStatus(t *testing.T, what string, got, want int) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s is answered %d, want %d", what, got, want)
+	}
+}
+
+// TestTokenIsMadeAtTheFirstStart looks at what an operator has after the first
+// start, and what everybody else on the machine has.
+func TestTokenIsMadeAtTheFirstStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{platform: newGuarded})
+	g := w.platform.(guarded)
+	if said := w.refused("token"); !strings.Contains(said, "gateway run") {
+		t.Errorf("before the first start: %s", said)
+	}
+	if said := w.refused("token", "link"); !strings.Contains(said, "no gateway serves") {
+		t.Errorf("before the first start: %s", said)
+	}
+	p := w.startServing()
+	token := w.command("token")
+	info, err := os.Stat(filepath.Join(w.dir, "http-token"))
+	w.must(err)
+	if info.Mode() != 0o600 || len(token) < 26 {
+		t.Errorf("the file has the mode %v, the token %d characters", info.Mode(), len(token))
+	}
+	expectStatus(t, "a stranger", g.status(w, "X-Nothing", "x"), http.StatusUnauthorized)
+	expectStatus(t, "a made-up token", g.status(w, "Authorization", "Bearer none"), http.StatusUnauthorized)
+	expectStatus(t, "the token", g.status(w, "Authorization", "Bearer "+token), http.StatusOK)
+
+	link := w.command("token", "link")
+	cookie := g.follow(w, link)
+	expectStatus(t, "the link's cookie", g.status(w, "Cookie", cookie), http.StatusOK)
+	if g.follow(w, link) != "" {
+		t.Error("the link signs in a second time")
+	}
+	unused := w.command("token", "link")
+
+	p.kill()
+	p = w.startServing()
+	expectStatus(t, "the token after a restart", g.status(w, "Authorization", "Bearer "+token), http.StatusOK)
+	expectStatus(t, "the cookie after a restart", g.status(w, "Cookie", cookie), http.StatusOK)
+	if g.follow(w, unused) != "" {
+		t.Error("a link outlives the gateway that was to take it")
+	}
+
+	w.command("token", "rotate")
+	expectStatus(t, "the old token", g.status(w, "Authorization", "Bearer "+token), http.StatusUnauthorized)
+	expectStatus(t, "an old cookie", g.status(w, "Cookie", cookie), http.StatusUnauthorized)
+	fresh := w.command("token")
+	expectStatus(t, "the new token", g.status(w, "Authorization", "Bearer "+fresh), http.StatusOK)
+	p.stop()
+	_, code, _ := strings.Cut(link, "#")
+	for what, secret := range map[string]string{"the token": token, "the new token": fresh, "a code": code, "a cookie": cookie} {
+		if strings.Contains(w.log.String(), secret) {
+			t.Errorf("%s stands in the log", what)
+		}
+		for _, file := range []string{w.database, w.database + "-wal"} {
+			if bytes, _ := os.ReadFile(file); strings.Contains(string(bytes), secret) {
+				t.Errorf("%s stands in %s", what, file)
+			}
+		}
+	}
+}
+
+// TestConfiguredTokenIsNotRotated gives the running gateway a token in its
+// environment, which a command in another shell does not see.
+func TestConfiguredTokenIsNotRotated(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{platform: newGuarded})
+	g := w.platform.(guarded)
+	w.startServing().stop() // which makes one
+	w.env = []string{"HTTP_TOKEN=a-token-in-the-environment"}
+	p := w.startServing()
+	if token := w.command("token"); token != "a-token-in-the-environment" {
+		t.Errorf("the token is %q", token)
+	}
+	if said := w.refused("token", "rotate"); !strings.Contains(said, "HTTP_TOKEN") {
+		t.Errorf("%s", said)
+	}
+	w.env = nil
+	before := w.command("token")
+	if said := w.refused("token", "rotate"); !strings.Contains(said, "HTTP_TOKEN") || !strings.Contains(said, fmt.Sprint(p.cmd.Process.Pid)) {
+		t.Errorf("%s", said)
+	}
+	if w.command("token") != before {
+		t.Error("the token was rotated nevertheless")
+	}
+	expectStatus(t, "the configured token", g.status(w, "Authorization", "Bearer a-token-in-the-environment"), http.StatusOK)
+	expectStatus(t, "the token in the file", g.status(w, "Authorization", "Bearer "+before), http.StatusUnauthorized)
+	if cookie := g.follow(w, w.command("token", "link")); g.status(w, "Cookie", cookie) != http.StatusOK {
+		t.Error("the link does not sign in")
+	}
+	p.stop()
+}
+
+// TestBrokenTokenFileStopsTheStart is told in one line, with the file's name.
+func TestBrokenTokenFileStopsTheStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{platform: newGuarded})
+	w.must(os.WriteFile(filepath.Join(w.dir, "http-token"), nil, 0o600))
+	p := w.start()
+	p.expectExit(1)
+	if said := p.stderr.String(); !strings.Contains(said, filepath.Join(w.dir, "http-token")) || !strings.Contains(said, "gateway token rotate") {
+		t.Errorf("%s", said)
+	}
+	w.command("token", "rotate")
+	w.startServing().stop()
+}

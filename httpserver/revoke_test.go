@@ -1,0 +1,201 @@
+package httpserver_test
+
+import (
+	"bufio"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"parley/httpserver"
+)
+
+// A cookie that was signed out gets nobody in any more: neither its browser nor
+// who has copied it, also after a restart.
+func TestSignOutRevokesTheCookie(t *testing.T) {
+	signIns := newStore(t).SignIns()
+	parts := httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns}
+	s := start(t, parts)
+	b := browser(t)
+	cookie := header("Cookie", s.signIn(b, token).Header.Get("Set-Cookie"))
+	other := header("Cookie", s.signIn(program(t), token).Header.Get("Set-Cookie"))
+	csrf := s.send(b, "GET", "/person").body
+	s.send(program(t), "GET", "/person", cookie).expect(t, 200)
+	s.send(b, "POST", "/signout", header("X-CSRF-Token", csrf)).expect(t, 303)
+	for range 2 {
+		s.send(program(t), "GET", "/person", cookie).expect(t, 303)
+		s.send(program(t), "GET", "/program", cookie).expect(t, 401)
+		s.send(program(t), "POST", "/person", cookie, header("X-CSRF-Token", csrf)).expect(t, 401)
+		s.send(program(t), "GET", "/person", other).expect(t, 200)
+		s.stop()
+		s = start(t, parts)
+	}
+}
+
+// While the store can't say who is signed in, nobody is taken for it by chance,
+// and the token goes on to work.
+func TestSignInsAreNotGuessedWhileTheStoreIsAway(t *testing.T) {
+	store := newStore(t)
+	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: store.SignIns()})
+	b := browser(t)
+	s.signIn(b, token).expect(t, 303)
+	csrf := s.send(b, "GET", "/person").body
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.send(b, "GET", "/person").expect(t, 503)
+	s.send(b, "POST", "/signout", header("X-CSRF-Token", csrf)).expect(t, 503)
+	s.signIn(program(t), token).expect(t, 503)
+	s.send(program(t), "GET", "/program", bearer(token)).expect(t, 200)
+	s.send(b, "GET", "/program", bearer(token)).expect(t, 200)
+	s.send(program(t), "GET", "/public").expect(t, 200)
+}
+
+// withFile gives a server whose token stands in a file, and how to replace it.
+func withFile(t *testing.T, routes ...func(*httpserver.Server)) (s *site, file *httpserver.TokenFile, rotate func()) {
+	t.Helper()
+	database := filepath.Join(t.TempDir(), "conversations.db")
+	file, err := httpserver.OpenTokenFile(database, slog.New(slog.DiscardHandler), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start(t, httpserver.Parts{TokenFile: file}, routes...), file, func() {
+		t.Helper()
+		if err := httpserver.RotateTokenFile(database); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// From the moment at which there is another token, neither the old one nor
+// anything that was made with it lets anybody in.
+func TestRotationVoidsTokenAndSignInsAtOnce(t *testing.T) {
+	s, file, rotate := withFile(t)
+	old := file.Token()
+	b := browser(t)
+	s.signIn(b, old).expect(t, 303)
+	csrf := s.send(b, "GET", "/person").body
+	rotate()
+	s.send(program(t), "GET", "/program", bearer(old)).expect(t, 401)
+	s.send(b, "GET", "/person").expect(t, 303)
+	s.send(b, "POST", "/person", header("X-CSRF-Token", csrf)).expect(t, 401)
+	s.signIn(b, old).expect(t, 401)
+	s.send(program(t), "GET", "/program", bearer(file.Token())).expect(t, 200)
+	s.signIn(b, file.Token()).expect(t, 303)
+	s.send(b, "GET", "/person").expect(t, 200)
+}
+
+// What goes on for as long as it is read must not go on for who is out.
+func TestStreamsEndWithWhatLetThemIn(t *testing.T) {
+	events := func(w http.ResponseWriter, r *http.Request) {
+		if httpserver.OpenEvents(w).Beat() == nil {
+			<-r.Context().Done()
+		}
+	}
+	s, file, rotate := withFile(t, route("GET /events", httpserver.Program, events))
+	open := func(head string) (ended chan struct{}) {
+		t.Helper()
+		conn := s.dial("GET /events HTTP/1.1\r\nHost: localhost\r\n" + head + "\r\n\r\n")
+		begun, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || begun.StatusCode != http.StatusOK {
+			t.Fatalf("got %v, %v", begun, err)
+		}
+		ended = make(chan struct{})
+		go func() {
+			defer close(ended)
+			io.Copy(io.Discard, begun.Body)
+		}()
+		return ended
+	}
+	cookieOf := func(answer response) string {
+		name, _, _ := strings.Cut(answer.Header.Get("Set-Cookie"), ";")
+		return "Cookie: " + name
+	}
+	out, stays := browser(t), browser(t)
+	first, second := open(cookieOf(s.signIn(out, file.Token()))), open(cookieOf(s.signIn(stays, file.Token())))
+	third := open("Authorization: Bearer " + file.Token())
+	csrf := s.send(out, "GET", "/person").body
+	s.send(out, "POST", "/signout", header("X-CSRF-Token", csrf)).expect(t, 303)
+	<-first
+	for _, going := range []chan struct{}{second, third} {
+		select {
+		case <-going:
+			t.Error("a stream has ended with another's sign-in")
+		default:
+		}
+	}
+	rotate()
+	<-second
+	<-third
+}
+
+// A link signs one browser in, once.
+func TestLinkSignsInOnce(t *testing.T) {
+	store := newStore(t)
+	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: store.SignIns()})
+	links, err := httpserver.NewLinks(t.Context(), []string{s.url + "/", "https://chat.example.com/"}, store.SignIns().AddCode)
+	if err != nil || len(links) != 2 || !strings.HasPrefix(links[1], "https://chat.example.com/signin/link#") {
+		t.Fatalf("got %q, %v", links, err)
+	}
+	address, err := url.Parse(links[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // as previews and scanners of links do
+		page := s.send(program(t), "GET", address.Path)
+		page.expect(t, 200)
+		if !strings.Contains(page.body, `<script src="/signin.js"`) || !strings.Contains(page.body, `name="code"`) {
+			t.Errorf("the page of the link is %s", page.body)
+		}
+	}
+	if script := s.send(program(t), "GET", "/signin.js"); !strings.Contains(script.Header.Get("Content-Type"), "javascript") {
+		t.Errorf("the script is %s", script.Header.Get("Content-Type"))
+	}
+	b := browser(t)
+	post := func(client *http.Client, name string) response {
+		return s.send(client, "POST", "/signin", form(url.Values{name: {address.Fragment}, "next": {"/person"}}))
+	}
+	post(b, "code").expect(t, 303)
+	s.send(b, "GET", "/person").expect(t, 200)
+	again := post(program(t), "code")
+	again.expect(t, 401)
+	if !strings.Contains(again.body, "has been used") {
+		t.Errorf("the second time the page says %s", again.body)
+	}
+	post(program(t), "token").expect(t, 401)
+	if strings.Contains(s.log.String(), address.Fragment) {
+		t.Error("the code stands in the log")
+	}
+
+	// Where scripts are off, the code is typed like a token.
+	links, err = httpserver.NewLinks(t.Context(), []string{s.url}, store.SignIns().AddCode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.Fragment = links[0][strings.Index(links[0], "#")+1:]
+	foreign := s.send(program(t), "POST", "/signin", form(url.Values{"code": {address.Fragment}}), header("Origin", "https://evil.example"))
+	foreign.expect(t, 403)
+	post(b, "token").expect(t, 303)
+}
+
+// Wrong codes are slowed like wrong tokens, and a right one is never refused.
+func TestWrongCodesAreSlowed(t *testing.T) {
+	store := newStore(t)
+	parts := httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: store.SignIns()}
+	parts.Limits.Guesses = httpserver.Rate{PerSecond: 1e-6, Burst: 3}
+	s := start(t, parts)
+	try := func(code string) response {
+		return s.send(program(t), "POST", "/signin", form(url.Values{"code": {code}}))
+	}
+	for _, status := range []int{401, 401, 401, 429, 429} {
+		try("AAAAAAAAAAAAAAAAAAAAAAAAAA").expect(t, status)
+	}
+	links, err := httpserver.NewLinks(t.Context(), []string{s.url}, store.SignIns().AddCode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	try(links[0][strings.Index(links[0], "#")+1:]).expect(t, 303)
+}
