@@ -1,6 +1,10 @@
 package agentloop
 
-import "sync"
+import (
+	"sync"
+
+	"parley/conversation"
+)
 
 // calibration is how many tokens the server counts for one of ours. Servers
 // frame messages by templates of their own, and many models have other
@@ -45,4 +49,43 @@ func (c *calibration) budget(tokens int) int {
 		return tokens
 	}
 	return max(int(float64(tokens)/c.ratio), min(tokens, minBudget))
+}
+
+// budgets are what sessions may send after the model's server has refused more,
+// so that a message which is too long does not have every later one refused
+// first. They grow again from run to run. Each is of one session alone, since a
+// user may have brought about the refusal.
+type budgets struct {
+	mu        sync.Mutex
+	bySession map[conversation.Key]int
+}
+
+const (
+	shrinkTo   = 0.6    // of a budget that was refused
+	maxBudgets = 10_000 // sessions that are remembered
+)
+
+// of is the budget with which a run of the session begins.
+func (b *budgets) of(key conversation.Key, most int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if budget, known := b.bySession[key]; known {
+		return min(budget, most)
+	}
+	return most
+}
+
+// used takes in the budget with which a run of the session has ended: the next
+// one begins a step above it.
+func (b *budgets) used(key conversation.Key, budget, most int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if budget = int(float64(budget) / shrinkTo); budget >= most {
+		delete(b.bySession, key)
+		return
+	}
+	if b.bySession == nil || len(b.bySession) >= maxBudgets {
+		b.bySession = map[conversation.Key]int{}
+	}
+	b.bySession[key] = budget
 }

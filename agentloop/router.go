@@ -31,6 +31,7 @@ type Router struct {
 	pictures    *semaphore.Weighted // bytes of them that runs may have in memory
 	summaries   summaries
 	calibration calibration
+	budgets     budgets
 }
 
 // signal says that a session has new inbound, that its loop must look, or that

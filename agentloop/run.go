@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -82,7 +83,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		stop()
 	default:
 	}
-	g := &generation{loop: l, to: q.destination(), opening: opening(q.turn.Conversation), budget: l.Budget}
+	g := &generation{loop: l, to: q.destination(), opening: opening(q.turn.Conversation), budget: l.budgets.of(l.key, l.Budget)}
 	err := guard(func() error {
 		release, err := l.takePictures(ctx, q)
 		if err != nil {
@@ -94,6 +95,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		q.hint = g.window.hint
 		return g.run(tools.In(ctx, tools.Place{Key: l.key, Conversation: q.turn.Conversation.ID}))
 	})
+	l.budgets.used(l.key, g.budget, l.Budget)
 	if err != nil && errors.Is(context.Cause(ctx), errStopped) {
 		err = errStopped
 	}
@@ -173,6 +175,9 @@ func (g *generation) notRun(calls []llm.ToolCall) []entry {
 func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) {
 	for {
 		sent := g.window.list(g.calibration.budget(g.budget))
+		if sent.cramped {
+			return llm.Response{}, g.noRoom(sent)
+		}
 		request := llm.Request{Messages: sent.messages, Attempted: func(a llm.Attempt) {
 			g.answer.steps = append(g.answer.steps, modelStep(a, sent))
 		}}
@@ -189,9 +194,11 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 			g.calibration.learn(response.Model, sent.tokens, response.Usage.Prompt)
 		}
 		var failure *llm.Error
-		if errors.As(err, &failure) && failure.Kind == llm.KindContextSize && g.budget > minBudget {
-			g.budget = max(g.budget*6/10, minBudget)
-			g.Log.Warn("the model takes less than its context window says; sending less", "session", g.key, "budget", g.budget)
+		if errors.As(err, &failure) && failure.Kind == llm.KindContextSize {
+			if !g.shrink(sent, failure.Limit) {
+				return response, g.tooLong(failure, sent)
+			}
+			g.Log.Warn("the model takes less than its context window says; sending less", "session", g.key, "budget", g.budget, "limit", failure.Limit)
 			continue
 		}
 		if err == nil && last && len(response.ToolCalls) > 0 {
@@ -205,6 +212,68 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 		}
 		return response, err
 	}
+}
+
+// shrink lowers the budget until the list is smaller than the one that the
+// server has refused, and reports false when no smaller one would make sense. Of
+// the limit that the server names, 0 for none, a fifth is left for the answer and
+// a fifth for another way of counting.
+func (g *generation) shrink(refused listing, limit int) bool {
+	if limit > 0 {
+		g.budget = max(min(g.budget, limit-limit/5*2), minBudget)
+	}
+	for {
+		next := g.window.counted(g.calibration.budget(g.budget))
+		if next.cramped {
+			return false
+		}
+		if next.tokens < refused.tokens && !slices.EqualFunc(next.messages, refused.messages, sameText) {
+			return true
+		}
+		if g.budget == minBudget {
+			return false
+		}
+		g.budget = max(int(float64(g.budget)*shrinkTo), minBudget)
+	}
+}
+
+func sameText(a, b llm.Message) bool {
+	return a.Content == b.Content && len(a.Images) == len(b.Images)
+}
+
+// tooLong is the failure of a run whose question is refused as too long, however
+// little is sent with it.
+func (g *generation) tooLong(failure *llm.Error, sent listing) error {
+	told := *failure
+	told.Err = fmt.Errorf("%w; the last list had %d tokens, %d of them for the system prompt, the tools and the frame: "+
+		"check context_window and max_output_tokens in [llm], and the limits of the server", failure.Err, sent.tokens, g.window.fixed)
+	told.User = "The model’s server refuses even this message alone as too long. Please tell whoever runs this assistant."
+	question := g.window.current[newestQuestion(g.window.current)]
+	if question.tokens > minQuestion {
+		length := utf8.RuneCountInString(question.Content)
+		told.User = fmt.Sprintf("Your message is too long for the model: it has about %d characters, and even a part of about %d was refused. "+
+			"Please shorten it, or send it in parts.", rounded(length), rounded(length*minQuestion/question.tokens))
+	}
+	return &told
+}
+
+// noRoom is the failure of a run whose question has no room in the budget.
+func (g *generation) noRoom(sent listing) error {
+	return &llm.Error{
+		Kind: llm.KindContextSize,
+		User: "There is no room for your message beside what the assistant is always told. Please tell whoever runs this assistant.",
+		Err: fmt.Errorf("of the %d tokens that may be sent, %d are for the system prompt, the tools and the frame: "+
+			"raise conversation.max_tokens or llm.context_window, or offer fewer tools", g.calibration.budget(g.budget), g.window.fixed),
+	}
+}
+
+// rounded is a number as people say it: of two digits, and zeros.
+func rounded(n int) int {
+	unit := 1
+	for n/unit >= 100 {
+		unit *= 10
+	}
+	return n / unit * unit
 }
 
 func (g *generation) preview(d llm.Delta) {

@@ -33,7 +33,7 @@ func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, erro
 		l := &loop{Router: r, key: key}
 		turn = l.renewed(turn)
 		users := slices.Concat(l.noteMessages(turn.Notes), l.userMessages(ofOnePlace(untilCommand(turn.Waiting))))
-		budget := r.calibration.budget(r.Budget)
+		budget := r.calibration.budget(r.budgets.of(key, r.Budget))
 		sent := l.window(turn, users).counted(budget)
 		w = Window{Conversation: turn.Conversation, Messages: sent.messages, Tools: r.tools, Left: sent.left, Tokens: sent.tokens, Budget: budget}
 		return nil

@@ -125,6 +125,7 @@ type listing struct {
 	left     int64         // messages of the conversation that are not among them
 	tokens   int           // that it takes of the budget
 	exact    bool          // else a part of tokens is estimated
+	cramped  bool          // there is no room for a meaningful part of the question: it makes no sense to send it
 }
 
 // build gives the list for one call, within the budget by the counter's count.
@@ -175,7 +176,7 @@ func (w window) isRoomy(budget, told int) bool {
 func (w window) fill(budget, told int) listing {
 	w.system, w.fixed = w.system+w.told, w.fixed+told
 	system, room := w.fitSystem(budget)
-	current := w.fit(w.current, room)
+	current, cramped := w.fit(w.current, room)
 	left := w.older + int64(len(w.current)-len(current))
 	for _, e := range current {
 		room -= e.tokens
@@ -189,7 +190,7 @@ func (w window) fill(budget, told int) listing {
 	for _, e := range current {
 		messages = append(messages, e.Message)
 	}
-	return listing{messages: messages, left: left, tokens: budget - room + taken}
+	return listing{messages: messages, left: left, tokens: budget - room + taken, cramped: cramped}
 }
 
 // fitSystem gives the system prompt and what is left of the budget for the
@@ -257,7 +258,7 @@ func (w window) cutExchange(room int) (shown []llm.Message, taken int) {
 	for i := range last {
 		newest = append(newest, entry{Message: toModel(&last[i]), tokens: last[i].Tokens})
 	}
-	fitted := w.fit(newest, room)
+	fitted, _ := w.fit(newest, room)
 	shown = make([]llm.Message, 0, len(fitted))
 	for _, e := range fitted {
 		if taken += e.tokens; taken > room {
@@ -269,46 +270,101 @@ func (w window) cutExchange(room int) (shown []llm.Message, taken int) {
 }
 
 // fit makes the current exchange fit into the room: its longest messages are
-// cut, and when there are too many for that, the oldest are left out.
-func (w window) fit(current []entry, room int) []entry {
-	current = current[firstOfSome(current, room):]
-	limit := level(current, room)
-	for limit < minCut && firstUnit(current) < len(current) {
-		current = current[firstUnit(current):]
-		limit = level(current, room)
+// cut, and when there are too many for that, the oldest are left out, but never
+// the newest question nor the results that came last. cramped says that even so
+// there is no room for a meaningful part of the question.
+func (w window) fit(current []entry, room int) (fitted []entry, cramped bool) {
+	asked := newestQuestion(current)
+	if limit := level(current, room); limit >= minCut && limit >= floorOf(current, asked) {
+		return w.cutTo(current, limit), false
 	}
-	fitted := slices.Clone(current)
-	for i, e := range fitted {
-		if e.tokens > limit {
-			cut := w.cut(e.Message, limit)
-			fitted[i] = entry{Message: cut, tokens: w.counter.Message(cut)}
+	if asked < 0 {
+		kept := current[firstToKeep(current, room, true):]
+		return w.cutTo(kept, level(kept, room)), false
+	}
+	floor := floorOf(current, asked)
+	others := slices.Delete(slices.Clone(current), asked, asked+1)
+	first := firstToKeep(others, room-floor, asked < len(current)-1)
+	limit := level(others[first:], room-floor)
+	question := min(floor, room)
+	if both := level(slices.Insert(slices.Clone(others[first:]), 0, current[asked]), room); both > question {
+		limit, question = both, both
+	}
+	before := max(asked, first)
+	return slices.Concat(w.cutTo(others[first:before], limit), w.cutTo(current[asked:asked+1], question), w.cutTo(others[before:], limit)),
+		question < floor
+}
+
+// newestQuestion is the place of the newest message of the user, -1 for none.
+func newestQuestion(messages []entry) int {
+	for i, e := range slices.Backward(messages) {
+		if e.Role == "user" {
+			return i
 		}
 	}
-	return fitted
+	return -1
+}
+
+// floorOf is how many tokens of a question are shown at least, 0 for none.
+func floorOf(messages []entry, question int) int {
+	if question < 0 {
+		return 0
+	}
+	return min(messages[question].tokens, minQuestion)
+}
+
+// cutTo cuts the messages that have more tokens than the limit.
+func (w window) cutTo(messages []entry, limit int) []entry {
+	messages = slices.Clone(messages)
+	for i, e := range messages {
+		if e.tokens > limit {
+			cut := w.cut(e.Message, limit)
+			messages[i] = entry{Message: cut, tokens: w.counter.Message(cut)}
+		}
+	}
+	return messages
+}
+
+// firstToKeep is how many of the oldest messages are left out so that the others
+// fit when they are cut. With last, the newest unit stays in any case.
+func firstToKeep(messages []entry, room int, last bool) int {
+	first := firstOfSome(messages, room, last)
+	for first < len(messages) && level(messages[first:], room) < minCut {
+		next := first + firstUnit(messages[first:])
+		if last && next == len(messages) {
+			break
+		}
+		first = next
+	}
+	return first
 }
 
 // firstOfSome is how many of the oldest messages have no room even when all are
 // cut as short as can be: a program may have appended thousands behind each other.
-// The last unit always stays.
-func firstOfSome(messages []entry, room int) int {
-	last := max(0, len(messages)-1)
-	for last > 0 && messages[last].Role == "tool" {
-		last--
+func firstOfSome(messages []entry, room int, last bool) int {
+	most := len(messages)
+	if last {
+		for most = max(0, most-1); most > 0 && messages[most].Role == "tool"; most-- {
+		}
 	}
 	first := len(messages)
 	for first > 0 && room >= min(messages[first-1].tokens, minCut) {
 		first--
 		room -= min(messages[first].tokens, minCut)
 	}
-	for first < last && messages[first].Role == "tool" {
+	for first < most && messages[first].Role == "tool" {
 		first++
 	}
-	return min(first, last)
+	return min(first, most)
 }
 
 // minCut is the least number of tokens to which a message is cut; less would
-// say nothing but that something was cut.
-const minCut = 40
+// say nothing but that something was cut. The newest question keeps minQuestion,
+// a few sentences from its beginning and its end.
+const (
+	minCut      = 40
+	minQuestion = 100
+)
 
 // firstUnit is how many messages at the front go together: a user message, or
 // an assistant's calls with their results.

@@ -31,7 +31,9 @@ type Channel interface {
 
 	// Split renders a delivery into the parts that the platform takes as one
 	// message each. It is pure: the same delivery gives the same parts, so that
-	// after a crash the parts already sent can be skipped.
+	// after a crash the parts already sent can be skipped. Where the form depends
+	// on the configuration, parts that were sent in another form count as parts of
+	// this one only if nothing is lost by that.
 	Split(d conversation.Delivery) []Part
 
 	// Send hands one part to the platform and returns the platform's id of it.
@@ -54,6 +56,13 @@ type File struct {
 	Name string // without a folder, "reply.md"
 	Data []byte // nil in a part that Split gives: the transcript of the delivery
 }
+
+// A reply of more messages than a channel's file_over is sent as its beginning and
+// this file, with these words.
+const (
+	ReplyFile   = "reply.md"
+	ReplyNotice = "… The whole reply is in the file " + ReplyFile + "."
+)
 
 // MediaType returns what the file is, by its name. Texts are in UTF-8, which a
 // platform that shows them may not guess.

@@ -16,8 +16,10 @@ type Outbox interface {
 	Lock(key conversation.Key) (release func(), err error)
 	Due(ctx context.Context, scope conversation.Scope) ([]conversation.Key, error)
 	Deliveries(ctx context.Context, key conversation.Key, limit int, channels ...string) ([]conversation.Delivery, error)
+	Held(ctx context.Context, key conversation.Key, after int64, limit int, channels ...string) ([]conversation.Delivery, error)
 	MarkPart(ctx context.Context, d conversation.Delivery) error
 	MarkTried(ctx context.Context, d conversation.Delivery, reason string) error
+	MarkHeld(ctx context.Context, d conversation.Delivery, reason string) error
 	MarkSent(ctx context.Context, d conversation.Delivery) error
 	MarkFailed(ctx context.Context, d conversation.Delivery, reason string) error
 	ReadTranscript(ctx context.Context, t conversation.Transcript) (c conversation.Conversation, place string, seen iter.Seq2[conversation.Record, error], err error)
@@ -26,12 +28,14 @@ type Outbox interface {
 // Sender delivers the replies of one channel: a queue for each session, so
 // that a chat which is rate limited stalls itself alone. Replies of a session
 // go out in order; one that the platform refuses for good is marked and logged,
-// and the next one goes on.
+// and the next one goes on. One that the platform fails on while it works
+// otherwise is set aside after patience, and tried again beside the later ones.
 type Sender struct {
-	channel Channel
-	outbox  Outbox
-	log     *slog.Logger
-	outcome func(Outcome) // nil: nobody asks
+	channel  Channel
+	outbox   Outbox
+	log      *slog.Logger
+	outcome  func(Outcome) // nil: nobody asks
+	patience time.Duration // how long a reply may hold up its session
 
 	wake   chan wake
 	idle   chan *queue
@@ -43,13 +47,14 @@ type Sender struct {
 // NewSender makes the sender of a channel; Run starts it.
 func NewSender(channel Channel, outbox Outbox, log *slog.Logger, options ...SenderOption) *Sender {
 	s := &Sender{
-		channel: channel,
-		outbox:  outbox,
-		log:     log.With("channel", channel.Name()),
-		wake:    make(chan wake, 1024),
-		idle:    make(chan *queue),
-		done:    make(chan struct{}),
-		making:  make(chan struct{}, maxMaking),
+		channel:  channel,
+		outbox:   outbox,
+		log:      log.With("channel", channel.Name()),
+		patience: patience,
+		wake:     make(chan wake, 1024),
+		idle:     make(chan *queue),
+		done:     make(chan struct{}),
+		making:   make(chan struct{}, maxMaking),
 	}
 	for _, option := range options {
 		option(s)
@@ -83,17 +88,24 @@ func (s *Sender) Look(key conversation.Key) {
 }
 
 // Run sends what an earlier process left, then what Wake tells of. It ends when
-// ctx does, or, once flush is closed, as soon as nothing is under way. What is
-// not sent by then stays in the outbox for the next start.
+// ctx does, or, once flush is closed, as soon as nothing is under way: a reply
+// that waits to be tried again is not waited for. What is not sent by then stays
+// in the outbox for the next start.
 func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan struct{}) error {
 	defer close(s.done)
 	var working sync.WaitGroup
 	defer working.Wait()
 	queues := map[conversation.Key]*queue{}
+	left := map[conversation.Key]bool{} // sessions whose replies wait for the next start
+	held := heldSessions{sender: s, sessions: map[conversation.Key]*heldSession{}}
+	defer held.stop()
 	post := func(w wake) {
+		if left[w.key] {
+			return
+		}
 		q := queues[w.key]
 		if q == nil {
-			q = newQueue(s, w.key, flush)
+			q = newQueue(s, w.key, held.of(w.key), flush)
 			queues[w.key] = q
 			working.Go(func() { q.run(ctx) })
 		}
@@ -102,6 +114,7 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 	for _, key := range s.leftovers(ctx, scope) {
 		post(wake{key: key})
 	}
+	end := flush // queues are handed flush itself, which this loop forgets once it is closed
 	flushing := false
 	for !flushing || len(queues) > 0 || len(s.wake) > 0 {
 		select {
@@ -111,19 +124,27 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 			}
 			post(w)
 		case q := <-s.idle:
-			end := len(q.ready) == 0
-			if end {
+			ended := q.abandoned || len(q.ready) == 0
+			if ended {
 				delete(queues, q.key)
+				held.settle(q.key, q.held)
+			}
+			if q.abandoned {
+				left[q.key] = true
 			}
 			if len(queues) == 0 {
 				queues = map[conversation.Key]*queue{} // a map that was large stays large
 			}
-			q.end <- end
-		case <-flush:
-			flush, flushing = nil, true
+			q.end <- ended
+		case <-end:
+			end, flushing = nil, true
+			held.stop()
 		case <-ctx.Done():
 			return nil
 		}
+	}
+	if len(left) > 0 {
+		s.log.Info("replies are left for the next start", "sessions", len(left))
 	}
 	return nil
 }
@@ -143,11 +164,13 @@ func (s *Sender) leftovers(ctx context.Context, scope conversation.Scope) (keys 
 // queue sends the replies of one session.
 type queue struct {
 	*Sender
-	key   conversation.Key
-	flush <-chan struct{} // closed when the gateway ends
-	ready chan struct{}   // there is something to send
-	end   chan bool       // the answer to idle: the sender has forgotten the queue, or there is work
-	ended int64           // the newest delivery that was brought to its end
+	key       conversation.Key
+	held      *heldSession
+	flush     <-chan struct{} // closed when the gateway ends
+	ready     chan struct{}   // there is something to send
+	end       chan bool       // the answer to idle: the sender has forgotten the queue, or there is work
+	ended     int64           // the newest delivery that was brought to its end, or set aside
+	abandoned bool            // the gateway ends, and what is not sent waits for the next start; read it after idle
 
 	mu      sync.Mutex
 	replies []conversation.Delivery // as committed, not yet sent
@@ -159,8 +182,8 @@ const (
 	linger = time.Second / 10 // how long a queue without work stays: a goroutine for each reply costs more
 )
 
-func newQueue(s *Sender, key conversation.Key, flush <-chan struct{}) *queue {
-	return &queue{Sender: s, key: key, flush: flush, ready: make(chan struct{}, 1), end: make(chan bool, 1)}
+func newQueue(s *Sender, key conversation.Key, held *heldSession, flush <-chan struct{}) *queue {
+	return &queue{Sender: s, key: key, held: held, flush: flush, ready: make(chan struct{}, 1), end: make(chan bool, 1)}
 }
 
 // put adds a reply; nil stands for those in the store.
@@ -193,14 +216,12 @@ func (q *queue) take() (replies []conversation.Delivery, look bool) {
 }
 
 func (q *queue) run(ctx context.Context) {
-	unlock, waited, err := conversation.WaitLock(ctx, q.log, q.outbox.Lock, q.key)
+	unlock, err := q.lock(ctx)
 	if err != nil {
+		q.abandon(ctx)
 		return
 	}
 	defer unlock()
-	if waited {
-		q.put(nil) // the other process may have sent some
-	}
 	idle := time.NewTimer(linger)
 	defer idle.Stop()
 	flush := q.flush
@@ -208,6 +229,7 @@ func (q *queue) run(ctx context.Context) {
 		select {
 		case <-q.ready:
 			if !q.send(ctx) {
+				q.abandon(ctx)
 				return
 			}
 			idle.Reset(linger)
@@ -222,6 +244,45 @@ func (q *queue) run(ctx context.Context) {
 			return
 		}
 		idle.Reset(0)
+	}
+}
+
+// lock takes the session. While another process has it, it waits until ctx or
+// the gateway ends: what the session needs is that one's to do meanwhile.
+func (q *queue) lock(ctx context.Context) (unlock func(), err error) {
+	if unlock, err = q.outbox.Lock(q.key); err == nil {
+		return unlock, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-q.flush:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	unlock, _, err = conversation.WaitLock(ctx, q.log, q.outbox.Lock, q.key)
+	if err == nil {
+		q.put(nil) // the other process may have sent some
+	}
+	return unlock, err
+}
+
+// abandon leaves what is not sent to the next start, unless ctx ended, when the
+// sender asks no more.
+func (q *queue) abandon(ctx context.Context) {
+	q.abandoned = true
+	q.askToEnd(ctx)
+}
+
+// isEnding reports whether the gateway ends.
+func (q *queue) isEnding() bool {
+	select {
+	case <-q.flush:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -241,7 +302,7 @@ func (q *queue) askToEnd(ctx context.Context) bool {
 	}
 }
 
-// send reports false when ctx ended before all was sent.
+// send reports false when ctx or the gateway ended before all was sent.
 func (q *queue) send(ctx context.Context) bool {
 	replies, look := q.take()
 	if look {
@@ -267,8 +328,10 @@ func (s *Sender) hasRead(id int64) {
 	}
 }
 
-// sendDue reports false when ctx ended before all was sent.
+// sendDue sends what the store holds. It reports false when ctx or the gateway
+// ended before all was sent.
 func (q *queue) sendDue(ctx context.Context) bool {
+	q.held.waiting = true // perhaps
 	for {
 		var due []conversation.Delivery
 		err := q.persist(ctx, "read the unsent replies", func() (err error) {
@@ -285,12 +348,16 @@ func (q *queue) sendDue(ctx context.Context) bool {
 			}
 		}
 		if len(due) < batch {
-			return true
+			break
 		}
 	}
+	if q.held.behind == 0 && !q.held.isDue(time.Now()) {
+		return true
+	}
+	return q.retryHeld(ctx, false)
 }
 
-// deliver brings a delivery to its end.
+// deliver brings a delivery to its end, or sets it aside.
 func (q *queue) deliver(ctx context.Context, d conversation.Delivery) bool {
 	if !q.sendParts(ctx, d) {
 		return false
@@ -299,48 +366,66 @@ func (q *queue) deliver(ctx context.Context, d conversation.Delivery) bool {
 	return true
 }
 
-// sendParts sends the parts that the platform has not taken yet, and marks each.
+// sendParts tries a delivery until it is ended or set aside. Before each try those
+// that are set aside have theirs: when the platform works again, they come first.
 // A reply that the gateway itself can't prepare ends in words in its chat.
 func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
+	var failing time.Time // since when
+	for {
+		if q.held.isDue(time.Now()) && !q.retryHeld(ctx, true) {
+			return false
+		}
+		taken := len(d.Sent)
+		done, err := q.try(ctx, &d, !failing.IsZero())
+		if done || err == nil {
+			return done
+		}
+		if isLocal(err) {
+			return q.giveUp(ctx, d, err)
+		}
+		if failing.IsZero() || len(d.Sent) > taken {
+			failing = time.Now()
+		}
+		again, ok := q.failed(ctx, &d, failing, err)
+		if !again {
+			return ok
+		}
+	}
+}
+
+// try sends the parts that the platform has not taken yet, marks each, and then
+// the delivery. troubled says that a trouble with the next part was noted. The
+// error is why a part was not taken; without one, done is false when ctx ended
+// before the mark.
+func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool) (done bool, err error) {
 	var parts []Part
-	err := guard(func() error {
-		parts = q.channel.Split(d)
+	err = guard(func() error {
+		parts = q.channel.Split(*d)
 		return nil
 	})
 	if err != nil {
-		return q.giveUp(ctx, d, err)
+		return false, err
 	}
-	var failing time.Time // since when
 	for len(d.Sent) < len(parts) {
 		var id string
 		err := guard(func() (err error) {
-			id, err = q.sendPart(ctx, d, parts[len(d.Sent)])
+			id, err = q.sendPart(ctx, *d, parts[len(d.Sent)])
 			return err
 		})
-		if err != nil && isLocal(err) {
-			return q.giveUp(ctx, d, err)
-		}
 		if err != nil {
-			if failing.IsZero() {
-				failing = time.Now()
-			}
-			again, ok := q.failed(ctx, &d, failing, err)
-			if !again {
-				return ok
-			}
-			continue
+			return false, err
 		}
 		d.Sent = append(d.Sent, id)
-		if len(d.Sent) < len(parts) && !q.markPart(ctx, d, !failing.IsZero()) {
-			return false
+		if len(d.Sent) < len(parts) && !q.markPart(ctx, *d, troubled) {
+			return false, nil
 		}
-		failing = time.Time{}
+		troubled = false
 	}
-	if !q.mark(ctx, "mark a reply as sent", func(ctx context.Context) error { return q.outbox.MarkSent(ctx, d) }) {
-		return false
+	if !q.mark(ctx, "mark a reply as sent", func(ctx context.Context) error { return q.outbox.MarkSent(ctx, *d) }) {
+		return false, nil
 	}
-	q.tell(Sent, d)
-	return true
+	q.tell(Sent, *d)
+	return true, nil
 }
 
 // markPart stores that the platform has taken a part which is not the last one,

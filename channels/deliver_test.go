@@ -75,10 +75,16 @@ func (p *post) commit(chat int64, text string) []conversation.Delivery {
 	return done.Replies
 }
 
+// accept stores what a channel takes in.
+func (p *post) accept(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
+	_, err := p.store.Accept(ctx, cursors, batch...)
+	return err
+}
+
 // start runs a sender; stop ends it and waits.
 func (p *post) start() (sender *channels.Sender, stop func()) {
 	p.t.Helper()
-	channel, err := telegram.New(telegram.Parts{Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler)})
+	channel, err := telegram.New(telegram.Parts{Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open", FileOver: 10}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -135,16 +141,7 @@ func TestPartsThatWereTakenAreNotSentAgain(t *testing.T) {
 	p.server.Refuse(1, telegramtest.BadGateway(), 1000)
 	_, stop := p.start()
 	p.waitSent(1)
-	for { // until its mark is stored
-		due, err := p.store.Deliveries(t.Context(), chatKey(1), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(due) == 1 && len(due[0].Sent) == 1 {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	p.waitMarked(1)
 	stop()
 
 	again := telegramtest.New(t) // the platform works again
@@ -163,6 +160,44 @@ func TestPartsThatWereTakenAreNotSentAgain(t *testing.T) {
 	}
 	if got := strings.Count(whole.String(), "long paragraph"); got != 800 {
 		t.Fatalf("%d of 800 phrases arrived", got)
+	}
+}
+
+// waitMarked waits until so many parts of the reply to chat 1 are marked.
+func (p *post) waitMarked(parts int) {
+	p.t.Helper()
+	for {
+		due, err := p.store.Deliveries(p.t.Context(), chatKey(1), 1)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if len(due) == 1 && len(due[0].Sent) == parts {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// A reply that is sent as a file has two parts, of which the first may have arrived
+// when the gateway ended.
+func TestTheFileOfALongReplyFollowsAfterARestart(t *testing.T) {
+	p := newPost(t)
+	p.reply(1, paragraphs(400))
+	p.reply(1, "next")
+	p.server.Refuse(1, telegramtest.Verdict{}, 1) // the first part passes
+	p.server.Refuse(1, telegramtest.BadGateway(), 1000)
+	_, stop := p.start()
+	p.waitSent(1)
+	p.waitMarked(1)
+	stop()
+
+	p.server = telegramtest.New(t) // the platform works again
+	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: 1, FirstName: "Ada"}))
+	p.start()
+	p.waitNothingDue()
+	sent := p.server.Sent()
+	if len(sent) != 2 || sent[0].Document == nil || sent[0].Document.Data != paragraphs(400) || sent[1].Text != "next" {
+		t.Fatalf("%d messages after the restart", len(sent))
 	}
 }
 

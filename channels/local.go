@@ -28,8 +28,8 @@ func isLocal(err error) bool {
 const unsendable = "⚠️ A reply could not be prepared for this chat and is not sent. The details are in the gateway's log."
 
 // giveUp ends a delivery that the gateway itself can't prepare: it tells the chat
-// so in words and marks the delivery as failed. It returns false when ctx ended
-// before that.
+// so in words and marks the delivery as failed. It returns false when ctx or the
+// gateway ended before that.
 func (q *queue) giveUp(ctx context.Context, d conversation.Delivery, cause error) bool {
 	words := unsendable
 	var local *LocalError
@@ -48,8 +48,9 @@ func (q *queue) giveUp(ctx context.Context, d conversation.Delivery, cause error
 }
 
 // sendNotice sends words to the chat of a delivery, behind the parts that the
-// platform has taken. What the platform refuses for good is only logged. It
-// returns false when ctx ended first.
+// platform has taken. What the platform refuses for good, or fails on while it
+// works otherwise, is only logged. It returns false when ctx or the gateway ended
+// first.
 func (q *queue) sendNotice(ctx context.Context, d conversation.Delivery, words string) bool {
 	notice := d
 	notice.Text, notice.Actions, notice.Transcript = words, nil, nil
@@ -73,11 +74,11 @@ func (q *queue) sendNotice(ctx context.Context, d conversation.Delivery, words s
 		if failing.IsZero() {
 			failing = time.Now()
 		}
-		if reason := final(failing, err); reason != nil {
-			q.log.Warn("notice not delivered", "session", d.Key, "delivery", d.ID, "error", reason)
+		if final(failing, err) != nil || stuckFor(failing, err) >= q.patience {
+			q.log.Warn("notice not delivered", "session", d.Key, "delivery", d.ID, "error", err)
 			return true
 		}
-		if Sleep(ctx, pause(tries, err)) != nil {
+		if !q.wait(ctx, pause(tries, err)) {
 			return false
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"parley/conversation"
@@ -19,16 +20,31 @@ type StuckError struct {
 func (e *StuckError) Error() string { return e.Err.Error() }
 func (e *StuckError) Unwrap() error { return e.Err }
 
-// stuckLimit is how long a reply may hold up its session that the platform
-// fails on while it works otherwise: longer than platforms take to mend
-// themselves, and short enough for the talk to go on the same day. A platform
-// that can't be reached, or asks to wait, is no reason to drop a reply, however
-// long that lasts.
-const stuckLimit = 6 * time.Hour
+const (
+	// patience is how long a reply may hold up its session that the platform fails
+	// on while it works otherwise: six tries or so, which is longer than the hiccups
+	// of platforms last.
+	patience = 30 * time.Second
 
-// failed waits before the next try, or ends a delivery that will never be
-// taken. since is when its first try failed. ok is false when ctx ended
-// meanwhile.
+	// stuckLimit is how long such a reply is tried in all: longer than platforms
+	// take to mend themselves, and on the same day. A platform that can't be reached,
+	// or asks to wait, is no reason to drop a reply, however long that lasts.
+	stuckLimit = 6 * time.Hour
+
+	// drainWait is the longest wait for another try that the end of the gateway
+	// waits for: the first few tries of a reply, and the usual rate limits.
+	drainWait = 3 * time.Second
+)
+
+// WithPatience sets how long a reply may hold up its session that the platform
+// fails on while it works otherwise. Default 30 s.
+func WithPatience(d time.Duration) SenderOption {
+	return func(s *Sender) { s.patience = d }
+}
+
+// failed waits before the next try, sets a delivery aside, or ends one that will
+// never be taken. since is when its first try failed. ok is false when ctx or the
+// gateway ended meanwhile.
 func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time.Time, err error) (again, ok bool) {
 	if ctx.Err() != nil {
 		return false, false
@@ -36,13 +52,14 @@ func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time
 	d.Attempts++
 	log := q.log.With("session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", since.Round(time.Second))
 	if reason := final(since, err); reason != nil {
-		log.Error("reply not delivered; its text stays in the history", "error", reason)
-		q.tell(Failed, *d)
-		return false, q.mark(ctx, "mark a reply as failed", func(ctx context.Context) error {
-			return q.outbox.MarkFailed(ctx, *d, reason.Error())
-		})
+		return false, q.markFailed(ctx, log, *d, reason)
 	}
 	q.tell(Retried, *d)
+	if stuckFor(since, err) >= q.patience {
+		log.Warn("reply set aside, later ones go on; trying it again beside them", "error", err)
+		q.held.add(time.Now())
+		return false, q.mark(ctx, "set a reply aside", func(ctx context.Context) error { return q.outbox.MarkHeld(ctx, *d, err.Error()) })
+	}
 	wait := pause(d.Attempts, err)
 	if isPowerOfTwo(d.Attempts) { // log and store tell of a long trouble ever more rarely
 		log.Warn("reply not taken, trying again", "wait", wait, "error", err)
@@ -50,14 +67,36 @@ func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time
 			return false, false
 		}
 	}
-	timer := time.NewTimer(wait)
+	ok = q.wait(ctx, wait)
+	return ok, ok
+}
+
+// wait waits for the next try. It reports false when ctx ended, or when the
+// gateway ends and the wait is a long one.
+func (q *queue) wait(ctx context.Context, d time.Duration) bool {
+	flush := q.flush
+	if d <= drainWait {
+		flush = nil
+	}
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true, true
+		return true
+	case <-flush:
+		return false
 	case <-ctx.Done():
-		return false, false
+		return false
 	}
+}
+
+// markFailed ends a delivery that the platform will never take.
+func (q *queue) markFailed(ctx context.Context, log *slog.Logger, d conversation.Delivery, reason error) bool {
+	log.Error("reply not delivered; its text stays in the history", "error", reason)
+	q.tell(Failed, d)
+	return q.mark(ctx, "mark a reply as failed", func(ctx context.Context) error {
+		return q.outbox.MarkFailed(ctx, d, reason.Error())
+	})
 }
 
 // final is why a delivery is not tried again, nil when it is.
@@ -66,17 +105,23 @@ func final(since time.Time, err error) error {
 	if errors.As(err, &refused) && refused.Permanent || isLocal(err) {
 		return err
 	}
+	if stuckFor(since, err) < stuckLimit {
+		return nil
+	}
+	return fmt.Errorf("given up after %s in which the platform took everything else: %w", stuckLimit, err)
+}
+
+// stuckFor returns for how long the platform has failed on a reply, tried since
+// then, while it worked otherwise; -1 when it does not.
+func stuckFor(since time.Time, err error) time.Duration {
 	var stuck *StuckError
 	if !errors.As(err, &stuck) {
-		return nil
+		return -1
 	}
 	if stuck.Works.After(since) {
 		since = stuck.Works
 	}
-	if time.Since(since) < stuckLimit {
-		return nil
-	}
-	return fmt.Errorf("given up after %s in which the platform took everything else: %w", stuckLimit, err)
+	return time.Since(since)
 }
 
 // pause is what the platform asks for, or doubles with each try, from half a

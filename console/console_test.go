@@ -200,6 +200,16 @@ func TestNothingIsDoneWithoutTheTokenOfAPage(t *testing.T) {
 	}
 }
 
+func TestDeliveriesShowWhatIsSetAside(t *testing.T) {
+	d := newDesk(t, nil)
+	d.talk(chat, ada, "hello", "the answer", nil)
+	held := d.due(chat)[0]
+	held.Attempts = 7
+	d.must(d.store.MarkHeld(t.Context(), held, "500 Internal Server Error"))
+	d.shows(d.page("/console/deliveries"), "set aside", "500 Internal Server Error")
+	d.shows(d.page("/console/"), "1 set aside")
+}
+
 // A reply that was refused is sent again once, and its sender is told.
 func TestAFailedDeliveryIsSentAgain(t *testing.T) {
 	d := newDesk(t, nil)

@@ -75,7 +75,7 @@ var ErrNotFailed = errors.New("there is no such failed delivery, or its words ar
 func redeliver(ctx context.Context, tx *sql.Tx, id int64) (d Delivery, err error) {
 	var key Key
 	err = tx.QueryRowContext(ctx, `
-		UPDATE outbox SET state = 'due', attempts = 0, error = ''
+		UPDATE outbox SET state = 'due', attempts = 0, error = '', held_at = NULL
 		WHERE state = 'failed' AND id = (
 			SELECT o.id FROM outbox o JOIN runs r ON r.id = o.run_id LEFT JOIN conversations c ON c.id = r.conversation_id AND c.deleted = 0
 			WHERE o.id = ? AND `+sendable+`)

@@ -125,3 +125,51 @@ func TestQueuesAreToldByChannel(t *testing.T) {
 		t.Error(err, diff)
 	}
 }
+
+// A reply that is set aside is due all the same, keeps since when, and is not among
+// those that are sent in order. Sent again after a failure, it is like any other.
+func TestHeldDeliveryIsDueBesideTheOthers(t *testing.T) {
+	s, clock := mustOpenAged(t)
+	exchange(t, s, chat, 1)
+	exchange(t, s, chat, 2)
+	due, err := s.Deliveries(t.Context(), chat, 5)
+	if err != nil || len(due) != 2 {
+		t.Fatalf("%+v, %v", due, err)
+	}
+	began, bad := clock.now(), due[0]
+	for range 2 {
+		bad.Attempts += 3
+		if err := s.MarkHeld(t.Context(), bad, "500"); err != nil {
+			t.Fatal(err)
+		}
+		clock.pass(time.Hour)
+	}
+	if due, err = s.Deliveries(t.Context(), chat, 5); err != nil || len(due) != 1 || due[0].Text != "answer 2" {
+		t.Errorf("in order: %+v, %v", due, err)
+	}
+	held, err := s.Held(t.Context(), chat, 0, 5)
+	if err != nil || len(held) != 1 || held[0].Attempts != 6 || !held[0].HeldAt.Equal(began) {
+		t.Fatalf("set aside: %+v, %v", held, err)
+	}
+	if behind, err := s.Held(t.Context(), chat, held[0].ID, 5); err != nil || len(behind) != 0 {
+		t.Errorf("behind it: %+v, %v", behind, err)
+	}
+	if keys, err := s.Due(t.Context(), Scope{Channel: "telegram"}); err != nil || len(keys) != 1 {
+		t.Errorf("sessions: %v, %v", keys, err)
+	}
+	if queues, err := s.Queues(t.Context()); err != nil || len(queues) != 1 || queues[0].Due != 2 || queues[0].Held != 1 || !queues[0].OldestHeld.Equal(began) {
+		t.Errorf("queues: %+v, %v", queues, err)
+	}
+	if err := s.MarkFailed(t.Context(), held[0], "given up"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.MarkHeld(t.Context(), held[0], "too late"); err != nil {
+		t.Fatal(err)
+	}
+	if held, err = s.Held(t.Context(), chat, 0, 5); err != nil || len(held) != 0 {
+		t.Errorf("after the failure: %+v, %v", held, err)
+	}
+	if again, err := s.Redeliver(t.Context(), bad.ID); err != nil || !again.HeldAt.IsZero() {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+}

@@ -115,8 +115,9 @@ func RealPath(path string) (string, error) { return realPath(path) }
 
 var errHeld = errors.New("held by another process")
 
-func openLocks(path string) (*locks, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+// openLocks opens the lock file with the flags of os.OpenFile.
+func openLocks(path string, flag int) (*locks, error) {
+	file, err := os.OpenFile(path, flag, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,15 @@ func (s *Store) migrate(ctx context.Context) (*sql.DB, error) {
 	return db, nil
 }
 
+// NewestSchema is the newest version of the schema that this gateway knows.
+func NewestSchema() (version int64, err error) {
+	files, err := migrations.ReadDir("migrations")
+	if err != nil {
+		return 0, err
+	}
+	return goose.NumericComponent(files[len(files)-1].Name())
+}
+
 func migrateUp(ctx context.Context, db *sql.DB) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {

@@ -50,15 +50,25 @@ func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, 
 	return keys, explain(rows.Err())
 }
 
-// Deliveries are the due ones of a session, at most limit, in order: those by
-// the channels where any are named.
+// Deliveries are the due ones of a session that are not set aside, at most limit,
+// in order: those by the channels where any are named.
 func (s *Store) Deliveries(ctx context.Context, key Key, limit int, channels ...string) ([]Delivery, error) {
+	return s.dueDeliveries(ctx, key, `o.held_at IS NULL`, 0, limit, channels)
+}
+
+// Held returns the deliveries of a session that are set aside, at most limit, in
+// order: those behind the delivery after, by the channels where any are named.
+func (s *Store) Held(ctx context.Context, key Key, after int64, limit int, channels ...string) ([]Delivery, error) {
+	return s.dueDeliveries(ctx, key, `o.held_at IS NOT NULL`, after, limit, channels)
+}
+
+func (s *Store) dueDeliveries(ctx context.Context, key Key, condition string, after int64, limit int, channels []string) ([]Delivery, error) {
 	here, names := amongChannels("o.channel", channels)
 	rows, err := s.readers.QueryContext(ctx, `
 		SELECT `+deliveryColumns+`
 		FROM outbox o JOIN sessions s ON s.id = o.session_id
-		WHERE s.key = ? AND o.state = 'due'`+here+` ORDER BY o.id LIMIT ?`,
-		slices.Concat([]any{string(key)}, names, []any{limit})...)
+		WHERE s.key = ? AND o.id > ? AND o.state = 'due' AND `+condition+here+` ORDER BY o.id LIMIT ?`,
+		slices.Concat([]any{string(key), after}, names, []any{limit})...)
 	if err != nil {
 		return nil, explain(err)
 	}
@@ -89,14 +99,15 @@ func amongChannels(column string, channels []string) (condition string, names []
 
 const deliveryColumns = `o.id, o.channel, o.address, o.text, o.actions, o.transcript, o.sent, (
 		SELECT json_group_array(part_id) FROM (SELECT part_id FROM outbox_parts WHERE outbox_id = o.id AND n >= json_array_length(o.sent) ORDER BY n)),
-	o.attempts, o.created_at`
+	o.attempts, o.created_at, o.held_at`
 
 // scanDelivery reads the deliveryColumns, and what a query has behind them.
 func scanDelivery(rows *sql.Rows, key Key, more ...any) (Delivery, error) {
 	d := Delivery{Key: key}
 	var actions, transcript, first, rest []byte
 	var at int64
-	err := rows.Scan(append([]any{&d.ID, &d.Channel, &d.Address, &d.Text, &actions, &transcript, &first, &rest, &d.Attempts, &at}, more...)...)
+	var heldAt sql.NullInt64
+	err := rows.Scan(append([]any{&d.ID, &d.Channel, &d.Address, &d.Text, &actions, &transcript, &first, &rest, &d.Attempts, &at, &heldAt}, more...)...)
 	if err != nil {
 		return d, err
 	}
@@ -107,7 +118,7 @@ func scanDelivery(rows *sql.Rows, key Key, more ...any) (Delivery, error) {
 		}
 		d.Sent = append(d.Sent, ids...)
 	}
-	d.At = fromMillis(at)
+	d.At, d.HeldAt = fromMillis(at), fromMillis(heldAt.Int64)
 	return d, unmarshalReply(actions, transcript, &d.Actions, &d.Transcript)
 }
 
@@ -124,6 +135,18 @@ func (s *Store) MarkPart(ctx context.Context, d Delivery) error {
 func (s *Store) MarkTried(ctx context.Context, d Delivery, reason string) error {
 	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE outbox SET attempts = ?, error = ? WHERE id = ?`, d.Attempts, storable(reason), d.ID)
+		return err
+	})
+}
+
+// MarkHeld sets a delivery aside, and stores how often it was tried and why the
+// latest try failed. It is due as before, and the later ones of its session no
+// longer wait for it. HeldAt stays what it was where it was set aside already.
+func (s *Store) MarkHeld(ctx context.Context, d Delivery, reason string) error {
+	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			UPDATE outbox SET held_at = coalesce(held_at, ?), attempts = ?, error = ? WHERE id = ? AND state = 'due'`,
+			millis(s.now()), d.Attempts, storable(reason), d.ID)
 		return err
 	})
 }

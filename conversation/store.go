@@ -119,7 +119,7 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	if err := checkFolder(path); err != nil {
 		return nil, err
 	}
-	locks, err := openLocks(path + lockSuffix)
+	locks, err := openLocks(path+lockSuffix, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, explainFile(path, err))
 	}
@@ -182,7 +182,11 @@ func (s *Store) prepare(ctx context.Context) (db *sql.DB, err error) {
 }
 
 func (s *Store) tryPrepare(ctx context.Context) (*sql.DB, error) {
-	unlock, err := s.locks.wait(migrationLock)
+	pid, unlock, err := s.locks.try(migrationLock, syscall.F_WRLCK)
+	if errors.Is(err, errHeld) {
+		s.log.Info("waiting for another process that prepares the database", "pid", pid)
+		unlock, err = s.locks.wait(migrationLock)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +201,7 @@ func (s *Store) tryPrepare(ctx context.Context) (*sql.DB, error) {
 		}
 		return s.migrate(ctx)
 	}
-	if s.unclean, err = s.checkWAL(ctx, sameBoot); err != nil {
+	if err := s.takeOver(ctx, sameBoot); err != nil {
 		return nil, err
 	}
 	if err := makePrivate(s.path); err != nil {
@@ -209,6 +213,19 @@ func (s *Store) tryPrepare(ctx context.Context) (*sql.DB, error) {
 	}
 	s.locks.noteFile(info)
 	return s.migrate(ctx)
+}
+
+// takeOver looks at what the processes before this one have left.
+func (s *Store) takeOver(ctx context.Context, sameBoot bool) error {
+	done, err := finishReplace(s.path)
+	if err != nil {
+		return err
+	}
+	if done != nil {
+		s.log.Warn("interrupted restore finished", "database", s.path, "restored", done.Origin, "set_aside", done.Kept)
+	}
+	s.unclean, err = s.checkWAL(ctx, sameBoot)
+	return err
 }
 
 // Unclean reports whether the process that had the database open last died

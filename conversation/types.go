@@ -158,6 +158,7 @@ type Delivery struct {
 	Sent     []string // the platform's ids of the parts that it has taken
 	Attempts int      // tries that failed, over all parts
 	At       time.Time
+	HeldAt   time.Time // since when it is set aside, so that later ones of its session go on; zero while it is not
 
 	Keep bool // it is not sent: it is kept for whoever asks, as its inbound says
 

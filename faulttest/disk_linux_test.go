@@ -132,3 +132,26 @@ func TestReadOnlyDatabase(t *testing.T) {
 	w.expectSettled(1, "re before", "re m1")
 	w.expectClean()
 }
+
+func TestDiskFullAtBackup(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	dir := smallDisk(t)
+	p := w.startServing()
+	w.converse(1, "m1", "m2")
+	makeRoom := w.fill(dir)
+	backup := w.run(binary, nil, "backup", filepath.Join(dir, "copy.db"))
+	backup.expectExit(1)
+	if said := backup.stderr.String(); !strings.Contains(said, "the disk is full") {
+		t.Errorf("it says %s", said)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("the folder holds %v, %v", entries, err)
+	}
+	makeRoom()
+	w.do(0, "backup", filepath.Join(dir, "copy.db"))
+	w.expectWhole(filepath.Join(dir, "copy.db"), 4)
+	w.converse(1, "m3")
+	p.stop()
+	w.expectClean()
+}

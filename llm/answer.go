@@ -126,6 +126,7 @@ func (a *arguments) UnmarshalJSON(raw []byte) error {
 // answer gathers the chunks of one answer.
 type answer struct {
 	out       *output
+	room      int // bytes that may still come
 	secrets   secrets
 	finishing func() // called when only the end of the stream is awaited
 
@@ -135,8 +136,8 @@ type answer struct {
 	model  string
 }
 
-// read takes chunks from recv until the answer is whole. A finish reason
-// makes it whole, however the stream ends after it.
+// read takes chunks from recv until the answer is whole, or so long that the rest
+// is not wanted. A finish reason makes it whole, however the stream ends after it.
 func (a *answer) read(recv func() ([]byte, error)) error {
 	for {
 		raw, err := recv()
@@ -146,11 +147,18 @@ func (a *answer) read(recv func() ([]byte, error)) error {
 			return nil
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return errCut
+		case errors.Is(err, errTooLong) && a.hasBegun():
+			a.finish = FinishLength
+			return nil
 		default:
 			return err
 		}
 		if err := a.add(raw); err != nil {
 			return err
+		}
+		if a.room < 0 {
+			a.finish = FinishLength
+			return nil
 		}
 	}
 }
@@ -186,11 +194,13 @@ func isMistyped(err error) bool {
 
 func (a *answer) choose(c choice) {
 	for _, d := range []*delta{&c.Delta, &c.Message} {
-		a.out.write(textOf(d.Content))
-		a.out.write(textOf(d.Refusal))
+		a.write(textOf(d.Content))
+		a.write(textOf(d.Refusal))
 		for _, call := range d.ToolCalls {
 			a.out.arrived()
-			a.calls.add(call)
+			if a.room -= len(call.Function.Name) + len(call.Function.Arguments) + callRoom; a.room >= 0 {
+				a.calls.add(call)
+			}
 		}
 	}
 	if c.FinishReason != "" {
@@ -200,6 +210,23 @@ func (a *answer) choose(c choice) {
 		a.finishing()
 	}
 }
+
+// callRoom is what a piece of a tool call takes of the room beside its text: a model
+// gone astray may ask for any number of calls without arguments.
+const callRoom = 16
+
+// write adds a piece of text, as far as there is room for it.
+func (a *answer) write(text string) {
+	if room := max(a.room, 0); len(text) > room {
+		a.out.write(text[:runeStart(text, room)])
+	} else {
+		a.out.write(text)
+	}
+	a.room -= len(text)
+}
+
+// hasBegun reports whether anything was said.
+func (a *answer) hasBegun() bool { return a.out.text() != "" || len(a.calls.calls) > 0 }
 
 // response is the answer, once it is read. With an error it says what there is
 // to be recorded of the attempt.

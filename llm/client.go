@@ -184,7 +184,7 @@ func (c *Client) call(ctx context.Context, wire *wireRequest, out *output) (Resp
 	}
 	defer stream.Close()
 
-	answer := answer{out: out, secrets: c.secrets, finishing: limits.finishing}
+	answer := answer{out: out, room: c.cfg.MaxAnswerBytes, secrets: c.secrets, finishing: limits.finishing}
 	if err := answer.read(stream.RecvRaw); err != nil {
 		return Response{}, limits.cause(ctx, err)
 	}

@@ -49,6 +49,11 @@ type Config struct {
 	// MaxOutputTokens is the longest answer, in tokens; 0 leaves it to the server. Default 0.
 	MaxOutputTokens int `toml:"max_output_tokens" min:"0"`
 
+	// MaxAnswerBytes is how many bytes of text and tool calls are read of one answer.
+	// What comes beyond is cut off, as if the model had reached its length limit, and
+	// the server is told to stop. Default 1048576.
+	MaxAnswerBytes int `toml:"max_answer_bytes" min:"1000"`
+
 	// Prices are what models cost, by their names as the server says them, with or
 	// without the date of a snapshot. Default none: what was used costs an unknown sum.
 	Prices Prices `toml:"prices"`
@@ -73,6 +78,7 @@ type Config struct {
 func (c Config) WithDefaults() Config {
 	setDefault(&c.ContextWindow, 128_000)
 	setDefault(&c.Timeout, 5*time.Minute)
+	setDefault(&c.MaxAnswerBytes, 1<<20)
 	setDefault(&c.IdleTimeout, 90*time.Second)
 	setDefault(&c.MaxTries, 4)
 	setDefault(&c.RetryBase, time.Second)

@@ -128,7 +128,9 @@ func (e *events) whole() {
 // next reads one line, and hands out the chunk that it completes, if any.
 func (e *events) next() {
 	if err := e.readLine(); err != nil {
-		e.err = e.ending(err)
+		if e.err = e.ending(err); e.err == errTooLong {
+			return // in the middle of an event, which is not told
+		}
 		if len(e.line) == 0 {
 			e.endEvent()
 			return

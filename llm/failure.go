@@ -40,6 +40,9 @@ func (c *Client) explain(err error, model string) *failure {
 	case errors.Is(err, errUsedUp):
 		return &failure{elsewhere: true, cause: &Error{Kind: KindRejected, Err: err,
 			User: "The model reached its length limit before it wrote a word, so there is no answer. Please ask for less at once, or in simpler words."}}
+	case errors.Is(err, errTooLong): // again it would cost as much
+		return &failure{elsewhere: true, cause: &Error{Kind: KindRejected, Err: err,
+			User: "The model's server sent far more than an answer, and no word of one. Please try again later."}}
 	case errors.Is(err, openai.ErrReasoningToolsRequireResponses):
 		return &failure{elsewhere: true, cause: &Error{Kind: KindRejected, Err: err,
 			User: fmt.Sprintf("The model %q can't use tools in this way of calling it.", model)}}
@@ -56,7 +59,7 @@ func temporarySentence(err error) string {
 		return "The model's answer broke off in the middle. Please try again."
 	case errors.Is(err, errEmpty):
 		return "The model gave an empty answer. Please try again, perhaps in other words."
-	case errors.Is(err, errHTML), errors.Is(err, errNotJSON), errors.Is(err, errTooLong):
+	case errors.Is(err, errHTML), errors.Is(err, errNotJSON):
 		return "The model's server gave an answer that makes no sense. Please try again later."
 	}
 	return "The model's server can't be reached. Please try again later."

@@ -40,7 +40,7 @@ func do(m *metrics.Metrics) {
 // An operator's alarms go by these lines.
 func TestWhatPrometheusReads(t *testing.T) {
 	m := metrics.New(metrics.Parts{Version: "v1.2.3", Queues: func(context.Context) ([]conversation.Queue, error) {
-		return []conversation.Queue{{Channel: "discord", Waiting: 4, OldestWaiting: time.Now().Add(time.Hour), Due: 2}}, nil
+		return []conversation.Queue{{Channel: "discord", Waiting: 4, OldestWaiting: time.Now().Add(time.Hour), Due: 2, Held: 1}}, nil
 	}})
 	scrape(m)
 	do(m)
@@ -67,6 +67,7 @@ func TestWhatPrometheusReads(t *testing.T) {
 		`parley_inbox_waiting{channel="discord"} 4`,
 		`parley_inbox_oldest_seconds{channel="discord"} 0`,
 		`parley_outbox_due{channel="discord"} 2`,
+		`parley_outbox_held{channel="discord"} 1`,
 		`parley_build_info{goversion="`,
 		`version="v1.2.3"} 1`,
 		`go_goroutines `,

@@ -16,6 +16,7 @@ const readTimeout = 5 * time.Second
 type queues struct {
 	read                                   func(context.Context) ([]conversation.Queue, error)
 	waiting, oldestWaiting, due, oldestDue *prometheus.Desc
+	held, oldestHeld                       *prometheus.Desc
 }
 
 func newQueues(read func(context.Context) ([]conversation.Queue, error)) queues {
@@ -28,11 +29,13 @@ func newQueues(read func(context.Context) ([]conversation.Queue, error)) queues 
 		oldestWaiting: desc("parley_inbox_oldest_seconds", "How long ago the oldest of them was written."),
 		due:           desc("parley_outbox_due", "Replies to be sent."),
 		oldestDue:     desc("parley_outbox_oldest_seconds", "How long ago the run of the oldest of them ended."),
+		held:          desc("parley_outbox_held", "Replies to be sent that are set aside: the platform fails on them, and takes others."),
+		oldestHeld:    desc("parley_outbox_held_oldest_seconds", "How long ago the oldest of them was set aside."),
 	}
 }
 
 func (q queues) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{q.waiting, q.oldestWaiting, q.due, q.oldestDue} {
+	for _, desc := range []*prometheus.Desc{q.waiting, q.oldestWaiting, q.due, q.oldestDue, q.held, q.oldestHeld} {
 		to <- desc
 	}
 }
@@ -53,6 +56,8 @@ func (q queues) Collect(to chan<- prometheus.Metric) {
 		gauge(q.oldestWaiting, age(of.OldestWaiting))
 		gauge(q.due, float64(of.Due))
 		gauge(q.oldestDue, age(of.OldestDue))
+		gauge(q.held, float64(of.Held))
+		gauge(q.oldestHeld, age(of.OldestHeld))
 	}
 }
 

@@ -19,10 +19,11 @@ import (
 // preview; "" when there is none. Discord remembers nonces for a few minutes
 // only. Other previews of earlier processes are removed: a run that a crash has
 // cut short is made again together with what was said since, and its answer
-// stands below a later message.
+// stands below a later message. A try of this process that failed may have posted
+// the part too.
 func (c *Channel) leftover(ctx context.Context, to address, d conversation.Delivery, p channels.Part, shown string) (string, error) {
 	first := c.unvisited.take(to.Channel)
-	if live := c.live.Load(); !first && live != 0 && number(to.Source) >= live || c.self() == "" {
+	if live := c.live.Load(); !first && live != 0 && number(to.Source) >= live && d.Attempts == 0 || c.self() == "" {
 		return shown, nil
 	}
 	near, err := c.near(ctx, to.Channel, behind(to, d, p))

@@ -3,6 +3,7 @@ package discord
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -256,5 +257,70 @@ func TestEqualRepliesAreTwo(t *testing.T) {
 	running{Channel: g.channel()}.reply(t, got[1], "Hello")
 	if sent := g.srv.SentTo(general); len(sent) != 2 {
 		t.Fatalf("%+v", sent)
+	}
+}
+
+// Discord takes a reply and answers with an error. When it is tried again, Discord
+// has forgotten its nonce.
+func TestReplyThatDiscordTookWithAnErrorIsThereOnce(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	r := g.run()
+	g.srv.Say(dm, ann, "question")
+	in := g.wait(1)[0]
+	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: "the answer"}
+	g.srv.OnSend(nil, func(discordtest.Message) discordtest.Verdict { return discordtest.BadGateway() })
+	if err := r.deliver(deadline(t), d); err == nil {
+		t.Fatal("the error is none")
+	}
+	g.srv.Advance(time.Hour)
+	d.Attempts++
+	must(t, r.deliver(deadline(t), d))
+	if sent := g.srv.SentTo(dm); len(sent) != 1 {
+		t.Errorf("the answer is there %d times", len(sent))
+	}
+}
+
+// The adapter knows by its connection that Discord works for all other messages.
+func TestCommandPassesAReplyThatDiscordFailsOn(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	r := g.run()
+	g.srv.Say(dm, ann, "question")
+	g.srv.Say(dm, ann, "/status")
+	g.until("a connection", func() bool { return slices.Contains(g.states, conversation.HealthServing) })
+	g.srv.OnSend(func(m discordtest.Message) discordtest.Verdict {
+		if m.Content == "bad" {
+			return discordtest.ServerError()
+		}
+		return discordtest.Verdict{}
+	}, nil)
+	sender := channels.NewSender(r.Channel, g.store, r.Log, channels.WithPatience(time.Millisecond))
+	flush, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		sender.Run(t.Context(), conversation.Scope{Channel: "discord"}, flush)
+	}()
+	for i, in := range g.wait(2) {
+		committed, err := g.store.Commit(t.Context(), conversation.Run{
+			Key: in.Key, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: []conversation.Inbound{in},
+			Replies: []conversation.Delivery{{Key: in.Key, Address: in.Address, Text: []string{"bad", "the answer to a command"}[i]}},
+		})
+		must(t, err)
+		sender.Wake(committed.Replies...)
+	}
+	sent, err := g.srv.WaitSentTo(deadline(t), dm, 1)
+	must(t, err)
+	if sent[0].Content != "the answer to a command" {
+		t.Errorf("sent %q", sent[0].Content)
+	}
+	close(flush)
+	<-done
+	if list, err := g.store.Queues(t.Context()); err != nil || len(list) != 1 || list[0].Held != 1 {
+		t.Errorf("the queues read %+v, %v", list, err)
 	}
 }

@@ -12,15 +12,13 @@ import (
 // UTF-16 code units. Those are never fewer, so counting them keeps to both.
 const maxUnits = 2000
 
-// A reply of very many messages is a file instead.
-const (
-	fileName   = "reply.md"
-	fileNotice = "\n-# … The whole reply is in the file " + fileName + "."
-)
+// fileNotice stands below the beginning of a reply that is sent as a file.
+const fileNotice = "\n-# " + channels.ReplyNotice
 
 // parts renders a reply and splits it into messages. One that takes more than
 // fileOver messages becomes a single one: its beginning, and all of the
-// markdown as a file; 0 = never. A text that shows nothing is a dash.
+// markdown as a file; 0 = never. One that was begun in messages, when fileOver was
+// larger, goes on so. A text that shows nothing is a dash.
 func parts(d conversation.Delivery, fileOver int) []channels.Part {
 	markdown := channels.Clean(d.Text)
 	rendered := render(markdown)
@@ -28,9 +26,9 @@ func parts(d conversation.Delivery, fileOver int) []channels.Part {
 	switch {
 	case len(texts) == 0:
 		texts = []string{channels.Nothing}
-	case fileOver > 0 && len(texts) > fileOver && d.Transcript == nil:
+	case fileOver > 0 && len(texts) > fileOver && d.Transcript == nil && len(d.Sent) == 0:
 		first := split(rendered, maxUnits-channels.Units(channels.UTF16).Count(fileNotice))[0] + fileNotice
-		file := &channels.File{Name: fileName, Data: []byte(markdown)}
+		file := &channels.File{Name: channels.ReplyFile, Data: []byte(markdown)}
 		return []channels.Part{{Text: first, Plain: first, File: file}}
 	}
 	to := make([]channels.Part, len(texts))

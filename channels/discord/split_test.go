@@ -231,3 +231,12 @@ func BenchmarkParts(b *testing.B) {
 		})
 	}
 }
+
+// What was begun in messages, before file_over was set, is not taken for a file
+// that has arrived.
+func TestAReplyThatWasBegunInMessagesGoesOnInMessages(t *testing.T) {
+	d := conversation.Delivery{Text: strings.Repeat("x", 8*maxUnits), Sent: []string{"1"}}
+	if parts := parts(d, 5); len(parts) != 8 || parts[0].File != nil {
+		t.Errorf("%d parts", len(parts))
+	}
+}

@@ -29,6 +29,8 @@ type Config struct {
 	SendRate float64  `toml:"send_rate" min:"0"`                        // messages a second over all chats; default 30; 0 = no limit
 	ChatRate float64  `toml:"chat_rate" min:"0"`                        // messages a second in one chat; default 1, and then 20 a minute in groups; 0 = no limit
 
+	FileOver int `toml:"file_over" min:"0" max:"1000"` // replies of more messages are sent as a file; default 10; 0 = never
+
 	WebhookURL    string `toml:"webhook_url" kind:"url"`       // public address of the gateway, to which Telegram brings the messages; default "", which polls
 	WebhookSecret string `toml:"webhook_secret" kind:"secret"` // what Telegram shows there; default made from the token
 }
@@ -40,6 +42,7 @@ func DefaultConfig() Config {
 		Access:   channels.AccessPairing,
 		SendRate: defaultSendRate,
 		ChatRate: defaultChatRate,
+		FileOver: 10,
 	}
 }
 

@@ -55,7 +55,7 @@ func TestMarkdownBecomesTelegramHTML(t *testing.T) {
 		"lines stay lines":        {"*a*\nb", "<i>a</i>\nb"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			parts := newRenderer().parts(tt.markdown)
+			parts := newRenderer().parts(tt.markdown, 0)
 			if len(parts) != 1 {
 				t.Fatalf("%d parts", len(parts))
 			}
@@ -87,7 +87,7 @@ func checkPart(t *testing.T, html, plain string) {
 
 func TestNothingToShowIsADash(t *testing.T) {
 	for _, text := range []string{"", " \n\t ", "\x00\x01", "\u200b\u2060", "```\n```", "[](x)", "\u3164", "<!-- -->"[:0], "# ", "&nbsp;"} {
-		parts := newRenderer().parts(channels.Clean(text))
+		parts := newRenderer().parts(channels.Clean(text), 0)
 		if len(parts) != 1 {
 			t.Fatalf("%q has %d parts", text, len(parts))
 		}
@@ -107,7 +107,7 @@ func TestLongCodeIsClosedAndOpenedAgain(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&code, "    line %d <&>\n", i)
 	}
-	parts := newRenderer().parts("Here it is:\n\n```python\n" + code.String() + "```\n\nThat was it.")
+	parts := newRenderer().parts("Here it is:\n\n```python\n" + code.String() + "```\n\nThat was it.", 0)
 	if len(parts) < 4 {
 		t.Fatalf("%d parts", len(parts))
 	}
@@ -128,7 +128,7 @@ func TestLongCodeIsClosedAndOpenedAgain(t *testing.T) {
 }
 
 func TestLongTextKeepsItsLooks(t *testing.T) {
-	parts := newRenderer().parts("**" + strings.Repeat("word & ", 2000) + "end**")
+	parts := newRenderer().parts("**" + strings.Repeat("word & ", 2000) + "end**", 0)
 	for _, p := range parts {
 		checkPart(t, p.Text, p.Plain)
 		if !strings.HasPrefix(p.Text, "<b>") || !strings.HasSuffix(p.Text, "</b>") {
@@ -138,7 +138,7 @@ func TestLongTextKeepsItsLooks(t *testing.T) {
 }
 
 func TestTheLimitCountsUTF16(t *testing.T) {
-	parts := newRenderer().parts(strings.Repeat("😀", 2048) + "😀")
+	parts := newRenderer().parts(strings.Repeat("😀", 2048) + "😀", 0)
 	if len(parts) != 2 || parts[0].Plain != strings.Repeat("😀", 2048) {
 		t.Fatalf("%d parts, the first of %d bytes", len(parts), len(parts[0].Plain))
 	}
@@ -154,7 +154,7 @@ func TestHostileMarkdownIsRendered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, p := range newRenderer().parts(channels.Clean(strings.Repeat(unit, size/len(unit)))) {
+			for _, p := range newRenderer().parts(channels.Clean(strings.Repeat(unit, size/len(unit))), 0) {
 				checkPart(t, p.Text, p.Plain)
 			}
 		})
@@ -189,7 +189,7 @@ func FuzzHTML(f *testing.F) {
 		if len(markdown) > 1<<17 {
 			t.Skip("long enough")
 		}
-		for _, p := range r.parts(channels.Clean(markdown)) {
+		for _, p := range r.parts(channels.Clean(markdown), 0) {
 			checkPart(t, p.Text, p.Plain)
 		}
 	})
@@ -205,7 +205,7 @@ func BenchmarkParts(b *testing.B) {
 			r := newRenderer()
 			b.ReportAllocs()
 			for b.Loop() {
-				r.parts(channels.Clean(text))
+				r.parts(channels.Clean(text), 0)
 			}
 		})
 	}

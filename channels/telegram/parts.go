@@ -17,11 +17,23 @@ const (
 )
 
 // Split renders the markdown and cuts what it looks like into messages. A
-// text that shows nothing is one message with a dash.
+// text that shows nothing is one message with a dash. One of more than file_over
+// messages becomes two: the first of them, and all of the markdown as a file. The
+// first is the same in both forms, so that a reply which was begun in one may go on
+// in the other; but what was begun in more messages goes on in messages.
 func (c *Channel) Split(d conversation.Delivery) []channels.Part {
-	parts := c.renderer.parts(channels.Clean(d.Text))
+	markdown := channels.Clean(d.Text)
 	if file := channels.TranscriptOf(d); file != nil {
-		parts = withFile(parts, file)
+		return withFile(c.renderer.parts(markdown, 0), file)
+	}
+	most := c.fileOver
+	if len(d.Sent) > 1 {
+		most = 0
+	}
+	parts := c.renderer.parts(markdown, most)
+	if most > 0 && len(parts) > most {
+		file := &channels.File{Name: channels.ReplyFile, Data: []byte(markdown)}
+		return []channels.Part{parts[0], {Index: 1, Text: channels.ReplyNotice, Plain: channels.ReplyNotice, File: file}}
 	}
 	return parts
 }
@@ -37,7 +49,9 @@ func withFile(parts []channels.Part, file *channels.File) []channels.Part {
 	return parts
 }
 
-func (r *renderer) parts(markdown string) []channels.Part {
+// parts are the messages of a text, or the first ones of it, more than most, where
+// there are so many; 0 = all of them.
+func (r *renderer) parts(markdown string, most int) []channels.Part {
 	chunks := []string{markdown}
 	if len(markdown) > maxRender {
 		chunks = channels.Split(markdown, maxRender, func(r rune) int { return len(string(r)) })
@@ -45,6 +59,9 @@ func (r *renderer) parts(markdown string) []channels.Part {
 	var parts []channels.Part
 	for _, chunk := range chunks {
 		parts = r.render(chunk).parts(parts)
+		if most > 0 && len(parts) > most {
+			break
+		}
 	}
 	if len(parts) == 0 {
 		return []channels.Part{{Text: channels.Nothing, Plain: channels.Nothing}}

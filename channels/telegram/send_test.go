@@ -3,6 +3,7 @@ package telegram_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -222,5 +223,57 @@ func TestQuickAnswersShowNoTyping(t *testing.T) {
 	must(t, g.srv.WaitCalls(deadline(t), "sendChatAction", 1))
 	if got := g.srv.Log()[0].Params["chat_id"]; got != "43" {
 		t.Fatalf("chat %s is shown typing", got)
+	}
+}
+
+// A reply that would flood the chat is its beginning, in words, and a file.
+func TestAReplyOfVeryManyMessagesIsAFile(t *testing.T) {
+	g := newGateway(t)
+	g.srv.AddChat(group)
+	text := strings.TrimSpace(strings.Repeat("Some **words** & `code`.\n\n", 50_000)) // 1.3 MB
+	must(t, deliver(deadline(t), g.channel(), `{"chat":-1001,"reply_to":1}`, text))
+	sent := g.srv.Sent()
+	if len(sent) != 2 {
+		t.Fatalf("%d messages", len(sent))
+	}
+	if !strings.HasPrefix(sent[0].Text, "Some words & code.\n\nSome") || len(sent[0].Text) < 3000 || sent[0].Document != nil {
+		t.Errorf("the first message shows %.60q", sent[0].Text)
+	}
+	file := sent[1].Document
+	if file == nil || file.Name != "reply.md" || file.Data != text || sent[1].Text != "… The whole reply is in the file reply.md." {
+		t.Errorf("the second message shows %q with %+.100v", sent[1].Text, file)
+	}
+}
+
+func TestTenMessagesAreNoFile(t *testing.T) {
+	g := newGateway(t)
+	c := g.channel()
+	whole := strings.Repeat("x", 10*4096)
+	if parts := c.Split(conversation.Delivery{Text: whole}); len(parts) != 10 || parts[9].File != nil {
+		t.Errorf("%d parts", len(parts))
+	}
+	if parts := c.Split(conversation.Delivery{Text: whole + "x"}); len(parts) != 2 || parts[1].File == nil {
+		t.Errorf("%d parts, where a file was due", len(parts))
+	}
+	cfg := g.config()
+	cfg.FileOver = 0
+	never, err := telegram.New(telegram.Parts{Config: cfg, Log: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	if parts := never.Split(conversation.Delivery{Text: whole + "x"}); len(parts) != 11 {
+		t.Errorf("%d parts with file_over 0", len(parts))
+	}
+}
+
+// An earlier version sent any reply in messages, and file_over may change: whatever
+// was sent when the gateway ended, nothing of the reply is lost.
+func TestAReplyGoesOnInTheFormInWhichItWasBegun(t *testing.T) {
+	g := newGateway(t)
+	c := g.channel()
+	text := strings.Repeat("x", 30*4096)
+	for sent, want := range map[int]int{0: 2, 1: 2, 2: 30, 29: 30} {
+		parts := c.Split(conversation.Delivery{Text: text, Sent: make([]string, sent)})
+		if len(parts) != want || parts[0].Text != strings.Repeat("x", 4096) || (parts[1].File != nil) != (want == 2) {
+			t.Errorf("%d parts when %d are sent, want %d", len(parts), sent, want)
+		}
 	}
 }

@@ -23,6 +23,7 @@ type Channel struct {
 	commands []channels.Command
 	log      *slog.Logger
 	renderer *renderer
+	fileOver int // of messages; 0 = never a file
 	pacer    *pacer
 	health   health
 	webhook  webhook
@@ -70,6 +71,7 @@ func New(parts Parts) (*Channel, error) {
 		log:        log,
 		health:     health{tell: parts.Health},
 		renderer:   newRenderer(),
+		fileOver:   cfg.FileOver,
 		pacer:      newPacer(cfg.SendRate, cfg.ChatRate),
 		webhook:    newWebhook(cfg),
 		botID:      id,

@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string) error {
 		runCommand(&configPath), chatCommand(&configPath),
 		pairCommand(&configPath), discordCommand(&configPath), tokenCommand(&configPath),
 		sessionsCommand(&configPath), historyCommand(&configPath), importCommand(&configPath),
-		cleanupCommand(&configPath),
+		backupCommand(&configPath), restoreCommand(&configPath), cleanupCommand(&configPath),
 		healthCommand(&configPath), versionCommand(),
 	)
 	root.SetArgs(args)

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -15,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"parley/cmd/gateway/config"
 	"parley/conversation"
 )
 
@@ -144,16 +140,9 @@ func releaseName(cmd *cobra.Command, store *conversation.Store, channel, name st
 // that may be running. It makes none: in the wrong folder that would only
 // hide the mistake.
 func openStore(ctx context.Context, configPath string) (*conversation.Store, error) {
-	cfg, err := config.Load(configPath, os.Getenv)
+	path, err := existingDatabase(configPath)
 	if err != nil {
 		return nil, err
-	}
-	path, err := filepath.Abs(cfg.Database)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no database %s: call this where the gateway was started, or name its configuration with -c FILE", path)
 	}
 	return conversation.Open(ctx, path)
 }

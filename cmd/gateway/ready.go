@@ -35,6 +35,8 @@ type queueState struct {
 	InboxOldest  float64 `json:"inbox_oldest_seconds"`
 	OutboxDue    int64   `json:"outbox_due"`
 	OutboxOldest float64 `json:"outbox_oldest_seconds"`
+	OutboxHeld   int64   `json:"outbox_held"` // of those that are due, set aside
+	HeldOldest   float64 `json:"outbox_held_oldest_seconds"`
 }
 
 // readyTimeout is how long the parts may take to answer.
@@ -61,6 +63,7 @@ func (g *gateway) readiness() httpserver.ReadyFunc {
 		for _, q := range queues {
 			is.Queues = append(is.Queues, queueState{
 				Channel: q.Channel, InboxWaiting: q.Waiting, InboxOldest: secondsSince(q.OldestWaiting), OutboxDue: q.Due, OutboxOldest: secondsSince(q.OldestDue),
+				OutboxHeld: q.Held, HeldOldest: secondsSince(q.OldestHeld),
 			})
 		}
 		ready := err == nil

@@ -36,6 +36,7 @@ type Answer struct {
 	NoDone   bool        // ends the stream without [DONE]
 	NoFinish bool        // gives no finish reason
 	Silence  bool        // keeps the connection open and says nothing where it would end
+	Endless  bool        // repeats its pieces until the client goes; the first chunk alone is sent once
 }
 
 // write sends the answer. It gives up when the client or the server goes.
@@ -91,14 +92,27 @@ func (a Answer) writeStream(closed context.Context, w http.ResponseWriter, r *ht
 		}
 		buf = append(append(append(buf, "data: "...), chunk...), "\n\n"...)
 	}
-	if !a.NoDone && !a.Silence {
+	if !a.NoDone && !a.Silence && !a.Endless {
 		buf = append(buf, "data: [DONE]\n\n"...)
 	}
 	_, _ = w.Write(buf)
+	for repeated := a.middle(call); a.Endless && r.Context().Err() == nil && closed.Err() == nil; {
+		if _, err := w.Write(repeated); err != nil {
+			return
+		}
+	}
 	if a.Silence {
 		_ = flusher.Flush()
 		sleep(closed, r.Context(), time.Hour)
 	}
+}
+
+// middle are the events between the first and the end, as they go over the wire.
+func (a Answer) middle(call Call) (events []byte) {
+	for _, chunk := range a.chunks(call)[1:] {
+		events = append(append(append(events, "data: "...), chunk...), "\n\n"...)
+	}
+	return events
 }
 
 // chunks are the events of the stream, [DONE] not among them.
@@ -123,10 +137,10 @@ func (a Answer) chunks(call Call) [][]byte {
 			event(index+`,"function":{"arguments":`+quoted(c.Arguments[:half])+`}}]}`, "null"),
 			event(index+`,"function":{"arguments":`+quoted(c.Arguments[half:])+`}}]}`, "null"))
 	}
-	if !a.NoFinish {
+	if !a.NoFinish && !a.Endless {
 		events = append(events, event(`{}`, quoted(a.finish())))
 	}
-	if call.Usage && !a.NoUsage {
+	if call.Usage && !a.NoUsage && !a.Endless {
 		events = append(events, []byte(head+`],"usage":`+a.usage(call)+`}`))
 	}
 	return events

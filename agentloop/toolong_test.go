@@ -1,0 +1,209 @@
+package agentloop
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"parley/llm"
+	"parley/llm/llmtest"
+	"parley/tools"
+)
+
+// refusing is a server that takes lists up to so many bytes of text, and refuses
+// others in its words.
+func refusing(most int, status int, words string) func(llmtest.Call) llmtest.Answer {
+	return func(c llmtest.Call) llmtest.Answer {
+		bytes := 0
+		for _, m := range c.Messages {
+			bytes += len(m.Content)
+		}
+		if bytes > most {
+			return llmtest.Answer{Status: status, Body: words}
+		}
+		return llmtest.Answer{Text: "answered"}
+	}
+}
+
+// checkQuestions fails the test where a call holds less of the question than a
+// reader could make sense of.
+func (h *house) checkQuestions(calls []llmtest.Call, question string) {
+	h.t.Helper()
+	for _, c := range calls {
+		if asked := c.LastUser(); asked != question && (len(asked) < 200 || !strings.HasPrefix(asked, question[:50]) || !strings.HasSuffix(asked, question[len(question)-50:])) {
+			h.t.Errorf("call %d asks %.300q", c.N, asked)
+		}
+	}
+}
+
+const (
+	tooLarge   = "<html><h1>413 Request Entity Too Large</h1></html>"
+	tooManySay = `{"error":{"message":"Please reduce the length of the messages.","code":"context_length_exceeded"}}`
+)
+
+// What a server never takes is told in words, after few calls, and what comes
+// later is answered.
+func TestShortMessageThatIsRefusedAsTooLongIsToldInWords(t *testing.T) {
+	for name, answer := range map[string]llmtest.Answer{
+		"413": {Status: http.StatusRequestEntityTooLarge, Body: tooLarge},
+		"400": {Status: http.StatusBadRequest, Body: tooManySay},
+	} {
+		h := newHouse(t, nil)
+		h.server.Script(llmtest.Answer{Text: "hello"}, answer, answer, answer, answer, answer, llmtest.Answer{Text: "still here"})
+		h.ask(room, "hello")
+		got := h.ask(room, "why is the sky blue?")
+		if !strings.Contains(got, "refuses even this message alone") || !strings.Contains(got, "kept") {
+			t.Errorf("%s: reply %q", name, got)
+		}
+		h.checkQuestions(h.server.Calls()[1:], "why is the sky blue?")
+		if n := h.server.Served() - 1; n > 2 { // with what was said before, and without
+			t.Errorf("%s: %d calls for a question that can't be shortened", name, n)
+		}
+		h.server.Reply(llmtest.Echo)
+		if got := h.ask(room, "and now?"); got != "echo: and now?" {
+			t.Errorf("%s: reply %q", name, got)
+		}
+		if m := h.messages(); len(m) != 5 || m[2].Content != "why is the sky blue?" {
+			t.Errorf("%s: kept %q", name, h.history(room))
+		}
+	}
+}
+
+// A long message is cut down to a few sentences at the least; then its writer is
+// told, the archive keeps it whole, and what is said next is answered.
+func TestTooLongMessageIsToldInWordsAndPoisonsNoLaterOne(t *testing.T) {
+	question := "First of all: " + strings.Repeat("word ", 4000) + "That was all."
+	for name, test := range map[string]struct {
+		status int
+		words  string
+	}{
+		"413":               {http.StatusRequestEntityTooLarge, tooLarge},
+		"permanent":         {http.StatusBadRequest, tooManySay},
+		"with a limit":      {http.StatusBadRequest, `{"error":{"message":"This model's maximum context length is 300 tokens."}}`},
+		"with a bad number": {http.StatusBadRequest, `{"error":{"message":"This model's maximum context length is 1 tokens."}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t, func(p *Parts) { p.SystemPrompt = "Be brief."; p.Budget = 20_000 })
+			h.server.Reply(refusing(350, test.status, test.words))
+			got := h.ask(room, question)
+			if !strings.Contains(got, "too long for the model: it has about 20000 characters") || !strings.Contains(got, "shorten") {
+				t.Errorf("reply %q", got)
+			}
+			h.checkQuestions(h.server.Calls(), question)
+			first := h.server.Served()
+			if first > 12 {
+				t.Errorf("%d calls", first)
+			}
+			if m := h.messages(); len(m) != 1 || m[0].Content != question {
+				t.Errorf("the archive has %.100q", h.history(room))
+			}
+			for range 3 {
+				before := h.server.Served()
+				if got := h.ask(room, "hello"); got != "answered" {
+					t.Errorf("reply %q", got)
+				}
+				if n := h.server.Served() - before; n > 2 {
+					t.Errorf("%d calls for a short message behind it", n)
+				}
+			}
+		})
+	}
+}
+
+// Where a part of a long message fits, it is answered by what is shown of it.
+func TestLongMessageIsCutToWhatTheServerTakes(t *testing.T) {
+	question := "First of all: " + strings.Repeat("word ", 40_000) + "That was all."
+	for name, test := range map[string]struct {
+		words string
+		calls int // at most
+	}{
+		"unknown limit": {tooLarge, 12},
+		"named limit":   {"This model's maximum context length is 2000 tokens.", 2},
+	} {
+		h := newHouse(t, func(p *Parts) { p.Budget = 60_000 })
+		h.server.Reply(refusing(8000, http.StatusRequestEntityTooLarge, test.words))
+		if got := h.ask(room, question); got != "answered" {
+			t.Errorf("%s: reply %q", name, got)
+		}
+		h.checkQuestions(h.server.Calls(), question)
+		calls := h.server.Calls()
+		if n := len(calls); n > test.calls {
+			t.Errorf("%s: %d calls, at most %d were needed", name, n, test.calls)
+		}
+		if asked := calls[len(calls)-1].LastUser(); len(asked) < 2000 || !strings.Contains(asked, cutNotice) {
+			t.Errorf("%s: asked %d bytes", name, len(asked))
+		}
+	}
+}
+
+// Tools that leave no room are told to the operator, and no nonsense is sent.
+func TestNoRoomForAQuestionIsToldInWords(t *testing.T) {
+	h := newHouse(t, func(p *Parts) {
+		registry, err := tools.NewRegistry(tools.Tool{Name: "large", Description: strings.Repeat("It does this and that. ", 1000),
+			Parameters: json.RawMessage(`{"type":"object"}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Tools = registry
+	})
+	if got := h.ask(room, "hello"); !strings.Contains(got, "no room for your message") {
+		t.Errorf("reply %q", got)
+	}
+	if n := h.server.Served(); n != 0 {
+		t.Errorf("%d calls", n)
+	}
+	if run := h.runs[0]; !strings.Contains(run.Error, "conversation.max_tokens") {
+		t.Errorf("error %q", run.Error)
+	}
+}
+
+// However many tool results follow it, the question stays in the window.
+func TestQuestionStaysInTheWindow(t *testing.T) {
+	counter := llm.NewCounter("")
+	cramped := 0
+	for seed := range uint64(400) {
+		w := randomWindow(rand.New(rand.NewPCG(seed, 5)), counter)
+		budget := 60 + int(seed*37%900)
+		l := w.counted(budget)
+		if l.cramped {
+			cramped++
+			if budget > 300 {
+				t.Errorf("seed %d: no room in %d tokens", seed, budget)
+			}
+			continue
+		}
+		if l.tokens > budget && budget > 450 { // in less the frame of many calls may not fit
+			t.Errorf("seed %d: %d tokens with a budget of %d", seed, l.tokens, budget)
+		}
+		question := w.current[newestQuestion(w.current)]
+		shown := ""
+		for _, m := range l.messages {
+			if m.Role == "user" {
+				shown = m.Content
+			}
+		}
+		if shown == question.Content {
+			continue
+		}
+		head, tail, cut := strings.Cut(shown, cutNotice)
+		if !cut || !strings.HasPrefix(question.Content, head) || !strings.HasSuffix(question.Content, tail) || counter.Text(shown) < minQuestion*8/10 {
+			t.Errorf("seed %d, budget %d: the question is shown as %q", seed, budget, shown)
+		}
+		if err := checkList(l.messages); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	if cramped == 0 || cramped > 200 {
+		t.Errorf("%d of 400 windows are cramped", cramped)
+	}
+}
+
+func TestLengthsAreRounded(t *testing.T) {
+	for n, want := range map[int]int{0: 0, 7: 7, 99: 99, 123: 120, 20_027: 20_000, 99_999: 99_000} {
+		if got := rounded(n); got != want {
+			t.Errorf("rounded(%d) = %d, want %d", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package channels
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"parley/conversation"
+)
+
+// heldSession is what is known of the replies of a session that are set aside.
+// The session's queue owns it while there is one, else the sender's goroutine.
+type heldSession struct {
+	waiting bool          // there may be some
+	newest  time.Time     // when the newest of them was set aside
+	tried   time.Time     // when they were tried last
+	took    time.Duration // how long that took
+	behind  int64         // the one behind which an interrupted round goes on, 0 = none was interrupted
+	timer   *time.Timer   // looks at the session again; nil: none
+}
+
+const (
+	minHeldWait = time.Minute
+	maxHeldWait = 15 * time.Minute
+
+	// betweenReplies is how long ago the replies that are set aside must have been
+	// tried to be tried again before another one goes out, and betweenHanging how
+	// many times longer than they took, so that a platform that hangs over them does
+	// not hang over everything else.
+	betweenReplies = 15 * time.Second
+	betweenHanging = 4
+
+	// maxHeldFailures is how many of them are tried in vain while another reply waits.
+	maxHeldFailures = 3
+)
+
+// add notes that a reply was set aside.
+func (h *heldSession) add(now time.Time) { h.waiting, h.newest, h.tried = true, now, now }
+
+// isDue reports whether the replies are to be tried before another one goes out.
+func (h *heldSession) isDue(now time.Time) bool {
+	return h.waiting && now.Sub(h.tried) >= max(betweenReplies, betweenHanging*h.took)
+}
+
+// wait returns how long the session may rest: longer and longer, from a minute to
+// a quarter of an hour, and a moment where a round was interrupted.
+func (h *heldSession) wait(now time.Time) time.Duration {
+	if h.behind > 0 {
+		return linger
+	}
+	return min(max(minHeldWait, now.Sub(h.newest)/4), maxHeldWait)
+}
+
+// heldSessions are the sessions in which replies are set aside, by key. The
+// sender's goroutine owns them.
+type heldSessions struct {
+	sender   *Sender
+	sessions map[conversation.Key]*heldSession
+}
+
+// of returns what is known of a session, and leaves it to its queue.
+func (hs *heldSessions) of(key conversation.Key) *heldSession {
+	h := hs.sessions[key]
+	if h == nil {
+		return &heldSession{}
+	}
+	if h.timer != nil {
+		h.timer.Stop()
+		h.timer = nil
+	}
+	return h
+}
+
+// settle takes back a session whose queue has ended, and looks at it again when
+// what is set aside is to be tried.
+func (hs *heldSessions) settle(key conversation.Key, h *heldSession) {
+	if !h.waiting {
+		delete(hs.sessions, key)
+		return
+	}
+	hs.sessions[key] = h
+	h.timer = time.AfterFunc(h.wait(time.Now()), func() { hs.sender.Look(key) })
+}
+
+// stop ends the looks to come: what is set aside waits for the next start.
+func (hs *heldSessions) stop() {
+	for _, h := range hs.sessions {
+		if h.timer != nil {
+			h.timer.Stop()
+		}
+	}
+}
+
+// retryHeld tries each reply of the session that is set aside once, in order, as
+// long as the platform works otherwise, and none while the gateway ends. Where
+// another reply waits, the round is interrupted after a few failures, and goes on
+// afterwards. It reports false when ctx ended.
+func (q *queue) retryHeld(ctx context.Context, awaited bool) bool {
+	if q.isEnding() {
+		return true
+	}
+	h, began := q.held, time.Now()
+	defer func() { h.tried, h.took = time.Now(), time.Since(began) }()
+	h.waiting = h.behind > 0
+	after := int64(0)
+	if !awaited {
+		after, h.behind = h.behind, 0
+	}
+	for failures := 0; ; {
+		held, err := q.readHeld(ctx, after)
+		if err != nil {
+			return false
+		}
+		for _, d := range held {
+			after = d.ID
+			again, works, ok := q.retryOne(ctx, d)
+			if !ok {
+				return false
+			}
+			if again {
+				failures++
+				h.waiting = true
+				if h.newest.Before(d.HeldAt) {
+					h.newest = d.HeldAt
+				}
+			}
+			awaited = awaited || len(q.ready) > 0
+			switch {
+			case !works || q.isEnding():
+				h.waiting, h.behind = true, 0
+				return true
+			case awaited && failures >= maxHeldFailures:
+				h.waiting, h.behind = true, max(h.behind, after)
+				return true
+			}
+		}
+		if len(held) < batch {
+			h.behind = 0
+			return true
+		}
+	}
+}
+
+func (q *queue) readHeld(ctx context.Context, after int64) (held []conversation.Delivery, err error) {
+	err = q.persist(ctx, "read the replies that are set aside", func() (err error) {
+		held, err = q.outbox.Held(ctx, q.key, after, batch, q.channel.Name())
+		return err
+	})
+	return held, err
+}
+
+// retryOne tries a reply that is set aside. again says that it still is, works
+// that the platform works otherwise; ok is false when ctx ended.
+func (q *queue) retryOne(ctx context.Context, d conversation.Delivery) (again, works, ok bool) {
+	done, err := q.try(ctx, &d, true)
+	if done {
+		q.log.Info("reply that was set aside is delivered", "session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", d.HeldAt)
+		return false, true, true
+	}
+	if err == nil || ctx.Err() != nil {
+		return false, false, false
+	}
+	if isLocal(err) {
+		return false, true, q.giveUp(ctx, d, err)
+	}
+	d.Attempts++
+	log := q.log.With("session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", d.HeldAt)
+	if reason := final(d.HeldAt, err); reason != nil {
+		return false, true, q.markFailed(ctx, log, d, reason)
+	}
+	q.tell(Retried, d)
+	var stuck *StuckError
+	works = errors.As(err, &stuck)
+	if isPowerOfTwo(d.Attempts) {
+		log.Warn("reply that is set aside not taken, trying again", "error", err)
+	}
+	return true, works, q.mark(ctx, "note a failed try", func(ctx context.Context) error { return q.outbox.MarkHeld(ctx, d, err.Error()) })
+}

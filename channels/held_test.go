@@ -1,0 +1,410 @@
+package channels_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"parley/channels"
+	"parley/channels/telegram"
+	"parley/channels/telegram/telegramtest"
+	"parley/conversation"
+)
+
+// chat is a place on a platform that takes what verdict has no error for.
+type chat struct {
+	verdict func(text string) error
+
+	mu    sync.Mutex
+	taken []string
+	tries map[string]int // by text
+}
+
+func (*chat) Name() string { return "telegram" }
+
+func (*chat) Run(context.Context, channels.AcceptFunc) error { return nil }
+
+func (*chat) Split(d conversation.Delivery) (parts []channels.Part) {
+	for i, text := range strings.Split(d.Text, "|") {
+		parts = append(parts, channels.Part{Index: i, Text: text, Plain: text})
+	}
+	return parts
+}
+
+func (c *chat) Send(_ context.Context, _ conversation.Delivery, p channels.Part) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tries[p.Text]++
+	if err := c.verdict(p.Text); err != nil {
+		return "", err
+	}
+	c.taken = append(c.taken, p.Text)
+	return fmt.Sprint(len(c.taken)), nil
+}
+
+func (c *chat) seen() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Join(c.taken, ", ")
+}
+
+func (c *chat) tried(text string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tries[text]
+}
+
+// stuck is the error of a message that a platform fails on which has worked for
+// all others since then.
+func stuck(since time.Time) error {
+	return &channels.SendError{Err: &channels.StuckError{Works: since, Err: errors.New("500 Internal Server Error")}}
+}
+
+// delivering is a sender at work on a store.
+type delivering struct {
+	*post
+	*chat
+	log    lockedBuffer
+	sender *channels.Sender
+	flush  chan struct{}
+	done   chan struct{}
+	cancel context.CancelFunc
+}
+
+// deliverTo starts a sender on the store at path, to a chat that takes what
+// verdict has no error for.
+func deliverTo(t *testing.T, path string, verdict func(text string) error) *delivering {
+	t.Helper()
+	store, err := conversation.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	d := &delivering{post: &post{t: t, store: store}, chat: &chat{verdict: verdict, tries: map[string]int{}}}
+	d.source = int(time.Now().Unix()) * 1000 // no process takes the ids of another's messages
+	d.start()
+	t.Cleanup(d.kill)
+	return d
+}
+
+func (d *delivering) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	d.flush, d.done, d.cancel = make(chan struct{}), make(chan struct{}), cancel
+	d.sender = channels.NewSender(d.chat, d.store, slog.New(slog.NewTextHandler(&d.log, nil)))
+	go func() {
+		defer close(d.done)
+		d.sender.Run(ctx, conversation.Scope{Channel: "telegram"}, d.flush)
+	}()
+}
+
+// kill ends the sender without its flush, as the end of the process does.
+func (d *delivering) kill() {
+	d.cancel()
+	<-d.done
+}
+
+// say commits a reply to the one session, and tells the sender.
+func (d *delivering) say(text string) { d.sender.Wake(d.commit(1, text)...) }
+
+// flushed ends the sender in order, and reports whether that took no longer than
+// the last tries of a reply.
+func (d *delivering) flushed() bool {
+	close(d.flush)
+	select {
+	case <-d.done:
+		return true
+	case <-time.After(15 * time.Second):
+		return false
+	}
+}
+
+func (d *delivering) queue() conversation.Queue {
+	d.t.Helper()
+	list, err := d.store.Queues(d.t.Context())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if len(list) == 0 {
+		return conversation.Queue{}
+	}
+	return list[0]
+}
+
+func isBad(text string) bool { return strings.HasPrefix(text, "bad") }
+
+// A command that is given while an answer is stuck is answered all the same.
+func TestSenderSetsAReplyAsideThatItsPlatformFailsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		d := deliverTo(t, filepath.Join(t.TempDir(), "test.db"), func(text string) error {
+			if isBad(text) {
+				return stuck(began)
+			}
+			return nil
+		})
+		d.say("bad")
+		d.say("good")
+		time.Sleep(2 * time.Minute)
+		if got := d.seen(); got != "good" {
+			t.Fatalf("the chat got %q", got)
+		}
+		if q := d.queue(); q.Due != 1 || q.Held != 1 || q.OldestHeld.IsZero() {
+			t.Errorf("the queue reads %+v", q)
+		}
+		if !strings.Contains(d.log.String(), "reply set aside") {
+			t.Errorf("the log does not tell of it:\n%s", &d.log)
+		}
+		d.say("at once")
+		synctest.Wait()
+		if got := d.seen(); got != "good, at once" {
+			t.Errorf("the chat got %q: a later reply waits for the one that is set aside", got)
+		}
+		tries := d.tried("bad")
+		time.Sleep(5 * time.Hour)
+		if n := d.tried("bad") - tries; n < 15 || n > 60 {
+			t.Errorf("the reply was tried %d times in 5 hours", n)
+		}
+		time.Sleep(2 * time.Hour)
+		failed, err := d.store.FailedDeliveries(t.Context(), 0, 5)
+		if err != nil || len(failed) != 1 || d.queue().Held != 0 {
+			t.Errorf("it is not given up in the end: %+v, %v", failed, err)
+		}
+	})
+}
+
+// While a platform answers 5xx to every message, although its connection stands,
+// no reply is at fault: they go out in their order afterwards.
+func TestSenderKeepsOrderThroughAnOutageOfMessagesAlone(t *testing.T) {
+	for name, outage := range map[string]time.Duration{"of a minute": time.Minute, "of an hour": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				d := deliverTo(t, filepath.Join(t.TempDir(), "test.db"), func(string) error {
+					if time.Since(began) < outage {
+						return stuck(began)
+					}
+					return nil
+				})
+				var want []string
+				for i := range 20 {
+					want = append(want, fmt.Sprint(i))
+					d.say(want[i])
+					time.Sleep(outage / 20)
+				}
+				time.Sleep(20 * time.Second)
+				d.say("after it")
+				time.Sleep(time.Hour)
+				if got := d.seen(); got != strings.Join(append(want, "after it"), ", ") {
+					t.Errorf("the chat got %q", got)
+				}
+			})
+		})
+	}
+}
+
+func TestReplyThatWasSetAsideArrivesOnceItIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		d := deliverTo(t, filepath.Join(t.TempDir(), "test.db"), func(text string) error {
+			if isBad(text) && time.Since(began) < time.Hour {
+				return stuck(began)
+			}
+			return nil
+		})
+		d.say("first part|bad|last part")
+		d.say("good")
+		time.Sleep(2 * time.Hour)
+		if got := d.seen(); got != "first part, good, bad, last part" {
+			t.Errorf("the chat got %q", got)
+		}
+		if q := d.queue(); q.Due != 0 {
+			t.Errorf("the queue reads %+v", q)
+		}
+	})
+}
+
+// What is set aside is tried first after a restart, and is not in the way.
+func TestReplyThatIsSetAsideSurvivesTheProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, path := time.Now(), filepath.Join(t.TempDir(), "test.db")
+		bad := func(text string) error {
+			if isBad(text) {
+				return stuck(began)
+			}
+			return nil
+		}
+		d := deliverTo(t, path, bad)
+		for i := range 40 { // more than are read at once
+			d.say(fmt.Sprint("bad ", i))
+		}
+		d.say("good")
+		time.Sleep(time.Hour)
+		d.kill()
+		if q := d.queue(); q.Held != 40 || d.seen() != "good" {
+			t.Fatalf("the chat got %q, and the queue reads %+v", d.seen(), q)
+		}
+		held := d.queue().OldestHeld
+
+		again := deliverTo(t, path, bad)
+		again.say("better")
+		time.Sleep(10 * time.Minute)
+		if got := again.seen(); got != "better" || again.tried("bad 39") == 0 {
+			t.Errorf("the chat got %q", got)
+		}
+		if q := again.queue(); q.Held != 40 || !q.OldestHeld.Equal(held) {
+			t.Errorf("the queue reads %+v, oldest before %s", q, held)
+		}
+		again.kill()
+
+		mended := deliverTo(t, path, func(string) error { return nil })
+		mended.say("best")
+		time.Sleep(time.Minute)
+		if got := mended.seen(); !strings.HasPrefix(got, "bad 0, bad 1, ") || !strings.HasSuffix(got, "bad 39, best") {
+			t.Errorf("the chat got %q", got)
+		}
+	})
+}
+
+// The end of the gateway waits for what is under way, and not for the next try of
+// what a platform does not take.
+func TestFlushLeavesWhatWaitsForAnotherTry(t *testing.T) {
+	for name, failure := range map[string]error{
+		"stuck":         stuck(time.Time{}),
+		"unreachable":   &channels.SendError{Err: errors.New("no route to host")},
+		"asked to wait": &channels.SendError{RetryAfter: time.Hour, Err: errors.New("too many requests")},
+	} {
+		for when, waits := range map[string]time.Duration{"at once": time.Second, "in back-off": 20 * time.Second, "after hours": 2 * time.Hour} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					path := filepath.Join(t.TempDir(), "test.db")
+					bad := func(text string) error {
+						if isBad(text) {
+							return failure
+						}
+						return nil
+					}
+					d := deliverTo(t, path, bad)
+					d.say("bad")
+					d.say("good")
+					d.sender.Wake(d.commit(2, "elsewhere")...)
+					time.Sleep(waits)
+					if !d.flushed() {
+						t.Fatal("the end waits for the next try")
+					}
+					if !strings.Contains(d.seen(), "elsewhere") {
+						t.Error("another chat did not get its reply")
+					}
+
+					again := deliverTo(t, path, func(string) error { return nil })
+					time.Sleep(time.Second)
+					if got := d.seen() + ", " + again.seen(); strings.Count(got, "bad") != 1 || strings.Count(got, "good") != 1 {
+						t.Errorf("before and after the restart the chat got %q", got)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A rate limit of seconds is no reason to leave the reply to the next start.
+func TestFlushWaitsForAShortRateLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		d := deliverTo(t, filepath.Join(t.TempDir(), "test.db"), func(string) error {
+			if tries++; tries == 1 {
+				return &channels.SendError{RetryAfter: 2 * time.Second, Err: errors.New("too many requests")}
+			}
+			return nil
+		})
+		d.say("last words")
+		time.Sleep(time.Second)
+		if !d.flushed() || d.seen() != "last words" {
+			t.Errorf("the chat got %q", d.seen())
+		}
+	})
+}
+
+// A session that another process works is that one's to serve.
+func TestFlushDoesNotWaitForASessionOfAnotherProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "test.db")
+		d := deliverTo(t, path, func(string) error { return nil })
+		d.sender.Wake(d.commit(2, "elsewhere")...)
+		time.Sleep(time.Second)
+		locked := &lockedOut{Store: d.store}
+		d.kill()
+		d.flush, d.done = make(chan struct{}), make(chan struct{})
+		d.sender = channels.NewSender(d.chat, locked, slog.New(slog.NewTextHandler(&d.log, nil)))
+		ctx, cancel := context.WithCancel(context.Background())
+		d.cancel = cancel
+		go func() {
+			defer close(d.done)
+			d.sender.Run(ctx, conversation.Scope{Channel: "telegram"}, d.flush)
+		}()
+		d.say("not ours")
+		time.Sleep(time.Minute)
+		if !d.flushed() || d.seen() != "elsewhere" {
+			t.Errorf("the chats got %q", d.seen())
+		}
+	})
+}
+
+// lockedOut is a store whose sessions another process has.
+type lockedOut struct{ *conversation.Store }
+
+func (lockedOut) Lock(key conversation.Key) (func(), error) {
+	return nil, &conversation.LockedError{Key: key}
+}
+
+// The adapter knows by its polls that Telegram works for all other messages.
+func TestTelegramCommandPassesAReplyThatTelegramFailsOn(t *testing.T) {
+	p := newPost(t)
+	serving := make(chan struct{})
+	channel, err := telegram.New(telegram.Parts{
+		Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler),
+		Health: func(state, _ string) {
+			if state == conversation.HealthServing {
+				close(serving)
+			}
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.server.OnSend(func(m telegramtest.Message) telegramtest.Verdict {
+		if m.Text == "bad" {
+			return telegramtest.BadGateway()
+		}
+		return telegramtest.Verdict{}
+	}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	flush := make(chan struct{})
+	sender := channels.NewSender(channel, p.store, slog.New(slog.DiscardHandler), channels.WithPatience(time.Millisecond))
+	var running sync.WaitGroup
+	running.Go(func() { _ = channel.Run(ctx, p.accept) })
+	defer running.Wait()
+	defer cancel()
+	<-serving
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		sender.Run(t.Context(), conversation.Scope{Channel: "telegram"}, flush)
+	}()
+	sender.Wake(p.reply(1, "bad")...)
+	sender.Wake(p.reply(1, "the answer to a command")...)
+	if sent := p.waitSent(1); sent[0].Text != "the answer to a command" {
+		t.Fatalf("sent %q", sent[0].Text)
+	}
+	close(flush)
+	<-done
+	if list, err := p.store.Queues(t.Context()); err != nil || len(list) != 1 || list[0].Held != 1 {
+		t.Errorf("the queues read %+v, %v", list, err)
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"parley/cmd/gateway/config"
+	"parley/conversation"
+	"parley/conversation/maintenance"
+)
+
+func backupCommand(configPath *string) *cobra.Command {
+	var force bool
+	command := &cobra.Command{
+		Use:   "backup FILE",
+		Short: "Copy the database to a file, also while a gateway uses it",
+		Long: "FILE is one SQLite database that needs no other file beside it, with everything that was stored when the\n" +
+			"command began. It is checked before it gets its name, and readable by you alone: if anything goes wrong,\n" +
+			"there is no FILE. A running gateway goes on answering. `gateway restore` puts it back.",
+		Example: "  gateway backup /var/backups/parley-$(date +%F).db",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			database, err := existingDatabase(*configPath)
+			if err != nil {
+				return err
+			}
+			ctx, stop := interruptible(cmd.Context())
+			defer stop()
+			began, bars := time.Now(), &stepBars{out: cmd.ErrOrStderr()}
+			c, err := maintenance.Backup(ctx, database, args[0], maintenance.BackupOptions{Force: force, Progress: bars.show})
+			bars.finish()
+			if err != nil && ctx.Err() != nil {
+				return fmt.Errorf("interrupted; %s was not written", args[0])
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is a checked copy of %s: %s, in %s.\n",
+				args[0], database, contents(c), time.Since(began).Round(100*time.Millisecond))
+			return err
+		},
+	}
+	command.Flags().BoolVar(&force, "force", false, "replace FILE if it exists")
+	return command
+}
+
+// existingDatabase is the configured database, which must be there.
+func existingDatabase(configPath string) (string, error) {
+	path, err := configuredDatabase(configPath)
+	if err != nil {
+		return "", err
+	}
+	exists, err := conversation.Exists(path)
+	if err == nil && !exists {
+		err = fmt.Errorf("there is no database %s: call this where the gateway was started, or name its configuration with -c FILE", path)
+	}
+	return path, err
+}
+
+// configuredDatabase is the path of the database.
+func configuredDatabase(configPath string) (string, error) {
+	cfg, err := config.Load(configPath, os.Getenv)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(cfg.Database)
+}
+
+// contents says what a database holds.
+func contents(c maintenance.Contents) string {
+	return fmt.Sprintf("%s, %s, %s, %s", counted(c.Sessions, "session", "sessions"), counted(c.Conversations, "conversation", "conversations"),
+		counted(c.Messages, "message", "messages"), fileSize(c.Bytes))
+}
+
+// stepBars shows on a terminal how far the steps of maintenance have come, and
+// elsewhere nothing.
+type stepBars struct {
+	out  io.Writer
+	step maintenance.Step
+	bar  *progressbar.ProgressBar
+	stop func() // ends what turns the bar of a step whose length is not known
+}
+
+func (b *stepBars) show(step maintenance.Step, done, total int64) {
+	if step != b.step {
+		b.finish()
+		b.step, b.bar = step, newProgress(b.out, total, string(step), progressbar.OptionSetPredictTime(total > 0))
+		if total == 0 {
+			b.stop = turning(b.bar)
+		}
+	}
+	if total > 0 {
+		_ = b.bar.Set64(done) // a picture of the work, not the work
+	}
+}
+
+func (b *stepBars) finish() {
+	if b.stop != nil {
+		b.stop()
+		b.stop = nil
+	}
+	if b.bar != nil {
+		_ = b.bar.Finish()
+	}
+}
+
+// turning moves a bar until stop is called.
+func turning(bar *progressbar.ProgressBar) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_ = bar.Add(1)
+			case <-end:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-ended
+	}
+}

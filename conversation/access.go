@@ -1,0 +1,202 @@
+package conversation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"syscall"
+	"time"
+
+	"parley/conversation/internal/sqlitefile"
+)
+
+// Access is a hold on a database that is worked on as a file, not as a Store.
+type Access struct {
+	Path  string // of the file itself, where the path that was given is a link
+	Alone bool   // no other process has the database open
+
+	Finished *Replaced // what an interrupted Replace had left to do, nil when there was none
+
+	locks    *locks // nil without a lock file
+	release  func() // of the migration lock
+	sameBoot bool
+}
+
+// InUseError says that other processes have the database open.
+type InUseError struct {
+	Path string
+	PID  int // of a gateway that serves it, or of another process; 0 when it can't be told
+}
+
+func (e *InUseError) Error() string {
+	who := "another process"
+	if e.PID > 0 {
+		who = fmt.Sprintf("process %d", e.PID)
+	}
+	return fmt.Sprintf("%s has %s open: stop it first", who, e.Path)
+}
+
+// Share says to other processes, until Close, that this one reads the database
+// at path.
+func Share(path string) (*Access, error) {
+	a, err := access(path, os.O_RDWR)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.EROFS) { // no gateway has opened it, or none can
+		path, err = realPath(path)
+		return &Access{Path: path, Alone: true, release: func() {}}, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.Alone, a.sameBoot, err = a.locks.join()
+	if err == nil && a.Alone {
+		a.Finished, err = finishReplace(a.Path)
+	}
+	a.release()
+	a.release = func() {}
+	if err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// Exclude keeps every other process from opening the database at path until
+// Close. The error is *InUseError when one has it open.
+func Exclude(path string) (*Access, error) {
+	a, err := access(path, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	if err = a.exclude(); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// access opens the lock file and takes the migration lock.
+func access(path string, flag int) (*Access, error) {
+	path, err := realPath(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFolder(path); err != nil {
+		return nil, err
+	}
+	locks, err := openLocks(path+".lock", flag)
+	if err != nil {
+		return nil, explainFile(path, err)
+	}
+	release, err := locks.wait(migrationLock)
+	if err != nil {
+		return nil, errors.Join(err, locks.close())
+	}
+	return &Access{Path: path, locks: locks, release: release}, nil
+}
+
+// exclude takes the lock that every opener shares, and looks for processes that
+// do not take it: an earlier version of the gateway, or another program.
+func (a *Access) exclude() error {
+	err := flock(a.locks.file, syscall.LOCK_EX|syscall.LOCK_NB)
+	inUse := errors.Is(err, syscall.EWOULDBLOCK)
+	if err != nil && !inUse {
+		return err
+	}
+	connected, pid, err := sqliteUser(a.Path)
+	if err != nil {
+		return err
+	}
+	daemon, err := holder(a.locks.file, daemonLock, syscall.F_WRLCK)
+	if err != nil {
+		return err
+	}
+	if inUse || connected || daemon != 0 {
+		return &InUseError{Path: a.Path, PID: cmp.Or(daemon, pid)}
+	}
+	a.Alone, a.sameBoot = true, a.locks.noteBoot()
+	a.Finished, err = finishReplace(a.Path)
+	return err
+}
+
+// finishReplace is sqlitefile.FinishReplace; nil when nothing was interrupted.
+func finishReplace(path string) (*Replaced, error) {
+	done, pending, err := sqlitefile.FinishReplace(path)
+	if !pending || err != nil {
+		return nil, err
+	}
+	return &Replaced{Origin: done.Origin, Kept: done.Kept}, nil
+}
+
+// Close ends the hold.
+func (a *Access) Close() error {
+	a.release()
+	if a.locks == nil {
+		return nil
+	}
+	return a.locks.close()
+}
+
+// CheckLog refuses a write-ahead log beside the database that was written for
+// another file; see ForeignLogError. Only for a hold that is Alone.
+func (a *Access) CheckLog(ctx context.Context) error {
+	s := Store{path: a.Path, log: slog.New(slog.DiscardHandler)}
+	_, err := s.checkWAL(ctx, a.sameBoot)
+	return err
+}
+
+// Replaced says what has become of a database that was replaced.
+type Replaced struct {
+	Origin string   // as the caller of Replace said
+	Kept   []string // where the files are now that stood there before, the database first
+}
+
+// Replace puts the file fresh, which is complete, synced and in the same folder,
+// in the place of the database, and gives the old one and its write-ahead log
+// other names. Only for a hold by Exclude.
+//
+// A process that dies meanwhile leaves either the old database or the new one:
+// whoever opens it next finishes what was begun.
+func (a *Access) Replace(fresh, origin string) (Replaced, error) {
+	done, err := sqlitefile.Replace(a.Path, fresh, origin, time.Now())
+	return Replaced{Origin: done.Origin, Kept: done.Kept}, err
+}
+
+// Exists reports whether there is a database at path, or one that an interrupted
+// restore has yet to put there.
+func Exists(path string) (bool, error) {
+	path, err := realPath(path)
+	if err != nil {
+		return false, err
+	}
+	_, err = os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return sqlitefile.Replacing(path), nil
+	}
+	return err == nil, err
+}
+
+// The bytes of a database file on which every connection to a database in WAL
+// mode holds a shared lock: "File Locking" in SQLite's os.h.
+const (
+	sqliteSharedFirst = 0x40000000 + 2
+	sqliteSharedSize  = 510
+)
+
+// sqliteUser reports whether another process has a connection to the database,
+// whatever program it is, and which; pid is 0 when it can't be told.
+func sqliteUser(path string) (connected bool, pid int, err error) {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, 0, nil
+	}
+	if err != nil {
+		return false, 0, err
+	}
+	defer file.Close()
+	lock := &syscall.Flock_t{Type: syscall.F_WRLCK, Start: sqliteSharedFirst, Len: sqliteSharedSize}
+	if err := syscall.FcntlFlock(file.Fd(), syscall.F_GETLK, lock); err != nil {
+		return false, 0, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return lock.Type != syscall.F_UNLCK, max(0, int(lock.Pid)), nil
+}

@@ -1,0 +1,318 @@
+package maintenance
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"parley/conversation"
+)
+
+// number reads a number from a database without changing it.
+func number(t *testing.T, path, query string) (n int64) {
+	t.Helper()
+	db, err := openToRead(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRow(query).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func names(t *testing.T, dir string) (list []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		list = append(list, e.Name())
+	}
+	return list
+}
+
+func TestBackupCopiesADatabaseThatIsBeingWritten(t *testing.T) {
+	database := newDatabase(t, 20, 20)
+	enlarge(t, database)
+	writer := use(t, database, true)
+	target := filepath.Join(t.TempDir(), "copy.db")
+	for range 5 {
+		writer.await(t, 20)
+		stored := writer.stored.Load()
+		told := 0
+		c, err := Backup(t.Context(), database, target, BackupOptions{Force: true, Progress: func(step Step, done, total int64) {
+			if step == Copying {
+				if told++; told == 2 { // in the middle of the copy, the other process goes on
+					writer.await(t, 50)
+				}
+			}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told < 3 {
+			t.Fatalf("progress was told %d times", told)
+		}
+		held := number(t, target, `SELECT count(*) FROM messages m JOIN conversations c ON c.id = m.conversation_id
+			JOIN sessions s ON s.id = c.session_id WHERE s.key = 'cli:load' AND m.role = 'user'`)
+		if held < stored || held > writer.stored.Load()-40 {
+			t.Errorf("the copy holds %d messages; %d were stored when it began, %d when it was done", held, stored, writer.stored.Load())
+		}
+		if c.Sessions != 3 || c.Messages != 80+2*held {
+			t.Errorf("it says %+v", c)
+		}
+		if got := names(t, filepath.Dir(target)); !slices.Equal(got, []string{"copy.db"}) {
+			t.Errorf("the folder holds %v", got)
+		}
+		if info, err := os.Stat(target); err != nil || info.Mode() != 0o600 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+	}
+	if mode := number(t, target, `SELECT count(*) FROM pragma_journal_mode WHERE journal_mode = 'delete'`); mode != 1 {
+		t.Error("the copy needs a log")
+	}
+	writer.stop()
+	if n, stored := number(t, database, `SELECT count(*) FROM inbox WHERE source_id LIKE 'cli:load/%'`), writer.stored.Load(); n != stored {
+		t.Errorf("the database holds %d of %d messages", n, stored)
+	}
+}
+
+func TestBackupRefusesTargets(t *testing.T) {
+	database := newDatabase(t, 2)
+	dir := t.TempDir()
+	existing, link, used := filepath.Join(dir, "existing"), filepath.Join(dir, "link"), filepath.Join(dir, "used.db")
+	for _, path := range []string{existing, used + "-wal"} {
+		if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(database, link); err != nil {
+		t.Fatal(err)
+	}
+	for target, tt := range map[string]struct {
+		force bool
+		want  string
+	}{
+		existing:                       {false, "--force"},
+		database:                       {true, "the database itself"},
+		link:                           {true, "the database itself"},
+		database + ".lock":             {true, "belong to a database"},
+		filepath.Join(dir, "x.db-wal"): {false, "belong to a database"},
+		used:                           {true, "a database in use"},
+		dir:                            {true, "is a folder"},
+		filepath.Join(dir, "no", "x"):  {false, "does not exist"},
+	} {
+		before := names(t, dir)
+		if _, err := Backup(t.Context(), database, target, BackupOptions{Force: tt.force}); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", target, err, tt.want)
+		}
+		if after := names(t, dir); !slices.Equal(before, after) {
+			t.Errorf("%s: the folder holds %v", target, after)
+		}
+	}
+	if text, _ := os.ReadFile(existing); string(text) != "mine" {
+		t.Error("a file was replaced")
+	}
+	if _, err := Backup(t.Context(), database, existing, BackupOptions{Force: true}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file that appears at the target while the copy is made is not replaced.
+func TestBackupNeverTakesAnothersName(t *testing.T) {
+	database := newDatabase(t, 2)
+	target := filepath.Join(t.TempDir(), "copy.db")
+	_, err := Backup(t.Context(), database, target, BackupOptions{Progress: func(step Step, _, _ int64) {
+		if step == Checking {
+			if err := os.WriteFile(target, []byte("mine"), 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+	}})
+	if err == nil || !strings.Contains(err.Error(), "exists already") {
+		t.Errorf("it says %v", err)
+	}
+	if text, _ := os.ReadFile(target); string(text) != "mine" {
+		t.Error("the file was replaced")
+	}
+	if got := names(t, filepath.Dir(target)); !slices.Equal(got, []string{"copy.db"}) {
+		t.Errorf("the folder holds %v", got)
+	}
+}
+
+func TestBackupLeavesNothingWhenItIsInterrupted(t *testing.T) {
+	database := newDatabase(t, 100)
+	for _, at := range []Step{Copying, Checking} {
+		target := filepath.Join(t.TempDir(), "copy.db")
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := Backup(ctx, database, target, BackupOptions{Progress: func(step Step, _, _ int64) {
+			if step == at {
+				cancel()
+			}
+		}})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", at, err)
+		}
+		if got := names(t, filepath.Dir(target)); len(got) > 0 {
+			t.Errorf("%s: the folder holds %v", at, got)
+		}
+	}
+}
+
+// One backup at a time writes a file; what a killed one has left is used again.
+func TestBackupsToOneFile(t *testing.T) {
+	database := newDatabase(t, 2)
+	target := filepath.Join(t.TempDir(), "copy.db")
+	for _, suffix := range []string{"", "-wal", "-journal"} {
+		if err := os.WriteFile(draftName(target)+suffix, []byte("left"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asked := false
+	_, err := Backup(t.Context(), database, target, BackupOptions{Progress: func(Step, int64, int64) {
+		if !asked {
+			asked = true
+			if _, err := Backup(t.Context(), database, target, BackupOptions{}); err == nil || !strings.Contains(err.Error(), "another process is writing") {
+				t.Errorf("the second says %v", err)
+			}
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, filepath.Dir(target)); !slices.Equal(got, []string{"copy.db"}) {
+		t.Errorf("the folder holds %v", got)
+	}
+	if info, err := os.Stat(target); err != nil || info.Mode() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+// A copy of a damaged database is none.
+func TestBackupRefusesADamagedDatabase(t *testing.T) {
+	database := newDatabase(t, 100)
+	damage(t, database, "messages", 1)
+	target := filepath.Join(t.TempDir(), "copy.db")
+	var damaged *DamagedError
+	if _, err := Backup(t.Context(), database, target, BackupOptions{}); !errors.As(err, &damaged) || damaged.Path != database {
+		t.Errorf("it says %v", err)
+	}
+	if _, err := os.Stat(target); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a copy: %v", err)
+	}
+}
+
+// What a killed gateway has left is copied with its log, unless the log is of
+// another file.
+func TestBackupOfWhatAKilledProcessLeft(t *testing.T) {
+	database := newDatabase(t, 5)
+	old := filepath.Join(t.TempDir(), "old.db")
+	if _, err := Backup(t.Context(), database, old, BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	writer := use(t, database, true)
+	writer.await(t, 10)
+	writer.kill()
+	stored := writer.stored.Load()
+	target := filepath.Join(t.TempDir(), "copy.db")
+	if _, err := Backup(t.Context(), database, target, BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if n := number(t, target, `SELECT count(*) FROM inbox WHERE source_id LIKE 'cli:load/%'`); n < stored {
+		t.Errorf("the copy holds %d messages, %d were stored", n, stored)
+	}
+
+	again := use(t, database, true)
+	again.await(t, 10)
+	again.kill()
+	copyFile(t, old, database)
+	var foreign *conversation.ForeignLogError
+	if _, err := Backup(t.Context(), database, target, BackupOptions{Force: true}); !errors.As(err, &foreign) {
+		t.Errorf("a mixture gave %v", err)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	bytes, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, bytes, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// damage overwrites pages of a table, or an index, in a database that nobody has
+// open: leaves, spread over the whole, count of them.
+func damage(t *testing.T, path, name string, count int) {
+	t.Helper()
+	db, err := sql.Open("sqlite3", dsn(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var root int64
+	if err := db.QueryRow(`SELECT rootpage FROM sqlite_schema WHERE name = ?`, name).Scan(&root); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	leaves := leavesOf(t, file, root)
+	if len(leaves) <= count {
+		t.Fatalf("%s has %d leaves", name, len(leaves))
+	}
+	for i := range count {
+		page := leaves[(i+1)*len(leaves)/(count+1)]
+		if _, err := file.WriteAt(slices.Repeat([]byte{0xA5}, 4096), (page-1)*4096); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// leavesOf are the leaves below a page of a table or an index.
+func leavesOf(t *testing.T, file *os.File, page int64) (leaves []int64) {
+	t.Helper()
+	bytes := make([]byte, 4096)
+	if _, err := file.ReadAt(bytes, (page-1)*4096); err != nil {
+		t.Fatal(err)
+	}
+	big := func(at, n int) (v int64) {
+		for _, b := range bytes[at : at+n] {
+			v = v<<8 | int64(b)
+		}
+		return v
+	}
+	switch bytes[0] {
+	case 0x0D, 0x0A:
+		return []int64{page}
+	case 0x05, 0x02:
+		cells := big(3, 2)
+		for i := range cells {
+			cell := big(12+2*int(i), 2)
+			child := big(int(cell), 4)
+			leaves = append(leaves, leavesOf(t, file, child)...)
+		}
+		return append(leaves, leavesOf(t, file, big(8, 4))...)
+	}
+	t.Fatalf("page %d has the type %d", page, bytes[0])
+	return nil
+}
+
+// enlarge makes a database so large that it is copied in several steps.
+func enlarge(t *testing.T, path string) {
+	t.Helper()
+	execute(t, path, `CREATE TABLE padding (bytes BLOB); INSERT INTO padding VALUES (zeroblob(2000000))`)
+}

@@ -1,0 +1,130 @@
+package maintenance
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+const (
+	copyPages = 64               // that are copied between two looks at the context
+	copyWait  = 10 * time.Second // for a lock that another program holds
+)
+
+// copyDatabase copies a database with what stands in its log into an empty file,
+// page by page, as it is at one moment: the read transaction that it holds
+// meanwhile keeps nobody from writing, and no write makes it begin anew. The
+// copy needs no log, and no log belongs to it.
+func copyDatabase(ctx context.Context, source *sql.Conn, target string, progress Progress) error {
+	if _, err := source.ExecContext(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	defer source.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // ends what has read only
+	var tables int
+	if err := source.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil { // the moment
+		return err
+	}
+	if err := withRaw(source, func(from *sqlite3.SQLiteConn) error { return copyPagesTo(ctx, from, target, progress) }); err != nil {
+		return err
+	}
+	return detach(ctx, target)
+}
+
+func copyPagesTo(ctx context.Context, from *sqlite3.SQLiteConn, target string, progress Progress) (err error) {
+	opened, err := (&sqlite3.SQLiteDriver{}).Open(dsn(target, "_journal_mode", "OFF", "_synchronous", "OFF"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	backup, err := opened.(*sqlite3.SQLiteConn).Backup("main", from, "main")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := backup.Close(); err == nil {
+			err = e
+		}
+	}()
+	moved, remaining := time.Now(), -1
+	for {
+		done, err := backup.Step(copyPages)
+		if err != nil {
+			return err
+		}
+		progress.tell(Copying, int64(backup.PageCount()-backup.Remaining()), int64(backup.PageCount()))
+		if done {
+			return nil
+		}
+		if left := backup.Remaining(); left != remaining {
+			moved, remaining = time.Now(), left
+		} else if time.Since(moved) > copyWait {
+			return sqlite3.Error{Code: sqlite3.ErrBusy}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// detach makes a copy one that needs no log, and that no log of the original is
+// taken for.
+func detach(ctx context.Context, path string) (err error) {
+	db, err := sql.Open("sqlite3", dsn(path, "_journal_mode", "DELETE", "_synchronous", "OFF"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var tables int
+	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'wal_epoch'`).Scan(&tables); err != nil || tables == 0 {
+		return err
+	}
+	_, err = db.ExecContext(ctx, `UPDATE wal_epoch SET epoch = lower(hex(randomblob(16)))`)
+	return err
+}
+
+// withRaw gives do the driver's own connection.
+func withRaw(conn *sql.Conn, do func(*sqlite3.SQLiteConn) error) error {
+	return conn.Raw(func(c any) error {
+		raw, ok := c.(*sqlite3.SQLiteConn)
+		if !ok {
+			return fmt.Errorf("connection of an unknown driver: %T", c.(driver.Conn))
+		}
+		return do(raw)
+	})
+}
+
+// checkCopy checks a copy as thoroughly as SQLite can, and counts what it holds.
+func checkCopy(ctx context.Context, path string, progress Progress) (c Contents, err error) {
+	progress.tell(Checking, 0, 0)
+	db, err := openToRead(path)
+	if err != nil {
+		return c, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if c, err = identify(ctx, db, path); err != nil {
+		return c, err
+	}
+	found, err := problems(ctx, db, 1)
+	if err != nil {
+		return c, explain(path, err)
+	}
+	if len(found) > 0 {
+		return c, &DamagedError{Path: path, Problem: found[0]}
+	}
+	return c, measure(ctx, db, path, &c)
+}
+
+// DamagedError says that a copy is not whole.
+type DamagedError struct {
+	Path    string
+	Problem string // the first that SQLite found
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%s is damaged (%s); `gateway verify` says what is hit, `gateway repair` saves what can be read", e.Path, e.Problem)
+}

@@ -1,0 +1,186 @@
+// Package maintenance looks after database files: it copies one while a gateway
+// uses it, puts a copy in its place, says what is damaged, and saves what can be
+// read. It is for commands, each of which works on files for a while and ends.
+package maintenance
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/mattn/go-sqlite3"
+
+	"parley/conversation"
+)
+
+// Step is what is being done.
+type Step string
+
+const (
+	Copying   Step = "Copying"
+	Checking  Step = "Checking"
+	Reading   Step = "Reading"
+	Indexing  Step = "Indexing"
+	Comparing Step = "Comparing"
+)
+
+// Progress is told how far a step has come, often. total is 0 where it is not
+// known: then it is called once, when the step begins. It must not block.
+type Progress func(step Step, done, total int64)
+
+func (p Progress) tell(step Step, done, total int64) {
+	if p != nil {
+		p(step, done, total)
+	}
+}
+
+// Contents is what a database holds.
+type Contents struct {
+	Schema        int64 // version
+	Sessions      int64
+	Conversations int64
+	Messages      int64
+	Bytes         int64 // of the file
+}
+
+// dsn names a database for the driver, with parameters behind each other.
+func dsn(path string, parameters ...string) string {
+	q := url.Values{"_busy_timeout": {"10000"}}
+	for i := 0; i < len(parameters); i += 2 {
+		q.Set(parameters[i], parameters[i+1])
+	}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+}
+
+// openToRead opens a database, with its log, in a way that never writes to
+// either. A copy without a log may lie where nothing can be written.
+func openToRead(path string) (*sql.DB, error) {
+	parameters := []string{"mode", "ro", "_query_only", "1"}
+	if info, err := os.Stat(path + "-wal"); errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 {
+		if _, err := os.Stat(path + "-shm"); errors.Is(err, os.ErrNotExist) {
+			parameters = append(parameters, "immutable", "1")
+		}
+	}
+	return sql.Open("sqlite3", dsn(path, parameters...))
+}
+
+// querier is a connection or a pool of them.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// identify reads what a database holds, and refuses one that is not Parley's,
+// or newer than this gateway.
+func identify(ctx context.Context, db querier, path string) (c Contents, err error) {
+	err = db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema
+		WHERE type = 'table' AND name IN ('goose_db_version', 'sessions', 'conversations', 'messages', 'inbox', 'outbox')`).Scan(&c.Schema)
+	switch {
+	case is(err, sqlite3.ErrNotADB):
+		return c, fmt.Errorf("%s is not a SQLite database", path)
+	case err != nil:
+		return c, explain(path, err)
+	case c.Schema < 6:
+		return c, fmt.Errorf("%s is not a database of this gateway: it has none of its tables, or not all of them", path)
+	}
+	err = db.QueryRowContext(ctx, `SELECT max(version_id) FROM goose_db_version WHERE is_applied = 1`).Scan(&c.Schema)
+	if err != nil {
+		return c, explain(path, err)
+	}
+	newest, err := conversation.NewestSchema()
+	if err == nil && c.Schema > newest {
+		err = fmt.Errorf("the schema of %s has version %d, and this gateway knows only up to %d: use a newer gateway", path, c.Schema, newest)
+	}
+	return c, err
+}
+
+// measure counts what a database holds.
+func measure(ctx context.Context, db querier, path string, c *Contents) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	c.Bytes = info.Size()
+	return explain(path, db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM sessions),
+		(SELECT count(*) FROM conversations WHERE deleted = 0), (SELECT count(*) FROM messages)`).Scan(&c.Sessions, &c.Conversations, &c.Messages))
+}
+
+// problems are what SQLite finds in a database, at most limit of them.
+func problems(ctx context.Context, db querier, limit int) (list []string, err error) {
+	if list, err = column(ctx, db, `PRAGMA integrity_check(`+strconv.Itoa(limit)+`)`); err != nil {
+		if !isDamage(err) {
+			return nil, err
+		}
+		list = append(list, err.Error())
+	}
+	if len(list) == 1 && list[0] == "ok" {
+		list = nil
+	}
+	violations, err := column(ctx, db, `SELECT 'row ' || coalesce(rowid, '?') || ' of ' || "table" || ' refers to a row of ' || parent || ' that does not exist'
+		FROM pragma_foreign_key_check LIMIT `+strconv.Itoa(limit))
+	if err != nil && !isDamage(err) {
+		return nil, err
+	}
+	return append(list, violations...), nil
+}
+
+// column reads the first column of a query. What was read before an error is
+// returned with it.
+func column(ctx context.Context, db querier, query string, args ...any) (values []string, err error) {
+	rows, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var value string
+		if err := rows.Scan(&value); err != nil {
+			return values, err
+		}
+		values = append(values, value)
+	}
+	return values, rows.Err()
+}
+
+func is(err error, code sqlite3.ErrNo) bool {
+	var e sqlite3.Error
+	return errors.As(err, &e) && e.Code == code
+}
+
+// isDamage reports whether an error comes from what a file holds.
+func isDamage(err error) bool {
+	return is(err, sqlite3.ErrCorrupt) || is(err, sqlite3.ErrNotADB)
+}
+
+// explain adds to an error what the operator can do about it.
+func explain(path string, err error) error {
+	advice := ""
+	switch {
+	case err == nil:
+		return nil
+	case is(err, sqlite3.ErrFull) || errors.Is(err, syscall.ENOSPC):
+		advice = "the disk is full: make room"
+	case is(err, sqlite3.ErrCantOpen):
+		advice = "it can't be opened: let this user read it and write to its folder"
+	case is(err, sqlite3.ErrReadonly):
+		advice = "it can't be written: let this user write the file and its folder"
+	case is(err, sqlite3.ErrIoErr):
+		advice = "the disk failed or is full"
+	case is(err, sqlite3.ErrBusy):
+		advice = "another process keeps it locked"
+	case is(err, sqlite3.ErrCorrupt):
+		advice = "it is damaged: `gateway verify` says where"
+	case is(err, sqlite3.ErrNotADB):
+		advice = "it is not a SQLite database"
+	}
+	if advice == "" || strings.Contains(err.Error(), advice) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return fmt.Errorf("%s: %s (%w)", path, advice, err)
+}

@@ -1,0 +1,186 @@
+package faulttest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// do runs a subcommand to its end, and returns what it wrote to standard output.
+func (w *world) do(status int, args ...string) (said string) {
+	w.t.Helper()
+	p := w.run(binary, nil, args...)
+	p.expectExit(status)
+	return p.stdout.String()
+}
+
+// converse lets a person be answered once for each text.
+func (w *world) converse(chat int, texts ...string) {
+	w.t.Helper()
+	for _, text := range texts {
+		w.say(chat, text)
+		w.awaitAnswer(chat, text)
+	}
+}
+
+// expectWhole checks a database file that nobody has open: SQLite finds nothing
+// wrong, and it holds at least so many messages.
+func (w *world) expectWhole(path string, messages int) {
+	w.t.Helper()
+	db := openSQLite(w.t, path)
+	defer db.Close()
+	if got := column(w.t, db, `PRAGMA integrity_check`); !slices.Equal(got, []string{"ok"}) {
+		w.t.Errorf("%s: integrity_check: %v", path, got)
+	}
+	if got := column(w.t, db, `SELECT 'only ' || count(*) FROM messages HAVING count(*) < `+fmt.Sprint(messages)); len(got) > 0 {
+		w.t.Errorf("%s holds %s of %d messages", path, got[0], messages)
+	}
+}
+
+// The obvious way to restore a copy, over what a killed gateway has left, is
+// refused before anything is changed; the command does it in order.
+func TestACopyOverAKilledGatewaysDatabaseIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	for attempt := range 5 {
+		p := w.startServing()
+		w.converse(1, fmt.Sprintf("a%d", attempt))
+		copied := filepath.Join(w.dir, fmt.Sprintf("copy%d.db", attempt))
+		w.do(0, "backup", copied)
+		w.converse(1, fmt.Sprintf("b%d", attempt))
+		p.kill()
+		bytes, err := os.ReadFile(copied)
+		w.must(err)
+		w.must(os.WriteFile(w.database, bytes, 0o600))
+
+		log, err := os.ReadFile(w.database + "-wal")
+		w.must(err)
+		p = w.start()
+		p.expectExit(1)
+		if said := p.stderr.String(); !strings.Contains(said, "was written for another file") || !strings.Contains(said, "gateway restore") {
+			t.Errorf("it says %s", said)
+		}
+		if now, err := os.ReadFile(w.database); err != nil || string(now) != string(bytes) {
+			t.Error("the copy was changed")
+		}
+		if now, err := os.ReadFile(w.database + "-wal"); err != nil || string(now) != string(log) {
+			t.Error("the log was changed")
+		}
+		if said := w.do(0, "restore", copied); !strings.Contains(said, "-wal") {
+			t.Errorf("restore says %s", said)
+		}
+		w.expectWhole(w.database, 2*attempt+2)
+	}
+	p := w.startServing()
+	w.converse(1, "last")
+	p.stop()
+	w.expectWhole(w.database, 12)
+}
+
+// A backup that is killed leaves no target, or a whole one; a gateway that
+// answers meanwhile takes no notice.
+func TestBackupKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	p := w.startServing()
+	w.converse(1, "m1", "m2", "m3")
+	dir := t.TempDir()
+	target := filepath.Join(dir, "copy.db")
+	made, said := 0, 0
+	for range 25 {
+		backup := w.run(binary, nil, "backup", target)
+		time.Sleep(time.Duration(rand.Int64N(int64(400 * time.Millisecond))))
+		backup.kill()
+		said++
+		w.converse(2, fmt.Sprintf("n%d", said))
+		if _, err := os.Stat(target); err == nil {
+			made++
+			w.expectWhole(target, 6)
+			w.must(os.Remove(target))
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d of 25 backups were made before the kill", made)
+	w.do(0, "backup", target)
+	w.expectWhole(target, 6+2*said)
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("the folder holds %v, %v", entries, err)
+	}
+	p.stop()
+	w.expectClean()
+}
+
+// A restore that is killed leaves the old database or the new one, whole, and
+// the next start goes on with it.
+func TestRestoreKilledAtAnyMoment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	p := w.startServing()
+	w.converse(1, "m1", "m2")
+	copied := filepath.Join(w.dir, "copy.db")
+	w.do(0, "backup", copied)
+	w.converse(1, "m3", "m4")
+	p.kill()
+	old := map[string][]byte{}
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		bytes, err := os.ReadFile(w.database + suffix)
+		w.must(err)
+		old[suffix] = bytes
+	}
+	seen := map[string]int{}
+	for attempt := range 40 {
+		restore := w.run(binary, nil, "restore", copied)
+		if attempt%4 == 0 {
+			time.Sleep(time.Duration(rand.Int64N(int64(300 * time.Millisecond))))
+		} else {
+			for !restore.hasEnded() { // killed when it has begun to rename
+				if _, err := os.Lstat(w.database + ".replacing"); err == nil {
+					break
+				}
+				runtime.Gosched()
+			}
+			time.Sleep(time.Duration(rand.Int64N(int64(3 * time.Millisecond))))
+		}
+		restore.kill()
+		interrupted := "killed at its renames"
+		if _, err := os.Lstat(w.database + ".replacing"); err != nil {
+			interrupted = "killed before or after"
+		}
+		seen[interrupted]++
+
+		w.do(0, "sessions", "list")
+		db := openSQLite(t, w.database)
+		if got := column(t, db, `PRAGMA integrity_check`); !slices.Equal(got, []string{"ok"}) {
+			t.Fatalf("attempt %d, %s: integrity_check: %v", attempt, interrupted, got)
+		}
+		got := column(t, db, `SELECT group_concat(content, ' ') FROM messages WHERE role = 'user' ORDER BY id`)[0]
+		db.Close()
+		switch got {
+		case "m1 m2", "m1 m2 m3 m4":
+			seen[got]++
+		default:
+			t.Fatalf("attempt %d, %s: the database holds %q", attempt, interrupted, got)
+		}
+		kept, err := filepath.Glob(w.database + ".before-*")
+		w.must(err)
+		if got == "m1 m2" && len(kept) < 2 {
+			t.Errorf("attempt %d, %s: of the old database is kept %v", attempt, interrupted, kept)
+		}
+		for _, path := range kept {
+			w.must(os.Remove(path))
+		}
+		for suffix, bytes := range old {
+			w.must(os.WriteFile(w.database+suffix, bytes, 0o600))
+		}
+	}
+	t.Logf("%v", seen)
+}
