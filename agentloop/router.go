@@ -87,6 +87,12 @@ func (r *Router) Edited(key conversation.Key) {
 	r.signal(signal{key: key, edited: true})
 }
 
+// Look has the loop of a session read from the store what waits there: the
+// inbound was put there by another hand than Accept's.
+func (r *Router) Look(key conversation.Key) {
+	r.signal(signal{key: key})
+}
+
 func (r *Router) signal(s signal) {
 	select {
 	case r.signals <- s:

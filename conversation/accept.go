@@ -40,10 +40,11 @@ func (s *Store) Accept(ctx context.Context, cursors []Cursor, batch ...Inbound) 
 // insertInbound gives the message as it reads in the store; its ID is 0 when
 // it was there already.
 func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbound, error) {
-	session, err := enterSession(ctx, tx, in.Key, storable(in.Place), now)
+	session, key, err := enterSession(ctx, tx, in.Key, storable(in.Place), now)
 	if err != nil {
 		return in, err
 	}
+	in.Origin, in.Key = cmp.Or(in.Origin, in.Key), key
 	sender, err := json.Marshal(in.Sender)
 	if err != nil {
 		return in, err
@@ -59,7 +60,7 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 		}
 	}
 	origin := ""
-	if in.Origin = cmp.Or(in.Origin, in.Key); in.Origin != in.Key {
+	if in.Origin != in.Key {
 		origin = string(in.Origin)
 	}
 	in.Text, in.Title = storable(in.Text), storable(in.Title)
@@ -90,22 +91,33 @@ func insertedID(result sql.Result) (int64, error) {
 	return result.LastInsertId()
 }
 
-// enterSession gives the row id of a session, which is made when it is new.
-func enterSession(ctx context.Context, tx *sql.Tx, key Key, place string, now int64) (id int64, err error) {
+// enterSession returns the row id of a session, which is made when it is new, and
+// its key: another one where key is that of a place which has moved, see MovePlace.
+func enterSession(ctx context.Context, tx *sql.Tx, key Key, place string, now int64) (id int64, session Key, err error) {
 	var known string
-	err = tx.QueryRowContext(ctx, `SELECT id, place FROM sessions WHERE key = ?`, string(key)).Scan(&id, &known)
+	err = tx.QueryRowContext(ctx, `
+		SELECT id, key, place FROM sessions WHERE key = coalesce((SELECT session FROM moved_places WHERE place = ?1), ?1)`,
+		string(key)).Scan(&id, &session, &known)
 	if errors.Is(err, sql.ErrNoRows) {
-		result, err := tx.ExecContext(ctx, `INSERT INTO sessions (key, channel, place, created_at) VALUES (?, ?, ?, ?)`,
-			string(key), key.Channel(), place, now)
-		if err != nil {
-			return 0, err
-		}
-		return result.LastInsertId()
+		return makeSession(ctx, tx, key, place, now)
 	}
 	if err == nil && place != "" && place != known {
 		_, err = tx.ExecContext(ctx, `UPDATE sessions SET place = ? WHERE id = ?`, place, id)
 	}
-	return id, err
+	return id, session, err
+}
+
+func makeSession(ctx context.Context, tx *sql.Tx, key Key, place string, now int64) (id int64, session Key, err error) {
+	if session, err = belongsTo(ctx, tx, key); err != nil {
+		return 0, "", err
+	}
+	result, err := tx.ExecContext(ctx, `INSERT INTO sessions (key, channel, place, created_at) VALUES (?, ?, ?, ?)`,
+		string(session), session.Channel(), place, now)
+	if err != nil {
+		return 0, "", err
+	}
+	id, err = result.LastInsertId()
+	return id, session, err
 }
 
 // storable is text as JSON, SQLite and every model can carry it: valid UTF-8

@@ -61,7 +61,7 @@ func (s *Store) Append(ctx context.Context, key Key, sourceID string, messages .
 }
 
 func appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID string, messages []Message, at time.Time) (done Appended, err error) {
-	session, err := enterSession(ctx, tx, key, "", millis(at))
+	session, key, err := enterSession(ctx, tx, key, "", millis(at))
 	if err != nil {
 		return done, err
 	}

@@ -120,7 +120,7 @@ func batchLength(messages []Message) int {
 
 // stage inserts the conversation with its totals, hidden.
 func (im *Import) stage(ctx context.Context, tx *sql.Tx, c Imported) (row int64, err error) {
-	session, err := enterSession(ctx, tx, im.key, "", millis(im.store.now()))
+	session, _, err := enterSession(ctx, tx, im.key, "", millis(im.store.now()))
 	if err != nil {
 		return 0, err
 	}

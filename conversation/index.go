@@ -59,17 +59,15 @@ func (m unindexed) rowid() int64 { return rowidOf(m.conversation, m.seq) }
 
 // nextToIndex gives the next batch.
 func nextToIndex(ctx context.Context, tx *sql.Tx) (batch []unindexed, err error) {
-	rows, err := tx.QueryContext(ctx, `
-		SELECT m.id, m.seq, m.conversation_id, c.session_id, m.role, m.internal, m.content, coalesce(m.tool_calls, '')
-		FROM messages m JOIN conversations c ON c.id = m.conversation_id
+	rows, err := tx.QueryContext(ctx, selectUnindexed+`
 		WHERE m.id > (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts') ORDER BY m.id LIMIT ?`, indexBatch)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for size := 0; rows.Next(); {
-		var m unindexed
-		if err := rows.Scan(&m.id, &m.seq, &m.conversation, &m.session, &m.role, &m.internal, &m.content, &m.calls); err != nil {
+		m, err := scanUnindexed(rows)
+		if err != nil {
 			return nil, err
 		}
 		if size += len(m.content) + len(m.calls); len(batch) > 0 && size > indexBytes {
@@ -78,6 +76,15 @@ func nextToIndex(ctx context.Context, tx *sql.Tx) (batch []unindexed, err error)
 		batch = append(batch, m)
 	}
 	return batch, rows.Err()
+}
+
+const selectUnindexed = `
+	SELECT m.id, m.seq, m.conversation_id, c.session_id, m.role, m.internal, m.content, coalesce(m.tool_calls, '')
+	FROM messages m JOIN conversations c ON c.id = m.conversation_id `
+
+func scanUnindexed(rows *sql.Rows) (m unindexed, err error) {
+	err = rows.Scan(&m.id, &m.seq, &m.conversation, &m.session, &m.role, &m.internal, &m.content, &m.calls)
+	return m, err
 }
 
 // index adds one message: its words, and where it stands.

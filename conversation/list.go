@@ -28,7 +28,7 @@ type Session struct {
 // SessionQuery chooses sessions. The zero value means all.
 type SessionQuery struct {
 	Channel  string
-	Text     string // stands in the key, the place or a title, in any case of its ASCII letters
+	Text     string // stands in the key, also that of a place that moved, in the place or a title, in any case of its ASCII letters
 	User     string // has written in one of its conversations: the platform's id, or the name in any case of its ASCII letters
 	Metadata Filter
 	Active   bool // only those with a conversation that goes on
@@ -47,7 +47,8 @@ const (
 			coalesce(max(c.active), 0) AS goes_on, coalesce(max(c.updated_at), s.created_at) AS used_at,
 			(SELECT count(*) FROM inbox i WHERE i.session_id = s.id AND i.run_id IS NULL AND i.note = 0) AS waiting
 		FROM sessions s LEFT JOIN conversations c ON c.session_id = s.id AND c.deleted = 0 AND c.messages > 0 `
-	whereText = `(s.key LIKE :text ESCAPE '\' OR s.place LIKE :text ESCAPE '\' OR EXISTS (
+	whereText = `(s.key LIKE :text ESCAPE '\' OR s.place LIKE :text ESCAPE '\'
+		OR EXISTS (SELECT 1 FROM moved_places m WHERE m.session = s.key AND m.place LIKE :text ESCAPE '\') OR EXISTS (
 		SELECT 1 FROM conversations t WHERE t.session_id = s.id AND t.deleted = 0 AND t.title LIKE :text ESCAPE '\'))`
 	whereUser = `EXISTS (SELECT 1 FROM conversations u JOIN participants p ON p.conversation_id = u.id
 		WHERE u.session_id = s.id AND u.deleted = 0 AND (p.user_id = :user OR p.name = :user COLLATE NOCASE))`

@@ -34,7 +34,7 @@ func (s *Store) SetMetadata(ctx context.Context, key Key, metadata Metadata) err
 		return err
 	}
 	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		session, err := enterSession(ctx, tx, key, "", millis(s.now()))
+		session, _, err := enterSession(ctx, tx, key, "", millis(s.now()))
 		if err == nil {
 			_, err = tx.ExecContext(ctx, `UPDATE sessions SET metadata = ? WHERE id = ?`, orNull(string(metadata)), session)
 		}

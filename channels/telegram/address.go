@@ -31,9 +31,12 @@ func parseAddress(text string) (address, error) {
 	return a, nil
 }
 
+// chatPrefix stands before the chat's id in a key.
+const chatPrefix = name + ":chat:"
+
 // key is the session of the place.
 func (a address) key() conversation.Key {
-	key := name + ":chat:" + strconv.FormatInt(a.Chat, 10)
+	key := chatPrefix + strconv.FormatInt(a.Chat, 10)
 	if a.Topic != 0 {
 		key += ":topic:" + strconv.FormatInt(a.Topic, 10)
 	}

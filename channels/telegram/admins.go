@@ -18,6 +18,7 @@ func (c *Channel) IsAdmin(ctx context.Context, addr, user string) (bool, error) 
 	if user == strconv.FormatInt(to.Chat, 10) {
 		return true, nil
 	}
+	to.Chat = c.migrations.now(to.Chat)
 	admins, known := c.admins.Recall(to.Chat)
 	if !known {
 		admins, err = c.askAdmins(ctx, to.Chat)

@@ -203,6 +203,9 @@ func (c *Channel) take(ctx context.Context, me *self, next *reading, batch []jso
 // forUs makes of an update what somebody who may talk has said to us. The error
 // is the end of ctx.
 func (c *Channel) forUs(ctx context.Context, me *self, u update) (in conversation.Inbound, ok bool, err error) {
+	if err := c.migrates(ctx, u.Message); err != nil {
+		return in, false, err
+	}
 	if in, ok = c.inbound(me, u); !ok {
 		return in, false, nil
 	}

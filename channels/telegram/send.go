@@ -28,6 +28,9 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 	if p.Index > 0 {
 		m.ReplyTo = 0
 	}
+	if chat := c.migrations.now(m.Chat); chat != m.Chat {
+		m.migrate(chat)
+	}
 	for {
 		if err := c.pacer.wait(ctx, m.Chat); err != nil {
 			return "", &channels.SendError{Err: err}
@@ -36,7 +39,7 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 		if err == nil {
 			return id, nil
 		}
-		if !c.amend(&m, err) {
+		if !c.amend(ctx, &m, err) {
 			return "", c.sendError(m.Chat, err)
 		}
 	}
@@ -48,6 +51,11 @@ type outgoing struct {
 	part     channels.Part
 	markup   bool
 	migrated bool // to another chat than the address says
+}
+
+// migrate sends the message to the supergroup that its group became.
+func (m *outgoing) migrate(chat int64) {
+	m.Chat, m.Topic, m.ReplyTo, m.migrated = chat, 0, 0, true
 }
 
 func (m outgoing) params() tgbotapi.Params {
@@ -89,7 +97,7 @@ func (c *Channel) sendMessage(ctx context.Context, m outgoing) (string, error) {
 }
 
 // amend changes a refused message into one that may pass, each way once.
-func (c *Channel) amend(m *outgoing, err error) bool {
+func (c *Channel) amend(ctx context.Context, m *outgoing, err error) bool {
 	refused := refusal(err)
 	if refused == nil || refused.Code != http.StatusBadRequest {
 		return false
@@ -101,8 +109,11 @@ func (c *Channel) amend(m *outgoing, err error) bool {
 	case m.ReplyTo != 0 && (strings.Contains(why, "message to be replied not found") || strings.Contains(why, "replied message not found")):
 		m.ReplyTo = 0
 	case refused.MigrateToChatID != 0 && !m.migrated:
-		c.log.Info("the group became a supergroup, sending there", "chat", m.Chat, "new_chat", refused.MigrateToChatID)
-		m.Chat, m.Topic, m.ReplyTo, m.migrated = refused.MigrateToChatID, 0, 0, true
+		if err := c.migrated(ctx, m.Chat, refused.MigrateToChatID); err != nil {
+			c.log.Warn("a group that became a supergroup was not stored; the next message to it tries again",
+				"chat", m.Chat, "new_chat", refused.MigrateToChatID, "error", err)
+		}
+		m.migrate(refused.MigrateToChatID)
 	default:
 		return false
 	}

@@ -24,7 +24,7 @@ func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversat
 	}
 	retry := newRetry(c.log)
 	for {
-		ok, words, err := c.access.Admit(ctx, v)
+		ok, words, err := c.admit(ctx, m.Chat, v)
 		if err == nil {
 			retry.over()
 			if words != "" {
@@ -36,6 +36,22 @@ func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversat
 			return false, err
 		}
 	}
+}
+
+// admit asks access about a visitor. A supergroup is also admitted by the ids that
+// it had before it became one.
+func (c *Channel) admit(ctx context.Context, chat account, v channels.Visitor) (ok bool, words string, err error) {
+	if !v.Private && !c.access.AllowsIDs(v.Sender.ID, chat.id()) {
+		former, err := c.formerIDs(ctx, chat.ID)
+		if err != nil {
+			return false, "", err
+		}
+		if c.access.AllowsIDs(former...) {
+			c.adviseAbout(chat.ID, former)
+			v.IDs = append(v.IDs, former...)
+		}
+	}
+	return c.access.Admit(ctx, v)
 }
 
 // tell answers a stranger, beside the intake, which goes on at once.

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"sync"
 
 	"parley/channels"
+	"parley/conversation"
 )
 
 // name is the first segment of the adapter's keys.
@@ -28,7 +30,11 @@ type Channel struct {
 	health   health
 	webhook  webhook
 	intake   intake
-	admins   channels.AdminMemory[int64] // of groups, by their ids
+	places   places
+
+	migrations migrations
+	advised    sync.Map                    // groups that the operator was told of, by their ids
+	admins     channels.AdminMemory[int64] // of groups, by their ids
 
 	botID      int64
 	cursorName string // "telegram:<bot id>"
@@ -37,11 +43,23 @@ type Channel struct {
 // CursorFunc reads the cursor that accept stored last, "" when there is none.
 type CursorFunc func(ctx context.Context, name string) (string, error)
 
+// Store is what the adapter needs of the store.
+type Store interface {
+	channels.AccessStore
+	places
+}
+
+// places are where sessions go on when a group gets another id.
+type places interface {
+	MovePlace(ctx context.Context, from, to conversation.Key, readdress func(address string) string) (conversation.Moved, error)
+	FormerPlaces(ctx context.Context, place conversation.Key) ([]conversation.Key, error)
+}
+
 // Parts is what an adapter is made of.
 type Parts struct {
 	Config
 	Cursor   CursorFunc
-	Store    channels.AccessStore       // who was let in, and who holds the names in allow
+	Store    Store                      // nil: nobody is let in by a code or a name, and no group moves
 	Commands []channels.Command         // what Telegram's menu shows
 	Health   func(state, detail string) // told when the connection comes and goes, see conversation.Health; nil: nobody asks
 	Log      *slog.Logger
@@ -74,8 +92,12 @@ func New(parts Parts) (*Channel, error) {
 		fileOver:   cfg.FileOver,
 		pacer:      newPacer(cfg.SendRate, cfg.ChatRate),
 		webhook:    newWebhook(cfg),
+		places:     noPlaces{},
 		botID:      id,
 		cursorName: name + ":" + strconv.FormatInt(id, 10),
+	}
+	if parts.Store != nil {
+		c.places = parts.Store
 	}
 	return c, nil
 }

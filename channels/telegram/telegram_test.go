@@ -29,7 +29,7 @@ type gateway struct {
 	srv *telegramtest.Server
 	log syncBuffer
 
-	pairings channels.AccessStore // nil where nobody is asked for a code, or listed by name
+	pairings telegram.Store // nil where nobody is asked for a code, or listed by name
 
 	mu       sync.Mutex
 	changed  *sync.Cond

@@ -22,6 +22,9 @@ func (c *Channel) Typing(ctx context.Context, addr string) {
 	if err != nil {
 		return
 	}
+	if chat := c.migrations.now(to.Chat); chat != to.Chat {
+		to = address{Chat: chat}
+	}
 	timer := time.AfterFunc(typingAfter, func() { c.keepTyping(ctx, to) })
 	context.AfterFunc(ctx, func() { timer.Stop() })
 }

@@ -33,6 +33,8 @@ type (
 		Text           string   `json:"text"`
 		Entities       []entity `json:"entities"`
 		Caption        string   `json:"caption"`
+		MigrateTo      int64    `json:"migrate_to_chat_id"`
+		MigrateFrom    int64    `json:"migrate_from_chat_id"`
 		CaptionEnts    []entity `json:"caption_entities"`
 
 		forwarding

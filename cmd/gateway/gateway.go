@@ -36,6 +36,7 @@ type gateway struct {
 	channels map[string]*served
 	feed     *channels.Feed
 	shared   sharedSessions
+	moved    chan struct{} // places have moved, see adoptPlaces
 	metrics  *metrics.Metrics
 	http     *httpserver.Server // nil when there is none
 	leaving  channels.Channel   // the terminal: when it is left, the gateway ends
@@ -58,7 +59,7 @@ func open(ctx context.Context, configPath string) (*gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{cfg: cfg, origins: origins, channels: map[string]*served{}, feed: channels.NewFeed(), shared: newSharedSessions(cfg)}
+	g := &gateway{cfg: cfg, origins: origins, channels: map[string]*served{}, feed: channels.NewFeed(), shared: newSharedSessions(cfg), moved: make(chan struct{}, 1)}
 	g.log, g.logs = newLog(cfg.Log)
 	if cfg.HTTP.Address() != "" {
 		g.lines = console.NewLines(append(cfg.Secrets(), os.Getenv("OPENAI_API_KEY")))
@@ -156,7 +157,7 @@ func (g *gateway) addTelegram() error {
 		return nil
 	}
 	channel, err := telegram.New(telegram.Parts{
-		Config: g.cfg.Telegram, Cursor: g.store.Cursor, Store: g.store, Commands: menu(), Health: g.health("telegram"), Log: g.log,
+		Config: g.cfg.Telegram, Cursor: g.store.Cursor, Store: places{g.store, g.moved}, Commands: menu(), Health: g.health("telegram"), Log: g.log,
 	})
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)

@@ -39,8 +39,13 @@ func (g *gateway) serve(ctx context.Context) error {
 	context.AfterFunc(intake, func() { time.AfterFunc(g.cfg.Agent.DrainTimeout, stopDelivery) })
 
 	g.log.Info("gateway started", "version", version(), "database", g.store.Path(), "model", g.choice.Model, "channels", g.names(), "http", g.url())
+	g.adoptAll(intake, g.lockedBy) // before a loop works such a session on its own
 	var front errgroup.Group
 	front.Go(func() error { return g.router.Run(intake, hard, scopes...) })
+	front.Go(func() error {
+		g.adoptPlaces(intake)
+		return nil
+	})
 	front.Go(func() error {
 		g.tidy(intake, firstCleanup)
 		return nil

@@ -1,0 +1,150 @@
+package telegram_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/channels/telegram"
+	"parley/channels/telegram/telegramtest"
+	"parley/conversation"
+)
+
+// A group before and after it became a supergroup.
+var (
+	before = telegramtest.Chat{ID: -5, Type: "group", Title: "Friends"}
+	after  = telegramtest.Group(-1005, "Friends")
+)
+
+// migrating is a store that notes which moves it is told of.
+type migrating struct {
+	telegram.Store
+
+	mu    sync.Mutex
+	moves []string
+	fails int
+}
+
+func (m *migrating) MovePlace(ctx context.Context, from, to conversation.Key, readdress func(string) string) (conversation.Moved, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.fails > 0 {
+		m.fails--
+		return conversation.Moved{}, errors.New("the disk failed")
+	}
+	m.moves = append(m.moves, fmt.Sprintf("%s to %s: %s %s %s", from, to, readdress(`{"chat":-5,"topic":3,"reply_to":9}`), readdress(`{"chat":7,"reply_to":9}`), readdress("?")))
+	return m.Store.MovePlace(ctx, from, to, readdress)
+}
+
+func (m *migrating) noted() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.moves
+}
+
+const noted = `telegram:chat:-5 to telegram:chat:-1005: {"chat":-1005} {"chat":7,"reply_to":9} ?`
+
+// upgrades tells that the group became a supergroup, as Telegram does in each.
+func (g *gateway) upgrades(old, fresh bool) {
+	if old {
+		g.srv.Say(before, ada, "", telegramtest.With("migrate_to_chat_id", after.ID))
+	}
+	if fresh {
+		g.srv.Say(after, ada, "", telegramtest.With("migrate_from_chat_id", before.ID))
+	}
+}
+
+func TestBothUpdatesTellOfASupergroup(t *testing.T) {
+	for name, told := range map[string][2]bool{"both": {true, true}, "the old group": {true, false}, "the new one": {false, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, store := pairing(t)
+			moves := &migrating{Store: store, fails: 1}
+			g.pairings = moves
+			g.run(g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"-5"} }))
+			g.srv.Say(before, bob, "@parley_bot before")
+			g.upgrades(told[0], told[1])
+			g.srv.Say(after, bob, "@parley_bot after")
+			g.srv.Say(after, bob, "@parley_bot in a topic", telegramtest.InTopic(3))
+			g.srv.Say(telegramtest.Group(-1006, "Others"), bob, "@parley_bot elsewhere")
+			g.srv.Say(after, bob, "@parley_bot end")
+			if diff := cmp.Diff([]string{"before", "after", "in a topic", "end"}, texts(g.wait(4))); diff != "" {
+				t.Error(diff)
+			}
+			must(t, g.srv.WaitConfirmed(deadline(t)))
+			for _, move := range moves.noted() {
+				if move != noted {
+					t.Errorf("told %s", move)
+				}
+			}
+			if got := len(moves.noted()); got == 0 || g.logged("keeps its session") != 1 {
+				t.Errorf("%d moves, and the log:\n%s", got, g.log.String())
+			}
+			if n := g.logged("put the new one into allow"); n != 1 {
+				t.Errorf("the operator is advised %d times:\n%s", n, g.log.String())
+			}
+		})
+	}
+}
+
+// What a stranger writes into the fields of a message moves nothing.
+func TestOnlyAGroupBecomesASupergroup(t *testing.T) {
+	g, store := pairing(t)
+	moves := &migrating{Store: store}
+	g.pairings = moves
+	g.run(g.channel())
+	g.srv.Say(telegramtest.Private(ada), ada, "", telegramtest.With("migrate_to_chat_id", -1005))
+	g.srv.Say(before, ada, "", telegramtest.With("migrate_to_chat_id", 42))
+	g.srv.Say(before, ada, "", telegramtest.With("migrate_to_chat_id", before.ID))
+	g.srv.Say(before, ada, "", telegramtest.With("migrate_to_chat_id", "x"))
+	g.srv.Say(telegramtest.Private(ada), ada, "end")
+	g.until(func() bool { n := len(g.accepted); return n > 0 && g.accepted[n-1].Text == "end" })
+	if got := moves.noted(); len(got) != 0 {
+		t.Errorf("told %q", got)
+	}
+}
+
+// Nobody needs to have told of the migration: whoever writes to the old id is told
+// the new one, and what follows goes there at once.
+func TestAReplyToAGroupThatBecameASupergroup(t *testing.T) {
+	g, store := pairing(t)
+	moves := &migrating{Store: store, fails: 1}
+	g.pairings = moves
+	c := g.channel()
+	g.srv.Migrate(before.ID, after.ID)
+	for i := range 3 {
+		d := conversation.Delivery{Key: "telegram:chat:-5", Address: `{"chat":-5,"reply_to":9}`}
+		_, err := c.Send(deadline(t), d, partOf(fmt.Sprint("reply ", i)))
+		must(t, err)
+	}
+	if sent := g.srv.SentTo(after.ID); len(sent) != 3 || sent[0].ReplyTo != 0 {
+		t.Errorf("sent %+v", sent)
+	}
+	if diff := cmp.Diff([]string{noted}, moves.noted()); diff != "" {
+		t.Error(diff)
+	}
+	if n := g.srv.Calls("sendMessage"); n != 5 { // the first move could not be stored
+		t.Errorf("%d requests for three messages", n)
+	}
+	former, err := store.FormerPlaces(t.Context(), "telegram:chat:-1005")
+	if diff := cmp.Diff([]conversation.Key{"telegram:chat:-5"}, former); diff != "" || err != nil {
+		t.Errorf("%s, %v", diff, err)
+	}
+}
+
+// The permission outlives the process.
+func TestASupergroupIsLetInAfterARestart(t *testing.T) {
+	g, _ := pairing(t)
+	listed := func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"-5"} }
+	stop := g.run(g.channel(listed))
+	g.upgrades(false, true)
+	must(t, g.srv.WaitConfirmed(deadline(t)))
+	must(t, stop())
+	g.run(g.channel(listed))
+	g.srv.Say(after, bob, "@parley_bot hello")
+	g.wait(1)
+}

@@ -1,0 +1,248 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+)
+
+// A platform may give a place another id, as Telegram does when a group becomes a
+// supergroup. The session keeps its key, so that nobody who works it is disturbed,
+// in this process or another: what is written in the place under its new key
+// belongs to the session from then on, with that key as its origin.
+
+// Moved is what MovePlace found.
+type Moved struct {
+	IsNew      bool // the move was not known yet
+	OwnSession bool // the place had a session of its own, whose content AdoptPlace gives to the session that it belongs to now
+}
+
+// MovePlace stores that the place from is to be found at to. Messages that Accept
+// takes for to belong to the session of from; replies that are due there, and
+// messages that wait, get the address that readdress gives for theirs. It must
+// return other addresses as they are.
+//
+// It may be called again and again, and at any time. Keys of different channels
+// are ErrInvalid.
+func (s *Store) MovePlace(ctx context.Context, from, to Key, readdress func(address string) string) (moved Moved, err error) {
+	if from.Channel() != to.Channel() || from == to {
+		return moved, fmt.Errorf("%w: %s can't move to %s", ErrInvalid, from, to)
+	}
+	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		moved, err = movePlace(ctx, tx, from, to, readdress, millis(s.now()))
+		if err != nil {
+			return fmt.Errorf("move %s to %s: %w", from, to, err)
+		}
+		return nil
+	})
+	return moved, err
+}
+
+func movePlace(ctx context.Context, tx *sql.Tx, from, to Key, readdress func(string) string, now int64) (moved Moved, err error) {
+	session, err := belongsTo(ctx, tx, from)
+	if err != nil || session == to { // which moved to from before: one of the two is out of date
+		return moved, err
+	}
+	result, err := tx.ExecContext(ctx, `
+		INSERT INTO moved_places (place, former, session, moved_at) VALUES (?, ?, ?, ?) ON CONFLICT (place) DO NOTHING`,
+		string(to), string(from), string(session), now)
+	if err != nil {
+		return moved, err
+	}
+	added, err := result.RowsAffected()
+	if err != nil {
+		return moved, err
+	}
+	if moved.IsNew = added > 0; moved.IsNew { // so have those that had moved to this one before
+		if _, err := tx.ExecContext(ctx, `UPDATE moved_places SET session = ? WHERE session = ?`, string(session), string(to)); err != nil {
+			return moved, err
+		}
+	}
+	for _, those := range []struct{ table, which string }{{"inbox", "run_id IS NULL"}, {"outbox", "state = 'due'"}, {"outbox", "state = 'failed'"}} {
+		if err := readdressRows(ctx, tx, those.table, those.which, session, readdress); err != nil {
+			return moved, err
+		}
+	}
+	err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sessions WHERE key = ?)`, string(to)).Scan(&moved.OwnSession)
+	return moved, err
+}
+
+// readdressRows changes the addresses in those rows of a table that belong to the
+// session.
+func readdressRows(ctx context.Context, tx *sql.Tx, table, which string, session Key, readdress func(string) string) error {
+	rows, err := tx.QueryContext(ctx, `
+		SELECT id, address FROM `+table+` WHERE session_id = (SELECT id FROM sessions WHERE key = ?) AND `+which, string(session))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	moved := map[int64]string{}
+	for rows.Next() {
+		var id int64
+		var address string
+		if err := rows.Scan(&id, &address); err != nil {
+			return err
+		}
+		if now := readdress(address); now != address {
+			moved[id] = now
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for id, address := range moved {
+		if _, err := tx.ExecContext(ctx, `UPDATE `+table+` SET address = ? WHERE id = ?`, address, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// belongsTo is the key of the session that a place belongs to.
+func belongsTo(ctx context.Context, q querier, place Key) (key Key, err error) {
+	err = q.QueryRowContext(ctx, `SELECT coalesce((SELECT session FROM moved_places WHERE place = ?1), ?1)`, string(place)).Scan(&key)
+	return key, err
+}
+
+// FormerPlaces lists the keys that a place had before it moved, the latest first.
+func (s *Store) FormerPlaces(ctx context.Context, place Key) ([]Key, error) {
+	rows, err := s.readers.QueryContext(ctx, `
+		WITH RECURSIVE before (place, n) AS (
+			SELECT former, 1 FROM moved_places WHERE place = ?
+			UNION ALL SELECT m.former, n + 1 FROM before b JOIN moved_places m ON m.place = b.place WHERE n < ?)
+		SELECT place FROM before ORDER BY n`, string(place), maxMoves)
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer rows.Close()
+	var list []Key
+	for rows.Next() {
+		var key Key
+		if err := rows.Scan(&key); err != nil {
+			return nil, err
+		}
+		list = append(list, key)
+	}
+	return list, explain(rows.Err())
+}
+
+// maxMoves bounds the walk back over the moves of one place.
+const maxMoves = 20
+
+// OwnSessions lists the places that belong to another session since they moved,
+// and still have conversations or waiting messages in one of their own.
+func (s *Store) OwnSessions(ctx context.Context, channel string) ([]Key, error) {
+	rows, err := s.readers.QueryContext(ctx, `
+		SELECT m.place FROM moved_places m JOIN sessions s ON s.key = m.place
+		WHERE m.session <> m.place AND s.channel = ? AND (
+			EXISTS (SELECT 1 FROM conversations c WHERE c.session_id = s.id)
+			OR EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = s.id AND i.run_id IS NULL))
+		ORDER BY m.moved_at, m.place`, channel)
+	if err != nil {
+		return nil, explain(err)
+	}
+	defer rows.Close()
+	var list []Key
+	for rows.Next() {
+		var key Key
+		if err := rows.Scan(&key); err != nil {
+			return nil, err
+		}
+		list = append(list, key)
+	}
+	return list, explain(rows.Err())
+}
+
+// AdoptPlace gives the session that a place belongs to what the place has in a
+// session of its own, from before the move was known: waiting messages, which are
+// answered there, and conversations. Where the session has a conversation that
+// goes on, those of the place are archived. Replies that are on their way stay
+// where they are. The caller has the lock of the place's own session, and wakes
+// the one that adopted it, whose key is returned; "" when there was nothing.
+func (s *Store) AdoptPlace(ctx context.Context, place Key) (session Key, err error) {
+	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		session, err = adoptPlace(ctx, tx, place, millis(s.now()))
+		if err != nil {
+			return fmt.Errorf("adopt %s: %w", place, err)
+		}
+		return nil
+	})
+	return session, err
+}
+
+func adoptPlace(ctx context.Context, tx *sql.Tx, place Key, now int64) (Key, error) {
+	session, err := belongsTo(ctx, tx, place)
+	if err != nil || session == place {
+		return "", err
+	}
+	var own int64
+	err = tx.QueryRowContext(ctx, `SELECT id FROM sessions WHERE key = ?`, string(place)).Scan(&own)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	into, _, err := enterSession(ctx, tx, session, "", now)
+	if err != nil {
+		return "", err
+	}
+	if err := reindex(ctx, tx, own, into); err != nil {
+		return "", err
+	}
+	for _, statement := range []string{
+		`UPDATE inbox SET session_id = ?2, origin = coalesce(origin, ?3) WHERE session_id = ?1 AND run_id IS NULL`,
+		`UPDATE conversations SET active = 0 WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM conversations WHERE session_id = ?2 AND active = 1)`,
+		`UPDATE runs SET session_id = ?2 WHERE conversation_id IN (SELECT id FROM conversations WHERE session_id = ?1)`,
+		`UPDATE conversations SET session_id = ?2 WHERE session_id = ?1`,
+		`UPDATE OR IGNORE appends SET session_id = ?2 WHERE session_id = ?1`,
+		`UPDATE sessions SET metadata = coalesce(metadata, (SELECT metadata FROM sessions WHERE id = ?1)) WHERE id = ?2`,
+		`UPDATE sessions SET metadata = NULL WHERE id = ?1`,
+	} {
+		if _, err := tx.ExecContext(ctx, statement, own, into, string(place)); err != nil {
+			return "", err
+		}
+	}
+	return session, nil
+}
+
+// reindex has the index say that the messages of a session stand in another one.
+// Messages that the index does not have yet will be added so.
+func reindex(ctx context.Context, tx *sql.Tx, from, to int64) error {
+	for after := int64(0); ; {
+		batch, err := readIndexed(ctx, tx, from, after)
+		if err != nil || len(batch) == 0 {
+			return err
+		}
+		for _, m := range batch {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM messages_fts WHERE rowid = ?`, m.rowid()); err != nil {
+				return err
+			}
+			m.session = to
+			if err := m.index(ctx, tx); err != nil {
+				return err
+			}
+		}
+		after = batch[len(batch)-1].id
+	}
+}
+
+// readIndexed reads the next messages of a session that the index has.
+func readIndexed(ctx context.Context, tx *sql.Tx, session, after int64) (batch []unindexed, err error) {
+	rows, err := tx.QueryContext(ctx, selectUnindexed+`
+		WHERE c.session_id = ? AND m.id > ? AND m.id <= (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts')
+		ORDER BY m.id LIMIT ?`, session, after, indexBatch)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		m, err := scanUnindexed(rows)
+		if err != nil {
+			return nil, err
+		}
+		batch = append(batch, m)
+	}
+	return batch, rows.Err()
+}

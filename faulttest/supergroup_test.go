@@ -1,0 +1,140 @@
+package faulttest
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"parley/channels/telegram/telegramtest"
+)
+
+// A group before and after it became a supergroup.
+var (
+	oldGroup = telegramtest.Chat{ID: -5, Type: "group", Title: "Friends"}
+	newGroup = telegramtest.Group(-1005, "Friends")
+)
+
+func (w *world) inGroup(group telegramtest.Chat, text string) {
+	w.telegram.Say(group, person(1), "@"+telegramtest.Bot.Username+" "+text)
+}
+
+// upgrade makes the group a supergroup, which each of the two tells.
+func (w *world) upgrade() {
+	w.telegram.Migrate(oldGroup.ID, newGroup.ID)
+	w.telegram.Say(oldGroup, person(1), "", telegramtest.With("migrate_to_chat_id", newGroup.ID))
+	w.telegram.Say(newGroup, person(1), "", telegramtest.With("migrate_from_chat_id", oldGroup.ID))
+}
+
+func (w *world) awaitInGroup(group telegramtest.Chat, reply string) {
+	w.t.Helper()
+	w.await("the reply "+reply, func() bool {
+		return slices.ContainsFunc(w.telegram.SentTo(group.ID), func(m telegramtest.Message) bool { return m.Text == reply })
+	})
+}
+
+// sawInLastCall says whether the model was shown a text in its latest call.
+func (w *world) sawInLastCall(text string) bool {
+	calls := w.model.Calls()
+	for _, m := range calls[len(calls)-1].Messages {
+		if strings.Contains(m.Content, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// A group becomes a supergroup while it is being answered, and the gateway dies
+// before it is done: nothing is lost or doubled, and the talk goes on.
+func TestASupergroupGoesOnWithItsGroup(t *testing.T) {
+	w := newWorld(t, settings{})
+	held := w.holdModel("second")
+	p := w.startServing()
+	w.inGroup(oldGroup, "first")
+	w.awaitInGroup(oldGroup, "re first")
+	w.inGroup(oldGroup, "second")
+	w.awaitReached("the model call", held)
+	w.upgrade()
+	w.inGroup(newGroup, "third")
+	w.awaitTaken()
+	p.kill()
+
+	held.Open()
+	p = w.startServing()
+	w.awaitInGroup(newGroup, "re second")
+	w.awaitInGroup(newGroup, "re third")
+	w.telegram.Redeliver(0)
+	w.inGroup(newGroup, "fourth")
+	w.awaitInGroup(newGroup, "re fourth")
+	if !w.sawInLastCall("first") {
+		t.Error("the supergroup does not know what was said in the group")
+	}
+	if n := len(w.telegram.SentTo(newGroup.ID)); n != 3 {
+		t.Errorf("the supergroup got %d replies, want 3", n)
+	}
+	if n := len(w.telegram.SentTo(oldGroup.ID)); n != 1 {
+		t.Errorf("the group got %d replies, want 1", n)
+	}
+	p.stop()
+	if n := w.count(`SELECT count(*) FROM conversations`); n != 1 {
+		t.Errorf("%d conversations, want 1", n)
+	}
+}
+
+// The supergroup is heard of before the gateway knows that it is one: it was
+// answered in a session of its own, and has a message waiting when the gateway
+// dies. The next start gives both to the group's session.
+func TestASupergroupThatWasHeardOfTooEarly(t *testing.T) {
+	w := newWorld(t, settings{})
+	held := w.holdModel("waiting")
+	p := w.startServing()
+	w.inGroup(oldGroup, "first")
+	w.awaitInGroup(oldGroup, "re first")
+	w.inGroup(newGroup, "early")
+	w.awaitInGroup(newGroup, "re early")
+	w.inGroup(newGroup, "waiting")
+	w.awaitReached("the model call", held)
+	w.upgrade()
+	w.awaitTaken()
+	p.kill()
+
+	held.Open()
+	p = w.startServing()
+	w.awaitInGroup(newGroup, "re waiting")
+	if !w.sawInLastCall("first") || w.sawInLastCall("early") {
+		t.Error("the message was not answered in the group's conversation")
+	}
+	w.telegram.Say(newGroup, person(1), "/search early")
+	w.await("the search", func() bool {
+		return slices.ContainsFunc(w.telegram.SentTo(newGroup.ID), func(m telegramtest.Message) bool {
+			return strings.Contains(m.Text, "early") && m.Text != "re early"
+		})
+	})
+	p.stop()
+	if n := w.count(`SELECT count(DISTINCT session_id) FROM conversations`); n != 1 {
+		t.Errorf("conversations of %d sessions, want 1", n)
+	}
+}
+
+// The same without a restart: the run of the supergroup's own session ends first.
+func TestASupergroupIsAdoptedWhileTheGatewayRuns(t *testing.T) {
+	w := newWorld(t, settings{})
+	held := w.holdModel("early")
+	p := w.startServing()
+	w.inGroup(oldGroup, "first")
+	w.awaitInGroup(oldGroup, "re first")
+	w.inGroup(newGroup, "early")
+	w.awaitReached("the model call", held)
+	w.upgrade()
+	w.inGroup(newGroup, "second")
+	w.awaitInGroup(newGroup, "re second")
+	if !w.sawInLastCall("first") {
+		t.Error("the supergroup does not know what was said in the group")
+	}
+	held.Open()
+	w.awaitInGroup(newGroup, "re early")
+	w.awaitLog("a session has adopted what its place had of its own")
+	p.stop()
+	if n := w.count(`SELECT count(DISTINCT session_id) FROM conversations`); n != 1 {
+		t.Errorf("conversations of %d sessions, want 1", n)
+	}
+}
