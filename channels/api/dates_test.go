@@ -65,6 +65,14 @@ func TestReadersTakeAnyDate(t *testing.T) {
 			g.must(err)
 		}
 		g.readAll("api:old")
+		for _, rename := range []string{`UPDATE sessions SET key = 'web:old', channel = 'web' WHERE key = 'api:old'`, `UPDATE sessions SET key = 'api:old', channel = 'api' WHERE key = 'web:old'`} {
+			_, err := db.Exec(rename)
+			g.must(err)
+			if strings.Contains(rename, "= 'web:old', ") { // as a chat of the browser
+				g.reads("/chat/old")
+				g.reads("/search?q=version")
+			}
+		}
 	}
 	g.readAll(chat)
 	g.readAll("api:imported")

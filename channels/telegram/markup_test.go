@@ -107,7 +107,7 @@ func TestLongCodeIsClosedAndOpenedAgain(t *testing.T) {
 	for i := range 1000 {
 		fmt.Fprintf(&code, "    line %d <&>\n", i)
 	}
-	parts := newRenderer().parts("Here it is:\n\n```python\n" + code.String() + "```\n\nThat was it.", 0)
+	parts := newRenderer().parts("Here it is:\n\n```python\n"+code.String()+"```\n\nThat was it.", 0)
 	if len(parts) < 4 {
 		t.Fatalf("%d parts", len(parts))
 	}
@@ -128,7 +128,7 @@ func TestLongCodeIsClosedAndOpenedAgain(t *testing.T) {
 }
 
 func TestLongTextKeepsItsLooks(t *testing.T) {
-	parts := newRenderer().parts("**" + strings.Repeat("word & ", 2000) + "end**", 0)
+	parts := newRenderer().parts("**"+strings.Repeat("word & ", 2000)+"end**", 0)
 	for _, p := range parts {
 		checkPart(t, p.Text, p.Plain)
 		if !strings.HasPrefix(p.Text, "<b>") || !strings.HasSuffix(p.Text, "</b>") {
@@ -138,7 +138,7 @@ func TestLongTextKeepsItsLooks(t *testing.T) {
 }
 
 func TestTheLimitCountsUTF16(t *testing.T) {
-	parts := newRenderer().parts(strings.Repeat("😀", 2048) + "😀", 0)
+	parts := newRenderer().parts(strings.Repeat("😀", 2048)+"😀", 0)
 	if len(parts) != 2 || parts[0].Plain != strings.Repeat("😀", 2048) {
 		t.Fatalf("%d parts, the first of %d bytes", len(parts), len(parts[0].Plain))
 	}

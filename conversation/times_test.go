@@ -1,0 +1,39 @@
+package conversation
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// FuzzTimes holds that whatever is given as a time, and whatever a file holds for
+// one, can be written as JSON in every time zone, and is read as it was stored.
+func FuzzTimes(f *testing.F) {
+	for _, seconds := range []int64{0, 1, -1, math.MinInt64, math.MaxInt64, -62135596800, -62135596801, -62167219201, 253402300799, 253402300800} {
+		f.Add(seconds)
+	}
+	random := rand.New(rand.NewPCG(1, 9))
+	for range 1000 {
+		f.Add(int64(random.Uint64()) >> random.IntN(64))
+	}
+	zones := []*time.Location{time.UTC, time.FixedZone("", -12*3600), time.FixedZone("", 14*3600)}
+	f.Fuzz(func(t *testing.T, n int64) {
+		given := time.Unix(n, 0)
+		stored := millis(given)
+		if read := fromMillis(stored); millis(read) != stored {
+			t.Errorf("%d is stored as %d, read as %s and stored as %d", n, stored, read, millis(read))
+		}
+		if !given.Before(firstTime) && given.Before(lastTime) && n < 1<<40 && n > -1<<40 && n != 0 && !fromMillis(stored).Equal(given) {
+			t.Errorf("%s is stored as %s", given, fromMillis(stored))
+		}
+		for _, zone := range zones {
+			for _, at := range []time.Time{fromMillis(stored), fromMillis(n)} {
+				if _, err := json.Marshal(at.In(zone)); err != nil {
+					t.Errorf("%d: %v", n, err)
+				}
+			}
+		}
+	})
+}
