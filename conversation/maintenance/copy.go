@@ -72,19 +72,32 @@ func copyPagesTo(ctx context.Context, from *sqlite3.SQLiteConn, target string, p
 }
 
 // detach makes a copy one that needs no log, and that no log of the original is
-// taken for.
+// taken for. Nobody is signed in by a copy: who has signed out since must stay
+// out when it is put back.
 func detach(ctx context.Context, path string) (err error) {
 	db, err := sql.Open("sqlite3", dsn(path, "_journal_mode", "DELETE", "_synchronous", "OFF"))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	var tables int
-	if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = 'wal_epoch'`).Scan(&tables); err != nil || tables == 0 {
-		return err
+	for table, change := range map[string]string{
+		"wal_epoch":    `UPDATE wal_epoch SET epoch = lower(hex(randomblob(16)))`,
+		"signins":      `DELETE FROM signins`,
+		"signin_codes": `DELETE FROM signin_codes`,
+		"http_server":  `DELETE FROM http_server`,
+	} {
+		var tables int
+		if err := db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema WHERE name = ?`, table).Scan(&tables); err != nil {
+			return err
+		}
+		if tables == 0 {
+			continue // of an earlier version
+		}
+		if _, err := db.ExecContext(ctx, change); err != nil {
+			return err
+		}
 	}
-	_, err = db.ExecContext(ctx, `UPDATE wal_epoch SET epoch = lower(hex(randomblob(16)))`)
-	return err
+	return nil
 }
 
 // withRaw gives do the driver's own connection.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"parley/conversation"
 	"parley/conversation/internal/sqlitefile"
@@ -278,4 +279,33 @@ func contentOf(t *testing.T, path string) []byte {
 		t.Fatal(err)
 	}
 	return content
+}
+
+// Who was signed in when a copy was made, and has signed out since, stays out
+// when the copy is put back.
+func TestRestoreSignsNobodyIn(t *testing.T) {
+	database := newDatabase(t, 1)
+	signIns := func() (conversation.SignIns, func()) {
+		t.Helper()
+		store, err := conversation.Open(t.Context(), database)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return store.SignIns(), func() { store.Close() }
+	}
+	before, end := signIns()
+	if err := before.Add(t.Context(), "browser", time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	copied := mustBackup(t, database)
+	if err := before.End(t.Context(), "browser"); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	mustRestore(t, copied, database)
+	after, end := signIns()
+	defer end()
+	if has, err := after.Has(t.Context(), "browser"); has || err != nil {
+		t.Errorf("the browser is signed in: %t, %v", has, err)
+	}
 }
