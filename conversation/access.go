@@ -51,8 +51,12 @@ func Share(path string) (*Access, error) {
 		return nil, err
 	}
 	a.Alone, a.sameBoot, err = a.locks.join()
-	if err == nil && a.Alone {
+	switch {
+	case err == nil && a.Alone:
 		a.Finished, err = finishReplace(a.Path)
+		a.locks.noteFile()
+	case err == nil:
+		err = a.locks.checkShared()
 	}
 	a.release()
 	a.release = func() {}
@@ -84,7 +88,7 @@ func access(path string, flag int) (*Access, error) {
 	if err := checkFolder(path); err != nil {
 		return nil, err
 	}
-	locks, err := openLocks(path+".lock", flag)
+	locks, err := openLocks(path+lockSuffix, flag)
 	if err != nil {
 		return nil, explainFile(path, err)
 	}

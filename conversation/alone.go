@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -47,22 +48,68 @@ const (
 	inodeLength = 20
 )
 
-// noteFile names the database file that this process, which is alone, opens. A
-// disk that is full is no reason not to open it.
-func (l *locks) noteFile(info os.FileInfo) {
-	if same, err := l.isNoted(info); err != nil || !same {
-		_, _ = l.file.WriteAt(fmt.Appendf(nil, "%*d\n", inodeLength, inode(info)), inodeOffset)
+// database is the path of the database that the locks are for.
+func (l *locks) database() string { return strings.TrimSuffix(l.file.Name(), lockSuffix) }
+
+// noteFile names the database file that this process, which is alone, opens, or
+// none where there is none yet. A disk that is full is no reason not to open it.
+func (l *locks) noteFile() {
+	name := ""
+	if info, err := os.Stat(l.database()); err == nil {
+		name = strconv.FormatUint(inode(info), 10)
+	}
+	if noted, err := l.noted(); err != nil || noted != name {
+		_, _ = l.file.WriteAt(fmt.Appendf(nil, "%*s\n", inodeLength, name), inodeOffset)
 	}
 }
 
-// isNoted reports whether a file is the one that the other processes have open;
+// noted is the file that the processes have open which have the database open;
 // io.EOF says that the lock file does not tell.
-func (l *locks) isNoted(info os.FileInfo) (bool, error) {
-	noted := make([]byte, inodeLength)
-	if _, err := l.file.ReadAt(noted, inodeOffset); err != nil {
-		return false, err
+func (l *locks) noted() (string, error) {
+	text := make([]byte, inodeLength)
+	_, err := l.file.ReadAt(text, inodeOffset)
+	return string(bytes.TrimSpace(text)), err
+}
+
+// errNoLog says that the log of a database, or its index, is gone.
+var errNoLog = fmt.Errorf("%w: another process has it open, and its write-ahead log is gone. That process makes it anew as soon as it is the only one", ErrMoved)
+
+// checkShared checks that the database which other processes have open is the one
+// that stands at the path, with its log: SQLite would use a new log, or replay the
+// old one into another file.
+func (l *locks) checkShared() error {
+	path := l.database()
+	noted, err := l.noted()
+	if errors.Is(err, io.EOF) { // a version of the gateway that notes nothing
+		return nil
 	}
-	return string(bytes.TrimSpace(noted)) == strconv.FormatUint(inode(info), 10), nil
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err != nil || noted != "" && noted != strconv.FormatUint(inode(info), 10) {
+		return fmt.Errorf("%w: another process has it open, and what stands at %s now is not that file. "+
+			"Move the file back, or stop that process first", ErrMoved, path)
+	}
+	for _, suffix := range []string{walSuffix, indexSuffix} {
+		if _, err := os.Stat(path + suffix); errors.Is(err, os.ErrNotExist) {
+			return lacksLog(path)
+		}
+	}
+	return nil
+}
+
+// lacksLog returns errNoLog if another process has a connection to the database:
+// then it has a log, which is gone. Who only reads the file needs none.
+func lacksLog(path string) error {
+	connected, _, err := sqliteUser(path)
+	if err == nil && connected {
+		err = errNoLog
+	}
+	return err
 }
 
 func inode(info os.FileInfo) uint64 { return uint64(info.Sys().(*syscall.Stat_t).Ino) }

@@ -134,6 +134,7 @@ func (l *locks) join() (alone, sameBoot bool, err error) {
 	err = flock(l.file, syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
 		alone, sameBoot = true, l.noteBoot()
+		l.noteFile()
 	} else if !errors.Is(err, syscall.EWOULDBLOCK) {
 		return false, false, err
 	}

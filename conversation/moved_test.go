@@ -365,6 +365,33 @@ func TestDatabaseIsNotOpenedInPlaceOfTheOneThatRuns(t *testing.T) {
 	}
 }
 
+// A program that copies or checks the file has it open without a log.
+func TestDatabaseIsOpenedWhileItsFileIsOnlyRead(t *testing.T) {
+	t.Parallel()
+	p := newPlaced(t)
+	p.Close()
+	p.copyFile(p.path, p.path+".copy")
+	p.rename(p.path+".copy", p.path) // another file than the one that was open last
+	held, err := Share(p.path)
+	if err != nil || !held.Alone {
+		t.Fatalf("a database that nobody has open can't be read: %v", err)
+	}
+	startOther(t, otherProcess{database: p.path}).expect("open")
+	if err := held.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMovedDatabaseIsNotRead(t *testing.T) {
+	t.Parallel()
+	p := newPlaced(t)
+	p.rename(p.path, p.path+".away")
+	p.copyFile(p.path+".away", p.path)
+	if held, err := Share(p.path); !errors.Is(err, ErrMoved) {
+		t.Errorf("a file in the place of the one that is open was taken for it: %v, %v", held, err)
+	}
+}
+
 func TestLinkThatLeadsElsewhereStoresNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

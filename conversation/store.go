@@ -9,7 +9,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/url"
 	"os"
@@ -196,7 +195,7 @@ func (s *Store) tryPrepare(ctx context.Context) (*sql.DB, error) {
 		return nil, err
 	}
 	if !alone {
-		if err := s.checkShared(); err != nil {
+		if err := s.locks.checkShared(); err != nil {
 			return nil, errors.Join(err, s.locks.leave())
 		}
 		return s.migrate(ctx)
@@ -207,11 +206,7 @@ func (s *Store) tryPrepare(ctx context.Context) (*sql.DB, error) {
 	if err := makePrivate(s.path); err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(s.path)
-	if err != nil {
-		return nil, err
-	}
-	s.locks.noteFile(info)
+	s.locks.noteFile()
 	return s.migrate(ctx)
 }
 
@@ -231,33 +226,6 @@ func (s *Store) takeOver(ctx context.Context, sameBoot bool) error {
 // Unclean reports whether the process that had the database open last died
 // instead of closing it.
 func (s *Store) Unclean() bool { return s.unclean }
-
-// errNoLog says that the log of a database, or its index, is gone.
-var errNoLog = fmt.Errorf("%w: another process has it open, and its write-ahead log is gone. That process makes it anew as soon as it is the only one", ErrMoved)
-
-// checkShared checks that the database which other processes have open is the one
-// that stands at the path, with its log: SQLite would use a new log, or replay the
-// old one into another file.
-func (s *Store) checkShared() error {
-	info, err := os.Stat(s.path)
-	same := false
-	if err == nil {
-		same, err = s.locks.isNoted(info)
-	}
-	switch {
-	case err == nil && !same, errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%w: another process has it open, and what stands at %s now is not that file. "+
-			"Move the file back, or stop that process first", ErrMoved, s.path)
-	case err != nil && !errors.Is(err, io.EOF): // what does not stand in the lock file is not known
-		return err
-	}
-	for _, suffix := range []string{walSuffix, indexSuffix} {
-		if _, err := os.Stat(s.path + suffix); errors.Is(err, os.ErrNotExist) {
-			return errNoLog
-		}
-	}
-	return nil
-}
 
 // connector opens connections while the database is in its place.
 type connector struct {
