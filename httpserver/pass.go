@@ -3,6 +3,7 @@ package httpserver
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -44,11 +45,52 @@ func (s *Server) passOf(r *http.Request, k *keys) (string, error) {
 		if s.open() {
 			return cookie.Value, nil
 		}
-		if has, err := s.signIns.Has(r.Context(), hashed(cookie.Value)); has || err != nil {
+		if has, err := s.isSignedIn(r.Context(), cookie.Value); has || err != nil {
 			return cookie.Value, err
 		}
 	}
 	return "", nil
+}
+
+// isSignedIn asks the store whether a pass still holds. While the store can't be
+// read, a pass that held when it was asked for last goes on to do so: its owner
+// may want to look at what is wrong.
+func (s *Server) isSignedIn(ctx context.Context, pass string) (bool, error) {
+	id := hashed(pass)
+	has, err := s.signIns.Has(ctx, id)
+	switch {
+	case err == nil:
+		s.seen.note(id, has)
+	case ctx.Err() == nil && s.seen.has(id):
+		return true, nil
+	}
+	return has, err
+}
+
+// seen says of the ids of browsers whether they were signed in when the store
+// was asked last. The zero value knows none.
+type seen struct {
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+// maxSeen is how many ids are kept in memory, some 100 bytes each.
+const maxSeen = 1000
+
+func (s *seen) note(id string, signedIn bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, known := s.ids[id]
+	if !known && len(s.ids) >= maxSeen || s.ids == nil {
+		s.ids = map[string]bool{}
+	}
+	s.ids[id] = signedIn && (before || !known) // an answer from before a sign-out may come after it
+}
+
+func (s *seen) has(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ids[id]
 }
 
 // setPass hands a pass to the browser, or with "" takes it back.

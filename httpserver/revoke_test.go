@@ -35,19 +35,28 @@ func TestSignOutRevokesTheCookie(t *testing.T) {
 	}
 }
 
-// While the store can't say who is signed in, nobody is taken for it by chance,
-// and the token goes on to work.
+// While the store can't say who is signed in, its operator can go on to look at
+// what is wrong, nobody else is taken for one by chance, and the token works.
 func TestSignInsAreNotGuessedWhileTheStoreIsAway(t *testing.T) {
 	store := newStore(t)
-	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: store.SignIns()})
-	b := browser(t)
-	s.signIn(b, token).expect(t, 303)
+	parts := httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: store.SignIns()}
+	s := start(t, parts)
+	b, out := browser(t), browser(t)
+	for _, client := range []*http.Client{b, out} {
+		s.signIn(client, token).expect(t, 303)
+	}
+	copied := header("Cookie", s.signIn(out, token).Header.Get("Set-Cookie"))
+	s.send(out, "POST", "/signout", header("X-CSRF-Token", s.send(out, "GET", "/person").body)).expect(t, 303)
+	unseen := header("Cookie", start(t, parts).signIn(program(t), token).Header.Get("Set-Cookie"))
 	csrf := s.send(b, "GET", "/person").body
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s.send(b, "GET", "/person").expect(t, 503)
+	s.send(b, "GET", "/person").expect(t, 200)
+	s.send(program(t), "GET", "/person", copied).expect(t, 503)
+	s.send(program(t), "GET", "/person", unseen).expect(t, 503)
 	s.send(b, "POST", "/signout", header("X-CSRF-Token", csrf)).expect(t, 503)
+	s.send(b, "GET", "/person").expect(t, 200)
 	s.signIn(program(t), token).expect(t, 503)
 	s.send(program(t), "GET", "/program", bearer(token)).expect(t, 200)
 	s.send(b, "GET", "/program", bearer(token)).expect(t, 200)

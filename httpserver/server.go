@@ -53,6 +53,7 @@ type Server struct {
 	file      *TokenFile // nil when the token can't change
 	current   atomic.Pointer[keys]
 	signIns   SignIns
+	seen      seen
 	streams   streams
 	now       func() time.Time
 	known     *crowd // clients that are signed in

@@ -107,6 +107,7 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 			Problem(w, r, http.StatusServiceUnavailable, "The sign-out can't be stored at the moment, so you are still signed in; the gateway's log says why. Try again.")
 			return
 		}
+		s.seen.note(hashed(v.pass), false)
 		s.streams.endWhere(func(one *stream) bool { return one.pass == v.pass })
 	}
 	s.setPass(w, r, v.keys, "")
