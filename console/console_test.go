@@ -227,6 +227,20 @@ func TestAFailedDeliveryIsSentAgain(t *testing.T) {
 }
 
 // People are let in by a button, and put out by another.
+// A flood of strangers must not hide who was let in.
+func TestPairingPageShowsTheNewestOfACrowd(t *testing.T) {
+	d := newDesk(t, nil)
+	for i := range 103 {
+		_, _, err := d.store.AskPairing(t.Context(), "telegram", fmt.Sprint("stranger-", i), "Somebody")
+		d.must(err)
+	}
+	page := d.page("/console/pairing")
+	d.shows(page, "3 more ask, with older codes", "telegram:stranger-3 ·", "telegram:stranger-102 ·")
+	if strings.Contains(page, "telegram:stranger-2 ·") {
+		t.Error("an older code is shown")
+	}
+}
+
 func TestPairingsAreApprovedAndRevoked(t *testing.T) {
 	d := newDesk(t, nil)
 	p, _, err := d.store.AskPairing(t.Context(), "telegram", "42", "Ada")
