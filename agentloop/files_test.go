@@ -135,7 +135,7 @@ func TestAnEditIsToldWithTheNextMessage(t *testing.T) {
 	first := h.inbound(room, "the meeting is on Monday")
 	h.accept(first)
 	h.reply(room)
-	key, err := h.store.Edit(t.Context(), "cli", first.SourceID, "the meeting is on Tuesday", first.At)
+	key, err := h.store.Edit(t.Context(), conversation.Account{Channel: "cli"}, first.SourceID, "the meeting is on Tuesday", first.At)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestRetryAnswersTheEditedText(t *testing.T) {
 	in := h.inbound(room, "what is 2+2?")
 	h.accept(in)
 	h.reply(room)
-	key, err := h.store.Edit(t.Context(), "cli", in.SourceID, "what is 3+3?", in.At)
+	key, err := h.store.Edit(t.Context(), conversation.Account{Channel: "cli"}, in.SourceID, "what is 3+3?", in.At)
 	if err != nil {
 		t.Fatal(err)
 	}

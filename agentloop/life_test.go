@@ -252,7 +252,7 @@ func (f *life) edits() {
 	if i < 0 {
 		return
 	}
-	if _, err := f.house.store.Edit(f.t.Context(), room.Channel(), history[i].SourceID, f.question(), time.Now()); err != nil {
+	if _, err := f.house.store.Edit(f.t.Context(), conversation.Account{Channel: room.Channel()}, history[i].SourceID, f.question(), time.Now()); err != nil {
 		f.t.Fatal(err)
 	}
 	f.post(signal{key: room, edited: true})

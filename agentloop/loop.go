@@ -231,7 +231,7 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 		done, err = l.Store.Commit(runs, run)
 		if errors.Is(err, conversation.ErrSettled) { // an earlier try did succeed
 			l.known = false
-			done.Replies, err = l.Store.Deliveries(runs, l.key, len(run.Replies))
+			done.Replies, err = l.Store.Deliveries(runs, l.key, len(run.Replies), l.served...)
 		}
 		return err
 	})

@@ -98,7 +98,7 @@ func TestAWithdrawnMessageIsNotAnswered(t *testing.T) {
 	wrong := h.inbound(room, "wrong chat")
 	h.accept(wrong)
 	h.say(room, "right chat")
-	key, err := h.store.Withdraw(t.Context(), "cli", wrong.SourceID)
+	key, err := h.store.Withdraw(t.Context(), conversation.Account{Channel: "cli"}, wrong.SourceID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestStopAfterADeletionIsAnsweredOnce(t *testing.T) {
 	in := h.inbound(room, "a tale")
 	h.accept(in)
 	until(t, "the first words", func() bool { return strings.HasPrefix(h.preview(room), "once upon") })
-	key, err := h.store.Withdraw(t.Context(), "cli", in.SourceID)
+	key, err := h.store.Withdraw(t.Context(), conversation.Account{Channel: "cli"}, in.SourceID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,7 +75,7 @@ func TestEditOfAWaitingMessageNeverMakesACommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id, text := range map[string]string{message.SourceID: "/clear yes", command.SourceID: "/title Trip"} {
-		if _, err := h.store.Edit(t.Context(), "cli", id, text, message.At); err != nil {
+		if _, err := h.store.Edit(t.Context(), conversation.Account{Channel: "cli"}, id, text, message.At); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -158,7 +158,7 @@ func wholeRounds(messages []entry) []entry {
 func (l *loop) reply(took []conversation.Inbound, text string) []conversation.Delivery {
 	last := took[len(took)-1]
 	to := last.Destination()
-	return []conversation.Delivery{{Key: l.key, Channel: to.Channel, Address: to.Address, Text: text, Keep: last.Keep}}
+	return []conversation.Delivery{{Key: l.key, Channel: to.Channel, Account: to.Account, Address: to.Address, Text: text, Keep: last.Keep}}
 }
 
 // settledUsers are the user messages that a run stores: those of the question

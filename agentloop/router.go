@@ -24,9 +24,9 @@ type Router struct {
 	fixedTokens func() int // counted when first needed: the vocabulary is large
 	signals     chan signal
 	idle        chan *loop
-	slots       chan struct{} // one for each model call that may be under way
-	done        chan struct{} // closed when Run no longer takes signals
-	served      []string      // channels whose inbound is answered here; none = every one
+	slots       chan struct{}          // one for each model call that may be under way
+	done        chan struct{}          // closed when Run no longer takes signals
+	served      []conversation.Account // whose inbound is answered here; none = every one
 	behind      chan func(context.Context)
 	pictures    *semaphore.Weighted // bytes of them that runs may have in memory
 	summaries   summaries
@@ -108,7 +108,7 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 	runs, cancelRuns := context.WithCancel(runs)
 	defer cancelRuns()
 	for _, scope := range scopes {
-		r.served = append(r.served, scope.Channel)
+		r.served = append(r.served, scope.By())
 	}
 	var working sync.WaitGroup
 	defer working.Wait()

@@ -78,9 +78,9 @@ func (w *world) live() {
 	w.now = time.Now()
 	w.failDelivery()
 	w.pair()
-	w.must(w.store.SetHealth(w.t.Context(), "discord", conversation.HealthInterrupted, "the gateway of Discord does not answer; trying again"))
+	w.must(w.store.SetHealth(w.t.Context(), conversation.Account{Channel: "discord"}, conversation.HealthInterrupted, "the gateway of Discord does not answer; trying again"))
 	w.now = w.now.Add(-50 * time.Hour)
-	w.must(w.store.SetHealth(w.t.Context(), "telegram", conversation.HealthServing, ""))
+	w.must(w.store.SetHealth(w.t.Context(), conversation.Account{Channel: "telegram"}, conversation.HealthServing, ""))
 	w.now = time.Now()
 }
 
@@ -97,7 +97,7 @@ func (w *world) talk(p person, text string) conversation.Run {
 	w.now = run.StartedAt.Add(run.Steps[len(run.Steps)-1].At.Sub(run.StartedAt) + run.Steps[len(run.Steps)-1].Took)
 	_, err = w.store.Commit(ctx, run)
 	w.must(err)
-	due, err := w.store.Deliveries(ctx, p.key, 5, p.key.Channel())
+	due, err := w.store.Deliveries(ctx, p.key, 5, conversation.Account{Channel: p.key.Channel()})
 	w.must(err)
 	for _, d := range due {
 		d.Sent = []string{fmt.Sprint(w.n)}
@@ -176,7 +176,7 @@ func (w *world) failDelivery() {
 		_, err = w.store.Commit(ctx, run)
 		w.must(err)
 	}
-	due, err := w.store.Deliveries(ctx, "telegram:chat:5550300", 5, "telegram")
+	due, err := w.store.Deliveries(ctx, "telegram:chat:5550300", 5, conversation.Account{Channel: "telegram"})
 	w.must(err)
 	due[0].Attempts = 1
 	w.must(w.store.MarkFailed(ctx, due[0], "telegram: 403 Forbidden: bot was blocked by the user"))
@@ -186,9 +186,9 @@ func (w *world) failDelivery() {
 
 func (w *world) pair() {
 	ctx := w.t.Context()
-	_, _, err := w.store.AskPairing(ctx, "telegram", "5550777", "Tom Okafor")
+	_, _, err := w.store.AskPairing(ctx, conversation.Account{Channel: "telegram"}, "5550777", "Tom Okafor")
 	w.must(err)
-	p, _, err := w.store.AskPairing(ctx, "discord", "41", "Priya Raman")
+	p, _, err := w.store.AskPairing(ctx, conversation.Account{Channel: "discord"}, "41", "Priya Raman")
 	w.must(err)
 	_, err = w.store.ApprovePairing(ctx, p.Code)
 	w.must(err)

@@ -54,15 +54,15 @@ type Username struct {
 	Holder string // id of the account or group that has it now
 }
 
-// NewAccess makes the check of one channel. An empty mode is "pairing".
+// NewAccess makes the check of one bot. An empty mode is "pairing".
 // Entries of allow are platform ids, @usernames in any case, and "*" for
 // everybody. The store is used in the mode "pairing" and for usernames. The error
 // names what was found and what is allowed.
-func NewAccess(mode string, allow []string, channel string, store AccessStore, log *slog.Logger) (*Access, error) {
-	a := &Access{channel: channel, allowed: make(map[string]struct{}, len(allow)), store: store, telling: newTelling(), log: log}
+func NewAccess(mode string, allow []string, account conversation.Account, store AccessStore, log *slog.Logger) (*Access, error) {
+	a := &Access{channel: account.Channel, allowed: make(map[string]struct{}, len(allow)), store: store, telling: newTelling(), log: log}
 	switch mode {
 	case AccessPairing, "":
-		a.pairing = newPairing(channel, store, log)
+		a.pairing = newPairing(account, store, log)
 	case AccessAllowlist:
 	case AccessOpen:
 		a.everybody = true

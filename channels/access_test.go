@@ -56,7 +56,7 @@ func TestAccess(t *testing.T) {
 		"star beside pairing":         {"", []string{"*"}, []string{"7"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			access, err := channels.NewAccess(tt.mode, tt.allow, "test", store, slog.New(slog.DiscardHandler))
+			access, err := channels.NewAccess(tt.mode, tt.allow, conversation.Account{Channel: "test"}, store, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +77,7 @@ func TestAccessRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"everyone", nil, `access = "everyone": allowed are "pairing", "allowlist" and "open"`},
 		{"open", []string{" "}, `allow has the entry " "`},
 	} {
-		if _, err := channels.NewAccess(tt.mode, tt.allow, "test", nil, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := channels.NewAccess(tt.mode, tt.allow, conversation.Account{Channel: "test"}, nil, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("NewAccess(%q, %q) = %v, want %s", tt.mode, tt.allow, err, tt.want)
 		}
 	}
@@ -87,7 +87,7 @@ func TestAccessRefusesWhatItDoesNotKnow(t *testing.T) {
 // drowned in it.
 func TestSilentStrangersAreLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
-	access, err := channels.NewAccess("allowlist", nil, "test", nil, slog.New(slog.NewTextHandler(&log, nil)))
+	access, err := channels.NewAccess("allowlist", nil, conversation.Account{Channel: "test"}, nil, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
 	var log bytes.Buffer
 	store := openStore(t)
 	newAccess := func(mode string, allow ...string) *channels.Access {
-		access, err := channels.NewAccess(mode, allow, "telegram", store, slog.New(slog.NewTextHandler(&log, nil)))
+		access, err := channels.NewAccess(mode, allow, conversation.Account{Channel: "telegram"}, store, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
 	if admit(after, "42", "@ada_lovelace") {
 		t.Error("an account that gave up the name is let in by it")
 	}
-	discord, err := channels.NewAccess("allowlist", []string{"@ada"}, "discord", store, slog.New(slog.DiscardHandler))
+	discord, err := channels.NewAccess("allowlist", []string{"@ada"}, conversation.Account{Channel: "discord"}, store, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
 
 // Who is refused by the name is a stranger like any other.
 func TestAccessOffersACodeToTheNewHolderOfAName(t *testing.T) {
-	access, err := channels.NewAccess("pairing", []string{"@ada"}, "telegram", openStore(t), slog.New(slog.DiscardHandler))
+	access, err := channels.NewAccess("pairing", []string{"@ada"}, conversation.Account{Channel: "telegram"}, openStore(t), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestAccessOffersACodeToTheNewHolderOfAName(t *testing.T) {
 // While it can't be read whose a name is, nothing is decided.
 func TestAccessDecidesNothingWhileNamesCantBeRead(t *testing.T) {
 	store := openStore(t)
-	access, err := channels.NewAccess("allowlist", []string{"@ada"}, "telegram", store, slog.New(slog.DiscardHandler))
+	access, err := channels.NewAccess("allowlist", []string{"@ada"}, conversation.Account{Channel: "telegram"}, store, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 type Outbox interface {
 	Lock(key conversation.Key) (release func(), err error)
 	Due(ctx context.Context, scope conversation.Scope) ([]conversation.Key, error)
-	Deliveries(ctx context.Context, key conversation.Key, limit int, channels ...string) ([]conversation.Delivery, error)
-	Held(ctx context.Context, key conversation.Key, after int64, limit int, channels ...string) ([]conversation.Delivery, error)
+	Deliveries(ctx context.Context, key conversation.Key, limit int, accounts ...conversation.Account) ([]conversation.Delivery, error)
+	Held(ctx context.Context, key conversation.Key, after int64, limit int, accounts ...conversation.Account) ([]conversation.Delivery, error)
 	MarkPart(ctx context.Context, d conversation.Delivery) error
 	MarkTried(ctx context.Context, d conversation.Delivery, reason string) error
 	MarkHeld(ctx context.Context, d conversation.Delivery, reason string) error
@@ -34,8 +34,9 @@ type Sender struct {
 	channel  Channel
 	outbox   Outbox
 	log      *slog.Logger
-	outcome  func(Outcome) // nil: nobody asks
-	patience time.Duration // how long a reply may hold up its session
+	outcome  func(Outcome)        // nil: nobody asks
+	patience time.Duration        // how long a reply may hold up its session
+	by       conversation.Account // whose replies it sends, once it runs
 
 	wake   chan wake
 	idle   chan *queue
@@ -93,6 +94,7 @@ func (s *Sender) Look(key conversation.Key) {
 // in the outbox for the next start.
 func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan struct{}) error {
 	defer close(s.done)
+	s.by = scope.By()
 	var working sync.WaitGroup
 	defer working.Wait()
 	queues := map[conversation.Key]*queue{}
@@ -335,7 +337,7 @@ func (q *queue) sendDue(ctx context.Context) bool {
 	for {
 		var due []conversation.Delivery
 		err := q.persist(ctx, "read the unsent replies", func() (err error) {
-			due, err = q.outbox.Deliveries(ctx, q.key, batch, q.channel.Name())
+			due, err = q.outbox.Deliveries(ctx, q.key, batch, q.by)
 			return err
 		})
 		if err != nil {

@@ -90,8 +90,8 @@ type slowRead struct {
 	once       sync.Once
 }
 
-func (s *slowRead) Deliveries(ctx context.Context, key conversation.Key, limit int, channels ...string) ([]conversation.Delivery, error) {
-	due, err := s.Store.Deliveries(ctx, key, limit, channels...)
+func (s *slowRead) Deliveries(ctx context.Context, key conversation.Key, limit int, accounts ...conversation.Account) ([]conversation.Delivery, error) {
+	due, err := s.Store.Deliveries(ctx, key, limit, accounts...)
 	s.once.Do(func() { close(s.read); <-s.goOn })
 	return due, err
 }

@@ -143,7 +143,7 @@ func (q *queue) retryHeld(ctx context.Context, awaited bool) bool {
 
 func (q *queue) readHeld(ctx context.Context, after int64) (held []conversation.Delivery, err error) {
 	err = q.persist(ctx, "read the replies that are set aside", func() (err error) {
-		held, err = q.outbox.Held(ctx, q.key, after, batch, q.channel.Name())
+		held, err = q.outbox.Held(ctx, q.key, after, batch, q.by)
 		return err
 	})
 	return held, err

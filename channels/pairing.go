@@ -31,14 +31,14 @@ const warnAgain = 10 * time.Minute // until a crowd of strangers is logged again
 
 // Pairings is what pairing needs of the store.
 type Pairings interface {
-	IsPaired(ctx context.Context, channel, user string) (bool, error)
-	AskPairing(ctx context.Context, channel, user, name string) (p conversation.Pairing, fresh bool, err error)
+	IsPaired(ctx context.Context, of conversation.Account, user string) (bool, error)
+	AskPairing(ctx context.Context, of conversation.Account, user, name string) (p conversation.Pairing, fresh bool, err error)
 }
 
 // pairing lets in whom the operator approved, also from another process and
 // from the next message on, and gives everybody else a code in private.
 type pairing struct {
-	channel string
+	account conversation.Account
 	store   Pairings
 	log     *slog.Logger
 
@@ -55,15 +55,15 @@ type given struct {
 	good  time.Time // until when the code is good
 }
 
-func newPairing(channel string, store Pairings, log *slog.Logger) *pairing {
+func newPairing(account conversation.Account, store Pairings, log *slog.Logger) *pairing {
 	return &pairing{
-		channel: channel, store: store, log: log, given: map[string]given{},
+		account: account, store: store, log: log, given: map[string]given{},
 		codes: rate.NewLimiter(codesPerSecond, codesAtOnce),
 	}
 }
 
 func (p *pairing) admit(ctx context.Context, who conversation.Sender, private bool) (ok bool, words string, err error) {
-	ok, err = p.store.IsPaired(ctx, p.channel, who.ID)
+	ok, err = p.store.IsPaired(ctx, p.account, who.ID)
 	if ok || err != nil || !private {
 		return ok, "", err
 	}
@@ -87,7 +87,7 @@ func (p *pairing) ask(ctx context.Context, who conversation.Sender) (paired bool
 		}
 		return false, "", nil
 	}
-	asked, fresh, err := p.store.AskPairing(ctx, p.channel, who.ID, who.Name)
+	asked, fresh, err := p.store.AskPairing(ctx, p.account, who.ID, who.Name)
 	switch {
 	case err != nil:
 		return false, "", err

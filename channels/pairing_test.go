@@ -34,7 +34,7 @@ func newDoor(t *testing.T) *door {
 	}
 	t.Cleanup(func() { store.Close() })
 	d := &door{t: t, store: store}
-	d.access, err = channels.NewAccess("pairing", nil, "test", store, slog.New(slog.NewTextHandler(&d.log, nil)))
+	d.access, err = channels.NewAccess("pairing", nil, conversation.Account{Channel: "test"}, store, slog.New(slog.NewTextHandler(&d.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestAStrangerIsLetInByACode(t *testing.T) {
 		d.wantIn("7", true)
 		d.wantIn("7", false)
 		d.wantOut("8", false)
-		if _, err := d.store.RevokePairing(t.Context(), "test", "7"); err != nil {
+		if _, err := d.store.RevokePairing(t.Context(), conversation.Account{Channel: "test"}, "7"); err != nil {
 			t.Fatal(err)
 		}
 		d.wantOut("7", false)

@@ -30,7 +30,7 @@ func (c *Console) askToConfirm(w http.ResponseWriter, r *http.Request) {
 			Question: "Put " + q.Get("user") + " of " + q.Get("channel") + " out?",
 			Detail:   "From the next message on they are a stranger again, unless the configuration lets them in.",
 			Action:   "/console/pairing/revoke", Button: "Put out", Danger: true, Back: "/console/pairing",
-			Fields: map[string]string{"channel": q.Get("channel"), "user": q.Get("user")},
+			Fields: map[string]string{"channel": q.Get("channel"), "user": q.Get("user"), "bot": q.Get("bot")},
 		}, nil
 	}
 	if err != nil {

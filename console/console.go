@@ -23,12 +23,12 @@ import (
 type Parts struct {
 	Store    *conversation.Store
 	Feed     *channels.Feed
-	Lines    *Lines     // of the log
-	Channels []string   // those that are served now
-	Settings []Setting  // the configuration as in force
-	Facts    []Fact     // about the gateway, for the configuration page
-	Cost     CostFunc   // nil: nothing has a price
-	Window   WindowFunc // what the model would be sent now
+	Lines    *Lines                 // of the log
+	Channels []conversation.Account // those that are served now, with the bots that serve them
+	Settings []Setting              // the configuration as in force
+	Facts    []Fact                 // about the gateway, for the configuration page
+	Cost     CostFunc               // nil: nothing has a price
+	Window   WindowFunc             // what the model would be sent now
 
 	// Look tells the sender of a channel that a session has something due.
 	Look func(channel string, key conversation.Key)

@@ -24,7 +24,7 @@ func TestTheOverviewSaysWhatWasUsedAndWhatItCost(t *testing.T) {
 			return float64(prompt) / 1000, model == "fake"
 		}
 	})
-	d.must(d.store.SetHealth(t.Context(), "telegram", conversation.HealthInterrupted, "no network"))
+	d.must(d.store.SetHealth(t.Context(), conversation.Account{Channel: "telegram"}, conversation.HealthInterrupted, "no network"))
 	d.talk(chat, ada, "hello", "hi", nil)
 	d.talk(chat, ada, "again", "", func(r *conversation.Run) { r.Status, r.Error = conversation.StatusFailed, "503" })
 	for _, name := range []string{"hour", "day", "week", "month", "year", "nonsense"} {
@@ -243,16 +243,16 @@ func TestPairingPageShowsTheNewestOfACrowd(t *testing.T) {
 
 func TestPairingsAreApprovedAndRevoked(t *testing.T) {
 	d := newDesk(t, nil)
-	p, _, err := d.store.AskPairing(t.Context(), "telegram", "42", "Ada")
+	p, _, err := d.store.AskPairing(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
 	d.must(err)
 	d.shows(d.page("/console/pairing"), p.Code)
 	d.submit("/console/pairing/approve", url.Values{"code": {p.Code}})
-	if in, err := d.store.IsPaired(t.Context(), "telegram", "42"); !in || err != nil {
+	if in, err := d.store.IsPaired(t.Context(), conversation.Account{Channel: "telegram"}, "42"); !in || err != nil {
 		t.Errorf("let in: %v, %v", in, err)
 	}
 	d.shows(d.page("/console/confirm?do=revoke&channel=telegram&user=42"), `name="user" value="42"`)
 	d.submit("/console/pairing/revoke", url.Values{"channel": {"telegram"}, "user": {"42"}})
-	if in, _ := d.store.IsPaired(t.Context(), "telegram", "42"); in {
+	if in, _ := d.store.IsPaired(t.Context(), conversation.Account{Channel: "telegram"}, "42"); in {
 		t.Error("somebody who was put out is still in")
 	}
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"parley/conversation"
@@ -17,11 +18,21 @@ type deliveriesPage struct {
 	Due          []conversation.DueDelivery
 	Waiting      []conversation.WaitingInbound
 	Many, AtMost int // Many failed ones were left out; AtMost of the others are listed
+
+	served []conversation.Account
+}
+
+// Elsewhere reports whether what belongs to a bot of a channel waits for another
+// gateway, since this one does not serve it.
+func (p deliveriesPage) Elsewhere(channel, account string) bool {
+	return !slices.ContainsFunc(p.served, func(by conversation.Account) bool {
+		return by.Serves(conversation.Account{Channel: channel, ID: account})
+	})
 }
 
 func (c *Console) showDeliveries(w http.ResponseWriter, r *http.Request) {
 	skip := int(number(r, "skip", 0, 1_000_000))
-	p := deliveriesPage{Many: skip, AtMost: mostPending}
+	p := deliveriesPage{Many: skip, AtMost: mostPending, served: c.Channels}
 	var err error
 	if p.Failed, err = c.Store.FailedDeliveries(r.Context(), skip, perPage+1); err == nil {
 		p.Due, err = c.Store.AllDue(r.Context(), mostPending)

@@ -51,7 +51,7 @@ func newDesk(t *testing.T, change func(*console.Parts)) *desk {
 		t.Fatal(err)
 	}
 	parts := console.Parts{
-		Store: d.store, Feed: channels.NewFeed(), Lines: d.lines, Channels: []string{"telegram"}, Log: d.log,
+		Store: d.store, Feed: channels.NewFeed(), Lines: d.lines, Channels: []conversation.Account{{Channel: "telegram"}}, Log: d.log,
 		Look:   func(_ string, key conversation.Key) { d.looked = append(d.looked, key) },
 		Window: func(context.Context, conversation.Key) (console.Window, error) { return console.Window{}, nil },
 		Do:     func(ctx context.Context, _ conversation.Key, do func(context.Context) error) error { return do(ctx) },
@@ -141,7 +141,7 @@ func (d *desk) talk(key conversation.Key, who conversation.Sender, text, answer 
 // due gives the deliveries of a session that are to be sent.
 func (d *desk) due(key conversation.Key) []conversation.Delivery {
 	d.t.Helper()
-	list, err := d.store.Deliveries(d.t.Context(), key, 10, key.Channel())
+	list, err := d.store.Deliveries(d.t.Context(), key, 10, conversation.Account{Channel: key.Channel()})
 	d.must(err)
 	return list
 }

@@ -18,7 +18,9 @@ func TestNothingShownBecomesScript(t *testing.T) {
 	hostile := pagestest.Hostile()
 	all := strings.Join(hostile, "\n")
 	d := newDesk(t, func(p *console.Parts) {
-		p.Channels = hostile[:3]
+		for _, text := range hostile[:3] {
+			p.Channels = append(p.Channels, conversation.Account{Channel: text, ID: text})
+		}
 		p.Facts = []console.Fact{{Name: hostile[0], Value: all}}
 		for _, text := range hostile {
 			p.Settings = append(p.Settings, console.Setting{Section: text, Key: text, Value: text, Origin: text})
@@ -42,9 +44,9 @@ func TestNothingShownBecomesScript(t *testing.T) {
 		})
 		d.must(d.store.MarkFailed(t.Context(), d.due(key)[0], text))
 		d.must(d.store.SetMetadata(t.Context(), key, conversation.Metadata(fmt.Sprintf(`{"note":%q}`, "x"))))
-		d.must(d.store.SetHealth(t.Context(), text, text, text))
+		d.must(d.store.SetHealth(t.Context(), conversation.Account{Channel: text, ID: text}, text, text))
 		if n < 50 {
-			_, _, err := d.store.AskPairing(t.Context(), "telegram", text, text)
+			_, _, err := d.store.AskPairing(t.Context(), conversation.Account{Channel: "telegram", ID: text}, text, text)
 			d.must(err)
 		}
 		d.log.Error(text, "error", text, text, text)

@@ -129,23 +129,41 @@ func (c *Console) readHealth(ctx context.Context, p *overviewPage) error {
 	if p.Queues, err = c.Store.Queues(ctx); err != nil {
 		return err
 	}
-	known := map[string]bool{}
+	known := map[conversation.Account]bool{}
 	for _, h := range health {
-		known[h.Channel] = true
-		p.Channels = append(p.Channels, channelLine{Health: h, Served: slices.Contains(c.Channels, h.Channel)})
+		of := conversation.Account{Channel: h.Channel, ID: h.Account}
+		known[of] = true
+		p.Channels = append(p.Channels, channelLine{Health: h, Served: slices.Contains(c.Channels, of)})
 	}
-	for _, name := range c.Channels {
-		if !known[name] { // it has no platform that it could lose
-			p.Channels = append(p.Channels, channelLine{Health: conversation.Health{Channel: name, State: conversation.HealthServing}, Served: true})
+	for _, of := range c.Channels {
+		if !known[of] { // it has no platform that it could lose
+			health := conversation.Health{Channel: of.Channel, Account: of.ID, State: conversation.HealthServing}
+			p.Channels = append(p.Channels, channelLine{Health: health, Served: true})
 		}
 	}
-	for i := range p.Channels {
-		if at := slices.IndexFunc(p.Queues, func(q conversation.Queue) bool { return q.Channel == p.Channels[i].Channel }); at >= 0 {
-			p.Channels[i].Queue = p.Queues[at]
+	for _, q := range p.Queues {
+		if line := lineOf(p.Channels, q); line != nil {
+			line.Queue = line.Queue.Plus(q)
 		}
 	}
 	slices.SortStableFunc(p.Channels, func(a, b channelLine) int { return order(b.Served) - order(a.Served) })
 	return nil
+}
+
+// lineOf is the line of what works a queue, nil when none does: of the queue's own
+// bot, or, where that is not known, of one that is served.
+func lineOf(lines []channelLine, q conversation.Queue) *channelLine {
+	var found *channelLine
+	for i := range lines {
+		line := &lines[i]
+		switch bot := (conversation.Account{Channel: line.Channel, ID: line.Account}); {
+		case line.Channel == q.Channel && line.Account == q.Account:
+			return line
+		case line.Served && bot.Serves(conversation.Account{Channel: q.Channel, ID: q.Account}):
+			found = line
+		}
+	}
+	return found
 }
 
 func order(served bool) int {

@@ -45,7 +45,8 @@ func (c *Console) approve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) revoke(w http.ResponseWriter, r *http.Request) {
-	if _, err := c.Store.RevokePairing(r.Context(), r.PostFormValue("channel"), r.PostFormValue("user")); err != nil {
+	of := conversation.Account{Channel: r.PostFormValue("channel"), ID: r.PostFormValue("bot")}
+	if _, err := c.Store.RevokePairing(r.Context(), of, r.PostFormValue("user")); err != nil {
 		c.fail(w, r, err)
 		return
 	}

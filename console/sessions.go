@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"parley/conversation"
@@ -86,7 +87,9 @@ func (c *Console) knownChannels(r *http.Request) ([]string, error) {
 	err := c.readHealth(r.Context(), &p)
 	var names []string
 	for _, line := range p.Channels {
-		names = append(names, line.Channel)
+		if !slices.Contains(names, line.Channel) { // one line for each bot
+			names = append(names, line.Channel)
+		}
 	}
 	return names, err
 }

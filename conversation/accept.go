@@ -12,8 +12,9 @@ import (
 
 // Accept stores a batch in the order given, together with how far the channel
 // has read its platform. On return of nil all of it is on disk; an error means
-// that none of it is. A message whose channel and SourceID are known already is
-// dropped: platforms deliver twice. What was not dropped comes back with its ID.
+// that none of it is. A message whose channel, Account and SourceID are known
+// already is dropped: platforms deliver twice. So is one of a group that came to
+// another bot already. What was not dropped comes back with its ID.
 func (s *Store) Accept(ctx context.Context, cursors []Cursor, batch ...Inbound) (stored []Inbound, err error) {
 	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		now := millis(s.now())
@@ -68,11 +69,11 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 		in.At = fromMillis(now)
 	}
 	result, err := tx.ExecContext(ctx, `
-		INSERT INTO inbox (session_id, channel, origin, source_id, address, sender, in_group, title, text, never_command, attachments, fingerprint, sent_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (channel, source_id) DO NOTHING`,
-		session, in.Channel(), orNull(origin), in.SourceID, in.Address, string(sender), in.Group, in.Title, in.Text, in.NeverCommand, attachments,
-		orNull(fingerprint), millis(in.At))
+		INSERT INTO inbox (channel, account, source_id, sent_at, in_group, session_id, origin, address, sender, title, text, never_command, attachments, fingerprint)
+		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14 WHERE NOT `+knownByAnother+`
+		ON CONFLICT (channel, source_id, account) DO NOTHING`,
+		in.Channel(), in.Account, in.SourceID, millis(in.At), in.Group,
+		session, orNull(origin), in.Address, string(sender), in.Title, in.Text, in.NeverCommand, attachments, orNull(fingerprint))
 	if err != nil {
 		return in, err
 	}
@@ -81,6 +82,14 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 	}
 	return in, moveUploads(ctx, tx, in, uploadReady, uploadAccepted)
 }
+
+// knownByAnother is the condition that a message with the channel ?1, the account
+// ?2, the source id ?3, the time ?4 and ?5 for a group is stored as one that came
+// to another bot. Private chats are numbered for each bot, so there the same id
+// is of another message, unless nobody knows the bot; in groups mostly for all
+// bots together, and who has read a message there need not answer it twice.
+const knownByAnother = `EXISTS (
+	SELECT 1 FROM inbox WHERE channel = ?1 AND source_id = ?3 AND account <> ?2 AND sent_at = ?4 AND (account = '' OR ?2 = '' OR in_group AND ?5))`
 
 // insertedID is the id of the row that an INSERT has added, 0 when a conflict
 // kept it from adding one.

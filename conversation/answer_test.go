@@ -139,7 +139,7 @@ func TestEveryEndOfARequestIsTold(t *testing.T) {
 		}
 	}
 	mustAccept(t, s, ask(page, 20, "never mind"))
-	if _, err := s.Withdraw(t.Context(), "web", say(page, 20, "").SourceID); err != nil {
+	if _, err := s.Withdraw(t.Context(), Account{Channel: "web"}, say(page, 20, "").SourceID); err != nil {
 		t.Fatal(err)
 	}
 	if a := mustAnswer(t, s, ask(page, 20, "")); a.State != AnswerWithdrawn {

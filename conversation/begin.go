@@ -37,10 +37,10 @@ const maxExchange = 4000
 // Begin reads what a run of the session needs, and changes nothing. budget is
 // in tokens. Only whole exchanges are given, but always the newest one, however
 // large it is; of one of more than 4,000 messages the newest. The cost grows with the budget, not with the conversation. Of
-// what waits, only what came by the channels is taken where any are named: the
-// rest is for the process that runs the others.
-func (s *Store) Begin(ctx context.Context, key Key, budget int, channels ...string) (Turn, error) {
-	return s.readTurn(ctx, key, budget, true, channels...)
+// what waits, only what came to the accounts is taken where any are named: the
+// rest is for the process that serves the others.
+func (s *Store) Begin(ctx context.Context, key Key, budget int, accounts ...Account) (Turn, error) {
+	return s.readTurn(ctx, key, budget, true, accounts...)
 }
 
 // Peek is Begin for who only looks: it reads the conversation also when nothing
@@ -51,11 +51,11 @@ func (s *Store) Peek(ctx context.Context, key Key, budget int) (Turn, error) {
 
 // readTurn reads a turn; ifWaiting says that it is of interest only when
 // something waits.
-func (s *Store) readTurn(ctx context.Context, key Key, budget int, ifWaiting bool, channels ...string) (Turn, error) {
+func (s *Store) readTurn(ctx context.Context, key Key, budget int, ifWaiting bool, accounts ...Account) (Turn, error) {
 	var turn Turn
 	err := s.writer.read(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
 		turn = Turn{}
-		if turn.Waiting, err = readInbox(ctx, conn, key, false, maxWaiting, channels...); err != nil || ifWaiting && len(turn.Waiting) == 0 {
+		if turn.Waiting, err = readInbox(ctx, conn, key, false, maxWaiting, accounts...); err != nil || ifWaiting && len(turn.Waiting) == 0 {
 			return err
 		}
 		turn.More = len(turn.Waiting) == maxWaiting
@@ -111,10 +111,10 @@ func long(ctx context.Context, q querier, query string, args ...any) (*sql.Rows,
 
 // readInbox gives the oldest inbound of a session that no run has settled:
 // messages, or notes about earlier ones.
-func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int, channels ...string) ([]Inbound, error) {
-	here, names := amongChannels("i.channel", channels)
+func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int, accounts ...Account) ([]Inbound, error) {
+	here, names := servedBy("i", accounts)
 	rows, err := q.QueryContext(ctx, `
-		SELECT i.id, coalesce(i.origin, s.key), i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.never_command, i.attachments,
+		SELECT i.id, coalesce(i.origin, s.key), i.account, i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.never_command, i.attachments,
 			i.fingerprint IS NOT NULL, i.revision, i.sent_at
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
 		WHERE s.key = ? AND i.run_id IS NULL AND i.note = ?`+here+` ORDER BY i.id LIMIT ?`,
@@ -138,7 +138,7 @@ func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int, c
 func scanInbound(rows *sql.Rows) (in Inbound, err error) {
 	var sender, attachments []byte
 	var at int64
-	err = rows.Scan(&in.ID, &in.Origin, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &in.NeverCommand, &attachments, &in.Keep, &in.revision, &at)
+	err = rows.Scan(&in.ID, &in.Origin, &in.Account, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &in.NeverCommand, &attachments, &in.Keep, &in.revision, &at)
 	if err != nil {
 		return in, err
 	}

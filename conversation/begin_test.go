@@ -43,7 +43,7 @@ func TestAMessageEditedWhileItWaitsIsReadAsEdited(t *testing.T) {
 	s := mustOpen(t)
 	in := say(chat, 1, "what is the capitol of France?")
 	mustAccept(t, s, in)
-	key, err := s.Edit(t.Context(), "telegram", in.SourceID, "what is the capital of France?", in.At)
+	key, err := s.Edit(t.Context(), Account{Channel: "telegram"}, in.SourceID, "what is the capital of France?", in.At)
 	if err != nil || key != chat {
 		t.Fatalf("edit: %q, %v", key, err)
 	}
@@ -66,7 +66,7 @@ func TestAnEditOfAnAnsweredMessageIsToldToTheNextRun(t *testing.T) {
 			s := mustOpen(t)
 			in := say(chat, 1, "the meeting is on Monday")
 			edit := func() {
-				if _, err := s.Edit(t.Context(), "telegram", in.SourceID, "the meeting is on Tuesday", in.At); err != nil {
+				if _, err := s.Edit(t.Context(), Account{Channel: "telegram"}, in.SourceID, "the meeting is on Tuesday", in.At); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -102,7 +102,7 @@ func TestAnEditOfAnAnsweredMessageIsToldToTheNextRun(t *testing.T) {
 func TestADeletedMessageIsNotAnswered(t *testing.T) {
 	s := mustOpen(t)
 	mustAccept(t, s, say(chat, 1, "oops, wrong chat"), say(chat, 2, "hello"))
-	key, err := s.Withdraw(t.Context(), "telegram", say(chat, 1, "").SourceID)
+	key, err := s.Withdraw(t.Context(), Account{Channel: "telegram"}, say(chat, 1, "").SourceID)
 	if err != nil || key != chat {
 		t.Fatalf("withdraw: %q, %v", key, err)
 	}
@@ -122,7 +122,7 @@ func TestADeletionDuringTheRunHarmsNothing(t *testing.T) {
 	s := mustOpen(t)
 	mustAccept(t, s, say(chat, 1, "one"), say(chat, 2, "two"))
 	turn := mustBegin(t, s, chat, 1000)
-	if _, err := s.Withdraw(t.Context(), "telegram", say(chat, 1, "").SourceID); err != nil {
+	if _, err := s.Withdraw(t.Context(), Account{Channel: "telegram"}, say(chat, 1, "").SourceID); err != nil {
 		t.Fatal(err)
 	}
 	mustCommit(t, s, answered(chat, turn, "both"))
@@ -136,10 +136,10 @@ func TestAMessageEditedAndDeletedDuringItsRunIsAnsweredOnce(t *testing.T) {
 	one := say(chat, 1, "one")
 	mustAccept(t, s, one, say(chat, 2, "two"))
 	turn := mustBegin(t, s, chat, 1000)
-	if _, err := s.Edit(t.Context(), "telegram", one.SourceID, "uno", one.At); err != nil {
+	if _, err := s.Edit(t.Context(), Account{Channel: "telegram"}, one.SourceID, "uno", one.At); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Withdraw(t.Context(), "telegram", one.SourceID); err != nil {
+	if _, err := s.Withdraw(t.Context(), Account{Channel: "telegram"}, one.SourceID); err != nil {
 		t.Fatal(err)
 	}
 	mustCommit(t, s, answered(chat, turn, "both"))

@@ -129,7 +129,7 @@ func TestIDsAreNotUsedAgain(t *testing.T) {
 func TestWhatEndedOtherwiseIsPrunedToo(t *testing.T) {
 	s, clock := mustOpenAged(t)
 	mustAccept(t, s, sayNow(clock, chat, 1, "taken back"))
-	if _, err := s.Withdraw(t.Context(), chat.Channel(), say(chat, 1, "").SourceID); err != nil {
+	if _, err := s.Withdraw(t.Context(), Account{Channel: chat.Channel()}, say(chat, 1, "").SourceID); err != nil {
 		t.Fatal(err)
 	}
 	exchangeNow(t, s, clock, chat, 2, "refused")
@@ -138,7 +138,7 @@ func TestWhatEndedOtherwiseIsPrunedToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, user := range []string{"let in", "waits"} {
-		p, _, err := s.AskPairing(t.Context(), "telegram", user, user)
+		p, _, err := s.AskPairing(t.Context(), Account{Channel: "telegram"}, user, user)
 		if err == nil && user == "let in" {
 			_, err = s.ApprovePairing(t.Context(), p.Code)
 		}
@@ -152,7 +152,7 @@ func TestWhatEndedOtherwiseIsPrunedToo(t *testing.T) {
 	if want := (Cleaned{Inbound: 2, Deliveries: 1, Pairings: 1}); cleaned != want {
 		t.Errorf("%+v, want %+v", cleaned, want)
 	}
-	if in, err := s.IsPaired(t.Context(), "telegram", "let in"); !in || err != nil {
+	if in, err := s.IsPaired(t.Context(), Account{Channel: "telegram"}, "let in"); !in || err != nil {
 		t.Errorf("who was let in is put out: %v", err)
 	}
 }

@@ -139,7 +139,7 @@ func TestNothingElseIsDeletedAfterTheClockJumped(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.run(time.Hour)
-	if _, _, err := m.s.AskPairing(t.Context(), "telegram", "7", "Ada"); err != nil {
+	if _, _, err := m.s.AskPairing(t.Context(), Account{Channel: "telegram"}, "7", "Ada"); err != nil {
 		t.Fatal(err)
 	}
 	tables := []string{"inbox", "outbox", "appends", "uploads WHERE state = 'ready'", "pairings", "conversations WHERE deleted = 0"}

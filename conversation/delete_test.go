@@ -151,7 +151,7 @@ func TestClearForgetsEditsToo(t *testing.T) {
 	mustAccept(t, s, in)
 	mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 1000), "noted"))
 	edit := func() {
-		if _, err := s.Edit(t.Context(), "telegram", in.SourceID, "my pin is 4321", in.At); err != nil {
+		if _, err := s.Edit(t.Context(), Account{Channel: "telegram"}, in.SourceID, "my pin is 4321", in.At); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,15 +15,15 @@ import (
 // run is told. It gives the session that must be read anew, "" when the message
 // is unknown, was a command, or its
 // conversation is deleted. The same edit may come twice.
-func (s *Store) Edit(ctx context.Context, channel, sourceID, text string, at time.Time) (key Key, err error) {
+func (s *Store) Edit(ctx context.Context, of Account, sourceID, text string, at time.Time) (key Key, err error) {
 	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		key, err = edit(ctx, tx, channel, sourceID, storable(text), at)
+		key, err = edit(ctx, tx, of, sourceID, storable(text), at)
 		return err
 	})
 	return key, err
 }
 
-func edit(ctx context.Context, tx *sql.Tx, channel, sourceID, text string, at time.Time) (Key, error) {
+func edit(ctx context.Context, tx *sql.Tx, of Account, sourceID, text string, at time.Time) (Key, error) {
 	var key Key
 	var id int64
 	var run sql.NullInt64
@@ -33,7 +33,7 @@ func edit(ctx context.Context, tx *sql.Tx, channel, sourceID, text string, at ti
 		SELECT s.key, i.id, i.run_id, r.kind, CASE WHEN i.run_id IS NULL THEN i.text ELSE '' END, i.never_command
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
 			LEFT JOIN runs r ON r.id = i.run_id AND EXISTS (SELECT 1 FROM conversations c WHERE c.id = r.conversation_id AND c.deleted = 0)
-		WHERE i.channel = ? AND i.source_id = ?`, channel, sourceID).Scan(&key, &id, &run, &kind, &old.Text, &old.NeverCommand)
+		WHERE i.id = `+theMessage, of.Channel, of.ID, sourceID).Scan(&key, &id, &run, &kind, &old.Text, &old.NeverCommand)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "", nil
@@ -51,12 +51,18 @@ func edit(ctx context.Context, tx *sql.Tx, channel, sourceID, text string, at ti
 	return key, insertNote(ctx, tx, id, ":edit:"+strconv.FormatInt(millis(at), 10), text)
 }
 
+// theMessage is the row id of the message with the source id ?3 that came to the
+// bot ?2 of the channel ?1, or, in a group, to another bot: see knownByAnother.
+var theMessage = `(
+	SELECT id FROM inbox WHERE channel = ?1 AND source_id = ?3 AND (in_group OR ` + ofAccount("account", "?2") + `)
+	ORDER BY account = ?2 DESC LIMIT 1)`
+
 // insertNote leaves a text about a message for the next run of its session.
 func insertNote(ctx context.Context, tx *sql.Tx, about int64, suffix, text string) error {
 	_, err := tx.ExecContext(ctx, `
-		INSERT INTO inbox (session_id, channel, origin, source_id, address, sender, in_group, note, text, sent_at)
-		SELECT session_id, channel, origin, source_id || ?, address, sender, in_group, 1, ?, sent_at FROM inbox WHERE id = ?
-		ON CONFLICT (channel, source_id) DO NOTHING`, suffix, text, about)
+		INSERT INTO inbox (session_id, channel, account, origin, source_id, address, sender, in_group, note, text, sent_at)
+		SELECT session_id, channel, account, origin, source_id || ?, address, sender, in_group, 1, ?, sent_at FROM inbox WHERE id = ?
+		ON CONFLICT (channel, source_id, account) DO NOTHING`, suffix, text, about)
 	return err
 }
 
@@ -66,20 +72,20 @@ const withdrawn = 0
 // Withdraw stores that a message was deleted where it was written. One that no
 // run has settled is never answered; what a run has answered stays. It gives
 // the session that must be read anew, "" when there is nothing to withdraw.
-func (s *Store) Withdraw(ctx context.Context, channel, sourceID string) (key Key, err error) {
+func (s *Store) Withdraw(ctx context.Context, of Account, sourceID string) (key Key, err error) {
 	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		key, err = withdraw(ctx, tx, channel, sourceID)
+		key, err = withdraw(ctx, tx, of, sourceID)
 		return err
 	})
 	return key, err
 }
 
-func withdraw(ctx context.Context, tx *sql.Tx, channel, sourceID string) (Key, error) {
+func withdraw(ctx context.Context, tx *sql.Tx, of Account, sourceID string) (Key, error) {
 	var in Inbound
 	var attachments []byte
 	err := tx.QueryRowContext(ctx, `
 		SELECT s.key, i.id, i.attachments, i.fingerprint IS NOT NULL FROM inbox i JOIN sessions s ON s.id = i.session_id
-		WHERE i.channel = ? AND i.source_id = ? AND i.run_id IS NULL`, channel, sourceID).Scan(&in.Key, &in.ID, &attachments, &in.Keep)
+		WHERE i.id = `+theMessage+` AND i.run_id IS NULL`, of.Channel, of.ID, sourceID).Scan(&in.Key, &in.ID, &attachments, &in.Keep)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}

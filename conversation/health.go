@@ -14,28 +14,30 @@ const (
 	HealthEnded       = "ended"       // by an error that trying again can't mend
 )
 
-// Health is how a channel of the running gateway fares.
+// Health is how a channel fares, as one bot of its platform serves it.
 type Health struct {
 	Channel string
+	Account string // the platform's id of the bot; "" where the channel has none, or it is not known
 	State   string // one of the above
 	Detail  string // for the operator, without secrets
 	Since   time.Time
 }
 
 // SetHealth stores how a channel fares now.
-func (s *Store) SetHealth(ctx context.Context, channel, state, detail string) error {
+func (s *Store) SetHealth(ctx context.Context, of Account, state, detail string) error {
 	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
-			INSERT INTO channel_health (channel, state, detail, changed_at) VALUES (?, ?, ?, ?)
-			ON CONFLICT (channel) DO UPDATE SET state = excluded.state, detail = excluded.detail, changed_at = excluded.changed_at`,
-			channel, state, storable(detail), millis(s.now()))
+			INSERT INTO channel_health (channel, account, state, detail, changed_at) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (channel, account) DO UPDATE SET state = excluded.state, detail = excluded.detail, changed_at = excluded.changed_at`,
+			of.Channel, of.ID, state, storable(detail), millis(s.now()))
 		return err
 	})
 }
 
-// Health lists how every channel that was ever served fares, or fared last.
+// Health lists how every channel that was ever served fares, or fared last, as
+// each bot that has served it, the newest first.
 func (s *Store) Health(ctx context.Context) ([]Health, error) {
-	rows, err := s.readers.QueryContext(ctx, `SELECT channel, state, detail, changed_at FROM channel_health ORDER BY channel`)
+	rows, err := s.readers.QueryContext(ctx, `SELECT channel, account, state, detail, changed_at FROM channel_health ORDER BY channel, changed_at DESC, account`)
 	if err != nil {
 		return nil, explain(err)
 	}
@@ -44,7 +46,7 @@ func (s *Store) Health(ctx context.Context) ([]Health, error) {
 	for rows.Next() {
 		var h Health
 		var at int64
-		if err := rows.Scan(&h.Channel, &h.State, &h.Detail, &at); err != nil {
+		if err := rows.Scan(&h.Channel, &h.Account, &h.State, &h.Detail, &at); err != nil {
 			return nil, err
 		}
 		h.Since = fromMillis(at)

@@ -43,8 +43,8 @@ func TestASharedSessionKnowsWhereEachMessageCameFrom(t *testing.T) {
 		got = append(got, fmt.Sprint(in.Key, " ", in.Origin, " ", in.Destination()))
 	}
 	want := []string{
-		"user:alice telegram:chat:42 {telegram to telegram:chat:42}",
-		"user:alice discord:dm:99 {discord to discord:dm:99}",
+		"user:alice telegram:chat:42 {telegram  to telegram:chat:42}",
+		"user:alice discord:dm:99 {discord  to discord:dm:99}",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -66,7 +66,7 @@ func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
 		}
 	}
 	expectKeys("waiting", func(scope Scope) ([]Key, error) { return s.Waiting(t.Context(), scope) }, 1, 1, 0, 0)
-	turn, err := s.Begin(t.Context(), alice, 1000, "discord", "cli")
+	turn, err := s.Begin(t.Context(), alice, 1000, Account{Channel: "discord"}, Account{Channel: "cli"})
 	if err != nil || len(turn.Waiting) != 1 || turn.Waiting[0].Text != "two" {
 		t.Fatalf("%+v, %v", turn.Waiting, err)
 	}
@@ -75,7 +75,7 @@ func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
 	expectKeys("due", func(scope Scope) ([]Key, error) { return s.Due(t.Context(), scope) }, 1, 1, 0, 0)
 	var got []string
 	for _, channel := range []string{"telegram", "discord", "cli"} {
-		due, err := s.Deliveries(t.Context(), alice, 10, channel)
+		due, err := s.Deliveries(t.Context(), alice, 10, Account{Channel: channel})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestAnEditInASharedSessionKeepsItsPlace(t *testing.T) {
 	s := mustOpen(t)
 	mustAccept(t, s, from("discord:dm:99", 1, "five apples"))
 	mustCommit(t, s, answersEach(mustBegin(t, s, alice, 1000)))
-	if key, err := s.Edit(t.Context(), "discord", "discord:dm:99/1", "six apples", time.UnixMilli(2)); err != nil || key != alice {
+	if key, err := s.Edit(t.Context(), Account{Channel: "discord"}, "discord:dm:99/1", "six apples", time.UnixMilli(2)); err != nil || key != alice {
 		t.Fatalf("%q, %v", key, err)
 	}
 	mustAccept(t, s, from("telegram:chat:42", 3, "how many?"))
@@ -159,7 +159,7 @@ func TestRepliesOfAnEarlierDatabaseKeepTheirChannel(t *testing.T) {
 		`INSERT INTO inbox (session_id, channel, source_id, address, sender, text, sent_at) VALUES (1, 'telegram', '42:2', 'to', '{}', 'hi', 0)`,
 		`INSERT INTO outbox (session_id, run_id, address, text, created_at) VALUES (1, 1, 'to', 'hello', 0)`)
 	s := mustOpenAt(t, path)
-	due, err := s.Deliveries(t.Context(), chat, 10, "telegram")
+	due, err := s.Deliveries(t.Context(), chat, 10, Account{Channel: "telegram"})
 	if err != nil || len(due) != 1 || due[0].Text != "hello" || due[0].Channel != "telegram" {
 		t.Fatalf("%+v, %v", due, err)
 	}

@@ -5,36 +5,41 @@ import (
 	"database/sql"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 )
 
 // Scope is the part of the work that a process does: all that comes and goes by
-// a channel, or what does so in one session.
+// a channel, as one bot or as every one, or what does so in one session.
 type Scope struct {
 	Channel string
-	Key     Key // "" = every session
+	Account string // the platform's id of the bot; "" = every one
+	Key     Key    // "" = every session
 }
+
+// By is who works the scope.
+func (s Scope) By() Account { return Account{s.Channel, s.Account} }
 
 // Waiting lists the sessions in scope that have inbound no run has settled:
 // what a crash or an orderly end left to do.
 func (s *Store) Waiting(ctx context.Context, scope Scope) ([]Key, error) {
-	return s.keys(ctx, `SELECT DISTINCT session_id FROM inbox WHERE run_id IS NULL AND note = 0 AND `+byChannel, scope)
+	return s.keys(ctx, `SELECT DISTINCT session_id FROM inbox WHERE run_id IS NULL AND note = 0 AND `+byAccount, scope)
 }
 
 // Due lists the sessions in scope that have deliveries to be sent.
 func (s *Store) Due(ctx context.Context, scope Scope) ([]Key, error) {
-	return s.keys(ctx, `SELECT DISTINCT session_id FROM outbox WHERE state = 'due' AND `+byChannel, scope)
+	return s.keys(ctx, `SELECT DISTINCT session_id FROM outbox WHERE state = 'due' AND `+byAccount, scope)
 }
 
-// byChannel has a plus that keeps SQLite from reading all of a channel by the
-// index that tells messages apart: what waits is little, and has an index of its own.
-const byChannel = `+channel = ?1`
+// byAccount is the condition that a row is in a scope, with its channel as ?1 and
+// its account as ?3. It has a plus that keeps SQLite from reading all of a channel
+// by the index that tells messages apart: what waits is little, and has an index
+// of its own.
+var byAccount = `+channel = ?1 AND ` + ofAccount("account", "?3")
 
 func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, error) {
 	rows, err := s.readers.QueryContext(ctx, `
 		SELECT key FROM sessions WHERE id IN (`+sessions+`) AND (?2 = '' OR key = ?2) ORDER BY id`,
-		scope.Channel, string(scope.Key))
+		scope.Channel, string(scope.Key), scope.Account)
 	if err != nil {
 		return nil, explain(err)
 	}
@@ -51,19 +56,20 @@ func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, 
 }
 
 // Deliveries are the due ones of a session that are not set aside, at most limit,
-// in order: those by the channels where any are named.
-func (s *Store) Deliveries(ctx context.Context, key Key, limit int, channels ...string) ([]Delivery, error) {
-	return s.dueDeliveries(ctx, key, `o.held_at IS NULL`, 0, limit, channels)
+// in order: those that the accounts send where any are named.
+func (s *Store) Deliveries(ctx context.Context, key Key, limit int, accounts ...Account) ([]Delivery, error) {
+	return s.dueDeliveries(ctx, key, `o.held_at IS NULL`, 0, limit, accounts)
 }
 
 // Held returns the deliveries of a session that are set aside, at most limit, in
-// order: those behind the delivery after, by the channels where any are named.
-func (s *Store) Held(ctx context.Context, key Key, after int64, limit int, channels ...string) ([]Delivery, error) {
-	return s.dueDeliveries(ctx, key, `o.held_at IS NOT NULL`, after, limit, channels)
+// order: those behind the delivery after, that the accounts send where any are
+// named.
+func (s *Store) Held(ctx context.Context, key Key, after int64, limit int, accounts ...Account) ([]Delivery, error) {
+	return s.dueDeliveries(ctx, key, `o.held_at IS NOT NULL`, after, limit, accounts)
 }
 
-func (s *Store) dueDeliveries(ctx context.Context, key Key, condition string, after int64, limit int, channels []string) ([]Delivery, error) {
-	here, names := amongChannels("o.channel", channels)
+func (s *Store) dueDeliveries(ctx context.Context, key Key, condition string, after int64, limit int, accounts []Account) ([]Delivery, error) {
+	here, names := servedBy("o", accounts)
 	rows, err := s.readers.QueryContext(ctx, `
 		SELECT `+deliveryColumns+`
 		FROM outbox o JOIN sessions s ON s.id = o.session_id
@@ -84,20 +90,7 @@ func (s *Store) dueDeliveries(ctx context.Context, key Key, condition string, af
 	return due, explain(rows.Err())
 }
 
-// amongChannels is the condition that a column names one of the channels, with
-// what stands for its question marks; none where none are named. Its plus is that
-// of byChannel.
-func amongChannels(column string, channels []string) (condition string, names []any) {
-	if len(channels) == 0 {
-		return "", nil
-	}
-	for _, name := range channels {
-		names = append(names, name)
-	}
-	return ` AND +` + column + ` IN (?` + strings.Repeat(`, ?`, len(channels)-1) + `)`, names
-}
-
-const deliveryColumns = `o.id, o.channel, o.address, o.text, o.actions, o.transcript, o.sent, (
+const deliveryColumns = `o.id, o.channel, o.account, o.address, o.text, o.actions, o.transcript, o.sent, (
 		SELECT json_group_array(part_id) FROM (SELECT part_id FROM outbox_parts WHERE outbox_id = o.id AND n >= json_array_length(o.sent) ORDER BY n)),
 	o.attempts, o.created_at, o.held_at`
 
@@ -107,7 +100,7 @@ func scanDelivery(rows *sql.Rows, key Key, more ...any) (Delivery, error) {
 	var actions, transcript, first, rest []byte
 	var at int64
 	var heldAt sql.NullInt64
-	err := rows.Scan(append([]any{&d.ID, &d.Channel, &d.Address, &d.Text, &actions, &transcript, &first, &rest, &d.Attempts, &at, &heldAt}, more...)...)
+	err := rows.Scan(append([]any{&d.ID, &d.Channel, &d.Account, &d.Address, &d.Text, &actions, &transcript, &first, &rest, &d.Attempts, &at, &heldAt}, more...)...)
 	if err != nil {
 		return d, err
 	}
@@ -217,10 +210,10 @@ func (s *Store) Count(ctx context.Context, scope Scope) (Counts, error) {
 	err := s.readers.QueryRowContext(ctx, `
 		WITH mine AS (SELECT id FROM sessions WHERE ?2 = '' OR key = ?2)
 		SELECT (SELECT count(*) FROM sessions WHERE channel = ?1 AND id IN mine),
-			(SELECT count(*) FROM inbox WHERE run_id IS NULL AND note = 0 AND session_id IN mine AND `+byChannel+`),
-			(SELECT count(*) FROM outbox WHERE state = 'due' AND session_id IN mine AND `+byChannel+`),
-			(SELECT min(created_at) FROM outbox WHERE state = 'due' AND session_id IN mine AND `+byChannel+`)`,
-		scope.Channel, string(scope.Key)).Scan(&c.Sessions, &c.Waiting, &c.Due, &oldest)
+			(SELECT count(*) FROM inbox WHERE run_id IS NULL AND note = 0 AND session_id IN mine AND `+byAccount+`),
+			(SELECT count(*) FROM outbox WHERE state = 'due' AND session_id IN mine AND `+byAccount+`),
+			(SELECT min(created_at) FROM outbox WHERE state = 'due' AND session_id IN mine AND `+byAccount+`)`,
+		scope.Channel, string(scope.Key), scope.Account).Scan(&c.Sessions, &c.Waiting, &c.Due, &oldest)
 	c.Oldest = fromMillis(oldest.Int64)
 	return c, explain(err)
 }

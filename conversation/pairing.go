@@ -13,6 +13,7 @@ import (
 // Pairing is a person who asked to be let in, or was.
 type Pairing struct {
 	Channel    string
+	Account    string // the platform's id of the bot that they asked; "" where it is not known: then every one
 	UserID     string // the platform's
 	Name       string // as the platform shows it
 	Code       string // what the operator approves, "K7QM-2XWD"; "" once approved
@@ -23,34 +24,36 @@ type Pairing struct {
 
 const (
 	pairingLife = time.Hour // of a code
-	maxAsking   = 10_000    // codes of a channel that may be open at once; more than channels gives out within pairingLife
+	maxAsking   = 10_000    // codes of a bot that may be open at once; more than channels gives out within pairingLife
 )
 
-// AskPairing gives a stranger a code. Whoever has one that is still good keeps
-// it: fresh says that it was made now. Beyond 10,000 open codes of a channel, the
-// oldest makes room.
-func (s *Store) AskPairing(ctx context.Context, channel, user, name string) (p Pairing, fresh bool, err error) {
+// AskPairing gives somebody who is a stranger to a bot a code. Whoever has one
+// that is still good keeps it: fresh says that it was made now. Beyond 10,000 open
+// codes of a bot, the oldest makes room.
+func (s *Store) AskPairing(ctx context.Context, of Account, user, name string) (p Pairing, fresh bool, err error) {
 	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		now := s.now()
-		p, err = scanPairing(tx.QueryRowContext(ctx, selectPairings+`WHERE channel = ? AND user_id = ?`, channel, user))
+		p, err = scanPairing(tx.QueryRowContext(ctx, selectPairings+ofPerson+` ORDER BY approved_at IS NULL, expires_at DESC LIMIT 1`, of.Channel, of.ID, user))
 		if fresh = errors.Is(err, sql.ErrNoRows) || err == nil && p.ApprovedAt.IsZero() && !now.Before(p.ExpiresAt); !fresh {
 			return err
 		}
 		// Nothing is kept of those whose codes have expired.
-		_, err = tx.ExecContext(ctx, `DELETE FROM pairings WHERE channel = ? AND code IS NOT NULL AND expires_at <= ?`, channel, millis(now))
+		_, err = tx.ExecContext(ctx, `DELETE FROM pairings WHERE channel = ? AND code IS NOT NULL AND expires_at <= ?`, of.Channel, millis(now))
 		if err != nil {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `
 			DELETE FROM pairings WHERE id IN (
-				SELECT id FROM pairings WHERE channel = ? AND code IS NOT NULL ORDER BY id DESC LIMIT -1 OFFSET ?)`, channel, maxAsking-1)
+				SELECT id FROM pairings WHERE channel = ? AND account = ? AND code IS NOT NULL ORDER BY id DESC LIMIT -1 OFFSET ?)`, of.Channel, of.ID, maxAsking-1)
 		if err != nil {
 			return err
 		}
-		p = Pairing{Channel: channel, UserID: user, Name: storable(name), Code: pairingCode(), AskedAt: now, ExpiresAt: now.Add(pairingLife)}
+		p = Pairing{
+			Channel: of.Channel, Account: of.ID, UserID: user, Name: storable(name), Code: pairingCode(), AskedAt: now, ExpiresAt: now.Add(pairingLife),
+		}
 		_, err = tx.ExecContext(ctx, `
-			INSERT INTO pairings (channel, user_id, name, code, asked_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)`,
-			channel, user, p.Name, p.Code, millis(p.AskedAt), millis(p.ExpiresAt))
+			INSERT INTO pairings (channel, account, user_id, name, code, asked_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+			of.Channel, of.ID, user, p.Name, p.Code, millis(p.AskedAt), millis(p.ExpiresAt))
 		return err
 	})
 	return p, fresh, err
@@ -86,8 +89,8 @@ var ErrNoPairing = errors.New("no such pairing")
 // code fits, or when it has expired.
 func (s *Store) ApprovePairing(ctx context.Context, code string) (p Pairing, err error) {
 	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		now := millis(s.now())
-		p, err = scanPairing(tx.QueryRowContext(ctx, selectPairings+`WHERE code = ? AND expires_at > ?`, readCode(code), now))
+		now, code := millis(s.now()), readCode(code)
+		p, err = scanPairing(tx.QueryRowContext(ctx, selectPairings+`WHERE code = ? AND expires_at > ?`, code, now))
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%w: the code %q is unknown or has expired", ErrNoPairing, code)
 		}
@@ -95,33 +98,39 @@ func (s *Store) ApprovePairing(ctx context.Context, code string) (p Pairing, err
 			return err
 		}
 		p.Code, p.ApprovedAt = "", fromMillis(now)
-		_, err = tx.ExecContext(ctx, `UPDATE pairings SET code = NULL, approved_at = ? WHERE channel = ? AND user_id = ?`, now, p.Channel, p.UserID)
+		_, err = tx.ExecContext(ctx, `UPDATE pairings SET code = NULL, approved_at = ? WHERE code = ?`, now, code)
 		return err
 	})
 	return p, err
 }
 
-// RevokePairing takes back an approval, or an open code, of a person.
-func (s *Store) RevokePairing(ctx context.Context, channel, user string) (p Pairing, err error) {
+// RevokePairing takes back the approvals and open codes of a person: with one
+// bot, or with every one of the channel where none is named. It gives what it took
+// back. The error is ErrNoPairing when there is nothing.
+func (s *Store) RevokePairing(ctx context.Context, of Account, user string) (revoked []Pairing, err error) {
 	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		p, err = scanPairing(tx.QueryRowContext(ctx, selectPairings+`WHERE channel = ? AND user_id = ?`, channel, user))
-		if errors.Is(err, sql.ErrNoRows) {
-			return fmt.Errorf("%w: %s has nobody with the id %q", ErrNoPairing, channel, user)
+		revoked, err = readPairings(ctx, tx, selectPairings+ofPerson+` ORDER BY account`, of.Channel, of.ID, user)
+		if err == nil && len(revoked) == 0 {
+			err = fmt.Errorf("%w: %s has nobody with the id %q", ErrNoPairing, of, user)
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			_, err = tx.ExecContext(ctx, `DELETE FROM pairings `+ofPerson, of.Channel, of.ID, user)
 		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM pairings WHERE channel = ? AND user_id = ?`, channel, user)
 		return err
 	})
-	return p, err
+	return revoked, err
 }
 
 // Pairings lists the open codes and who was let in, the newest first.
 func (s *Store) Pairings(ctx context.Context) ([]Pairing, error) {
-	rows, err := s.readers.QueryContext(ctx, selectPairings+`WHERE code IS NULL OR expires_at > ? ORDER BY asked_at DESC, id DESC`, millis(s.now()))
+	list, err := readPairings(ctx, s.readers, selectPairings+`WHERE code IS NULL OR expires_at > ? ORDER BY asked_at DESC, id DESC`, millis(s.now()))
+	return list, explain(err)
+}
+
+func readPairings(ctx context.Context, q querier, query string, args ...any) ([]Pairing, error) {
+	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
-		return nil, explain(err)
+		return nil, err
 	}
 	defer rows.Close()
 	var list []Pairing
@@ -132,23 +141,26 @@ func (s *Store) Pairings(ctx context.Context) ([]Pairing, error) {
 		}
 		list = append(list, p)
 	}
-	return list, explain(rows.Err())
+	return list, rows.Err()
 }
 
-// IsPaired reports whether a person was let in.
-func (s *Store) IsPaired(ctx context.Context, channel, user string) (bool, error) {
+// IsPaired reports whether a person was let in with a bot.
+func (s *Store) IsPaired(ctx context.Context, of Account, user string) (bool, error) {
 	var paired bool
 	err := s.readers.QueryRowContext(ctx, `
-		SELECT EXISTS (SELECT 1 FROM pairings WHERE channel = ? AND user_id = ? AND approved_at IS NOT NULL)`, channel, user).Scan(&paired)
+		SELECT EXISTS (SELECT 1 FROM pairings `+ofPerson+` AND approved_at IS NOT NULL)`, of.Channel, of.ID, user).Scan(&paired)
 	return paired, explain(err)
 }
 
-const selectPairings = `SELECT channel, user_id, name, coalesce(code, ''), asked_at, expires_at, coalesce(approved_at, 0) FROM pairings `
+// ofPerson are the pairings of the person ?3 with the bot ?2 of the channel ?1.
+var ofPerson = `WHERE channel = ?1 AND user_id = ?3 AND ` + ofAccount("account", "?2")
+
+const selectPairings = `SELECT channel, account, user_id, name, coalesce(code, ''), asked_at, expires_at, coalesce(approved_at, 0) FROM pairings `
 
 func scanPairing(row interface{ Scan(...any) error }) (Pairing, error) {
 	var p Pairing
 	var asked, expires, approved int64
-	err := row.Scan(&p.Channel, &p.UserID, &p.Name, &p.Code, &asked, &expires, &approved)
+	err := row.Scan(&p.Channel, &p.Account, &p.UserID, &p.Name, &p.Code, &asked, &expires, &approved)
 	p.AskedAt, p.ExpiresAt, p.ApprovedAt = fromMillis(asked), fromMillis(expires), fromMillis(approved)
 	return p, err
 }

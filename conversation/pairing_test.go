@@ -25,7 +25,7 @@ func openAt(t *testing.T, clock *time.Time) *Store {
 
 func mustAsk(t *testing.T, s *Store, channel, user string) (p Pairing, fresh bool) {
 	t.Helper()
-	p, fresh, err := s.AskPairing(t.Context(), channel, user, "Name of "+user)
+	p, fresh, err := s.AskPairing(t.Context(), Account{Channel: channel}, user, "Name of "+user)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func mustApprove(t *testing.T, s *Store, code string) Pairing {
 
 func wantPaired(t *testing.T, s *Store, channel, user string, want bool) {
 	t.Helper()
-	if got, err := s.IsPaired(t.Context(), channel, user); err != nil || got != want {
+	if got, err := s.IsPaired(t.Context(), Account{Channel: channel}, user); err != nil || got != want {
 		t.Fatalf("%s:%s is paired: %v, %v; want %v", channel, user, got, err, want)
 	}
 }
@@ -184,10 +184,10 @@ func TestRevokingClosesTheDoor(t *testing.T) {
 		t.Fatalf("listed: %s", got)
 	}
 	for _, user := range []string{"42", "43"} {
-		if got, err := s.RevokePairing(t.Context(), "telegram", user); err != nil || got.UserID != user {
+		if got, err := s.RevokePairing(t.Context(), Account{Channel: "telegram"}, user); err != nil || len(got) != 1 || got[0].UserID != user {
 			t.Fatalf("revoke %s: %+v, %v", user, got, err)
 		}
-		if _, err := s.RevokePairing(t.Context(), "telegram", user); !errors.Is(err, ErrNoPairing) {
+		if _, err := s.RevokePairing(t.Context(), Account{Channel: "telegram"}, user); !errors.Is(err, ErrNoPairing) {
 			t.Fatalf("revoke %s twice: %v", user, err)
 		}
 	}
@@ -211,7 +211,7 @@ func TestChannelsDoNotShareTheirPeople(t *testing.T) {
 	mustApprove(t, s, here.Code)
 	wantPaired(t, s, "discord", "42", false)
 	mustApprove(t, s, there.Code)
-	if _, err := s.RevokePairing(t.Context(), "telegram", "42"); err != nil {
+	if _, err := s.RevokePairing(t.Context(), Account{Channel: "telegram"}, "42"); err != nil {
 		t.Fatal(err)
 	}
 	wantPaired(t, s, "discord", "42", true)
@@ -224,7 +224,7 @@ func TestAnApprovalCountsInEveryProcess(t *testing.T) {
 	p, _ := mustAsk(t, daemon, "telegram", "42")
 	mustApprove(t, operator, p.Code)
 	wantPaired(t, daemon, "telegram", "42", true)
-	if _, err := operator.RevokePairing(context.Background(), "telegram", "42"); err != nil {
+	if _, err := operator.RevokePairing(context.Background(), Account{Channel: "telegram"}, "42"); err != nil {
 		t.Fatal(err)
 	}
 	wantPaired(t, daemon, "telegram", "42", false)

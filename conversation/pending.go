@@ -42,7 +42,7 @@ type WaitingInbound struct {
 // AllWaiting lists the messages that wait over all sessions, the oldest first.
 func (s *Store) AllWaiting(ctx context.Context, limit int) ([]WaitingInbound, error) {
 	rows, err := s.readers.QueryContext(ctx, `
-		SELECT i.id, s.key, i.channel, i.sender, i.text, i.sent_at FROM inbox i JOIN sessions s ON s.id = i.session_id
+		SELECT i.id, s.key, i.channel, i.account, i.sender, i.text, i.sent_at FROM inbox i JOIN sessions s ON s.id = i.session_id
 		WHERE i.run_id IS NULL AND i.note = 0 ORDER BY i.id LIMIT ?`, limit)
 	if err != nil {
 		return nil, explain(err)
@@ -53,7 +53,7 @@ func (s *Store) AllWaiting(ctx context.Context, limit int) ([]WaitingInbound, er
 		var in WaitingInbound
 		var sender []byte
 		var at int64
-		if err := rows.Scan(&in.ID, &in.Key, &in.Channel, &sender, &in.Text, &at); err != nil {
+		if err := rows.Scan(&in.ID, &in.Key, &in.Channel, &in.Account, &sender, &in.Text, &at); err != nil {
 			return nil, err
 		}
 		if len(sender) > 0 {

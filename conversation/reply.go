@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -20,7 +19,10 @@ const (
 func insertReplies(ctx context.Context, tx *sql.Tx, run Run, session int64, done Committed, at time.Time) ([]Delivery, error) {
 	var due []Delivery
 	for _, d := range run.Replies {
-		d.Key, d.Channel, d.Text, d.At = run.Key, cmp.Or(d.Channel, run.Took[0].Channel()), storable(d.Text), at
+		d.Key, d.Text, d.At = run.Key, storable(d.Text), at
+		if d.Channel == "" {
+			d.Channel, d.Account = run.Took[0].Channel(), run.Took[0].Account
+		}
 		actions, err := jsonOrNull(d.Actions, len(d.Actions) == 0)
 		if err != nil {
 			return nil, err
@@ -34,9 +36,9 @@ func insertReplies(ctx context.Context, tx *sql.Tx, run Run, session int64, done
 			state = replyKept
 		}
 		result, err := tx.ExecContext(ctx, `
-			INSERT INTO outbox (session_id, run_id, channel, address, text, actions, transcript, state, through, notice, created_at)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			session, run.ID(), d.Channel, d.Address, d.Text, actions, transcript, state,
+			INSERT INTO outbox (session_id, run_id, channel, account, address, text, actions, transcript, state, through, notice, created_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			session, run.ID(), d.Channel, d.Account, d.Address, d.Text, actions, transcript, state,
 			sql.NullInt64{Int64: done.Conversation.Messages, Valid: d.Keep}, d.Keep && !holdsReply(done.Messages), millis(at))
 		if err != nil {
 			return nil, err

@@ -30,7 +30,8 @@ type Inbound struct {
 	ID          int64  // order of arrival, given by the store
 	Key         Key    // the session it belongs to
 	Origin      Key    // the place it was written in, as its adapter names that; "" = Key, which Accept fills in
-	SourceID    string // the platform's id of the message, unique within the channel
+	Account     string // the platform's id of the bot that it came to; "" where the channel has none, or it is not known
+	SourceID    string // the platform's id of the message, unique within the account
 	Address     string // where the reply goes; read only by the adapter that wrote it
 	Sender      Sender
 	Group       bool   // several people talk in this place, so the model is told who says what; else it is a private chat of Sender
@@ -53,11 +54,12 @@ type Inbound struct {
 func (in Inbound) Channel() string { return cmp.Or(in.Origin, in.Key).Channel() }
 
 // Destination is where the reply to the message goes.
-func (in Inbound) Destination() Destination { return Destination{in.Channel(), in.Address} }
+func (in Inbound) Destination() Destination { return Destination{in.Channel(), in.Account, in.Address} }
 
 // Destination is where a reply goes.
 type Destination struct {
 	Channel string
+	Account string // the platform's id of the bot that sends it, as of the inbound
 	Address string // read only by the adapter that wrote it
 }
 
@@ -152,6 +154,7 @@ type Delivery struct {
 	ID       int64
 	Key      Key
 	Channel  string   // the adapter that sends it; "" = the one that the run's first inbound came by, which Commit fills in
+	Account  string   // the platform's id of the bot that sends it, as of the inbound; filled in with Channel
 	Address  string   // as stored with the inbound that it answers
 	Text     string   // markdown
 	Actions  []Action // what to offer below the text, where the platform has buttons

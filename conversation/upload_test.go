@@ -64,7 +64,7 @@ func TestUploadsWithoutAMessageArePruned(t *testing.T) {
 		in.Attachments = []Attachment{{Name: "bridge.png", Ref: ref}}
 		mustAccept(t, s, in)
 	}
-	if _, err := s.Withdraw(t.Context(), "web", say(page, 1, "").SourceID); err != nil {
+	if _, err := s.Withdraw(t.Context(), Account{Channel: "web"}, say(page, 1, "").SourceID); err != nil {
 		t.Fatal(err)
 	}
 	clock.pass(day / 2)

@@ -48,7 +48,7 @@ func (q queues) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.NewInvalidMetric(q.waiting, err)
 		return
 	}
-	for _, of := range list {
+	for _, of := range byChannel(list) {
 		gauge := func(desc *prometheus.Desc, value float64) {
 			to <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, of.Channel)
 		}
@@ -59,6 +59,20 @@ func (q queues) Collect(to chan<- prometheus.Metric) {
 		gauge(q.held, float64(of.Held))
 		gauge(q.oldestHeld, age(of.OldestHeld))
 	}
+}
+
+// byChannel adds up the queues of the bots of each channel, which are listed side
+// by side.
+func byChannel(list []conversation.Queue) []conversation.Queue {
+	var sums []conversation.Queue
+	for _, q := range list {
+		if n := len(sums); n > 0 && sums[n-1].Channel == q.Channel {
+			sums[n-1] = sums[n-1].Plus(q)
+		} else {
+			sums = append(sums, q)
+		}
+	}
+	return sums
 }
 
 // age is how many seconds ago something was; 0 for nothing, and for a

@@ -8,6 +8,7 @@ import (
 
 	"parley/channels"
 	"parley/channels/discord/discordtest"
+	"parley/conversation"
 )
 
 func TestTheListLetsInByPersonRoleServerAndChannel(t *testing.T) {
@@ -121,14 +122,14 @@ func TestEditsOfWhoWasPutOutAreNotHeard(t *testing.T) {
 	ann, bob := g.srv.Person("Ann"), g.srv.Person("Bob")
 	dm := g.srv.DM(ann)
 	g.cfg.Access, g.cfg.Allow = channels.AccessPairing, []string{bob.ID}
-	asked, _, err := g.store.AskPairing(t.Context(), name, ann.ID, "Ann")
+	asked, _, err := g.store.AskPairing(t.Context(), conversation.Account{Channel: name}, ann.ID, "Ann")
 	must(t, err)
 	_, err = g.store.ApprovePairing(t.Context(), asked.Code)
 	must(t, err)
 	g.run()
 	said := g.srv.Say(dm, ann, "while let in")
 	g.wait(1)
-	_, err = g.store.RevokePairing(t.Context(), name, ann.ID)
+	_, err = g.store.RevokePairing(t.Context(), conversation.Account{Channel: name}, ann.ID)
 	must(t, err)
 	g.srv.Edit(said, "words of a stranger")
 	g.srv.Say(g.srv.DM(bob), bob, "behind it")

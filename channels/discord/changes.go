@@ -21,7 +21,7 @@ func (in *intake) changed(ctx context.Context, m *message, p *place) error {
 		return err
 	}
 	return conversation.Persist(ctx, in.Log, "store an edit", func() error {
-		return in.Store.Edit(ctx, name, m.ID, in.text(m, p), at)
+		return in.Store.Edit(ctx, in.Account(), m.ID, in.text(m, p), at)
 	})
 }
 
@@ -34,7 +34,7 @@ func (in *intake) deleted(ctx context.Context, p *place, ids ...string) error {
 		return err
 	}
 	for _, id := range ids {
-		err := conversation.Persist(ctx, in.Log, "store a deletion", func() error { return in.Store.Withdraw(ctx, name, id) })
+		err := conversation.Persist(ctx, in.Log, "store a deletion", func() error { return in.Store.Withdraw(ctx, in.Account(), id) })
 		if err != nil {
 			return err
 		}

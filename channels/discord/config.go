@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley/channels"
+	"parley/conversation"
 )
 
 const defaultAPIURL = "https://discord.com"
@@ -81,10 +82,16 @@ func (c Config) isFree(p *place) bool {
 	return slices.Contains(c.FreeChannels, p.id) || p.parent != "" && p.isThread() && slices.Contains(c.FreeChannels, p.parent)
 }
 
+// Account is the bot that the token is of, whose id is not known where the token
+// has a form of its own, as those of other servers than Discord's may.
+func (c Config) Account() conversation.Account {
+	return conversation.Account{Channel: name, ID: c.botID()}
+}
+
 // botID is the part of the token that is no secret: the bot's id, in base64.
 // "" when the token has another form.
 func (c Config) botID() string {
-	first, _, _ := strings.Cut(c.Token, ".")
+	first, _, _ := strings.Cut(strings.TrimPrefix(c.Token, "Bot "), ".")
 	id, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(first, "="))
 	if err != nil || number(string(id)) == 0 {
 		return ""

@@ -36,10 +36,10 @@ type Store interface {
 
 	// Edit stores that a message now reads otherwise, and tells its session.
 	// Messages that were never accepted are left alone.
-	Edit(ctx context.Context, channel, sourceID, text string, at time.Time) error
+	Edit(ctx context.Context, of conversation.Account, sourceID, text string, at time.Time) error
 
 	// Withdraw stores that a message was deleted, likewise.
-	Withdraw(ctx context.Context, channel, sourceID string) error
+	Withdraw(ctx context.Context, of conversation.Account, sourceID string) error
 }
 
 // HealthFunc is told how the channel fares: one of conversation's states, and
@@ -81,7 +81,7 @@ func New(p Parts) (*Channel, error) {
 		Parts: p, threads: newThreads(), deferrals: newDeferrals(), unvisited: &unvisited{places: map[string]bool{}},
 		openTime: openTime, silence: silence,
 	}
-	if c.access, err = channels.NewAccess(p.Access, p.Allow, name, p.Store, p.Log); err != nil {
+	if c.access, err = channels.NewAccess(p.Access, p.Allow, p.Account(), p.Store, p.Log); err != nil {
 		return nil, fmt.Errorf("discord: %w", err)
 	}
 	if c.transport, err = newTransport(p.APIURL); err != nil {

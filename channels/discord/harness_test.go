@@ -107,14 +107,14 @@ type testStore struct {
 	g *gateway
 }
 
-func (s testStore) Edit(ctx context.Context, channel, id, text string, at time.Time) error {
-	key, err := s.Store.Edit(ctx, channel, id, text, at)
+func (s testStore) Edit(ctx context.Context, of conversation.Account, id, text string, at time.Time) error {
+	key, err := s.Store.Edit(ctx, of, id, text, at)
 	s.g.note(func() { s.g.told = append(s.g.told, key) })
 	return err
 }
 
-func (s testStore) Withdraw(ctx context.Context, channel, id string) error {
-	key, err := s.Store.Withdraw(ctx, channel, id)
+func (s testStore) Withdraw(ctx context.Context, of conversation.Account, id string) error {
+	key, err := s.Store.Withdraw(ctx, of, id)
 	s.g.note(func() { s.g.told = append(s.g.told, key) })
 	return err
 }

@@ -115,6 +115,7 @@ func (in *intake) inbound(m *message, p *place) conversation.Inbound {
 // settle says where a message belongs.
 func (in *intake) settle(inbound *conversation.Inbound, p *place, to address) {
 	inbound.Address = to.String()
+	inbound.Account = in.Account().ID
 	inbound.Group = !p.isDM()
 	inbound.Place = in.world.describe(p, inbound.Sender)
 	switch {

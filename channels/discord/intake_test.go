@@ -26,7 +26,7 @@ func TestADirectMessageIsAnswered(t *testing.T) {
 	got := g.wait(1)[0]
 	place := conversation.Key("discord:dm:" + ann.ID)
 	want := conversation.Inbound{
-		ID: 1, Key: place, Origin: place, SourceID: said.ID, Address: got.Address,
+		ID: 1, Key: place, Origin: place, Account: discordtest.Bot.ID, SourceID: said.ID, Address: got.Address,
 		Sender: conversation.Sender{ID: ann.ID, Name: "Ann"}, Place: "a private chat with Ann", Text: "Hello\nthere", At: bornAt(said.ID),
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(conversation.Inbound{})); diff != "" {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"parley/channels"
+	"parley/conversation"
 )
 
 // Limits of a bot's messages: https://core.telegram.org/bots/faq#my-bot-is-hitting-limits-how-do-i-avoid-this
@@ -90,6 +91,15 @@ func (c Config) checked() (Config, error) {
 		}
 	}
 	return c, nil
+}
+
+// Account is the bot that the token is of.
+func (c Config) Account() conversation.Account {
+	id, err := c.botID()
+	if err != nil {
+		return conversation.Account{Channel: name}
+	}
+	return conversation.Account{Channel: name, ID: strconv.FormatInt(id, 10)}
 }
 
 // botID is the part of the token that is no secret.

@@ -56,7 +56,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 func (c *Channel) offset(ctx context.Context) (int64, error) {
 	var value string
 	err := conversation.Persist(ctx, c.log, "read how far Telegram was read", func() (err error) {
-		value, err = c.cursor(ctx, c.cursorName)
+		value, err = c.cursor(ctx, c.cursorName())
 		return err
 	})
 	if err != nil || value == "" {
@@ -69,6 +69,9 @@ func (c *Channel) offset(ctx context.Context) (int64, error) {
 	}
 	return offset, nil
 }
+
+// cursorName is "telegram:7000001".
+func (c *Channel) cursorName() string { return c.account.String() }
 
 // self is what the bot knows about itself.
 type self struct {
@@ -216,7 +219,7 @@ func (c *Channel) forUs(ctx context.Context, me *self, u update) (in conversatio
 // advance accepts messages together with the offset behind them, from which
 // the next poll reads.
 func (c *Channel) advance(ctx context.Context, next *reading, behind int64, inbounds []conversation.Inbound, accept channels.AcceptFunc) error {
-	err := c.store(ctx, []conversation.Cursor{{Name: c.cursorName, Value: strconv.FormatInt(behind, 10)}}, inbounds, accept)
+	err := c.store(ctx, []conversation.Cursor{{Name: c.cursorName(), Value: strconv.FormatInt(behind, 10)}}, inbounds, accept)
 	if err == nil {
 		next.offset = behind
 	}

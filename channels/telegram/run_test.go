@@ -32,6 +32,7 @@ func TestPrivateMessageIsAccepted(t *testing.T) {
 	got := g.wait(1)
 	want := []conversation.Inbound{{
 		Key:      "telegram:chat:42",
+		Account:  "7000001",
 		SourceID: fmt.Sprintf("42:%d", said.MessageID),
 		Address:  `{"chat":42}`,
 		Sender:   conversation.Sender{ID: "42", Name: "Ada Lovelace"},

@@ -78,7 +78,7 @@ func TestAStrangerIsLetInByOneCode(t *testing.T) {
 	g.wait(2)
 	must(t, g.srv.WaitConfirmed(deadline(t)))
 
-	_, err = operator.RevokePairing(t.Context(), "telegram", "42")
+	_, err = operator.RevokePairing(t.Context(), conversation.Account{Channel: "telegram"}, "42")
 	must(t, err)
 	g.srv.Say(private, ada, "still there?")
 	must(t, g.srv.WaitConfirmed(deadline(t)))
@@ -92,7 +92,7 @@ func TestAStrangerIsLetInByOneCode(t *testing.T) {
 
 func TestAStrangerWithAnExpiredCodeGetsAnother(t *testing.T) {
 	g, yesterday := pairing(t, conversation.WithClock(func() time.Time { return time.Now().Add(-24 * time.Hour) }))
-	old, _, err := yesterday.AskPairing(t.Context(), "telegram", "42", "Ada")
+	old, _, err := yesterday.AskPairing(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
 	must(t, err)
 	g.run(g.channel(byCode))
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
@@ -136,18 +136,18 @@ type shaky struct {
 	fails atomic.Int64
 }
 
-func (s *shaky) IsPaired(ctx context.Context, channel, user string) (bool, error) {
+func (s *shaky) IsPaired(ctx context.Context, of conversation.Account, user string) (bool, error) {
 	if s.fails.Add(-1) >= 0 {
 		return false, errors.New("the disk failed")
 	}
-	return s.Store.IsPaired(ctx, channel, user)
+	return s.Store.IsPaired(ctx, of, user)
 }
 
 // What a friend says while the store can't tell friends from strangers must
 // wait at Telegram, and not be dropped.
 func TestAMessageWaitsUntilItsSenderIsKnown(t *testing.T) {
 	g, operator := pairing(t)
-	p, _, err := operator.AskPairing(t.Context(), "telegram", "42", "Ada")
+	p, _, err := operator.AskPairing(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
 	must(t, err)
 	_, err = operator.ApprovePairing(t.Context(), p.Code)
 	must(t, err)

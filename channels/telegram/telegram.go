@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"sync"
 
 	"parley/channels"
@@ -36,8 +35,8 @@ type Channel struct {
 	advised    sync.Map                    // groups that the operator was told of, by their ids
 	admins     channels.AdminMemory[int64] // of groups, by their ids
 
-	botID      int64
-	cursorName string // "telegram:<bot id>"
+	botID   int64
+	account conversation.Account
 }
 
 // CursorFunc reads the cursor that accept stored last, "" when there is none.
@@ -77,24 +76,24 @@ func New(parts Parts) (*Channel, error) {
 		return nil, fmt.Errorf("telegram: token: no bot id")
 	}
 	log := parts.Log.With("channel", name)
-	access, err := channels.NewAccess(cfg.Access, cfg.Allow, name, parts.Store, log)
+	access, err := channels.NewAccess(cfg.Access, cfg.Allow, cfg.Account(), parts.Store, log)
 	if err != nil {
 		return nil, fmt.Errorf("telegram: %w", err)
 	}
 	c := &Channel{
-		api:        newAPI(cfg.Token, cfg.APIURL),
-		access:     access,
-		cursor:     parts.Cursor,
-		commands:   parts.Commands,
-		log:        log,
-		health:     health{tell: parts.Health},
-		renderer:   newRenderer(),
-		fileOver:   cfg.FileOver,
-		pacer:      newPacer(cfg.SendRate, cfg.ChatRate),
-		webhook:    newWebhook(cfg),
-		places:     noPlaces{},
-		botID:      id,
-		cursorName: name + ":" + strconv.FormatInt(id, 10),
+		api:      newAPI(cfg.Token, cfg.APIURL),
+		access:   access,
+		cursor:   parts.Cursor,
+		commands: parts.Commands,
+		log:      log,
+		health:   health{tell: parts.Health},
+		renderer: newRenderer(),
+		fileOver: cfg.FileOver,
+		pacer:    newPacer(cfg.SendRate, cfg.ChatRate),
+		webhook:  newWebhook(cfg),
+		places:   noPlaces{},
+		botID:    id,
+		account:  cfg.Account(),
 	}
 	if parts.Store != nil {
 		c.places = parts.Store

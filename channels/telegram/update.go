@@ -127,7 +127,9 @@ func (c *Channel) inbound(me *self, u update) (conversation.Inbound, bool) {
 	if m.isForwarded() {
 		text = "[forwarded]\n" + text
 	}
-	return m.inbound(from, text), true
+	in := m.inbound(from, text)
+	in.Account = c.account.ID
+	return in, true
 }
 
 func (m *message) inbound(from *account, text string) conversation.Inbound {

@@ -21,7 +21,7 @@ func (g *gateway) addConsole() {
 		Store:    g.store,
 		Feed:     g.feed,
 		Lines:    g.lines,
-		Channels: slices.Sorted(maps.Keys(g.channels)),
+		Channels: g.accounts(),
 		Settings: settings(g.cfg, g.origins),
 		Facts:    g.facts(),
 		Cost:     g.cfg.LLM.Prices.Cost,
@@ -30,6 +30,15 @@ func (g *gateway) addConsole() {
 		Do:       g.router.Do,
 		Log:      g.log,
 	}).Serve(g.http)
+}
+
+// accounts are the channels in service, with the bots that serve them, by name.
+func (g *gateway) accounts() []conversation.Account {
+	var list []conversation.Account
+	for _, name := range slices.Sorted(maps.Keys(g.channels)) {
+		list = append(list, conversation.Account{Channel: name, ID: g.channels[name].scope.Account})
+	}
+	return list
 }
 
 func settings(cfg config.Config, origins config.Origins) []console.Setting {

@@ -23,13 +23,13 @@ func (g *gateway) addDiscord() error {
 		Config:   g.cfg.Discord,
 		Store:    edits{g.store, g.router, g.feed},
 		Commands: menu(),
-		Health:   g.health("discord"),
+		Health:   g.health(g.cfg.Discord.Account()),
 		Log:      g.log,
 	})
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
 	}
-	g.add(channel, conversation.Scope{Channel: channel.Name()})
+	g.addBot(channel, g.cfg.Discord.Account())
 	return nil
 }
 
@@ -40,13 +40,13 @@ type edits struct {
 	feed   *channels.Feed
 }
 
-func (e edits) Edit(ctx context.Context, channel, sourceID, text string, at time.Time) error {
-	key, err := e.Store.Edit(ctx, channel, sourceID, text, at)
+func (e edits) Edit(ctx context.Context, of conversation.Account, sourceID, text string, at time.Time) error {
+	key, err := e.Store.Edit(ctx, of, sourceID, text, at)
 	return e.tell(key, err)
 }
 
-func (e edits) Withdraw(ctx context.Context, channel, sourceID string) error {
-	key, err := e.Store.Withdraw(ctx, channel, sourceID)
+func (e edits) Withdraw(ctx context.Context, of conversation.Account, sourceID string) error {
+	key, err := e.Store.Withdraw(ctx, of, sourceID)
 	return e.tell(key, err)
 }
 

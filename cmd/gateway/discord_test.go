@@ -64,17 +64,20 @@ func TestHealthTellsHowChannelsFare(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	if err := store.SetHealth(t.Context(), "discord", conversation.HealthInterrupted, "the connection was cut"); err != nil {
-		t.Fatal(err)
+	former, now := conversation.Account{Channel: "discord", ID: "55"}, conversation.Account{Channel: "discord", ID: "56"}
+	for bot, detail := range map[conversation.Account]string{former: "the former bot's", now: "the connection was cut"} {
+		if err := store.SetHealth(t.Context(), bot, conversation.HealthInterrupted, detail); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var out bytes.Buffer
 	command := &cobra.Command{}
 	command.SetContext(t.Context())
 	command.SetOut(&out)
-	if err := showChannels(command, path); err != nil {
+	if err := showChannels(command, path, []conversation.Account{now}); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "discord: interrupted since") || !strings.Contains(out.String(), "(the connection was cut)") {
+	if said := out.String(); !strings.HasPrefix(said, "discord (bot 56): interrupted since") || !strings.HasSuffix(said, "(the connection was cut)\n") || strings.Count(said, "\n") != 1 {
 		t.Errorf("printed %q", out.String())
 	}
 }

@@ -127,11 +127,11 @@ func (g *gateway) wire(ctx context.Context) error {
 	return nil
 }
 
-// deliver hands replies to what sends them. Those of a channel that another
-// process runs are that one's to find.
+// deliver hands replies to what sends them. Those of a channel or bot that another
+// process serves are that one's to find.
 func (g *gateway) deliver(replies []conversation.Delivery) {
 	for _, reply := range replies {
-		if c := g.channels[reply.Channel]; c != nil {
+		if c := g.channels[reply.Channel]; c != nil && c.scope.By().Serves(conversation.Account{Channel: reply.Channel, ID: reply.Account}) {
 			c.sender.Wake(reply)
 		}
 	}
@@ -152,12 +152,17 @@ func (g *gateway) add(channel channels.Channel, scope conversation.Scope) {
 	}
 }
 
+// addBot puts the channel of a bot into service.
+func (g *gateway) addBot(channel channels.Channel, bot conversation.Account) {
+	g.add(channel, conversation.Scope{Channel: channel.Name(), Account: bot.ID})
+}
+
 func (g *gateway) addTelegram() error {
 	if g.cfg.Telegram.Token == "" {
 		return nil
 	}
 	channel, err := telegram.New(telegram.Parts{
-		Config: g.cfg.Telegram, Cursor: g.store.Cursor, Store: places{g.store, g.moved}, Commands: menu(), Health: g.health("telegram"), Log: g.log,
+		Config: g.cfg.Telegram, Cursor: g.store.Cursor, Store: places{g.store, g.moved}, Commands: menu(), Health: g.health(g.cfg.Telegram.Account()), Log: g.log,
 	})
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)
@@ -168,7 +173,7 @@ func (g *gateway) addTelegram() error {
 		}
 		g.http.Handle("POST "+telegram.WebhookPath, httpserver.Public, channel, httpserver.KnownBy(channel.IsTelegram))
 	}
-	g.add(channel, conversation.Scope{Channel: channel.Name()})
+	g.addBot(channel, g.cfg.Telegram.Account())
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,7 @@ func healthCommand(configPath *string) *cobra.Command {
 			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "process %d serves %s\n", pid, path); err != nil {
 				return err
 			}
-			err = showChannels(cmd, path)
+			err = showChannels(cmd, path, configuredBots(cfg))
 			if errors.Is(err, conversation.ErrMoved) {
 				return err
 			}
@@ -50,8 +51,9 @@ func healthCommand(configPath *string) *cobra.Command {
 	}
 }
 
-// showChannels says how the channels fare that tell of it.
-func showChannels(cmd *cobra.Command, path string) error {
+// showChannels says how the channels fare that tell of it, and of the bots those
+// whose tokens are configured: of others it is only known how they fared once.
+func showChannels(cmd *cobra.Command, path string, configured []conversation.Account) error {
 	store, err := conversation.Open(cmd.Context(), path)
 	if err != nil {
 		return err
@@ -59,7 +61,14 @@ func showChannels(cmd *cobra.Command, path string) error {
 	defer store.Close()
 	list, err := store.Health(cmd.Context())
 	for _, h := range list {
-		line := fmt.Sprintf("%s: %s since %s", h.Channel, h.State, h.Since.Format(time.DateTime))
+		name := h.Channel
+		if h.Account != "" {
+			if !slices.Contains(configured, conversation.Account{Channel: h.Channel, ID: h.Account}) {
+				continue
+			}
+			name += " (bot " + h.Account + ")"
+		}
+		line := fmt.Sprintf("%s: %s since %s", name, h.State, h.Since.Format(time.DateTime))
 		if h.Detail != "" {
 			line += " (" + h.Detail + ")"
 		}
@@ -72,12 +81,12 @@ func showChannels(cmd *cobra.Command, path string) error {
 
 // health stores how a channel fares. A store that can't take it is no reason
 // to hold up the channel.
-func (g *gateway) health(channel string) func(state, detail string) {
+func (g *gateway) health(of conversation.Account) func(state, detail string) {
 	return func(state, detail string) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		if err := g.store.SetHealth(ctx, channel, state, detail); err != nil {
-			g.log.Warn("how a channel fares is not stored", "channel", channel, "state", state, "error", err)
+		if err := g.store.SetHealth(ctx, of, state, detail); err != nil {
+			g.log.Warn("how a channel fares is not stored", "channel", of, "state", state, "error", err)
 		}
 	}
 }

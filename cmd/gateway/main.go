@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string) error {
 	root.PersistentFlags().StringVarP(&configPath, "config", "c", "", "configuration `FILE` (default \"config.toml\" where there is one)")
 	root.AddCommand(
 		runCommand(&configPath), chatCommand(&configPath),
-		pairCommand(&configPath), discordCommand(&configPath), tokenCommand(&configPath),
+		pairCommand(&configPath), botsCommand(&configPath), discordCommand(&configPath), tokenCommand(&configPath),
 		sessionsCommand(&configPath), historyCommand(&configPath), importCommand(&configPath),
 		backupCommand(&configPath), restoreCommand(&configPath), cleanupCommand(&configPath),
 		healthCommand(&configPath), versionCommand(),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,8 @@ func pairCommand(configPath *string) *cobra.Command {
 		Short: "Let people in who were given a pairing code",
 		Long: "With access = \"pairing\", a stranger who writes to the bot in private is given a code.\n" +
 			"These commands let them in by it and put them out again. They work while the gateway\n" +
-			"runs, which goes by them from the next message on.",
+			"runs, which goes by them from the next message on. A code lets in with the bot that gave\n" +
+			"it; another bot, with a token of its own, gives a code of its own.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -83,10 +85,12 @@ func pairApproveCommand(configPath *string) *cobra.Command {
 }
 
 func pairRevokeCommand(configPath *string) *cobra.Command {
-	return &cobra.Command{
+	var bot string
+	command := &cobra.Command{
 		Use:   "revoke CHANNEL:USER",
 		Short: "Put somebody out who was let in, take back their code, or free a name in allow",
-		Long: "Puts somebody out who was let in by a code, or takes back a code that was not used yet.\n" +
+		Long: "Puts somebody out who was let in by a code, or takes back a code that was not used yet,\n" +
+			"with every bot of the channel unless --bot names one.\n" +
 			"A username in allow lets in the account alone that used it first. With CHANNEL:@NAME, the\n" +
 			"name is free again: it lets in whoever writes under it next.",
 		Example: "  gateway pair revoke telegram:123456789\n  gateway pair revoke telegram:@ada",
@@ -104,22 +108,37 @@ func pairRevokeCommand(configPath *string) *cobra.Command {
 			if strings.HasPrefix(user, "@") {
 				return releaseName(cmd, store, channel, user)
 			}
-			p, err := store.RevokePairing(cmd.Context(), channel, user)
+			revoked, err := store.RevokePairing(cmd.Context(), conversation.Account{Channel: channel, ID: bot}, user)
 			if errors.Is(err, conversation.ErrNoPairing) {
 				return fmt.Errorf("%w; `gateway pair list` shows who was let in by a code, and who stands in allow is let in by the configuration", err)
 			}
 			if err != nil {
 				return err
 			}
-			said := "is put out"
-			if p.ApprovedAt.IsZero() {
-				said = "was not let in yet, and the code is void"
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s (%s) %s\n", printable(p.Name), handle(p), said)
-			return err
+			return printRevoked(cmd.OutOrStdout(), revoked)
 		},
 		ValidArgsFunction: completePairings(configPath, handle),
 	}
+	command.Flags().StringVar(&bot, "bot", "", "put them out of the bot with this `ID` alone")
+	return command
+}
+
+// printRevoked says whom a command has put out, and of which bot where there are
+// several.
+func printRevoked(out io.Writer, revoked []conversation.Pairing) error {
+	for _, p := range revoked {
+		said := "is put out"
+		if p.ApprovedAt.IsZero() {
+			said = "was not let in yet, and the code is void"
+		}
+		if len(revoked) > 1 {
+			said += " (bot " + botOf(p) + ")"
+		}
+		if _, err := fmt.Fprintf(out, "%s (%s) %s\n", printable(p.Name), handle(p), said); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // releaseName frees a name in allow from the account that it is bound to.
@@ -186,7 +205,7 @@ func printPairings(out io.Writer, list []conversation.Pairing, now time.Time) er
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "CHANNEL\tID\tNAME\tCODE\tAGE\tSTATE")
+	fmt.Fprintln(table, "CHANNEL\tBOT\tID\tNAME\tCODE\tAGE\tSTATE")
 	waiting := 0
 	for _, p := range list {
 		if p.ApprovedAt.IsZero() {
@@ -198,7 +217,7 @@ func printPairings(out io.Writer, list []conversation.Pairing, now time.Time) er
 		if !p.ApprovedAt.IsZero() {
 			code, since, state = "-", p.ApprovedAt, "let in"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", p.Channel, p.UserID, printable(p.Name), code, age(now.Sub(since)), state)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Channel, botOf(p), p.UserID, printable(p.Name), code, age(now.Sub(since)), state)
 	}
 	if err := table.Flush(); err != nil || waiting <= maxAsking {
 		return err
@@ -220,6 +239,10 @@ func printNames(out io.Writer, names []conversation.BoundName, now time.Time) er
 	}
 	return table.Flush()
 }
+
+// botOf is the bot that somebody asked to be let in by, "any" where that is not
+// known, and every bot lets them in.
+func botOf(p conversation.Pairing) string { return cmp.Or(p.Account, "any") }
 
 // handle names a person as `gateway pair revoke` takes it.
 func handle(p conversation.Pairing) string { return p.Channel + ":" + p.UserID }

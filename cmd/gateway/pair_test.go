@@ -71,7 +71,7 @@ func (o *operator) mustPair(args ...string) (out string) {
 // asks is a stranger's message to the daemon.
 func (o *operator) asks(channel, user, name string) (code string) {
 	o.t.Helper()
-	p, _, err := o.daemon.AskPairing(o.t.Context(), channel, user, name)
+	p, _, err := o.daemon.AskPairing(o.t.Context(), conversation.Account{Channel: channel}, user, name)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (o *operator) asks(channel, user, name string) (code string) {
 
 func (o *operator) wantIn(channel, user string, want bool) {
 	o.t.Helper()
-	if got, err := o.daemon.IsPaired(o.t.Context(), channel, user); err != nil || got != want {
+	if got, err := o.daemon.IsPaired(o.t.Context(), conversation.Account{Channel: channel}, user); err != nil || got != want {
 		o.t.Fatalf("the daemon lets %s:%s in: %v, %v; want %v", channel, user, got, err, want)
 	}
 }
@@ -112,16 +112,16 @@ func TestPairLetsPeopleInWhileTheGatewayRuns(t *testing.T) {
 func TestPairListIsATable(t *testing.T) {
 	now := time.Now()
 	list := []conversation.Pairing{
-		{Channel: "telegram", UserID: "43", Name: "Bob", Code: "K7QM-2XWD", AskedAt: now.Add(-5 * time.Minute), ExpiresAt: now.Add(55 * time.Minute)},
+		{Channel: "telegram", Account: "7000001", UserID: "43", Name: "Bob", Code: "K7QM-2XWD", AskedAt: now.Add(-5 * time.Minute), ExpiresAt: now.Add(55 * time.Minute)},
 		{Channel: "discord", UserID: "1001", Name: "Zoë", AskedAt: now.Add(-80 * time.Hour), ApprovedAt: now.Add(-73 * time.Hour)},
 	}
 	var out strings.Builder
 	if err := printPairings(&out, list, now); err != nil {
 		t.Fatal(err)
 	}
-	want := `CHANNEL    ID     NAME   CODE        AGE   STATE
-telegram   43     Bob    K7QM-2XWD   5m    waits, code expires in 55m
-discord    1001   Zoë    -           3d    let in
+	want := `CHANNEL    BOT       ID     NAME   CODE        AGE   STATE
+telegram   7000001   43     Bob    K7QM-2XWD   5m    waits, code expires in 55m
+discord    any       1001   Zoë    -           3d    let in
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)

@@ -23,14 +23,17 @@ type storeState struct {
 }
 
 type channelState struct {
-	State  string    `json:"state"` // see conversation.Health
-	Detail string    `json:"detail,omitempty"`
-	Since  time.Time `json:"since"`
+	Account string    `json:"account,omitempty"` // the platform's id of the bot that serves it
+	State   string    `json:"state"`             // see conversation.Health
+	Detail  string    `json:"detail,omitempty"`
+	Since   time.Time `json:"since"`
 }
 
-// queueState is what waits in a channel, and how many seconds the oldest does.
+// queueState is what waits for a bot of a channel, and how many seconds the oldest
+// does.
 type queueState struct {
 	Channel      string  `json:"channel"`
+	Account      string  `json:"account,omitempty"` // the platform's id of the bot that the queue waits for
 	InboxWaiting int64   `json:"inbox_waiting"`
 	InboxOldest  float64 `json:"inbox_oldest_seconds"`
 	OutboxDue    int64   `json:"outbox_due"`
@@ -62,20 +65,26 @@ func (g *gateway) readiness() httpserver.ReadyFunc {
 		}
 		for _, q := range queues {
 			is.Queues = append(is.Queues, queueState{
-				Channel: q.Channel, InboxWaiting: q.Waiting, InboxOldest: secondsSince(q.OldestWaiting), OutboxDue: q.Due, OutboxOldest: secondsSince(q.OldestDue),
+				Channel: q.Channel, Account: q.Account, InboxWaiting: q.Waiting, InboxOldest: secondsSince(q.OldestWaiting), OutboxDue: q.Due, OutboxOldest: secondsSince(q.OldestDue),
 				OutboxHeld: q.Held, HeldOldest: secondsSince(q.OldestHeld),
 			})
 		}
 		ready := err == nil
 		for _, h := range list {
-			if g.channels[h.Channel] == nil {
+			if !g.serves(conversation.Account{Channel: h.Channel, ID: h.Account}) {
 				continue // of an earlier configuration
 			}
-			is.Channels[h.Channel] = channelState{State: h.State, Detail: h.Detail, Since: h.Since}
+			is.Channels[h.Channel] = channelState{Account: h.Account, State: h.State, Detail: h.Detail, Since: h.Since}
 			ready = ready && h.State != conversation.HealthEnded
 		}
 		return ready, is
 	}
+}
+
+// serves reports whether a channel is in service here, as this bot.
+func (g *gateway) serves(bot conversation.Account) bool {
+	c := g.channels[bot.Channel]
+	return c != nil && c.scope.Account == bot.ID
 }
 
 // secondsSince is how many seconds ago something was, 0 for nothing.

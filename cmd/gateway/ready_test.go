@@ -36,7 +36,7 @@ func TestReadyTellsTroubleThatLasts(t *testing.T) {
 		{"telegram", conversation.HealthEnded, false},
 		{"telegram", conversation.HealthServing, true},
 	} {
-		if err := store.SetHealth(t.Context(), c.channel, c.state, "why"); err != nil {
+		if err := store.SetHealth(t.Context(), conversation.Account{Channel: c.channel}, c.state, "why"); err != nil {
 			t.Fatal(err)
 		}
 		if got, is := ready(t.Context()); got != c.want {

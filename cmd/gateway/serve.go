@@ -71,10 +71,11 @@ func (g *gateway) runIntake(intake context.Context, leave func(), hard context.C
 	var served atomic.Int64
 	for _, c := range g.channels {
 		running.Go(func() error {
+			g.beginService(intake, c.scope.By())
 			err := c.Run(intake, g.accept)
 			if err != nil {
 				g.log.Error("channel ended", "channel", c.Name(), "error", err)
-				g.health(c.Name())(conversation.HealthEnded, err.Error())
+				g.health(c.scope.By())(conversation.HealthEnded, err.Error())
 				return nil
 			}
 			served.Add(1)
