@@ -25,8 +25,9 @@ type Channel interface {
 	Name() string
 
 	// Run takes messages from the platform and accepts them until ctx ends,
-	// then returns nil. It retries what can be retried; an error is final for
-	// this channel (a rejected token) and reads as a sentence for the operator.
+	// then returns nil. It retries what may pass, a rejected token too: that is
+	// told to the operator by the channel's health. An error is final for this
+	// channel and reads as a sentence for the operator.
 	Run(ctx context.Context, accept AcceptFunc) error
 
 	// Split renders a delivery into the parts that the platform takes as one

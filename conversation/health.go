@@ -11,6 +11,7 @@ const (
 	HealthConnecting  = "connecting"
 	HealthServing     = "serving"
 	HealthInterrupted = "interrupted" // the platform is gone, and is tried again
+	HealthRejected    = "rejected"    // the platform refuses the bot until somebody mends it; it is asked again now and then
 	HealthEnded       = "ended"       // by an error that trying again can't mend
 )
 

@@ -32,6 +32,12 @@ func (h *health) down(err error) {
 	h.is(conversation.HealthInterrupted, err.Error())
 }
 
+// rejected is told when Telegram rejects the bot token.
+func (h *health) rejected(words string) {
+	h.works.Store(nil)
+	h.is(conversation.HealthRejected, words)
+}
+
 // is tells a state that is new.
 func (h *health) is(state, detail string) {
 	h.mu.Lock()

@@ -38,6 +38,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	g, running := errgroup.WithContext(ctx)
 	me := &self{id: c.botID, known: make(chan struct{})}
 	g.Go(func() error { return c.introduce(running, me) })
+	g.Go(func() error { return c.guardToken(running) })
 	g.Go(func() error { return c.access.TellStrangers(running) })
 	if c.webhook.url != "" {
 		g.Go(func() error { return c.receive(running, me, accept) })
@@ -90,15 +91,24 @@ func (c *Channel) introduce(ctx context.Context, me *self) error {
 			retry.over()
 			me.username = user.UserName
 			close(me.known)
-			c.health.up()
+			c.works()
 			c.log.Info("Telegram knows the bot", "bot", "@"+user.UserName, "bot_id", c.botID)
 			c.setCommands(ctx)
 			return nil
 		}
-		if err := retry.after(ctx, err); err != nil {
+		if err := c.waitAfter(ctx, retry, err); err != nil {
 			return err
 		}
 	}
+}
+
+// waitAfter waits before a call that failed is made again: until Telegram takes the
+// token, where it was rejected. It returns an error when ctx ended.
+func (c *Channel) waitAfter(ctx context.Context, retry *retry, err error) error {
+	if isRejection(err) {
+		return c.untilTaken(ctx, err)
+	}
+	return retry.after(ctx, err)
 }
 
 func (c *Channel) setCommands(ctx context.Context) {
@@ -119,7 +129,7 @@ func (c *Channel) setCommands(ctx context.Context) {
 	}
 }
 
-// poll accepts batch after batch until ctx ends or the token is rejected.
+// poll accepts batch after batch until ctx ends.
 func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept channels.AcceptFunc) error {
 	retry := newRetry(c.log)
 	next := reading{offset: offset, limit: maxBatch}
@@ -133,11 +143,13 @@ func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept chann
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			c.health.down(err)
+			if !isRejection(err) {
+				c.health.down(err)
+			}
 			if isWebhookConflict(err) && c.leaveWebhook(ctx) {
 				continue
 			}
-			if err := retry.after(ctx, err); err != nil {
+			if err := c.waitAfter(ctx, retry, err); err != nil {
 				return err
 			}
 			if err := c.narrow(ctx, &next, err, accept); err != nil {
@@ -145,7 +157,7 @@ func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept chann
 			}
 			continue
 		}
-		c.health.up()
+		c.works()
 		retry.over()
 		next.widen()
 		if len(batch) == 0 && time.Since(began) < time.Second && channels.Sleep(ctx, pollPause) != nil {

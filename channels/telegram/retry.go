@@ -15,10 +15,6 @@ import (
 
 const maxBackoff = 30 * time.Second
 
-// errRejected ends Run: no retry makes the token good.
-var errRejected = errors.New("telegram: the server rejected the bot token; " +
-	"check token in [telegram] against the one that @BotFather shows, and api_url if it is set")
-
 // retry waits longer and longer, and logs a trouble when it begins, when it
 // becomes another, and when it is over.
 type retry struct {
@@ -34,7 +30,7 @@ func newRetry(log *slog.Logger) *retry {
 }
 
 // after waits before a call to Telegram is made again. It returns an error
-// when ctx ended or another call won't help.
+// when ctx ended. A rejected token is not its concern: see untilTaken.
 func (r *retry) after(ctx context.Context, err error) error {
 	refused := refusal(err)
 	var garbled *garbledError
@@ -48,8 +44,6 @@ func (r *retry) after(ctx context.Context, err error) error {
 		trouble, level, text = "ids", slog.LevelError, "Telegram's updates have no ids, so none of them can be confirmed: "+
 			"their messages are taken, and Telegram gives the same ones again until an update with an id follows them"
 	case refused == nil:
-	case refused.Code == http.StatusUnauthorized || refused.Code == http.StatusNotFound:
-		return errRejected
 	case isWebhookConflict(err):
 		trouble, text = "webhook", "a webhook takes this bot's messages, so none arrive here. "+
 			"If nothing else needs it, remove it with the method deleteWebhook; this gateway does not, since the webhook may be another program's"

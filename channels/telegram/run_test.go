@@ -274,17 +274,6 @@ func TestStartSurvivesAServerThatIsAway(t *testing.T) {
 	}
 }
 
-func TestRejectedTokenEndsRunInWords(t *testing.T) {
-	for _, code := range []int{401, 404} {
-		g := newGateway(t)
-		g.srv.Fail("getMe", telegramtest.Verdict{Code: code}, 1)
-		err := g.channel().Run(deadline(t), g.accept)
-		if err == nil || !strings.Contains(err.Error(), "rejected the bot token") || strings.Contains(err.Error(), "not-a-secret") {
-			t.Errorf("%d: %v", code, err)
-		}
-	}
-}
-
 func TestAnotherPollerIsToldOnce(t *testing.T) {
 	g := newGateway(t)
 	conflict := telegramtest.Verdict{Code: 409, Description: "terminated by other getUpdates request; make sure that only one bot instance is running"}

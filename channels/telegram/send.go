@@ -14,6 +14,12 @@ import (
 	"parley/conversation"
 )
 
+// maxTurn is how long a message may wait for the turn of a chat that Telegram has
+// asked to leave alone.
+const maxTurn = 3 * time.Second
+
+var errBlocked = errors.New("not sent: the chat is rate limited")
+
 // minRetryAfter is the wait after a 429 that names none.
 const minRetryAfter = time.Second
 
@@ -32,6 +38,12 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 		m.migrate(chat)
 	}
 	for {
+		if c.token.isRejected() {
+			return "", &channels.SendError{Err: errRejected}
+		}
+		if wait := c.pacer.blocked(m.Chat); wait > maxTurn { // where the end of the gateway need not wait for it
+			return "", &channels.SendError{RetryAfter: wait, Err: errBlocked}
+		}
 		if err := c.pacer.wait(ctx, m.Chat); err != nil {
 			return "", &channels.SendError{Err: err}
 		}
@@ -127,7 +139,12 @@ func (c *Channel) sendError(chat int64, err error) error {
 	if refused == nil {
 		return &channels.SendError{Err: c.health.judge(err)}
 	}
+	if isRejection(err) {
+		c.token.doubt()
+	}
 	switch refused.Code {
+	case http.StatusUnauthorized: // no fault of the message's
+		return &channels.SendError{Err: err}
 	case http.StatusTooManyRequests:
 		wait := max(minRetryAfter, time.Duration(refused.RetryAfter)*time.Second)
 		c.pacer.block(chat, wait)

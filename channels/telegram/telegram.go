@@ -27,6 +27,7 @@ type Channel struct {
 	fileOver int // of messages; 0 = never a file
 	pacer    *pacer
 	health   health
+	token    token
 	webhook  webhook
 	intake   intake
 	places   places
@@ -61,6 +62,7 @@ type Parts struct {
 	Store    Store                      // nil: nobody is let in by a code or a name, and no group moves
 	Commands []channels.Command         // what Telegram's menu shows
 	Health   func(state, detail string) // told when the connection comes and goes, see conversation.Health; nil: nobody asks
+	Probes   channels.Probes            // how often a token that was rejected is tried again
 	Log      *slog.Logger
 }
 
@@ -87,6 +89,7 @@ func New(parts Parts) (*Channel, error) {
 		commands: parts.Commands,
 		log:      log,
 		health:   health{tell: parts.Health},
+		token:    newToken(parts.Probes),
 		renderer: newRenderer(),
 		fileOver: cfg.FileOver,
 		pacer:    newPacer(cfg.SendRate, cfg.ChatRate),

@@ -38,12 +38,14 @@ type gateway struct {
 	cursor   conversation.Cursor
 	full     int // how many accepts fail
 	states   []string
+	details  []string // of the states
+	probes   channels.Probes
 }
 
-func (g *gateway) fares(state, _ string) {
+func (g *gateway) fares(state, detail string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.states = append(g.states, state)
+	g.states, g.details = append(g.states, state), append(g.details, detail)
 	g.changed.Broadcast()
 }
 
@@ -69,7 +71,7 @@ func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
 	}
 	log := slog.New(slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	commands := []channels.Command{{Name: "new", Description: "begin afresh"}}
-	c, err := telegram.New(telegram.Parts{Config: cfg, Cursor: g.readCursor, Store: g.pairings, Commands: commands, Health: g.fares, Log: log})
+	c, err := telegram.New(telegram.Parts{Config: cfg, Cursor: g.readCursor, Store: g.pairings, Commands: commands, Health: g.fares, Probes: g.probes, Log: log})
 	if err != nil {
 		g.t.Fatal(err)
 	}

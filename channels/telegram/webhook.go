@@ -66,20 +66,20 @@ func (c *Channel) receive(ctx context.Context, me *self, accept channels.AcceptF
 }
 
 // persist makes a call until Telegram answers it. It returns an error when ctx
-// ended or another call won't help.
+// ended.
 func (c *Channel) persist(ctx context.Context, call func(context.Context) error) error {
 	retry := newRetry(c.log)
 	for {
 		err := call(ctx)
 		if err == nil {
-			c.health.up()
+			c.works()
 			retry.over()
 			return nil
 		}
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !isRejection(err) {
 			c.health.down(err)
 		}
-		if err := retry.after(ctx, err); err != nil {
+		if err := c.waitAfter(ctx, retry, err); err != nil {
 			return err
 		}
 	}

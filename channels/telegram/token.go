@@ -1,0 +1,144 @@
+package telegram
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
+	"parley/channels"
+)
+
+// token knows whether Telegram takes the bot token. While it does not, one
+// goroutine asks again and again, and the intake waits for it.
+type token struct {
+	probes channels.Probes
+	doubts chan struct{} // a message was refused with 401
+
+	mu    sync.Mutex
+	taken chan struct{} // closed when Telegram takes the token again; nil: it does
+}
+
+func newToken(probes channels.Probes) token {
+	return token{probes: probes, doubts: make(chan struct{}, 1)}
+}
+
+// reject notes that Telegram rejects the token. first says that nobody has before;
+// taken is closed when Telegram takes it again.
+func (t *token) reject() (taken chan struct{}, first bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if first = t.taken == nil; first {
+		t.taken = make(chan struct{})
+	}
+	return t.taken, first
+}
+
+// accept notes that Telegram takes the token.
+func (t *token) accept() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.taken != nil {
+		close(t.taken)
+		t.taken = nil
+	}
+}
+
+func (t *token) isRejected() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.taken != nil
+}
+
+// doubt has the token looked at.
+func (t *token) doubt() {
+	select {
+	case t.doubts <- struct{}{}:
+	default:
+	}
+}
+
+// errRejected is why a message is not sent while the token is rejected.
+var errRejected = errors.New("not sent: Telegram rejects the bot token")
+
+// isRejection reports whether err says that the token is none of the server's: 401
+// for one that was revoked, 404 for one that never was.
+func isRejection(err error) bool {
+	refused := refusal(err)
+	return refused != nil && (refused.Code == http.StatusUnauthorized || refused.Code == http.StatusNotFound)
+}
+
+// untilTaken returns when Telegram takes the token that it has rejected with err,
+// or with an error when ctx ended. Whoever comes first asks Telegram meanwhile.
+func (c *Channel) untilTaken(ctx context.Context, err error) error {
+	taken, first := c.token.reject()
+	if first {
+		defer c.token.accept() // at the end of ctx nobody asks any more
+		words := fmt.Sprintf("Telegram rejects the bot token (%s). Check token in [telegram] against the one that @BotFather shows, "+
+			"and api_url if it is set; a new token needs a restart. The gateway asks again by itself, and goes on when Telegram takes this one", err)
+		c.log.Error(words)
+		c.health.rejected(words)
+		return c.probe(ctx, taken)
+	}
+	select {
+	case <-taken:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// probe asks for the bot, less and less often, until Telegram takes the token. What
+// else goes wrong says nothing of the token.
+func (c *Channel) probe(ctx context.Context, taken <-chan struct{}) error {
+	waits := c.token.probes.BackOff()
+	var err error
+	for {
+		wait := waits.NextBackOff()
+		c.log.Debug("token rejected, trying again later", "wait", wait, "error", err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+			var user tgbotapi.User
+			if err = c.api.call(ctx, requestTimeout, "getMe", nil, &user); err != nil {
+				continue
+			}
+		case <-taken: // a poll was answered
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		c.log.Info("Telegram takes the token again")
+		c.works()
+		return nil
+	}
+}
+
+// works notes that Telegram answers, and takes the token.
+func (c *Channel) works() {
+	c.token.accept()
+	c.health.up()
+}
+
+// guardToken looks at the token whenever a message was refused as if it were
+// rejected, until ctx ends: a poll learns of it only when it ends.
+func (c *Channel) guardToken(ctx context.Context) error {
+	for {
+		select {
+		case <-c.token.doubts:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		var user tgbotapi.User
+		if err := c.api.call(ctx, requestTimeout, "getMe", nil, &user); isRejection(err) {
+			if err := c.untilTaken(ctx, err); err != nil {
+				return err
+			}
+		}
+	}
+}
