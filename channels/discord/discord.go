@@ -24,6 +24,7 @@ type Parts struct {
 	Store    Store
 	Commands []channels.Command // what Discord's menu shows
 	Health   HealthFunc
+	Probes   channels.Probes // how often Discord is asked again that refuses the bot
 	Log      *slog.Logger
 }
 
@@ -57,6 +58,7 @@ type Channel struct {
 	threads   *threads
 	renames   sync.WaitGroup // of threads, under way
 	deferrals *deferrals
+	fares     *fares
 	unvisited *unvisited
 	admins    channels.AdminMemory[inPlace]
 	works     atomic.Pointer[time.Time] // since when every shard is connected; nil: one is not
@@ -78,7 +80,7 @@ func New(p Parts) (*Channel, error) {
 		p.Health = func(string, string) {}
 	}
 	c := &Channel{
-		Parts: p, threads: newThreads(), deferrals: newDeferrals(), unvisited: &unvisited{places: map[string]bool{}},
+		Parts: p, threads: newThreads(), deferrals: newDeferrals(), fares: newFares(p.Health, p.Log), unvisited: &unvisited{places: map[string]bool{}},
 		openTime: openTime, silence: silence,
 	}
 	if c.access, err = channels.NewAccess(p.Access, p.Allow, p.Account(), p.Store, p.Log); err != nil {

@@ -29,6 +29,8 @@ type gateway struct {
 	accepted []conversation.Inbound
 	told     []conversation.Key // sessions that an edit or a deletion touched
 	states   []string           // of health
+	details  []string           // of the states
+	probes   channels.Probes
 	log      logged
 	refuse   error // what accept answers
 }
@@ -66,7 +68,9 @@ var commands = []channels.Command{
 func (g *gateway) channel() *Channel {
 	g.t.Helper()
 	c, err := New(Parts{Config: g.cfg, Store: testStore{g.store, g}, Commands: commands, Log: slog.New(slog.NewTextHandler(testLog{g.t, &g.log}, nil)),
-		Health: func(state, _ string) { g.note(func() { g.states = append(g.states, state) }) }})
+		Health: func(state, detail string) {
+			g.note(func() { g.states, g.details = append(g.states, state), append(g.details, detail) })
+		}, Probes: g.probes})
 	must(g.t, err)
 	c.previews.every = time.Millisecond
 	if g.tune != nil {

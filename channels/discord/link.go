@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 
 	"github.com/gorilla/websocket"
 	"golang.org/x/time/rate"
@@ -60,7 +59,7 @@ func (l *link) run(ctx context.Context) error {
 		}
 		anew := c.isSpent() || endsSession(err)
 		err = explain(err)
-		if refused(err).status == http.StatusUnauthorized {
+		if isTokenRefusal(err) {
 			return errRejected
 		}
 		l.status.set(l.shard.id, false, err.Error())
@@ -74,7 +73,7 @@ func (l *link) run(ctx context.Context) error {
 	}
 }
 
-// finalError tells the ends that connecting again can't mend.
+// finalError tells the ends that connecting again at once can't mend.
 func finalError(err error) error {
 	switch closeCode(err) {
 	case closeBadToken:

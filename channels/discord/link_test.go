@@ -1,7 +1,6 @@
 package discord
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -12,40 +11,6 @@ import (
 	"parley/channels/discord/discordtest"
 	"parley/conversation"
 )
-
-// runFails runs the adapter until it ends by itself.
-func (g *gateway) runFails() error {
-	g.t.Helper()
-	return g.channel().Run(deadline(g.t), g.accept)
-}
-
-func TestARejectedTokenEndsTheChannelInWords(t *testing.T) {
-	t.Parallel()
-	g := newGateway(t)
-	g.cfg.Token = "OTAwMDAwMDAwMDAwMDAwMDAx.wrong.token"
-	err := g.runFails()
-	if !errors.Is(err, errRejected) || strings.Contains(err.Error(), g.cfg.Token) {
-		t.Fatalf("got %v", err)
-	}
-}
-
-func TestATokenThatIsRejectedLaterEndsTheChannelToo(t *testing.T) {
-	t.Parallel()
-	g := newGateway(t)
-	g.srv.CloseNext(discordtest.AuthFailed, 1)
-	if err := g.runFails(); !errors.Is(err, errRejected) {
-		t.Fatalf("got %v", err)
-	}
-}
-
-func TestWithoutTheMessageContentIntentTheOperatorIsToldWhereItIs(t *testing.T) {
-	t.Parallel()
-	g := newGatewayWith(t, discordtest.Config{WithoutMessageContent: true})
-	err := g.runFails()
-	if err == nil || !strings.Contains(err.Error(), "Message Content Intent") || !strings.Contains(err.Error(), "page Bot") {
-		t.Fatalf("got %v", err)
-	}
-}
 
 // Each way of losing the connection, and then a message that must arrive.
 func TestTheConnectionComesBack(t *testing.T) {

@@ -128,8 +128,13 @@ func (c *Channel) sendError(err error) error {
 	switch r.status {
 	case http.StatusTooManyRequests:
 		return &channels.SendError{RetryAfter: r.retryAfter, Err: err}
-	case 0, http.StatusUnauthorized: // the network, or a token that may be replaced
+	case 0: // the network
 		return &channels.SendError{Err: c.judge(err)}
+	case http.StatusUnauthorized: // no fault of the message's
+		if isTokenRefusal(err) {
+			c.fares.doubt()
+		}
+		return &channels.SendError{Err: err}
 	}
 	return &channels.SendError{Permanent: true, Err: err}
 }

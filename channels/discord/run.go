@@ -16,12 +16,12 @@ import (
 	"parley/conversation"
 )
 
-// What ends Run: no retry mends it.
+// What the operator has to mend, or Discord: the bot is tried again now and then.
 var (
 	errRejected = errors.New("discord: Discord rejected the bot token; check token in [discord] against the one of the Developer Portal's page Bot " +
 		"(Reset Token gives a new one), and api_url if it is set")
 	errNoContent = errors.New("discord: the bot may not read messages: switch on Message Content Intent in the Developer Portal " +
-		"(https://discord.com/developers/applications), on the application's page Bot under Privileged Gateway Intents, and start again")
+		"(https://discord.com/developers/applications), on the application's page Bot under Privileged Gateway Intents")
 	errShard = errors.New("discord: Discord refuses the shard: check shard_id and shard_count in [discord], or leave both out")
 )
 
@@ -33,12 +33,13 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	if c.access.Nobody() {
 		c.Log.Warn("nobody may talk to the bot yet: write to it and copy the id from this log into allow")
 	}
-	c.Health(conversation.HealthConnecting, "")
+	c.fares.connection(conversation.HealthConnecting, "")
 	defer c.previews.end()
 	in := c.newIntake(accept)
 	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error { return in.run(running) })
 	g.Go(func() error { return c.connect(running, in.queue) })
+	g.Go(func() error { return c.guardToken(running) })
 	g.Go(func() error { return c.access.TellStrangers(running) })
 	if err := g.Wait(); err != nil && ctx.Err() == nil {
 		return err
@@ -56,8 +57,10 @@ type plan struct {
 	wait     time.Duration // until sessions may be begun at all
 }
 
-// connect keeps every shard of this process connected.
+// connect keeps every shard of this process connected, until ctx ends. While
+// Discord refuses the bot for good, it tries again less and less often.
 func (c *Channel) connect(ctx context.Context, events *queue) error {
+	waits := c.Probes.BackOff()
 	for {
 		p, err := c.plan(ctx)
 		if err == nil {
@@ -69,10 +72,17 @@ func (c *Channel) connect(ctx context.Context, events *queue) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if !errors.Is(err, errReshard) || c.ShardCount > 0 {
-			return err
+		if errors.Is(err, errReshard) && c.ShardCount == 0 {
+			c.Log.Info("connecting with more shards", "reason", err)
+			continue
 		}
-		c.Log.Info("connecting with more shards", "reason", err)
+		c.works.Store(nil)
+		if c.fares.refused(rejection(err)) {
+			waits.Reset()
+		}
+		if channels.Sleep(ctx, waits.NextBackOff()) != nil {
+			return nil
+		}
 	}
 }
 
@@ -106,13 +116,14 @@ func (c *Channel) plan(ctx context.Context) (plan, error) {
 		err := c.api.call(ctx, request{method: http.MethodGet, url: endpoint, limit: endpoint}, &told)
 		if err == nil {
 			retry.over("Discord answers")
+			c.fares.setREST("")
 			return c.planOf(told), nil
 		}
-		if refused(err).status == http.StatusUnauthorized {
+		if isTokenRefusal(err) {
 			return plan{}, errRejected
 		}
 		if !retry.trouble {
-			c.Health(conversation.HealthInterrupted, err.Error())
+			c.fares.connection(conversation.HealthInterrupted, err.Error())
 		}
 		if err := retry.after(ctx, "Discord can't be reached, trying again", err); err != nil {
 			return plan{}, err
@@ -162,12 +173,12 @@ func (s *status) set(id int, up bool, detail string) {
 	if working == s.shards {
 		now := time.Now()
 		s.channel.works.Store(&now)
-		s.channel.Health(conversation.HealthServing, s.detail())
+		s.channel.fares.connection(conversation.HealthServing, s.detail())
 		return
 	}
 	s.channel.works.Store(nil)
 	if !up {
-		s.channel.Health(conversation.HealthInterrupted, detail)
+		s.channel.fares.connection(conversation.HealthInterrupted, detail)
 	}
 }
 

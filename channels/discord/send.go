@@ -2,12 +2,16 @@ package discord
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
 	"parley/channels"
 	"parley/conversation"
 )
+
+// errNotSent is why a message is not sent while the token is rejected.
+var errNotSent = errors.New("not sent: Discord rejects the bot token")
 
 // Send posts one part, or makes it of the message that shows the answer in the
 // making. The first part is a reply. A part that Discord has already, from
@@ -16,6 +20,9 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 	to, err := parseAddress(d.Address)
 	if err != nil {
 		return "", &channels.SendError{Permanent: true, Err: err}
+	}
+	if to.Answer == nil && c.fares.isTokenRejected() { // an interaction has a token of its own
+		return "", &channels.SendError{Err: errNotSent}
 	}
 	id, err := c.send(ctx, to, d, p)
 	if err != nil {

@@ -1,0 +1,134 @@
+package discord
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/bwmarrin/discordgo"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// fares is how the bot fares: by its connections to the gateway, and by the REST
+// API, which may reject the token while the connections stand.
+type fares struct {
+	tell   HealthFunc
+	log    *slog.Logger
+	doubts chan struct{} // a message was refused with 401
+
+	mu            sync.Mutex
+	state, detail string // of the connections
+	rest          string // why the REST API rejects the token; "": it does not
+	told          string // the state that was told last
+}
+
+func newFares(tell HealthFunc, log *slog.Logger) *fares {
+	return &fares{tell: tell, log: log, doubts: make(chan struct{}, 1)}
+}
+
+// connection notes how the connections fare.
+func (f *fares) connection(state, detail string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state, f.detail = state, detail
+	f.announce()
+}
+
+// refused notes that Discord refuses the bot, and reports whether that is new.
+func (f *fares) refused(why string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	isNew := f.state != conversation.HealthRejected
+	f.state, f.detail = conversation.HealthRejected, why
+	f.announce()
+	return isNew
+}
+
+// setREST notes why the REST API rejects the token, "" when it does not.
+func (f *fares) setREST(rejection string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.rest != rejection {
+		f.rest = rejection
+		f.announce()
+	}
+}
+
+// announce tells the state that both make. The lock is held.
+func (f *fares) announce() {
+	state, detail := f.state, f.detail
+	if f.rest != "" && state != conversation.HealthRejected {
+		state, detail = conversation.HealthRejected, f.rest
+	}
+	switch is, was := state == conversation.HealthRejected, f.told == conversation.HealthRejected; {
+	case is && was:
+		return // nothing is new
+	case is:
+		f.log.Error(detail)
+	case was && state == conversation.HealthServing:
+		f.log.Info("Discord takes the bot again")
+	}
+	f.told = state
+	f.tell(state, detail)
+}
+
+// isTokenRejected reports whether the REST API rejects the token.
+func (f *fares) isTokenRejected() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.rest != ""
+}
+
+// doubt has the token looked at.
+func (f *fares) doubt() {
+	select {
+	case f.doubts <- struct{}{}:
+	default:
+	}
+}
+
+// rejection is what the operator is told of an error that only they, or Discord,
+// can mend.
+func rejection(err error) string {
+	return strings.TrimPrefix(err.Error(), name+": ") + ". A changed configuration needs a restart; " +
+		"without one the gateway asks again by itself, and goes on when Discord takes the bot"
+}
+
+// isTokenRefusal reports whether err says that the bot token is not good, and not
+// that of an interaction.
+func isTokenRefusal(err error) bool {
+	r := refused(err)
+	return r.status == http.StatusUnauthorized && r.code != invalidToken
+}
+
+// guardToken looks at the token whenever a message was refused as if it were
+// rejected, until ctx ends: the connections may stand all the while. As long as it
+// is rejected it is tried again, less and less often.
+func (c *Channel) guardToken(ctx context.Context) error {
+	for {
+		select {
+		case <-c.fares.doubts:
+		case <-ctx.Done():
+			return nil
+		}
+		for waits := c.Probes.BackOff(); ; {
+			err := c.api.call(ctx, request{method: http.MethodGet, url: discordgo.EndpointUser("@me"), limit: discordgo.EndpointUser("@me")}, nil)
+			if err == nil {
+				c.fares.setREST("")
+				break
+			}
+			if isTokenRefusal(err) {
+				c.fares.setREST(rejection(errRejected))
+			} else if !c.fares.isTokenRejected() {
+				break // there is no reason to doubt the token
+			}
+			if channels.Sleep(ctx, waits.NextBackOff()) != nil {
+				return nil
+			}
+		}
+	}
+}
