@@ -45,9 +45,15 @@ type queueState struct {
 // readyTimeout is how long the parts may take to answer.
 const readyTimeout = 3 * time.Second
 
-// readiness says that the gateway is ready while its store can be written and
-// no channel has ended. A platform that is away is no reason to start the
-// gateway anew: it comes back by itself.
+// needsOperator reports whether a channel in a state serves nobody until somebody
+// does something about it.
+func needsOperator(state string) bool {
+	return state == conversation.HealthRejected || state == conversation.HealthEnded
+}
+
+// readiness says that the gateway is ready while its store can be written and no
+// channel is rejected by its platform or has ended. A platform that is away is no
+// reason to look after the gateway: it comes back by itself.
 func (g *gateway) readiness() httpserver.ReadyFunc {
 	probe := prober{probe: g.store.Probe}
 	return func(ctx context.Context) (bool, any) {
@@ -75,7 +81,7 @@ func (g *gateway) readiness() httpserver.ReadyFunc {
 				continue // of an earlier configuration
 			}
 			is.Channels[h.Channel] = channelState{Account: h.Account, State: h.State, Detail: h.Detail, Since: h.Since}
-			ready = ready && h.State != conversation.HealthEnded
+			ready = ready && !needsOperator(h.State)
 		}
 		return ready, is
 	}

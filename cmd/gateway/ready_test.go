@@ -33,6 +33,9 @@ func TestReadyTellsTroubleThatLasts(t *testing.T) {
 		{"telegram", conversation.HealthServing, true},
 		{"telegram", conversation.HealthInterrupted, true},
 		{"discord", conversation.HealthEnded, true}, // is not configured any more
+		{"discord", conversation.HealthRejected, true}, // likewise
+		{"telegram", conversation.HealthRejected, false},
+		{"telegram", conversation.HealthServing, true},
 		{"telegram", conversation.HealthEnded, false},
 		{"telegram", conversation.HealthServing, true},
 	} {
