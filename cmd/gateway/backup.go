@@ -10,7 +10,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
-	"parley/cmd/gateway/config"
+	"parley/config"
 	"parley/conversation"
 	"parley/conversation/maintenance"
 )

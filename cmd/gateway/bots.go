@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"parley/cmd/gateway/config"
+	"parley/config"
 	"parley/conversation"
 )
 
@@ -120,27 +119,4 @@ func printBots(out io.Writer, bots []conversation.Bot, configured []conversation
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", b.Channel, b.ID, token, state, since, b.LetIn, b.Waiting, b.Due)
 	}
 	return table.Flush()
-}
-
-// beginService tells the store which bot serves a channel from now on, and the
-// operator when it is another one than before. While the store fails it tries
-// again, until ctx ends.
-func (g *gateway) beginService(ctx context.Context, bot conversation.Account) {
-	var found conversation.Takeover
-	err := conversation.Persist(ctx, g.log, "store which bot serves "+bot.Channel, func() (err error) {
-		found, err = g.store.BeginService(ctx, bot)
-		return err
-	})
-	if err != nil {
-		return // the gateway ends
-	}
-	log := g.log.With("channel", bot.Channel, "bot_id", bot.ID)
-	if found.Former != "" {
-		log.Warn("the token is of another bot than before: whoever was let in by a code of the former bot needs one of this bot, "+
-			"and what the former bot has not answered or sent waits for its token", "former_bot_id", found.Former)
-	}
-	for _, left := range found.Left {
-		log.Warn("messages or replies wait for a bot that this gateway does not serve: start one with its token, or see gateway bots",
-			"waits_for_bot_id", left.Account, "inbox_waiting", left.Waiting, "outbox_due", left.Due)
-	}
 }

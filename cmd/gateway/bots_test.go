@@ -1,9 +1,7 @@
 package main
 
 import (
-	"log/slog"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,42 +82,5 @@ func TestBotsShowsAndReleasesWhatWaitsForAFormerBot(t *testing.T) {
 		if out, err := o.bots("release", tt.arg); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("release %q: %q, %v; want %s", tt.arg, out, err, tt.want)
 		}
-	}
-}
-
-func TestStartSaysThatTheTokenIsOfAnotherBot(t *testing.T) {
-	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	var log strings.Builder
-	g := &gateway{store: store, log: slog.New(slog.NewTextHandler(&log, nil))}
-	start := func(id string) (said string) {
-		t.Helper()
-		log.Reset()
-		bot := conversation.Account{Channel: "telegram", ID: id}
-		g.beginService(t.Context(), bot)
-		g.health(bot)(conversation.HealthConnecting, "")
-		return log.String()
-	}
-	if said := start("7000001") + start("7000001"); said != "" {
-		t.Errorf("the only bot: %s", said)
-	}
-	in := conversation.Inbound{Key: "telegram:chat:42", Account: "7000001", SourceID: "42:1", Address: "{}", Text: "hello", At: time.Now()}
-	if _, err := store.Accept(t.Context(), nil, in); err != nil {
-		t.Fatal(err)
-	}
-	said := start("7000002")
-	for _, want := range []string{"is of another bot than before", "bot_id=7000002", "former_bot_id=7000001", "waits_for_bot_id=7000001", "inbox_waiting=1"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the log lacks %q:\n%s", want, said)
-		}
-	}
-	if strings.Count(said, "level=WARN") != 2 {
-		t.Errorf("said:\n%s", said)
-	}
-	if said := start("7000002"); strings.Contains(said, "another bot than before") || !strings.Contains(said, "waits_for_bot_id=7000001") {
-		t.Errorf("the start after that:\n%s", said)
 	}
 }

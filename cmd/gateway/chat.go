@@ -1,19 +1,12 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"parley/agentloop"
 	"parley/channels/cli"
-	"parley/conversation"
+	"parley/gateway"
 )
 
 func chatCommand(configPath *string) *cobra.Command {
@@ -28,145 +21,20 @@ func chatCommand(configPath *string) *cobra.Command {
 		Example: "  gateway chat --session work\n  printf 'hello\\n/history\\n' | gateway chat",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			g, err := open(cmd.Context(), *configPath)
-			if err != nil {
-				return err
-			}
-			defer g.close()
-			if session == "" {
-				session = g.cfg.CLI.Session
-			}
-			err = g.addTerminal(cmd.Context(), terminal{session: session, pick: resume})
+			g, err := gateway.New(cmd.Context(), gateway.Options{
+				ConfigPath: *configPath, Version: version(), Terminal: &gateway.Terminal{Session: session, Pick: resume},
+			})
 			if errors.Is(err, cli.ErrNothingPicked) {
 				return nil
 			}
 			if err != nil {
 				return err
 			}
-			return g.serve(cmd.Context())
+			defer g.Close()
+			return g.Run(cmd.Context())
 		},
 	}
 	command.Flags().StringVar(&session, "session", "", "`NAME` of the session (default \"default\")")
 	command.Flags().BoolVar(&resume, "resume", false, "pick an earlier conversation to go on with")
 	return command
-}
-
-// terminal is how a chat in this terminal is opened.
-type terminal struct {
-	session string
-	pick    bool // ask which earlier conversation to go on with
-}
-
-// recapExchanges is how much of a conversation is shown when it is resumed.
-const recapExchanges = 3
-
-func (g *gateway) addTerminal(ctx context.Context, t terminal) error {
-	if err := cli.ValidateSession(t.session); err != nil {
-		return err
-	}
-	key := cli.Key(t.session)
-	if err := g.hold(key); err != nil {
-		return err
-	}
-	interactive := cli.IsInteractive(os.Stdin, os.Stdout)
-	if t.pick {
-		if err := g.pick(ctx, key, interactive); err != nil {
-			return err
-		}
-	}
-	intro := []string{g.choice.Line()}
-	if g.http != nil {
-		lines, err := g.signInLines(ctx)
-		if err != nil {
-			return err
-		}
-		intro = append(intro, lines...)
-	}
-	if !interactive {
-		fmt.Fprintln(os.Stderr, g.choice.Line())
-	} else if recap, err := g.recap(ctx, key); err != nil {
-		return err
-	} else {
-		intro = append(intro, recap...)
-	}
-	options := cli.Options{
-		Session:     t.session,
-		Err:         os.Stderr,
-		Interactive: interactive,
-		HistoryPath: historyPath(),
-		Intro:       intro,
-		Logger:      g.log,
-		Abandoned:   endByPipe,
-	}
-	for _, c := range agentloop.Commands() {
-		options.Commands = append(options.Commands, cli.Command{Name: "/" + c.Name, Description: c.Description})
-	}
-	channel, err := cli.New(options)
-	if err != nil {
-		return err
-	}
-	g.logs.toTerminal(channel.LogWriter())
-	g.add(channel, conversation.Scope{Channel: channel.Name(), Key: key})
-	g.leaving = channel
-	return nil
-}
-
-// endByPipe ends the process as a filter ends that writes to a pipe without a
-// reader. It needs no preparation: what is not stored is no more than a crash
-// would leave, and the next chat answers it.
-func endByPipe() {
-	// Go's runtime ends the process with SIGPIPE when a write to standard
-	// output finds the pipe broken (os/signal, "SIGPIPE").
-	_, _ = os.Stdout.WriteString("\n")
-}
-
-// hold takes the session for as long as this process lives.
-func (g *gateway) hold(key conversation.Key) error {
-	_, err := g.store.Lock(key)
-	var locked *conversation.LockedError
-	if errors.As(err, &locked) {
-		return errors.New(locked.Error() + "; leave that one, or choose another session with --session NAME")
-	}
-	return err
-}
-
-func (g *gateway) pick(ctx context.Context, key conversation.Key, interactive bool) error {
-	list, err := g.store.Conversations(ctx, key, 0, 20)
-	if err != nil {
-		return err
-	}
-	picker := cli.Picker{In: os.Stdin, Out: os.Stdout, Interactive: interactive}
-	picked, err := picker.Pick(ctx, list, time.Now())
-	if err != nil {
-		return err
-	}
-	return g.store.Resume(ctx, key, picked.ID) // the active one too: it has not rested any more
-}
-
-// recap shows where one left off.
-func (g *gateway) recap(ctx context.Context, key conversation.Key) ([]string, error) {
-	active, err := g.store.Active(ctx, key)
-	if err != nil {
-		return nil, err
-	}
-	page, err := g.store.History(ctx, active.ID, 0, recapExchanges)
-	return cli.Recap(page.Messages, time.Now()), err
-}
-
-// historyPath is where the lines typed in terminals are kept: the XDG base
-// directory specification's state folder. "" keeps them in memory.
-func historyPath() string {
-	dir := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(dir) {
-		home, err := os.UserHomeDir()
-		if err != nil || strings.TrimSpace(home) == "" {
-			return ""
-		}
-		dir = filepath.Join(home, ".local", "state")
-	}
-	dir = filepath.Join(dir, "parley")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return ""
-	}
-	return filepath.Join(dir, "history")
 }

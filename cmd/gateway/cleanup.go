@@ -10,8 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"parley/cmd/gateway/config"
+	"parley/config"
 	"parley/conversation"
+	"parley/gateway"
 )
 
 func cleanupCommand(configPath *string) *cobra.Command {
@@ -36,7 +37,7 @@ func cleanupCommand(configPath *string) *cobra.Command {
 				return err
 			}
 			defer store.Close()
-			rules := rules(cfg)
+			rules := gateway.RetentionRules(cfg)
 			rules.TrustClock = trust
 			if dry {
 				return sayWhatWouldGo(cmd, store, cfg, rules)
@@ -77,7 +78,7 @@ func cleanUp(cmd *cobra.Command, store *conversation.Store, cfg config.Config, r
 // sayWhatIsHeld says that the clock is ahead of what was seen of the time, if it is.
 func sayWhatIsHeld(cmd *cobra.Command, store *conversation.Store) error {
 	clock, err := store.Clock(cmd.Context())
-	if err != nil || clock.Held() < worthAHold {
+	if err != nil || clock.Held() < gateway.WorthAHold {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nThe clock says %s, but gateways have seen time pass only until %s: none ran meanwhile, or the\n"+

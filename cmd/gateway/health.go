@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"parley/cmd/gateway/config"
+	"parley/config"
 	"parley/conversation"
 )
 
@@ -77,16 +76,4 @@ func showChannels(cmd *cobra.Command, path string, configured []conversation.Acc
 		}
 	}
 	return err
-}
-
-// health stores how a channel fares. A store that can't take it is no reason
-// to hold up the channel.
-func (g *gateway) health(of conversation.Account) func(state, detail string) {
-	return func(state, detail string) {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := g.store.SetHealth(ctx, of, state, detail); err != nil {
-			g.log.Warn("how a channel fares is not stored", "channel", of, "state", state, "error", err)
-		}
-	}
 }

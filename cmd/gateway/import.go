@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/channels/cli"
-	"parley/cmd/gateway/config"
 	"parley/cmd/gateway/importer"
+	"parley/config"
 	"parley/conversation"
 	"parley/llm"
 )

@@ -10,7 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"parley/cmd/gateway/config"
+	"parley/config"
+	"parley/gateway"
 )
 
 // gcPercent lets the heap, which is small, grow to three times what is in use
@@ -32,13 +33,10 @@ func report(err error) {
 	switch {
 	case errors.As(err, &problems): // a line each, with the file's name before it
 		fmt.Fprintln(os.Stderr, problems)
-	case !errors.Is(err, errTold):
+	case !errors.Is(err, gateway.ErrReported):
 		fmt.Fprintln(os.Stderr, "gateway:", err)
 	}
 }
-
-// errTold is a failure whose reason the log has told already.
-var errTold = errors.New("failed")
 
 func run(ctx context.Context, args []string) error {
 	root := &cobra.Command{

@@ -404,3 +404,14 @@ func TestTheShellCompletesSessions(t *testing.T) {
 		}
 	}
 }
+
+// The operator reads a shared session like any other.
+func TestASharedSessionIsShownByItsKey(t *testing.T) {
+	o := newOperator(t)
+	o.talks("user:alice", "all private chats with alice", "where is the feta?", "In the oven.")
+	for _, args := range [][]string{{"history", "user:alice"}, {"sessions", "list", "--channel", "user"}, {"sessions", "show", "user:alice"}, {"sessions", "export", "user:alice"}} {
+		if out := o.mustCall(args...); !strings.Contains(out, "user:alice") || !strings.Contains(out, "all private chats with alice") {
+			t.Errorf("%q shows %s", args, out)
+		}
+	}
+}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"parley/cmd/gateway/config"
+	"parley/config"
 	"parley/conversation"
 	"parley/httpserver"
 )

@@ -1,4 +1,4 @@
-package main
+package gateway
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 )
 
 // addAPI puts the API for programs into service, where HTTP is.
-func (g *gateway) addAPI() {
+func (g *Gateway) addAPI() {
 	if g.http == nil {
 		return
 	}
@@ -38,7 +38,7 @@ func toModel(m conversation.Message) llm.Message {
 }
 
 // window gives what the model would be sent for a session, as messages are stored.
-func (g *gateway) window(ctx context.Context, key conversation.Key) (api.Window, error) {
+func (g *Gateway) window(ctx context.Context, key conversation.Key) (api.Window, error) {
 	w, err := g.router.Window(ctx, key)
 	if err != nil {
 		return api.Window{}, err

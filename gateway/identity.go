@@ -1,7 +1,7 @@
-package main
+package gateway
 
 import (
-	"parley/cmd/gateway/config"
+	"parley/config"
 	"parley/conversation"
 )
 

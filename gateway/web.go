@@ -1,4 +1,4 @@
-package main
+package gateway
 
 import (
 	"parley/channels/web"
@@ -6,7 +6,7 @@ import (
 )
 
 // addWeb puts the chat for browsers into service, where HTTP is.
-func (g *gateway) addWeb() {
+func (g *Gateway) addWeb() {
 	if g.http == nil {
 		return
 	}

@@ -1,19 +1,18 @@
-package main
+// Package gateway puts the daemon together and runs it: the store, the model, the
+// loops, the channels, HTTP and the cleanup. New makes a Gateway of a configuration,
+// and Run serves until it is told to end.
+package gateway
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"time"
 
 	"parley/agentloop"
 	"parley/channels"
-	"parley/channels/telegram"
-	"parley/cmd/gateway/config"
+	"parley/config"
 	"parley/console"
 	"parley/conversation"
 	"parley/httpserver"
@@ -22,10 +21,11 @@ import (
 	"parley/tools"
 )
 
-// gateway is everything that a process is made of, put together.
-type gateway struct {
+// Gateway is a daemon, or a chat in one terminal, put together and ready to run.
+type Gateway struct {
 	cfg      config.Config
 	origins  config.Origins
+	version  string
 	log      *slog.Logger
 	logs     *logSwitch
 	lines    *console.Lines // the newest of the log, nil without HTTP
@@ -53,13 +53,25 @@ type served struct {
 // configuration does not limit it, in tokens.
 const outputReserve = 2000
 
-// open reads the configuration and makes everything but the channels.
-func open(ctx context.Context, configPath string) (*gateway, error) {
-	cfg, origins, err := config.LoadWithOrigins(configPath, os.Getenv)
+// ErrReported is the error of a gateway that ended for reasons which its log has.
+var ErrReported = errors.New("failed")
+
+// Options say which gateway to make.
+type Options struct {
+	ConfigPath string    // the configuration's file; "" = config.toml where there is one
+	Version    string    // of the binary, for the log, the console and the metrics
+	Daemon     bool      // serve HTTP and every channel that has a token; else only the terminal
+	Terminal   *Terminal // a chat on standard input and output; nil: none
+}
+
+// New reads the configuration, opens the database and makes everything that is to
+// be served. The caller runs the gateway, and closes it in any case.
+func New(ctx context.Context, o Options) (*Gateway, error) {
+	cfg, origins, err := config.LoadWithOrigins(o.ConfigPath, os.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	g := &gateway{cfg: cfg, origins: origins, channels: map[string]*served{}, feed: channels.NewFeed(), shared: newSharedSessions(cfg), moved: make(chan struct{}, 1)}
+	g := &Gateway{cfg: cfg, origins: origins, version: o.Version, channels: map[string]*served{}, feed: channels.NewFeed(), shared: newSharedSessions(cfg)}
 	g.log, g.logs = newLog(cfg.Log)
 	if cfg.HTTP.Address() != "" {
 		g.lines = console.NewLines(append(cfg.Secrets(), os.Getenv("OPENAI_API_KEY")))
@@ -71,15 +83,57 @@ func open(ctx context.Context, configPath string) (*gateway, error) {
 	if g.store, err = conversation.Open(ctx, cfg.Database, conversation.WithLog(g.log)); err != nil {
 		return nil, err
 	}
-	g.metrics = metrics.New(metrics.Parts{Version: version(), Queues: g.store.Queues})
-	if err := g.wire(ctx); err != nil {
-		g.close()
+	g.metrics = metrics.New(metrics.Parts{Version: o.Version, Queues: g.store.Queues})
+	err = g.wire(ctx)
+	if err == nil && o.Daemon {
+		err = g.addServed(ctx)
+	}
+	if err == nil && o.Terminal != nil {
+		err = g.addTerminal(ctx, *o.Terminal)
+	}
+	if err == nil && o.Daemon {
+		err = g.completeDaemon(ctx, o.Terminal != nil)
+	}
+	if err != nil {
+		g.Close()
 		return nil, err
 	}
 	return g, nil
 }
 
-func (g *gateway) wire(ctx context.Context) error {
+// addServed puts HTTP and every channel into service that has a token.
+func (g *Gateway) addServed(ctx context.Context) error {
+	if err := g.store.MarkDaemon(); err != nil {
+		return err
+	}
+	if err := g.addHTTP(ctx); err != nil {
+		return err
+	}
+	g.addWeb()
+	g.addAPI()
+	if err := g.addTelegram(); err != nil {
+		return err
+	}
+	return g.addDiscord()
+}
+
+// completeDaemon does what comes when all channels are known.
+func (g *Gateway) completeDaemon(ctx context.Context, terminal bool) error {
+	if !terminal {
+		if err := g.printSignIn(ctx); err != nil {
+			return err
+		}
+	}
+	g.addConsole()
+	if len(g.channels) == 0 && g.http == nil {
+		return errors.New("nothing to serve: no channel has a token (token in the section [telegram] or TELEGRAM_TOKEN, " +
+			"token in the section [discord] or DISCORD_TOKEN), there is no HTTP server (listen in the section [http]), " +
+			"and standard input is no terminal; `gateway chat` reads lines from a pipe")
+	}
+	return nil
+}
+
+func (g *Gateway) wire(ctx context.Context) error {
 	g.cfg.LLM.Attempted = attempted(g.metrics)
 	model, choice, err := llm.Choose(ctx, g.cfg.LLM, os.Getenv, llm.DefaultProbes(), g.log)
 	if err != nil {
@@ -129,7 +183,7 @@ func (g *gateway) wire(ctx context.Context) error {
 
 // deliver hands replies to what sends them. Those of a channel or bot that another
 // process serves are that one's to find.
-func (g *gateway) deliver(replies []conversation.Delivery) {
+func (g *Gateway) deliver(replies []conversation.Delivery) {
 	for _, reply := range replies {
 		if c := g.channels[reply.Channel]; c != nil && c.scope.By().Serves(conversation.Account{Channel: reply.Channel, ID: reply.Account}) {
 			c.sender.Wake(reply)
@@ -137,14 +191,15 @@ func (g *gateway) deliver(replies []conversation.Delivery) {
 	}
 }
 
-func (g *gateway) close() {
+// Close closes the database. Every session that this process worked is free then.
+func (g *Gateway) Close() {
 	if err := g.store.Close(); err != nil {
 		g.log.Error("the database did not close cleanly", "error", err)
 	}
 }
 
 // add puts a channel into service, for the sessions in scope.
-func (g *gateway) add(channel channels.Channel, scope conversation.Scope) {
+func (g *Gateway) add(channel channels.Channel, scope conversation.Scope) {
 	g.channels[channel.Name()] = &served{
 		Channel: channel,
 		sender:  channels.NewSender(channel, g.store, g.log, channels.WithOutcomes(g.metrics.Delivered)),
@@ -153,66 +208,6 @@ func (g *gateway) add(channel channels.Channel, scope conversation.Scope) {
 }
 
 // addBot puts the channel of a bot into service.
-func (g *gateway) addBot(channel channels.Channel, bot conversation.Account) {
+func (g *Gateway) addBot(channel channels.Channel, bot conversation.Account) {
 	g.add(channel, conversation.Scope{Channel: channel.Name(), Account: bot.ID})
-}
-
-func (g *gateway) addTelegram() error {
-	if g.cfg.Telegram.Token == "" {
-		return nil
-	}
-	channel, err := telegram.New(telegram.Parts{
-		Config: g.cfg.Telegram, Cursor: g.store.Cursor, Store: places{g.store, g.moved}, Commands: menu(), Health: g.health(g.cfg.Telegram.Account()), Log: g.log,
-	})
-	if err != nil {
-		return fmt.Errorf("configuration: %w", err)
-	}
-	if g.cfg.Telegram.WebhookURL != "" {
-		if g.http == nil {
-			return errors.New("webhook_url in the section [telegram] needs the HTTP server (listen in the section [http]), which does not run")
-		}
-		g.http.Handle("POST "+telegram.WebhookPath, httpserver.Public, channel, httpserver.KnownBy(channel.IsTelegram))
-	}
-	g.addBot(channel, g.cfg.Telegram.Account())
-	return nil
-}
-
-// restDelay lets the delivery of the last replies, and the store's chores and
-// idle connections, end first.
-const restDelay = 8 * time.Second
-
-// rest gives back what a crowd that has fallen silent has left: connections
-// with their buffers, and memory, which the runtime by itself keeps for minutes.
-func (g *gateway) rest(model agentloop.Model) {
-	if rester, ok := model.(channels.Rester); ok {
-		rester.Rest()
-	}
-	for _, c := range g.channels {
-		if rester, ok := c.Channel.(channels.Rester); ok {
-			rester.Rest()
-		}
-	}
-	runtime.GC() // what a sync.Pool holds goes with the second collection
-	debug.FreeOSMemory()
-	trimC()
-}
-
-// files fetches what came with messages from the channel that they came by.
-type files map[string]*served
-
-func (f files) Fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error) {
-	if fetcher, ok := f[channel].Channel.(channels.Fetcher); ok {
-		return fetcher.Fetch(ctx, file, limit)
-	}
-	return nil, errors.New("this channel has no files")
-}
-
-// admins asks the channel that a message came by who administers the group.
-type admins map[string]*served
-
-func (a admins) IsAdmin(ctx context.Context, in conversation.Inbound) (bool, error) {
-	if c, ok := a[in.Channel()].Channel.(channels.Administered); ok {
-		return c.IsAdmin(ctx, in.Address, in.Sender.ID)
-	}
-	return false, nil
 }

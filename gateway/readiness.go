@@ -1,4 +1,4 @@
-package main
+package gateway
 
 import (
 	"context"
@@ -54,7 +54,7 @@ func needsOperator(state string) bool {
 // readiness says that the gateway is ready while its store can be written and no
 // channel is rejected by its platform or has ended. A platform that is away is no
 // reason to look after the gateway: it comes back by itself.
-func (g *gateway) readiness() httpserver.ReadyFunc {
+func (g *Gateway) readiness() httpserver.ReadyFunc {
 	probe := prober{probe: g.store.Probe}
 	return func(ctx context.Context) (bool, any) {
 		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
@@ -88,7 +88,7 @@ func (g *gateway) readiness() httpserver.ReadyFunc {
 }
 
 // serves reports whether a channel is in service here, as this bot.
-func (g *gateway) serves(bot conversation.Account) bool {
+func (g *Gateway) serves(bot conversation.Account) bool {
 	c := g.channels[bot.Channel]
 	return c != nil && c.scope.Account == bot.ID
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-const root = "../../../"
+const root = "../"
 
 func noEnv(string) string { return "" }
 

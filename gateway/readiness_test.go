@@ -1,4 +1,4 @@
-package main
+package gateway
 
 import (
 	"path/filepath"
@@ -23,7 +23,7 @@ func TestReadyTellsTroubleThatLasts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gateway{store: store, channels: map[string]*served{"telegram": {Channel: nameOnly{name: "telegram"}}}}
+	g := &Gateway{store: store, channels: map[string]*served{"telegram": {Channel: nameOnly{name: "telegram"}}}}
 	ready := g.readiness()
 	for _, c := range []struct {
 		channel, state string
@@ -32,7 +32,7 @@ func TestReadyTellsTroubleThatLasts(t *testing.T) {
 		{"telegram", conversation.HealthConnecting, true},
 		{"telegram", conversation.HealthServing, true},
 		{"telegram", conversation.HealthInterrupted, true},
-		{"discord", conversation.HealthEnded, true}, // is not configured any more
+		{"discord", conversation.HealthEnded, true},    // is not configured any more
 		{"discord", conversation.HealthRejected, true}, // likewise
 		{"telegram", conversation.HealthRejected, false},
 		{"telegram", conversation.HealthServing, true},

@@ -1,4 +1,4 @@
-package main
+package gateway
 
 import (
 	"io"
@@ -6,7 +6,7 @@ import (
 	"os"
 	"sync"
 
-	"parley/cmd/gateway/config"
+	"parley/config"
 )
 
 // newLog logs to standard error, until toTerminal moves it above the prompt.

@@ -1,4 +1,4 @@
-package main
+package gateway
 
 import (
 	"context"
@@ -6,14 +6,14 @@ import (
 	"maps"
 	"slices"
 
-	"parley/cmd/gateway/config"
+	"parley/config"
 	"parley/console"
 	"parley/conversation"
 )
 
 // addConsole puts the operator's pages into service, where HTTP is. The channels
 // are complete by then.
-func (g *gateway) addConsole() {
+func (g *Gateway) addConsole() {
 	if g.http == nil {
 		return
 	}
@@ -33,7 +33,7 @@ func (g *gateway) addConsole() {
 }
 
 // accounts are the channels in service, with the bots that serve them, by name.
-func (g *gateway) accounts() []conversation.Account {
+func (g *Gateway) accounts() []conversation.Account {
 	var list []conversation.Account
 	for _, name := range slices.Sorted(maps.Keys(g.channels)) {
 		list = append(list, conversation.Account{Channel: name, ID: g.channels[name].scope.Account})
@@ -50,9 +50,9 @@ func settings(cfg config.Config, origins config.Origins) []console.Setting {
 }
 
 // facts are what the configuration has led to.
-func (g *gateway) facts() []console.Fact {
+func (g *Gateway) facts() []console.Fact {
 	return []console.Fact{
-		{Name: "Version", Value: version()},
+		{Name: "Version", Value: g.version},
 		{Name: "Database", Value: g.store.Path()},
 		{Name: "Model", Value: g.choice.Line()},
 		{Name: "Context window", Value: fmt.Sprintf("%d tokens", g.choice.ContextWindow)},
@@ -61,14 +61,14 @@ func (g *gateway) facts() []console.Fact {
 
 // look tells a channel's sender of what is due. Those of a channel that another
 // process runs are that one's to find.
-func (g *gateway) look(channel string, key conversation.Key) {
+func (g *Gateway) look(channel string, key conversation.Key) {
 	if c := g.channels[channel]; c != nil {
 		c.sender.Look(key)
 	}
 }
 
 // consoleWindow gives what the model would be sent, as the console shows it.
-func (g *gateway) consoleWindow(ctx context.Context, key conversation.Key) (console.Window, error) {
+func (g *Gateway) consoleWindow(ctx context.Context, key conversation.Key) (console.Window, error) {
 	w, err := g.router.Window(ctx, key)
 	if err != nil {
 		return console.Window{}, err

@@ -1,4 +1,4 @@
-package main
+package gateway
 
 import (
 	"context"
@@ -31,7 +31,7 @@ const (
 
 // adoptPlaces has sessions adopt what their places had of their own before they
 // moved, whenever one has moved, until ctx ends.
-func (g *gateway) adoptPlaces(ctx context.Context) {
+func (g *Gateway) adoptPlaces(ctx context.Context) {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
 	for {
@@ -49,7 +49,7 @@ func (g *gateway) adoptPlaces(ctx context.Context) {
 
 // adoptAll reports whether nothing is left to be adopted. locked does something
 // with a session's lock, while nobody works the session.
-func (g *gateway) adoptAll(ctx context.Context, locked func(context.Context, conversation.Key, func(context.Context) error) error) (done bool) {
+func (g *Gateway) adoptAll(ctx context.Context, locked func(context.Context, conversation.Key, func(context.Context) error) error) (done bool) {
 	done = true
 	for channel := range g.channels {
 		list, err := g.store.OwnSessions(ctx, channel)
@@ -64,7 +64,7 @@ func (g *gateway) adoptAll(ctx context.Context, locked func(context.Context, con
 	return done
 }
 
-func (g *gateway) adopt(ctx context.Context, place conversation.Key, locked func(context.Context, conversation.Key, func(context.Context) error) error) bool {
+func (g *Gateway) adopt(ctx context.Context, place conversation.Key, locked func(context.Context, conversation.Key, func(context.Context) error) error) bool {
 	ctx, cancel := context.WithTimeout(ctx, adoptTimeout)
 	defer cancel()
 	var session conversation.Key
@@ -86,7 +86,7 @@ func (g *gateway) adopt(ctx context.Context, place conversation.Key, locked func
 }
 
 // lockedBy does something with a session's lock, before any loop runs.
-func (g *gateway) lockedBy(ctx context.Context, key conversation.Key, do func(context.Context) error) error {
+func (g *Gateway) lockedBy(ctx context.Context, key conversation.Key, do func(context.Context) error) error {
 	release, err := g.store.Lock(key)
 	if err != nil {
 		return err

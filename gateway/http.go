@@ -1,11 +1,15 @@
-package main
+package gateway
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+
+	"golang.org/x/term"
 
 	"parley/conversation"
 	"parley/httpserver"
@@ -14,7 +18,7 @@ import (
 // addHTTP begins to listen for HTTP, unless that is configured off. At an
 // address that nobody has chosen, another gateway may be listening already;
 // this one then goes on without.
-func (g *gateway) addHTTP(ctx context.Context) error {
+func (g *Gateway) addHTTP(ctx context.Context) error {
 	if g.cfg.HTTP.Address() == "" {
 		return nil
 	}
@@ -51,7 +55,7 @@ func (g *gateway) addHTTP(ctx context.Context) error {
 
 // signInLines say how one gets to the pages with a browser. They hold a code
 // that signs in, so they are for a terminal alone, and never for the log.
-func (g *gateway) signInLines(ctx context.Context) ([]string, error) {
+func (g *Gateway) signInLines(ctx context.Context) ([]string, error) {
 	if !g.http.NeedsToken() {
 		return []string{"In the browser: " + g.http.URL()}, nil
 	}
@@ -60,4 +64,22 @@ func (g *gateway) signInLines(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	return append([]string{"In the browser, signed in once by this link within 10 minutes (`gateway token link` makes more):"}, links...), nil
+}
+
+// printSignIn prints a link that signs in where the output is a terminal. A
+// log may be read by others, so it gets none.
+func (g *Gateway) printSignIn(ctx context.Context) error {
+	if g.http == nil || !g.http.NeedsToken() {
+		return nil
+	}
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		g.log.Info("browsers sign in by a link, which a command prints", "command", "gateway token link")
+		return nil
+	}
+	lines, err := g.signInLines(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(os.Stderr, strings.Join(lines, "\n"))
+	return err
 }

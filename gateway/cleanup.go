@@ -1,10 +1,10 @@
-package main
+package gateway
 
 import (
 	"context"
 	"time"
 
-	"parley/cmd/gateway/config"
+	"parley/config"
 	"parley/conversation"
 )
 
@@ -17,8 +17,8 @@ const firstCleanup = time.Minute
 // https://core.telegram.org/bots/api#getting-updates
 const telegramKeeps = 24 * time.Hour
 
-// rules say what the configuration keeps, and for how long.
-func rules(cfg config.Config) conversation.Rules {
+// RetentionRules returns what the configuration keeps, and for how long.
+func RetentionRules(cfg config.Config) conversation.Rules {
 	return conversation.Rules{
 		Expiration: cfg.Conversation.SessionExpiration,
 		Retention:  cfg.Conversation.Retention,
@@ -32,7 +32,7 @@ const lookEvery = 10 * time.Minute
 
 // tidy deletes what is no longer kept, a while after the start and then every
 // cleanup_interval, and looks at the clock in between, until ctx ends.
-func (g *gateway) tidy(ctx context.Context, first time.Duration) {
+func (g *Gateway) tidy(ctx context.Context, first time.Duration) {
 	due := time.NewTimer(min(first, g.cfg.Conversation.CleanupInterval))
 	defer due.Stop()
 	looks := time.NewTicker(lookEvery)
@@ -53,8 +53,8 @@ func (g *gateway) tidy(ctx context.Context, first time.Duration) {
 	}
 }
 
-func (g *gateway) cleanUp(ctx context.Context) {
-	cleaned, err := g.store.Clean(ctx, rules(g.cfg), func(conversation.Outdated) {})
+func (g *Gateway) cleanUp(ctx context.Context) {
+	cleaned, err := g.store.Clean(ctx, RetentionRules(g.cfg), func(conversation.Outdated) {})
 	if cleaned != (conversation.Cleaned{}) {
 		g.log.Info("deleted what is no longer kept", "conversations", cleaned.Conversations, "messages", cleaned.Messages,
 			"inbound", cleaned.Inbound, "deliveries", cleaned.Deliveries, "pairing_codes", cleaned.Pairings)
@@ -68,12 +68,12 @@ func (g *gateway) cleanUp(ctx context.Context) {
 // is started anew: neither is worth a line.
 const (
 	worthAJump = time.Minute
-	worthAHold = time.Hour
+	WorthAHold = time.Hour // how long deletion must be held back for people to be told
 )
 
 // clockLog logs what becomes of the clock.
 type clockLog struct {
-	g    *gateway
+	g    *Gateway
 	held bool // it was logged that deletion is held back
 }
 
@@ -88,7 +88,7 @@ func (l *clockLog) look(ctx context.Context) {
 	if clock.Jumped.Abs() >= worthAJump {
 		l.g.log.Warn("clock jumped: it was set, or the machine slept", "by", clock.Jumped.Round(time.Second), "clock", clock.Machine)
 	}
-	switch held := clock.Held() >= worthAHold; {
+	switch held := clock.Held() >= WorthAHold; {
 	case held && !l.held:
 		l.g.log.Warn("deletion held back until a gateway has run for a day: the clock is ahead of the time that was seen to pass; if it is right, `gateway cleanup --trust-clock` says so",
 			"clock", clock.Machine, "seen", clock.Trusted, "held", clock.Held().Round(time.Second))

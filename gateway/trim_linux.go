@@ -1,4 +1,4 @@
-package main
+package gateway
 
 /*
 #include <stddef.h>

@@ -1,11 +1,11 @@
-package main
+package gateway
 
 import (
 	"bytes"
 	"log/slog"
 	"testing"
 
-	"parley/cmd/gateway/config"
+	"parley/config"
 )
 
 // What an operator asks to be logged is logged, also while somebody chats; who

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package gateway
 
 // trimC is for Linux, where the C library keeps what was freed.
 func trimC() {}

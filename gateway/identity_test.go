@@ -1,12 +1,11 @@
-package main
+package gateway
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"parley/cmd/gateway/config"
+	"parley/config"
 	"parley/conversation"
 )
 
@@ -59,17 +58,5 @@ func TestPrivateChatsOfLinkedAccountsAreOneSession(t *testing.T) {
 	}
 	if diff := cmp.Diff(places, session(batch)); diff != "" {
 		t.Errorf("the adapter's batch, which it gives again if the store fails, was changed: %s", diff)
-	}
-}
-
-// The operator reads a shared session like any other.
-func TestASharedSessionIsShownByItsKey(t *testing.T) {
-	o := newOperator(t)
-	shared := newSharedSessions(linked(conversation.ScopeUser)).join(wrote("telegram:chat:42", "42", false))
-	o.talks(shared.Key, shared.Place, "where is the feta?", "In the oven.")
-	for _, args := range [][]string{{"history", "user:alice"}, {"sessions", "list", "--channel", "user"}, {"sessions", "show", "user:alice"}, {"sessions", "export", "user:alice"}} {
-		if out := o.mustCall(args...); !strings.Contains(out, "user:alice") || !strings.Contains(out, "all private chats with alice") {
-			t.Errorf("%q shows %s", args, out)
-		}
 	}
 }

@@ -1,0 +1,61 @@
+package storetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"parley/conversation"
+)
+
+// OldChats makes a database with two chats that fell silent 400 days ago, with an
+// archived conversation in the first, and one chat of today. It stays open until
+// the test ends.
+func OldChats(t testing.TB, path string) *conversation.Store {
+	t.Helper()
+	day := 0
+	clock := func() time.Time { return time.Now().AddDate(0, 0, day) }
+	store, err := conversation.Open(t.Context(), path, conversation.WithClock(clock))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { store.Close() })
+	for i, talk := range []struct {
+		day int
+		key conversation.Key
+		say string
+	}{
+		{-400, "telegram:chat:1", "Trip to Rome"},
+		{-300, "telegram:chat:1", "Trip to Oslo"},
+		{-400, "telegram:chat:2", "Bread \x1b[2J"},
+		{0, "telegram:chat:3", "Today"},
+	} {
+		day = talk.day
+		Answer(t, store, talk.key, i, talk.say, clock())
+	}
+	return store
+}
+
+// Answer takes a message through to its reply, which is sent.
+func Answer(t testing.TB, s *conversation.Store, key conversation.Key, id int, text string, at time.Time) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := s.Accept(t.Context(), nil, conversation.Inbound{Key: key, SourceID: fmt.Sprint(id), Text: text, At: at})
+	must(err)
+	turn, err := s.Begin(t.Context(), key, 1000)
+	must(err)
+	turn = s.Expire(turn, 30*24*time.Hour)
+	done, err := s.Commit(t.Context(), conversation.Run{
+		Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting,
+		Conversation: turn.Conversation, Title: text,
+		Messages: []conversation.Message{{Role: conversation.RoleUser, Content: text}, {Role: conversation.RoleAssistant, Content: "So be it."}},
+		Replies:  []conversation.Delivery{{Address: "there", Text: "So be it."}},
+	})
+	must(err)
+	must(s.MarkSent(t.Context(), done.Replies[0]))
+}

@@ -1,0 +1,28 @@
+package gateway
+
+import (
+	"context"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// accept is the way in: given to its session and stored first, then worked.
+func (g *Gateway) accept(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
+	stored, err := g.store.Accept(ctx, cursors, g.shared.joinAll(batch)...)
+	if err != nil {
+		return err
+	}
+	g.router.Accepted(stored...)
+	if len(stored) > 0 {
+		g.metrics.Accepted(stored[0].Channel(), len(stored)) // a channel accepts its own alone
+	}
+	for i, in := range stored {
+		if i == 0 || in.Key != stored[i-1].Key {
+			g.feed.Changed(in.Key)
+		}
+	}
+	return nil
+}
+
+var _ channels.AcceptFunc = (*Gateway)(nil).accept

@@ -1,0 +1,29 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// files fetches what came with messages from the channel that they came by.
+type files map[string]*served
+
+func (f files) Fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error) {
+	if fetcher, ok := f[channel].Channel.(channels.Fetcher); ok {
+		return fetcher.Fetch(ctx, file, limit)
+	}
+	return nil, errors.New("this channel has no files")
+}
+
+// admins asks the channel that a message came by who administers the group.
+type admins map[string]*served
+
+func (a admins) IsAdmin(ctx context.Context, in conversation.Inbound) (bool, error) {
+	if c, ok := a[in.Channel()].Channel.(channels.Administered); ok {
+		return c.IsAdmin(ctx, in.Address, in.Sender.ID)
+	}
+	return false, nil
+}

@@ -1,0 +1,30 @@
+package gateway
+
+import (
+	"context"
+
+	"parley/conversation"
+)
+
+// beginService tells the store which bot serves a channel from now on, and the
+// operator when it is another one than before. While the store fails it tries
+// again, until ctx ends.
+func (g *Gateway) beginService(ctx context.Context, bot conversation.Account) {
+	var found conversation.Takeover
+	err := conversation.Persist(ctx, g.log, "store which bot serves "+bot.Channel, func() (err error) {
+		found, err = g.store.BeginService(ctx, bot)
+		return err
+	})
+	if err != nil {
+		return // the gateway ends
+	}
+	log := g.log.With("channel", bot.Channel, "bot_id", bot.ID)
+	if found.Former != "" {
+		log.Warn("the token is of another bot than before: whoever was let in by a code of the former bot needs one of this bot, "+
+			"and what the former bot has not answered or sent waits for its token", "former_bot_id", found.Former)
+	}
+	for _, left := range found.Left {
+		log.Warn("messages or replies wait for a bot that this gateway does not serve: start one with its token, or see gateway bots",
+			"waits_for_bot_id", left.Account, "inbox_waiting", left.Waiting, "outbox_due", left.Due)
+	}
+}

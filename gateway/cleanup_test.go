@@ -1,0 +1,90 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/config"
+	"parley/conversation"
+	"parley/conversation/storetest"
+)
+
+// Messages that Discord is asked for after a long absence must still be known.
+func TestRowsAreKeptForAsLongAsDiscordIsReadBack(t *testing.T) {
+	cfg := config.Default()
+	if got := RetentionRules(cfg).Redelivery; got != 24*time.Hour {
+		t.Errorf("by default %v", got)
+	}
+	cfg.Discord.CatchUp = 1000 * time.Hour
+	if got := RetentionRules(cfg).Redelivery; got != cfg.Discord.CatchUp {
+		t.Errorf("with a long catch_up %v", got)
+	}
+}
+
+// A running gateway deletes by itself, again and again, and ends when it is told.
+func TestTheGatewayTidiesByItself(t *testing.T) {
+	daemon := storetest.OldChats(t, filepath.Join(t.TempDir(), "old.db"))
+	cfg := config.Default()
+	cfg.Conversation.Retention, cfg.Conversation.CleanupInterval = 8640*time.Hour, time.Millisecond
+	var log strings.Builder
+	g := &Gateway{cfg: cfg, store: daemon, log: slog.New(slog.NewTextHandler(&log, nil))}
+	ended := make(chan struct{})
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() { defer close(ended); g.tidy(ctx, 0) }()
+	for left := (conversation.Cleaned{Inbound: 1}); left != (conversation.Cleaned{}); {
+		var err error
+		if left, err = daemon.WouldClean(t.Context(), RetentionRules(cfg), func(conversation.Outdated) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	<-ended
+	if !strings.Contains(log.String(), "conversations=2 messages=4 inbound=3 deliveries=3") {
+		t.Errorf("logged: %s", log.String())
+	}
+}
+
+// The operator reads of a jump, and once of what it holds back and for how long.
+func TestTheLogTellsOfAClockThatJumps(t *testing.T) {
+	wall, up := time.Now(), time.Duration(0)
+	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"),
+		conversation.WithClock(func() time.Time { return wall }), conversation.WithUptime(func() time.Duration { return up }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	var log strings.Builder
+	clock := clockLog{g: &Gateway{store: store, log: slog.New(slog.NewTextHandler(&log, nil))}}
+	pass := func(d time.Duration) {
+		for ; d > 0; d -= lookEvery {
+			wall, up = wall.Add(lookEvery), up+lookEvery
+			clock.look(t.Context())
+		}
+	}
+	pass(time.Hour)
+	wall = wall.Add(time.Second) // as clocks are set all the time
+	pass(time.Hour)
+	if log.Len() > 0 {
+		t.Errorf("a clock that is right is logged: %s", log.String())
+	}
+	wall = wall.AddDate(1, 0, 0)
+	pass(26 * time.Hour)
+	wall = wall.AddDate(-1, 0, 0)
+	pass(time.Hour)
+	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+	want := []string{`clock jumped.*by=8760h`, `deletion held back until a gateway has run for a day.*held=8760h`, `deletion goes by the clock again`, `clock jumped.*by=-8760h`}
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines, want %d: %s", len(lines), len(want), log.String())
+	}
+	for i, line := range lines {
+		if !regexp.MustCompile(want[i]).MatchString(line) {
+			t.Errorf("line %d is %s, want %s", i, line, want[i])
+		}
+	}
+}

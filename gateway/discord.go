@@ -1,0 +1,55 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"parley/agentloop"
+	"parley/channels"
+	"parley/channels/discord"
+	"parley/conversation"
+)
+
+func (g *Gateway) addDiscord() error {
+	if g.cfg.Discord.Token == "" {
+		return nil
+	}
+	channel, err := discord.New(discord.Parts{
+		Config:   g.cfg.Discord,
+		Store:    edits{g.store, g.router, g.feed},
+		Commands: menu(),
+		Health:   g.health(g.cfg.Discord.Account()),
+		Log:      g.log,
+	})
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	g.addBot(channel, g.cfg.Discord.Account())
+	return nil
+}
+
+// edits tells the sessions of what was changed in the store.
+type edits struct {
+	*conversation.Store
+	router *agentloop.Router
+	feed   *channels.Feed
+}
+
+func (e edits) Edit(ctx context.Context, of conversation.Account, sourceID, text string, at time.Time) error {
+	key, err := e.Store.Edit(ctx, of, sourceID, text, at)
+	return e.tell(key, err)
+}
+
+func (e edits) Withdraw(ctx context.Context, of conversation.Account, sourceID string) error {
+	key, err := e.Store.Withdraw(ctx, of, sourceID)
+	return e.tell(key, err)
+}
+
+func (e edits) tell(key conversation.Key, err error) error {
+	if err == nil && key != "" {
+		e.router.Edited(key)
+		e.feed.Changed(key)
+	}
+	return err
+}

@@ -1,0 +1,30 @@
+package gateway
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// onSignals calls first for the first SIGTERM or SIGINT, and second for the next.
+func (g *Gateway) onSignals(first, second func()) (stop func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	done := make(chan struct{})
+	go func() {
+		for _, act := range []func(){first, second} {
+			select {
+			case s := <-signals:
+				g.log.Info("ending", "signal", s.String(), "drain_timeout", g.cfg.Agent.DrainTimeout)
+				act()
+			case <-done:
+				return
+			}
+		}
+		signal.Stop(signals) // a third one kills
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}

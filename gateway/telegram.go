@@ -1,0 +1,29 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+
+	"parley/channels/telegram"
+	"parley/httpserver"
+)
+
+func (g *Gateway) addTelegram() error {
+	if g.cfg.Telegram.Token == "" {
+		return nil
+	}
+	channel, err := telegram.New(telegram.Parts{
+		Config: g.cfg.Telegram, Cursor: g.store.Cursor, Store: places{g.store, g.moved}, Commands: menu(), Health: g.health(g.cfg.Telegram.Account()), Log: g.log,
+	})
+	if err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	if g.cfg.Telegram.WebhookURL != "" {
+		if g.http == nil {
+			return errors.New("webhook_url in the section [telegram] needs the HTTP server (listen in the section [http]), which does not run")
+		}
+		g.http.Handle("POST "+telegram.WebhookPath, httpserver.Public, channel, httpserver.KnownBy(channel.IsTelegram))
+	}
+	g.addBot(channel, g.cfg.Telegram.Account())
+	return nil
+}
