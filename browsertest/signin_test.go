@@ -43,6 +43,7 @@ func TestLinkSignsABrowserIn(t *testing.T) {
 	}
 	b.open(link)
 	b.leadsTo("What is on your mind?")
+	b.await("document.readyState === 'complete'") // with the scripts that send what is typed
 	if address := eval[string](b, "location.href"); address != g.url+"/" {
 		t.Errorf("the link leads to %s", address)
 	}
@@ -72,6 +73,7 @@ func TestRotationAsksOpenPagesToSignInAgain(t *testing.T) {
 	b := openTab(t)
 	b.open(g.command("token", "link"))
 	b.leadsTo("What is on your mind?")
+	b.await("document.readyState === 'complete'") // with the scripts that send what is typed
 	b.say("Stay")
 	b.answers(1)
 	g.command("token", "rotate")
