@@ -138,3 +138,38 @@ func TestFilesAreFetchedFromTheChannelThatTheyCameBy(t *testing.T) {
 		t.Errorf("the model was sent\n%s", h.asked())
 	}
 }
+
+// Two bots share the session of a private chat: what waits for both at once makes
+// no reply that the person sees only in the chat with one of them.
+func TestARunAnswersTheMessagesOfOneBot(t *testing.T) {
+	h := newHouse(t, nil)
+	h.end()
+	to := func(bot, text string) conversation.Inbound {
+		in := h.from(phone, text)
+		in.Account, in.Address = bot, bot
+		return in
+	}
+	if _, err := h.store.Accept(t.Context(), nil, to("a", "1"), to("a", "2"), to("b", "3"), to("a", "4"), to("b", "/stop")); err != nil {
+		t.Fatal(err)
+	}
+	h.start()
+	h.replies(2)
+	var got []string
+	due, err := h.store.Deliveries(t.Context(), alice, 10)
+	for _, d := range due {
+		got = append(got, d.Account+" "+d.Address)
+	}
+	if diff := cmp.Diff([]string{"a a", "b b"}, got); diff != "" || err != nil { // both are told of the /stop
+		t.Error(diff, err)
+	}
+
+	h.end()
+	if _, err := h.store.Accept(t.Context(), nil, to("a", "5"), to("a", "6"), to("b", "7"), to("a", "8")); err != nil {
+		t.Fatal(err)
+	}
+	h.start()
+	want := []string{"cli b: echo: 7"}
+	if replies := h.replies(5); !cmp.Equal(want, replies[3:4]) {
+		t.Errorf("%q", replies)
+	}
+}

@@ -231,7 +231,7 @@ func TestAFailedDeliveryIsSentAgain(t *testing.T) {
 func TestPairingPageShowsTheNewestOfACrowd(t *testing.T) {
 	d := newDesk(t, nil)
 	for i := range 103 {
-		_, _, err := d.store.AskPairing(t.Context(), "telegram", fmt.Sprint("stranger-", i), "Somebody")
+		_, _, err := d.store.AskPairing(t.Context(), conversation.Account{Channel: "telegram"}, fmt.Sprint("stranger-", i), "Somebody")
 		d.must(err)
 	}
 	page := d.page("/console/pairing")
@@ -264,4 +264,38 @@ func TestWhatWaitsIsShown(t *testing.T) {
 	_, err := d.store.Accept(t.Context(), nil, conversation.Inbound{Key: chat, SourceID: "w", Address: "{}", Sender: ada, Text: "are you there?", At: time.Now()})
 	d.must(err)
 	d.shows(d.page("/console/deliveries"), "are you there?", "To be sent", "telegram:chat:42")
+}
+
+// What waits for a bot whose token is gone is shown as such, and who was let in
+// with which bot.
+func TestTheConsoleTellsBotsApart(t *testing.T) {
+	former, now := conversation.Account{Channel: "telegram", ID: "7000001"}, conversation.Account{Channel: "telegram", ID: "7000002"}
+	d := newDesk(t, func(p *console.Parts) { p.Channels = []conversation.Account{now} })
+	for _, bot := range []conversation.Account{former, now} {
+		d.must(d.store.SetHealth(t.Context(), bot, conversation.HealthServing, ""))
+		in := conversation.Inbound{Key: chat, Account: bot.ID, SourceID: "42:1", Address: "{}", Sender: ada, Text: "to " + bot.ID, At: time.Now()}
+		_, err := d.store.Accept(t.Context(), nil, in)
+		d.must(err)
+		p, _, err := d.store.AskPairing(t.Context(), bot, "42", "Ada")
+		d.must(err)
+		_, err = d.store.ApprovePairing(t.Context(), p.Code)
+		d.must(err)
+	}
+	page := d.page("/console/deliveries")
+	d.shows(page, "to 7000001", "to 7000002", `bot 7000001</span> <span class="chip">not served here</span>`, `bot 7000002</span></td>`)
+	overview := d.page("/console/")
+	d.shows(overview, `bot 7000001</span><span class="chip">not configured</span>`, `bot 7000002</span><span class="chip serving">serving</span>`)
+	if n := strings.Count(overview, "1 waiting"); n != 2 {
+		t.Errorf("%d bots have something waiting, want 2:\n%s", n, overview)
+	}
+	d.shows(d.page("/console/pairing"), "bot 7000001", "bot 7000002", "user=42&amp;bot=7000001")
+	d.shows(d.page("/console/confirm?do=revoke&channel=telegram&user=42&bot=7000001"), `name="bot" value="7000001"`)
+	if status, _ := d.submit("/console/pairing/revoke", url.Values{"channel": {"telegram"}, "user": {"42"}, "bot": {"7000001"}}); status != http.StatusOK {
+		t.Errorf("revoking answers %d", status)
+	}
+	for bot, want := range map[conversation.Account]bool{former: false, now: true} {
+		if in, err := d.store.IsPaired(t.Context(), bot, "42"); err != nil || in != want {
+			t.Errorf("%s lets them in: %v, %v; want %v", bot, in, err, want)
+		}
+	}
 }

@@ -24,7 +24,7 @@ api_url = %q
 access = "open"
 send_rate = 0
 chat_rate = 0
-`, telegramtest.Token, s.URL)
+`, s.Token, s.URL)
 }
 
 func (telegram) key(chat int) string { return fmt.Sprintf("telegram:chat:%d", chat) }

@@ -40,7 +40,10 @@ func do(m *metrics.Metrics) {
 // An operator's alarms go by these lines.
 func TestWhatPrometheusReads(t *testing.T) {
 	m := metrics.New(metrics.Parts{Version: "v1.2.3", Queues: func(context.Context) ([]conversation.Queue, error) {
-		return []conversation.Queue{{Channel: "discord", Waiting: 4, OldestWaiting: time.Now().Add(time.Hour), Due: 2, Held: 1}}, nil
+		return []conversation.Queue{
+			{Channel: "discord", Account: "1", Waiting: 3, OldestWaiting: time.Now().Add(time.Hour), Due: 2, Held: 1},
+			{Channel: "discord", Account: "2", Waiting: 1, OldestWaiting: time.Now().Add(2 * time.Hour)},
+		}, nil
 	}})
 	scrape(m)
 	do(m)

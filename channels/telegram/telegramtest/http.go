@@ -23,7 +23,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case !ok || !found || !strings.Contains(token, ":"):
 		refuse(w, Verdict{Code: 404})
 		return
-	case token != Token:
+	}
+	if s = s.byToken(token); s == nil {
 		refuse(w, Verdict{Code: 401})
 		return
 	}
@@ -42,7 +43,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 func (s *Server) method(w http.ResponseWriter, r *http.Request, name string, p map[string]string) {
 	switch strings.ToLower(name) {
 	case "getme":
-		answer(w, Bot)
+		answer(w, s.Bot)
 	case "getupdates":
 		s.getUpdates(w, r, p)
 	case "sendmessage":

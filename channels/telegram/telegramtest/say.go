@@ -91,6 +91,9 @@ func (s *Server) Say(chat Chat, from User, text string, opts ...Option) Said {
 			m.Caption, m.CaptionEntities, m.Text, m.Entities = m.Text, m.Entities, "", nil
 		}
 	}
+	for _, other := range s.others(chat) {
+		other.enqueue("message", m, extra)
+	}
 	return Said{m.MessageID, s.enqueue("message", m, extra)}
 }
 

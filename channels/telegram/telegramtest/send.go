@@ -42,7 +42,7 @@ func (s *Server) send(w http.ResponseWriter, p map[string]string, m Message, v V
 		return
 	}
 	raw, err := json.Marshal(map[string]any{
-		"message_id": m.ID, "date": m.At.Unix(), "from": Bot, "chat": map[string]any{"id": m.Chat}, "text": m.Text,
+		"message_id": m.ID, "date": m.At.Unix(), "from": s.Bot, "chat": map[string]any{"id": m.Chat}, "text": m.Text,
 	})
 	if err != nil {
 		refuse(w, Verdict{Code: 500})
@@ -70,7 +70,7 @@ func (s *Server) take(m *Message) func(Message) Verdict {
 	defer s.mu.Unlock()
 	c := s.chats[m.Chat]
 	c.last++
-	c.authors[c.last] = Bot
+	c.authors[c.last] = s.Bot
 	m.ID, m.At = c.last, time.Now()
 	s.sent = append(s.sent, *m)
 	s.changed.Broadcast()

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -15,7 +16,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Token is the token of the only bot that the server knows, and Bot that bot.
+// Token is the token of the bot that a server begins with, and Bot that bot.
 const Token = "7000001:telegramtest-token-not-a-secret"
 
 // Bot is the account of the bot.
@@ -24,14 +25,18 @@ var Bot = User{ID: 7000001, IsBot: true, FirstName: "Parley", Username: "parley_
 // kept is how many confirmed updates Redeliver can bring back.
 const kept = 20_000
 
-// Server is a Bot API server. All methods may be called from any goroutine.
+// Server is a Bot API server as one bot sees it: see AddBot for others. All methods
+// may be called from any goroutine.
 type Server struct {
-	URL string // for the adapter's api_url
+	URL   string // for the adapter's api_url
+	Bot   User
+	Token string // of the bot
 
-	http *http.Server
+	http *http.Server // nil for all bots but the first
+	with *everybody
 
-	mu       sync.Mutex
-	changed  *sync.Cond // on mu, whenever anything that a test waits for changed
+	mu       *sync.Mutex // of all bots
+	changed  *sync.Cond  // on mu, whenever anything that a test waits for changed
 	chats    map[int64]*chat
 	sent     []Message
 	calls    map[string]int
@@ -76,14 +81,7 @@ func Start(addr string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("telegramtest: %w", err)
 	}
-	s := &Server{
-		URL:      "http://" + l.Addr().String(),
-		chats:    map[int64]*chat{},
-		calls:    map[string]int{},
-		failures: map[string][]Verdict{},
-		lastID:   1000,
-	}
-	s.changed = sync.NewCond(&s.mu)
+	s := newBot("http://"+l.Addr().String(), &everybody{bots: map[string]*Server{}, supergroups: map[int64]*chat{}}, Bot, Token)
 	s.http = &http.Server{Handler: http.HandlerFunc(s.serve)}
 	go s.http.Serve(l)
 	return s, nil
@@ -91,8 +89,15 @@ func Start(addr string) (*Server, error) {
 
 // Close stops the server and drops its connections.
 func (s *Server) Close() {
-	s.SetWebhook("")
-	s.http.Close()
+	s.mu.Lock()
+	bots := slices.Collect(maps.Values(s.with.bots))
+	s.mu.Unlock()
+	for _, bot := range bots {
+		bot.SetWebhook("")
+		if bot.http != nil {
+			bot.http.Close()
+		}
+	}
 }
 
 // TB is what New needs of a *testing.T.
@@ -117,7 +122,7 @@ func New(t TB) *Server {
 func (s *Server) chatFor(c Chat) *chat {
 	known := s.chats[c.ID]
 	if known == nil {
-		known = &chat{topics: map[int64]bool{}, authors: map[int64]User{}, closed: map[int64]bool{}}
+		known = s.newChat(c)
 		s.chats[c.ID] = known
 	}
 	return known

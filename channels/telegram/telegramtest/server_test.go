@@ -65,7 +65,7 @@ func call(t *testing.T, s *telegramtest.Server, method string, params ...string)
 	for i := 0; i < len(params); i += 2 {
 		values.Set(params[i], params[i+1])
 	}
-	return post(t, s, "/bot"+telegramtest.Token+"/"+method, "application/x-www-form-urlencoded", values.Encode())
+	return post(t, s, "/bot"+s.Token+"/"+method, "application/x-www-form-urlencoded", values.Encode())
 }
 
 func ids(t *testing.T, a answer) (ids []int64) {
@@ -348,4 +348,35 @@ func BenchmarkSendMessage(b *testing.B) {
 			resp.Body.Close()
 		}
 	})
+}
+
+func TestBotsHaveUpdatesAndPrivateChatsOfTheirOwn(t *testing.T) {
+	first := telegramtest.New(t)
+	second := first.AddBot(telegramtest.User{ID: 7000002, FirstName: "Second", Username: "second_bot"})
+	private, group := telegramtest.Private(ada), telegramtest.Group(-1001, "Friends")
+	for _, s := range []*telegramtest.Server{first, second} {
+		if got := call(t, s, "getMe"); !strings.Contains(string(got.Result), s.Bot.Username) {
+			t.Errorf("getMe: %s", got.Result)
+		}
+		if said := s.Say(private, ada, "hello"); said.MessageID != 1 {
+			t.Errorf("the first message of %s has the id %d", s.Bot.Username, said.MessageID)
+		}
+		if got := ids(t, call(t, s, "getUpdates")); len(got) != 1 {
+			t.Errorf("%s has the updates %v", s.Bot.Username, got)
+		}
+		if got := call(t, s, "sendMessage", "chat_id", "42", "text", "hi").String(); got != "ok" {
+			t.Errorf("%s sends: %s", s.Bot.Username, got)
+		}
+		if sent := s.SentTo(ada.ID); len(sent) != 1 || sent[0].ID != 2 {
+			t.Errorf("%s has sent %+v", s.Bot.Username, sent)
+		}
+		s.AddChat(group)
+	}
+	first.Say(group, ada, "hello all")
+	if one, other := call(t, first, "getUpdates", "offset", "1002"), call(t, second, "getUpdates", "offset", "1002"); string(one.Result) != string(other.Result) {
+		t.Errorf("the bots are told of a group's message as\n%s\n%s", one.Result, other.Result)
+	}
+	if got := call(t, second, "sendMessage", "chat_id", "43", "text", "hi").String(); got != "400 Bad Request: chat not found" {
+		t.Errorf("to somebody who has not written to the bot: %s", got)
+	}
 }

@@ -1,0 +1,77 @@
+package telegramtest
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+)
+
+// everybody is what the bots of one server share.
+type everybody struct {
+	mu          sync.Mutex
+	bots        map[string]*Server // by token
+	supergroups map[int64]*chat    // whose messages have the same ids for all bots
+}
+
+// newBot makes the server as a bot sees it.
+func newBot(url string, with *everybody, bot User, token string) *Server {
+	s := &Server{
+		URL:      url,
+		Bot:      bot,
+		Token:    token,
+		with:     with,
+		mu:       &with.mu,
+		chats:    map[int64]*chat{},
+		calls:    map[string]int{},
+		failures: map[string][]Verdict{},
+		lastID:   1000,
+	}
+	s.changed = sync.NewCond(s.mu)
+	with.bots[token] = s
+	return s
+}
+
+// AddBot makes another bot and gives the server as that bot sees it: with updates,
+// calls, and private chats of its own, whose messages are numbered for it alone.
+// Supergroups are shared: what is said there is told to every bot that knows the
+// group, under one number.
+func (s *Server) AddBot(bot User) *Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bot.IsBot = true
+	token := strconv.FormatInt(bot.ID, 10) + ":telegramtest-token-not-a-secret"
+	if s.with.bots[token] != nil {
+		panic(fmt.Sprintf("telegramtest: there is a bot %d already", bot.ID))
+	}
+	return newBot(s.URL, s.with, bot, token)
+}
+
+// byToken is the server as the bot with a token sees it, nil when there is none.
+func (s *Server) byToken(token string) *Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.with.bots[token]
+}
+
+// newChat is a chat that the bot does not know yet, with what other bots know of
+// it.
+func (s *Server) newChat(c Chat) *chat {
+	known := s.with.supergroups[c.ID]
+	if known == nil {
+		known = &chat{topics: map[int64]bool{}, authors: map[int64]User{}, closed: map[int64]bool{}}
+		if c.Type == "supergroup" {
+			s.with.supergroups[c.ID] = known
+		}
+	}
+	return known
+}
+
+// others are the other bots that are told of what is said in a chat.
+func (s *Server) others(c Chat) (list []*Server) {
+	for _, other := range s.with.bots {
+		if other != s && s.with.supergroups[c.ID] != nil && other.chats[c.ID] != nil {
+			list = append(list, other)
+		}
+	}
+	return list
+}
