@@ -1,6 +1,5 @@
 // Package channels is what every platform adapter shares: the contract
-// between an adapter and the gateway, the delivery of replies, splitting of
-// long texts, and access.
+// between an adapter and the gateway, the delivery of replies, and access.
 package channels
 
 import (

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/channels"
+	"parley/channels/markdown"
 )
 
 // previewEvery is the pace of edits. A channel takes 5 in 5 s, as bots find in
@@ -139,7 +140,7 @@ func previewOf(text string) (string, bool) {
 	if len(text) > maxPreview {
 		text = text[:maxPreview]
 	}
-	texts := split(render(channels.Clean(text)), maxUnits-channels.Units(channels.UTF16).Count(previewMark))
+	texts := split(render(markdown.Clean(text)), maxUnits-markdown.Units(markdown.UTF16).Count(previewMark))
 	if len(texts) == 0 {
 		return "", false
 	}

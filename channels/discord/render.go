@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"parley/channels"
+	"parley/channels/markdown"
 )
 
 // render turns markdown into what Discord knows of it, line by line, so that
@@ -12,17 +12,17 @@ import (
 // https://support.discord.com/hc/en-us/articles/210298617. It reads clean
 // text. Code that is only indented, and not fenced, is read as text: by the
 // lines alone it can't be told from what goes on in a list.
-func render(markdown string) string {
+func render(source string) string {
 	var b strings.Builder
-	b.Grow(len(markdown) + len(markdown)/8)
-	notes := footnotes(markdown)
+	b.Grow(len(source) + len(source)/8)
+	notes := footnotes(source)
 	pos := 0
-	for _, f := range channels.Fences(markdown) {
-		writeProse(&b, markdown[pos:f.From], notes)
-		writeFence(&b, markdown, f)
+	for _, f := range markdown.Fences(source) {
+		writeProse(&b, source[pos:f.From], notes)
+		writeFence(&b, source, f)
 		pos = f.To
 	}
-	writeProse(&b, markdown[pos:], notes)
+	writeProse(&b, source[pos:], notes)
 	return b.String()
 }
 
@@ -124,12 +124,12 @@ var (
 	noteMark = regexp.MustCompile(`\[\^([^\[\]\s]+)\]`)
 )
 
-func footnotes(markdown string) labels {
-	if !strings.Contains(markdown, "[^") {
+func footnotes(source string) labels {
+	if !strings.Contains(source, "[^") {
 		return nil
 	}
 	notes := labels{}
-	for _, m := range noteLine.FindAllStringSubmatch(markdown, -1) {
+	for _, m := range noteLine.FindAllStringSubmatch(source, -1) {
 		notes[m[1]] = true
 	}
 	return notes
@@ -151,7 +151,7 @@ func (notes labels) plain(text string) string {
 // cutQuote parts a line from its quote marks, which Discord wants with a
 // space behind each. ">>> " stays, with which Discord quotes all that follows.
 func cutQuote(line string) (quote, rest string) {
-	depth, end := channels.QuoteMarks(line)
+	depth, end := markdown.QuoteMarks(line)
 	if depth == 0 {
 		return "", line
 	}

@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"parley/channels"
+	"parley/channels/markdown"
 )
 
 const fenceMark = "```"
@@ -15,14 +15,14 @@ var language = regexp.MustCompile(`^[A-Za-z0-9_+\-.#]+`)
 
 // writeFence writes a code block with the only marks that Discord knows, and
 // closes it, since Discord shows no open ones.
-func writeFence(b *strings.Builder, markdown string, f channels.Fence) {
-	lead := markdown[f.From : f.From+len(f.Indent)]
+func writeFence(b *strings.Builder, source string, f markdown.Fence) {
+	lead := source[f.From : f.From+len(f.Indent)]
 	b.WriteString(spaced(lead) + fenceMark + language.FindString(strings.TrimSpace(f.Info)) + "\n")
 	if f.Body < f.Closing {
-		for line := range strings.Lines(markdown[f.Body:f.Closing]) {
+		for line := range strings.Lines(source[f.Body:f.Closing]) {
 			writeCodeLine(b, line, f)
 		}
-		if markdown[f.Closing-1] != '\n' {
+		if source[f.Closing-1] != '\n' {
 			b.WriteByte('\n')
 		}
 	}
@@ -30,8 +30,8 @@ func writeFence(b *strings.Builder, markdown string, f channels.Fence) {
 }
 
 // writeCodeLine writes a line of code as it is, behind the block's quote marks.
-func writeCodeLine(b *strings.Builder, line string, f channels.Fence) {
-	line, _ = channels.Unquote(line, strings.Count(f.Indent, ">"))
+func writeCodeLine(b *strings.Builder, line string, f markdown.Fence) {
+	line, _ = markdown.Unquote(line, strings.Count(f.Indent, ">"))
 	marks := f.Indent[:strings.LastIndexByte(f.Indent, '>')+1]
 	b.WriteString(spaced(marks) + partMarks(line))
 }

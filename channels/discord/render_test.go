@@ -7,11 +7,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"parley/channels"
+	"parley/channels/markdown"
 )
 
 func TestWhatDiscordKnowsStaysAsItIs(t *testing.T) {
-	for name, markdown := range map[string]string{
+	for name, source := range map[string]string{
 		"looks":             "*a* _b_ **c** __d__ ~~e~~ ||f|| `g` ***h***",
 		"headings":          "# a\n## b\n### c\n-# small",
 		"lists":             "- a\n  - b\n* c\n1. d\n   more",
@@ -30,7 +30,7 @@ func TestWhatDiscordKnowsStaysAsItIs(t *testing.T) {
 		"pluses":            "1 ** 2 - - 3\n--\n-- x\n- - -a",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(markdown, render(markdown)); diff != "" {
+			if diff := cmp.Diff(source, render(source)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -86,15 +86,15 @@ func FuzzRender(f *testing.F) {
 	} {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, markdown string) {
-		markdown = channels.Clean(markdown)
-		rendered := render(markdown)
-		if missing := missingText(letters(withoutInfo(markdown)), letters(rendered)); missing != "" {
-			t.Fatalf("lost from %q, which became %q: %q", markdown, rendered, missing)
+	f.Fuzz(func(t *testing.T, source string) {
+		source = markdown.Clean(source)
+		rendered := render(source)
+		if missing := missingText(letters(withoutInfo(source)), letters(rendered)); missing != "" {
+			t.Fatalf("lost from %q, which became %q: %q", source, rendered, missing)
 		}
-		for _, fence := range channels.Fences(rendered) {
+		for _, fence := range markdown.Fences(rendered) {
 			if fence.Closing == fence.To {
-				t.Fatalf("an open code block in %q, of %q", rendered, markdown)
+				t.Fatalf("an open code block in %q, of %q", rendered, source)
 			}
 		}
 	})
@@ -102,14 +102,14 @@ func FuzzRender(f *testing.F) {
 
 // withoutInfo drops what a reader of the rendered text does without: the words
 // behind the marks of code, the addresses of images in links, the crosses of tasks, and "<br>".
-func withoutInfo(markdown string) string {
+func withoutInfo(source string) string {
 	var b strings.Builder
 	pos := 0
-	for _, f := range channels.Fences(markdown) {
-		b.WriteString(markdown[pos:f.From] + "\n" + markdown[min(f.Body, f.To):f.To])
+	for _, f := range markdown.Fences(source) {
+		b.WriteString(source[pos:f.From] + "\n" + source[min(f.Body, f.To):f.To])
 		pos = f.To
 	}
-	text := linkedImage.ReplaceAllString(b.String()+markdown[pos:], "[$1](")
+	text := linkedImage.ReplaceAllString(b.String()+source[pos:], "[$1](")
 	text = strings.NewReplacer("[x]", "[]", "[X]", "[]").Replace(text)
 	return lineBreak.ReplaceAllString(text, " ")
 }

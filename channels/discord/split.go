@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"parley/channels"
+	"parley/channels/markdown"
 	"parley/conversation"
 )
 
@@ -20,15 +21,15 @@ const fileNotice = "\n-# " + channels.ReplyNotice
 // markdown as a file; 0 = never. One that was begun in messages, when fileOver was
 // larger, goes on so. A text that shows nothing is a dash.
 func parts(d conversation.Delivery, fileOver int) []channels.Part {
-	markdown := channels.Clean(d.Text)
-	rendered := render(markdown)
+	source := markdown.Clean(d.Text)
+	rendered := render(source)
 	texts := split(rendered, maxUnits)
 	switch {
 	case len(texts) == 0:
-		texts = []string{channels.Nothing}
+		texts = []string{markdown.Nothing}
 	case fileOver > 0 && len(texts) > fileOver && d.Transcript == nil && len(d.Sent) == 0:
-		first := split(rendered, maxUnits-channels.Units(channels.UTF16).Count(fileNotice))[0] + fileNotice
-		file := &channels.File{Name: channels.ReplyFile, Data: []byte(markdown)}
+		first := split(rendered, maxUnits-markdown.Units(markdown.UTF16).Count(fileNotice))[0] + fileNotice
+		file := &channels.File{Name: channels.ReplyFile, Data: []byte(source)}
 		return []channels.Part{{Text: first, Plain: first, File: file}}
 	}
 	to := make([]channels.Part, len(texts))
@@ -43,8 +44,8 @@ func parts(d conversation.Delivery, fileOver int) []channels.Part {
 // blank lines around them, which Discord would drop.
 func split(rendered string, limit int) []string {
 	var texts []string
-	for _, text := range channels.Split(rendered, limit, channels.UTF16) {
-		if text = strings.Trim(text, "\n"); channels.Visible(text) {
+	for _, text := range markdown.Split(rendered, limit, markdown.UTF16) {
+		if text = strings.Trim(text, "\n"); markdown.Visible(text) {
 			texts = append(texts, text)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/channels"
+	"parley/channels/markdown"
 	"parley/conversation"
 )
 
@@ -27,10 +28,10 @@ func checkParts(t *testing.T, parts []channels.Part) {
 		if p.Index != i {
 			t.Fatalf("part %d has the index %d", i, p.Index)
 		}
-		if n := channels.Units(channels.UTF16).Count(p.Text); n > maxUnits {
+		if n := markdown.Units(markdown.UTF16).Count(p.Text); n > maxUnits {
 			t.Fatalf("part %d has %d units", i, n)
 		}
-		if !channels.Visible(p.Text) || strings.TrimSpace(p.Text) == "" {
+		if !markdown.Visible(p.Text) || strings.TrimSpace(p.Text) == "" {
 			t.Fatalf("part %d shows nothing: %q", i, p.Text)
 		}
 		if !utf8.ValidString(p.Text) {
@@ -183,32 +184,32 @@ func FuzzSplit(f *testing.F) {
 		f.Add(seed, 1)
 		f.Add(seed, 900)
 	}
-	f.Fuzz(func(t *testing.T, markdown string, times int) {
-		markdown = strings.Repeat(markdown, max(1, times%1000))
-		if len(markdown) > 1<<16 {
+	f.Fuzz(func(t *testing.T, source string, times int) {
+		source = strings.Repeat(source, max(1, times%1000))
+		if len(source) > 1<<16 {
 			t.Skip("long enough")
 		}
-		parts := replyParts(markdown, 0)
+		parts := replyParts(source, 0)
 		checkParts(t, parts)
-		if !reflect.DeepEqual(parts, replyParts(markdown, 0)) {
-			t.Fatalf("the same reply gave other parts: %q", markdown)
+		if !reflect.DeepEqual(parts, replyParts(source, 0)) {
+			t.Fatalf("the same reply gave other parts: %q", source)
 		}
 		var whole strings.Builder
 		for _, p := range parts {
 			whole.WriteString(p.Text)
 		}
-		rendered := render(channels.Clean(markdown))
+		rendered := render(markdown.Clean(source))
 		if missing := missingText(shown(rendered), shown(whole.String())); missing != "" {
 			t.Fatalf("lost from %q: %q", rendered, missing)
 		}
-		checkParts(t, replyParts(markdown, 5))
+		checkParts(t, replyParts(source, 5))
 	})
 }
 
 // shown drops the characters that show nothing by themselves.
 func shown(text string) string {
 	return strings.Map(func(r rune) rune {
-		if channels.Visible(string(r)) {
+		if markdown.Visible(string(r)) {
 			return r
 		}
 		return -1

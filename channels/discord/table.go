@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"parley/channels"
+	"parley/channels/markdown"
 )
 
 var delimiterRow = regexp.MustCompile(`^\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?$`)
@@ -15,8 +15,8 @@ func tableLines(lines []string) int {
 	if len(lines) < 2 || !strings.Contains(lines[0], "|") {
 		return 0
 	}
-	depth, end := channels.QuoteMarks(lines[0])
-	below, at := channels.QuoteMarks(lines[1])
+	depth, end := markdown.QuoteMarks(lines[0])
+	below, at := markdown.QuoteMarks(lines[1])
 	delimiters := strings.TrimSpace(lines[1][at:])
 	if below != depth || !strings.Contains(delimiters, "|") || !delimiterRow.MatchString(delimiters) ||
 		len(cells(lines[0][end:])) != len(cells(delimiters)) {
@@ -24,7 +24,7 @@ func tableLines(lines []string) int {
 	}
 	n := 2
 	for n < len(lines) && strings.Contains(lines[n], "|") {
-		if d, _ := channels.QuoteMarks(lines[n]); d != depth {
+		if d, _ := markdown.QuoteMarks(lines[n]); d != depth {
 			break
 		}
 		n++
@@ -37,9 +37,9 @@ func tableLines(lines []string) int {
 func writeTable(b *strings.Builder, lines []string) {
 	quote, _ := cutQuote(lines[0])
 	var rows [][]string
-	var alignments []channels.Alignment
+	var alignments []markdown.Alignment
 	for i, line := range lines {
-		_, end := channels.QuoteMarks(line)
+		_, end := markdown.QuoteMarks(line)
 		row := cells(line[end:])
 		if i == 1 {
 			alignments = readAlignments(row)
@@ -51,7 +51,7 @@ func writeTable(b *strings.Builder, lines []string) {
 		rows = append(rows, row)
 	}
 	b.WriteString(quote + fenceMark + "\n")
-	for line := range strings.Lines(channels.Table(rows, alignments) + "\n") {
+	for line := range strings.Lines(markdown.Table(rows, alignments) + "\n") {
 		b.WriteString(quote + partMarks(line))
 	}
 	b.WriteString(quote + fenceMark)
@@ -77,14 +77,14 @@ func cells(row string) []string {
 	return cells
 }
 
-func readAlignments(delimiters []string) []channels.Alignment {
-	alignments := make([]channels.Alignment, len(delimiters))
+func readAlignments(delimiters []string) []markdown.Alignment {
+	alignments := make([]markdown.Alignment, len(delimiters))
 	for i, d := range delimiters {
 		switch left, right := strings.HasPrefix(d, ":"), strings.HasSuffix(d, ":"); {
 		case left && right:
-			alignments[i] = channels.AlignCenter
+			alignments[i] = markdown.AlignCenter
 		case right:
-			alignments[i] = channels.AlignRight
+			alignments[i] = markdown.AlignRight
 		}
 	}
 	return alignments

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"parley/channels/markdown"
+
 	"github.com/bwmarrin/discordgo"
 )
 
@@ -198,7 +200,7 @@ func (c *Channel) ownsThread(ctx context.Context, id string) bool {
 
 // threadName is a text as the name of a thread, "" when it shows nothing.
 func threadName(text string) string {
-	text = oneLine(text)
+	text = markdown.OneLine(text)
 	if runes := []rune(text); len(runes) > maxThreadName {
 		text = strings.TrimSpace(string(runes[:maxThreadName-1])) + "…"
 	}

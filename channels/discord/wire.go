@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
-	"parley/channels"
+	"parley/channels/markdown"
 )
 
 // The part of Discord's objects that the adapter reads. The library's own types
@@ -225,7 +224,7 @@ func (u user) shown(m *member) string {
 		nick = m.Nick
 	}
 	for _, text := range []string{nick, u.GlobalName, u.Username} {
-		if text = oneLine(text); text != "" {
+		if text = markdown.OneLine(text); text != "" {
 			return text
 		}
 	}
@@ -247,6 +246,3 @@ func (m *member) roles() []string {
 	}
 	return m.Roles
 }
-
-// oneLine is a name without line ends and control characters.
-func oneLine(text string) string { return strings.Join(strings.Fields(channels.Clean(text)), " ") }

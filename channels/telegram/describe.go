@@ -3,6 +3,8 @@ package telegram
 import (
 	"encoding/json"
 	"strings"
+
+	"parley/channels/markdown"
 )
 
 // contents are the kinds of content that a person sends without a text, as
@@ -61,7 +63,7 @@ func detail(raw json.RawMessage) string {
 		return ""
 	}
 	for _, text := range []string{known.Emoji, known.FileName, known.Question, known.Title} {
-		if text = oneLine(text); text != "" {
+		if text = markdown.OneLine(text); text != "" {
 			return " " + text
 		}
 	}

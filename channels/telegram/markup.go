@@ -3,7 +3,7 @@ package telegram
 import (
 	"strings"
 
-	"parley/channels"
+	"parley/channels/markdown"
 )
 
 // style is how a stretch of text looks, in the terms of Telegram's HTML:
@@ -64,7 +64,7 @@ type run struct {
 type rich struct {
 	text string
 	runs []run
-	code []channels.Range // code blocks
+	code []markdown.Range // code blocks
 }
 
 // html is the text from byte from to byte to in Telegram's HTML. Elements

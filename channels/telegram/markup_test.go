@@ -10,7 +10,7 @@ import (
 
 	"parley/channels/telegram/telegramtest"
 
-	"parley/channels"
+	"parley/channels/markdown"
 )
 
 func TestMarkdownBecomesTelegramHTML(t *testing.T) {
@@ -80,14 +80,14 @@ func checkPart(t *testing.T, html, plain string) {
 	if n := len(utf16.Encode([]rune(text))); n > maxUnits || len(html) > maxSource {
 		t.Fatalf("a part of %d units and %d bytes", n, len(html))
 	}
-	if !channels.Visible(text) {
+	if !markdown.Visible(text) {
 		t.Fatalf("a part shows nothing: %q", text)
 	}
 }
 
 func TestNothingToShowIsADash(t *testing.T) {
 	for _, text := range []string{"", " \n\t ", "\x00\x01", "\u200b\u2060", "```\n```", "[](x)", "\u3164", "<!-- -->"[:0], "# ", "&nbsp;"} {
-		parts := newRenderer().parts(channels.Clean(text), 0)
+		parts := newRenderer().parts(markdown.Clean(text), 0)
 		if len(parts) != 1 {
 			t.Fatalf("%q has %d parts", text, len(parts))
 		}
@@ -96,7 +96,7 @@ func TestNothingToShowIsADash(t *testing.T) {
 }
 
 func TestCleanTakesOutWhatTelegramRefuses(t *testing.T) {
-	got := channels.Clean("a\x00b\xffc\r\nd\x1b[31me\tf\u0085\u202eg")
+	got := markdown.Clean("a\x00b\xffc\r\nd\x1b[31me\tf\u0085\u202eg")
 	if diff := cmp.Diff("ab\uFFFDc\nd[31me\tf\u202eg", got); diff != "" {
 		t.Fatal(diff)
 	}
@@ -154,7 +154,7 @@ func TestHostileMarkdownIsRendered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, p := range newRenderer().parts(channels.Clean(strings.Repeat(unit, size/len(unit))), 0) {
+			for _, p := range newRenderer().parts(markdown.Clean(strings.Repeat(unit, size/len(unit))), 0) {
 				checkPart(t, p.Text, p.Plain)
 			}
 		})
@@ -167,8 +167,8 @@ func TestCostlyMarkdownShowsAsItIs(t *testing.T) {
 		"quotes": strings.Repeat("> ", 1000), "links": strings.Repeat("[a](", 2000),
 		"table": strings.Repeat("a|", 1000) + "\n" + strings.Repeat("-|", 1000) + "\n" + strings.Repeat("b|\n", 200),
 	} {
-		markdown := hostile + " **end**"
-		if got := newRenderer().render(markdown); got.text != markdown {
+		source := hostile + " **end**"
+		if got := newRenderer().render(source); got.text != source {
 			t.Errorf("%s: the text is rendered", name)
 		}
 	}
@@ -184,12 +184,12 @@ func FuzzHTML(f *testing.F) {
 		f.Add(seed, 300)
 	}
 	r := newRenderer()
-	f.Fuzz(func(t *testing.T, markdown string, times int) {
-		markdown = strings.Repeat(markdown, max(1, times%400))
-		if len(markdown) > 1<<17 {
+	f.Fuzz(func(t *testing.T, source string, times int) {
+		source = strings.Repeat(source, max(1, times%400))
+		if len(source) > 1<<17 {
 			t.Skip("long enough")
 		}
-		for _, p := range r.parts(channels.Clean(markdown), 0) {
+		for _, p := range r.parts(markdown.Clean(source), 0) {
 			checkPart(t, p.Text, p.Plain)
 		}
 	})
@@ -205,7 +205,7 @@ func BenchmarkParts(b *testing.B) {
 			r := newRenderer()
 			b.ReportAllocs()
 			for b.Loop() {
-				r.parts(channels.Clean(text), 0)
+				r.parts(markdown.Clean(text), 0)
 			}
 		})
 	}

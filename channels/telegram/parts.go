@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"parley/channels"
+	"parley/channels/markdown"
 	"parley/conversation"
 )
 
@@ -22,17 +23,17 @@ const (
 // first is the same in both forms, so that a reply which was begun in one may go on
 // in the other; but what was begun in more messages goes on in messages.
 func (c *Channel) Split(d conversation.Delivery) []channels.Part {
-	markdown := channels.Clean(d.Text)
+	source := markdown.Clean(d.Text)
 	if file := channels.TranscriptOf(d); file != nil {
-		return withFile(c.renderer.parts(markdown, 0), file)
+		return withFile(c.renderer.parts(source, 0), file)
 	}
 	most := c.fileOver
 	if len(d.Sent) > 1 {
 		most = 0
 	}
-	parts := c.renderer.parts(markdown, most)
+	parts := c.renderer.parts(source, most)
 	if most > 0 && len(parts) > most {
-		file := &channels.File{Name: channels.ReplyFile, Data: []byte(markdown)}
+		file := &channels.File{Name: channels.ReplyFile, Data: []byte(source)}
 		return []channels.Part{parts[0], {Index: 1, Text: channels.ReplyNotice, Plain: channels.ReplyNotice, File: file}}
 	}
 	return parts
@@ -42,7 +43,7 @@ func (c *Channel) Split(d conversation.Delivery) []channels.Part {
 // to stand below a file, behind it.
 func withFile(parts []channels.Part, file *channels.File) []channels.Part {
 	last := len(parts) - 1
-	if units := channels.Units(channels.UTF16).Count(parts[last].Plain); units > maxCaption {
+	if units := markdown.Units(markdown.UTF16).Count(parts[last].Plain); units > maxCaption {
 		return append(parts, channels.Part{Index: last + 1, File: file})
 	}
 	parts[last].File = file
@@ -51,10 +52,10 @@ func withFile(parts []channels.Part, file *channels.File) []channels.Part {
 
 // parts are the messages of a text, or the first ones of it, more than most, where
 // there are so many; 0 = all of them.
-func (r *renderer) parts(markdown string, most int) []channels.Part {
-	chunks := []string{markdown}
-	if len(markdown) > maxRender {
-		chunks = channels.Split(markdown, maxRender, func(r rune) int { return len(string(r)) })
+func (r *renderer) parts(source string, most int) []channels.Part {
+	chunks := []string{source}
+	if len(source) > maxRender {
+		chunks = markdown.Split(source, maxRender, func(r rune) int { return len(string(r)) })
 	}
 	var parts []channels.Part
 	for _, chunk := range chunks {
@@ -64,7 +65,7 @@ func (r *renderer) parts(markdown string, most int) []channels.Part {
 		}
 	}
 	if len(parts) == 0 {
-		return []channels.Part{{Text: channels.Nothing, Plain: channels.Nothing}}
+		return []channels.Part{{Text: markdown.Nothing, Plain: markdown.Nothing}}
 	}
 	return parts
 }
@@ -74,7 +75,7 @@ func (t rich) parts(to []channels.Part) []channels.Part {
 	for pos := 0; pos < len(t.text); {
 		from, end, next, html := t.part(pos)
 		pos = next
-		if from < end && channels.Visible(t.text[from:end]) {
+		if from < end && markdown.Visible(t.text[from:end]) {
 			to = append(to, channels.Part{Index: len(to), Text: html, Plain: t.text[from:end]})
 		}
 	}
@@ -87,7 +88,7 @@ func (t rich) part(pos int) (from, end, next int, html string) {
 	for limit := maxUnits; ; limit /= 2 {
 		end, next = len(t.text), len(t.text)
 		if len(t.text)-pos > limit {
-			end, next = channels.Cut(t.text, pos, limit, channels.UTF16, t.code)
+			end, next = markdown.Cut(t.text, pos, limit, markdown.UTF16, t.code)
 		}
 		end = pos + len(strings.TrimRight(t.text[pos:end], " \t\n"))
 		from = end - len(strings.TrimLeft(t.text[pos:end], "\n"))

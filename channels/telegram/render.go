@@ -16,7 +16,7 @@ import (
 	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
-	"parley/channels"
+	"parley/channels/markdown"
 	"parley/markup"
 )
 
@@ -35,11 +35,11 @@ func newRenderer() *renderer {
 }
 
 // render reads clean markdown. What would take too long to parse shows as it is.
-func (r *renderer) render(markdown string) rich {
-	if isPlain(markdown) || markup.Costly(markdown) {
-		return plain(markdown)
+func (r *renderer) render(source string) rich {
+	if isPlain(source) || markup.Costly(source) {
+		return plain(source)
 	}
-	src := []byte(markdown)
+	src := []byte(source)
 	w := &writer{src: src, gap: 2}
 	w.blocks(r.parser.Parse(text.NewReader(src)))
 	return rich{string(w.out), w.runs, w.code}
@@ -50,7 +50,7 @@ type writer struct {
 	src   []byte
 	out   []byte
 	runs  []run
-	code  []channels.Range
+	code  []markdown.Range
 	style style
 
 	gap    int  // line ends between two blocks
@@ -192,7 +192,7 @@ func (w *writer) codeBlock(n ast.Node, lang string) {
 	w.style = style{pre: true, lang: lang}
 	w.write(strings.TrimRight(string(n.Lines().Value(w.src)), "\n"))
 	if len(w.out) > from {
-		w.code = append(w.code, channels.Range{From: from, To: len(w.out)})
+		w.code = append(w.code, markdown.Range{From: from, To: len(w.out)})
 	}
 }
 
@@ -275,7 +275,7 @@ func unescape(value []byte) string {
 	var b strings.Builder
 	buf := util.BufWriter(nopFlusher{&b})
 	ghtml.DefaultWriter.Write(buf, value)
-	return channels.Clean(html.UnescapeString(b.String()))
+	return markdown.Clean(html.UnescapeString(b.String()))
 }
 
 // nopFlusher makes a strings.Builder a util.BufWriter.
@@ -297,13 +297,13 @@ func (w *writer) link(n ast.Node, destination []byte) {
 	}
 	before := len(w.out)
 	w.inlines(n)
-	if !channels.Visible(string(w.out[before:])) {
-		w.write(channels.Clean(html.UnescapeString(string(destination))))
+	if !markdown.Visible(string(w.out[before:])) {
+		w.write(markdown.Clean(html.UnescapeString(string(destination))))
 		return
 	}
 	w.style = outer
 	if !usable && href != "" && outer.href == "" && !strings.HasPrefix(href, "#") {
-		w.write(" (" + channels.Clean(string(destination)) + ")")
+		w.write(" (" + markdown.Clean(string(destination)) + ")")
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"github.com/yuin/goldmark/ast"
 	east "github.com/yuin/goldmark/extension/ast"
 
-	"parley/channels"
+	"parley/channels/markdown"
 )
 
 // table writes a table as aligned text, since Telegram has none.
@@ -13,20 +13,20 @@ func (w *writer) table(n *east.Table) {
 	w.begin(w.gap)
 	from := len(w.out)
 	w.style = style{pre: true}
-	w.write(channels.Table(w.cells(n), alignments(n)))
+	w.write(markdown.Table(w.cells(n), alignments(n)))
 	if len(w.out) > from {
-		w.code = append(w.code, channels.Range{From: from, To: len(w.out)})
+		w.code = append(w.code, markdown.Range{From: from, To: len(w.out)})
 	}
 }
 
-func alignments(n *east.Table) []channels.Alignment {
-	to := make([]channels.Alignment, len(n.Alignments))
+func alignments(n *east.Table) []markdown.Alignment {
+	to := make([]markdown.Alignment, len(n.Alignments))
 	for i, a := range n.Alignments {
 		switch a {
 		case east.AlignRight:
-			to[i] = channels.AlignRight
+			to[i] = markdown.AlignRight
 		case east.AlignCenter:
-			to[i] = channels.AlignCenter
+			to[i] = markdown.AlignCenter
 		}
 	}
 	return to
@@ -48,5 +48,5 @@ func (w *writer) cells(n *east.Table) [][]string {
 func (w *writer) cell(n ast.Node) string {
 	inner := &writer{src: w.src, gap: 1}
 	inner.inlines(n)
-	return oneLine(string(inner.out))
+	return markdown.OneLine(string(inner.out))
 }

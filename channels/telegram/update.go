@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"parley/channels/markdown"
 	"parley/conversation"
 )
 
@@ -197,7 +198,7 @@ func (a *account) id() string { return strconv.FormatInt(a.ID, 10) }
 // name is how others in the chat see the account.
 func (a *account) name() string {
 	for _, name := range []string{a.FirstName + " " + a.LastName, a.Title, a.Username} {
-		if name = oneLine(name); name != "" {
+		if name = markdown.OneLine(name); name != "" {
 			return name
 		}
 	}

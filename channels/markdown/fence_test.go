@@ -1,11 +1,11 @@
-package channels_test
+package markdown_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"parley/channels"
+	"parley/channels/markdown"
 )
 
 func TestFencesFindsTheCode(t *testing.T) {
@@ -27,7 +27,7 @@ func TestFencesFindsTheCode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, f := range channels.Fences(tt.text) {
+			for _, f := range markdown.Fences(tt.text) {
 				got = append(got, tt.text[min(f.Body, f.Closing):f.Closing])
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {

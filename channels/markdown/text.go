@@ -1,4 +1,4 @@
-package channels
+package markdown
 
 import (
 	"strings"
@@ -28,6 +28,9 @@ func Clean(text string) string {
 		return r
 	}, text)
 }
+
+// OneLine is a name without line ends and control characters.
+func OneLine(name string) string { return strings.Join(strings.Fields(Clean(name)), " ") }
 
 func isClean(text string) bool {
 	for _, r := range text {

@@ -1,4 +1,7 @@
-package channels
+// Package markdown prepares the text of a reply for platforms: it makes the text
+// one that they take, splits it into messages, finds its code blocks, and lays
+// out its tables.
+package markdown
 
 import (
 	"slices"

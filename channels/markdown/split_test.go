@@ -1,4 +1,4 @@
-package channels_test
+package markdown_test
 
 import (
 	"strings"
@@ -8,15 +8,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"parley/channels"
+	"parley/channels/markdown"
 )
 
 func TestSplitKeepsShortTextWhole(t *testing.T) {
-	got := channels.Split("one\n\ntwo", 100, channels.UTF16)
+	got := markdown.Split("one\n\ntwo", 100, markdown.UTF16)
 	if diff := cmp.Diff([]string{"one\n\ntwo"}, got); diff != "" {
 		t.Fatal(diff)
 	}
-	if got := channels.Split(" \n\t ", 100, channels.UTF16); got != nil {
+	if got := markdown.Split(" \n\t ", 100, markdown.UTF16); got != nil {
 		t.Fatalf("blank text gave %q", got)
 	}
 }
@@ -97,7 +97,7 @@ func TestSplitPlaces(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, channels.Split(tt.text, 64, channels.UTF16)); diff != "" {
+			if diff := cmp.Diff(tt.want, markdown.Split(tt.text, 64, markdown.UTF16)); diff != "" {
 				t.Fatal(diff)
 			}
 		})
@@ -115,8 +115,8 @@ func TestSplitOfHugeTextIsQuick(t *testing.T) {
 		"invalid":    strings.Repeat("\xff", 1<<20),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, part := range channels.Split(text, 4096, channels.UTF16) {
-				if n := channels.Units(channels.UTF16).Count(part); n > 4096 {
+			for _, part := range markdown.Split(text, 4096, markdown.UTF16) {
+				if n := markdown.Units(markdown.UTF16).Count(part); n > 4096 {
 					t.Fatalf("a part has %d units", n)
 				}
 			}
@@ -135,8 +135,8 @@ func FuzzSplit(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string, limit uint16) {
 		limit = max(limit, 64)
-		units := channels.Units(channels.UTF16)
-		parts := channels.Split(text, int(limit), units)
+		units := markdown.Units(markdown.UTF16)
+		parts := markdown.Split(text, int(limit), units)
 		for _, part := range parts {
 			if n := units.Count(part); n > int(limit) {
 				t.Fatalf("a part has %d units, more than %d: %q", n, limit, part)
