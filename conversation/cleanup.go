@@ -75,6 +75,37 @@ func (s *Store) Sweep(ctx context.Context) error {
 	}
 }
 
+// CatchUp is Sweep for a process that has the database alone: it lets nobody go
+// first. told is told how far the search index has come, in messages.
+func (s *Store) CatchUp(ctx context.Context, told func(done, total int64)) error {
+	var total int64
+	if err := s.readers.QueryRowContext(ctx, `SELECT count(*) FROM messages`).Scan(&total); err != nil {
+		return explain(err)
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var left int64
+		done := false
+		err := s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+			for range catchUpSteps {
+				if done, err = chore(ctx, tx); done || err != nil {
+					return err
+				}
+			}
+			return tx.QueryRowContext(ctx, `SELECT count(*) FROM messages WHERE id > (
+				SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts')`).Scan(&left)
+		})
+		if err != nil || done {
+			return err
+		}
+		told(total-left, total)
+	}
+}
+
+const catchUpSteps = 50 // of CatchUp in one transaction
+
 // cleaner is one cleanup.
 type cleaner struct {
 	*Store

@@ -38,6 +38,26 @@ func NewestSchema() (version int64, err error) {
 	return goose.NumericComponent(files[len(files)-1].Name())
 }
 
+// MakeSchema makes an empty database with the schema of a version in the file at
+// path, which is empty or not there.
+func MakeSchema(ctx context.Context, path string, version int64) (err error) {
+	db, err := sql.Open("sqlite3", dsn(path, "mode", "rwc", "_journal_mode", "MEMORY", "_synchronous", "OFF"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	if err != nil {
+		return err
+	}
+	_, err = provider.UpTo(ctx, version)
+	return explain(err)
+}
+
 func migrateUp(ctx context.Context, db *sql.DB) error {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {

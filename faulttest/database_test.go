@@ -128,6 +128,9 @@ func (w *world) expectClean() {
 	if _, err := db.Exec(`INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)`); err != nil {
 		w.t.Errorf("the search index does not match the messages: %v", err)
 	}
+	if said := w.do(0, "verify"); !strings.Contains(said, "is whole") {
+		w.t.Errorf("gateway verify: %s", said)
+	}
 	for what, query := range map[string]string{
 		"message waits":             `SELECT text FROM inbox WHERE run_id IS NULL`,
 		"reply is not sent":         `SELECT text FROM outbox WHERE state NOT IN ('sent', 'kept')`,

@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string) error {
 		runCommand(&configPath), chatCommand(&configPath),
 		pairCommand(&configPath), botsCommand(&configPath), discordCommand(&configPath), tokenCommand(&configPath),
 		sessionsCommand(&configPath), historyCommand(&configPath), importCommand(&configPath),
-		backupCommand(&configPath), restoreCommand(&configPath), cleanupCommand(&configPath),
+		backupCommand(&configPath), restoreCommand(&configPath), verifyCommand(&configPath), repairCommand(&configPath), cleanupCommand(&configPath),
 		healthCommand(&configPath), versionCommand(),
 	)
 	root.SetArgs(args)

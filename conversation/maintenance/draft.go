@@ -60,7 +60,7 @@ func explainDraft(target string, err error) error {
 
 // removeSide removes what SQLite has made beside the draft.
 func (d *draft) removeSide() (err error) {
-	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+	for _, suffix := range []string{"-wal", "-shm", "-journal", ".lock"} {
 		if e := os.Remove(d.path + suffix); e != nil && !errors.Is(e, fs.ErrNotExist) {
 			err = errors.Join(err, e)
 		}
@@ -86,7 +86,7 @@ func (d *draft) close() error {
 // publish gives the draft its name when it is on disk. Without replace it never
 // takes that of another file.
 func (d *draft) publish(target string, replace bool) error {
-	if err := d.file.Sync(); err != nil {
+	if err := errors.Join(d.removeSide(), d.file.Sync()); err != nil {
 		return err
 	}
 	var err error

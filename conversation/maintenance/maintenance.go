@@ -83,7 +83,7 @@ func identify(ctx context.Context, db querier, path string) (c Contents, err err
 		WHERE type = 'table' AND name IN ('goose_db_version', 'sessions', 'conversations', 'messages', 'inbox', 'outbox')`).Scan(&c.Schema)
 	switch {
 	case is(err, sqlite3.ErrNotADB):
-		return c, fmt.Errorf("%s is not a SQLite database", path)
+		return c, fmt.Errorf("%s is not a SQLite database (%w)", path, err)
 	case err != nil:
 		return c, explain(path, err)
 	case c.Schema < 6:
@@ -113,7 +113,7 @@ func measure(ctx context.Context, db querier, path string, c *Contents) error {
 
 // problems are what SQLite finds in a database, at most limit of them.
 func problems(ctx context.Context, db querier, limit int) (list []string, err error) {
-	if list, err = column(ctx, db, `PRAGMA integrity_check(`+strconv.Itoa(limit)+`)`); err != nil {
+	if list, err = firstColumn(ctx, db, `PRAGMA integrity_check(`+strconv.Itoa(limit)+`)`); err != nil {
 		if !isDamage(err) {
 			return nil, err
 		}
@@ -122,7 +122,7 @@ func problems(ctx context.Context, db querier, limit int) (list []string, err er
 	if len(list) == 1 && list[0] == "ok" {
 		list = nil
 	}
-	violations, err := column(ctx, db, `SELECT 'row ' || coalesce(rowid, '?') || ' of ' || "table" || ' refers to a row of ' || parent || ' that does not exist'
+	violations, err := firstColumn(ctx, db, `SELECT 'row ' || coalesce(rowid, '?') || ' of ' || "table" || ' refers to a row of ' || parent || ' that does not exist'
 		FROM pragma_foreign_key_check LIMIT `+strconv.Itoa(limit))
 	if err != nil && !isDamage(err) {
 		return nil, err
@@ -130,9 +130,9 @@ func problems(ctx context.Context, db querier, limit int) (list []string, err er
 	return append(list, violations...), nil
 }
 
-// column reads the first column of a query. What was read before an error is
+// firstColumn reads the first column of a query. What was read before an error is
 // returned with it.
-func column(ctx context.Context, db querier, query string, args ...any) (values []string, err error) {
+func firstColumn(ctx context.Context, db querier, query string, args ...any) (values []string, err error) {
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,660 @@
+package maintenance
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"parley/conversation"
+)
+
+// row is a message as the tests compare it.
+type row struct {
+	session      string
+	conversation string
+	seq          int64
+	text         string
+}
+
+// stored are the messages of a database, by session, conversation and seq.
+func stored(t *testing.T, path string) (list []row) {
+	t.Helper()
+	db, err := openToRead(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	rows, err := db.Query(`SELECT s.key, c.uuid, m.seq, m.role || ': ' || m.content || coalesce(m.tool_calls, '') FROM messages m
+		JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id ORDER BY s.key, c.uuid, m.seq`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r row
+		if err := rows.Scan(&r.session, &r.conversation, &r.seq, &r.text); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, r)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func mustVerify(t *testing.T, path string) (texts []string, lost bool) {
+	t.Helper()
+	v, err := Verify(t.Context(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range v.Findings {
+		texts = append(texts, f.Text)
+		lost = lost || f.Lost
+	}
+	return texts, lost
+}
+
+func mustRepair(t *testing.T, path string) (repaired string, r Repaired) {
+	t.Helper()
+	repaired = filepath.Join(t.TempDir(), "new.db")
+	before := contentOf(t, path)
+	r, err := Repair(t.Context(), path, repaired, RepairOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(before, contentOf(t, path)) {
+		t.Error("the old file was changed")
+	}
+	if texts, _ := mustVerify(t, repaired); len(texts) > 0 {
+		t.Errorf("the new file has problems: %q", texts)
+	}
+	if got := names(t, filepath.Dir(repaired)); !slices.Equal(got, []string{"new.db"}) {
+		t.Errorf("the folder holds %v", got)
+	}
+	return repaired, r
+}
+
+// compare returns how many messages of the old database are marked as lost in
+// the new one. All others are as they were, and none is new.
+func compare(t *testing.T, old []row, path string) (lost int) {
+	t.Helper()
+	kept := map[string]string{}
+	at := func(r row) string { return fmt.Sprintf("%s/%s/%d", r.session, r.conversation, r.seq) }
+	for _, r := range stored(t, path) {
+		kept[at(r)] = r.text
+	}
+	for _, r := range old {
+		switch text, ok := kept[at(r)]; {
+		case !ok:
+			t.Errorf("%s is not in the new file", at(r))
+		case text == "system: "+lostText:
+			lost++
+		case text != r.text:
+			t.Errorf("%s is %.40q, was %.40q", at(r), text, r.text)
+		}
+		delete(kept, at(r))
+	}
+	if len(kept) > 0 {
+		t.Errorf("the new file has more: %v", kept)
+	}
+	return lost
+}
+
+// talks is what newTalks has made: it takes a while.
+var talks struct {
+	sync.Mutex
+	file []byte
+}
+
+// newTalks gives a database with long and short messages, in several sessions and
+// conversations, with tool calls, and what waits.
+func newTalks(t *testing.T) (path string) {
+	t.Helper()
+	talks.Lock()
+	defer talks.Unlock()
+	if talks.file == nil {
+		talks.file = contentOf(t, makeTalks(t))
+	}
+	path = filepath.Join(t.TempDir(), "conversations.db")
+	if err := os.WriteFile(path, talks.file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func makeTalks(t *testing.T) (path string) {
+	t.Helper()
+	path = newDatabase(t, 150, 150, 150)
+	s, err := conversation.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for n := range 6 {
+		exchange(t, s, "cli:long", n+1, strings.Repeat(fmt.Sprintf("a long message, number %d. ", n), 1000))
+		call(t, s, "cli:tools", n+1)
+	}
+	exchange(t, s, "cli:s1", 1000, "before the conversation ends")
+	if _, err := s.Archive(t.Context(), "cli:s1"); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 100 {
+		exchange(t, s, "cli:s1", 1001+n, fmt.Sprintf("question %d of another conversation", n))
+	}
+	if _, err := s.Accept(t.Context(), nil, conversation.Inbound{Key: "cli:s2", SourceID: "waits", Address: "x", Text: "I wait"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// call stores a question that is answered with the help of a tool.
+func call(t *testing.T, s *conversation.Store, key conversation.Key, n int) {
+	t.Helper()
+	in := conversation.Inbound{Key: key, SourceID: fmt.Sprint("call", n), Address: "x", Text: fmt.Sprint("what time is it, ", n)}
+	if _, err := s.Accept(t.Context(), nil, in); err != nil {
+		t.Fatal(err)
+	}
+	turn, err := s.Begin(t.Context(), key, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := fmt.Sprint("call_", n)
+	_, err = s.Commit(t.Context(), conversation.Run{
+		Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
+		Messages: []conversation.Message{
+			{Role: conversation.RoleUser, Content: in.Text, Tokens: 5, SourceID: in.SourceID},
+			{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: id, Name: "current_time", Arguments: "{}"}}, Tokens: 5},
+			{Role: conversation.RoleTool, Content: "noon", ToolCallID: id, ToolName: "current_time", Tokens: 5},
+			{Role: conversation.RoleAssistant, Content: "It is noon.", Tokens: 5},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestVerifyFindsNothingInAWholeDatabase(t *testing.T) {
+	database := newTalks(t)
+	if texts, _ := mustVerify(t, database); len(texts) > 0 {
+		t.Errorf("found %q", texts)
+	}
+	writer := use(t, database, true)
+	for range 5 {
+		writer.await(t, 10)
+		if texts, _ := mustVerify(t, database); len(texts) > 0 {
+			t.Errorf("while it is written: found %q", texts)
+		}
+	}
+	writer.kill()
+	before := [2]string{string(contentOf(t, database)), string(contentOf(t, database+"-wal"))}
+	v, err := Verify(t.Context(), database, nil)
+	if err != nil || len(v.Findings) > 0 {
+		t.Errorf("after a kill: found %v, %v", v.Findings, err)
+	}
+	if after := [2]string{string(contentOf(t, database)), string(contentOf(t, database+"-wal"))}; before != after {
+		t.Error("verifying has changed the files")
+	}
+	if v.Sessions != 6 {
+		t.Errorf("it says %+v", v.Contents)
+	}
+	if texts, _ := mustVerify(t, "../../conversations.db.example"); len(texts) > 0 {
+		t.Errorf("in the example: found %q", texts)
+	}
+}
+
+func TestRepairOfAWholeDatabaseKeepsAllOfIt(t *testing.T) {
+	database := newTalks(t)
+	old := stored(t, database)
+	repaired, r := mustRepair(t, database)
+	if lost := compare(t, old, repaired); lost > 0 || len(r.Losses) > 0 {
+		t.Errorf("%d messages are lost: %v", lost, r.Losses)
+	}
+	for _, table := range []string{"sessions", "conversations", "runs", "inbox", "outbox", "participants", "run_totals", "run_people", "run_durations",
+		"cursors", "exchange_counts", "messages_fts_docsize"} {
+		query := `SELECT count(*) FROM ` + table
+		if was, is := number(t, database, query), number(t, repaired, query); was != is {
+			t.Errorf("%s has %d rows, had %d", table, is, was)
+		}
+	}
+	for _, table := range []string{"runs", "inbox", "outbox", "cursors", "conversations", "run_people"} {
+		if was, is := dump(t, database, table), dump(t, repaired, table); was != is {
+			t.Errorf("%s holds\n%s\nheld\n%s", table, is, was)
+		}
+	}
+}
+
+// dump is all of a table as text, but for what differs from copy to copy.
+func dump(t *testing.T, path, table string) string {
+	t.Helper()
+	db, err := openToRead(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	columns, err := firstColumn(t.Context(), db, `SELECT 'quote("' || name || '")' FROM pragma_table_info(?)`, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	where := ""
+	if table == "cursors" {
+		where = ` WHERE name NOT LIKE 'messages_fts%'`
+	}
+	rows, err := firstColumn(t.Context(), db, `SELECT `+strings.Join(columns, ` || ',' || `)+` FROM `+table+where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(rows, "\n")
+}
+
+// A damaged page of messages hits those that stand on it. They are named by
+// session, conversation and number, and all others are saved.
+func TestVerifyNamesWhatDamagedPagesHit(t *testing.T) {
+	database := newTalks(t)
+	old := stored(t, database)
+	damage(t, database, "messages", 3)
+	texts, lost := mustVerify(t, database)
+	if !lost {
+		t.Errorf("it says that nothing is lost: %q", texts)
+	}
+	repaired, r := mustRepair(t, database)
+	n := compare(t, old, repaired)
+	if n < 3 || n > 200 {
+		t.Errorf("%d messages are lost", n)
+	}
+	if len(r.Losses) == 0 {
+		t.Error("the repair says that nothing is lost")
+	}
+	named := 0
+	for _, m := range stored(t, repaired) {
+		if m.text != "system: "+lostText {
+			continue
+		}
+		for _, text := range texts {
+			var first, last int64
+			_, numbers, _ := strings.Cut(text, ": message")
+			if !strings.HasPrefix(text, m.session+", conversation "+m.conversation) {
+				continue
+			}
+			if _, err := fmt.Sscanf(numbers, "s %d to %d", &first, &last); err != nil {
+				if _, err := fmt.Sscanf(numbers, " %d", &first); err != nil {
+					continue
+				}
+				last = first
+			}
+			if first <= m.seq && m.seq <= last && strings.Contains(text, "written ") {
+				named++
+				break
+			}
+		}
+	}
+	if named != n {
+		t.Errorf("of %d lost messages, %d are named in %q", n, named, texts)
+	}
+}
+
+// What stands below a damaged page is found all the same.
+func TestRepairSavesWhatAnInteriorPageLedTo(t *testing.T) {
+	for _, table := range []string{"messages", "inbox", "runs"} {
+		database := newTalks(t)
+		old := stored(t, database)
+		rows := number(t, database, `SELECT count(*) FROM `+table)
+		overwrite(t, database, number(t, database, `SELECT rootpage FROM sqlite_schema WHERE name = '`+table+`'`), 0xA5)
+		if texts, _ := mustVerify(t, database); len(texts) == 0 {
+			t.Errorf("%s: nothing is found", table)
+		}
+		repaired, _ := mustRepair(t, database)
+		if lost := compare(t, old, repaired); lost > 0 {
+			t.Errorf("%s: %d messages are lost", table, lost)
+		}
+		if n := number(t, repaired, `SELECT count(*) FROM `+table); n != rows {
+			t.Errorf("%s: %d of %d rows are saved", table, n, rows)
+		}
+	}
+}
+
+func overwrite(t *testing.T, path string, page int64, with byte) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteAt(slices.Repeat([]byte{with}, 4096), (page-1)*4096); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The first page holds the file's header and where its list of tables is.
+func TestRepairWithoutTheFirstPage(t *testing.T) {
+	for _, with := range []byte{0, 0xA5} {
+		database := newTalks(t)
+		old := stored(t, database)
+		overwrite(t, database, 1, with)
+		if texts, _ := mustVerify(t, database); len(texts) == 0 || !strings.Contains(texts[0], "beginning of the file") {
+			t.Errorf("found %q", texts)
+		}
+		repaired, _ := mustRepair(t, database)
+		if lost := compare(t, old, repaired); lost > 0 {
+			t.Errorf("%d messages are lost", lost)
+		}
+	}
+}
+
+// A part of the list of tables is lost: their rows are known by what they look
+// like.
+func TestRepairWithoutTheListOfTables(t *testing.T) {
+	database := newTalks(t)
+	old := stored(t, database)
+	file, err := os.Open(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := make([]byte, 4096)
+	if _, err := file.ReadAt(first, 0); err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	for i := range int(binary.BigEndian.Uint16(first[103:])) {
+		cell := binary.BigEndian.Uint16(first[112+2*i:])
+		page := int64(binary.BigEndian.Uint32(first[cell:]))
+		t.Run(fmt.Sprint("page ", page), func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "conversations.db")
+			copyFile(t, database, path)
+			overwrite(t, path, page, 0xA5)
+			if texts, _ := mustVerify(t, path); len(texts) == 0 {
+				t.Error("nothing is found")
+			}
+			repaired, r := mustRepair(t, path)
+			if lost := compare(t, old, repaired); lost > 0 {
+				t.Errorf("%d messages are lost: %v", lost, r.Losses)
+			}
+		})
+	}
+}
+
+// Keys of sessions and ids of conversations stand also in an index.
+func TestRepairNamesSessionsByTheirIndex(t *testing.T) {
+	for _, table := range []string{"sessions", "conversations"} {
+		database := newTalks(t)
+		old := stored(t, database)
+		overwrite(t, database, number(t, database, `SELECT rootpage FROM sqlite_schema WHERE name = '`+table+`'`), 0)
+		repaired, _ := mustRepair(t, database)
+		if lost := compare(t, old, repaired); lost > 0 {
+			t.Errorf("%s: %d messages are lost", table, lost)
+		}
+		if was, is := number(t, repaired, `SELECT count(*) FROM conversations WHERE active = 1`), int64(5); was != is {
+			t.Errorf("%s: %d conversations are active, were %d", table, was, is)
+		}
+		talk(t, repaired)
+	}
+}
+
+// talk goes on with every session of a database.
+func talk(t *testing.T, path string) {
+	t.Helper()
+	s, err := conversation.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	list, _, err := s.Sessions(t.Context(), conversation.SessionQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, session := range list {
+		if err := goOn(t.Context(), s, session.Key); err != nil {
+			t.Errorf("%s: %v", session.Key, err)
+		}
+	}
+}
+
+func goOn(ctx context.Context, s *conversation.Store, key conversation.Key) error {
+	if _, err := s.Accept(ctx, nil, conversation.Inbound{Key: key, SourceID: "on " + string(key), Address: "x", Text: "go on"}); err != nil {
+		return err
+	}
+	turn, err := s.Begin(ctx, key, 10_000)
+	if err != nil {
+		return err
+	}
+	if n := len(turn.Waiting); n == 0 || turn.Waiting[n-1].Text != "go on" {
+		return fmt.Errorf("%v waits", turn.Waiting)
+	}
+	_, err = s.Commit(ctx, conversation.Run{
+		Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
+		Messages: []conversation.Message{{Role: conversation.RoleUser, Content: "go on", Tokens: 1}, {Role: conversation.RoleAssistant, Content: "yes", Tokens: 1}},
+	})
+	return err
+}
+
+// Indexes and the search index say nothing that the tables do not.
+func TestVerifyTellsIndexesFromMessages(t *testing.T) {
+	for name, want := range map[string]string{
+		"sqlite_autoindex_messages_1": "index sqlite_autoindex_messages_1",
+		"sqlite_autoindex_inbox_1":    "index sqlite_autoindex_inbox_1",
+		"messages_fts_data":           "search index",
+	} {
+		database := newTalks(t)
+		old := stored(t, database)
+		damage(t, database, name, 1)
+		texts, lost := mustVerify(t, database)
+		if len(texts) == 0 || lost || !strings.Contains(strings.Join(texts, "\n"), want) {
+			t.Errorf("%s: found %q, lost %v", name, texts, lost)
+		}
+		repaired, r := mustRepair(t, database)
+		if n := compare(t, old, repaired); n > 0 || len(r.Losses) > 0 {
+			t.Errorf("%s: %d messages are lost: %v", name, n, r.Losses)
+		}
+		s, err := conversation.Open(t.Context(), repaired)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hits, err := s.Search(t.Context(), conversation.SearchQuery{Words: "question 77 session 2", Limit: 1})
+		if err != nil || len(hits) == 0 {
+			t.Errorf("%s: search finds %v, %v", name, hits, err)
+		}
+		s.Close()
+	}
+}
+
+// What waits for an answer and is lost is told by session.
+func TestVerifyNamesLostWork(t *testing.T) {
+	database := newTalks(t)
+	db := number(t, database, `SELECT max(id) FROM inbox`)
+	damageRow(t, database, "inbox", db)
+	texts, _ := mustVerify(t, database)
+	if !slices.ContainsFunc(texts, func(text string) bool { return strings.HasPrefix(text, "cli:s2: 1 message that waits") }) {
+		t.Errorf("found %q", texts)
+	}
+}
+
+// damageRow overwrites the last leaf of a table.
+func damageRow(t *testing.T, path, table string, _ int64) {
+	t.Helper()
+	root := number(t, path, `SELECT rootpage FROM sqlite_schema WHERE name = '`+table+`'`)
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaves := leavesOf(t, file, root)
+	file.Close()
+	overwrite(t, path, leaves[len(leaves)-1], 0xA5)
+}
+
+// Rules that SQLite knows nothing of.
+func TestVerifyChecksWhatTablesMustAgreeIn(t *testing.T) {
+	for name, tt := range map[string]struct{ statement, want string }{
+		"gap":             {`DELETE FROM messages WHERE seq = 7 AND conversation_id = 2`, "cli:s2, conversation"},
+		"count":           {`UPDATE conversations SET messages = messages + 2 WHERE id = 2`, "cli:s2, conversation"},
+		"active":          {`DROP INDEX conversations_active; UPDATE conversations SET active = 1`, "cli:s1: 2 conversations are active"},
+		"deleted":         {`UPDATE conversations SET deleted = 1 WHERE id = 2`, "it is deleted, and active"},
+		"reference":       {`DELETE FROM sessions WHERE key = 'cli:s3'`, "rows of sessions which do not exist"},
+		"run":             {`DELETE FROM inbox; DELETE FROM outbox; DELETE FROM runs WHERE id = 3`, "belongs to run 3"},
+		"role":            {`UPDATE messages SET role = 'usEr' WHERE id = 5`, "message 5, written"},
+		"calls":           {`UPDATE messages SET tool_calls = '[{' WHERE id = 6`, "message 6, written"},
+		"state":           {`UPDATE conversations SET state = '{' WHERE id = 1`, "its state can't be understood"},
+		"attachments":     {`UPDATE inbox SET attachments = '?' WHERE id = 1`, "a message that came by cli"},
+		"outbox":          {`UPDATE outbox SET state = 'dUe' WHERE id = 1`, "reply 1 is neither"},
+		"steps":           {`UPDATE runs SET steps = '[' WHERE id = 4`, "run 4"},
+		"search, missing": {`DELETE FROM messages_fts WHERE rowid = 1 << 24 | 5`, "lacks 1 messages"},
+		"search, more":    {`INSERT INTO messages_fts (rowid, words) VALUES (1 << 24 | 9999, 'x')`, "1 entries of messages that do not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			database := newDatabase(t, 20, 20, 20)
+			s, err := conversation.Open(t.Context(), database)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Archive(t.Context(), "cli:s1"); err != nil {
+				t.Fatal(err)
+			}
+			exchange(t, s, "cli:s1", 50, "anew")
+			s.Close()
+			execute(t, database, `PRAGMA foreign_keys = OFF; `+tt.statement)
+			texts, _ := mustVerify(t, database)
+			if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, tt.want) }) {
+				t.Errorf("found %q, want %q", texts, tt.want)
+			}
+		})
+	}
+}
+
+// A result without its call, and a call without its result, would have every
+// request to a model's server refused.
+func TestRepairTakesHalvesOfToolCallsOutOfTheTalk(t *testing.T) {
+	for seq, want := range map[int64]string{
+		2: "1 user, 4 assistant",         // the calls
+		3: "1 user, 4 assistant",         // the result
+		4: "1 user, 2 assistant, 3 tool", // the answer
+	} {
+		database := filepath.Join(t.TempDir(), "conversations.db")
+		s, err := conversation.Open(t.Context(), database)
+		if err != nil {
+			t.Fatal(err)
+		}
+		call(t, s, "cli:tools", 1)
+		s.Close()
+		execute(t, database, fmt.Sprintf(`DELETE FROM messages WHERE seq = %d`, seq))
+		repaired, _ := mustRepair(t, database)
+		db, err := openToRead(repaired)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := firstColumn(t.Context(), db, `SELECT group_concat(seq || ' ' || role, ', ' ORDER BY seq) FROM messages WHERE internal = 0`)
+		db.Close()
+		if err != nil || got[0] != want {
+			t.Errorf("without message %d, the talk is %v, want %q (%v)", seq, got, want, err)
+		}
+	}
+}
+
+func TestRepairRefusesWhatIsNoDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	target := filepath.Join(t.TempDir(), "new.db")
+	if _, err := Repair(t.Context(), path, target, RepairOptions{}); err == nil || !strings.Contains(err.Error(), "restore a copy") {
+		t.Errorf("it says %v", err)
+	}
+	if _, err := Verify(t.Context(), path, nil); err == nil || !strings.Contains(err.Error(), "not a SQLite database") {
+		t.Errorf("verify says %v", err)
+	}
+	if got := names(t, filepath.Dir(target)); len(got) > 0 {
+		t.Errorf("the folder holds %v", got)
+	}
+}
+
+// A log of another file is left out, and told.
+func TestRepairLeavesOutTheLogOfAnotherFile(t *testing.T) {
+	database := newDatabase(t, 5)
+	copied := mustBackup(t, newDatabase(t, 7))
+	writer := use(t, database, true)
+	writer.await(t, 5)
+	var inUse *conversation.InUseError
+	if _, err := Repair(t.Context(), database, filepath.Join(t.TempDir(), "new.db"), RepairOptions{}); !errors.As(err, &inUse) {
+		t.Errorf("while it is used: %v", err)
+	}
+	writer.kill()
+	copyFile(t, copied, database)
+	if texts, _ := mustVerify(t, database); len(texts) != 1 || !strings.Contains(texts[0], "written for another file") {
+		t.Errorf("found %q", texts)
+	}
+	repaired, r := mustRepair(t, database)
+	if n := number(t, repaired, messages); !r.Log || n != 14 {
+		t.Errorf("it says %+v and has saved %d messages", r, n)
+	}
+}
+
+// Whatever pages are overwritten: nothing panics, what is saved is as it was,
+// and the new database is whole.
+func TestRepairAfterAnyDamage(t *testing.T) {
+	original := newTalks(t)
+	old := stored(t, original)
+	content := contentOf(t, original)
+	pages := len(content) / 4096
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for round := range 20 {
+		damaged := slices.Clone(content)
+		var hit []int
+		for range 1 + random.IntN(8) {
+			page := random.IntN(pages)
+			hit = append(hit, page+1)
+			switch bytes := damaged[page*4096 : (page+1)*4096]; random.IntN(3) {
+			case 0:
+				clear(bytes)
+			case 1:
+				for i := range bytes {
+					bytes[i] = byte(random.IntN(256))
+				}
+			case 2: // of another page
+				copy(bytes, content[random.IntN(pages)*4096:][:4096])
+			}
+		}
+		if random.IntN(5) == 0 {
+			damaged = damaged[:len(damaged)-random.IntN(len(damaged)/2)]
+		}
+		path := filepath.Join(t.TempDir(), "conversations.db")
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Verify(t.Context(), path, nil); err != nil {
+			t.Errorf("round %d, pages %v: verify: %v", round, hit, err)
+		}
+		repaired := filepath.Join(t.TempDir(), "new.db")
+		if _, err := Repair(t.Context(), path, repaired, RepairOptions{}); err != nil {
+			t.Errorf("round %d, pages %v: repair: %v", round, hit, err)
+			continue
+		}
+		kept := map[string]bool{}
+		for _, r := range old {
+			kept[r.text] = true
+		}
+		for _, r := range stored(t, repaired) {
+			if len(r.text) > 2000 { // it goes on in pages that hold nothing but text
+				continue
+			}
+			if r.text != "system: "+lostText && !kept[r.text] {
+				t.Errorf("round %d, pages %v: %s has a new message %.50q", round, hit, r.session, r.text)
+			}
+		}
+		if texts, _ := mustVerify(t, repaired); len(texts) > 0 {
+			t.Errorf("round %d, pages %v: the new file has problems: %q", round, hit, texts)
+		}
+		talk(t, repaired)
+	}
+}

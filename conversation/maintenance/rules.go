@@ -1,0 +1,119 @@
+package maintenance
+
+import (
+	"context"
+	"strings"
+)
+
+// rule is what the gateway's tables must agree in beyond what SQLite checks. The
+// query gives the sentences of what does not, the parts of which are texts that
+// nobody has chosen, but for keys and titles.
+type rule struct {
+	kind   string   // what there may be very many of
+	tables []string // that must be readable as a whole
+	lost   bool     // see Finding
+	query  string
+}
+
+const (
+	namedConversation = `s.key || ', conversation ' || c.uuid || CASE c.title WHEN '' THEN '' ELSE ' ("' || c.title || '")' END`
+	ofSession         = ` JOIN sessions s ON s.id = c.session_id `
+	whenWritten       = `strftime('%Y-%m-%d %H:%M', m.created_at / 1000, 'unixepoch', 'localtime')`
+)
+
+var rules = []rule{
+	{"conversations lack messages", []string{"sessions", "conversations", "messages"}, true, `
+		SELECT ` + namedConversation + ` || ': it should have ' || c.messages || ' messages, counted without a gap, and has '
+			|| (SELECT count(*) || CASE WHEN count(*) = 0 THEN '' ELSE ', numbered ' || min(seq) || ' to ' || max(seq) END
+				FROM messages m WHERE m.conversation_id = c.id) || '.'
+		FROM conversations c` + ofSession + `WHERE c.deleted = 0
+			AND (c.messages, c.messages, c.messages > 0) IS NOT (SELECT count(*), coalesce(max(seq), 0), coalesce(min(seq) = 1, 0)
+				FROM messages m WHERE m.conversation_id = c.id)`},
+	{"sessions have several active conversations", []string{"sessions", "conversations"}, false, `
+		SELECT s.key || ': ' || count(*) || ' conversations are active, and only one may be.'
+		FROM conversations c NOT INDEXED` + ofSession + `WHERE c.active = 1 GROUP BY c.session_id HAVING count(*) > 1`},
+	{"deleted conversations are active", []string{"sessions", "conversations"}, false, `
+		SELECT ` + namedConversation + ` || ': it is deleted, and active all the same.'
+		FROM conversations c` + ofSession + `WHERE c.deleted <> 0 AND c.active = 1`},
+	{"messages belong to no run", []string{"sessions", "conversations", "messages", "runs"}, false, `
+		SELECT ` + namedConversation + ` || ': message ' || m.seq || ' belongs to run ' || m.run_id || ', which does not exist.'
+		FROM messages m JOIN conversations c ON c.id = m.conversation_id` + ofSession + `
+		WHERE c.deleted = 0 AND m.run_id > 0 AND m.run_id NOT IN (SELECT id FROM runs)`},
+	{"messages are of an unknown kind", []string{"sessions", "conversations", "messages"}, true, `
+		SELECT ` + namedConversation + ` || ': message ' || m.seq || ', written ' || ` + whenWritten + ` || ', is of an unknown kind.'
+		FROM messages m JOIN conversations c ON c.id = m.conversation_id` + ofSession + `
+		WHERE m.role NOT IN ('user', 'assistant', 'tool', 'system') OR m.state NOT IN ('', 'stopped', 'replaced', 'undone')`},
+	{"messages can't be understood", []string{"sessions", "conversations", "messages"}, true, `
+		SELECT ` + namedConversation + ` || ': of message ' || m.seq || ', written ' || ` + whenWritten + ` || ', the files, tool calls or sender can''t be understood.'
+		FROM messages m JOIN conversations c ON c.id = m.conversation_id` + ofSession + `
+		WHERE NOT (json_valid(coalesce(m.parts, '0')) AND json_valid(coalesce(m.tool_calls, '0'))
+			AND json_valid(coalesce(m.sender, '0')) AND json_valid(coalesce(m.metadata, '0')))`},
+	{"conversations can't be understood", []string{"sessions", "conversations"}, true, `
+		SELECT ` + namedConversation + ` || ': its state can''t be understood.'
+		FROM conversations c` + ofSession + `WHERE NOT json_valid(coalesce(c.state, '0'))`},
+	{"messages in the inbox can't be understood", []string{"sessions", "inbox"}, true, `
+		SELECT s.key || ': a message that came by ' || i.channel || ' can''t be understood.'
+		FROM inbox i JOIN sessions s ON s.id = i.session_id
+		WHERE NOT (json_valid(coalesce(i.sender, '0')) AND json_valid(coalesce(i.attachments, '0')))`},
+	{"replies are of an unknown state", []string{"sessions", "outbox"}, true, `
+		SELECT s.key || ': reply ' || o.id || ' is neither due nor sent, failed or kept.'
+		FROM outbox o JOIN sessions s ON s.id = o.session_id WHERE o.state NOT IN ('due', 'sent', 'failed', 'kept')`},
+	{"replies can't be understood", []string{"sessions", "outbox"}, true, `
+		SELECT s.key || ': reply ' || o.id || ' can''t be understood.'
+		FROM outbox o JOIN sessions s ON s.id = o.session_id
+		WHERE NOT (json_valid(o.sent) AND json_valid(coalesce(o.actions, '0')) AND json_valid(coalesce(o.transcript, '0')))`},
+	{"runs are of an unknown kind", []string{"sessions", "runs"}, false, `
+		SELECT s.key || ': what was done in run ' || r.id || ' can''t be understood.'
+		FROM runs r JOIN sessions s ON s.id = r.session_id
+		WHERE r.kind NOT IN ('agent', 'command') OR r.status NOT IN ('done', 'failed', 'stopped')
+			OR NOT (json_valid(coalesce(r.steps, '0')) AND json_valid(coalesce(r.sender, '0')))`},
+	{"messages are missing in the search index", []string{"messages", "messages_fts_docsize"}, false, `
+		SELECT 'The search index lacks ' || count(*) || ' messages, so that they are not found: ` + "`gateway repair`" + ` makes it anew.'
+		FROM messages m WHERE (m.content <> '' OR coalesce(m.tool_calls, '') <> '')
+			AND m.id <= (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts')
+			AND m.conversation_id << 24 | m.seq NOT IN (SELECT id FROM messages_fts_docsize) HAVING count(*) > 0`},
+	{"entries of the search index are too many", []string{"messages", "messages_fts_docsize"}, false, `
+		SELECT 'The search index has ' || count(*) || ' entries of messages that do not exist: ` + "`gateway repair`" + ` makes it anew.'
+		FROM messages_fts_docsize d WHERE NOT EXISTS (
+			SELECT 1 FROM messages m WHERE m.conversation_id = d.id >> 24 AND m.seq = d.id & 0xFFFFFF) HAVING count(*) > 0`},
+}
+
+// dangling are rows that refer to others that do not exist, by table and the
+// table they refer to.
+const dangling = `
+	SELECT 'The table ' || "table" || ' has ' || count(*) || ' rows that refer to rows of ' || parent || ' which do not exist.'
+	FROM pragma_foreign_key_check GROUP BY "table", parent`
+
+// rules checks what is readable. A schema that is older than this gateway may
+// lack what a rule asks for.
+func (v *verification) rules(ctx context.Context, db querier) error {
+	for _, r := range append(rules, rule{kind: "references are broken", lost: true, query: dangling}) {
+		if v.anyHit(r.tables) || r.tables == nil && len(v.hit) > 0 {
+			continue
+		}
+		texts, err := firstColumn(ctx, db, r.query)
+		if err != nil && !isDamage(err) && !isOlder(err) {
+			return explain(v.path, err)
+		}
+		if isDamage(err) && len(v.Findings) == 0 {
+			v.find(true, "SQLite can't read all of the file.")
+		}
+		v.several(r.lost, r.kind, texts)
+	}
+	return nil
+}
+
+func (v *verification) anyHit(tables []string) bool {
+	for _, name := range tables {
+		if v.hit[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// isOlder reports whether a query asked for a column or a table of a newer
+// schema.
+func isOlder(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "no such column") || strings.Contains(err.Error(), "no such table"))
+}

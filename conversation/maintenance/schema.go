@@ -1,0 +1,200 @@
+package maintenance
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"parley/conversation"
+	"parley/conversation/internal/sqlitefile"
+)
+
+// table is a table as its rows stand in the file.
+type table struct {
+	name    string
+	columns []column // in the order of storage
+	byKey   bool     // WITHOUT ROWID: its rows stand in an index
+}
+
+type column struct {
+	name     string
+	kind     string // INTEGER, TEXT or BLOB; goose has others
+	required bool   // NOT NULL
+	rowID    bool   // another name of the row's id, stored as null
+}
+
+// object is a table or an index in the file's own list of them.
+type object struct {
+	kind, name, table string
+	root              uint32
+	sql               string
+}
+
+// searchTables begin the names of the tables that make up the search index.
+const searchTables = "messages_fts_"
+
+// readSchema reads the list, and returns what of it can't be read. Of its pages
+// that were lost from sight by the damage it finds what it can.
+func readSchema(p *sqlitefile.Pages) (list []object, damage []sqlitefile.Damage, err error) {
+	add := func(r sqlitefile.Row) error {
+		if o, ok := parseObject(r); ok && !slices.ContainsFunc(list, func(other object) bool { return other.name == o.name }) {
+			list = append(list, o)
+		}
+		return nil
+	}
+	w := sqlitefile.NewWalker(p)
+	if damage, err = w.Rows(schemaRoot, add); err != nil || len(damage) == 0 {
+		return list, damage, err
+	}
+	err = w.Orphans(func(rows []sqlitefile.Row) error {
+		for _, r := range rows {
+			if err := add(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return list, damage, err
+}
+
+const schemaRoot = 1
+
+func parseObject(r sqlitefile.Row) (o object, ok bool) {
+	if len(r.Values) != 5 {
+		return o, false
+	}
+	o.kind, _ = r.Values[0].(string)
+	o.name, _ = r.Values[1].(string)
+	o.table, _ = r.Values[2].(string)
+	root, _ := r.Values[3].(int64)
+	o.sql, _ = r.Values[4].(string)
+	if o.kind != "table" && o.kind != "index" || root < 2 || root > math.MaxUint32 {
+		return o, false
+	}
+	o.root = uint32(root)
+	return o, true
+}
+
+// reference is an empty database with the schema of a version, and its tables
+// by name. remove deletes it.
+func reference(ctx context.Context, version int64) (tables map[string]table, remove func() error, err error) {
+	dir, err := os.MkdirTemp("", "parley-schema")
+	if err != nil {
+		return nil, nil, err
+	}
+	remove = func() error { return os.RemoveAll(dir) }
+	path := filepath.Join(dir, "schema.db")
+	if err = conversation.MakeSchema(ctx, path, version); err == nil {
+		tables, err = describe(ctx, path, nil)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, remove())
+	}
+	return tables, remove, nil
+}
+
+// describe describes the tables of a database: all that it has, or those of
+// the list, in the form that the list says.
+func describe(ctx context.Context, path string, list []object) (tables map[string]table, err error) {
+	db, err := sql.Open("sqlite3", path)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	for _, o := range list {
+		if o.kind == "table" && !derived(o.name) {
+			_, _ = db.ExecContext(ctx, o.sql) // a damaged one is described by the reference
+		}
+	}
+	names, err := firstColumn(ctx, db, `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'`)
+	if err != nil {
+		return nil, err
+	}
+	tables = map[string]table{}
+	for _, name := range names {
+		if derived(name) {
+			continue
+		}
+		if tables[name], err = describeTable(ctx, db, name); err != nil {
+			return nil, err
+		}
+	}
+	return tables, nil
+}
+
+// derived reports whether a table holds nothing but what the others say, or
+// belongs to SQLite.
+func derived(name string) bool {
+	return strings.HasPrefix(name, "sqlite_") || strings.HasPrefix(name, searchTables) || name == "messages_fts"
+}
+
+func describeTable(ctx context.Context, db *sql.DB, name string) (t table, err error) {
+	t.name = name
+	if err := db.QueryRowContext(ctx, `SELECT wr FROM pragma_table_list WHERE schema = 'main' AND name = ?`, name).Scan(&t.byKey); err != nil {
+		return t, err
+	}
+	order := "cid"
+	if t.byKey { // the key comes first
+		order = "pk = 0, pk, cid"
+	}
+	rows, err := db.QueryContext(ctx, `SELECT name, type, "notnull", pk FROM pragma_table_info(?) ORDER BY `+order, name)
+	if err != nil {
+		return t, err
+	}
+	defer rows.Close()
+	keys := 0
+	for rows.Next() {
+		var c column
+		var pk int
+		if err := rows.Scan(&c.name, &c.kind, &c.required, &pk); err != nil {
+			return t, err
+		}
+		if pk > 0 {
+			keys++
+			c.rowID = !t.byKey && c.kind == "INTEGER"
+		}
+		t.columns = append(t.columns, c)
+	}
+	for i := range t.columns {
+		t.columns[i].rowID = t.columns[i].rowID && keys == 1
+	}
+	return t, rows.Err()
+}
+
+// fits reports whether a row can be one of the table. Rows that are older than a
+// column end before it.
+func (t table) fits(values []any) bool {
+	if len(values) > len(t.columns) || len(values) < 2 {
+		return false
+	}
+	for i, value := range values {
+		c := t.columns[i]
+		switch value.(type) {
+		case nil:
+			if c.required && !c.rowID {
+				return false
+			}
+		case int64:
+			if c.rowID || c.kind == "TEXT" || c.kind == "BLOB" {
+				return false
+			}
+		case string:
+			if c.kind == "INTEGER" || c.kind == "BLOB" {
+				return false
+			}
+		case []byte:
+			if c.kind == "INTEGER" {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
