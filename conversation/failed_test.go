@@ -160,6 +160,9 @@ func TestHeldDeliveryIsDueBesideTheOthers(t *testing.T) {
 	if queues, err := s.Queues(t.Context()); err != nil || len(queues) != 1 || queues[0].Due != 2 || queues[0].Held != 1 || !queues[0].OldestHeld.Equal(began) {
 		t.Errorf("queues: %+v, %v", queues, err)
 	}
+	if all, err := s.AllHeld(t.Context(), 5); err != nil || len(all) != 1 || all[0].Key != chat || all[0].Reason != "500" {
+		t.Errorf("over all sessions: %+v, %v", all, err)
+	}
 	if err := s.MarkFailed(t.Context(), held[0], "given up"); err != nil {
 		t.Fatal(err)
 	}

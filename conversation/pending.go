@@ -13,9 +13,19 @@ type DueDelivery struct {
 
 // AllDue lists the deliveries to be sent over all sessions, the oldest first.
 func (s *Store) AllDue(ctx context.Context, limit int) ([]DueDelivery, error) {
+	return s.allDue(ctx, `1 ORDER BY o.id`, limit)
+}
+
+// AllHeld lists those of them that are set aside, the one first that has been so
+// for the longest time.
+func (s *Store) AllHeld(ctx context.Context, limit int) ([]DueDelivery, error) {
+	return s.allDue(ctx, `o.held_at IS NOT NULL ORDER BY o.held_at, o.id`, limit)
+}
+
+func (s *Store) allDue(ctx context.Context, condition string, limit int) ([]DueDelivery, error) {
 	rows, err := s.readers.QueryContext(ctx, `
 		SELECT `+deliveryColumns+`, s.key, o.error FROM outbox o JOIN sessions s ON s.id = o.session_id
-		WHERE o.state = 'due' ORDER BY o.id LIMIT ?`, limit)
+		WHERE o.state = 'due' AND `+condition+` LIMIT ?`, limit)
 	if err != nil {
 		return nil, explain(err)
 	}

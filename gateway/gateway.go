@@ -39,7 +39,10 @@ type Gateway struct {
 	moved    chan struct{} // places have moved, see adoptPlaces
 	metrics  *metrics.Metrics
 	http     *httpserver.Server // nil when there is none
-	leaving  channels.Channel   // the terminal: when it is left, the gateway ends
+	ready    httpserver.ReadyFunc
+	leaving  channels.Channel // the terminal: when it is left, the gateway ends
+
+	stopAnswering func() // who asks for the health; nil: nobody is answered
 }
 
 // served is a channel with what delivers its replies.
@@ -83,6 +86,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	if g.store, err = conversation.Open(ctx, cfg.Database, conversation.WithLog(g.log)); err != nil {
 		return nil, err
 	}
+	g.ready = g.readiness()
 	g.metrics = metrics.New(metrics.Parts{Version: o.Version, Queues: g.store.Queues})
 	err = g.wire(ctx)
 	if err == nil && o.Daemon {
@@ -130,6 +134,7 @@ func (g *Gateway) completeDaemon(ctx context.Context, terminal bool) error {
 			"token in the section [discord] or DISCORD_TOKEN), there is no HTTP server (listen in the section [http]), " +
 			"and standard input is no terminal; `gateway chat` reads lines from a pipe")
 	}
+	g.stopAnswering = g.answerHealth()
 	return nil
 }
 
@@ -193,6 +198,9 @@ func (g *Gateway) deliver(replies []conversation.Delivery) {
 
 // Close closes the database. Every session that this process worked is free then.
 func (g *Gateway) Close() {
+	if g.stopAnswering != nil {
+		g.stopAnswering()
+	}
 	if err := g.store.Close(); err != nil {
 		g.log.Error("the database did not close cleanly", "error", err)
 	}

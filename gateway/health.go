@@ -1,11 +1,159 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"parley/conversation"
+	"parley/internal/lifesign"
 )
+
+// CheckHealth asks every gateway on the database at path, prints how it fares, and
+// returns why one does not serve.
+func CheckHealth(ctx context.Context, out io.Writer, path string) error {
+	pid, err := conversation.DaemonPID(path)
+	if err != nil {
+		return err
+	}
+	answers, err := lifesign.Ask(ctx, path, pid)
+	if err != nil {
+		return err
+	}
+	if pid == 0 && len(answers) == 0 {
+		return fmt.Errorf("no gateway serves %s; `gateway run` starts one", path)
+	}
+	if pid != 0 && !slices.ContainsFunc(answers, func(a lifesign.Answer) bool { return a.PID == pid || a.PID == 0 }) {
+		answers = append(answers, lifesign.Answer{PID: pid, Err: errors.New("it does not listen")})
+	}
+	var problems []error
+	for _, a := range answers {
+		a.PID = cmp.Or(a.PID, pid)
+		problems = append(problems, checkAnswer(out, path, a))
+	}
+	return errors.Join(problems...)
+}
+
+func checkAnswer(out io.Writer, path string, a lifesign.Answer) error {
+	var is fares
+	err := a.Err
+	if err == nil {
+		err = json.Unmarshal(a.Body, &is)
+	}
+	if err != nil {
+		return fmt.Errorf("process %d serves %s, but gives no sign of life (%w): %s", a.PID, path, err, whySilent(a.PID))
+	}
+	_, err = fmt.Fprintf(out, "process %d serves %s\n%s", a.PID, path, is.describe())
+	return errors.Join(append(is.problems(), err)...)
+}
+
+// whySilent says what may be wrong with a process that does not answer.
+func whySilent(pid int) string {
+	if isStopped(pid) {
+		return fmt.Sprintf("it is stopped, as by SIGSTOP; `kill -CONT %d` lets it go on", pid)
+	}
+	return "it hangs, or the machine is overloaded; its log may tell, and starting it anew loses nothing"
+}
+
+// isStopped reports whether Linux says that a process is stopped: proc_pid_stat(5).
+func isStopped(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, behindName, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
+	return strings.HasPrefix(behindName, "T") || strings.HasPrefix(behindName, "t")
+}
+
+// fares is what a gateway answers to who asks it for a sign of life.
+type fares struct {
+	Ready bool `json:"ready"`
+	parts
+}
+
+// answerHealth answers `gateway health` until stop is called.
+func (g *Gateway) answerHealth() (stop func()) {
+	server, err := lifesign.Serve(g.store.Path(), func(ctx context.Context) []byte {
+		ready, is := g.ready(ctx)
+		body, err := json.Marshal(fares{Ready: ready, parts: is.(parts)})
+		if err != nil {
+			panic(err) // texts, numbers and times always have JSON
+		}
+		return body
+	})
+	if err != nil {
+		g.log.Warn("`gateway health` will take this gateway for one that hangs", "error", err)
+		return func() {}
+	}
+	return func() { _ = server.Close() } // nothing of it is left behind
+}
+
+// describe says how the channels fare, and what is held up in them, a line each.
+func (f fares) describe() string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(f.Channels)) {
+		c := f.Channels[name]
+		fmt.Fprintf(&b, "%s: %s since %s", c.title(name), c.State, c.Since.Format(time.DateTime))
+		if c.Detail != "" && !needsOperator(c.State) { // else it is a problem of its own
+			fmt.Fprintf(&b, " (%s)", c.Detail)
+		}
+		b.WriteByte('\n')
+	}
+	for _, q := range f.Queues {
+		if q.OutboxDue > 0 {
+			fmt.Fprintf(&b, "%s: %s to be sent, the oldest for %s", channelState{Account: q.Account}.title(q.Channel), plural(q.OutboxDue, "reply", "replies"), seconds(q.OutboxOldest))
+			if q.OutboxHeld > 0 {
+				fmt.Fprintf(&b, "; %d of them set aside, the oldest for %s", q.OutboxHeld, seconds(q.HeldOldest))
+			}
+			b.WriteByte('\n')
+		}
+	}
+	for _, h := range f.Held {
+		fmt.Fprintf(&b, "%s: a reply is set aside since %s, after %s: %s\n", h.Session, h.Since.Format(time.DateTime), plural(int64(h.Attempts), "try", "tries"), h.Error)
+	}
+	return b.String()
+}
+
+// problems are why the gateway does not serve.
+func (f fares) problems() (list []error) {
+	if !f.Store.Writable {
+		list = append(list, fmt.Errorf("the database can't be written: %s", f.Store.Error))
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Channels)) {
+		if c := f.Channels[name]; needsOperator(c.State) {
+			list = append(list, fmt.Errorf("%s is %s since %s: %s", c.title(name), c.State, c.Since.Format(time.DateTime), c.Detail))
+		}
+	}
+	if !f.Ready && len(list) == 0 {
+		list = append(list, errors.New("the gateway is not ready"))
+	}
+	return list
+}
+
+// title is what a channel is called, with the bot that serves it.
+func (c channelState) title(channel string) string {
+	if c.Account == "" {
+		return channel
+	}
+	return channel + " (bot " + c.Account + ")"
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n) * time.Second }
+
+func plural(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
 
 // health stores how a channel fares. A store that can't take it is no reason
 // to hold up the channel.

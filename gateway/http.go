@@ -23,7 +23,7 @@ func (g *Gateway) addHTTP(ctx context.Context) error {
 		return nil
 	}
 	parts := httpserver.Parts{
-		Config: g.cfg.HTTP, SignIns: g.store.SignIns(), Folder: filepath.Dir(g.store.Path()), Ready: g.readiness(), Observe: g.metrics.Answered, Log: g.log,
+		Config: g.cfg.HTTP, SignIns: g.store.SignIns(), Folder: filepath.Dir(g.store.Path()), Ready: g.ready, Observe: g.metrics.Answered, Log: g.log,
 	}
 	served := conversation.HTTPServer{Token: conversation.TokenConfigured}
 	if g.cfg.HTTP.Token == "" {

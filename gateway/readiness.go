@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,16 @@ type parts struct {
 	Store    storeState              `json:"store"`
 	Channels map[string]channelState `json:"channels"`
 	Queues   []queueState            `json:"queues"` // of the channels in which anything waits
+	Held     []heldState             `json:"held,omitempty"`
+}
+
+// heldState is a reply that is set aside, of the oldest.
+type heldState struct {
+	Channel  string    `json:"channel"`
+	Session  string    `json:"session"`
+	Since    time.Time `json:"since"`
+	Attempts int       `json:"attempts"`
+	Error    string    `json:"error"`
 }
 
 type storeState struct {
@@ -55,36 +66,73 @@ func needsOperator(state string) bool {
 // channel is rejected by its platform or has ended. A platform that is away is no
 // reason to look after the gateway: it comes back by itself.
 func (g *Gateway) readiness() httpserver.ReadyFunc {
-	probe := prober{probe: g.store.Probe}
+	writes := &prober[struct{}]{every: probeEvery, probe: func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, g.store.Probe(ctx)
+	}}
+	reads := &prober[seen]{probe: g.readSeen}
 	return func(ctx context.Context) (bool, any) {
 		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 		defer cancel()
-		is := parts{Store: storeState{Writable: true}, Channels: map[string]channelState{}, Queues: []queueState{}}
-		err := probe.ask(ctx)
-		list, healthErr := g.store.Health(ctx)
-		queues, queuesErr := g.store.Queues(ctx)
+		written, read := writes.question(), reads.question()
+		_, err := written.answer(ctx)
+		is, readErr := read.answer(ctx)
 		if err == nil {
-			err = errors.Join(healthErr, queuesErr)
+			err = readErr
 		}
-		if err != nil {
-			is.Store = storeState{Error: err.Error()}
-		}
-		for _, q := range queues {
-			is.Queues = append(is.Queues, queueState{
-				Channel: q.Channel, Account: q.Account, InboxWaiting: q.Waiting, InboxOldest: secondsSince(q.OldestWaiting), OutboxDue: q.Due, OutboxOldest: secondsSince(q.OldestDue),
-				OutboxHeld: q.Held, HeldOldest: secondsSince(q.OldestHeld),
-			})
-		}
-		ready := err == nil
-		for _, h := range list {
-			if !g.serves(conversation.Account{Channel: h.Channel, ID: h.Account}) {
-				continue // of an earlier configuration
-			}
-			is.Channels[h.Channel] = channelState{Account: h.Account, State: h.State, Detail: h.Detail, Since: h.Since}
-			ready = ready && !needsOperator(h.State)
-		}
-		return ready, is
+		return g.judge(is, err)
 	}
+}
+
+// judge says of what was seen in the store whether the gateway is ready. err is why
+// the store can't be written or read.
+func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
+	is = parts{Store: storeState{Writable: true}, Channels: map[string]channelState{}, Queues: []queueState{}}
+	if err != nil {
+		is.Store = storeState{Error: err.Error()}
+	}
+	for _, q := range in.queues {
+		is.Queues = append(is.Queues, queueState{
+			Channel: q.Channel, Account: q.Account, InboxWaiting: q.Waiting, InboxOldest: secondsSince(q.OldestWaiting), OutboxDue: q.Due, OutboxOldest: secondsSince(q.OldestDue),
+			OutboxHeld: q.Held, HeldOldest: secondsSince(q.OldestHeld),
+		})
+	}
+	for _, d := range in.held {
+		is.Held = append(is.Held, heldState{Channel: d.Channel, Session: string(d.Key), Since: d.HeldAt, Attempts: d.Attempts, Error: d.Reason})
+	}
+	ready = err == nil
+	for _, h := range in.health {
+		if !g.serves(conversation.Account{Channel: h.Channel, ID: h.Account}) {
+			continue // of an earlier configuration
+		}
+		is.Channels[h.Channel] = channelState{Account: h.Account, State: h.State, Detail: h.Detail, Since: h.Since}
+		ready = ready && !needsOperator(h.State)
+	}
+	return ready, is
+}
+
+// seen is what the store tells of the channels.
+type seen struct {
+	health []conversation.Health
+	queues []conversation.Queue
+	held   []conversation.DueDelivery
+}
+
+// maxHeld is how many of the replies that are set aside are named.
+const maxHeld = 5
+
+func (g *Gateway) readSeen(ctx context.Context) (in seen, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if in.health, err = g.store.Health(ctx); err != nil {
+		return in, err
+	}
+	if in.queues, err = g.store.Queues(ctx); err != nil {
+		return in, err
+	}
+	if slices.ContainsFunc(in.queues, func(q conversation.Queue) bool { return q.Held > 0 }) {
+		in.held, err = g.store.AllHeld(ctx, maxHeld)
+	}
+	return in, err
 }
 
 // serves reports whether a channel is in service here, as this bot.
@@ -101,53 +149,55 @@ func secondsSince(at time.Time) float64 {
 	return time.Since(at).Seconds()
 }
 
-// prober asks the store whether it can be written, once in a second however
-// many want to know, and without waiting for a disk that hangs.
-type prober struct {
-	probe func(context.Context) error
+// prober asks the store a question, one at a time however many want to know, and
+// without waiting for a disk that hangs.
+type prober[T any] struct {
+	probe func(context.Context) (T, error)
+	every time.Duration // how long an answer is good
 
 	mu     sync.Mutex
-	latest *probed
+	latest *question[T]
 }
 
-// probed is one question.
-type probed struct {
+// question is one that was asked.
+type question[T any] struct {
 	asked time.Time
 	done  chan struct{} // closed when there is an answer
+	value T
 	err   error
 }
 
 const probeEvery = time.Second
 
-func (p *prober) ask(ctx context.Context) error {
-	question := p.question()
+// answer waits for the answer until ctx ends.
+func (q *question[T]) answer(ctx context.Context) (value T, err error) {
 	select {
-	case <-question.done:
-		return question.err
+	case <-q.done:
+		return q.value, q.err
 	case <-ctx.Done():
-		return errors.New("the database does not answer")
+		return value, errors.New("the database does not answer")
 	}
 }
 
-// question is the one under way, or the latest if that was a moment ago.
-func (p *prober) question() *probed {
+// question is the one under way, or the latest if its answer is still good.
+func (p *prober[T]) question() *question[T] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if q := p.latest; q != nil {
 		select {
 		case <-q.done:
-			if time.Since(q.asked) < probeEvery {
+			if time.Since(q.asked) < p.every {
 				return q
 			}
 		default:
 			return q
 		}
 	}
-	q := &probed{asked: time.Now(), done: make(chan struct{})}
+	q := &question[T]{asked: time.Now(), done: make(chan struct{})}
 	p.latest = q
 	go func() {
 		defer close(q.done)
-		q.err = p.probe(context.Background())
+		q.value, q.err = p.probe(context.Background())
 	}()
 	return q
 }

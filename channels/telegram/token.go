@@ -80,8 +80,8 @@ func (c *Channel) untilTaken(ctx context.Context, err error) error {
 		defer c.token.accept() // at the end of ctx nobody asks any more
 		words := fmt.Sprintf("Telegram rejects the bot token (%s). Check token in [telegram] against the one that @BotFather shows, "+
 			"and api_url if it is set; a new token needs a restart. The gateway asks again by itself, and goes on when Telegram takes this one", err)
-		c.log.Error(words)
 		c.health.rejected(words)
+		c.log.Error(words)
 		return c.probe(ctx, taken)
 	}
 	select {

@@ -1,0 +1,60 @@
+package faulttest
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+
+	"parley/channels/telegram/telegramtest"
+)
+
+// health runs `gateway health`, and returns all that it says.
+func (w *world) health(status int) string {
+	w.t.Helper()
+	p := w.run(binary, nil, "health")
+	p.expectExit(status)
+	return p.stdout.String() + p.stderr.String()
+}
+
+func (w *world) expectHealth(status int, words ...string) {
+	w.t.Helper()
+	said := w.health(status)
+	for _, want := range words {
+		if !strings.Contains(said, want) {
+			w.t.Errorf("gateway health does not say %q: %s", want, said)
+		}
+	}
+}
+
+// A process that is stopped holds its locks, and serves nobody.
+func TestHealthTellsAStoppedProcessFromOneThatServes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	w.expectHealth(1, "no gateway serves", "gateway run")
+	p := w.startServing()
+	w.say(1, "m1")
+	w.awaitAnswer(1, "m1")
+	w.expectHealth(0, "serves "+w.database, "serving since")
+	p.signal(syscall.SIGSTOP)
+	w.expectHealth(1, "gives no sign of life", "is stopped", "kill -CONT")
+	p.signal(syscall.SIGCONT)
+	w.expectHealth(0, "serving since")
+	p.kill()
+	w.expectHealth(1, "no gateway serves")
+}
+
+// The token is revoked while the gateway runs: the channel does not end, and health
+// says what to do.
+func TestHealthNamesARejectedToken(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{})
+	p := w.startServing()
+	w.say(1, "m1")
+	w.awaitAnswer(1, "m1")
+	w.telegram.Fail("getMe", telegramtest.Verdict{Code: 401}, 1000)
+	w.telegram.Fail("getUpdates", telegramtest.Verdict{Code: 401}, 1)
+	w.say(1, "m2") // ends the poll under way
+	w.awaitLog("Telegram rejects the bot token")
+	w.expectHealth(1, "telegram (bot ", " is rejected since", "token in [telegram]", "@BotFather")
+	p.stop()
+}
