@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"parley/activity"
 	"parley/conversation"
 )
 
@@ -34,9 +35,9 @@ type Sender struct {
 	channel  Channel
 	outbox   Outbox
 	log      *slog.Logger
-	outcome  func(Outcome)        // nil: nobody asks
-	patience time.Duration        // how long a reply may hold up its session
-	by       conversation.Account // whose replies it sends, once it runs
+	outcome  func(activity.Outcome) // nil: nobody asks
+	patience time.Duration          // how long a reply may hold up its session
+	by       conversation.Account   // whose replies it sends, once it runs
 
 	wake   chan wake
 	idle   chan *queue
@@ -426,7 +427,7 @@ func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool
 	if !q.mark(ctx, "mark a reply as sent", func(ctx context.Context) error { return q.outbox.MarkSent(ctx, *d) }) {
 		return false, nil
 	}
-	q.tell(Sent, *d)
+	q.tell(activity.Sent, *d)
 	return true, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"parley/activity"
 	"parley/conversation"
 )
 
@@ -168,7 +169,7 @@ func (q *queue) retryOne(ctx context.Context, d conversation.Delivery) (again, w
 	if reason := final(d.HeldAt, err); reason != nil {
 		return false, true, q.markFailed(ctx, log, d, reason)
 	}
-	q.tell(Retried, d)
+	q.tell(activity.Retried, d)
 	var stuck *StuckError
 	works = errors.As(err, &stuck)
 	if isPowerOfTwo(d.Attempts) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"parley/activity"
+
 	"github.com/google/go-cmp/cmp"
 	_ "github.com/mattn/go-sqlite3"
 
@@ -136,7 +138,7 @@ func TestPartsBeforeALocalErrorStayMarked(t *testing.T) {
 	if diff := cmp.Diff([]string{" (2 parts sent): the reply can't be prepared: no"}, p.failed()); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]channels.OutcomeKind{channels.Failed}, kinds); diff != "" {
+	if diff := cmp.Diff([]activity.OutcomeKind{activity.Failed}, kinds); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -146,7 +148,7 @@ func TestPartsBeforeALocalErrorStayMarked(t *testing.T) {
 func TestALocalErrorOfTheNoticeEndsTheReplyToo(t *testing.T) {
 	p := newPost(t)
 	p.commit(1, "bad")
-	if kinds := p.deliver(broken{}); len(kinds) != 1 || kinds[0] != channels.Failed {
+	if kinds := p.deliver(broken{}); len(kinds) != 1 || kinds[0] != activity.Failed {
 		t.Errorf("outcomes %v", kinds)
 	}
 	if list := p.failed(); len(list) != 1 {

@@ -5,23 +5,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"parley/activity"
 	"parley/conversation"
-)
-
-// Outcome is how a try to deliver a reply ended.
-type Outcome struct {
-	Channel string
-	Kind    OutcomeKind
-	After   time.Duration // since the reply was committed
-}
-
-// OutcomeKind says what a try came to.
-type OutcomeKind string
-
-const (
-	Sent    OutcomeKind = "sent"    // the platform has every part
-	Retried OutcomeKind = "retried" // a part was not taken; it is tried again
-	Failed  OutcomeKind = "failed"  // it never will be
 )
 
 // SenderOption changes how NewSender makes a Sender.
@@ -29,14 +14,14 @@ type SenderOption func(*Sender)
 
 // WithOutcomes has tell told of every outcome, from many goroutines at once. It
 // must not block.
-func WithOutcomes(tell func(Outcome)) SenderOption {
+func WithOutcomes(tell func(activity.Outcome)) SenderOption {
 	return func(s *Sender) { s.outcome = tell }
 }
 
 // tell tells whoever asks how a try ended.
-func (s *Sender) tell(kind OutcomeKind, d conversation.Delivery) {
+func (s *Sender) tell(kind activity.OutcomeKind, d conversation.Delivery) {
 	if s.outcome != nil {
-		s.outcome(Outcome{Channel: s.channel.Name(), Kind: kind, After: time.Since(d.At)})
+		s.outcome(activity.Outcome{Channel: s.channel.Name(), Kind: kind, After: time.Since(d.At)})
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"parley/activity"
+
 	"github.com/google/go-cmp/cmp"
 
 	"parley/channels"
@@ -36,13 +38,13 @@ func (c clumsy) Send(ctx context.Context, d conversation.Delivery, p channels.Pa
 }
 
 // deliver sends what is due, and gives the outcomes that were told.
-func (p *post) deliver(channel channels.Channel) []channels.OutcomeKind {
+func (p *post) deliver(channel channels.Channel) []activity.OutcomeKind {
 	p.t.Helper()
 	var mu sync.Mutex
-	var kinds []channels.OutcomeKind
+	var kinds []activity.OutcomeKind
 	flush := make(chan struct{})
 	close(flush)
-	sender := channels.NewSender(channel, p.store, slog.New(slog.DiscardHandler), channels.WithOutcomes(func(o channels.Outcome) {
+	sender := channels.NewSender(channel, p.store, slog.New(slog.DiscardHandler), channels.WithOutcomes(func(o activity.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
 		if o.Channel != "telegram" || o.After < 0 || o.After > time.Hour {
@@ -67,7 +69,7 @@ func TestPanicOverAReplyIsItsFailureAlone(t *testing.T) {
 		if _, texts := to.seen(); !strings.HasSuffix(texts, "is not sent. The details are in the gateway's log., good") {
 			t.Errorf("in Split %t: the chat got %q", splits, texts)
 		}
-		if diff := cmp.Diff([]channels.OutcomeKind{channels.Failed, channels.Sent}, kinds); diff != "" {
+		if diff := cmp.Diff([]activity.OutcomeKind{activity.Failed, activity.Sent}, kinds); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -83,7 +85,7 @@ func TestOutcomesTellOfEveryTry(t *testing.T) {
 		}
 		return nil
 	}}
-	if diff := cmp.Diff([]channels.OutcomeKind{channels.Retried, channels.Retried, channels.Sent}, p.deliver(to)); diff != "" {
+	if diff := cmp.Diff([]activity.OutcomeKind{activity.Retried, activity.Retried, activity.Sent}, p.deliver(to)); diff != "" {
 		t.Error(diff)
 	}
 }

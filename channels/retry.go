@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"parley/activity"
 	"parley/conversation"
 )
 
@@ -54,7 +55,7 @@ func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time
 	if reason := final(since, err); reason != nil {
 		return false, q.markFailed(ctx, log, *d, reason)
 	}
-	q.tell(Retried, *d)
+	q.tell(activity.Retried, *d)
 	if stuckFor(since, err) >= q.patience {
 		log.Warn("reply set aside, later ones go on; trying it again beside them", "error", err)
 		q.held.add(time.Now())
@@ -93,7 +94,7 @@ func (q *queue) wait(ctx context.Context, d time.Duration) bool {
 // markFailed ends a delivery that the platform will never take.
 func (q *queue) markFailed(ctx context.Context, log *slog.Logger, d conversation.Delivery, reason error) bool {
 	log.Error("reply not delivered; its text stays in the history", "error", reason)
-	q.tell(Failed, d)
+	q.tell(activity.Failed, d)
 	return q.mark(ctx, "mark a reply as failed", func(ctx context.Context) error {
 		return q.outbox.MarkFailed(ctx, d, reason.Error())
 	})

@@ -13,7 +13,8 @@ import (
 	"net/http"
 	"time"
 
-	"parley/channels"
+	"parley/activity"
+
 	"parley/conversation"
 	"parley/httpserver"
 	"parley/pages"
@@ -22,7 +23,7 @@ import (
 // Parts is what the console is made of.
 type Parts struct {
 	Store    *conversation.Store
-	Feed     *channels.Feed
+	Feed     *activity.Feed
 	Lines    *Lines                 // of the log
 	Channels []conversation.Account // those that are served now, with the bots that serve them
 	Settings []Setting              // the configuration as in force

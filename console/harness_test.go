@@ -15,7 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"parley/channels"
+	"parley/activity"
+
 	"parley/console"
 	"parley/conversation"
 	"parley/httpserver"
@@ -51,7 +52,7 @@ func newDesk(t *testing.T, change func(*console.Parts)) *desk {
 		t.Fatal(err)
 	}
 	parts := console.Parts{
-		Store: d.store, Feed: channels.NewFeed(), Lines: d.lines, Channels: []conversation.Account{{Channel: "telegram"}}, Log: d.log,
+		Store: d.store, Feed: activity.NewFeed(), Lines: d.lines, Channels: []conversation.Account{{Channel: "telegram"}}, Log: d.log,
 		Look:   func(_ string, key conversation.Key) { d.looked = append(d.looked, key) },
 		Window: func(context.Context, conversation.Key) (console.Window, error) { return console.Window{}, nil },
 		Do:     func(ctx context.Context, _ conversation.Key, do func(context.Context) error) error { return do(ctx) },

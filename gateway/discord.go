@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"parley/activity"
+
 	"parley/agentloop"
-	"parley/channels"
 	"parley/channels/discord"
 	"parley/conversation"
 )
@@ -33,7 +34,7 @@ func (g *Gateway) addDiscord() error {
 type edits struct {
 	*conversation.Store
 	router *agentloop.Router
-	feed   *channels.Feed
+	feed   *activity.Feed
 }
 
 func (e edits) Edit(ctx context.Context, of conversation.Account, sourceID, text string, at time.Time) error {

@@ -10,6 +10,8 @@ import (
 	"os"
 	"time"
 
+	"parley/activity"
+
 	"parley/agentloop"
 	"parley/channels"
 	"parley/config"
@@ -34,7 +36,7 @@ type Gateway struct {
 	counter  *llm.Counter
 	router   *agentloop.Router
 	channels map[string]*served
-	feed     *channels.Feed
+	feed     *activity.Feed
 	shared   sharedSessions
 	moved    chan struct{} // places have moved, see adoptPlaces
 	metrics  *metrics.Metrics
@@ -74,7 +76,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, origins: origins, version: o.Version, channels: map[string]*served{}, feed: channels.NewFeed(), shared: newSharedSessions(cfg)}
+	g := &Gateway{cfg: cfg, origins: origins, version: o.Version, channels: map[string]*served{}, feed: activity.NewFeed(), shared: newSharedSessions(cfg)}
 	g.log, g.logs = newLog(cfg.Log)
 	if cfg.HTTP.Address() != "" {
 		g.lines = console.NewLines(append(cfg.Secrets(), os.Getenv("OPENAI_API_KEY")))

@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 
+	"parley/activity"
+
 	"parley/agentloop"
 	"parley/channels"
 	"parley/conversation"
@@ -13,7 +15,7 @@ import (
 // show them, and counts those that are made. The map is complete before the first run.
 type progress struct {
 	channels map[string]*served
-	feed     *channels.Feed
+	feed     *activity.Feed
 	metrics  *metrics.Metrics
 }
 
@@ -34,7 +36,7 @@ func (p progress) Preview(key conversation.Key, to conversation.Destination, tex
 }
 
 func (p progress) Called(key conversation.Key, call agentloop.ToolCall) {
-	p.feed.Tool(key, channels.ToolProgress{
+	p.feed.Tool(key, activity.ToolProgress{
 		ID: call.ID, Name: call.Name, Arguments: call.Arguments, Done: call.Done, Took: call.Took, Error: call.Error,
 	})
 }

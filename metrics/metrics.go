@@ -10,9 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"parley/activity"
+
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"parley/channels"
 	"parley/conversation"
 )
 
@@ -105,13 +106,13 @@ func (m *Metrics) Attempted(call ModelCall) {
 }
 
 // Delivered counts how a try to deliver a reply ended.
-func (m *Metrics) Delivered(o channels.Outcome) {
+func (m *Metrics) Delivered(o activity.Outcome) {
 	c := m.made.Load()
 	if c == nil {
 		return
 	}
 	c.deliveries.WithLabelValues(o.Channel, string(o.Kind)).Inc()
-	if o.Kind == channels.Sent {
+	if o.Kind == activity.Sent {
 		c.deliverySeconds.WithLabelValues(o.Channel).Observe(o.After.Seconds())
 	}
 }

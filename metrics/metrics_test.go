@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"parley/channels"
+	"parley/activity"
+
 	"parley/conversation"
 	"parley/metrics"
 )
@@ -30,8 +31,8 @@ func do(m *metrics.Metrics) {
 	})
 	m.Attempted(metrics.ModelCall{Model: "m", Outcome: "done", Took: time.Second, FirstByte: time.Millisecond, Prompt: 100, Completion: 7})
 	m.Attempted(metrics.ModelCall{Model: "m", Outcome: "temporary", Took: time.Second})
-	for _, kind := range []channels.OutcomeKind{channels.Sent, channels.Retried, channels.Failed} {
-		m.Delivered(channels.Outcome{Channel: "telegram", Kind: kind, After: time.Second})
+	for _, kind := range []activity.OutcomeKind{activity.Sent, activity.Retried, activity.Failed} {
+		m.Delivered(activity.Outcome{Channel: "telegram", Kind: kind, After: time.Second})
 	}
 	m.Answered("GET /x", 200, time.Millisecond)
 	m.Answered("", 404, time.Millisecond)
@@ -131,6 +132,6 @@ func BenchmarkHooksThatNobodyReads(b *testing.B) {
 	m := metrics.New(metrics.Parts{})
 	for b.Loop() {
 		m.Accepted("telegram", 1)
-		m.Delivered(channels.Outcome{Channel: "telegram", Kind: channels.Sent})
+		m.Delivered(activity.Outcome{Channel: "telegram", Kind: activity.Sent})
 	}
 }

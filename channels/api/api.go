@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"parley/activity"
+
 	"parley/channels"
 	"parley/conversation"
 )
@@ -21,7 +23,7 @@ const channelName = "api"
 // Parts is what the channel is made of.
 type Parts struct {
 	Store  *conversation.Store
-	Feed   *channels.Feed
+	Feed   *activity.Feed
 	Models []string // that answer, the first choice first
 	Log    *slog.Logger
 

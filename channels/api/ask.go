@@ -8,10 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"parley/activity"
+
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"parley/channels"
 	"parley/conversation"
 	"parley/httpserver"
 )
@@ -160,7 +161,7 @@ type answerStream struct {
 	*httpserver.Events
 }
 
-func (s *answerStream) progress(p channels.Progress) error { return s.send(s.follow(p)) }
+func (s *answerStream) progress(p activity.Progress) error { return s.send(s.follow(p)) }
 
 func (s *answerStream) beat() error { return s.Beat() }
 

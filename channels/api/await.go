@@ -6,7 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"parley/channels"
+	"parley/activity"
+
 	"parley/conversation"
 )
 
@@ -20,7 +21,7 @@ var errLeft = errors.New("the gateway ends before the answer")
 
 // listener is shown how an answer comes on.
 type listener interface {
-	progress(p channels.Progress) error
+	progress(p activity.Progress) error
 	beat() error // nothing has happened for a while
 }
 

@@ -6,7 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"parley/channels"
+	"parley/activity"
+
 	"parley/conversation"
 	"parley/conversation/storetest"
 )
@@ -22,7 +23,7 @@ func BenchmarkReading(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer store.Close()
-	handler := New(Parts{Store: store, Feed: channels.NewFeed()}).handler()
+	handler := New(Parts{Store: store, Feed: activity.NewFeed()}).handler()
 	for b.Loop() {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/sessions/telegram:chat:1/messages?view=all", nil))

@@ -4,7 +4,8 @@ import (
 	"net/http"
 	"strings"
 
-	"parley/channels"
+	"parley/activity"
+
 	"parley/conversation"
 	"parley/httpserver"
 )
@@ -39,7 +40,7 @@ func (d completion) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 	_ = s.Send(append(last, httpserver.Event{Data: "[DONE]"})...)
 }
 
-func (s *chunkStream) progress(p channels.Progress) error {
+func (s *chunkStream) progress(p activity.Progress) error {
 	if events := s.turnTo(p.Text); len(events) > 0 {
 		return s.Send(events...)
 	}

@@ -8,10 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"parley/activity"
+
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"parley/channels"
 	"parley/conversation"
 	"parley/httpserver"
 )
@@ -111,7 +112,7 @@ type sessionStream struct {
 	*httpserver.Events
 	channel *Channel
 	key     conversation.Key
-	watch   *channels.Watch
+	watch   *activity.Watch
 	at      place
 	stored  int64 // the latest run that the store was seen to hold: it is no longer under way
 }

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"parley/channels"
+	"parley/activity"
+
 	"parley/httpserver"
 )
 
@@ -52,11 +53,11 @@ type endedCall struct {
 type follower struct {
 	run   int64
 	text  string                  // that was sent
-	tools []channels.ToolProgress // that were told of
+	tools []activity.ToolProgress // that were told of
 }
 
 // follow gives the events that lead from the last state to this one.
-func (f *follower) follow(p channels.Progress) []httpserver.Event {
+func (f *follower) follow(p activity.Progress) []httpserver.Event {
 	var events []httpserver.Event
 	if p.Run != f.run {
 		events = f.turnTo("")
@@ -71,11 +72,11 @@ func (f *follower) follow(p channels.Progress) []httpserver.Event {
 // precedes reports whether the text of a state stands before its tool calls: it
 // goes on with what was sent, or asks for a call that is under way. Else the
 // model has said it when it had the results.
-func (f *follower) precedes(p channels.Progress) bool {
+func (f *follower) precedes(p activity.Progress) bool {
 	if f.text != "" {
 		return strings.HasPrefix(p.Text, f.text)
 	}
-	return slices.ContainsFunc(p.Tools, func(t channels.ToolProgress) bool { return !t.Done })
+	return slices.ContainsFunc(p.Tools, func(t activity.ToolProgress) bool { return !t.Done })
 }
 
 // turnTo gives the events that make the text of the deltas another.
@@ -91,10 +92,10 @@ func (f *follower) turnTo(text string) (events []httpserver.Event) {
 	return events
 }
 
-func (f *follower) newTools(tools []channels.ToolProgress) (events []httpserver.Event) {
+func (f *follower) newTools(tools []activity.ToolProgress) (events []httpserver.Event) {
 	for i, t := range tools {
 		if i == len(f.tools) {
-			f.tools = append(f.tools, channels.ToolProgress{})
+			f.tools = append(f.tools, activity.ToolProgress{})
 			events = append(events, event(eventToolCall, startedCall{t.ID, t.Name, t.Arguments}))
 		}
 		if t.Done && !f.tools[i].Done {
@@ -117,7 +118,7 @@ func (f *follower) missed(used []usedTool) []httpserver.Event {
 	}
 	for _, u := range used {
 		if known[u.ID]--; known[u.ID] < 0 {
-			tools = append(tools, channels.ToolProgress{ID: u.ID, Name: u.Name, Arguments: u.Arguments, Done: true})
+			tools = append(tools, activity.ToolProgress{ID: u.ID, Name: u.Name, Arguments: u.Arguments, Done: true})
 		}
 	}
 	return f.newTools(tools)

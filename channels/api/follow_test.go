@@ -3,38 +3,38 @@ package api
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"parley/activity"
 
-	"parley/channels"
+	"github.com/google/go-cmp/cmp"
 )
 
 // A listener that is slow sees several steps at once; it is told them in the
 // order in which they happened, and its deltas still make the text.
 func TestStepsSeenAtOnceKeepTheirOrder(t *testing.T) {
-	running := []channels.ToolProgress{{ID: "1"}}
-	done := []channels.ToolProgress{{ID: "1", Done: true}}
+	running := []activity.ToolProgress{{ID: "1"}}
+	done := []activity.ToolProgress{{ID: "1", Done: true}}
 	for name, c := range map[string]struct {
-		seen []channels.Progress
+		seen []activity.Progress
 		want []string
 	}{
 		"a call, and the answer behind it": {
-			[]channels.Progress{{Run: 1, Text: "It is late.", Tools: done}},
+			[]activity.Progress{{Run: 1, Text: "It is late.", Tools: done}},
 			[]string{eventToolCall, eventToolResult, eventDelta},
 		},
 		"words, and the call that they announce": {
-			[]channels.Progress{{Run: 1, Text: "Let me look.", Tools: running}},
+			[]activity.Progress{{Run: 1, Text: "Let me look.", Tools: running}},
 			[]string{eventDelta, eventToolCall},
 		},
 		"half of the words, then all and the call": {
-			[]channels.Progress{{Run: 1, Text: "Let me"}, {Run: 1, Text: "Let me look.", Tools: done}},
+			[]activity.Progress{{Run: 1, Text: "Let me"}, {Run: 1, Text: "Let me look.", Tools: done}},
 			[]string{eventDelta, eventDelta, eventToolCall, eventToolResult},
 		},
 		"words, then the call and the answer": {
-			[]channels.Progress{{Run: 1, Text: "Let me look."}, {Run: 1, Text: "It is late.", Tools: done}},
+			[]activity.Progress{{Run: 1, Text: "Let me look."}, {Run: 1, Text: "It is late.", Tools: done}},
 			[]string{eventDelta, eventToolCall, eventToolResult, eventReset, eventDelta},
 		},
 		"another run": {
-			[]channels.Progress{{Run: 1, Text: "It is"}, {Run: 2, Text: "It is late."}},
+			[]activity.Progress{{Run: 1, Text: "It is"}, {Run: 2, Text: "It is late."}},
 			[]string{eventDelta, eventReset, eventDelta},
 		},
 	} {
@@ -54,7 +54,7 @@ func TestStepsSeenAtOnceKeepTheirOrder(t *testing.T) {
 // A run that was over before the listener looked has its calls told all the same.
 func TestCallsOfARunThatIsOverAreTold(t *testing.T) {
 	f := follower{}
-	f.follow(channels.Progress{Run: 1, Tools: []channels.ToolProgress{{ID: "1"}}})
+	f.follow(activity.Progress{Run: 1, Tools: []activity.ToolProgress{{ID: "1"}}})
 	var got []string
 	for _, e := range f.missed([]usedTool{{ID: "1"}, {ID: "2"}, {ID: "1"}}) {
 		got = append(got, e.Name)

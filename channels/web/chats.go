@@ -7,7 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"parley/channels"
+	"parley/activity"
+
 	"parley/conversation"
 )
 
@@ -49,7 +50,7 @@ func (l chats) at(address string) chats {
 // sharedList is the list of chats as all pages have it. It is read and made once
 // for each change in it, however many pages there are.
 type sharedList struct {
-	watch *channels.Watch
+	watch *activity.Watch
 
 	mu    sync.Mutex
 	fresh bool

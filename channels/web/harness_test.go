@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"parley/activity"
+
 	"parley/agentloop"
 	"parley/channels"
 	"parley/channels/web"
@@ -39,7 +41,7 @@ type house struct {
 	path   string // of the database
 	model  *llmtest.Server
 	store  *conversation.Store
-	feed   *channels.Feed
+	feed   *activity.Feed
 	url    string // without a slash at its end
 	client *http.Client
 	health chan string // what the channel says of itself
@@ -68,7 +70,7 @@ func (h *house) start() {
 	if h.store, err = conversation.Open(ctx, h.path); err != nil {
 		h.t.Fatal(err)
 	}
-	h.feed = channels.NewFeed()
+	h.feed = activity.NewFeed()
 	registry, err := tools.NewRegistry(tools.Tool{
 		Name: "show", Parameters: json.RawMessage(`{"type":"object"}`),
 		Call: func(_ context.Context, arguments json.RawMessage) (string, error) {
@@ -118,7 +120,7 @@ func (h *house) start() {
 }
 
 // watcher tells the feed what a run does, as the gateway does.
-type watcher struct{ feed *channels.Feed }
+type watcher struct{ feed *activity.Feed }
 
 func (w watcher) Working(ctx context.Context, key conversation.Key, took []conversation.Inbound, _ conversation.Destination) {
 	w.feed.Working(ctx, key, took[0].ID, took[len(took)-1].ID)
@@ -127,7 +129,7 @@ func (w watcher) Preview(key conversation.Key, _ conversation.Destination, text 
 	w.feed.Preview(key, text)
 }
 func (w watcher) Called(key conversation.Key, c agentloop.ToolCall) {
-	w.feed.Tool(key, channels.ToolProgress{ID: c.ID, Name: c.Name, Arguments: c.Arguments, Done: c.Done, Error: c.Error})
+	w.feed.Tool(key, activity.ToolProgress{ID: c.ID, Name: c.Name, Arguments: c.Arguments, Done: c.Done, Error: c.Error})
 }
 func (w watcher) Committed(run conversation.Run, _ conversation.Committed) {
 	w.feed.Committed(run.Key, run.ID())

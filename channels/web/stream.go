@@ -9,7 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"parley/channels"
+	"parley/activity"
+
 	"parley/httpserver"
 	"parley/pages"
 )
@@ -50,8 +51,8 @@ type stream struct {
 	name    string
 	csrf    string
 	events  *httpserver.Events
-	watch   *channels.Watch // this chat, also how a run comes on
-	all     *channels.Watch // all chats, and what the store holds of them
+	watch   *activity.Watch // this chat, also how a run comes on
+	all     *activity.Watch // all chats, and what the store holds of them
 
 	at      position // what the page has
 	shown   shown
@@ -183,7 +184,7 @@ func (s *stream) readAll(ctx context.Context, u *update) error {
 		u.Working, s.shown.working = &t.working, t.working
 	}
 	if !t.working {
-		t.progress = channels.Progress{}
+		t.progress = activity.Progress{}
 	}
 	if title := titleOf(t.Conversation); title != s.shown.title {
 		u.Title, s.shown.title = &title, title
@@ -226,7 +227,7 @@ func (s *stream) entries(u *update, t talk) error {
 }
 
 // answer tells the run under way where it differs from the page's.
-func (s *stream) answer(u *update, p channels.Progress) (err error) {
+func (s *stream) answer(u *update, p activity.Progress) (err error) {
 	s.shown.run = p.Run
 	if u.Calls, err = s.fragment(&s.shown.calls, "calls", usesOf(p)); err != nil {
 		return err

@@ -5,7 +5,8 @@ import (
 	"math"
 	"strings"
 
-	"parley/channels"
+	"parley/activity"
+
 	"parley/conversation"
 	"parley/pages"
 )
@@ -26,14 +27,14 @@ type talk struct {
 	entries  []entry
 	earlier  int64 // seq before which there are more messages, 0 for none
 	waiting  []entry
-	progress channels.Progress
+	progress activity.Progress
 	working  bool
 	at       position
 }
 
 // read reads the chat's active conversation and the run under way. A run that
 // the store holds already is not under way any more.
-func (c *Channel) read(ctx context.Context, name string, w *channels.Watch) (talk, error) {
+func (c *Channel) read(ctx context.Context, name string, w *activity.Watch) (talk, error) {
 	var t talk
 	t.progress, t.working = w.Now() // before the store, so that nothing falls between the two
 	var err error
@@ -116,7 +117,7 @@ func (t talk) blocks() []string { return pages.Blocks(t.progress.Text) }
 // toolsUnderWay are the tool calls of the run under way.
 func (t talk) toolsUnderWay() []toolUse { return usesOf(t.progress) }
 
-func usesOf(p channels.Progress) []toolUse {
+func usesOf(p activity.Progress) []toolUse {
 	uses := make([]toolUse, len(p.Tools))
 	for i, call := range p.Tools {
 		uses[i] = toolUse{ID: call.ID, Name: call.Name, Arguments: readable(call.Arguments), Done: call.Done, Error: call.Error}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"parley/activity"
+
 	"parley/channels"
 	"parley/conversation"
 	"parley/httpserver"
@@ -21,7 +23,7 @@ const channelName = "web"
 // Parts is what the channel is made of.
 type Parts struct {
 	Store    *conversation.Store
-	Feed     *channels.Feed
+	Feed     *activity.Feed
 	Commands []channels.Command // that the composer completes
 
 	// Do runs an operation on a session between two of its runs.

@@ -1,4 +1,7 @@
-package channels
+// Package activity is what goes on right now: the runs under way in the sessions,
+// for pages and programs that follow them, and how deliveries end, for whoever
+// counts them. It knows no channel, and it holds no history.
+package activity
 
 import (
 	"cmp"
