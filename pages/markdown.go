@@ -10,7 +10,6 @@ import (
 	"github.com/yuin/goldmark/extension"
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/renderer/html"
-	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
 	"parley/markup"
@@ -22,8 +21,8 @@ const maxMarkdown = 256 << 10
 
 // markdown is made when the first text is shown. Raw HTML, and every address
 // but of http, https and mailto, is shown as text.
-var markdown = sync.OnceValue(func() goldmark.Markdown {
-	return goldmark.New(
+var markdown = sync.OnceValue(func() reading {
+	md := goldmark.New(
 		goldmark.WithExtensions(
 			extension.Strikethrough, extension.TaskList, extension.Linkify,
 			// Alignment by a style attribute would need a weaker content security policy.
@@ -34,12 +33,24 @@ var markdown = sync.OnceValue(func() goldmark.Markdown {
 			renderer.WithNodeRenderers(util.Prioritized(safeRenderer{}, 100)),
 		),
 	)
+	return reading{markup.NewParser(md), md.Renderer()}
 })
+
+// reading is how markdown is read and written.
+type reading struct {
+	parser   *markup.Parser
+	renderer renderer.Renderer
+}
 
 // Markdown is what a model or a user wrote as HTML that can't become script,
 // whatever was written.
 func Markdown(source string) template.HTML {
 	return template.HTML(strings.Join(Blocks(source), ""))
+}
+
+// verbatim is a text that is not read as markdown.
+func verbatim(source string) []string {
+	return []string{`<div class="verbatim">` + template.HTMLEscapeString(source) + `</div>`}
 }
 
 // Blocks is Markdown in pieces, of one HTML element each. While a text grows at
@@ -49,16 +60,19 @@ func Blocks(source string) []string {
 		return nil
 	}
 	source = strings.ToValidUTF8(source, "\uFFFD")
-	if len(source) > maxMarkdown || markup.Costly(source) {
-		return []string{`<div class="verbatim">` + template.HTMLEscapeString(source) + `</div>`}
+	if len(source) > maxMarkdown {
+		return verbatim(source)
 	}
 	bytesOf := []byte(source)
-	document := markdown().Parser().Parse(text.NewReader(bytesOf))
+	document, err := markdown().parser.Parse(bytesOf)
+	if err != nil {
+		return verbatim(source)
+	}
 	var blocks []string
 	var out bytes.Buffer
 	for node := document.FirstChild(); node != nil; node = node.NextSibling() {
 		out.Reset()
-		if err := markdown().Renderer().Render(&out, bytesOf, node); err != nil {
+		if err := markdown().renderer.Render(&out, bytesOf, node); err != nil {
 			continue // writing to memory does not fail
 		}
 		if out.Len() > 0 {

@@ -6,8 +6,6 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
-	"github.com/yuin/goldmark/parser"
-	"github.com/yuin/goldmark/text"
 
 	"parley/markup"
 )
@@ -23,11 +21,11 @@ const (
 // own, which are readable on the background the user has chosen.
 type markdown struct {
 	palette palette
-	parser  parser.Parser
+	parser  *markup.Parser
 }
 
 func newMarkdown(p palette) *markdown {
-	return &markdown{p, goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser()}
+	return &markdown{p, markup.NewParser(goldmark.New(goldmark.WithExtensions(extension.GFM)))}
 }
 
 // render gives the lines of src, which clean has been through, for a terminal
@@ -43,11 +41,11 @@ func (m *markdown) render(src string, columns int) (lines []string) {
 			lines = strings.Split(src, "\n")
 		}
 	}()
-	if len(src) > maxRender || markup.Costly(src) {
+	if len(src) > maxRender {
 		return strings.Split(src, "\n")
 	}
-	doc := m.parser.Parse(text.NewReader([]byte(src)))
-	if tooDeep(doc) {
+	doc, err := m.parser.Parse([]byte(src))
+	if err != nil || tooDeep(doc) {
 		return strings.Split(src, "\n")
 	}
 	r := &renderer{

@@ -11,9 +11,7 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	east "github.com/yuin/goldmark/extension/ast"
-	"github.com/yuin/goldmark/parser"
 	ghtml "github.com/yuin/goldmark/renderer/html"
-	"github.com/yuin/goldmark/text"
 	"github.com/yuin/goldmark/util"
 
 	"parley/channels/markdown"
@@ -27,21 +25,25 @@ const (
 )
 
 // renderer turns markdown into Telegram's looks.
-type renderer struct{ parser parser.Parser }
+type renderer struct{ parser *markup.Parser }
 
 func newRenderer() *renderer {
 	md := goldmark.New(goldmark.WithExtensions(extension.Strikethrough, extension.Table, extension.TaskList))
-	return &renderer{md.Parser()}
+	return &renderer{markup.NewParser(md)}
 }
 
 // render reads clean markdown. What would take too long to parse shows as it is.
 func (r *renderer) render(source string) rich {
-	if isPlain(source) || markup.Costly(source) {
+	if isPlain(source) {
 		return plain(source)
 	}
 	src := []byte(source)
+	doc, err := r.parser.Parse(src)
+	if err != nil {
+		return plain(source)
+	}
 	w := &writer{src: src, gap: 2}
-	w.blocks(r.parser.Parse(text.NewReader(src)))
+	w.blocks(doc)
 	return rich{string(w.out), w.runs, w.code}
 }
 
