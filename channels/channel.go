@@ -1,13 +1,11 @@
 // Package channels is what every platform adapter shares: the contract
-// between an adapter and the gateway, the delivery of replies, and access.
+// between an adapter and the gateway, and access.
 package channels
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"strings"
-	"time"
 
 	"parley/conversation"
 )
@@ -80,6 +78,15 @@ func (f *File) MediaType() string {
 	return "application/octet-stream"
 }
 
+// TranscriptOf is the file of a delivery's transcript, nil when it has none. Its
+// bytes are there when the part with it is sent.
+func TranscriptOf(d conversation.Delivery) *File {
+	if d.Transcript == nil {
+		return nil
+	}
+	return &File{Name: d.Transcript.Name}
+}
+
 // Previewer is a Channel that can show text while the model still writes.
 type Previewer interface {
 	// Preview shows the whole text so far. It must not block.
@@ -111,22 +118,3 @@ type Rester interface {
 	// Rest gives back what a crowd that has fallen silent has left.
 	Rest()
 }
-
-// SendError is why a platform did not take a part.
-type SendError struct {
-	Permanent  bool          // trying again can't help: blocked, deleted chat, refused content
-	RetryAfter time.Duration // what the platform asks to wait, 0 when it does not say
-	Err        error         // for the log, without secrets
-}
-
-func (e *SendError) Error() string {
-	switch {
-	case e.Permanent:
-		return fmt.Sprintf("refused for good: %v", e.Err)
-	case e.RetryAfter > 0:
-		return fmt.Sprintf("retry after %s: %v", e.RetryAfter, e.Err)
-	}
-	return e.Err.Error()
-}
-
-func (e *SendError) Unwrap() error { return e.Err }

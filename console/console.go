@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"parley/activity"
-
 	"parley/conversation"
 	"parley/httpserver"
 	"parley/pages"

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"parley/activity"
-
 	"parley/console"
 	"parley/conversation"
 	"parley/httpserver"

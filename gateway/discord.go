@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"parley/activity"
-
 	"parley/agentloop"
 	"parley/channels/discord"
 	"parley/conversation"

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"parley/activity"
-
 	"parley/agentloop"
 	"parley/channels"
+	"parley/channels/delivery"
 	"parley/config"
 	"parley/console"
 	"parley/conversation"
@@ -50,7 +50,7 @@ type Gateway struct {
 // served is a channel with what delivers its replies.
 type served struct {
 	channels.Channel
-	sender *channels.Sender
+	sender *delivery.Sender
 	scope  conversation.Scope
 }
 
@@ -212,7 +212,7 @@ func (g *Gateway) Close() {
 func (g *Gateway) add(channel channels.Channel, scope conversation.Scope) {
 	g.channels[channel.Name()] = &served{
 		Channel: channel,
-		sender:  channels.NewSender(channel, g.store, g.log, channels.WithOutcomes(g.metrics.Delivered)),
+		sender:  delivery.New(channel, g.store, g.log, delivery.WithOutcomes(g.metrics.Delivered)),
 		scope:   scope,
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"parley/activity"
-
 	"parley/agentloop"
 	"parley/channels"
 	"parley/conversation"

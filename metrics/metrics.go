@@ -10,10 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"parley/activity"
-
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"parley/activity"
 	"parley/conversation"
 )
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"parley/activity"
-
 	"parley/conversation"
 	"parley/metrics"
 )

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"parley/activity"
-
 	"parley/channels"
 	"parley/conversation"
 )

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"parley/activity"
-
 	"parley/conversation"
 )
 

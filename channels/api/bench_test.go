@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"parley/activity"
-
 	"parley/conversation"
 	"parley/conversation/storetest"
 )

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"parley/activity"
-
 	"parley/conversation"
 	"parley/httpserver"
 )

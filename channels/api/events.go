@@ -8,11 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"parley/activity"
-
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"parley/activity"
 	"parley/conversation"
 	"parley/httpserver"
 )

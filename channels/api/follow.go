@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"parley/activity"
-
 	"parley/httpserver"
 )
 

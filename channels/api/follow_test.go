@@ -3,9 +3,9 @@ package api
 import (
 	"testing"
 
-	"parley/activity"
-
 	"github.com/google/go-cmp/cmp"
+
+	"parley/activity"
 )
 
 // A listener that is slow sees several steps at once; it is told them in the

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/channels"
+	"parley/channels/delivery"
 	"parley/channels/discord/discordtest"
 	"parley/conversation"
 )
@@ -299,7 +300,7 @@ func TestCommandPassesAReplyThatDiscordFailsOn(t *testing.T) {
 		}
 		return discordtest.Verdict{}
 	}, nil)
-	sender := channels.NewSender(r.Channel, g.store, r.Log, channels.WithPatience(time.Millisecond))
+	sender := delivery.New(r.Channel, g.store, r.Log, delivery.WithPatience(time.Millisecond))
 	flush, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"parley/activity"
-
 	"parley/conversation"
 )
 

@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"parley/activity"
-
 	"parley/agentloop"
 	"parley/channels"
 	"parley/channels/web"

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"parley/activity"
-
 	"parley/httpserver"
 	"parley/pages"
 )

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"parley/activity"
-
 	"parley/conversation"
 	"parley/pages"
 )

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 
 	"parley/activity"
-
 	"parley/channels"
 	"parley/conversation"
 	"parley/httpserver"

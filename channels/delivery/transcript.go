@@ -1,4 +1,4 @@
-package channels
+package delivery
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"parley/channels"
 	"parley/conversation"
 	"parley/conversation/transcript"
 )
@@ -14,17 +15,8 @@ import (
 // has a few megabytes.
 const maxMaking = 4
 
-// TranscriptOf is the file of a delivery's transcript, nil when it has none. Its
-// bytes are there when the part with it is sent.
-func TranscriptOf(d conversation.Delivery) *File {
-	if d.Transcript == nil {
-		return nil
-	}
-	return &File{Name: d.Transcript.Name}
-}
-
 // sendPart sends one part, with the bytes of its file.
-func (q *queue) sendPart(ctx context.Context, d conversation.Delivery, p Part) (id string, err error) {
+func (q *queue) sendPart(ctx context.Context, d conversation.Delivery, p channels.Part) (id string, err error) {
 	if p.File == nil || p.File.Data != nil || d.Transcript == nil {
 		return q.channel.Send(ctx, d, p)
 	}
@@ -32,19 +24,19 @@ func (q *queue) sendPart(ctx context.Context, d conversation.Delivery, p Part) (
 	case q.making <- struct{}{}:
 		defer func() { <-q.making }()
 	case <-ctx.Done():
-		return "", &SendError{Err: ctx.Err()}
+		return "", &channels.SendError{Err: ctx.Err()}
 	}
 	data, err := q.makeTranscript(ctx, *d.Transcript)
 	switch {
 	case err == nil:
 	case errors.Is(err, conversation.ErrNotFound):
-		return "", &SendError{Permanent: true, Err: err}
+		return "", &channels.SendError{Permanent: true, Err: err}
 	case ctx.Err() != nil || conversation.IsTemporary(err):
-		return "", &SendError{Err: err}
+		return "", &channels.SendError{Err: err}
 	default:
-		return "", &LocalError{Words: fmt.Sprintf("⚠️ The file %s could not be made. The details are in the gateway's log.", d.Transcript.Name), Err: err}
+		return "", &channels.LocalError{Words: fmt.Sprintf("⚠️ The file %s could not be made. The details are in the gateway's log.", d.Transcript.Name), Err: err}
 	}
-	p.File = &File{Name: p.File.Name, Data: data}
+	p.File = &channels.File{Name: p.File.Name, Data: data}
 	return q.channel.Send(ctx, d, p)
 }
 

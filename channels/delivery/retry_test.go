@@ -1,4 +1,4 @@
-package channels_test
+package delivery_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"parley/channels"
+	"parley/channels/delivery"
 	"parley/conversation"
 )
 
@@ -70,7 +71,7 @@ func trouble(t *testing.T, p *platform, long time.Duration) (log string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		channels.NewSender(p, store, slog.New(slog.NewTextHandler(&lines, nil))).Run(ctx, conversation.Scope{Channel: "telegram"}, nil)
+		delivery.New(p, store, slog.New(slog.NewTextHandler(&lines, nil))).Run(ctx, conversation.Scope{Channel: "telegram"}, nil)
 	}()
 	time.Sleep(long)
 	cancel()

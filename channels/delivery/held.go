@@ -1,4 +1,4 @@
-package channels
+package delivery
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/activity"
+	"parley/channels"
 	"parley/conversation"
 )
 
@@ -170,7 +171,7 @@ func (q *queue) retryOne(ctx context.Context, d conversation.Delivery) (again, w
 		return false, true, q.markFailed(ctx, log, d, reason)
 	}
 	q.tell(activity.Retried, d)
-	var stuck *StuckError
+	var stuck *channels.StuckError
 	works = errors.As(err, &stuck)
 	if isPowerOfTwo(d.Attempts) {
 		log.Warn("reply that is set aside not taken, trying again", "error", err)

@@ -1,4 +1,4 @@
-package channels_test
+package delivery_test
 
 import (
 	"context"
@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"parley/activity"
-
 	"github.com/google/go-cmp/cmp"
 
+	"parley/activity"
 	"parley/channels"
+	"parley/channels/delivery"
 	"parley/conversation"
 )
 
@@ -44,7 +44,7 @@ func (p *post) deliver(channel channels.Channel) []activity.OutcomeKind {
 	var kinds []activity.OutcomeKind
 	flush := make(chan struct{})
 	close(flush)
-	sender := channels.NewSender(channel, p.store, slog.New(slog.DiscardHandler), channels.WithOutcomes(func(o activity.Outcome) {
+	sender := delivery.New(channel, p.store, slog.New(slog.DiscardHandler), delivery.WithOutcomes(func(o activity.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
 		if o.Channel != "telegram" || o.After < 0 || o.After > time.Hour {

@@ -1,4 +1,4 @@
-package channels_test
+package delivery_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"parley/channels"
+	"parley/channels/delivery"
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
@@ -82,13 +82,13 @@ func (p *post) accept(ctx context.Context, cursors []conversation.Cursor, batch 
 }
 
 // start runs a sender; stop ends it and waits.
-func (p *post) start() (sender *channels.Sender, stop func()) {
+func (p *post) start() (sender *delivery.Sender, stop func()) {
 	p.t.Helper()
 	channel, err := telegram.New(telegram.Parts{Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open", FileOver: 10}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	sender = channels.NewSender(channel, p.store, slog.New(slog.DiscardHandler))
+	sender = delivery.New(channel, p.store, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -282,7 +282,7 @@ func TestFlushEndsWhenNothingIsLeft(t *testing.T) {
 	}
 	flush := make(chan struct{})
 	close(flush)
-	sender := channels.NewSender(channel, p.store, slog.New(slog.DiscardHandler))
+	sender := delivery.New(channel, p.store, slog.New(slog.DiscardHandler))
 	if err := sender.Run(t.Context(), conversation.Scope{Channel: "telegram"}, flush); err != nil {
 		t.Fatal(err)
 	}
@@ -327,7 +327,7 @@ func TestRepliesThatComeWhileTheirQueueEndsAreSent(t *testing.T) {
 	const rounds, together = 60, 3
 	p := newPost(t)
 	busy, platform, flush := &busyStore{Store: p.store}, &platform{}, make(chan struct{})
-	sender := channels.NewSender(platform, busy, slog.New(slog.DiscardHandler))
+	sender := delivery.New(platform, busy, slog.New(slog.DiscardHandler))
 	want, sent := []string{"first"}, 0
 	p.commit(1, "first")
 	busy.sent = func() {

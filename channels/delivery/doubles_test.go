@@ -1,4 +1,4 @@
-package channels_test
+package delivery_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/channels"
+	"parley/channels/delivery"
 	"parley/conversation"
 )
 
@@ -43,9 +44,9 @@ func (g *gate) open(n int) {
 }
 
 // deliver runs a sender on the store; stop flushes and ends it.
-func (g *gate) deliver(t *testing.T, outbox channels.Outbox) (sender *channels.Sender, stop func()) {
+func (g *gate) deliver(t *testing.T, outbox delivery.Outbox) (sender *delivery.Sender, stop func()) {
 	t.Helper()
-	sender = channels.NewSender(g, outbox, slog.New(slog.DiscardHandler))
+	sender = delivery.New(g, outbox, slog.New(slog.DiscardHandler))
 	flush, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

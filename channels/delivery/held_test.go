@@ -1,4 +1,4 @@
-package channels_test
+package delivery_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"parley/channels"
+	"parley/channels/delivery"
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
@@ -72,7 +73,7 @@ type delivering struct {
 	*post
 	*chat
 	log    lockedBuffer
-	sender *channels.Sender
+	sender *delivery.Sender
 	flush  chan struct{}
 	done   chan struct{}
 	cancel context.CancelFunc
@@ -97,7 +98,7 @@ func deliverTo(t *testing.T, path string, verdict func(text string) error) *deli
 func (d *delivering) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	d.flush, d.done, d.cancel = make(chan struct{}), make(chan struct{}), cancel
-	d.sender = channels.NewSender(d.chat, d.store, slog.New(slog.NewTextHandler(&d.log, nil)))
+	d.sender = delivery.New(d.chat, d.store, slog.New(slog.NewTextHandler(&d.log, nil)))
 	go func() {
 		defer close(d.done)
 		d.sender.Run(ctx, conversation.Scope{Channel: "telegram"}, d.flush)
@@ -341,7 +342,7 @@ func TestFlushDoesNotWaitForASessionOfAnotherProcess(t *testing.T) {
 		locked := &lockedOut{Store: d.store}
 		d.kill()
 		d.flush, d.done = make(chan struct{}), make(chan struct{})
-		d.sender = channels.NewSender(d.chat, locked, slog.New(slog.NewTextHandler(&d.log, nil)))
+		d.sender = delivery.New(d.chat, locked, slog.New(slog.NewTextHandler(&d.log, nil)))
 		ctx, cancel := context.WithCancel(context.Background())
 		d.cancel = cancel
 		go func() {
@@ -386,7 +387,7 @@ func TestTelegramCommandPassesAReplyThatTelegramFailsOn(t *testing.T) {
 	}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	flush := make(chan struct{})
-	sender := channels.NewSender(channel, p.store, slog.New(slog.DiscardHandler), channels.WithPatience(time.Millisecond))
+	sender := delivery.New(channel, p.store, slog.New(slog.DiscardHandler), delivery.WithPatience(time.Millisecond))
 	var running sync.WaitGroup
 	running.Go(func() { _ = channel.Run(ctx, p.accept) })
 	defer running.Wait()

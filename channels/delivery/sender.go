@@ -1,4 +1,6 @@
-package channels
+// Package delivery sends the replies of the outbox: a queue for each session,
+// with what to do when a platform does not take one.
+package delivery
 
 import (
 	"context"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"parley/activity"
+	"parley/channels"
 	"parley/conversation"
 )
 
@@ -32,7 +35,7 @@ type Outbox interface {
 // and the next one goes on. One that the platform fails on while it works
 // otherwise is set aside after patience, and tried again beside the later ones.
 type Sender struct {
-	channel  Channel
+	channel  channels.Channel
 	outbox   Outbox
 	log      *slog.Logger
 	outcome  func(activity.Outcome) // nil: nobody asks
@@ -46,8 +49,8 @@ type Sender struct {
 	read   atomic.Int64  // the newest delivery that a queue has read from the store
 }
 
-// NewSender makes the sender of a channel; Run starts it.
-func NewSender(channel Channel, outbox Outbox, log *slog.Logger, options ...SenderOption) *Sender {
+// New makes the sender of a channel; Run starts it.
+func New(channel channels.Channel, outbox Outbox, log *slog.Logger, options ...Option) *Sender {
 	s := &Sender{
 		channel:  channel,
 		outbox:   outbox,
@@ -401,7 +404,7 @@ func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
 // error is why a part was not taken; without one, done is false when ctx ended
 // before the mark.
 func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool) (done bool, err error) {
-	var parts []Part
+	var parts []channels.Part
 	err = guard(func() error {
 		parts = q.channel.Split(*d)
 		return nil
@@ -443,26 +446,11 @@ func (q *queue) markPart(ctx context.Context, d conversation.Delivery, troubled 
 // mark stores what the platform has taken. It outlasts Run's context, since
 // what is not marked is sent again.
 func (q *queue) mark(ctx context.Context, what string, do func(context.Context) error) bool {
-	ctx, cancel := Outlast(ctx)
+	ctx, cancel := channels.Outlast(ctx)
 	defer cancel()
 	return q.persist(ctx, what, func() error { return do(ctx) }) == nil
 }
 
 func (q *queue) persist(ctx context.Context, what string, do func() error) error {
 	return conversation.Persist(ctx, q.log, what+" of "+string(q.key), do)
-}
-
-// grace is how much longer than everything else a step may take that would be
-// done twice if it were given up halfway.
-const grace = 5 * time.Second
-
-// Outlast gives a context that ends a grace of 5 s after ctx does: for a
-// request that a platform may have taken already, and for its mark.
-func Outlast(ctx context.Context) (longer context.Context, cancel context.CancelFunc) {
-	longer, end := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, end) })
-	return longer, func() {
-		stop()
-		end()
-	}
 }

@@ -1,4 +1,4 @@
-package channels_test
+package delivery_test
 
 import (
 	"log/slog"
@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"parley/channels"
+	"parley/channels/delivery"
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
@@ -38,7 +38,7 @@ func TestSenderProcess(t *testing.T) {
 	}
 	flush := make(chan struct{})
 	close(flush)
-	if err := channels.NewSender(channel, store, log).Run(t.Context(), conversation.Scope{Channel: "telegram"}, flush); err != nil {
+	if err := delivery.New(channel, store, log).Run(t.Context(), conversation.Scope{Channel: "telegram"}, flush); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,4 +1,4 @@
-package channels
+package delivery
 
 import (
 	"cmp"
@@ -7,21 +7,12 @@ import (
 	"time"
 
 	"parley/activity"
+	"parley/channels"
 	"parley/conversation"
 )
 
-// LocalError is why the gateway itself can't prepare a reply for its platform.
-// The same would happen at every other try, so the reply is given up.
-type LocalError struct {
-	Words string // for the chat; "" = those for any reply
-	Err   error  // for the log
-}
-
-func (e *LocalError) Error() string { return "the reply can't be prepared: " + e.Err.Error() }
-func (e *LocalError) Unwrap() error { return e.Err }
-
 func isLocal(err error) bool {
-	var local *LocalError
+	var local *channels.LocalError
 	return errors.As(err, &local)
 }
 
@@ -33,7 +24,7 @@ const unsendable = "⚠️ A reply could not be prepared for this chat and is no
 // gateway ended before that.
 func (q *queue) giveUp(ctx context.Context, d conversation.Delivery, cause error) bool {
 	words := unsendable
-	var local *LocalError
+	var local *channels.LocalError
 	if errors.As(cause, &local) {
 		words = cmp.Or(local.Words, words)
 	}

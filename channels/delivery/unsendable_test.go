@@ -1,4 +1,4 @@
-package channels_test
+package delivery_test
 
 import (
 	"context"
@@ -8,11 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"parley/activity"
-
 	"github.com/google/go-cmp/cmp"
 	_ "github.com/mattn/go-sqlite3"
 
+	"parley/activity"
 	"parley/channels"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"

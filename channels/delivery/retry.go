@@ -1,4 +1,4 @@
-package channels
+package delivery
 
 import (
 	"context"
@@ -8,18 +8,9 @@ import (
 	"time"
 
 	"parley/activity"
+	"parley/channels"
 	"parley/conversation"
 )
-
-// StuckError is why a platform does not take one part although it works
-// otherwise. An adapter that can tell puts it into the Err of a SendError.
-type StuckError struct {
-	Works time.Time // since when the platform has answered everything else
-	Err   error
-}
-
-func (e *StuckError) Error() string { return e.Err.Error() }
-func (e *StuckError) Unwrap() error { return e.Err }
 
 const (
 	// patience is how long a reply may hold up its session that the platform fails
@@ -36,12 +27,6 @@ const (
 	// waits for: the first few tries of a reply, and the usual rate limits.
 	drainWait = 3 * time.Second
 )
-
-// WithPatience sets how long a reply may hold up its session that the platform
-// fails on while it works otherwise. Default 30 s.
-func WithPatience(d time.Duration) SenderOption {
-	return func(s *Sender) { s.patience = d }
-}
 
 // failed waits before the next try, sets a delivery aside, or ends one that will
 // never be taken. since is when its first try failed. ok is false when ctx or the
@@ -102,7 +87,7 @@ func (q *queue) markFailed(ctx context.Context, log *slog.Logger, d conversation
 
 // final is why a delivery is not tried again, nil when it is.
 func final(since time.Time, err error) error {
-	var refused *SendError
+	var refused *channels.SendError
 	if errors.As(err, &refused) && refused.Permanent || isLocal(err) {
 		return err
 	}
@@ -115,7 +100,7 @@ func final(since time.Time, err error) error {
 // stuckFor returns for how long the platform has failed on a reply, tried since
 // then, while it worked otherwise; -1 when it does not.
 func stuckFor(since time.Time, err error) time.Duration {
-	var stuck *StuckError
+	var stuck *channels.StuckError
 	if !errors.As(err, &stuck) {
 		return -1
 	}
@@ -128,7 +113,7 @@ func stuckFor(since time.Time, err error) time.Duration {
 // pause is what the platform asks for, or doubles with each try, from half a
 // second to a minute.
 func pause(attempts int, err error) time.Duration {
-	var refused *SendError
+	var refused *channels.SendError
 	if errors.As(err, &refused) && refused.RetryAfter > 0 {
 		return refused.RetryAfter
 	}

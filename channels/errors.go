@@ -1,0 +1,45 @@
+package channels
+
+import (
+	"fmt"
+	"time"
+)
+
+// SendError is why a platform did not take a part.
+type SendError struct {
+	Permanent  bool          // trying again can't help: blocked, deleted chat, refused content
+	RetryAfter time.Duration // what the platform asks to wait, 0 when it does not say
+	Err        error         // for the log, without secrets
+}
+
+func (e *SendError) Error() string {
+	switch {
+	case e.Permanent:
+		return fmt.Sprintf("refused for good: %v", e.Err)
+	case e.RetryAfter > 0:
+		return fmt.Sprintf("retry after %s: %v", e.RetryAfter, e.Err)
+	}
+	return e.Err.Error()
+}
+
+func (e *SendError) Unwrap() error { return e.Err }
+
+// StuckError is why a platform does not take one part although it works
+// otherwise. An adapter that can tell puts it into the Err of a SendError.
+type StuckError struct {
+	Works time.Time // since when the platform has answered everything else
+	Err   error
+}
+
+func (e *StuckError) Error() string { return e.Err.Error() }
+func (e *StuckError) Unwrap() error { return e.Err }
+
+// LocalError is why the gateway itself can't prepare a reply for its platform.
+// The same would happen at every other try, so the reply is given up.
+type LocalError struct {
+	Words string // for the chat; "" = those for any reply
+	Err   error  // for the log
+}
+
+func (e *LocalError) Error() string { return "the reply can't be prepared: " + e.Err.Error() }
+func (e *LocalError) Unwrap() error { return e.Err }
