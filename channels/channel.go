@@ -1,5 +1,4 @@
-// Package channels is what every platform adapter shares: the contract
-// between an adapter and the gateway, and access.
+// Package channels is the contract between a platform adapter and the gateway.
 package channels
 
 import (
@@ -103,6 +102,14 @@ type Typer interface {
 type Titler interface {
 	// Titled says that the conversation in a place has got a title. It must not block.
 	Titled(address, title string)
+}
+
+// Administered is a Channel whose groups have administrators.
+type Administered interface {
+	// IsAdmin reports whether somebody administers the place of an address, by the
+	// platform's id of the person. It may ask the platform; an error says that the
+	// platform does not tell now. Places without administrators have none.
+	IsAdmin(ctx context.Context, address, user string) (bool, error)
 }
 
 // Fetcher is a Channel whose messages come with files.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"parley/channels"
+	"parley/channels/access"
 	"parley/channels/discord/discordtest"
 	"parley/conversation"
 )
@@ -19,7 +19,7 @@ func TestTheListLetsInByPersonRoleServerAndChannel(t *testing.T) {
 	staff := g.srv.Role(home, "Staff")
 	ann, bob, cem := g.srv.Person("Ann"), g.srv.Person("Bob"), g.srv.Person("Cem")
 	g.srv.Join(home, bob, staff)
-	g.cfg.Access, g.cfg.Allow = channels.AccessAllowlist, []string{ann.ID, staff.ID, open.ID, other.ID, "@dora"}
+	g.cfg.Access, g.cfg.Allow = access.Allowlist, []string{ann.ID, staff.ID, open.ID, other.ID, "@dora"}
 	thread := g.srv.Thread(open, cem, "Thread")
 	g.run()
 	me := discordtest.Bot.Mention()
@@ -51,7 +51,7 @@ func TestRolesLetInAfterATimeAway(t *testing.T) {
 	staff := g.srv.Role(home, "Staff")
 	bob, cem := g.srv.Person("Bob"), g.srv.Person("Cem")
 	g.srv.Join(home, bob, staff)
-	g.cfg.Access, g.cfg.Allow = channels.AccessAllowlist, []string{staff.ID}
+	g.cfg.Access, g.cfg.Allow = access.Allowlist, []string{staff.ID}
 	must(t, g.accept(t.Context(), cursorsAt(general, "1")))
 	g.srv.Say(general, cem, discordtest.Bot.Mention()+" me not")
 	g.srv.Say(general, bob, discordtest.Bot.Mention()+" me")
@@ -71,7 +71,7 @@ func TestRolesAreAskedForAgain(t *testing.T) {
 	ann := g.srv.Person("Ann")
 	staff := g.srv.Role(home, "Staff")
 	g.srv.Join(home, ann, staff)
-	g.cfg.Access, g.cfg.Allow = channels.AccessAllowlist, []string{staff.ID}
+	g.cfg.Access, g.cfg.Allow = access.Allowlist, []string{staff.ID}
 	must(t, g.accept(t.Context(), cursorsAt(general, "1")))
 	g.srv.Say(general, ann, discordtest.Bot.Mention()+" missed")
 	g.srv.Fail("GET /guilds/{guild}/members/{user}", discordtest.ServerError(), 1)
@@ -85,7 +85,7 @@ func TestAStrangerGetsOneCodeAndIsLetInByIt(t *testing.T) {
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
 	ann := g.srv.Person("Ann")
 	dm := g.srv.DM(ann)
-	g.cfg.Access = channels.AccessPairing
+	g.cfg.Access = access.Pairing
 	g.runWithCommands()
 	g.srv.Say(general, ann, discordtest.Bot.Mention()+" hello")
 	g.srv.Say(dm, ann, "hello")
@@ -121,7 +121,7 @@ func TestEditsOfWhoWasPutOutAreNotHeard(t *testing.T) {
 	g := newGateway(t)
 	ann, bob := g.srv.Person("Ann"), g.srv.Person("Bob")
 	dm := g.srv.DM(ann)
-	g.cfg.Access, g.cfg.Allow = channels.AccessPairing, []string{bob.ID}
+	g.cfg.Access, g.cfg.Allow = access.Pairing, []string{bob.ID}
 	asked, _, err := g.store.AskPairing(t.Context(), conversation.Account{Channel: name}, ann.ID, "Ann")
 	must(t, err)
 	_, err = g.store.ApprovePairing(t.Context(), asked.Code)
@@ -161,7 +161,7 @@ func TestANameInTheListIsBoundToItsFirstHolder(t *testing.T) {
 	g := newGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")
 	dora, eve := g.srv.Person("dora"), g.srv.Person("eve")
-	g.cfg.Access, g.cfg.Allow = channels.AccessAllowlist, []string{"@dora"}
+	g.cfg.Access, g.cfg.Allow = access.Allowlist, []string{"@dora"}
 	g.run()
 	say := func(by discordtest.User, text string) { g.srv.Say(general, by, discordtest.Bot.Mention()+" "+text) }
 	say(dora, "it's me")
@@ -186,7 +186,7 @@ func TestRolesCountForTheNewHolderOfAName(t *testing.T) {
 	general, staff := g.srv.Channel(home, "general"), g.srv.Role(home, "Staff")
 	eve := g.srv.Person("dora")
 	g.srv.Join(home, eve, staff)
-	g.cfg.Access, g.cfg.Allow = channels.AccessAllowlist, []string{"@dora", staff.ID}
+	g.cfg.Access, g.cfg.Allow = access.Allowlist, []string{"@dora", staff.ID}
 	_, err := g.store.BindName(t.Context(), name, "@dora", "1")
 	must(t, err)
 	must(t, g.accept(t.Context(), cursorsAt(general, "1")))

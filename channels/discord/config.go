@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"parley/channels"
+	"parley/channels/access"
 	"parley/conversation"
 )
 
@@ -37,7 +37,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		APIURL:   defaultAPIURL,
-		Access:   channels.AccessPairing,
+		Access:   access.Pairing,
 		FileOver: 5,
 		CatchUp:  24 * time.Hour,
 	}

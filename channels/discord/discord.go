@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley/channels"
+	"parley/channels/access"
 	"parley/conversation"
 )
 
@@ -30,7 +31,7 @@ type Parts struct {
 
 // Store is what the adapter needs to know of what was accepted.
 type Store interface {
-	channels.AccessStore
+	access.Store
 
 	// Cursors are those that accept stored, by the prefix of their names.
 	Cursors(ctx context.Context, prefix string) ([]conversation.Cursor, error)
@@ -53,14 +54,14 @@ type Channel struct {
 	Parts
 	transport *transport
 	api       *api
-	access    *channels.Access
+	access    *access.Control
 	previews  *previews
 	threads   *threads
 	renames   sync.WaitGroup // of threads, under way
 	deferrals *deferrals
 	fares     *fares
 	unvisited *unvisited
-	admins    channels.AdminMemory[inPlace]
+	admins    access.AdminMemory[inPlace]
 	works     atomic.Pointer[time.Time] // since when every shard is connected; nil: one is not
 	live      atomic.Uint64             // the first message or interaction that this process was told of as it happened; 0: none yet
 	bot       atomic.Pointer[string]    // the bot's id, once it is known
@@ -83,7 +84,7 @@ func New(p Parts) (*Channel, error) {
 		Parts: p, threads: newThreads(), deferrals: newDeferrals(), fares: newFares(p.Health, p.Log), unvisited: &unvisited{places: map[string]bool{}},
 		openTime: openTime, silence: silence,
 	}
-	if c.access, err = channels.NewAccess(p.Access, p.Allow, p.Account(), p.Store, p.Log); err != nil {
+	if c.access, err = access.New(p.Access, p.Allow, p.Account(), p.Store, p.Log); err != nil {
 		return nil, fmt.Errorf("discord: %w", err)
 	}
 	if c.transport, err = newTransport(p.APIURL); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley/channels"
+	"parley/channels/access"
 	"parley/channels/discord/discordtest"
 	"parley/conversation"
 )
@@ -44,7 +45,7 @@ func newGatewayWith(t *testing.T, c discordtest.Config) *gateway {
 	must(t, err)
 	t.Cleanup(func() { must(t, store.Close()) })
 	g := &gateway{t: t, srv: srv, store: store, cfg: DefaultConfig(), changed: make(chan struct{})}
-	g.cfg.Token, g.cfg.APIURL, g.cfg.Access = discordtest.Token, srv.URL, channels.AccessOpen
+	g.cfg.Token, g.cfg.APIURL, g.cfg.Access = discordtest.Token, srv.URL, access.Open
 	t.Cleanup(func() {
 		if v := srv.Violations(); len(v) > 0 {
 			t.Errorf("Discord would call malformed: %q", v)

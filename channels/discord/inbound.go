@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"parley/channels"
+	"parley/channels/access"
 	"parley/conversation"
 )
 
@@ -62,10 +62,10 @@ func (in *intake) admits(ctx context.Context, who user, as *member, p *place) (o
 	if who.Bot {
 		return true, "", nil // allow_bots names it
 	}
-	v := channels.Visitor{
+	v := access.Visitor{
 		Sender: conversation.Sender{ID: who.ID, Name: who.shown(as)}, Private: p.isDM(),
 		IDs:   append([]string{p.guild, p.id, p.parent}, as.roles()...),
-		Names: []channels.Username{{Name: who.handle(), Holder: who.ID}},
+		Names: []access.Username{{Name: who.handle(), Holder: who.ID}},
 	}
 	err = conversation.Persist(ctx, in.Log, "see who may talk", func() error {
 		ok, words, err = in.access.Admit(ctx, v)

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"parley/channels"
+	"parley/channels/access"
 	"parley/channels/telegram/telegramtest"
 )
 
@@ -63,7 +63,7 @@ func TestIsAdminFollowsAGroupThatMoved(t *testing.T) {
 
 func TestAdminMemoryForgetsAfterAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var memory channels.AdminMemory[int64]
+		var memory access.AdminMemory[int64]
 		memory.Remember(1, []string{"42"})
 		time.Sleep(time.Minute - 1)
 		if admins, ok := memory.Recall(1); !ok || len(admins) != 1 {

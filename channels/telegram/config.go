@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"parley/channels"
+	"parley/channels/access"
 	"parley/conversation"
 )
 
@@ -40,7 +40,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		APIURL:   defaultAPIURL,
-		Access:   channels.AccessPairing,
+		Access:   access.Pairing,
 		SendRate: defaultSendRate,
 		ChatRate: defaultChatRate,
 		FileOver: 10,

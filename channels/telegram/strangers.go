@@ -4,7 +4,7 @@ import (
 	"context"
 	"log/slog"
 
-	"parley/channels"
+	"parley/channels/access"
 	"parley/conversation"
 )
 
@@ -14,13 +14,13 @@ import (
 // decided is not acknowledged.
 func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversation.Inbound) (bool, error) {
 	from := m.sender()
-	v := channels.Visitor{Sender: in.Sender, Private: !m.isGroup(), Names: []channels.Username{{Name: from.handle(), Holder: from.id()}}}
+	v := access.Visitor{Sender: in.Sender, Private: !m.isGroup(), Names: []access.Username{{Name: from.handle(), Holder: from.id()}}}
 	if handle := from.handle(); handle != "" {
 		v.Sender.Name += " (" + handle + ")" // the operator knows people by it
 	}
 	if m.isGroup() {
 		v.IDs = []string{m.Chat.id()}
-		v.Names = append(v.Names, channels.Username{Name: m.Chat.handle(), Holder: m.Chat.id()})
+		v.Names = append(v.Names, access.Username{Name: m.Chat.handle(), Holder: m.Chat.id()})
 	}
 	retry := newRetry(c.log)
 	for {
@@ -40,7 +40,7 @@ func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversat
 
 // admit asks access about a visitor. A supergroup is also admitted by the ids that
 // it had before it became one.
-func (c *Channel) admit(ctx context.Context, chat account, v channels.Visitor) (ok bool, words string, err error) {
+func (c *Channel) admit(ctx context.Context, chat account, v access.Visitor) (ok bool, words string, err error) {
 	if !v.Private && !c.access.AllowsIDs(v.Sender.ID, chat.id()) {
 		former, err := c.formerIDs(ctx, chat.ID)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"parley/channels"
+	"parley/channels/access"
 	"parley/conversation"
 )
 
@@ -19,7 +20,7 @@ const name = "telegram"
 // http.Handler for the webhook.
 type Channel struct {
 	api      *api
-	access   *channels.Access
+	access   *access.Control
 	cursor   CursorFunc
 	commands []channels.Command
 	log      *slog.Logger
@@ -33,8 +34,8 @@ type Channel struct {
 	places   places
 
 	migrations migrations
-	advised    sync.Map                    // groups that the operator was told of, by their ids
-	admins     channels.AdminMemory[int64] // of groups, by their ids
+	advised    sync.Map                  // groups that the operator was told of, by their ids
+	admins     access.AdminMemory[int64] // of groups, by their ids
 
 	botID   int64
 	account conversation.Account
@@ -45,7 +46,7 @@ type CursorFunc func(ctx context.Context, name string) (string, error)
 
 // Store is what the adapter needs of the store.
 type Store interface {
-	channels.AccessStore
+	access.Store
 	places
 }
 
@@ -78,13 +79,13 @@ func New(parts Parts) (*Channel, error) {
 		return nil, fmt.Errorf("telegram: token: no bot id")
 	}
 	log := parts.Log.With("channel", name)
-	access, err := channels.NewAccess(cfg.Access, cfg.Allow, cfg.Account(), parts.Store, log)
+	control, err := access.New(cfg.Access, cfg.Allow, cfg.Account(), parts.Store, log)
 	if err != nil {
 		return nil, fmt.Errorf("telegram: %w", err)
 	}
 	c := &Channel{
 		api:      newAPI(cfg.Token, cfg.APIURL),
-		access:   access,
+		access:   control,
 		cursor:   parts.Cursor,
 		commands: parts.Commands,
 		log:      log,

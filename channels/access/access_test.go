@@ -1,4 +1,4 @@
-package channels_test
+package access_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"parley/channels"
+	"parley/channels/access"
 	"parley/conversation"
 )
 
@@ -23,11 +23,11 @@ func openStore(t *testing.T) *conversation.Store {
 }
 
 // visitor has an id, and then usernames and ids of places.
-func visitor(names ...string) channels.Visitor {
-	v := channels.Visitor{Sender: conversation.Sender{ID: names[0]}, Private: true}
+func visitor(names ...string) access.Visitor {
+	v := access.Visitor{Sender: conversation.Sender{ID: names[0]}, Private: true}
 	for _, name := range names[1:] {
 		if strings.HasPrefix(name, "@") {
-			v.Names = append(v.Names, channels.Username{Name: name, Holder: v.Sender.ID})
+			v.Names = append(v.Names, access.Username{Name: name, Holder: v.Sender.ID})
 		} else {
 			v.IDs = append(v.IDs, name)
 		}
@@ -56,11 +56,11 @@ func TestAccess(t *testing.T) {
 		"star beside pairing":         {"", []string{"*"}, []string{"7"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			access, err := channels.NewAccess(tt.mode, tt.allow, conversation.Account{Channel: "test"}, store, slog.New(slog.DiscardHandler))
+			control, err := access.New(tt.mode, tt.allow, conversation.Account{Channel: "test"}, store, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
-			ok, words, err := access.Admit(t.Context(), visitor(tt.names...))
+			ok, words, err := control.Admit(t.Context(), visitor(tt.names...))
 			if err != nil || words != "" || ok != tt.want {
 				t.Fatalf("Admit(%q) = %v, %q, %v", tt.names, ok, words, err)
 			}
@@ -77,7 +77,7 @@ func TestAccessRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"everyone", nil, `access = "everyone": allowed are "pairing", "allowlist" and "open"`},
 		{"open", []string{" "}, `allow has the entry " "`},
 	} {
-		if _, err := channels.NewAccess(tt.mode, tt.allow, conversation.Account{Channel: "test"}, nil, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := access.New(tt.mode, tt.allow, conversation.Account{Channel: "test"}, nil, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("NewAccess(%q, %q) = %v, want %s", tt.mode, tt.allow, err, tt.want)
 		}
 	}
@@ -87,14 +87,14 @@ func TestAccessRefusesWhatItDoesNotKnow(t *testing.T) {
 // drowned in it.
 func TestSilentStrangersAreLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
-	access, err := channels.NewAccess("allowlist", nil, conversation.Account{Channel: "test"}, nil, slog.New(slog.NewTextHandler(&log, nil)))
+	control, err := access.New("allowlist", nil, conversation.Account{Channel: "test"}, nil, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
 		v := visitor("7", "@ada", "", "-100")
 		v.Sender.Name, v.Private = "Ada", false
-		access.Admit(t.Context(), v)
+		control.Admit(t.Context(), v)
 	}
 	if n := strings.Count(log.String(), "\n"); n != 1 || !strings.Contains(log.String(), `id=7 name=Ada names="[7 @ada -100]"`) {
 		t.Fatalf("logged %d times:\n%s", n, log.String())
@@ -105,16 +105,16 @@ func TestSilentStrangersAreLoggedOnce(t *testing.T) {
 func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
 	var log bytes.Buffer
 	store := openStore(t)
-	newAccess := func(mode string, allow ...string) *channels.Access {
-		access, err := channels.NewAccess(mode, allow, conversation.Account{Channel: "telegram"}, store, slog.New(slog.NewTextHandler(&log, nil)))
+	newAccess := func(mode string, allow ...string) *access.Control {
+		control, err := access.New(mode, allow, conversation.Account{Channel: "telegram"}, store, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return access
+		return control
 	}
-	admit := func(access *channels.Access, names ...string) bool {
+	admit := func(control *access.Control, names ...string) bool {
 		t.Helper()
-		ok, _, err := access.Admit(t.Context(), visitor(names...))
+		ok, _, err := control.Admit(t.Context(), visitor(names...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
 	if admit(after, "42", "@ada_lovelace") {
 		t.Error("an account that gave up the name is let in by it")
 	}
-	discord, err := channels.NewAccess("allowlist", []string{"@ada"}, conversation.Account{Channel: "discord"}, store, slog.New(slog.DiscardHandler))
+	discord, err := access.New("allowlist", []string{"@ada"}, conversation.Account{Channel: "discord"}, store, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,14 +157,14 @@ func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
 
 // Who is refused by the name is a stranger like any other.
 func TestAccessOffersACodeToTheNewHolderOfAName(t *testing.T) {
-	access, err := channels.NewAccess("pairing", []string{"@ada"}, conversation.Account{Channel: "telegram"}, openStore(t), slog.New(slog.DiscardHandler))
+	control, err := access.New("pairing", []string{"@ada"}, conversation.Account{Channel: "telegram"}, openStore(t), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, _, err := access.Admit(t.Context(), visitor("42", "@ada")); err != nil || !ok {
+	if ok, _, err := control.Admit(t.Context(), visitor("42", "@ada")); err != nil || !ok {
 		t.Fatalf("the first: %v, %v", ok, err)
 	}
-	if ok, words, err := access.Admit(t.Context(), visitor("99", "@ada")); err != nil || ok || !strings.Contains(words, "gateway pair approve") {
+	if ok, words, err := control.Admit(t.Context(), visitor("99", "@ada")); err != nil || ok || !strings.Contains(words, "gateway pair approve") {
 		t.Fatalf("the next: %v, %q, %v", ok, words, err)
 	}
 }
@@ -172,12 +172,12 @@ func TestAccessOffersACodeToTheNewHolderOfAName(t *testing.T) {
 // While it can't be read whose a name is, nothing is decided.
 func TestAccessDecidesNothingWhileNamesCantBeRead(t *testing.T) {
 	store := openStore(t)
-	access, err := channels.NewAccess("allowlist", []string{"@ada"}, conversation.Account{Channel: "telegram"}, store, slog.New(slog.DiscardHandler))
+	control, err := access.New("allowlist", []string{"@ada"}, conversation.Account{Channel: "telegram"}, store, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	store.Close()
-	if ok, words, err := access.Admit(context.Background(), visitor("42", "@ada")); err == nil || ok || words != "" {
+	if ok, words, err := control.Admit(context.Background(), visitor("42", "@ada")); err == nil || ok || words != "" {
 		t.Fatalf("%v, %q, %v", ok, words, err)
 	}
 }

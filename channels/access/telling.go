@@ -1,4 +1,4 @@
-package channels
+package access
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
+
+	"parley/channels"
 )
 
 // Strangers are told how to be let in beside the intake, and at a rate that
@@ -35,8 +37,8 @@ func newTelling() telling {
 // Tell has send tell a stranger the words that Admit gave. It does not block:
 // TellStrangers calls send. Where there is no room, or the platform fails, the
 // stranger's next message is answered instead; where the platform refuses the
-// words for good, which send tells by a *SendError, one after some minutes.
-func (a *Access) Tell(id string, send func(ctx context.Context) error) {
+// words for good, which send tells by a *channels.SendError, one after some minutes.
+func (a *Control) Tell(id string, send func(ctx context.Context) error) {
 	select {
 	case a.telling.queue <- told{id, send}:
 	default:
@@ -46,7 +48,7 @@ func (a *Access) Tell(id string, send func(ctx context.Context) error) {
 
 // TellStrangers tells strangers what Tell was given, until ctx ends. It returns
 // nil.
-func (a *Access) TellStrangers(ctx context.Context) error {
+func (a *Control) TellStrangers(ctx context.Context) error {
 	var sending errgroup.Group
 	sending.SetLimit(maxTelling)
 	defer sending.Wait()
@@ -63,19 +65,19 @@ func (a *Access) TellStrangers(ctx context.Context) error {
 	}
 }
 
-func (a *Access) tell(ctx context.Context, t told) {
+func (a *Control) tell(ctx context.Context, t told) {
 	err := t.send(ctx)
 	if err == nil || ctx.Err() != nil {
 		return
 	}
 	a.log.Warn("a stranger was not told how to be let in", "id", t.id, "error", err)
-	var refused *SendError
+	var refused *channels.SendError
 	if !errors.As(err, &refused) || !refused.Permanent {
 		a.notTold(t.id)
 	}
 }
 
-func (a *Access) notTold(id string) {
+func (a *Control) notTold(id string) {
 	if a.pairing != nil {
 		a.pairing.unhush(id)
 	}

@@ -1,4 +1,6 @@
-package channels
+// Package access decides who may talk to the assistant: by a list, by pairing
+// codes, and by who administers a group.
+package access
 
 import (
 	"context"
@@ -11,19 +13,19 @@ import (
 	"parley/conversation"
 )
 
-// Access modes, as the configuration spells them.
+// The modes of access, as the configuration spells them.
 const (
-	AccessPairing   = "pairing"   // those named in the list may talk, and whom the operator let in by a code
-	AccessAllowlist = "allowlist" // those named in the list may
-	AccessOpen      = "open"      // everybody may
+	Pairing   = "pairing"   // those named in the list may talk, and whom the operator let in by a code
+	Allowlist = "allowlist" // those named in the list may
+	Open      = "open"      // everybody may
 )
 
-// Access decides who may talk to the assistant. It is safe for concurrent use.
-type Access struct {
+// Control decides who may talk to the assistant. It is safe for concurrent use.
+type Control struct {
 	channel   string
 	everybody bool
 	allowed   map[string]struct{} // ids and lower-case @usernames
-	store     AccessStore
+	store     Store
 	pairing   *pairing // nil: strangers get no code
 	telling   telling
 	strangers firstSeen // who was logged, by id
@@ -31,8 +33,8 @@ type Access struct {
 	log       *slog.Logger
 }
 
-// AccessStore is what access needs of the store.
-type AccessStore interface {
+// Store is what access needs of the store.
+type Store interface {
 	Pairings
 
 	// BindName binds a username to the first account that uses it, and returns the
@@ -54,20 +56,20 @@ type Username struct {
 	Holder string // id of the account or group that has it now
 }
 
-// NewAccess makes the check of one bot. An empty mode is "pairing".
+// New makes the check of one bot. An empty mode is "pairing".
 // Entries of allow are platform ids, @usernames in any case, and "*" for
 // everybody. The store is used in the mode "pairing" and for usernames. The error
 // names what was found and what is allowed.
-func NewAccess(mode string, allow []string, account conversation.Account, store AccessStore, log *slog.Logger) (*Access, error) {
-	a := &Access{channel: account.Channel, allowed: make(map[string]struct{}, len(allow)), store: store, telling: newTelling(), log: log}
+func New(mode string, allow []string, account conversation.Account, store Store, log *slog.Logger) (*Control, error) {
+	a := &Control{channel: account.Channel, allowed: make(map[string]struct{}, len(allow)), store: store, telling: newTelling(), log: log}
 	switch mode {
-	case AccessPairing, "":
+	case Pairing, "":
 		a.pairing = newPairing(account, store, log)
-	case AccessAllowlist:
-	case AccessOpen:
+	case Allowlist:
+	case Open:
 		a.everybody = true
 	default:
-		return nil, fmt.Errorf("access = %q: allowed are %q, %q and %q", mode, AccessPairing, AccessAllowlist, AccessOpen)
+		return nil, fmt.Errorf("access = %q: allowed are %q, %q and %q", mode, Pairing, Allowlist, Open)
 	}
 	for _, entry := range allow {
 		name := strings.TrimSpace(entry)
@@ -93,7 +95,7 @@ func NewAccess(mode string, allow []string, account conversation.Account, store 
 //
 // The error says that the store could not be asked, and that nothing is
 // decided: ask again before the platform is told that the message was taken.
-func (a *Access) Admit(ctx context.Context, v Visitor) (ok bool, words string, err error) {
+func (a *Control) Admit(ctx context.Context, v Visitor) (ok bool, words string, err error) {
 	if a.AllowsIDs(v.Sender.ID) || a.AllowsIDs(v.IDs...) {
 		return true, "", nil
 	}
@@ -110,18 +112,18 @@ func (a *Access) Admit(ctx context.Context, v Visitor) (ok bool, words string, e
 }
 
 // AllowsIDs reports whether the list alone admits one of the ids.
-func (a *Access) AllowsIDs(ids ...string) bool {
+func (a *Control) AllowsIDs(ids ...string) bool {
 	return a.everybody || slices.ContainsFunc(ids, a.lists)
 }
 
-func (a *Access) lists(entry string) bool {
+func (a *Control) lists(entry string) bool {
 	_, listed := a.allowed[strings.ToLower(entry)]
 	return listed
 }
 
 // admitsName reports whether the list admits a visitor by a username, which is
 // then bound to its holder.
-func (a *Access) admitsName(ctx context.Context, v Visitor) (bool, error) {
+func (a *Control) admitsName(ctx context.Context, v Visitor) (bool, error) {
 	for _, u := range v.Names {
 		if u.Name == "" || !a.lists(u.Name) {
 			continue
@@ -152,7 +154,7 @@ func (v Visitor) all() []string {
 }
 
 // Nobody reports that nobody can ever get in, which an operator wants to hear of.
-func (a *Access) Nobody() bool { return !a.everybody && len(a.allowed) == 0 && a.pairing == nil }
+func (a *Control) Nobody() bool { return !a.everybody && len(a.allowed) == 0 && a.pairing == nil }
 
 // maxStrangers is how many are remembered; then the log repeats itself.
 const maxStrangers = 10_000

@@ -1,18 +1,9 @@
-package channels
+package access
 
 import (
-	"context"
 	"sync"
 	"time"
 )
-
-// Administered is a Channel whose groups have administrators.
-type Administered interface {
-	// IsAdmin reports whether somebody administers the place of an address, by the
-	// platform's id of the person. It may ask the platform; an error says that the
-	// platform does not tell now. Places without administrators have none.
-	IsAdmin(ctx context.Context, address, user string) (bool, error)
-}
 
 // adminMemory is how long it is remembered who administers a place, so that
 // nobody makes the gateway ask for it again and again.

@@ -1,4 +1,4 @@
-package channels_test
+package access_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"parley/channels"
+	"parley/channels/access"
 	"parley/conversation"
 )
 
@@ -22,7 +23,7 @@ import (
 type door struct {
 	t      *testing.T
 	store  *conversation.Store
-	access *channels.Access
+	access *access.Control
 	log    bytes.Buffer
 }
 
@@ -34,7 +35,7 @@ func newDoor(t *testing.T) *door {
 	}
 	t.Cleanup(func() { store.Close() })
 	d := &door{t: t, store: store}
-	d.access, err = channels.NewAccess("pairing", nil, conversation.Account{Channel: "test"}, store, slog.New(slog.NewTextHandler(&d.log, nil)))
+	d.access, err = access.New("pairing", nil, conversation.Account{Channel: "test"}, store, slog.New(slog.NewTextHandler(&d.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func newDoor(t *testing.T) *door {
 // knock is a message of a person; it gives the code in the answer, if any.
 func (d *door) knock(id string, private bool) (ok bool, code string) {
 	d.t.Helper()
-	ok, words, err := d.access.Admit(d.t.Context(), channels.Visitor{Sender: conversation.Sender{ID: id, Name: "Name of " + id}, Private: private})
+	ok, words, err := d.access.Admit(d.t.Context(), access.Visitor{Sender: conversation.Sender{ID: id, Name: "Name of " + id}, Private: private})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -230,7 +231,7 @@ func TestWithoutTheStoreNothingIsDecided(t *testing.T) {
 	d.approve(d.wantCode("friend"))
 	d.store.Close()
 	for _, id := range []string{"friend", "stranger"} {
-		if ok, words, err := d.access.Admit(context.Background(), channels.Visitor{Sender: conversation.Sender{ID: id}, Private: true}); err == nil || ok || words != "" {
+		if ok, words, err := d.access.Admit(context.Background(), access.Visitor{Sender: conversation.Sender{ID: id}, Private: true}); err == nil || ok || words != "" {
 			t.Errorf("%s: %v, %q, %v", id, ok, words, err)
 		}
 	}
