@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 )
 
@@ -38,7 +39,7 @@ func clearConversation(l *loop, ctx context.Context, turn conversation.Turn, arg
 	}
 	this, alone := "This", ""
 	if in := turn.Waiting[0]; in.Group {
-		this, alone = senderName(in.Sender)+", this", " (the code is for you alone)"
+		this, alone = window.SenderName(in.Sender)+", this", " (the code is for you alone)"
 	}
 	return result{text: fmt.Sprintf("%s deletes %s, with %s, for good. Send `/clear %s` to do it%s; /new begins a new conversation and keeps this one.",
 		this, named(c), plural(c.Messages, "message"), confirmation, alone)}, nil
@@ -68,7 +69,7 @@ func (l *loop) refuseClear(ctx context.Context, turn conversation.Turn) (string,
 	case err != nil:
 		l.Log.Warn("who administers a group can't be asked", "session", l.key, "sender", in.Sender.ID, "error", err)
 		return fmt.Sprintf("%s, I can't find out at the moment whether you are an admin of this group, so nothing is deleted. "+
-			"Try again in a while; /new begins a new conversation and keeps this one.", senderName(in.Sender)), nil
+			"Try again in a while; /new begins a new conversation and keeps this one.", window.SenderName(in.Sender)), nil
 	case !admin:
 		return clearIsForAdmins(in), nil
 	}
@@ -77,7 +78,7 @@ func (l *loop) refuseClear(ctx context.Context, turn conversation.Turn) (string,
 
 func clearIsForAdmins(in conversation.Inbound) string {
 	return fmt.Sprintf("%s, others have a part in this conversation, so only an admin of this group can delete it. "+
-		"/new begins a new conversation and keeps this one.", senderName(in.Sender))
+		"/new begins a new conversation and keeps this one.", window.SenderName(in.Sender))
 }
 
 // confirmation is what must follow /clear before anything is deleted. In a

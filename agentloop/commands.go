@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 )
 
@@ -117,7 +118,7 @@ func unknownCommand(name string) string {
 
 func newConversation(_ *loop, _ context.Context, turn conversation.Turn, title string) (result, error) {
 	c := turn.Conversation
-	title = oneLine(title, 80)
+	title = window.OneLine(title, 80)
 	if c.Messages == 0 && c.Title == "" && title == "" {
 		return result{text: "A new conversation begins."}, nil // the empty one that there is
 	}
@@ -133,7 +134,7 @@ func newConversation(_ *loop, _ context.Context, turn conversation.Turn, title s
 
 func showStatus(l *loop, _ context.Context, turn conversation.Turn, _ string) (result, error) {
 	c := turn.Conversation
-	shown := l.window(turn, nil).counted(l.Budget).tokens
+	shown := l.windowOf(turn, nil).Counted(l.Budget).Tokens
 	var b strings.Builder
 	fmt.Fprintf(&b, "- **Model:** %s\n", l.Model.Model())
 	if c.Messages == 0 {
@@ -170,7 +171,7 @@ func showHelp(*loop, context.Context, conversation.Turn, string) (result, error)
 // and are answered together: none of them is passed over. What was edited meanwhile
 // is told with them.
 func (l *loop) retryLast(intake, runs context.Context, turn conversation.Turn) bool {
-	last := lastExchange(turn.History)
+	last := window.LastExchange(turn.History)
 	users := usersOf(last)
 	if len(users) == 0 { // nobody has asked yet, though a program may have written
 		run := l.newRun(turn, turn.Waiting[:1], time.Now())
@@ -189,17 +190,6 @@ func (l *loop) retryLast(intake, runs context.Context, turn conversation.Turn) b
 	}
 	defer func() { <-l.slots }()
 	return l.answer(runs, q)
-}
-
-// lastExchange is the newest exchange of the history, with its answer if it has
-// one.
-func lastExchange(history []conversation.Message) []conversation.Message {
-	for i := len(history) - 1; i >= 0; i-- {
-		if i == 0 || conversation.StartsExchange(&history[i-1], &history[i]) {
-			return history[i:]
-		}
-	}
-	return nil
 }
 
 func usersOf(exchange []conversation.Message) []conversation.Message {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/llm"
 	"parley/tools"
@@ -67,14 +68,6 @@ type Model interface {
 	Model() string // the name that /status tells
 }
 
-// Counter counts tokens as the model does. *llm.Counter is one.
-type Counter interface {
-	Text(text string) int
-	Message(m llm.Message) int
-	Tools(list []llm.Tool) int
-	Cut(text string, tokens int) (head, tail string) // the two ends of a text that fit together
-}
-
 // Watcher is told what runs do while they go on, so that people can see it.
 // Its methods are called from the loops and must not block.
 type Watcher interface {
@@ -107,7 +100,7 @@ type Parts struct {
 	Config
 	Store   *conversation.Store
 	Model   Model
-	Counter Counter
+	Counter window.Counter
 	Tools   *tools.Registry
 	Watcher Watcher
 	Files   Files                                 // nil: no channel has files
@@ -134,15 +127,3 @@ type Parts struct {
 	// begins a new one; 0 = for ever.
 	Expiration time.Duration
 }
-
-// Budget is how many tokens the list for one call may have: the smaller of
-// maxTokens and 0.8 of the model's context window, less what is kept free for
-// the answer.
-func Budget(maxTokens, contextWindow, reserve int) int {
-	budget := min(maxTokens, contextWindow*8/10)
-	return max(budget-min(reserve, budget/2), minBudget)
-}
-
-// minBudget is the least that a call is made with: a system prompt, a short
-// question, and the end of what came before.
-const minBudget = 250

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/llm"
 	"parley/tools"
@@ -16,7 +17,7 @@ import (
 // calls and their results, for the session state.
 
 // events reads the rounds of an answer.
-func (l *loop) events(messages []entry) []conversation.Event {
+func (l *loop) events(messages []window.Entry) []conversation.Event {
 	var list []conversation.Event
 	var calls []llm.ToolCall
 	for _, m := range messages {

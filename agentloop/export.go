@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/conversation/transcript"
 )
@@ -25,7 +26,7 @@ func exportConversation(l *loop, ctx context.Context, turn conversation.Turn, ar
 	if arguments != "" && !strings.EqualFold(arguments, "markdown") {
 		var err error
 		if format, err = transcript.ParseFormat(arguments); err != nil {
-			return result{text: fmt.Sprintf("A conversation is sent as `md`, `json` or `jsonl`, not as %s.", quoted(oneLine(arguments, 20)))}, nil
+			return result{text: fmt.Sprintf("A conversation is sent as `md`, `json` or `jsonl`, not as %s.", quoted(window.OneLine(arguments, 20)))}, nil
 		}
 	}
 	c := turn.Conversation
@@ -51,7 +52,7 @@ func exportConversation(l *loop, ctx context.Context, turn conversation.Turn, ar
 
 // exportName is a title as the name of a file, on any system.
 func exportName(c conversation.Conversation) string {
-	name := strings.Join(strings.FieldsFunc(strings.ToLower(oneLine(c.Title, 60)), func(r rune) bool {
+	name := strings.Join(strings.FieldsFunc(strings.ToLower(window.OneLine(c.Title, 60)), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
 	}), "-")
 	if name == "" {

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 )
 
@@ -166,7 +167,7 @@ func nameOf(file conversation.Attachment) string {
 }
 
 func fileName(file conversation.Attachment) string {
-	if name := oneLine(file.Name, 100); name != "" {
+	if name := window.OneLine(file.Name, 100); name != "" {
 		return name
 	}
 	return "without a name"

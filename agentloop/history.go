@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/conversation/transcript"
 )
@@ -39,7 +40,7 @@ func showHistory(l *loop, ctx context.Context, turn conversation.Turn, arguments
 	if len(words) > 0 && strings.HasPrefix(words[0], "#") {
 		c, found, err := conversationNumber(ctx, l, words[0][1:])
 		if err != nil || !found {
-			return result{text: fmt.Sprintf("There is no conversation %s here; `/history list` shows them.", oneLine(words[0], 20))}, err
+			return result{text: fmt.Sprintf("There is no conversation %s here; `/history list` shows them.", window.OneLine(words[0], 20))}, err
 		}
 		shown, command, words = c, "/history "+words[0], words[1:]
 	}
@@ -183,7 +184,7 @@ func showMessage(m conversation.Message) string {
 	if m.Role == conversation.RoleUser {
 		who = "You"
 		if m.Sender != (conversation.Sender{}) {
-			who = senderName(m.Sender)
+			who = window.SenderName(m.Sender)
 		}
 	}
 	text := shorten(m.Content, historyMessage)

@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"parley/agentloop/window"
+	"parley/agentloop/window/windowtest"
 	"parley/conversation"
 	"parley/llm"
 	"parley/llm/llmtest"
@@ -136,7 +138,7 @@ func (f *life) check(known conversation.Turn) {
 		f.fetchFiles(ctx, &q)
 		shown, users := f.withImages(ctx, q)
 		for _, budget := range []int{900, f.Budget} {
-			lists = append(lists, f.window(shown, users).build(budget))
+			lists = append(lists, f.windowOf(shown, users).Counted(budget).Messages)
 		}
 		return lists, users
 	}
@@ -149,7 +151,7 @@ func (f *life) check(known conversation.Turn) {
 		f.checkWindow(lists[i], users, budget)
 	}
 	if renewed := f.renewed(known); renewed.Conversation.ID != known.Conversation.ID {
-		for _, m := range f.window(renewed, users).build(f.Budget)[1:] {
+		for _, m := range f.windowOf(renewed, users).Counted(f.Budget).Messages[1:] {
 			if m.Role != "user" {
 				f.t.Fatalf("question %d: after a long rest the model is shown %s: %.60q", f.asked, m.Role, m.Content)
 			}
@@ -159,10 +161,10 @@ func (f *life) check(known conversation.Turn) {
 
 func (f *life) checkWindow(list []llm.Message, users []conversation.Message, budget int) {
 	f.t.Helper()
-	if err := checkList(list); err != nil {
+	if err := windowtest.Check(list); err != nil {
 		f.t.Fatalf("question %d: %v", f.asked, err)
 	}
-	if sum := tokensOf(f.Counter, list) + f.Counter.Tools(f.loop.tools); sum > budget {
+	if sum := windowtest.Tokens(f.Counter, list) + f.Counter.Tools(f.loop.frame.Tools); sum > budget {
 		f.t.Fatalf("question %d: %d tokens with a budget of %d", f.asked, sum, budget)
 	}
 	if len(users) > 0 {
@@ -225,7 +227,7 @@ func (f *life) goesOn() {
 	case 4:
 		f.says("/retry")
 	case 5, 6:
-		last := lastExchange(f.stored().History)
+		last := window.LastExchange(f.stored().History)
 		f.says("/undo")
 		f.forget(last)
 	case 7:
@@ -261,7 +263,7 @@ func (f *life) edits() {
 // sumsUp has a summary stand for the oldest exchanges.
 func (f *life) sumsUp() {
 	stored := f.stored()
-	last := lastExchange(stored.History)
+	last := window.LastExchange(stored.History)
 	if len(last) == 0 {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/llm"
 	"parley/llm/llmtest"
@@ -328,7 +329,7 @@ func TestFiveHundredToolConversationsNeverBreakTheList(t *testing.T) {
 		if strings.Contains(c.Messages[0].Content, "not shown") {
 			trimmed.Add(1)
 		}
-		if strings.Contains(last.Content, cutNotice) {
+		if strings.Contains(last.Content, window.CutNotice) {
 			cut.Add(1)
 		}
 		switch {

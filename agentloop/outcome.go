@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/conversation/transcript"
 	"parley/llm"
@@ -28,7 +28,7 @@ func (l *loop) newRun(turn conversation.Turn, took []conversation.Inbound, start
 
 func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, started time.Time) conversation.Run {
 	run := l.newRun(q.turn, slices.Concat(took, q.notes), started)
-	run.Messages = slices.Concat(l.settledUsers(q, took), l.hintRows(q.hint), rows(a.messages))
+	run.Messages = slices.Concat(l.settledUsers(q, took), l.hintRows(q.hint), window.Rows(a.messages))
 	run.Title = titleOf(q.took, run.Messages)
 	run.Model, run.Rounds = a.model, a.rounds
 	run.Prompt, run.Completion = a.prompt, a.completion
@@ -42,9 +42,9 @@ func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, start
 func (l *loop) doneRun(q question, a answer, started time.Time) conversation.Run {
 	run := l.agentRun(q, q.took, a, started)
 	last := a.messages[len(a.messages)-1]
-	run.Status, run.FinishReason = conversation.StatusDone, last.finish
+	run.Status, run.FinishReason = conversation.StatusDone, last.Finish
 	run.Replies = l.reply(q.took, last.Content)
-	if notice := cutNotices[last.finish]; notice != "" {
+	if notice := cutNotices[last.Finish]; notice != "" {
 		for i := range run.Replies {
 			if !run.Replies[i].Keep { // who reads a kept one has the reason beside the text
 				run.Replies[i].Text = below(last.Content, notice)
@@ -124,7 +124,7 @@ func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, sta
 	run.Status = conversation.StatusStopped
 	text := stopped
 	if partial := strings.TrimSpace(a.partial); partial != "" {
-		written := rows([]entry{l.entry(llm.Message{Role: "assistant", Content: partial})})
+		written := window.Rows([]window.Entry{window.NewEntry(l.Counter, llm.Message{Role: "assistant", Content: partial})})
 		written[0].Stopped = true
 		run.Messages = append(run.Messages, written...)
 		text = below(partial, text)
@@ -148,7 +148,7 @@ func (l *loop) stoppedReplies(took []conversation.Inbound, text string) []conver
 
 // wholeRounds leaves out a last call whose results are missing: the model's
 // API refuses a call without its result.
-func wholeRounds(messages []entry) []entry {
+func wholeRounds(messages []window.Entry) []window.Entry {
 	if n := len(messages); n > 0 && len(messages[n-1].ToolCalls) > 0 {
 		return messages[:n-1]
 	}
@@ -169,32 +169,32 @@ func (l *loop) settledUsers(q question, took []conversation.Inbound) []conversat
 
 // userMessages are inbound texts as rows of the conversation; commands among
 // them are none.
-func (l *loop) userMessages(took []conversation.Inbound) []conversation.Message {
+func (r *Router) userMessages(took []conversation.Inbound) []conversation.Message {
 	var users []conversation.Message
 	for _, in := range took {
 		if _, command := in.Command(); command {
 			continue
 		}
-		users = append(users, l.userMessage(in, withNames(in.Text, in.Attachments), nil))
+		users = append(users, r.userMessage(in, withNames(in.Text, in.Attachments), nil))
 	}
 	return users
 }
 
-func (l *loop) userMessage(in conversation.Inbound, text string, images []conversation.Image) conversation.Message {
+func (r *Router) userMessage(in conversation.Inbound, text string, images []conversation.Image) conversation.Message {
 	m := conversation.Message{Role: conversation.RoleUser, Content: text, Images: images, SourceID: in.SourceID, At: in.At}
 	if in.Group {
 		m.Sender = in.Sender
 	}
-	m.Tokens = l.Counter.Message(toModel(&m))
+	m.Tokens = r.Counter.Message(window.ToModel(&m))
 	return m
 }
 
 // noteMessages tell the model how messages read that were edited after it had
 // answered them.
-func (l *loop) noteMessages(notes []conversation.Inbound) []conversation.Message {
+func (r *Router) noteMessages(notes []conversation.Inbound) []conversation.Message {
 	var told []conversation.Message
 	for _, in := range notes {
-		told = append(told, l.userMessage(in, "[edited: the message of "+in.At.Format("2006-01-02 15:04")+" now reads]\n"+in.Text, nil))
+		told = append(told, r.userMessage(in, "[edited: the message of "+in.At.Format("2006-01-02 15:04")+" now reads]\n"+in.Text, nil))
 	}
 	return told
 }
@@ -205,57 +205,25 @@ func (l *loop) hintRows(hint string) []conversation.Message {
 	if hint == "" {
 		return nil
 	}
-	told := rows([]entry{l.entry(llm.Message{Role: string(conversation.RoleSystem), Content: hint})})
+	told := window.Rows([]window.Entry{window.NewEntry(l.Counter, llm.Message{Role: string(conversation.RoleSystem), Content: hint})})
 	told[0].Internal = true
 	return told
-}
-
-// rows are messages of the model's list as they are stored.
-func rows(messages []entry) []conversation.Message {
-	list := make([]conversation.Message, len(messages))
-	for i, e := range messages {
-		list[i] = conversation.Message{
-			Role:       conversation.Role(e.Role),
-			Content:    e.Content,
-			ToolCallID: e.ToolCallID,
-			ToolName:   e.Name,
-			Tokens:     e.tokens,
-
-			FinishReason: e.finish,
-		}
-		for _, call := range e.ToolCalls {
-			list[i].ToolCalls = append(list[i].ToolCalls, conversation.ToolCall(call))
-		}
-	}
-	return list
 }
 
 // titleOf is what the place says that the conversation is about, or the first
 // line of what began it, shortened.
 func titleOf(took []conversation.Inbound, users []conversation.Message) string {
 	if len(took) > 0 && took[0].Title != "" {
-		return oneLine(took[0].Title, 100)
+		return window.OneLine(took[0].Title, 100)
 	}
 	for _, m := range users {
 		if m.Internal {
 			continue
 		}
 		line, _, _ := strings.Cut(strings.TrimSpace(m.Content), "\n")
-		if line = oneLine(line, 60); line != "" {
+		if line = window.OneLine(line, 60); line != "" {
 			return line
 		}
 	}
 	return ""
-}
-
-// oneLine is text without control characters, shortened to at most limit runes.
-func oneLine(text string, limit int) string {
-	if len(text) > limit*8 {
-		text = strings.ToValidUTF8(text[:limit*8], "")
-	}
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
-	if runes := []rune(text); len(runes) > limit {
-		return strings.TrimSpace(string(runes[:limit-1])) + "…"
-	}
-	return text
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 )
 
@@ -20,7 +21,7 @@ func resumeConversation(l *loop, ctx context.Context, turn conversation.Turn, ar
 	case err != nil:
 		return result{}, err
 	case len(found) == 0:
-		return result{text: fmt.Sprintf("There is no conversation %s here; `/resume` shows them.", quoted(oneLine(words, 60)))}, nil
+		return result{text: fmt.Sprintf("There is no conversation %s here; `/resume` shows them.", quoted(window.OneLine(words, 60)))}, nil
 	case len(found) > 1:
 		return result{text: ambiguous(words, found), actions: resumeActions(found)}, nil
 	}
@@ -78,14 +79,14 @@ const maxResumeActions = 5
 func resumeActions(list []conversation.Conversation) []conversation.Action {
 	var actions []conversation.Action
 	for _, c := range list[:min(len(list), maxResumeActions)] {
-		actions = append(actions, conversation.Action{Label: oneLine(orUntitled(c.Title), 40), Command: "/resume " + c.ID})
+		actions = append(actions, conversation.Action{Label: window.OneLine(orUntitled(c.Title), 40), Command: "/resume " + c.ID})
 	}
 	return actions
 }
 
 func ambiguous(words string, found []conversation.Conversation) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s fits %s:\n", quoted(oneLine(words, 60)), plural(int64(len(found)), "conversation"))
+	fmt.Fprintf(&b, "%s fits %s:\n", quoted(window.OneLine(words, 60)), plural(int64(len(found)), "conversation"))
 	for _, c := range found[:min(len(found), listMost)] {
 		fmt.Fprintf(&b, "\n- %s — %s, %s: `/resume %s`", orUntitled(c.Title), plural(c.Messages, "message"), when(c.UpdatedAt), c.ID)
 	}

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"parley/agentloop/window"
 	"parley/conversation"
-	"parley/llm"
 	"parley/tools"
 )
 
@@ -18,10 +18,8 @@ import (
 // falls silent. Its own goroutine, Run, alone touches the map of loops.
 type Router struct {
 	Parts
-	system      string   // the system prompt with what explains the tools
-	hints       []string // in lower case; none without recall
-	tools       []llm.Tool
-	fixedTokens func() int // counted when first needed: the vocabulary is large
+	frame       *window.Frame
+	hints       window.Hints // none without recall
 	signals     chan signal
 	idle        chan *loop
 	slots       chan struct{}          // one for each model call that may be under way
@@ -30,8 +28,8 @@ type Router struct {
 	behind      chan func(context.Context)
 	pictures    *semaphore.Weighted // bytes of them that runs may have in memory
 	summaries   summaries
-	calibration calibration
-	budgets     budgets
+	calibration window.Calibration
+	budgets     window.Budgets
 }
 
 // signal says that a session has new inbound, that its loop must look, or that
@@ -55,17 +53,28 @@ func NewRouter(parts Parts) *Router {
 		slots:    make(chan struct{}, parts.MaxConcurrentRuns),
 		done:     make(chan struct{}),
 		pictures: semaphore.NewWeighted(maxPictures),
+		frame:    window.NewFrame(parts.Counter, parts.SystemPrompt, parts.Tools),
 		behind:   make(chan func(context.Context), laterQueue),
 	}
-	r.fixedTokens = sync.OnceValue(r.countFixed)
-	for _, t := range parts.Tools.List() {
-		r.tools = append(r.tools, llm.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
-	}
 	if parts.Tools.Has(tools.RecallName) {
-		r.hints = hintPhrases(parts.HintPhrases)
+		r.hints = window.NewHints(parts.HintPhrases)
 	}
-	r.system = parts.SystemPrompt + explanation(parts.Tools)
 	return r
+}
+
+// CheckPrompt tells the operator when the system prompt is so long that it is
+// sent cut.
+func (r *Router) CheckPrompt() error { return r.frame.Check(r.Budget) }
+
+// windowOf returns what a run sends to the model when asked is to be answered.
+func (r *Router) windowOf(turn conversation.Turn, asked []conversation.Message) window.Window {
+	return r.windowWithHint(turn, asked, r.hints.For(asked))
+}
+
+func (r *Router) windowWithHint(turn conversation.Turn, asked []conversation.Message, hint string) window.Window {
+	return window.New(window.Input{
+		Frame: r.frame, Snapshot: turn, Asked: asked, Hint: hint, StateTokens: min(r.StateBudget, r.Budget/4),
+	})
 }
 
 // Accepted tells the router of inbound that Accept has stored. Loops wake, and

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/llm"
 	"parley/tools"
@@ -18,8 +19,8 @@ import (
 
 // answer is what the model made of a turn.
 type answer struct {
-	messages   []entry // tool rounds and the final answer, in order
-	partial    string  // text that was being written when the run was stopped
+	messages   []window.Entry // tool rounds and the final answer, in order
+	partial    string         // text that was being written when the run was stopped
 	model      string
 	rounds     int
 	prompt     int // tokens, as the server counted them
@@ -83,7 +84,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		stop()
 	default:
 	}
-	g := &generation{loop: l, to: q.destination(), opening: opening(q.turn.Conversation), budget: l.budgets.of(l.key, l.Budget)}
+	g := &generation{loop: l, to: q.destination(), opening: opening(q.turn.Conversation), budget: l.budgets.Of(l.key, l.Budget)}
 	err := guard(func() error {
 		release, err := l.takePictures(ctx, q)
 		if err != nil {
@@ -91,11 +92,12 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		}
 		defer release()
 		l.fetchFiles(ctx, q)
-		g.window = l.window(l.withImages(ctx, *q))
-		q.hint = g.window.hint
+		turn, asked := l.withImages(ctx, *q)
+		q.hint = l.hints.For(asked)
+		g.window = l.windowWithHint(turn, asked, q.hint)
 		return g.run(tools.In(ctx, tools.Place{Key: l.key, Conversation: q.turn.Conversation.ID}))
 	})
-	l.budgets.used(l.key, g.budget, l.Budget)
+	l.budgets.Used(l.key, g.budget, l.Budget)
 	if err != nil && errors.Is(context.Cause(ctx), errStopped) {
 		err = errStopped
 	}
@@ -105,7 +107,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 // generation is one answer in the making.
 type generation struct {
 	*loop
-	window  window
+	window  window.Window
 	to      conversation.Destination
 	opening string // stands before the text that is shown
 	budget  int    // shrinks when the model takes less
@@ -120,16 +122,16 @@ func (g *generation) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		said := g.entry(llm.Message{Role: "assistant", Content: response.Text, ToolCalls: response.ToolCalls})
-		if said.finish = cutReason(response.FinishReason); said.finish != "" {
-			g.Log.Warn("answer cut off", "session", g.key, "model", response.Model, "finish_reason", said.finish,
+		said := window.NewEntry(g.Counter, llm.Message{Role: "assistant", Content: response.Text, ToolCalls: response.ToolCalls})
+		if said.Finish = cutReason(response.FinishReason); said.Finish != "" {
+			g.Log.Warn("answer cut off", "session", g.key, "model", response.Model, "finish_reason", said.Finish,
 				"completion_tokens", response.Usage.Completion, "tool_calls", len(response.ToolCalls))
 		}
 		g.add(said)
 		if len(response.ToolCalls) == 0 {
 			return nil
 		}
-		if said.finish != "" {
+		if said.Finish != "" {
 			g.add(g.notRun(response.ToolCalls)...)
 			continue
 		}
@@ -138,14 +140,14 @@ func (g *generation) run(ctx context.Context) error {
 			return err
 		}
 		for _, result := range results {
-			g.add(g.entry(result))
+			g.add(window.NewEntry(g.Counter, result))
 		}
 	}
 }
 
-func (g *generation) add(messages ...entry) {
+func (g *generation) add(messages ...window.Entry) {
 	g.answer.messages = append(g.answer.messages, messages...)
-	g.window.current = append(g.window.current, messages...)
+	g.window.Add(messages...)
 }
 
 // cutReason is a model's finish reason, as far as it says that the answer is not
@@ -160,10 +162,10 @@ func cutReason(reason string) conversation.FinishReason {
 
 // notRun are the results of calls that were cut off. Even one that can be read
 // may not be what the model meant to ask for.
-func (g *generation) notRun(calls []llm.ToolCall) []entry {
-	results := make([]entry, len(calls))
+func (g *generation) notRun(calls []llm.ToolCall) []window.Entry {
+	results := make([]window.Entry, len(calls))
 	for i, call := range calls {
-		results[i] = g.entry(llm.Message{Role: "tool", Name: call.Name, ToolCallID: call.ID, Content: "error: not run, because your answer was cut off " +
+		results[i] = window.NewEntry(g.Counter, llm.Message{Role: "tool", Name: call.Name, ToolCallID: call.ID, Content: "error: not run, because your answer was cut off " +
 			"at the length limit before its tool calls were whole; ask again with shorter arguments, in several steps if need be"})
 	}
 	return results
@@ -174,15 +176,15 @@ func (g *generation) notRun(calls []llm.ToolCall) []entry {
 // tools, so that it ends in words.
 func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) {
 	for {
-		sent := g.window.list(g.calibration.budget(g.budget))
-		if sent.cramped {
+		sent := g.window.Fit(g.calibration.Budget(g.budget))
+		if sent.Cramped {
 			return llm.Response{}, g.noRoom(sent)
 		}
-		request := llm.Request{Messages: sent.messages, Attempted: func(a llm.Attempt) {
+		request := llm.Request{Messages: sent.Messages, Attempted: func(a llm.Attempt) {
 			g.answer.steps = append(g.answer.steps, modelStep(a, sent))
 		}}
 		if !last {
-			request.Tools = g.tools
+			request.Tools = g.frame.Tools
 		}
 		g.text.Reset()
 		response, err := g.Model.Complete(ctx, request, g.preview)
@@ -190,8 +192,8 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 		g.answer.prompt += response.Usage.Prompt
 		g.answer.completion += response.Usage.Completion
 		g.answer.model = response.Model
-		if !last && sent.exact {
-			g.calibration.learn(response.Model, sent.tokens, response.Usage.Prompt)
+		if !last && sent.Exact {
+			g.calibration.Learn(response.Model, sent.Tokens, response.Usage.Prompt)
 		}
 		var failure *llm.Error
 		if errors.As(err, &failure) && failure.Kind == llm.KindContextSize {
@@ -214,56 +216,35 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 	}
 }
 
-// shrink lowers the budget until the list is smaller than the one that the
-// server has refused, and reports false when no smaller one would make sense. Of
-// the limit that the server names, 0 for none, a fifth is left for the answer and
-// a fifth for another way of counting.
-func (g *generation) shrink(refused listing, limit int) bool {
-	if limit > 0 {
-		g.budget = max(min(g.budget, limit-limit/5*2), minBudget)
-	}
-	for {
-		next := g.window.counted(g.calibration.budget(g.budget))
-		if next.cramped {
-			return false
-		}
-		if next.tokens < refused.tokens && !slices.EqualFunc(next.messages, refused.messages, sameText) {
-			return true
-		}
-		if g.budget == minBudget {
-			return false
-		}
-		g.budget = max(int(float64(g.budget)*shrinkTo), minBudget)
-	}
-}
-
-func sameText(a, b llm.Message) bool {
-	return a.Content == b.Content && len(a.Images) == len(b.Images)
+// shrink lowers the budget below what the server has refused, and reports false
+// when no smaller list would make sense.
+func (g *generation) shrink(refused window.List, limit int) (ok bool) {
+	g.budget, ok = g.window.Shrink(g.budget, refused, limit, &g.calibration)
+	return ok
 }
 
 // tooLong is the failure of a run whose question is refused as too long, however
 // little is sent with it.
-func (g *generation) tooLong(failure *llm.Error, sent listing) error {
+func (g *generation) tooLong(failure *llm.Error, sent window.List) error {
 	told := *failure
 	told.Err = fmt.Errorf("%w; the last list had %d tokens, %d of them for the system prompt, the tools and the frame: "+
-		"check context_window and max_output_tokens in [llm], and the limits of the server", failure.Err, sent.tokens, g.window.fixed)
+		"check context_window and max_output_tokens in [llm], and the limits of the server", failure.Err, sent.Tokens, g.window.Fixed())
 	told.User = "The model’s server refuses even this message alone as too long. Please tell whoever runs this assistant."
-	question := g.window.current[newestQuestion(g.window.current)]
-	if question.tokens > minQuestion {
+	if question, found := g.window.Question(); found && question.Tokens > window.MinQuestion {
 		length := utf8.RuneCountInString(question.Content)
 		told.User = fmt.Sprintf("Your message is too long for the model: it has about %d characters, and even a part of about %d was refused. "+
-			"Please shorten it, or send it in parts.", rounded(length), rounded(length*minQuestion/question.tokens))
+			"Please shorten it, or send it in parts.", rounded(length), rounded(length*window.MinQuestion/question.Tokens))
 	}
 	return &told
 }
 
 // noRoom is the failure of a run whose question has no room in the budget.
-func (g *generation) noRoom(sent listing) error {
+func (g *generation) noRoom(sent window.List) error {
 	return &llm.Error{
 		Kind: llm.KindContextSize,
 		User: "There is no room for your message beside what the assistant is always told. Please tell whoever runs this assistant.",
 		Err: fmt.Errorf("of the %d tokens that may be sent, %d are for the system prompt, the tools and the frame: "+
-			"raise conversation.max_tokens or llm.context_window, or offer fewer tools", g.calibration.budget(g.budget), g.window.fixed),
+			"raise conversation.max_tokens or llm.context_window, or offer fewer tools", g.calibration.Budget(g.budget), g.window.Fixed()),
 	}
 }
 
@@ -319,7 +300,7 @@ func (g *generation) callTool(ctx context.Context, call llm.ToolCall) (string, c
 	if err != nil && ctx.Err() == nil {
 		g.Log.Warn("tool failed", "session", g.key, "tool", call.Name, "error", err)
 	}
-	done := ToolCall{ToolCall: call, Done: true, Took: time.Since(began), Error: oneLine(failureOf(text), maxStepError)}
+	done := ToolCall{ToolCall: call, Done: true, Took: time.Since(began), Error: window.OneLine(failureOf(text), maxStepError)}
 	g.Watcher.Called(g.key, done)
 	return text, toolStep(done, began)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 )
 
@@ -34,13 +35,13 @@ func searchMessages(l *loop, ctx context.Context, turn conversation.Turn, argume
 		return result{text: nothingFound(page, words)}, nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "**Found for %s**, the best first", unmarked(quoted(oneLine(words, 100))))
+	fmt.Fprintf(&b, "**Found for %s**, the best first", unmarked(quoted(window.OneLine(words, 100))))
 	for _, h := range hits[:min(len(hits), searchPage)] {
 		b.WriteString("\n\n" + showHit(h, turn.Conversation.ID))
 	}
 	var actions []conversation.Action
 	if len(hits) > searchPage {
-		more := fmt.Sprintf("/search #%d %s", page+1, oneLine(words, 500))
+		more := fmt.Sprintf("/search #%d %s", page+1, window.OneLine(words, 500))
 		fmt.Fprintf(&b, "\n\nMore: `%s`", strings.ReplaceAll(more, "`", ""))
 		actions = append(actions, conversation.Action{Label: "More", Command: more})
 	}
@@ -61,9 +62,9 @@ func searchedPage(arguments string) (page int, words string) {
 
 func nothingFound(page int, words string) string {
 	if page > 1 {
-		return "There is nothing more for " + unmarked(quoted(oneLine(words, 100))) + "."
+		return "There is nothing more for " + unmarked(quoted(window.OneLine(words, 100))) + "."
 	}
-	return "Nothing was found for " + unmarked(quoted(oneLine(words, 100))) + " in this place. Fewer words, or other ones, may find more."
+	return "Nothing was found for " + unmarked(quoted(window.OneLine(words, 100))) + " in this place. Fewer words, or other ones, may find more."
 }
 
 // showHit is a hit in one line, with its conversation unless that is the
@@ -73,7 +74,7 @@ func showHit(h conversation.Hit, present string) string {
 	if h.Role == conversation.RoleUser {
 		who = "You"
 		if h.Sender != (conversation.Sender{}) {
-			who = unmarked(senderName(h.Sender))
+			who = unmarked(window.SenderName(h.Sender))
 		}
 	}
 	for i := range h.Snippet {
@@ -85,7 +86,7 @@ func showHit(h conversation.Hit, present string) string {
 	}
 	where := ""
 	if h.Conversation != present {
-		where = fmt.Sprintf(" in *%s*", unmarked(oneLine(orUntitled(h.Title), 40)))
+		where = fmt.Sprintf(" in *%s*", unmarked(window.OneLine(orUntitled(h.Title), 40)))
 	}
 	return fmt.Sprintf("%s%s, %s: %s", when(h.At), where, who, text)
 }

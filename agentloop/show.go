@@ -30,12 +30,11 @@ func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, erro
 	}
 	var w Window
 	err = guard(func() error {
-		l := &loop{Router: r, key: key}
-		turn = l.renewed(turn)
-		users := slices.Concat(l.noteMessages(turn.Notes), l.userMessages(ofOnePlace(untilCommand(turn.Waiting))))
-		budget := r.calibration.budget(r.budgets.of(key, r.Budget))
-		sent := l.window(turn, users).counted(budget)
-		w = Window{Conversation: turn.Conversation, Messages: sent.messages, Tools: r.tools, Left: sent.left, Tokens: sent.tokens, Budget: budget}
+		turn = r.renewed(turn)
+		users := slices.Concat(r.noteMessages(turn.Notes), r.userMessages(ofOnePlace(untilCommand(turn.Waiting))))
+		budget := r.calibration.Budget(r.budgets.Of(key, r.Budget))
+		sent := r.windowOf(turn, users).Counted(budget)
+		w = Window{Conversation: turn.Conversation, Messages: sent.Messages, Tools: r.frame.Tools, Left: sent.Left, Tokens: sent.Tokens, Budget: budget}
 		return nil
 	})
 	return w, err

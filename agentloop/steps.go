@@ -3,6 +3,7 @@ package agentloop
 import (
 	"time"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/llm"
 )
@@ -11,8 +12,8 @@ import (
 // in the log.
 const maxStepError = 300
 
-// modelStep is an attempt with a listing as a step of the run.
-func modelStep(a llm.Attempt, sent listing) conversation.Step {
+// modelStep is an attempt with what was sent as a step of the run.
+func modelStep(a llm.Attempt, sent window.List) conversation.Step {
 	step := conversation.Step{
 		Kind:       conversation.StepModel,
 		Name:       a.Model,
@@ -21,14 +22,14 @@ func modelStep(a llm.Attempt, sent listing) conversation.Step {
 		FirstByte:  a.FirstByte,
 		Prompt:     a.Usage.Prompt,
 		Completion: a.Usage.Completion,
-		Shown:      int64(len(sent.messages)) - 1, // the first is the system prompt
-		Left:       sent.left,
-		Window:     sent.tokens,
+		Shown:      int64(len(sent.Messages)) - 1, // the first is the system prompt
+		Left:       sent.Left,
+		Window:     sent.Tokens,
 
 		FinishReason: cutReason(a.FinishReason),
 	}
 	if a.Err != nil {
-		step.Error = oneLine(a.Err.Error(), maxStepError)
+		step.Error = window.OneLine(a.Err.Error(), maxStepError)
 	}
 	return step
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/llm"
 )
@@ -85,7 +86,7 @@ func (l *loop) summarizeLater() {
 // fewer where those would take more than a third of the budget, but always the
 // last exchange.
 func (l *loop) summaryEnd() int64 {
-	history := uncovered(l.turn.History, l.turn.Summary)
+	history := window.Uncovered(l.turn.History, l.turn.Summary)
 	total := 0
 	for i := range history {
 		total += history[i].Tokens
@@ -106,16 +107,6 @@ func (l *loop) summaryEnd() int64 {
 		}
 	}
 	return end
-}
-
-// uncovered is the part of a history that a summary does not cover.
-func uncovered(history []conversation.Message, s conversation.Summary) []conversation.Message {
-	for i := range history {
-		if history[i].Seq > s.Through {
-			return history[i:]
-		}
-	}
-	return nil
 }
 
 // summarize is called beside the loop, which may have ended.
@@ -155,7 +146,7 @@ func (r *Router) fitSummary(text string) (fitted string, tokens int) {
 	limit := r.Budget / 5
 	if tokens = r.Counter.Text(text); tokens > limit {
 		head, tail := r.Counter.Cut(text, limit)
-		text = head + cutNotice + tail
+		text = head + window.CutNotice + tail
 		tokens = r.Counter.Text(text)
 	}
 	return text, tokens
@@ -171,19 +162,11 @@ func summaryQuestion(t conversation.Stretch) string {
 		if m.Role == conversation.RoleTool {
 			limit = summaryResult
 		}
-		shown := toModel(&m)
+		shown := window.ToModel(&m)
 		fmt.Fprintf(&b, "%s: %s\n", m.Role, shorten(shown.Content, limit))
 		for _, call := range m.ToolCalls {
-			fmt.Fprintf(&b, "%s calls %s %s\n", m.Role, call.Name, oneLine(call.Arguments, summaryResult))
+			fmt.Fprintf(&b, "%s calls %s %s\n", m.Role, call.Name, window.OneLine(call.Arguments, summaryResult))
 		}
 	}
 	return b.String()
-}
-
-// summaryText is a summary as it stands in the window.
-func summaryText(s conversation.Summary) string {
-	if s.Through == 0 {
-		return ""
-	}
-	return "\n\n[Summary of the conversation before the messages that follow]\n" + s.Content
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/llm"
 )
@@ -16,7 +17,7 @@ const maxTitle = 80
 
 // titleConversation reads "/title [text]".
 func titleConversation(_ *loop, _ context.Context, turn conversation.Turn, arguments string) (result, error) {
-	title := oneLine(arguments, maxTitle)
+	title := window.OneLine(arguments, maxTitle)
 	switch present := turn.Conversation.Title; {
 	case title == "" && present == "":
 		return result{text: "This conversation has no title yet; `/title WORDS` gives it one."}, nil
@@ -85,7 +86,7 @@ func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversa
 // madeTitle is what the model meant as a title, without its trimmings.
 func madeTitle(text string) string {
 	for line := range strings.Lines(text) {
-		if line = strings.Trim(oneLine(line, titleRunes), "\"'“”„«»‘’*_#`. \t"); line != "" {
+		if line = strings.Trim(window.OneLine(line, titleRunes), "\"'“”„«»‘’*_#`. \t"); line != "" {
 			return line
 		}
 	}

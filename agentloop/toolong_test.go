@@ -2,12 +2,11 @@ package agentloop
 
 import (
 	"encoding/json"
-	"math/rand/v2"
 	"net/http"
 	"strings"
 	"testing"
 
-	"parley/llm"
+	"parley/agentloop/window"
 	"parley/llm/llmtest"
 	"parley/tools"
 )
@@ -132,7 +131,7 @@ func TestLongMessageIsCutToWhatTheServerTakes(t *testing.T) {
 		if n := len(calls); n > test.calls {
 			t.Errorf("%s: %d calls, at most %d were needed", name, n, test.calls)
 		}
-		if asked := calls[len(calls)-1].LastUser(); len(asked) < 2000 || !strings.Contains(asked, cutNotice) {
+		if asked := calls[len(calls)-1].LastUser(); len(asked) < 2000 || !strings.Contains(asked, window.CutNotice) {
 			t.Errorf("%s: asked %d bytes", name, len(asked))
 		}
 	}
@@ -156,47 +155,6 @@ func TestNoRoomForAQuestionIsToldInWords(t *testing.T) {
 	}
 	if run := h.runs[0]; !strings.Contains(run.Error, "conversation.max_tokens") {
 		t.Errorf("error %q", run.Error)
-	}
-}
-
-// However many tool results follow it, the question stays in the window.
-func TestQuestionStaysInTheWindow(t *testing.T) {
-	counter := llm.NewCounter("")
-	cramped := 0
-	for seed := range uint64(400) {
-		w := randomWindow(rand.New(rand.NewPCG(seed, 5)), counter)
-		budget := 60 + int(seed*37%900)
-		l := w.counted(budget)
-		if l.cramped {
-			cramped++
-			if budget > 300 {
-				t.Errorf("seed %d: no room in %d tokens", seed, budget)
-			}
-			continue
-		}
-		if l.tokens > budget && budget > 450 { // in less the frame of many calls may not fit
-			t.Errorf("seed %d: %d tokens with a budget of %d", seed, l.tokens, budget)
-		}
-		question := w.current[newestQuestion(w.current)]
-		shown := ""
-		for _, m := range l.messages {
-			if m.Role == "user" {
-				shown = m.Content
-			}
-		}
-		if shown == question.Content {
-			continue
-		}
-		head, tail, cut := strings.Cut(shown, cutNotice)
-		if !cut || !strings.HasPrefix(question.Content, head) || !strings.HasSuffix(question.Content, tail) || counter.Text(shown) < minQuestion*8/10 {
-			t.Errorf("seed %d, budget %d: the question is shown as %q", seed, budget, shown)
-		}
-		if err := checkList(l.messages); err != nil {
-			t.Errorf("seed %d: %v", seed, err)
-		}
-	}
-	if cramped == 0 || cramped > 200 {
-		t.Errorf("%d of 400 windows are cramped", cramped)
 	}
 }
 

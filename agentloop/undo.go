@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 )
 
@@ -13,13 +14,13 @@ func undoExchange(_ *loop, _ context.Context, turn conversation.Turn, arguments 
 	if arguments != "" {
 		return result{text: "/undo takes back the last exchange, and nothing behind it; say it again for the one before."}, nil
 	}
-	last := lastExchange(turn.History)
+	last := window.LastExchange(turn.History)
 	if len(usersOf(last)) == 0 { // nobody has asked yet, though a program may have written
 		return result{text: "There is nothing to take back."}, nil
 	}
 	return result{
 		text: fmt.Sprintf("Taken back: %s and what followed. The assistant does not see it any more.",
-			quoted(oneLine(last[0].Content, 80))),
+			quoted(window.OneLine(last[0].Content, 80))),
 		effect: conversation.Effect{Undo: last[0].Seq},
 	}, nil
 }

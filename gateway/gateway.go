@@ -12,6 +12,7 @@ import (
 
 	"parley/activity"
 	"parley/agentloop"
+	"parley/agentloop/window"
 	"parley/channels"
 	"parley/channels/delivery"
 	"parley/config"
@@ -170,7 +171,7 @@ func (g *Gateway) wire(ctx context.Context) error {
 		Vision:  g.cfg.LLM.Vision,
 		Deliver: g.deliver,
 		Rest:    func() { time.AfterFunc(restDelay, func() { g.rest(model) }) },
-		Budget:  agentloop.Budget(g.cfg.Conversation.MaxTokens, choice.ContextWindow, reserve),
+		Budget:  window.Budget(g.cfg.Conversation.MaxTokens, choice.ContextWindow, reserve),
 		Log:     g.log,
 
 		Expiration:  g.cfg.Conversation.SessionExpiration,

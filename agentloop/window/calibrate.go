@@ -1,4 +1,4 @@
-package agentloop
+package window
 
 import (
 	"sync"
@@ -6,25 +6,25 @@ import (
 	"parley/conversation"
 )
 
-// calibration is how many tokens the server counts for one of ours. Servers
+// Calibration is how many tokens the server counts for one of ours. Servers
 // frame messages by templates of their own, and many models have other
 // vocabularies than the counter.
-type calibration struct {
+type Calibration struct {
 	mu     sync.Mutex
 	ratios map[string]float64 // by the model's name, as the server says it
 	ratio  float64            // of the model that answered last; 0 = nothing is known
 }
 
 const (
-	leastCounted = 200 // tokens: in a shorter list the frame says more than the words
+	leastCounted = 200 // Tokens: in a shorter list the frame says more than the words
 	maxRatio     = 2.0 // no tokenizer in use splits that much finer
 	newestWeight = 0.2 // of what is learned anew, against all that was learned before
 	maxModels    = 100 // remembered
 )
 
-// learn takes in what a list had by our count and by the server's. 0 is what a
+// Learn takes in what a list had by our count and by the server's. 0 is what a
 // server reports that does not count.
-func (c *calibration) learn(model string, counted, reported int) {
+func (c *Calibration) Learn(model string, counted, reported int) {
 	if counted < leastCounted || reported <= 0 {
 		return
 	}
@@ -41,21 +41,21 @@ func (c *calibration) learn(model string, counted, reported int) {
 	c.ratios[model], c.ratio = ratio, ratio
 }
 
-// budget is how many of our tokens make so many of the server's.
-func (c *calibration) budget(tokens int) int {
+// Budget is how many of our tokens make so many of the server's.
+func (c *Calibration) Budget(tokens int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ratio == 0 {
 		return tokens
 	}
-	return max(int(float64(tokens)/c.ratio), min(tokens, minBudget))
+	return max(int(float64(tokens)/c.ratio), min(tokens, MinBudget))
 }
 
-// budgets are what sessions may send after the model's server has refused more,
+// Budgets are what sessions may send after the model's server has refused more,
 // so that a message which is too long does not have every later one refused
 // first. They grow again from run to run. Each is of one session alone, since a
 // user may have brought about the refusal.
-type budgets struct {
+type Budgets struct {
 	mu        sync.Mutex
 	bySession map[conversation.Key]int
 }
@@ -65,8 +65,8 @@ const (
 	maxBudgets = 10_000 // sessions that are remembered
 )
 
-// of is the budget with which a run of the session begins.
-func (b *budgets) of(key conversation.Key, most int) int {
+// Of is the budget with which a run of the session begins.
+func (b *Budgets) Of(key conversation.Key, most int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if budget, known := b.bySession[key]; known {
@@ -75,9 +75,9 @@ func (b *budgets) of(key conversation.Key, most int) int {
 	return most
 }
 
-// used takes in the budget with which a run of the session has ended: the next
+// Used takes in the budget with which a run of the session has ended: the next
 // one begins a step above it.
-func (b *budgets) used(key conversation.Key, budget, most int) {
+func (b *Budgets) Used(key conversation.Key, budget, most int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if budget = int(float64(budget) / shrinkTo); budget >= most {

@@ -1,7 +1,6 @@
-package agentloop
+package window
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -10,19 +9,10 @@ import (
 	"parley/conversation"
 )
 
-// showState is /state.
-func showState(l *loop, _ context.Context, turn conversation.Turn, _ string) (result, error) {
-	state := stateText(turn.Conversation, focusOf(turn.History, nil), l.Counter, l.StateBudget)
-	if state == "" {
-		return result{text: "The assistant is told no state here: `state_budget` leaves no room for it."}, nil
-	}
-	return result{text: "What the assistant is told of this conversation in every turn:\n\n```yaml\n" + state + "```"}, nil
-}
-
-// stateText is the state of a conversation as YAML, equal for equal input, and
-// of at most so many tokens: the oldest files go first, then failures, decisions
+// StateText is the state of a conversation as YAML, equal for equal input, and
+// of at most so many Tokens: the oldest files go first, then failures, decisions
 // and at last constraints. "" with a budget of 0.
-func stateText(c conversation.Conversation, focus string, counter Counter, budget int) string {
+func StateText(c conversation.Conversation, focus string, counter Counter, budget int) string {
 	if budget <= 0 {
 		return ""
 	}
@@ -100,15 +90,15 @@ func yamlString(text string) string {
 // maxFocus is how many characters of the focus are shown.
 const maxFocus = 120
 
-// focusOf is the first line of what a user said last.
-func focusOf(history, users []conversation.Message) string {
+// FocusOf is the first line of what a user said last.
+func FocusOf(history, users []conversation.Message) string {
 	for _, list := range [][]conversation.Message{users, history} {
 		for _, m := range slices.Backward(list) {
 			if m.Role != conversation.RoleUser {
 				continue
 			}
 			line, _, _ := strings.Cut(strings.TrimSpace(m.Content), "\n")
-			return oneLine(line, maxFocus)
+			return OneLine(line, maxFocus)
 		}
 	}
 	return ""

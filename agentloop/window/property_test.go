@@ -1,8 +1,7 @@
-package agentloop
+package window
 
 import (
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"parley/agentloop/window/windowtest"
 	"parley/conversation"
 	"parley/llm"
 	"parley/tools"
@@ -23,13 +23,13 @@ func randomTurn(r *rand.Rand, counter Counter) (turn conversation.Turn, users []
 		if e.Role != "user" {
 			break
 		}
-		users = append(users, rows([]entry{e})...)
+		users = append(users, Rows([]Entry{e})...)
 	}
 	picture := func(list []conversation.Message) {
 		for i := range list {
 			if list[i].Role == conversation.RoleUser && r.IntN(3) == 0 {
 				list[i].Images = []conversation.Image{{Name: "a.png", MediaType: "image/png", Data: []byte("png")}}
-				list[i].Tokens = counter.Message(toModel(&list[i]))
+				list[i].Tokens = counter.Message(ToModel(&list[i]))
 			}
 		}
 	}
@@ -54,6 +54,10 @@ func randomTurn(r *rand.Rand, counter Counter) (turn conversation.Turn, users []
 	return turn, users
 }
 
+// systemPrompt is as long as an ordinary one.
+const systemPrompt = "You are a helpful assistant in a chat. Answer in the language you are spoken to, " +
+	"briefly unless asked for more, and use Markdown where it helps."
+
 func TestWindowOfAnyTalkIsWholeAndWithinTheBudget(t *testing.T) {
 	t.Parallel()
 	counter := llm.NewCounter("")
@@ -63,44 +67,28 @@ func TestWindowOfAnyTalkIsWholeAndWithinTheBudget(t *testing.T) {
 	}
 	for seed := range uint64(100) {
 		budget := 900 + int(seed*37%3000)
-		router := NewRouter(Parts{
-			Config: DefaultConfig(), Counter: counter, Tools: registry, Budget: budget, StateBudget: 800, Log: slog.New(slog.DiscardHandler),
-		})
-		l := newLoop(router, room)
+		frame := NewFrame(counter, systemPrompt, registry)
 		turn, users := randomTurn(rand.New(rand.NewPCG(seed, 2)), counter)
-		list := l.window(turn, users).build(budget)
-		if err := checkList(list); err != nil {
+		window := func() []llm.Message {
+			return New(Input{Frame: frame, Snapshot: turn, Asked: users, StateTokens: min(800, budget/4)}).Counted(budget).Messages
+		}
+		list := window()
+		if err := windowtest.Check(list); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		if sum := tokensOf(counter, list) + counter.Tools(router.tools); sum > budget {
+		if sum := windowtest.Tokens(counter, list) + counter.Tools(frame.Tools); sum > budget {
 			t.Fatalf("seed %d: %d tokens with a budget of %d", seed, sum, budget)
 		}
 		last := list[len(list)-1]
 		if want := users[len(users)-1].Content; last.Role != "user" || last.Content != want && !strings.Contains(last.Content, "[") {
 			t.Fatalf("seed %d: the window ends with %s: %.60q", seed, last.Role, last.Content)
 		}
-		if diff := cmp.Diff(list, l.window(turn, users).build(budget), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(list, window(), cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("seed %d: equal input gave another window: %s", seed, diff)
 		}
 		shown := len(list) - 1 - len(users)
-		if covered := int64(len(turn.History) - len(uncovered(turn.History, turn.Summary))); shown > len(turn.History)-int(covered) {
+		if covered := int64(len(turn.History) - len(Uncovered(turn.History, turn.Summary))); shown > len(turn.History)-int(covered) {
 			t.Fatalf("seed %d: %d messages are shown beside a summary of %d of %d", seed, shown, covered, len(turn.History))
 		}
-	}
-}
-
-// A rule from long ago is still told after five thousand exchanges.
-func TestRuleIsToldAfterFiveThousandExchanges(t *testing.T) {
-	h := workshop(t, nil)
-	h.ask(room, "hello")
-	h.does("session_state", `{"kind":"constraint","text":"never use an ORM"}`)
-	h.end()
-	for range 10 {
-		h.fill(500, "and what about the weather?")
-	}
-	h.start()
-	h.does("session_state", `{"kind":"decision","text":"use SQL"}`)
-	if got := h.system(); !strings.Contains(got, "never use an ORM") || !strings.Contains(got, "are not shown") {
-		t.Errorf("the model is told: %s", got)
 	}
 }

@@ -1,4 +1,4 @@
-package agentloop
+package window
 
 import (
 	"fmt"
@@ -13,20 +13,20 @@ import (
 func BenchmarkWindow(b *testing.B) {
 	counter := llm.NewCounter("gpt-4o")
 	question := llm.Message{Role: "user", Content: "And what about tomorrow?"}
-	w := window{counter: counter, system: DefaultConfig().SystemPrompt, fixed: 100,
-		current: []entry{{Message: question, tokens: counter.Message(question)}}}
+	w := Window{counter: counter, system: systemPrompt, fixed: 100,
+		current: []Entry{{Message: question, Tokens: counter.Message(question)}}}
 	for i := range 2000 {
 		m := conversation.Message{Role: conversation.RoleUser, Content: fmt.Sprintf("What is the weather like on day %d of the journey?", i)}
 		if i%2 == 1 {
 			m = conversation.Message{Role: conversation.RoleAssistant, Content: "It rains in the valley, and there is snow on the pass."}
 		}
-		m.Tokens = counter.Message(toModel(&m))
+		m.Tokens = counter.Message(ToModel(&m))
 		w.history = append(w.history, m)
 	}
 	for _, budget := range []int{2000, 30_000} {
 		b.Run(fmt.Sprintf("budget=%d", budget), func(b *testing.B) {
 			for b.Loop() {
-				if list := w.build(budget); len(list) < 3 {
+				if list := w.Counted(budget).Messages; len(list) < 3 {
 					b.Fatal(len(list))
 				}
 			}
@@ -42,8 +42,8 @@ func BenchmarkWindowCut(b *testing.B) {
 		fmt.Fprintf(&text, "Line %d of a log that was pasted whole.\n", i)
 	}
 	pasted := llm.Message{Role: "user", Content: text.String()}
-	w := window{counter: counter, fixed: 100, current: []entry{{Message: pasted, tokens: counter.Message(pasted)}}}
+	w := Window{counter: counter, fixed: 100, current: []Entry{{Message: pasted, Tokens: counter.Message(pasted)}}}
 	for b.Loop() {
-		w.build(30_000)
+		w.Counted(30_000)
 	}
 }

@@ -1,4 +1,4 @@
-package agentloop
+package window
 
 import (
 	"fmt"
@@ -31,9 +31,13 @@ var builtinHints = map[string][]string{
 	"ko": {"아까", "지난번", "저번에", "말했던", "얘기했던", "기억나", "기억해", "그 에러", "그 오류", "돌아가서"},
 }
 
-// hintPhrases are the built-in ones and those of the configuration.
-func hintPhrases(more []string) []string {
-	var all []string
+// Hints are phrases by which a message points at what is not shown, folded and
+// in order.
+type Hints []string
+
+// NewHints returns the built-in phrases and those of the configuration.
+func NewHints(more []string) Hints {
+	var all Hints
 	for _, list := range builtinHints {
 		all = append(all, list...)
 	}
@@ -54,20 +58,20 @@ func foldHint(text string) string {
 // something says so in a few words, and what is pasted is not the user's.
 const maxHintText = 2000
 
-// hint tells the model, in this run only, that a message seems to point at
+// For returns the words that tell the model, in this run only, that a message seems to point at
 // something which it may have to look up. "" when none does. The archive keeps
-// it with the run, see hintRows.
-func (l *loop) hint(users []conversation.Message) string {
+// it with the run.
+func (h Hints) For(users []conversation.Message) string {
 	for _, m := range users {
 		text := m.Content
 		if len(text) > maxHintText {
 			text = text[:maxHintText]
 		}
 		text = foldHint(text)
-		for _, phrase := range l.hints {
+		for _, phrase := range h {
 			if containsWords(text, phrase) {
 				return fmt.Sprintf("[The message says %s, which may point at something that is not shown here. "+
-					"If so, look it up with %s; scope \"session\" also searches earlier conversations.]", quoted(phrase), tools.RecallName)
+					"If so, look it up with %s; scope \"session\" also searches earlier conversations.]", "“"+phrase+"”", tools.RecallName)
 			}
 		}
 	}

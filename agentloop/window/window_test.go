@@ -1,4 +1,4 @@
-package agentloop
+package window
 
 import (
 	"fmt"
@@ -8,13 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"parley/agentloop/window/windowtest"
 	"parley/llm"
 	"parley/tools"
 )
 
 // randomWindow is a history as runs leave it: questions, failed runs without an
 // answer, tool rounds, and messages of all sizes.
-func randomWindow(r *rand.Rand, counter Counter) window {
+func randomWindow(r *rand.Rand, counter Counter) Window {
 	text := func() string { return strings.Repeat(fmt.Sprintf("word%d ", r.IntN(1000)), 1<<r.IntN(8)) }
 	calls := func() []llm.ToolCall {
 		var list []llm.ToolCall
@@ -37,44 +38,23 @@ func randomWindow(r *rand.Rand, counter Counter) window {
 		}
 		return list
 	}
-	w := window{counter: counter, system: "Be brief.", older: int64(r.IntN(3))}
-	router := &Router{Parts: Parts{Config: Config{SystemPrompt: w.system}, Counter: counter, Tools: &tools.Registry{}}}
-	w.fixed = router.countFixed()
-	var past []entry
+	w := Window{counter: counter, system: "Be brief.", older: int64(r.IntN(3))}
+	frame := NewFrame(counter, w.system, &tools.Registry{})
+	w.fixed = frame.Tokens()
+	var past []Entry
 	for range r.IntN(6) {
 		for _, m := range append(exchange(), llm.Message{Role: "assistant", Content: text()}) {
-			past = append(past, entry{Message: m, tokens: counter.Message(m)})
+			past = append(past, Entry{Message: m, Tokens: counter.Message(m)})
 		}
 	}
-	w.history = rows(past)
+	w.history = Rows(past)
 	for i := range w.history {
 		w.history[i].Seq = w.older + int64(i) + 1
 	}
 	for _, m := range exchange() {
-		w.current = append(w.current, entry{Message: m, tokens: counter.Message(m)})
+		w.current = append(w.current, Entry{Message: m, Tokens: counter.Message(m)})
 	}
 	return w
-}
-
-// checkList is what a chat completions API refuses.
-func checkList(list []llm.Message) error {
-	open := map[string]bool{}
-	for i, m := range list {
-		if m.Role != "tool" && len(open) > 0 {
-			return fmt.Errorf("message %d comes before the results of %v", i, open)
-		}
-		if m.Role == "tool" && !open[m.ToolCallID] {
-			return fmt.Errorf("message %d answers no call", i)
-		}
-		delete(open, m.ToolCallID)
-		for _, c := range m.ToolCalls {
-			open[c.ID] = true
-		}
-	}
-	if len(open) > 0 {
-		return fmt.Errorf("calls without results: %v", open)
-	}
-	return nil
 }
 
 func TestWindowIsWholeAndWithinTheBudget(t *testing.T) {
@@ -83,17 +63,17 @@ func TestWindowIsWholeAndWithinTheBudget(t *testing.T) {
 	for seed := range uint64(300) {
 		w := randomWindow(rand.New(rand.NewPCG(seed, 1)), counter)
 		budget := 400 + int(seed*37%2000)
-		list := w.build(budget)
-		if err := checkList(list); err != nil {
+		list := w.Counted(budget).Messages
+		if err := windowtest.Check(list); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		if sum := tokensOf(counter, list); sum > budget {
+		if sum := windowtest.Tokens(counter, list); sum > budget {
 			t.Fatalf("seed %d: %d tokens with a budget of %d", seed, sum, budget)
 		}
 		if last := list[len(list)-1]; last.Role != w.current[len(w.current)-1].Role {
 			t.Fatalf("seed %d: the window ends with %s", seed, last.Role)
 		}
-		if diff := cmp.Diff(list, w.build(budget)); diff != "" {
+		if diff := cmp.Diff(list, w.Counted(budget).Messages); diff != "" {
 			t.Fatalf("seed %d: equal input gave another window: %s", seed, diff)
 		}
 		hidden := int(w.older) + len(w.history) + len(w.current) - (len(list) - 1)
@@ -104,25 +84,17 @@ func TestWindowIsWholeAndWithinTheBudget(t *testing.T) {
 }
 
 // windowOf is the window of a conversation with the usual frame.
-func windowOf(counter Counter, system string, history []llm.Message, question string) window {
-	router := &Router{Parts: Parts{Config: Config{SystemPrompt: system}, Counter: counter, Tools: &tools.Registry{}}}
-	w := window{counter: counter, system: system, fixed: router.countFixed()}
-	var past []entry
+func windowOf(counter Counter, system string, history []llm.Message, question string) Window {
+	frame := NewFrame(counter, system, &tools.Registry{})
+	w := Window{counter: counter, system: system, fixed: frame.Tokens()}
+	var past []Entry
 	for _, m := range history {
-		past = append(past, entry{Message: m, tokens: counter.Message(m)})
+		past = append(past, Entry{Message: m, Tokens: counter.Message(m)})
 	}
-	w.history = rows(past)
+	w.history = Rows(past)
 	asked := llm.Message{Role: "user", Content: question}
-	w.current = []entry{{Message: asked, tokens: counter.Message(asked)}}
+	w.current = []Entry{{Message: asked, Tokens: counter.Message(asked)}}
 	return w
-}
-
-func tokensOf(counter Counter, list []llm.Message) int {
-	sum := replyTokens
-	for _, m := range list {
-		sum += counter.Message(m)
-	}
-	return sum
 }
 
 // With a system prompt larger than the window the assistant still reads the
@@ -132,15 +104,15 @@ func TestHugeSystemPromptLeavesHalfOfTheBudget(t *testing.T) {
 	question := strings.Repeat("Why is the sky blue? ", 60)
 	w := windowOf(counter, "You are a pirate. "+strings.Repeat("Never lie. ", 5000), nil, question)
 	const budget = 1000
-	list := w.build(budget)
+	list := w.Counted(budget).Messages
 	if list[1].Content != question {
 		t.Errorf("the question reached the model as %q", list[1].Content)
 	}
-	if system := list[0].Content; !strings.HasPrefix(system, "You are a pirate.") || !strings.Contains(system, cutNotice) {
+	if system := list[0].Content; !strings.HasPrefix(system, "You are a pirate.") || !strings.Contains(system, CutNotice) {
 		t.Errorf("the system prompt is %.60q", system)
 	}
-	if n := tokensOf(counter, list); n > budget || w.counted(budget).tokens > budget {
-		t.Errorf("%d tokens, told as %d, with a budget of %d", n, w.counted(budget).tokens, budget)
+	if n := windowtest.Tokens(counter, list); n > budget || w.Counted(budget).Tokens > budget {
+		t.Errorf("%d tokens, told as %d, with a budget of %d", n, w.Counted(budget).Tokens, budget)
 	}
 }
 
@@ -149,31 +121,9 @@ func TestHugeTextFillsALargeWindow(t *testing.T) {
 	counter := llm.NewCounter("")
 	w := windowOf(counter, "Be brief.", nil, strings.Repeat("word ", 300_000))
 	const budget = 120_000
-	shown := w.build(budget)[1].Content
+	shown := w.Counted(budget).Messages[1].Content
 	if n := len(shown); n < budget || n > 5*budget {
 		t.Errorf("%d bytes of the text are shown, %.20q", n, shown)
-	}
-}
-
-func TestOperatorIsToldOfATooLongSystemPrompt(t *testing.T) {
-	router := func(prompt string) *Router {
-		h := newHouse(t, func(p *Parts) { p.SystemPrompt = prompt })
-		return h.router
-	}
-	if err := router(DefaultConfig().SystemPrompt).CheckPrompt(); err != nil {
-		t.Errorf("the default prompt: %v", err)
-	}
-	if err := router(strings.Repeat("Never lie. ", 400)).CheckPrompt(); err != nil {
-		t.Errorf("a prompt of 1200 tokens with a budget of 4000: %v", err)
-	}
-	err := router(strings.Repeat("Never lie. ", 5000)).CheckPrompt()
-	if err == nil {
-		t.Fatal("a prompt of 15000 tokens with a budget of 4000 is not told")
-	}
-	for _, part := range []string{"agent.system_prompt", "1500", "2000", "conversation.max_tokens", "llm.context_window"} {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("%q does not name %s", err, part)
-		}
 	}
 }
 
@@ -192,18 +142,18 @@ func TestExchangeLargerThanTheRoomIsShownCut(t *testing.T) {
 	}
 	w := windowOf(counter, "Be brief.", history, "and shorter?")
 	const budget = 1000
-	list := w.build(budget)
-	if err := checkList(list); err != nil {
+	list := w.Counted(budget).Messages
+	if err := windowtest.Check(list); err != nil {
 		t.Fatal(err)
 	}
-	if n := tokensOf(counter, list); n > budget {
+	if n := windowtest.Tokens(counter, list); n > budget {
 		t.Errorf("%d tokens with a budget of %d", n, budget)
 	}
 	if len(list) != 6 {
 		t.Fatalf("the model is shown %d messages, want the system prompt, the four of the exchange and the question", len(list))
 	}
 	for i, word := range map[int]string{1: "question", 3: "result", 4: "answer"} {
-		if !strings.HasPrefix(list[i].Content, word) || !strings.Contains(list[i].Content, cutNotice) {
+		if !strings.HasPrefix(list[i].Content, word) || !strings.Contains(list[i].Content, CutNotice) {
 			t.Errorf("message %d is %.60q", i, list[i].Content)
 		}
 	}
@@ -217,7 +167,7 @@ func TestBudgetLeavesRoomForTheAnswer(t *testing.T) {
 		{32_000, 128_000, 2000, 30_000},
 		{32_000, 8_000, 2000, 4_400},
 		{32_000, 8_000, 100_000, 3_200},
-		{500, 100, 2000, minBudget},
+		{500, 100, 2000, MinBudget},
 	} {
 		if got := Budget(c.most, c.window, c.reserve); got != c.want {
 			t.Errorf("Budget(%d, %d, %d) = %d, want %d", c.most, c.window, c.reserve, got, c.want)
@@ -226,3 +176,44 @@ func TestBudgetLeavesRoomForTheAnswer(t *testing.T) {
 }
 
 var _ Counter = (*llm.Counter)(nil)
+
+// However many tool results follow it, the question stays in the
+func TestQuestionStaysInTheWindow(t *testing.T) {
+	counter := llm.NewCounter("")
+	cramped := 0
+	for seed := range uint64(400) {
+		w := randomWindow(rand.New(rand.NewPCG(seed, 5)), counter)
+		budget := 60 + int(seed*37%900)
+		l := w.Counted(budget)
+		if l.Cramped {
+			cramped++
+			if budget > 300 {
+				t.Errorf("seed %d: no room in %d tokens", seed, budget)
+			}
+			continue
+		}
+		if l.Tokens > budget && budget > 450 { // in less the frame of many calls may not fit
+			t.Errorf("seed %d: %d tokens with a budget of %d", seed, l.Tokens, budget)
+		}
+		question := w.current[newestQuestion(w.current)]
+		shown := ""
+		for _, m := range l.Messages {
+			if m.Role == "user" {
+				shown = m.Content
+			}
+		}
+		if shown == question.Content {
+			continue
+		}
+		head, tail, cut := strings.Cut(shown, CutNotice)
+		if !cut || !strings.HasPrefix(question.Content, head) || !strings.HasSuffix(question.Content, tail) || counter.Text(shown) < MinQuestion*8/10 {
+			t.Errorf("seed %d, budget %d: the question is shown as %q", seed, budget, shown)
+		}
+		if err := windowtest.Check(l.Messages); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	if cramped == 0 || cramped > 200 {
+		t.Errorf("%d of 400 windows are cramped", cramped)
+	}
+}

@@ -1,0 +1,55 @@
+package window
+
+import (
+	"slices"
+
+	"parley/llm"
+)
+
+// Counter counts tokens as the model does. *llm.Counter is one.
+type Counter interface {
+	Text(text string) int
+	Message(m llm.Message) int
+	Tools(list []llm.Tool) int
+	Cut(text string, tokens int) (head, tail string) // the two ends of a text that fit together
+}
+
+// Budget is how many tokens the list for one call may have: the smaller of
+// maxTokens and 0.8 of the model's context window, less what is kept free for
+// the answer.
+func Budget(maxTokens, contextWindow, reserve int) int {
+	budget := min(maxTokens, contextWindow*8/10)
+	return max(budget-min(reserve, budget/2), MinBudget)
+}
+
+// MinBudget is the least that a call is made with: a system prompt, a short
+// question, and the end of what came before.
+const MinBudget = 250
+
+// Shrink lowers a budget until the list is smaller than the one that the server
+// has refused, and reports false when no smaller one would make sense. Of the
+// limit that the server names, 0 for none, a fifth is left for the answer and a
+// fifth for another way of counting. The calibration says what a budget is in
+// tokens as counted here.
+func (w Window) Shrink(budget int, refused List, limit int, calibration *Calibration) (shrunk int, ok bool) {
+	if limit > 0 {
+		budget = max(min(budget, limit-limit/5*2), MinBudget)
+	}
+	for {
+		next := w.Counted(calibration.Budget(budget))
+		if next.Cramped {
+			return budget, false
+		}
+		if next.Tokens < refused.Tokens && !slices.EqualFunc(next.Messages, refused.Messages, sameText) {
+			return budget, true
+		}
+		if budget == MinBudget {
+			return budget, false
+		}
+		budget = max(int(float64(budget)*shrinkTo), MinBudget)
+	}
+}
+
+func sameText(a, b llm.Message) bool {
+	return a.Content == b.Content && len(a.Images) == len(b.Images)
+}

@@ -1,0 +1,215 @@
+package window
+
+import (
+	"math"
+	"slices"
+
+	"parley/llm"
+)
+
+// fitSystem gives the system prompt and what is left of the budget for the
+// conversation. A prompt that would leave less than half is cut: the question
+// matters more.
+func (w Window) fitSystem(budget int) (system llm.Message, room int) {
+	system = llm.Message{Role: "system", Content: w.system}
+	room = budget - w.fixed
+	if lacking := budget/2 - room; lacking > 0 {
+		tokens := w.counter.Message(system)
+		if limit := max(tokens-lacking, minCut); limit < tokens {
+			system = w.cut(system, limit)
+			room += tokens - w.counter.Message(system)
+		}
+	}
+	return system, room
+}
+
+// cutExchange is the newest exchange of the history, cut to fit the room: to
+// know a part of what was just said is better than nothing of it.
+func (w Window) cutExchange(room int) (shown []llm.Message, taken int) {
+	if room < minCut {
+		return nil, 0
+	}
+	var newest []Entry
+	last := LastExchange(w.history)
+	for i := range last {
+		newest = append(newest, Entry{Message: ToModel(&last[i]), Tokens: last[i].Tokens})
+	}
+	fitted, _ := w.fit(newest, room)
+	shown = make([]llm.Message, 0, len(fitted))
+	for _, e := range fitted {
+		if taken += e.Tokens; taken > room {
+			return nil, 0
+		}
+		shown = append(shown, e.Message)
+	}
+	return shown, taken
+}
+
+// fit makes the current exchange fit into the room: its longest messages are
+// cut, and when there are too many for that, the oldest are left out, but never
+// the newest question nor the results that came last. cramped says that even so
+// there is no room for a meaningful part of the question.
+func (w Window) fit(current []Entry, room int) (fitted []Entry, cramped bool) {
+	asked := newestQuestion(current)
+	if limit := level(current, room); limit >= minCut && limit >= floorOf(current, asked) {
+		return w.cutTo(current, limit), false
+	}
+	if asked < 0 {
+		kept := current[firstToKeep(current, room, true):]
+		return w.cutTo(kept, level(kept, room)), false
+	}
+	floor := floorOf(current, asked)
+	others := slices.Delete(slices.Clone(current), asked, asked+1)
+	first := firstToKeep(others, room-floor, asked < len(current)-1)
+	limit := level(others[first:], room-floor)
+	question := min(floor, room)
+	if both := level(slices.Insert(slices.Clone(others[first:]), 0, current[asked]), room); both > question {
+		limit, question = both, both
+	}
+	before := max(asked, first)
+	return slices.Concat(w.cutTo(others[first:before], limit), w.cutTo(current[asked:asked+1], question), w.cutTo(others[before:], limit)),
+		question < floor
+}
+
+// newestQuestion is the place of the newest message of the user, -1 for none.
+func newestQuestion(messages []Entry) int {
+	for i, e := range slices.Backward(messages) {
+		if e.Role == "user" {
+			return i
+		}
+	}
+	return -1
+}
+
+// floorOf is how many tokens of a question are shown at least, 0 for none.
+func floorOf(messages []Entry, question int) int {
+	if question < 0 {
+		return 0
+	}
+	return min(messages[question].Tokens, MinQuestion)
+}
+
+// cutTo cuts the messages that have more tokens than the limit.
+func (w Window) cutTo(messages []Entry, limit int) []Entry {
+	messages = slices.Clone(messages)
+	for i, e := range messages {
+		if e.Tokens > limit {
+			cut := w.cut(e.Message, limit)
+			messages[i] = Entry{Message: cut, Tokens: w.counter.Message(cut)}
+		}
+	}
+	return messages
+}
+
+// firstToKeep is how many of the oldest messages are left out so that the others
+// fit when they are cut. With last, the newest unit stays in any case.
+func firstToKeep(messages []Entry, room int, last bool) int {
+	first := firstOfSome(messages, room, last)
+	for first < len(messages) && level(messages[first:], room) < minCut {
+		next := first + firstUnit(messages[first:])
+		if last && next == len(messages) {
+			break
+		}
+		first = next
+	}
+	return first
+}
+
+// firstOfSome is how many of the oldest messages have no room even when all are
+// cut as short as can be: a program may have appended thousands behind each other.
+func firstOfSome(messages []Entry, room int, last bool) int {
+	most := len(messages)
+	if last {
+		for most = max(0, most-1); most > 0 && messages[most].Role == "tool"; most-- {
+		}
+	}
+	first := len(messages)
+	for first > 0 && room >= min(messages[first-1].Tokens, minCut) {
+		first--
+		room -= min(messages[first].Tokens, minCut)
+	}
+	for first < most && messages[first].Role == "tool" {
+		first++
+	}
+	return min(first, most)
+}
+
+// minCut is the least number of tokens to which a message is cut; less would
+// say nothing but that something was cut. The newest question keeps MinQuestion,
+// a few sentences from its beginning and its end.
+const (
+	minCut      = 40
+	MinQuestion = 100
+)
+
+// firstUnit is how many messages at the front go together: a user message, or
+// an assistant's calls with their results.
+func firstUnit(messages []Entry) int {
+	n := 1
+	for n < len(messages) && messages[n].Role == "tool" {
+		n++
+	}
+	return n
+}
+
+// level is the greatest limit for which the messages, each cut to it, take at
+// most the room.
+func level(messages []Entry, room int) int {
+	bySize := slices.SortedFunc(slices.Values(messages), func(a, b Entry) int { return a.Tokens - b.Tokens })
+	for i, e := range bySize {
+		share := room / (len(bySize) - i)
+		if e.Tokens > share {
+			return share
+		}
+		room -= e.Tokens
+	}
+	return math.MaxInt
+}
+
+// CutNotice stands where a text was cut.
+const CutNotice = "\n[… cut: too long to be shown whole …]\n"
+
+// cut shortens a message in the middle to at most limit tokens, with a notice.
+func (w Window) cut(m llm.Message, limit int) llm.Message {
+	if len(m.Images) > 0 {
+		m.Images, m.Content = nil, withoutImages(m.Content)
+		if w.counter.Message(m) <= limit {
+			return m
+		}
+	}
+	m.ToolCalls = w.cutArguments(m.ToolCalls, limit)
+	content := m.Content
+	m.Content = CutNotice
+	for room := limit - w.counter.Message(m); room > 0; {
+		head, tail := w.counter.Cut(content, room)
+		m.Content = head + CutNotice + tail
+		over := w.counter.Message(m) - limit
+		if over <= 0 {
+			return m
+		}
+		room -= min(over, (room+1)/2) // a huge text is counted at its most, so over may be more than there is
+	}
+	m.Content = "[cut]"
+	return m
+}
+
+// cutArguments replaces arguments that alone would take half of the limit, by
+// ones that are still valid JSON.
+func (w Window) cutArguments(calls []llm.ToolCall, limit int) []llm.ToolCall {
+	shown := slices.Clone(calls)
+	for i, call := range shown {
+		share := limit / (2 * len(calls))
+		if len(call.Arguments) > share && w.counter.Text(call.Arguments) > share { // a token is at least a byte
+			shown[i].Arguments = `{"cut":"too long to be shown"}`
+		}
+	}
+	return shown
+}
+
+func withoutImages(text string) string {
+	const notice = "[images not shown: there is no room for them]"
+	if text == "" {
+		return notice
+	}
+	return text + "\n" + notice
+}

@@ -1,0 +1,84 @@
+package window
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"parley/llm"
+	"parley/tools"
+)
+
+// replyTokens prime every answer, by the count of the OpenAI cookbook ("How to
+// count tokens with tiktoken").
+const replyTokens = 3
+
+// notice stands at the end of the system prompt when there is more than is
+// shown. A number has at most noticeTokens with it.
+const (
+	notice       = "[%d earlier messages of this conversation are not shown.]"
+	noticeTokens = 25
+)
+
+// explanation tells the model how it remembers, as far as it has the tools.
+func explanation(registry *tools.Registry) string {
+	var b strings.Builder
+	if registry.Has(tools.RecallName) {
+		b.WriteString("\n\nYou are shown the newest part of this conversation. All of it is kept: look up what is not shown with " +
+			tools.RecallName + " before you say that you don't know it.")
+	}
+	if registry.Has(tools.SessionStateName) {
+		b.WriteString("\n\nThe session state below is kept for you. When somebody sets a rule or decides something, record it at once with " +
+			tools.SessionStateName + ".")
+	}
+	return b.String()
+}
+
+// Frame is what every call of an agent begins with: its system prompt and its
+// tools.
+type Frame struct {
+	System string // the system prompt with what explains the tools
+	Tools  []llm.Tool
+
+	counter Counter
+	prompt  string     // the system prompt alone
+	tokens  func() int // counted when first needed: the vocabulary is large
+}
+
+// NewFrame returns the frame of an agent with these tools.
+func NewFrame(counter Counter, prompt string, registry *tools.Registry) *Frame {
+	f := &Frame{System: prompt + explanation(registry), counter: counter, prompt: prompt}
+	for _, t := range registry.List() {
+		f.Tools = append(f.Tools, llm.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
+	}
+	f.tokens = sync.OnceValue(func() int {
+		system := llm.Message{Role: "system", Content: f.System}
+		return counter.Message(system) + noticeTokens + counter.Tools(f.Tools) + replyTokens
+	})
+	return f
+}
+
+// Tokens returns what every list costs before its first message.
+func (f *Frame) Tokens() int { return f.tokens() }
+
+// Check returns an error when the system prompt is so long that it is sent cut,
+// in words that name the keys to change. An ordinary one is not counted, which
+// would load the vocabulary.
+func (f *Frame) Check(budget int) error {
+	half := budget / 2
+	bytes := len(f.System)
+	for _, t := range f.Tools {
+		bytes += len(t.Name) + len(t.Description) + len(t.Parameters)
+	}
+	if 2*bytes < half { // a token is at least a byte, and the frame has few
+		return nil
+	}
+	fixed := f.Tokens()
+	if fixed <= half {
+		return nil
+	}
+	prompt := f.counter.Text(f.prompt)
+	return fmt.Errorf("agent.system_prompt is too long and is sent cut: it has %d tokens, and with %d for the tools and the frame "+
+		"at most %d may be used, half of what one call may have; shorten it, or raise conversation.max_tokens or llm.context_window",
+		prompt, fixed-prompt, half)
+}

@@ -1,0 +1,93 @@
+package window
+
+import (
+	"strings"
+	"unicode"
+
+	"parley/conversation"
+	"parley/llm"
+)
+
+// NewEntry returns a message with its tokens.
+func NewEntry(counter Counter, m llm.Message) Entry {
+	return Entry{Message: m, Tokens: counter.Message(m)}
+}
+
+// Entry is a message of the list with its tokens, which are counted once.
+type Entry struct {
+	llm.Message
+	Tokens int
+	Finish conversation.FinishReason // of an answer: why it is not whole
+}
+
+// ToModel is a row as the model is shown it. In groups the sender's name stands
+// before the text.
+func ToModel(m *conversation.Message) llm.Message {
+	shown := llm.Message{
+		Role:       string(m.Role),
+		Content:    m.Content,
+		Name:       m.ToolName,
+		ToolCallID: m.ToolCallID,
+	}
+	for _, image := range m.Images {
+		shown.Images = append(shown.Images, llm.Image{MediaType: image.MediaType, Data: image.Data})
+	}
+	if m.Sender != (conversation.Sender{}) {
+		shown.Content = SenderName(m.Sender) + ": " + m.Content
+	}
+	for _, call := range m.ToolCalls {
+		shown.ToolCalls = append(shown.ToolCalls, llm.ToolCall(call))
+	}
+	return shown
+}
+
+// SenderName returns the name by which people and the model know a sender.
+func SenderName(s conversation.Sender) string {
+	if name := OneLine(s.Name, 64); name != "" {
+		return name
+	}
+	return "user " + OneLine(s.ID, 64)
+}
+
+// Rows are messages of the model's list as they are stored.
+func Rows(messages []Entry) []conversation.Message {
+	list := make([]conversation.Message, len(messages))
+	for i, e := range messages {
+		list[i] = conversation.Message{
+			Role:       conversation.Role(e.Role),
+			Content:    e.Content,
+			ToolCallID: e.ToolCallID,
+			ToolName:   e.Name,
+			Tokens:     e.Tokens,
+
+			FinishReason: e.Finish,
+		}
+		for _, call := range e.ToolCalls {
+			list[i].ToolCalls = append(list[i].ToolCalls, conversation.ToolCall(call))
+		}
+	}
+	return list
+}
+
+// LastExchange is the newest exchange of the history, with its answer if it has
+// one.
+func LastExchange(history []conversation.Message) []conversation.Message {
+	for i := len(history) - 1; i >= 0; i-- {
+		if i == 0 || conversation.StartsExchange(&history[i-1], &history[i]) {
+			return history[i:]
+		}
+	}
+	return nil
+}
+
+// OneLine is text without control characters, shortened to at most limit runes.
+func OneLine(text string, limit int) string {
+	if len(text) > limit*8 {
+		text = strings.ToValidUTF8(text[:limit*8], "")
+	}
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	if runes := []rune(text); len(runes) > limit {
+		return strings.TrimSpace(string(runes[:limit-1])) + "…"
+	}
+	return text
+}

@@ -1,0 +1,209 @@
+// Package window decides what one model call is sent: the system prompt with what
+// is told of the conversation, the newest whole exchanges that fit into the
+// budget, and the messages to be answered. Equal input gives an equal window.
+// It reads no store and changes nothing that is stored.
+package window
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"parley/conversation"
+	"parley/llm"
+)
+
+// Input is what a window is made of.
+type Input struct {
+	Frame       *Frame
+	Snapshot    conversation.Turn      // the session as it is stored
+	Asked       []conversation.Message // what the model is to answer, oldest first
+	Hint        string                 // stands below what is told of the conversation; "" = none
+	StateTokens int                    // that the session state may have; 0 = none is shown
+}
+
+// Window is what a run sends to the model: the system prompt with the state and
+// the summary of the conversation, a notice of what is not shown, the newest
+// whole exchanges that fit, and the current exchange.
+type Window struct {
+	counter Counter
+	system  string
+	told    string // of this conversation, below the system prompt
+	fixed   int    // tokens of all that is neither told nor a message
+	history []conversation.Message
+	older   int64   // messages before history that are not loaded
+	current []Entry // the messages to be answered and the tool rounds so far
+}
+
+// New returns the window of a conversation.
+func New(in Input) Window {
+	counter, turn := in.Frame.counter, in.Snapshot
+	w := Window{
+		counter: counter,
+		system:  in.Frame.System,
+		fixed:   in.Frame.Tokens(),
+		history: turn.History,
+		older:   turn.Older,
+	}
+	for _, text := range turn.Conversation.State.Instructions {
+		w.told += "\n\n" + text
+	}
+	if text := summaryText(turn.Summary); text != "" {
+		w.history = Uncovered(turn.History, turn.Summary)
+		w.older = max(0, turn.Older-turn.Summary.Through)
+		w.told += text
+	}
+	if place := OneLine(turn.Place, 200); place != "" {
+		w.told += fmt.Sprintf("\n\n[This conversation takes place in %s.]", place)
+	}
+	if state := StateText(turn.Conversation, FocusOf(turn.History, in.Asked), counter, in.StateTokens); state != "" {
+		w.told += "\n\n[Session state]\n" + state
+	}
+	if in.Hint != "" {
+		w.told += "\n\n" + in.Hint
+	}
+	for i := range in.Asked {
+		w.current = append(w.current, Entry{Message: ToModel(&in.Asked[i]), Tokens: in.Asked[i].Tokens})
+	}
+	return w
+}
+
+// Add appends messages of the current exchange: the model's and its tools'.
+func (w *Window) Add(messages ...Entry) { w.current = append(w.current, messages...) }
+
+// Fixed returns the tokens of the system prompt, the tools and the frame.
+func (w Window) Fixed() int { return w.fixed }
+
+// Question returns the newest message of the user in the current exchange.
+func (w Window) Question() (question Entry, found bool) {
+	if i := newestQuestion(w.current); i >= 0 {
+		return w.current[i], true
+	}
+	return Entry{}, false
+}
+
+// List is what one call is sent.
+type List struct {
+	Messages []llm.Message // the system prompt first
+	Left     int64         // messages of the conversation that are not among them
+	Tokens   int           // that it takes of the budget
+	Exact    bool          // else a part of Tokens is estimated
+	Cramped  bool          // there is no room for a meaningful part of the question: it makes no sense to send it
+}
+
+// Counted returns the list for one call, with its tokens, within the budget by
+// the counter's count.
+func (w Window) Counted(budget int) List {
+	l := w.fill(budget, w.counter.Text(w.told))
+	l.Exact = true
+	return l
+}
+
+// bytesPerToken is the usual length of a token of English, by which what need
+// not be exact is estimated:
+// https://help.openai.com/en/articles/4936856-what-are-tokens-and-how-to-count-them
+const bytesPerToken = 4
+
+// Fit returns the list for one call, as Counted does. What is told changes with every run, and is
+// only estimated where it makes no difference.
+func (w Window) Fit(budget int) List {
+	most := len(w.told) // a token is at least a byte
+	if !w.isRoomy(budget, most) {
+		return w.Counted(budget)
+	}
+	l := w.fill(budget, most)
+	l.Tokens -= most - most/bytesPerToken
+	return l
+}
+
+// isRoomy says that all fits, with so many tokens for what is told.
+func (w Window) isRoomy(budget, told int) bool {
+	if w.fixed+told > budget/2 {
+		return false
+	}
+	sum := w.fixed + told
+	for i := range w.history {
+		sum += w.history[i].Tokens
+	}
+	for _, e := range w.current {
+		sum += e.Tokens
+	}
+	return sum <= budget
+}
+
+// fill is the list with so many tokens for what is told.
+func (w Window) fill(budget, told int) List {
+	w.system, w.fixed = w.system+w.told, w.fixed+told
+	system, room := w.fitSystem(budget)
+	current, cramped := w.fit(w.current, room)
+	left := w.older + int64(len(w.current)-len(current))
+	for _, e := range current {
+		room -= e.Tokens
+	}
+	shown, taken := w.newest(room)
+	left += int64(len(w.history) - len(shown))
+
+	messages := make([]llm.Message, 0, 1+len(shown)+len(current))
+	messages = append(messages, withNotice(system, left))
+	messages = append(messages, shown...)
+	for _, e := range current {
+		messages = append(messages, e.Message)
+	}
+	return List{Messages: messages, Left: left, Tokens: budget - room + taken, Cramped: cramped}
+}
+
+// withNotice says at the end of the system prompt how many messages are not
+// shown.
+func withNotice(system llm.Message, hidden int64) llm.Message {
+	if hidden > 0 {
+		system.Content = strings.TrimSpace(fmt.Sprintf("%s\n\n"+notice, system.Content, hidden))
+	}
+	return system
+}
+
+// newest gives the newest whole exchanges of the history that fit into the
+// room, and how much of it they take. A message that would take more than half
+// of it is cut in the middle.
+func (w Window) newest(room int) (shown []llm.Message, taken int) {
+	all, largest := room, room/2
+	backwards := make([]llm.Message, 0, min(len(w.history), 128))
+	whole := 0
+	for i := len(w.history) - 1; i >= 0; i-- {
+		m, tokens := ToModel(&w.history[i]), w.history[i].Tokens
+		if tokens > largest {
+			m = w.cut(m, largest)
+			tokens = w.counter.Message(m)
+		}
+		if room -= tokens; room < 0 {
+			if whole == 0 {
+				return w.cutExchange(all)
+			}
+			break
+		}
+		backwards = append(backwards, m)
+		if i == 0 || conversation.StartsExchange(&w.history[i-1], &w.history[i]) {
+			whole, taken = len(backwards), all-room
+		}
+	}
+	shown = backwards[:whole]
+	slices.Reverse(shown)
+	return shown, taken
+}
+
+// summaryText is a summary as it stands in the window.
+func summaryText(s conversation.Summary) string {
+	if s.Through == 0 {
+		return ""
+	}
+	return "\n\n[Summary of the conversation before the messages that follow]\n" + s.Content
+}
+
+// Uncovered is the part of a history that a summary does not cover.
+func Uncovered(history []conversation.Message, s conversation.Summary) []conversation.Message {
+	for i := range history {
+		if history[i].Seq > s.Through {
+			return history[i:]
+		}
+	}
+	return nil
+}
