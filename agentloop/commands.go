@@ -13,13 +13,24 @@ import (
 )
 
 // Command is one of the words that act on a session instead of going to the
-// model. They are the same in every channel.
+// model. They are the same in every channel: /help, the menus of the platforms,
+// slash commands and tab completion are made of this description alone.
 type Command struct {
 	Name        string // without the slash
 	Arguments   string // as /help shows them
 	Description string
+	Options     []Option // what may stand behind the name, for platforms that ask for it word by word
+	Private     bool     // the answer is of interest to who asks alone
 
-	handle func(l *loop, ctx context.Context, turn conversation.Turn, arguments string) (result, error)
+	run func(l *loop, ctx context.Context, turn conversation.Turn, arguments string) (result, error)
+}
+
+// Option is a word, or a number of words, behind a command's name.
+type Option struct {
+	Name        string // lower case, without spaces
+	Description string
+	Number      bool   // a whole number from 0 on; else a text
+	Default     string // stands for the option where a later one is given without it
 }
 
 // result is what a command says and does.
@@ -33,19 +44,51 @@ type result struct {
 // Commands lists every command, in the order of /help.
 func Commands() []Command {
 	return []Command{
-		{"new", "[title]", "Begin a new conversation; the present one is kept", newConversation},
-		{"history", "[n] [skip]", "Show the last exchanges, older ones, earlier conversations", showHistory},
-		{"search", "WORDS", "Find what was said in this place, also in earlier conversations", searchMessages},
-		{"resume", "[n|title|id]", "List the conversations of this place, or go on with one of them", resumeConversation},
-		{"title", "[text]", "Show what this conversation is called, or name it", titleConversation},
-		{"export", "[md|json|jsonl]", "Send this conversation as a file", exportConversation},
-		{"status", "", "Show the model, the conversation and its size", showStatus},
-		{"state", "", "Show what the assistant is always told of this conversation", showState},
-		{"stop", "", "End the answer that is being written", nothingToStop},
-		{"retry", "", "Answer the last message again, or all that got no answer", nil}, // a run, see loop.retry
-		{"undo", "", "Take back the last exchange; it is kept, out of the talk", undoExchange},
-		{"clear", "", "Delete this conversation for good", clearConversation},
-		{"help", "", "Show the commands", showHelp},
+		{
+			Name: "new", Arguments: "[title]", Description: "Begin a new conversation; the present one is kept",
+			Options: []Option{{Name: "title", Description: "What the new conversation is called"}},
+			run:     newConversation,
+		},
+		{
+			Name: "history", Arguments: "[n] [skip]", Description: "Show the last exchanges, older ones, earlier conversations",
+			Options: []Option{
+				{Name: "which", Description: "\"list\" for the conversations of this place, \"#2\" for one of them"},
+				{Name: "count", Description: "How many exchanges; of the list: which page", Number: true, Default: "5"},
+				{Name: "skip", Description: "How many of the newest exchanges to leave out", Number: true},
+			},
+			Private: true, run: showHistory,
+		},
+		{
+			Name: "search", Arguments: "WORDS", Description: "Find what was said in this place, also in earlier conversations",
+			Options: []Option{{Name: "words", Description: "What to look for; words in quotes stand together"}},
+			Private: true, run: searchMessages,
+		},
+		{
+			Name: "resume", Arguments: "[n|title|id]", Description: "List the conversations of this place, or go on with one of them",
+			Options: []Option{{Name: "which", Description: "Its number in the list, a part of its title, or its id; without it, the list"}},
+			run:     resumeConversation,
+		},
+		{
+			Name: "title", Arguments: "[text]", Description: "Show what this conversation is called, or name it",
+			Options: []Option{{Name: "text", Description: "What this conversation is called from now on"}},
+			run:     titleConversation,
+		},
+		{
+			Name: "export", Arguments: "[md|json|jsonl]", Description: "Send this conversation as a file",
+			Options: []Option{{Name: "format", Description: "\"md\" to be read, \"json\" or \"jsonl\" for programs", Default: "md"}},
+			Private: true, run: exportConversation,
+		},
+		{Name: "status", Description: "Show the model, the conversation and its size", Private: true, run: showStatus},
+		{Name: "state", Description: "Show what the assistant is always told of this conversation", Private: true, run: showState},
+		{Name: "stop", Description: "End the answer that is being written", run: nothingToStop},
+		{Name: "retry", Description: "Answer the last message again, or all that got no answer"}, // a run, see loop.retryLast
+		{Name: "undo", Description: "Take back the last exchange; it is kept, out of the talk", run: undoExchange},
+		{
+			Name: "clear", Description: "Delete this conversation for good",
+			Options: []Option{{Name: "confirmation", Description: "What /clear asks for: \"yes\", and in a group a code"}},
+			run:     clearConversation,
+		},
+		{Name: "help", Description: "Show the commands", run: showHelp},
 	}
 }
 
@@ -102,7 +145,7 @@ func (l *loop) command(intake, runs context.Context, turn conversation.Turn, c c
 func (l *loop) execute(ctx context.Context, turn conversation.Turn, c conversation.Command) (result, error) {
 	for _, known := range Commands() {
 		if known.Name == c.Name {
-			return known.handle(l, ctx, turn, c.Arguments)
+			return known.run(l, ctx, turn, c.Arguments)
 		}
 	}
 	return result{text: unknownCommand(c.Name)}, nil

@@ -93,8 +93,9 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		defer release()
 		l.fetchFiles(ctx, q)
 		turn, asked := l.withImages(ctx, *q)
-		q.hint = l.hints.For(asked)
-		g.window = l.windowWithHint(turn, asked, q.hint)
+		hint := l.hints.For(asked)
+		g.window = l.windowWithHint(turn, asked, hint)
+		q.hint = hint
 		return g.run(tools.In(ctx, tools.Place{Key: l.key, Conversation: q.turn.Conversation.ID}))
 	})
 	l.budgets.Used(l.key, g.budget, l.Budget)
