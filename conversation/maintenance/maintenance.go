@@ -122,6 +122,9 @@ func problems(ctx context.Context, db querier, limit int) (list []string, err er
 	if len(list) == 1 && list[0] == "ok" {
 		list = nil
 	}
+	for i, text := range list { // what it finds first has a heading
+		list[i] = text[strings.LastIndex(text, "\n")+1:]
+	}
 	violations, err := firstColumn(ctx, db, `SELECT 'row ' || coalesce(rowid, '?') || ' of ' || "table" || ' refers to a row of ' || parent || ' that does not exist'
 		FROM pragma_foreign_key_check LIMIT `+strconv.Itoa(limit))
 	if err != nil && !isDamage(err) {

@@ -43,7 +43,7 @@ func (s *salvage) run(ctx context.Context) (err error) {
 		return err
 	}
 	for name, t := range known {
-		if _, found := s.tables[name]; !found {
+		if _, found := s.tables[name]; !found && len(s.contents) > 0 {
 			s.tables[name] = t
 		}
 	}
