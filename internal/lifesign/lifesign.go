@@ -136,6 +136,11 @@ func (s *Server) tell(conn net.Conn) {
 	_, _ = conn.Write(s.answer(ctx)) // who is gone needs none
 }
 
+var (
+	errSilent = errors.New("no answer in time")
+	errHungUp = errors.New("it hung up without an answer")
+)
+
 // Answer is what one daemon says.
 type Answer struct {
 	PID  int // 0 where the system does not tell
@@ -188,8 +193,11 @@ func ask(ctx context.Context, of database, slot, holder int) *Answer {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
 	body, err := io.ReadAll(io.LimitReader(conn, maxAnswer))
-	if err == nil && len(body) == 0 {
-		err = io.ErrUnexpectedEOF
+	switch {
+	case ctx.Err() != nil:
+		err = errSilent
+	case err == nil && len(body) == 0:
+		err = errHungUp
 	}
 	return &Answer{PID: pid, Body: body, Err: err}
 }
