@@ -121,13 +121,16 @@ func settledByStop(waiting []conversation.Inbound) int {
 
 // command executes the command that waits first and commits what it did.
 func (l *loop) command(intake, runs context.Context, turn conversation.Turn, c conversation.Command) bool {
-	if c.Name == "retry" {
+	unread := turn.Damaged && needsPresent(turn, c.Name)
+	if c.Name == "retry" && !unread {
 		return l.retryLast(intake, runs, turn)
 	}
 	started := time.Now()
-	var did result
+	did := result{text: unreadable}
 	err := guard(func() (err error) {
-		did, err = l.execute(runs, turn, c)
+		if !unread {
+			did, err = l.execute(runs, turn, c)
+		}
 		return err
 	})
 	run := l.newRun(turn, turn.Waiting[:1], started)
@@ -136,6 +139,9 @@ func (l *loop) command(intake, runs context.Context, turn conversation.Turn, c c
 		l.Log.Error("command failed", "session", l.key, "command", c.Name, "run", run.ID(), "error", err)
 		run.Status, run.Error = conversation.StatusFailed, err.Error()
 		did.text = fmt.Sprintf("Something went wrong (run %d).", run.ID())
+		if conversation.IsDamaged(err) {
+			did.text = damagedWords(c.Name)
+		}
 	}
 	run.Replies = l.reply(turn.Waiting[:1], did.text)
 	run.Replies[0].Actions, run.Replies[0].Transcript = did.actions, did.file
@@ -162,7 +168,7 @@ func unknownCommand(name string) string {
 func newConversation(_ *loop, _ context.Context, turn conversation.Turn, title string) (result, error) {
 	c := turn.Conversation
 	title = window.OneLine(title, 80)
-	if c.Messages == 0 && c.Title == "" && title == "" {
+	if c.Messages == 0 && c.Title == "" && title == "" && !turn.Damaged {
 		return result{text: "A new conversation begins."}, nil // the empty one that there is
 	}
 	text := "A new conversation begins."
@@ -180,9 +186,12 @@ func showStatus(l *loop, _ context.Context, turn conversation.Turn, _ string) (r
 	shown := l.windowOf(turn, nil).Counted(l.Budget).Tokens
 	var b strings.Builder
 	fmt.Fprintf(&b, "- **Model:** %s\n", l.Model.Model())
-	if c.Messages == 0 {
+	switch {
+	case turn.Damaged:
+		b.WriteString("- **Conversation:** can't be read, since the database is damaged; /new begins a fresh one\n")
+	case c.Messages == 0:
 		b.WriteString("- **Conversation:** new, no messages yet\n")
-	} else {
+	default:
 		fmt.Fprintf(&b, "- **Conversation:** %s (%s)\n", orUntitled(c.Title), c.ID)
 		fmt.Fprintf(&b, "- **Messages:** %d\n", c.Messages)
 		fmt.Fprintf(&b, "- **Age:** begun %s ago, last used %s ago\n", span(time.Since(c.CreatedAt)), span(time.Since(c.UpdatedAt)))

@@ -129,12 +129,15 @@ func (l *loop) begin(ctx context.Context) (conversation.Turn, error) {
 		l.turn, err = l.Store.Begin(ctx, l.key, l.Budget, l.served...)
 		if err == nil && l.Strategy == Summarization && len(l.turn.Waiting) > 0 {
 			l.turn.Summary, err = l.Store.Summary(ctx, l.turn.Conversation.ID)
+			if conversation.IsDamaged(err) {
+				err = nil // the window goes without it
+			}
 		}
 		return err
 	})
 	if n := len(l.turn.Waiting); err == nil && n > 0 {
 		l.newest = max(l.newest, l.turn.Waiting[n-1].ID)
-		l.known = !l.turn.More
+		l.known = !l.turn.More && !l.turn.Damaged
 	}
 	return l.turn, err
 }
@@ -179,6 +182,9 @@ func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
 	if command, is := turn.Waiting[0].Command(); is {
 		return l.command(intake, runs, turn, command)
 	}
+	if turn.Damaged {
+		return l.commit(runs, l.unreadableRun(turn, ofOnePlace(untilCommand(turn.Waiting))))
+	}
 	if n := settledByStop(turn.Waiting); n > 0 {
 		return l.commit(runs, l.stoppedRun(question{turn: l.renewed(turn)}, turn.Waiting[:n], answer{}, time.Now()))
 	}
@@ -192,7 +198,7 @@ func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
 		if turn, err = l.begin(intake); err != nil || len(turn.Waiting) == 0 {
 			return false
 		}
-		if settledByStop(turn.Waiting) > 0 {
+		if settledByStop(turn.Waiting) > 0 || turn.Damaged {
 			return true
 		}
 	}
@@ -224,6 +230,7 @@ func (l *loop) takeSlot(intake context.Context) (waited, ok bool) {
 // commit stores a run and wakes the delivery of its replies. While the store
 // fails, the finished run is kept and tried again. It reports false when the
 // gateway ends before it succeeds; the run is then made anew at the next start.
+// What can't be stored because the file is damaged is told in words instead.
 func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 	open(run)
 	var done conversation.Committed
@@ -235,6 +242,9 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 		}
 		return err
 	})
+	if conversation.IsDamaged(err) {
+		return l.commitWithout(runs, run)
+	}
 	if err != nil {
 		return false
 	}
@@ -251,7 +261,8 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 	return true
 }
 
-// persist calls do until the store lets it succeed, or ctx ends.
+// persist calls do until the store lets it succeed, ctx ends, or the store is
+// damaged there.
 func (l *loop) persist(ctx context.Context, what string, do func() error) error {
 	return conversation.Persist(ctx, l.Log, what+" of "+string(l.key), do)
 }

@@ -176,6 +176,9 @@ func (r *Router) leftovers(ctx context.Context, scopes []conversation.Scope) []c
 			keys, err = r.Store.Waiting(ctx, scope)
 			return err
 		})
+		if conversation.IsDamaged(err) {
+			continue // sessions are answered when somebody writes there
+		}
 		if err != nil {
 			return nil // the gateway ends
 		}

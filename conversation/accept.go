@@ -12,10 +12,19 @@ import (
 
 // Accept stores a batch in the order given, together with how far the channel
 // has read its platform. On return of nil all of it is on disk; an error means
-// that none of it is. A message whose channel, Account and SourceID are known
-// already is dropped: platforms deliver twice. So is one of a group that came to
-// another bot already. What was not dropped comes back with its ID.
+// that none of it is, but for what comes back beside an error of IsDamaged. A message
+// whose channel, Account and SourceID are known already is dropped: platforms
+// deliver twice. So is one of a group that came to another bot already. What was not
+// dropped comes back with its ID.
 func (s *Store) Accept(ctx context.Context, cursors []Cursor, batch ...Inbound) (stored []Inbound, err error) {
+	stored, err = s.accept(ctx, cursors, batch)
+	if IsDamaged(err) {
+		return s.acceptAnyhow(ctx, cursors, batch)
+	}
+	return stored, err
+}
+
+func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (stored []Inbound, err error) {
 	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		now := millis(s.now())
 		stored = make([]Inbound, 0, len(batch))
@@ -35,7 +44,10 @@ func (s *Store) Accept(ctx context.Context, cursors []Cursor, batch ...Inbound) 
 		}
 		return nil
 	})
-	return stored, err
+	if err != nil {
+		return nil, err
+	}
+	return stored, nil
 }
 
 // insertInbound gives the message as it reads in the store; its ID is 0 when

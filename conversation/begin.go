@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
@@ -20,6 +21,7 @@ type Turn struct {
 	Older        int64        // messages of the conversation that stand before History, internal ones among them
 	Summary      Summary      // of the conversation's beginning, where whoever began the turn has read it
 	More         bool         // more waits than was taken
+	Damaged      bool         // the conversation can't be read, or nothing can be added to it, since the file is damaged; History is empty
 }
 
 // maxWaiting and maxNotes bound what one turn takes; the next turn takes the
@@ -55,21 +57,41 @@ func (s *Store) readTurn(ctx context.Context, key Key, budget int, ifWaiting boo
 	var turn Turn
 	err := s.writer.read(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
 		turn = Turn{}
-		if turn.Waiting, err = readInbox(ctx, conn, key, false, maxWaiting, accounts...); err != nil || ifWaiting && len(turn.Waiting) == 0 {
+		if turn.Waiting, err = s.readableInbox(ctx, conn, key, false, maxWaiting, accounts...); err != nil || ifWaiting && len(turn.Waiting) == 0 {
 			return err
 		}
 		turn.More = len(turn.Waiting) == maxWaiting
-		if turn.Notes, err = readInbox(ctx, conn, key, true, maxNotes); err != nil {
+		if turn.Notes, err = s.readableInbox(ctx, conn, key, true, maxNotes); err != nil {
 			return err
 		}
 		turn.Conversation, turn.Place, err = active(ctx, conn, key)
+		if IsDamaged(err) {
+			s.damages.met(fmt.Sprintf("the record of the conversation that goes on in %s", key), err)
+			turn.Damaged = true
+			turn.Conversation, err = unreadConversation(ctx, conn, key)
+		}
 		return err
 	})
 	if err != nil || turn.Conversation.row == 0 {
 		return turn, err
 	}
 	turn.History, turn.Older, err = s.tail(ctx, turn.Conversation.row, budget)
+	if IsDamaged(err) {
+		s.damages.met(fmt.Sprintf("messages of %s", key), err)
+		turn.Damaged, err = true, nil
+	}
+	if turn.Damaged = turn.Damaged || s.damages.isClosed(turn.Conversation.ID); turn.Damaged {
+		turn.History, turn.Older = nil, turn.Conversation.Messages
+	}
 	return turn, explain(err)
+}
+
+// unreadConversation stands for the conversation that goes on in a session and
+// can't be read: one without a row.
+func unreadConversation(ctx context.Context, q querier, key Key) (c Conversation, err error) {
+	c = Conversation{Key: key, Active: true}
+	err = q.QueryRowContext(ctx, `SELECT id FROM sessions WHERE key = ?`, string(key)).Scan(&c.session)
+	return c, err
 }
 
 // After is the turn that follows when a run of this one was committed, without
@@ -109,16 +131,65 @@ func long(ctx context.Context, q querier, query string, args ...any) (*sql.Rows,
 	return q.QueryContext(ctx, query, args...)
 }
 
+// readableInbox is readInbox without what can't be read, since it stands on a
+// damaged page: that is noted, and the session goes on without it.
+func (s *Store) readableInbox(ctx context.Context, q querier, key Key, notes bool, limit int, accounts ...Account) ([]Inbound, error) {
+	list, err := readInbox(ctx, q, key, notes, limit, accounts...)
+	if !IsDamaged(err) {
+		return list, err
+	}
+	ids, err := queryIDs(ctx, q, `
+		SELECT id FROM inbox INDEXED BY inbox_waiting WHERE run_id IS NULL AND session_id = (SELECT id FROM sessions WHERE key = ?) ORDER BY id`, string(key))
+	if err != nil {
+		return nil, err
+	}
+	list = nil
+	for _, id := range ids {
+		one, err := readInboxWhere(ctx, q, key, notes, 1, `i.id = ?`, []any{id}, accounts)
+		switch {
+		case IsDamaged(err):
+			s.damages.met(fmt.Sprintf("a message of %s that waits for an answer, number %d", key, id), err)
+		case err != nil:
+			return nil, err
+		}
+		if list = append(list, one...); len(list) == limit {
+			break
+		}
+	}
+	return list, nil
+}
+
+// queryIDs returns what a query of one column of ids gives.
+func queryIDs(ctx context.Context, q querier, query string, args ...any) (ids []int64, err error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
 // readInbox gives the oldest inbound of a session that no run has settled:
 // messages, or notes about earlier ones.
 func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int, accounts ...Account) ([]Inbound, error) {
+	return readInboxWhere(ctx, q, key, notes, limit, `1`, nil, accounts)
+}
+
+func readInboxWhere(ctx context.Context, q querier, key Key, notes bool, limit int, condition string, args []any, accounts []Account) ([]Inbound, error) {
 	here, names := servedBy("i", accounts)
 	rows, err := q.QueryContext(ctx, `
 		SELECT i.id, coalesce(i.origin, s.key), i.account, i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.never_command, i.attachments,
 			i.fingerprint IS NOT NULL, i.revision, i.sent_at
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
-		WHERE s.key = ? AND i.run_id IS NULL AND i.note = ?`+here+` ORDER BY i.id LIMIT ?`,
-		slices.Concat([]any{string(key), notes}, names, []any{limit})...)
+		WHERE s.key = ? AND i.run_id IS NULL AND i.note = ? AND `+condition+here+` ORDER BY i.id LIMIT ?`,
+		slices.Concat([]any{string(key), notes}, args, names, []any{limit})...)
 	if err != nil {
 		return nil, err
 	}

@@ -58,16 +58,21 @@ func (s *Store) WouldClean(ctx context.Context, rules Rules, each func(Outdated)
 }
 
 // Sweep does what the store would otherwise do by and by, and returns when
-// nothing of it is left: deleted words are gone from the disk then.
+// nothing of it is left: deleted words are gone from the disk then. An error of
+// IsDamaged says that some could not be reached.
 func (s *Store) Sweep(ctx context.Context) error {
 	for {
 		done := false
 		err := s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-			done, err = chore(ctx, tx)
+			done, err = s.writer.chores.step(ctx, tx)
 			return err
 		})
-		if err != nil || done {
+		switch {
+		case IsDamaged(err) && s.writer.passDamageInTurn(err):
+		case err != nil:
 			return err
+		case done:
+			return s.writer.sweptAll()
 		}
 		if err := pause(ctx); err != nil {
 			return err
@@ -90,7 +95,7 @@ func (s *Store) CatchUp(ctx context.Context, told func(done, total int64)) error
 		done := false
 		err := s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 			for range catchUpSteps {
-				if done, err = chore(ctx, tx); done || err != nil {
+				if done, err = s.writer.chores.step(ctx, tx); done || err != nil {
 					return err
 				}
 			}

@@ -91,7 +91,8 @@ type Committed struct {
 var ErrSettled = errors.New("the run's messages are settled already")
 
 // Commit stores a run in one transaction: its messages, the inbound that it
-// settles, its replies to be delivered, and the totals.
+// settles, its replies to be delivered, and the totals. A run that archives a
+// conversation whose record is damaged begins the new one all the same.
 func (s *Store) Commit(ctx context.Context, run Run) (done Committed, err error) {
 	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		done, err = commitRun(ctx, tx, run, s.now())
@@ -100,6 +101,13 @@ func (s *Store) Commit(ctx context.Context, run Run) (done Committed, err error)
 		}
 		return nil
 	})
+	switch {
+	case !IsDamaged(err):
+	case run.Effect.Archive:
+		return s.commitApart(ctx, run)
+	case len(run.Messages) > 0:
+		s.damages.closeConversation(run.Conversation.ID)
+	}
 	return done, err
 }
 

@@ -39,10 +39,14 @@ const (
 // says that there is none left. Every message must be in the index already: what
 // is not can't be taken out of it.
 func sweep(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+	return sweepBut(ctx, tx, nil)
+}
+
+// sweepBut is sweep without some conversations.
+func sweepBut(ctx context.Context, tx *sql.Tx, without []int64) (done bool, err error) {
 	room := sweepRoom{rows: sweepBatch, bytes: sweepBytes}
 	for !room.spent() {
-		var id int64
-		err := tx.QueryRowContext(ctx, `SELECT id FROM conversations WHERE deleted = 1 LIMIT 1`).Scan(&id)
+		id, err := nextToDelete(ctx, tx, without)
 		if errors.Is(err, sql.ErrNoRows) {
 			return room.rows == sweepBatch, nil
 		}
@@ -54,6 +58,13 @@ func sweep(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 		}
 	}
 	return false, nil
+}
+
+// nextToDelete is a deleted conversation whose rows are still there.
+func nextToDelete(ctx context.Context, q querier, without []int64) (id int64, err error) {
+	err = q.QueryRowContext(ctx, `
+		SELECT id FROM conversations WHERE deleted = 1 AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`, jsonList(without)).Scan(&id)
+	return id, err
 }
 
 // sweepRoom is what one transaction may still delete.

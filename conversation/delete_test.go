@@ -14,7 +14,7 @@ func chores(t testing.TB, s *Store) (steps int) {
 	t.Helper()
 	for done := false; !done; steps++ {
 		err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
-			done, err = chore(ctx, tx)
+			done, err = s.writer.chores.step(ctx, tx)
 			return err
 		})
 		if err != nil {
@@ -28,7 +28,7 @@ func chores(t testing.TB, s *Store) (steps int) {
 func stopChores(s *Store) {
 	s.writer.take()
 	defer s.writer.give()
-	s.writer.chores.Stop()
+	s.writer.timer.Stop()
 	s.writer.resting = false
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,6 +44,32 @@ func index(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	return false, err
 }
 
+// passMessages adds the next messages without those that can't be read. errLeft
+// says that the index itself is damaged.
+func passMessages(ctx context.Context, w *writer) error {
+	add := func(ctx context.Context, tx *sql.Tx, ids []int64) error {
+		for _, id := range ids {
+			batch, err := readUnindexed(ctx, tx, `m.id = ?`, id, 1)
+			if err != nil {
+				return err
+			}
+			for _, m := range batch {
+				if err := m.index(ctx, tx); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	return w.passRows(ctx, "messages", "messages_fts", indexBatch, add, func(id int64, err error) error {
+		if _, unread := readUnindexed(ctx, w.conn, `m.id = ?`, id, 1); unread == nil {
+			return fmt.Errorf("%w: %w", errLeft, err)
+		}
+		w.damages.met("messages, which are not found", err)
+		return nil
+	})
+}
+
 // unindexed is what the index needs of a message.
 type unindexed struct {
 	id, seq, conversation, session int64
@@ -59,8 +86,16 @@ func (m unindexed) rowid() int64 { return rowidOf(m.conversation, m.seq) }
 
 // nextToIndex gives the next batch.
 func nextToIndex(ctx context.Context, tx *sql.Tx) (batch []unindexed, err error) {
-	rows, err := tx.QueryContext(ctx, selectUnindexed+`
-		WHERE m.id > (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts') ORDER BY m.id LIMIT ?`, indexBatch)
+	var after int64
+	if err := tx.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts'`).Scan(&after); err != nil {
+		return nil, err
+	}
+	return readUnindexed(ctx, tx, `m.id > ?`, after, indexBatch)
+}
+
+func readUnindexed(ctx context.Context, q querier, condition string, id int64, n int) (batch []unindexed, err error) {
+	rows, err := q.QueryContext(ctx, selectUnindexed+`
+		WHERE `+condition+` ORDER BY m.id LIMIT ?`, id, n)
 	if err != nil {
 		return nil, err
 	}

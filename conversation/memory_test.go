@@ -114,7 +114,7 @@ func TestSummariesBelongToTheirConversation(t *testing.T) {
 	if err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 		for done := false; !done; {
 			var err error
-			if done, err = chore(ctx, tx); err != nil {
+			if done, err = s.writer.chores.step(ctx, tx); err != nil {
 				return err
 			}
 		}

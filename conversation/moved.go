@@ -319,10 +319,14 @@ func (w *writer) lookAgain() {
 // Troubles returns what keeps the store from its work, in sentences for the
 // operator; none while all is well.
 func (s *Store) Troubles() []string {
+	var list []string
 	if err := s.Moved(); err != nil {
-		return []string{Sentence(err)}
+		list = append(list, Sentence(err))
 	}
-	return nil
+	if parts := s.Damages(); len(parts) > 0 {
+		list = append(list, "The database is damaged: "+strings.Join(parts, "; ")+". What can be read goes on; "+DamageAdvice+".")
+	}
+	return list
 }
 
 // Sentence returns an error as a sentence.

@@ -62,6 +62,6 @@ func scanNotice(rows *sql.Rows) (n Notice, err error) {
 // Inbox gives the messages of a session that no run has settled, at most limit,
 // in order of arrival.
 func (s *Store) Inbox(ctx context.Context, key Key, limit int) ([]Inbound, error) {
-	list, err := readInbox(ctx, s.readers, key, false, limit)
+	list, err := s.readableInbox(ctx, s.readers, key, false, limit)
 	return list, explain(err)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -22,12 +24,40 @@ func (s Scope) By() Account { return Account{s.Channel, s.Account} }
 // Waiting lists the sessions in scope that have inbound no run has settled:
 // what a crash or an orderly end left to do.
 func (s *Store) Waiting(ctx context.Context, scope Scope) ([]Key, error) {
-	return s.keys(ctx, `SELECT DISTINCT session_id FROM inbox WHERE run_id IS NULL AND note = 0 AND `+byAccount, scope)
+	keys, err := s.keys(ctx, `SELECT DISTINCT session_id FROM inbox WHERE run_id IS NULL AND note = 0 AND `+byAccount, scope)
+	if IsDamaged(err) {
+		return s.readableKeys(ctx, `SELECT DISTINCT session_id FROM inbox INDEXED BY inbox_waiting WHERE run_id IS NULL`, scope)
+	}
+	return keys, err
 }
 
 // Due lists the sessions in scope that have deliveries to be sent.
 func (s *Store) Due(ctx context.Context, scope Scope) ([]Key, error) {
-	return s.keys(ctx, `SELECT DISTINCT session_id FROM outbox WHERE state = 'due' AND `+byAccount, scope)
+	keys, err := s.keys(ctx, `SELECT DISTINCT session_id FROM outbox WHERE state = 'due' AND `+byAccount, scope)
+	if IsDamaged(err) {
+		return s.readableKeys(ctx, `SELECT DISTINCT session_id FROM outbox INDEXED BY outbox_due WHERE state = 'due'`, scope)
+	}
+	return keys, err
+}
+
+// readableKeys returns the keys of sessions as far as they can be read, whatever
+// the channel: who asks finds nothing to do in those of another one.
+func (s *Store) readableKeys(ctx context.Context, sessions string, scope Scope) (keys []Key, err error) {
+	ids, err := queryIDs(ctx, s.readers, sessions)
+	if err != nil {
+		return nil, explain(err)
+	}
+	for _, id := range ids {
+		var key Key
+		err := s.readers.QueryRowContext(ctx, `SELECT key FROM sessions WHERE id = ? AND (?2 = '' OR key = ?2)`, id, string(scope.Key)).Scan(&key)
+		switch {
+		case err == nil:
+			keys = append(keys, key)
+		case !errors.Is(err, sql.ErrNoRows) && !IsDamaged(err):
+			return nil, explain(err)
+		}
+	}
+	return keys, nil
 }
 
 // byAccount is the condition that a row is in a scope, with its channel as ?1 and
@@ -68,7 +98,36 @@ func (s *Store) Held(ctx context.Context, key Key, after int64, limit int, accou
 	return s.dueDeliveries(ctx, key, `o.held_at IS NOT NULL`, after, limit, accounts)
 }
 
+// dueDeliveries leaves out what can't be read, since it stands on a damaged page:
+// that is noted, and the replies behind it are sent.
 func (s *Store) dueDeliveries(ctx context.Context, key Key, condition string, after int64, limit int, accounts []Account) ([]Delivery, error) {
+	due, err := s.readDeliveries(ctx, key, condition, after, limit, accounts)
+	if !IsDamaged(err) {
+		return due, err
+	}
+	ids, err := queryIDs(ctx, s.readers, `
+		SELECT id FROM outbox INDEXED BY outbox_due WHERE state = 'due' AND session_id = (SELECT id FROM sessions WHERE key = ?) AND id > ? ORDER BY id`,
+		string(key), after)
+	if err != nil {
+		return nil, explain(err)
+	}
+	due = nil
+	for _, id := range ids {
+		one, err := s.readDeliveries(ctx, key, condition+fmt.Sprintf(` AND o.id = %d`, id), after, 1, accounts)
+		switch {
+		case IsDamaged(err):
+			s.damages.met(fmt.Sprintf("a reply to %s that is to be sent, number %d", key, id), err)
+		case err != nil:
+			return nil, err
+		}
+		if due = append(due, one...); len(due) == limit {
+			break
+		}
+	}
+	return due, nil
+}
+
+func (s *Store) readDeliveries(ctx context.Context, key Key, condition string, after int64, limit int, accounts []Account) ([]Delivery, error) {
 	here, names := servedBy("o", accounts)
 	rows, err := s.readers.QueryContext(ctx, `
 		SELECT `+deliveryColumns+`

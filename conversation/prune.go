@@ -42,6 +42,9 @@ const pruneBatch = 200
 func (c *cleaner) rows(ctx context.Context, p prunable, count *int64) error {
 	for after := int64(0); ; {
 		stretch, err := c.prune(ctx, p, after)
+		if IsDamaged(err) {
+			stretch, err = c.pruneReadable(ctx, p, after)
+		}
 		if err != nil {
 			return err
 		}
@@ -66,13 +69,41 @@ type stretch struct {
 // ends reports whether nothing that is old follows.
 func (s stretch) ends() bool { return s.rows < pruneBatch || s.done > 0 && s.old == 0 }
 
+// pruneReadable looks at the next rows one by one, and passes over those on
+// damaged pages.
+func (c *cleaner) pruneReadable(ctx context.Context, p prunable, after int64) (found stretch, err error) {
+	ids, err := readableIDs(ctx, c.readers, p.table, after, pruneBatch)
+	if err != nil || len(ids) == 0 {
+		return stretch{}, err
+	}
+	found = stretch{last: ids[len(ids)-1], rows: int64(len(ids))}
+	if found.last > after+int64(len(ids)) { // there may be more behind a gap
+		found.rows = pruneBatch
+	}
+	for _, id := range ids {
+		one, err := c.pruneSome(ctx, p, id-1, 1)
+		if err != nil && !IsDamaged(err) {
+			return found, err
+		}
+		if err == nil && one.last == id {
+			found.done += one.done
+			found.old += one.old
+		}
+	}
+	return found, nil
+}
+
 // prune looks at the rows after an id and deletes the old ones.
 func (c *cleaner) prune(ctx context.Context, p prunable, after int64) (found stretch, err error) {
+	return c.pruneSome(ctx, p, after, pruneBatch)
+}
+
+func (c *cleaner) pruneSome(ctx context.Context, p prunable, after int64, n int) (found stretch, err error) {
 	if !c.deletes {
-		return p.look(ctx, c.readers, after, c.doneBefore)
+		return p.look(ctx, c.readers, after, c.doneBefore, n)
 	}
 	err = c.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-		if found, err = p.look(ctx, tx, after, c.doneBefore); err != nil || found.old == 0 {
+		if found, err = p.look(ctx, tx, after, c.doneBefore, n); err != nil || found.old == 0 {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, `
@@ -84,11 +115,11 @@ func (c *cleaner) prune(ctx context.Context, p prunable, after int64) (found str
 
 // look reads the next rows, but never the newest of the table: the next id
 // follows on it, and an id must not come twice.
-func (p prunable) look(ctx context.Context, q querier, after, before int64) (found stretch, err error) {
+func (p prunable) look(ctx context.Context, q querier, after, before int64, n int) (found stretch, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT coalesce(max(id), ?1), count(*), coalesce(sum(done), 0), coalesce(sum(done AND since < ?2), 0)
 		FROM (SELECT id, `+p.done+` AS done, `+p.since+` AS since FROM `+p.table+`
 			WHERE id > ?1 AND id < (SELECT max(id) FROM `+p.table+`) ORDER BY id LIMIT ?3)`,
-		after, before, pruneBatch).Scan(&found.last, &found.rows, &found.done, &found.old)
+		after, before, n).Scan(&found.last, &found.rows, &found.done, &found.old)
 	return found, err
 }

@@ -20,6 +20,9 @@ func (s *Store) Reset(ctx context.Context, key Key, keepSystem bool) (fresh Conv
 		}
 		return nil
 	})
+	if IsDamaged(err) {
+		return s.resetApart(ctx, key, s.now())
+	}
 	return fresh, err
 }
 

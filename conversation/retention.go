@@ -20,13 +20,13 @@ const outdated = `c.deleted = 0 AND c.updated_at < ?1 AND (c.active = 0 OR c.upd
 // by last use would cost every message a page on disk.
 func (c *cleaner) conversations(ctx context.Context) error {
 	for after := int64(0); ; {
-		batch, err := c.outdatedAfter(ctx, after)
-		if err != nil || len(batch) == 0 {
+		batch, last, err := c.nextOutdated(ctx, after)
+		if err != nil || last == 0 {
 			return err
 		}
-		after = batch[len(batch)-1].row
+		after = last
 		if c.deletes {
-			if batch, err = c.hide(ctx, batch); err != nil {
+			if batch, err = c.hideReadable(ctx, batch); err != nil {
 				return err
 			}
 		}
@@ -42,13 +42,45 @@ func (c *cleaner) conversations(ctx context.Context) error {
 	}
 }
 
+// nextOutdated returns the next conversations that are no longer kept, and the
+// row behind which to go on, 0 when there are no more. One that can't be read,
+// since it is damaged, is kept.
+func (c *cleaner) nextOutdated(ctx context.Context, after int64) (batch []Outdated, last int64, err error) {
+	batch, err = c.outdatedAfter(ctx, after)
+	if !IsDamaged(err) {
+		if len(batch) > 0 {
+			last = batch[len(batch)-1].row
+		}
+		return batch, last, err
+	}
+	ids, err := readableIDs(ctx, c.readers, "conversations", after, hideBatch)
+	if err != nil || len(ids) == 0 {
+		return nil, 0, err
+	}
+	batch = nil
+	for _, id := range ids {
+		one, err := c.outdatedWhere(ctx, `c.id = ?4`, id, 1)
+		if err != nil && !IsDamaged(err) {
+			return nil, 0, err
+		}
+		if err == nil {
+			batch = append(batch, one...)
+		}
+	}
+	return batch, ids[len(ids)-1], nil
+}
+
 func (c *cleaner) outdatedAfter(ctx context.Context, row int64) ([]Outdated, error) {
+	return c.outdatedWhere(ctx, `c.id > ?4`, row, hideBatch)
+}
+
+func (c *cleaner) outdatedWhere(ctx context.Context, condition string, row int64, n int) ([]Outdated, error) {
 	rows, err := c.readers.QueryContext(ctx, `
 		SELECT c.id, s.key, c.uuid, c.title, c.active, c.messages, c.tokens, c.created_at, c.updated_at, (
 			SELECT coalesce(sum(`+messageBytes+`), 0)
 			FROM messages WHERE conversation_id = c.id)
 		FROM conversations c JOIN sessions s ON s.id = c.session_id
-		WHERE `+outdated+` AND c.id > ?4 ORDER BY c.id LIMIT ?5`, c.lastUsed, c.restingFrom, millis(c.at), row, hideBatch)
+		WHERE `+outdated+` AND `+condition+` ORDER BY c.id LIMIT ?5`, c.lastUsed, c.restingFrom, millis(c.at), row, n)
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +97,26 @@ func (c *cleaner) outdatedAfter(ctx context.Context, row int64) ([]Outdated, err
 		batch = append(batch, o)
 	}
 	return batch, rows.Err()
+}
+
+// hideReadable is hide without those that can't be put down, since they are
+// damaged.
+func (c *cleaner) hideReadable(ctx context.Context, batch []Outdated) (hidden []Outdated, err error) {
+	hidden, err = c.hide(ctx, batch)
+	if !IsDamaged(err) {
+		return hidden, err
+	}
+	hidden = nil
+	for i := range batch {
+		one, err := c.hide(ctx, batch[i:i+1])
+		if err != nil && !IsDamaged(err) {
+			return hidden, err
+		}
+		if err == nil {
+			hidden = append(hidden, one...)
+		}
+	}
+	return hidden, nil
 }
 
 // hide puts conversations down for deletion, and gives those that it did: one

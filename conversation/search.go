@@ -27,7 +27,7 @@ type Hit struct {
 	Conversation string // ID
 	Title        string // of the conversation
 	Seq          int64
-	Turn         int64 // the exchange of the conversation that the message is in, from 1
+	Turn         int64 // the exchange of the conversation that the message is in, from 1; 0 where they can't be counted, since the file is damaged
 	Role         Role
 	ToolName     string // tool: the name of the tool
 	Sender       Sender // user: who wrote it
@@ -49,7 +49,7 @@ const (
 // 100, so that the cost grows with Skip and not with the archive; those in a
 // conversation that began later count as newer.
 //
-// Messages that were deleted are never found. What is no longer part of the
+// Messages that were deleted are never found, and those on damaged pages are left out. What is no longer part of the
 // talk, and the gateway's own, is found only over all sessions. A new message
 // is found about a second after its commit. A Conversation that the session
 // does not have is ErrNotFound.
@@ -215,7 +215,11 @@ func (s *search) some(ctx context.Context, terms []term) ([]candidate, error) {
 
 // candidates reads what messages are ranked by, without those that are not for
 // this search.
-func (s *search) candidates(ctx context.Context, rowids []int64) (list []candidate, err error) {
+func (s *search) candidates(ctx context.Context, rowids []int64) ([]candidate, error) {
+	return readableOf(rowids, func(rowids []int64) ([]candidate, error) { return s.readCandidates(ctx, rowids) })
+}
+
+func (s *search) readCandidates(ctx context.Context, rowids []int64) (list []candidate, err error) {
 	rows, err := short(ctx, s.conn, `
 		SELECT messages.id, j.value, messages.created_at, substr(content, 1, ?3),
 			CASE WHEN octet_length(tool_calls) <= ?3 THEN tool_calls ELSE '' END
@@ -266,6 +270,10 @@ func (s *search) hits(ctx context.Context, found []candidate, terms []term) ([]H
 	for i, c := range found {
 		ids[i] = c.id
 	}
+	return readableOf(ids, func(ids []int64) ([]Hit, error) { return s.readHits(ctx, ids, terms) })
+}
+
+func (s *search) readHits(ctx context.Context, ids []int64, terms []term) ([]Hit, error) {
 	rows, err := short(ctx, s.conn, `
 		SELECT s.key, c.id, c.uuid, c.title, m.seq, m.role, coalesce(m.tool_name, ''), m.sender, m.created_at, m.content, coalesce(m.tool_calls, '')
 		FROM json_each(?) j JOIN messages m ON m.id = j.value
@@ -288,7 +296,11 @@ func (s *search) hits(ctx context.Context, found []candidate, terms []term) ([]H
 		return nil, err
 	}
 	for i := range hits {
-		if hits[i].Turn, err = turnOf(context.WithoutCancel(ctx), s.conn, conversations[i], hits[i].Seq); err != nil {
+		hits[i].Turn, err = turnOf(context.WithoutCancel(ctx), s.conn, conversations[i], hits[i].Seq)
+		if IsDamaged(err) { // somewhere before it
+			hits[i].Turn, err = 0, nil
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

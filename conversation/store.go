@@ -6,7 +6,6 @@ package conversation
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -80,6 +79,7 @@ type Store struct {
 	readers *sql.DB
 	writer  *writer
 	files   *openFiles
+	damages *damages
 	locks   *locks
 	now     func() time.Time
 	uptime  func() time.Duration // since Open, by the monotonic clock
@@ -129,6 +129,7 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	if opened := s.now(); s.uptime == nil {
 		s.uptime = func() time.Duration { return s.now().Sub(opened) }
 	}
+	s.damages = newDamages(s.log)
 	s.tightenFiles()
 	if err := s.open(ctx); err != nil {
 		s.Close()
@@ -148,14 +149,14 @@ func (s *Store) open(ctx context.Context) error {
 		return err
 	}
 	defer migrated.Close() // not before the writer is open: the last one to close a file syncs it twice
-	if s.writer, err = openWriter(ctx, s.log, s.path); err != nil {
+	if s.writer, err = openWriter(ctx, s.log, s.damages, s.path); err != nil {
 		return err
 	}
 	if s.files, err = newOpenFiles(s.given, s.path); err != nil {
 		return err
 	}
 	readers := max(2, runtime.GOMAXPROCS(0))
-	s.readers = sql.OpenDB(connector{s.files, dsn(s.path, "_query_only", "1", "_cache_size", readerCache)})
+	s.readers = sql.OpenDB(connector{s.files, s.damages, dsn(s.path, "_query_only", "1", "_cache_size", readerCache)})
 	s.readers.SetMaxOpenConns(readers)
 	s.readers.SetMaxIdleConns(readers)
 	s.readers.SetConnMaxIdleTime(readerIdle)
@@ -226,24 +227,6 @@ func (s *Store) takeOver(ctx context.Context, sameBoot bool) error {
 // Unclean reports whether the process that had the database open last died
 // instead of closing it.
 func (s *Store) Unclean() bool { return s.unclean }
-
-// connector opens connections while the database is in its place.
-type connector struct {
-	files *openFiles
-	dsn   string
-}
-
-// Connect implements driver.Connector.
-func (c connector) Connect(context.Context) (conn driver.Conn, err error) {
-	err = c.files.opens(func() error {
-		conn, err = c.Driver().Open(c.dsn)
-		return err
-	})
-	return conn, err
-}
-
-// Driver implements driver.Connector.
-func (connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
 
 // Close waits for the writes under way and closes the file. Every lock that
 // this process held is free afterwards.
@@ -378,7 +361,7 @@ func explain(err error) error {
 		sqlite3.ErrCantOpen: "the database can't be opened: let this user read and write the file, the files beside it and their folder",
 		sqlite3.ErrIoErr:    "the disk failed or is full",
 		sqlite3.ErrBusy:     "another process keeps the database locked",
-		sqlite3.ErrCorrupt:  "the file is damaged: restore a copy",
+		sqlite3.ErrCorrupt:  "the file is damaged: " + DamageAdvice,
 		sqlite3.ErrNotADB:   "the file is not a SQLite database",
 	}[e.Code]
 	if advice == "" || strings.Contains(err.Error(), advice) {

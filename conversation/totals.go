@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"database/sql"
+	"fmt"
 )
 
 // The sums of run_totals, run_people and run_durations trail the runs, so that no commit
@@ -60,11 +61,41 @@ func sumRuns(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	if err != nil || last == 0 {
 		return err == nil, err
 	}
-	for _, add := range []string{addTotals, addPeople, addDurations} {
-		if _, err := tx.ExecContext(ctx, add, after, last, longest); err != nil {
-			return false, err
-		}
+	if err := addRuns(ctx, tx, after, last); err != nil {
+		return false, err
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE cursors SET value = ? WHERE name = 'run_totals'`, last)
 	return false, err
+}
+
+// addRuns adds the runs of a stretch of replies.
+func addRuns(ctx context.Context, tx *sql.Tx, after, last int64) error {
+	for _, add := range []string{addTotals, addPeople, addDurations} {
+		if _, err := tx.ExecContext(ctx, add, after, last, longest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// passRuns adds the next runs without those that can't be read. errLeft says that
+// the sums themselves are damaged.
+func passRuns(ctx context.Context, w *writer) error {
+	add := func(ctx context.Context, tx *sql.Tx, ids []int64) error {
+		for _, id := range ids {
+			if err := addRuns(ctx, tx, id-1, id); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return w.passRows(ctx, "outbox", "run_totals", totalsBatch, add, func(id int64, err error) error {
+		var sums string
+		unread := w.conn.QueryRowContext(ctx, `SELECT json_array(r.ended_at, o.channel, r.model, r.sender, `+runSums+`)`+newRuns, id-1, id).Scan(&sums)
+		if unread == nil {
+			return fmt.Errorf("%w: %w", errLeft, err)
+		}
+		w.damages.met("runs, whose sums lack them", err)
+		return nil
+	})
 }

@@ -24,11 +24,13 @@ type writer struct {
 
 	epochs    epochs
 	placement placement
+	chores    *choreList
+	damages   *damages
 
 	closed  bool
-	resting bool // there are no chores until something is written
-	failing bool // the latest chore failed
-	chores  *time.Timer
+	resting bool        // there are no chores until something is written
+	failing bool        // the latest chore failed
+	timer   *time.Timer // of the next chore
 }
 
 // write is one unit of work. do may run twice: when another write of the same
@@ -45,11 +47,8 @@ const (
 
 var errClosed = errors.New("the database is closed")
 
-func openWriter(ctx context.Context, log *slog.Logger, path string) (*writer, error) {
-	db, err := sql.Open("sqlite3", dsn(path))
-	if err != nil {
-		return nil, err
-	}
+func openWriter(ctx context.Context, log *slog.Logger, damages *damages, path string) (*writer, error) {
+	db := sql.OpenDB(connector{damages: damages, dsn: dsn(path)})
 	conn, err := connect(ctx, db)
 	if err != nil {
 		db.Close()
@@ -63,10 +62,12 @@ func openWriter(ctx context.Context, log *slog.Logger, path string) (*writer, er
 		lazy:  make(chan write, maxGroup),
 		turn:  make(chan struct{}, 1),
 
-		epochs: epochs{path: path},
+		epochs:  epochs{path: path},
+		chores:  newChores(),
+		damages: damages,
 	}
 	w.take()
-	w.chores = time.AfterFunc(choreDelay, w.doChore)
+	w.timer = time.AfterFunc(choreDelay, w.doChore)
 	w.give()
 	return w, nil
 }
@@ -163,7 +164,7 @@ func (w *writer) close() error {
 		return nil
 	}
 	w.commitQueued()
-	w.chores.Stop()
+	w.timer.Stop()
 	w.finishChores()
 	w.closed = true
 	return w.leave()
@@ -185,7 +186,7 @@ func (w *writer) commitQueued() {
 	w.commit(group)
 	if w.resting {
 		w.resting = false
-		w.chores.Reset(choreDelay)
+		w.timer.Reset(choreDelay)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // accept is the way in: given to its session and stored first, then worked.
 func (g *Gateway) accept(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
 	stored, err := g.store.Accept(ctx, cursors, g.shared.joinAll(batch)...)
-	if err != nil {
+	if err != nil && len(stored) == 0 {
 		return err
 	}
 	g.router.Accepted(stored...)
@@ -22,7 +22,7 @@ func (g *Gateway) accept(ctx context.Context, cursors []conversation.Cursor, bat
 			g.feed.Changed(in.Key)
 		}
 	}
-	return nil
+	return err
 }
 
 var _ channels.AcceptFunc = (*Gateway)(nil).accept

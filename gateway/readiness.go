@@ -29,8 +29,9 @@ type heldState struct {
 }
 
 type storeState struct {
-	Writable bool   `json:"writable"`
-	Error    string `json:"error,omitempty"`
+	Writable bool     `json:"writable"`
+	Error    string   `json:"error,omitempty"`
+	Damaged  []string `json:"damaged,omitempty"` // parts that can't be read, see conversation.Store.Damages
 }
 
 type channelState struct {
@@ -62,8 +63,8 @@ func needsOperator(state string) bool {
 	return state == conversation.HealthRejected || state == conversation.HealthEnded
 }
 
-// readiness says that the gateway is ready while its store can be written and no
-// channel is rejected by its platform or has ended. A platform that is away is no
+// readiness says that the gateway is ready while its store can be written, none of
+// it was found to be damaged, and no channel is rejected by its platform or has ended. A platform that is away is no
 // reason to look after the gateway: it comes back by itself.
 func (g *Gateway) readiness() httpserver.ReadyFunc {
 	writes := &prober[struct{}]{every: probeEvery, probe: func(ctx context.Context) (struct{}, error) {
@@ -90,6 +91,7 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 	if err != nil {
 		is.Store = storeState{Error: err.Error()}
 	}
+	is.Store.Damaged = g.store.Damages()
 	for _, q := range in.queues {
 		is.Queues = append(is.Queues, queueState{
 			Channel: q.Channel, Account: q.Account, InboxWaiting: q.Waiting, InboxOldest: secondsSince(q.OldestWaiting), OutboxDue: q.Due, OutboxOldest: secondsSince(q.OldestDue),
@@ -99,7 +101,7 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 	for _, d := range in.held {
 		is.Held = append(is.Held, heldState{Channel: d.Channel, Session: string(d.Key), Since: d.HeldAt, Attempts: d.Attempts, Error: d.Reason})
 	}
-	ready = err == nil
+	ready = err == nil && len(is.Store.Damaged) == 0
 	for _, h := range in.health {
 		if !g.serves(conversation.Account{Channel: h.Channel, ID: h.Account}) {
 			continue // of an earlier configuration

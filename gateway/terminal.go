@@ -49,7 +49,9 @@ func (g *Gateway) addTerminal(ctx context.Context, t Terminal) error {
 	}
 	if !interactive {
 		fmt.Fprintln(os.Stderr, g.choice.Line())
-	} else if recap, err := g.recap(ctx, key); err != nil {
+	} else if recap, err := g.recap(ctx, key); conversation.IsDamaged(err) {
+		intro = append(intro, "What was said here can't be read, since the database is damaged: "+conversation.DamageAdvice+".")
+	} else if err != nil {
 		return err
 	} else {
 		intro = append(intro, recap...)

@@ -11,7 +11,7 @@ import (
 // it was stored at the moment at which the file went.
 func TestNothingIsTakenWhileTheDatabaseIsAway(t *testing.T) {
 	g := start(t)
-	g.ask(task, "before")
+	g.until("a message is answered", func() bool { return g.ask(task, "before", "Idempotency-Key: before").status == http.StatusOK })
 	for _, key := range []string{"once", "twice"} {
 		away := g.database() + ".away"
 		g.must(os.Rename(g.database(), away))

@@ -43,6 +43,9 @@ func (c *Channel) problemOf(ctx context.Context, err error) error {
 	case errors.Is(err, conversation.ErrMoved):
 		return later(movedTime, problem(http.StatusServiceUnavailable,
 			"The gateway can't reach its database and stores nothing at the moment. Send the request again in a while, with the same Idempotency-Key if it has one."))
+	case conversation.IsDamaged(err):
+		return problem(http.StatusInternalServerError,
+			"What is stored here can't be read or added to: the gateway's database is damaged. Its operator has been told. /new, or a reset, begins a fresh conversation in a session.")
 	case errors.Is(err, errClosed), c.isEnding():
 		return later(restartTime, problem(http.StatusServiceUnavailable, "The gateway is starting or ending. Nothing was done; try again in a moment."))
 	case errors.Is(err, errBusy):

@@ -44,7 +44,7 @@ func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time
 	if stuckFor(since, err) >= q.patience {
 		log.Warn("reply set aside, later ones go on; trying it again beside them", "error", err)
 		q.held.add(time.Now())
-		return false, q.mark(ctx, "set a reply aside", func(ctx context.Context) error { return q.outbox.MarkHeld(ctx, *d, err.Error()) })
+		return false, q.markOver(ctx, d.ID, "set a reply aside", func(ctx context.Context) error { return q.outbox.MarkHeld(ctx, *d, err.Error()) })
 	}
 	wait := pause(d.Attempts, err)
 	if isPowerOfTwo(d.Attempts) { // log and store tell of a long trouble ever more rarely
@@ -80,7 +80,7 @@ func (q *queue) wait(ctx context.Context, d time.Duration) bool {
 func (q *queue) markFailed(ctx context.Context, log *slog.Logger, d conversation.Delivery, reason error) bool {
 	log.Error("reply not delivered; its text stays in the history", "error", reason)
 	q.tell(activity.Failed, d)
-	return q.mark(ctx, "mark a reply as failed", func(ctx context.Context) error {
+	return q.markOver(ctx, d.ID, "mark a reply as failed", func(ctx context.Context) error {
 		return q.outbox.MarkFailed(ctx, d, reason.Error())
 	})
 }

@@ -47,6 +47,8 @@ type Sender struct {
 	done   chan struct{}
 	making chan struct{} // one for each transcript that is in memory
 	read   atomic.Int64  // the newest delivery that a queue has read from the store
+
+	unmarked sync.Map // by ID, deliveries that are over although the store, which is damaged there, can't say so
 }
 
 // New makes the sender of a channel; Run starts it.
@@ -347,13 +349,18 @@ func (q *queue) sendDue(ctx context.Context) bool {
 		if err != nil {
 			return false
 		}
+		sent := false
 		for _, d := range due {
 			q.hasRead(d.ID)
+			if _, unmarked := q.unmarked.Load(d.ID); unmarked {
+				continue
+			}
+			sent = true
 			if !q.deliver(ctx, d) {
 				return false
 			}
 		}
-		if len(due) < batch {
+		if len(due) < batch || !sent {
 			break
 		}
 	}
@@ -427,7 +434,7 @@ func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool
 		}
 		troubled = false
 	}
-	if !q.mark(ctx, "mark a reply as sent", func(ctx context.Context) error { return q.outbox.MarkSent(ctx, *d) }) {
+	if !q.markOver(ctx, d.ID, "mark a reply as sent", func(ctx context.Context) error { return q.outbox.MarkSent(ctx, *d) }) {
 		return false, nil
 	}
 	q.tell(activity.Sent, *d)
@@ -451,6 +458,24 @@ func (q *queue) mark(ctx context.Context, what string, do func(context.Context) 
 	return q.persist(ctx, what, func() error { return do(ctx) }) == nil
 }
 
+// markOver is mark for a delivery that is over, or set aside. Where the store is
+// damaged, that is known until the next start.
+func (q *queue) markOver(ctx context.Context, id int64, what string, do func(context.Context) error) bool {
+	return q.mark(ctx, what, func(ctx context.Context) error {
+		err := do(ctx)
+		if conversation.IsDamaged(err) {
+			q.unmarked.Store(id, true)
+		}
+		return err
+	})
+}
+
+// persist returns nil for what can't be read or stored because the file of the
+// store is damaged there: the queue goes on without it.
 func (q *queue) persist(ctx context.Context, what string, do func() error) error {
-	return conversation.Persist(ctx, q.log, what+" of "+string(q.key), do)
+	err := conversation.Persist(ctx, q.log, what+" of "+string(q.key), do)
+	if conversation.IsDamaged(err) {
+		return nil
+	}
+	return err
 }

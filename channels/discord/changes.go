@@ -20,9 +20,9 @@ func (in *intake) changed(ctx context.Context, m *message, p *place) error {
 	if err := in.flush(ctx); err != nil {
 		return err
 	}
-	return conversation.Persist(ctx, in.Log, "store an edit", func() error {
+	return unlessDamaged(conversation.Persist(ctx, in.Log, "store an edit", func() error {
 		return in.Store.Edit(ctx, in.Account(), m.ID, in.text(m, p), at)
-	})
+	}))
 }
 
 // deleted takes messages back that were deleted before they were answered.
@@ -35,7 +35,7 @@ func (in *intake) deleted(ctx context.Context, p *place, ids ...string) error {
 	}
 	for _, id := range ids {
 		err := conversation.Persist(ctx, in.Log, "store a deletion", func() error { return in.Store.Withdraw(ctx, in.Account(), id) })
-		if err != nil {
+		if unlessDamaged(err) != nil {
 			return err
 		}
 	}

@@ -71,7 +71,7 @@ func (in *intake) admits(ctx context.Context, who user, as *member, p *place) (o
 		ok, words, err = in.access.Admit(ctx, v)
 		return err
 	})
-	return ok, words, err
+	return ok, words, unlessDamaged(err) // whom the store does not know stays outside
 }
 
 // tell answers a stranger, beside the intake. Without words, it is silent.

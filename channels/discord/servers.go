@@ -65,7 +65,7 @@ func (in *intake) newestFirst() []string {
 
 // recall reads which places are known, and how far they were read.
 func (in *intake) recall(ctx context.Context) error {
-	return conversation.Persist(ctx, in.Log, "read how far Discord's places were read", func() error {
+	err := conversation.Persist(ctx, in.Log, "read how far Discord's places were read", func() error {
 		stored, err := in.Store.Cursors(ctx, in.cursors())
 		for _, c := range stored {
 			place := c.Name[len(in.cursors()):]
@@ -74,6 +74,16 @@ func (in *intake) recall(ctx context.Context) error {
 		}
 		return err
 	})
+	return unlessDamaged(err)
+}
+
+// unlessDamaged leaves out what the store can't read or store because its file is
+// damaged: the channel goes on without it.
+func unlessDamaged(err error) error {
+	if conversation.IsDamaged(err) {
+		return nil
+	}
+	return err
 }
 
 func (in *intake) guildCreated(ctx context.Context, g guild) {

@@ -60,6 +60,9 @@ func (c *Channel) offset(ctx context.Context) (int64, error) {
 		value, err = c.cursor(ctx, c.cursorName())
 		return err
 	})
+	if conversation.IsDamaged(err) {
+		return 0, nil // Telegram knows how far it was read
+	}
 	if err != nil || value == "" {
 		return 0, err
 	}

@@ -32,6 +32,9 @@ func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversat
 			}
 			return ok, nil
 		}
+		if conversation.IsDamaged(err) { // whom the store does not know stays outside
+			return false, nil
+		}
 		if err := retry.wait(ctx, "store", slog.LevelError, "who may talk can't be read; Telegram keeps the messages until it can", err, 0); err != nil {
 			return false, err
 		}

@@ -90,6 +90,9 @@ func (c *Channel) readChats(ctx context.Context) (list chats, err error) {
 		working[key] = true
 	}
 	open, more, err := c.Store.FindConversations(ctx, conversation.ConversationQuery{Channel: channelName, Active: true, Limit: listed})
+	if conversation.IsDamaged(err) { // the chats go without their list
+		return list, nil
+	}
 	if err != nil {
 		return list, err
 	}
@@ -98,6 +101,9 @@ func (c *Channel) readChats(ctx context.Context) (list chats, err error) {
 		list.Open = append(list.Open, chat{Title: titleOf(one), URL: "/chat/" + nameOf(one.Key), UsedAt: one.UpdatedAt, AtWork: working[one.Key]})
 	}
 	old, more, err := c.Store.FindConversations(ctx, conversation.ConversationQuery{Channel: channelName, Archived: true, Limit: listed})
+	if conversation.IsDamaged(err) {
+		return list, nil
+	}
 	if err != nil {
 		return list, err
 	}

@@ -153,6 +153,13 @@ func noticeEntry(n conversation.Notice, chat string) entry {
 	return e
 }
 
+// damagedEntry stands for the messages of a conversation that can't be read.
+var damagedEntry = entry{
+	ID: "damaged", Kind: kindNotice, Failed: true, Offers: []conversation.Action{{Label: "New conversation", Command: "/new"}},
+	Text: "⚠️ What is stored of this conversation can't be read: the database of this gateway is damaged. Its operator has been told. " +
+		"`/new` begins a fresh conversation.",
+}
+
 // merged puts notices behind the messages that they follow. Both are in order.
 // Notices before the first message of a page that begins later are left out.
 func merged(messages, notices []entry, from int64) []entry {

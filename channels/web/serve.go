@@ -108,6 +108,8 @@ func (c *Channel) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpserver.Problem(w, r, http.StatusNotFound, "There is no such conversation. It may have been deleted.")
 	case errors.Is(err, conversation.ErrMoved):
 		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway can't reach its database and stores nothing at the moment. Try again in a while.")
+	case conversation.IsDamaged(err):
+		httpserver.Problem(w, r, http.StatusInternalServerError, "What is stored here can't be read: the database of this gateway is damaged. Its operator has been told.")
 	case c.accept.Load() == nil:
 		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway is ending. Try again in a moment.")
 	case errors.Is(err, context.Canceled):

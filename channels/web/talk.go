@@ -23,6 +23,7 @@ const (
 type talk struct {
 	conversation.Conversation
 	stored   bool // the conversation has messages
+	damaged  bool // and they can't be read, since the file of the store is damaged
 	entries  []entry
 	earlier  int64 // seq before which there are more messages, 0 for none
 	waiting  []entry
@@ -37,7 +38,11 @@ func (c *Channel) read(ctx context.Context, name string, w *activity.Watch) (tal
 	var t talk
 	t.progress, t.working = w.Now() // before the store, so that nothing falls between the two
 	var err error
-	if t.Conversation, err = c.Store.Active(ctx, keyOf(name)); err != nil {
+	t.Conversation, err = c.Store.Active(ctx, keyOf(name))
+	if conversation.IsDamaged(err) {
+		t.Conversation, t.damaged, err = conversation.Conversation{Key: keyOf(name)}, true, nil
+	}
+	if err != nil {
 		return t, err
 	}
 	if err := c.readEntries(ctx, &t, name, math.MaxInt64); err != nil {
@@ -66,6 +71,9 @@ func (c *Channel) readEntries(ctx context.Context, t *talk, name string, before 
 		records, more, err = c.Store.RecordPage(ctx, conversation.RecordQuery{
 			Conversation: t.ID, View: conversation.ViewTalk, Before: before, Limit: pageSize,
 		})
+		if conversation.IsDamaged(err) {
+			t.damaged, records, more, err = true, nil, false, nil
+		}
 		if err != nil {
 			return err
 		}
@@ -82,6 +90,12 @@ func (c *Channel) readEntries(ctx context.Context, t *talk, name string, before 
 	}
 	notices, err := c.noticesOf(ctx, t, name, from, before)
 	t.entries = merged(entriesOf(records, address), notices, from)
+	if t.damaged {
+		t.entries = append([]entry{damagedEntry}, t.entries...)
+	}
+	if conversation.IsDamaged(err) { // the chat goes without them
+		err = nil
+	}
 	return err
 }
 

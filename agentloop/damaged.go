@@ -1,0 +1,92 @@
+package agentloop
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"parley/conversation"
+)
+
+// A conversation that can't be read, because the file of the store is damaged
+// there, is answered in words: people learn what happened, and how to go on.
+
+const (
+	unreadable = "⚠️ What is stored of this conversation can't be read: the database of this gateway is damaged. " +
+		"Its operator has been told. `/new` begins a fresh conversation."
+	unstorable = "⚠️ The database of this gateway is damaged, and nothing can be stored here. Its operator has been told."
+	unfindable = "⚠️ Nothing can be searched: the database of this gateway is damaged. Its operator has been told."
+)
+
+// needsPresent reports whether a command is about what is said in the
+// conversation that goes on. One whose record can be read can be deleted.
+func needsPresent(turn conversation.Turn, command string) bool {
+	switch command {
+	case "title", "export", "state", "undo", "retry":
+		return true
+	case "clear":
+		return turn.Conversation.Messages == 0
+	}
+	return false
+}
+
+// damagedWords is what a command says that has met damage.
+func damagedWords(command string) string {
+	switch command {
+	case "new":
+		return unstorable
+	case "search":
+		return unfindable
+	}
+	return unreadable
+}
+
+// unreadableRun settles messages to a conversation that can't be read. They are
+// kept where there is a place for them.
+func (l *loop) unreadableRun(turn conversation.Turn, took []conversation.Inbound) conversation.Run {
+	run := l.newRun(turn, slices.Concat(took, turn.Notes), time.Now())
+	run.Status, run.Error = conversation.StatusFailed, "the conversation is damaged"
+	if turn.Conversation.Messages > 0 {
+		run.Messages = l.userMessages(took)
+	}
+	run.Replies = l.reply(took, unreadable)
+	return run
+}
+
+// commitWithout stores a run that could not be stored because the file is damaged:
+// without messages and effect, with words in place of its reply. It reports false
+// when that can't be stored either: what the run took waits until somebody writes
+// again, or for the next start.
+func (l *loop) commitWithout(runs context.Context, run conversation.Run) bool {
+	l.known = false
+	bare := conversation.Run{
+		Key: run.Key, Kind: run.Kind, Status: conversation.StatusFailed, Took: run.Took, StartedAt: run.StartedAt,
+		Conversation: run.Conversation, Error: "not stored: the database is damaged",
+	}
+	words := unreadable
+	if run.Effect.Archive {
+		words = unstorable
+	}
+	took := run.Took[:1]
+	if run.Kind == conversation.KindAgent {
+		took = run.Took
+	}
+	bare.Replies = l.reply(took, words)
+	var done conversation.Committed
+	err := l.persist(runs, "store that a run can't be stored", func() (err error) {
+		done, err = l.Store.Commit(runs, bare)
+		if conversation.IsDamaged(err) {
+			bare.Conversation = bare.Conversation.WithoutRecord()
+			done, err = l.Store.Commit(runs, bare)
+		}
+		return err
+	})
+	if err != nil {
+		return false
+	}
+	l.Watcher.Committed(bare, done)
+	if len(done.Replies) > 0 {
+		l.Deliver(done.Replies)
+	}
+	return true
+}

@@ -1,0 +1,266 @@
+package conversation
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// A page of the file may be damaged: by a disk, by a program that wrote over it.
+// What stands on it can't be read at any other try. So nothing waits for it: whoever
+// meets it goes on without it, and the operator is told.
+
+// IsDamaged reports whether an error of the store is that the file is damaged, so
+// that trying again can't help.
+func IsDamaged(err error) bool {
+	var failed sqlite3.Error
+	if errors.As(err, &failed) {
+		return failed.Code == sqlite3.ErrCorrupt || failed.Code == sqlite3.ErrNotADB
+	}
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	// database/sql has no type for a value that is not what was stored.
+	return errors.As(err, &syntax) || errors.As(err, &kind) || err != nil && strings.Contains(err.Error(), "sql: Scan error")
+}
+
+// damages are the damaged parts of the database that this process has met.
+type damages struct {
+	log *slog.Logger
+
+	mu            sync.Mutex
+	parts         []string        // in the order in which they were met
+	conversations map[string]bool // IDs of those that nothing can be added to
+}
+
+// maxDamages is how many parts are listed; where there are more, the first ones
+// tell enough.
+const maxDamages = 50
+
+func newDamages(log *slog.Logger) *damages {
+	return &damages{log: log, conversations: map[string]bool{}}
+}
+
+// met notes a part that can't be read, and logs it once.
+func (d *damages) met(part string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.parts) >= maxDamages || slices.Contains(d.parts, part) {
+		return
+	}
+	d.parts = append(d.parts, part)
+	d.log.Error("database damaged", "part", part, "error", err, "advice", DamageAdvice)
+}
+
+// DamageAdvice is what the operator can do.
+const DamageAdvice = "`gateway verify` says what is hit, `gateway repair FILE` saves what can be read into a new file, `gateway restore FILE` puts a copy in its place"
+
+// list returns the parts.
+func (d *damages) list() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.parts)
+}
+
+// closeConversation notes that nothing can be added to a conversation.
+func (d *damages) closeConversation(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.conversations[id] = true
+}
+
+func (d *damages) isClosed(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.conversations[id]
+}
+
+// Damages returns the parts of the database that were found to be damaged since
+// it was opened, in words for the operator; none when none were.
+func (s *Store) Damages() []string { return s.damages.list() }
+
+// connector opens connections that note damage, and, where files are known, only
+// while the database is in its place.
+type connector struct {
+	files   *openFiles
+	damages *damages
+	dsn     string
+}
+
+// Connect implements driver.Connector.
+func (c connector) Connect(context.Context) (driver.Conn, error) {
+	var conn driver.Conn
+	open := func() (err error) {
+		conn, err = c.Driver().Open(c.dsn)
+		return err
+	}
+	var err error
+	if c.files != nil {
+		err = c.files.opens(open)
+	} else {
+		err = open()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &observedConn{SQLiteConn: conn.(*sqlite3.SQLiteConn), damages: c.damages}, nil
+}
+
+// Driver implements driver.Connector.
+func (connector) Driver() driver.Driver { return &sqlite3.SQLiteDriver{} }
+
+// observedConn is a connection of SQLite's that notes damage. It is embedded for
+// the interfaces of database/sql that it implements.
+type observedConn struct {
+	*sqlite3.SQLiteConn
+	damages *damages
+}
+
+func (c *observedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := c.SQLiteConn.QueryContext(ctx, query, args)
+	if err != nil {
+		c.damages.ofQuery(query, err)
+		return nil, err
+	}
+	return &observedRows{SQLiteRows: rows.(*sqlite3.SQLiteRows), damages: c.damages, query: query}, nil
+}
+
+func (c *observedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	result, err := c.SQLiteConn.ExecContext(ctx, query, args)
+	c.damages.ofQuery(query, err)
+	return result, err
+}
+
+type observedRows struct {
+	*sqlite3.SQLiteRows
+	damages *damages
+	query   string
+}
+
+func (r *observedRows) Next(values []driver.Value) error {
+	err := r.SQLiteRows.Next(values)
+	r.damages.ofQuery(r.query, err)
+	return err
+}
+
+var tableInQuery = regexp.MustCompile(`(?i)\b(?:FROM|INTO|UPDATE)\s+([a-z_]+)`)
+
+// ofQuery notes the damage that a query has met, by its table: which page it was
+// SQLite does not tell.
+func (d *damages) ofQuery(query string, err error) {
+	if err == nil || !IsDamaged(err) {
+		return
+	}
+	part := "the file"
+	if found := tableInQuery.FindStringSubmatch(query); found != nil {
+		part = "the table " + found[1]
+	}
+	if strings.Contains(query, "messages_fts") {
+		part = "the search index"
+	}
+	d.met(part, err)
+}
+
+// readableOf reads what ids stand for, in their order, and leaves out what stands
+// on damaged pages.
+func readableOf[T any](ids []int64, read func(ids []int64) ([]T, error)) ([]T, error) {
+	list, err := read(ids)
+	if !IsDamaged(err) || len(ids) == 0 {
+		return list, err
+	}
+	if len(ids) == 1 {
+		return nil, nil
+	}
+	half := len(ids) / 2
+	first, err := readableOf(ids[:half], read)
+	if err != nil {
+		return nil, err
+	}
+	second, err := readableOf(ids[half:], read)
+	return append(first, second...), err
+}
+
+// readableIDs returns up to n ids of a table that follow on an id, and passes over
+// those that stand on damaged pages. No ids say that nothing readable follows.
+func readableIDs(ctx context.Context, q querier, table string, after int64, n int) (ids []int64, err error) {
+	ids, err = idsAfter(ctx, q, table, after, n)
+	if len(ids) == 0 && IsDamaged(err) {
+		var next int64
+		if next, err = behindDamage(ctx, q, table, after); err != nil || next == 0 {
+			return nil, err
+		}
+		ids, err = idsAfter(ctx, q, table, next-1, n)
+	}
+	if len(ids) > 0 && IsDamaged(err) {
+		err = nil // the next time begins behind them
+	}
+	return ids, err
+}
+
+// idsAfter returns ids up to the first damaged page, and then the error as well.
+func idsAfter(ctx context.Context, q querier, table string, after int64, n int) (ids []int64, err error) {
+	rows, err := q.QueryContext(ctx, fmt.Sprintf(`SELECT id FROM %s NOT INDEXED WHERE id > ? ORDER BY id LIMIT ?`, table), after, n)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return ids, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+// behindDamage returns the first id behind damaged pages that begin behind an
+// id, 0 when all that follows is damaged. The tree is asked for ids ever further
+// away, and then in between: each asks one page.
+func behindDamage(ctx context.Context, q querier, table string, after int64) (id int64, err error) {
+	find := func(from int64) (int64, error) {
+		ids, err := idsAfter(ctx, q, table, from-1, 1)
+		if len(ids) > 0 {
+			return ids[0], nil
+		}
+		return 0, err
+	}
+	damaged, readable, step := after+1, int64(0), int64(1)
+	for readable == 0 {
+		if damaged > math.MaxInt64-step {
+			return 0, nil
+		}
+		switch found, err := find(damaged + step); {
+		case err == nil && found == 0: // behind the last row
+			return 0, nil
+		case err == nil:
+			readable = damaged + step
+		case !IsDamaged(err):
+			return 0, err
+		default:
+			damaged += step
+			step *= 2
+		}
+	}
+	for damaged+1 < readable {
+		middle := damaged + (readable-damaged)/2
+		switch _, err := find(middle); {
+		case err == nil:
+			readable = middle
+		case !IsDamaged(err):
+			return 0, err
+		default:
+			damaged = middle
+		}
+	}
+	return find(readable)
+}

@@ -1,0 +1,461 @@
+package conversation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"parley/internal/dbdamage"
+)
+
+// injured is a database with three sessions, one of which is hit by damage.
+type injured struct {
+	*Store
+	t    *testing.T
+	path string
+	log  *syncBuffer
+}
+
+const (
+	before = Key("telegram:chat:1")
+	victim = Key("telegram:chat:2")
+	behind = Key("telegram:chat:3")
+)
+
+// words of a session that no other one has.
+func wordOf(key Key) string { return "word" + string(key[len(key)-1]) }
+
+const injuredExchanges = 40
+
+// newInjured fills a database, lets change do more, and overwrites the page of a
+// table or an index that choose takes.
+func newInjured(t *testing.T, table string, choose func(leaves []dbdamage.Page) dbdamage.Page, change func(s *Store)) *injured {
+	t.Helper()
+	i := &injured{t: t, path: filepath.Join(t.TempDir(), "test.db"), log: &syncBuffer{}}
+	s := mustOpenAt(t, i.path)
+	for _, key := range []Key{before, victim, behind} {
+		for n := range injuredExchanges {
+			mustAccept(t, s, say(key, n, strings.Repeat(wordOf(key)+" ", 60)))
+			run := answered(key, mustBegin(t, s, key, 1000), strings.Repeat(wordOf(key)+" ", 60))
+			run.Model, run.Prompt = "fake", 1
+			mustCommit(t, s, run)
+		}
+	}
+	// The chores are to be done over the damage, as after a migration.
+	for _, statement := range []string{
+		`DELETE FROM messages_fts`, `UPDATE cursors SET value = 0 WHERE name IN ('messages_fts', 'run_totals')`,
+		`DELETE FROM run_totals`, `DELETE FROM run_people`, `DELETE FROM run_durations`,
+	} {
+		if table == "messages_fts_data" {
+			break
+		}
+		s.writer.take()
+		_, err := s.writer.conn.ExecContext(t.Context(), statement)
+		s.writer.give()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if change != nil {
+		change(s)
+	}
+	s.writer.take()
+	s.writer.timer.Stop()
+	s.writer.chores.left = map[string]bool{"the sums of runs": true, indexName: true}
+	s.writer.give()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	dbdamage.Destroy(t, i.path, choose(dbdamage.Leaves(t, i.path, table)))
+	i.Store, _ = Open(t.Context(), i.path, WithLog(slog.New(slog.NewTextHandler(i.log, nil))))
+	if i.Store == nil {
+		t.Fatal("the database does not open")
+	}
+	t.Cleanup(func() { i.Close() })
+	return i
+}
+
+// pageOf chooses a page that holds what the victim said, and nobody else.
+func pageOf(t *testing.T) func(leaves []dbdamage.Page) dbdamage.Page {
+	return func(leaves []dbdamage.Page) dbdamage.Page {
+		only := slices.DeleteFunc(leaves, func(p dbdamage.Page) bool {
+			return !p.Has(wordOf(victim)) || p.Has(wordOf(before)) || p.Has(wordOf(behind))
+		})
+		if len(only) < 3 {
+			t.Fatalf("%d pages are the victim's alone", len(only))
+		}
+		return only[len(only)/2]
+	}
+}
+
+func middle(leaves []dbdamage.Page) dbdamage.Page { return leaves[len(leaves)/2] }
+
+// expectTold checks that the operator is told of a part, once in the log.
+func (i *injured) expectTold(part string) {
+	i.t.Helper()
+	if !slices.ContainsFunc(i.Damages(), func(told string) bool { return strings.Contains(told, part) }) {
+		i.t.Errorf("the damaged parts are %q, without %q", i.Damages(), part)
+	}
+	for _, told := range i.Damages() {
+		if n := strings.Count(i.log.String(), fmt.Sprintf("part=%q", told)); n != 1 {
+			i.t.Errorf("the log tells %d times of %q:\n%s", n, told, i.log)
+		}
+	}
+}
+
+// expectTalk takes a session through a question and its answer.
+func (i *injured) expectTalk(key Key, id int) {
+	i.t.Helper()
+	mustAccept(i.t, i.Store, say(key, id, "hello"))
+	turn := mustBegin(i.t, i.Store, key, 100)
+	if turn.Damaged || len(turn.Waiting) != 1 {
+		i.t.Errorf("%s: damaged: %v, %d messages wait", key, turn.Damaged, len(turn.Waiting))
+	}
+	mustCommit(i.t, i.Store, answered(key, turn, "hello"))
+}
+
+// expectNew begins a new conversation in the victim's session, which goes on.
+func (i *injured) expectNew() {
+	i.t.Helper()
+	mustAccept(i.t, i.Store, say(victim, 800, "/new"))
+	turn := mustBegin(i.t, i.Store, victim, 100)
+	mustCommit(i.t, i.Store, Run{
+		Key: victim, Kind: KindCommand, Status: StatusDone, Took: turn.Waiting, Conversation: turn.Conversation, Effect: Effect{Archive: true},
+		Replies: []Delivery{{Key: victim, Address: "here", Text: "A new conversation begins."}},
+	})
+	i.expectTalk(victim, 801)
+	i.expectTalk(victim, 802)
+	due, err := i.Deliveries(i.t.Context(), victim, 1000)
+	if err != nil || len(due) < 3 {
+		i.t.Errorf("%d replies are to be sent, %v", len(due), err)
+	}
+}
+
+// doChores brings everything up to date that can be.
+func (i *injured) doChores() {
+	for range 100 {
+		i.writer.take()
+		next := i.writer.doChores()
+		i.writer.give()
+		if next == 0 {
+			break
+		}
+	}
+}
+
+// expectChores brings everything up to date that can be, and finds the others.
+func (i *injured) expectChores(runs int64) {
+	i.t.Helper()
+	i.doChores()
+	for _, key := range []Key{before, behind} {
+		hits, err := i.Search(i.t.Context(), SearchQuery{Key: key, Words: wordOf(key), Limit: 200})
+		if err != nil || len(hits) < 2*injuredExchanges {
+			i.t.Errorf("%d messages of %s are found, %v", len(hits), key, err)
+		}
+	}
+	var counted int64
+	if err := i.readers.QueryRow(`SELECT sum(runs) FROM run_totals`).Scan(&counted); err != nil || counted < runs {
+		i.t.Errorf("the sums hold %d runs, want at least %d, %v", counted, runs, err)
+	}
+}
+
+func TestDamagedMessagesSilenceNobodyElse(t *testing.T) {
+	t.Parallel()
+	i := newInjured(t, "messages", pageOf(t), nil)
+	mustAccept(t, i.Store, say(victim, 700, "hello"))
+	turn := mustBegin(t, i.Store, victim, 1000)
+	if !turn.Damaged || len(turn.Waiting) != 1 || len(turn.History) != 0 || turn.Conversation.Messages == 0 {
+		t.Errorf("damaged: %v, %d messages wait, %d in the history", turn.Damaged, len(turn.Waiting), len(turn.History))
+	}
+	i.expectTold("messages of " + string(victim))
+	i.expectTalk(before, 700)
+	i.expectTalk(behind, 700)
+	mustCommit(t, i.Store, Run{Key: victim, Kind: KindAgent, Status: StatusFailed, Took: turn.Waiting, Conversation: turn.Conversation.WithoutRecord(),
+		Replies: []Delivery{{Key: victim, Address: "here", Text: "damaged"}}})
+	i.expectNew()
+	i.expectChores(3 * injuredExchanges)
+}
+
+func TestDamagedIndexOfMessagesSilencesNobodyElse(t *testing.T) {
+	t.Parallel()
+	// The index is in the order of the conversations, so that its first page is of
+	// the first session alone.
+	i := newInjured(t, "sqlite_autoindex_messages_1", func(leaves []dbdamage.Page) dbdamage.Page {
+		if len(leaves) < 2 {
+			t.Skip("the index has one page")
+		}
+		return leaves[0]
+	}, nil)
+	mustAccept(t, i.Store, say(before, 700, "hello"))
+	if turn := mustBegin(t, i.Store, before, 1_000_000); !turn.Damaged {
+		t.Error("a session whose messages can't be found is not said to be damaged")
+	}
+	i.expectTalk(behind, 700)
+}
+
+// What can't be stored in a conversation is not tried again: the next turn says
+// that nothing can be added to it.
+func TestConversationThatTakesNothingIsSaidToBeDamaged(t *testing.T) {
+	t.Parallel()
+	i := newInjured(t, "messages", pageOf(t), nil)
+	c, err := i.Active(t.Context(), behind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.damages.closeConversation(c.ID)
+	mustAccept(t, i.Store, say(behind, 700, "hello"))
+	if turn := mustBegin(t, i.Store, behind, 1000); turn.Conversation.ID != c.ID || !turn.Damaged {
+		t.Errorf("damaged: %v, conversation %s", turn.Damaged, turn.Conversation.ID)
+	}
+}
+
+func TestDamagedRepliesAreSkipped(t *testing.T) {
+	t.Parallel()
+	i := newInjured(t, "outbox", func(leaves []dbdamage.Page) dbdamage.Page { return pageOf(t)(leaves) }, nil)
+	due, err := i.Deliveries(t.Context(), victim, 1000)
+	if err != nil || len(due) == 0 || len(due) >= injuredExchanges {
+		t.Errorf("%d of %d replies are to be sent, %v", len(due), injuredExchanges, err)
+	}
+	i.expectTold("a reply to " + string(victim))
+	keys, err := i.Due(t.Context(), Scope{Channel: "telegram"})
+	if err != nil || !slices.Equal(keys, []Key{before, victim, behind}) {
+		t.Errorf("replies are due in %v, %v", keys, err)
+	}
+	if err := i.MarkSent(t.Context(), due[0]); err != nil {
+		t.Error(err)
+	}
+	i.expectTalk(victim, 700)
+	i.expectChores(2 * injuredExchanges)
+	i.expectTold("the sums of runs")
+}
+
+func TestDamagedInboundIsSkipped(t *testing.T) {
+	t.Parallel()
+	const waiting = 60
+	i := newInjured(t, "inbox", func(leaves []dbdamage.Page) dbdamage.Page {
+		page := pageOf(t)(leaves)
+		return page
+	}, func(s *Store) {
+		for n := range waiting {
+			for _, key := range []Key{before, victim, behind}[1:] {
+				mustAccept(t, s, say(key, 500+n, strings.Repeat(wordOf(key)+" ", 60)))
+			}
+			_ = n
+		}
+		for n := range waiting {
+			mustAccept(t, s, say(victim, 600+n, strings.Repeat(wordOf(victim)+" ", 60)))
+		}
+	})
+	turn := mustBegin(t, i.Store, victim, 1000)
+	if n := len(turn.Waiting); n == 0 || n >= 2*waiting {
+		t.Errorf("%d of %d messages wait", n, 2*waiting)
+	}
+	i.expectTold("a message of " + string(victim) + " that waits")
+	keys, err := i.Waiting(t.Context(), Scope{Channel: "telegram"})
+	if err != nil || !slices.Equal(keys, []Key{victim, behind}) {
+		t.Errorf("messages wait in %v, %v", keys, err)
+	}
+	if _, err := i.Clean(t.Context(), Rules{}, func(Outdated) {}); err != nil {
+		t.Errorf("the cleanup fails: %v", err)
+	}
+}
+
+func TestDamagedSearchIndexStopsNoOtherChore(t *testing.T) {
+	t.Parallel()
+	i := newInjured(t, "messages_fts_data", middle, func(s *Store) {
+		if err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for n := range 30 {
+		i.expectTalk(behind, 700+n)
+	}
+	i.doChores()
+	var counted int64
+	if err := i.readers.QueryRow(`SELECT sum(runs) FROM run_totals`).Scan(&counted); err != nil || counted != 3*injuredExchanges+30 {
+		t.Errorf("the sums hold %d runs, %v", counted, err)
+	}
+	found, err := i.Search(t.Context(), SearchQuery{Key: victim, Words: wordOf(victim), Limit: 10})
+	if !IsDamaged(err) {
+		t.Errorf("the search gives %d messages, %v", len(found), err)
+	}
+	i.expectTold("the search index")
+}
+
+func TestDamagedSumsAreLeftAsTheyAre(t *testing.T) {
+	t.Parallel()
+	i := newInjured(t, "run_people", middle, func(s *Store) {
+		if err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	before, err := i.Cursor(t.Context(), "run_totals")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.expectTalk(behind, 700)
+	i.doChores()
+	if after, err := i.Cursor(t.Context(), "run_totals"); err != nil || after != before {
+		t.Errorf("the sums went on from %s to %s without the runs between, %v", before, after, err)
+	}
+	hits, err := i.Search(t.Context(), SearchQuery{Key: behind, Words: "hello", Limit: 5})
+	if err != nil || len(hits) == 0 {
+		t.Errorf("the search index was not brought up to date: %d hits, %v", len(hits), err)
+	}
+	i.expectTold("the sums of runs")
+}
+
+func TestSearchLeavesOutDamagedMessages(t *testing.T) {
+	t.Parallel()
+	i := newInjured(t, "messages", pageOf(t), func(s *Store) {
+		if err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for _, key := range []Key{victim, ""} {
+		hits, err := i.Search(t.Context(), SearchQuery{Key: key, Words: wordOf(victim), Limit: 200})
+		if err != nil || len(hits) == 0 || len(hits) >= 2*injuredExchanges {
+			t.Errorf("in %q, %d of %d messages are found, %v", key, len(hits), 2*injuredExchanges, err)
+		}
+	}
+	i.expectTold("the table")
+}
+
+// The record of the conversation is what /new has to change.
+func TestNewConversationWhereTheRecordOfTheOldOneIsDamaged(t *testing.T) {
+	t.Parallel()
+	i := newInjured(t, "conversations", func(leaves []dbdamage.Page) dbdamage.Page {
+		if len(leaves) < 3 {
+			t.Fatalf("the conversations have %d pages", len(leaves))
+		}
+		return leaves[0]
+	}, func(s *Store) {
+		for n := range 200 {
+			mustAccept(t, s, say(Key(fmt.Sprint("cli:", n)), 1, "hello"))
+			mustCommit(t, s, answered(Key(fmt.Sprint("cli:", n)), mustBegin(t, s, Key(fmt.Sprint("cli:", n)), 100), "hello"))
+		}
+	})
+	mustAccept(t, i.Store, say(victim, 700, "hello"))
+	turn := mustBegin(t, i.Store, victim, 1000)
+	if !turn.Damaged || turn.Conversation.Messages != 0 {
+		t.Errorf("damaged: %v, %+v", turn.Damaged, turn.Conversation)
+	}
+	i.expectTold("the record of the conversation that goes on in " + string(victim))
+	mustCommit(t, i.Store, Run{Key: victim, Kind: KindAgent, Status: StatusFailed, Took: turn.Waiting, Conversation: turn.Conversation.WithoutRecord(),
+		Replies: []Delivery{{Key: victim, Address: "here", Text: "damaged"}}})
+	i.expectNew()
+	i.expectTalk("cli:150", 700)
+	if fresh, err := i.Reset(t.Context(), before, false); err != nil || fresh.Messages != 0 {
+		t.Errorf("reset gives %+v, %v", fresh, err)
+	}
+	i.expectTalk(before, 700)
+}
+
+// One message whose session can't be read must not keep those of others out.
+func TestDamagedSessionKeepsNobodyElsesMessagesOut(t *testing.T) {
+	t.Parallel()
+	i := newInjured(t, "sessions", func(leaves []dbdamage.Page) dbdamage.Page {
+		if len(leaves) < 3 {
+			t.Fatalf("the sessions have %d pages", len(leaves))
+		}
+		return leaves[0]
+	}, func(s *Store) {
+		for n := range 400 {
+			mustAccept(t, s, say(Key(fmt.Sprint("cli:somebody-with-a-long-name-", n)), 1, "hello"))
+		}
+	})
+	const other = Key("cli:somebody-with-a-long-name-399")
+	stored, err := i.Accept(t.Context(), []Cursor{{Name: "telegram:1", Value: "18"}}, say(victim, 700, "hello"), say(other, 2, "hello"))
+	if err != nil || len(stored) != 2 {
+		t.Fatalf("%d messages are stored, %v", len(stored), err)
+	}
+	if apart := stored[0]; apart.Key == victim || apart.Key.Channel() != "telegram" || apart.Address != say(victim, 700, "").Address {
+		t.Errorf("the message is stored as %+v", apart)
+	}
+	if again, err := i.Accept(t.Context(), nil, say(victim, 700, "hello")); err != nil || len(again) != 0 {
+		t.Errorf("delivered again, the message is stored again: %d, %v", len(again), err)
+	}
+	if turn := mustBegin(t, i.Store, stored[0].Key, 1000); len(turn.Waiting) != 1 || turn.Damaged {
+		t.Errorf("the message does not wait: %+v", turn)
+	}
+	i.expectTold("the place for messages of " + string(victim))
+}
+
+func TestDeletedConversationWithDamagedRowsKeepsNoOtherFromBeingSwept(t *testing.T) {
+	t.Parallel()
+	i := newInjured(t, "messages", pageOf(t), nil)
+	for _, key := range []Key{victim, behind} {
+		mustAccept(t, i.Store, say(key, 900, "/clear yes"))
+		turn := mustBegin(t, i.Store, key, 100)
+		mustCommit(t, i.Store, Run{Key: key, Kind: KindCommand, Status: StatusDone, Took: turn.Waiting, Conversation: turn.Conversation, Effect: Effect{Delete: true}})
+	}
+	i.doChores()
+	var left int
+	err := i.readers.QueryRow(`SELECT count(*) FROM conversations WHERE deleted = 1`).Scan(&left)
+	if err != nil || left != 1 {
+		t.Errorf("%d deleted conversations are left, %v", left, err)
+	}
+	i.expectTalk(behind, 901)
+}
+
+func TestPersistGivesUpOnDamageAlone(t *testing.T) {
+	t.Parallel()
+	i := newInjured(t, "messages", pageOf(t), nil)
+	c, err := i.Active(t.Context(), victim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	tries := 0
+	err = Persist(ctx, slog.New(slog.DiscardHandler), "read", func() error {
+		tries++
+		_, err := i.History(ctx, c.ID, 0, 1000)
+		return err
+	})
+	if !IsDamaged(err) || tries != 1 {
+		t.Errorf("%d tries, %v", tries, err)
+	}
+	tries = 0
+	err = Persist(ctx, slog.New(slog.DiscardHandler), "write", func() error {
+		if tries++; tries == 3 {
+			return nil
+		}
+		return errors.New("the disk is full")
+	})
+	if err != nil || tries != 3 {
+		t.Errorf("%d tries, %v", tries, err)
+	}
+	cancel()
+}
+
+// A stretch of ids on damaged pages is passed over however long it is.
+func TestRowsBehindDamageAreFound(t *testing.T) {
+	t.Parallel()
+	i := newInjured(t, "messages", middle, nil)
+	var all []int64
+	for after := int64(0); ; {
+		ids, err := readableIDs(t.Context(), i.readers, "messages", after, 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(ids) == 0 {
+			break
+		}
+		all = append(all, ids...)
+		after = ids[len(ids)-1]
+	}
+	gaps := 0
+	for n := range all[1:] {
+		if all[n+1] != all[n]+1 {
+			gaps++
+		}
+	}
+	if last := all[len(all)-1]; gaps != 1 || all[0] != 1 || last != 6*injuredExchanges {
+		t.Errorf("%d ids from %d to %d, with %d gaps", len(all), all[0], last, gaps)
+	}
+}
