@@ -19,9 +19,8 @@ type tally struct {
 }
 
 type sessionTally struct {
-	key  conversation.Key
-	row  bool // its row can be read
-	from int64
+	key conversation.Key
+	row bool // its row can be read
 }
 
 type conversationTally struct {
