@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/transcript"
 	"parley/internal/lifesign"
 )
 
@@ -51,7 +52,7 @@ func checkAnswer(out io.Writer, path string, a lifesign.Answer) error {
 	if err != nil {
 		return fmt.Errorf("process %d serves %s, but gives no sign of life (%w): %s", a.PID, path, err, whySilent(a.PID))
 	}
-	_, err = fmt.Fprintf(out, "process %d serves %s\n%s", a.PID, path, is.describe())
+	_, err = fmt.Fprintf(out, "process %d serves %s\n%s", a.PID, path, transcript.Clean(is.describe()))
 	return errors.Join(append(is.problems(), err)...)
 }
 

@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 	"os"
 	"sync"
 
 	"parley/config"
+	"parley/conversation/transcript"
 )
 
 // newLog logs to standard error, until toTerminal moves it above the prompt.
@@ -34,7 +36,26 @@ func (l *logSwitch) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	out := l.out
 	l.mu.Unlock()
-	return out.Write(b)
+	if _, err := out.Write(escaped(b)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// escaped is a line of the log that steers no terminal, whatever stands in it.
+// slog escapes what does not print only as text, and not all of it as JSON.
+func escaped(line []byte) []byte {
+	for _, b := range line {
+		if b < ' ' && b != '\n' || b > '~' {
+			text, end := bytes.CutSuffix(line, []byte("\n"))
+			line = []byte(transcript.Escape(string(text)))
+			if end {
+				line = append(line, '\n')
+			}
+			break
+		}
+	}
+	return line
 }
 
 // toTerminal prints the log into a chat, where only what needs attention is

@@ -2,8 +2,13 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/json"
+	"errors"
 	"log/slog"
+	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"parley/config"
 )
@@ -41,6 +46,25 @@ func TestTheLogIsForPeopleOrForMachines(t *testing.T) {
 		log.Warn("something", slog.Int("n", 1))
 		if got := terminal.Bytes(); len(got) == 0 || got[0] != begin {
 			t.Errorf("%s: %s", format, got)
+		}
+	}
+}
+
+// Strangers choose names, and servers their words. Both are logged.
+func TestNoLineOfTheLogSteersATerminal(t *testing.T) {
+	hostile := "a\x1b[2J\u009b31m\u202eb\u2066c\x7f\u0085\U000e0041é\xff"
+	for _, format := range []string{"text", "json"} {
+		log, logs := newLog(config.Log{Format: format})
+		var terminal bytes.Buffer
+		logs.toTerminal(&terminal)
+		log.Warn(hostile, hostile, hostile, "error", errors.New(hostile), "any", []string{hostile})
+		line := strings.TrimSuffix(terminal.String(), "\n")
+		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) && r != utf8.RuneError }) || !strings.Contains(line, "é") {
+			t.Errorf("%s: %q", format, line)
+		}
+		var read map[string]any
+		if err := json.Unmarshal(terminal.Bytes(), &read); format == "json" && (err != nil || read["msg"] != strings.ToValidUTF8(hostile, "\uFFFD")) {
+			t.Errorf("%v: %q", err, line)
 		}
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // keyVariable is the environment variable that OpenAI's own libraries read.
@@ -37,7 +39,17 @@ func (c Choice) Line() string {
 	if c.Host == "" {
 		return fmt.Sprintf("Model: offline, a built-in stand-in (%s). To get a real one: %s.", c.Source, howToGetOne)
 	}
-	return fmt.Sprintf("Model: %s at %s (%s)", c.Model, c.Host, c.Source)
+	return fmt.Sprintf("Model: %s at %s (%s)", printable(c.Model), c.Host, c.Source)
+}
+
+// printable is a name that a server has given, without what does not print.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, name)
 }
 
 // DefaultProbes are the addresses where local servers usually listen: Ollama,

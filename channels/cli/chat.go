@@ -109,7 +109,7 @@ func (c *chat) begin() {
 	defer c.mu.Unlock()
 	c.open = true
 	c.screen.look()
-	intro := ansi.Wordwrap(strings.Join(c.opts.Intro, "\n"), c.screen.width-1, "")
+	intro := ansi.Wordwrap(onlySGR(strings.Join(c.opts.Intro, "\n")), c.screen.width-1, "")
 	if intro != "" {
 		intro += "\n\n"
 	}
@@ -178,7 +178,7 @@ func message(line string) string {
 	if block, ok := strings.CutPrefix(line, quotes); ok {
 		line = strings.Trim(strings.TrimSuffix(block, quotes), "\n")
 	}
-	return clean(line)
+	return entered(line)
 }
 
 // giveUpLine takes away what the editor left of a line that was not entered.

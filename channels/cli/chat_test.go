@@ -15,6 +15,7 @@ import (
 
 	"parley/channels/cli/clitest"
 	"parley/conversation"
+	"parley/conversation/transcript"
 )
 
 // patience is how long a test waits for what must come; nothing depends on it but failing.
@@ -364,10 +365,28 @@ func TestLogLinesStandAboveThePrompt(t *testing.T) {
 	}
 }
 
+// steers says what must reach no terminal of what is shown on it.
+func steers(r rune) bool { return r != '\n' && transcript.Steers(r) }
+
+// What a server calls its model, and what is logged, stands on the screen as well.
+func TestIntroAndLogSteerNoTerminal(t *testing.T) {
+	hostile := "model\x1b]0;owned\a\x1b[2J\u009b31m\u202eevil\u2067"
+	d := sit(t, Options{Intro: []string{hostile, "ready"}})
+	slog.New(slog.NewJSONHandler(d.channel.LogWriter(), nil)).Warn(hostile)
+	d.sees("evil")
+	d.sees("WARN")
+	if screen := d.vt.Text(); strings.ContainsFunc(screen, steers) || len(d.vt.Unknown()) > 0 {
+		t.Errorf("the terminal shows %q and was sent %q", screen, d.vt.Unknown())
+	}
+}
+
 func TestHostileAnswers(t *testing.T) {
 	for name, text := range map[string]string{
 		"escapes":       "safe \x1b[2J\x1b]0;title\x07 \u009b31m end",
 		"entities":      "safe &#27;[2J&#x9b;2J end",
+		"directions":    "safe \u202egnirts\u202c \u2066a\u2069 \u2067b \u2068c \u202a end",
+		"references":    "safe &#x202e;a &#8294;b `\u202e` [\u202ec](http://\u202ed) end",
+		"controls":      "safe \u0085\u0084\u0090q\u009c\u007f\b\b\v\f\x0e end",
 		"invalid":       "safe \xff\xfe\x00 end",
 		"nested quotes": strings.Repeat(">", 3000) + " end",
 		"nested lists":  strings.Repeat("- ", 1000) + " end",
@@ -385,6 +404,9 @@ func TestHostileAnswers(t *testing.T) {
 			d.sees("end\n›")
 			if len(d.vt.Unknown()) > 0 {
 				t.Errorf("the terminal was sent %q", d.vt.Unknown())
+			}
+			if screen := d.vt.Text(); strings.ContainsFunc(screen, steers) {
+				t.Errorf("the terminal shows %q", screen)
 			}
 		})
 	}

@@ -46,7 +46,7 @@ func (p *pipe) run(ctx context.Context, post postFunc, ready func()) error {
 			return nil
 		case l = <-lines:
 		}
-		if text := clean(l.text); strings.TrimSpace(text) != "" {
+		if text := entered(l.text); strings.TrimSpace(text) != "" {
 			if err := p.exchange(ctx, post, text); err != nil {
 				if ctx.Err() != nil {
 					return nil

@@ -139,3 +139,16 @@ func TestPipeThatCantBeWrittenEndsTheChat(t *testing.T) {
 		t.Fatalf("the chat ended with %v", err)
 	}
 }
+
+// A pipe mostly ends on a terminal too. What was written into it is kept as it was.
+func TestPipePrintsNothingThatSteersATerminal(t *testing.T) {
+	const isolated = "\u2067\u05d0\u2069?"
+	var asked string
+	out, err := talk(t, strings.NewReader(isolated+"\n"), func(text string) string {
+		asked = text
+		return "\x1b[2Ja\u202eb\u009b31m\u2066c\u0085\x7f" + text
+	})
+	if err != nil || asked != isolated || strings.ContainsFunc(out, steers) || !strings.Contains(out, "[2Jab31mc\u05d0?") {
+		t.Errorf("asked %q, printed %q, %v", asked, out, err)
+	}
+}

@@ -66,7 +66,7 @@ assistant · 10:00 · stopped
 func TestPick(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	from := []conversation.Conversation{
-		{ID: "a", Title: "Plans for\x1b the garden", Messages: 12, UpdatedAt: noon.Add(-time.Hour), Active: true},
+		{ID: "a", Title: "Plans for\x1b the\u202e garden\u2069", Messages: 12, UpdatedAt: noon.Add(-time.Hour), Active: true},
 		{ID: "b", Messages: 1, UpdatedAt: noon.AddDate(-1, 0, 0)},
 	}
 	for name, tc := range map[string]struct {
@@ -137,5 +137,13 @@ func TestFirstBlock(t *testing.T) {
 		if got := firstBlock(whole); got != 0 {
 			t.Errorf("%q is one block, but cut at %d", whole, got)
 		}
+	}
+}
+
+func TestRecapSteersNoTerminal(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	lines := Recap([]conversation.Message{said(conversation.RoleUser, "a\x1b[2J\u202eb", time.Hour), said(conversation.RoleAssistant, "\u2066c\u009b", time.Hour)}, noon)
+	if got := strings.Join(lines, "\n"); strings.ContainsFunc(got, steers) || !strings.Contains(got, "a[2Jb") {
+		t.Errorf("%q", got)
 	}
 }

@@ -6,14 +6,20 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/width"
+
+	"parley/conversation/transcript"
 )
 
 // tabWidth is what the line editor shows for a tab.
 const tabWidth = 4
 
-// clean makes text safe to print and to store: valid UTF-8, "\n" line ends, no
-// control characters that a terminal would obey.
-func clean(s string) string {
+// clean makes text safe to print: valid UTF-8, "\n" line ends, nothing that a
+// terminal would obey.
+func clean(s string) string { return transcript.Clean(s) }
+
+// entered makes text that a person has entered fit to be stored: valid UTF-8,
+// "\n" line ends, no control characters. What says in which order it reads stays.
+func entered(s string) string {
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
@@ -77,7 +83,8 @@ func sgrLen(s string) int {
 	return 0
 }
 
-// onlySGR drops every control character but line ends, tabs and colour sequences.
+// onlySGR drops what a terminal would obey, but for line ends, tabs and colour
+// sequences.
 func onlySGR(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -87,7 +94,7 @@ func onlySGR(s string) string {
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(s)
-		if r == '\n' || r == '\t' || !unicode.IsControl(r) {
+		if r == '\n' || r == '\t' || !transcript.Steers(r) {
 			b.WriteString(s[:size])
 		}
 		s = s[size:]

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/config"
+	"parley/conversation/transcript"
 	"parley/gateway"
 )
 
@@ -28,13 +29,15 @@ func main() {
 	}
 }
 
+// report prints an error, which may quote what strangers, servers or files have
+// said.
 func report(err error) {
 	var problems config.Problems
 	switch {
 	case errors.As(err, &problems): // a line each, with the file's name before it
-		fmt.Fprintln(os.Stderr, problems)
+		fmt.Fprintln(os.Stderr, transcript.Clean(problems.Error()))
 	case !errors.Is(err, gateway.ErrReported):
-		fmt.Fprintln(os.Stderr, "gateway:", err)
+		fmt.Fprintln(os.Stderr, "gateway:", transcript.Clean(err.Error()))
 	}
 }
 

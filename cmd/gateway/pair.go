@@ -217,7 +217,7 @@ func printPairings(out io.Writer, list []conversation.Pairing, now time.Time) er
 		if !p.ApprovedAt.IsZero() {
 			code, since, state = "-", p.ApprovedAt, "let in"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Channel, botOf(p), p.UserID, printable(p.Name), code, age(now.Sub(since)), state)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Channel, oneLine(botOf(p)), oneLine(p.UserID), printable(p.Name), code, age(now.Sub(since)), state)
 	}
 	if err := table.Flush(); err != nil || waiting <= maxAsking {
 		return err
@@ -245,7 +245,7 @@ func printNames(out io.Writer, names []conversation.BoundName, now time.Time) er
 func botOf(p conversation.Pairing) string { return cmp.Or(p.Account, "any") }
 
 // handle names a person as `gateway pair revoke` takes it.
-func handle(p conversation.Pairing) string { return p.Channel + ":" + p.UserID }
+func handle(p conversation.Pairing) string { return p.Channel + ":" + oneLine(p.UserID) }
 
 // maxName is how much of a name is shown, in characters.
 const maxName = 40

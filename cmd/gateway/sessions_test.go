@@ -25,7 +25,7 @@ import (
 func (o *operator) call(input string, args ...string) (out string, err error) {
 	o.t.Helper()
 	root := &cobra.Command{Use: "gateway", SilenceErrors: true, SilenceUsage: true}
-	root.AddCommand(sessionsCommand(&o.config), historyCommand(&o.config), importCommand(&o.config))
+	root.AddCommand(sessionsCommand(&o.config), historyCommand(&o.config), importCommand(&o.config), cleanupCommand(&o.config), pairCommand(&o.config), botsCommand(&o.config), verifyCommand(&o.config))
 	var printed, asked strings.Builder
 	root.SetIn(strings.NewReader(input))
 	root.SetOut(&printed)
@@ -80,8 +80,8 @@ var ada = conversation.Sender{ID: "1", Name: "Ada"}
 const (
 	adasChat  = conversation.Key("telegram:chat:42")
 	zoesChat  = conversation.Key("discord:dm:7")
-	escaping  = "\x1b[2J\x1b]0;owned\a\u202e"
-	forbidden = "\x1b\a\u202e\u009b"
+	escaping  = "\x1b[2J\x1b]0;owned\a\u202e\u2066\u2067\u2068\u2069\u202a\u202b\u202c\u202d\u009b31m\u0085\x7f\b\v"
+	forbidden = "\x1b\a\u202e\u2066\u2067\u2068\u2069\u202a\u202b\u202c\u202d\u009b\u0085\x7f\b\v"
 )
 
 func TestSessionsAreListedShownAndFound(t *testing.T) {
@@ -164,13 +164,17 @@ func fieldNames(t *testing.T, text string) []string {
 func TestNoTextSteersTheOperatorsTerminal(t *testing.T) {
 	o := newOperator(t)
 	o.talks(adasChat, escaping+"place", "question"+escaping, "answer"+escaping)
+	if _, _, err := o.daemon.AskPairing(t.Context(), conversation.Account{Channel: "telegram", ID: "9" + escaping}, "7"+escaping, "Eve"+escaping); err != nil {
+		t.Fatal(err)
+	}
 	if err := o.daemon.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
 		{"sessions", "list"}, {"sessions", "show", string(adasChat)}, {"sessions", "search", "question"}, {"history", string(adasChat)},
 		{"sessions", "export", string(adasChat)}, {"sessions", "list", "--json"}, {"sessions", "export", string(adasChat), "--format", "json"},
-		{"sessions", "search", "question", "--json"}, {"sessions", "archive", string(adasChat)}, {"sessions", "delete", "--yes", string(adasChat)},
+		{"sessions", "search", "question", "--json"}, {"history", "--json", string(adasChat)}, {"cleanup", "--dry-run"}, {"pair", "list"}, {"bots", "list"}, {"verify"},
+		{"sessions", "archive", string(adasChat)}, {"sessions", "delete", "--yes", string(adasChat)},
 	} {
 		if out := o.mustCall(args...); strings.ContainsAny(out, forbidden) {
 			t.Errorf("%q: %q", args, out)

@@ -123,8 +123,14 @@ func Marshal(v any) ([]byte, error) {
 	if err := encoder.Encode(v); err != nil {
 		return nil, err
 	}
+	return []byte(Escape(strings.TrimSuffix(raw.String(), "\n"))), nil // outside of strings JSON is ASCII that prints
+}
+
+// Escape writes every character that does not print as JSON escapes it in a
+// string.
+func Escape(text string) string {
 	var b strings.Builder
-	for _, r := range strings.TrimSuffix(raw.String(), "\n") { // outside of strings JSON is ASCII that prints
+	for _, r := range text {
 		switch {
 		case unicode.IsPrint(r):
 			b.WriteRune(r)
@@ -135,5 +141,5 @@ func Marshal(v any) ([]byte, error) {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		}
 	}
-	return []byte(b.String()), nil
+	return b.String()
 }

@@ -116,9 +116,16 @@ func writeQuote(b *strings.Builder, text string) {
 	}
 }
 
-// Clean is text that no terminal obeys: without control characters but tabs and
-// line ends, and without those that turn the order of a line around
-// (https://www.unicode.org/reports/tr9/#Explicit_Directional_Embeddings).
+// Steers reports whether a terminal obeys a character instead of showing it: a
+// control character, of either set (C0, C1), or one that turns the order of a
+// line around (https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters).
+// The marks that only say which way a neighbour reads are none of these.
+func Steers(r rune) bool {
+	return unicode.IsControl(r) || '\u202A' <= r && r <= '\u202E' || '\u2066' <= r && r <= '\u2069'
+}
+
+// Clean is text that no terminal obeys, see Steers, but for its tabs and line
+// ends.
 func Clean(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
@@ -127,7 +134,7 @@ func Clean(text string) string {
 			return r
 		case r == '\r' || r == '\u2028' || r == '\u2029':
 			return '\n'
-		case unicode.IsControl(r), '\u202A' <= r && r <= '\u202E', '\u2066' <= r && r <= '\u2069':
+		case Steers(r):
 			return -1
 		}
 		return r
