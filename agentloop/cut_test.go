@@ -80,6 +80,9 @@ func TestNoticeStandsOutsideOfAnOpenCodeBlock(t *testing.T) {
 	if got := h.ask(room, "code"); !strings.Contains(got, "func main() {\n~~~~\n\n✂") {
 		t.Errorf("reply %q", got)
 	}
+	if got := h.ask(room, "/history"); !strings.Contains(got, "func main() {\n~~~~\n\n*(cut off") {
+		t.Errorf("/history shows %q", got)
+	}
 }
 
 // A program reads the model's own words, and the reason beside them.

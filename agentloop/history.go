@@ -193,12 +193,22 @@ func showMessage(m conversation.Message) string {
 		gap = "\n\n" // lists, tables and code begin on a line of their own
 	}
 	if m.Stopped {
-		text += " *(stopped)*"
+		text = marked(text, "stopped")
 	}
 	if words := m.FinishReason.Words(); words != "" {
-		text += " *(" + words + ")*"
+		text = marked(text, words)
 	}
 	return fmt.Sprintf("%s **%s:**%s%s", m.At.Format("15:04"), who, gap, text)
+}
+
+// marked puts words behind a text: below the line that closes a code block, which
+// holds nothing else.
+func marked(text, words string) string {
+	gap := " "
+	if last := text[strings.LastIndexByte(text, '\n')+1:]; strings.HasPrefix(last, "```") || strings.HasPrefix(last, "~~~") {
+		gap = "\n\n"
+	}
+	return text + gap + "*(" + words + ")*"
 }
 
 // shorten keeps the lines of a text but not all of its length. A code block that

@@ -58,7 +58,7 @@ func (l *loop) doneRun(q question, a answer, started time.Time) conversation.Run
 // the model is never shown them as its own words.
 var cutNotices = map[conversation.FinishReason]string{
 	conversation.FinishLength:        "✂ *Cut off at the length limit. Say “go on” to get the rest.*",
-	conversation.FinishContentFilter: "✂ *Cut off by the content filter of the model’s provider.*",
+	conversation.FinishContentFilter: "✂ *Cut off by the content filter of the model's provider.*",
 }
 
 // below puts a notice under an answer that ends somewhere, also within a code

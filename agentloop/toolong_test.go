@@ -53,7 +53,7 @@ func TestShortMessageThatIsRefusedAsTooLongIsToldInWords(t *testing.T) {
 		h.server.Script(llmtest.Answer{Text: "hello"}, answer, answer, answer, answer, answer, llmtest.Answer{Text: "still here"})
 		h.ask(room, "hello")
 		got := h.ask(room, "why is the sky blue?")
-		if !strings.Contains(got, "refuses even this message alone") || !strings.Contains(got, "kept") {
+		if !strings.Contains(got, "refuses this message as too long") || !strings.Contains(got, "kept") {
 			t.Errorf("%s: reply %q", name, got)
 		}
 		h.checkQuestions(h.server.Calls()[1:], "why is the sky blue?")
