@@ -115,6 +115,8 @@ func TestCtrlCEndsTheAnswerAndNothingElse(t *testing.T) {
 			s.types("next\r")
 			s.sees("next\n›") // the end of the answer, and the prompt
 			s.awaitPrompt()
+			// A preview of the answer looks like the answer.
+			w.await("the answer to be delivered", func() bool { return w.count(`SELECT count(*) FROM outbox WHERE state = 'sent'`) == 2 })
 			s.types("\x03")
 			s.sees("press Ctrl-C again to leave")
 			if s.hasEnded() {
