@@ -7,7 +7,8 @@
 #   docker exec CONTAINER gateway token link
 #
 # The stop timeout is longer than agent.drain_timeout, so that answers under way
-# are delivered.
+# are delivered. A copy of the database, while it runs:
+#   docker exec CONTAINER gateway backup /data/copy.db
 
 FROM golang:1.26-trixie AS build
 WORKDIR /src

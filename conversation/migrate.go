@@ -29,13 +29,21 @@ func (s *Store) migrate(ctx context.Context) (*sql.DB, error) {
 	return db, nil
 }
 
-// NewestSchema is the newest version of the schema that this gateway knows.
-func NewestSchema() (version int64, err error) {
+// SchemaVersions are the versions of the schema that this gateway knows, the
+// newest last.
+func SchemaVersions() (list []int64, err error) {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return goose.NumericComponent(files[len(files)-1].Name())
+	for _, file := range files {
+		version, err := goose.NumericComponent(file.Name())
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, version)
+	}
+	return list, nil
 }
 
 // MakeSchema makes an empty database with the schema of a version in the file at

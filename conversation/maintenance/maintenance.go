@@ -89,12 +89,17 @@ func identify(ctx context.Context, db querier, path string) (c Contents, err err
 	case c.Schema < 6:
 		return c, fmt.Errorf("%s is not a database of this gateway: it has none of its tables, or not all of them", path)
 	}
-	err = db.QueryRowContext(ctx, `SELECT max(version_id) FROM goose_db_version WHERE is_applied = 1`).Scan(&c.Schema)
+	var version sql.NullInt64
+	err = db.QueryRowContext(ctx, `SELECT max(version_id) FROM goose_db_version WHERE is_applied = 1`).Scan(&version)
+	if err == nil && !version.Valid {
+		err = sqlite3.Error{Code: sqlite3.ErrCorrupt}
+	}
 	if err != nil {
 		return c, explain(path, err)
 	}
-	newest, err := conversation.NewestSchema()
-	if err == nil && c.Schema > newest {
+	c.Schema = version.Int64
+	known, err := conversation.SchemaVersions()
+	if newest := known[len(known)-1]; err == nil && c.Schema > newest {
 		err = fmt.Errorf("the schema of %s has version %d, and this gateway knows only up to %d: use a newer gateway", path, c.Schema, newest)
 	}
 	return c, err

@@ -114,7 +114,9 @@ func (r *repair) build(ctx context.Context, path string) (err error) {
 	if !r.isGateways() {
 		return errors.New("no table of a gateway can be found in the file: restore a copy")
 	}
-	r.readVersion()
+	if err := r.readVersion(); err != nil {
+		return err
+	}
 	if err := conversation.MakeSchema(ctx, path, r.version); err != nil {
 		return err
 	}
@@ -513,52 +515,58 @@ func callIDs(text string) (ids []string) {
 	return ids
 }
 
+// foreignKey is a column that names rows of another table.
+type foreignKey struct {
+	table, column, parent, key string
+	clears                     bool // null when its parent is deleted, as the schema says
+}
+
 // mendReferences deletes rows whose parent is lost, and counts them.
 func (r *repair) mendReferences(ctx context.Context) error {
-	if err := r.exec(ctx, `UPDATE runs SET conversation_id = NULL WHERE conversation_id NOT IN (SELECT id FROM conversations)`); err != nil {
+	list, err := foreignKeys(ctx, r.tx)
+	if err != nil {
 		return err
 	}
-	for range 5 { // what refers to such a row in turn
-		rows, err := r.tx.QueryContext(ctx, `SELECT "table", rowid FROM pragma_foreign_key_check WHERE rowid IS NOT NULL`)
-		if err != nil {
-			return err
-		}
-		broken := map[string][]int64{}
-		for rows.Next() {
-			var table string
-			var id int64
-			if err := rows.Scan(&table, &id); err != nil {
-				return errors.Join(err, rows.Close())
+	for changed := true; changed; { // what refers to a deleted row goes too
+		changed = false
+		for _, f := range list {
+			verb := `DELETE FROM "` + f.table + `"`
+			if f.clears {
+				verb = `UPDATE "` + f.table + `" SET "` + f.column + `" = NULL`
 			}
-			broken[table] = append(broken[table], id)
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			return err
-		}
-		for table, ids := range broken {
-			for _, id := range ids {
-				if err := r.exec(ctx, `DELETE FROM "`+table+`" WHERE rowid = ?`, id); err != nil {
-					return err
-				}
+			result, err := r.tx.ExecContext(ctx, verb+` WHERE "`+f.column+`" NOT IN (SELECT "`+f.key+`" FROM "`+f.parent+`")`)
+			if err != nil {
+				return err
 			}
-			r.dropped[table] += int64(len(ids))
-		}
-		if len(broken) == 0 {
-			break
-		}
-	}
-	for _, child := range []struct{ table, column, parent string }{ // WITHOUT ROWID
-		{"participants", "conversation_id", "conversations"},
-		{"outbox_parts", "outbox_id", "outbox"},
-	} {
-		if _, exists := r.tables[child.table]; !exists {
-			continue
-		}
-		if err := r.exec(ctx, `DELETE FROM `+child.table+` WHERE `+child.column+` NOT IN (SELECT id FROM `+child.parent+`)`); err != nil {
-			return err
+			n, err := result.RowsAffected()
+			if err != nil {
+				return err
+			}
+			if changed = changed || n > 0; !f.clears {
+				r.dropped[f.table] += n
+			}
 		}
 	}
 	return nil
+}
+
+// foreignKeys are the foreign keys of the new database.
+func foreignKeys(ctx context.Context, db querier) (list []foreignKey, err error) {
+	rows, err := db.QueryContext(ctx, `
+		SELECT t.name, f."from", f."table", coalesce(f."to", 'id'), f.on_delete = 'SET NULL'
+		FROM pragma_table_list t JOIN pragma_foreign_key_list(t.name) f WHERE t.schema = 'main' AND t.type = 'table'`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var f foreignKey
+		if err := rows.Scan(&f.table, &f.column, &f.parent, &f.key, &f.clears); err != nil {
+			return nil, err
+		}
+		list = append(list, f)
+	}
+	return list, rows.Err()
 }
 
 // mendCursors has the search index made anew, and keeps numbers from being given

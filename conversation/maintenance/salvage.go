@@ -33,7 +33,9 @@ func (s *salvage) run(ctx context.Context) (err error) {
 	if s.objects, s.contents, err = readSchema(s.pages); err != nil {
 		return err
 	}
-	s.readVersion()
+	if err := s.readVersion(); err != nil {
+		return err
+	}
 	known, remove, err := reference(ctx, s.version)
 	if err != nil {
 		return err
@@ -51,24 +53,31 @@ func (s *salvage) run(ctx context.Context) (err error) {
 }
 
 // readVersion finds the version of the schema: the newest that this gateway
-// knows, where the table that tells can't be read.
-func (s *salvage) readVersion() {
-	s.version, _ = conversation.NewestSchema() // which reads what is compiled in
+// knows, where the list of what was applied is not whole.
+func (s *salvage) readVersion() error {
+	known, err := conversation.SchemaVersions()
+	if err != nil {
+		return err
+	}
+	s.version = known[len(known)-1]
 	root := s.root("goose_db_version")
 	if root == 0 {
-		return
+		return nil
 	}
-	newest := int64(0)
-	damage, _ := sqlitefile.NewWalker(s.pages).Rows(root, func(r sqlitefile.Row) error {
-		if len(r.Values) > 2 {
-			version, _ := r.Values[1].(int64)
-			newest = max(newest, version)
+	var applied []int64
+	damage, err := sqlitefile.NewWalker(s.pages).Rows(root, func(r sqlitefile.Row) error {
+		if len(r.Values) > 1 {
+			if version, ok := r.Values[1].(int64); ok && version > 0 {
+				applied = append(applied, version)
+			}
 		}
 		return nil
 	})
-	if len(damage) == 0 && newest > 0 {
-		s.version = min(s.version, newest)
+	slices.Sort(applied)
+	if len(damage) == 0 && len(applied) > 0 && len(applied) <= len(known) && slices.Equal(applied, known[:len(applied)]) {
+		s.version = applied[len(applied)-1]
 	}
+	return err
 }
 
 // root is the first page of a table or an index, 0 when it is not known.

@@ -139,6 +139,8 @@ func (v *verification) run(ctx context.Context) (err error) {
 	return nil
 }
 
+const searchDamaged = "The search index is damaged (%s). No message is lost: `gateway repair` makes it anew."
+
 // What SQLite says of indexes that do not match their table. Of damaged pages it
 // speaks in other words: those are looked at one by one.
 var indexProblem = regexp.MustCompile(`(?:missing from|entries in|entry in|in) index (\S+)`)
@@ -146,7 +148,10 @@ var indexProblem = regexp.MustCompile(`(?:missing from|entries in|entry in|in) i
 // sqlite has SQLite check the file. damaged says that pages of it can't be read.
 func (v *verification) sqlite(ctx context.Context, db querier) (damaged bool, err error) {
 	found, err := firstColumn(ctx, db, `PRAGMA integrity_check(1000)`)
-	if err != nil && !isDamage(err) {
+	switch {
+	case err != nil && strings.Contains(err.Error(), "fts5"): // which ends the check of all else as well
+		v.find(false, searchDamaged, err)
+	case err != nil && !isDamage(err):
 		return false, explain(v.path, err)
 	}
 	damaged = err != nil
@@ -157,7 +162,7 @@ func (v *verification) sqlite(ctx context.Context, db querier) (damaged bool, er
 		case m != nil:
 			indexes[m[1]]++
 		case strings.Contains(line, "fts5") || strings.Contains(line, "FTS5"):
-			v.find(false, "The search index is damaged (%s). No message is lost: `gateway repair` makes it anew.", line)
+			v.find(false, searchDamaged, line)
 		case strings.Contains(line, "never used"):
 			others++
 		case strings.HasPrefix(line, "Tree ") || strings.HasPrefix(line, "***") || strings.Contains(line, "malformed"):
