@@ -47,6 +47,10 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return nil
 	})
 	front.Go(func() error {
+		g.checkUnclean(intake, firstCheck)
+		return nil
+	})
+	front.Go(func() error {
 		g.store.Watch(intake, func() { g.router.Resume(intake, scopes...) })
 		return nil
 	})

@@ -2,7 +2,6 @@ package maintenance
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"io/fs"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/internal/dbdamage"
 )
 
 // number reads a number from a database without changing it.
@@ -256,59 +256,13 @@ func copyFile(t *testing.T, from, to string) {
 // open: leaves, spread over the whole, count of them.
 func damage(t *testing.T, path, name string, count int) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", dsn(path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	var root int64
-	if err := db.QueryRow(`SELECT rootpage FROM sqlite_schema WHERE name = ?`, name).Scan(&root); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	leaves := leavesOf(t, file, root)
+	leaves := dbdamage.Leaves(t, path, name)
 	if len(leaves) <= count {
 		t.Fatalf("%s has %d leaves", name, len(leaves))
 	}
 	for i := range count {
-		page := leaves[(i+1)*len(leaves)/(count+1)]
-		if _, err := file.WriteAt(slices.Repeat([]byte{0xA5}, 4096), (page-1)*4096); err != nil {
-			t.Fatal(err)
-		}
+		dbdamage.Destroy(t, path, leaves[(i+1)*len(leaves)/(count+1)])
 	}
-}
-
-// leavesOf are the leaves below a page of a table or an index.
-func leavesOf(t *testing.T, file *os.File, page int64) (leaves []int64) {
-	t.Helper()
-	bytes := make([]byte, 4096)
-	if _, err := file.ReadAt(bytes, (page-1)*4096); err != nil {
-		t.Fatal(err)
-	}
-	big := func(at, n int) (v int64) {
-		for _, b := range bytes[at : at+n] {
-			v = v<<8 | int64(b)
-		}
-		return v
-	}
-	switch bytes[0] {
-	case 0x0D, 0x0A:
-		return []int64{page}
-	case 0x05, 0x02:
-		cells := big(3, 2)
-		for i := range cells {
-			cell := big(12+2*int(i), 2)
-			child := big(int(cell), 4)
-			leaves = append(leaves, leavesOf(t, file, child)...)
-		}
-		return append(leaves, leavesOf(t, file, big(8, 4))...)
-	}
-	t.Fatalf("page %d has the type %d", page, bytes[0])
-	return nil
 }
 
 // enlarge makes a database so large that it is copied in several steps.

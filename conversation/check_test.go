@@ -1,0 +1,66 @@
+package conversation
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"parley/internal/dbdamage"
+)
+
+// After a kill the whole file is checked beside the work, so that the operator
+// is told of damage before anybody meets it.
+func TestCheckUncleanFindsDamageThatNobodyHasMet(t *testing.T) {
+	s := mustOpen(t)
+	for i := range 200 {
+		exchange(t, s, chat, i)
+	}
+	path := s.Path()
+	s.Close()
+	said := 0
+	expect := func(damaged, logged bool) {
+		t.Helper()
+		before := mustOpenAt(t, path)
+		said++
+		exchange(t, before, "telegram:chat:1", said)
+		left := killed(t, before)
+		before.Close()
+		if damaged {
+			leaves := dbdamage.Leaves(t, path, "messages")
+			dbdamage.Destroy(t, left, leaves[len(leaves)/2])
+		}
+		var log bytes.Buffer
+		next, err := Open(t.Context(), left, WithLog(slog.New(slog.NewTextHandler(&log, nil))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer next.Close()
+		if err := next.CheckUnclean(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if found := next.Damages(); len(found) > 0 != damaged {
+			t.Errorf("found %v", found)
+		}
+		if strings.Contains(log.String(), "nothing found") != logged {
+			t.Errorf("the log says %s", &log)
+		}
+	}
+	expect(false, true)
+	expect(true, false)
+}
+
+func TestCheckUncleanAfterAnOrderlyEndDoesNothing(t *testing.T) {
+	s := mustOpen(t)
+	for i := range 200 {
+		exchange(t, s, chat, i)
+	}
+	path := s.Path()
+	s.Close()
+	leaves := dbdamage.Leaves(t, path, "messages")
+	dbdamage.Destroy(t, path, leaves[len(leaves)/2])
+	s = mustOpenAt(t, path)
+	if err := s.CheckUnclean(t.Context()); err != nil || len(s.Damages()) > 0 {
+		t.Errorf("found %v, %v", s.Damages(), err)
+	}
+}
