@@ -154,15 +154,21 @@ func (r *observedRows) Next(values []driver.Value) error {
 
 var tableInQuery = regexp.MustCompile(`(?i)\b(?:FROM|INTO|UPDATE)\s+([a-z_]+)`)
 
-// ofQuery notes the damage that a query has met, by its table: which page it was
+// ofQuery notes the damage that a query has met, by its tables: which page it was
 // SQLite does not tell.
 func (d *damages) ofQuery(query string, err error) {
 	if err == nil || !IsDamaged(err) {
 		return
 	}
+	var tables []string
+	for _, found := range tableInQuery.FindAllStringSubmatch(query, -1) {
+		if !slices.Contains(tables, found[1]) {
+			tables = append(tables, found[1])
+		}
+	}
 	part := "the file"
-	if found := tableInQuery.FindStringSubmatch(query); found != nil {
-		part = "the table " + found[1]
+	if len(tables) > 0 {
+		part = "the table " + strings.Join(tables, " or ")
 	}
 	if strings.Contains(query, "messages_fts") {
 		part = "the search index"

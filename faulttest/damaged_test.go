@@ -48,7 +48,6 @@ func TestDamagedPageIsToldInItsChatAlone(t *testing.T) {
 	})
 	w.say(lost, "again")
 	w.awaitAnswer(lost, "again")
-	w.awaitLog("messages, which are not found")
 	p.stop()
 	log := w.log.String()
 	for _, part := range []string{"the table messages", "messages of " + w.platform.key(lost)} {

@@ -128,6 +128,9 @@ func (f fares) problems() (list []error) {
 	if !f.Store.Writable {
 		list = append(list, fmt.Errorf("the database can't be written: %s", f.Store.Error))
 	}
+	if len(f.Store.Damaged) > 0 {
+		list = append(list, fmt.Errorf("the database is damaged (%s): %s", strings.Join(f.Store.Damaged, "; "), conversation.DamageAdvice))
+	}
 	for _, name := range slices.Sorted(maps.Keys(f.Channels)) {
 		if c := f.Channels[name]; needsOperator(c.State) {
 			list = append(list, fmt.Errorf("%s is %s since %s: %s", c.title(name), c.State, c.Since.Format(time.DateTime), c.Detail))

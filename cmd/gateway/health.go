@@ -24,7 +24,7 @@ func healthCommand(configPath *string) *cobra.Command {
 		Long: "Asks the gateway on this database how it fares, and prints what it answers. The status is 0\n" +
 			"when it serves, and 1, with a line for each reason, when none runs, when it does not answer\n" +
 			"within " + healthTimeout.String() + " (it is stopped, or hangs), when a platform rejects the bot, a channel has ended, or\n" +
-			"the database can't be written. A platform that is away is no such reason.\n" +
+			"the database can't be written or is damaged. A platform that is away is no such reason.\n" +
 			"It takes at most a second longer, and changes nothing.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
