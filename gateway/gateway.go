@@ -77,7 +77,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, origins: origins, version: o.Version, channels: map[string]*served{}, feed: activity.NewFeed(), shared: newSharedSessions(cfg)}
+	g := &Gateway{cfg: cfg, origins: origins, version: o.Version, channels: map[string]*served{}, feed: activity.NewFeed(), shared: newSharedSessions(cfg), moved: make(chan struct{}, 1)}
 	g.log, g.logs = newLog(cfg.Log)
 	if cfg.HTTP.Address() != "" {
 		g.lines = console.NewLines(append(cfg.Secrets(), os.Getenv("OPENAI_API_KEY")))
