@@ -265,3 +265,42 @@ func TestOpeningAloneWritesNoEpoch(t *testing.T) {
 		t.Error("opening and closing a database gave it a new epoch")
 	}
 }
+
+// A checkpoint passes over pages that were written again behind what a reader
+// still needs, also where an earlier version of them could be written.
+func TestOpenTakesALogThatIsWrittenToTheFileInPart(t *testing.T) {
+	s := mustOpen(t)
+	talkAtLength(t, s, 0, 1, 100)
+	path := s.Path()
+	s.Close()
+	s = mustOpenAt(t, path)
+	talkAtLength(t, s, 10, 1, 100)
+	reader, err := s.readers.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if _, err := reader.ExecContext(t.Context(), `BEGIN`); err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := reader.QueryRowContext(t.Context(), `SELECT count(*) FROM messages`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	s.writer.take()
+	s.writer.epochs.renewed = fileVersion{} // as after a restart
+	s.writer.give()
+	talkAtLength(t, s, 20, 1, 100)
+	var busy, frames, written int
+	if err := s.writer.conn.QueryRowContext(t.Context(), `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &frames, &written); err != nil {
+		t.Fatal(err)
+	}
+	if written == 0 || written == frames {
+		t.Fatalf("%d of %d frames are written", written, frames)
+	}
+	next, err := Open(t.Context(), killed(t, s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.Close()
+}

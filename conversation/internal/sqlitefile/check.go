@@ -80,7 +80,11 @@ func (w *WAL) continues(stands FileEpoch, database string, sameBoot bool) Verdic
 	if !ok || !sameBoot {
 		return Belongs
 	}
-	if in >= 0 && w.epochs[in].frame > index.attempted || in < 0 && first.frame <= index.backfilled {
+	last := w.epochs[len(w.epochs)-1]
+	switch {
+	case in >= 0 && w.epochs[in].frame > index.attempted: // it was never written to this file
+		return Foreign
+	case last.frame <= index.backfilled && stands.Name != last.name: // the newest was, and no earlier one need be
 		return Foreign
 	}
 	return Belongs
