@@ -43,8 +43,8 @@ type house struct {
 	feed   *activity.Feed
 	url    string // without a slash at its end
 	client *http.Client
-	health chan string // what the channel says of itself
-	csrf   string      // token of the client's forms, "" until one is needed
+	said   string // what the channel said of itself at its start
+	csrf   string // token of the client's forms, "" until one is needed
 	end    func()
 }
 
@@ -79,7 +79,7 @@ func (h *house) start() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.health = make(chan string, 1)
+	health := make(chan string, 1)
 	var channel *web.Channel
 	parts := agentloop.Parts{
 		Config: agentloop.DefaultConfig(), Store: h.store, Counter: llm.NewCounter("fake"), Tools: registry, Watcher: watcher{h.feed},
@@ -89,7 +89,7 @@ func (h *house) start() {
 	}
 	parts.Titles = false // they are calls of the model that most tests do not count
 	router := agentloop.NewRouter(parts)
-	channel = web.New(web.Parts{Store: h.store, Feed: h.feed, Do: router.Do, Log: log, Health: func(state, _ string) { h.health <- state }, Commands: []channels.Command{{Name: "help", Description: "Show the commands"}}})
+	channel = web.New(web.Parts{Store: h.store, Feed: h.feed, Do: router.Do, Log: log, Health: func(state, _ string) { health <- state }, Commands: []channels.Command{{Name: "help", Description: "Show the commands"}}})
 	listen := "127.0.0.1:0"
 	server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 100}, Log: log})
 	if err != nil {
@@ -109,6 +109,7 @@ func (h *house) start() {
 	var running sync.WaitGroup
 	running.Go(func() { _ = router.Run(ctx, ctx, conversation.Scope{Channel: "web"}) })
 	running.Go(func() { _ = channel.Run(ctx, accept) })
+	h.said = <-health // pages come when messages are taken
 	running.Go(func() { _ = server.Run(ctx, ctx) })
 	h.end = func() {
 		h.client.CloseIdleConnections()

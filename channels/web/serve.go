@@ -111,7 +111,7 @@ func (c *Channel) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case conversation.IsDamaged(err):
 		httpserver.Problem(w, r, http.StatusInternalServerError, "What is stored here can't be read: the database of this gateway is damaged. Its operator has been told.")
 	case c.accept.Load() == nil:
-		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway is ending. Try again in a moment.")
+		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway is starting or ending. Nothing was done; try again in a moment.")
 	case errors.Is(err, context.Canceled):
 		// nobody waits for an answer
 	default:

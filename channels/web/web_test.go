@@ -405,7 +405,7 @@ func TestAnotherChatChangesTheListAlone(t *testing.T) {
 
 // Who looks after the gateway sees that the web chat serves.
 func TestTheChatSaysThatItServes(t *testing.T) {
-	if state := <-newHouse(t).health; state != conversation.HealthServing {
+	if state := newHouse(t).said; state != conversation.HealthServing {
 		t.Errorf("it says that it is %s", state)
 	}
 }
