@@ -3,6 +3,7 @@ package faulttest
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -39,6 +40,7 @@ func killAtRandom(w *world) {
 	for range kills {
 		p := w.startAndWait(random)
 		p.kill()
+		w.awaitHungUp()
 		dueAt[w.process] = w.dueNow()
 	}
 	quiet()
@@ -54,6 +56,22 @@ func killAtRandom(w *world) {
 			w.expectEachAnsweredOnce(chat)
 		}
 	}
+}
+
+// awaitHungUp waits until Telegram has handled all that a killed process sent, so
+// that nothing of it is taken for the next one's. On Discord nothing comes again,
+// and nobody asks which process sent it.
+func (w *world) awaitHungUp() {
+	w.t.Helper()
+	if w.telegram == nil {
+		return
+	}
+	// Connections are accepted in their order: behind this one, none is left of those.
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	answer, err := client.Get(w.telegram.URL)
+	w.must(err)
+	w.must(answer.Body.Close())
+	w.await("the end of the killed process' connections", func() bool { return w.telegram.OpenConnections() == 0 })
 }
 
 // meetEverybody lets each person be answered once, so that the gateway knows

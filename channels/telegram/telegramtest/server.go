@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/time/rate"
 )
@@ -33,6 +34,7 @@ type Server struct {
 	Token string // of the bot
 
 	http *http.Server // nil for all bots but the first
+	open atomic.Int64 // connections, of the first
 	with *everybody
 
 	mu       *sync.Mutex // of all bots
@@ -82,10 +84,23 @@ func Start(addr string) (*Server, error) {
 		return nil, fmt.Errorf("telegramtest: %w", err)
 	}
 	s := newBot("http://"+l.Addr().String(), &everybody{bots: map[string]*Server{}, supergroups: map[int64]*chat{}}, Bot, Token)
-	s.http = &http.Server{Handler: http.HandlerFunc(s.serve)}
+	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ConnState: s.countConnection}
 	go s.http.Serve(l)
 	return s, nil
 }
+
+func (s *Server) countConnection(_ net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		s.open.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		s.open.Add(-1)
+	}
+}
+
+// OpenConnections returns how many connections the server has accepted and not
+// closed. Of a client that died, none is left once all that it sent is handled.
+func (s *Server) OpenConnections() int { return int(s.open.Load()) }
 
 // Close stops the server and drops its connections.
 func (s *Server) Close() {
