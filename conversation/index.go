@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
-	"golang.org/x/text/unicode/norm"
+	"parley/conversation/fulltext"
 )
 
 // The full-text index trails the messages: adding many rows at once costs a
@@ -134,10 +133,10 @@ func (m unindexed) index(ctx context.Context, tx *sql.Tx) error {
 	if m.internal {
 		place += " " + internalToken
 	}
-	words, parts := cutWords(norm.NFC.String(m.content))
-	calls, callParts := cutWords(norm.NFC.String(callsText(m.calls)))
+	words, parts := fulltext.Tokenize(m.content)
+	calls, callParts := fulltext.Tokenize(callsText(m.calls))
 	_, err := tx.ExecContext(ctx, `INSERT INTO messages_fts (rowid, words, parts, calls, place) VALUES (?, ?, ?, ?, ?)`,
-		m.rowid(), joinWords(words), joinWords(parts), joinWords(append(calls, callParts...)), place)
+		m.rowid(), fulltext.Join(words), fulltext.Join(parts), fulltext.Join(append(calls, callParts...)), place)
 	return err
 }
 
@@ -150,14 +149,3 @@ const (
 )
 
 func placeToken(session int64) string { return ownToken + strconv.FormatInt(session, 10) }
-
-func joinWords(words []word) string {
-	var b strings.Builder
-	for i, w := range words {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(w.text)
-	}
-	return b.String()
-}

@@ -6,18 +6,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"parley/conversation/fulltext"
 )
 
 // newest gives the rowids of up to n messages in the index that have all terms,
 // the newest first. Some of them may not be for this search.
-func (s *search) newest(ctx context.Context, terms []term, n int) ([]int64, error) {
+func (s *search) newest(ctx context.Context, terms []fulltext.Term, n int) ([]int64, error) {
 	if s.everywhere() {
 		return s.rowids(ctx, `SELECT rowid FROM messages_fts WHERE messages_fts MATCH ? ORDER BY rowid DESC LIMIT ?`,
 			s.allowed(s.talk(matchAll(terms))), n)
 	}
 	var list []int64
 	spans := s.spans
-	phrases := slices.ContainsFunc(terms, term.isPhrase)
+	phrases := slices.ContainsFunc(terms, fulltext.Term.IsPhrase)
 	if phrases {
 		spans = joined(spans)
 	}
@@ -42,14 +44,14 @@ func (s *search) newest(ctx context.Context, terms []term, n int) ([]int64, erro
 // conversation there are several, since FTS5, asked for all at once, begins at
 // the oldest message of all sessions, and may find none there for long; what was
 // found in a newer span is not so rare.
-func (s *search) stepsIn(span span, terms []term, atOnce bool) (steps []string) {
+func (s *search) stepsIn(span span, terms []fulltext.Term, atOnce bool) (steps []string) {
 	switch {
 	case span.mixed:
 		steps = []string{`"` + s.place + `" AND (` + s.talk(matchAll(terms)) + `)`}
 	case atOnce:
 		steps = []string{s.talk(matchAll(terms))}
 	default:
-		for _, step := range stepsOf(terms) {
+		for _, step := range matchSteps(terms) {
 			steps = append(steps, s.talk(step))
 		}
 	}

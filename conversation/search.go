@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"parley/conversation/fulltext"
 )
 
 // SearchQuery says what to look for, and where.
@@ -32,7 +34,7 @@ type Hit struct {
 	ToolName     string // tool: the name of the tool
 	Sender       Sender // user: who wrote it
 	At           time.Time
-	Snippet      Snippet
+	Snippet      fulltext.Snippet
 }
 
 const (
@@ -54,7 +56,7 @@ const (
 // is found about a second after its commit. A Conversation that the session
 // does not have is ErrNotFound.
 func (s *Store) Search(ctx context.Context, query SearchQuery) ([]Hit, error) {
-	terms := parseTerms(query.Words)
+	terms := fulltext.ParseQuery(query.Words)
 	if len(terms) == 0 || query.Limit <= 0 {
 		return nil, nil
 	}
@@ -78,7 +80,7 @@ type search struct {
 	known map[spanMatch][]int64 // what the index has answered
 }
 
-func (s *search) run(ctx context.Context, terms []term) ([]Hit, error) {
+func (s *search) run(ctx context.Context, terms []fulltext.Term) ([]Hit, error) {
 	if err := s.locate(ctx); err != nil {
 		return nil, err
 	}
@@ -115,7 +117,7 @@ func (s *search) locate(ctx context.Context) error {
 func (s *search) everywhere() bool { return s.query.Key == "" && s.query.Conversation == "" }
 
 // byTerms gives the page of candidates, and the terms that they were found by.
-func (s *search) byTerms(ctx context.Context, terms []term) ([]candidate, []term, error) {
+func (s *search) byTerms(ctx context.Context, terms []fulltext.Term) ([]fulltext.Document, []fulltext.Term, error) {
 	page, found, err := s.all(ctx, terms)
 	if err != nil || found {
 		return page, terms, err
@@ -129,33 +131,33 @@ func (s *search) byTerms(ctx context.Context, terms []term) ([]candidate, []term
 			return page, terms, err
 		}
 	}
-	if slices.ContainsFunc(terms, func(t term) bool { return t.quoted }) {
+	if slices.ContainsFunc(terms, func(t fulltext.Term) bool { return t.Quoted }) {
 		return nil, terms, nil
 	}
-	terms = split(terms)
+	terms = fulltext.SplitTerms(terms)
 	page, err = s.some(ctx, terms)
 	return page, terms, err
 }
 
 // begun looks whether no message has the last word of the query, and then makes
 // it the beginning of one.
-func (s *search) begun(ctx context.Context, terms []term) (bool, error) {
-	last := slices.IndexFunc(terms, term.mayBegin)
+func (s *search) begun(ctx context.Context, terms []fulltext.Term) (bool, error) {
+	last := slices.IndexFunc(terms, fulltext.Term.MayBePrefix)
 	if last < 0 {
 		return false, nil
 	}
 	matched, err := s.newest(ctx, terms[last:last+1], 1)
-	terms[last].prefix = err == nil && len(matched) == 0
-	return terms[last].prefix, err
+	terms[last].Prefix = err == nil && len(matched) == 0
+	return terms[last].Prefix, err
 }
 
 // all gives the page of messages that have all terms. found says whether there
 // are such messages at all.
-func (s *search) all(ctx context.Context, terms []term) (page []candidate, found bool, err error) {
+func (s *search) all(ctx context.Context, terms []fulltext.Term) (page []fulltext.Document, found bool, err error) {
 	skip, want := s.query.Skip, s.query.Limit
-	known := make([]int, len(terms))
-	for i := range known {
-		known[i] = i
+	every := make([]int, len(terms))
+	for i := range every {
+		every[i] = i
 	}
 	for offset := 0; want > 0; offset += searchBlock {
 		matched, err := s.newest(ctx, terms, offset+searchBlock)
@@ -163,14 +165,11 @@ func (s *search) all(ctx context.Context, terms []term) (page []candidate, found
 			return nil, false, err
 		}
 		matched = matched[min(offset, len(matched)):]
-		block, err := s.candidates(ctx, matched)
+		block, err := s.candidates(ctx, matched, func(int64) []int { return every })
 		if err != nil {
 			return nil, false, err
 		}
-		for i := range block {
-			block[i].known = known
-		}
-		rank(block, terms)
+		fulltext.Rank(block, terms)
 		found = found || len(block) > 0
 		if skip < len(block) {
 			block = block[skip:min(len(block), skip+want)]
@@ -186,8 +185,8 @@ func (s *search) all(ctx context.Context, terms []term) (page []candidate, found
 }
 
 // some gives the page of messages that have any of the terms.
-func (s *search) some(ctx context.Context, terms []term) ([]candidate, error) {
-	known := map[int64][]int{} // terms by the message that has them
+func (s *search) some(ctx context.Context, terms []fulltext.Term) ([]fulltext.Document, error) {
+	has := map[int64][]int{} // terms by the message that has them
 	var matched []int64
 	for t := range terms {
 		found, err := s.newest(ctx, terms[t:t+1], max(searchEach, searchBlock/len(terms)))
@@ -195,31 +194,28 @@ func (s *search) some(ctx context.Context, terms []term) ([]candidate, error) {
 			return nil, err
 		}
 		for _, rowid := range found {
-			if known[rowid] == nil {
+			if has[rowid] == nil {
 				matched = append(matched, rowid)
 			}
-			known[rowid] = append(known[rowid], t)
+			has[rowid] = append(has[rowid], t)
 		}
 	}
-	pool, err := s.candidates(ctx, matched)
+	pool, err := s.candidates(ctx, matched, func(rowid int64) []int { return has[rowid] })
 	if err != nil {
 		return nil, err
 	}
-	for i := range pool {
-		pool[i].known = known[pool[i].rowid]
-	}
-	rank(pool, terms)
+	fulltext.Rank(pool, terms)
 	pool = pool[min(s.query.Skip, len(pool)):]
 	return pool[:min(s.query.Limit, len(pool))], nil
 }
 
-// candidates reads what messages are ranked by, without those that are not for
-// this search.
-func (s *search) candidates(ctx context.Context, rowids []int64) ([]candidate, error) {
-	return readableOf(rowids, func(rowids []int64) ([]candidate, error) { return s.readCandidates(ctx, rowids) })
+// candidates reads what messages are ranked by, without those that are not for this search. They are given as rowids of
+// the index; has returns the terms that the index has found in one.
+func (s *search) candidates(ctx context.Context, rowids []int64, has func(rowid int64) []int) ([]fulltext.Document, error) {
+	return readableOf(rowids, func(rowids []int64) ([]fulltext.Document, error) { return s.readCandidates(ctx, rowids, has) })
 }
 
-func (s *search) readCandidates(ctx context.Context, rowids []int64) (list []candidate, err error) {
+func (s *search) readCandidates(ctx context.Context, rowids []int64, has func(rowid int64) []int) (list []fulltext.Document, err error) {
 	rows, err := short(ctx, s.conn, `
 		SELECT messages.id, j.value, messages.created_at, substr(content, 1, ?3),
 			CASE WHEN octet_length(tool_calls) <= ?3 THEN tool_calls ELSE '' END
@@ -232,14 +228,14 @@ func (s *search) readCandidates(ctx context.Context, rowids []int64) (list []can
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var c candidate
-		var at int64
-		var calls string
-		if err := rows.Scan(&c.id, &c.rowid, &at, &c.text, &calls); err != nil {
+		var d fulltext.Document
+		var rowid, at int64
+		var text, calls string
+		if err := rows.Scan(&d.ID, &rowid, &at, &text, &calls); err != nil {
 			return nil, err
 		}
-		c.text, c.at = s.searched(c.text, calls), fromMillis(at)
-		list = append(list, c)
+		d.Text, d.At, d.Has = s.searched(text, calls), fromMillis(at), has(rowid)
+		list = append(list, d)
 	}
 	return list, rows.Err()
 }
@@ -265,15 +261,15 @@ func jsonList(ids []int64) string {
 }
 
 // hits reads what is shown of the candidates.
-func (s *search) hits(ctx context.Context, found []candidate, terms []term) ([]Hit, error) {
+func (s *search) hits(ctx context.Context, found []fulltext.Document, terms []fulltext.Term) ([]Hit, error) {
 	ids := make([]int64, len(found))
 	for i, c := range found {
-		ids[i] = c.id
+		ids[i] = c.ID
 	}
 	return readableOf(ids, func(ids []int64) ([]Hit, error) { return s.readHits(ctx, ids, terms) })
 }
 
-func (s *search) readHits(ctx context.Context, ids []int64, terms []term) ([]Hit, error) {
+func (s *search) readHits(ctx context.Context, ids []int64, terms []fulltext.Term) ([]Hit, error) {
 	rows, err := short(ctx, s.conn, `
 		SELECT s.key, c.id, c.uuid, c.title, m.seq, m.role, coalesce(m.tool_name, ''), m.sender, m.created_at, m.content, coalesce(m.tool_calls, '')
 		FROM json_each(?) j JOIN messages m ON m.id = j.value
@@ -307,7 +303,7 @@ func (s *search) readHits(ctx context.Context, ids []int64, terms []term) ([]Hit
 	return hits, nil
 }
 
-func (s *search) scanHit(rows *sql.Rows, terms []term) (h Hit, conversation int64, err error) {
+func (s *search) scanHit(rows *sql.Rows, terms []fulltext.Term) (h Hit, conversation int64, err error) {
 	var sender []byte
 	var at int64
 	var text, calls string
@@ -315,6 +311,6 @@ func (s *search) scanHit(rows *sql.Rows, terms []term) (h Hit, conversation int6
 	if err == nil && len(sender) > 0 {
 		err = json.Unmarshal(sender, &h.Sender)
 	}
-	h.At, h.Snippet = fromMillis(at), snippetOf(s.searched(text, calls), terms)
+	h.At, h.Snippet = fromMillis(at), fulltext.NewSnippet(s.searched(text, calls), terms)
 	return h, conversation, err
 }

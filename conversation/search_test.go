@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"parley/conversation/fulltext"
 )
 
 // told stores messages as one run of a session, the first as its question.
@@ -268,7 +270,7 @@ func TestEveryWordOfATextFindsIt(t *testing.T) {
 	chores(t, s)
 	for i, text := range list {
 		for _, word := range strings.Fields(text) {
-			if words, _ := cutWords(word); len(words) == 0 {
+			if words, _ := fulltext.Tokenize(word); len(words) == 0 {
 				continue
 			}
 			if got := mustSearch(t, s, SearchQuery{Key: Key(fmt.Sprintf("cli:%d", i)), Words: word}); len(got) != 1 || !strings.Contains(got[0].Snippet.Mark("[", "]"), "[") {
@@ -283,7 +285,7 @@ func TestSnippetShowsThePlaceInALongText(t *testing.T) {
 	told(t, s, chat, user(strings.Repeat("filler ünd mehr ", 5000)+"the needle is here "+strings.Repeat("filler ", 5000)))
 	chores(t, s)
 	got := snippets(mustSearch(t, s, SearchQuery{Key: chat, Words: "needle"}))
-	if len(got) != 1 || !strings.Contains(got[0], "the [needle] is here") || len(got[0]) > snippetSize+100 {
+	if len(got) != 1 || !strings.Contains(got[0], "the [needle] is here") || len(got[0]) > 240+100 {
 		t.Errorf("%q", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/fulltext"
 )
 
 const (
@@ -29,7 +30,7 @@ type foundPage struct {
 type found struct {
 	URL, Title, Who string
 	At              time.Time
-	Snippet         conversation.Snippet
+	Snippet         fulltext.Snippet
 }
 
 // showFound searches all chats, those that were used last first.
