@@ -134,11 +134,11 @@ func (c *connection) open(ctx context.Context) error {
 func (c *connection) isSpent() bool { return c.stuck || c.refused.Load() }
 
 // refuse ends a connection on which Discord has said that the session can't go
-// on. The library has already asked for a new one on it, which the pace of new
-// sessions has to regard, and would tell Discord of events of the old one.
+// on. The library has already asked for a new one on it, so that
+// the next one has to wait, and would tell Discord of events of the old one.
 func (c *connection) refuse() {
 	c.refused.Store(true)
-	c.link.gate.Reserve()
+	c.link.gate.postpone()
 	c.drop()
 }
 

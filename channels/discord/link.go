@@ -6,7 +6,6 @@ import (
 	"log/slog"
 
 	"github.com/gorilla/websocket"
-	"golang.org/x/time/rate"
 )
 
 // Close codes: https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway-gateway-close-event-codes
@@ -28,7 +27,7 @@ type link struct {
 	*Channel
 	shard  shard
 	events *queue
-	gate   *rate.Limiter // of new sessions
+	gate   *identifyGate
 	status *status
 	log    *slog.Logger
 }
@@ -39,13 +38,17 @@ func (l *link) run(ctx context.Context) error {
 	var c *connection
 	defer func() { c.close() }()
 	for {
-		if c == nil {
-			if err := l.gate.Wait(ctx); err != nil {
+		begins := c == nil // a session, instead of resuming one
+		if begins {
+			if l.gate.enter(ctx) != nil {
 				return nil
 			}
 			c = l.newConnection(ctx)
 		}
 		err := c.open(ctx)
+		if begins {
+			l.gate.leave()
+		}
 		if err == nil {
 			retry.over("connected to Discord again")
 			l.status.set(l.shard.id, true, "")

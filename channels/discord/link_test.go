@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,13 +89,14 @@ func TestWhoIsTurnedAwayCanBeStopped(t *testing.T) {
 // refused as well.
 func TestNewSessionsKeepThePace(t *testing.T) {
 	t.Parallel()
-	g := newGatewayWith(t, discordtest.Config{MaxConcurrency: 1})
+	var ahead atomic.Int64
+	g := newGatewayWith(t, discordtest.Config{MaxConcurrency: 1, Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
 	ann := g.srv.Person("Ann")
 	dm := g.srv.DM(ann)
 	g.run()
 	g.srv.Say(dm, ann, "before")
 	g.wait(1)
-	time.Sleep(identifyEvery) // so that the pace allows one, and not two
+	ahead.Add(int64(5 * time.Second)) // one more session may begin, and not two
 	g.srv.ForgetSessions()
 	g.srv.DropConnections()
 	g.srv.Say(dm, ann, "after")

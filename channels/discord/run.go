@@ -10,7 +10,6 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/time/rate"
 
 	"parley/channels"
 	"parley/conversation"
@@ -53,7 +52,7 @@ type shard struct{ id, of int }
 // plan is how the bot connects.
 type plan struct {
 	shards   []shard
-	together int           // shards that may identify at once, every identifyEvery
+	together int           // shards that may identify at once, every identifyPause
 	wait     time.Duration // until sessions may be begun at all
 }
 
@@ -86,14 +85,10 @@ func (c *Channel) connect(ctx context.Context, events *queue) error {
 	}
 }
 
-// identifyEvery and the plan's together are the pace of new sessions:
-// https://discord.com/developers/docs/events/gateway#sharding-max-concurrency
-const identifyEvery = 5 * time.Second
-
 func (c *Channel) serve(ctx context.Context, p plan, events *queue) error {
-	gates := make([]*rate.Limiter, p.together)
+	gates := make([]*identifyGate, p.together)
 	for i := range gates {
-		gates[i] = rate.NewLimiter(rate.Every(identifyEvery), 1)
+		gates[i] = newIdentifyGate()
 	}
 	status := &status{channel: c, shards: len(p.shards), up: map[int]bool{}}
 	g, running := errgroup.WithContext(ctx)
