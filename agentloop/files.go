@@ -25,10 +25,6 @@ const (
 	maxFiles     = 20               // others that one run reads: the newest; older ones are named
 )
 
-// imageTypes are what models that see take:
-// https://platform.openai.com/docs/guides/images-vision#image-input-requirements
-var imageTypes = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
-
 // fetchFiles reads the files of a question into its messages: text as text,
 // images as images when the model sees. Of every other file, and of one that
 // could not be loaded, the model is told.
@@ -129,7 +125,7 @@ func mediaType(file conversation.Attachment) string {
 	return name
 }
 
-func isImage(file conversation.Attachment) bool { return slices.Contains(imageTypes, mediaType(file)) }
+func isImage(file conversation.Attachment) bool { return conversation.IsImageType(mediaType(file)) }
 
 func (l *loop) fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error) {
 	switch {

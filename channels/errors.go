@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// SendError is why a platform did not take a part.
+// SendError says why a platform did not take a part.
 type SendError struct {
-	Permanent  bool          // trying again can't help: blocked, deleted chat, refused content
-	RetryAfter time.Duration // what the platform asks to wait, 0 when it does not say
+	Permanent  bool          // another attempt can't help: blocked, deleted chat, refused content
+	RetryAfter time.Duration // how long the platform asks to wait, 0 when it does not say
 	Err        error         // for the log, without secrets
 }
 
@@ -24,8 +24,8 @@ func (e *SendError) Error() string {
 
 func (e *SendError) Unwrap() error { return e.Err }
 
-// StuckError is why a platform does not take one part although it works
-// otherwise. An adapter that can tell puts it into the Err of a SendError.
+// StuckError says that a platform fails on one part while it takes everything
+// else. A channel that can tell puts it into the Err of a SendError.
 type StuckError struct {
 	Works time.Time // since when the platform has answered everything else
 	Err   error
@@ -34,10 +34,10 @@ type StuckError struct {
 func (e *StuckError) Error() string { return e.Err.Error() }
 func (e *StuckError) Unwrap() error { return e.Err }
 
-// LocalError is why the gateway itself can't prepare a reply for its platform.
-// The same would happen at every other try, so the reply is given up.
+// LocalError says that the gateway itself can't prepare a reply for its
+// platform. No other attempt would do better, so the reply is given up.
 type LocalError struct {
-	Words string // for the chat; "" = those for any reply
+	Words string // for the chat; "": the same as for any reply
 	Err   error  // for the log
 }
 

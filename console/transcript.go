@@ -124,9 +124,6 @@ func marksOf(record conversation.Record) []string {
 	return marks
 }
 
-// pictureTypes are those that a browser is shown: they can't hold scripts.
-var pictureTypes = map[string]bool{"image/png": true, "image/jpeg": true, "image/webp": true, "image/gif": true}
-
 // sendImage serves a picture of a message.
 func (c *Console) sendImage(w http.ResponseWriter, r *http.Request) {
 	seq, seqErr := strconv.ParseInt(r.PathValue("seq"), 10, 64)
@@ -136,7 +133,7 @@ func (c *Console) sendImage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	image, err := c.Store.ImageAt(r.Context(), r.PathValue("id"), seq, n)
-	if err == nil && !pictureTypes[image.MediaType] {
+	if err == nil && !conversation.IsImageType(image.MediaType) {
 		err = conversation.ErrNotFound
 	}
 	if err != nil {

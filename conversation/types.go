@@ -72,10 +72,21 @@ type Attachment struct {
 	Ref       string `json:"ref"`                  // where it is; read only by the adapter that wrote it
 }
 
+// IsImageType reports whether a media type is one of the pictures that models and
+// browsers take. None of these can hold scripts.
+// https://platform.openai.com/docs/guides/images-vision#image-input-requirements
+func IsImageType(mediaType string) bool {
+	switch mediaType {
+	case "image/png", "image/jpeg", "image/webp", "image/gif":
+		return true
+	}
+	return false
+}
+
 // Image is a picture in a user message.
 type Image struct {
 	Name      string `json:"name"`
-	MediaType string `json:"media_type"` // "image/png", "image/jpeg", "image/webp" or "image/gif"
+	MediaType string `json:"media_type"` // see IsImageType
 	Size      int    `json:"size"`       // bytes
 	Data      []byte `json:"-"`          // nil when read with a message: Store.ImageData has it
 

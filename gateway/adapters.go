@@ -12,7 +12,7 @@ import (
 type files map[string]*served
 
 func (f files) Fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error) {
-	if fetcher, ok := f[channel].Channel.(channels.Fetcher); ok {
+	if fetcher, ok := f[channel].Source.(channels.Fetcher); ok {
 		return fetcher.Fetch(ctx, file, limit)
 	}
 	return nil, errors.New("this channel has no files")
@@ -22,7 +22,7 @@ func (f files) Fetch(ctx context.Context, channel string, file conversation.Atta
 type admins map[string]*served
 
 func (a admins) IsAdmin(ctx context.Context, in conversation.Inbound) (bool, error) {
-	if c, ok := a[in.Channel()].Channel.(channels.Administered); ok {
+	if c, ok := a[in.Channel()].Source.(channels.AdminChecker); ok {
 		return c.IsAdmin(ctx, in.Address, in.Sender.ID)
 	}
 	return false, nil

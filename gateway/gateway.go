@@ -43,14 +43,14 @@ type Gateway struct {
 	metrics  *metrics.Metrics
 	http     *httpserver.Server // nil when there is none
 	ready    httpserver.ReadyFunc
-	leaving  channels.Channel // the terminal: when it is left, the gateway ends
+	leaving  channels.Source // the terminal: when it is left, the gateway ends
 
 	stopAnswering func() // who asks for the health; nil: nobody is answered
 }
 
-// served is a channel with what delivers its replies.
+// served is a channel and the sender of its replies.
 type served struct {
-	channels.Channel
+	channels.Source
 	sender *delivery.Sender
 	scope  conversation.Scope
 }
@@ -210,15 +210,19 @@ func (g *Gateway) Close() {
 }
 
 // add puts a channel into service, for the sessions in scope.
-func (g *Gateway) add(channel channels.Channel, scope conversation.Scope) {
+func (g *Gateway) add(channel channels.Source, scope conversation.Scope) {
+	sink, ok := channel.(channels.Sink)
+	if !ok {
+		sink = delivery.Discard(channel.Name())
+	}
 	g.channels[channel.Name()] = &served{
-		Channel: channel,
-		sender:  delivery.New(channel, g.store, g.log, delivery.WithOutcomes(g.metrics.Delivered)),
-		scope:   scope,
+		Source: channel,
+		sender: delivery.New(sink, g.store, g.log, delivery.WithOutcomes(g.metrics.Delivered)),
+		scope:  scope,
 	}
 }
 
 // addBot puts the channel of a bot into service.
-func (g *Gateway) addBot(channel channels.Channel, bot conversation.Account) {
+func (g *Gateway) addBot(channel channels.Source, bot conversation.Account) {
 	g.add(channel, conversation.Scope{Channel: channel.Name(), Account: bot.ID})
 }

@@ -22,7 +22,7 @@ func answering(t *testing.T) *Gateway {
 	t.Cleanup(func() { store.Close() }) // some tests have done so
 	g := &Gateway{store: store, channels: map[string]*served{}}
 	for _, bot := range []conversation.Account{{Channel: "telegram", ID: "55"}, {Channel: "discord", ID: "56"}} {
-		g.channels[bot.Channel] = &served{Channel: nameOnly{name: bot.Channel}, scope: conversation.Scope{Channel: bot.Channel, Account: bot.ID}}
+		g.channels[bot.Channel] = &served{Source: nameOnly{name: bot.Channel}, scope: conversation.Scope{Channel: bot.Channel, Account: bot.ID}}
 	}
 	g.ready = g.readiness()
 	t.Cleanup(g.answerHealth())

@@ -16,12 +16,12 @@ const restDelay = 8 * time.Second
 // rest gives back what a crowd that has fallen silent has left: connections
 // with their buffers, and memory, which the runtime by itself keeps for minutes.
 func (g *Gateway) rest(model agentloop.Model) {
-	if rester, ok := model.(channels.Rester); ok {
-		rester.Rest()
+	if idle, ok := model.(channels.IdleReleaser); ok {
+		idle.ReleaseIdle()
 	}
 	for _, c := range g.channels {
-		if rester, ok := c.Channel.(channels.Rester); ok {
-			rester.Rest()
+		if idle, ok := c.Source.(channels.IdleReleaser); ok {
+			idle.ReleaseIdle()
 		}
 	}
 	runtime.GC() // what a sync.Pool holds goes with the second collection

@@ -10,7 +10,7 @@ import (
 
 // nameOnly is a channel without anything else.
 type nameOnly struct {
-	channels.Channel
+	channels.Source
 	name string
 }
 
@@ -23,7 +23,7 @@ func TestReadyTellsTroubleThatLasts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Gateway{store: store, channels: map[string]*served{"telegram": {Channel: nameOnly{name: "telegram"}}}}
+	g := &Gateway{store: store, channels: map[string]*served{"telegram": {Source: nameOnly{name: "telegram"}}}}
 	ready := g.readiness()
 	for _, c := range []struct {
 		channel, state string

@@ -79,7 +79,7 @@ func (g *Gateway) runIntake(intake context.Context, leave func(), hard context.C
 				return nil
 			}
 			served.Add(1)
-			if c.Channel == g.leaving {
+			if c.Source == g.leaving {
 				leave()
 			}
 			return nil

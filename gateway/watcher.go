@@ -22,14 +22,14 @@ var _ agentloop.Watcher = progress{}
 
 func (p progress) Working(ctx context.Context, key conversation.Key, took []conversation.Inbound, to conversation.Destination) {
 	p.feed.Working(ctx, key, took[0].ID, took[len(took)-1].ID)
-	if typer, ok := p.channels[to.Channel].Channel.(channels.Typer); ok {
+	if typer, ok := p.channels[to.Channel].Source.(channels.Typer); ok {
 		typer.Typing(ctx, to.Address)
 	}
 }
 
 func (p progress) Preview(key conversation.Key, to conversation.Destination, text string) {
 	p.feed.Preview(key, text)
-	if previewer, ok := p.channels[to.Channel].Channel.(channels.Previewer); ok {
+	if previewer, ok := p.channels[to.Channel].Source.(channels.Previewer); ok {
 		previewer.Preview(to.Address, text)
 	}
 }
@@ -47,7 +47,7 @@ func (p progress) Committed(run conversation.Run, _ conversation.Committed) {
 
 func (p progress) Titled(key conversation.Key, to conversation.Destination, title string) {
 	p.feed.Changed(key)
-	if titler, ok := p.channels[to.Channel].Channel.(channels.Titler); ok {
-		titler.Titled(to.Address, title)
+	if titler, ok := p.channels[to.Channel].Source.(channels.Titler); ok {
+		titler.SetTitle(to.Address, title)
 	}
 }

@@ -48,8 +48,8 @@ func NewClient(cfg Config, log *slog.Logger) *Client {
 	return c
 }
 
-// Rest closes the connections that many calls at once have left.
-func (c *Client) Rest() { c.http.CloseIdleConnections() }
+// ReleaseIdle closes the connections that no call uses.
+func (c *Client) ReleaseIdle() { c.http.CloseIdleConnections() }
 
 // Model is the name of the model that is asked first.
 func (c *Client) Model() string { return c.cfg.Model }

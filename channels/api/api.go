@@ -9,11 +9,11 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"parley/activity"
 	"parley/channels"
+	"parley/channels/hosted"
 	"parley/conversation"
 )
 
@@ -52,68 +52,42 @@ type Window struct {
 	Budget       int                    // tokens that it may have
 }
 
-// Channel is the API. It has nothing to send: replies are kept in the store, and
+// Channel is the API. It is no channels.Sink: replies stay in the store, and
 // whoever asks finds them there.
 type Channel struct {
-	channels.Kept
 	Parts
-	intake   atomic.Pointer[intake]
+	gate     hosted.Gate
+	uploads  hosted.Uploads
 	handler  func() http.Handler // made at the first request: what it takes is no part of an idle gateway
 	patching sync.Mutex          // metadata is read, changed and stored by one request at a time
 }
 
-// intake is how messages come in, while they do.
-type intake struct {
-	accept channels.AcceptFunc
-	ended  <-chan struct{}
-}
+var (
+	_ channels.Source  = (*Channel)(nil)
+	_ channels.Fetcher = (*Channel)(nil)
+)
 
 // New makes the channel. Serve puts it on a server.
 func New(parts Parts) *Channel {
-	c := &Channel{Kept: channels.NewKept(parts.Store, parts.Log), Parts: parts}
+	c := &Channel{Parts: parts, uploads: hosted.Uploads{Store: parts.Store, Log: parts.Log}}
 	c.handler = sync.OnceValue(c.build)
 	return c
 }
 
+// Name is "api".
 func (c *Channel) Name() string { return channelName }
 
-// Run lets messages in until ctx ends. Requests whose answer this process will
-// not make end then.
+// Run takes messages from programs until ctx ends. Requests whose answer this
+// process will not make end then.
 func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
-	c.intake.Store(&intake{accept: accept, ended: ctx.Done()})
+	c.gate.Open(ctx, accept)
 	<-ctx.Done()
 	return nil
 }
 
-// ends is closed when the gateway takes in nothing more. It is nil, which is
-// never closed, before the channel runs.
-func (c *Channel) ends() <-chan struct{} {
-	if in := c.intake.Load(); in != nil {
-		return in.ended
-	}
-	return nil
-}
-
-// isEnding reports whether the gateway takes in nothing more.
-func (c *Channel) isEnding() bool {
-	select {
-	case <-c.ends():
-		return true
-	default:
-		return false
-	}
-}
-
-// errClosed says that nothing is taken in: the gateway starts, or ends.
-var errClosed = errors.New("the channel is closed")
-
-// accept stores a message. A repeated one is dropped.
-func (c *Channel) accept(ctx context.Context, in conversation.Inbound) error {
-	now := c.intake.Load()
-	if now == nil || c.isEnding() {
-		return errClosed
-	}
-	return now.accept(ctx, nil, in)
+// Fetch returns the bytes of a file that came with a message.
+func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error) {
+	return c.uploads.Fetch(ctx, file, limit)
 }
 
 // doTimeout is how long an operation waits for the run under way to end.

@@ -32,7 +32,7 @@ func (c *Channel) await(ctx context.Context, q question, over <-chan time.Time, 
 	defer watch.Close()
 	alive := time.NewTicker(lookAgain)
 	defer alive.Stop()
-	ends := c.ends()
+	ends := c.gate.Ending()
 	var a conversation.Answer
 	for look := true; ; {
 		run, working := watch.Now() // before the store, so that nothing falls between the two
@@ -43,7 +43,7 @@ func (c *Channel) await(ctx context.Context, q question, over <-chan time.Time, 
 			}
 		}
 		mine := working && run.Takes(a.ID)
-		if !mine && c.isEnding() {
+		if !mine && c.gate.IsEnding() {
 			return a, errLeft
 		}
 		if mine && to != nil {
@@ -74,7 +74,7 @@ func (c *Channel) await(ctx context.Context, q question, over <-chan time.Time, 
 // unanswered gives the end of an await without an answer as a problem.
 func (c *Channel) unanswered(ctx context.Context, q question, err error) error {
 	switch {
-	case errors.Is(err, errLeft), c.isEnding():
+	case errors.Is(err, errLeft), c.gate.IsEnding():
 		return later(restartTime, problem(http.StatusServiceUnavailable,
 			"The gateway is ending. The message is stored and will be answered at its next start: ask at %s, or send it again with the Idempotency-Key %s.", q.location(), q.id))
 	case errors.Is(err, conversation.ErrNoAnswer):

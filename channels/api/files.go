@@ -4,17 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"mime"
 	"net/http"
-	"path"
 	"strings"
-	"unicode/utf8"
-)
 
-const (
-	maxFiles   = 10       // that come with one message
-	maxFile    = 8 << 20  // bytes of one of them: no more of a picture is read
-	maxMessage = 24 << 20 // bytes of a request with files
+	"parley/channels/hosted"
 )
 
 // file is a picture or a text that comes with a message.
@@ -24,54 +17,32 @@ type file struct {
 	Data      []byte `json:"data" doc:"In base64"`
 }
 
-// pictureTypes are what models take for pictures.
-var pictureTypes = map[string]string{"image/png": "png", "image/jpeg": "jpeg", "image/webp": "webp", "image/gif": "gif"}
-
-// checkFiles gives files names and types that can be relied on. The name of one
-// that has none tells its bytes from others', so that a repeated request is
-// known as such.
+// checkFiles sets names and media types that can be relied on. A file without a
+// name gets one made of its bytes, so that a repeated request is known as such.
 func checkFiles(files []file) error {
-	if len(files) > maxFiles {
-		return problem(http.StatusUnprocessableEntity, "The message has %d files. Allowed: %d.", len(files), maxFiles)
+	if len(files) > hosted.MaxFiles {
+		return problem(http.StatusUnprocessableEntity, "The message has %d files. Allowed: %d.", len(files), hosted.MaxFiles)
 	}
 	for i := range files {
 		f := &files[i]
-		if len(f.Data) == 0 || len(f.Data) > maxFile {
-			return problem(http.StatusUnprocessableEntity, "File %d has %d bytes. Allowed: 1 to %d.", i+1, len(f.Data), maxFile)
+		if len(f.Data) == 0 || len(f.Data) > hosted.MaxFile {
+			return problem(http.StatusUnprocessableEntity, "File %d has %d bytes. Allowed: 1 to %d.", i+1, len(f.Data), hosted.MaxFile)
 		}
-		kind := pictureTypes[http.DetectContentType(f.Data)]
-		switch {
-		case kind != "":
-			f.MediaType = "image/" + kind
-		case !utf8.Valid(f.Data):
+		mediaType, ok := hosted.MediaType(f.MediaType, f.Data)
+		if !ok {
 			return problem(http.StatusUnprocessableEntity, "File %d can't be read here. Allowed: PNG, JPEG, WebP and GIF pictures, and text in UTF-8.", i+1)
-		default:
-			f.MediaType, kind = textType(f.MediaType), "txt"
 		}
-		f.Name = baseName(f.Name)
+		f.MediaType, f.Name = mediaType, hosted.FileName(f.Name)
 		if f.Name == "" {
+			extension, isImage := strings.CutPrefix(mediaType, "image/")
+			if !isImage {
+				extension = "txt"
+			}
 			sum := sha256.Sum256(f.Data)
-			f.Name = hex.EncodeToString(sum[:8]) + "." + kind
+			f.Name = hex.EncodeToString(sum[:8]) + "." + extension
 		}
 	}
 	return nil
-}
-
-func textType(said string) string {
-	if kind, _, err := mime.ParseMediaType(said); err == nil && strings.HasPrefix(kind, "text/") {
-		return kind
-	}
-	return "text/plain"
-}
-
-// baseName is the last part of a name, in one line; "" when nothing is left.
-func baseName(name string) string {
-	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
-	name = strings.Join(strings.Fields(strings.ToValidUTF8(name, "")), " ")
-	if name == "." || name == "/" {
-		return ""
-	}
-	return name
 }
 
 // fromDataURL reads a file that stands in its own address:

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"time"
 
+	"parley/channels/hosted"
+
 	"github.com/danielgtaylor/huma/v2"
 )
 
@@ -28,7 +30,7 @@ func (c *Channel) operations() []operation {
 	return []operation{
 		endpoint(c, huma.Operation{
 			OperationID: "post-message", Method: http.MethodPost, Path: session + "/messages", Tags: []string{tagMessages},
-			Summary: "Say something, or append messages", MaxBodyBytes: maxMessage, BodyReadTimeout: 5 * time.Minute,
+			Summary: "Say something, or append messages", MaxBodyBytes: hosted.MaxBody, BodyReadTimeout: 5 * time.Minute,
 			Description: "Runs the agent and answers with its reply, as JSON or as server-sent events. A client that goes away stops nothing. " +
 				"A request that is repeated with its Idempotency-Key gets the first result, or joins the run that makes it. With run=false the messages are only appended.",
 			Errors: []int{http.StatusBadRequest, http.StatusForbidden, http.StatusConflict, http.StatusServiceUnavailable},

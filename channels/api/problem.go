@@ -10,6 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"parley/channels/hosted"
 	"parley/conversation"
 )
 
@@ -46,7 +47,7 @@ func (c *Channel) problemOf(ctx context.Context, err error) error {
 	case conversation.IsDamaged(err):
 		return problem(http.StatusInternalServerError,
 			"What is stored here can't be read or added to: the gateway's database is damaged. Its operator has been told. /new, or a reset, begins a fresh conversation in a session.")
-	case errors.Is(err, errClosed), c.isEnding():
+	case errors.Is(err, hosted.ErrClosed), c.gate.IsEnding():
 		return later(restartTime, problem(http.StatusServiceUnavailable, "The gateway is starting or ending. Nothing was done; try again in a moment."))
 	case errors.Is(err, errBusy):
 		return later(5, problem(http.StatusConflict, "An answer is being made in the session, and this has to wait for it. Try again in a moment, or send /stop."))

@@ -11,12 +11,10 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"parley/channels/hosted"
 	"parley/conversation"
 	"parley/httpserver"
 )
-
-// maxText is how many characters a message may have; a longer text is a file.
-const maxText = 256 << 10
 
 // question is a message of a program, which is answered once however often it
 // is sent.
@@ -38,8 +36,8 @@ func newQuestion(key conversation.Key, idempotencyKey, text string, files []file
 	switch {
 	case strings.TrimSpace(text) == "" && len(files) == 0:
 		return q, problem(http.StatusUnprocessableEntity, "The message is empty.")
-	case utf8.RuneCountInString(text) > maxText:
-		return q, problem(http.StatusUnprocessableEntity, "The text is too long for one message. Allowed: %d characters; send it as a file.", maxText)
+	case utf8.RuneCountInString(text) > hosted.MaxText:
+		return q, problem(http.StatusUnprocessableEntity, "The text is too long for one message. Allowed: %d characters; send it as a file.", hosted.MaxText)
 	}
 	return q, checkFiles(files)
 }
@@ -101,12 +99,11 @@ func (c *Channel) store(ctx context.Context, q question) error {
 		return err
 	}
 	for i, f := range q.files {
-		upload := conversation.Upload{Key: q.key, Name: f.Name, MediaType: f.MediaType, Data: f.Data}
-		if in.Attachments[i].Ref, err = c.Store.Upload(ctx, upload); err != nil {
+		if in.Attachments[i], err = c.uploads.Put(ctx, q.key, f.Name, f.MediaType, f.Data); err != nil {
 			return err
 		}
 	}
-	if err := c.accept(ctx, in); err != nil {
+	if err := c.gate.Accept(ctx, in); err != nil {
 		return err
 	}
 	_, err = c.isStored(ctx, in) // it may have come twice at once

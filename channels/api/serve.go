@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"parley/channels/hosted"
 	"parley/httpserver"
 )
 
@@ -34,7 +35,7 @@ func (c *Channel) Serve(server *httpserver.Server) {
 	server.Handle("GET "+specPath+".yaml", httpserver.Program, lazy)
 	server.Handle("GET /api/docs", httpserver.Person, lazy)
 	server.Handle("GET /api/docs.css", httpserver.Public, http.HandlerFunc(docsStyle))
-	server.Handle("POST /v1/chat/completions", httpserver.Program, http.HandlerFunc(c.complete), httpserver.MaxBody(maxMessage))
+	server.Handle("POST /v1/chat/completions", httpserver.Program, http.HandlerFunc(c.complete), httpserver.MaxBody(hosted.MaxBody))
 	server.Handle("GET /v1/models", httpserver.Program, http.HandlerFunc(c.listModels))
 }
 

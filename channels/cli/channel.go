@@ -60,8 +60,7 @@ func IsInteractive(in, out *os.File) bool {
 	return os.Getenv("TERM") != "dumb" && term.IsTerminal(int(in.Fd())) && term.IsTerminal(int(out.Fd()))
 }
 
-// Channel is a terminal or a pipe with one session. It is a channels.Channel
-// and a channels.Previewer.
+// Channel is a terminal or a pipe with one session.
 type Channel struct {
 	key    conversation.Key
 	face   face
@@ -84,7 +83,8 @@ type face interface {
 type postFunc func(ctx context.Context, id, text string) error
 
 var (
-	_ channels.Channel   = (*Channel)(nil)
+	_ channels.Source    = (*Channel)(nil)
+	_ channels.Sink      = (*Channel)(nil)
 	_ channels.Previewer = (*Channel)(nil)
 )
 

@@ -28,7 +28,7 @@ func WithPatience(d time.Duration) Option {
 // tell passes the outcome of a delivery attempt to the observer, if there is one.
 func (s *Sender) tell(kind activity.OutcomeKind, d conversation.Delivery) {
 	if s.outcome != nil {
-		s.outcome(activity.Outcome{Channel: s.channel.Name(), Kind: kind, After: time.Since(d.At)})
+		s.outcome(activity.Outcome{Channel: s.sink.Name(), Kind: kind, After: time.Since(d.At)})
 	}
 }
 

@@ -38,13 +38,13 @@ func (c clumsy) Send(ctx context.Context, d conversation.Delivery, p channels.Pa
 }
 
 // deliver sends what is due, and gives the outcomes that were told.
-func (p *post) deliver(channel channels.Channel) []activity.OutcomeKind {
+func (p *post) deliver(sink channels.Sink) []activity.OutcomeKind {
 	p.t.Helper()
 	var mu sync.Mutex
 	var kinds []activity.OutcomeKind
 	flush := make(chan struct{})
 	close(flush)
-	sender := delivery.New(channel, p.store, slog.New(slog.DiscardHandler), delivery.WithOutcomes(func(o activity.Outcome) {
+	sender := delivery.New(sink, p.store, slog.New(slog.DiscardHandler), delivery.WithOutcomes(func(o activity.Outcome) {
 		mu.Lock()
 		defer mu.Unlock()
 		if o.Channel != "telegram" || o.After < 0 || o.After > time.Hour {

@@ -35,7 +35,7 @@ type Outbox interface {
 // and the next one goes on. One that the platform fails on while it works
 // otherwise is set aside after patience, and tried again beside the later ones.
 type Sender struct {
-	channel  channels.Channel
+	sink     channels.Sink
 	outbox   Outbox
 	log      *slog.Logger
 	outcome  func(activity.Outcome) // nil: nobody asks
@@ -52,11 +52,11 @@ type Sender struct {
 }
 
 // New makes the sender of a channel; Run starts it.
-func New(channel channels.Channel, outbox Outbox, log *slog.Logger, options ...Option) *Sender {
+func New(sink channels.Sink, outbox Outbox, log *slog.Logger, options ...Option) *Sender {
 	s := &Sender{
-		channel:  channel,
+		sink:     sink,
 		outbox:   outbox,
-		log:      log.With("channel", channel.Name()),
+		log:      log.With("channel", sink.Name()),
 		patience: patience,
 		wake:     make(chan wake, 1024),
 		idle:     make(chan *queue),
@@ -413,7 +413,7 @@ func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
 func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool) (done bool, err error) {
 	var parts []channels.Part
 	err = guard(func() error {
-		parts = q.channel.Split(*d)
+		parts = q.sink.Split(*d)
 		return nil
 	})
 	if err != nil {
@@ -453,7 +453,7 @@ func (q *queue) markPart(ctx context.Context, d conversation.Delivery, troubled 
 // mark stores what the platform has taken. It outlasts Run's context, since
 // what is not marked is sent again.
 func (q *queue) mark(ctx context.Context, what string, do func(context.Context) error) bool {
-	ctx, cancel := channels.Outlast(ctx)
+	ctx, cancel := channels.WithGrace(ctx)
 	defer cancel()
 	return q.persist(ctx, what, func() error { return do(ctx) }) == nil
 }

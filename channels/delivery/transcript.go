@@ -18,7 +18,7 @@ const maxMaking = 4
 // sendPart sends one part, with the bytes of its file.
 func (q *queue) sendPart(ctx context.Context, d conversation.Delivery, p channels.Part) (id string, err error) {
 	if p.File == nil || p.File.Data != nil || d.Transcript == nil {
-		return q.channel.Send(ctx, d, p)
+		return q.sink.Send(ctx, d, p)
 	}
 	select {
 	case q.making <- struct{}{}:
@@ -37,7 +37,7 @@ func (q *queue) sendPart(ctx context.Context, d conversation.Delivery, p channel
 		return "", &channels.LocalError{Words: fmt.Sprintf("⚠️ The file %s could not be made. The details are in the gateway's log.", d.Transcript.Name), Err: err}
 	}
 	p.File = &channels.File{Name: p.File.Name, Data: data}
-	return q.channel.Send(ctx, d, p)
+	return q.sink.Send(ctx, d, p)
 }
 
 // makeTranscript gives the bytes of a transcript.

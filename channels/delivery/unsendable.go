@@ -49,9 +49,9 @@ func (q *queue) sendNotice(ctx context.Context, d conversation.Delivery, words s
 	var failing time.Time
 	for tries := 1; ; tries++ {
 		err := guard(func() error {
-			for _, part := range q.channel.Split(notice) {
+			for _, part := range q.sink.Split(notice) {
 				part.Index = len(d.Sent)
-				if _, err := q.channel.Send(ctx, notice, part); err != nil {
+				if _, err := q.sink.Send(ctx, notice, part); err != nil {
 					return err
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"parley/channels"
+	"parley/internal/clock"
 )
 
 // requestTimeout is for one request, from the connection to the answer.
@@ -37,14 +38,14 @@ func newAPI(token string, t *transport) (*api, error) {
 	session.MaxRestRetries = 0
 	session.LogLevel = silent
 	a := &api{session: session}
-	a.rest()
+	a.releaseIdle()
 	return a, nil
 }
 
-// rest gives back the connections, and the account of rate limits, which the
+// releaseIdle closes idle connections and drops the rate limits, which the
 // library keeps for every channel that was ever written to. Where a limit still
-// held, Discord tells it again with a refusal.
-func (a *api) rest() {
+// holds, Discord's next refusal says so again.
+func (a *api) releaseIdle() {
 	a.limits.Store(discordgo.NewRatelimiter())
 	a.session.Client.CloseIdleConnections()
 }
@@ -82,7 +83,7 @@ func (a *api) call(ctx context.Context, r request, out any) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := channels.Outlast(ctx)
+	ctx, cancel := channels.WithGrace(ctx)
 	defer cancel()
 	answer, err := a.session.RequestWithLockedBucket(r.method, r.url, contentType, body, bucket, 0, discordgo.WithContext(ctx))
 	if err != nil {
@@ -123,7 +124,7 @@ func turn(ctx context.Context, limiter *discordgo.RateLimiter, limit string) (*d
 			return bucket, nil
 		}
 		bucket.Unlock()
-		if err := channels.Sleep(ctx, wait); err != nil {
+		if err := clock.Sleep(ctx, wait); err != nil {
 			return nil, err
 		}
 	}

@@ -64,7 +64,7 @@ func TestTheInvitesPermissionsSuffice(t *testing.T) {
 	if sent := g.srv.SentTo(thread); len(sent) != 1 || len(sent[0].Files) != 1 {
 		t.Fatalf("%+v", sent)
 	}
-	r.Titled(in.Address, "A book")
+	r.SetTitle(in.Address, "A book")
 	must(t, g.srv.Wait(deadline(t), "the name", func() bool { p, _ := g.srv.Place(said.ID); return p.Name == "A book" }))
 }
 

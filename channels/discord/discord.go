@@ -48,8 +48,7 @@ type Store interface {
 // a detail for the operator. It must not block for long.
 type HealthFunc func(state, detail string)
 
-// Channel is one bot. It implements channels.Channel, Previewer, Typer, Titler,
-// Fetcher and Rester.
+// Channel is one bot.
 type Channel struct {
 	Parts
 	transport *transport
@@ -103,8 +102,8 @@ func New(p Parts) (*Channel, error) {
 // Name is "discord".
 func (c *Channel) Name() string { return name }
 
-// Rest gives back connections and what is remembered of rate limits.
-func (c *Channel) Rest() { c.api.rest() }
+// ReleaseIdle closes connections and forgets rate limits that are over.
+func (c *Channel) ReleaseIdle() { c.api.releaseIdle() }
 
 // Split renders the markdown and cuts it into messages.
 func (c *Channel) Split(d conversation.Delivery) []channels.Part {
@@ -123,12 +122,13 @@ func (c *Channel) self() string {
 }
 
 var (
-	_ channels.Channel   = (*Channel)(nil)
+	_ channels.Source    = (*Channel)(nil)
+	_ channels.Sink      = (*Channel)(nil)
 	_ channels.Previewer = (*Channel)(nil)
 	_ channels.Typer     = (*Channel)(nil)
 	_ channels.Titler    = (*Channel)(nil)
 	_ channels.Fetcher   = (*Channel)(nil)
-	_ channels.Rester    = (*Channel)(nil)
 
-	_ channels.Administered = (*Channel)(nil)
+	_ channels.AdminChecker = (*Channel)(nil)
+	_ channels.IdleReleaser = (*Channel)(nil)
 )

@@ -9,8 +9,8 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
-	"parley/channels"
 	"parley/conversation"
+	"parley/internal/clock"
 )
 
 // fares is how the bot fares: by its connections to the gateway, and by the REST
@@ -126,7 +126,7 @@ func (c *Channel) guardToken(ctx context.Context) error {
 			} else if !c.fares.isTokenRejected() {
 				break // there is no reason to doubt the token
 			}
-			if channels.Sleep(ctx, waits.NextBackOff()) != nil {
+			if clock.Sleep(ctx, waits.NextBackOff()) != nil {
 				return nil
 			}
 		}

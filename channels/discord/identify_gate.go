@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"parley/channels"
+	"parley/internal/clock"
 )
 
 // identifyPause is the time between two sessions that begin: Discord asks for
@@ -40,7 +40,7 @@ func (g *identifyGate) enter(ctx context.Context) error {
 		if wait <= 0 {
 			return nil
 		}
-		if err := channels.Sleep(ctx, wait); err != nil {
+		if err := clock.Sleep(ctx, wait); err != nil {
 			<-g.busy
 			return err
 		}

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"parley/channels"
 	"parley/channels/markdown"
+	"parley/internal/clock"
 )
 
 // previewEvery is the pace of edits. A channel takes 5 in 5 s, as bots find in
@@ -80,7 +80,7 @@ func (ps *previews) note(to address, text string) {
 // run shows what is newest, until the preview is stopped.
 func (ps *previews) run(ctx context.Context, p *preview) {
 	defer close(p.done)
-	for channels.Sleep(ctx, ps.every) == nil {
+	for clock.Sleep(ctx, ps.every) == nil {
 		forgotten := time.NewTimer(previewLife)
 		select {
 		case <-p.noted:
@@ -99,7 +99,7 @@ func (ps *previews) run(ctx context.Context, p *preview) {
 		}
 		if err != nil && ctx.Err() == nil {
 			ps.channel.Log.Debug("an answer is not shown while it is written", "channel_id", p.to.Channel, "error", err)
-			if err := channels.Sleep(ctx, refused(err).retryAfter); err != nil {
+			if err := clock.Sleep(ctx, refused(err).retryAfter); err != nil {
 				return
 			}
 		}

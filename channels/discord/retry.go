@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
+	"parley/internal/clock"
 
-	"parley/channels"
+	"github.com/cenkalti/backoff/v5"
 )
 
 const maxBackoff = 30 * time.Second
@@ -37,7 +37,7 @@ func (r *retry) after(ctx context.Context, text string, err error) error {
 		r.trouble = true
 		r.log.Warn(text, "error", err)
 	}
-	return channels.Sleep(ctx, max(refused(err).retryAfter, r.backoff.NextBackOff()))
+	return clock.Sleep(ctx, max(refused(err).retryAfter, r.backoff.NextBackOff()))
 }
 
 // over ends the trouble, if there was one.

@@ -13,6 +13,7 @@ import (
 
 	"parley/channels"
 	"parley/conversation"
+	"parley/internal/clock"
 )
 
 // What the operator has to mend, or Discord: the bot is tried again now and then.
@@ -63,7 +64,7 @@ func (c *Channel) connect(ctx context.Context, events *queue) error {
 	for {
 		p, err := c.plan(ctx)
 		if err == nil {
-			err = channels.Sleep(ctx, p.wait)
+			err = clock.Sleep(ctx, p.wait)
 		}
 		if err == nil {
 			err = c.serve(ctx, p, events)
@@ -79,7 +80,7 @@ func (c *Channel) connect(ctx context.Context, events *queue) error {
 		if c.fares.refused(rejection(err)) {
 			waits.Reset()
 		}
-		if channels.Sleep(ctx, waits.NextBackOff()) != nil {
+		if clock.Sleep(ctx, waits.NextBackOff()) != nil {
 			return nil
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"parley/channels"
 	"parley/conversation"
+	"parley/internal/clock"
 )
 
 // serversIn is how long the catching up waits to be told of the servers, since
@@ -49,7 +49,7 @@ func (in *intake) ready(ctx context.Context, e event) error {
 		in.catching.awaited[g.ID] = true
 	}
 	in.help(func() {
-		if channels.Sleep(ctx, serversIn) == nil {
+		if clock.Sleep(ctx, serversIn) == nil {
 			in.queue.push(event{kind: serversWaitOver})
 		}
 	})

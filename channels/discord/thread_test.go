@@ -34,7 +34,7 @@ func TestAMentionOpensAThread(t *testing.T) {
 	if second.Key != in.Key {
 		t.Errorf("the talk goes on in %s, began in %s", second.Key, in.Key)
 	}
-	r.Titled(second.Address, "Bread")
+	r.SetTitle(second.Address, "Bread")
 	must(t, g.srv.Wait(deadline(t), "the new name", func() bool { p, _ := g.srv.Place(said.ID); return p.Name == "Bread" }))
 	g.srv.Say(general, ann, discordtest.Bot.Mention()+" /status")
 	if third := g.wait(3)[2]; third.Key != channelKey(general.ID) || third.Text != "/status" {
@@ -82,7 +82,7 @@ func TestTitleThatComesBeforeTheThreadIsItsName(t *testing.T) {
 	r := g.run()
 	said := g.srv.Say(general, ann, discordtest.Bot.Mention()+" how do I bake bread?")
 	in := g.wait(1)[0]
-	r.Titled(in.Address, "Bread")
+	r.SetTitle(in.Address, "Bread")
 	r.renames.Wait()
 	r.reply(t, in, "With flour.")
 	r.renames.Wait()
@@ -103,7 +103,7 @@ func TestTitleThatComesBeforeAThreadOfSomebodyElseRenamesNothingOfTheirs(t *test
 	r := g.run()
 	said := g.srv.Say(general, ann, discordtest.Bot.Mention()+" how do I bake bread?")
 	in := g.wait(1)[0]
-	r.Titled(in.Address, "Bread")
+	r.SetTitle(in.Address, "Bread")
 	r.renames.Wait()
 	thread := g.srv.ThreadOn(said, ann, "Mine")
 	r.reply(t, in, "With flour.")
@@ -127,7 +127,7 @@ func TestTitleReachesAThreadOfAnEarlierProcess(t *testing.T) {
 	must(t, g.srv.Wait(deadline(t), "the thread", func() bool { return len(g.srv.Threads(general)) == 1 }))
 	must(t, r.stop())
 	r = g.run()
-	r.Titled(in.Address, "Bread")
+	r.SetTitle(in.Address, "Bread")
 	r.renames.Wait()
 	r.reply(t, in, "With flour.")
 	r.renames.Wait()
@@ -147,7 +147,7 @@ func TestTitleOfAThreadThatCannotBeIsNoRequestAndNoWarning(t *testing.T) {
 	g.srv.Say(general, ann, discordtest.Bot.Mention()+" hi")
 	in := g.wait(1)[0]
 	r.reply(t, in, "hello")
-	r.Titled(in.Address, "Greetings")
+	r.SetTitle(in.Address, "Greetings")
 	r.renames.Wait()
 	if n := g.srv.Calls("PATCH /channels/{channel}"); n != 0 || g.log.count("keeps its name") != 0 {
 		t.Errorf("%d requests, %d warnings", n, g.log.count("keeps its name"))

@@ -139,10 +139,10 @@ func (c *Channel) startThread(ctx context.Context, on address) error {
 	}, nil)
 }
 
-// Titled gives a thread that the bot opens the title as its name: with its
-// opening while it is not open yet, else by renaming it. A thread that Discord
-// does not let the bot open needs no name.
-func (c *Channel) Titled(addr, title string) {
+// SetTitle names a thread of the bot after its conversation: by renaming it, or
+// by opening it under this name where it is not open yet. A thread that Discord
+// does not let the bot open gets no name.
+func (c *Channel) SetTitle(addr, title string) {
 	to, err := parseAddress(addr)
 	title = threadName(title)
 	if err != nil || !to.Own || title == "" {

@@ -10,6 +10,7 @@ import (
 	"parley/channels"
 	"parley/channels/discord/discordtest"
 	"parley/conversation"
+	"parley/internal/clock"
 )
 
 // rejecting is a gateway that asks again at once whether Discord takes the bot.
@@ -163,7 +164,7 @@ func TestReplyRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
 		if !errors.As(err, &refused) || refused.Permanent || errors.As(err, &stuck) {
 			t.Fatalf("the reply is at fault: %v", err)
 		}
-		must(t, channels.Sleep(t.Context(), time.Millisecond))
+		must(t, clock.Sleep(t.Context(), time.Millisecond))
 	}
 	g.fared(conversation.HealthServing, conversation.HealthRejected, conversation.HealthServing)
 	g.checkWords("token in [discord]")

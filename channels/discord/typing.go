@@ -5,9 +5,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/bwmarrin/discordgo"
+	"parley/internal/clock"
 
-	"parley/channels"
+	"github.com/bwmarrin/discordgo"
 )
 
 const (
@@ -37,7 +37,7 @@ func (c *Channel) keepTyping(ctx context.Context, to address) {
 		if err := c.api.call(ctx, request{method: http.MethodPost, url: endpoint, limit: endpoint}, nil); err != nil && ctx.Err() == nil {
 			c.Log.Debug("typing is not shown", "channel_id", to.Channel, "error", err)
 		}
-		if channels.Sleep(ctx, typingEvery) != nil {
+		if clock.Sleep(ctx, typingEvery) != nil {
 			return
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
+	"parley/internal/clock"
 
-	"parley/channels"
+	"golang.org/x/time/rate"
 )
 
 // In groups Telegram takes 20 messages a minute. A burst of 5 and one more
@@ -64,7 +64,7 @@ func (p *pacer) wait(ctx context.Context, chat int64) error {
 	pace := p.enter(chat)
 	defer p.leave(chat, pace)
 	for {
-		if err := channels.Sleep(ctx, p.blocked(chat)); err != nil {
+		if err := clock.Sleep(ctx, p.blocked(chat)); err != nil {
 			return err
 		}
 		for _, l := range []*rate.Limiter{pace.limiter, p.all} {

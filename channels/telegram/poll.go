@@ -13,6 +13,7 @@ import (
 
 	"parley/channels"
 	"parley/conversation"
+	"parley/internal/clock"
 )
 
 const (
@@ -163,7 +164,7 @@ func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept chann
 		c.works()
 		retry.over()
 		next.widen()
-		if len(batch) == 0 && time.Since(began) < time.Second && channels.Sleep(ctx, pollPause) != nil {
+		if len(batch) == 0 && time.Since(began) < time.Second && clock.Sleep(ctx, pollPause) != nil {
 			return ctx.Err()
 		}
 	}

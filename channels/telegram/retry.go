@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
+	"parley/internal/clock"
 
-	"parley/channels"
+	"github.com/cenkalti/backoff/v5"
 )
 
 const maxBackoff = 30 * time.Second
@@ -71,7 +71,7 @@ func (r *retry) wait(ctx context.Context, trouble string, level slog.Level, text
 		r.trouble = trouble
 		r.log.Log(ctx, level, text, "trouble", trouble, "error", err)
 	}
-	return channels.Sleep(ctx, max(least, r.backoff.NextBackOff()))
+	return clock.Sleep(ctx, max(least, r.backoff.NextBackOff()))
 }
 
 // over ends the trouble, if there was one.

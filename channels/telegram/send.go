@@ -93,7 +93,7 @@ func (c *Channel) sendMessage(ctx context.Context, m outgoing) (string, error) {
 	var sent struct {
 		MessageID int64 `json:"message_id"`
 	}
-	ctx, cancel := channels.Outlast(ctx)
+	ctx, cancel := channels.WithGrace(ctx)
 	defer cancel()
 	var err error
 	if m.part.File != nil {

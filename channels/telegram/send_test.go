@@ -17,11 +17,6 @@ import (
 	"parley/conversation"
 )
 
-var (
-	_ channels.Channel = (*telegram.Channel)(nil)
-	_ channels.Typer   = (*telegram.Channel)(nil)
-)
-
 func partOf(text string) channels.Part { return channels.Part{Text: text, Plain: text} }
 
 // deliver sends all parts of a text.

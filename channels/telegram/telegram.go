@@ -16,8 +16,7 @@ import (
 // name is the first segment of the adapter's keys.
 const name = "telegram"
 
-// Channel is one bot. It implements channels.Channel and channels.Typer, and
-// http.Handler for the webhook.
+// Channel is one bot. It is an http.Handler for the webhook.
 type Channel struct {
 	api      *api
 	access   *access.Control
@@ -105,8 +104,17 @@ func New(parts Parts) (*Channel, error) {
 	return c, nil
 }
 
-// Rest closes the connections that a crowd has left. The poll keeps its own.
-func (c *Channel) Rest() { c.api.http.CloseIdleConnections() }
+// ReleaseIdle closes the connections that no call uses. The poll keeps its own.
+func (c *Channel) ReleaseIdle() { c.api.http.CloseIdleConnections() }
 
 // Name is "telegram".
 func (c *Channel) Name() string { return name }
+
+var (
+	_ channels.Source = (*Channel)(nil)
+	_ channels.Sink   = (*Channel)(nil)
+	_ channels.Typer  = (*Channel)(nil)
+
+	_ channels.AdminChecker = (*Channel)(nil)
+	_ channels.IdleReleaser = (*Channel)(nil)
+)

@@ -12,6 +12,7 @@ import (
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/internal/clock"
 )
 
 // rejecting is a gateway that asks again at once whether its token is taken.
@@ -124,7 +125,7 @@ func TestMessageRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
 		if !errors.As(err, &refused) || refused.Permanent || errors.As(err, &stuck) {
 			t.Fatalf("the message is at fault: %v", err)
 		}
-		must(t, channels.Sleep(context.Background(), waits.NextBackOff()))
+		must(t, clock.Sleep(context.Background(), waits.NextBackOff()))
 	}
 	g.until(func() bool { return g.fared(conversation.HealthRejected, conversation.HealthServing) })
 	if sent := g.srv.Sent(); len(sent) != 1 {

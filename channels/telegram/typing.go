@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"time"
 
-	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+	"parley/internal/clock"
 
-	"parley/channels"
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 )
 
 const (
@@ -38,7 +38,7 @@ func (c *Channel) keepTyping(ctx context.Context, to address) {
 				c.log.Debug("typing is not shown", "chat", to.Chat, "error", err)
 			}
 		}
-		if channels.Sleep(ctx, typingEvery) != nil {
+		if clock.Sleep(ctx, typingEvery) != nil {
 			return
 		}
 	}

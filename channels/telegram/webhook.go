@@ -13,6 +13,7 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"parley/channels"
+	"parley/internal/clock"
 )
 
 // WebhookPath is where Telegram hands its updates to the gateway, behind webhook_url.
@@ -59,7 +60,7 @@ func (c *Channel) receive(ctx context.Context, me *self, accept channels.AcceptF
 		if err := c.persist(ctx, func(ctx context.Context) error { return c.watch(ctx, &told) }); err != nil {
 			return err
 		}
-		if err := channels.Sleep(ctx, watchEvery); err != nil {
+		if err := clock.Sleep(ctx, watchEvery); err != nil {
 			return err
 		}
 	}

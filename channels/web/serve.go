@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"parley/channels/hosted"
 	"parley/conversation"
 	"parley/httpserver"
 	"parley/pages"
@@ -56,8 +57,8 @@ func (c *Channel) Serve(server *httpserver.Server) {
 	person("GET /chat/{name}/conversation/{conversation}/image/{seq}/{n}", c.sendImage)
 	person("GET /chat/{name}/conversation/{conversation}/delete", c.askToDelete)
 
-	person("POST /chat/{name}/messages", c.takeMessage, httpserver.MaxBody(maxMessage))
-	person("POST /chat/{name}/edit", c.takeEdit, httpserver.MaxBody(maxMessage))
+	person("POST /chat/{name}/messages", c.takeMessage, httpserver.MaxBody(hosted.MaxBody))
+	person("POST /chat/{name}/edit", c.takeEdit, httpserver.MaxBody(hosted.MaxBody))
 	person("POST /chat/{name}/rename", c.rename)
 	person("POST /chat/{name}/archive", c.archive)
 	person("POST /chat/{name}/conversation/{conversation}/reopen", c.reopen)
@@ -110,7 +111,7 @@ func (c *Channel) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway can't reach its database and stores nothing at the moment. Try again in a while.")
 	case conversation.IsDamaged(err):
 		httpserver.Problem(w, r, http.StatusInternalServerError, "What is stored here can't be read: the database of this gateway is damaged. Its operator has been told.")
-	case c.accept.Load() == nil:
+	case !c.gate.IsOpen():
 		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway is starting or ending. Nothing was done; try again in a moment.")
 	case errors.Is(err, context.Canceled):
 		// nobody waits for an answer

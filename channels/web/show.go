@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"parley/channels"
+	"parley/channels/hosted"
 	"parley/conversation"
 	"parley/httpserver"
 	"parley/pages"
@@ -102,7 +103,7 @@ func (c *Channel) show(w http.ResponseWriter, r *http.Request, name string, t ta
 	}
 	p.Empty = len(t.entries) == 0 && len(t.waiting) == 0
 	p.Address = p.URL
-	p.At, p.FreshID, p.Commands, p.MaxText = t.at.String(), newName(), c.Commands, maxText
+	p.At, p.FreshID, p.Commands, p.MaxText = t.at.String(), newName(), c.Commands, hosted.MaxText
 	c.answerPage(w, r, p)
 }
 
@@ -180,7 +181,7 @@ func (c *Channel) sendImage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	image, err := c.Store.ImageAt(r.Context(), found.ID, seq, n)
-	if err == nil && !pictureTypes[image.MediaType] {
+	if err == nil && !conversation.IsImageType(image.MediaType) {
 		err = conversation.ErrNotFound
 	}
 	if err != nil {

@@ -1,43 +1,30 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"mime/multipart"
 	"net/http"
-	"path"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"parley/channels/hosted"
 	"parley/conversation"
 	"parley/httpserver"
 )
-
-const (
-	maxText    = 256 << 10 // characters of a message; a longer text is a file
-	maxFiles   = 10        // that come with one message
-	maxFile    = 8 << 20   // bytes of one of them: no more of a picture is read
-	maxMessage = 24 << 20  // bytes of a message with its files
-)
-
-// pictureTypes are what browsers and models take for pictures.
-var pictureTypes = map[string]bool{"image/png": true, "image/jpeg": true, "image/webp": true, "image/gif": true}
-
-// errClosed says that nothing is taken in: the gateway starts, or ends.
-var errClosed = errors.New("the channel is closed")
 
 // refusal is why a message is not taken, in words for who wrote it.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-var tooLong = refusal(fmt.Sprintf("The text is too long for one message: at most %d characters. Send it as a file.", maxText))
+var tooLong = refusal(fmt.Sprintf("The text is too long for one message: at most %d characters. Send it as a file.", hosted.MaxText))
 
 // sourceForm is what a page may call a message: made by the page, so that the
 // message is taken once however often it is sent.
@@ -52,7 +39,7 @@ func (c *Channel) takeMessage(w http.ResponseWriter, r *http.Request) {
 	in, err := c.message(r, name)
 	if err == nil {
 		c.edits.RLock()
-		err = c.take(r.Context(), in)
+		err = c.gate.Accept(r.Context(), in)
 		c.edits.RUnlock()
 	}
 	c.answerSent(w, r, name, err)
@@ -60,10 +47,10 @@ func (c *Channel) takeMessage(w http.ResponseWriter, r *http.Request) {
 
 // message reads a message from its form, and puts its files into the store.
 func (c *Channel) message(r *http.Request, name string) (conversation.Inbound, error) {
-	if err := r.ParseMultipartForm(maxMessage); err != nil && !errors.Is(err, http.ErrNotMultipart) {
+	if err := r.ParseMultipartForm(hosted.MaxBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		var large *http.MaxBytesError
 		if errors.As(err, &large) {
-			return conversation.Inbound{}, refusal(fmt.Sprintf("That is too much for one message: it may have %s with its files.", size(maxMessage)))
+			return conversation.Inbound{}, refusal(fmt.Sprintf("That is too much for one message: it may have %s with its files.", size(hosted.MaxBody)))
 		}
 		return conversation.Inbound{}, refusal("The message did not arrive whole.")
 	}
@@ -80,10 +67,10 @@ func (c *Channel) message(r *http.Request, name string) (conversation.Inbound, e
 	switch {
 	case text == "" && len(sent) == 0:
 		return in, refusal("There is nothing to send.")
-	case utf8.RuneCountInString(text) > maxText:
+	case utf8.RuneCountInString(text) > hosted.MaxText:
 		return in, tooLong
-	case len(sent) > maxFiles:
-		return in, refusal(fmt.Sprintf("At most %d files go with one message.", maxFiles))
+	case len(sent) > hosted.MaxFiles:
+		return in, refusal(fmt.Sprintf("At most %d files go with one message.", hosted.MaxFiles))
 	}
 	for _, header := range sent {
 		attachment, err := c.upload(r.Context(), in.Key, header)
@@ -109,8 +96,8 @@ func (c *Channel) inbound(name, id, text string) conversation.Inbound {
 
 func (c *Channel) upload(ctx context.Context, key conversation.Key, header *multipart.FileHeader) (conversation.Attachment, error) {
 	name := fileName(header.Filename)
-	if header.Size > maxFile {
-		return conversation.Attachment{}, refusal(fmt.Sprintf("%s is too large: a file may have %s, and it has %s.", name, size(maxFile), size(header.Size)))
+	if header.Size > hosted.MaxFile {
+		return conversation.Attachment{}, refusal(fmt.Sprintf("%s is too large: a file may have %s, and it has %s.", name, size(hosted.MaxFile), size(header.Size)))
 	}
 	opened, err := header.Open()
 	if err != nil {
@@ -121,47 +108,17 @@ func (c *Channel) upload(ctx context.Context, key conversation.Key, header *mult
 	if err != nil {
 		return conversation.Attachment{}, err
 	}
-	mediaType := mediaTypeOf(header.Header.Get("Content-Type"), data)
-	if !pictureTypes[mediaType] && !utf8.Valid(data) {
+	mediaType, ok := hosted.MediaType(header.Header.Get("Content-Type"), data)
+	if !ok {
 		return conversation.Attachment{}, refusal(fmt.Sprintf("%s can't be read here: PNG, JPEG, WebP and GIF pictures can, and files of text.", name))
 	}
-	return c.store(ctx, key, name, mediaType, data)
+	return c.uploads.Put(ctx, key, name, mediaType, data)
 }
 
-func (c *Channel) store(ctx context.Context, key conversation.Key, name, mediaType string, data []byte) (conversation.Attachment, error) {
-	ref, err := c.Store.Upload(ctx, conversation.Upload{Key: key, Name: name, MediaType: mediaType, Data: data})
-	return conversation.Attachment{Name: name, MediaType: mediaType, Size: int64(len(data)), Ref: ref}, err
-}
-
-// mediaTypeOf is what the bytes are where they are a picture, whatever the
-// browser says; everything else is a text.
-func mediaTypeOf(said string, data []byte) string {
-	if found := http.DetectContentType(data); pictureTypes[found] {
-		return found
-	}
-	if said, _, err := mime.ParseMediaType(said); err == nil && strings.HasPrefix(said, "text/") {
-		return said
-	}
-	return "text/plain"
-}
-
-// fileName is the last part of a name, in one line.
+// fileName returns the last element of a name, in one line and not too long.
 func fileName(name string) string {
-	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
-	name = strings.Join(strings.Fields(strings.ToValidUTF8(name, "")), " ")
-	if name == "" || name == "." || name == "/" {
-		return "file"
-	}
+	name = cmp.Or(hosted.FileName(name), "file")
 	return string([]rune(name)[:min(utf8.RuneCountInString(name), 100)])
-}
-
-// take stores messages, in order.
-func (c *Channel) take(ctx context.Context, batch ...conversation.Inbound) error {
-	accept := c.accept.Load()
-	if accept == nil {
-		return errClosed
-	}
-	return (*accept)(ctx, nil, batch...)
 }
 
 // takeEdit takes another text in place of the last message: the exchange is
@@ -182,7 +139,7 @@ func (c *Channel) edit(r *http.Request, name string) error {
 		return refusal("It is not said which message is to be changed.")
 	case text == "":
 		return refusal("There is nothing to send.")
-	case utf8.RuneCountInString(text) > maxText:
+	case utf8.RuneCountInString(text) > hosted.MaxText:
 		return tooLong
 	}
 	in := c.inbound(name, r.PostFormValue("id"), text)
@@ -198,7 +155,7 @@ func (c *Channel) edit(r *http.Request, name string) error {
 	if in.Attachments, err = c.again(r.Context(), in.Key, last); err != nil {
 		return err
 	}
-	return c.take(r.Context(), quietly(in, "/undo"), in)
+	return c.gate.Accept(r.Context(), quietly(in, "/undo"), in)
 }
 
 // quietly is a command given by the page itself: its answer is what it does,
@@ -246,7 +203,7 @@ func (c *Channel) lastAlone(ctx context.Context, name string, seq int64) (conver
 func (c *Channel) again(ctx context.Context, key conversation.Key, m conversation.Message) ([]conversation.Attachment, error) {
 	var list []conversation.Attachment
 	add := func(name, mediaType string, data []byte) error {
-		attachment, err := c.store(ctx, key, name, mediaType, data)
+		attachment, err := c.uploads.Put(ctx, key, name, mediaType, data)
 		list = append(list, attachment)
 		return err
 	}

@@ -9,10 +9,10 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"parley/activity"
 	"parley/channels"
+	"parley/channels/hosted"
 	"parley/conversation"
 	"parley/httpserver"
 )
@@ -33,35 +33,45 @@ type Parts struct {
 	Log *slog.Logger
 }
 
-// Channel is the web chat. It has nothing to send: replies are kept in the
-// store, and its pages read them there.
+// Channel is the web chat. It is no channels.Sink: replies stay in the store, and
+// its pages read them there.
 type Channel struct {
-	channels.Kept
 	Parts
-	accept atomic.Pointer[channels.AcceptFunc] // nil while nothing is taken in
-	edits  sync.RWMutex                        // held by an edit from its check on, shared by other messages
-	list   sharedList
-	server *httpserver.Server
-	links  func() []link
+	gate    hosted.Gate
+	uploads hosted.Uploads
+	edits   sync.RWMutex // held by an edit from its check on, shared by other messages
+	list    sharedList
+	server  *httpserver.Server
+	links   func() []link
 }
+
+var (
+	_ channels.Source  = (*Channel)(nil)
+	_ channels.Fetcher = (*Channel)(nil)
+)
 
 // New makes the channel. Its pages are served by Serve.
 func New(parts Parts) *Channel {
 	if parts.Health == nil {
 		parts.Health = func(string, string) {}
 	}
-	return &Channel{Kept: channels.NewKept(parts.Store, parts.Log), Parts: parts, list: sharedList{watch: parts.Feed.WatchChannel(channelName)}}
+	return &Channel{Parts: parts, uploads: hosted.Uploads{Store: parts.Store, Log: parts.Log}, list: sharedList{watch: parts.Feed.WatchChannel(channelName)}}
 }
 
+// Name is "web".
 func (c *Channel) Name() string { return channelName }
 
-// Run lets messages in until ctx ends.
+// Run takes messages from pages until ctx ends.
 func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
-	c.accept.Store(&accept)
+	c.gate.Open(ctx, accept)
 	c.Health(conversation.HealthServing, "")
 	<-ctx.Done()
-	c.accept.Store(nil)
 	return nil
+}
+
+// Fetch returns the bytes of a file that came with a message.
+func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error) {
+	return c.uploads.Fetch(ctx, file, limit)
 }
 
 // nameForm is what a chat may be called in an address.

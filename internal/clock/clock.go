@@ -1,11 +1,13 @@
-package channels
+// Package clock waits.
+package clock
 
 import (
 	"context"
 	"time"
 )
 
-// Sleep waits for d, or until ctx ends; then it returns the context's error.
+// Sleep waits for d, or until ctx ends; then it returns the context's error. It
+// does not wait when d is not positive.
 func Sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

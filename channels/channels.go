@@ -1,0 +1,105 @@
+// Package channels is the contract between the gateway and a channel, which is
+// the adapter of one platform.
+//
+// Every channel is a Source: it takes messages from its platform and accepts
+// them into the store. A channel whose platform must be sent the replies is a
+// Sink as well; package delivery splits and sends them. The replies of other
+// channels stay in the store until somebody asks for them.
+//
+// Typer, Previewer, Titler, Fetcher, AdminChecker and IdleReleaser are optional:
+// the gateway looks which of them a Source implements. All methods may be called
+// from several goroutines at once, unless they say otherwise. An address is what
+// the channel stored with the message: only the channel reads it.
+package channels
+
+import (
+	"context"
+
+	"parley/conversation"
+)
+
+// Source is a channel: it brings messages in.
+type Source interface {
+	// Name returns the first segment of the session keys that the channel makes.
+	Name() string
+
+	// Run takes messages from the platform and accepts them until ctx ends, then
+	// returns nil. The gateway calls it once. It retries what may pass, even a
+	// rejected token, and reports that as the channel's health. An error ends this
+	// channel alone and reads as a sentence for the operator.
+	Run(ctx context.Context, accept AcceptFunc) error
+}
+
+// AcceptFunc stores a batch of inbound messages together with how far the
+// channel has read its platform. When it returns nil both are durable, and the
+// channel may acknowledge them to its platform. An error means that nothing of
+// the batch was stored: the channel keeps its cursors and tries again. It blocks
+// for as long as the transaction takes, and may be called from any goroutine
+// until Run returns.
+type AcceptFunc func(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error
+
+// Sink is a channel that sends replies to its platform. The channel's
+// delivery.Sender calls it, also before Run has begun and after it has returned.
+type Sink interface {
+	// Name returns the name of the channel, as Source does.
+	Name() string
+
+	// Split renders a delivery into the parts that the platform takes as one
+	// message each. It does not block, and it is pure: the same delivery gives the
+	// same parts, so that after a crash those that were sent can be skipped. Where
+	// the configuration decides on the form, parts that were sent in another form
+	// count as parts of this one only if nothing is lost by that.
+	Split(d conversation.Delivery) []Part
+
+	// Send hands one part to the platform and returns the platform's id of it. It
+	// may block for as long as the chat's rate limit asks, until ctx ends. It is
+	// called for many sessions at once, but for one session only one call at a
+	// time. It returns a *SendError or a *LocalError; any other error counts as
+	// temporary.
+	Send(ctx context.Context, d conversation.Delivery, p Part) (id string, err error)
+}
+
+// Typer shows in the chat that an answer is being worked on.
+type Typer interface {
+	// Typing shows the sign until ctx ends. It returns at once. The session's loop
+	// calls it when a run begins.
+	Typing(ctx context.Context, address string)
+}
+
+// Previewer shows an answer while the model still writes it.
+type Previewer interface {
+	// Preview shows text, which is all of the answer so far. It must not block: the
+	// session's loop calls it for each piece that the model gives.
+	Preview(address, text string)
+}
+
+// Titler gives the title of a conversation to its place on the platform.
+type Titler interface {
+	// SetTitle names the place after a conversation that has got a title. It must
+	// not block: the session's loop calls it.
+	SetTitle(address, title string)
+}
+
+// Fetcher gets the files that came with messages.
+type Fetcher interface {
+	// Fetch returns the bytes of a file, and an error where there are more than
+	// limit. It may block until ctx ends. The model is shown the text of the error:
+	// a few words, without secrets.
+	Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error)
+}
+
+// AdminChecker knows who administers the groups of the platform.
+type AdminChecker interface {
+	// IsAdmin reports whether a person, by the platform's id, administers the group
+	// of an address. A place without administrators has none. It may ask the
+	// platform, until ctx ends; an error means that the platform does not say now.
+	IsAdmin(ctx context.Context, address, user string) (bool, error)
+}
+
+// IdleReleaser holds resources for the next message that an idle gateway does
+// not need, such as open connections.
+type IdleReleaser interface {
+	// ReleaseIdle releases them. The gateway calls it when many loops have ended.
+	// What is in use stays.
+	ReleaseIdle()
+}

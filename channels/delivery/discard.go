@@ -1,0 +1,23 @@
+package delivery
+
+import (
+	"context"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// Discard returns the Sink of a channel that sends nothing, since its replies are
+// read from the store. What is due on the channel all the same, such as the
+// reply to a command that a page has given by itself, is marked as sent.
+func Discard(channel string) channels.Sink { return discard(channel) }
+
+type discard string
+
+func (d discard) Name() string { return string(d) }
+
+func (discard) Split(conversation.Delivery) []channels.Part { return nil }
+
+func (discard) Send(context.Context, conversation.Delivery, channels.Part) (string, error) {
+	return "", nil
+}

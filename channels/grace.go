@@ -1,0 +1,21 @@
+package channels
+
+import (
+	"context"
+	"time"
+)
+
+// grace is how much longer than its caller's context a step may take that would
+// be done twice if it were given up halfway.
+const grace = 5 * time.Second
+
+// WithGrace returns a context that ends 5 s after ctx does. It is for a request
+// that the platform may have taken already, and for the mark of what was sent.
+func WithGrace(ctx context.Context) (longer context.Context, cancel context.CancelFunc) {
+	longer, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, end) })
+	return longer, func() {
+		stop()
+		end()
+	}
+}

@@ -1,0 +1,60 @@
+// Package hosted has what the channels share that the gateway serves itself over
+// HTTP: when they take messages, the files that are uploaded with these, how far
+// a client has followed a session, and how a stream of events goes on.
+package hosted
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"parley/channels"
+	"parley/conversation"
+)
+
+// ErrClosed says that no message is taken: the gateway starts, or ends.
+var ErrClosed = errors.New("the channel is closed")
+
+// Gate takes messages while its channel runs. The zero value is closed.
+type Gate struct{ open atomic.Pointer[opening] }
+
+type opening struct {
+	accept channels.AcceptFunc
+	ending <-chan struct{}
+}
+
+// Open has the gate take messages until ctx ends. It does not block.
+func (g *Gate) Open(ctx context.Context, accept channels.AcceptFunc) {
+	g.open.Store(&opening{accept: accept, ending: ctx.Done()})
+}
+
+// Accept stores messages, in order. It drops those that are stored already. It
+// returns ErrClosed while the gate is closed.
+func (g *Gate) Accept(ctx context.Context, batch ...conversation.Inbound) error {
+	if !g.IsOpen() {
+		return ErrClosed
+	}
+	return g.open.Load().accept(ctx, nil, batch...)
+}
+
+// IsOpen reports whether the gate takes messages now.
+func (g *Gate) IsOpen() bool { return g.open.Load() != nil && !g.IsEnding() }
+
+// Ending returns a channel that is closed when the gate takes messages no more.
+// It is nil, which is never closed, before Open.
+func (g *Gate) Ending() <-chan struct{} {
+	if open := g.open.Load(); open != nil {
+		return open.ending
+	}
+	return nil
+}
+
+// IsEnding reports whether the gate was open and takes messages no more.
+func (g *Gate) IsEnding() bool {
+	select {
+	case <-g.Ending():
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,77 @@
+package hosted
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	"parley/conversation"
+)
+
+// What a message may have.
+const (
+	MaxText  = 256 << 10 // characters; a longer text is a file
+	MaxFiles = 10
+	MaxFile  = 8 << 20  // bytes of a file: no more of a picture is read
+	MaxBody  = 24 << 20 // bytes of a request with files
+)
+
+// Uploads keeps the files that come with messages until a run has read them.
+type Uploads struct {
+	Store *conversation.Store
+	Log   *slog.Logger
+}
+
+// Put stores a file and returns it as the attachment of an inbound of the session.
+func (u Uploads) Put(ctx context.Context, key conversation.Key, name, mediaType string, data []byte) (conversation.Attachment, error) {
+	ref, err := u.Store.Upload(ctx, conversation.Upload{Key: key, Name: name, MediaType: mediaType, Data: data})
+	return conversation.Attachment{Name: name, MediaType: mediaType, Size: int64(len(data)), Ref: ref}, err
+}
+
+// Fetch returns the bytes of a file that came with a message, as
+// channels.Fetcher has it.
+func (u Uploads) Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error) {
+	upload, err := u.Store.Uploaded(ctx, file.Ref)
+	switch {
+	case errors.Is(err, conversation.ErrNoUpload):
+		return nil, errors.New("it is no longer there")
+	case err != nil:
+		u.Log.Error("an uploaded file can't be read", "file", file.Ref, "error", err)
+		return nil, errors.New("it can't be read")
+	case int64(len(upload.Data)) > limit:
+		return nil, errors.New("it is too large")
+	}
+	return upload.Data, nil
+}
+
+// MediaType returns the media type of a file: of a picture the one that its
+// bytes show, of a text the one that was declared where that is one of texts. ok
+// is false for what is neither a picture that models take nor UTF-8.
+func MediaType(declared string, data []byte) (mediaType string, ok bool) {
+	if found := http.DetectContentType(data); conversation.IsImageType(found) {
+		return found, true
+	}
+	if !utf8.Valid(data) {
+		return "", false
+	}
+	if kind, _, err := mime.ParseMediaType(declared); err == nil && strings.HasPrefix(kind, "text/") {
+		return kind, true
+	}
+	return "text/plain", true
+}
+
+// FileName returns the last element of a path of any system, in one line, and ""
+// when nothing is left.
+func FileName(name string) string {
+	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
+	name = strings.Join(strings.Fields(strings.ToValidUTF8(name, "")), " ")
+	if name == "." || name == "/" {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,54 @@
+package channels
+
+import (
+	"path"
+	"strings"
+
+	"parley/conversation"
+)
+
+// Part is one platform message of a delivery.
+type Part struct {
+	Index int    // from 0
+	Text  string // in the platform's markup
+	Plain string // the same without markup, for a platform that refuses the markup
+	File  *File  // is sent together with the text; nil: none
+}
+
+// File is sent to a platform beside a text.
+type File struct {
+	Name string // without a folder, "reply.md"
+	Data []byte // nil in a part that Split returns: the delivery's transcript
+}
+
+// A reply of more messages than a channel's file_over is sent as its beginning
+// with ReplyNotice below it, and as a file with the name ReplyFile.
+const (
+	ReplyFile   = "reply.md"
+	ReplyNotice = "… The whole reply is in the file " + ReplyFile + "."
+)
+
+// MediaType returns the media type for the file's name. It names UTF-8 for
+// texts that a platform shows, since the platform may not guess it.
+func (f *File) MediaType() string {
+	switch strings.ToLower(path.Ext(f.Name)) {
+	case ".md":
+		return "text/markdown; charset=utf-8"
+	case ".txt":
+		return "text/plain; charset=utf-8"
+	case ".json":
+		return "application/json"
+	case ".jsonl":
+		return "application/jsonl"
+	}
+	return "application/octet-stream"
+}
+
+// TranscriptOf returns the file of a delivery's transcript without its bytes,
+// which the sender makes for Send. It is nil when the delivery has none.
+func TranscriptOf(d conversation.Delivery) *File {
+	if d.Transcript == nil {
+		return nil
+	}
+	return &File{Name: d.Transcript.Name}
+}
