@@ -3,8 +3,6 @@ package agentloop
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -173,30 +171,5 @@ func TestCommandsKeepTheirPlaceInTheOrder(t *testing.T) {
 		if got := h.reply(room); !strings.Contains(got, part) {
 			t.Fatalf("got %q, want %q", got, part)
 		}
-	}
-}
-
-func TestCommandsWithArgumentsHaveOptions(t *testing.T) {
-	for _, c := range Commands() {
-		if (c.Arguments != "") != (len(c.Options) > 0) && c.Name != "clear" {
-			t.Errorf("/%s takes %q, and its options are %+v", c.Name, c.Arguments, c.Options)
-		}
-	}
-}
-
-func TestReadmeListsEveryCommandInOrder(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var listed, want []string
-	for _, row := range regexp.MustCompile("(?m)^\\| `(/[^`]*)` \\|").FindAllStringSubmatch(string(readme), -1) {
-		listed = append(listed, strings.ReplaceAll(row[1], `\|`, "|"))
-	}
-	for _, c := range Commands() {
-		want = append(want, strings.TrimSpace("/"+c.Name+" "+c.Arguments))
-	}
-	if diff := cmp.Diff(want, listed); diff != "" {
-		t.Errorf("the table of commands in README.md differs (-list +README):\n%s", diff)
 	}
 }

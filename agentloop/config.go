@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"parley/agentloop/command"
 	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/llm"
@@ -104,7 +105,7 @@ type Parts struct {
 	Tools   *tools.Registry
 	Watcher Watcher
 	Files   Files                                 // nil: no channel has files
-	Admins  Admins                                // nil: no place has admins
+	Admins  command.Admins                        // nil: no place has admins
 	Vision  bool                                  // the model sees images
 	Deliver func(replies []conversation.Delivery) // called after a commit that left replies of a session to be sent, each by its channel
 	Rest    func()                                // called when a crowd of sessions has fallen silent: a time to give memory back

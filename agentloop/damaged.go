@@ -5,41 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"parley/agentloop/command"
 	"parley/conversation"
 )
 
 // A conversation that can't be read, because the file of the store is damaged
 // there, is answered in words: people learn what happened, and how to go on.
 
-const (
-	unreadable = "⚠️ What is stored of this conversation can't be read: the database of this gateway is damaged. " +
-		"Its operator has been told. `/new` begins a fresh conversation."
-	unstorable = "⚠️ The database of this gateway is damaged, and nothing can be stored here. Its operator has been told."
-	unfindable = "⚠️ Nothing can be searched: the database of this gateway is damaged. Its operator has been told."
-)
-
-// needsPresent reports whether a command is about what is said in the
-// conversation that goes on. One whose record can be read can be deleted.
-func needsPresent(turn conversation.Turn, command string) bool {
-	switch command {
-	case "title", "export", "state", "undo", "retry":
-		return true
-	case "clear":
-		return turn.Conversation.Messages == 0
-	}
-	return false
-}
-
-// damagedWords is what a command says that has met damage.
-func damagedWords(command string) string {
-	switch command {
-	case "new":
-		return unstorable
-	case "search":
-		return unfindable
-	}
-	return unreadable
-}
+const unstorable = "⚠️ The database of this gateway is damaged, and nothing can be stored here. Its operator has been told."
 
 // unreadableRun settles messages to a conversation that can't be read. They are
 // kept where there is a place for them.
@@ -49,7 +22,7 @@ func (l *loop) unreadableRun(turn conversation.Turn, took []conversation.Inbound
 	if turn.Conversation.Messages > 0 {
 		run.Messages = l.userMessages(took)
 	}
-	run.Replies = l.reply(took, unreadable)
+	run.Replies = l.reply(took, command.Unreadable)
 	return run
 }
 
@@ -63,7 +36,7 @@ func (l *loop) commitWithout(runs context.Context, run conversation.Run) bool {
 		Key: run.Key, Kind: run.Kind, Status: conversation.StatusFailed, Took: run.Took, StartedAt: run.StartedAt,
 		Conversation: run.Conversation, Error: "not stored: the database is damaged",
 	}
-	words := unreadable
+	words := command.Unreadable
 	if run.Effect.Archive {
 		words = unstorable
 	}

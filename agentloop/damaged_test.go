@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"parley/agentloop/command"
 	"parley/conversation"
 	"parley/internal/dbdamage"
 	"parley/llm/llmtest"
@@ -61,7 +62,7 @@ func TestDamagedConversationIsToldInWords(t *testing.T) {
 	h := newInjuredHouse(t, "messages")
 	asked := h.server.Served()
 	for range 2 {
-		if got := h.ask(quiet, "hello?"); got != unreadable {
+		if got := h.ask(quiet, "hello?"); got != command.Unreadable {
 			t.Errorf("the user is told %q", got)
 		}
 	}
@@ -73,9 +74,9 @@ func TestDamagedConversationIsToldInWords(t *testing.T) {
 			t.Errorf("%s got %q", key, got)
 		}
 	}
-	for _, command := range []string{"/history 50", "/export", "/retry", "/undo", "/state", "/title x"} {
-		if got := h.ask(quiet, command); got != unreadable {
-			t.Errorf("%s says %q", command, got)
+	for _, line := range []string{"/history 50", "/export", "/retry", "/undo", "/state", "/title x"} {
+		if got := h.ask(quiet, line); got != command.Unreadable {
+			t.Errorf("%s says %q", line, got)
 		}
 	}
 	if got := h.ask(quiet, "/status"); !strings.Contains(got, "can't be read") {
@@ -114,7 +115,7 @@ func TestRunThatCannotBeStoredIsToldInWords(t *testing.T) {
 	h.reopen(path)
 	for n := range 3 {
 		asked := h.server.Served()
-		if got := h.ask(room, "hello"); got != unreadable {
+		if got := h.ask(room, "hello"); got != command.Unreadable {
 			t.Errorf("the user is told %q", got)
 		}
 		if n > 0 && h.server.Served() != asked {
@@ -140,7 +141,7 @@ func TestSearchOverADamagedIndexIsToldInWords(t *testing.T) {
 		dbdamage.Destroy(t, path, leaf)
 	}
 	h.reopen(path)
-	if got := h.ask(room, "/search answer"); got != unfindable {
+	if got := h.ask(room, "/search answer"); got != command.Unsearchable {
 		t.Errorf("/search says %q", got)
 	}
 	if got := h.ask(room, "hello"); !strings.HasPrefix(got, "answer") {

@@ -1,8 +1,7 @@
 package agentloop
 
 import (
-	"fmt"
-
+	"parley/agentloop/command"
 	"parley/conversation"
 )
 
@@ -19,7 +18,7 @@ func opening(c conversation.Conversation) string {
 	if c.Rested == 0 {
 		return ""
 	}
-	return fmt.Sprintf("A new conversation begins: the last one rested for %s. /history list has it.\n\n", span(c.Rested))
+	return command.ExpiryNotice(c.Rested)
 }
 
 // open puts the opening before the replies of a run.

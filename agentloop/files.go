@@ -179,8 +179,10 @@ func join(text, more string) string {
 // size is a number of bytes as people say it.
 func size(bytes int64) string {
 	switch {
+	case bytes == 1:
+		return "1 byte"
 	case bytes < 1<<10:
-		return plural(bytes, "byte")
+		return fmt.Sprintf("%d bytes", bytes)
 	case bytes < 1<<20:
 		return fmt.Sprintf("%d KiB", bytes>>10)
 	}

@@ -106,13 +106,6 @@ func (l *loop) commitStopped(runs context.Context, q question, a answer, started
 	return l.commit(runs, l.stoppedRun(q, took, a, started))
 }
 
-// without is what a list has beside those that were taken from it.
-func without(list, taken []conversation.Inbound) []conversation.Inbound {
-	return slices.DeleteFunc(slices.Clone(list), func(in conversation.Inbound) bool {
-		return slices.ContainsFunc(taken, func(t conversation.Inbound) bool { return t.ID == in.ID })
-	})
-}
-
 // stopped is what a place is told whose messages a /stop has settled.
 const stopped = "⏹ Stopped."
 

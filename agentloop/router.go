@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"parley/agentloop/command"
 	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/tools"
@@ -19,6 +20,7 @@ import (
 type Router struct {
 	Parts
 	frame       *window.Frame
+	env         command.Env
 	hints       window.Hints // none without recall
 	signals     chan signal
 	idle        chan *loop
@@ -56,6 +58,7 @@ func NewRouter(parts Parts) *Router {
 		frame:    window.NewFrame(parts.Counter, parts.SystemPrompt, parts.Tools),
 		behind:   make(chan func(context.Context), laterQueue),
 	}
+	r.env = r.commandEnv()
 	if parts.Tools.Has(tools.RecallName) {
 		r.hints = window.NewHints(parts.HintPhrases)
 	}

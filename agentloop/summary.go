@@ -163,7 +163,7 @@ func summaryQuestion(t conversation.Stretch) string {
 			limit = summaryResult
 		}
 		shown := window.ToModel(&m)
-		fmt.Fprintf(&b, "%s: %s\n", m.Role, shorten(shown.Content, limit))
+		fmt.Fprintf(&b, "%s: %s\n", m.Role, window.Excerpt(shown.Content, limit))
 		for _, call := range m.ToolCalls {
 			fmt.Fprintf(&b, "%s calls %s %s\n", m.Role, call.Name, window.OneLine(call.Arguments, summaryResult))
 		}

@@ -12,24 +12,6 @@ import (
 	"parley/llm"
 )
 
-// maxTitle is how many characters a title has at most that a person gives.
-const maxTitle = 80
-
-// titleConversation reads "/title [text]".
-func titleConversation(_ *loop, _ context.Context, turn conversation.Turn, arguments string) (result, error) {
-	title := window.OneLine(arguments, maxTitle)
-	switch present := turn.Conversation.Title; {
-	case title == "" && present == "":
-		return result{text: "This conversation has no title yet; `/title WORDS` gives it one."}, nil
-	case title == "":
-		return result{text: fmt.Sprintf("This conversation is called %s; `/title WORDS` changes that.", quoted(present))}, nil
-	}
-	return result{
-		text:   fmt.Sprintf("This conversation is called %s from now on.", quoted(title)),
-		effect: conversation.Effect{Title: title},
-	}, nil
-}
-
 const (
 	titleTurns   = 3    // exchanges after which the first line stays the title
 	titleExcerpt = 1000 // runes of each message that the model reads to find one
@@ -100,7 +82,7 @@ func excerptOf(history []conversation.Message) string {
 		if m.Content == "" || m.Role == conversation.RoleTool {
 			continue
 		}
-		fmt.Fprintf(&b, "%s: %s\n\n", m.Role, shorten(m.Content, titleExcerpt))
+		fmt.Fprintf(&b, "%s: %s\n\n", m.Role, window.Excerpt(m.Content, titleExcerpt))
 		if m.Role == conversation.RoleAssistant {
 			break
 		}

@@ -1,19 +1,19 @@
 package gateway
 
 import (
-	"parley/agentloop"
+	"parley/agentloop/command"
 	"parley/channels"
 )
 
-// menu is the list of commands as platforms show it.
+// menu returns the commands for the menus of the platforms.
 func menu() []channels.Command {
 	var list []channels.Command
-	for _, c := range agentloop.Commands() {
-		command := channels.Command{Name: c.Name, Description: c.Description, Private: c.Private}
+	for _, c := range command.All() {
+		entry := channels.Command{Name: c.Name, Description: c.Description, Private: c.Private}
 		for _, o := range c.Options {
-			command.Options = append(command.Options, channels.Option(o))
+			entry.Options = append(entry.Options, channels.Option(o))
 		}
-		list = append(list, command)
+		list = append(list, entry)
 	}
 	return list
 }

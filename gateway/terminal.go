@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"parley/agentloop"
+	"parley/agentloop/command"
 	"parley/channels/cli"
 	"parley/conversation"
 )
@@ -65,7 +65,7 @@ func (g *Gateway) addTerminal(ctx context.Context, t Terminal) error {
 		Logger:      g.log,
 		Abandoned:   endByPipe,
 	}
-	for _, c := range agentloop.Commands() {
+	for _, c := range command.All() {
 		options.Commands = append(options.Commands, cli.Command{Name: "/" + c.Name, Description: c.Description})
 	}
 	channel, err := cli.New(options)

@@ -1,9 +1,6 @@
 package window
 
 import (
-	"strings"
-	"unicode"
-
 	"parley/conversation"
 	"parley/llm"
 )
@@ -80,14 +77,12 @@ func LastExchange(history []conversation.Message) []conversation.Message {
 	return nil
 }
 
-// OneLine is text without control characters, shortened to at most limit runes.
-func OneLine(text string, limit int) string {
-	if len(text) > limit*8 {
-		text = strings.ToValidUTF8(text[:limit*8], "")
+// UserMessages returns the user messages that an exchange begins with; none where
+// a program began it.
+func UserMessages(exchange []conversation.Message) []conversation.Message {
+	n := 0
+	for n < len(exchange) && exchange[n].Role == conversation.RoleUser {
+		n++
 	}
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
-	if runes := []rune(text); len(runes) > limit {
-		return strings.TrimSpace(string(runes[:limit-1])) + "…"
-	}
-	return text
+	return exchange[:n:n]
 }

@@ -1,4 +1,4 @@
-package agentloop
+package command
 
 import (
 	"context"
@@ -11,33 +11,42 @@ import (
 	"parley/conversation"
 )
 
+// Unsearchable answers where the index or the messages are damaged.
+const Unsearchable = "⚠️ Nothing can be searched: the database of this gateway is damaged. Its operator has been told."
+
 const (
 	searchPage = 8   // hits of a page, which together stay below historyPage
-	searchHit  = 320 // runes of a hit with its marks; one with more is shown without
+	searchHit  = 320 // runes of a hit with its marks; a longer one is shown without
 	searchMost = 100 // pages
 )
 
+var searchCommand = Command{
+	Name: "search", Arguments: "WORDS", Description: "Find what was said in this place, also in earlier conversations",
+	Options: []Option{{Name: "words", Description: "What to look for; words in quotes stand together"}},
+	Private: true, Run: searchMessages,
+}
+
 const searchUsage = "`/search WORDS` finds what was said in this place: messages that have all of the words, or a \"quoted phrase\"."
 
-// searchMessages reads "/search [#page] WORDS".
-func searchMessages(l *loop, ctx context.Context, turn conversation.Turn, arguments string) (result, error) {
-	page, words := searchedPage(arguments)
+// searchMessages takes "[#page] WORDS".
+func searchMessages(ctx context.Context, env Env, r Request) (Result, error) {
+	page, words := searchedPage(r.Arguments)
 	if words == "" {
-		return result{text: searchUsage}, nil
+		return Result{Text: searchUsage}, nil
 	}
-	hits, err := l.Store.Search(ctx, conversation.SearchQuery{
-		Key: l.key, Words: words, TalkOnly: true, Skip: (page - 1) * searchPage, Limit: searchPage + 1,
+	hits, err := env.Store.Search(ctx, conversation.SearchQuery{
+		Key: r.Session, Words: words, TalkOnly: true, Skip: (page - 1) * searchPage, Limit: searchPage + 1,
 	})
 	if err != nil {
-		return result{}, err
+		return Result{Text: Unsearchable}, err
 	}
 	if len(hits) == 0 {
-		return result{text: nothingFound(page, words)}, nil
+		return Result{Text: nothingFound(page, words)}, nil
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "**Found for %s**, the best first", unmarked(quoted(window.OneLine(words, 100))))
 	for _, h := range hits[:min(len(hits), searchPage)] {
-		b.WriteString("\n\n" + showHit(h, turn.Conversation.ID))
+		b.WriteString("\n\n" + showHit(h, r.Snapshot.Conversation.ID))
 	}
 	var actions []conversation.Action
 	if len(hits) > searchPage {
@@ -45,10 +54,10 @@ func searchMessages(l *loop, ctx context.Context, turn conversation.Turn, argume
 		fmt.Fprintf(&b, "\n\nMore: `%s`", strings.ReplaceAll(more, "`", ""))
 		actions = append(actions, conversation.Action{Label: "More", Command: more})
 	}
-	return result{text: b.String(), actions: actions}, nil
+	return Result{Text: b.String(), Actions: actions}, nil
 }
 
-// searchedPage reads the page, from 1, that may stand before the words as "#2".
+// searchedPage returns the words, and the page that may stand before them as "#2".
 func searchedPage(arguments string) (page int, words string) {
 	words = strings.TrimSpace(arguments)
 	first, rest, _ := strings.Cut(words, " ")
@@ -67,7 +76,7 @@ func nothingFound(page int, words string) string {
 	return "Nothing was found for " + unmarked(quoted(window.OneLine(words, 100))) + " in this place. Fewer words, or other ones, may find more."
 }
 
-// showHit is a hit in one line, with its conversation unless that is the
+// showHit returns a hit in one line. It names the conversation unless that is the
 // present one.
 func showHit(h conversation.Hit, present string) string {
 	who := "Assistant"
@@ -91,8 +100,8 @@ func showHit(h conversation.Hit, present string) string {
 	return fmt.Sprintf("%s%s, %s: %s", when(h.At), where, who, text)
 }
 
-// unmarked escapes what would begin bold or code: a piece of a text may have a
-// beginning without its end.
+// unmarked escapes the marks of bold and code: a snippet may have the first of a
+// pair without the second.
 func unmarked(text string) string {
 	return strings.NewReplacer("`", "\\`", "*", `\*`).Replace(text)
 }

@@ -1,0 +1,38 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"parley/agentloop/window"
+)
+
+var statusCommand = Command{
+	Name: "status", Description: "Show the model, the conversation and its size",
+	Private: true, Run: showStatus,
+}
+
+func showStatus(_ context.Context, env Env, r Request) (Result, error) {
+	c := r.Snapshot.Conversation
+	shown := window.New(window.Input{Frame: env.Frame, Snapshot: r.Snapshot, StateTokens: env.StateBudget}).Counted(env.Budget).Tokens
+	var b strings.Builder
+	fmt.Fprintf(&b, "- **Model:** %s\n", env.ModelName())
+	switch {
+	case r.Snapshot.Damaged:
+		b.WriteString("- **Conversation:** can't be read, since the database is damaged; /new begins a fresh one\n")
+	case c.Messages == 0:
+		b.WriteString("- **Conversation:** new, no messages yet\n")
+	default:
+		fmt.Fprintf(&b, "- **Conversation:** %s (%s)\n", orUntitled(c.Title), c.ID)
+		fmt.Fprintf(&b, "- **Messages:** %d\n", c.Messages)
+		fmt.Fprintf(&b, "- **Age:** begun %s ago, last used %s ago\n", span(time.Since(c.CreatedAt)), span(time.Since(c.UpdatedAt)))
+		if env.Store.Expire(r.Snapshot, env.Expiration).Conversation.Rested > 0 {
+			b.WriteString("- **Expired:** the next message begins a new conversation; /history list will have this one\n")
+		}
+	}
+	fmt.Fprintf(&b, "- **Tokens:** %d in the window of at most %d, %d in the whole conversation\n", shown, env.Budget, c.Tokens)
+	fmt.Fprintf(&b, "- **Session:** %s", r.Session)
+	return Result{Text: b.String()}, nil
+}

@@ -1,0 +1,32 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	"parley/agentloop/window"
+	"parley/conversation"
+)
+
+// maxTitle is how many characters a title may have that a person gives.
+const maxTitle = 80
+
+var titleCommand = Command{
+	Name: "title", Arguments: "[text]", Description: "Show what this conversation is called, or name it",
+	Options:   []Option{{Name: "text", Description: "What this conversation is called from now on"}},
+	ReadsTalk: true, Run: titleConversation,
+}
+
+func titleConversation(_ context.Context, _ Env, r Request) (Result, error) {
+	title := window.OneLine(r.Arguments, maxTitle)
+	switch present := r.Snapshot.Conversation.Title; {
+	case title == "" && present == "":
+		return Result{Text: "This conversation has no title yet; `/title WORDS` gives it one."}, nil
+	case title == "":
+		return Result{Text: fmt.Sprintf("This conversation is called %s; `/title WORDS` changes that.", quoted(present))}, nil
+	}
+	return Result{
+		Text:   fmt.Sprintf("This conversation is called %s from now on.", quoted(title)),
+		Effect: conversation.Effect{Title: title},
+	}, nil
+}

@@ -1,0 +1,31 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	"parley/agentloop/window"
+	"parley/conversation"
+)
+
+var undoCommand = Command{
+	Name: "undo", Description: "Take back the last exchange; it is kept, out of the talk",
+	ReadsTalk: true, Run: undoTurn,
+}
+
+// undoTurn takes the last turn out of the window and of what people read here.
+// The archive keeps it, marked.
+func undoTurn(_ context.Context, _ Env, r Request) (Result, error) {
+	if r.Arguments != "" {
+		return Result{Text: "/undo takes back the last exchange, and nothing behind it; say it again for the one before."}, nil
+	}
+	last := window.LastExchange(r.Snapshot.History)
+	if len(window.UserMessages(last)) == 0 { // only programs have written yet
+		return Result{Text: "There is nothing to take back."}, nil
+	}
+	return Result{
+		Text: fmt.Sprintf("Taken back: %s and what followed. The assistant does not see it any more.",
+			quoted(window.OneLine(last[0].Content, 80))),
+		Effect: conversation.Effect{Undo: last[0].Seq},
+	}, nil
+}

@@ -1,0 +1,73 @@
+package agentloop
+
+import (
+	"slices"
+
+	"parley/conversation"
+)
+
+// One run answers a part of the messages that wait: those before the next command,
+// and of these those that were written in one place. A session may span several
+// places of one person, and the chats of several bots; each message is answered
+// where it was written.
+
+// isStop reports whether a message is the command /stop.
+func isStop(in conversation.Inbound) bool {
+	command, is := in.Command()
+	return is && command.Name == "stop"
+}
+
+// untilCommand returns the messages before the next command.
+func untilCommand(waiting []conversation.Inbound) []conversation.Inbound {
+	for i, in := range waiting {
+		if _, is := in.Command(); is {
+			return waiting[:i]
+		}
+	}
+	return waiting
+}
+
+// settledByStop returns how many waiting messages, from the first on, a /stop among
+// them settles: the texts before it and the /stop itself. It returns 0 when the
+// first command is another one, or there is none.
+func settledByStop(waiting []conversation.Inbound) int {
+	n := len(untilCommand(waiting))
+	if n < len(waiting) && isStop(waiting[n]) {
+		return n + 1
+	}
+	return 0
+}
+
+// ofOnePlace returns the waiting messages up to the first one from another place.
+func ofOnePlace(waiting []conversation.Inbound) []conversation.Inbound {
+	for i, in := range waiting {
+		if !samePlace(in, waiting[0]) {
+			return waiting[:i]
+		}
+	}
+	return waiting
+}
+
+// samePlace reports whether two messages were written in one place, to one bot.
+func samePlace(a, b conversation.Inbound) bool { return a.Origin == b.Origin && a.Account == b.Account }
+
+// byPlace groups messages by where they were written. The groups are in the order
+// of their first messages.
+func byPlace(list []conversation.Inbound) [][]conversation.Inbound {
+	var places [][]conversation.Inbound
+	for _, in := range list {
+		i := slices.IndexFunc(places, func(place []conversation.Inbound) bool { return samePlace(place[0], in) })
+		if i < 0 {
+			i, places = len(places), append(places, nil)
+		}
+		places[i] = append(places[i], in)
+	}
+	return places
+}
+
+// without returns the messages of a list that are not among those taken.
+func without(list, taken []conversation.Inbound) []conversation.Inbound {
+	return slices.DeleteFunc(slices.Clone(list), func(in conversation.Inbound) bool {
+		return slices.ContainsFunc(taken, func(t conversation.Inbound) bool { return t.ID == in.ID })
+	})
+}
