@@ -1,96 +1,71 @@
 package console
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
-	"time"
-	"unicode/utf8"
 
 	"parley/conversation"
 	"parley/httpserver"
+	"parley/sessions"
 )
 
-const (
-	maxTitle   = 80              // characters of a title
-	changeWait = 5 * time.Second // for a run of the session that is under way
-)
-
-// What the operator does to sessions and conversations.
-
+// archive ends the active conversation of a session.
 func (c *Console) archive(w http.ResponseWriter, r *http.Request) {
 	key := conversation.Key(r.PostFormValue("key"))
-	c.change(w, r, key, sessionURL(key)+"&done=archived", func(ctx context.Context) error {
-		_, err := c.Store.Archive(ctx, key)
-		return err
-	})
+	_, err := c.Sessions.Archive(r.Context(), key, "")
+	c.answerChange(w, r, sessionURL(key)+"&done=archived", err)
 }
 
+// reset begins a new conversation in a session.
 func (c *Console) reset(w http.ResponseWriter, r *http.Request) {
 	key := conversation.Key(r.PostFormValue("key"))
-	c.change(w, r, key, sessionURL(key)+"&done=reset", func(ctx context.Context) error {
-		_, err := c.Store.Reset(ctx, key, true)
-		return err
-	})
+	_, err := c.Sessions.Reset(r.Context(), key, true)
+	c.answerChange(w, r, sessionURL(key)+"&done=reset", err)
 }
 
+// deleteSession deletes all conversations of a session.
 func (c *Console) deleteSession(w http.ResponseWriter, r *http.Request) {
 	key := conversation.Key(r.PostFormValue("key"))
-	if _, err := c.Store.Session(r.Context(), key); err != nil {
-		c.fail(w, r, err)
-		return
+	_, err := c.Store.Session(r.Context(), key)
+	if err == nil {
+		_, err = c.Sessions.Delete(r.Context(), key, "")
 	}
-	c.change(w, r, key, "/console/sessions?done=deleted", func(ctx context.Context) error {
-		_, err := c.Store.Delete(ctx, key, "")
-		return err
-	})
+	c.answerChange(w, r, "/console/sessions?done=deleted", err)
 }
 
+// rename gives a conversation another title.
 func (c *Console) rename(w http.ResponseWriter, r *http.Request) {
-	title := strings.Join(strings.Fields(r.PostFormValue("title")), " ")
-	if title == "" || utf8.RuneCountInString(title) > maxTitle {
-		httpserver.Problem(w, r, http.StatusUnprocessableEntity, fmt.Sprintf("A title has from 1 to %d letters.", maxTitle))
-		return
-	}
-	of, ok := c.conversationOf(w, r)
+	title, ok := sessions.ParseTitle(r.PostFormValue("title"))
 	if !ok {
+		httpserver.Problem(w, r, http.StatusUnprocessableEntity, sessions.TitleRule)
 		return
 	}
-	c.change(w, r, of.Key, "/console/conversation/"+of.ID+"?done=renamed", func(ctx context.Context) error {
-		_, err := c.Store.Rename(ctx, of.Key, of.ID, title)
-		return err
-	})
+	if of, ok := c.conversationOf(w, r); ok {
+		_, err := c.Sessions.Rename(r.Context(), of.Key, of.ID, title)
+		c.answerChange(w, r, "/console/conversation/"+of.ID+"?done=renamed", err)
+	}
 }
 
+// deleteConversation deletes one conversation.
 func (c *Console) deleteConversation(w http.ResponseWriter, r *http.Request) {
-	of, ok := c.conversationOf(w, r)
-	if !ok {
-		return
+	if of, ok := c.conversationOf(w, r); ok {
+		_, err := c.Sessions.Delete(r.Context(), of.Key, of.ID)
+		c.answerChange(w, r, "/console/sessions?done=deleted", err)
 	}
-	c.change(w, r, of.Key, "/console/sessions?done=deleted", func(ctx context.Context) error {
-		_, err := c.Store.Delete(ctx, of.Key, of.ID)
-		return err
-	})
 }
 
-// change does something to a session between two of its runs, and leads to the
-// page that shows it done.
-func (c *Console) change(w http.ResponseWriter, r *http.Request, key conversation.Key, next string, do func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(r.Context(), changeWait)
-	defer cancel()
-	if err := c.Do(ctx, key, do); err != nil {
+// answerChange leads to the page that shows a change, or says why it failed.
+func (c *Console) answerChange(w http.ResponseWriter, r *http.Request, next string, err error) {
+	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	c.Feed.Changed(key)
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
-// conversationOf is the conversation that a request names; of one that there is
-// not, the request is answered.
-func (c *Console) conversationOf(w http.ResponseWriter, r *http.Request) (conversation.Conversation, bool) {
+// conversationOf returns the conversation that a request names. Where there is
+// none it answers the request, and ok is false.
+func (c *Console) conversationOf(w http.ResponseWriter, r *http.Request) (of conversation.Conversation, ok bool) {
 	of, err := c.Store.Conversation(r.Context(), r.PathValue("id"))
 	if err != nil {
 		c.fail(w, r, err)

@@ -17,12 +17,14 @@ import (
 	"parley/conversation"
 	"parley/httpserver"
 	"parley/pages"
+	"parley/sessions"
 )
 
 // Parts is what the console is made of.
 type Parts struct {
 	Store    *conversation.Store
 	Feed     *activity.Feed
+	Sessions *sessions.Service
 	Lines    *Lines                 // of the log
 	Channels []conversation.Account // those that are served now, with the bots that serve them
 	Settings []Setting              // the configuration as in force
@@ -32,9 +34,6 @@ type Parts struct {
 
 	// Look tells the sender of a channel that a session has something due.
 	Look func(channel string, key conversation.Key)
-
-	// Do runs an operation on a session between two of its runs.
-	Do func(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error
 
 	Log *slog.Logger
 	Now func() time.Time // nil: time.Now
@@ -145,7 +144,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpserver.Problem(w, r, http.StatusServiceUnavailable, conversation.Sentence(err))
 	case conversation.IsDamaged(err):
 		httpserver.Problem(w, r, http.StatusInternalServerError, "A part of the database that this page shows is damaged: "+conversation.DamageAdvice+".")
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, sessions.ErrBusy), errors.Is(err, context.DeadlineExceeded):
 		httpserver.Problem(w, r, http.StatusConflict, "The session is at work, perhaps in another process. Nothing was changed; try again in a moment.")
 	case errors.Is(err, context.Canceled):
 		// nobody waits for an answer

@@ -19,6 +19,7 @@ import (
 	"parley/console"
 	"parley/conversation"
 	"parley/httpserver"
+	"parley/sessions"
 )
 
 // desk is the console at work over a real store and server.
@@ -52,9 +53,9 @@ func newDesk(t *testing.T, change func(*console.Parts)) *desk {
 	}
 	parts := console.Parts{
 		Store: d.store, Feed: activity.NewFeed(), Lines: d.lines, Channels: []conversation.Account{{Channel: "telegram"}}, Log: d.log,
-		Look:   func(_ string, key conversation.Key) { d.looked = append(d.looked, key) },
-		Window: func(context.Context, conversation.Key) (console.Window, error) { return console.Window{}, nil },
-		Do:     func(ctx context.Context, _ conversation.Key, do func(context.Context) error) error { return do(ctx) },
+		Look:     func(_ string, key conversation.Key) { d.looked = append(d.looked, key) },
+		Window:   func(context.Context, conversation.Key) (console.Window, error) { return console.Window{}, nil },
+		Sessions: sessions.New(d.store, func(ctx context.Context, _ conversation.Key, do func(context.Context) error) error { return do(ctx) }, nil),
 	}
 	if change != nil {
 		change(&parts)

@@ -14,15 +14,15 @@ func (g *Gateway) addAPI() {
 		return
 	}
 	channel := api.New(api.Parts{
-		Store:  g.store,
-		Feed:   g.feed,
-		Models: append([]string{g.choice.Model}, g.cfg.LLM.FallbackModels...),
-		Log:    g.log,
-		Do:     g.router.Do,
-		Edited: g.router.Edited,
-		Window: g.window,
-		Tokens: func(m conversation.Message) int { return g.counter.Message(toModel(m)) },
-		Cost:   g.cfg.LLM.Prices.Cost,
+		Store:    g.store,
+		Feed:     g.feed,
+		Models:   append([]string{g.choice.Model}, g.cfg.LLM.FallbackModels...),
+		Log:      g.log,
+		Sessions: g.sessions,
+		Edited:   g.router.Edited,
+		Window:   g.window,
+		Tokens:   func(m conversation.Message) int { return g.counter.Message(toModel(m)) },
+		Cost:     g.cfg.LLM.Prices.Cost,
 	})
 	channel.Serve(g.http)
 	g.add(channel, conversation.Scope{Channel: channel.Name()})

@@ -27,7 +27,7 @@ func (g *Gateway) addConsole() {
 		Cost:     g.cfg.LLM.Prices.Cost,
 		Window:   g.consoleWindow,
 		Look:     g.look,
-		Do:       g.router.Do,
+		Sessions: g.sessions,
 		Log:      g.log,
 	}).Serve(g.http)
 }

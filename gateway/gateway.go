@@ -21,6 +21,7 @@ import (
 	"parley/httpserver"
 	"parley/llm"
 	"parley/metrics"
+	"parley/sessions"
 	"parley/tools"
 )
 
@@ -36,6 +37,7 @@ type Gateway struct {
 	choice   llm.Choice
 	counter  *llm.Counter
 	router   *agentloop.Router
+	sessions *sessions.Service
 	channels map[string]*served
 	feed     *activity.Feed
 	shared   sharedSessions
@@ -180,6 +182,7 @@ func (g *Gateway) wire(ctx context.Context) error {
 		KeepRecent:  g.cfg.Conversation.KeepRecentMessages,
 		HintPhrases: g.cfg.Conversation.HintPhrases,
 	})
+	g.sessions = sessions.New(g.store, g.router.Do, g.feed.Changed)
 	if err := g.router.CheckPrompt(); err != nil {
 		g.log.Warn("configuration", "problem", err)
 	}

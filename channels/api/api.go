@@ -5,30 +5,26 @@ package api
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
-	"time"
 
 	"parley/activity"
 	"parley/channels"
 	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/sessions"
 )
 
 const channelName = "api"
 
 // Parts is what the channel is made of.
 type Parts struct {
-	Store  *conversation.Store
-	Feed   *activity.Feed
-	Models []string // that answer, the first choice first
-	Log    *slog.Logger
-
-	// Do runs an operation on a session between two of its runs, or gives up
-	// when ctx ends.
-	Do func(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error
+	Store    *conversation.Store
+	Feed     *activity.Feed
+	Sessions *sessions.Service
+	Models   []string // that answer, the first choice first
+	Log      *slog.Logger
 
 	// Edited tells whoever works a session that its conversation was extended.
 	Edited func(key conversation.Key)
@@ -88,21 +84,4 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 // Fetch returns the bytes of a file that came with a message.
 func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error) {
 	return c.uploads.Fetch(ctx, file, limit)
-}
-
-// doTimeout is how long an operation waits for the run under way to end.
-const doTimeout = 10 * time.Second
-
-var errBusy = errors.New("an answer is being made in the session")
-
-// operate does something to a session between two of its runs, and tells those
-// who watch it.
-func (c *Channel) operate(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, doTimeout, errBusy)
-	defer cancel()
-	err := c.Do(ctx, key, do)
-	if err == nil {
-		c.Feed.Changed(key)
-	}
-	return err
 }

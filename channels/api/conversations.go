@@ -86,29 +86,21 @@ func (c *Channel) renameChat(ctx context.Context, in *patchChat) (*oneChat, erro
 	if in.Body.Title == nil {
 		return nil, problem(http.StatusUnprocessableEntity, "There is nothing to change. Allowed: title.")
 	}
-	return c.change(ctx, in.ID, func(ctx context.Context, known conversation.Conversation) (conversation.Conversation, error) {
-		return c.Store.Rename(ctx, known.Key, known.ID, *in.Body.Title)
-	})
-}
-
-func (c *Channel) archiveChat(ctx context.Context, in *OfChat) (*oneChat, error) {
-	return c.change(ctx, in.ID, func(ctx context.Context, known conversation.Conversation) (conversation.Conversation, error) {
-		return c.Store.ArchiveConversation(ctx, known.Key, known.ID)
-	})
-}
-
-func (c *Channel) change(ctx context.Context, id string, do func(context.Context, conversation.Conversation) (conversation.Conversation, error)) (*oneChat, error) {
-	known, err := c.Store.Conversation(ctx, id)
+	known, err := c.Store.Conversation(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
-	out := &oneChat{}
-	err = c.operate(ctx, known.Key, func(ctx context.Context) error {
-		changed, err := do(ctx, known)
-		out.Body = chatOf(changed)
-		return err
-	})
-	return out, err
+	renamed, err := c.Sessions.Rename(ctx, known.Key, known.ID, *in.Body.Title)
+	return &oneChat{chatOf(renamed)}, err
+}
+
+func (c *Channel) archiveChat(ctx context.Context, in *OfChat) (*oneChat, error) {
+	known, err := c.Store.Conversation(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	archived, err := c.Sessions.Archive(ctx, known.Key, known.ID)
+	return &oneChat{chatOf(archived)}, err
 }
 
 func (c *Channel) deleteChat(ctx context.Context, in *OfChat) (*deleted, error) {

@@ -12,6 +12,7 @@ import (
 
 	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/sessions"
 )
 
 // problem is an error in words for whoever sent the request:
@@ -49,7 +50,7 @@ func (c *Channel) problemOf(ctx context.Context, err error) error {
 			"What is stored here can't be read or added to: the gateway's database is damaged. Its operator has been told. /new, or a reset, begins a fresh conversation in a session.")
 	case errors.Is(err, hosted.ErrClosed), c.gate.IsEnding():
 		return later(restartTime, problem(http.StatusServiceUnavailable, "The gateway is starting or ending. Nothing was done; try again in a moment."))
-	case errors.Is(err, errBusy):
+	case errors.Is(err, sessions.ErrBusy):
 		return later(5, problem(http.StatusConflict, "An answer is being made in the session, and this has to wait for it. Try again in a moment, or send /stop."))
 	case ctx.Err() != nil:
 		return problem(http.StatusRequestTimeout, "The request ended before it was answered.") // nobody reads it

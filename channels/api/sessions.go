@@ -158,11 +158,9 @@ func (c *Channel) deleteSession(ctx context.Context, in *OfSession) (*deleted, e
 }
 
 func (c *Channel) delete(ctx context.Context, key conversation.Key, id string) (*deleted, error) {
+	n, err := c.Sessions.Delete(ctx, key, id)
 	out := &deleted{}
-	err := c.operate(ctx, key, func(ctx context.Context) (err error) {
-		out.Body.Deleted, err = c.Store.Delete(ctx, key, id)
-		return err
-	})
+	out.Body.Deleted = n
 	return out, err
 }
 
@@ -172,13 +170,8 @@ func (c *Channel) archiveSession(ctx context.Context, in *OfSession) (*oneChat, 
 	if err != nil {
 		return nil, err
 	}
-	out := &oneChat{}
-	err = c.operate(ctx, key, func(ctx context.Context) error {
-		archived, err := c.Store.Archive(ctx, key)
-		out.Body = chatOf(archived)
-		return err
-	})
-	return out, err
+	archived, err := c.Sessions.Archive(ctx, key, "")
+	return &oneChat{chatOf(archived)}, err
 }
 
 type resetSession struct {
@@ -195,11 +188,6 @@ func (c *Channel) resetSession(ctx context.Context, in *resetSession) (*oneChat,
 	if err != nil {
 		return nil, err
 	}
-	out := &oneChat{}
-	err = c.operate(ctx, key, func(ctx context.Context) error {
-		fresh, err := c.Store.Reset(ctx, key, in.Body != nil && in.Body.KeepSystemMessage)
-		out.Body = chatOf(fresh)
-		return err
-	})
-	return out, err
+	fresh, err := c.Sessions.Reset(ctx, key, in.Body != nil && in.Body.KeepSystemMessage)
+	return &oneChat{chatOf(fresh)}, err
 }

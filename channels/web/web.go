@@ -15,6 +15,7 @@ import (
 	"parley/channels/hosted"
 	"parley/conversation"
 	"parley/httpserver"
+	"parley/sessions"
 )
 
 const channelName = "web"
@@ -23,10 +24,8 @@ const channelName = "web"
 type Parts struct {
 	Store    *conversation.Store
 	Feed     *activity.Feed
+	Sessions *sessions.Service
 	Commands []channels.Command // that the composer completes
-
-	// Do runs an operation on a session between two of its runs.
-	Do func(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error
 
 	Health func(state, detail string) // told when the chat opens, see conversation.Health; nil: nobody asks
 

@@ -2,15 +2,14 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"parley/conversation"
+	"parley/sessions"
 )
 
 func archiveCommand(configPath *string) *cobra.Command {
@@ -27,12 +26,7 @@ func archiveCommand(configPath *string) *cobra.Command {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is archived already\n", named(*t.one))
 				return err
 			}
-			release, err := takeSession(cmd.Context(), store, t.session.Key)
-			if err != nil {
-				return err
-			}
-			defer release()
-			c, err := store.Archive(cmd.Context(), t.session.Key)
+			c, err := changing(store).Archive(cmd.Context(), t.session.Key, "")
 			if errors.Is(err, conversation.ErrNotFound) {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "No conversation goes on in %s\n", printableKey(t.session.Key))
 				return err
@@ -110,8 +104,17 @@ func confirm(cmd *cobra.Command, question string) error {
 	return errors.New("nothing is deleted; answer y, or give --yes to be asked nothing")
 }
 
+// changing returns what changes sessions beside the gateways on this database.
+func changing(store *conversation.Store) *sessions.Service {
+	return sessions.New(store, sessions.WithLock(store), nil)
+}
+
 func deleteTarget(cmd *cobra.Command, store *conversation.Store, t target, what string) error {
-	if err := hide(cmd.Context(), store, t); err != nil {
+	id := ""
+	if t.one != nil {
+		id = t.one.ID
+	}
+	if _, err := changing(store).Delete(cmd.Context(), t.session.Key, id); err != nil {
 		return err
 	}
 	if err := store.Sweep(cmd.Context()); err != nil {
@@ -119,44 +122,4 @@ func deleteTarget(cmd *cobra.Command, store *conversation.Store, t target, what 
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Deleted: %s\n", what)
 	return err
-}
-
-// hide deletes what nobody can see any more when it returns.
-func hide(ctx context.Context, store *conversation.Store, t target) error {
-	release, err := takeSession(ctx, store, t.session.Key)
-	if err != nil {
-		return err
-	}
-	defer release()
-	id := ""
-	if t.one != nil {
-		id = t.one.ID
-	}
-	_, err = store.Delete(ctx, t.session.Key, id)
-	return err
-}
-
-const (
-	lockPatience = 2 * time.Second // a gateway lets go of a session a moment after its last answer
-	lockRetry    = 100 * time.Millisecond
-)
-
-// takeSession keeps every other process off a session until release is called.
-func takeSession(ctx context.Context, store *conversation.Store, key conversation.Key) (release func(), err error) {
-	patience, stop := context.WithTimeout(ctx, lockPatience)
-	defer stop()
-	retry := time.NewTicker(lockRetry)
-	defer retry.Stop()
-	for {
-		release, err := store.Lock(key)
-		var locked *conversation.LockedError
-		if !errors.As(err, &locked) {
-			return release, err
-		}
-		select {
-		case <-retry.C:
-		case <-patience.Done():
-			return nil, fmt.Errorf("%w: a chat is open there, or an answer or its delivery is under way; try again when it has ended", locked)
-		}
-	}
 }

@@ -1,0 +1,108 @@
+// Package sessions changes sessions and their conversations for whoever manages
+// them: people in the web chat and the console, programs, and the operator's
+// commands. Every change has exclusive access to its session, gives up after the
+// same time, and tells those who watch the session.
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"parley/conversation"
+)
+
+// Exclusive runs do while nobody else works the session. It waits for that until
+// ctx ends; then it returns an error that wraps the cause of ctx, and do has not
+// run. Otherwise it returns what do returned.
+type Exclusive func(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error
+
+// maxWait is how long a change waits for exclusive access, in which a run under
+// way may end, and then takes. Nobody is left waiting for a long run.
+const maxWait = 5 * time.Second
+
+// ErrBusy says that a session was at work for longer than a change waits, and that
+// nothing was changed.
+var ErrBusy = errors.New("an answer is being made in the session")
+
+// Service makes the changes. It may be used from several goroutines at once.
+type Service struct {
+	store     *conversation.Store
+	exclusive Exclusive
+	changed   func(conversation.Key)
+}
+
+// New makes a service that has exclusive access by exclusive and reports every
+// session that was changed to changed, which may be nil.
+func New(store *conversation.Store, exclusive Exclusive, changed func(conversation.Key)) *Service {
+	if changed == nil {
+		changed = func(conversation.Key) {}
+	}
+	return &Service{store: store, exclusive: exclusive, changed: changed}
+}
+
+// Archive ends a conversation and returns it, the active one where id is "". It
+// returns conversation.ErrNotFound where there is none.
+func (s *Service) Archive(ctx context.Context, key conversation.Key, id string) (archived conversation.Conversation, err error) {
+	err = s.change(ctx, key, func(ctx context.Context) error {
+		if id == "" {
+			archived, err = s.store.Archive(ctx, key)
+		} else {
+			archived, err = s.store.ArchiveConversation(ctx, key, id)
+		}
+		return err
+	})
+	return archived, err
+}
+
+// Reset archives the active conversation and returns the new one that it begins.
+// With keepSystem, that one begins with what programs had appended internally at
+// the beginning of the old one.
+func (s *Service) Reset(ctx context.Context, key conversation.Key, keepSystem bool) (fresh conversation.Conversation, err error) {
+	err = s.change(ctx, key, func(ctx context.Context) error {
+		fresh, err = s.store.Reset(ctx, key, keepSystem)
+		return err
+	})
+	return fresh, err
+}
+
+// Rename gives a conversation another title and returns it. It returns
+// conversation.ErrNotFound where there is none.
+func (s *Service) Rename(ctx context.Context, key conversation.Key, id, title string) (renamed conversation.Conversation, err error) {
+	err = s.change(ctx, key, func(ctx context.Context) error {
+		renamed, err = s.store.Rename(ctx, key, id, title)
+		return err
+	})
+	return renamed, err
+}
+
+// Resume makes an archived conversation its session's active one. It returns
+// conversation.ErrNotFound where there is none.
+func (s *Service) Resume(ctx context.Context, key conversation.Key, id string) error {
+	return s.change(ctx, key, func(ctx context.Context) error { return s.store.Resume(ctx, key, id) })
+}
+
+// Delete deletes a conversation for good, or all conversations and the metadata of
+// the session where id is "", and returns how many it deleted.
+func (s *Service) Delete(ctx context.Context, key conversation.Key, id string) (deleted int, err error) {
+	err = s.change(ctx, key, func(ctx context.Context) error {
+		deleted, err = s.store.Delete(ctx, key, id)
+		return err
+	})
+	return deleted, err
+}
+
+// change makes a change with exclusive access and reports it.
+func (s *Service) change(ctx context.Context, key conversation.Key, do func(context.Context) error) error {
+	limited, cancel := context.WithTimeoutCause(ctx, maxWait, ErrBusy)
+	defer cancel()
+	err := s.exclusive(limited, key, do)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	if err == nil {
+		s.changed(key)
+	}
+	return err
+}
