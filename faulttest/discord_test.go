@@ -165,8 +165,8 @@ func (s *discord) limited(m discordtest.Message) time.Duration {
 
 func (s *discord) connections() int { return s.Counts().Identifies }
 
-// hasTaken looks into the database: Discord is told nothing.
-func (s *discord) hasTaken() bool { return s.w.stored() == s.w.written() }
+// untaken looks into the database: Discord is told nothing.
+func (s *discord) untaken() int { return s.w.written() - s.w.stored() }
 
 func (*discord) secrets() []string { return []string{discordtest.Token} }
 

@@ -29,7 +29,7 @@ type platform interface {
 	limit(chat int, wait time.Duration)
 
 	connections() int   // that gateways have made so far
-	hasTaken() bool     // the gateway has stored all that was said, as far as the platform is told
+	untaken() int       // messages that the gateway has not stored, as far as the platform is told
 	secrets() []string  // what must stand nowhere
 	complaints() string // what the platform has to say against the gateway's requests, "" if nothing
 }

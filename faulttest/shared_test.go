@@ -54,7 +54,7 @@ func (s shared) say(chat int, text string)    { s.of(chat).say(chat, text) }
 func (s shared) sent(chat int) []string       { return s.of(chat).sent(chat) }
 func (s shared) limit(n int, d time.Duration) { s.of(n).limit(n, d) }
 func (s shared) connections() int             { return min(s.telegram.connections(), s.discord.connections()) }
-func (s shared) hasTaken() bool               { return s.telegram.hasTaken() && s.discord.hasTaken() }
+func (s shared) untaken() int                 { return s.telegram.untaken() + s.discord.untaken() }
 func (s shared) secrets() []string            { return append(s.telegram.secrets(), s.discord.secrets()...) }
 func (s shared) complaints() string           { return s.telegram.complaints() + s.discord.complaints() }
 

@@ -68,7 +68,7 @@ func (s telegram) limit(chat int, wait time.Duration) {
 }
 
 func (s telegram) connections() int { return s.Calls("getUpdates") }
-func (s telegram) hasTaken() bool   { return s.Pending() == 0 }
+func (s telegram) untaken() int     { return s.Pending() }
 
 func (telegram) secrets() []string {
 	_, secret, _ := strings.Cut(telegramtest.Token, ":")

@@ -186,10 +186,13 @@ func (w *world) awaitAllAnswered() {
 	}
 }
 
-// awaitTaken waits until the gateway has taken over every message so far.
+// awaitTaken waits until the gateway has taken over every message so far. After
+// many kills these are many: it fails only when none is taken any more.
 func (w *world) awaitTaken() {
 	w.t.Helper()
-	w.await("the taking of every message", w.platform.hasTaken)
+	for left := w.platform.untaken(); left > 0; left = w.platform.untaken() {
+		w.await(fmt.Sprintf("the taking of one of %d messages", left), func() bool { return w.platform.untaken() < left })
+	}
 }
 
 // awaitLog waits until the log of some process holds a text.
