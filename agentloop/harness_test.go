@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/storetest"
 	"parley/llm"
 	"parley/llm/llmtest"
 	"parley/tools"
@@ -41,10 +41,7 @@ type house struct {
 
 func newHouse(t *testing.T, change func(*Parts)) *house {
 	t.Helper()
-	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := storetest.New(t)
 	h := &house{t: t, store: store, server: llmtest.New(t), wrote: make(chan struct{}, 4096),
 		shown: map[conversation.Key]string{}, alive: map[conversation.Key]int{}}
 	registry, err := tools.NewRegistry(

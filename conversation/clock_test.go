@@ -36,12 +36,7 @@ func newMachine(t testing.TB) *machine {
 func (m *machine) open() *Store {
 	m.t.Helper()
 	began := m.up
-	s, err := Open(context.Background(), m.path, WithClock(func() time.Time { return m.wall }), WithUptime(func() time.Duration { return m.up - began }))
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	m.t.Cleanup(func() { s.Close() })
-	return s
+	return mustOpenAt(m.t, m.path, WithClock(func() time.Time { return m.wall }), WithUptime(func() time.Duration { return m.up - began }))
 }
 
 // off ends the gateway, and starts it again after some time.

@@ -1,8 +1,6 @@
 package conversation
 
 import (
-	"context"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -22,12 +20,7 @@ func (c *calendar) pass(d time.Duration) { c.Time = c.Add(d) }
 func mustOpenAged(t testing.TB) (*Store, *calendar) {
 	t.Helper()
 	clock := &calendar{time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
-	s, err := Open(context.Background(), filepath.Join(t.TempDir(), "aged.db"), WithClock(clock.now))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s, clock
+	return mustOpen(t, WithClock(clock.now)), clock
 }
 
 // sayNow is a message that is written at this moment.

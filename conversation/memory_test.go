@@ -37,20 +37,10 @@ func commitOne(t *testing.T, s *Store, key Key, said string, change func(*Run)) 
 	return done
 }
 
-func openEmpty(t *testing.T) *Store {
-	t.Helper()
-	s, err := Open(t.Context(), t.TempDir()+"/test.db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
-}
-
 // What the store keeps is what the loop's memory says, also when both were
 // changed at once.
 func TestStateIsStoredWithItsConversation(t *testing.T) {
-	s := openEmpty(t)
+	s := mustOpen(t)
 	commitOne(t, s, "cli:a", "one", func(r *Run) { r.Events = []Event{{Kind: Constrained, Text: " no\x00 ORM "}} })
 	done := commitOne(t, s, "cli:a", "two", func(r *Run) {
 		r.Conversation.Title = "what it was called before somebody named it"
@@ -90,7 +80,7 @@ func TestStateForgetsTheOldest(t *testing.T) {
 
 // A summary goes with the conversation, and nobody else's is ever given.
 func TestSummariesBelongToTheirConversation(t *testing.T) {
-	s := openEmpty(t)
+	s := mustOpen(t)
 	a := commitOne(t, s, "cli:a", "one", nil).Conversation
 	commitOne(t, s, "cli:a", "two", nil)
 	b := commitOne(t, s, "cli:b", "other", nil).Conversation
@@ -130,7 +120,7 @@ func TestSummariesBelongToTheirConversation(t *testing.T) {
 
 // A summary that was being made while its words were taken back is not stored.
 func TestSummaryOfWhatChangedMeanwhileIsRefused(t *testing.T) {
-	s := openEmpty(t)
+	s := mustOpen(t)
 	c := commitOne(t, s, "cli:a", "one", nil).Conversation
 	commitOne(t, s, "cli:a", "two", nil)
 	stretch, err := s.Stretch(t.Context(), c.ID, 5, 1000)
@@ -145,7 +135,7 @@ func TestSummaryOfWhatChangedMeanwhileIsRefused(t *testing.T) {
 
 // A transcript holds what was said up to the command, and no session's but its own.
 func TestTranscriptEndsWhereItWasAskedFor(t *testing.T) {
-	s := openEmpty(t)
+	s := mustOpen(t)
 	c := commitOne(t, s, "cli:a", "one", nil).Conversation
 	commitOne(t, s, "cli:a", "two", nil)
 	commitOne(t, s, "cli:b", "secret", nil)
@@ -170,7 +160,7 @@ func TestTranscriptEndsWhereItWasAskedFor(t *testing.T) {
 
 // Of a conversation that is deleted while its file is made, no half is sent.
 func TestTranscriptOfAConversationThatIsDeletedMeanwhileEndsWithAnError(t *testing.T) {
-	s := openEmpty(t)
+	s := mustOpen(t)
 	c := commitOne(t, s, "cli:a", "one", nil).Conversation
 	_, _, seen, err := s.ReadTranscript(t.Context(), Transcript{Conversation: c.ID, From: 1, Through: 2})
 	if err != nil {

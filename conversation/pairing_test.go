@@ -15,12 +15,7 @@ import (
 // openAt opens a store whose time is what the clock points to.
 func openAt(t *testing.T, clock *time.Time) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), filepath.Join(t.TempDir(), "test.db"), WithClock(func() time.Time { return *clock }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return mustOpen(t, WithClock(func() time.Time { return *clock }))
 }
 
 func mustAsk(t *testing.T, s *Store, channel, user string) (p Pairing, fresh bool) {

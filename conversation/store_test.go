@@ -16,21 +16,6 @@ import (
 
 const chat = Key("telegram:chat:42")
 
-func mustOpen(t testing.TB) *Store {
-	t.Helper()
-	return mustOpenAt(t, filepath.Join(t.TempDir(), "test.db"))
-}
-
-func mustOpenAt(t testing.TB, path string) *Store {
-	t.Helper()
-	s, err := Open(context.Background(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
-}
-
 func say(key Key, id int, text string) Inbound {
 	return Inbound{Key: key, SourceID: fmt.Sprintf("%s/%d", key, id), Address: "to " + string(key), Text: text, At: time.UnixMilli(int64(id))}
 }

@@ -2,20 +2,16 @@ package gateway
 
 import (
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 func TestStartSaysThatTheTokenIsOfAnotherBot(t *testing.T) {
-	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := storetest.New(t)
 	var log strings.Builder
 	g := &Gateway{store: store, log: slog.New(slog.NewTextHandler(&log, nil))}
 	start := func(id string) (said string) {

@@ -53,12 +53,7 @@ func TestTheGatewayTidiesByItself(t *testing.T) {
 // The operator reads of a jump, and once of what it holds back and for how long.
 func TestTheLogTellsOfAClockThatJumps(t *testing.T) {
 	wall, up := time.Now(), time.Duration(0)
-	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"),
-		conversation.WithClock(func() time.Time { return wall }), conversation.WithUptime(func() time.Duration { return up }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := storetest.New(t, conversation.WithClock(func() time.Time { return wall }), conversation.WithUptime(func() time.Duration { return up }))
 	var log strings.Builder
 	clock := clockLog{g: &Gateway{store: store, log: slog.New(slog.NewTextHandler(&log, nil))}}
 	pass := func(d time.Duration) {

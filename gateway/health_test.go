@@ -9,17 +9,14 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // answering is a gateway with bots on Telegram and Discord, of which nothing runs
 // but the answer to `gateway health`.
 func answering(t *testing.T) *Gateway {
 	t.Helper()
-	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "conversations.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() }) // some tests have done so
+	store := storetest.New(t)
 	g := &Gateway{store: store, channels: map[string]*served{}}
 	for _, bot := range []conversation.Account{{Channel: "telegram", ID: "55"}, {Channel: "discord", ID: "56"}} {
 		g.channels[bot.Channel] = &served{Source: nameOnly{name: bot.Channel}, scope: conversation.Scope{Channel: bot.Channel, Account: bot.ID}}

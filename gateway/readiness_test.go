@@ -1,11 +1,11 @@
 package gateway
 
 import (
-	"path/filepath"
 	"testing"
 
 	"parley/channels"
 	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // nameOnly is a channel without anything else.
@@ -19,10 +19,7 @@ func (n nameOnly) Name() string { return n.name }
 // An orchestrator starts a gateway anew that can't do its work by itself any
 // more, and leaves one alone whose platform is away.
 func TestReadyTellsTroubleThatLasts(t *testing.T) {
-	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "ready.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := storetest.New(t)
 	g := &Gateway{store: store, channels: map[string]*served{"telegram": {Source: nameOnly{name: "telegram"}}}}
 	ready := g.readiness()
 	for _, c := range []struct {

@@ -10,13 +10,13 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/storetest"
 	"parley/httpserver"
 )
 
@@ -83,12 +83,7 @@ func start(t *testing.T, parts httpserver.Parts, routes ...func(*httpserver.Serv
 // newStore makes a database, which keeps who is signed in.
 func newStore(t *testing.T) *conversation.Store {
 	t.Helper()
-	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
+	return storetest.New(t)
 }
 
 func route(pattern string, access httpserver.Access, h http.HandlerFunc, options ...httpserver.Option) func(*httpserver.Server) {

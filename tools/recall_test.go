@@ -3,12 +3,12 @@ package tools
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/storetest"
 	"parley/llm"
 )
 
@@ -23,11 +23,7 @@ type archive struct {
 
 func newArchive(t *testing.T) *archive {
 	t.Helper()
-	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
+	store := storetest.New(t)
 	return &archive{t: t, store: store}
 }
 

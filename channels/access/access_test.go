@@ -4,22 +4,17 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"parley/channels/access"
 	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 func openStore(t *testing.T) *conversation.Store {
 	t.Helper()
-	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
+	return storetest.New(t)
 }
 
 // visitor has an id, and then usernames and ids of places.

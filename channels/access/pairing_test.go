@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"parley/channels"
 	"parley/channels/access"
 	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // door is access in the mode "pairing" over a real store. In a synctest
@@ -29,12 +29,9 @@ type door struct {
 
 func newDoor(t *testing.T) *door {
 	t.Helper()
-	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
+	store := storetest.New(t)
 	d := &door{t: t, store: store}
+	var err error
 	d.access, err = access.New("pairing", nil, conversation.Account{Channel: "test"}, store, slog.New(slog.NewTextHandler(&d.log, nil)))
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // chat is a place on a platform that takes what verdict has no error for.
@@ -83,11 +84,7 @@ type delivering struct {
 // verdict has no error for.
 func deliverTo(t *testing.T, path string, verdict func(text string) error) *delivering {
 	t.Helper()
-	store, err := conversation.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
+	store := storetest.Open(t, path)
 	d := &delivering{post: &post{t: t, store: store}, chat: &chat{verdict: verdict, tries: map[string]int{}}}
 	d.source = int(time.Now().Unix()) * 1000 // no process takes the ids of another's messages
 	d.start()

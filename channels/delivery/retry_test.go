@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"parley/channels"
 	"parley/channels/delivery"
 	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // platform is a chat platform that takes nothing while send gives an error. In
@@ -58,11 +58,7 @@ func (p *platform) seen() (tries int, texts string) {
 // the log.
 func trouble(t *testing.T, p *platform, long time.Duration) (log string) {
 	t.Helper()
-	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := storetest.New(t)
 	post := &post{t: t, store: store}
 	post.commit(1, "bad")
 	post.commit(1, "good")

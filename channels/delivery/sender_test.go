@@ -14,6 +14,7 @@ import (
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // post is a store with replies to be sent, and a Telegram to send them to.
@@ -34,12 +35,7 @@ func newPost(t *testing.T) *post {
 
 func (p *post) open() {
 	p.t.Helper()
-	store, err := conversation.Open(p.t.Context(), p.path)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.store = store
-	p.t.Cleanup(func() { store.Close() })
+	p.store = storetest.Open(p.t, p.path)
 }
 
 func chatKey(chat int64) conversation.Key {

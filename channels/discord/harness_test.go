@@ -3,7 +3,6 @@ package discord
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"parley/channels/access"
 	"parley/channels/discord/discordtest"
 	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // gateway is what stands around the adapter in the tests: a Discord, and the
@@ -41,8 +41,7 @@ func newGateway(t *testing.T) *gateway { return newGatewayWith(t, discordtest.Co
 func newGatewayWith(t *testing.T, c discordtest.Config) *gateway {
 	t.Helper()
 	srv := discordtest.NewWith(t, c)
-	store, err := conversation.Open(t.Context(), filepath.Join(t.TempDir(), "test.db"))
-	must(t, err)
+	store := storetest.New(t)
 	t.Cleanup(func() { must(t, store.Close()) })
 	g := &gateway{t: t, srv: srv, store: store, cfg: DefaultConfig(), changed: make(chan struct{})}
 	g.cfg.Token, g.cfg.APIURL, g.cfg.Access = discordtest.Token, srv.URL, access.Open

@@ -16,6 +16,7 @@ import (
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // pairing starts a gateway whose access is "pairing", with the operator's own
@@ -31,10 +32,7 @@ func pairing(t *testing.T, options ...conversation.Option) (g *gateway, operator
 
 func openStore(t *testing.T, path string, options ...conversation.Option) *conversation.Store {
 	t.Helper()
-	store, err := conversation.Open(t.Context(), path, options...)
-	must(t, err)
-	t.Cleanup(func() { store.Close() })
-	return store
+	return storetest.Open(t, path, options...)
 }
 
 func byCode(cfg *telegram.Config) { cfg.Access, cfg.Allow = "pairing", nil }

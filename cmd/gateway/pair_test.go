@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // operator calls the commands on a database that a gateway has open.
@@ -25,11 +26,7 @@ func newOperator(t *testing.T) *operator {
 	t.Helper()
 	o := &operator{t: t}
 	o.config = configure(t, "test.db")
-	var err error
-	if o.daemon, err = conversation.Open(t.Context(), filepath.Join(filepath.Dir(o.config), "test.db")); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { o.daemon.Close() })
+	o.daemon = storetest.Open(t, filepath.Join(filepath.Dir(o.config), "test.db"))
 	return o
 }
 

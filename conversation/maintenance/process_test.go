@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // The environment of a process that uses a database.
@@ -155,10 +156,7 @@ func exchange(t testing.TB, s *conversation.Store, key conversation.Key, n int, 
 func newDatabase(t testing.TB, sessions ...int) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "conversations.db")
-	s, err := conversation.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Open(t, path)
 	defer s.Close()
 	for i, exchanges := range sessions {
 		for n := range exchanges {

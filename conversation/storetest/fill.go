@@ -1,4 +1,4 @@
-// Package storetest fills databases for measurements.
+// Package storetest makes databases for tests, and fills them for measurements.
 package storetest
 
 import (

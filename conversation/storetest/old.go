@@ -15,11 +15,7 @@ func OldChats(t testing.TB, path string) *conversation.Store {
 	t.Helper()
 	day := 0
 	clock := func() time.Time { return time.Now().AddDate(0, 0, day) }
-	store, err := conversation.Open(t.Context(), path, conversation.WithClock(clock))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
+	store := Open(t, path, conversation.WithClock(clock))
 	for i, talk := range []struct {
 		day int
 		key conversation.Key
