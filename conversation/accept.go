@@ -7,7 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
+
+	"parley/conversation/internal/db"
 )
 
 // Accept stores a batch in the order given, together with how far the channel
@@ -25,8 +26,8 @@ func (s *Store) Accept(ctx context.Context, cursors []Cursor, batch ...Inbound) 
 }
 
 func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (stored []Inbound, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		now := millis(s.now())
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		now := db.Millis(s.now())
 		stored = make([]Inbound, 0, len(batch))
 		for _, in := range batch {
 			in, err := insertInbound(ctx, tx, in, now)
@@ -53,7 +54,7 @@ func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (
 // insertInbound gives the message as it reads in the store; its ID is 0 when
 // it was there already.
 func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbound, error) {
-	session, key, err := enterSession(ctx, tx, in.Key, storable(in.Place), now)
+	session, key, err := enterSession(ctx, tx, in.Key, db.Text(in.Place), now)
 	if err != nil {
 		return in, err
 	}
@@ -76,16 +77,16 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 	if in.Origin != in.Key {
 		origin = string(in.Origin)
 	}
-	in.Text, in.Title = storable(in.Text), storable(in.Title)
+	in.Text, in.Title = db.Text(in.Text), db.Text(in.Title)
 	if in.At.IsZero() {
-		in.At = fromMillis(now)
+		in.At = db.FromMillis(now)
 	}
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO inbox (channel, account, source_id, sent_at, in_group, session_id, origin, address, sender, title, text, never_command, attachments, fingerprint)
 		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14 WHERE NOT `+knownByAnother+`
 		ON CONFLICT (channel, source_id, account) DO NOTHING`,
-		in.Channel(), in.Account, in.SourceID, millis(in.At), in.Group,
-		session, orNull(origin), in.Address, string(sender), in.Title, in.Text, in.NeverCommand, attachments, orNull(fingerprint))
+		in.Channel(), in.Account, in.SourceID, db.Millis(in.At), in.Group,
+		session, db.Nullable(origin), in.Address, string(sender), in.Title, in.Text, in.NeverCommand, attachments, db.Nullable(fingerprint))
 	if err != nil {
 		return in, err
 	}
@@ -139,11 +140,4 @@ func makeSession(ctx context.Context, tx *sql.Tx, key Key, place string, now int
 	}
 	id, err = result.LastInsertId()
 	return id, session, err
-}
-
-// storable is text as JSON, SQLite and every model can carry it: valid UTF-8
-// without NUL bytes.
-func storable(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	return strings.ReplaceAll(text, "\x00", "\uFFFD")
 }

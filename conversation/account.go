@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Account is a channel as one bot of its platform serves it. Bots of a platform
@@ -71,7 +73,7 @@ func (s *Store) BeginService(ctx context.Context, a Account) (t Takeover, err er
 	if a.ID == "" {
 		return t, nil
 	}
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		t = Takeover{}
 		err := tx.QueryRowContext(ctx, `
 			SELECT account FROM channel_health WHERE channel = ? AND account <> '' ORDER BY changed_at DESC, account = ? DESC LIMIT 1`,
@@ -120,7 +122,7 @@ type Bot struct {
 
 // Bots lists the bots by channel, those first that began to serve last.
 func (s *Store) Bots(ctx context.Context) ([]Bot, error) {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT channel, account, max(state), max(at), sum(let_in), sum(waiting), sum(due) FROM (
 			SELECT channel, account, state, changed_at AS at, 0 AS let_in, 0 AS waiting, 0 AS due FROM channel_health
 			UNION ALL
@@ -131,7 +133,7 @@ func (s *Store) Bots(ctx context.Context) ([]Bot, error) {
 			SELECT channel, account, '', 0, 0, 0, 1 FROM outbox WHERE state = 'due')
 		WHERE account <> '' GROUP BY channel, account ORDER BY channel, max(at) DESC, account`)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var list []Bot
@@ -141,10 +143,10 @@ func (s *Store) Bots(ctx context.Context) ([]Bot, error) {
 		if err := rows.Scan(&b.Channel, &b.ID, &b.State, &at, &b.LetIn, &b.Waiting, &b.Due); err != nil {
 			return nil, err
 		}
-		b.Since = fromMillis(at)
+		b.Since = db.FromMillis(at)
 		list = append(list, b)
 	}
-	return list, explain(rows.Err())
+	return list, db.Explain(rows.Err())
 }
 
 // ErrNoBot says that a bot has never served, and that nothing waits for it.
@@ -154,7 +156,7 @@ var ErrNoBot = errors.New("no such bot")
 // another one. It gives what that is. The error is ErrNoBot when nobody knows the
 // bot.
 func (s *Store) ReleaseBot(ctx context.Context, a Account) (released Queue, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		released = Queue{Channel: a.Channel, Account: a.ID}
 		var known bool
 		err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM channel_health WHERE channel = ? AND account = ?)`, a.Channel, a.ID).Scan(&known)

@@ -236,7 +236,7 @@ const cursorOfA = `INSERT INTO cursors (name, value, updated_at) VALUES ('telegr
 // accounts are the bots that the rows of a database belong to.
 func accounts(t *testing.T, s *Store, query string) (list []string) {
 	t.Helper()
-	rows, err := s.readers.Query(query)
+	rows, err := s.db.QueryContext(t.Context(), query)
 	if err != nil {
 		t.Fatal(err)
 	}

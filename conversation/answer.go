@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Programs, and pages in a browser, are not sent replies: they ask for them. So
@@ -60,7 +62,7 @@ func (in Inbound) Fingerprint() (string, error) {
 		Key   Key
 		Text  string
 		Files []Attachment
-	}{in.Key, storable(in.Text), make([]Attachment, len(in.Attachments))}
+	}{in.Key, db.Text(in.Text), make([]Attachment, len(in.Attachments))}
 	for i, file := range in.Attachments {
 		file.Ref = ""
 		asked.Files[i] = file
@@ -75,7 +77,7 @@ func (s *Store) Answer(ctx context.Context, channel, sourceID string) (Answer, e
 	var kind, status, model, finish, conversation, text sql.NullString
 	var deleted bool
 	var actions, transcript []byte
-	err := s.readers.QueryRowContext(ctx, `
+	err := s.db.QueryRowContext(ctx, `
 		SELECT i.id, s.key, i.fingerprint, i.run_id, r.kind, r.status, r.model, r.rounds, r.prompt_tokens, r.completion_tokens, r.finish_reason, r.ended_at,
 			c.uuid, r.conversation_id IS NOT NULL AND c.id IS NULL, o.id, o.text, o.actions, o.transcript, o.through
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
@@ -89,7 +91,7 @@ func (s *Store) Answer(ctx context.Context, channel, sourceID string) (Answer, e
 	case errors.Is(err, sql.ErrNoRows):
 		return a, fmt.Errorf("%w: %q by %s", ErrNoAnswer, sourceID, channel)
 	case err != nil:
-		return a, explain(err)
+		return a, db.Explain(err)
 	case !run.Valid:
 		a.State = AnswerWaiting
 		return a, nil
@@ -97,7 +99,7 @@ func (s *Store) Answer(ctx context.Context, channel, sourceID string) (Answer, e
 		a.State = AnswerWithdrawn
 		return a, nil
 	}
-	a.RunID, a.Kind, a.Model, a.At = run.Int64, Kind(kind.String), model.String, fromMillis(ended.Int64)
+	a.RunID, a.Kind, a.Model, a.At = run.Int64, Kind(kind.String), model.String, db.FromMillis(ended.Int64)
 	a.Rounds, a.Prompt, a.Completion = int(rounds.Int64), int(prompt.Int64), int(completion.Int64)
 	if deleted || text.String == "" {
 		a.State = AnswerGone

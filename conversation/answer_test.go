@@ -262,7 +262,7 @@ func TestKeptRepliesArePruned(t *testing.T) {
 func TestAnswersAreFoundByTheirRun(t *testing.T) {
 	s := mustOpen(t)
 	var plan strings.Builder
-	rows, err := s.readers.Query(`EXPLAIN QUERY PLAN SELECT 1 FROM runs r
+	rows, err := s.db.QueryContext(t.Context(), `EXPLAIN QUERY PLAN SELECT 1 FROM runs r
 		LEFT JOIN outbox o ON o.run_id = r.id AND o.state IN ('kept', 'failed') AND o.state = 'kept' WHERE r.id = 1`)
 	if err != nil {
 		t.Fatal(err)

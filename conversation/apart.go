@@ -16,7 +16,7 @@ import (
 // commitApart stores a run that begins a new conversation in a session that is
 // set apart.
 func (s *Store) commitApart(ctx context.Context, run Run) (done Committed, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		apart := run
 		if apart.Conversation, err = setApart(ctx, tx, run.Key); err == nil {
 			done, err = commitRun(ctx, tx, apart, s.now())
@@ -34,7 +34,7 @@ func (s *Store) commitApart(ctx context.Context, run Run) (done Committed, err e
 
 // resetApart is Reset for a session that is set apart.
 func (s *Store) resetApart(ctx context.Context, key Key, at time.Time) (fresh Conversation, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if fresh, err = setApart(ctx, tx, key); err == nil {
 			fresh, err = insertConversation(ctx, tx, fresh, at)
 		}
@@ -110,7 +110,7 @@ func (s *Store) acceptOne(ctx context.Context, in Inbound) (stored []Inbound, er
 		if stored, err = s.accept(ctx, nil, []Inbound{variant}); !IsDamaged(err) {
 			return stored, err
 		}
-		s.damages.met(fmt.Sprintf("the place for messages of %s", variant.Key), err)
+		s.db.NoteDamage(fmt.Sprintf("the place for messages of %s", variant.Key), err)
 	}
 	return nil, err
 }

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // A program may keep a transcript of its own in a session: it appends messages
@@ -50,7 +52,7 @@ func (s *Store) Append(ctx context.Context, key Key, sourceID string, messages .
 	if messages, err = checkAppended(messages); err != nil {
 		return done, err
 	}
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		done, err = appendOnce(ctx, tx, key, sourceID, messages, s.now())
 		if err != nil {
 			return fmt.Errorf("append to %s: %w", key, err)
@@ -61,7 +63,7 @@ func (s *Store) Append(ctx context.Context, key Key, sourceID string, messages .
 }
 
 func appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID string, messages []Message, at time.Time) (done Appended, err error) {
-	session, key, err := enterSession(ctx, tx, key, "", millis(at))
+	session, key, err := enterSession(ctx, tx, key, "", db.Millis(at))
 	if err != nil {
 		return done, err
 	}
@@ -88,7 +90,7 @@ func appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID string, messa
 	if sourceID != "" {
 		_, err = tx.ExecContext(ctx, `
 			INSERT INTO appends (session_id, source_id, fingerprint, conversation_id, first_seq, messages, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			session, sourceID, hash, done.Conversation.row, done.Messages[0].Seq, len(messages), millis(at))
+			session, sourceID, hash, done.Conversation.row, done.Messages[0].Seq, len(messages), db.Millis(at))
 	}
 	return done, err
 }

@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -239,7 +238,7 @@ func TestAnAppendThatFailedCanBeRepeated(t *testing.T) {
 	s := mustOpen(t)
 	exec := func(query string) {
 		t.Helper()
-		if _, err := s.writer.conn.ExecContext(context.Background(), query); err != nil {
+		if err := execute(s, query); err != nil {
 			t.Fatal(err)
 		}
 	}

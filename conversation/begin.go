@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"parley/conversation/internal/db"
+
 	"github.com/google/uuid"
 )
 
@@ -55,7 +57,7 @@ func (s *Store) Peek(ctx context.Context, key Key, budget int) (Turn, error) {
 // something waits.
 func (s *Store) readTurn(ctx context.Context, key Key, budget int, ifWaiting bool, accounts ...Account) (Turn, error) {
 	var turn Turn
-	err := s.writer.read(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
+	err := s.db.Read(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
 		turn = Turn{}
 		if turn.Waiting, err = s.readableInbox(ctx, conn, key, false, maxWaiting, accounts...); err != nil || ifWaiting && len(turn.Waiting) == 0 {
 			return err
@@ -66,7 +68,7 @@ func (s *Store) readTurn(ctx context.Context, key Key, budget int, ifWaiting boo
 		}
 		turn.Conversation, turn.Place, err = active(ctx, conn, key)
 		if IsDamaged(err) {
-			s.damages.met(fmt.Sprintf("the record of the conversation that goes on in %s", key), err)
+			s.db.NoteDamage(fmt.Sprintf("the record of the conversation that goes on in %s", key), err)
 			turn.Damaged = true
 			turn.Conversation, err = unreadConversation(ctx, conn, key)
 		}
@@ -77,18 +79,18 @@ func (s *Store) readTurn(ctx context.Context, key Key, budget int, ifWaiting boo
 	}
 	turn.History, turn.Older, err = s.tail(ctx, turn.Conversation.row, budget)
 	if IsDamaged(err) {
-		s.damages.met(fmt.Sprintf("messages of %s", key), err)
+		s.db.NoteDamage(fmt.Sprintf("messages of %s", key), err)
 		turn.Damaged, err = true, nil
 	}
-	if turn.Damaged = turn.Damaged || s.damages.isClosed(turn.Conversation.ID); turn.Damaged {
+	if turn.Damaged = turn.Damaged || s.closed.has(turn.Conversation.ID); turn.Damaged {
 		turn.History, turn.Older = nil, turn.Conversation.Messages
 	}
-	return turn, explain(err)
+	return turn, db.Explain(err)
 }
 
 // unreadConversation stands for the conversation that goes on in a session and
 // can't be read: one without a row.
-func unreadConversation(ctx context.Context, q querier, key Key) (c Conversation, err error) {
+func unreadConversation(ctx context.Context, q db.Querier, key Key) (c Conversation, err error) {
 	c = Conversation{Key: key, Active: true}
 	err = q.QueryRowContext(ctx, `SELECT id FROM sessions WHERE key = ?`, string(key)).Scan(&c.session)
 	return c, err
@@ -110,15 +112,9 @@ func (t Turn) After(c Committed, budget int) Turn {
 	return next
 }
 
-// querier is a connection, or a pool of them.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 // short makes a query that is short. The context counts before it: the driver
 // starts a goroutine for each row when a context can end.
-func short(ctx context.Context, q querier, query string, args ...any) (*sql.Rows, error) {
+func short(ctx context.Context, q db.Querier, query string, args ...any) (*sql.Rows, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -127,13 +123,13 @@ func short(ctx context.Context, q querier, query string, args ...any) (*sql.Rows
 
 // long makes a query that may take its time: the end of the context cuts it
 // short.
-func long(ctx context.Context, q querier, query string, args ...any) (*sql.Rows, error) {
+func long(ctx context.Context, q db.Querier, query string, args ...any) (*sql.Rows, error) {
 	return q.QueryContext(ctx, query, args...)
 }
 
 // readableInbox is readInbox without what can't be read, since it stands on a
 // damaged page: that is noted, and the session goes on without it.
-func (s *Store) readableInbox(ctx context.Context, q querier, key Key, notes bool, limit int, accounts ...Account) ([]Inbound, error) {
+func (s *Store) readableInbox(ctx context.Context, q db.Querier, key Key, notes bool, limit int, accounts ...Account) ([]Inbound, error) {
 	list, err := readInbox(ctx, q, key, notes, limit, accounts...)
 	if !IsDamaged(err) {
 		return list, err
@@ -148,7 +144,7 @@ func (s *Store) readableInbox(ctx context.Context, q querier, key Key, notes boo
 		one, err := readInboxWhere(ctx, q, key, notes, 1, `i.id = ?`, []any{id}, accounts)
 		switch {
 		case IsDamaged(err):
-			s.damages.met(fmt.Sprintf("a message of %s that waits for an answer, number %d", key, id), err)
+			s.db.NoteDamage(fmt.Sprintf("a message of %s that waits for an answer, number %d", key, id), err)
 		case err != nil:
 			return nil, err
 		}
@@ -160,7 +156,7 @@ func (s *Store) readableInbox(ctx context.Context, q querier, key Key, notes boo
 }
 
 // queryIDs returns what a query of one column of ids gives.
-func queryIDs(ctx context.Context, q querier, query string, args ...any) (ids []int64, err error) {
+func queryIDs(ctx context.Context, q db.Querier, query string, args ...any) (ids []int64, err error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -178,11 +174,11 @@ func queryIDs(ctx context.Context, q querier, query string, args ...any) (ids []
 
 // readInbox gives the oldest inbound of a session that no run has settled:
 // messages, or notes about earlier ones.
-func readInbox(ctx context.Context, q querier, key Key, notes bool, limit int, accounts ...Account) ([]Inbound, error) {
+func readInbox(ctx context.Context, q db.Querier, key Key, notes bool, limit int, accounts ...Account) ([]Inbound, error) {
 	return readInboxWhere(ctx, q, key, notes, limit, `1`, nil, accounts)
 }
 
-func readInboxWhere(ctx context.Context, q querier, key Key, notes bool, limit int, condition string, args []any, accounts []Account) ([]Inbound, error) {
+func readInboxWhere(ctx context.Context, q db.Querier, key Key, notes bool, limit int, condition string, args []any, accounts []Account) ([]Inbound, error) {
 	here, names := servedBy("i", accounts)
 	rows, err := q.QueryContext(ctx, `
 		SELECT i.id, coalesce(i.origin, s.key), i.account, i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.never_command, i.attachments,
@@ -219,18 +215,18 @@ func scanInbound(rows *sql.Rows) (in Inbound, err error) {
 	if len(attachments) > 0 {
 		err = json.Unmarshal(attachments, &in.Attachments)
 	}
-	in.At = fromMillis(at)
+	in.At = db.FromMillis(at)
 	return in, err
 }
 
 // Active is the session's active conversation. When it has none, a fresh one
 // with a new ID is given, which is stored with its first message.
 func (s *Store) Active(ctx context.Context, key Key) (Conversation, error) {
-	c, _, err := active(ctx, s.readers, key)
-	return c, explain(err)
+	c, _, err := active(ctx, s.db, key)
+	return c, db.Explain(err)
 }
 
-func active(ctx context.Context, q querier, key Key) (c Conversation, place string, err error) {
+func active(ctx context.Context, q db.Querier, key Key) (c Conversation, place string, err error) {
 	c, err = scanConversation(q.QueryRowContext(ctx, selectConversations+`WHERE s.key = ? AND c.active = 1`, string(key)), &place)
 	if errors.Is(err, sql.ErrNoRows) {
 		return freshConversation(ctx, q, key)
@@ -238,7 +234,7 @@ func active(ctx context.Context, q querier, key Key) (c Conversation, place stri
 	return c, place, err
 }
 
-func freshConversation(ctx context.Context, q querier, key Key) (c Conversation, place string, err error) {
+func freshConversation(ctx context.Context, q db.Querier, key Key) (c Conversation, place string, err error) {
 	c = Conversation{Key: key, Active: true}
 	err = q.QueryRowContext(ctx, `SELECT id, place FROM sessions WHERE key = ?`, string(key)).Scan(&c.session, &place)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -257,7 +253,7 @@ func scanConversation(row interface{ Scan(...any) error }, place *string) (c Con
 	var created, updated int64
 	var state []byte
 	err = row.Scan(&c.row, &c.session, &c.ID, &c.Key, place, &c.Title, &c.Active, &c.Messages, &c.Tokens, &state, &created, &updated)
-	c.CreatedAt, c.UpdatedAt = fromMillis(created), fromMillis(updated)
+	c.CreatedAt, c.UpdatedAt = db.FromMillis(created), db.FromMillis(updated)
 	if err == nil && len(state) > 0 {
 		err = json.Unmarshal(state, &c.State)
 	}
@@ -267,7 +263,7 @@ func scanConversation(row interface{ Scan(...any) error }, place *string) (c Con
 // tail walks back from the newest message until the budget is spent, and then
 // leaves out the exchange that was cut.
 func (s *Store) tail(ctx context.Context, conversation int64, budget int) (history []Message, older int64, err error) {
-	conn, err := s.readers.Conn(ctx)
+	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, 0, err
 	}

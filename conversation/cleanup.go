@@ -3,7 +3,10 @@ package conversation
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Rules say how long the store keeps what is over.
@@ -57,35 +60,23 @@ func (s *Store) WouldClean(ctx context.Context, rules Rules, each func(Outdated)
 	return s.clean(ctx, &cleaner{Store: s, each: each}, rules)
 }
 
-// Sweep does what the store would otherwise do by and by, and returns when
-// nothing of it is left: deleted words are gone from the disk then. An error of
-// IsDamaged says that some could not be reached.
+// Sweep does at once what the store would otherwise do in the background, and
+// returns when nothing of it is left: deleted words are gone from the disk then. An
+// error of IsDamaged says that some could not be reached.
 func (s *Store) Sweep(ctx context.Context) error {
-	for {
-		done := false
-		err := s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-			done, err = s.writer.chores.step(ctx, tx)
-			return err
-		})
-		switch {
-		case IsDamaged(err) && s.writer.passDamageInTurn(err):
-		case err != nil:
-			return err
-		case done:
-			return s.writer.sweptAll()
-		}
-		if err := pause(ctx); err != nil {
-			return err
-		}
+	stuck, err := s.db.FinishChores(ctx)
+	if err != nil || len(stuck) == 0 && len(s.sweeps.left()) == 0 {
+		return err
 	}
+	return fmt.Errorf("not everything that was deleted is gone from the disk: %w", db.Explain(db.ErrDamaged))
 }
 
 // CatchUp is Sweep for a process that has the database alone: it lets nobody go
 // first. told is told how far the search index has come, in messages.
 func (s *Store) CatchUp(ctx context.Context, told func(done, total int64)) error {
 	var total int64
-	if err := s.readers.QueryRowContext(ctx, `SELECT count(*) FROM messages`).Scan(&total); err != nil {
-		return explain(err)
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM messages`).Scan(&total); err != nil {
+		return db.Explain(err)
 	}
 	for {
 		if err := ctx.Err(); err != nil {
@@ -93,9 +84,9 @@ func (s *Store) CatchUp(ctx context.Context, told func(done, total int64)) error
 		}
 		var left int64
 		done := false
-		err := s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		err := s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 			for range catchUpSteps {
-				if done, err = s.writer.chores.step(ctx, tx); done || err != nil {
+				if done, err = s.db.StepChore(ctx, tx); done || err != nil {
 					return err
 				}
 			}
@@ -131,7 +122,7 @@ func (s *Store) clean(ctx context.Context, c *cleaner, rules Rules) (Cleaned, er
 	}
 	c.judge(rules, at)
 	err = c.run(ctx)
-	return c.cleaned, explain(err)
+	return c.cleaned, db.Explain(err)
 }
 
 // present returns the time by which the rules judge.
@@ -156,12 +147,12 @@ func (s *Store) present(ctx context.Context, rules Rules, deletes bool) (time.Ti
 func (c *cleaner) judge(rules Rules, at time.Time) {
 	c.at = at
 	if rules.Retention > 0 {
-		c.lastUsed = millis(c.at.Add(-rules.Retention))
+		c.lastUsed = db.Millis(c.at.Add(-rules.Retention))
 	}
 	if rules.Expiration > 0 {
-		c.restingFrom = millis(c.at.Add(-rules.Expiration))
+		c.restingFrom = db.Millis(c.at.Add(-rules.Expiration))
 	}
-	c.doneBefore = millis(c.at.Add(-max(keepDone, rules.Redelivery+keepDelivered)))
+	c.doneBefore = db.Millis(c.at.Add(-max(keepDone, rules.Redelivery+keepDelivered)))
 }
 
 func (c *cleaner) run(ctx context.Context) error {
@@ -191,29 +182,17 @@ func (c *cleaner) pause(ctx context.Context) error {
 	if !c.deletes {
 		return ctx.Err()
 	}
-	return pause(ctx)
-}
-
-// pause lets other writes go first, also those of other processes.
-func pause(ctx context.Context) error {
-	timer := time.NewTimer(choreStep)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return db.Pause(ctx)
 }
 
 // pairings deletes the codes that have expired: at most maxAsking of a channel.
 func (c *cleaner) pairings(ctx context.Context) error {
 	const expired = `FROM pairings WHERE code IS NOT NULL AND expires_at <= ?`
 	if !c.deletes {
-		return c.readers.QueryRowContext(ctx, `SELECT count(*) `+expired, millis(c.at)).Scan(&c.cleaned.Pairings)
+		return c.db.QueryRowContext(ctx, `SELECT count(*) `+expired, db.Millis(c.at)).Scan(&c.cleaned.Pairings)
 	}
-	return c.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		result, err := tx.ExecContext(ctx, `DELETE `+expired, millis(c.at))
+	return c.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		result, err := tx.ExecContext(ctx, `DELETE `+expired, db.Millis(c.at))
 		if err == nil {
 			c.cleaned.Pairings, err = result.RowsAffected()
 		}

@@ -25,7 +25,7 @@ func mustClean(t testing.TB, s *Store, rules Rules) (Cleaned, []string) {
 
 func count(t testing.TB, s *Store, query string) (n int64) {
 	t.Helper()
-	if err := s.readers.QueryRow(`SELECT count(*) FROM ` + query).Scan(&n); err != nil {
+	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM `+query).Scan(&n); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return n
@@ -269,7 +269,7 @@ func fillDone(t testing.TB, s *Store, rows, conversations int) {
 		if strings.Contains(query, "FROM n") {
 			query = upTo + query
 		}
-		err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, query, fill.n)
 			return err
 		})
@@ -283,7 +283,7 @@ func fillDone(t testing.TB, s *Store, rows, conversations int) {
 // counts them, are gone and how many are left.
 func sweepStep(t testing.TB, s *Store, query string) (gone, left int64, done bool) {
 	t.Helper()
-	err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
+	err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
 		var before int64
 		if err := tx.QueryRowContext(ctx, query).Scan(&before); err != nil {
 			return err

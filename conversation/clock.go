@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // What is deleted for its age is gone for good, so its age is not judged by the
@@ -89,8 +91,8 @@ func (s *Store) Clock(ctx context.Context) (Clock, error) {
 	s.clock.mu.Lock()
 	defer s.clock.mu.Unlock()
 	now := s.readClocks()
-	_, trusted, err := nextClockRow(ctx, s.readers, s.clock.last, now)
-	return s.clock.last.compare(now, trusted), explain(err)
+	_, trusted, err := nextClockRow(ctx, s.db, s.clock.last, now)
+	return s.clock.last.compare(now, trusted), db.Explain(err)
 }
 
 func (s *Store) lookAtClock(ctx context.Context, trust bool) (c Clock, err error) {
@@ -99,12 +101,12 @@ func (s *Store) lookAtClock(ctx context.Context, trust bool) (c Clock, err error
 	now := s.readClocks()
 	var row clockRow
 	var trusted int64
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		if row, trusted, err = nextClockRow(ctx, tx, s.clock.last, now); err != nil {
 			return err
 		}
 		if trust {
-			row.wall, trusted = millis(now.wall), millis(now.wall)
+			row.wall, trusted = db.Millis(now.wall), db.Millis(now.wall)
 			row.lowest = row.offset()
 			if _, err := tx.ExecContext(ctx, `DELETE FROM clock`); err != nil {
 				return err
@@ -122,9 +124,9 @@ func (s *Store) lookAtClock(ctx context.Context, trust bool) (c Clock, err error
 
 // compare returns the clock as it stands at a reading.
 func (last clockLook) compare(now clockReading, trusted int64) Clock {
-	c := Clock{Machine: fromMillis(millis(now.wall)), Trusted: fromMillis(trusted)}
+	c := Clock{Machine: db.FromMillis(db.Millis(now.wall)), Trusted: db.FromMillis(trusted)}
 	if last.looked {
-		c.Jumped = time.Duration(millis(now.wall)-millis(last.clockReading.wall))*time.Millisecond - (now.uptime - last.uptime)
+		c.Jumped = time.Duration(db.Millis(now.wall)-db.Millis(last.clockReading.wall))*time.Millisecond - (now.uptime - last.uptime)
 	}
 	return c
 }
@@ -132,7 +134,7 @@ func (last clockLook) compare(now clockReading, trusted int64) Clock {
 // nextClockRow returns the row that follows on the newest one, and what the
 // database takes for the present. The time since the last look counts if nobody
 // else has counted since: else another process does, or did until this one began.
-func nextClockRow(ctx context.Context, q querier, last clockLook, now clockReading) (row clockRow, trusted int64, err error) {
+func nextClockRow(ctx context.Context, q db.Querier, last clockLook, now clockReading) (row clockRow, trusted int64, err error) {
 	err = q.QueryRowContext(ctx, `SELECT ran, wall, lowest FROM clock ORDER BY hour DESC LIMIT 1`).Scan(&row.ran, &row.wall, &row.lowest)
 	fresh := errors.Is(err, sql.ErrNoRows)
 	if err != nil && !fresh {
@@ -140,17 +142,17 @@ func nextClockRow(ctx context.Context, q querier, last clockLook, now clockReadi
 	}
 	if row.ran == last.ran && row.wall == last.wall {
 		if fresh {
-			if row.wall, err = newestRecord(ctx, q, millis(now.wall)); err != nil {
+			if row.wall, err = newestRecord(ctx, q, db.Millis(now.wall)); err != nil {
 				return row, 0, err
 			}
 		}
 		before := row.offset()
-		row.ran, row.wall = row.ran+(now.uptime-last.uptime).Milliseconds(), millis(now.wall)
+		row.ran, row.wall = row.ran+(now.uptime-last.uptime).Milliseconds(), db.Millis(now.wall)
 		row.lowest = min(before, row.offset()) // the time until now was the old offset's
 	}
 	var lowest int64
 	err = q.QueryRowContext(ctx, `SELECT coalesce(min(lowest), ?1) FROM clock WHERE hour >= ?2`, row.lowest, row.hour()-holdHours).Scan(&lowest)
-	return row, min(row.ran+min(lowest, row.lowest), millis(now.wall)), err
+	return row, min(row.ran+min(lowest, row.lowest), db.Millis(now.wall)), err
 }
 
 // holdHours is how many whole hours before the present one are looked at.
@@ -169,7 +171,7 @@ func storeClockRow(ctx context.Context, tx *sql.Tx, row clockRow) error {
 
 // newestRecord returns when something was stored last, for a database that has no
 // clock yet, or now for one in which nothing is.
-func newestRecord(ctx context.Context, q querier, now int64) (ms int64, err error) {
+func newestRecord(ctx context.Context, q db.Querier, now int64) (ms int64, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT coalesce((SELECT ended_at FROM runs ORDER BY id DESC LIMIT 1), (SELECT max(updated_at) FROM conversations), ?)`, now).Scan(&ms)
 	return ms, err

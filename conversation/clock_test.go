@@ -241,7 +241,7 @@ func TestADatabaseWithoutAClockGoesByItsNewestRecord(t *testing.T) {
 	m.talk("telegram:chat:7", 1)
 	forget := func() {
 		t.Helper()
-		err := m.s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		err := m.s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 			_, err := tx.ExecContext(ctx, `DELETE FROM clock`)
 			return err
 		})
@@ -274,7 +274,7 @@ func TestOfTwoProcessesOneCountsTheTime(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := m.s.readers.QueryRow(`SELECT max(ran) FROM clock`).Scan(&ran); err != nil {
+		if err := m.s.db.QueryRowContext(t.Context(), `SELECT max(ran) FROM clock`).Scan(&ran); err != nil {
 			t.Fatal(err)
 		}
 		return ran
@@ -289,7 +289,7 @@ func TestOfTwoProcessesOneCountsTheTime(t *testing.T) {
 		t.Errorf("%s held back", c.Held())
 	}
 	var ran int64
-	if err := m.s.readers.QueryRow(`SELECT max(ran) FROM clock`).Scan(&ran); err != nil {
+	if err := m.s.db.QueryRowContext(t.Context(), `SELECT max(ran) FROM clock`).Scan(&ran); err != nil {
 		t.Fatal(err)
 	}
 	if got := time.Duration(ran) * time.Millisecond; got < 19*time.Hour || got > 20*time.Hour {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"parley/conversation/internal/db"
+
 	"github.com/google/uuid"
 )
 
@@ -94,7 +96,7 @@ var ErrSettled = errors.New("the run's messages are settled already")
 // settles, its replies to be delivered, and the totals. A run that archives a
 // conversation whose record is damaged begins the new one all the same.
 func (s *Store) Commit(ctx context.Context, run Run) (done Committed, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		done, err = commitRun(ctx, tx, run, s.now())
 		if err != nil {
 			return fmt.Errorf("commit run %d of %s: %w", run.ID(), run.Key, err)
@@ -106,7 +108,7 @@ func (s *Store) Commit(ctx context.Context, run Run) (done Committed, err error)
 	case run.Effect.Archive:
 		return s.commitApart(ctx, run)
 	case len(run.Messages) > 0:
-		s.damages.closeConversation(run.Conversation.ID)
+		s.closed.add(run.Conversation.ID)
 	}
 	return done, err
 }
@@ -124,7 +126,7 @@ func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) (done Com
 	if done, err = change(ctx, tx, run, session, at); err != nil {
 		return done, err
 	}
-	if err := insertRun(ctx, tx, run, session, done.Conversation.row, millis(at)); err != nil {
+	if err := insertRun(ctx, tx, run, session, done.Conversation.row, db.Millis(at)); err != nil {
 		return done, err
 	}
 	if err := addParticipants(ctx, tx, run, done.Conversation.row); err != nil {
@@ -236,7 +238,7 @@ func rename(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Tim
 			return c, err
 		}
 	}
-	c.Title = storable(run.Effect.Title)
+	c.Title = db.Text(run.Effect.Title)
 	if c.row == 0 {
 		c.ID, c.session = run.Conversation.ID, session
 		return insertConversation(ctx, tx, c, at)
@@ -259,10 +261,10 @@ func insertConversation(ctx context.Context, tx *sql.Tx, c Conversation, at time
 		}
 		c.ID = fresh.String()
 	}
-	c.Title, c.Active, c.CreatedAt, c.UpdatedAt = storable(c.Title), true, fromMillis(millis(at)), fromMillis(millis(at))
+	c.Title, c.Active, c.CreatedAt, c.UpdatedAt = db.Text(c.Title), true, db.FromMillis(db.Millis(at)), db.FromMillis(db.Millis(at))
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO conversations (uuid, session_id, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?)`,
-		c.ID, c.session, c.Title, millis(at), millis(at))
+		c.ID, c.session, c.Title, db.Millis(at), db.Millis(at))
 	if err != nil {
 		return c, err
 	}
@@ -286,7 +288,7 @@ func appendMessages(ctx context.Context, tx *sql.Tx, run Run, session int64, at 
 		if m.At.IsZero() {
 			m.At = at
 		}
-		m.At = fromMillis(millis(m.At))
+		m.At = db.FromMillis(db.Millis(m.At))
 		if stored[i], err = insertMessage(ctx, tx, c.row, m); err != nil {
 			return c, nil, err
 		}
@@ -309,7 +311,7 @@ func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time)
 	result, err := tx.ExecContext(ctx, `
 		UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, updated_at = ?
 		WHERE id = ? AND messages = ? AND title = ? AND deleted = 0`,
-		c.Messages, c.Tokens, c.Title, string(state), millis(at), c.row, run.Conversation.Messages, run.Conversation.Title)
+		c.Messages, c.Tokens, c.Title, string(state), db.Millis(at), c.row, run.Conversation.Messages, run.Conversation.Title)
 	if err != nil {
 		return c, err
 	}
@@ -324,7 +326,7 @@ func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time)
 		return c, err
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, updated_at = ? WHERE id = ?`,
-		c.Messages, c.Tokens, c.Title, string(state), millis(at), c.row)
+		c.Messages, c.Tokens, c.Title, string(state), db.Millis(at), c.row)
 	return c, err
 }
 
@@ -334,10 +336,10 @@ func grown(c Conversation, run Run, at time.Time) Conversation {
 		c.Tokens += int64(m.Tokens)
 	}
 	if c.Title == "" {
-		c.Title = storable(run.Title)
+		c.Title = db.Text(run.Title)
 	}
 	c.State = c.State.after(run)
-	c.UpdatedAt = fromMillis(millis(at))
+	c.UpdatedAt = db.FromMillis(db.Millis(at))
 	return c
 }
 
@@ -410,6 +412,6 @@ func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, 
 			sender, messages, steps, finish_reason)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		run.ID(), session, sql.NullInt64{Int64: conversation, Valid: conversation != 0}, run.Kind, run.Status, run.Model, run.Rounds, run.Prompt, run.Completion,
-		storable(run.Error), millis(run.StartedAt), now, sender, len(run.Messages), orNull(string(steps)), orNull(string(run.FinishReason)))
+		db.Text(run.Error), db.Millis(run.StartedAt), now, sender, len(run.Messages), db.Nullable(string(steps)), db.Nullable(string(run.FinishReason)))
 	return err
 }

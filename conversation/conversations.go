@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+
+	"parley/conversation/internal/db"
 )
 
 // ConversationQuery chooses conversations. The zero value means all.
@@ -40,7 +42,7 @@ func (s *Store) FindConversations(ctx context.Context, q ConversationQuery) (lis
 	if q.Key != "" {
 		session = `c.session_id = (SELECT id FROM sessions WHERE key = :key) AND ` + session
 	}
-	rows, err := s.readers.QueryContext(ctx, selectConversations+`
+	rows, err := s.db.QueryContext(ctx, selectConversations+`
 		WHERE `+session+` AND c.deleted = 0 AND c.messages > 0
 			AND (:text = '%%' OR c.title LIKE :text ESCAPE '\')
 			AND (:user = '' OR EXISTS (SELECT 1 FROM participants p WHERE p.conversation_id = c.id AND (p.user_id = :user OR p.name = :user COLLATE NOCASE)))
@@ -52,7 +54,7 @@ func (s *Store) FindConversations(ctx context.Context, q ConversationQuery) (lis
 		sql.Named("metadata", filter), sql.Named("active", q.Active), sql.Named("archived", q.Archived),
 		sql.Named("used", from.used), sql.Named("row", from.row), sql.Named("limit", oneMore(q.Limit)))
 	if err != nil {
-		return nil, "", explain(err)
+		return nil, "", db.Explain(err)
 	}
 	defer rows.Close()
 	var place string
@@ -64,15 +66,15 @@ func (s *Store) FindConversations(ctx context.Context, q ConversationQuery) (lis
 		list = append(list, c)
 	}
 	list, next = cutPage(list, q.Limit, func(last Conversation) string { return q.Order.next(last.UpdatedAt, last.row) })
-	return list, next, explain(rows.Err())
+	return list, next, db.Explain(rows.Err())
 }
 
 // Conversation gives the conversation with an ID, of any session, or ErrNotFound.
 func (s *Store) Conversation(ctx context.Context, id string) (Conversation, error) {
 	var place string
-	c, err := scanConversation(s.readers.QueryRowContext(ctx, selectConversations+`WHERE c.uuid = ? AND c.deleted = 0`, id), &place)
+	c, err := scanConversation(s.db.QueryRowContext(ctx, selectConversations+`WHERE c.uuid = ? AND c.deleted = 0`, id), &place)
 	if err != nil {
-		return c, explain(fmt.Errorf("%w: %q", notFound(err), id))
+		return c, db.Explain(fmt.Errorf("%w: %q", notFound(err), id))
 	}
 	return c, nil
 }

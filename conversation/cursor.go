@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+
+	"parley/conversation/internal/db"
 )
 
 // Cursor is how far a channel has read its platform, stored in the same
@@ -16,19 +18,19 @@ type Cursor struct {
 // Cursor is the value stored under a name, "" when there is none.
 func (s *Store) Cursor(ctx context.Context, name string) (string, error) {
 	var value string
-	err := s.readers.QueryRowContext(ctx, `SELECT value FROM cursors WHERE name = ?`, name).Scan(&value)
+	err := s.db.QueryRowContext(ctx, `SELECT value FROM cursors WHERE name = ?`, name).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
-	return value, explain(err)
+	return value, db.Explain(err)
 }
 
 // Cursors are those whose name begins with a prefix.
 func (s *Store) Cursors(ctx context.Context, prefix string) ([]Cursor, error) {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT name, value FROM cursors WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name`, prefix)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var list []Cursor
@@ -39,7 +41,7 @@ func (s *Store) Cursors(ctx context.Context, prefix string) ([]Cursor, error) {
 		}
 		list = append(list, c)
 	}
-	return list, explain(rows.Err())
+	return list, db.Explain(rows.Err())
 }
 
 func setCursor(ctx context.Context, tx *sql.Tx, c Cursor, now int64) error {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"parley/conversation/internal/db"
 	"parley/internal/dbdamage"
 )
 
@@ -54,20 +55,14 @@ func newInjured(t *testing.T, table string, choose func(leaves []dbdamage.Page) 
 		if table == "messages_fts_data" {
 			break
 		}
-		s.writer.take()
-		_, err := s.writer.conn.ExecContext(t.Context(), statement)
-		s.writer.give()
-		if err != nil {
+		if err := execute(s, statement); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if change != nil {
 		change(s)
 	}
-	s.writer.take()
-	s.writer.timer.Stop()
-	s.writer.chores.left = map[string]bool{"the sums of runs": true, indexName: true}
-	s.writer.give()
+	s.db.StopChores("the sums of runs", indexName)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -139,10 +134,7 @@ func (i *injured) expectNew() {
 // doChores brings everything up to date that can be.
 func (i *injured) doChores() {
 	for range 100 {
-		i.writer.take()
-		next := i.writer.doChores()
-		i.writer.give()
-		if next == 0 {
+		if !i.db.RunChores() {
 			break
 		}
 	}
@@ -159,7 +151,7 @@ func (i *injured) expectChores(runs int64) {
 		}
 	}
 	var counted int64
-	if err := i.readers.QueryRow(`SELECT sum(runs) FROM run_totals`).Scan(&counted); err != nil || counted < runs {
+	if err := i.db.QueryRowContext(i.t.Context(), `SELECT sum(runs) FROM run_totals`).Scan(&counted); err != nil || counted < runs {
 		i.t.Errorf("the sums hold %d runs, want at least %d, %v", counted, runs, err)
 	}
 }
@@ -207,7 +199,7 @@ func TestConversationThatTakesNothingIsSaidToBeDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.damages.closeConversation(c.ID)
+	i.closed.add(c.ID)
 	mustAccept(t, i.Store, say(behind, 700, "hello"))
 	if turn := mustBegin(t, i.Store, behind, 1000); turn.Conversation.ID != c.ID || !turn.Damaged {
 		t.Errorf("damaged: %v, conversation %s", turn.Damaged, turn.Conversation.ID)
@@ -277,7 +269,7 @@ func TestDamagedSearchIndexStopsNoOtherChore(t *testing.T) {
 	}
 	i.doChores()
 	var counted int64
-	if err := i.readers.QueryRow(`SELECT sum(runs) FROM run_totals`).Scan(&counted); err != nil || counted != 3*injuredExchanges+30 {
+	if err := i.db.QueryRowContext(i.t.Context(), `SELECT sum(runs) FROM run_totals`).Scan(&counted); err != nil || counted != 3*injuredExchanges+30 {
 		t.Errorf("the sums hold %d runs, %v", counted, err)
 	}
 	found, err := i.Search(t.Context(), SearchQuery{Key: victim, Words: wordOf(victim), Limit: 10})
@@ -396,7 +388,7 @@ func TestDeletedConversationWithDamagedRowsKeepsNoOtherFromBeingSwept(t *testing
 	}
 	i.doChores()
 	var left int
-	err := i.readers.QueryRow(`SELECT count(*) FROM conversations WHERE deleted = 1`).Scan(&left)
+	err := i.db.QueryRowContext(i.t.Context(), `SELECT count(*) FROM conversations WHERE deleted = 1`).Scan(&left)
 	if err != nil || left != 1 {
 		t.Errorf("%d deleted conversations are left, %v", left, err)
 	}
@@ -439,7 +431,7 @@ func TestRowsBehindDamageAreFound(t *testing.T) {
 	i := newInjured(t, "messages", middle, nil)
 	var all []int64
 	for after := int64(0); ; {
-		ids, err := readableIDs(t.Context(), i.readers, "messages", after, 7)
+		ids, err := db.ReadableIDs(t.Context(), i.db, "messages", after, 7)
 		if err != nil {
 			t.Fatal(err)
 		}

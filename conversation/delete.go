@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"strconv"
+
+	"parley/conversation/internal/db"
 )
 
 // A conversation is deleted in two steps: the commit hides it, whatever its
@@ -61,9 +63,9 @@ func sweepBut(ctx context.Context, tx *sql.Tx, without []int64) (done bool, err 
 }
 
 // nextToDelete is a deleted conversation whose rows are still there.
-func nextToDelete(ctx context.Context, q querier, without []int64) (id int64, err error) {
+func nextToDelete(ctx context.Context, q db.Querier, without []int64) (id int64, err error) {
 	err = q.QueryRowContext(ctx, `
-		SELECT id FROM conversations WHERE deleted = 1 AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`, jsonList(without)).Scan(&id)
+		SELECT id FROM conversations WHERE deleted = 1 AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`, db.IDs(without)).Scan(&id)
 	return id, err
 }
 
@@ -148,14 +150,14 @@ func scrub(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	if state == scrubBegin {
 		pages = -scrubPages // which puts all segments down for merging
 	}
-	before, err := totalChanges(ctx, tx)
+	before, err := db.Changes(ctx, tx)
 	if err != nil {
 		return false, err
 	}
 	if _, err := tx.ExecContext(ctx, `INSERT INTO messages_fts (messages_fts, rank) VALUES ('merge', `+strconv.Itoa(pages)+`)`); err != nil {
 		return false, err
 	}
-	after, err := totalChanges(ctx, tx)
+	after, err := db.Changes(ctx, tx)
 	if err != nil {
 		return false, err
 	}
@@ -164,9 +166,4 @@ func scrub(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 		return true, err
 	}
 	return false, setCursor(ctx, tx, Cursor{Name: scrubCursor, Value: scrubGoOn}, 0)
-}
-
-func totalChanges(ctx context.Context, tx *sql.Tx) (n int64, err error) {
-	err = tx.QueryRowContext(ctx, `SELECT total_changes()`).Scan(&n)
-	return n, err
 }

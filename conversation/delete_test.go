@@ -13,8 +13,8 @@ import (
 func chores(t testing.TB, s *Store) (steps int) {
 	t.Helper()
 	for done := false; !done; steps++ {
-		err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
-			done, err = s.writer.chores.step(ctx, tx)
+		err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
+			done, err = s.db.StepChore(ctx, tx)
 			return err
 		})
 		if err != nil {
@@ -22,14 +22,6 @@ func chores(t testing.TB, s *Store) (steps int) {
 		}
 	}
 	return steps
-}
-
-// stopChores has the writer leave its chores to the test.
-func stopChores(s *Store) {
-	s.writer.take()
-	defer s.writer.give()
-	s.writer.timer.Stop()
-	s.writer.resting = false
 }
 
 // clearConversation is what /clear commits.
@@ -77,7 +69,7 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 		`SELECT count(*) FROM messages_fts_data WHERE instr(block, CAST('xylophone' AS BLOB))`,
 	} {
 		var n int
-		if err := s.readers.QueryRow(q).Scan(&n); err != nil || n != 0 {
+		if err := s.db.QueryRowContext(t.Context(), q).Scan(&n); err != nil || n != 0 {
 			t.Errorf("%s: %d, %v", q, n, err)
 		}
 	}
@@ -92,7 +84,7 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 func TestALongConversationIsDeletedInSmallSteps(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "long.db")
 	s := mustOpenAt(t, path)
-	stopChores(s)
+	s.db.StopChores()
 	mustAccept(t, s, say(chat, 1, "begin"))
 	run := answered(chat, mustBegin(t, s, chat, 1000), "begun")
 	for i := range 3000 {
@@ -105,10 +97,10 @@ func TestALongConversationIsDeletedInSmallSteps(t *testing.T) {
 		t.Fatalf("3000 messages went in %d steps of at most %d", steps, sweepBatch)
 	}
 	var left int
-	if err := s.readers.QueryRow(`SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 0 {
+	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 0 {
 		t.Fatalf("%d messages are left, %v", left, err)
 	}
-	if _, err := s.writer.conn.ExecContext(t.Context(), `INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)`); err != nil {
+	if err := execute(s, `INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)`); err != nil {
 		t.Fatalf("the index does not match the messages: %v", err)
 	}
 }
@@ -124,7 +116,7 @@ func TestADeletionGoesOnAfterARestart(t *testing.T) {
 	again := mustOpenAt(t, path) // as a process would find it
 	chores(t, again)
 	var left int
-	if err := again.readers.QueryRow(`SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 0 {
+	if err := again.db.QueryRowContext(t.Context(), `SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 0 {
 		t.Fatalf("%d messages are left, %v", left, err)
 	}
 }
@@ -176,7 +168,7 @@ func TestARefusedReplyLeavesNoWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	var n int
-	if err := s.readers.QueryRow(`SELECT count(*) FROM outbox WHERE text LIKE '%xylophone%'`).Scan(&n); err != nil || n != 0 {
+	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM outbox WHERE text LIKE '%xylophone%'`).Scan(&n); err != nil || n != 0 {
 		t.Fatalf("%d rows hold the words, %v", n, err)
 	}
 }

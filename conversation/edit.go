@@ -7,6 +7,8 @@ import (
 	"errors"
 	"strconv"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Edit stores that the author of a message has changed it. One that no run has
@@ -16,8 +18,8 @@ import (
 // is unknown, was a command, or its
 // conversation is deleted. The same edit may come twice.
 func (s *Store) Edit(ctx context.Context, of Account, sourceID, text string, at time.Time) (key Key, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		key, err = edit(ctx, tx, of, sourceID, storable(text), at)
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		key, err = edit(ctx, tx, of, sourceID, db.Text(text), at)
 		return err
 	})
 	return key, err
@@ -48,7 +50,7 @@ func edit(ctx context.Context, tx *sql.Tx, of Account, sourceID, text string, at
 	case Kind(kind.String) != KindAgent:
 		return "", nil
 	}
-	return key, insertNote(ctx, tx, id, ":edit:"+strconv.FormatInt(millis(at), 10), text)
+	return key, insertNote(ctx, tx, id, ":edit:"+strconv.FormatInt(db.Millis(at), 10), text)
 }
 
 // theMessage is the row id of the message with the source id ?3 that came to the
@@ -73,7 +75,7 @@ const withdrawn = 0
 // run has settled is never answered; what a run has answered stays. It gives
 // the session that must be read anew, "" when there is nothing to withdraw.
 func (s *Store) Withdraw(ctx context.Context, of Account, sourceID string) (key Key, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		key, err = withdraw(ctx, tx, of, sourceID)
 		return err
 	})

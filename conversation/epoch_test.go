@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -9,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"parley/conversation/internal/db"
 
 	"github.com/mattn/go-sqlite3"
 )
@@ -18,10 +22,14 @@ import (
 func killed(t *testing.T, s *Store) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), filepath.Base(s.Path()))
-	s.writer.take() // no chore writes meanwhile
-	defer s.writer.give()
-	for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
-		copyFile(t, s.Path()+suffix, path+suffix)
+	err := s.db.Read(t.Context(), func(context.Context, *sql.Conn) error { // no chore writes meanwhile
+		for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
+			copyFile(t, s.Path()+suffix, path+suffix)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
@@ -162,7 +170,7 @@ func expectForeign(t *testing.T, path string) {
 	if err == nil {
 		s.Close()
 	}
-	var foreign *ForeignLogError
+	var foreign *db.ForeignLogError
 	if !errors.As(err, &foreign) || !strings.Contains(err.Error(), "gateway restore") {
 		t.Errorf("the start says %v", err)
 	}
@@ -193,7 +201,7 @@ func TestOpenTakesTheLogOfAKilledProcess(t *testing.T) {
 			t.Error("the store does not say that it was not closed")
 		}
 		var stored int
-		if err := next.readers.QueryRow(`SELECT count(*) FROM messages WHERE role = 'user'`).Scan(&stored); err != nil || stored != said {
+		if err := next.db.QueryRowContext(t.Context(), `SELECT count(*) FROM messages WHERE role = 'user'`).Scan(&stored); err != nil || stored != said {
 			t.Fatalf("%d of %d messages are there, %v", stored, said, err)
 		}
 		if round%2 == 0 { // killed again, and again before anything is written
@@ -275,7 +283,7 @@ func TestOpenTakesALogThatIsWrittenToTheFileInPart(t *testing.T) {
 	s.Close()
 	s = mustOpenAt(t, path)
 	talkAtLength(t, s, 10, 1, 100)
-	reader, err := s.readers.Conn(t.Context())
+	reader, err := s.db.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,12 +295,16 @@ func TestOpenTakesALogThatIsWrittenToTheFileInPart(t *testing.T) {
 	if err := reader.QueryRowContext(t.Context(), `SELECT count(*) FROM messages`).Scan(&n); err != nil {
 		t.Fatal(err)
 	}
-	s.writer.take()
-	s.writer.epochs.renewed = fileVersion{} // as after a restart
-	s.writer.give()
+	touched := time.Now().Add(time.Second) // the next transaction gives the database another epoch, as after a restart
+	if err := os.Chtimes(path, touched, touched); err != nil {
+		t.Fatal(err)
+	}
 	talkAtLength(t, s, 20, 1, 100)
 	var busy, frames, written int
-	if err := s.writer.conn.QueryRowContext(t.Context(), `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &frames, &written); err != nil {
+	err = s.db.Read(t.Context(), func(ctx context.Context, conn *sql.Conn) error {
+		return conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &frames, &written)
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if written == 0 || written == frames {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"math"
+
+	"parley/conversation/internal/db"
 )
 
 // Record is a message as the archive holds it, with what keeps it from being
@@ -32,7 +34,7 @@ func (s *Store) Records(ctx context.Context, conversation string) iter.Seq2[Reco
 		for after := int64(0); ; {
 			page, err := s.records(ctx, conversation, after, math.MaxInt64)
 			if err != nil {
-				yield(Record{}, explain(err))
+				yield(Record{}, db.Explain(err))
 				return
 			}
 			if len(page) == 0 {
@@ -50,7 +52,7 @@ func (s *Store) Records(ctx context.Context, conversation string) iter.Seq2[Reco
 
 // records is the page that follows a message, up to another.
 func (s *Store) records(ctx context.Context, conversation string, after, through int64) ([]Record, error) {
-	rows, err := s.readers.QueryContext(ctx, selectMessages+`
+	rows, err := s.db.QueryContext(ctx, selectMessages+`
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0) AND seq > ? AND seq <= ?
 		ORDER BY seq LIMIT ?`, conversation, after, through, recordsPage)
 	if err != nil {

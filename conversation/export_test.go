@@ -17,7 +17,7 @@ func TestRecordsAreAllThatIsStored(t *testing.T) {
 	}
 	mustCommit(t, s, run)
 	c, _ := s.Active(t.Context(), chat)
-	if _, err := s.writer.conn.ExecContext(t.Context(), `UPDATE messages SET state = iif(seq = 2, 'replaced', ''), internal = (seq = 500)`); err != nil {
+	if err := execute(s, `UPDATE messages SET state = iif(seq = 2, 'replaced', ''), internal = (seq = 500)`); err != nil {
 		t.Fatal(err)
 	}
 	n := int64(0)

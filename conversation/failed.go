@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+
+	"parley/conversation/internal/db"
 )
 
 // FailedDelivery is a reply that the platform has refused for good. It is kept
@@ -21,13 +23,13 @@ type FailedDelivery struct {
 // FailedDeliveries lists them over all sessions, the newest first, leaving out
 // the skip first ones.
 func (s *Store) FailedDeliveries(ctx context.Context, skip, limit int) ([]FailedDelivery, error) {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+deliveryColumns+`, s.key, o.run_id, o.error, coalesce(c.uuid, ''), coalesce(c.title, ''), `+sendable+`
 		FROM outbox o JOIN sessions s ON s.id = o.session_id JOIN runs r ON r.id = o.run_id
 			LEFT JOIN conversations c ON c.id = r.conversation_id AND c.deleted = 0
 		WHERE o.state = 'failed' ORDER BY o.id DESC LIMIT ? OFFSET ?`, limit, skip)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var list []FailedDelivery
@@ -38,7 +40,7 @@ func (s *Store) FailedDeliveries(ctx context.Context, skip, limit int) ([]Failed
 		}
 		list = append(list, f)
 	}
-	return list, explain(rows.Err())
+	return list, db.Explain(rows.Err())
 }
 
 // sendable is the condition that the words of a failed delivery are not deleted,
@@ -59,7 +61,7 @@ func scanFailed(rows *sql.Rows) (f FailedDelivery, err error) {
 // not sent again. ErrNotFailed when it was sent again already, or its words are
 // deleted.
 func (s *Store) Redeliver(ctx context.Context, id int64) (again Delivery, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		again, err = redeliver(ctx, tx, id)
 		if err != nil {
 			return fmt.Errorf("send delivery %d again: %w", id, err)

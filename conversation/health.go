@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // The states of a channel.
@@ -26,11 +28,11 @@ type Health struct {
 
 // SetHealth stores how a channel fares now.
 func (s *Store) SetHealth(ctx context.Context, of Account, state, detail string) error {
-	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO channel_health (channel, account, state, detail, changed_at) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (channel, account) DO UPDATE SET state = excluded.state, detail = excluded.detail, changed_at = excluded.changed_at`,
-			of.Channel, of.ID, state, storable(detail), millis(s.now()))
+			of.Channel, of.ID, state, db.Text(detail), db.Millis(s.now()))
 		return err
 	})
 }
@@ -38,9 +40,9 @@ func (s *Store) SetHealth(ctx context.Context, of Account, state, detail string)
 // Health lists how every channel that was ever served fares, or fared last, as
 // each bot that has served it, the newest first.
 func (s *Store) Health(ctx context.Context) ([]Health, error) {
-	rows, err := s.readers.QueryContext(ctx, `SELECT channel, account, state, detail, changed_at FROM channel_health ORDER BY channel, changed_at DESC, account`)
+	rows, err := s.db.QueryContext(ctx, `SELECT channel, account, state, detail, changed_at FROM channel_health ORDER BY channel, changed_at DESC, account`)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var list []Health
@@ -50,8 +52,8 @@ func (s *Store) Health(ctx context.Context) ([]Health, error) {
 		if err := rows.Scan(&h.Channel, &h.Account, &h.State, &h.Detail, &at); err != nil {
 			return nil, err
 		}
-		h.Since = fromMillis(at)
+		h.Since = db.FromMillis(at)
 		list = append(list, h)
 	}
-	return list, explain(rows.Err())
+	return list, db.Explain(rows.Err())
 }

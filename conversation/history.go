@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Page is a stretch of a conversation as people read it.
@@ -18,11 +20,11 @@ type Page struct {
 // leaving out the skip newest ones. Replaced answers, what was taken back, and
 // tool results are left out. The cost grows with skip and limit, not with the conversation.
 func (s *Store) History(ctx context.Context, conversation string, skip, limit int) (Page, error) {
-	rows, err := s.readers.QueryContext(ctx, selectMessages+`
+	rows, err := s.db.QueryContext(ctx, selectMessages+`
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
 			AND `+inTalk+` ORDER BY seq DESC`, conversation)
 	if err != nil {
-		return Page{}, explain(err)
+		return Page{}, db.Explain(err)
 	}
 	defer rows.Close()
 	var newest []Message
@@ -44,16 +46,16 @@ func (s *Store) History(ctx context.Context, conversation string, skip, limit in
 			newest = append(newest, m)
 		}
 	}
-	return Page{Messages: oldestFirst(newest)}, explain(rows.Err())
+	return Page{Messages: oldestFirst(newest)}, db.Explain(rows.Err())
 }
 
 // Conversations lists a session's conversations, the one used last first,
 // leaving out the skip first ones.
 func (s *Store) Conversations(ctx context.Context, key Key, skip, limit int) ([]Conversation, error) {
-	rows, err := s.readers.QueryContext(ctx, selectConversations+`
+	rows, err := s.db.QueryContext(ctx, selectConversations+`
 		WHERE s.key = ? AND c.messages > 0 AND c.deleted = 0 ORDER BY c.updated_at DESC, c.id DESC LIMIT ? OFFSET ?`, string(key), limit, skip)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var list []Conversation
@@ -65,7 +67,7 @@ func (s *Store) Conversations(ctx context.Context, key Key, skip, limit int) ([]
 		}
 		list = append(list, c)
 	}
-	return list, explain(rows.Err())
+	return list, db.Explain(rows.Err())
 }
 
 // ErrNotFound says that a session has no such conversation.
@@ -74,7 +76,7 @@ var ErrNotFound = errors.New("no such conversation")
 // Resume makes an earlier conversation of a session its active one; the
 // present one is archived. The caller holds the session's lock.
 func (s *Store) Resume(ctx context.Context, key Key, conversation string) error {
-	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := resume(ctx, tx, key, conversation, s.now())
 		return err
 	})
@@ -91,8 +93,8 @@ func resume(ctx context.Context, tx *sql.Tx, key Key, conversation string, at ti
 	if err := archiveActive(ctx, tx, c.session); err != nil {
 		return c, err
 	}
-	c.Active, c.UpdatedAt = true, fromMillis(millis(at))
-	_, err = tx.ExecContext(ctx, `UPDATE conversations SET active = 1, updated_at = ? WHERE id = ?`, millis(at), c.row)
+	c.Active, c.UpdatedAt = true, db.FromMillis(db.Millis(at))
+	_, err = tx.ExecContext(ctx, `UPDATE conversations SET active = 1, updated_at = ? WHERE id = ?`, db.Millis(at), c.row)
 	return c, err
 }
 

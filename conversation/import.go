@@ -6,8 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"syscall"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // An import writes in batches so small that no other write waits long, and
@@ -44,9 +45,10 @@ type Import struct {
 // BeginImport prepares an import into a session, which is made when it is new.
 // One at a time may be under way in a database. Close ends it.
 func (s *Store) BeginImport(ctx context.Context, key Key) (*Import, error) {
-	pid, release, err := s.locks.try(importLock, syscall.F_WRLCK)
-	if errors.Is(err, errHeld) {
-		return nil, fmt.Errorf("another import into this database is under way (process %d): wait for it", pid)
+	release, err := s.db.Lock(importLock)
+	var held *db.HeldError
+	if errors.As(err, &held) {
+		return nil, fmt.Errorf("another import into this database is under way (process %d): wait for it", held.PID)
 	}
 	if err != nil {
 		return nil, err
@@ -61,7 +63,7 @@ func (s *Store) BeginImport(ctx context.Context, key Key) (*Import, error) {
 
 // clean sweeps away what an import left that was killed.
 func (im *Import) clean(ctx context.Context) error {
-	err := im.store.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err := im.store.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE conversations SET deleted = 1 WHERE deleted = ?`, staged)
 		return err
 	})
@@ -87,7 +89,7 @@ func (im *Import) Add(ctx context.Context, c Imported) (added bool, err error) {
 	for from := 0; from < len(c.Messages); {
 		to := from + batchLength(c.Messages[from:])
 		began := time.Now()
-		err := im.store.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		err := im.store.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 			if from == 0 {
 				if row, err = im.stage(ctx, tx, c); err != nil {
 					return err
@@ -120,7 +122,7 @@ func batchLength(messages []Message) int {
 
 // stage inserts the conversation with its totals, hidden.
 func (im *Import) stage(ctx context.Context, tx *sql.Tx, c Imported) (row int64, err error) {
-	session, _, err := enterSession(ctx, tx, im.key, "", millis(im.store.now()))
+	session, _, err := enterSession(ctx, tx, im.key, "", db.Millis(im.store.now()))
 	if err != nil {
 		return 0, err
 	}
@@ -135,7 +137,7 @@ func (im *Import) stage(ctx context.Context, tx *sql.Tx, c Imported) (row int64,
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO conversations (uuid, session_id, title, active, deleted, messages, tokens, state, created_at, updated_at)
 		VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?)`,
-		c.ID, session, storable(c.Title), staged, len(c.Messages), tokens, string(state), millis(c.CreatedAt), millis(c.UpdatedAt))
+		c.ID, session, db.Text(c.Title), staged, len(c.Messages), tokens, string(state), db.Millis(c.CreatedAt), db.Millis(c.UpdatedAt))
 	if err != nil {
 		return 0, err
 	}
@@ -154,7 +156,7 @@ func insertImported(ctx context.Context, tx *sql.Tx, row int64, messages []Messa
 
 // abandon has a conversation swept away that can't be finished.
 func (im *Import) abandon(ctx context.Context, row int64) error {
-	return im.store.writer.write(context.WithoutCancel(ctx), func(ctx context.Context, tx *sql.Tx) error {
+	return im.store.db.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE conversations SET deleted = 1 WHERE id = ? AND deleted = ?`, row, staged)
 		return err
 	})
@@ -162,8 +164,8 @@ func (im *Import) abandon(ctx context.Context, row int64) error {
 
 // Known says whether there is a conversation with the ID, in any session.
 func (s *Store) Known(ctx context.Context, id string) (known bool, err error) {
-	err = s.readers.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM conversations WHERE uuid = ?)`, id).Scan(&known)
-	return known, explain(err)
+	err = s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM conversations WHERE uuid = ?)`, id).Scan(&known)
+	return known, db.Explain(err)
 }
 
 func rest(ctx context.Context, d time.Duration) {

@@ -91,7 +91,7 @@ func TestImportingAgainAddsNothing(t *testing.T) {
 // A disk that fills up in the middle must not leave half a conversation.
 func TestAConversationIsImportedWholeOrNotAtAll(t *testing.T) {
 	s := mustOpen(t)
-	if _, err := s.writer.conn.ExecContext(t.Context(), `
+	if err := execute(s, `
 		CREATE TRIGGER full BEFORE INSERT ON messages WHEN new.seq = 900 BEGIN SELECT RAISE(ABORT, 'disk full'); END`); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestAConversationIsImportedWholeOrNotAtAll(t *testing.T) {
 func TestAKilledImportIsMadeAnew(t *testing.T) {
 	s := mustOpen(t)
 	mustImport(t, s, chat, imported("a", 300))
-	if _, err := s.writer.conn.ExecContext(t.Context(), `UPDATE conversations SET deleted = ?`, staged); err != nil {
+	if err := execute(s, `UPDATE conversations SET deleted = ?`, staged); err != nil {
 		t.Fatal(err)
 	}
 	if list, _, err := s.Sessions(t.Context(), SessionQuery{}); err != nil || len(list) != 0 {
@@ -178,7 +178,7 @@ func TestADaemonAnswersDuringAnImport(t *testing.T) {
 func wantNoMessages(t testing.TB, s *Store) {
 	t.Helper()
 	var n int
-	if err := s.readers.QueryRow(`SELECT (SELECT count(*) FROM messages) + (SELECT count(*) FROM conversations)`).Scan(&n); err != nil || n != 0 {
+	if err := s.db.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM messages) + (SELECT count(*) FROM conversations)`).Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d rows are left, %v", n, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"parley/conversation/fulltext"
+	"parley/conversation/internal/db"
 )
 
 // The full-text index trails the messages: adding many rows at once costs a
@@ -43,9 +44,9 @@ func index(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	return false, err
 }
 
-// passMessages adds the next messages without those that can't be read. errLeft
+// skipMessages adds the next messages without those that can't be read. db.ErrStuck
 // says that the index itself is damaged.
-func passMessages(ctx context.Context, w *writer) error {
+func skipMessages(ctx context.Context, s *db.Skipper) error {
 	add := func(ctx context.Context, tx *sql.Tx, ids []int64) error {
 		for _, id := range ids {
 			batch, err := readUnindexed(ctx, tx, `m.id = ?`, id, 1)
@@ -60,11 +61,11 @@ func passMessages(ctx context.Context, w *writer) error {
 		}
 		return nil
 	}
-	return w.passRows(ctx, "messages", "messages_fts", indexBatch, add, func(id int64, err error) error {
-		if _, unread := readUnindexed(ctx, w.conn, `m.id = ?`, id, 1); unread == nil {
-			return fmt.Errorf("%w: %w", errLeft, err)
+	return s.Rows(ctx, "messages", "messages_fts", indexBatch, add, func(id int64, err error) error {
+		if _, unread := readUnindexed(ctx, s, `m.id = ?`, id, 1); unread == nil {
+			return fmt.Errorf("%w: %w", db.ErrStuck, err)
 		}
-		w.damages.met("messages, which are not found", err)
+		s.NoteDamage("messages, which are not found", err)
 		return nil
 	})
 }
@@ -92,7 +93,7 @@ func nextToIndex(ctx context.Context, tx *sql.Tx) (batch []unindexed, err error)
 	return readUnindexed(ctx, tx, `m.id > ?`, after, indexBatch)
 }
 
-func readUnindexed(ctx context.Context, q querier, condition string, id int64, n int) (batch []unindexed, err error) {
+func readUnindexed(ctx context.Context, q db.Querier, condition string, id int64, n int) (batch []unindexed, err error) {
 	rows, err := q.QueryContext(ctx, selectUnindexed+`
 		WHERE `+condition+` ORDER BY m.id LIMIT ?`, id, n)
 	if err != nil {

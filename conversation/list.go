@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Session is a place people talk in, with the totals of its conversations.
@@ -70,7 +72,7 @@ func (s *Store) Sessions(ctx context.Context, q SessionQuery) (list []Session, n
 	if err != nil {
 		return nil, "", err
 	}
-	rows, err := s.readers.QueryContext(ctx, selectSessions+`
+	rows, err := s.db.QueryContext(ctx, selectSessions+`
 		WHERE (:channel = '' OR s.channel = :channel) AND (:text = '%%' OR `+whereText+`) AND (:user = '' OR `+whereUser+`)
 			AND `+metadataMatches("s.metadata", ":metadata")+`
 		GROUP BY s.id HAVING (conversations + waiting > 0 OR s.metadata IS NOT NULL)
@@ -81,7 +83,7 @@ func (s *Store) Sessions(ctx context.Context, q SessionQuery) (list []Session, n
 		sql.Named("active", q.Active), sql.Named("archived", q.Archived),
 		sql.Named("used", from.used), sql.Named("row", from.row), sql.Named("limit", oneMore(q.Limit)))
 	if err != nil {
-		return nil, "", explain(err)
+		return nil, "", db.Explain(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -92,16 +94,16 @@ func (s *Store) Sessions(ctx context.Context, q SessionQuery) (list []Session, n
 		list = append(list, session)
 	}
 	list, next = cutPage(list, q.Limit, func(last Session) string { return q.Order.next(last.UsedAt, last.row) })
-	return list, next, explain(rows.Err())
+	return list, next, db.Explain(rows.Err())
 }
 
 // Session gives one session, or ErrNoSession.
 func (s *Store) Session(ctx context.Context, key Key) (Session, error) {
-	session, err := scanSession(s.readers.QueryRowContext(ctx, selectSessions+`WHERE s.key = ? GROUP BY s.id`, string(key)))
+	session, err := scanSession(s.db.QueryRowContext(ctx, selectSessions+`WHERE s.key = ? GROUP BY s.id`, string(key)))
 	if errors.Is(err, sql.ErrNoRows) {
 		return session, fmt.Errorf("%w: %q", ErrNoSession, key)
 	}
-	return session, explain(err)
+	return session, db.Explain(err)
 }
 
 func scanSession(row interface{ Scan(...any) error }) (s Session, err error) {
@@ -109,7 +111,7 @@ func scanSession(row interface{ Scan(...any) error }) (s Session, err error) {
 	var metadata sql.NullString
 	err = row.Scan(&s.row, &s.Key, &s.Place, &metadata, &created, &s.Conversations, &s.Messages, &s.Tokens, &s.Active, &used, &s.Waiting)
 	s.Metadata = Metadata(metadata.String)
-	s.CreatedAt, s.UsedAt = fromMillis(created), fromMillis(used)
+	s.CreatedAt, s.UsedAt = db.FromMillis(created), db.FromMillis(used)
 	return s, err
 }
 
@@ -132,10 +134,10 @@ func containing(text string) (pattern string, err error) {
 func (s *Store) Find(ctx context.Context, id string) (Conversation, error) {
 	var found []Conversation
 	id = strings.ToLower(id)
-	rows, err := s.readers.QueryContext(ctx, selectConversations+`
+	rows, err := s.db.QueryContext(ctx, selectConversations+`
 		WHERE c.uuid >= ?1 AND c.uuid < ?1 || 'g' AND c.deleted = 0 ORDER BY c.uuid LIMIT 2`, id) // g comes after every hexadecimal digit and the hyphen
 	if err != nil {
-		return Conversation{}, explain(err)
+		return Conversation{}, db.Explain(err)
 	}
 	defer rows.Close()
 	var place string
@@ -148,7 +150,7 @@ func (s *Store) Find(ctx context.Context, id string) (Conversation, error) {
 	}
 	switch {
 	case rows.Err() != nil:
-		return Conversation{}, explain(rows.Err())
+		return Conversation{}, db.Explain(rows.Err())
 	case len(found) == 0 || id == "":
 		return Conversation{}, fmt.Errorf("%w: %q", ErrNotFound, id)
 	case len(found) > 1:

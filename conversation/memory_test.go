@@ -101,10 +101,10 @@ func TestSummariesBelongToTheirConversation(t *testing.T) {
 		t.Errorf("another conversation has %+v, %v", sum, err)
 	}
 	commitOne(t, s, "cli:a", "/clear", func(r *Run) { r.Messages, r.Effect.Delete = nil, true })
-	if err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	if err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 		for done := false; !done; {
 			var err error
-			if done, err = s.writer.chores.step(ctx, tx); err != nil {
+			if done, err = s.db.StepChore(ctx, tx); err != nil {
 				return err
 			}
 		}
@@ -113,7 +113,7 @@ func TestSummariesBelongToTheirConversation(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left int
-	if err := s.readers.QueryRowContext(t.Context(), `SELECT count(*) FROM summaries`).Scan(&left); err != nil || left != 0 {
+	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM summaries`).Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d summaries outlive their conversation, %v", left, err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+
+	"parley/conversation/internal/db"
 )
 
 // Message rows, as they are read and written.
@@ -24,7 +26,7 @@ const messageBytes = `octet_length(content) + coalesce(octet_length(tool_calls),
 	ELSE (SELECT coalesce(sum(octet_length(data)), 0) FROM images WHERE message_id = messages.id) END`
 
 // readMessages reads what a query of selectMessages gives.
-func readMessages(ctx context.Context, q querier, query string, args ...any) (list []Message, err error) {
+func readMessages(ctx context.Context, q db.Querier, query string, args ...any) (list []Message, err error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -71,13 +73,13 @@ func scanRecord(rows *sql.Rows) (Record, error) {
 	}
 	m.Stopped, m.FinishReason = r.State == stateStopped, FinishReason(finish.String)
 	m.ToolCallID, m.ToolName, m.SourceID, m.Metadata = callID.String, toolName.String, sourceID.String, Metadata(metadata.String)
-	m.At = fromMillis(at)
+	m.At = db.FromMillis(at)
 	return r, nil
 }
 
 // insertMessage gives the message as scanMessage would read it.
 func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (Message, error) {
-	m.Content = storable(m.Content)
+	m.Content = db.Text(m.Content)
 	parts, err := jsonOrNull(m.Images, len(m.Images) == 0)
 	if err != nil {
 		return m, err
@@ -98,8 +100,8 @@ func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Messag
 		INSERT INTO messages (conversation_id, seq, run_id, role, state, internal, content, parts, tool_calls, tool_call_id, tool_name,
 			tokens, sender, source_id, metadata, finish_reason, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		conversation, m.Seq, m.RunID, m.Role, state, m.Internal, m.Content, parts, calls, orNull(m.ToolCallID), orNull(m.ToolName),
-		m.Tokens, sender, orNull(m.SourceID), orNull(string(m.Metadata)), orNull(string(m.FinishReason)), millis(m.At))
+		conversation, m.Seq, m.RunID, m.Role, state, m.Internal, m.Content, parts, calls, db.Nullable(m.ToolCallID), db.Nullable(m.ToolName),
+		m.Tokens, sender, db.Nullable(m.SourceID), db.Nullable(string(m.Metadata)), db.Nullable(string(m.FinishReason)), db.Millis(m.At))
 	if err != nil || len(m.Images) == 0 {
 		return m, err
 	}
@@ -130,8 +132,8 @@ func (s *Store) ImageData(ctx context.Context, image Image) ([]byte, error) {
 		return image.Data, nil
 	}
 	var data []byte
-	err := s.readers.QueryRowContext(ctx, `SELECT data FROM images WHERE message_id = ? AND n = ?`, image.message, image.n).Scan(&data)
-	return data, explain(err)
+	err := s.db.QueryRowContext(ctx, `SELECT data FROM images WHERE message_id = ? AND n = ?`, image.message, image.n).Scan(&data)
+	return data, db.Explain(err)
 }
 
 // ImageAt gives a picture of a conversation with its bytes: the one with the
@@ -139,7 +141,7 @@ func (s *Store) ImageData(ctx context.Context, image Image) ([]byte, error) {
 func (s *Store) ImageAt(ctx context.Context, conversation string, seq int64, n int) (image Image, err error) {
 	var parts []byte
 	var images []Image
-	err = s.readers.QueryRowContext(ctx, `
+	err = s.db.QueryRowContext(ctx, `
 		SELECT m.parts, i.data FROM messages m JOIN images i ON i.message_id = m.id
 		WHERE m.conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0) AND m.seq = ? AND i.n = ?`,
 		conversation, seq, n).Scan(&parts, &image.Data)
@@ -150,7 +152,7 @@ func (s *Store) ImageAt(ctx context.Context, conversation string, seq int64, n i
 		err = ErrNotFound
 	}
 	if err != nil {
-		return Image{}, explain(fmt.Errorf("picture %d of message %d of %s: %w", n, seq, conversation, notFound(err)))
+		return Image{}, db.Explain(fmt.Errorf("picture %d of message %d of %s: %w", n, seq, conversation, notFound(err)))
 	}
 	images[n].Data = image.Data
 	return images[n], nil
@@ -162,8 +164,4 @@ func jsonOrNull(v any, empty bool) (sql.NullString, error) {
 	}
 	text, err := json.Marshal(v)
 	return sql.NullString{String: string(text), Valid: true}, err
-}
-
-func orNull(text string) sql.NullString {
-	return sql.NullString{String: text, Valid: text != ""}
 }

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"parley/conversation/internal/db"
 )
 
 // Metadata is what a program notes of a session or a message: the text of a JSON
@@ -25,7 +27,7 @@ func (m Metadata) checked() (Metadata, error) {
 		return "", fmt.Errorf("%w: metadata has %d bytes, at most %d are taken", ErrInvalid, len(m), maxMetadata)
 	}
 	var compact bytes.Buffer
-	if err := json.Compact(&compact, []byte(storable(string(m)))); err != nil || compact.Bytes()[0] != '{' {
+	if err := json.Compact(&compact, []byte(db.Text(string(m)))); err != nil || compact.Bytes()[0] != '{' {
 		return "", fmt.Errorf("%w: metadata is no JSON object", ErrInvalid)
 	}
 	if compact.Len() == len("{}") {

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // placed is a database with one exchange in it, whose files are about to be
@@ -107,7 +109,7 @@ func (p *placed) expectWhole(path string) {
 		}
 	}
 	var ok string
-	if err := s.readers.QueryRow("PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
+	if err := s.db.QueryRowContext(p.t.Context(), "PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
 		p.t.Errorf("integrity_check of %s: %s, %v", path, ok, err)
 	}
 }
@@ -203,7 +205,7 @@ func TestDeletedDatabaseIsSavedAsACopy(t *testing.T) {
 	t.Parallel()
 	p := newPlaced(t)
 	p.accept()
-	p.remove("", walSuffix, indexSuffix)
+	p.remove("", "-wal", "-shm")
 	p.expectRefused("All that it held was saved as " + p.path + ".saved-")
 	saved, err := filepath.Glob(p.path + ".saved-*")
 	if err != nil || len(saved) != 1 {
@@ -276,7 +278,7 @@ func TestDatabaseThatWasWrittenWhileItWasAwayIsRefused(t *testing.T) {
 func TestDeletedLogIsMadeAnewWithoutLoss(t *testing.T) {
 	t.Parallel()
 	for what, suffixes := range map[string][]string{
-		"the log": {walSuffix}, "its index": {indexSuffix}, "the locks": {lockSuffix}, "all of them": {walSuffix, indexSuffix, lockSuffix},
+		"the log": {"-wal"}, "its index": {"-shm"}, "the locks": {".lock"}, "all of them": {"-wal", "-shm", ".lock"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -312,9 +314,9 @@ func TestDeletedLogIsMadeAnewWithoutLoss(t *testing.T) {
 func TestReplacedLogIsMadeAnewWithoutLoss(t *testing.T) {
 	t.Parallel()
 	p := newPlaced(t)
-	p.copyFile(p.path+walSuffix, p.path+walSuffix+".old")
+	p.copyFile(p.path+"-wal", p.path+"-wal"+".old")
 	p.accept()
-	p.rename(p.path+walSuffix+".old", p.path+walSuffix)
+	p.rename(p.path+"-wal"+".old", p.path+"-wal")
 	p.accept()
 	p.crash()
 	p.expectWhole(p.path)
@@ -326,7 +328,7 @@ func (p *placed) crash() {
 	p.t.Helper()
 	path := filepath.Join(p.t.TempDir(), "test.db")
 	p.copyFile(p.path, path)
-	p.copyFile(p.path+walSuffix, path+walSuffix)
+	p.copyFile(p.path+"-wal", path+"-wal")
 	p.path = path
 }
 
@@ -336,8 +338,8 @@ func TestDeletedLogIsNotMadeAnewWhileAnotherProcessUsesIt(t *testing.T) {
 	p := newPlaced(t)
 	other := startOther(t, otherProcess{database: p.path})
 	other.expect("open")
-	p.remove(walSuffix)
-	p.expectRefused(p.path+walSuffix, "another process")
+	p.remove("-wal")
+	p.expectRefused(p.path+"-wal", "another process")
 	other.end()
 	p.accept()
 	p.Close()
@@ -372,7 +374,7 @@ func TestDatabaseIsOpenedWhileItsFileIsOnlyRead(t *testing.T) {
 	p.Close()
 	p.copyFile(p.path, p.path+".copy")
 	p.rename(p.path+".copy", p.path) // another file than the one that was open last
-	held, err := Share(p.path)
+	held, err := db.Share(p.path)
 	if err != nil || !held.Alone {
 		t.Fatalf("a database that nobody has open can't be read: %v", err)
 	}
@@ -387,7 +389,7 @@ func TestMovedDatabaseIsNotRead(t *testing.T) {
 	p := newPlaced(t)
 	p.rename(p.path, p.path+".away")
 	p.copyFile(p.path+".away", p.path)
-	if held, err := Share(p.path); !errors.Is(err, ErrMoved) {
+	if held, err := db.Share(p.path); !errors.Is(err, ErrMoved) {
 		t.Errorf("a file in the place of the one that is open was taken for it: %v, %v", held, err)
 	}
 }
@@ -417,7 +419,7 @@ func TestLinkThatLeadsElsewhereStoresNothing(t *testing.T) {
 func TestWriteIsNotReportedWhenTheFileGoesAtItsCommit(t *testing.T) {
 	t.Parallel()
 	p := newPlaced(t)
-	err := p.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	err := p.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 		p.rename(p.path, p.path+".away")
 		_, err := insertInbound(ctx, tx, say(chat, 50, "at the last moment"), 1)
 		return err
@@ -429,13 +431,4 @@ func TestWriteIsNotReportedWhenTheFileGoesAtItsCommit(t *testing.T) {
 	p.accept()
 	p.Close()
 	p.expectWhole(p.path)
-}
-
-func BenchmarkLookAtOpenFiles(b *testing.B) {
-	s := mustOpen(b)
-	for b.Loop() {
-		if m := s.files.look(); m != nil {
-			b.Fatal(m)
-		}
-	}
 }

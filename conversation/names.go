@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // BoundName is a name that people can give up and others take, "@ada", bound to
@@ -23,13 +25,13 @@ type BoundName struct {
 // process that opens the database, until ReleaseName.
 func (s *Store) BindName(ctx context.Context, channel, name, holder string) (bound string, err error) {
 	name = strings.ToLower(name)
-	if bound, err = boundTo(ctx, s.readers, channel, name); !errors.Is(err, sql.ErrNoRows) {
-		return bound, explain(err)
+	if bound, err = boundTo(ctx, s.db, channel, name); !errors.Is(err, sql.ErrNoRows) {
+		return bound, db.Explain(err)
 	}
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO bound_names (channel, name, holder, bound_at) VALUES (?, ?, ?, ?)
-			ON CONFLICT (channel, name) DO NOTHING`, channel, name, holder, millis(s.now()))
+			ON CONFLICT (channel, name) DO NOTHING`, channel, name, holder, db.Millis(s.now()))
 		if err == nil { // another process may have been first
 			bound, err = boundTo(ctx, tx, channel, name)
 		}
@@ -38,7 +40,7 @@ func (s *Store) BindName(ctx context.Context, channel, name, holder string) (bou
 	return bound, err
 }
 
-func boundTo(ctx context.Context, q querier, channel, name string) (holder string, err error) {
+func boundTo(ctx context.Context, q db.Querier, channel, name string) (holder string, err error) {
 	err = q.QueryRowContext(ctx, `SELECT holder FROM bound_names WHERE channel = ? AND name = ?`, channel, name).Scan(&holder)
 	return holder, err
 }
@@ -50,7 +52,7 @@ var ErrNotBound = errors.New("the name is bound to nobody")
 // who held it; ErrNotBound when nobody did.
 func (s *Store) ReleaseName(ctx context.Context, channel, name string) (released BoundName, err error) {
 	name = strings.ToLower(name)
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		released, err = scanBoundName(tx.QueryRowContext(ctx, selectBoundNames+`WHERE channel = ? AND name = ?`, channel, name))
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%w: %q of %s", ErrNotBound, name, channel)
@@ -65,9 +67,9 @@ func (s *Store) ReleaseName(ctx context.Context, channel, name string) (released
 
 // BoundNames lists the names that are bound, by channel and name.
 func (s *Store) BoundNames(ctx context.Context) ([]BoundName, error) {
-	rows, err := s.readers.QueryContext(ctx, selectBoundNames+`ORDER BY channel, name`)
+	rows, err := s.db.QueryContext(ctx, selectBoundNames+`ORDER BY channel, name`)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var list []BoundName
@@ -78,7 +80,7 @@ func (s *Store) BoundNames(ctx context.Context) ([]BoundName, error) {
 		}
 		list = append(list, b)
 	}
-	return list, explain(rows.Err())
+	return list, db.Explain(rows.Err())
 }
 
 const selectBoundNames = `SELECT channel, name, holder, bound_at FROM bound_names `
@@ -86,6 +88,6 @@ const selectBoundNames = `SELECT channel, name, holder, bound_at FROM bound_name
 func scanBoundName(row interface{ Scan(...any) error }) (b BoundName, err error) {
 	var at int64
 	err = row.Scan(&b.Channel, &b.Name, &b.Holder, &at)
-	b.BoundAt = fromMillis(at)
+	b.BoundAt = db.FromMillis(at)
 	return b, err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Notice is a kept reply that no message of a conversation holds: of a command,
@@ -25,7 +27,7 @@ type Notice struct {
 // Notices gives those of a session that follow on the notice with the ID after,
 // at most limit, in order.
 func (s *Store) Notices(ctx context.Context, key Key, after int64, limit int) ([]Notice, error) {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT o.id, o.run_id, r.kind, r.status, coalesce(c.uuid, ''), o.through, coalesce(i.text, ''), o.text, o.actions, o.transcript, o.created_at
 		FROM outbox o JOIN runs r ON r.id = o.run_id
 			LEFT JOIN conversations c ON c.id = r.conversation_id AND c.deleted = 0
@@ -34,7 +36,7 @@ func (s *Store) Notices(ctx context.Context, key Key, after int64, limit int) ([
 			AND o.text <> '' AND (r.conversation_id IS NULL OR c.id IS NOT NULL)
 		ORDER BY o.id LIMIT ?`, string(key), after, limit)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var list []Notice
@@ -45,7 +47,7 @@ func (s *Store) Notices(ctx context.Context, key Key, after int64, limit int) ([
 		}
 		list = append(list, n)
 	}
-	return list, explain(rows.Err())
+	return list, db.Explain(rows.Err())
 }
 
 func scanNotice(rows *sql.Rows) (n Notice, err error) {
@@ -55,13 +57,13 @@ func scanNotice(rows *sql.Rows) (n Notice, err error) {
 	if err != nil {
 		return n, err
 	}
-	n.At = fromMillis(at)
+	n.At = db.FromMillis(at)
 	return n, unmarshalReply(actions, transcript, &n.Actions, &n.Transcript)
 }
 
 // Inbox gives the messages of a session that no run has settled, at most limit,
 // in order of arrival.
 func (s *Store) Inbox(ctx context.Context, key Key, limit int) ([]Inbound, error) {
-	list, err := s.readableInbox(ctx, s.readers, key, false, limit)
-	return list, explain(err)
+	list, err := s.readableInbox(ctx, s.db, key, false, limit)
+	return list, db.Explain(err)
 }

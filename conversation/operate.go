@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+
+	"parley/conversation/internal/db"
 )
 
 // What operators and programs do to sessions from outside. Whoever calls it holds
@@ -19,7 +21,7 @@ func (s *Store) Archive(ctx context.Context, key Key) (Conversation, error) {
 	if c.Messages == 0 {
 		return c, fmt.Errorf("%w: %s has none that is active", ErrNotFound, key)
 	}
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		return archiveActive(ctx, tx, c.session)
 	})
 	c.Active = false
@@ -33,10 +35,10 @@ func (s *Store) SetMetadata(ctx context.Context, key Key, metadata Metadata) err
 	if err != nil {
 		return err
 	}
-	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		session, _, err := enterSession(ctx, tx, key, "", millis(s.now()))
+	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		session, _, err := enterSession(ctx, tx, key, "", db.Millis(s.now()))
 		if err == nil {
-			_, err = tx.ExecContext(ctx, `UPDATE sessions SET metadata = ? WHERE id = ?`, orNull(string(metadata)), session)
+			_, err = tx.ExecContext(ctx, `UPDATE sessions SET metadata = ? WHERE id = ?`, db.Nullable(string(metadata)), session)
 		}
 		return err
 	})
@@ -45,7 +47,7 @@ func (s *Store) SetMetadata(ctx context.Context, key Key, metadata Metadata) err
 // Rename gives a conversation of a session a title, or ErrNotFound.
 func (s *Store) Rename(ctx context.Context, key Key, id, title string) (Conversation, error) {
 	return s.change(ctx, key, id, "rename", func(ctx context.Context, tx *sql.Tx, c *Conversation) error {
-		c.Title = storable(title)
+		c.Title = db.Text(title)
 		_, err := tx.ExecContext(ctx, `UPDATE conversations SET title = ? WHERE id = ?`, c.Title, c.row)
 		return err
 	})
@@ -64,7 +66,7 @@ func (s *Store) ArchiveConversation(ctx context.Context, key Key, id string) (Co
 // change does something to a conversation of a session, and gives it as it is
 // then.
 func (s *Store) change(ctx context.Context, key Key, id, what string, do func(context.Context, *sql.Tx, *Conversation) error) (c Conversation, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		var place string
 		var err error
 		c, err = scanConversation(tx.QueryRowContext(ctx, selectConversations+`
@@ -96,7 +98,7 @@ func (s *Store) Delete(ctx context.Context, key Key, id string) (deleted int, er
 }
 
 func (s *Store) deleteSome(ctx context.Context, key Key, id string) (n int, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		list, err := deletable(ctx, tx, key, id)
 		if err != nil {
 			return err

@@ -47,7 +47,7 @@ func TestDeletingASessionLeavesTheOthersAndWhatWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left int
-	if err := s.readers.QueryRow(`SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 2 {
+	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 2 {
 		t.Errorf("%d messages are left, want the other session's 2 (%v)", left, err)
 	}
 	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 1 || len(turn.History) != 0 {

@@ -4,6 +4,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Order is how a list is paged through.
@@ -43,7 +45,7 @@ func (o Order) follows(used, row string) string {
 
 // next is the place behind a row, as callers get it.
 func (o Order) next(used time.Time, row int64) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s/%d/%d", o.name(), millis(used), row))
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s/%d/%d", o.name(), db.Millis(used), row))
 }
 
 // parse reads what next has given.
@@ -55,7 +57,7 @@ func (o Order) parse(from string) (p pagePlace, err error) {
 	if err == nil {
 		_, err = fmt.Sscanf(string(text), o.name()+"/%d/%d", &p.used, &p.row)
 	}
-	if err == nil && p.row > 0 && o.next(fromMillis(p.used), p.row) == from {
+	if err == nil && p.row > 0 && o.next(db.FromMillis(p.used), p.row) == from {
 		return p, nil
 	}
 	return pagePlace{}, fmt.Errorf("%w: no page of this list begins at %q", ErrInvalid, from)

@@ -3,13 +3,13 @@ package conversation
 import (
 	"database/sql"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"parley/conversation/internal/db"
+
 	"github.com/google/go-cmp/cmp"
-	"github.com/pressly/goose/v3"
 )
 
 // alice is a session that spans a chat on Telegram and one on Discord.
@@ -171,24 +171,16 @@ func TestRepliesOfAnEarlierDatabaseKeepTheirChannel(t *testing.T) {
 // migratedTo makes a database as an earlier version left it.
 func migratedTo(t *testing.T, path string, version int64, rows ...string) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", dsn(path, "mode", "rwc"))
+	if err := db.MakeSchema(t.Context(), path, version); err != nil {
+		t.Fatal(err)
+	}
+	file, err := sql.Open("sqlite3", "file:"+path+"?_foreign_keys=on")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		t.Fatal(err)
-	}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := provider.UpTo(t.Context(), version); err != nil {
-		t.Fatal(err)
-	}
+	defer file.Close()
 	for _, row := range rows {
-		if _, err := db.Exec(row); err != nil {
+		if _, err := file.Exec(row); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Scope is the part of the work that a process does: all that comes and goes by
@@ -43,18 +45,18 @@ func (s *Store) Due(ctx context.Context, scope Scope) ([]Key, error) {
 // readableKeys returns the keys of sessions as far as they can be read, whatever
 // the channel: who asks finds nothing to do in those of another one.
 func (s *Store) readableKeys(ctx context.Context, sessions string, scope Scope) (keys []Key, err error) {
-	ids, err := queryIDs(ctx, s.readers, sessions)
+	ids, err := queryIDs(ctx, s.db, sessions)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	for _, id := range ids {
 		var key Key
-		err := s.readers.QueryRowContext(ctx, `SELECT key FROM sessions WHERE id = ? AND (?2 = '' OR key = ?2)`, id, string(scope.Key)).Scan(&key)
+		err := s.db.QueryRowContext(ctx, `SELECT key FROM sessions WHERE id = ? AND (?2 = '' OR key = ?2)`, id, string(scope.Key)).Scan(&key)
 		switch {
 		case err == nil:
 			keys = append(keys, key)
 		case !errors.Is(err, sql.ErrNoRows) && !IsDamaged(err):
-			return nil, explain(err)
+			return nil, db.Explain(err)
 		}
 	}
 	return keys, nil
@@ -67,11 +69,11 @@ func (s *Store) readableKeys(ctx context.Context, sessions string, scope Scope) 
 var byAccount = `+channel = ?1 AND ` + ofAccount("account", "?3")
 
 func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, error) {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT key FROM sessions WHERE id IN (`+sessions+`) AND (?2 = '' OR key = ?2) ORDER BY id`,
 		scope.Channel, string(scope.Key), scope.Account)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var keys []Key
@@ -82,7 +84,7 @@ func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, 
 		}
 		keys = append(keys, key)
 	}
-	return keys, explain(rows.Err())
+	return keys, db.Explain(rows.Err())
 }
 
 // Deliveries are the due ones of a session that are not set aside, at most limit,
@@ -105,18 +107,18 @@ func (s *Store) dueDeliveries(ctx context.Context, key Key, condition string, af
 	if !IsDamaged(err) {
 		return due, err
 	}
-	ids, err := queryIDs(ctx, s.readers, `
+	ids, err := queryIDs(ctx, s.db, `
 		SELECT id FROM outbox INDEXED BY outbox_due WHERE state = 'due' AND session_id = (SELECT id FROM sessions WHERE key = ?) AND id > ? ORDER BY id`,
 		string(key), after)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	due = nil
 	for _, id := range ids {
 		one, err := s.readDeliveries(ctx, key, condition+fmt.Sprintf(` AND o.id = %d`, id), after, 1, accounts)
 		switch {
 		case IsDamaged(err):
-			s.damages.met(fmt.Sprintf("a reply to %s that is to be sent, number %d", key, id), err)
+			s.db.NoteDamage(fmt.Sprintf("a reply to %s that is to be sent, number %d", key, id), err)
 		case err != nil:
 			return nil, err
 		}
@@ -129,13 +131,13 @@ func (s *Store) dueDeliveries(ctx context.Context, key Key, condition string, af
 
 func (s *Store) readDeliveries(ctx context.Context, key Key, condition string, after int64, limit int, accounts []Account) ([]Delivery, error) {
 	here, names := servedBy("o", accounts)
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+deliveryColumns+`
 		FROM outbox o JOIN sessions s ON s.id = o.session_id
 		WHERE s.key = ? AND o.id > ? AND o.state = 'due' AND `+condition+here+` ORDER BY o.id LIMIT ?`,
 		slices.Concat([]any{string(key), after}, names, []any{limit})...)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var due []Delivery
@@ -146,7 +148,7 @@ func (s *Store) readDeliveries(ctx context.Context, key Key, condition string, a
 		}
 		due = append(due, d)
 	}
-	return due, explain(rows.Err())
+	return due, db.Explain(rows.Err())
 }
 
 const deliveryColumns = `o.id, o.channel, o.account, o.address, o.text, o.actions, o.transcript, o.sent, (
@@ -170,14 +172,14 @@ func scanDelivery(rows *sql.Rows, key Key, more ...any) (Delivery, error) {
 		}
 		d.Sent = append(d.Sent, ids...)
 	}
-	d.At, d.HeldAt = fromMillis(at), fromMillis(heldAt.Int64)
+	d.At, d.HeldAt = db.FromMillis(at), db.FromMillis(heldAt.Int64)
 	return d, unmarshalReply(actions, transcript, &d.Actions, &d.Transcript)
 }
 
 // MarkPart stores that the platform has taken one part more of a delivery: the
 // last one of Sent. It costs the same for every part, however long the reply is.
 func (s *Store) MarkPart(ctx context.Context, d Delivery) error {
-	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		return insertPart(ctx, tx, d, len(d.Sent)-1)
 	})
 }
@@ -185,8 +187,8 @@ func (s *Store) MarkPart(ctx context.Context, d Delivery) error {
 // MarkTried stores how often a delivery was tried, and why the latest try failed;
 // it is due as before.
 func (s *Store) MarkTried(ctx context.Context, d Delivery, reason string) error {
-	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE outbox SET attempts = ?, error = ? WHERE id = ?`, d.Attempts, storable(reason), d.ID)
+	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE outbox SET attempts = ?, error = ? WHERE id = ?`, d.Attempts, db.Text(reason), d.ID)
 		return err
 	})
 }
@@ -195,10 +197,10 @@ func (s *Store) MarkTried(ctx context.Context, d Delivery, reason string) error 
 // latest try failed. It is due as before, and the later ones of its session no
 // longer wait for it. HeldAt stays what it was where it was set aside already.
 func (s *Store) MarkHeld(ctx context.Context, d Delivery, reason string) error {
-	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			UPDATE outbox SET held_at = coalesce(held_at, ?), attempts = ?, error = ? WHERE id = ? AND state = 'due'`,
-			millis(s.now()), d.Attempts, storable(reason), d.ID)
+			db.Millis(s.now()), d.Attempts, db.Text(reason), d.ID)
 		return err
 	})
 }
@@ -215,7 +217,7 @@ func (s *Store) MarkSent(ctx context.Context, d Delivery) error {
 		}
 		sent = sql.NullString{String: string(ids), Valid: true}
 	}
-	return s.writer.writeLazily(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.db.WriteLazily(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			UPDATE outbox SET state = ?, sent = coalesce(?, sent), attempts = ?, error = '', text = '', address = '', actions = NULL, transcript = NULL
 			WHERE id = ?`, replySent, sent, d.Attempts, d.ID)
@@ -230,14 +232,14 @@ func (s *Store) MarkSent(ctx context.Context, d Delivery) error {
 // prepared for it. Its text is kept for Redeliver, but not where the conversation
 // was deleted meanwhile.
 func (s *Store) MarkFailed(ctx context.Context, d Delivery, reason string) error {
-	return s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		for n := range d.Sent {
 			if err := insertPart(ctx, tx, d, n); err != nil {
 				return err
 			}
 		}
 		_, err := tx.ExecContext(ctx, `UPDATE outbox SET state = ?, attempts = ?, error = ? WHERE id = ?`,
-			replyFailed, d.Attempts, storable(reason), d.ID)
+			replyFailed, d.Attempts, db.Text(reason), d.ID)
 		if err == nil {
 			_, err = tx.ExecContext(ctx, forgetReply+`WHERE id = ? AND NOT EXISTS (
 				SELECT 1 FROM runs r JOIN conversations c ON c.id = r.conversation_id WHERE r.id = outbox.run_id AND c.deleted = 0)`, d.ID)
@@ -266,13 +268,13 @@ type Counts struct {
 func (s *Store) Count(ctx context.Context, scope Scope) (Counts, error) {
 	var c Counts
 	var oldest sql.NullInt64
-	err := s.readers.QueryRowContext(ctx, `
+	err := s.db.QueryRowContext(ctx, `
 		WITH mine AS (SELECT id FROM sessions WHERE ?2 = '' OR key = ?2)
 		SELECT (SELECT count(*) FROM sessions WHERE channel = ?1 AND id IN mine),
 			(SELECT count(*) FROM inbox WHERE run_id IS NULL AND note = 0 AND session_id IN mine AND `+byAccount+`),
 			(SELECT count(*) FROM outbox WHERE state = 'due' AND session_id IN mine AND `+byAccount+`),
 			(SELECT min(created_at) FROM outbox WHERE state = 'due' AND session_id IN mine AND `+byAccount+`)`,
 		scope.Channel, string(scope.Key), scope.Account).Scan(&c.Sessions, &c.Waiting, &c.Due, &oldest)
-	c.Oldest = fromMillis(oldest.Int64)
-	return c, explain(err)
+	c.Oldest = db.FromMillis(oldest.Int64)
+	return c, db.Explain(err)
 }

@@ -26,7 +26,7 @@ func longDelivery(t testing.TB, s *Store) Delivery {
 // withoutCheckpoints has all that is written from now on added to an empty WAL.
 func withoutCheckpoints(t testing.TB, s *Store) {
 	t.Helper()
-	err := s.writer.read(t.Context(), func(ctx context.Context, conn *sql.Conn) error {
+	err := s.db.Read(t.Context(), func(ctx context.Context, conn *sql.Conn) error {
 		if _, err := conn.ExecContext(ctx, `PRAGMA wal_autocheckpoint = 0`); err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func withoutCheckpoints(t testing.TB, s *Store) {
 
 func walBytes(t testing.TB, s *Store) int64 {
 	t.Helper()
-	info, err := os.Stat(s.path + "-wal")
+	info, err := os.Stat(s.Path() + "-wal")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestMarkOfAPartWritesTheSameForTheFirstAndTheThousandth(t *testing.T) {
 func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) {
 	s := mustOpen(t)
 	d := longDelivery(t, s)
-	err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE outbox SET sent = '["1","2"]'`)
 		return err
 	})

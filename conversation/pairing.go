@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Pairing is a person who asked to be let in, or was.
@@ -31,14 +33,14 @@ const (
 // that is still good keeps it: fresh says that it was made now. Beyond 10,000 open
 // codes of a bot, the oldest makes room.
 func (s *Store) AskPairing(ctx context.Context, of Account, user, name string) (p Pairing, fresh bool, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		now := s.now()
 		p, err = scanPairing(tx.QueryRowContext(ctx, selectPairings+ofPerson+` ORDER BY approved_at IS NULL, expires_at DESC LIMIT 1`, of.Channel, of.ID, user))
 		if fresh = errors.Is(err, sql.ErrNoRows) || err == nil && p.ApprovedAt.IsZero() && !now.Before(p.ExpiresAt); !fresh {
 			return err
 		}
 		// Nothing is kept of those whose codes have expired.
-		_, err = tx.ExecContext(ctx, `DELETE FROM pairings WHERE channel = ? AND code IS NOT NULL AND expires_at <= ?`, of.Channel, millis(now))
+		_, err = tx.ExecContext(ctx, `DELETE FROM pairings WHERE channel = ? AND code IS NOT NULL AND expires_at <= ?`, of.Channel, db.Millis(now))
 		if err != nil {
 			return err
 		}
@@ -49,11 +51,11 @@ func (s *Store) AskPairing(ctx context.Context, of Account, user, name string) (
 			return err
 		}
 		p = Pairing{
-			Channel: of.Channel, Account: of.ID, UserID: user, Name: storable(name), Code: pairingCode(), AskedAt: now, ExpiresAt: now.Add(pairingLife),
+			Channel: of.Channel, Account: of.ID, UserID: user, Name: db.Text(name), Code: pairingCode(), AskedAt: now, ExpiresAt: now.Add(pairingLife),
 		}
 		_, err = tx.ExecContext(ctx, `
 			INSERT INTO pairings (channel, account, user_id, name, code, asked_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			of.Channel, of.ID, user, p.Name, p.Code, millis(p.AskedAt), millis(p.ExpiresAt))
+			of.Channel, of.ID, user, p.Name, p.Code, db.Millis(p.AskedAt), db.Millis(p.ExpiresAt))
 		return err
 	})
 	return p, fresh, err
@@ -88,8 +90,8 @@ var ErrNoPairing = errors.New("no such pairing")
 // ApprovePairing lets in who has the code. The error is ErrNoPairing when no
 // code fits, or when it has expired.
 func (s *Store) ApprovePairing(ctx context.Context, code string) (p Pairing, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		now, code := millis(s.now()), readCode(code)
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		now, code := db.Millis(s.now()), readCode(code)
 		p, err = scanPairing(tx.QueryRowContext(ctx, selectPairings+`WHERE code = ? AND expires_at > ?`, code, now))
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%w: the code %q is unknown or has expired", ErrNoPairing, code)
@@ -97,7 +99,7 @@ func (s *Store) ApprovePairing(ctx context.Context, code string) (p Pairing, err
 		if err != nil {
 			return err
 		}
-		p.Code, p.ApprovedAt = "", fromMillis(now)
+		p.Code, p.ApprovedAt = "", db.FromMillis(now)
 		_, err = tx.ExecContext(ctx, `UPDATE pairings SET code = NULL, approved_at = ? WHERE code = ?`, now, code)
 		return err
 	})
@@ -108,7 +110,7 @@ func (s *Store) ApprovePairing(ctx context.Context, code string) (p Pairing, err
 // bot, or with every one of the channel where none is named. It gives what it took
 // back. The error is ErrNoPairing when there is nothing.
 func (s *Store) RevokePairing(ctx context.Context, of Account, user string) (revoked []Pairing, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		revoked, err = readPairings(ctx, tx, selectPairings+ofPerson+` ORDER BY account`, of.Channel, of.ID, user)
 		if err == nil && len(revoked) == 0 {
 			err = fmt.Errorf("%w: %s has nobody with the id %q", ErrNoPairing, of, user)
@@ -123,11 +125,11 @@ func (s *Store) RevokePairing(ctx context.Context, of Account, user string) (rev
 
 // Pairings lists the open codes and who was let in, the newest first.
 func (s *Store) Pairings(ctx context.Context) ([]Pairing, error) {
-	list, err := readPairings(ctx, s.readers, selectPairings+`WHERE code IS NULL OR expires_at > ? ORDER BY asked_at DESC, id DESC`, millis(s.now()))
-	return list, explain(err)
+	list, err := readPairings(ctx, s.db, selectPairings+`WHERE code IS NULL OR expires_at > ? ORDER BY asked_at DESC, id DESC`, db.Millis(s.now()))
+	return list, db.Explain(err)
 }
 
-func readPairings(ctx context.Context, q querier, query string, args ...any) ([]Pairing, error) {
+func readPairings(ctx context.Context, q db.Querier, query string, args ...any) ([]Pairing, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -147,9 +149,9 @@ func readPairings(ctx context.Context, q querier, query string, args ...any) ([]
 // IsPaired reports whether a person was let in with a bot.
 func (s *Store) IsPaired(ctx context.Context, of Account, user string) (bool, error) {
 	var paired bool
-	err := s.readers.QueryRowContext(ctx, `
+	err := s.db.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM pairings `+ofPerson+` AND approved_at IS NOT NULL)`, of.Channel, of.ID, user).Scan(&paired)
-	return paired, explain(err)
+	return paired, db.Explain(err)
 }
 
 // ofPerson are the pairings of the person ?3 with the bot ?2 of the channel ?1.
@@ -161,6 +163,6 @@ func scanPairing(row interface{ Scan(...any) error }) (Pairing, error) {
 	var p Pairing
 	var asked, expires, approved int64
 	err := row.Scan(&p.Channel, &p.Account, &p.UserID, &p.Name, &p.Code, &asked, &expires, &approved)
-	p.AskedAt, p.ExpiresAt, p.ApprovedAt = fromMillis(asked), fromMillis(expires), fromMillis(approved)
+	p.AskedAt, p.ExpiresAt, p.ApprovedAt = db.FromMillis(asked), db.FromMillis(expires), db.FromMillis(approved)
 	return p, err
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // openAt opens a store whose time is what the clock points to.
@@ -117,11 +119,11 @@ func TestOpenCodesAreLimited(t *testing.T) {
 	elsewhere, _ := mustAsk(t, s, "discord", "0")
 	oldest, _ := mustAsk(t, s, "telegram", "0")
 	second, _ := mustAsk(t, s, "telegram", "1")
-	err := s.writer.write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			WITH RECURSIVE n (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM n WHERE n < ? - 1)
 			INSERT INTO pairings (channel, user_id, name, code, asked_at, expires_at)
-			SELECT 'telegram', n, '', 'code ' || n, ?, ? FROM n`, maxAsking, millis(oldest.AskedAt), millis(oldest.ExpiresAt))
+			SELECT 'telegram', n, '', 'code ' || n, ?, ? FROM n`, maxAsking, db.Millis(oldest.AskedAt), db.Millis(oldest.ExpiresAt))
 		return err
 	})
 	if err != nil {
@@ -141,7 +143,7 @@ func TestOpenCodesAreLimited(t *testing.T) {
 	clock = clock.Add(pairingLife)
 	mustAsk(t, s, "telegram", "tomorrow")
 	var open int
-	if err := s.readers.QueryRowContext(t.Context(), `SELECT count(*) FROM pairings WHERE code IS NOT NULL`).Scan(&open); err != nil || open != 1 {
+	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM pairings WHERE code IS NOT NULL`).Scan(&open); err != nil || open != 1 {
 		t.Fatalf("%d codes are open, %v", open, err)
 	}
 }
@@ -232,7 +234,7 @@ func TestNothingIsKeptOfStrangersWhoseCodesExpired(t *testing.T) {
 	clock = clock.Add(pairingLife)
 	mustAsk(t, s, "telegram", "43")
 	var rows int
-	if err := s.readers.QueryRowContext(t.Context(), `SELECT count(*) FROM pairings`).Scan(&rows); err != nil || rows != 1 {
+	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM pairings`).Scan(&rows); err != nil || rows != 1 {
 		t.Fatalf("%d rows, %v", rows, err)
 	}
 }

@@ -3,6 +3,8 @@ package conversation
 import (
 	"context"
 	"database/sql"
+
+	"parley/conversation/internal/db"
 )
 
 // Who has written in a conversation is kept beside it: of a message in a
@@ -22,7 +24,7 @@ func addParticipants(ctx context.Context, tx *sql.Tx, run Run, conversation int6
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO participants (conversation_id, user_id, name) VALUES (?, ?, ?)
 			ON CONFLICT (conversation_id, user_id) DO UPDATE SET name = excluded.name WHERE name <> excluded.name`,
-			conversation, last.ID, storable(last.Name))
+			conversation, last.ID, db.Text(last.Name))
 		if err != nil {
 			return err
 		}
@@ -33,11 +35,11 @@ func addParticipants(ctx context.Context, tx *sql.Tx, run Run, conversation int6
 // Participants are those who have written in a conversation, by the platform's
 // ids, in the order of their names.
 func (s *Store) Participants(ctx context.Context, conversation string) ([]Sender, error) {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT p.user_id, p.name FROM participants p JOIN conversations c ON c.id = p.conversation_id
 		WHERE c.uuid = ? AND c.deleted = 0 ORDER BY p.name, p.user_id`, conversation)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var list []Sender
@@ -48,5 +50,5 @@ func (s *Store) Participants(ctx context.Context, conversation string) ([]Sender
 		}
 		list = append(list, p)
 	}
-	return list, explain(rows.Err())
+	return list, db.Explain(rows.Err())
 }

@@ -3,6 +3,8 @@ package conversation
 import (
 	"context"
 	"encoding/json"
+
+	"parley/conversation/internal/db"
 )
 
 // DueDelivery is a reply that its platform has not taken yet.
@@ -23,11 +25,11 @@ func (s *Store) AllHeld(ctx context.Context, limit int) ([]DueDelivery, error) {
 }
 
 func (s *Store) allDue(ctx context.Context, condition string, limit int) ([]DueDelivery, error) {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+deliveryColumns+`, s.key, o.error FROM outbox o JOIN sessions s ON s.id = o.session_id
 		WHERE o.state = 'due' AND `+condition+` LIMIT ?`, limit)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var list []DueDelivery
@@ -40,7 +42,7 @@ func (s *Store) allDue(ctx context.Context, condition string, limit int) ([]DueD
 		d.Key = key
 		list = append(list, d)
 	}
-	return list, explain(rows.Err())
+	return list, db.Explain(rows.Err())
 }
 
 // WaitingInbound is a message that no run has settled yet.
@@ -51,11 +53,11 @@ type WaitingInbound struct {
 
 // AllWaiting lists the messages that wait over all sessions, the oldest first.
 func (s *Store) AllWaiting(ctx context.Context, limit int) ([]WaitingInbound, error) {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT i.id, s.key, i.channel, i.account, i.sender, i.text, i.sent_at FROM inbox i JOIN sessions s ON s.id = i.session_id
 		WHERE i.run_id IS NULL AND i.note = 0 ORDER BY i.id LIMIT ?`, limit)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var list []WaitingInbound
@@ -71,8 +73,8 @@ func (s *Store) AllWaiting(ctx context.Context, limit int) ([]WaitingInbound, er
 				return nil, err
 			}
 		}
-		in.At = fromMillis(at)
+		in.At = db.FromMillis(at)
 		list = append(list, in)
 	}
-	return list, explain(rows.Err())
+	return list, db.Explain(rows.Err())
 }

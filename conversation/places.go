@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+
+	"parley/conversation/internal/db"
 )
 
 // A platform may give a place another id, as Telegram does when a group becomes a
@@ -29,8 +31,8 @@ func (s *Store) MovePlace(ctx context.Context, from, to Key, readdress func(addr
 	if from.Channel() != to.Channel() || from == to {
 		return moved, fmt.Errorf("%w: %s can't move to %s", ErrInvalid, from, to)
 	}
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		moved, err = movePlace(ctx, tx, from, to, readdress, millis(s.now()))
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		moved, err = movePlace(ctx, tx, from, to, readdress, db.Millis(s.now()))
 		if err != nil {
 			return fmt.Errorf("move %s to %s: %w", from, to, err)
 		}
@@ -100,20 +102,20 @@ func readdressRows(ctx context.Context, tx *sql.Tx, table, which string, session
 }
 
 // belongsTo is the key of the session that a place belongs to.
-func belongsTo(ctx context.Context, q querier, place Key) (key Key, err error) {
+func belongsTo(ctx context.Context, q db.Querier, place Key) (key Key, err error) {
 	err = q.QueryRowContext(ctx, `SELECT coalesce((SELECT session FROM moved_places WHERE place = ?1), ?1)`, string(place)).Scan(&key)
 	return key, err
 }
 
 // FormerPlaces lists the keys that a place had before it moved, the latest first.
 func (s *Store) FormerPlaces(ctx context.Context, place Key) ([]Key, error) {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		WITH RECURSIVE before (place, n) AS (
 			SELECT former, 1 FROM moved_places WHERE place = ?
 			UNION ALL SELECT m.former, n + 1 FROM before b JOIN moved_places m ON m.place = b.place WHERE n < ?)
 		SELECT place FROM before ORDER BY n`, string(place), maxMoves)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var list []Key
@@ -124,7 +126,7 @@ func (s *Store) FormerPlaces(ctx context.Context, place Key) ([]Key, error) {
 		}
 		list = append(list, key)
 	}
-	return list, explain(rows.Err())
+	return list, db.Explain(rows.Err())
 }
 
 // maxMoves bounds the walk back over the moves of one place.
@@ -133,14 +135,14 @@ const maxMoves = 20
 // OwnSessions lists the places that belong to another session since they moved,
 // and still have conversations or waiting messages in one of their own.
 func (s *Store) OwnSessions(ctx context.Context, channel string) ([]Key, error) {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT m.place FROM moved_places m JOIN sessions s ON s.key = m.place
 		WHERE m.session <> m.place AND s.channel = ? AND (
 			EXISTS (SELECT 1 FROM conversations c WHERE c.session_id = s.id)
 			OR EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = s.id AND i.run_id IS NULL))
 		ORDER BY m.moved_at, m.place`, channel)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var list []Key
@@ -151,7 +153,7 @@ func (s *Store) OwnSessions(ctx context.Context, channel string) ([]Key, error) 
 		}
 		list = append(list, key)
 	}
-	return list, explain(rows.Err())
+	return list, db.Explain(rows.Err())
 }
 
 // AdoptPlace gives the session that a place belongs to what the place has in a
@@ -161,8 +163,8 @@ func (s *Store) OwnSessions(ctx context.Context, channel string) ([]Key, error) 
 // where they are. The caller has the lock of the place's own session, and wakes
 // the one that adopted it, whose key is returned; "" when there was nothing.
 func (s *Store) AdoptPlace(ctx context.Context, place Key) (session Key, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		session, err = adoptPlace(ctx, tx, place, millis(s.now()))
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		session, err = adoptPlace(ctx, tx, place, db.Millis(s.now()))
 		if err != nil {
 			return fmt.Errorf("adopt %s: %w", place, err)
 		}

@@ -3,6 +3,8 @@ package conversation
 import (
 	"context"
 	"database/sql"
+
+	"parley/conversation/internal/db"
 )
 
 // prunable is a table whose rows go some time after they are done.
@@ -72,7 +74,7 @@ func (s stretch) ends() bool { return s.rows < pruneBatch || s.done > 0 && s.old
 // pruneReadable looks at the next rows one by one, and passes over those on
 // damaged pages.
 func (c *cleaner) pruneReadable(ctx context.Context, p prunable, after int64) (found stretch, err error) {
-	ids, err := readableIDs(ctx, c.readers, p.table, after, pruneBatch)
+	ids, err := db.ReadableIDs(ctx, c.db, p.table, after, pruneBatch)
 	if err != nil || len(ids) == 0 {
 		return stretch{}, err
 	}
@@ -100,9 +102,9 @@ func (c *cleaner) prune(ctx context.Context, p prunable, after int64) (found str
 
 func (c *cleaner) pruneSome(ctx context.Context, p prunable, after int64, n int) (found stretch, err error) {
 	if !c.deletes {
-		return p.look(ctx, c.readers, after, c.doneBefore, n)
+		return p.look(ctx, c.db, after, c.doneBefore, n)
 	}
-	err = c.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+	err = c.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 		if found, err = p.look(ctx, tx, after, c.doneBefore, n); err != nil || found.old == 0 {
 			return err
 		}
@@ -115,7 +117,7 @@ func (c *cleaner) pruneSome(ctx context.Context, p prunable, after int64, n int)
 
 // look reads the next rows, but never the newest of the table: the next id
 // follows on it, and an id must not come twice.
-func (p prunable) look(ctx context.Context, q querier, after, before int64, n int) (found stretch, err error) {
+func (p prunable) look(ctx context.Context, q db.Querier, after, before int64, n int) (found stretch, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT coalesce(max(id), ?1), count(*), coalesce(sum(done), 0), coalesce(sum(done AND since < ?2), 0)
 		FROM (SELECT id, `+p.done+` AS done, `+p.since+` AS since FROM `+p.table+`

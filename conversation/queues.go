@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Queue is what waits for a bot of a channel, or for a channel without bots.
@@ -40,7 +42,7 @@ func earlier(a, b time.Time) time.Time {
 // Queues says what waits in the channels that anything waits in, by channel and
 // bot.
 func (s *Store) Queues(ctx context.Context) ([]Queue, error) {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT channel, account, sum(waiting), coalesce(min(CASE WHEN waiting THEN at END), 0), sum(due), coalesce(min(CASE WHEN due THEN at END), 0),
 			count(held_at), coalesce(min(held_at), 0)
 		FROM (
@@ -49,7 +51,7 @@ func (s *Store) Queues(ctx context.Context) ([]Queue, error) {
 			SELECT channel, account, 0, 1, created_at, held_at FROM outbox WHERE state = 'due')
 		GROUP BY channel, account ORDER BY channel, account`)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var list []Queue
@@ -59,9 +61,9 @@ func (s *Store) Queues(ctx context.Context) ([]Queue, error) {
 		if err := rows.Scan(&q.Channel, &q.Account, &q.Waiting, &waiting, &q.Due, &due, &q.Held, &held); err != nil {
 			return nil, err
 		}
-		q.OldestWaiting, q.OldestDue = fromMillis(waiting), fromMillis(due)
-		q.OldestHeld = fromMillis(held)
+		q.OldestWaiting, q.OldestDue = db.FromMillis(waiting), db.FromMillis(due)
+		q.OldestHeld = db.FromMillis(held)
 		list = append(list, q)
 	}
-	return list, explain(rows.Err())
+	return list, db.Explain(rows.Err())
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"parley/conversation/internal/db"
 )
 
 // What a conversation holds beyond the window, by the numbers of its exchanges.
@@ -33,9 +35,9 @@ func (s *Store) Exchanges(ctx context.Context, key Key, conversation string, fir
 	}
 	first = max(first, 1)
 	last = min(last, first+exchangesMost-1)
-	starts, err := startsFrom(ctx, s.readers, c.row, first, last-first+2)
+	starts, err := startsFrom(ctx, s.db, c.row, first, last-first+2)
 	if err != nil || len(starts) == 0 || last < first {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	var list []Exchange
 	for i := range starts[:min(int64(len(starts)), last-first+1)] {
@@ -46,13 +48,13 @@ func (s *Store) Exchanges(ctx context.Context, key Key, conversation string, fir
 		end = starts[len(list)]
 	}
 	list, err = s.fill(ctx, c.row, list, starts, end)
-	return list, explain(err)
+	return list, db.Explain(err)
 }
 
 // fill reads the messages of exchanges that begin at the starts and end before
 // end. Those that it has no room for are left out.
 func (s *Store) fill(ctx context.Context, conversation int64, list []Exchange, starts []int64, end int64) ([]Exchange, error) {
-	rows, err := s.readers.QueryContext(ctx, selectMessages+`
+	rows, err := s.db.QueryContext(ctx, selectMessages+`
 		WHERE conversation_id = ? AND seq >= ? AND seq < ? AND `+inTalk+` ORDER BY seq`, conversation, starts[0], end)
 	if err != nil {
 		return nil, err
@@ -78,10 +80,10 @@ func (s *Store) fill(ctx context.Context, conversation int64, list []Exchange, s
 // conversationIn is a conversation of a session, or ErrNotFound.
 func (s *Store) conversationIn(ctx context.Context, key Key, id string) (Conversation, error) {
 	var place string
-	c, err := scanConversation(s.readers.QueryRowContext(ctx, selectConversations+`
+	c, err := scanConversation(s.db.QueryRowContext(ctx, selectConversations+`
 		WHERE c.uuid = ? AND s.key = ? AND c.deleted = 0`, id, string(key)), &place)
 	if err != nil {
-		return c, explain(fmt.Errorf("conversation %s of %s: %w", id, key, notFound(err)))
+		return c, db.Explain(fmt.Errorf("conversation %s of %s: %w", id, key, notFound(err)))
 	}
 	return c, nil
 }
@@ -102,16 +104,16 @@ func (s *Store) ToolUses(ctx context.Context, key Key, conversation, tool string
 	}
 	results, err := s.toolResults(ctx, c.row, tool, limit)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	var uses []ToolUse
 	for _, result := range results {
 		use := ToolUse{Result: result}
-		if use.Turn, err = turnOf(ctx, s.readers, c.row, result.Seq); err == nil {
+		if use.Turn, err = turnOf(ctx, s.db, c.row, result.Seq); err == nil {
 			use.Call, err = s.callOf(ctx, c.row, result)
 		}
 		if err != nil {
-			return nil, explain(err)
+			return nil, db.Explain(err)
 		}
 		uses = append(uses, use)
 	}
@@ -119,14 +121,14 @@ func (s *Store) ToolUses(ctx context.Context, key Key, conversation, tool string
 }
 
 func (s *Store) toolResults(ctx context.Context, conversation int64, tool string, limit int) ([]Message, error) {
-	return readMessages(ctx, s.readers, selectMessages+`
+	return readMessages(ctx, s.db, selectMessages+`
 		WHERE conversation_id = ?1 AND role = 'tool' AND (?2 = '' OR tool_name = ?2) AND `+inTalk+` ORDER BY seq DESC LIMIT ?3`,
 		conversation, tool, limit)
 }
 
 // callOf is the call that a tool's result answers.
 func (s *Store) callOf(ctx context.Context, conversation int64, result Message) (ToolCall, error) {
-	rows, err := s.readers.QueryContext(ctx, selectMessages+`
+	rows, err := s.db.QueryContext(ctx, selectMessages+`
 		WHERE conversation_id = ? AND seq < ? AND tool_calls IS NOT NULL AND `+inTalk+` ORDER BY seq DESC LIMIT 1`, conversation, result.Seq)
 	if err != nil {
 		return ToolCall{}, err
@@ -163,13 +165,13 @@ func (s *Store) Overview(ctx context.Context, key Key, conversation string, limi
 		return o, err
 	}
 	row := o.Conversation.row
-	if o.Turns, err = turnOf(ctx, s.readers, row, o.Conversation.Messages); err != nil {
-		return o, explain(err)
+	if o.Turns, err = turnOf(ctx, s.db, row, o.Conversation.Messages); err != nil {
+		return o, db.Explain(err)
 	}
 	for _, turn := range spread(o.Turns, int64(limit)) {
 		m, err := s.opening(ctx, row, turn)
 		if err != nil {
-			return o, explain(err)
+			return o, db.Explain(err)
 		}
 		o.Openings = append(o.Openings, Exchange{Turn: turn, Messages: []Message{m}})
 	}
@@ -188,11 +190,11 @@ func spread(n, limit int64) (chosen []int64) {
 
 // opening is the first message of an exchange that there is.
 func (s *Store) opening(ctx context.Context, conversation, turn int64) (m Message, err error) {
-	starts, err := startsFrom(ctx, s.readers, conversation, turn, 1)
+	starts, err := startsFrom(ctx, s.db, conversation, turn, 1)
 	if err != nil || len(starts) == 0 {
 		return m, err
 	}
-	rows, err := s.readers.QueryContext(ctx, selectMessages+` WHERE conversation_id = ? AND seq = ?`, conversation, starts[0])
+	rows, err := s.db.QueryContext(ctx, selectMessages+` WHERE conversation_id = ? AND seq = ?`, conversation, starts[0])
 	if err != nil {
 		return m, err
 	}

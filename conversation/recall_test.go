@@ -69,7 +69,7 @@ func TestATurnThatIsTakenBackFreesItsNumber(t *testing.T) {
 		told(t, s, chat, user(fmt.Sprintf("question %d", i+1)), assistant("answer"))
 	}
 	chores(t, s)
-	if _, err := s.writer.conn.ExecContext(t.Context(), `UPDATE messages SET state = 'undone' WHERE seq > 62`); err != nil {
+	if err := execute(s, `UPDATE messages SET state = 'undone' WHERE seq > 62`); err != nil {
 		t.Fatal(err)
 	}
 	told(t, s, chat, user("asked anew"), assistant("answer"))

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"slices"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // mostRecent is how many runs Recent looks at: with more in an hour, its oldest
@@ -19,12 +21,12 @@ func (s *Store) Recent(ctx context.Context, from, to time.Time, bucket time.Dura
 	for at := from; at.Before(to) && len(buckets) < maxBuckets; at = at.Add(bucket) {
 		buckets = append(buckets, Bucket{At: at})
 	}
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT status, messages, prompt_tokens, completion_tokens, ended_at, max(ended_at - started_at, 0)
 		FROM (SELECT * FROM runs ORDER BY id DESC LIMIT ?) WHERE kind = 'agent' AND ended_at >= ? AND ended_at < ?`,
-		mostRecent, millis(from), millis(to))
+		mostRecent, db.Millis(from), db.Millis(to))
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	took := make([][]time.Duration, len(buckets))
@@ -42,7 +44,7 @@ func (s *Store) Recent(ctx context.Context, from, to time.Time, bucket time.Dura
 		slices.Sort(took[n])
 		buckets[n].P50, buckets[n].P95 = exactQuantile(took[n], 50), exactQuantile(took[n], 95)
 	}
-	return buckets, explain(rows.Err())
+	return buckets, db.Explain(rows.Err())
 }
 
 func scanRecent(rows *sql.Rows) (one RunTotals, ended time.Time, err error) {
@@ -56,7 +58,7 @@ func scanRecent(rows *sql.Rows) (one RunTotals, ended time.Time, err error) {
 	case StatusStopped:
 		one.Stopped = 1
 	}
-	return one, fromMillis(at), err
+	return one, db.FromMillis(at), err
 }
 
 // exactQuantile is what so many of 100 took at most; list is sorted.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+
+	"parley/conversation/internal/db"
 )
 
 // View is which messages of a conversation are asked for.
@@ -54,9 +56,9 @@ func (s *Store) RecordPage(ctx context.Context, q RecordQuery) (page []Record, m
 		condition += ` AND ` + metadataMatches("messages.metadata", ":metadata")
 		query = long
 	}
-	conn, err := s.readers.Conn(ctx)
+	conn, err := s.db.Conn(ctx)
 	if err != nil {
-		return nil, false, explain(err)
+		return nil, false, db.Explain(err)
 	}
 	defer conn.Close()
 	rows, err := query(ctx, conn, selectMessages+`
@@ -65,7 +67,7 @@ func (s *Store) RecordPage(ctx context.Context, q RecordQuery) (page []Record, m
 		sql.Named("conversation", q.Conversation), sql.Named("after", q.After), sql.Named("before", q.Before),
 		sql.Named("metadata", filter), sql.Named("limit", oneMore(q.Limit)))
 	if err != nil {
-		return nil, false, explain(err)
+		return nil, false, db.Explain(err)
 	}
 	defer rows.Close()
 	for size := 0; rows.Next(); {
@@ -82,5 +84,5 @@ func (s *Store) RecordPage(ctx context.Context, q RecordQuery) (page []Record, m
 	if !q.Forward {
 		slices.Reverse(page)
 	}
-	return page, more, explain(rows.Err())
+	return page, more, db.Explain(rows.Err())
 }

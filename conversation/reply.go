@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"encoding/json"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // The state of a reply in the outbox.
@@ -19,7 +21,7 @@ const (
 func insertReplies(ctx context.Context, tx *sql.Tx, run Run, session int64, done Committed, at time.Time) ([]Delivery, error) {
 	var due []Delivery
 	for _, d := range run.Replies {
-		d.Key, d.Text, d.At = run.Key, storable(d.Text), at
+		d.Key, d.Text, d.At = run.Key, db.Text(d.Text), at
 		if d.Channel == "" {
 			d.Channel, d.Account = run.Took[0].Channel(), run.Took[0].Account
 		}
@@ -39,7 +41,7 @@ func insertReplies(ctx context.Context, tx *sql.Tx, run Run, session int64, done
 			INSERT INTO outbox (session_id, run_id, channel, account, address, text, actions, transcript, state, through, notice, created_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			session, run.ID(), d.Channel, d.Account, d.Address, d.Text, actions, transcript, state,
-			sql.NullInt64{Int64: done.Conversation.Messages, Valid: d.Keep}, d.Keep && !holdsReply(done.Messages), millis(at))
+			sql.NullInt64{Int64: done.Conversation.Messages, Valid: d.Keep}, d.Keep && !holdsReply(done.Messages), db.Millis(at))
 		if err != nil {
 			return nil, err
 		}

@@ -13,7 +13,7 @@ import (
 // other internal ones. A conversation that has nothing else goes on. A session
 // that does not exist is ErrNoSession.
 func (s *Store) Reset(ctx context.Context, key Key, keepSystem bool) (fresh Conversation, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		fresh, err = reset(ctx, tx, key, keepSystem, s.now())
 		if err != nil {
 			return fmt.Errorf("reset %s: %w", key, err)

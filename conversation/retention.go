@@ -3,6 +3,8 @@ package conversation
 import (
 	"context"
 	"database/sql"
+
+	"parley/conversation/internal/db"
 )
 
 // hideBatch is how many conversations are put down for deletion in one
@@ -53,7 +55,7 @@ func (c *cleaner) nextOutdated(ctx context.Context, after int64) (batch []Outdat
 		}
 		return batch, last, err
 	}
-	ids, err := readableIDs(ctx, c.readers, "conversations", after, hideBatch)
+	ids, err := db.ReadableIDs(ctx, c.db, "conversations", after, hideBatch)
 	if err != nil || len(ids) == 0 {
 		return nil, 0, err
 	}
@@ -75,12 +77,12 @@ func (c *cleaner) outdatedAfter(ctx context.Context, row int64) ([]Outdated, err
 }
 
 func (c *cleaner) outdatedWhere(ctx context.Context, condition string, row int64, n int) ([]Outdated, error) {
-	rows, err := c.readers.QueryContext(ctx, `
+	rows, err := c.db.QueryContext(ctx, `
 		SELECT c.id, s.key, c.uuid, c.title, c.active, c.messages, c.tokens, c.created_at, c.updated_at, (
 			SELECT coalesce(sum(`+messageBytes+`), 0)
 			FROM messages WHERE conversation_id = c.id)
 		FROM conversations c JOIN sessions s ON s.id = c.session_id
-		WHERE `+outdated+` AND `+condition+` ORDER BY c.id LIMIT ?5`, c.lastUsed, c.restingFrom, millis(c.at), row, n)
+		WHERE `+outdated+` AND `+condition+` ORDER BY c.id LIMIT ?5`, c.lastUsed, c.restingFrom, db.Millis(c.at), row, n)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +95,7 @@ func (c *cleaner) outdatedWhere(ctx context.Context, condition string, row int64
 		if err != nil {
 			return nil, err
 		}
-		o.CreatedAt, o.UpdatedAt = fromMillis(created), fromMillis(updated)
+		o.CreatedAt, o.UpdatedAt = db.FromMillis(created), db.FromMillis(updated)
 		batch = append(batch, o)
 	}
 	return batch, rows.Err()
@@ -122,12 +124,12 @@ func (c *cleaner) hideReadable(ctx context.Context, batch []Outdated) (hidden []
 // hide puts conversations down for deletion, and gives those that it did: one
 // may have been used again since it was read.
 func (c *cleaner) hide(ctx context.Context, batch []Outdated) (hidden []Outdated, err error) {
-	err = c.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = c.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		hidden = make([]Outdated, 0, len(batch))
 		for _, o := range batch {
 			var still bool
 			err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM conversations c WHERE `+outdated+` AND c.id = ?4)`,
-				c.lastUsed, c.restingFrom, millis(c.at), o.row).Scan(&still)
+				c.lastUsed, c.restingFrom, db.Millis(c.at), o.row).Scan(&still)
 			if err != nil {
 				return err
 			}

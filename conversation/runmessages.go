@@ -3,6 +3,8 @@ package conversation
 import (
 	"context"
 	"slices"
+
+	"parley/conversation/internal/db"
 )
 
 // MessagesOf gives what runs of a conversation have added to it, by the runs'
@@ -17,11 +19,11 @@ func (s *Store) MessagesOf(ctx context.Context, conversation string, runs []Trac
 	for i, run := range runs {
 		ids[i], added = run.ID, added+run.Messages
 	}
-	rows, err := s.readers.QueryContext(ctx, selectMessages+`
+	rows, err := s.db.QueryContext(ctx, selectMessages+`
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
-			AND run_id IN (SELECT value FROM json_each(?)) ORDER BY seq DESC LIMIT ?`, conversation, jsonList(ids), added)
+			AND run_id IN (SELECT value FROM json_each(?)) ORDER BY seq DESC LIMIT ?`, conversation, db.IDs(ids), added)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	for size := 0; rows.Next() && size < recordsBytes; {
@@ -35,5 +37,5 @@ func (s *Store) MessagesOf(ctx context.Context, conversation string, runs []Trac
 	for _, list := range found {
 		slices.Reverse(list)
 	}
-	return found, explain(rows.Err())
+	return found, db.Explain(rows.Err())
 }

@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"parley/conversation/fulltext"
+	"parley/conversation/internal/db"
 )
 
 // SearchQuery says what to look for, and where.
@@ -60,15 +60,15 @@ func (s *Store) Search(ctx context.Context, query SearchQuery) ([]Hit, error) {
 	if len(terms) == 0 || query.Limit <= 0 {
 		return nil, nil
 	}
-	s.catchUp(ctx, index)
-	conn, err := s.readers.Conn(ctx)
+	s.db.CatchUp(ctx, index)
+	conn, err := s.db.Conn(ctx)
 	if err != nil {
-		return nil, explain(err)
+		return nil, db.Explain(err)
 	}
 	defer conn.Close()
 	search := &search{conn: conn, query: query, known: map[spanMatch][]int64{}}
 	hits, err := search.run(ctx, terms)
-	return hits, explain(err)
+	return hits, db.Explain(err)
 }
 
 // search is one search under way.
@@ -212,7 +212,7 @@ func (s *search) some(ctx context.Context, terms []fulltext.Term) ([]fulltext.Do
 // candidates reads what messages are ranked by, without those that are not for this search. They are given as rowids of
 // the index; has returns the terms that the index has found in one.
 func (s *search) candidates(ctx context.Context, rowids []int64, has func(rowid int64) []int) ([]fulltext.Document, error) {
-	return readableOf(rowids, func(rowids []int64) ([]fulltext.Document, error) { return s.readCandidates(ctx, rowids, has) })
+	return db.ReadableOf(rowids, func(rowids []int64) ([]fulltext.Document, error) { return s.readCandidates(ctx, rowids, has) })
 }
 
 func (s *search) readCandidates(ctx context.Context, rowids []int64, has func(rowid int64) []int) (list []fulltext.Document, err error) {
@@ -222,7 +222,7 @@ func (s *search) readCandidates(ctx context.Context, rowids []int64, has func(ro
 		FROM json_each(?1) j JOIN messages ON conversation_id = j.value >> 24 AND seq = j.value & 0xFFFFFF
 			JOIN conversations c ON c.id = conversation_id
 		WHERE c.deleted = 0 AND (?2 OR `+inTalk+`)`,
-		jsonList(rowids), s.everywhere(), searchChars)
+		db.IDs(rowids), s.everywhere(), searchChars)
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +234,7 @@ func (s *search) readCandidates(ctx context.Context, rowids []int64, has func(ro
 		if err := rows.Scan(&d.ID, &rowid, &at, &text, &calls); err != nil {
 			return nil, err
 		}
-		d.Text, d.At, d.Has = s.searched(text, calls), fromMillis(at), has(rowid)
+		d.Text, d.At, d.Has = s.searched(text, calls), db.FromMillis(at), has(rowid)
 		list = append(list, d)
 	}
 	return list, rows.Err()
@@ -248,25 +248,13 @@ func (s *search) searched(content, calls string) string {
 	return strings.TrimPrefix(content+"\n"+callsText(calls), "\n")
 }
 
-func jsonList(ids []int64) string {
-	list := make([]byte, 0, 16*len(ids)+2)
-	list = append(list, '[')
-	for i, id := range ids {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = strconv.AppendInt(list, id, 10)
-	}
-	return string(append(list, ']'))
-}
-
 // hits reads what is shown of the candidates.
 func (s *search) hits(ctx context.Context, found []fulltext.Document, terms []fulltext.Term) ([]Hit, error) {
 	ids := make([]int64, len(found))
 	for i, c := range found {
 		ids[i] = c.ID
 	}
-	return readableOf(ids, func(ids []int64) ([]Hit, error) { return s.readHits(ctx, ids, terms) })
+	return db.ReadableOf(ids, func(ids []int64) ([]Hit, error) { return s.readHits(ctx, ids, terms) })
 }
 
 func (s *search) readHits(ctx context.Context, ids []int64, terms []fulltext.Term) ([]Hit, error) {
@@ -274,7 +262,7 @@ func (s *search) readHits(ctx context.Context, ids []int64, terms []fulltext.Ter
 		SELECT s.key, c.id, c.uuid, c.title, m.seq, m.role, coalesce(m.tool_name, ''), m.sender, m.created_at, m.content, coalesce(m.tool_calls, '')
 		FROM json_each(?) j JOIN messages m ON m.id = j.value
 			JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id
-		WHERE c.deleted = 0 ORDER BY j.key`, jsonList(ids))
+		WHERE c.deleted = 0 ORDER BY j.key`, db.IDs(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -311,6 +299,6 @@ func (s *search) scanHit(rows *sql.Rows, terms []fulltext.Term) (h Hit, conversa
 	if err == nil && len(sender) > 0 {
 		err = json.Unmarshal(sender, &h.Sender)
 	}
-	h.At, h.Snippet = fromMillis(at), fulltext.NewSnippet(s.searched(text, calls), terms)
+	h.At, h.Snippet = db.FromMillis(at), fulltext.NewSnippet(s.searched(text, calls), terms)
 	return h, conversation, err
 }

@@ -80,7 +80,7 @@ func (a *archive) begin(b *testing.B) {
 					b.Fatal(err)
 				}
 				took = append(took, time.Since(began))
-				if _, err := a.store.writer.conn.ExecContext(b.Context(), `UPDATE inbox SET run_id = id WHERE run_id IS NULL`); err != nil {
+				if err := execute(a.store, `UPDATE inbox SET run_id = id WHERE run_id IS NULL`); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -105,13 +105,13 @@ func newArchive(b *testing.B) *archive {
 	}
 	b.Cleanup(func() { store.Close() })
 	// The archive is made to be read: nothing of it must survive a power cut.
-	if _, err := store.writer.conn.ExecContext(b.Context(), "PRAGMA synchronous = OFF"); err != nil {
+	if err := execute(store, "PRAGMA synchronous = OFF"); err != nil {
 		b.Fatal(err)
 	}
 	a := &archive{store: store, words: newVocabulary(), chinese: newChinese()}
 	var size int64
 	for from := 0; from < archiveOf; from += 20_000 {
-		err := store.writer.write(b.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		err := store.db.Write(b.Context(), func(ctx context.Context, tx *sql.Tx) error {
 			n, err := a.fill(ctx, tx, from, from+20_000)
 			size += n
 			return err
@@ -121,7 +121,7 @@ func newArchive(b *testing.B) *archive {
 		}
 	}
 	chores(b, store)
-	if _, err := store.writer.conn.ExecContext(b.Context(), "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
+	if err := execute(store, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
 		b.Fatal(err)
 	}
 	info, err := os.Stat(path)

@@ -16,7 +16,7 @@ import (
 func told(t testing.TB, s *Store, key Key, messages ...Message) {
 	t.Helper()
 	var count int
-	if err := s.readers.QueryRow(`SELECT count(*) FROM inbox`).Scan(&count); err != nil {
+	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM inbox`).Scan(&count); err != nil {
 		t.Fatal(err)
 	}
 	mustAccept(t, s, say(key, 1000+count, messages[0].Content))
@@ -192,7 +192,7 @@ func TestWhatIsNoLongerSaidIsNotFound(t *testing.T) {
 	told(t, s, chat, user("which pear?"), assistant("the pear that was replaced"), assistant("the pear of the note"),
 		assistant("the pear that was taken back"), Message{Role: RoleTool, ToolName: "shop", ToolCallID: "1", Content: "pear 2.50"}, assistant("this pear"))
 	for seq, change := range map[int]string{2: "state = 'replaced'", 3: "internal = 1", 4: "state = 'undone'"} {
-		if _, err := s.writer.conn.ExecContext(t.Context(), `UPDATE messages SET `+change+` WHERE seq = ?`, seq); err != nil {
+		if err := execute(s, `UPDATE messages SET `+change+` WHERE seq = ?`, seq); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // SignIns says which browsers are signed in, and keeps the codes that sign one
@@ -24,7 +26,7 @@ const (
 
 // Add stores that the browser with this id is signed in until then.
 func (s SignIns) Add(ctx context.Context, id string, until time.Time) error {
-	return s.store.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.store.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		return addSignIn(ctx, tx, id, s.store.now(), until)
 	})
 }
@@ -32,25 +34,25 @@ func (s SignIns) Add(ctx context.Context, id string, until time.Time) error {
 func addSignIn(ctx context.Context, tx *sql.Tx, id string, now, until time.Time) error {
 	_, err := tx.ExecContext(ctx, `
 		DELETE FROM signins WHERE expires_at <= ?1 OR id IN (
-			SELECT id FROM signins ORDER BY created_at DESC LIMIT -1 OFFSET ?2)`, millis(now), maxSignIns-1)
+			SELECT id FROM signins ORDER BY created_at DESC LIMIT -1 OFFSET ?2)`, db.Millis(now), maxSignIns-1)
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO signins (id, created_at, expires_at) VALUES (?, ?, ?)`, id, millis(now), millis(until))
+	_, err = tx.ExecContext(ctx, `INSERT INTO signins (id, created_at, expires_at) VALUES (?, ?, ?)`, id, db.Millis(now), db.Millis(until))
 	return err
 }
 
 // Has reports whether the browser with this id is signed in.
 func (s SignIns) Has(ctx context.Context, id string) (bool, error) {
 	var has bool
-	err := s.store.readers.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM signins WHERE id = ? AND expires_at > ?)`,
-		id, millis(s.store.now())).Scan(&has)
-	return has, explain(err)
+	err := s.store.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM signins WHERE id = ? AND expires_at > ?)`,
+		id, db.Millis(s.store.now())).Scan(&has)
+	return has, db.Explain(err)
 }
 
 // End signs the browser with this id out for good.
 func (s SignIns) End(ctx context.Context, id string) error {
-	return s.store.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.store.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM signins WHERE id = ?`, id)
 		return err
 	})
@@ -58,15 +60,15 @@ func (s SignIns) End(ctx context.Context, id string) error {
 
 // AddCode stores a code that signs one browser in until then.
 func (s SignIns) AddCode(ctx context.Context, code string, until time.Time) error {
-	return s.store.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		now := millis(s.store.now())
+	return s.store.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		now := db.Millis(s.store.now())
 		_, err := tx.ExecContext(ctx, `
 			DELETE FROM signin_codes WHERE expires_at <= ?1 OR hash IN (
 				SELECT hash FROM signin_codes ORDER BY created_at DESC LIMIT -1 OFFSET ?2)`, now, maxSignInCodes-1)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO signin_codes (hash, created_at, expires_at) VALUES (?, ?, ?)`, code, now, millis(until))
+		_, err = tx.ExecContext(ctx, `INSERT INTO signin_codes (hash, created_at, expires_at) VALUES (?, ?, ?)`, code, now, db.Millis(until))
 		return err
 	})
 }
@@ -76,13 +78,13 @@ func (s SignIns) AddCode(ctx context.Context, code string, until time.Time) erro
 func (s SignIns) Redeem(ctx context.Context, code, id string, until time.Time) (bool, error) {
 	// A guess costs no write.
 	var good bool
-	err := s.store.readers.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM signin_codes WHERE hash = ?)`, code).Scan(&good)
+	err := s.store.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM signin_codes WHERE hash = ?)`, code).Scan(&good)
 	if err != nil || !good {
-		return false, explain(err)
+		return false, db.Explain(err)
 	}
-	err = s.store.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.store.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		now := s.store.now()
-		result, err := tx.ExecContext(ctx, `DELETE FROM signin_codes WHERE hash = ? AND expires_at > ?`, code, millis(now))
+		result, err := tx.ExecContext(ctx, `DELETE FROM signin_codes WHERE hash = ? AND expires_at > ?`, code, db.Millis(now))
 		if err != nil {
 			return err
 		}
@@ -116,14 +118,14 @@ func (s SignIns) Serve(ctx context.Context, server HTTPServer) error {
 	if err != nil {
 		return err
 	}
-	return s.store.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return s.store.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM signin_codes`); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO http_server (id, urls, token, started_at) VALUES (1, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET urls = excluded.urls, token = excluded.token, started_at = excluded.started_at`,
-			string(urls), server.Token, millis(s.store.now()))
+			string(urls), server.Token, db.Millis(s.store.now()))
 		return err
 	})
 }
@@ -133,12 +135,12 @@ func (s SignIns) Serve(ctx context.Context, server HTTPServer) error {
 func (s SignIns) Server(ctx context.Context) (HTTPServer, error) {
 	var server HTTPServer
 	var urls string
-	err := s.store.readers.QueryRowContext(ctx, `SELECT urls, token FROM http_server`).Scan(&urls, &server.Token)
+	err := s.store.db.QueryRowContext(ctx, `SELECT urls, token FROM http_server`).Scan(&urls, &server.Token)
 	if errors.Is(err, sql.ErrNoRows) {
 		return server, ErrNotFound
 	}
 	if err != nil {
-		return server, explain(err)
+		return server, db.Explain(err)
 	}
 	return server, json.Unmarshal([]byte(urls), &server.URLs)
 }

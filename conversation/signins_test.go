@@ -44,7 +44,7 @@ func TestSignInsAreBoundedInTimeAndNumber(t *testing.T) {
 	}
 	count := func(table string) (n int) {
 		t.Helper()
-		must(s.readers.QueryRow(`SELECT count(*) FROM ` + table).Scan(&n))
+		must(s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM `+table).Scan(&n))
 		return n
 	}
 	if n, codes := count("signins"), count("signin_codes"); n != maxSignIns || codes != maxSignInCodes {

@@ -3,6 +3,8 @@ package conversation
 import (
 	"slices"
 	"strings"
+
+	"parley/conversation/internal/db"
 )
 
 // State is what is kept of a conversation in a few words for the model, beside
@@ -137,7 +139,7 @@ func newestOf[T any](list []T, limit int) []T { return list[max(0, len(list)-lim
 
 // noteText is a text on one line, shortened.
 func noteText(text string) string {
-	text = strings.Join(strings.Fields(storable(text)), " ")
+	text = strings.Join(strings.Fields(db.Text(text)), " ")
 	if len(text) <= maxNote {
 		return text
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Stats are sums over the runs that answered somebody, and ended in a time.
@@ -71,7 +73,7 @@ func (s *Store) Stats(ctx context.Context, from, to time.Time, bucket time.Durat
 	case (end-first)/hours >= maxBuckets:
 		return Stats{}, fmt.Errorf("%w: the time has more than %d buckets", ErrInvalid, maxBuckets)
 	}
-	s.catchUp(ctx, sumRuns)
+	s.db.CatchUp(ctx, sumRuns)
 	stats := Stats{From: atHour(first), To: atHour(end)}
 	for hour := first; hour < end; hour += hours {
 		stats.Buckets = append(stats.Buckets, Bucket{At: atHour(hour)})
@@ -87,7 +89,7 @@ func (s *Store) Stats(ctx context.Context, from, to time.Time, bucket time.Durat
 	if err == nil {
 		stats.People, err = s.people(ctx, span)
 	}
-	return stats, explain(err)
+	return stats, db.Explain(err)
 }
 
 // hourSpan is some hours, in buckets of so many.
@@ -118,7 +120,7 @@ func (t *RunTotals) into(took *int64) []any {
 }
 
 func (s *Store) sumBuckets(ctx context.Context, span hourSpan, buckets []Bucket) error {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT (hour - ?1) / ?3, `+sumTotals+` FROM run_totals WHERE hour >= ?1 AND hour < ?2 GROUP BY 1`,
 		span.first, span.end, span.bucket)
 	if err != nil {
@@ -139,7 +141,7 @@ func (s *Store) sumBuckets(ctx context.Context, span hourSpan, buckets []Bucket)
 
 // estimate says what the runs of the buckets took.
 func (s *Store) estimate(ctx context.Context, span hourSpan, buckets []Bucket) error {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT (hour - ?1) / ?3, within, sum(runs) FROM run_durations WHERE hour >= ?1 AND hour < ?2 GROUP BY 1, 2 ORDER BY 1, 2`,
 		span.first, span.end, span.bucket)
 	if err != nil {
@@ -197,7 +199,7 @@ func (s *Store) people(ctx context.Context, span hourSpan) ([]Usage, error) {
 }
 
 func (s *Store) readUsage(ctx context.Context, query string, args ...any) (list []Usage, err error) {
-	rows, err := s.readers.QueryContext(ctx, query, args...)
+	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

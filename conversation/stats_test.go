@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
+	"os"
 	"testing"
 	"time"
 
@@ -160,12 +161,12 @@ func TestAnUpgradeCountsTheRunsThatThereAre(t *testing.T) {
 // upgradeRuns takes a database back to before 00006_runs.sql, and applies that.
 func upgradeRuns(t *testing.T, path string) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", dsn(path, "mode", "rwc"))
+	db, err := sql.Open("sqlite3", "file:"+path+"?_foreign_keys=on")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	migration, err := migrations.ReadFile("migrations/00006_runs.sql")
+	migration, err := os.ReadFile("internal/db/migrations/00006_runs.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +187,7 @@ func BenchmarkStats(b *testing.B) {
 	const runs, people, hours = 500_000, 1000, 30 * 24
 	s := benchStore(b)
 	end := time.Now().Truncate(time.Hour)
-	err := s.writer.write(b.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	err := s.db.Write(b.Context(), func(ctx context.Context, tx *sql.Tx) error {
 		for _, statement := range []string{
 			`WITH RECURSIVE run (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM run WHERE id < :runs)
 			INSERT INTO run_totals

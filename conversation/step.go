@@ -3,6 +3,8 @@ package conversation
 import (
 	"encoding/json"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // StepKind is what a step of a run was.
@@ -63,7 +65,7 @@ func encodeSteps(run Run) ([]byte, error) {
 	for i, s := range run.Steps {
 		stored[i] = storedStep{
 			Tool:       s.Kind == StepTool,
-			Name:       storable(s.Name),
+			Name:       db.Text(s.Name),
 			At:         s.At.Sub(run.StartedAt).Milliseconds(),
 			Took:       s.Took.Milliseconds(),
 			FirstByte:  s.FirstByte.Milliseconds(),
@@ -72,8 +74,8 @@ func encodeSteps(run Run) ([]byte, error) {
 			Shown:      s.Shown,
 			Left:       s.Left,
 			Window:     s.Window,
-			CallID:     storable(s.CallID),
-			Error:      storable(s.Error),
+			CallID:     db.Text(s.CallID),
+			Error:      db.Text(s.Error),
 
 			FinishReason: s.FinishReason,
 		}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"parley/conversation/internal/db"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -100,7 +102,7 @@ func TestCursorMovesOnlyWithItsBatch(t *testing.T) {
 	}
 	broken := say(chat, 2, "two")
 	broken.Key = "" // no session has this name, but the failure is SQLite's own below
-	if _, err := s.writer.conn.ExecContext(ctx, `CREATE TRIGGER full BEFORE INSERT ON inbox BEGIN SELECT RAISE(ABORT, 'disk full'); END`); err != nil {
+	if err := execute(s, `CREATE TRIGGER full BEFORE INSERT ON inbox BEGIN SELECT RAISE(ABORT, 'disk full'); END`); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Accept(ctx, []Cursor{{Name: "telegram:1", Value: "18"}}, broken); err == nil {
@@ -208,7 +210,7 @@ func TestRetryReplacesTheAnswerAndKeepsItInTheArchive(t *testing.T) {
 		t.Fatalf("history: %q, %v", texts(page.Messages), err)
 	}
 	var kept int
-	if err := s.readers.QueryRow(`SELECT count(*) FROM messages WHERE content = 'answer 1'`).Scan(&kept); err != nil || kept != 1 {
+	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM messages WHERE content = 'answer 1'`).Scan(&kept); err != nil || kept != 1 {
 		t.Fatalf("the first answer is gone from the archive: %d, %v", kept, err)
 	}
 }
@@ -294,55 +296,20 @@ func TestManySessionsWriteAtOnceWithoutLossOrMixing(t *testing.T) {
 	}
 }
 
-func TestOneBadWriteDoesNotSpoilTheOthersOfItsGroup(t *testing.T) {
-	s := mustOpen(t)
-	busy, block := make(chan struct{}), make(chan struct{})
-	go s.writer.write(context.Background(), func(context.Context, *sql.Tx) error { close(busy); <-block; return nil })
-	<-busy
-	results := make(chan error, 3)
-	for i := range 3 {
-		go func() {
-			results <- s.writer.write(context.Background(), func(ctx context.Context, tx *sql.Tx) error {
-				if i == 1 {
-					return errors.New("bad")
-				}
-				_, err := insertInbound(ctx, tx, say(chat, i, "good"), 1)
-				return err
-			})
-		}()
-	}
-	for len(s.writer.queue) < 3 {
-		time.Sleep(time.Millisecond)
-	}
-	close(block)
-	failures := 0
-	for range 3 {
-		if err := <-results; err != nil {
-			failures++
-		}
-	}
-	if turn := mustBegin(t, s, chat, 10); failures != 1 || len(turn.Waiting) != 2 {
-		t.Fatalf("%d failures, %d stored", failures, len(turn.Waiting))
-	}
-}
-
 // newestMigration is the number that the name of the last migration begins with.
-func newestMigration(t *testing.T) (version int) {
+func newestMigration(t *testing.T) (version int64) {
 	t.Helper()
-	files, err := migrations.ReadDir("migrations")
+	versions, err := db.SchemaVersions()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Sscanf(files[len(files)-1].Name(), "%d_", &version); err != nil {
-		t.Fatal(err)
-	}
-	return version
+	return versions[len(versions)-1]
 }
 
 func TestNewerSchemaIsRefusedByName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "newer.db")
 	s := mustOpenAt(t, path)
-	if _, err := s.writer.conn.ExecContext(t.Context(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`); err != nil {
+	if err := execute(s, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
@@ -368,7 +335,10 @@ func TestEveryConnectionIsDurable(t *testing.T) {
 	s := mustOpen(t)
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
 		var got string
-		if err := s.writer.conn.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&got); err != nil || got != want {
+		err := s.db.Read(t.Context(), func(ctx context.Context, conn *sql.Conn) error {
+			return conn.QueryRowContext(ctx, "PRAGMA "+pragma).Scan(&got)
+		})
+		if err != nil || got != want {
 			t.Errorf("%s = %s, want %s (%v)", pragma, got, want, err)
 		}
 	}
@@ -380,7 +350,7 @@ func TestMessagesAreIndexedAMomentLaterAndOnce(t *testing.T) {
 		exchange(t, s, chat, i)
 	}
 	found := func() (n int) {
-		if err := s.readers.QueryRow(`SELECT count(*) FROM messages_fts WHERE messages_fts MATCH 'question'`).Scan(&n); err != nil {
+		if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM messages_fts WHERE messages_fts MATCH 'question'`).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -396,7 +366,7 @@ func TestMessagesAreIndexedAMomentLaterAndOnce(t *testing.T) {
 	if n := found(); n != 21 {
 		t.Fatalf("%d of 21 questions are found", n)
 	}
-	if _, err := s.writer.conn.ExecContext(t.Context(), `INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)`); err != nil {
+	if err := execute(s, `INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)`); err != nil {
 		t.Fatalf("the index does not match the messages: %v", err)
 	}
 }
@@ -414,8 +384,16 @@ func TestAddressesAreForgottenWhenTheyWereUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var kept int
-	err = s.readers.QueryRow(`SELECT (SELECT count(*) FROM inbox WHERE address <> '') + (SELECT count(*) FROM outbox WHERE address <> '')`).Scan(&kept)
+	err = s.db.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM inbox WHERE address <> '') + (SELECT count(*) FROM outbox WHERE address <> '')`).Scan(&kept)
 	if err != nil || kept != 0 {
 		t.Fatalf("%d addresses are kept, %v", kept, err)
 	}
+}
+
+// execute changes the database behind the back of the store.
+func execute(s *Store, statement string, args ...any) error {
+	return s.db.Read(context.Background(), func(ctx context.Context, conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, statement, args...)
+		return err
+	})
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Summary stands for the beginning of a conversation in the window. The messages
@@ -18,10 +20,10 @@ type Summary struct {
 
 // Summary is the newest summary of a conversation, the zero value when it has none.
 func (s *Store) Summary(ctx context.Context, conversation string) (Summary, error) {
-	return newestSummary(ctx, s.readers, conversation)
+	return newestSummary(ctx, s.db, conversation)
 }
 
-func newestSummary(ctx context.Context, q querier, conversation string) (sum Summary, err error) {
+func newestSummary(ctx context.Context, q db.Querier, conversation string) (sum Summary, err error) {
 	var at int64
 	err = q.QueryRowContext(ctx, `
 		SELECT s.through, s.content, s.tokens, s.created_at FROM summaries s JOIN conversations c ON c.id = s.conversation_id
@@ -29,8 +31,8 @@ func newestSummary(ctx context.Context, q querier, conversation string) (sum Sum
 	if errors.Is(err, sql.ErrNoRows) {
 		return Summary{}, nil
 	}
-	sum.At = fromMillis(at)
-	return sum, explain(err)
+	sum.At = db.FromMillis(at)
+	return sum, db.Explain(err)
 }
 
 // Stretch is a part of a conversation that can be summarised: whole exchanges
@@ -53,11 +55,11 @@ func (s *Store) Stretch(ctx context.Context, conversation string, before int64, 
 	if t.After, err = s.Summary(ctx, conversation); err != nil {
 		return t, err
 	}
-	rows, err := s.readers.QueryContext(ctx, selectMessages+`
+	rows, err := s.db.QueryContext(ctx, selectMessages+`
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
 			AND seq > ? AND seq < ? AND `+inTalk+` ORDER BY seq`, conversation, t.After.Through, before)
 	if err != nil {
-		return t, explain(err)
+		return t, db.Explain(err)
 	}
 	defer rows.Close()
 	whole := 0 // messages of whole exchanges
@@ -75,14 +77,14 @@ func (s *Store) Stretch(ctx context.Context, conversation string, before int64, 
 		}
 		t.Messages = append(t.Messages, m)
 	}
-	return t, explain(rows.Err())
+	return t, db.Explain(rows.Err())
 }
 
 // Summarize stores a summary of what After covers and of the stretch. It does
 // nothing, and says so, when these are no longer what the talk holds: something
 // was taken back, or summarised by another process.
 func (s *Store) Summarize(ctx context.Context, t Stretch, content string, tokens int) (stored bool, err error) {
-	err = s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		stored = false
 		latest, err := newestSummary(ctx, tx, t.Conversation)
 		if err != nil || latest.Through != t.After.Through {
@@ -97,7 +99,7 @@ func (s *Store) Summarize(ctx context.Context, t Stretch, content string, tokens
 		}
 		_, err = tx.ExecContext(ctx, `
 			INSERT INTO summaries (conversation_id, through, content, tokens, created_at)
-			SELECT id, ?, ?, ?, ? FROM conversations WHERE uuid = ?`, t.Through(), storable(content), tokens, millis(s.now()), t.Conversation)
+			SELECT id, ?, ?, ?, ? FROM conversations WHERE uuid = ?`, t.Through(), db.Text(content), tokens, db.Millis(s.now()), t.Conversation)
 		stored = err == nil
 		return err
 	})

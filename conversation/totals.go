@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+
+	"parley/conversation/internal/db"
 )
 
 // The sums of run_totals, run_people and run_durations trail the runs, so that no commit
@@ -78,9 +80,9 @@ func addRuns(ctx context.Context, tx *sql.Tx, after, last int64) error {
 	return nil
 }
 
-// passRuns adds the next runs without those that can't be read. errLeft says that
+// skipRuns adds the next runs without those that can't be read. db.ErrStuck says that
 // the sums themselves are damaged.
-func passRuns(ctx context.Context, w *writer) error {
+func skipRuns(ctx context.Context, s *db.Skipper) error {
 	add := func(ctx context.Context, tx *sql.Tx, ids []int64) error {
 		for _, id := range ids {
 			if err := addRuns(ctx, tx, id-1, id); err != nil {
@@ -89,13 +91,13 @@ func passRuns(ctx context.Context, w *writer) error {
 		}
 		return nil
 	}
-	return w.passRows(ctx, "outbox", "run_totals", totalsBatch, add, func(id int64, err error) error {
+	return s.Rows(ctx, "outbox", "run_totals", totalsBatch, add, func(id int64, err error) error {
 		var sums string
-		unread := w.conn.QueryRowContext(ctx, `SELECT json_array(r.ended_at, o.channel, r.model, r.sender, `+runSums+`)`+newRuns, id-1, id).Scan(&sums)
+		unread := s.QueryRowContext(ctx, `SELECT json_array(r.ended_at, o.channel, r.model, r.sender, `+runSums+`)`+newRuns, id-1, id).Scan(&sums)
 		if unread == nil {
-			return fmt.Errorf("%w: %w", errLeft, err)
+			return fmt.Errorf("%w: %w", db.ErrStuck, err)
 		}
-		w.damages.met("runs, whose sums lack them", err)
+		s.NoteDamage("runs, whose sums lack them", err)
 		return nil
 	})
 }

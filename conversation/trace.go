@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Trace is how a conversation came about: its runs, and sums over all of them
@@ -72,15 +74,15 @@ func (s *Store) Trace(ctx context.Context, id string, before int64, limit int) (
 	t := Trace{Conversation: c}
 	for _, part := range []func(context.Context, *Trace) error{s.traceRoles, s.traceTools, s.traceModels} {
 		if err := part(ctx, &t); err != nil {
-			return Trace{}, explain(err)
+			return Trace{}, db.Explain(err)
 		}
 	}
 	err = s.traceRuns(ctx, &t, before, limit)
-	return t, explain(err)
+	return t, db.Explain(err)
 }
 
 func (s *Store) traceRuns(ctx context.Context, t *Trace, before int64, limit int) error {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT id, kind, status, sender, model, rounds, prompt_tokens, completion_tokens, messages, error, finish_reason, steps, started_at, ended_at
 		FROM runs WHERE conversation_id = ?1 AND (?2 = 0 OR id < ?2) ORDER BY id DESC LIMIT ?3`, t.Conversation.row, before, oneMore(limit))
 	if err != nil {
@@ -112,7 +114,7 @@ func scanRun(rows *sql.Rows) (run TracedRun, err error) {
 		return run, err
 	}
 	run.FinishReason = FinishReason(finish.String)
-	run.StartedAt, run.EndedAt = fromMillis(started), fromMillis(ended)
+	run.StartedAt, run.EndedAt = db.FromMillis(started), db.FromMillis(ended)
 	if len(sender) > 0 {
 		if err := json.Unmarshal(sender, &run.Asked); err != nil {
 			return run, err
@@ -123,7 +125,7 @@ func scanRun(rows *sql.Rows) (run TracedRun, err error) {
 }
 
 func (s *Store) traceRoles(ctx context.Context, t *Trace) error {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT role, internal, count(*), sum(tokens) FROM messages WHERE conversation_id = ? GROUP BY role, internal`, t.Conversation.row)
 	if err != nil {
 		return err
@@ -140,7 +142,7 @@ func (s *Store) traceRoles(ctx context.Context, t *Trace) error {
 }
 
 func (s *Store) traceTools(ctx context.Context, t *Trace) error {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT step.value ->> 'name', count(*), count(step.value ->> 'error'), coalesce(sum(step.value ->> 'took'), 0)
 		FROM runs, json_each(runs.steps) AS step WHERE runs.conversation_id = ? AND step.value ->> 'tool' GROUP BY 1`, t.Conversation.row)
 	if err != nil {
@@ -160,7 +162,7 @@ func (s *Store) traceTools(ctx context.Context, t *Trace) error {
 }
 
 func (s *Store) traceModels(ctx context.Context, t *Trace) error {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT model, count(*), sum(status = 'failed'), sum(status = 'stopped'), sum(messages), sum(prompt_tokens), sum(completion_tokens),
 			sum(max(ended_at - started_at, 0))
 		FROM runs WHERE conversation_id = ? AND kind = 'agent' GROUP BY model`, t.Conversation.row)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"iter"
+
+	"parley/conversation/internal/db"
 )
 
 // Transcript is a conversation as a file that goes along with a reply. It names
@@ -21,11 +23,11 @@ type Transcript struct {
 // that of the newest one where it alone has more. older is how many of them
 // stand before it. It is 0 where there is nothing to be seen.
 func (s *Store) Newest(ctx context.Context, c Conversation, bytes int64) (from, older int64, err error) {
-	rows, err := s.readers.QueryContext(ctx, `
+	rows, err := s.db.QueryContext(ctx, `
 		SELECT seq, octet_length(content) + coalesce(octet_length(tool_calls), 0) FROM messages
 		WHERE conversation_id = ? AND `+inTalk+` ORDER BY seq DESC`, c.row)
 	if err != nil {
-		return 0, 0, explain(err)
+		return 0, 0, db.Explain(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -39,7 +41,7 @@ func (s *Store) Newest(ctx context.Context, c Conversation, bytes int64) (from, 
 		}
 		from = seq
 	}
-	return from, older, explain(rows.Err())
+	return from, older, db.Explain(rows.Err())
 }
 
 // ReadTranscript gives what a transcript is made of: its conversation, what
@@ -47,9 +49,9 @@ func (s *Store) Newest(ctx context.Context, c Conversation, bytes int64) (from, 
 // people see, oldest first. The error is ErrNotFound when the conversation was
 // deleted, which may also come with the last pair.
 func (s *Store) ReadTranscript(ctx context.Context, t Transcript) (c Conversation, place string, seen iter.Seq2[Record, error], err error) {
-	c, err = scanConversation(s.readers.QueryRowContext(ctx, selectConversations+`WHERE c.uuid = ? AND c.deleted = 0`, t.Conversation), &place)
+	c, err = scanConversation(s.db.QueryRowContext(ctx, selectConversations+`WHERE c.uuid = ? AND c.deleted = 0`, t.Conversation), &place)
 	if err != nil {
-		return c, "", nil, explain(fmt.Errorf("the transcript of %s: %w", t.Conversation, notFound(err)))
+		return c, "", nil, db.Explain(fmt.Errorf("the transcript of %s: %w", t.Conversation, notFound(err)))
 	}
 	return c, place, s.seen(ctx, t), nil
 }
@@ -63,7 +65,7 @@ func (s *Store) seen(ctx context.Context, t Transcript) iter.Seq2[Record, error]
 				err = fmt.Errorf("the transcript of %s: %w", t.Conversation, ErrNotFound)
 			}
 			if err != nil {
-				yield(Record{}, explain(err))
+				yield(Record{}, db.Explain(err))
 				return
 			}
 			for _, r := range page {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+
+	"parley/conversation/internal/db"
 )
 
 // A turn is an exchange of a conversation by its number, from 1. An answer that
@@ -21,7 +23,7 @@ const startsAfter = `
 		SELECT role FROM messages WHERE conversation_id = m.conversation_id AND seq < m.seq AND ` + inTalk + ` ORDER BY seq DESC LIMIT 1)`
 
 // turnOf is the number of the exchange that a message is in.
-func turnOf(ctx context.Context, q querier, conversation, seq int64) (turn int64, err error) {
+func turnOf(ctx context.Context, q db.Querier, conversation, seq int64) (turn int64, err error) {
 	from, before, err := nearestCount(ctx, q, conversation, `seq <= ?2`, seq)
 	if err != nil {
 		return 0, err
@@ -32,7 +34,7 @@ func turnOf(ctx context.Context, q querier, conversation, seq int64) (turn int64
 
 // exchanges is how many a conversation has, and whether the last one lacks its
 // answer.
-func exchanges(ctx context.Context, q querier, c Conversation) (n int64, asked bool, err error) {
+func exchanges(ctx context.Context, q db.Querier, c Conversation) (n int64, asked bool, err error) {
 	if n, err = turnOf(ctx, q, c.row, c.Messages); err != nil {
 		return 0, false, err
 	}
@@ -44,7 +46,7 @@ func exchanges(ctx context.Context, q querier, c Conversation) (n int64, asked b
 
 // startsFrom gives the first messages of up to n exchanges, from the number turn
 // on.
-func startsFrom(ctx context.Context, q querier, conversation, turn, n int64) (seqs []int64, err error) {
+func startsFrom(ctx context.Context, q db.Querier, conversation, turn, n int64) (seqs []int64, err error) {
 	from, before, err := nearestCount(ctx, q, conversation, `exchanges < ?2`, turn)
 	if err != nil {
 		return nil, err
@@ -65,7 +67,7 @@ func startsFrom(ctx context.Context, q querier, conversation, turn, n int64) (se
 }
 
 // nearestCount is the last count that was kept for which the condition holds.
-func nearestCount(ctx context.Context, q querier, conversation int64, condition string, value int64) (seq, exchanges int64, err error) {
+func nearestCount(ctx context.Context, q db.Querier, conversation int64, condition string, value int64) (seq, exchanges int64, err error) {
 	err = q.QueryRowContext(ctx, `SELECT seq, exchanges FROM exchange_counts
 		WHERE conversation_id = ?1 AND `+condition+` ORDER BY seq DESC LIMIT 1`, conversation, value).Scan(&seq, &exchanges)
 	if errors.Is(err, sql.ErrNoRows) {

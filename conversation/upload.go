@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"parley/conversation/internal/db"
 )
 
 // Files that come without a platform which holds them are stored until a run has
@@ -55,7 +57,7 @@ func (s *Store) Upload(ctx context.Context, u Upload) (ref string, err error) {
 	for n, from := 0, 0; from < len(u.Data); n, from = n+1, from+uploadPiece {
 		piece := u.Data[from:min(from+uploadPiece, len(u.Data))]
 		last := from+len(piece) == len(u.Data)
-		err := s.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		err := s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 			if n == 0 {
 				if id, err = insertUpload(ctx, tx, u, ref, s.now()); err != nil {
 					return err
@@ -77,7 +79,7 @@ func (s *Store) Upload(ctx context.Context, u Upload) (ref string, err error) {
 func insertUpload(ctx context.Context, tx *sql.Tx, u Upload, ref string, at time.Time) (id int64, err error) {
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO uploads (ref, session, name, media_type, size, state, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		ref, string(u.Key), storable(u.Name), storable(u.MediaType), len(u.Data), uploadComing, millis(at))
+		ref, string(u.Key), db.Text(u.Name), db.Text(u.MediaType), len(u.Data), uploadComing, db.Millis(at))
 	if err != nil {
 		return 0, err
 	}
@@ -88,19 +90,19 @@ func insertUpload(ctx context.Context, tx *sql.Tx, u Upload, ref string, at time
 func (s *Store) Uploaded(ctx context.Context, ref string) (Upload, error) {
 	var u Upload
 	var id, at, size int64
-	err := s.readers.QueryRowContext(ctx, `
+	err := s.db.QueryRowContext(ctx, `
 		SELECT id, session, name, media_type, size, created_at FROM uploads WHERE ref = ? AND state IN (?, ?)`,
 		ref, uploadReady, uploadAccepted).Scan(&id, &u.Key, &u.Name, &u.MediaType, &size, &at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return u, ErrNoUpload
 	}
 	if err != nil {
-		return u, explain(err)
+		return u, db.Explain(err)
 	}
-	u.At = fromMillis(at)
-	rows, err := s.readers.QueryContext(ctx, `SELECT data FROM upload_pieces WHERE upload_id = ? ORDER BY n`, id)
+	u.At = db.FromMillis(at)
+	rows, err := s.db.QueryContext(ctx, `SELECT data FROM upload_pieces WHERE upload_id = ? ORDER BY n`, id)
 	if err != nil {
-		return u, explain(err)
+		return u, db.Explain(err)
 	}
 	defer rows.Close()
 	data := bytes.NewBuffer(make([]byte, 0, size))
@@ -112,7 +114,7 @@ func (s *Store) Uploaded(ctx context.Context, ref string) (Upload, error) {
 		data.Write(piece)
 	}
 	if err := rows.Err(); err != nil {
-		return u, explain(err)
+		return u, db.Explain(err)
 	}
 	if int64(data.Len()) != size { // a run has taken it meanwhile
 		return u, ErrNoUpload
@@ -166,9 +168,9 @@ func (c *cleaner) uploads(ctx context.Context) error {
 	if !c.deletes {
 		return nil
 	}
-	return c.writer.write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return c.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE uploads SET state = ? WHERE state IN (?, ?) AND created_at <= ?`,
-			uploadTaken, uploadComing, uploadReady, millis(c.at.Add(-keepUpload)))
+			uploadTaken, uploadComing, uploadReady, db.Millis(c.at.Add(-keepUpload)))
 		return err
 	})
 }

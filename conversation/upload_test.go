@@ -120,7 +120,7 @@ func TestUploadsAreBounded(t *testing.T) {
 // sent off half.
 func TestHalfAnUploadIsNone(t *testing.T) {
 	s, clock := mustOpenAged(t)
-	if _, err := s.writer.conn.ExecContext(t.Context(), `CREATE TRIGGER full BEFORE INSERT ON upload_pieces WHEN new.n = 2
+	if err := execute(s, `CREATE TRIGGER full BEFORE INSERT ON upload_pieces WHEN new.n = 2
 		BEGIN SELECT RAISE(ABORT, 'disk full'); END`); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestHalfAnUploadIsNone(t *testing.T) {
 		t.Fatal("it did not fail")
 	}
 	var ref string
-	if err := s.readers.QueryRow(`SELECT ref FROM uploads`).Scan(&ref); err != nil {
+	if err := s.db.QueryRowContext(t.Context(), `SELECT ref FROM uploads`).Scan(&ref); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Uploaded(t.Context(), ref); !errors.Is(err, ErrNoUpload) {

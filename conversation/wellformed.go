@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"parley/conversation/internal/db"
 )
 
 // checkAppended gives the messages as they are stored, or ErrInvalid.
@@ -22,7 +24,7 @@ func checkAppended(messages []Message) ([]Message, error) {
 		if m.Metadata, err = m.Metadata.checked(); err != nil {
 			return nil, fmt.Errorf("message %d: %w", i+1, err)
 		}
-		m.Content, m.Internal = storable(m.Content), m.Internal || m.Role == RoleSystem
+		m.Content, m.Internal = db.Text(m.Content), m.Internal || m.Role == RoleSystem
 		bytes += len(m.Content)
 		for _, call := range m.ToolCalls {
 			bytes += len(call.Name) + len(call.Arguments)

@@ -2,10 +2,11 @@ package conversation
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"sync"
 	"testing"
+
+	"parley/conversation/internal/db"
 )
 
 // A gateway that ends in the midst of writes tells each of them what became of
@@ -23,13 +24,13 @@ func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
 		for i := range 16 {
 			writing.Go(func() {
 				begun <- struct{}{}
-				if _, err := s.Accept(context.Background(), nil, say(chat, 100+i, "late")); err != nil && !errors.Is(err, errClosed) {
+				if _, err := s.Accept(context.Background(), nil, say(chat, 100+i, "late")); err != nil && !errors.Is(err, db.ErrClosed) {
 					t.Errorf("accept: %v", err)
 				}
 			})
 			writing.Go(func() {
 				begun <- struct{}{}
-				if err := s.MarkSent(context.Background(), due[0]); err != nil && !errors.Is(err, errClosed) {
+				if err := s.MarkSent(context.Background(), due[0]); err != nil && !errors.Is(err, db.ErrClosed) {
 					t.Errorf("mark: %v", err)
 				}
 			})
@@ -39,7 +40,7 @@ func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		writing.Wait()
-		if _, err := s.Accept(context.Background(), nil, say(chat, 999, "too late")); !errors.Is(err, errClosed) {
+		if _, err := s.Accept(context.Background(), nil, say(chat, 999, "too late")); !errors.Is(err, db.ErrClosed) {
 			t.Fatalf("a write after the end gave %v", err)
 		}
 	}
@@ -58,28 +59,5 @@ func TestAMarkIsMadeThoughNothingElseIsWritten(t *testing.T) {
 	}
 	if due, _ := s.Deliveries(t.Context(), chat, 1); len(due) != 0 {
 		t.Fatal("the reply is still due")
-	}
-}
-
-// More may wait than a transaction holds.
-func TestMoreWritesThanAGroupAreAllMade(t *testing.T) {
-	s := mustOpen(t)
-	hold := make(chan struct{})
-	held := make(chan struct{})
-	go s.writer.write(context.Background(), func(context.Context, *sql.Tx) error { close(held); <-hold; return nil })
-	<-held
-	var writing sync.WaitGroup
-	for i := range 3 * maxGroup {
-		writing.Go(func() {
-			if _, err := s.Accept(context.Background(), nil, say(chat, i, "one of many")); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	close(hold)
-	writing.Wait()
-	var n int
-	if err := s.readers.QueryRow(`SELECT count(*) FROM inbox`).Scan(&n); err != nil || n != 3*maxGroup {
-		t.Fatalf("%d of %d are stored, %v", n, 3*maxGroup, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/maintenance"
 	"parley/conversation/transcript"
 	"parley/internal/lifesign"
 )
@@ -21,7 +22,7 @@ import (
 // CheckHealth asks every gateway on the database at path, prints how it fares, and
 // returns why one does not serve.
 func CheckHealth(ctx context.Context, out io.Writer, path string) error {
-	pid, err := conversation.DaemonPID(path)
+	pid, err := maintenance.DaemonPID(path)
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/config"
-	"parley/conversation"
 	"parley/conversation/maintenance"
 )
 
@@ -56,7 +55,7 @@ func existingDatabase(configPath string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	exists, err := conversation.Exists(path)
+	exists, err := maintenance.Exists(path)
 	if err == nil && !exists {
 		err = fmt.Errorf("there is no database %s: call this where the gateway was started, or name its configuration with -c FILE", path)
 	}

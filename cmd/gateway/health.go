@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/config"
-	"parley/conversation"
+	"parley/conversation/maintenance"
 	"parley/gateway"
 )
 
@@ -32,7 +32,7 @@ func healthCommand(configPath *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path, err := conversation.RealPath(cfg.Database)
+			path, err := maintenance.RealPath(cfg.Database)
 			if err != nil {
 				return err
 			}

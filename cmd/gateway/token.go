@@ -11,6 +11,7 @@ import (
 
 	"parley/config"
 	"parley/conversation"
+	"parley/conversation/maintenance"
 	"parley/httpserver"
 )
 
@@ -52,7 +53,7 @@ func tokenOf(cfg config.Config) (string, error) {
 	if cfg.HTTP.Token != "" {
 		return cfg.HTTP.Token, nil
 	}
-	path, err := conversation.RealPath(cfg.Database)
+	path, err := maintenance.RealPath(cfg.Database)
 	if err != nil {
 		return "", err
 	}
@@ -112,11 +113,11 @@ func runningServer(ctx context.Context, configPath string) (conversation.HTTPSer
 	if err != nil {
 		return none, nil, err
 	}
-	path, err := conversation.RealPath(cfg.Database)
+	path, err := maintenance.RealPath(cfg.Database)
 	if err != nil {
 		return none, nil, err
 	}
-	pid, err := conversation.DaemonPID(path)
+	pid, err := maintenance.DaemonPID(path)
 	if err != nil {
 		return none, nil, err
 	}
@@ -171,14 +172,14 @@ func rotateToken(ctx context.Context, configPath string) error {
 	case cfg.HTTP.Token != "":
 		return fmt.Errorf("the token is configured (%s): change it there, and start the gateway anew", origins["http.token"].Text)
 	}
-	path, err := conversation.RealPath(cfg.Database)
+	path, err := maintenance.RealPath(cfg.Database)
 	if err != nil {
 		return err
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no database %s: call this where the gateway was started, or name its configuration with -c FILE", path)
 	}
-	pid, err := conversation.DaemonPID(path)
+	pid, err := maintenance.DaemonPID(path)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"parley/conversation"
+	"parley/conversation/internal/db"
 )
 
 // BackupOptions change how Backup works. The zero value is ready to use.
@@ -24,7 +24,7 @@ type BackupOptions struct {
 // Processes that use the database go on reading and writing. Whatever goes wrong
 // and whenever ctx ends, there is no target, or the one from before.
 func Backup(ctx context.Context, database, target string, o BackupOptions) (c Contents, err error) {
-	held, err := conversation.Share(database)
+	held, err := db.Share(database)
 	if err != nil {
 		return c, err
 	}

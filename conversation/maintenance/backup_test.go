@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/internal/dbdamage"
 )
 
@@ -235,7 +235,7 @@ func TestBackupOfWhatAKilledProcessLeft(t *testing.T) {
 	again.await(t, 10)
 	again.kill()
 	copyFile(t, old, database)
-	var foreign *conversation.ForeignLogError
+	var foreign *db.ForeignLogError
 	if _, err := Backup(t.Context(), database, target, BackupOptions{Force: true}); !errors.As(err, &foreign) {
 		t.Errorf("a mixture gave %v", err)
 	}

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/mattn/go-sqlite3"
+	"parley/conversation/internal/db"
 
-	"parley/conversation"
+	"github.com/mattn/go-sqlite3"
 )
 
 // Step is what is being done.
@@ -70,16 +70,10 @@ func openToRead(path string) (*sql.DB, error) {
 	return sql.Open("sqlite3", dsn(path, parameters...))
 }
 
-// querier is a connection or a pool of them.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 // identify reads what a database holds, and refuses one that is not Parley's,
 // or newer than this gateway.
-func identify(ctx context.Context, db querier, path string) (c Contents, err error) {
-	err = db.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema
+func identify(ctx context.Context, q db.Querier, path string) (c Contents, err error) {
+	err = q.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema
 		WHERE type = 'table' AND name IN ('goose_db_version', 'sessions', 'conversations', 'messages', 'inbox', 'outbox')`).Scan(&c.Schema)
 	switch {
 	case is(err, sqlite3.ErrNotADB):
@@ -90,7 +84,7 @@ func identify(ctx context.Context, db querier, path string) (c Contents, err err
 		return c, fmt.Errorf("%s is not a database of this gateway: it has none of its tables, or not all of them", path)
 	}
 	var version sql.NullInt64
-	err = db.QueryRowContext(ctx, `SELECT max(version_id) FROM goose_db_version WHERE is_applied = 1`).Scan(&version)
+	err = q.QueryRowContext(ctx, `SELECT max(version_id) FROM goose_db_version WHERE is_applied = 1`).Scan(&version)
 	if err == nil && !version.Valid {
 		err = sqlite3.Error{Code: sqlite3.ErrCorrupt}
 	}
@@ -98,7 +92,7 @@ func identify(ctx context.Context, db querier, path string) (c Contents, err err
 		return c, explain(path, err)
 	}
 	c.Schema = version.Int64
-	known, err := conversation.SchemaVersions()
+	known, err := db.SchemaVersions()
 	if newest := known[len(known)-1]; err == nil && c.Schema > newest {
 		err = fmt.Errorf("the schema of %s has version %d, and this gateway knows only up to %d: use a newer gateway", path, c.Schema, newest)
 	}
@@ -106,19 +100,19 @@ func identify(ctx context.Context, db querier, path string) (c Contents, err err
 }
 
 // measure counts what a database holds.
-func measure(ctx context.Context, db querier, path string, c *Contents) error {
+func measure(ctx context.Context, q db.Querier, path string, c *Contents) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
 	c.Bytes = info.Size()
-	return explain(path, db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM sessions),
+	return explain(path, q.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM sessions),
 		(SELECT count(*) FROM conversations WHERE deleted = 0), (SELECT count(*) FROM messages)`).Scan(&c.Sessions, &c.Conversations, &c.Messages))
 }
 
 // problems are what SQLite finds in a database, at most limit of them.
-func problems(ctx context.Context, db querier, limit int) (list []string, err error) {
-	if list, err = firstColumn(ctx, db, `PRAGMA integrity_check(`+strconv.Itoa(limit)+`)`); err != nil {
+func problems(ctx context.Context, q db.Querier, limit int) (list []string, err error) {
+	if list, err = firstColumn(ctx, q, `PRAGMA integrity_check(`+strconv.Itoa(limit)+`)`); err != nil {
 		if !isDamage(err) {
 			return nil, err
 		}
@@ -130,7 +124,7 @@ func problems(ctx context.Context, db querier, limit int) (list []string, err er
 	for i, text := range list { // what it finds first has a heading
 		list[i] = text[strings.LastIndex(text, "\n")+1:]
 	}
-	violations, err := firstColumn(ctx, db, `SELECT 'row ' || coalesce(rowid, '?') || ' of ' || "table" || ' refers to a row of ' || parent || ' that does not exist'
+	violations, err := firstColumn(ctx, q, `SELECT 'row ' || coalesce(rowid, '?') || ' of ' || "table" || ' refers to a row of ' || parent || ' that does not exist'
 		FROM pragma_foreign_key_check LIMIT `+strconv.Itoa(limit))
 	if err != nil && !isDamage(err) {
 		return nil, err
@@ -140,8 +134,8 @@ func problems(ctx context.Context, db querier, limit int) (list []string, err er
 
 // firstColumn reads the first column of a query. What was read before an error is
 // returned with it.
-func firstColumn(ctx context.Context, db querier, query string, args ...any) (values []string, err error) {
-	rows, err := db.QueryContext(ctx, query, args...)
+func firstColumn(ctx context.Context, q db.Querier, query string, args ...any) (values []string, err error) {
+	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}

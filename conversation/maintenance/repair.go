@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/conversation/internal/sqlitefile"
 )
 
@@ -38,7 +39,7 @@ type Repaired struct {
 // marked there by an internal message in each place, so that the rest keeps its
 // numbers. The search index is made anew. The old database stays as it is.
 func Repair(ctx context.Context, database, target string, o RepairOptions) (r Repaired, err error) {
-	held, err := conversation.Exclude(database)
+	held, err := db.Exclude(database)
 	if err != nil {
 		return r, err
 	}
@@ -46,7 +47,7 @@ func Repair(ctx context.Context, database, target string, o RepairOptions) (r Re
 	if target, err = checkTarget(held.Path, target, o.Force); err != nil {
 		return r, err
 	}
-	var foreign *conversation.ForeignLogError
+	var foreign *db.ForeignLogError
 	if err := held.CheckLog(ctx); errors.As(err, &foreign) && foreign.Problem == "" {
 		r.Log = true
 	} else if err != nil && foreign == nil {
@@ -117,7 +118,7 @@ func (r *repair) build(ctx context.Context, path string) (err error) {
 	if err := r.readVersion(); err != nil {
 		return err
 	}
-	if err := conversation.MakeSchema(ctx, path, r.version); err != nil {
+	if err := db.MakeSchema(ctx, path, r.version); err != nil {
 		return err
 	}
 	db, err := sql.Open("sqlite3", dsn(path, "_journal_mode", "OFF", "_synchronous", "OFF", "_foreign_keys", "off", "_cache_size", "-20000"))
@@ -153,14 +154,14 @@ func ignoreDone(err error) error {
 }
 
 // describeAll are the columns of the new database, by table.
-func describeAll(ctx context.Context, db querier) (columns map[string][]string, err error) {
-	names, err := firstColumn(ctx, db, `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'`)
+func describeAll(ctx context.Context, q db.Querier) (columns map[string][]string, err error) {
+	names, err := firstColumn(ctx, q, `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'`)
 	if err != nil {
 		return nil, err
 	}
 	columns = map[string][]string{}
 	for _, name := range names {
-		if columns[name], err = firstColumn(ctx, db, `SELECT name FROM pragma_table_info(?)`, name); err != nil {
+		if columns[name], err = firstColumn(ctx, q, `SELECT name FROM pragma_table_info(?)`, name); err != nil {
 			return nil, err
 		}
 	}
@@ -551,8 +552,8 @@ func (r *repair) mendReferences(ctx context.Context) error {
 }
 
 // foreignKeys are the foreign keys of the new database.
-func foreignKeys(ctx context.Context, db querier) (list []foreignKey, err error) {
-	rows, err := db.QueryContext(ctx, `
+func foreignKeys(ctx context.Context, q db.Querier) (list []foreignKey, err error) {
+	rows, err := q.QueryContext(ctx, `
 		SELECT t.name, f."from", f."table", coalesce(f."to", 'id'), f.on_delete = 'SET NULL'
 		FROM pragma_table_list t JOIN pragma_foreign_key_list(t.name) f WHERE t.schema = 'main' AND t.type = 'table'`)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/internal/dbdamage"
 )
 
@@ -571,7 +572,7 @@ func TestRepairLeavesOutTheLogOfAnotherFile(t *testing.T) {
 	copied := mustBackup(t, newDatabase(t, 7))
 	writer := use(t, database, true)
 	writer.await(t, 5)
-	var inUse *conversation.InUseError
+	var inUse *db.InUseError
 	if _, err := Repair(t.Context(), database, filepath.Join(t.TempDir(), "new.db"), RepairOptions{}); !errors.As(err, &inUse) {
 		t.Errorf("while it is used: %v", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/conversation/internal/sqlitefile"
 )
 
@@ -31,7 +31,7 @@ func Restore(ctx context.Context, file, database string, progress Progress) (r R
 	if file, err = filepath.Abs(file); err != nil {
 		return r, err
 	}
-	held, err := conversation.Exclude(database)
+	held, err := db.Exclude(database)
 	if err != nil {
 		return r, err
 	}
@@ -85,7 +85,7 @@ func fillFrom(ctx context.Context, file string, d *draft, progress Progress) (c 
 	} else if !info.Mode().IsRegular() {
 		return c, fmt.Errorf("%s is not a file", file)
 	}
-	held, err := conversation.Share(file)
+	held, err := db.Share(file)
 	if err != nil {
 		return c, err
 	}

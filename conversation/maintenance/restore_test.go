@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/conversation/internal/sqlitefile"
 )
 
@@ -99,7 +100,7 @@ func TestRestoreWhereNothingWas(t *testing.T) {
 func TestRestoreRefusesWhileTheDatabaseIsOpen(t *testing.T) {
 	database := newDatabase(t, 3)
 	copied := mustBackup(t, database)
-	var inUse *conversation.InUseError
+	var inUse *db.InUseError
 	expectInUse := func(pid int) {
 		t.Helper()
 		before := names(t, filepath.Dir(database))
@@ -197,7 +198,7 @@ func TestOpenFinishesAnInterruptedRestore(t *testing.T) {
 			copied, other := mustBackup(t, newDatabase(t, 7)), mustBackup(t, newDatabase(t, 9))
 			copyFile(t, copied, draftName(database))
 			beginReplace(t, database, copied)
-			if exists, err := conversation.Exists(database); !exists || err != nil {
+			if exists, err := Exists(database); !exists || err != nil {
 				t.Errorf("there seems to be no database: %v", err)
 			}
 			want := int64(14)
@@ -266,7 +267,7 @@ func TestRestoreReadsACopyWithItsLog(t *testing.T) {
 	}
 
 	copyFile(t, mustBackup(t, newDatabase(t, 50)), copied)
-	var foreign *conversation.ForeignLogError
+	var foreign *db.ForeignLogError
 	if _, err := Restore(t.Context(), copied, database, nil); !errors.As(err, &foreign) {
 		t.Errorf("a mixture gave %v", err)
 	}

@@ -3,6 +3,8 @@ package maintenance
 import (
 	"context"
 	"strings"
+
+	"parley/conversation/internal/db"
 )
 
 // rule is what the gateway's tables must agree in beyond what SQLite checks. The
@@ -86,12 +88,12 @@ const dangling = `
 
 // rules checks what is readable. A schema that is older than this gateway may
 // lack what a rule asks for.
-func (v *verification) rules(ctx context.Context, db querier) error {
+func (v *verification) rules(ctx context.Context, q db.Querier) error {
 	for _, r := range append(rules, rule{kind: "references are broken", lost: true, query: dangling}) {
 		if v.anyHit(r.tables) || r.tables == nil && len(v.hit) > 0 {
 			continue
 		}
-		texts, err := firstColumn(ctx, db, r.query)
+		texts, err := firstColumn(ctx, q, r.query)
 		if err != nil && !isDamage(err) && !isOlder(err) {
 			return explain(v.path, err)
 		}

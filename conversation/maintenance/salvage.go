@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/conversation/internal/sqlitefile"
 )
 
@@ -55,7 +55,7 @@ func (s *salvage) run(ctx context.Context) (err error) {
 // readVersion finds the version of the schema: the newest that this gateway
 // knows, where the list of what was applied is not whole.
 func (s *salvage) readVersion() error {
-	known, err := conversation.SchemaVersions()
+	known, err := db.SchemaVersions()
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/conversation/internal/sqlitefile"
 )
 
@@ -89,7 +89,7 @@ func reference(ctx context.Context, version int64) (tables map[string]table, rem
 	}
 	remove = func() error { return os.RemoveAll(dir) }
 	path := filepath.Join(dir, "schema.db")
-	if err = conversation.MakeSchema(ctx, path, version); err == nil {
+	if err = db.MakeSchema(ctx, path, version); err == nil {
 		tables, err = describe(ctx, path, nil)
 	}
 	if err != nil {

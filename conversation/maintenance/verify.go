@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/conversation/internal/sqlitefile"
 )
 
@@ -42,7 +43,7 @@ func Verify(ctx context.Context, path string, progress Progress) (v Verified, er
 	} else if !info.Mode().IsRegular() {
 		return v, fmt.Errorf("%s is not a file", path)
 	}
-	held, err := conversation.Share(path)
+	held, err := db.Share(path)
 	if err != nil {
 		return v, err
 	}
@@ -72,9 +73,9 @@ func (v *verification) find(lost bool, format string, args ...any) {
 
 // log checks whether the log belongs to the file. Where SQLite's own checks only
 // tell of damage, they are made again later, and say more.
-func (v *verification) log(ctx context.Context, held *conversation.Access) error {
+func (v *verification) log(ctx context.Context, held *db.Access) error {
 	err := held.CheckLog(ctx)
-	var foreign *conversation.ForeignLogError
+	var foreign *db.ForeignLogError
 	if !errors.As(err, &foreign) {
 		return err
 	}
@@ -146,8 +147,8 @@ const searchDamaged = "The search index is damaged (%s). No message is lost: `ga
 var indexProblem = regexp.MustCompile(`(?:missing from|entries in|entry in|in) index (\S+)`)
 
 // sqlite has SQLite check the file. damaged says that pages of it can't be read.
-func (v *verification) sqlite(ctx context.Context, db querier) (damaged bool, err error) {
-	found, err := firstColumn(ctx, db, `PRAGMA integrity_check(1000)`)
+func (v *verification) sqlite(ctx context.Context, q db.Querier) (damaged bool, err error) {
+	found, err := firstColumn(ctx, q, `PRAGMA integrity_check(1000)`)
 	switch {
 	case err != nil && strings.Contains(err.Error(), "fts5"): // which ends the check of all else as well
 		v.find(false, searchDamaged, err)

@@ -1,4 +1,4 @@
-package conversation
+package db
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"time"
 
@@ -58,14 +59,14 @@ func (e *epochs) during(ctx context.Context, tx *sql.Tx, do func() error) (renew
 	if version == e.renewed {
 		return e.renewed, do()
 	}
-	before, err := totalChanges(ctx, tx)
+	before, err := Changes(ctx, tx)
 	if err != nil {
 		return e.renewed, err
 	}
 	if err := do(); err != nil {
 		return e.renewed, err
 	}
-	after, err := totalChanges(ctx, tx)
+	after, err := Changes(ctx, tx)
 	if err != nil || after == before { // nothing is written to the log
 		return e.renewed, err
 	}
@@ -73,23 +74,23 @@ func (e *epochs) during(ctx context.Context, tx *sql.Tx, do func() error) (renew
 	return version, err
 }
 
-// checkWAL refuses a log that was written for another file, before SQLite
+// checkLog refuses a log that was written for another file, before SQLite
 // replays it. unclean reports that the process which had the database open last
 // did not close it. No process may have it open.
-func (s *Store) checkWAL(ctx context.Context, sameBoot bool) (unclean bool, err error) {
-	verdict, err := sqlitefile.CheckWAL(s.path, sameBoot, func() sqlitefile.FileEpoch { return fileEpoch(ctx, s.path) })
+func checkLog(ctx context.Context, log *slog.Logger, path string, sameBoot bool) (unclean bool, err error) {
+	verdict, err := sqlitefile.CheckWAL(path, sameBoot, func() sqlitefile.FileEpoch { return fileEpoch(ctx, path) })
 	switch {
 	case err != nil || verdict == sqlitefile.NoLog:
 		return false, err
 	case verdict == sqlitefile.Foreign:
-		return true, &ForeignLogError{Path: s.path}
+		return true, &ForeignLogError{Path: path}
 	case verdict == sqlitefile.Belongs:
 		return true, nil
 	}
-	s.log.Info("database was not closed in order, checking it", "database", s.path)
-	problem, err := firstProblem(ctx, s.path)
+	log.Info("database was not closed in order, checking it", "database", path)
+	problem, err := firstProblem(ctx, path)
 	if err == nil && problem != "" {
-		err = &ForeignLogError{Path: s.path, Problem: problem}
+		err = &ForeignLogError{Path: path, Problem: problem}
 	}
 	return true, err
 }

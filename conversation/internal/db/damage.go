@@ -1,10 +1,8 @@
-package conversation
+package db
 
 import (
 	"context"
 	"database/sql/driver"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -20,26 +18,12 @@ import (
 // What stands on it can't be read at any other try. So nothing waits for it: whoever
 // meets it goes on without it, and the operator is told.
 
-// IsDamaged reports whether an error of the store is that the file is damaged, so
-// that trying again can't help.
-func IsDamaged(err error) bool {
-	var failed sqlite3.Error
-	if errors.As(err, &failed) {
-		return failed.Code == sqlite3.ErrCorrupt || failed.Code == sqlite3.ErrNotADB
-	}
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	// database/sql has no type for a value that is not what was stored.
-	return errors.As(err, &syntax) || errors.As(err, &kind) || err != nil && strings.Contains(err.Error(), "sql: Scan error")
-}
-
 // damages are the damaged parts of the database that this process has met.
 type damages struct {
 	log *slog.Logger
 
-	mu            sync.Mutex
-	parts         []string        // in the order in which they were met
-	conversations map[string]bool // IDs of those that nothing can be added to
+	mu    sync.Mutex
+	parts []string // in the order in which they were met
 }
 
 // maxDamages is how many parts are listed; where there are more, the first ones
@@ -47,7 +31,7 @@ type damages struct {
 const maxDamages = 50
 
 func newDamages(log *slog.Logger) *damages {
-	return &damages{log: log, conversations: map[string]bool{}}
+	return &damages{log: log}
 }
 
 // met notes a part that can't be read, and logs it once.
@@ -61,32 +45,12 @@ func (d *damages) met(part string, err error) {
 	d.log.Error("database damaged", "part", part, "error", err, "advice", DamageAdvice)
 }
 
-// DamageAdvice is what the operator can do.
-const DamageAdvice = "`gateway verify` says what is hit, `gateway repair FILE` saves what can be read into a new file, `gateway restore FILE` puts a copy in its place"
-
 // list returns the parts.
 func (d *damages) list() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.parts)
 }
-
-// closeConversation notes that nothing can be added to a conversation.
-func (d *damages) closeConversation(id string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.conversations[id] = true
-}
-
-func (d *damages) isClosed(id string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.conversations[id]
-}
-
-// Damages returns the parts of the database that were found to be damaged since
-// it was opened, in words for the operator; none when none were.
-func (s *Store) Damages() []string { return s.damages.list() }
 
 // connector opens connections that note damage, and, where files are known, only
 // while the database is in its place.
@@ -176,9 +140,9 @@ func (d *damages) ofQuery(query string, err error) {
 	d.met(part, err)
 }
 
-// readableOf reads what ids stand for, in their order, and leaves out what stands
+// ReadableOf reads what ids stand for, in their order, and leaves out what stands
 // on damaged pages.
-func readableOf[T any](ids []int64, read func(ids []int64) ([]T, error)) ([]T, error) {
+func ReadableOf[T any](ids []int64, read func(ids []int64) ([]T, error)) ([]T, error) {
 	list, err := read(ids)
 	if !IsDamaged(err) || len(ids) == 0 {
 		return list, err
@@ -187,17 +151,17 @@ func readableOf[T any](ids []int64, read func(ids []int64) ([]T, error)) ([]T, e
 		return nil, nil
 	}
 	half := len(ids) / 2
-	first, err := readableOf(ids[:half], read)
+	first, err := ReadableOf(ids[:half], read)
 	if err != nil {
 		return nil, err
 	}
-	second, err := readableOf(ids[half:], read)
+	second, err := ReadableOf(ids[half:], read)
 	return append(first, second...), err
 }
 
-// readableIDs returns up to n ids of a table that follow on an id, and passes over
+// ReadableIDs returns up to n ids of a table that follow on an id, and passes over
 // those that stand on damaged pages. No ids say that nothing readable follows.
-func readableIDs(ctx context.Context, q querier, table string, after int64, n int) (ids []int64, err error) {
+func ReadableIDs(ctx context.Context, q Querier, table string, after int64, n int) (ids []int64, err error) {
 	ids, err = idsAfter(ctx, q, table, after, n)
 	if len(ids) == 0 && IsDamaged(err) {
 		var next int64
@@ -213,7 +177,7 @@ func readableIDs(ctx context.Context, q querier, table string, after int64, n in
 }
 
 // idsAfter returns ids up to the first damaged page, and then the error as well.
-func idsAfter(ctx context.Context, q querier, table string, after int64, n int) (ids []int64, err error) {
+func idsAfter(ctx context.Context, q Querier, table string, after int64, n int) (ids []int64, err error) {
 	rows, err := q.QueryContext(ctx, fmt.Sprintf(`SELECT id FROM %s NOT INDEXED WHERE id > ? ORDER BY id LIMIT ?`, table), after, n)
 	if err != nil {
 		return nil, err
@@ -232,7 +196,7 @@ func idsAfter(ctx context.Context, q querier, table string, after int64, n int) 
 // behindDamage returns the first id behind damaged pages that begin behind an
 // id, 0 when all that follows is damaged. The tree is asked for ids ever further
 // away, and then in between: each asks one page.
-func behindDamage(ctx context.Context, q querier, table string, after int64) (id int64, err error) {
+func behindDamage(ctx context.Context, q Querier, table string, after int64) (id int64, err error) {
 	find := func(from int64) (int64, error) {
 		ids, err := idsAfter(ctx, q, table, from-1, 1)
 		if len(ids) > 0 {

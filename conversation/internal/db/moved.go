@@ -1,4 +1,4 @@
-package conversation
+package db
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -130,7 +129,7 @@ func (w *writer) complete() {
 	}
 	if !p.completed {
 		if err := w.checkpoint(); err != nil {
-			w.log.Warn("write-ahead log not written into the database that was taken away", "error", explain(err))
+			w.log.Warn("write-ahead log not written into the database that was taken away", "error", Explain(err))
 		}
 		p.completed = true
 	}
@@ -140,7 +139,7 @@ func (w *writer) complete() {
 	p.tried = true
 	path := p.files.path + time.Now().Format(".saved-20060102-150405")
 	if err := w.copyTo(path); err != nil {
-		w.log.Error("deleted database not saved", "file", path, "error", explain(err))
+		w.log.Error("deleted database not saved", "file", path, "error", Explain(err))
 		return
 	}
 	p.files.setSaved(path)
@@ -237,7 +236,7 @@ func (w *writer) reopen() error {
 	}
 	if w.conn != nil {
 		if err := w.checkpoint(); err != nil {
-			return explain(err)
+			return Explain(err)
 		}
 	}
 	if err := w.disconnect(); err != nil {
@@ -251,7 +250,7 @@ func (w *writer) reopen() error {
 		return fmt.Errorf("another program writes to %s; end it", wal)
 	}
 	if w.conn, err = connect(context.Background(), w.db); err != nil {
-		return explain(err)
+		return Explain(err)
 	}
 	p.files.forget()
 	return p.files.learn(walSuffix, indexSuffix)
@@ -288,20 +287,20 @@ const watchEvery = time.Second
 // until ctx ends, so that the operator is told also while nothing is written. It
 // calls back each time the database has come back: of what was written just when
 // it went, the caller was told an error, and the store may hold it all the same.
-func (s *Store) Watch(ctx context.Context, back func()) {
+func (d *DB) Watch(ctx context.Context, back func()) {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()
-	returns := s.writer.placement.returns.Load()
+	returns := d.writer.placement.returns.Load()
 	for {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
-		if s.writer.placement.missing.Load() != nil || s.files.look() != nil {
-			s.writer.lookAgain()
+		if d.writer.placement.missing.Load() != nil || d.files.look() != nil {
+			d.writer.lookAgain()
 		}
-		if now := s.writer.placement.returns.Load(); now != returns {
+		if now := d.writer.placement.returns.Load(); now != returns {
 			returns = now
 			back()
 		}
@@ -314,32 +313,4 @@ func (w *writer) lookAgain() {
 	if !w.closed {
 		_ = w.inPlace() // which logs and keeps it
 	}
-}
-
-// Troubles returns what keeps the store from its work, in sentences for the
-// operator; none while all is well.
-func (s *Store) Troubles() []string {
-	var list []string
-	if err := s.Moved(); err != nil {
-		list = append(list, Sentence(err))
-	}
-	if parts := s.Damages(); len(parts) > 0 {
-		list = append(list, "The database is damaged: "+strings.Join(parts, "; ")+". What can be read goes on; "+DamageAdvice+".")
-	}
-	return list
-}
-
-// Sentence returns an error as a sentence.
-func Sentence(err error) string {
-	text := err.Error()
-	return strings.ToUpper(text[:1]) + text[1:] + "."
-}
-
-// Moved returns why nothing is stored when the database was taken away from the
-// running process, nil while it is in its place. The error wraps ErrMoved.
-func (s *Store) Moved() error {
-	if err := s.writer.placement.missing.Load(); err != nil {
-		return *err
-	}
-	return nil
 }

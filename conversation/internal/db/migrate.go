@@ -1,4 +1,4 @@
-package conversation
+package db
 
 import (
 	"context"
@@ -16,10 +16,10 @@ var migrations embed.FS
 
 // migrate brings the schema up to date, and refuses a schema that is newer than
 // this binary. The connection that it used is the caller's to close.
-func (s *Store) migrate(ctx context.Context) (*sql.DB, error) {
+func migrate(ctx context.Context, path string) (*sql.DB, error) {
 	// In WAL mode NORMAL keeps the file whole and only leaves the sync to the
 	// first write that follows.
-	db, err := sql.Open("sqlite3", dsn(s.path, "_synchronous", "NORMAL"))
+	db, err := sql.Open("sqlite3", dsn(path, "_synchronous", "NORMAL"))
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func MakeSchema(ctx context.Context, path string, version int64) (err error) {
 		return err
 	}
 	_, err = provider.UpTo(ctx, version)
-	return explain(err)
+	return Explain(err)
 }
 
 func migrateUp(ctx context.Context, db *sql.DB) error {

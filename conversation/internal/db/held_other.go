@@ -1,6 +1,6 @@
 //go:build !linux
 
-package conversation
+package db
 
 import "os"
 

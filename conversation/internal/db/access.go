@@ -1,4 +1,4 @@
-package conversation
+package db
 
 import (
 	"cmp"
@@ -44,7 +44,7 @@ func (e *InUseError) Error() string {
 func Share(path string) (*Access, error) {
 	a, err := access(path, os.O_RDWR)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.EROFS) { // no gateway has opened it, or none can
-		path, err = realPath(path)
+		path, err = RealPath(path)
 		return &Access{Path: path, Alone: true, release: func() {}}, err
 	}
 	if err != nil {
@@ -81,7 +81,7 @@ func Exclude(path string) (*Access, error) {
 
 // access opens the lock file and takes the migration lock.
 func access(path string, flag int) (*Access, error) {
-	path, err := realPath(path)
+	path, err := RealPath(path)
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +144,7 @@ func (a *Access) Close() error {
 // CheckLog refuses a write-ahead log beside the database that was written for
 // another file; see ForeignLogError. Only for a hold that is Alone.
 func (a *Access) CheckLog(ctx context.Context) error {
-	s := Store{path: a.Path, log: slog.New(slog.DiscardHandler)}
-	_, err := s.checkWAL(ctx, a.sameBoot)
+	_, err := checkLog(ctx, slog.New(slog.DiscardHandler), a.Path, a.sameBoot)
 	return err
 }
 
@@ -169,7 +168,7 @@ func (a *Access) Replace(fresh, origin string) (Replaced, error) {
 // Exists reports whether there is a database at path, or one that an interrupted
 // restore has yet to put there.
 func Exists(path string) (bool, error) {
-	path, err := realPath(path)
+	path, err := RealPath(path)
 	if err != nil {
 		return false, err
 	}

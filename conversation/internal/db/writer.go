@@ -1,4 +1,4 @@
-package conversation
+package db
 
 import (
 	"context"
@@ -45,9 +45,7 @@ const (
 	maxDelay = 5 * time.Millisecond // that a lazy write waits for others
 )
 
-var errClosed = errors.New("the database is closed")
-
-func openWriter(ctx context.Context, log *slog.Logger, damages *damages, path string) (*writer, error) {
+func openWriter(ctx context.Context, log *slog.Logger, damages *damages, path string, list []Chore) (*writer, error) {
 	db := sql.OpenDB(connector{damages: damages, dsn: dsn(path)})
 	conn, err := connect(ctx, db)
 	if err != nil {
@@ -63,7 +61,7 @@ func openWriter(ctx context.Context, log *slog.Logger, damages *damages, path st
 		turn:  make(chan struct{}, 1),
 
 		epochs:  epochs{path: path},
-		chores:  newChores(),
+		chores:  newChores(list),
 		damages: damages,
 	}
 	w.take()
@@ -98,7 +96,7 @@ func (w *writer) writeLazily(ctx context.Context, do func(ctx context.Context, t
 	defer delay.Stop()
 	select {
 	case err := <-job.result:
-		return explain(err)
+		return Explain(err)
 	case <-delay.C:
 		return w.await(job)
 	}
@@ -121,12 +119,12 @@ func enqueue(ctx context.Context, queue chan<- write, do func(ctx context.Contex
 func (w *writer) await(job write) error {
 	select {
 	case err := <-job.result:
-		return explain(err)
+		return Explain(err)
 	case w.turn <- struct{}{}:
 	}
 	w.commitQueued()
 	w.give()
-	return explain(<-job.result)
+	return Explain(<-job.result)
 }
 
 // read asks do, which must be short, on the writer's own connection: its page
@@ -145,12 +143,12 @@ func (w *writer) read(ctx context.Context, do func(ctx context.Context, conn *sq
 	}
 	defer w.give()
 	if w.closed {
-		return errClosed
+		return ErrClosed
 	}
 	if err := w.mayWrite(); err != nil {
 		return err
 	}
-	return explain(do(context.Background(), w.conn))
+	return Explain(do(context.Background(), w.conn))
 }
 
 // wanted says whether somebody waits for the turn, for whoever has it.
@@ -179,11 +177,16 @@ func (w *writer) commitQueued() {
 	}
 	if w.closed {
 		for _, job := range group {
-			job.result <- errClosed
+			job.result <- ErrClosed
 		}
 		return
 	}
 	w.commit(group)
+	w.wake()
+}
+
+// wake has the chores done in a moment, if they rest. The caller has the turn.
+func (w *writer) wake() {
 	if w.resting {
 		w.resting = false
 		w.timer.Reset(choreDelay)
@@ -253,4 +256,11 @@ func ignoreDone(err error) error {
 		return nil
 	}
 	return err
+}
+
+// Changes returns how many rows the connection of a transaction has changed since
+// it was opened.
+func Changes(ctx context.Context, tx *sql.Tx) (n int64, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT total_changes()`).Scan(&n)
+	return n, err
 }

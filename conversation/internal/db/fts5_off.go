@@ -1,5 +1,5 @@
 //go:build !sqlite_fts5 && !fts5
 
-package conversation
+package db
 
 const fts5 = false

@@ -1,4 +1,4 @@
-package conversation
+package db
 
 import (
 	"encoding/json"
@@ -21,15 +21,15 @@ func FuzzTimes(f *testing.F) {
 	zones := []*time.Location{time.UTC, time.FixedZone("", -12*3600), time.FixedZone("", 14*3600)}
 	f.Fuzz(func(t *testing.T, n int64) {
 		given := time.Unix(n, 0)
-		stored := millis(given)
-		if read := fromMillis(stored); millis(read) != stored {
-			t.Errorf("%d is stored as %d, read as %s and stored as %d", n, stored, read, millis(read))
+		stored := Millis(given)
+		if read := FromMillis(stored); Millis(read) != stored {
+			t.Errorf("%d is stored as %d, read as %s and stored as %d", n, stored, read, Millis(read))
 		}
-		if !given.Before(firstTime) && given.Before(lastTime) && n < 1<<40 && n > -1<<40 && n != 0 && !fromMillis(stored).Equal(given) {
-			t.Errorf("%s is stored as %s", given, fromMillis(stored))
+		if !given.Before(firstTime) && given.Before(lastTime) && n < 1<<40 && n > -1<<40 && n != 0 && !FromMillis(stored).Equal(given) {
+			t.Errorf("%s is stored as %s", given, FromMillis(stored))
 		}
 		for _, zone := range zones {
-			for _, at := range []time.Time{fromMillis(stored), fromMillis(n)} {
+			for _, at := range []time.Time{FromMillis(stored), FromMillis(n)} {
 				if _, err := json.Marshal(at.In(zone)); err != nil {
 					t.Errorf("%d: %v", n, err)
 				}
