@@ -45,7 +45,7 @@ func (a *adminsAre) IsAdmin(_ context.Context, in conversation.Inbound) (bool, e
 
 // In a group nobody deletes by answering what another person was asked.
 func TestInGroupsOnlyWhoAskedCanClear(t *testing.T) {
-	p := people{newHouse(t, func(parts *Parts) { parts.Admins = &adminsAre{ids: "2"} })}
+	p := people{newHouse(t, func(parts *Deps) { parts.Admins = &adminsAre{ids: "2"} })}
 	p.say("1", "Ada", "secret plan")
 	asked := p.say("1", "Ada", "/clear")
 	if !strings.HasPrefix(asked, "Ada, this deletes") {
@@ -71,7 +71,7 @@ func TestInGroupsOnlyWhoAskedCanClear(t *testing.T) {
 
 func TestClearInAGroupIsForAdminsOnceOthersHaveWritten(t *testing.T) {
 	admins := &adminsAre{ids: "9"}
-	p := people{newHouse(t, func(parts *Parts) { parts.Admins = admins })}
+	p := people{newHouse(t, func(parts *Deps) { parts.Admins = admins })}
 	refused := func(id, name, text string) {
 		t.Helper()
 		if got := p.say(id, name, text); !strings.HasPrefix(got, name+", others have a part in this conversation, so only an admin of this group can delete it.") {

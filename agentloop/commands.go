@@ -15,15 +15,15 @@ import (
 // commandEnv returns what the commands work with.
 func (r *Router) commandEnv() command.Env {
 	return command.Env{
-		Store:       r.Store,
-		Admins:      r.Admins,
+		Store:       r.deps.Store,
+		Admins:      r.deps.Admins,
 		Frame:       r.frame,
-		Counter:     r.Counter,
-		ModelName:   r.Model.Model,
-		Budget:      r.Budget,
-		StateBudget: min(r.StateBudget, r.Budget/4),
-		Expiration:  r.Expiration,
-		Log:         r.Log,
+		Counter:     r.deps.Counter,
+		ModelName:   r.deps.Model.Model,
+		Budget:      r.deps.Budget,
+		StateBudget: min(r.deps.StateBudget, r.deps.Budget/4),
+		Expiration:  r.deps.Expiration,
+		Log:         r.deps.Log,
 	}
 }
 
@@ -42,7 +42,7 @@ func (l *loop) command(intake, runs context.Context, turn conversation.Turn, c c
 	run.Kind, run.Status, run.Effect = conversation.KindCommand, conversation.StatusDone, did.Effect
 	text := did.Text
 	if err != nil {
-		l.Log.Error("command failed", "session", l.key, "command", c.Name, "run", run.ID(), "error", err)
+		l.deps.Log.Error("command failed", "session", l.key, "command", c.Name, "run", run.ID(), "error", err)
 		run.Status, run.Error = conversation.StatusFailed, err.Error()
 		text = fmt.Sprintf("Something went wrong (run %d).", run.ID())
 		if conversation.IsDamaged(err) {
@@ -62,7 +62,7 @@ func (l *loop) execute(ctx context.Context, turn conversation.Turn, sent convers
 	case c.ReadsTalk && turn.Damaged:
 		return command.Result{Text: command.Unreadable}, nil
 	}
-	return c.Run(ctx, l.env, command.Request{Session: l.key, Snapshot: turn, Message: turn.Waiting[0], Arguments: sent.Arguments})
+	return c.Run(ctx, l.router.env, command.Request{Session: l.key, Snapshot: turn, Message: turn.Waiting[0], Arguments: sent.Arguments})
 }
 
 // retryLast answers the last messages again. Their answer, if they have one, is
@@ -73,7 +73,7 @@ func (l *loop) retryLast(intake, runs context.Context, turn conversation.Turn) b
 	last := window.LastExchange(turn.History)
 	users := window.UserMessages(last)
 	q := question{turn: turn, took: turn.Waiting[:1], notes: turn.Notes, stored: len(users), again: users[len(users)-1].Seq}
-	q.users = slices.Concat(users, l.noteMessages(turn.Notes))
+	q.users = slices.Concat(users, l.router.noteMessages(turn.Notes))
 	q.turn.History = turn.History[:len(turn.History)-len(last)]
 	if n := settledByStop(turn.Waiting[1:]); n > 0 {
 		return l.commit(runs, l.stoppedRun(q, turn.Waiting[:1+n], answer{}, time.Now()))
@@ -81,6 +81,6 @@ func (l *loop) retryLast(intake, runs context.Context, turn conversation.Turn) b
 	if _, ok := l.takeSlot(intake); !ok {
 		return intake.Err() == nil
 	}
-	defer func() { <-l.slots }()
+	defer func() { <-l.router.slots }()
 	return l.answer(runs, q)
 }

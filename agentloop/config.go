@@ -96,9 +96,9 @@ type Files interface {
 	Fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error)
 }
 
-// Parts is what a Router works with. All are needed.
-type Parts struct {
-	Config
+// Deps is what a Router works with. All are needed.
+type Deps struct {
+	Config  Config
 	Store   *conversation.Store
 	Model   Model
 	Counter window.Counter

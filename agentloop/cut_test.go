@@ -106,7 +106,7 @@ func TestKeptReplyHoldsNoNotice(t *testing.T) {
 // Half a tool call may be a whole one of another meaning.
 func TestCutToolCallsAreNotRun(t *testing.T) {
 	var ran atomic.Int64
-	h := newHouse(t, func(p *Parts) {
+	h := newHouse(t, func(p *Deps) {
 		registry, err := tools.NewRegistry(tools.Tool{Name: "delete", Parameters: json.RawMessage(`{"type":"object"}`),
 			Call: func(context.Context, json.RawMessage) (string, error) { ran.Add(1); return "deleted", nil }})
 		if err != nil {

@@ -20,7 +20,7 @@ func (l *loop) unreadableRun(turn conversation.Turn, took []conversation.Inbound
 	run := l.newRun(turn, slices.Concat(took, turn.Notes), time.Now())
 	run.Status, run.Error = conversation.StatusFailed, "the conversation is damaged"
 	if turn.Conversation.Messages > 0 {
-		run.Messages = l.userMessages(took)
+		run.Messages = l.router.userMessages(took)
 	}
 	run.Replies = l.reply(took, command.Unreadable)
 	return run
@@ -47,19 +47,19 @@ func (l *loop) commitWithout(runs context.Context, run conversation.Run) bool {
 	bare.Replies = l.reply(took, words)
 	var done conversation.Committed
 	err := l.persist(runs, "store that a run can't be stored", func() (err error) {
-		done, err = l.Store.Commit(runs, bare)
+		done, err = l.deps.Store.Commit(runs, bare)
 		if conversation.IsDamaged(err) {
 			bare.Conversation = bare.Conversation.WithoutRecord()
-			done, err = l.Store.Commit(runs, bare)
+			done, err = l.deps.Store.Commit(runs, bare)
 		}
 		return err
 	})
 	if err != nil {
 		return false
 	}
-	l.Watcher.Committed(bare, done)
+	l.deps.Watcher.Committed(bare, done)
 	if len(done.Replies) > 0 {
-		l.Deliver(done.Replies)
+		l.deps.Deliver(done.Replies)
 	}
 	return true
 }

@@ -53,8 +53,8 @@ func (h *house) reopen(path string) {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() { h.end(); store.Close() })
-	h.store, h.parts.Store = store, store
-	h.parts.Budget = 40_000 // so that the window would hold all of it
+	h.store, h.deps.Store = store, store
+	h.deps.Budget = 40_000 // so that the window would hold all of it
 	h.start()
 }
 

@@ -24,7 +24,7 @@ func (h *house) archiveOutside(ctx context.Context, key conversation.Key) error 
 }
 
 func TestWhatIsDoneFromOutsideIsKnownToTheNextRun(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.LoopIdleTimeout = time.Hour }) // the loop would go on with what it remembers
+	h := newHouse(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Hour }) // the loop would go on with what it remembers
 	h.ask(room, "my cat is called Tom")
 	if err := h.archiveOutside(t.Context(), room); err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestAfterTheEndNothingIsDone(t *testing.T) {
 // Messages and operations come at once, from many sides: every message is
 // answered, every operation is made or refused, and none sees a run half done.
 func TestOperationsAndMessagesAtOnce(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.LoopIdleTimeout = time.Microsecond })
+	h := newHouse(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Microsecond })
 	const each = 30
 	var outside sync.WaitGroup
 	for side := range 4 {
@@ -126,7 +126,7 @@ func TestOperationsAndMessagesAtOnce(t *testing.T) {
 }
 
 func TestTheWindowIsShownAsItWouldBeSent(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.Budget = 400 })
+	h := newHouse(t, func(p *Deps) { p.Budget = 400 })
 	empty, err := h.router.Window(t.Context(), room)
 	if err != nil || len(empty.Messages) != 1 || empty.Messages[0].Role != "system" || empty.Left != 0 || empty.Conversation.Messages != 0 {
 		t.Errorf("before anything was said: %+v, %v", empty, err)

@@ -40,13 +40,13 @@ func (l *loop) eventsOf(call llm.ToolCall, text string) []conversation.Event {
 	switch {
 	case call.Name == tools.SessionStateName:
 		return recordOf(call.Arguments)
-	case slices.Contains(l.FileTools, call.Name):
+	case slices.Contains(l.deps.Config.FileTools, call.Name):
 		file := argument(call.Arguments, "path", "file_path", "filename", "file")
 		what = strings.TrimSpace(call.Name + " " + file)
 		if failure == "" && file != "" {
 			list = append(list, conversation.Event{Kind: conversation.Touched, Text: file})
 		}
-	case slices.Contains(l.ShellTools, call.Name):
+	case slices.Contains(l.deps.Config.ShellTools, call.Name):
 		command := argument(call.Arguments, "command", "cmd", "script")
 		what = strings.TrimSpace("$ " + command)
 		if status := exitStatus(text); failure == "" && status != 0 {

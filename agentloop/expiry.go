@@ -9,7 +9,7 @@ import (
 // when the present one has rested for too long. Commands are given the turn as
 // it is, so that they still find what they are about.
 func (r *Router) renewed(turn conversation.Turn) conversation.Turn {
-	return r.Store.Expire(turn, r.Expiration)
+	return r.deps.Store.Expire(turn, r.deps.Expiration)
 }
 
 // opening is what stands before the first reply in a conversation that follows

@@ -75,7 +75,7 @@ func (l *loop) addFiles(ctx context.Context, in conversation.Inbound, m *convers
 		return nil
 	})
 	if err != nil {
-		l.Log.Error("the files of a message were not read", "session", l.key, "error", err)
+		l.deps.Log.Error("the files of a message were not read", "session", l.key, "error", err)
 	}
 }
 
@@ -90,7 +90,7 @@ func (l *loop) withFiles(ctx context.Context, in conversation.Inbound) conversat
 		}
 		text = join(text, words)
 	}
-	return l.userMessage(in, text, images)
+	return l.router.userMessage(in, text, images)
 }
 
 // readFile gives a file as an image or in words.
@@ -100,7 +100,7 @@ func (l *loop) readFile(ctx context.Context, channel string, file conversation.A
 	switch {
 	case file.Ref == "":
 		return nil, nameOf(file)
-	case isImage && l.Vision:
+	case isImage && l.deps.Vision:
 		limit = maxImageFile
 	case isImage, !mayBeText(mediaType):
 		return nil, nameOf(file)
@@ -129,12 +129,12 @@ func isImage(file conversation.Attachment) bool { return conversation.IsImageTyp
 
 func (l *loop) fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error) {
 	switch {
-	case l.Files == nil:
+	case l.deps.Files == nil:
 		return nil, errors.New("this channel has no files")
 	case file.Size > limit:
 		return nil, fmt.Errorf("it has %s, and at most %s are read", size(file.Size), size(limit))
 	}
-	return l.Files.Fetch(ctx, channel, file, limit)
+	return l.deps.Files.Fetch(ctx, channel, file, limit)
 }
 
 // mayBeText says whether a file is worth being looked at as text.
@@ -193,7 +193,7 @@ func size(bytes int64) string {
 // images; the older ones, and all for a model that does not see, are named.
 func (l *loop) withImages(ctx context.Context, q question) (conversation.Turn, []conversation.Message) {
 	left := 0
-	if l.Vision {
+	if l.deps.Vision {
 		left = maxImages
 	}
 	show := func(messages []conversation.Message) []conversation.Message {
@@ -222,16 +222,16 @@ func (l *loop) takePictures(ctx context.Context, q *question) (release func(), e
 	if size == 0 {
 		return func() {}, nil
 	}
-	if err := l.pictures.Acquire(ctx, size); err != nil {
+	if err := l.router.pictures.Acquire(ctx, size); err != nil {
 		return nil, err
 	}
-	return func() { l.pictures.Release(size) }, nil
+	return func() { l.router.pictures.Release(size) }, nil
 }
 
 // pictureBytes is the size of the pictures that a run may show: the newest ones
 // of what is asked and of the history.
 func (l *loop) pictureBytes(q *question) (total int64) {
-	if !l.Vision {
+	if !l.deps.Vision {
 		return 0
 	}
 	left := maxImages
@@ -264,14 +264,14 @@ func (l *loop) loadImages(ctx context.Context, m conversation.Message, left int)
 	m.Images = nil
 	for _, image := range images {
 		if left > 0 {
-			data, err := l.Store.ImageData(ctx, image)
+			data, err := l.deps.Store.ImageData(ctx, image)
 			if err == nil {
 				image.Data = data
 				m.Images = append(m.Images, image)
 				left--
 				continue
 			}
-			l.Log.Error("an image can't be read", "session", l.key, "image", image.Name, "error", err)
+			l.deps.Log.Error("an image can't be read", "session", l.key, "image", image.Name, "error", err)
 		}
 		m.Content = join(m.Content, fmt.Sprintf("[image %s, not shown]", image.Name))
 	}

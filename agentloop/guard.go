@@ -50,7 +50,7 @@ func (l *loop) brokenRun(turn conversation.Turn, err error) conversation.Run {
 		}
 		run.Messages = []conversation.Message{m}
 	}
-	l.Log.Error("run failed", "session", l.key, "run", run.ID(), "error", err)
+	l.deps.Log.Error("run failed", "session", l.key, "run", run.ID(), "error", err)
 	run.Replies = l.reply(run.Took, fmt.Sprintf("Something went wrong (run %d).", run.ID()))
 	return run
 }

@@ -25,7 +25,7 @@ type house struct {
 	store  *conversation.Store
 	server *llmtest.Server
 	router *Router
-	parts  Parts
+	deps   Deps
 	end    func()
 	wrote  chan struct{} // a reply was committed
 	mu     sync.Mutex
@@ -39,7 +39,7 @@ type house struct {
 	endedBefore []conversation.Key // whose runs were over before they were stored
 }
 
-func newHouse(t *testing.T, change func(*Parts)) *house {
+func newHouse(t *testing.T, change func(*Deps)) *house {
 	t.Helper()
 	store := storetest.New(t)
 	h := &house{t: t, store: store, server: llmtest.New(t), wrote: make(chan struct{}, 4096),
@@ -54,7 +54,7 @@ func newHouse(t *testing.T, change func(*Parts)) *house {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	h.parts = Parts{
+	h.deps = Deps{
 		Config: DefaultConfig(),
 		Store:  store,
 		Model: llm.NewClient(llm.Config{BaseURL: h.server.URL(), APIKey: "key", Model: "fake",
@@ -67,9 +67,9 @@ func newHouse(t *testing.T, change func(*Parts)) *house {
 		Budget:  4000,
 		Log:     log,
 	}
-	h.parts.Titles = false // they are calls of the model that most tests do not count
+	h.deps.Config.Titles = false // they are calls of the model that most tests do not count
 	if change != nil {
-		change(&h.parts)
+		change(&h.deps)
 	}
 	h.start()
 	t.Cleanup(func() { h.end(); store.Close() })
@@ -77,7 +77,7 @@ func newHouse(t *testing.T, change func(*Parts)) *house {
 }
 
 func (h *house) start() {
-	h.router = NewRouter(h.parts)
+	h.router = NewRouter(h.deps)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

@@ -14,8 +14,8 @@ import (
 )
 
 // library is a house whose model can look things up.
-func library(t *testing.T, change func(*Parts)) *house {
-	return newHouse(t, func(p *Parts) {
+func library(t *testing.T, change func(*Deps)) *house {
+	return newHouse(t, func(p *Deps) {
 		var err error
 		p.Tools, err = tools.NewRegistry(tools.SessionState(), tools.Tool{
 			Name: tools.RecallName, Parameters: json.RawMessage(`{"type":"object"}`),
@@ -31,7 +31,7 @@ func library(t *testing.T, change func(*Parts)) *house {
 }
 
 func TestMessagesThatPointBackRemindTheModelOfRecall(t *testing.T) {
-	h := library(t, func(p *Parts) { p.HintPhrases = []string{"The  Usual"} })
+	h := library(t, func(p *Deps) { p.HintPhrases = []string{"The  Usual"} })
 	for text, hinted := range map[string]bool{
 		"As we discussed, use the blue one":       true,
 		"It’s like you said":                      true,
@@ -181,7 +181,7 @@ func TestModelIsToldHowItRemembersWhenItCanLookThingsUp(t *testing.T) {
 	}
 	h = newHouse(t, nil)
 	h.ask(room, "as we discussed")
-	if got := h.system(); got != h.parts.SystemPrompt {
+	if got := h.system(); got != h.deps.Config.SystemPrompt {
 		t.Errorf("without them: %q", got)
 	}
 }

@@ -50,7 +50,7 @@ func TestHistoryPagesAreShortAndMissNothing(t *testing.T) {
 }
 
 func TestHistoryOfOneHugeExchangeIsOnePage(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.Budget = 20_000 })
+	h := newHouse(t, func(p *Deps) { p.Budget = 20_000 })
 	h.ask(room, "before")
 	var burst []string
 	for i := range 40 {

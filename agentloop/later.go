@@ -44,6 +44,6 @@ func (r *Router) doGuarded(ctx context.Context, do func(ctx context.Context)) {
 		return nil
 	})
 	if err != nil {
-		r.Log.Error("work behind the talk failed", "error", err)
+		r.deps.Log.Error("work behind the talk failed", "error", err)
 	}
 }

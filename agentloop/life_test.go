@@ -29,7 +29,7 @@ import (
 // internal messages of programs, and months of rest. Its loop is worked by hand.
 type life struct {
 	*house
-	*loop
+	loop  *loop
 	rand  *dice
 	pass  func(time.Duration)
 	asked int
@@ -61,7 +61,7 @@ func newLife(t *testing.T, seed uint64) *life {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := h.parts
+	parts := h.deps
 	parts.Tools, parts.Vision, parts.Files = registry, true, shelf{"cat": png}
 	parts.Budget, parts.StateBudget = 1000+r.IntN(3000), 200
 	h.server.Reply(func(llmtest.Call) llmtest.Answer {
@@ -89,13 +89,13 @@ func (f *life) question() string {
 // the loop knows must be what the store holds, and make the same, whole windows.
 func (f *life) hears(batch ...conversation.Inbound) {
 	f.t.Helper()
-	stored, err := f.house.store.Accept(f.t.Context(), nil, batch...)
+	stored, err := f.store.Accept(f.t.Context(), nil, batch...)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	f.post(signal{key: room, inbound: stored})
+	f.loop.post(signal{key: room, inbound: stored})
 	for {
-		turn, err := f.begin(f.t.Context())
+		turn, err := f.loop.begin(f.t.Context())
 		if err != nil {
 			f.t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func (f *life) hears(batch ...conversation.Inbound) {
 			return
 		}
 		f.check(turn)
-		f.step(f.t.Context(), f.t.Context(), turn)
+		f.loop.step(f.t.Context(), f.t.Context(), turn)
 	}
 }
 
@@ -119,14 +119,14 @@ func (f *life) says(texts ...string) {
 func (f *life) check(known conversation.Turn) {
 	f.t.Helper()
 	ctx := f.t.Context()
-	stored, err := f.house.store.Begin(ctx, room, f.Budget)
+	stored, err := f.store.Begin(ctx, room, f.loop.deps.Budget)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	if known.Conversation.Messages == 0 {
 		stored.Conversation.ID = known.Conversation.ID // a new one at every reading
 	}
-	summary, err := f.house.store.Summary(ctx, known.Conversation.ID)
+	summary, err := f.store.Summary(ctx, known.Conversation.ID)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -134,11 +134,11 @@ func (f *life) check(known conversation.Turn) {
 	windows := func(turn conversation.Turn) (lists [][]llm.Message, users []conversation.Message) {
 		turn.Waiting = untilCommand(turn.Waiting)
 		q := question{turn: turn, took: turn.Waiting, notes: turn.Notes}
-		q.users = slices.Concat(f.noteMessages(q.notes), f.userMessages(q.took))
-		f.fetchFiles(ctx, &q)
-		shown, users := f.withImages(ctx, q)
-		for _, budget := range []int{900, f.Budget} {
-			lists = append(lists, f.windowOf(shown, users).Counted(budget).Messages)
+		q.users = slices.Concat(f.loop.router.noteMessages(q.notes), f.loop.router.userMessages(q.took))
+		f.loop.fetchFiles(ctx, &q)
+		shown, users := f.loop.withImages(ctx, q)
+		for _, budget := range []int{900, f.loop.deps.Budget} {
+			lists = append(lists, f.loop.router.windowOf(shown, users).Counted(budget).Messages)
 		}
 		return lists, users
 	}
@@ -147,11 +147,11 @@ func (f *life) check(known conversation.Turn) {
 	if diff := cmp.Diff(again, lists, cmpopts.EquateEmpty()); diff != "" {
 		f.t.Fatalf("question %d: the window from the loop's memory is another than the store's (-store +loop):\n%s", f.asked, diff)
 	}
-	for i, budget := range []int{900, f.Budget} {
+	for i, budget := range []int{900, f.loop.deps.Budget} {
 		f.checkWindow(lists[i], users, budget)
 	}
-	if renewed := f.renewed(known); renewed.Conversation.ID != known.Conversation.ID {
-		for _, m := range f.windowOf(renewed, users).Counted(f.Budget).Messages[1:] {
+	if renewed := f.loop.router.renewed(known); renewed.Conversation.ID != known.Conversation.ID {
+		for _, m := range f.loop.router.windowOf(renewed, users).Counted(f.loop.deps.Budget).Messages[1:] {
 			if m.Role != "user" {
 				f.t.Fatalf("question %d: after a long rest the model is shown %s: %.60q", f.asked, m.Role, m.Content)
 			}
@@ -164,7 +164,7 @@ func (f *life) checkWindow(list []llm.Message, users []conversation.Message, bud
 	if err := windowtest.Check(list); err != nil {
 		f.t.Fatalf("question %d: %v", f.asked, err)
 	}
-	if sum := windowtest.Tokens(f.Counter, list) + f.Counter.Tools(f.loop.frame.Tools); sum > budget {
+	if sum := windowtest.Tokens(f.loop.deps.Counter, list) + f.loop.deps.Counter.Tools(f.loop.router.frame.Tools); sum > budget {
 		f.t.Fatalf("question %d: %d tokens with a budget of %d", f.asked, sum, budget)
 	}
 	if len(users) > 0 {
@@ -197,11 +197,11 @@ func (f *life) forget(messages []conversation.Message) {
 // stored is the session as the store holds it.
 func (f *life) stored() conversation.Turn {
 	f.t.Helper()
-	c, err := f.house.store.Active(f.t.Context(), room)
+	c, err := f.store.Active(f.t.Context(), room)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	page, err := f.house.store.History(f.t.Context(), c.ID, 0, 10_000)
+	page, err := f.store.History(f.t.Context(), c.ID, 0, 10_000)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -254,10 +254,10 @@ func (f *life) edits() {
 	if i < 0 {
 		return
 	}
-	if _, err := f.house.store.Edit(f.t.Context(), conversation.Account{Channel: room.Channel()}, history[i].SourceID, f.question(), time.Now()); err != nil {
+	if _, err := f.store.Edit(f.t.Context(), conversation.Account{Channel: room.Channel()}, history[i].SourceID, f.question(), time.Now()); err != nil {
 		f.t.Fatal(err)
 	}
-	f.post(signal{key: room, edited: true})
+	f.loop.post(signal{key: room, edited: true})
 }
 
 // sumsUp has a summary stand for the oldest exchanges.
@@ -267,26 +267,26 @@ func (f *life) sumsUp() {
 	if len(last) == 0 {
 		return
 	}
-	stretch, err := f.house.store.Stretch(f.t.Context(), stored.Conversation.ID, last[0].Seq, 200+f.rand.IntN(1000))
+	stretch, err := f.store.Stretch(f.t.Context(), stored.Conversation.ID, last[0].Seq, 200+f.rand.IntN(1000))
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	if len(stretch.Messages) == 0 {
 		return
 	}
-	if _, err := f.house.store.Summarize(f.t.Context(), stretch, strings.Repeat("summed up ", f.rand.IntN(40)), 80); err != nil {
+	if _, err := f.store.Summarize(f.t.Context(), stretch, strings.Repeat("summed up ", f.rand.IntN(40)), 80); err != nil {
 		f.t.Fatal(err)
 	}
-	f.post(signal{key: room, edited: true})
+	f.loop.post(signal{key: room, edited: true})
 }
 
 // notes has another program store internal messages of every role.
 func (f *life) notes() {
 	ctx := f.t.Context()
-	if _, err := f.house.store.Accept(ctx, nil, f.inbound(room, "?")); err != nil {
+	if _, err := f.store.Accept(ctx, nil, f.inbound(room, "?")); err != nil {
 		f.t.Fatal(err)
 	}
-	turn, err := f.house.store.Begin(ctx, room, 1)
+	turn, err := f.store.Begin(ctx, room, 1)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -298,10 +298,10 @@ func (f *life) notes() {
 		}
 		run.Messages = append(run.Messages, m)
 	}
-	if _, err := f.house.store.Commit(ctx, run); err != nil {
+	if _, err := f.store.Commit(ctx, run); err != nil {
 		f.t.Fatal(err)
 	}
-	f.post(signal{key: room, edited: true})
+	f.loop.post(signal{key: room, edited: true})
 }
 
 // Whatever happens in a session, the model is sent a list that it takes, within

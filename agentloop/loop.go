@@ -12,7 +12,8 @@ import (
 // loop is one session at work: a goroutine that takes what waits, step by
 // step, until nothing does.
 type loop struct {
-	*Router
+	router *Router
+	deps   *Deps
 	key    conversation.Key
 	mail   *mailbox
 	stop   chan struct{}          // a /stop has come
@@ -26,7 +27,8 @@ type loop struct {
 
 func newLoop(r *Router, key conversation.Key) *loop {
 	return &loop{
-		Router: r,
+		router: r,
+		deps:   r.deps,
 		key:    key,
 		mail:   newMailbox(),
 		stop:   make(chan struct{}, 1),
@@ -63,23 +65,23 @@ func offer(ch chan struct{}) {
 // run serves the session until it is idle or intake ends. runs is the context
 // of what is under way: it outlives intake by the drain timeout.
 func (l *loop) run(intake, runs context.Context) {
-	unlock, _, err := conversation.WaitLock(intake, l.Log, l.Store.Lock, l.key)
+	unlock, _, err := conversation.WaitLock(intake, l.deps.Log, l.deps.Store.Lock, l.key)
 	if err != nil {
 		return
 	}
 	defer unlock()
-	idle := time.NewTimer(l.LoopIdleTimeout)
+	idle := time.NewTimer(l.deps.Config.LoopIdleTimeout)
 	defer idle.Stop()
 	for {
 		select {
 		case <-l.mail.ready:
 			l.work(intake, runs)
-			idle.Reset(l.LoopIdleTimeout)
+			idle.Reset(l.deps.Config.LoopIdleTimeout)
 		case <-idle.C:
 			if l.askToEnd(intake) {
 				return
 			}
-			idle.Reset(l.LoopIdleTimeout)
+			idle.Reset(l.deps.Config.LoopIdleTimeout)
 		case <-intake.Done():
 			return
 		}
@@ -89,7 +91,7 @@ func (l *loop) run(intake, runs context.Context) {
 // askToEnd reports whether the router has forgotten the loop.
 func (l *loop) askToEnd(intake context.Context) bool {
 	select {
-	case l.idle <- l:
+	case l.router.idle <- l:
 	case <-intake.Done():
 		return true
 	}
@@ -126,9 +128,9 @@ func (l *loop) begin(ctx context.Context) (conversation.Turn, error) {
 		return l.turn, nil
 	}
 	err := l.persist(ctx, "read the session", func() (err error) {
-		l.turn, err = l.Store.Begin(ctx, l.key, l.Budget, l.served...)
-		if err == nil && l.Strategy == Summarization && len(l.turn.Waiting) > 0 {
-			l.turn.Summary, err = l.Store.Summary(ctx, l.turn.Conversation.ID)
+		l.turn, err = l.deps.Store.Begin(ctx, l.key, l.deps.Budget, l.router.served...)
+		if err == nil && l.deps.Strategy == Summarization && len(l.turn.Waiting) > 0 {
+			l.turn.Summary, err = l.deps.Store.Summary(ctx, l.turn.Conversation.ID)
 			if conversation.IsDamaged(err) {
 				err = nil // the window goes without it
 			}
@@ -164,7 +166,7 @@ func (l *loop) settled(run conversation.Run, done conversation.Committed) {
 	if !l.known {
 		return
 	}
-	next := l.turn.After(done, l.Budget)
+	next := l.turn.After(done, l.deps.Budget)
 	next.Waiting, next.Notes = without(l.turn.Waiting, run.Took), without(l.turn.Notes, run.Took)
 	l.turn = next
 }
@@ -186,13 +188,13 @@ func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
 		return l.commit(runs, l.unreadableRun(turn, ofOnePlace(untilCommand(turn.Waiting))))
 	}
 	if n := settledByStop(turn.Waiting); n > 0 {
-		return l.commit(runs, l.stoppedRun(question{turn: l.renewed(turn)}, turn.Waiting[:n], answer{}, time.Now()))
+		return l.commit(runs, l.stoppedRun(question{turn: l.router.renewed(turn)}, turn.Waiting[:n], answer{}, time.Now()))
 	}
 	waited, ok := l.takeSlot(intake)
 	if !ok {
 		return intake.Err() == nil
 	}
-	defer func() { <-l.slots }()
+	defer func() { <-l.router.slots }()
 	if waited { // and more may have come meanwhile
 		var err error
 		if turn, err = l.begin(intake); err != nil || len(turn.Waiting) == 0 {
@@ -206,19 +208,19 @@ func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
 	if len(turn.Waiting) == 0 {
 		return true
 	}
-	return l.answerNew(runs, l.renewed(turn))
+	return l.answerNew(runs, l.router.renewed(turn))
 }
 
 // takeSlot waits for one of the model calls that may be under way at once. A
 // /stop cuts the wait short. waited says that there was none at once.
 func (l *loop) takeSlot(intake context.Context) (waited, ok bool) {
 	select {
-	case l.slots <- struct{}{}:
+	case l.router.slots <- struct{}{}:
 		return false, true
 	default:
 	}
 	select {
-	case l.slots <- struct{}{}:
+	case l.router.slots <- struct{}{}:
 		return true, true
 	case <-l.stop:
 		return true, false
@@ -235,10 +237,10 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 	open(run)
 	var done conversation.Committed
 	err := l.persist(runs, "store a run", func() (err error) {
-		done, err = l.Store.Commit(runs, run)
+		done, err = l.deps.Store.Commit(runs, run)
 		if errors.Is(err, conversation.ErrSettled) { // an earlier try did succeed
 			l.known = false
-			done.Replies, err = l.Store.Deliveries(runs, l.key, len(run.Replies), l.served...)
+			done.Replies, err = l.deps.Store.Deliveries(runs, l.key, len(run.Replies), l.router.served...)
 		}
 		return err
 	})
@@ -248,15 +250,15 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 	if err != nil {
 		return false
 	}
-	l.Watcher.Committed(run, done)
+	l.deps.Watcher.Committed(run, done)
 	l.settled(run, done)
 	l.titleLater(run, done)
 	l.summarizeLater()
 	if len(done.Replies) > 0 {
-		l.Deliver(done.Replies)
+		l.deps.Deliver(done.Replies)
 	}
 	if run.Effect.Title != "" {
-		l.Watcher.Titled(l.key, run.Took[0].Destination(), run.Effect.Title)
+		l.deps.Watcher.Titled(l.key, run.Took[0].Destination(), run.Effect.Title)
 	}
 	return true
 }
@@ -264,5 +266,5 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 // persist calls do until the store lets it succeed, ctx ends, or the store is
 // damaged there.
 func (l *loop) persist(ctx context.Context, what string, do func() error) error {
-	return conversation.Persist(ctx, l.Log, what+" of "+string(l.key), do)
+	return conversation.Persist(ctx, l.deps.Log, what+" of "+string(l.key), do)
 }

@@ -76,12 +76,12 @@ func TestSlowChatDelaysNoOther(t *testing.T) {
 			t.Fatalf("reply %q", got)
 		}
 	}
-	h.parts.DrainTimeout = 0
-	h.router.DrainTimeout = 0
+	h.deps.Config.DrainTimeout = 0
+	h.router.deps.Config.DrainTimeout = 0
 }
 
 func TestCommandsAnswerWhileAllModelCallsAreTaken(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.MaxConcurrentRuns = 1; p.DrainTimeout = 0 })
+	h := newHouse(t, func(p *Deps) { p.Config.MaxConcurrentRuns = 1; p.Config.DrainTimeout = 0 })
 	gate := make(chan struct{})
 	defer close(gate)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer { <-gate; return llmtest.Echo(c) })
@@ -137,7 +137,7 @@ func TestToolsRunAndTheirTroubleIsToldToTheModel(t *testing.T) {
 }
 
 func TestModelThatOnlyAsksForToolsMustAnswerAtLast(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.MaxToolRounds = 3 })
+	h := newHouse(t, func(p *Deps) { p.Config.MaxToolRounds = 3 })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if len(c.Tools) == 0 {
 			return llmtest.Answer{Text: "enough"}
@@ -182,7 +182,7 @@ func (f fragile) Complete(ctx context.Context, request llm.Request, stream func(
 }
 
 func TestPanicInOneChatIsToldThereAndEndsNothing(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.Model = fragile{p.Model.(*llm.Client)} })
+	h := newHouse(t, func(p *Deps) { p.Model = fragile{p.Model.(*llm.Client)} })
 	got := h.ask("cli:poisoned", "poison")
 	if !strings.Contains(got, "Something went wrong. (run 1)") || strings.Contains(got, "secret detail") {
 		t.Errorf("the user reads %q", got)
@@ -241,7 +241,7 @@ func TestStopEndsTheRunAndKeepsWhatWasWritten(t *testing.T) {
 }
 
 func TestTooLongForTheModelShrinksTheWindow(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.Budget = 20_000 })
+	h := newHouse(t, func(p *Deps) { p.Budget = 20_000 })
 	for i := range 20 {
 		h.ask(room, fmt.Sprintf("%d %s", i, strings.Repeat("word ", 100)))
 	}
@@ -269,7 +269,7 @@ func TestHugeMessageIsCutInTheWindowOnly(t *testing.T) {
 }
 
 func TestIdleLoopsAreForgotten(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.LoopIdleTimeout = time.Millisecond })
+	h := newHouse(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Millisecond })
 	for i := range 50 {
 		h.ask(conversation.Key(fmt.Sprintf("cli:%d", i)), "hello")
 	}
@@ -319,7 +319,7 @@ func TestShutdownLetsTheAnswerFinish(t *testing.T) {
 
 func TestFiveHundredToolConversationsNeverBreakTheList(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t, func(p *Parts) { p.Budget, p.SystemPrompt = 400, "Be brief." })
+	h := newHouse(t, func(p *Deps) { p.Budget, p.Config.SystemPrompt = 400, "Be brief." })
 	var trimmed, cut atomic.Int64
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		// From the texts alone, so that a failure can be repeated: some answers
@@ -391,7 +391,7 @@ func TestRedeliveredStopEndsNoLaterAnswer(t *testing.T) {
 }
 
 func TestShrinkingTheWindowUsesUpNoToolRounds(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.Budget = 20_000; p.MaxToolRounds = 3 })
+	h := newHouse(t, func(p *Deps) { p.Budget = 20_000; p.Config.MaxToolRounds = 3 })
 	for i := range 20 {
 		h.ask(room, fmt.Sprintf("%d %s", i, strings.Repeat("word ", 200)))
 	}

@@ -57,7 +57,7 @@ func TestAFloodOfMessagesIsTakenWhole(t *testing.T) {
 
 // A channel may tell of messages in another order than it stored them in.
 func TestMailOutOfOrderIsReadFromTheStore(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.LoopIdleTimeout = time.Minute })
+	h := newHouse(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Minute })
 	h.ask(room, "zero") // now the loop knows its session
 	var mail [][]conversation.Inbound
 	for _, text := range []string{"one", "two"} {
@@ -74,7 +74,7 @@ func TestMailOutOfOrderIsReadFromTheStore(t *testing.T) {
 
 // The same message told twice is answered once.
 func TestMailToldTwiceIsAnsweredOnce(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.LoopIdleTimeout = time.Minute })
+	h := newHouse(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Minute })
 	h.ask(room, "zero")
 	stored, err := h.store.Accept(t.Context(), nil, h.inbound(room, "one"))
 	if err != nil {
@@ -91,7 +91,7 @@ func TestMailToldTwiceIsAnsweredOnce(t *testing.T) {
 // anew.
 func TestAWithdrawnMessageIsNotAnswered(t *testing.T) {
 	gate := make(chan struct{})
-	h := newHouse(t, func(p *Parts) { p.MaxConcurrentRuns = 1; p.LoopIdleTimeout = time.Minute })
+	h := newHouse(t, func(p *Deps) { p.Config.MaxConcurrentRuns = 1; p.Config.LoopIdleTimeout = time.Minute })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer { <-gate; return llmtest.Echo(c) })
 	h.say("cli:other", "busy") // takes the one place
 	until(t, "the call", func() bool { return len(h.server.Calls()) > 0 })

@@ -78,7 +78,7 @@ func (l *loop) failedRun(q question, a answer, err error, started time.Time) con
 	a.messages = nil
 	run := l.agentRun(q, q.took, a, started)
 	run.Status, run.Error, run.Effect = conversation.StatusFailed, err.Error(), conversation.Effect{}
-	l.Log.Error("run failed", "session", l.key, "run", run.ID(), "error", err)
+	l.deps.Log.Error("run failed", "session", l.key, "run", run.ID(), "error", err)
 	run.Replies = l.reply(q.took, fmt.Sprintf("%s (run %d)\n\nYour message is kept; /retry tries again.", userWords(err), run.ID()))
 	return run
 }
@@ -117,7 +117,7 @@ func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, sta
 	run.Status = conversation.StatusStopped
 	text := stopped
 	if partial := strings.TrimSpace(a.partial); partial != "" {
-		written := window.Rows([]window.Entry{window.NewEntry(l.Counter, llm.Message{Role: "assistant", Content: partial})})
+		written := window.Rows([]window.Entry{window.NewEntry(l.deps.Counter, llm.Message{Role: "assistant", Content: partial})})
 		written[0].Stopped = true
 		run.Messages = append(run.Messages, written...)
 		text = below(partial, text)
@@ -157,7 +157,7 @@ func (l *loop) reply(took []conversation.Inbound, text string) []conversation.De
 // settledUsers are the user messages that a run stores: those of the question
 // unless they are stored already, and those that a /stop settled with it.
 func (l *loop) settledUsers(q question, took []conversation.Inbound) []conversation.Message {
-	return slices.Concat(q.users[q.stored:], l.userMessages(without(took, q.took)))
+	return slices.Concat(q.users[q.stored:], l.router.userMessages(without(took, q.took)))
 }
 
 // userMessages are inbound texts as rows of the conversation; commands among
@@ -178,7 +178,7 @@ func (r *Router) userMessage(in conversation.Inbound, text string, images []conv
 	if in.Group {
 		m.Sender = in.Sender
 	}
-	m.Tokens = r.Counter.Message(window.ToModel(&m))
+	m.Tokens = r.deps.Counter.Message(window.ToModel(&m))
 	return m
 }
 
@@ -198,7 +198,7 @@ func (l *loop) hintRows(hint string) []conversation.Message {
 	if hint == "" {
 		return nil
 	}
-	told := window.Rows([]window.Entry{window.NewEntry(l.Counter, llm.Message{Role: string(conversation.RoleSystem), Content: hint})})
+	told := window.Rows([]window.Entry{window.NewEntry(l.deps.Counter, llm.Message{Role: string(conversation.RoleSystem), Content: hint})})
 	told[0].Internal = true
 	return told
 }

@@ -131,7 +131,7 @@ func (b branches) Fetch(ctx context.Context, channel string, file conversation.A
 }
 
 func TestFilesAreFetchedFromTheChannelThatTheyCameBy(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.Files = branches{"cli": {"notes": "buy milk"}} })
+	h := newHouse(t, func(p *Deps) { p.Files = branches{"cli": {"notes": "buy milk"}} })
 	h.accept(filed(h.from(desk, "see this"), conversation.Attachment{Name: "notes.txt", MediaType: "text/plain", Size: 8, Ref: "notes"}))
 	h.replies(1)
 	if !strings.Contains(h.asked(), "buy milk") {

@@ -21,7 +21,7 @@ func (h *house) note(key conversation.Key, role conversation.Role, text string) 
 // A program that sets the rules of a task has them told in every run, right
 // behind the system prompt and before all else; nobody reads them in the talk.
 func TestSystemMessagesOfProgramsAreToldInEveryRun(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.SystemPrompt = "You are kind." })
+	h := newHouse(t, func(p *Deps) { p.Config.SystemPrompt = "You are kind." })
 	h.note(room, conversation.RoleSystem, "Answer in rhymes.")
 	for i := range 30 {
 		h.ask(room, fmt.Sprint("question ", i, strings.Repeat(" and so on", 60)))
@@ -39,7 +39,7 @@ func TestSystemMessagesOfProgramsAreToldInEveryRun(t *testing.T) {
 // longer than any other: it would hold up its processor for minutes.
 func TestAQuestionBehindThousandsOfAppendedMessages(t *testing.T) {
 	const batches, batch = 30, 200
-	h := newHouse(t, func(p *Parts) { p.Budget = 4000 })
+	h := newHouse(t, func(p *Deps) { p.Budget = 4000 })
 	h.ask(room, "begin")
 	for n := range batches {
 		var list []conversation.Message
@@ -108,7 +108,7 @@ func TestWhatIsAppendedBesideARunIsKnownToTheNext(t *testing.T) {
 // A page that asks for its replies finds them in the store, and no sender is
 // handed any.
 func TestRepliesThatAreKeptAreNotDelivered(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.Deliver = func(d []conversation.Delivery) { t.Errorf("delivered: %+v", d) } })
+	h := newHouse(t, func(p *Deps) { p.Deliver = func(d []conversation.Delivery) { t.Errorf("delivered: %+v", d) } })
 	h.server.Script(llmtest.Answer{Text: "hello yourself"})
 	in, help := h.inbound(room, "hello"), h.inbound(room, "/help")
 	in.Keep, help.Keep = true, true

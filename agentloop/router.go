@@ -18,7 +18,7 @@ import (
 // Router starts a loop for each session that has work, and forgets it when it
 // falls silent. Its own goroutine, Run, alone touches the map of loops.
 type Router struct {
-	Parts
+	deps        *Deps
 	frame       *window.Frame
 	env         command.Env
 	hints       window.Hints // none without recall
@@ -47,27 +47,27 @@ type signal struct {
 var errStopped = errors.New("stopped by the user")
 
 // NewRouter makes a router; Run starts it.
-func NewRouter(parts Parts) *Router {
+func NewRouter(deps Deps) *Router {
 	r := &Router{
-		Parts:    parts,
+		deps:     &deps,
 		signals:  make(chan signal, 1024),
 		idle:     make(chan *loop),
-		slots:    make(chan struct{}, parts.MaxConcurrentRuns),
+		slots:    make(chan struct{}, deps.Config.MaxConcurrentRuns),
 		done:     make(chan struct{}),
 		pictures: semaphore.NewWeighted(maxPictures),
-		frame:    window.NewFrame(parts.Counter, parts.SystemPrompt, parts.Tools),
+		frame:    window.NewFrame(deps.Counter, deps.Config.SystemPrompt, deps.Tools),
 		behind:   make(chan func(context.Context), laterQueue),
 	}
 	r.env = r.commandEnv()
-	if parts.Tools.Has(tools.RecallName) {
-		r.hints = window.NewHints(parts.HintPhrases)
+	if deps.Tools.Has(tools.RecallName) {
+		r.hints = window.NewHints(deps.HintPhrases)
 	}
 	return r
 }
 
 // CheckPrompt tells the operator when the system prompt is so long that it is
 // sent cut.
-func (r *Router) CheckPrompt() error { return r.frame.Check(r.Budget) }
+func (r *Router) CheckPrompt() error { return r.frame.Check(r.deps.Budget) }
 
 // windowOf returns what a run sends to the model when asked is to be answered.
 func (r *Router) windowOf(turn conversation.Turn, asked []conversation.Message) window.Window {
@@ -76,7 +76,7 @@ func (r *Router) windowOf(turn conversation.Turn, asked []conversation.Message) 
 
 func (r *Router) windowWithHint(turn conversation.Turn, asked []conversation.Message, hint string) window.Window {
 	return window.New(window.Input{
-		Frame: r.frame, Snapshot: turn, Asked: asked, Hint: hint, StateTokens: min(r.StateBudget, r.Budget/4),
+		Frame: r.frame, Snapshot: turn, Asked: asked, Hint: hint, StateTokens: min(r.deps.StateBudget, r.deps.Budget/4),
 	})
 }
 
@@ -155,7 +155,7 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 			}
 			if len(loops) == 0 && forgotten >= crowd {
 				loops, forgotten = map[conversation.Key]*loop{}, 0
-				r.Rest()
+				r.deps.Rest()
 			}
 		case <-intake.Done():
 			close(r.done)
@@ -175,8 +175,8 @@ func (r *Router) leftovers(ctx context.Context, scopes []conversation.Scope) []c
 	var all []conversation.Key
 	for _, scope := range scopes {
 		var keys []conversation.Key
-		err := conversation.Persist(ctx, r.Log, "read what was left waiting", func() (err error) {
-			keys, err = r.Store.Waiting(ctx, scope)
+		err := conversation.Persist(ctx, r.deps.Log, "read what was left waiting", func() (err error) {
+			keys, err = r.deps.Store.Waiting(ctx, scope)
 			return err
 		})
 		if conversation.IsDamaged(err) {
@@ -186,7 +186,7 @@ func (r *Router) leftovers(ctx context.Context, scopes []conversation.Scope) []c
 			return nil // the gateway ends
 		}
 		if len(keys) > 0 {
-			r.Log.Info("answering what was left waiting", "channel", scope.Channel, "sessions", len(keys))
+			r.deps.Log.Info("answering what was left waiting", "channel", scope.Channel, "sessions", len(keys))
 		}
 		all = append(all, keys...)
 	}
@@ -204,12 +204,12 @@ func (r *Router) Resume(ctx context.Context, scopes ...conversation.Scope) {
 func (r *Router) drain(running *sync.WaitGroup, cancelRuns context.CancelFunc) {
 	finished := make(chan struct{})
 	go func() { running.Wait(); close(finished) }()
-	timeout := time.NewTimer(r.DrainTimeout)
+	timeout := time.NewTimer(r.deps.Config.DrainTimeout)
 	defer timeout.Stop()
 	select {
 	case <-finished:
 	case <-timeout.C:
-		r.Log.Warn("answers still under way are left for the next start", "waited", r.DrainTimeout)
+		r.deps.Log.Warn("answers still under way are left for the next start", "waited", r.deps.Config.DrainTimeout)
 		cancelRuns()
 		<-finished
 	}

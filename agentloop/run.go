@@ -46,7 +46,7 @@ func (q *question) destination() conversation.Destination { return q.took[len(q.
 // answerNew runs the model on the waiting messages.
 func (l *loop) answerNew(runs context.Context, turn conversation.Turn) bool {
 	q := question{turn: turn, took: turn.Waiting, notes: turn.Notes}
-	q.users = slices.Concat(l.noteMessages(q.notes), l.userMessages(q.took))
+	q.users = slices.Concat(l.router.noteMessages(q.notes), l.router.userMessages(q.took))
 	return l.answer(runs, q)
 }
 
@@ -55,7 +55,7 @@ func (l *loop) answer(runs context.Context, q question) bool {
 	started := time.Now()
 	shown, end := context.WithCancel(runs) // until what came of it is stored
 	defer end()
-	l.Watcher.Working(shown, l.key, q.took, q.destination())
+	l.deps.Watcher.Working(shown, l.key, q.took, q.destination())
 	a, err := l.generate(runs, &q)
 	switch {
 	case err == nil:
@@ -84,7 +84,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		stop()
 	default:
 	}
-	g := &generation{loop: l, to: q.destination(), opening: opening(q.turn.Conversation), budget: l.budgets.Of(l.key, l.Budget)}
+	g := &generation{loop: l, deps: l.deps, to: q.destination(), opening: opening(q.turn.Conversation), budget: l.router.budgets.Of(l.key, l.deps.Budget)}
 	err := guard(func() error {
 		release, err := l.takePictures(ctx, q)
 		if err != nil {
@@ -93,12 +93,12 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		defer release()
 		l.fetchFiles(ctx, q)
 		turn, asked := l.withImages(ctx, *q)
-		hint := l.hints.For(asked)
-		g.window = l.windowWithHint(turn, asked, hint)
+		hint := l.router.hints.For(asked)
+		g.window = l.router.windowWithHint(turn, asked, hint)
 		q.hint = hint
 		return g.run(tools.In(ctx, tools.Place{Key: l.key, Conversation: q.turn.Conversation.ID}))
 	})
-	l.budgets.Used(l.key, g.budget, l.Budget)
+	l.router.budgets.Used(l.key, g.budget, l.deps.Budget)
 	if err != nil && errors.Is(context.Cause(ctx), errStopped) {
 		err = errStopped
 	}
@@ -107,7 +107,8 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 
 // generation is one answer in the making.
 type generation struct {
-	*loop
+	loop    *loop
+	deps    *Deps
 	window  window.Window
 	to      conversation.Destination
 	opening string // stands before the text that is shown
@@ -118,14 +119,14 @@ type generation struct {
 
 func (g *generation) run(ctx context.Context) error {
 	for round := 0; ; round++ {
-		last := round >= g.MaxToolRounds
+		last := round >= g.deps.Config.MaxToolRounds
 		response, err := g.call(ctx, last)
 		if err != nil {
 			return err
 		}
-		said := window.NewEntry(g.Counter, llm.Message{Role: "assistant", Content: response.Text, ToolCalls: response.ToolCalls})
+		said := window.NewEntry(g.deps.Counter, llm.Message{Role: "assistant", Content: response.Text, ToolCalls: response.ToolCalls})
 		if said.Finish = cutReason(response.FinishReason); said.Finish != "" {
-			g.Log.Warn("answer cut off", "session", g.key, "model", response.Model, "finish_reason", said.Finish,
+			g.deps.Log.Warn("answer cut off", "session", g.loop.key, "model", response.Model, "finish_reason", said.Finish,
 				"completion_tokens", response.Usage.Completion, "tool_calls", len(response.ToolCalls))
 		}
 		g.add(said)
@@ -141,7 +142,7 @@ func (g *generation) run(ctx context.Context) error {
 			return err
 		}
 		for _, result := range results {
-			g.add(window.NewEntry(g.Counter, result))
+			g.add(window.NewEntry(g.deps.Counter, result))
 		}
 	}
 }
@@ -166,7 +167,7 @@ func cutReason(reason string) conversation.FinishReason {
 func (g *generation) notRun(calls []llm.ToolCall) []window.Entry {
 	results := make([]window.Entry, len(calls))
 	for i, call := range calls {
-		results[i] = window.NewEntry(g.Counter, llm.Message{Role: "tool", Name: call.Name, ToolCallID: call.ID, Content: "error: not run, because your answer was cut off " +
+		results[i] = window.NewEntry(g.deps.Counter, llm.Message{Role: "tool", Name: call.Name, ToolCallID: call.ID, Content: "error: not run, because your answer was cut off " +
 			"at the length limit before its tool calls were whole; ask again with shorter arguments, in several steps if need be"})
 	}
 	return results
@@ -177,7 +178,7 @@ func (g *generation) notRun(calls []llm.ToolCall) []window.Entry {
 // tools, so that it ends in words.
 func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) {
 	for {
-		sent := g.window.Fit(g.calibration.Budget(g.budget))
+		sent := g.window.Fit(g.loop.router.calibration.Budget(g.budget))
 		if sent.Cramped {
 			return llm.Response{}, g.noRoom(sent)
 		}
@@ -185,23 +186,23 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 			g.answer.steps = append(g.answer.steps, modelStep(a, sent))
 		}}
 		if !last {
-			request.Tools = g.frame.Tools
+			request.Tools = g.loop.router.frame.Tools
 		}
 		g.text.Reset()
-		response, err := g.Model.Complete(ctx, request, g.preview)
+		response, err := g.deps.Model.Complete(ctx, request, g.preview)
 		g.answer.rounds++
 		g.answer.prompt += response.Usage.Prompt
 		g.answer.completion += response.Usage.Completion
 		g.answer.model = response.Model
 		if !last && sent.Exact {
-			g.calibration.Learn(response.Model, sent.Tokens, response.Usage.Prompt)
+			g.loop.router.calibration.Learn(response.Model, sent.Tokens, response.Usage.Prompt)
 		}
 		var failure *llm.Error
 		if errors.As(err, &failure) && failure.Kind == llm.KindContextSize {
 			if !g.shrink(sent, failure.Limit) {
 				return response, g.tooLong(failure, sent)
 			}
-			g.Log.Warn("the model takes less than its context window says; sending less", "session", g.key, "budget", g.budget, "limit", failure.Limit)
+			g.deps.Log.Warn("the model takes less than its context window says; sending less", "session", g.loop.key, "budget", g.budget, "limit", failure.Limit)
 			continue
 		}
 		if err == nil && last && len(response.ToolCalls) > 0 {
@@ -220,7 +221,7 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 // shrink lowers the budget below what the server has refused, and reports false
 // when no smaller list would make sense.
 func (g *generation) shrink(refused window.List, limit int) (ok bool) {
-	g.budget, ok = g.window.Shrink(g.budget, refused, limit, &g.calibration)
+	g.budget, ok = g.window.Shrink(g.budget, refused, limit, &g.loop.router.calibration)
 	return ok
 }
 
@@ -234,7 +235,7 @@ func (g *generation) tooLong(failure *llm.Error, sent window.List) error {
 	if question, found := g.window.Question(); found && question.Tokens > window.MinQuestion {
 		length := utf8.RuneCountInString(question.Content)
 		told.User = fmt.Sprintf("Your message is too long for the model: it has about %d characters, and even a part of about %d was refused. "+
-			"Please shorten it, or send it in parts.", rounded(length), rounded(length*window.MinQuestion/question.Tokens))
+			"Please shorten it, or send it in deps.", rounded(length), rounded(length*window.MinQuestion/question.Tokens))
 	}
 	return &told
 }
@@ -245,7 +246,7 @@ func (g *generation) noRoom(sent window.List) error {
 		Kind: llm.KindContextSize,
 		User: "There is no room for your message beside what the assistant is always told. Please tell whoever runs this assistant.",
 		Err: fmt.Errorf("of the %d tokens that may be sent, %d are for the system prompt, the tools and the frame: "+
-			"raise conversation.max_tokens or llm.context_window, or offer fewer tools", g.calibration.Budget(g.budget), g.window.Fixed()),
+			"raise conversation.max_tokens or llm.context_window, or offer fewer tools", g.loop.router.calibration.Budget(g.budget), g.window.Fixed()),
 	}
 }
 
@@ -263,7 +264,7 @@ func (g *generation) preview(d llm.Delta) {
 		g.text.Reset()
 	}
 	g.text.WriteString(d.Text)
-	g.Watcher.Preview(g.key, g.to, g.opening+g.text.String())
+	g.deps.Watcher.Preview(g.loop.key, g.to, g.opening+g.text.String())
 }
 
 // maxCalls is how many calls of one round are run. Answers of ordinary models
@@ -277,7 +278,7 @@ func (g *generation) callTools(ctx context.Context, calls []llm.ToolCall) ([]llm
 	results := make([]llm.Message, len(calls))
 	steps := make([]conversation.Step, min(len(calls), maxCalls))
 	var running errgroup.Group
-	running.SetLimit(g.MaxParallelTools)
+	running.SetLimit(g.deps.Config.MaxParallelTools)
 	for i, call := range calls {
 		results[i] = llm.Message{Role: "tool", Name: call.Name, ToolCallID: call.ID}
 		if i >= maxCalls {
@@ -296,12 +297,12 @@ func (g *generation) callTools(ctx context.Context, calls []llm.ToolCall) ([]llm
 
 func (g *generation) callTool(ctx context.Context, call llm.ToolCall) (string, conversation.Step) {
 	began := time.Now()
-	g.Watcher.Called(g.key, ToolCall{ToolCall: call})
-	text, err := g.Tools.Call(ctx, call.Name, call.Arguments, g.ToolTimeout)
+	g.deps.Watcher.Called(g.loop.key, ToolCall{ToolCall: call})
+	text, err := g.deps.Tools.Call(ctx, call.Name, call.Arguments, g.deps.Config.ToolTimeout)
 	if err != nil && ctx.Err() == nil {
-		g.Log.Warn("tool failed", "session", g.key, "tool", call.Name, "error", err)
+		g.deps.Log.Warn("tool failed", "session", g.loop.key, "tool", call.Name, "error", err)
 	}
 	done := ToolCall{ToolCall: call, Done: true, Took: time.Since(began), Error: window.OneLine(failureOf(text), maxStepError)}
-	g.Watcher.Called(g.key, done)
+	g.deps.Watcher.Called(g.loop.key, done)
 	return text, toolStep(done, began)
 }

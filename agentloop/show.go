@@ -21,9 +21,9 @@ type Window struct {
 // Window gives what the model would be sent for a session now, with the messages
 // that wait. It changes nothing, and waits for nobody.
 func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, error) {
-	turn, err := r.Store.Peek(ctx, key, r.Budget)
-	if err == nil && r.Strategy == Summarization {
-		turn.Summary, err = r.Store.Summary(ctx, turn.Conversation.ID)
+	turn, err := r.deps.Store.Peek(ctx, key, r.deps.Budget)
+	if err == nil && r.deps.Strategy == Summarization {
+		turn.Summary, err = r.deps.Store.Summary(ctx, turn.Conversation.ID)
 	}
 	if err != nil {
 		return Window{}, err
@@ -32,7 +32,7 @@ func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, erro
 	err = guard(func() error {
 		turn = r.renewed(turn)
 		users := slices.Concat(r.noteMessages(turn.Notes), r.userMessages(ofOnePlace(untilCommand(turn.Waiting))))
-		budget := r.calibration.Budget(r.budgets.Of(key, r.Budget))
+		budget := r.calibration.Budget(r.budgets.Of(key, r.deps.Budget))
 		sent := r.windowOf(turn, users).Counted(budget)
 		w = Window{Conversation: turn.Conversation, Messages: sent.Messages, Tools: r.frame.Tools, Left: sent.Left, Tokens: sent.Tokens, Budget: budget}
 		return nil

@@ -13,7 +13,7 @@ import (
 )
 
 // workshop is a house with tools to work on files, and a state.
-func workshop(t *testing.T, change func(*Parts)) *house {
+func workshop(t *testing.T, change func(*Deps)) *house {
 	fails := map[string]bool{}
 	shell := func(_ context.Context, arguments json.RawMessage) (string, error) {
 		command := argument(string(arguments), "command")
@@ -30,7 +30,7 @@ func workshop(t *testing.T, change func(*Parts)) *house {
 		return "written", nil
 	}
 	object := json.RawMessage(`{"type":"object"}`)
-	return newHouse(t, func(p *Parts) {
+	return newHouse(t, func(p *Deps) {
 		var err error
 		p.Tools, err = tools.NewRegistry(tools.SessionState(),
 			tools.Tool{Name: "shell_execute", Parameters: object, Call: shell},

@@ -104,7 +104,7 @@ func TestAStoppedRunTellsWhatItDid(t *testing.T) {
 }
 
 func TestAStepTellsWhatTheWindowLeftOut(t *testing.T) {
-	h := newHouse(t, func(p *Parts) { p.Budget = 400 })
+	h := newHouse(t, func(p *Deps) { p.Budget = 400 })
 	const exchanges = 12
 	for i := range exchanges {
 		h.ask(room, fmt.Sprint("message ", i, strings.Repeat(" word", 30)))

@@ -62,22 +62,22 @@ func (s *summaries) end(id string) {
 // summarizeLater has the older part of the talk summarised, behind it, when what
 // no summary covers takes more than half of the budget.
 func (l *loop) summarizeLater() {
-	if l.Strategy != Summarization || !l.known {
+	if l.deps.Strategy != Summarization || !l.known {
 		return
 	}
 	id, before := l.turn.Conversation.ID, l.summaryEnd()
-	if before == 0 || !l.summaries.begin(id) {
+	if before == 0 || !l.router.summaries.begin(id) {
 		return
 	}
 	key := l.key
-	taken := l.later(func(ctx context.Context) {
-		defer l.summaries.end(id)
-		if err := l.summarize(ctx, key, id, before); err != nil && ctx.Err() == nil {
-			l.Log.Warn("a conversation was not summarised; it is tried again after the next answer", "session", key, "error", err)
+	taken := l.router.later(func(ctx context.Context) {
+		defer l.router.summaries.end(id)
+		if err := l.router.summarize(ctx, key, id, before); err != nil && ctx.Err() == nil {
+			l.deps.Log.Warn("a conversation was not summarised; it is tried again after the next answer", "session", key, "error", err)
 		}
 	})
 	if !taken {
-		l.summaries.end(id)
+		l.router.summaries.end(id)
 	}
 }
 
@@ -91,17 +91,17 @@ func (l *loop) summaryEnd() int64 {
 	for i := range history {
 		total += history[i].Tokens
 	}
-	if total <= l.Budget/2 {
+	if total <= l.deps.Budget/2 {
 		return 0
 	}
 	end, kept := int64(0), 0
 	for i := len(history) - 1; i > 0; i-- {
-		if kept += history[i].Tokens; kept > l.Budget/3 && end > 0 {
+		if kept += history[i].Tokens; kept > l.deps.Budget/3 && end > 0 {
 			return end
 		}
 		if conversation.StartsExchange(&history[i-1], &history[i]) {
 			end = history[i].Seq
-			if len(history)-i >= l.KeepRecent {
+			if len(history)-i >= l.deps.KeepRecent {
 				return end
 			}
 		}
@@ -111,13 +111,13 @@ func (l *loop) summaryEnd() int64 {
 
 // summarize is called beside the loop, which may have ended.
 func (r *Router) summarize(ctx context.Context, key conversation.Key, id string, before int64) error {
-	stretch, err := r.Store.Stretch(ctx, id, before, r.Budget/2)
+	stretch, err := r.deps.Store.Stretch(ctx, id, before, r.deps.Budget/2)
 	if err != nil || len(stretch.Messages) == 0 {
 		return err
 	}
 	calling, cancel := context.WithTimeout(ctx, summaryTimeout)
 	defer cancel()
-	answer, err := r.Model.Complete(calling, llm.Request{Messages: []llm.Message{
+	answer, err := r.deps.Model.Complete(calling, llm.Request{Messages: []llm.Message{
 		{Role: "system", Content: summaryPrompt},
 		{Role: "user", Content: summaryQuestion(stretch)},
 	}}, func(llm.Delta) {})
@@ -134,7 +134,7 @@ func (r *Router) summarize(ctx context.Context, key conversation.Key, id string,
 		text += "\n" + cutSummary
 	}
 	text, tokens := r.fitSummary(text)
-	stored, err := r.Store.Summarize(ctx, stretch, text, tokens)
+	stored, err := r.deps.Store.Summarize(ctx, stretch, text, tokens)
 	if stored {
 		r.Edited(key)
 	}
@@ -143,11 +143,11 @@ func (r *Router) summarize(ctx context.Context, key conversation.Key, id string,
 
 // fitSummary cuts a summary that is longer than a fifth of the budget.
 func (r *Router) fitSummary(text string) (fitted string, tokens int) {
-	limit := r.Budget / 5
-	if tokens = r.Counter.Text(text); tokens > limit {
-		head, tail := r.Counter.Cut(text, limit)
+	limit := r.deps.Budget / 5
+	if tokens = r.deps.Counter.Text(text); tokens > limit {
+		head, tail := r.deps.Counter.Cut(text, limit)
 		text = head + window.CutNotice + tail
-		tokens = r.Counter.Text(text)
+		tokens = r.deps.Counter.Text(text)
 	}
 	return text, tokens
 }

@@ -27,7 +27,7 @@ func facts(text string) []int {
 // summarised is a house that summarises. Its model sums up facts by naming the
 // last of them, when it is let go on.
 func summarised(t *testing.T, sum func(c llmtest.Call) llmtest.Answer) *house {
-	h := newHouse(t, func(p *Parts) { p.Strategy, p.KeepRecent = Summarization, 10 })
+	h := newHouse(t, func(p *Deps) { p.Strategy, p.KeepRecent = Summarization, 10 })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.Messages[0].Content == summaryPrompt {
 			return sum(c)

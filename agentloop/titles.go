@@ -26,7 +26,7 @@ const titlePrompt = "Name the conversation that follows, in two to six words, in
 // that is called after its first line. One that a person or a place has named
 // keeps its title.
 func (l *loop) titleLater(run conversation.Run, done conversation.Committed) {
-	if !l.Titles || !l.known || run.Status != conversation.StatusDone || len(run.Messages) == 0 {
+	if !l.deps.Config.Titles || !l.known || run.Status != conversation.StatusDone || len(run.Messages) == 0 {
 		return
 	}
 	history, c := l.turn.History, done.Conversation
@@ -34,9 +34,9 @@ func (l *loop) titleLater(run conversation.Run, done conversation.Committed) {
 		return
 	}
 	key, to, excerpt := l.key, run.Took[0].Destination(), excerptOf(history)
-	l.later(func(ctx context.Context) {
-		if err := l.makeTitle(ctx, key, c, to, excerpt); err != nil && ctx.Err() == nil {
-			l.Log.Warn("a conversation keeps its first line as its title", "session", key, "error", err)
+	l.router.later(func(ctx context.Context) {
+		if err := l.router.makeTitle(ctx, key, c, to, excerpt); err != nil && ctx.Err() == nil {
+			l.deps.Log.Warn("a conversation keeps its first line as its title", "session", key, "error", err)
 		}
 	})
 }
@@ -45,7 +45,7 @@ func (l *loop) titleLater(run conversation.Run, done conversation.Committed) {
 func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversation.Conversation, to conversation.Destination, excerpt string) error {
 	calling, cancel := context.WithTimeout(ctx, titleTimeout)
 	defer cancel()
-	answer, err := r.Model.Complete(calling, llm.Request{Messages: []llm.Message{
+	answer, err := r.deps.Model.Complete(calling, llm.Request{Messages: []llm.Message{
 		{Role: "system", Content: titlePrompt},
 		{Role: "user", Content: excerpt},
 	}}, func(llm.Delta) {})
@@ -56,12 +56,12 @@ func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversa
 	if title == "" || answer.IsCut() {
 		return errors.New("the model gave no title")
 	}
-	changed, err := r.Store.Retitle(ctx, c, title)
+	changed, err := r.deps.Store.Retitle(ctx, c, title)
 	if err != nil || !changed {
 		return err
 	}
 	r.Edited(key)
-	r.Watcher.Titled(key, to, title)
+	r.deps.Watcher.Titled(key, to, title)
 	return nil
 }
 

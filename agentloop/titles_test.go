@@ -11,7 +11,7 @@ import (
 
 // naming is a house whose model names conversations as name says.
 func naming(t *testing.T, name func() llmtest.Answer) *house {
-	h := newHouse(t, func(p *Parts) { p.Titles = true })
+	h := newHouse(t, func(p *Deps) { p.Config.Titles = true })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.Messages[0].Content == titlePrompt {
 			return name()

@@ -84,7 +84,7 @@ func TestTooLongMessageIsToldInWordsAndPoisonsNoLaterOne(t *testing.T) {
 		"with a bad number": {http.StatusBadRequest, `{"error":{"message":"This model's maximum context length is 1 tokens."}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, func(p *Parts) { p.SystemPrompt = "Be brief."; p.Budget = 20_000 })
+			h := newHouse(t, func(p *Deps) { p.Config.SystemPrompt = "Be brief."; p.Budget = 20_000 })
 			h.server.Reply(refusing(350, test.status, test.words))
 			got := h.ask(room, question)
 			if !strings.Contains(got, "too long for the model: it has about 20000 characters") || !strings.Contains(got, "shorten") {
@@ -121,7 +121,7 @@ func TestLongMessageIsCutToWhatTheServerTakes(t *testing.T) {
 		"unknown limit": {tooLarge, 12},
 		"named limit":   {"This model's maximum context length is 2000 tokens.", 2},
 	} {
-		h := newHouse(t, func(p *Parts) { p.Budget = 60_000 })
+		h := newHouse(t, func(p *Deps) { p.Budget = 60_000 })
 		h.server.Reply(refusing(8000, http.StatusRequestEntityTooLarge, test.words))
 		if got := h.ask(room, question); got != "answered" {
 			t.Errorf("%s: reply %q", name, got)
@@ -139,7 +139,7 @@ func TestLongMessageIsCutToWhatTheServerTakes(t *testing.T) {
 
 // Tools that leave no room are told to the operator, and no nonsense is sent.
 func TestNoRoomForAQuestionIsToldInWords(t *testing.T) {
-	h := newHouse(t, func(p *Parts) {
+	h := newHouse(t, func(p *Deps) {
 		registry, err := tools.NewRegistry(tools.Tool{Name: "large", Description: strings.Repeat("It does this and that. ", 1000),
 			Parameters: json.RawMessage(`{"type":"object"}`)})
 		if err != nil {

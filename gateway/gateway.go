@@ -161,7 +161,7 @@ func (g *Gateway) wire(ctx context.Context) error {
 	}
 	agent := g.cfg.Agent
 	agent.Titles = agent.Titles && choice.Host != "" // the stand-in has none to give
-	g.router = agentloop.NewRouter(agentloop.Parts{
+	g.router = agentloop.NewRouter(agentloop.Deps{
 		Config:  agent,
 		Store:   g.store,
 		Model:   model,

@@ -82,14 +82,14 @@ func (h *house) start() {
 	}
 	health := make(chan string, 1)
 	var channel *web.Channel
-	parts := agentloop.Parts{
+	deps := agentloop.Deps{
 		Config: agentloop.DefaultConfig(), Store: h.store, Counter: llm.NewCounter("fake"), Tools: registry, Watcher: watcher{h.feed},
 		Model:   llm.NewClient(llm.Config{BaseURL: h.model.URL(), APIKey: "key", Model: "fake", RetryBase: time.Millisecond, MaxTries: 2}, log),
 		Files:   fetcher{func() channels.Fetcher { return channel }},
 		Deliver: func([]conversation.Delivery) {}, Rest: func() {}, Budget: 100_000, Vision: true, Log: log,
 	}
-	parts.Titles = false // they are calls of the model that most tests do not count
-	router := agentloop.NewRouter(parts)
+	deps.Config.Titles = false // they are calls of the model that most tests do not count
+	router := agentloop.NewRouter(deps)
 	channel = web.New(web.Parts{Store: h.store, Feed: h.feed, Sessions: sessions.New(h.store, router.Do, h.feed.Changed), Log: log, Health: func(state, _ string) { health <- state }, Commands: []channels.Command{{Name: "help", Description: "Show the commands"}}})
 	listen := "127.0.0.1:0"
 	server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 100}, Log: log})
