@@ -14,7 +14,7 @@ import (
 func TestWindowFollowsTheServersCount(t *testing.T) {
 	counter := llm.NewCounter("fake")
 	count := func(c llmtest.Call) int { return windowtest.Tokens(counter, c.Messages) * 3 / 2 }
-	h := newHouse(t, func(p *Deps) { p.Budget = 2000 })
+	h := newHarness(t, func(p *Deps) { p.Budget = 2000 })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		return llmtest.Answer{Text: "noted", Usage: &llm.Usage{Prompt: count(c), Completion: 1}}
 	})

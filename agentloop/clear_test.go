@@ -13,7 +13,7 @@ import (
 
 // people says who they are in a group, and waits for the answers.
 type people struct {
-	*house
+	*harness
 }
 
 func (p people) say(id, name, text string) string {
@@ -45,7 +45,7 @@ func (a *adminsAre) IsAdmin(_ context.Context, in conversation.Inbound) (bool, e
 
 // In a group nobody deletes by answering what another person was asked.
 func TestInGroupsOnlyWhoAskedCanClear(t *testing.T) {
-	p := people{newHouse(t, func(parts *Deps) { parts.Admins = &adminsAre{ids: "2"} })}
+	p := people{newHarness(t, func(parts *Deps) { parts.Admins = &adminsAre{ids: "2"} })}
 	p.say("1", "Ada", "secret plan")
 	asked := p.say("1", "Ada", "/clear")
 	if !strings.HasPrefix(asked, "Ada, this deletes") {
@@ -71,7 +71,7 @@ func TestInGroupsOnlyWhoAskedCanClear(t *testing.T) {
 
 func TestClearInAGroupIsForAdminsOnceOthersHaveWritten(t *testing.T) {
 	admins := &adminsAre{ids: "9"}
-	p := people{newHouse(t, func(parts *Deps) { parts.Admins = admins })}
+	p := people{newHarness(t, func(parts *Deps) { parts.Admins = admins })}
 	refused := func(id, name, text string) {
 		t.Helper()
 		if got := p.say(id, name, text); !strings.HasPrefix(got, name+", others have a part in this conversation, so only an admin of this group can delete it.") {
@@ -107,7 +107,7 @@ func TestClearInAGroupIsForAdminsOnceOthersHaveWritten(t *testing.T) {
 
 // Without a platform that names admins, nobody is one.
 func TestClearInAGroupWithoutAdmins(t *testing.T) {
-	p := people{newHouse(t, nil)}
+	p := people{newHarness(t, nil)}
 	for i := range 2 {
 		p.say(fmt.Sprint(i), "Somebody", "hello")
 	}

@@ -28,17 +28,17 @@ func (r *Router) commandEnv() command.Env {
 }
 
 // command runs the command that waits first and commits what it did.
-func (l *loop) command(intake, runs context.Context, turn conversation.Turn, c conversation.Command) bool {
+func (l *loop) command(intake, runs context.Context, snapshot conversation.Turn, c conversation.Command) bool {
 	started := time.Now()
 	var did command.Result
-	err := guard(func() (err error) {
-		did, err = l.execute(runs, turn, c)
+	err := recovered(func() (err error) {
+		did, err = l.execute(runs, snapshot, c)
 		return err
 	})
 	if err == nil && did.Retry {
-		return l.retryLast(intake, runs, turn)
+		return l.retryLast(intake, runs, snapshot)
 	}
-	run := l.newRun(turn, turn.Waiting[:1], started)
+	run := l.newRun(snapshot, snapshot.Waiting[:1], started)
 	run.Kind, run.Status, run.Effect = conversation.KindCommand, conversation.StatusDone, did.Effect
 	text := did.Text
 	if err != nil {
@@ -49,34 +49,34 @@ func (l *loop) command(intake, runs context.Context, turn conversation.Turn, c c
 			text = cmp.Or(did.Text, command.Unreadable)
 		}
 	}
-	run.Replies = l.reply(turn.Waiting[:1], text)
+	run.Replies = l.reply(snapshot.Waiting[:1], text)
 	run.Replies[0].Actions, run.Replies[0].Transcript = did.Actions, did.File
 	return l.commit(runs, run)
 }
 
-func (l *loop) execute(ctx context.Context, turn conversation.Turn, sent conversation.Command) (command.Result, error) {
+func (l *loop) execute(ctx context.Context, snapshot conversation.Turn, sent conversation.Command) (command.Result, error) {
 	c, found := command.Find(sent.Name)
 	switch {
 	case !found:
 		return command.Result{Text: command.Unknown(sent.Name)}, nil
-	case c.ReadsTalk && turn.Damaged:
+	case c.ReadsTalk && snapshot.Damaged:
 		return command.Result{Text: command.Unreadable}, nil
 	}
-	return c.Run(ctx, l.router.env, command.Request{Session: l.key, Snapshot: turn, Message: turn.Waiting[0], Arguments: sent.Arguments})
+	return c.Run(ctx, l.router.env, command.Request{Session: l.key, Snapshot: snapshot, Message: snapshot.Waiting[0], Arguments: sent.Arguments})
 }
 
 // retryLast answers the last messages again. Their answer, if they have one, is
 // replaced in the window and in /history, and stays in the archive. Messages that
 // got none, as in an outage of the model, are one exchange with those after them, so
 // they are all answered together. The model is told of edits since then.
-func (l *loop) retryLast(intake, runs context.Context, turn conversation.Turn) bool {
-	last := window.LastExchange(turn.History)
+func (l *loop) retryLast(intake, runs context.Context, snapshot conversation.Turn) bool {
+	last := window.LastExchange(snapshot.History)
 	users := window.UserMessages(last)
-	q := question{turn: turn, took: turn.Waiting[:1], notes: turn.Notes, stored: len(users), again: users[len(users)-1].Seq}
-	q.users = slices.Concat(users, l.router.noteMessages(turn.Notes))
-	q.turn.History = turn.History[:len(turn.History)-len(last)]
-	if n := settledByStop(turn.Waiting[1:]); n > 0 {
-		return l.commit(runs, l.stoppedRun(q, turn.Waiting[:1+n], answer{}, time.Now()))
+	q := question{snapshot: snapshot, took: snapshot.Waiting[:1], notes: snapshot.Notes, stored: len(users), again: users[len(users)-1].Seq}
+	q.users = slices.Concat(users, l.router.noteMessages(snapshot.Notes))
+	q.snapshot.History = snapshot.History[:len(snapshot.History)-len(last)]
+	if n := settledByStop(snapshot.Waiting[1:]); n > 0 {
+		return l.commit(runs, l.stoppedRun(q, snapshot.Waiting[:1+n], answer{}, time.Now()))
 	}
 	if _, ok := l.takeSlot(intake); !ok {
 		return intake.Err() == nil

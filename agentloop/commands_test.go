@@ -32,7 +32,7 @@ func TestCommandsAreToldFromText(t *testing.T) {
 }
 
 func TestUnknownCommandGetsAHintAndNotTheModel(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	for text, want := range map[string]string{"/histroy": "Did you mean /history?", "/foo": "There is no command /foo. /help lists the commands."} {
 		if got := h.ask(room, text); !strings.Contains(got, want) {
 			t.Errorf("%s: %q", text, got)
@@ -44,7 +44,7 @@ func TestUnknownCommandGetsAHintAndNotTheModel(t *testing.T) {
 }
 
 func TestNewKeepsTheOldAndHistoryFindsIt(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.ask(room, "about cats")
 	if got := h.ask(room, "/new Dogs"); !strings.Contains(got, "“Dogs”") || !strings.Contains(got, "“about cats”, with 2 messages, is kept") {
 		t.Fatalf("new: %q", got)
@@ -66,7 +66,7 @@ func TestNewKeepsTheOldAndHistoryFindsIt(t *testing.T) {
 }
 
 func TestHistoryPagesAndExplainsItself(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	for i := range 5 {
 		h.ask(room, fmt.Sprintf("question %d", i))
 	}
@@ -85,7 +85,7 @@ func TestHistoryPagesAndExplainsItself(t *testing.T) {
 }
 
 func TestClearAsksFirst(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	if got := h.ask(room, "/clear"); !strings.Contains(got, "nothing to delete") {
 		t.Fatalf("clear of nothing: %q", got)
 	}
@@ -100,7 +100,7 @@ func TestClearAsksFirst(t *testing.T) {
 
 // Whoever says /new twice has one new conversation, not a pile of empty ones.
 func TestNewOnAnEmptyConversationKeepsIt(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	if got := h.ask(room, "/new"); got != "A new conversation begins." {
 		t.Fatalf("new: %q", got)
 	}
@@ -123,7 +123,7 @@ func TestNewOnAnEmptyConversationKeepsIt(t *testing.T) {
 // After an outage nothing that was asked is passed over, and nothing is asked
 // or answered twice.
 func TestRetryAfterAnOutageAnswersAllThatGotNoAnswer(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.ask(room, "zero")
 	h.server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: http.StatusBadRequest} })
 	for _, text := range []string{"one", "two", "three"} {
@@ -153,7 +153,7 @@ func TestRetryAfterAnOutageAnswersAllThatGotNoAnswer(t *testing.T) {
 }
 
 func TestStatusTellsWhatIsInUse(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.ask(room, "hello there")
 	got := h.ask(room, "/status")
 	for _, part := range []string{"fake", "hello there", "**Messages:** 2", "in the window of at most 4000", "less than a minute"} {
@@ -164,7 +164,7 @@ func TestStatusTellsWhatIsInUse(t *testing.T) {
 }
 
 func TestCommandsKeepTheirPlaceInTheOrder(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.say(room, "one", "/new", "two", "/history", "three")
 	want := []string{"echo: one", "A new conversation begins", "echo: two", "two", "echo: three"}
 	for _, part := range want {

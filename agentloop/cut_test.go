@@ -14,7 +14,7 @@ import (
 )
 
 // messages are those of the active conversation, as people read them.
-func (h *house) messages() []conversation.Message {
+func (h *harness) messages() []conversation.Message {
 	h.t.Helper()
 	c, err := h.store.Active(h.t.Context(), room)
 	if err != nil {
@@ -33,7 +33,7 @@ func TestCutAnswerIsMarked(t *testing.T) {
 		conversation.FinishLength:        "Cut off at the length limit",
 		conversation.FinishContentFilter: "Cut off by the content filter",
 	} {
-		h := newHouse(t, nil)
+		h := newHarness(t, nil)
 		h.server.Script(llmtest.Answer{Text: story, FinishReason: string(reason)}, llmtest.Answer{Text: "time."})
 		if got := h.ask(room, "a story"); !strings.HasPrefix(got, story+"\n\n") || !strings.Contains(got, words) {
 			t.Errorf("%s: reply %q", reason, got)
@@ -75,7 +75,7 @@ func TestCutAnswerIsMarked(t *testing.T) {
 
 // What stands below an answer that ends in a code block is no code.
 func TestNoticeStandsOutsideOfAnOpenCodeBlock(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.server.Script(llmtest.Answer{Text: "Here:\n\n~~~~go\nfunc main() {\n", FinishReason: "length"})
 	if got := h.ask(room, "code"); !strings.Contains(got, "func main() {\n~~~~\n\n✂") {
 		t.Errorf("reply %q", got)
@@ -87,7 +87,7 @@ func TestNoticeStandsOutsideOfAnOpenCodeBlock(t *testing.T) {
 
 // A program reads the model's own words, and the reason beside them.
 func TestKeptReplyHoldsNoNotice(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.server.Script(llmtest.Answer{Text: "Once upon a", FinishReason: "length"})
 	in := h.inbound(room, "a story")
 	in.Keep = true
@@ -106,7 +106,7 @@ func TestKeptReplyHoldsNoNotice(t *testing.T) {
 // Half a tool call may be a whole one of another meaning.
 func TestCutToolCallsAreNotRun(t *testing.T) {
 	var ran atomic.Int64
-	h := newHouse(t, func(p *Deps) {
+	h := newHarness(t, func(p *Deps) {
 		registry, err := tools.NewRegistry(tools.Tool{Name: "delete", Parameters: json.RawMessage(`{"type":"object"}`),
 			Call: func(context.Context, json.RawMessage) (string, error) { ran.Add(1); return "deleted", nil }})
 		if err != nil {
@@ -138,7 +138,7 @@ func TestCutToolCallsAreNotRun(t *testing.T) {
 
 // An answer of nothing but thought is told as what it is.
 func TestAnswerUsedUpByThoughtIsToldInWords(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.server.Script(llmtest.Answer{Text: "\n\n", Reasoning: "hm", FinishReason: "length"})
 	if got := h.ask(room, "prove it"); !strings.Contains(got, "length limit before it wrote a word") {
 		t.Errorf("reply %q", got)

@@ -16,10 +16,10 @@ const unstorable = "⚠️ The database of this gateway is damaged, and nothing 
 
 // unreadableRun settles messages to a conversation that can't be read. They are
 // kept where there is a place for them.
-func (l *loop) unreadableRun(turn conversation.Turn, took []conversation.Inbound) conversation.Run {
-	run := l.newRun(turn, slices.Concat(took, turn.Notes), time.Now())
+func (l *loop) damagedRun(snapshot conversation.Turn, took []conversation.Inbound) conversation.Run {
+	run := l.newRun(snapshot, slices.Concat(took, snapshot.Notes), time.Now())
 	run.Status, run.Error = conversation.StatusFailed, "the conversation is damaged"
-	if turn.Conversation.Messages > 0 {
+	if snapshot.Conversation.Messages > 0 {
 		run.Messages = l.router.userMessages(took)
 	}
 	run.Replies = l.reply(took, command.Unreadable)

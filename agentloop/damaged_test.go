@@ -20,9 +20,9 @@ const (
 
 // newInjuredHouse is a house in which three sessions have talked, and a page of
 // the quiet one's messages is damaged.
-func newInjuredHouse(t *testing.T, table string) *house {
+func newInjuredHouse(t *testing.T, table string) *harness {
 	t.Helper()
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: strings.Repeat("answer ", 100)} })
 	for _, key := range []conversation.Key{room, quiet, talking} {
 		for n := range 12 {
@@ -46,7 +46,7 @@ func newInjuredHouse(t *testing.T, table string) *house {
 }
 
 // reopen starts the house on a database again.
-func (h *house) reopen(path string) {
+func (h *harness) reopen(path string) {
 	h.t.Helper()
 	store, err := conversation.Open(h.t.Context(), path)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 // renewed is the turn as a message is answered in it: of a fresh conversation
 // when the present one has rested for too long. Commands are given the turn as
 // it is, so that they still find what they are about.
-func (r *Router) renewed(turn conversation.Turn) conversation.Turn {
-	return r.deps.Store.Expire(turn, r.deps.Expiration)
+func (r *Router) renewed(snapshot conversation.Turn) conversation.Turn {
+	return r.deps.Store.Expire(snapshot, r.deps.Expiration)
 }
 
 // opening is what stands before the first reply in a conversation that follows

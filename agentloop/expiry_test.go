@@ -15,13 +15,13 @@ const month = 720 * time.Hour
 
 // agingHouse is a house whose calendar begins a year ago. Conversations expire
 // there after a month.
-func agingHouse(t *testing.T) (h *house, pass func(time.Duration)) {
+func agingHarness(t *testing.T) (h *harness, pass func(time.Duration)) {
 	t.Helper()
 	var passed atomic.Int64
 	begin := time.Now().Add(-12 * month)
 	clock := func() time.Time { return begin.Add(time.Duration(passed.Load())) }
 
-	h = newHouse(t, nil)
+	h = newHarness(t, nil)
 	h.end()
 	path := h.store.Path()
 	if err := h.store.Close(); err != nil {
@@ -42,7 +42,7 @@ const rested = "A new conversation begins: the last one rested for 31 days. /his
 // A chat that rested for a month begins anew and says so, once; the model is
 // shown nothing of before, and the user finds it in the list.
 func TestAChatThatRestedForAMonthBeginsAnewAndSaysSo(t *testing.T) {
-	h, pass := agingHouse(t)
+	h, pass := agingHarness(t)
 	h.server.Script(llmtest.Answer{Text: "in winter"}, llmtest.Answer{Text: "in spring"}, llmtest.Answer{Text: "and later"})
 	h.ask(room, "first talk")
 	pass(31 * 24 * time.Hour)
@@ -72,7 +72,7 @@ func TestAChatThatRestedForAMonthBeginsAnewAndSaysSo(t *testing.T) {
 // Commands after a rest are about what the user left, and end nothing: /history
 // shows it, /status says what comes, and /retry goes on with it.
 func TestCommandsAfterARestStillFindTheConversation(t *testing.T) {
-	h, pass := agingHouse(t)
+	h, pass := agingHarness(t)
 	h.server.Script(llmtest.Answer{Text: "one answer"}, llmtest.Answer{Text: "a better one"}, llmtest.Answer{Text: "more"})
 	h.ask(room, "first talk")
 	pass(2 * month)
@@ -93,7 +93,7 @@ func TestCommandsAfterARestStillFindTheConversation(t *testing.T) {
 // A model that is down must not make the first message after a rest fall back
 // into the old conversation.
 func TestAFailedAnswerAfterARestBeginsTheNewConversationToo(t *testing.T) {
-	h, pass := agingHouse(t)
+	h, pass := agingHarness(t)
 	h.server.Script(llmtest.Answer{Text: "old"}, llmtest.Answer{Status: http.StatusInternalServerError}, llmtest.Answer{Status: http.StatusInternalServerError}, llmtest.Answer{Text: "new"})
 	h.ask(room, "first talk")
 	pass(31 * 24 * time.Hour)
@@ -111,7 +111,7 @@ func TestAFailedAnswerAfterARestBeginsTheNewConversationToo(t *testing.T) {
 // A message that a /stop has settled is the first of the new conversation, as
 // any other.
 func TestAMessageThatIsStoppedAtOnceBeginsTheNewConversation(t *testing.T) {
-	h, pass := agingHouse(t)
+	h, pass := agingHarness(t)
 	h.server.Script(llmtest.Answer{Text: "old"}, llmtest.Answer{Text: "new"})
 	h.ask(room, "first talk")
 	pass(31 * 24 * time.Hour)

@@ -70,7 +70,7 @@ func chooseFiles(took []conversation.Inbound) []conversation.Inbound {
 
 // addFiles gives the message its files. Where that panics, it keeps their names.
 func (l *loop) addFiles(ctx context.Context, in conversation.Inbound, m *conversation.Message) {
-	err := guard(func() error {
+	err := recovered(func() error {
 		*m = l.withFiles(ctx, in)
 		return nil
 	})
@@ -207,30 +207,30 @@ func (l *loop) withImages(ctx context.Context, q question) (conversation.Turn, [
 		return messages
 	}
 	users := show(q.users)
-	q.turn.History = show(q.turn.History)
-	return q.turn, users
+	q.snapshot.History = show(q.snapshot.History)
+	return q.snapshot, users
 }
 
 // maxPictures is how many bytes of pictures may be in memory at once, over all
 // runs. A model call takes several times their size.
-const maxPictures = 128 << 20
+const maxImageMemory = 128 << 20
 
 // takePictures waits until there is room in memory for the pictures that a run
 // shows the model, and returns what gives the room back.
-func (l *loop) takePictures(ctx context.Context, q *question) (release func(), err error) {
-	size := min(l.pictureBytes(q), maxPictures)
+func (l *loop) reserveImages(ctx context.Context, q *question) (release func(), err error) {
+	size := min(l.imageBytes(q), maxImageMemory)
 	if size == 0 {
 		return func() {}, nil
 	}
-	if err := l.router.pictures.Acquire(ctx, size); err != nil {
+	if err := l.router.imageMemory.Acquire(ctx, size); err != nil {
 		return nil, err
 	}
-	return func() { l.router.pictures.Release(size) }, nil
+	return func() { l.router.imageMemory.Release(size) }, nil
 }
 
 // pictureBytes is the size of the pictures that a run may show: the newest ones
 // of what is asked and of the history.
-func (l *loop) pictureBytes(q *question) (total int64) {
+func (l *loop) imageBytes(q *question) (total int64) {
 	if !l.deps.Vision {
 		return 0
 	}
@@ -247,7 +247,7 @@ func (l *loop) pictureBytes(q *question) (total int64) {
 			}
 		}
 	}
-	for _, messages := range [][]conversation.Message{q.users, q.turn.History} {
+	for _, messages := range [][]conversation.Message{q.users, q.snapshot.History} {
 		for _, m := range slices.Backward(messages) {
 			for _, image := range m.Images {
 				add(int64(image.Size))

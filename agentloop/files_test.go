@@ -35,7 +35,7 @@ func filed(in conversation.Inbound, files ...conversation.Attachment) conversati
 }
 
 // asked is what the model was sent last, as one text.
-func (h *house) asked() string {
+func (h *harness) asked() string {
 	calls := h.server.Calls()
 	var b strings.Builder
 	for _, m := range calls[len(calls)-1].Messages {
@@ -48,7 +48,7 @@ func (h *house) asked() string {
 }
 
 func TestTextFilesAreReadIntoTheirMessage(t *testing.T) {
-	h := newHouse(t, func(p *Deps) {
+	h := newHarness(t, func(p *Deps) {
 		p.Files = shelf{"notes": "buy milk\n", "binary": "\x00\x01\x02", "huge": strings.Repeat("x", maxTextFile+1)}
 	})
 	h.accept(filed(h.inbound(room, "see these"),
@@ -77,7 +77,7 @@ func TestTextFilesAreReadIntoTheirMessage(t *testing.T) {
 func TestImagesGoToAModelThatSees(t *testing.T) {
 	picture := conversation.Attachment{Name: "cat.png", MediaType: "image/png", Size: int64(len(png)), Ref: "cat"}
 	for _, sees := range []bool{true, false} {
-		h := newHouse(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png, "fake": "<html>"}, sees })
+		h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png, "fake": "<html>"}, sees })
 		h.accept(filed(h.inbound(room, "what is this?"), picture,
 			conversation.Attachment{Name: "fake.png", MediaType: "image/png", Ref: "fake"}))
 		h.reply(room)
@@ -97,7 +97,7 @@ func TestImagesGoToAModelThatSees(t *testing.T) {
 // The newest images are what people talk about; all of a long talk's would
 // cost more than the rest of it.
 func TestOnlyTheNewestImagesAreShown(t *testing.T) {
-	h := newHouse(t, func(p *Deps) { p.Files, p.Vision, p.Budget = shelf{"cat": png}, true, 30_000 })
+	h := newHarness(t, func(p *Deps) { p.Files, p.Vision, p.Budget = shelf{"cat": png}, true, 30_000 })
 	for range maxImages + 2 {
 		h.accept(filed(h.inbound(room, "look"), conversation.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"}))
 		h.reply(room)
@@ -112,7 +112,7 @@ func TestOnlyTheNewestImagesAreShown(t *testing.T) {
 
 func TestStopEndsTheWaitForAFile(t *testing.T) {
 	begun := make(chan struct{})
-	h := newHouse(t, func(p *Deps) { p.Files = slowShelf(begun) })
+	h := newHarness(t, func(p *Deps) { p.Files = slowShelf(begun) })
 	h.accept(filed(h.inbound(room, "read this"), conversation.Attachment{Name: "a.txt", Ref: "a"}))
 	<-begun
 	h.say(room, "/stop")
@@ -131,7 +131,7 @@ func (s slowShelf) Fetch(ctx context.Context, _ string, _ conversation.Attachmen
 }
 
 func TestAnEditIsToldWithTheNextMessage(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	first := h.inbound(room, "the meeting is on Monday")
 	h.accept(first)
 	h.reply(room)
@@ -151,7 +151,7 @@ func TestAnEditIsToldWithTheNextMessage(t *testing.T) {
 }
 
 func TestTheModelKnowsThePlace(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	in := h.inbound(room, "hello")
 	in.Place, in.Title = "the thread “Holiday” in #general of Our Server", "Holiday"
 	h.accept(in)
@@ -169,7 +169,7 @@ func TestTheModelKnowsThePlace(t *testing.T) {
 }
 
 func TestHistoryOffersButtons(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	for range 4 {
 		h.ask(room, "hello")
 	}
@@ -194,7 +194,7 @@ func TestHistoryOffersButtons(t *testing.T) {
 // What was asked with files can be asked again after a /stop: the platform may
 // have forgotten them by then.
 func TestStopKeepsTheFilesOfTheQuestion(t *testing.T) {
-	h := newHouse(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png, "notes": "buy milk"}, true })
+	h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png, "notes": "buy milk"}, true })
 	h.server.Reply(func(llmtest.Call) llmtest.Answer {
 		return llmtest.Answer{Text: strings.Repeat("once upon a time ", 200), ChunkDelay: 20 * time.Millisecond}
 	})
@@ -214,7 +214,7 @@ func TestStopKeepsTheFilesOfTheQuestion(t *testing.T) {
 }
 
 func TestRetryAnswersTheEditedText(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	in := h.inbound(room, "what is 2+2?")
 	h.accept(in)
 	h.reply(room)
@@ -233,7 +233,7 @@ func TestRetryAnswersTheEditedText(t *testing.T) {
 // what a model can be shown.
 func TestARunReadsNoMoreFilesThanItShows(t *testing.T) {
 	read := make(chan struct{}, 1000)
-	h := newHouse(t, func(p *Deps) { p.Files, p.Vision, p.Budget = countingShelf(read), true, 100_000 })
+	h := newHarness(t, func(p *Deps) { p.Files, p.Vision, p.Budget = countingShelf(read), true, 100_000 })
 	var batch []conversation.Inbound
 	for range 40 {
 		var files []conversation.Attachment
@@ -264,9 +264,9 @@ func (s countingShelf) Fetch(context.Context, string, conversation.Attachment, i
 // than memory is meant for: some wait, all are answered, and runs without
 // pictures pass them.
 func TestRunsWithPicturesShareTheMemory(t *testing.T) {
-	const runs, most = 10, maxPictures / (maxImages * maxImageFile)
+	const runs, most = 10, maxImageMemory / (maxImages * maxImageFile)
 	reached, release := make(chan string, runs+1), make(chan struct{})
-	h := newHouse(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png}, true })
+	h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png}, true })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if strings.Contains(c.LastUser(), "picture") {
 			reached <- c.LastUser()

@@ -20,7 +20,7 @@ import (
 const room = conversation.Key("cli:room")
 
 // house is a router at work on a real store and a fake model server.
-type house struct {
+type harness struct {
 	t      *testing.T
 	store  *conversation.Store
 	server *llmtest.Server
@@ -39,10 +39,10 @@ type house struct {
 	endedBefore []conversation.Key // whose runs were over before they were stored
 }
 
-func newHouse(t *testing.T, change func(*Deps)) *house {
+func newHarness(t *testing.T, change func(*Deps)) *harness {
 	t.Helper()
 	store := storetest.New(t)
-	h := &house{t: t, store: store, server: llmtest.New(t), wrote: make(chan struct{}, 4096),
+	h := &harness{t: t, store: store, server: llmtest.New(t), wrote: make(chan struct{}, 4096),
 		shown: map[conversation.Key]string{}, alive: map[conversation.Key]int{}}
 	registry, err := tools.NewRegistry(
 		tools.CurrentTime(func() time.Time { return time.Date(2026, 5, 1, 9, 30, 0, 0, time.UTC) }),
@@ -76,7 +76,7 @@ func newHouse(t *testing.T, change func(*Deps)) *house {
 	return h
 }
 
-func (h *house) start() {
+func (h *harness) start() {
 	h.router = NewRouter(h.deps)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -87,7 +87,7 @@ func (h *house) start() {
 	h.end = sync.OnceFunc(func() { cancel(); <-done })
 }
 
-func (h *house) Working(ctx context.Context, key conversation.Key, _ []conversation.Inbound, _ conversation.Destination) {
+func (h *harness) Working(ctx context.Context, key conversation.Key, _ []conversation.Inbound, _ conversation.Destination) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.alive[key]++
@@ -98,13 +98,13 @@ func (h *house) Working(ctx context.Context, key conversation.Key, _ []conversat
 	})
 }
 
-func (h *house) Called(_ conversation.Key, call ToolCall) {
+func (h *harness) Called(_ conversation.Key, call ToolCall) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.called = append(h.called, call)
 }
 
-func (h *house) Committed(run conversation.Run, _ conversation.Committed) {
+func (h *harness) Committed(run conversation.Run, _ conversation.Committed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.runs = append(h.runs, run)
@@ -113,25 +113,25 @@ func (h *house) Committed(run conversation.Run, _ conversation.Committed) {
 	}
 }
 
-func (h *house) Titled(key conversation.Key, _ conversation.Destination, title string) {
+func (h *harness) Titled(key conversation.Key, _ conversation.Destination, title string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.titled = append(h.titled, string(key)+" "+title)
 }
 
-func (h *house) Preview(key conversation.Key, _ conversation.Destination, text string) {
+func (h *harness) Preview(key conversation.Key, _ conversation.Destination, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.shown[key] = text
 }
 
-func (h *house) preview(key conversation.Key) string {
+func (h *harness) preview(key conversation.Key) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.shown[key]
 }
 
-func (h *house) inbound(key conversation.Key, text string) conversation.Inbound {
+func (h *harness) inbound(key conversation.Key, text string) conversation.Inbound {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.said++
@@ -140,7 +140,7 @@ func (h *house) inbound(key conversation.Key, text string) conversation.Inbound 
 }
 
 // say stores messages and wakes the router, as a channel does.
-func (h *house) say(key conversation.Key, list ...string) {
+func (h *harness) say(key conversation.Key, list ...string) {
 	h.t.Helper()
 	var batch []conversation.Inbound
 	for _, text := range list {
@@ -149,7 +149,7 @@ func (h *house) say(key conversation.Key, list ...string) {
 	h.accept(batch...)
 }
 
-func (h *house) accept(batch ...conversation.Inbound) {
+func (h *harness) accept(batch ...conversation.Inbound) {
 	h.t.Helper()
 	stored, err := h.store.Accept(h.t.Context(), nil, batch...)
 	if err != nil {
@@ -159,7 +159,7 @@ func (h *house) accept(batch ...conversation.Inbound) {
 }
 
 // reply waits for the session's next reply and takes it, as delivery does.
-func (h *house) reply(key conversation.Key) string {
+func (h *harness) reply(key conversation.Key) string {
 	h.t.Helper()
 	for {
 		due, err := h.store.Deliveries(h.t.Context(), key, 1)
@@ -180,13 +180,13 @@ func (h *house) reply(key conversation.Key) string {
 	}
 }
 
-func (h *house) ask(key conversation.Key, text string) string {
+func (h *harness) ask(key conversation.Key, text string) string {
 	h.t.Helper()
 	h.say(key, text)
 	return h.reply(key)
 }
 
-func (h *house) history(key conversation.Key) []string {
+func (h *harness) history(key conversation.Key) []string {
 	h.t.Helper()
 	c, err := h.store.Active(h.t.Context(), key)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 // library is a house whose model can look things up.
-func library(t *testing.T, change func(*Deps)) *house {
-	return newHouse(t, func(p *Deps) {
+func library(t *testing.T, change func(*Deps)) *harness {
+	return newHarness(t, func(p *Deps) {
 		var err error
 		p.Tools, err = tools.NewRegistry(tools.SessionState(), tools.Tool{
 			Name: tools.RecallName, Parameters: json.RawMessage(`{"type":"object"}`),
@@ -85,7 +85,7 @@ func TestHintsAreNoPartOfTheConversation(t *testing.T) {
 
 // archive is all of the conversation as it is stored, each message by its first
 // words.
-func (h *house) archive() []string {
+func (h *harness) archive() []string {
 	h.t.Helper()
 	c, err := h.store.Active(h.t.Context(), room)
 	if err != nil {
@@ -179,7 +179,7 @@ func TestModelIsToldHowItRemembersWhenItCanLookThingsUp(t *testing.T) {
 	if got := h.system(); !strings.Contains(got, tools.RecallName) || !strings.Contains(got, "session_state") {
 		t.Errorf("with the tools: %q", got)
 	}
-	h = newHouse(t, nil)
+	h = newHarness(t, nil)
 	h.ask(room, "as we discussed")
 	if got := h.system(); got != h.deps.Config.SystemPrompt {
 		t.Errorf("without them: %q", got)

@@ -11,7 +11,7 @@ import (
 var olderLine = regexp.MustCompile("Older: `([^`]+)`")
 
 // readThrough follows the line "Older: ..." from page to page.
-func readThrough(h *house, command string) (pages []string) {
+func readThrough(h *harness, command string) (pages []string) {
 	h.t.Helper()
 	for command != "" && len(pages) < 100 {
 		page := h.ask(room, command)
@@ -27,7 +27,7 @@ func readThrough(h *house, command string) (pages []string) {
 // Pages of long messages hold fewer exchanges than were asked for; following
 // them shows every exchange once and none twice.
 func TestHistoryPagesAreShortAndMissNothing(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	const said = 12
 	for i := range said {
 		h.ask(room, fmt.Sprintf("question-%d %s", i, strings.Repeat("word ", 100*(i%3))))
@@ -50,7 +50,7 @@ func TestHistoryPagesAreShortAndMissNothing(t *testing.T) {
 }
 
 func TestHistoryOfOneHugeExchangeIsOnePage(t *testing.T) {
-	h := newHouse(t, func(p *Deps) { p.Budget = 20_000 })
+	h := newHarness(t, func(p *Deps) { p.Budget = 20_000 })
 	h.ask(room, "before")
 	var burst []string
 	for i := range 40 {
@@ -73,7 +73,7 @@ func TestHistoryOfOneHugeExchangeIsOnePage(t *testing.T) {
 }
 
 func TestHistoryThatIsTooFarBackSaysSo(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.ask(room, "hello")
 	for command, want := range map[string]string{
 		"/history 51":       "at most 50 exchanges",

@@ -28,7 +28,7 @@ import (
 // tools, pictures, hints, outages, /stop, /retry, /undo, edits, summaries,
 // internal messages of programs, and months of rest. Its loop is worked by hand.
 type life struct {
-	*house
+	*harness
 	loop  *loop
 	rand  *dice
 	pass  func(time.Duration)
@@ -50,7 +50,7 @@ func (d *dice) IntN(n int) int {
 }
 
 func newLife(t *testing.T, seed uint64) *life {
-	h, pass := agingHouse(t)
+	h, pass := agingHarness(t)
 	r := &dice{rand: rand.New(rand.NewPCG(seed, 3))}
 	registry, err := tools.NewRegistry(tools.SessionState(), tools.Tool{
 		Name: tools.RecallName, Parameters: json.RawMessage(`{"type":"object"}`),
@@ -73,7 +73,7 @@ func newLife(t *testing.T, seed uint64) *life {
 		}
 		return llmtest.Answer{Text: strings.Repeat("answer ", 1<<r.IntN(8))}
 	})
-	return &life{house: h, loop: newLoop(NewRouter(parts), room), rand: r, pass: pass, gone: map[string]bool{}}
+	return &life{harness: h, loop: newLoop(NewRouter(parts), room), rand: r, pass: pass, gone: map[string]bool{}}
 }
 
 var markForm = regexp.MustCompile(`mark\d+\.`)
@@ -95,15 +95,15 @@ func (f *life) hears(batch ...conversation.Inbound) {
 	}
 	f.loop.post(signal{key: room, inbound: stored})
 	for {
-		turn, err := f.loop.begin(f.t.Context())
+		snapshot, err := f.loop.begin(f.t.Context())
 		if err != nil {
 			f.t.Fatal(err)
 		}
-		if len(turn.Waiting) == 0 {
+		if len(snapshot.Waiting) == 0 {
 			return
 		}
-		f.check(turn)
-		f.loop.step(f.t.Context(), f.t.Context(), turn)
+		f.check(snapshot)
+		f.loop.step(f.t.Context(), f.t.Context(), snapshot)
 	}
 }
 
@@ -131,9 +131,9 @@ func (f *life) check(known conversation.Turn) {
 		f.t.Fatal(err)
 	}
 	known.Summary, stored.Summary = summary, summary
-	windows := func(turn conversation.Turn) (lists [][]llm.Message, users []conversation.Message) {
-		turn.Waiting = untilCommand(turn.Waiting)
-		q := question{turn: turn, took: turn.Waiting, notes: turn.Notes}
+	windows := func(snapshot conversation.Turn) (lists [][]llm.Message, users []conversation.Message) {
+		snapshot.Waiting = untilCommand(snapshot.Waiting)
+		q := question{snapshot: snapshot, took: snapshot.Waiting, notes: snapshot.Notes}
 		q.users = slices.Concat(f.loop.router.noteMessages(q.notes), f.loop.router.userMessages(q.took))
 		f.loop.fetchFiles(ctx, &q)
 		shown, users := f.loop.withImages(ctx, q)
@@ -286,11 +286,11 @@ func (f *life) notes() {
 	if _, err := f.store.Accept(ctx, nil, f.inbound(room, "?")); err != nil {
 		f.t.Fatal(err)
 	}
-	turn, err := f.store.Begin(ctx, room, 1)
+	snapshot, err := f.store.Begin(ctx, room, 1)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	run := conversation.Run{Key: room, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation}
+	run := conversation.Run{Key: room, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: snapshot.Waiting, Conversation: snapshot.Conversation}
 	for _, role := range []conversation.Role{conversation.RoleUser, conversation.RoleAssistant, conversation.RoleTool, conversation.RoleSystem} {
 		m := conversation.Message{Role: role, Content: "internal: " + string(role), Tokens: 5, Internal: true}
 		if role == conversation.RoleAssistant {

@@ -20,9 +20,9 @@ type loop struct {
 	cancel atomic.Pointer[func()] // ends the run under way, nil when there is none
 	end    chan bool              // the answer to idle: the router has forgotten the loop, or there is mail
 
-	turn   conversation.Turn // the session, as the loop knows it
-	known  bool              // turn is what the store holds, but for the mail
-	newest int64             // inbound that the loop has seen
+	snapshot conversation.Turn // the session, as the loop knows it
+	known    bool              // turn is what the store holds, but for the mail
+	newest   int64             // inbound that the loop has seen
 }
 
 func newLoop(r *Router, key conversation.Key) *loop {
@@ -107,9 +107,9 @@ func (l *loop) askToEnd(intake context.Context) bool {
 // work takes steps until nothing waits.
 func (l *loop) work(intake, runs context.Context) {
 	for intake.Err() == nil {
-		l.doTasks(runs)
-		turn, err := l.begin(intake)
-		if err != nil || len(turn.Waiting) == 0 || !l.guardedStep(intake, runs, turn) {
+		l.runTasks(runs)
+		snapshot, err := l.begin(intake)
+		if err != nil || len(snapshot.Waiting) == 0 || !l.recoveredStep(intake, runs, snapshot) {
 			return
 		}
 	}
@@ -125,23 +125,23 @@ func (l *loop) begin(ctx context.Context) (conversation.Turn, error) {
 	}
 	l.take(l.mail.empty())
 	if l.known {
-		return l.turn, nil
+		return l.snapshot, nil
 	}
 	err := l.persist(ctx, "read the session", func() (err error) {
-		l.turn, err = l.deps.Store.Begin(ctx, l.key, l.deps.Budget, l.router.served...)
-		if err == nil && l.deps.Strategy == Summarization && len(l.turn.Waiting) > 0 {
-			l.turn.Summary, err = l.deps.Store.Summary(ctx, l.turn.Conversation.ID)
+		l.snapshot, err = l.deps.Store.Begin(ctx, l.key, l.deps.Budget, l.router.served...)
+		if err == nil && l.deps.Strategy == Summarization && len(l.snapshot.Waiting) > 0 {
+			l.snapshot.Summary, err = l.deps.Store.Summary(ctx, l.snapshot.Conversation.ID)
 			if conversation.IsDamaged(err) {
 				err = nil // the window goes without it
 			}
 		}
 		return err
 	})
-	if n := len(l.turn.Waiting); err == nil && n > 0 {
-		l.newest = max(l.newest, l.turn.Waiting[n-1].ID)
-		l.known = !l.turn.More && !l.turn.Damaged
+	if n := len(l.snapshot.Waiting); err == nil && n > 0 {
+		l.newest = max(l.newest, l.snapshot.Waiting[n-1].ID)
+		l.known = !l.snapshot.More && !l.snapshot.Damaged
 	}
-	return l.turn, err
+	return l.snapshot, err
 }
 
 // take adds mail to the turn. What does not follow on what the loop has seen
@@ -154,21 +154,21 @@ func (l *loop) take(inbound []conversation.Inbound, stale bool) {
 			continue
 		}
 		l.newest = in.ID
-		l.turn.Waiting = append(l.turn.Waiting, in)
+		l.snapshot.Waiting = append(l.snapshot.Waiting, in)
 	}
 }
 
 // settled takes a run that was committed out of the turn.
 func (l *loop) settled(run conversation.Run, done conversation.Committed) {
-	if run.Effect != (conversation.Effect{}) || done.Conversation.ID != l.turn.Conversation.ID || !follows(run, done) {
+	if run.Effect != (conversation.Effect{}) || done.Conversation.ID != l.snapshot.Conversation.ID || !follows(run, done) {
 		l.known = false
 	}
 	if !l.known {
 		return
 	}
-	next := l.turn.After(done, l.deps.Budget)
-	next.Waiting, next.Notes = without(l.turn.Waiting, run.Took), without(l.turn.Notes, run.Took)
-	l.turn = next
+	next := l.snapshot.After(done, l.deps.Budget)
+	next.Waiting, next.Notes = without(l.snapshot.Waiting, run.Took), without(l.snapshot.Notes, run.Took)
+	l.snapshot = next
 }
 
 // follows says whether a run's messages stand right behind what the run knew of
@@ -180,15 +180,15 @@ func follows(run conversation.Run, done conversation.Committed) bool {
 // step does the first thing that waits: a command, or a run that answers every
 // message up to the next command, or to the next place, since a run has one
 // reply. It reports whether the loop may go on.
-func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
-	if command, is := turn.Waiting[0].Command(); is {
-		return l.command(intake, runs, turn, command)
+func (l *loop) step(intake, runs context.Context, snapshot conversation.Turn) bool {
+	if command, is := snapshot.Waiting[0].Command(); is {
+		return l.command(intake, runs, snapshot, command)
 	}
-	if turn.Damaged {
-		return l.commit(runs, l.unreadableRun(turn, ofOnePlace(untilCommand(turn.Waiting))))
+	if snapshot.Damaged {
+		return l.commit(runs, l.damagedRun(snapshot, ofOnePlace(untilCommand(snapshot.Waiting))))
 	}
-	if n := settledByStop(turn.Waiting); n > 0 {
-		return l.commit(runs, l.stoppedRun(question{turn: l.router.renewed(turn)}, turn.Waiting[:n], answer{}, time.Now()))
+	if n := settledByStop(snapshot.Waiting); n > 0 {
+		return l.commit(runs, l.stoppedRun(question{snapshot: l.router.renewed(snapshot)}, snapshot.Waiting[:n], answer{}, time.Now()))
 	}
 	waited, ok := l.takeSlot(intake)
 	if !ok {
@@ -197,18 +197,18 @@ func (l *loop) step(intake, runs context.Context, turn conversation.Turn) bool {
 	defer func() { <-l.router.slots }()
 	if waited { // and more may have come meanwhile
 		var err error
-		if turn, err = l.begin(intake); err != nil || len(turn.Waiting) == 0 {
+		if snapshot, err = l.begin(intake); err != nil || len(snapshot.Waiting) == 0 {
 			return false
 		}
-		if settledByStop(turn.Waiting) > 0 || turn.Damaged {
+		if settledByStop(snapshot.Waiting) > 0 || snapshot.Damaged {
 			return true
 		}
 	}
-	turn.Waiting = ofOnePlace(untilCommand(turn.Waiting))
-	if len(turn.Waiting) == 0 {
+	snapshot.Waiting = ofOnePlace(untilCommand(snapshot.Waiting))
+	if len(snapshot.Waiting) == 0 {
 		return true
 	}
-	return l.answerNew(runs, l.router.renewed(turn))
+	return l.answerNew(runs, l.router.renewed(snapshot))
 }
 
 // takeSlot waits for one of the model calls that may be under way at once. A

@@ -11,7 +11,7 @@ import (
 )
 
 // stored is what the session's conversation holds of its people, in order.
-func (h *house) stored(key conversation.Key) []string {
+func (h *harness) stored(key conversation.Key) []string {
 	h.t.Helper()
 	c, err := h.store.Active(h.t.Context(), key)
 	if err != nil {
@@ -30,7 +30,7 @@ func (h *house) stored(key conversation.Key) []string {
 	return texts
 }
 
-func (h *house) waitStored(key conversation.Key, want []string) {
+func (h *harness) waitStored(key conversation.Key, want []string) {
 	h.t.Helper()
 	until(h.t, "every message in the history", func() bool { return len(h.stored(key)) >= len(want) })
 	for i, text := range h.stored(key) {
@@ -43,7 +43,7 @@ func (h *house) waitStored(key conversation.Key, want []string) {
 // Somebody pastes a log line by line: no line is lost, doubled or out of order,
 // though they are more than a mailbox and a turn hold.
 func TestAFloodOfMessagesIsTakenWhole(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	var want []string
 	for i := range 3 * maxMail {
 		want = append(want, fmt.Sprintf("line %d", i))
@@ -57,7 +57,7 @@ func TestAFloodOfMessagesIsTakenWhole(t *testing.T) {
 
 // A channel may tell of messages in another order than it stored them in.
 func TestMailOutOfOrderIsReadFromTheStore(t *testing.T) {
-	h := newHouse(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Minute })
+	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Minute })
 	h.ask(room, "zero") // now the loop knows its session
 	var mail [][]conversation.Inbound
 	for _, text := range []string{"one", "two"} {
@@ -74,7 +74,7 @@ func TestMailOutOfOrderIsReadFromTheStore(t *testing.T) {
 
 // The same message told twice is answered once.
 func TestMailToldTwiceIsAnsweredOnce(t *testing.T) {
-	h := newHouse(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Minute })
+	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Minute })
 	h.ask(room, "zero")
 	stored, err := h.store.Accept(t.Context(), nil, h.inbound(room, "one"))
 	if err != nil {
@@ -91,7 +91,7 @@ func TestMailToldTwiceIsAnsweredOnce(t *testing.T) {
 // anew.
 func TestAWithdrawnMessageIsNotAnswered(t *testing.T) {
 	gate := make(chan struct{})
-	h := newHouse(t, func(p *Deps) { p.Config.MaxConcurrentRuns = 1; p.Config.LoopIdleTimeout = time.Minute })
+	h := newHarness(t, func(p *Deps) { p.Config.MaxConcurrentRuns = 1; p.Config.LoopIdleTimeout = time.Minute })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer { <-gate; return llmtest.Echo(c) })
 	h.say("cli:other", "busy") // takes the one place
 	until(t, "the call", func() bool { return len(h.server.Calls()) > 0 })
@@ -111,7 +111,7 @@ func TestAWithdrawnMessageIsNotAnswered(t *testing.T) {
 
 // The /stop of a message that its author has deleted meanwhile has one reply.
 func TestStopAfterADeletionIsAnsweredOnce(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.LastUser() == "a tale" {
 			return llmtest.Answer{Text: strings.Repeat("once upon a time ", 200), ChunkDelay: 20 * time.Millisecond}

@@ -10,14 +10,14 @@ import (
 )
 
 // secondHand is a text that somebody forwards.
-func (h *house) secondHand(key conversation.Key, text string) conversation.Inbound {
+func (h *harness) secondHand(key conversation.Key, text string) conversation.Inbound {
 	in := h.inbound(key, text)
 	in.NeverCommand = true
 	return in
 }
 
 func TestSecondHandTextGoesToTheModelWhateverItReadsLike(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.ask(room, "keep this")
 	for _, text := range []string{"/clear yes", "/undo", "/retry", "/new", "/nothing", "/stop"} {
 		h.accept(h.secondHand(room, text))
@@ -31,7 +31,7 @@ func TestSecondHandTextGoesToTheModelWhateverItReadsLike(t *testing.T) {
 }
 
 func TestSecondHandStopStopsNothing(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	gate := make(chan struct{})
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.LastUser() == "first" {
@@ -54,7 +54,7 @@ func TestSecondHandStopStopsNothing(t *testing.T) {
 
 // After a crash the inbox alone says what was written and what forwarded.
 func TestSecondHandTextIsNoCommandAfterARestart(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.ask(room, "keep this")
 	h.end()
 	if _, err := h.store.Accept(t.Context(), nil, h.secondHand(room, "/clear yes")); err != nil {
@@ -67,7 +67,7 @@ func TestSecondHandTextIsNoCommandAfterARestart(t *testing.T) {
 }
 
 func TestEditOfAWaitingMessageNeverMakesACommand(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.ask(room, "keep this")
 	h.end()
 	message, command := h.inbound(room, "hello"), h.inbound(room, "/title Tripp")

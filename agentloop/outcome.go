@@ -16,18 +16,18 @@ import (
 
 // The ways in which a run can end, each as the row that is committed.
 
-func (l *loop) newRun(turn conversation.Turn, took []conversation.Inbound, started time.Time) conversation.Run {
+func (l *loop) newRun(snapshot conversation.Turn, took []conversation.Inbound, started time.Time) conversation.Run {
 	return conversation.Run{
 		Key:          l.key,
 		Kind:         conversation.KindAgent,
 		Took:         took,
-		Conversation: turn.Conversation,
+		Conversation: snapshot.Conversation,
 		StartedAt:    started,
 	}
 }
 
 func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, started time.Time) conversation.Run {
-	run := l.newRun(q.turn, slices.Concat(took, q.notes), started)
+	run := l.newRun(q.snapshot, slices.Concat(took, q.notes), started)
 	run.Messages = slices.Concat(l.settledUsers(q, took), l.hintRows(q.hint), window.Rows(a.messages))
 	run.Title = titleOf(q.took, run.Messages)
 	run.Model, run.Rounds = a.model, a.rounds
@@ -101,8 +101,8 @@ func (l *loop) commitStopped(runs context.Context, q question, a answer, started
 	if !now.More && !slices.ContainsFunc(now.Waiting, isStop) {
 		return l.answer(runs, q) // an old /stop that a platform delivered again
 	}
-	behind := without(now.Waiting, q.took)
-	took := slices.Concat(q.took, behind[:settledByStop(behind)])
+	background := without(now.Waiting, q.took)
+	took := slices.Concat(q.took, background[:settledByStop(background)])
 	return l.commit(runs, l.stoppedRun(q, took, a, started))
 }
 

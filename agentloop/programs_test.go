@@ -10,7 +10,7 @@ import (
 )
 
 // note is what a program appends without a run.
-func (h *house) note(key conversation.Key, role conversation.Role, text string) {
+func (h *harness) note(key conversation.Key, role conversation.Role, text string) {
 	h.t.Helper()
 	_, err := h.store.Append(h.t.Context(), key, "", conversation.Message{Role: role, Content: text, Tokens: 5})
 	if err != nil {
@@ -21,7 +21,7 @@ func (h *house) note(key conversation.Key, role conversation.Role, text string) 
 // A program that sets the rules of a task has them told in every run, right
 // behind the system prompt and before all else; nobody reads them in the talk.
 func TestSystemMessagesOfProgramsAreToldInEveryRun(t *testing.T) {
-	h := newHouse(t, func(p *Deps) { p.Config.SystemPrompt = "You are kind." })
+	h := newHarness(t, func(p *Deps) { p.Config.SystemPrompt = "You are kind." })
 	h.note(room, conversation.RoleSystem, "Answer in rhymes.")
 	for i := range 30 {
 		h.ask(room, fmt.Sprint("question ", i, strings.Repeat(" and so on", 60)))
@@ -39,7 +39,7 @@ func TestSystemMessagesOfProgramsAreToldInEveryRun(t *testing.T) {
 // longer than any other: it would hold up its processor for minutes.
 func TestAQuestionBehindThousandsOfAppendedMessages(t *testing.T) {
 	const batches, batch = 30, 200
-	h := newHouse(t, func(p *Deps) { p.Budget = 4000 })
+	h := newHarness(t, func(p *Deps) { p.Budget = 4000 })
 	h.ask(room, "begin")
 	for n := range batches {
 		var list []conversation.Message
@@ -67,7 +67,7 @@ func TestAQuestionBehindThousandsOfAppendedMessages(t *testing.T) {
 // A program has only noted what it did, and somebody asks there for another
 // answer, or takes back the last exchange: there is none yet.
 func TestCommandsWhereOnlyAProgramHasWritten(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.note(room, conversation.RoleAssistant, "The tests pass now.")
 	if got := h.ask(room, "/retry"); got != "There is nothing to answer again yet." {
 		t.Errorf("/retry: %q", got)
@@ -91,7 +91,7 @@ func TestCommandsWhereOnlyAProgramHasWritten(t *testing.T) {
 // What a program appends while an answer is under way stands before that, and
 // the next run knows of it though the session was in memory.
 func TestWhatIsAppendedBesideARunIsKnownToTheNext(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.ask(room, "hello")
 	h.server.Reply(func(llmtest.Call) llmtest.Answer {
 		h.note(room, conversation.RoleAssistant, "The tests pass now.")
@@ -108,7 +108,7 @@ func TestWhatIsAppendedBesideARunIsKnownToTheNext(t *testing.T) {
 // A page that asks for its replies finds them in the store, and no sender is
 // handed any.
 func TestRepliesThatAreKeptAreNotDelivered(t *testing.T) {
-	h := newHouse(t, func(p *Deps) { p.Deliver = func(d []conversation.Delivery) { t.Errorf("delivered: %+v", d) } })
+	h := newHarness(t, func(p *Deps) { p.Deliver = func(d []conversation.Delivery) { t.Errorf("delivered: %+v", d) } })
 	h.server.Script(llmtest.Answer{Text: "hello yourself"})
 	in, help := h.inbound(room, "hello"), h.inbound(room, "/help")
 	in.Keep, help.Keep = true, true

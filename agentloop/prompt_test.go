@@ -7,7 +7,7 @@ import (
 
 func TestOperatorIsToldOfATooLongSystemPrompt(t *testing.T) {
 	router := func(prompt string) *Router {
-		h := newHouse(t, func(p *Deps) { p.Config.SystemPrompt = prompt })
+		h := newHarness(t, func(p *Deps) { p.Config.SystemPrompt = prompt })
 		return h.router
 	}
 	if err := router(DefaultConfig().SystemPrompt).CheckPrompt(); err != nil {

@@ -15,7 +15,7 @@ func TestResumeGoesOnWithAnEarlierConversation(t *testing.T) {
 	for _, how := range []string{"/resume 2", "/resume #2", "/resume About CATS", "/resume cats", "id"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t, nil)
+			h := newHarness(t, nil)
 			h.ask(room, "about cats")
 			cats, err := h.store.Active(t.Context(), room)
 			if err != nil {
@@ -47,7 +47,7 @@ func TestResumeGoesOnWithAnEarlierConversation(t *testing.T) {
 }
 
 func TestResumeListsAndSaysWhatItCantFind(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	if got := h.ask(room, "/resume"); got != "There are no conversations to list here." {
 		t.Fatalf("of nothing: %q", got)
 	}
@@ -70,7 +70,7 @@ func TestResumeListsAndSaysWhatItCantFind(t *testing.T) {
 
 // A conversation of another place can't be opened by its id.
 func TestResumeNeverOpensAnotherPlaces(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.ask("cli:other", "the secret is plum")
 	secret, err := h.store.Active(t.Context(), "cli:other")
 	if err != nil {
@@ -84,7 +84,7 @@ func TestResumeNeverOpensAnotherPlaces(t *testing.T) {
 }
 
 func TestTitleIsShownSetAndToldToThePlace(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	if got := h.ask(room, "/title"); !strings.Contains(got, "no title yet") {
 		t.Fatalf("without: %q", got)
 	}
@@ -103,7 +103,7 @@ func TestTitleIsShownSetAndToldToThePlace(t *testing.T) {
 }
 
 func TestUndoTakesBackExchangeByExchange(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	for _, text := range []string{"one", "two", "three"} {
 		h.ask(room, text)
 	}
@@ -137,7 +137,7 @@ func TestUndoTakesBackExchangeByExchange(t *testing.T) {
 }
 
 func TestExportHoldsTheConversationAsPeopleReadIt(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	if got := h.ask(room, "/export"); !strings.Contains(got, "empty") {
 		t.Fatalf("of nothing: %q", got)
 	}
@@ -165,7 +165,7 @@ func TestExportHoldsTheConversationAsPeopleReadIt(t *testing.T) {
 }
 
 // transcript is the file of that name among the replies that are due.
-func (h *house) transcript(name string) string {
+func (h *harness) transcript(name string) string {
 	h.t.Helper()
 	var due []conversation.Delivery
 	until(h.t, "the files", func() bool {
@@ -200,7 +200,7 @@ func (h *house) transcript(name string) string {
 // A conversation that is too long for a platform's file comes as its newest
 // part, and says so.
 func TestExportOfALongConversationIsItsNewestPart(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.fill(6, strings.Repeat("word ", 1<<20/5))
 	h.say(room, "/export")
 	until(t, "the file", func() bool {
@@ -217,7 +217,7 @@ func TestExportOfALongConversationIsItsNewestPart(t *testing.T) {
 }
 
 // fill stores exchanges without a model.
-func (h *house) fill(n int, text string) {
+func (h *harness) fill(n int, text string) {
 	h.t.Helper()
 	if _, err := h.store.Accept(h.t.Context(), nil, h.inbound(room, "?")); err != nil {
 		h.t.Fatal(err)

@@ -27,8 +27,8 @@ type Router struct {
 	slots       chan struct{}          // one for each model call that may be under way
 	done        chan struct{}          // closed when Run no longer takes signals
 	served      []conversation.Account // whose inbound is answered here; none = every one
-	behind      chan func(context.Context)
-	pictures    *semaphore.Weighted // bytes of them that runs may have in memory
+	background  chan func(context.Context)
+	imageMemory *semaphore.Weighted // bytes of them that runs may have in memory
 	summaries   summaries
 	calibration window.Calibration
 	budgets     window.Budgets
@@ -49,14 +49,14 @@ var errStopped = errors.New("stopped by the user")
 // NewRouter makes a router; Run starts it.
 func NewRouter(deps Deps) *Router {
 	r := &Router{
-		deps:     &deps,
-		signals:  make(chan signal, 1024),
-		idle:     make(chan *loop),
-		slots:    make(chan struct{}, deps.Config.MaxConcurrentRuns),
-		done:     make(chan struct{}),
-		pictures: semaphore.NewWeighted(maxPictures),
-		frame:    window.NewFrame(deps.Counter, deps.Config.SystemPrompt, deps.Tools),
-		behind:   make(chan func(context.Context), laterQueue),
+		deps:        &deps,
+		signals:     make(chan signal, 1024),
+		idle:        make(chan *loop),
+		slots:       make(chan struct{}, deps.Config.MaxConcurrentRuns),
+		done:        make(chan struct{}),
+		imageMemory: semaphore.NewWeighted(maxImageMemory),
+		frame:       window.NewFrame(deps.Counter, deps.Config.SystemPrompt, deps.Tools),
+		background:  make(chan func(context.Context), backgroundQueue),
 	}
 	r.env = r.commandEnv()
 	if deps.Tools.Has(tools.RecallName) {
@@ -70,13 +70,13 @@ func NewRouter(deps Deps) *Router {
 func (r *Router) CheckPrompt() error { return r.frame.Check(r.deps.Budget) }
 
 // windowOf returns what a run sends to the model when asked is to be answered.
-func (r *Router) windowOf(turn conversation.Turn, asked []conversation.Message) window.Window {
-	return r.windowWithHint(turn, asked, r.hints.For(asked))
+func (r *Router) windowOf(snapshot conversation.Turn, asked []conversation.Message) window.Window {
+	return r.windowWithHint(snapshot, asked, r.hints.For(asked))
 }
 
-func (r *Router) windowWithHint(turn conversation.Turn, asked []conversation.Message, hint string) window.Window {
+func (r *Router) windowWithHint(snapshot conversation.Turn, asked []conversation.Message, hint string) window.Window {
 	return window.New(window.Input{
-		Frame: r.frame, Snapshot: turn, Asked: asked, Hint: hint, StateTokens: min(r.deps.StateBudget, r.deps.Budget/4),
+		Frame: r.frame, Snapshot: snapshot, Asked: asked, Hint: hint, StateTokens: min(r.deps.StateBudget, r.deps.Budget/4),
 	})
 }
 
@@ -124,10 +124,10 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 	}
 	var working sync.WaitGroup
 	defer working.Wait()
-	r.workLater(intake, &working)
+	r.startBackground(intake, &working)
 	var running sync.WaitGroup
 	loops := map[conversation.Key]*loop{}
-	forgotten := 0 // loops, since the last rest
+	ended := 0 // loops, since the last rest
 
 	wake := func(s signal) {
 		l := loops[s.key]
@@ -141,7 +141,7 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 		}
 		l.post(s)
 	}
-	for _, key := range r.leftovers(intake, scopes) {
+	for _, key := range r.unsettled(intake, scopes) {
 		wake(signal{key: key})
 	}
 	for {
@@ -151,10 +151,10 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 		case l := <-r.idle:
 			if l.mayEnd() {
 				delete(loops, l.key)
-				forgotten++
+				ended++
 			}
-			if len(loops) == 0 && forgotten >= crowd {
-				loops, forgotten = map[conversation.Key]*loop{}, 0
+			if len(loops) == 0 && ended >= releaseThreshold {
+				loops, ended = map[conversation.Key]*loop{}, 0
 				r.deps.Rest()
 			}
 		case <-intake.Done():
@@ -167,11 +167,11 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 
 // crowd is how many loops must have ended for it to be worth a rest when none
 // is left.
-const crowd = 100
+const releaseThreshold = 100
 
 // leftovers are the sessions with inbound that no run has settled: the ordinary
 // path is also the way back from a crash.
-func (r *Router) leftovers(ctx context.Context, scopes []conversation.Scope) []conversation.Key {
+func (r *Router) unsettled(ctx context.Context, scopes []conversation.Scope) []conversation.Key {
 	var all []conversation.Key
 	for _, scope := range scopes {
 		var keys []conversation.Key
@@ -196,7 +196,7 @@ func (r *Router) leftovers(ctx context.Context, scopes []conversation.Scope) []c
 // Resume looks again for inbound of the scopes that no run has settled: some may
 // have been stored although whoever stored it was told of an error.
 func (r *Router) Resume(ctx context.Context, scopes ...conversation.Scope) {
-	for _, key := range r.leftovers(ctx, scopes) {
+	for _, key := range r.unsettled(ctx, scopes) {
 		r.signal(signal{key: key})
 	}
 }

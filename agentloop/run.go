@@ -30,11 +30,11 @@ type answer struct {
 
 // question is what a run answers.
 type question struct {
-	turn  conversation.Turn
-	took  []conversation.Inbound // what the run settles, all of one place; the reply goes to the last one's address
-	notes []conversation.Inbound // edits of earlier messages, settled with it
-	users []conversation.Message // what the model is asked
-	hint  string                 // what it was told beside it, "" for nothing
+	snapshot conversation.Turn
+	took     []conversation.Inbound // what the run settles, all of one place; the reply goes to the last one's address
+	notes    []conversation.Inbound // edits of earlier messages, settled with it
+	users    []conversation.Message // what the model is asked
+	hint     string                 // what it was told beside it, "" for nothing
 
 	stored int   // how many of users, from the first on, are stored already and answered again
 	again  int64 // seq of the last of these, 0 for none
@@ -44,8 +44,8 @@ type question struct {
 func (q *question) destination() conversation.Destination { return q.took[len(q.took)-1].Destination() }
 
 // answerNew runs the model on the waiting messages.
-func (l *loop) answerNew(runs context.Context, turn conversation.Turn) bool {
-	q := question{turn: turn, took: turn.Waiting, notes: turn.Notes}
+func (l *loop) answerNew(runs context.Context, snapshot conversation.Turn) bool {
+	q := question{snapshot: snapshot, took: snapshot.Waiting, notes: snapshot.Notes}
 	q.users = slices.Concat(l.router.noteMessages(q.notes), l.router.userMessages(q.took))
 	return l.answer(runs, q)
 }
@@ -84,19 +84,19 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		stop()
 	default:
 	}
-	g := &generation{loop: l, deps: l.deps, to: q.destination(), opening: opening(q.turn.Conversation), budget: l.router.budgets.Of(l.key, l.deps.Budget)}
-	err := guard(func() error {
-		release, err := l.takePictures(ctx, q)
+	g := &generation{loop: l, deps: l.deps, to: q.destination(), opening: opening(q.snapshot.Conversation), budget: l.router.budgets.Of(l.key, l.deps.Budget)}
+	err := recovered(func() error {
+		release, err := l.reserveImages(ctx, q)
 		if err != nil {
 			return err
 		}
 		defer release()
 		l.fetchFiles(ctx, q)
-		turn, asked := l.withImages(ctx, *q)
+		snapshot, asked := l.withImages(ctx, *q)
 		hint := l.router.hints.For(asked)
-		g.window = l.router.windowWithHint(turn, asked, hint)
+		g.window = l.router.windowWithHint(snapshot, asked, hint)
 		q.hint = hint
-		return g.run(tools.In(ctx, tools.Place{Key: l.key, Conversation: q.turn.Conversation.ID}))
+		return g.run(tools.In(ctx, tools.Place{Key: l.key, Conversation: q.snapshot.Conversation.ID}))
 	})
 	l.router.budgets.Used(l.key, g.budget, l.deps.Budget)
 	if err != nil && errors.Is(context.Cause(ctx), errStopped) {

@@ -13,7 +13,7 @@ import (
 var moreLine = regexp.MustCompile("More: `([^`]+)`")
 
 // found asks for words until the index, which trails the talk, has them.
-func (h *house) found(key conversation.Key, words string) (reply string) {
+func (h *harness) found(key conversation.Key, words string) (reply string) {
 	h.t.Helper()
 	until(h.t, "the index has "+words, func() bool {
 		reply = h.ask(key, "/search "+words)
@@ -25,7 +25,7 @@ func (h *house) found(key conversation.Key, words string) (reply string) {
 // A person finds what was said weeks ago, also in an earlier conversation, and
 // sees when that was.
 func TestSearchFindsWhatWasSaidHere(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.ask(room, "the boiler has the number 8812")
 	h.ask(room, "/new Another talk")
 	h.ask(room, "how is the weather")
@@ -49,7 +49,7 @@ func TestSearchFindsWhatWasSaidHere(t *testing.T) {
 // Pages of hits fit into one message of any platform, and following them shows
 // every hit once.
 func TestSearchPagesAreShortAndMissNothing(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	var lines []string
 	for i := range 30 {
 		lines = append(lines, fmt.Sprintf("walrus-%02d `*%s", i, strings.Repeat(" walrus", 60)))
@@ -79,7 +79,7 @@ func TestSearchPagesAreShortAndMissNothing(t *testing.T) {
 }
 
 func TestHostileSearchIsOnlyText(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.ask(room, "hello there")
 	for _, words := range []string{`"`, "AND", "*", "NEAR(a b)", "#0 hello", "#99999 hello", "👍", strings.Repeat("x ", 5000), "-hello*"} {
 		if got := h.ask(room, "/search "+words); strings.Contains(got, "Something went wrong") {

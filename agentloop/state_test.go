@@ -13,7 +13,7 @@ import (
 )
 
 // workshop is a house with tools to work on files, and a state.
-func workshop(t *testing.T, change func(*Deps)) *house {
+func workshop(t *testing.T, change func(*Deps)) *harness {
 	fails := map[string]bool{}
 	shell := func(_ context.Context, arguments json.RawMessage) (string, error) {
 		command := argument(string(arguments), "command")
@@ -30,7 +30,7 @@ func workshop(t *testing.T, change func(*Deps)) *house {
 		return "written", nil
 	}
 	object := json.RawMessage(`{"type":"object"}`)
-	return newHouse(t, func(p *Deps) {
+	return newHarness(t, func(p *Deps) {
 		var err error
 		p.Tools, err = tools.NewRegistry(tools.SessionState(),
 			tools.Tool{Name: "shell_execute", Parameters: object, Call: shell},
@@ -46,7 +46,7 @@ func workshop(t *testing.T, change func(*Deps)) *house {
 }
 
 // does makes the model call a tool, and then say "done".
-func (h *house) does(name, arguments string) {
+func (h *harness) does(name, arguments string) {
 	h.t.Helper()
 	h.server.Script(llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "c", Name: name, Arguments: arguments}}}, llmtest.Answer{Text: "done"})
 	if got := h.ask(room, name); got != "done" {
@@ -56,7 +56,7 @@ func (h *house) does(name, arguments string) {
 }
 
 // system is the system prompt of the latest call.
-func (h *house) system() string {
+func (h *harness) system() string {
 	calls := h.server.Calls()
 	return calls[len(calls)-1].Messages[0].Content
 }

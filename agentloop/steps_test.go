@@ -15,7 +15,7 @@ import (
 )
 
 // committed is the newest run, once there are so many.
-func (h *house) committed(n int) conversation.Run {
+func (h *harness) committed(n int) conversation.Run {
 	h.t.Helper()
 	var run conversation.Run
 	until(h.t, fmt.Sprint(n, " runs"), func() bool {
@@ -43,7 +43,7 @@ func outline(steps []conversation.Step) []string {
 }
 
 func TestARunTellsItsModelAndToolCalls(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.server.Script(
 		llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "a", Name: "current_time", Arguments: "{}"}, {ID: "b", Name: "fails", Arguments: "{}"}},
 			Usage: &llm.Usage{Prompt: 100, Completion: 20}},
@@ -75,7 +75,7 @@ func TestARunTellsItsModelAndToolCalls(t *testing.T) {
 }
 
 func TestTriesThatFailedAreStepsToo(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.server.Script(llmtest.Answer{Status: http.StatusServiceUnavailable}, llmtest.Answer{Text: "Here I am."})
 	h.ask(room, "hello?")
 	if diff := cmp.Diff([]string{"model fake failed", "model fake"}, outline(h.committed(1).Steps)); diff != "" {
@@ -91,7 +91,7 @@ func TestTriesThatFailedAreStepsToo(t *testing.T) {
 }
 
 func TestAStoppedRunTellsWhatItDid(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.server.Script(llmtest.Answer{Text: strings.Repeat("once upon a time ", 200), ChunkDelay: 20 * time.Millisecond})
 	h.say(room, "tell me a tale")
 	until(t, "the first words", func() bool { return strings.HasPrefix(h.preview(room), "once upon") })
@@ -104,7 +104,7 @@ func TestAStoppedRunTellsWhatItDid(t *testing.T) {
 }
 
 func TestAStepTellsWhatTheWindowLeftOut(t *testing.T) {
-	h := newHouse(t, func(p *Deps) { p.Budget = 400 })
+	h := newHarness(t, func(p *Deps) { p.Budget = 400 })
 	const exchanges = 12
 	for i := range exchanges {
 		h.ask(room, fmt.Sprint("message ", i, strings.Repeat(" word", 30)))
@@ -118,7 +118,7 @@ func TestAStepTellsWhatTheWindowLeftOut(t *testing.T) {
 // A page that shows an answer under way would else show nothing for a moment, or
 // go on showing what is stored.
 func TestAnAnswerIsUnderWayUntilItIsStored(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.ask(room, "hello")
 	h.committed(1)
 	until(t, "the end of the run", func() bool {

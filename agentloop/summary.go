@@ -65,12 +65,12 @@ func (l *loop) summarizeLater() {
 	if l.deps.Strategy != Summarization || !l.known {
 		return
 	}
-	id, before := l.turn.Conversation.ID, l.summaryEnd()
+	id, before := l.snapshot.Conversation.ID, l.summaryEnd()
 	if before == 0 || !l.router.summaries.begin(id) {
 		return
 	}
 	key := l.key
-	taken := l.router.later(func(ctx context.Context) {
+	taken := l.router.inBackground(func(ctx context.Context) {
 		defer l.router.summaries.end(id)
 		if err := l.router.summarize(ctx, key, id, before); err != nil && ctx.Err() == nil {
 			l.deps.Log.Warn("a conversation was not summarised; it is tried again after the next answer", "session", key, "error", err)
@@ -86,7 +86,7 @@ func (l *loop) summarizeLater() {
 // fewer where those would take more than a third of the budget, but always the
 // last exchange.
 func (l *loop) summaryEnd() int64 {
-	history := window.Uncovered(l.turn.History, l.turn.Summary)
+	history := window.Uncovered(l.snapshot.History, l.snapshot.Summary)
 	total := 0
 	for i := range history {
 		total += history[i].Tokens

@@ -26,8 +26,8 @@ func facts(text string) []int {
 
 // summarised is a house that summarises. Its model sums up facts by naming the
 // last of them, when it is let go on.
-func summarised(t *testing.T, sum func(c llmtest.Call) llmtest.Answer) *house {
-	h := newHouse(t, func(p *Deps) { p.Strategy, p.KeepRecent = Summarization, 10 })
+func summarised(t *testing.T, sum func(c llmtest.Call) llmtest.Answer) *harness {
+	h := newHarness(t, func(p *Deps) { p.Strategy, p.KeepRecent = Summarization, 10 })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.Messages[0].Content == summaryPrompt {
 			return sum(c)
@@ -120,7 +120,7 @@ func TestWindowIsTheSummaryAndAllAfterIt(t *testing.T) {
 }
 
 // summaryShown is the summary in the window of the latest answer.
-func (h *house) summaryShown() string {
+func (h *harness) summaryShown() string {
 	calls := h.server.Calls()
 	for i := len(calls) - 1; i >= 0; i-- {
 		if system := calls[i].Messages[0].Content; system != summaryPrompt {
@@ -132,7 +132,7 @@ func (h *house) summaryShown() string {
 }
 
 // untilSummary talks until the model sees a summary, and gives the next number.
-func (h *house) untilSummary(n int) int {
+func (h *harness) untilSummary(n int) int {
 	h.t.Helper()
 	for range 200 {
 		h.ask(room, fact(n))

@@ -29,12 +29,12 @@ func (l *loop) titleLater(run conversation.Run, done conversation.Committed) {
 	if !l.deps.Config.Titles || !l.known || run.Status != conversation.StatusDone || len(run.Messages) == 0 {
 		return
 	}
-	history, c := l.turn.History, done.Conversation
-	if l.turn.Older > 0 || c.State.Turns > titleTurns || c.Title == "" || c.Title != titleOf(nil, history) {
+	history, c := l.snapshot.History, done.Conversation
+	if l.snapshot.Older > 0 || c.State.Turns > titleTurns || c.Title == "" || c.Title != titleOf(nil, history) {
 		return
 	}
 	key, to, excerpt := l.key, run.Took[0].Destination(), excerptOf(history)
-	l.router.later(func(ctx context.Context) {
+	l.router.inBackground(func(ctx context.Context) {
 		if err := l.router.makeTitle(ctx, key, c, to, excerpt); err != nil && ctx.Err() == nil {
 			l.deps.Log.Warn("a conversation keeps its first line as its title", "session", key, "error", err)
 		}

@@ -10,8 +10,8 @@ import (
 )
 
 // naming is a house whose model names conversations as name says.
-func naming(t *testing.T, name func() llmtest.Answer) *house {
-	h := newHouse(t, func(p *Deps) { p.Config.Titles = true })
+func naming(t *testing.T, name func() llmtest.Answer) *harness {
+	h := newHarness(t, func(p *Deps) { p.Config.Titles = true })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.Messages[0].Content == titlePrompt {
 			return name()
@@ -21,7 +21,7 @@ func naming(t *testing.T, name func() llmtest.Answer) *house {
 	return h
 }
 
-func (h *house) title() string {
+func (h *harness) title() string {
 	h.t.Helper()
 	c, err := h.store.Active(h.t.Context(), room)
 	if err != nil {

@@ -38,7 +38,7 @@ func (g *gauge) add(n int) {
 // searches or processes; and it is told which of its calls were not run.
 func TestCallsOfOneRoundAreBounded(t *testing.T) {
 	running := &gauge{}
-	h := newHouse(t, func(p *Deps) {
+	h := newHarness(t, func(p *Deps) {
 		p.Config.MaxParallelTools, p.Budget = 3, 20_000
 		registry, err := tools.NewRegistry(tools.Tool{Name: "count", Parameters: json.RawMessage(`{"type":"object"}`), Call: running.call})
 		if err != nil {

@@ -28,7 +28,7 @@ func refusing(most int, status int, words string) func(llmtest.Call) llmtest.Ans
 
 // checkQuestions fails the test where a call holds less of the question than a
 // reader could make sense of.
-func (h *house) checkQuestions(calls []llmtest.Call, question string) {
+func (h *harness) checkQuestions(calls []llmtest.Call, question string) {
 	h.t.Helper()
 	for _, c := range calls {
 		if asked := c.LastUser(); asked != question && (len(asked) < 200 || !strings.HasPrefix(asked, question[:50]) || !strings.HasSuffix(asked, question[len(question)-50:])) {
@@ -49,7 +49,7 @@ func TestShortMessageThatIsRefusedAsTooLongIsToldInWords(t *testing.T) {
 		"413": {Status: http.StatusRequestEntityTooLarge, Body: tooLarge},
 		"400": {Status: http.StatusBadRequest, Body: tooManySay},
 	} {
-		h := newHouse(t, nil)
+		h := newHarness(t, nil)
 		h.server.Script(llmtest.Answer{Text: "hello"}, answer, answer, answer, answer, answer, llmtest.Answer{Text: "still here"})
 		h.ask(room, "hello")
 		got := h.ask(room, "why is the sky blue?")
@@ -84,7 +84,7 @@ func TestTooLongMessageIsToldInWordsAndPoisonsNoLaterOne(t *testing.T) {
 		"with a bad number": {http.StatusBadRequest, `{"error":{"message":"This model's maximum context length is 1 tokens."}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t, func(p *Deps) { p.Config.SystemPrompt = "Be brief."; p.Budget = 20_000 })
+			h := newHarness(t, func(p *Deps) { p.Config.SystemPrompt = "Be brief."; p.Budget = 20_000 })
 			h.server.Reply(refusing(350, test.status, test.words))
 			got := h.ask(room, question)
 			if !strings.Contains(got, "too long for the model: it has about 20000 characters") || !strings.Contains(got, "shorten") {
@@ -121,7 +121,7 @@ func TestLongMessageIsCutToWhatTheServerTakes(t *testing.T) {
 		"unknown limit": {tooLarge, 12},
 		"named limit":   {"This model's maximum context length is 2000 tokens.", 2},
 	} {
-		h := newHouse(t, func(p *Deps) { p.Budget = 60_000 })
+		h := newHarness(t, func(p *Deps) { p.Budget = 60_000 })
 		h.server.Reply(refusing(8000, http.StatusRequestEntityTooLarge, test.words))
 		if got := h.ask(room, question); got != "answered" {
 			t.Errorf("%s: reply %q", name, got)
@@ -139,7 +139,7 @@ func TestLongMessageIsCutToWhatTheServerTakes(t *testing.T) {
 
 // Tools that leave no room are told to the operator, and no nonsense is sent.
 func TestNoRoomForAQuestionIsToldInWords(t *testing.T) {
-	h := newHouse(t, func(p *Deps) {
+	h := newHarness(t, func(p *Deps) {
 		registry, err := tools.NewRegistry(tools.Tool{Name: "large", Description: strings.Repeat("It does this and that. ", 1000),
 			Parameters: json.RawMessage(`{"type":"object"}`)})
 		if err != nil {

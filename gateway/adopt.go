@@ -41,7 +41,7 @@ func (g *Gateway) adoptPlaces(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if !g.adoptAll(ctx, g.router.Do) {
+		if !g.adoptAll(ctx, g.router.Exclusively) {
 			retry.Reset(adoptRetry)
 		}
 	}

@@ -182,7 +182,7 @@ func (g *Gateway) wire(ctx context.Context) error {
 		KeepRecent:  g.cfg.Conversation.KeepRecentMessages,
 		HintPhrases: g.cfg.Conversation.HintPhrases,
 	})
-	g.sessions = sessions.New(g.store, g.router.Do, g.feed.Changed)
+	g.sessions = sessions.New(g.store, g.router.Exclusively, g.feed.Changed)
 	if err := g.router.CheckPrompt(); err != nil {
 		g.log.Warn("configuration", "problem", err)
 	}

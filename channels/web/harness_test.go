@@ -90,7 +90,7 @@ func (h *house) start() {
 	}
 	deps.Config.Titles = false // they are calls of the model that most tests do not count
 	router := agentloop.NewRouter(deps)
-	channel = web.New(web.Parts{Store: h.store, Feed: h.feed, Sessions: sessions.New(h.store, router.Do, h.feed.Changed), Log: log, Health: func(state, _ string) { health <- state }, Commands: []channels.Command{{Name: "help", Description: "Show the commands"}}})
+	channel = web.New(web.Parts{Store: h.store, Feed: h.feed, Sessions: sessions.New(h.store, router.Exclusively, h.feed.Changed), Log: log, Health: func(state, _ string) { health <- state }, Commands: []channels.Command{{Name: "help", Description: "Show the commands"}}})
 	listen := "127.0.0.1:0"
 	server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 100}, Log: log})
 	if err != nil {

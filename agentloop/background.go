@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	laterWorkers = 4   // model calls at once that nobody waits for
-	laterQueue   = 256 // that wait; more are left undone until their session speaks again
+	backgroundWorkers = 4   // model calls at once that nobody waits for
+	backgroundQueue   = 256 // that wait; more are left undone until their session speaks again
 )
 
 // later has something done that nobody waits for, beside the loops. It never
 // blocks, and reports whether it will be done. do's context ends when intake does.
-func (r *Router) later(do func(ctx context.Context)) bool {
+func (r *Router) inBackground(do func(ctx context.Context)) bool {
 	select {
-	case r.behind <- do:
+	case r.background <- do:
 		return true
 	default:
 		return false
@@ -22,13 +22,13 @@ func (r *Router) later(do func(ctx context.Context)) bool {
 }
 
 // workLater starts those who do what later takes.
-func (r *Router) workLater(ctx context.Context, working *sync.WaitGroup) {
-	for range laterWorkers {
+func (r *Router) startBackground(ctx context.Context, working *sync.WaitGroup) {
+	for range backgroundWorkers {
 		working.Go(func() {
 			for {
 				select {
-				case do := <-r.behind:
-					r.doGuarded(ctx, do)
+				case do := <-r.background:
+					r.runInBackground(ctx, do)
 				case <-ctx.Done():
 					return
 				}
@@ -38,8 +38,8 @@ func (r *Router) workLater(ctx context.Context, working *sync.WaitGroup) {
 }
 
 // doGuarded logs a panic: what nobody waits for must not end the gateway.
-func (r *Router) doGuarded(ctx context.Context, do func(ctx context.Context)) {
-	err := guard(func() error {
+func (r *Router) runInBackground(ctx context.Context, do func(ctx context.Context)) {
+	err := recovered(func() error {
 		do(ctx)
 		return nil
 	})

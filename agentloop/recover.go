@@ -11,7 +11,7 @@ import (
 
 // guard is do, with a panic as an error: one chat's text must not end the
 // gateway, now and at every start.
-func guard(do func() error) (err error) {
+func recovered(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -22,23 +22,23 @@ func guard(do func() error) (err error) {
 
 // guardedStep is step, with a panic as the failure of what waits first: it is
 // settled, so that the next start does not meet it again.
-func (l *loop) guardedStep(intake, runs context.Context, turn conversation.Turn) (goOn bool) {
-	err := guard(func() error {
-		goOn = l.step(intake, runs, turn)
+func (l *loop) recoveredStep(intake, runs context.Context, snapshot conversation.Turn) (goOn bool) {
+	err := recovered(func() error {
+		goOn = l.step(intake, runs, snapshot)
 		return nil
 	})
 	if err == nil {
 		return goOn
 	}
 	l.known = false
-	return l.commit(runs, l.brokenRun(turn, err))
+	return l.commit(runs, l.panickedRun(snapshot, err))
 }
 
 // brokenRun settles the first thing that waits with as little work as can be:
 // what would usually be done with it has panicked. A message is kept for /retry.
-func (l *loop) brokenRun(turn conversation.Turn, err error) conversation.Run {
-	in := turn.Waiting[0]
-	run := l.newRun(turn, turn.Waiting[:1], time.Now())
+func (l *loop) panickedRun(snapshot conversation.Turn, err error) conversation.Run {
+	in := snapshot.Waiting[0]
+	run := l.newRun(snapshot, snapshot.Waiting[:1], time.Now())
 	run.Status, run.Error = conversation.StatusFailed, err.Error()
 	if _, is := in.Command(); is {
 		run.Kind = conversation.KindCommand

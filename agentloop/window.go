@@ -21,20 +21,20 @@ type Window struct {
 // Window gives what the model would be sent for a session now, with the messages
 // that wait. It changes nothing, and waits for nobody.
 func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, error) {
-	turn, err := r.deps.Store.Peek(ctx, key, r.deps.Budget)
+	snapshot, err := r.deps.Store.Peek(ctx, key, r.deps.Budget)
 	if err == nil && r.deps.Strategy == Summarization {
-		turn.Summary, err = r.deps.Store.Summary(ctx, turn.Conversation.ID)
+		snapshot.Summary, err = r.deps.Store.Summary(ctx, snapshot.Conversation.ID)
 	}
 	if err != nil {
 		return Window{}, err
 	}
 	var w Window
-	err = guard(func() error {
-		turn = r.renewed(turn)
-		users := slices.Concat(r.noteMessages(turn.Notes), r.userMessages(ofOnePlace(untilCommand(turn.Waiting))))
+	err = recovered(func() error {
+		snapshot = r.renewed(snapshot)
+		users := slices.Concat(r.noteMessages(snapshot.Notes), r.userMessages(ofOnePlace(untilCommand(snapshot.Waiting))))
 		budget := r.calibration.Budget(r.budgets.Of(key, r.deps.Budget))
-		sent := r.windowOf(turn, users).Counted(budget)
-		w = Window{Conversation: turn.Conversation, Messages: sent.Messages, Tools: r.frame.Tools, Left: sent.Left, Tokens: sent.Tokens, Budget: budget}
+		sent := r.windowOf(snapshot, users).Counted(budget)
+		w = Window{Conversation: snapshot.Conversation, Messages: sent.Messages, Tools: r.frame.Tools, Left: sent.Left, Tokens: sent.Tokens, Budget: budget}
 		return nil
 	})
 	return w, err

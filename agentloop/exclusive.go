@@ -29,7 +29,7 @@ func (t *task) claim() bool { return t.claimed.CompareAndSwap(false, true) }
 // a long run or while another process works the session, nothing is done and the
 // error wraps the cause of ctx; ErrEnding is for a gateway that ends. do must not
 // call Do, and its context ends with ctx, or when the gateway can't wait longer.
-func (r *Router) Do(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error {
+func (r *Router) Exclusively(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error {
 	t := &task{ctx: ctx, do: do, result: make(chan error, 1)}
 	select {
 	case r.signals <- signal{key: key, task: t}:
@@ -58,7 +58,7 @@ func (t *task) gaveUp(key conversation.Key) error {
 }
 
 // doTasks does what waits to be done between two runs.
-func (l *loop) doTasks(runs context.Context) {
+func (l *loop) runTasks(runs context.Context) {
 	for _, t := range l.mail.takeTasks() {
 		if !t.claim() {
 			continue
@@ -69,7 +69,7 @@ func (l *loop) doTasks(runs context.Context) {
 		}
 		ctx, cancel := context.WithCancel(t.ctx)
 		stop := context.AfterFunc(runs, cancel)
-		err := guard(func() error { return t.do(ctx) })
+		err := recovered(func() error { return t.do(ctx) })
 		stop()
 		cancel()
 		l.known = false

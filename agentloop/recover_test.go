@@ -20,7 +20,7 @@ func (b brittle) Text(text string) int {
 }
 
 func TestPanicInACommandIsToldThereAndEndsNothing(t *testing.T) {
-	h := newHouse(t, func(p *Deps) { p.Counter, p.StateBudget = brittle{p.Counter.(*llm.Counter)}, 800 })
+	h := newHarness(t, func(p *Deps) { p.Counter, p.StateBudget = brittle{p.Counter.(*llm.Counter)}, 800 })
 	h.ask("cli:poisoned", "poison")
 	got := h.ask("cli:poisoned", "/status")
 	if !strings.Contains(got, "Something went wrong (run 2)") || strings.Contains(got, "secret detail") {
@@ -47,7 +47,7 @@ func (f startled) Message(m llm.Message) int {
 // One message that the gateway stumbles over must not end it, now and at every
 // start: its sender is told, it is kept, and what comes after it is answered.
 func TestPanicBeforeARunIsToldThereAndEndsNothing(t *testing.T) {
-	h := newHouse(t, func(p *Deps) { p.Counter = startled{p.Counter.(*llm.Counter)} })
+	h := newHarness(t, func(p *Deps) { p.Counter = startled{p.Counter.(*llm.Counter)} })
 	h.say("cli:poisoned", "poison")
 	if got := h.reply("cli:poisoned"); got != "Something went wrong (run 1)." {
 		t.Errorf("the user reads %q", got)
@@ -73,7 +73,7 @@ func (t trap) Fetch(ctx context.Context, channel string, file conversation.Attac
 }
 
 func TestPanicOverAFileLeavesItsNameAndEndsNothing(t *testing.T) {
-	h := newHouse(t, func(p *Deps) { p.Files = trap{shelf{"notes": "buy milk"}} })
+	h := newHarness(t, func(p *Deps) { p.Files = trap{shelf{"notes": "buy milk"}} })
 	h.accept(
 		filed(h.inbound(room, "see this"), conversation.Attachment{Name: "bad.txt", MediaType: "text/plain", Size: 3, Ref: "poison"}),
 		filed(h.inbound(room, "and this"), conversation.Attachment{Name: "notes.txt", MediaType: "text/plain", Size: 8, Ref: "notes"}),

@@ -16,15 +16,15 @@ import (
 )
 
 // archiveOutside is an operation as the API makes it.
-func (h *house) archiveOutside(ctx context.Context, key conversation.Key) error {
-	return h.router.Do(ctx, key, func(ctx context.Context) error {
+func (h *harness) archiveOutside(ctx context.Context, key conversation.Key) error {
+	return h.router.Exclusively(ctx, key, func(ctx context.Context) error {
 		_, err := h.store.Archive(ctx, key)
 		return err
 	})
 }
 
 func TestWhatIsDoneFromOutsideIsKnownToTheNextRun(t *testing.T) {
-	h := newHouse(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Hour }) // the loop would go on with what it remembers
+	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Hour }) // the loop would go on with what it remembers
 	h.ask(room, "my cat is called Tom")
 	if err := h.archiveOutside(t.Context(), room); err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestWhatIsDoneFromOutsideIsKnownToTheNextRun(t *testing.T) {
 }
 
 func TestAnOperationWaitsForTheRunUnderWay(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	asked, answer := make(chan struct{}), make(chan struct{})
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		close(asked)
@@ -53,7 +53,7 @@ func TestAnOperationWaitsForTheRunUnderWay(t *testing.T) {
 	short, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errors.New("nobody waits that long"))
 	defer cancel()
 	made := false
-	err := h.router.Do(short, room, func(context.Context) error { made = true; return nil })
+	err := h.router.Exclusively(short, room, func(context.Context) error { made = true; return nil })
 	if err == nil || !strings.Contains(err.Error(), "cli:room is at work: nobody waits that long") {
 		t.Errorf("who gave up is told %v", err)
 	}
@@ -64,7 +64,7 @@ func TestAnOperationWaitsForTheRunUnderWay(t *testing.T) {
 	if got := h.reply(room); got != "echo: hello" {
 		t.Errorf("the run's answer is %q", got)
 	}
-	if err := h.router.Do(t.Context(), room, func(context.Context) error { return nil }); err != nil || made {
+	if err := h.router.Exclusively(t.Context(), room, func(context.Context) error { return nil }); err != nil || made {
 		t.Errorf("an operation that was given up is made: %t; the next one: %v", made, err)
 	}
 	list, err := h.store.Conversations(t.Context(), room, 0, 10)
@@ -74,12 +74,12 @@ func TestAnOperationWaitsForTheRunUnderWay(t *testing.T) {
 }
 
 func TestAnOperationThatFailsEndsNothing(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	refused := errors.New("refused")
-	if err := h.router.Do(t.Context(), room, func(context.Context) error { return refused }); err != refused {
+	if err := h.router.Exclusively(t.Context(), room, func(context.Context) error { return refused }); err != refused {
 		t.Errorf("the error is %v", err)
 	}
-	err := h.router.Do(t.Context(), room, func(context.Context) error { panic("a bug") })
+	err := h.router.Exclusively(t.Context(), room, func(context.Context) error { panic("a bug") })
 	if err == nil || !strings.Contains(err.Error(), "panic: a bug") {
 		t.Errorf("the panic is %v", err)
 	}
@@ -89,7 +89,7 @@ func TestAnOperationThatFailsEndsNothing(t *testing.T) {
 }
 
 func TestAfterTheEndNothingIsDone(t *testing.T) {
-	h := newHouse(t, nil)
+	h := newHarness(t, nil)
 	h.end()
 	if err := h.archiveOutside(t.Context(), room); !errors.Is(err, ErrEnding) {
 		t.Errorf("the error is %v", err)
@@ -99,13 +99,13 @@ func TestAfterTheEndNothingIsDone(t *testing.T) {
 // Messages and operations come at once, from many sides: every message is
 // answered, every operation is made or refused, and none sees a run half done.
 func TestOperationsAndMessagesAtOnce(t *testing.T) {
-	h := newHouse(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Microsecond })
+	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Microsecond })
 	const each = 30
 	var outside sync.WaitGroup
 	for side := range 4 {
 		outside.Go(func() {
 			for range each {
-				err := h.router.Do(t.Context(), room, func(ctx context.Context) error {
+				err := h.router.Exclusively(t.Context(), room, func(ctx context.Context) error {
 					turn, err := h.store.Peek(ctx, room, 100_000)
 					if n := len(turn.History); n > 0 && turn.History[n-1].Role != conversation.RoleAssistant {
 						return fmt.Errorf("side %d sees a question without its answer", side)
@@ -126,7 +126,7 @@ func TestOperationsAndMessagesAtOnce(t *testing.T) {
 }
 
 func TestTheWindowIsShownAsItWouldBeSent(t *testing.T) {
-	h := newHouse(t, func(p *Deps) { p.Budget = 400 })
+	h := newHarness(t, func(p *Deps) { p.Budget = 400 })
 	empty, err := h.router.Window(t.Context(), room)
 	if err != nil || len(empty.Messages) != 1 || empty.Messages[0].Role != "system" || empty.Left != 0 || empty.Conversation.Messages != 0 {
 		t.Errorf("before anything was said: %+v, %v", empty, err)
