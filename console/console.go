@@ -82,22 +82,22 @@ func (c *Console) Serve(server *httpserver.Server) {
 	person("GET /console/{$}", c.showOverview)
 	person("GET /console/sessions", c.showSessions)
 	person("GET /console/session", c.showSession)
-	person("POST /console/session/archive", c.archive)
-	person("POST /console/session/reset", c.reset)
-	person("POST /console/session/delete", c.deleteSession)
+	person("POST /console/session/archive", httpserver.WithForm(c.archive))
+	person("POST /console/session/reset", httpserver.WithForm(c.reset))
+	person("POST /console/session/delete", httpserver.WithForm(c.deleteSession))
 	person("GET /console/search", c.showFound)
 	person("GET /console/conversation/{id}", c.showTranscript)
 	person("GET /console/conversation/{id}/image/{seq}/{n}", c.sendImage)
 	person("GET /console/conversation/{id}/trace", c.showTrace)
 	person("GET /console/conversation/{id}/window", c.showWindow)
-	person("POST /console/conversation/{id}/rename", c.rename)
-	person("POST /console/conversation/{id}/delete", c.deleteConversation)
+	person("POST /console/conversation/{id}/rename", httpserver.WithForm(c.rename))
+	person("POST /console/conversation/{id}/delete", httpserver.WithForm(c.deleteConversation))
 	person("GET /console/confirm", c.askToConfirm)
 	person("GET /console/deliveries", c.showDeliveries)
-	person("POST /console/deliveries/{id}/retry", c.retryDelivery)
+	person("POST /console/deliveries/{id}/retry", httpserver.WithForm(c.retryDelivery))
 	person("GET /console/pairing", c.showPairing)
-	person("POST /console/pairing/approve", c.approve)
-	person("POST /console/pairing/revoke", c.revoke)
+	person("POST /console/pairing/approve", httpserver.WithForm(c.approve))
+	person("POST /console/pairing/revoke", httpserver.WithForm(c.revoke))
 	person("GET /console/configuration", c.showConfiguration)
 	person("GET /console/log", c.showLog)
 	person("GET /console/log/events", c.followLog)
@@ -107,7 +107,6 @@ func (c *Console) Serve(server *httpserver.Server) {
 type page struct {
 	Section string // which of the parts in the navigation it belongs to
 	Title   string
-	CSRF    string
 	Done    string // what was just done, "" for nothing
 	Body    any
 
@@ -117,9 +116,9 @@ type page struct {
 // show answers with a page, named by its file.
 func (c *Console) show(w http.ResponseWriter, r *http.Request, file, section, title string, body any, scripts ...string) {
 	frame := pages.Frame{
-		Title: title, Section: "console", CSRF: httpserver.CSRF(r),
+		Title: title, Section: "console",
 		Styles: []string{"console/console.css"}, Scripts: append(scripts, "code.js"),
-		Body: page{Section: section, Title: title, CSRF: httpserver.CSRF(r), Done: doneText(r.URL.Query().Get("done")), Body: body,
+		Body: page{Section: section, Title: title, Done: doneText(r.URL.Query().Get("done")), Body: body,
 			Troubles: c.Store.Troubles()},
 	}
 	if file == "overview.html" {

@@ -185,13 +185,17 @@ func TestConversationsAreRenamedArchivedResetAndDeleted(t *testing.T) {
 }
 
 // A foreign page can't make the operator's browser do anything.
-func TestNothingIsDoneWithoutTheTokenOfAPage(t *testing.T) {
+func TestPagesOfOtherSitesDoNothing(t *testing.T) {
 	d := newDesk(t, nil)
 	of := d.talk(chat, ada, "hello", "hi", nil)
 	d.page("/console/")
 	for _, path := range []string{"/console/session/archive", "/console/session/reset", "/console/session/delete", "/console/deliveries/1/retry",
 		"/console/pairing/approve", "/console/pairing/revoke", "/console/conversation/" + of.ID + "/rename", "/console/conversation/" + of.ID + "/delete"} {
-		answer, err := d.client.PostForm(d.url+path, url.Values{"key": {string(chat)}, "title": {"x"}})
+		r, err := http.NewRequest(http.MethodPost, d.url+path, strings.NewReader(url.Values{"key": {string(chat)}, "title": {"x"}}.Encode()))
+		d.must(err)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Origin", "https://evil.example")
+		answer, err := d.client.Do(r)
 		d.must(err)
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusForbidden {

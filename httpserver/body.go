@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"time"
@@ -63,5 +64,18 @@ func BodyProblem(w http.ResponseWriter, r *http.Request, err error) {
 		Problem(w, r, http.StatusInsufficientStorage, "There is no room to take so large a body. Try again later.")
 	default:
 		Problem(w, r, http.StatusBadRequest, "The body can't be read: "+err.Error()+".")
+	}
+}
+
+// WithForm reads the form of a request before h sees it, in either of the two
+// encodings of HTML, into memory. A body that is too large or broken is answered
+// with a problem.
+func WithForm(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := r.ParseMultipartForm(math.MaxInt64); err != nil && !errors.Is(err, http.ErrNotMultipart) {
+			BodyProblem(w, r, err)
+			return
+		}
+		h(w, r)
 	}
 }

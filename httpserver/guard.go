@@ -2,7 +2,6 @@ package httpserver
 
 import (
 	"context"
-	"crypto/hmac"
 	"net/http"
 	"net/url"
 	"strings"
@@ -37,7 +36,6 @@ type visitor struct {
 	byToken  bool   // the request itself carries the token; with AuthNone, any
 	keys     *keys  // by which that was judged
 	pass     string // of a browser, "" when it has none
-	csrf     string // what its forms carry
 }
 
 type visitorKey struct{}
@@ -46,11 +44,6 @@ func visitorOf(r *http.Request) visitor {
 	v, _ := r.Context().Value(visitorKey{}).(visitor)
 	return v
 }
-
-// CSRF is the token that shows that a request comes from a page of this
-// server: in forms as the field "csrf", in other requests as the header
-// X-CSRF-Token. It is "" outside of a page for Person.
-func CSRF(r *http.Request) string { return visitorOf(r).csrf }
 
 // SignedIn reports whether the request comes from somebody who may see
 // everything. It is for Public routes.
@@ -74,18 +67,9 @@ func (s *Server) guard(access Access, route route, h http.Handler) http.Handler 
 		s.limitBody(w, r, route.maxBody)
 		r, release := s.large.hold(r, route)
 		defer release()
-		if !isSafe(r) && !s.mayChange(w, r, access, v, route.maxBody) {
+		if !isSafe(r) && !s.isSameOrigin(r) && !s.provesItself(v) {
+			foreign(w, r)
 			return
-		}
-		if r.MultipartForm != nil { // read for its CSRF token
-			defer r.MultipartForm.RemoveAll()
-		}
-		if access == Person && v.pass == "" && s.open() { // forms need something to be bound to
-			v.pass = v.keys.issue(s.now().Add(passFor))
-			s.setPass(w, r, v.keys, v.pass)
-		}
-		if v.pass != "" {
-			v.csrf = v.keys.csrfOf(v.pass)
 		}
 		ctx, cancel := s.lifetime(r, v)
 		defer cancel()
@@ -99,13 +83,17 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, route route) (
 	v := visitor{keys: s.keys()}
 	token, byToken := bearer(r)
 	v.byToken = byToken
-	pass, err := s.passOf(r, v.keys)
+	var pass string
+	var err error
+	if !s.open() && !byToken {
+		pass, err = s.passOf(r, v.keys)
+	}
 	switch {
 	case s.open():
-		v.pass, v.signedIn = pass, s.isMe(r) && isDirect(r)
+		v.signedIn = s.isMe(r) && isDirect(r)
 	case byToken && v.keys.isToken(token):
 		v.signedIn = true
-	case !byToken && err != nil:
+	case err != nil:
 		s.log.Error("sign-in can't be checked", "error", err)
 		Problem(w, r, http.StatusServiceUnavailable, "The gateway can't read at the moment who is signed in; its log says why.")
 		return v, false
@@ -156,48 +144,8 @@ func (s *Server) mayEnter(w http.ResponseWriter, r *http.Request, access Access,
 	return false
 }
 
-// mayChange reports whether a request that is not safe comes from a page of
-// this server, or from a program. A page for people shows it by its CSRF token.
-func (s *Server) mayChange(w http.ResponseWriter, r *http.Request, access Access, v visitor, maxBody int64) bool {
-	if !s.sameOrigin(r) && !s.provesItself(v) {
-		foreign(w, r)
-		return false
-	}
-	if v.byToken || access == Public || access == Program && v.pass == "" && !fromPage(r) {
-		return true
-	}
-	sent, err := sentCSRF(r, maxBody)
-	if err != nil {
-		BodyProblem(w, r, err)
-		return false
-	}
-	if v.pass == "" || !hmac.Equal([]byte(sent), []byte(v.keys.csrfOf(v.pass))) {
-		Problem(w, r, http.StatusForbidden, "The page is from another sign-in. Load it again.")
-		return false
-	}
-	return true
-}
-
 // provesItself reports whether the request carries what no foreign page knows.
 func (s *Server) provesItself(v visitor) bool { return v.byToken && !s.open() }
-
-// sentCSRF is the token that a request carries.
-func sentCSRF(r *http.Request, maxBody int64) (string, error) {
-	if token := r.Header.Get("X-CSRF-Token"); token != "" {
-		return token, nil
-	}
-	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
-	var err error
-	switch strings.TrimSpace(kind) {
-	case "application/x-www-form-urlencoded":
-		err = r.ParseForm()
-	case "multipart/form-data":
-		err = r.ParseMultipartForm(maxBody) // all of it fits into memory
-	default:
-		return "", nil
-	}
-	return r.PostFormValue("csrf"), err
-}
 
 // lifetime is the context of a request. A stream ends when the server does, or
 // when what has let it in is void; what changes something may come to its end.

@@ -1,8 +1,6 @@
 package httpserver_test
 
 import (
-	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -41,15 +39,12 @@ func TestAPageOfAnotherSiteChangesNothing(t *testing.T) {
 			s := start(t, httpserver.Parts{Config: config})
 			b := browser(t)
 			s.signIn(b, token).expect(t, 303)
-			csrf := header("X-CSRF-Token", s.send(b, "GET", "/person").body)
 			for _, path := range []string{"/program", "/person"} {
-				s.send(b, "POST", path, csrf, header("Sec-Fetch-Site", "same-origin"), header("Origin", s.url)).expect(t, 200)
-				s.send(b, "POST", path, csrf, header("Sec-Fetch-Site", "cross-site"), header("Origin", "https://evil.example")).expect(t, 403)
-				s.send(b, "POST", path, csrf, header("Sec-Fetch-Site", "same-site")).expect(t, 403)
-				s.send(b, "POST", path, csrf, header("Origin", "http://localhost:1")).expect(t, 403)
-				s.send(b, "POST", path, csrf, header("Origin", "null")).expect(t, 403)
-				// A browser that says it is of this origin, from another: belt and braces.
-				s.send(b, "POST", path, csrf, header("Sec-Fetch-Site", "same-origin"), header("Origin", "https://evil.example")).expect(t, 403)
+				s.send(b, "POST", path, header("Sec-Fetch-Site", "same-origin"), header("Origin", s.url)).expect(t, 200)
+				s.send(b, "POST", path, header("Sec-Fetch-Site", "cross-site"), header("Origin", "https://evil.example")).expect(t, 403)
+				s.send(b, "POST", path, header("Sec-Fetch-Site", "same-site")).expect(t, 403)
+				s.send(b, "POST", path, header("Origin", "http://localhost:1")).expect(t, 403)
+				s.send(b, "POST", path, header("Origin", "null")).expect(t, 403)
 			}
 		})
 	}
@@ -89,36 +84,23 @@ func TestAPageBehindAProxyIsOfThisSiteAtAnyPort(t *testing.T) {
 	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token, Hosts: []string{"Chat.Example.com"}}})
 	b := browser(t)
 	s.signIn(b, token).expect(t, 303)
-	csrf := header("X-CSRF-Token", s.send(b, "GET", "/person").body)
 	for _, origin := range []string{"https://chat.example.com", "https://chat.example.com:8443"} {
-		s.send(b, "POST", "/program", csrf, header("Origin", origin), header("Sec-Fetch-Site", "same-origin")).expect(t, 200)
+		s.send(b, "POST", "/program", header("Origin", origin), header("Sec-Fetch-Site", "same-origin")).expect(t, 200)
 	}
-	s.send(b, "POST", "/program", csrf, header("Origin", "https://chat.example.com.evil.example"), header("Sec-Fetch-Site", "same-origin")).expect(t, 403)
-	s.send(b, "POST", "/program", csrf, header("Origin", "https://chat.example.com:8443"), header("Sec-Fetch-Site", "same-site")).expect(t, 403)
+	s.send(b, "POST", "/program", header("Origin", "https://chat.example.com.evil.example"), header("Sec-Fetch-Site", "same-site")).expect(t, 403)
+	s.send(b, "POST", "/program", header("Origin", "https://chat.example.com:8443"), header("Sec-Fetch-Site", "same-site")).expect(t, 403)
 }
 
-// Without the token of its page, a request in a person's name is not theirs.
-func TestFormsCarryTheTokenOfTheirPage(t *testing.T) {
+// A browser that says nothing of where a request comes from is an old one, and
+// keeps the cookie of a sign-in from pages of other sites.
+func TestTheCookieIsForPagesOfThisSiteAlone(t *testing.T) {
 	s := start(t, withToken())
-	b, other := browser(t), browser(t)
-	for _, client := range []*http.Client{b, other} {
-		s.signIn(client, token).expect(t, 303)
+	cookie := s.signIn(browser(t), token).Header.Get("Set-Cookie")
+	for _, attribute := range []string{"SameSite=Strict", "HttpOnly"} {
+		if !strings.Contains(cookie, attribute) {
+			t.Errorf("the cookie is not %s: %s", attribute, cookie)
+		}
 	}
-	csrf := s.send(b, "GET", "/person").body
-	foreign := s.send(other, "GET", "/person").body
-	if csrf == "" || csrf == foreign {
-		t.Fatalf("the tokens of two sign-ins are %q and %q", csrf, foreign)
-	}
-	for _, path := range []string{"/program", "/person"} {
-		s.send(b, "POST", path).expect(t, 403)
-		s.send(b, "POST", path, header("X-CSRF-Token", foreign)).expect(t, 403)
-		s.send(b, "POST", path, form(url.Values{"csrf": {foreign}})).expect(t, 403)
-		s.send(b, "POST", path+"?csrf="+csrf).expect(t, 403)
-		s.send(b, "POST", path, header("X-CSRF-Token", csrf)).expect(t, 200)
-		s.send(b, "POST", path, form(url.Values{"csrf": {csrf}})).expect(t, 200)
-	}
-	multipart := "--x\r\nContent-Disposition: form-data; name=\"csrf\"\r\n\r\n" + csrf + "\r\n--x--\r\n"
-	s.send(b, "POST", "/person", header("Content-Type", "multipart/form-data; boundary=x"), body(multipart)).expect(t, 200)
 }
 
 func TestProgramsSendTheToken(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -90,12 +89,8 @@ func route(pattern string, access httpserver.Access, h http.HandlerFunc, options
 	return func(s *httpserver.Server) { s.Handle(pattern, access, h, options...) }
 }
 
-// answerBody answers with what was sent, or with the CSRF token of the page.
+// answerBody answers with what was sent.
 func answerBody(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet {
-		fmt.Fprint(w, httpserver.CSRF(r))
-		return
-	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		httpserver.BodyProblem(w, r, err)

@@ -18,13 +18,11 @@ type keys struct {
 	secret string
 	token  [sha256.Size]byte // the hash, so that comparing takes the same time for every length
 	pass   []byte
-	csrf   []byte
 	cookie string // name of the cookie, by which several gateways of a machine leave each other's alone
 }
 
-// newKeys makes the keys of a server. Passes of one that asks for no token are
-// no sign-in at one that does, though the secret is the same.
-func newKeys(secret string, open bool) *keys {
+// newKeys derives the keys of a server from its token.
+func newKeys(secret string) *keys {
 	derive := func(use string) []byte {
 		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "parley http "+use, sha256.Size)
 		if err != nil {
@@ -32,10 +30,7 @@ func newKeys(secret string, open bool) *keys {
 		}
 		return key
 	}
-	k := &keys{secret: secret, token: sha256.Sum256([]byte(secret)), pass: derive("sign-in"), csrf: derive("csrf")}
-	if open {
-		k.pass = derive("page")
-	}
+	k := &keys{secret: secret, token: sha256.Sum256([]byte(secret)), pass: derive("sign-in")}
 	k.cookie = "parley-" + hex.EncodeToString(derive("cookie name")[:4])
 	return k
 }
@@ -70,11 +65,6 @@ func (k *keys) valid(text string, now time.Time) bool {
 	return hmac.Equal(pass[signedLen:], sign(k.pass, signed)) && now.Unix() < int64(binary.BigEndian.Uint64(signed))
 }
 
-// csrfOf is what a form of the pass's owner carries, which no other site knows.
-func (k *keys) csrfOf(pass string) string {
-	return base64.RawURLEncoding.EncodeToString(sign(k.csrf, []byte(pass)))
-}
-
 func sign(key, text []byte) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write(text)
@@ -97,7 +87,7 @@ func (s *Server) keys() *keys {
 	if token == current.secret {
 		return current
 	}
-	fresh := newKeys(token, s.open())
+	fresh := newKeys(token)
 	s.current.Store(fresh) // who loses a race with another request stores the same, or what the next request mends
 	return fresh
 }

@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 )
@@ -56,31 +55,14 @@ func origins(hosts []string) *http.CrossOriginProtection {
 	return protection
 }
 
-// sameOrigin reports whether a request comes from a page of this server, or
-// from no page at all. Browsers say it in two headers; both must be in order.
-func (s *Server) sameOrigin(r *http.Request) bool {
-	if s.origins.Check(r) != nil {
-		return false
-	}
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return true
-	}
-	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" {
-		return false
-	}
-	return u.Host == r.Host || slices.ContainsFunc(s.cfg.Hosts, func(name string) bool { return hostName(name) == hostName(u.Host) })
-}
+// isSameOrigin reports whether a request comes from a page of this server, or
+// from no page at all, as the browser says in Sec-Fetch-Site or Origin. Beside
+// it, the cookie is SameSite=Strict: of a page of another site it is not sent.
+func (s *Server) isSameOrigin(r *http.Request) bool { return s.origins.Check(r) == nil }
 
 // isForeignLoad reports whether a page of another origin loads the answer as
 // part of itself. A link to it, which a person follows, is another thing.
 func isForeignLoad(r *http.Request) bool {
 	from := r.Header.Get("Sec-Fetch-Site")
 	return isSafe(r) && (from == "cross-site" || from == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"
-}
-
-// fromPage reports whether a browser made the request for a page.
-func fromPage(r *http.Request) bool {
-	return r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
 }

@@ -110,7 +110,7 @@ func New(parts Parts) (*Server, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	s.current.Store(newKeys(secret, s.open()))
+	s.current.Store(newKeys(secret))
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.nowhere = s.guard(Public, route{}, http.HandlerFunc(s.noRoute))
 	s.handleSignIn()

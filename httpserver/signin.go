@@ -101,7 +101,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 // cookie gets in with it any more.
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	v := visitorOf(r)
-	if !s.open() && v.pass != "" {
+	if v.pass != "" {
 		if err := s.signIns.End(r.Context(), hashed(v.pass)); err != nil {
 			s.log.Error("sign-out can't be stored", "error", err)
 			Problem(w, r, http.StatusServiceUnavailable, "The sign-out can't be stored at the moment, so you are still signed in; the gateway's log says why. Try again.")

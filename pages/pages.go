@@ -21,7 +21,6 @@ var shared embed.FS
 type Frame struct {
 	Title   string   // of the browser's tab
 	Section string   // the part of the gateway that the page is of, a class of its body
-	CSRF    string   // token for what the page's scripts send
 	Styles  []string // names of assets, beside base.css
 	Scripts []string // names of assets that are modules
 	Body    any      // for the template "body"

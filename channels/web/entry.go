@@ -37,7 +37,7 @@ type entry struct {
 	Offers []conversation.Action
 	File   *file
 
-	Action, CSRF string // of its forms, "" where nothing can be sent
+	Action string // of its forms, "" where nothing can be sent
 }
 
 // enclosed is a picture or a file that came with a message.

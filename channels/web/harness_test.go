@@ -13,7 +13,6 @@ import (
 	"net/textproto"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -45,7 +44,6 @@ type house struct {
 	url    string // without a slash at its end
 	client *http.Client
 	said   string // what the channel said of itself at its start
-	csrf   string // token of the client's forms, "" until one is needed
 	end    func()
 }
 
@@ -98,7 +96,7 @@ func (h *house) start() {
 	}
 	channel.Serve(server)
 	server.Handle("GET /console/{$}", httpserver.Person, http.NotFoundHandler()) // a part that pages lead to
-	h.url, h.csrf = strings.TrimSuffix(server.URL(), "/"), ""
+	h.url = strings.TrimSuffix(server.URL(), "/")
 	accept := func(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
 		stored, err := h.store.Accept(ctx, cursors, batch...)
 		if err == nil {
@@ -174,18 +172,12 @@ func (h *house) page(path string) string {
 	return body
 }
 
-var csrfForm = regexp.MustCompile(`name="csrf" content="([^"]+)"`)
-
 // post sends a form as a page's script does, or with page as a browser without
 // scripts does.
 func (h *house) post(path string, fields url.Values, page bool, files ...sent) (status int, body string) {
 	h.t.Helper()
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
-	if h.csrf == "" {
-		h.csrf = csrfForm.FindStringSubmatch(h.page("/"))[1]
-	}
-	h.must(w.WriteField("csrf", h.csrf))
 	for name, values := range fields {
 		h.must(w.WriteField(name, values[0]))
 	}

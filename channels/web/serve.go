@@ -58,8 +58,8 @@ func (c *Channel) Serve(server *httpserver.Server) {
 	person("GET /chat/{name}/conversation/{conversation}/delete", c.askToDelete)
 
 	person("POST /chat/{name}/messages", c.takeMessage, httpserver.MaxBody(hosted.MaxBody))
-	person("POST /chat/{name}/edit", c.takeEdit, httpserver.MaxBody(hosted.MaxBody))
-	person("POST /chat/{name}/rename", c.rename)
+	person("POST /chat/{name}/edit", httpserver.WithForm(c.takeEdit), httpserver.MaxBody(hosted.MaxBody))
+	person("POST /chat/{name}/rename", httpserver.WithForm(c.rename))
 	person("POST /chat/{name}/archive", c.archive)
 	person("POST /chat/{name}/conversation/{conversation}/reopen", c.reopen)
 	person("POST /chat/{name}/delete", c.delete)

@@ -9,7 +9,6 @@ import (
 	"parley/channels"
 	"parley/channels/hosted"
 	"parley/conversation"
-	"parley/httpserver"
 	"parley/pages"
 )
 
@@ -19,7 +18,6 @@ type side struct {
 	Words   string // that were searched for
 	Links   []link // to other parts of the gateway
 	SignOut bool   // there is something to sign out of
-	CSRF    string
 }
 
 type link struct{ Label, URL string }
@@ -27,7 +25,7 @@ type link struct{ Label, URL string }
 // side is what stands beside the page of an address.
 func (c *Channel) side(r *http.Request, address string) (side, error) {
 	list, err := c.listChats(r.Context(), address)
-	return side{Chats: list, Links: c.links(), SignOut: c.server.NeedsToken(), CSRF: httpserver.CSRF(r)}, err
+	return side{Chats: list, Links: c.links(), SignOut: c.server.NeedsToken()}, err
 }
 
 // chatPage is a page of one chat.
@@ -36,7 +34,7 @@ type chatPage struct {
 	Name, Conversation, Title, At     string
 	URL                               string // of the chat
 	Address                           string // of the conversation
-	CSRF, FreshID                     string
+	FreshID                           string
 	Stored, Empty, ReadOnly, InMiddle bool
 	Entries, Waiting                  []entry
 	Earlier                           string // address of the page before, "" for none
@@ -95,7 +93,7 @@ func (c *Channel) showConversation(w http.ResponseWriter, r *http.Request) {
 func (c *Channel) show(w http.ResponseWriter, r *http.Request, name string, t talk) {
 	p := c.page(r, name, t)
 	for i := range p.Entries {
-		p.Entries[i].Action, p.Entries[i].CSRF = p.URL+"/messages", p.CSRF
+		p.Entries[i].Action = p.URL + "/messages"
 	}
 	p.Waiting, p.Working = t.waiting, t.working
 	if t.working {
@@ -117,7 +115,7 @@ func (c *Channel) showToRead(w http.ResponseWriter, r *http.Request, name string
 func (c *Channel) page(r *http.Request, name string, t talk) chatPage {
 	p := chatPage{
 		Name: name, Conversation: t.ID, Title: titleOf(t.Conversation), URL: "/chat/" + name, Address: addressOf(name, t.Conversation),
-		CSRF: httpserver.CSRF(r), Stored: t.stored, Entries: t.entries,
+		Stored: t.stored, Entries: t.entries,
 	}
 	if t.earlier > 0 {
 		p.Earlier = p.Address + "?before=" + strconv.FormatInt(t.earlier, 10)
@@ -160,7 +158,7 @@ func (c *Channel) askToDelete(w http.ResponseWriter, r *http.Request) {
 
 func (c *Channel) render(w http.ResponseWriter, r *http.Request, page, title string, body any) {
 	frame := pages.Frame{
-		Title: title, Section: "chat", CSRF: httpserver.CSRF(r),
+		Title: title, Section: "chat",
 		Styles: []string{"chat/chat.css"}, Scripts: []string{"chat/main.js"}, Body: body,
 	}
 	if err := templates.Page(w, http.StatusOK, page, frame); err != nil {

@@ -48,7 +48,6 @@ type change struct {
 type stream struct {
 	channel *Channel
 	name    string
-	csrf    string
 	events  *httpserver.Events
 	watch   *activity.Watch // this chat, also how a run comes on
 	all     *activity.Watch // all chats, and what the store holds of them
@@ -89,7 +88,7 @@ func (c *Channel) follow(w http.ResponseWriter, r *http.Request) {
 		httpserver.Problem(w, r, http.StatusBadRequest, "The place in the stream, "+quoted(from)+", is none that this server gave.")
 		return
 	}
-	s := &stream{channel: c, name: name, csrf: httpserver.CSRF(r), at: at, watch: c.Feed.Watch(keyOf(name)), all: c.Feed.WatchChannel(channelName)}
+	s := &stream{channel: c, name: name, at: at, watch: c.Feed.Watch(keyOf(name)), all: c.Feed.WatchChannel(channelName)}
 	defer s.watch.Close()
 	defer s.all.Close()
 	s.events = httpserver.OpenEvents(w)
@@ -212,7 +211,7 @@ func (s *stream) entries(u *update, t talk) error {
 	for _, e := range t.entries {
 		c := change{ID: e.ID}
 		if !s.at.has(e) {
-			e.Action, e.CSRF = "/chat/"+s.name+"/messages", s.csrf
+			e.Action = "/chat/" + s.name + "/messages"
 			html, err := templates.Fragment("entry", e)
 			if err != nil {
 				return err
