@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/pairing"
 )
 
 // world is a database in which people have talked for a month, as an operator
@@ -186,11 +187,11 @@ func (w *world) failDelivery() {
 
 func (w *world) pair() {
 	ctx := w.t.Context()
-	_, _, err := w.store.AskPairing(ctx, conversation.Account{Channel: "telegram"}, "5550777", "Tom Okafor")
+	_, _, err := pairing.New(w.store).Ask(ctx, conversation.Account{Channel: "telegram"}, "5550777", "Tom Okafor")
 	w.must(err)
-	p, _, err := w.store.AskPairing(ctx, conversation.Account{Channel: "discord"}, "41", "Priya Raman")
+	p, _, err := pairing.New(w.store).Ask(ctx, conversation.Account{Channel: "discord"}, "41", "Priya Raman")
 	w.must(err)
-	_, err = w.store.ApprovePairing(ctx, p.Code)
+	_, err = pairing.New(w.store).Approve(ctx, p.Code)
 	w.must(err)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"parley/activity"
 	"parley/conversation"
+	"parley/conversation/pairing"
 	"parley/httpserver"
 	"parley/pages"
 	"parley/sessions"
@@ -137,7 +138,7 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 		httpserver.Problem(w, r, http.StatusNotFound, "There is no such session or conversation. It may have been deleted.")
 	case errors.Is(err, conversation.ErrInvalid):
 		httpserver.Problem(w, r, http.StatusBadRequest, "The address of this page is not one that the console has given.")
-	case errors.Is(err, conversation.ErrNotFailed), errors.Is(err, conversation.ErrNoPairing):
+	case errors.Is(err, conversation.ErrNotFailed), errors.Is(err, pairing.ErrNotFound):
 		httpserver.Problem(w, r, http.StatusConflict, "That was done already, or can't be done any more. Load the page before this one again.")
 	case errors.Is(err, conversation.ErrMoved):
 		httpserver.Problem(w, r, http.StatusServiceUnavailable, conversation.Sentence(err))

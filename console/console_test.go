@@ -11,6 +11,7 @@ import (
 
 	"parley/console"
 	"parley/conversation"
+	"parley/conversation/pairing"
 )
 
 const chat = conversation.Key("telegram:chat:42")
@@ -235,7 +236,7 @@ func TestAFailedDeliveryIsSentAgain(t *testing.T) {
 func TestPairingPageShowsTheNewestOfACrowd(t *testing.T) {
 	d := newDesk(t, nil)
 	for i := range 103 {
-		_, _, err := d.store.AskPairing(t.Context(), conversation.Account{Channel: "telegram"}, fmt.Sprint("stranger-", i), "Somebody")
+		_, _, err := pairing.New(d.store).Ask(t.Context(), conversation.Account{Channel: "telegram"}, fmt.Sprint("stranger-", i), "Somebody")
 		d.must(err)
 	}
 	page := d.page("/console/pairing")
@@ -247,16 +248,16 @@ func TestPairingPageShowsTheNewestOfACrowd(t *testing.T) {
 
 func TestPairingsAreApprovedAndRevoked(t *testing.T) {
 	d := newDesk(t, nil)
-	p, _, err := d.store.AskPairing(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
+	p, _, err := pairing.New(d.store).Ask(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
 	d.must(err)
 	d.shows(d.page("/console/pairing"), p.Code)
 	d.submit("/console/pairing/approve", url.Values{"code": {p.Code}})
-	if in, err := d.store.IsPaired(t.Context(), conversation.Account{Channel: "telegram"}, "42"); !in || err != nil {
+	if in, err := pairing.New(d.store).Has(t.Context(), conversation.Account{Channel: "telegram"}, "42"); !in || err != nil {
 		t.Errorf("let in: %v, %v", in, err)
 	}
 	d.shows(d.page("/console/confirm?do=revoke&channel=telegram&user=42"), `name="user" value="42"`)
 	d.submit("/console/pairing/revoke", url.Values{"channel": {"telegram"}, "user": {"42"}})
-	if in, _ := d.store.IsPaired(t.Context(), conversation.Account{Channel: "telegram"}, "42"); in {
+	if in, _ := pairing.New(d.store).Has(t.Context(), conversation.Account{Channel: "telegram"}, "42"); in {
 		t.Error("somebody who was put out is still in")
 	}
 }
@@ -280,9 +281,9 @@ func TestTheConsoleTellsBotsApart(t *testing.T) {
 		in := conversation.Inbound{Key: chat, Account: bot.ID, SourceID: "42:1", Address: "{}", Sender: ada, Text: "to " + bot.ID, At: time.Now()}
 		_, err := d.store.Accept(t.Context(), nil, in)
 		d.must(err)
-		p, _, err := d.store.AskPairing(t.Context(), bot, "42", "Ada")
+		p, _, err := pairing.New(d.store).Ask(t.Context(), bot, "42", "Ada")
 		d.must(err)
-		_, err = d.store.ApprovePairing(t.Context(), p.Code)
+		_, err = pairing.New(d.store).Approve(t.Context(), p.Code)
 		d.must(err)
 	}
 	page := d.page("/console/deliveries")
@@ -298,7 +299,7 @@ func TestTheConsoleTellsBotsApart(t *testing.T) {
 		t.Errorf("revoking answers %d", status)
 	}
 	for bot, want := range map[conversation.Account]bool{former: false, now: true} {
-		if in, err := d.store.IsPaired(t.Context(), bot, "42"); err != nil || in != want {
+		if in, err := pairing.New(d.store).Has(t.Context(), bot, "42"); err != nil || in != want {
 			t.Errorf("%s lets them in: %v, %v; want %v", bot, in, err, want)
 		}
 	}

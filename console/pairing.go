@@ -4,10 +4,11 @@ import (
 	"net/http"
 
 	"parley/conversation"
+	"parley/conversation/pairing"
 )
 
 type pairingPage struct {
-	Asking, LetIn []conversation.Pairing
+	Asking, LetIn []pairing.Pairing
 	More          int // who ask, beside those that are shown
 }
 
@@ -17,7 +18,7 @@ const maxAsking = 100
 
 // showPairing shows who asks to be let in, and who was.
 func (c *Console) showPairing(w http.ResponseWriter, r *http.Request) {
-	list, err := c.Store.Pairings(r.Context())
+	list, err := pairing.New(c.Store).List(r.Context())
 	if err != nil {
 		c.fail(w, r, err)
 		return
@@ -37,7 +38,7 @@ func (c *Console) showPairing(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) approve(w http.ResponseWriter, r *http.Request) {
-	if _, err := c.Store.ApprovePairing(r.Context(), r.PostFormValue("code")); err != nil {
+	if _, err := pairing.New(c.Store).Approve(r.Context(), r.PostFormValue("code")); err != nil {
 		c.fail(w, r, err)
 		return
 	}
@@ -46,7 +47,7 @@ func (c *Console) approve(w http.ResponseWriter, r *http.Request) {
 
 func (c *Console) revoke(w http.ResponseWriter, r *http.Request) {
 	of := conversation.Account{Channel: r.PostFormValue("channel"), ID: r.PostFormValue("bot")}
-	if _, err := c.Store.RevokePairing(r.Context(), of, r.PostFormValue("user")); err != nil {
+	if _, err := pairing.New(c.Store).Revoke(r.Context(), of, r.PostFormValue("user")); err != nil {
 		c.fail(w, r, err)
 		return
 	}

@@ -139,45 +139,6 @@ func TestEditsAndDeletionsAreOfTheirBotsMessage(t *testing.T) {
 	}
 }
 
-func TestPairingsAreOfOneBot(t *testing.T) {
-	s := mustOpen(t)
-	ask := func(bot Account) Pairing {
-		t.Helper()
-		p, _, err := s.AskPairing(t.Context(), bot, "42", "Ada")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
-	}
-	want := func(bot Account, want bool) {
-		t.Helper()
-		if in, err := s.IsPaired(t.Context(), bot, "42"); err != nil || in != want {
-			t.Errorf("let in by %s: %v, %v; want %v", bot, in, err, want)
-		}
-	}
-	if a, b := ask(botA), ask(botB); a.Code == b.Code || a.Account != botA.ID || b.Account != botB.ID {
-		t.Fatalf("%+v, %+v", a, b)
-	}
-	mustApprove(t, s, ask(botA).Code)
-	want(botA, true)
-	want(botB, false)
-	mustApprove(t, s, ask(botB).Code)
-	if _, err := s.RevokePairing(t.Context(), botA, "42"); err != nil {
-		t.Fatal(err)
-	}
-	want(botA, false)
-	want(botB, true)
-	mustApprove(t, s, ask(botA).Code)
-	if gone, err := s.RevokePairing(t.Context(), Account{Channel: "telegram"}, "42"); err != nil || len(gone) != 2 {
-		t.Errorf("put out: %+v, %v", gone, err)
-	}
-	want(botA, false)
-	want(botB, false)
-	if _, err := s.RevokePairing(t.Context(), botA, "42"); !errors.Is(err, ErrNoPairing) {
-		t.Error(err)
-	}
-}
-
 func TestBeginServiceTellsOfAnotherBot(t *testing.T) {
 	clock := time.UnixMilli(1_700_000_000_000)
 	s := openAt(t, &clock)
@@ -284,7 +245,7 @@ func TestRowsOfAnEarlierDatabaseAreOfItsOnlyBot(t *testing.T) {
 
 func wantPairedWith(t *testing.T, s *Store, bot Account, want bool) {
 	t.Helper()
-	if in, err := s.IsPaired(t.Context(), bot, "42"); err != nil || in != want {
+	if in, err := IsPaired(t.Context(), s, bot, "42"); err != nil || in != want {
 		t.Errorf("%s lets 42 in: %v, %v; want %v", bot, in, err, want)
 	}
 }
@@ -354,11 +315,7 @@ func TestBotsListsWhatWaitsForEach(t *testing.T) {
 	}
 	turn.Waiting = turn.Waiting[:1]
 	mustCommit(t, s, answered(chat, turn, "an answer"))
-	p, _, err := s.AskPairing(t.Context(), botB, "42", "Ada")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustApprove(t, s, p.Code)
+	mustPair(t, s, botB, "42")
 	got, err := s.Bots(t.Context())
 	if err != nil {
 		t.Fatal(err)

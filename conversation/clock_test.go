@@ -134,7 +134,7 @@ func TestNothingElseIsDeletedAfterTheClockJumped(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.run(time.Hour)
-	if _, _, err := m.s.AskPairing(t.Context(), Account{Channel: "telegram"}, "7", "Ada"); err != nil {
+	if _, err := AskPairing(t.Context(), m.s, Account{Channel: "telegram"}, "7"); err != nil {
 		t.Fatal(err)
 	}
 	tables := []string{"inbox", "outbox", "appends", "uploads WHERE state = 'ready'", "pairings", "conversations WHERE deleted = 0"}

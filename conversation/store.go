@@ -118,6 +118,9 @@ const indexName = "the search index"
 // DB returns the database of the store, for the packages below this one.
 func (s *Store) DB() *db.DB { return s.db }
 
+// Now returns the time by the store's clock.
+func (s *Store) Now() time.Time { return s.now() }
+
 // Unclean reports whether the process that had the database open last died
 // instead of closing it.
 func (s *Store) Unclean() bool { return s.db.Unclean() }

@@ -9,6 +9,7 @@ import (
 	"parley/agentloop"
 	"parley/channels/discord"
 	"parley/conversation"
+	"parley/conversation/pairing"
 )
 
 func (g *Gateway) addDiscord() error {
@@ -18,6 +19,7 @@ func (g *Gateway) addDiscord() error {
 	channel, err := discord.New(discord.Parts{
 		Config:   g.cfg.Discord,
 		Store:    edits{g.store, g.router, g.feed},
+		Pairings: pairing.New(g.store),
 		Commands: menu(),
 		Health:   g.health(g.cfg.Discord.Account()),
 		Log:      g.log,

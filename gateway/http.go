@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/term"
 
-	"parley/conversation"
+	"parley/conversation/signin"
 	"parley/httpserver"
 )
 
@@ -23,20 +23,20 @@ func (g *Gateway) addHTTP(ctx context.Context) error {
 		return nil
 	}
 	parts := httpserver.Parts{
-		Config: g.cfg.HTTP, SignIns: g.store.SignIns(), Folder: filepath.Dir(g.store.Path()), Ready: g.ready, Observe: g.metrics.Answered, Log: g.log,
+		Config: g.cfg.HTTP, SignIns: signin.New(g.store), Folder: filepath.Dir(g.store.Path()), Ready: g.ready, Observe: g.metrics.Answered, Log: g.log,
 	}
-	served := conversation.HTTPServer{Token: conversation.TokenConfigured}
+	served := signin.Server{Token: signin.TokenConfigured}
 	if g.cfg.HTTP.Token == "" {
 		file, err := httpserver.OpenTokenFile(g.store.Path(), g.log, g.lines.Hide)
 		if err != nil {
 			return err
 		}
-		parts.TokenFile, served.Token = file, conversation.TokenMade
+		parts.TokenFile, served.Token = file, signin.TokenMade
 	} else if _, err := os.Lstat(httpserver.TokenPath(g.store.Path())); err == nil {
 		g.log.Info("a token is configured, so the one in the file is not used", "file", httpserver.TokenPath(g.store.Path()))
 	}
 	if g.cfg.HTTP.Auth == httpserver.AuthNone {
-		served.Token = conversation.TokenNone
+		served.Token = signin.TokenNone
 	}
 	server, err := httpserver.New(parts)
 	if g.cfg.HTTP.Listen == nil && errors.Is(err, syscall.EADDRINUSE) {
@@ -50,7 +50,7 @@ func (g *Gateway) addHTTP(ctx context.Context) error {
 	server.Handle("GET /metrics", httpserver.Program, g.metrics)
 	g.http = server
 	served.URLs = server.URLs()
-	return g.store.SignIns().Serve(ctx, served)
+	return signin.New(g.store).SetServer(ctx, served)
 }
 
 // signInLines say how one gets to the pages with a browser. They hold a code
@@ -59,7 +59,7 @@ func (g *Gateway) signInLines(ctx context.Context) ([]string, error) {
 	if !g.http.NeedsToken() {
 		return []string{"In the browser: " + g.http.URL()}, nil
 	}
-	links, err := httpserver.NewLinks(ctx, g.http.URLs(), g.store.SignIns().AddCode)
+	links, err := httpserver.NewLinks(ctx, g.http.URLs(), signin.New(g.store).AddCode)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/signin"
 	"parley/conversation/storetest"
 	"parley/httpserver"
 )
@@ -38,7 +39,7 @@ func start(t *testing.T, parts httpserver.Parts, routes ...func(*httpserver.Serv
 		parts.Auth = httpserver.AuthNone
 	}
 	if parts.SignIns == nil && parts.Auth != httpserver.AuthNone {
-		parts.SignIns = newStore(t).SignIns()
+		parts.SignIns = signin.New(newStore(t))
 	}
 	if parts.Listen == nil {
 		parts.Listen = new("127.0.0.1:0")

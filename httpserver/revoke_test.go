@@ -10,13 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"parley/conversation/signin"
 	"parley/httpserver"
 )
 
 // A cookie that was signed out gets nobody in any more: neither its browser nor
 // who has copied it, also after a restart.
 func TestSignOutRevokesTheCookie(t *testing.T) {
-	signIns := newStore(t).SignIns()
+	signIns := signin.New(newStore(t))
 	parts := httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns}
 	s := start(t, parts)
 	b := browser(t)
@@ -38,7 +39,7 @@ func TestSignOutRevokesTheCookie(t *testing.T) {
 // what is wrong, nobody else is taken for one by chance, and the token works.
 func TestSignInsAreNotGuessedWhileTheStoreIsAway(t *testing.T) {
 	store := newStore(t)
-	parts := httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: store.SignIns()}
+	parts := httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signin.New(store)}
 	s := start(t, parts)
 	b, out := browser(t), browser(t)
 	for _, client := range []*http.Client{b, out} {
@@ -141,8 +142,8 @@ func TestStreamsEndWithWhatLetThemIn(t *testing.T) {
 // A link signs one browser in, once.
 func TestLinkSignsInOnce(t *testing.T) {
 	store := newStore(t)
-	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: store.SignIns()})
-	links, err := httpserver.NewLinks(t.Context(), []string{s.url + "/", "https://chat.example.com/"}, store.SignIns().AddCode)
+	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signin.New(store)})
+	links, err := httpserver.NewLinks(t.Context(), []string{s.url + "/", "https://chat.example.com/"}, signin.New(store).AddCode)
 	if err != nil || len(links) != 2 || !strings.HasPrefix(links[1], "https://chat.example.com/signin/link#") {
 		t.Fatalf("got %q, %v", links, err)
 	}
@@ -177,7 +178,7 @@ func TestLinkSignsInOnce(t *testing.T) {
 	}
 
 	// Where scripts are off, the code is typed like a token.
-	links, err = httpserver.NewLinks(t.Context(), []string{s.url}, store.SignIns().AddCode)
+	links, err = httpserver.NewLinks(t.Context(), []string{s.url}, signin.New(store).AddCode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func TestLinkSignsInOnce(t *testing.T) {
 // Wrong codes are slowed like wrong tokens, and a right one is never refused.
 func TestWrongCodesAreSlowed(t *testing.T) {
 	store := newStore(t)
-	parts := httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: store.SignIns()}
+	parts := httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signin.New(store)}
 	parts.Limits.Guesses = httpserver.Rate{PerSecond: 1e-6, Burst: 3}
 	s := start(t, parts)
 	try := func(code string) response {
@@ -199,7 +200,7 @@ func TestWrongCodesAreSlowed(t *testing.T) {
 	for _, status := range []int{401, 401, 401, 429, 429} {
 		try("AAAAAAAAAAAAAAAAAAAAAAAAAA").expect(t, status)
 	}
-	links, err := httpserver.NewLinks(t.Context(), []string{s.url}, store.SignIns().AddCode)
+	links, err := httpserver.NewLinks(t.Context(), []string{s.url}, signin.New(store).AddCode)
 	if err != nil {
 		t.Fatal(err)
 	}

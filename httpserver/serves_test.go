@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"parley/conversation/signin"
 	"parley/httpserver"
 )
 
@@ -14,7 +15,7 @@ func TestTheServerKnowsWhatItServes(t *testing.T) {
 	for auth, token := range map[string]string{httpserver.AuthNone: "", httpserver.AuthToken: "a-token-that-is-long-enough"} {
 		server, err := httpserver.New(httpserver.Parts{
 			Config:  httpserver.Config{Listen: &listen, Auth: auth, Token: token, MaxConnections: 1},
-			SignIns: newStore(t).SignIns(), Log: slog.New(slog.DiscardHandler),
+			SignIns: signin.New(newStore(t)), Log: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/conversation/signin"
 	"parley/httpserver"
 )
 
@@ -50,7 +51,7 @@ func TestSigningInAndOut(t *testing.T) {
 func TestHowLongASignInHolds(t *testing.T) {
 	var later atomic.Int64
 	clock := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
-	signIns := newStore(t).SignIns()
+	signIns := signin.New(newStore(t))
 	first := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns, Now: clock})
 	pass := header("Cookie", first.signIn(program(t), token).Header.Get("Set-Cookie"))
 	first.stop()
@@ -65,7 +66,7 @@ func TestHowLongASignInHolds(t *testing.T) {
 }
 
 func TestForgedCookiesAreNoSignIn(t *testing.T) {
-	signIns := newStore(t).SignIns()
+	signIns := signin.New(newStore(t))
 	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns})
 	cookie, err := http.ParseSetCookie(s.signIn(program(t), token).Header.Get("Set-Cookie"))
 	if err != nil {

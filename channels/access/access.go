@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"parley/conversation"
+	stored "parley/conversation/pairing"
 )
 
 // The modes of access, as the configuration spells them.
@@ -25,7 +26,7 @@ type Control struct {
 	channel   string
 	everybody bool
 	allowed   map[string]struct{} // ids and lower-case @usernames
-	store     Store
+	pairings  Pairings
 	pairing   *pairing // nil: strangers get no code
 	telling   telling
 	strangers firstSeen // who was logged, by id
@@ -33,9 +34,14 @@ type Control struct {
 	log       *slog.Logger
 }
 
-// Store is what access needs of the store.
-type Store interface {
-	Pairings
+// Pairings stores who was let in; package conversation/pairing implements it.
+type Pairings interface {
+	// Has reports whether a person is paired with a bot.
+	Has(ctx context.Context, of conversation.Account, user string) (bool, error)
+
+	// Ask returns the pairing of a person with a bot. A person who has none gets a new
+	// code, and fresh is true.
+	Ask(ctx context.Context, of conversation.Account, user, name string) (p stored.Pairing, fresh bool, err error)
 
 	// BindName binds a username to the first account that uses it, and returns the
 	// one it is bound to.
@@ -58,13 +64,13 @@ type Username struct {
 
 // New makes the check of one bot. An empty mode is "pairing".
 // Entries of allow are platform ids, @usernames in any case, and "*" for
-// everybody. The store is used in the mode "pairing" and for usernames. The error
+// everybody. The pairings are used in the mode "pairing" and for usernames. The error
 // names what was found and what is allowed.
-func New(mode string, allow []string, account conversation.Account, store Store, log *slog.Logger) (*Control, error) {
-	a := &Control{channel: account.Channel, allowed: make(map[string]struct{}, len(allow)), store: store, telling: newTelling(), log: log}
+func New(mode string, allow []string, account conversation.Account, pairings Pairings, log *slog.Logger) (*Control, error) {
+	a := &Control{channel: account.Channel, allowed: make(map[string]struct{}, len(allow)), pairings: pairings, telling: newTelling(), log: log}
 	switch mode {
 	case Pairing, "":
-		a.pairing = newPairing(account, store, log)
+		a.pairing = newPairing(account, pairings, log)
 	case Allowlist:
 	case Open:
 		a.everybody = true
@@ -128,7 +134,7 @@ func (a *Control) admitsName(ctx context.Context, v Visitor) (bool, error) {
 		if u.Name == "" || !a.lists(u.Name) {
 			continue
 		}
-		bound, err := a.store.BindName(ctx, a.channel, u.Name, u.Holder)
+		bound, err := a.pairings.BindName(ctx, a.channel, u.Name, u.Holder)
 		if err != nil {
 			return false, err
 		}

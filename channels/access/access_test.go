@@ -9,6 +9,7 @@ import (
 
 	"parley/channels/access"
 	"parley/conversation"
+	"parley/conversation/pairing"
 	"parley/conversation/storetest"
 )
 
@@ -51,7 +52,7 @@ func TestAccess(t *testing.T) {
 		"star beside pairing":         {"", []string{"*"}, []string{"7"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			control, err := access.New(tt.mode, tt.allow, conversation.Account{Channel: "test"}, store, slog.New(slog.DiscardHandler))
+			control, err := access.New(tt.mode, tt.allow, conversation.Account{Channel: "test"}, pairing.New(store), slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +102,7 @@ func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
 	var log bytes.Buffer
 	store := openStore(t)
 	newAccess := func(mode string, allow ...string) *access.Control {
-		control, err := access.New(mode, allow, conversation.Account{Channel: "telegram"}, store, slog.New(slog.NewTextHandler(&log, nil)))
+		control, err := access.New(mode, allow, conversation.Account{Channel: "telegram"}, pairing.New(store), slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,14 +136,14 @@ func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
 	if admit(after, "42", "@ada_lovelace") {
 		t.Error("an account that gave up the name is let in by it")
 	}
-	discord, err := access.New("allowlist", []string{"@ada"}, conversation.Account{Channel: "discord"}, store, slog.New(slog.DiscardHandler))
+	discord, err := access.New("allowlist", []string{"@ada"}, conversation.Account{Channel: "discord"}, pairing.New(store), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !admit(discord, "77", "@ada") {
 		t.Error("a name of another channel is in the way")
 	}
-	if released, err := store.ReleaseName(t.Context(), "telegram", "@Ada"); err != nil || released.Holder != "42" {
+	if released, err := pairing.New(store).ReleaseName(t.Context(), "telegram", "@Ada"); err != nil || released.Holder != "42" {
 		t.Fatalf("released %+v, %v", released, err)
 	}
 	if !admit(after, "99", "@ada") || admit(after, "42", "@ada") {
@@ -152,7 +153,7 @@ func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
 
 // Who is refused by the name is a stranger like any other.
 func TestAccessOffersACodeToTheNewHolderOfAName(t *testing.T) {
-	control, err := access.New("pairing", []string{"@ada"}, conversation.Account{Channel: "telegram"}, openStore(t), slog.New(slog.DiscardHandler))
+	control, err := access.New("pairing", []string{"@ada"}, conversation.Account{Channel: "telegram"}, pairing.New(openStore(t)), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func TestAccessOffersACodeToTheNewHolderOfAName(t *testing.T) {
 // While it can't be read whose a name is, nothing is decided.
 func TestAccessDecidesNothingWhileNamesCantBeRead(t *testing.T) {
 	store := openStore(t)
-	control, err := access.New("allowlist", []string{"@ada"}, conversation.Account{Channel: "telegram"}, store, slog.New(slog.DiscardHandler))
+	control, err := access.New("allowlist", []string{"@ada"}, conversation.Account{Channel: "telegram"}, pairing.New(store), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"parley/conversation"
+	stored "parley/conversation/pairing"
 )
 
 const tellAgain = 10 * time.Minute // until a stranger who writes on is told the same code again
@@ -29,18 +30,12 @@ const (
 
 const warnAgain = 10 * time.Minute // until a crowd of strangers is logged again
 
-// Pairings is what pairing needs of the store.
-type Pairings interface {
-	IsPaired(ctx context.Context, of conversation.Account, user string) (bool, error)
-	AskPairing(ctx context.Context, of conversation.Account, user, name string) (p conversation.Pairing, fresh bool, err error)
-}
-
 // pairing lets in whom the operator approved, also from another process and
 // from the next message on, and gives everybody else a code in private.
 type pairing struct {
-	account conversation.Account
-	store   Pairings
-	log     *slog.Logger
+	account  conversation.Account
+	pairings Pairings
+	log      *slog.Logger
 
 	codes *rate.Limiter // new ones
 
@@ -55,15 +50,15 @@ type given struct {
 	good  time.Time // until when the code is good
 }
 
-func newPairing(account conversation.Account, store Pairings, log *slog.Logger) *pairing {
+func newPairing(account conversation.Account, pairings Pairings, log *slog.Logger) *pairing {
 	return &pairing{
-		account: account, store: store, log: log, given: map[string]given{},
+		account: account, pairings: pairings, log: log, given: map[string]given{},
 		codes: rate.NewLimiter(codesPerSecond, codesAtOnce),
 	}
 }
 
 func (p *pairing) admit(ctx context.Context, who conversation.Sender, private bool) (ok bool, words string, err error) {
-	ok, err = p.store.IsPaired(ctx, p.account, who.ID)
+	ok, err = p.pairings.Has(ctx, p.account, who.ID)
 	if ok || err != nil || !private {
 		return ok, "", err
 	}
@@ -87,7 +82,7 @@ func (p *pairing) ask(ctx context.Context, who conversation.Sender) (paired bool
 		}
 		return false, "", nil
 	}
-	asked, fresh, err := p.store.AskPairing(ctx, p.account, who.ID, who.Name)
+	asked, fresh, err := p.pairings.Ask(ctx, p.account, who.ID, who.Name)
 	switch {
 	case err != nil:
 		return false, "", err
@@ -122,7 +117,7 @@ func (p *pairing) unhush(id string) {
 	}
 }
 
-func pairingWords(p conversation.Pairing, now time.Time) string {
+func pairingWords(p stored.Pairing, now time.Time) string {
 	minutes := max(1, math.Round(p.ExpiresAt.Sub(now).Minutes()))
 	return fmt.Sprintf("I talk only with people whom my owner has let in. Send the owner this code, which expires in %.0f min:\n\n"+
 		"`%s`\n\nThe owner lets you in with `gateway pair approve %s`. Then write to me again.", minutes, p.Code, p.Code)

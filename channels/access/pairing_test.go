@@ -15,6 +15,7 @@ import (
 	"parley/channels"
 	"parley/channels/access"
 	"parley/conversation"
+	"parley/conversation/pairing"
 	"parley/conversation/storetest"
 )
 
@@ -32,7 +33,7 @@ func newDoor(t *testing.T) *door {
 	store := storetest.New(t)
 	d := &door{t: t, store: store}
 	var err error
-	d.access, err = access.New("pairing", nil, conversation.Account{Channel: "test"}, store, slog.New(slog.NewTextHandler(&d.log, nil)))
+	d.access, err = access.New("pairing", nil, conversation.Account{Channel: "test"}, pairing.New(store), slog.New(slog.NewTextHandler(&d.log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func (d *door) knock(id string, private bool) (ok bool, code string) {
 
 func (d *door) approve(code string) {
 	d.t.Helper()
-	if _, err := d.store.ApprovePairing(d.t.Context(), code); err != nil {
+	if _, err := pairing.New(d.store).Approve(d.t.Context(), code); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -94,7 +95,7 @@ func TestAStrangerIsLetInByACode(t *testing.T) {
 		d.wantIn("7", true)
 		d.wantIn("7", false)
 		d.wantOut("8", false)
-		if _, err := d.store.RevokePairing(t.Context(), conversation.Account{Channel: "test"}, "7"); err != nil {
+		if _, err := pairing.New(d.store).Revoke(t.Context(), conversation.Account{Channel: "test"}, "7"); err != nil {
 			t.Fatal(err)
 		}
 		d.wantOut("7", false)
@@ -134,7 +135,7 @@ func TestAnExpiredCodeIsRenewedByTheNextMessage(t *testing.T) {
 		if fresh == old {
 			t.Fatal("the expired code was told again")
 		}
-		if _, err := d.store.ApprovePairing(t.Context(), old); err == nil {
+		if _, err := pairing.New(d.store).Approve(t.Context(), old); err == nil {
 			t.Fatal("the expired code lets somebody in")
 		}
 		d.approve(fresh)

@@ -9,6 +9,7 @@ import (
 	"parley/channels/access"
 	"parley/channels/discord/discordtest"
 	"parley/conversation"
+	"parley/conversation/pairing"
 )
 
 func TestTheListLetsInByPersonRoleServerAndChannel(t *testing.T) {
@@ -92,7 +93,7 @@ func TestAStrangerGetsOneCodeAndIsLetInByIt(t *testing.T) {
 	g.srv.Say(dm, ann, "hello?")
 	sent, err := g.srv.WaitSentTo(deadline(t), dm, 1)
 	must(t, err)
-	list, err := g.store.Pairings(t.Context())
+	list, err := pairing.New(g.store).List(t.Context())
 	must(t, err)
 	if len(list) != 1 || !strings.Contains(sent[0].Content, list[0].Code) {
 		t.Fatalf("%+v, told %q", list, sent[0].Content)
@@ -104,7 +105,7 @@ func TestAStrangerGetsOneCodeAndIsLetInByIt(t *testing.T) {
 		t.Error("everybody sees that Ann is a stranger")
 	}
 
-	_, err = g.store.ApprovePairing(t.Context(), list[0].Code)
+	_, err = pairing.New(g.store).Approve(t.Context(), list[0].Code)
 	must(t, err)
 	g.srv.Say(dm, ann, "now")
 	if got := g.wait(1); got[0].Text != "now" {
@@ -122,14 +123,14 @@ func TestEditsOfWhoWasPutOutAreNotHeard(t *testing.T) {
 	ann, bob := g.srv.Person("Ann"), g.srv.Person("Bob")
 	dm := g.srv.DM(ann)
 	g.cfg.Access, g.cfg.Allow = access.Pairing, []string{bob.ID}
-	asked, _, err := g.store.AskPairing(t.Context(), conversation.Account{Channel: name}, ann.ID, "Ann")
+	asked, _, err := pairing.New(g.store).Ask(t.Context(), conversation.Account{Channel: name}, ann.ID, "Ann")
 	must(t, err)
-	_, err = g.store.ApprovePairing(t.Context(), asked.Code)
+	_, err = pairing.New(g.store).Approve(t.Context(), asked.Code)
 	must(t, err)
 	g.run()
 	said := g.srv.Say(dm, ann, "while let in")
 	g.wait(1)
-	_, err = g.store.RevokePairing(t.Context(), conversation.Account{Channel: name}, ann.ID)
+	_, err = pairing.New(g.store).Revoke(t.Context(), conversation.Account{Channel: name}, ann.ID)
 	must(t, err)
 	g.srv.Edit(said, "words of a stranger")
 	g.srv.Say(g.srv.DM(bob), bob, "behind it")
@@ -187,7 +188,7 @@ func TestRolesCountForTheNewHolderOfAName(t *testing.T) {
 	eve := g.srv.Person("dora")
 	g.srv.Join(home, eve, staff)
 	g.cfg.Access, g.cfg.Allow = access.Allowlist, []string{"@dora", staff.ID}
-	_, err := g.store.BindName(t.Context(), name, "@dora", "1")
+	_, err := pairing.New(g.store).BindName(t.Context(), name, "@dora", "1")
 	must(t, err)
 	must(t, g.accept(t.Context(), cursorsAt(general, "1")))
 	g.srv.Say(general, eve, discordtest.Bot.Mention()+" by my role")

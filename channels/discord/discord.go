@@ -23,6 +23,7 @@ const name = "discord"
 type Parts struct {
 	Config
 	Store    Store
+	Pairings access.Pairings
 	Commands []channels.Command // what Discord's menu shows
 	Health   HealthFunc
 	Probes   channels.Probes // how often Discord is asked again that refuses the bot
@@ -31,8 +32,6 @@ type Parts struct {
 
 // Store is what the adapter needs to know of what was accepted.
 type Store interface {
-	access.Store
-
 	// Cursors are those that accept stored, by the prefix of their names.
 	Cursors(ctx context.Context, prefix string) ([]conversation.Cursor, error)
 
@@ -83,7 +82,7 @@ func New(p Parts) (*Channel, error) {
 		Parts: p, threads: newThreads(), deferrals: newDeferrals(), fares: newFares(p.Health, p.Log), unvisited: &unvisited{places: map[string]bool{}},
 		openTime: openTime, silence: silence,
 	}
-	if c.access, err = access.New(p.Access, p.Allow, p.Account(), p.Store, p.Log); err != nil {
+	if c.access, err = access.New(p.Access, p.Allow, p.Account(), p.Pairings, p.Log); err != nil {
 		return nil, fmt.Errorf("discord: %w", err)
 	}
 	if c.transport, err = newTransport(p.APIURL); err != nil {

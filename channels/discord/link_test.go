@@ -11,6 +11,7 @@ import (
 
 	"parley/channels/discord/discordtest"
 	"parley/conversation"
+	"parley/conversation/pairing"
 )
 
 // Each way of losing the connection, and then a message that must arrive.
@@ -158,7 +159,7 @@ func TestHealthTellsWhyThereIsNoConnectionYet(t *testing.T) {
 			page.Body = "<html>" + strings.Repeat("a proxy's page ", 1000) + "</html>"
 			g.srv.Fail(route, page, 8)
 			told := make(chan string, 100)
-			c, err := New(Parts{Config: g.cfg, Store: testStore{g.store, g}, Log: slog.New(slog.NewTextHandler(testLog{t, &g.log}, nil)),
+			c, err := New(Parts{Config: g.cfg, Store: testStore{g.store, g}, Pairings: pairing.New(g.store), Log: slog.New(slog.NewTextHandler(testLog{t, &g.log}, nil)),
 				Health: func(state, detail string) { told <- state + ": " + detail }})
 			must(t, err)
 			g.start(c)

@@ -22,7 +22,7 @@ var (
 
 // migrating is a store that notes which moves it is told of.
 type migrating struct {
-	telegram.Store
+	telegram.Places
 
 	mu    sync.Mutex
 	moves []string
@@ -37,7 +37,7 @@ func (m *migrating) MovePlace(ctx context.Context, from, to conversation.Key, re
 		return conversation.Moved{}, errors.New("the disk failed")
 	}
 	m.moves = append(m.moves, fmt.Sprintf("%s to %s: %s %s %s", from, to, readdress(`{"chat":-5,"topic":3,"reply_to":9}`), readdress(`{"chat":7,"reply_to":9}`), readdress("?")))
-	return m.Store.MovePlace(ctx, from, to, readdress)
+	return m.Places.MovePlace(ctx, from, to, readdress)
 }
 
 func (m *migrating) noted() []string {
@@ -62,9 +62,9 @@ func TestBothUpdatesTellOfASupergroup(t *testing.T) {
 	for name, told := range map[string][2]bool{"both": {true, true}, "the old group": {true, false}, "the new one": {false, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g, store := pairing(t)
-			moves := &migrating{Store: store, fails: 1}
-			g.pairings = moves
+			g, store := newPairing(t)
+			moves := &migrating{Places: store, fails: 1}
+			g.places = moves
 			g.run(g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"-5"} }))
 			g.srv.Say(before, bob, "@parley_bot before")
 			g.upgrades(told[0], told[1])
@@ -93,9 +93,9 @@ func TestBothUpdatesTellOfASupergroup(t *testing.T) {
 
 // What a stranger writes into the fields of a message moves nothing.
 func TestOnlyAGroupBecomesASupergroup(t *testing.T) {
-	g, store := pairing(t)
-	moves := &migrating{Store: store}
-	g.pairings = moves
+	g, store := newPairing(t)
+	moves := &migrating{Places: store}
+	g.places = moves
 	g.run(g.channel())
 	g.srv.Say(telegramtest.Private(ada), ada, "", telegramtest.With("migrate_to_chat_id", -1005))
 	g.srv.Say(before, ada, "", telegramtest.With("migrate_to_chat_id", 42))
@@ -111,9 +111,9 @@ func TestOnlyAGroupBecomesASupergroup(t *testing.T) {
 // Nobody needs to have told of the migration: whoever writes to the old id is told
 // the new one, and what follows goes there at once.
 func TestAReplyToAGroupThatBecameASupergroup(t *testing.T) {
-	g, store := pairing(t)
-	moves := &migrating{Store: store, fails: 1}
-	g.pairings = moves
+	g, store := newPairing(t)
+	moves := &migrating{Places: store, fails: 1}
+	g.places = moves
 	c := g.channel()
 	g.srv.Migrate(before.ID, after.ID)
 	for i := range 3 {
@@ -138,7 +138,7 @@ func TestAReplyToAGroupThatBecameASupergroup(t *testing.T) {
 
 // The permission outlives the process.
 func TestASupergroupIsLetInAfterARestart(t *testing.T) {
-	g, _ := pairing(t)
+	g, _ := newPairing(t)
 	listed := func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"-5"} }
 	stop := g.run(g.channel(listed))
 	g.upgrades(false, true)

@@ -229,7 +229,7 @@ func TestNothingIsConfirmedThatIsNotStored(t *testing.T) {
 }
 
 func TestStrangersGetSilenceAndAreLoggedOnce(t *testing.T) {
-	g, _ := pairing(t)
+	g, _ := newPairing(t)
 	c := g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"@ADA", "-1001"} })
 	g.run(c)
 	g.srv.Say(telegramtest.Private(bob), bob, "let me in")

@@ -16,17 +16,19 @@ import (
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/pairing"
 	"parley/conversation/storetest"
 )
 
-// pairing starts a gateway whose access is "pairing", with the operator's own
+// newPairing starts a gateway whose access is "pairing", with the operator's own
 // view of the database, as another process has it.
-func pairing(t *testing.T, options ...conversation.Option) (g *gateway, operator *conversation.Store) {
+func newPairing(t *testing.T, options ...conversation.Option) (g *gateway, operator *conversation.Store) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.db")
 	operator = openStore(t, path, options...)
 	g = newGateway(t)
-	g.pairings = openStore(t, path)
+	store := openStore(t, path)
+	g.pairings, g.places = pairing.New(store), store
 	return g, operator
 }
 
@@ -56,7 +58,7 @@ func (g *gateway) codeTo(chat int64, n int) string {
 }
 
 func TestAStrangerIsLetInByOneCode(t *testing.T) {
-	g, operator := pairing(t)
+	g, operator := newPairing(t)
 	g.run(g.channel(byCode))
 	private := telegramtest.Private(ada)
 	g.srv.Say(group, ada, "@parley_bot in a group")
@@ -65,7 +67,7 @@ func TestAStrangerIsLetInByOneCode(t *testing.T) {
 	code := g.codeTo(ada.ID, 1)
 	must(t, g.srv.WaitConfirmed(deadline(t)))
 
-	p, err := operator.ApprovePairing(t.Context(), code)
+	p, err := pairing.New(operator).Approve(t.Context(), code)
 	must(t, err)
 	if p.Channel != "telegram" || p.UserID != "42" || p.Name != "Ada Lovelace (@ada)" {
 		t.Errorf("the operator sees %+v", p)
@@ -76,7 +78,7 @@ func TestAStrangerIsLetInByOneCode(t *testing.T) {
 	g.wait(2)
 	must(t, g.srv.WaitConfirmed(deadline(t)))
 
-	_, err = operator.RevokePairing(t.Context(), conversation.Account{Channel: "telegram"}, "42")
+	_, err = pairing.New(operator).Revoke(t.Context(), conversation.Account{Channel: "telegram"}, "42")
 	must(t, err)
 	g.srv.Say(private, ada, "still there?")
 	must(t, g.srv.WaitConfirmed(deadline(t)))
@@ -89,8 +91,8 @@ func TestAStrangerIsLetInByOneCode(t *testing.T) {
 }
 
 func TestAStrangerWithAnExpiredCodeGetsAnother(t *testing.T) {
-	g, yesterday := pairing(t, conversation.WithClock(func() time.Time { return time.Now().Add(-24 * time.Hour) }))
-	old, _, err := yesterday.AskPairing(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
+	g, yesterday := newPairing(t, conversation.WithClock(func() time.Time { return time.Now().Add(-24 * time.Hour) }))
+	old, _, err := pairing.New(yesterday).Ask(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
 	must(t, err)
 	g.run(g.channel(byCode))
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
@@ -102,7 +104,7 @@ func TestAStrangerWithAnExpiredCodeGetsAnother(t *testing.T) {
 // Words to strangers go out beside the polling: neither their number nor a
 // server that is slow to take them holds up those who may talk.
 func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
-	g, _ := pairing(t)
+	g, _ := newPairing(t)
 	release := make(chan struct{})
 	g.srv.OnSend(func(telegramtest.Message) telegramtest.Verdict {
 		<-release
@@ -128,30 +130,30 @@ func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// shaky is a store whose disk fails at first.
+// shaky are pairings of a store whose disk fails at first.
 type shaky struct {
-	*conversation.Store
+	*pairing.Pairings
 	fails atomic.Int64
 }
 
-func (s *shaky) IsPaired(ctx context.Context, of conversation.Account, user string) (bool, error) {
+func (s *shaky) Has(ctx context.Context, of conversation.Account, user string) (bool, error) {
 	if s.fails.Add(-1) >= 0 {
 		return false, errors.New("the disk failed")
 	}
-	return s.Store.IsPaired(ctx, of, user)
+	return s.Pairings.Has(ctx, of, user)
 }
 
 // What a friend says while the store can't tell friends from strangers must
 // wait at Telegram, and not be dropped.
 func TestAMessageWaitsUntilItsSenderIsKnown(t *testing.T) {
-	g, operator := pairing(t)
-	p, _, err := operator.AskPairing(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
+	g, operator := newPairing(t)
+	p, _, err := pairing.New(operator).Ask(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
 	must(t, err)
-	_, err = operator.ApprovePairing(t.Context(), p.Code)
+	_, err = pairing.New(operator).Approve(t.Context(), p.Code)
 	must(t, err)
-	store := &shaky{Store: operator}
-	store.fails.Store(2)
-	g.pairings = store
+	pairings := &shaky{Pairings: pairing.New(operator)}
+	pairings.fails.Store(2)
+	g.pairings = pairings
 	g.run(g.channel(byCode))
 	g.srv.Say(telegramtest.Private(ada), ada, "it's me")
 	if diff := cmp.Diff([]string{"it's me"}, texts(g.wait(1))); diff != "" {
@@ -164,7 +166,7 @@ func TestAMessageWaitsUntilItsSenderIsKnown(t *testing.T) {
 
 // A stranger who blocked the bot, or whom it can't reach, is no trouble.
 func TestAStrangerWhoCannotBeToldIsForgotten(t *testing.T) {
-	g, _ := pairing(t)
+	g, _ := newPairing(t)
 	g.srv.AddChat(telegramtest.Private(bob))
 	g.srv.Block(bob.ID, "bot was blocked by the user")
 	g.run(g.channel(byCode))
@@ -179,7 +181,7 @@ func TestAStrangerWhoCannotBeToldIsForgotten(t *testing.T) {
 // The name "@ada" in allow is Ada's, also when she gives it up and another takes
 // it. The name of a group is the group's.
 func TestANameInTheListIsBoundToItsFirstHolder(t *testing.T) {
-	g, operator := pairing(t)
+	g, operator := newPairing(t)
 	club := telegramtest.Chat{ID: -1005, Type: "supergroup", Title: "Club", Username: "club"}
 	g.run(g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"@ada", "@Club"} }))
 	taker, squatters := telegramtest.User{ID: 66, FirstName: "Eve", Username: "Ada"}, club
@@ -195,7 +197,7 @@ func TestANameInTheListIsBoundToItsFirstHolder(t *testing.T) {
 	if n := g.logged("bound_to=42 id=66"); n != 1 || g.logged("bound_to=-1005 id=-1006") != 1 {
 		t.Errorf("told %d times:\n%s", n, g.log.String())
 	}
-	_, err := operator.ReleaseName(t.Context(), "telegram", "@ada")
+	_, err := pairing.New(operator).ReleaseName(t.Context(), "telegram", "@ada")
 	must(t, err)
 	g.srv.Say(telegramtest.Private(taker), taker, "now I am")
 	if got := texts(g.wait(4)); got[3] != "now I am" {

@@ -30,7 +30,7 @@ type Channel struct {
 	token    token
 	webhook  webhook
 	intake   intake
-	places   places
+	places   Places
 
 	migrations migrations
 	advised    sync.Map                  // groups that the operator was told of, by their ids
@@ -43,14 +43,8 @@ type Channel struct {
 // CursorFunc reads the cursor that accept stored last, "" when there is none.
 type CursorFunc func(ctx context.Context, name string) (string, error)
 
-// Store is what the adapter needs of the store.
-type Store interface {
-	access.Store
-	places
-}
-
-// places are where sessions go on when a group gets another id.
-type places interface {
+// Places stores where sessions go on when a group gets another id.
+type Places interface {
 	MovePlace(ctx context.Context, from, to conversation.Key, readdress func(address string) string) (conversation.Moved, error)
 	FormerPlaces(ctx context.Context, place conversation.Key) ([]conversation.Key, error)
 }
@@ -59,7 +53,8 @@ type places interface {
 type Parts struct {
 	Config
 	Cursor   CursorFunc
-	Store    Store                      // nil: nobody is let in by a code or a name, and no group moves
+	Pairings access.Pairings            // nil: nobody is let in by a code or a name
+	Places   Places                     // nil: no group moves
 	Commands []channels.Command         // what Telegram's menu shows
 	Health   func(state, detail string) // told when the connection comes and goes, see conversation.Health; nil: nobody asks
 	Probes   channels.Probes            // how often a token that was rejected is tried again
@@ -78,7 +73,7 @@ func New(parts Parts) (*Channel, error) {
 		return nil, fmt.Errorf("telegram: token: no bot id")
 	}
 	log := parts.Log.With("channel", name)
-	control, err := access.New(cfg.Access, cfg.Allow, cfg.Account(), parts.Store, log)
+	control, err := access.New(cfg.Access, cfg.Allow, cfg.Account(), parts.Pairings, log)
 	if err != nil {
 		return nil, fmt.Errorf("telegram: %w", err)
 	}
@@ -98,8 +93,8 @@ func New(parts Parts) (*Channel, error) {
 		botID:    id,
 		account:  cfg.Account(),
 	}
-	if parts.Store != nil {
-		c.places = parts.Store
+	if parts.Places != nil {
+		c.places = parts.Places
 	}
 	return c, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"parley/channels"
+	"parley/channels/access"
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
@@ -29,7 +30,8 @@ type gateway struct {
 	srv *telegramtest.Server
 	log syncBuffer
 
-	pairings telegram.Store // nil where nobody is asked for a code, or listed by name
+	pairings access.Pairings // nil where nobody is asked for a code, or listed by name
+	places   telegram.Places // nil where no group moves
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -71,7 +73,7 @@ func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
 	}
 	log := slog.New(slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	commands := []channels.Command{{Name: "new", Description: "begin afresh"}}
-	c, err := telegram.New(telegram.Parts{Config: cfg, Cursor: g.readCursor, Store: g.pairings, Commands: commands, Health: g.fares, Probes: g.probes, Log: log})
+	c, err := telegram.New(telegram.Parts{Config: cfg, Cursor: g.readCursor, Pairings: g.pairings, Places: g.places, Commands: commands, Health: g.fares, Probes: g.probes, Log: log})
 	if err != nil {
 		g.t.Fatal(err)
 	}

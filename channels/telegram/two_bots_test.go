@@ -12,6 +12,7 @@ import (
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/pairing"
 )
 
 // secondBot numbers its private chats like the first one.
@@ -33,7 +34,7 @@ func (b *bot) read(changes ...func(*telegram.Config)) (taken []string) {
 	for _, change := range changes {
 		change(&cfg)
 	}
-	channel, err := telegram.New(telegram.Parts{Config: cfg, Cursor: b.store.Cursor, Store: b.store, Log: slog.New(slog.DiscardHandler)})
+	channel, err := telegram.New(telegram.Parts{Config: cfg, Cursor: b.store.Cursor, Pairings: pairing.New(b.store), Places: b.store, Log: slog.New(slog.DiscardHandler)})
 	must(b.t, err)
 	ctx, cancel := context.WithCancel(b.t.Context())
 	ended := make(chan error)
@@ -113,13 +114,13 @@ func TestASecondBotGivesACodeOfItsOwn(t *testing.T) {
 		if _, err := b.srv.WaitSent(deadline(t), 1); err != nil {
 			t.Fatalf("%s told the stranger nothing: %v", b.srv.Bot.Username, err)
 		}
-		list, err := b.store.Pairings(t.Context())
+		list, err := pairing.New(b.store).List(t.Context())
 		if err != nil || len(list) != n+1 {
 			t.Fatalf("%+v, %v", list, err)
 		}
 		for _, p := range list {
 			if p.Account == fmt.Sprint(b.srv.Bot.ID) {
-				_, err = b.store.ApprovePairing(t.Context(), p.Code)
+				_, err = pairing.New(b.store).Approve(t.Context(), p.Code)
 				must(t, err)
 			}
 		}

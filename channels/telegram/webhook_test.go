@@ -12,6 +12,7 @@ import (
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/pairing"
 )
 
 // hooked makes an adapter that Telegram brings its updates to, on a server.
@@ -115,12 +116,12 @@ func TestOnlyTelegramBringsMessages(t *testing.T) {
 // The words to a stranger are sent after Telegram was told that the message
 // came, by which its request has ended.
 func TestAStrangerBehindAWebhookIsToldACode(t *testing.T) {
-	g, operator := pairing(t)
+	g, operator := newPairing(t)
 	g.run(g.hooked(byCode))
 	private := telegramtest.Private(ada)
 	g.srv.Say(private, ada, "hello?")
 	code := g.codeTo(ada.ID, 1)
-	_, err := operator.ApprovePairing(t.Context(), code)
+	_, err := pairing.New(operator).Approve(t.Context(), code)
 	must(t, err)
 	g.srv.Say(private, ada, "and now?")
 	if diff := cmp.Diff([]string{"and now?"}, texts(g.wait(1))); diff != "" {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/conversation"
+	"parley/conversation/pairing"
 )
 
 func pairCommand(configPath *string) *cobra.Command {
@@ -42,14 +43,14 @@ func pairListCommand(configPath *string) *cobra.Command {
 				return err
 			}
 			defer store.Close()
-			list, err := store.Pairings(cmd.Context())
+			list, err := pairing.New(store).List(cmd.Context())
 			if err != nil {
 				return err
 			}
 			if err := printPairings(cmd.OutOrStdout(), list, time.Now()); err != nil {
 				return err
 			}
-			names, err := store.BoundNames(cmd.Context())
+			names, err := pairing.New(store).BoundNames(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -70,8 +71,8 @@ func pairApproveCommand(configPath *string) *cobra.Command {
 				return err
 			}
 			defer store.Close()
-			p, err := store.ApprovePairing(cmd.Context(), strings.Join(args, " "))
-			if errors.Is(err, conversation.ErrNoPairing) {
+			p, err := pairing.New(store).Approve(cmd.Context(), strings.Join(args, " "))
+			if errors.Is(err, pairing.ErrNotFound) {
 				return fmt.Errorf("%w; `gateway pair list` shows the codes that are good", err)
 			}
 			if err != nil {
@@ -80,7 +81,7 @@ func pairApproveCommand(configPath *string) *cobra.Command {
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s (%s) is let in: the next message is answered\n", printable(p.Name), handle(p))
 			return err
 		},
-		ValidArgsFunction: completePairings(configPath, func(p conversation.Pairing) string { return p.Code }),
+		ValidArgsFunction: completePairings(configPath, func(p pairing.Pairing) string { return p.Code }),
 	}
 }
 
@@ -108,8 +109,8 @@ func pairRevokeCommand(configPath *string) *cobra.Command {
 			if strings.HasPrefix(user, "@") {
 				return releaseName(cmd, store, channel, user)
 			}
-			revoked, err := store.RevokePairing(cmd.Context(), conversation.Account{Channel: channel, ID: bot}, user)
-			if errors.Is(err, conversation.ErrNoPairing) {
+			revoked, err := pairing.New(store).Revoke(cmd.Context(), conversation.Account{Channel: channel, ID: bot}, user)
+			if errors.Is(err, pairing.ErrNotFound) {
 				return fmt.Errorf("%w; `gateway pair list` shows who was let in by a code, and who stands in allow is let in by the configuration", err)
 			}
 			if err != nil {
@@ -125,7 +126,7 @@ func pairRevokeCommand(configPath *string) *cobra.Command {
 
 // printRevoked says whom a command has put out, and of which bot where there are
 // several.
-func printRevoked(out io.Writer, revoked []conversation.Pairing) error {
+func printRevoked(out io.Writer, revoked []pairing.Pairing) error {
 	for _, p := range revoked {
 		said := "is put out"
 		if p.ApprovedAt.IsZero() {
@@ -143,8 +144,8 @@ func printRevoked(out io.Writer, revoked []conversation.Pairing) error {
 
 // releaseName frees a name in allow from the account that it is bound to.
 func releaseName(cmd *cobra.Command, store *conversation.Store, channel, name string) error {
-	b, err := store.ReleaseName(cmd.Context(), channel, name)
-	if errors.Is(err, conversation.ErrNotBound) {
+	b, err := pairing.New(store).ReleaseName(cmd.Context(), channel, name)
+	if errors.Is(err, pairing.ErrNotBound) {
 		return fmt.Errorf("%w; `gateway pair list` shows the names that are bound", err)
 	}
 	if err != nil {
@@ -166,17 +167,17 @@ func openStore(ctx context.Context, configPath string) (*conversation.Store, err
 	return conversation.Open(ctx, path)
 }
 
-func pairings(ctx context.Context, configPath string) ([]conversation.Pairing, error) {
+func pairings(ctx context.Context, configPath string) ([]pairing.Pairing, error) {
 	store, err := openStore(ctx, configPath)
 	if err != nil {
 		return nil, err
 	}
 	defer store.Close()
-	return store.Pairings(ctx)
+	return pairing.New(store).List(ctx)
 }
 
 // completePairings offers the shell what the first argument may be.
-func completePairings(configPath *string, argument func(conversation.Pairing) string) cobra.CompletionFunc {
+func completePairings(configPath *string, argument func(pairing.Pairing) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var offered []cobra.Completion
 		if len(args) > 0 {
@@ -199,7 +200,7 @@ func completePairings(configPath *string, argument func(conversation.Pairing) st
 // flood of strangers must not push out of sight who was let in.
 const maxAsking = 100
 
-func printPairings(out io.Writer, list []conversation.Pairing, now time.Time) error {
+func printPairings(out io.Writer, list []pairing.Pairing, now time.Time) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(out, "Nobody waits with a code, and nobody was let in by one.")
 		return err
@@ -227,7 +228,7 @@ func printPairings(out io.Writer, list []conversation.Pairing, now time.Time) er
 }
 
 // printNames lists the names in allow that are bound; nothing when there are none.
-func printNames(out io.Writer, names []conversation.BoundName, now time.Time) error {
+func printNames(out io.Writer, names []pairing.BoundName, now time.Time) error {
 	if len(names) == 0 {
 		return nil
 	}
@@ -242,10 +243,10 @@ func printNames(out io.Writer, names []conversation.BoundName, now time.Time) er
 
 // botOf is the bot that somebody asked to be let in by, "any" where that is not
 // known, and every bot lets them in.
-func botOf(p conversation.Pairing) string { return cmp.Or(p.Account, "any") }
+func botOf(p pairing.Pairing) string { return cmp.Or(p.Account, "any") }
 
 // handle names a person as `gateway pair revoke` takes it.
-func handle(p conversation.Pairing) string { return p.Channel + ":" + oneLine(p.UserID) }
+func handle(p pairing.Pairing) string { return p.Channel + ":" + oneLine(p.UserID) }
 
 // maxName is how much of a name is shown, in characters.
 const maxName = 40

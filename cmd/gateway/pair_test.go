@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/conversation"
+	"parley/conversation/pairing"
 	"parley/conversation/storetest"
 )
 
@@ -68,7 +69,7 @@ func (o *operator) mustPair(args ...string) (out string) {
 // asks is a stranger's message to the daemon.
 func (o *operator) asks(channel, user, name string) (code string) {
 	o.t.Helper()
-	p, _, err := o.daemon.AskPairing(o.t.Context(), conversation.Account{Channel: channel}, user, name)
+	p, _, err := pairing.New(o.daemon).Ask(o.t.Context(), conversation.Account{Channel: channel}, user, name)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func (o *operator) asks(channel, user, name string) (code string) {
 
 func (o *operator) wantIn(channel, user string, want bool) {
 	o.t.Helper()
-	if got, err := o.daemon.IsPaired(o.t.Context(), conversation.Account{Channel: channel}, user); err != nil || got != want {
+	if got, err := pairing.New(o.daemon).Has(o.t.Context(), conversation.Account{Channel: channel}, user); err != nil || got != want {
 		o.t.Fatalf("the daemon lets %s:%s in: %v, %v; want %v", channel, user, got, err, want)
 	}
 }
@@ -108,7 +109,7 @@ func TestPairLetsPeopleInWhileTheGatewayRuns(t *testing.T) {
 
 func TestPairListIsATable(t *testing.T) {
 	now := time.Now()
-	list := []conversation.Pairing{
+	list := []pairing.Pairing{
 		{Channel: "telegram", Account: "7000001", UserID: "43", Name: "Bob", Code: "K7QM-2XWD", AskedAt: now.Add(-5 * time.Minute), ExpiresAt: now.Add(55 * time.Minute)},
 		{Channel: "discord", UserID: "1001", Name: "Zoë", AskedAt: now.Add(-80 * time.Hour), ApprovedAt: now.Add(-73 * time.Hour)},
 	}
@@ -128,11 +129,11 @@ discord    any       1001   Zoë    -           3d    let in
 // A flood of strangers must not hide who was let in.
 func TestPairListShowsTheNewestOfACrowd(t *testing.T) {
 	now := time.Now()
-	var list []conversation.Pairing
+	var list []pairing.Pairing
 	for i := range 250 {
-		list = append(list, conversation.Pairing{Channel: "telegram", UserID: fmt.Sprint(i), Code: "K7QM-2XWD", AskedAt: now, ExpiresAt: now.Add(time.Hour)})
+		list = append(list, pairing.Pairing{Channel: "telegram", UserID: fmt.Sprint(i), Code: "K7QM-2XWD", AskedAt: now, ExpiresAt: now.Add(time.Hour)})
 	}
-	list = append(list, conversation.Pairing{Channel: "telegram", UserID: "friend", AskedAt: now, ApprovedAt: now})
+	list = append(list, pairing.Pairing{Channel: "telegram", UserID: "friend", AskedAt: now, ApprovedAt: now})
 	var out strings.Builder
 	if err := printPairings(&out, list, now); err != nil {
 		t.Fatal(err)
@@ -174,7 +175,7 @@ func TestPairSaysWhatIsWrong(t *testing.T) {
 
 func TestPairFreesNames(t *testing.T) {
 	o := newOperator(t)
-	if _, err := o.daemon.BindName(t.Context(), "telegram", "@Ada", "42"); err != nil {
+	if _, err := pairing.New(o.daemon).BindName(t.Context(), "telegram", "@Ada", "42"); err != nil {
 		t.Fatal(err)
 	}
 	out := o.mustPair("list")
@@ -184,7 +185,7 @@ func TestPairFreesNames(t *testing.T) {
 	if out := o.mustPair("revoke", "telegram:@ADA"); !strings.HasPrefix(out, "telegram:@ada was bound to the id 42 and is free") {
 		t.Errorf("revoked: %s", out)
 	}
-	if bound, err := o.daemon.BindName(t.Context(), "telegram", "@ada", "99"); err != nil || bound != "99" {
+	if bound, err := pairing.New(o.daemon).BindName(t.Context(), "telegram", "@ada", "99"); err != nil || bound != "99" {
 		t.Errorf("the daemon finds the name bound to %q, %v", bound, err)
 	}
 }

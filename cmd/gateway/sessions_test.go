@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/conversation"
+	"parley/conversation/pairing"
 )
 
 // call executes one of the operator's commands beside the daemon, with the text
@@ -164,7 +165,7 @@ func fieldNames(t *testing.T, text string) []string {
 func TestNoTextSteersTheOperatorsTerminal(t *testing.T) {
 	o := newOperator(t)
 	o.talks(adasChat, escaping+"place", "question"+escaping, "answer"+escaping)
-	if _, _, err := o.daemon.AskPairing(t.Context(), conversation.Account{Channel: "telegram", ID: "9" + escaping}, "7"+escaping, "Eve"+escaping); err != nil {
+	if _, _, err := pairing.New(o.daemon).Ask(t.Context(), conversation.Account{Channel: "telegram", ID: "9" + escaping}, "7"+escaping, "Eve"+escaping); err != nil {
 		t.Fatal(err)
 	}
 	if err := o.daemon.Sweep(t.Context()); err != nil {

@@ -12,6 +12,7 @@ import (
 	"parley/config"
 	"parley/conversation"
 	"parley/conversation/maintenance"
+	"parley/conversation/signin"
 	"parley/httpserver"
 )
 
@@ -99,16 +100,16 @@ func signInLinks(ctx context.Context, configPath string) ([]string, error) {
 		return nil, err
 	}
 	defer store.Close()
-	if server.Token == conversation.TokenNone {
+	if server.Token == signin.TokenNone {
 		return server.URLs, errNoAuth
 	}
-	return httpserver.NewLinks(ctx, server.URLs, store.SignIns().AddCode)
+	return httpserver.NewLinks(ctx, server.URLs, signin.New(store).AddCode)
 }
 
 // runningServer finds the HTTP server of the gateway that runs, through its
 // database, which is the caller's to close.
-func runningServer(ctx context.Context, configPath string) (conversation.HTTPServer, *conversation.Store, error) {
-	none := conversation.HTTPServer{}
+func runningServer(ctx context.Context, configPath string) (signin.Server, *conversation.Store, error) {
+	none := signin.Server{}
 	cfg, err := config.Load(configPath, os.Getenv)
 	if err != nil {
 		return none, nil, err
@@ -132,8 +133,8 @@ func runningServer(ctx context.Context, configPath string) (conversation.HTTPSer
 	if err != nil {
 		return none, nil, err
 	}
-	server, err := store.SignIns().Server(ctx)
-	if errors.Is(err, conversation.ErrNotFound) {
+	server, err := signin.New(store).Server(ctx)
+	if errors.Is(err, signin.ErrNoServer) {
 		err = noServer
 	}
 	if err != nil {
@@ -199,15 +200,15 @@ func goesByFile(ctx context.Context, configPath string, pid int) error {
 		return err
 	}
 	defer store.Close()
-	server, err := store.SignIns().Server(ctx)
+	server, err := signin.New(store).Server(ctx)
 	switch {
-	case errors.Is(err, conversation.ErrNotFound):
+	case errors.Is(err, signin.ErrNoServer):
 		return nil
 	case err != nil:
 		return err
-	case server.Token == conversation.TokenNone:
+	case server.Token == signin.TokenNone:
 		return fmt.Errorf("process %d serves the database with %w", pid, errNoAuth)
-	case server.Token == conversation.TokenConfigured:
+	case server.Token == signin.TokenConfigured:
 		return fmt.Errorf("the token of the gateway (process %d) is configured, perhaps as HTTP_TOKEN in its environment: change it there, and start the gateway anew", pid)
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/sqlitefile"
+	"parley/conversation/signin"
 )
 
 func mustBackup(t *testing.T, database string) (copied string) {
@@ -286,13 +287,13 @@ func contentOf(t *testing.T, path string) []byte {
 // when the copy is put back.
 func TestRestoreSignsNobodyIn(t *testing.T) {
 	database := newDatabase(t, 1)
-	signIns := func() (conversation.SignIns, func()) {
+	signIns := func() (*signin.SignIns, func()) {
 		t.Helper()
 		store, err := conversation.Open(t.Context(), database)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return store.SignIns(), func() { store.Close() }
+		return signin.New(store), func() { store.Close() }
 	}
 	before, end := signIns()
 	if err := before.Add(t.Context(), "browser", time.Now().Add(time.Hour)); err != nil {

@@ -1,4 +1,4 @@
-package conversation
+package pairing
 
 import (
 	"errors"
@@ -6,11 +6,13 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"parley/conversation/storetest"
 )
 
 func TestBindNameHoldsInEveryProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
-	stores := []*Store{mustOpenAt(t, path), mustOpenAt(t, path)}
+	stores := []*Pairings{New(storetest.Open(t, path)), New(storetest.Open(t, path))}
 	bound := make([]string, 8)
 	var binding sync.WaitGroup
 	for i := range bound {
@@ -33,7 +35,7 @@ func TestBindNameHoldsInEveryProcess(t *testing.T) {
 }
 
 func TestReleaseNameMakesItFree(t *testing.T) {
-	s := mustOpen(t)
+	s := New(storetest.New(t))
 	if _, err := s.ReleaseName(t.Context(), "telegram", "@ada"); !errors.Is(err, ErrNotBound) {
 		t.Fatalf("a name that is free: %v", err)
 	}

@@ -1,4 +1,4 @@
-package conversation
+package pairing
 
 import (
 	"context"
@@ -11,48 +11,46 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// BoundName is a name that people can give up and others take, "@ada", bound to
-// whoever used it first.
+// BoundName is a name of a platform, bound to the first account or group that used it.
 type BoundName struct {
 	Channel string
 	Name    string // "@ada", in lower case
-	Holder  string // the platform's id of the account, or of the group
+	Holder  string // the platform's id of the account or group
 	BoundAt time.Time
 }
 
-// BindName binds a name of a channel to the holder that uses it now, unless it is
-// bound already, and returns whom it is bound to. Names are bound for every
-// process that opens the database, until ReleaseName.
-func (s *Store) BindName(ctx context.Context, channel, name, holder string) (bound string, err error) {
+// ErrNotBound says that a name is not bound.
+var ErrNotBound = errors.New("the name is bound to nobody")
+
+// BindName binds a name of a channel to the holder that uses it now, unless it is bound already, and returns the holder
+// that it is bound to. It stays bound, for all processes, until ReleaseName.
+func (p *Pairings) BindName(ctx context.Context, channel, name, holder string) (bound string, err error) {
 	name = strings.ToLower(name)
-	if bound, err = boundTo(ctx, s.db, channel, name); !errors.Is(err, sql.ErrNoRows) {
+	if bound, err = holderOf(ctx, p.db, channel, name); !errors.Is(err, sql.ErrNoRows) {
 		return bound, db.Explain(err)
 	}
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = p.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO bound_names (channel, name, holder, bound_at) VALUES (?, ?, ?, ?)
-			ON CONFLICT (channel, name) DO NOTHING`, channel, name, holder, db.Millis(s.now()))
+			ON CONFLICT (channel, name) DO NOTHING`, channel, name, holder, db.Millis(p.now()))
 		if err == nil { // another process may have been first
-			bound, err = boundTo(ctx, tx, channel, name)
+			bound, err = holderOf(ctx, tx, channel, name)
 		}
 		return err
 	})
 	return bound, err
 }
 
-func boundTo(ctx context.Context, q db.Querier, channel, name string) (holder string, err error) {
+func holderOf(ctx context.Context, q db.Querier, channel, name string) (holder string, err error) {
 	err = q.QueryRowContext(ctx, `SELECT holder FROM bound_names WHERE channel = ? AND name = ?`, channel, name).Scan(&holder)
 	return holder, err
 }
 
-// ErrNotBound says that a name is bound to nobody.
-var ErrNotBound = errors.New("the name is bound to nobody")
-
-// ReleaseName makes a name free again: whoever uses it next holds it. It returns
-// who held it; ErrNotBound when nobody did.
-func (s *Store) ReleaseName(ctx context.Context, channel, name string) (released BoundName, err error) {
+// ReleaseName unbinds a name: the next to use it holds it. It returns the former binding, and ErrNotBound if there was
+// none.
+func (p *Pairings) ReleaseName(ctx context.Context, channel, name string) (released BoundName, err error) {
 	name = strings.ToLower(name)
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	err = p.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		released, err = scanBoundName(tx.QueryRowContext(ctx, selectBoundNames+`WHERE channel = ? AND name = ?`, channel, name))
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%w: %q of %s", ErrNotBound, name, channel)
@@ -65,9 +63,9 @@ func (s *Store) ReleaseName(ctx context.Context, channel, name string) (released
 	return released, err
 }
 
-// BoundNames lists the names that are bound, by channel and name.
-func (s *Store) BoundNames(ctx context.Context) ([]BoundName, error) {
-	rows, err := s.db.QueryContext(ctx, selectBoundNames+`ORDER BY channel, name`)
+// BoundNames returns all bound names, ordered by channel and name.
+func (p *Pairings) BoundNames(ctx context.Context) ([]BoundName, error) {
+	rows, err := p.db.QueryContext(ctx, selectBoundNames+`ORDER BY channel, name`)
 	if err != nil {
 		return nil, db.Explain(err)
 	}

@@ -1,4 +1,4 @@
-package conversation
+package signin
 
 import (
 	"errors"
@@ -7,11 +7,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 func TestSignInEndsForGood(t *testing.T) {
-	s := mustOpen(t)
-	signIns, until := s.SignIns(), time.Now().Add(time.Hour)
+	s := storetest.New(t)
+	signIns, until := New(s), time.Now().Add(time.Hour)
 	for _, id := range []string{"one", "two"} {
 		if err := signIns.Add(t.Context(), id, until); err != nil {
 			t.Fatal(err)
@@ -20,7 +23,7 @@ func TestSignInEndsForGood(t *testing.T) {
 	if err := signIns.End(t.Context(), "one"); err != nil {
 		t.Fatal(err)
 	}
-	another := mustOpenAt(t, s.Path()).SignIns() // as another process has it, and the next start
+	another := New(storetest.Open(t, s.Path())) // as another process has it, and the next start
 	for id, want := range map[string]bool{"one": false, "two": true, "three": false} {
 		if has, err := another.Has(t.Context(), id); err != nil || has != want {
 			t.Errorf("%s is signed in: %t, %v", id, has, err)
@@ -29,8 +32,8 @@ func TestSignInEndsForGood(t *testing.T) {
 }
 
 func TestSignInsAreBoundedInTimeAndNumber(t *testing.T) {
-	s, clock := mustOpenAged(t)
-	signIns := s.SignIns()
+	s, clock := storetest.NewAged(t)
+	signIns := New(s)
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -44,10 +47,10 @@ func TestSignInsAreBoundedInTimeAndNumber(t *testing.T) {
 	}
 	count := func(table string) (n int) {
 		t.Helper()
-		must(s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM `+table).Scan(&n))
+		must(signIns.db.QueryRowContext(t.Context(), `SELECT count(*) FROM `+table).Scan(&n))
 		return n
 	}
-	if n, codes := count("signins"), count("signin_codes"); n != maxSignIns || codes != maxSignInCodes {
+	if n, codes := count("signins"), count("signin_codes"); n != maxSignIns || codes != maxCodes {
 		t.Errorf("%d sign-ins and %d codes are kept", n, codes)
 	}
 	if has, err := signIns.Has(t.Context(), fmt.Sprint(maxSignIns+9)); !has || err != nil {
@@ -64,16 +67,16 @@ func TestSignInsAreBoundedInTimeAndNumber(t *testing.T) {
 }
 
 func TestSignInCodeIsGoodOnce(t *testing.T) {
-	s := mustOpen(t)
-	another := mustOpenAt(t, s.Path())
-	if err := s.SignIns().AddCode(t.Context(), "code", time.Now().Add(time.Minute)); err != nil {
+	s := storetest.New(t)
+	another := storetest.Open(t, s.Path())
+	if err := New(s).AddCode(t.Context(), "code", time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	var taken atomic.Int64
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
-			from := []*Store{s, another}[i%2].SignIns()
+			from := New([]*conversation.Store{s, another}[i%2])
 			good, err := from.Redeem(t.Context(), "code", fmt.Sprint("browser ", i), time.Now().Add(time.Hour))
 			if err != nil {
 				t.Error(err)
@@ -93,8 +96,8 @@ func TestSignInCodeIsGoodOnce(t *testing.T) {
 }
 
 func TestSignInCodeEndsWithItsTimeAndTheServer(t *testing.T) {
-	s, clock := mustOpenAged(t)
-	signIns := s.SignIns()
+	s, clock := storetest.NewAged(t)
+	signIns := New(s)
 	redeem := func(code string) bool {
 		t.Helper()
 		good, err := signIns.Redeem(t.Context(), code, "browser of "+code, clock.Add(time.Hour))
@@ -103,7 +106,7 @@ func TestSignInCodeEndsWithItsTimeAndTheServer(t *testing.T) {
 		}
 		return good
 	}
-	if _, err := signIns.Server(t.Context()); !errors.Is(err, ErrNotFound) {
+	if _, err := signIns.Server(t.Context()); !errors.Is(err, ErrNoServer) {
 		t.Errorf("before the first start: %v", err)
 	}
 	for _, code := range []string{"late", "early", "of the process before"} {
@@ -121,7 +124,7 @@ func TestSignInCodeEndsWithItsTimeAndTheServer(t *testing.T) {
 	}
 	clock.Time = clock.Add(-2 * time.Minute)
 	for _, url := range []string{"http://127.0.0.1:1/", "http://127.0.0.1:2/"} {
-		if err := signIns.Serve(t.Context(), HTTPServer{URLs: []string{url}, Token: TokenMade}); err != nil {
+		if err := signIns.SetServer(t.Context(), Server{URLs: []string{url}, Token: TokenMade}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := signIns.Server(t.Context()); err != nil || len(got.URLs) != 1 || got.URLs[0] != url || got.Token != TokenMade {

@@ -1,4 +1,4 @@
-package conversation
+package pairing
 
 import (
 	"context"
@@ -11,44 +11,46 @@ import (
 	"testing"
 	"time"
 
+	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/storetest"
 )
 
-// openAt opens a store whose time is what the clock points to.
-func openAt(t *testing.T, clock *time.Time) *Store {
+// openAt opens the pairings of a store whose time is what the clock points to.
+func openAt(t *testing.T, clock *time.Time) *Pairings {
 	t.Helper()
-	return mustOpen(t, WithClock(func() time.Time { return *clock }))
+	return New(storetest.New(t, conversation.WithClock(func() time.Time { return *clock })))
 }
 
-func mustAsk(t *testing.T, s *Store, channel, user string) (p Pairing, fresh bool) {
+func mustAsk(t *testing.T, s *Pairings, channel, user string) (p Pairing, fresh bool) {
 	t.Helper()
-	p, fresh, err := s.AskPairing(t.Context(), Account{Channel: channel}, user, "Name of "+user)
+	p, fresh, err := s.Ask(t.Context(), conversation.Account{Channel: channel}, user, "Name of "+user)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p, fresh
 }
 
-func mustApprove(t *testing.T, s *Store, code string) Pairing {
+func mustApprove(t *testing.T, s *Pairings, code string) Pairing {
 	t.Helper()
-	p, err := s.ApprovePairing(t.Context(), code)
+	p, err := s.Approve(t.Context(), code)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-func wantPaired(t *testing.T, s *Store, channel, user string, want bool) {
+func wantPaired(t *testing.T, s *Pairings, channel, user string, want bool) {
 	t.Helper()
-	if got, err := s.IsPaired(t.Context(), Account{Channel: channel}, user); err != nil || got != want {
+	if got, err := s.Has(t.Context(), conversation.Account{Channel: channel}, user); err != nil || got != want {
 		t.Fatalf("%s:%s is paired: %v, %v; want %v", channel, user, got, err, want)
 	}
 }
 
-// listed is who Pairings shows, such as "telegram:42 asks".
-func listed(t *testing.T, s *Store) string {
+// listed is who List shows, such as "telegram:42 asks".
+func listed(t *testing.T, s *Pairings) string {
 	t.Helper()
-	list, err := s.Pairings(t.Context())
+	list, err := s.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +69,7 @@ func listed(t *testing.T, s *Store) string {
 }
 
 func TestACodeLetsOnePersonIn(t *testing.T) {
-	s := mustOpen(t)
+	s := New(storetest.New(t))
 	p, fresh := mustAsk(t, s, "telegram", "42")
 	if !fresh || !regexp.MustCompile(`^[0-9A-HJKMNP-TV-Z]{4}-[0-9A-HJKMNP-TV-Z]{4}$`).MatchString(p.Code) {
 		t.Fatalf("the first code: %+v, fresh %v", p, fresh)
@@ -78,7 +80,7 @@ func TestACodeLetsOnePersonIn(t *testing.T) {
 	}
 	wantPaired(t, s, "telegram", "42", true)
 	wantPaired(t, s, "telegram", "43", false)
-	if _, err := s.ApprovePairing(t.Context(), p.Code); !errors.Is(err, ErrNoPairing) {
+	if _, err := s.Approve(t.Context(), p.Code); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("the code is good for a second time: %v", err)
 	}
 	if again, fresh := mustAsk(t, s, "telegram", "42"); fresh || again.ApprovedAt.IsZero() {
@@ -95,7 +97,7 @@ func TestOneCodeIsKeptWhileItIsGood(t *testing.T) {
 		t.Fatalf("another code while the first is good: %+v, %+v", first, p)
 	}
 	clock = first.ExpiresAt
-	if _, err := s.ApprovePairing(t.Context(), first.Code); !errors.Is(err, ErrNoPairing) {
+	if _, err := s.Approve(t.Context(), first.Code); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("the expired code: %v", err)
 	}
 	if got := listed(t, s); got != "" {
@@ -123,7 +125,7 @@ func TestOpenCodesAreLimited(t *testing.T) {
 		_, err := tx.ExecContext(ctx, `
 			WITH RECURSIVE n (n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM n WHERE n < ? - 1)
 			INSERT INTO pairings (channel, user_id, name, code, asked_at, expires_at)
-			SELECT 'telegram', n, '', 'code ' || n, ?, ? FROM n`, maxAsking, db.Millis(oldest.AskedAt), db.Millis(oldest.ExpiresAt))
+			SELECT 'telegram', n, '', 'code ' || n, ?, ? FROM n`, maxCodes, db.Millis(oldest.AskedAt), db.Millis(oldest.ExpiresAt))
 		return err
 	})
 	if err != nil {
@@ -133,14 +135,14 @@ func TestOpenCodesAreLimited(t *testing.T) {
 		t.Fatal("a code within the limit is void")
 	}
 	late, _ := mustAsk(t, s, "telegram", "late")
-	if _, err := s.ApprovePairing(t.Context(), oldest.Code); !errors.Is(err, ErrNoPairing) {
+	if _, err := s.Approve(t.Context(), oldest.Code); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("the oldest code beyond the limit: %v", err)
 	}
 	for _, p := range []Pairing{second, late, elsewhere} {
 		mustApprove(t, s, p.Code)
 	}
 	wantPaired(t, s, "telegram", "friend", true)
-	clock = clock.Add(pairingLife)
+	clock = clock.Add(codeLife)
 	mustAsk(t, s, "telegram", "tomorrow")
 	var open int
 	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM pairings WHERE code IS NOT NULL`).Scan(&open); err != nil || open != 1 {
@@ -150,7 +152,7 @@ func TestOpenCodesAreLimited(t *testing.T) {
 
 // People copy codes from a telephone to a terminal by hand.
 func TestCodesMayBeTypedLoosely(t *testing.T) {
-	s := mustOpen(t)
+	s := New(storetest.New(t))
 	for i, mistype := range []func(string) string{
 		strings.ToLower,
 		func(code string) string { return strings.ReplaceAll(code, "-", "") },
@@ -166,14 +168,14 @@ func TestCodesMayBeTypedLoosely(t *testing.T) {
 	}
 	p, _ := mustAsk(t, s, "telegram", "42")
 	for _, wrong := range []string{"", "-", p.Code[:8], p.Code + "0", "%", "****-****"} {
-		if _, err := s.ApprovePairing(t.Context(), wrong); !errors.Is(err, ErrNoPairing) {
+		if _, err := s.Approve(t.Context(), wrong); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
 }
 
 func TestRevokingClosesTheDoor(t *testing.T) {
-	s := mustOpen(t)
+	s := New(storetest.New(t))
 	p, _ := mustAsk(t, s, "telegram", "42")
 	mustApprove(t, s, p.Code)
 	asking, _ := mustAsk(t, s, "telegram", "43")
@@ -181,15 +183,15 @@ func TestRevokingClosesTheDoor(t *testing.T) {
 		t.Fatalf("listed: %s", got)
 	}
 	for _, user := range []string{"42", "43"} {
-		if got, err := s.RevokePairing(t.Context(), Account{Channel: "telegram"}, user); err != nil || len(got) != 1 || got[0].UserID != user {
+		if got, err := s.Revoke(t.Context(), conversation.Account{Channel: "telegram"}, user); err != nil || len(got) != 1 || got[0].UserID != user {
 			t.Fatalf("revoke %s: %+v, %v", user, got, err)
 		}
-		if _, err := s.RevokePairing(t.Context(), Account{Channel: "telegram"}, user); !errors.Is(err, ErrNoPairing) {
+		if _, err := s.Revoke(t.Context(), conversation.Account{Channel: "telegram"}, user); !errors.Is(err, ErrNotFound) {
 			t.Fatalf("revoke %s twice: %v", user, err)
 		}
 	}
 	wantPaired(t, s, "telegram", "42", false)
-	if _, err := s.ApprovePairing(t.Context(), asking.Code); !errors.Is(err, ErrNoPairing) {
+	if _, err := s.Approve(t.Context(), asking.Code); !errors.Is(err, ErrNotFound) {
 		t.Fatalf("the revoked code: %v", err)
 	}
 	if got := listed(t, s); got != "" {
@@ -202,13 +204,13 @@ func TestRevokingClosesTheDoor(t *testing.T) {
 
 // The same number may be one person here and another there.
 func TestChannelsDoNotShareTheirPeople(t *testing.T) {
-	s := mustOpen(t)
+	s := New(storetest.New(t))
 	here, _ := mustAsk(t, s, "telegram", "42")
 	there, _ := mustAsk(t, s, "discord", "42")
 	mustApprove(t, s, here.Code)
 	wantPaired(t, s, "discord", "42", false)
 	mustApprove(t, s, there.Code)
-	if _, err := s.RevokePairing(t.Context(), Account{Channel: "telegram"}, "42"); err != nil {
+	if _, err := s.Revoke(t.Context(), conversation.Account{Channel: "telegram"}, "42"); err != nil {
 		t.Fatal(err)
 	}
 	wantPaired(t, s, "discord", "42", true)
@@ -217,11 +219,11 @@ func TestChannelsDoNotShareTheirPeople(t *testing.T) {
 // The operator's command is another process than the daemon.
 func TestAnApprovalCountsInEveryProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
-	daemon, operator := mustOpenAt(t, path), mustOpenAt(t, path)
+	daemon, operator := New(storetest.Open(t, path)), New(storetest.Open(t, path))
 	p, _ := mustAsk(t, daemon, "telegram", "42")
 	mustApprove(t, operator, p.Code)
 	wantPaired(t, daemon, "telegram", "42", true)
-	if _, err := operator.RevokePairing(context.Background(), Account{Channel: "telegram"}, "42"); err != nil {
+	if _, err := operator.Revoke(context.Background(), conversation.Account{Channel: "telegram"}, "42"); err != nil {
 		t.Fatal(err)
 	}
 	wantPaired(t, daemon, "telegram", "42", false)
@@ -231,10 +233,50 @@ func TestNothingIsKeptOfStrangersWhoseCodesExpired(t *testing.T) {
 	clock := time.UnixMilli(1_700_000_000_000)
 	s := openAt(t, &clock)
 	mustAsk(t, s, "telegram", "42")
-	clock = clock.Add(pairingLife)
+	clock = clock.Add(codeLife)
 	mustAsk(t, s, "telegram", "43")
 	var rows int
 	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM pairings`).Scan(&rows); err != nil || rows != 1 {
 		t.Fatalf("%d rows, %v", rows, err)
+	}
+}
+
+func TestPairingsAreOfOneBot(t *testing.T) {
+	botA, botB := conversation.Account{Channel: "telegram", ID: "7000001"}, conversation.Account{Channel: "telegram", ID: "7000002"}
+	s := New(storetest.New(t))
+	ask := func(bot conversation.Account) Pairing {
+		t.Helper()
+		p, _, err := s.Ask(t.Context(), bot, "42", "Ada")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	want := func(bot conversation.Account, want bool) {
+		t.Helper()
+		if in, err := s.Has(t.Context(), bot, "42"); err != nil || in != want {
+			t.Errorf("let in by %s: %v, %v; want %v", bot, in, err, want)
+		}
+	}
+	if a, b := ask(botA), ask(botB); a.Code == b.Code || a.Account != botA.ID || b.Account != botB.ID {
+		t.Fatalf("%+v, %+v", a, b)
+	}
+	mustApprove(t, s, ask(botA).Code)
+	want(botA, true)
+	want(botB, false)
+	mustApprove(t, s, ask(botB).Code)
+	if _, err := s.Revoke(t.Context(), botA, "42"); err != nil {
+		t.Fatal(err)
+	}
+	want(botA, false)
+	want(botB, true)
+	mustApprove(t, s, ask(botA).Code)
+	if gone, err := s.Revoke(t.Context(), conversation.Account{Channel: "telegram"}, "42"); err != nil || len(gone) != 2 {
+		t.Errorf("put out: %+v, %v", gone, err)
+	}
+	want(botA, false)
+	want(botB, false)
+	if _, err := s.Revoke(t.Context(), botA, "42"); !errors.Is(err, ErrNotFound) {
+		t.Error(err)
 	}
 }

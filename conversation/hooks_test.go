@@ -1,0 +1,23 @@
+package conversation_test
+
+import (
+	"context"
+
+	"parley/conversation"
+	"parley/conversation/pairing"
+)
+
+// init gives the tests of package conversation the subjects that import it.
+func init() {
+	conversation.AskPairing = func(ctx context.Context, s *conversation.Store, of conversation.Account, user string) (string, error) {
+		p, _, err := pairing.New(s).Ask(ctx, of, user, "Name of "+user)
+		return p.Code, err
+	}
+	conversation.ApprovePairing = func(ctx context.Context, s *conversation.Store, code string) error {
+		_, err := pairing.New(s).Approve(ctx, code)
+		return err
+	}
+	conversation.IsPaired = func(ctx context.Context, s *conversation.Store, of conversation.Account, user string) (bool, error) {
+		return pairing.New(s).Has(ctx, of, user)
+	}
+}

@@ -1,0 +1,146 @@
+package storetest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"parley/conversation"
+)
+
+// Chat is a session to test with.
+const Chat = conversation.Key("telegram:chat:42")
+
+// Clock is a time that a test sets.
+type Clock struct{ time.Time }
+
+// NewAged opens an empty database whose time is that of the clock, at first the
+// beginning of 2026.
+func NewAged(t testing.TB) (*conversation.Store, *Clock) {
+	t.Helper()
+	clock := &Clock{time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
+	return New(t, conversation.WithClock(func() time.Time { return clock.Time })), clock
+}
+
+// Say returns a message to a session.
+func Say(key conversation.Key, id int, text string) conversation.Inbound {
+	return conversation.Inbound{
+		Key: key, SourceID: fmt.Sprintf("%s/%d", key, id), Address: "to " + string(key), Text: text, At: time.UnixMilli(int64(id)),
+	}
+}
+
+// Accept stores messages.
+func Accept(t testing.TB, s *conversation.Store, batch ...conversation.Inbound) {
+	t.Helper()
+	if _, err := s.Accept(t.Context(), nil, batch...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Begin returns what a run of a session begins with.
+func Begin(t testing.TB, s *conversation.Store, key conversation.Key, budget int) conversation.Turn {
+	t.Helper()
+	turn, err := s.Begin(t.Context(), key, budget)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return turn
+}
+
+// Commit commits a run.
+func Commit(t testing.TB, s *conversation.Store, run conversation.Run) conversation.Committed {
+	t.Helper()
+	done, err := s.Commit(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// Answered returns the run that answers what waits, with 10 tokens for each message.
+func Answered(key conversation.Key, turn conversation.Turn, reply string) conversation.Run {
+	run := conversation.Run{Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Conversation: turn.Conversation}
+	for _, in := range turn.Waiting {
+		run.Took = append(run.Took, in)
+		run.Messages = append(run.Messages, conversation.Message{Role: conversation.RoleUser, Content: in.Text, SourceID: in.SourceID, Tokens: 10})
+	}
+	run.Messages = append(run.Messages, conversation.Message{Role: conversation.RoleAssistant, Content: reply, Tokens: 10})
+	run.Replies = []conversation.Delivery{{Key: key, Address: turn.Waiting[0].Address, Text: reply}}
+	return run
+}
+
+// Exchange takes one message through to its answer.
+func Exchange(t testing.TB, s *conversation.Store, key conversation.Key, id int) {
+	t.Helper()
+	Accept(t, s, Say(key, id, fmt.Sprintf("question %d", id)))
+	Commit(t, s, Answered(key, Begin(t, s, key, 1000), fmt.Sprintf("answer %d", id)))
+}
+
+// Tell stores messages as one run of a session, the first as its question.
+func Tell(t testing.TB, s *conversation.Store, key conversation.Key, messages ...conversation.Message) {
+	t.Helper()
+	var count int
+	if err := s.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM inbox`).Scan(&count); err != nil {
+		t.Fatal(err)
+	}
+	Accept(t, s, Say(key, 1000+count, messages[0].Content))
+	run := Answered(key, Begin(t, s, key, 1000), "")
+	run.Messages = messages
+	Commit(t, s, run)
+}
+
+// User returns a user's message.
+func User(text string) conversation.Message {
+	return conversation.Message{Role: conversation.RoleUser, Content: text}
+}
+
+// Assistant returns an answer.
+func Assistant(text string) conversation.Message {
+	return conversation.Message{Role: conversation.RoleAssistant, Content: text}
+}
+
+// Texts returns the texts of messages.
+func Texts(messages []conversation.Message) []string {
+	var list []string
+	for _, m := range messages {
+		list = append(list, m.Content)
+	}
+	return list
+}
+
+// Chores does what the store would do in the background.
+func Chores(t testing.TB, s *conversation.Store) {
+	t.Helper()
+	for done := false; !done; {
+		err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
+			done, err = s.DB().StepChore(ctx, tx)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Exec executes a statement in a transaction.
+func Exec(t testing.TB, s *conversation.Store, statement string, args ...any) {
+	t.Helper()
+	err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, statement, args...)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// Count returns the number that a query gives.
+func Count(t testing.TB, s *conversation.Store, query string, args ...any) (n int64) {
+	t.Helper()
+	if err := s.DB().QueryRowContext(t.Context(), query, args...).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
