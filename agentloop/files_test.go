@@ -176,7 +176,7 @@ func TestHistoryOffersButtons(t *testing.T) {
 	h.say(room, "/history 2 1")
 	var actions []conversation.Action
 	until(t, "the page", func() bool {
-		due, err := h.store.Deliveries(t.Context(), room, 1)
+		due, err := h.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: room, State: conversation.DueNow, Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

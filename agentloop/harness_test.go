@@ -162,12 +162,12 @@ func (h *harness) accept(batch ...conversation.Inbound) {
 func (h *harness) reply(key conversation.Key) string {
 	h.t.Helper()
 	for {
-		due, err := h.store.Deliveries(h.t.Context(), key, 1)
+		due, err := h.store.Deliveries(h.t.Context(), conversation.DeliveryQuery{Key: key, State: conversation.DueNow, Limit: 1})
 		if err != nil {
 			h.t.Fatal(err)
 		}
 		if len(due) > 0 {
-			if err := h.store.MarkSent(h.t.Context(), due[0]); err != nil {
+			if err := h.store.Mark(h.t.Context(), due[0], conversation.MarkSent, ""); err != nil {
 				h.t.Fatal(err)
 			}
 			return due[0].Text

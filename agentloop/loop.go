@@ -240,7 +240,7 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 		done, err = l.deps.Store.Commit(runs, run)
 		if errors.Is(err, conversation.ErrSettled) { // an earlier try did succeed
 			l.known = false
-			done.Replies, err = l.deps.Store.Deliveries(runs, l.key, len(run.Replies), l.router.served...)
+			done.Replies, err = l.deps.Store.Deliveries(runs, conversation.DeliveryQuery{Key: l.key, State: conversation.DueNow, Limit: len(run.Replies), Accounts: l.router.served})
 		}
 		return err
 	})

@@ -359,8 +359,8 @@ func TestFiveHundredToolConversationsNeverBreakTheList(t *testing.T) {
 	}
 	all.Wait()
 	until(t, "every message settled", func() bool {
-		counts, err := h.store.Count(t.Context(), conversation.Scope{Channel: "cli"})
-		return err == nil && counts.Waiting == 0
+		waiting, err := h.store.Waiting(t.Context(), conversation.Scope{Channel: "cli"})
+		return err == nil && len(waiting) == 0
 	})
 	for _, refusal := range h.server.Refusals() {
 		t.Fatalf("the model's API refused a list: %s", refusal)

@@ -170,7 +170,7 @@ func (h *harness) transcript(name string) string {
 	var due []conversation.Delivery
 	until(h.t, "the files", func() bool {
 		var err error
-		if due, err = h.store.Deliveries(h.t.Context(), room, 10); err != nil {
+		if due, err = h.store.Deliveries(h.t.Context(), conversation.DeliveryQuery{Key: room, State: conversation.DueNow, Limit: 10}); err != nil {
 			h.t.Fatal(err)
 		}
 		return len(due) == 3
@@ -204,10 +204,10 @@ func TestExportOfALongConversationIsItsNewestPart(t *testing.T) {
 	h.fill(6, strings.Repeat("word ", 1<<20/5))
 	h.say(room, "/export")
 	until(t, "the file", func() bool {
-		due, err := h.store.Deliveries(t.Context(), room, 1)
+		due, err := h.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: room, State: conversation.DueNow, Limit: 1})
 		return err == nil && len(due) == 1
 	})
-	due, err := h.store.Deliveries(t.Context(), room, 1)
+	due, err := h.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: room, State: conversation.DueNow, Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,11 +98,11 @@ func (w *world) talk(p person, text string) conversation.Run {
 	w.now = run.StartedAt.Add(run.Steps[len(run.Steps)-1].At.Sub(run.StartedAt) + run.Steps[len(run.Steps)-1].Took)
 	_, err = w.store.Commit(ctx, run)
 	w.must(err)
-	due, err := w.store.Deliveries(ctx, p.key, 5, conversation.Account{Channel: p.key.Channel()})
+	due, err := w.store.Deliveries(ctx, conversation.DeliveryQuery{Key: p.key, State: conversation.DueNow, Limit: 5, Accounts: []conversation.Account{{Channel: p.key.Channel()}}})
 	w.must(err)
 	for _, d := range due {
 		d.Sent = []string{fmt.Sprint(w.n)}
-		w.must(w.store.MarkSent(ctx, d))
+		w.must(w.store.Mark(ctx, d, conversation.MarkSent, ""))
 	}
 	return run
 }
@@ -177,10 +177,10 @@ func (w *world) failDelivery() {
 		_, err = w.store.Commit(ctx, run)
 		w.must(err)
 	}
-	due, err := w.store.Deliveries(ctx, "telegram:chat:5550300", 5, conversation.Account{Channel: "telegram"})
+	due, err := w.store.Deliveries(ctx, conversation.DeliveryQuery{Key: "telegram:chat:5550300", State: conversation.DueNow, Limit: 5, Accounts: []conversation.Account{{Channel: "telegram"}}})
 	w.must(err)
 	due[0].Attempts = 1
-	w.must(w.store.MarkFailed(ctx, due[0], "telegram: 403 Forbidden: bot was blocked by the user"))
+	w.must(w.store.Mark(ctx, due[0], conversation.MarkFailed, "telegram: 403 Forbidden: bot was blocked by the user"))
 	_, err = w.store.Accept(ctx, nil, conversation.Inbound{Key: "discord:dm:41", SourceID: "seed-waits", Address: "{}", Sender: people[2].who, Text: "One more: what would you ask at the very end?", At: w.now.Add(-4 * time.Minute)})
 	w.must(err)
 }

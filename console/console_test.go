@@ -210,7 +210,7 @@ func TestDeliveriesShowWhatIsSetAside(t *testing.T) {
 	d.talk(chat, ada, "hello", "the answer", nil)
 	held := d.due(chat)[0]
 	held.Attempts = 7
-	d.must(d.store.MarkHeld(t.Context(), held, "500 Internal Server Error"))
+	d.must(d.store.Mark(t.Context(), held, conversation.MarkHeld, "500 Internal Server Error"))
 	d.shows(d.page("/console/deliveries"), "set aside", "500 Internal Server Error")
 	d.shows(d.page("/console/"), "1 set aside")
 }
@@ -220,7 +220,7 @@ func TestAFailedDeliveryIsSentAgain(t *testing.T) {
 	d := newDesk(t, nil)
 	d.talk(chat, ada, "hello", "the answer", nil)
 	failed := d.due(chat)[0]
-	d.must(d.store.MarkFailed(t.Context(), failed, "403: blocked"))
+	d.must(d.store.Mark(t.Context(), failed, conversation.MarkFailed, "403: blocked"))
 	d.shows(d.page("/console/deliveries"), "403: blocked", "the answer", "Send again")
 	retry := fmt.Sprintf("/console/deliveries/%d/retry", failed.ID)
 	if status, _ := d.submit(retry, url.Values{}); status != http.StatusOK || len(d.looked) != 1 || d.looked[0] != chat || len(d.due(chat)) != 1 {

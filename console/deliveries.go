@@ -15,8 +15,8 @@ const mostPending = 100
 type deliveriesPage struct {
 	Failed       []conversation.FailedDelivery
 	Next         string // address of the failed ones that follow
-	Due          []conversation.DueDelivery
-	Waiting      []conversation.WaitingInbound
+	Due          []conversation.Delivery
+	Waiting      []conversation.Inbound
 	Many, AtMost int // Many failed ones were left out; AtMost of the others are listed
 
 	served []conversation.Account
@@ -35,10 +35,10 @@ func (c *Console) showDeliveries(w http.ResponseWriter, r *http.Request) {
 	p := deliveriesPage{Many: skip, AtMost: mostPending, served: c.Channels}
 	var err error
 	if p.Failed, err = c.Store.FailedDeliveries(r.Context(), skip, perPage+1); err == nil {
-		p.Due, err = c.Store.AllDue(r.Context(), mostPending)
+		p.Due, err = c.Store.Deliveries(r.Context(), conversation.DeliveryQuery{Limit: mostPending})
 	}
 	if err == nil {
-		p.Waiting, err = c.Store.AllWaiting(r.Context(), mostPending)
+		p.Waiting, err = c.Store.Inbox(r.Context(), "", mostPending)
 	}
 	if err != nil {
 		c.fail(w, r, err)

@@ -43,7 +43,7 @@ func TestNothingShownBecomesScript(t *testing.T) {
 			r.Messages[0].Sender, r.Messages[0].Images = who, []conversation.Image{{Name: text, MediaType: "image/png", Data: []byte("x")}}
 			r.Steps = []conversation.Step{{Kind: conversation.StepTool, Name: text, At: r.StartedAt, CallID: "c", Error: text}}
 		})
-		d.must(d.store.MarkFailed(t.Context(), d.due(key)[0], text))
+		d.must(d.store.Mark(t.Context(), d.due(key)[0], conversation.MarkFailed, text))
 		d.must(d.store.SetMetadata(t.Context(), key, conversation.Metadata(fmt.Sprintf(`{"note":%q}`, "x"))))
 		d.must(d.store.SetHealth(t.Context(), conversation.Account{Channel: text, ID: text}, text, text))
 		if n < 50 {

@@ -180,12 +180,16 @@ func readInbox(ctx context.Context, q db.Querier, key Key, notes bool, limit int
 
 func readInboxWhere(ctx context.Context, q db.Querier, key Key, notes bool, limit int, condition string, args []any, accounts []Account) ([]Inbound, error) {
 	here, names := servedBy("i", accounts)
+	session, keys := ``, []any(nil)
+	if key != "" {
+		session, keys = `s.key = ? AND `, []any{string(key)}
+	}
 	rows, err := q.QueryContext(ctx, `
-		SELECT i.id, coalesce(i.origin, s.key), i.account, i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.never_command, i.attachments,
+		SELECT i.id, s.key, coalesce(i.origin, s.key), i.account, i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.never_command, i.attachments,
 			i.fingerprint IS NOT NULL, i.revision, i.sent_at
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
-		WHERE s.key = ? AND i.run_id IS NULL AND i.note = ? AND `+condition+here+` ORDER BY i.id LIMIT ?`,
-		slices.Concat([]any{string(key), notes}, args, names, []any{limit})...)
+		WHERE `+session+`i.run_id IS NULL AND i.note = ? AND `+condition+here+` ORDER BY i.id LIMIT ?`,
+		slices.Concat(keys, []any{notes}, args, names, []any{limit})...)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +200,6 @@ func readInboxWhere(ctx context.Context, q db.Querier, key Key, notes bool, limi
 		if err != nil {
 			return nil, err
 		}
-		in.Key = key
 		list = append(list, in)
 	}
 	return list, rows.Err()
@@ -205,7 +208,7 @@ func readInboxWhere(ctx context.Context, q db.Querier, key Key, notes bool, limi
 func scanInbound(rows *sql.Rows) (in Inbound, err error) {
 	var sender, attachments []byte
 	var at int64
-	err = rows.Scan(&in.ID, &in.Origin, &in.Account, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &in.NeverCommand, &attachments, &in.Keep, &in.revision, &at)
+	err = rows.Scan(&in.ID, &in.Key, &in.Origin, &in.Account, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &in.NeverCommand, &attachments, &in.Keep, &in.revision, &at)
 	if err != nil {
 		return in, err
 	}

@@ -33,12 +33,12 @@ func count(t testing.TB, s *Store, query string) (n int64) {
 
 func sendAll(t testing.TB, s *Store, key Key) {
 	t.Helper()
-	due, err := s.Deliveries(t.Context(), key, 100)
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: key, State: DueNow, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range due {
-		if err := s.MarkSent(t.Context(), d); err != nil {
+		if err := s.Mark(t.Context(), d, MarkSent, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,7 +90,7 @@ func TestNothingThatWaitsOrIsDueIsEverPruned(t *testing.T) {
 	if n := count(t, s, `inbox WHERE run_id IS NULL`); n != pruneBatch+10 {
 		t.Errorf("%d messages wait", n)
 	}
-	if due, _ := s.Deliveries(t.Context(), chat, 9); len(due) != 1 || due[0].Text == "" {
+	if due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 9}); len(due) != 1 || due[0].Text == "" {
 		t.Errorf("due: %+v", due)
 	}
 	if cleaned, _ := mustClean(t, s, Rules{}); cleaned != (Cleaned{}) {
@@ -133,8 +133,8 @@ func TestWhatEndedOtherwiseIsPrunedToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	exchangeNow(t, s, clock, chat, 2, "refused")
-	due, _ := s.Deliveries(t.Context(), chat, 1)
-	if err := s.MarkFailed(t.Context(), due[0], "the chat is gone"); err != nil {
+	due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
+	if err := s.Mark(t.Context(), due[0], MarkFailed, "the chat is gone"); err != nil {
 		t.Fatal(err)
 	}
 	for _, user := range []string{"let in", "waits"} {

@@ -125,7 +125,7 @@ func (i *injured) expectNew() {
 	})
 	i.expectTalk(victim, 801)
 	i.expectTalk(victim, 802)
-	due, err := i.Deliveries(i.t.Context(), victim, 1000)
+	due, err := i.Deliveries(i.t.Context(), DeliveryQuery{Key: victim, State: DueNow, Limit: 1000})
 	if err != nil || len(due) < 3 {
 		i.t.Errorf("%d replies are to be sent, %v", len(due), err)
 	}
@@ -209,7 +209,7 @@ func TestConversationThatTakesNothingIsSaidToBeDamaged(t *testing.T) {
 func TestDamagedRepliesAreSkipped(t *testing.T) {
 	t.Parallel()
 	i := newInjured(t, "outbox", func(leaves []dbdamage.Page) dbdamage.Page { return pageOf(t)(leaves) }, nil)
-	due, err := i.Deliveries(t.Context(), victim, 1000)
+	due, err := i.Deliveries(t.Context(), DeliveryQuery{Key: victim, State: DueNow, Limit: 1000})
 	if err != nil || len(due) == 0 || len(due) >= injuredExchanges {
 		t.Errorf("%d of %d replies are to be sent, %v", len(due), injuredExchanges, err)
 	}
@@ -218,7 +218,7 @@ func TestDamagedRepliesAreSkipped(t *testing.T) {
 	if err != nil || !slices.Equal(keys, []Key{before, victim, behind}) {
 		t.Errorf("replies are due in %v, %v", keys, err)
 	}
-	if err := i.MarkSent(t.Context(), due[0]); err != nil {
+	if err := i.Mark(t.Context(), due[0], MarkSent, ""); err != nil {
 		t.Error(err)
 	}
 	i.expectTalk(victim, 700)

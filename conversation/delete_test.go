@@ -42,8 +42,8 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 	failed.Error = "xylophone"
 	failed.Steps = []Step{{Kind: StepTool, Name: "play", Error: "no xylophone"}}
 	mustCommit(t, s, failed)
-	due, _ := s.Deliveries(t.Context(), chat, 1)
-	if err := s.MarkFailed(t.Context(), due[0], "the chat is gone"); err != nil {
+	due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
+	if err := s.Mark(t.Context(), due[0], MarkFailed, "the chat is gone"); err != nil {
 		t.Fatal(err)
 	}
 	chores(t, s)
@@ -162,9 +162,9 @@ func TestARefusedReplyLeavesNoWords(t *testing.T) {
 	s := mustOpen(t)
 	mustAccept(t, s, say(chat, 1, "play"))
 	mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 1000), "the xylophone"))
-	due, _ := s.Deliveries(t.Context(), chat, 1)
+	due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
 	clearConversation(t, s, 2)
-	if err := s.MarkFailed(t.Context(), due[0], "blocked"); err != nil {
+	if err := s.Mark(t.Context(), due[0], MarkFailed, "blocked"); err != nil {
 		t.Fatal(err)
 	}
 	var n int

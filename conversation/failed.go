@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -16,7 +17,6 @@ type FailedDelivery struct {
 	RunID        int64
 	Conversation string // ID, "" where there is none
 	Title        string // of the conversation
-	Reason       string // for the operator, without secrets
 	Again        bool   // it can be sent again: its words are not deleted
 }
 
@@ -24,7 +24,7 @@ type FailedDelivery struct {
 // the skip first ones.
 func (s *Store) FailedDeliveries(ctx context.Context, skip, limit int) ([]FailedDelivery, error) {
 	rows, err := s.db.QueryContext(ctx, `
-		SELECT `+deliveryColumns+`, s.key, o.run_id, o.error, coalesce(c.uuid, ''), coalesce(c.title, ''), `+sendable+`
+		SELECT `+deliveryColumns+`, o.run_id, coalesce(c.uuid, ''), coalesce(c.title, ''), `+sendable+`
 		FROM outbox o JOIN sessions s ON s.id = o.session_id JOIN runs r ON r.id = o.run_id
 			LEFT JOIN conversations c ON c.id = r.conversation_id AND c.deleted = 0
 		WHERE o.state = 'failed' ORDER BY o.id DESC LIMIT ? OFFSET ?`, limit, skip)
@@ -48,9 +48,8 @@ func (s *Store) FailedDeliveries(ctx context.Context, skip, limit int) ([]Failed
 const sendable = `(o.text <> '' AND (r.conversation_id IS NULL OR c.id IS NOT NULL))`
 
 func scanFailed(rows *sql.Rows) (f FailedDelivery, err error) {
-	var key Key
-	f.Delivery, err = scanDelivery(rows, "", &key, &f.RunID, &f.Reason, &f.Conversation, &f.Title, &f.Again)
-	if f.Key = key; !f.Again {
+	f.Delivery, err = scanDelivery(rows, &f.RunID, &f.Conversation, &f.Title, &f.Again)
+	if !f.Again {
 		f.Text, f.Actions, f.Transcript = "", nil, nil
 	}
 	return f, err
@@ -75,18 +74,16 @@ func (s *Store) Redeliver(ctx context.Context, id int64) (again Delivery, err er
 var ErrNotFailed = errors.New("there is no such failed delivery, or its words are deleted")
 
 func redeliver(ctx context.Context, tx *sql.Tx, id int64) (d Delivery, err error) {
-	var key Key
-	err = tx.QueryRowContext(ctx, `
+	result, err := tx.ExecContext(ctx, `
 		UPDATE outbox SET state = 'due', attempts = 0, error = '', held_at = NULL
 		WHERE state = 'failed' AND id = (
 			SELECT o.id FROM outbox o JOIN runs r ON r.id = o.run_id LEFT JOIN conversations c ON c.id = r.conversation_id AND c.deleted = 0
-			WHERE o.id = ? AND `+sendable+`)
-		RETURNING (SELECT key FROM sessions WHERE sessions.id = session_id)`, id).Scan(&key)
-	if errors.Is(err, sql.ErrNoRows) {
-		return d, ErrNotFailed
-	}
+			WHERE o.id = ? AND `+sendable+`)`, id)
 	if err != nil {
 		return d, err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return d, cmp.Or(err, ErrNotFailed)
 	}
 	rows, err := tx.QueryContext(ctx, `SELECT `+deliveryColumns+` FROM outbox o WHERE o.id = ?`, id)
 	if err != nil {
@@ -96,5 +93,5 @@ func redeliver(ctx context.Context, tx *sql.Tx, id int64) (d Delivery, err error
 	if !rows.Next() {
 		return d, errors.Join(rows.Err(), ErrNotFailed)
 	}
-	return scanDelivery(rows, key)
+	return scanDelivery(rows)
 }

@@ -12,13 +12,13 @@ import (
 // a part.
 func refuse(t testing.TB, s *Store, key Key) Delivery {
 	t.Helper()
-	due, err := s.Deliveries(t.Context(), key, 1)
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: key, State: DueNow, Limit: 1})
 	if err != nil || len(due) != 1 {
 		t.Fatalf("due: %+v, %v", due, err)
 	}
 	d := due[0]
 	d.Sent, d.Attempts = []string{"part 1"}, 3
-	if err := s.MarkFailed(t.Context(), d, "blocked by the user"); err != nil {
+	if err := s.Mark(t.Context(), d, MarkFailed, "blocked by the user"); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -39,7 +39,8 @@ func TestAFailedReplyIsSentAgain(t *testing.T) {
 		t.Fatalf("%+v, %v", list, err)
 	}
 	c, _ := s.Active(t.Context(), chat)
-	want := FailedDelivery{Delivery: refused, RunID: 1, Conversation: c.ID, Reason: "blocked by the user", Again: true}
+	refused.Reason = "blocked by the user"
+	want := FailedDelivery{Delivery: refused, RunID: 1, Conversation: c.ID, Again: true}
 	if diff := cmp.Diff(want, list[0]); diff != "" {
 		t.Error(diff)
 	}
@@ -50,7 +51,7 @@ func TestAFailedReplyIsSentAgain(t *testing.T) {
 	if _, err := s.Redeliver(t.Context(), refused.ID); !errors.Is(err, ErrNotFailed) {
 		t.Errorf("the second click: %v", err)
 	}
-	due, err := s.Deliveries(t.Context(), chat, 5)
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 5})
 	if err != nil || len(due) != 2 {
 		t.Fatalf("%+v, %v", due, err)
 	}
@@ -60,7 +61,7 @@ func TestAFailedReplyIsSentAgain(t *testing.T) {
 	if diff := cmp.Diff([]string{"part 1"}, due[0].Sent); diff != "" {
 		t.Errorf("taken parts: %s", diff)
 	}
-	if err := s.MarkSent(t.Context(), again); err != nil {
+	if err := s.Mark(t.Context(), again, MarkSent, ""); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(t, s, `outbox WHERE state = 'sent' AND text = ''`); n != 1 {
@@ -132,26 +133,26 @@ func TestHeldDeliveryIsDueBesideTheOthers(t *testing.T) {
 	s, clock := mustOpenAged(t)
 	exchange(t, s, chat, 1)
 	exchange(t, s, chat, 2)
-	due, err := s.Deliveries(t.Context(), chat, 5)
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 5})
 	if err != nil || len(due) != 2 {
 		t.Fatalf("%+v, %v", due, err)
 	}
 	began, bad := clock.now(), due[0]
 	for range 2 {
 		bad.Attempts += 3
-		if err := s.MarkHeld(t.Context(), bad, "500"); err != nil {
+		if err := s.Mark(t.Context(), bad, MarkHeld, "500"); err != nil {
 			t.Fatal(err)
 		}
 		clock.pass(time.Hour)
 	}
-	if due, err = s.Deliveries(t.Context(), chat, 5); err != nil || len(due) != 1 || due[0].Text != "answer 2" {
+	if due, err = s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 5}); err != nil || len(due) != 1 || due[0].Text != "answer 2" {
 		t.Errorf("in order: %+v, %v", due, err)
 	}
-	held, err := s.Held(t.Context(), chat, 0, 5)
+	held, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueHeld, Limit: 5})
 	if err != nil || len(held) != 1 || held[0].Attempts != 6 || !held[0].HeldAt.Equal(began) {
 		t.Fatalf("set aside: %+v, %v", held, err)
 	}
-	if behind, err := s.Held(t.Context(), chat, held[0].ID, 5); err != nil || len(behind) != 0 {
+	if behind, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueHeld, After: held[0].ID, Limit: 5}); err != nil || len(behind) != 0 {
 		t.Errorf("behind it: %+v, %v", behind, err)
 	}
 	if keys, err := s.Due(t.Context(), Scope{Channel: "telegram"}); err != nil || len(keys) != 1 {
@@ -160,16 +161,16 @@ func TestHeldDeliveryIsDueBesideTheOthers(t *testing.T) {
 	if queues, err := s.Queues(t.Context()); err != nil || len(queues) != 1 || queues[0].Due != 2 || queues[0].Held != 1 || !queues[0].OldestHeld.Equal(began) {
 		t.Errorf("queues: %+v, %v", queues, err)
 	}
-	if all, err := s.AllHeld(t.Context(), 5); err != nil || len(all) != 1 || all[0].Key != chat || all[0].Reason != "500" {
+	if all, err := s.Deliveries(t.Context(), DeliveryQuery{State: DueHeld, Limit: 5}); err != nil || len(all) != 1 || all[0].Key != chat || all[0].Reason != "500" {
 		t.Errorf("over all sessions: %+v, %v", all, err)
 	}
-	if err := s.MarkFailed(t.Context(), held[0], "given up"); err != nil {
+	if err := s.Mark(t.Context(), held[0], MarkFailed, "given up"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.MarkHeld(t.Context(), held[0], "too late"); err != nil {
+	if err := s.Mark(t.Context(), held[0], MarkHeld, "too late"); err != nil {
 		t.Fatal(err)
 	}
-	if held, err = s.Held(t.Context(), chat, 0, 5); err != nil || len(held) != 0 {
+	if held, err = s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueHeld, Limit: 5}); err != nil || len(held) != 0 {
 		t.Errorf("after the failure: %+v, %v", held, err)
 	}
 	if again, err := s.Redeliver(t.Context(), bad.ID); err != nil || !again.HeldAt.IsZero() {

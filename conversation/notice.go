@@ -60,10 +60,3 @@ func scanNotice(rows *sql.Rows) (n Notice, err error) {
 	n.At = db.FromMillis(at)
 	return n, unmarshalReply(actions, transcript, &n.Actions, &n.Transcript)
 }
-
-// Inbox gives the messages of a session that no run has settled, at most limit,
-// in order of arrival.
-func (s *Store) Inbox(ctx context.Context, key Key, limit int) ([]Inbound, error) {
-	list, err := s.readableInbox(ctx, s.db, key, false, limit)
-	return list, db.Explain(err)
-}

@@ -75,15 +75,15 @@ func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
 	expectKeys("due", func(scope Scope) ([]Key, error) { return s.Due(t.Context(), scope) }, 1, 1, 0, 0)
 	var got []string
 	for _, channel := range []string{"telegram", "discord", "cli"} {
-		due, err := s.Deliveries(t.Context(), alice, 10, Account{Channel: channel})
+		due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: alice, State: DueNow, Limit: 10, Accounts: []Account{{Channel: channel}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, d := range due {
 			got = append(got, channel+": "+d.Text+" by "+d.Channel)
 		}
-		if counts, err := s.Count(t.Context(), Scope{Channel: channel}); err != nil || counts.Due != int64(len(due)) || counts.Waiting != 0 {
-			t.Errorf("%s counts %+v, %v", channel, counts, err)
+		if queue := queueOf(t, s, Scope{Channel: channel}); queue.Due != int64(len(due)) || queue.Waiting != 0 {
+			t.Errorf("the queue of %s is %+v", channel, queue)
 		}
 	}
 	if diff := cmp.Diff([]string{"telegram: re one by telegram", "telegram: re three by telegram", "discord: re two by discord"}, got); diff != "" {
@@ -159,7 +159,7 @@ func TestRepliesOfAnEarlierDatabaseKeepTheirChannel(t *testing.T) {
 		`INSERT INTO inbox (session_id, channel, source_id, address, sender, text, sent_at) VALUES (1, 'telegram', '42:2', 'to', '{}', 'hi', 0)`,
 		`INSERT INTO outbox (session_id, run_id, address, text, created_at) VALUES (1, 1, 'to', 'hello', 0)`)
 	s := mustOpenAt(t, path)
-	due, err := s.Deliveries(t.Context(), chat, 10, Account{Channel: "telegram"})
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 10, Accounts: []Account{{Channel: "telegram"}}})
 	if err != nil || len(due) != 1 || due[0].Text != "hello" || due[0].Channel != "telegram" {
 		t.Fatalf("%+v, %v", due, err)
 	}

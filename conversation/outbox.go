@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"time"
 
 	"parley/conversation/internal/db"
 )
@@ -87,62 +85,96 @@ func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, 
 	return keys, db.Explain(rows.Err())
 }
 
-// Deliveries are the due ones of a session that are not set aside, at most limit,
-// in order: those that the accounts send where any are named.
-func (s *Store) Deliveries(ctx context.Context, key Key, limit int, accounts ...Account) ([]Delivery, error) {
-	return s.dueDeliveries(ctx, key, `o.held_at IS NULL`, 0, limit, accounts)
+// DueState chooses deliveries by whether they are set aside.
+type DueState string
+
+const (
+	DueAll  DueState = ""
+	DueNow  DueState = "now"  // those that are not set aside
+	DueHeld DueState = "held" // those that are
+)
+
+// DeliveryQuery chooses deliveries that are due. The zero value means all.
+type DeliveryQuery struct {
+	Key      Key // of the session, "" = every one
+	State    DueState
+	After    int64     // only those behind the delivery with this ID
+	Accounts []Account // only those that these accounts send; none = every one
+	Limit    int
 }
 
-// Held returns the deliveries of a session that are set aside, at most limit, in
-// order: those behind the delivery after, that the accounts send where any are
-// named.
-func (s *Store) Held(ctx context.Context, key Key, after int64, limit int, accounts ...Account) ([]Delivery, error) {
-	return s.dueDeliveries(ctx, key, `o.held_at IS NOT NULL`, after, limit, accounts)
-}
-
-// dueDeliveries leaves out what can't be read, since it stands on a damaged page:
-// that is noted, and the replies behind it are sent.
-func (s *Store) dueDeliveries(ctx context.Context, key Key, condition string, after int64, limit int, accounts []Account) ([]Delivery, error) {
-	due, err := s.readDeliveries(ctx, key, condition, after, limit, accounts)
-	if !IsDamaged(err) {
+// Deliveries lists the deliveries that are due, the oldest first; over all
+// sessions those that are set aside come in the order in which they were. What can't be
+// read because the file is damaged is noted, and left out of the list of a session.
+func (s *Store) Deliveries(ctx context.Context, q DeliveryQuery) ([]Delivery, error) {
+	due, err := s.readDeliveries(ctx, q, 0)
+	if !IsDamaged(err) || q.Key == "" {
 		return due, err
 	}
 	ids, err := queryIDs(ctx, s.db, `
 		SELECT id FROM outbox INDEXED BY outbox_due WHERE state = 'due' AND session_id = (SELECT id FROM sessions WHERE key = ?) AND id > ? ORDER BY id`,
-		string(key), after)
+		string(q.Key), q.After)
 	if err != nil {
 		return nil, db.Explain(err)
 	}
 	due = nil
 	for _, id := range ids {
-		one, err := s.readDeliveries(ctx, key, condition+fmt.Sprintf(` AND o.id = %d`, id), after, 1, accounts)
+		one, err := s.readDeliveries(ctx, q, id)
 		switch {
 		case IsDamaged(err):
-			s.db.NoteDamage(fmt.Sprintf("a reply to %s that is to be sent, number %d", key, id), err)
+			s.db.NoteDamage(fmt.Sprintf("a reply to %s that is to be sent, number %d", q.Key, id), err)
 		case err != nil:
 			return nil, err
 		}
-		if due = append(due, one...); len(due) == limit {
+		if due = append(due, one...); len(due) == q.Limit {
 			break
 		}
 	}
 	return due, nil
 }
 
-func (s *Store) readDeliveries(ctx context.Context, key Key, condition string, after int64, limit int, accounts []Account) ([]Delivery, error) {
-	here, names := servedBy("o", accounts)
+// condition returns what the query asks of a row, with its parameters.
+func (q DeliveryQuery) condition(id int64) (text string, args []any) {
+	text, args = `o.state = 'due'`, []any{}
+	if q.Key != "" {
+		text, args = `s.key = ? AND o.id > ? AND `+text, []any{string(q.Key), q.After}
+	}
+	switch q.State {
+	case DueNow:
+		text += ` AND o.held_at IS NULL`
+	case DueHeld:
+		text += ` AND o.held_at IS NOT NULL`
+	}
+	if id != 0 {
+		text += fmt.Sprintf(` AND o.id = %d`, id)
+	}
+	here, names := servedBy("o", q.Accounts)
+	return text + here, append(args, names...)
+}
+
+// order returns what the list is sorted by.
+func (q DeliveryQuery) order() string {
+	if q.Key == "" && q.State == DueHeld {
+		return `o.held_at, o.id`
+	}
+	return `o.id`
+}
+
+// readDeliveries reads what a query asks for, or of that only the delivery with
+// an id that is not 0.
+func (s *Store) readDeliveries(ctx context.Context, q DeliveryQuery, id int64) ([]Delivery, error) {
+	condition, args := q.condition(id)
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+deliveryColumns+`
 		FROM outbox o JOIN sessions s ON s.id = o.session_id
-		WHERE s.key = ? AND o.id > ? AND o.state = 'due' AND `+condition+here+` ORDER BY o.id LIMIT ?`,
-		slices.Concat([]any{string(key), after}, names, []any{limit})...)
+		WHERE `+condition+` ORDER BY `+q.order()+` LIMIT ?`, append(args, q.Limit)...)
 	if err != nil {
 		return nil, db.Explain(err)
 	}
 	defer rows.Close()
 	var due []Delivery
 	for rows.Next() {
-		d, err := scanDelivery(rows, key)
+		d, err := scanDelivery(rows)
 		if err != nil {
 			return nil, err
 		}
@@ -153,15 +185,15 @@ func (s *Store) readDeliveries(ctx context.Context, key Key, condition string, a
 
 const deliveryColumns = `o.id, o.channel, o.account, o.address, o.text, o.actions, o.transcript, o.sent, (
 		SELECT json_group_array(part_id) FROM (SELECT part_id FROM outbox_parts WHERE outbox_id = o.id AND n >= json_array_length(o.sent) ORDER BY n)),
-	o.attempts, o.created_at, o.held_at`
+	o.attempts, o.created_at, o.held_at, (SELECT key FROM sessions WHERE sessions.id = o.session_id), o.error`
 
 // scanDelivery reads the deliveryColumns, and what a query has behind them.
-func scanDelivery(rows *sql.Rows, key Key, more ...any) (Delivery, error) {
-	d := Delivery{Key: key}
+func scanDelivery(rows *sql.Rows, more ...any) (d Delivery, err error) {
 	var actions, transcript, first, rest []byte
 	var at int64
 	var heldAt sql.NullInt64
-	err := rows.Scan(append([]any{&d.ID, &d.Channel, &d.Account, &d.Address, &d.Text, &actions, &transcript, &first, &rest, &d.Attempts, &at, &heldAt}, more...)...)
+	err = rows.Scan(append([]any{&d.ID, &d.Channel, &d.Account, &d.Address, &d.Text, &actions, &transcript, &first, &rest, &d.Attempts, &at, &heldAt,
+		&d.Key, &d.Reason}, more...)...)
 	if err != nil {
 		return d, err
 	}
@@ -176,39 +208,53 @@ func scanDelivery(rows *sql.Rows, key Key, more ...any) (Delivery, error) {
 	return d, unmarshalReply(actions, transcript, &d.Actions, &d.Transcript)
 }
 
-// MarkPart stores that the platform has taken one part more of a delivery: the
-// last one of Sent. It costs the same for every part, however long the reply is.
-func (s *Store) MarkPart(ctx context.Context, d Delivery) error {
-	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		return insertPart(ctx, tx, d, len(d.Sent)-1)
+// Mark says what has become of a delivery.
+type Mark string
+
+const (
+	MarkPart   Mark = "part"   // the platform has taken one part more, the last one of Sent
+	MarkTried  Mark = "tried"  // a try failed, and another will follow
+	MarkHeld   Mark = "held"   // a try failed; the delivery is set aside, and the later ones of its session go on
+	MarkSent   Mark = "sent"   // the platform has taken every part
+	MarkFailed Mark = "failed" // the platform refuses it for good, or it can't be prepared for the platform
+)
+
+// Mark stores what has become of a delivery, and, but for a part, its Attempts.
+// reason says for the operator why the latest try failed, "" where it did not.
+//
+//   - A part costs the same however long the reply is.
+//   - HeldAt of a delivery stays as it is where it was set aside already.
+//   - The mark that it was sent may wait a few milliseconds for another write, which is
+//     less than the platform's answer took to arrive.
+//   - The text of one that failed is kept for Redeliver, unless its conversation was
+//     deleted meanwhile.
+func (s *Store) Mark(ctx context.Context, d Delivery, mark Mark, reason string) error {
+	write := s.db.Write
+	if mark == MarkSent {
+		write = s.db.WriteLazily
+	}
+	return write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		switch mark {
+		case MarkPart:
+			return insertPart(ctx, tx, d, len(d.Sent)-1)
+		case MarkTried:
+			_, err := tx.ExecContext(ctx, `UPDATE outbox SET attempts = ?, error = ? WHERE id = ?`, d.Attempts, db.Text(reason), d.ID)
+			return err
+		case MarkHeld:
+			_, err := tx.ExecContext(ctx, `
+				UPDATE outbox SET held_at = coalesce(held_at, ?), attempts = ?, error = ? WHERE id = ? AND state = 'due'`,
+				db.Millis(s.now()), d.Attempts, db.Text(reason), d.ID)
+			return err
+		case MarkSent:
+			return markSent(ctx, tx, d)
+		case MarkFailed:
+			return markFailed(ctx, tx, d, reason)
+		}
+		return fmt.Errorf("%w: a delivery is marked as %q", ErrInvalid, mark)
 	})
 }
 
-// MarkTried stores how often a delivery was tried, and why the latest try failed;
-// it is due as before.
-func (s *Store) MarkTried(ctx context.Context, d Delivery, reason string) error {
-	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE outbox SET attempts = ?, error = ? WHERE id = ?`, d.Attempts, db.Text(reason), d.ID)
-		return err
-	})
-}
-
-// MarkHeld sets a delivery aside, and stores how often it was tried and why the
-// latest try failed. It is due as before, and the later ones of its session no
-// longer wait for it. HeldAt stays what it was where it was set aside already.
-func (s *Store) MarkHeld(ctx context.Context, d Delivery, reason string) error {
-	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `
-			UPDATE outbox SET held_at = coalesce(held_at, ?), attempts = ?, error = ? WHERE id = ? AND state = 'due'`,
-			db.Millis(s.now()), d.Attempts, db.Text(reason), d.ID)
-		return err
-	})
-}
-
-// MarkSent ends a delivery: the platform has taken every part of it. It may
-// wait a few milliseconds for another write, which is less than the platform's
-// answer took to arrive.
-func (s *Store) MarkSent(ctx context.Context, d Delivery) error {
+func markSent(ctx context.Context, tx *sql.Tx, d Delivery) error {
 	sent := sql.NullString{}
 	if len(d.Sent) == 1 { // as nearly always: it needs no row of its own
 		ids, err := json.Marshal(d.Sent)
@@ -217,35 +263,28 @@ func (s *Store) MarkSent(ctx context.Context, d Delivery) error {
 		}
 		sent = sql.NullString{String: string(ids), Valid: true}
 	}
-	return s.db.WriteLazily(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `
-			UPDATE outbox SET state = ?, sent = coalesce(?, sent), attempts = ?, error = '', text = '', address = '', actions = NULL, transcript = NULL
-			WHERE id = ?`, replySent, sent, d.Attempts, d.ID)
-		if err == nil && len(d.Sent) > 1 {
-			err = insertPart(ctx, tx, d, len(d.Sent)-1)
-		}
-		return err
-	})
+	_, err := tx.ExecContext(ctx, `
+		UPDATE outbox SET state = ?, sent = coalesce(?, sent), attempts = ?, error = '', text = '', address = '', actions = NULL, transcript = NULL
+		WHERE id = ?`, replySent, sent, d.Attempts, d.ID)
+	if err == nil && len(d.Sent) > 1 {
+		err = insertPart(ctx, tx, d, len(d.Sent)-1)
+	}
+	return err
 }
 
-// MarkFailed ends a delivery that the platform refuses for good, or that can't be
-// prepared for it. Its text is kept for Redeliver, but not where the conversation
-// was deleted meanwhile.
-func (s *Store) MarkFailed(ctx context.Context, d Delivery, reason string) error {
-	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		for n := range d.Sent {
-			if err := insertPart(ctx, tx, d, n); err != nil {
-				return err
-			}
+func markFailed(ctx context.Context, tx *sql.Tx, d Delivery, reason string) error {
+	for n := range d.Sent {
+		if err := insertPart(ctx, tx, d, n); err != nil {
+			return err
 		}
-		_, err := tx.ExecContext(ctx, `UPDATE outbox SET state = ?, attempts = ?, error = ? WHERE id = ?`,
-			replyFailed, d.Attempts, db.Text(reason), d.ID)
-		if err == nil {
-			_, err = tx.ExecContext(ctx, forgetReply+`WHERE id = ? AND NOT EXISTS (
-				SELECT 1 FROM runs r JOIN conversations c ON c.id = r.conversation_id WHERE r.id = outbox.run_id AND c.deleted = 0)`, d.ID)
-		}
-		return err
-	})
+	}
+	_, err := tx.ExecContext(ctx, `UPDATE outbox SET state = ?, attempts = ?, error = ? WHERE id = ?`,
+		replyFailed, d.Attempts, db.Text(reason), d.ID)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, forgetReply+`WHERE id = ? AND NOT EXISTS (
+			SELECT 1 FROM runs r JOIN conversations c ON c.id = r.conversation_id WHERE r.id = outbox.run_id AND c.deleted = 0)`, d.ID)
+	}
+	return err
 }
 
 // insertPart stores the platform's id of one part of a delivery, once.
@@ -254,27 +293,4 @@ func insertPart(ctx context.Context, tx *sql.Tx, d Delivery, n int) error {
 		INSERT INTO outbox_parts (outbox_id, n, part_id) SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM outbox WHERE id = ?1)
 		ON CONFLICT DO NOTHING`, d.ID, n, d.Sent[n])
 	return err
-}
-
-// Counts is what a person at the controls asks first.
-type Counts struct {
-	Sessions int64     // places of the channel
-	Waiting  int64     // inbound that no run has settled
-	Due      int64     // deliveries to be sent
-	Oldest   time.Time // of the due deliveries
-}
-
-// Count reads the Counts of a scope.
-func (s *Store) Count(ctx context.Context, scope Scope) (Counts, error) {
-	var c Counts
-	var oldest sql.NullInt64
-	err := s.db.QueryRowContext(ctx, `
-		WITH mine AS (SELECT id FROM sessions WHERE ?2 = '' OR key = ?2)
-		SELECT (SELECT count(*) FROM sessions WHERE channel = ?1 AND id IN mine),
-			(SELECT count(*) FROM inbox WHERE run_id IS NULL AND note = 0 AND session_id IN mine AND `+byAccount+`),
-			(SELECT count(*) FROM outbox WHERE state = 'due' AND session_id IN mine AND `+byAccount+`),
-			(SELECT min(created_at) FROM outbox WHERE state = 'due' AND session_id IN mine AND `+byAccount+`)`,
-		scope.Channel, string(scope.Key), scope.Account).Scan(&c.Sessions, &c.Waiting, &c.Due, &oldest)
-	c.Oldest = db.FromMillis(oldest.Int64)
-	return c, db.Explain(err)
 }

@@ -56,7 +56,7 @@ func markNext(t testing.TB, s *Store, d *Delivery) (bytes int64) {
 	t.Helper()
 	before := walBytes(t, s)
 	d.Sent = append(d.Sent, fmt.Sprint(1000+len(d.Sent)))
-	if err := s.MarkPart(t.Context(), *d); err != nil {
+	if err := s.Mark(t.Context(), *d, MarkPart, ""); err != nil {
 		t.Fatal(err)
 	}
 	return walBytes(t, s) - before
@@ -77,7 +77,7 @@ func TestMarkOfAPartWritesTheSameForTheFirstAndTheThousandth(t *testing.T) {
 	if first == 0 || first > pages || last > pages {
 		t.Errorf("the first mark writes %d bytes, the thousandth %d, want at most %d", first, last, pages)
 	}
-	due, err := s.Deliveries(t.Context(), chat, 10)
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 10})
 	if err != nil || len(due) != 1 || !cmp.Equal(due[0].Sent, d.Sent) {
 		t.Fatalf("%d parts are stored of the %d that were marked, %v", len(due[0].Sent), len(d.Sent), err)
 	}
@@ -97,7 +97,7 @@ func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) 
 	}
 	stored := func() []string {
 		t.Helper()
-		due, err := s.Deliveries(t.Context(), chat, 1)
+		due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
 		if err != nil || len(due) != 1 {
 			t.Fatalf("%d due, %v", len(due), err)
 		}
@@ -108,14 +108,14 @@ func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) 
 	}
 	d.Sent = append(stored(), "3")
 	for range 2 { // the mark may be made twice
-		if err := s.MarkPart(t.Context(), d); err != nil {
+		if err := s.Mark(t.Context(), d, MarkPart, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if diff := cmp.Diff([]string{"1", "2", "3"}, stored()); diff != "" {
 		t.Error(diff)
 	}
-	if err := s.MarkFailed(t.Context(), d, "blocked"); err != nil {
+	if err := s.Mark(t.Context(), d, MarkFailed, "blocked"); err != nil {
 		t.Fatal(err)
 	}
 	again, err := s.Redeliver(t.Context(), d.ID)
@@ -123,7 +123,7 @@ func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) 
 		t.Errorf("sent again: %q, %v", again.Sent, err)
 	}
 	again.Sent = append(again.Sent, "4")
-	if err := s.MarkSent(t.Context(), again); err != nil {
+	if err := s.Mark(t.Context(), again, MarkSent, ""); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(t, s, `outbox WHERE state = 'sent' AND text = ''`); n != 1 {
@@ -135,17 +135,17 @@ func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) 
 func TestPartsGoWithTheirDelivery(t *testing.T) {
 	s, clock := mustOpenAged(t)
 	exchangeNow(t, s, clock, chat, 1, "long")
-	due, err := s.Deliveries(t.Context(), chat, 1)
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := due[0]
 	d.Sent = []string{"1"}
-	if err := s.MarkPart(t.Context(), d); err != nil {
+	if err := s.Mark(t.Context(), d, MarkPart, ""); err != nil {
 		t.Fatal(err)
 	}
 	d.Sent = append(d.Sent, "2")
-	if err := s.MarkSent(t.Context(), d); err != nil {
+	if err := s.Mark(t.Context(), d, MarkSent, ""); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(t, s, "outbox_parts"); n != 2 {

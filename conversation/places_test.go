@@ -120,12 +120,12 @@ func TestMovePlaceReaddressesWhatIsOnItsWay(t *testing.T) {
 		return done.Replies[0]
 	}
 	failed := due(1)
-	if err := s.MarkFailed(t.Context(), failed, "refused"); err != nil {
+	if err := s.Mark(t.Context(), failed, MarkFailed, "refused"); err != nil {
 		t.Fatal(err)
 	}
 	due(2)
 	mustMove(t, s, oldGroup, newGroup)
-	list, err := s.Deliveries(t.Context(), oldGroup, 10)
+	list, err := s.Deliveries(t.Context(), DeliveryQuery{Key: oldGroup, State: DueNow, Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestAdoptPlaceDuringARunElsewhere(t *testing.T) {
 	if list, err := s.Conversations(t.Context(), oldGroup, 0, 10); err != nil || len(list) != 2 || list[0].Messages+list[1].Messages != 6 {
 		t.Errorf("conversations: %+v, %v", list, err)
 	}
-	if due, err := s.Deliveries(t.Context(), newGroup, 10); err != nil || len(due) == 0 {
+	if due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: newGroup, State: DueNow, Limit: 10}); err != nil || len(due) == 0 {
 		t.Errorf("the replies of the place's own session: %+v, %v", due, err)
 	}
 }

@@ -67,3 +67,14 @@ func (s *Store) Queues(ctx context.Context) ([]Queue, error) {
 	}
 	return list, db.Explain(rows.Err())
 }
+
+// Inbox lists the messages that no run has settled, at most limit, in order of
+// arrival: those of a session, or of all sessions where key is "".
+func (s *Store) Inbox(ctx context.Context, key Key, limit int) ([]Inbound, error) {
+	if key != "" {
+		list, err := s.readableInbox(ctx, s.db, key, false, limit)
+		return list, db.Explain(err)
+	}
+	list, err := readInboxWhere(ctx, s.db, "", false, limit, `1`, nil, nil)
+	return list, db.Explain(err)
+}

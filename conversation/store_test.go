@@ -139,7 +139,7 @@ func TestCommitTwiceStoresOnce(t *testing.T) {
 	if err != nil || !cmp.Equal(texts(page.Messages), []string{"one", "answer"}) {
 		t.Fatalf("history: %q, %v", texts(page.Messages), err)
 	}
-	due, err := s.Deliveries(t.Context(), chat, 10)
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 10})
 	if err != nil || len(due) != 1 {
 		t.Fatalf("%d deliveries for one answer, %v", len(due), err)
 	}
@@ -243,12 +243,12 @@ func TestDeliveriesSurviveAndEnd(t *testing.T) {
 	for i := 1; i <= 3; i++ {
 		exchange(t, s, chat, i)
 	}
-	due, err := s.Deliveries(t.Context(), chat, 10)
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 10})
 	if err != nil || len(due) != 3 {
 		t.Fatalf("%d due, %v", len(due), err)
 	}
 	due[0].Sent = []string{"100"}
-	if err := errors.Join(s.MarkPart(t.Context(), due[0]), s.MarkSent(t.Context(), due[1]), s.MarkFailed(t.Context(), due[2], "blocked")); err != nil {
+	if err := errors.Join(s.Mark(t.Context(), due[0], MarkPart, ""), s.Mark(t.Context(), due[1], MarkSent, ""), s.Mark(t.Context(), due[2], MarkFailed, "blocked")); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
@@ -258,7 +258,7 @@ func TestDeliveriesSurviveAndEnd(t *testing.T) {
 	if err != nil || !cmp.Equal(keys, []Key{chat}) {
 		t.Fatalf("due sessions %v, %v", keys, err)
 	}
-	left, err := s.Deliveries(t.Context(), chat, 10)
+	left, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 10})
 	if err != nil || len(left) != 1 || !cmp.Equal(left[0].Sent, []string{"100"}) {
 		t.Fatalf("left: %+v, %v", left, err)
 	}
@@ -376,11 +376,11 @@ func TestMessagesAreIndexedAMomentLaterAndOnce(t *testing.T) {
 func TestAddressesAreForgottenWhenTheyWereUsed(t *testing.T) {
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
-	due, err := s.Deliveries(t.Context(), chat, 1)
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
 	if err != nil || due[0].Address == "" {
 		t.Fatalf("due: %+v, %v", due, err)
 	}
-	if err := s.MarkSent(t.Context(), due[0]); err != nil {
+	if err := s.Mark(t.Context(), due[0], MarkSent, ""); err != nil {
 		t.Fatal(err)
 	}
 	var kept int

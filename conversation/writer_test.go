@@ -15,7 +15,7 @@ func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
 	for range 20 {
 		s := mustOpen(t)
 		exchange(t, s, chat, 1)
-		due, err := s.Deliveries(t.Context(), chat, 1)
+		due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
 		if err != nil || len(due) != 1 {
 			t.Fatalf("due: %+v, %v", due, err)
 		}
@@ -30,7 +30,7 @@ func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
 			})
 			writing.Go(func() {
 				begun <- struct{}{}
-				if err := s.MarkSent(context.Background(), due[0]); err != nil && !errors.Is(err, db.ErrClosed) {
+				if err := s.Mark(context.Background(), due[0], MarkSent, ""); err != nil && !errors.Is(err, db.ErrClosed) {
 					t.Errorf("mark: %v", err)
 				}
 			})
@@ -50,14 +50,14 @@ func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
 func TestAMarkIsMadeThoughNothingElseIsWritten(t *testing.T) {
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
-	due, err := s.Deliveries(t.Context(), chat, 1)
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
 	if err != nil || len(due) != 1 {
 		t.Fatalf("due: %+v, %v", due, err)
 	}
-	if err := s.MarkSent(t.Context(), due[0]); err != nil {
+	if err := s.Mark(t.Context(), due[0], MarkSent, ""); err != nil {
 		t.Fatal(err)
 	}
-	if due, _ := s.Deliveries(t.Context(), chat, 1); len(due) != 0 {
+	if due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1}); len(due) != 0 {
 		t.Fatal("the reply is still due")
 	}
 }

@@ -94,7 +94,7 @@ func TestHealthShowsWhatIsHeldUp(t *testing.T) {
 		}
 		if text == "stuck" {
 			done.Replies[0].Attempts = 9
-			if err := g.store.MarkHeld(t.Context(), done.Replies[0], "502 Bad Gateway"); err != nil {
+			if err := g.store.Mark(t.Context(), done.Replies[0], conversation.MarkHeld, "502 Bad Gateway"); err != nil {
 				t.Fatal(err)
 			}
 		}

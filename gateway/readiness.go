@@ -116,7 +116,7 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 type seen struct {
 	health []conversation.Health
 	queues []conversation.Queue
-	held   []conversation.DueDelivery
+	held   []conversation.Delivery
 }
 
 // maxHeld is how many of the replies that are set aside are named.
@@ -132,7 +132,7 @@ func (g *Gateway) readSeen(ctx context.Context) (in seen, err error) {
 		return in, err
 	}
 	if slices.ContainsFunc(in.queues, func(q conversation.Queue) bool { return q.Held > 0 }) {
-		in.held, err = g.store.AllHeld(ctx, maxHeld)
+		in.held, err = g.store.Deliveries(ctx, conversation.DeliveryQuery{State: conversation.DueHeld, Limit: maxHeld})
 	}
 	return in, err
 }

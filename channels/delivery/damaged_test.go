@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"parley/conversation"
 	"parley/internal/dbdamage"
 )
 
@@ -29,7 +30,7 @@ func TestSenderPassesOverDamagedReplies(t *testing.T) {
 	dbdamage.Destroy(t, p.path, pages[len(pages)/2])
 	p.open()
 	var want []string
-	due, err := p.store.Deliveries(t.Context(), chatKey(7), replies)
+	due, err := p.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: chatKey(7), State: conversation.DueNow, Limit: replies})
 	if err != nil || len(due) == 0 || len(due) >= replies {
 		t.Fatalf("%d of %d replies can be read, %v", len(due), replies, err)
 	}

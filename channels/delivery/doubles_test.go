@@ -91,8 +91,8 @@ type slowRead struct {
 	once       sync.Once
 }
 
-func (s *slowRead) Deliveries(ctx context.Context, key conversation.Key, limit int, accounts ...conversation.Account) ([]conversation.Delivery, error) {
-	due, err := s.Store.Deliveries(ctx, key, limit, accounts...)
+func (s *slowRead) Deliveries(ctx context.Context, q conversation.DeliveryQuery) ([]conversation.Delivery, error) {
+	due, err := s.Store.Deliveries(ctx, q)
 	s.once.Do(func() { close(s.read); <-s.goOn })
 	return due, err
 }

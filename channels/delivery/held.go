@@ -145,7 +145,7 @@ func (q *queue) retryHeld(ctx context.Context, awaited bool) bool {
 
 func (q *queue) readHeld(ctx context.Context, after int64) (held []conversation.Delivery, err error) {
 	err = q.persist(ctx, "read the replies that are set aside", func() (err error) {
-		held, err = q.outbox.Held(ctx, q.key, after, batch, q.by)
+		held, err = q.outbox.Deliveries(ctx, conversation.DeliveryQuery{Key: q.key, State: conversation.DueHeld, After: after, Limit: batch, Accounts: []conversation.Account{q.by}})
 		return err
 	})
 	return held, err
@@ -176,5 +176,5 @@ func (q *queue) retryOne(ctx context.Context, d conversation.Delivery) (again, w
 	if isPowerOfTwo(d.Attempts) {
 		log.Warn("reply that is set aside not taken, trying again", "error", err)
 	}
-	return true, works, q.mark(ctx, "note a failed try", func(ctx context.Context) error { return q.outbox.MarkHeld(ctx, d, err.Error()) })
+	return true, works, q.mark(ctx, "note a failed try", func(ctx context.Context) error { return q.outbox.Mark(ctx, d, conversation.MarkHeld, err.Error()) })
 }

@@ -44,12 +44,12 @@ func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time
 	if stuckFor(since, err) >= q.patience {
 		log.Warn("reply set aside, later ones go on; trying it again beside them", "error", err)
 		q.held.add(time.Now())
-		return false, q.markOver(ctx, d.ID, "set a reply aside", func(ctx context.Context) error { return q.outbox.MarkHeld(ctx, *d, err.Error()) })
+		return false, q.markOver(ctx, d.ID, "set a reply aside", func(ctx context.Context) error { return q.outbox.Mark(ctx, *d, conversation.MarkHeld, err.Error()) })
 	}
 	wait := pause(d.Attempts, err)
 	if isPowerOfTwo(d.Attempts) { // log and store tell of a long trouble ever more rarely
 		log.Warn("reply not taken, trying again", "wait", wait, "error", err)
-		if d.Attempts > 1 && !q.mark(ctx, "note a failed try", func(ctx context.Context) error { return q.outbox.MarkTried(ctx, *d, err.Error()) }) {
+		if d.Attempts > 1 && !q.mark(ctx, "note a failed try", func(ctx context.Context) error { return q.outbox.Mark(ctx, *d, conversation.MarkTried, err.Error()) }) {
 			return false, false
 		}
 	}
@@ -81,7 +81,7 @@ func (q *queue) markFailed(ctx context.Context, log *slog.Logger, d conversation
 	log.Error("reply not delivered; its text stays in the history", "error", reason)
 	q.tell(activity.Failed, d)
 	return q.markOver(ctx, d.ID, "mark a reply as failed", func(ctx context.Context) error {
-		return q.outbox.MarkFailed(ctx, d, reason.Error())
+		return q.outbox.Mark(ctx, d, conversation.MarkFailed, reason.Error())
 	})
 }
 

@@ -19,13 +19,8 @@ import (
 type Outbox interface {
 	Lock(key conversation.Key) (release func(), err error)
 	Due(ctx context.Context, scope conversation.Scope) ([]conversation.Key, error)
-	Deliveries(ctx context.Context, key conversation.Key, limit int, accounts ...conversation.Account) ([]conversation.Delivery, error)
-	Held(ctx context.Context, key conversation.Key, after int64, limit int, accounts ...conversation.Account) ([]conversation.Delivery, error)
-	MarkPart(ctx context.Context, d conversation.Delivery) error
-	MarkTried(ctx context.Context, d conversation.Delivery, reason string) error
-	MarkHeld(ctx context.Context, d conversation.Delivery, reason string) error
-	MarkSent(ctx context.Context, d conversation.Delivery) error
-	MarkFailed(ctx context.Context, d conversation.Delivery, reason string) error
+	Deliveries(ctx context.Context, q conversation.DeliveryQuery) ([]conversation.Delivery, error)
+	Mark(ctx context.Context, d conversation.Delivery, mark conversation.Mark, reason string) error
 	ReadTranscript(ctx context.Context, t conversation.Transcript) (c conversation.Conversation, place string, seen iter.Seq2[conversation.Record, error], err error)
 }
 
@@ -343,7 +338,7 @@ func (q *queue) sendDue(ctx context.Context) bool {
 	for {
 		var due []conversation.Delivery
 		err := q.persist(ctx, "read the unsent replies", func() (err error) {
-			due, err = q.outbox.Deliveries(ctx, q.key, batch, q.by)
+			due, err = q.outbox.Deliveries(ctx, conversation.DeliveryQuery{Key: q.key, State: conversation.DueNow, Limit: batch, Accounts: []conversation.Account{q.by}})
 			return err
 		})
 		if err != nil {
@@ -434,7 +429,7 @@ func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool
 		}
 		troubled = false
 	}
-	if !q.markOver(ctx, d.ID, "mark a reply as sent", func(ctx context.Context) error { return q.outbox.MarkSent(ctx, *d) }) {
+	if !q.markOver(ctx, d.ID, "mark a reply as sent", func(ctx context.Context) error { return q.outbox.Mark(ctx, *d, conversation.MarkSent, "") }) {
 		return false, nil
 	}
 	q.tell(activity.Sent, *d)
@@ -444,10 +439,10 @@ func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool
 // markPart stores that the platform has taken a part which is not the last one,
 // and that a trouble which was noted is over.
 func (q *queue) markPart(ctx context.Context, d conversation.Delivery, troubled bool) bool {
-	if troubled && !q.mark(ctx, "note the end of a trouble", func(ctx context.Context) error { return q.outbox.MarkTried(ctx, d, "") }) {
+	if troubled && !q.mark(ctx, "note the end of a trouble", func(ctx context.Context) error { return q.outbox.Mark(ctx, d, conversation.MarkTried, "") }) {
 		return false
 	}
-	return q.mark(ctx, "mark a part as sent", func(ctx context.Context) error { return q.outbox.MarkPart(ctx, d) })
+	return q.mark(ctx, "mark a part as sent", func(ctx context.Context) error { return q.outbox.Mark(ctx, d, conversation.MarkPart, "") })
 }
 
 // mark stores what the platform has taken. It outlasts Run's context, since

@@ -110,11 +110,11 @@ func (p *post) waitSent(n int) []telegramtest.Message {
 func (p *post) waitNothingDue() {
 	p.t.Helper()
 	for range 1000 {
-		counts, err := p.store.Count(p.t.Context(), conversation.Scope{Channel: "telegram"})
+		due, err := p.store.Due(p.t.Context(), conversation.Scope{Channel: "telegram"})
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		if counts.Due == 0 {
+		if len(due) == 0 {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -163,7 +163,7 @@ func TestPartsThatWereTakenAreNotSentAgain(t *testing.T) {
 func (p *post) waitMarked(parts int) {
 	p.t.Helper()
 	for {
-		due, err := p.store.Deliveries(p.t.Context(), chatKey(1), 1)
+		due, err := p.store.Deliveries(p.t.Context(), conversation.DeliveryQuery{Key: chatKey(1), State: conversation.DueNow, Limit: 1})
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -264,7 +264,7 @@ func TestWhatGoesByAnotherChannelIsLeftToIt(t *testing.T) {
 	if sent := p.server.Sent(); len(sent) != 1 || sent[0].Text != "here" {
 		t.Errorf("sent: %+v", sent)
 	}
-	if due, err := p.store.Deliveries(t.Context(), ada, 10); err != nil || len(due) != 1 || due[0].Text != "there" || due[0].Attempts != 0 {
+	if due, err := p.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: ada, State: conversation.DueNow, Limit: 10}); err != nil || len(due) != 1 || due[0].Text != "there" || due[0].Attempts != 0 {
 		t.Errorf("left: %+v, %v", due, err)
 	}
 }
@@ -311,9 +311,11 @@ type busyStore struct {
 	sent func()
 }
 
-func (s *busyStore) MarkSent(ctx context.Context, d conversation.Delivery) error {
-	err := s.Store.MarkSent(ctx, d)
-	s.sent()
+func (s *busyStore) Mark(ctx context.Context, d conversation.Delivery, mark conversation.Mark, reason string) error {
+	err := s.Store.Mark(ctx, d, mark, reason)
+	if mark == conversation.MarkSent {
+		s.sent()
+	}
 	return err
 }
 

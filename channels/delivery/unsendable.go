@@ -35,7 +35,7 @@ func (q *queue) giveUp(ctx context.Context, d conversation.Delivery, cause error
 	q.log.Error("reply not delivered; its text stays in the history", "session", d.Key, "delivery", d.ID, "error", cause)
 	q.tell(activity.Failed, d)
 	return q.markOver(ctx, d.ID, "mark a reply as failed", func(ctx context.Context) error {
-		return q.outbox.MarkFailed(ctx, d, cause.Error())
+		return q.outbox.Mark(ctx, d, conversation.MarkFailed, cause.Error())
 	})
 }
 

@@ -153,7 +153,7 @@ func TestALocalErrorOfTheNoticeEndsTheReplyToo(t *testing.T) {
 	if list := p.failed(); len(list) != 1 {
 		t.Errorf("failed: %q", list)
 	}
-	if _, err := p.store.Count(t.Context(), conversation.Scope{Channel: "telegram"}); err != nil {
+	if _, err := p.store.Queues(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

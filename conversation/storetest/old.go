@@ -53,5 +53,5 @@ func Answer(t testing.TB, s *conversation.Store, key conversation.Key, id int, t
 		Replies:  []conversation.Delivery{{Address: "there", Text: "So be it."}},
 	})
 	must(err)
-	must(s.MarkSent(t.Context(), done.Replies[0]))
+	must(s.Mark(t.Context(), done.Replies[0], conversation.MarkSent, ""))
 }

@@ -91,12 +91,12 @@ func (a *author) play(ctx context.Context, s scene, e exchange) error {
 	if _, err := a.store.Commit(ctx, run); err != nil {
 		return err
 	}
-	due, err := a.store.Deliveries(ctx, s.key, 1)
+	due, err := a.store.Deliveries(ctx, conversation.DeliveryQuery{Key: s.key, State: conversation.DueNow, Limit: 1})
 	if err != nil {
 		return err
 	}
 	due[0].Sent = []string{fmt.Sprint(9000 + a.sources)}
-	return a.store.MarkSent(ctx, due[0])
+	return a.store.Mark(ctx, due[0], conversation.MarkSent, "")
 }
 
 func (a *author) messages(s scene, in conversation.Inbound, e exchange) []conversation.Message {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,9 +49,11 @@ func checkHistory(t *testing.T, path string) {
 		t.Fatalf("history: %+v, %v", page, err)
 	}
 	for _, scope := range []conversation.Scope{{Channel: "telegram"}, {Channel: "cli"}} {
-		counts, err := store.Count(t.Context(), scope)
-		if err != nil || counts.Waiting != 0 || counts.Due != 0 || counts.Sessions == 0 {
-			t.Errorf("%s has work left: %+v, %v", scope.Channel, counts, err)
+		waiting, err := store.Waiting(t.Context(), scope)
+		due, dueErr := store.Due(t.Context(), scope)
+		sessions, _, listErr := store.Sessions(t.Context(), conversation.SessionQuery{Channel: scope.Channel, Limit: 1})
+		if err := errors.Join(err, dueErr, listErr); err != nil || len(waiting) != 0 || len(due) != 0 || len(sessions) == 0 {
+			t.Errorf("%s has work left: %v waiting, %v due, %v", scope.Channel, waiting, due, err)
 		}
 	}
 	if err := store.Close(); err != nil {
