@@ -165,8 +165,8 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 	}
 }
 
-// crowd is how many loops must have ended for it to be worth a rest when none
-// is left.
+// releaseThreshold is the number of loops that must have ended before memory is
+// returned to the system, once none is left.
 const releaseThreshold = 100
 
 // leftovers are the sessions with inbound that no run has settled: the ordinary

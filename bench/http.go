@@ -180,7 +180,7 @@ func (b *bench) listening(ctx context.Context) error {
 	}
 	defer f.close()
 	return b.serving(ctx, f, filepath.Join(b.dir, "listening.db"), func(at front, p *process) error {
-		before, err := p.resident()
+		before, err := p.memory(resident)
 		if err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (b *bench) listening(ctx context.Context) error {
 		if err := opening.Wait(); err != nil {
 			return err
 		}
-		after, err := p.resident()
+		after, err := p.memory(resident)
 		if err != nil {
 			return err
 		}

@@ -104,14 +104,22 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
 }
 
-// resident is the memory that the process has in use, in MiB.
-func (p *process) resident() (float64, error) {
+// Of the memory of a process: all that is resident, and what is its own of that.
+// The rest are pages of the program's file, as many as the kernel has read of it:
+// https://man7.org/linux/man-pages/man5/proc_pid_status.5.html
+const (
+	resident = "VmRSS"
+	private  = "RssAnon"
+)
+
+// memory returns one kind of the process's memory in MiB.
+func (p *process) memory(kind string) (float64, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(raw)) {
-		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if value, ok := strings.CutPrefix(line, kind+":"); ok {
 			kib, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
 			return float64(kib) / 1024, err
 		}

@@ -69,6 +69,7 @@ const forgotten = 5*time.Second + 10*time.Second
 // memory is what a gateway has resident: idle, and when many have spoken.
 func (b *bench) memory(ctx context.Context) error {
 	idle := b.report.figure("idle", "MiB", atMost(25))
+	own := b.report.figure("idle, without pages of the program's file", "MiB", bar{})
 	spoken := b.report.figure("idle after one message", "MiB", bar{})
 	added := b.report.figure(fmt.Sprintf("added by %d silent sessions", b.silent), "MiB", atMost(10))
 	f, err := startFakes()
@@ -84,6 +85,11 @@ func (b *bench) memory(ctx context.Context) error {
 		if err := settle(ctx, p, rest, idle); err != nil {
 			return err
 		}
+		anonymous, err := p.memory(private)
+		if err != nil {
+			return err
+		}
+		own.gateway = append(own.gateway, anonymous)
 		if err := f.ask(ctx, 1, 1); err != nil {
 			return err
 		}
@@ -113,8 +119,8 @@ func settle(ctx context.Context, p *process, after time.Duration, to *figure) er
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	resident, err := p.resident()
-	to.gateway = append(to.gateway, resident)
+	mib, err := p.memory(resident)
+	to.gateway = append(to.gateway, mib)
 	return err
 }
 

@@ -172,7 +172,7 @@ func (g *Gateway) wire(ctx context.Context) error {
 		Admins:  admins(g.channels),
 		Vision:  g.cfg.LLM.Vision,
 		Deliver: g.deliver,
-		Rest:    func() { time.AfterFunc(restDelay, func() { g.rest(model) }) },
+		Rest:    func() { time.AfterFunc(releaseDelay, func() { g.releaseMemory(model) }) },
 		Budget:  window.Budget(g.cfg.Conversation.MaxTokens, choice.ContextWindow, reserve),
 		Log:     g.log,
 
