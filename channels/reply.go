@@ -1,10 +1,12 @@
 package channels
 
 import (
+	"cmp"
 	"path"
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/transcript"
 )
 
 // Part is one platform message of a delivery.
@@ -31,17 +33,11 @@ const (
 // MediaType returns the media type for the file's name. It names UTF-8 for
 // texts that a platform shows, since the platform may not guess it.
 func (f *File) MediaType() string {
-	switch strings.ToLower(path.Ext(f.Name)) {
-	case ".md":
-		return "text/markdown; charset=utf-8"
-	case ".txt":
+	extension := strings.ToLower(strings.TrimPrefix(path.Ext(f.Name), "."))
+	if extension == "txt" {
 		return "text/plain; charset=utf-8"
-	case ".json":
-		return "application/json"
-	case ".jsonl":
-		return "application/jsonl"
 	}
-	return "application/octet-stream"
+	return cmp.Or(transcript.Format(extension).MediaType(), "application/octet-stream")
 }
 
 // TranscriptOf returns the file of a delivery's transcript without its bytes,

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -122,19 +121,19 @@ func wantsEvents(accept string) bool { return strings.Contains(accept, "text/eve
 func (c *Channel) respond(q question, how Waiting, stream bool) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		_, w := humago.Unwrap(ctx)
-		over := parsePrefer(how.Prefer).over()
+		prefer := parsePrefer(how.Prefer)
 		if stream || wantsEvents(how.Accept) {
-			c.streamAnswer(ctx.Context(), w, q, over)
+			c.streamAnswer(ctx.Context(), w, q, prefer)
 			return
 		}
-		c.writeAnswer(ctx.Context(), w, q, over)
+		c.writeAnswer(ctx.Context(), w, q, prefer)
 	}}
 }
 
 // writeAnswer answers with JSON: 200 with the answer, 202 when the client does
 // not want to wait longer.
-func (c *Channel) writeAnswer(ctx context.Context, w http.ResponseWriter, q question, over <-chan time.Time) {
-	a, err := c.await(ctx, q, over, nil)
+func (c *Channel) writeAnswer(ctx context.Context, w http.ResponseWriter, q question, prefer preference) {
+	a, err := c.await(ctx, q, prefer, unheard{})
 	status := http.StatusOK
 	w.Header().Set("Content-Location", q.location())
 	if errors.Is(err, errWaited) {
@@ -162,8 +161,6 @@ type answerStream struct {
 
 func (s *answerStream) progress(p activity.Progress) error { return s.send(s.follow(p)) }
 
-func (s *answerStream) beat() error { return s.Beat() }
-
 func (s *answerStream) send(events []httpserver.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -173,12 +170,12 @@ func (s *answerStream) send(events []httpserver.Event) error {
 
 // streamAnswer answers with events, the last of which is done, or an error. A
 // client that goes away stops nothing: the message is stored.
-func (c *Channel) streamAnswer(ctx context.Context, w http.ResponseWriter, q question, over <-chan time.Time) {
+func (c *Channel) streamAnswer(ctx context.Context, w http.ResponseWriter, q question, prefer preference) {
 	s := &answerStream{Events: httpserver.OpenEvents(w)}
 	if s.Send(event(eventAccepted, accepted{q.id, string(q.key), q.location()})) != nil {
 		return
 	}
-	a, err := c.await(ctx, q, over, s)
+	a, err := c.await(ctx, q, prefer, s)
 	if err != nil && !errors.Is(err, errWaited) {
 		_ = s.Send(problemEvent(c.unanswered(ctx, q, err))) // a client that is gone has ended it
 		return

@@ -4,71 +4,53 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"time"
 
 	"parley/activity"
+	"parley/channels/hosted"
 	"parley/conversation"
 )
-
-// lookAgain is after how long the store is read although nobody has said that
-// anything is new there, and a stream shows that it is alive: another process
-// may have worked the session.
-const lookAgain = 15 * time.Second
 
 // errLeft says that the question is left for the gateway's next start.
 var errLeft = errors.New("the gateway ends before the answer")
 
-// listener is shown how an answer comes on.
+// listener is shown how an answer comes on. An error of either method ends the
+// wait.
 type listener interface {
 	progress(p activity.Progress) error
-	beat() error // nothing has happened for a while
+	Beat() error // nothing has happened for a while
 }
 
+// unheard is the listener of a client that is only told the answer.
+type unheard struct{}
+
+func (unheard) progress(activity.Progress) error { return nil }
+func (unheard) Beat() error                      { return nil }
+
 // await waits until a question that was taken is settled. Without an answer the
-// error wraps errWaited, when over has come, errLeft, the cause of ctx, or what
-// the listener gives, who may be nil.
-func (c *Channel) await(ctx context.Context, q question, over <-chan time.Time, to listener) (conversation.Answer, error) {
+// error wraps errWaited, when the client prefers not to wait longer, errLeft, the
+// cause of ctx, or what the listener returned.
+func (c *Channel) await(ctx context.Context, q question, prefer preference, to listener) (a conversation.Answer, err error) {
 	watch := c.Feed.Watch(q.key)
 	defer watch.Close()
-	alive := time.NewTicker(lookAgain)
-	defer alive.Stop()
-	ends := c.gate.Ending()
-	var a conversation.Answer
-	for look := true; ; {
+	waiting, cancel := prefer.limit(ctx)
+	defer cancel()
+	err = hosted.Follow(waiting, watch.C(), c.gate.Ending(), to.Beat, func(readStore bool) (done bool, err error) {
 		run, working := watch.Now() // before the store, so that nothing falls between the two
-		if look || !working || !run.Takes(a.ID) {
-			var err error
+		if readStore || !working || !run.Takes(a.ID) {
 			if a, err = c.Store.Answer(ctx, channelName, q.source()); err != nil || a.State != conversation.AnswerWaiting {
-				return a, err
+				return true, err
 			}
 		}
 		mine := working && run.Takes(a.ID)
-		if !mine && c.gate.IsEnding() {
-			return a, errLeft
+		switch {
+		case mine:
+			return false, to.progress(run)
+		case c.gate.IsEnding():
+			return false, errLeft
 		}
-		if mine && to != nil {
-			if err := to.progress(run); err != nil {
-				return a, err
-			}
-		}
-		look = false
-		select {
-		case <-watch.C():
-		case <-alive.C:
-			look = true
-			if to != nil {
-				if err := to.beat(); err != nil {
-					return a, err
-				}
-			}
-		case <-ends:
-			ends = nil
-		case <-over:
-			return a, errWaited
-		case <-ctx.Done():
-			return a, context.Cause(ctx)
-		}
-	}
+		return false, nil
+	})
+	return a, err
 }
 
 // unanswered gives the end of an await without an answer as a problem.

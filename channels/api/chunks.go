@@ -46,8 +46,6 @@ func (s *chunkStream) progress(p activity.Progress) error {
 	return nil
 }
 
-func (s *chunkStream) beat() error { return s.Beat() }
-
 func (s *chunkStream) turnTo(text string) []httpserver.Event {
 	news, goesOn := strings.CutPrefix(text, s.text)
 	if text == "" || goesOn && news == "" { // nothing, or a call that is made anew

@@ -88,7 +88,7 @@ func (d completion) model(a conversation.Answer) string {
 
 // whole answers with one JSON object.
 func (d completion) whole(w http.ResponseWriter, r *http.Request) {
-	a, err := d.settled(r.Context(), nil)
+	a, err := d.settled(r.Context(), unheard{})
 	if err != nil {
 		refuse(w, err)
 		return
@@ -108,7 +108,7 @@ func finishReason(a conversation.Answer) *string {
 
 // settled waits for the answer. Anything but an answer is a problem.
 func (d completion) settled(ctx context.Context, to listener) (conversation.Answer, error) {
-	a, err := d.c.await(ctx, d.q, nil, to)
+	a, err := d.c.await(ctx, d.q, preference{}, to)
 	if err != nil {
 		return a, d.c.unanswered(ctx, d.q, err)
 	}

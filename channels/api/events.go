@@ -4,14 +4,13 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"parley/activity"
+	"parley/channels/hosted"
 	"parley/conversation"
 	"parley/httpserver"
 )
@@ -24,34 +23,6 @@ type followSession struct {
 	Last string `header:"Last-Event-ID" doc:"Of the last event that was received"`
 }
 
-// place is how much of a session a stream has sent. All of it are numbers of
-// the store, so that a stream goes on where it was after the gateway's restart.
-type place struct {
-	conversation string // ID, "" for one that nothing was said in
-	seq          int64  // of the newest message
-	notice       int64  // ID of the newest notice
-}
-
-// String is the place as the id of an event.
-func (p place) String() string {
-	return p.conversation + "/" + strconv.FormatInt(p.seq, 10) + "/" + strconv.FormatInt(p.notice, 10)
-}
-
-// parsePlace reads what String has written.
-func parsePlace(text string) (p place, err error) {
-	parts := strings.Split(text, "/")
-	if len(parts) == 3 {
-		var seqErr, noticeErr error
-		p.conversation = parts[0]
-		p.seq, seqErr = strconv.ParseInt(parts[1], 10, 64)
-		p.notice, noticeErr = strconv.ParseInt(parts[2], 10, 64)
-		if seqErr == nil && noticeErr == nil {
-			return p, nil
-		}
-	}
-	return p, problem(http.StatusBadRequest, "The Last-Event-ID %q is none that this stream gave.", shorten(text))
-}
-
 // followSession streams what comes in a session, of any channel.
 func (c *Channel) followSession(ctx context.Context, in *followSession) (*huma.StreamResponse, error) {
 	key, err := parseKey(in.Key)
@@ -60,7 +31,10 @@ func (c *Channel) followSession(ctx context.Context, in *followSession) (*huma.S
 	}
 	s := &sessionStream{channel: c, key: key, watch: c.Feed.Watch(key)}
 	if in.Last != "" {
-		s.at, err = parsePlace(in.Last)
+		var ok bool
+		if s.at, ok = hosted.ParsePosition(in.Last); !ok {
+			err = problem(http.StatusBadRequest, "The Last-Event-ID %q is none that this stream gave.", shorten(in.Last))
+		}
 	} else {
 		s.at, err = c.newest(ctx, key)
 	}
@@ -76,32 +50,32 @@ func (c *Channel) followSession(ctx context.Context, in *followSession) (*huma.S
 	}}, nil
 }
 
-// newest is the place of a stream that begins now.
-func (c *Channel) newest(ctx context.Context, key conversation.Key) (place, error) {
+// newest returns the position of a stream that begins now.
+func (c *Channel) newest(ctx context.Context, key conversation.Key) (hosted.Position, error) {
 	active, err := c.Store.Active(ctx, key)
 	if err != nil {
-		return place{}, err
+		return hosted.Position{}, err
 	}
 	at := active
 	if active.Messages == 0 { // what is archived is not new either
 		used, _, err := c.Store.FindConversations(ctx, conversation.ConversationQuery{Key: key, Limit: 1})
 		if err != nil {
-			return place{}, err
+			return hosted.Position{}, err
 		}
 		if len(used) > 0 {
 			at = used[0]
 		}
 	}
-	p := place{seq: at.Messages}
+	p := hosted.Position{Seq: at.Messages}
 	if at.Messages > 0 {
-		p.conversation = at.ID
+		p.Conversation = at.ID
 	}
 	for {
-		some, err := c.Store.Notices(ctx, key, p.notice, readAtOnce)
+		some, err := c.Store.Notices(ctx, key, p.Notice, readAtOnce)
 		if err != nil || len(some) == 0 {
 			return p, err
 		}
-		p.notice = some[len(some)-1].ID
+		p.Notice = some[len(some)-1].ID
 	}
 }
 
@@ -112,7 +86,7 @@ type sessionStream struct {
 	channel *Channel
 	key     conversation.Key
 	watch   *activity.Watch
-	at      place
+	at      hosted.Position
 	stored  int64 // the latest run that the store was seen to hold: it is no longer under way
 }
 
@@ -124,45 +98,33 @@ type notice struct {
 	At     time.Time `json:"at"`
 }
 
-// run sends what is new until the client is gone or the server ends. The store
-// is read when something may be new there: when no run is under way, or another
+// run sends what is new until the client is gone or the server ends. It reads the
+// store when something may be new there: when no run is under way, or another
 // one than a moment ago.
 func (s *sessionStream) run(ctx context.Context) {
-	alive := time.NewTicker(lookAgain)
-	defer alive.Stop()
 	if s.Send(httpserver.Event{ID: s.at.String(), Name: eventAccepted, Data: `{}`}) != nil {
 		return
 	}
-	known := int64(-1) // the run that was under way
-	for look := true; ; {
+	known := int64(-1)                                                                    // the run that was under way
+	_ = hosted.Follow(ctx, s.watch.C(), nil, s.Beat, func(readStore bool) (bool, error) { // a client that is gone has ended it
 		p, working := s.watch.Now()
 		if !working {
 			p.Run = 0
 		}
-		if look || !working || p.Run != known {
+		if readStore || !working || p.Run != known {
 			if err := s.readStored(ctx); err != nil {
 				s.failed(ctx, err)
-				return
+				return false, err
 			}
 			known = p.Run
 		}
 		if working && p.Run > s.stored {
-			if events := s.follow(p); len(events) > 0 && s.Send(events...) != nil {
-				return
+			if events := s.follow(p); len(events) > 0 {
+				return false, s.Send(events...)
 			}
 		}
-		look = false
-		select {
-		case <-s.watch.C():
-		case <-alive.C:
-			look = true
-			if s.Beat() != nil {
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
+		return false, nil
+	})
 }
 
 func (s *sessionStream) failed(ctx context.Context, err error) {
@@ -171,7 +133,7 @@ func (s *sessionStream) failed(ctx context.Context, err error) {
 	}
 }
 
-// readStored sends what the store has behind the stream's place. Conversations
+// readStored sends what the store has behind the stream's position. Conversations
 // that were used since then are sent from their beginning.
 func (s *sessionStream) readStored(ctx context.Context) error {
 	active, err := s.channel.Store.Active(ctx, s.key)
@@ -179,16 +141,16 @@ func (s *sessionStream) readStored(ctx context.Context) error {
 		return err
 	}
 	list := []conversation.Conversation{active}
-	if active.ID != s.at.conversation {
+	if active.ID != s.at.Conversation {
 		if list, err = s.usedSince(ctx, active); err != nil {
 			return err
 		}
 	}
 	for _, one := range list {
-		if one.ID != s.at.conversation {
-			s.at.conversation, s.at.seq = one.ID, 0
+		if one.ID != s.at.Conversation {
+			s.at.Conversation, s.at.Seq = one.ID, 0
 		}
-		if one.Messages > s.at.seq {
+		if one.Messages > s.at.Seq {
 			if err := s.readMessages(ctx, one.ID); err != nil {
 				return err
 			}
@@ -197,7 +159,7 @@ func (s *sessionStream) readStored(ctx context.Context) error {
 	return s.readNotices(ctx)
 }
 
-// usedSince gives the conversation of the stream's place and those that were
+// usedSince gives the conversation of the stream's position and those that were
 // used after it, in this order. Where that one is gone, or is none of the
 // session, nobody knows what came after it: then it is the active one alone.
 func (s *sessionStream) usedSince(ctx context.Context, active conversation.Conversation) (list []conversation.Conversation, err error) {
@@ -209,7 +171,7 @@ func (s *sessionStream) usedSince(ctx context.Context, active conversation.Conve
 		}
 		for _, one := range page { // the last used first
 			list = append(list, one)
-			if one.ID == s.at.conversation {
+			if one.ID == s.at.Conversation {
 				slices.Reverse(list)
 				return list, nil
 			}
@@ -219,7 +181,7 @@ func (s *sessionStream) usedSince(ctx context.Context, active conversation.Conve
 		}
 	}
 	switch {
-	case s.at.conversation == "":
+	case s.at.Conversation == "":
 		slices.Reverse(list)
 		return list, nil
 	case active.Messages > 0:
@@ -233,13 +195,13 @@ func (s *sessionStream) readMessages(ctx context.Context, id string) error {
 		var page []conversation.Record
 		var err error
 		page, more, err = s.channel.Store.RecordPage(ctx, conversation.RecordQuery{
-			Conversation: id, View: conversation.ViewTalk, After: s.at.seq, Forward: true, Limit: readAtOnce,
+			Conversation: id, View: conversation.ViewTalk, After: s.at.Seq, Forward: true, Limit: readAtOnce,
 		})
 		if err != nil {
 			return err
 		}
 		for _, r := range page {
-			s.at.seq, s.stored = r.Seq, max(s.stored, r.RunID)
+			s.at.Seq, s.stored = r.Seq, max(s.stored, r.RunID)
 			e := event(eventMessage, messageOf(r.Message, r.State))
 			e.ID = s.at.String()
 			if err := s.Send(e); err != nil {
@@ -252,12 +214,12 @@ func (s *sessionStream) readMessages(ctx context.Context, id string) error {
 
 func (s *sessionStream) readNotices(ctx context.Context) error {
 	for {
-		some, err := s.channel.Store.Notices(ctx, s.key, s.at.notice, readAtOnce)
+		some, err := s.channel.Store.Notices(ctx, s.key, s.at.Notice, readAtOnce)
 		if err != nil || len(some) == 0 {
 			return err
 		}
 		for _, n := range some {
-			s.at.notice, s.stored = n.ID, max(s.stored, n.RunID)
+			s.at.Notice, s.stored = n.ID, max(s.stored, n.RunID)
 			e := event(eventNotice, notice{n.Asked, string(n.Status), n.Text, n.At.UTC()})
 			e.ID = s.at.String()
 			if err := s.Send(e); err != nil {

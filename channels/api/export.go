@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"mime"
 	"net/http"
 	"slices"
@@ -73,7 +72,7 @@ func (c *Channel) export(list []conversation.Conversation, of conversation.Sessi
 		return nil, problem(http.StatusUnprocessableEntity, "images are written with the formats json and jsonl.")
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
-		ctx.SetHeader("Content-Type", contentTypes[format])
+		ctx.SetHeader("Content-Type", format.MediaType())
 		ctx.SetHeader("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": fileName(of.Key) + "." + f.Format}))
 		ctx.SetStatus(http.StatusOK)
 		if err := c.write(ctx.Context(), ctx.BodyWriter(), list, of, format, f.Images); err != nil {
@@ -100,13 +99,10 @@ func (c *Channel) write(ctx context.Context, to io.Writer, list []conversation.C
 	return errors.Join(writer.Close(), out.Flush())
 }
 
-var contentTypes = map[transcript.Format]string{
-	transcript.Markdown: "text/markdown; charset=utf-8",
-	transcript.JSON:     "application/json",
-	transcript.JSONL:    "application/jsonl",
+// exportTypes returns the media types that an export may have.
+func exportTypes() []string {
+	return []string{transcript.JSON.MediaType(), transcript.JSONL.MediaType(), transcript.Markdown.MediaType()}
 }
-
-func exportTypes() []string { return slices.Sorted(maps.Values(contentTypes)) }
 
 // fileName is a key as the name of a file, on every system.
 func fileName(key conversation.Key) string {

@@ -94,7 +94,8 @@ func startHTTP(t *testing.T, keys string, sections ...string) *gateway {
 
 func (g *gateway) database() string { return filepath.Join(g.dir, "conversations.db") }
 
-// run starts the gateway, and waits until it serves.
+// run starts the gateway, and waits until its channels take messages: the web
+// chat says when it does, and the API does no later.
 func (g *gateway) run() {
 	g.t.Helper()
 	g.process = exec.Command(binary, "run", "-c", g.config)
@@ -102,11 +103,17 @@ func (g *gateway) run() {
 	g.process.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + g.dir, "GORACE=atexit_sleep_ms=10"}
 	g.must(g.process.Start())
 	g.until("the gateway serves", func() bool {
-		answer, err := http.Get(g.url + "/healthz")
-		if err == nil {
-			answer.Body.Close()
+		ask, err := http.NewRequest("GET", g.url+"/readyz", nil)
+		g.must(err)
+		ask.Header.Set("Authorization", "Bearer "+token)
+		answer, err := http.DefaultClient.Do(ask)
+		if err != nil {
+			return false
 		}
-		return err == nil
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		tellsParts := strings.Contains(string(text), `"parts"`) // to who has the token
+		return err == nil && (!tellsParts || strings.Contains(string(text), `"web":{"state":"serving"`))
 	})
 }
 

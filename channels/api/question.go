@@ -153,10 +153,11 @@ func parsePrefer(header string) (p preference) {
 // errWaited says that the client prefers not to wait longer.
 var errWaited = errors.New("waited as long as was asked for")
 
-// over gives a signal when the client has waited as long as it wants to.
-func (p preference) over() <-chan time.Time {
+// limit returns a context that ends with errWaited when the client has waited as
+// long as it wants to.
+func (p preference) limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !p.bounded {
-		return nil
+		return context.WithCancel(ctx)
 	}
-	return time.After(p.wait)
+	return context.WithTimeoutCause(ctx, p.wait, errWaited)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"parley/channels/hosted"
 	"parley/conversation"
 )
 
@@ -158,6 +159,15 @@ var damagedEntry = entry{
 	ID: "damaged", Kind: kindNotice, Failed: true, Offers: []conversation.Action{{Label: "New conversation", Command: "/new"}},
 	Text: "⚠️ What is stored of this conversation can't be read: the database of this gateway is damaged. Its operator has been told. " +
 		"`/new` begins a fresh conversation.",
+}
+
+// has reports whether a page at a position has an entry already.
+func has(p hosted.Position, e entry) bool {
+	if e.Kind == kindNotice {
+		id, _ := strconv.ParseInt(e.ID[1:], 10, 64) // made of a number
+		return id <= p.Notice
+	}
+	return e.Seq <= p.Seq
 }
 
 // merged puts notices behind the messages that they follow. Both are in order.

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"parley/activity"
+	"parley/channels/hosted"
 	"parley/httpserver"
+	"parley/internal/clock"
 	"parley/pages"
 )
 
 const (
-	beat      = 15 * time.Second       // between signs of life: https://html.spec.whatwg.org/multipage/server-sent-events.html#authoring-notes
 	pace      = 100 * time.Millisecond // at least, between two updates of an answer
 	byteCost  = 2 * time.Microsecond   // of pause for each byte that was sent: half a megabyte a second at most
 	workShare = 10                     // of the time, at most one part in so many goes into making updates
@@ -52,7 +53,7 @@ type stream struct {
 	watch   *activity.Watch // this chat, also how a run comes on
 	all     *activity.Watch // all chats, and what the store holds of them
 
-	at      position // what the page has
+	at      hosted.Position // what the page has
 	shown   shown
 	started bool
 }
@@ -83,7 +84,7 @@ func (c *Channel) follow(w http.ResponseWriter, r *http.Request) {
 	if from == "" {
 		from = r.URL.Query().Get("at")
 	}
-	at, ok := readPosition(from)
+	at, ok := hosted.ParsePosition(from)
 	if !ok {
 		httpserver.Problem(w, r, http.StatusBadRequest, "The place in the stream, "+quoted(from)+", is none that this server gave.")
 		return
@@ -95,34 +96,25 @@ func (c *Channel) follow(w http.ResponseWriter, r *http.Request) {
 	s.run(r.Context())
 }
 
-// run sends updates until the page is gone or the server ends.
+// run sends updates until the page is gone, the server ends, or the page has to
+// connect again after an error.
 func (s *stream) run(ctx context.Context) {
-	alive := time.NewTicker(beat)
-	defer alive.Stop()
-	for {
+	beat := func() error { return s.events.Send(beatEvent) }
+	_ = hosted.Follow(ctx, s.watch.C(), s.all.C(), beat, func(bool) (bool, error) { // what went wrong is logged
 		began := time.Now()
 		u, err := s.look(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
 				s.channel.Log.Error("a page of the web chat can't be kept up to date", "session", keyOf(s.name), "error", err)
 			}
-			return // and the page connects again
+			return false, err
 		}
 		sent, err := s.send(u)
-		if err != nil || !sleep(ctx, max(pace, workShare*time.Since(began), time.Duration(sent)*byteCost)) {
-			return
+		if err != nil {
+			return false, err
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-alive.C:
-			if s.events.Send(beatEvent) != nil {
-				return
-			}
-		case <-s.all.C():
-		case <-s.watch.C():
-		}
-	}
+		return false, clock.Sleep(ctx, max(pace, workShare*time.Since(began), time.Duration(sent)*byteCost))
+	})
 }
 
 // look finds what has changed. The store is read when it may hold something new
@@ -210,7 +202,7 @@ func (s *stream) entries(u *update, t talk) error {
 	list := []change{}
 	for _, e := range t.entries {
 		c := change{ID: e.ID}
-		if !s.at.has(e) {
+		if !has(s.at, e) {
 			e.Action = "/chat/" + s.name + "/messages"
 			html, err := templates.Fragment("entry", e)
 			if err != nil {
@@ -257,16 +249,4 @@ func (s *stream) fragment(shown *hash, name string, data any) (*template.HTML, e
 
 func (u update) isEmpty() bool {
 	return !u.Reload && u.Entries == nil && u.Waiting == nil && u.Working == nil && u.Calls == nil && u.Blocks == nil && u.Title == nil && u.Chats == nil
-}
-
-// sleep waits, and reports whether ctx goes on then.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

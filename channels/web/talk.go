@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"parley/activity"
+	"parley/channels/hosted"
 	"parley/conversation"
 	"parley/pages"
 )
@@ -29,7 +30,7 @@ type talk struct {
 	waiting  []entry
 	progress activity.Progress
 	working  bool
-	at       position
+	at       hosted.Position
 }
 
 // read reads the chat's active conversation and the run under way. A run that
@@ -81,7 +82,7 @@ func (c *Channel) readEntries(ctx context.Context, t *talk, name string, before 
 			from = records[0].Seq
 			t.earlier = from
 		}
-		t.at = position{Conversation: t.ID, Seq: t.Messages} // the newest seq, which may be of one that is not shown
+		t.at = hosted.Position{Conversation: t.ID, Seq: t.Messages} // the newest seq, which may be of one that is not shown
 	}
 	for _, r := range records {
 		if t.working && r.RunID == t.progress.Run {

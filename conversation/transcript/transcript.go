@@ -30,6 +30,19 @@ const (
 	JSONL    Format = "jsonl" // the same, a message a line
 )
 
+// MediaType returns the media type of files of the format, "" for an unknown one.
+func (f Format) MediaType() string {
+	switch f {
+	case Markdown:
+		return "text/markdown; charset=utf-8"
+	case JSON:
+		return "application/json"
+	case JSONL:
+		return "application/jsonl"
+	}
+	return ""
+}
+
 // ParseFormat reads the name of a format.
 func ParseFormat(name string) (Format, error) {
 	switch f := Format(strings.ToLower(name)); f {
