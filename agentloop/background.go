@@ -2,33 +2,44 @@ package agentloop
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 )
 
 const (
-	backgroundWorkers = 4   // model calls at once that nobody waits for
-	backgroundQueue   = 256 // that wait; more are left undone until their session speaks again
+	backgroundWorkers = 4   // tasks that run at once; each makes a model call
+	backgroundQueue   = 256 // tasks that wait
 )
 
-// later has something done that nobody waits for, beside the loops. It never
-// blocks, and reports whether it will be done. do's context ends when intake does.
-func (r *Router) inBackground(do func(ctx context.Context)) bool {
+// background runs what no session waits for, such as making titles and summaries.
+type background struct {
+	queue chan func(ctx context.Context)
+	log   *slog.Logger
+}
+
+func newBackground(log *slog.Logger) *background {
+	return &background{queue: make(chan func(context.Context), backgroundQueue), log: log}
+}
+
+// submit queues a task and returns at once. It reports false when the queue is full;
+// the task is then dropped. The context of a task ends when intake does.
+func (b *background) submit(do func(ctx context.Context)) bool {
 	select {
-	case r.background <- do:
+	case b.queue <- do:
 		return true
 	default:
 		return false
 	}
 }
 
-// workLater starts those who do what later takes.
-func (r *Router) startBackground(ctx context.Context, working *sync.WaitGroup) {
+// start starts the workers, which end with ctx.
+func (b *background) start(ctx context.Context, workers *sync.WaitGroup) {
 	for range backgroundWorkers {
-		working.Go(func() {
+		workers.Go(func() {
 			for {
 				select {
-				case do := <-r.background:
-					r.runInBackground(ctx, do)
+				case do := <-b.queue:
+					b.run(ctx, do)
 				case <-ctx.Done():
 					return
 				}
@@ -37,13 +48,12 @@ func (r *Router) startBackground(ctx context.Context, working *sync.WaitGroup) {
 	}
 }
 
-// doGuarded logs a panic: what nobody waits for must not end the gateway.
-func (r *Router) runInBackground(ctx context.Context, do func(ctx context.Context)) {
+func (b *background) run(ctx context.Context, do func(ctx context.Context)) {
 	err := recovered(func() error {
 		do(ctx)
 		return nil
 	})
 	if err != nil {
-		r.deps.Log.Error("work behind the talk failed", "error", err)
+		b.log.Error("background task failed", "error", err)
 	}
 }

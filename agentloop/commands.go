@@ -27,7 +27,7 @@ func (r *Router) commandEnv() command.Env {
 	}
 }
 
-// command runs the command that waits first and commits what it did.
+// command carries out the command that waits first and commits the result.
 func (l *loop) command(intake, runs context.Context, snapshot conversation.Turn, c conversation.Command) bool {
 	started := time.Now()
 	var did command.Result

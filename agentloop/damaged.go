@@ -9,13 +9,12 @@ import (
 	"parley/conversation"
 )
 
-// A conversation that can't be read, because the file of the store is damaged
-// there, is answered in words: people learn what happened, and how to go on.
+// Where the database is damaged, people are told what happened and how to go on.
 
 const unstorable = "⚠️ The database of this gateway is damaged, and nothing can be stored here. Its operator has been told."
 
-// unreadableRun settles messages to a conversation that can't be read. They are
-// kept where there is a place for them.
+// damagedRun returns the failed run for messages to a conversation that can't be
+// read. They are stored unless the conversation's record is damaged, too.
 func (l *loop) damagedRun(snapshot conversation.Turn, took []conversation.Inbound) conversation.Run {
 	run := l.newRun(snapshot, slices.Concat(took, snapshot.Notes), time.Now())
 	run.Status, run.Error = conversation.StatusFailed, "the conversation is damaged"
@@ -26,12 +25,11 @@ func (l *loop) damagedRun(snapshot conversation.Turn, took []conversation.Inboun
 	return run
 }
 
-// commitWithout stores a run that could not be stored because the file is damaged:
-// without messages and effect, with words in place of its reply. It reports false
-// when that can't be stored either: what the run took waits until somebody writes
-// again, or for the next start.
+// commitWithout stores a run that met damage, without its messages and effect, and
+// with a reply that says so. It returns false when that can't be stored either: what
+// the run took then waits until somebody writes again, or for the next start.
 func (l *loop) commitWithout(runs context.Context, run conversation.Run) bool {
-	l.known = false
+	l.cache.invalidate()
 	bare := conversation.Run{
 		Key: run.Key, Kind: run.Kind, Status: conversation.StatusFailed, Took: run.Took, StartedAt: run.StartedAt,
 		Conversation: run.Conversation, Error: "not stored: the database is damaged",

@@ -9,26 +9,28 @@ import (
 	"parley/conversation"
 )
 
-// ErrEnding says that the gateway ends, so that an operation was not made.
+// ErrEnding is returned for a function that was not run, since the gateway ends.
 var ErrEnding = errors.New("the gateway is ending")
 
-// task is something that somebody outside has a loop do.
+// task is a function that a loop runs between two runs.
 type task struct {
 	ctx     context.Context
 	do      func(ctx context.Context) error
-	claimed atomic.Bool // it is being done, or was given up: whoever sets it decides
+	claimed atomic.Bool // set by the loop when it starts the task, or by the caller when it gives up
 	result  chan error
 }
 
 func (t *task) claim() bool { return t.claimed.CompareAndSwap(false, true) }
 
-// Do has something done to a session that its loop must not work with meanwhile:
-// to archive, delete or extend its conversation. It is done between two runs,
-// with the session's lock, and the loop reads the session anew afterwards. Do
-// returns what do did; a panic of do is an error. When ctx ends first, as during
-// a long run or while another process works the session, nothing is done and the
-// error wraps the cause of ctx; ErrEnding is for a gateway that ends. do must not
-// call Do, and its context ends with ctx, or when the gateway can't wait longer.
+// Exclusively runs a function that changes a session, for example archives or
+// deletes its conversation, while no run of the session is under way. It holds the
+// session's lock, and the loop reads the session again afterwards. It returns the
+// error of do; a panic is an error. The context of do ends with ctx, and when the
+// gateway's end can't wait longer. do must not call Exclusively.
+//
+// When ctx ends before do has begun, as during a long run or while another process
+// holds the session, do is not called and the error wraps the cause of ctx. When the
+// gateway ends first, the error is ErrEnding.
 func (r *Router) Exclusively(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error {
 	t := &task{ctx: ctx, do: do, result: make(chan error, 1)}
 	select {
@@ -50,14 +52,14 @@ func (r *Router) Exclusively(ctx context.Context, key conversation.Key, do func(
 			return t.gaveUp(key)
 		}
 	}
-	return <-t.result // it is being done
+	return <-t.result // the loop has started it
 }
 
 func (t *task) gaveUp(key conversation.Key) error {
 	return fmt.Errorf("%s is at work: %w", key, context.Cause(t.ctx))
 }
 
-// doTasks does what waits to be done between two runs.
+// runTasks runs the tasks that wait.
 func (l *loop) runTasks(runs context.Context) {
 	for _, t := range l.mail.takeTasks() {
 		if !t.claim() {
@@ -72,7 +74,7 @@ func (l *loop) runTasks(runs context.Context) {
 		err := recovered(func() error { return t.do(ctx) })
 		stop()
 		cancel()
-		l.known = false
+		l.cache.invalidate()
 		t.result <- err
 	}
 }

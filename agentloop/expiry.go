@@ -5,25 +5,25 @@ import (
 	"parley/conversation"
 )
 
-// renewed is the turn as a message is answered in it: of a fresh conversation
-// when the present one has rested for too long. Commands are given the turn as
-// it is, so that they still find what they are about.
+// renewed returns the snapshot in which a message is answered: one of a fresh
+// conversation when the active one has rested longer than Expiration. Commands get
+// the snapshot as it is, so that /history still finds what the user has left.
 func (r *Router) renewed(snapshot conversation.Turn) conversation.Turn {
 	return r.deps.Store.Expire(snapshot, r.deps.Expiration)
 }
 
-// opening is what stands before the first reply in a conversation that follows
-// one at rest, and "" in any other.
-func opening(c conversation.Conversation) string {
+// expiryNotice returns what stands before the first reply in a conversation that
+// follows an expired one, and "" in any other.
+func expiryNotice(c conversation.Conversation) string {
 	if c.Rested == 0 {
 		return ""
 	}
 	return command.ExpiryNotice(c.Rested)
 }
 
-// open puts the opening before the replies of a run.
-func open(run conversation.Run) {
+// announceExpiry puts the notice before the first reply of a run.
+func announceExpiry(run conversation.Run) {
 	if len(run.Replies) > 0 {
-		run.Replies[0].Text = opening(run.Conversation) + run.Replies[0].Text
+		run.Replies[0].Text = expiryNotice(run.Conversation) + run.Replies[0].Text
 	}
 }

@@ -2,7 +2,6 @@ package agentloop
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,16 +17,16 @@ import (
 )
 
 const (
-	fetchTimeout = 30 * time.Second // for all files of one run
-	maxTextFile  = 128 << 10        // bytes of a text file that is read into its message
+	fetchTimeout = 30 * time.Second // for all files of a run together
+	maxTextFile  = 128 << 10        // bytes of a text file
 	maxImageFile = 8 << 20          // bytes of an image
-	maxImages    = 4                // the newest ones of a window are shown, older ones are named
-	maxFiles     = 20               // others that one run reads: the newest; older ones are named
+	maxImages    = 4                // shown in a window: the newest; older ones are named
+	maxFiles     = 20               // other files that a run reads: the newest; older ones are named
 )
 
-// fetchFiles reads the files of a question into its messages: text as text,
-// images as images when the model sees. Of every other file, and of one that
-// could not be loaded, the model is told.
+// fetchFiles reads the files of a question into its messages: text files as text,
+// and images as images where the model takes them. Other files, and those that can't
+// be loaded, are named in the text.
 func (l *loop) fetchFiles(ctx context.Context, q *question) {
 	if !slices.ContainsFunc(q.took, func(in conversation.Inbound) bool { return len(in.Attachments) > 0 }) || q.again > 0 {
 		return
@@ -42,14 +41,13 @@ func (l *loop) fetchFiles(ctx context.Context, q *question) {
 		}
 	}
 	fetching.Wait()
-	if ctx.Err() == nil { // of a run that was stopped meanwhile the files are only named
+	if ctx.Err() == nil { // else the run was stopped, and its files are only named
 		q.users = users
 	}
 }
 
-// chooseFiles gives the messages with only those files to be read that one run
-// reads: the newest, so that many messages that waited with many files can't
-// fill the memory. The others keep their names and have nowhere to be read from.
+// chooseFiles returns the messages with a Ref only on the newest files, which the run
+// reads. So messages with many files can't fill the memory.
 func chooseFiles(took []conversation.Inbound) []conversation.Inbound {
 	took = slices.Clone(took)
 	files, images := maxFiles, maxImages
@@ -68,18 +66,18 @@ func chooseFiles(took []conversation.Inbound) []conversation.Inbound {
 	return took
 }
 
-// addFiles gives the message its files. Where that panics, it keeps their names.
+// addFiles sets a message to one with its files. After a panic it only names them.
 func (l *loop) addFiles(ctx context.Context, in conversation.Inbound, m *conversation.Message) {
 	err := recovered(func() error {
 		*m = l.withFiles(ctx, in)
 		return nil
 	})
 	if err != nil {
-		l.deps.Log.Error("the files of a message were not read", "session", l.key, "error", err)
+		l.deps.Log.Error("reading files failed", "session", l.key, "error", err)
 	}
 }
 
-// withFiles is a message together with its files.
+// withFiles returns a message with its files.
 func (l *loop) withFiles(ctx context.Context, in conversation.Inbound) conversation.Message {
 	text := in.Text
 	var images []conversation.Image
@@ -93,7 +91,7 @@ func (l *loop) withFiles(ctx context.Context, in conversation.Inbound) conversat
 	return l.router.userMessage(in, text, images)
 }
 
-// readFile gives a file as an image or in words.
+// readFile returns a file as an image, or as text for the message.
 func (l *loop) readFile(ctx context.Context, channel string, file conversation.Attachment) (*conversation.Image, string) {
 	limit := int64(maxTextFile)
 	mediaType, isImage := mediaType(file), isImage(file)
@@ -119,7 +117,7 @@ func (l *loop) readFile(ctx context.Context, channel string, file conversation.A
 	return nil, fmt.Sprintf("[file %s]\n%s\n[end of file %s]", fileName(file), strings.TrimRight(string(data), "\n"), fileName(file))
 }
 
-// mediaType is what the platform says, without parameters.
+// mediaType returns the media type that the platform gives, without parameters.
 func mediaType(file conversation.Attachment) string {
 	name, _, _ := strings.Cut(file.MediaType, ";")
 	return name
@@ -137,7 +135,7 @@ func (l *loop) fetch(ctx context.Context, channel string, file conversation.Atta
 	return l.deps.Files.Fetch(ctx, channel, file, limit)
 }
 
-// mayBeText says whether a file is worth being looked at as text.
+// mayBeText reports whether a file of this type may be text.
 func mayBeText(mediaType string) bool {
 	kind, _, _ := strings.Cut(mediaType, "/")
 	switch kind {
@@ -147,7 +145,7 @@ func mayBeText(mediaType string) bool {
 	return !slices.Contains([]string{"application/zip", "application/gzip", "application/pdf"}, mediaType)
 }
 
-// withNames is a text with its files named below it.
+// withNames returns a text with files named below it.
 func withNames(text string, files []conversation.Attachment) string {
 	for _, file := range files {
 		text = join(text, nameOf(file))
@@ -155,6 +153,7 @@ func withNames(text string, files []conversation.Attachment) string {
 	return text
 }
 
+// nameOf returns the line that names a file which is not read.
 func nameOf(file conversation.Attachment) string {
 	if file.Size == 0 {
 		return fmt.Sprintf("[file %s]", fileName(file))
@@ -169,6 +168,7 @@ func fileName(file conversation.Attachment) string {
 	return "without a name"
 }
 
+// join puts more text on a new line.
 func join(text, more string) string {
 	if text == "" || more == "" {
 		return text + more
@@ -176,7 +176,7 @@ func join(text, more string) string {
 	return text + "\n" + more
 }
 
-// size is a number of bytes as people say it.
+// size returns a number of bytes as people say it.
 func size(bytes int64) string {
 	switch {
 	case bytes == 1:
@@ -187,93 +187,4 @@ func size(bytes int64) string {
 		return fmt.Sprintf("%d KiB", bytes>>10)
 	}
 	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
-}
-
-// withImages gives what a window is made of, with the bytes of the newest
-// images; the older ones, and all for a model that does not see, are named.
-func (l *loop) withImages(ctx context.Context, q question) (conversation.Turn, []conversation.Message) {
-	left := 0
-	if l.deps.Vision {
-		left = maxImages
-	}
-	show := func(messages []conversation.Message) []conversation.Message {
-		if !slices.ContainsFunc(messages, func(m conversation.Message) bool { return len(m.Images) > 0 }) {
-			return messages
-		}
-		messages = slices.Clone(messages)
-		for i := len(messages) - 1; i >= 0; i-- {
-			messages[i], left = l.loadImages(ctx, messages[i], left)
-		}
-		return messages
-	}
-	users := show(q.users)
-	q.snapshot.History = show(q.snapshot.History)
-	return q.snapshot, users
-}
-
-// maxPictures is how many bytes of pictures may be in memory at once, over all
-// runs. A model call takes several times their size.
-const maxImageMemory = 128 << 20
-
-// takePictures waits until there is room in memory for the pictures that a run
-// shows the model, and returns what gives the room back.
-func (l *loop) reserveImages(ctx context.Context, q *question) (release func(), err error) {
-	size := min(l.imageBytes(q), maxImageMemory)
-	if size == 0 {
-		return func() {}, nil
-	}
-	if err := l.router.imageMemory.Acquire(ctx, size); err != nil {
-		return nil, err
-	}
-	return func() { l.router.imageMemory.Release(size) }, nil
-}
-
-// pictureBytes is the size of the pictures that a run may show: the newest ones
-// of what is asked and of the history.
-func (l *loop) imageBytes(q *question) (total int64) {
-	if !l.deps.Vision {
-		return 0
-	}
-	left := maxImages
-	add := func(size int64) {
-		if left--; left >= 0 {
-			total += size
-		}
-	}
-	for _, in := range slices.Backward(q.took) {
-		for _, file := range in.Attachments {
-			if isImage(file) {
-				add(cmp.Or(min(file.Size, maxImageFile), maxImageFile))
-			}
-		}
-	}
-	for _, messages := range [][]conversation.Message{q.users, q.snapshot.History} {
-		for _, m := range slices.Backward(messages) {
-			for _, image := range m.Images {
-				add(int64(image.Size))
-			}
-		}
-	}
-	return total
-}
-
-// loadImages shows at most so many images of a message, and says how many may
-// still be shown before it.
-func (l *loop) loadImages(ctx context.Context, m conversation.Message, left int) (conversation.Message, int) {
-	images := m.Images
-	m.Images = nil
-	for _, image := range images {
-		if left > 0 {
-			data, err := l.deps.Store.ImageData(ctx, image)
-			if err == nil {
-				image.Data = data
-				m.Images = append(m.Images, image)
-				left--
-				continue
-			}
-			l.deps.Log.Error("an image can't be read", "session", l.key, "image", image.Name, "error", err)
-		}
-		m.Content = join(m.Content, fmt.Sprintf("[image %s, not shown]", image.Name))
-	}
-	return m, left
 }

@@ -9,20 +9,18 @@ import (
 	"parley/conversation"
 )
 
-// loop is one session at work: a goroutine that takes what waits, step by
-// step, until nothing does.
+// loop serves one session. Its goroutine answers what waits, run by run, until
+// nothing does. The router's goroutine fills the mailbox and ends a run that the
+// user has stopped.
 type loop struct {
 	router *Router
 	deps   *Deps
 	key    conversation.Key
 	mail   *mailbox
-	stop   chan struct{}          // a /stop has come
-	cancel atomic.Pointer[func()] // ends the run under way, nil when there is none
-	end    chan bool              // the answer to idle: the router has forgotten the loop, or there is mail
-
-	snapshot conversation.Turn // the session, as the loop knows it
-	known    bool              // turn is what the store holds, but for the mail
-	newest   int64             // inbound that the loop has seen
+	stop   chan struct{}          // holds one token when a /stop has arrived
+	cancel atomic.Pointer[func()] // ends the run under way; nil when there is none
+	end    chan bool              // the router's answer to idle, see mayEnd
+	cache  cache
 }
 
 func newLoop(r *Router, key conversation.Key) *loop {
@@ -36,7 +34,7 @@ func newLoop(r *Router, key conversation.Key) *loop {
 	}
 }
 
-// post is called by the router's goroutine.
+// post delivers a signal to the loop. The router's goroutine calls it.
 func (l *loop) post(s signal) {
 	l.mail.put(s)
 	if s.stop {
@@ -47,14 +45,15 @@ func (l *loop) post(s signal) {
 	}
 }
 
-// mayEnd is called by the router's goroutine when the loop has asked to end,
-// and answers it. No mail can come in between, since the same goroutine posts it.
+// mayEnd answers a loop that has asked to end, and reports whether it may: no mail
+// has come since it asked. The router's goroutine, which alone posts mail, calls it.
 func (l *loop) mayEnd() bool {
 	end := len(l.mail.ready) == 0
 	l.end <- end
 	return end
 }
 
+// offer sends a token unless one is there already.
 func offer(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -62,8 +61,8 @@ func offer(ch chan struct{}) {
 	}
 }
 
-// run serves the session until it is idle or intake ends. runs is the context
-// of what is under way: it outlives intake by the drain timeout.
+// run holds the session's lock and serves the session until it has been idle for
+// LoopIdleTimeout or intake ends. What is under way may go on until runs ends.
 func (l *loop) run(intake, runs context.Context) {
 	unlock, _, err := conversation.WaitLock(intake, l.deps.Log, l.deps.Store.Lock, l.key)
 	if err != nil {
@@ -88,14 +87,14 @@ func (l *loop) run(intake, runs context.Context) {
 	}
 }
 
-// askToEnd reports whether the router has forgotten the loop.
+// askToEnd reports whether the router has removed the loop from its map.
 func (l *loop) askToEnd(intake context.Context) bool {
 	select {
 	case l.router.idle <- l:
 	case <-intake.Done():
 		return true
 	}
-	// Nothing is taken from the mail before the answer, which depends on it.
+	// The mailbox stays as it is until the answer, which depends on it.
 	select {
 	case end := <-l.end:
 		return end
@@ -104,7 +103,7 @@ func (l *loop) askToEnd(intake context.Context) bool {
 	}
 }
 
-// work takes steps until nothing waits.
+// work carries out tasks and runs until nothing waits.
 func (l *loop) work(intake, runs context.Context) {
 	for intake.Err() == nil {
 		l.runTasks(runs)
@@ -115,71 +114,41 @@ func (l *loop) work(intake, runs context.Context) {
 	}
 }
 
-// begin gives the turn, with all that waits by now. A loop that knows its
-// session adds the mail to it; else the store is read, again and again while it
-// fails.
+// begin returns the session with all that waits now, from the cache or, if that is
+// not valid, from the store. It tries again while the store fails.
 func (l *loop) begin(ctx context.Context) (conversation.Turn, error) {
 	select {
 	case <-l.stop: // the /stop itself is among what waits, where step finds it
 	default:
 	}
-	l.take(l.mail.empty())
-	if l.known {
-		return l.snapshot, nil
+	inbound, stale := l.mail.empty()
+	if stale {
+		l.cache.invalidate()
 	}
+	l.cache.add(inbound)
+	if l.cache.valid {
+		return l.cache.snapshot, nil
+	}
+	var snapshot conversation.Turn
 	err := l.persist(ctx, "read the session", func() (err error) {
-		l.snapshot, err = l.deps.Store.Begin(ctx, l.key, l.deps.Budget, l.router.served...)
-		if err == nil && l.deps.Strategy == Summarization && len(l.snapshot.Waiting) > 0 {
-			l.snapshot.Summary, err = l.deps.Store.Summary(ctx, l.snapshot.Conversation.ID)
+		snapshot, err = l.deps.Store.Begin(ctx, l.key, l.deps.Budget, l.router.served...)
+		if err == nil && l.deps.Strategy == Summarization && len(snapshot.Waiting) > 0 {
+			snapshot.Summary, err = l.deps.Store.Summary(ctx, snapshot.Conversation.ID)
 			if conversation.IsDamaged(err) {
 				err = nil // the window goes without it
 			}
 		}
 		return err
 	})
-	if n := len(l.snapshot.Waiting); err == nil && n > 0 {
-		l.newest = max(l.newest, l.snapshot.Waiting[n-1].ID)
-		l.known = !l.snapshot.More && !l.snapshot.Damaged
+	if err == nil {
+		l.cache.load(snapshot)
 	}
-	return l.snapshot, err
+	return snapshot, err
 }
 
-// take adds mail to the turn. What does not follow on what the loop has seen
-// was read from the store before its mail came, or came out of order.
-func (l *loop) take(inbound []conversation.Inbound, stale bool) {
-	l.known = l.known && !stale
-	for _, in := range inbound {
-		if in.ID <= l.newest {
-			l.known = false
-			continue
-		}
-		l.newest = in.ID
-		l.snapshot.Waiting = append(l.snapshot.Waiting, in)
-	}
-}
-
-// settled takes a run that was committed out of the turn.
-func (l *loop) settled(run conversation.Run, done conversation.Committed) {
-	if run.Effect != (conversation.Effect{}) || done.Conversation.ID != l.snapshot.Conversation.ID || !follows(run, done) {
-		l.known = false
-	}
-	if !l.known {
-		return
-	}
-	next := l.snapshot.After(done, l.deps.Budget)
-	next.Waiting, next.Notes = without(l.snapshot.Waiting, run.Took), without(l.snapshot.Notes, run.Took)
-	l.snapshot = next
-}
-
-// follows says whether a run's messages stand right behind what the run knew of
-// the conversation: nobody else has added to it meanwhile.
-func follows(run conversation.Run, done conversation.Committed) bool {
-	return done.Conversation.Messages == run.Conversation.Messages+int64(len(done.Messages))
-}
-
-// step does the first thing that waits: a command, or a run that answers every
-// message up to the next command, or to the next place, since a run has one
-// reply. It reports whether the loop may go on.
+// step carries out what waits first: a command, or a run that answers the messages
+// up to the next command or the next place, since a run has one reply. It reports
+// whether the loop may go on.
 func (l *loop) step(intake, runs context.Context, snapshot conversation.Turn) bool {
 	if command, is := snapshot.Waiting[0].Command(); is {
 		return l.command(intake, runs, snapshot, command)
@@ -195,7 +164,7 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Turn) bo
 		return intake.Err() == nil
 	}
 	defer func() { <-l.router.slots }()
-	if waited { // and more may have come meanwhile
+	if waited { // more may have come meanwhile
 		var err error
 		if snapshot, err = l.begin(intake); err != nil || len(snapshot.Waiting) == 0 {
 			return false
@@ -211,8 +180,9 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Turn) bo
 	return l.answerNew(runs, l.router.renewed(snapshot))
 }
 
-// takeSlot waits for one of the model calls that may be under way at once. A
-// /stop cuts the wait short. waited says that there was none at once.
+// takeSlot takes one of MaxConcurrentRuns slots, and waits for one if need be. A
+// /stop or the end of intake ends the wait; ok is false then. waited reports
+// whether no slot was free at once.
 func (l *loop) takeSlot(intake context.Context) (waited, ok bool) {
 	select {
 	case l.router.slots <- struct{}{}:
@@ -229,17 +199,17 @@ func (l *loop) takeSlot(intake context.Context) (waited, ok bool) {
 	}
 }
 
-// commit stores a run and wakes the delivery of its replies. While the store
-// fails, the finished run is kept and tried again. It reports false when the
-// gateway ends before it succeeds; the run is then made anew at the next start.
-// What can't be stored because the file is damaged is told in words instead.
+// commit stores a run and hands its replies to delivery. It tries again while the
+// store fails. It returns false when runs ends before it succeeds; the run is then
+// made again at the next start. When the database is damaged where the run would
+// stand, the user is told so instead.
 func (l *loop) commit(runs context.Context, run conversation.Run) bool {
-	open(run)
+	announceExpiry(run)
 	var done conversation.Committed
 	err := l.persist(runs, "store a run", func() (err error) {
 		done, err = l.deps.Store.Commit(runs, run)
-		if errors.Is(err, conversation.ErrSettled) { // an earlier try did succeed
-			l.known = false
+		if errors.Is(err, conversation.ErrSettled) { // an earlier attempt succeeded
+			l.cache.invalidate()
 			done.Replies, err = l.deps.Store.Deliveries(runs, conversation.DeliveryQuery{Key: l.key, State: conversation.DueNow, Limit: len(run.Replies), Accounts: l.router.served})
 		}
 		return err
@@ -251,9 +221,9 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 		return false
 	}
 	l.deps.Watcher.Committed(run, done)
-	l.settled(run, done)
-	l.titleLater(run, done)
-	l.summarizeLater()
+	l.cache.committed(run, done, l.deps.Budget)
+	l.requestTitle(run, done)
+	l.requestSummary()
 	if len(done.Replies) > 0 {
 		l.deps.Deliver(done.Replies)
 	}
@@ -263,8 +233,7 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 	return true
 }
 
-// persist calls do until the store lets it succeed, ctx ends, or the store is
-// damaged there.
+// persist calls do until it succeeds, ctx ends, or it meets damage.
 func (l *loop) persist(ctx context.Context, what string, do func() error) error {
 	return conversation.Persist(ctx, l.deps.Log, what+" of "+string(l.key), do)
 }

@@ -6,10 +6,10 @@ import (
 	"parley/conversation"
 )
 
-// mailbox is what the router has for a loop. The inbound itself is handed over,
-// so that a session that goes on need not be read from the store.
+// mailbox holds what the router has for a loop: the inbound itself, so that the
+// loop need not read the store, and tasks.
 type mailbox struct {
-	ready chan struct{} // there is something in it
+	ready chan struct{} // holds one token while there is something in it
 
 	mu      sync.Mutex
 	inbound []conversation.Inbound
@@ -17,7 +17,8 @@ type mailbox struct {
 	stale   bool // the loop must read the store
 }
 
-// maxMail is how many messages a mailbox holds; of more the store is read.
+// maxMail is how many messages a mailbox holds. When more wait, the loop reads them
+// from the store.
 const maxMail = 200
 
 func newMailbox() *mailbox {
@@ -35,7 +36,7 @@ func (m *mailbox) put(s signal) {
 	offer(m.ready)
 }
 
-// add puts inbound into the mailbox; none says that the store knows.
+// add puts inbound into the mailbox. An empty list has the loop read the store.
 func (m *mailbox) add(inbound []conversation.Inbound) {
 	m.inbound = append(m.inbound, inbound...)
 	if len(inbound) == 0 || len(m.inbound) > maxMail {
@@ -43,7 +44,7 @@ func (m *mailbox) add(inbound []conversation.Inbound) {
 	}
 }
 
-// takeTasks gives what is to be done, and leaves nothing of it.
+// takeTasks removes the tasks and returns them.
 func (m *mailbox) takeTasks() []*task {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,7 +53,8 @@ func (m *mailbox) takeTasks() []*task {
 	return tasks
 }
 
-// empty gives the inbound in the mailbox, and leaves none in it.
+// empty removes the inbound and returns it. stale reports whether the store has
+// more.
 func (m *mailbox) empty() (inbound []conversation.Inbound, stale bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 	"parley/llm"
 )
 
-// The ways in which a run can end, each as the row that is committed.
+// A run ends done, failed or stopped. Each function here makes the run that is then
+// committed.
 
 func (l *loop) newRun(snapshot conversation.Turn, took []conversation.Inbound, started time.Time) conversation.Run {
 	return conversation.Run{
@@ -34,11 +35,11 @@ func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, start
 	run.Prompt, run.Completion = a.prompt, a.completion
 	run.Steps = a.steps
 	run.Effect.Replace = q.again
-	run.Events = l.events(a.messages)
+	run.Events = l.deps.Config.toolEvents(a.messages)
 	return run
 }
 
-// doneRun is a run that answered.
+// doneRun returns the run of an answer.
 func (l *loop) doneRun(q question, a answer, started time.Time) conversation.Run {
 	run := l.agentRun(q, q.took, a, started)
 	last := a.messages[len(a.messages)-1]
@@ -46,7 +47,7 @@ func (l *loop) doneRun(q question, a answer, started time.Time) conversation.Run
 	run.Replies = l.reply(q.took, last.Content)
 	if notice := cutNotices[last.Finish]; notice != "" {
 		for i := range run.Replies {
-			if !run.Replies[i].Keep { // who reads a kept one has the reason beside the text
+			if !run.Replies[i].Keep { // a program reads the reason beside the text
 				run.Replies[i].Text = below(last.Content, notice)
 			}
 		}
@@ -54,15 +55,14 @@ func (l *loop) doneRun(q question, a answer, started time.Time) conversation.Run
 	return run
 }
 
-// cutNotices stand below an answer that is not whole. They are no part of it:
-// the model is never shown them as its own words.
+// cutNotices stand below an answer that was cut off. They are not stored with it, so
+// the model never reads them as its own words.
 var cutNotices = map[conversation.FinishReason]string{
 	conversation.FinishLength:        "✂ *Cut off at the length limit. Say “go on” to get the rest.*",
 	conversation.FinishContentFilter: "✂ *Cut off by the content filter of the model's provider.*",
 }
 
-// below puts a notice under an answer that ends somewhere, also within a code
-// block.
+// below puts a notice under a text. A code block that is open at its end is closed.
 func below(text, notice string) string {
 	text = strings.TrimRight(text, " \n")
 	if fence := transcript.OpenFence(text); fence != "" {
@@ -71,9 +71,9 @@ func below(text, notice string) string {
 	return text + "\n\n" + notice
 }
 
-// failedRun keeps the user's messages and says in words that there is no
-// answer. The words are no part of the conversation, and an answer that was to
-// be replaced stays.
+// failedRun returns a run that stores the user's messages and replies that there is
+// no answer. That reply is not part of the conversation. An answer that /retry was to
+// replace stays.
 func (l *loop) failedRun(q question, a answer, err error, started time.Time) conversation.Run {
 	a.messages = nil
 	run := l.agentRun(q, q.took, a, started)
@@ -83,6 +83,7 @@ func (l *loop) failedRun(q question, a answer, err error, started time.Time) con
 	return run
 }
 
+// userWords returns what a user is told of an error.
 func userWords(err error) string {
 	var failure *llm.Error
 	if errors.As(err, &failure) && failure.User != "" {
@@ -91,8 +92,8 @@ func userWords(err error) string {
 	return "Something went wrong."
 }
 
-// commitStopped ends a run that /stop cut short. The /stop, and what else came
-// before it, is in the inbox by now and is settled with it.
+// commitStopped commits a run that a /stop has ended. It also settles the /stop and
+// the messages before it, which are in the inbox by now.
 func (l *loop) commitStopped(runs context.Context, q question, a answer, started time.Time) bool {
 	now, err := l.begin(runs)
 	if err != nil {
@@ -106,11 +107,11 @@ func (l *loop) commitStopped(runs context.Context, q question, a answer, started
 	return l.commit(runs, l.stoppedRun(q, took, a, started))
 }
 
-// stopped is what a place is told whose messages a /stop has settled.
+// stopped is the reply to each place whose messages a /stop has settled.
 const stopped = "⏹ Stopped."
 
-// stoppedRun keeps what was generated, marked. Messages that waited behind the
-// stopped ones are kept too, unanswered.
+// stoppedRun returns a run that stores the answer so far, marked as stopped, and the
+// messages that waited behind the question, unanswered.
 func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, started time.Time) conversation.Run {
 	a.messages = wholeRounds(a.messages)
 	run := l.agentRun(q, took, a, started)
@@ -122,14 +123,14 @@ func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, sta
 		run.Messages = append(run.Messages, written...)
 		text = below(partial, text)
 	} else if len(a.messages) == 0 {
-		run.Effect = conversation.Effect{} // nothing replaces the answer that there is
+		run.Effect = conversation.Effect{} // the answer that /retry was to replace stays
 	}
 	run.Replies = l.stoppedReplies(took, text)
 	return run
 }
 
-// stoppedReplies tell every place of which a /stop has settled something; the
-// first one's, where the answer was being written, gets what there is of it.
+// stoppedReplies returns a reply for each place whose messages a /stop has settled.
+// The first place, for which the answer was being written, gets the text.
 func (l *loop) stoppedReplies(took []conversation.Inbound, text string) []conversation.Delivery {
 	var replies []conversation.Delivery
 	for _, there := range byPlace(took) {
@@ -139,8 +140,8 @@ func (l *loop) stoppedReplies(took []conversation.Inbound, text string) []conver
 	return replies
 }
 
-// wholeRounds leaves out a last call whose results are missing: the model's
-// API refuses a call without its result.
+// wholeRounds leaves out a last message with calls whose results are missing: the
+// model's API refuses a call without its result.
 func wholeRounds(messages []window.Entry) []window.Entry {
 	if n := len(messages); n > 0 && len(messages[n-1].ToolCalls) > 0 {
 		return messages[:n-1]
@@ -148,20 +149,21 @@ func wholeRounds(messages []window.Entry) []window.Entry {
 	return messages
 }
 
+// reply returns a reply to the place of the messages, addressed as the last of them.
 func (l *loop) reply(took []conversation.Inbound, text string) []conversation.Delivery {
 	last := took[len(took)-1]
 	to := last.Destination()
 	return []conversation.Delivery{{Key: l.key, Channel: to.Channel, Account: to.Account, Address: to.Address, Text: text, Keep: last.Keep}}
 }
 
-// settledUsers are the user messages that a run stores: those of the question
-// unless they are stored already, and those that a /stop settled with it.
+// settledUsers returns the user messages that a run stores: those of the question
+// that are not stored yet, and those that a /stop has settled with it.
 func (l *loop) settledUsers(q question, took []conversation.Inbound) []conversation.Message {
 	return slices.Concat(q.users[q.stored:], l.router.userMessages(without(took, q.took)))
 }
 
-// userMessages are inbound texts as rows of the conversation; commands among
-// them are none.
+// userMessages returns inbound as messages of the conversation, without commands.
+// Files are only named.
 func (r *Router) userMessages(took []conversation.Inbound) []conversation.Message {
 	var users []conversation.Message
 	for _, in := range took {
@@ -182,8 +184,8 @@ func (r *Router) userMessage(in conversation.Inbound, text string, images []conv
 	return m
 }
 
-// noteMessages tell the model how messages read that were edited after it had
-// answered them.
+// noteMessages returns messages that tell the model how earlier ones, which it has
+// answered, read after an edit.
 func (r *Router) noteMessages(notes []conversation.Inbound) []conversation.Message {
 	var told []conversation.Message
 	for _, in := range notes {
@@ -192,8 +194,8 @@ func (r *Router) noteMessages(notes []conversation.Inbound) []conversation.Messa
 	return told
 }
 
-// hintRows is a hint as the archive keeps it, behind the question that it was
-// about. No later window has it, and people don't see it in the conversation.
+// hintRows returns a hint as an internal message, which the archive keeps behind the
+// question. No later window has it, and people don't see it in the conversation.
 func (l *loop) hintRows(hint string) []conversation.Message {
 	if hint == "" {
 		return nil
@@ -203,8 +205,8 @@ func (l *loop) hintRows(hint string) []conversation.Message {
 	return told
 }
 
-// titleOf is what the place says that the conversation is about, or the first
-// line of what began it, shortened.
+// titleOf returns the title of a conversation before anybody has named it: the one
+// that its place gives it, or the shortened first line of the first message.
 func titleOf(took []conversation.Inbound, users []conversation.Message) string {
 	if len(took) > 0 && took[0].Title != "" {
 		return window.OneLine(took[0].Title, 100)

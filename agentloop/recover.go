@@ -9,8 +9,8 @@ import (
 	"parley/conversation"
 )
 
-// guard is do, with a panic as an error: one chat's text must not end the
-// gateway, now and at every start.
+// recovered runs do and returns a panic as an error: what one chat contains must
+// not end the gateway, and end it again at every start.
 func recovered(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -20,8 +20,8 @@ func recovered(do func() error) (err error) {
 	return do()
 }
 
-// guardedStep is step, with a panic as the failure of what waits first: it is
-// settled, so that the next start does not meet it again.
+// recoveredStep runs step. After a panic it settles what waits first as failed, so
+// that it is not met again.
 func (l *loop) recoveredStep(intake, runs context.Context, snapshot conversation.Turn) (goOn bool) {
 	err := recovered(func() error {
 		goOn = l.step(intake, runs, snapshot)
@@ -30,12 +30,12 @@ func (l *loop) recoveredStep(intake, runs context.Context, snapshot conversation
 	if err == nil {
 		return goOn
 	}
-	l.known = false
+	l.cache.invalidate()
 	return l.commit(runs, l.panickedRun(snapshot, err))
 }
 
-// brokenRun settles the first thing that waits with as little work as can be:
-// what would usually be done with it has panicked. A message is kept for /retry.
+// panickedRun returns the failed run for what waits first, with as little work as
+// possible, since the usual work has panicked. A message is kept for /retry.
 func (l *loop) panickedRun(snapshot conversation.Turn, err error) conversation.Run {
 	in := snapshot.Waiting[0]
 	run := l.newRun(snapshot, snapshot.Waiting[:1], time.Now())

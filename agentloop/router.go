@@ -15,38 +15,38 @@ import (
 	"parley/tools"
 )
 
-// Router starts a loop for each session that has work, and forgets it when it
-// falls silent. Its own goroutine, Run, alone touches the map of loops.
+// Router starts a loop for each session that has work, and removes it when the
+// session is idle. Only the goroutine of Run touches the map of loops.
 type Router struct {
 	deps        *Deps
 	frame       *window.Frame
 	env         command.Env
-	hints       window.Hints // none without recall
+	hints       window.Hints // none where the model has no recall
 	signals     chan signal
 	idle        chan *loop
-	slots       chan struct{}          // one for each model call that may be under way
+	slots       chan struct{}          // holds a token for each run that calls the model
 	done        chan struct{}          // closed when Run no longer takes signals
 	served      []conversation.Account // whose inbound is answered here; none = every one
-	background  chan func(context.Context)
-	imageMemory *semaphore.Weighted // bytes of them that runs may have in memory
+	background  *background
+	imageMemory *semaphore.Weighted // bytes of images that the runs may load
 	summaries   summaries
 	calibration window.Calibration
 	budgets     window.Budgets
 }
 
-// signal says that a session has new inbound, that its loop must look, or that
-// it has something to do.
+// signal tells the loop of a session that there is new inbound, that it must read
+// the store, or that it has a task.
 type signal struct {
 	key     conversation.Key
-	inbound []conversation.Inbound // as stored; nil: the store knows
+	inbound []conversation.Inbound // as stored; none: the loop reads the store
 	stop    bool                   // a /stop is among it
-	edited  bool                   // only a loop at work needs to know
-	task    *task                  // to be done between two runs; nil = none
+	edited  bool                   // only a loop that exists needs to know
+	task    *task                  // for between two runs; nil = none
 }
 
 var errStopped = errors.New("stopped by the user")
 
-// NewRouter makes a router; Run starts it.
+// NewRouter returns a router. Run starts it.
 func NewRouter(deps Deps) *Router {
 	r := &Router{
 		deps:        &deps,
@@ -56,7 +56,7 @@ func NewRouter(deps Deps) *Router {
 		done:        make(chan struct{}),
 		imageMemory: semaphore.NewWeighted(maxImageMemory),
 		frame:       window.NewFrame(deps.Counter, deps.Config.SystemPrompt, deps.Tools),
-		background:  make(chan func(context.Context), backgroundQueue),
+		background:  newBackground(deps.Log),
 	}
 	r.env = r.commandEnv()
 	if deps.Tools.Has(tools.RecallName) {
@@ -65,23 +65,12 @@ func NewRouter(deps Deps) *Router {
 	return r
 }
 
-// CheckPrompt tells the operator when the system prompt is so long that it is
-// sent cut.
+// CheckPrompt returns an error for the operator when the system prompt is so long
+// that it is sent cut.
 func (r *Router) CheckPrompt() error { return r.frame.Check(r.deps.Budget) }
 
-// windowOf returns what a run sends to the model when asked is to be answered.
-func (r *Router) windowOf(snapshot conversation.Turn, asked []conversation.Message) window.Window {
-	return r.windowWithHint(snapshot, asked, r.hints.For(asked))
-}
-
-func (r *Router) windowWithHint(snapshot conversation.Turn, asked []conversation.Message, hint string) window.Window {
-	return window.New(window.Input{
-		Frame: r.frame, Snapshot: snapshot, Asked: asked, Hint: hint, StateTokens: min(r.deps.StateBudget, r.deps.Budget/4),
-	})
-}
-
-// Accepted tells the router of inbound that Accept has stored. Loops wake, and
-// a /stop ends the run of its session at once.
+// Accepted wakes the loops of inbound that Accept has stored. A /stop among it ends
+// the run of its session at once.
 func (r *Router) Accepted(stored ...conversation.Inbound) {
 	for len(stored) > 0 {
 		n := 1
@@ -93,14 +82,14 @@ func (r *Router) Accepted(stored ...conversation.Inbound) {
 	}
 }
 
-// Edited tells the router that what waits in a session, or its conversation,
-// was changed in the store by another hand than its loop's.
+// Edited has the loop of a session, if there is one, read the store again: somebody
+// else has changed its conversation or what waits.
 func (r *Router) Edited(key conversation.Key) {
 	r.signal(signal{key: key, edited: true})
 }
 
-// Look has the loop of a session read from the store what waits there: the
-// inbound was put there by another hand than Accept's.
+// Look has the loop of a session answer what waits in the store. It is for inbound
+// that did not come through Accept.
 func (r *Router) Look(key conversation.Key) {
 	r.signal(signal{key: key})
 }
@@ -112,22 +101,22 @@ func (r *Router) signal(s signal) {
 	}
 }
 
-// Run resumes what the store holds of the scopes, then serves their channels
-// until intake ends. It then begins no more runs, waits up to DrainTimeout for those under
-// way, and ends the rest; what they would have answered stays in the inbox. The
-// end of runs ends the runs at once.
+// Run answers what waits in the scopes, then serves them until intake ends. It then
+// begins no more runs, waits up to DrainTimeout for those under way, and cancels the
+// rest; their messages stay in the inbox for the next start. When runs ends, all runs
+// end at once.
 func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope) error {
 	runs, cancelRuns := context.WithCancel(runs)
 	defer cancelRuns()
 	for _, scope := range scopes {
 		r.served = append(r.served, scope.By())
 	}
-	var working sync.WaitGroup
-	defer working.Wait()
-	r.startBackground(intake, &working)
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	r.background.start(intake, &workers)
 	var running sync.WaitGroup
 	loops := map[conversation.Key]*loop{}
-	ended := 0 // loops, since the last rest
+	ended := 0 // loops since memory was released
 
 	wake := func(s signal) {
 		l := loops[s.key]
@@ -169,38 +158,39 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 // returned to the system, once none is left.
 const releaseThreshold = 100
 
-// leftovers are the sessions with inbound that no run has settled: the ordinary
-// path is also the way back from a crash.
+// unsettled returns the sessions with inbound that no run has settled. Their loops
+// answer it like any other, which is all there is to the recovery from a crash.
 func (r *Router) unsettled(ctx context.Context, scopes []conversation.Scope) []conversation.Key {
 	var all []conversation.Key
 	for _, scope := range scopes {
 		var keys []conversation.Key
-		err := conversation.Persist(ctx, r.deps.Log, "read what was left waiting", func() (err error) {
+		err := conversation.Persist(ctx, r.deps.Log, "read what waits", func() (err error) {
 			keys, err = r.deps.Store.Waiting(ctx, scope)
 			return err
 		})
 		if conversation.IsDamaged(err) {
-			continue // sessions are answered when somebody writes there
+			continue // these sessions are answered when somebody writes there
 		}
 		if err != nil {
 			return nil // the gateway ends
 		}
 		if len(keys) > 0 {
-			r.deps.Log.Info("answering what was left waiting", "channel", scope.Channel, "sessions", len(keys))
+			r.deps.Log.Info("answering what waits from before", "channel", scope.Channel, "sessions", len(keys))
 		}
 		all = append(all, keys...)
 	}
 	return all
 }
 
-// Resume looks again for inbound of the scopes that no run has settled: some may
-// have been stored although whoever stored it was told of an error.
+// Resume answers inbound of the scopes that no run has settled. After a failure of
+// the database, some may be stored although Accept returned an error.
 func (r *Router) Resume(ctx context.Context, scopes ...conversation.Scope) {
 	for _, key := range r.unsettled(ctx, scopes) {
 		r.signal(signal{key: key})
 	}
 }
 
+// drain waits up to DrainTimeout for the loops to end, then cancels their runs.
 func (r *Router) drain(running *sync.WaitGroup, cancelRuns context.CancelFunc) {
 	finished := make(chan struct{})
 	go func() { running.Wait(); close(finished) }()
@@ -209,7 +199,7 @@ func (r *Router) drain(running *sync.WaitGroup, cancelRuns context.CancelFunc) {
 	select {
 	case <-finished:
 	case <-timeout.C:
-		r.deps.Log.Warn("answers still under way are left for the next start", "waited", r.deps.Config.DrainTimeout)
+		r.deps.Log.Warn("drain timed out; the next start answers the rest", "waited", r.deps.Config.DrainTimeout)
 		cancelRuns()
 		<-finished
 	}

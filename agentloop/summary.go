@@ -13,17 +13,16 @@ import (
 	"parley/llm"
 )
 
-// The strategies of what becomes of the part of a conversation that the window
-// has no room for.
+// The strategies for the part of a conversation that does not fit into the window.
 const (
-	SlidingWindow = "sliding_window" // it is not shown
-	Summarization = "summarization"  // a summary stands for it
+	SlidingWindow = "sliding_window" // it is left out
+	Summarization = "summarization"  // a summary takes its place
 )
 
 const (
 	summaryTimeout = 5 * time.Minute
-	summaryMessage = 4000 // runes of a message that the model reads to summarise it
-	summaryResult  = 800  // runes of a tool's result, likewise
+	summaryMessage = 4000 // runes of each message that the model reads
+	summaryResult  = 800  // runes of each tool call and result that the model reads
 )
 
 // cutSummary stands at the end of a summary that reached the model's length limit.
@@ -33,8 +32,8 @@ const summaryPrompt = "You keep the notes of a long conversation. Write the summ
 	"facts, names, numbers, decisions with their reasons, rules that were set, what was done to which files, what is still open. " +
 	"Leave out courtesies. Write in the language of the conversation, in short lines, at most 400 words. Answer with the summary alone."
 
-// summaries are the conversations that are being summarised, so that none is
-// twice at once.
+// summaries holds the conversations that are being summarised, so that none is
+// summarised twice at once.
 type summaries struct {
 	mu      sync.Mutex
 	ongoing map[string]bool // by ID
@@ -59,21 +58,21 @@ func (s *summaries) end(id string) {
 	delete(s.ongoing, id)
 }
 
-// summarizeLater has the older part of the talk summarised, behind it, when what
-// no summary covers takes more than half of the budget.
-func (l *loop) summarizeLater() {
-	if l.deps.Strategy != Summarization || !l.known {
+// requestSummary has the older part of the conversation summarised in the background
+// when the messages that no summary covers take more than half of the budget.
+func (l *loop) requestSummary() {
+	if l.deps.Strategy != Summarization || !l.cache.valid {
 		return
 	}
-	id, before := l.snapshot.Conversation.ID, l.summaryEnd()
+	id, before := l.cache.snapshot.Conversation.ID, l.summaryEnd()
 	if before == 0 || !l.router.summaries.begin(id) {
 		return
 	}
 	key := l.key
-	taken := l.router.inBackground(func(ctx context.Context) {
+	taken := l.router.background.submit(func(ctx context.Context) {
 		defer l.router.summaries.end(id)
 		if err := l.router.summarize(ctx, key, id, before); err != nil && ctx.Err() == nil {
-			l.deps.Log.Warn("a conversation was not summarised; it is tried again after the next answer", "session", key, "error", err)
+			l.deps.Log.Warn("summary failed; the next answer tries again", "session", key, "error", err)
 		}
 	})
 	if !taken {
@@ -81,12 +80,12 @@ func (l *loop) summarizeLater() {
 	}
 }
 
-// summaryEnd is the seq before which the talk should be summarised, 0 when it
-// need not be yet. The newest messages stay as they are: KeepRecent of them, or
-// fewer where those would take more than a third of the budget, but always the
-// last exchange.
+// summaryEnd returns the seq before which the conversation is to be summarised, or 0
+// when that is not needed yet. The newest messages stay as they are: KeepRecent of
+// them, fewer where these take more than a third of the budget, but at least the last
+// exchange.
 func (l *loop) summaryEnd() int64 {
-	history := window.Uncovered(l.snapshot.History, l.snapshot.Summary)
+	history := window.Uncovered(l.cache.snapshot.History, l.cache.snapshot.Summary)
 	total := 0
 	for i := range history {
 		total += history[i].Tokens
@@ -109,7 +108,8 @@ func (l *loop) summaryEnd() int64 {
 	return end
 }
 
-// summarize is called beside the loop, which may have ended.
+// summarize makes and stores a summary of the messages before a seq. It runs in the
+// background; the loop may have ended.
 func (r *Router) summarize(ctx context.Context, key conversation.Key, id string, before int64) error {
 	stretch, err := r.deps.Store.Stretch(ctx, id, before, r.deps.Budget/2)
 	if err != nil || len(stretch.Messages) == 0 {
@@ -130,7 +130,7 @@ func (r *Router) summarize(ctx context.Context, key conversation.Key, id string,
 		return errors.New("the model gave no summary")
 	case answer.FinishReason == llm.FinishContentFilter:
 		return errors.New("the provider's content filter cut the summary off")
-	case answer.IsCut(): // longer ones would be cut as well
+	case answer.IsCut(): // another attempt would be cut off as well
 		text += "\n" + cutSummary
 	}
 	text, tokens := r.fitSummary(text)
@@ -141,7 +141,7 @@ func (r *Router) summarize(ctx context.Context, key conversation.Key, id string,
 	return err
 }
 
-// fitSummary cuts a summary that is longer than a fifth of the budget.
+// fitSummary cuts a summary to at most a fifth of the budget.
 func (r *Router) fitSummary(text string) (fitted string, tokens int) {
 	limit := r.deps.Budget / 5
 	if tokens = r.deps.Counter.Text(text); tokens > limit {

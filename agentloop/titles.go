@@ -13,35 +13,36 @@ import (
 )
 
 const (
-	titleTurns   = 3    // exchanges after which the first line stays the title
-	titleExcerpt = 1000 // runes of each message that the model reads to find one
-	titleRunes   = 60   // at most, of a title that the model makes
+	titleTurns   = 3    // turns after which the first line stays the title
+	titleExcerpt = 1000 // runes of each message that the model reads
+	titleRunes   = 60   // the most that a title of the model has
 	titleTimeout = time.Minute
 )
 
 const titlePrompt = "Name the conversation that follows, in two to six words, in the language in which it is held. " +
 	"Answer with the name alone, without quotes and without a full stop."
 
-// titleLater has a title made by the model, behind the talk, for a conversation
-// that is called after its first line. One that a person or a place has named
-// keeps its title.
-func (l *loop) titleLater(run conversation.Run, done conversation.Committed) {
-	if !l.deps.Config.Titles || !l.known || run.Status != conversation.StatusDone || len(run.Messages) == 0 {
+// requestTitle has the model make a title in the background for a conversation whose
+// title is still its first line. One that a person or a place has named keeps its
+// title.
+func (l *loop) requestTitle(run conversation.Run, done conversation.Committed) {
+	if !l.deps.Config.Titles || !l.cache.valid || run.Status != conversation.StatusDone || len(run.Messages) == 0 {
 		return
 	}
-	history, c := l.snapshot.History, done.Conversation
-	if l.snapshot.Older > 0 || c.State.Turns > titleTurns || c.Title == "" || c.Title != titleOf(nil, history) {
+	history, c := l.cache.snapshot.History, done.Conversation
+	if l.cache.snapshot.Older > 0 || c.State.Turns > titleTurns || c.Title == "" || c.Title != titleOf(nil, history) {
 		return
 	}
 	key, to, excerpt := l.key, run.Took[0].Destination(), excerptOf(history)
-	l.router.inBackground(func(ctx context.Context) {
+	l.router.background.submit(func(ctx context.Context) {
 		if err := l.router.makeTitle(ctx, key, c, to, excerpt); err != nil && ctx.Err() == nil {
-			l.deps.Log.Warn("a conversation keeps its first line as its title", "session", key, "error", err)
+			l.deps.Log.Warn("title failed; the first line stays", "session", key, "error", err)
 		}
 	})
 }
 
-// makeTitle is called beside the loop, which may have ended.
+// makeTitle makes and stores a title. It runs in the background; the loop may have
+// ended.
 func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversation.Conversation, to conversation.Destination, excerpt string) error {
 	calling, cancel := context.WithTimeout(ctx, titleTimeout)
 	defer cancel()
@@ -65,7 +66,7 @@ func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversa
 	return nil
 }
 
-// madeTitle is what the model meant as a title, without its trimmings.
+// madeTitle returns the first line of the model's answer without quotes and marks.
 func madeTitle(text string) string {
 	for line := range strings.Lines(text) {
 		if line = strings.Trim(window.OneLine(line, titleRunes), "\"'“”„«»‘’*_#`. \t"); line != "" {
@@ -75,7 +76,8 @@ func madeTitle(text string) string {
 	return ""
 }
 
-// excerptOf is the beginning of a talk, as the model reads it to name it.
+// excerptOf returns the beginning of a conversation, which the model reads to name
+// it.
 func excerptOf(history []conversation.Message) string {
 	var b strings.Builder
 	for _, m := range history {

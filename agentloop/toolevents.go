@@ -13,11 +13,12 @@ import (
 	"parley/tools"
 )
 
-// What happened in the tool rounds of a run, as far as it can be read from the
-// calls and their results, for the session state.
+// The session state notes what the tools did: files that were written, commands that
+// failed, and what the model asked to be recorded. All of it is read from the calls
+// and their results.
 
-// events reads the rounds of an answer.
-func (l *loop) events(messages []window.Entry) []conversation.Event {
+// toolEvents returns the events of the tool rounds of an answer.
+func (c *Config) toolEvents(messages []window.Entry) []conversation.Event {
 	var list []conversation.Event
 	var calls []llm.ToolCall
 	for _, m := range messages {
@@ -25,28 +26,28 @@ func (l *loop) events(messages []window.Entry) []conversation.Event {
 			calls = m.ToolCalls
 			continue
 		}
-		i := slices.IndexFunc(calls, func(c llm.ToolCall) bool { return c.ID == m.ToolCallID })
+		i := slices.IndexFunc(calls, func(call llm.ToolCall) bool { return call.ID == m.ToolCallID })
 		if m.Role == "tool" && i >= 0 {
-			list = append(list, l.eventsOf(calls[i], m.Content)...)
+			list = append(list, c.callEvents(calls[i], m.Content)...)
 		}
 	}
 	return list
 }
 
-// eventsOf reads one call.
-func (l *loop) eventsOf(call llm.ToolCall, text string) []conversation.Event {
+// callEvents returns the events of one call.
+func (c *Config) callEvents(call llm.ToolCall, text string) []conversation.Event {
 	var list []conversation.Event
 	what, failure := call.Name, failureOf(text)
 	switch {
 	case call.Name == tools.SessionStateName:
 		return recordOf(call.Arguments)
-	case slices.Contains(l.deps.Config.FileTools, call.Name):
+	case slices.Contains(c.FileTools, call.Name):
 		file := argument(call.Arguments, "path", "file_path", "filename", "file")
 		what = strings.TrimSpace(call.Name + " " + file)
 		if failure == "" && file != "" {
 			list = append(list, conversation.Event{Kind: conversation.Touched, Text: file})
 		}
-	case slices.Contains(l.deps.Config.ShellTools, call.Name):
+	case slices.Contains(c.ShellTools, call.Name):
 		command := argument(call.Arguments, "command", "cmd", "script")
 		what = strings.TrimSpace("$ " + command)
 		if status := exitStatus(text); failure == "" && status != 0 {
@@ -62,7 +63,8 @@ func (l *loop) eventsOf(call llm.ToolCall, text string) []conversation.Event {
 	return append(list, conversation.Event{Kind: conversation.Succeeded, Text: what})
 }
 
-// failureOf is how a tool failed, as the registry tells the model.
+// failureOf returns how a tool failed, in one line, or "" when it did not. The text
+// is the result that the model reads.
 func failureOf(text string) string {
 	failure, failed := strings.CutPrefix(text, "error: ")
 	if !failed {
@@ -72,7 +74,7 @@ func failureOf(text string) string {
 	return line
 }
 
-// recordOf is what the model asked to be kept.
+// recordOf returns the event of a call by which the model has something recorded.
 func recordOf(arguments string) []conversation.Event {
 	r, err := tools.ReadRecord(json.RawMessage(arguments))
 	if err != nil {
@@ -86,7 +88,7 @@ func recordOf(arguments string) []conversation.Event {
 	return []conversation.Event{{Kind: kind, Text: r.Text}}
 }
 
-// argument is the first of the named arguments of a call that is a text.
+// argument returns the first of the named arguments of a call that is a string.
 func argument(arguments string, names ...string) string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &all) != nil {
@@ -101,11 +103,11 @@ func argument(arguments string, names ...string) string {
 	return ""
 }
 
-// exitForm finds "exit status 1", "exited with code 2" and `"exit_code": 3`.
+// exitForm matches "exit status 1", "exited with code 2" and `"exit_code": 3`.
 var exitForm = regexp.MustCompile(`(?i)\bexit(?:ed)?(?:[ _]with)?[ _]?(?:status|code)["']?\s*[:=]?\s*(\d{1,3})\b`)
 
-// exitStatus is what the result of a shell says of how it ended, 0 when nothing.
-// What the command has printed stands before it.
+// exitStatus returns the exit status that the result of a shell tool names last,
+// behind what the command has printed, or 0 when it names none.
 func exitStatus(text string) int {
 	found := exitForm.FindAllStringSubmatch(text, -1)
 	if found == nil {
@@ -117,7 +119,7 @@ func exitStatus(text string) int {
 
 var commitForm = regexp.MustCompile(`\bgit\s+commit\b[^|;&]*?\s-[a-zA-Z]*m\s*(?:"([^"]+)"|'([^']+)')`)
 
-// commitOf is the message of the git commit that a command makes, "" for none.
+// commitOf returns the message of the git commit that a command makes, "" for none.
 func commitOf(command string) string {
 	found := commitForm.FindStringSubmatch(command)
 	if found == nil {

@@ -4,22 +4,23 @@ import (
 	"context"
 	"slices"
 
+	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/llm"
 )
 
-// Window is what the model would be sent for a session.
+// Window is what the model would be sent for a session now.
 type Window struct {
-	Conversation conversation.Conversation // a fresh one, which is not stored, where none goes on
+	Conversation conversation.Conversation // a fresh one, which is not stored, where none is active
 	Messages     []llm.Message             // the system prompt first; images without their bytes
 	Tools        []llm.Tool
-	Left         int64 // messages of the conversation that are not among Messages
-	Tokens       int   // of all of it, as counted here
-	Budget       int   // tokens that it may have
+	Left         int64 // messages of the conversation that are not in the window
+	Tokens       int   // of messages and tools, as the gateway counts them
+	Budget       int   // the most that Tokens may be
 }
 
-// Window gives what the model would be sent for a session now, with the messages
-// that wait. It changes nothing, and waits for nobody.
+// Window returns what the model would be sent for a session now, with the messages
+// that wait. It changes nothing and does not wait for the session's loop.
 func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, error) {
 	snapshot, err := r.deps.Store.Peek(ctx, key, r.deps.Budget)
 	if err == nil && r.deps.Strategy == Summarization {
@@ -38,4 +39,15 @@ func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, erro
 		return nil
 	})
 	return w, err
+}
+
+// windowOf returns the window in which the model is asked to answer some messages.
+func (r *Router) windowOf(snapshot conversation.Turn, asked []conversation.Message) window.Window {
+	return r.windowWithHint(snapshot, asked, r.hints.For(asked))
+}
+
+func (r *Router) windowWithHint(snapshot conversation.Turn, asked []conversation.Message, hint string) window.Window {
+	return window.New(window.Input{
+		Frame: r.frame, Snapshot: snapshot, Asked: asked, Hint: hint, StateTokens: min(r.deps.StateBudget, r.deps.Budget/4),
+	})
 }

@@ -1,0 +1,100 @@
+package agentloop
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"parley/conversation"
+)
+
+// withImages returns the snapshot and the messages of a question with the bytes of
+// the newest images. Older ones are named in the text, and so are all where the model
+// takes none.
+func (l *loop) withImages(ctx context.Context, q question) (conversation.Turn, []conversation.Message) {
+	left := 0
+	if l.deps.Vision {
+		left = maxImages
+	}
+	show := func(messages []conversation.Message) []conversation.Message {
+		if !slices.ContainsFunc(messages, func(m conversation.Message) bool { return len(m.Images) > 0 }) {
+			return messages
+		}
+		messages = slices.Clone(messages)
+		for i := len(messages) - 1; i >= 0; i-- {
+			messages[i], left = l.loadImages(ctx, messages[i], left)
+		}
+		return messages
+	}
+	users := show(q.users)
+	q.snapshot.History = show(q.snapshot.History)
+	return q.snapshot, users
+}
+
+// maxImageMemory is how many bytes of images all runs together may load. A model call
+// takes several times their size.
+const maxImageMemory = 128 << 20
+
+// reserveImages waits until the images of a run fit into maxImageMemory. release
+// ends the reservation.
+func (l *loop) reserveImages(ctx context.Context, q *question) (release func(), err error) {
+	size := min(l.imageBytes(q), maxImageMemory)
+	if size == 0 {
+		return func() {}, nil
+	}
+	if err := l.router.imageMemory.Acquire(ctx, size); err != nil {
+		return nil, err
+	}
+	return func() { l.router.imageMemory.Release(size) }, nil
+}
+
+// imageBytes returns the most that the images of a run may take: those of the question
+// and of the history, up to maxImages.
+func (l *loop) imageBytes(q *question) (total int64) {
+	if !l.deps.Vision {
+		return 0
+	}
+	left := maxImages
+	add := func(size int64) {
+		if left--; left >= 0 {
+			total += size
+		}
+	}
+	for _, in := range slices.Backward(q.took) {
+		for _, file := range in.Attachments {
+			if isImage(file) {
+				add(cmp.Or(min(file.Size, maxImageFile), maxImageFile))
+			}
+		}
+	}
+	for _, messages := range [][]conversation.Message{q.users, q.snapshot.History} {
+		for _, m := range slices.Backward(messages) {
+			for _, image := range m.Images {
+				add(int64(image.Size))
+			}
+		}
+	}
+	return total
+}
+
+// loadImages loads up to left images of a message and names the others. It returns
+// how many may still be loaded for older messages.
+func (l *loop) loadImages(ctx context.Context, m conversation.Message, left int) (conversation.Message, int) {
+	images := m.Images
+	m.Images = nil
+	for _, image := range images {
+		if left > 0 {
+			data, err := l.deps.Store.ImageData(ctx, image)
+			if err == nil {
+				image.Data = data
+				m.Images = append(m.Images, image)
+				left--
+				continue
+			}
+			l.deps.Log.Error("reading image failed", "session", l.key, "image", image.Name, "error", err)
+		}
+		m.Content = join(m.Content, fmt.Sprintf("[image %s, not shown]", image.Name))
+	}
+	return m, left
+}

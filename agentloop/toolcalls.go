@@ -1,0 +1,75 @@
+package agentloop
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"parley/agentloop/window"
+	"parley/conversation"
+	"parley/llm"
+)
+
+// maxCalls is how many calls of one round are run. A working model asks for a
+// handful at once.
+const maxCalls = 32
+
+// callTools runs the calls of one round, up to MaxParallelTools at a time, and
+// returns their results in the order of the calls. How a call fails is its result,
+// for the model to read. The only error is the end of ctx.
+func (g *generation) callTools(ctx context.Context, calls []llm.ToolCall) ([]llm.Message, error) {
+	results := make([]llm.Message, len(calls))
+	steps := make([]conversation.Step, min(len(calls), maxCalls))
+	var running errgroup.Group
+	running.SetLimit(g.deps.Config.MaxParallelTools)
+	for i, call := range calls {
+		results[i] = llm.Message{Role: "tool", Name: call.Name, ToolCallID: call.ID}
+		if i >= maxCalls {
+			results[i].Content = fmt.Sprintf("error: not run, because at most %d calls are taken at once; ask again for what is still needed", maxCalls)
+			continue
+		}
+		running.Go(func() error {
+			results[i].Content, steps[i] = g.callTool(ctx, call)
+			return nil
+		})
+	}
+	_ = running.Wait() // the functions return no errors
+	g.answer.steps = append(g.answer.steps, steps...)
+	return results, context.Cause(ctx)
+}
+
+func (g *generation) callTool(ctx context.Context, call llm.ToolCall) (string, conversation.Step) {
+	began := time.Now()
+	g.deps.Watcher.Called(g.loop.key, ToolCall{ToolCall: call})
+	text, err := g.deps.Tools.Call(ctx, call.Name, call.Arguments, g.deps.Config.ToolTimeout)
+	if err != nil && ctx.Err() == nil {
+		g.deps.Log.Warn("tool failed", "session", g.loop.key, "tool", call.Name, "error", err)
+	}
+	done := ToolCall{ToolCall: call, Done: true, Took: time.Since(began), Error: window.OneLine(failureOf(text), maxStepError)}
+	g.deps.Watcher.Called(g.loop.key, done)
+	return text, toolStep(done, began)
+}
+
+// notRun returns the results of calls that were cut off. None is run: the part that
+// arrived may mean something else than the whole.
+func (g *generation) notRun(calls []llm.ToolCall) []window.Entry {
+	results := make([]window.Entry, len(calls))
+	for i, call := range calls {
+		results[i] = window.NewEntry(g.deps.Counter, llm.Message{Role: "tool", Name: call.Name, ToolCallID: call.ID, Content: "error: not run, because your answer was cut off " +
+			"at the length limit before its tool calls were whole; ask again with shorter arguments, in several steps if need be"})
+	}
+	return results
+}
+
+func toolStep(call ToolCall, began time.Time) conversation.Step {
+	return conversation.Step{
+		Kind:   conversation.StepTool,
+		Name:   call.Name,
+		At:     began,
+		Took:   call.Took,
+		CallID: call.ID,
+		Error:  call.Error,
+	}
+}
