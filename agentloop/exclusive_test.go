@@ -18,7 +18,7 @@ import (
 // archiveOutside is an operation as the API makes it.
 func (h *harness) archiveOutside(ctx context.Context, key conversation.Key) error {
 	return h.router.Exclusively(ctx, key, func(ctx context.Context) error {
-		_, err := h.store.Archive(ctx, key)
+		_, err := h.store.Archive(ctx, key, "")
 		return err
 	})
 }
@@ -67,7 +67,7 @@ func TestAnOperationWaitsForTheRunUnderWay(t *testing.T) {
 	if err := h.router.Exclusively(t.Context(), room, func(context.Context) error { return nil }); err != nil || made {
 		t.Errorf("an operation that was given up is made: %t; the next one: %v", made, err)
 	}
-	list, err := h.store.Conversations(t.Context(), room, 0, 10)
+	list, _, err := h.store.Conversations(t.Context(), conversation.ConversationQuery{Key: room, Limit: 10})
 	if err != nil || len(list) != 1 || list[0].Active || list[0].Messages != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}

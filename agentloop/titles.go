@@ -57,8 +57,11 @@ func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversa
 	if title == "" || answer.IsCut() {
 		return errors.New("the model gave no title")
 	}
-	changed, err := r.deps.Store.Retitle(ctx, c, title)
-	if err != nil || !changed {
+	_, err = r.deps.Store.Rename(ctx, conversation.Renaming{Key: key, ID: c.ID, Title: title, Instead: &c.Title})
+	if errors.Is(err, conversation.ErrNotFound) { // somebody has named it meanwhile, or deleted it
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	r.Edited(key)

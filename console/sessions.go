@@ -109,7 +109,7 @@ func (c *Console) showSession(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	list, next, err := c.Store.FindConversations(r.Context(), conversation.ConversationQuery{Key: key, From: r.URL.Query().Get("from"), Limit: perPage})
+	list, next, err := c.Store.Conversations(r.Context(), conversation.ConversationQuery{Key: key, From: r.URL.Query().Get("from"), Limit: perPage})
 	if err != nil {
 		c.fail(w, r, err)
 		return

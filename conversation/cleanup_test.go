@@ -231,7 +231,7 @@ func TestADryRunDeletesNothing(t *testing.T) {
 // A conversation that is resumed between the look and the deletion stays.
 func TestWhatIsUsedAgainMeanwhileStays(t *testing.T) {
 	s, _ := aged(t)
-	list, _ := s.Conversations(t.Context(), chat, 0, 9)
+	list, _, _ := s.Conversations(t.Context(), ConversationQuery{Key: chat, Limit: 9})
 	oldest := list[len(list)-1]
 	c := &cleaner{Store: s, deletes: true}
 	c.judge(Rules{Expiration: month, Retention: day}, s.now())
@@ -332,7 +332,7 @@ func TestADeletionOfTenThousandConversationsDoesNotHoldUpAMessage(t *testing.T) 
 	if n := count(t, s, `conversations WHERE updated_at = 0`); n != 0 {
 		t.Errorf("%d conversations are left", n)
 	}
-	page, err := s.Conversations(t.Context(), chat, 0, 1)
+	page, _, err := s.Conversations(t.Context(), ConversationQuery{Key: chat, Limit: 1})
 	if err != nil || len(page) != 1 || page[0].Messages < 2*10 {
 		t.Errorf("the chat that went on: %+v, %v", page, err)
 	}

@@ -19,13 +19,14 @@ type ConversationQuery struct {
 	Archived bool   // only those that are archived
 	Order    Order
 	From     string // where the page begins, as the page before it says; "" = the first
+	Skip     int    // leave out as many first ones
 	Limit    int    // 0 = none
 }
 
-// FindConversations lists conversations in which there are messages. next is
+// Conversations lists conversations in which there are messages. next is
 // where the page that follows begins, "" when there is none. A From that no page
 // has given is ErrInvalid, and so is a Text of more than 4 KiB.
-func (s *Store) FindConversations(ctx context.Context, q ConversationQuery) (list []Conversation, next string, err error) {
+func (s *Store) Conversations(ctx context.Context, q ConversationQuery) (list []Conversation, next string, err error) {
 	from, err := q.Order.parse(q.From)
 	if err != nil {
 		return nil, "", err
@@ -49,10 +50,10 @@ func (s *Store) FindConversations(ctx context.Context, q ConversationQuery) (lis
 			AND (NOT :active OR c.active = 1) AND (NOT :archived OR c.active = 0)
 			AND `+metadataMatches("s.metadata", ":metadata")+`
 			AND `+q.Order.follows("c.updated_at", "c.id")+`
-		ORDER BY `+q.Order.by("c.updated_at", "c.id")+` LIMIT :limit`,
+		ORDER BY `+q.Order.by("c.updated_at", "c.id")+` LIMIT :limit OFFSET :skip`,
 		sql.Named("key", string(q.Key)), sql.Named("channel", q.Channel), sql.Named("text", text), sql.Named("user", q.User),
 		sql.Named("metadata", filter), sql.Named("active", q.Active), sql.Named("archived", q.Archived),
-		sql.Named("used", from.used), sql.Named("row", from.row), sql.Named("limit", oneMore(q.Limit)))
+		sql.Named("used", from.used), sql.Named("row", from.row), sql.Named("limit", oneMore(q.Limit)), sql.Named("skip", q.Skip))
 	if err != nil {
 		return nil, "", db.Explain(err)
 	}

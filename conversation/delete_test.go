@@ -54,7 +54,7 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 	if turn := mustBegin(t, s, chat, 1000); len(turn.History) != 0 {
 		t.Fatalf("the model still sees %q", texts(turn.History))
 	}
-	if list, err := s.Conversations(t.Context(), chat, 0, 10); err != nil || len(list) != 0 {
+	if list, _, err := s.Conversations(t.Context(), ConversationQuery{Key: chat, Limit: 10}); err != nil || len(list) != 0 {
 		t.Fatalf("still listed: %+v, %v", list, err)
 	}
 	chores(t, s)

@@ -38,7 +38,7 @@ func exchangeNow(t testing.TB, s *Store, clock *calendar, key Key, id int, text 
 
 func titlesOf(t testing.TB, s *Store, key Key) (list []string) {
 	t.Helper()
-	all, err := s.Conversations(t.Context(), key, 0, 100)
+	all, _, err := s.Conversations(t.Context(), ConversationQuery{Key: key, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestAfterAMonthAConversationIsArchivedAndTheNextBegins(t *testing.T) {
 		t.Errorf("after it: %q", got)
 	}
 	exchangeNow(t, s, clock, chat, 3, "more of spring")
-	if list, _ := s.Conversations(t.Context(), chat, 0, 9); len(list) != 2 || list[0].Messages != 4 {
+	if list, _, _ := s.Conversations(t.Context(), ConversationQuery{Key: chat, Limit: 9}); len(list) != 2 || list[0].Messages != 4 {
 		t.Errorf("the talk does not go on in the new conversation: %+v", list)
 	}
 }
@@ -96,7 +96,7 @@ func TestAConversationInUseDoesNotExpire(t *testing.T) {
 		clock.pass(month)
 		exchangeNow(t, s, clock, chat, 2+i, "and again")
 	}
-	if list, _ := s.Conversations(t.Context(), chat, 0, 9); len(list) != 1 {
+	if list, _, _ := s.Conversations(t.Context(), ConversationQuery{Key: chat, Limit: 9}); len(list) != 1 {
 		t.Errorf("%d conversations, want the one that was used every month", len(list))
 	}
 }

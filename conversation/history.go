@@ -49,27 +49,6 @@ func (s *Store) History(ctx context.Context, conversation string, skip, limit in
 	return Page{Messages: oldestFirst(newest)}, db.Explain(rows.Err())
 }
 
-// Conversations lists a session's conversations, the one used last first,
-// leaving out the skip first ones.
-func (s *Store) Conversations(ctx context.Context, key Key, skip, limit int) ([]Conversation, error) {
-	rows, err := s.db.QueryContext(ctx, selectConversations+`
-		WHERE s.key = ? AND c.messages > 0 AND c.deleted = 0 ORDER BY c.updated_at DESC, c.id DESC LIMIT ? OFFSET ?`, string(key), limit, skip)
-	if err != nil {
-		return nil, db.Explain(err)
-	}
-	defer rows.Close()
-	var list []Conversation
-	var place string
-	for rows.Next() {
-		c, err := scanConversation(rows, &place)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, c)
-	}
-	return list, db.Explain(rows.Err())
-}
-
 // ErrNotFound says that a session has no such conversation.
 var ErrNotFound = errors.New("no such conversation")
 

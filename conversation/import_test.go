@@ -60,7 +60,7 @@ func TestImportedConversationsAreArchivedOnes(t *testing.T) {
 	if after, _ := s.Active(t.Context(), chat); after.ID != before.ID || after.Messages != before.Messages {
 		t.Errorf("the active conversation became %+v", after)
 	}
-	list, err := s.Conversations(t.Context(), chat, 1, 10)
+	list, _, err := s.Conversations(t.Context(), ConversationQuery{Key: chat, Skip: 1, Limit: 10})
 	if err != nil || len(list) != 2 || list[1].ID != "a" || list[1].Active || list[1].Messages != 4 || list[1].Tokens != 12 ||
 		list[1].CreatedAt.UnixMilli() != 1000 || list[1].UpdatedAt.UnixMilli() != 2000 {
 		t.Errorf("listed: %+v, %v", list, err)

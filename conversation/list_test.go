@@ -29,7 +29,7 @@ func TestSessionsAreListedAndFiltered(t *testing.T) {
 		mustCommit(t, s, run)
 	}
 	mustAccept(t, s, say("telegram:chat:4", 9, "waits")) // not answered yet
-	if _, err := s.Archive(t.Context(), "telegram:chat:1"); err != nil {
+	if _, err := s.Archive(t.Context(), "telegram:chat:1", ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {

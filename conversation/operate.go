@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 
 	"parley/conversation/internal/db"
@@ -11,21 +12,15 @@ import (
 // What operators and programs do to sessions from outside. Whoever calls it holds
 // the session's lock, so that no loop works with what it changes.
 
-// Archive ends the active conversation of a session; the next message begins a
-// new one. The error is ErrNotFound when nothing is active.
-func (s *Store) Archive(ctx context.Context, key Key) (Conversation, error) {
-	c, err := s.Active(ctx, key)
-	if err != nil {
-		return c, err
-	}
-	if c.Messages == 0 {
-		return c, fmt.Errorf("%w: %s has none that is active", ErrNotFound, key)
-	}
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		return archiveActive(ctx, tx, c.session)
+// Archive ends a conversation of a session, the active one where id is "", and
+// returns it as it is then; the next message begins a new one. The error is ErrNotFound
+// when there is no such conversation, or none that is active.
+func (s *Store) Archive(ctx context.Context, key Key, id string) (Conversation, error) {
+	return s.change(ctx, key, id, "archive", func(ctx context.Context, tx *sql.Tx, c *Conversation) error {
+		c.Active = false
+		_, err := tx.ExecContext(ctx, `UPDATE conversations SET active = 0 WHERE id = ?`, c.row)
+		return err
 	})
-	c.Active = false
-	return c, err
 }
 
 // SetMetadata replaces the metadata of a session, which is made when it is new;
@@ -44,35 +39,45 @@ func (s *Store) SetMetadata(ctx context.Context, key Key, metadata Metadata) err
 	})
 }
 
-// Rename gives a conversation of a session a title, or ErrNotFound.
-func (s *Store) Rename(ctx context.Context, key Key, id, title string) (Conversation, error) {
-	return s.change(ctx, key, id, "rename", func(ctx context.Context, tx *sql.Tx, c *Conversation) error {
-		c.Title = db.Text(title)
+// Renaming gives a conversation of a session a title.
+type Renaming struct {
+	Key     Key
+	ID      string
+	Title   string
+	Instead *string // only in place of this title; nil = whatever it has
+}
+
+// Rename gives a conversation a title, and returns it as it is then. The error is
+// ErrNotFound when there is no such conversation, or it has another title than the one
+// that is to be replaced.
+func (s *Store) Rename(ctx context.Context, r Renaming) (Conversation, error) {
+	return s.change(ctx, r.Key, r.ID, "rename", func(ctx context.Context, tx *sql.Tx, c *Conversation) error {
+		if r.Instead != nil && c.Title != *r.Instead {
+			return ErrNotFound
+		}
+		c.Title = db.Text(r.Title)
 		_, err := tx.ExecContext(ctx, `UPDATE conversations SET title = ? WHERE id = ?`, c.Title, c.row)
 		return err
 	})
 }
 
-// ArchiveConversation ends a conversation of a session, if it is the active one,
-// or gives ErrNotFound.
-func (s *Store) ArchiveConversation(ctx context.Context, key Key, id string) (Conversation, error) {
-	return s.change(ctx, key, id, "archive", func(ctx context.Context, tx *sql.Tx, c *Conversation) error {
-		c.Active = false
-		_, err := tx.ExecContext(ctx, `UPDATE conversations SET active = 0 WHERE id = ?`, c.row)
-		return err
-	})
-}
-
-// change does something to a conversation of a session, and gives it as it is
-// then.
+// change does something to a conversation of a session, the active one where id is
+// "", and returns it as it is then.
 func (s *Store) change(ctx context.Context, key Key, id, what string, do func(context.Context, *sql.Tx, *Conversation) error) (c Conversation, err error) {
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		which, args := `c.uuid = ? AND `, []any{id, string(key)}
+		if id == "" {
+			which, args = `c.active = 1 AND c.messages > 0 AND `, args[1:]
+		}
 		var place string
 		var err error
 		c, err = scanConversation(tx.QueryRowContext(ctx, selectConversations+`
-			WHERE c.uuid = ? AND s.key = ? AND c.deleted = 0`, id, string(key)), &place)
+			WHERE `+which+`s.key = ? AND c.deleted = 0`, args...), &place)
 		if err == nil {
 			err = do(ctx, tx, &c)
+		}
+		if id == "" && errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("%w: %s has none that is active", ErrNotFound, key)
 		}
 		if err != nil {
 			return fmt.Errorf("%s the conversation %q of %s: %w", what, id, key, notFound(err))

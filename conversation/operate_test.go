@@ -10,7 +10,7 @@ import (
 func TestArchiveEndsAConversation(t *testing.T) {
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
-	old, err := s.Archive(t.Context(), chat)
+	old, err := s.Archive(t.Context(), chat, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestArchiveEndsAConversation(t *testing.T) {
 	if page, err := s.History(t.Context(), old.ID, 0, 5); err != nil || len(page.Messages) != 2 {
 		t.Errorf("the archived one: %+v, %v", page, err)
 	}
-	if _, err := s.Archive(t.Context(), "telegram:chat:7"); !errors.Is(err, ErrNotFound) {
+	if _, err := s.Archive(t.Context(), "telegram:chat:7", ""); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a chat in which nothing was said: %v", err)
 	}
 }
@@ -33,7 +33,7 @@ func TestDeletingASessionLeavesTheOthersAndWhatWaits(t *testing.T) {
 	s := mustOpen(t)
 	for range deleteBatch + 5 {
 		exchange(t, s, chat, int(s.now().UnixNano()))
-		if _, err := s.Archive(t.Context(), chat); err != nil {
+		if _, err := s.Archive(t.Context(), chat, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -58,7 +58,7 @@ func TestDeletingASessionLeavesTheOthersAndWhatWaits(t *testing.T) {
 func TestDeletingOneConversationKeepsTheRest(t *testing.T) {
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
-	old, err := s.Archive(t.Context(), chat)
+	old, err := s.Archive(t.Context(), chat, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestDeletingOneConversationKeepsTheRest(t *testing.T) {
 	if n, err := s.Delete(t.Context(), chat, old.ID); err != nil || n != 1 {
 		t.Errorf("%d deleted, %v", n, err)
 	}
-	if list, err := s.Conversations(t.Context(), chat, 0, 10); err != nil || len(list) != 1 || !list[0].Active {
+	if list, _, err := s.Conversations(t.Context(), ConversationQuery{Key: chat, Limit: 10}); err != nil || len(list) != 1 || !list[0].Active {
 		t.Errorf("left: %+v, %v", list, err)
 	}
 }

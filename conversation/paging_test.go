@@ -52,7 +52,7 @@ func TestPagingGivesEverythingOnceWhileMoreIsAdded(t *testing.T) {
 				}
 			}
 			for page := 0; page == 0 || conversationsFrom != ""; page++ {
-				list, next, err := s.FindConversations(t.Context(), ConversationQuery{Channel: "api", Order: order, From: conversationsFrom, Limit: 1 + random.IntN(7)})
+				list, next, err := s.Conversations(t.Context(), ConversationQuery{Channel: "api", Order: order, From: conversationsFrom, Limit: 1 + random.IntN(7)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -100,12 +100,12 @@ func TestHostileWordsForListsAreOnlyText(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"%", "_", `\`, `'`, "question%", "q_estion"} {
-		if list, _, err := s.FindConversations(t.Context(), ConversationQuery{Text: text}); err != nil || len(list) != 0 {
+		if list, _, err := s.Conversations(t.Context(), ConversationQuery{Text: text}); err != nil || len(list) != 0 {
 			t.Errorf("the text %q finds %d conversations, %v", text, len(list), err)
 		}
 	}
 	long := strings.Repeat("%", 100_000)
-	if _, _, err := s.FindConversations(t.Context(), ConversationQuery{Text: long}); !errors.Is(err, ErrInvalid) {
+	if _, _, err := s.Conversations(t.Context(), ConversationQuery{Text: long}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a text of 100,000 bytes in a list of conversations: %v", err)
 	}
 	if _, _, err := s.Sessions(t.Context(), SessionQuery{Text: long}); !errors.Is(err, ErrInvalid) {
@@ -259,7 +259,7 @@ func TestConversationsAreFoundByWhoAndWhat(t *testing.T) {
 		run.Title = fmt.Sprintf("100%% talk %d", n)
 		mustCommit(t, s, run)
 	}
-	if _, err := s.Archive(t.Context(), "telegram:chat:2"); err != nil {
+	if _, err := s.Archive(t.Context(), "telegram:chat:2", ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -276,7 +276,7 @@ func TestConversationsAreFoundByWhoAndWhat(t *testing.T) {
 		{ConversationQuery{Key: "telegram:chat:9"}, nil},
 		{ConversationQuery{Channel: "discord"}, nil},
 	} {
-		list, _, err := s.FindConversations(t.Context(), tt.query)
+		list, _, err := s.Conversations(t.Context(), tt.query)
 		var got []Key
 		for _, c := range list {
 			got = append(got, c.Key)
@@ -312,7 +312,7 @@ func TestAMadeUpPlaceInAListIsRefused(t *testing.T) {
 		if _, _, err := s.Sessions(t.Context(), q); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v", q.From, err)
 		}
-		if _, _, err := s.FindConversations(t.Context(), ConversationQuery{From: q.From, Order: q.Order}); !errors.Is(err, ErrInvalid) {
+		if _, _, err := s.Conversations(t.Context(), ConversationQuery{From: q.From, Order: q.Order}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v", q.From, err)
 		}
 	}

@@ -164,7 +164,7 @@ func TestAdoptPlaceBringsWhatCameBeforeTheMoveWasKnown(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	mustCommit(t, s, answered(oldGroup, mustBegin(t, s, oldGroup, 1000), "here"))
-	list, err := s.Conversations(t.Context(), oldGroup, 0, 10)
+	list, _, err := s.Conversations(t.Context(), ConversationQuery{Key: oldGroup, Limit: 10})
 	if err != nil || len(list) != 2 || !list[0].Active || list[1].Active || list[1].Messages != 2 {
 		t.Fatalf("conversations: %+v, %v", list, err)
 	}
@@ -205,7 +205,7 @@ func TestAdoptPlaceDuringARunElsewhere(t *testing.T) {
 	if turn := mustBegin(t, s, oldGroup, 1000); len(turn.Waiting) != 0 {
 		t.Errorf("%d messages wait that were answered", len(turn.Waiting))
 	}
-	if list, err := s.Conversations(t.Context(), oldGroup, 0, 10); err != nil || len(list) != 2 || list[0].Messages+list[1].Messages != 6 {
+	if list, _, err := s.Conversations(t.Context(), ConversationQuery{Key: oldGroup, Limit: 10}); err != nil || len(list) != 2 || list[0].Messages+list[1].Messages != 6 {
 		t.Errorf("conversations: %+v, %v", list, err)
 	}
 	if due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: newGroup, State: DueNow, Limit: 10}); err != nil || len(due) == 0 {

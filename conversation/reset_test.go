@@ -79,7 +79,7 @@ func TestConversationsAreChangedByTheirIDs(t *testing.T) {
 	mustAccept(t, s, say(task, 2, "more"))
 	run := answered(task, mustBegin(t, s, task, 1000), "more of it")
 	run.Title = "a title that the run made up"
-	c, err := s.Rename(t.Context(), task, run.Conversation.ID, "Bridges\x00")
+	c, err := s.Rename(t.Context(), Renaming{Key: task, ID: run.Conversation.ID, Title: "Bridges\x00"})
 	if err != nil || c.Title != "Bridges\uFFFD" {
 		t.Fatalf("%+v, %v", c, err)
 	}
@@ -88,12 +88,12 @@ func TestConversationsAreChangedByTheirIDs(t *testing.T) {
 		t.Errorf("after the run: %+v, %v", c, err)
 	}
 	for range 2 {
-		if c, err := s.ArchiveConversation(t.Context(), task, c.ID); err != nil || c.Active {
+		if c, err := s.Archive(t.Context(), task, c.ID); err != nil || c.Active {
 			t.Errorf("%+v, %v", c, err)
 		}
 	}
-	_, renamed := s.Rename(t.Context(), chat, c.ID, "mine")
-	_, archived := s.ArchiveConversation(t.Context(), chat, c.ID)
+	_, renamed := s.Rename(t.Context(), Renaming{Key: chat, ID: c.ID, Title: "mine"})
+	_, archived := s.Archive(t.Context(), chat, c.ID)
 	_, unknown := s.Conversation(t.Context(), c.ID[:20])
 	for _, err := range []error{renamed, archived, unknown} {
 		if !errors.Is(err, ErrNotFound) {

@@ -182,7 +182,7 @@ func TestNewKeepsTheOldConversationAndBeginsAfresh(t *testing.T) {
 	if err != nil || active.Title != "second" || active.Messages != 2 || active.ID == turn.Conversation.ID {
 		t.Fatalf("active: %+v, %v", active, err)
 	}
-	list, err := s.Conversations(t.Context(), chat, 0, 10)
+	list, _, err := s.Conversations(t.Context(), ConversationQuery{Key: chat, Limit: 10})
 	if err != nil || len(list) != 2 || list[1].ID != turn.Conversation.ID || list[1].Active {
 		t.Fatalf("list: %+v, %v", list, err)
 	}

@@ -98,7 +98,7 @@ func (g *Gateway) hold(key conversation.Key) error {
 }
 
 func (g *Gateway) pick(ctx context.Context, key conversation.Key, interactive bool) error {
-	list, err := g.store.Conversations(ctx, key, 0, 20)
+	list, _, err := g.store.Conversations(ctx, conversation.ConversationQuery{Key: key, Limit: 20})
 	if err != nil {
 		return err
 	}

@@ -46,11 +46,7 @@ func New(store *conversation.Store, exclusive Exclusive, changed func(conversati
 // returns conversation.ErrNotFound where there is none.
 func (s *Service) Archive(ctx context.Context, key conversation.Key, id string) (archived conversation.Conversation, err error) {
 	err = s.change(ctx, key, func(ctx context.Context) error {
-		if id == "" {
-			archived, err = s.store.Archive(ctx, key)
-		} else {
-			archived, err = s.store.ArchiveConversation(ctx, key, id)
-		}
+		archived, err = s.store.Archive(ctx, key, id)
 		return err
 	})
 	return archived, err
@@ -71,7 +67,7 @@ func (s *Service) Reset(ctx context.Context, key conversation.Key, keepSystem bo
 // conversation.ErrNotFound where there is none.
 func (s *Service) Rename(ctx context.Context, key conversation.Key, id, title string) (renamed conversation.Conversation, err error) {
 	err = s.change(ctx, key, func(ctx context.Context) error {
-		renamed, err = s.store.Rename(ctx, key, id, title)
+		renamed, err = s.store.Rename(ctx, conversation.Renaming{Key: key, ID: id, Title: title})
 		return err
 	})
 	return renamed, err

@@ -105,7 +105,7 @@ func showPage(ctx context.Context, env Env, key conversation.Key, c conversation
 	if skip > 0 {
 		actions = append(actions, conversation.Action{Label: "Newer", Command: fmt.Sprintf("%s %d %d", command, n, max(0, skip-n))})
 	}
-	if others, err := env.Store.Conversations(ctx, key, 0, 2); err != nil {
+	if others, _, err := env.Store.Conversations(ctx, conversation.ConversationQuery{Key: key, Limit: 2}); err != nil {
 		return Result{}, err
 	} else if len(others) > 1 || len(others) == 1 && others[0].ID != c.ID {
 		b.WriteString("\n\nEarlier conversations: `/history list`")

@@ -57,7 +57,7 @@ func listToResume(ctx context.Context, env Env, r Request) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	list, err := env.Store.Conversations(ctx, r.Session, 0, listMost)
+	list, _, err := env.Store.Conversations(ctx, conversation.ConversationQuery{Key: r.Session, Limit: listMost})
 	if err != nil || len(list) == 0 {
 		return listed, err
 	}
@@ -114,7 +114,7 @@ func findConversations(ctx context.Context, env Env, key conversation.Key, words
 	words = strings.ToLower(words)
 	var same, like []conversation.Conversation
 	for skip := 0; ; skip += readAtOnce {
-		list, err := env.Store.Conversations(ctx, key, skip, readAtOnce)
+		list, _, err := env.Store.Conversations(ctx, conversation.ConversationQuery{Key: key, Skip: skip, Limit: readAtOnce})
 		if err != nil {
 			return nil, err
 		}

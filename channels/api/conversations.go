@@ -64,7 +64,7 @@ func (c *Channel) listSessionChats(ctx context.Context, in *listSessionChats) (*
 }
 
 func (c *Channel) findChats(ctx context.Context, query conversation.ConversationQuery) (*chatList, error) {
-	found, next, err := c.Store.FindConversations(ctx, query)
+	found, next, err := c.Store.Conversations(ctx, query)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (c *Channel) newest(ctx context.Context, key conversation.Key) (hosted.Posi
 	}
 	at := active
 	if active.Messages == 0 { // what is archived is not new either
-		used, _, err := c.Store.FindConversations(ctx, conversation.ConversationQuery{Key: key, Limit: 1})
+		used, _, err := c.Store.Conversations(ctx, conversation.ConversationQuery{Key: key, Limit: 1})
 		if err != nil {
 			return hosted.Position{}, err
 		}
@@ -165,7 +165,7 @@ func (s *sessionStream) readStored(ctx context.Context) error {
 func (s *sessionStream) usedSince(ctx context.Context, active conversation.Conversation) (list []conversation.Conversation, err error) {
 	query := conversation.ConversationQuery{Key: s.key, Order: conversation.ByUse, Limit: readAtOnce}
 	for {
-		page, next, err := s.channel.Store.FindConversations(ctx, query)
+		page, next, err := s.channel.Store.Conversations(ctx, query)
 		if err != nil {
 			return nil, err
 		}

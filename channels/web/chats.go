@@ -89,7 +89,7 @@ func (c *Channel) readChats(ctx context.Context) (list chats, err error) {
 	for _, key := range c.Feed.UnderWay(channelName) {
 		working[key] = true
 	}
-	open, more, err := c.Store.FindConversations(ctx, conversation.ConversationQuery{Channel: channelName, Active: true, Limit: listed})
+	open, more, err := c.Store.Conversations(ctx, conversation.ConversationQuery{Channel: channelName, Active: true, Limit: listed})
 	if conversation.IsDamaged(err) { // the chats go without their list
 		return list, nil
 	}
@@ -100,7 +100,7 @@ func (c *Channel) readChats(ctx context.Context) (list chats, err error) {
 	for _, one := range open {
 		list.Open = append(list.Open, chat{Title: titleOf(one), URL: "/chat/" + nameOf(one.Key), UsedAt: one.UpdatedAt, AtWork: working[one.Key]})
 	}
-	old, more, err := c.Store.FindConversations(ctx, conversation.ConversationQuery{Channel: channelName, Archived: true, Limit: listed})
+	old, more, err := c.Store.Conversations(ctx, conversation.ConversationQuery{Channel: channelName, Archived: true, Limit: listed})
 	if conversation.IsDamaged(err) {
 		return list, nil
 	}

@@ -47,7 +47,7 @@ func cleanupWith(t *testing.T, configPath string, args ...string) string {
 func titles(t *testing.T, s *conversation.Store) (list []string) {
 	t.Helper()
 	for i := range 3 {
-		all, err := s.Conversations(t.Context(), conversation.Key(fmt.Sprintf("telegram:chat:%d", i+1)), 0, 9)
+		all, _, err := s.Conversations(t.Context(), conversation.ConversationQuery{Key: conversation.Key(fmt.Sprintf("telegram:chat:%d", i+1)), Limit: 9})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func historyCommand(configPath *string) *cobra.Command {
 // chooseConversation is the one with the id, or the one used last.
 func chooseConversation(cmd *cobra.Command, store *conversation.Store, session conversation.Session, id string) (conversation.Conversation, error) {
 	if id == "" {
-		list, err := store.Conversations(cmd.Context(), session.Key, 0, 1)
+		list, _, err := store.Conversations(cmd.Context(), conversation.ConversationQuery{Key: session.Key, Limit: 1})
 		if err == nil && len(list) == 0 {
 			err = fmt.Errorf("nothing has been said in %s yet", printableKey(session.Key))
 		}

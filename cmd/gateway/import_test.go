@@ -35,7 +35,7 @@ func TestAChatGPTExportIsImportedOnce(t *testing.T) {
 	if out := o.mustCall("import", export); out != "Imported 2 conversations into cli:default, with 8 messages and 122 tokens; 0 there already, 0 left out.\n" {
 		t.Errorf("imported: %s", out)
 	}
-	list, err := o.daemon.Conversations(t.Context(), "cli:default", 0, 10)
+	list, _, err := o.daemon.Conversations(t.Context(), conversation.ConversationQuery{Key: "cli:default", Limit: 10})
 	if err != nil || len(list) != 2 || list[0].Title != "Tidying photos" || list[0].Active || list[0].UpdatedAt.Unix() != 1709658000 || list[1].Title != "Hello" {
 		t.Errorf("/history list: %+v, %v", list, err)
 	}
@@ -67,8 +67,8 @@ func TestAnExportCanBeImported(t *testing.T) {
 	if out := to.mustCall("import", path, "--session", "cli:moved"); !strings.HasPrefix(out, "Imported 2 conversations into cli:moved, with 6 messages") {
 		t.Errorf("imported: %s", out)
 	}
-	want, _ := from.daemon.Conversations(t.Context(), adasChat, 0, 10)
-	got, _ := to.daemon.Conversations(t.Context(), "cli:moved", 0, 10)
+	want, _, _ := from.daemon.Conversations(t.Context(), conversation.ConversationQuery{Key: adasChat, Limit: 10})
+	got, _, _ := to.daemon.Conversations(t.Context(), conversation.ConversationQuery{Key: "cli:moved", Limit: 10})
 	for i := range want {
 		if got[i].ID != want[i].ID || got[i].Title != want[i].Title || got[i].Messages != want[i].Messages {
 			t.Errorf("%+v became %+v", want[i], got[i])

@@ -50,7 +50,8 @@ func (t target) conversations(ctx context.Context, store *conversation.Store) ([
 	if t.one != nil {
 		return []conversation.Conversation{*t.one}, nil
 	}
-	return store.Conversations(ctx, t.session.Key, 0, int(t.session.Conversations))
+	list, _, err := store.Conversations(ctx, conversation.ConversationQuery{Key: t.session.Key})
+	return list, err
 }
 
 // suggestion ends an error about a name that is unknown: with those that may

@@ -147,7 +147,7 @@ func makeTalks(t *testing.T) (path string) {
 		call(t, s, "cli:tools", n+1)
 	}
 	exchange(t, s, "cli:s1", 1000, "before the conversation ends")
-	if _, err := s.Archive(t.Context(), "cli:s1"); err != nil {
+	if _, err := s.Archive(t.Context(), "cli:s1", ""); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 100 {
@@ -506,7 +506,7 @@ func TestVerifyChecksWhatTablesMustAgreeIn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Archive(t.Context(), "cli:s1"); err != nil {
+			if _, err := s.Archive(t.Context(), "cli:s1", ""); err != nil {
 				t.Fatal(err)
 			}
 			exchange(t, s, "cli:s1", 50, "anew")

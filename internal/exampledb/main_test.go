@@ -40,7 +40,7 @@ func checkHistory(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := store.Conversations(t.Context(), "telegram:chat:5550101", 0, 10)
+	list, _, err := store.Conversations(t.Context(), conversation.ConversationQuery{Key: "telegram:chat:5550101", Limit: 10})
 	if err != nil || len(list) != 2 || list[0].Title != "Packing list" || list[1].Title != "Three days in Lisbon" {
 		t.Fatalf("conversations: %+v, %v", list, err)
 	}
