@@ -132,7 +132,7 @@ func TestASupergroupIsAdoptedWhileTheGatewayRuns(t *testing.T) {
 	}
 	held.Open()
 	w.awaitInGroup(newGroup, "re early")
-	w.awaitLog("a session has adopted what its place had of its own")
+	w.awaitLog("moved place adopted")
 	p.stop()
 	if n := w.count(`SELECT count(DISTINCT session_id) FROM conversations`); n != 1 {
 		t.Errorf("conversations of %d sessions, want 1", n)

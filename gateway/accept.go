@@ -7,7 +7,8 @@ import (
 	"parley/conversation"
 )
 
-// accept is the way in: given to its session and stored first, then worked.
+// accept stores a batch of messages, each for its session, and then tells the
+// router about them. Only what is stored is acknowledged to the platform.
 func (g *Gateway) accept(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
 	stored, err := g.store.Accept(ctx, cursors, g.shared.joinAll(batch)...)
 	if err != nil && len(stored) == 0 {
@@ -15,7 +16,7 @@ func (g *Gateway) accept(ctx context.Context, cursors []conversation.Cursor, bat
 	}
 	g.router.Accepted(stored...)
 	if len(stored) > 0 {
-		g.metrics.Accepted(stored[0].Channel(), len(stored)) // a channel accepts its own alone
+		g.metrics.Accepted(stored[0].Channel(), len(stored)) // all messages of a batch come from one channel
 	}
 	for i, in := range stored {
 		if i == 0 || in.Key != stored[i-1].Key {

@@ -7,7 +7,7 @@ import (
 	"parley/conversation"
 )
 
-// places tells the gateway of places that moved and have a session of their own.
+// places signals the gateway when a place that has a session of its own moves.
 type places struct {
 	*conversation.Store
 	moved chan<- struct{}
@@ -18,19 +18,19 @@ func (p places) MovePlace(ctx context.Context, from, to conversation.Key, readdr
 	if err == nil && moved.OwnSession {
 		select {
 		case p.moved <- struct{}{}:
-		default: // it is told already
+		default: // a signal is pending
 		}
 	}
 	return moved, err
 }
 
 const (
-	adoptTimeout = 30 * time.Second // for a session at work to come to rest
+	adoptTimeout = 30 * time.Second // to wait for the run of a session to end
 	adoptRetry   = time.Minute
 )
 
-// adoptPlaces has sessions adopt what their places had of their own before they
-// moved, whenever one has moved, until ctx ends.
+// adoptPlaces merges the own sessions of places that have moved into the sessions
+// that they now belong to, whenever a place moves, until ctx ends.
 func (g *Gateway) adoptPlaces(ctx context.Context) {
 	retry := time.NewTimer(0)
 	defer retry.Stop()
@@ -47,14 +47,14 @@ func (g *Gateway) adoptPlaces(ctx context.Context) {
 	}
 }
 
-// adoptAll reports whether nothing is left to be adopted. locked does something
-// with a session's lock, while nobody works the session.
+// adoptAll merges all sessions that wait for it and reports whether none is left.
+// locked runs a function while nothing else works the session.
 func (g *Gateway) adoptAll(ctx context.Context, locked func(context.Context, conversation.Key, func(context.Context) error) error) (done bool) {
 	done = true
 	for channel := range g.channels {
 		list, err := g.store.OwnSessions(ctx, channel)
 		if err != nil && ctx.Err() == nil {
-			g.log.Warn("which places have moved can't be read", "channel", channel, "error", err)
+			g.log.Warn("moved places not read", "channel", channel, "error", err)
 		}
 		done = done && err == nil
 		for _, place := range list {
@@ -73,11 +73,11 @@ func (g *Gateway) adopt(ctx context.Context, place conversation.Key, locked func
 		return err
 	})
 	if err != nil {
-		g.log.Warn("what a place has said since it moved is not with its session yet", "place", place, "error", err)
+		g.log.Warn("moved place not adopted yet", "place", place, "error", err)
 		return false
 	}
 	if session != "" {
-		g.log.Info("a session has adopted what its place had of its own", "session", session, "place", place)
+		g.log.Info("moved place adopted", "session", session, "place", place)
 		g.router.Look(session)
 		g.feed.Changed(session)
 		g.feed.Changed(place)
@@ -85,8 +85,9 @@ func (g *Gateway) adopt(ctx context.Context, place conversation.Key, locked func
 	return true
 }
 
-// lockedBy does something with a session's lock, before any loop runs.
-func (g *Gateway) lockedBy(ctx context.Context, key conversation.Key, do func(context.Context) error) error {
+// withLock runs do while holding the session's lock. It is for the start, before
+// any loop runs.
+func (g *Gateway) withLock(ctx context.Context, key conversation.Key, do func(context.Context) error) error {
 	release, err := g.store.Lock(key)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"parley/llm"
 )
 
-// addAPI puts the API for programs into service, where HTTP is.
+// addAPI adds the API for programs if there is an HTTP server.
 func (g *Gateway) addAPI() {
 	if g.http == nil {
 		return
@@ -28,7 +28,7 @@ func (g *Gateway) addAPI() {
 	g.add(channel, conversation.Scope{Channel: channel.Name()})
 }
 
-// toModel is what of a message counts for the model.
+// toModel returns a stored message as the model would be sent it.
 func toModel(m conversation.Message) llm.Message {
 	shown := llm.Message{Role: string(m.Role), Content: m.Content, Name: m.ToolName, ToolCallID: m.ToolCallID}
 	for _, call := range m.ToolCalls {
@@ -37,7 +37,7 @@ func toModel(m conversation.Message) llm.Message {
 	return shown
 }
 
-// window gives what the model would be sent for a session, as messages are stored.
+// window returns what the model would be sent for a session, as stored messages.
 func (g *Gateway) window(ctx context.Context, key conversation.Key) (api.Window, error) {
 	w, err := g.router.Window(ctx, key)
 	if err != nil {
@@ -50,7 +50,7 @@ func (g *Gateway) window(ctx context.Context, key conversation.Key) (api.Window,
 	return shown, nil
 }
 
-// asStored is a message of a window as it would be stored.
+// asStored returns a message of a window in the form in which messages are stored.
 func asStored(m llm.Message) conversation.Message {
 	stored := conversation.Message{Role: conversation.Role(m.Role), Content: m.Content, ToolName: m.Name, ToolCallID: m.ToolCallID}
 	for _, call := range m.ToolCalls {

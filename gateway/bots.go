@@ -6,10 +6,9 @@ import (
 	"parley/conversation"
 )
 
-// beginService tells the store which bot serves a channel from now on, and the
-// operator when it is another one than before. While the store fails it tries
-// again, until ctx ends.
-func (g *Gateway) beginService(ctx context.Context, bot conversation.Account) {
+// announceBot stores which bot serves a channel from now on, and warns the operator
+// if it is not the one from before. It retries store errors until ctx ends.
+func (g *Gateway) announceBot(ctx context.Context, bot conversation.Account) {
 	var found conversation.Takeover
 	err := conversation.Persist(ctx, g.log, "store which bot serves "+bot.Channel, func() (err error) {
 		found, err = g.store.BeginService(ctx, bot)

@@ -18,7 +18,7 @@ func TestStartSaysThatTheTokenIsOfAnotherBot(t *testing.T) {
 		t.Helper()
 		log.Reset()
 		bot := conversation.Account{Channel: "telegram", ID: id}
-		g.beginService(t.Context(), bot)
+		g.announceBot(t.Context(), bot)
 		g.health(bot)(conversation.HealthConnecting, "")
 		return log.String()
 	}

@@ -8,16 +8,15 @@ import (
 	"parley/conversation"
 )
 
-// firstCleanup is how long after the start the first cleanup comes: late enough
-// not to stand in the way of what was left waiting, and early enough for a
-// gateway that is often started anew.
+// firstCleanup is the delay from the start to the first cleanup: late enough that
+// the backlog is answered first, early enough for a gateway that restarts often.
 const firstCleanup = time.Minute
 
-// telegramKeeps is how long Telegram keeps an update that was not taken:
+// telegramKeeps is how long Telegram keeps an update that was not acknowledged:
 // https://core.telegram.org/bots/api#getting-updates
 const telegramKeeps = 24 * time.Hour
 
-// RetentionRules returns what the configuration keeps, and for how long.
+// RetentionRules returns what the configuration says about how long data is kept.
 func RetentionRules(cfg config.Config) conversation.Rules {
 	return conversation.Rules{
 		Expiration: cfg.Conversation.SessionExpiration,
@@ -26,16 +25,16 @@ func RetentionRules(cfg config.Config) conversation.Rules {
 	}
 }
 
-// lookEvery is how often the clock is looked at, so that the database knows for how
-// long a gateway has run, whenever that ends.
-const lookEvery = 10 * time.Minute
+// clockInterval is how often the store notes the time, so that it knows for how
+// long a gateway has run even if that is killed.
+const clockInterval = 10 * time.Minute
 
-// tidy deletes what is no longer kept, a while after the start and then every
-// cleanup_interval, and looks at the clock in between, until ctx ends.
-func (g *Gateway) tidy(ctx context.Context, first time.Duration) {
+// runCleanup deletes outdated data after first and then every cleanup_interval, and
+// notes the time every clockInterval, until ctx ends.
+func (g *Gateway) runCleanup(ctx context.Context, first time.Duration) {
 	due := time.NewTimer(min(first, g.cfg.Conversation.CleanupInterval))
 	defer due.Stop()
-	looks := time.NewTicker(lookEvery)
+	looks := time.NewTicker(clockInterval)
 	defer looks.Stop()
 	clock := clockLog{g: g}
 	for {
@@ -60,35 +59,35 @@ func (g *Gateway) cleanUp(ctx context.Context) {
 			"inbound", cleaned.Inbound, "deliveries", cleaned.Deliveries, "pairing_codes", cleaned.Pairings)
 	}
 	if err != nil && ctx.Err() == nil {
-		g.log.Warn("the cleanup did not come to its end; trying again", "wait", g.cfg.Conversation.CleanupInterval, "error", err)
+		g.log.Warn("cleanup failed, trying again", "wait", g.cfg.Conversation.CleanupInterval, "error", err)
 	}
 }
 
-// Clocks are set by seconds all the time, and a gateway is away for minutes when it
-// is started anew: neither is worth a line.
+// Clocks are corrected by seconds all the time, and a restart takes minutes: shorter
+// times than these are not logged.
 const (
-	worthAJump = time.Minute
-	WorthAHold = time.Hour // how long deletion must be held back for people to be told
+	minClockJump = time.Minute
+	MinHold      = time.Hour // for which deletion is held back because of the clock
 )
 
-// clockLog logs what becomes of the clock.
+// clockLog logs jumps of the clock, and when deletion is held back because of it.
 type clockLog struct {
 	g    *Gateway
-	held bool // it was logged that deletion is held back
+	held bool // the log says that deletion is held back
 }
 
 func (l *clockLog) look(ctx context.Context) {
 	clock, err := l.g.store.LookAtClock(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.g.log.Warn("could not look at the clock; trying again", "wait", lookEvery, "error", err)
+			l.g.log.Warn("clock not read, trying again", "wait", clockInterval, "error", err)
 		}
 		return
 	}
-	if clock.Jumped.Abs() >= worthAJump {
+	if clock.Jumped.Abs() >= minClockJump {
 		l.g.log.Warn("clock jumped: it was set, or the machine slept", "by", clock.Jumped.Round(time.Second), "clock", clock.Machine)
 	}
-	switch held := clock.Held() >= WorthAHold; {
+	switch held := clock.Held() >= MinHold; {
 	case held && !l.held:
 		l.g.log.Warn("deletion held back until a gateway has run for a day: the clock is ahead of the time that was seen to pass; if it is right, `gateway cleanup --trust-clock` says so",
 			"clock", clock.Machine, "seen", clock.Trusted, "held", clock.Held().Round(time.Second))

@@ -36,7 +36,7 @@ func TestTheGatewayTidiesByItself(t *testing.T) {
 	ended := make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	go func() { defer close(ended); g.tidy(ctx, 0) }()
+	go func() { defer close(ended); g.runCleanup(ctx, 0) }()
 	for left := (conversation.Cleaned{Inbound: 1}); left != (conversation.Cleaned{}); {
 		var err error
 		if left, err = daemon.WouldClean(t.Context(), RetentionRules(cfg), func(conversation.Outdated) {}); err != nil {
@@ -57,8 +57,8 @@ func TestTheLogTellsOfAClockThatJumps(t *testing.T) {
 	var log strings.Builder
 	clock := clockLog{g: &Gateway{store: store, log: slog.New(slog.NewTextHandler(&log, nil))}}
 	pass := func(d time.Duration) {
-		for ; d > 0; d -= lookEvery {
-			wall, up = wall.Add(lookEvery), up+lookEvery
+		for ; d > 0; d -= clockInterval {
+			wall, up = wall.Add(clockInterval), up+clockInterval
 			clock.look(t.Context())
 		}
 	}

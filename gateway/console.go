@@ -11,8 +11,8 @@ import (
 	"parley/conversation"
 )
 
-// addConsole puts the operator's pages into service, where HTTP is. The channels
-// are complete by then.
+// addConsole adds the operator's pages if there is an HTTP server. All channels
+// must have been added.
 func (g *Gateway) addConsole() {
 	if g.http == nil {
 		return
@@ -32,7 +32,7 @@ func (g *Gateway) addConsole() {
 	}).Serve(g.http)
 }
 
-// accounts are the channels in service, with the bots that serve them, by name.
+// accounts returns the channels in service with the bots that serve them, sorted by name.
 func (g *Gateway) accounts() []conversation.Account {
 	var list []conversation.Account
 	for _, name := range slices.Sorted(maps.Keys(g.channels)) {
@@ -49,7 +49,7 @@ func settings(cfg config.Config, origins config.Origins) []console.Setting {
 	return list
 }
 
-// facts are what the configuration has led to.
+// facts returns what the console shows above the settings.
 func (g *Gateway) facts() []console.Fact {
 	return []console.Fact{
 		{Name: "Version", Value: g.version},
@@ -59,15 +59,15 @@ func (g *Gateway) facts() []console.Fact {
 	}
 }
 
-// look tells a channel's sender of what is due. Those of a channel that another
-// process runs are that one's to find.
+// look has a channel's sender read what is due for a session. The sender of a
+// channel that another process serves finds it by itself.
 func (g *Gateway) look(channel string, key conversation.Key) {
 	if c := g.channels[channel]; c != nil {
 		c.sender.Look(key)
 	}
 }
 
-// consoleWindow gives what the model would be sent, as the console shows it.
+// consoleWindow returns what the model would be sent, as the console shows it.
 func (g *Gateway) consoleWindow(ctx context.Context, key conversation.Key) (console.Window, error) {
 	w, err := g.router.Window(ctx, key)
 	if err != nil {

@@ -31,7 +31,7 @@ func (g *Gateway) addDiscord() error {
 	return nil
 }
 
-// edits tells the sessions of what was changed in the store.
+// edits stores edits and deletions, and tells the sessions about them.
 type edits struct {
 	*conversation.Store
 	router *agentloop.Router
@@ -40,15 +40,15 @@ type edits struct {
 
 func (e edits) Edit(ctx context.Context, of conversation.Account, sourceID, text string, at time.Time) error {
 	key, err := e.Store.Edit(ctx, of, sourceID, text, at)
-	return e.tell(key, err)
+	return e.notify(key, err)
 }
 
 func (e edits) Withdraw(ctx context.Context, of conversation.Account, sourceID string) error {
 	key, err := e.Store.Withdraw(ctx, of, sourceID)
-	return e.tell(key, err)
+	return e.notify(key, err)
 }
 
-func (e edits) tell(key conversation.Key, err error) error {
+func (e edits) notify(key conversation.Key, err error) error {
 	if err == nil && key != "" {
 		e.router.Edited(key)
 		e.feed.Changed(key)

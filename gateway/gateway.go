@@ -1,6 +1,6 @@
 // Package gateway puts the daemon together and runs it: the store, the model, the
-// loops, the channels, HTTP and the cleanup. New makes a Gateway of a configuration,
-// and Run serves until it is told to end.
+// session loops, the channels, the HTTP server and the cleanup. New builds a Gateway
+// from a configuration, and Run serves until a signal or its context ends it.
 package gateway
 
 import (
@@ -25,14 +25,14 @@ import (
 	"parley/tools"
 )
 
-// Gateway is a daemon, or a chat in one terminal, put together and ready to run.
+// Gateway is a daemon, or a chat in one terminal, ready to run.
 type Gateway struct {
 	cfg      config.Config
 	origins  config.Origins
 	version  string
 	log      *slog.Logger
 	logs     *logSwitch
-	lines    *console.Lines // the newest of the log, nil without HTTP
+	lines    *console.Lines // the newest log lines, for the console; nil without HTTP
 	store    *conversation.Store
 	choice   llm.Choice
 	counter  *llm.Counter
@@ -41,39 +41,39 @@ type Gateway struct {
 	channels map[string]*served
 	feed     *activity.Feed
 	shared   sharedSessions
-	moved    chan struct{} // places have moved, see adoptPlaces
+	moved    chan struct{} // signals that a place has moved, see adoptPlaces
 	metrics  *metrics.Metrics
 	http     *httpserver.Server // nil when there is none
 	ready    httpserver.ReadyFunc
-	leaving  channels.Source // the terminal: when it is left, the gateway ends
+	terminal channels.Source // when the user leaves it, the gateway ends; nil: there is none
 
-	stopAnswering func() // who asks for the health; nil: nobody is answered
+	stopHealth func() // stops answering `gateway health`; nil: nothing answers
 }
 
-// served is a channel and the sender of its replies.
+// served is a channel in service, with the sender of its replies.
 type served struct {
 	channels.Source
 	sender *delivery.Sender
 	scope  conversation.Scope
 }
 
-// outputReserve is kept free in the window for the answer where the
-// configuration does not limit it, in tokens.
+// outputReserve is the number of tokens that the window leaves free for the answer
+// if the configuration sets no limit for it.
 const outputReserve = 2000
 
-// ErrReported is the error of a gateway that ended for reasons which its log has.
+// ErrReported is returned when the gateway failed and the log already says why.
 var ErrReported = errors.New("failed")
 
-// Options say which gateway to make.
+// Options select what New builds.
 type Options struct {
-	ConfigPath string    // the configuration's file; "" = config.toml where there is one
+	ConfigPath string    // path of the configuration; "" = config.toml if it exists
 	Version    string    // of the binary, for the log, the console and the metrics
-	Daemon     bool      // serve HTTP and every channel that has a token; else only the terminal
-	Terminal   *Terminal // a chat on standard input and output; nil: none
+	Daemon     bool      // serve HTTP and every channel that has a token, not only the terminal
+	Terminal   *Terminal // a chat on standard input and output, or nil
 }
 
-// New reads the configuration, opens the database and makes everything that is to
-// be served. The caller runs the gateway, and closes it in any case.
+// New reads the configuration, opens the database and builds everything that will
+// be served. The caller must call Close, whether or not it calls Run.
 func New(ctx context.Context, o Options) (*Gateway, error) {
 	cfg, origins, err := config.LoadWithOrigins(o.ConfigPath, os.Getenv)
 	if err != nil {
@@ -95,13 +95,13 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	g.metrics = metrics.New(metrics.Parts{Version: o.Version, Queues: g.store.Queues})
 	err = g.wire(ctx)
 	if err == nil && o.Daemon {
-		err = g.addServed(ctx)
+		err = g.addDaemon(ctx)
 	}
 	if err == nil && o.Terminal != nil {
 		err = g.addTerminal(ctx, *o.Terminal)
 	}
 	if err == nil && o.Daemon {
-		err = g.completeDaemon(ctx, o.Terminal != nil)
+		err = g.finishDaemon(ctx, o.Terminal != nil)
 	}
 	if err != nil {
 		g.Close()
@@ -110,8 +110,8 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	return g, nil
 }
 
-// addServed puts HTTP and every channel into service that has a token.
-func (g *Gateway) addServed(ctx context.Context) error {
+// addDaemon adds the HTTP server and every channel that has a token.
+func (g *Gateway) addDaemon(ctx context.Context) error {
 	if err := g.store.MarkDaemon(); err != nil {
 		return err
 	}
@@ -126,8 +126,8 @@ func (g *Gateway) addServed(ctx context.Context) error {
 	return g.addDiscord()
 }
 
-// completeDaemon does what comes when all channels are known.
-func (g *Gateway) completeDaemon(ctx context.Context, terminal bool) error {
+// finishDaemon adds what needs to know all channels.
+func (g *Gateway) finishDaemon(ctx context.Context, terminal bool) error {
 	if !terminal {
 		if err := g.printSignIn(ctx); err != nil {
 			return err
@@ -139,10 +139,11 @@ func (g *Gateway) completeDaemon(ctx context.Context, terminal bool) error {
 			"token in the section [discord] or DISCORD_TOKEN), there is no HTTP server (listen in the section [http]), " +
 			"and standard input is no terminal; `gateway chat` reads lines from a pipe")
 	}
-	g.stopAnswering = g.answerHealth()
+	g.stopHealth = g.answerHealth()
 	return nil
 }
 
+// wire chooses the model and builds the router with what its loops need.
 func (g *Gateway) wire(ctx context.Context) error {
 	g.cfg.LLM.Attempted = attempted(g.metrics)
 	model, choice, err := llm.Choose(ctx, g.cfg.LLM, os.Getenv, llm.DefaultProbes(), g.log)
@@ -160,7 +161,7 @@ func (g *Gateway) wire(ctx context.Context) error {
 		reserve = outputReserve
 	}
 	agent := g.cfg.Agent
-	agent.Titles = agent.Titles && choice.Host != "" // the stand-in has none to give
+	agent.Titles = agent.Titles && choice.Host != "" // the offline model makes no titles
 	g.router = agentloop.NewRouter(agentloop.Deps{
 		Config:  agent,
 		Store:   g.store,
@@ -192,8 +193,8 @@ func (g *Gateway) wire(ctx context.Context) error {
 	return nil
 }
 
-// deliver hands replies to what sends them. Those of a channel or bot that another
-// process serves are that one's to find.
+// deliver hands committed replies to their senders. Replies of a channel or bot
+// that another process serves stay in the store, where that process finds them.
 func (g *Gateway) deliver(replies []conversation.Delivery) {
 	for _, reply := range replies {
 		if c := g.channels[reply.Channel]; c != nil && c.scope.By().Serves(conversation.Account{Channel: reply.Channel, ID: reply.Account}) {
@@ -202,17 +203,17 @@ func (g *Gateway) deliver(replies []conversation.Delivery) {
 	}
 }
 
-// Close closes the database. Every session that this process worked is free then.
+// Close closes the database, which releases the session locks of this process.
 func (g *Gateway) Close() {
-	if g.stopAnswering != nil {
-		g.stopAnswering()
+	if g.stopHealth != nil {
+		g.stopHealth()
 	}
 	if err := g.store.Close(); err != nil {
 		g.log.Error("the database did not close cleanly", "error", err)
 	}
 }
 
-// add puts a channel into service, for the sessions in scope.
+// add registers a channel that serves the sessions in scope.
 func (g *Gateway) add(channel channels.Source, scope conversation.Scope) {
 	sink, ok := channel.(channels.Sink)
 	if !ok {
@@ -225,7 +226,7 @@ func (g *Gateway) add(channel channels.Source, scope conversation.Scope) {
 	}
 }
 
-// addBot puts the channel of a bot into service.
+// addBot registers the channel of a bot.
 func (g *Gateway) addBot(channel channels.Source, bot conversation.Account) {
 	g.add(channel, conversation.Scope{Channel: channel.Name(), Account: bot.ID})
 }

@@ -19,8 +19,8 @@ import (
 	"parley/internal/lifesign"
 )
 
-// CheckHealth asks every gateway on the database at path, prints how it fares, and
-// returns why one does not serve.
+// CheckHealth asks every gateway on the database at path for its health, prints the
+// answers, and returns an error for each reason why one does not serve.
 func CheckHealth(ctx context.Context, out io.Writer, path string) error {
 	pid, err := maintenance.DaemonPID(path)
 	if err != nil {
@@ -45,27 +45,27 @@ func CheckHealth(ctx context.Context, out io.Writer, path string) error {
 }
 
 func checkAnswer(out io.Writer, path string, a lifesign.Answer) error {
-	var is fares
+	var is healthReport
 	err := a.Err
 	if err == nil {
 		err = json.Unmarshal(a.Body, &is)
 	}
 	if err != nil {
-		return fmt.Errorf("process %d serves %s, but gives no sign of life (%w): %s", a.PID, path, err, whySilent(a.PID))
+		return fmt.Errorf("process %d serves %s, but gives no sign of life (%w): %s", a.PID, path, err, silenceReason(a.PID))
 	}
 	_, err = fmt.Fprintf(out, "process %d serves %s\n%s", a.PID, path, transcript.Clean(is.describe()))
 	return errors.Join(append(is.problems(), err)...)
 }
 
-// whySilent says what may be wrong with a process that does not answer.
-func whySilent(pid int) string {
+// silenceReason returns what may be wrong with a process that does not answer.
+func silenceReason(pid int) string {
 	if isStopped(pid) {
 		return fmt.Sprintf("it is stopped, as by SIGSTOP; `kill -CONT %d` lets it go on", pid)
 	}
 	return "it hangs, or the machine is overloaded; its log may tell, and starting it anew loses nothing"
 }
 
-// isStopped reports whether Linux says that a process is stopped: proc_pid_stat(5).
+// isStopped reports whether a process is stopped, according to Linux: proc_pid_stat(5).
 func isStopped(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -75,8 +75,8 @@ func isStopped(pid int) bool {
 	return strings.HasPrefix(behindName, "T") || strings.HasPrefix(behindName, "t")
 }
 
-// fares is what a gateway answers to who asks it for a sign of life.
-type fares struct {
+// healthReport is what a gateway answers to `gateway health`.
+type healthReport struct {
 	Ready bool `json:"ready"`
 	parts
 }
@@ -85,26 +85,26 @@ type fares struct {
 func (g *Gateway) answerHealth() (stop func()) {
 	server, err := lifesign.Serve(g.store.Path(), func(ctx context.Context) []byte {
 		ready, is := g.ready(ctx)
-		body, err := json.Marshal(fares{Ready: ready, parts: is.(parts)})
+		body, err := json.Marshal(healthReport{Ready: ready, parts: is.(parts)})
 		if err != nil {
 			panic(err) // texts, numbers and times always have JSON
 		}
 		return body
 	})
 	if err != nil {
-		g.log.Warn("`gateway health` will take this gateway for one that hangs", "error", err)
+		g.log.Warn("`gateway health` will report that this gateway hangs", "error", err)
 		return func() {}
 	}
-	return func() { _ = server.Close() } // nothing of it is left behind
+	return func() { _ = server.Close() }
 }
 
-// describe says how the channels fare, and what is held up in them, a line each.
-func (f fares) describe() string {
+// describe returns a line for each channel and for replies that wait in it.
+func (f healthReport) describe() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(f.Channels)) {
 		c := f.Channels[name]
 		fmt.Fprintf(&b, "%s: %s since %s", c.title(name), c.State, c.Since.Format(time.DateTime))
-		if c.Detail != "" && !needsOperator(c.State) { // else it is a problem of its own
+		if c.Detail != "" && !needsOperator(c.State) { // such a state is listed as a problem
 			fmt.Fprintf(&b, " (%s)", c.Detail)
 		}
 		b.WriteByte('\n')
@@ -124,8 +124,8 @@ func (f fares) describe() string {
 	return b.String()
 }
 
-// problems are why the gateway does not serve.
-func (f fares) problems() (list []error) {
+// problems returns the reasons why the gateway does not serve.
+func (f healthReport) problems() (list []error) {
 	if !f.Store.Writable {
 		list = append(list, fmt.Errorf("the database can't be written: %s", f.Store.Error))
 	}
@@ -143,7 +143,7 @@ func (f fares) problems() (list []error) {
 	return list
 }
 
-// title is what a channel is called, with the bot that serves it.
+// title returns a channel's name with the bot that serves it.
 func (c channelState) title(channel string) string {
 	if c.Account == "" {
 		return channel
@@ -160,14 +160,14 @@ func plural(n int64, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// health stores how a channel fares. A store that can't take it is no reason
-// to hold up the channel.
+// health returns a function that stores the state of a channel. It logs an error of
+// the store, and holds up nothing for it.
 func (g *Gateway) health(of conversation.Account) func(state, detail string) {
 	return func(state, detail string) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		if err := g.store.SetHealth(ctx, of, state, detail); err != nil {
-			g.log.Warn("how a channel fares is not stored", "channel", of, "state", state, "error", err)
+			g.log.Warn("channel state not stored", "channel", of, "state", state, "error", err)
 		}
 	}
 }

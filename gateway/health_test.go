@@ -26,7 +26,7 @@ func answering(t *testing.T) *Gateway {
 	return g
 }
 
-func (g *Gateway) fares(t *testing.T, bot, state, detail string) {
+func (g *Gateway) setHealth(t *testing.T, bot, state, detail string) {
 	t.Helper()
 	channel, id, _ := strings.Cut(bot, ":")
 	if err := g.store.SetHealth(t.Context(), conversation.Account{Channel: channel, ID: id}, state, detail); err != nil {
@@ -50,9 +50,9 @@ func (g *Gateway) asked(t *testing.T) (out, problems string) {
 // configuration has left.
 func TestHealthTellsHowChannelsFare(t *testing.T) {
 	g := answering(t)
-	g.fares(t, "telegram:55", conversation.HealthServing, "")
-	g.fares(t, "discord:56", conversation.HealthInterrupted, "the connection was cut")
-	g.fares(t, "discord:12", conversation.HealthRejected, "the former bot's")
+	g.setHealth(t, "telegram:55", conversation.HealthServing, "")
+	g.setHealth(t, "discord:56", conversation.HealthInterrupted, "the connection was cut")
+	g.setHealth(t, "discord:12", conversation.HealthRejected, "the former bot's")
 	out, problems := g.asked(t)
 	if problems != "" {
 		t.Errorf("it fails: %s", problems)
@@ -66,8 +66,8 @@ func TestHealthTellsHowChannelsFare(t *testing.T) {
 
 func TestHealthFailsWhileAPlatformRejectsTheBot(t *testing.T) {
 	g := answering(t)
-	g.fares(t, "telegram:55", conversation.HealthRejected, "check token in [telegram]")
-	g.fares(t, "discord:56", conversation.HealthEnded, "it is over")
+	g.setHealth(t, "telegram:55", conversation.HealthRejected, "check token in [telegram]")
+	g.setHealth(t, "discord:56", conversation.HealthEnded, "it is over")
 	_, problems := g.asked(t)
 	for _, want := range []string{"telegram (bot 55) is rejected since ", ": check token in [telegram]", "discord (bot 56) is ended since ", ": it is over"} {
 		if !strings.Contains(problems, want) {

@@ -15,9 +15,8 @@ import (
 	"parley/httpserver"
 )
 
-// addHTTP begins to listen for HTTP, unless that is configured off. At an
-// address that nobody has chosen, another gateway may be listening already;
-// this one then goes on without.
+// addHTTP starts listening for HTTP unless the configuration switches it off. If
+// another program uses the default address, the gateway goes on without HTTP.
 func (g *Gateway) addHTTP(ctx context.Context) error {
 	if g.cfg.HTTP.Address() == "" {
 		return nil
@@ -53,8 +52,8 @@ func (g *Gateway) addHTTP(ctx context.Context) error {
 	return signin.New(g.store).SetServer(ctx, served)
 }
 
-// signInLines say how one gets to the pages with a browser. They hold a code
-// that signs in, so they are for a terminal alone, and never for the log.
+// signInLines returns lines that tell how to open the pages in a browser. They hold
+// a code that signs in, so they are for a terminal only, never for the log.
 func (g *Gateway) signInLines(ctx context.Context) ([]string, error) {
 	if !g.http.NeedsToken() {
 		return []string{"In the browser: " + g.http.URL()}, nil
@@ -66,8 +65,8 @@ func (g *Gateway) signInLines(ctx context.Context) ([]string, error) {
 	return append([]string{"In the browser, signed in once by this link within 10 minutes (`gateway token link` makes more):"}, links...), nil
 }
 
-// printSignIn prints a link that signs in where the output is a terminal. A
-// log may be read by others, so it gets none.
+// printSignIn prints a link that signs in if standard error is a terminal. Others
+// may read a log, so it gets none.
 func (g *Gateway) printSignIn(ctx context.Context) error {
 	if g.http == nil || !g.http.NeedsToken() {
 		return nil

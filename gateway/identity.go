@@ -5,12 +5,11 @@ import (
 	"parley/conversation"
 )
 
-// sharedSessions are the sessions that span all private chats of one person: the
-// person's name by each linked account, "telegram:42".
+// sharedSessions maps each linked account, such as "telegram:42", to the name of its
+// person. All private chats of a person share one session.
 type sharedSessions map[string]string
 
-// newSharedSessions reads who is linked; nobody is while every place is a
-// session of its own.
+// newSharedSessions reads the linked accounts. Without scope = "user" there are none.
 func newSharedSessions(cfg config.Config) sharedSessions {
 	if cfg.Conversation.Scope != conversation.ScopeUser {
 		return nil
@@ -24,9 +23,8 @@ func newSharedSessions(cfg config.Config) sharedSessions {
 	return linked
 }
 
-// join gives a message to the session of its sender where it came by a private
-// chat of somebody linked. Its place stays known as its origin, and its address
-// as it was: there the reply goes.
+// join moves a private message of a linked person to that person's session. Origin
+// keeps the key of its chat, and the address stays, so that the reply goes there.
 func (s sharedSessions) join(in conversation.Inbound) conversation.Inbound {
 	name, linked := s[in.Channel()+":"+in.Sender.ID]
 	if !linked || in.Group {
@@ -37,7 +35,7 @@ func (s sharedSessions) join(in conversation.Inbound) conversation.Inbound {
 	return in
 }
 
-// joinAll is join for a batch, which stays as it was.
+// joinAll applies join to a copy of batch.
 func (s sharedSessions) joinAll(batch []conversation.Inbound) []conversation.Inbound {
 	if len(s) == 0 {
 		return batch

@@ -11,7 +11,7 @@ import (
 	"parley/conversation/transcript"
 )
 
-// newLog logs to standard error, until toTerminal moves it above the prompt.
+// newLog returns a log that writes to standard error until writeAboveInput moves it.
 func newLog(cfg config.Log) (*slog.Logger, *logSwitch) {
 	out := &logSwitch{out: os.Stderr}
 	if cfg.Level != nil {
@@ -24,10 +24,10 @@ func newLog(cfg config.Log) (*slog.Logger, *logSwitch) {
 	return slog.New(slog.NewTextHandler(out, options)), out
 }
 
-// logSwitch is where the log goes.
+// logSwitch is the destination of the log, which can change.
 type logSwitch struct {
 	level slog.LevelVar // info, unless the operator asked for another
-	asked bool
+	asked bool          // the operator set the level
 	mu    sync.Mutex
 	out   io.Writer
 }
@@ -42,8 +42,8 @@ func (l *logSwitch) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// escaped is a line of the log that steers no terminal, whatever stands in it.
-// slog escapes what does not print only as text, and not all of it as JSON.
+// escaped returns a log line without characters that control a terminal. slog's JSON
+// handler leaves some of them in.
 func escaped(line []byte) []byte {
 	for _, b := range line {
 		if b < ' ' && b != '\n' || b > '~' {
@@ -58,9 +58,9 @@ func escaped(line []byte) []byte {
 	return line
 }
 
-// toTerminal prints the log into a chat, where only what needs attention is
-// welcome, unless the operator asked for a level.
-func (l *logSwitch) toTerminal(out io.Writer) {
+// writeAboveInput moves the log into a terminal chat. There it shows only warnings
+// and errors, unless the operator set the level.
+func (l *logSwitch) writeAboveInput(out io.Writer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.out = out

@@ -23,7 +23,7 @@ func TestTheLogInATerminalObeysTheConfiguration(t *testing.T) {
 		}
 		log, logs := newLog(cfg)
 		var terminal bytes.Buffer
-		logs.toTerminal(&terminal)
+		logs.writeAboveInput(&terminal)
 		log.Debug("debug")
 		log.Info("info")
 		log.Warn("warn")
@@ -42,7 +42,7 @@ func TestTheLogIsForPeopleOrForMachines(t *testing.T) {
 	for format, begin := range map[string]byte{"text": 't', "json": '{'} {
 		log, logs := newLog(config.Log{Format: format})
 		var terminal bytes.Buffer
-		logs.toTerminal(&terminal)
+		logs.writeAboveInput(&terminal)
 		log.Warn("something", slog.Int("n", 1))
 		if got := terminal.Bytes(); len(got) == 0 || got[0] != begin {
 			t.Errorf("%s: %s", format, got)
@@ -56,7 +56,7 @@ func TestNoLineOfTheLogSteersATerminal(t *testing.T) {
 	for _, format := range []string{"text", "json"} {
 		log, logs := newLog(config.Log{Format: format})
 		var terminal bytes.Buffer
-		logs.toTerminal(&terminal)
+		logs.writeAboveInput(&terminal)
 		log.Warn(hostile, hostile, hostile, "error", errors.New(hostile), "any", []string{hostile})
 		line := strings.TrimSuffix(terminal.String(), "\n")
 		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) && r != utf8.RuneError }) || !strings.Contains(line, "é") {

@@ -7,7 +7,7 @@ import (
 	"parley/metrics"
 )
 
-// attempted counts the tries of model calls.
+// attempted returns a function that counts attempts of model calls.
 func attempted(m *metrics.Metrics) func(llm.Attempt) {
 	return func(a llm.Attempt) {
 		m.Attempted(metrics.ModelCall{
@@ -17,14 +17,14 @@ func attempted(m *metrics.Metrics) func(llm.Attempt) {
 	}
 }
 
-// modelOutcome is how a try of a model call ended, in a word.
+// modelOutcome returns how an attempt of a model call ended, as a label.
 func modelOutcome(err error) string {
 	if err == nil {
 		return "done"
 	}
 	var failed *llm.Error
 	if !errors.As(err, &failed) {
-		return "ended" // from outside: /stop, or the end of the gateway
+		return "ended" // by /stop, or the end of the gateway
 	}
 	switch failed.Kind {
 	case llm.KindRejected:

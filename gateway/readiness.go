@@ -11,15 +11,15 @@ import (
 	"parley/httpserver"
 )
 
-// parts is what /readyz says of the gateway.
+// parts is the body of /readyz.
 type parts struct {
 	Store    storeState              `json:"store"`
 	Channels map[string]channelState `json:"channels"`
-	Queues   []queueState            `json:"queues"` // of the channels in which anything waits
+	Queues   []queueState            `json:"queues"` // only those that are not empty
 	Held     []heldState             `json:"held,omitempty"`
 }
 
-// heldState is a reply that is set aside, of the oldest.
+// heldState is one of the oldest replies that are set aside.
 type heldState struct {
 	Channel  string    `json:"channel"`
 	Session  string    `json:"session"`
@@ -41,8 +41,7 @@ type channelState struct {
 	Since   time.Time `json:"since"`
 }
 
-// queueState is what waits for a bot of a channel, and how many seconds the oldest
-// does.
+// queueState is what waits for a bot of a channel. Ages are in seconds.
 type queueState struct {
 	Channel      string  `json:"channel"`
 	Account      string  `json:"account,omitempty"` // the platform's id of the bot that the queue waits for
@@ -54,18 +53,19 @@ type queueState struct {
 	HeldOldest   float64 `json:"outbox_held_oldest_seconds"`
 }
 
-// readyTimeout is how long the parts may take to answer.
+// readyTimeout limits how long the store may take to answer.
 const readyTimeout = 3 * time.Second
 
-// needsOperator reports whether a channel in a state serves nobody until somebody
-// does something about it.
+// needsOperator reports whether a channel in this state stays out of service until
+// the operator acts.
 func needsOperator(state string) bool {
 	return state == conversation.HealthRejected || state == conversation.HealthEnded
 }
 
-// readiness says that the gateway is ready while its store can be written, none of
-// it was found to be damaged, and no channel is rejected by its platform or has ended. A platform that is away is no
-// reason to look after the gateway: it comes back by itself.
+// readiness returns the check behind /readyz. The gateway is ready while the store
+// can be written and has no known damage, and no channel was rejected by its
+// platform or has ended. A platform that is away does not count: the gateway
+// reconnects by itself.
 func (g *Gateway) readiness() httpserver.ReadyFunc {
 	writes := &prober[struct{}]{every: probeEvery, probe: func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, g.store.Probe(ctx)
@@ -84,7 +84,7 @@ func (g *Gateway) readiness() httpserver.ReadyFunc {
 	}
 }
 
-// judge says of what was seen in the store whether the gateway is ready. err is why
+// judge decides from what the store holds whether the gateway is ready. err is why
 // the store can't be written or read.
 func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 	is = parts{Store: storeState{Writable: true}, Channels: map[string]channelState{}, Queues: []queueState{}}
@@ -112,14 +112,14 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 	return ready, is
 }
 
-// seen is what the store tells of the channels.
+// seen is what the store says about the channels.
 type seen struct {
 	health []conversation.Health
 	queues []conversation.Queue
 	held   []conversation.Delivery
 }
 
-// maxHeld is how many of the replies that are set aside are named.
+// maxHeld is how many of the replies that are set aside /readyz lists.
 const maxHeld = 5
 
 func (g *Gateway) readSeen(ctx context.Context) (in seen, err error) {
@@ -137,13 +137,13 @@ func (g *Gateway) readSeen(ctx context.Context) (in seen, err error) {
 	return in, err
 }
 
-// serves reports whether a channel is in service here, as this bot.
+// serves reports whether this process serves the channel with this bot.
 func (g *Gateway) serves(bot conversation.Account) bool {
 	c := g.channels[bot.Channel]
 	return c != nil && c.scope.Account == bot.ID
 }
 
-// secondsSince is how many seconds ago something was, 0 for nothing.
+// secondsSince returns how many seconds ago a time was, 0 for the zero time.
 func secondsSince(at time.Time) float64 {
 	if at.IsZero() {
 		return 0
@@ -151,27 +151,27 @@ func secondsSince(at time.Time) float64 {
 	return time.Since(at).Seconds()
 }
 
-// prober asks the store a question, one at a time however many want to know, and
-// without waiting for a disk that hangs.
+// prober runs a check of the store for any number of callers, at most one at a time.
+// Callers can stop waiting, so that a disk that hangs does not hold them up.
 type prober[T any] struct {
 	probe func(context.Context) (T, error)
-	every time.Duration // how long an answer is good
+	every time.Duration // how long a result is reused
 
 	mu     sync.Mutex
 	latest *question[T]
 }
 
-// question is one that was asked.
+// question is one run of the check.
 type question[T any] struct {
 	asked time.Time
-	done  chan struct{} // closed when there is an answer
+	done  chan struct{} // closed when value and err are set
 	value T
 	err   error
 }
 
 const probeEvery = time.Second
 
-// answer waits for the answer until ctx ends.
+// answer waits for the result until ctx ends.
 func (q *question[T]) answer(ctx context.Context) (value T, err error) {
 	select {
 	case <-q.done:
@@ -181,7 +181,8 @@ func (q *question[T]) answer(ctx context.Context) (value T, err error) {
 	}
 }
 
-// question is the one under way, or the latest if its answer is still good.
+// question returns the check under way, the last one if its result may still be
+// reused, or a new one.
 func (p *prober[T]) question() *question[T] {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,16 +11,16 @@ import (
 	"parley/conversation"
 )
 
-// Run runs the channels, the router and the delivery until a signal comes,
-// the terminal is left, or no channel is left, which is ErrReported. The end goes from the front to
-// the back: intake stops and streams end, runs under way finish, their replies
-// are delivered; a second signal hurries.
+// Run serves until a signal comes, ctx ends, the user leaves the terminal, or every
+// channel has failed, which is ErrReported. It ends from the front to the back:
+// intake stops and streams end, runs under way finish, their replies are delivered.
+// A second signal interrupts the runs.
 func (g *Gateway) Run(ctx context.Context) error {
 	intake, stopIntake := context.WithCancel(ctx)
 	defer stopIntake()
-	hard, hurry := context.WithCancel(context.WithoutCancel(ctx))
-	defer hurry()
-	stopSignals := g.onSignals(stopIntake, hurry)
+	hard, interrupt := context.WithCancel(context.WithoutCancel(ctx))
+	defer interrupt()
+	stopSignals := g.onSignals(stopIntake, interrupt)
 	defer stopSignals()
 
 	flush := make(chan struct{})
@@ -35,7 +35,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	context.AfterFunc(intake, func() { time.AfterFunc(g.cfg.Agent.DrainTimeout, stopDelivery) })
 
 	g.log.Info("gateway started", "version", g.version, "database", g.store.Path(), "model", g.choice.Model, "channels", g.names(), "http", g.url())
-	g.adoptAll(intake, g.lockedBy) // before a loop works such a session on its own
+	g.adoptAll(intake, g.withLock) // before a loop works such a session on its own
 	var front errgroup.Group
 	front.Go(func() error { return g.router.Run(intake, hard, scopes...) })
 	front.Go(func() error {
@@ -43,11 +43,11 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return nil
 	})
 	front.Go(func() error {
-		g.tidy(intake, firstCleanup)
+		g.runCleanup(intake, firstCleanup)
 		return nil
 	})
 	front.Go(func() error {
-		g.checkUnclean(intake, firstCheck)
+		g.checkAfterCrash(intake, firstCheck)
 		return nil
 	})
 	front.Go(func() error {
@@ -63,15 +63,15 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return errors.Join(err, senders.Wait())
 }
 
-// runIntake returns when every channel and the HTTP server have ended. A channel
-// that fails ends alone; when nothing is left for that reason, so does the
-// gateway. Requests under way have until hard ends.
-func (g *Gateway) runIntake(intake context.Context, leave func(), hard context.Context) error {
+// runIntake runs the channels and the HTTP server and returns when all have ended. A
+// channel that fails does not end the others. It returns ErrReported if all have
+// failed. Requests under way may go on until hard ends.
+func (g *Gateway) runIntake(intake context.Context, stopIntake func(), hard context.Context) error {
 	var running errgroup.Group
 	var served atomic.Int64
 	for _, c := range g.channels {
 		running.Go(func() error {
-			g.beginService(intake, c.scope.By())
+			g.announceBot(intake, c.scope.By())
 			err := c.Run(intake, g.accept)
 			if err != nil {
 				g.log.Error("channel ended", "channel", c.Name(), "error", err)
@@ -79,8 +79,8 @@ func (g *Gateway) runIntake(intake context.Context, leave func(), hard context.C
 				return nil
 			}
 			served.Add(1)
-			if c.Source == g.leaving {
-				leave()
+			if c.Source == g.terminal {
+				stopIntake()
 			}
 			return nil
 		})
@@ -95,14 +95,14 @@ func (g *Gateway) runIntake(intake context.Context, leave func(), hard context.C
 			return nil
 		})
 	}
-	_ = running.Wait() // each has told its error
+	_ = running.Wait() // every error is logged
 	if served.Load() == 0 {
 		return ErrReported
 	}
 	return nil
 }
 
-// url is where the gateway serves HTTP, "" where it does not.
+// url returns the address of the HTTP server, "" without one.
 func (g *Gateway) url() string {
 	if g.http == nil {
 		return ""

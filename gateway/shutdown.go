@@ -6,7 +6,8 @@ import (
 	"syscall"
 )
 
-// onSignals calls first for the first SIGTERM or SIGINT, and second for the next.
+// onSignals calls first on the first SIGTERM or SIGINT and second on the next. A
+// third one kills the process.
 func (g *Gateway) onSignals(first, second func()) (stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -21,7 +22,7 @@ func (g *Gateway) onSignals(first, second func()) (stop func()) {
 				return
 			}
 		}
-		signal.Stop(signals) // a third one kills
+		signal.Stop(signals)
 	}()
 	return func() {
 		signal.Stop(signals)

@@ -21,7 +21,7 @@ type Terminal struct {
 	Pick    bool   // ask which earlier conversation to go on with
 }
 
-// recapExchanges is how much of a conversation is shown when it is resumed.
+// recapExchanges is how many exchanges are shown of a conversation that goes on.
 const recapExchanges = 3
 
 func (g *Gateway) addTerminal(ctx context.Context, t Terminal) error {
@@ -30,7 +30,7 @@ func (g *Gateway) addTerminal(ctx context.Context, t Terminal) error {
 		return err
 	}
 	key := cli.Key(t.Session)
-	if err := g.hold(key); err != nil {
+	if err := g.lockSession(key); err != nil {
 		return err
 	}
 	interactive := cli.IsInteractive(os.Stdin, os.Stdout)
@@ -63,7 +63,7 @@ func (g *Gateway) addTerminal(ctx context.Context, t Terminal) error {
 		HistoryPath: historyPath(),
 		Intro:       intro,
 		Logger:      g.log,
-		Abandoned:   endByPipe,
+		Abandoned:   exitBrokenPipe,
 	}
 	for _, c := range command.All() {
 		options.Commands = append(options.Commands, cli.Command{Name: "/" + c.Name, Description: c.Description})
@@ -72,23 +72,23 @@ func (g *Gateway) addTerminal(ctx context.Context, t Terminal) error {
 	if err != nil {
 		return err
 	}
-	g.logs.toTerminal(channel.LogWriter())
+	g.logs.writeAboveInput(channel.LogWriter())
 	g.add(channel, conversation.Scope{Channel: channel.Name(), Key: key})
-	g.leaving = channel
+	g.terminal = channel
 	return nil
 }
 
-// endByPipe ends the process as a filter ends that writes to a pipe without a
-// reader. It needs no preparation: what is not stored is no more than a crash
-// would leave, and the next chat answers it.
-func endByPipe() {
+// exitBrokenPipe ends the process with SIGPIPE, like a filter whose output nobody
+// reads. It needs no preparation: it leaves no more than a crash would, and the next
+// chat answers that.
+func exitBrokenPipe() {
 	// Go's runtime ends the process with SIGPIPE when a write to standard
 	// output finds the pipe broken (os/signal, "SIGPIPE").
 	_, _ = os.Stdout.WriteString("\n")
 }
 
-// hold takes the session for as long as this process lives.
-func (g *Gateway) hold(key conversation.Key) error {
+// lockSession locks the session for the life of this process.
+func (g *Gateway) lockSession(key conversation.Key) error {
 	_, err := g.store.Lock(key)
 	var locked *conversation.LockedError
 	if errors.As(err, &locked) {
@@ -97,6 +97,7 @@ func (g *Gateway) hold(key conversation.Key) error {
 	return err
 }
 
+// pick lets the user choose the conversation to go on with.
 func (g *Gateway) pick(ctx context.Context, key conversation.Key, interactive bool) error {
 	list, _, err := g.store.Conversations(ctx, conversation.ConversationQuery{Key: key, Limit: 20})
 	if err != nil {
@@ -107,10 +108,10 @@ func (g *Gateway) pick(ctx context.Context, key conversation.Key, interactive bo
 	if err != nil {
 		return err
 	}
-	return g.store.Resume(ctx, key, picked.ID) // the active one too: it has not rested any more
+	return g.store.Resume(ctx, key, picked.ID) // the active one too, so that it does not expire now
 }
 
-// recap shows where one left off.
+// recap returns the last exchanges of the active conversation.
 func (g *Gateway) recap(ctx context.Context, key conversation.Key) ([]string, error) {
 	active, err := g.store.Active(ctx, key)
 	if err != nil {
@@ -120,8 +121,8 @@ func (g *Gateway) recap(ctx context.Context, key conversation.Key) ([]string, er
 	return cli.Recap(page.Messages, time.Now()), err
 }
 
-// historyPath is where the lines typed in terminals are kept: the XDG base
-// directory specification's state folder. "" keeps them in memory.
+// historyPath returns the file that keeps the lines typed in terminals, in the state
+// folder of the XDG Base Directory Specification, or "" to keep them in memory.
 func historyPath() string {
 	dir := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) {

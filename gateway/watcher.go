@@ -10,8 +10,8 @@ import (
 	"parley/metrics"
 )
 
-// progress shows runs in the making to the feed, and to the channels that can
-// show them, and counts those that are made. The map is complete before the first run.
+// progress passes the progress of runs to the feed and to the channels that can show
+// it, and counts finished runs. The map must be complete before the first run.
 type progress struct {
 	channels map[string]*served
 	feed     *activity.Feed

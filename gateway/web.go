@@ -5,7 +5,7 @@ import (
 	"parley/conversation"
 )
 
-// addWeb puts the chat for browsers into service, where HTTP is.
+// addWeb adds the chat for browsers if there is an HTTP server.
 func (g *Gateway) addWeb() {
 	if g.http == nil {
 		return

@@ -78,7 +78,7 @@ func cleanUp(cmd *cobra.Command, store *conversation.Store, cfg config.Config, r
 // sayWhatIsHeld says that the clock is ahead of what was seen of the time, if it is.
 func sayWhatIsHeld(cmd *cobra.Command, store *conversation.Store) error {
 	clock, err := store.Clock(cmd.Context())
-	if err != nil || clock.Held() < gateway.WorthAHold {
+	if err != nil || clock.Held() < gateway.MinHold {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nThe clock says %s, but gateways have seen time pass only until %s: none ran meanwhile, or the\n"+

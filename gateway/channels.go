@@ -8,7 +8,7 @@ import (
 	"parley/conversation"
 )
 
-// files fetches what came with messages from the channel that they came by.
+// files fetches attachments through the channel that their message came by.
 type files map[string]*served
 
 func (f files) Fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error) {
@@ -18,7 +18,8 @@ func (f files) Fetch(ctx context.Context, channel string, file conversation.Atta
 	return nil, errors.New("this channel has no files")
 }
 
-// admins asks the channel that a message came by who administers the group.
+// admins asks the channel that a message came by whether its sender administers
+// the group.
 type admins map[string]*served
 
 func (a admins) IsAdmin(ctx context.Context, in conversation.Inbound) (bool, error) {
