@@ -10,8 +10,8 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
-	"parley/conversation/transcript"
 	"parley/llm"
+	"parley/markup"
 )
 
 // A run ends done, failed or stopped. Each function here makes the run that is then
@@ -65,7 +65,7 @@ var cutNotices = map[conversation.FinishReason]string{
 // below puts a notice under a text. A code block that is open at its end is closed.
 func below(text, notice string) string {
 	text = strings.TrimRight(text, " \n")
-	if fence := transcript.OpenFence(text); fence != "" {
+	if fence := markup.OpenFence(text); fence != "" {
 		text += "\n" + fence
 	}
 	return text + "\n\n" + notice

@@ -15,8 +15,8 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/maintenance"
-	"parley/conversation/transcript"
 	"parley/internal/lifesign"
+	"parley/plaintext"
 )
 
 // CheckHealth asks every gateway on the database at path for its health, prints the
@@ -53,7 +53,7 @@ func checkAnswer(out io.Writer, path string, a lifesign.Answer) error {
 	if err != nil {
 		return fmt.Errorf("process %d serves %s, but gives no sign of life (%w): %s", a.PID, path, err, silenceReason(a.PID))
 	}
-	_, err = fmt.Fprintf(out, "process %d serves %s\n%s", a.PID, path, transcript.Clean(is.describe()))
+	_, err = fmt.Fprintf(out, "process %d serves %s\n%s", a.PID, path, plaintext.ForTerminal(is.describe()))
 	return errors.Join(append(is.problems(), err)...)
 }
 

@@ -6,10 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 const (
@@ -175,11 +175,8 @@ func shorten(text string, limit int) string {
 	return strings.TrimSpace(text[:limit]) + " …"
 }
 
-// oneLine is text without line breaks and control characters, shortened.
-func oneLine(text string, limit int) string {
-	text = shorten(text, limit)
-	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
-}
+// oneLine returns the beginning of a text, of about limit bytes, in one line.
+func oneLine(text string, limit int) string { return plaintext.OneLine(shorten(text, limit)) }
 
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")

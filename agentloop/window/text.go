@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode"
 
-	"parley/conversation/transcript"
+	"parley/markup"
 )
 
 // OneLine returns text in one line, without control characters and of at most limit
@@ -29,7 +29,7 @@ func Excerpt(text string, limit int) string {
 			text = strings.TrimSpace(string(runes[:limit])) + " …"
 		}
 	}
-	if fence := transcript.OpenFence(text); fence != "" {
+	if fence := markup.OpenFence(text); fence != "" {
 		text += "\n" + fence
 	}
 	return text

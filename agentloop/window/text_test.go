@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"parley/conversation/transcript"
+	"parley/markup"
 )
 
 // A cut code block would turn the rest of the page into code.
@@ -26,7 +26,7 @@ func TestShortenedMessagesCloseTheirCodeBlocks(t *testing.T) {
 			if !strings.HasSuffix(got, c.end) {
 				t.Errorf("ends with %q, want %q", got[max(0, len(got)-20):], c.end)
 			}
-			if open := transcript.OpenFence(got); open != "" {
+			if open := markup.OpenFence(got); open != "" {
 				t.Errorf("leaves a block open: %q", open)
 			}
 		})

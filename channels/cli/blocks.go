@@ -1,6 +1,10 @@
 package cli
 
-import "strings"
+import (
+	"strings"
+
+	"parley/markup"
+)
 
 // firstBlock is the offset at which the second top-level block of a markdown
 // text begins, so that what is before it can be rendered by itself; 0 when the
@@ -28,35 +32,15 @@ func firstBlock(md string) int {
 		if !started && line != "" {
 			started, listItem = true, isListItem(line)
 		}
-		fence = fenceAfter(fence, strings.TrimLeft(line, " \t"))
+		if code := strings.TrimLeft(line, " \t"); fence == "" {
+			fence, _, _ = markup.OpeningFence(code)
+		} else if markup.IsClosingFence(code, fence) {
+			fence = ""
+		}
 		blank = line == ""
 		at = end
 	}
 	return 0
-}
-
-// fenceAfter is the fence that is open after a line, "" for none.
-func fenceAfter(open, line string) string {
-	run := fenceRun(line)
-	switch {
-	case open == "" && run != "" && !(run[0] == '`' && strings.Contains(line[len(run):], "`")):
-		return run
-	case open != "" && run == line && strings.HasPrefix(run, open):
-		return ""
-	}
-	return open
-}
-
-// fenceRun is the run of at least three ` or ~ that line begins with.
-func fenceRun(line string) string {
-	if line == "" || (line[0] != '`' && line[0] != '~') {
-		return ""
-	}
-	run := line[:len(line)-len(strings.TrimLeft(line, line[:1]))]
-	if len(run) < 3 {
-		return ""
-	}
-	return run
 }
 
 func isListItem(line string) bool {

@@ -12,6 +12,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 const (
@@ -236,7 +237,7 @@ func (c *chat) withdraw(id, line string, err error) {
 	defer c.mu.Unlock()
 	c.forget(id)
 	c.inputRows = c.echoRows(line)
-	_ = c.repaint(0, c.palette.alarm("The message was not stored: "+clean(err.Error()))+"\n"+
+	_ = c.repaint(0, c.palette.alarm("The message was not stored: "+plaintext.ForTerminal(err.Error()))+"\n"+
 		c.palette.dim("It is back in the line: Enter sends it again.")+"\n\n")
 }
 
@@ -255,7 +256,7 @@ func (c *chat) stopping() bool {
 func (c *chat) busy() bool { return len(c.pending) > 0 || c.live.address != "" }
 
 func (c *chat) echo(line string) string {
-	line = strings.NewReplacer("\t", strings.Repeat(" ", tabWidth), "\n", "\n  ").Replace(clean(line))
+	line = strings.NewReplacer("\t", strings.Repeat(" ", tabWidth), "\n", "\n  ").Replace(plaintext.ForTerminal(line))
 	return c.palette.accent("›") + " " + line + "\n\n"
 }
 
@@ -320,7 +321,7 @@ func (c *chat) deliver(_ context.Context, d conversation.Delivery) error {
 // reply renders a delivery, less what is on the screen already of the answer that
 // it ends.
 func (c *chat) reply(d conversation.Delivery, ends bool) string {
-	text := strings.TrimSpace(clean(d.Text))
+	text := strings.TrimSpace(plaintext.ForTerminal(d.Text))
 	note := ""
 	if ends && c.live.printed != "" {
 		if rest, ok := strings.CutPrefix(text, c.live.printed); ok {

@@ -15,7 +15,7 @@ import (
 
 	"parley/channels/cli/clitest"
 	"parley/conversation"
-	"parley/conversation/transcript"
+	"parley/plaintext"
 )
 
 // patience is how long a test waits for what must come; nothing depends on it but failing.
@@ -366,7 +366,7 @@ func TestLogLinesStandAboveThePrompt(t *testing.T) {
 }
 
 // steers says what must reach no terminal of what is shown on it.
-func steers(r rune) bool { return r != '\n' && transcript.Steers(r) }
+func steers(r rune) bool { return r != '\n' && plaintext.Steers(r) }
 
 // What a server calls its model, and what is logged, stands on the screen as well.
 func TestIntroAndLogSteerNoTerminal(t *testing.T) {

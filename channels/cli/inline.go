@@ -5,6 +5,8 @@ import (
 	"html"
 	"strings"
 
+	"parley/plaintext"
+
 	"github.com/yuin/goldmark/ast"
 	east "github.com/yuin/goldmark/extension/ast"
 	ghtml "github.com/yuin/goldmark/renderer/html"
@@ -24,7 +26,7 @@ func (r *renderer) inline(n ast.Node, looks look) prose {
 	case *ast.Text:
 		return prose{{r.text(n), looks}}
 	case *ast.String:
-		return prose{{oneLine(clean(string(n.Value))), looks}}
+		return prose{{unbroken(plaintext.ForTerminal(string(n.Value))), looks}}
 	case *ast.CodeSpan:
 		return r.marked(n, "`", looks|accent)
 	case *ast.Emphasis:
@@ -39,7 +41,7 @@ func (r *renderer) inline(n ast.Node, looks look) prose {
 	case *ast.Image:
 		return r.link(n, n.Destination, looks)
 	case *ast.AutoLink:
-		return prose{{oneLine(string(n.Label(r.src))), looks | underline}}
+		return prose{{unbroken(string(n.Label(r.src))), looks | underline}}
 	case *ast.RawHTML:
 		return prose{{rawHTML(string(n.Segments.Value(r.src))), looks}}
 	case *east.TaskCheckBox:
@@ -69,7 +71,7 @@ func (r *renderer) text(n *ast.Text) string {
 	if !code && !n.IsRaw() {
 		s = unescape(s)
 	}
-	s = oneLine(s)
+	s = unbroken(s)
 	switch {
 	case n.HardLineBreak():
 		s = strings.TrimRight(s, " ") + "\n"
@@ -79,7 +81,8 @@ func (r *renderer) text(n *ast.Text) string {
 	return s
 }
 
-func oneLine(s string) string { return strings.NewReplacer("\n", " ", "\t", " ").Replace(s) }
+// unbroken returns s with a space for each line end and tab.
+func unbroken(s string) string { return strings.NewReplacer("\n", " ", "\t", " ").Replace(s) }
 
 // unescape resolves markdown's backslashes and HTML's references. A reference
 // (&#27;) may be to a control character.
@@ -91,13 +94,13 @@ func unescape(s string) string {
 	buf := bufio.NewWriterSize(&b, len(s))
 	ghtml.DefaultWriter.Write(buf, []byte(s))
 	_ = buf.Flush() // a strings.Builder takes everything
-	return clean(html.UnescapeString(b.String()))
+	return plaintext.ForTerminal(html.UnescapeString(b.String()))
 }
 
 // link is what a link or an image shows, with its destination unless the text
 // tells it already.
 func (r *renderer) link(n ast.Node, destination []byte, outer look) prose {
-	url := oneLine(unescape(string(destination)))
+	url := unbroken(unescape(string(destination)))
 	p := r.inlines(n, outer|underline)
 	switch shown := strings.TrimSpace(p.String()); {
 	case shown == "":
@@ -123,5 +126,5 @@ func rawHTML(tag string) string {
 	if strings.EqualFold(strings.Trim(tag, "<>/ "), "br") {
 		return "\n"
 	}
-	return oneLine(tag)
+	return unbroken(tag)
 }

@@ -1,5 +1,7 @@
 package cli
 
+import "parley/plaintext"
+
 // This file is the chat's side of the keys: what Ctrl-C means, and the lock
 // that keeps output away while the editor ends a line and owns the cursor.
 
@@ -89,6 +91,6 @@ func (c *chat) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget(id)
-	c.hint = []string{"could not be stopped: " + clean(err.Error())}
+	c.hint = []string{"could not be stopped: " + plaintext.ForTerminal(err.Error())}
 	_ = c.repaint(0, "")
 }

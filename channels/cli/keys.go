@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"parley/plaintext"
 )
 
 const (
@@ -195,7 +197,7 @@ func (k *keyReader) takeBody() bool {
 	if i < 0 {
 		return false
 	}
-	k.addPaste(clean(string(k.raw[:i])))
+	k.addPaste(plaintext.ForTerminal(string(k.raw[:i])))
 	k.raw, k.pasting = k.raw[i+len(pasteEnd):], false
 	return true
 }

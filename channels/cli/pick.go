@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 var (
@@ -53,7 +54,7 @@ func (p Picker) Pick(ctx context.Context, from []conversation.Conversation, now 
 		if err != nil && !errors.Is(err, io.EOF) {
 			return none, err
 		}
-		if answer = strings.TrimSpace(clean(answer)); answer == "" {
+		if answer = strings.TrimSpace(plaintext.ForTerminal(answer)); answer == "" {
 			return none, ErrNothingPicked
 		}
 		if n, nerr := strconv.Atoi(answer); nerr == nil && n >= 1 && n <= len(from) {
@@ -72,7 +73,7 @@ func (p Picker) list(from []conversation.Conversation, now time.Time) error {
 	pal := newPalette()
 	var b strings.Builder
 	for i, c := range from {
-		title := strings.Join(strings.Fields(clean(c.Title)), " ")
+		title := strings.Join(strings.Fields(plaintext.ForTerminal(c.Title)), " ")
 		if title == "" {
 			title = "untitled"
 		}

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 // pipe is the channel without a terminal: a line in, its reply out.
@@ -90,7 +91,7 @@ func (p *pipe) deliver(_ context.Context, d conversation.Delivery) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	own := d.Address == p.waiting
-	text := strings.TrimRight(clean(d.Text), "\n") + "\n"
+	text := strings.TrimRight(plaintext.ForTerminal(d.Text), "\n") + "\n"
 	if !own {
 		text = fromBefore + "\n" + text
 	}

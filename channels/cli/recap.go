@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 const (
@@ -38,7 +39,7 @@ func Recap(messages []conversation.Message, now time.Time) []string {
 			head += p.dim(" · " + words)
 		}
 		lines = append(lines, head)
-		text := shorten(strings.TrimSpace(clean(m.Content)), recapLines, recapRunes)
+		text := shorten(strings.TrimSpace(plaintext.ForTerminal(m.Content)), recapLines, recapRunes)
 		for line := range strings.SplitSeq(text, "\n") {
 			lines = append(lines, "  "+line)
 		}

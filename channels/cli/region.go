@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"parley/plaintext"
 )
 
 const (
@@ -70,7 +72,7 @@ func (c *chat) drawPreview() {
 		c.live = live{address: address}
 		above = c.unshownUpTo(address)
 	}
-	c.live.text = strings.TrimSpace(clean(text))
+	c.live.text = strings.TrimSpace(plaintext.ForTerminal(text))
 	if !strings.HasPrefix(c.live.text, c.live.printed) {
 		above += c.palette.dim("(once more)") + "\n\n"
 		c.live.printed = ""
@@ -162,7 +164,7 @@ func (c *chat) foot() []string {
 	}
 	for _, m := range c.pending {
 		if !m.shown && !m.stop {
-			text := shorten(strings.ReplaceAll(clean(m.text), "\n", " "), 1, c.screen.width/2)
+			text := shorten(strings.ReplaceAll(plaintext.ForTerminal(m.text), "\n", " "), 1, c.screen.width/2)
 			lines = append(lines, c.palette.dim("› "+text+"  (waits)"))
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"parley/plaintext"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -130,7 +132,7 @@ func FuzzMarkdown(f *testing.F) {
 	f.Add("> 1. **a** `b`\n>\n> |a|b|\n> |-|-|\n> |c|d|\n", 40)
 	f.Add("- [ ] &#27;[2J \\\n  ![x](y)\n***\n", 3)
 	f.Fuzz(func(t *testing.T, src string, columns int) {
-		src = clean(src)
+		src = plaintext.ForTerminal(src)
 		for _, line := range newMarkdown(true).render(src, columns) {
 			if onlySGR(line) != line || len(src) < 1000 && strings.Contains(line, "\n") {
 				t.Errorf("%q from %q", line, src)

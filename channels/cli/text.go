@@ -5,17 +5,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/width"
+	"parley/plaintext"
 
-	"parley/conversation/transcript"
+	"golang.org/x/text/width"
 )
 
 // tabWidth is what the line editor shows for a tab.
 const tabWidth = 4
-
-// clean makes text safe to print: valid UTF-8, "\n" line ends, nothing that a
-// terminal would obey.
-func clean(s string) string { return transcript.Clean(s) }
 
 // entered makes text that a person has entered fit to be stored: valid UTF-8,
 // "\n" line ends, no control characters. What says in which order it reads stays.
@@ -94,7 +90,7 @@ func onlySGR(s string) string {
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(s)
-		if r == '\n' || r == '\t' || !transcript.Steers(r) {
+		if r == '\n' || r == '\t' || !plaintext.Steers(r) {
 			b.WriteString(s[:size])
 		}
 		s = s[size:]

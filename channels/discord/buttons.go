@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 
 	"parley/channels"
-	"parley/channels/markdown"
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 // Limits of buttons: https://discord.com/developers/docs/components/reference#button
@@ -37,7 +37,7 @@ func buttons(actions []conversation.Action) *[]component {
 	rows := []component{}
 	var given []string
 	for _, a := range actions {
-		label := []rune(markdown.OneLine(a.Label))
+		label := []rune(plaintext.OneLine(a.Label))
 		known := slices.Contains(given, a.Command)
 		if len(label) == 0 || known || utf8.RuneCountInString(a.Command) > maxCustomID || !isCommand(a.Command) || len(given) == maxRows*maxInRow {
 			continue

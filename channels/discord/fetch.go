@@ -12,8 +12,8 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
-	"parley/channels/markdown"
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 // ref says where a file is.
@@ -168,7 +168,7 @@ func (c *Channel) fetchStarter(ctx context.Context, at ref, limit int64) ([]byte
 	}
 	text := m.author().shown(m.Member) + " wrote:\n" + m.Content
 	for _, a := range m.Attachments {
-		text += "\n[file " + markdown.OneLine(a.Filename) + "]"
+		text += "\n[file " + plaintext.OneLine(a.Filename) + "]"
 	}
 	if int64(len(text)) > limit {
 		return nil, fmt.Errorf("it has more than %d bytes", limit)

@@ -3,8 +3,8 @@ package discord
 import (
 	"fmt"
 
-	"parley/channels/markdown"
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 // place is a channel, a thread or a DM, as Discord told of it.
@@ -19,7 +19,7 @@ type place struct {
 }
 
 func newPlace(c channel) *place {
-	return &place{id: c.ID, guild: c.GuildID, parent: c.ParentID, name: markdown.OneLine(c.Name), kind: c.Type, owner: c.OwnerID, newest: number(c.LastMessageID)}
+	return &place{id: c.ID, guild: c.GuildID, parent: c.ParentID, name: plaintext.OneLine(c.Name), kind: c.Type, owner: c.OwnerID, newest: number(c.LastMessageID)}
 }
 
 func (p *place) isDM() bool { return p.kind == typeDM }
@@ -55,9 +55,9 @@ type server struct {
 func newWorld() *world { return &world{guilds: map[string]*server{}, places: map[string]*place{}} }
 
 func (w *world) addGuild(g guild, bot string) {
-	s := &server{name: markdown.OneLine(g.Name), roles: map[string]string{}}
+	s := &server{name: plaintext.OneLine(g.Name), roles: map[string]string{}}
 	for _, r := range g.Roles {
-		s.roles[r.ID] = markdown.OneLine(r.Name)
+		s.roles[r.ID] = plaintext.OneLine(r.Name)
 		if bot != "" && r.Tags.BotID == bot {
 			s.botRole = r.ID
 		}

@@ -9,6 +9,7 @@ import (
 
 	"parley/channels/markdown"
 	"parley/internal/clock"
+	"parley/plaintext"
 )
 
 // previewEvery is the pace of edits. A channel takes 5 in 5 s, as bots find in
@@ -140,7 +141,7 @@ func previewOf(text string) (string, bool) {
 	if len(text) > maxPreview {
 		text = text[:maxPreview]
 	}
-	texts := split(render(markdown.Clean(text)), maxUnits-markdown.Units(markdown.UTF16).Count(previewMark))
+	texts := split(render(plaintext.Clean(text)), maxUnits-markdown.Units(markdown.UTF16).Count(previewMark))
 	if len(texts) == 0 {
 		return "", false
 	}

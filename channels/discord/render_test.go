@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/channels/markdown"
+	"parley/plaintext"
 )
 
 func TestWhatDiscordKnowsStaysAsItIs(t *testing.T) {
@@ -87,7 +88,7 @@ func FuzzRender(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, source string) {
-		source = markdown.Clean(source)
+		source = plaintext.Clean(source)
 		rendered := render(source)
 		if missing := missingText(letters(withoutInfo(source)), letters(rendered)); missing != "" {
 			t.Fatalf("lost from %q, which became %q: %q", source, rendered, missing)

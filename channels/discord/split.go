@@ -6,6 +6,7 @@ import (
 	"parley/channels"
 	"parley/channels/markdown"
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 // maxUnits is the limit on a message: https://discord.com/developers/docs/resources/message#create-message.
@@ -21,7 +22,7 @@ const fileNotice = "\n-# " + channels.ReplyNotice
 // markdown as a file; 0 = never. One that was begun in messages, when fileOver was
 // larger, goes on so. A text that shows nothing is a dash.
 func parts(d conversation.Delivery, fileOver int) []channels.Part {
-	source := markdown.Clean(d.Text)
+	source := plaintext.Clean(d.Text)
 	rendered := render(source)
 	texts := split(rendered, maxUnits)
 	switch {

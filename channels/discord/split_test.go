@@ -12,6 +12,7 @@ import (
 	"parley/channels"
 	"parley/channels/markdown"
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 func replyParts(text string, fileOver int) []channels.Part {
@@ -198,7 +199,7 @@ func FuzzSplit(f *testing.F) {
 		for _, p := range parts {
 			whole.WriteString(p.Text)
 		}
-		rendered := render(markdown.Clean(source))
+		rendered := render(plaintext.Clean(source))
 		if missing := missingText(shown(rendered), shown(whole.String())); missing != "" {
 			t.Fatalf("lost from %q: %q", rendered, missing)
 		}

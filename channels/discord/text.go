@@ -4,7 +4,7 @@ import (
 	"regexp"
 	"strings"
 
-	"parley/channels/markdown"
+	"parley/plaintext"
 )
 
 // maxQuote is how much of a message that is replied to stands above the reply,
@@ -41,10 +41,10 @@ func (in *intake) readable(m *message, p *place) string {
 		content = joinLines(content, "[forwarded]\n"+in.withNames(s.Message.Content, &s.Message, p))
 	}
 	for _, s := range m.Stickers {
-		content = joinLines(content, "[sticker "+markdown.OneLine(s.Name)+"]")
+		content = joinLines(content, "[sticker "+plaintext.OneLine(s.Name)+"]")
 	}
 	if m.Poll != nil {
-		content = joinLines(content, "[poll: "+markdown.OneLine(m.Poll.Question.Text)+"]")
+		content = joinLines(content, "[poll: "+plaintext.OneLine(m.Poll.Question.Text)+"]")
 	}
 	return content
 }
@@ -59,7 +59,7 @@ func (in *intake) quote(m *message, p *place) string {
 	if text == "" {
 		return "[in reply to " + who + "]\n"
 	}
-	return "[in reply to " + who + ":]\n> " + strings.ReplaceAll(markdown.Clean(text), "\n", "\n> ") + "\n\n"
+	return "[in reply to " + who + ":]\n> " + strings.ReplaceAll(plaintext.Clean(text), "\n", "\n> ") + "\n\n"
 }
 
 func joinLines(text, more string) string {

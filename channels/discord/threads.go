@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"parley/channels/markdown"
+	"parley/plaintext"
 
 	"github.com/bwmarrin/discordgo"
 )
@@ -200,7 +200,7 @@ func (c *Channel) ownsThread(ctx context.Context, id string) bool {
 
 // threadName is a text as the name of a thread, "" when it shows nothing.
 func threadName(text string) string {
-	text = markdown.OneLine(text)
+	text = plaintext.OneLine(text)
 	if runes := []rune(text); len(runes) > maxThreadName {
 		text = strings.TrimSpace(string(runes[:maxThreadName-1])) + "…"
 	}

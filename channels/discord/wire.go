@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"parley/channels/markdown"
+	"parley/plaintext"
 )
 
 // The part of Discord's objects that the adapter reads. The library's own types
@@ -224,7 +224,7 @@ func (u user) shown(m *member) string {
 		nick = m.Nick
 	}
 	for _, text := range []string{nick, u.GlobalName, u.Username} {
-		if text = markdown.OneLine(text); text != "" {
+		if text = plaintext.OneLine(text); text != "" {
 			return text
 		}
 	}

@@ -1,6 +1,10 @@
 package markdown
 
-import "strings"
+import (
+	"strings"
+
+	"parley/markup"
+)
 
 // Fence is one fenced code block of a markdown text, its opening and closing
 // lines included, but not the line end after them.
@@ -29,7 +33,7 @@ func Fences(text string) []Fence {
 		if open != nil {
 			code, quoted := Unquote(line, strings.Count(open.Indent, ">"))
 			switch {
-			case quoted && closes(code, open.Mark):
+			case quoted && markup.IsClosingFence(code, open.Mark):
 				end(pos, pos+len(line))
 				continue
 			case quoted:
@@ -64,23 +68,8 @@ func lineAt(text string, pos int) (line string, next int) {
 // opens reads the opening line of a fenced code block.
 func opens(line string) (f Fence, ok bool) {
 	lead := containers(line)
-	code := line[lead:]
-	if code == "" || code[0] != '`' && code[0] != '~' {
-		return f, false
-	}
-	info := strings.TrimLeft(code, code[:1])
-	mark := code[:len(code)-len(info)]
-	if len(mark) < 3 || mark[0] == '`' && strings.Contains(info, "`") {
-		return f, false
-	}
-	return Fence{Indent: blankMarkers(line[:lead]), Mark: mark, Info: info}, true
-}
-
-// closes reports whether a line, without its quote marks, closes the block
-// that mark opened.
-func closes(line, mark string) bool {
-	line = strings.TrimSpace(line)
-	return len(line) >= len(mark) && strings.Trim(line, mark[:1]) == ""
+	mark, info, ok := markup.OpeningFence(line[lead:])
+	return Fence{Indent: blankMarkers(line[:lead]), Mark: mark, Info: info}, ok
 }
 
 // containers is the length of the quote marks, list markers and spaces that a

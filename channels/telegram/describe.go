@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 
-	"parley/channels/markdown"
+	"parley/plaintext"
 )
 
 // contents are the kinds of content that a person sends without a text, as
@@ -63,7 +63,7 @@ func detail(raw json.RawMessage) string {
 		return ""
 	}
 	for _, text := range []string{known.Emoji, known.FileName, known.Question, known.Title} {
-		if text = markdown.OneLine(text); text != "" {
+		if text = plaintext.OneLine(text); text != "" {
 			return " " + text
 		}
 	}

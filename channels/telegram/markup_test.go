@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/channels/telegram/telegramtest"
+	"parley/plaintext"
 
 	"parley/channels/markdown"
 )
@@ -87,7 +88,7 @@ func checkPart(t *testing.T, html, plain string) {
 
 func TestNothingToShowIsADash(t *testing.T) {
 	for _, text := range []string{"", " \n\t ", "\x00\x01", "\u200b\u2060", "```\n```", "[](x)", "\u3164", "<!-- -->"[:0], "# ", "&nbsp;"} {
-		parts := newRenderer().parts(markdown.Clean(text), 0)
+		parts := newRenderer().parts(plaintext.Clean(text), 0)
 		if len(parts) != 1 {
 			t.Fatalf("%q has %d parts", text, len(parts))
 		}
@@ -96,7 +97,7 @@ func TestNothingToShowIsADash(t *testing.T) {
 }
 
 func TestCleanTakesOutWhatTelegramRefuses(t *testing.T) {
-	got := markdown.Clean("a\x00b\xffc\r\nd\x1b[31me\tf\u0085\u202eg")
+	got := plaintext.Clean("a\x00b\xffc\r\nd\x1b[31me\tf\u0085\u202eg")
 	if diff := cmp.Diff("ab\uFFFDc\nd[31me\tf\u202eg", got); diff != "" {
 		t.Fatal(diff)
 	}
@@ -154,7 +155,7 @@ func TestHostileMarkdownIsRendered(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, p := range newRenderer().parts(markdown.Clean(strings.Repeat(unit, size/len(unit))), 0) {
+			for _, p := range newRenderer().parts(plaintext.Clean(strings.Repeat(unit, size/len(unit))), 0) {
 				checkPart(t, p.Text, p.Plain)
 			}
 		})
@@ -189,7 +190,7 @@ func FuzzHTML(f *testing.F) {
 		if len(source) > 1<<17 {
 			t.Skip("long enough")
 		}
-		for _, p := range r.parts(markdown.Clean(source), 0) {
+		for _, p := range r.parts(plaintext.Clean(source), 0) {
 			checkPart(t, p.Text, p.Plain)
 		}
 	})
@@ -205,7 +206,7 @@ func BenchmarkParts(b *testing.B) {
 			r := newRenderer()
 			b.ReportAllocs()
 			for b.Loop() {
-				r.parts(markdown.Clean(text), 0)
+				r.parts(plaintext.Clean(text), 0)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"parley/channels"
 	"parley/channels/markdown"
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 // Limits of sendMessage: https://core.telegram.org/bots/api#sendmessage
@@ -23,7 +24,7 @@ const (
 // first is the same in both forms, so that a reply which was begun in one may go on
 // in the other; but what was begun in more messages goes on in messages.
 func (c *Channel) Split(d conversation.Delivery) []channels.Part {
-	source := markdown.Clean(d.Text)
+	source := plaintext.Clean(d.Text)
 	if file := channels.TranscriptOf(d); file != nil {
 		return withFile(c.renderer.parts(source, 0), file)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"parley/channels/markdown"
 	"parley/markup"
+	"parley/plaintext"
 )
 
 const (
@@ -277,7 +278,7 @@ func unescape(value []byte) string {
 	var b strings.Builder
 	buf := util.BufWriter(nopFlusher{&b})
 	ghtml.DefaultWriter.Write(buf, value)
-	return markdown.Clean(html.UnescapeString(b.String()))
+	return plaintext.Clean(html.UnescapeString(b.String()))
 }
 
 // nopFlusher makes a strings.Builder a util.BufWriter.
@@ -300,12 +301,12 @@ func (w *writer) link(n ast.Node, destination []byte) {
 	before := len(w.out)
 	w.inlines(n)
 	if !markdown.Visible(string(w.out[before:])) {
-		w.write(markdown.Clean(html.UnescapeString(string(destination))))
+		w.write(plaintext.Clean(html.UnescapeString(string(destination))))
 		return
 	}
 	w.style = outer
 	if !usable && href != "" && outer.href == "" && !strings.HasPrefix(href, "#") {
-		w.write(" (" + markdown.Clean(string(destination)) + ")")
+		w.write(" (" + plaintext.Clean(string(destination)) + ")")
 	}
 }
 

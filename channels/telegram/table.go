@@ -5,6 +5,7 @@ import (
 	east "github.com/yuin/goldmark/extension/ast"
 
 	"parley/channels/markdown"
+	"parley/plaintext"
 )
 
 // table writes a table as aligned text, since Telegram has none.
@@ -48,5 +49,5 @@ func (w *writer) cells(n *east.Table) [][]string {
 func (w *writer) cell(n ast.Node) string {
 	inner := &writer{src: w.src, gap: 1}
 	inner.inlines(n)
-	return markdown.OneLine(string(inner.out))
+	return plaintext.OneLine(string(inner.out))
 }

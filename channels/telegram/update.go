@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"parley/channels/markdown"
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 // The part of the Bot API's types that the adapter reads. The library's own
@@ -198,7 +198,7 @@ func (a *account) id() string { return strconv.FormatInt(a.ID, 10) }
 // name is how others in the chat see the account.
 func (a *account) name() string {
 	for _, name := range []string{a.FirstName + " " + a.LastName, a.Title, a.Username} {
-		if name = markdown.OneLine(name); name != "" {
+		if name = plaintext.OneLine(name); name != "" {
 			return name
 		}
 	}

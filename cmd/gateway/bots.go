@@ -15,6 +15,7 @@ import (
 
 	"parley/config"
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 func botsCommand(configPath *string) *cobra.Command {
@@ -116,7 +117,7 @@ func printBots(out io.Writer, bots []conversation.Bot, configured []conversation
 		if !slices.Contains(configured, b.Account) {
 			token, state = "none", "-" // whatever it was when the bot served last
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", b.Channel, oneLine(b.ID), token, state, since, b.LetIn, b.Waiting, b.Due)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\n", b.Channel, plaintext.OneTerminalLine(b.ID), token, state, since, b.LetIn, b.Waiting, b.Due)
 	}
 	return table.Flush()
 }

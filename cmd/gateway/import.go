@@ -16,6 +16,7 @@ import (
 	"parley/config"
 	"parley/conversation"
 	"parley/llm"
+	"parley/plaintext"
 )
 
 func importCommand(configPath *string) *cobra.Command {
@@ -167,7 +168,7 @@ func (in *importing) isKnown(ctx context.Context, id string) (bool, error) {
 // report says what has become of the file.
 func (in *importing) report(out, problems io.Writer) error {
 	for _, problem := range in.broken {
-		fmt.Fprintf(problems, "left out: %s\n", oneLine(problem))
+		fmt.Fprintf(problems, "left out: %s\n", plaintext.OneTerminalLine(problem))
 	}
 	if more := in.left - int64(len(in.broken)); more > 0 {
 		fmt.Fprintf(problems, "left out: %d more\n", more)

@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/config"
-	"parley/conversation/transcript"
 	"parley/gateway"
+	"parley/plaintext"
 )
 
 // gcPercent lets the heap, which is small, grow to three times what is in use
@@ -35,9 +35,9 @@ func report(err error) {
 	var problems config.Problems
 	switch {
 	case errors.As(err, &problems): // a line each, with the file's name before it
-		fmt.Fprintln(os.Stderr, transcript.Clean(problems.Error()))
+		fmt.Fprintln(os.Stderr, plaintext.ForTerminal(problems.Error()))
 	case !errors.Is(err, gateway.ErrReported):
-		fmt.Fprintln(os.Stderr, "gateway:", transcript.Clean(err.Error()))
+		fmt.Fprintln(os.Stderr, "gateway:", plaintext.ForTerminal(err.Error()))
 	}
 }
 

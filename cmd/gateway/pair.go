@@ -15,6 +15,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/pairing"
+	"parley/plaintext"
 )
 
 func pairCommand(configPath *string) *cobra.Command {
@@ -218,7 +219,7 @@ func printPairings(out io.Writer, list []pairing.Pairing, now time.Time) error {
 		if !p.ApprovedAt.IsZero() {
 			code, since, state = "-", p.ApprovedAt, "let in"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Channel, oneLine(botOf(p)), oneLine(p.UserID), printable(p.Name), code, age(now.Sub(since)), state)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Channel, plaintext.OneTerminalLine(botOf(p)), plaintext.OneTerminalLine(p.UserID), printable(p.Name), code, age(now.Sub(since)), state)
 	}
 	if err := table.Flush(); err != nil || waiting <= maxAsking {
 		return err
@@ -246,7 +247,7 @@ func printNames(out io.Writer, names []pairing.BoundName, now time.Time) error {
 func botOf(p pairing.Pairing) string { return cmp.Or(p.Account, "any") }
 
 // handle names a person as `gateway pair revoke` takes it.
-func handle(p pairing.Pairing) string { return p.Channel + ":" + oneLine(p.UserID) }
+func handle(p pairing.Pairing) string { return p.Channel + ":" + plaintext.OneTerminalLine(p.UserID) }
 
 // maxName is how much of a name is shown, in characters.
 const maxName = 40

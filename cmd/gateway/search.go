@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/conversation"
-	"parley/conversation/transcript"
+	"parley/plaintext"
 )
 
 func searchCommand(configPath *string) *cobra.Command {
@@ -61,7 +61,7 @@ func printHits(out io.Writer, hits []conversation.Hit, query conversation.Search
 			who = printable(h.Sender.Name)
 		}
 		_, err := fmt.Fprintf(out, "%s · %s · %s · %s\n    %s: %s\n", h.At.Format("2006-01-02 15:04"), printableKey(h.Key), h.Conversation, titled(h.Title),
-			who, oneLine(h.Snippet.Mark("**", "**")))
+			who, plaintext.OneTerminalLine(h.Snippet.Mark("**", "**")))
 		if err != nil {
 			return err
 		}
@@ -72,9 +72,6 @@ func printHits(out io.Writer, hits []conversation.Hit, query conversation.Search
 	_, err := fmt.Fprintf(out, "There may be more: --skip %d shows them.\n", query.Skip+len(hits))
 	return err
 }
-
-// oneLine is text that stays on its line and can't steer the terminal.
-func oneLine(text string) string { return strings.Join(strings.Fields(transcript.Clean(text)), " ") }
 
 // hitJSON is the form of a hit in JSON.
 type hitJSON struct {

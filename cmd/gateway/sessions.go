@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 func sessionsCommand(configPath *string) *cobra.Command {
@@ -95,7 +96,7 @@ func printSessions(out io.Writer, list []conversation.Session, more bool, now ti
 }
 
 // printableKey is a key that can't steer the terminal, in full.
-func printableKey(key conversation.Key) string { return oneLine(string(key)) }
+func printableKey(key conversation.Key) string { return plaintext.OneTerminalLine(string(key)) }
 
 func showCommand(configPath *string) *cobra.Command {
 	var asJSON bool

@@ -9,6 +9,7 @@ import (
 
 	"parley/conversation/maintenance"
 	"parley/gateway"
+	"parley/plaintext"
 )
 
 func verifyCommand(configPath *string) *cobra.Command {
@@ -60,6 +61,6 @@ func printVerified(out io.Writer, path string, v maintenance.Verified) error {
 // printFindings prints a line for each, which can't steer the terminal.
 func printFindings(out io.Writer, list []maintenance.Finding) {
 	for _, f := range list {
-		fmt.Fprintln(out, "-", oneLine(f.Text))
+		fmt.Fprintln(out, "-", plaintext.OneTerminalLine(f.Text))
 	}
 }

@@ -5,9 +5,10 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
 
 	"parley/conversation"
+	"parley/markup"
+	"parley/plaintext"
 )
 
 // markdownWriter writes what people read: hidden messages are left out, and
@@ -27,13 +28,13 @@ func (w *markdownWriter) Conversation(c conversation.Conversation) error {
 		gap = "\n"
 	}
 	w.begun, w.day = true, ""
-	title := oneLine(c.Title)
+	title := plaintext.OneTerminalLine(c.Title)
 	if title == "" {
 		title = "Untitled conversation"
 	}
-	where := "`" + oneLine(string(w.key)) + "`"
+	where := "`" + plaintext.OneTerminalLine(string(w.key)) + "`"
 	if w.place != "" {
-		where = oneLine(w.place) + ", " + where
+		where = plaintext.OneTerminalLine(w.place) + ", " + where
 	}
 	_, err := fmt.Fprintf(w.out, "%s# %s\n\n%s · %s · %s to %s\n", gap, title, where, count(c.Messages, "message"), when(c.CreatedAt), when(c.UpdatedAt))
 	return err
@@ -79,18 +80,18 @@ func writeSpeech(b *strings.Builder, r conversation.Record) {
 		b.WriteString(" · " + words)
 	}
 	b.WriteString("\n")
-	text := strings.TrimSpace(Clean(r.Content))
-	if fence := OpenFence(text); fence != "" {
+	text := strings.TrimSpace(plaintext.ForTerminal(r.Content))
+	if fence := markup.OpenFence(text); fence != "" {
 		text += "\n" + fence // else it swallows what follows
 	}
 	if text != "" {
 		fmt.Fprintf(b, "\n%s\n", text)
 	}
 	for _, image := range r.Images {
-		fmt.Fprintf(b, "\n[image %s]\n", oneLine(image.Name))
+		fmt.Fprintf(b, "\n[image %s]\n", plaintext.OneTerminalLine(image.Name))
 	}
 	for _, call := range r.ToolCalls {
-		fmt.Fprintf(b, "\n> `%s` %s\n", oneLine(call.Name), oneLine(call.Arguments))
+		fmt.Fprintf(b, "\n> `%s` %s\n", plaintext.OneTerminalLine(call.Name), plaintext.OneTerminalLine(call.Arguments))
 	}
 }
 
@@ -101,9 +102,9 @@ func speaker(m conversation.Message) string {
 	case m.Role == conversation.RoleSystem:
 		return "System"
 	case m.Sender.Name != "":
-		return oneLine(m.Sender.Name)
+		return plaintext.OneTerminalLine(m.Sender.Name)
 	case m.Sender.ID != "":
-		return "User " + oneLine(m.Sender.ID)
+		return "User " + plaintext.OneTerminalLine(m.Sender.ID)
 	}
 	return "You"
 }
@@ -111,34 +112,7 @@ func speaker(m conversation.Message) string {
 // writeQuote writes what a tool gave as a quote.
 func writeQuote(b *strings.Builder, text string) {
 	b.WriteString("\n")
-	for line := range strings.Lines(strings.TrimSpace(Clean(text)) + "\n") {
+	for line := range strings.Lines(strings.TrimSpace(plaintext.ForTerminal(text)) + "\n") {
 		b.WriteString(strings.TrimRight("> "+line, " \n") + "\n")
 	}
 }
-
-// Steers reports whether a terminal obeys a character instead of showing it: a
-// control character, of either set (C0, C1), or one that turns the order of a
-// line around (https://www.unicode.org/reports/tr9/#Directional_Formatting_Characters).
-// The marks that only say which way a neighbour reads are none of these.
-func Steers(r rune) bool {
-	return unicode.IsControl(r) || '\u202A' <= r && r <= '\u202E' || '\u2066' <= r && r <= '\u2069'
-}
-
-// Clean is text that no terminal obeys, see Steers, but for its tabs and line
-// ends.
-func Clean(text string) string {
-	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\r\n", "\n")
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case r == '\r' || r == '\u2028' || r == '\u2029':
-			return '\n'
-		case Steers(r):
-			return -1
-		}
-		return r
-	}, text)
-}
-
-func oneLine(text string) string { return strings.Join(strings.Fields(Clean(text)), " ") }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 // ChatGPT's export is described by nobody officially. What is read here is what
@@ -218,7 +219,7 @@ type chatGPTContent struct {
 func (c chatGPTContent) text(files []chatGPTFile) (string, error) {
 	words := []string{c.Text, c.Result}
 	if c.Type == "code" && c.Language != "" && c.Language != "unknown" && c.Language != "json" {
-		words[0] = "```" + oneLine(c.Language) + "\n" + c.Text + "\n```"
+		words[0] = "```" + plaintext.OneLine(c.Language) + "\n" + c.Text + "\n```"
 	}
 	shown := map[string]bool{}
 	for _, raw := range c.Parts {
@@ -230,7 +231,7 @@ func (c chatGPTContent) text(files []chatGPTFile) (string, error) {
 	}
 	for _, file := range files {
 		if !shown[file.ID] {
-			words = append(words, fmt.Sprintf("[file %s, not imported]", oneLine(file.Name)))
+			words = append(words, fmt.Sprintf("[file %s, not imported]", plaintext.OneLine(file.Name)))
 		}
 	}
 	words = slices.DeleteFunc(words, func(w string) bool { return strings.TrimSpace(w) == "" })
@@ -263,7 +264,7 @@ func parseChatGPTPart(raw json.RawMessage, files []chatGPTFile, shown map[string
 		}
 	}
 	kind, _, _ := strings.Cut(part.Type, "_") // image_asset_pointer, audio_asset_pointer
-	return fmt.Sprintf("[%s, not imported]", oneLine(kind+" "+name)), nil
+	return fmt.Sprintf("[%s, not imported]", plaintext.OneLine(kind+" "+name)), nil
 }
 
 // inWords says what is wrong with a value in the words of its file.

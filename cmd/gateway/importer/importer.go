@@ -13,6 +13,7 @@ import (
 
 	"parley/conversation"
 	"parley/llm"
+	"parley/plaintext"
 )
 
 // Entry is one conversation of a file, or why it could not be read.
@@ -54,7 +55,7 @@ func (s source) imported(key conversation.Key, now time.Time) conversation.Impor
 	}
 	c := conversation.Imported{
 		ID:        stableID(key, s.id, begun),
-		Title:     cut(cmp.Or(oneLine(s.title), s.firstLine())),
+		Title:     cut(cmp.Or(plaintext.OneLine(s.title), s.firstLine())),
 		CreatedAt: begun,
 		Messages:  s.messages,
 	}
@@ -78,7 +79,7 @@ func (s source) firstLine() string {
 	for _, m := range s.messages {
 		if m.Role == conversation.RoleUser {
 			line, _, _ := strings.Cut(strings.TrimSpace(m.Content), "\n")
-			return oneLine(line)
+			return plaintext.OneLine(line)
 		}
 	}
 	return ""
@@ -112,8 +113,6 @@ func cut(title string) string {
 	}
 	return title
 }
-
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // lastSecond is the last one of the year 9999: what is later is no time.
 const lastSecond = 253402300799

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 // jsonLine is a line: a whole conversation, as for fine-tuning
@@ -225,7 +226,7 @@ func (m jsonMessage) message() ([]conversation.Message, error) {
 		return nil, err
 	}
 	for _, image := range m.Images {
-		text = join(text, fmt.Sprintf("[image %s, not imported]", oneLine(image.Name)))
+		text = join(text, fmt.Sprintf("[image %s, not imported]", plaintext.OneLine(image.Name)))
 	}
 	made := conversation.Message{Content: text, Sender: m.Sender, SourceID: m.SourceID, Stopped: m.State == "stopped", At: m.At}
 	if made.At.IsZero() {
@@ -284,7 +285,7 @@ func contentText(raw json.RawMessage) (string, error) {
 	var words []string
 	for _, part := range parts {
 		if part.Type != "text" {
-			part.Text = fmt.Sprintf("[%s, not imported]", oneLine(strings.TrimSuffix(part.Type, "_url")))
+			part.Text = fmt.Sprintf("[%s, not imported]", plaintext.OneLine(strings.TrimSuffix(part.Type, "_url")))
 		}
 		words = append(words, part.Text)
 	}
