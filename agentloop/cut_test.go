@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/usage"
 	"parley/llm"
 	"parley/llm/llmtest"
 	"parley/tools"
@@ -60,7 +61,7 @@ func TestCutAnswerIsMarked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		trace, err := h.store.Trace(t.Context(), c.ID, 0, 0)
+		trace, err := usage.New(h.store).Trace(t.Context(), c.ID, 0, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/usage"
 )
 
 // span is a stretch of time up to now that the overview can show.
@@ -44,7 +45,7 @@ type overviewPage struct {
 	AtWork   []conversation.Key
 	Failed   int  // deliveries; at most manyFailed
 	Many     bool // there are more of them
-	Total    conversation.RunTotals
+	Total    usage.Totals
 	Cost     sum
 	P50, P95 time.Duration // of all runs in the span
 	Points   []point
@@ -63,14 +64,14 @@ type channelLine struct {
 type point struct {
 	Unix  int64
 	Label string
-	conversation.Bucket
+	usage.Bucket
 }
 
 // usageLine is what somebody had of all models, or everybody of one.
 type usageLine struct {
 	Name, Channel string
 	Person        string // ID within the channel
-	conversation.RunTotals
+	usage.Totals
 	Cost sum
 }
 
@@ -182,7 +183,7 @@ func (c *Console) readFailed(ctx context.Context, p *overviewPage) error {
 // readUsage reads what was used in the span, and by whom.
 func (c *Console) readUsage(ctx context.Context, p *overviewPage) error {
 	now := c.Now()
-	stats, err := c.Store.Stats(ctx, now.Add(-p.Span.Length), now, p.Span.Bucket)
+	stats, err := usage.New(c.Store).Stats(ctx, now.Add(-p.Span.Length), now, p.Span.Bucket)
 	if err != nil {
 		return err
 	}
@@ -192,11 +193,11 @@ func (c *Console) readUsage(ctx context.Context, p *overviewPage) error {
 	}
 	for _, b := range buckets {
 		p.Points = append(p.Points, point{Unix: b.At.Unix(), Label: b.At.In(time.Local).Format(p.Span.Layout), Bucket: b})
-		p.Total.Add(b.RunTotals)
+		p.Total.Add(b.Totals)
 	}
 	p.P50, p.P95 = whole.P50, whole.P95
-	p.Models = c.lines(stats.Usage, func(u conversation.Usage) usageLine { return usageLine{Name: u.Model} })
-	p.People = c.lines(stats.People, func(u conversation.Usage) usageLine {
+	p.Models = c.lines(stats.Models, func(u usage.Share) usageLine { return usageLine{Name: u.Model} })
+	p.People = c.lines(stats.People, func(u usage.Share) usageLine {
 		return usageLine{Name: senderName(u.Person), Channel: u.Channel, Person: u.Person.ID}
 	})
 	for _, line := range p.Models {
@@ -206,17 +207,17 @@ func (c *Console) readUsage(ctx context.Context, p *overviewPage) error {
 }
 
 // readBuckets gives the points of a span, and all of it as one.
-func (c *Console) readBuckets(ctx context.Context, of span, now time.Time, stats conversation.Stats) (points []conversation.Bucket, whole conversation.Bucket, err error) {
-	var one []conversation.Bucket
+func (c *Console) readBuckets(ctx context.Context, of span, now time.Time, stats usage.Stats) (points []usage.Bucket, whole usage.Bucket, err error) {
+	var one []usage.Bucket
 	if of.Bucket < time.Hour {
 		from, to := now.Add(-of.Length).Truncate(of.Bucket), now.Add(time.Second)
-		if points, err = c.Store.Recent(ctx, from, to, of.Bucket); err == nil {
-			one, err = c.Store.Recent(ctx, from, to, to.Sub(from))
+		if points, err = usage.New(c.Store).Recent(ctx, from, to, of.Bucket); err == nil {
+			one, err = usage.New(c.Store).Recent(ctx, from, to, to.Sub(from))
 		}
 	} else {
-		var all conversation.Stats
+		var all usage.Stats
 		points = stats.Buckets
-		all, err = c.Store.Stats(ctx, stats.From, stats.To, stats.To.Sub(stats.From))
+		all, err = usage.New(c.Store).Stats(ctx, stats.From, stats.To, stats.To.Sub(stats.From))
 		one = all.Buckets
 	}
 	if err != nil {
@@ -228,18 +229,18 @@ func (c *Console) readBuckets(ctx context.Context, of span, now time.Time, stats
 // mostLines is how many models or people the overview lists: the most used.
 const mostLines = 20
 
-// lines adds usage up by what line calls it, the most tokens first.
-func (c *Console) lines(usage []conversation.Usage, line func(conversation.Usage) usageLine) []usageLine {
+// lines adds shares up by what line calls them, the most tokens first.
+func (c *Console) lines(shares []usage.Share, line func(usage.Share) usageLine) []usageLine {
 	var list []usageLine
 	places := map[usageLine]int{}
-	for _, u := range usage {
+	for _, u := range shares {
 		of := line(u)
 		at, known := places[of]
 		if !known {
 			at = len(list)
 			places[of], list = at, append(list, of)
 		}
-		list[at].Add(u.RunTotals)
+		list[at].Add(u.Totals)
 		if c.Cost != nil {
 			list[at].Cost.add(c.Cost(u.Model, u.Prompt, u.Completion))
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/usage"
 )
 
 // runsPerPage is how many runs a page of a trace has.
@@ -17,8 +18,8 @@ type tracePage struct {
 	conversation.Conversation
 	Tab    string // "trace"
 	AtWork bool
-	conversation.Trace
-	Total   conversation.RunTotals
+	usage.Trace
+	Total   usage.Totals
 	Cost    sum
 	Runs    []runEntry // newest first
 	Earlier string     // address, "" for none
@@ -27,7 +28,7 @@ type tracePage struct {
 
 // runEntry is a run with its timeline.
 type runEntry struct {
-	conversation.TracedRun
+	usage.Run
 	Took  time.Duration
 	Asked string // the text of the first message that it took, clipped
 	Who   string
@@ -59,12 +60,12 @@ func (c *Console) showTrace(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	before := number(r, "before", 0, math.MaxInt64)
-	trace, err := c.Store.Trace(r.Context(), of.ID, before, runsPerPage)
+	trace, err := usage.New(c.Store).Trace(r.Context(), of.ID, before, runsPerPage)
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	messages, err := c.Store.MessagesOf(r.Context(), of.ID, trace.Runs)
+	messages, err := usage.New(c.Store).Messages(r.Context(), of.ID, trace.Runs)
 	if err != nil {
 		c.fail(w, r, err)
 		return
@@ -86,15 +87,15 @@ func (c *Console) showTrace(w http.ResponseWriter, r *http.Request) {
 
 func (c *Console) addTotals(p *tracePage) {
 	for _, m := range p.Models {
-		p.Total.Add(m.RunTotals)
+		p.Total.Add(m.Totals)
 		if c.Cost != nil {
 			p.Cost.add(c.Cost(m.Model, m.Prompt, m.Completion))
 		}
 	}
 }
 
-func (c *Console) runEntry(run conversation.TracedRun, messages []conversation.Record) runEntry {
-	e := runEntry{TracedRun: run, Took: run.EndedAt.Sub(run.StartedAt), Who: senderName(run.Asked)}
+func (c *Console) runEntry(run usage.Run, messages []conversation.Record) runEntry {
+	e := runEntry{Run: run, Took: run.EndedAt.Sub(run.StartedAt), Who: senderName(run.Asked)}
 	if c.Cost != nil && run.Kind == conversation.KindAgent {
 		e.Cost.add(c.Cost(run.Model, int64(run.Prompt), int64(run.Completion)))
 	}
@@ -131,7 +132,7 @@ type timeline struct {
 	whole time.Duration
 }
 
-func scaleOf(run conversation.TracedRun) timeline {
+func scaleOf(run usage.Run) timeline {
 	end := run.EndedAt
 	for _, step := range run.Steps {
 		if done := step.At.Add(step.Took); done.After(end) {

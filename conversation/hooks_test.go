@@ -2,9 +2,11 @@ package conversation_test
 
 import (
 	"context"
+	"time"
 
 	"parley/conversation"
 	"parley/conversation/pairing"
+	"parley/conversation/usage"
 )
 
 // init gives the tests of package conversation the subjects that import it.
@@ -19,5 +21,13 @@ func init() {
 	}
 	conversation.IsPaired = func(ctx context.Context, s *conversation.Store, of conversation.Account, user string) (bool, error) {
 		return pairing.New(s).Has(ctx, of, user)
+	}
+	conversation.RunsByChannel = func(ctx context.Context, s *conversation.Store) (map[string]int64, error) {
+		stats, err := usage.New(s).Stats(ctx, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), time.Hour)
+		runs := map[string]int64{}
+		for _, u := range stats.Models {
+			runs[u.Channel] = u.Runs
+		}
+		return runs, err
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"iter"
 
 	"parley/conversation/internal/db"
 )
@@ -24,6 +25,29 @@ const inTalk = `messages.state NOT IN ('replaced', 'undone') AND messages.intern
 // roughly.
 const messageBytes = `octet_length(content) + coalesce(octet_length(tool_calls), 0) + CASE WHEN parts IS NULL THEN 0
 	ELSE (SELECT coalesce(sum(octet_length(data)), 0) FROM images WHERE message_id = messages.id) END`
+
+// ReadRecords returns the messages that a condition selects, for the packages below
+// this one: "WHERE … ORDER BY …" on rows of the table messages. It holds a connection
+// until the last one is read. The error comes with the last pair.
+func ReadRecords(ctx context.Context, q db.Querier, condition string, args ...any) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		rows, err := q.QueryContext(ctx, selectMessages+condition, args...)
+		if err != nil {
+			yield(Record{}, err)
+			return
+		}
+		defer rows.Close()
+		for rows.Next() {
+			r, err := scanRecord(rows)
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(Record{}, err)
+		}
+	}
+}
 
 // readMessages reads what a query of selectMessages gives.
 func readMessages(ctx context.Context, q db.Querier, query string, args ...any) (list []Message, err error) {

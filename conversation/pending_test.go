@@ -34,26 +34,3 @@ func TestWhatWaitsIsListedOverAllSessions(t *testing.T) {
 		t.Errorf("%+v, %v", due, err)
 	}
 }
-
-// A trace has the words of the runs that it shows, and of no others.
-func TestMessagesAreReadByTheirRuns(t *testing.T) {
-	s := mustOpen(t)
-	for n := 1; n <= 5; n++ {
-		exchange(t, s, chat, n)
-	}
-	c, err := s.Active(t.Context(), chat)
-	if err != nil {
-		t.Fatal(err)
-	}
-	trace, err := s.Trace(t.Context(), c.ID, 5, 2)
-	if err != nil || len(trace.Runs) != 2 {
-		t.Fatalf("%+v, %v", trace.Runs, err)
-	}
-	found, err := s.MessagesOf(t.Context(), c.ID, trace.Runs)
-	if err != nil || len(found) != 2 {
-		t.Fatalf("%+v, %v", found, err)
-	}
-	if list := found[4]; len(list) != 2 || list[0].Content != "question 4" || list[1].Content != "answer 4" {
-		t.Errorf("%+v", list)
-	}
-}

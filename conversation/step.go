@@ -56,7 +56,7 @@ type storedStep struct {
 	FinishReason FinishReason `json:"finish,omitempty"`
 }
 
-// encodeSteps gives the steps of a run as they are stored.
+// encodeSteps returns the steps of a run as they are stored.
 func encodeSteps(run Run) ([]byte, error) {
 	if len(run.Steps) == 0 {
 		return nil, nil
@@ -86,8 +86,9 @@ func encodeSteps(run Run) ([]byte, error) {
 	return json.Marshal(stored)
 }
 
-// decodeSteps is the reverse of encodeSteps for a run that was read.
-func decodeSteps(text []byte, model string, started time.Time) ([]Step, error) {
+// DecodeSteps returns the steps of a run from the column steps of its row, given the
+// run's model and its start.
+func DecodeSteps(text []byte, model string, started time.Time) ([]Step, error) {
 	if len(text) == 0 {
 		return nil, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/runtotals"
 )
 
 // What a session spans, as the configuration spells it.
@@ -100,7 +101,7 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	}
 	var err error
 	s.db, err = db.Open(ctx, db.Config{Path: path, Log: s.log, Chores: []db.Chore{
-		{Name: "the sums of runs", Step: sumRuns, Skip: skipRuns},
+		runtotals.Chore(),
 		{Name: indexName, Step: index, Skip: skipMessages},
 		{Name: "what deleted conversations have left", Step: s.sweeps.sweep, Skip: s.sweeps.skip, Needs: indexName},
 		{Name: "deleted words in the search index", Step: scrub, Needs: indexName},

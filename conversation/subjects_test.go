@@ -12,6 +12,8 @@ var (
 	AskPairing     func(ctx context.Context, s *Store, of Account, user string) (code string, err error)
 	ApprovePairing func(ctx context.Context, s *Store, code string) error
 	IsPaired       func(ctx context.Context, s *Store, of Account, user string) (bool, error)
+
+	RunsByChannel func(ctx context.Context, s *Store) (map[string]int64, error) // of the last hour
 )
 
 // mustPair pairs a person with a bot.

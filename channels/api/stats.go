@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"parley/conversation"
+	stored "parley/conversation/usage"
 )
 
 type getStats struct {
@@ -52,17 +52,17 @@ func (c *Channel) getStats(ctx context.Context, in *getStats) (*statsAnswer, err
 	if !from.Before(to) || hours/int64(in.Bucket) > maxBuckets {
 		return nil, problem(http.StatusUnprocessableEntity, "from must be before to, with at most %d buckets of bucket_hours between them.", maxBuckets)
 	}
-	s, err := c.Store.Stats(ctx, from, to, time.Duration(in.Bucket)*time.Hour)
+	s, err := stored.New(c.Store).Stats(ctx, from, to, time.Duration(in.Bucket)*time.Hour)
 	if err != nil {
 		return nil, err
 	}
-	usage := func(u conversation.Usage) usageOf {
-		return usageOf{Channel: u.Channel, Person: u.Person.ID, Name: u.Person.Name, Model: u.Model, Totals: c.totalsOf(u.Model, u.RunTotals)}
+	share := func(u stored.Share) usageOf {
+		return usageOf{Channel: u.Channel, Person: u.Person.ID, Name: u.Person.Name, Model: u.Model, Totals: c.totalsOf(u.Model, u.Totals)}
 	}
 	return &statsAnswer{stats{
-		From: s.From.UTC(), To: s.To.UTC(), Usage: mapped(s.Usage, usage), People: mapped(s.People, usage),
-		Buckets: mapped(s.Buckets, func(b conversation.Bucket) bucket {
-			return bucket{b.At.UTC(), totalsOf(b.RunTotals), b.P50.Milliseconds(), b.P95.Milliseconds()}
+		From: s.From.UTC(), To: s.To.UTC(), Usage: mapped(s.Models, share), People: mapped(s.People, share),
+		Buckets: mapped(s.Buckets, func(b stored.Bucket) bucket {
+			return bucket{b.At.UTC(), totalsOf(b.Totals), b.P50.Milliseconds(), b.P95.Milliseconds()}
 		}),
 	}}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	stored "parley/conversation/usage"
 )
 
 type getTrace struct {
@@ -99,7 +100,7 @@ func (c *Channel) getTrace(ctx context.Context, in *getTrace) (*traceAnswer, err
 	if _, err := c.Store.Conversation(ctx, in.ID); err != nil { // Trace takes the beginning of an id as well
 		return nil, err
 	}
-	t, err := c.Store.Trace(ctx, in.ID, in.Before, in.Limit)
+	t, err := stored.New(c.Store).Trace(ctx, in.ID, in.Before, in.Limit)
 	if err != nil {
 		return nil, err
 	}
@@ -107,20 +108,20 @@ func (c *Channel) getTrace(ctx context.Context, in *getTrace) (*traceAnswer, err
 	return &traceAnswer{out}, nil
 }
 
-func (c *Channel) summaryOf(t conversation.Trace) traceSummary {
+func (c *Channel) summaryOf(t stored.Trace) traceSummary {
 	s := traceSummary{
-		Roles: mapped(t.Roles, func(r conversation.RoleTotals) roleTotals { return roleTotals(r) }),
-		Tools: mapped(t.Tools, func(t conversation.ToolTotals) toolTotals {
+		Roles: mapped(t.Roles, func(r stored.RoleTotals) roleTotals { return roleTotals(r) }),
+		Tools: mapped(t.Tools, func(t stored.ToolTotals) toolTotals {
 			return toolTotals{t.Name, t.Calls, t.Failed, t.Took.Milliseconds()}
 		}),
-		Models: mapped(t.Models, func(m conversation.ModelTotals) modelTotal {
-			return modelTotal{m.Model, c.totalsOf(m.Model, m.RunTotals)}
+		Models: mapped(t.Models, func(m stored.ModelTotals) modelTotal {
+			return modelTotal{m.Model, c.totalsOf(m.Model, m.Totals)}
 		}),
 	}
-	var all conversation.RunTotals
+	var all stored.Totals
 	cost, priced := 0.0, len(s.Models) > 0
 	for i, m := range t.Models {
-		all.Add(m.RunTotals)
+		all.Add(m.Totals)
 		if of := s.Models[i].Cost; of != nil {
 			cost += *of
 		} else {
@@ -134,7 +135,7 @@ func (c *Channel) summaryOf(t conversation.Trace) traceSummary {
 	return s
 }
 
-func totalsOf(t conversation.RunTotals) Totals {
+func totalsOf(t stored.Totals) Totals {
 	return Totals{
 		Runs: t.Runs, Failed: t.Failed, Stopped: t.Stopped, Messages: t.Messages, Prompt: t.Prompt, Completion: t.Completion,
 		TookMS: t.Took.Milliseconds(),
@@ -142,7 +143,7 @@ func totalsOf(t conversation.RunTotals) Totals {
 }
 
 // totalsOf are sums over the runs of one model, with what they cost.
-func (c *Channel) totalsOf(model string, t conversation.RunTotals) Totals {
+func (c *Channel) totalsOf(model string, t stored.Totals) Totals {
 	out := totalsOf(t)
 	out.Cost = c.cost(model, t.Prompt, t.Completion)
 	return out
@@ -156,7 +157,7 @@ func (c *Channel) cost(model string, prompt, completion int64) *float64 {
 	return nil
 }
 
-func (c *Channel) runOf(r conversation.TracedRun) tracedRun {
+func (c *Channel) runOf(r stored.Run) tracedRun {
 	asked := r.Asked.Name
 	if asked == "" {
 		asked = r.Asked.ID

@@ -16,12 +16,18 @@ const Chat = conversation.Key("telegram:chat:42")
 // Clock is a time that a test sets.
 type Clock struct{ time.Time }
 
+// Now returns the time.
+func (c *Clock) Now() time.Time { return c.Time }
+
+// Pass moves the time on.
+func (c *Clock) Pass(d time.Duration) { c.Time = c.Add(d) }
+
 // NewAged opens an empty database whose time is that of the clock, at first the
 // beginning of 2026.
 func NewAged(t testing.TB) (*conversation.Store, *Clock) {
 	t.Helper()
 	clock := &Clock{time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
-	return New(t, conversation.WithClock(func() time.Time { return clock.Time })), clock
+	return New(t, conversation.WithClock(clock.Now)), clock
 }
 
 // Say returns a message to a session.
@@ -29,6 +35,13 @@ func Say(key conversation.Key, id int, text string) conversation.Inbound {
 	return conversation.Inbound{
 		Key: key, SourceID: fmt.Sprintf("%s/%d", key, id), Address: "to " + string(key), Text: text, At: time.UnixMilli(int64(id)),
 	}
+}
+
+// SayNow returns a message to a session that is written now.
+func SayNow(clock *Clock, key conversation.Key, id int, text string) conversation.Inbound {
+	in := Say(key, id, text)
+	in.At = clock.Time
+	return in
 }
 
 // Accept stores messages.

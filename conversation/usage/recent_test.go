@@ -1,26 +1,29 @@
-package conversation
+package usage
 
 import (
 	"testing"
 	"time"
+
+	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // The last hour is told by the minute: what ended then, how it went and how
 // long it took, and nothing of before.
 func TestTheLastHourIsToldByTheMinute(t *testing.T) {
-	s, clock := mustOpenAged(t)
+	s, clock := storetest.NewAged(t)
 	from := clock.Time
-	askNow(t, s, clock, chat, 1, ada, time.Second, nil)
-	clock.pass(time.Minute)
+	askNow(t, s, clock, storetest.Chat, 1, ada, time.Second, nil)
+	clock.Pass(time.Minute)
 	for n := 2; n <= 21; n++ {
-		askNow(t, s, clock, chat, n, ada, time.Duration(n)*time.Second, func(r *Run) {
+		askNow(t, s, clock, storetest.Chat, n, ada, time.Duration(n)*time.Second, func(r *conversation.Run) {
 			if n == 21 {
-				r.Status = StatusFailed
+				r.Status = conversation.StatusFailed
 			}
 		})
 	}
-	askNow(t, s, clock, chat, 30, ada, time.Hour, func(r *Run) { r.Kind = KindCommand })
-	buckets, err := s.Recent(t.Context(), from.Add(time.Second), from.Add(3*time.Minute), time.Minute)
+	askNow(t, s, clock, storetest.Chat, 30, ada, time.Hour, func(r *conversation.Run) { r.Kind = conversation.KindCommand })
+	buckets, err := New(s).Recent(t.Context(), from.Add(time.Second), from.Add(3*time.Minute), time.Minute)
 	if err != nil || len(buckets) != 3 {
 		t.Fatalf("%d buckets, %v", len(buckets), err)
 	}

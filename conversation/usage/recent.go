@@ -1,4 +1,4 @@
-package conversation
+package usage
 
 import (
 	"context"
@@ -6,25 +6,24 @@ import (
 	"slices"
 	"time"
 
+	"parley/conversation"
 	"parley/conversation/internal/db"
 )
 
-// mostRecent is how many runs Recent looks at: with more in an hour, its oldest
-// buckets show fewer than there were.
-const mostRecent = 20_000
+// maxRecent is how many runs Recent looks at. With more in the last hour, the oldest buckets show fewer than there were.
+const maxRecent = 20_000
 
-// Recent sums up the runs that answered somebody and ended between two times, in
-// buckets of any length: what Stats, which counts in hours, can't tell of the
-// last one. It is read from the newest runs themselves.
-func (s *Store) Recent(ctx context.Context, from, to time.Time, bucket time.Duration) ([]Bucket, error) {
+// Recent sums up the runs that answered somebody and ended between two times, in buckets of any length. It reads the
+// newest runs themselves, and so shows the last hour in more detail than Stats, which counts in hours.
+func (u *Usage) Recent(ctx context.Context, from, to time.Time, bucket time.Duration) ([]Bucket, error) {
 	var buckets []Bucket
 	for at := from; at.Before(to) && len(buckets) < maxBuckets; at = at.Add(bucket) {
 		buckets = append(buckets, Bucket{At: at})
 	}
-	rows, err := s.db.QueryContext(ctx, `
+	rows, err := u.db.QueryContext(ctx, `
 		SELECT status, messages, prompt_tokens, completion_tokens, ended_at, max(ended_at - started_at, 0)
 		FROM (SELECT * FROM runs ORDER BY id DESC LIMIT ?) WHERE kind = 'agent' AND ended_at >= ? AND ended_at < ?`,
-		mostRecent, db.Millis(from), db.Millis(to))
+		maxRecent, db.Millis(from), db.Millis(to))
 	if err != nil {
 		return nil, db.Explain(err)
 	}
@@ -42,29 +41,29 @@ func (s *Store) Recent(ctx context.Context, from, to time.Time, bucket time.Dura
 	}
 	for n := range buckets {
 		slices.Sort(took[n])
-		buckets[n].P50, buckets[n].P95 = exactQuantile(took[n], 50), exactQuantile(took[n], 95)
+		buckets[n].P50, buckets[n].P95 = quantile(took[n], 50), quantile(took[n], 95)
 	}
 	return buckets, db.Explain(rows.Err())
 }
 
-func scanRecent(rows *sql.Rows) (one RunTotals, ended time.Time, err error) {
-	var status Status
+func scanRecent(rows *sql.Rows) (one Totals, ended time.Time, err error) {
+	var status conversation.Status
 	var at, took int64
 	err = rows.Scan(&status, &one.Messages, &one.Prompt, &one.Completion, &at, &took)
 	one.Runs, one.Took = 1, time.Duration(took)*time.Millisecond
 	switch status {
-	case StatusFailed:
+	case conversation.StatusFailed:
 		one.Failed = 1
-	case StatusStopped:
+	case conversation.StatusStopped:
 		one.Stopped = 1
 	}
 	return one, db.FromMillis(at), err
 }
 
-// exactQuantile is what so many of 100 took at most; list is sorted.
-func exactQuantile(list []time.Duration, of100 int) time.Duration {
+// quantile returns how long a percentage of the runs took at most. The list is sorted.
+func quantile(list []time.Duration, percent int) time.Duration {
 	if len(list) == 0 {
 		return 0
 	}
-	return list[(len(list)*of100+99)/100-1]
+	return list[(len(list)*percent+99)/100-1]
 }

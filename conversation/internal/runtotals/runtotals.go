@@ -1,4 +1,9 @@
-package conversation
+// Package runtotals keeps the sums of runs: run_totals by hour, run_people by day, and run_durations.
+//
+// The sums follow the runs in the background, so that no commit pays for them. Runs have no order in which they were
+// committed, but every run leaves a reply, and replies are numbered as they come: a cursor over the replies says how far
+// the sums have come, so that a crash leaves nothing out and counts nothing twice.
+package runtotals
 
 import (
 	"context"
@@ -8,22 +13,17 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// The sums of run_totals, run_people and run_durations trail the runs, so that no commit
-// pays for them. Runs have no order in which they were committed, but every run
-// leaves a reply, and replies are numbered as they come: a cursor over these
-// says how far the sums have come, so that a crash leaves nothing out and counts
-// nothing twice.
+// Chore returns what keeps the sums up to date.
+func Chore() db.Chore { return db.Chore{Name: "the sums of runs", Step: Update, Skip: skip} }
 
-// totalsBatch is how many replies are looked at in one transaction.
-const totalsBatch = 500
+// Batch is how many replies are examined in one transaction.
+const Batch = 500
 
-// longest is the last class of run_durations, milliseconds: what took longer is
-// in it as well. The first one is 125.
+// longest is the last class of run_durations, in milliseconds; it has all longer runs as well. The first class is 125.
 const longest = 1_024_000
 
-// newRuns are the runs whose first reply stands in a stretch of the outbox: of a
-// run with several, which follow each other, it counts once, and to the channel of
-// the first.
+// newRuns are the runs whose first reply is among the replies after ?1, up to ?2. A run with several replies, which
+// follow each other, counts once, for the channel of the first.
 const newRuns = `
 	FROM outbox o JOIN runs r ON r.id = o.run_id
 	WHERE o.id > ?1 AND o.id <= ?2 AND r.kind = 'agent' AND (SELECT run_id FROM outbox p WHERE p.id = o.id - 1) IS NOT o.run_id `
@@ -52,46 +52,44 @@ const addDurations = `
 	GROUP BY 1, 2
 	ON CONFLICT DO UPDATE SET runs = runs + excluded.runs`
 
-// sumRuns adds the oldest runs that the sums do not have. done says that they
-// have all.
-func sumRuns(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+// Update adds the oldest runs that the sums do not have, as many as fit into a transaction. done says that they have all.
+func Update(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	var after, last int64
 	err = tx.QueryRowContext(ctx, `
 		SELECT CAST(value AS INTEGER), (
 			SELECT coalesce(max(id), 0) FROM (SELECT id FROM outbox WHERE id > CAST(value AS INTEGER) ORDER BY id LIMIT ?))
-		FROM cursors WHERE name = 'run_totals'`, totalsBatch).Scan(&after, &last)
+		FROM cursors WHERE name = 'run_totals'`, Batch).Scan(&after, &last)
 	if err != nil || last == 0 {
 		return err == nil, err
 	}
-	if err := addRuns(ctx, tx, after, last); err != nil {
+	if err := add(ctx, tx, after, last); err != nil {
 		return false, err
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE cursors SET value = ? WHERE name = 'run_totals'`, last)
 	return false, err
 }
 
-// addRuns adds the runs of a stretch of replies.
-func addRuns(ctx context.Context, tx *sql.Tx, after, last int64) error {
-	for _, add := range []string{addTotals, addPeople, addDurations} {
-		if _, err := tx.ExecContext(ctx, add, after, last, longest); err != nil {
+// add adds the runs of the replies after one, up to another.
+func add(ctx context.Context, tx *sql.Tx, after, last int64) error {
+	for _, statement := range []string{addTotals, addPeople, addDurations} {
+		if _, err := tx.ExecContext(ctx, statement, after, last, longest); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// skipRuns adds the next runs without those that can't be read. db.ErrStuck says that
-// the sums themselves are damaged.
-func skipRuns(ctx context.Context, s *db.Skipper) error {
-	add := func(ctx context.Context, tx *sql.Tx, ids []int64) error {
+// skip adds the next runs without those that can't be read. It returns db.ErrStuck when the sums themselves are damaged.
+func skip(ctx context.Context, s *db.Skipper) error {
+	addEach := func(ctx context.Context, tx *sql.Tx, ids []int64) error {
 		for _, id := range ids {
-			if err := addRuns(ctx, tx, id-1, id); err != nil {
+			if err := add(ctx, tx, id-1, id); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return s.Rows(ctx, "outbox", "run_totals", totalsBatch, add, func(id int64, err error) error {
+	return s.Rows(ctx, "outbox", "run_totals", Batch, addEach, func(id int64, err error) error {
 		var sums string
 		unread := s.QueryRowContext(ctx, `SELECT json_array(r.ended_at, o.channel, r.model, r.sender, `+runSums+`)`+newRuns, id-1, id).Scan(&sums)
 		if unread == nil {

@@ -1,4 +1,4 @@
-package conversation
+package usage
 
 import (
 	"context"
@@ -9,45 +9,51 @@ import (
 	"testing"
 	"time"
 
+	"parley/conversation"
+	"parley/conversation/internal/runtotals"
+	"parley/conversation/storetest"
+
 	"github.com/google/go-cmp/cmp"
 )
 
+const day = 24 * time.Hour
+
 // askNow is a run of somebody that took so long, and ends now.
-func askNow(t testing.TB, s *Store, clock *calendar, key Key, id int, who Sender, took time.Duration, change func(*Run)) {
+func askNow(t testing.TB, s *conversation.Store, clock *storetest.Clock, key conversation.Key, id int, who conversation.Sender, took time.Duration, change func(*conversation.Run)) {
 	t.Helper()
-	in := sayNow(clock, key, id, "question")
+	in := storetest.SayNow(clock, key, id, "question")
 	in.Sender = who
-	mustAccept(t, s, in)
-	run := answered(key, mustBegin(t, s, key, 1000), "answer")
+	storetest.Accept(t, s, in)
+	run := storetest.Answered(key, storetest.Begin(t, s, key, 1000), "answer")
 	run.StartedAt, run.Model, run.Prompt, run.Completion = clock.Add(-took), "gpt", 100, 10
 	if change != nil {
 		change(&run)
 	}
-	mustCommit(t, s, run)
+	storetest.Commit(t, s, run)
 }
 
-func mustStats(t testing.TB, s *Store, from, to time.Time, bucket time.Duration) Stats {
+func mustStats(t testing.TB, s *conversation.Store, from, to time.Time, bucket time.Duration) Stats {
 	t.Helper()
-	stats, err := s.Stats(t.Context(), from, to, bucket)
+	stats, err := New(s).Stats(t.Context(), from, to, bucket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return stats
 }
 
-var ada, bob = Sender{ID: "1", Name: "Ada"}, Sender{ID: "2", Name: "Bob"}
+var ada, bob = conversation.Sender{ID: "1", Name: "Ada"}, conversation.Sender{ID: "2", Name: "Bob"}
 
 func TestStatsShowWhatWasUsedWhenByWhomAndOfWhat(t *testing.T) {
-	s, clock := mustOpenAged(t)
+	s, clock := storetest.NewAged(t)
 	noon := clock.Time
-	other := Key("discord:dm:7")
-	askNow(t, s, clock, chat, 1, ada, time.Second, nil)
-	askNow(t, s, clock, chat, 2, ada, 3*time.Second, func(r *Run) { r.Status = StatusFailed })
-	clock.pass(time.Hour)
-	askNow(t, s, clock, other, 3, bob, time.Second, func(r *Run) { r.Model = "mini" })
-	askNow(t, s, clock, other, 4, bob, time.Second, func(r *Run) { r.Kind = KindCommand })
-	clock.pass(2 * time.Hour)
-	askNow(t, s, clock, chat, 5, Sender{ID: "1", Name: "Ada L."}, time.Second, nil)
+	other := conversation.Key("discord:dm:7")
+	askNow(t, s, clock, storetest.Chat, 1, ada, time.Second, nil)
+	askNow(t, s, clock, storetest.Chat, 2, ada, 3*time.Second, func(r *conversation.Run) { r.Status = conversation.StatusFailed })
+	clock.Pass(time.Hour)
+	askNow(t, s, clock, other, 3, bob, time.Second, func(r *conversation.Run) { r.Model = "mini" })
+	askNow(t, s, clock, other, 4, bob, time.Second, func(r *conversation.Run) { r.Kind = conversation.KindCommand })
+	clock.Pass(2 * time.Hour)
+	askNow(t, s, clock, storetest.Chat, 5, conversation.Sender{ID: "1", Name: "Ada L."}, time.Second, nil)
 
 	stats := mustStats(t, s, noon, noon.Add(4*time.Hour), 2*time.Hour)
 	var runs []int64
@@ -58,15 +64,15 @@ func TestStatsShowWhatWasUsedWhenByWhomAndOfWhat(t *testing.T) {
 		t.Fatal(diff)
 	}
 	first := stats.Buckets[0]
-	want := RunTotals{Runs: 3, Failed: 1, Messages: 6, Prompt: 300, Completion: 30, Took: 5 * time.Second}
-	if diff := cmp.Diff(want, first.RunTotals); diff != "" || !first.At.Equal(noon) {
+	want := Totals{Runs: 3, Failed: 1, Messages: 6, Prompt: 300, Completion: 30, Took: 5 * time.Second}
+	if diff := cmp.Diff(want, first.Totals); diff != "" || !first.At.Equal(noon) {
 		t.Errorf("%s at %s", diff, first.At)
 	}
 	if first.P50 < time.Second/2 || first.P50 > time.Second || first.P95 < 2*time.Second || first.P95 > 4*time.Second {
 		t.Errorf("half took at most %s, 95 of 100 %s", first.P50, first.P95)
 	}
 	var usage []string
-	for _, u := range append(stats.Usage, stats.People...) {
+	for _, u := range append(stats.Models, stats.People...) {
 		usage = append(usage, fmt.Sprint(u.Channel, " ", u.Person.Name, " ", u.Model, " ", u.Runs))
 	}
 	if diff := cmp.Diff([]string{"telegram  gpt 3", "discord  mini 1", "telegram Ada L. gpt 3", "discord Bob mini 1"}, usage); diff != "" {
@@ -75,19 +81,19 @@ func TestStatsShowWhatWasUsedWhenByWhomAndOfWhat(t *testing.T) {
 }
 
 func TestStatsOfAQuietTimeAreEmptyBuckets(t *testing.T) {
-	s, clock := mustOpenAged(t)
-	askNow(t, s, clock, chat, 1, ada, time.Second, nil)
+	s, clock := storetest.NewAged(t)
+	askNow(t, s, clock, storetest.Chat, 1, ada, time.Second, nil)
 	stats := mustStats(t, s, clock.Add(-day), clock.Add(-time.Hour), time.Hour)
-	if len(stats.Buckets) != 23 || stats.Buckets[0].Runs != 0 || len(stats.Usage) != 0 {
-		t.Errorf("%d buckets, %+v", len(stats.Buckets), stats.Usage)
+	if len(stats.Buckets) != 23 || stats.Buckets[0].Runs != 0 || len(stats.Models) != 0 {
+		t.Errorf("%d buckets, %+v", len(stats.Buckets), stats.Models)
 	}
 	for _, bucket := range []time.Duration{0, -time.Hour} {
-		if _, err := s.Stats(t.Context(), clock.Add(-day), clock.Time, bucket); err == nil {
+		if _, err := New(s).Stats(t.Context(), clock.Add(-day), clock.Time, bucket); err == nil {
 			t.Errorf("buckets of %s are taken", bucket)
 		}
 	}
 	for _, from := range []time.Time{{}, clock.Add(day)} {
-		if _, err := s.Stats(t.Context(), from, clock.Time, time.Hour); err == nil {
+		if _, err := New(s).Stats(t.Context(), from, clock.Time, time.Hour); err == nil {
 			t.Errorf("from %s is taken", from)
 		}
 	}
@@ -96,7 +102,7 @@ func TestStatsOfAQuietTimeAreEmptyBuckets(t *testing.T) {
 // A page may be asked for buckets of any size: one that is longer than all time
 // gives one bucket, and does not fill the memory.
 func TestStatsTakeBucketsOfAnySize(t *testing.T) {
-	s := mustOpen(t)
+	s := storetest.New(t)
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	if stats := mustStats(t, s, from, from.Add(48*time.Hour), math.MaxInt64); len(stats.Buckets) != 1 {
 		t.Errorf("%d buckets", len(stats.Buckets))
@@ -109,10 +115,10 @@ func TestStatsTakeBucketsOfAnySize(t *testing.T) {
 // A run is counted once, also when a crash comes between its commit and its
 // counting, when its replies are looked at apart, and when it is long gone.
 func TestEveryRunIsCountedOnce(t *testing.T) {
-	s, clock := mustOpenAged(t)
+	s, clock := storetest.NewAged(t)
 	path, noon := s.Path(), clock.Time
-	for id := range totalsBatch/2 + 10 {
-		askNow(t, s, clock, chat, id, ada, time.Second, func(r *Run) {
+	for id := range runtotals.Batch/2 + 10 {
+		askNow(t, s, clock, storetest.Chat, id, ada, time.Second, func(r *conversation.Run) {
 			r.Replies = append(r.Replies, r.Replies[0]) // a batch ends between the two of one run
 			if id == 0 {
 				r.Replies = r.Replies[:1]
@@ -120,39 +126,41 @@ func TestEveryRunIsCountedOnce(t *testing.T) {
 		})
 	}
 	mustStats(t, s, noon, noon.Add(time.Hour), time.Hour)
-	sendAll(t, s, chat)
-	s.Close()
-	s, err := Open(t.Context(), path, WithClock(clock.now))
+	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, State: conversation.DueNow, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	askNow(t, s, clock, chat, 9999, ada, time.Second, nil)
-	clock.pass(30 * day)
-	mustClean(t, s, Rules{Retention: day})
-	if got := mustStats(t, s, noon, noon.Add(time.Hour), time.Hour).Buckets[0].Runs; got != totalsBatch/2+11 {
+	for _, d := range due {
+		if err := s.Mark(t.Context(), d, conversation.MarkSent, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close()
+	s = storetest.Open(t, path, conversation.WithClock(clock.Now))
+	askNow(t, s, clock, storetest.Chat, 9999, ada, time.Second, nil)
+	clock.Pass(30 * day)
+	if _, err := s.Clean(t.Context(), conversation.Rules{Retention: day}, func(conversation.Outdated) {}); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustStats(t, s, noon, noon.Add(time.Hour), time.Hour).Buckets[0].Runs; got != runtotals.Batch/2+11 {
 		t.Errorf("%d runs are counted", got)
 	}
 }
 
 // Who upgrades finds the past in the plots.
 func TestAnUpgradeCountsTheRunsThatThereAre(t *testing.T) {
-	s, clock := mustOpenAged(t)
+	s, clock := storetest.NewAged(t)
 	path := s.Path()
 	for id := range 5 {
-		askNow(t, s, clock, chat, id, ada, 3*time.Second, nil)
+		askNow(t, s, clock, storetest.Chat, id, ada, 3*time.Second, nil)
 	}
 	noon := clock.Time
 	before := mustStats(t, s, noon, noon.Add(time.Hour), time.Hour)
 	s.Close()
 	upgradeRuns(t, path)
-	s, err := Open(t.Context(), path, WithClock(clock.now))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s = storetest.Open(t, path, conversation.WithClock(clock.Now))
 	after := mustStats(t, s, noon, noon.Add(time.Hour), time.Hour)
-	before.People[0].Person = Sender{} // it was not stored
+	before.People[0].Person = conversation.Sender{} // it was not stored
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Error(diff)
 	}
@@ -166,7 +174,7 @@ func upgradeRuns(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	migration, err := os.ReadFile("internal/db/migrations/00006_runs.sql")
+	migration, err := os.ReadFile("../internal/db/migrations/00006_runs.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,9 +193,9 @@ func upgradeRuns(t *testing.T, path string) {
 // thousand people.
 func BenchmarkStats(b *testing.B) {
 	const runs, people, hours = 500_000, 1000, 30 * 24
-	s := benchStore(b)
+	s := storetest.New(b)
 	end := time.Now().Truncate(time.Hour)
-	err := s.db.Write(b.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	err := s.DB().Write(b.Context(), func(ctx context.Context, tx *sql.Tx) error {
 		for _, statement := range []string{
 			`WITH RECURSIVE run (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM run WHERE id < :runs)
 			INSERT INTO run_totals

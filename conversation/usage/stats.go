@@ -1,0 +1,228 @@
+// Package usage tells what runs have cost and how they came about: sums over time, and the trace of one conversation.
+package usage
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/internal/db"
+	"parley/conversation/internal/runtotals"
+)
+
+// Usage reads statistics. It is safe for concurrent use.
+type Usage struct {
+	store *conversation.Store
+	db    *db.DB
+}
+
+// New returns the statistics of a store.
+func New(store *conversation.Store) *Usage { return &Usage{store: store, db: store.DB()} }
+
+// Stats are sums over the runs that answered somebody and ended in a period.
+type Stats struct {
+	From, To time.Time // whole hours
+	Buckets  []Bucket  // of the period, the oldest first, also those without runs
+	Models   []Share   // by channel and model, the most runs first
+	People   []Share   // by channel, person and model, likewise; of whole days in UTC
+}
+
+// Bucket is a part of the period.
+type Bucket struct {
+	At time.Time // its begin
+	Totals
+	P50, P95 time.Duration // how long half of the runs, and 95 %, took at most; in Stats estimated within a factor of 2
+}
+
+// Share is what a channel, or one person in it, used of one model.
+type Share struct {
+	Channel string
+	Person  conversation.Sender // in Stats.People; without an ID where nobody said who it was
+	Model   string
+	Totals
+}
+
+// Totals are sums over runs.
+type Totals struct {
+	Runs       int64
+	Failed     int64 // of Runs
+	Stopped    int64 // of Runs
+	Messages   int64 // added to conversations, of all roles
+	Prompt     int64 // tokens
+	Completion int64 // tokens
+	Took       time.Duration
+}
+
+// Add adds other sums.
+func (t *Totals) Add(o Totals) {
+	t.Runs += o.Runs
+	t.Failed += o.Failed
+	t.Stopped += o.Stopped
+	t.Messages += o.Messages
+	t.Prompt += o.Prompt
+	t.Completion += o.Completion
+	t.Took += o.Took
+}
+
+// maxBuckets is how many buckets may be asked for at once: more than a plot can show, and a year of hours.
+const maxBuckets = 10_000
+
+// Stats sums up the period between two times, in buckets of a length. All three are taken in whole hours, to and the
+// bucket rounded up; what lies outside of the years 1 to 9999 in UTC is left out. An empty period, and one of more than
+// 10,000 buckets, is conversation.ErrInvalid.
+func (u *Usage) Stats(ctx context.Context, from, to time.Time, bucket time.Duration) (Stats, error) {
+	first, end := hourOf(from), hourOf(to.Add(time.Hour-1))
+	hours := int64(bucket / time.Hour)
+	if bucket%time.Hour > 0 {
+		hours++
+	}
+	switch {
+	case bucket <= 0 || end <= first:
+		return Stats{}, fmt.Errorf("%w: a time of less than an hour in the years 1 to 9999, or buckets of none", conversation.ErrInvalid)
+	case (end-first)/hours >= maxBuckets:
+		return Stats{}, fmt.Errorf("%w: the time has more than %d buckets", conversation.ErrInvalid, maxBuckets)
+	}
+	u.db.CatchUp(ctx, runtotals.Update)
+	stats := Stats{From: atHour(first), To: atHour(end)}
+	for hour := first; hour < end; hour += hours {
+		stats.Buckets = append(stats.Buckets, Bucket{At: atHour(hour)})
+	}
+	p := period{first, end, hours}
+	err := u.sum(ctx, p, stats.Buckets)
+	if err == nil {
+		err = u.estimate(ctx, p, stats.Buckets)
+	}
+	if err == nil {
+		stats.Models, err = u.models(ctx, p)
+	}
+	if err == nil {
+		stats.People, err = u.people(ctx, p)
+	}
+	return stats, db.Explain(err)
+}
+
+// period is a number of hours, in buckets of so many.
+type period struct{ first, end, bucket int64 }
+
+// firstHour and lastHour are the first and the last one that RFC 3339 can write.
+var (
+	firstHour = time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC).Unix() / 3600
+	lastHour  = time.Date(9999, time.December, 31, 23, 0, 0, 0, time.UTC).Unix() / 3600
+)
+
+// hourOf returns the hour in which a time lies, within firstHour and lastHour.
+func hourOf(t time.Time) int64 {
+	hour := t.Unix() / 3600
+	if t.Unix()%3600 < 0 {
+		hour--
+	}
+	return min(max(hour, firstHour), lastHour)
+}
+
+func atHour(hour int64) time.Time { return time.UnixMilli(hour * time.Hour.Milliseconds()) }
+
+// sumTotals are the columns that Totals.fields reads.
+const sumTotals = `sum(runs), sum(failed), sum(stopped), sum(messages), sum(prompt_tokens), sum(completion_tokens), sum(took)`
+
+// fields returns where Scan puts sumTotals; took is in milliseconds.
+func (t *Totals) fields(took *int64) []any {
+	return []any{&t.Runs, &t.Failed, &t.Stopped, &t.Messages, &t.Prompt, &t.Completion, took}
+}
+
+func (u *Usage) sum(ctx context.Context, p period, buckets []Bucket) error {
+	rows, err := u.db.QueryContext(ctx, `
+		SELECT (hour - ?1) / ?3, `+sumTotals+` FROM run_totals WHERE hour >= ?1 AND hour < ?2 GROUP BY 1`,
+		p.first, p.end, p.bucket)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var n, took int64
+		var sum Totals
+		if err := rows.Scan(append([]any{&n}, sum.fields(&took)...)...); err != nil {
+			return err
+		}
+		sum.Took = time.Duration(took) * time.Millisecond
+		buckets[n].Totals = sum
+	}
+	return rows.Err()
+}
+
+// estimate estimates how long the runs of the buckets took.
+func (u *Usage) estimate(ctx context.Context, p period, buckets []Bucket) error {
+	rows, err := u.db.QueryContext(ctx, `
+		SELECT (hour - ?1) / ?3, within, sum(runs) FROM run_durations WHERE hour >= ?1 AND hour < ?2 GROUP BY 1, 2 ORDER BY 1, 2`,
+		p.first, p.end, p.bucket)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	classes := make([][]durationClass, len(buckets))
+	for rows.Next() {
+		var n int64
+		var c durationClass
+		if err := rows.Scan(&n, &c.within, &c.runs); err != nil {
+			return err
+		}
+		classes[n] = append(classes[n], c)
+	}
+	for n := range buckets {
+		buckets[n].P50, buckets[n].P95 = estimatedQuantile(classes[n], 0.5), estimatedQuantile(classes[n], 0.95)
+	}
+	return rows.Err()
+}
+
+// durationClass is a number of runs that took at most so many milliseconds, and more than half of that.
+type durationClass struct{ within, runs int64 }
+
+// estimatedQuantile estimates how long a share of the runs took at most, as if the runs of a class were spread over it
+// evenly.
+func estimatedQuantile(classes []durationClass, share float64) time.Duration {
+	all := int64(0)
+	for _, c := range classes {
+		all += c.runs
+	}
+	rank := share * float64(all)
+	for _, c := range classes {
+		if rank <= float64(c.runs) && c.runs > 0 {
+			low := float64(c.within) / 2
+			return time.Duration((low + low*rank/float64(c.runs)) * float64(time.Millisecond))
+		}
+		rank -= float64(c.runs)
+	}
+	return 0
+}
+
+func (u *Usage) models(ctx context.Context, p period) ([]Share, error) {
+	return u.shares(ctx, `
+		SELECT channel, '', model, '', `+sumTotals+` FROM run_totals WHERE hour >= ? AND hour < ?
+		GROUP BY channel, model ORDER BY sum(runs) DESC, channel, model`, p.first, p.end)
+}
+
+func (u *Usage) people(ctx context.Context, p period) ([]Share, error) {
+	const day = 24
+	return u.shares(ctx, `
+		SELECT channel, person, model, max(name), `+sumTotals+` FROM run_people WHERE day >= ? AND day < ?
+		GROUP BY channel, person, model ORDER BY sum(runs) DESC, channel, person, model`, p.first/day, (p.end+day-1)/day)
+}
+
+func (u *Usage) shares(ctx context.Context, query string, args ...any) (list []Share, err error) {
+	rows, err := u.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var s Share
+		var took int64
+		err := rows.Scan(append([]any{&s.Channel, &s.Person.ID, &s.Model, &s.Person.Name}, s.fields(&took)...)...)
+		if err != nil {
+			return nil, err
+		}
+		s.Took = time.Duration(took) * time.Millisecond
+		list = append(list, s)
+	}
+	return list, rows.Err()
+}

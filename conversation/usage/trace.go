@@ -1,0 +1,223 @@
+package usage
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/internal/db"
+)
+
+// Trace says how a conversation came about: its runs, and sums over all of them and over its messages.
+type Trace struct {
+	Conversation conversation.Conversation
+	Runs         []Run // the oldest first
+	Older        bool  // there are runs before them
+	Roles        []RoleTotals
+	Tools        []ToolTotals
+	Models       []ModelTotals
+}
+
+// Run is a run as it was stored.
+type Run struct {
+	ID         int64 // as in Message.RunID
+	Kind       conversation.Kind
+	Status     conversation.Status
+	Asked      conversation.Sender // who wrote the first message that it took
+	Model      string
+	Rounds     int    // model calls
+	Prompt     int    // tokens
+	Completion int    // tokens
+	Messages   int64  // how many it added
+	Error      string // for the operator, without secrets
+
+	FinishReason conversation.FinishReason // why its answer is not whole
+
+	Steps     []conversation.Step // none for commands, and for runs from before steps were recorded
+	StartedAt time.Time
+	EndedAt   time.Time
+}
+
+// RoleTotals are sums over the messages of a role.
+type RoleTotals struct {
+	Role     conversation.Role
+	Internal bool
+	Messages int64
+	Tokens   int64
+}
+
+// ToolTotals are sums over the calls of a tool.
+type ToolTotals struct {
+	Name   string
+	Calls  int64
+	Failed int64 // of Calls
+	Took   time.Duration
+}
+
+// ModelTotals are sums over the runs of a model.
+type ModelTotals struct {
+	Model string
+	Totals
+}
+
+// Trace returns the trace of the conversation whose ID begins with id, with its newest runs: at most limit, 0 = all, of
+// those before the run with the ID before, 0 = the newest. Errors are those of conversation.Store.Find.
+func (u *Usage) Trace(ctx context.Context, id string, before int64, limit int) (Trace, error) {
+	c, err := u.store.Find(ctx, id)
+	if err != nil {
+		return Trace{}, err
+	}
+	t := Trace{Conversation: c}
+	var row int64
+	if err := u.db.QueryRowContext(ctx, `SELECT id FROM conversations WHERE uuid = ?`, c.ID).Scan(&row); err != nil {
+		return Trace{}, db.Explain(err)
+	}
+	for _, sum := range []func(context.Context, *Trace, int64) error{u.sumRoles, u.sumTools, u.sumModels} {
+		if err := sum(ctx, &t, row); err != nil {
+			return Trace{}, db.Explain(err)
+		}
+	}
+	err = u.readRuns(ctx, &t, row, before, limit)
+	return t, db.Explain(err)
+}
+
+func (u *Usage) readRuns(ctx context.Context, t *Trace, row, before int64, limit int) error {
+	most := limit + 1 // one more shows whether there are older ones
+	if limit <= 0 {
+		most = -1 // all
+	}
+	rows, err := u.db.QueryContext(ctx, `
+		SELECT id, kind, status, sender, model, rounds, prompt_tokens, completion_tokens, messages, error, finish_reason, steps, started_at, ended_at
+		FROM runs WHERE conversation_id = ?1 AND (?2 = 0 OR id < ?2) ORDER BY id DESC LIMIT ?3`, row, before, most)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if limit > 0 && len(t.Runs) == limit {
+			t.Older = true
+			break
+		}
+		run, err := scanRun(rows)
+		if err != nil {
+			return err
+		}
+		t.Runs = append(t.Runs, run)
+	}
+	slices.Reverse(t.Runs)
+	return rows.Err()
+}
+
+func scanRun(rows *sql.Rows) (run Run, err error) {
+	var sender, steps []byte
+	var finish sql.NullString
+	var started, ended int64
+	err = rows.Scan(&run.ID, &run.Kind, &run.Status, &sender, &run.Model, &run.Rounds, &run.Prompt, &run.Completion,
+		&run.Messages, &run.Error, &finish, &steps, &started, &ended)
+	if err != nil {
+		return run, err
+	}
+	run.FinishReason = conversation.FinishReason(finish.String)
+	run.StartedAt, run.EndedAt = db.FromMillis(started), db.FromMillis(ended)
+	if len(sender) > 0 {
+		if err := json.Unmarshal(sender, &run.Asked); err != nil {
+			return run, err
+		}
+	}
+	run.Steps, err = conversation.DecodeSteps(steps, run.Model, run.StartedAt)
+	return run, err
+}
+
+func (u *Usage) sumRoles(ctx context.Context, t *Trace, row int64) error {
+	rows, err := u.db.QueryContext(ctx, `
+		SELECT role, internal, count(*), sum(tokens) FROM messages WHERE conversation_id = ? GROUP BY role, internal`, row)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r RoleTotals
+		if err := rows.Scan(&r.Role, &r.Internal, &r.Messages, &r.Tokens); err != nil {
+			return err
+		}
+		t.Roles = append(t.Roles, r)
+	}
+	return rows.Err()
+}
+
+func (u *Usage) sumTools(ctx context.Context, t *Trace, row int64) error {
+	rows, err := u.db.QueryContext(ctx, `
+		SELECT step.value ->> 'name', count(*), count(step.value ->> 'error'), coalesce(sum(step.value ->> 'took'), 0)
+		FROM runs, json_each(runs.steps) AS step WHERE runs.conversation_id = ? AND step.value ->> 'tool' GROUP BY 1`, row)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var tool ToolTotals
+		var took int64
+		if err := rows.Scan(&tool.Name, &tool.Calls, &tool.Failed, &took); err != nil {
+			return err
+		}
+		tool.Took = time.Duration(took) * time.Millisecond
+		t.Tools = append(t.Tools, tool)
+	}
+	return rows.Err()
+}
+
+func (u *Usage) sumModels(ctx context.Context, t *Trace, row int64) error {
+	rows, err := u.db.QueryContext(ctx, `
+		SELECT model, count(*), sum(status = 'failed'), sum(status = 'stopped'), sum(messages), sum(prompt_tokens), sum(completion_tokens),
+			sum(max(ended_at - started_at, 0))
+		FROM runs WHERE conversation_id = ? AND kind = 'agent' GROUP BY model`, row)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var m ModelTotals
+		var took int64
+		if err := rows.Scan(append([]any{&m.Model}, m.fields(&took)...)...); err != nil {
+			return err
+		}
+		m.Took = time.Duration(took) * time.Millisecond
+		t.Models = append(t.Models, m)
+	}
+	return rows.Err()
+}
+
+// maxMessageBytes is how much text Messages reads; the last message may exceed it.
+const maxMessageBytes = 1 << 20
+
+// Messages returns what runs of a conversation have added to it, by the runs' IDs, the oldest first: about 1 MiB of text
+// in all, the newest. It walks back from the end of the conversation until it has them, so that the newest runs cost the
+// least.
+func (u *Usage) Messages(ctx context.Context, id string, runs []Run) (map[int64][]conversation.Record, error) {
+	found := map[int64][]conversation.Record{}
+	if len(runs) == 0 {
+		return found, nil
+	}
+	ids, added := make([]int64, len(runs)), int64(0)
+	for i, run := range runs {
+		ids[i], added = run.ID, added+run.Messages
+	}
+	size := 0
+	for r, err := range conversation.ReadRecords(ctx, u.db, `
+		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
+			AND run_id IN (SELECT value FROM json_each(?)) ORDER BY seq DESC LIMIT ?`, id, db.IDs(ids), added) {
+		if err != nil {
+			return nil, db.Explain(err)
+		}
+		found[r.RunID] = append(found[r.RunID], r)
+		if size += len(r.Content); size >= maxMessageBytes {
+			break
+		}
+	}
+	for _, list := range found {
+		slices.Reverse(list)
+	}
+	return found, nil
+}
