@@ -6,6 +6,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -70,30 +71,43 @@ type Options struct {
 	Version    string    // of the binary, for the log, the console and the metrics
 	Daemon     bool      // serve HTTP and every channel that has a token, not only the terminal
 	Terminal   *Terminal // a chat on standard input and output, or nil
+
+	Getenv func(string) string // the environment of the configuration; nil: the process's
+	LogTo  io.Writer           // the log's destination; nil: standard error
+	Store  *conversation.Store // the open database, which Close closes; nil: New opens the configured one
+	Tools  []tools.Tool        // further tools for the model
 }
 
 // New reads the configuration, opens the database and builds everything that will
 // be served. The caller must call Close, whether or not it calls Run.
 func New(ctx context.Context, o Options) (*Gateway, error) {
-	cfg, origins, err := config.LoadWithOrigins(o.ConfigPath, os.Getenv)
+	if o.Getenv == nil {
+		o.Getenv = os.Getenv
+	}
+	if o.LogTo == nil {
+		o.LogTo = os.Stderr
+	}
+	cfg, origins, err := config.LoadWithOrigins(o.ConfigPath, o.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, origins: origins, version: o.Version, channels: map[string]*served{}, feed: activity.NewFeed(), shared: newSharedSessions(cfg), moved: make(chan struct{}, 1)}
-	g.log, g.logs = newLog(cfg.Log)
+	g := &Gateway{cfg: cfg, origins: origins, version: o.Version, store: o.Store, channels: map[string]*served{}, feed: activity.NewFeed(), shared: newSharedSessions(cfg), moved: make(chan struct{}, 1)}
+	g.log, g.logs = newLog(cfg.Log, o.LogTo)
 	if cfg.HTTP.Address() != "" {
-		g.lines = console.NewLines(append(cfg.Secrets(), os.Getenv("OPENAI_API_KEY")))
+		g.lines = console.NewLines(append(cfg.Secrets(), o.Getenv("OPENAI_API_KEY")))
 		g.log = slog.New(g.lines.Beside(g.log.Handler()))
 	}
 	for _, problem := range cfg.Exposed(origins) {
 		g.log.Warn("configuration", "problem", problem)
 	}
-	if g.store, err = conversation.Open(ctx, cfg.Database, conversation.WithLog(g.log)); err != nil {
-		return nil, err
+	if g.store == nil {
+		if g.store, err = conversation.Open(ctx, cfg.Database, conversation.WithLog(g.log)); err != nil {
+			return nil, err
+		}
 	}
 	g.ready = g.readiness()
 	g.metrics = metrics.New(metrics.Parts{Version: o.Version, Queues: g.store.Queues})
-	err = g.wire(ctx)
+	err = g.wire(ctx, o)
 	if err == nil && o.Daemon {
 		err = g.addDaemon(ctx)
 	}
@@ -144,15 +158,15 @@ func (g *Gateway) finishDaemon(ctx context.Context, terminal bool) error {
 }
 
 // wire chooses the model and builds the router with what its loops need.
-func (g *Gateway) wire(ctx context.Context) error {
+func (g *Gateway) wire(ctx context.Context, o Options) error {
 	g.cfg.LLM.Attempted = attempted(g.metrics)
-	model, choice, err := llm.Choose(ctx, g.cfg.LLM, os.Getenv, llm.DefaultProbes(), g.log)
+	model, choice, err := llm.Choose(ctx, g.cfg.LLM, o.Getenv, llm.DefaultProbes(), g.log)
 	if err != nil {
 		return err
 	}
 	g.choice = choice
 	g.counter = llm.NewCounter(choice.Model)
-	registry, err := tools.NewRegistry(tools.CurrentTime(time.Now), tools.SessionState(), tools.Recall(g.store, g.counter))
+	registry, err := tools.NewRegistry(append([]tools.Tool{tools.CurrentTime(time.Now), tools.SessionState(), tools.Recall(g.store, g.counter)}, o.Tools...)...)
 	if err != nil {
 		return err
 	}

@@ -137,6 +137,9 @@ func (f healthReport) problems() (list []error) {
 			list = append(list, fmt.Errorf("%s is %s since %s: %s", c.title(name), c.State, c.Since.Format(time.DateTime), c.Detail))
 		}
 	}
+	if f.Starting {
+		list = append(list, errors.New("the gateway is starting: it takes no messages over HTTP yet"))
+	}
 	if !f.Ready && len(list) == 0 {
 		list = append(list, errors.New("the gateway is not ready"))
 	}

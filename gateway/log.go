@@ -4,16 +4,15 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
-	"os"
 	"sync"
 
 	"parley/config"
 	"parley/conversation/transcript"
 )
 
-// newLog returns a log that writes to standard error until writeAboveInput moves it.
-func newLog(cfg config.Log) (*slog.Logger, *logSwitch) {
-	out := &logSwitch{out: os.Stderr}
+// newLog returns a log that writes to a destination until writeAboveInput moves it.
+func newLog(cfg config.Log, to io.Writer) (*slog.Logger, *logSwitch) {
+	out := &logSwitch{out: to}
 	if cfg.Level != nil {
 		out.asked = out.level.UnmarshalText([]byte(*cfg.Level)) == nil
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func TestTheLogInATerminalObeysTheConfiguration(t *testing.T) {
 		if level != "" {
 			cfg.Level = &level
 		}
-		log, logs := newLog(cfg)
+		log, logs := newLog(cfg, io.Discard)
 		var terminal bytes.Buffer
 		logs.writeAboveInput(&terminal)
 		log.Debug("debug")
@@ -40,7 +41,7 @@ func TestTheLogInATerminalObeysTheConfiguration(t *testing.T) {
 
 func TestTheLogIsForPeopleOrForMachines(t *testing.T) {
 	for format, begin := range map[string]byte{"text": 't', "json": '{'} {
-		log, logs := newLog(config.Log{Format: format})
+		log, logs := newLog(config.Log{Format: format}, io.Discard)
 		var terminal bytes.Buffer
 		logs.writeAboveInput(&terminal)
 		log.Warn("something", slog.Int("n", 1))
@@ -54,7 +55,7 @@ func TestTheLogIsForPeopleOrForMachines(t *testing.T) {
 func TestNoLineOfTheLogSteersATerminal(t *testing.T) {
 	hostile := "a\x1b[2J\u009b31m\u202eb\u2066c\x7f\u0085\U000e0041é\xff"
 	for _, format := range []string{"text", "json"} {
-		log, logs := newLog(config.Log{Format: format})
+		log, logs := newLog(config.Log{Format: format}, io.Discard)
 		var terminal bytes.Buffer
 		logs.writeAboveInput(&terminal)
 		log.Warn(hostile, hostile, hostile, "error", errors.New(hostile), "any", []string{hostile})

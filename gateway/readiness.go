@@ -13,6 +13,7 @@ import (
 
 // parts is the body of /readyz.
 type parts struct {
+	Starting bool                    `json:"starting,omitempty"` // messages over HTTP are not taken yet
 	Store    storeState              `json:"store"`
 	Channels map[string]channelState `json:"channels"`
 	Queues   []queueState            `json:"queues"` // only those that are not empty
@@ -62,10 +63,10 @@ func needsOperator(state string) bool {
 	return state == conversation.HealthRejected || state == conversation.HealthEnded
 }
 
-// readiness returns the check behind /readyz. The gateway is ready while the store
-// can be written and has no known damage, and no channel was rejected by its
-// platform or has ended. A platform that is away does not count: the gateway
-// reconnects by itself.
+// readiness returns the check behind /readyz. The gateway is ready while it takes
+// messages over HTTP, the store can be written and has no known damage, and no
+// channel was rejected by its platform or has ended. A platform that is away does
+// not count: the gateway reconnects by itself.
 func (g *Gateway) readiness() httpserver.ReadyFunc {
 	writes := &prober[struct{}]{every: probeEvery, probe: func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, g.store.Probe(ctx)
@@ -101,7 +102,8 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 	for _, d := range in.held {
 		is.Held = append(is.Held, heldState{Channel: d.Channel, Session: string(d.Key), Since: d.HeldAt, Attempts: d.Attempts, Error: d.Reason})
 	}
-	ready = err == nil && len(is.Store.Damaged) == 0
+	is.Starting = g.isStarting()
+	ready = err == nil && len(is.Store.Damaged) == 0 && !is.Starting
 	for _, h := range in.health {
 		if !g.serves(conversation.Account{Channel: h.Channel, ID: h.Account}) {
 			continue // of an earlier configuration
@@ -110,6 +112,16 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 		ready = ready && !needsOperator(h.State)
 	}
 	return ready, is
+}
+
+// isStarting reports whether HTTP is served already, but no messages are taken by it.
+func (g *Gateway) isStarting() bool {
+	for _, c := range g.channels {
+		if hosted, ok := c.Source.(interface{ HasStarted() bool }); ok && !hosted.HasStarted() {
+			return true
+		}
+	}
+	return false
 }
 
 // seen is what the store says about the channels.

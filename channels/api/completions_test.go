@@ -18,6 +18,7 @@ var unreachable = regexp.MustCompile(`ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT
 
 // OpenAI's official client for JavaScript talks to the gateway, streaming and not.
 func TestTheOfficialClientTalksToTheGateway(t *testing.T) {
+	t.Parallel()
 	for _, program := range []string{"node", "npm"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("OpenAI's client is not tested: there is no %s here", program)
@@ -54,6 +55,7 @@ func TestTheOfficialClientTalksToTheGateway(t *testing.T) {
 // A stream in OpenAI's protocol can take nothing back: what a model says before
 // it calls a tool stands, and the answer is a paragraph of its own.
 func TestChunksBeforeAndBehindATool(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	g.model.Script(
 		llmtest.Answer{Text: "Let me look.", ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "current_time", Arguments: "{}"}}},
@@ -77,6 +79,7 @@ func TestChunksBeforeAndBehindATool(t *testing.T) {
 // Why an answer is not whole is passed on as the model's server said it, with
 // the model's own words.
 func TestFinishReasonOfACutAnswer(t *testing.T) {
+	t.Parallel()
 	for _, reason := range []string{"length", "content_filter", "stop"} {
 		g := start(t)
 		g.model.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "Once upon a", FinishReason: reason} })
@@ -115,6 +118,7 @@ func TestFinishReasonOfACutAnswer(t *testing.T) {
 // OpenAI's clients send all that was said so far with each message. What stands
 // there and can't be taken is no reason to refuse the new one.
 func TestOnlyTheNewestMessageIsRead(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	r := g.do("POST", "/v1/chat/completions", `{"messages":[
 		{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]},
@@ -127,6 +131,7 @@ func TestOnlyTheNewestMessageIsRead(t *testing.T) {
 }
 
 func TestHostileCompletions(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	for body, status := range map[string]int{
 		``:                               400,

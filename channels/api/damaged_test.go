@@ -11,16 +11,17 @@ import (
 )
 
 func TestDamagedSessionIsToldInWordsAndEndsWithNew(t *testing.T) {
+	t.Parallel()
 	const lost, other = "api:lost", "api:other"
 	g := start(t)
 	for n := range 12 {
 		g.ask(lost, fmt.Sprintf("%d %s", n, strings.Repeat("marble ", 100)))
 	}
 	g.ask(other, "hello")
-	g.stop()
-	pages := slices.DeleteFunc(dbdamage.Leaves(t, g.database(), "messages"), func(p dbdamage.Page) bool { return !p.Has("marble") })
-	dbdamage.Destroy(t, g.database(), pages[len(pages)/2])
-	g.run()
+	g.gw.Stop()
+	pages := slices.DeleteFunc(dbdamage.Leaves(t, g.gw.Database, "messages"), func(p dbdamage.Page) bool { return !p.Has("marble") })
+	dbdamage.Destroy(t, g.gw.Database, pages[len(pages)/2])
+	g.gw.Start()
 	if r := g.ask(lost, "hello?"); r.object["status"] != "failed" || !strings.Contains(fmt.Sprint(r.object["reply"]), "/new") {
 		t.Errorf("a message gets %d %s", r.status, r.text)
 	}
@@ -37,7 +38,7 @@ func TestDamagedSessionIsToldInWordsAndEndsWithNew(t *testing.T) {
 	if r := g.ask(lost, "hello"); r.object["reply"] != "echo: hello" {
 		t.Errorf("after /new a message gets %d %s", r.status, r.text)
 	}
-	if n := strings.Count(g.log.String(), `part="messages of api:lost"`); n != 1 {
+	if n := strings.Count(g.gw.Log.String(), `part="messages of api:lost"`); n != 1 {
 		t.Errorf("the log tells %d times", n)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/gateway/gatewaytest"
 )
 
 // extremes are times in Unix seconds that no message was written at.
@@ -30,6 +30,7 @@ var extremes = []int64{
 // and reads it on every way out: no date makes a page, an export, a search or a
 // reply fail. The last rows are those of an old version, which stored any date.
 func TestReadersTakeAnyDate(t *testing.T) {
+	t.Parallel()
 	tg := telegramtest.New(t)
 	g := start(t, fmt.Sprintf("[telegram]\ntoken = %q\napi_url = %q\naccess = \"open\"", telegramtest.Token, tg.URL))
 	ada := telegramtest.User{ID: 7, FirstName: "Ada"}
@@ -39,8 +40,8 @@ func TestReadersTakeAnyDate(t *testing.T) {
 	_, err := tg.WaitSent(t.Context(), 1)
 	g.must(err)
 	chat := conversation.Key("telegram:chat:7")
-	store := g.store()
-	g.until("all is answered", func() bool {
+	store := g.gw.Store()
+	gatewaytest.Await(g.t, "all is answered", func() bool {
 		c, err := store.Active(t.Context(), chat)
 		g.must(err)
 		waiting, err := store.Waiting(t.Context(), conversation.Scope{Channel: "telegram"})
@@ -50,7 +51,7 @@ func TestReadersTakeAnyDate(t *testing.T) {
 
 	g.importDates()
 	g.ask("api:old", "as an old version has stored it")
-	db, err := sql.Open("sqlite3", "file:"+g.database()+"?_busy_timeout=10000")
+	db, err := sql.Open("sqlite3", "file:"+g.gw.Database+"?_busy_timeout=10000")
 	g.must(err)
 	defer db.Close()
 	g.must(store.Close())
@@ -98,22 +99,10 @@ func (g *gateway) importDates() {
 	} {
 		fmt.Fprintf(&lines, `{"conversation":"imported %d","role":"user","content":"imported date",%s}`+"\n", n, at)
 	}
-	path := filepath.Join(g.dir, "dates.jsonl")
+	path := filepath.Join(g.gw.Dir, "dates.jsonl")
 	g.must(os.WriteFile(path, []byte(lines.String()), 0o600))
 	g.ask("api:imported", "a session must be there")
-	g.gateway("import", path, "--session", "api:imported", "-c", g.config)
-}
-
-// gateway runs a command of the gateway, and returns what it printed.
-func (g *gateway) gateway(args ...string) string {
-	g.t.Helper()
-	command := exec.Command(binary, args...)
-	command.Env = g.process.Env
-	out, err := command.CombinedOutput()
-	if err != nil {
-		g.t.Fatalf("gateway %q: %v\n%s", args, err, out)
-	}
-	return string(out)
+	g.gw.MustRun("import", path, "--session", "api:imported")
 }
 
 // readAll reads a session by every way there is.
@@ -138,7 +127,7 @@ func (g *gateway) readAll(key conversation.Key) {
 	}
 	for _, args := range [][]string{{"sessions", "list"}, {"sessions", "show", string(key)}, {"sessions", "export", string(key)},
 		{"sessions", "export", string(key), "--format", "json"}, {"sessions", "search", "date"}, {"sessions", "search", "date", "--json"}} {
-		g.gateway(append(args, "-c", g.config)...)
+		g.gw.MustRun(args...)
 	}
 }
 
@@ -152,6 +141,7 @@ func (g *gateway) reads(path string) {
 // TestStatsTakeAnyTime asks for the sums of times up to the ends of the calendar:
 // they are given or refused in words.
 func TestStatsTakeAnyTime(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	g.ask("api:x", "hello")
 	for query, status := range map[string]int{

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"parley/gateway/gatewaytest"
 	"parley/llm"
 	"parley/llm/llmtest"
 )
@@ -50,6 +51,7 @@ func examplesOf(t *testing.T, path string) (all []example) {
 // What docs/api.md shows is what happens: every command is run, in order,
 // against a gateway whose model knows the answers.
 func TestTheDocumentationIsTrue(t *testing.T) {
+	t.Parallel()
 	for _, program := range []string{"sh", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("the examples of the documentation are not run: there is no %s here", program)
@@ -60,7 +62,7 @@ func TestTheDocumentationIsTrue(t *testing.T) {
 	ids := map[string]string{} // as the documentation has them, to what they are now
 	for _, e := range examplesOf(t, "../../docs/api.md") {
 		command := strings.ReplaceAll(tokenOnce+e.command, "http://127.0.0.1:8787", g.url)
-		command = strings.ReplaceAll(command, "bin/gateway", binary+" -c "+g.config)
+		command = strings.ReplaceAll(command, "bin/gateway", gatewaytest.Binary(t)+" -c "+g.gw.Config)
 		for shown, real := range ids {
 			command = strings.ReplaceAll(command, shown, real)
 		}

@@ -3,8 +3,10 @@ package api_test
 import (
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 
+	"parley/gateway/gatewaytest"
 	"parley/llm/llmtest"
 )
 
@@ -12,6 +14,7 @@ import (
 // waits for one that will not be made is told to come again: the message is
 // stored, and answered after the start.
 func TestTheEndOfTheGateway(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	held := make(chan struct{})
 	g.model.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -20,12 +23,12 @@ func TestTheEndOfTheGateway(t *testing.T) {
 	})
 	answers := make(chan reply, 2)
 	go func() { answers <- g.ask(task, "first", "Idempotency-Key: first") }()
-	g.until("the model is asked", func() bool { return g.model.Served() == 1 })
+	gatewaytest.Await(g.t, "the model is asked", func() bool { return g.model.Served() == 1 })
 	waits := g.open("POST", "/api/v1/sessions/"+task+"/messages", `{"text":"second"}`, "Idempotency-Key: second")
 	waits.until("accepted")
 	watches := g.open("GET", "/api/v1/sessions/"+task+"/events", "")
 	watches.until("accepted")
-	g.askToEnd()
+	g.gw.Process().Signal(syscall.SIGTERM)
 	problem := waits.until("error").object(t)
 	if problem["status"] != 503.0 || !strings.Contains(problem["detail"].(string), "answers/second") {
 		t.Errorf("%v", problem)
@@ -35,8 +38,8 @@ func TestTheEndOfTheGateway(t *testing.T) {
 	if r := <-answers; r.status != http.StatusOK || r.object["reply"] != "echo: first" {
 		t.Errorf("%d %s", r.status, r.text)
 	}
-	g.must(g.process.Wait())
-	g.run()
+	g.gw.Process().MustExit(0)
+	g.gw.Start()
 	if r := g.ask(task, "second", "Idempotency-Key: second"); r.object["reply"] != "echo: second" {
 		t.Errorf("%d %s", r.status, r.text)
 	}
@@ -47,6 +50,7 @@ func TestTheEndOfTheGateway(t *testing.T) {
 
 // A listener that was away, and meanwhile the gateway too, is told what it missed.
 func TestAStreamGoesOnWhereItBroke(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	g.ask(task, "before")
 	stream := g.open("GET", "/api/v1/sessions/"+task+"/events", "")
@@ -64,8 +68,8 @@ func TestAStreamGoesOnWhereItBroke(t *testing.T) {
 	g.ask(task, "/status")
 	g.ask(task, "/new")
 	g.ask(task, "in another conversation")
-	g.kill()
-	g.run()
+	g.gw.Kill()
+	g.gw.Start()
 	stream = g.open("GET", "/api/v1/sessions/"+task+"/events", "", "Last-Event-ID: "+last.id)
 	var got []string
 	for len(got) < 6 {
@@ -89,6 +93,7 @@ func TestAStreamGoesOnWhereItBroke(t *testing.T) {
 // A listener that was away for several conversations is told of each of them,
 // and of the last words of the one that it left in.
 func TestAStreamMissesNoConversation(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	g.ask(task, "before")
 	stream := g.open("GET", "/api/v1/sessions/"+task+"/events", "")
@@ -112,6 +117,7 @@ func TestAStreamMissesNoConversation(t *testing.T) {
 // A stream that begins, or goes on behind a place that is none of the session,
 // tells nothing old and nothing of another session.
 func TestAStreamTellsNothingOldAndNothingStrange(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	g.ask("api:other", "a secret")
 	other := g.open("GET", "/api/v1/sessions/api:other/events", "").until("accepted")

@@ -9,6 +9,7 @@ import (
 // Whatever a client sends, it is told what is wrong with it: never a 5xx, never
 // silence, and nothing of it reaches the model.
 func TestHostileRequestsAreRefused(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	const messages = "/api/v1/sessions/api:x/messages"
 	for name, c := range map[string]struct {
@@ -81,6 +82,7 @@ func TestHostileRequestsAreRefused(t *testing.T) {
 
 // What is strange and yet a text is taken as one.
 func TestStrangeTextsAreTexts(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	for name, text := range map[string]string{
 		"NUL":           `a\u0000b`,
@@ -106,6 +108,7 @@ func TestStrangeTextsAreTexts(t *testing.T) {
 
 // A message is found in its own session alone, however its id and the key are cut.
 func TestAnAnswerIsOfItsSession(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	g.ask("api:a%20api:b", "hello", "Idempotency-Key: k")
 	if r := g.do("GET", "/api/v1/sessions/api:b/answers/k%20api:a", ""); r.status != http.StatusNotFound {
@@ -115,6 +118,7 @@ func TestAnAnswerIsOfItsSession(t *testing.T) {
 
 // With a token nothing is told or done without it.
 func TestNothingWithoutTheToken(t *testing.T) {
+	t.Parallel()
 	g := startHTTP(t, "token = \""+token+"\"")
 	for _, path := range []string{"GET /api/v1/sessions", "GET /api/openapi.json", "GET /v1/models", "POST /api/v1/sessions/api:x/messages", "POST /v1/chat/completions", "DELETE /api/v1/sessions/api:x"} {
 		method, path, _ := strings.Cut(path, " ")

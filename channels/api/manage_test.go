@@ -11,11 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/gateway/gatewaytest"
 )
 
 // A program keeps an agent's transcript: what each iteration did, found again
 // by its metadata, and told to the model where it is no internal note.
 func TestAProgramKeepsATranscript(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	body := object{"run": false, "messages": []object{
 		{"role": "system", "content": "Answer in rhymes."},
@@ -73,9 +75,10 @@ func TestAProgramKeepsATranscript(t *testing.T) {
 // People of other platforms are not answered by a program's message; reading
 // what they said is possible.
 func TestOtherChannelsAreReadOnly(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	const key = "telegram:chat:42"
-	if _, err := g.store().Append(t.Context(), key, "", conversation.Message{Role: conversation.RoleUser, Content: "hello there"}); err != nil {
+	if _, err := g.gw.Store().Append(t.Context(), key, "", conversation.Message{Role: conversation.RoleUser, Content: "hello there"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := contents(g.get("/sessions/" + key + "/messages")); !slices.Equal(got, []string{"user: hello there"}) {
@@ -98,6 +101,7 @@ func TestOtherChannelsAreReadOnly(t *testing.T) {
 }
 
 func TestSessionsAreListedPageByPage(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	for i := range 5 {
 		g.ask(fmt.Sprint("api:task-", i), fmt.Sprint("work on number ", i))
@@ -142,6 +146,7 @@ func TestSessionsAreListedPageByPage(t *testing.T) {
 // A number in metadata stays what the program wrote, also when another member
 // is changed: an id of 64 bits is no float64.
 func TestNumbersInMetadataStayExact(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	g.do("PATCH", "/api/v1/sessions/"+task, `{"metadata":{"issue":9007199254740993,"cost":1.10}}`)
 	r := g.do("PATCH", "/api/v1/sessions/"+task, `{"metadata":{"state":"open"}}`)
@@ -155,6 +160,7 @@ func TestNumbersInMetadataStayExact(t *testing.T) {
 
 // The metadata of a session is changed member by member, also by many at once.
 func TestMetadataIsMerged(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	patch := func(body string) any {
 		r := g.do("PATCH", "/api/v1/sessions/"+task, body)
@@ -178,6 +184,7 @@ func TestMetadataIsMerged(t *testing.T) {
 // A conversation's life: renamed, reset, exported, searched, traced, archived,
 // deleted with its answers.
 func TestTheLifeOfAConversation(t *testing.T) {
+	t.Parallel()
 	g := start(t, "[llm.prices]\n\"test-model\" = { input = 1000000.0, output = 0.0 }")
 	g.post(task, object{"run": false, "role": "system", "text": "Be brief."})
 	asked := g.ask(task, "where is the zebra?", "Idempotency-Key: zebra")
@@ -195,7 +202,7 @@ func TestTheLifeOfAConversation(t *testing.T) {
 	if stats := g.get("/stats"); stats["usage"].([]any)[0].(object)["runs"] != 1.0 {
 		t.Errorf("%v", stats)
 	}
-	g.until("the search finds it", func() bool {
+	gatewaytest.Await(g.t, "the search finds it", func() bool {
 		hits := g.get("/search?session=" + task + "&q=zebra")["hits"].([]any)
 		return len(hits) == 2 && hits[0].(object)["conversation"] == id
 	})
@@ -243,6 +250,7 @@ func TestTheLifeOfAConversation(t *testing.T) {
 
 // Whatever is asked by the key of one session, nothing of another comes.
 func TestSessionsKnowNothingOfEachOther(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	keys := []string{"api:a", "api:a b", "api:a%2Fb", "api:A", "api:a:b", "api:%25", "api:_"}
 	secret := func(i int) string { return fmt.Sprintf("secret%dof", i) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"parley/gateway/gatewaytest"
 	"parley/llm"
 	"parley/llm/llmtest"
 )
@@ -17,6 +18,7 @@ import (
 const task = "api:task-42"
 
 func TestAMessageIsAnswered(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	g.model.Script(llmtest.Answer{Text: "All tests pass.", Usage: &llm.Usage{Prompt: 30, Completion: 4}})
 	r := g.ask(task, "Which tests fail?")
@@ -39,6 +41,7 @@ func TestAMessageIsAnswered(t *testing.T) {
 // A program that does not know whether its message arrived sends it again: the
 // model is asked once, however often that is, at once or after a restart.
 func TestARepeatedMessageGetsTheFirstAnswer(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	held := make(chan struct{})
 	g.model.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -50,11 +53,11 @@ func TestARepeatedMessageGetsTheFirstAnswer(t *testing.T) {
 	for i := range answers {
 		asking.Go(func() { answers[i] = g.ask(task, "hello", `Idempotency-Key: "once"`) })
 	}
-	g.until("the model is asked", func() bool { return g.model.Served() > 0 })
+	gatewaytest.Await(g.t, "the model is asked", func() bool { return g.model.Served() > 0 })
 	close(held)
 	asking.Wait()
-	g.stop()
-	g.run()
+	g.gw.Stop()
+	g.gw.Start()
 	answers = append(answers, g.ask(task, "hello", "Idempotency-Key: once"))
 	for _, r := range answers {
 		if diff := cmp.Diff(answers[0].object, r.object); r.object["reply"] != "echo: hello" || diff != "" {
@@ -74,6 +77,7 @@ func TestARepeatedMessageGetsTheFirstAnswer(t *testing.T) {
 
 // A client that goes away stops nothing.
 func TestAClientThatLeavesFindsItsAnswerLater(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	held := make(chan struct{})
 	g.model.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -93,6 +97,7 @@ func TestAClientThatLeavesFindsItsAnswerLater(t *testing.T) {
 }
 
 func TestAClientMayPreferNotToWait(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	held := make(chan struct{})
 	g.model.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -112,6 +117,7 @@ func TestAClientMayPreferNotToWait(t *testing.T) {
 }
 
 func TestAStreamShowsTheAnswerAsItComes(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	g.model.Script(
 		llmtest.Answer{Text: "Let me look.", ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "current_time", Arguments: "{}"}}},
@@ -133,6 +139,7 @@ func TestAStreamShowsTheAnswerAsItComes(t *testing.T) {
 
 // A model call that breaks off is made again; what was shown of it is taken back.
 func TestAStreamTakesBackWhatBrokeOff(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	g.model.Script(
 		llmtest.Answer{Text: "The answer is seventeen", Pieces: 6, ChunkDelay: time.Millisecond, CutAfter: 4},
@@ -146,6 +153,7 @@ func TestAStreamTakesBackWhatBrokeOff(t *testing.T) {
 // Each of two messages that wait is shown its own answer: the stream of the
 // second begins when the run that took it does.
 func TestAStreamShowsNoOthersAnswer(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	held := make(chan struct{})
 	g.model.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -157,7 +165,7 @@ func TestAStreamShowsNoOthersAnswer(t *testing.T) {
 		return a
 	})
 	first := g.open("POST", "/api/v1/sessions/"+task+"/messages", `{"text":"first"}`)
-	g.until("the model is asked", func() bool { return g.model.Served() > 0 })
+	gatewaytest.Await(g.t, "the model is asked", func() bool { return g.model.Served() > 0 })
 	second := g.open("POST", "/api/v1/sessions/"+task+"/messages", `{"text":"second"}`)
 	second.until("accepted")
 	close(held)
@@ -176,6 +184,7 @@ func TestAStreamShowsNoOthersAnswer(t *testing.T) {
 }
 
 func TestAFailedRunSaysSo(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	g.model.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: http.StatusUnauthorized} })
 	r := g.ask(task, "hello")
@@ -189,6 +198,7 @@ func TestAFailedRunSaysSo(t *testing.T) {
 }
 
 func TestCommandsAreMessages(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	g.ask(task, "hello")
 	if r := g.ask(task, "/status"); r.object["status"] != "done" || !strings.Contains(r.object["reply"].(string), "test-model") || r.object["usage"] != nil {
@@ -206,6 +216,7 @@ func TestCommandsAreMessages(t *testing.T) {
 
 // A picture and a file of text reach the model.
 func TestFilesGoWithAMessage(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	png := "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 	for range 2 { // the second time it is a repeat

@@ -4,29 +4,32 @@ import (
 	"net/http"
 	"os"
 	"testing"
+
+	"parley/gateway/gatewaytest"
 )
 
 // What a program is told of a database that was taken away holds when it is
 // back: a message that was refused is answered when it is sent again, also where
 // it was stored at the moment at which the file went.
 func TestNothingIsTakenWhileTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
 	g := start(t)
-	g.until("a message is answered", func() bool { return g.ask(task, "before", "Idempotency-Key: before").status == http.StatusOK })
+	gatewaytest.Await(g.t, "a message is answered", func() bool { return g.ask(task, "before", "Idempotency-Key: before").status == http.StatusOK })
 	for _, key := range []string{"once", "twice"} {
-		away := g.database() + ".away"
-		g.must(os.Rename(g.database(), away))
+		away := g.gw.Database + ".away"
+		g.must(os.Rename(g.gw.Database, away))
 		if r := g.ask(task, "hello", "Idempotency-Key: "+key); r.status != http.StatusServiceUnavailable || r.header.Get("Retry-After") == "" {
 			t.Errorf("a message gets %d %s", r.status, r.text)
 		}
-		g.until("the gateway is not ready", func() bool { return g.ready() == http.StatusServiceUnavailable })
-		g.must(os.Rename(away, g.database()))
-		g.until("the gateway is ready", func() bool { return g.ready() == http.StatusOK })
+		gatewaytest.Await(g.t, "the gateway is not ready", func() bool { return g.ready() == http.StatusServiceUnavailable })
+		g.must(os.Rename(away, g.gw.Database))
+		gatewaytest.Await(g.t, "the gateway is ready", func() bool { return g.ready() == http.StatusOK })
 		if r := g.ask(task, "hello", "Idempotency-Key: "+key); r.status != http.StatusOK || r.object["reply"] != "echo: hello" {
 			t.Errorf("sent again, it gets %d %s", r.status, r.text)
 		}
 	}
-	g.kill()
-	g.run()
+	g.gw.Kill()
+	g.gw.Start()
 	if got := contents(g.get("/sessions/" + task + "/messages")); len(got) != 6 {
 		t.Errorf("after a kill the session holds %q", got)
 	}

@@ -9,6 +9,7 @@ import (
 // The page that describes the API shows every operation of the OpenAPI document,
 // and needs nothing but itself and one style sheet of this server.
 func TestEveryOperationIsDescribed(t *testing.T) {
+	t.Parallel()
 	g := start(t)
 	spec := g.do("GET", "/api/openapi.json", "")
 	if version, _ := spec.object["openapi"].(string); !strings.HasPrefix(version, "3.1") {

@@ -40,6 +40,9 @@ func (g *Gate) Accept(ctx context.Context, batch ...conversation.Inbound) error 
 // IsOpen reports whether the gate takes messages now.
 func (g *Gate) IsOpen() bool { return g.open.Load() != nil && !g.IsEnding() }
 
+// HasOpened reports whether the gate takes messages, or has taken some until it ended.
+func (g *Gate) HasOpened() bool { return g.open.Load() != nil }
+
 // Ending returns a channel that is closed when the gate takes messages no more.
 // It is nil, which is never closed, before Open.
 func (g *Gate) Ending() <-chan struct{} {

@@ -6,142 +6,54 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"mime/multipart"
 	"net/http"
-	"net/http/cookiejar"
 	"net/textproto"
 	"net/url"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"parley/activity"
-	"parley/agentloop"
-	"parley/channels"
-	"parley/channels/web"
 	"parley/conversation"
-	"parley/httpserver"
-	"parley/llm"
+	"parley/gateway/gatewaytest"
 	"parley/llm/llmtest"
-	"parley/sessions"
 	"parley/tools"
 )
 
-// patience bounds how long a test waits for what must happen.
-const patience = 60 * time.Second
-
-// house is the web chat at work: a real store, router and server, and a fake
-// model.
+// house is a gateway that runs in the test's process, and a browser on its web chat.
 type house struct {
-	t      *testing.T
-	path   string // of the database
-	model  *llmtest.Server
-	store  *conversation.Store
-	feed   *activity.Feed
-	url    string // without a slash at its end
-	client *http.Client
-	said   string // what the channel said of itself at its start
-	end    func()
+	t       *testing.T
+	gw      *gatewaytest.Gateway
+	browser *gatewaytest.Browser
+	model   *llmtest.Server
+	store   *conversation.Store
 }
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &house{t: t, path: filepath.Join(t.TempDir(), "test.db"), model: llmtest.New(t), client: &http.Client{Jar: jar, Timeout: patience}}
-	h.start()
-	t.Cleanup(func() { h.end() })
-	return h
-}
-
-// start is what a gateway does at its start.
-func (h *house) start() {
-	h.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	log := slog.New(slog.DiscardHandler)
-	var err error
-	if h.store, err = conversation.Open(ctx, h.path); err != nil {
-		h.t.Fatal(err)
-	}
-	h.feed = activity.NewFeed()
-	registry, err := tools.NewRegistry(tools.Tool{
+	gw := gatewaytest.New(t, gatewaytest.Options{InProcess: true, Config: gatewaytest.OpenToAll, Tools: []tools.Tool{{
 		Name: "show", Parameters: json.RawMessage(`{"type":"object"}`),
 		Call: func(_ context.Context, arguments json.RawMessage) (string, error) {
 			return "shown: " + string(arguments), nil
 		},
-	})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	health := make(chan string, 1)
-	var channel *web.Channel
-	deps := agentloop.Deps{
-		Config: agentloop.DefaultConfig(), Store: h.store, Counter: llm.NewCounter("fake"), Tools: registry, Watcher: watcher{h.feed},
-		Model:   llm.NewClient(llm.Config{BaseURL: h.model.URL(), APIKey: "key", Model: "fake", RetryBase: time.Millisecond, MaxTries: 2}, log),
-		Files:   fetcher{func() channels.Fetcher { return channel }},
-		Deliver: func([]conversation.Delivery) {}, Rest: func() {}, Budget: 100_000, Vision: true, Log: log,
-	}
-	deps.Config.Titles = false // they are calls of the model that most tests do not count
-	router := agentloop.NewRouter(deps)
-	channel = web.New(web.Parts{Store: h.store, Feed: h.feed, Sessions: sessions.New(h.store, router.Exclusively, h.feed.Changed), Log: log, Health: func(state, _ string) { health <- state }, Commands: []channels.Command{{Name: "help", Description: "Show the commands"}}})
-	listen := "127.0.0.1:0"
-	server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 100}, Log: log})
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	channel.Serve(server)
-	server.Handle("GET /console/{$}", httpserver.Person, http.NotFoundHandler()) // a part that pages lead to
-	h.url = strings.TrimSuffix(server.URL(), "/")
-	accept := func(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
-		stored, err := h.store.Accept(ctx, cursors, batch...)
-		if err == nil {
-			router.Accepted(stored...)
-			h.feed.Changed(batch[0].Key)
-		}
-		return err
-	}
-	var running sync.WaitGroup
-	running.Go(func() { _ = router.Run(ctx, ctx, conversation.Scope{Channel: "web"}) })
-	running.Go(func() { _ = channel.Run(ctx, accept) })
-	h.said = <-health // pages come when messages are taken
-	running.Go(func() { _ = server.Run(ctx, ctx) })
-	h.end = func() {
-		h.client.CloseIdleConnections()
-		cancel()
-		running.Wait()
-		h.store.Close()
-	}
+	}}})
+	h := &house{t: t, gw: gw, model: gw.Model}
+	h.start()
+	h.browser = gatewaytest.NewBrowser(t, gw.URL)
+	return h
 }
 
-// watcher tells the feed what a run does, as the gateway does.
-type watcher struct{ feed *activity.Feed }
-
-func (w watcher) Working(ctx context.Context, key conversation.Key, took []conversation.Inbound, _ conversation.Destination) {
-	w.feed.Working(ctx, key, took[0].ID, took[len(took)-1].ID)
-}
-func (w watcher) Preview(key conversation.Key, _ conversation.Destination, text string) {
-	w.feed.Preview(key, text)
-}
-func (w watcher) Called(key conversation.Key, c agentloop.ToolCall) {
-	w.feed.Tool(key, activity.ToolProgress{ID: c.ID, Name: c.Name, Arguments: c.Arguments, Done: c.Done, Error: c.Error})
-}
-func (w watcher) Committed(run conversation.Run, _ conversation.Committed) {
-	w.feed.Committed(run.Key, run.ID())
-}
-func (w watcher) Titled(key conversation.Key, _ conversation.Destination, _ string) {
-	w.feed.Changed(key)
+// start starts the gateway, anew at the address that it had.
+func (h *house) start() {
+	h.t.Helper()
+	h.gw.Start()
+	h.store = h.gw.Store()
 }
 
-// fetcher fetches from a channel that is made after it.
-type fetcher struct{ from func() channels.Fetcher }
-
-func (f fetcher) Fetch(ctx context.Context, _ string, file conversation.Attachment, limit int64) ([]byte, error) {
-	return f.from().Fetch(ctx, file, limit)
+// end ends the gateway in order.
+func (h *house) end() {
+	h.t.Helper()
+	h.browser.Client.CloseIdleConnections()
+	h.gw.Stop()
 }
 
 func (h *house) must(err error) {
@@ -149,27 +61,6 @@ func (h *house) must(err error) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-}
-
-// get reads a page.
-func (h *house) get(path string) (status int, body string, header http.Header) {
-	h.t.Helper()
-	answer, err := h.client.Get(h.url + path)
-	h.must(err)
-	defer answer.Body.Close()
-	data, err := io.ReadAll(answer.Body)
-	h.must(err)
-	return answer.StatusCode, string(data), answer.Header
-}
-
-// page reads a page that must be there.
-func (h *house) page(path string) string {
-	h.t.Helper()
-	status, body, _ := h.get(path)
-	if status != http.StatusOK {
-		h.t.Fatalf("%s answers %d: %s", path, status, body)
-	}
-	return body
 }
 
 // post sends a form as a page's script does, or with page as a browser without
@@ -189,19 +80,15 @@ func (h *house) post(path string, fields url.Values, page bool, files ...sent) (
 		h.must(err)
 	}
 	h.must(w.Close())
-	r, err := http.NewRequest(http.MethodPost, h.url+path, &form)
+	r, err := http.NewRequest(http.MethodPost, h.browser.URL+path, &form)
 	h.must(err)
 	r.Header.Set("Content-Type", w.FormDataContentType())
 	r.Header.Set("Accept", "application/json")
 	if page {
 		r.Header.Set("Accept", "text/html")
 	}
-	answer, err := h.client.Do(r)
-	h.must(err)
-	defer answer.Body.Close()
-	data, err := io.ReadAll(answer.Body)
-	h.must(err)
-	return answer.StatusCode, string(data)
+	status, body, _ = h.browser.Do(r)
+	return status, body
 }
 
 // sent is a file that goes along with a message.
@@ -221,21 +108,11 @@ func (h *house) say(name, text string, files ...sent) {
 // await waits until nothing of a chat waits for an answer.
 func (h *house) await(name string) {
 	h.t.Helper()
-	watch := h.feed.Watch(conversation.Key("web:" + name))
-	defer watch.Close()
-	deadline := time.After(patience)
-	for {
+	gatewaytest.Await(h.t, "the answer", func() bool {
 		waiting, err := h.store.Inbox(h.t.Context(), conversation.Key("web:"+name), 1)
 		h.must(err)
-		if len(waiting) == 0 {
-			return
-		}
-		select {
-		case <-watch.C():
-		case <-deadline:
-			h.t.Fatal("no answer comes")
-		}
-	}
+		return len(waiting) == 0
+	})
 }
 
 // ask says something and waits for what comes of it.
@@ -277,10 +154,10 @@ type update struct {
 // follow opens the stream of a chat from a place on.
 func (h *house) follow(name, at string) *stream {
 	h.t.Helper()
-	r, err := http.NewRequest(http.MethodGet, h.url+"/chat/"+name+"/events", nil)
+	r, err := http.NewRequest(http.MethodGet, h.browser.URL+"/chat/"+name+"/events", nil)
 	h.must(err)
 	r.Header.Set("Last-Event-ID", at)
-	patient := http.Client{Jar: h.client.Jar} // a stream has no end
+	patient := http.Client{Jar: h.browser.Client.Jar} // a stream has no end
 	answer, err := patient.Do(r)
 	h.must(err)
 	if answer.StatusCode != http.StatusOK {

@@ -21,6 +21,7 @@ func harmless(t *testing.T, what, page string) {
 // Nothing that people, models, tools or files say becomes script: not in a page,
 // not in the list of chats, not in the stream, not in a search.
 func TestNothingSaidBecomesScript(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	hostile := pagestest.Hostile()
 	h.model.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -51,7 +52,7 @@ func TestNothingSaidBecomesScript(t *testing.T) {
 	s.until(func(u update) bool { told(u); return u.brings(">the last one<") })
 	h.await("hostile")
 	for path := "/chat/hostile"; path != ""; {
-		page := h.page(path)
+		page := h.browser.Page(path)
 		harmless(t, path, page)
 		_, rest, _ := strings.Cut(page, `<a class="button small" href="`)
 		path, _, _ = strings.Cut(rest, `"`)
@@ -60,9 +61,9 @@ func TestNothingSaidBecomesScript(t *testing.T) {
 		name := "title"
 		h.ask(name, "Begin")
 		h.post("/chat/"+name+"/rename", url.Values{"title": {text}}, false)
-		harmless(t, "a title", h.page("/chat/"+name))
-		harmless(t, "a question", h.page("/chat/"+name+"/delete"))
-		_, page, _ := h.get("/search?q=" + url.QueryEscape(text))
+		harmless(t, "a title", h.browser.Page("/chat/"+name))
+		harmless(t, "a question", h.browser.Page("/chat/"+name+"/delete"))
+		_, page, _ := h.browser.Get("/search?q=" + url.QueryEscape(text))
 		harmless(t, "a search", page)
 	}
 }

@@ -68,6 +68,9 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	return nil
 }
 
+// HasStarted reports whether Run has begun to take messages.
+func (c *Channel) HasStarted() bool { return c.gate.HasOpened() }
+
 // Fetch returns the bytes of a file that came with a message.
 func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error) {
 	return c.uploads.Fetch(ctx, file, limit)

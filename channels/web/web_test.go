@@ -2,21 +2,30 @@ package web_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"image"
 	"image/png"
+	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
+	"parley/activity"
+	"parley/channels/web"
 	"parley/conversation"
+	"parley/conversation/storetest"
+	"parley/gateway/gatewaytest"
+	"parley/httpserver"
 	"parley/llm"
 	"parley/llm/llmtest"
 )
 
 // Without scripts a chat is a page and a form.
 func TestAChatWithoutScripts(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.model.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "Certainly, **at once**."} })
 	status, body := h.post("/chat/plain/messages", url.Values{"text": {"Do it"}}, true)
@@ -24,7 +33,7 @@ func TestAChatWithoutScripts(t *testing.T) {
 		t.Fatalf("after sending, the browser is shown %d: %s", status, body)
 	}
 	h.await("plain")
-	page := h.page("/chat/plain")
+	page := h.browser.Page("/chat/plain")
 	for _, want := range []string{"<title>Do it · Parley</title>", `dir="auto">Do it</div>`, "<strong>at once</strong>", `<a href="/chat/plain" aria-current="page">`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %s:\n%s", want, page)
@@ -33,11 +42,12 @@ func TestAChatWithoutScripts(t *testing.T) {
 }
 
 func TestCutAnswerIsMarkedOnThePage(t *testing.T) {
+	t.Parallel()
 	for reason, words := range map[string]string{"length": "cut off at the length limit", "content_filter": "cut off by the content filter", "stop": ""} {
 		h := newHouse(t)
 		h.model.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "Once upon a", FinishReason: reason} })
 		h.ask("cut", "a story")
-		page := h.page("/chat/cut")
+		page := h.browser.Page("/chat/cut")
 		if got := strings.Contains(page, `<span class="mark">`+words+`</span>`); got != (words != "") || strings.Contains(page, "✂") {
 			t.Errorf("%s: %s", reason, page)
 		}
@@ -46,6 +56,7 @@ func TestCutAnswerIsMarkedOnThePage(t *testing.T) {
 
 // A page that is not sure whether its message arrived sends it again.
 func TestARepeatedMessageIsTakenOnce(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	for range 3 {
 		if status, body := h.post("/chat/twice/messages", url.Values{"text": {"Once"}, "id": {"0123456789abcdef"}}, false); status != http.StatusAccepted {
@@ -53,18 +64,19 @@ func TestARepeatedMessageIsTakenOnce(t *testing.T) {
 		}
 	}
 	h.await("twice")
-	if n := strings.Count(h.page("/chat/twice"), `class="bubble" dir="auto">Once<`); n != 1 {
+	if n := strings.Count(h.browser.Page("/chat/twice"), `class="bubble" dir="auto">Once<`); n != 1 {
 		t.Errorf("the message stands there %d times", n)
 	}
 	// Another chat may use the same name for a message.
 	h.post("/chat/other/messages", url.Values{"text": {"Mine"}, "id": {"0123456789abcdef"}}, false)
 	h.await("other")
-	if !strings.Contains(h.page("/chat/other"), ">Mine<") {
+	if !strings.Contains(h.browser.Page("/chat/other"), ">Mine<") {
 		t.Error("a message of another chat was taken for a repeated one")
 	}
 }
 
 func TestWhatCanNotBeSentIsRefusedInWords(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	many := make([]sent, 11)
 	for i := range many {
@@ -99,6 +111,7 @@ func pngOf(side int) []byte {
 
 // A picture that is pasted is seen by the model and by who comes back.
 func TestAPictureIsShownToTheModelAndInTheChat(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	data := pngOf(8)
 	h.ask("album", "What is this?", sent{"cat.png", "application/octet-stream", data}, sent{"notes.txt", "text/plain", []byte("line one\nline two")})
@@ -107,17 +120,17 @@ func TestAPictureIsShownToTheModelAndInTheChat(t *testing.T) {
 	if got := last[len(last)-1]; len(got.Images) != 1 || !strings.Contains(got.Content, "line two") {
 		t.Errorf("the model was shown %+v", got)
 	}
-	page := h.page("/chat/album")
+	page := h.browser.Page("/chat/album")
 	address := fmt.Sprintf("/chat/album/conversation/%s/image/1/0", h.active("album").ID)
 	if !strings.Contains(page, `<img src="`+address+`" alt="cat.png"`) || !strings.Contains(page, "notes.txt</summary><pre tabindex=\"0\">line one\nline two</pre>") {
 		t.Errorf("the page shows %s", page)
 	}
-	status, body, header := h.get(address)
+	status, body, header := h.browser.Get(address)
 	if status != http.StatusOK || header.Get("Content-Type") != "image/png" || header.Get("X-Content-Type-Options") != "nosniff" || body != string(data) {
 		t.Errorf("the picture is answered %d, %v", status, header)
 	}
 	for _, other := range []string{"/image/1/1", "/image/2/0", "/image/x/0", "/image/1/-1"} {
-		if status, _, _ := h.get(strings.TrimSuffix(address, "/image/1/0") + other); status != http.StatusNotFound {
+		if status, _, _ := h.browser.Get(strings.TrimSuffix(address, "/image/1/0") + other); status != http.StatusNotFound {
 			t.Errorf("%s answers %d", other, status)
 		}
 	}
@@ -126,6 +139,7 @@ func TestAPictureIsShownToTheModelAndInTheChat(t *testing.T) {
 // What was said last can be said anew: the first saying, and its answer, are
 // gone from the page and from what the model sees.
 func TestTheLastMessageIsSaidAnew(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.ask("edit", "First")
 	h.ask("edit", "Secnod", sent{"cat.png", "image/png", pngOf(4)})
@@ -136,7 +150,7 @@ func TestTheLastMessageIsSaidAnew(t *testing.T) {
 		t.Fatalf("answered %d: %s", status, body)
 	}
 	h.await("edit")
-	page := h.page("/chat/edit")
+	page := h.browser.Page("/chat/edit")
 	if strings.Contains(page, "Secnod") || !strings.Contains(page, ">Second<") || strings.Contains(page, "Taken back") || !strings.Contains(page, `alt="cat.png"`) {
 		t.Errorf("the page shows %s", page)
 	}
@@ -150,12 +164,13 @@ func TestTheLastMessageIsSaidAnew(t *testing.T) {
 
 // Commands work where messages are written, and offer what may be asked next.
 func TestCommandsAndWhatTheyOffer(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.ask("talk", "One")
 	h.ask("talk", "Two")
 	h.ask("talk", "/history 1")
 	h.ask("talk", "/export md")
-	page := h.page("/chat/talk")
+	page := h.browser.Page("/chat/talk")
 	for _, want := range []string{`<p class="asked">/history 1</p>`, `name="text" value="/history 1 1"`, "<button>Older</button>"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %s:\n%s", want, page)
@@ -163,35 +178,37 @@ func TestCommandsAndWhatTheyOffer(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(page, `href="/chat/talk/file/`)
 	id, _, _ := strings.Cut(rest, `"`)
-	status, body, header := h.get("/chat/talk/file/" + id)
+	status, body, header := h.browser.Get("/chat/talk/file/" + id)
 	if status != http.StatusOK || !strings.Contains(body, "Two") || !strings.HasPrefix(header.Get("Content-Disposition"), "attachment") {
 		t.Errorf("the file is answered %d, %v: %s", status, header, body)
 	}
-	if status, _, _ := h.get("/chat/other/file/" + id); status != http.StatusNotFound {
+	if status, _, _ := h.browser.Get("/chat/other/file/" + id); status != http.StatusNotFound {
 		t.Errorf("another chat has the file as well: %d", status)
 	}
 }
 
 // A model that fails leaves the question, a reason, and a way to ask again.
 func TestAFailureOffersAnotherTry(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.model.Script(llmtest.Answer{Status: 400}, llmtest.Answer{Text: "Now it works"})
 	h.ask("fails", "Please")
-	page := h.page("/chat/fails")
+	page := h.browser.Page("/chat/fails")
 	if !strings.Contains(page, `class="notice failed"`) || !strings.Contains(page, "<button>Try again</button>") || !strings.Contains(page, ">Please<") {
 		t.Fatalf("the page shows %s", page)
 	}
 	h.ask("fails", "/retry")
-	if page := h.page("/chat/fails"); !strings.Contains(page, "Now it works") {
+	if page := h.browser.Page("/chat/fails"); !strings.Contains(page, "Now it works") {
 		t.Errorf("after another try the page shows %s", page)
 	}
 }
 
 func TestToolCallsAreShown(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.model.Script(llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "1", Name: "show", Arguments: `{"it":1}`}}}, llmtest.Answer{Text: "Done."})
 	h.ask("tools", "Use it")
-	page := h.page("/chat/tools")
+	page := h.browser.Page("/chat/tools")
 	if !strings.Contains(page, "Used show") || !strings.Contains(page, "shown: {&#34;it&#34;:1}") {
 		t.Errorf("the page shows %s", page)
 	}
@@ -199,6 +216,7 @@ func TestToolCallsAreShown(t *testing.T) {
 
 // The life of a conversation: it is named, put away, taken up again, deleted.
 func TestAConversationIsNamedArchivedReopenedAndDeleted(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.ask("life", "Hello")
 	id := h.active("life").ID
@@ -216,54 +234,57 @@ func TestAConversationIsNamedArchivedReopenedAndDeleted(t *testing.T) {
 	if !strings.Contains(page, `id="compose"`) || !strings.Contains(page, ">Hello<") || h.active("life").ID != id {
 		t.Errorf("taken up again it shows %s", page)
 	}
-	if asked := h.page("/chat/life/delete"); !strings.Contains(asked, "Delete “Of life”?") {
+	if asked := h.browser.Page("/chat/life/delete"); !strings.Contains(asked, "Delete “Of life”?") {
 		t.Errorf("before it is deleted, nobody asks: %s", asked)
 	}
 	h.post("/chat/life/delete", nil, true)
-	if status, _, _ := h.get("/chat/life/conversation/" + id); status != http.StatusNotFound {
+	if status, _, _ := h.browser.Get("/chat/life/conversation/" + id); status != http.StatusNotFound {
 		t.Errorf("deleted it answers %d", status)
 	}
-	if page := h.page("/"); strings.Contains(page, "Of life") {
+	if page := h.browser.Page("/"); strings.Contains(page, "Of life") {
 		t.Error("deleted it is still listed")
 	}
 }
 
 // Places that are not web chats are nowhere to be seen.
 func TestOtherChannelsAreNotShown(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	done, err := h.store.Append(t.Context(), "telegram:chat:1", "", conversation.Message{Role: conversation.RoleUser, Content: "A secret of Telegram", Tokens: 1})
 	h.must(err)
-	if status, _, _ := h.get("/chat/x/conversation/" + done.Conversation.ID); status != http.StatusNotFound {
+	if status, _, _ := h.browser.Get("/chat/x/conversation/" + done.Conversation.ID); status != http.StatusNotFound {
 		t.Errorf("a conversation of Telegram answers %d", status)
 	}
-	if page := h.page("/search?q=secret"); strings.Contains(page, "Telegram</") || !strings.Contains(page, "Nothing was found") {
+	if page := h.browser.Page("/search?q=secret"); strings.Contains(page, "Telegram</") || !strings.Contains(page, "Nothing was found") {
 		t.Errorf("the search shows %s", page)
 	}
 	for _, path := range []string{"/chat/..%2ftelegram:chat:1", "/chat/a:b", "/chat/" + strings.Repeat("a", 65)} {
-		if status, _, _ := h.get(path); status != http.StatusNotFound {
+		if status, _, _ := h.browser.Get(path); status != http.StatusNotFound {
 			t.Errorf("%s answers %d", path, status)
 		}
 	}
 }
 
 func TestTheSearchFindsWhatWasSaidInAnyChat(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.ask("one", "The heron stood in the reeds")
 	h.ask("two", "A grebe dives")
-	page := h.page("/search?q=heron")
+	page := h.browser.Page("/search?q=heron")
 	if !strings.Contains(page, "<mark>heron</mark>") || strings.Contains(page, "<mark>grebe") {
 		t.Fatalf("the search shows %s", page)
 	}
 	_, rest, _ := strings.Cut(page, `<ol class="found">`)
 	_, rest, _ = strings.Cut(rest, `<a href="`)
 	address, _, _ := strings.Cut(rest, "#")
-	if found := h.page(strings.ReplaceAll(address, "&amp;", "&")); !strings.Contains(found, "stood in the reeds") {
+	if found := h.browser.Page(strings.ReplaceAll(address, "&amp;", "&")); !strings.Contains(found, "stood in the reeds") {
 		t.Errorf("the hit leads to %s", found)
 	}
 }
 
 // A long conversation shows its end, and the rest on request.
 func TestEarlierMessagesAreShownOnRequest(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	var said []conversation.Message
 	for n := range 100 {
@@ -272,7 +293,7 @@ func TestEarlierMessagesAreShownOnRequest(t *testing.T) {
 	}
 	_, err := h.store.Append(t.Context(), "web:long", "", said...)
 	h.must(err)
-	page := h.page("/chat/long")
+	page := h.browser.Page("/chat/long")
 	if !strings.Contains(page, "number 99.") || strings.Contains(page, "number 60.") {
 		t.Error("the first page does not show the end alone")
 	}
@@ -282,7 +303,7 @@ func TestEarlierMessagesAreShownOnRequest(t *testing.T) {
 			break
 		}
 		address, _, _ := strings.Cut(rest, `"`)
-		page = h.page(address)
+		page = h.browser.Page(address)
 	}
 	if !strings.Contains(page, "number 0.") {
 		t.Error("going back does not lead to the beginning")
@@ -291,14 +312,15 @@ func TestEarlierMessagesAreShownOnRequest(t *testing.T) {
 
 // No form works from another site.
 func TestFormsOfOtherSitesAreRefused(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.ask("forms", "Hello")
 	for _, path := range []string{"/messages", "/edit", "/rename", "/archive", "/delete"} {
-		r, err := http.NewRequest(http.MethodPost, h.url+"/chat/forms"+path, strings.NewReader(url.Values{"text": {"x"}, "title": {"x"}}.Encode()))
+		r, err := http.NewRequest(http.MethodPost, h.browser.URL+"/chat/forms"+path, strings.NewReader(url.Values{"text": {"x"}, "title": {"x"}}.Encode()))
 		h.must(err)
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Sec-Fetch-Site", "cross-site")
-		answer, err := h.client.Do(r)
+		answer, err := h.browser.Client.Do(r)
 		h.must(err)
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusForbidden {
@@ -310,6 +332,7 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 // An edit never takes back another message than the one that it is of: while
 // something waits behind that, it is refused.
 func TestAnEditWaitsItsTurn(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.ask("turns", "First")
 	seq := fmt.Sprint(h.active("turns").Messages - 1)
@@ -322,13 +345,14 @@ func TestAnEditWaitsItsTurn(t *testing.T) {
 	}
 	close(hold)
 	h.await("turns")
-	if page := h.page("/chat/turns"); !strings.Contains(page, ">First</div>") || !strings.Contains(page, ">Second</div>") {
+	if page := h.browser.Page("/chat/turns"); !strings.Contains(page, ">First</div>") || !strings.Contains(page, ">Second</div>") {
 		t.Errorf("after it the page shows %s", page)
 	}
 }
 
 // An edit whose answer was lost on the way is sent again, and done once.
 func TestAnEditIsDoneOnce(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.ask("once", "First")
 	h.ask("once", "Second")
@@ -339,7 +363,7 @@ func TestAnEditIsDoneOnce(t *testing.T) {
 		}
 		h.await("once")
 	}
-	page := h.page("/chat/once")
+	page := h.browser.Page("/chat/once")
 	if strings.Count(page, ">Second, changed</div>") != 1 || !strings.Contains(page, ">First</div>") || strings.Contains(page, ">Second</div>") {
 		t.Errorf("the page shows %s", page)
 	}
@@ -347,6 +371,7 @@ func TestAnEditIsDoneOnce(t *testing.T) {
 
 // Nobody waits for a long answer to put a chat away: they are told what to do.
 func TestAChatAtWorkIsNotPutAway(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.ask("busy", "Hello")
 	hold := make(chan struct{})
@@ -366,11 +391,12 @@ func TestAChatAtWorkIsNotPutAway(t *testing.T) {
 
 // A page offers nothing that can't be done there.
 func TestAnArchivedConversationOffersNothingToSend(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.ask("old", "Hello")
 	h.model.Script(llmtest.Answer{Status: http.StatusBadRequest})
 	h.ask("old", "Fail")
-	if page := h.page("/chat/old"); !strings.Contains(page, "data-send") || !strings.Contains(page, "data-edit") {
+	if page := h.browser.Page("/chat/old"); !strings.Contains(page, "data-send") || !strings.Contains(page, "data-edit") {
 		t.Fatalf("the open chat offers nothing: %s", page)
 	}
 	_, page := h.post("/chat/old/archive", nil, true)
@@ -381,8 +407,19 @@ func TestAnArchivedConversationOffersNothingToSend(t *testing.T) {
 
 // The list leads to the parts that this gateway has, and to no others.
 func TestTheListLeadsToTheOtherParts(t *testing.T) {
-	h := newHouse(t)
-	page := h.page("/")
+	t.Parallel()
+	listen := "127.0.0.1:0"
+	server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 100}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web.New(web.Parts{Store: storetest.New(t), Feed: activity.NewFeed(), Log: slog.New(slog.DiscardHandler)}).Serve(server)
+	server.Handle("GET /console/{$}", httpserver.Person, http.NotFoundHandler())
+	ctx, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx, ctx) }()
+	defer func() { end(); <-ended }()
+	page := gatewaytest.NewBrowser(t, strings.TrimSuffix(server.URL(), "/")).Page("/")
 	if !strings.Contains(page, `<a href="/console/">Console</a>`) || strings.Contains(page, "/api/docs") {
 		t.Errorf("the page shows %s", page)
 	}
@@ -393,6 +430,7 @@ func TestTheListLeadsToTheOtherParts(t *testing.T) {
 
 // What other chats do changes the list in a page, and nothing else of it.
 func TestAnotherChatChangesTheListAlone(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.ask("mine", "Hello")
 	s := h.follow("mine", "/0/0")
@@ -409,7 +447,13 @@ func TestAnotherChatChangesTheListAlone(t *testing.T) {
 
 // Who looks after the gateway sees that the web chat serves.
 func TestTheChatSaysThatItServes(t *testing.T) {
-	if state := newHouse(t).said; state != conversation.HealthServing {
-		t.Errorf("it says that it is %s", state)
-	}
+	t.Parallel()
+	h := newHouse(t)
+	gatewaytest.Await(t, "the web chat to say that it serves", func() bool {
+		list, err := h.store.Health(t.Context())
+		h.must(err)
+		return slices.ContainsFunc(list, func(is conversation.Health) bool {
+			return is.Channel == "web" && is.State == conversation.HealthServing
+		})
+	})
 }

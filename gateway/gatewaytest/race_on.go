@@ -1,5 +1,5 @@
 //go:build race
 
-package api_test
+package gatewaytest
 
 const raceEnabled = true

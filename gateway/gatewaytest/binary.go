@@ -1,0 +1,100 @@
+package gatewaytest
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// Main is what TestMain calls: it runs the tests, and then deletes the binary.
+func Main(m *testing.M) {
+	status := m.Run()
+	if built.dir != "" {
+		_ = os.RemoveAll(built.dir) // in the folder for temporary files
+	}
+	os.Exit(status)
+}
+
+var built struct {
+	sync.Once
+	dir string
+	err error
+}
+
+// Binary returns the path of the gateway, which the first test to call it builds:
+// with the race detector if the tests have it. The package's TestMain calls Main.
+func Binary(t testing.TB) string {
+	t.Helper()
+	built.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "parley-gatewaytest"); built.err == nil {
+			built.err = build(filepath.Join(built.dir, "gateway"))
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return filepath.Join(built.dir, "gateway")
+}
+
+func build(path string) error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	if err := lookAtSources(root); err != nil {
+		return err
+	}
+	args := []string{"-tags=sqlite_fts5"}
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	return Build(path, nil, args...)
+}
+
+// Build builds the gateway to path, with flags of go build and env added to the
+// environment.
+func Build(path string, env []string, flags ...string) error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), "./cmd/gateway")...)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the gateway: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// moduleRoot finds the folder of go.mod from the test's own upwards.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("there is no go.mod above the test")
+		}
+		dir = filepath.Dir(dir)
+	}
+	return "", err
+}
+
+// lookAtSources lists every folder of the module with the files in it. The go
+// command takes the result of a test from its cache unless a file has changed that
+// the test itself has looked at, and a build is no such look.
+func lookAtSources(root string) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin") {
+			return filepath.SkipDir
+		}
+		return err
+	})
+}

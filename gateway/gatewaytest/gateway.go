@@ -1,0 +1,285 @@
+// Package gatewaytest runs a whole gateway for tests: as the built binary, which can
+// be killed, or in the test's own process. The database is real, and the model and
+// the platforms are the fakes of llmtest, telegramtest and discordtest.
+//
+// Start returns when the gateway takes messages, so no test waits for that.
+package gatewaytest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/BurntSushi/toml"
+
+	"parley/conversation"
+	"parley/conversation/storetest"
+	"parley/gateway"
+	"parley/internal/lifesign"
+	"parley/llm/llmtest"
+	"parley/tools"
+)
+
+// OpenToAll is a configuration in which HTTP asks for no token.
+const OpenToAll = "[http]\nauth = \"none\"\n"
+
+// Options say which gateway a test wants. The zero value is the binary with a
+// folder of its own, which serves HTTP and nothing else.
+type Options struct {
+	Dir      string // of the configuration and the database; "" = one of the test's own
+	Database string // its path; "" = conversations.db in Dir
+	Config   string // TOML, whose keys come before those that each test's gateway has
+
+	InProcess bool
+	Tools     []tools.Tool // that the model may call too; in process only
+}
+
+// Gateway is a gateway with all that outlives its process.
+type Gateway struct {
+	Model    *llmtest.Server
+	Dir      string
+	Config   string // path of the file
+	Database string
+	URL      string   // where it serves HTTP, without a slash at its end; "" before the first Start
+	Log      *Log     // what all its processes have written to standard error
+	Env      []string // of its processes, beside PATH and HOME
+
+	t       testing.TB
+	tools   []tools.Tool
+	process *Process            // the daemon that Start has started
+	store   *conversation.Store // of the daemon in this process
+	here    func()              // ends the daemon in this process, nil: none runs
+	inside  bool                // Start runs the daemon in this process
+}
+
+// New writes the configuration of a gateway, and starts nothing. When the test ends,
+// what still runs is killed, and the log must show no crash and no data race.
+func New(t testing.TB, o Options) *Gateway {
+	t.Helper()
+	g := &Gateway{Model: llmtest.New(t), Dir: o.Dir, Database: o.Database, Log: &Log{}, t: t, tools: o.Tools, inside: o.InProcess}
+	if g.Dir == "" {
+		g.Dir = t.TempDir()
+	}
+	if g.Database == "" {
+		g.Database = filepath.Join(g.Dir, "conversations.db")
+	}
+	g.Config = filepath.Join(g.Dir, "config.toml")
+	g.Configure(o.Config)
+	t.Cleanup(g.inspect)
+	return g
+}
+
+// Start starts a gateway as New and Gateway.Start do.
+func Start(t testing.TB, o Options) *Gateway {
+	t.Helper()
+	g := New(t, o)
+	g.Start()
+	return g
+}
+
+// Configure writes the configuration anew, for the next start. The keys in config,
+// which is TOML, come before those that each test's gateway has.
+func (g *Gateway) Configure(config string) {
+	g.t.Helper()
+	all := map[string]any{
+		"database": g.Database,
+		"llm":      map[string]any{"base_url": g.Model.URL(), "api_key": "key", "model": "test-model", "vision": true},
+		"agent":    map[string]any{"titles": false}, // they are calls of the model that most tests do not count
+		"http":     map[string]any{"listen": "127.0.0.1:0"},
+	}
+	var more map[string]any
+	if err := toml.Unmarshal([]byte(config), &more); err != nil {
+		g.t.Fatalf("%v in the configuration:\n%s", err, config)
+	}
+	merge(all, more)
+	g.write(all)
+}
+
+func merge(into, from map[string]any) {
+	for key, value := range from {
+		of, ok := into[key].(map[string]any)
+		section, is := value.(map[string]any)
+		if ok && is {
+			merge(of, section)
+		} else {
+			into[key] = value
+		}
+	}
+}
+
+func (g *Gateway) write(config map[string]any) {
+	g.t.Helper()
+	text, err := toml.Marshal(config)
+	if err == nil {
+		err = os.WriteFile(g.Config, text, 0o600)
+	}
+	g.must(err)
+}
+
+// Start starts the gateway and returns when it takes messages. Where the
+// configuration left the address to the system, later starts use the same one.
+func (g *Gateway) Start() {
+	g.t.Helper()
+	if _, err := os.Stat(g.Database); errors.Is(err, fs.ErrNotExist) {
+		storetest.Make(g.t, g.Database) // sooner than the gateway makes it
+	}
+	before := len(g.Log.String())
+	if g.inside {
+		g.startHere()
+	} else {
+		g.process = g.Run(nil, "run")
+	}
+	Await(g.t, "the gateway to take messages", func() bool {
+		if g.process != nil && g.process.HasEnded() {
+			g.t.Fatalf("the gateway ended at its start:\n%s", g.Log)
+		}
+		return g.takesMessages()
+	})
+	if at := served.FindStringSubmatch(g.Log.String()[before:]); at != nil && at[1] != g.URL {
+		g.URL = at[1]
+		g.keepAddress()
+	}
+}
+
+// served is the address in the line of the log "gateway started".
+var served = regexp.MustCompile(`"?http"?[=:]"?(http://[^"\s]+?)/?["\s]`)
+
+// keepAddress has later starts listen where this one does: pages look for it there.
+func (g *Gateway) keepAddress() {
+	g.t.Helper()
+	var config map[string]any
+	_, err := toml.DecodeFile(g.Config, &config)
+	g.must(err)
+	config["http"].(map[string]any)["listen"] = strings.TrimPrefix(g.URL, "http://")
+	g.write(config)
+}
+
+// takesMessages asks the daemon that Start has started.
+func (g *Gateway) takesMessages() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	answers, err := lifesign.Ask(ctx, g.Database, 0)
+	g.must(err)
+	pid := os.Getpid()
+	if g.process != nil {
+		pid = g.process.PID()
+	}
+	for _, a := range answers {
+		is := struct{ Starting bool }{true}
+		if a.PID == pid && a.Err == nil {
+			is.Starting = false // as it is when the answer does not say it
+			g.must(json.Unmarshal(a.Body, &is))
+		}
+		if !is.Starting {
+			return true
+		}
+	}
+	return false
+}
+
+// startHere starts the gateway in this process.
+func (g *Gateway) startHere() {
+	g.t.Helper()
+	var err error
+	g.store, err = conversation.Open(context.Background(), g.Database)
+	g.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	daemon, err := gateway.New(ctx, gateway.Options{
+		ConfigPath: g.Config, Version: "test", Daemon: true, Getenv: func(string) string { return "" }, LogTo: g.Log, Store: g.store, Tools: g.tools,
+	})
+	g.must(err)
+	ended := make(chan error, 1)
+	go func() { ended <- daemon.Run(ctx) }()
+	g.here = func() {
+		cancel()
+		if err := <-ended; err != nil {
+			g.t.Errorf("the gateway ended with %v", err)
+		}
+		daemon.Close()
+		g.here = nil
+	}
+}
+
+// Run runs a subcommand of the binary on the gateway's configuration, which is
+// killed when the test ends. With stdin nil its standard input is /dev/null.
+func (g *Gateway) Run(stdin io.Reader, args ...string) *Process {
+	g.t.Helper()
+	return g.RunBinary(Binary(g.t), stdin, args...)
+}
+
+// Stop ends in order what Start has started.
+func (g *Gateway) Stop() {
+	g.t.Helper()
+	if g.inside {
+		g.here()
+		return
+	}
+	g.process.Stop()
+}
+
+// Kill is kill -9 of what Start has started.
+func (g *Gateway) Kill() {
+	g.t.Helper()
+	if g.inside {
+		g.t.Fatal("a gateway in the test's process can't be killed")
+	}
+	g.process.Kill()
+}
+
+// Process returns the process that Start has started, nil in the test's own.
+func (g *Gateway) Process() *Process { return g.process }
+
+// Store returns the gateway's database: its own where it runs in this process, and
+// one that is open beside it until the test ends.
+func (g *Gateway) Store() *conversation.Store {
+	g.t.Helper()
+	if g.here != nil {
+		return g.store
+	}
+	return storetest.Open(g.t, g.Database)
+}
+
+// inspect is done at the end of the test.
+func (g *Gateway) inspect() {
+	if g.here != nil {
+		g.here()
+	}
+	log := g.Log.String()
+	for _, crash := range []string{"DATA RACE", "panic:", "fatal error:"} {
+		if strings.Contains(log, crash) {
+			g.t.Errorf("the log shows %q", crash)
+		}
+	}
+	if g.t.Failed() {
+		g.t.Logf("end of the log:\n%s", tail(log, 6000))
+	}
+}
+
+func (g *Gateway) must(err error) {
+	g.t.Helper()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+}
+
+// patience bounds how long a test waits for what must happen. It is far from what
+// anything takes, and no test asserts on it.
+const patience = 90 * time.Second
+
+// Await waits until something has happened, and ends the test after a minute and a half.
+func Await(t testing.TB, what string, happened func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !happened(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
