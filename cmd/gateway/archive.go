@@ -41,7 +41,7 @@ func archiveCommand(configPath *string) *cobra.Command {
 	}
 }
 
-// named is a conversation as a sentence begins with it.
+// named returns how a sentence names a conversation at its beginning.
 func named(c conversation.Conversation) string {
 	if title := printable(c.Title); title != "" {
 		return fmt.Sprintf("%q (%s)", title, c.ID)
@@ -80,7 +80,7 @@ func deleteCommand(configPath *string) *cobra.Command {
 	return command
 }
 
-// deletion says what goes.
+// deletion describes what will be deleted.
 func deletion(t target) string {
 	if t.one != nil {
 		return fmt.Sprintf("%s of %s with %s", named(*t.one), printableKey(t.session.Key), counted(t.one.Messages, "message", "messages"))
@@ -93,7 +93,7 @@ func deletion(t target) string {
 		counted(t.session.Messages, "message", "messages"))
 }
 
-// confirm asks, and gives an error unless the answer is yes.
+// confirm asks the user and returns an error unless the answer is yes.
 func confirm(cmd *cobra.Command, question string) error {
 	fmt.Fprint(cmd.ErrOrStderr(), question+" [y/N] ")
 	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // what can't be read is no yes
@@ -104,7 +104,7 @@ func confirm(cmd *cobra.Command, question string) error {
 	return errors.New("nothing is deleted; answer y, or give --yes to be asked nothing")
 }
 
-// changing returns what changes sessions beside the gateways on this database.
+// changing returns the service that changes sessions while gateways may run.
 func changing(store *conversation.Store) *sessions.Service {
 	return sessions.New(store, sessions.WithLock(store), nil)
 }

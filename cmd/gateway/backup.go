@@ -49,7 +49,7 @@ func backupCommand(configPath *string) *cobra.Command {
 	return command
 }
 
-// existingDatabase is the configured database, which must be there.
+// existingDatabase returns the path of the configured database, which must exist.
 func existingDatabase(configPath string) (string, error) {
 	path, err := configuredDatabase(configPath)
 	if err != nil {
@@ -62,7 +62,7 @@ func existingDatabase(configPath string) (string, error) {
 	return path, err
 }
 
-// configuredDatabase is the path of the database.
+// configuredDatabase returns the path of the configured database.
 func configuredDatabase(configPath string) (string, error) {
 	cfg, err := config.Load(configPath, os.Getenv)
 	if err != nil {
@@ -71,14 +71,13 @@ func configuredDatabase(configPath string) (string, error) {
 	return filepath.Abs(cfg.Database)
 }
 
-// contents says what a database holds.
+// contents describes what a database holds.
 func contents(c maintenance.Contents) string {
 	return fmt.Sprintf("%s, %s, %s, %s", counted(c.Sessions, "session", "sessions"), counted(c.Conversations, "conversation", "conversations"),
 		counted(c.Messages, "message", "messages"), fileSize(c.Bytes))
 }
 
-// stepBars shows on a terminal how far the steps of maintenance have come, and
-// elsewhere nothing.
+// stepBars shows the progress of maintenance on a terminal, and nothing elsewhere.
 type stepBars struct {
 	out  io.Writer
 	step maintenance.Step
@@ -109,7 +108,7 @@ func (b *stepBars) finish() {
 	}
 }
 
-// turning moves a bar until stop is called.
+// turning animates a progress bar until stop is called.
 func turning(bar *progressbar.ProgressBar) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -90,7 +90,7 @@ func botsReleaseCommand(configPath *string) *cobra.Command {
 	}
 }
 
-// configuredBots are the bots whose tokens the configuration has.
+// configuredBots returns the bots whose tokens are configured.
 func configuredBots(cfg config.Config) []conversation.Account {
 	var bots []conversation.Account
 	if cfg.Telegram.Token != "" {

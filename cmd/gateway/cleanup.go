@@ -40,7 +40,7 @@ func cleanupCommand(configPath *string) *cobra.Command {
 			rules := gateway.RetentionRules(cfg)
 			rules.TrustClock = trust
 			if dry {
-				return sayWhatWouldGo(cmd, store, cfg, rules)
+				return dryRun(cmd, store, cfg, rules)
 			}
 			return cleanUp(cmd, store, cfg, rules)
 		},
@@ -50,15 +50,15 @@ func cleanupCommand(configPath *string) *cobra.Command {
 	return command
 }
 
-func sayWhatWouldGo(cmd *cobra.Command, store *conversation.Store, cfg config.Config, rules conversation.Rules) error {
+func dryRun(cmd *cobra.Command, store *conversation.Store, cfg config.Config, rules conversation.Rules) error {
 	cleaned, err := listing(cmd, rules, store.WouldClean)
 	if err != nil {
 		return err
 	}
-	if err := sum(cmd.OutOrStdout(), "To be deleted", cleaned, cfg); err != nil || rules.TrustClock {
+	if err := printSum(cmd.OutOrStdout(), "To be deleted", cleaned, cfg); err != nil || rules.TrustClock {
 		return err
 	}
-	return sayWhatIsHeld(cmd, store)
+	return printHeldBack(cmd, store)
 }
 
 func cleanUp(cmd *cobra.Command, store *conversation.Store, cfg config.Config, rules conversation.Rules) error {
@@ -69,14 +69,15 @@ func cleanUp(cmd *cobra.Command, store *conversation.Store, cfg config.Config, r
 	if err := store.Sweep(cmd.Context()); err != nil {
 		return err
 	}
-	if err := sum(cmd.OutOrStdout(), "Deleted", cleaned, cfg); err != nil {
+	if err := printSum(cmd.OutOrStdout(), "Deleted", cleaned, cfg); err != nil {
 		return err
 	}
-	return sayWhatIsHeld(cmd, store)
+	return printHeldBack(cmd, store)
 }
 
-// sayWhatIsHeld says that the clock is ahead of what was seen of the time, if it is.
-func sayWhatIsHeld(cmd *cobra.Command, store *conversation.Store) error {
+// printHeldBack explains that deletion is held back if the clock is ahead of the
+// time that gateways have seen pass.
+func printHeldBack(cmd *cobra.Command, store *conversation.Store) error {
 	clock, err := store.Clock(cmd.Context())
 	if err != nil || clock.Held() < gateway.MinHold {
 		return err
@@ -88,7 +89,8 @@ func sayWhatIsHeld(cmd *cobra.Command, store *conversation.Store) error {
 	return err
 }
 
-// listing cleans, or looks, and prints a table of the conversations that go.
+// listing calls clean, which may be a dry run, and prints a table of the
+// conversations that it deletes.
 func listing(cmd *cobra.Command, rules conversation.Rules,
 	clean func(context.Context, conversation.Rules, func(conversation.Outdated)) (conversation.Cleaned, error),
 ) (conversation.Cleaned, error) {
@@ -117,7 +119,7 @@ func titled(title string) string {
 	return title
 }
 
-func sum(out io.Writer, what string, c conversation.Cleaned, cfg config.Config) error {
+func printSum(out io.Writer, what string, c conversation.Cleaned, cfg config.Config) error {
 	kept := ""
 	if cfg.Conversation.Retention == 0 {
 		kept = " (conversation.retention is 0: they are kept for ever)"
@@ -137,7 +139,7 @@ func counted(n int64, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// fileSize is a number of bytes in its largest unit.
+// fileSize formats a number of bytes in its largest unit.
 func fileSize(n int64) string {
 	switch {
 	case n < 1<<10:

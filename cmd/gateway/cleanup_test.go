@@ -124,7 +124,7 @@ func TestCleanupGoesByTheTimeThatWasSeenToPass(t *testing.T) {
 		rules.TrustClock = len(args) > 1
 		say := cleanUp
 		if args[0] == "--dry-run" {
-			say = sayWhatWouldGo
+			say = dryRun
 		}
 		if err := say(command, beside, cfg, rules); err != nil {
 			t.Fatal(err)

@@ -52,7 +52,7 @@ func exportCommand(configPath *string) *cobra.Command {
 	return command
 }
 
-// exportFormat is the one that was asked for, or that the file's name says.
+// exportFormat returns the format of the flag, or else that of the file's name.
 func exportFormat(name, path string) (transcript.Format, error) {
 	if name != "" {
 		return transcript.ParseFormat(name)
@@ -63,7 +63,7 @@ func exportFormat(name, path string) (transcript.Format, error) {
 	return transcript.Markdown, nil
 }
 
-// longExport is from how many messages on progress is shown.
+// longExport is the number of messages from which on progress is shown.
 const longExport = 2000
 
 func export(cmd *cobra.Command, store *conversation.Store, t target, format transcript.Format, images bool, to io.Writer) error {
@@ -96,7 +96,7 @@ func export(cmd *cobra.Command, store *conversation.Store, t target, format tran
 	return bar.Finish()
 }
 
-// counting shows on the bar which of the records was taken.
+// counting passes records on and shows on the bar how many there were.
 func counting(records iter.Seq2[conversation.Record, error], bar *progressbar.ProgressBar) iter.Seq2[conversation.Record, error] {
 	return func(yield func(conversation.Record, error) bool) {
 		for r, err := range records {
@@ -108,8 +108,8 @@ func counting(records iter.Seq2[conversation.Record, error], bar *progressbar.Pr
 	}
 }
 
-// replaceFile writes a file that only its owner can read, and puts it in its
-// place when it is whole.
+// replaceFile writes a file that only its owner can read. It gets its name when it
+// is complete.
 func replaceFile(path string, write func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // made with 0600
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"parley/gateway"
 )
 
-// healthTimeout is how long a gateway may take to answer: longer than it takes to
-// find that its store does not, and shorter than the time that container engines
-// leave to such a check.
+// healthTimeout limits how long a gateway may take to answer: longer than the
+// gateway waits for its store, and shorter than what container engines allow a
+// health check (5 s in the Dockerfile).
 const healthTimeout = 4 * time.Second
 
 func healthCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "health",
-		Short: "Say how the gateway on this database fares; status 1 when it does not serve",
-		Long: "Asks the gateway on this database how it fares, and prints what it answers. The status is 0\n" +
+		Short: "Say whether the gateway on this database works; status 1 if it does not",
+		Long: "Asks the gateway on this database for its state, and prints the answer. The status is 0\n" +
 			"when it serves, and 1, with a line for each reason, when none runs, when it does not answer\n" +
 			"within " + healthTimeout.String() + " (it is stopped, or hangs), when a platform rejects the bot, a channel has ended, or\n" +
 			"the database can't be written or is damaged. A platform that is away is no such reason.\n" +

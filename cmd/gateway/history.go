@@ -45,7 +45,8 @@ func historyCommand(configPath *string) *cobra.Command {
 	return command
 }
 
-// chooseConversation is the one with the id, or the one used last.
+// chooseConversation returns the conversation with an id, or without one the
+// conversation used last.
 func chooseConversation(cmd *cobra.Command, store *conversation.Store, session conversation.Session, id string) (conversation.Conversation, error) {
 	if id == "" {
 		list, _, err := store.Conversations(cmd.Context(), conversation.ConversationQuery{Key: session.Key, Limit: 1})

@@ -60,8 +60,8 @@ func importCommand(configPath *string) *cobra.Command {
 	return command
 }
 
-// importTarget is a session that exists, or one of a terminal, whose name is
-// its user's to choose.
+// importTarget returns the session with a key: an existing one, or any session of a
+// terminal.
 func importTarget(ctx context.Context, store *conversation.Store, name string) (conversation.Key, error) {
 	if terminal, is := strings.CutPrefix(name, string(cli.Key(""))); is {
 		return cli.Key(terminal), cli.ValidateSession(terminal)
@@ -70,7 +70,7 @@ func importTarget(ctx context.Context, store *conversation.Store, name string) (
 	return session.Key, err
 }
 
-// importing is one import.
+// importing is an import under way.
 type importing struct {
 	store   *conversation.Store
 	counter *llm.Counter
@@ -90,7 +90,7 @@ type importing struct {
 	doomed   int64    // of the added ones, those that the next cleanup deletes
 }
 
-// maxBroken is how many broken entries are told one by one.
+// maxBroken is how many broken entries are listed one by one.
 const maxBroken = 20
 
 func (in *importing) run(cmd *cobra.Command, file *importer.File) (err error) {
@@ -102,7 +102,7 @@ func (in *importing) run(cmd *cobra.Command, file *importer.File) (err error) {
 		}
 	}
 	bar := newProgress(cmd.ErrOrStderr(), file.Size(), "Importing")
-	err = file.Read(in.key, time.Now(), func(n int) { _ = bar.Add(n) }, func(e importer.Entry) error { return in.take(ctx, e) })
+	err = file.Read(in.key, time.Now(), func(n int) { _ = bar.Add(n) }, func(e importer.Entry) error { return in.add(ctx, e) })
 	_ = bar.Finish() // a picture of the work, not the work
 	if in.into != nil {
 		err = errors.Join(err, in.into.Close(context.WithoutCancel(ctx)))
@@ -116,8 +116,8 @@ func (in *importing) run(cmd *cobra.Command, file *importer.File) (err error) {
 	return err
 }
 
-// take imports one conversation.
-func (in *importing) take(ctx context.Context, e importer.Entry) error {
+// add imports one conversation.
+func (in *importing) add(ctx context.Context, e importer.Entry) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (in *importing) isKnown(ctx context.Context, id string) (bool, error) {
 	return in.store.Known(ctx, id)
 }
 
-// report says what has become of the file.
+// report prints what was imported and what was left out.
 func (in *importing) report(out, problems io.Writer) error {
 	for _, problem := range in.broken {
 		fmt.Fprintf(problems, "left out: %s\n", plaintext.OneTerminalLine(problem))

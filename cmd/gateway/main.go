@@ -1,4 +1,4 @@
-// The gateway: one assistant in many chats, with a memory that survives.
+// Gateway runs Parley: one assistant in many chats, each with a session of its own.
 package main
 
 import (
@@ -15,8 +15,8 @@ import (
 	"parley/plaintext"
 )
 
-// gcPercent lets the heap, which is small, grow to three times what is in use
-// before it is collected: half the work for a few MiB. GOGC overrules it.
+// gcPercent lets the small heap grow to three times its live size before a
+// collection: half the work of the default, for a few MiB. GOGC overrides it.
 const gcPercent = 200
 
 func main() {
@@ -29,8 +29,8 @@ func main() {
 	}
 }
 
-// report prints an error, which may quote what strangers, servers or files have
-// said.
+// report prints an error without control characters, since it may quote strangers,
+// servers or files.
 func report(err error) {
 	var problems config.Problems
 	switch {

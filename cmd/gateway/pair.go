@@ -125,8 +125,7 @@ func pairRevokeCommand(configPath *string) *cobra.Command {
 	return command
 }
 
-// printRevoked says whom a command has put out, and of which bot where there are
-// several.
+// printRevoked prints whose access was revoked, and at which bot if there are several.
 func printRevoked(out io.Writer, revoked []pairing.Pairing) error {
 	for _, p := range revoked {
 		said := "is put out"
@@ -143,7 +142,7 @@ func printRevoked(out io.Writer, revoked []pairing.Pairing) error {
 	return nil
 }
 
-// releaseName frees a name in allow from the account that it is bound to.
+// releaseName removes the binding of a name in allow to an account.
 func releaseName(cmd *cobra.Command, store *conversation.Store, channel, name string) error {
 	b, err := pairing.New(store).ReleaseName(cmd.Context(), channel, name)
 	if errors.Is(err, pairing.ErrNotBound) {
@@ -157,9 +156,8 @@ func releaseName(cmd *cobra.Command, store *conversation.Store, channel, name st
 	return err
 }
 
-// openStore opens the configured database and nothing else, beside a gateway
-// that may be running. It makes none: in the wrong folder that would only
-// hide the mistake.
+// openStore opens the configured database, which a running gateway may have open,
+// too. It creates none, since that would hide that the command runs in a wrong folder.
 func openStore(ctx context.Context, configPath string) (*conversation.Store, error) {
 	path, err := existingDatabase(configPath)
 	if err != nil {
@@ -177,7 +175,7 @@ func pairings(ctx context.Context, configPath string) ([]pairing.Pairing, error)
 	return pairing.New(store).List(ctx)
 }
 
-// completePairings offers the shell what the first argument may be.
+// completePairings returns completions of the first argument for the shell.
 func completePairings(configPath *string, argument func(pairing.Pairing) string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var offered []cobra.Completion
@@ -197,8 +195,8 @@ func completePairings(configPath *string, argument func(pairing.Pairing) string)
 	}
 }
 
-// maxAsking is how many of those who wait with a code are listed, the newest: a
-// flood of strangers must not push out of sight who was let in.
+// maxAsking is how many of the newest requests are listed, so that a flood of
+// strangers does not push those with access out of sight.
 const maxAsking = 100
 
 func printPairings(out io.Writer, list []pairing.Pairing, now time.Time) error {
@@ -228,7 +226,7 @@ func printPairings(out io.Writer, list []pairing.Pairing, now time.Time) error {
 	return err
 }
 
-// printNames lists the names in allow that are bound; nothing when there are none.
+// printNames prints the names in allow that are bound to accounts, if there are any.
 func printNames(out io.Writer, names []pairing.BoundName, now time.Time) error {
 	if len(names) == 0 {
 		return nil
@@ -242,18 +240,18 @@ func printNames(out io.Writer, names []pairing.BoundName, now time.Time) error {
 	return table.Flush()
 }
 
-// botOf is the bot that somebody asked to be let in by, "any" where that is not
-// known, and every bot lets them in.
+// botOf returns the bot of a pairing, or "any" for one from before bots were told
+// apart, which holds for every bot.
 func botOf(p pairing.Pairing) string { return cmp.Or(p.Account, "any") }
 
-// handle names a person as `gateway pair revoke` takes it.
+// handle returns a person in the form that `gateway pair revoke` takes.
 func handle(p pairing.Pairing) string { return p.Channel + ":" + plaintext.OneTerminalLine(p.UserID) }
 
-// maxName is how much of a name is shown, in characters.
+// maxName limits how much of a name is shown, in characters.
 const maxName = 40
 
-// printable is a stranger's text without what would steer a terminal, turn its
-// line around or push the rest out of sight.
+// printable returns a stranger's text shortened, and without characters that control
+// a terminal or reverse its line.
 func printable(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -267,7 +265,7 @@ func printable(text string) string {
 	return text
 }
 
-// age is a duration in its largest unit, rounded down.
+// age formats a duration in its largest unit, rounded down.
 func age(d time.Duration) string {
 	switch {
 	case d < time.Minute:

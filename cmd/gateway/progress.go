@@ -12,8 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// newProgress shows on a terminal how far something has come, and elsewhere
-// nothing. total is 0 when it is not known. It leaves no trace at the end.
+// newProgress returns a progress bar, which shows nothing where there is no terminal.
+// total is 0 if it is not known. The bar disappears at the end.
 func newProgress(out io.Writer, total int64, what string, options ...progressbar.Option) *progressbar.ProgressBar {
 	if total == 0 {
 		total = -1 // which turns instead of growing
@@ -34,8 +34,8 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// interruptible ends the context with the first Ctrl-C or SIGTERM, so that what
-// is under way is left in order; the second one ends the process.
+// interruptible returns a context that ends with the first Ctrl-C or SIGTERM, so that
+// the command can stop in order. The second one kills the process.
 func interruptible(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)

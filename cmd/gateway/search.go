@@ -73,7 +73,7 @@ func printHits(out io.Writer, hits []conversation.Hit, query conversation.Search
 	return err
 }
 
-// hitJSON is the form of a hit in JSON.
+// hitJSON is a hit in JSON.
 type hitJSON struct {
 	Session      conversation.Key  `json:"session"`
 	Conversation string            `json:"conversation"`

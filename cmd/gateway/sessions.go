@@ -26,7 +26,7 @@ func sessionsCommand(configPath *string) *cobra.Command {
 	return command
 }
 
-// withStore gives a command the configured database.
+// withStore runs a command with the configured database open.
 func withStore(configPath *string, do func(cmd *cobra.Command, args []string, store *conversation.Store) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		store, err := openStore(cmd.Context(), *configPath)
@@ -69,7 +69,7 @@ func jsonFlag(command *cobra.Command, asJSON *bool) {
 	command.Flags().BoolVar(asJSON, "json", false, "as JSON, with names of fields that stay")
 }
 
-// listSessions also says whether there are more than the query's limit.
+// listSessions also reports whether there are more than the query's limit.
 func listSessions(cmd *cobra.Command, store *conversation.Store, query conversation.SessionQuery) (list []conversation.Session, more bool, err error) {
 	if query.Limit < 0 {
 		return nil, false, fmt.Errorf("--limit: found %d, allowed: 0 or more", query.Limit)

@@ -9,7 +9,7 @@ import (
 	"parley/conversation/transcript"
 )
 
-// sessionJSON is the form of a session in JSON.
+// sessionJSON is a session in JSON.
 type sessionJSON struct {
 	Session           conversation.Key `json:"session"`
 	Channel           string           `json:"channel"`

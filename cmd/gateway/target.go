@@ -13,14 +13,13 @@ import (
 	"parley/conversation"
 )
 
-// target is what an argument KEY|ID names: a session, or one conversation of
-// it.
+// target is what an argument KEY|ID names: a session, or one of its conversations.
 type target struct {
 	session conversation.Session
 	one     *conversation.Conversation // nil: all of the session
 }
 
-// findTarget reads KEY|ID. Only keys have a colon.
+// findTarget finds what KEY|ID names. Only keys have a colon.
 func findTarget(ctx context.Context, store *conversation.Store, name string) (target, error) {
 	if strings.Contains(name, ":") {
 		session, err := findSession(ctx, store, conversation.Key(name))
@@ -45,7 +44,7 @@ func findSession(ctx context.Context, store *conversation.Store, key conversatio
 	return session, err
 }
 
-// conversations of the target, the one used last first.
+// conversations returns those of the target, the one used last first.
 func (t target) conversations(ctx context.Context, store *conversation.Store) ([]conversation.Conversation, error) {
 	if t.one != nil {
 		return []conversation.Conversation{*t.one}, nil
@@ -54,8 +53,8 @@ func (t target) conversations(ctx context.Context, store *conversation.Store) ([
 	return list, err
 }
 
-// suggestion ends an error about a name that is unknown: with those that may
-// have been meant, and with where all are shown.
+// suggestion returns the end of an error about an unknown name: similar names, and
+// the command that lists all.
 func suggestion(ctx context.Context, store *conversation.Store, name string) string {
 	all := "; `gateway sessions list` shows the sessions"
 	list, _, err := store.Sessions(ctx, conversation.SessionQuery{})
@@ -70,8 +69,7 @@ func suggestion(ctx context.Context, store *conversation.Store, name string) str
 
 const suggested = 3 // keys at most
 
-// nearest gives the keys that a name was most likely meant to be, the best
-// first.
+// nearest returns the keys that are most similar to a name, the best first.
 func nearest(name string, sessions []conversation.Session) []string {
 	type candidate struct {
 		key   string
@@ -91,9 +89,9 @@ func nearest(name string, sessions []conversation.Session) []string {
 	return keys
 }
 
-// likeness is from 0 to 1: 1 when the key holds the name, else how much of the
-// longer one the two share at their beginning and their end. A slip of the
-// finger leaves nearly all of it.
+// likeness returns how similar a key is to a name: 1 if the key contains the name,
+// else the share of the longer one that both have in common at their beginning and
+// end. A typing error leaves most of that.
 func likeness(name, key string) float64 {
 	if name == "" || key == "" {
 		return 0
@@ -113,7 +111,7 @@ func likeness(name, key string) float64 {
 	return float64(begin+end) / float64(max(len(name), len(key)))
 }
 
-// completeSessions offers the shell the keys of the sessions.
+// completeSessions returns the keys of the sessions for the shell.
 func completeSessions(configPath *string) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {

@@ -42,11 +42,10 @@ func tokenCommand(configPath *string) *cobra.Command {
 	return command
 }
 
-// errNoAuth says that there is no token to be had.
+// errNoAuth is returned if the gateway asks for no token.
 var errNoAuth = errors.New(`auth = "none" in the section [http]: the gateway asks for no token`)
 
-// tokenOf returns the token as the configuration has it, or the one that the
-// gateway made.
+// tokenOf returns the configured token, or else the one that the gateway made.
 func tokenOf(cfg config.Config) (string, error) {
 	if cfg.HTTP.Auth == httpserver.AuthNone {
 		return "", errNoAuth
@@ -92,8 +91,8 @@ func tokenLinkCommand(configPath *string) *cobra.Command {
 	}
 }
 
-// signInLinks returns links to the gateway that runs. With errNoAuth they only
-// lead to its pages.
+// signInLinks returns links that sign in at the running gateway. With errNoAuth they
+// lead to its pages without signing in.
 func signInLinks(ctx context.Context, configPath string) ([]string, error) {
 	server, store, err := runningServer(ctx, configPath)
 	if err != nil {
@@ -106,8 +105,8 @@ func signInLinks(ctx context.Context, configPath string) ([]string, error) {
 	return httpserver.NewLinks(ctx, server.URLs, signin.New(store).AddCode)
 }
 
-// runningServer finds the HTTP server of the gateway that runs, through its
-// database, which is the caller's to close.
+// runningServer returns the HTTP server of the running gateway, as stored in its
+// database. The caller closes the database.
 func runningServer(ctx context.Context, configPath string) (signin.Server, *conversation.Store, error) {
 	none := signin.Server{}
 	cfg, err := config.Load(configPath, os.Getenv)
@@ -192,8 +191,8 @@ func rotateToken(ctx context.Context, configPath string) error {
 	return httpserver.RotateTokenFile(path)
 }
 
-// goesByFile gives an error when a gateway that runs has been given a token in
-// a way that is not seen from here, such as its own environment.
+// goesByFile returns an error if the running gateway got its token in a way that
+// this command can't see, such as the environment.
 func goesByFile(ctx context.Context, configPath string, pid int) error {
 	store, err := openStore(ctx, configPath)
 	if err != nil {

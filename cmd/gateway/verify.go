@@ -58,7 +58,7 @@ func printVerified(out io.Writer, path string, v maintenance.Verified) error {
 	return gateway.ErrReported
 }
 
-// printFindings prints a line for each, which can't steer the terminal.
+// printFindings prints a line for each finding, without control characters.
 func printFindings(out io.Writer, list []maintenance.Finding) {
 	for _, f := range list {
 		fmt.Fprintln(out, "-", plaintext.OneTerminalLine(f.Text))

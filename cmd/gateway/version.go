@@ -23,15 +23,15 @@ func versionCommand() *cobra.Command {
 	}
 }
 
-// version is the version of this binary: what the linker set, else the
-// module's version or the commit that the go command recorded, else "devel".
+// version returns the version of this binary: what the linker set, else the module's
+// version or the commit that the go command recorded, else "devel".
 func version() string {
 	info, _ := debug.ReadBuildInfo()
 	return cmp.Or(linkedVersion, recordedVersion(info), "devel")
 }
 
-// recordedVersion is what the go command knows of the source; "" when that is
-// nothing. info may be nil.
+// recordedVersion returns the version or commit that the go command recorded, "" if
+// it recorded none. info may be nil.
 func recordedVersion(info *debug.BuildInfo) string {
 	if info == nil {
 		return ""
