@@ -12,6 +12,7 @@ import (
 // A server that counts half as much again as the gateway does is sent less, so
 // that its own count stays within the budget.
 func TestWindowFollowsTheServersCount(t *testing.T) {
+	t.Parallel()
 	counter := llm.NewCounter("fake")
 	count := func(c llmtest.Call) int { return windowtest.Tokens(counter, c.Messages) * 3 / 2 }
 	h := newHarness(t, func(p *Deps) { p.Budget = 2000 })

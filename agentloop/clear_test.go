@@ -45,6 +45,7 @@ func (a *adminsAre) IsAdmin(_ context.Context, in conversation.Inbound) (bool, e
 
 // In a group nobody deletes by answering what another person was asked.
 func TestInGroupsOnlyWhoAskedCanClear(t *testing.T) {
+	t.Parallel()
 	p := people{newHarness(t, func(parts *Deps) { parts.Admins = &adminsAre{ids: "2"} })}
 	p.say("1", "Ada", "secret plan")
 	asked := p.say("1", "Ada", "/clear")
@@ -70,6 +71,7 @@ func TestInGroupsOnlyWhoAskedCanClear(t *testing.T) {
 }
 
 func TestClearInAGroupIsForAdminsOnceOthersHaveWritten(t *testing.T) {
+	t.Parallel()
 	admins := &adminsAre{ids: "9"}
 	p := people{newHarness(t, func(parts *Deps) { parts.Admins = admins })}
 	refused := func(id, name, text string) {
@@ -107,6 +109,7 @@ func TestClearInAGroupIsForAdminsOnceOthersHaveWritten(t *testing.T) {
 
 // Without a platform that names admins, nobody is one.
 func TestClearInAGroupWithoutAdmins(t *testing.T) {
+	t.Parallel()
 	p := people{newHarness(t, nil)}
 	for i := range 2 {
 		p.say(fmt.Sprint(i), "Somebody", "hello")

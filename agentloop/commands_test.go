@@ -13,6 +13,7 @@ import (
 )
 
 func TestCommandsAreToldFromText(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"/new":                "new",
 		"/NEW a title":        "new",
@@ -32,6 +33,7 @@ func TestCommandsAreToldFromText(t *testing.T) {
 }
 
 func TestUnknownCommandGetsAHintAndNotTheModel(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	for text, want := range map[string]string{"/histroy": "Did you mean /history?", "/foo": "There is no command /foo. /help lists the commands."} {
 		if got := h.ask(room, text); !strings.Contains(got, want) {
@@ -44,6 +46,7 @@ func TestUnknownCommandGetsAHintAndNotTheModel(t *testing.T) {
 }
 
 func TestNewKeepsTheOldAndHistoryFindsIt(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "about cats")
 	if got := h.ask(room, "/new Dogs"); !strings.Contains(got, "“Dogs”") || !strings.Contains(got, "“about cats”, with 2 messages, is kept") {
@@ -66,6 +69,7 @@ func TestNewKeepsTheOldAndHistoryFindsIt(t *testing.T) {
 }
 
 func TestHistoryPagesAndExplainsItself(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	for i := range 5 {
 		h.ask(room, fmt.Sprintf("question %d", i))
@@ -85,6 +89,7 @@ func TestHistoryPagesAndExplainsItself(t *testing.T) {
 }
 
 func TestClearAsksFirst(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	if got := h.ask(room, "/clear"); !strings.Contains(got, "nothing to delete") {
 		t.Fatalf("clear of nothing: %q", got)
@@ -100,6 +105,7 @@ func TestClearAsksFirst(t *testing.T) {
 
 // Whoever says /new twice has one new conversation, not a pile of empty ones.
 func TestNewOnAnEmptyConversationKeepsIt(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	if got := h.ask(room, "/new"); got != "A new conversation begins." {
 		t.Fatalf("new: %q", got)
@@ -123,6 +129,7 @@ func TestNewOnAnEmptyConversationKeepsIt(t *testing.T) {
 // After an outage nothing that was asked is passed over, and nothing is asked
 // or answered twice.
 func TestRetryAfterAnOutageAnswersAllThatGotNoAnswer(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "zero")
 	h.server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: http.StatusBadRequest} })
@@ -153,6 +160,7 @@ func TestRetryAfterAnOutageAnswersAllThatGotNoAnswer(t *testing.T) {
 }
 
 func TestStatusTellsWhatIsInUse(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "hello there")
 	got := h.ask(room, "/status")
@@ -164,6 +172,7 @@ func TestStatusTellsWhatIsInUse(t *testing.T) {
 }
 
 func TestCommandsKeepTheirPlaceInTheOrder(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.say(room, "one", "/new", "two", "/history", "three")
 	want := []string{"echo: one", "A new conversation begins", "echo: two", "two", "echo: three"}

@@ -29,6 +29,7 @@ func (h *harness) messages() []conversation.Message {
 }
 
 func TestCutAnswerIsMarked(t *testing.T) {
+	t.Parallel()
 	const story = "Once upon a"
 	for reason, words := range map[conversation.FinishReason]string{
 		conversation.FinishLength:        "Cut off at the length limit",
@@ -76,6 +77,7 @@ func TestCutAnswerIsMarked(t *testing.T) {
 
 // What stands below an answer that ends in a code block is no code.
 func TestNoticeStandsOutsideOfAnOpenCodeBlock(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Script(llmtest.Answer{Text: "Here:\n\n~~~~go\nfunc main() {\n", FinishReason: "length"})
 	if got := h.ask(room, "code"); !strings.Contains(got, "func main() {\n~~~~\n\n✂") {
@@ -88,6 +90,7 @@ func TestNoticeStandsOutsideOfAnOpenCodeBlock(t *testing.T) {
 
 // A program reads the model's own words, and the reason beside them.
 func TestKeptReplyHoldsNoNotice(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Script(llmtest.Answer{Text: "Once upon a", FinishReason: "length"})
 	in := h.inbound(room, "a story")
@@ -106,6 +109,7 @@ func TestKeptReplyHoldsNoNotice(t *testing.T) {
 
 // Half a tool call may be a whole one of another meaning.
 func TestCutToolCallsAreNotRun(t *testing.T) {
+	t.Parallel()
 	var ran atomic.Int64
 	h := newHarness(t, func(p *Deps) {
 		registry, err := tools.NewRegistry(tools.Tool{Name: "delete", Parameters: json.RawMessage(`{"type":"object"}`),
@@ -139,6 +143,7 @@ func TestCutToolCallsAreNotRun(t *testing.T) {
 
 // An answer of nothing but thought is told as what it is.
 func TestAnswerUsedUpByThoughtIsToldInWords(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Script(llmtest.Answer{Text: "\n\n", Reasoning: "hm", FinishReason: "length"})
 	if got := h.ask(room, "prove it"); !strings.Contains(got, "length limit before it wrote a word") {
@@ -147,6 +152,7 @@ func TestAnswerUsedUpByThoughtIsToldInWords(t *testing.T) {
 }
 
 func TestCutTitleIsNotTaken(t *testing.T) {
+	t.Parallel()
 	asked := make(chan struct{})
 	h := naming(t, func() llmtest.Answer {
 		defer close(asked)
@@ -163,6 +169,7 @@ func TestCutTitleIsNotTaken(t *testing.T) {
 // What a content filter has cut would stand for the talk without its end; what
 // reached the length limit says so.
 func TestCutSummarySaysSo(t *testing.T) {
+	t.Parallel()
 	for reason, stored := range map[string]bool{"length": true, "content_filter": false} {
 		var sums atomic.Int64
 		h := summarised(t, func(llmtest.Call) llmtest.Answer {

@@ -59,6 +59,7 @@ func (h *harness) reopen(path string) {
 }
 
 func TestDamagedConversationIsToldInWords(t *testing.T) {
+	t.Parallel()
 	h := newInjuredHouse(t, "messages")
 	asked := h.server.Served()
 	for range 2 {
@@ -101,6 +102,7 @@ func TestDamagedConversationIsToldInWords(t *testing.T) {
 // An answer that can't be stored is not said: the user would build on what the
 // gateway forgets.
 func TestRunThatCannotBeStoredIsToldInWords(t *testing.T) {
+	t.Parallel()
 	h := newInjuredHouse(t, "messages")
 	if got := h.ask(room, "/new"); !strings.HasPrefix(got, "A new") {
 		t.Fatal(got)
@@ -128,6 +130,7 @@ func TestRunThatCannotBeStoredIsToldInWords(t *testing.T) {
 }
 
 func TestSearchOverADamagedIndexIsToldInWords(t *testing.T) {
+	t.Parallel()
 	h := newInjuredHouse(t, "messages")
 	if err := h.store.Sweep(t.Context()); err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@ func (h *harness) archiveOutside(ctx context.Context, key conversation.Key) erro
 }
 
 func TestWhatIsDoneFromOutsideIsKnownToTheNextRun(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Hour }) // the loop would go on with what it remembers
 	h.ask(room, "my cat is called Tom")
 	if err := h.archiveOutside(t.Context(), room); err != nil {
@@ -39,6 +40,7 @@ func TestWhatIsDoneFromOutsideIsKnownToTheNextRun(t *testing.T) {
 }
 
 func TestAnOperationWaitsForTheRunUnderWay(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	asked, answer := make(chan struct{}), make(chan struct{})
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -74,6 +76,7 @@ func TestAnOperationWaitsForTheRunUnderWay(t *testing.T) {
 }
 
 func TestAnOperationThatFailsEndsNothing(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	refused := errors.New("refused")
 	if err := h.router.Exclusively(t.Context(), room, func(context.Context) error { return refused }); err != refused {
@@ -89,6 +92,7 @@ func TestAnOperationThatFailsEndsNothing(t *testing.T) {
 }
 
 func TestAfterTheEndNothingIsDone(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.end()
 	if err := h.archiveOutside(t.Context(), room); !errors.Is(err, ErrEnding) {
@@ -99,6 +103,7 @@ func TestAfterTheEndNothingIsDone(t *testing.T) {
 // Messages and operations come at once, from many sides: every message is
 // answered, every operation is made or refused, and none sees a run half done.
 func TestOperationsAndMessagesAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Microsecond })
 	const each = 30
 	var outside sync.WaitGroup
@@ -126,6 +131,7 @@ func TestOperationsAndMessagesAtOnce(t *testing.T) {
 }
 
 func TestTheWindowIsShownAsItWouldBeSent(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Budget = 400 })
 	empty, err := h.router.Window(t.Context(), room)
 	if err != nil || len(empty.Messages) != 1 || empty.Messages[0].Role != "system" || empty.Left != 0 || empty.Conversation.Messages != 0 {

@@ -42,6 +42,7 @@ const rested = "A new conversation begins: the last one rested for 31 days. /his
 // A chat that rested for a month begins anew and says so, once; the model is
 // shown nothing of before, and the user finds it in the list.
 func TestAChatThatRestedForAMonthBeginsAnewAndSaysSo(t *testing.T) {
+	t.Parallel()
 	h, pass := agingHarness(t)
 	h.server.Script(llmtest.Answer{Text: "in winter"}, llmtest.Answer{Text: "in spring"}, llmtest.Answer{Text: "and later"})
 	h.ask(room, "first talk")
@@ -72,6 +73,7 @@ func TestAChatThatRestedForAMonthBeginsAnewAndSaysSo(t *testing.T) {
 // Commands after a rest are about what the user left, and end nothing: /history
 // shows it, /status says what comes, and /retry goes on with it.
 func TestCommandsAfterARestStillFindTheConversation(t *testing.T) {
+	t.Parallel()
 	h, pass := agingHarness(t)
 	h.server.Script(llmtest.Answer{Text: "one answer"}, llmtest.Answer{Text: "a better one"}, llmtest.Answer{Text: "more"})
 	h.ask(room, "first talk")
@@ -93,6 +95,7 @@ func TestCommandsAfterARestStillFindTheConversation(t *testing.T) {
 // A model that is down must not make the first message after a rest fall back
 // into the old conversation.
 func TestAFailedAnswerAfterARestBeginsTheNewConversationToo(t *testing.T) {
+	t.Parallel()
 	h, pass := agingHarness(t)
 	h.server.Script(llmtest.Answer{Text: "old"}, llmtest.Answer{Status: http.StatusInternalServerError}, llmtest.Answer{Status: http.StatusInternalServerError}, llmtest.Answer{Text: "new"})
 	h.ask(room, "first talk")
@@ -111,6 +114,7 @@ func TestAFailedAnswerAfterARestBeginsTheNewConversationToo(t *testing.T) {
 // A message that a /stop has settled is the first of the new conversation, as
 // any other.
 func TestAMessageThatIsStoppedAtOnceBeginsTheNewConversation(t *testing.T) {
+	t.Parallel()
 	h, pass := agingHarness(t)
 	h.server.Script(llmtest.Answer{Text: "old"}, llmtest.Answer{Text: "new"})
 	h.ask(room, "first talk")

@@ -48,6 +48,7 @@ func (h *harness) asked() string {
 }
 
 func TestTextFilesAreReadIntoTheirMessage(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) {
 		p.Files = shelf{"notes": "buy milk\n", "binary": "\x00\x01\x02", "huge": strings.Repeat("x", maxTextFile+1)}
 	})
@@ -75,6 +76,7 @@ func TestTextFilesAreReadIntoTheirMessage(t *testing.T) {
 }
 
 func TestImagesGoToAModelThatSees(t *testing.T) {
+	t.Parallel()
 	picture := conversation.Attachment{Name: "cat.png", MediaType: "image/png", Size: int64(len(png)), Ref: "cat"}
 	for _, sees := range []bool{true, false} {
 		h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png, "fake": "<html>"}, sees })
@@ -97,6 +99,7 @@ func TestImagesGoToAModelThatSees(t *testing.T) {
 // The newest images are what people talk about; all of a long talk's would
 // cost more than the rest of it.
 func TestOnlyTheNewestImagesAreShown(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Files, p.Vision, p.Budget = shelf{"cat": png}, true, 30_000 })
 	for range maxImages + 2 {
 		h.accept(filed(h.inbound(room, "look"), conversation.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"}))
@@ -111,6 +114,7 @@ func TestOnlyTheNewestImagesAreShown(t *testing.T) {
 }
 
 func TestStopEndsTheWaitForAFile(t *testing.T) {
+	t.Parallel()
 	begun := make(chan struct{})
 	h := newHarness(t, func(p *Deps) { p.Files = slowShelf(begun) })
 	h.accept(filed(h.inbound(room, "read this"), conversation.Attachment{Name: "a.txt", Ref: "a"}))
@@ -131,6 +135,7 @@ func (s slowShelf) Fetch(ctx context.Context, _ string, _ conversation.Attachmen
 }
 
 func TestAnEditIsToldWithTheNextMessage(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	first := h.inbound(room, "the meeting is on Monday")
 	h.accept(first)
@@ -151,6 +156,7 @@ func TestAnEditIsToldWithTheNextMessage(t *testing.T) {
 }
 
 func TestTheModelKnowsThePlace(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	in := h.inbound(room, "hello")
 	in.Place, in.Title = "the thread “Holiday” in #general of Our Server", "Holiday"
@@ -169,6 +175,7 @@ func TestTheModelKnowsThePlace(t *testing.T) {
 }
 
 func TestHistoryOffersButtons(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	for range 4 {
 		h.ask(room, "hello")
@@ -194,6 +201,7 @@ func TestHistoryOffersButtons(t *testing.T) {
 // What was asked with files can be asked again after a /stop: the platform may
 // have forgotten them by then.
 func TestStopKeepsTheFilesOfTheQuestion(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png, "notes": "buy milk"}, true })
 	h.server.Reply(func(llmtest.Call) llmtest.Answer {
 		return llmtest.Answer{Text: strings.Repeat("once upon a time ", 200), ChunkDelay: 20 * time.Millisecond}
@@ -214,6 +222,7 @@ func TestStopKeepsTheFilesOfTheQuestion(t *testing.T) {
 }
 
 func TestRetryAnswersTheEditedText(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	in := h.inbound(room, "what is 2+2?")
 	h.accept(in)
@@ -232,6 +241,7 @@ func TestRetryAnswersTheEditedText(t *testing.T) {
 // Forty messages with ten pictures each must not fill the memory: a run reads
 // what a model can be shown.
 func TestARunReadsNoMoreFilesThanItShows(t *testing.T) {
+	t.Parallel()
 	read := make(chan struct{}, 1000)
 	h := newHarness(t, func(p *Deps) { p.Files, p.Vision, p.Budget = countingShelf(read), true, 100_000 })
 	var batch []conversation.Inbound
@@ -264,6 +274,7 @@ func (s countingShelf) Fetch(context.Context, string, conversation.Attachment, i
 // than memory is meant for: some wait, all are answered, and runs without
 // pictures pass them.
 func TestRunsWithPicturesShareTheMemory(t *testing.T) {
+	t.Parallel()
 	const runs, most = 10, maxImageMemory / (maxImages * maxImageFile)
 	reached, release := make(chan string, runs+1), make(chan struct{})
 	h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png}, true })

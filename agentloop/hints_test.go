@@ -31,6 +31,7 @@ func library(t *testing.T, change func(*Deps)) *harness {
 }
 
 func TestMessagesThatPointBackRemindTheModelOfRecall(t *testing.T) {
+	t.Parallel()
 	h := library(t, func(p *Deps) { p.HintPhrases = []string{"The  Usual"} })
 	for text, hinted := range map[string]bool{
 		"As we discussed, use the blue one":       true,
@@ -58,6 +59,7 @@ func TestMessagesThatPointBackRemindTheModelOfRecall(t *testing.T) {
 // neither people nor later windows see it. Whoever looks into what a run was
 // about finds it there.
 func TestHintsAreNoPartOfTheConversation(t *testing.T) {
+	t.Parallel()
 	h := library(t, nil)
 	h.ask(room, "hello")
 	h.ask(room, "as we discussed")
@@ -114,6 +116,7 @@ func (h *harness) archive() []string {
 // An outage, /retry and /undo find the questions as they stand, though a hint
 // was given with each of them.
 func TestHintsDoNotPartWhatIsAnsweredTogether(t *testing.T) {
+	t.Parallel()
 	h := library(t, nil)
 	down := llmtest.Answer{Status: http.StatusInternalServerError}
 	h.server.Script(llmtest.Answer{Text: "hi"}, down, down, down, down, llmtest.Answer{Text: "blue"}, llmtest.Answer{Text: "green"})
@@ -146,6 +149,7 @@ func TestHintsDoNotPartWhatIsAnsweredTogether(t *testing.T) {
 
 // A gateway that is started again sends what one that ran on would have sent.
 func TestWindowAfterAHintIsTheSameAfterARestart(t *testing.T) {
+	t.Parallel()
 	sent := func(restart bool) []string {
 		h := library(t, nil)
 		for _, text := range []string{"hello", "as we discussed", "thank you", "and as i said"} {
@@ -174,6 +178,7 @@ func TestWindowAfterAHintIsTheSameAfterARestart(t *testing.T) {
 
 // A model is not told of tools that it does not have.
 func TestModelIsToldHowItRemembersWhenItCanLookThingsUp(t *testing.T) {
+	t.Parallel()
 	h := library(t, nil)
 	h.ask(room, "hello")
 	if got := h.system(); !strings.Contains(got, tools.RecallName) || !strings.Contains(got, "session_state") {

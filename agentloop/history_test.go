@@ -27,6 +27,7 @@ func readThrough(h *harness, command string) (pages []string) {
 // Pages of long messages hold fewer exchanges than were asked for; following
 // them shows every exchange once and none twice.
 func TestHistoryPagesAreShortAndMissNothing(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	const said = 12
 	for i := range said {
@@ -50,6 +51,7 @@ func TestHistoryPagesAreShortAndMissNothing(t *testing.T) {
 }
 
 func TestHistoryOfOneHugeExchangeIsOnePage(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Budget = 20_000 })
 	h.ask(room, "before")
 	var burst []string
@@ -73,6 +75,7 @@ func TestHistoryOfOneHugeExchangeIsOnePage(t *testing.T) {
 }
 
 func TestHistoryThatIsTooFarBackSaysSo(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "hello")
 	for command, want := range map[string]string{

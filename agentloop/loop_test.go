@@ -20,6 +20,7 @@ import (
 )
 
 func TestAssistantRemembersWhatWasSaid(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "my name is Ada")
 	if got := h.ask(room, "what is my name?"); got != "echo: what is my name?" {
@@ -37,6 +38,7 @@ func TestAssistantRemembersWhatWasSaid(t *testing.T) {
 }
 
 func TestMessagesDuringARunAreTakenTogetherByTheNext(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	gate := make(chan struct{})
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -60,6 +62,7 @@ func TestMessagesDuringARunAreTakenTogetherByTheNext(t *testing.T) {
 }
 
 func TestSlowChatDelaysNoOther(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	gate := make(chan struct{})
 	defer close(gate)
@@ -81,6 +84,7 @@ func TestSlowChatDelaysNoOther(t *testing.T) {
 }
 
 func TestCommandsAnswerWhileAllModelCallsAreTaken(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.MaxConcurrentRuns = 1; p.Config.DrainTimeout = 0 })
 	gate := make(chan struct{})
 	defer close(gate)
@@ -93,6 +97,7 @@ func TestCommandsAnswerWhileAllModelCallsAreTaken(t *testing.T) {
 }
 
 func TestInGroupsTheModelIsToldWhoSpeaks(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	ada, bob := h.inbound(room, "hello"), h.inbound(room, "hi")
 	ada.Group, ada.Sender = true, conversation.Sender{ID: "1", Name: "Ada"}
@@ -107,6 +112,7 @@ func TestInGroupsTheModelIsToldWhoSpeaks(t *testing.T) {
 }
 
 func TestToolsRunAndTheirTroubleIsToldToTheModel(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		last := c.Messages[len(c.Messages)-1]
@@ -137,6 +143,7 @@ func TestToolsRunAndTheirTroubleIsToldToTheModel(t *testing.T) {
 }
 
 func TestModelThatOnlyAsksForToolsMustAnswerAtLast(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.MaxToolRounds = 3 })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if len(c.Tools) == 0 {
@@ -150,6 +157,7 @@ func TestModelThatOnlyAsksForToolsMustAnswerAtLast(t *testing.T) {
 }
 
 func TestFailureIsToldInWordsAndRetryAnswers(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Reply(func(llmtest.Call) llmtest.Answer {
 		return llmtest.Answer{Status: http.StatusBadGateway, Body: "<html>secret proxy page</html>"}
@@ -182,6 +190,7 @@ func (f fragile) Complete(ctx context.Context, request llm.Request, stream func(
 }
 
 func TestPanicInOneChatIsToldThereAndEndsNothing(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Model = fragile{p.Model.(*llm.Client)} })
 	got := h.ask("cli:poisoned", "poison")
 	if !strings.Contains(got, "Something went wrong. (run 1)") || strings.Contains(got, "secret detail") {
@@ -195,6 +204,7 @@ func TestPanicInOneChatIsToldThereAndEndsNothing(t *testing.T) {
 }
 
 func TestRetryOfAnAnswerReplacesIt(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	if got := h.ask(room, "/retry"); !strings.Contains(got, "nothing to answer again") {
 		t.Fatalf("retry of nothing: %q", got)
@@ -210,6 +220,7 @@ func TestRetryOfAnAnswerReplacesIt(t *testing.T) {
 }
 
 func TestStopEndsTheRunAndKeepsWhatWasWritten(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.LastUser() == "tell me a tale" {
@@ -241,6 +252,7 @@ func TestStopEndsTheRunAndKeepsWhatWasWritten(t *testing.T) {
 }
 
 func TestTooLongForTheModelShrinksTheWindow(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Budget = 20_000 })
 	for i := range 20 {
 		h.ask(room, fmt.Sprintf("%d %s", i, strings.Repeat("word ", 100)))
@@ -256,6 +268,7 @@ func TestTooLongForTheModelShrinksTheWindow(t *testing.T) {
 }
 
 func TestHugeMessageIsCutInTheWindowOnly(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	huge := strings.Repeat("All work and no play. ", 50_000)
 	h.ask(room, huge)
@@ -269,6 +282,7 @@ func TestHugeMessageIsCutInTheWindowOnly(t *testing.T) {
 }
 
 func TestIdleLoopsAreForgotten(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Millisecond })
 	for i := range 50 {
 		h.ask(conversation.Key(fmt.Sprintf("cli:%d", i)), "hello")
@@ -283,11 +297,18 @@ func TestIdleLoopsAreForgotten(t *testing.T) {
 		if got := h.ask("cli:1", "again"); got != "echo: again" {
 			t.Fatalf("reply %q", got)
 		}
-		time.Sleep(2 * time.Millisecond)
+		until(t, "the loop has ended and freed the session", func() bool {
+			unlock, err := other.Lock("cli:1")
+			if err == nil {
+				unlock()
+			}
+			return err == nil
+		})
 	}
 }
 
 func TestWhatWasLeftWaitingIsAnsweredAfterARestart(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.end()
 	if _, err := h.store.Accept(t.Context(), nil, h.inbound(room, "one"), h.inbound("telegram:chat:1", "not ours")); err != nil {
@@ -303,6 +324,7 @@ func TestWhatWasLeftWaitingIsAnsweredAfterARestart(t *testing.T) {
 }
 
 func TestShutdownLetsTheAnswerFinish(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	gate := make(chan struct{})
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer { <-gate; return llmtest.Echo(c) })
@@ -371,6 +393,7 @@ func TestFiveHundredToolConversationsNeverBreakTheList(t *testing.T) {
 }
 
 func TestRedeliveredStopEndsNoLaterAnswer(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	old := h.inbound(room, "/stop")
 	h.accept(old)
@@ -391,6 +414,7 @@ func TestRedeliveredStopEndsNoLaterAnswer(t *testing.T) {
 }
 
 func TestShrinkingTheWindowUsesUpNoToolRounds(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Budget = 20_000; p.Config.MaxToolRounds = 3 })
 	for i := range 20 {
 		h.ask(room, fmt.Sprintf("%d %s", i, strings.Repeat("word ", 200)))

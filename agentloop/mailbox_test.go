@@ -43,6 +43,7 @@ func (h *harness) waitStored(key conversation.Key, want []string) {
 // Somebody pastes a log line by line: no line is lost, doubled or out of order,
 // though they are more than a mailbox and a turn hold.
 func TestAFloodOfMessagesIsTakenWhole(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	var want []string
 	for i := range 3 * maxMail {
@@ -57,6 +58,7 @@ func TestAFloodOfMessagesIsTakenWhole(t *testing.T) {
 
 // A channel may tell of messages in another order than it stored them in.
 func TestMailOutOfOrderIsReadFromTheStore(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Minute })
 	h.ask(room, "zero") // now the loop knows its session
 	var mail [][]conversation.Inbound
@@ -74,6 +76,7 @@ func TestMailOutOfOrderIsReadFromTheStore(t *testing.T) {
 
 // The same message told twice is answered once.
 func TestMailToldTwiceIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Minute })
 	h.ask(room, "zero")
 	stored, err := h.store.Accept(t.Context(), nil, h.inbound(room, "one"))
@@ -90,6 +93,7 @@ func TestMailToldTwiceIsAnsweredOnce(t *testing.T) {
 // A conversation that another hand has changed, while its loop lives, is read
 // anew.
 func TestAWithdrawnMessageIsNotAnswered(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	h := newHarness(t, func(p *Deps) { p.Config.MaxConcurrentRuns = 1; p.Config.LoopIdleTimeout = time.Minute })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer { <-gate; return llmtest.Echo(c) })
@@ -111,6 +115,7 @@ func TestAWithdrawnMessageIsNotAnswered(t *testing.T) {
 
 // The /stop of a message that its author has deleted meanwhile has one reply.
 func TestStopAfterADeletionIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.LastUser() == "a tale" {

@@ -17,6 +17,7 @@ func (h *harness) secondHand(key conversation.Key, text string) conversation.Inb
 }
 
 func TestSecondHandTextGoesToTheModelWhateverItReadsLike(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "keep this")
 	for _, text := range []string{"/clear yes", "/undo", "/retry", "/new", "/nothing", "/stop"} {
@@ -31,6 +32,7 @@ func TestSecondHandTextGoesToTheModelWhateverItReadsLike(t *testing.T) {
 }
 
 func TestSecondHandStopStopsNothing(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	gate := make(chan struct{})
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -54,6 +56,7 @@ func TestSecondHandStopStopsNothing(t *testing.T) {
 
 // After a crash the inbox alone says what was written and what forwarded.
 func TestSecondHandTextIsNoCommandAfterARestart(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "keep this")
 	h.end()
@@ -67,6 +70,7 @@ func TestSecondHandTextIsNoCommandAfterARestart(t *testing.T) {
 }
 
 func TestEditOfAWaitingMessageNeverMakesACommand(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "keep this")
 	h.end()

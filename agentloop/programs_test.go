@@ -21,6 +21,7 @@ func (h *harness) note(key conversation.Key, role conversation.Role, text string
 // A program that sets the rules of a task has them told in every run, right
 // behind the system prompt and before all else; nobody reads them in the talk.
 func TestSystemMessagesOfProgramsAreToldInEveryRun(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.SystemPrompt = "You are kind." })
 	h.note(room, conversation.RoleSystem, "Answer in rhymes.")
 	for i := range 30 {
@@ -38,6 +39,7 @@ func TestSystemMessagesOfProgramsAreToldInEveryRun(t *testing.T) {
 // said a word. The next question is answered from the newest of them, and takes no
 // longer than any other: it would hold up its processor for minutes.
 func TestAQuestionBehindThousandsOfAppendedMessages(t *testing.T) {
+	t.Parallel()
 	const batches, batch = 30, 200
 	h := newHarness(t, func(p *Deps) { p.Budget = 4000 })
 	h.ask(room, "begin")
@@ -67,6 +69,7 @@ func TestAQuestionBehindThousandsOfAppendedMessages(t *testing.T) {
 // A program has only noted what it did, and somebody asks there for another
 // answer, or takes back the last exchange: there is none yet.
 func TestCommandsWhereOnlyAProgramHasWritten(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.note(room, conversation.RoleAssistant, "The tests pass now.")
 	if got := h.ask(room, "/retry"); got != "There is nothing to answer again yet." {
@@ -91,6 +94,7 @@ func TestCommandsWhereOnlyAProgramHasWritten(t *testing.T) {
 // What a program appends while an answer is under way stands before that, and
 // the next run knows of it though the session was in memory.
 func TestWhatIsAppendedBesideARunIsKnownToTheNext(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "hello")
 	h.server.Reply(func(llmtest.Call) llmtest.Answer {
@@ -108,6 +112,7 @@ func TestWhatIsAppendedBesideARunIsKnownToTheNext(t *testing.T) {
 // A page that asks for its replies finds them in the store, and no sender is
 // handed any.
 func TestRepliesThatAreKeptAreNotDelivered(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Deliver = func(d []conversation.Delivery) { t.Errorf("delivered: %+v", d) } })
 	h.server.Script(llmtest.Answer{Text: "hello yourself"})
 	in, help := h.inbound(room, "hello"), h.inbound(room, "/help")

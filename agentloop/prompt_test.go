@@ -6,6 +6,7 @@ import (
 )
 
 func TestOperatorIsToldOfATooLongSystemPrompt(t *testing.T) {
+	t.Parallel()
 	router := func(prompt string) *Router {
 		h := newHarness(t, func(p *Deps) { p.Config.SystemPrompt = prompt })
 		return h.router

@@ -20,6 +20,7 @@ func (b brittle) Text(text string) int {
 }
 
 func TestPanicInACommandIsToldThereAndEndsNothing(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Counter, p.StateBudget = brittle{p.Counter.(*llm.Counter)}, 800 })
 	h.ask("cli:poisoned", "poison")
 	got := h.ask("cli:poisoned", "/status")
@@ -47,6 +48,7 @@ func (f startled) Message(m llm.Message) int {
 // One message that the gateway stumbles over must not end it, now and at every
 // start: its sender is told, it is kept, and what comes after it is answered.
 func TestPanicBeforeARunIsToldThereAndEndsNothing(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Counter = startled{p.Counter.(*llm.Counter)} })
 	h.say("cli:poisoned", "poison")
 	if got := h.reply("cli:poisoned"); got != "Something went wrong (run 1)." {
@@ -73,6 +75,7 @@ func (t trap) Fetch(ctx context.Context, channel string, file conversation.Attac
 }
 
 func TestPanicOverAFileLeavesItsNameAndEndsNothing(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Files = trap{shelf{"notes": "buy milk"}} })
 	h.accept(
 		filed(h.inbound(room, "see this"), conversation.Attachment{Name: "bad.txt", MediaType: "text/plain", Size: 3, Ref: "poison"}),

@@ -12,6 +12,7 @@ import (
 )
 
 func TestResumeGoesOnWithAnEarlierConversation(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"/resume 2", "/resume #2", "/resume About CATS", "/resume cats", "id"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
@@ -47,6 +48,7 @@ func TestResumeGoesOnWithAnEarlierConversation(t *testing.T) {
 }
 
 func TestResumeListsAndSaysWhatItCantFind(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	if got := h.ask(room, "/resume"); got != "There are no conversations to list here." {
 		t.Fatalf("of nothing: %q", got)
@@ -70,6 +72,7 @@ func TestResumeListsAndSaysWhatItCantFind(t *testing.T) {
 
 // A conversation of another place can't be opened by its id.
 func TestResumeNeverOpensAnotherPlaces(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask("cli:other", "the secret is plum")
 	secret, err := h.store.Active(t.Context(), "cli:other")
@@ -84,6 +87,7 @@ func TestResumeNeverOpensAnotherPlaces(t *testing.T) {
 }
 
 func TestTitleIsShownSetAndToldToThePlace(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	if got := h.ask(room, "/title"); !strings.Contains(got, "no title yet") {
 		t.Fatalf("without: %q", got)
@@ -103,6 +107,7 @@ func TestTitleIsShownSetAndToldToThePlace(t *testing.T) {
 }
 
 func TestUndoTakesBackExchangeByExchange(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	for _, text := range []string{"one", "two", "three"} {
 		h.ask(room, text)
@@ -137,6 +142,7 @@ func TestUndoTakesBackExchangeByExchange(t *testing.T) {
 }
 
 func TestExportHoldsTheConversationAsPeopleReadIt(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	if got := h.ask(room, "/export"); !strings.Contains(got, "empty") {
 		t.Fatalf("of nothing: %q", got)
@@ -200,6 +206,7 @@ func (h *harness) transcript(name string) string {
 // A conversation that is too long for a platform's file comes as its newest
 // part, and says so.
 func TestExportOfALongConversationIsItsNewestPart(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.fill(6, strings.Repeat("word ", 1<<20/5))
 	h.say(room, "/export")

@@ -25,6 +25,7 @@ func (h *harness) found(key conversation.Key, words string) (reply string) {
 // A person finds what was said weeks ago, also in an earlier conversation, and
 // sees when that was.
 func TestSearchFindsWhatWasSaidHere(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "the boiler has the number 8812")
 	h.ask(room, "/new Another talk")
@@ -49,6 +50,7 @@ func TestSearchFindsWhatWasSaidHere(t *testing.T) {
 // Pages of hits fit into one message of any platform, and following them shows
 // every hit once.
 func TestSearchPagesAreShortAndMissNothing(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	var lines []string
 	for i := range 30 {
@@ -79,6 +81,7 @@ func TestSearchPagesAreShortAndMissNothing(t *testing.T) {
 }
 
 func TestHostileSearchIsOnlyText(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "hello there")
 	for _, words := range []string{`"`, "AND", "*", "NEAR(a b)", "#0 hello", "#99999 hello", "👍", strings.Repeat("x ", 5000), "-hello*"} {

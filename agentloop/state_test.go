@@ -62,6 +62,7 @@ func (h *harness) system() string {
 }
 
 func TestStateIsTakenFromTheToolCalls(t *testing.T) {
+	t.Parallel()
 	h := workshop(t, nil)
 	h.does("session_state", `{"kind":"constraint","text":"never use an ORM"}`)
 	h.does("write_file", `{"path":"main.go"}`)
@@ -93,6 +94,7 @@ func TestStateIsTakenFromTheToolCalls(t *testing.T) {
 
 // Who starts the gateway again, or begins anew, finds the state as it belongs.
 func TestStateBelongsToItsConversation(t *testing.T) {
+	t.Parallel()
 	h := workshop(t, nil)
 	h.does("session_state", `{"kind":"decision","text":"the boat is blue"}`)
 	h.end()
@@ -118,6 +120,7 @@ func TestStateBelongsToItsConversation(t *testing.T) {
 }
 
 func TestWhatIsTakenBackLeavesTheState(t *testing.T) {
+	t.Parallel()
 	h := workshop(t, nil)
 	h.ask(room, "hello")
 	h.does("session_state", `{"kind":"constraint","text":"only metric units"}`)
@@ -135,6 +138,7 @@ func TestWhatIsTakenBackLeavesTheState(t *testing.T) {
 }
 
 func TestCommandsAreReadForWhatTheyDid(t *testing.T) {
+	t.Parallel()
 	for command, want := range map[string]string{
 		`git commit -m "Fix the mill"`:            "Fix the mill",
 		`cd x && git commit -am 'Begin' && ls`:    "Begin",
@@ -158,6 +162,7 @@ func TestCommandsAreReadForWhatTheyDid(t *testing.T) {
 
 // A rule from long ago is still told after five thousand exchanges.
 func TestRuleIsToldAfterFiveThousandExchanges(t *testing.T) {
+	t.Parallel()
 	h := workshop(t, nil)
 	h.ask(room, "hello")
 	h.does("session_state", `{"kind":"constraint","text":"never use an ORM"}`)

@@ -43,6 +43,7 @@ func outline(steps []conversation.Step) []string {
 }
 
 func TestARunTellsItsModelAndToolCalls(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Script(
 		llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "a", Name: "current_time", Arguments: "{}"}, {ID: "b", Name: "fails", Arguments: "{}"}},
@@ -75,6 +76,7 @@ func TestARunTellsItsModelAndToolCalls(t *testing.T) {
 }
 
 func TestTriesThatFailedAreStepsToo(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Script(llmtest.Answer{Status: http.StatusServiceUnavailable}, llmtest.Answer{Text: "Here I am."})
 	h.ask(room, "hello?")
@@ -91,6 +93,7 @@ func TestTriesThatFailedAreStepsToo(t *testing.T) {
 }
 
 func TestAStoppedRunTellsWhatItDid(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Script(llmtest.Answer{Text: strings.Repeat("once upon a time ", 200), ChunkDelay: 20 * time.Millisecond})
 	h.say(room, "tell me a tale")
@@ -104,6 +107,7 @@ func TestAStoppedRunTellsWhatItDid(t *testing.T) {
 }
 
 func TestAStepTellsWhatTheWindowLeftOut(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Budget = 400 })
 	const exchanges = 12
 	for i := range exchanges {
@@ -118,6 +122,7 @@ func TestAStepTellsWhatTheWindowLeftOut(t *testing.T) {
 // A page that shows an answer under way would else show nothing for a moment, or
 // go on showing what is stored.
 func TestAnAnswerIsUnderWayUntilItIsStored(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "hello")
 	h.committed(1)

@@ -61,6 +61,7 @@ func fact(n int) string { return fmt.Sprintf("fact %d%s", n, strings.Repeat(" an
 // the summary and everything after it, the archive holds every word, and nobody
 // waits.
 func TestWindowIsTheSummaryAndAllAfterIt(t *testing.T) {
+	t.Parallel()
 	var asked atomic.Int64
 	step := make(chan struct{})
 	h := summarised(t, func(c llmtest.Call) llmtest.Answer { asked.Add(1); <-step; return lastFact(c) })
@@ -147,6 +148,7 @@ func (h *harness) untilSummary(n int) int {
 
 // A summary must not tell of what was taken back.
 func TestSummaryOfWhatWasTakenBackIsDropped(t *testing.T) {
+	t.Parallel()
 	h := summarised(t, lastFact)
 	n := h.untilSummary(0)
 	covered := facts(h.summaryShown())[0]
@@ -161,6 +163,7 @@ func TestSummaryOfWhatWasTakenBackIsDropped(t *testing.T) {
 
 // A restart and /resume find the summary again.
 func TestSummaryIsStored(t *testing.T) {
+	t.Parallel()
 	h := summarised(t, lastFact)
 	n := h.untilSummary(0)
 	h.end()
@@ -183,6 +186,7 @@ func TestSummaryIsStored(t *testing.T) {
 
 // A summariser that fails is felt by nobody.
 func TestSummariserThatFailsChangesNothing(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]llmtest.Answer{
 		"refusal": {Status: http.StatusBadRequest},
 		"blank":   {Text: " \n"},

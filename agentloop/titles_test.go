@@ -31,6 +31,7 @@ func (h *harness) title() string {
 }
 
 func TestModelNamesTheConversationBehindTheTalk(t *testing.T) {
+	t.Parallel()
 	gate := make(chan struct{})
 	h := naming(t, func() llmtest.Answer {
 		<-gate
@@ -59,6 +60,7 @@ func TestModelNamesTheConversationBehindTheTalk(t *testing.T) {
 
 // What people and places call a conversation is never changed.
 func TestTitlesThatWereGivenAreKept(t *testing.T) {
+	t.Parallel()
 	h := naming(t, func() llmtest.Answer { t.Error("the model was asked for a title"); return llmtest.Answer{Text: "no"} })
 	h.ask(room, "/new Bikes")
 	h.ask(room, "my tyre is flat")
@@ -78,6 +80,7 @@ func TestTitlesThatWereGivenAreKept(t *testing.T) {
 
 // A title that comes late does not undo the one that somebody has given meanwhile.
 func TestALateTitleYieldsToAPersons(t *testing.T) {
+	t.Parallel()
 	gate, asked := make(chan struct{}), make(chan struct{}, 9)
 	h := naming(t, func() llmtest.Answer { asked <- struct{}{}; <-gate; return llmtest.Answer{Text: "By the model"} })
 	h.ask(room, "hello")
@@ -92,6 +95,7 @@ func TestALateTitleYieldsToAPersons(t *testing.T) {
 }
 
 func TestWithoutATitleOfTheModelTheFirstLineStays(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]llmtest.Answer{
 		"failure": {Status: http.StatusBadRequest},
 		"nothing": {Text: "\"\" **"},

@@ -37,6 +37,7 @@ func (g *gauge) add(n int) {
 // A model that asks for a hundred calls at once must not start a hundred
 // searches or processes; and it is told which of its calls were not run.
 func TestCallsOfOneRoundAreBounded(t *testing.T) {
+	t.Parallel()
 	running := &gauge{}
 	h := newHarness(t, func(p *Deps) {
 		p.Config.MaxParallelTools, p.Budget = 3, 20_000

@@ -45,6 +45,7 @@ const (
 // What a server never takes is told in words, after few calls, and what comes
 // later is answered.
 func TestShortMessageThatIsRefusedAsTooLongIsToldInWords(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]llmtest.Answer{
 		"413": {Status: http.StatusRequestEntityTooLarge, Body: tooLarge},
 		"400": {Status: http.StatusBadRequest, Body: tooManySay},
@@ -73,6 +74,7 @@ func TestShortMessageThatIsRefusedAsTooLongIsToldInWords(t *testing.T) {
 // A long message is cut down to a few sentences at the least; then its writer is
 // told, the archive keeps it whole, and what is said next is answered.
 func TestTooLongMessageIsToldInWordsAndPoisonsNoLaterOne(t *testing.T) {
+	t.Parallel()
 	question := "First of all: " + strings.Repeat("word ", 4000) + "That was all."
 	for name, test := range map[string]struct {
 		status int
@@ -113,6 +115,7 @@ func TestTooLongMessageIsToldInWordsAndPoisonsNoLaterOne(t *testing.T) {
 
 // Where a part of a long message fits, it is answered by what is shown of it.
 func TestLongMessageIsCutToWhatTheServerTakes(t *testing.T) {
+	t.Parallel()
 	question := "First of all: " + strings.Repeat("word ", 40_000) + "That was all."
 	for name, test := range map[string]struct {
 		words string
@@ -139,6 +142,7 @@ func TestLongMessageIsCutToWhatTheServerTakes(t *testing.T) {
 
 // Tools that leave no room are told to the operator, and no nonsense is sent.
 func TestNoRoomForAQuestionIsToldInWords(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) {
 		registry, err := tools.NewRegistry(tools.Tool{Name: "large", Description: strings.Repeat("It does this and that. ", 1000),
 			Parameters: json.RawMessage(`{"type":"object"}`)})
@@ -159,6 +163,7 @@ func TestNoRoomForAQuestionIsToldInWords(t *testing.T) {
 }
 
 func TestLengthsAreRounded(t *testing.T) {
+	t.Parallel()
 	for n, want := range map[int]int{0: 0, 7: 7, 99: 99, 123: 120, 20_027: 20_000, 99_999: 99_000} {
 		if got := rounded(n); got != want {
 			t.Errorf("rounded(%d) = %d, want %d", n, got, want)

@@ -48,6 +48,7 @@ func (h *harness) replies(n int) (list []string) {
 // order, and the assistant knows what was said on the other device. What waits
 // from both at once makes no reply that only one of them sees.
 func TestEachPlaceOfAPersonGetsItsOwnAnswers(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.end()
 	if _, err := h.store.Accept(t.Context(), nil, h.from(phone, "p1"), h.from(phone, "p2"), h.from(desk, "d1"), h.from(phone, "p3"), h.from(phone, "/status"), h.from(desk, "d2")); err != nil {
@@ -69,6 +70,7 @@ func TestEachPlaceOfAPersonGetsItsOwnAnswers(t *testing.T) {
 // What is asked on one device while the answer for another is being written
 // waits for an answer of its own.
 func TestAQuestionFromElsewhereDuringARunIsAnsweredThere(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		a := llmtest.Echo(c)
@@ -91,6 +93,7 @@ func TestAQuestionFromElsewhereDuringARunIsAnsweredThere(t *testing.T) {
 // whoever's question it settled unanswered; what was written is shown where it
 // was asked for.
 func TestStopFromOneDeviceEndsTheRunOfAnother(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Reply(func(llmtest.Call) llmtest.Answer {
 		return llmtest.Answer{Text: "once upon a time", NoFinish: true, Silence: true}
@@ -111,6 +114,7 @@ func TestStopFromOneDeviceEndsTheRunOfAnother(t *testing.T) {
 // Another process runs the channel of one of the places. What comes from there
 // is that one's to answer: this one has no way to send the reply.
 func TestAPlaceOfAChannelThatDoesNotRunIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.accept(h.from("telegram:chat:1", "not ours"), h.from(desk, "ours"))
 	if diff := cmp.Diff([]string{"cli cli:desk: echo: ours"}, h.replies(1)); diff != "" {
@@ -131,6 +135,7 @@ func (b branches) Fetch(ctx context.Context, channel string, file conversation.A
 }
 
 func TestFilesAreFetchedFromTheChannelThatTheyCameBy(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Files = branches{"cli": {"notes": "buy milk"}} })
 	h.accept(filed(h.from(desk, "see this"), conversation.Attachment{Name: "notes.txt", MediaType: "text/plain", Size: 8, Ref: "notes"}))
 	h.replies(1)
@@ -142,6 +147,7 @@ func TestFilesAreFetchedFromTheChannelThatTheyCameBy(t *testing.T) {
 // Two bots share the session of a private chat: what waits for both at once makes
 // no reply that the person sees only in the chat with one of them.
 func TestARunAnswersTheMessagesOfOneBot(t *testing.T) {
+	t.Parallel()
 	h := newHarness(t, nil)
 	h.end()
 	to := func(bot, text string) conversation.Inbound {

@@ -19,7 +19,7 @@ var (
 		"raise max_output_tokens in [llm], or the server's own limit")
 )
 
-// finishReasons are the words of servers for what the API has others for.
+// finishReasons maps the finish reasons of servers to those of the API.
 var finishReasons = map[string]string{
 	"max_tokens":                    FinishLength, // Anthropic; Gemini in capitals
 	"max_output_tokens":             FinishLength, // OpenAI's Responses API
@@ -30,7 +30,7 @@ var finishReasons = map[string]string{
 	"guardrail_intervened": FinishContentFilter, // Bedrock
 	"refusal":              FinishContentFilter, // Anthropic
 	"sensitive":            FinishContentFilter, // Zhipu
-	"safety":               FinishContentFilter, // Gemini, in capitals, as those that follow
+	"safety":               FinishContentFilter, // Gemini, in capitals, like those below
 	"recitation":           FinishContentFilter,
 	"blocklist":            FinishContentFilter,
 	"prohibited_content":   FinishContentFilter,
@@ -40,11 +40,11 @@ var finishReasons = map[string]string{
 	"network_error":                finishBroken, // Zhipu
 }
 
-// finishBroken stands for a failure in the middle of the answer.
+// finishBroken is the finish reason of an answer that failed in the middle.
 const finishBroken = "broken"
 
-// finishReason is a server's finish reason in the words of the API, where it has
-// one for it.
+// finishReason returns the API's name for a server's finish reason, or the server's
+// own where the API has none.
 func finishReason(said string) string {
 	if known := finishReasons[strings.ToLower(said)]; known != "" {
 		return known
@@ -55,16 +55,16 @@ func finishReason(said string) string {
 // isCut reports whether an answer with the finish reason is not whole.
 func isCut(reason string) bool { return reason == FinishLength || reason == FinishContentFilter }
 
-// chunk is one event of the stream, with only what is used of it, and with
-// room for what servers send that is not in the API's reference. Reasoning is
-// not read: it is not part of the answer.
+// chunk is one event of the stream. It has the fields that are used, also those that
+// servers send beyond the API's reference. Reasoning is not read, since it is not part
+// of the answer.
 type chunk struct {
 	Model   string          `json:"model"`
 	Choices []choice        `json:"choices"`
 	Usage   *usage          `json:"usage"`
 	Error   json.RawMessage `json:"error"`
 
-	// An error as vLLM writes it: {"object":"error","message":...,"code":400}.
+	// vLLM writes errors so: {"object":"error","message":...,"code":400}.
 	Object  string          `json:"object"`
 	Message string          `json:"message"`
 	Code    json.RawMessage `json:"code"`
@@ -97,9 +97,8 @@ type usage struct {
 	Completion float64 `json:"completion_tokens"`
 }
 
-// textOf is the text of a content: of a list of parts, those of type text count.
-// A field with UnmarshalJSON would cost each of an answer's many chunks as much
-// as all the rest of it.
+// textOf returns the text of a content, which is a string or a list of parts. A field
+// with UnmarshalJSON would make the decoding of each chunk twice as expensive.
 func textOf(content any) string {
 	parts, _ := content.([]any)
 	text, _ := content.(string)
@@ -126,9 +125,9 @@ func (a *arguments) UnmarshalJSON(raw []byte) error {
 // answer gathers the chunks of one answer.
 type answer struct {
 	out       *output
-	room      int // bytes that may still come
+	room      int // bytes of text and tool calls that are still read
 	secrets   secrets
-	finishing func() // called when only the end of the stream is awaited
+	finishing func() // called once the finish reason has arrived
 
 	calls  callList
 	finish string
@@ -136,8 +135,8 @@ type answer struct {
 	model  string
 }
 
-// read takes chunks from recv until the answer is whole, or so long that the rest
-// is not wanted. A finish reason makes it whole, however the stream ends after it.
+// read takes chunks from recv until the answer is complete or has reached its limit of
+// bytes. After a finish reason it is complete, however the stream ends.
 func (a *answer) read(recv func() ([]byte, error)) error {
 	for {
 		raw, err := recv()
@@ -185,8 +184,8 @@ func (a *answer) add(raw []byte) error {
 	return nil
 }
 
-// isMistyped says whether the JSON was read but for fields of another type
-// than expected, which are skipped.
+// isMistyped reports whether the only fault of the JSON was that fields had another
+// type than expected. Those are skipped.
 func isMistyped(err error) bool {
 	var mistyped *json.UnmarshalTypeError
 	return errors.As(err, &mistyped)
@@ -211,11 +210,11 @@ func (a *answer) choose(c choice) {
 	}
 }
 
-// callRoom is what a piece of a tool call takes of the room beside its text: a model
-// gone astray may ask for any number of calls without arguments.
+// callRoom is how many bytes of the room each piece of a tool call takes beside its
+// text. It bounds the number of calls without arguments.
 const callRoom = 16
 
-// write adds a piece of text, as far as there is room for it.
+// write adds a piece of text and cuts it where the room ends.
 func (a *answer) write(text string) {
 	if room := max(a.room, 0); len(text) > room {
 		a.out.write(text[:runeStart(text, room)])
@@ -228,8 +227,8 @@ func (a *answer) write(text string) {
 // hasBegun reports whether anything was said.
 func (a *answer) hasBegun() bool { return a.out.text() != "" || len(a.calls.calls) > 0 }
 
-// response is the answer, once it is read. With an error it says what there is
-// to be recorded of the attempt.
+// response returns the answer once it is read. A response that comes with an error is
+// for the record of the attempt.
 func (a *answer) response(model string) (Response, error) {
 	r := Response{
 		FinishReason: a.finish,
@@ -240,7 +239,7 @@ func (a *answer) response(model string) (Response, error) {
 	}
 	calls := a.calls.toolCalls()
 	if a.finish == FinishContentFilter {
-		calls = nil // what the provider withheld is not to be gone on with
+		calls = nil // the provider has withheld the answer
 	}
 	if strings.TrimSpace(a.out.text()) == "" && len(calls) == 0 {
 		switch a.finish {
@@ -268,7 +267,7 @@ func (c *chunk) isError() bool {
 	return false
 }
 
-// status is the HTTP status that an error names as its code, 0 when it names none.
+// status returns the HTTP status that an error names as its code, or 0.
 func (c *chunk) status() int {
 	code := c.Code
 	var inner struct {

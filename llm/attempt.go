@@ -2,20 +2,20 @@ package llm
 
 import "time"
 
-// Attempt is one try of a model call: what it took, and how it ended. An answer
-// may take several, of several models.
+// Attempt is one attempt at a model call: how long it took and how it ended. An answer
+// may need several, of several models.
 type Attempt struct {
-	Model     string // as the server names it; of one that failed, as it was asked for
+	Model     string // as the server names it; as requested where the attempt failed
 	At        time.Time
 	Took      time.Duration
 	FirstByte time.Duration // from At to the first piece of the answer; 0 when none came
 	Usage     Usage
 
-	FinishReason string // as of a Response; "" when there was no answer
-	Err          error  // nil: it was answered; *Error, or what ended the call from outside
+	FinishReason string // as in Response; "" when there was no answer
+	Err          error  // nil when it was answered; else an *Error, or the cause of the context's end
 }
 
-// attempted tells of an attempt.
+// attempted reports an attempt to the caller, if it asks for that.
 func (r Request) attempted(a Attempt) {
 	if r.Attempted != nil {
 		r.Attempted(a)

@@ -16,25 +16,25 @@ import (
 // keyVariable is the environment variable that OpenAI's own libraries read.
 const keyVariable = "OPENAI_API_KEY"
 
-// probeTimeout is how long a start may take to look for local servers. A port
-// where nobody listens answers at once.
+// probeTimeout is how long the search for local servers may take at the start. A port
+// where nobody listens refuses at once.
 const probeTimeout = 300 * time.Millisecond
 
-// Model is what Choose chooses: a *Client or the *Offline model.
+// Model is the result of Choose: a *Client or an *Offline.
 type Model interface {
 	Complete(ctx context.Context, req Request, emit func(Delta)) (Response, error)
 	Model() string
 }
 
-// Choice says which model was chosen, and why.
+// Choice tells which model was chosen, and why.
 type Choice struct {
 	Model         string // "offline" for the stand-in
 	Host          string // of the server, without a password; "" for the stand-in
-	Source        string // what made the choice: "[llm]", "OPENAI_API_KEY", "found on its usual port", "nothing else found"
+	Source        string // where the choice comes from: "[llm]", "OPENAI_API_KEY", "found on its usual port", "nothing else found"
 	ContextWindow int    // tokens
 }
 
-// Line is the sentence said at the start.
+// Line returns the line that the gateway prints at its start.
 func (c Choice) Line() string {
 	if c.Host == "" {
 		return fmt.Sprintf("Model: offline, a built-in stand-in (%s). To get a real one: %s.", c.Source, howToGetOne)
@@ -42,7 +42,8 @@ func (c Choice) Line() string {
 	return fmt.Sprintf("Model: %s at %s (%s)", printable(c.Model), c.Host, c.Source)
 }
 
-// printable is a name that a server has given, without what does not print.
+// printable returns a name that a server has given without characters that do not
+// print.
 func printable(name string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -52,8 +53,8 @@ func printable(name string) string {
 	}, name)
 }
 
-// DefaultProbes are the addresses where local servers usually listen: Ollama,
-// LM Studio, vLLM, llama.cpp, in the order of preference.
+// DefaultProbes returns the addresses where local servers usually listen, in the order
+// of preference: Ollama, LM Studio, vLLM, llama.cpp.
 func DefaultProbes() []string {
 	return []string{
 		"http://127.0.0.1:11434/v1", // https://docs.ollama.com/api/openai-compatibility
@@ -63,10 +64,10 @@ func DefaultProbes() []string {
 	}
 }
 
-// Choose decides which model is used: the one that [llm] names; else OpenAI's
-// with the key of the environment; else the first of the probed servers that
-// has one; else the offline model. Only the first can fail, in a sentence for
-// the operator. The probes take 300 ms at most, all together.
+// Choose returns the model to use: the one that [llm] names; else OpenAI's with the key
+// from the environment; else one of the first probed server that has one; else the
+// offline model. Only the first can fail; the error is a sentence for the operator.
+// The probes together take at most 300 ms.
 func Choose(ctx context.Context, cfg Config, getenv func(string) string, probes []string, log *slog.Logger) (Model, Choice, error) {
 	cfg = cfg.WithDefaults()
 	envKey := getenv(keyVariable)
@@ -102,7 +103,7 @@ type chooser struct {
 	log    *slog.Logger
 }
 
-// configured chooses what [llm] says, and fills in what it leaves out.
+// configured chooses the model of [llm], and fills in what that leaves out.
 func (c *chooser) configured(ctx context.Context) (Model, Choice, error) {
 	baseURL, model := c.cfg.BaseURL, c.cfg.Model
 	if err := checkURL(baseURL); err != nil {
@@ -126,7 +127,7 @@ func (c *chooser) configured(ctx context.Context) (Model, Choice, error) {
 	return c.client(baseURL, model)
 }
 
-// local looks for a model that is named without a server and without a key.
+// local looks on local servers for a model that is named without a server and a key.
 func (c *chooser) local(ctx context.Context) (Model, Choice, error) {
 	found, ok := probe(ctx, c.probes, c.cfg.Model)
 	if !ok {
@@ -137,7 +138,7 @@ func (c *chooser) local(ctx context.Context) (Model, Choice, error) {
 	return c.client(found.baseURL, found.model.ID)
 }
 
-// first asks the server for its models and takes the first that can chat.
+// first returns the first model of the server that can chat.
 func (c *chooser) first(ctx context.Context) (listed, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -153,7 +154,7 @@ func (c *chooser) first(ctx context.Context) (listed, error) {
 	return first, nil
 }
 
-// learn takes over what the server says of the model.
+// learn adopts what the server says of the model.
 func (c *chooser) learn(m listed) {
 	if window := m.window(); window > 0 {
 		c.cfg.ContextWindow = min(c.cfg.ContextWindow, window)
@@ -178,7 +179,7 @@ func checkURL(raw string) error {
 	return nil
 }
 
-// hostOf is the host of an address, with its port, and nothing else of it.
+// hostOf returns the host and port of an address, which hold no secrets.
 func hostOf(baseURL string) string {
 	u, err := url.Parse(baseURL)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 )
 
-// maxRetryAfter is the longest wait that a call sits through when the server
-// asks for one; beyond it the call fails and says when to come back.
+// maxRetryAfter is the longest wait that a server may ask for. When it asks for more,
+// the call fails and its error names the time.
 const maxRetryAfter = 30 * time.Second
 
 // Client calls one model of an OpenAI-compatible server, and its fallbacks.
@@ -51,17 +51,16 @@ func NewClient(cfg Config, log *slog.Logger) *Client {
 // ReleaseIdle closes the connections that no call uses.
 func (c *Client) ReleaseIdle() { c.http.CloseIdleConnections() }
 
-// Model is the name of the model that is asked first.
+// Model returns the name of the model that is called first.
 func (c *Client) Model() string { return c.cfg.Model }
 
-// Complete asks the model, and calls emit, if it is not nil, for every piece
-// of text as it arrives, from the calling goroutine.
+// Complete calls the model and returns its answer. It calls emit, if that is not nil,
+// from the calling goroutine for every piece of text as it arrives.
 //
-// What can pass is tried again, then with the fallback models; emit gets a
-// Reset before text that replaces text already emitted. The error is an
-// *Error, and voids whatever was emitted, but when ctx ends: then Complete
-// returns at once with the text so far, without tool calls, and an error that
-// wraps the cause of ctx.
+// It retries failures that may pass, then tries the fallback models. emit gets a Reset
+// before text that replaces text already emitted. The error is an *Error; what was
+// emitted is void then. When ctx ends, Complete returns at once with the text so far,
+// without tool calls, and an error that wraps the cause of ctx.
 func (c *Client) Complete(ctx context.Context, req Request, emit func(Delta)) (Response, error) {
 	out := &output{emit: emit}
 	var failed *failure
@@ -80,13 +79,13 @@ func (c *Client) Complete(ctx context.Context, req Request, emit func(Delta)) (R
 			break
 		}
 		if i+1 < len(c.models) {
-			c.log.Warn("model failed, trying the fallback", "model", model.model, "fallback", c.models[i+1].model, "err", fail)
+			c.log.Warn("model failed; trying the fallback", "model", model.model, "fallback", c.models[i+1].model, "err", fail)
 		}
 	}
 	return Response{}, failed.cause
 }
 
-// persist calls one model until it answers or trying again makes no sense.
+// persist calls one model until it answers or another attempt makes no sense.
 func (c *Client) persist(ctx context.Context, model template, req Request, out *output) (Response, *failure) {
 	wire := model.request(req)
 	pace := newPacing(c.cfg.RetryBase)
@@ -103,14 +102,14 @@ func (c *Client) persist(ctx context.Context, model template, req Request, out *
 		if fail.timeout {
 			timeouts++
 		}
-		// A server that let the whole time pass gets one more chance, not three.
+		// A call that ran into the timeout is retried once, not three times.
 		if !fail.again || fail.cause.RetryAfter > maxRetryAfter || timeouts > 1 || ctx.Err() != nil {
 			return Response{}, backoff.Permanent(fail)
 		}
 		pace.atLeast = fail.cause.RetryAfter
 		if fail.stale {
 			stale++
-			c.http.CloseIdleConnections() // those have been idle as long, or longer
+			c.http.CloseIdleConnections() // they are as old as the one that failed
 		}
 		pace.atOnce = stale == 1 && fail.stale
 		return Response{}, fail
@@ -119,19 +118,19 @@ func (c *Client) persist(ctx context.Context, model template, req Request, out *
 		backoff.WithMaxTries(uint(c.cfg.MaxTries)),
 		backoff.WithMaxElapsedTime(0),
 		backoff.WithNotify(func(err error, wait time.Duration) {
-			c.log.Warn("model call failed, trying again", "model", wire.Model, "try", tries, "wait", wait, "err", err)
+			c.log.Warn("model call failed; retrying", "model", wire.Model, "try", tries, "wait", wait, "err", err)
 		}))
 	if err == nil {
 		return resp, nil
 	}
 	var fail *failure
 	if !errors.As(err, &fail) {
-		fail = &failure{cause: &Error{Err: err}} // ctx ended between two tries
+		fail = &failure{cause: &Error{Err: err}} // ctx ended between two attempts
 	}
 	return Response{}, fail
 }
 
-// attempted tells whoever asks of an attempt.
+// attempted reports an attempt to the caller of Complete and to Config.Attempted.
 func (c *Client) attempted(ctx context.Context, req Request, a Attempt, fail *failure) {
 	switch {
 	case fail == nil:
@@ -146,8 +145,8 @@ func (c *Client) attempted(ctx context.Context, req Request, a Attempt, fail *fa
 	}
 }
 
-// attempt makes one HTTP call, or two when the server turns out not to know
-// stream_options.
+// attempt makes one HTTP call. Where the server turns out to refuse stream_options, it
+// makes a second one without.
 func (c *Client) attempt(ctx context.Context, wire *wireRequest, out *output) (Response, *failure) {
 	if c.noStreamOptions.Load() {
 		wire.withoutStreamOptions()
@@ -165,7 +164,7 @@ func (c *Client) attempt(ctx context.Context, wire *wireRequest, out *output) (R
 	return resp, nil
 }
 
-// call makes one HTTP call and reads its answer whole.
+// call makes one HTTP call and reads the whole answer.
 func (c *Client) call(ctx context.Context, wire *wireRequest, out *output) (Response, error) {
 	out.begin()
 	body, err := wire.encode()
@@ -195,10 +194,10 @@ func (c *Client) call(ctx context.Context, wire *wireRequest, out *output) (Resp
 type output struct {
 	emit  func(Delta)
 	sb    strings.Builder
-	first time.Time // when the first piece of the answer came; zero before
+	first time.Time // when the first piece of the answer arrived; zero before
 }
 
-// begin starts an answer, and voids what was emitted of the one before.
+// begin starts an answer and voids what was emitted of the previous one.
 func (o *output) begin() {
 	o.first = time.Time{}
 	if o.sb.Len() == 0 {
@@ -221,14 +220,14 @@ func (o *output) write(text string) {
 	}
 }
 
-// arrived takes note of a piece of the answer.
+// arrived records the time of the first piece of the answer.
 func (o *output) arrived() {
 	if o.first.IsZero() {
 		o.first = time.Now()
 	}
 }
 
-// firstByte is how long after a moment the first piece came, 0 when none did.
+// firstByte returns the time from began to the first piece, 0 when none arrived.
 func (o *output) firstByte(began time.Time) time.Duration {
 	if o.first.IsZero() {
 		return 0
@@ -238,12 +237,12 @@ func (o *output) firstByte(began time.Time) time.Duration {
 
 func (o *output) text() string { return o.sb.String() }
 
-// pacing is exponential backoff with jitter that never waits less than the
-// server asked for.
+// pacing is exponential backoff with jitter that waits at least as long as the server
+// asks for.
 type pacing struct {
 	backoff.ExponentialBackOff
 	atLeast time.Duration
-	atOnce  bool // the next try needs no wait
+	atOnce  bool // the next attempt needs no wait
 }
 
 func newPacing(base time.Duration) *pacing {

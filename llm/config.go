@@ -2,8 +2,8 @@ package llm
 
 import "time"
 
-// DefaultModel is what is used with OpenAI when no model is named: a small
-// reasoning model with tools and a window of 400,000 tokens
+// DefaultModel is used at OpenAI when no model is named: a small reasoning model with
+// tools and a window of 400,000 tokens
 // (https://platform.openai.com/docs/models/gpt-5-mini).
 const DefaultModel = "gpt-5-mini"
 
@@ -11,8 +11,8 @@ const DefaultModel = "gpt-5-mini"
 // (https://platform.openai.com/docs/api-reference/introduction).
 const defaultBaseURL = "https://api.openai.com/v1"
 
-// Config is the [llm] section. The zero value of every field means its
-// default; with nothing set at all, Choose looks for a model by itself.
+// Config is the [llm] section. The zero value of every field means its default. With
+// nothing set at all, Choose looks for a model.
 type Config struct {
 	// BaseURL is the address that /chat/completions is appended to, with the
 	// version in its path where the server has one: "http://127.0.0.1:11434/v1".
@@ -27,11 +27,11 @@ type Config struct {
 	// Default: gpt-5-mini at OpenAI, elsewhere the first that the server lists.
 	Model string `toml:"model"`
 
-	// ContextWindow is how many tokens the model takes, answer included. Where
-	// Choose learns that the model takes less, that counts. Default 128000.
+	// ContextWindow is how many tokens the model takes, answer included. Where the
+	// server tells Choose a smaller number, that is used. Default 128000.
 	ContextWindow int `toml:"context_window" min:"1"`
 
-	// Vision says that the model sees images. Default false: they are named to it.
+	// Vision says that the model takes images. Default false: it is told their names.
 	Vision bool `toml:"vision"`
 
 	// FallbackModels are tried in this order, at the same server, when the
@@ -39,7 +39,7 @@ type Config struct {
 	FallbackModels []string `toml:"fallback_models"`
 
 	// Timeout is how long the server may take for one answer, from the request
-	// to the last byte. A call that ran out of it is made once more. Default 5m.
+	// to the last byte. A call that exceeds it is retried once. Default 5m.
 	Timeout time.Duration `toml:"timeout" min:"1ms"`
 
 	// Temperature is how freely the model picks its words, 0 to 2. It is not
@@ -54,27 +54,27 @@ type Config struct {
 	// the server is told to stop. Default 1048576.
 	MaxAnswerBytes int `toml:"max_answer_bytes" min:"1000"`
 
-	// Prices are what models cost, by their names as the server says them, with or
-	// without the date of a snapshot. Default none: what was used costs an unknown sum.
+	// Prices are what models cost, by the names that the server gives them, with or
+	// without the date of a snapshot. Default none: costs are unknown.
 	Prices Prices `toml:"prices"`
 
-	// Attempted is told of every attempt of every call, as Request.Attempted is,
-	// from many goroutines at once. It must not block. Default nil: nobody asks.
+	// Attempted is called after every attempt of every call, from many goroutines at
+	// once. It must not block. Default nil.
 	Attempted func(Attempt) `toml:"-"`
 
 	// IdleTimeout is how long a stream that has begun may be silent. Default 90s.
 	IdleTimeout time.Duration `toml:"-"`
 
-	// MaxTries is how often one model is called before the call has failed. Default 4.
+	// MaxTries is how many attempts are made with one model. Default 4.
 	MaxTries int `toml:"-"`
 
-	// RetryBase is the wait before the second try; it doubles from try to try,
-	// give or take a half. Default 1s, so that four tries take about 10s.
+	// RetryBase is the wait before the second attempt. It doubles from attempt to
+	// attempt, with a jitter of a half. Default 1s, so that four attempts take about 10s.
 	RetryBase time.Duration `toml:"-"`
 }
 
-// WithDefaults is the configuration with every unset field at its default.
-// Server and model stay empty: what they are by default is for Choose to say.
+// WithDefaults returns the configuration with every unset field at its default. Server
+// and model stay empty: Choose decides what they are.
 func (c Config) WithDefaults() Config {
 	setDefault(&c.ContextWindow, 128_000)
 	setDefault(&c.Timeout, 5*time.Minute)

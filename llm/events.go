@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// maxAnswer is how many bytes one answer may have on the wire.
+// maxAnswer is the most bytes that one answer may have on the wire.
 const maxAnswer = 64 << 20
 
 var (
@@ -18,13 +18,13 @@ var (
 	errTooLong = errors.New("the server sent more than 64 MiB")
 )
 
-// events is the body of an answer in the one form that go-openai's stream
-// reader is sure to read right: lines of "data: ", each with a whole chunk and
-// its newline, and nothing else. It reads server-sent events as their standard
-// says (https://html.spec.whatwg.org/multipage/server-sent-events.html), and
-// what servers make of them: events without an empty line between them, errors
-// outside of events, an answer that is not a stream, which becomes a stream of
-// one chunk. A stream that ends without [DONE] ends in io.ErrUnexpectedEOF.
+// events converts the body of an answer to the one form that go-openai's stream reader
+// reads correctly: lines of "data: ", each with a whole chunk and a newline, and
+// nothing else. It reads server-sent events by their standard
+// (https://html.spec.whatwg.org/multipage/server-sent-events.html), and also what
+// servers send against it: events without an empty line between them, errors outside
+// of events, and an answer that is not a stream, which becomes a stream of one chunk.
+// A stream that ends without [DONE] ends with io.ErrUnexpectedEOF.
 type events struct {
 	body   io.ReadCloser
 	rest   *io.LimitedReader // of body
@@ -34,12 +34,12 @@ type events struct {
 	begun   bool
 	done    bool   // [DONE] was read
 	line    []byte // the line being read
-	afterCR bool   // the line before ended with a CR, so that an LF belongs to its end
-	name    string // of the event being read, "" when it gives none
-	data    []byte // of the event being read, as far as it is not handed out
+	afterCR bool   // the previous line ended with a CR; an LF now belongs to it
+	name    string // of the event being read, "" when it has none
+	data    []byte // of the event being read that is not handed out yet
 	out     []byte // lines for go-openai
-	pending []byte // of out, what is not read yet
-	err     error  // what comes after pending
+	pending []byte // the part of out that is not read yet
+	err     error  // returned after pending
 }
 
 func newEvents(body io.ReadCloser, l *limits) *events {
@@ -49,7 +49,7 @@ func newEvents(body io.ReadCloser, l *limits) *events {
 	return e
 }
 
-// ticker takes note of every piece that passes.
+// ticker reports every piece that passes as progress.
 type ticker struct{ limits *limits }
 
 func (t ticker) Write(p []byte) (int, error) {
@@ -76,19 +76,19 @@ func (e *events) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close gives the connection back for reuse when the answer was read whole.
+// Close returns the connection for reuse when the whole answer was read.
 func (e *events) Close() error {
 	if e.done {
 		e.limits.drain()
-		_, _ = io.CopyN(io.Discard, e.lines, 4<<10) // its end, if it comes in time
+		_, _ = io.CopyN(io.Discard, e.lines, 4<<10) // the end of the body, if it arrives in time
 	}
 	return e.body.Close()
 }
 
-// begin looks at what kind of answer this is.
+// begin finds out what kind of answer this is.
 func (e *events) begin() {
 	if bom, _ := e.lines.Peek(3); string(bom) == "\xef\xbb\xbf" {
-		_, _ = e.lines.Discard(len(bom)) // they are there
+		_, _ = e.lines.Discard(len(bom)) // cannot fail: they are buffered
 	}
 	for {
 		first, err := e.lines.Peek(1)
@@ -97,7 +97,7 @@ func (e *events) begin() {
 			e.err = e.ending(err)
 			return
 		case bytes.IndexByte([]byte(" \t\r\n"), first[0]) >= 0:
-			_, _ = e.lines.Discard(1) // it is there
+			_, _ = e.lines.Discard(1) // cannot fail: it is buffered
 			continue
 		case first[0] == '<':
 			e.err = errHTML
@@ -129,7 +129,7 @@ func (e *events) whole() {
 func (e *events) next() {
 	if err := e.readLine(); err != nil {
 		if e.err = e.ending(err); e.err == errTooLong {
-			return // in the middle of an event, which is not told
+			return // in the middle of an event, which is dropped
 		}
 		if len(e.line) == 0 {
 			e.endEvent()
@@ -157,15 +157,15 @@ func (e *events) next() {
 	}
 }
 
-// readLine reads up to the end of a line: CR, LF, or both. At an error, line is
-// what came before it.
+// readLine reads a line that ends with CR, LF or both. After an error, line holds what
+// was read before it.
 func (e *events) readLine() error {
 	e.line = e.line[:0]
 	for {
 		if _, err := e.lines.Peek(1); err != nil {
 			return err
 		}
-		read, _ := e.lines.Peek(e.lines.Buffered()) // it is there
+		read, _ := e.lines.Peek(e.lines.Buffered()) // cannot fail: it is buffered
 		if e.afterCR && read[0] == '\n' {
 			e.afterCR = false
 			_, _ = e.lines.Discard(1)
@@ -184,16 +184,15 @@ func (e *events) readLine() error {
 	}
 }
 
-// addData takes in a line of data. One that is a whole chunk is handed out
-// without waiting for the empty line behind it, which some servers leave out:
-// nothing can follow in the same chunk.
+// addData adds a line of data to the event. It hands out a line that is a whole chunk
+// without waiting for the empty line after it, which some servers leave out.
 func (e *events) addData(value []byte) {
 	switch {
 	case string(value) == "[DONE]":
 		e.endEvent()
 		e.out = append(e.out, "data: [DONE]\n"...)
 		e.done, e.err = true, io.EOF
-	case len(e.data) == 0 && len(value) == 0: // as good as a comment
+	case len(e.data) == 0 && len(value) == 0: // to be ignored like a comment
 	case len(e.data) == 0 && json.Valid(value):
 		e.handOut(value)
 	default:
@@ -212,12 +211,12 @@ func (e *events) endEvent() {
 	if json.Compact(&chunk, data) == nil {
 		data = chunk.Bytes()
 	}
-	e.handOut(bytes.ReplaceAll(bytes.TrimSpace(data), []byte("\n"), []byte(" "))) // what is no JSON is told of in one line
+	e.handOut(bytes.ReplaceAll(bytes.TrimSpace(data), []byte("\n"), []byte(" "))) // an error about invalid JSON quotes it in one line
 }
 
-// handOut makes a chunk the next line for go-openai. It puts a space before the
-// word "error" where it begins the chunk: without it go-openai takes the line as
-// an error by itself, and loses every one that is not an object with a message.
+// handOut makes a chunk the next line for go-openai. It puts a space before "error"
+// where that begins the chunk: else go-openai would take the line for an error of its
+// own, and drop it unless it is an object with a message.
 func (e *events) handOut(chunk []byte) {
 	if e.name == "error" && !bytes.Contains(chunk, []byte(`"error"`)) {
 		chunk = asError(chunk)
@@ -230,7 +229,7 @@ func (e *events) handOut(chunk []byte) {
 	e.out = append(append(e.out, chunk...), '\n')
 }
 
-// asError is what a server says of an error as a chunk.
+// asError returns a chunk with an error as a server has written it.
 func asError(value []byte) []byte {
 	if !json.Valid(value) {
 		value, _ = json.Marshal(string(value)) // a string: cannot fail
@@ -238,7 +237,7 @@ func asError(value []byte) []byte {
 	return slices.Concat([]byte(`{"error":`), value, []byte(`}`))
 }
 
-// ending is what the end of the body means before [DONE].
+// ending returns the error for a body that ends before [DONE].
 func (e *events) ending(err error) error {
 	switch {
 	case e.rest.N <= 0:

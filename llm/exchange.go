@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	maxErrorBody = 64 << 10 // bytes read of an answer that is an error
+	maxErrorBody = 64 << 10 // bytes that are read of an error response
 
-	// finishingTimeout is how long a server may take to end a stream once it
-	// has given the finish reason: only the usage is still to come.
+	// finishingTimeout is how long a server may take to end a stream after the
+	// finish reason. Only the usage is still to come.
 	finishingTimeout = 5 * time.Second
 
-	// drainTimeout is how long a stream may linger after [DONE] before its
-	// connection is given up instead of reused.
+	// drainTimeout is how long a stream may take to end after [DONE]. After that its
+	// connection is closed instead of reused.
 	drainTimeout = 100 * time.Millisecond
 )
 
@@ -31,9 +31,9 @@ var (
 	errIdle    = errors.New("the stream fell silent")
 )
 
-// limits ends an attempt that takes too long, as a whole or between two
-// pieces of its stream. Before the first byte only the whole counts: a model
-// may have to be loaded, or think, first.
+// limits cancels an attempt that takes too long as a whole, or whose stream is silent
+// for too long. Before the first byte only the first of these applies: a model may have
+// to be loaded, or think, first.
 type limits struct {
 	cancel  context.CancelCauseFunc
 	whole   *time.Timer
@@ -59,10 +59,10 @@ func (l *limits) progress() {
 	l.idle.Reset(l.idleFor)
 }
 
-// finishing says that the answer is whole and only its end is awaited.
+// finishing shortens the limit of silence once the finish reason has arrived.
 func (l *limits) finishing() { l.idleFor = min(l.idleFor, finishingTimeout) }
 
-// drain says that nothing is awaited any more.
+// drain shortens the limit of silence after [DONE].
 func (l *limits) drain() {
 	l.idleFor = drainTimeout
 	l.progress()
@@ -76,7 +76,7 @@ func (l *limits) stop() {
 	l.cancel(nil)
 }
 
-// cause replaces the error of a call that a limit has ended with the limit.
+// cause returns the limit that has ended the call, or else err.
 func (l *limits) cause(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errTimeout) || errors.Is(cause, errIdle) {
 		return cause
@@ -84,11 +84,10 @@ func (l *limits) cause(ctx context.Context, err error) error {
 	return err
 }
 
-// exchange makes the HTTP request of one attempt for go-openai, with the whole
-// request as its body in place of the outline that go-openai knows. It turns
-// refusals into *statusError, which keeps what go-openai's errors drop
-// (Retry-After, the body), and lets through only streams that its reader
-// reads right.
+// exchange makes the HTTP request of one attempt for go-openai. It sends the whole
+// request as the body, in place of the outline that go-openai knows. It returns
+// refusals as *statusError, which keeps what go-openai's errors drop (Retry-After, the
+// body), and converts streams to what go-openai's reader takes, see events.
 type exchange struct {
 	http    *http.Client
 	body    []byte // of the request
@@ -116,7 +115,7 @@ func (x *exchange) Do(req *http.Request) (*http.Response, error) {
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		defer resp.Body.Close()
-		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what can be had of it
+		body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // a part is good enough
 		return nil, &statusError{
 			status:     resp.StatusCode,
 			retryAfter: retryAfter(resp.Header, time.Now()),
@@ -127,7 +126,7 @@ func (x *exchange) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// statusError is an answer that is an error: of HTTP, or within a stream.
+// statusError is an error that a server has sent, as an HTTP status or in a stream.
 type statusError struct {
 	status     int // 0 for an error within a stream that names none
 	retryAfter time.Duration
@@ -141,8 +140,7 @@ func (e *statusError) Error() string {
 	return "the server said " + excerpt(e.body)
 }
 
-// says reports whether the server's words contain one of the phrases, which
-// are lower case.
+// says reports whether the body contains one of the phrases, which are lower case.
 func (e *statusError) says(phrases ...string) bool {
 	body := strings.ToLower(e.body)
 	for _, phrase := range phrases {
@@ -158,13 +156,13 @@ func (e *statusError) refusesStreamOptions() bool {
 		e.says("stream_options", "include_usage")
 }
 
-// retryAfter is the wait that the server asks for, in either form of the
-// header (RFC 9110, section 10.2.3), 0 when it asks for none.
+// retryAfter returns the wait that the server asks for, in either form of the header
+// (RFC 9110, section 10.2.3), or 0.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if seconds, err := strconv.ParseFloat(value, 64); err == nil {
 		const day = 24 * 60 * 60
-		if seconds > 0 { // not for NaN either
+		if seconds > 0 { // false for NaN
 			return time.Duration(min(seconds, day) * float64(time.Second))
 		}
 		return 0
@@ -175,8 +173,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// withoutURL drops the URL from an error of net/http, as it may hold a
-// password.
+// withoutURL removes the URL, which may hold a password, from an error of net/http.
 func withoutURL(err error) error {
 	var withURL *url.Error
 	if errors.As(err, &withURL) {
@@ -185,7 +182,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// excerpt is the beginning of what a server sent, quoted, for the log.
+// excerpt returns the beginning of what a server has sent, quoted, for the log.
 func excerpt(s string) string {
 	const limit = 500
 	s = strings.TrimSpace(s)
@@ -195,7 +192,7 @@ func excerpt(s string) string {
 	return fmt.Sprintf("%q and %d bytes more", s[:limit], len(s)-limit)
 }
 
-// secrets are what must not appear in errors and logs.
+// secrets are texts that must not appear in errors and logs.
 type secrets []string
 
 func secretsOf(cfg Config) secrets {
@@ -216,8 +213,8 @@ func (s secrets) hide(text string) string {
 	return text
 }
 
-// hideIn is an error whose text holds no secret: a server may write them where
-// errors of net/http repeat them.
+// hideIn returns an error whose text holds no secret. Errors of net/http quote what a
+// server has written, which may be one.
 func (s secrets) hideIn(err error) error {
 	if text := s.hide(err.Error()); text != err.Error() {
 		return errors.New(text)

@@ -12,18 +12,18 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 )
 
-// failure is why one attempt gave no answer, and what may help.
+// failure is why an attempt failed, and what may help.
 type failure struct {
 	cause     *Error
-	again     bool // the same call may do in a moment
-	elsewhere bool // another model may do
-	timeout   bool // the server let the whole time pass
-	stale     bool // a kept connection was no good
+	again     bool // the same call may succeed later
+	elsewhere bool // another model may succeed
+	timeout   bool // the call exceeded Timeout
+	stale     bool // a reused connection was closed
 }
 
 func (f *failure) Error() string { return f.cause.Error() }
 
-// explain makes a failure of the error of an attempt.
+// explain classifies the error of an attempt.
 func (c *Client) explain(err error, model string) *failure {
 	var refused *statusError
 	var redirected *redirectError
@@ -40,7 +40,7 @@ func (c *Client) explain(err error, model string) *failure {
 	case errors.Is(err, errUsedUp):
 		return &failure{elsewhere: true, cause: &Error{Kind: KindRejected, Err: err,
 			User: "The model reached its length limit before it wrote a word, so there is no answer. Please ask for less at once, or in simpler words."}}
-	case errors.Is(err, errTooLong): // again it would cost as much
+	case errors.Is(err, errTooLong): // a retry would cost as much
 		return &failure{elsewhere: true, cause: &Error{Kind: KindRejected, Err: err,
 			User: "The model's server sent far more than an answer, and no word of one. Please try again later."}}
 	case errors.Is(err, openai.ErrReasoningToolsRequireResponses):
@@ -65,9 +65,8 @@ func temporarySentence(err error) string {
 	return "The model's server can't be reached. Please try again later."
 }
 
-// refusal is what an error answer of the server means. The statuses are those
-// of https://platform.openai.com/docs/guides/error-codes; the rest is what
-// other servers make of them.
+// refusal classifies an error that the server has sent. The statuses are those of
+// https://platform.openai.com/docs/guides/error-codes, and what other servers use.
 func refusal(e *statusError, model string) *failure {
 	told := &Error{Status: e.status, RetryAfter: e.retryAfter, Err: e}
 	f := &failure{cause: told}
@@ -115,9 +114,9 @@ func comeBack(after time.Duration) string {
 	return fmt.Sprintf("Please try again in %d hours.", int(after.Round(time.Hour).Hours()))
 }
 
-// isPassing says whether the same request may do later: 408, 409 (a conflict
-// within the provider), 425, every 5xx, and errors within a stream, which had
-// been accepted.
+// isPassing reports whether the same request may succeed later: after 408, 409 (a
+// conflict within the provider), 425, every 5xx, and errors in a stream, since the
+// request had been accepted.
 func (e *statusError) isPassing() bool {
 	switch e.status {
 	case 0, http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly:
@@ -126,24 +125,24 @@ func (e *statusError) isPassing() bool {
 	return e.status >= 500
 }
 
-// isQuota says whether no call will do until somebody pays. A 429 that only
-// speaks of a quota may be a rate limit: Gemini words them so.
+// isQuota reports whether no call will succeed until somebody pays. A 429 that only
+// mentions a quota may be a rate limit: Gemini words them so.
 func (e *statusError) isQuota() bool {
 	return e.status == http.StatusPaymentRequired ||
 		e.says("insufficient_quota", "insufficient balance", "insufficient credits", "billing_hard_limit", "credit balance is too low")
 }
 
-// isUnknownModel: OpenAI answers 404, or 403 for a model that the project may
-// not use; OpenRouter answers 400.
+// isUnknownModel reports whether the server lacks the model. OpenAI answers 404, or 403
+// for a model that the project may not use; OpenRouter answers 400.
 func (e *statusError) isUnknownModel() bool {
 	return e.status == http.StatusNotFound ||
 		(e.status == http.StatusBadRequest || e.status == http.StatusForbidden) &&
 			e.says("model_not_found", "not a valid model", "model not found")
 }
 
-// isContextSize says whether the request is too long for the model. There is
-// no common code for it, so the words count. A rate limit on tokens is worded
-// alike, and has its own status.
+// isContextSize reports whether the request is too long for the model. There is no
+// common code for this, so it looks at the words. A rate limit on tokens is worded
+// alike, but has its own status.
 func (e *statusError) isContextSize() bool {
 	switch e.status {
 	case http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound:
@@ -152,7 +151,7 @@ func (e *statusError) isContextSize() bool {
 		return true
 	}
 	return e.says(
-		"context_length_exceeded",            // OpenAI, and who copies its codes
+		"context_length_exceeded",            // OpenAI, and servers that copy its codes
 		"maximum length 10485760",            // OpenAI, of a single message
 		"maximum context length",             // OpenAI, vLLM, OpenRouter, DeepSeek
 		"exceeds the context window",         // OpenAI
@@ -194,9 +193,9 @@ func (e *statusError) isContextSize() bool {
 	)
 }
 
-// contextSizes find how many tokens a model takes in the words by which a
-// request is refused as too long. The numbers of what was sent are also among
-// them, so only those are read that stand where servers name the limit.
+// contextSizes finds how many tokens a model takes in the words by which a server
+// refuses a request as too long. These also name the size of the request, so only
+// numbers are read that stand where servers name the limit.
 var contextSizes = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`maximum (?:context|prompt|model|sequence|input) length(?: is|:| of)? (\d+)`,                // OpenAI, vLLM, xAI, Fireworks
 	`context length (?:is only|of only|is) (\d+)`,                                               // vLLM, LM Studio
@@ -209,12 +208,11 @@ var contextSizes = regexp.MustCompile(`(?i)` + strings.Join([]string{
 	`max size: (\d+) tokens`,                                                                    // GitHub Models
 }, "|"))
 
-// contextSize is how many tokens the model takes, as the server says; 0 when it
-// does not say.
+// contextSize returns how many tokens the model takes, as the server says, or 0.
 func (e *statusError) contextSize() int {
 	for i, number := range contextSizes.FindStringSubmatch(e.body) {
 		if i == 0 {
-			continue // all that was found
+			continue // the whole match
 		}
 		if n, err := strconv.Atoi(number); err == nil && n > 0 {
 			return n

@@ -1,5 +1,6 @@
-// Package llm talks to OpenAI-compatible models: streaming, retries, usage,
-// token counting, and a built-in offline model that stands in for one.
+// Package llm calls models of OpenAI-compatible servers. A Client streams answers, and
+// retries; a Counter counts tokens; Choose decides which model is used; Offline stands
+// in where there is none.
 package llm
 
 import (
@@ -8,7 +9,7 @@ import (
 	"time"
 )
 
-// Message is one entry of the list that a model is sent.
+// Message is one message of the list that a model is sent.
 type Message struct {
 	Role       string // system, user, assistant, tool
 	Content    string
@@ -18,20 +19,20 @@ type Message struct {
 	ToolCallID string
 }
 
-// Image is a picture for a model that sees.
+// Image is an image for a model that takes them.
 type Image struct {
 	MediaType string // "image/png", "image/jpeg", "image/webp" or "image/gif"
 	Data      []byte
 }
 
-// ToolCall is a call that the model asks for.
+// ToolCall is a tool call that the model asks for.
 type ToolCall struct {
 	ID        string // unique within the response, never empty
 	Name      string
 	Arguments string // JSON as the model wrote it, which may be broken
 }
 
-// Tool is what a model may call.
+// Tool is a function that the model may call.
 type Tool struct {
 	Name        string
 	Description string
@@ -41,61 +42,61 @@ type Tool struct {
 // Request is one call of a model.
 type Request struct {
 	Messages []Message
-	Tools    []Tool // not to be changed after the call: the same list is encoded once
+	Tools    []Tool // must not be changed after the call, since its encoding is cached
 
-	// Attempted is told of every attempt when it is over, from the calling
-	// goroutine. nil = nobody asks.
+	// Attempted, if it is not nil, is called after every attempt, from the calling
+	// goroutine.
 	Attempted func(Attempt)
 }
 
 // Delta is a piece of the answer as it streams in.
 type Delta struct {
 	Text  string
-	Reset bool // a failed attempt is made again: what streamed so far is void
+	Reset bool // another attempt follows: the text so far is void
 }
 
-// The finish reasons of an answer that is cut: the model would have written
-// more. Other spellings of servers are read as these.
+// The finish reasons of an answer that was cut off. Other spellings of servers are read
+// as these.
 const (
-	FinishLength        = "length"         // the limit of tokens is reached
-	FinishContentFilter = "content_filter" // the provider withholds the rest
+	FinishLength        = "length"         // at the limit of tokens
+	FinishContentFilter = "content_filter" // by the provider, which withholds the rest
 )
 
 // Response is an answer. At least one of Text and ToolCalls is not empty.
 type Response struct {
 	Text         string
-	ToolCalls    []ToolCall // of an answer that was cut they may be incomplete, and must not be run
+	ToolCalls    []ToolCall // may be incomplete in an answer that was cut off; they must not be run then
 	FinishReason string     // stop, length, tool_calls, content_filter, or as the server says; "" when it does not say
 	Usage        Usage      // zero when the server does not say
 	Model        string     // as the server names it
 }
 
-// IsCut reports whether the answer is not whole.
+// IsCut reports whether the answer was cut off.
 func (r Response) IsCut() bool { return isCut(r.FinishReason) }
 
-// Usage is what a call cost, in tokens, as the server counts them.
+// Usage is how many tokens a call has used, as the server counts them.
 type Usage struct {
 	Prompt     int
 	Completion int
 }
 
-// Kind says what to do about a failed call.
+// Kind is the kind of a failure, by what can be done about it.
 type Kind int
 
 const (
-	KindTemporary   Kind = iota // 429, 5xx, timeout, refused connection, cut stream, garbage, empty answer: tried again already
-	KindRejected                // 400, 404, 422: this request will never do
+	KindTemporary   Kind = iota // 429, 5xx, timeout, refused connection, cut stream, garbage, empty answer; was retried
+	KindRejected                // 400, 404, 422: this request will never succeed
 	KindAuth                    // 401, 403: the key or the account
 	KindContextSize             // the list is longer than the model takes: shrink and call again
 )
 
-// Error is why a call failed, after the retries that its kind allows.
-// User is a sentence for the person in the chat, without the server's words;
-// Err is in full, for the log, without secrets.
+// Error is why a call failed, after the retries that its kind allows. User is a sentence
+// for the person in the chat, without the server's words. Err is the full error for the
+// log, without secrets.
 type Error struct {
 	Kind       Kind
 	Status     int           // HTTP status, 0 when there was none
-	RetryAfter time.Duration // what the server asked to wait, 0 when it did not say
+	RetryAfter time.Duration // the wait that the server has asked for, 0 for none
 	Limit      int           // KindContextSize: tokens that the model takes, as the server says; 0 when it does not say
 	User       string
 	Err        error

@@ -10,22 +10,21 @@ import (
 	"sync"
 )
 
-// maxModelList is how many bytes a list of models may have.
+// maxModelList is the most bytes of a list of models.
 const maxModelList = 8 << 20
 
-// listed is a model as a server lists it. The sizes of its window are not in
-// OpenAI's API.
+// listed is a model in a server's list. OpenAI's API does not have the window sizes.
 type listed struct {
 	ID            string `json:"id"`
 	MaxModelLen   int    `json:"max_model_len"`  // vLLM
 	ContextLength int    `json:"context_length"` // OpenRouter
 }
 
-// window is how many tokens the model takes, 0 when the server does not say.
+// window returns how many tokens the model takes, 0 when the server does not say.
 func (m listed) window() int { return max(m.MaxModelLen, m.ContextLength) }
 
-// listModels asks a server which models it has. go-openai would lose the
-// window's size.
+// listModels returns the models of a server. go-openai's own function drops the window
+// sizes.
 func listModels(ctx context.Context, cfg Config) ([]listed, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(cfg.BaseURL, "/")+"/models", nil)
 	if err != nil {
@@ -58,8 +57,8 @@ func listModels(ctx context.Context, cfg Config) ([]listed, error) {
 	return list.Data, nil
 }
 
-// firstChat is the first model that is not known to be made for something
-// else than chat, or the one with the name.
+// firstChat returns the model of that name, or, for "", the first model that is not
+// known to be for something else than chat.
 func firstChat(models []listed, name string) (listed, bool) {
 	for _, m := range models {
 		switch {
@@ -89,19 +88,19 @@ type server struct {
 	model   listed
 }
 
-// probe asks every address at once and takes the first of them, in their
-// order, that has a model that can chat, or the one with the name.
+// probe asks all addresses at once. It returns the first server, in their order, that
+// has the model of that name or, for "", one that can chat.
 func probe(ctx context.Context, addresses []string, name string) (server, bool) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel() // of those still asking, before the wait for them
+	defer cancel() // ends the requests that are not needed any more
 	answers := make([]chan []listed, len(addresses))
 	for i, address := range addresses {
 		answer := make(chan []listed, 1)
 		answers[i] = answer
 		asking.Go(func() {
-			models, _ := listModels(ctx, Config{BaseURL: address}) // nobody there, or none that we know
+			models, _ := listModels(ctx, Config{BaseURL: address}) // an error means that no usable server is there
 			answer <- models
 		})
 	}

@@ -12,24 +12,24 @@ import (
 // offlineName is the name of the built-in model in the configuration.
 const offlineName = "offline"
 
-// howToGetOne tells how to replace the offline model.
+// howToGetOne says how to get a real model.
 const howToGetOne = "set `OPENAI_API_KEY`, or `[llm]` in config.toml, or start Ollama, and start me again"
 
-// timeTool is the tool by which the offline model shows that tools work.
+// timeTool is the tool that the offline model calls, to show that tools work.
 const timeTool = "current_time"
 
-// Offline stands in where there is no model, so that everything else can be
-// tried: it says what it is, what it sees of the conversation, and calls a
-// tool when asked for the time. It thinks about nothing.
+// Offline stands in where there is no model, so that everything else can be tried. It
+// says what it is and what it sees of the conversation, and calls a tool when it is
+// asked for the time.
 type Offline struct{}
 
 // NewOffline returns the offline model.
 func NewOffline() *Offline { return &Offline{} }
 
-// Model is "offline".
+// Model returns "offline".
 func (*Offline) Model() string { return offlineName }
 
-// Complete answers at once. It fails only when ctx ends, as Client.Complete does.
+// Complete answers at once. It fails only when ctx has ended.
 func (o *Offline) Complete(ctx context.Context, req Request, emit func(Delta)) (Response, error) {
 	began := time.Now()
 	var view view
@@ -61,10 +61,10 @@ func (o *Offline) Complete(ctx context.Context, req Request, emit func(Delta)) (
 type view struct {
 	messages int      // without the system prompt
 	said     []string // by the user, oldest first
-	answered bool     // something was answered before
-	result   string   // of the tool, when that is what came last
-	hasTool  bool     // the time can be asked for
-	last     string   // the role that spoke last
+	answered bool     // there is an earlier answer
+	result   string   // of the tool, when that is the last message
+	hasTool  bool     // timeTool is offered
+	last     string   // role of the last message
 }
 
 func (v *view) read(req Request) {
@@ -88,7 +88,7 @@ func (v *view) read(req Request) {
 	}
 }
 
-// wantsTime says whether the time is asked for and can be found out.
+// wantsTime reports whether the user asks for the time and the tool is offered.
 func (v *view) wantsTime() bool {
 	asked := regexp.MustCompile(`(?i)\b(what|what's|which|current|tell me)\b.{0,30}\b(time|date|day)\b|\btime is it\b`)
 	return v.hasTool && v.last == "user" && asked.MatchString(clipText(v.said[len(v.said)-1]))
@@ -140,7 +140,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// quote is a text as a quotation in markdown, shortened, ended by a newline.
+// quote returns a shortened text as a quotation in markdown, with a newline at its end.
 func quote(text string) string {
 	text = strings.TrimSpace(clipText(text))
 	if text == "" {
@@ -149,7 +149,7 @@ func quote(text string) string {
 	return "> " + strings.ReplaceAll(text, "\n", "\n> ") + "\n"
 }
 
-// clipText is the beginning of a text of any length and any bytes.
+// clipText returns the beginning of a text of any length and any bytes.
 func clipText(text string) string {
 	const limit = 300 // runes
 	if utf8.RuneCountInString(text[:min(len(text), 4*limit)]) <= limit && len(text) <= 4*limit {

@@ -2,7 +2,7 @@ package llm
 
 import "regexp"
 
-// Prices say what models cost, by their names.
+// Prices are what models cost, by their names.
 type Prices map[string]Price
 
 // Price is what a model costs, per million tokens, in whatever currency the
@@ -12,8 +12,8 @@ type Price struct {
 	Output float64 `toml:"output" min:"0"`
 }
 
-// Cost is what tokens of a model cost. known is false for a model that has no
-// price: its cost is not nothing.
+// Cost returns what tokens of a model cost. known is false for a model that has no
+// price.
 func (p Prices) Cost(model string, prompt, completion int64) (cost float64, known bool) {
 	price, known := p[model]
 	if !known {
@@ -23,6 +23,6 @@ func (p Prices) Cost(model string, prompt, completion int64) (cost float64, know
 	return (float64(prompt)*price.Input + float64(completion)*price.Output) / million, known
 }
 
-// snapshot is the date that servers put behind a model's name to say which one
-// has answered: gpt-4o-2024-08-06, claude-sonnet-4-5-20250929.
+// snapshot matches the date that servers append to the name of the model that has
+// answered: gpt-4o-2024-08-06, claude-sonnet-4-5-20250929.
 var snapshot = regexp.MustCompile(`[-@](\d{4}-\d{2}-\d{2}|\d{8})$`)

@@ -16,37 +16,36 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 )
 
-// emptyText stands for a message without text: the API refuses one that has
-// no content, and some servers one that is only white space.
+// emptyText replaces the text of a message that has none: the API refuses a message
+// without content, and some servers one of white space alone.
 const emptyText = "(empty)"
 
-// noParameters is the schema of a tool that takes none.
+// noParameters is the schema of a tool without parameters.
 const noParameters = `{"type":"object","properties":{}}`
 
-// template is what every request to one model has in common.
+// template is what all requests to one model have in common.
 type template struct {
 	model               string
 	temperature         float32
 	maxTokens           int
 	maxCompletionTokens int
-	effort              string // the reasoning effort of calls that offer tools
+	effort              string // the reasoning effort of calls with tools
 	tools               *toolCache
 }
 
-// newTemplate fits the settings to what the model takes, as far as it is
-// known, and warns of what it leaves out.
+// newTemplate leaves out settings that the model is known to refuse, with a warning.
 func newTemplate(model string, cfg Config, log *slog.Logger) template {
 	t := template{model: model, tools: &toolCache{}}
 	if cfg.Temperature != nil {
-		// go-openai leaves out a zero; the smallest number above it means the same.
+		// go-openai omits a zero; the smallest number above it has the same effect.
 		t.temperature = max(float32(*cfg.Temperature), math.SmallestNonzeroFloat32)
 		if !t.takes() {
 			log.Warn("the model takes no temperature, so none is sent", "model", model)
 			t.temperature = 0
 		}
 	}
-	// OpenAI's newer models know only max_completion_tokens, most other
-	// servers only max_tokens.
+	// OpenAI's newer models take only max_completion_tokens, most other servers
+	// only max_tokens.
 	if t.maxTokens = cfg.MaxOutputTokens; isOpenAI(cfg.BaseURL) || !t.takes() {
 		t.maxTokens, t.maxCompletionTokens = 0, cfg.MaxOutputTokens
 	}
@@ -58,7 +57,7 @@ func newTemplate(model string, cfg Config, log *slog.Logger) template {
 	return t
 }
 
-// takes says whether the model takes the settings, as far as go-openai knows.
+// takes reports whether the model takes the settings, as far as go-openai knows.
 func (t template) takes() bool {
 	return openai.NewReasoningValidator().Validate(openai.ChatCompletionRequest{
 		Model:       t.model,
@@ -73,16 +72,15 @@ func isOpenAI(baseURL string) bool {
 	return err == nil && u.Hostname() == "api.openai.com"
 }
 
-// wireRequest is a call in the words of the API. It has go-openai's fields but
-// for messages and tools: go-openai's own encode themselves, and
-// encoding/json then reads each of them over again, at every level, which for
-// a long history is most of what a call costs.
+// wireRequest is the body of a request. It has go-openai's fields except for messages
+// and tools: those of go-openai implement json.Marshaler, whose output encoding/json
+// checks again at every level. With a long history, that is most of the CPU of a call.
 type wireRequest struct {
 	openai.ChatCompletionRequest
 	Messages []Message
 	Tools    json.RawMessage // nil for none
 
-	encoded []byte // by encode, nil when it has to be done again
+	encoded []byte // the result of encode, nil when it must be made again
 }
 
 type wireMessage struct {
@@ -98,7 +96,7 @@ type wireTool struct {
 	Function openai.FunctionDefinition `json:"function"`
 }
 
-// request puts a call into the words of the API.
+// request converts a call to the API's request.
 func (t template) request(req Request) *wireRequest {
 	wire := &wireRequest{
 		ChatCompletionRequest: openai.ChatCompletionRequest{
@@ -120,8 +118,8 @@ func (t template) request(req Request) *wireRequest {
 	return wire
 }
 
-// outline is the request as far as go-openai needs it to judge whether the
-// model takes it: that there are tools, but not which.
+// outline returns the part of the request by which go-openai checks whether the model
+// takes it: that there are tools, but not which.
 func (w *wireRequest) outline() openai.ChatCompletionRequest {
 	outline := w.ChatCompletionRequest
 	if len(w.Tools) > 0 {
@@ -130,13 +128,13 @@ func (w *wireRequest) outline() openai.ChatCompletionRequest {
 	return outline
 }
 
-// encode is the body of the request. It is made once for all tries.
+// encode returns the body of the request. It is made once for all attempts.
 func (w *wireRequest) encode() ([]byte, error) {
 	if w.encoded != nil {
 		return w.encoded, nil
 	}
-	// A key of the outer struct hides the embedded one's. go-openai's own is
-	// written even when it is empty, so that the body would hold the key twice.
+	// The outer fields replace go-openai's of the same key, which would be written
+	// even when they are empty.
 	fields, err := json.Marshal(struct {
 		*openai.ChatCompletionRequest
 		Messages any `json:"messages,omitempty"`
@@ -157,8 +155,8 @@ func (w *wireRequest) encode() ([]byte, error) {
 	return w.encoded, nil
 }
 
-// encodeMessages writes the list that grows with the history. Nearly all of it
-// are plain texts, which need no reflection.
+// encodeMessages encodes the messages. Nearly all are plain texts, which it writes
+// without reflection.
 func encodeMessages(list []Message) ([]byte, error) {
 	size := 2
 	for i := range list {
@@ -183,12 +181,12 @@ func encodeMessages(list []Message) ([]byte, error) {
 	return append(buf, ']'), nil
 }
 
-// isPlain says that a message is only a role and a text.
+// isPlain reports whether a message has only a role and a text.
 func (m *Message) isPlain() bool {
 	return len(m.ToolCalls) == 0 && len(m.Images) == 0 && m.Name == "" && m.ToolCallID == "" && strings.TrimSpace(m.Content) != ""
 }
 
-// appendString writes a text as a string of JSON (RFC 8259, section 7).
+// appendString appends a text as a JSON string (RFC 8259, section 7).
 func appendString(buf []byte, text string) []byte {
 	text = clean(text)
 	buf = append(buf, '"')
@@ -235,7 +233,7 @@ func newWireMessage(m Message) wireMessage {
 	return wire
 }
 
-// newWireContent is nil for a message that needs no content.
+// newWireContent returns the content of a message, nil for one that needs none.
 func newWireContent(m Message) any {
 	text := clean(m.Content)
 	empty := strings.TrimSpace(text) == ""
@@ -250,7 +248,7 @@ func newWireContent(m Message) any {
 	return nil
 }
 
-// newWireParts is a text with images: https://platform.openai.com/docs/guides/images-vision
+// newWireParts returns a text with images as parts: https://platform.openai.com/docs/guides/images-vision
 func newWireParts(text string, empty bool, images []Image) []openai.ChatMessagePart {
 	var parts []openai.ChatMessagePart
 	if !empty {
@@ -266,8 +264,8 @@ func newWireParts(text string, empty bool, images []Image) []openai.ChatMessageP
 	return parts
 }
 
-// toolCache keeps the definitions of the tools as they were sent last: they are
-// large, and mostly the same list is sent again.
+// toolCache keeps the encoding of the tools that were sent last. They are large, and
+// mostly the same for every call.
 type toolCache struct{ last atomic.Pointer[encodedTools] }
 
 type encodedTools struct {
@@ -284,7 +282,7 @@ func (c *toolCache) encode(list []Tool) json.RawMessage {
 		wire[i] = newWireTool(tool)
 	}
 	raw, err := json.Marshal(wire)
-	if err != nil { // a schema that is no JSON: the model does without tools
+	if err != nil { // a schema is not JSON: the call is made without tools
 		return nil
 	}
 	c.last.Store(&encodedTools{list: list, json: raw})
@@ -301,9 +299,9 @@ func newWireTool(t Tool) wireTool {
 	}}
 }
 
-// wireArguments makes a JSON object of whatever a model once wrote as
-// arguments: servers whose chat template parses them would otherwise refuse
-// the conversation for ever.
+// wireArguments returns the arguments of a call as a JSON object, whatever the model
+// wrote. Servers whose chat template parses them would otherwise refuse every later
+// call of the conversation.
 func wireArguments(args string) string {
 	trimmed := strings.TrimSpace(args)
 	switch {
@@ -312,13 +310,13 @@ func wireArguments(args string) string {
 	case trimmed[0] == '{' && json.Valid([]byte(trimmed)):
 		return args
 	}
-	raw, _ := json.Marshal(map[string]string{"malformed_arguments": args}) // of strings alone: cannot fail
+	raw, _ := json.Marshal(map[string]string{"malformed_arguments": args}) // cannot fail: all are strings
 	return string(raw)
 }
 
-// clean makes text that every server takes: valid UTF-8 without NUL.
+// clean returns text that every server takes: valid UTF-8 without NUL.
 func clean(s string) string {
-	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 { // as nearly all is
+	if utf8.ValidString(s) && strings.IndexByte(s, 0) < 0 { // the common case
 		return s
 	}
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")

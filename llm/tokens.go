@@ -11,20 +11,20 @@ import (
 
 const (
 	// countSlice is how many bytes of a long text are counted at a time. The
-	// tokenizer takes time with the square of a run of blanks and line breaks,
-	// and memory many times a text.
+	// tokenizer's time grows with the square of a run of blanks and line breaks, and
+	// it needs many times the memory of a text.
 	countSlice = 2 << 10
 
-	// countExactly is up to how many bytes a text is counted; what comes after
-	// them is taken at its most, a token for each byte.
+	// countExactly is how many bytes of a text are counted. Each byte after them is
+	// taken for a token, which is an upper bound.
 	countExactly = 256 << 10
 )
 
-// tokensPerImage is what an image costs at most in high detail, by OpenAI's
-// "Images and vision" guide for gpt-4o: 85, and 170 for each of up to 6 tiles.
+// tokensPerImage is the most that an image costs in high detail, by OpenAI's "Images
+// and vision" guide for gpt-4o: 85, and 170 for each of up to 6 tiles.
 const tokensPerImage = 85 + 6*170
 
-// What a message costs beside its text, by the OpenAI cookbook
+// The tokens of a message beside its text, by the OpenAI cookbook
 // (https://cookbook.openai.com/examples/how_to_count_tokens_with_tiktoken,
 // sections 6 and 7). Other servers frame messages by their own templates, at
 // about the same cost.
@@ -37,15 +37,14 @@ const (
 	tokensPerCall     = 3 // not in the cookbook: as for a message
 )
 
-// Counter counts tokens as a model's tokenizer does: exactly for OpenAI's
-// models, near enough for others. The vocabulary is loaded with the first
-// count. It is safe for concurrent use.
+// Counter counts tokens: exactly for OpenAI's models, approximately for others. It loads
+// the vocabulary at the first count. It is safe for concurrent use.
 type Counter struct {
 	codec func() tokenizer.Codec // nil when there is none
 }
 
-// NewCounter returns the counter for a model. Names it does not know are
-// counted as OpenAI's current models are.
+// NewCounter returns the counter for a model. For an unknown name it counts as for
+// OpenAI's current models.
 func NewCounter(model string) *Counter {
 	encoding := tokenizer.O200kBase
 	if isOldGPT(model) {
@@ -60,7 +59,7 @@ func NewCounter(model string) *Counter {
 	})}
 }
 
-// isOldGPT says whether the model is of the generation before gpt-4o: gpt-3.5,
+// isOldGPT reports whether the model is of the generation before gpt-4o: gpt-3.5,
 // gpt-4, gpt-4-turbo, also as "openai/gpt-4" or "ft:gpt-4-0613:...".
 func isOldGPT(model string) bool {
 	model = model[strings.LastIndexByte(model, '/')+1:]
@@ -73,9 +72,9 @@ func isOldGPT(model string) bool {
 	return false
 }
 
-// Text is the number of tokens of a text, of any bytes. Where 2 KiB and more
-// have no spaces and no lines, a token too many may be counted for each 2 KiB;
-// beyond 256 KiB every byte counts as a token. So it errs upwards.
+// Text returns the number of tokens of a text of any bytes. It may count too many, but
+// never too few: one for each 2 KiB where there are no spaces and line breaks, and every
+// byte beyond 256 KiB as a token.
 func (c *Counter) Text(text string) int {
 	total := 0
 	if len(text) > countExactly {
@@ -90,10 +89,10 @@ func (c *Counter) Text(text string) int {
 	return total + c.count(text)
 }
 
-// wordStart is the last place up to at where OpenAI's tokenizers begin anew
-// whatever comes before, so that what is counted apart adds up: the space
-// between two words, or the first letter of a line. Without one it is where a
-// rune begins.
+// wordStart returns the last index up to at where a text can be split without a change
+// in the sum of tokens, since OpenAI's tokenizers start anew there: at a space between
+// two words or the first letter of a line. Where there is none, it returns the start of
+// a rune.
 func wordStart(text string, at int) int {
 	for i := at; i > 0; i-- {
 		before, _ := utf8.DecodeLastRuneInString(text[:i])
@@ -110,7 +109,7 @@ func wordStart(text string, at int) int {
 	return runeStart(text, at)
 }
 
-// Message is the number of tokens of a message in a list, framing included.
+// Message returns the number of tokens of a message in a list, framing included.
 func (c *Counter) Message(m Message) int {
 	total := tokensPerMessage + tokensPerRole + c.Text(m.Content) + len(m.Images)*tokensPerImage
 	if m.Name != "" {
@@ -125,7 +124,7 @@ func (c *Counter) Message(m Message) int {
 	return total
 }
 
-// Tools is the number of tokens that offering the tools adds to a request.
+// Tools returns the number of tokens that tools add to a request.
 func (c *Counter) Tools(tools []Tool) int {
 	if len(tools) == 0 {
 		return 0
@@ -137,10 +136,10 @@ func (c *Counter) Tools(tools []Tool) int {
 	return total
 }
 
-// Cut returns the beginning and the end of a text that together have about
-// the given number of tokens, and never more than a few above it. Neither
-// begins or ends within a rune. A text that fits is all head. What lies
-// between the two is not counted, so a huge text costs no more than a long one.
+// Cut returns the beginning and the end of a text that together have about the given
+// number of tokens, at most a few more. It cuts between runes. A text that fits is all
+// head. The part between the two is not counted, so that a huge text takes no longer
+// than a long one.
 func (c *Counter) Cut(text string, tokens int) (head, tail string) {
 	if tokens <= 0 {
 		return "", ""
@@ -164,8 +163,8 @@ const (
 	backward direction = false
 )
 
-// take is how many bytes at one end of the text fit into the tokens, and how
-// many tokens are left.
+// take returns how many bytes at one end of the text fit into the tokens, and how many
+// tokens are left.
 func (c *Counter) take(text string, tokens int, from direction) (size, left int) {
 	for size < len(text) {
 		slice := from.slice(text, size, countSlice)
@@ -179,8 +178,8 @@ func (c *Counter) take(text string, tokens int, from direction) (size, left int)
 	return size, tokens
 }
 
-// fit is how many bytes at one end of a small text fit into the tokens, which
-// are fewer than it has.
+// fit returns how many bytes at one end of a small text fit into the tokens, of which
+// the text has more.
 func (c *Counter) fit(text string, tokens int, from direction) int {
 	size := tokens // a token is at least a byte
 	if pieces := c.pieces(text); len(pieces) > tokens {
@@ -192,8 +191,8 @@ func (c *Counter) fit(text string, tokens int, from direction) int {
 	return len(from.slice(text, 0, size))
 }
 
-// pieces are the texts of a small text's tokens; nil when they don't give the
-// text back, because it is no UTF-8, or the tokenizer fails over it.
+// pieces returns the tokens of a small text as texts. It returns nil where these do not
+// add up to the text, since it is not UTF-8 or the tokenizer fails.
 func (c *Counter) pieces(text string) (pieces []string) {
 	defer func() {
 		if recover() != nil {
@@ -211,8 +210,8 @@ func (c *Counter) pieces(text string) (pieces []string) {
 	return pieces
 }
 
-// slice is the piece of up to size bytes that follows the first skip bytes at
-// that end of the text. It does not cut a rune.
+// slice returns up to size bytes that follow the first skip bytes, seen from that end of
+// the text. It does not cut a rune.
 func (d direction) slice(text string, skip, size int) string {
 	if d == forward {
 		text = text[skip:]
@@ -225,8 +224,8 @@ func (d direction) slice(text string, skip, size int) string {
 	return text[runeEnd(text, len(text)-size):]
 }
 
-// runeStart is the last place up to at where a rune of the text begins; at
-// itself where the bytes are no UTF-8.
+// runeStart returns the last index up to at where a rune begins, or at itself where the
+// bytes are not UTF-8.
 func runeStart(text string, at int) int {
 	if at >= len(text) {
 		return len(text)
@@ -239,8 +238,8 @@ func runeStart(text string, at int) int {
 	return at
 }
 
-// runeEnd is the first place from at on where a rune of the text ends; at
-// itself where the bytes are no UTF-8.
+// runeEnd returns the first index from at on where a rune ends, or at itself where the
+// bytes are not UTF-8.
 func runeEnd(text string, at int) int {
 	for i := at; i < at+utf8.UTFMax; i++ {
 		if i >= len(text) || utf8.RuneStart(text[i]) {
@@ -250,9 +249,9 @@ func runeEnd(text string, at int) int {
 	return at
 }
 
-// count counts a text of moderate length. Texts are counted before anything is
-// done with them, also at every start while they wait, so that one over which
-// the tokenizer panics must not end the gateway: it is taken at its most.
+// count counts the tokens of a text of moderate length. Where the tokenizer panics, it
+// returns an upper bound: a waiting message is counted at every start, and must not end
+// the gateway each time.
 func (c *Counter) count(text string) (tokens int) {
 	if text == "" {
 		return 0
@@ -267,5 +266,5 @@ func (c *Counter) count(text string) (tokens int) {
 			return n
 		}
 	}
-	return (len(text) + 3) / 4 // the rule of thumb for English
+	return (len(text) + 3) / 4 // the usual length of a token in English
 }

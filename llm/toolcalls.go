@@ -6,17 +6,16 @@ import (
 	"strings"
 )
 
-// maxCallID is the longest id of a call that OpenAI takes back. Other servers
-// make longer ones, and a conversation may move from one to the other.
+// maxCallID is the longest ID of a call that OpenAI takes. Other servers make longer
+// ones, and a conversation may move from one server to another.
 const maxCallID = 40
 
-// callList puts the calls of one answer together from their deltas.
+// callList assembles the tool calls of one answer from their deltas.
 //
-// The API's rule is: the first delta of a call has index, id and name, the
-// later ones have the index and a piece of the arguments. Servers in the wild
-// leave out the index or the id, give every call the same index or id, give
-// every delta of one call a new id, or repeat the name. So a delta is taken
-// as the start of a new call only when it can't well be anything else.
+// By the API, the first delta of a call has index, ID and name, and the later ones have
+// the index and a piece of the arguments. Some servers leave out the index or the ID,
+// give all calls the same index or ID, give each delta of one call a new ID, or repeat
+// the name. So a delta starts a new call only when it can hardly be anything else.
 type callList struct {
 	calls   []*call
 	byIndex map[int]*call
@@ -43,7 +42,7 @@ func (l *callList) add(d toolCallDelta) {
 	c.add(d)
 }
 
-// find is the call that the delta may belong to, nil when it begins one.
+// find returns the call that the delta may belong to, nil when it starts a new one.
 func (l *callList) find(d toolCallDelta) *call {
 	if d.Index != nil {
 		return l.byIndex[*d.Index]
@@ -64,13 +63,13 @@ func (l *callList) find(d toolCallDelta) *call {
 	return l.calls[len(l.calls)-1]
 }
 
-// endedBefore says whether the delta, though it points to this call, must be
-// the start of the next one.
+// endedBefore reports whether a delta that refers to this call must be the start of the
+// next one.
 func (c *call) endedBefore(d toolCallDelta) bool {
 	name, args := d.Function.Name, string(d.Function.Arguments)
 	switch {
 	case name == "" || c.name == "":
-		return false // a piece of the arguments, whatever its id
+		return false // a piece of the arguments, whatever its ID
 	case d.ID != "" && c.id != "" && d.ID != c.id:
 		return true
 	case c.args.Len() == 0:
@@ -78,7 +77,7 @@ func (c *call) endedBefore(d toolCallDelta) bool {
 	case name != c.name:
 		return true
 	}
-	// The name again: the next call, if this one is complete and more is said.
+	// The same name again starts the next call if this one is complete.
 	return args != "" && json.Valid([]byte(c.args.String())) && (d.ID == "" || args != c.args.String())
 }
 
@@ -87,17 +86,17 @@ func (c *call) add(d toolCallDelta) {
 		c.id = d.ID
 	}
 	name, args := d.Function.Name, string(d.Function.Arguments)
-	if name != c.name { // else it is repeated
+	if name != c.name { // else the name is repeated
 		c.name += name
 	}
 	if d.ID != "" && args == c.args.String() && json.Valid([]byte(args)) {
-		return // the whole call repeated
+		return // the whole call is repeated
 	}
 	c.args.WriteString(args)
 }
 
-// toolCalls are the calls, each with an id of its own. Without a name there is
-// nothing to call; without arguments, they are the empty object.
+// toolCalls returns the calls, each with a unique ID. It drops calls without a name, and
+// gives those without arguments an empty object.
 func (l *callList) toolCalls() []ToolCall {
 	var calls []ToolCall
 	taken := make(map[string]bool, len(l.calls))

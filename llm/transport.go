@@ -12,10 +12,9 @@ import (
 // maxRedirects is how many redirects of one request are followed.
 const maxRedirects = 3
 
-// newHTTPClient returns a client of a model's server. It sends each request
-// once: trying again is for the caller, who counts. It follows redirects only
-// within the origin that it was given, since the API key and the conversation
-// are for no other server.
+// newHTTPClient returns an HTTP client for a model's server. It sends each request once,
+// since the caller retries and counts. It follows redirects only within one origin,
+// since the API key and the conversation are for no other server.
 func newHTTPClient() *http.Client {
 	return &http.Client{
 		Transport: &transport{newTransport()},
@@ -25,9 +24,9 @@ func newHTTPClient() *http.Client {
 	}
 }
 
-// transport sends each request once. http.Transport sends one whose body it can
-// have again anew on every idle connection that the server turns out to have
-// closed, so that a request may arrive as often as there are connections.
+// transport sends each request once. http.Transport by itself resends a request whose
+// body it can get again, on each idle connection that the server turns out to have
+// closed, so that a request may arrive several times.
 type transport struct{ base *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
@@ -37,12 +36,12 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(&once)
 }
 
-// CloseIdleConnections is what http.Client.CloseIdleConnections calls.
+// CloseIdleConnections is called by http.Client.CloseIdleConnections.
 func (t *transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
 
-// newTransport keeps a connection for each of the calls that run at once, so
-// that the next ones need no handshake. It sets no limit on the time of an
-// answer: that is the attempt's to watch.
+// newTransport keeps an idle connection for each of the calls that run at once, so that
+// the next ones need no handshake. It does not limit the time of an answer; the attempt
+// does.
 func newTransport() *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
@@ -58,8 +57,8 @@ func newTransport() *http.Transport {
 	}
 }
 
-// staleError is the failure of a request on a kept connection that gave no
-// answer: mostly the server had closed it, and a new one will do.
+// staleError is the failure of a request on a reused connection. Mostly the server had
+// closed it, and a new connection works.
 type staleError struct{ err error }
 
 func (e *staleError) Error() string {
@@ -67,8 +66,8 @@ func (e *staleError) Error() string {
 }
 func (e *staleError) Unwrap() error { return e.err }
 
-// redirectError is a redirect that is not followed. It names no paths, which
-// may hold secrets.
+// redirectError is a redirect that is not followed. It does not name paths, which may
+// hold secrets.
 type redirectError struct {
 	from, to string // origins
 	why      string

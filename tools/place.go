@@ -6,21 +6,22 @@ import (
 	"parley/conversation"
 )
 
-// Place is where a tool is called: whoever asks sees what belongs to it, and
-// nothing else.
+// Place is the session in which a tool is called. A tool must not show anything of
+// another session.
 type Place struct {
 	Key          conversation.Key
-	Conversation string // ID of the one that goes on
+	Conversation string // ID of the active one
 }
 
 type placeKey struct{}
 
-// In makes a context for the calls of a place.
+// In returns a context for tool calls in a place.
 func In(ctx context.Context, place Place) context.Context {
 	return context.WithValue(ctx, placeKey{}, place)
 }
 
-// PlaceOf is where a tool is called. ok is false when nobody has said.
+// PlaceOf returns the place that In has put into the context. ok is false when there
+// is none.
 func PlaceOf(ctx context.Context) (place Place, ok bool) {
 	place, ok = ctx.Value(placeKey{}).(Place)
 	return place, ok && place.Key != ""

@@ -13,21 +13,21 @@ import (
 // Counter counts tokens as the model does. *llm.Counter is one.
 type Counter interface {
 	Text(text string) int
-	Cut(text string, tokens int) (head, tail string) // the two ends of a text that fit together
+	Cut(text string, tokens int) (head, tail string) // the beginning and the end of a text, which together have at most so many tokens
 }
 
 // RecallName is the name of the tool Recall.
 const RecallName = "conversation_recall"
 
-// recall is the tool at work in one place.
+// recall is one call of the tool.
 type recall struct {
 	store   *conversation.Store
 	counter Counter
 	place   Place
 }
 
-// recallArguments are what the model may say. Which of them count depends on
-// the action.
+// recallArguments are the arguments of a call. Which of them are used depends on the
+// action.
 type recallArguments struct {
 	Action       string `json:"action"`
 	Query        string `json:"query"`
@@ -42,16 +42,16 @@ type recallArguments struct {
 // The limits of one call.
 const (
 	recallMost       = 50 // hits, turns or calls
-	recallHits       = 5  // unless more are asked for
+	recallHits       = 5  // default, as the three below
 	recallTurns      = 20
 	recallCalls      = 10
 	recallOpenings   = 15
 	recallQueryBytes = 2000
 )
 
-// Recall lets the model look up what its window does not show: everything that
-// was said in the session that it is called in, and nothing of any other. What
-// it gives has at most 8,000 tokens by the counter.
+// Recall returns the tool by which the model looks up what its window does not show:
+// everything that was said in the session, and nothing of any other session. A result
+// has at most 8,000 tokens.
 func Recall(store *conversation.Store, counter Counter) Tool {
 	return Tool{
 		Name: RecallName,
@@ -156,7 +156,7 @@ func (r *recall) turns(ctx context.Context, a recallArguments) (string, error) {
 	return p.fit(r.counter), nil
 }
 
-// total is how many turns the conversation has.
+// total returns how many turns the conversation has.
 func (r *recall) total(ctx context.Context) (int64, error) {
 	overview, err := r.store.Overview(ctx, r.place.Key, r.place.Conversation, 0)
 	return overview.Turns, err

@@ -14,22 +14,22 @@ import (
 
 const (
 	recallTokens = 8000
-	frameTokens  = 100 // of them for what a page says of itself
-	toolTokens   = 100 // of a tool's result, when a page has too many
+	frameTokens  = 100 // of these, for the notices of a page
+	toolTokens   = 100 // to which tool results are cut when a page is too long
 
-	wholeMessage = 20_000 // bytes of a message that are shown at most
-	wholeHit     = 1500   // bytes of a message that was found; of a longer one, the part
-	besideHit    = 300    // bytes of a message beside one that was found
+	wholeMessage = 20_000 // the most bytes of a message that are shown
+	wholeHit     = 1500   // bytes up to which a hit is shown whole; of a longer one, the snippet is shown
+	besideHit    = 300    // the most bytes of a message beside a hit
 )
 
-// page is what one call gives, as text.
+// page is the result of one call.
 type page struct {
 	head   string
 	blocks []block
 	foot   string
 }
 
-// block is a turn, or something as small, of a page.
+// block is a part of a page, mostly one turn.
 type block struct {
 	at    time.Time
 	head  string
@@ -54,7 +54,7 @@ func blockOf(head string, messages []conversation.Message, limit int) block {
 	return b
 }
 
-// linesOf shows a message, shortened to about so many bytes.
+// linesOf returns the lines of a message, shortened to about limit bytes.
 func linesOf(m conversation.Message, limit int) (lines []line) {
 	who := string(m.Role)
 	switch {
@@ -75,8 +75,8 @@ func linesOf(m conversation.Message, limit int) (lines []line) {
 	return lines
 }
 
-// fit is the page within recallTokens: tool results are cut first, then the
-// oldest blocks are left out, and the last one that is left is cut.
+// fit returns the text of the page within recallTokens. It cuts tool results first,
+// then leaves out the oldest blocks, and cuts the last one that is left.
 func (p page) fit(counter Counter) string {
 	room := recallTokens - frameTokens
 	p.head = cut(counter, p.head, room/2)
@@ -112,7 +112,7 @@ func (p page) fit(counter Counter) string {
 	return b.String()
 }
 
-// measure counts the tokens of each block and of all.
+// measure returns the tokens of each block and of all together.
 func (p page) measure(counter Counter) (sizes []int, total int) {
 	sizes = make([]int, len(p.blocks))
 	for i, b := range p.blocks {
@@ -140,8 +140,8 @@ func (b block) cutResults(counter Counter) {
 	}
 }
 
-// text is a block with its blank line before it; one that is no more than its
-// head stands close.
+// text returns a block with a blank line before it. One that has only its head stands
+// without the blank line.
 func (b block) text() string {
 	if len(b.lines) == 0 {
 		return "\n" + b.head
@@ -154,7 +154,7 @@ func (b block) text() string {
 	return text.String()
 }
 
-// cut keeps the two ends of a text that has too many tokens.
+// cut returns a text without its middle when it has too many tokens.
 func cut(counter Counter, text string, tokens int) string {
 	const notice = "\n[…]\n"
 	if len(text) <= tokens || counter.Text(text) <= tokens { // a token is at least a byte
@@ -164,7 +164,7 @@ func cut(counter Counter, text string, tokens int) string {
 	return head + notice + tail
 }
 
-// shorten keeps the beginning of a text, of about so many bytes.
+// shorten returns about the first limit bytes of a text.
 func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text

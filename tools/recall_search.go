@@ -10,7 +10,7 @@ import (
 	"parley/conversation"
 )
 
-// search shows the hits, the best first, each with a turn before and after.
+// search returns the hits, the best first, each with the turn before and after it.
 func (r *recall) search(ctx context.Context, a recallArguments) (string, error) {
 	query := conversation.SearchQuery{Key: r.place.Key, Words: a.Query, Limit: a.limit(recallHits)}
 	where := "this conversation"
@@ -49,14 +49,14 @@ func (r *recall) search(ctx context.Context, a recallArguments) (string, error) 
 	return p.fit(r.counter), nil
 }
 
-// turnKey is a turn that a page shows once.
+// turnKey names a turn, which a page shows only once.
 type turnKey struct {
 	conversation string
 	turn         int64
 }
 
-// around is the turn of a hit with those beside it, without those that are
-// shown already.
+// around returns the turn of a hit with the turns before and after it, unless these
+// are shown already.
 func (r *recall) around(ctx context.Context, h conversation.Hit, shown map[turnKey]bool) ([]block, error) {
 	exchanges, err := r.store.Exchanges(ctx, h.Key, h.Conversation, h.Turn-1, h.Turn+1)
 	if err != nil {
@@ -85,8 +85,8 @@ func (r *recall) around(ctx context.Context, h conversation.Hit, shown map[turnK
 	return blocks, nil
 }
 
-// hitBlock shows the message that was found at length, or the part of it that
-// was found, and the others of its turn shortened.
+// hitBlock returns the turn of a hit: the message that was found, whole or, if it is
+// long, its snippet, and the other messages shortened.
 func hitBlock(head string, messages []conversation.Message, h conversation.Hit) block {
 	b := blockOf(head+" (found)", messages, besideHit)
 	b.lines = nil
@@ -107,7 +107,7 @@ func hitBlock(head string, messages []conversation.Message, h conversation.Hit) 
 	return b
 }
 
-// written is how many bytes a message has with its tool calls.
+// written returns how many bytes a message and its tool calls have.
 func written(m conversation.Message) int {
 	n := len(m.Content)
 	for _, call := range m.ToolCalls {

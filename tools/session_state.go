@@ -10,7 +10,7 @@ import (
 // SessionStateName is the name of the tool SessionState.
 const SessionStateName = "session_state"
 
-// Record is what the model asks SessionState to keep.
+// Record is what the model has recorded by a call of SessionState.
 type Record struct {
 	Kind string `json:"kind"` // constraint, decision or withdraw
 	Text string `json:"text"`
@@ -20,10 +20,10 @@ type Record struct {
 const (
 	RecordConstraint = "constraint" // a rule that holds from now on
 	RecordDecision   = "decision"
-	RecordWithdraw   = "withdraw" // a rule or a decision, in its own words, holds no longer
+	RecordWithdraw   = "withdraw" // removes a rule or a decision, named by its exact text
 )
 
-// ReadRecord reads the arguments of SessionState. The error is for the model.
+// ReadRecord parses the arguments of SessionState. The model reads the error.
 func ReadRecord(arguments json.RawMessage) (Record, error) {
 	var r Record
 	if err := json.Unmarshal(arguments, &r); err != nil {
@@ -40,9 +40,9 @@ func ReadRecord(arguments json.RawMessage) (Record, error) {
 	return r, nil
 }
 
-// SessionState lets the model keep a decision or a rule in the session state,
-// which it is shown in every run. The call only checks: whoever commits the run
-// keeps what it asked for.
+// SessionState returns the tool by which the model records a decision or a rule in the
+// session state, which it is shown in every run. The call only checks the arguments;
+// the commit of the run stores the record.
 func SessionState() Tool {
 	return Tool{
 		Name: SessionStateName,

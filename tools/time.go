@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
-	_ "time/tzdata" // time zones also where the system has none, as in a small container
+	_ "time/tzdata" // for systems without time zones, such as a small container
 )
 
-// CurrentTime tells the model the time. now is the clock, time.Now but in tests.
+// CurrentTime returns the tool that tells the time by the clock now.
 func CurrentTime(now func() time.Time) Tool {
 	return Tool{
 		Name:        "current_time",

@@ -1,4 +1,4 @@
-// Package tools is what the model may call.
+// Package tools holds the tools that the model may call, and runs the calls.
 package tools
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Tool is one thing that the model may call.
+// Tool is a function that the model may call.
 type Tool struct {
 	Name        string
 	Description string          // for the model
@@ -25,11 +25,10 @@ type Registry struct {
 	byName map[string]Tool
 }
 
-// maxResult bounds what one call may give, in bytes: more would only be cut
-// from the window again.
+// maxResult is the most bytes of a result. The window would cut more out again.
 const maxResult = 256 << 10
 
-// NewRegistry makes a registry of tools with names of their own.
+// NewRegistry returns a registry. It fails when two tools have one name.
 func NewRegistry(list ...Tool) (*Registry, error) {
 	r := &Registry{list: list, byName: make(map[string]Tool, len(list))}
 	for _, t := range list {
@@ -41,19 +40,18 @@ func NewRegistry(list ...Tool) (*Registry, error) {
 	return r, nil
 }
 
-// List gives the tools in the order in which they were registered.
+// List returns the tools in the order of NewRegistry.
 func (r *Registry) List() []Tool { return r.list }
 
-// Has says whether there is a tool of that name.
+// Has reports whether there is a tool of that name.
 func (r *Registry) Has(name string) bool {
 	_, known := r.byName[name]
 	return known
 }
 
-// Call runs a tool and gives its result as text for the model. Arguments that
-// are no JSON, an unknown name, an error, a panic and an exceeded time limit are
-// told to the model in the result, so that it can do better; err is the same
-// for the log, and nil when all went well.
+// Call runs a tool and returns its result, a text for the model. When the name is
+// unknown, the arguments are not JSON, or the tool fails, panics or exceeds the time
+// limit, the result says so, and err is not nil.
 func (r *Registry) Call(ctx context.Context, name, arguments string, limit time.Duration) (result string, err error) {
 	tool, known := r.byName[name]
 	if !known {
@@ -77,8 +75,8 @@ func (r *Registry) Call(ctx context.Context, name, arguments string, limit time.
 	return result, nil
 }
 
-// callWithin returns when the limit has passed even if the tool ignores its
-// context; the tool's goroutine then ends on its own.
+// callWithin runs a tool and returns when the limit has passed, even if the tool
+// ignores its context. Its goroutine then goes on until the tool returns.
 func callWithin(ctx context.Context, tool Tool, arguments json.RawMessage, limit time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s did not finish within %s", tool.Name, limit))
 	defer cancel()
@@ -108,8 +106,8 @@ func callWithin(ctx context.Context, tool Tool, arguments json.RawMessage, limit
 	}
 }
 
-// PanicError is a panic of a tool. Its text is for the model; the stack is for
-// the log.
+// PanicError is the error of a tool that panicked. The model reads its text; the stack
+// is for the log.
 type PanicError struct {
 	Tool  string
 	Value any

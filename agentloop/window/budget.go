@@ -11,26 +11,25 @@ type Counter interface {
 	Text(text string) int
 	Message(m llm.Message) int
 	Tools(list []llm.Tool) int
-	Cut(text string, tokens int) (head, tail string) // the two ends of a text that fit together
+	Cut(text string, tokens int) (head, tail string) // the beginning and the end of a text, which together have at most so many tokens
 }
 
-// Budget is how many tokens the list for one call may have: the smaller of
-// maxTokens and 0.8 of the model's context window, less what is kept free for
-// the answer.
+// Budget returns how many tokens the list for one call may have: the smaller of
+// maxTokens and 0.8 of the model's context window, less the reserve for the answer,
+// but at least MinBudget.
 func Budget(maxTokens, contextWindow, reserve int) int {
 	budget := min(maxTokens, contextWindow*8/10)
 	return max(budget-min(reserve, budget/2), MinBudget)
 }
 
-// MinBudget is the least that a call is made with: a system prompt, a short
-// question, and the end of what came before.
+// MinBudget is the smallest budget, in tokens: enough for a system prompt, a short
+// question, and the end of what came before it.
 const MinBudget = 250
 
-// Shrink lowers a budget until the list is smaller than the one that the server
-// has refused, and reports false when no smaller one would make sense. Of the
-// limit that the server names, 0 for none, a fifth is left for the answer and a
-// fifth for another way of counting. The calibration says what a budget is in
-// tokens as counted here.
+// Shrink lowers a budget until the list is smaller than the one that the server has
+// refused. ok is false when no smaller list would make sense. limit is the number of
+// tokens that the server takes, or 0 when it does not say; a fifth of it is left for
+// the answer, and a fifth for another way of counting.
 func (w Window) Shrink(budget int, refused List, limit int, calibration *Calibration) (shrunk int, ok bool) {
 	if limit > 0 {
 		budget = max(min(budget, limit-limit/5*2), MinBudget)

@@ -6,30 +6,30 @@ import (
 	"parley/conversation"
 )
 
-// Calibration is how many tokens the server counts for one of ours. Servers
-// frame messages by templates of their own, and many models have other
-// vocabularies than the counter.
+// Calibration learns how many tokens the server counts for one that the gateway
+// counts. They differ: servers frame messages by templates of their own, and many
+// models have another vocabulary than the counter.
 type Calibration struct {
 	mu     sync.Mutex
-	ratios map[string]float64 // by the model's name, as the server says it
-	ratio  float64            // of the model that answered last; 0 = nothing is known
+	ratios map[string]float64 // by the model's name, as the server gives it
+	ratio  float64            // of the model that answered last; 0 = not known yet
 }
 
 const (
-	leastCounted = 200 // Tokens: in a shorter list the frame says more than the words
-	maxRatio     = 2.0 // no tokenizer in use splits that much finer
-	newestWeight = 0.2 // of what is learned anew, against all that was learned before
-	maxModels    = 100 // remembered
+	leastCounted = 200 // tokens of a list to learn from: in a shorter one, the frame weighs more than the words
+	maxRatio     = 2.0 // no tokenizer in use makes so many more tokens of a text
+	newestWeight = 0.2 // weight of the newest ratio in the moving average
+	maxModels    = 100 // that are remembered
 )
 
-// Learn takes in what a list had by our count and by the server's. 0 is what a
-// server reports that does not count.
+// Learn compares the tokens of a list as the gateway has counted them and as the
+// server has reported them. A server that does not count reports 0.
 func (c *Calibration) Learn(model string, counted, reported int) {
 	if counted < leastCounted || reported <= 0 {
 		return
 	}
-	// What is counted too high is left so: some servers report only the tokens
-	// that they did not have in a cache.
+	// A ratio below 1 is not believed: some servers report only the tokens that they
+	// did not have in a cache.
 	ratio := min(max(float64(reported)/float64(counted), 1), maxRatio)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,7 +41,7 @@ func (c *Calibration) Learn(model string, counted, reported int) {
 	c.ratios[model], c.ratio = ratio, ratio
 }
 
-// Budget is how many of our tokens make so many of the server's.
+// Budget converts a budget in the server's tokens to tokens as the gateway counts.
 func (c *Calibration) Budget(tokens int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,21 +51,20 @@ func (c *Calibration) Budget(tokens int) int {
 	return max(int(float64(tokens)/c.ratio), min(tokens, MinBudget))
 }
 
-// Budgets are what sessions may send after the model's server has refused more,
-// so that a message which is too long does not have every later one refused
-// first. They grow again from run to run. Each is of one session alone, since a
-// user may have brought about the refusal.
+// Budgets holds the lowered budgets of sessions whose list the server has refused as
+// too long, so that their next runs are not refused first. They grow again from run
+// to run. Each is of one session, since a user may have brought about the refusal.
 type Budgets struct {
 	mu        sync.Mutex
 	bySession map[conversation.Key]int
 }
 
 const (
-	shrinkTo   = 0.6    // of a budget that was refused
+	shrinkTo   = 0.6    // factor by which a refused budget shrinks
 	maxBudgets = 10_000 // sessions that are remembered
 )
 
-// Of is the budget with which a run of the session begins.
+// Of returns the budget with which the next run of a session begins, at most most.
 func (b *Budgets) Of(key conversation.Key, most int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -75,8 +74,8 @@ func (b *Budgets) Of(key conversation.Key, most int) int {
 	return most
 }
 
-// Used takes in the budget with which a run of the session has ended: the next
-// one begins a step above it.
+// Used records the budget with which a run of the session has ended. The next run
+// begins one step above it.
 func (b *Budgets) Used(key conversation.Key, budget, most int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

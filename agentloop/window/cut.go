@@ -7,9 +7,8 @@ import (
 	"parley/llm"
 )
 
-// fitSystem gives the system prompt and what is left of the budget for the
-// conversation. A prompt that would leave less than half is cut: the question
-// matters more.
+// fitSystem returns the system prompt and the room that it leaves in the budget. It
+// cuts a prompt that would leave less than half: the question matters more.
 func (w Window) fitSystem(budget int) (system llm.Message, room int) {
 	system = llm.Message{Role: "system", Content: w.system}
 	room = budget - w.fixed
@@ -23,8 +22,8 @@ func (w Window) fitSystem(budget int) (system llm.Message, room int) {
 	return system, room
 }
 
-// cutExchange is the newest exchange of the history, cut to fit the room: to
-// know a part of what was just said is better than nothing of it.
+// cutExchange returns the newest exchange of the history, cut to fit the room, and
+// the tokens that it takes. The model knows at least a part of what was just said.
 func (w Window) cutExchange(room int) (shown []llm.Message, taken int) {
 	if room < minCut {
 		return nil, 0
@@ -45,10 +44,10 @@ func (w Window) cutExchange(room int) (shown []llm.Message, taken int) {
 	return shown, taken
 }
 
-// fit makes the current exchange fit into the room: its longest messages are
-// cut, and when there are too many for that, the oldest are left out, but never
-// the newest question nor the results that came last. cramped says that even so
-// there is no room for a meaningful part of the question.
+// fit returns the current exchange, cut to fit the room. It cuts the longest messages,
+// and when there are too many for that, leaves out the oldest, but never the newest
+// question or the latest results. cramped reports that there is no room for a
+// meaningful part of the question.
 func (w Window) fit(current []Entry, room int) (fitted []Entry, cramped bool) {
 	asked := newestQuestion(current)
 	if limit := level(current, room); limit >= minCut && limit >= floorOf(current, asked) {
@@ -71,7 +70,7 @@ func (w Window) fit(current []Entry, room int) (fitted []Entry, cramped bool) {
 		question < floor
 }
 
-// newestQuestion is the place of the newest message of the user, -1 for none.
+// newestQuestion returns the index of the newest message of the user, -1 for none.
 func newestQuestion(messages []Entry) int {
 	for i, e := range slices.Backward(messages) {
 		if e.Role == "user" {
@@ -81,7 +80,8 @@ func newestQuestion(messages []Entry) int {
 	return -1
 }
 
-// floorOf is how many tokens of a question are shown at least, 0 for none.
+// floorOf returns the least number of tokens of a question that are shown. question
+// is its index, -1 for none.
 func floorOf(messages []Entry, question int) int {
 	if question < 0 {
 		return 0
@@ -89,7 +89,7 @@ func floorOf(messages []Entry, question int) int {
 	return min(messages[question].Tokens, MinQuestion)
 }
 
-// cutTo cuts the messages that have more tokens than the limit.
+// cutTo returns the messages with those cut that have more tokens than the limit.
 func (w Window) cutTo(messages []Entry, limit int) []Entry {
 	messages = slices.Clone(messages)
 	for i, e := range messages {
@@ -101,8 +101,8 @@ func (w Window) cutTo(messages []Entry, limit int) []Entry {
 	return messages
 }
 
-// firstToKeep is how many of the oldest messages are left out so that the others
-// fit when they are cut. With last, the newest unit stays in any case.
+// firstToKeep returns how many of the oldest messages to leave out so that the others
+// fit once they are cut. With last, the newest unit stays in any case.
 func firstToKeep(messages []Entry, room int, last bool) int {
 	first := firstOfSome(messages, room, last)
 	for first < len(messages) && level(messages[first:], room) < minCut {
@@ -115,8 +115,9 @@ func firstToKeep(messages []Entry, room int, last bool) int {
 	return first
 }
 
-// firstOfSome is how many of the oldest messages have no room even when all are
-// cut as short as can be: a program may have appended thousands behind each other.
+// firstOfSome returns how many of the oldest messages have no room even when all are
+// cut to minCut. A program may have appended thousands of messages to one exchange;
+// this leaves most of them out in one pass.
 func firstOfSome(messages []Entry, room int, last bool) int {
 	most := len(messages)
 	if last {
@@ -134,15 +135,15 @@ func firstOfSome(messages []Entry, room int, last bool) int {
 	return min(first, most)
 }
 
-// minCut is the least number of tokens to which a message is cut; less would
-// say nothing but that something was cut. The newest question keeps MinQuestion,
-// a few sentences from its beginning and its end.
+// minCut is the least number of tokens to which a message is cut: with fewer, only
+// the notice would be left. The newest question keeps at least MinQuestion, a few
+// sentences from its beginning and its end.
 const (
 	minCut      = 40
 	MinQuestion = 100
 )
 
-// firstUnit is how many messages at the front go together: a user message, or
+// firstUnit returns how many messages at the front belong together: one message, or
 // an assistant's calls with their results.
 func firstUnit(messages []Entry) int {
 	n := 1
@@ -152,8 +153,8 @@ func firstUnit(messages []Entry) int {
 	return n
 }
 
-// level is the greatest limit for which the messages, each cut to it, take at
-// most the room.
+// level returns the greatest number of tokens such that the messages, each cut to
+// it, fit into the room.
 func level(messages []Entry, room int) int {
 	bySize := slices.SortedFunc(slices.Values(messages), func(a, b Entry) int { return a.Tokens - b.Tokens })
 	for i, e := range bySize {
@@ -166,10 +167,10 @@ func level(messages []Entry, room int) int {
 	return math.MaxInt
 }
 
-// CutNotice stands where a text was cut.
+// CutNotice stands in a text where its middle was cut out.
 const CutNotice = "\n[… cut: too long to be shown whole …]\n"
 
-// cut shortens a message in the middle to at most limit tokens, with a notice.
+// cut returns a message of at most limit tokens, with a notice in place of its middle.
 func (w Window) cut(m llm.Message, limit int) llm.Message {
 	if len(m.Images) > 0 {
 		m.Images, m.Content = nil, withoutImages(m.Content)
@@ -187,14 +188,14 @@ func (w Window) cut(m llm.Message, limit int) llm.Message {
 		if over <= 0 {
 			return m
 		}
-		room -= min(over, (room+1)/2) // a huge text is counted at its most, so over may be more than there is
+		room -= min(over, (room+1)/2) // the count of a huge text is an upper bound, so over may be too large
 	}
 	m.Content = "[cut]"
 	return m
 }
 
-// cutArguments replaces arguments that alone would take half of the limit, by
-// ones that are still valid JSON.
+// cutArguments replaces the arguments of calls that together would take more than
+// half of the limit. What it puts there is valid JSON, too.
 func (w Window) cutArguments(calls []llm.ToolCall, limit int) []llm.ToolCall {
 	shown := slices.Clone(calls)
 	for i, call := range shown {

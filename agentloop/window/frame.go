@@ -9,18 +9,19 @@ import (
 	"parley/tools"
 )
 
-// replyTokens prime every answer, by the count of the OpenAI cookbook ("How to
-// count tokens with tiktoken").
+// replyTokens is what every list costs beside its messages, since each reply is primed
+// with them, by the OpenAI cookbook ("How to count tokens with tiktoken").
 const replyTokens = 3
 
-// notice stands at the end of the system prompt when there is more than is
-// shown. A number has at most noticeTokens with it.
+// notice stands at the end of the system prompt when earlier messages are not shown.
+// With a number it has at most noticeTokens.
 const (
 	notice       = "[%d earlier messages of this conversation are not shown.]"
 	noticeTokens = 25
 )
 
-// explanation tells the model how it remembers, as far as it has the tools.
+// explanation tells the model how to use recall and the session state, where it has
+// these tools.
 func explanation(registry *tools.Registry) string {
 	var b strings.Builder
 	if registry.Has(tools.RecallName) {
@@ -34,18 +35,17 @@ func explanation(registry *tools.Registry) string {
 	return b.String()
 }
 
-// Frame is what every call of an agent begins with: its system prompt and its
-// tools.
+// Frame is what every call begins with: the system prompt and the tools.
 type Frame struct {
-	System string // the system prompt with what explains the tools
+	System string // the system prompt, with an explanation of the tools
 	Tools  []llm.Tool
 
 	counter Counter
 	prompt  string     // the system prompt alone
-	tokens  func() int // counted when first needed: the vocabulary is large
+	tokens  func() int // counted when first needed, since the counter loads a large vocabulary
 }
 
-// NewFrame returns the frame of an agent with these tools.
+// NewFrame returns the frame of a prompt and tools.
 func NewFrame(counter Counter, prompt string, registry *tools.Registry) *Frame {
 	f := &Frame{System: prompt + explanation(registry), counter: counter, prompt: prompt}
 	for _, t := range registry.List() {
@@ -58,12 +58,12 @@ func NewFrame(counter Counter, prompt string, registry *tools.Registry) *Frame {
 	return f
 }
 
-// Tokens returns what every list costs before its first message.
+// Tokens returns what every list costs besides its messages.
 func (f *Frame) Tokens() int { return f.tokens() }
 
-// Check returns an error when the system prompt is so long that it is sent cut,
-// in words that name the keys to change. An ordinary one is not counted, which
-// would load the vocabulary.
+// Check returns an error that names the keys to change when the system prompt is so
+// long that it is sent cut. It counts no tokens where the length in bytes is proof
+// enough, since counting loads the vocabulary.
 func (f *Frame) Check(budget int) error {
 	half := budget / 2
 	bytes := len(f.System)

@@ -11,8 +11,8 @@ import (
 	"parley/tools"
 )
 
-// builtinHints are words by which messages point at what was said long ago,
-// by language, in lower case.
+// builtinHints are phrases that refer to what was said long ago, by language, in lower
+// case.
 var builtinHints = map[string][]string{
 	"en": {"as we discussed", "we discussed", "we talked about", "as i said", "i told you", "you said", "you told me", "you mentioned",
 		"remember when", "do you remember", "don't you remember", "earlier you", "last time", "go back to", "back to the", "that error",
@@ -31,11 +31,11 @@ var builtinHints = map[string][]string{
 	"ko": {"아까", "지난번", "저번에", "말했던", "얘기했던", "기억나", "기억해", "그 에러", "그 오류", "돌아가서"},
 }
 
-// Hints are phrases by which a message points at what is not shown, folded and
-// in order.
+// Hints are phrases by which a message refers to something outside the window, folded
+// and sorted.
 type Hints []string
 
-// NewHints returns the built-in phrases and those of the configuration.
+// NewHints returns the built-in phrases and more.
 func NewHints(more []string) Hints {
 	var all Hints
 	for _, list := range builtinHints {
@@ -44,23 +44,22 @@ func NewHints(more []string) Hints {
 	for _, phrase := range more {
 		all = append(all, foldHint(phrase))
 	}
-	slices.Sort(all) // the first that fits is named, always the same one
+	slices.Sort(all) // the hint names the first that fits: the same one each time
 	return all
 }
 
-// foldHint makes texts comparable: in lower case, with plain apostrophes and
-// single spaces.
+// foldHint returns text in lower case, with plain apostrophes and single spaces, for
+// comparison.
 func foldHint(text string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(strings.ToLower(text)), " "), "’", "'")
 }
 
-// maxHintText is how many bytes of a message are looked through: who points at
-// something says so in a few words, and what is pasted is not the user's.
+// maxHintText is how many bytes of a message are searched. People refer to the past
+// in a few words; longer text is mostly pasted.
 const maxHintText = 2000
 
-// For returns the words that tell the model, in this run only, that a message seems to point at
-// something which it may have to look up. "" when none does. The archive keeps
-// it with the run.
+// For returns a hint for the model that a message seems to refer to something that it
+// may have to look up, or "" when no message does. The hint is shown in one run only.
 func (h Hints) For(users []conversation.Message) string {
 	for _, m := range users {
 		text := m.Content
@@ -78,8 +77,8 @@ func (h Hints) For(users []conversation.Message) string {
 	return ""
 }
 
-// containsWords says whether a phrase stands in a text, and not as a part of
-// longer words where its script parts words by spaces.
+// containsWords reports whether a phrase occurs in a text as whole words, in scripts
+// that separate words by spaces.
 func containsWords(text, phrase string) bool {
 	for from := 0; ; {
 		at := strings.Index(text[from:], phrase)
@@ -94,8 +93,8 @@ func containsWords(text, phrase string) bool {
 	}
 }
 
-// joinsWord says whether two texts written one after the other make one word of
-// the letters where they meet. Scripts without spaces have no such words.
+// joinsWord reports whether the last letter of one text and the first letter of the
+// next belong to one word. In scripts without spaces they never do.
 func joinsWord(before, after string) bool {
 	return isSpaced(lastRune(before)) && isSpaced(firstRune(after))
 }
@@ -103,8 +102,9 @@ func joinsWord(before, after string) bool {
 func lastRune(text string) rune  { r, _ := utf8.DecodeLastRuneInString(text); return r }
 func firstRune(text string) rune { r, _ := utf8.DecodeRuneInString(text); return r }
 
-// isSpaced says whether a rune is a letter of a script that parts words by
-// spaces. Korean does, but hangs its particles on them.
+// isSpaced reports whether a rune is a letter of a script that separates words by
+// spaces. Korean does, but counts as one that does not, since it appends particles
+// to its words.
 func isSpaced(r rune) bool {
 	return unicode.IsLetter(r) && !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }

@@ -5,20 +5,20 @@ import (
 	"parley/llm"
 )
 
-// NewEntry returns a message with its tokens.
+// NewEntry counts the tokens of a message.
 func NewEntry(counter Counter, m llm.Message) Entry {
 	return Entry{Message: m, Tokens: counter.Message(m)}
 }
 
-// Entry is a message of the list with its tokens, which are counted once.
+// Entry is a message for the model with its tokens, which are counted once.
 type Entry struct {
 	llm.Message
 	Tokens int
-	Finish conversation.FinishReason // of an answer: why it is not whole
+	Finish conversation.FinishReason // why an answer is not whole, "" when it is
 }
 
-// ToModel is a row as the model is shown it. In groups the sender's name stands
-// before the text.
+// ToModel returns a stored message as the model is shown it. In groups the sender's
+// name stands before the text.
 func ToModel(m *conversation.Message) llm.Message {
 	shown := llm.Message{
 		Role:       string(m.Role),
@@ -46,7 +46,7 @@ func SenderName(s conversation.Sender) string {
 	return "user " + OneLine(s.ID, 64)
 }
 
-// Rows are messages of the model's list as they are stored.
+// Rows returns messages of the model's list as messages to store.
 func Rows(messages []Entry) []conversation.Message {
 	list := make([]conversation.Message, len(messages))
 	for i, e := range messages {
@@ -66,7 +66,7 @@ func Rows(messages []Entry) []conversation.Message {
 	return list
 }
 
-// LastExchange is the newest exchange of the history, with its answer if it has
+// LastExchange returns the newest exchange of the history, with its answer if it has
 // one.
 func LastExchange(history []conversation.Message) []conversation.Message {
 	for i := len(history) - 1; i >= 0; i-- {

@@ -9,9 +9,9 @@ import (
 	"parley/conversation"
 )
 
-// StateText is the state of a conversation as YAML, equal for equal input, and
-// of at most so many Tokens: the oldest files go first, then failures, decisions
-// and at last constraints. "" with a budget of 0.
+// StateText returns the state of a conversation as YAML, equal for equal input, of at
+// most budget tokens. What does not fit is left out: the oldest files first, then
+// failures, decisions and at last constraints. It returns "" for a budget of 0.
 func StateText(c conversation.Conversation, focus string, counter Counter, budget int) string {
 	if budget <= 0 {
 		return ""
@@ -26,7 +26,8 @@ func StateText(c conversation.Conversation, focus string, counter Counter, budge
 	return text
 }
 
-// prune takes the line out of a state that matters least, if there is any.
+// prune removes the least important line of a state. It returns false when there is
+// none.
 func prune(s *conversation.State) bool {
 	resolved := slices.IndexFunc(s.Failures, func(f conversation.Failure) bool { return f.Resolved })
 	switch {
@@ -75,7 +76,7 @@ func yamlNotes(b *strings.Builder, name string, notes []conversation.Note) {
 	}
 }
 
-// yamlString is a text as JSON writes it, which YAML reads:
+// yamlString returns a text as a JSON string, which is valid YAML:
 // https://yaml.org/spec/1.2.2/#13-terminology says that JSON is a subset.
 func yamlString(text string) string {
 	var b strings.Builder
@@ -87,10 +88,10 @@ func yamlString(text string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// maxFocus is how many characters of the focus are shown.
+// maxFocus is the most characters of the focus.
 const maxFocus = 120
 
-// FocusOf is the first line of what a user said last.
+// FocusOf returns the first line of the newest user message.
 func FocusOf(history, users []conversation.Message) string {
 	for _, list := range [][]conversation.Message{users, history} {
 		for _, m := range slices.Backward(list) {

@@ -1,7 +1,7 @@
-// Package window decides what one model call is sent: the system prompt with what
-// is told of the conversation, the newest whole exchanges that fit into the
-// budget, and the messages to be answered. Equal input gives an equal window.
-// It reads no store and changes nothing that is stored.
+// Package window decides what one model call is sent: the system prompt with the state
+// of the conversation, the newest whole exchanges that fit into the budget, and the
+// messages to answer. New makes a Window, whose Fit returns the list for a call. All
+// is pure: equal input gives an equal window, and nothing is read from the store.
 package window
 
 import (
@@ -16,23 +16,23 @@ import (
 // Input is what a window is made of.
 type Input struct {
 	Frame       *Frame
-	Snapshot    conversation.Turn      // the session as it is stored
-	Asked       []conversation.Message // what the model is to answer, oldest first
-	Hint        string                 // stands below what is told of the conversation; "" = none
-	StateTokens int                    // that the session state may have; 0 = none is shown
+	Snapshot    conversation.Turn      // of the session
+	Asked       []conversation.Message // the messages to answer, oldest first
+	Hint        string                 // of Hints.For; "" = none
+	StateTokens int                    // the most of the session state; 0 = it is not shown
 }
 
-// Window is what a run sends to the model: the system prompt with the state and
-// the summary of the conversation, a notice of what is not shown, the newest
+// Window is what a run sends to the model: the system prompt with the state and the
+// summary of the conversation, a notice of how many messages are not shown, the newest
 // whole exchanges that fit, and the current exchange.
 type Window struct {
 	counter Counter
 	system  string
-	told    string // of this conversation, below the system prompt
-	fixed   int    // tokens of all that is neither told nor a message
+	told    string // about this conversation, below the system prompt
+	fixed   int    // tokens of the frame
 	history []conversation.Message
 	older   int64   // messages before history that are not loaded
-	current []Entry // the messages to be answered and the tool rounds so far
+	current []Entry // the messages to answer and the tool rounds so far
 }
 
 // New returns the window of a conversation.
@@ -68,7 +68,7 @@ func New(in Input) Window {
 	return w
 }
 
-// Add appends messages of the current exchange: the model's and its tools'.
+// Add appends messages of the model and its tools to the current exchange.
 func (w *Window) Add(messages ...Entry) { w.current = append(w.current, messages...) }
 
 // Fixed returns the tokens of the system prompt, the tools and the frame.
@@ -85,27 +85,26 @@ func (w Window) Question() (question Entry, found bool) {
 // List is what one call is sent.
 type List struct {
 	Messages []llm.Message // the system prompt first
-	Left     int64         // messages of the conversation that are not among them
-	Tokens   int           // that it takes of the budget
-	Exact    bool          // else a part of Tokens is estimated
-	Cramped  bool          // there is no room for a meaningful part of the question: it makes no sense to send it
+	Left     int64         // messages of the conversation that are left out
+	Tokens   int           // that the list takes of the budget
+	Exact    bool          // Tokens is counted; else a part of it is estimated
+	Cramped  bool          // there is no room for a meaningful part of the question, so it makes no sense to send the list
 }
 
-// Counted returns the list for one call, with its tokens, within the budget by
-// the counter's count.
+// Counted returns the list for one call within the budget. All its tokens are
+// counted.
 func (w Window) Counted(budget int) List {
 	l := w.fill(budget, w.counter.Text(w.told))
 	l.Exact = true
 	return l
 }
 
-// bytesPerToken is the usual length of a token of English, by which what need
-// not be exact is estimated:
+// bytesPerToken is the usual length of a token of English, for estimates:
 // https://help.openai.com/en/articles/4936856-what-are-tokens-and-how-to-count-them
 const bytesPerToken = 4
 
-// Fit returns the list for one call, as Counted does. What is told changes with every run, and is
-// only estimated where it makes no difference.
+// Fit returns the same list as Counted. Where everything fits in any case, it only
+// estimates the tokens of what changes with every run, which is faster.
 func (w Window) Fit(budget int) List {
 	most := len(w.told) // a token is at least a byte
 	if !w.isRoomy(budget, most) {
@@ -116,7 +115,7 @@ func (w Window) Fit(budget int) List {
 	return l
 }
 
-// isRoomy says that all fits, with so many tokens for what is told.
+// isRoomy reports whether everything fits when told has so many tokens.
 func (w Window) isRoomy(budget, told int) bool {
 	if w.fixed+told > budget/2 {
 		return false
@@ -131,7 +130,7 @@ func (w Window) isRoomy(budget, told int) bool {
 	return sum <= budget
 }
 
-// fill is the list with so many tokens for what is told.
+// fill returns the list when told has so many tokens.
 func (w Window) fill(budget, told int) List {
 	w.system, w.fixed = w.system+w.told, w.fixed+told
 	system, room := w.fitSystem(budget)
@@ -152,8 +151,7 @@ func (w Window) fill(budget, told int) List {
 	return List{Messages: messages, Left: left, Tokens: budget - room + taken, Cramped: cramped}
 }
 
-// withNotice says at the end of the system prompt how many messages are not
-// shown.
+// withNotice adds to the system prompt how many messages are not shown.
 func withNotice(system llm.Message, hidden int64) llm.Message {
 	if hidden > 0 {
 		system.Content = strings.TrimSpace(fmt.Sprintf("%s\n\n"+notice, system.Content, hidden))
@@ -161,9 +159,9 @@ func withNotice(system llm.Message, hidden int64) llm.Message {
 	return system
 }
 
-// newest gives the newest whole exchanges of the history that fit into the
-// room, and how much of it they take. A message that would take more than half
-// of it is cut in the middle.
+// newest returns the newest whole exchanges of the history that fit into the room, and
+// the tokens that they take. A message that would take more than half of the room is
+// cut in the middle.
 func (w Window) newest(room int) (shown []llm.Message, taken int) {
 	all, largest := room, room/2
 	backwards := make([]llm.Message, 0, min(len(w.history), 128))
@@ -190,7 +188,7 @@ func (w Window) newest(room int) (shown []llm.Message, taken int) {
 	return shown, taken
 }
 
-// summaryText is a summary as it stands in the window.
+// summaryText returns a summary as it stands in the window, "" for none.
 func summaryText(s conversation.Summary) string {
 	if s.Through == 0 {
 		return ""
@@ -198,7 +196,7 @@ func summaryText(s conversation.Summary) string {
 	return "\n\n[Summary of the conversation before the messages that follow]\n" + s.Content
 }
 
-// Uncovered is the part of a history that a summary does not cover.
+// Uncovered returns the part of a history that a summary does not cover.
 func Uncovered(history []conversation.Message, s conversation.Summary) []conversation.Message {
 	for i := range history {
 		if history[i].Seq > s.Through {
