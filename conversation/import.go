@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/conversation/internal/db"
+	"parley/internal/clock"
 )
 
 // An import writes in batches so small that no other write waits long, and
@@ -105,7 +106,7 @@ func (im *Import) Add(ctx context.Context, c Imported) (added bool, err error) {
 			return false, errors.Join(err, im.abandon(ctx, row))
 		}
 		from = to
-		rest(ctx, time.Since(began)) // half of the time is for whoever else writes
+		_ = clock.Sleep(ctx, time.Since(began)) // half of the time is for whoever else writes
 	}
 	return len(c.Messages) > 0, nil
 }
@@ -166,13 +167,4 @@ func (im *Import) abandon(ctx context.Context, row int64) error {
 func (s *Store) Known(ctx context.Context, id string) (known bool, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM conversations WHERE uuid = ?)`, id).Scan(&known)
 	return known, db.Explain(err)
-}
-
-func rest(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

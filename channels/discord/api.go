@@ -155,6 +155,13 @@ func refused(err error) refusal {
 	return refusal{}
 }
 
+// isFinal reports whether the same request would be refused again. A rejected
+// token is none of these: it ends the channel.
+func isFinal(err error) bool {
+	status := refused(err).status
+	return status != 0 && status != http.StatusTooManyRequests && status != http.StatusUnauthorized
+}
+
 // explain makes an error of the library one without the address, which holds
 // the token of an interaction.
 func explain(err error) error {

@@ -3,6 +3,7 @@ package discord
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -86,18 +87,18 @@ func (c *Channel) registerCommands(ctx context.Context, application string) {
 // that the bot is not in takes nothing from the others.
 func (c *Channel) register(ctx context.Context, endpoint string, list []slashCommand) {
 	const failed = "Discord's menu does not show the commands as they are now"
-	retry := newRetry(c.Log)
+	retry := channels.NewRetry(c.Log)
 	for {
 		err := c.api.call(ctx, request{method: http.MethodPut, url: endpoint, limit: endpoint, body: list}, nil)
 		switch {
 		case err == nil:
-			retry.over("Discord's menu shows the commands")
+			retry.Succeeded("Discord's menu shows the commands")
 			return
 		case isFinal(err):
 			c.Log.Warn(failed, "list", strings.TrimPrefix(endpoint, discordgo.EndpointAPI), "error", err)
 			return
 		}
-		if retry.after(ctx, failed+", trying again", err) != nil {
+		if retry.Wait(ctx, channels.Trouble{Level: slog.LevelWarn, Text: failed + ", trying again"}, err, refused(err).retryAfter) != nil {
 			return
 		}
 	}

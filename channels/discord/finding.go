@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
+
+	"parley/channels"
 
 	"github.com/bwmarrin/discordgo"
 )
@@ -35,18 +38,18 @@ func (f finding) isDone(seen uint64) bool {
 // show has no messages.
 func (f finding) find(ctx context.Context) *findings {
 	found := &findings{id: f.id, place: f.known}
-	retry := newRetry(f.Log.With("channel_id", f.id))
+	retry := channels.NewRetry(f.Log.With("channel_id", f.id))
 	for {
 		err := f.ask(ctx, found)
 		switch {
 		case err == nil:
-			retry.over("Discord tells of the place again")
+			retry.Succeeded("Discord tells of the place again")
 			return found
 		case isFinal(err) || ctx.Err() != nil:
 			f.Log.Debug("a place can't be looked at", "channel_id", f.id, "error", err)
 			return found
 		}
-		if retry.after(ctx, "can't fetch what was missed, trying again; the place waits for it", err) != nil {
+		if retry.Wait(ctx, channels.Trouble{Level: slog.LevelWarn, Text: "can't fetch what was missed, trying again; the place waits for it"}, err, refused(err).retryAfter) != nil {
 			return found
 		}
 	}

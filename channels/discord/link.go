@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 
+	"parley/channels"
+
 	"github.com/gorilla/websocket"
 )
 
@@ -34,7 +36,7 @@ type link struct {
 
 // run connects again and again until ctx ends or connecting has no sense.
 func (l *link) run(ctx context.Context) error {
-	retry := newRetry(l.log)
+	retry := channels.NewRetry(l.log)
 	var c *connection
 	defer func() { c.close() }()
 	for {
@@ -50,7 +52,7 @@ func (l *link) run(ctx context.Context) error {
 			l.gate.leave()
 		}
 		if err == nil {
-			retry.over("connected to Discord again")
+			retry.Succeeded("connected to Discord again")
 			l.status.set(l.shard.id, true, "")
 			err = c.wait(ctx)
 		}
@@ -70,7 +72,7 @@ func (l *link) run(ctx context.Context) error {
 			c.close()
 			c = nil
 		}
-		if retry.after(ctx, "the connection to Discord is gone, connecting again", err) != nil {
+		if retry.Wait(ctx, channels.Trouble{Level: slog.LevelWarn, Text: "the connection to Discord is gone, connecting again"}, err, refused(err).retryAfter) != nil {
 			return nil
 		}
 	}

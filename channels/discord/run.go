@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -105,23 +106,23 @@ func (c *Channel) serve(ctx context.Context, p plan, events *queue) error {
 
 // plan asks Discord how to connect, until it answers.
 func (c *Channel) plan(ctx context.Context) (plan, error) {
-	retry := newRetry(c.Log)
+	retry := channels.NewRetry(c.Log)
 	for {
 		var told discordgo.GatewayBotResponse
 		endpoint := discordgo.EndpointGatewayBot
 		err := c.api.call(ctx, request{method: http.MethodGet, url: endpoint, limit: endpoint}, &told)
 		if err == nil {
-			retry.over("Discord answers")
+			retry.Succeeded("Discord answers")
 			c.fares.setREST("")
 			return c.planOf(told), nil
 		}
 		if isTokenRefusal(err) {
 			return plan{}, errRejected
 		}
-		if !retry.trouble {
+		if !retry.IsFailing() {
 			c.fares.connection(conversation.HealthInterrupted, err.Error())
 		}
-		if err := retry.after(ctx, "Discord can't be reached, trying again", err); err != nil {
+		if err := retry.Wait(ctx, channels.Trouble{Level: slog.LevelWarn, Text: "Discord can't be reached, trying again"}, err, refused(err).retryAfter); err != nil {
 			return plan{}, err
 		}
 	}

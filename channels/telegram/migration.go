@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"parley/channels"
 	"parley/conversation"
 )
 
@@ -64,14 +65,14 @@ func (c *Channel) migrates(ctx context.Context, m *message) error {
 	if !ok {
 		return nil
 	}
-	retry := newRetry(c.log)
+	retry := channels.NewRetry(c.log)
 	for {
 		err := c.migrated(ctx, from, to)
 		if err == nil {
-			retry.over()
+			retry.Succeeded("resolved")
 			return nil
 		}
-		if err := retry.wait(ctx, "store", slog.LevelError, "a group that became a supergroup can't be stored; Telegram keeps its messages until it can", err, 0); err != nil {
+		if err := retry.Wait(ctx, channels.Trouble{Name: "store", Level: slog.LevelError, Text: "a group that became a supergroup can't be stored; Telegram keeps its messages until it can"}, err, 0); err != nil {
 			return err
 		}
 	}

@@ -87,12 +87,12 @@ type self struct {
 
 // introduce learns the bot's name, and tells the server the commands.
 func (c *Channel) introduce(ctx context.Context, me *self) error {
-	retry := newRetry(c.log)
+	retry := channels.NewRetry(c.log)
 	for {
 		var user tgbotapi.User
 		err := c.api.call(ctx, requestTimeout, "getMe", nil, &user)
 		if err == nil {
-			retry.over()
+			retry.Succeeded("resolved")
 			me.username = user.UserName
 			close(me.known)
 			c.works()
@@ -108,11 +108,12 @@ func (c *Channel) introduce(ctx context.Context, me *self) error {
 
 // waitAfter waits before a call that failed is made again: until Telegram takes the
 // token, where it was rejected. It returns an error when ctx ended.
-func (c *Channel) waitAfter(ctx context.Context, retry *retry, err error) error {
+func (c *Channel) waitAfter(ctx context.Context, retry *channels.Retry, err error) error {
 	if isRejection(err) {
 		return c.untilTaken(ctx, err)
 	}
-	return retry.after(ctx, err)
+	trouble, atLeast := troubleOf(err)
+	return retry.Wait(ctx, trouble, err, atLeast)
 }
 
 func (c *Channel) setCommands(ctx context.Context) {
@@ -135,7 +136,7 @@ func (c *Channel) setCommands(ctx context.Context) {
 
 // poll accepts batch after batch until ctx ends.
 func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept channels.AcceptFunc) error {
-	retry := newRetry(c.log)
+	retry := channels.NewRetry(c.log)
 	next := reading{offset: offset, limit: maxBatch}
 	for {
 		began := time.Now()
@@ -162,7 +163,7 @@ func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept chann
 			continue
 		}
 		c.works()
-		retry.over()
+		retry.Succeeded("resolved")
 		next.widen()
 		if len(batch) == 0 && time.Since(began) < time.Second && clock.Sleep(ctx, pollPause) != nil {
 			return ctx.Err()
@@ -245,14 +246,14 @@ func (c *Channel) advance(ctx context.Context, next *reading, behind int64, inbo
 // store accepts messages and cursors. While the store takes nothing it tries
 // again, until ctx ends, which is the only error.
 func (c *Channel) store(ctx context.Context, cursors []conversation.Cursor, inbounds []conversation.Inbound, accept channels.AcceptFunc) error {
-	retry := newRetry(c.log)
+	retry := channels.NewRetry(c.log)
 	for {
 		err := accept(ctx, cursors, inbounds...)
 		if err == nil {
-			retry.over()
+			retry.Succeeded("resolved")
 			return nil
 		}
-		if err := retry.wait(ctx, "store", slog.LevelError, "the messages can't be stored; Telegram keeps them until they are", err, 0); err != nil {
+		if err := retry.Wait(ctx, channels.Trouble{Name: "store", Level: slog.LevelError, Text: "the messages can't be stored; Telegram keeps them until they are"}, err, 0); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 
+	"parley/channels"
 	"parley/channels/access"
 	"parley/conversation"
 )
@@ -22,11 +23,11 @@ func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversat
 		v.IDs = []string{m.Chat.id()}
 		v.Names = append(v.Names, access.Username{Name: m.Chat.handle(), Holder: m.Chat.id()})
 	}
-	retry := newRetry(c.log)
+	retry := channels.NewRetry(c.log)
 	for {
 		ok, words, err := c.admit(ctx, m.Chat, v)
 		if err == nil {
-			retry.over()
+			retry.Succeeded("resolved")
 			if words != "" {
 				c.tell(in, words)
 			}
@@ -35,7 +36,7 @@ func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversat
 		if conversation.IsDamaged(err) { // whom the store does not know stays outside
 			return false, nil
 		}
-		if err := retry.wait(ctx, "store", slog.LevelError, "who may talk can't be read; Telegram keeps the messages until it can", err, 0); err != nil {
+		if err := retry.Wait(ctx, channels.Trouble{Name: "store", Level: slog.LevelError, Text: "who may talk can't be read; Telegram keeps the messages until it can"}, err, 0); err != nil {
 			return false, err
 		}
 	}

@@ -69,12 +69,12 @@ func (c *Channel) receive(ctx context.Context, me *self, accept channels.AcceptF
 // persist makes a call until Telegram answers it. It returns an error when ctx
 // ended.
 func (c *Channel) persist(ctx context.Context, call func(context.Context) error) error {
-	retry := newRetry(c.log)
+	retry := channels.NewRetry(c.log)
 	for {
 		err := call(ctx)
 		if err == nil {
 			c.works()
-			retry.over()
+			retry.Succeeded("resolved")
 			return nil
 		}
 		if ctx.Err() == nil && !isRejection(err) {
