@@ -79,42 +79,71 @@ func (l *loop) addFiles(ctx context.Context, in conversation.Inbound, m *convers
 
 // withFiles returns a message with its files.
 func (l *loop) withFiles(ctx context.Context, in conversation.Inbound) conversation.Message {
-	text := in.Text
-	var images []conversation.Image
+	e := enclosed{text: in.Text}
 	for _, file := range in.Attachments {
-		image, words := l.readFile(ctx, in.Channel(), file)
-		if image != nil {
-			images = append(images, *image)
+		if image, section := l.readFile(ctx, in.Channel(), file); image != nil {
+			e.images = append(e.images, *image)
+		} else {
+			e.add(file, section)
 		}
-		text = join(text, words)
 	}
-	return l.router.userMessage(in, text, images)
+	return l.router.userMessage(in, e)
 }
 
-// readFile returns a file as an image, or as text for the message.
-func (l *loop) readFile(ctx context.Context, channel string, file conversation.Attachment) (*conversation.Image, string) {
+// enclosed is what a message has to say, with its files.
+type enclosed struct {
+	text   string // with the sections of the files at its end
+	images []conversation.Image
+	files  []conversation.File
+}
+
+// section is what the text of a message has about a file. head and foot are whole
+// lines around the body, the text of a file that was read.
+type section struct{ head, body, foot string }
+
+// add puts a file below the text.
+func (e *enclosed) add(file conversation.Attachment, s section) {
+	if e.text != "" {
+		e.text += "\n"
+	}
+	f := conversation.File{Name: fileName(file), MediaType: mediaType(file), Size: file.Size}
+	f.Lines.From = len(e.text)
+	e.text += s.head
+	if s.foot != "" {
+		f.Body.From = len(e.text) + 1
+		e.text += "\n" + s.body
+		f.Body.To = len(e.text)
+		e.text += "\n" + s.foot
+	}
+	f.Lines.To = len(e.text)
+	e.files = append(e.files, f)
+}
+
+// readFile returns a file as an image, or else what the message says about it.
+func (l *loop) readFile(ctx context.Context, channel string, file conversation.Attachment) (*conversation.Image, section) {
 	limit := int64(maxTextFile)
 	mediaType, isImage := mediaType(file), isImage(file)
 	switch {
 	case file.Ref == "":
-		return nil, nameOf(file)
+		return nil, named(file)
 	case isImage && l.deps.Vision:
 		limit = maxImageFile
 	case isImage, !mayBeText(mediaType):
-		return nil, nameOf(file)
+		return nil, named(file)
 	}
 	data, err := l.fetch(ctx, channel, file, limit)
 	switch {
 	case err != nil:
-		return nil, fmt.Sprintf("[file %s could not be loaded: %v]", fileName(file), err)
+		return nil, section{head: fmt.Sprintf("[file %s could not be loaded: %v]", fileName(file), err)}
 	case isImage && http.DetectContentType(data) != mediaType:
-		return nil, fmt.Sprintf("[file %s could not be loaded: it is no %s]", fileName(file), mediaType)
+		return nil, section{head: fmt.Sprintf("[file %s could not be loaded: it is no %s]", fileName(file), mediaType)}
 	case isImage:
-		return &conversation.Image{Name: fileName(file), MediaType: mediaType, Size: len(data), Data: data}, ""
+		return &conversation.Image{Name: fileName(file), MediaType: mediaType, Size: len(data), Data: data}, section{}
 	case !utf8.Valid(data) || bytes.ContainsRune(data, 0):
-		return nil, nameOf(file)
+		return nil, named(file)
 	}
-	return nil, fmt.Sprintf("[file %s]\n%s\n[end of file %s]", fileName(file), strings.TrimRight(string(data), "\n"), fileName(file))
+	name := fileName(file)
+	return nil, section{head: "[file " + name + "]", body: strings.TrimRight(string(data), "\n"), foot: "[end of file " + name + "]"}
 }
 
 // mediaType returns the media type that the platform gives, without parameters.
@@ -145,20 +174,21 @@ func mayBeText(mediaType string) bool {
 	return !slices.Contains([]string{"application/zip", "application/gzip", "application/pdf"}, mediaType)
 }
 
-// withNames returns a text with files named below it.
-func withNames(text string, files []conversation.Attachment) string {
-	for _, file := range files {
-		text = join(text, nameOf(file))
+// withNames returns a message with files that are only named.
+func withNames(in conversation.Inbound) enclosed {
+	e := enclosed{text: in.Text}
+	for _, file := range in.Attachments {
+		e.add(file, named(file))
 	}
-	return text
+	return e
 }
 
-// nameOf returns the line that names a file which is not read.
-func nameOf(file conversation.Attachment) string {
+// named returns the line about a file that is not read.
+func named(file conversation.Attachment) section {
 	if file.Size == 0 {
-		return fmt.Sprintf("[file %s]", fileName(file))
+		return section{head: fmt.Sprintf("[file %s]", fileName(file))}
 	}
-	return fmt.Sprintf("[file %s, %s, not shown]", fileName(file), size(file.Size))
+	return section{head: fmt.Sprintf("[file %s, %s, not shown]", fileName(file), size(file.Size))}
 }
 
 func fileName(file conversation.Attachment) string {
@@ -166,14 +196,6 @@ func fileName(file conversation.Attachment) string {
 		return name
 	}
 	return "without a name"
-}
-
-// join puts more text on a new line.
-func join(text, more string) string {
-	if text == "" || more == "" {
-		return text + more
-	}
-	return text + "\n" + more
 }
 
 // size returns a number of bytes as people say it.

@@ -98,3 +98,11 @@ func (l *loop) loadImages(ctx context.Context, m conversation.Message, left int)
 	}
 	return m, left
 }
+
+// join puts more text on a new line.
+func join(text, more string) string {
+	if text == "" || more == "" {
+		return text + more
+	}
+	return text + "\n" + more
+}

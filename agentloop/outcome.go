@@ -170,13 +170,13 @@ func (r *Router) userMessages(took []conversation.Inbound) []conversation.Messag
 		if _, command := in.Command(); command {
 			continue
 		}
-		users = append(users, r.userMessage(in, withNames(in.Text, in.Attachments), nil))
+		users = append(users, r.userMessage(in, withNames(in)))
 	}
 	return users
 }
 
-func (r *Router) userMessage(in conversation.Inbound, text string, images []conversation.Image) conversation.Message {
-	m := conversation.Message{Role: conversation.RoleUser, Content: text, Images: images, SourceID: in.SourceID, At: in.At}
+func (r *Router) userMessage(in conversation.Inbound, e enclosed) conversation.Message {
+	m := conversation.Message{Role: conversation.RoleUser, Content: e.text, Images: e.images, Files: e.files, SourceID: in.SourceID, At: in.At}
 	if in.Group {
 		m.Sender = in.Sender
 	}
@@ -189,7 +189,7 @@ func (r *Router) userMessage(in conversation.Inbound, text string, images []conv
 func (r *Router) noteMessages(notes []conversation.Inbound) []conversation.Message {
 	var told []conversation.Message
 	for _, in := range notes {
-		told = append(told, r.userMessage(in, "[edited: the message of "+in.At.Format("2006-01-02 15:04")+" now reads]\n"+in.Text, nil))
+		told = append(told, r.userMessage(in, enclosed{text: "[edited: the message of " + in.At.Format("2006-01-02 15:04") + " now reads]\n" + in.Text}))
 	}
 	return told
 }

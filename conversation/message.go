@@ -13,7 +13,7 @@ import (
 // Message rows, as they are read and written.
 
 const selectMessages = `
-	SELECT id, seq, run_id, role, state, internal, content, parts, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, metadata, finish_reason, created_at
+	SELECT id, seq, run_id, role, state, internal, content, parts, files, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, metadata, finish_reason, created_at
 	FROM messages`
 
 // inTalk holds for the rows of messages that the talk consists of, as people
@@ -75,9 +75,9 @@ func scanRecord(rows *sql.Rows) (Record, error) {
 	var r Record
 	m := &r.Message
 	var id, at int64
-	var parts, calls, sender []byte
+	var parts, files, calls, sender []byte
 	var callID, toolName, sourceID, metadata, finish sql.NullString
-	err := rows.Scan(&id, &m.Seq, &m.RunID, &m.Role, &r.State, &m.Internal, &m.Content, &parts, &calls, &callID, &toolName, &m.Tokens,
+	err := rows.Scan(&id, &m.Seq, &m.RunID, &m.Role, &r.State, &m.Internal, &m.Content, &parts, &files, &calls, &callID, &toolName, &m.Tokens,
 		&sender, &sourceID, &metadata, &finish, &at)
 	if err != nil {
 		return Record{}, err
@@ -85,7 +85,7 @@ func scanRecord(rows *sql.Rows) (Record, error) {
 	for _, column := range []struct {
 		json []byte
 		into any
-	}{{parts, &m.Images}, {calls, &m.ToolCalls}, {sender, &m.Sender}} {
+	}{{parts, &m.Images}, {files, &m.Files}, {calls, &m.ToolCalls}, {sender, &m.Sender}} {
 		if len(column.json) > 0 {
 			if err := json.Unmarshal(column.json, column.into); err != nil {
 				return Record{}, err
@@ -108,6 +108,10 @@ func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Messag
 	if err != nil {
 		return m, err
 	}
+	files, err := jsonOrNull(m.Files, len(m.Files) == 0)
+	if err != nil {
+		return m, err
+	}
 	calls, err := jsonOrNull(m.ToolCalls, len(m.ToolCalls) == 0)
 	if err != nil {
 		return m, err
@@ -121,10 +125,10 @@ func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Messag
 		state = stateStopped
 	}
 	result, err := tx.ExecContext(ctx, `
-		INSERT INTO messages (conversation_id, seq, run_id, role, state, internal, content, parts, tool_calls, tool_call_id, tool_name,
+		INSERT INTO messages (conversation_id, seq, run_id, role, state, internal, content, parts, files, tool_calls, tool_call_id, tool_name,
 			tokens, sender, source_id, metadata, finish_reason, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		conversation, m.Seq, m.RunID, m.Role, state, m.Internal, m.Content, parts, calls, db.Nullable(m.ToolCallID), db.Nullable(m.ToolName),
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		conversation, m.Seq, m.RunID, m.Role, state, m.Internal, m.Content, parts, files, calls, db.Nullable(m.ToolCallID), db.Nullable(m.ToolName),
 		m.Tokens, sender, db.Nullable(m.SourceID), db.Nullable(string(m.Metadata)), db.Nullable(string(m.FinishReason)), db.Millis(m.At))
 	if err != nil || len(m.Images) == 0 {
 		return m, err

@@ -94,6 +94,24 @@ type Image struct {
 	n       int
 }
 
+// File is a file in a user message that is no picture. The message's content has
+// lines about it, for the model and for search: its name, and the text of a file
+// that was read.
+type File struct {
+	Name      string `json:"name"`
+	MediaType string `json:"media_type,omitempty"` // as the platform said
+	Size      int64  `json:"size,omitempty"`       // bytes, as the platform said; 0 = not said
+	Lines     Extent `json:"lines"`                // the lines about the file, in the content
+	Body      Extent `json:"body,omitzero"`        // of these, the text of the file; zero if it was not read
+}
+
+// Extent is a part of a text, as offsets in bytes: from From, up to but not
+// including To.
+type Extent struct {
+	From int `json:"from"`
+	To   int `json:"to"`
+}
+
 // Role says who a message is from, in the words of the chat completions API.
 type Role string
 
@@ -137,6 +155,7 @@ type Message struct {
 	Role       Role
 	Content    string
 	Images     []Image    // user: shown to a model that sees
+	Files      []File     `json:",omitempty"` // user: the other files, in the order of their lines in Content
 	ToolCalls  []ToolCall // assistant: the calls it asked for
 	ToolCallID string     // tool: the call it answers
 	ToolName   string     // tool: the name of the tool

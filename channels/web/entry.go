@@ -87,13 +87,15 @@ func entriesOf(records []conversation.Record, base string) []entry {
 }
 
 func userEntry(m conversation.Message, id, base string) entry {
-	text, files := filesIn(m.Content)
+	text, files := m.SplitFiles()
 	e := entry{ID: id, Seq: m.Seq, Kind: kindUser, Text: text, At: m.At}
 	for n, image := range m.Images {
 		address := base + "/image/" + strconv.FormatInt(m.Seq, 10) + "/" + strconv.Itoa(n)
 		e.Enclosed = append(e.Enclosed, enclosed{Name: image.Name, Picture: address})
 	}
-	e.Enclosed = append(e.Enclosed, files...)
+	for n, file := range files {
+		e.Enclosed = append(e.Enclosed, enclosed{Name: m.Files[n].Name, Text: file})
+	}
 	return e
 }
 

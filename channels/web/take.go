@@ -216,12 +216,12 @@ func (c *Channel) again(ctx context.Context, key conversation.Key, m conversatio
 			return nil, err
 		}
 	}
-	_, files := filesIn(m.Content)
-	for _, file := range files {
-		if file.Text == "" {
+	_, files := m.SplitFiles()
+	for n, text := range files {
+		if text == "" {
 			continue // it was only named
 		}
-		if err := add(file.Name, "text/plain", []byte(file.Text)); err != nil {
+		if err := add(m.Files[n].Name, "text/plain", []byte(text)); err != nil {
 			return nil, err
 		}
 	}
