@@ -21,7 +21,7 @@ func TestAChatWithStreaming(t *testing.T) {
 		return slowly("The first word, then **many others**, and the last.", 12, 40*time.Millisecond)
 	})
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.say("Tell me something")
 	b.awaitText("#waiting .bubble", "Tell me something")
 	b.await("!document.getElementById('answer').hidden && !document.getElementById('stop').hidden")
@@ -49,7 +49,7 @@ func TestReloadInTheMiddleOfAnAnswer(t *testing.T) {
 	text := strings.Join(words, " ")
 	g := startGateway(t, func(llmtest.Call) llmtest.Answer { return slowly(text, 60, 50*time.Millisecond) })
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.say("Count")
 	b.awaitText("#text", "word05")
 	b.do(chromedp.Reload())
@@ -73,7 +73,7 @@ func TestTwoTabsAgree(t *testing.T) {
 		return llmtest.Answer{Text: "To " + c.LastUser() + ": yes."}
 	})
 	one := openTab(t)
-	one.open(g.url)
+	one.open(g.URL)
 	one.say("first")
 	one.awaitText("#waiting .bubble", "first")
 	two := one.another()
@@ -107,12 +107,12 @@ func TestThePageSurvivesTheGateway(t *testing.T) {
 		return llmtest.Answer{Text: "Still here."}
 	})
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.say("Are you there?")
 	b.awaitText("#waiting .bubble", "Are you there?")
-	g.kill()
+	g.Kill()
 	b.await("!document.getElementById('connection').hidden")
-	g.start()
+	g.Start()
 	close(hold)
 	b.answers(1)
 	b.awaitText("#messages .assistant", "Still here.")
@@ -135,7 +135,7 @@ func TestKeyboardOnly(t *testing.T) {
 	})
 	defer close(hold)
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	keys := func(sequence string, modifiers ...chromedp.KeyOption) {
 		t.Helper()
 		b.do(chromedp.KeyEvent(sequence, modifiers...))
@@ -188,7 +188,7 @@ func TestAPhone(t *testing.T) {
 	g := startGateway(t, says("```\n"+strings.Repeat("a very long line of code ", 20)+"\n```\n\n| "+strings.Repeat("column | ", 12)+"\n| "+strings.Repeat("--- | ", 12)+"\n\n"+strings.Repeat("unbroken", 40)))
 	b := openTab(t)
 	b.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
-	b.open(g.url)
+	b.open(g.URL)
 	b.say(strings.Repeat("wide", 100))
 	b.answers(1)
 	if width := eval[float64](b, "Math.max(document.documentElement.scrollWidth, document.getElementById('scroll').scrollWidth)"); width > 390 {
@@ -208,7 +208,7 @@ func TestDarkAndLight(t *testing.T) {
 	b := openTab(t)
 	const bright = "getComputedStyle(document.body).backgroundColor === 'rgb(255, 255, 255)'"
 	b.prefer("light")
-	b.open(g.url)
+	b.open(g.URL)
 	b.await(bright)
 	b.prefer("dark")
 	b.await("!(" + bright + ")")
@@ -224,7 +224,7 @@ func TestDarkAndLight(t *testing.T) {
 func TestNothingSaidRuns(t *testing.T) {
 	g := startGateway(t, func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: c.LastUser(), Pieces: 20} })
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	hostile := pagestest.Hostile()
 	for n, texts := range [][]string{hostile[:30], hostile[30:60], hostile[60:]} {
 		b.do(chromedp.SetValue("#text-field", strings.Join(texts, "\n\n")), chromedp.Focus("#text-field"), chromedp.KeyEvent("\r"))
@@ -235,7 +235,7 @@ func TestNothingSaidRuns(t *testing.T) {
 	b.do(chromedp.Reload())
 	b.answers(4)
 	for _, address := range b.asked() {
-		if !strings.HasPrefix(address, g.url+"/") && !strings.HasPrefix(address, "data:") && !strings.HasPrefix(address, "blob:") {
+		if !strings.HasPrefix(address, g.URL+"/") && !strings.HasPrefix(address, "data:") && !strings.HasPrefix(address, "blob:") {
 			t.Errorf("the page has asked %s", address)
 		}
 	}
@@ -250,7 +250,7 @@ const maxLoad = 150_000
 func TestAPageIsLight(t *testing.T) {
 	g := startGateway(t, says("```go\npackage main\n```\n\n```python\nprint(1)\n```\n\n```typescript\nlet x: number\n```"))
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.say("Show me code")
 	b.answers(1)
 	b.await("document.querySelectorAll('.hljs-keyword, .hljs-built_in').length >= 3")
@@ -261,7 +261,7 @@ func TestAPageIsLight(t *testing.T) {
 		t.Errorf("the page has loaded %.0f bytes, at most %d are wanted", received, maxLoad)
 	}
 	for _, address := range fresh.asked() {
-		if !strings.HasPrefix(address, g.url+"/") {
+		if !strings.HasPrefix(address, g.URL+"/") {
 			t.Errorf("the page has asked %s", address)
 		}
 	}
@@ -271,7 +271,7 @@ func TestAPageIsLight(t *testing.T) {
 func TestAPastedPicture(t *testing.T) {
 	g := startGateway(t, says("A dot."))
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.await("!document.getElementById('attach').hidden")
 	eval[bool](b, `(() => {
 		const bytes = Uint8Array.from(atob("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="), (c) => c.charCodeAt(0));

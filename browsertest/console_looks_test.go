@@ -15,18 +15,18 @@ func TestConsoleLooks(t *testing.T) {
 	b := openTab(t)
 	b.do(chromedp.EmulateViewport(1280, 900))
 	shots := func(suffix string) {
-		b.open(g.url + "/console/?range=week")
+		b.open(g.URL + "/console/?range=week")
 		b.await("document.querySelector('.uplot')")
 		b.shot("console" + suffix)
 		for name, page := range map[string]string{
 			"sessions": "sessions", "deliveries": "deliveries", "pairing": "pairing", "configuration": "configuration", "log": "log",
 			"search": "search?q=lisbon", "session": "session?key=discord:thread:99120", "confirm": "confirm?do=delete&key=discord:thread:99120",
 		} {
-			b.open(g.url + "/console/" + page)
+			b.open(g.URL + "/console/" + page)
 			b.await("document.querySelector('h1')")
 			b.shot("console-" + name + suffix)
 		}
-		b.open(g.url + "/console/session?key=telegram:chat:5550101")
+		b.open(g.URL + "/console/session?key=telegram:chat:5550101")
 		address := eval[string](b, "document.querySelector('tbody th a').href")
 		for name, path := range map[string]string{"transcript": "", "trace": "/trace", "window": "/window"} {
 			b.open(address + path)

@@ -8,10 +8,11 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"parley/channels/telegram/telegramtest"
+	"parley/gateway/gatewaytest"
 )
 
 // startConsole runs a gateway with Telegram over the database of a month.
-func startConsole(t *testing.T) (*gateway, *world) {
+func startConsole(t *testing.T) (*gatewaytest.Gateway, *world) {
 	t.Helper()
 	if chrome == nil {
 		t.Skip(skipped)
@@ -21,7 +22,7 @@ func startConsole(t *testing.T) (*gateway, *world) {
 	w.live()
 	w.must(w.store.Close())
 	platform := telegramtest.New(t)
-	return startGatewayIn(t, dir, openToAll+fmt.Sprintf(`
+	return startGatewayIn(t, dir, gatewaytest.OpenToAll+fmt.Sprintf(`
 [telegram]
 token = %q
 api_url = %q
@@ -32,18 +33,18 @@ api_url = %q
 }
 
 // consolePages are all pages, of the conversation at an address.
-func consolePages(g *gateway, conversation string) []string {
+func consolePages(g *gatewaytest.Gateway, conversation string) []string {
 	list := []string{conversation, conversation + "/trace", conversation + "/window"}
 	for _, page := range []string{"?range=hour", "?range=year", "sessions", "session?key=discord:thread:99120", "search?q=lisbon",
 		"confirm?do=delete&key=discord:thread:99120", "deliveries", "pairing", "configuration", "log"} {
-		list = append(list, g.url+"/console/"+page)
+		list = append(list, g.URL+"/console/"+page)
 	}
 	return list
 }
 
-func conversationURL(b *tab, g *gateway) string {
+func conversationURL(b *tab, g *gatewaytest.Gateway) string {
 	b.t.Helper()
-	b.open(g.url + "/console/session?key=telegram:chat:5550101")
+	b.open(g.URL + "/console/session?key=telegram:chat:5550101")
 	return eval[string](b, "document.querySelector('tbody th a').href")
 }
 
@@ -64,7 +65,7 @@ func TestConsolePagesFitEveryScreen(t *testing.T) {
 		}
 	}
 	for _, address := range b.asked() {
-		if !strings.HasPrefix(address, g.url) && !strings.HasPrefix(address, "about:") && !strings.HasPrefix(address, "data:") {
+		if !strings.HasPrefix(address, g.URL) && !strings.HasPrefix(address, "about:") && !strings.HasPrefix(address, "data:") {
 			t.Errorf("a page asked for %s", address)
 		}
 	}
@@ -75,7 +76,7 @@ func TestConsolePagesFitEveryScreen(t *testing.T) {
 func TestTheOverviewDrawsItsPlots(t *testing.T) {
 	g, _ := startConsole(t)
 	b := openTab(t)
-	b.open(g.url + "/console/?range=month")
+	b.open(g.URL + "/console/?range=month")
 	b.await("document.querySelectorAll('.plots .uplot canvas').length === 4")
 	b.do(chromedp.Click("[data-theme-switch]"))
 	b.await("document.documentElement.dataset.theme && document.querySelectorAll('.plots .uplot canvas').length === 4")
@@ -90,10 +91,10 @@ func TestTheOverviewDrawsItsPlots(t *testing.T) {
 func TestTheKeyboardSendsAReplyAgainAndTheLogGoesOn(t *testing.T) {
 	g, _ := startConsole(t)
 	b, log := openTab(t), openTab(t)
-	log.open(g.url + "/console/log?q=reply+not+delivered")
+	log.open(g.URL + "/console/log?q=reply+not+delivered")
 	log.await("document.getElementById('live').textContent === 'live'")
 	before := eval[int](log, "document.querySelectorAll('#lines > li').length")
-	b.open(g.url + "/console/deliveries")
+	b.open(g.URL + "/console/deliveries")
 	b.await("document.querySelector('.item form button')")
 	b.do(chromedp.Focus(".item form button"), chromedp.KeyEvent("\r"))
 	b.leadsTo("The reply is on its way again.")

@@ -37,20 +37,20 @@ func TestLooks(t *testing.T) {
 	b := openTab(t)
 	for _, scheme := range []string{"light", "dark"} {
 		b.prefer(scheme)
-		b.open(g.url)
+		b.open(g.URL)
 		b.await("document.getElementById('empty')")
 		b.shot("empty-" + scheme)
 	}
 	b.prefer("light")
 	for _, title := range []string{"Plan a week in Lisbon", "A birthday poem for Ada", "Why does my build fail on arm64?"} {
-		b.open(g.url)
+		b.open(g.URL)
 		b.say(title)
 		b.await("document.querySelector('#messages .assistant, #messages .notice') && document.getElementById('answer').hidden")
 	}
 	b.shot("failed")
 	b.do(chromedp.Click("#menu summary"))
 	b.shot("menu")
-	b.open(g.url)
+	b.open(g.URL)
 	b.say("How do I use a context well in Go?")
 	b.answers(1)
 	b.await("document.querySelector('.hljs-keyword')")
@@ -76,6 +76,6 @@ func TestLooks(t *testing.T) {
 	b.prefer("light")
 	b.shot("drawer-phone")
 	b.do(chromedp.EmulateViewport(1280, 800, chromedp.EmulateScale(1)))
-	b.open(g.url + "/search?q=context")
+	b.open(g.URL + "/search?q=context")
 	b.shot("search")
 }

@@ -2,7 +2,6 @@ package browsertest
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +35,7 @@ func TestTheReaderIsNotMoved(t *testing.T) {
 		return llmtest.Answer{Text: paragraphs(60)}
 	})
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.say("Write")
 	b.answers(1)
 	b.await(fromEnd + " < 2")
@@ -61,11 +60,7 @@ func TestTheReaderIsNotMoved(t *testing.T) {
 // where it is.
 func TestEarlierMessagesComeByScrolling(t *testing.T) {
 	g := startGateway(t, says("x"))
-	store, err := conversation.Open(t.Context(), filepath.Join(g.dir, "conversations.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := g.Store()
 	var said []conversation.Message
 	for n := range 100 {
 		said = append(said, conversation.Message{Role: conversation.RoleUser, Content: fmt.Sprintf("number %d.", n), Tokens: 1},
@@ -75,7 +70,7 @@ func TestEarlierMessagesComeByScrolling(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := openTab(t)
-	b.open(g.url + "/chat/long")
+	b.open(g.URL + "/chat/long")
 	b.awaitText("#messages .bubble", "number 99.")
 	b.await(fromEnd + " < 2")
 	for range 3 {
@@ -94,12 +89,12 @@ func TestEarlierMessagesComeByScrolling(t *testing.T) {
 func TestAFoundMessageIsInSight(t *testing.T) {
 	g := startGateway(t, says(paragraphs(40)+"The heron stood there.\n\n"+paragraphs(40)))
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.say("Tell me of birds")
 	b.answers(1)
 	b.say("And again")
 	b.answers(2)
-	b.open(g.url + "/search?q=heron")
+	b.open(g.URL + "/search?q=heron")
 	b.await("document.querySelector('.found a')")
 	b.open(eval[string](b, "document.querySelector('.found li:last-child a').href"))
 	b.await("document.querySelector('.messages > :target')")
@@ -115,7 +110,7 @@ func TestAFoundMessageIsInSight(t *testing.T) {
 func TestRightToLeft(t *testing.T) {
 	g := startGateway(t, says("مرحبا بالعالم.\n\n> اقتباس\n\n```go\nfunc main() {}\n```\n\nAn English paragraph."))
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.say("مرحبا")
 	b.answers(1)
 	for expression, want := range map[string]string{
@@ -135,7 +130,7 @@ func TestRightToLeft(t *testing.T) {
 func TestEverythingHasAName(t *testing.T) {
 	g := startGateway(t, using("current_time", "{}", "Done.\n\n```go\nx\n```\n\n| a | b |\n| - | - |\n| 1 | 2 |"))
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.say("Use a tool")
 	b.answers(1)
 	b.say("/export")
@@ -170,7 +165,7 @@ func TestEverythingHasAName(t *testing.T) {
 func TestEscapeKeepsTheConversation(t *testing.T) {
 	g := startGateway(t, says("x"))
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.say("Keep me")
 	b.answers(1)
 	b.do(chromedp.Click("#menu summary"), chromedp.Click("[data-delete]"))

@@ -1,29 +1,11 @@
 package browsertest
 
 import (
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 )
-
-// command runs a command of the gateway beside the one that serves.
-func (g *gateway) command(args ...string) string {
-	g.t.Helper()
-	path, err := binary()
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	command := exec.Command(path, append(args, "-c", filepath.Join(g.dir, "config.toml"))...)
-	command.Dir = g.dir
-	said, err := command.Output()
-	if err != nil {
-		g.t.Fatalf("gateway %v: %v", args, err)
-	}
-	return strings.TrimSpace(string(said))
-}
 
 // A person opens the link that the gateway prints, and is in. The link is good
 // once, and its code stays in no address.
@@ -33,18 +15,18 @@ func TestLinkSignsABrowserIn(t *testing.T) {
 	}
 	g := startGatewayIn(t, t.TempDir(), "", echo)
 	b, late := openTab(t), openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.leadsTo("gateway token link")
 	b.shot("signin")
 
-	link := g.command("token", "link")
-	if !strings.HasPrefix(link, g.url+"/signin/link#") {
+	link := g.MustRun("token", "link")
+	if !strings.HasPrefix(link, g.URL+"/signin/link#") {
 		t.Fatalf("the link is %q", link)
 	}
 	b.open(link)
 	b.leadsTo("What is on your mind?")
 	b.await("document.readyState === 'complete'") // with the scripts that send what is typed
-	if address := eval[string](b, "location.href"); address != g.url+"/" {
+	if address := eval[string](b, "location.href"); address != g.URL+"/" {
 		t.Errorf("the link leads to %s", address)
 	}
 	b.say("Who is in?")
@@ -60,7 +42,7 @@ func TestLinkSignsABrowserIn(t *testing.T) {
 
 	b.do(chromedp.Click(".side-foot form button"))
 	b.leadsTo("The gateway's token")
-	b.open(g.url)
+	b.open(g.URL)
 	b.leadsTo("The gateway's token")
 }
 
@@ -71,13 +53,13 @@ func TestRotationAsksOpenPagesToSignInAgain(t *testing.T) {
 	}
 	g := startGatewayIn(t, t.TempDir(), "", echo)
 	b := openTab(t)
-	b.open(g.command("token", "link"))
+	b.open(g.MustRun("token", "link"))
 	b.leadsTo("What is on your mind?")
 	b.await("document.readyState === 'complete'") // with the scripts that send what is typed
 	b.say("Stay")
 	b.answers(1)
-	g.command("token", "rotate")
+	g.MustRun("token", "rotate")
 	b.leadsTo("The gateway's token")
-	b.do(chromedp.SendKeys("#token", g.command("token")), chromedp.Submit("form"))
+	b.do(chromedp.SendKeys("#token", g.MustRun("token")), chromedp.Submit("form"))
 	b.leadsTo("To: Stay")
 }

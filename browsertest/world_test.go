@@ -1,7 +1,6 @@
 package browsertest
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/pairing"
+	"parley/conversation/storetest"
 )
 
 // world is a database in which people have talked for a month, as an operator
@@ -55,12 +55,7 @@ const listAnswer = "Three things that work well with a six-year-old:\n\n1. **Oce
 func newWorld(t *testing.T, dir string) *world {
 	t.Helper()
 	w := &world{t: t, dice: rand.New(rand.NewPCG(1, 2)), now: time.Now().Add(-30 * 24 * time.Hour)}
-	store, err := conversation.Open(context.Background(), filepath.Join(dir, "conversations.db"), conversation.WithClock(func() time.Time { return w.now }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.store = store
-	t.Cleanup(func() { _ = store.Close() })
+	w.store = storetest.Open(t, filepath.Join(dir, "conversations.db"), conversation.WithClock(func() time.Time { return w.now }))
 	return w
 }
 

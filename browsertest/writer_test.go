@@ -21,7 +21,7 @@ const holdSending = `(() => {
 func TestWritingOnWhileAMessageIsSent(t *testing.T) {
 	g := startGateway(t, echo)
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.await("document.activeElement.id === 'text-field'")
 	eval[bool](b, holdSending)
 	b.do(chromedp.KeyEvent("first"), chromedp.KeyEvent("\r"))
@@ -39,17 +39,17 @@ func TestWritingOnWhileAMessageIsSent(t *testing.T) {
 func TestWhatWasNotSentSurvivesAReload(t *testing.T) {
 	g := startGateway(t, says("x"))
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.await("document.activeElement.id === 'text-field'")
-	g.kill()
+	g.Kill()
 	b.say("Do not lose me")
 	b.awaitText("#trouble", "can't be reached")
-	g.start()
+	g.Start()
 	b.do(chromedp.Reload())
 	b.await("document.getElementById('text-field').value.trim() === 'Do not lose me'")
 	b.say("")
 	b.answers(1)
-	b.open(g.url)
+	b.open(g.URL)
 	b.await("document.activeElement.id === 'text-field' && document.getElementById('text-field').value === ''")
 }
 
@@ -57,7 +57,7 @@ func TestWhatWasNotSentSurvivesAReload(t *testing.T) {
 func TestAnEditReturnsWhatHadBeenBegun(t *testing.T) {
 	g := startGateway(t, echo)
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.say("one")
 	b.answers(1)
 	b.do(chromedp.Focus("#text-field"), chromedp.KeyEvent("begun"))
@@ -73,7 +73,7 @@ func TestAnEditReturnsWhatHadBeenBegun(t *testing.T) {
 func TestAHugePasteBecomesAFile(t *testing.T) {
 	g := startGateway(t, says("Long."))
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.await("!document.getElementById('attach').hidden")
 	eval[bool](b, `(() => {
 		const data = new DataTransfer();
@@ -92,7 +92,7 @@ func TestAHugePasteBecomesAFile(t *testing.T) {
 func TestADoubleClickAsksOnce(t *testing.T) {
 	g := startGateway(t, says("x"))
 	b := openTab(t)
-	b.open(g.url)
+	b.open(g.URL)
 	b.say("Once")
 	b.answers(1)
 	first := eval[string](b, "document.querySelector('#messages .assistant').id")
@@ -101,7 +101,7 @@ func TestADoubleClickAsksOnce(t *testing.T) {
 	b.await("document.querySelector('#messages .assistant') && document.querySelector('#messages .assistant').id !== '" + first + "'")
 	b.say("/status")
 	b.awaitText("#messages .asked", "/status")
-	if n := len(g.model.Calls()); n != 2 {
+	if n := len(g.Model.Calls()); n != 2 {
 		t.Errorf("the model was asked %d times, want twice", n)
 	}
 }
@@ -111,7 +111,7 @@ func TestADoubleClickAsksOnce(t *testing.T) {
 func TestAHiddenTabCatchesUp(t *testing.T) {
 	g := startGateway(t, echo)
 	one := openTab(t)
-	one.open(g.url)
+	one.open(g.URL)
 	one.say("first")
 	one.answers(1)
 	two := one.another()
