@@ -88,7 +88,7 @@ func TestAnAcceptedRequestIsAnsweredAfterAKill(t *testing.T) {
 		answers <- a
 	}()
 	w.awaitReached("the model call", held)
-	p.kill()
+	p.Kill()
 	w.expectState(w.copyDatabase(), 1, 0, 0)
 	held.Open()
 	p = w.startServing()
@@ -100,7 +100,7 @@ func TestAnAcceptedRequestIsAnsweredAfterAKill(t *testing.T) {
 	if n := w.count(`SELECT count(*) FROM messages WHERE role = 'user'`); n != 1 {
 		t.Errorf("the message is stored %d times", n)
 	}
-	p.stop()
+	p.Stop()
 	w.expectClean()
 }
 
@@ -129,7 +129,7 @@ func TestProgramsWhileTheGatewayIsKilled(t *testing.T) {
 	for range kills {
 		p := w.startServing()
 		time.Sleep(time.Duration(rand.Int64N(int64(300 * time.Millisecond))))
-		p.kill()
+		p.Kill()
 	}
 	p := w.startServing()
 	talking.Wait()
@@ -140,6 +140,6 @@ func TestProgramsWhileTheGatewayIsKilled(t *testing.T) {
 			t.Errorf("session %d holds %d messages, %d of them different, want %d", s, all, distinct, each)
 		}
 	}
-	p.stop()
+	p.Stop()
 	w.expectClean()
 }

@@ -24,7 +24,7 @@ func TestAway(t *testing.T) {
 		}
 		w.awaitTaken()
 		w.awaitAllAnswered()
-		p.stop()
+		p.Stop()
 		w.expectClean()
 		w.expectAnsweredOnce()
 	})

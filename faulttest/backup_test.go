@@ -17,9 +17,9 @@ import (
 // do runs a subcommand to its end, and returns what it wrote to standard output.
 func (w *world) do(status int, args ...string) (said string) {
 	w.t.Helper()
-	p := w.run(binary, nil, args...)
-	p.expectExit(status)
-	return p.stdout.String()
+	p := w.run(nil, args...)
+	p.MustExit(status)
+	return p.Stdout.String()
 }
 
 // converse lets a person be answered once for each text.
@@ -53,36 +53,36 @@ func TestACopyOverAKilledGatewaysDatabaseIsRefused(t *testing.T) {
 	for attempt := range 5 {
 		p := w.startServing()
 		w.converse(1, fmt.Sprintf("a%d", attempt))
-		copied := filepath.Join(w.dir, fmt.Sprintf("copy%d.db", attempt))
+		copied := filepath.Join(w.gw.Dir, fmt.Sprintf("copy%d.db", attempt))
 		w.do(0, "backup", copied)
 		w.converse(1, fmt.Sprintf("b%d", attempt))
-		p.kill()
+		p.Kill()
 		bytes, err := os.ReadFile(copied)
 		w.must(err)
-		w.must(os.WriteFile(w.database, bytes, 0o600))
+		w.must(os.WriteFile(w.gw.Database, bytes, 0o600))
 
-		log, err := os.ReadFile(w.database + "-wal")
+		log, err := os.ReadFile(w.gw.Database + "-wal")
 		w.must(err)
 		p = w.start()
-		p.expectExit(1)
-		if said := p.stderr.String(); !strings.Contains(said, "was written for another file") || !strings.Contains(said, "gateway restore") {
+		p.MustExit(1)
+		if said := p.Stderr.String(); !strings.Contains(said, "was written for another file") || !strings.Contains(said, "gateway restore") {
 			t.Errorf("it says %s", said)
 		}
-		if now, err := os.ReadFile(w.database); err != nil || string(now) != string(bytes) {
+		if now, err := os.ReadFile(w.gw.Database); err != nil || string(now) != string(bytes) {
 			t.Error("the copy was changed")
 		}
-		if now, err := os.ReadFile(w.database + "-wal"); err != nil || string(now) != string(log) {
+		if now, err := os.ReadFile(w.gw.Database + "-wal"); err != nil || string(now) != string(log) {
 			t.Error("the log was changed")
 		}
 		if said := w.do(0, "restore", copied); !strings.Contains(said, "-wal") {
 			t.Errorf("restore says %s", said)
 		}
-		w.expectWhole(w.database, 2*attempt+2)
+		w.expectWhole(w.gw.Database, 2*attempt+2)
 	}
 	p := w.startServing()
 	w.converse(1, "last")
-	p.stop()
-	w.expectWhole(w.database, 12)
+	p.Stop()
+	w.expectWhole(w.gw.Database, 12)
 }
 
 // A backup that is killed leaves no target, or a whole one; a gateway that
@@ -96,9 +96,9 @@ func TestBackupKilledAtAnyMoment(t *testing.T) {
 	target := filepath.Join(dir, "copy.db")
 	made, said := 0, 0
 	for range 25 {
-		backup := w.run(binary, nil, "backup", target)
+		backup := w.run(nil, "backup", target)
 		time.Sleep(time.Duration(rand.Int64N(int64(400 * time.Millisecond))))
-		backup.kill()
+		backup.Kill()
 		said++
 		w.converse(2, fmt.Sprintf("n%d", said))
 		if _, err := os.Stat(target); err == nil {
@@ -115,7 +115,7 @@ func TestBackupKilledAtAnyMoment(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("the folder holds %v, %v", entries, err)
 	}
-	p.stop()
+	p.Stop()
 	w.expectClean()
 }
 
@@ -126,39 +126,39 @@ func TestRestoreKilledAtAnyMoment(t *testing.T) {
 	w := newWorld(t, settings{})
 	p := w.startServing()
 	w.converse(1, "m1", "m2")
-	copied := filepath.Join(w.dir, "copy.db")
+	copied := filepath.Join(w.gw.Dir, "copy.db")
 	w.do(0, "backup", copied)
 	w.converse(1, "m3", "m4")
-	p.kill()
+	p.Kill()
 	old := map[string][]byte{}
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		bytes, err := os.ReadFile(w.database + suffix)
+		bytes, err := os.ReadFile(w.gw.Database + suffix)
 		w.must(err)
 		old[suffix] = bytes
 	}
 	seen := map[string]int{}
 	for attempt := range 40 {
-		restore := w.run(binary, nil, "restore", copied)
+		restore := w.run(nil, "restore", copied)
 		if attempt%4 == 0 {
 			time.Sleep(time.Duration(rand.Int64N(int64(300 * time.Millisecond))))
 		} else {
-			for !restore.hasEnded() { // killed when it has begun to rename
-				if _, err := os.Lstat(w.database + ".replacing"); err == nil {
+			for !restore.HasEnded() { // killed when it has begun to rename
+				if _, err := os.Lstat(w.gw.Database + ".replacing"); err == nil {
 					break
 				}
 				runtime.Gosched()
 			}
 			time.Sleep(time.Duration(rand.Int64N(int64(3 * time.Millisecond))))
 		}
-		restore.kill()
+		restore.Kill()
 		interrupted := "killed at its renames"
-		if _, err := os.Lstat(w.database + ".replacing"); err != nil {
+		if _, err := os.Lstat(w.gw.Database + ".replacing"); err != nil {
 			interrupted = "killed before or after"
 		}
 		seen[interrupted]++
 
 		w.do(0, "sessions", "list")
-		db := openSQLite(t, w.database)
+		db := openSQLite(t, w.gw.Database)
 		if got := column(t, db, `PRAGMA integrity_check`); !slices.Equal(got, []string{"ok"}) {
 			t.Fatalf("attempt %d, %s: integrity_check: %v", attempt, interrupted, got)
 		}
@@ -170,7 +170,7 @@ func TestRestoreKilledAtAnyMoment(t *testing.T) {
 		default:
 			t.Fatalf("attempt %d, %s: the database holds %q", attempt, interrupted, got)
 		}
-		kept, err := filepath.Glob(w.database + ".before-*")
+		kept, err := filepath.Glob(w.gw.Database + ".before-*")
 		w.must(err)
 		if got == "m1 m2" && len(kept) < 2 {
 			t.Errorf("attempt %d, %s: of the old database is kept %v", attempt, interrupted, kept)
@@ -179,7 +179,7 @@ func TestRestoreKilledAtAnyMoment(t *testing.T) {
 			w.must(os.Remove(path))
 		}
 		for suffix, bytes := range old {
-			w.must(os.WriteFile(w.database+suffix, bytes, 0o600))
+			w.must(os.WriteFile(w.gw.Database+suffix, bytes, 0o600))
 		}
 	}
 	t.Logf("%v", seen)

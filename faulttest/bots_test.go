@@ -16,7 +16,7 @@ import (
 // as makes a bot the one whose token is configured.
 func (w *world) as(bot *telegramtest.Server) {
 	w.telegram, w.platform = bot, telegram{bot}
-	w.configure(settings{})
+	w.gw.Configure(w.config(settings{}))
 }
 
 // The token is replaced by that of another bot while one message of the former bot
@@ -54,7 +54,7 @@ func TestAnotherBotOnTheSameDatabase(t *testing.T) {
 	w.awaitLog("reply not taken")
 	w.say(2, "late")
 	w.awaitTaken()
-	p.kill()
+	p.Kill()
 
 	w.as(next)
 	p = w.startServing()
@@ -76,7 +76,7 @@ func TestAnotherBotOnTheSameDatabase(t *testing.T) {
 			}
 		}
 	}
-	p.stop()
+	p.Stop()
 	db := w.copyDatabase()
 	if diff := cmp.Diff([]string{"7000001 late"}, column(t, db, `SELECT account || ' ' || text FROM inbox WHERE run_id IS NULL`)); diff != "" {
 		t.Errorf("what waits: %s", diff)
@@ -91,7 +91,7 @@ func TestAnotherBotOnTheSameDatabase(t *testing.T) {
 	p = w.startServing()
 	w.awaitAnswer(1, "unsent")
 	w.awaitAnswer(2, "late")
-	p.stop()
+	p.Stop()
 	late := slices.Index(w.said[2], "late") // its place in the history is that of its answer
 	w.said[2] = append(slices.Delete(w.said[2], late, late+1), "late")
 	w.expectClean()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"parley/gateway/gatewaytest"
 	"parley/internal/dbdamage"
 )
 
@@ -27,15 +28,15 @@ func TestDamagedPageIsToldInItsChatAlone(t *testing.T) {
 			w.awaitAnswer(chat, text)
 		}
 	}
-	p.stop()
-	pages := slices.DeleteFunc(dbdamage.Leaves(t, w.database, "messages"), func(p dbdamage.Page) bool {
+	p.Stop()
+	pages := slices.DeleteFunc(dbdamage.Leaves(t, w.gw.Database, "messages"), func(p dbdamage.Page) bool {
 		return !p.Has("marble") || p.Has("c1m") || p.Has("c3m")
 	})
-	dbdamage.Destroy(t, w.database, pages[len(pages)/2])
+	dbdamage.Destroy(t, w.gw.Database, pages[len(pages)/2])
 
 	p = w.startServing()
 	w.say(lost, "hello?")
-	w.await("words on the damage", func() bool {
+	gatewaytest.Await(w.t, "words on the damage", func() bool {
 		return slices.ContainsFunc(w.platform.sent(lost), func(text string) bool { return strings.Contains(text, "can't be read") })
 	})
 	for _, chat := range []int{other, 3} {
@@ -43,13 +44,13 @@ func TestDamagedPageIsToldInItsChatAlone(t *testing.T) {
 		w.awaitAnswer(chat, "still")
 	}
 	w.say(lost, "/new")
-	w.await("the answer to /new", func() bool {
+	gatewaytest.Await(w.t, "the answer to /new", func() bool {
 		return slices.ContainsFunc(w.platform.sent(lost), func(text string) bool { return strings.HasPrefix(text, "A new conversation begins") })
 	})
 	w.say(lost, "again")
 	w.awaitAnswer(lost, "again")
-	p.stop()
-	log := w.log.String()
+	p.Stop()
+	log := w.gw.Log.String()
 	for _, part := range []string{"the table messages", "messages of " + w.platform.key(lost)} {
 		if n := strings.Count(log, fmt.Sprintf("part=%q", part)); n != 1 {
 			t.Errorf("the log tells %d times of %q", n, part)

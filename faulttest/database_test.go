@@ -24,7 +24,7 @@ func (w *world) copyDatabase() *sql.DB {
 func (w *world) copyDatabaseTo(dir string) (path string) {
 	w.t.Helper()
 	for _, suffix := range []string{"", "-wal"} {
-		bytes, err := os.ReadFile(w.database + suffix)
+		bytes, err := os.ReadFile(w.gw.Database + suffix)
 		if os.IsNotExist(err) {
 			continue
 		}
@@ -81,7 +81,7 @@ func column(t *testing.T, db *sql.DB, query string, args ...any) []string {
 // count asks for a number while the gateway runs.
 func (w *world) count(query string) int {
 	w.t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+w.database+"?mode=ro&_busy_timeout=10000")
+	db, err := sql.Open("sqlite3", "file:"+w.gw.Database+"?mode=ro&_busy_timeout=10000")
 	w.must(err)
 	defer db.Close()
 	n, err := strconv.Atoi(column(w.t, db, query)[0])

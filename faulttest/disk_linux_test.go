@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"parley/gateway/gatewaytest"
 )
 
 // smallDisk mounts a file system of a few MiB, or skips the test where that is
@@ -44,7 +46,7 @@ func (w *world) fill(dir string) (makeRoom func()) {
 
 // newSmallWorld is a world whose database lies on a small disk, with a gateway
 // that has answered there once.
-func newSmallWorld(t *testing.T) (w *world, dir string, p *process) {
+func newSmallWorld(t *testing.T) (w *world, dir string, p *gatewaytest.Process) {
 	t.Helper()
 	dir = smallDisk(t)
 	w = newWorld(t, settings{database: filepath.Join(dir, "conversations.db")})
@@ -67,7 +69,7 @@ func TestDiskFullAtAccept(t *testing.T) {
 	w.expectReplies(1, "re before")
 	makeRoom()
 	w.awaitAnswer(1, "m1")
-	p.stop()
+	p.Stop()
 	w.expectClean()
 	w.expectAnsweredOnce()
 }
@@ -85,7 +87,7 @@ func TestDiskFullAtCommit(t *testing.T) {
 	w.expectReplies(1, "re before")
 	makeRoom()
 	w.awaitAnswer(1, "m1")
-	p.stop()
+	p.Stop()
 	w.expectClean()
 	w.expectAnsweredOnce()
 	if served := w.model.Served(); served != 2 {
@@ -108,7 +110,7 @@ func TestDiskFullAtTheMark(t *testing.T) {
 	w.awaitLog("the disk is full")
 	makeRoom()
 	w.awaitMarked(2)
-	p.stop()
+	p.Stop()
 	w.expectClean()
 	w.expectReplies(1, "re before", "re m1")
 }
@@ -116,13 +118,13 @@ func TestDiskFullAtTheMark(t *testing.T) {
 func TestReadOnlyDatabase(t *testing.T) {
 	t.Parallel()
 	w, dir, p := newSmallWorld(t)
-	p.stop()
+	p.Stop()
 	w.must(syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	w.say(1, "m1")
 	polls := w.platform.connections()
 	p = w.start()
-	p.expectExit(1)
-	if said := p.stderr.String(); !strings.Contains(said, w.database) || !strings.Contains(said, "read-only") {
+	p.MustExit(1)
+	if said := p.Stderr.String(); !strings.Contains(said, w.gw.Database) || !strings.Contains(said, "read-only") {
 		t.Errorf("the gateway does not say that its database is read-only: %s", said)
 	}
 	if w.platform.connections() != polls {
@@ -140,9 +142,9 @@ func TestDiskFullAtBackup(t *testing.T) {
 	p := w.startServing()
 	w.converse(1, "m1", "m2")
 	makeRoom := w.fill(dir)
-	backup := w.run(binary, nil, "backup", filepath.Join(dir, "copy.db"))
-	backup.expectExit(1)
-	if said := backup.stderr.String(); !strings.Contains(said, "the disk is full") {
+	backup := w.run(nil, "backup", filepath.Join(dir, "copy.db"))
+	backup.MustExit(1)
+	if said := backup.Stderr.String(); !strings.Contains(said, "the disk is full") {
 		t.Errorf("it says %s", said)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
@@ -152,6 +154,6 @@ func TestDiskFullAtBackup(t *testing.T) {
 	w.do(0, "backup", filepath.Join(dir, "copy.db"))
 	w.expectWhole(filepath.Join(dir, "copy.db"), 4)
 	w.converse(1, "m3")
-	p.stop()
+	p.Stop()
 	w.expectClean()
 }

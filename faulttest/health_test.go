@@ -11,9 +11,9 @@ import (
 // health runs `gateway health`, and returns all that it says.
 func (w *world) health(status int) string {
 	w.t.Helper()
-	p := w.run(binary, nil, "health")
-	p.expectExit(status)
-	return p.stdout.String() + p.stderr.String()
+	p := w.run(nil, "health")
+	p.MustExit(status)
+	return p.Stdout.String() + p.Stderr.String()
 }
 
 func (w *world) expectHealth(status int, words ...string) {
@@ -34,12 +34,12 @@ func TestHealthTellsAStoppedProcessFromOneThatServes(t *testing.T) {
 	p := w.startServing()
 	w.say(1, "m1")
 	w.awaitAnswer(1, "m1")
-	w.expectHealth(0, "serves "+w.database, "serving since")
-	p.signal(syscall.SIGSTOP)
+	w.expectHealth(0, "serves "+w.gw.Database, "serving since")
+	p.Signal(syscall.SIGSTOP)
 	w.expectHealth(1, "gives no sign of life", "is stopped", "kill -CONT")
-	p.signal(syscall.SIGCONT)
+	p.Signal(syscall.SIGCONT)
 	w.expectHealth(0, "serving since")
-	p.kill()
+	p.Kill()
 	w.expectHealth(1, "no gateway serves")
 }
 
@@ -56,5 +56,5 @@ func TestHealthNamesARejectedToken(t *testing.T) {
 	w.say(1, "m2") // ends the poll under way
 	w.awaitLog("Telegram rejects the bot token")
 	w.expectHealth(1, "telegram (bot ", " is rejected since", "token in [telegram]", "@BotFather")
-	p.stop()
+	p.Stop()
 }

@@ -46,7 +46,8 @@ func TestHostileTexts(t *testing.T) {
 				return llmtest.Answer{Status: 400, Body: `{"error":{"message":"not text"}}`}
 			}
 		}
-		return llmtest.Answer{Text: "fine: " + tail(c.LastUser(), 200)}
+		said := c.LastUser()
+		return llmtest.Answer{Text: "fine: " + said[max(0, len(said)-200):]}
 	})
 	p := w.startServing()
 	chat, names := 0, map[int]string{}
@@ -65,7 +66,7 @@ func TestHostileTexts(t *testing.T) {
 			}
 		}
 	}
-	p.stop()
+	p.Stop()
 	db := w.copyDatabase()
 	for _, left := range append(column(t, db, `SELECT text FROM inbox WHERE run_id IS NULL`), w.due(db)...) {
 		t.Errorf("left behind: %.80q", left)
@@ -101,7 +102,7 @@ func TestHostileUpdates(t *testing.T) {
 	}
 	w.awaitTaken()
 	w.awaitAllAnswered()
-	p.stop()
+	p.Stop()
 }
 
 // TestHostilePlatform answers the gateway's requests with what proxies, broken
@@ -129,6 +130,6 @@ func TestHostilePlatform(t *testing.T) {
 	}
 	w.say(1, "after")
 	w.awaitAnswer(1, "after")
-	p.stop()
+	p.Stop()
 	w.expectClean()
 }

@@ -8,6 +8,7 @@ import (
 
 	"parley/channels/discord/discordtest"
 	"parley/channels/telegram/telegramtest"
+	"parley/gateway/gatewaytest"
 )
 
 // nook is where somebody talks, with a secret that belongs to its session.
@@ -53,7 +54,7 @@ func (w *world) ask(n nook, text string) {
 	w.t.Helper()
 	before := len(n.sent())
 	n.say(text)
-	w.await("an answer to "+text, func() bool {
+	gatewaytest.Await(w.t, "an answer to "+text, func() bool {
 		sent := n.sent()
 		return len(sent) > before && !strings.Contains(sent[len(sent)-1], previewMark)
 	})
@@ -73,7 +74,7 @@ func (w *world) expectSecretsKept(nooks ...nook) {
 			w.ask(n, "/state")
 		}
 	}
-	p.stop()
+	p.Stop()
 	w.expectClean()
 
 	secrets := func(text string) (found []string) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/gateway/gatewaytest"
 	"parley/llm/llmtest"
 )
 
@@ -39,7 +40,7 @@ func killAtRandom(w *world) {
 	dueAt := map[int][]string{} // by process: the replies that its kill left to be sent
 	for range kills {
 		p := w.startAndWait(random)
-		p.kill()
+		p.Kill()
 		w.awaitHungUp()
 		dueAt[w.process] = w.dueNow()
 	}
@@ -47,7 +48,7 @@ func killAtRandom(w *world) {
 	p := w.startServing()
 	w.awaitTaken()
 	w.awaitAllAnswered()
-	p.stop()
+	p.Stop()
 
 	w.expectClean()
 	w.expectDoublesOnlyFrom(dueAt, replies())
@@ -71,7 +72,7 @@ func (w *world) awaitHungUp() {
 	answer, err := client.Get(w.telegram.URL)
 	w.must(err)
 	w.must(answer.Body.Close())
-	w.await("the end of the killed process' connections", func() bool { return w.telegram.OpenConnections() == 0 })
+	gatewaytest.Await(w.t, "the end of the killed process' connections", func() bool { return w.telegram.OpenConnections() == 0 })
 }
 
 // meetEverybody lets each person be answered once, so that the gateway knows
@@ -83,7 +84,7 @@ func (w *world) meetEverybody() {
 		w.say(chat, "hello")
 	}
 	w.awaitAllAnswered()
-	p.stop()
+	p.Stop()
 }
 
 // answerUnderLoad takes a moment, or, now and then, seconds.
@@ -98,17 +99,17 @@ func (w *world) answerUnderLoad(c llmtest.Call) llmtest.Answer {
 
 // startAndWait lets the gateway live for a random moment: mostly counted from
 // its connection, now and then from its birth, so that starts are killed too.
-func (w *world) startAndWait(random *rand.Rand) *process {
+func (w *world) startAndWait(random *rand.Rand) *gatewaytest.Process {
 	w.t.Helper()
-	var p *process
+	var p *gatewaytest.Process
 	if random.IntN(5) == 0 {
 		p = w.start()
 	} else {
 		p = w.startServing()
 	}
 	time.Sleep(time.Duration(random.Int64N(int64(w.platform.load().life))))
-	if p.hasEnded() {
-		w.t.Fatalf("the gateway ended by itself: %s", p.cmd.ProcessState)
+	if p.HasEnded() {
+		w.t.Fatalf("the gateway ended by itself: %s", p.Stderr)
 	}
 	return p
 }

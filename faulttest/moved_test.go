@@ -3,11 +3,13 @@ package faulttest
 import (
 	"os"
 	"testing"
+
+	"parley/gateway/gatewaytest"
 )
 
 // newMovedWorld is a world with a gateway that has answered once, and whose
 // database is about to be taken away.
-func newMovedWorld(t *testing.T) (w *world, p *process) {
+func newMovedWorld(t *testing.T) (w *world, p *gatewaytest.Process) {
 	t.Helper()
 	w = newWorld(t, settings{})
 	p = w.startServing()
@@ -20,9 +22,9 @@ func newMovedWorld(t *testing.T) (w *world, p *process) {
 // takeAway moves the database until the returned function is called.
 func (w *world) takeAway() (back func()) {
 	w.t.Helper()
-	away := w.database + ".away"
-	w.must(os.Rename(w.database, away))
-	return func() { w.must(os.Rename(away, w.database)) }
+	away := w.gw.Database + ".away"
+	w.must(os.Rename(w.gw.Database, away))
+	return func() { w.must(os.Rename(away, w.gw.Database)) }
 }
 
 func TestDatabaseMovedBeforeAccept(t *testing.T) {
@@ -38,7 +40,7 @@ func TestDatabaseMovedBeforeAccept(t *testing.T) {
 	w.expectReplies(1, "re before")
 	back()
 	w.awaitAnswer(1, "m1")
-	p.stop()
+	p.Stop()
 	w.expectClean()
 	w.expectAnsweredOnce()
 }
@@ -57,7 +59,7 @@ func TestDatabaseMovedDuringARun(t *testing.T) {
 	w.expectReplies(1, "re before")
 	back()
 	w.awaitAnswer(1, "m1")
-	p.stop()
+	p.Stop()
 	w.expectClean()
 	w.expectAnsweredOnce()
 	if served := w.model.Served(); served != 2 {
@@ -70,21 +72,21 @@ func TestDatabaseMovedDuringARun(t *testing.T) {
 func TestDeletedLogLosesNothing(t *testing.T) {
 	t.Parallel()
 	w, p := newMovedWorld(t)
-	w.must(os.Remove(w.database + "-wal"))
+	w.must(os.Remove(w.gw.Database + "-wal"))
 	w.awaitLog("is made anew")
-	p.kill()
+	p.Kill()
 	p = w.startServing()
 	w.say(1, "m1")
 	w.awaitAnswer(1, "m1")
-	w.must(os.Remove(w.database + "-wal"))
+	w.must(os.Remove(w.gw.Database + "-wal"))
 	w.say(1, "m2")
 	w.awaitAnswer(1, "m2")
 	w.awaitMarked(3)
-	p.kill()
+	p.Kill()
 	p = w.startServing()
 	w.say(1, "m3")
 	w.awaitAnswer(1, "m3")
-	p.stop()
+	p.Stop()
 	w.expectClean()
 	w.expectAnsweredOnce()
 }
@@ -95,20 +97,20 @@ func TestReplacedDatabaseWaitsForTheNextStart(t *testing.T) {
 	t.Parallel()
 	w, p := newMovedWorld(t)
 	back := w.takeAway()
-	copied, err := os.ReadFile(w.database + ".away")
+	copied, err := os.ReadFile(w.gw.Database + ".away")
 	w.must(err)
-	w.must(os.WriteFile(w.database, copied, 0o600))
+	w.must(os.WriteFile(w.gw.Database, copied, 0o600))
 	w.awaitLog("another file stands at")
 	w.say(1, "m1")
 	w.awaitLog("can't be stored")
-	p.stop()
+	p.Stop()
 	if w.platform.untaken() == 0 {
 		t.Error("a message was acknowledged although another file stands in the place of the database")
 	}
 	back() // the gateway has made it whole when it was taken away
 	p = w.startServing()
 	w.awaitAnswer(1, "m1")
-	p.stop()
+	p.Stop()
 	w.expectClean()
 	w.expectAnsweredOnce()
 }

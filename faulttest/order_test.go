@@ -32,11 +32,11 @@ func TestOneChatDelaysNoOther(t *testing.T) {
 
 		held.Open()
 		w.awaitAnswer(slow, "slow")
-		p.stop()
+		p.Stop()
 		w.expectReplies(limited)
 		p = w.startServing()
 		w.awaitAnswer(limited, "limited")
-		p.stop()
+		p.Stop()
 		w.expectClean()
 		w.expectAnsweredOnce()
 	})
@@ -64,7 +64,7 @@ func TestBatchKeepsOrder(t *testing.T) {
 		w.say(chat, "afterwards")
 	}
 	w.awaitAllAnswered()
-	p.stop()
+	p.Stop()
 	w.expectClean()
 	w.expectAnsweredOnce()
 	for _, r := range w.platform.sent(1) {

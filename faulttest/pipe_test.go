@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"parley/gateway/gatewaytest"
 )
 
 // TestPipedChatEndsWithItsReader is `gateway chat | head -1` with a model that
@@ -20,9 +22,9 @@ func TestPipedChatEndsWithItsReader(t *testing.T) {
 	held := w.holdModel("two")
 	reader, out, err := os.Pipe()
 	w.must(err)
-	chat := exec.Command(binary, "chat", "-c", w.configPath())
-	chat.Dir, chat.Env = w.dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir}
-	chat.Stdout, chat.Stderr = out, w.log
+	chat := exec.Command(gatewaytest.Binary(w.t), "chat", "-c", w.gw.Config)
+	chat.Dir, chat.Env = w.gw.Dir, w.gw.Environ()
+	chat.Stdout, chat.Stderr = out, w.gw.Log
 	typed, err := chat.StdinPipe()
 	w.must(err)
 	w.must(chat.Start())
@@ -50,9 +52,9 @@ func TestPipedChatEndsWithItsReader(t *testing.T) {
 	}
 
 	held.Open()
-	next := w.run(binary, strings.NewReader("three\n"), "chat")
-	next.expectExit(0)
-	if !strings.Contains(next.stdout.String(), "two") {
-		t.Errorf("the next chat does not have the answer to what was asked before:\n%s", next.stdout)
+	next := w.run(strings.NewReader("three\n"), "chat")
+	next.MustExit(0)
+	if !strings.Contains(next.Stdout.String(), "two") {
+		t.Errorf("the next chat does not have the answer to what was asked before:\n%s", next.Stdout)
 	}
 }

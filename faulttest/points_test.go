@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/gateway/gatewaytest"
 	"parley/llm/llmtest"
 )
 
@@ -20,7 +21,7 @@ func TestKilledAfterAccept(t *testing.T) {
 		w.awaitReached("the model call", held)
 		w.say(2, "m1")
 		w.awaitTaken()
-		p.kill()
+		p.Kill()
 		w.expectState(w.copyDatabase(), 2, 0, 0)
 
 		held.Open()
@@ -36,7 +37,7 @@ func TestKilledInTheModelCall(t *testing.T) {
 		p := w.startServing()
 		w.say(1, "m1")
 		w.awaitReached("the model call", held)
-		p.kill()
+		p.Kill()
 		w.expectState(w.copyDatabase(), 1, 0, 0)
 
 		held.Open()
@@ -54,8 +55,8 @@ func TestKilledWhileTheAnswerStreams(t *testing.T) {
 		})
 		p := w.startServing()
 		w.say(1, "m1")
-		w.await("the model call", func() bool { return w.model.Served() > 0 })
-		p.kill()
+		gatewaytest.Await(w.t, "the model call", func() bool { return w.model.Served() > 0 })
+		p.Kill()
 		w.expectState(w.copyDatabase(), 1, 0, 0)
 
 		w.model.Reply(answerTo)
@@ -74,7 +75,7 @@ func TestKilledBeforeCommit(t *testing.T) {
 		unlock := w.lockForWriting()
 		held.Open()
 		time.Sleep(300 * time.Millisecond) // the answer arrives; all that can be left to do is the commit
-		p.kill()
+		p.Kill()
 		unlock()
 		w.expectState(w.copyDatabase(), 1, 0, 0)
 
@@ -87,7 +88,7 @@ func TestKilledBeforeCommit(t *testing.T) {
 func (w *world) lockForWriting() (unlock func()) {
 	w.t.Helper()
 	ctx := context.Background()
-	db := openSQLite(w.t, w.database)
+	db := openSQLite(w.t, w.gw.Database)
 	conn, err := db.Conn(ctx)
 	w.must(err)
 	_, err = conn.ExecContext(ctx, "BEGIN IMMEDIATE")
@@ -110,7 +111,7 @@ func TestKilledAfterCommit(t *testing.T) {
 		p := w.startServing()
 		w.say(1, "m1")
 		w.awaitReached("the reply at the platform", held)
-		p.kill()
+		p.Kill()
 		w.expectState(w.copyDatabase(), 0, 2, 1)
 
 		w.platform.onSend(nil, nil)
@@ -133,7 +134,7 @@ func TestKilledBeforeTheMark(t *testing.T) {
 		p := w.startServing()
 		w.say(1, "m1")
 		w.awaitReached("the platform's taking of the reply", held)
-		p.kill()
+		p.Kill()
 		w.expectState(w.copyDatabase(), 0, 2, 1)
 
 		w.platform.onSend(nil, nil)
@@ -153,7 +154,7 @@ func TestKilledAfterTheMark(t *testing.T) {
 		w.say(1, "m1")
 		w.awaitAnswer(1, "m1")
 		w.awaitMarked(1)
-		p.kill()
+		p.Kill()
 		w.expectState(w.copyDatabase(), 0, 2, 0)
 
 		w.expectSettled(1, "re m1")
@@ -164,7 +165,7 @@ func TestKilledAfterTheMark(t *testing.T) {
 // awaitMarked waits until n replies are marked as sent, while the gateway runs.
 func (w *world) awaitMarked(n int) {
 	w.t.Helper()
-	w.await("the mark", func() bool { return w.count(`SELECT count(*) FROM outbox WHERE state = 'sent'`) >= n })
+	gatewaytest.Await(w.t, "the mark", func() bool { return w.count(`SELECT count(*) FROM outbox WHERE state = 'sent'`) >= n })
 }
 
 // TestKilledBetweenTheParts kills after the first of three parts of a reply
@@ -190,7 +191,7 @@ func TestKilledBetweenTheParts(t *testing.T) {
 		p := w.startServing()
 		w.say(1, "m1")
 		w.awaitReached("the second part at the platform", held)
-		p.kill()
+		p.Kill()
 		w.expectState(w.copyDatabase(), 0, 2, 1)
 
 		w.platform.onSend(nil, nil)
@@ -205,9 +206,9 @@ func TestKilledBetweenTheParts(t *testing.T) {
 func (w *world) expectSettled(chat int, want ...string) {
 	w.t.Helper()
 	p := w.startServing()
-	w.await("the replies that are due", func() bool { return len(w.platform.sent(chat)) >= len(want) })
+	gatewaytest.Await(w.t, "the replies that are due", func() bool { return len(w.platform.sent(chat)) >= len(want) })
 	w.say(chat, "afterwards")
 	w.awaitAnswer(chat, "afterwards")
-	p.stop()
+	p.Stop()
 	w.expectReplies(chat, append(want, "re afterwards")...)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/gateway/gatewaytest"
 	"parley/llm/llmtest"
 )
 
@@ -15,7 +16,7 @@ const places = 3
 
 // showing makes a gateway that shows in every place what it has of an answer to
 // "m1", which never ends.
-func showing(t *testing.T) (*world, *process) {
+func showing(t *testing.T) (*world, *gatewaytest.Process) {
 	t.Helper()
 	w := newWorld(t, settings{platform: newDiscord})
 	w.model.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -27,7 +28,7 @@ func showing(t *testing.T) (*world, *process) {
 	for chat := 1; chat <= places; chat++ {
 		w.say(chat, "m1")
 	}
-	w.await("the previews", func() bool { return w.previews() == places })
+	gatewaytest.Await(w.t, "the previews", func() bool { return w.previews() == places })
 	return w, p
 }
 
@@ -61,7 +62,7 @@ func (w *world) expectInEveryPlace(replies ...string) {
 	w.t.Helper()
 	p := w.startServing()
 	w.awaitAllAnswered()
-	p.stop()
+	p.Stop()
 	for chat := range w.said {
 		w.expectReplies(chat, replies...)
 	}
@@ -71,7 +72,7 @@ func (w *world) expectInEveryPlace(replies ...string) {
 func TestKilledWhileThePreviewStands(t *testing.T) {
 	t.Parallel()
 	w, p := showing(t)
-	p.kill()
+	p.Kill()
 	w.model.Reply(answerTo)
 	w.expectInEveryPlace("re m1")
 }
@@ -88,7 +89,7 @@ func TestKilledWhileMoreIsSaid(t *testing.T) {
 				w.say(chat, "m2")
 			}
 			w.awaitTaken()
-			p.kill()
+			p.Kill()
 			w.model.Reply(answer)
 			w.expectInEveryPlace("re m1 m2")
 		})
@@ -102,7 +103,7 @@ func TestKilledAndForgotten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, p := showing(t)
-			p.kill()
+			p.Kill()
 			w.discord.Advance(time.Hour)
 			w.model.Reply(answer)
 			w.expectInEveryPlace("re m1")
@@ -115,8 +116,8 @@ func TestKilledAndForgotten(t *testing.T) {
 func TestKilledBeforeMoreIsSaid(t *testing.T) {
 	t.Parallel()
 	w, p := showing(t)
-	p.kill()
-	w.configure(settings{maxRuns: 1})
+	p.Kill()
+	w.gw.Configure(w.config(settings{maxRuns: 1}))
 	held := w.holdModel("m1")
 	p = w.startServing()
 	w.awaitReached("the only call to the model", held)
@@ -126,7 +127,7 @@ func TestKilledBeforeMoreIsSaid(t *testing.T) {
 	w.awaitTaken()
 	held.Open()
 	w.awaitAllAnswered()
-	p.stop()
+	p.Stop()
 	w.expectAnsweredOnce()
 	w.expectClean()
 }
@@ -144,7 +145,7 @@ func TestKilledLongBeforeTheMark(t *testing.T) {
 	p := w.startServing()
 	w.say(1, "m1")
 	w.awaitReached("the platform's taking of the reply", held)
-	p.kill()
+	p.Kill()
 	w.platform.onSend(nil, nil)
 	held.Open()
 	w.discord.Advance(time.Hour)
@@ -153,7 +154,7 @@ func TestKilledLongBeforeTheMark(t *testing.T) {
 	}
 	p = w.startServing()
 	w.awaitAllAnswered()
-	p.stop()
+	p.Stop()
 	w.expectAnsweredOnce()
 	w.expectClean()
 }
@@ -186,7 +187,7 @@ func TestKilledBeforeTheMarkOfAPart(t *testing.T) {
 			p := w.startServing()
 			w.say(1, "m1")
 			w.awaitReached("the second part at the platform", held)
-			p.kill()
+			p.Kill()
 			w.platform.onSend(nil, nil)
 			held.Open()
 			w.discord.Advance(away)

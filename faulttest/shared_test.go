@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"parley/gateway/gatewaytest"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -89,7 +91,7 @@ func TestASharedSessionAnswersWhereItWasAsked(t *testing.T) {
 	w.awaitTaken()
 	w.say(onTelegram, "t2")
 	w.awaitTaken()
-	p.kill()
+	p.Kill()
 	w.expectState(w.copyDatabase(), 3, 0, 0)
 
 	held.Open()
@@ -104,14 +106,14 @@ func TestASharedSessionAnswersWhereItWasAsked(t *testing.T) {
 	p = w.startServing()
 	w.awaitReached("a reply at Telegram", atTelegram)
 	w.awaitAnswer(onDiscord, "d1")
-	w.await("every answer", func() bool { return w.count(`SELECT count(*) FROM outbox`) == 3 })
-	p.kill()
+	gatewaytest.Await(w.t, "every answer", func() bool { return w.count(`SELECT count(*) FROM outbox`) == 3 })
+	p.Kill()
 	w.platform.onSend(nil, nil)
 	atTelegram.Open()
 
 	p = w.startServing()
 	w.awaitAllAnswered()
-	p.stop()
+	p.Stop()
 	w.expectReplies(onTelegram, "re t1", "re t2")
 	w.expectReplies(onDiscord, "re d1")
 	w.expectClean()
@@ -135,7 +137,7 @@ func TestSharingBeginsAndEndsWithoutLoss(t *testing.T) {
 	together := w.platform.(shared)
 	for i, platform := range []platform{apart{together}, together, apart{together}, together} {
 		w.platform = platform
-		w.configure(settings{})
+		w.gw.Configure(w.config(settings{}))
 		held := w.holdModel(fmt.Sprint("m", i))
 		p := w.startServing()
 		if i > 0 {
@@ -144,12 +146,12 @@ func TestSharingBeginsAndEndsWithoutLoss(t *testing.T) {
 		w.say(chat, fmt.Sprint("m", i))
 		w.awaitReached("the model call", held)
 		w.awaitTaken()
-		p.kill()
+		p.Kill()
 		held.Open()
 	}
 	p := w.startServing()
 	w.awaitAllAnswered()
-	p.stop()
+	p.Stop()
 	w.expectEachAnsweredOnce(chat)
 	got := column(t, w.copyDatabase(), `
 		SELECT s.channel || ' ' || m.content FROM messages m JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id
@@ -177,9 +179,9 @@ func TestASharedSessionOfTwoGateways(t *testing.T) {
 	const onTelegram, onDiscord = 1, 2
 	w := newWorld(t, settings{platform: newShared})
 	both := w.platform.(shared)
-	start := func(part platform) *process {
+	start := func(part platform) *gatewaytest.Process {
 		w.platform = half{both, part}
-		w.configure(settings{})
+		w.gw.Configure(w.config(settings{}))
 		return w.startServing()
 	}
 	first, second := start(both.telegram), start(both.discord)
@@ -194,8 +196,8 @@ func TestASharedSessionOfTwoGateways(t *testing.T) {
 	w.say(onTelegram, "t2")
 	w.say(onDiscord, "d2")
 	w.awaitAllAnswered()
-	first.stop()
-	second.stop()
+	first.Stop()
+	second.Stop()
 	w.expectReplies(onTelegram, "re t1", "re t2")
 	w.expectReplies(onDiscord, "re d1", "re d2")
 	w.expectClean()

@@ -4,6 +4,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"parley/gateway/gatewaytest"
 )
 
 // TestTerminatedUnderLoad ends the gateway while twenty answers are being
@@ -16,18 +18,18 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		for chat := 1; chat <= loadChats; chat++ {
 			w.say(chat, "first")
 		}
-		w.await("twenty model calls", func() bool { return w.model.Served() == loadChats })
+		gatewaytest.Await(w.t, "twenty model calls", func() bool { return w.model.Served() == loadChats })
 		for chat := 1; chat <= loadChats; chat++ {
 			w.say(chat, "waiting")
 		}
 		w.awaitTaken()
-		p.signal(syscall.SIGTERM)
+		p.Signal(syscall.SIGTERM)
 		w.awaitLog("msg=ending")
 		for chat := 1; chat <= loadChats; chat++ {
 			w.say(chat, "late")
 		}
 		held.Open()
-		p.expectExit(0)
+		p.MustExit(0)
 
 		for chat := 1; chat <= loadChats; chat++ {
 			w.expectReplies(chat, "re first")
@@ -37,7 +39,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		p = w.startServing()
 		w.awaitTaken()
 		w.awaitAllAnswered()
-		p.stop()
+		p.Stop()
 		w.expectClean()
 		w.expectAnsweredOnce()
 	})
@@ -49,10 +51,10 @@ func TestSecondSignalHurries(t *testing.T) {
 		p := w.startServing()
 		w.say(1, "m1")
 		w.awaitReached("the model call", held)
-		p.signal(syscall.SIGTERM)
+		p.Signal(syscall.SIGTERM)
 		w.awaitLog("msg=ending")
-		p.signal(syscall.SIGTERM)
-		p.expectExit(0)
+		p.Signal(syscall.SIGTERM)
+		p.MustExit(0)
 		w.expectState(w.copyDatabase(), 1, 0, 0)
 
 		held.Open()
@@ -67,7 +69,7 @@ func TestDrainTimeoutShorterThanTheModel(t *testing.T) {
 		p := w.startServing()
 		w.say(1, "m1")
 		w.awaitReached("the model call", held)
-		p.stop()
+		p.Stop()
 		w.expectState(w.copyDatabase(), 1, 0, 0)
 
 		held.Open()
@@ -82,7 +84,7 @@ func TestDrainTimeoutShorterThanThePlatformsWait(t *testing.T) {
 		w.platform.limit(1, time.Hour)
 		w.say(1, "m1")
 		w.awaitLog("reply not taken")
-		p.stop()
+		p.Stop()
 		w.expectState(w.copyDatabase(), 0, 2, 1)
 
 		w.expectSettled(1, "re m1")

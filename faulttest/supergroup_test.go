@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"parley/channels/telegram/telegramtest"
+	"parley/gateway/gatewaytest"
 )
 
 // A group before and after it became a supergroup.
@@ -27,7 +28,7 @@ func (w *world) upgrade() {
 
 func (w *world) awaitInGroup(group telegramtest.Chat, reply string) {
 	w.t.Helper()
-	w.await("the reply "+reply, func() bool {
+	gatewaytest.Await(w.t, "the reply "+reply, func() bool {
 		return slices.ContainsFunc(w.telegram.SentTo(group.ID), func(m telegramtest.Message) bool { return m.Text == reply })
 	})
 }
@@ -56,7 +57,7 @@ func TestASupergroupGoesOnWithItsGroup(t *testing.T) {
 	w.upgrade()
 	w.inGroup(newGroup, "third")
 	w.awaitTaken()
-	p.kill()
+	p.Kill()
 
 	held.Open()
 	p = w.startServing()
@@ -74,7 +75,7 @@ func TestASupergroupGoesOnWithItsGroup(t *testing.T) {
 	if n := len(w.telegram.SentTo(oldGroup.ID)); n != 1 {
 		t.Errorf("the group got %d replies, want 1", n)
 	}
-	p.stop()
+	p.Stop()
 	if n := w.count(`SELECT count(*) FROM conversations`); n != 1 {
 		t.Errorf("%d conversations, want 1", n)
 	}
@@ -95,7 +96,7 @@ func TestASupergroupThatWasHeardOfTooEarly(t *testing.T) {
 	w.awaitReached("the model call", held)
 	w.upgrade()
 	w.awaitTaken()
-	p.kill()
+	p.Kill()
 
 	held.Open()
 	p = w.startServing()
@@ -104,12 +105,12 @@ func TestASupergroupThatWasHeardOfTooEarly(t *testing.T) {
 		t.Error("the message was not answered in the group's conversation")
 	}
 	w.telegram.Say(newGroup, person(1), "/search early")
-	w.await("the search", func() bool {
+	gatewaytest.Await(w.t, "the search", func() bool {
 		return slices.ContainsFunc(w.telegram.SentTo(newGroup.ID), func(m telegramtest.Message) bool {
 			return strings.Contains(m.Text, "early") && m.Text != "re early"
 		})
 	})
-	p.stop()
+	p.Stop()
 	if n := w.count(`SELECT count(DISTINCT session_id) FROM conversations`); n != 1 {
 		t.Errorf("conversations of %d sessions, want 1", n)
 	}
@@ -133,7 +134,7 @@ func TestASupergroupIsAdoptedWhileTheGatewayRuns(t *testing.T) {
 	held.Open()
 	w.awaitInGroup(newGroup, "re early")
 	w.awaitLog("moved place adopted")
-	p.stop()
+	p.Stop()
 	if n := w.count(`SELECT count(DISTINCT session_id) FROM conversations`); n != 1 {
 		t.Errorf("conversations of %d sessions, want 1", n)
 	}

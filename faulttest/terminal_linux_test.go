@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"parley/channels/cli/clitest"
+	"parley/gateway/gatewaytest"
 	"parley/llm/llmtest"
 )
 
@@ -28,9 +28,9 @@ func (w *world) openTerminal() *terminal {
 	w.t.Helper()
 	user, program := clitest.OpenPTY(w.t, 72, 30)
 	s := &terminal{world: w, keys: user, screen: clitest.NewScreen(72, 30), ended: make(chan struct{})}
-	cmd := exec.Command(binary, "run", "-c", w.configPath())
-	cmd.Dir, cmd.Env = w.dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + w.dir, "TERM=xterm", "NO_COLOR=1", "GORACE=atexit_sleep_ms=10"}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, w.log
+	cmd := exec.Command(gatewaytest.Binary(w.t), "run", "-c", w.gw.Config)
+	cmd.Dir, cmd.Env = w.gw.Dir, append(w.gw.Environ(), "TERM=xterm", "NO_COLOR=1")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, w.gw.Log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	w.must(cmd.Start())
 	go func() { _, _ = io.Copy(s.screen, user) }() // ends when the terminal is closed
@@ -116,7 +116,7 @@ func TestCtrlCEndsTheAnswerAndNothingElse(t *testing.T) {
 			s.sees("next\n›") // the end of the answer, and the prompt
 			s.awaitPrompt()
 			// A preview of the answer looks like the answer.
-			w.await("the answer to be delivered", func() bool { return w.count(`SELECT count(*) FROM outbox WHERE state = 'sent'`) == 2 })
+			gatewaytest.Await(w.t, "the answer to be delivered", func() bool { return w.count(`SELECT count(*) FROM outbox WHERE state = 'sent'`) == 2 })
 			s.types("\x03")
 			s.sees("press Ctrl-C again to leave")
 			if s.hasEnded() {
@@ -170,7 +170,7 @@ func TestTerminalShowsALinkThatSignsIn(t *testing.T) {
 	}
 	expectStatus(t, "the link's cookie", g.status(w, "Cookie", g.follow(w, link)), http.StatusOK)
 	_, code, _ := strings.Cut(link, "#")
-	if strings.Contains(w.log.String(), code) {
+	if strings.Contains(w.gw.Log.String(), code) {
 		t.Error("the code stands in the log")
 	}
 }

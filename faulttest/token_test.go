@@ -19,21 +19,12 @@ func (g guarded) section() string {
 	return g.telegram.section() + fmt.Sprintf("[http]\nlisten = %q\n", g.listen)
 }
 
-// command runs a command of the gateway, which must succeed, and gives what it
-// prints.
-func (w *world) command(args ...string) string {
-	w.t.Helper()
-	p := w.run(binary, nil, args...)
-	p.expectExit(0)
-	return strings.TrimSpace(p.stdout.String())
-}
-
 // refused runs a command of the gateway, which must fail, and gives what it says.
 func (w *world) refused(args ...string) string {
 	w.t.Helper()
-	p := w.run(binary, nil, args...)
-	p.expectExit(1)
-	return p.stderr.String()
+	p := w.run(nil, args...)
+	p.MustExit(1)
+	return p.Stderr.String()
 }
 
 // status asks for the list of sessions with a token, or a cookie, and gives the
@@ -88,8 +79,8 @@ func TestTokenIsMadeAtTheFirstStart(t *testing.T) {
 		t.Errorf("before the first start: %s", said)
 	}
 	p := w.startServing()
-	token := w.command("token")
-	info, err := os.Stat(filepath.Join(w.dir, "http-token"))
+	token := w.gw.MustRun("token")
+	info, err := os.Stat(filepath.Join(w.gw.Dir, "http-token"))
 	w.must(err)
 	if info.Mode() != 0o600 || len(token) < 26 {
 		t.Errorf("the file has the mode %v, the token %d characters", info.Mode(), len(token))
@@ -98,15 +89,15 @@ func TestTokenIsMadeAtTheFirstStart(t *testing.T) {
 	expectStatus(t, "a made-up token", g.status(w, "Authorization", "Bearer none"), http.StatusUnauthorized)
 	expectStatus(t, "the token", g.status(w, "Authorization", "Bearer "+token), http.StatusOK)
 
-	link := w.command("token", "link")
+	link := w.gw.MustRun("token", "link")
 	cookie := g.follow(w, link)
 	expectStatus(t, "the link's cookie", g.status(w, "Cookie", cookie), http.StatusOK)
 	if g.follow(w, link) != "" {
 		t.Error("the link signs in a second time")
 	}
-	unused := w.command("token", "link")
+	unused := w.gw.MustRun("token", "link")
 
-	p.kill()
+	p.Kill()
 	p = w.startServing()
 	expectStatus(t, "the token after a restart", g.status(w, "Authorization", "Bearer "+token), http.StatusOK)
 	expectStatus(t, "the cookie after a restart", g.status(w, "Cookie", cookie), http.StatusOK)
@@ -114,18 +105,18 @@ func TestTokenIsMadeAtTheFirstStart(t *testing.T) {
 		t.Error("a link outlives the gateway that was to take it")
 	}
 
-	w.command("token", "rotate")
+	w.gw.MustRun("token", "rotate")
 	expectStatus(t, "the old token", g.status(w, "Authorization", "Bearer "+token), http.StatusUnauthorized)
 	expectStatus(t, "an old cookie", g.status(w, "Cookie", cookie), http.StatusUnauthorized)
-	fresh := w.command("token")
+	fresh := w.gw.MustRun("token")
 	expectStatus(t, "the new token", g.status(w, "Authorization", "Bearer "+fresh), http.StatusOK)
-	p.stop()
+	p.Stop()
 	_, code, _ := strings.Cut(link, "#")
 	for what, secret := range map[string]string{"the token": token, "the new token": fresh, "a code": code, "a cookie": cookie} {
-		if strings.Contains(w.log.String(), secret) {
+		if strings.Contains(w.gw.Log.String(), secret) {
 			t.Errorf("%s stands in the log", what)
 		}
-		for _, file := range []string{w.database, w.database + "-wal"} {
+		for _, file := range []string{w.gw.Database, w.gw.Database + "-wal"} {
 			if bytes, _ := os.ReadFile(file); strings.Contains(string(bytes), secret) {
 				t.Errorf("%s stands in %s", what, file)
 			}
@@ -139,41 +130,41 @@ func TestConfiguredTokenIsNotRotated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{platform: newGuarded})
 	g := w.platform.(guarded)
-	w.startServing().stop() // which makes one
-	w.env = []string{"HTTP_TOKEN=a-token-in-the-environment"}
+	w.startServing().Stop() // which makes one
+	w.gw.Env = []string{"HTTP_TOKEN=a-token-in-the-environment"}
 	p := w.startServing()
-	if token := w.command("token"); token != "a-token-in-the-environment" {
+	if token := w.gw.MustRun("token"); token != "a-token-in-the-environment" {
 		t.Errorf("the token is %q", token)
 	}
 	if said := w.refused("token", "rotate"); !strings.Contains(said, "HTTP_TOKEN") {
 		t.Errorf("%s", said)
 	}
-	w.env = nil
-	before := w.command("token")
-	if said := w.refused("token", "rotate"); !strings.Contains(said, "HTTP_TOKEN") || !strings.Contains(said, fmt.Sprint(p.cmd.Process.Pid)) {
+	w.gw.Env = nil
+	before := w.gw.MustRun("token")
+	if said := w.refused("token", "rotate"); !strings.Contains(said, "HTTP_TOKEN") || !strings.Contains(said, fmt.Sprint(p.PID())) {
 		t.Errorf("%s", said)
 	}
-	if w.command("token") != before {
+	if w.gw.MustRun("token") != before {
 		t.Error("the token was rotated nevertheless")
 	}
 	expectStatus(t, "the configured token", g.status(w, "Authorization", "Bearer a-token-in-the-environment"), http.StatusOK)
 	expectStatus(t, "the token in the file", g.status(w, "Authorization", "Bearer "+before), http.StatusUnauthorized)
-	if cookie := g.follow(w, w.command("token", "link")); g.status(w, "Cookie", cookie) != http.StatusOK {
+	if cookie := g.follow(w, w.gw.MustRun("token", "link")); g.status(w, "Cookie", cookie) != http.StatusOK {
 		t.Error("the link does not sign in")
 	}
-	p.stop()
+	p.Stop()
 }
 
 // TestBrokenTokenFileStopsTheStart is told in one line, with the file's name.
 func TestBrokenTokenFileStopsTheStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{platform: newGuarded})
-	w.must(os.WriteFile(filepath.Join(w.dir, "http-token"), nil, 0o600))
+	w.must(os.WriteFile(filepath.Join(w.gw.Dir, "http-token"), nil, 0o600))
 	p := w.start()
-	p.expectExit(1)
-	if said := p.stderr.String(); !strings.Contains(said, filepath.Join(w.dir, "http-token")) || !strings.Contains(said, "gateway token rotate") {
+	p.MustExit(1)
+	if said := p.Stderr.String(); !strings.Contains(said, filepath.Join(w.gw.Dir, "http-token")) || !strings.Contains(said, "gateway token rotate") {
 		t.Errorf("%s", said)
 	}
-	w.command("token", "rotate")
-	w.startServing().stop()
+	w.gw.MustRun("token", "rotate")
+	w.startServing().Stop()
 }

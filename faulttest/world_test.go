@@ -3,7 +3,6 @@ package faulttest
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"parley/channels/telegram/telegramtest"
+	"parley/gateway/gatewaytest"
 	"parley/llm/llmtest"
 )
 
@@ -26,12 +26,9 @@ type world struct {
 	platform platform
 	telegram *telegramtest.Server // nil on another platform
 	discord  *discord             // nil on another platform
-	model    *llmtest.Server
-	dir      string
-	database string
-	log      *record  // of every process, standard error
-	env      []string // of every process, beside what all have
-	refusals int      // calls that the test makes the model's API refuse
+	gw       *gatewaytest.Gateway
+	model    *llmtest.Server // of gw
+	refusals int             // calls that the test makes the model's API refuse
 
 	mu      sync.Mutex
 	process int              // number of the latest process, from 1
@@ -50,26 +47,22 @@ type settings struct {
 // process logged and stored is searched for secrets, crashes and data races.
 func newWorld(t *testing.T, s settings) *world {
 	t.Helper()
-	w := &world{t: t, model: llmtest.New(t), dir: t.TempDir(), log: &record{}, said: map[int][]string{}}
+	w := &world{t: t, said: map[int][]string{}}
 	if s.platform == nil {
 		s.platform = newTelegram
 	}
 	w.platform = s.platform(w)
-	w.database = s.database
-	if w.database == "" {
-		w.database = filepath.Join(w.dir, "conversations.db")
-	}
+	w.gw = gatewaytest.New(t, gatewaytest.Options{Database: s.database, Config: w.config(s)})
+	w.model = w.gw.Model
 	w.model.RequireKey(apiKey)
 	w.model.Reply(answerTo)
 	w.platform.onSend(nil, nil)
-	w.configure(s)
 	t.Cleanup(w.inspectTraces)
 	return w
 }
 
-func (w *world) configPath() string { return filepath.Join(w.dir, "config.toml") }
-
-func (w *world) configure(s settings) {
+// config is the configuration of all gateways of the world.
+func (w *world) config(s settings) string {
 	if s.maxRuns == 0 {
 		s.maxRuns = 256
 	}
@@ -77,37 +70,28 @@ func (w *world) configure(s settings) {
 		s.drain = "1m"
 	}
 	text := fmt.Sprintf(`
-database = %q
 [log]
 level = "debug"
 [llm]
-base_url = %q
 api_key = %q
-model = "test-model"
+vision = false
 [agent]
 max_concurrent_runs = %d
 drain_timeout = %q
-titles = false
-`, w.database, w.model.URL(), apiKey, s.maxRuns, s.drain)
+`, apiKey, s.maxRuns, s.drain)
 	text += w.platform.section()
 	if !strings.Contains(text, "[http]") {
-		text += "[http]\nlisten = \"\"\n" // or the gateways of all tests would want the same port
+		text += "[http]\nlisten = \"\"\n"
 	}
-	w.must(os.WriteFile(w.configPath(), []byte(text), 0o644))
+	return text
 }
 
-// inspectTraces fails the test if a process crashed, raced, told a secret, or
-// sent the model a list that its API refuses.
+// inspectTraces fails the test if a process told a secret, or sent the model a list
+// that its API refuses.
 func (w *world) inspectTraces() {
-	log := w.log.String()
-	for _, crash := range []string{"DATA RACE", "panic:", "fatal error:"} {
-		if strings.Contains(log, crash) {
-			w.t.Errorf("the log shows %q", crash)
-		}
-	}
-	traces := map[string]string{"the log": log}
+	traces := map[string]string{"the log": w.gw.Log.String()}
 	for _, suffix := range []string{"", "-wal"} {
-		bytes, _ := os.ReadFile(w.database + suffix) // what is not there tells nothing
+		bytes, _ := os.ReadFile(w.gw.Database + suffix) // what is not there tells nothing
 		traces["the database"] += string(bytes)
 	}
 	for chat := range w.said {
@@ -125,9 +109,6 @@ func (w *world) inspectTraces() {
 	}
 	if said := w.platform.complaints(); said != "" {
 		w.t.Errorf("the platform complains:\n%s", said)
-	}
-	if w.t.Failed() {
-		w.t.Logf("end of the log:\n%s", tail(log, 6000))
 	}
 }
 
@@ -169,7 +150,7 @@ func (w *world) answered(chat int, text string) bool {
 
 func (w *world) awaitAnswer(chat int, text string) {
 	w.t.Helper()
-	w.await(fmt.Sprintf("the answer to %q in chat %d", text, chat), func() bool { return w.answered(chat, text) })
+	gatewaytest.Await(w.t, fmt.Sprintf("the answer to %q in chat %d", text, chat), func() bool { return w.answered(chat, text) })
 }
 
 // awaitAllAnswered waits until every message of every chat is answered.
@@ -191,23 +172,14 @@ func (w *world) awaitAllAnswered() {
 func (w *world) awaitTaken() {
 	w.t.Helper()
 	for left := w.platform.untaken(); left > 0; left = w.platform.untaken() {
-		w.await(fmt.Sprintf("the taking of one of %d messages", left), func() bool { return w.platform.untaken() < left })
+		gatewaytest.Await(w.t, fmt.Sprintf("the taking of one of %d messages", left), func() bool { return w.platform.untaken() < left })
 	}
 }
 
 // awaitLog waits until the log of some process holds a text.
 func (w *world) awaitLog(text string) {
 	w.t.Helper()
-	w.await(fmt.Sprintf("%q in the log", text), func() bool { return strings.Contains(w.log.String(), text) })
-}
-
-func (w *world) await(what string, done func() bool) {
-	w.t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("waited in vain for %s", what)
-		}
-	}
+	gatewaytest.Await(w.t, fmt.Sprintf("%q in the log", text), func() bool { return strings.Contains(w.gw.Log.String(), text) })
 }
 
 func (w *world) must(err error) {
@@ -216,26 +188,6 @@ func (w *world) must(err error) {
 		w.t.Fatal(err)
 	}
 }
-
-// record is what a process wrote so far.
-type record struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (r *record) Write(b []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(b)
-}
-
-func (r *record) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String()
-}
-
-func tail(text string, n int) string { return text[max(0, len(text)-n):] }
 
 // written is how many messages people wrote.
 func (w *world) written() int {

@@ -1,0 +1,19 @@
+package faulttest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"parley/gateway/gatewaytest"
+)
+
+func TestMain(m *testing.M) {
+	// The tests wait most of the time; -parallel sets another number.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	gatewaytest.Main(m)
+}

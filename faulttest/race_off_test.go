@@ -1,5 +1,0 @@
-//go:build !race
-
-package faulttest
-
-const raceEnabled = false

@@ -1,6 +1,0 @@
-//go:build race
-
-package faulttest
-
-// raceEnabled builds the gateway with the race detector when the tests are.
-const raceEnabled = true
