@@ -20,6 +20,7 @@ var ada = conversation.Sender{ID: "42", Name: "Ada"}
 
 // The operator sees at a glance what was used, by whom, and what it cost.
 func TestTheOverviewSaysWhatWasUsedAndWhatItCost(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, func(p *console.Parts) {
 		p.Cost = func(model string, prompt, completion int64) (float64, bool) {
 			return float64(prompt) / 1000, model == "fake"
@@ -29,39 +30,42 @@ func TestTheOverviewSaysWhatWasUsedAndWhatItCost(t *testing.T) {
 	d.talk(chat, ada, "hello", "hi", nil)
 	d.talk(chat, ada, "again", "", func(r *conversation.Run) { r.Status, r.Error = conversation.StatusFailed, "503" })
 	for _, name := range []string{"hour", "day", "week", "month", "year", "nonsense"} {
-		page := d.page("/console/?range=" + name)
+		page := d.browser.Page("/console/?range=" + name)
 		d.shows(page, "interrupted", "no network", `<dt>Runs</dt><dd>2</dd>`, `<dt>Tokens in</dt><dd>2,400</dd>`, `<dt>Errors</dt><dd>1</dd>`,
 			`<dt>Cost</dt><dd>2.40</dd>`, "Ada", "2 to be sent")
 	}
 }
 
 func TestCutAnswerIsMarkedInTranscriptAndTrace(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, nil)
 	of := d.talk(chat, ada, "a story", "Once upon a", func(r *conversation.Run) {
 		r.FinishReason = conversation.FinishLength
 		r.Messages[len(r.Messages)-1].FinishReason = conversation.FinishLength
 		r.Steps = []conversation.Step{{Kind: conversation.StepModel, Name: "fake", At: r.StartedAt, FinishReason: conversation.FinishLength}}
 	})
-	d.shows(d.page("/console/conversation/"+of.ID), "cut off at the length limit")
-	d.shows(d.page("/console/conversation/"+of.ID+"/trace"), `<span class="chip bad">cut off at the length limit</span>`,
+	d.shows(d.browser.Page("/console/conversation/"+of.ID), "cut off at the length limit")
+	d.shows(d.browser.Page("/console/conversation/"+of.ID+"/trace"), `<span class="chip bad">cut off at the length limit</span>`,
 		`<span class="trouble">cut off at the length limit</span>`)
 }
 
 // A model without a price does not make everything look free.
 func TestACostThatIsNotKnownIsNotShownAsNothing(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, func(p *console.Parts) {
 		p.Cost = func(model string, _, _ int64) (float64, bool) { return 1.5, model == "fake" }
 	})
 	d.talk(chat, ada, "hello", "hi", nil)
 	d.talk(chat, ada, "hello", "hi", func(r *conversation.Run) { r.Model = "other" })
-	d.shows(d.page("/console/"), "≥ 1.5")
+	d.shows(d.browser.Page("/console/"), "≥ 1.5")
 	free := newDesk(t, nil)
 	free.talk(chat, ada, "hello", "hi", nil)
-	free.shows(free.page("/console/"), `<dt>Cost</dt><dd>–</dd>`)
+	free.shows(free.browser.Page("/console/"), `<dt>Cost</dt><dd>–</dd>`)
 }
 
 // Sessions are found by channel, person and words.
 func TestSessionsAreFound(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, nil)
 	d.talk(chat, ada, "where is the Oceanário", "in Lisbon", nil)
 	d.talk("discord:dm:7", conversation.Sender{ID: "7", Name: "Bob"}, "hello", "hi", nil)
@@ -69,20 +73,21 @@ func TestSessionsAreFound(t *testing.T) {
 		"": {true, true}, "channel=discord": {false, true}, "user=Ada": {true, false}, "text=chat:42": {true, false},
 		"state=archived": {false, false}, "sort=age": {true, true},
 	} {
-		page := d.page("/console/sessions?" + query)
+		page := d.browser.Page("/console/sessions?" + query)
 		got := [2]bool{strings.Contains(page, ">telegram:chat:42</a>"), strings.Contains(page, ">discord:dm:7</a>")}
 		if got != want {
 			t.Errorf("%q lists %v, want %v", query, got, want)
 		}
 	}
-	d.shows(d.page("/console/search?q=oceanario"), "<mark>Oceanário</mark>", "?at=1#m1")
-	if status, _ := d.get("/console/sessions?from=nonsense"); status != http.StatusBadRequest {
+	d.shows(d.browser.Page("/console/search?q=oceanario"), "<mark>Oceanário</mark>", "?at=1#m1")
+	if status, _, _ := d.browser.Get("/console/sessions?from=nonsense"); status != http.StatusBadRequest {
 		t.Errorf("a page that nobody has given answers %d", status)
 	}
 }
 
 // Every message of a long conversation is on exactly one page, whichever way one turns them.
 func TestEveryMessageOfALongConversationIsOnOnePage(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, nil)
 	var of conversation.Conversation
 	for n := range 130 {
@@ -93,7 +98,7 @@ func TestEveryMessageOfALongConversationIsOnOnePage(t *testing.T) {
 		seen := map[string]int{}
 		link := regexp.MustCompile(`href="([^"]+)" rel="` + turn.rel + `"`)
 		for path := "/console/conversation/" + of.ID + turn.first; path != ""; {
-			page := d.page(path)
+			page := d.browser.Page(path)
 			for _, m := range shown.FindAllStringSubmatch(page, -1) {
 				seen[m[1]]++
 			}
@@ -111,12 +116,13 @@ func TestEveryMessageOfALongConversationIsOnOnePage(t *testing.T) {
 			}
 		}
 	}
-	d.shows(d.page("/console/conversation/"+of.ID+"?at=57#m57"), `id="m57"`, `id="m147"`)
+	d.shows(d.browser.Page("/console/conversation/"+of.ID+"?at=57#m57"), `id="m57"`, `id="m147"`)
 }
 
 // A trace tells how an answer came about: calls with their times, what the
 // window left out, what a tool was asked and gave, and errors.
 func TestATraceTellsHowAnAnswerCameAbout(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, nil)
 	of := d.talk(chat, ada, "what time is it?", "It is noon.", func(r *conversation.Run) {
 		start := r.StartedAt
@@ -129,7 +135,7 @@ func TestATraceTellsHowAnAnswerCameAbout(t *testing.T) {
 			{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "c1", Name: "current_time", Arguments: `{"zone":"UTC"}`}}},
 			{Role: conversation.RoleTool, ToolCallID: "c1", ToolName: "current_time", Content: "12:00 UTC"}, r.Messages[1]}
 	})
-	page := d.page("/console/conversation/" + of.ID + "/trace")
+	page := d.browser.Page("/console/conversation/" + of.ID + "/trace")
 	d.shows(page, "what time is it?", "first byte after 100 ms", "600 in, 20 out", "1,234 older left out", "{&#34;zone&#34;:&#34;UTC&#34;}", "12:00 UTC", "429 too many")
 	bar := regexp.MustCompile(`<rect class="work" x="(\d+)" y="1" width="(\d+)"`)
 	for _, m := range bar.FindAllStringSubmatch(page, -1) {
@@ -143,12 +149,13 @@ func TestATraceTellsHowAnAnswerCameAbout(t *testing.T) {
 		t.Errorf("%d bars, want 3", n)
 	}
 	for _, path := range []string{"", "/window"} {
-		d.page("/console/conversation/" + of.ID + path)
+		d.browser.Page("/console/conversation/" + of.ID + path)
 	}
 }
 
 // What the operator does is done, and asked for first.
 func TestConversationsAreRenamedArchivedResetAndDeleted(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, nil)
 	of := d.talk(chat, ada, "hello", "hi", nil)
 	at := "/console/conversation/" + of.ID
@@ -159,7 +166,7 @@ func TestConversationsAreRenamedArchivedResetAndDeleted(t *testing.T) {
 		t.Errorf("a title that is too long: %d", status)
 	}
 	key := url.Values{"key": {string(chat)}}
-	d.shows(d.page("/console/confirm?do=archive&key="+url.QueryEscape(string(chat))), `action="/console/session/archive"`, `value="telegram:chat:42"`)
+	d.shows(d.browser.Page("/console/confirm?do=archive&key="+url.QueryEscape(string(chat))), `action="/console/session/archive"`, `value="telegram:chat:42"`)
 	if status, page := d.submit("/console/session/archive", key); status != http.StatusOK || !strings.Contains(page, "The conversation is archived.") {
 		t.Errorf("archive: %d", status)
 	}
@@ -170,33 +177,34 @@ func TestConversationsAreRenamedArchivedResetAndDeleted(t *testing.T) {
 	if status, _ := d.submit("/console/session/reset", key); status != http.StatusOK {
 		t.Errorf("reset: %d", status)
 	}
-	d.shows(d.page("/console/confirm?do=delete-conversation&id="+of.ID), `action="`+at+`/delete"`)
+	d.shows(d.browser.Page("/console/confirm?do=delete-conversation&id="+of.ID), `action="`+at+`/delete"`)
 	if status, _ := d.submit(at+"/delete", url.Values{}); status != http.StatusOK {
 		t.Errorf("delete: %d", status)
 	}
-	if status, _ := d.get(at); status != http.StatusNotFound {
+	if status, _, _ := d.browser.Get(at); status != http.StatusNotFound {
 		t.Errorf("what was deleted answers %d", status)
 	}
 	if status, _ := d.submit("/console/session/delete", key); status != http.StatusOK {
 		t.Errorf("delete all: %d", status)
 	}
-	if page := d.page("/console/sessions"); strings.Contains(page, ">telegram:chat:42</a>") {
+	if page := d.browser.Page("/console/sessions"); strings.Contains(page, ">telegram:chat:42</a>") {
 		t.Error("a session is listed of which all was deleted")
 	}
 }
 
 // A foreign page can't make the operator's browser do anything.
 func TestPagesOfOtherSitesDoNothing(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, nil)
 	of := d.talk(chat, ada, "hello", "hi", nil)
-	d.page("/console/")
+	d.browser.Page("/console/")
 	for _, path := range []string{"/console/session/archive", "/console/session/reset", "/console/session/delete", "/console/deliveries/1/retry",
 		"/console/pairing/approve", "/console/pairing/revoke", "/console/conversation/" + of.ID + "/rename", "/console/conversation/" + of.ID + "/delete"} {
-		r, err := http.NewRequest(http.MethodPost, d.url+path, strings.NewReader(url.Values{"key": {string(chat)}, "title": {"x"}}.Encode()))
+		r, err := http.NewRequest(http.MethodPost, d.browser.URL+path, strings.NewReader(url.Values{"key": {string(chat)}, "title": {"x"}}.Encode()))
 		d.must(err)
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Origin", "https://evil.example")
-		answer, err := d.client.Do(r)
+		answer, err := d.browser.Client.Do(r)
 		d.must(err)
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusForbidden {
@@ -206,22 +214,24 @@ func TestPagesOfOtherSitesDoNothing(t *testing.T) {
 }
 
 func TestDeliveriesShowWhatIsSetAside(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, nil)
 	d.talk(chat, ada, "hello", "the answer", nil)
 	held := d.due(chat)[0]
 	held.Attempts = 7
 	d.must(d.store.Mark(t.Context(), held, conversation.MarkHeld, "500 Internal Server Error"))
-	d.shows(d.page("/console/deliveries"), "set aside", "500 Internal Server Error")
-	d.shows(d.page("/console/"), "1 set aside")
+	d.shows(d.browser.Page("/console/deliveries"), "set aside", "500 Internal Server Error")
+	d.shows(d.browser.Page("/console/"), "1 set aside")
 }
 
 // A reply that was refused is sent again once, and its sender is told.
 func TestAFailedDeliveryIsSentAgain(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, nil)
 	d.talk(chat, ada, "hello", "the answer", nil)
 	failed := d.due(chat)[0]
 	d.must(d.store.Mark(t.Context(), failed, conversation.MarkFailed, "403: blocked"))
-	d.shows(d.page("/console/deliveries"), "403: blocked", "the answer", "Send again")
+	d.shows(d.browser.Page("/console/deliveries"), "403: blocked", "the answer", "Send again")
 	retry := fmt.Sprintf("/console/deliveries/%d/retry", failed.ID)
 	if status, _ := d.submit(retry, url.Values{}); status != http.StatusOK || len(d.looked) != 1 || d.looked[0] != chat || len(d.due(chat)) != 1 {
 		t.Fatalf("%d, looked %v, due %v", status, d.looked, d.due(chat))
@@ -234,12 +244,13 @@ func TestAFailedDeliveryIsSentAgain(t *testing.T) {
 // People are let in by a button, and put out by another.
 // A flood of strangers must not hide who was let in.
 func TestPairingPageShowsTheNewestOfACrowd(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, nil)
 	for i := range 103 {
 		_, _, err := pairing.New(d.store).Ask(t.Context(), conversation.Account{Channel: "telegram"}, fmt.Sprint("stranger-", i), "Somebody")
 		d.must(err)
 	}
-	page := d.page("/console/pairing")
+	page := d.browser.Page("/console/pairing")
 	d.shows(page, "3 more ask, with older codes", "telegram:stranger-3 ·", "telegram:stranger-102 ·")
 	if strings.Contains(page, "telegram:stranger-2 ·") {
 		t.Error("an older code is shown")
@@ -247,15 +258,16 @@ func TestPairingPageShowsTheNewestOfACrowd(t *testing.T) {
 }
 
 func TestPairingsAreApprovedAndRevoked(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, nil)
 	p, _, err := pairing.New(d.store).Ask(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
 	d.must(err)
-	d.shows(d.page("/console/pairing"), p.Code)
+	d.shows(d.browser.Page("/console/pairing"), p.Code)
 	d.submit("/console/pairing/approve", url.Values{"code": {p.Code}})
 	if in, err := pairing.New(d.store).Has(t.Context(), conversation.Account{Channel: "telegram"}, "42"); !in || err != nil {
 		t.Errorf("let in: %v, %v", in, err)
 	}
-	d.shows(d.page("/console/confirm?do=revoke&channel=telegram&user=42"), `name="user" value="42"`)
+	d.shows(d.browser.Page("/console/confirm?do=revoke&channel=telegram&user=42"), `name="user" value="42"`)
 	d.submit("/console/pairing/revoke", url.Values{"channel": {"telegram"}, "user": {"42"}})
 	if in, _ := pairing.New(d.store).Has(t.Context(), conversation.Account{Channel: "telegram"}, "42"); in {
 		t.Error("somebody who was put out is still in")
@@ -264,16 +276,18 @@ func TestPairingsAreApprovedAndRevoked(t *testing.T) {
 
 // What waits is shown, with what it waits for.
 func TestWhatWaitsIsShown(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, nil)
 	d.talk(chat, ada, "hello", "hi", nil)
 	_, err := d.store.Accept(t.Context(), nil, conversation.Inbound{Key: chat, SourceID: "w", Address: "{}", Sender: ada, Text: "are you there?", At: time.Now()})
 	d.must(err)
-	d.shows(d.page("/console/deliveries"), "are you there?", "To be sent", "telegram:chat:42")
+	d.shows(d.browser.Page("/console/deliveries"), "are you there?", "To be sent", "telegram:chat:42")
 }
 
 // What waits for a bot whose token is gone is shown as such, and who was let in
 // with which bot.
 func TestTheConsoleTellsBotsApart(t *testing.T) {
+	t.Parallel()
 	former, now := conversation.Account{Channel: "telegram", ID: "7000001"}, conversation.Account{Channel: "telegram", ID: "7000002"}
 	d := newDesk(t, func(p *console.Parts) { p.Channels = []conversation.Account{now} })
 	for _, bot := range []conversation.Account{former, now} {
@@ -286,15 +300,15 @@ func TestTheConsoleTellsBotsApart(t *testing.T) {
 		_, err = pairing.New(d.store).Approve(t.Context(), p.Code)
 		d.must(err)
 	}
-	page := d.page("/console/deliveries")
+	page := d.browser.Page("/console/deliveries")
 	d.shows(page, "to 7000001", "to 7000002", `bot 7000001</span> <span class="chip">not served here</span>`, `bot 7000002</span></td>`)
-	overview := d.page("/console/")
+	overview := d.browser.Page("/console/")
 	d.shows(overview, `bot 7000001</span><span class="chip">not configured</span>`, `bot 7000002</span><span class="chip serving">serving</span>`)
 	if n := strings.Count(overview, "1 waiting"); n != 2 {
 		t.Errorf("%d bots have something waiting, want 2:\n%s", n, overview)
 	}
-	d.shows(d.page("/console/pairing"), "bot 7000001", "bot 7000002", "user=42&amp;bot=7000001")
-	d.shows(d.page("/console/confirm?do=revoke&channel=telegram&user=42&bot=7000001"), `name="bot" value="7000001"`)
+	d.shows(d.browser.Page("/console/pairing"), "bot 7000001", "bot 7000002", "user=42&amp;bot=7000001")
+	d.shows(d.browser.Page("/console/confirm?do=revoke&channel=telegram&user=42&bot=7000001"), `name="bot" value="7000001"`)
 	if status, _ := d.submit("/console/pairing/revoke", url.Values{"channel": {"telegram"}, "user": {"42"}, "bot": {"7000001"}}); status != http.StatusOK {
 		t.Errorf("revoking answers %d", status)
 	}

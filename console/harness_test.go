@@ -3,53 +3,36 @@ package console_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"parley/activity"
 	"parley/console"
 	"parley/conversation"
-	"parley/httpserver"
+	"parley/conversation/storetest"
+	"parley/gateway/gatewaytest"
 	"parley/sessions"
 )
 
-// desk is the console at work over a real store and server.
+// desk is the console over a real store, without a gateway.
 type desk struct {
-	t      *testing.T
-	store  *conversation.Store
-	lines  *console.Lines
-	log    *slog.Logger
-	looked []conversation.Key // senders that were told of something due
-	url    string
-	client *http.Client
-	n      int // messages so far
+	t       *testing.T
+	store   *conversation.Store
+	lines   *console.Lines
+	log     *slog.Logger
+	looked  []conversation.Key // senders that were told of something due
+	browser *gatewaytest.Browser
+	n       int // messages so far
 }
 
 func newDesk(t *testing.T, change func(*console.Parts)) *desk {
 	t.Helper()
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := &desk{t: t, lines: console.NewLines([]string{"a-long-secret"}), client: &http.Client{Jar: jar, Timeout: time.Minute}}
+	d := &desk{t: t, store: storetest.New(t), lines: console.NewLines([]string{"a-long-secret"})}
 	d.log = slog.New(d.lines.Beside(slog.DiscardHandler))
-	ctx, cancel := context.WithCancel(context.Background())
-	if d.store, err = conversation.Open(ctx, filepath.Join(t.TempDir(), "test.db")); err != nil {
-		t.Fatal(err)
-	}
-	listen := "127.0.0.1:0"
-	server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 100}, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
 	parts := console.Parts{
 		Store: d.store, Feed: activity.NewFeed(), Lines: d.lines, Channels: []conversation.Account{{Channel: "telegram"}}, Log: d.log,
 		Look:     func(_ string, key conversation.Key) { d.looked = append(d.looked, key) },
@@ -59,16 +42,7 @@ func newDesk(t *testing.T, change func(*console.Parts)) *desk {
 	if change != nil {
 		change(&parts)
 	}
-	console.New(parts).Serve(server)
-	d.url = strings.TrimSuffix(server.URL(), "/")
-	var running sync.WaitGroup
-	running.Go(func() { _ = server.Run(ctx, ctx) })
-	t.Cleanup(func() {
-		d.client.CloseIdleConnections()
-		cancel()
-		running.Wait()
-		d.store.Close()
-	})
+	d.browser = gatewaytest.ServePages(t, console.New(parts).Serve)
 	return d
 }
 
@@ -79,36 +53,14 @@ func (d *desk) must(err error) {
 	}
 }
 
-// get gives a page and its status.
-func (d *desk) get(path string) (int, string) {
+// submit sends a form as a browser does, and returns what it leads to.
+func (d *desk) submit(path string, form url.Values) (status int, body string) {
 	d.t.Helper()
-	answer, err := d.client.Get(d.url + path)
+	request, err := http.NewRequest(http.MethodPost, d.browser.URL+path, strings.NewReader(form.Encode()))
 	d.must(err)
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	d.must(err)
-	return answer.StatusCode, string(body)
-}
-
-// page is a page that there must be.
-func (d *desk) page(path string) string {
-	d.t.Helper()
-	status, body := d.get(path)
-	if status != http.StatusOK {
-		d.t.Fatalf("%s answers %d: %s", path, status, body)
-	}
-	return body
-}
-
-// submit sends a form as the page of a browser does, and gives what it leads to.
-func (d *desk) submit(path string, form url.Values) (int, string) {
-	d.t.Helper()
-	answer, err := d.client.PostForm(d.url+path, form)
-	d.must(err)
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	d.must(err)
-	return answer.StatusCode, string(body)
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	status, body, _ = d.browser.Do(request)
+	return status, body
 }
 
 // talk has a message asked and answered; change may alter the run.

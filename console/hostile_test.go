@@ -16,6 +16,7 @@ import (
 // Nothing that people, models, tools, platforms or logs say becomes script, on
 // any page.
 func TestNothingShownBecomesScript(t *testing.T) {
+	t.Parallel()
 	hostile := pagestest.Hostile()
 	all := strings.Join(hostile, "\n")
 	d := newDesk(t, func(p *console.Parts) {
@@ -58,7 +59,7 @@ func TestNothingShownBecomesScript(t *testing.T) {
 			"/console/sessions?done="+url.QueryEscape(text))
 	}
 	for _, path := range paths {
-		for _, harm := range pagestest.Harm(d.page(path)) {
+		for _, harm := range pagestest.Harm(d.browser.Page(path)) {
 			t.Errorf("%s: %s", path, harm)
 		}
 	}

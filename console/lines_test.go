@@ -43,7 +43,7 @@ func TestALineHasItsAttributes(t *testing.T) {
 func TestNoSecretStandsInTheLog(t *testing.T) {
 	d := newDesk(t, nil)
 	d.log.Error("GET https://host/bot"+"a-long-secret/getMe", "error", fmt.Errorf("dial a-long-secret: no route"), "header", []string{"Bearer a-long-secret"})
-	page := d.page("/console/log")
+	page := d.browser.Page("/console/log")
 	if strings.Contains(page, "a-long-secret") || !strings.Contains(page, "bot(hidden)/getMe") {
 		t.Errorf("the log shows: %s", page)
 	}
@@ -58,10 +58,10 @@ func TestTheLogStreamGoesOnWhereItBroke(t *testing.T) {
 	}
 	d.log.Info("something else")
 	for from, want := range map[string]string{d.lines.Run + "/1": "line 1", "another/2": "line 0", "": "line 0"} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/console/log/events?level=warn&q=LINE", nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.browser.URL+"/console/log/events?level=warn&q=LINE", nil)
 		d.must(err)
 		request.Header.Set("Last-Event-ID", from)
-		answer, err := d.client.Do(request)
+		answer, err := d.browser.Client.Do(request)
 		d.must(err)
 		read := bufio.NewScanner(answer.Body)
 		first := ""

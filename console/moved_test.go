@@ -11,20 +11,21 @@ import (
 
 // The operator must not learn of it from the users.
 func TestEveryPageSaysThatTheDatabaseWasTakenAway(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, nil)
 	d.talk(chat, ada, "hello", "hi", nil)
-	d.page("/console/sessions") // so that a connection for reading is open
+	d.browser.Page("/console/sessions") // so that a connection for reading is open
 	d.must(os.Rename(d.store.Path(), d.store.Path()+".away"))
 	if _, err := d.store.Accept(t.Context(), nil, conversation.Inbound{Key: chat, SourceID: "late", Text: "late"}); err == nil {
 		t.Fatal("a message was accepted although the database was taken away")
 	}
 	for _, path := range []string{"/console/", "/console/sessions", "/console/log"} {
-		_, page := d.get(path)
+		_, page, _ := d.browser.Get(path)
 		d.shows(page, "was taken away from the running process", d.store.Path()+".away")
 	}
 	d.must(os.Rename(d.store.Path()+".away", d.store.Path()))
 	d.must(d.store.Probe(t.Context()))
-	if status, page := d.get("/console/"); status != http.StatusOK || strings.Contains(page, "was taken away") {
+	if status, page, _ := d.browser.Get("/console/"); status != http.StatusOK || strings.Contains(page, "was taken away") {
 		t.Errorf("the overview answers %d although the database is back, or tells of it still", status)
 	}
 }

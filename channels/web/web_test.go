@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"image"
 	"image/png"
@@ -423,18 +422,10 @@ func TestAnArchivedConversationOffersNothingToSend(t *testing.T) {
 // The list leads to the parts that this gateway has, and to no others.
 func TestTheListLeadsToTheOtherParts(t *testing.T) {
 	t.Parallel()
-	listen := "127.0.0.1:0"
-	server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 100}, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	web.New(web.Parts{Store: storetest.New(t), Feed: activity.NewFeed(), Log: slog.New(slog.DiscardHandler)}).Serve(server)
-	server.Handle("GET /console/{$}", httpserver.Person, http.NotFoundHandler())
-	ctx, end := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx, ctx) }()
-	defer func() { end(); <-ended }()
-	page := gatewaytest.NewBrowser(t, strings.TrimSuffix(server.URL(), "/")).Page("/")
+	page := gatewaytest.ServePages(t, func(server *httpserver.Server) {
+		web.New(web.Parts{Store: storetest.New(t), Feed: activity.NewFeed(), Log: slog.New(slog.DiscardHandler)}).Serve(server)
+		server.Handle("GET /console/{$}", httpserver.Person, http.NotFoundHandler())
+	}).Page("/")
 	if !strings.Contains(page, `<a href="/console/">Console</a>`) || strings.Contains(page, "/api/docs") {
 		t.Errorf("the page shows %s", page)
 	}

@@ -1,10 +1,15 @@
 package gatewaytest
 
 import (
+	"context"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/cookiejar"
+	"strings"
 	"testing"
+
+	"parley/httpserver"
 )
 
 // Browser reads pages as a browser does that runs no scripts. It keeps cookies.
@@ -25,6 +30,28 @@ func NewBrowser(t testing.TB, url string) *Browser {
 	b := &Browser{URL: url, Client: &http.Client{Jar: jar, Timeout: patience}, t: t}
 	t.Cleanup(b.Client.CloseIdleConnections)
 	return b
+}
+
+// ServePages serves until the test's end the pages that register adds to a server,
+// without a gateway, and returns a browser of them. Nobody has to sign in.
+func ServePages(t testing.TB, register func(*httpserver.Server)) *Browser {
+	t.Helper()
+	listen, log := "127.0.0.1:0", slog.New(slog.DiscardHandler)
+	server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 100}, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	register(server)
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Run(ctx, ctx) }()
+	t.Cleanup(func() {
+		end()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return NewBrowser(t, strings.TrimSuffix(server.URL(), "/"))
 }
 
 // Get returns what a path is answered.
