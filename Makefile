@@ -26,8 +26,8 @@ build: ## build bin/gateway
 test: ## run all tests with the race detector
 	go test -race ./...
 
-torture: ## kill the gateway five hundred times on each platform, with the checks of the tests (takes long)
-	FAULT_KILLS=500 go test -race -count=1 -v -timeout 2h -run 'TestKilledAtRandom' ./faulttest
+torture: ## kill the gateway, its backups and its restores five hundred times each, with the checks of the tests (takes long)
+	FAULT_KILLS=500 go test -race -count=1 -v -timeout 3h -run 'KilledAtRandom|KilledAtAnyMoment' ./faulttest
 
 check: lint ## what every commit passes: lint, a tidy go.mod and the short tests
 	go mod tidy -diff

@@ -50,7 +50,7 @@ func (w *world) expectWhole(path string, messages int) {
 func TestACopyOverAKilledGatewaysDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
-	for attempt := range 5 {
+	for attempt := range 3 {
 		p := w.startServing()
 		w.converse(1, fmt.Sprintf("a%d", attempt))
 		copied := filepath.Join(w.gw.Dir, fmt.Sprintf("copy%d.db", attempt))
@@ -95,7 +95,7 @@ func TestBackupKilledAtAnyMoment(t *testing.T) {
 	dir := t.TempDir()
 	target := filepath.Join(dir, "copy.db")
 	made, said := 0, 0
-	for range 25 {
+	for range fromEnv(t, "FAULT_KILLS", 10) {
 		backup := w.run(nil, "backup", target)
 		time.Sleep(time.Duration(rand.Int64N(int64(400 * time.Millisecond))))
 		backup.Kill()
@@ -109,7 +109,7 @@ func TestBackupKilledAtAnyMoment(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Logf("%d of 25 backups were made before the kill", made)
+	t.Logf("%d of %d backups were made before the kill", made, said)
 	w.do(0, "backup", target)
 	w.expectWhole(target, 6+2*said)
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
@@ -137,7 +137,7 @@ func TestRestoreKilledAtAnyMoment(t *testing.T) {
 		old[suffix] = bytes
 	}
 	seen := map[string]int{}
-	for attempt := range 40 {
+	for attempt := range fromEnv(t, "FAULT_KILLS", 16) {
 		restore := w.run(nil, "restore", copied)
 		if attempt%4 == 0 {
 			time.Sleep(time.Duration(rand.Int64N(int64(300 * time.Millisecond))))

@@ -95,7 +95,7 @@ func (*discord) repeats(int) bool { return false }
 // load has lives that are long enough for an answer to be shown while it is
 // written, and for some of these to end.
 func (*discord) load() load {
-	return load{kills: 25, life: 3000 * time.Millisecond, pace: 40 * time.Millisecond, slowly: 8}
+	return load{kills: 12, life: 3000 * time.Millisecond, pace: 40 * time.Millisecond, slowly: 8}
 }
 
 func (s *discord) say(chat int, text string) {

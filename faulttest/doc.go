@@ -4,6 +4,7 @@
 // servers of Telegram, of Discord and of the model's API that survive it, kill
 // it where it hurts, and then read the database and what the chats got.
 //
-// FAULT_KILLS sets how often the random test kills on each platform, and
-// FAULT_SEED repeats the moments of an earlier run.
+// FAULT_KILLS sets how often each test that kills at random moments does so, and
+// FAULT_SEED repeats the moments of an earlier run. make torture sets 500; without
+// it they are so few that the tests of a commit stay short.
 package faulttest
