@@ -240,13 +240,13 @@ func TestKeptRepliesArePruned(t *testing.T) {
 	mustAppend(t, s, "key-1", Message{Role: RoleUser, Content: "note"})
 	mustAppend(t, s, "key-2", Message{Role: RoleUser, Content: "note"})
 	clock.pass(6 * day)
-	mustClean(t, s, Rules{})
+	mustClean(t, s, 0, 0)
 	if a := mustAnswer(t, s, ask(page, 1, "")); a.Text != "answer" {
 		t.Errorf("after six days: %+v", a)
 	}
 	clock.pass(2 * day)
 	talk(t, s, page, 3, "newest", "answer")
-	mustClean(t, s, Rules{})
+	mustClean(t, s, 0, 0)
 	if _, err := s.Answer(t.Context(), "web", say(page, 1, "").SourceID); !errors.Is(err, ErrNoAnswer) {
 		t.Errorf("after eight days: %v", err)
 	}

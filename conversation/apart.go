@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -113,4 +114,26 @@ func (s *Store) acceptOne(ctx context.Context, in Inbound) (stored []Inbound, er
 		s.db.NoteDamage(fmt.Sprintf("the place for messages of %s", variant.Key), err)
 	}
 	return nil, err
+}
+
+// closedConversations are those that nothing can be added to, because the file is
+// damaged.
+type closedConversations struct {
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+func (c *closedConversations) add(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ids == nil {
+		c.ids = map[string]bool{}
+	}
+	c.ids[id] = true
+}
+
+func (c *closedConversations) has(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ids[id]
 }

@@ -143,7 +143,7 @@ func change(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Tim
 	case run.Effect.Archive:
 		done.Conversation, err = startConversation(ctx, tx, run, session, at)
 	case run.Effect.Delete:
-		done.Conversation, err = Conversation{}, deleteConversation(ctx, tx, run.Conversation.row)
+		done.Conversation, err = Conversation{}, DeleteIn(ctx, tx, run.Conversation.row)
 	case run.Effect.Resume != "":
 		done.Conversation, err = resume(ctx, tx, run.Key, run.Effect.Resume, at)
 	case run.Effect.Title != "":

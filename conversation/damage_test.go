@@ -252,9 +252,7 @@ func TestDamagedInboundIsSkipped(t *testing.T) {
 	if err != nil || !slices.Equal(keys, []Key{victim, behind}) {
 		t.Errorf("messages wait in %v, %v", keys, err)
 	}
-	if _, err := i.Clean(t.Context(), Rules{}, func(Outdated) {}); err != nil {
-		t.Errorf("the cleanup fails: %v", err)
-	}
+	mustClean(t, cleanable(i.Store), 0, 0)
 }
 
 func TestDamagedSearchIndexStopsNoOtherChore(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strconv"
+	"sync"
 
 	"parley/conversation/internal/db"
 )
@@ -13,10 +15,10 @@ import (
 // length, and its rows are swept away in the background, in steps so small that
 // no write waits long. A crash in between is caught up with at the next start.
 
-// deleteConversation hides a conversation for good. Replies that are kept, or
+// DeleteIn hides a conversation for good, in a transaction of its caller. Replies that are kept, or
 // that failed, are forgotten with its runs; one that is still due is sent first.
 // Edits in the active conversation that nobody was told of yet are withdrawn.
-func deleteConversation(ctx context.Context, tx *sql.Tx, id int64) error {
+func DeleteIn(ctx context.Context, tx *sql.Tx, id int64) error {
 	if err := forgetCommands(ctx, tx, id); err != nil {
 		return err
 	}
@@ -109,7 +111,7 @@ func forgetIndexed(ctx context.Context, tx *sql.Tx) error {
 
 // nextToSweep is the last of a conversation's messages that there is room for.
 func nextToSweep(ctx context.Context, tx *sql.Tx, id int64, room *sweepRoom) (last int64, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT seq, `+messageBytes+` FROM messages WHERE conversation_id = ? ORDER BY seq`, id)
+	rows, err := tx.QueryContext(ctx, `SELECT seq, `+MessageBytes+` FROM messages WHERE conversation_id = ? ORDER BY seq`, id)
 	if err != nil {
 		return 0, err
 	}
@@ -166,4 +168,51 @@ func scrub(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 		return true, err
 	}
 	return false, setCursor(ctx, tx, Cursor{Name: scrubCursor, Value: scrubGoOn}, 0)
+}
+
+// Sweep does at once what the store would otherwise do in the background, and
+// returns when nothing of it is left: deleted words are gone from the disk then. An
+// error of IsDamaged says that some could not be reached.
+func (s *Store) Sweep(ctx context.Context) error {
+	stuck, err := s.db.FinishChores(ctx)
+	if err != nil || len(stuck) == 0 && len(s.sweeps.left()) == 0 {
+		return err
+	}
+	return fmt.Errorf("not everything that was deleted is gone from the disk: %w", db.Explain(db.ErrDamaged))
+}
+
+// sweeper deletes the rows of deleted conversations, but for those that damage keeps
+// from being deleted.
+type sweeper struct {
+	mu      sync.Mutex
+	unswept []int64 // conversations with damaged rows, left to the next start
+}
+
+// sweep is the function sweep for those conversations that can be swept.
+func (w *sweeper) sweep(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+	return sweepBut(ctx, tx, w.left())
+}
+
+func (w *sweeper) left() []int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.unswept
+}
+
+// maxUnswept is how many conversations are passed over one by one.
+const maxUnswept = 1000
+
+// skip leaves the next conversation that would be swept to the next start.
+func (w *sweeper) skip(ctx context.Context, s *db.Skipper) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id, err := nextToDelete(ctx, s, w.unswept)
+	if err == nil && len(w.unswept) == maxUnswept {
+		err = fmt.Errorf("%w: rows of %d conversations can't be deleted", db.ErrStuck, maxUnswept)
+	}
+	if err != nil {
+		return err
+	}
+	w.unswept = append(w.unswept, id)
+	return nil
 }

@@ -191,3 +191,45 @@ func TestARunWhoseConversationWasDeletedIsStored(t *testing.T) {
 		t.Fatalf("the run is in %s with %q", turn.Conversation.ID, texts(turn.History))
 	}
 }
+
+// sweepStep does one step of the sweep. It says how many rows, by a query that
+// counts them, are gone and how many are left.
+func sweepStep(t testing.TB, s *Store, query string) (gone, left int64, done bool) {
+	t.Helper()
+	err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
+		var before int64
+		if err := tx.QueryRowContext(ctx, query).Scan(&before); err != nil {
+			return err
+		}
+		if done, err = sweep(ctx, tx); err != nil {
+			return err
+		}
+		err = tx.QueryRowContext(ctx, query).Scan(&left)
+		gone = before - left
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gone, left, done
+}
+
+// Pictures are large: a step takes fewer messages that have some.
+func TestPicturesAreSweptAFewAtATime(t *testing.T) {
+	s := mustOpen(t)
+	mustAccept(t, s, say(chat, 1, "look"))
+	run := answered(chat, mustBegin(t, s, chat, 1000), "seen")
+	for range 12 {
+		run.Messages = append(run.Messages, Message{Role: RoleUser, Content: "look", Tokens: 1,
+			Images: []Image{{Name: "p.png", MediaType: "image/png", Data: make([]byte, sweepBytes/2)}}})
+	}
+	mustCommit(t, s, run)
+	chores(t, s)
+	clearConversation(t, s, 2)
+	for left := int64(1); left > 0; {
+		var gone int64
+		if gone, left, _ = sweepStep(t, s, `SELECT count(*) FROM images`); gone > 2 {
+			t.Fatalf("one step deleted %d pictures of %d bytes", gone, sweepBytes/2)
+		}
+	}
+}

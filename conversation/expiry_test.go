@@ -20,7 +20,7 @@ func (c *calendar) pass(d time.Duration) { c.Time = c.Add(d) }
 func mustOpenAged(t testing.TB) (*Store, *calendar) {
 	t.Helper()
 	clock := &calendar{time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
-	return mustOpen(t, WithClock(clock.now)), clock
+	return cleanable(mustOpen(t, WithClock(clock.now))), clock
 }
 
 // sayNow is a message that is written at this moment.
@@ -161,9 +161,7 @@ func TestTheNextConversationBeginsAlsoWhenTheOldOneIsGone(t *testing.T) {
 	clock.pass(2 * month)
 	mustAccept(t, s, sayNow(clock, chat, 2, "new"))
 	turn := s.Expire(mustBegin(t, s, chat, 1000), month)
-	if _, err := s.Clean(t.Context(), Rules{Expiration: month, Retention: month}, func(Outdated) {}); err != nil {
-		t.Fatal(err)
-	}
+	mustClean(t, s, month, month)
 	mustCommit(t, s, answered(chat, turn, "answer"))
 	if got := titlesOf(t, s, chat); !cmp.Equal(got, []string{"new (active)"}) {
 		t.Errorf("got %q", got)

@@ -96,7 +96,7 @@ func TestFailedRepliesArePruned(t *testing.T) {
 	clock.pass(6 * day)
 	exchangeNow(t, s, clock, chat, 2, "the newest")
 	for _, want := range []int{1, 0} {
-		mustClean(t, s, Rules{})
+		mustClean(t, s, 0, 0)
 		if list, err := s.FailedDeliveries(t.Context(), 0, 5); err != nil || len(list) != want {
 			t.Errorf("%d are kept, want %d (%v)", len(list), want, err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/pairing"
+	"parley/conversation/retention"
 	"parley/conversation/usage"
 )
 
@@ -29,5 +30,12 @@ func init() {
 			runs[u.Channel] = u.Runs
 		}
 		return runs, err
+	}
+	conversation.NewCleaner = func(s *conversation.Store) func(ctx context.Context, expiration, keep time.Duration) error {
+		r := retention.New(s)
+		return func(ctx context.Context, expiration, keep time.Duration) error {
+			_, err := r.Clean(ctx, retention.Rules{Expiration: expiration, Retention: keep}, func(retention.Outdated) {})
+			return err
+		}
 	}
 }

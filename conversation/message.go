@@ -21,9 +21,9 @@ const selectMessages = `
 // back, nor internal ones.
 const inTalk = `messages.state NOT IN ('replaced', 'undone') AND messages.internal = 0`
 
-// messageBytes is how much of the file a row of messages and its pictures take,
-// roughly.
-const messageBytes = `octet_length(content) + coalesce(octet_length(tool_calls), 0) + CASE WHEN parts IS NULL THEN 0
+// MessageBytes is the SQL for how many bytes a row of messages takes in the database
+// with its pictures, roughly.
+const MessageBytes = `octet_length(content) + coalesce(octet_length(tool_calls), 0) + CASE WHEN parts IS NULL THEN 0
 	ELSE (SELECT coalesce(sum(octet_length(data)), 0) FROM images WHERE message_id = messages.id) END`
 
 // ReadRecords returns the messages that a condition selects, for the packages below

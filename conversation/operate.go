@@ -109,7 +109,7 @@ func (s *Store) deleteSome(ctx context.Context, key Key, id string) (n int, err 
 			return err
 		}
 		for _, row := range list {
-			if err := deleteConversation(ctx, tx, row); err != nil {
+			if err := DeleteIn(ctx, tx, row); err != nil {
 				return err
 			}
 		}

@@ -153,7 +153,7 @@ func TestPartsGoWithTheirDelivery(t *testing.T) {
 	}
 	clock.pass(30 * day)
 	exchangeNow(t, s, clock, chat, 2, "new")
-	mustClean(t, s, Rules{})
+	mustClean(t, s, 0, 0)
 	if n := count(t, s, "outbox_parts"); n != 0 {
 		t.Errorf("%d parts are left of a delivery that is deleted", n)
 	}

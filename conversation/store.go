@@ -68,8 +68,6 @@ func DefaultConfig() Config {
 type Store struct {
 	db     *db.DB
 	now    func() time.Time
-	uptime func() time.Duration // since Open, by the monotonic clock
-	clock  clockWatch
 	log    *slog.Logger
 	sweeps sweeper
 	closed closedConversations
@@ -95,9 +93,6 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	s := &Store{now: time.Now, log: slog.New(slog.DiscardHandler)}
 	for _, option := range options {
 		option(s)
-	}
-	if opened := s.now(); s.uptime == nil {
-		s.uptime = func() time.Duration { return s.now().Sub(opened) }
 	}
 	var err error
 	s.db, err = db.Open(ctx, db.Config{Path: path, Log: s.log, Chores: []db.Chore{

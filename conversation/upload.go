@@ -29,7 +29,6 @@ const (
 	MaxUpload = 20 << 20 // bytes of an upload
 
 	uploadPiece = 1 << 20
-	keepUpload  = 24 * time.Hour // until a message names it
 )
 
 // The states of an upload: an upload that is ready waits for a message, and one
@@ -161,16 +160,4 @@ func dropUploads(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	}
 	_, err = tx.ExecContext(ctx, `DELETE FROM uploads WHERE id = ?`, id)
 	return false, err
-}
-
-// uploads has those dropped that no message has named for a day.
-func (c *cleaner) uploads(ctx context.Context) error {
-	if !c.deletes {
-		return nil
-	}
-	return c.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE uploads SET state = ? WHERE state IN (?, ?) AND created_at <= ?`,
-			uploadTaken, uploadComing, uploadReady, db.Millis(c.at.Add(-keepUpload)))
-		return err
-	})
 }

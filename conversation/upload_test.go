@@ -68,13 +68,13 @@ func TestUploadsWithoutAMessageArePruned(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.pass(day / 2)
-	mustClean(t, s, Rules{})
+	mustClean(t, s, 0, 0)
 	if _, err := s.Uploaded(t.Context(), forgotten); err != nil {
 		t.Errorf("after half a day: %v", err)
 	}
 	clock.pass(day)
 	fresh, _ := mustUpload(t, s, 10)
-	mustClean(t, s, Rules{})
+	mustClean(t, s, 0, 0)
 	for name, ref := range map[string]string{"forgotten": forgotten, "withdrawn": withdrawn} {
 		if _, err := s.Uploaded(t.Context(), ref); !errors.Is(err, ErrNoUpload) {
 			t.Errorf("%s: %v", name, err)
@@ -135,7 +135,7 @@ func TestHalfAnUploadIsNone(t *testing.T) {
 		t.Errorf("half a file: %v", err)
 	}
 	clock.pass(2 * day)
-	mustClean(t, s, Rules{})
+	mustClean(t, s, 0, 0)
 	chores(t, s)
 	if n := count(t, s, "upload_pieces"); n != 0 {
 		t.Errorf("%d pieces are left", n)

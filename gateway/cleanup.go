@@ -2,10 +2,11 @@ package gateway
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"parley/config"
-	"parley/conversation"
+	"parley/conversation/retention"
 )
 
 // firstCleanup is the delay from the start to the first cleanup: late enough that
@@ -17,8 +18,8 @@ const firstCleanup = time.Minute
 const telegramKeeps = 24 * time.Hour
 
 // RetentionRules returns what the configuration says about how long data is kept.
-func RetentionRules(cfg config.Config) conversation.Rules {
-	return conversation.Rules{
+func RetentionRules(cfg config.Config) retention.Rules {
+	return retention.Rules{
 		Expiration: cfg.Conversation.SessionExpiration,
 		Retention:  cfg.Conversation.Retention,
 		Redelivery: max(telegramKeeps, cfg.Discord.CatchUp),
@@ -36,7 +37,8 @@ func (g *Gateway) runCleanup(ctx context.Context, first time.Duration) {
 	defer due.Stop()
 	looks := time.NewTicker(clockInterval)
 	defer looks.Stop()
-	clock := clockLog{g: g}
+	kept := retention.New(g.store)
+	clock := clockLog{retention: kept, log: g.log}
 	for {
 		clock.look(ctx)
 		select {
@@ -47,14 +49,14 @@ func (g *Gateway) runCleanup(ctx context.Context, first time.Duration) {
 			return
 		}
 		clock.look(ctx)
-		g.cleanUp(ctx)
+		g.cleanUp(ctx, kept)
 		due.Reset(g.cfg.Conversation.CleanupInterval)
 	}
 }
 
-func (g *Gateway) cleanUp(ctx context.Context) {
-	cleaned, err := g.store.Clean(ctx, RetentionRules(g.cfg), func(conversation.Outdated) {})
-	if cleaned != (conversation.Cleaned{}) {
+func (g *Gateway) cleanUp(ctx context.Context, kept *retention.Retention) {
+	cleaned, err := kept.Clean(ctx, RetentionRules(g.cfg), func(retention.Outdated) {})
+	if cleaned != (retention.Cleaned{}) {
 		g.log.Info("deleted what is no longer kept", "conversations", cleaned.Conversations, "messages", cleaned.Messages,
 			"inbound", cleaned.Inbound, "deliveries", cleaned.Deliveries, "pairing_codes", cleaned.Pairings)
 	}
@@ -72,28 +74,29 @@ const (
 
 // clockLog logs jumps of the clock, and when deletion is held back because of it.
 type clockLog struct {
-	g    *Gateway
-	held bool // the log says that deletion is held back
+	retention *retention.Retention
+	log       *slog.Logger
+	held      bool // the log says that deletion is held back
 }
 
 func (l *clockLog) look(ctx context.Context) {
-	clock, err := l.g.store.LookAtClock(ctx)
+	clock, err := l.retention.LookAtClock(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
-			l.g.log.Warn("clock not read, trying again", "wait", clockInterval, "error", err)
+			l.log.Warn("clock not read, trying again", "wait", clockInterval, "error", err)
 		}
 		return
 	}
 	if clock.Jumped.Abs() >= minClockJump {
-		l.g.log.Warn("clock jumped: it was set, or the machine slept", "by", clock.Jumped.Round(time.Second), "clock", clock.Machine)
+		l.log.Warn("clock jumped: it was set, or the machine slept", "by", clock.Jumped.Round(time.Second), "clock", clock.Machine)
 	}
 	switch held := clock.Held() >= MinHold; {
 	case held && !l.held:
-		l.g.log.Warn("deletion held back until a gateway has run for a day: the clock is ahead of the time that was seen to pass; if it is right, `gateway cleanup --trust-clock` says so",
+		l.log.Warn("deletion held back until a gateway has run for a day: the clock is ahead of the time that was seen to pass; if it is right, `gateway cleanup --trust-clock` says so",
 			"clock", clock.Machine, "seen", clock.Trusted, "held", clock.Held().Round(time.Second))
 		l.held = true
 	case !held && l.held:
-		l.g.log.Info("deletion goes by the clock again", "clock", clock.Machine)
+		l.log.Info("deletion goes by the clock again", "clock", clock.Machine)
 		l.held = false
 	}
 }

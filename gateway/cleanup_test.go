@@ -11,6 +11,7 @@ import (
 
 	"parley/config"
 	"parley/conversation"
+	"parley/conversation/retention"
 	"parley/conversation/storetest"
 )
 
@@ -37,9 +38,9 @@ func TestTheGatewayTidiesByItself(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go func() { defer close(ended); g.runCleanup(ctx, 0) }()
-	for left := (conversation.Cleaned{Inbound: 1}); left != (conversation.Cleaned{}); {
+	for left := (retention.Cleaned{Inbound: 1}); left != (retention.Cleaned{}); {
 		var err error
-		if left, err = daemon.WouldClean(t.Context(), RetentionRules(cfg), func(conversation.Outdated) {}); err != nil {
+		if left, err = retention.New(daemon).Preview(t.Context(), RetentionRules(cfg), func(retention.Outdated) {}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,9 +54,10 @@ func TestTheGatewayTidiesByItself(t *testing.T) {
 // The operator reads of a jump, and once of what it holds back and for how long.
 func TestTheLogTellsOfAClockThatJumps(t *testing.T) {
 	wall, up := time.Now(), time.Duration(0)
-	store := storetest.New(t, conversation.WithClock(func() time.Time { return wall }), conversation.WithUptime(func() time.Duration { return up }))
+	store := storetest.New(t, conversation.WithClock(func() time.Time { return wall }))
 	var log strings.Builder
-	clock := clockLog{g: &Gateway{store: store, log: slog.New(slog.NewTextHandler(&log, nil))}}
+	kept := retention.New(store, retention.WithUptime(func() time.Duration { return up }))
+	clock := clockLog{retention: kept, log: slog.New(slog.NewTextHandler(&log, nil))}
 	pass := func(d time.Duration) {
 		for ; d > 0; d -= clockInterval {
 			wall, up = wall.Add(clockInterval), up+clockInterval

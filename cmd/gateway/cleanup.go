@@ -12,6 +12,7 @@ import (
 
 	"parley/config"
 	"parley/conversation"
+	"parley/conversation/retention"
 	"parley/gateway"
 )
 
@@ -50,19 +51,21 @@ func cleanupCommand(configPath *string) *cobra.Command {
 	return command
 }
 
-func dryRun(cmd *cobra.Command, store *conversation.Store, cfg config.Config, rules conversation.Rules) error {
-	cleaned, err := listing(cmd, rules, store.WouldClean)
+func dryRun(cmd *cobra.Command, store *conversation.Store, cfg config.Config, rules retention.Rules) error {
+	kept := retention.New(store)
+	cleaned, err := listing(cmd, rules, kept.Preview)
 	if err != nil {
 		return err
 	}
 	if err := printSum(cmd.OutOrStdout(), "To be deleted", cleaned, cfg); err != nil || rules.TrustClock {
 		return err
 	}
-	return printHeldBack(cmd, store)
+	return printHeldBack(cmd, kept)
 }
 
-func cleanUp(cmd *cobra.Command, store *conversation.Store, cfg config.Config, rules conversation.Rules) error {
-	cleaned, err := listing(cmd, rules, store.Clean)
+func cleanUp(cmd *cobra.Command, store *conversation.Store, cfg config.Config, rules retention.Rules) error {
+	kept := retention.New(store)
+	cleaned, err := listing(cmd, rules, kept.Clean)
 	if err != nil {
 		return err
 	}
@@ -72,13 +75,13 @@ func cleanUp(cmd *cobra.Command, store *conversation.Store, cfg config.Config, r
 	if err := printSum(cmd.OutOrStdout(), "Deleted", cleaned, cfg); err != nil {
 		return err
 	}
-	return printHeldBack(cmd, store)
+	return printHeldBack(cmd, kept)
 }
 
 // printHeldBack explains that deletion is held back if the clock is ahead of the
 // time that gateways have seen pass.
-func printHeldBack(cmd *cobra.Command, store *conversation.Store) error {
-	clock, err := store.Clock(cmd.Context())
+func printHeldBack(cmd *cobra.Command, kept *retention.Retention) error {
+	clock, err := kept.Clock(cmd.Context())
 	if err != nil || clock.Held() < gateway.MinHold {
 		return err
 	}
@@ -91,12 +94,12 @@ func printHeldBack(cmd *cobra.Command, store *conversation.Store) error {
 
 // listing calls clean, which may be a dry run, and prints a table of the
 // conversations that it deletes.
-func listing(cmd *cobra.Command, rules conversation.Rules,
-	clean func(context.Context, conversation.Rules, func(conversation.Outdated)) (conversation.Cleaned, error),
-) (conversation.Cleaned, error) {
+func listing(cmd *cobra.Command, rules retention.Rules,
+	clean func(context.Context, retention.Rules, func(retention.Outdated)) (retention.Cleaned, error),
+) (retention.Cleaned, error) {
 	table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 3, ' ', 0)
 	now, headed := time.Now(), false
-	cleaned, err := clean(cmd.Context(), rules, func(o conversation.Outdated) {
+	cleaned, err := clean(cmd.Context(), rules, func(o retention.Outdated) {
 		if !headed {
 			fmt.Fprintln(table, "SESSION\tCONVERSATION\tTITLE\tMESSAGES\tSIZE\tLAST USED")
 			headed = true
@@ -119,7 +122,7 @@ func titled(title string) string {
 	return title
 }
 
-func printSum(out io.Writer, what string, c conversation.Cleaned, cfg config.Config) error {
+func printSum(out io.Writer, what string, c retention.Cleaned, cfg config.Config) error {
 	kept := ""
 	if cfg.Conversation.Retention == 0 {
 		kept = " (conversation.retention is 0: they are kept for ever)"

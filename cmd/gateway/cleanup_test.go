@@ -13,6 +13,7 @@ import (
 
 	"parley/config"
 	"parley/conversation"
+	"parley/conversation/retention"
 	"parley/conversation/storetest"
 	"parley/gateway"
 )
@@ -101,7 +102,7 @@ func TestByDefaultConversationsAreKeptForEver(t *testing.T) {
 // A clock that is wrong must not cost anybody a conversation, by whatever command.
 func TestCleanupGoesByTheTimeThatWasSeenToPass(t *testing.T) {
 	configPath, daemon := oldDatabase(t, `retention = "8640h"`)
-	if _, err := daemon.LookAtClock(t.Context()); err != nil {
+	if _, err := retention.New(daemon).LookAtClock(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ahead := func() time.Time { return time.Now().AddDate(2, 0, 0) } // the daemon's machine, a moment later

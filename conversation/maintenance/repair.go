@@ -93,7 +93,7 @@ func finish(ctx context.Context, path string, progress Progress) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	return s.CatchUp(ctx, func(done, total int64) { progress.tell(Indexing, done, total) })
+	return indexAll(ctx, s.DB(), func(done, total int64) { progress.tell(Indexing, done, total) })
 }
 
 // repair is one Repair.
@@ -611,3 +611,34 @@ func (r *repair) losses() []Finding {
 	}
 	return list
 }
+
+// indexAll does the chores of a database that no other process uses, so that it
+// lets nobody go first. It reports to told how many messages are in the search index.
+func indexAll(ctx context.Context, d *db.DB, told func(done, total int64)) error {
+	var total int64
+	if err := d.QueryRowContext(ctx, `SELECT count(*) FROM messages`).Scan(&total); err != nil {
+		return db.Explain(err)
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		var left int64
+		done := false
+		err := d.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+			for range catchUpSteps {
+				if done, err = d.StepChore(ctx, tx); done || err != nil {
+					return err
+				}
+			}
+			return tx.QueryRowContext(ctx, `SELECT count(*) FROM messages WHERE id > (
+				SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts')`).Scan(&left)
+		})
+		if err != nil || done {
+			return err
+		}
+		told(total-left, total)
+	}
+}
+
+const catchUpSteps = 50 // of indexAll in one transaction

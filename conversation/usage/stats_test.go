@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/internal/runtotals"
+	"parley/conversation/retention"
 	"parley/conversation/storetest"
 
 	"github.com/google/go-cmp/cmp"
@@ -137,9 +138,10 @@ func TestEveryRunIsCountedOnce(t *testing.T) {
 	}
 	s.Close()
 	s = storetest.Open(t, path, conversation.WithClock(clock.Now))
+	kept := retention.New(s)
 	askNow(t, s, clock, storetest.Chat, 9999, ada, time.Second, nil)
 	clock.Pass(30 * day)
-	if _, err := s.Clean(t.Context(), conversation.Rules{Retention: day}, func(conversation.Outdated) {}); err != nil {
+	if _, err := kept.Clean(t.Context(), retention.Rules{Retention: day}, func(retention.Outdated) {}); err != nil {
 		t.Fatal(err)
 	}
 	if got := mustStats(t, s, noon, noon.Add(time.Hour), time.Hour).Buckets[0].Runs; got != runtotals.Batch/2+11 {

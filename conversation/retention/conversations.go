@@ -1,9 +1,10 @@
-package conversation
+package retention
 
 import (
 	"context"
 	"database/sql"
 
+	"parley/conversation"
 	"parley/conversation/internal/db"
 )
 
@@ -49,7 +50,7 @@ func (c *cleaner) conversations(ctx context.Context) error {
 // since it is damaged, is kept.
 func (c *cleaner) nextOutdated(ctx context.Context, after int64) (batch []Outdated, last int64, err error) {
 	batch, err = c.outdatedAfter(ctx, after)
-	if !IsDamaged(err) {
+	if !db.IsDamaged(err) {
 		if len(batch) > 0 {
 			last = batch[len(batch)-1].row
 		}
@@ -62,7 +63,7 @@ func (c *cleaner) nextOutdated(ctx context.Context, after int64) (batch []Outdat
 	batch = nil
 	for _, id := range ids {
 		one, err := c.outdatedWhere(ctx, `c.id = ?4`, id, 1)
-		if err != nil && !IsDamaged(err) {
+		if err != nil && !db.IsDamaged(err) {
 			return nil, 0, err
 		}
 		if err == nil {
@@ -79,7 +80,7 @@ func (c *cleaner) outdatedAfter(ctx context.Context, row int64) ([]Outdated, err
 func (c *cleaner) outdatedWhere(ctx context.Context, condition string, row int64, n int) ([]Outdated, error) {
 	rows, err := c.db.QueryContext(ctx, `
 		SELECT c.id, s.key, c.uuid, c.title, c.active, c.messages, c.tokens, c.created_at, c.updated_at, (
-			SELECT coalesce(sum(`+messageBytes+`), 0)
+			SELECT coalesce(sum(`+conversation.MessageBytes+`), 0)
 			FROM messages WHERE conversation_id = c.id)
 		FROM conversations c JOIN sessions s ON s.id = c.session_id
 		WHERE `+outdated+` AND `+condition+` ORDER BY c.id LIMIT ?5`, c.lastUsed, c.restingFrom, db.Millis(c.at), row, n)
@@ -105,13 +106,13 @@ func (c *cleaner) outdatedWhere(ctx context.Context, condition string, row int64
 // damaged.
 func (c *cleaner) hideReadable(ctx context.Context, batch []Outdated) (hidden []Outdated, err error) {
 	hidden, err = c.hide(ctx, batch)
-	if !IsDamaged(err) {
+	if !db.IsDamaged(err) {
 		return hidden, err
 	}
 	hidden = nil
 	for i := range batch {
 		one, err := c.hide(ctx, batch[i:i+1])
-		if err != nil && !IsDamaged(err) {
+		if err != nil && !db.IsDamaged(err) {
 			return hidden, err
 		}
 		if err == nil {
@@ -136,7 +137,7 @@ func (c *cleaner) hide(ctx context.Context, batch []Outdated) (hidden []Outdated
 			if !still {
 				continue
 			}
-			if err := deleteConversation(ctx, tx, o.row); err != nil {
+			if err := conversation.DeleteIn(ctx, tx, o.row); err != nil {
 				return err
 			}
 			hidden = append(hidden, o)

@@ -1,18 +1,51 @@
-package conversation
+// Package retention deletes what the store no longer keeps: conversations that are
+// over, once they are older than the operator wants, and what is left of messages and
+// replies that are done. It judges age by a clock that a wrong clock of the machine
+// can't put forward.
+package retention
 
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"time"
 
+	"parley/conversation"
 	"parley/conversation/internal/db"
 )
 
+// Retention deletes what a store no longer keeps.
+type Retention struct {
+	db     *db.DB
+	now    func() time.Time
+	uptime func() time.Duration // since New, by the monotonic clock
+	clock  clockWatch
+}
+
+// Option changes how New makes a Retention.
+type Option func(*Retention)
+
+// WithUptime makes the retention take the time that the process has run from up,
+// instead of from the store's clock.
+func WithUptime(up func() time.Duration) Option {
+	return func(r *Retention) { r.uptime = up }
+}
+
+// New returns the retention of a store.
+func New(store *conversation.Store, options ...Option) *Retention {
+	r := &Retention{db: store.DB(), now: store.Now}
+	for _, option := range options {
+		option(r)
+	}
+	if began := r.now(); r.uptime == nil {
+		r.uptime = func() time.Duration { return r.now().Sub(began) }
+	}
+	return r
+}
+
 // Rules say how long the store keeps what is over.
 type Rules struct {
-	Expiration time.Duration // as Config.SessionExpiration
-	Retention  time.Duration // as Config.Retention
+	Expiration time.Duration // how long a conversation may rest before the next message begins another; 0 = for ever
+	Retention  time.Duration // how long a conversation that is over is kept after its last use; 0 = for ever
 	Redelivery time.Duration // the longest after which a platform may deliver a message again
 	TrustClock bool          // go by the machine's clock, whatever the database knows of the time
 }
@@ -27,8 +60,10 @@ const (
 
 // Outdated is a conversation that the rules no longer keep.
 type Outdated struct {
-	Conversation
+	conversation.Conversation
 	Bytes int64 // of its words and pictures: roughly what its deletion frees
+
+	row int64
 }
 
 // Cleaned is what a cleanup has deleted, or would delete.
@@ -51,60 +86,18 @@ type Cleaned struct {
 // come between them. The words of the conversations leave the disk with Sweep,
 // or by and by. When ctx ends, what is done is done, and the rest is for the
 // next time.
-func (s *Store) Clean(ctx context.Context, rules Rules, each func(Outdated)) (Cleaned, error) {
-	return s.clean(ctx, &cleaner{Store: s, deletes: true, each: each}, rules)
+func (r *Retention) Clean(ctx context.Context, rules Rules, each func(Outdated)) (Cleaned, error) {
+	return r.clean(ctx, &cleaner{Retention: r, deletes: true, each: each}, rules)
 }
 
-// WouldClean says what Clean would delete now, and deletes nothing.
-func (s *Store) WouldClean(ctx context.Context, rules Rules, each func(Outdated)) (Cleaned, error) {
-	return s.clean(ctx, &cleaner{Store: s, each: each}, rules)
+// Preview says what Clean would delete now, and deletes nothing.
+func (r *Retention) Preview(ctx context.Context, rules Rules, each func(Outdated)) (Cleaned, error) {
+	return r.clean(ctx, &cleaner{Retention: r, each: each}, rules)
 }
-
-// Sweep does at once what the store would otherwise do in the background, and
-// returns when nothing of it is left: deleted words are gone from the disk then. An
-// error of IsDamaged says that some could not be reached.
-func (s *Store) Sweep(ctx context.Context) error {
-	stuck, err := s.db.FinishChores(ctx)
-	if err != nil || len(stuck) == 0 && len(s.sweeps.left()) == 0 {
-		return err
-	}
-	return fmt.Errorf("not everything that was deleted is gone from the disk: %w", db.Explain(db.ErrDamaged))
-}
-
-// CatchUp is Sweep for a process that has the database alone: it lets nobody go
-// first. told is told how far the search index has come, in messages.
-func (s *Store) CatchUp(ctx context.Context, told func(done, total int64)) error {
-	var total int64
-	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM messages`).Scan(&total); err != nil {
-		return db.Explain(err)
-	}
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		var left int64
-		done := false
-		err := s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-			for range catchUpSteps {
-				if done, err = s.db.StepChore(ctx, tx); done || err != nil {
-					return err
-				}
-			}
-			return tx.QueryRowContext(ctx, `SELECT count(*) FROM messages WHERE id > (
-				SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts')`).Scan(&left)
-		})
-		if err != nil || done {
-			return err
-		}
-		told(total-left, total)
-	}
-}
-
-const catchUpSteps = 50 // of CatchUp in one transaction
 
 // cleaner is one cleanup.
 type cleaner struct {
-	*Store
+	*Retention
 	deletes bool // else it only counts
 	each    func(Outdated)
 	cleaned Cleaned
@@ -115,8 +108,8 @@ type cleaner struct {
 	doneBefore  int64 // rows that were done before this go, milliseconds
 }
 
-func (s *Store) clean(ctx context.Context, c *cleaner, rules Rules) (Cleaned, error) {
-	at, err := s.present(ctx, rules, c.deletes)
+func (r *Retention) clean(ctx context.Context, c *cleaner, rules Rules) (Cleaned, error) {
+	at, err := r.present(ctx, rules, c.deletes)
 	if err != nil {
 		return Cleaned{}, err
 	}
@@ -126,20 +119,20 @@ func (s *Store) clean(ctx context.Context, c *cleaner, rules Rules) (Cleaned, er
 }
 
 // present returns the time by which the rules judge.
-func (s *Store) present(ctx context.Context, rules Rules, deletes bool) (time.Time, error) {
+func (r *Retention) present(ctx context.Context, rules Rules, deletes bool) (time.Time, error) {
 	switch {
 	case rules.TrustClock && deletes:
-		if err := s.TrustClock(ctx); err != nil {
+		if err := r.TrustClock(ctx); err != nil {
 			return time.Time{}, err
 		}
-		return s.now(), nil
+		return r.now(), nil
 	case rules.TrustClock:
-		return s.now(), nil
+		return r.now(), nil
 	case deletes:
-		clock, err := s.LookAtClock(ctx)
+		clock, err := r.LookAtClock(ctx)
 		return clock.Trusted, err
 	}
-	clock, err := s.Clock(ctx)
+	clock, err := r.Clock(ctx)
 	return clock.Trusted, err
 }
 
@@ -185,7 +178,7 @@ func (c *cleaner) pause(ctx context.Context) error {
 	return db.Pause(ctx)
 }
 
-// pairings deletes the codes that have expired: at most maxAsking of a channel.
+// pairings deletes the codes that have expired: of which a channel has only so many.
 func (c *cleaner) pairings(ctx context.Context) error {
 	const expired = `FROM pairings WHERE code IS NOT NULL AND expires_at <= ?`
 	if !c.deletes {
@@ -196,6 +189,21 @@ func (c *cleaner) pairings(ctx context.Context) error {
 		if err == nil {
 			c.cleaned.Pairings, err = result.RowsAffected()
 		}
+		return err
+	})
+}
+
+// keepUpload is how long an upload is kept until a message names it.
+const keepUpload = 24 * time.Hour
+
+// uploads has those dropped that no message has named for a day.
+func (c *cleaner) uploads(ctx context.Context) error {
+	if !c.deletes {
+		return nil
+	}
+	return c.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE uploads SET state = 'taken' WHERE state IN ('coming', 'ready') AND created_at <= ?`,
+			db.Millis(c.at.Add(-keepUpload)))
 		return err
 	})
 }

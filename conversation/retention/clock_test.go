@@ -1,4 +1,4 @@
-package conversation
+package retention
 
 import (
 	"context"
@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"parley/conversation"
+	"parley/conversation/pairing"
+	"parley/conversation/storetest"
 )
 
 const (
@@ -22,7 +26,7 @@ type machine struct {
 	up   time.Duration // how long the process that was started last has run
 	true time.Time     // what the time is
 	gap  time.Duration // between the looks of its gateway
-	s    *Store
+	s    store
 }
 
 func newMachine(t testing.TB) *machine {
@@ -33,10 +37,11 @@ func newMachine(t testing.TB) *machine {
 }
 
 // open starts a process.
-func (m *machine) open() *Store {
+func (m *machine) open() store {
 	m.t.Helper()
 	began := m.up
-	return mustOpenAt(m.t, m.path, WithClock(func() time.Time { return m.wall }), WithUptime(func() time.Duration { return m.up - began }))
+	s := storetest.Open(m.t, m.path, conversation.WithClock(func() time.Time { return m.wall }))
+	return store{s, New(s, WithUptime(func() time.Duration { return m.up - began }))}
 }
 
 // off ends the gateway, and starts it again after some time.
@@ -72,15 +77,15 @@ func (m *machine) look() Clock {
 }
 
 // talk has a conversation that is archived at once.
-func (m *machine) talk(key Key, id int) {
+func (m *machine) talk(key conversation.Key, id int) {
 	m.t.Helper()
-	in := say(key, id, "hello")
+	in := storetest.Say(key, id, "hello")
 	in.At = m.true // as the platform knows it
-	mustAccept(m.t, m.s, in)
-	turn := mustBegin(m.t, m.s, key, 1000)
-	run := answered(key, turn, "hi")
+	storetest.Accept(m.t, m.s.Store, in)
+	turn := storetest.Begin(m.t, m.s.Store, key, 1000)
+	run := storetest.Answered(key, turn, "hi")
 	run.Messages[0].At = in.At
-	mustCommit(m.t, m.s, run)
+	storetest.Commit(m.t, m.s.Store, run)
 	if _, err := m.s.Reset(m.t.Context(), key, false); err != nil {
 		m.t.Fatal(err)
 	}
@@ -127,14 +132,14 @@ func TestNothingElseIsDeletedAfterTheClockJumped(t *testing.T) {
 	m.talk(chat, 1)
 	m.talk(chat, 2)
 	sendAll(t, m.s, chat)
-	if _, err := m.s.Upload(t.Context(), Upload{Key: chat, Name: "a.txt", MediaType: "text/plain", Data: []byte("a")}); err != nil {
+	if _, err := m.s.Upload(t.Context(), conversation.Upload{Key: chat, Name: "a.txt", MediaType: "text/plain", Data: []byte("a")}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.s.Append(t.Context(), chat, "once", Message{Role: RoleUser, Content: "kept", Tokens: 1}); err != nil {
+	if _, err := m.s.Append(t.Context(), chat, "once", conversation.Message{Role: conversation.RoleUser, Content: "kept", Tokens: 1}); err != nil {
 		t.Fatal(err)
 	}
 	m.run(time.Hour)
-	if _, err := AskPairing(t.Context(), m.s, Account{Channel: "telegram"}, "7"); err != nil {
+	if _, _, err := pairing.New(m.s.Store).Ask(t.Context(), conversation.Account{Channel: "telegram"}, "7", "Name of 7"); err != nil {
 		t.Fatal(err)
 	}
 	tables := []string{"inbox", "outbox", "appends", "uploads WHERE state = 'ready'", "pairings", "conversations WHERE deleted = 0"}
@@ -304,7 +309,7 @@ func TestATrustedClockCountsAtOnce(t *testing.T) {
 	m.run(time.Hour)
 	m.off(year)
 	rules := Rules{Retention: month, TrustClock: true}
-	would, err := m.s.WouldClean(t.Context(), rules, func(Outdated) {})
+	would, err := m.s.Preview(t.Context(), rules, func(Outdated) {})
 	if err != nil || would.Conversations != 1 {
 		t.Errorf("would delete %+v, %v", would, err)
 	}

@@ -1,4 +1,4 @@
-package conversation
+package retention
 
 import (
 	"context"
@@ -35,12 +35,6 @@ type Clock struct {
 // Held returns by how much deletion is held back.
 func (c Clock) Held() time.Duration { return c.Machine.Sub(c.Trusted) }
 
-// WithUptime makes the store take the time that the process has run from up,
-// instead of from its clock, which is monotonic unless WithClock has replaced it.
-func WithUptime(up func() time.Duration) Option {
-	return func(s *Store) { s.uptime = up }
-}
-
 // clockRow is the newest row of the table clock, in milliseconds.
 type clockRow struct {
 	ran    int64 // how long gateways have run in all
@@ -70,39 +64,39 @@ type clockWatch struct {
 	last clockLook
 }
 
-func (s *Store) readClocks() clockReading { return clockReading{s.now(), s.uptime()} }
+func (r *Retention) readClocks() clockReading { return clockReading{r.now(), r.uptime()} }
 
 // LookAtClock counts the time that has passed since this process looked last, and
 // returns what the database takes for the present. A gateway looks every few
 // minutes. Of several on one database one counts, and another goes on when that
 // ends.
-func (s *Store) LookAtClock(ctx context.Context) (c Clock, err error) {
-	return s.lookAtClock(ctx, false)
+func (r *Retention) LookAtClock(ctx context.Context) (c Clock, err error) {
+	return r.lookAtClock(ctx, false)
 }
 
 // TrustClock has the database take the machine's clock for the present.
-func (s *Store) TrustClock(ctx context.Context) error {
-	_, err := s.lookAtClock(ctx, true)
+func (r *Retention) TrustClock(ctx context.Context) error {
+	_, err := r.lookAtClock(ctx, true)
 	return err
 }
 
 // Clock returns what LookAtClock would, and counts nothing.
-func (s *Store) Clock(ctx context.Context) (Clock, error) {
-	s.clock.mu.Lock()
-	defer s.clock.mu.Unlock()
-	now := s.readClocks()
-	_, trusted, err := nextClockRow(ctx, s.db, s.clock.last, now)
-	return s.clock.last.compare(now, trusted), db.Explain(err)
+func (r *Retention) Clock(ctx context.Context) (Clock, error) {
+	r.clock.mu.Lock()
+	defer r.clock.mu.Unlock()
+	now := r.readClocks()
+	_, trusted, err := nextClockRow(ctx, r.db, r.clock.last, now)
+	return r.clock.last.compare(now, trusted), db.Explain(err)
 }
 
-func (s *Store) lookAtClock(ctx context.Context, trust bool) (c Clock, err error) {
-	s.clock.mu.Lock()
-	defer s.clock.mu.Unlock()
-	now := s.readClocks()
+func (r *Retention) lookAtClock(ctx context.Context, trust bool) (c Clock, err error) {
+	r.clock.mu.Lock()
+	defer r.clock.mu.Unlock()
+	now := r.readClocks()
 	var row clockRow
 	var trusted int64
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-		if row, trusted, err = nextClockRow(ctx, tx, s.clock.last, now); err != nil {
+	err = r.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+		if row, trusted, err = nextClockRow(ctx, tx, r.clock.last, now); err != nil {
 			return err
 		}
 		if trust {
@@ -117,8 +111,8 @@ func (s *Store) lookAtClock(ctx context.Context, trust bool) (c Clock, err error
 	if err != nil {
 		return c, err
 	}
-	c = s.clock.last.compare(now, trusted)
-	s.clock.last = clockLook{now, row.ran, row.wall, true}
+	c = r.clock.last.compare(now, trusted)
+	r.clock.last = clockLook{now, row.ran, row.wall, true}
 	return c, nil
 }
 

@@ -1,4 +1,4 @@
-package conversation
+package retention
 
 import (
 	"context"
@@ -44,7 +44,7 @@ const pruneBatch = 200
 func (c *cleaner) rows(ctx context.Context, p prunable, count *int64) error {
 	for after := int64(0); ; {
 		stretch, err := c.prune(ctx, p, after)
-		if IsDamaged(err) {
+		if db.IsDamaged(err) {
 			stretch, err = c.pruneReadable(ctx, p, after)
 		}
 		if err != nil {
@@ -84,7 +84,7 @@ func (c *cleaner) pruneReadable(ctx context.Context, p prunable, after int64) (f
 	}
 	for _, id := range ids {
 		one, err := c.pruneSome(ctx, p, id-1, 1)
-		if err != nil && !IsDamaged(err) {
+		if err != nil && !db.IsDamaged(err) {
 			return found, err
 		}
 		if err == nil && one.last == id {

@@ -1,4 +1,4 @@
-package conversation
+package retention
 
 import (
 	"context"
@@ -8,12 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"parley/conversation"
+	"parley/conversation/pairing"
+	"parley/conversation/storetest"
+
 	"github.com/google/go-cmp/cmp"
 )
 
-const day = 24 * time.Hour
-
-func mustClean(t testing.TB, s *Store, rules Rules) (Cleaned, []string) {
+func mustClean(t testing.TB, s store, rules Rules) (Cleaned, []string) {
 	t.Helper()
 	var gone []string
 	cleaned, err := s.Clean(t.Context(), rules, func(o Outdated) { gone = append(gone, string(o.Key)+" "+o.Title) })
@@ -23,22 +25,14 @@ func mustClean(t testing.TB, s *Store, rules Rules) (Cleaned, []string) {
 	return cleaned, gone
 }
 
-func count(t testing.TB, s *Store, query string) (n int64) {
+func sendAll(t testing.TB, s store, key conversation.Key) {
 	t.Helper()
-	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM `+query).Scan(&n); err != nil {
-		t.Fatalf("%s: %v", query, err)
-	}
-	return n
-}
-
-func sendAll(t testing.TB, s *Store, key Key) {
-	t.Helper()
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: key, State: DueNow, Limit: 100})
+	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: key, State: conversation.DueNow, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range due {
-		if err := s.Mark(t.Context(), d, MarkSent, ""); err != nil {
+		if err := s.Mark(t.Context(), d, conversation.MarkSent, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,8 +56,8 @@ func TestARedeliveredMessageIsKnownForAsLongAsItMayCome(t *testing.T) {
 			clock.pass(tt.age)
 			exchangeNow(t, s, clock, chat, 2, "new")
 			mustClean(t, s, Rules{Redelivery: tt.redelivery})
-			mustAccept(t, s, say(chat, 1, "old"))
-			if waiting := mustBegin(t, s, chat, 1000).Waiting; len(waiting) == 0 != tt.known {
+			storetest.Accept(t, s.Store, storetest.Say(chat, 1, "old"))
+			if waiting := storetest.Begin(t, s.Store, chat, 1000).Waiting; len(waiting) == 0 != tt.known {
 				t.Errorf("waiting: %+v", waiting)
 			}
 		})
@@ -75,7 +69,7 @@ func TestNothingThatWaitsOrIsDueIsEverPruned(t *testing.T) {
 	s, clock := mustOpenAged(t)
 	exchangeNow(t, s, clock, chat, 1, "answered, and the answer never sent")
 	for i := range pruneBatch + 10 { // more than is looked at in one step
-		mustAccept(t, s, sayNow(clock, "telegram:chat:7", 100+i, "waits"))
+		storetest.Accept(t, s.Store, sayNow(clock, "telegram:chat:7", 100+i, "waits"))
 	}
 	exchangeNow(t, s, clock, "telegram:chat:8", 1, "done")
 	sendAll(t, s, "telegram:chat:8")
@@ -90,7 +84,7 @@ func TestNothingThatWaitsOrIsDueIsEverPruned(t *testing.T) {
 	if n := count(t, s, `inbox WHERE run_id IS NULL`); n != pruneBatch+10 {
 		t.Errorf("%d messages wait", n)
 	}
-	if due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 9}); len(due) != 1 || due[0].Text == "" {
+	if due, _ := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: chat, State: conversation.DueNow, Limit: 9}); len(due) != 1 || due[0].Text == "" {
 		t.Errorf("due: %+v", due)
 	}
 	if cleaned, _ := mustClean(t, s, Rules{}); cleaned != (Cleaned{}) {
@@ -115,7 +109,7 @@ func TestIDsAreNotUsedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	done, err := s.Commit(t.Context(), answered(chat, mustBegin(t, s, chat, 1000), "answer"))
+	done, err := s.Commit(t.Context(), storetest.Answered(chat, storetest.Begin(t, s.Store, chat, 1000), "answer"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,19 +122,19 @@ func TestIDsAreNotUsedAgain(t *testing.T) {
 // like any other; a code that has expired lets nobody in.
 func TestWhatEndedOtherwiseIsPrunedToo(t *testing.T) {
 	s, clock := mustOpenAged(t)
-	mustAccept(t, s, sayNow(clock, chat, 1, "taken back"))
-	if _, err := s.Withdraw(t.Context(), Account{Channel: chat.Channel()}, say(chat, 1, "").SourceID); err != nil {
+	storetest.Accept(t, s.Store, sayNow(clock, chat, 1, "taken back"))
+	if _, err := s.Withdraw(t.Context(), conversation.Account{Channel: chat.Channel()}, storetest.Say(chat, 1, "").SourceID); err != nil {
 		t.Fatal(err)
 	}
 	exchangeNow(t, s, clock, chat, 2, "refused")
-	due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
-	if err := s.Mark(t.Context(), due[0], MarkFailed, "the chat is gone"); err != nil {
+	due, _ := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: chat, State: conversation.DueNow, Limit: 1})
+	if err := s.Mark(t.Context(), due[0], conversation.MarkFailed, "the chat is gone"); err != nil {
 		t.Fatal(err)
 	}
 	for _, user := range []string{"let in", "waits"} {
-		code, err := AskPairing(t.Context(), s, Account{Channel: "telegram"}, user)
+		p, _, err := pairing.New(s.Store).Ask(t.Context(), conversation.Account{Channel: "telegram"}, user, user)
 		if err == nil && user == "let in" {
-			err = ApprovePairing(t.Context(), s, code)
+			_, err = pairing.New(s.Store).Approve(t.Context(), p.Code)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -152,13 +146,13 @@ func TestWhatEndedOtherwiseIsPrunedToo(t *testing.T) {
 	if want := (Cleaned{Inbound: 2, Deliveries: 1, Pairings: 1}); cleaned != want {
 		t.Errorf("%+v, want %+v", cleaned, want)
 	}
-	if in, err := IsPaired(t.Context(), s, Account{Channel: "telegram"}, "let in"); !in || err != nil {
+	if in, err := pairing.New(s.Store).Has(t.Context(), conversation.Account{Channel: "telegram"}, "let in"); !in || err != nil {
 		t.Errorf("who was let in is put out: %v", err)
 	}
 }
 
 // aged has conversations of which some are over for longer than a year.
-func aged(t testing.TB) (*Store, *calendar) {
+func aged(t testing.TB) (store, *calendar) {
 	t.Helper()
 	s, clock := mustOpenAged(t)
 	for i, text := range []string{"first", "second", "third"} { // each archives the one before
@@ -166,7 +160,7 @@ func aged(t testing.TB) (*Store, *calendar) {
 		clock.pass(200 * day)
 	}
 	exchangeNow(t, s, clock, "telegram:chat:7", 1, "recent")
-	for _, key := range []Key{chat, "telegram:chat:7"} {
+	for _, key := range []conversation.Key{chat, "telegram:chat:7"} {
 		sendAll(t, s, key)
 	}
 	return s, clock
@@ -186,7 +180,7 @@ func TestRetentionDeletesWhatIsOverForLongEnough(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := aged(t)
-			would, err := s.WouldClean(t.Context(), tt.rules, func(Outdated) {})
+			would, err := s.Preview(t.Context(), tt.rules, func(Outdated) {})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -218,7 +212,7 @@ func TestADryRunDeletesNothing(t *testing.T) {
 	for i, table := range tables {
 		before[i] = count(t, s, table)
 	}
-	if _, err := s.WouldClean(t.Context(), Rules{Expiration: month, Retention: day}, func(Outdated) {}); err != nil {
+	if _, err := s.Preview(t.Context(), Rules{Expiration: month, Retention: day}, func(Outdated) {}); err != nil {
 		t.Fatal(err)
 	}
 	for i, table := range tables {
@@ -231,9 +225,9 @@ func TestADryRunDeletesNothing(t *testing.T) {
 // A conversation that is resumed between the look and the deletion stays.
 func TestWhatIsUsedAgainMeanwhileStays(t *testing.T) {
 	s, _ := aged(t)
-	list, _, _ := s.Conversations(t.Context(), ConversationQuery{Key: chat, Limit: 9})
+	list, _, _ := s.Conversations(t.Context(), conversation.ConversationQuery{Key: chat, Limit: 9})
 	oldest := list[len(list)-1]
-	c := &cleaner{Store: s, deletes: true}
+	c := &cleaner{Retention: s.Retention, deletes: true}
 	c.judge(Rules{Expiration: month, Retention: day}, s.now())
 	batch, err := c.outdatedAfter(t.Context(), 0)
 	if err != nil {
@@ -250,7 +244,7 @@ func TestWhatIsUsedAgainMeanwhileStays(t *testing.T) {
 
 // fillDone adds rows that are done since the beginning of time, and
 // conversations that were archived then, with two messages each.
-func fillDone(t testing.TB, s *Store, rows, conversations int) {
+func fillDone(t testing.TB, s store, rows, conversations int) {
 	t.Helper()
 	const upTo = `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?) `
 	for _, fill := range []struct {
@@ -279,41 +273,19 @@ func fillDone(t testing.TB, s *Store, rows, conversations int) {
 	}
 }
 
-// sweepStep does one step of the sweep. It says how many rows, by a query that
-// counts them, are gone and how many are left.
-func sweepStep(t testing.TB, s *Store, query string) (gone, left int64, done bool) {
-	t.Helper()
-	err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
-		var before int64
-		if err := tx.QueryRowContext(ctx, query).Scan(&before); err != nil {
-			return err
-		}
-		if done, err = sweep(ctx, tx); err != nil {
-			return err
-		}
-		err = tx.QueryRowContext(ctx, query).Scan(&left)
-		gone = before - left
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return gone, left, done
-}
-
 // A message that comes while 10,000 conversations are deleted is stored and
 // answered before the deletion has ended.
 func TestADeletionOfTenThousandConversationsDoesNotHoldUpAMessage(t *testing.T) {
 	const conversations = 10_000
 	s := mustOpen(t)
-	exchange(t, s, "telegram:chat:1", 1)
+	storetest.Exchange(t, s.Store, "telegram:chat:1", 1)
 	fillDone(t, s, 0, conversations)
-	chores(t, s)
+	storetest.Chores(t, s.Store)
 	told, answered := 0, 0
 	cleaned, err := s.Clean(t.Context(), Rules{Retention: month}, func(Outdated) {
 		if told++; told%1000 == 0 {
 			answered++
-			exchange(t, s, chat, answered)
+			storetest.Exchange(t, s.Store, chat, answered)
 		}
 	})
 	if err != nil || cleaned.Conversations != conversations {
@@ -321,18 +293,18 @@ func TestADeletionOfTenThousandConversationsDoesNotHoldUpAMessage(t *testing.T) 
 	}
 	for done := false; !done; {
 		var gone int64
-		gone, _, done = sweepStep(t, s, `SELECT (SELECT count(*) FROM messages) + (SELECT count(*) FROM conversations)`)
-		if gone > sweepBatch {
+		gone, done = step(t, s, `SELECT (SELECT count(*) FROM messages) + (SELECT count(*) FROM conversations)`)
+		if gone > 200 {
 			t.Fatalf("one step deleted %d rows", gone)
 		}
 		if answered++; answered%20 == 0 {
-			exchange(t, s, chat, answered)
+			storetest.Exchange(t, s.Store, chat, answered)
 		}
 	}
 	if n := count(t, s, `conversations WHERE updated_at = 0`); n != 0 {
 		t.Errorf("%d conversations are left", n)
 	}
-	page, _, err := s.Conversations(t.Context(), ConversationQuery{Key: chat, Limit: 1})
+	page, _, err := s.Conversations(t.Context(), conversation.ConversationQuery{Key: chat, Limit: 1})
 	if err != nil || len(page) != 1 || page[0].Messages < 2*10 {
 		t.Errorf("the chat that went on: %+v, %v", page, err)
 	}
@@ -342,10 +314,10 @@ func TestADeletionOfTenThousandConversationsDoesNotHoldUpAMessage(t *testing.T) 
 func TestManyRowsArePrunedInSmallSteps(t *testing.T) {
 	const rows = 20_000
 	s := mustOpen(t)
-	exchange(t, s, chat, 1)
+	storetest.Exchange(t, s.Store, chat, 1)
 	fillDone(t, s, rows, 0)
-	exchange(t, s, chat, 2)
-	c := &cleaner{Store: s, deletes: true}
+	storetest.Exchange(t, s.Store, chat, 2)
+	c := &cleaner{Retention: s.Retention, deletes: true}
 	c.judge(Rules{}, s.now())
 	for _, p := range []prunable{inboxRows, outboxRows} {
 		steps, pruned, after := 0, int64(0), int64(0)
@@ -375,12 +347,12 @@ func TestManyRowsArePrunedInSmallSteps(t *testing.T) {
 func TestYoungRowsAreNotWalkedThrough(t *testing.T) {
 	s, clock := mustOpenAged(t)
 	for i := range 3 * pruneBatch {
-		mustAccept(t, s, sayNow(clock, chat, i, fmt.Sprint(i)))
+		storetest.Accept(t, s.Store, sayNow(clock, chat, i, fmt.Sprint(i)))
 	}
-	for len(mustBegin(t, s, chat, 10).Waiting) > 0 {
-		mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 10), "answer"))
+	for len(storetest.Begin(t, s.Store, chat, 10).Waiting) > 0 {
+		storetest.Commit(t, s.Store, storetest.Answered(chat, storetest.Begin(t, s.Store, chat, 10), "answer"))
 	}
-	c := &cleaner{Store: s, deletes: true}
+	c := &cleaner{Retention: s.Retention, deletes: true}
 	c.judge(Rules{}, s.now())
 	found, err := c.prune(t.Context(), inboxRows, 0)
 	if err != nil || found != (stretch{last: pruneBatch, rows: pruneBatch, done: pruneBatch}) {
@@ -391,33 +363,13 @@ func TestYoungRowsAreNotWalkedThrough(t *testing.T) {
 	}
 }
 
-// Pictures are large: a step takes fewer messages that have some.
-func TestPicturesAreSweptAFewAtATime(t *testing.T) {
-	s := mustOpen(t)
-	mustAccept(t, s, say(chat, 1, "look"))
-	run := answered(chat, mustBegin(t, s, chat, 1000), "seen")
-	for range 12 {
-		run.Messages = append(run.Messages, Message{Role: RoleUser, Content: "look", Tokens: 1,
-			Images: []Image{{Name: "p.png", MediaType: "image/png", Data: make([]byte, sweepBytes/2)}}})
-	}
-	mustCommit(t, s, run)
-	chores(t, s)
-	clearConversation(t, s, 2)
-	for left := int64(1); left > 0; {
-		var gone int64
-		if gone, left, _ = sweepStep(t, s, `SELECT count(*) FROM images`); gone > 2 {
-			t.Fatalf("one step deleted %d pictures of %d bytes", gone, sweepBytes/2)
-		}
-	}
-}
-
 // BenchmarkPrune is the longest that a message waits for a cleanup: one step.
 func BenchmarkPrune(b *testing.B) {
 	s := mustOpen(b)
-	exchange(b, s, chat, 1)
+	storetest.Exchange(b, s.Store, chat, 1)
 	fillDone(b, s, 1_000_000, 0)
-	exchange(b, s, chat, 2)
-	c := &cleaner{Store: s, deletes: true}
+	storetest.Exchange(b, s.Store, chat, 2)
+	c := &cleaner{Retention: s.Retention, deletes: true}
 	c.judge(Rules{}, s.now())
 	var after int64
 	for b.Loop() {
