@@ -231,6 +231,7 @@ func (r *repair) exec(ctx context.Context, query string, args ...any) error {
 // their place: one of them would keep its session from being answered.
 var senseless = []struct{ table, column, condition, value string }{
 	{"messages", "parts", "NOT json_valid(parts)", "NULL"},
+	{"messages", "files", "NOT json_valid(files)", "NULL"},
 	{"messages", "tool_calls", "NOT json_valid(tool_calls)", "NULL"},
 	{"messages", "sender", "NOT json_valid(sender)", "NULL"},
 	{"messages", "metadata", "NOT json_valid(metadata)", "NULL"},

@@ -49,7 +49,7 @@ var rules = []rule{
 		SELECT ` + namedConversation + ` || ': of message ' || m.seq || ', written ' || ` + whenWritten + ` || ', the files, tool calls or sender can''t be understood.'
 		FROM messages m JOIN conversations c ON c.id = m.conversation_id` + ofSession + `
 		WHERE NOT (json_valid(coalesce(m.parts, '0')) AND json_valid(coalesce(m.tool_calls, '0'))
-			AND json_valid(coalesce(m.sender, '0')) AND json_valid(coalesce(m.metadata, '0')))`},
+			AND json_valid(coalesce(m.files, '0')) AND json_valid(coalesce(m.sender, '0')) AND json_valid(coalesce(m.metadata, '0')))`},
 	{"conversations can't be understood", []string{"sessions", "conversations"}, true, `
 		SELECT ` + namedConversation + ` || ': its state can''t be understood.'
 		FROM conversations c` + ofSession + `WHERE NOT json_valid(coalesce(c.state, '0'))`},
