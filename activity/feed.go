@@ -1,6 +1,6 @@
-// Package activity is what goes on right now: the runs under way in the sessions,
-// for pages and programs that follow them, and how deliveries end, for whoever
-// counts them. It knows no channel, and it holds no history.
+// Package activity reports what goes on right now: the runs under way, to pages and
+// programs that follow a session, and the outcomes of deliveries, to the metrics.
+// It knows no channel and holds no history.
 package activity
 
 import (
@@ -13,22 +13,22 @@ import (
 	"parley/conversation"
 )
 
-// Feed is what goes on in the sessions right now, for whoever watches. It holds
-// no history: that is in the store. What the gateway tells it never waits for
-// those who watch, and a session without a run and a watcher takes no memory.
+// Feed reports the runs under way and the changes of the store to its watches.
+// Its methods never wait for a watch, and a session without a run and a watch
+// takes no memory. It may be used from several goroutines at once.
 type Feed struct {
 	mu       sync.Mutex
 	sessions map[conversation.Key]*live
-	wide     map[*Watch]struct{} // those that watch more than one session
+	wide     map[*Watch]struct{} // those of more than one session
 }
 
-// live is a session in which a run is under way, or that somebody watches.
+// live is a session with a run under way or a watch.
 type live struct {
 	run     *Progress // nil: none is under way
 	watches map[*Watch]struct{}
 }
 
-// Progress is a run under way.
+// Progress is the state of a run under way.
 type Progress struct {
 	Run     int64  // its id, which is that of the first inbound that it took: what it commits carries it
 	Through int64  // id of the last inbound that it took
@@ -46,18 +46,18 @@ type ToolProgress struct {
 	Took      time.Duration // 0 until it is done
 }
 
-// NewFeed makes a feed in which nothing goes on.
+// NewFeed returns a feed without runs.
 func NewFeed() *Feed {
 	return &Feed{sessions: map[conversation.Key]*live{}, wide: map[*Watch]struct{}{}}
 }
 
-// Takes reports whether the run answers an inbound of its session, by the id of
-// that, which no run has settled before.
+// Takes reports whether the run answers an inbound of its session, given by its
+// id, that no earlier run has settled.
 func (p Progress) Takes(inbound int64) bool { return p.Run <= inbound && inbound <= p.Through }
 
-// Working says that a run goes on in a session, until it is Committed or ctx
-// ends. It has taken what waited from the inbound that it is numbered by through
-// another. It takes the place of the run before.
+// Working reports that a run has begun in a session. It lasts until Committed is
+// called for it or ctx ends, and replaces the run before. The run has taken the
+// inbound with the ids from run, which is its own id as well, to through.
 func (f *Feed) Working(ctx context.Context, key conversation.Key, run, through int64) {
 	p := &Progress{Run: run, Through: through, Since: time.Now()}
 	f.mu.Lock()
@@ -67,13 +67,13 @@ func (f *Feed) Working(ctx context.Context, key conversation.Key, run, through i
 	context.AfterFunc(ctx, func() { f.end(key, func(now *Progress) bool { return now == p }) })
 }
 
-// Preview shows the whole text so far of the model call under way.
+// Preview reports all of the text so far of the model call under way.
 func (f *Feed) Preview(key conversation.Key, text string) {
 	f.progress(key, func(p *Progress) { p.Text = text })
 }
 
-// Tool says that a tool call has begun, or that the one of the same ID that is
-// under way is done.
+// Tool reports that a tool call has begun, or that the one under way with the
+// same ID is done.
 func (f *Feed) Tool(key conversation.Key, call ToolProgress) {
 	f.progress(key, func(p *Progress) {
 		i := slices.IndexFunc(p.Tools, func(t ToolProgress) bool { return t.ID == call.ID && !t.Done })
@@ -85,22 +85,22 @@ func (f *Feed) Tool(key conversation.Key, call ToolProgress) {
 	})
 }
 
-// Committed says that a run is over and that the store holds what came of it.
-// It is what lets a reader see the answer either under way or stored, not twice.
+// Committed reports that a run is over and that the store holds its result. A
+// reader sees the answer either under way or stored, never twice.
 func (f *Feed) Committed(key conversation.Key, run int64) {
 	f.end(key, func(now *Progress) bool { return now.Run == run })
 	f.Changed(key)
 }
 
-// Changed says that the store holds something new of a session.
+// Changed reports that the store holds something new of a session.
 func (f *Feed) Changed(key conversation.Key) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.signal(key, true)
 }
 
-// UnderWay gives the sessions of a channel in which a run goes on, in the order
-// of their keys; "" means all channels.
+// UnderWay returns the keys of the sessions of a channel in which a run is under
+// way, in order; "" means all channels.
 func (f *Feed) UnderWay(channel string) []conversation.Key {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,8 +114,8 @@ func (f *Feed) UnderWay(channel string) []conversation.Key {
 	return keys
 }
 
-// live gives the state of a session, which is made when there is none. The
-// caller holds the lock.
+// live returns the state of a session, and adds it when there is none. The caller
+// holds the lock.
 func (f *Feed) live(key conversation.Key) *live {
 	s := f.sessions[key]
 	if s == nil {
@@ -135,52 +135,53 @@ func (f *Feed) progress(key conversation.Key, change func(*Progress)) {
 	}
 }
 
-// end ends the run under way when it is the one that is meant.
-func (f *Feed) end(key conversation.Key, meant func(*Progress) bool) {
+// end removes the run under way if isMeant reports true for it.
+func (f *Feed) end(key conversation.Key, isMeant func(*Progress) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if s := f.sessions[key]; s != nil && s.run != nil && meant(s.run) {
+	if s := f.sessions[key]; s != nil && s.run != nil && isMeant(s.run) {
 		s.run = nil
 		f.signal(key, true)
 		f.forget(key, s)
 	}
 }
 
-// forget drops a session in which nothing goes on and that nobody watches.
+// forget removes a session without a run and a watch.
 func (f *Feed) forget(key conversation.Key, s *live) {
 	if s.run == nil && len(s.watches) == 0 {
 		delete(f.sessions, key)
 	}
 }
 
-// signal wakes those that watch a session, and those of its channel when wide.
-func (f *Feed) signal(key conversation.Key, wide bool) {
+// signal wakes the watches of a session, and with stored those of its channel
+// too: the store may hold something new.
+func (f *Feed) signal(key conversation.Key, stored bool) {
 	if s := f.sessions[key]; s != nil {
 		for w := range s.watches {
-			w.wake(wide)
+			w.wake(stored)
 		}
 	}
-	if !wide {
+	if !stored {
 		return
 	}
 	for w := range f.wide {
 		if w.channel == "" || w.channel == key.Channel() {
-			w.wake(wide)
+			w.wake(stored)
 		}
 	}
 }
 
-// Watch tells one reader when to look again. It holds one signal however much
-// happens, so that a slow reader costs nothing and misses nothing.
+// Watch wakes one reader when something is new. It holds one signal however much
+// happens, so a slow reader delays nobody and misses nothing.
 type Watch struct {
 	feed    *Feed
-	key     conversation.Key // "" of one that watches a channel
+	key     conversation.Key // "" for a watch of a channel
 	channel string
 	news    chan struct{}
 	stored  bool // the store may hold something new
 }
 
-// Watch watches one session. Close ends it.
+// Watch returns a watch of one session, until Close.
 func (f *Feed) Watch(key conversation.Key) *Watch {
 	w := &Watch{feed: f, key: key, news: make(chan struct{}, 1), stored: true}
 	f.mu.Lock()
@@ -193,9 +194,9 @@ func (f *Feed) Watch(key conversation.Key) *Watch {
 	return w
 }
 
-// WatchChannel watches all sessions of a channel, "" those of all channels: what
-// the store holds of them, and the beginning and end of runs, but not how these
-// come on. Close ends it.
+// WatchChannel returns a watch of all sessions of a channel, "" for all channels,
+// until Close. It is woken when the store holds something new and when runs begin
+// and end, but not by their progress.
 func (f *Feed) WatchChannel(channel string) *Watch {
 	w := &Watch{feed: f, channel: channel, news: make(chan struct{}, 1), stored: true}
 	f.mu.Lock()
@@ -204,12 +205,12 @@ func (f *Feed) WatchChannel(channel string) *Watch {
 	return w
 }
 
-// C gives a signal when something is new since the last one was taken.
+// C returns the channel on which the watch is woken.
 func (w *Watch) C() <-chan struct{} { return w.news }
 
-// Stored reports whether, since it was last asked, the store may have come to
-// hold something new of what is watched, or a run has begun or ended there. It
-// spares a reader the store while a run only comes on. The first time it is true.
+// Stored reports whether, since the last call, the store may hold something new
+// or a run has begun or ended. The first call returns true. A reader that is
+// woken by the progress of a run need not read the store.
 func (w *Watch) Stored() bool {
 	w.feed.mu.Lock()
 	defer w.feed.mu.Unlock()
@@ -218,17 +219,18 @@ func (w *Watch) Stored() bool {
 	return was
 }
 
-// wake is called with the feed's lock.
+// wake sends the signal, unless one waits already. The caller holds the lock of
+// the feed.
 func (w *Watch) wake(stored bool) {
 	w.stored = w.stored || stored
 	select {
 	case w.news <- struct{}{}:
-	default: // it is to look anyway
+	default:
 	}
 }
 
-// Now is the run under way in the session. A reader asks for it before it reads
-// the store, and leaves it out when it finds the run there.
+// Now returns the run under way in the session, if there is one. A reader calls
+// it before it reads the store, and ignores the run when it finds it there.
 func (w *Watch) Now() (p Progress, working bool) {
 	w.feed.mu.Lock()
 	defer w.feed.mu.Unlock()
@@ -241,8 +243,8 @@ func (w *Watch) Now() (p Progress, working bool) {
 	return p, true
 }
 
-// Close ends the watch; it may be called more than once. C gives no more
-// signals, but for one that was not taken yet.
+// Close ends the watch. It may be called more than once. A signal that was not
+// taken stays in C.
 func (w *Watch) Close() {
 	w.feed.mu.Lock()
 	defer w.feed.mu.Unlock()

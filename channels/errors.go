@@ -27,8 +27,8 @@ func (e *SendError) Unwrap() error { return e.Err }
 // StuckError says that a platform fails on one part while it takes everything
 // else. A channel that can tell puts it into the Err of a SendError.
 type StuckError struct {
-	Works time.Time // since when the platform has answered everything else
-	Err   error
+	HealthySince time.Time // since when the platform has answered everything else
+	Err          error
 }
 
 func (e *StuckError) Error() string { return e.Err.Error() }

@@ -63,7 +63,7 @@ func (g *Gateway) facts() []console.Fact {
 // channel that another process serves finds it by itself.
 func (g *Gateway) look(channel string, key conversation.Key) {
 	if c := g.channels[channel]; c != nil {
-		c.sender.Look(key)
+		c.sender.EnqueueDue(key)
 	}
 }
 

@@ -212,7 +212,7 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 func (g *Gateway) deliver(replies []conversation.Delivery) {
 	for _, reply := range replies {
 		if c := g.channels[reply.Channel]; c != nil && c.scope.By().Serves(conversation.Account{Channel: reply.Channel, ID: reply.Account}) {
-			c.sender.Wake(reply)
+			c.sender.Enqueue(reply)
 		}
 	}
 }

@@ -28,9 +28,9 @@ func TestAReplyThatFailedIsSentAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sender.Wake(done.Replies...)
+	sender.Enqueue(done.Replies...)
 	p.waitNothingDue()
-	sender.Wake(p.reply(7, "newer")...) // which makes the chat known
+	sender.Enqueue(p.reply(7, "newer")...) // which makes the chat known
 	p.waitSent(1)
 	failed, err := p.store.FailedDeliveries(t.Context(), 0, 5)
 	if err != nil || len(failed) != 1 || !failed[0].Again {
@@ -40,7 +40,7 @@ func TestAReplyThatFailedIsSentAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sender.Look(again.Key)
+	sender.EnqueueDue(again.Key)
 	if sent := p.waitSent(2); sent[1].Text != "refused" {
 		t.Errorf("sent: %+v", sent)
 	}

@@ -75,7 +75,7 @@ func TestAReplyBehindLeftoversGoesOutOnce(t *testing.T) {
 	sender, stop := g.deliver(t, p.store)
 	g.open(1)
 	got := []string{<-g.taken} // the queue has read the sixteen
-	sender.Wake(p.reply(7, "new")...)
+	sender.Enqueue(p.reply(7, "new")...)
 	g.open(40)
 	stop()
 	if diff := cmp.Diff(append(want, "new"), append(got, g.all()...)); diff != "" {
@@ -105,7 +105,7 @@ func TestAReplyToldOfAfterItWasReadGoesOutOnce(t *testing.T) {
 	sender, stop := g.deliver(t, box)
 	g.open(40)
 	<-box.read
-	sender.Wake(fresh...)
+	sender.Enqueue(fresh...)
 	close(box.goOn)
 	stop()
 	if diff := cmp.Diff([]string{"left", "new"}, g.all()); diff != "" {

@@ -10,8 +10,9 @@ import (
 	"parley/conversation"
 )
 
-// heldSession is what is known of the replies of a session that are set aside.
-// The session's queue owns it while there is one, else the sender's goroutine.
+// heldSession is what the sender knows of the replies of a session that are set
+// aside. The session's queue owns it while there is one, else the sender's
+// goroutine.
 type heldSession struct {
 	waiting bool          // there may be some
 	newest  time.Time     // when the newest of them was set aside
@@ -25,27 +26,28 @@ const (
 	minHeldWait = time.Minute
 	maxHeldWait = 15 * time.Minute
 
-	// betweenReplies is how long ago the replies that are set aside must have been
-	// tried to be tried again before another one goes out, and betweenHanging how
-	// many times longer than they took, so that a platform that hangs over them does
-	// not hang over everything else.
+	// betweenReplies is the shortest time between two rounds of attempts while other
+	// replies wait. A round that took long is followed by betweenHanging times as
+	// long without one, so that a platform that hangs over these replies does not
+	// delay all others.
 	betweenReplies = 15 * time.Second
 	betweenHanging = 4
 
-	// maxHeldFailures is how many of them are tried in vain while another reply waits.
+	// maxHeldFailures is how many of them may fail in a round while another reply waits.
 	maxHeldFailures = 3
 )
 
 // add notes that a reply was set aside.
 func (h *heldSession) add(now time.Time) { h.waiting, h.newest, h.tried = true, now, now }
 
-// isDue reports whether the replies are to be tried before another one goes out.
+// isDue reports whether they have to be retried before another reply goes out.
 func (h *heldSession) isDue(now time.Time) bool {
 	return h.waiting && now.Sub(h.tried) >= max(betweenReplies, betweenHanging*h.took)
 }
 
-// wait returns how long the session may rest: longer and longer, from a minute to
-// a quarter of an hour, and a moment where a round was interrupted.
+// wait returns how long they are left alone: from a minute to a quarter of an
+// hour, longer the older they are, and only a moment where a round of attempts
+// was interrupted.
 func (h *heldSession) wait(now time.Time) time.Duration {
 	if h.behind > 0 {
 		return linger
@@ -53,14 +55,14 @@ func (h *heldSession) wait(now time.Time) time.Duration {
 	return min(max(minHeldWait, now.Sub(h.newest)/4), maxHeldWait)
 }
 
-// heldSessions are the sessions in which replies are set aside, by key. The
+// heldSessions are the sessions with replies that are set aside, by key. The
 // sender's goroutine owns them.
 type heldSessions struct {
 	sender   *Sender
 	sessions map[conversation.Key]*heldSession
 }
 
-// of returns what is known of a session, and leaves it to its queue.
+// of returns what is known of a session, and passes it to its queue.
 func (hs *heldSessions) of(key conversation.Key) *heldSession {
 	h := hs.sessions[key]
 	if h == nil {
@@ -73,18 +75,18 @@ func (hs *heldSessions) of(key conversation.Key) *heldSession {
 	return h
 }
 
-// settle takes back a session whose queue has ended, and looks at it again when
-// what is set aside is to be tried.
+// settle takes back a session whose queue has ended, and enqueues it again when
+// its replies have to be retried.
 func (hs *heldSessions) settle(key conversation.Key, h *heldSession) {
 	if !h.waiting {
 		delete(hs.sessions, key)
 		return
 	}
 	hs.sessions[key] = h
-	h.timer = time.AfterFunc(h.wait(time.Now()), func() { hs.sender.Look(key) })
+	h.timer = time.AfterFunc(h.wait(time.Now()), func() { hs.sender.EnqueueDue(key) })
 }
 
-// stop ends the looks to come: what is set aside waits for the next start.
+// stop stops the timers: what is set aside waits for the next start.
 func (hs *heldSessions) stop() {
 	for _, h := range hs.sessions {
 		if h.timer != nil {
@@ -93,10 +95,10 @@ func (hs *heldSessions) stop() {
 	}
 }
 
-// retryHeld tries each reply of the session that is set aside once, in order, as
-// long as the platform works otherwise, and none while the gateway ends. Where
-// another reply waits, the round is interrupted after a few failures, and goes on
-// afterwards. It reports false when ctx ended.
+// retryHeld tries each reply that is set aside once, in order, as long as the
+// platform takes others, and none while the gateway ends. Where another reply
+// waits (awaited), the round is interrupted after a few failures and goes on
+// later. It returns false when ctx ended.
 func (q *queue) retryHeld(ctx context.Context, awaited bool) bool {
 	if q.isEnding() {
 		return true
@@ -145,18 +147,18 @@ func (q *queue) retryHeld(ctx context.Context, awaited bool) bool {
 
 func (q *queue) readHeld(ctx context.Context, after int64) (held []conversation.Delivery, err error) {
 	err = q.persist(ctx, "read the replies that are set aside", func() (err error) {
-		held, err = q.outbox.Deliveries(ctx, conversation.DeliveryQuery{Key: q.key, State: conversation.DueHeld, After: after, Limit: batch, Accounts: []conversation.Account{q.by}})
+		held, err = q.sender.outbox.Deliveries(ctx, conversation.DeliveryQuery{Key: q.key, State: conversation.DueHeld, After: after, Limit: batch, Accounts: []conversation.Account{q.sender.account}})
 		return err
 	})
 	return held, err
 }
 
 // retryOne tries a reply that is set aside. again says that it still is, works
-// that the platform works otherwise; ok is false when ctx ended.
+// that the platform takes others. ok is false when ctx ended.
 func (q *queue) retryOne(ctx context.Context, d conversation.Delivery) (again, works, ok bool) {
 	done, err := q.try(ctx, &d, true)
 	if done {
-		q.log.Info("reply that was set aside is delivered", "session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", d.HeldAt)
+		q.sender.log.Info("reply that was set aside is delivered", "session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", d.HeldAt)
 		return false, true, true
 	}
 	if err == nil || ctx.Err() != nil {
@@ -166,15 +168,17 @@ func (q *queue) retryOne(ctx context.Context, d conversation.Delivery) (again, w
 		return false, true, q.giveUp(ctx, d, err)
 	}
 	d.Attempts++
-	log := q.log.With("session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", d.HeldAt)
+	log := q.sender.log.With("session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", d.HeldAt)
 	if reason := final(d.HeldAt, err); reason != nil {
 		return false, true, q.markFailed(ctx, log, d, reason)
 	}
-	q.tell(activity.Retried, d)
+	q.sender.report(activity.Retried, d)
 	var stuck *channels.StuckError
 	works = errors.As(err, &stuck)
 	if isPowerOfTwo(d.Attempts) {
 		log.Warn("reply that is set aside not taken, trying again", "error", err)
 	}
-	return true, works, q.mark(ctx, "note a failed try", func(ctx context.Context) error { return q.outbox.Mark(ctx, d, conversation.MarkHeld, err.Error()) })
+	return true, works, q.mark(ctx, "note a failed try", func(ctx context.Context) error {
+		return q.sender.outbox.Mark(ctx, d, conversation.MarkHeld, err.Error())
+	})
 }

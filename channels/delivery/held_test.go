@@ -66,7 +66,7 @@ func (c *chat) tried(text string) int {
 // stuck is the error of a message that a platform fails on which has worked for
 // all others since then.
 func stuck(since time.Time) error {
-	return &channels.SendError{Err: &channels.StuckError{Works: since, Err: errors.New("500 Internal Server Error")}}
+	return &channels.SendError{Err: &channels.StuckError{HealthySince: since, Err: errors.New("500 Internal Server Error")}}
 }
 
 // delivering is a sender at work on a store.
@@ -109,7 +109,7 @@ func (d *delivering) kill() {
 }
 
 // say commits a reply to the one session, and tells the sender.
-func (d *delivering) say(text string) { d.sender.Wake(d.commit(1, text)...) }
+func (d *delivering) say(text string) { d.sender.Enqueue(d.commit(1, text)...) }
 
 // flushed ends the sender in order, and reports whether that took no longer than
 // the last tries of a reply.
@@ -291,7 +291,7 @@ func TestFlushLeavesWhatWaitsForAnotherTry(t *testing.T) {
 					d := deliverTo(t, path, bad)
 					d.say("bad")
 					d.say("good")
-					d.sender.Wake(d.commit(2, "elsewhere")...)
+					d.sender.Enqueue(d.commit(2, "elsewhere")...)
 					time.Sleep(waits)
 					if !d.flushed() {
 						t.Fatal("the end waits for the next try")
@@ -334,7 +334,7 @@ func TestFlushDoesNotWaitForASessionOfAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "test.db")
 		d := deliverTo(t, path, func(string) error { return nil })
-		d.sender.Wake(d.commit(2, "elsewhere")...)
+		d.sender.Enqueue(d.commit(2, "elsewhere")...)
 		time.Sleep(time.Second)
 		locked := &lockedOut{Store: d.store}
 		d.kill()
@@ -395,8 +395,8 @@ func TestTelegramCommandPassesAReplyThatTelegramFailsOn(t *testing.T) {
 		defer close(done)
 		sender.Run(t.Context(), conversation.Scope{Channel: "telegram"}, flush)
 	}()
-	sender.Wake(p.reply(1, "bad")...)
-	sender.Wake(p.reply(1, "the answer to a command")...)
+	sender.Enqueue(p.reply(1, "bad")...)
+	sender.Enqueue(p.reply(1, "the answer to a command")...)
 	if sent := p.waitSent(1); sent[0].Text != "the answer to a command" {
 		t.Fatalf("sent %q", sent[0].Text)
 	}

@@ -13,28 +13,28 @@ import (
 // Option changes how New makes a Sender.
 type Option func(*Sender)
 
-// WithOutcomes has observe called with every outcome, from many goroutines at
-// once. It must not block.
+// WithOutcomes passes every outcome to observe, which is called from many
+// goroutines at once and must not block.
 func WithOutcomes(observe func(activity.Outcome)) Option {
-	return func(s *Sender) { s.outcome = observe }
+	return func(s *Sender) { s.observe = observe }
 }
 
-// WithPatience sets how long a reply may hold up its session that the platform
-// fails on while it works otherwise. Default 30 s.
+// WithPatience sets how long a reply is retried before it is set aside, when the
+// platform fails on it alone. Default 30 s.
 func WithPatience(d time.Duration) Option {
 	return func(s *Sender) { s.patience = d }
 }
 
-// tell passes the outcome of a delivery attempt to the observer, if there is one.
-func (s *Sender) tell(kind activity.OutcomeKind, d conversation.Delivery) {
-	if s.outcome != nil {
-		s.outcome(activity.Outcome{Channel: s.sink.Name(), Kind: kind, After: time.Since(d.At)})
+// report passes the outcome of a delivery attempt to the observer, if there is one.
+func (s *Sender) report(kind activity.OutcomeKind, d conversation.Delivery) {
+	if s.observe != nil {
+		s.observe(activity.Outcome{Channel: s.sink.Name(), Kind: kind, After: time.Since(d.At)})
 	}
 }
 
-// guard runs do and returns a panic as a channels.LocalError: one chat's reply must
-// not end the gateway, now and at every start.
-func guard(do func() error) (err error) {
+// recovered runs do and returns a panic as a channels.LocalError: one chat's reply
+// must not end the gateway, now and at every start.
+func recovered(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &channels.LocalError{Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}

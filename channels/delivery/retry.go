@@ -13,43 +13,47 @@ import (
 )
 
 const (
-	// patience is how long a reply may hold up its session that the platform fails
-	// on while it works otherwise: six tries or so, which is longer than the hiccups
-	// of platforms last.
+	// patience is how long a reply is retried that the platform fails on, while it
+	// takes everything else, before it is set aside: about six attempts, which is
+	// longer than most faults of platforms last.
 	patience = 30 * time.Second
 
-	// stuckLimit is how long such a reply is tried in all: longer than platforms
-	// take to mend themselves, and on the same day. A platform that can't be reached,
-	// or asks to wait, is no reason to drop a reply, however long that lasts.
+	// stuckLimit is how long such a reply is retried in all: longer than platforms
+	// take to recover, and on the same day. A reply is not dropped because its
+	// platform can't be reached or asks to wait, however long that lasts.
 	stuckLimit = 6 * time.Hour
 
-	// drainWait is the longest wait for another try that the end of the gateway
-	// waits for: the first few tries of a reply, and the usual rate limits.
+	// drainWait is the longest wait for another attempt that an ending gateway still
+	// waits for: it covers the first few attempts and the usual rate limits.
 	drainWait = 3 * time.Second
 )
 
-// failed waits before the next try, sets a delivery aside, or ends one that will
-// never be taken. since is when its first try failed. ok is false when ctx or the
-// gateway ended meanwhile.
+// failed handles a failed attempt: it waits before the next one, sets the
+// delivery aside, or ends it. since is the time of the first failed attempt. ok
+// is false when ctx or the gateway ended meanwhile.
 func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time.Time, err error) (again, ok bool) {
 	if ctx.Err() != nil {
 		return false, false
 	}
 	d.Attempts++
-	log := q.log.With("session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", since.Round(time.Second))
+	log := q.sender.log.With("session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", since.Round(time.Second))
 	if reason := final(since, err); reason != nil {
 		return false, q.markFailed(ctx, log, *d, reason)
 	}
-	q.tell(activity.Retried, *d)
-	if stuckFor(since, err) >= q.patience {
+	q.sender.report(activity.Retried, *d)
+	if stuckFor(since, err) >= q.sender.patience {
 		log.Warn("reply set aside, later ones go on; trying it again beside them", "error", err)
 		q.held.add(time.Now())
-		return false, q.markOver(ctx, d.ID, "set a reply aside", func(ctx context.Context) error { return q.outbox.Mark(ctx, *d, conversation.MarkHeld, err.Error()) })
+		return false, q.markOver(ctx, d.ID, "set a reply aside", func(ctx context.Context) error {
+			return q.sender.outbox.Mark(ctx, *d, conversation.MarkHeld, err.Error())
+		})
 	}
 	wait := pause(d.Attempts, err)
-	if isPowerOfTwo(d.Attempts) { // log and store tell of a long trouble ever more rarely
+	if isPowerOfTwo(d.Attempts) { // a long trouble is logged and stored ever more rarely
 		log.Warn("reply not taken, trying again", "wait", wait, "error", err)
-		if d.Attempts > 1 && !q.mark(ctx, "note a failed try", func(ctx context.Context) error { return q.outbox.Mark(ctx, *d, conversation.MarkTried, err.Error()) }) {
+		if d.Attempts > 1 && !q.mark(ctx, "note a failed try", func(ctx context.Context) error {
+			return q.sender.outbox.Mark(ctx, *d, conversation.MarkTried, err.Error())
+		}) {
 			return false, false
 		}
 	}
@@ -57,8 +61,8 @@ func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time
 	return ok, ok
 }
 
-// wait waits for the next try. It reports false when ctx ended, or when the
-// gateway ends and the wait is a long one.
+// wait waits before the next attempt. It returns false when ctx ended, or when
+// the gateway ends and the wait is a long one.
 func (q *queue) wait(ctx context.Context, d time.Duration) bool {
 	flush := q.flush
 	if d <= drainWait {
@@ -79,13 +83,13 @@ func (q *queue) wait(ctx context.Context, d time.Duration) bool {
 // markFailed ends a delivery that the platform will never take.
 func (q *queue) markFailed(ctx context.Context, log *slog.Logger, d conversation.Delivery, reason error) bool {
 	log.Error("reply not delivered; its text stays in the history", "error", reason)
-	q.tell(activity.Failed, d)
+	q.sender.report(activity.Failed, d)
 	return q.markOver(ctx, d.ID, "mark a reply as failed", func(ctx context.Context) error {
-		return q.outbox.Mark(ctx, d, conversation.MarkFailed, reason.Error())
+		return q.sender.outbox.Mark(ctx, d, conversation.MarkFailed, reason.Error())
 	})
 }
 
-// final is why a delivery is not tried again, nil when it is.
+// final returns why a delivery is not retried, and nil when it is.
 func final(since time.Time, err error) error {
 	var refused *channels.SendError
 	if errors.As(err, &refused) && refused.Permanent || isLocal(err) {
@@ -97,21 +101,21 @@ func final(since time.Time, err error) error {
 	return fmt.Errorf("given up after %s in which the platform took everything else: %w", stuckLimit, err)
 }
 
-// stuckFor returns for how long the platform has failed on a reply, tried since
-// then, while it worked otherwise; -1 when it does not.
+// stuckFor returns for how long the platform has failed on a reply, first tried
+// at since, while it took everything else, and -1 when it is not so.
 func stuckFor(since time.Time, err error) time.Duration {
 	var stuck *channels.StuckError
 	if !errors.As(err, &stuck) {
 		return -1
 	}
-	if stuck.Works.After(since) {
-		since = stuck.Works
+	if stuck.HealthySince.After(since) {
+		since = stuck.HealthySince
 	}
 	return time.Since(since)
 }
 
-// pause is what the platform asks for, or doubles with each try, from half a
-// second to a minute.
+// pause returns the wait before the next attempt: what the platform asks for,
+// else half a second, doubled with each attempt up to a minute.
 func pause(attempts int, err error) time.Duration {
 	var refused *channels.SendError
 	if errors.As(err, &refused) && refused.RetryAfter > 0 {
@@ -120,4 +124,5 @@ func pause(attempts int, err error) time.Duration {
 	return min(500*time.Millisecond<<min(attempts-1, 10), time.Minute)
 }
 
+// isPowerOfTwo reports whether n, which is positive, is a power of two.
 func isPowerOfTwo(n int) bool { return n&(n-1) == 0 }

@@ -79,7 +79,7 @@ func TestAReplyThatOnlyItsPlatformFailsOnIsGivenUpTheSameDay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		p := &platform{send: func() error {
-			return &channels.SendError{Err: &channels.StuckError{Works: began, Err: errors.New("500 Internal Server Error")}}
+			return &channels.SendError{Err: &channels.StuckError{HealthySince: began, Err: errors.New("500 Internal Server Error")}}
 		}}
 		log := trouble(t, p, 24*time.Hour)
 		if _, texts := p.seen(); texts != "good" {
@@ -126,7 +126,7 @@ func TestTheTimeOfAnOutageDoesNotCountAgainstAReply(t *testing.T) {
 			case since < 0:
 				return &channels.SendError{Err: errors.New("no route to host")}
 			case since < 5*time.Hour:
-				return &channels.SendError{Err: &channels.StuckError{Works: back, Err: errors.New("500")}}
+				return &channels.SendError{Err: &channels.StuckError{HealthySince: back, Err: errors.New("500")}}
 			}
 			return nil
 		}}

@@ -1,5 +1,7 @@
-// Package delivery sends the replies of the outbox: a queue for each session,
-// with what to do when a platform does not take one.
+// Package delivery sends the replies in the outbox to a channel's platform. Each
+// session has a queue of its own, so that a chat that is rate limited delays no
+// other. Replies that the platform does not take are retried, set aside, or given
+// up.
 package delivery
 
 import (
@@ -24,39 +26,38 @@ type Outbox interface {
 	ReadTranscript(ctx context.Context, t conversation.Transcript) (c conversation.Conversation, place string, seen iter.Seq2[conversation.Record, error], err error)
 }
 
-// Sender delivers the replies of one channel: a queue for each session, so
-// that a chat which is rate limited stalls itself alone. Replies of a session
-// go out in order; one that the platform refuses for good is marked and logged,
-// and the next one goes on. One that the platform fails on while it works
-// otherwise is set aside after patience, and tried again beside the later ones.
+// Sender delivers the replies of one channel. Replies of a session go out in
+// order. One that the platform refuses for good is marked as failed, and the next
+// one follows. One that the platform fails on while it takes everything else is
+// set aside after a while, and retried beside the later ones.
 type Sender struct {
 	sink     channels.Sink
 	outbox   Outbox
 	log      *slog.Logger
-	outcome  func(activity.Outcome) // nil: nobody asks
+	observe  func(activity.Outcome) // nil: nobody counts
 	patience time.Duration          // how long a reply may hold up its session
-	by       conversation.Account   // whose replies it sends, once it runs
+	account  conversation.Account   // whose replies it sends, set by Run
 
-	wake   chan wake
-	idle   chan *queue
-	done   chan struct{}
-	making chan struct{} // one for each transcript that is in memory
-	read   atomic.Int64  // the newest delivery that a queue has read from the store
+	work        chan work
+	idle        chan *queue
+	done        chan struct{}
+	transcripts chan struct{} // holds one element for each transcript in memory
+	read        atomic.Int64  // the newest delivery that a queue has read from the store
 
 	unmarked sync.Map // by ID, deliveries that are over although the store, which is damaged there, can't say so
 }
 
-// New makes the sender of a channel; Run starts it.
+// New returns the sender of a channel. Run starts it.
 func New(sink channels.Sink, outbox Outbox, log *slog.Logger, options ...Option) *Sender {
 	s := &Sender{
-		sink:     sink,
-		outbox:   outbox,
-		log:      log.With("channel", sink.Name()),
-		patience: patience,
-		wake:     make(chan wake, 1024),
-		idle:     make(chan *queue),
-		done:     make(chan struct{}),
-		making:   make(chan struct{}, maxMaking),
+		sink:        sink,
+		outbox:      outbox,
+		log:         log.With("channel", sink.Name()),
+		patience:    patience,
+		work:        make(chan work, 1024),
+		idle:        make(chan *queue),
+		done:        make(chan struct{}),
+		transcripts: make(chan struct{}, maxTranscripts),
 	}
 	for _, option := range options {
 		option(s)
@@ -64,46 +65,47 @@ func New(sink channels.Sink, outbox Outbox, log *slog.Logger, options ...Option)
 	return s
 }
 
-// wake says that a session has something to be sent.
-type wake struct {
+// work is a session that has something to be sent.
+type work struct {
 	key   conversation.Key
-	reply *conversation.Delivery // nil: the store knows
+	reply *conversation.Delivery // nil: it has to be read from the store
 }
 
-// Wake says that a run has left replies in the store, in the order given.
-func (s *Sender) Wake(replies ...conversation.Delivery) {
+// Enqueue passes replies that a run has committed, in the order given. It blocks
+// only while the sender is busy with a thousand others.
+func (s *Sender) Enqueue(replies ...conversation.Delivery) {
 	for i := range replies {
 		select {
-		case s.wake <- wake{replies[i].Key, &replies[i]}:
+		case s.work <- work{replies[i].Key, &replies[i]}:
 		case <-s.done:
 		}
 	}
 }
 
-// Look says that a session has something due that only the store knows of, such
-// as a reply that is to be sent again.
-func (s *Sender) Look(key conversation.Key) {
+// EnqueueDue has the sender read from the store what is due in a session, such as
+// a reply that is to be sent again.
+func (s *Sender) EnqueueDue(key conversation.Key) {
 	select {
-	case s.wake <- wake{key: key}:
+	case s.work <- work{key: key}:
 	case <-s.done:
 	}
 }
 
-// Run sends what an earlier process left, then what Wake tells of. It ends when
-// ctx does, or, once flush is closed, as soon as nothing is under way: a reply
-// that waits to be tried again is not waited for. What is not sent by then stays
-// in the outbox for the next start.
+// Run sends what an earlier process left, then what is enqueued. It returns when
+// ctx ends or, once flush is closed, when nothing is being sent: it does not wait
+// for a reply that waits to be retried. What is not sent by then stays in the
+// outbox for the next start.
 func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan struct{}) error {
 	defer close(s.done)
-	s.by = scope.By()
+	s.account = scope.By()
 	var working sync.WaitGroup
 	defer working.Wait()
 	queues := map[conversation.Key]*queue{}
-	left := map[conversation.Key]bool{} // sessions whose replies wait for the next start
+	abandoned := map[conversation.Key]bool{} // sessions whose replies wait for the next start
 	held := heldSessions{sender: s, sessions: map[conversation.Key]*heldSession{}}
 	defer held.stop()
-	post := func(w wake) {
-		if left[w.key] {
+	enqueue := func(w work) {
+		if abandoned[w.key] {
 			return
 		}
 		q := queues[w.key]
@@ -114,18 +116,18 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 		}
 		q.put(w.reply)
 	}
-	for _, key := range s.leftovers(ctx, scope) {
-		post(wake{key: key})
+	for _, key := range s.unsent(ctx, scope) {
+		enqueue(work{key: key})
 	}
 	end := flush // queues are handed flush itself, which this loop forgets once it is closed
 	flushing := false
-	for !flushing || len(queues) > 0 || len(s.wake) > 0 {
+	for !flushing || len(queues) > 0 || len(s.work) > 0 {
 		select {
-		case w := <-s.wake:
+		case w := <-s.work:
 			if w.reply != nil && w.reply.ID <= s.read.Load() {
 				w.reply = nil // a queue may have found it in the store already, and sent it
 			}
-			post(w)
+			enqueue(w)
 		case q := <-s.idle:
 			ended := q.abandoned || len(q.ready) == 0
 			if ended {
@@ -133,7 +135,7 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 				held.settle(q.key, q.held)
 			}
 			if q.abandoned {
-				left[q.key] = true
+				abandoned[q.key] = true
 			}
 			if len(queues) == 0 {
 				queues = map[conversation.Key]*queue{} // a map that was large stays large
@@ -146,14 +148,14 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 			return nil
 		}
 	}
-	if len(left) > 0 {
-		s.log.Info("replies are left for the next start", "sessions", len(left))
+	if len(abandoned) > 0 {
+		s.log.Info("replies are left for the next start", "sessions", len(abandoned))
 	}
 	return nil
 }
 
-// leftovers are the sessions with replies that an earlier process left.
-func (s *Sender) leftovers(ctx context.Context, scope conversation.Scope) (keys []conversation.Key) {
+// unsent returns the sessions with replies that an earlier process left.
+func (s *Sender) unsent(ctx context.Context, scope conversation.Scope) (keys []conversation.Key) {
 	err := conversation.Persist(ctx, s.log, "read which replies were left unsent", func() (err error) {
 		keys, err = s.outbox.Due(ctx, scope)
 		return err
@@ -164,9 +166,10 @@ func (s *Sender) leftovers(ctx context.Context, scope conversation.Scope) (keys 
 	return keys
 }
 
-// queue sends the replies of one session.
+// queue sends the replies of one session. It is one goroutine, which ends a
+// moment after its last reply.
 type queue struct {
-	*Sender
+	sender    *Sender
 	key       conversation.Key
 	held      *heldSession
 	flush     <-chan struct{} // closed when the gateway ends
@@ -177,7 +180,7 @@ type queue struct {
 
 	mu      sync.Mutex
 	replies []conversation.Delivery // as committed, not yet sent
-	look    bool                    // there may be others in the store
+	inStore bool                    // replies have to be read from the store
 }
 
 const (
@@ -186,36 +189,36 @@ const (
 )
 
 func newQueue(s *Sender, key conversation.Key, held *heldSession, flush <-chan struct{}) *queue {
-	return &queue{Sender: s, key: key, held: held, flush: flush, ready: make(chan struct{}, 1), end: make(chan bool, 1)}
+	return &queue{sender: s, key: key, held: held, flush: flush, ready: make(chan struct{}, 1), end: make(chan bool, 1)}
 }
 
 // put adds a reply; nil stands for those in the store.
 func (q *queue) put(reply *conversation.Delivery) {
 	q.mu.Lock()
-	if reply == nil || q.look {
-		q.replies, q.look = nil, true
+	if reply == nil || q.inStore {
+		q.replies, q.inStore = nil, true
 	} else {
 		q.replies = append(q.replies, *reply)
 	}
 	q.mu.Unlock()
-	q.note()
+	q.signal()
 }
 
-// note says that there is something to send.
-func (q *queue) note() {
+// signal wakes the queue.
+func (q *queue) signal() {
 	select {
 	case q.ready <- struct{}{}:
 	default:
 	}
 }
 
-// take empties the queue.
-func (q *queue) take() (replies []conversation.Delivery, look bool) {
+// take returns what was put into the queue, and empties it.
+func (q *queue) take() (replies []conversation.Delivery, inStore bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	replies, look = q.replies, q.look
-	q.replies, q.look = nil, false
-	return replies, look
+	replies, inStore = q.replies, q.inStore
+	q.replies, q.inStore = nil, false
+	return replies, inStore
 }
 
 func (q *queue) run(ctx context.Context) {
@@ -243,17 +246,17 @@ func (q *queue) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if q.askToEnd(ctx) {
+		if q.tryToEnd(ctx) {
 			return
 		}
 		idle.Reset(0)
 	}
 }
 
-// lock takes the session. While another process has it, it waits until ctx or
-// the gateway ends: what the session needs is that one's to do meanwhile.
+// lock takes the session's lock. While another process has it, that process sends
+// the replies; lock waits until ctx or the gateway ends.
 func (q *queue) lock(ctx context.Context) (unlock func(), err error) {
-	if unlock, err = q.outbox.Lock(q.key); err == nil {
+	if unlock, err = q.sender.outbox.Lock(q.key); err == nil {
 		return unlock, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -265,18 +268,17 @@ func (q *queue) lock(ctx context.Context) (unlock func(), err error) {
 		case <-ctx.Done():
 		}
 	}()
-	unlock, _, err = conversation.WaitLock(ctx, q.log, q.outbox.Lock, q.key)
+	unlock, _, err = conversation.WaitLock(ctx, q.sender.log, q.sender.outbox.Lock, q.key)
 	if err == nil {
 		q.put(nil) // the other process may have sent some
 	}
 	return unlock, err
 }
 
-// abandon leaves what is not sent to the next start, unless ctx ended, when the
-// sender asks no more.
+// abandon leaves what is not sent to the next start.
 func (q *queue) abandon(ctx context.Context) {
 	q.abandoned = true
-	q.askToEnd(ctx)
+	q.tryToEnd(ctx)
 }
 
 // isEnding reports whether the gateway ends.
@@ -289,10 +291,11 @@ func (q *queue) isEnding() bool {
 	}
 }
 
-// askToEnd reports whether the sender has forgotten the queue.
-func (q *queue) askToEnd(ctx context.Context) bool {
+// tryToEnd offers the sender to end the queue, and reports whether it has
+// forgotten the queue.
+func (q *queue) tryToEnd(ctx context.Context) bool {
 	select {
-	case q.idle <- q:
+	case q.sender.idle <- q:
 	case <-ctx.Done():
 		return true
 	}
@@ -305,10 +308,11 @@ func (q *queue) askToEnd(ctx context.Context) bool {
 	}
 }
 
-// send reports false when ctx or the gateway ended before all was sent.
+// send sends what was put into the queue. It returns false when ctx or the
+// gateway ended before all was sent.
 func (q *queue) send(ctx context.Context) bool {
-	replies, look := q.take()
-	if look {
+	replies, inStore := q.take()
+	if inStore {
 		return q.sendDue(ctx)
 	}
 	for _, d := range replies {
@@ -322,8 +326,9 @@ func (q *queue) send(ctx context.Context) bool {
 	return true
 }
 
-// hasRead moves the sender's mark up to a delivery; many queues do at once.
-func (s *Sender) hasRead(id int64) {
+// noteRead stores the id of the newest delivery that a queue has read. Many
+// queues call it at once.
+func (s *Sender) noteRead(id int64) {
 	for newest := s.read.Load(); newest < id; newest = s.read.Load() {
 		if s.read.CompareAndSwap(newest, id) {
 			return
@@ -331,14 +336,14 @@ func (s *Sender) hasRead(id int64) {
 	}
 }
 
-// sendDue sends what the store holds. It reports false when ctx or the gateway
-// ended before all was sent.
+// sendDue sends what is due in the store. It returns false when ctx or the
+// gateway ended before all was sent.
 func (q *queue) sendDue(ctx context.Context) bool {
 	q.held.waiting = true // perhaps
 	for {
 		var due []conversation.Delivery
 		err := q.persist(ctx, "read the unsent replies", func() (err error) {
-			due, err = q.outbox.Deliveries(ctx, conversation.DeliveryQuery{Key: q.key, State: conversation.DueNow, Limit: batch, Accounts: []conversation.Account{q.by}})
+			due, err = q.sender.outbox.Deliveries(ctx, conversation.DeliveryQuery{Key: q.key, State: conversation.DueNow, Limit: batch, Accounts: []conversation.Account{q.sender.account}})
 			return err
 		})
 		if err != nil {
@@ -346,8 +351,8 @@ func (q *queue) sendDue(ctx context.Context) bool {
 		}
 		sent := false
 		for _, d := range due {
-			q.hasRead(d.ID)
-			if _, unmarked := q.unmarked.Load(d.ID); unmarked {
+			q.sender.noteRead(d.ID)
+			if _, unmarked := q.sender.unmarked.Load(d.ID); unmarked {
 				continue
 			}
 			sent = true
@@ -365,7 +370,8 @@ func (q *queue) sendDue(ctx context.Context) bool {
 	return q.retryHeld(ctx, false)
 }
 
-// deliver brings a delivery to its end, or sets it aside.
+// deliver sends a delivery, gives it up, or sets it aside. It returns false when
+// ctx or the gateway ended before.
 func (q *queue) deliver(ctx context.Context, d conversation.Delivery) bool {
 	if !q.sendParts(ctx, d) {
 		return false
@@ -374,9 +380,10 @@ func (q *queue) deliver(ctx context.Context, d conversation.Delivery) bool {
 	return true
 }
 
-// sendParts tries a delivery until it is ended or set aside. Before each try those
-// that are set aside have theirs: when the platform works again, they come first.
-// A reply that the gateway itself can't prepare ends in words in its chat.
+// sendParts tries a delivery until it is sent, given up, or set aside. Before
+// each attempt it retries those that are set aside, which come first when the
+// platform works again. A reply that the gateway itself can't prepare is given
+// up, and the chat is told.
 func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
 	var failing time.Time // since when
 	for {
@@ -402,13 +409,13 @@ func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
 }
 
 // try sends the parts that the platform has not taken yet, marks each, and then
-// the delivery. troubled says that a trouble with the next part was noted. The
-// error is why a part was not taken; without one, done is false when ctx ended
-// before the mark.
+// the delivery. troubled says that a failed attempt of the next part is noted in
+// the store. The error says why a part was not taken. Without one, done is false
+// when ctx ended before the mark.
 func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool) (done bool, err error) {
 	var parts []channels.Part
-	err = guard(func() error {
-		parts = q.sink.Split(*d)
+	err = recovered(func() error {
+		parts = q.sender.sink.Split(*d)
 		return nil
 	})
 	if err != nil {
@@ -416,7 +423,7 @@ func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool
 	}
 	for len(d.Sent) < len(parts) {
 		var id string
-		err := guard(func() (err error) {
+		err := recovered(func() (err error) {
 			id, err = q.sendPart(ctx, *d, parts[len(d.Sent)])
 			return err
 		})
@@ -429,24 +436,24 @@ func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool
 		}
 		troubled = false
 	}
-	if !q.markOver(ctx, d.ID, "mark a reply as sent", func(ctx context.Context) error { return q.outbox.Mark(ctx, *d, conversation.MarkSent, "") }) {
+	if !q.markOver(ctx, d.ID, "mark a reply as sent", func(ctx context.Context) error { return q.sender.outbox.Mark(ctx, *d, conversation.MarkSent, "") }) {
 		return false, nil
 	}
-	q.tell(activity.Sent, *d)
+	q.sender.report(activity.Sent, *d)
 	return true, nil
 }
 
-// markPart stores that the platform has taken a part which is not the last one,
-// and that a trouble which was noted is over.
+// markPart marks a part that is not the last one as sent, and clears the failed
+// attempt that is noted.
 func (q *queue) markPart(ctx context.Context, d conversation.Delivery, troubled bool) bool {
-	if troubled && !q.mark(ctx, "note the end of a trouble", func(ctx context.Context) error { return q.outbox.Mark(ctx, d, conversation.MarkTried, "") }) {
+	if troubled && !q.mark(ctx, "note the end of a trouble", func(ctx context.Context) error { return q.sender.outbox.Mark(ctx, d, conversation.MarkTried, "") }) {
 		return false
 	}
-	return q.mark(ctx, "mark a part as sent", func(ctx context.Context) error { return q.outbox.Mark(ctx, d, conversation.MarkPart, "") })
+	return q.mark(ctx, "mark a part as sent", func(ctx context.Context) error { return q.sender.outbox.Mark(ctx, d, conversation.MarkPart, "") })
 }
 
-// mark stores what the platform has taken. It outlasts Run's context, since
-// what is not marked is sent again.
+// mark stores what the platform has taken. It goes on for a moment after ctx
+// ends, since what is not marked is sent again.
 func (q *queue) mark(ctx context.Context, what string, do func(context.Context) error) bool {
 	ctx, cancel := channels.WithGrace(ctx)
 	defer cancel()
@@ -454,21 +461,21 @@ func (q *queue) mark(ctx context.Context, what string, do func(context.Context) 
 }
 
 // markOver is mark for a delivery that is over, or set aside. Where the store is
-// damaged, that is known until the next start.
+// damaged, the sender remembers it until the next start.
 func (q *queue) markOver(ctx context.Context, id int64, what string, do func(context.Context) error) bool {
 	return q.mark(ctx, what, func(ctx context.Context) error {
 		err := do(ctx)
 		if conversation.IsDamaged(err) {
-			q.unmarked.Store(id, true)
+			q.sender.unmarked.Store(id, true)
 		}
 		return err
 	})
 }
 
-// persist returns nil for what can't be read or stored because the file of the
-// store is damaged there: the queue goes on without it.
+// persist retries a use of the store until it succeeds. It returns nil where the
+// file of the store is damaged: the queue goes on without it.
 func (q *queue) persist(ctx context.Context, what string, do func() error) error {
-	err := conversation.Persist(ctx, q.log, what+" of "+string(q.key), do)
+	err := conversation.Persist(ctx, q.sender.log, what+" of "+string(q.key), do)
 	if conversation.IsDamaged(err) {
 		return nil
 	}

@@ -215,7 +215,7 @@ func TestFloodedChatStallsItselfAlone(t *testing.T) {
 	p.server.Refuse(1, telegramtest.TooMany(3600), 1000)
 	sender, _ := p.start()
 	for chat := int64(2); chat < 22; chat++ {
-		sender.Wake(p.reply(chat, "quick")...)
+		sender.Enqueue(p.reply(chat, "quick")...)
 	}
 	for _, m := range p.waitSent(20) {
 		if m.Chat == 1 {
@@ -295,8 +295,8 @@ func TestLateWakeSendsNothingAgain(t *testing.T) {
 	sender, _ := p.start()
 	p.waitSent(1)
 	p.waitNothingDue()
-	sender.Wake(early...)
-	sender.Wake(p.reply(1, "next")...)
+	sender.Enqueue(early...)
+	sender.Enqueue(p.reply(1, "next")...)
 	p.waitSent(2)
 	p.waitNothingDue()
 	if sent := p.server.Sent(); len(sent) != 2 || sent[1].Text != "next" {
@@ -335,7 +335,7 @@ func TestRepliesThatComeWhileTheirQueueEndsAreSent(t *testing.T) {
 		for range together {
 			text := fmt.Sprint(len(want))
 			want = append(want, text)
-			sender.Wake(p.commit(1, text)...)
+			sender.Enqueue(p.commit(1, text)...)
 		}
 		if len(want) > rounds*together {
 			close(flush)

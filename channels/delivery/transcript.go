@@ -11,18 +11,18 @@ import (
 	"parley/conversation/transcript"
 )
 
-// maxMaking is how many transcripts of a channel are in memory at once: each
+// maxTranscripts is how many transcripts of a channel are in memory at once: each
 // has a few megabytes.
-const maxMaking = 4
+const maxTranscripts = 4
 
 // sendPart sends one part, with the bytes of its file.
 func (q *queue) sendPart(ctx context.Context, d conversation.Delivery, p channels.Part) (id string, err error) {
 	if p.File == nil || p.File.Data != nil || d.Transcript == nil {
-		return q.sink.Send(ctx, d, p)
+		return q.sender.sink.Send(ctx, d, p)
 	}
 	select {
-	case q.making <- struct{}{}:
-		defer func() { <-q.making }()
+	case q.sender.transcripts <- struct{}{}:
+		defer func() { <-q.sender.transcripts }()
 	case <-ctx.Done():
 		return "", &channels.SendError{Err: ctx.Err()}
 	}
@@ -37,12 +37,12 @@ func (q *queue) sendPart(ctx context.Context, d conversation.Delivery, p channel
 		return "", &channels.LocalError{Words: fmt.Sprintf("⚠️ The file %s could not be made. The details are in the gateway's log.", d.Transcript.Name), Err: err}
 	}
 	p.File = &channels.File{Name: p.File.Name, Data: data}
-	return q.sink.Send(ctx, d, p)
+	return q.sender.sink.Send(ctx, d, p)
 }
 
-// makeTranscript gives the bytes of a transcript.
+// makeTranscript returns the bytes of a transcript.
 func (q *queue) makeTranscript(ctx context.Context, t conversation.Transcript) ([]byte, error) {
-	c, place, seen, err := q.outbox.ReadTranscript(ctx, t)
+	c, place, seen, err := q.sender.outbox.ReadTranscript(ctx, t)
 	if err != nil {
 		return nil, err
 	}

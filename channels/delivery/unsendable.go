@@ -20,8 +20,8 @@ func isLocal(err error) bool {
 const unsendable = "⚠️ A reply could not be prepared for this chat and is not sent. The details are in the gateway's log."
 
 // giveUp ends a delivery that the gateway itself can't prepare: it tells the chat
-// so in words and marks the delivery as failed. It returns false when ctx or the
-// gateway ended before that.
+// and marks the delivery as failed. It returns false when ctx or the gateway
+// ended before that.
 func (q *queue) giveUp(ctx context.Context, d conversation.Delivery, cause error) bool {
 	words := unsendable
 	var local *channels.LocalError
@@ -32,26 +32,26 @@ func (q *queue) giveUp(ctx context.Context, d conversation.Delivery, cause error
 		return false
 	}
 	d.Attempts++
-	q.log.Error("reply not delivered; its text stays in the history", "session", d.Key, "delivery", d.ID, "error", cause)
-	q.tell(activity.Failed, d)
+	q.sender.log.Error("reply not delivered; its text stays in the history", "session", d.Key, "delivery", d.ID, "error", cause)
+	q.sender.report(activity.Failed, d)
 	return q.markOver(ctx, d.ID, "mark a reply as failed", func(ctx context.Context) error {
-		return q.outbox.Mark(ctx, d, conversation.MarkFailed, cause.Error())
+		return q.sender.outbox.Mark(ctx, d, conversation.MarkFailed, cause.Error())
 	})
 }
 
-// sendNotice sends words to the chat of a delivery, behind the parts that the
-// platform has taken. What the platform refuses for good, or fails on while it
-// works otherwise, is only logged. It returns false when ctx or the gateway ended
-// first.
+// sendNotice sends words to the chat of a delivery, after the parts that the
+// platform has taken. A notice that the platform refuses for good, or fails on
+// while it takes everything else, is only logged. It returns false when ctx or
+// the gateway ended first.
 func (q *queue) sendNotice(ctx context.Context, d conversation.Delivery, words string) bool {
 	notice := d
 	notice.Text, notice.Actions, notice.Transcript = words, nil, nil
 	var failing time.Time
 	for tries := 1; ; tries++ {
-		err := guard(func() error {
-			for _, part := range q.sink.Split(notice) {
+		err := recovered(func() error {
+			for _, part := range q.sender.sink.Split(notice) {
 				part.Index = len(d.Sent)
-				if _, err := q.sink.Send(ctx, notice, part); err != nil {
+				if _, err := q.sender.sink.Send(ctx, notice, part); err != nil {
 					return err
 				}
 			}
@@ -66,8 +66,8 @@ func (q *queue) sendNotice(ctx context.Context, d conversation.Delivery, words s
 		if failing.IsZero() {
 			failing = time.Now()
 		}
-		if final(failing, err) != nil || stuckFor(failing, err) >= q.patience {
-			q.log.Warn("notice not delivered", "session", d.Key, "delivery", d.ID, "error", err)
+		if final(failing, err) != nil || stuckFor(failing, err) >= q.sender.patience {
+			q.sender.log.Warn("notice not delivered", "session", d.Key, "delivery", d.ID, "error", err)
 			return true
 		}
 		if !q.wait(ctx, pause(tries, err)) {

@@ -143,7 +143,7 @@ func (c *Channel) sendError(err error) error {
 // gateway's connection shows that Discord works otherwise.
 func (c *Channel) judge(err error) error {
 	if works := c.works.Load(); works != nil && !errors.Is(err, context.Canceled) {
-		return &channels.StuckError{Works: *works, Err: err}
+		return &channels.StuckError{HealthySince: *works, Err: err}
 	}
 	return err
 }

@@ -312,7 +312,7 @@ func TestCommandPassesAReplyThatDiscordFailsOn(t *testing.T) {
 			Replies: []conversation.Delivery{{Key: in.Key, Address: in.Address, Text: []string{"bad", "the answer to a command"}[i]}},
 		})
 		must(t, err)
-		sender.Wake(committed.Replies...)
+		sender.Enqueue(committed.Replies...)
 	}
 	sent, err := g.srv.WaitSentTo(deadline(t), dm, 1)
 	must(t, err)

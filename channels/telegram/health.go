@@ -52,7 +52,7 @@ func (h *health) is(state, detail string) {
 // where the polls show that.
 func (h *health) judge(err error) error {
 	if works := h.works.Load(); works != nil {
-		return &channels.StuckError{Works: *works, Err: err}
+		return &channels.StuckError{HealthySince: *works, Err: err}
 	}
 	return err
 }
