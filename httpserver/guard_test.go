@@ -13,6 +13,7 @@ func withToken() httpserver.Parts {
 
 // On one's own machine everything works without a token.
 func TestWithoutATokenThisMachineIsLetIn(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{})
 	for _, path := range []string{"/public", "/program", "/person"} {
 		s.send(program(t), "GET", path).expect(t, 200)
@@ -23,6 +24,7 @@ func TestWithoutATokenThisMachineIsLetIn(t *testing.T) {
 
 // A page whose name was pointed at this machine must not read what is served.
 func TestAPageOfAnotherNameIsRefused(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token, Hosts: []string{"Chat.Example.com"}}})
 	for name, status := range map[string]int{
 		"evil.example": 421, "evil.example:8787": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "10.0.0.1": 421,
@@ -34,6 +36,7 @@ func TestAPageOfAnotherNameIsRefused(t *testing.T) {
 }
 
 func TestAPageOfAnotherSiteChangesNothing(t *testing.T) {
+	t.Parallel()
 	for name, config := range map[string]httpserver.Config{"without a token": {}, "with a token": {Token: token}} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, httpserver.Parts{Config: config})
@@ -52,6 +55,7 @@ func TestAPageOfAnotherSiteChangesNothing(t *testing.T) {
 
 // Without a token of the server's, any that a request carries proves nothing.
 func TestAMadeUpTokenIsNoProofWhereThereIsNone(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{})
 	for _, path := range []string{"/program", "/person"} {
 		s.send(program(t), "POST", path, bearer("made up"), header("Origin", "https://evil.example")).expect(t, 403)
@@ -62,6 +66,7 @@ func TestAMadeUpTokenIsNoProofWhereThereIsNone(t *testing.T) {
 
 // A foreign page can't read what it loads, but measure how long it takes.
 func TestAPageOfAnotherSiteLoadsNothing(t *testing.T) {
+	t.Parallel()
 	for name, config := range map[string]httpserver.Config{"without a token": {}, "with a token": {Token: token}} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, httpserver.Parts{Config: config})
@@ -81,6 +86,7 @@ func TestAPageOfAnotherSiteLoadsNothing(t *testing.T) {
 
 // A proxy at another port than 443 tells the gateway its own name or another.
 func TestAPageBehindAProxyIsOfThisSiteAtAnyPort(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token, Hosts: []string{"Chat.Example.com"}}})
 	b := browser(t)
 	s.signIn(b, token).expect(t, 303)
@@ -94,6 +100,7 @@ func TestAPageBehindAProxyIsOfThisSiteAtAnyPort(t *testing.T) {
 // A browser that says nothing of where a request comes from is an old one, and
 // keeps the cookie of a sign-in from pages of other sites.
 func TestTheCookieIsForPagesOfThisSiteAlone(t *testing.T) {
+	t.Parallel()
 	s := start(t, withToken())
 	cookie := s.signIn(browser(t), token).Header.Get("Set-Cookie")
 	for _, attribute := range []string{"SameSite=Strict", "HttpOnly"} {
@@ -104,6 +111,7 @@ func TestTheCookieIsForPagesOfThisSiteAlone(t *testing.T) {
 }
 
 func TestProgramsSendTheToken(t *testing.T) {
+	t.Parallel()
 	s := start(t, withToken())
 	p := program(t)
 	refused := s.send(p, "GET", "/program")
@@ -122,6 +130,7 @@ func TestProgramsSendTheToken(t *testing.T) {
 
 // Who thinks to act as one program must not act as the person at the browser.
 func TestAWrongTokenIsNotMendedByACookie(t *testing.T) {
+	t.Parallel()
 	s := start(t, withToken())
 	b := browser(t)
 	s.signIn(b, token).expect(t, 303)
@@ -132,6 +141,7 @@ func TestAWrongTokenIsNotMendedByACookie(t *testing.T) {
 }
 
 func TestAnswersAllowNoInlineCode(t *testing.T) {
+	t.Parallel()
 	s := start(t, withToken())
 	for _, path := range []string{"/public", "/program", "/person", "/signin", "/nowhere"} {
 		answer := s.send(program(t), "GET", path)
@@ -151,6 +161,7 @@ func TestAnswersAllowNoInlineCode(t *testing.T) {
 }
 
 func TestWhatIsNotThereIsAProblem(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{}, route("GET /only/get", httpserver.Program, answerBody))
 	s.send(program(t), "GET", "/nowhere").expect(t, 404)
 	wrong := s.send(program(t), "DELETE", "/only/get")

@@ -10,6 +10,7 @@ import (
 
 // What watches the gateway needs no token; how the parts fare is for who has it.
 func TestHealthIsPublicAndItsDetailsAreNot(t *testing.T) {
+	t.Parallel()
 	parts := withToken()
 	var works bool
 	parts.Ready = func(context.Context) (bool, any) { return works, map[string]string{"store": "detail"} }
@@ -30,6 +31,7 @@ func TestHealthIsPublicAndItsDetailsAreNot(t *testing.T) {
 
 // A page that has pointed its name at this machine is a stranger too.
 func TestHealthDetailsAreNotForForeignPages(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{Ready: func(context.Context) (bool, any) { return true, "detail" }})
 	if told := s.send(program(t), "GET", "/readyz").body; !strings.Contains(told, "detail") {
 		t.Errorf("on this machine one is told %s", told)

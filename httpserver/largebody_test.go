@@ -16,6 +16,7 @@ import (
 // TestLargeBodiesShareTheMemory has many uploads come at once: however many they
 // are, the bytes that handlers hold stay within the bound, and all are taken.
 func TestLargeBodiesShareTheMemory(t *testing.T) {
+	t.Parallel()
 	const size, uploads, most = 12 << 20, 16, 48 << 20
 	var held, peak atomic.Int64
 	folder := t.TempDir()
@@ -54,6 +55,7 @@ func TestLargeBodiesShareTheMemory(t *testing.T) {
 // TestSlowAndWaitingRequestsHoldUpNoUpload has clients that never finish sending,
 // and handlers that wait for an answer: further uploads are taken all the same.
 func TestSlowAndWaitingRequestsHoldUpNoUpload(t *testing.T) {
+	t.Parallel()
 	const size = 20 << 20
 	waiting, answered := make(chan struct{}, 8), make(chan struct{})
 	s := start(t, httpserver.Parts{Folder: t.TempDir()}, route("POST /file", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
@@ -85,6 +87,7 @@ func TestSlowAndWaitingRequestsHoldUpNoUpload(t *testing.T) {
 
 // TestUploadsWithoutRoomOnTheDiskAreRefusedInWords has no folder to put bodies in.
 func TestUploadsWithoutRoomOnTheDiskAreRefusedInWords(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{Folder: t.TempDir() + "/gone"}, route("POST /file", httpserver.Program, answerBody, httpserver.MaxBody(4<<20)))
 	got := s.send(program(t), "POST", "/file", body(strings.Repeat("x", 2<<20)))
 	got.expect(t, http.StatusInsufficientStorage)

@@ -22,6 +22,7 @@ func body(text string) edit {
 }
 
 func TestBodiesHaveALimit(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{}, route("POST /large", httpserver.Program, answerBody, httpserver.MaxBody(2<<20)))
 	most := strings.Repeat("x", httpserver.DefaultMaxBody)
 	s.send(program(t), "POST", "/program", body(most)).expect(t, 200)
@@ -34,6 +35,7 @@ func TestBodiesHaveALimit(t *testing.T) {
 
 // What a handler has left of a body is not taken for the next request.
 func TestTheRestOfABodyIsNoRequest(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{}, route("POST /closes", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
 		r.Body.Close()
 		httpserver.Problem(w, r, http.StatusTeapot, "That is enough.")
@@ -70,6 +72,7 @@ func (s *site) dial(text string) net.Conn {
 }
 
 func TestHeadsHaveALimit(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{})
 	conn := s.dial("GET /public HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 100<<10))
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -80,6 +83,7 @@ func TestHeadsHaveALimit(t *testing.T) {
 
 // Who sends a head or a body by drops must not hold a connection for ever.
 func TestSlowSendersAreCutOff(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{Limits: httpserver.Limits{HeaderTimeout: 50 * time.Millisecond, BodyTimeout: 50 * time.Millisecond}},
 		route("POST /small", httpserver.Program, answerBody, httpserver.MaxBody(10)))
 	if _, err := io.ReadAll(s.dial("GET /public HTTP/1.1\r\n")); err != nil {
@@ -93,6 +97,7 @@ func TestSlowSendersAreCutOff(t *testing.T) {
 
 // Nor must somebody who is refused, while the server waits for the rest.
 func TestSlowSendersAreCutOffWhereTheyAreRefused(t *testing.T) {
+	t.Parallel()
 	parts := withToken()
 	parts.Limits.BodyTimeout = 50 * time.Millisecond
 	s := start(t, parts)
@@ -106,6 +111,7 @@ func TestSlowSendersAreCutOffWhereTheyAreRefused(t *testing.T) {
 
 // The time for a body is not the handler's: an answer may take minutes.
 func TestALongAnswerOutlastsTheTimeForTheBody(t *testing.T) {
+	t.Parallel()
 	ended := make(chan error, 1)
 	s := start(t, httpserver.Parts{Limits: httpserver.Limits{BodyTimeout: 20 * time.Millisecond, WriteTimeout: 20 * time.Millisecond}},
 		route("POST /slow", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
@@ -129,6 +135,7 @@ func TestALongAnswerOutlastsTheTimeForTheBody(t *testing.T) {
 
 // A listener that stops reading is dropped, and costs nothing more.
 func TestSlowReadersAreCutOff(t *testing.T) {
+	t.Parallel()
 	cut := make(chan error, 1)
 	s := start(t, httpserver.Parts{Limits: httpserver.Limits{WriteTimeout: 50 * time.Millisecond}},
 		route("GET /events", httpserver.Person, func(w http.ResponseWriter, r *http.Request) {
@@ -150,6 +157,7 @@ func TestSlowReadersAreCutOff(t *testing.T) {
 
 // A slow line is no reason to be cut off: what counts is that it goes on.
 func TestALongAnswerReachesASlowLine(t *testing.T) {
+	t.Parallel()
 	const long = 48 << 20 // more than any buffer on the way
 	s := start(t, httpserver.Parts{Limits: httpserver.Limits{WriteTimeout: time.Second}},
 		route("GET /long", httpserver.Program, func(w http.ResponseWriter, _ *http.Request) {
@@ -171,6 +179,7 @@ func TestALongAnswerReachesASlowLine(t *testing.T) {
 
 // What was written before a long piece of work is still sent after it.
 func TestAnAnswerBeforeLongWorkIsNotLost(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{Limits: httpserver.Limits{WriteTimeout: 20 * time.Millisecond}},
 		route("POST /early", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, "accepted")
@@ -185,6 +194,7 @@ func TestAnAnswerBeforeLongWorkIsNotLost(t *testing.T) {
 }
 
 func TestConnectionsHaveALimit(t *testing.T) {
+	t.Parallel()
 	parts := httpserver.Parts{}
 	parts.MaxConnections = 2
 	asked, end := make(chan struct{}, 2), make(chan struct{})
@@ -215,6 +225,7 @@ func TestConnectionsHaveALimit(t *testing.T) {
 
 // Connections on which nothing is asked must not keep out who asks.
 func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
+	t.Parallel()
 	parts := httpserver.Parts{Limits: httpserver.Limits{HeaderTimeout: time.Hour}}
 	parts.MaxConnections = 4
 	s := start(t, parts)
@@ -226,6 +237,7 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 
 // Nor must those of strangers, who may ask only so often.
 func TestStrangersKeepNoConnection(t *testing.T) {
+	t.Parallel()
 	s := start(t, withToken())
 	for _, path := range []string{"/public", "/program", "/person", "/nowhere", "//public"} {
 		if !s.send(program(t), "GET", path).Close {
@@ -242,6 +254,7 @@ func TestStrangersKeepNoConnection(t *testing.T) {
 
 // One program may read fast; a stranger may not, and takes nothing from others.
 func TestRatesAreByAddressAndSignIn(t *testing.T) {
+	t.Parallel()
 	parts := withToken()
 	parts.TrustProxy = true
 	parts.Limits.Strangers = httpserver.Rate{PerSecond: 1e-6, Burst: 5}
@@ -260,6 +273,7 @@ func TestRatesAreByAddressAndSignIn(t *testing.T) {
 }
 
 func TestKnownClientsHaveALimitToo(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{Limits: httpserver.Limits{Known: httpserver.Rate{PerSecond: 1e-6, Burst: 3}}})
 	for range 3 {
 		s.send(program(t), "GET", "/program").expect(t, 200)
@@ -273,6 +287,7 @@ func TestKnownClientsHaveALimitToo(t *testing.T) {
 
 // Telegram brings a crowd's messages from a few addresses.
 func TestWhoProvesItselfIsNoStranger(t *testing.T) {
+	t.Parallel()
 	parts := withToken()
 	parts.Limits.Strangers = httpserver.Rate{PerSecond: 1e-6, Burst: 3}
 	proves := func(r *http.Request) bool { return r.Header.Get("X-Secret") == "it" }

@@ -10,6 +10,7 @@ import (
 // A server that asks for no token is for its own machine, whatever stands in
 // front of it.
 func TestOpenServerAnswersNoProxy(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{})
 	for _, proxied := range []edit{
 		header("X-Forwarded-For", "203.0.113.9"), header("X-Forwarded-For", "127.0.0.1"), header("X-Forwarded-Proto", "https"), header("X-Forwarded-Host", "localhost"),
@@ -30,6 +31,7 @@ func TestOpenServerAnswersNoProxy(t *testing.T) {
 // What the address means is looked up at the start, so the configuration's
 // check alone does not do.
 func TestOpenServerListensOnItsOwnMachineAlone(t *testing.T) {
+	t.Parallel()
 	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0"} {
 		_, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 1}})
 		if err == nil || !strings.Contains(err.Error(), "other machines") {
@@ -41,6 +43,7 @@ func TestOpenServerListensOnItsOwnMachineAlone(t *testing.T) {
 // A server that asks for no token has nobody to recognise: a cookie of it could
 // only be mistaken for a sign-in of a server that asks for one.
 func TestOpenServerSetsNoCookie(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{})
 	b := browser(t)
 	for _, method := range []string{"GET", "POST"} {

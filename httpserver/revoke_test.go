@@ -17,6 +17,7 @@ import (
 // A cookie that was signed out gets nobody in any more: neither its browser nor
 // who has copied it, also after a restart.
 func TestSignOutRevokesTheCookie(t *testing.T) {
+	t.Parallel()
 	signIns := signin.New(newStore(t))
 	parts := httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns}
 	s := start(t, parts)
@@ -38,6 +39,7 @@ func TestSignOutRevokesTheCookie(t *testing.T) {
 // While the store can't say who is signed in, its operator can go on to look at
 // what is wrong, nobody else is taken for one by chance, and the token works.
 func TestSignInsAreNotGuessedWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
 	store := newStore(t)
 	parts := httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signin.New(store)}
 	s := start(t, parts)
@@ -82,6 +84,7 @@ func withFile(t *testing.T, routes ...func(*httpserver.Server)) (s *site, file *
 // From the moment at which there is another token, neither the old one nor
 // anything that was made with it lets anybody in.
 func TestRotationVoidsTokenAndSignInsAtOnce(t *testing.T) {
+	t.Parallel()
 	s, file, rotate := withFile(t)
 	old := file.Token()
 	b := browser(t)
@@ -98,6 +101,7 @@ func TestRotationVoidsTokenAndSignInsAtOnce(t *testing.T) {
 
 // What goes on for as long as it is read must not go on for who is out.
 func TestStreamsEndWithWhatLetThemIn(t *testing.T) {
+	t.Parallel()
 	events := func(w http.ResponseWriter, r *http.Request) {
 		if httpserver.OpenEvents(w).Beat() == nil {
 			<-r.Context().Done()
@@ -141,6 +145,7 @@ func TestStreamsEndWithWhatLetThemIn(t *testing.T) {
 
 // A link signs one browser in, once.
 func TestLinkSignsInOnce(t *testing.T) {
+	t.Parallel()
 	store := newStore(t)
 	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signin.New(store)})
 	links, err := httpserver.NewLinks(t.Context(), []string{s.url + "/", "https://chat.example.com/"}, signin.New(store).AddCode)
@@ -190,6 +195,7 @@ func TestLinkSignsInOnce(t *testing.T) {
 
 // Wrong codes are slowed like wrong tokens, and a right one is never refused.
 func TestWrongCodesAreSlowed(t *testing.T) {
+	t.Parallel()
 	store := newStore(t)
 	parts := httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signin.New(store)}
 	parts.Limits.Guesses = httpserver.Rate{PerSecond: 1e-6, Burst: 3}

@@ -14,6 +14,7 @@ import (
 )
 
 func TestATakenAddressIsToldAsSuch(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{})
 	_, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Auth: httpserver.AuthNone, Listen: new(strings.TrimPrefix(s.url, "http://"))}})
 	if !errors.Is(err, syscall.EADDRINUSE) {
@@ -23,6 +24,7 @@ func TestATakenAddressIsToldAsSuch(t *testing.T) {
 
 // At the end streams are closed, and what changes something is finished.
 func TestTheEndOfTheServer(t *testing.T) {
+	t.Parallel()
 	posted, finish := make(chan struct{}), make(chan struct{})
 	s := start(t, httpserver.Parts{},
 		route("GET /events", httpserver.Person, func(w http.ResponseWriter, r *http.Request) {
@@ -63,6 +65,7 @@ func TestTheEndOfTheServer(t *testing.T) {
 
 // A second signal hurries: nothing may hold the end up.
 func TestTheEndCanBeHurried(t *testing.T) {
+	t.Parallel()
 	posted := make(chan struct{})
 	s := start(t, httpserver.Parts{}, route("POST /slow", httpserver.Program, func(_ http.ResponseWriter, r *http.Request) {
 		close(posted)
@@ -75,6 +78,7 @@ func TestTheEndCanBeHurried(t *testing.T) {
 }
 
 func TestAPanicIsAnsweredAndLoggedOnce(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{},
 		route("GET /panic", httpserver.Program, func(http.ResponseWriter, *http.Request) { panic("the secret reason") }),
 		route("GET /late", httpserver.Program, func(w http.ResponseWriter, _ *http.Request) {
@@ -103,6 +107,7 @@ func TestAPanicIsAnsweredAndLoggedOnce(t *testing.T) {
 }
 
 func TestEveryAnswerIsObserved(t *testing.T) {
+	t.Parallel()
 	type seen struct {
 		route  string
 		status int
@@ -123,6 +128,7 @@ func TestEveryAnswerIsObserved(t *testing.T) {
 
 // What a handler has said of its own answer does not hold for the problem.
 func TestAPanicLeavesNoHeadersBehind(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{}, route("GET /panic", httpserver.Program, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "3")
 		w.Header().Set("Content-Encoding", "gzip")
@@ -138,6 +144,7 @@ func TestAPanicLeavesNoHeadersBehind(t *testing.T) {
 
 // HEAD asks what a stream is; nothing would end it when the listener is gone.
 func TestAStreamToHeadEndsAtOnce(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{}, route("GET /events", httpserver.Person, func(w http.ResponseWriter, r *http.Request) {
 		if httpserver.OpenEvents(w).Beat() == nil {
 			<-r.Context().Done()
@@ -152,6 +159,7 @@ func TestAStreamToHeadEndsAtOnce(t *testing.T) {
 
 // What stands in an event must not become another event.
 func TestEventsArriveAsTheyWere(t *testing.T) {
+	t.Parallel()
 	s := start(t, httpserver.Parts{}, route("GET /events", httpserver.Person, func(w http.ResponseWriter, _ *http.Request) {
 		_ = httpserver.OpenEvents(w).Send(
 			httpserver.Event{ID: "7\nevent: x", Name: "text", Data: "one\ntwo\r\rdata: three"},

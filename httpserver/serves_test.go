@@ -11,6 +11,7 @@ import (
 
 // Pages lead to what there is, and offer to sign out where one has signed in.
 func TestTheServerKnowsWhatItServes(t *testing.T) {
+	t.Parallel()
 	listen := "127.0.0.1:0"
 	for auth, token := range map[string]string{httpserver.AuthNone: "", httpserver.AuthToken: "a-token-that-is-long-enough"} {
 		server, err := httpserver.New(httpserver.Parts{

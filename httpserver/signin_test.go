@@ -17,6 +17,7 @@ import (
 )
 
 func TestSigningInAndOut(t *testing.T) {
+	t.Parallel()
 	s := start(t, withToken())
 	b := browser(t)
 	asked := s.send(b, "GET", "/person?a=b&c")
@@ -49,6 +50,7 @@ func TestSigningInAndOut(t *testing.T) {
 
 // A sign-in outlives the gateway, and ends with its time or with the token.
 func TestHowLongASignInHolds(t *testing.T) {
+	t.Parallel()
 	var later atomic.Int64
 	clock := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	signIns := signin.New(newStore(t))
@@ -66,6 +68,7 @@ func TestHowLongASignInHolds(t *testing.T) {
 }
 
 func TestForgedCookiesAreNoSignIn(t *testing.T) {
+	t.Parallel()
 	signIns := signin.New(newStore(t))
 	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns})
 	cookie, err := http.ParseSetCookie(s.signIn(program(t), token).Header.Get("Set-Cookie"))
@@ -90,6 +93,7 @@ func TestForgedCookiesAreNoSignIn(t *testing.T) {
 }
 
 func TestSignInLeadsToNoOtherSite(t *testing.T) {
+	t.Parallel()
 	s := start(t, withToken())
 	for _, next := range []string{"https://evil.example/", "//evil.example/", `/\evil.example`, `\\evil.example`, "javascript:alert(1)", "", "person"} {
 		answer := s.send(program(t), "POST", "/signin", form(url.Values{"token": {token}, "next": {next}}))
@@ -102,6 +106,7 @@ func TestSignInLeadsToNoOtherSite(t *testing.T) {
 
 // Behind a proxy with TLS, the cookie must never be sent without.
 func TestTheCookieIsSecureBehindATrustedProxy(t *testing.T) {
+	t.Parallel()
 	tls := header("X-Forwarded-Proto", "https")
 	trusting := start(t, httpserver.Parts{Config: httpserver.Config{Token: token, TrustProxy: true}})
 	cookie := trusting.signIn(program(t), token, tls).Header.Get("Set-Cookie")
@@ -116,6 +121,7 @@ func TestTheCookieIsSecureBehindATrustedProxy(t *testing.T) {
 
 // A link in a chat must not ask who is signed in to sign in again.
 func TestALinkFromAnotherSiteFindsTheSignIn(t *testing.T) {
+	t.Parallel()
 	s := start(t, withToken())
 	followed := s.send(program(t), "GET", "/person", header("Sec-Fetch-Site", "cross-site"), header("Sec-Fetch-Mode", "navigate"))
 	followed.expect(t, 200)
@@ -128,6 +134,7 @@ func TestALinkFromAnotherSiteFindsTheSignIn(t *testing.T) {
 // Whoever guesses from the owner's address, behind the same proxy or router,
 // must not keep the owner out.
 func TestRightTokenIsNeverRefused(t *testing.T) {
+	t.Parallel()
 	parts := withToken()
 	parts.TrustProxy = true
 	parts.Limits.Guesses = httpserver.Rate{PerSecond: 1e-6, Burst: 3}
@@ -160,6 +167,7 @@ func TestRightTokenIsNeverRefused(t *testing.T) {
 // Wrong tokens are logged with the address of who sent them, and a flood of
 // them does not fill the log.
 func TestWrongTokensAreLoggedWithTheirAddress(t *testing.T) {
+	t.Parallel()
 	parts := withToken()
 	parts.TrustProxy = true
 	s := start(t, parts)
@@ -182,6 +190,7 @@ func TestWrongTokensAreLoggedWithTheirAddress(t *testing.T) {
 
 // Asking in many connections at once must not be a way to guess faster.
 func TestGuessingAllAtOnceIsAsSlow(t *testing.T) {
+	t.Parallel()
 	const most, tries = 3, 400
 	parts := withToken()
 	parts.Limits.Guesses = httpserver.Rate{PerSecond: 1e-6, Burst: most}
@@ -209,6 +218,7 @@ func TestGuessingAllAtOnceIsAsSlow(t *testing.T) {
 // The answers to wrong tokens come late, and only so many of them wait: a flood
 // from many addresses holds neither connections nor memory.
 func TestDelayedAnswersAreBounded(t *testing.T) {
+	t.Parallel()
 	const most, tries = 4, 100
 	parts := withToken()
 	parts.TrustProxy = true
@@ -239,6 +249,7 @@ func TestDelayedAnswersAreBounded(t *testing.T) {
 // Another program of the same machine must not sign people out by a cookie of
 // the same name.
 func TestAForeignCookieBesideThePassIsNoMatter(t *testing.T) {
+	t.Parallel()
 	s := start(t, withToken())
 	cookie, err := http.ParseSetCookie(s.signIn(program(t), token).Header.Get("Set-Cookie"))
 	if err != nil {

@@ -24,6 +24,7 @@ func openToken(t *testing.T, database string) (*httpserver.TokenFile, string, er
 }
 
 func TestTokenFileIsMadeOnceForItsOwnerAlone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	database := filepath.Join(dir, "conversations.db")
 	if _, err := httpserver.ReadTokenFile(database); !errors.Is(err, fs.ErrNotExist) {
@@ -54,6 +55,7 @@ func TestTokenFileIsMadeOnceForItsOwnerAlone(t *testing.T) {
 }
 
 func TestProcessesThatStartAtOnceShareOneToken(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	tokens := make([]string, 50)
 	var all sync.WaitGroup
@@ -77,6 +79,7 @@ func TestProcessesThatStartAtOnceShareOneToken(t *testing.T) {
 }
 
 func TestTokenFileThatCanNotBeUsedIsExplained(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		make func(path string) error
 		want []string
@@ -117,6 +120,7 @@ func holds(text string) func(string) error {
 }
 
 func TestLooseModeOfTheTokenFileIsTightened(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "http-token")
 	if err := os.WriteFile(path, []byte("a-token-of-the-owner\n"), 0o644); err != nil {
@@ -141,6 +145,7 @@ func TestLooseModeOfTheTokenFileIsTightened(t *testing.T) {
 // In a folder in which others may write, the database's owner alone says what
 // the token is.
 func TestTokenFileOfAnotherUserIsRefused(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes files of another user")
 	}
@@ -161,6 +166,7 @@ func TestTokenFileOfAnotherUserIsRefused(t *testing.T) {
 
 // What root does by hand must not lock the gateway's own user out.
 func TestRotationByRootLeavesTheFileToTheDatabasesOwner(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes files of another user")
 	}
@@ -190,6 +196,7 @@ func TestRotationByRootLeavesTheFileToTheDatabasesOwner(t *testing.T) {
 }
 
 func TestTokenStaysInForceWhileItsFileIsGone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	database, path := filepath.Join(dir, "conversations.db"), filepath.Join(dir, "http-token")
 	var log bytes.Buffer

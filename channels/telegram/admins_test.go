@@ -10,6 +10,7 @@ import (
 )
 
 func TestIsAdminAsksTelegramOnceAMinute(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	c := g.channel()
 	g.srv.SetAdmins(group, ada)
@@ -35,6 +36,7 @@ func TestIsAdminAsksTelegramOnceAMinute(t *testing.T) {
 }
 
 func TestIsAdminIsAnErrorWhileTelegramDoesNotTell(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	c := g.channel()
 	g.srv.SetAdmins(group, ada)
@@ -53,6 +55,7 @@ func TestIsAdminIsAnErrorWhileTelegramDoesNotTell(t *testing.T) {
 }
 
 func TestIsAdminFollowsAGroupThatMoved(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.Migrate(-55, -1001)
 	g.srv.SetAdmins(group, ada)
@@ -62,6 +65,7 @@ func TestIsAdminFollowsAGroupThatMoved(t *testing.T) {
 }
 
 func TestAdminMemoryForgetsAfterAMinute(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var memory access.AdminMemory[int64]
 		memory.Remember(1, []string{"42"})

@@ -17,6 +17,7 @@ import (
 func page(body string) telegramtest.Verdict { return telegramtest.Verdict{Code: 200, Body: body} }
 
 func TestABrokenUpdateIsSkippedAndNoOther(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	private := telegramtest.Private(ada)
 	var want []string
@@ -39,6 +40,7 @@ func TestABrokenUpdateIsSkippedAndNoOther(t *testing.T) {
 }
 
 func TestAnUpdateThatIsBrokenOnItsWayIsReadAgain(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	id := g.srv.Say(telegramtest.Private(ada), ada, "hello").UpdateID
 	g.srv.Fail("getUpdates", page(fmt.Sprintf(`{"ok":true,"result":[{"update_id":%d,"mess`, id)), 3)
@@ -49,6 +51,7 @@ func TestAnUpdateThatIsBrokenOnItsWayIsReadAgain(t *testing.T) {
 }
 
 func TestTheLogSaysWhatIsWrongWithTheAnswers(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		answer telegramtest.Verdict
 		want   string
@@ -80,6 +83,7 @@ func TestTheLogSaysWhatIsWrongWithTheAnswers(t *testing.T) {
 // What can't be delivered although Telegram works must be told from an outage:
 // a reply is given up for the one only.
 func TestAMessageOfTroubleIsToldFromAnOutage(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(telegramtest.Private(ada))
 	g.srv.Refuse(ada.ID, telegramtest.BadGateway(), 2)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestMarkdownBecomesTelegramHTML(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ markdown, html string }{
 		"plain":              {"Hello, world!", "Hello, world!"},
 		"escapes":            {"1 < 2 && 3 > 2 \"quoted\"", "1 &lt; 2 &amp;&amp; 3 &gt; 2 \"quoted\""},
@@ -87,6 +88,7 @@ func checkPart(t *testing.T, html, plain string) {
 }
 
 func TestNothingToShowIsADash(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"", " \n\t ", "\x00\x01", "\u200b\u2060", "```\n```", "[](x)", "\u3164", "<!-- -->"[:0], "# ", "&nbsp;"} {
 		parts := newRenderer().parts(plaintext.Clean(text), 0)
 		if len(parts) != 1 {
@@ -97,6 +99,7 @@ func TestNothingToShowIsADash(t *testing.T) {
 }
 
 func TestCleanTakesOutWhatTelegramRefuses(t *testing.T) {
+	t.Parallel()
 	got := plaintext.Clean("a\x00b\xffc\r\nd\x1b[31me\tf\u0085\u202eg")
 	if diff := cmp.Diff("ab\uFFFDc\nd[31me\tf\u202eg", got); diff != "" {
 		t.Fatal(diff)
@@ -104,6 +107,7 @@ func TestCleanTakesOutWhatTelegramRefuses(t *testing.T) {
 }
 
 func TestLongCodeIsClosedAndOpenedAgain(t *testing.T) {
+	t.Parallel()
 	var code strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(&code, "    line %d <&>\n", i)
@@ -129,6 +133,7 @@ func TestLongCodeIsClosedAndOpenedAgain(t *testing.T) {
 }
 
 func TestLongTextKeepsItsLooks(t *testing.T) {
+	t.Parallel()
 	parts := newRenderer().parts("**"+strings.Repeat("word & ", 2000)+"end**", 0)
 	for _, p := range parts {
 		checkPart(t, p.Text, p.Plain)
@@ -139,6 +144,7 @@ func TestLongTextKeepsItsLooks(t *testing.T) {
 }
 
 func TestTheLimitCountsUTF16(t *testing.T) {
+	t.Parallel()
 	parts := newRenderer().parts(strings.Repeat("😀", 2048)+"😀", 0)
 	if len(parts) != 2 || parts[0].Plain != strings.Repeat("😀", 2048) {
 		t.Fatalf("%d parts, the first of %d bytes", len(parts), len(parts[0].Plain))
@@ -146,6 +152,7 @@ func TestTheLimitCountsUTF16(t *testing.T) {
 }
 
 func TestHostileMarkdownIsRendered(t *testing.T) {
+	t.Parallel()
 	const size = 1 << 18
 	for name, unit := range map[string]string{
 		"quotes": ">", "quotes apart": "> ", "lists in lists": "- 1. ", "lines of quotes": strings.Repeat(">", 30) + "a\n", "brackets": "[", "images": "![", "stars": "*a ", "underscores": "_", "backticks": "`",
@@ -164,6 +171,7 @@ func TestHostileMarkdownIsRendered(t *testing.T) {
 
 // One such answer would hold up its chat for a minute if it were parsed.
 func TestCostlyMarkdownShowsAsItIs(t *testing.T) {
+	t.Parallel()
 	for name, hostile := range map[string]string{
 		"quotes": strings.Repeat("> ", 1000), "links": strings.Repeat("[a](", 2000),
 		"table": strings.Repeat("a|", 1000) + "\n" + strings.Repeat("-|", 1000) + "\n" + strings.Repeat("b|\n", 200),

@@ -59,6 +59,7 @@ func (g *gateway) upgrades(old, fresh bool) {
 }
 
 func TestBothUpdatesTellOfASupergroup(t *testing.T) {
+	t.Parallel()
 	for name, told := range map[string][2]bool{"both": {true, true}, "the old group": {true, false}, "the new one": {false, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,6 +94,7 @@ func TestBothUpdatesTellOfASupergroup(t *testing.T) {
 
 // What a stranger writes into the fields of a message moves nothing.
 func TestOnlyAGroupBecomesASupergroup(t *testing.T) {
+	t.Parallel()
 	g, store := newPairing(t)
 	moves := &migrating{Places: store}
 	g.places = moves
@@ -111,6 +113,7 @@ func TestOnlyAGroupBecomesASupergroup(t *testing.T) {
 // Nobody needs to have told of the migration: whoever writes to the old id is told
 // the new one, and what follows goes there at once.
 func TestAReplyToAGroupThatBecameASupergroup(t *testing.T) {
+	t.Parallel()
 	g, store := newPairing(t)
 	moves := &migrating{Places: store, fails: 1}
 	g.places = moves
@@ -138,6 +141,7 @@ func TestAReplyToAGroupThatBecameASupergroup(t *testing.T) {
 
 // The permission outlives the process.
 func TestASupergroupIsLetInAfterARestart(t *testing.T) {
+	t.Parallel()
 	g, _ := newPairing(t)
 	listed := func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"-5"} }
 	stop := g.run(g.channel(listed))

@@ -19,6 +19,7 @@ func sendFor(p *pacer, chat int64, d time.Duration) int {
 }
 
 func TestPaceOfAChat(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		sendRate, chatRate float64
 		chat               int64
@@ -40,6 +41,7 @@ func TestPaceOfAChat(t *testing.T) {
 }
 
 func TestAWaitingChatTakesNothingFromOthers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(10, 0)
 		p.block(1, time.Hour)
@@ -56,6 +58,7 @@ func TestAWaitingChatTakesNothingFromOthers(t *testing.T) {
 }
 
 func TestABlockedChatWaitsAsLongAsItWasTold(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(0, 0)
 		p.block(1, 7*time.Second)
@@ -71,6 +74,7 @@ func TestABlockedChatWaitsAsLongAsItWasTold(t *testing.T) {
 }
 
 func TestIdleChatsAreForgotten(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPacer(0, 1)
 		for chat := range int64(10_000) {

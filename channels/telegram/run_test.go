@@ -26,6 +26,7 @@ var (
 )
 
 func TestPrivateMessageIsAccepted(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())
 	said := g.srv.Say(telegramtest.Private(ada), ada, "Hello\nthere", telegramtest.At(time.Unix(1700000000, 0)))
@@ -46,6 +47,7 @@ func TestPrivateMessageIsAccepted(t *testing.T) {
 }
 
 func TestForumTopicsAreSessions(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())
 	g.srv.Say(forum, ada, "@parley_bot in a topic", telegramtest.InTopic(7))
@@ -68,6 +70,7 @@ func TestForumTopicsAreSessions(t *testing.T) {
 }
 
 func TestGroupsAreHeardWhenTheyMeanTheBot(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())
 	g.srv.AddChat(group)
@@ -107,6 +110,7 @@ func TestGroupsAreHeardWhenTheyMeanTheBot(t *testing.T) {
 }
 
 func TestAnonymousAdministratorsAreHeard(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())
 	g.srv.Say(group, ada, "@parley_bot hi", telegramtest.Anonymously())
@@ -116,6 +120,7 @@ func TestAnonymousAdministratorsAreHeard(t *testing.T) {
 }
 
 func TestTopicsOpenedByTheBotAreNotRepliesToIt(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())
 	g.srv.Push(`{"message":{"message_id":5,"message_thread_id":4,"is_topic_message":true,"date":1,"text":"chat",
@@ -128,6 +133,7 @@ func TestTopicsOpenedByTheBotAreNotRepliesToIt(t *testing.T) {
 }
 
 func TestMessagesWithoutTextAreNamed(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())
 	private := telegramtest.Private(ada)
@@ -149,6 +155,7 @@ func TestMessagesWithoutTextAreNamed(t *testing.T) {
 }
 
 func TestBadUpdatesDoNotBlockTheBatch(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	private := telegramtest.Private(ada)
 	g.srv.Say(private, ada, "before")
@@ -176,6 +183,7 @@ func TestBadUpdatesDoNotBlockTheBatch(t *testing.T) {
 }
 
 func TestBatchWithNothingForUsMovesTheCursor(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	id := g.srv.Push(`{"poll":{"id":"1"}}`)
 	g.run(g.channel())
@@ -186,6 +194,7 @@ func TestBatchWithNothingForUsMovesTheCursor(t *testing.T) {
 }
 
 func TestOrderAndEveryMessageSurviveARestart(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	stop := g.run(g.channel())
 	var want []string
@@ -212,6 +221,7 @@ func TestOrderAndEveryMessageSurviveARestart(t *testing.T) {
 }
 
 func TestNothingIsConfirmedThatIsNotStored(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.full = 2
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
@@ -229,6 +239,7 @@ func TestNothingIsConfirmedThatIsNotStored(t *testing.T) {
 }
 
 func TestStrangersGetSilenceAndAreLoggedOnce(t *testing.T) {
+	t.Parallel()
 	g, _ := newPairing(t)
 	c := g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"@ADA", "-1001"} })
 	g.run(c)
@@ -250,6 +261,7 @@ func TestStrangersGetSilenceAndAreLoggedOnce(t *testing.T) {
 }
 
 func TestCommandsAreRegistered(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())
 	must(t, g.srv.WaitCommands(deadline(t)))
@@ -263,6 +275,7 @@ func TestCommandsAreRegistered(t *testing.T) {
 }
 
 func TestStartSurvivesAServerThatIsAway(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.Fail("getMe", telegramtest.BadGateway(), 1)
 	g.srv.Fail("getUpdates", telegramtest.Drop(), 1)
@@ -275,6 +288,7 @@ func TestStartSurvivesAServerThatIsAway(t *testing.T) {
 }
 
 func TestAnotherPollerIsToldOnce(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	conflict := telegramtest.Verdict{Code: 409, Description: "terminated by other getUpdates request; make sure that only one bot instance is running"}
 	g.srv.Fail("getUpdates", conflict, 2)
@@ -288,6 +302,7 @@ func TestAnotherPollerIsToldOnce(t *testing.T) {
 }
 
 func TestTheOlderPollerLosesAndComesBack(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())
 	must(t, g.srv.WaitPolling(deadline(t)))
@@ -302,6 +317,7 @@ func TestTheOlderPollerLosesAndComesBack(t *testing.T) {
 }
 
 func TestAWebhookIsExplainedAndLeftAlone(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.SetWebhook("https://example.org/hook")
 	g.run(g.channel())
@@ -315,6 +331,7 @@ func TestAWebhookIsExplainedAndLeftAlone(t *testing.T) {
 }
 
 func TestRunEndsAtOnceWithItsContext(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	stop := g.run(g.channel())
 	must(t, g.srv.WaitPolling(deadline(t)))
@@ -322,6 +339,7 @@ func TestRunEndsAtOnceWithItsContext(t *testing.T) {
 }
 
 func TestTheTokenStaysOutOfLogsAndErrors(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.Fail("getMe", telegramtest.Drop(), 1)
 	g.srv.Fail("getUpdates", telegramtest.Drop(), 1)
@@ -346,6 +364,7 @@ func TestTheTokenStaysOutOfLogsAndErrors(t *testing.T) {
 }
 
 func TestConfigIsChecked(t *testing.T) {
+	t.Parallel()
 	for want, change := range map[string]func(*telegram.Config){
 		"token":                   func(c *telegram.Config) { c.Token = "" },
 		"api_url":                 func(c *telegram.Config) { c.APIURL = "ftp://x" },
@@ -366,6 +385,7 @@ func TestConfigIsChecked(t *testing.T) {
 // The disk fails for a moment when the gateway starts: no reason to do without
 // Telegram until the next start.
 func TestAStoreThatFailsAtTheStartIsAskedAgain(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	var tries atomic.Int64
 	cursor := func(ctx context.Context, name string) (string, error) {
@@ -386,6 +406,7 @@ func TestAStoreThatFailsAtTheStartIsAskedAgain(t *testing.T) {
 // An operator who asks how the channel fares is told of an outage, and of its
 // end.
 func TestHealthFollowsTheConnection(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	defer g.run(g.channel())()
 	g.until(func() bool { return len(g.states) == 2 })

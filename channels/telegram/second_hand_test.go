@@ -12,6 +12,7 @@ import (
 // What the sender did not write for this chat is never a command, however the
 // server says so.
 func TestSecondHandMessagesAreNeverCommands(t *testing.T) {
+	t.Parallel()
 	private := telegramtest.Private(ada)
 	news := telegramtest.Chat{ID: -1009, Type: "channel", Title: "News"}
 	user := map[string]any{"type": "user", "date": 1, "sender_user": bob}
@@ -54,6 +55,7 @@ func TestSecondHandMessagesAreNeverCommands(t *testing.T) {
 // In a group a command means the bot; the same text at second hand means nobody
 // there, unless it names the bot.
 func TestSecondHandCommandsInGroupsAreNotForTheBot(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())
 	news := telegramtest.Chat{ID: -1009, Type: "channel", Title: "News"}

@@ -46,6 +46,7 @@ func shapes(sent []telegramtest.Message) []shape {
 }
 
 func TestRepliesGoWhereTheyBelong(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	c := g.channel()
 	g.run(c)
@@ -66,6 +67,7 @@ func TestRepliesGoWhereTheyBelong(t *testing.T) {
 }
 
 func TestLongRepliesArriveWhole(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(group)
 	c := g.channel()
@@ -82,6 +84,7 @@ func TestLongRepliesArriveWhole(t *testing.T) {
 }
 
 func TestMarkupThatTelegramCantReadGoesAsPlainText(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(telegramtest.Private(ada))
 	part := channels.Part{Text: "<x>hi</x>", Plain: "hi & bye"}
@@ -93,6 +96,7 @@ func TestMarkupThatTelegramCantReadGoesAsPlainText(t *testing.T) {
 }
 
 func TestRefusalsAreClassified(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		verdict telegramtest.Verdict
 		want    channels.SendError
@@ -125,6 +129,7 @@ func TestRefusalsAreClassified(t *testing.T) {
 }
 
 func TestABadAddressIsRefusedForGood(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	for _, addr := range []string{"", "{}", "null", `{"chat":"x"}`} {
 		err := deliver(deadline(t), g.channel(), addr, "hi")
@@ -135,6 +140,7 @@ func TestABadAddressIsRefusedForGood(t *testing.T) {
 }
 
 func TestAMissingMessageToReplyToDoesNotMatter(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(group)
 	c := g.channel()
@@ -148,6 +154,7 @@ func TestAMissingMessageToReplyToDoesNotMatter(t *testing.T) {
 }
 
 func TestAGroupThatMovedGetsItsReply(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.Migrate(-5, -1005)
 	must(t, deliver(deadline(t), g.channel(), `{"chat":-5}`, "hi"))
@@ -157,6 +164,7 @@ func TestAGroupThatMovedGetsItsReply(t *testing.T) {
 }
 
 func TestOneFloodedChatDelaysNoOther(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(forum, 7, 8)
 	g.srv.AddChat(telegramtest.Private(ada))
@@ -181,6 +189,7 @@ func TestOneFloodedChatDelaysNoOther(t *testing.T) {
 }
 
 func TestTelegramsLimitsAreKept(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(telegramtest.Private(ada))
 	g.srv.LimitRates(10, 0)
@@ -191,6 +200,7 @@ func TestTelegramsLimitsAreKept(t *testing.T) {
 }
 
 func TestTypingShowsWhileARunLasts(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(forum, 7)
 	c := g.channel()
@@ -207,6 +217,7 @@ func TestTypingShowsWhileARunLasts(t *testing.T) {
 }
 
 func TestQuickAnswersShowNoTyping(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(telegramtest.Private(ada))
 	g.srv.AddChat(telegramtest.Private(bob))
@@ -223,6 +234,7 @@ func TestQuickAnswersShowNoTyping(t *testing.T) {
 
 // A reply that would flood the chat is its beginning, in words, and a file.
 func TestAReplyOfVeryManyMessagesIsAFile(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(group)
 	text := strings.TrimSpace(strings.Repeat("Some **words** & `code`.\n\n", 50_000)) // 1.3 MB
@@ -241,6 +253,7 @@ func TestAReplyOfVeryManyMessagesIsAFile(t *testing.T) {
 }
 
 func TestTenMessagesAreNoFile(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	c := g.channel()
 	whole := strings.Repeat("x", 10*4096)
@@ -262,6 +275,7 @@ func TestTenMessagesAreNoFile(t *testing.T) {
 // An earlier version sent any reply in messages, and file_over may change: whatever
 // was sent when the gateway ended, nothing of the reply is lost.
 func TestAReplyGoesOnInTheFormInWhichItWasBegun(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	c := g.channel()
 	text := strings.Repeat("x", 30*4096)

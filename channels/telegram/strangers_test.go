@@ -58,6 +58,7 @@ func (g *gateway) codeTo(chat int64, n int) string {
 }
 
 func TestAStrangerIsLetInByOneCode(t *testing.T) {
+	t.Parallel()
 	g, operator := newPairing(t)
 	g.run(g.channel(byCode))
 	private := telegramtest.Private(ada)
@@ -91,6 +92,7 @@ func TestAStrangerIsLetInByOneCode(t *testing.T) {
 }
 
 func TestAStrangerWithAnExpiredCodeGetsAnother(t *testing.T) {
+	t.Parallel()
 	g, yesterday := newPairing(t, conversation.WithClock(func() time.Time { return time.Now().Add(-24 * time.Hour) }))
 	old, _, err := pairing.New(yesterday).Ask(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
 	must(t, err)
@@ -104,6 +106,7 @@ func TestAStrangerWithAnExpiredCodeGetsAnother(t *testing.T) {
 // Words to strangers go out beside the polling: neither their number nor a
 // server that is slow to take them holds up those who may talk.
 func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	g, _ := newPairing(t)
 	release := make(chan struct{})
 	g.srv.OnSend(func(telegramtest.Message) telegramtest.Verdict {
@@ -146,6 +149,7 @@ func (s *shaky) Has(ctx context.Context, of conversation.Account, user string) (
 // What a friend says while the store can't tell friends from strangers must
 // wait at Telegram, and not be dropped.
 func TestAMessageWaitsUntilItsSenderIsKnown(t *testing.T) {
+	t.Parallel()
 	g, operator := newPairing(t)
 	p, _, err := pairing.New(operator).Ask(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
 	must(t, err)
@@ -166,6 +170,7 @@ func TestAMessageWaitsUntilItsSenderIsKnown(t *testing.T) {
 
 // A stranger who blocked the bot, or whom it can't reach, is no trouble.
 func TestAStrangerWhoCannotBeToldIsForgotten(t *testing.T) {
+	t.Parallel()
 	g, _ := newPairing(t)
 	g.srv.AddChat(telegramtest.Private(bob))
 	g.srv.Block(bob.ID, "bot was blocked by the user")
@@ -181,6 +186,7 @@ func TestAStrangerWhoCannotBeToldIsForgotten(t *testing.T) {
 // The name "@ada" in allow is Ada's, also when she gives it up and another takes
 // it. The name of a group is the group's.
 func TestANameInTheListIsBoundToItsFirstHolder(t *testing.T) {
+	t.Parallel()
 	g, operator := newPairing(t)
 	club := telegramtest.Chat{ID: -1005, Type: "supergroup", Title: "Club", Username: "club"}
 	g.run(g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"@ada", "@Club"} }))

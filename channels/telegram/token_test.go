@@ -57,6 +57,7 @@ func (g *gateway) checkWords() {
 }
 
 func TestRejectedTokenIsProbedUntilItIsTaken(t *testing.T) {
+	t.Parallel()
 	for name, verdict := range map[string]telegramtest.Verdict{"revoked": revoked, "unknown": unknown} {
 		t.Run(name, func(t *testing.T) {
 			g := rejecting(t)
@@ -76,6 +77,7 @@ func TestRejectedTokenIsProbedUntilItIsTaken(t *testing.T) {
 
 // The token was never right, and then the server knows it after all.
 func TestTokenThatIsRejectedFromTheStartIsProbed(t *testing.T) {
+	t.Parallel()
 	g := rejecting(t)
 	g.srv.Fail("getMe", unknown, 4)
 	g.srv.Fail("getUpdates", unknown, 1)
@@ -87,6 +89,7 @@ func TestTokenThatIsRejectedFromTheStartIsProbed(t *testing.T) {
 }
 
 func TestRunWithARejectedTokenEndsAtOnceWithItsContext(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t) // which asks again after half a minute
 	stop := g.run(g.channel(func(c *telegram.Config) { c.Token = "7000001:another-token-not-a-secret" }))
 	g.until(func() bool { return g.fared(conversation.HealthRejected) })
@@ -94,6 +97,7 @@ func TestRunWithARejectedTokenEndsAtOnceWithItsContext(t *testing.T) {
 }
 
 func TestWebhookWithARejectedTokenIsSetOnceItIsTaken(t *testing.T) {
+	t.Parallel()
 	g := rejecting(t)
 	g.srv.Fail("getMe", revoked, 3)
 	g.srv.Fail("setWebhook", revoked, 1)
@@ -107,6 +111,7 @@ func TestWebhookWithARejectedTokenIsSetOnceItIsTaken(t *testing.T) {
 // A message meets the 401 first. It is not sent while the token is rejected, fails
 // for no fault of its own, and arrives afterwards.
 func TestMessageRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
+	t.Parallel()
 	g := rejecting(t)
 	c := g.channel()
 	g.run(c)
@@ -139,6 +144,7 @@ func TestMessageRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
 // Where Telegram asks to leave a chat alone for long, a message to it does not wait
 // inside of Send, which the end of the gateway would wait for.
 func TestMessageToABlockedChatIsPutOff(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	c := g.channel()
 	g.srv.AddChat(telegramtest.Private(ada))

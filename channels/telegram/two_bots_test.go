@@ -59,6 +59,7 @@ func twoBots(t *testing.T) (first, second *bot) {
 }
 
 func TestMessagesOfASecondBotAreAllTaken(t *testing.T) {
+	t.Parallel()
 	first, second := twoBots(t)
 	write := func(b *bot) (said []string) {
 		for i := range 7 {
@@ -89,6 +90,7 @@ func TestMessagesOfASecondBotAreAllTaken(t *testing.T) {
 }
 
 func TestAMessageOfAGroupIsTakenByOneOfItsBots(t *testing.T) {
+	t.Parallel()
 	first, second := twoBots(t)
 	for _, b := range []*bot{first, second} {
 		b.srv.AddChat(group)
@@ -104,6 +106,7 @@ func TestAMessageOfAGroupIsTakenByOneOfItsBots(t *testing.T) {
 }
 
 func TestASecondBotGivesACodeOfItsOwn(t *testing.T) {
+	t.Parallel()
 	first, second := twoBots(t)
 	private := telegramtest.Private(ada)
 	for n, b := range []*bot{first, second} {

@@ -22,6 +22,7 @@ func result(updates string) telegramtest.Verdict {
 }
 
 func TestOffsetFollowsOnlyIDsThatWereRead(t *testing.T) {
+	t.Parallel()
 	for name, odd := range map[string]telegramtest.Verdict{
 		"no id":              result(`{}`),
 		"null":               result(`{"update_id":null}`),
@@ -55,6 +56,7 @@ func TestOffsetFollowsOnlyIDsThatWereRead(t *testing.T) {
 }
 
 func TestMessagesWithoutUpdateIDsAreTakenOnce(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	private := telegramtest.Private(ada)
 	g.srv.Say(private, ada, "before")
@@ -82,6 +84,7 @@ func TestMessagesWithoutUpdateIDsAreTakenOnce(t *testing.T) {
 }
 
 func TestUpdatesWithoutIDsAmongOthersHoldNothingUp(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	private := telegramtest.Private(ada)
 	g.srv.PushWithoutID(`{` + adaWrote(901, "first") + `}`)
@@ -115,6 +118,7 @@ func TestBrokenAnswerIsNotSkippedByTheIDOfAnotherUpdate(t *testing.T) {
 }
 
 func TestWebhookTakesUpdatesWithoutIDs(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.run(g.hooked())
 	g.srv.PushWithoutID(`{` + adaWrote(901, "without an id") + `}`)

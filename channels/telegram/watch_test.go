@@ -12,6 +12,7 @@ import (
 // An address that Telegram can't reach is the usual mistake, and nothing else
 // would tell of it: the chats are only silent.
 func TestTheWatchTellsWhyNothingArrives(t *testing.T) {
+	t.Parallel()
 	srv := telegramtest.New(t)
 	var log bytes.Buffer
 	cfg := DefaultConfig()

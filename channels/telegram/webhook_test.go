@@ -28,6 +28,7 @@ func (g *gateway) hooked(changes ...func(*telegram.Config)) *telegram.Channel {
 }
 
 func TestTelegramBringsMessages(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.run(g.hooked())
 	private := telegramtest.Private(ada)
@@ -52,6 +53,7 @@ func TestTelegramBringsMessages(t *testing.T) {
 
 // A message may leave Telegram only when it is stored.
 func TestWhatIsNotStoredIsBroughtAgain(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.full = 3
 	g.run(g.hooked())
@@ -68,6 +70,7 @@ func TestWhatIsNotStoredIsBroughtAgain(t *testing.T) {
 
 // What was written while the gateway was away waits at Telegram, and comes once.
 func TestMessagesWaitForAGatewayThatIsAway(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	c := g.hooked()
 	stop := g.run(c)
@@ -88,6 +91,7 @@ func TestMessagesWaitForAGatewayThatIsAway(t *testing.T) {
 
 // Anybody can reach the address; only Telegram knows the secret.
 func TestOnlyTelegramBringsMessages(t *testing.T) {
+	t.Parallel()
 	for name, secret := range map[string]string{"made from the token": "", "configured": "a-secret_of-our-own"} {
 		t.Run(name, func(t *testing.T) {
 			g := newGateway(t)
@@ -116,6 +120,7 @@ func TestOnlyTelegramBringsMessages(t *testing.T) {
 // The words to a stranger are sent after Telegram was told that the message
 // came, by which its request has ended.
 func TestAStrangerBehindAWebhookIsToldACode(t *testing.T) {
+	t.Parallel()
 	g, operator := newPairing(t)
 	g.run(g.hooked(byCode))
 	private := telegramtest.Private(ada)
@@ -130,6 +135,7 @@ func TestAStrangerBehindAWebhookIsToldACode(t *testing.T) {
 }
 
 func TestABrokenUpdateThatIsBroughtIsSkipped(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.run(g.hooked())
 	g.srv.Push(`{"message":{"text":"broken`)
@@ -144,6 +150,7 @@ func TestABrokenUpdateThatIsBroughtIsSkipped(t *testing.T) {
 
 // Going back to polling needs no step at Telegram.
 func TestPollingEndsTheGatewaysOwnWebhook(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	stop := g.run(g.hooked())
 	g.srv.Say(telegramtest.Private(ada), ada, "brought")
@@ -161,6 +168,7 @@ func TestPollingEndsTheGatewaysOwnWebhook(t *testing.T) {
 
 // Trouble at Telegram must show, and end by itself.
 func TestAWebhookThatCantBeSetIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	g.srv.Fail("setWebhook", telegramtest.BadGateway(), 2)
 	g.run(g.hooked())
@@ -171,6 +179,7 @@ func TestAWebhookThatCantBeSetIsTriedAgain(t *testing.T) {
 }
 
 func TestWebhookSettingsThatCantWork(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*telegram.Config)
 		key    string

@@ -41,6 +41,7 @@ func names(t *testing.T, dir string) (list []string) {
 }
 
 func TestBackupCopiesADatabaseThatIsBeingWritten(t *testing.T) {
+	t.Parallel()
 	database := newDatabase(t, 20, 20)
 	enlarge(t, database)
 	writer := use(t, database, true)
@@ -87,6 +88,7 @@ func TestBackupCopiesADatabaseThatIsBeingWritten(t *testing.T) {
 }
 
 func TestBackupRefusesTargets(t *testing.T) {
+	t.Parallel()
 	database := newDatabase(t, 2)
 	dir := t.TempDir()
 	existing, link, used := filepath.Join(dir, "existing"), filepath.Join(dir, "link"), filepath.Join(dir, "used.db")
@@ -129,6 +131,7 @@ func TestBackupRefusesTargets(t *testing.T) {
 
 // A file that appears at the target while the copy is made is not replaced.
 func TestBackupNeverTakesAnothersName(t *testing.T) {
+	t.Parallel()
 	database := newDatabase(t, 2)
 	target := filepath.Join(t.TempDir(), "copy.db")
 	_, err := Backup(t.Context(), database, target, BackupOptions{Progress: func(step Step, _, _ int64) {
@@ -150,6 +153,7 @@ func TestBackupNeverTakesAnothersName(t *testing.T) {
 }
 
 func TestBackupLeavesNothingWhenItIsInterrupted(t *testing.T) {
+	t.Parallel()
 	database := newDatabase(t, 100)
 	for _, at := range []Step{Copying, Checking} {
 		target := filepath.Join(t.TempDir(), "copy.db")
@@ -170,6 +174,7 @@ func TestBackupLeavesNothingWhenItIsInterrupted(t *testing.T) {
 
 // One backup at a time writes a file; what a killed one has left is used again.
 func TestBackupsToOneFile(t *testing.T) {
+	t.Parallel()
 	database := newDatabase(t, 2)
 	target := filepath.Join(t.TempDir(), "copy.db")
 	for _, suffix := range []string{"", "-wal", "-journal"} {
@@ -199,6 +204,7 @@ func TestBackupsToOneFile(t *testing.T) {
 
 // A copy of a damaged database is none.
 func TestBackupRefusesADamagedDatabase(t *testing.T) {
+	t.Parallel()
 	database := newDatabase(t, 100)
 	damage(t, database, "messages", 1)
 	target := filepath.Join(t.TempDir(), "copy.db")
@@ -214,6 +220,7 @@ func TestBackupRefusesADamagedDatabase(t *testing.T) {
 // What a killed gateway has left is copied with its log, unless the log is of
 // another file.
 func TestBackupOfWhatAKilledProcessLeft(t *testing.T) {
+	t.Parallel()
 	database := newDatabase(t, 5)
 	old := filepath.Join(t.TempDir(), "old.db")
 	if _, err := Backup(t.Context(), database, old, BackupOptions{}); err != nil {

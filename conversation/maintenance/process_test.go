@@ -34,6 +34,7 @@ type user struct {
 // TestUser is no test by itself: it is what use runs. It stores messages, and
 // says so of each when it is done, until standard input is closed.
 func TestUser(t *testing.T) {
+	t.Parallel()
 	path := os.Getenv(userDatabase)
 	if path == "" {
 		t.Skip("runs as a process of another test")

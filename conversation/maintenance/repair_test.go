@@ -189,6 +189,7 @@ func call(t *testing.T, s *conversation.Store, key conversation.Key, n int) {
 }
 
 func TestVerifyFindsNothingInAWholeDatabase(t *testing.T) {
+	t.Parallel()
 	database := newTalks(t)
 	if texts, _ := mustVerify(t, database); len(texts) > 0 {
 		t.Errorf("found %q", texts)
@@ -218,6 +219,7 @@ func TestVerifyFindsNothingInAWholeDatabase(t *testing.T) {
 }
 
 func TestRepairOfAWholeDatabaseKeepsAllOfIt(t *testing.T) {
+	t.Parallel()
 	database := newTalks(t)
 	old := stored(t, database)
 	repaired, r := mustRepair(t, database)
@@ -264,6 +266,7 @@ func dump(t *testing.T, path, table string) string {
 // A damaged page of messages hits those that stand on it. They are named by
 // session, conversation and number, and all others are saved.
 func TestVerifyNamesWhatDamagedPagesHit(t *testing.T) {
+	t.Parallel()
 	database := newTalks(t)
 	old := stored(t, database)
 	damage(t, database, "messages", 3)
@@ -309,6 +312,7 @@ func TestVerifyNamesWhatDamagedPagesHit(t *testing.T) {
 
 // What stands below a damaged page is found all the same.
 func TestRepairSavesWhatAnInteriorPageLedTo(t *testing.T) {
+	t.Parallel()
 	for _, table := range []string{"messages", "inbox", "runs"} {
 		database := newTalks(t)
 		old := stored(t, database)
@@ -341,6 +345,7 @@ func overwrite(t *testing.T, path string, page int64, with byte) {
 
 // The first page holds the file's header and where its list of tables is.
 func TestRepairWithoutTheFirstPage(t *testing.T) {
+	t.Parallel()
 	for _, with := range []byte{0, 0xA5} {
 		database := newTalks(t)
 		old := stored(t, database)
@@ -358,6 +363,7 @@ func TestRepairWithoutTheFirstPage(t *testing.T) {
 // A part of the list of tables is lost: their rows are known by what they look
 // like.
 func TestRepairWithoutTheListOfTables(t *testing.T) {
+	t.Parallel()
 	database := newTalks(t)
 	old := stored(t, database)
 	file, err := os.Open(database)
@@ -389,6 +395,7 @@ func TestRepairWithoutTheListOfTables(t *testing.T) {
 
 // Keys of sessions and ids of conversations stand also in an index.
 func TestRepairNamesSessionsByTheirIndex(t *testing.T) {
+	t.Parallel()
 	for _, table := range []string{"sessions", "conversations"} {
 		database := newTalks(t)
 		old := stored(t, database)
@@ -443,6 +450,7 @@ func goOn(ctx context.Context, s *conversation.Store, key conversation.Key) erro
 
 // Indexes and the search index say nothing that the tables do not.
 func TestVerifyTellsIndexesFromMessages(t *testing.T) {
+	t.Parallel()
 	for name, want := range map[string]string{
 		"sqlite_autoindex_messages_1": "index sqlite_autoindex_messages_1",
 		"sqlite_autoindex_inbox_1":    "index sqlite_autoindex_inbox_1",
@@ -473,6 +481,7 @@ func TestVerifyTellsIndexesFromMessages(t *testing.T) {
 
 // What waits for an answer and is lost is told by session.
 func TestVerifyNamesLostWork(t *testing.T) {
+	t.Parallel()
 	database := newTalks(t)
 	leaves := dbdamage.Leaves(t, database, "inbox")
 	dbdamage.Destroy(t, database, leaves[len(leaves)-1]) // which has the newest
@@ -484,6 +493,7 @@ func TestVerifyNamesLostWork(t *testing.T) {
 
 // Rules that SQLite knows nothing of.
 func TestVerifyChecksWhatTablesMustAgreeIn(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ statement, want string }{
 		"gap":             {`DELETE FROM messages WHERE seq = 7 AND conversation_id = 2`, "cli:s2, conversation"},
 		"count":           {`UPDATE conversations SET messages = messages + 2 WHERE id = 2`, "cli:s2, conversation"},
@@ -523,6 +533,7 @@ func TestVerifyChecksWhatTablesMustAgreeIn(t *testing.T) {
 // A result without its call, and a call without its result, would have every
 // request to a model's server refused.
 func TestRepairTakesHalvesOfToolCallsOutOfTheTalk(t *testing.T) {
+	t.Parallel()
 	for seq, want := range map[int64]string{
 		2: "1 user, 4 assistant",         // the calls
 		3: "1 user, 4 assistant",         // the result
@@ -550,6 +561,7 @@ func TestRepairTakesHalvesOfToolCallsOutOfTheTalk(t *testing.T) {
 }
 
 func TestRepairRefusesWhatIsNoDatabase(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(path, []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
 		t.Fatal(err)
@@ -568,6 +580,7 @@ func TestRepairRefusesWhatIsNoDatabase(t *testing.T) {
 
 // A log of another file is left out, and told.
 func TestRepairLeavesOutTheLogOfAnotherFile(t *testing.T) {
+	t.Parallel()
 	database := newDatabase(t, 5)
 	copied := mustBackup(t, newDatabase(t, 7))
 	writer := use(t, database, true)
@@ -590,6 +603,7 @@ func TestRepairLeavesOutTheLogOfAnotherFile(t *testing.T) {
 // Whatever pages are overwritten: nothing panics, what is saved is as it was,
 // and the new database is whole.
 func TestRepairAfterAnyDamage(t *testing.T) {
+	t.Parallel()
 	original := newTalks(t)
 	old := stored(t, original)
 	content := contentOf(t, original)

@@ -42,6 +42,7 @@ const messages = `SELECT count(*) FROM messages`
 // The log of a killed process stays with the file that it was written for, and
 // both can be restored again.
 func TestRestoreSetsAsideWhatAKilledProcessLeft(t *testing.T) {
+	t.Parallel()
 	database := newDatabase(t, 5)
 	copied := mustBackup(t, database)
 	writer := use(t, database, true)
@@ -87,6 +88,7 @@ func open(t *testing.T, path string) {
 }
 
 func TestRestoreWhereNothingWas(t *testing.T) {
+	t.Parallel()
 	copied := mustBackup(t, newDatabase(t, 3))
 	database := filepath.Join(t.TempDir(), "conversations.db")
 	if r := mustRestore(t, copied, database); len(r.SetAside) != 0 {
@@ -99,6 +101,7 @@ func TestRestoreWhereNothingWas(t *testing.T) {
 }
 
 func TestRestoreRefusesWhileTheDatabaseIsOpen(t *testing.T) {
+	t.Parallel()
 	database := newDatabase(t, 3)
 	copied := mustBackup(t, database)
 	var inUse *db.InUseError
@@ -119,6 +122,7 @@ func TestRestoreRefusesWhileTheDatabaseIsOpen(t *testing.T) {
 }
 
 func TestRestoreRefusesWhatIsNoCopy(t *testing.T) {
+	t.Parallel()
 	database := newDatabase(t, 3)
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
@@ -173,6 +177,7 @@ func execute(t *testing.T, path, statements string) {
 }
 
 func TestRestoreLeavesAllAsItWasWhenItIsInterrupted(t *testing.T) {
+	t.Parallel()
 	database := newDatabase(t, 5)
 	copied := mustBackup(t, database)
 	for _, at := range []Step{Copying, Checking} {
@@ -193,6 +198,7 @@ func TestRestoreLeavesAllAsItWasWhenItIsInterrupted(t *testing.T) {
 }
 
 func TestOpenFinishesAnInterruptedRestore(t *testing.T) {
+	t.Parallel()
 	for _, by := range []string{"gateway", "the same restore", "another restore", "backup"} {
 		t.Run(by, func(t *testing.T) {
 			database := newDatabase(t, 5)
@@ -248,6 +254,7 @@ func beginReplace(t *testing.T, database, origin string) {
 
 // A copy with a log beside it is read with it, and stays as it is.
 func TestRestoreReadsACopyWithItsLog(t *testing.T) {
+	t.Parallel()
 	source := newDatabase(t, 3)
 	writer := use(t, source, true)
 	writer.await(t, 5)
@@ -286,6 +293,7 @@ func contentOf(t *testing.T, path string) []byte {
 // Who was signed in when a copy was made, and has signed out since, stays out
 // when the copy is put back.
 func TestRestoreSignsNobodyIn(t *testing.T) {
+	t.Parallel()
 	database := newDatabase(t, 1)
 	signIns := func() (*signin.SignIns, func()) {
 		t.Helper()
