@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/search"
 )
 
 // perPage is how many rows a page of a list has.
@@ -131,7 +132,7 @@ func (c *Console) atWork(key conversation.Key) bool {
 // foundPage is what a search of all that was said has found.
 type foundPage struct {
 	Words string
-	Hits  []conversation.Hit
+	Hits  []search.Hit
 	Next  string
 }
 
@@ -145,7 +146,7 @@ func (c *Console) showFound(w http.ResponseWriter, r *http.Request) {
 	p := foundPage{Words: strings.TrimSpace(r.URL.Query().Get("q"))}
 	skip := number(r, "skip", 0, mostSkipped)
 	var err error
-	p.Hits, err = c.Store.Search(r.Context(), conversation.SearchQuery{Words: p.Words, Limit: hitsPerPage, Skip: int(skip)})
+	p.Hits, err = search.New(c.Store).Find(r.Context(), search.Query{Words: p.Words, Limit: hitsPerPage, Skip: int(skip)})
 	if err != nil {
 		c.fail(w, r, err)
 		return

@@ -44,7 +44,7 @@ func TestWhatAProgramAppendsIsPartOfTheConversation(t *testing.T) {
 		t.Errorf("metadata reads %s", got)
 	}
 	mustCommit(t, s, answered(task, turn, "It does."))
-	if hits, err := s.Search(t.Context(), SearchQuery{Key: task, Words: "arches", Limit: 5}); err != nil || len(hits) != 1 || hits[0].Seq != 3 {
+	if hits, err := Find(t.Context(), s, task, "arches", 5); err != nil || len(hits) != 1 || hits[0].Seq != 3 {
 		t.Errorf("a search finds %+v, %v", hits, err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/turns"
 
 	"github.com/google/uuid"
 )
@@ -110,21 +111,6 @@ func (t Turn) After(c Committed, budget int) Turn {
 		next.History, next.Older = next.History[first:], next.History[first].Seq-1
 	}
 	return next
-}
-
-// short makes a query that is short. The context counts before it: the driver
-// starts a goroutine for each row when a context can end.
-func short(ctx context.Context, q db.Querier, query string, args ...any) (*sql.Rows, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return q.QueryContext(context.WithoutCancel(ctx), query, args...)
-}
-
-// long makes a query that may take its time: the end of the context cuts it
-// short.
-func long(ctx context.Context, q db.Querier, query string, args ...any) (*sql.Rows, error) {
-	return q.QueryContext(ctx, query, args...)
 }
 
 // readableInbox is readInbox without what can't be read, since it stands on a
@@ -271,8 +257,8 @@ func (s *Store) tail(ctx context.Context, conversation int64, budget int) (histo
 		return nil, 0, err
 	}
 	defer conn.Close()
-	rows, err := short(ctx, conn, selectMessages+`
-		WHERE conversation_id = ? AND `+inTalk+` ORDER BY seq DESC`, conversation)
+	rows, err := db.Short(ctx, conn, selectMessages+`
+		WHERE conversation_id = ? AND `+turns.InTalk+` ORDER BY seq DESC`, conversation)
 	if err != nil {
 		return nil, 0, err
 	}

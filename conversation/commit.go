@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/turns"
 
 	"github.com/google/uuid"
 )
@@ -365,7 +366,7 @@ func currentConversation(ctx context.Context, tx *sql.Tx, run Run, session int64
 // appended while the run went on is none of it.
 func replaceAnswer(ctx context.Context, tx *sql.Tx, run Run) error {
 	_, err := tx.ExecContext(ctx, `
-		UPDATE messages SET state = ? WHERE conversation_id = ? AND seq > ? AND seq <= ? AND role <> ? AND `+inTalk,
+		UPDATE messages SET state = ? WHERE conversation_id = ? AND seq > ? AND seq <= ? AND role <> ? AND `+turns.InTalk,
 		stateReplaced, run.Conversation.row, run.Effect.Replace, run.Conversation.Messages, RoleUser)
 	return err
 }
@@ -374,7 +375,7 @@ func replaceAnswer(ctx context.Context, tx *sql.Tx, run Run) error {
 // has appended meanwhile stays.
 func undo(ctx context.Context, tx *sql.Tx, run Run) (Conversation, error) {
 	known := run.Conversation
-	_, err := tx.ExecContext(ctx, `UPDATE messages SET state = ? WHERE conversation_id = ? AND seq BETWEEN ? AND ? AND `+inTalk,
+	_, err := tx.ExecContext(ctx, `UPDATE messages SET state = ? WHERE conversation_id = ? AND seq BETWEEN ? AND ? AND `+turns.InTalk,
 		stateUndone, known.row, run.Effect.Undo, known.Messages)
 	if err == nil { // a summary that covers it goes too, and the one before it counts again
 		_, err = tx.ExecContext(ctx, `DELETE FROM summaries WHERE conversation_id = ? AND through >= ?`, known.row, run.Effect.Undo)
@@ -388,7 +389,10 @@ func undo(ctx context.Context, tx *sql.Tx, run Run) (Conversation, error) {
 		return known, err
 	}
 	c.State = c.State.without(known.State.Turns)
-	if c.State.Turns, c.State.Asked, err = exchanges(ctx, tx, c); err != nil {
+	if c.State.Turns, err = turns.Of(ctx, tx, c.row, c.Messages); err != nil {
+		return c, err
+	}
+	if c.State.Asked, err = turns.Unanswered(ctx, tx, c.row); err != nil {
 		return c, err
 	}
 	state, err := json.Marshal(c.State)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/wordindex"
 	"parley/internal/dbdamage"
 )
 
@@ -62,7 +63,7 @@ func newInjured(t *testing.T, table string, choose func(leaves []dbdamage.Page) 
 	if change != nil {
 		change(s)
 	}
-	s.db.StopChores("the sums of runs", indexName)
+	s.db.StopChores("the sums of runs", wordindex.ChoreName)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func (i *injured) expectChores(runs int64) {
 	i.t.Helper()
 	i.doChores()
 	for _, key := range []Key{before, behind} {
-		hits, err := i.Search(i.t.Context(), SearchQuery{Key: key, Words: wordOf(key), Limit: 200})
+		hits, err := Find(i.t.Context(), i.Store, key, wordOf(key), 200)
 		if err != nil || len(hits) < 2*injuredExchanges {
 			i.t.Errorf("%d messages of %s are found, %v", len(hits), key, err)
 		}
@@ -270,7 +271,7 @@ func TestDamagedSearchIndexStopsNoOtherChore(t *testing.T) {
 	if err := i.db.QueryRowContext(i.t.Context(), `SELECT sum(runs) FROM run_totals`).Scan(&counted); err != nil || counted != 3*injuredExchanges+30 {
 		t.Errorf("the sums hold %d runs, %v", counted, err)
 	}
-	found, err := i.Search(t.Context(), SearchQuery{Key: victim, Words: wordOf(victim), Limit: 10})
+	found, err := Find(t.Context(), i.Store, victim, wordOf(victim), 10)
 	if !IsDamaged(err) {
 		t.Errorf("the search gives %d messages, %v", len(found), err)
 	}
@@ -293,7 +294,7 @@ func TestDamagedSumsAreLeftAsTheyAre(t *testing.T) {
 	if after, err := i.Cursor(t.Context(), "run_totals"); err != nil || after != before {
 		t.Errorf("the sums went on from %s to %s without the runs between, %v", before, after, err)
 	}
-	hits, err := i.Search(t.Context(), SearchQuery{Key: behind, Words: "hello", Limit: 5})
+	hits, err := Find(t.Context(), i.Store, behind, "hello", 5)
 	if err != nil || len(hits) == 0 {
 		t.Errorf("the search index was not brought up to date: %d hits, %v", len(hits), err)
 	}
@@ -308,7 +309,7 @@ func TestSearchLeavesOutDamagedMessages(t *testing.T) {
 		}
 	})
 	for _, key := range []Key{victim, ""} {
-		hits, err := i.Search(t.Context(), SearchQuery{Key: key, Words: wordOf(victim), Limit: 200})
+		hits, err := Find(t.Context(), i.Store, key, wordOf(victim), 200)
 		if err != nil || len(hits) == 0 || len(hits) >= 2*injuredExchanges {
 			t.Errorf("in %q, %d of %d messages are found, %v", key, len(hits), 2*injuredExchanges, err)
 		}

@@ -5,10 +5,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/wordindex"
 )
 
 // A conversation is deleted in two steps: the commit hides it, whatever its
@@ -86,7 +86,7 @@ func sweepConversation(ctx context.Context, tx *sql.Tx, id int64, room *sweepRoo
 	if _, err := tx.ExecContext(ctx, `DELETE FROM messages WHERE conversation_id = ? AND seq <= ?`, id, last); err != nil {
 		return err
 	}
-	if err := forgetIndexed(ctx, tx); err != nil || room.spent() {
+	if err := wordindex.MessagesDeleted(ctx, tx); err != nil || room.spent() {
 		return err
 	}
 	n, err := forgetRuns(ctx, tx, id, room.rows)
@@ -97,16 +97,7 @@ func sweepConversation(ctx context.Context, tx *sql.Tx, id int64, room *sweepRoo
 		return err
 	}
 	room.rows--
-	return setCursor(ctx, tx, Cursor{Name: scrubCursor, Value: scrubBegin}, 0)
-}
-
-// forgetIndexed takes the index's cursor back to the newest message that is left:
-// SQLite gives the ids of rows deleted at the end to new ones, which the index
-// would pass over.
-func forgetIndexed(ctx context.Context, tx *sql.Tx) error {
-	_, err := tx.ExecContext(ctx, `
-		UPDATE cursors SET value = (SELECT coalesce(max(id), 0) FROM messages) WHERE name = 'messages_fts'`)
-	return err
+	return wordindex.ScheduleScrub(ctx, tx)
 }
 
 // nextToSweep is the last of a conversation's messages that there is room for.
@@ -125,49 +116,6 @@ func nextToSweep(ctx context.Context, tx *sql.Tx, id int64, room *sweepRoom) (la
 		room.bytes -= bytes
 	}
 	return last, rows.Err()
-}
-
-// Deleted words stay in the index's older segments until these are merged, so
-// after a sweep all of them are, step by step: https://www.sqlite.org/fts5.html,
-// sections 6.8 ('merge') and 6.9 ('optimize').
-const (
-	scrubCursor = "messages_fts_scrub"
-	scrubBegin  = "begin"
-	scrubGoOn   = "go on"
-	scrubPages  = 64 // of the index, merged in one transaction
-)
-
-// scrub merges a part of the index when that is due. done says that nothing is
-// left to merge.
-func scrub(ctx context.Context, tx *sql.Tx) (done bool, err error) {
-	var state string
-	err = tx.QueryRowContext(ctx, `SELECT value FROM cursors WHERE name = ?`, scrubCursor).Scan(&state)
-	if errors.Is(err, sql.ErrNoRows) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	pages := scrubPages
-	if state == scrubBegin {
-		pages = -scrubPages // which puts all segments down for merging
-	}
-	before, err := db.Changes(ctx, tx)
-	if err != nil {
-		return false, err
-	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO messages_fts (messages_fts, rank) VALUES ('merge', `+strconv.Itoa(pages)+`)`); err != nil {
-		return false, err
-	}
-	after, err := db.Changes(ctx, tx)
-	if err != nil {
-		return false, err
-	}
-	if after-before < 2 { // the statement itself counts as one
-		_, err = tx.ExecContext(ctx, `DELETE FROM cursors WHERE name = ?`, scrubCursor)
-		return true, err
-	}
-	return false, setCursor(ctx, tx, Cursor{Name: scrubCursor, Value: scrubGoOn}, 0)
 }
 
 // Sweep does at once what the store would otherwise do in the background, and

@@ -129,7 +129,7 @@ func TestWhatIsSaidAfterADeletionIsFound(t *testing.T) {
 		mustAccept(t, s, say(chat, 10*id, words))
 		mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 1000), "about the "+words))
 		chores(t, s)
-		if hits, err := s.Search(t.Context(), SearchQuery{Key: chat, Words: words, Limit: 10}); err != nil || len(hits) != 2 {
+		if hits, err := Find(t.Context(), s, chat, words, 10); err != nil || len(hits) != 2 {
 			t.Errorf("%d of 2 messages with %q are found, %v", len(hits), words, err)
 		}
 		clearConversation(t, s, 10*id+1)

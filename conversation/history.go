@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/turns"
 )
 
 // Page is a stretch of a conversation as people read it.
@@ -22,7 +23,7 @@ type Page struct {
 func (s *Store) History(ctx context.Context, conversation string, skip, limit int) (Page, error) {
 	rows, err := s.db.QueryContext(ctx, selectMessages+`
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
-			AND `+inTalk+` ORDER BY seq DESC`, conversation)
+			AND `+turns.InTalk+` ORDER BY seq DESC`, conversation)
 	if err != nil {
 		return Page{}, db.Explain(err)
 	}

@@ -2,11 +2,14 @@ package conversation_test
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"parley/conversation"
 	"parley/conversation/pairing"
 	"parley/conversation/retention"
+	"parley/conversation/search"
+	"parley/conversation/storetest"
 	"parley/conversation/usage"
 )
 
@@ -22,6 +25,35 @@ func init() {
 	}
 	conversation.IsPaired = func(ctx context.Context, s *conversation.Store, of conversation.Account, user string) (bool, error) {
 		return pairing.New(s).Has(ctx, of, user)
+	}
+	conversation.Find = func(ctx context.Context, s *conversation.Store, key conversation.Key, words string, limit int) (list []conversation.Found, err error) {
+		hits, err := search.New(s).Find(ctx, search.Query{Key: key, Words: words, Limit: limit})
+		for _, h := range hits {
+			list = append(list, conversation.Found{Seq: h.Seq, Turn: h.Turn, Text: h.Snippet.Mark("[", "]")})
+		}
+		return list, err
+	}
+	conversation.ReadTurns = func(ctx context.Context, s *conversation.Store, key conversation.Key, id string, first, last int64) (list []string, err error) {
+		turns, err := search.New(s).Turns(ctx, key, id, first, last)
+		for _, turn := range turns {
+			list = append(list, fmt.Sprint(turn.Number, storetest.Texts(turn.Messages)))
+		}
+		return list, err
+	}
+	conversation.ReadToolUses = func(ctx context.Context, s *conversation.Store, key conversation.Key, id, tool string, limit int) (list []string, err error) {
+		uses, err := search.New(s).ToolUses(ctx, key, id, tool, limit)
+		for _, u := range uses {
+			list = append(list, fmt.Sprint(u.Turn, u.Call, u.Result.Content))
+		}
+		return list, err
+	}
+	conversation.ReadOverview = func(ctx context.Context, s *conversation.Store, key conversation.Key, id string, limit int) (list []string, err error) {
+		o, err := search.New(s).Overview(ctx, key, id, limit)
+		list = append(list, fmt.Sprint(o.Turns, " turns, ", o.Summary.Content))
+		for _, turn := range o.Openings {
+			list = append(list, fmt.Sprint(turn.Number, storetest.Texts(turn.Messages)))
+		}
+		return list, err
 	}
 	conversation.RunsByChannel = func(ctx context.Context, s *conversation.Store) (map[string]int64, error) {
 		stats, err := usage.New(s).Stats(ctx, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), time.Hour)

@@ -69,7 +69,7 @@ func TestImportedConversationsAreArchivedOnes(t *testing.T) {
 	if err != nil || len(page.Messages) != 2 || page.Messages[1].Seq != 4 || page.Messages[1].Content != "imported line 3" {
 		t.Errorf("history: %+v, %v", page, err)
 	}
-	if hits, err := s.Search(t.Context(), SearchQuery{Key: chat, Words: "imported", Limit: 10}); err != nil || len(hits) != 6 {
+	if hits, err := Find(t.Context(), s, chat, "imported", 10); err != nil || len(hits) != 6 {
 		t.Errorf("%d of 6 messages are found, %v", len(hits), err)
 	}
 }
@@ -112,7 +112,7 @@ func TestAKilledImportIsMadeAnew(t *testing.T) {
 	if list, _, err := s.Sessions(t.Context(), SessionQuery{}); err != nil || len(list) != 0 {
 		t.Errorf("half an import is listed: %+v, %v", list, err)
 	}
-	if hits, err := s.Search(t.Context(), SearchQuery{Words: "imported", Limit: 10}); err != nil || len(hits) != 0 {
+	if hits, err := Find(t.Context(), s, "", "imported", 10); err != nil || len(hits) != 0 {
 		t.Errorf("half an import is found: %+v, %v", hits, err)
 	}
 	chores(t, s)

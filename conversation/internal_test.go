@@ -67,27 +67,19 @@ func readAll(t *testing.T, s *Store, key Key) (r read) {
 		must(err)
 		r.Pages = append(r.Pages, append(texts(page.Messages), fmt.Sprint(page.Older)))
 	}
-	exchanges, err := s.Exchanges(t.Context(), key, c.ID, 2, 100)
+	r.Turns, err = ReadTurns(t.Context(), s, key, c.ID, 2, 100)
 	must(err)
-	for _, e := range exchanges {
-		r.Turns = append(r.Turns, fmt.Sprint(e.Turn, texts(e.Messages)))
-	}
 	for _, words := range []string{"pears", "pears mill nowhere", `"which pears"`, "xylo", "internal"} {
-		for _, h := range mustSearch(t, s, SearchQuery{Key: key, Words: words, Limit: 100}) {
-			r.Found = append(r.Found, fmt.Sprint(words, ": ", h.Turn, h.Snippet.Mark("[", "]")))
+		hits, err := Find(t.Context(), s, key, words, 100)
+		must(err)
+		for _, h := range hits {
+			r.Found = append(r.Found, fmt.Sprint(words, ": ", h.Turn, h.Text))
 		}
 	}
-	overview, err := s.Overview(t.Context(), key, c.ID, 3)
+	r.Openings, err = ReadOverview(t.Context(), s, key, c.ID, 3)
 	must(err)
-	r.Openings = []string{fmt.Sprint(overview.Turns, " turns, ", overview.Summary.Content)}
-	for _, o := range overview.Openings {
-		r.Openings = append(r.Openings, fmt.Sprint(o.Turn, texts(o.Messages)))
-	}
-	uses, err := s.ToolUses(t.Context(), key, c.ID, "shop", 100)
+	r.Tools, err = ReadToolUses(t.Context(), s, key, c.ID, "shop", 100)
 	must(err)
-	for _, u := range uses {
-		r.Tools = append(r.Tools, fmt.Sprint(u.Turn, u.Call, u.Result.Content))
-	}
 	stretch, err := s.Stretch(t.Context(), c.ID, c.Messages+1, 50)
 	must(err)
 	r.Stretch = texts(stretch.Messages)
@@ -190,7 +182,7 @@ func TestInternalMessagesAreNoPartOfTheTalk(t *testing.T) {
 	if want := len(internals()) * (12*7 + 3 + 3); kept != want {
 		t.Errorf("the archive holds %d internal messages of %d", kept, want)
 	}
-	if got := mustSearch(t, s, SearchQuery{Words: "internal elsewhere", Limit: 1}); len(got) != 1 {
-		t.Errorf("the operator finds %q", snippets(got))
+	if got, err := Find(t.Context(), s, "", "internal elsewhere", 1); err != nil || len(got) != 1 {
+		t.Errorf("the operator finds %+v, %v", got, err)
 	}
 }

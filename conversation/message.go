@@ -16,11 +16,6 @@ const selectMessages = `
 	SELECT id, seq, run_id, role, state, internal, content, parts, files, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, metadata, finish_reason, created_at
 	FROM messages`
 
-// inTalk holds for the rows of messages that the talk consists of, as people
-// read it and the model is shown it: not those that were answered anew or taken
-// back, nor internal ones.
-const inTalk = `messages.state NOT IN ('replaced', 'undone') AND messages.internal = 0`
-
 // MessageBytes is the SQL for how many bytes a row of messages takes in the database
 // with its pictures, roughly.
 const MessageBytes = `octet_length(content) + coalesce(octet_length(tool_calls), 0) + CASE WHEN parts IS NULL THEN 0

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/wordindex"
 )
 
 // A platform may give a place another id, as Telegram does when a group becomes a
@@ -190,7 +191,7 @@ func adoptPlace(ctx context.Context, tx *sql.Tx, place Key, now int64) (Key, err
 	if err != nil {
 		return "", err
 	}
-	if err := reindex(ctx, tx, own, into); err != nil {
+	if err := wordindex.MoveSession(ctx, tx, own, into); err != nil {
 		return "", err
 	}
 	for _, statement := range []string{
@@ -207,44 +208,4 @@ func adoptPlace(ctx context.Context, tx *sql.Tx, place Key, now int64) (Key, err
 		}
 	}
 	return session, nil
-}
-
-// reindex has the index say that the messages of a session stand in another one.
-// Messages that the index does not have yet will be added so.
-func reindex(ctx context.Context, tx *sql.Tx, from, to int64) error {
-	for after := int64(0); ; {
-		batch, err := readIndexed(ctx, tx, from, after)
-		if err != nil || len(batch) == 0 {
-			return err
-		}
-		for _, m := range batch {
-			if _, err := tx.ExecContext(ctx, `DELETE FROM messages_fts WHERE rowid = ?`, m.rowid()); err != nil {
-				return err
-			}
-			m.session = to
-			if err := m.index(ctx, tx); err != nil {
-				return err
-			}
-		}
-		after = batch[len(batch)-1].id
-	}
-}
-
-// readIndexed reads the next messages of a session that the index has.
-func readIndexed(ctx context.Context, tx *sql.Tx, session, after int64) (batch []unindexed, err error) {
-	rows, err := tx.QueryContext(ctx, selectUnindexed+`
-		WHERE c.session_id = ? AND m.id > ? AND m.id <= (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts')
-		ORDER BY m.id LIMIT ?`, session, after, indexBatch)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		m, err := scanUnindexed(rows)
-		if err != nil {
-			return nil, err
-		}
-		batch = append(batch, m)
-	}
-	return batch, rows.Err()
 }

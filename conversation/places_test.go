@@ -173,7 +173,7 @@ func TestAdoptPlaceBringsWhatCameBeforeTheMoveWasKnown(t *testing.T) {
 	}
 	for _, words := range []string{"moved", "plan"} {
 		for key, want := range map[Key]int{oldGroup: 2, newGroup: 0, "": 2} {
-			if found, err := s.Search(t.Context(), SearchQuery{Key: key, Words: words, Limit: 10}); err != nil || len(found) != want {
+			if found, err := Find(t.Context(), s, key, words, 10); err != nil || len(found) != want {
 				t.Errorf("%q in %q: found %d messages, %v", words, key, len(found), err)
 			}
 		}

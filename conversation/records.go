@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/turns"
 )
 
 // View is which messages of a conversation are asked for.
@@ -34,9 +35,9 @@ func (v View) condition() string {
 	case ViewAll:
 		return `1`
 	case ViewTalk:
-		return inTalk
+		return turns.InTalk
 	}
-	return inTalk + ` AND messages.role <> 'tool' AND messages.content <> ''`
+	return turns.InTalk + ` AND messages.role <> 'tool' AND messages.content <> ''`
 }
 
 // RecordPage gives a stretch of a conversation, always oldest first. more says
@@ -51,10 +52,10 @@ func (s *Store) RecordPage(ctx context.Context, q RecordQuery) (page []Record, m
 	if q.Forward {
 		direction = ``
 	}
-	condition, query := q.View.condition(), short
+	condition, query := q.View.condition(), db.Short
 	if filter != nil {
 		condition += ` AND ` + metadataMatches("messages.metadata", ":metadata")
-		query = long
+		query = db.Query
 	}
 	conn, err := s.db.Conn(ctx)
 	if err != nil {

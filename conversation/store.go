@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/runtotals"
+	"parley/conversation/internal/wordindex"
 )
 
 // What a session spans, as the configuration spells it.
@@ -97,9 +98,9 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	var err error
 	s.db, err = db.Open(ctx, db.Config{Path: path, Log: s.log, Chores: []db.Chore{
 		runtotals.Chore(),
-		{Name: indexName, Step: index, Skip: skipMessages},
-		{Name: "what deleted conversations have left", Step: s.sweeps.sweep, Skip: s.sweeps.skip, Needs: indexName},
-		{Name: "deleted words in the search index", Step: scrub, Needs: indexName},
+		wordindex.UpdateChore(),
+		{Name: "what deleted conversations have left", Step: s.sweeps.sweep, Skip: s.sweeps.skip, Needs: wordindex.ChoreName},
+		wordindex.ScrubChore(),
 		{Name: "files that were read", Step: dropUploads},
 	}})
 	if err != nil {
@@ -107,9 +108,6 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	}
 	return s, nil
 }
-
-// indexName is the chore that brings the search index up to date.
-const indexName = "the search index"
 
 // DB returns the database of the store, for the packages below this one.
 func (s *Store) DB() *db.DB { return s.db }

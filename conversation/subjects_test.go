@@ -14,6 +14,11 @@ var (
 	ApprovePairing func(ctx context.Context, s *Store, code string) error
 	IsPaired       func(ctx context.Context, s *Store, of Account, user string) (bool, error)
 
+	Find         func(ctx context.Context, s *Store, key Key, words string, limit int) ([]Found, error)
+	ReadTurns    func(ctx context.Context, s *Store, key Key, conversation string, first, last int64) ([]string, error)
+	ReadToolUses func(ctx context.Context, s *Store, key Key, conversation, tool string, limit int) ([]string, error)
+	ReadOverview func(ctx context.Context, s *Store, key Key, conversation string, limit int) ([]string, error)
+
 	RunsByChannel func(ctx context.Context, s *Store) (map[string]int64, error) // of the last hour
 
 	// NewCleaner returns the retention of a store: Clean deletes conversations that have rested for expiration, and
@@ -42,6 +47,28 @@ func mustClean(t testing.TB, s *Store, expiration, retention time.Duration) {
 }
 
 const day = 24 * time.Hour
+
+// Found is a hit of a search.
+type Found struct {
+	Seq, Turn int64
+	Text      string // with [brackets] around what was found
+}
+
+// told stores messages as one run of a session, the first as its question.
+func told(t testing.TB, s *Store, key Key, messages ...Message) {
+	t.Helper()
+	var count int
+	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM inbox`).Scan(&count); err != nil {
+		t.Fatal(err)
+	}
+	mustAccept(t, s, say(key, 1000+count, messages[0].Content))
+	run := answered(key, mustBegin(t, s, key, 1000), "")
+	run.Messages = messages
+	mustCommit(t, s, run)
+}
+
+func user(text string) Message      { return Message{Role: RoleUser, Content: text} }
+func assistant(text string) Message { return Message{Role: RoleAssistant, Content: text} }
 
 // mustPair pairs a person with a bot.
 func mustPair(t *testing.T, s *Store, of Account, user string) {

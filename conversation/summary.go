@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/turns"
 )
 
 // Summary stands for the beginning of a conversation in the window. The messages
@@ -57,7 +58,7 @@ func (s *Store) Stretch(ctx context.Context, conversation string, before int64, 
 	}
 	rows, err := s.db.QueryContext(ctx, selectMessages+`
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
-			AND seq > ? AND seq < ? AND `+inTalk+` ORDER BY seq`, conversation, t.After.Through, before)
+			AND seq > ? AND seq < ? AND `+turns.InTalk+` ORDER BY seq`, conversation, t.After.Through, before)
 	if err != nil {
 		return t, db.Explain(err)
 	}
@@ -93,7 +94,7 @@ func (s *Store) Summarize(ctx context.Context, t Stretch, content string, tokens
 		var n int
 		err = tx.QueryRowContext(ctx, `
 			SELECT count(*) FROM messages WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
-				AND seq > ? AND seq <= ? AND `+inTalk, t.Conversation, t.After.Through, t.Through()).Scan(&n)
+				AND seq > ? AND seq <= ? AND `+turns.InTalk, t.Conversation, t.After.Through, t.Through()).Scan(&n)
 		if err != nil || n != len(t.Messages) {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/turns"
 )
 
 // Transcript is a conversation as a file that goes along with a reply. It names
@@ -25,7 +26,7 @@ type Transcript struct {
 func (s *Store) Newest(ctx context.Context, c Conversation, bytes int64) (from, older int64, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT seq, octet_length(content) + coalesce(octet_length(tool_calls), 0) FROM messages
-		WHERE conversation_id = ? AND `+inTalk+` ORDER BY seq DESC`, c.row)
+		WHERE conversation_id = ? AND `+turns.InTalk+` ORDER BY seq DESC`, c.row)
 	if err != nil {
 		return 0, 0, db.Explain(err)
 	}

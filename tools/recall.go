@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"parley/conversation"
+	"parley/conversation/search"
 )
 
 // Counter counts tokens as the model does. *llm.Counter is one.
@@ -21,7 +22,7 @@ const RecallName = "conversation_recall"
 
 // recall is one call of the tool.
 type recall struct {
-	store   *conversation.Store
+	archive *search.Searcher
 	counter Counter
 	place   Place
 }
@@ -82,7 +83,7 @@ func Recall(store *conversation.Store, counter Counter) Tool {
 			if err := json.Unmarshal(arguments, &a); err != nil {
 				return "", fmt.Errorf("conversation_recall takes an object with action, query, scope, start_turn, end_turn, tool_name, conversation, limit: %w", err)
 			}
-			return (&recall{store, counter, place}).act(ctx, a)
+			return (&recall{search.New(store), counter, place}).act(ctx, a)
 		},
 	}
 }
@@ -135,7 +136,7 @@ func (r *recall) turns(ctx context.Context, a recallArguments) (string, error) {
 		return "", fmt.Errorf("end_turn %d comes before start_turn %d", a.EndTurn, a.StartTurn)
 	}
 	last := min(a.EndTurn, a.StartTurn+int64(a.limit(recallTurns))-1)
-	exchanges, err := r.store.Exchanges(ctx, r.place.Key, r.place.Conversation, a.StartTurn, last)
+	turns, err := r.archive.Turns(ctx, r.place.Key, r.place.Conversation, a.StartTurn, last)
 	if err != nil {
 		return "", err
 	}
@@ -143,27 +144,27 @@ func (r *recall) turns(ctx context.Context, a recallArguments) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if len(exchanges) == 0 {
+	if len(turns) == 0 {
 		return fmt.Sprintf("There is no turn %d: this conversation has %s.", a.StartTurn, plural(total, "turn")), nil
 	}
-	p := page{head: fmt.Sprintf("Turns %d to %d of %d.", exchanges[0].Turn, exchanges[len(exchanges)-1].Turn, total)}
-	if end := exchanges[len(exchanges)-1].Turn; end < min(a.EndTurn, total) {
+	p := page{head: fmt.Sprintf("Turns %d to %d of %d.", turns[0].Number, turns[len(turns)-1].Number, total)}
+	if end := turns[len(turns)-1].Number; end < min(a.EndTurn, total) {
 		p.foot = fmt.Sprintf("[More: start_turn %d]", end+1)
 	}
-	for _, e := range exchanges {
-		p.blocks = append(p.blocks, blockOf(fmt.Sprintf("Turn %d", e.Turn), e.Messages, wholeMessage))
+	for _, turn := range turns {
+		p.blocks = append(p.blocks, blockOf(fmt.Sprintf("Turn %d", turn.Number), turn.Messages, wholeMessage))
 	}
 	return p.fit(r.counter), nil
 }
 
 // total returns how many turns the conversation has.
 func (r *recall) total(ctx context.Context) (int64, error) {
-	overview, err := r.store.Overview(ctx, r.place.Key, r.place.Conversation, 0)
+	overview, err := r.archive.Overview(ctx, r.place.Key, r.place.Conversation, 0)
 	return overview.Turns, err
 }
 
 func (r *recall) toolCalls(ctx context.Context, a recallArguments) (string, error) {
-	uses, err := r.store.ToolUses(ctx, r.place.Key, r.place.Conversation, a.ToolName, a.limit(recallCalls))
+	uses, err := r.archive.ToolUses(ctx, r.place.Key, r.place.Conversation, a.ToolName, a.limit(recallCalls))
 	if err != nil {
 		return "", err
 	}
@@ -189,7 +190,7 @@ func (r *recall) toolCalls(ctx context.Context, a recallArguments) (string, erro
 }
 
 func (r *recall) summary(ctx context.Context, a recallArguments) (string, error) {
-	o, err := r.store.Overview(ctx, r.place.Key, r.place.Conversation, a.limit(recallOpenings))
+	o, err := r.archive.Overview(ctx, r.place.Key, r.place.Conversation, a.limit(recallOpenings))
 	if err != nil {
 		return "", err
 	}
@@ -204,9 +205,9 @@ func (r *recall) summary(ctx context.Context, a recallArguments) (string, error)
 	if len(o.Openings) > 0 {
 		p.head += "\n\nHow some turns begin:"
 	}
-	for _, e := range o.Openings {
-		m := e.Messages[0]
-		p.blocks = append(p.blocks, block{at: m.At, head: fmt.Sprintf("Turn %d, %s: %s", e.Turn, when(m.At), firstLine(m.Content))})
+	for _, turn := range o.Openings {
+		m := turn.Messages[0]
+		p.blocks = append(p.blocks, block{at: m.At, head: fmt.Sprintf("Turn %d, %s: %s", turn.Number, when(m.At), firstLine(m.Content))})
 	}
 	return p.fit(r.counter), nil
 }

@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/search"
 )
 
 // search returns the hits, the best first, each with the turn before and after it.
 func (r *recall) search(ctx context.Context, a recallArguments) (string, error) {
-	query := conversation.SearchQuery{Key: r.place.Key, Words: a.Query, Limit: a.limit(recallHits)}
+	query := search.Query{Key: r.place.Key, Words: a.Query, Limit: a.limit(recallHits)}
 	where := "this conversation"
 	switch a.Scope {
 	case "", "conversation":
@@ -28,7 +29,7 @@ func (r *recall) search(ctx context.Context, a recallArguments) (string, error) 
 	if len(a.Query) > recallQueryBytes {
 		return "", fmt.Errorf("the query has %d bytes; a few words are enough, at most %d bytes", len(a.Query), recallQueryBytes)
 	}
-	hits, err := r.store.Search(ctx, query)
+	hits, err := r.archive.Find(ctx, query)
 	if err != nil {
 		return "", err
 	}
@@ -57,28 +58,28 @@ type turnKey struct {
 
 // around returns the turn of a hit with the turns before and after it, unless these
 // are shown already.
-func (r *recall) around(ctx context.Context, h conversation.Hit, shown map[turnKey]bool) ([]block, error) {
-	exchanges, err := r.store.Exchanges(ctx, h.Key, h.Conversation, h.Turn-1, h.Turn+1)
+func (r *recall) around(ctx context.Context, h search.Hit, shown map[turnKey]bool) ([]block, error) {
+	turns, err := r.archive.Turns(ctx, h.Key, h.Conversation, h.Turn-1, h.Turn+1)
 	if err != nil {
 		return nil, err
 	}
 	var blocks []block
-	for _, e := range exchanges {
-		key := turnKey{h.Conversation, e.Turn}
-		if shown[key] && e.Turn != h.Turn {
+	for _, turn := range turns {
+		key := turnKey{h.Conversation, turn.Number}
+		if shown[key] && turn.Number != h.Turn {
 			continue
 		}
-		head := fmt.Sprintf("Turn %d", e.Turn)
+		head := fmt.Sprintf("Turn %d", turn.Number)
 		if h.Conversation != r.place.Conversation {
 			head += fmt.Sprintf(" of %s, conversation %s", titleOf(h.Title), h.Conversation)
 		}
-		if e.Turn == h.Turn {
+		if turn.Number == h.Turn {
 			if shown[key] {
 				head += ", again"
 			}
-			blocks = append(blocks, hitBlock(head, e.Messages, h))
+			blocks = append(blocks, hitBlock(head, turn.Messages, h))
 		} else {
-			blocks = append(blocks, blockOf(head, e.Messages, besideHit))
+			blocks = append(blocks, blockOf(head, turn.Messages, besideHit))
 		}
 		shown[key] = true
 	}
@@ -87,7 +88,7 @@ func (r *recall) around(ctx context.Context, h conversation.Hit, shown map[turnK
 
 // hitBlock returns the turn of a hit: the message that was found, whole or, if it is
 // long, its snippet, and the other messages shortened.
-func hitBlock(head string, messages []conversation.Message, h conversation.Hit) block {
+func hitBlock(head string, messages []conversation.Message, h search.Hit) block {
 	b := blockOf(head+" (found)", messages, besideHit)
 	b.lines = nil
 	for _, m := range messages {

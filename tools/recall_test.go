@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/search"
 	"parley/conversation/storetest"
 	"parley/llm"
 )
@@ -67,7 +68,7 @@ func (a *archive) commit(key conversation.Key, text string, change func(conversa
 func (a *archive) indexed(key conversation.Key, word string) {
 	a.t.Helper()
 	for range 1000 {
-		hits, err := a.store.Search(a.t.Context(), conversation.SearchQuery{Key: key, Words: word, Limit: 1})
+		hits, err := search.New(a.store).Find(a.t.Context(), search.Query{Key: key, Words: word, Limit: 1})
 		if err != nil {
 			a.t.Fatal(err)
 		}

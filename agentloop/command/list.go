@@ -13,7 +13,7 @@ const listMost = 10 // conversations on a page of the list
 
 // listConversations returns a page, from 1, of the conversations of a session.
 func listConversations(ctx context.Context, env Env, key conversation.Key, page int) (Result, error) {
-	list, _, err := env.Store.Conversations(ctx, conversation.ConversationQuery{Key: key, Skip: (page-1)*listMost, Limit: listMost+1})
+	list, _, err := env.Store.Conversations(ctx, conversation.ConversationQuery{Key: key, Skip: (page - 1) * listMost, Limit: listMost + 1})
 	if err != nil {
 		return Result{}, err
 	}
@@ -44,7 +44,7 @@ func conversationNumber(ctx context.Context, env Env, key conversation.Key, numb
 	if err != nil || k < 1 || k > 1_000_000 {
 		return conversation.Conversation{}, false, nil
 	}
-	list, _, err := env.Store.Conversations(ctx, conversation.ConversationQuery{Key: key, Skip: k-1, Limit: 1})
+	list, _, err := env.Store.Conversations(ctx, conversation.ConversationQuery{Key: key, Skip: k - 1, Limit: 1})
 	if err != nil || len(list) == 0 {
 		return conversation.Conversation{}, false, err
 	}

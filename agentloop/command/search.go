@@ -9,6 +9,7 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/search"
 )
 
 // Unsearchable answers where the index or the messages are damaged.
@@ -34,7 +35,7 @@ func searchMessages(ctx context.Context, env Env, r Request) (Result, error) {
 	if words == "" {
 		return Result{Text: searchUsage}, nil
 	}
-	hits, err := env.Store.Search(ctx, conversation.SearchQuery{
+	hits, err := search.New(env.Store).Find(ctx, search.Query{
 		Key: r.Session, Words: words, TalkOnly: true, Skip: (page - 1) * searchPage, Limit: searchPage + 1,
 	})
 	if err != nil {
@@ -78,7 +79,7 @@ func nothingFound(page int, words string) string {
 
 // showHit returns a hit in one line. It names the conversation unless that is the
 // present one.
-func showHit(h conversation.Hit, present string) string {
+func showHit(h search.Hit, present string) string {
 	who := "Assistant"
 	if h.Role == conversation.RoleUser {
 		who = "You"

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/search"
 )
 
 type searchMessages struct {
@@ -36,7 +37,7 @@ type hitList struct {
 }
 
 func (c *Channel) searchMessages(ctx context.Context, in *searchMessages) (*hitList, error) {
-	query := conversation.SearchQuery{Conversation: in.Conversation, Words: in.Words, Limit: in.Limit, Skip: in.Skip}
+	query := search.Query{Conversation: in.Conversation, Words: in.Words, Limit: in.Limit, Skip: in.Skip}
 	if in.Session != "" {
 		key, err := parseKey(in.Session)
 		if err != nil {
@@ -47,7 +48,7 @@ func (c *Channel) searchMessages(ctx context.Context, in *searchMessages) (*hitL
 	if strings.TrimSpace(in.Words) == "" {
 		return nil, problem(http.StatusUnprocessableEntity, "q has no words to look for.")
 	}
-	found, err := c.Store.Search(ctx, query)
+	found, err := search.New(c.Store).Find(ctx, query)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func (c *Channel) searchMessages(ctx context.Context, in *searchMessages) (*hitL
 	return out, nil
 }
 
-func hitOf(h conversation.Hit) hit {
+func hitOf(h search.Hit) hit {
 	return hit{
 		Session: h.Key, Conversation: h.Conversation, Title: h.Title, Seq: h.Seq, Role: h.Role, Tool: h.ToolName, Sender: h.Sender.Name,
 		At: h.At.UTC(), Snippet: h.Snippet.Mark("", ""),

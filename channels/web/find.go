@@ -10,6 +10,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/fulltext"
+	"parley/conversation/search"
 )
 
 const (
@@ -59,7 +60,7 @@ func (c *Channel) find(ctx context.Context, words string) ([]found, error) {
 	}
 	var list []found
 	for _, session := range sessions {
-		hits, err := c.Store.Search(ctx, conversation.SearchQuery{Key: session.Key, Words: words, TalkOnly: true, Limit: foundInOne})
+		hits, err := search.New(c.Store).Find(ctx, search.Query{Key: session.Key, Words: words, TalkOnly: true, Limit: foundInOne})
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +74,7 @@ func (c *Channel) find(ctx context.Context, words string) ([]found, error) {
 	return slices.Clip(list[:min(len(list), mostFound)]), nil
 }
 
-func foundHit(hit conversation.Hit) found {
+func foundHit(hit search.Hit) found {
 	who := "Assistant"
 	if hit.Role == conversation.RoleUser {
 		who = "You"

@@ -9,11 +9,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/conversation"
+	"parley/conversation/search"
 	"parley/plaintext"
 )
 
 func searchCommand(configPath *string) *cobra.Command {
-	var query conversation.SearchQuery
+	var query search.Query
 	var session string
 	var asJSON bool
 	command := &cobra.Command{
@@ -33,7 +34,7 @@ func searchCommand(configPath *string) *cobra.Command {
 				query.Key = found.Key
 			}
 			query.Words = strings.Join(args, " ")
-			hits, err := store.Search(cmd.Context(), query)
+			hits, err := search.New(store).Find(cmd.Context(), query)
 			if err != nil {
 				return err
 			}
@@ -50,7 +51,7 @@ func searchCommand(configPath *string) *cobra.Command {
 	return command
 }
 
-func printHits(out io.Writer, hits []conversation.Hit, query conversation.SearchQuery) error {
+func printHits(out io.Writer, hits []search.Hit, query search.Query) error {
 	if len(hits) == 0 {
 		_, err := fmt.Fprintln(out, "Nothing is found.")
 		return err
@@ -90,7 +91,7 @@ type pieceJSON struct {
 	Found bool   `json:"found"`
 }
 
-func hitsJSON(hits []conversation.Hit) []hitJSON {
+func hitsJSON(hits []search.Hit) []hitJSON {
 	list := []hitJSON{} // [] when there are none, not null
 	for _, h := range hits {
 		snippet := []pieceJSON{}

@@ -15,6 +15,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/search"
 	"parley/internal/dbdamage"
 )
 
@@ -471,7 +472,7 @@ func TestVerifyTellsIndexesFromMessages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hits, err := s.Search(t.Context(), conversation.SearchQuery{Words: "question 77 session 2", Limit: 1})
+		hits, err := search.New(s).Find(t.Context(), search.Query{Words: "question 77 session 2", Limit: 1})
 		if err != nil || len(hits) == 0 {
 			t.Errorf("%s: search finds %v, %v", name, hits, err)
 		}

@@ -137,11 +137,11 @@ func Chores(t testing.TB, s *conversation.Store) {
 	}
 }
 
-// Exec executes a statement in a transaction.
+// Exec executes a statement.
 func Exec(t testing.TB, s *conversation.Store, statement string, args ...any) {
 	t.Helper()
-	err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, statement, args...)
+	err := s.DB().Read(t.Context(), func(ctx context.Context, conn *sql.Conn) error {
+		_, err := conn.ExecContext(ctx, statement, args...)
 		return err
 	})
 	if err != nil {

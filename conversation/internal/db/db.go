@@ -203,6 +203,20 @@ func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sq
 	return d.readers.QueryRowContext(ctx, query, args...)
 }
 
+// Query reads on a connection or in a transaction. The end of ctx interrupts it.
+func Query(ctx context.Context, q Querier, query string, args ...any) (*sql.Rows, error) {
+	return q.QueryContext(ctx, query, args...)
+}
+
+// Short is Query for what takes little time: ctx only counts before the query. Where a
+// context can end, the driver starts a goroutine for each row.
+func Short(ctx context.Context, q Querier, query string, args ...any) (*sql.Rows, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return q.QueryContext(context.WithoutCancel(ctx), query, args...)
+}
+
 // Conn takes a connection out of the pool, for several reads. The caller closes
 // it.
 func (d *DB) Conn(ctx context.Context) (*sql.Conn, error) { return d.readers.Conn(ctx) }

@@ -1,4 +1,4 @@
-package conversation
+package search
 
 import (
 	"context"
@@ -9,31 +9,17 @@ import (
 	"testing"
 	"time"
 
+	"parley/conversation"
 	"parley/conversation/fulltext"
+	"parley/conversation/storetest"
 )
 
-// told stores messages as one run of a session, the first as its question.
-func told(t testing.TB, s *Store, key Key, messages ...Message) {
-	t.Helper()
-	var count int
-	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM inbox`).Scan(&count); err != nil {
-		t.Fatal(err)
-	}
-	mustAccept(t, s, say(key, 1000+count, messages[0].Content))
-	run := answered(key, mustBegin(t, s, key, 1000), "")
-	run.Messages = messages
-	mustCommit(t, s, run)
-}
-
-func user(text string) Message      { return Message{Role: RoleUser, Content: text} }
-func assistant(text string) Message { return Message{Role: RoleAssistant, Content: text} }
-
-func mustSearch(t testing.TB, s *Store, query SearchQuery) []Hit {
+func mustSearch(t testing.TB, s *conversation.Store, query Query) []Hit {
 	t.Helper()
 	if query.Limit == 0 {
 		query.Limit = 10
 	}
-	hits, err := s.Search(t.Context(), query)
+	hits, err := New(s).Find(t.Context(), query)
 	if err != nil {
 		t.Fatalf("search %q: %v", query.Words, err)
 	}
@@ -85,21 +71,21 @@ func TestWordsAreFoundInAnyScript(t *testing.T) {
 		{"Ｐａｒｓｅ it", "parse", "[Ｐａｒｓｅ] it"},
 		{"line one\n\n\tline   two", "two", "line one line [two]"},
 	} {
-		s := mustOpen(t)
-		told(t, s, chat, user(c.text))
-		told(t, s, chat, user("something else entirely"))
-		chores(t, s)
-		if got := snippets(mustSearch(t, s, SearchQuery{Key: chat, Words: c.query})); len(got) != 1 || got[0] != c.want {
+		s := storetest.New(t)
+		storetest.Tell(t, s, storetest.Chat, storetest.User(c.text))
+		storetest.Tell(t, s, storetest.Chat, storetest.User("something else entirely"))
+		storetest.Chores(t, s)
+		if got := snippets(mustSearch(t, s, Query{Key: storetest.Chat, Words: c.query})); len(got) != 1 || got[0] != c.want {
 			t.Errorf("%q in %q: %q, want %q", c.query, c.text, got, c.want)
 		}
 	}
 }
 
 func TestPhraseMustStandAsItIsQuoted(t *testing.T) {
-	s := mustOpen(t)
-	told(t, s, chat, user("brown is the quick fox"))
-	chores(t, s)
-	if got := snippets(mustSearch(t, s, SearchQuery{Key: chat, Words: `"quick brown"`})); len(got) != 0 {
+	s := storetest.New(t)
+	storetest.Tell(t, s, storetest.Chat, storetest.User("brown is the quick fox"))
+	storetest.Chores(t, s)
+	if got := snippets(mustSearch(t, s, Query{Key: storetest.Chat, Words: `"quick brown"`})); len(got) != 0 {
 		t.Errorf("found %q", got)
 	}
 }
@@ -107,21 +93,21 @@ func TestPhraseMustStandAsItIsQuoted(t *testing.T) {
 // The message that somebody means stands first: with all of the words before
 // any of them, to the point before in passing, new before old.
 func TestBestHitComesFirst(t *testing.T) {
-	s := mustOpen(t)
+	s := storetest.New(t)
 	day := func(n int) time.Time { return time.UnixMilli(0).AddDate(0, 0, n) }
-	told(t, s, chat,
-		Message{Role: RoleUser, Content: "the staging password is " + strings.Repeat("blah ", 300), At: day(1)},
-		Message{Role: RoleAssistant, Content: "the staging password is hunter2", At: day(2)},
-		Message{Role: RoleUser, Content: "old: which port?", At: day(1)},
-		Message{Role: RoleAssistant, Content: "new: which port?", At: day(300)},
-		Message{Role: RoleUser, Content: "only staging here", At: day(300)})
-	chores(t, s)
+	storetest.Tell(t, s, storetest.Chat,
+		conversation.Message{Role: conversation.RoleUser, Content: "the staging password is " + strings.Repeat("blah ", 300), At: day(1)},
+		conversation.Message{Role: conversation.RoleAssistant, Content: "the staging password is hunter2", At: day(2)},
+		conversation.Message{Role: conversation.RoleUser, Content: "old: which port?", At: day(1)},
+		conversation.Message{Role: conversation.RoleAssistant, Content: "new: which port?", At: day(300)},
+		conversation.Message{Role: conversation.RoleUser, Content: "only staging here", At: day(300)})
+	storetest.Chores(t, s)
 	for query, want := range map[string]string{
 		"staging password":          "the [staging] [password] is hunter2",
 		"port":                      "new: which [port]?",
 		"what password has staging": "the [staging] [password] is hunter2", // no message has all of these
 	} {
-		if got := snippets(mustSearch(t, s, SearchQuery{Key: chat, Words: query})); len(got) == 0 || got[0] != want {
+		if got := snippets(mustSearch(t, s, Query{Key: storetest.Chat, Words: query})); len(got) == 0 || got[0] != want {
 			t.Errorf("%s: %q, want %q first", query, got, want)
 		}
 	}
@@ -130,16 +116,16 @@ func TestBestHitComesFirst(t *testing.T) {
 // Pages of a search do not repeat or leave out a hit, also where more match
 // than are ranked at once.
 func TestEveryHitIsOnOnePage(t *testing.T) {
-	s := mustOpen(t)
-	var messages []Message
-	for i := range 2*searchBlock + 30 {
-		messages = append(messages, user(fmt.Sprintf("apple number %d", i)))
+	s := storetest.New(t)
+	var messages []conversation.Message
+	for i := range 2*blockSize + 30 {
+		messages = append(messages, storetest.User(fmt.Sprintf("apple number %d", i)))
 	}
-	told(t, s, chat, messages...)
-	chores(t, s)
+	storetest.Tell(t, s, storetest.Chat, messages...)
+	storetest.Chores(t, s)
 	seen := map[int64]bool{}
 	for skip := 0; ; skip += 7 {
-		page := mustSearch(t, s, SearchQuery{Key: chat, Words: "apple", Skip: skip, Limit: 7})
+		page := mustSearch(t, s, Query{Key: storetest.Chat, Words: "apple", Skip: skip, Limit: 7})
 		for _, h := range page {
 			if seen[h.Seq] {
 				t.Fatalf("message %d is on two pages", h.Seq)
@@ -158,29 +144,29 @@ func TestEveryHitIsOnOnePage(t *testing.T) {
 // No session finds another's words, whatever it asks for; the operator finds
 // all of them.
 func TestSearchStaysInItsSession(t *testing.T) {
-	s := mustOpen(t)
-	key := func(i int) Key { return Key(fmt.Sprintf("telegram:chat:%d", i)) }
+	s := storetest.New(t)
+	key := func(i int) conversation.Key { return conversation.Key(fmt.Sprintf("telegram:chat:%d", i)) }
 	for i := range 30 {
-		told(t, s, key(i), user(fmt.Sprintf("my secret word is mango%d", i)), assistant("I keep the secret"))
+		storetest.Tell(t, s, key(i), storetest.User(fmt.Sprintf("my secret word is mango%d", i)), storetest.Assistant("I keep the secret"))
 	}
-	chores(t, s)
+	storetest.Chores(t, s)
 	for i := range 30 {
 		for _, words := range []string{"secret", "mango", "mango7", `"secret word"`, "s1 c1", "secret OR mango7", "mango*", "place : s2", "mang"} {
-			for _, h := range mustSearch(t, s, SearchQuery{Key: key(i), Words: words, Limit: 100}) {
+			for _, h := range mustSearch(t, s, Query{Key: key(i), Words: words, Limit: 100}) {
 				if text := h.Snippet.Mark("", ""); h.Key != key(i) || strings.Contains(text, "mango") && !strings.HasSuffix(text, fmt.Sprintf("mango%d", i)) {
 					t.Errorf("%s asked for %q and found %q of %s", key(i), words, text, h.Key)
 				}
 			}
 		}
 	}
-	other := mustSearch(t, s, SearchQuery{Key: key(3), Words: "secret"})[0].Conversation
-	if _, err := s.Search(t.Context(), SearchQuery{Key: key(4), Conversation: other, Words: "secret", Limit: 1}); !errors.Is(err, ErrNotFound) {
+	other := mustSearch(t, s, Query{Key: key(3), Words: "secret"})[0].Conversation
+	if _, err := New(s).Find(t.Context(), Query{Key: key(4), Conversation: other, Words: "secret", Limit: 1}); !errors.Is(err, conversation.ErrNotFound) {
 		t.Errorf("another session's conversation: %v", err)
 	}
-	if got := mustSearch(t, s, SearchQuery{Words: "secret", Limit: 100}); len(got) != 60 {
+	if got := mustSearch(t, s, Query{Words: "secret", Limit: 100}); len(got) != 60 {
 		t.Errorf("the operator found %d of 60", len(got))
 	}
-	if got := mustSearch(t, s, SearchQuery{Key: "telegram:chat:99", Words: "secret"}); len(got) != 0 {
+	if got := mustSearch(t, s, Query{Key: "telegram:chat:99", Words: "secret"}); len(got) != 0 {
 		t.Errorf("a session without messages found %q", snippets(got))
 	}
 }
@@ -188,30 +174,33 @@ func TestSearchStaysInItsSession(t *testing.T) {
 // Answers that were given anew, the gateway's notes and deleted conversations
 // don't come up in a chat again; the operator sees what the archive still holds.
 func TestWhatIsNoLongerSaidIsNotFound(t *testing.T) {
-	s := mustOpen(t)
-	told(t, s, chat, user("which pear?"), assistant("the pear that was replaced"), assistant("the pear of the note"),
-		assistant("the pear that was taken back"), Message{Role: RoleTool, ToolName: "shop", ToolCallID: "1", Content: "pear 2.50"}, assistant("this pear"))
+	s := storetest.New(t)
+	storetest.Tell(t, s, storetest.Chat, storetest.User("which pear?"), storetest.Assistant("the pear that was replaced"), storetest.Assistant("the pear of the note"),
+		storetest.Assistant("the pear that was taken back"), conversation.Message{Role: conversation.RoleTool, ToolName: "shop", ToolCallID: "1", Content: "pear 2.50"}, storetest.Assistant("this pear"))
 	for seq, change := range map[int]string{2: "state = 'replaced'", 3: "internal = 1", 4: "state = 'undone'"} {
-		if err := execute(s, `UPDATE messages SET `+change+` WHERE seq = ?`, seq); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Exec(t, s, `UPDATE messages SET `+change+` WHERE seq = ?`, seq)
 	}
-	chores(t, s)
+	storetest.Chores(t, s)
 	for _, c := range []struct {
-		query SearchQuery
+		query Query
 		want  int
 	}{
-		{SearchQuery{Key: chat, Words: "pear"}, 3},
-		{SearchQuery{Key: chat, Words: "pear", TalkOnly: true}, 2},
-		{SearchQuery{Words: "pear"}, 6},
+		{Query{Key: storetest.Chat, Words: "pear"}, 3},
+		{Query{Key: storetest.Chat, Words: "pear", TalkOnly: true}, 2},
+		{Query{Words: "pear"}, 6},
 	} {
 		if got := snippets(mustSearch(t, s, c.query)); len(got) != c.want {
 			t.Errorf("%+v: %q, want %d", c.query, got, c.want)
 		}
 	}
-	clearConversation(t, s, 9)
-	for _, key := range []Key{chat, ""} {
-		if got := snippets(mustSearch(t, s, SearchQuery{Key: key, Words: "pear"})); len(got) != 0 {
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 9, "/clear yes"))
+	turn := storetest.Begin(t, s, storetest.Chat, 1000)
+	storetest.Commit(t, s, conversation.Run{
+		Key: storetest.Chat, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: turn.Waiting,
+		Conversation: turn.Conversation, Effect: conversation.Effect{Delete: true},
+	})
+	for _, key := range []conversation.Key{storetest.Chat, ""} {
+		if got := snippets(mustSearch(t, s, Query{Key: key, Words: "pear"})); len(got) != 0 {
 			t.Errorf("deleted, and %q still finds %q", key, got)
 		}
 	}
@@ -219,41 +208,41 @@ func TestWhatIsNoLongerSaidIsNotFound(t *testing.T) {
 
 // Whatever is typed after /search is only text.
 func TestHostileQueriesAreOnlyText(t *testing.T) {
-	s := mustOpen(t)
-	told(t, s, chat, user(`a "quoted" text AND 100% of NEAR(it) -- \ * ^ { } : words : x'y' 👍🏽`))
-	chores(t, s)
+	s := storetest.New(t)
+	storetest.Tell(t, s, storetest.Chat, storetest.User(`a "quoted" text AND 100% of NEAR(it) -- \ * ^ { } : words : x'y' 👍🏽`))
+	storetest.Chores(t, s)
 	for _, query := range []string{
 		"", " ", `"`, `""`, `"""`, "AND", "NOT", "NEAR(a b, 2)", "a NEAR b", "-text", "text*", "*", "^text", "words:text", "{words}:text",
 		"(", ")", "';--", "\x00", "text\x00", "\xff\xfe", "👍🏽", "\u200d", "\u0301", "+", "a AND OR b", strings.Repeat("word ", 2000),
 		strings.Repeat("x", 10<<10), strings.Repeat("字", 10<<10), strings.Repeat(`"`, 10<<10), strings.Repeat("aB", 5<<10), "½ ﬃ ℌ ①",
 	} {
-		mustSearch(t, s, SearchQuery{Key: chat, Words: query})
+		mustSearch(t, s, Query{Key: storetest.Chat, Words: query})
 	}
 	for _, query := range []string{`"quoted"`, "AND", "near it", "-text", "100%", "x'y'", "{words} :"} {
-		if got := mustSearch(t, s, SearchQuery{Key: chat, Words: query}); len(got) != 1 {
+		if got := mustSearch(t, s, Query{Key: storetest.Chat, Words: query}); len(got) != 1 {
 			t.Errorf("%q found %q", query, snippets(got))
 		}
 	}
 }
 
 func FuzzSearch(f *testing.F) {
-	s, err := Open(context.Background(), f.TempDir()+"/fuzz.db")
+	s, err := conversation.Open(context.Background(), f.TempDir()+"/fuzz.db")
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { s.Close() })
-	told(f, s, chat, user("parseConfig is 数据库 and café"))
-	chores(f, s)
+	storetest.Tell(f, s, storetest.Chat, storetest.User("parseConfig is 数据库 and café"))
+	storetest.Chores(f, s)
 	for _, seed := range []string{`"a b`, "parse*", "数据", "a\u0301\u0301", "NEAR(x y)", "Aa1bB2"} {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, query string) { mustSearch(t, s, SearchQuery{Key: chat, Words: query}) })
+	f.Fuzz(func(t *testing.T, query string) { mustSearch(t, s, Query{Key: storetest.Chat, Words: query}) })
 }
 
 // Every word of a text finds it, wherever it stands: what is indexed and what
 // is looked for are cut alike.
 func TestEveryWordOfATextFindsIt(t *testing.T) {
-	s := mustOpen(t)
+	s := storetest.New(t)
 	random := rand.New(rand.NewPCG(3, 4))
 	letters := []rune("abzAZ09éßЯяاहिन्दी東京のカーﾊﾞ한국ไทย_-.' \n👍🏽ﬁ²")
 	var list []string
@@ -265,15 +254,15 @@ func TestEveryWordOfATextFindsIt(t *testing.T) {
 		list = append(list, b.String())
 	}
 	for i, text := range list {
-		told(t, s, Key(fmt.Sprintf("cli:%d", i)), user(text))
+		storetest.Tell(t, s, conversation.Key(fmt.Sprintf("cli:%d", i)), storetest.User(text))
 	}
-	chores(t, s)
+	storetest.Chores(t, s)
 	for i, text := range list {
 		for _, word := range strings.Fields(text) {
 			if words, _ := fulltext.Tokenize(word); len(words) == 0 {
 				continue
 			}
-			if got := mustSearch(t, s, SearchQuery{Key: Key(fmt.Sprintf("cli:%d", i)), Words: word}); len(got) != 1 || !strings.Contains(got[0].Snippet.Mark("[", "]"), "[") {
+			if got := mustSearch(t, s, Query{Key: conversation.Key(fmt.Sprintf("cli:%d", i)), Words: word}); len(got) != 1 || !strings.Contains(got[0].Snippet.Mark("[", "]"), "[") {
 				t.Errorf("%q is not found in %q: %q", word, text, snippets(got))
 			}
 		}
@@ -281,10 +270,10 @@ func TestEveryWordOfATextFindsIt(t *testing.T) {
 }
 
 func TestSnippetShowsThePlaceInALongText(t *testing.T) {
-	s := mustOpen(t)
-	told(t, s, chat, user(strings.Repeat("filler ünd mehr ", 5000)+"the needle is here "+strings.Repeat("filler ", 5000)))
-	chores(t, s)
-	got := snippets(mustSearch(t, s, SearchQuery{Key: chat, Words: "needle"}))
+	s := storetest.New(t)
+	storetest.Tell(t, s, storetest.Chat, storetest.User(strings.Repeat("filler ünd mehr ", 5000)+"the needle is here "+strings.Repeat("filler ", 5000)))
+	storetest.Chores(t, s)
+	got := snippets(mustSearch(t, s, Query{Key: storetest.Chat, Words: "needle"}))
 	if len(got) != 1 || !strings.Contains(got[0], "the [needle] is here") || len(got[0]) > 240+100 {
 		t.Errorf("%q", got)
 	}
@@ -293,13 +282,13 @@ func TestSnippetShowsThePlaceInALongText(t *testing.T) {
 // The number of an exchange is the same whether it is counted from the
 // beginning or from the counts that are kept.
 func TestHitsNameTheirTurn(t *testing.T) {
-	s := mustOpen(t)
+	s := storetest.New(t)
 	for i := range 150 {
-		told(t, s, chat, user(fmt.Sprintf("unique%d", i)), user("and more"), assistant("yes"))
+		storetest.Tell(t, s, storetest.Chat, storetest.User(fmt.Sprintf("unique%d", i)), storetest.User("and more"), storetest.Assistant("yes"))
 	}
-	chores(t, s)
+	storetest.Chores(t, s)
 	for _, i := range []int{0, 1, 20, 21, 22, 63, 64, 149} {
-		hit := mustSearch(t, s, SearchQuery{Key: chat, Words: fmt.Sprintf("unique%d", i)})[0]
+		hit := mustSearch(t, s, Query{Key: storetest.Chat, Words: fmt.Sprintf("unique%d", i)})[0]
 		if hit.Turn != int64(i+1) {
 			t.Errorf("exchange %d is told as turn %d", i+1, hit.Turn)
 		}
@@ -308,10 +297,10 @@ func TestHitsNameTheirTurn(t *testing.T) {
 
 // Who looks for what was said a moment ago finds it.
 func TestWhatWasJustSaidIsFound(t *testing.T) {
-	s := mustOpen(t)
-	mustAccept(t, s, say(chat, 1, "my cat is called Mochi"))
-	mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 1000), "a fine name"))
-	hits, err := s.Search(t.Context(), SearchQuery{Key: chat, Words: "mochi", Limit: 5})
+	s := storetest.New(t)
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "my cat is called Mochi"))
+	storetest.Commit(t, s, storetest.Answered(storetest.Chat, storetest.Begin(t, s, storetest.Chat, 1000), "a fine name"))
+	hits, err := New(s).Find(t.Context(), Query{Key: storetest.Chat, Words: "mochi", Limit: 5})
 	if err != nil || len(hits) != 1 {
 		t.Fatalf("%d hits, %v", len(hits), err)
 	}
@@ -320,28 +309,28 @@ func TestWhatWasJustSaidIsFound(t *testing.T) {
 // What a tool was called with is found by the model and the operator, and read
 // without JSON around it; a person's /search is in what was said.
 func TestToolCallsAreFoundByTheirArguments(t *testing.T) {
-	s := mustOpen(t)
-	call := func(name, arguments string) Message {
-		return Message{Role: RoleAssistant, ToolCalls: []ToolCall{{ID: "1", Name: name, Arguments: arguments}}}
+	s := storetest.New(t)
+	call := func(name, arguments string) conversation.Message {
+		return conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "1", Name: name, Arguments: arguments}}}
 	}
-	told(t, s, chat, user("put that down"),
+	storetest.Tell(t, s, storetest.Chat, storetest.User("put that down"),
 		call("write_file", `{"path": "notes/Einkauf.md", "content": "Milch\nK\u00e4se", "mode": 420, "append": null}`),
-		Message{Role: RoleTool, ToolName: "write_file", ToolCallID: "1", Content: "written"},
-		call("look_up", `no JSON but pears`), Message{Role: RoleTool, ToolName: "look_up", ToolCallID: "1", Content: "nothing"},
-		assistant("it is written down"))
-	chores(t, s)
+		conversation.Message{Role: conversation.RoleTool, ToolName: "write_file", ToolCallID: "1", Content: "written"},
+		call("look_up", `no JSON but pears`), conversation.Message{Role: conversation.RoleTool, ToolName: "look_up", ToolCallID: "1", Content: "nothing"},
+		storetest.Assistant("it is written down"))
+	storetest.Chores(t, s)
 	for words, want := range map[string]string{
 		"einkauf.md":  "calls write_file: path notes/[Einkauf.md] content Milch Käse mode 420 append",
 		"käse milch":  "calls write_file: path notes/Einkauf.md content [Milch] [Käse] mode 420 append",
 		"pears":       "calls look_up: no JSON but [pears]",
 		"write_file:": "calls [write_file]: path notes/Einkauf.md content Milch Käse mode 420 append",
 	} {
-		for _, key := range []Key{chat, ""} {
-			if got := snippets(mustSearch(t, s, SearchQuery{Key: key, Words: words})); len(got) != 1 || got[0] != want {
+		for _, key := range []conversation.Key{storetest.Chat, ""} {
+			if got := snippets(mustSearch(t, s, Query{Key: key, Words: words})); len(got) != 1 || got[0] != want {
 				t.Errorf("%q in %q: %q, want %q", words, key, got, want)
 			}
 		}
-		if got := snippets(mustSearch(t, s, SearchQuery{Key: chat, Words: words, TalkOnly: true})); len(got) != 0 {
+		if got := snippets(mustSearch(t, s, Query{Key: storetest.Chat, Words: words, TalkOnly: true})); len(got) != 0 {
 			t.Errorf("%q in the talk alone: %q", words, got)
 		}
 	}
@@ -350,33 +339,33 @@ func TestToolCallsAreFoundByTheirArguments(t *testing.T) {
 // Whether a message is new or old, and its session went on in one conversation
 // or in many, what it says is found, and the newest of what is said often.
 func TestOldMessagesOfLongSessionsAreFound(t *testing.T) {
-	s := mustOpen(t)
-	const one, many, other = Key("telegram:chat:1"), Key("telegram:chat:2"), Key("telegram:chat:3")
-	said := func(i int) Message {
+	s := storetest.New(t)
+	const one, many, other = conversation.Key("telegram:chat:1"), conversation.Key("telegram:chat:2"), conversation.Key("telegram:chat:3")
+	said := func(i int) conversation.Message {
 		text := fmt.Sprintf("each says unique%d", i)
 		if i%700 == 3 {
 			text += " the seldom said phrase 很少说的话"
 		}
-		return user(text)
+		return storetest.User(text)
 	}
 	const all = 6 * firstSpan
 	for from := 0; from < all; from += all / 6 {
-		for _, key := range []Key{one, many, other} {
-			var list []Message
+		for _, key := range []conversation.Key{one, many, other} {
+			var list []conversation.Message
 			for i := range all / 6 {
 				list = append(list, said(from+i))
 			}
-			told(t, s, key, list...)
+			storetest.Tell(t, s, key, list...)
 		}
-		mustAccept(t, s, say(many, from, "/new"))
-		mustCommit(t, s, Run{Key: many, Kind: KindCommand, Status: StatusDone, Took: mustBegin(t, s, many, 0).Waiting, Effect: Effect{Archive: true}})
+		storetest.Accept(t, s, storetest.Say(many, from, "/new"))
+		storetest.Commit(t, s, conversation.Run{Key: many, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: storetest.Begin(t, s, many, 0).Waiting, Effect: conversation.Effect{Archive: true}})
 	}
-	chores(t, s)
-	for _, key := range []Key{one, many} {
+	storetest.Chores(t, s)
+	for _, key := range []conversation.Key{one, many} {
 		for _, i := range []int{0, 3, 17, all/6 - 1, all / 6, all / 2, all - 1} {
 			for _, words := range []string{fmt.Sprintf("unique%d", i), fmt.Sprintf("unique%d says each", i), fmt.Sprintf(`"says unique%d"`, i)} {
 				for _, talk := range []bool{false, true} {
-					got := mustSearch(t, s, SearchQuery{Key: key, Words: words, TalkOnly: talk})
+					got := mustSearch(t, s, Query{Key: key, Words: words, TalkOnly: talk})
 					if len(got) != 1 || got[0].Key != key {
 						t.Errorf("%s: %s of %d messages, talk only %t: %q", key, words, all, talk, snippets(got))
 					}
@@ -384,11 +373,11 @@ func TestOldMessagesOfLongSessionsAreFound(t *testing.T) {
 			}
 		}
 		for _, words := range []string{"seldom", "says seldom", `"the seldom said phrase"`, "很少说的话"} {
-			if got := mustSearch(t, s, SearchQuery{Key: key, Words: words, Limit: 100}); len(got) != 9 {
+			if got := mustSearch(t, s, Query{Key: key, Words: words, Limit: 100}); len(got) != 9 {
 				t.Errorf("%s: %s is said 9 times, found %d times", key, words, len(got))
 			}
 		}
-		newest := mustSearch(t, s, SearchQuery{Key: key, Words: "each says", Limit: 100})
+		newest := mustSearch(t, s, Query{Key: key, Words: "each says", Limit: 100})
 		for _, h := range newest {
 			var i int
 			if _, err := fmt.Sscanf(h.Snippet.Mark("", ""), "each says unique%d", &i); err != nil || i < all-100 {

@@ -1,4 +1,4 @@
-package conversation
+package search
 
 import (
 	"context"
@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // archiveOf is how many messages the archive has that searches are measured in.
@@ -26,27 +29,27 @@ func BenchmarkArchive(b *testing.B) {
 	archive := newArchive(b)
 	for _, c := range []struct {
 		name  string
-		query func() SearchQuery
+		query func() Query
 	}{
-		{"session/one word", func() SearchQuery { return archive.query(archive.session(), 1) }},
-		{"session/two words", func() SearchQuery { return archive.query(archive.session(), 2) }},
-		{"session/question of seven words", func() SearchQuery { return archive.query(archive.session(), 7) }},
-		{"session/quoted phrase", func() SearchQuery { return archive.quoted(archive.session()) }},
-		{"session/Chinese word", func() SearchQuery { return archive.queryChinese(1) }},
-		{"session/Chinese sentence", func() SearchQuery { return archive.queryChinese(7) }},
-		{"session of 100,000/two words", func() SearchQuery { return archive.query("telegram:chat:1", 2) }},
-		{"session of 100,000/question of seven words", func() SearchQuery { return archive.query("telegram:chat:1", 7) }},
-		{"session of 100,000/quoted phrase", func() SearchQuery { return archive.quoted("telegram:chat:1") }},
-		{"everything/one word", func() SearchQuery { return archive.query("", 1) }},
-		{"everything/two words", func() SearchQuery { return archive.query("", 2) }},
-		{"everything/question of seven words", func() SearchQuery { return archive.query("", 7) }},
+		{"session/one word", func() Query { return archive.query(archive.session(), 1) }},
+		{"session/two words", func() Query { return archive.query(archive.session(), 2) }},
+		{"session/question of seven words", func() Query { return archive.query(archive.session(), 7) }},
+		{"session/quoted phrase", func() Query { return archive.quoted(archive.session()) }},
+		{"session/Chinese word", func() Query { return archive.queryChinese(1) }},
+		{"session/Chinese sentence", func() Query { return archive.queryChinese(7) }},
+		{"session of 100,000/two words", func() Query { return archive.query("telegram:chat:1", 2) }},
+		{"session of 100,000/question of seven words", func() Query { return archive.query("telegram:chat:1", 7) }},
+		{"session of 100,000/quoted phrase", func() Query { return archive.quoted("telegram:chat:1") }},
+		{"everything/one word", func() Query { return archive.query("", 1) }},
+		{"everything/two words", func() Query { return archive.query("", 2) }},
+		{"everything/question of seven words", func() Query { return archive.query("", 7) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			var took []time.Duration
 			for b.Loop() {
 				query := c.query()
 				began := time.Now()
-				if _, err := archive.store.Search(b.Context(), query); err != nil {
+				if _, err := New(archive.store).Find(b.Context(), query); err != nil {
 					b.Fatal(err)
 				}
 				took = append(took, time.Since(began))
@@ -66,12 +69,12 @@ func reportP95(b *testing.B, took []time.Duration) {
 // begin opens sessions of all sizes with small and large windows, of which the
 // default one holds some 320 of these messages.
 func (a *archive) begin(b *testing.B) {
-	for _, budget := range []int{4000, DefaultConfig().MaxTokens} {
+	for _, budget := range []int{4000, conversation.DefaultConfig().MaxTokens} {
 		b.Run(fmt.Sprintf("budget=%d", budget), func(b *testing.B) {
 			var took []time.Duration
 			for n := 0; b.Loop(); n++ {
 				key := a.session()
-				in := Inbound{Key: key, SourceID: fmt.Sprintf("%d/%d/%d", budget, b.N, n), Text: "And now?", At: time.Now()}
+				in := conversation.Inbound{Key: key, SourceID: fmt.Sprintf("%d/%d/%d", budget, b.N, n), Text: "And now?", At: time.Now()}
 				if _, err := a.store.Accept(b.Context(), nil, in); err != nil {
 					b.Fatal(err)
 				}
@@ -80,9 +83,7 @@ func (a *archive) begin(b *testing.B) {
 					b.Fatal(err)
 				}
 				took = append(took, time.Since(began))
-				if err := execute(a.store, `UPDATE inbox SET run_id = id WHERE run_id IS NULL`); err != nil {
-					b.Fatal(err)
-				}
+				storetest.Exec(b, a.store, `UPDATE inbox SET run_id = id WHERE run_id IS NULL`)
 			}
 			reportP95(b, took)
 		})
@@ -91,7 +92,7 @@ func (a *archive) begin(b *testing.B) {
 
 // archive is a large database with talk in it.
 type archive struct {
-	store          *Store
+	store          *conversation.Store
 	words, chinese *vocabulary
 	ratio          float64 // of the file's size to the texts'
 }
@@ -99,19 +100,17 @@ type archive struct {
 func newArchive(b *testing.B) *archive {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "archive.db")
-	store, err := Open(b.Context(), path)
+	store, err := conversation.Open(b.Context(), path)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { store.Close() })
 	// The archive is made to be read: nothing of it must survive a power cut.
-	if err := execute(store, "PRAGMA synchronous = OFF"); err != nil {
-		b.Fatal(err)
-	}
+	storetest.Exec(b, store, "PRAGMA synchronous = OFF")
 	a := &archive{store: store, words: newVocabulary(), chinese: newChinese()}
 	var size int64
 	for from := 0; from < archiveOf; from += 20_000 {
-		err := store.db.Write(b.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		err := store.DB().Write(b.Context(), func(ctx context.Context, tx *sql.Tx) error {
 			n, err := a.fill(ctx, tx, from, from+20_000)
 			size += n
 			return err
@@ -120,10 +119,8 @@ func newArchive(b *testing.B) *archive {
 			b.Fatal(err)
 		}
 	}
-	chores(b, store)
-	if err := execute(store, "PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {
-		b.Fatal(err)
-	}
+	storetest.Chores(b, store)
+	storetest.Exec(b, store, "PRAGMA wal_checkpoint(TRUNCATE)")
 	info, err := os.Stat(path)
 	if err != nil {
 		b.Fatal(err)
@@ -133,22 +130,22 @@ func newArchive(b *testing.B) *archive {
 }
 
 // session is one that is drawn as often as it talks.
-func (a *archive) session() Key { return sessionKey(a.words.session()) }
+func (a *archive) session() conversation.Key { return sessionKey(a.words.session()) }
 
-func sessionKey(n int) Key { return Key(fmt.Sprintf("telegram:chat:%d", n)) }
+func sessionKey(n int) conversation.Key { return conversation.Key(fmt.Sprintf("telegram:chat:%d", n)) }
 
-func (a *archive) query(key Key, words int) SearchQuery {
-	return SearchQuery{Key: key, Words: a.words.text(words), Limit: 10}
+func (a *archive) query(key conversation.Key, words int) Query {
+	return Query{Key: key, Words: a.words.text(words), Limit: 10}
 }
 
-func (a *archive) quoted(key Key) SearchQuery {
+func (a *archive) quoted(key conversation.Key) Query {
 	query := a.query(key, 2)
 	query.Words = `"` + query.Words + `"`
 	return query
 }
 
-func (a *archive) queryChinese(words int) SearchQuery {
-	return SearchQuery{Key: sessionKey(a.words.random.IntN(100)*10 + 3), Words: a.chinese.text(words), Limit: 10}
+func (a *archive) queryChinese(words int) Query {
+	return Query{Key: sessionKey(a.words.random.IntN(100)*10 + 3), Words: a.chinese.text(words), Limit: 10}
 }
 
 // fill adds messages, every second of them an answer, with the rows that they
@@ -255,7 +252,7 @@ func (v *vocabulary) calls() string {
 		return ""
 	}
 	arguments := fmt.Sprintf(`{"path":"src/%s/%s.go","content":"%s"}`, v.text(1), v.text(1), v.text(20))
-	calls, err := json.Marshal([]ToolCall{{ID: "call_1", Name: "write_file", Arguments: arguments}})
+	calls, err := json.Marshal([]conversation.ToolCall{{ID: "call_1", Name: "write_file", Arguments: arguments}})
 	if err != nil {
 		panic(err)
 	}
