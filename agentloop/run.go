@@ -139,9 +139,7 @@ func (g *generation) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, result := range results {
-			g.add(window.NewEntry(g.deps.Counter, result))
-		}
+		g.add(results...)
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"parley/conversation"
 	"parley/llm"
 	"parley/llm/llmtest"
 	"parley/tools"
@@ -79,5 +81,42 @@ func TestCallsOfOneRoundAreBounded(t *testing.T) {
 	}
 	if running.most > 3 {
 		t.Errorf("%d calls ran at the same time, 3 were allowed", running.most)
+	}
+}
+
+// Whether a call failed is known from the call, not read out of its result.
+func TestFailedCallsAreFlagged(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(p *Deps) {
+		registry, err := tools.NewRegistry(tools.Tool{Name: "lookup", Parameters: json.RawMessage(`{"type":"object"}`),
+			Call: func(context.Context, json.RawMessage) (string, error) { return "error: is the name of a song", nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Tools = registry
+	})
+	h.server.Script(
+		llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "a", Name: "lookup", Arguments: "{}"}, {ID: "b", Name: "missing", Arguments: "{}"}}},
+		llmtest.Answer{Text: "done"},
+	)
+	h.ask(room, "look it up")
+	c, err := h.store.Active(t.Context(), room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := map[string]bool{}
+	for m, err := range h.store.Records(t.Context(), c.ID) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Role == conversation.RoleTool {
+			failed[m.ToolName] = m.Failed
+		}
+	}
+	if want := map[string]bool{"lookup": false, "missing": true}; !maps.Equal(failed, want) {
+		t.Errorf("failed: %v", failed)
+	}
+	if f := c.State.Failures; len(f) != 1 || f[0].Text != "missing" {
+		t.Errorf("the session state has %+v", f)
 	}
 }

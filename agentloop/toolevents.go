@@ -28,16 +28,16 @@ func (c *Config) toolEvents(messages []window.Entry) []conversation.Event {
 		}
 		i := slices.IndexFunc(calls, func(call llm.ToolCall) bool { return call.ID == m.ToolCallID })
 		if m.Role == "tool" && i >= 0 {
-			list = append(list, c.callEvents(calls[i], m.Content)...)
+			list = append(list, c.callEvents(calls[i], m)...)
 		}
 	}
 	return list
 }
 
 // callEvents returns the events of one call.
-func (c *Config) callEvents(call llm.ToolCall, text string) []conversation.Event {
+func (c *Config) callEvents(call llm.ToolCall, result window.Entry) []conversation.Event {
 	var list []conversation.Event
-	what, failure := call.Name, failureOf(text)
+	what, failure := call.Name, failureOf(result)
 	switch {
 	case call.Name == tools.SessionStateName:
 		return recordOf(call.Arguments)
@@ -50,7 +50,7 @@ func (c *Config) callEvents(call llm.ToolCall, text string) []conversation.Event
 	case slices.Contains(c.ShellTools, call.Name):
 		command := argument(call.Arguments, "command", "cmd", "script")
 		what = strings.TrimSpace("$ " + command)
-		if status := exitStatus(text); failure == "" && status != 0 {
+		if status := exitStatus(result.Content); failure == "" && status != 0 {
 			failure = "exit status " + strconv.Itoa(status)
 		}
 		if commit := commitOf(command); failure == "" && commit != "" {
@@ -61,17 +61,6 @@ func (c *Config) callEvents(call llm.ToolCall, text string) []conversation.Event
 		return append(list, conversation.Event{Kind: conversation.Failed, Text: what, Error: failure})
 	}
 	return append(list, conversation.Event{Kind: conversation.Succeeded, Text: what})
-}
-
-// failureOf returns how a tool failed, in one line, or "" when it did not. The text
-// is the result that the model reads.
-func failureOf(text string) string {
-	failure, failed := strings.CutPrefix(text, "error: ")
-	if !failed {
-		return ""
-	}
-	line, _, _ := strings.Cut(failure, "\n")
-	return line
 }
 
 // recordOf returns the event of a call by which the model has something recorded.

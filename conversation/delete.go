@@ -67,7 +67,7 @@ func sweepBut(ctx context.Context, tx *sql.Tx, without []int64) (done bool, err 
 // nextToDelete is a deleted conversation whose rows are still there.
 func nextToDelete(ctx context.Context, q db.Querier, without []int64) (id int64, err error) {
 	err = q.QueryRowContext(ctx, `
-		SELECT id FROM conversations WHERE deleted = 1 AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`, db.IDs(without)).Scan(&id)
+		SELECT id FROM conversations WHERE deleted = 1 AND staged = 0 AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`, db.IDs(without)).Scan(&id)
 	return id, err
 }
 

@@ -31,8 +31,6 @@ const (
 
 	importBatch = 200     // messages written in one transaction
 	importBytes = 1 << 20 // of text, likewise; a longer message goes alone
-
-	staged = 2 // in the column deleted: hidden like a deleted conversation, but not swept
 )
 
 // Import adds archived conversations to a session. Other processes may work
@@ -65,7 +63,7 @@ func (s *Store) BeginImport(ctx context.Context, key Key) (*Import, error) {
 // clean sweeps away what an import left that was killed.
 func (im *Import) clean(ctx context.Context) error {
 	err := im.store.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE conversations SET deleted = 1 WHERE deleted = ?`, staged)
+		_, err := tx.ExecContext(ctx, `UPDATE conversations SET deleted = 1, staged = 0 WHERE staged = 1 OR deleted = 2`) // 2: of a gateway before schema 18
 		return err
 	})
 	if err != nil {
@@ -99,7 +97,7 @@ func (im *Import) Add(ctx context.Context, c Imported) (added bool, err error) {
 			if err := insertImported(ctx, tx, row, c.Messages[from:to], from); err != nil || to < len(c.Messages) {
 				return err
 			}
-			_, err = tx.ExecContext(ctx, `UPDATE conversations SET deleted = 0 WHERE id = ?`, row)
+			_, err = tx.ExecContext(ctx, `UPDATE conversations SET deleted = 0, staged = 0 WHERE id = ?`, row)
 			return err
 		})
 		if err != nil {
@@ -136,9 +134,9 @@ func (im *Import) stage(ctx context.Context, tx *sql.Tx, c Imported) (row int64,
 		return 0, err
 	}
 	result, err := tx.ExecContext(ctx, `
-		INSERT INTO conversations (uuid, session_id, title, active, deleted, messages, tokens, state, created_at, updated_at)
-		VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?)`,
-		c.ID, session, db.Text(c.Title), staged, len(c.Messages), tokens, string(state), db.Millis(c.CreatedAt), db.Millis(c.UpdatedAt))
+		INSERT INTO conversations (uuid, session_id, title, active, deleted, staged, messages, tokens, state, created_at, updated_at)
+		VALUES (?, ?, ?, 0, 1, 1, ?, ?, ?, ?, ?)`,
+		c.ID, session, db.Text(c.Title), len(c.Messages), tokens, string(state), db.Millis(c.CreatedAt), db.Millis(c.UpdatedAt))
 	if err != nil {
 		return 0, err
 	}
@@ -158,7 +156,7 @@ func insertImported(ctx context.Context, tx *sql.Tx, row int64, messages []Messa
 // abandon has a conversation swept away that can't be finished.
 func (im *Import) abandon(ctx context.Context, row int64) error {
 	return im.store.db.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE conversations SET deleted = 1 WHERE id = ? AND deleted = ?`, row, staged)
+		_, err := tx.ExecContext(ctx, `UPDATE conversations SET staged = 0 WHERE id = ? AND staged = 1`, row)
 		return err
 	})
 }

@@ -106,7 +106,7 @@ func TestAConversationIsImportedWholeOrNotAtAll(t *testing.T) {
 func TestAKilledImportIsMadeAnew(t *testing.T) {
 	s := mustOpen(t)
 	mustImport(t, s, chat, imported("a", 300))
-	if err := execute(s, `UPDATE conversations SET deleted = ?`, staged); err != nil {
+	if err := execute(s, `UPDATE conversations SET deleted = 1, staged = 1`); err != nil {
 		t.Fatal(err)
 	}
 	if list, _, err := s.Sessions(t.Context(), SessionQuery{}); err != nil || len(list) != 0 {

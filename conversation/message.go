@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"strings"
 
 	"parley/conversation/internal/db"
 )
@@ -13,7 +14,7 @@ import (
 // Message rows, as they are read and written.
 
 const selectMessages = `
-	SELECT id, seq, run_id, role, state, internal, content, parts, files, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, metadata, finish_reason, created_at
+	SELECT id, seq, run_id, role, state, internal, content, parts, files, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, metadata, finish_reason, failed, created_at
 	FROM messages`
 
 // MessageBytes is the SQL for how many bytes a row of messages takes in the database
@@ -72,8 +73,9 @@ func scanRecord(rows *sql.Rows) (Record, error) {
 	var id, at int64
 	var parts, files, calls, sender []byte
 	var callID, toolName, sourceID, metadata, finish sql.NullString
+	var failed sql.NullBool
 	err := rows.Scan(&id, &m.Seq, &m.RunID, &m.Role, &r.State, &m.Internal, &m.Content, &parts, &files, &calls, &callID, &toolName, &m.Tokens,
-		&sender, &sourceID, &metadata, &finish, &at)
+		&sender, &sourceID, &metadata, &finish, &failed, &at)
 	if err != nil {
 		return Record{}, err
 	}
@@ -92,6 +94,9 @@ func scanRecord(rows *sql.Rows) (Record, error) {
 	}
 	m.Stopped, m.FinishReason = r.State == stateStopped, FinishReason(finish.String)
 	m.ToolCallID, m.ToolName, m.SourceID, m.Metadata = callID.String, toolName.String, sourceID.String, Metadata(metadata.String)
+	if m.Failed = failed.Bool; !failed.Valid && m.Role == RoleTool { // stored before schema 18
+		m.Failed = strings.HasPrefix(m.Content, "error: ")
+	}
 	m.At = db.FromMillis(at)
 	return r, nil
 }
@@ -121,10 +126,10 @@ func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Messag
 	}
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO messages (conversation_id, seq, run_id, role, state, internal, content, parts, files, tool_calls, tool_call_id, tool_name,
-			tokens, sender, source_id, metadata, finish_reason, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			tokens, sender, source_id, metadata, finish_reason, failed, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		conversation, m.Seq, m.RunID, m.Role, state, m.Internal, m.Content, parts, files, calls, db.Nullable(m.ToolCallID), db.Nullable(m.ToolName),
-		m.Tokens, sender, db.Nullable(m.SourceID), db.Nullable(string(m.Metadata)), db.Nullable(string(m.FinishReason)), db.Millis(m.At))
+		m.Tokens, sender, db.Nullable(m.SourceID), db.Nullable(string(m.Metadata)), db.Nullable(string(m.FinishReason)), m.Failed, db.Millis(m.At))
 	if err != nil || len(m.Images) == 0 {
 		return m, err
 	}

@@ -163,6 +163,7 @@ type Message struct {
 	Sender     Sender     // user: who wrote it
 	SourceID   string     // user: the platform's id of the message
 	Stopped    bool       // assistant: cut short by /stop
+	Failed     bool       `json:",omitempty"` // tool: the call failed, and Content says how
 
 	// FinishReason says why an assistant's message is not whole. It is no part of
 	// the fingerprint of what is appended, which has none.

@@ -15,6 +15,7 @@ type Entry struct {
 	llm.Message
 	Tokens int
 	Finish conversation.FinishReason // why an answer is not whole, "" when it is
+	Failed bool                      // of a tool's result: the call failed
 }
 
 // ToModel returns a stored message as the model is shown it. In groups the sender's
@@ -58,6 +59,7 @@ func Rows(messages []Entry) []conversation.Message {
 			Tokens:     e.Tokens,
 
 			FinishReason: e.Finish,
+			Failed:       e.Failed,
 		}
 		for _, call := range e.ToolCalls {
 			list[i].ToolCalls = append(list[i].ToolCalls, conversation.ToolCall(call))

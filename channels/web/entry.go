@@ -107,15 +107,15 @@ func calls(asked []conversation.ToolCall) []toolUse {
 	return uses
 }
 
-// answerCall puts a result to its call. How a tool failed is told to the model
-// in words that begin so.
+// answerCall adds a result to its call. The words of a failure that the model reads
+// begin with "error: ", which people need not read.
 func answerCall(uses []toolUse, result conversation.Message) {
 	for i := range uses {
 		if uses[i].ID != result.ToolCallID {
 			continue
 		}
-		if failure, failed := strings.CutPrefix(result.Content, "error: "); failed {
-			uses[i].Error = failure
+		if result.Failed {
+			uses[i].Error = strings.TrimPrefix(result.Content, "error: ")
 		} else {
 			uses[i].Result = result.Content
 		}

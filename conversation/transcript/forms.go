@@ -55,7 +55,8 @@ type Message struct {
 	Images       []Image              `json:"images,omitempty"`
 	ToolCalls    []ToolCall           `json:"tool_calls,omitempty"`
 	ToolCallID   string               `json:"tool_call_id,omitempty"`
-	Name         string               `json:"name,omitempty"` // tool: its name
+	Name         string               `json:"name,omitempty"`   // tool: its name
+	Failed       bool                 `json:"failed,omitempty"` // tool: the call failed
 	Sender       *conversation.Sender `json:"sender,omitempty"`
 	SourceID     string               `json:"source_id,omitempty"`
 	Tokens       int                  `json:"tokens"`
@@ -95,6 +96,7 @@ func NewMessage(r conversation.Record) Message {
 		Content:    r.Content,
 		ToolCallID: r.ToolCallID,
 		Name:       r.ToolName,
+		Failed:     r.Failed,
 		SourceID:   r.SourceID,
 		Tokens:     r.Tokens,
 		State:      r.State,

@@ -46,6 +46,7 @@ type jsonMessage struct {
 	Images   []conversation.Image `json:"images"`
 	State    string               `json:"state"`
 	Internal bool                 `json:"internal"`
+	Failed   bool                 `json:"failed"`
 
 	FinishReason conversation.FinishReason `json:"finish_reason"`
 }
@@ -243,7 +244,7 @@ func (m jsonMessage) message() ([]conversation.Message, error) {
 			made.FinishReason = m.FinishReason
 		}
 	case "tool", "function":
-		made.Role, made.ToolCallID, made.ToolName = conversation.RoleTool, m.ToolCallID, m.Name
+		made.Role, made.ToolCallID, made.ToolName, made.Failed = conversation.RoleTool, m.ToolCallID, m.Name, m.Failed
 		if m.Role == "function" {
 			made.ToolCallID = m.Name // which its call is named by, see calls
 		}

@@ -1,0 +1,82 @@
+package conversation
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// A failed tool call is told by its flag; in rows from before there was one, by how
+// the result begins.
+func TestFailedToolCallsOfAnEarlierDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "earlier.db")
+	migratedTo(t, path, 17,
+		`INSERT INTO sessions (id, key, channel, created_at) VALUES (1, 'telegram:chat:42', 'telegram', 0)`,
+		`INSERT INTO conversations (id, uuid, session_id, messages, tokens, created_at, updated_at) VALUES (1, 'a', 1, 4, 4, 0, 0)`,
+		`INSERT INTO messages (conversation_id, seq, run_id, role, content, tool_calls, tool_call_id, tool_name, tokens, created_at) VALUES
+			(1, 1, 0, 'user', 'error: asked', NULL, NULL, NULL, 1, 0),
+			(1, 2, 0, 'assistant', '', '[{"id":"c1","name":"x","arguments":"{}"},{"id":"c2","name":"x","arguments":"{}"}]', NULL, NULL, 1, 0),
+			(1, 3, 0, 'tool', 'error: broken', NULL, 'c1', 'x', 1, 0),
+			(1, 4, 0, 'tool', 'fine', NULL, 'c2', 'x', 1, 0)`)
+	s := mustOpenAt(t, path)
+	mustAccept(t, s, Inbound{Key: chat, SourceID: "1", Text: "again", At: time.Now()})
+	turn := mustBegin(t, s, chat, 1000)
+	if _, err := s.Commit(t.Context(), Run{
+		Key: chat, Kind: KindAgent, Status: StatusDone, Took: turn.Waiting, Conversation: turn.Conversation, StartedAt: time.Now(),
+		Messages: []Message{
+			{Role: RoleUser, Content: "again", Tokens: 1},
+			{Role: RoleAssistant, ToolCalls: []ToolCall{{ID: "c3", Name: "x"}, {ID: "c4", Name: "x"}}, Tokens: 1},
+			{Role: RoleTool, Content: "error: is the name of a song", ToolCallID: "c3", ToolName: "x", Tokens: 1},
+			{Role: RoleTool, Content: "error: broken", ToolCallID: "c4", ToolName: "x", Failed: true, Tokens: 1},
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	mustAccept(t, s, Inbound{Key: chat, SourceID: "2", Text: "and?", At: time.Now()})
+	want := map[int64]bool{3: true, 8: true}
+	history := mustBegin(t, s, chat, 1000).History
+	if len(history) != 8 {
+		t.Fatalf("%d messages", len(history))
+	}
+	for _, m := range history {
+		if m.Failed != want[m.Seq] {
+			t.Errorf("message %d, %s %q: failed is %t", m.Seq, m.Role, m.Content, m.Failed)
+		}
+	}
+}
+
+// What an earlier version left of an import that was killed is seen by nobody, and is
+// gone after the next import.
+func TestImportThatAnEarlierVersionLeft(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "earlier.db")
+	migratedTo(t, path, 17,
+		`INSERT INTO sessions (id, key, channel, created_at) VALUES (1, 'telegram:chat:42', 'telegram', 0)`,
+		`INSERT INTO conversations (id, uuid, session_id, title, active, deleted, messages, tokens, created_at, updated_at) VALUES (1, 'a', 1, 'half', 0, 2, 2, 2, 0, 0)`,
+		`INSERT INTO messages (conversation_id, seq, run_id, role, content, tokens, created_at) VALUES (1, 1, 0, 'user', 'imported', 1, 0)`)
+	s := mustOpenAt(t, path)
+	if _, err := s.Find(t.Context(), "a"); err == nil {
+		t.Error("half an import is found")
+	}
+	if n := mustImport(t, s, chat, imported("a", 3)); n != 1 {
+		t.Error("it can't be imported again")
+	}
+	if c, err := s.Find(t.Context(), "a"); err != nil || c.Messages != 3 {
+		t.Errorf("imported again: %+v, %v", c, err)
+	}
+}
+
+// The rows of an import that is under way are not swept away.
+func TestImportUnderWayIsNotSwept(t *testing.T) {
+	s := mustOpen(t)
+	mustImport(t, s, chat, imported("a", 300))
+	if err := execute(s, `UPDATE conversations SET deleted = 1, staged = 1`); err != nil {
+		t.Fatal(err)
+	}
+	chores(t, s)
+	if err := execute(s, `UPDATE conversations SET deleted = 0, staged = 0`); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := s.Find(t.Context(), "a"); err != nil || c.Messages != 300 {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
