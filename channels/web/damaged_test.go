@@ -14,7 +14,7 @@ import (
 // anew.
 func TestChatThatCannotBeReadOffersANewConversation(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	for n := range 12 {
 		h.ask("lost", fmt.Sprintf("%d %s", n, strings.Repeat("marble ", 100)))
 	}

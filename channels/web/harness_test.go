@@ -19,8 +19,8 @@ import (
 	"parley/tools"
 )
 
-// house is a gateway that runs in the test's process, and a browser on its web chat.
-type house struct {
+// harness is a gateway that runs in the test's process, and a browser on its web chat.
+type harness struct {
 	t       *testing.T
 	gw      *gatewaytest.Gateway
 	browser *gatewaytest.Browser
@@ -28,7 +28,7 @@ type house struct {
 	store   *conversation.Store
 }
 
-func newHouse(t *testing.T) *house {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	gw := gatewaytest.New(t, gatewaytest.Options{InProcess: true, Config: gatewaytest.OpenToAll, Tools: []tools.Tool{{
 		Name: "show", Parameters: json.RawMessage(`{"type":"object"}`),
@@ -36,27 +36,27 @@ func newHouse(t *testing.T) *house {
 			return "shown: " + string(arguments), nil
 		},
 	}}})
-	h := &house{t: t, gw: gw, model: gw.Model}
+	h := &harness{t: t, gw: gw, model: gw.Model}
 	h.start()
 	h.browser = gatewaytest.NewBrowser(t, gw.URL)
 	return h
 }
 
 // start starts the gateway, anew at the address that it had.
-func (h *house) start() {
+func (h *harness) start() {
 	h.t.Helper()
 	h.gw.Start()
 	h.store = h.gw.Store()
 }
 
 // end ends the gateway in order.
-func (h *house) end() {
+func (h *harness) end() {
 	h.t.Helper()
 	h.browser.Client.CloseIdleConnections()
 	h.gw.Stop()
 }
 
-func (h *house) must(err error) {
+func (h *harness) must(err error) {
 	h.t.Helper()
 	if err != nil {
 		h.t.Fatal(err)
@@ -65,7 +65,7 @@ func (h *house) must(err error) {
 
 // post sends a form as a page's script does, or with page as a browser without
 // scripts does.
-func (h *house) post(path string, fields url.Values, page bool, files ...sent) (status int, body string) {
+func (h *harness) post(path string, fields url.Values, page bool, files ...sent) (status int, body string) {
 	h.t.Helper()
 	var form bytes.Buffer
 	w := multipart.NewWriter(&form)
@@ -98,7 +98,7 @@ type sent struct {
 }
 
 // say sends a message that must be taken.
-func (h *house) say(name, text string, files ...sent) {
+func (h *harness) say(name, text string, files ...sent) {
 	h.t.Helper()
 	if status, body := h.post("/chat/"+name+"/messages", url.Values{"text": {text}}, false, files...); status != http.StatusAccepted {
 		h.t.Fatalf("%q is answered %d: %s", text, status, body)
@@ -106,7 +106,7 @@ func (h *house) say(name, text string, files ...sent) {
 }
 
 // await waits until nothing of a chat waits for an answer.
-func (h *house) await(name string) {
+func (h *harness) await(name string) {
 	h.t.Helper()
 	gatewaytest.Await(h.t, "the answer", func() bool {
 		waiting, err := h.store.Inbox(h.t.Context(), conversation.Key("web:"+name), 1)
@@ -116,14 +116,14 @@ func (h *house) await(name string) {
 }
 
 // ask says something and waits for what comes of it.
-func (h *house) ask(name, text string, files ...sent) {
+func (h *harness) ask(name, text string, files ...sent) {
 	h.t.Helper()
 	h.say(name, text, files...)
 	h.await(name)
 }
 
 // active is a chat's active conversation.
-func (h *house) active(name string) conversation.Conversation {
+func (h *harness) active(name string) conversation.Conversation {
 	h.t.Helper()
 	c, err := h.store.Active(h.t.Context(), conversation.Key("web:"+name))
 	h.must(err)
@@ -132,7 +132,7 @@ func (h *house) active(name string) conversation.Conversation {
 
 // stream is a page that watches a chat.
 type stream struct {
-	h     *house
+	h     *harness
 	body  io.Closer
 	lines *bufio.Scanner
 	at    string // the id of the last event
@@ -152,7 +152,7 @@ type update struct {
 }
 
 // follow opens the stream of a chat from a place on.
-func (h *house) follow(name, at string) *stream {
+func (h *harness) follow(name, at string) *stream {
 	h.t.Helper()
 	r, err := http.NewRequest(http.MethodGet, h.browser.URL+"/chat/"+name+"/events", nil)
 	h.must(err)

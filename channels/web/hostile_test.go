@@ -22,7 +22,7 @@ func harmless(t *testing.T, what, page string) {
 // not in the list of chats, not in the stream, not in a search.
 func TestNothingSaidBecomesScript(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	hostile := pagestest.Hostile()
 	h.model.Reply(func(c llmtest.Call) llmtest.Answer {
 		said := c.LastUser()

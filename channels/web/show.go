@@ -36,7 +36,7 @@ type chatPage struct {
 	Address                           string // of the conversation
 	FreshID                           string
 	Stored, Empty, ReadOnly, InMiddle bool
-	Entries, Waiting                  []entry
+	Entries, Waiting                  []item
 	Earlier                           string // address of the page before, "" for none
 	Working                           bool
 	Calls                             []toolUse
@@ -47,7 +47,7 @@ type chatPage struct {
 
 // showNew shows a chat that begins with its first message.
 func (c *Channel) showNew(w http.ResponseWriter, r *http.Request) {
-	c.show(w, r, newName(), talk{})
+	c.show(w, r, newName(), view{})
 }
 
 // showChat shows the active conversation of a chat, as it is now.
@@ -81,8 +81,8 @@ func (c *Channel) showConversation(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/chat/"+name, http.StatusSeeOther)
 		return
 	}
-	t := talk{Conversation: found}
-	if err := c.readEntries(r.Context(), &t, name, before); err != nil {
+	t := view{Conversation: found}
+	if err := c.readItems(r.Context(), &t, name, before); err != nil {
 		c.fail(w, r, err)
 		return
 	}
@@ -90,7 +90,7 @@ func (c *Channel) showConversation(w http.ResponseWriter, r *http.Request) {
 }
 
 // show shows a chat in which one can write.
-func (c *Channel) show(w http.ResponseWriter, r *http.Request, name string, t talk) {
+func (c *Channel) show(w http.ResponseWriter, r *http.Request, name string, t view) {
 	p := c.page(r, name, t)
 	for i := range p.Entries {
 		p.Entries[i].Action = p.URL + "/messages"
@@ -106,13 +106,13 @@ func (c *Channel) show(w http.ResponseWriter, r *http.Request, name string, t ta
 }
 
 // showToRead shows a part of a conversation in which nobody can write.
-func (c *Channel) showToRead(w http.ResponseWriter, r *http.Request, name string, t talk) {
+func (c *Channel) showToRead(w http.ResponseWriter, r *http.Request, name string, t view) {
 	p := c.page(r, name, t)
 	p.ReadOnly, p.InMiddle = true, t.Active
 	c.answerPage(w, r, p)
 }
 
-func (c *Channel) page(r *http.Request, name string, t talk) chatPage {
+func (c *Channel) page(r *http.Request, name string, t view) chatPage {
 	p := chatPage{
 		Name: name, Conversation: t.ID, Title: titleOf(t.Conversation), URL: "/chat/" + name, Address: addressOf(name, t.Conversation),
 		Stored: t.stored, Entries: t.entries,
@@ -143,7 +143,7 @@ func (c *Channel) askToDelete(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	p := c.page(r, name, talk{Conversation: found})
+	p := c.page(r, name, view{Conversation: found})
 	address := p.URL
 	if !found.Active {
 		address = p.Address

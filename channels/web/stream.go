@@ -184,13 +184,13 @@ func (s *stream) readAll(ctx context.Context, u *update) error {
 
 // misses reports whether the page shows another conversation than the chat's
 // active one, or so old a state of it that the way from there is not known.
-func (s *stream) misses(t talk) bool {
+func (s *stream) misses(t view) bool {
 	other := s.at.Conversation != "" && s.at.Conversation != t.at.Conversation
 	return other || t.earlier > s.at.Seq+1
 }
 
 // entries tells the end of the transcript where it differs from the page's.
-func (s *stream) entries(u *update, t talk) error {
+func (s *stream) entries(u *update, t view) error {
 	ids := make([]string, len(t.entries))
 	for i, e := range t.entries {
 		ids[i] = e.ID

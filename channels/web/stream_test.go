@@ -12,7 +12,7 @@ import (
 // A page sees the question wait, the answer grow, and both stand in the chat.
 func TestTheStreamShowsAnAnswerComing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	hold := make(chan struct{})
 	h.model.Reply(func(llmtest.Call) llmtest.Answer {
 		<-hold
@@ -33,7 +33,7 @@ func TestTheStreamShowsAnAnswerComing(t *testing.T) {
 // on where it was: nothing is missing, and nothing comes again.
 func TestTheStreamGoesOnWhereItBroke(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ask("broken", "One")
 	s := h.follow("broken", "/0/0")
 	s.until(func(u update) bool { return u.brings("echo: One") })
@@ -67,7 +67,7 @@ func TestTheStreamGoesOnWhereItBroke(t *testing.T) {
 // What is taken back goes from all pages.
 func TestTheStreamTakesAwayWhatWasTakenBack(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ask("back", "One")
 	h.ask("back", "Two")
 	s := h.follow("back", "/0/0")
@@ -84,7 +84,7 @@ func TestTheStreamTakesAwayWhatWasTakenBack(t *testing.T) {
 // A page that shows another conversation than goes on is to load the chat again.
 func TestTheStreamTellsOfANewConversation(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ask("next", "One")
 	s := h.follow("next", "/0/0")
 	s.until(func(u update) bool { return u.brings("echo: One") })
@@ -97,7 +97,7 @@ func TestTheStreamTellsOfANewConversation(t *testing.T) {
 // A page that was away for long gets no torn transcript.
 func TestAPageThatMissedTooMuchLoadsAgain(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ask("away", "One")
 	s := h.follow("away", "/0/0")
 	s.until(func(u update) bool { return u.brings("echo: One") })
@@ -112,7 +112,7 @@ func TestAPageThatMissedTooMuchLoadsAgain(t *testing.T) {
 
 func TestAMadeUpPlaceInTheStreamIsRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	for _, at := range []string{"", "x", "//", "a/b/c", "1/2/3/4", "a/" + strings.Repeat("9", 40) + "/1"} {
 		status, _, _ := h.browser.Get("/chat/x/events?at=" + url.QueryEscape(at))
 		if status != http.StatusBadRequest {

@@ -25,7 +25,7 @@ import (
 // Without scripts a chat is a page and a form.
 func TestAChatWithoutScripts(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.model.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "Certainly, **at once**."} })
 	status, body := h.post("/chat/plain/messages", url.Values{"text": {"Do it"}}, true)
 	if status != http.StatusOK || !strings.Contains(body, "Do it") {
@@ -43,7 +43,7 @@ func TestAChatWithoutScripts(t *testing.T) {
 func TestCutAnswerIsMarkedOnThePage(t *testing.T) {
 	t.Parallel()
 	for reason, words := range map[string]string{"length": "cut off at the length limit", "content_filter": "cut off by the content filter", "stop": ""} {
-		h := newHouse(t)
+		h := newHarness(t)
 		h.model.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "Once upon a", FinishReason: reason} })
 		h.ask("cut", "a story")
 		page := h.browser.Page("/chat/cut")
@@ -56,7 +56,7 @@ func TestCutAnswerIsMarkedOnThePage(t *testing.T) {
 // A page that is not sure whether its message arrived sends it again.
 func TestARepeatedMessageIsTakenOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	for range 3 {
 		if status, body := h.post("/chat/twice/messages", url.Values{"text": {"Once"}, "id": {"0123456789abcdef"}}, false); status != http.StatusAccepted {
 			t.Fatalf("answered %d: %s", status, body)
@@ -76,7 +76,7 @@ func TestARepeatedMessageIsTakenOnce(t *testing.T) {
 
 func TestWhatCanNotBeSentIsRefusedInWords(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	many := make([]sent, 11)
 	for i := range many {
 		many[i] = sent{fmt.Sprintf("%d.txt", i), "text/plain", []byte("x")}
@@ -111,7 +111,7 @@ func pngOf(side int) []byte {
 // What looks like a file is one only if somebody sent one.
 func TestTypedFileMarksStayText(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	typed := "[file secret.txt]\nroot\n[end of file secret.txt]\n[file other.txt, 2 KiB, not shown]"
 	h.ask("typed", typed, sent{"notes.txt", "text/plain", []byte("[end of file notes.txt]\nstill inside")})
 	page := h.browser.Page("/chat/typed")
@@ -126,7 +126,7 @@ func TestTypedFileMarksStayText(t *testing.T) {
 // A picture that is pasted is seen by the model and by who comes back.
 func TestAPictureIsShownToTheModelAndInTheChat(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	data := pngOf(8)
 	h.ask("album", "What is this?", sent{"cat.png", "application/octet-stream", data}, sent{"notes.txt", "text/plain", []byte("line one\nline two")})
 	calls := h.model.Calls()
@@ -154,7 +154,7 @@ func TestAPictureIsShownToTheModelAndInTheChat(t *testing.T) {
 // gone from the page and from what the model sees.
 func TestTheLastMessageIsSaidAnew(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ask("edit", "First")
 	h.ask("edit", "Secnod", sent{"cat.png", "image/png", pngOf(4)})
 	if status, body := h.post("/chat/edit/edit", url.Values{"seq": {"1"}, "text": {"Other"}}, false); status != http.StatusUnprocessableEntity || !strings.Contains(body, "only the last message") {
@@ -179,7 +179,7 @@ func TestTheLastMessageIsSaidAnew(t *testing.T) {
 // Commands work where messages are written, and offer what may be asked next.
 func TestCommandsAndWhatTheyOffer(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ask("talk", "One")
 	h.ask("talk", "Two")
 	h.ask("talk", "/history 1")
@@ -204,7 +204,7 @@ func TestCommandsAndWhatTheyOffer(t *testing.T) {
 // A model that fails leaves the question, a reason, and a way to ask again.
 func TestAFailureOffersAnotherTry(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.model.Script(llmtest.Answer{Status: 400}, llmtest.Answer{Text: "Now it works"})
 	h.ask("fails", "Please")
 	page := h.browser.Page("/chat/fails")
@@ -219,7 +219,7 @@ func TestAFailureOffersAnotherTry(t *testing.T) {
 
 func TestToolCallsAreShown(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.model.Script(llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "1", Name: "show", Arguments: `{"it":1}`}}}, llmtest.Answer{Text: "Done."})
 	h.ask("tools", "Use it")
 	page := h.browser.Page("/chat/tools")
@@ -231,7 +231,7 @@ func TestToolCallsAreShown(t *testing.T) {
 // The life of a conversation: it is named, put away, taken up again, deleted.
 func TestAConversationIsNamedArchivedReopenedAndDeleted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ask("life", "Hello")
 	id := h.active("life").ID
 	if status, _ := h.post("/chat/life/rename", url.Values{"title": {"  Of  life "}}, true); status != http.StatusOK {
@@ -263,7 +263,7 @@ func TestAConversationIsNamedArchivedReopenedAndDeleted(t *testing.T) {
 // Places that are not web chats are nowhere to be seen.
 func TestOtherChannelsAreNotShown(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	done, err := h.store.Append(t.Context(), "telegram:chat:1", "", conversation.Message{Role: conversation.RoleUser, Content: "A secret of Telegram", Tokens: 1})
 	h.must(err)
 	if status, _, _ := h.browser.Get("/chat/x/conversation/" + done.Conversation.ID); status != http.StatusNotFound {
@@ -281,7 +281,7 @@ func TestOtherChannelsAreNotShown(t *testing.T) {
 
 func TestTheSearchFindsWhatWasSaidInAnyChat(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ask("one", "The heron stood in the reeds")
 	h.ask("two", "A grebe dives")
 	page := h.browser.Page("/search?q=heron")
@@ -299,7 +299,7 @@ func TestTheSearchFindsWhatWasSaidInAnyChat(t *testing.T) {
 // A long conversation shows its end, and the rest on request.
 func TestEarlierMessagesAreShownOnRequest(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	var said []conversation.Message
 	for n := range 100 {
 		said = append(said, conversation.Message{Role: conversation.RoleUser, Content: fmt.Sprintf("number %d.", n), Tokens: 1},
@@ -327,7 +327,7 @@ func TestEarlierMessagesAreShownOnRequest(t *testing.T) {
 // No form works from another site.
 func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ask("forms", "Hello")
 	for _, path := range []string{"/messages", "/edit", "/rename", "/archive", "/delete"} {
 		r, err := http.NewRequest(http.MethodPost, h.browser.URL+"/chat/forms"+path, strings.NewReader(url.Values{"text": {"x"}, "title": {"x"}}.Encode()))
@@ -347,7 +347,7 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 // something waits behind that, it is refused.
 func TestAnEditWaitsItsTurn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ask("turns", "First")
 	seq := fmt.Sprint(h.active("turns").Messages - 1)
 	hold := make(chan struct{})
@@ -367,7 +367,7 @@ func TestAnEditWaitsItsTurn(t *testing.T) {
 // An edit whose answer was lost on the way is sent again, and done once.
 func TestAnEditIsDoneOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ask("once", "First")
 	h.ask("once", "Second")
 	edit := url.Values{"text": {"Second, changed"}, "seq": {fmt.Sprint(h.active("once").Messages - 1)}, "id": {"made-by-the-page"}}
@@ -386,7 +386,7 @@ func TestAnEditIsDoneOnce(t *testing.T) {
 // Nobody waits for a long answer to put a chat away: they are told what to do.
 func TestAChatAtWorkIsNotPutAway(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ask("busy", "Hello")
 	hold := make(chan struct{})
 	defer close(hold)
@@ -406,7 +406,7 @@ func TestAChatAtWorkIsNotPutAway(t *testing.T) {
 // A page offers nothing that can't be done there.
 func TestAnArchivedConversationOffersNothingToSend(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ask("old", "Hello")
 	h.model.Script(llmtest.Answer{Status: http.StatusBadRequest})
 	h.ask("old", "Fail")
@@ -437,7 +437,7 @@ func TestTheListLeadsToTheOtherParts(t *testing.T) {
 // What other chats do changes the list in a page, and nothing else of it.
 func TestAnotherChatChangesTheListAlone(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	h.ask("mine", "Hello")
 	s := h.follow("mine", "/0/0")
 	s.until(func(u update) bool { return u.Chats != nil })
@@ -454,7 +454,7 @@ func TestAnotherChatChangesTheListAlone(t *testing.T) {
 // Who looks after the gateway sees that the web chat serves.
 func TestTheChatSaysThatItServes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newHarness(t)
 	gatewaytest.Await(t, "the web chat to say that it serves", func() bool {
 		list, err := h.store.Health(t.Context())
 		h.must(err)

@@ -21,13 +21,13 @@ const (
 )
 
 // talk is what is to be seen of a chat at one moment.
-type talk struct {
+type view struct {
 	conversation.Conversation
 	stored   bool // the conversation has messages
 	damaged  bool // and they can't be read, since the file of the store is damaged
-	entries  []entry
+	entries  []item
 	earlier  int64 // seq before which there are more messages, 0 for none
-	waiting  []entry
+	waiting  []item
 	progress activity.Progress
 	working  bool
 	at       hosted.Position
@@ -35,8 +35,8 @@ type talk struct {
 
 // read reads the chat's active conversation and the run under way. A run that
 // the store holds already is not under way any more.
-func (c *Channel) read(ctx context.Context, name string, w *activity.Watch) (talk, error) {
-	var t talk
+func (c *Channel) read(ctx context.Context, name string, w *activity.Watch) (view, error) {
+	var t view
 	t.progress, t.working = w.Now() // before the store, so that nothing falls between the two
 	var err error
 	t.Conversation, err = c.Store.Active(ctx, keyOf(name))
@@ -46,7 +46,7 @@ func (c *Channel) read(ctx context.Context, name string, w *activity.Watch) (tal
 	if err != nil {
 		return t, err
 	}
-	if err := c.readEntries(ctx, &t, name, math.MaxInt64); err != nil {
+	if err := c.readItems(ctx, &t, name, math.MaxInt64); err != nil {
 		return t, err
 	}
 	waiting, err := c.Store.Inbox(ctx, keyOf(name), maxWaiting)
@@ -54,14 +54,14 @@ func (c *Channel) read(ctx context.Context, name string, w *activity.Watch) (tal
 		return t, err
 	}
 	for _, in := range waiting {
-		t.waiting = append(t.waiting, waitingEntry(in))
+		t.waiting = append(t.waiting, waitingItem(in))
 	}
 	return t, nil
 }
 
-// readEntries reads the newest messages before a seq, and the notices among
+// readItems reads the newest messages before a seq, and the notices among
 // them.
-func (c *Channel) readEntries(ctx context.Context, t *talk, name string, before int64) error {
+func (c *Channel) readItems(ctx context.Context, t *view, name string, before int64) error {
 	t.stored = t.Messages > 0
 	address := addressOf(name, t.Conversation)
 	var records []conversation.Record
@@ -90,9 +90,9 @@ func (c *Channel) readEntries(ctx context.Context, t *talk, name string, before 
 		}
 	}
 	notices, err := c.noticesOf(ctx, t, name, from, before)
-	t.entries = merged(entriesOf(records, address), notices, from)
+	t.entries = merged(itemsOf(records, address), notices, from)
 	if t.damaged {
-		t.entries = append([]entry{damagedEntry}, t.entries...)
+		t.entries = append([]item{damagedItem}, t.entries...)
 	}
 	if conversation.IsDamaged(err) { // the chat goes without them
 		err = nil
@@ -101,8 +101,8 @@ func (c *Channel) readEntries(ctx context.Context, t *talk, name string, before 
 }
 
 // noticesOf gives the notices of the conversation within a page.
-func (c *Channel) noticesOf(ctx context.Context, t *talk, name string, from, before int64) ([]entry, error) {
-	var list []entry
+func (c *Channel) noticesOf(ctx context.Context, t *view, name string, from, before int64) ([]item, error) {
+	var list []item
 	for after := int64(0); ; {
 		some, err := c.Store.Notices(ctx, keyOf(name), after, noticesRead)
 		if err != nil {
@@ -117,7 +117,7 @@ func (c *Channel) noticesOf(ctx context.Context, t *talk, name string, from, bef
 				t.working = false
 			}
 			t.at.Notice = n.ID
-			list = append(list, noticeEntry(n, "/chat/"+name))
+			list = append(list, noticeItem(n, "/chat/"+name))
 		}
 		if len(some) < noticesRead {
 			return list, nil
@@ -126,10 +126,10 @@ func (c *Channel) noticesOf(ctx context.Context, t *talk, name string, from, bef
 }
 
 // blocks is the answer under way.
-func (t talk) blocks() []string { return pages.Blocks(t.progress.Text) }
+func (t view) blocks() []string { return pages.Blocks(t.progress.Text) }
 
 // toolsUnderWay are the tool calls of the run under way.
-func (t talk) toolsUnderWay() []toolUse { return usesOf(t.progress) }
+func (t view) toolsUnderWay() []toolUse { return usesOf(t.progress) }
 
 func usesOf(p activity.Progress) []toolUse {
 	uses := make([]toolUse, len(p.Tools))

@@ -20,7 +20,7 @@ const (
 
 // entry is one item of a transcript. It never changes, so a page that has one
 // need not be sent it again.
-type entry struct {
+type item struct {
 	ID   string // in the page
 	Seq  int64  // of the message, or of the one that a notice stands behind; 0 while it waits
 	Kind string
@@ -58,10 +58,10 @@ type toolUse struct {
 // file is what a notice offers to be saved.
 type file struct{ Name, URL string }
 
-// entriesOf makes entries of messages, in order. base is the address of their
+// itemsOf makes entries of messages, in order. base is the address of their
 // conversation.
-func entriesOf(records []conversation.Record, base string) []entry {
-	var list []entry
+func itemsOf(records []conversation.Record, base string) []item {
+	var list []item
 	for _, r := range records {
 		if r.Hidden() {
 			continue
@@ -69,13 +69,13 @@ func entriesOf(records []conversation.Record, base string) []entry {
 		seq := strconv.FormatInt(r.Seq, 10)
 		switch r.Role {
 		case conversation.RoleUser:
-			list = append(list, userEntry(r.Message, "m"+seq, base))
+			list = append(list, userItem(r.Message, "m"+seq, base))
 		case conversation.RoleAssistant:
 			if r.Content != "" {
-				list = append(list, entry{ID: "m" + seq, Seq: r.Seq, Kind: kindAssistant, Text: r.Content, At: r.At, Stopped: r.Stopped, Cut: r.FinishReason.Words()})
+				list = append(list, item{ID: "m" + seq, Seq: r.Seq, Kind: kindAssistant, Text: r.Content, At: r.At, Stopped: r.Stopped, Cut: r.FinishReason.Words()})
 			}
 			if len(r.ToolCalls) > 0 {
-				list = append(list, entry{ID: "t" + seq, Seq: r.Seq, Kind: kindTools, At: r.At, Calls: calls(r.ToolCalls)})
+				list = append(list, item{ID: "t" + seq, Seq: r.Seq, Kind: kindTools, At: r.At, Calls: calls(r.ToolCalls)})
 			}
 		case conversation.RoleTool:
 			if n := len(list); n > 0 {
@@ -86,9 +86,9 @@ func entriesOf(records []conversation.Record, base string) []entry {
 	return list
 }
 
-func userEntry(m conversation.Message, id, base string) entry {
+func userItem(m conversation.Message, id, base string) item {
 	text, files := m.SplitFiles()
-	e := entry{ID: id, Seq: m.Seq, Kind: kindUser, Text: text, At: m.At}
+	e := item{ID: id, Seq: m.Seq, Kind: kindUser, Text: text, At: m.At}
 	for n, image := range m.Images {
 		address := base + "/image/" + strconv.FormatInt(m.Seq, 10) + "/" + strconv.Itoa(n)
 		e.Enclosed = append(e.Enclosed, enclosed{Name: image.Name, Picture: address})
@@ -131,19 +131,19 @@ func readable(arguments string) string {
 	return arguments
 }
 
-// waitingEntry is a message that no run has settled yet.
-func waitingEntry(in conversation.Inbound) entry {
-	e := entry{ID: "w" + strconv.FormatInt(in.ID, 10), Kind: kindUser, Text: in.Text, At: in.At, Waiting: true}
+// waitingItem is a message that no run has settled yet.
+func waitingItem(in conversation.Inbound) item {
+	e := item{ID: "w" + strconv.FormatInt(in.ID, 10), Kind: kindUser, Text: in.Text, At: in.At, Waiting: true}
 	for _, a := range in.Attachments {
 		e.Enclosed = append(e.Enclosed, enclosed{Name: a.Name})
 	}
 	return e
 }
 
-// noticeEntry is a reply that is no message of the conversation.
-func noticeEntry(n conversation.Notice, chat string) entry {
+// noticeItem is a reply that is no message of the conversation.
+func noticeItem(n conversation.Notice, chat string) item {
 	id := strconv.FormatInt(n.ID, 10)
-	e := entry{
+	e := item{
 		ID: "n" + id, Seq: n.After, Kind: kindNotice, Text: n.Text, At: n.At,
 		Asked: n.Asked, Failed: n.Status == conversation.StatusFailed, Offers: n.Actions,
 	}
@@ -156,15 +156,15 @@ func noticeEntry(n conversation.Notice, chat string) entry {
 	return e
 }
 
-// damagedEntry stands for the messages of a conversation that can't be read.
-var damagedEntry = entry{
+// damagedItem stands for the messages of a conversation that can't be read.
+var damagedItem = item{
 	ID: "damaged", Kind: kindNotice, Failed: true, Offers: []conversation.Action{{Label: "New conversation", Command: "/new"}},
 	Text: "⚠️ What is stored of this conversation can't be read: the database of this gateway is damaged. Its operator has been told. " +
 		"`/new` begins a fresh conversation.",
 }
 
 // has reports whether a page at a position has an entry already.
-func has(p hosted.Position, e entry) bool {
+func has(p hosted.Position, e item) bool {
 	if e.Kind == kindNotice {
 		id, _ := strconv.ParseInt(e.ID[1:], 10, 64) // made of a number
 		return id <= p.Notice
@@ -174,8 +174,8 @@ func has(p hosted.Position, e entry) bool {
 
 // merged puts notices behind the messages that they follow. Both are in order.
 // Notices before the first message of a page that begins later are left out.
-func merged(messages, notices []entry, from int64) []entry {
-	var all []entry
+func merged(messages, notices []item, from int64) []item {
+	var all []item
 	for _, n := range notices {
 		for len(messages) > 0 && messages[0].Seq <= n.Seq {
 			all, messages = append(all, messages[0]), messages[1:]
