@@ -12,7 +12,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test torture check lint bench example-db assets screenshots clean
+.PHONY: help run build test torture check lint bench eval example-db assets screenshots clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,12 @@ lint: ## check formatting, vet and staticcheck
 bench: build ## run the benchmarks, then the load run of bin/gateway against its floor
 	go test -run '^$$' -bench . -benchmem ./...
 	go run ./bench -gateway bin/gateway
+
+# Where data/locomo10.json of https://github.com/snap-research/LoCoMo is, for `make eval`
+LOCOMO ?=
+
+eval: ## measure how much of the evidence search finds, beside plain BM25 (LOCOMO=path/to/locomo10.json for that set, too)
+	go run ./eval $(if $(LOCOMO),-locomo $(LOCOMO))
 
 example-db: ## make conversations.db.example anew
 	go run ./internal/exampledb conversations.db.example
