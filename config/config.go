@@ -11,7 +11,6 @@ import (
 	"parley/channels/cli"
 	"parley/channels/discord"
 	"parley/channels/telegram"
-	"parley/conversation"
 	"parley/httpserver"
 	"parley/llm"
 )
@@ -23,15 +22,15 @@ type Config struct {
 	// Default "conversations.db".
 	Database string `toml:"database" kind:"text"`
 
-	Log          Log                 `toml:"log"`
-	LLM          llm.Config          `toml:"llm"`
-	Agent        agentloop.Config    `toml:"agent"`
-	Conversation conversation.Config `toml:"conversation"`
-	Telegram     telegram.Config     `toml:"telegram"`
-	Discord      discord.Config      `toml:"discord"`
-	CLI          cli.Config          `toml:"cli"`
-	HTTP         httpserver.Config   `toml:"http"`
-	Identity     Identity            `toml:"identity"`
+	Log          Log               `toml:"log"`
+	LLM          llm.Config        `toml:"llm"`
+	Agent        agentloop.Config  `toml:"agent"`
+	Conversation Conversation      `toml:"conversation"`
+	Telegram     telegram.Config   `toml:"telegram"`
+	Discord      discord.Config    `toml:"discord"`
+	CLI          cli.Config        `toml:"cli"`
+	HTTP         httpserver.Config `toml:"http"`
+	Identity     Identity          `toml:"identity"`
 }
 
 // Default is the configuration where nothing is configured.
@@ -41,7 +40,7 @@ func Default() Config {
 		Log:          defaultLog(),
 		LLM:          llm.Config{}.WithDefaults(),
 		Agent:        agentloop.DefaultConfig(),
-		Conversation: conversation.DefaultConfig(),
+		Conversation: defaultConversation(),
 		Telegram:     telegram.DefaultConfig(),
 		Discord:      discord.DefaultConfig(),
 		CLI:          cli.Defaults(),

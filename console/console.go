@@ -15,6 +15,7 @@ import (
 
 	"parley/activity"
 	"parley/conversation"
+	"parley/conversation/dbhealth"
 	"parley/conversation/pairing"
 	"parley/httpserver"
 	"parley/pages"
@@ -120,7 +121,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, file, section, ti
 		Title: title, Section: "console",
 		Styles: []string{"console/console.css"}, Scripts: append(scripts, "code.js"),
 		Body: page{Section: section, Title: title, Done: doneText(r.URL.Query().Get("done")), Body: body,
-			Troubles: c.Store.Troubles()},
+			Troubles: dbhealth.New(c.Store).Troubles()},
 	}
 	if file == "overview.html" {
 		frame.Styles = append(frame.Styles, "vendor/uplot/uplot.css")

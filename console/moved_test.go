@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/dbhealth"
 )
 
 // The operator must not learn of it from the users.
@@ -24,7 +25,7 @@ func TestEveryPageSaysThatTheDatabaseWasTakenAway(t *testing.T) {
 		d.shows(page, "was taken away from the running process", d.store.Path()+".away")
 	}
 	d.must(os.Rename(d.store.Path()+".away", d.store.Path()))
-	d.must(d.store.Probe(t.Context()))
+	d.must(dbhealth.New(d.store).Probe(t.Context()))
 	if status, page, _ := d.browser.Get("/console/"); status != http.StatusOK || strings.Contains(page, "was taken away") {
 		t.Errorf("the overview answers %d although the database is back, or tells of it still", status)
 	}

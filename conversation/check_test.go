@@ -36,10 +36,10 @@ func TestCheckUncleanFindsDamageThatNobodyHasMet(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer next.Close()
-		if err := next.CheckUnclean(t.Context()); err != nil {
+		if err := next.db.CheckUnclean(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if found := next.Damages(); len(found) > 0 != damaged {
+		if found := next.db.Damages(); len(found) > 0 != damaged {
 			t.Errorf("found %v", found)
 		}
 		if strings.Contains(log.String(), "nothing found") != logged {
@@ -60,7 +60,7 @@ func TestCheckUncleanAfterAnOrderlyEndDoesNothing(t *testing.T) {
 	leaves := dbdamage.Leaves(t, path, "messages")
 	dbdamage.Destroy(t, path, leaves[len(leaves)/2])
 	s = mustOpenAt(t, path)
-	if err := s.CheckUnclean(t.Context()); err != nil || len(s.Damages()) > 0 {
-		t.Errorf("found %v, %v", s.Damages(), err)
+	if err := s.db.CheckUnclean(t.Context()); err != nil || len(s.db.Damages()) > 0 {
+		t.Errorf("found %v, %v", s.db.Damages(), err)
 	}
 }

@@ -197,7 +197,7 @@ func TestOpenTakesTheLogOfAKilledProcess(t *testing.T) {
 			}
 		}
 		next := mustOpenAt(t, path)
-		if !next.Unclean() {
+		if !next.db.Unclean() {
 			t.Error("the store does not say that it was not closed")
 		}
 		var stored int
@@ -214,7 +214,7 @@ func TestOpenTakesTheLogOfAKilledProcess(t *testing.T) {
 	}
 	path := s.Path()
 	s.Close()
-	if s = mustOpenAt(t, path); s.Unclean() {
+	if s = mustOpenAt(t, path); s.db.Unclean() {
 		t.Error("after an orderly end the store says that it was not closed")
 	}
 }

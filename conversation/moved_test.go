@@ -82,10 +82,10 @@ func (p *placed) expectRefused(words ...string) {
 	if _, err := p.Begin(p.t.Context(), chat, 1000); !errors.Is(err, ErrMoved) {
 		p.t.Errorf("a run begins although the database was taken away: %v", err)
 	}
-	if err := p.Probe(p.t.Context()); !errors.Is(err, ErrMoved) {
+	if _, err := p.Accept(p.t.Context(), []Cursor{{Name: "probe"}}); !errors.Is(err, ErrMoved) {
 		p.t.Errorf("the probe gave %v", err)
 	}
-	if p.Moved() == nil {
+	if p.db.Moved() == nil {
 		p.t.Error("the store does not tell that its database was taken away")
 	}
 	if n := strings.Count(p.log.String(), "database taken away"); n != 1 {
@@ -167,8 +167,8 @@ func TestNothingIsAcknowledgedAfterTheDatabaseWasMoved(t *testing.T) {
 	p.expectRefused(p.path, away, "Move it back")
 	p.rename(away, p.path)
 	p.accept()
-	if p.Moved() != nil || !strings.Contains(p.log.String(), "back in its place") {
-		t.Errorf("the return was not noticed: %v\n%s", p.Moved(), p.log)
+	if p.db.Moved() != nil || !strings.Contains(p.log.String(), "back in its place") {
+		t.Errorf("the return was not noticed: %v\n%s", p.db.Moved(), p.log)
 	}
 	p.Close()
 	p.expectWhole(p.path)
@@ -297,7 +297,7 @@ func TestDeletedLogIsMadeAnewWithoutLoss(t *testing.T) {
 			if _, err := p.Active(t.Context(), chat); err != nil {
 				t.Errorf("the database can't be read: %v", err)
 			}
-			if got := p.Moved(); got != nil {
+			if got := p.db.Moved(); got != nil {
 				t.Error(got)
 			}
 			if !strings.Contains(p.log.String(), "made anew") {

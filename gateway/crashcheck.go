@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"time"
+
+	"parley/conversation/dbhealth"
 )
 
 // firstCheck is the delay from the start to the check of a database that was not
@@ -19,7 +21,7 @@ func (g *Gateway) checkAfterCrash(ctx context.Context, after time.Duration) {
 	case <-ctx.Done():
 		return
 	}
-	if err := g.store.CheckUnclean(ctx); err != nil && ctx.Err() == nil {
+	if err := dbhealth.New(g.store).CheckUnclean(ctx); err != nil && ctx.Err() == nil {
 		g.log.Warn("database check after crash failed", "error", err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"parley/config"
 	"parley/console"
 	"parley/conversation"
+	"parley/conversation/maintenance"
 	"parley/httpserver"
 	"parley/llm"
 	"parley/metrics"
@@ -126,7 +127,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 
 // addDaemon adds the HTTP server and every channel that has a token.
 func (g *Gateway) addDaemon(ctx context.Context) error {
-	if err := g.store.MarkDaemon(); err != nil {
+	if err := maintenance.MarkDaemon(g.store); err != nil {
 		return err
 	}
 	if err := g.addHTTP(ctx); err != nil {
@@ -201,7 +202,7 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 	if err := g.router.CheckPrompt(); err != nil {
 		g.log.Warn("configuration", "problem", err)
 	}
-	if g.cfg.Conversation.Scope == conversation.ScopeUser && len(g.shared) == 0 {
+	if g.cfg.Conversation.Scope == config.ScopeUser && len(g.shared) == 0 {
 		g.log.Warn("configuration", "problem", `conversation.scope is "user", but [identity] links no accounts: every place is a session of its own`)
 	}
 	return nil

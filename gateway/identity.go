@@ -11,7 +11,7 @@ type sharedSessions map[string]string
 
 // newSharedSessions reads the linked accounts. Without scope = "user" there are none.
 func newSharedSessions(cfg config.Config) sharedSessions {
-	if cfg.Conversation.Scope != conversation.ScopeUser {
+	if cfg.Conversation.Scope != config.ScopeUser {
 		return nil
 	}
 	linked := sharedSessions{}

@@ -50,10 +50,10 @@ func TestPrivateChatsOfLinkedAccountsAreOneSession(t *testing.T) {
 		return keys
 	}
 	want := append([]conversation.Key{"user:alice", "user:alice", "user:alice"}, places[3:]...)
-	if diff := cmp.Diff(want, session(newSharedSessions(linked(conversation.ScopeUser)).joinAll(batch))); diff != "" {
+	if diff := cmp.Diff(want, session(newSharedSessions(linked(config.ScopeUser)).joinAll(batch))); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(places, session(newSharedSessions(linked(conversation.ScopePlace)).joinAll(batch))); diff != "" {
+	if diff := cmp.Diff(places, session(newSharedSessions(linked(config.ScopePlace)).joinAll(batch))); diff != "" {
 		t.Errorf("with every place its own: %s", diff)
 	}
 	if diff := cmp.Diff(places, session(batch)); diff != "" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/dbhealth"
 	"parley/httpserver"
 )
 
@@ -69,7 +70,7 @@ func needsOperator(state string) bool {
 // not count: the gateway reconnects by itself.
 func (g *Gateway) readiness() httpserver.ReadyFunc {
 	writes := &prober[struct{}]{every: probeEvery, probe: func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, g.store.Probe(ctx)
+		return struct{}{}, dbhealth.New(g.store).Probe(ctx)
 	}}
 	reads := &prober[seen]{probe: g.readSeen}
 	return func(ctx context.Context) (bool, any) {
@@ -92,7 +93,7 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 	if err != nil {
 		is.Store = storeState{Error: err.Error()}
 	}
-	is.Store.Damaged = g.store.Damages()
+	is.Store.Damaged = dbhealth.New(g.store).Damages()
 	for _, q := range in.queues {
 		is.Queues = append(is.Queues, queueState{
 			Channel: q.Channel, Account: q.Account, InboxWaiting: q.Waiting, InboxOldest: secondsSince(q.OldestWaiting), OutboxDue: q.Due, OutboxOldest: secondsSince(q.OldestDue),

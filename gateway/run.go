@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"parley/conversation"
+	"parley/conversation/dbhealth"
 )
 
 // Run serves until a signal comes, ctx ends, the user leaves the terminal, or every
@@ -51,7 +52,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 		return nil
 	})
 	front.Go(func() error {
-		g.store.Watch(intake, func() { g.router.Resume(intake, scopes...) })
+		dbhealth.New(g.store).Watch(intake, func() { g.router.Resume(intake, scopes...) })
 		return nil
 	})
 	front.Go(func() error {

@@ -1,10 +1,17 @@
 package maintenance
 
-import "parley/conversation/internal/db"
+import (
+	"parley/conversation"
+	"parley/conversation/internal/db"
+)
 
 // RealPath returns the absolute path at which a gateway finds a database, links
 // followed.
 func RealPath(path string) (string, error) { return db.RealPath(path) }
+
+// MarkDaemon tells DaemonPID, for as long as this process lives, that a daemon runs
+// on the database of a store. Several may.
+func MarkDaemon(store *conversation.Store) error { return store.DB().MarkDaemon() }
 
 // DaemonPID returns the process id of a daemon that runs on the database at path, 0
 // when none does. It is not for a process that has the database open: closing the

@@ -1,0 +1,57 @@
+// Package dbhealth says how the database of a store fares: whether it is damaged,
+// whether it is still in its place, and whether anything can be stored.
+package dbhealth
+
+import (
+	"context"
+	"strings"
+
+	"parley/conversation"
+	"parley/conversation/internal/db"
+)
+
+// Health is the health of a store's database.
+type Health struct {
+	db    *db.DB
+	store *conversation.Store
+}
+
+// New returns the health of a store's database.
+func New(store *conversation.Store) *Health { return &Health{db: store.DB(), store: store} }
+
+// CheckUnclean checks all of the database if the process that had it open last died
+// instead of closing it. What it finds is among the Damages. A million messages take a
+// few seconds; others read and write meanwhile. The error is that of ctx, or why the
+// database could not be checked.
+func (h *Health) CheckUnclean(ctx context.Context) error { return h.db.CheckUnclean(ctx) }
+
+// Damages returns the parts of the database that were found to be damaged since
+// it was opened, in words for the operator.
+func (h *Health) Damages() []string { return h.db.Damages() }
+
+// Watch checks every second until ctx ends whether the database is still where it
+// was opened, so that the operator is told also while nothing is written. It calls
+// back each time the database has come back: of what was written just when it went,
+// the caller was told an error, and the store may hold it all the same.
+func (h *Health) Watch(ctx context.Context, back func()) { h.db.Watch(ctx, back) }
+
+// Probe writes something of no meaning, as durably as everything else. The error says
+// why the store takes nothing: a full disk, a file that was taken away. A disk that hangs
+// holds Probe up, past the end of ctx.
+func (h *Health) Probe(ctx context.Context) error {
+	_, err := h.store.Accept(ctx, []conversation.Cursor{{Name: "probe"}})
+	return err
+}
+
+// Troubles returns what keeps the store from its work, in sentences for the
+// operator; none while all is well.
+func (h *Health) Troubles() []string {
+	var list []string
+	if err := h.db.Moved(); err != nil {
+		list = append(list, conversation.Sentence(err))
+	}
+	if parts := h.Damages(); len(parts) > 0 {
+		list = append(list, "The database is damaged: "+strings.Join(parts, "; ")+". What can be read goes on; "+conversation.DamageAdvice+".")
+	}
+	return list
+}
