@@ -11,7 +11,7 @@ import "parley/conversation"
 // longer windows; a window of 100 messages takes 0.5 ms to read. On an engine
 // behind a network the read is four round trips.
 type cache struct {
-	snapshot conversation.Turn
+	snapshot conversation.Snapshot
 	valid    bool  // snapshot is what the store holds, without what is still in the mailbox
 	newest   int64 // ID of the newest inbound that was added or loaded
 }
@@ -35,7 +35,7 @@ func (c *cache) add(inbound []conversation.Inbound) {
 
 // load takes in a snapshot that was read from the store. One that is not complete
 // is good for one run only.
-func (c *cache) load(snapshot conversation.Turn) {
+func (c *cache) load(snapshot conversation.Snapshot) {
 	c.snapshot = snapshot
 	if n := len(snapshot.Waiting); n > 0 {
 		c.newest = max(c.newest, snapshot.Waiting[n-1].ID)

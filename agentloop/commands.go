@@ -28,7 +28,7 @@ func (r *Router) commandEnv() command.Env {
 }
 
 // command carries out the command that waits first and commits the result.
-func (l *loop) command(intake, runs context.Context, snapshot conversation.Turn, c conversation.Command) bool {
+func (l *loop) command(intake, runs context.Context, snapshot conversation.Snapshot, c conversation.Command) bool {
 	started := time.Now()
 	var did command.Result
 	err := recovered(func() (err error) {
@@ -54,7 +54,7 @@ func (l *loop) command(intake, runs context.Context, snapshot conversation.Turn,
 	return l.commit(runs, run)
 }
 
-func (l *loop) execute(ctx context.Context, snapshot conversation.Turn, sent conversation.Command) (command.Result, error) {
+func (l *loop) execute(ctx context.Context, snapshot conversation.Snapshot, sent conversation.Command) (command.Result, error) {
 	c, found := command.Find(sent.Name)
 	switch {
 	case !found:
@@ -69,7 +69,7 @@ func (l *loop) execute(ctx context.Context, snapshot conversation.Turn, sent con
 // replaced in the window and in /history, and stays in the archive. Messages that
 // got none, as in an outage of the model, are one exchange with those after them, so
 // they are all answered together. The model is told of edits since then.
-func (l *loop) retryLast(intake, runs context.Context, snapshot conversation.Turn) bool {
+func (l *loop) retryLast(intake, runs context.Context, snapshot conversation.Snapshot) bool {
 	last := window.LastExchange(snapshot.History)
 	users := window.UserMessages(last)
 	q := question{snapshot: snapshot, took: snapshot.Waiting[:1], notes: snapshot.Notes, stored: len(users), again: users[len(users)-1].Seq}

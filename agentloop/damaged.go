@@ -15,7 +15,7 @@ const unstorable = "⚠️ The database of this gateway is damaged, and nothing 
 
 // damagedRun returns the failed run for messages to a conversation that can't be
 // read. They are stored unless the conversation's record is damaged, too.
-func (l *loop) damagedRun(snapshot conversation.Turn, took []conversation.Inbound) conversation.Run {
+func (l *loop) damagedRun(snapshot conversation.Snapshot, took []conversation.Inbound) conversation.Run {
 	run := l.newRun(snapshot, slices.Concat(took, snapshot.Notes), time.Now())
 	run.Status, run.Error = conversation.StatusFailed, "the conversation is damaged"
 	if snapshot.Conversation.Messages > 0 {

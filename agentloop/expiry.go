@@ -8,7 +8,7 @@ import (
 // renewed returns the snapshot in which a message is answered: one of a fresh
 // conversation when the active one has rested longer than Expiration. Commands get
 // the snapshot as it is, so that /history still finds what the user has left.
-func (r *Router) renewed(snapshot conversation.Turn) conversation.Turn {
+func (r *Router) renewed(snapshot conversation.Snapshot) conversation.Snapshot {
 	return r.deps.Store.Expire(snapshot, r.deps.Expiration)
 }
 

@@ -12,7 +12,7 @@ import (
 // withImages returns the snapshot and the messages of a question with the bytes of
 // the newest images. Older ones are named in the text, and so are all where the model
 // takes none.
-func (l *loop) withImages(ctx context.Context, q question) (conversation.Turn, []conversation.Message) {
+func (l *loop) withImages(ctx context.Context, q question) (conversation.Snapshot, []conversation.Message) {
 	left := 0
 	if l.deps.Vision {
 		left = maxImages

@@ -116,7 +116,7 @@ func (f *life) says(texts ...string) {
 	f.hears(batch...)
 }
 
-func (f *life) check(known conversation.Turn) {
+func (f *life) check(known conversation.Snapshot) {
 	f.t.Helper()
 	ctx := f.t.Context()
 	stored, err := f.store.Begin(ctx, room, f.loop.deps.Budget)
@@ -131,7 +131,7 @@ func (f *life) check(known conversation.Turn) {
 		f.t.Fatal(err)
 	}
 	known.Summary, stored.Summary = summary, summary
-	windows := func(snapshot conversation.Turn) (lists [][]llm.Message, users []conversation.Message) {
+	windows := func(snapshot conversation.Snapshot) (lists [][]llm.Message, users []conversation.Message) {
 		snapshot.Waiting = untilCommand(snapshot.Waiting)
 		q := question{snapshot: snapshot, took: snapshot.Waiting, notes: snapshot.Notes}
 		q.users = slices.Concat(f.loop.router.noteMessages(q.notes), f.loop.router.userMessages(q.took))
@@ -195,7 +195,7 @@ func (f *life) forget(messages []conversation.Message) {
 }
 
 // stored is the session as the store holds it.
-func (f *life) stored() conversation.Turn {
+func (f *life) stored() conversation.Snapshot {
 	f.t.Helper()
 	c, err := f.store.Active(f.t.Context(), room)
 	if err != nil {
@@ -205,7 +205,7 @@ func (f *life) stored() conversation.Turn {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return conversation.Turn{Conversation: c, History: page.Messages}
+	return conversation.Snapshot{Conversation: c, History: page.Messages}
 }
 
 // goesOn has one thing happen.

@@ -116,7 +116,7 @@ func (l *loop) work(intake, runs context.Context) {
 
 // begin returns the session with all that waits now, from the cache or, if that is
 // not valid, from the store. It tries again while the store fails.
-func (l *loop) begin(ctx context.Context) (conversation.Turn, error) {
+func (l *loop) begin(ctx context.Context) (conversation.Snapshot, error) {
 	select {
 	case <-l.stop: // the /stop itself is among what waits, where step finds it
 	default:
@@ -129,7 +129,7 @@ func (l *loop) begin(ctx context.Context) (conversation.Turn, error) {
 	if l.cache.valid {
 		return l.cache.snapshot, nil
 	}
-	var snapshot conversation.Turn
+	var snapshot conversation.Snapshot
 	err := l.persist(ctx, "read the session", func() (err error) {
 		snapshot, err = l.deps.Store.Begin(ctx, l.key, l.deps.Budget, l.router.served...)
 		if err == nil && l.deps.Strategy == Summarization && len(snapshot.Waiting) > 0 {
@@ -149,7 +149,7 @@ func (l *loop) begin(ctx context.Context) (conversation.Turn, error) {
 // step carries out what waits first: a command, or a run that answers the messages
 // up to the next command or the next place, since a run has one reply. It reports
 // whether the loop may go on.
-func (l *loop) step(intake, runs context.Context, snapshot conversation.Turn) bool {
+func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot) bool {
 	if command, is := snapshot.Waiting[0].Command(); is {
 		return l.command(intake, runs, snapshot, command)
 	}

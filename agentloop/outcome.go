@@ -17,7 +17,7 @@ import (
 // A run ends done, failed or stopped. Each function here makes the run that is then
 // committed.
 
-func (l *loop) newRun(snapshot conversation.Turn, took []conversation.Inbound, started time.Time) conversation.Run {
+func (l *loop) newRun(snapshot conversation.Snapshot, took []conversation.Inbound, started time.Time) conversation.Run {
 	return conversation.Run{
 		Key:          l.key,
 		Kind:         conversation.KindAgent,

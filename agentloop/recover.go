@@ -22,7 +22,7 @@ func recovered(do func() error) (err error) {
 
 // recoveredStep runs step. After a panic it settles what waits first as failed, so
 // that it is not met again.
-func (l *loop) recoveredStep(intake, runs context.Context, snapshot conversation.Turn) (goOn bool) {
+func (l *loop) recoveredStep(intake, runs context.Context, snapshot conversation.Snapshot) (goOn bool) {
 	err := recovered(func() error {
 		goOn = l.step(intake, runs, snapshot)
 		return nil
@@ -36,7 +36,7 @@ func (l *loop) recoveredStep(intake, runs context.Context, snapshot conversation
 
 // panickedRun returns the failed run for what waits first, with as little work as
 // possible, since the usual work has panicked. A message is kept for /retry.
-func (l *loop) panickedRun(snapshot conversation.Turn, err error) conversation.Run {
+func (l *loop) panickedRun(snapshot conversation.Snapshot, err error) conversation.Run {
 	in := snapshot.Waiting[0]
 	run := l.newRun(snapshot, snapshot.Waiting[:1], time.Now())
 	run.Status, run.Error = conversation.StatusFailed, err.Error()

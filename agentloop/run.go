@@ -27,7 +27,7 @@ type answer struct {
 
 // question is what a run answers.
 type question struct {
-	snapshot conversation.Turn
+	snapshot conversation.Snapshot
 	took     []conversation.Inbound // what the run settles, all of one place; the reply goes to the address of the last
 	notes    []conversation.Inbound // edits of earlier messages, which the run settles, too
 	users    []conversation.Message // the messages that the model is to answer
@@ -41,7 +41,7 @@ type question struct {
 func (q *question) destination() conversation.Destination { return q.took[len(q.took)-1].Destination() }
 
 // answerNew answers the waiting messages.
-func (l *loop) answerNew(runs context.Context, snapshot conversation.Turn) bool {
+func (l *loop) answerNew(runs context.Context, snapshot conversation.Snapshot) bool {
 	q := question{snapshot: snapshot, took: snapshot.Waiting, notes: snapshot.Notes}
 	q.users = slices.Concat(l.router.noteMessages(q.notes), l.router.userMessages(q.took))
 	return l.answer(runs, q)

@@ -42,11 +42,11 @@ func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, erro
 }
 
 // windowOf returns the window in which the model is asked to answer some messages.
-func (r *Router) windowOf(snapshot conversation.Turn, asked []conversation.Message) window.Window {
+func (r *Router) windowOf(snapshot conversation.Snapshot, asked []conversation.Message) window.Window {
 	return r.windowWithHint(snapshot, asked, r.hints.For(asked))
 }
 
-func (r *Router) windowWithHint(snapshot conversation.Turn, asked []conversation.Message, hint string) window.Window {
+func (r *Router) windowWithHint(snapshot conversation.Snapshot, asked []conversation.Message, hint string) window.Window {
 	return window.New(window.Input{
 		Frame: r.frame, Snapshot: snapshot, Asked: asked, Hint: hint, StateTokens: min(r.deps.StateBudget, r.deps.Budget/4),
 	})

@@ -103,7 +103,7 @@ func (w *world) talk(p person, text string) conversation.Run {
 }
 
 // run is what answers a turn: one call of the model, or a tool between two.
-func (w *world) run(p person, turn conversation.Turn, text string) conversation.Run {
+func (w *world) run(p person, turn conversation.Snapshot, text string) conversation.Run {
 	model := []string{"gpt-5-mini", "gpt-5-mini", "gpt-5-mini", "claude-sonnet-4-5"}[w.dice.IntN(4)]
 	shown := min(turn.Conversation.Messages+2, 40)
 	run := conversation.Run{

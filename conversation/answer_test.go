@@ -18,7 +18,7 @@ func ask(key Key, id int, text string) Inbound {
 }
 
 // replied ends a turn of which only the first message is taken.
-func replied(turn Turn, kind Kind, status Status, text string, messages ...Message) Run {
+func replied(turn Snapshot, kind Kind, status Status, text string, messages ...Message) Run {
 	return Run{Key: turn.Waiting[0].Key, Kind: kind, Status: status, Took: turn.Waiting[:1], Conversation: turn.Conversation,
 		Messages: messages, Replies: []Delivery{{Text: text, Keep: turn.Waiting[0].Keep}}}
 }

@@ -14,79 +14,78 @@ import (
 	"github.com/google/uuid"
 )
 
-// Turn is what a run starts from.
-type Turn struct {
+// Snapshot is what a loop knows of its session when it begins a run.
+type Snapshot struct {
 	Waiting      []Inbound    // every inbound of the session that waits, in order of arrival
 	Notes        []Inbound    // edits of answered messages, to be told with what waits
 	Place        string       // what people call the session's place, "" when nobody said
 	Conversation Conversation // the active one; a fresh one that is stored by Commit when there is none
 	History      []Message    // the newest exchanges within the budget, oldest first
 	Older        int64        // messages of the conversation that stand before History, internal ones among them
-	Summary      Summary      // of the conversation's beginning, where whoever began the turn has read it
+	Summary      Summary      // of the beginning of the conversation, where the caller has read it
 	More         bool         // more waits than was taken
 	Damaged      bool         // the conversation can't be read, or nothing can be added to it, since the file is damaged; History is empty
 }
 
-// maxWaiting and maxNotes bound what one turn takes; the next turn takes the
-// rest.
+// maxWaiting and maxNotes limit what a snapshot holds. The next one holds the rest.
 const (
 	maxWaiting = 200
 	maxNotes   = 20
 )
 
-// maxExchange is how many messages of an exchange that is larger than the budget
-// a turn takes, the newest: more than any run adds. A program may append as many
-// as it likes.
+// maxExchange is how many messages of an exchange that exceeds the budget a snapshot
+// holds: the newest, and more than any run adds. Programs may append any number.
 const maxExchange = 4000
 
-// Begin reads what a run of the session needs, and changes nothing. budget is
-// in tokens. Only whole exchanges are given, but always the newest one, however
-// large it is; of one of more than 4,000 messages the newest. The cost grows with the budget, not with the conversation. Of
-// what waits, only what came to the accounts is taken where any are named: the
-// rest is for the process that serves the others.
-func (s *Store) Begin(ctx context.Context, key Key, budget int, accounts ...Account) (Turn, error) {
-	return s.readTurn(ctx, key, budget, true, accounts...)
+// Begin returns the snapshot for a run of the session, and changes nothing. Its history
+// has whole exchanges within the budget, in tokens; always the newest one, or, where
+// that has more than 4,000 messages, the newest of these. The cost grows with the
+// budget, not with the conversation. Where accounts are named, only messages to them
+// are waiting: another process answers the others. Where nothing waits, Begin reads no
+// more than that.
+func (s *Store) Begin(ctx context.Context, key Key, budget int, accounts ...Account) (Snapshot, error) {
+	return s.readSnapshot(ctx, key, budget, true, accounts...)
 }
 
-// Peek is Begin for who only looks: it reads the conversation also when nothing
+// Peek returns the session's snapshot without claiming its inbound, also when nothing
 // waits.
-func (s *Store) Peek(ctx context.Context, key Key, budget int) (Turn, error) {
-	return s.readTurn(ctx, key, budget, false)
+func (s *Store) Peek(ctx context.Context, key Key, budget int) (Snapshot, error) {
+	return s.readSnapshot(ctx, key, budget, false)
 }
 
-// readTurn reads a turn; ifWaiting says that it is of interest only when
-// something waits.
-func (s *Store) readTurn(ctx context.Context, key Key, budget int, ifWaiting bool, accounts ...Account) (Turn, error) {
-	var turn Turn
+// readSnapshot reads a snapshot. With ifWaiting it reads only the inbox when nothing
+// waits.
+func (s *Store) readSnapshot(ctx context.Context, key Key, budget int, ifWaiting bool, accounts ...Account) (Snapshot, error) {
+	var snapshot Snapshot
 	err := s.db.Read(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
-		turn = Turn{}
-		if turn.Waiting, err = s.readableInbox(ctx, conn, key, false, maxWaiting, accounts...); err != nil || ifWaiting && len(turn.Waiting) == 0 {
+		snapshot = Snapshot{}
+		if snapshot.Waiting, err = s.readableInbox(ctx, conn, key, false, maxWaiting, accounts...); err != nil || ifWaiting && len(snapshot.Waiting) == 0 {
 			return err
 		}
-		turn.More = len(turn.Waiting) == maxWaiting
-		if turn.Notes, err = s.readableInbox(ctx, conn, key, true, maxNotes); err != nil {
+		snapshot.More = len(snapshot.Waiting) == maxWaiting
+		if snapshot.Notes, err = s.readableInbox(ctx, conn, key, true, maxNotes); err != nil {
 			return err
 		}
-		turn.Conversation, turn.Place, err = active(ctx, conn, key)
+		snapshot.Conversation, snapshot.Place, err = active(ctx, conn, key)
 		if IsDamaged(err) {
 			s.db.NoteDamage(fmt.Sprintf("the record of the conversation that goes on in %s", key), err)
-			turn.Damaged = true
-			turn.Conversation, err = unreadConversation(ctx, conn, key)
+			snapshot.Damaged = true
+			snapshot.Conversation, err = unreadConversation(ctx, conn, key)
 		}
 		return err
 	})
-	if err != nil || turn.Conversation.row == 0 {
-		return turn, err
+	if err != nil || snapshot.Conversation.row == 0 {
+		return snapshot, err
 	}
-	turn.History, turn.Older, err = s.tail(ctx, turn.Conversation.row, budget)
+	snapshot.History, snapshot.Older, err = s.tail(ctx, snapshot.Conversation.row, budget)
 	if IsDamaged(err) {
 		s.db.NoteDamage(fmt.Sprintf("messages of %s", key), err)
-		turn.Damaged, err = true, nil
+		snapshot.Damaged, err = true, nil
 	}
-	if turn.Damaged = turn.Damaged || s.closed.has(turn.Conversation.ID); turn.Damaged {
-		turn.History, turn.Older = nil, turn.Conversation.Messages
+	if snapshot.Damaged = snapshot.Damaged || s.closed.has(snapshot.Conversation.ID); snapshot.Damaged {
+		snapshot.History, snapshot.Older = nil, snapshot.Conversation.Messages
 	}
-	return turn, db.Explain(err)
+	return snapshot, db.Explain(err)
 }
 
 // unreadConversation stands for the conversation that goes on in a session and
@@ -97,10 +96,10 @@ func unreadConversation(ctx context.Context, q db.Querier, key Key) (c Conversat
 	return c, err
 }
 
-// After is the turn that follows when a run of this one was committed, without
-// what waits. This one is used up.
-func (t Turn) After(c Committed, budget int) Turn {
-	next := Turn{Place: t.Place, Conversation: c.Conversation, Older: t.Older, Summary: t.Summary}
+// After returns the snapshot after the commit of a run that began with this one, without
+// what waits. This one must not be used any more.
+func (t Snapshot) After(c Committed, budget int) Snapshot {
+	next := Snapshot{Place: t.Place, Conversation: c.Conversation, Older: t.Older, Summary: t.Summary}
 	next.History = t.History
 	for _, m := range c.Messages {
 		if !m.Internal {

@@ -12,7 +12,7 @@ import (
 func TestTheTurnAfterARunIsWhatBeginReads(t *testing.T) {
 	s := mustOpen(t)
 	const budget = 100
-	var known Turn
+	var known Snapshot
 	for id := range 30 {
 		in := say(chat, id, fmt.Sprintf("question %d", id))
 		in.Place = "the kitchen"

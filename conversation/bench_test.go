@@ -28,7 +28,7 @@ type benchSession struct {
 }
 
 // say stores one message, and gives the turn that it begins.
-func (s *benchSession) say() Turn {
+func (s *benchSession) say() Snapshot {
 	s.said++
 	in := Inbound{Key: s.key, SourceID: fmt.Sprintf("%s:%d", s.key, s.said), Address: `{"chat":1}`,
 		Text: "What is the weather like in the mountains today?", At: time.Now()}
@@ -43,7 +43,7 @@ func (s *benchSession) say() Turn {
 }
 
 // run is the answer to a turn, after so many messages that it also brings in.
-func (s *benchSession) run(turn Turn, messages int) Run {
+func (s *benchSession) run(turn Snapshot, messages int) Run {
 	in := turn.Waiting[0]
 	run := Run{Key: s.key, Kind: KindAgent, Status: StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
 		Replies: []Delivery{{Address: in.Address, Text: "Snow on the pass."}}, Model: "gpt", Rounds: 1, StartedAt: time.Now()}

@@ -12,24 +12,24 @@ import (
 // message begins another. The commit that stores this message archives the old
 // one; until then commands still find it, and a crash changes nothing.
 
-// Expire gives the turn as it begins a fresh conversation when the present one
-// had rested for longer than limit when the first waiting message was written,
-// and otherwise the turn itself. A limit of 0 means never. A conversation in
-// which nobody has written yet goes on.
-func (s *Store) Expire(turn Turn, limit time.Duration) Turn {
-	old := turn.Conversation
-	if limit == 0 || old.Messages == 0 || len(turn.Waiting) == 0 {
-		return turn
+// Expire returns the snapshot of a fresh conversation where the active one had rested
+// for longer than limit when the first waiting message was written, and else the
+// snapshot itself. A limit of 0 means never. A conversation without messages does not
+// expire.
+func (s *Store) Expire(snapshot Snapshot, limit time.Duration) Snapshot {
+	old := snapshot.Conversation
+	if limit == 0 || old.Messages == 0 || len(snapshot.Waiting) == 0 {
+		return snapshot
 	}
-	rested := s.arrival(turn.Waiting[0]).Sub(old.UpdatedAt)
+	rested := s.arrival(snapshot.Waiting[0]).Sub(old.UpdatedAt)
 	if rested <= limit {
-		return turn
+		return snapshot
 	}
-	return Turn{
-		Waiting: turn.Waiting,
-		Notes:   turn.Notes,
-		Place:   turn.Place,
-		More:    turn.More,
+	return Snapshot{
+		Waiting: snapshot.Waiting,
+		Notes:   snapshot.Notes,
+		Place:   snapshot.Place,
+		More:    snapshot.More,
 		Conversation: Conversation{
 			ID:      uuid.Must(uuid.NewV7()).String(), // crypto/rand never fails
 			Key:     old.Key,

@@ -131,7 +131,7 @@ func TestInternalMessagesAreNoPartOfTheTalk(t *testing.T) {
 		})
 		compare(fmt.Sprint("exchange ", n))
 	}
-	change := func(effect func(Turn) Effect, messages ...Message) {
+	change := func(effect func(Snapshot) Effect, messages ...Message) {
 		both(func(key Key, within func([]Message) []Message) {
 			mustAccept(t, s, say(key, int(s.now().UnixNano()), "?"))
 			turn := mustBegin(t, s, key, 10_000)
@@ -143,12 +143,12 @@ func TestInternalMessagesAreNoPartOfTheTalk(t *testing.T) {
 			mustCommit(t, s, run)
 		})
 	}
-	last := func(turn Turn) Message { return turn.History[len(turn.History)-1] }
-	change(func(turn Turn) Effect { return Effect{Undo: last(turn).Seq} })
+	last := func(turn Snapshot) Message { return turn.History[len(turn.History)-1] }
+	change(func(turn Snapshot) Effect { return Effect{Undo: last(turn).Seq} })
 	compare("taken back")
 	told(t, s, plain, counted(user("more pears?"), assistant("none"))...)
 	told(t, s, noted, scattered(counted(user("more pears?"), assistant("none")))...)
-	change(func(turn Turn) Effect { return Effect{Replace: turn.History[len(turn.History)-2].Seq} }, user("[edited: more plums?]"), assistant("some plums"))
+	change(func(turn Snapshot) Effect { return Effect{Replace: turn.History[len(turn.History)-2].Seq} }, user("[edited: more plums?]"), assistant("some plums"))
 	compare("answered anew")
 	both(func(key Key, _ func([]Message) []Message) {
 		c, err := s.Active(t.Context(), key)

@@ -7,7 +7,7 @@ import (
 )
 
 // commandOf is a command that does something to the conversation of a turn.
-func commandOf(turn Turn, effect Effect) Run {
+func commandOf(turn Snapshot, effect Effect) Run {
 	return Run{Key: turn.Conversation.Key, Kind: KindCommand, Status: StatusDone, Took: turn.Waiting,
 		Conversation: turn.Conversation, Effect: effect}
 }

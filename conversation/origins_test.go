@@ -23,7 +23,7 @@ func from(origin Key, id int, text string) Inbound {
 }
 
 // answersEach answers every waiting message of a turn where it was written.
-func answersEach(turn Turn) Run {
+func answersEach(turn Snapshot) Run {
 	run := answered(alice, turn, "")
 	run.Replies = nil
 	for _, in := range turn.Waiting {

@@ -29,7 +29,7 @@ func mustAccept(t testing.TB, s *Store, batch ...Inbound) {
 	}
 }
 
-func mustBegin(t testing.TB, s *Store, key Key, budget int) Turn {
+func mustBegin(t testing.TB, s *Store, key Key, budget int) Snapshot {
 	t.Helper()
 	turn, err := s.Begin(t.Context(), key, budget)
 	if err != nil {
@@ -46,7 +46,7 @@ func mustCommit(t testing.TB, s *Store, run Run) {
 }
 
 // answered is the run that answers a turn, each message counting 10 tokens.
-func answered(key Key, turn Turn, reply string) Run {
+func answered(key Key, turn Snapshot, reply string) Run {
 	run := Run{Key: key, Kind: KindAgent, Status: StatusDone, Conversation: turn.Conversation}
 	for _, in := range turn.Waiting {
 		run.Took = append(run.Took, in)

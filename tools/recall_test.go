@@ -31,7 +31,7 @@ func newArchive(t *testing.T) *archive {
 // exchange stores a turn of a session: a question and what follows it.
 func (a *archive) exchange(key conversation.Key, question string, then ...conversation.Message) {
 	a.t.Helper()
-	a.commit(key, question, func(turn conversation.Turn, run *conversation.Run) {
+	a.commit(key, question, func(turn conversation.Snapshot, run *conversation.Run) {
 		at := time.Date(2026, 5, 1, 9, a.said, 0, 0, time.UTC).Local()
 		run.Messages = append([]conversation.Message{{Role: conversation.RoleUser, Content: question, At: at}}, then...)
 		for i := range run.Messages {
@@ -43,10 +43,10 @@ func (a *archive) exchange(key conversation.Key, question string, then ...conver
 // begin archives the session's conversation and begins a new one.
 func (a *archive) begin(key conversation.Key) {
 	a.t.Helper()
-	a.commit(key, "/new", func(_ conversation.Turn, run *conversation.Run) { run.Effect.Archive = true })
+	a.commit(key, "/new", func(_ conversation.Snapshot, run *conversation.Run) { run.Effect.Archive = true })
 }
 
-func (a *archive) commit(key conversation.Key, text string, change func(conversation.Turn, *conversation.Run)) {
+func (a *archive) commit(key conversation.Key, text string, change func(conversation.Snapshot, *conversation.Run)) {
 	a.t.Helper()
 	a.said++
 	in := conversation.Inbound{Key: key, SourceID: fmt.Sprint(a.said), Address: "here", Text: text, At: time.Now()}

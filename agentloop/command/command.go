@@ -65,7 +65,7 @@ type Admins interface {
 // Request is one command that somebody has sent.
 type Request struct {
 	Session   conversation.Key
-	Snapshot  conversation.Turn    // of the session, when the command is run
+	Snapshot  conversation.Snapshot    // of the session, when the command is run
 	Message   conversation.Inbound // that holds the command
 	Arguments string               // what follows the name
 }

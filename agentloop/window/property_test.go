@@ -17,7 +17,7 @@ import (
 
 // randomTurn is a turn as talks of all kinds leave it: with tools, pictures, a
 // state, a summary, and also without any history, as after /new or a long rest.
-func randomTurn(r *rand.Rand, counter Counter) (turn conversation.Turn, users []conversation.Message) {
+func randomTurn(r *rand.Rand, counter Counter) (turn conversation.Snapshot, users []conversation.Message) {
 	w := randomWindow(r, counter)
 	for _, e := range w.current {
 		if e.Role != "user" {
@@ -35,7 +35,7 @@ func randomTurn(r *rand.Rand, counter Counter) (turn conversation.Turn, users []
 	}
 	picture(w.history)
 	picture(users)
-	turn = conversation.Turn{History: w.history, Older: w.older, Place: "a room"}
+	turn = conversation.Snapshot{History: w.history, Older: w.older, Place: "a room"}
 	turn.Conversation = conversation.Conversation{ID: "0190b0a0-0000-7000-8000-000000000000", Messages: w.older + int64(len(w.history))}
 	for range r.IntN(10) {
 		n := conversation.Note{Text: strings.Repeat(fmt.Sprint("note ", r.IntN(100), " "), 1+r.IntN(20)), Turn: 1}

@@ -16,7 +16,7 @@ import (
 // Input is what a window is made of.
 type Input struct {
 	Frame       *Frame
-	Snapshot    conversation.Turn      // of the session
+	Snapshot    conversation.Snapshot      // of the session
 	Asked       []conversation.Message // the messages to answer, oldest first
 	Hint        string                 // of Hints.For; "" = none
 	StateTokens int                    // the most of the session state; 0 = it is not shown
@@ -37,26 +37,26 @@ type Window struct {
 
 // New returns the window of a conversation.
 func New(in Input) Window {
-	counter, turn := in.Frame.counter, in.Snapshot
+	counter, snapshot := in.Frame.counter, in.Snapshot
 	w := Window{
 		counter: counter,
 		system:  in.Frame.System,
 		fixed:   in.Frame.Tokens(),
-		history: turn.History,
-		older:   turn.Older,
+		history: snapshot.History,
+		older:   snapshot.Older,
 	}
-	for _, text := range turn.Conversation.State.Instructions {
+	for _, text := range snapshot.Conversation.State.Instructions {
 		w.told += "\n\n" + text
 	}
-	if text := summaryText(turn.Summary); text != "" {
-		w.history = Uncovered(turn.History, turn.Summary)
-		w.older = max(0, turn.Older-turn.Summary.Through)
+	if text := summaryText(snapshot.Summary); text != "" {
+		w.history = Uncovered(snapshot.History, snapshot.Summary)
+		w.older = max(0, snapshot.Older-snapshot.Summary.Through)
 		w.told += text
 	}
-	if place := OneLine(turn.Place, 200); place != "" {
+	if place := OneLine(snapshot.Place, 200); place != "" {
 		w.told += fmt.Sprintf("\n\n[This conversation takes place in %s.]", place)
 	}
-	if state := StateText(turn.Conversation, FocusOf(turn.History, in.Asked), counter, in.StateTokens); state != "" {
+	if state := StateText(snapshot.Conversation, FocusOf(snapshot.History, in.Asked), counter, in.StateTokens); state != "" {
 		w.told += "\n\n[Session state]\n" + state
 	}
 	if in.Hint != "" {

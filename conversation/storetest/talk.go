@@ -53,7 +53,7 @@ func Accept(t testing.TB, s *conversation.Store, batch ...conversation.Inbound) 
 }
 
 // Begin returns what a run of a session begins with.
-func Begin(t testing.TB, s *conversation.Store, key conversation.Key, budget int) conversation.Turn {
+func Begin(t testing.TB, s *conversation.Store, key conversation.Key, budget int) conversation.Snapshot {
 	t.Helper()
 	turn, err := s.Begin(t.Context(), key, budget)
 	if err != nil {
@@ -73,7 +73,7 @@ func Commit(t testing.TB, s *conversation.Store, run conversation.Run) conversat
 }
 
 // Answered returns the run that answers what waits, with 10 tokens for each message.
-func Answered(key conversation.Key, turn conversation.Turn, reply string) conversation.Run {
+func Answered(key conversation.Key, turn conversation.Snapshot, reply string) conversation.Run {
 	run := conversation.Run{Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Conversation: turn.Conversation}
 	for _, in := range turn.Waiting {
 		run.Took = append(run.Took, in)

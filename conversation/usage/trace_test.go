@@ -12,7 +12,7 @@ import (
 )
 
 // worked is a run that called a tool, and a model twice.
-func worked(s *conversation.Store, turn conversation.Turn) conversation.Run {
+func worked(s *conversation.Store, turn conversation.Snapshot) conversation.Run {
 	run := storetest.Answered(turn.Waiting[0].Key, turn, "half past nine")
 	run.StartedAt = s.Now().Add(-3 * time.Second).Truncate(time.Millisecond)
 	run.Model, run.Rounds, run.Prompt, run.Completion = "gpt", 2, 250, 25

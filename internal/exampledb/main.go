@@ -118,7 +118,7 @@ func (a *author) messages(s scene, in conversation.Inbound, e exchange) []conver
 }
 
 // steps are what the run did: a call of the model, or a tool between two of them.
-func steps(run conversation.Run, turn conversation.Turn, e exchange) (list []conversation.Step, rounds int) {
+func steps(run conversation.Run, turn conversation.Snapshot, e exchange) (list []conversation.Step, rounds int) {
 	const prompt = 420 // tokens of the system prompt and the tools
 	shown, window := turn.Conversation.Messages+1, prompt+int(turn.Conversation.Tokens)+run.Messages[0].Tokens
 	call := func(after, took time.Duration, completion int) {
