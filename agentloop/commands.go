@@ -67,10 +67,10 @@ func (l *loop) execute(ctx context.Context, snapshot conversation.Snapshot, sent
 
 // retryLast answers the last messages again. Their answer, if they have one, is
 // replaced in the window and in /history, and stays in the archive. Messages that
-// got none, as in an outage of the model, are one exchange with those after them, so
+// got none, as in an outage of the model, are one turn with those after them, so
 // they are all answered together. The model is told of edits since then.
 func (l *loop) retryLast(intake, runs context.Context, snapshot conversation.Snapshot) bool {
-	last := window.LastExchange(snapshot.History)
+	last := window.LastTurn(snapshot.History)
 	users := window.UserMessages(last)
 	q := question{snapshot: snapshot, took: snapshot.Waiting[:1], notes: snapshot.Notes, stored: len(users), again: users[len(users)-1].Seq}
 	q.users = slices.Concat(users, l.router.noteMessages(snapshot.Notes))

@@ -17,7 +17,7 @@ type Config struct {
 	// edit_file, and shell_execute.
 	FileTools  []string `toml:"file_tools"`
 	ShellTools []string `toml:"shell_tools"`
-	// Titles has the model name each new conversation, after its first exchange.
+	// Titles has the model name each new conversation, after its first turn.
 	// Without it the first line is the title. Default true.
 	Titles bool `toml:"titles"`
 	// MaxConcurrentRuns is how many sessions may call the model at once. Default 256.

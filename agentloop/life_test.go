@@ -227,7 +227,7 @@ func (f *life) goesOn() {
 	case 4:
 		f.says("/retry")
 	case 5, 6:
-		last := window.LastExchange(f.stored().History)
+		last := window.LastTurn(f.stored().History)
 		f.says("/undo")
 		f.forget(last)
 	case 7:
@@ -263,7 +263,7 @@ func (f *life) edits() {
 // sumsUp has a summary stand for the oldest exchanges.
 func (f *life) sumsUp() {
 	stored := f.stored()
-	last := window.LastExchange(stored.History)
+	last := window.LastTurn(stored.History)
 	if len(last) == 0 {
 		return
 	}

@@ -109,12 +109,12 @@ func TestAStoppedRunTellsWhatItDid(t *testing.T) {
 func TestAStepTellsWhatTheWindowLeftOut(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Budget = 400 })
-	const exchanges = 12
-	for i := range exchanges {
+	const turns = 12
+	for i := range turns {
 		h.ask(room, fmt.Sprint("message ", i, strings.Repeat(" word", 30)))
 	}
-	step := h.committed(exchanges).Steps[0]
-	if step.Left == 0 || step.Shown+step.Left != 2*exchanges-1 || step.Window > 400 {
+	step := h.committed(turns).Steps[0]
+	if step.Left == 0 || step.Shown+step.Left != 2*turns-1 || step.Window > 400 {
 		t.Errorf("%+v", step)
 	}
 }

@@ -83,7 +83,7 @@ func (l *loop) requestSummary() {
 // summaryEnd returns the seq before which the conversation is to be summarised, or 0
 // when that is not needed yet. The newest messages stay as they are: KeepRecent of
 // them, fewer where these take more than a third of the budget, but at least the last
-// exchange.
+// turn.
 func (l *loop) summaryEnd() int64 {
 	history := window.Uncovered(l.cache.snapshot.History, l.cache.snapshot.Summary)
 	total := 0
@@ -98,7 +98,7 @@ func (l *loop) summaryEnd() int64 {
 		if kept += history[i].Tokens; kept > l.deps.Budget/3 && end > 0 {
 			return end
 		}
-		if conversation.StartsExchange(&history[i-1], &history[i]) {
+		if conversation.StartsTurn(&history[i-1], &history[i]) {
 			end = history[i].Seq
 			if len(history)-i >= l.deps.KeepRecent {
 				return end

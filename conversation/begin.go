@@ -20,7 +20,7 @@ type Snapshot struct {
 	Notes        []Inbound    // edits of answered messages, to be told with what waits
 	Place        string       // what people call the session's place, "" when nobody said
 	Conversation Conversation // the active one; a fresh one that is stored by Commit when there is none
-	History      []Message    // the newest exchanges within the budget, oldest first
+	History      []Message    // the newest turns within the budget, oldest first
 	Older        int64        // messages of the conversation that stand before History, internal ones among them
 	Summary      Summary      // of the beginning of the conversation, where the caller has read it
 	More         bool         // more waits than was taken
@@ -33,12 +33,12 @@ const (
 	maxNotes   = 20
 )
 
-// maxExchange is how many messages of an exchange that exceeds the budget a snapshot
+// maxTurn is how many messages of a turn that exceeds the budget a snapshot
 // holds: the newest, and more than any run adds. Programs may append any number.
-const maxExchange = 4000
+const maxTurn = 4000
 
 // Begin returns the snapshot for a run of the session, and changes nothing. Its history
-// has whole exchanges within the budget, in tokens; always the newest one, or, where
+// has whole turns within the budget, in tokens; always the newest one, or, where
 // that has more than 4,000 messages, the newest of these. The cost grows with the
 // budget, not with the conversation. Where accounts are named, only messages to them
 // are waiting: another process answers the others. Where nothing waits, Begin reads no
@@ -249,7 +249,7 @@ func scanConversation(row interface{ Scan(...any) error }, place *string) (c Con
 }
 
 // tail walks back from the newest message until the budget is spent, and then
-// leaves out the exchange that was cut.
+// leaves out the turn that was cut.
 func (s *Store) tail(ctx context.Context, conversation int64, budget int) (history []Message, older int64, err error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
@@ -263,13 +263,13 @@ func (s *Store) tail(ctx context.Context, conversation int64, budget int) (histo
 	}
 	defer rows.Close()
 	var newest []Message // newest first
-	whole := 0           // how many of them make whole exchanges
+	whole := 0           // how many of them make whole turns
 	for rows.Next() {
 		m, err := scanMessage(rows)
 		if err != nil {
 			return nil, 0, err
 		}
-		if n := len(newest); n > 0 && StartsExchange(&m, &newest[n-1]) {
+		if n := len(newest); n > 0 && StartsTurn(&m, &newest[n-1]) {
 			whole = n
 		}
 		budget -= m.Tokens
@@ -277,7 +277,7 @@ func (s *Store) tail(ctx context.Context, conversation int64, budget int) (histo
 			newest, older = newest[:whole], newest[whole-1].Seq-1
 			return oldestFirst(newest), older, nil
 		}
-		if budget < 0 && len(newest) >= maxExchange {
+		if budget < 0 && len(newest) >= maxTurn {
 			older = m.Seq
 			for n := len(newest); n > 0 && newest[n-1].Role == RoleTool; n-- { // whose calls are not among them
 				newest, older = newest[:n-1], newest[n-1].Seq
@@ -289,7 +289,7 @@ func (s *Store) tail(ctx context.Context, conversation int64, budget int) (histo
 	return oldestFirst(newest), 0, rows.Err()
 }
 
-// firstWithin is where the newest whole exchanges within the budget begin.
+// firstWithin is where the newest whole turns within the budget begin.
 func firstWithin(history []Message, budget int) int {
 	first := len(history)
 	for i := len(history) - 1; i >= 0; i-- {
@@ -297,16 +297,16 @@ func firstWithin(history []Message, budget int) int {
 		if budget < 0 && first < len(history) {
 			return first
 		}
-		if i > 0 && StartsExchange(&history[i-1], &history[i]) {
+		if i > 0 && StartsTurn(&history[i-1], &history[i]) {
 			first = i
 		}
 	}
 	return 0
 }
 
-// StartsExchange says whether an exchange begins with next when previous
+// StartsTurn says whether a turn begins with next when previous
 // stands before it: a user message that no user message precedes.
-func StartsExchange(previous, next *Message) bool {
+func StartsTurn(previous, next *Message) bool {
 	return next.Role == RoleUser && (previous == nil || previous.Role != RoleUser)
 }
 

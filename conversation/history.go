@@ -36,7 +36,7 @@ func (s *Store) History(ctx context.Context, conversation string, skip, limit in
 		if err != nil {
 			return Page{}, err
 		}
-		if newer != nil && StartsExchange(&m, newer) {
+		if newer != nil && StartsTurn(&m, newer) {
 			exchanges++
 		}
 		newer = &m

@@ -69,7 +69,7 @@ func (s *Store) Stretch(ctx context.Context, conversation string, before int64, 
 		if err != nil {
 			return t, err
 		}
-		if n := len(t.Messages); n > 0 && StartsExchange(&t.Messages[n-1], &m) {
+		if n := len(t.Messages); n > 0 && StartsTurn(&t.Messages[n-1], &m) {
 			whole = n
 		}
 		if tokens -= m.Tokens; tokens < 0 && whole > 0 {

@@ -65,9 +65,9 @@ type Admins interface {
 // Request is one command that somebody has sent.
 type Request struct {
 	Session   conversation.Key
-	Snapshot  conversation.Snapshot    // of the session, when the command is run
-	Message   conversation.Inbound // that holds the command
-	Arguments string               // what follows the name
+	Snapshot  conversation.Snapshot // of the session, when the command is run
+	Message   conversation.Inbound  // that holds the command
+	Arguments string                // what follows the name
 }
 
 // Result is the answer of a command and what it changes.

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	historyDefault  = 5      // exchanges on a page
+	historyDefault  = 5      // turns on a page
 	historyMost     = 50     // that may be asked for
-	historyFurthest = 10_000 // exchanges that may be skipped; each page reads past them again
+	historyFurthest = 10_000 // turns that may be skipped; each page reads past them again
 )
 
 var historyCommand = Command{
@@ -74,15 +74,15 @@ func numbers(words []string, defaults ...int) ([]int, bool) {
 	return defaults, true
 }
 
-// showPage shows as many of n exchanges as a page holds, without the newest skip,
+// showPage shows as many of n turns as a page holds, without the newest skip,
 // and names the command for the page of older ones.
 func showPage(ctx context.Context, env Env, key conversation.Key, c conversation.Conversation, command string, n, skip int) (Result, error) {
 	history, err := env.Store.History(ctx, c.ID, skip, n)
 	if err != nil {
 		return Result{}, err
 	}
-	exchanges := exchangesOf(history.Messages)
-	shown := fitPage(exchanges)
+	turns := turnsOf(history.Messages)
+	shown := fitPage(turns)
 	var b strings.Builder
 	switch {
 	case len(shown) > 0:
@@ -90,14 +90,14 @@ func showPage(ctx context.Context, env Env, key conversation.Key, c conversation
 		if skip > 0 {
 			fmt.Fprintf(&b, ", without the newest %s", plural(int64(skip), "exchange"))
 		}
-		writeExchanges(&b, shown)
+		writeTurns(&b, shown)
 	case skip > 0:
 		b.WriteString("There is nothing older than that.")
 	default:
 		b.WriteString("Nothing has been said in this conversation yet.")
 	}
 	var actions []conversation.Action
-	if history.Older || len(shown) < len(exchanges) {
+	if history.Older || len(shown) < len(turns) {
 		older := fmt.Sprintf("%s %d %d", command, n, skip+len(shown))
 		fmt.Fprintf(&b, "\n\nOlder: `%s`", older)
 		actions = append(actions, conversation.Action{Label: "Older", Command: older})

@@ -21,11 +21,11 @@ type shownMessage struct {
 	text string
 }
 
-// exchangesOf groups messages by exchange, oldest first.
-func exchangesOf(messages []conversation.Message) [][]shownMessage {
+// turnsOf groups messages by turn, oldest first.
+func turnsOf(messages []conversation.Message) [][]shownMessage {
 	var list [][]shownMessage
 	for i, m := range messages {
-		if i == 0 || conversation.StartsExchange(&messages[i-1], &messages[i]) {
+		if i == 0 || conversation.StartsTurn(&messages[i-1], &messages[i]) {
 			list = append(list, nil)
 		}
 		last := len(list) - 1
@@ -34,45 +34,45 @@ func exchangesOf(messages []conversation.Message) [][]shownMessage {
 	return list
 }
 
-// fitPage returns the newest exchanges that a page holds. One that is longer than a
+// fitPage returns the newest turns that a page holds. One that is longer than a
 // page is cut to it.
-func fitPage(exchanges [][]shownMessage) [][]shownMessage {
-	newest, room := len(exchanges)-1, historyPage
+func fitPage(turns [][]shownMessage) [][]shownMessage {
+	newest, room := len(turns)-1, historyPage
 	for i := newest; i >= 0; i-- {
-		for _, m := range exchanges[i] {
+		for _, m := range turns[i] {
 			room -= utf8.RuneCountInString(m.text)
 		}
 		if room < 0 && i == newest {
-			return [][]shownMessage{fitExchange(exchanges[i])}
+			return [][]shownMessage{fitTurn(turns[i])}
 		}
 		if room < 0 {
-			return exchanges[i+1:]
+			return turns[i+1:]
 		}
 	}
-	return exchanges
+	return turns
 }
 
-// fitExchange returns the newest messages of an exchange that a page holds, after a
+// fitTurn returns the newest messages of a turn that a page holds, after a
 // line that says how many were left out.
-func fitExchange(exchange []shownMessage) []shownMessage {
-	first, room := len(exchange), historyPage
+func fitTurn(turn []shownMessage) []shownMessage {
+	first, room := len(turn), historyPage
 	for first > 0 {
-		if room -= utf8.RuneCountInString(exchange[first-1].text); room < 0 {
+		if room -= utf8.RuneCountInString(turn[first-1].text); room < 0 {
 			break
 		}
 		first--
 	}
 	left := shownMessage{
-		at:   exchange[first].at,
+		at:   turn[first].at,
 		text: fmt.Sprintf("*[%s of this exchange not shown]*", plural(int64(first), "earlier message")),
 	}
-	return append([]shownMessage{left}, exchange[first:]...)
+	return append([]shownMessage{left}, turn[first:]...)
 }
 
-func writeExchanges(b *strings.Builder, exchanges [][]shownMessage) {
+func writeTurns(b *strings.Builder, turns [][]shownMessage) {
 	day := ""
-	for _, exchange := range exchanges {
-		for _, m := range exchange {
+	for _, turn := range turns {
+		for _, m := range turn {
 			if d := m.at.Format("Monday, 2 January 2006"); d != day {
 				day = d
 				fmt.Fprintf(b, "\n\n*%s*", day)

@@ -34,7 +34,7 @@ func resumeConversation(ctx context.Context, env Env, r Request) (Result, error)
 	return resumed(ctx, env, r.Snapshot.Conversation, found[0])
 }
 
-// resumed goes on with conversation c, and shows its last exchange.
+// resumed goes on with conversation c, and shows its last turn.
 func resumed(ctx context.Context, env Env, present, c conversation.Conversation) (Result, error) {
 	if c.ID == present.ID {
 		return Result{Text: capital(named(c)) + " is the one that goes on here already."}, nil
@@ -48,7 +48,7 @@ func resumed(ctx context.Context, env Env, present, c conversation.Conversation)
 	if err != nil {
 		return Result{}, err
 	}
-	writeExchanges(&b, fitPage(exchangesOf(page.Messages)))
+	writeTurns(&b, fitPage(turnsOf(page.Messages)))
 	return Result{Text: b.String(), Effect: conversation.Effect{Resume: c.ID}}, nil
 }
 

@@ -12,7 +12,7 @@ var retryCommand = Command{
 }
 
 func retryTurn(_ context.Context, _ Env, r Request) (Result, error) {
-	if len(window.UserMessages(window.LastExchange(r.Snapshot.History))) == 0 { // only programs have written yet
+	if len(window.UserMessages(window.LastTurn(r.Snapshot.History))) == 0 { // only programs have written yet
 		return Result{Text: "There is nothing to answer again yet."}, nil
 	}
 	return Result{Retry: true}, nil

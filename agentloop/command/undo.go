@@ -19,7 +19,7 @@ func undoTurn(_ context.Context, _ Env, r Request) (Result, error) {
 	if r.Arguments != "" {
 		return Result{Text: "/undo takes back the last exchange, and nothing behind it; say it again for the one before."}, nil
 	}
-	last := window.LastExchange(r.Snapshot.History)
+	last := window.LastTurn(r.Snapshot.History)
 	if len(window.UserMessages(last)) == 0 { // only programs have written yet
 		return Result{Text: "There is nothing to take back."}, nil
 	}

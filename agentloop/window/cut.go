@@ -22,14 +22,14 @@ func (w Window) fitSystem(budget int) (system llm.Message, room int) {
 	return system, room
 }
 
-// cutExchange returns the newest exchange of the history, cut to fit the room, and
+// cutTurn returns the newest turn of the history, cut to fit the room, and
 // the tokens that it takes. The model knows at least a part of what was just said.
-func (w Window) cutExchange(room int) (shown []llm.Message, taken int) {
+func (w Window) cutTurn(room int) (shown []llm.Message, taken int) {
 	if room < minCut {
 		return nil, 0
 	}
 	var newest []Entry
-	last := LastExchange(w.history)
+	last := LastTurn(w.history)
 	for i := range last {
 		newest = append(newest, Entry{Message: ToModel(&last[i]), Tokens: last[i].Tokens})
 	}
@@ -44,7 +44,7 @@ func (w Window) cutExchange(room int) (shown []llm.Message, taken int) {
 	return shown, taken
 }
 
-// fit returns the current exchange, cut to fit the room. It cuts the longest messages,
+// fit returns the current turn, cut to fit the room. It cuts the longest messages,
 // and when there are too many for that, leaves out the oldest, but never the newest
 // question or the latest results. cramped reports that there is no room for a
 // meaningful part of the question.
@@ -116,7 +116,7 @@ func firstToKeep(messages []Entry, room int, last bool) int {
 }
 
 // firstOfSome returns how many of the oldest messages have no room even when all are
-// cut to minCut. A program may have appended thousands of messages to one exchange;
+// cut to minCut. A program may have appended thousands of messages to one turn;
 // this leaves most of them out in one pass.
 func firstOfSome(messages []Entry, room int, last bool) int {
 	most := len(messages)

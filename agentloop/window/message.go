@@ -68,23 +68,23 @@ func Rows(messages []Entry) []conversation.Message {
 	return list
 }
 
-// LastExchange returns the newest exchange of the history, with its answer if it has
+// LastTurn returns the newest turn of the history, with its answer if it has
 // one.
-func LastExchange(history []conversation.Message) []conversation.Message {
+func LastTurn(history []conversation.Message) []conversation.Message {
 	for i := len(history) - 1; i >= 0; i-- {
-		if i == 0 || conversation.StartsExchange(&history[i-1], &history[i]) {
+		if i == 0 || conversation.StartsTurn(&history[i-1], &history[i]) {
 			return history[i:]
 		}
 	}
 	return nil
 }
 
-// UserMessages returns the user messages that an exchange begins with; none where
+// UserMessages returns the user messages that a turn begins with; none where
 // a program began it.
-func UserMessages(exchange []conversation.Message) []conversation.Message {
+func UserMessages(turn []conversation.Message) []conversation.Message {
 	n := 0
-	for n < len(exchange) && exchange[n].Role == conversation.RoleUser {
+	for n < len(turn) && turn[n].Role == conversation.RoleUser {
 		n++
 	}
-	return exchange[:n:n]
+	return turn[:n:n]
 }

@@ -1,5 +1,5 @@
 // Package window decides what one model call is sent: the system prompt with the state
-// of the conversation, the newest whole exchanges that fit into the budget, and the
+// of the conversation, the newest whole turns that fit into the budget, and the
 // messages to answer. New makes a Window, whose Fit returns the list for a call. All
 // is pure: equal input gives an equal window, and nothing is read from the store.
 package window
@@ -16,7 +16,7 @@ import (
 // Input is what a window is made of.
 type Input struct {
 	Frame       *Frame
-	Snapshot    conversation.Snapshot      // of the session
+	Snapshot    conversation.Snapshot  // of the session
 	Asked       []conversation.Message // the messages to answer, oldest first
 	Hint        string                 // of Hints.For; "" = none
 	StateTokens int                    // the most of the session state; 0 = it is not shown
@@ -24,7 +24,7 @@ type Input struct {
 
 // Window is what a run sends to the model: the system prompt with the state and the
 // summary of the conversation, a notice of how many messages are not shown, the newest
-// whole exchanges that fit, and the current exchange.
+// whole turns that fit, and the current turn.
 type Window struct {
 	counter Counter
 	system  string
@@ -68,13 +68,13 @@ func New(in Input) Window {
 	return w
 }
 
-// Add appends messages of the model and its tools to the current exchange.
+// Add appends messages of the model and its tools to the current turn.
 func (w *Window) Add(messages ...Entry) { w.current = append(w.current, messages...) }
 
 // Fixed returns the tokens of the system prompt, the tools and the frame.
 func (w Window) Fixed() int { return w.fixed }
 
-// Question returns the newest message of the user in the current exchange.
+// Question returns the newest message of the user in the current turn.
 func (w Window) Question() (question Entry, found bool) {
 	if i := newestQuestion(w.current); i >= 0 {
 		return w.current[i], true
@@ -159,7 +159,7 @@ func withNotice(system llm.Message, hidden int64) llm.Message {
 	return system
 }
 
-// newest returns the newest whole exchanges of the history that fit into the room, and
+// newest returns the newest whole turns of the history that fit into the room, and
 // the tokens that they take. A message that would take more than half of the room is
 // cut in the middle.
 func (w Window) newest(room int) (shown []llm.Message, taken int) {
@@ -174,12 +174,12 @@ func (w Window) newest(room int) (shown []llm.Message, taken int) {
 		}
 		if room -= tokens; room < 0 {
 			if whole == 0 {
-				return w.cutExchange(all)
+				return w.cutTurn(all)
 			}
 			break
 		}
 		backwards = append(backwards, m)
-		if i == 0 || conversation.StartsExchange(&w.history[i-1], &w.history[i]) {
+		if i == 0 || conversation.StartsTurn(&w.history[i-1], &w.history[i]) {
 			whole, taken = len(backwards), all-room
 		}
 	}

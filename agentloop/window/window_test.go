@@ -24,7 +24,7 @@ func randomWindow(r *rand.Rand, counter Counter) Window {
 		}
 		return list
 	}
-	exchange := func() []llm.Message {
+	turn := func() []llm.Message {
 		var list []llm.Message
 		for range 1 + r.IntN(3) {
 			list = append(list, llm.Message{Role: "user", Content: text()})
@@ -43,7 +43,7 @@ func randomWindow(r *rand.Rand, counter Counter) Window {
 	w.fixed = frame.Tokens()
 	var past []Entry
 	for range r.IntN(6) {
-		for _, m := range append(exchange(), llm.Message{Role: "assistant", Content: text()}) {
+		for _, m := range append(turn(), llm.Message{Role: "assistant", Content: text()}) {
 			past = append(past, Entry{Message: m, Tokens: counter.Message(m)})
 		}
 	}
@@ -51,7 +51,7 @@ func randomWindow(r *rand.Rand, counter Counter) Window {
 	for i := range w.history {
 		w.history[i].Seq = w.older + int64(i) + 1
 	}
-	for _, m := range exchange() {
+	for _, m := range turn() {
 		w.current = append(w.current, Entry{Message: m, Tokens: counter.Message(m)})
 	}
 	return w
