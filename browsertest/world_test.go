@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/pairing"
 	"parley/conversation/storetest"
 )
@@ -74,9 +75,9 @@ func (w *world) live() {
 	w.now = time.Now()
 	w.failDelivery()
 	w.pair()
-	w.must(w.store.SetHealth(w.t.Context(), conversation.Account{Channel: "discord"}, conversation.HealthInterrupted, "the gateway of Discord does not answer; trying again"))
+	w.must(bots.New(w.store).SetHealth(w.t.Context(), conversation.Account{Channel: "discord"}, bots.Interrupted, "the gateway of Discord does not answer; trying again"))
 	w.now = w.now.Add(-50 * time.Hour)
-	w.must(w.store.SetHealth(w.t.Context(), conversation.Account{Channel: "telegram"}, conversation.HealthServing, ""))
+	w.must(bots.New(w.store).SetHealth(w.t.Context(), conversation.Account{Channel: "telegram"}, bots.Serving, ""))
 	w.now = time.Now()
 }
 

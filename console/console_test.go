@@ -11,6 +11,7 @@ import (
 
 	"parley/console"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/pairing"
 )
 
@@ -26,7 +27,7 @@ func TestTheOverviewSaysWhatWasUsedAndWhatItCost(t *testing.T) {
 			return float64(prompt) / 1000, model == "fake"
 		}
 	})
-	d.must(d.store.SetHealth(t.Context(), conversation.Account{Channel: "telegram"}, conversation.HealthInterrupted, "no network"))
+	d.must(bots.New(d.store).SetHealth(t.Context(), conversation.Account{Channel: "telegram"}, bots.Interrupted, "no network"))
 	d.talk(chat, ada, "hello", "hi", nil)
 	d.talk(chat, ada, "again", "", func(r *conversation.Run) { r.Status, r.Error = conversation.StatusFailed, "503" })
 	for _, name := range []string{"hour", "day", "week", "month", "year", "nonsense"} {
@@ -291,7 +292,7 @@ func TestTheConsoleTellsBotsApart(t *testing.T) {
 	former, now := conversation.Account{Channel: "telegram", ID: "7000001"}, conversation.Account{Channel: "telegram", ID: "7000002"}
 	d := newDesk(t, func(p *console.Parts) { p.Channels = []conversation.Account{now} })
 	for _, bot := range []conversation.Account{former, now} {
-		d.must(d.store.SetHealth(t.Context(), bot, conversation.HealthServing, ""))
+		d.must(bots.New(d.store).SetHealth(t.Context(), bot, bots.Serving, ""))
 		in := conversation.Inbound{Key: chat, Account: bot.ID, SourceID: "42:1", Address: "{}", Sender: ada, Text: "to " + bot.ID, At: time.Now()}
 		_, err := d.store.Accept(t.Context(), nil, in)
 		d.must(err)

@@ -9,6 +9,7 @@ import (
 
 	"parley/console"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/pairing"
 	"parley/pages/pagestest"
 )
@@ -46,7 +47,7 @@ func TestNothingShownBecomesScript(t *testing.T) {
 		})
 		d.must(d.store.Mark(t.Context(), d.due(key)[0], conversation.MarkFailed, text))
 		d.must(d.store.SetMetadata(t.Context(), key, conversation.Metadata(fmt.Sprintf(`{"note":%q}`, "x"))))
-		d.must(d.store.SetHealth(t.Context(), conversation.Account{Channel: text, ID: text}, text, text))
+		d.must(bots.New(d.store).SetHealth(t.Context(), conversation.Account{Channel: text, ID: text}, text, text))
 		if n < 50 {
 			_, _, err := pairing.New(d.store).Ask(t.Context(), conversation.Account{Channel: "telegram", ID: text}, text, text)
 			d.must(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/usage"
 )
 
@@ -41,7 +42,7 @@ type overviewPage struct {
 	Spans    []span
 	Span     span
 	Channels []channelLine
-	Queues   []conversation.Queue
+	Queues   []bots.Queue
 	AtWork   []conversation.Key
 	Failed   int  // deliveries; at most manyFailed
 	Many     bool // there are more of them
@@ -55,9 +56,9 @@ type overviewPage struct {
 
 // channelLine is how a channel fares.
 type channelLine struct {
-	conversation.Health
+	bots.Health
 	Served bool // now; else it is of an earlier configuration
-	Queue  conversation.Queue
+	Queue  bots.Queue
 }
 
 // point is one bucket of the plots, and a row of their table.
@@ -123,11 +124,11 @@ func (c *Console) showOverview(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) readHealth(ctx context.Context, p *overviewPage) error {
-	health, err := c.Store.Health(ctx)
+	health, err := bots.New(c.Store).Health(ctx)
 	if err != nil {
 		return err
 	}
-	if p.Queues, err = c.Store.Queues(ctx); err != nil {
+	if p.Queues, err = bots.New(c.Store).Queues(ctx); err != nil {
 		return err
 	}
 	known := map[conversation.Account]bool{}
@@ -138,7 +139,7 @@ func (c *Console) readHealth(ctx context.Context, p *overviewPage) error {
 	}
 	for _, of := range c.Channels {
 		if !known[of] { // it has no platform that it could lose
-			health := conversation.Health{Channel: of.Channel, Account: of.ID, State: conversation.HealthServing}
+			health := bots.Health{Channel: of.Channel, Account: of.ID, State: bots.Serving}
 			p.Channels = append(p.Channels, channelLine{Health: health, Served: true})
 		}
 	}
@@ -153,7 +154,7 @@ func (c *Console) readHealth(ctx context.Context, p *overviewPage) error {
 
 // lineOf is the line of what works a queue, nil when none does: of the queue's own
 // bot, or, where that is not known, of one that is served.
-func lineOf(lines []channelLine, q conversation.Queue) *channelLine {
+func lineOf(lines []channelLine, q bots.Queue) *channelLine {
 	var found *channelLine
 	for i := range lines {
 		line := &lines[i]

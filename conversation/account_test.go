@@ -1,7 +1,6 @@
 package conversation
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -104,32 +103,17 @@ func TestWorkWaitsForItsBot(t *testing.T) {
 // queueOf returns what waits in a scope.
 func queueOf(t *testing.T, s *Store, scope Scope) (all Queue) {
 	t.Helper()
-	queues, err := s.Queues(t.Context())
+	queues, err := Queues(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, q := range queues {
 		if q.Channel == scope.Channel && (scope.Account == "" || q.Account == scope.Account) {
-			all = all.Plus(q)
+			all.Waiting += q.Waiting
+			all.Due += q.Due
 		}
 	}
 	return all
-}
-
-func TestQueuesAreOfEachBot(t *testing.T) {
-	s := mustOpen(t)
-	mustAccept(t, s, toBot(botA, 1, "one"), toBot(botB, 1, "two"), toBot(botB, 2, "three"), say("cli:work", 1, "four"))
-	queues, err := s.Queues(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, q := range queues {
-		got = append(got, fmt.Sprint(Account{q.Channel, q.Account}, " ", q.Waiting))
-	}
-	if diff := cmp.Diff([]string{"cli 1", "telegram:7000001 1", "telegram:7000002 2"}, got); diff != "" {
-		t.Error(diff)
-	}
 }
 
 // An edit names the message by its number, which another bot's message has too.
@@ -151,43 +135,6 @@ func TestEditsAndDeletionsAreOfTheirBotsMessage(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"one", "zwei", "four"}, got); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestBeginServiceTellsOfAnotherBot(t *testing.T) {
-	clock := time.UnixMilli(1_700_000_000_000)
-	s := openAt(t, &clock)
-	begin := func(bot Account) Takeover {
-		t.Helper()
-		clock = clock.Add(time.Hour)
-		found, err := s.BeginService(t.Context(), bot)
-		if err == nil {
-			err = s.SetHealth(t.Context(), bot, HealthServing, "")
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return found
-	}
-	if diff := cmp.Diff(Takeover{}, begin(botA)); diff != "" {
-		t.Error(diff)
-	}
-	mustAccept(t, s, toBot(botA, 1, "one"), toBot(botB, 1, "two"))
-	if found := begin(botA); found.Former != "" || len(found.Left) != 1 || found.Left[0].Account != botB.ID {
-		t.Errorf("bot A finds %+v", found)
-	}
-	if found := begin(botB); found.Former != botA.ID || len(found.Left) != 1 || found.Left[0].Account != botA.ID || found.Left[0].Waiting != 1 {
-		t.Errorf("bot B finds %+v", found)
-	}
-	if found := begin(botB); found.Former != "" {
-		t.Errorf("bot B finds itself %+v", found)
-	}
-	if found := begin(botA); found.Former != botB.ID {
-		t.Errorf("bot A finds %+v", found)
-	}
-	list, err := s.Health(t.Context())
-	if err != nil || len(list) != 2 || list[0].Account != botA.ID || list[1].Account != botB.ID {
-		t.Errorf("health, the newest first: %+v, %v", list, err)
 	}
 }
 
@@ -251,8 +198,8 @@ func TestRowsOfAnEarlierDatabaseAreOfItsOnlyBot(t *testing.T) {
 	if got := stored(t, s, toBot(botA, 1, "again"), toBot(botA, 3, "again"), toBot(botB, 1, "B's first"), toBot(botB, 3, "B's third")); !slices.Equal(got, []string{"B's first", "B's third"}) {
 		t.Errorf("taken: %q", got)
 	}
-	if found, err := s.BeginService(t.Context(), botB); err != nil || found.Former != botA.ID || len(found.Left) != 1 || found.Left[0].Due != 1 {
-		t.Errorf("bot B finds %+v, %v", found, err)
+	if former, left, err := BeginService(t.Context(), s, botB); err != nil || former != botA.ID || len(left) != 1 || left[0].Due != 1 {
+		t.Errorf("bot B finds %q, %+v, %v", former, left, err)
 	}
 	wantPairedWith(t, s, botA, true)
 	wantPairedWith(t, s, botB, false)
@@ -281,14 +228,14 @@ func TestRowsOfAnEarlierDatabaseWithoutCursorsAreAnyBots(t *testing.T) {
 	if due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 9, Accounts: []Account{botA}}); err != nil || len(due) != 1 {
 		t.Errorf("due: %+v, %v", due, err)
 	}
-	if found, err := s.BeginService(t.Context(), botA); err != nil || found.Former != "" || len(found.Left) != 0 {
-		t.Errorf("bot A finds %+v, %v", found, err)
+	if former, left, err := BeginService(t.Context(), s, botA); err != nil || former != "" || len(left) != 0 {
+		t.Errorf("bot A finds %q, %+v, %v", former, left, err)
 	}
-	if err := s.SetHealth(t.Context(), botA, HealthServing, ""); err != nil {
+	if err := SetServing(t.Context(), s, botA); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := s.BeginService(t.Context(), botB); err != nil || found.Former != botA.ID {
-		t.Errorf("bot B finds %+v, %v", found, err)
+	if former, left, err := BeginService(t.Context(), s, botB); err != nil || former != botA.ID {
+		t.Errorf("bot B finds %q, %+v, %v", former, left, err)
 	}
 	wantPairedWith(t, s, botA, true)
 	wantPairedWith(t, s, botB, false)
@@ -311,63 +258,5 @@ func TestRowsOfAnEarlierDatabaseOfTwoBots(t *testing.T) {
 	later.At = later.At.Add(time.Minute)
 	if got := stored(t, s, toBot(botB, 1, "again"), later); !slices.Equal(got, []string{"another message"}) {
 		t.Errorf("taken: %q", got)
-	}
-}
-
-func TestBotsListsWhatWaitsForEach(t *testing.T) {
-	clock := time.UnixMilli(1_700_000_000_000)
-	s := openAt(t, &clock)
-	for _, bot := range []Account{botA, botB} {
-		if err := s.SetHealth(t.Context(), bot, HealthServing, ""); err != nil {
-			t.Fatal(err)
-		}
-		clock = clock.Add(time.Minute)
-	}
-	mustAccept(t, s, toBot(botA, 1, "one"), toBot(botA, 2, "two"), toBot(Account{"telegram", "7"}, 1, "three"), say("cli:work", 1, "four"))
-	turn, err := s.Begin(t.Context(), chat, 1000, botA)
-	if err != nil {
-		t.Fatal(err)
-	}
-	turn.Waiting = turn.Waiting[:1]
-	mustCommit(t, s, answered(chat, turn, "an answer"))
-	mustPair(t, s, botB, "42")
-	got, err := s.Bots(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []Bot{
-		{Account: botB, State: HealthServing, Since: clock.Add(-time.Minute), LetIn: 1},
-		{Account: botA, State: HealthServing, Since: clock.Add(-2 * time.Minute), Waiting: 1, Due: 1},
-		{Account: Account{"telegram", "7"}, Waiting: 1},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestReleaseBotGivesItsWorkToAnother(t *testing.T) {
-	s := mustOpen(t)
-	mustAccept(t, s, toBot(botA, 1, "one"))
-	turn, err := s.Begin(t.Context(), chat, 1000, botA)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustCommit(t, s, answered(chat, turn, "an answer"))
-	mustAccept(t, s, toBot(botA, 2, "two"), toBot(botB, 2, "of B"))
-	released, err := s.ReleaseBot(t.Context(), botA)
-	if err != nil || released.Waiting != 1 || released.Due != 1 {
-		t.Fatalf("released %+v, %v", released, err)
-	}
-	if turn, err := s.Begin(t.Context(), chat, 1000, botB); err != nil || len(turn.Waiting) != 2 {
-		t.Errorf("bot B begins with %+v, %v", turn.Waiting, err)
-	}
-	if due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 9, Accounts: []Account{botB}}); err != nil || len(due) != 1 || due[0].Text != "an answer" {
-		t.Errorf("bot B sends %+v, %v", due, err)
-	}
-	if again := stored(t, s, toBot(botA, 1, "one"), toBot(botA, 2, "two")); again != nil {
-		t.Errorf("taken twice: %q", again)
-	}
-	if _, err := s.ReleaseBot(t.Context(), Account{"telegram", "7000009"}); !errors.Is(err, ErrNoBot) {
-		t.Error(err)
 	}
 }

@@ -112,6 +112,17 @@ func (t Snapshot) After(c Committed, budget int) Snapshot {
 	return next
 }
 
+// Inbox lists the messages that no run has settled, at most limit, in order of
+// arrival: those of a session, or of all sessions where key is "".
+func (s *Store) Inbox(ctx context.Context, key Key, limit int) ([]Inbound, error) {
+	if key != "" {
+		list, err := s.readableInbox(ctx, s.db, key, false, limit)
+		return list, db.Explain(err)
+	}
+	list, err := readInboxWhere(ctx, s.db, "", false, limit, `1`, nil, nil)
+	return list, db.Explain(err)
+}
+
 // readableInbox is readInbox without what can't be read, since it stands on a
 // damaged page: that is noted, and the session goes on without it.
 func (s *Store) readableInbox(ctx context.Context, q db.Querier, key Key, notes bool, limit int, accounts ...Account) ([]Inbound, error) {

@@ -107,7 +107,7 @@ func TestFailedRepliesArePruned(t *testing.T) {
 // What piles up is told by channel, and since when.
 func TestQueuesAreToldByChannel(t *testing.T) {
 	s, clock := mustOpenAged(t)
-	if list, err := s.Queues(t.Context()); err != nil || len(list) != 0 {
+	if list, err := Queues(t.Context(), s); err != nil || len(list) != 0 {
 		t.Errorf("nothing waits: %+v, %v", list, err)
 	}
 	began := clock.now()
@@ -117,7 +117,7 @@ func TestQueuesAreToldByChannel(t *testing.T) {
 	mustAccept(t, s, sayNow(clock, "discord:dm:1", 1, "waits"))
 	mustAccept(t, s, sayNow(clock, "discord:dm:2", 2, "waits"))
 	talk(t, s, page, 1, "kept replies", "are not due")
-	list, err := s.Queues(t.Context())
+	list, err := Queues(t.Context(), s)
 	want := []Queue{
 		{Channel: "discord", Waiting: 2, OldestWaiting: began.Add(time.Minute)},
 		{Channel: "telegram", Due: 2, OldestDue: began},
@@ -158,7 +158,7 @@ func TestHeldDeliveryIsDueBesideTheOthers(t *testing.T) {
 	if keys, err := s.Due(t.Context(), Scope{Channel: "telegram"}); err != nil || len(keys) != 1 {
 		t.Errorf("sessions: %v, %v", keys, err)
 	}
-	if queues, err := s.Queues(t.Context()); err != nil || len(queues) != 1 || queues[0].Due != 2 || queues[0].Held != 1 || !queues[0].OldestHeld.Equal(began) {
+	if queues, err := Queues(t.Context(), s); err != nil || len(queues) != 1 || queues[0].Due != 2 || queues[0].Held != 1 || !queues[0].OldestHeld.Equal(began) {
 		t.Errorf("queues: %+v, %v", queues, err)
 	}
 	if all, err := s.Deliveries(t.Context(), DeliveryQuery{State: DueHeld, Limit: 5}); err != nil || len(all) != 1 || all[0].Key != chat || all[0].Reason != "500" {

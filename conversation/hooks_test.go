@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/pairing"
 	"parley/conversation/retention"
 	"parley/conversation/search"
@@ -25,6 +26,23 @@ func init() {
 	}
 	conversation.IsPaired = func(ctx context.Context, s *conversation.Store, of conversation.Account, user string) (bool, error) {
 		return pairing.New(s).Has(ctx, of, user)
+	}
+	queues := func(list []bots.Queue) (same []conversation.Queue) {
+		for _, q := range list {
+			same = append(same, conversation.Queue(q))
+		}
+		return same
+	}
+	conversation.Queues = func(ctx context.Context, s *conversation.Store) ([]conversation.Queue, error) {
+		list, err := bots.New(s).Queues(ctx)
+		return queues(list), err
+	}
+	conversation.SetServing = func(ctx context.Context, s *conversation.Store, bot conversation.Account) error {
+		return bots.New(s).SetHealth(ctx, bot, bots.Serving, "")
+	}
+	conversation.BeginService = func(ctx context.Context, s *conversation.Store, bot conversation.Account) (string, []conversation.Queue, error) {
+		found, err := bots.New(s).Begin(ctx, bot)
+		return found.Former, queues(found.Left), err
 	}
 	conversation.Find = func(ctx context.Context, s *conversation.Store, key conversation.Key, words string, limit int) (list []conversation.Found, err error) {
 		hits, err := search.New(s).Find(ctx, search.Query{Key: key, Words: words, Limit: limit})

@@ -89,7 +89,7 @@ func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
 	if diff := cmp.Diff([]string{"telegram: re one by telegram", "telegram: re three by telegram", "discord: re two by discord"}, got); diff != "" {
 		t.Error(diff)
 	}
-	queues, err := s.Queues(t.Context())
+	queues, err := Queues(t.Context(), s)
 	if err != nil || len(queues) != 2 || queues[0].Channel != "discord" || queues[0].Due != 1 || queues[1].Channel != "telegram" || queues[1].Due != 2 {
 		t.Errorf("queues: %+v, %v", queues, err)
 	}

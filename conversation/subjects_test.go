@@ -14,6 +14,10 @@ var (
 	ApprovePairing func(ctx context.Context, s *Store, code string) error
 	IsPaired       func(ctx context.Context, s *Store, of Account, user string) (bool, error)
 
+	Queues       func(ctx context.Context, s *Store) ([]Queue, error)
+	SetServing   func(ctx context.Context, s *Store, bot Account) error
+	BeginService func(ctx context.Context, s *Store, bot Account) (former string, left []Queue, err error)
+
 	Find         func(ctx context.Context, s *Store, key Key, words string, limit int) ([]Found, error)
 	ReadTurns    func(ctx context.Context, s *Store, key Key, conversation string, first, last int64) ([]string, error)
 	ReadToolUses func(ctx context.Context, s *Store, key Key, conversation, tool string, limit int) ([]string, error)
@@ -48,6 +52,18 @@ func mustClean(t testing.TB, s *Store, expiration, retention time.Duration) {
 
 const day = 24 * time.Hour
 
+// Queue is what waits for a bot, as package bots has it.
+type Queue struct {
+	Channel       string
+	Account       string
+	Waiting       int64
+	OldestWaiting time.Time
+	Due           int64
+	OldestDue     time.Time
+	Held          int64
+	OldestHeld    time.Time
+}
+
 // Found is a hit of a search.
 type Found struct {
 	Seq, Turn int64
@@ -69,24 +85,6 @@ func told(t testing.TB, s *Store, key Key, messages ...Message) {
 
 func user(text string) Message      { return Message{Role: RoleUser, Content: text} }
 func assistant(text string) Message { return Message{Role: RoleAssistant, Content: text} }
-
-// mustPair pairs a person with a bot.
-func mustPair(t *testing.T, s *Store, of Account, user string) {
-	t.Helper()
-	code, err := AskPairing(t.Context(), s, of, user)
-	if err == nil {
-		err = ApprovePairing(t.Context(), s, code)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// openAt opens a store whose time is what the clock points to.
-func openAt(t *testing.T, clock *time.Time) *Store {
-	t.Helper()
-	return mustOpen(t, WithClock(func() time.Time { return *clock }))
-}
 
 func count(t testing.TB, s *Store, query string) (n int64) {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/storetest"
 )
 
@@ -19,7 +20,7 @@ func TestStartSaysThatTheTokenIsOfAnotherBot(t *testing.T) {
 		log.Reset()
 		bot := conversation.Account{Channel: "telegram", ID: id}
 		g.announceBot(t.Context(), bot)
-		g.health(bot)(conversation.HealthConnecting, "")
+		g.health(bot)(bots.Connecting, "")
 		return log.String()
 	}
 	if said := start("7000001") + start("7000001"); said != "" {

@@ -19,6 +19,7 @@ import (
 	"parley/config"
 	"parley/console"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/maintenance"
 	"parley/httpserver"
 	"parley/llm"
@@ -107,7 +108,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		}
 	}
 	g.ready = g.readiness()
-	g.metrics = metrics.New(metrics.Parts{Version: o.Version, Queues: g.store.Queues})
+	g.metrics = metrics.New(metrics.Parts{Version: o.Version, Queues: bots.New(g.store).Queues})
 	err = g.wire(ctx, o)
 	if err == nil && o.Daemon {
 		err = g.addDaemon(ctx)

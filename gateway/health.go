@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/maintenance"
 	"parley/internal/lifesign"
 	"parley/plaintext"
@@ -169,7 +170,7 @@ func (g *Gateway) health(of conversation.Account) func(state, detail string) {
 	return func(state, detail string) {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		if err := g.store.SetHealth(ctx, of, state, detail); err != nil {
+		if err := bots.New(g.store).SetHealth(ctx, of, state, detail); err != nil {
 			g.log.Warn("channel state not stored", "channel", of, "state", state, "error", err)
 		}
 	}

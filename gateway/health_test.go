@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/storetest"
 )
 
@@ -29,7 +30,7 @@ func answering(t *testing.T) *Gateway {
 func (g *Gateway) setHealth(t *testing.T, bot, state, detail string) {
 	t.Helper()
 	channel, id, _ := strings.Cut(bot, ":")
-	if err := g.store.SetHealth(t.Context(), conversation.Account{Channel: channel, ID: id}, state, detail); err != nil {
+	if err := bots.New(g.store).SetHealth(t.Context(), conversation.Account{Channel: channel, ID: id}, state, detail); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -50,9 +51,9 @@ func (g *Gateway) asked(t *testing.T) (out, problems string) {
 // configuration has left.
 func TestHealthTellsHowChannelsFare(t *testing.T) {
 	g := answering(t)
-	g.setHealth(t, "telegram:55", conversation.HealthServing, "")
-	g.setHealth(t, "discord:56", conversation.HealthInterrupted, "the connection was cut")
-	g.setHealth(t, "discord:12", conversation.HealthRejected, "the former bot's")
+	g.setHealth(t, "telegram:55", bots.Serving, "")
+	g.setHealth(t, "discord:56", bots.Interrupted, "the connection was cut")
+	g.setHealth(t, "discord:12", bots.Rejected, "the former bot's")
 	out, problems := g.asked(t)
 	if problems != "" {
 		t.Errorf("it fails: %s", problems)
@@ -66,8 +67,8 @@ func TestHealthTellsHowChannelsFare(t *testing.T) {
 
 func TestHealthFailsWhileAPlatformRejectsTheBot(t *testing.T) {
 	g := answering(t)
-	g.setHealth(t, "telegram:55", conversation.HealthRejected, "check token in [telegram]")
-	g.setHealth(t, "discord:56", conversation.HealthEnded, "it is over")
+	g.setHealth(t, "telegram:55", bots.Rejected, "check token in [telegram]")
+	g.setHealth(t, "discord:56", bots.Ended, "it is over")
 	_, problems := g.asked(t)
 	for _, want := range []string{"telegram (bot 55) is rejected since ", ": check token in [telegram]", "discord (bot 56) is ended since ", ": it is over"} {
 		if !strings.Contains(problems, want) {

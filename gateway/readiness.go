@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/dbhealth"
 	"parley/httpserver"
 )
@@ -38,7 +39,7 @@ type storeState struct {
 
 type channelState struct {
 	Account string    `json:"account,omitempty"` // the platform's id of the bot that serves it
-	State   string    `json:"state"`             // see conversation.Health
+	State   string    `json:"state"`             // see bots.Health
 	Detail  string    `json:"detail,omitempty"`
 	Since   time.Time `json:"since"`
 }
@@ -61,7 +62,7 @@ const readyTimeout = 3 * time.Second
 // needsOperator reports whether a channel in this state stays out of service until
 // the operator acts.
 func needsOperator(state string) bool {
-	return state == conversation.HealthRejected || state == conversation.HealthEnded
+	return state == bots.Rejected || state == bots.Ended
 }
 
 // readiness returns the check behind /readyz. The gateway is ready while it takes
@@ -127,8 +128,8 @@ func (g *Gateway) isStarting() bool {
 
 // seen is what the store says about the channels.
 type seen struct {
-	health []conversation.Health
-	queues []conversation.Queue
+	health []bots.Health
+	queues []bots.Queue
 	held   []conversation.Delivery
 }
 
@@ -138,13 +139,13 @@ const maxHeld = 5
 func (g *Gateway) readSeen(ctx context.Context) (in seen, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
-	if in.health, err = g.store.Health(ctx); err != nil {
+	if in.health, err = bots.New(g.store).Health(ctx); err != nil {
 		return in, err
 	}
-	if in.queues, err = g.store.Queues(ctx); err != nil {
+	if in.queues, err = bots.New(g.store).Queues(ctx); err != nil {
 		return in, err
 	}
-	if slices.ContainsFunc(in.queues, func(q conversation.Queue) bool { return q.Held > 0 }) {
+	if slices.ContainsFunc(in.queues, func(q bots.Queue) bool { return q.Held > 0 }) {
 		in.held, err = g.store.Deliveries(ctx, conversation.DeliveryQuery{State: conversation.DueHeld, Limit: maxHeld})
 	}
 	return in, err

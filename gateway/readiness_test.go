@@ -5,6 +5,7 @@ import (
 
 	"parley/channels"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/storetest"
 )
 
@@ -26,17 +27,17 @@ func TestReadyTellsTroubleThatLasts(t *testing.T) {
 		channel, state string
 		want           bool
 	}{
-		{"telegram", conversation.HealthConnecting, true},
-		{"telegram", conversation.HealthServing, true},
-		{"telegram", conversation.HealthInterrupted, true},
-		{"discord", conversation.HealthEnded, true},    // is not configured any more
-		{"discord", conversation.HealthRejected, true}, // likewise
-		{"telegram", conversation.HealthRejected, false},
-		{"telegram", conversation.HealthServing, true},
-		{"telegram", conversation.HealthEnded, false},
-		{"telegram", conversation.HealthServing, true},
+		{"telegram", bots.Connecting, true},
+		{"telegram", bots.Serving, true},
+		{"telegram", bots.Interrupted, true},
+		{"discord", bots.Ended, true},    // is not configured any more
+		{"discord", bots.Rejected, true}, // likewise
+		{"telegram", bots.Rejected, false},
+		{"telegram", bots.Serving, true},
+		{"telegram", bots.Ended, false},
+		{"telegram", bots.Serving, true},
 	} {
-		if err := store.SetHealth(t.Context(), conversation.Account{Channel: c.channel}, c.state, "why"); err != nil {
+		if err := bots.New(store).SetHealth(t.Context(), conversation.Account{Channel: c.channel}, c.state, "why"); err != nil {
 			t.Fatal(err)
 		}
 		if got, is := ready(t.Context()); got != c.want {

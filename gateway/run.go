@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/dbhealth"
 )
 
@@ -76,7 +77,7 @@ func (g *Gateway) runIntake(intake context.Context, stopIntake func(), hard cont
 			err := c.Run(intake, g.accept)
 			if err != nil {
 				g.log.Error("channel ended", "channel", c.Name(), "error", err)
-				g.health(c.scope.By())(conversation.HealthEnded, err.Error())
+				g.health(c.scope.By())(bots.Ended, err.Error())
 				return nil
 			}
 			served.Add(1)

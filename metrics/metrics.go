@@ -14,12 +14,13 @@ import (
 
 	"parley/activity"
 	"parley/conversation"
+	"parley/conversation/bots"
 )
 
 // Parts is what Metrics are made of.
 type Parts struct {
-	Version string                                                  // of the gateway
-	Queues  func(ctx context.Context) ([]conversation.Queue, error) // read with each scrape
+	Version string                                          // of the gateway
+	Queues  func(ctx context.Context) ([]bots.Queue, error) // read with each scrape
 }
 
 // Metrics counts what the gateway does, from the first scrape on: without a

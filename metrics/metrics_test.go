@@ -12,6 +12,7 @@ import (
 
 	"parley/activity"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/metrics"
 )
 
@@ -39,8 +40,8 @@ func do(m *metrics.Metrics) {
 
 // An operator's alarms go by these lines.
 func TestWhatPrometheusReads(t *testing.T) {
-	m := metrics.New(metrics.Parts{Version: "v1.2.3", Queues: func(context.Context) ([]conversation.Queue, error) {
-		return []conversation.Queue{
+	m := metrics.New(metrics.Parts{Version: "v1.2.3", Queues: func(context.Context) ([]bots.Queue, error) {
+		return []bots.Queue{
 			{Channel: "discord", Account: "1", Waiting: 3, OldestWaiting: time.Now().Add(time.Hour), Due: 2, Held: 1},
 			{Channel: "discord", Account: "2", Waiting: 1, OldestWaiting: time.Now().Add(2 * time.Hour)},
 		}, nil
@@ -87,7 +88,7 @@ func TestWhatPrometheusReads(t *testing.T) {
 
 // A store in trouble is when the other figures are needed most.
 func TestQueuesThatCantBeReadHideNothingElse(t *testing.T) {
-	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]conversation.Queue, error) { return nil, errors.New("disk I/O error") }})
+	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]bots.Queue, error) { return nil, errors.New("disk I/O error") }})
 	if text := scrape(m); !strings.Contains(text, "parley_build_info") || strings.Contains(text, "parley_inbox_waiting{") {
 		t.Errorf("got %s", text)
 	}
@@ -95,7 +96,7 @@ func TestQueuesThatCantBeReadHideNothingElse(t *testing.T) {
 
 // A server that names another model with each answer must not fill the memory.
 func TestOfTooManyModelsTheRestIsOne(t *testing.T) {
-	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]conversation.Queue, error) { return nil, nil }})
+	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]bots.Queue, error) { return nil, nil }})
 	scrape(m)
 	for i := range 1000 {
 		m.Attempted(metrics.ModelCall{Model: fmt.Sprint("model-", i), Outcome: "done"})
@@ -113,7 +114,7 @@ func TestOfTooManyModelsTheRestIsOne(t *testing.T) {
 }
 
 func TestScrapesAndHooksMayMeet(t *testing.T) {
-	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]conversation.Queue, error) { return nil, nil }})
+	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]bots.Queue, error) { return nil, nil }})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {

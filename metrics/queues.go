@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	"parley/conversation/bots"
 
-	"parley/conversation"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // readTimeout is how long the store may take to answer a scrape.
@@ -14,12 +14,12 @@ const readTimeout = 5 * time.Second
 
 // queues are read from the store with each scrape.
 type queues struct {
-	read                                   func(context.Context) ([]conversation.Queue, error)
+	read                                   func(context.Context) ([]bots.Queue, error)
 	waiting, oldestWaiting, due, oldestDue *prometheus.Desc
 	held, oldestHeld                       *prometheus.Desc
 }
 
-func newQueues(read func(context.Context) ([]conversation.Queue, error)) queues {
+func newQueues(read func(context.Context) ([]bots.Queue, error)) queues {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, []string{"channel"}, nil)
 	}
@@ -63,8 +63,8 @@ func (q queues) Collect(to chan<- prometheus.Metric) {
 
 // byChannel adds up the queues of the bots of each channel, which are listed side
 // by side.
-func byChannel(list []conversation.Queue) []conversation.Queue {
-	var sums []conversation.Queue
+func byChannel(list []bots.Queue) []bots.Queue {
+	var sums []bots.Queue
 	for _, q := range list {
 		if n := len(sums); n > 0 && sums[n-1].Channel == q.Channel {
 			sums[n-1] = sums[n-1].Plus(q)

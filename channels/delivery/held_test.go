@@ -17,6 +17,7 @@ import (
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/storetest"
 )
 
@@ -123,14 +124,14 @@ func (d *delivering) flushed() bool {
 	}
 }
 
-func (d *delivering) queue() conversation.Queue {
+func (d *delivering) queue() bots.Queue {
 	d.t.Helper()
-	list, err := d.store.Queues(d.t.Context())
+	list, err := bots.New(d.store).Queues(d.t.Context())
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	if len(list) == 0 {
-		return conversation.Queue{}
+		return bots.Queue{}
 	}
 	return list[0]
 }
@@ -368,7 +369,7 @@ func TestTelegramCommandPassesAReplyThatTelegramFailsOn(t *testing.T) {
 	channel, err := telegram.New(telegram.Parts{
 		Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler),
 		Health: func(state, _ string) {
-			if state == conversation.HealthServing {
+			if state == bots.Serving {
 				close(serving)
 			}
 		},
@@ -402,7 +403,7 @@ func TestTelegramCommandPassesAReplyThatTelegramFailsOn(t *testing.T) {
 	}
 	close(flush)
 	<-done
-	if list, err := p.store.Queues(t.Context()); err != nil || len(list) != 1 || list[0].Held != 1 {
+	if list, err := bots.New(p.store).Queues(t.Context()); err != nil || len(list) != 1 || list[0].Held != 1 {
 		t.Errorf("the queues read %+v, %v", list, err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"parley/channels"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/bots"
 )
 
 // damage changes the rows of the store as only a fault can.
@@ -153,7 +154,7 @@ func TestALocalErrorOfTheNoticeEndsTheReplyToo(t *testing.T) {
 	if list := p.failed(); len(list) != 1 {
 		t.Errorf("failed: %q", list)
 	}
-	if _, err := p.store.Queues(t.Context()); err != nil {
+	if _, err := bots.New(p.store).Queues(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

@@ -43,7 +43,7 @@ type Store interface {
 	Withdraw(ctx context.Context, of conversation.Account, sourceID string) error
 }
 
-// HealthFunc is told how the channel fares: one of conversation's states, and
+// HealthFunc is told how the channel fares: one of the states of package bots, and
 // a detail for the operator. It must not block for long.
 type HealthFunc func(state, detail string)
 

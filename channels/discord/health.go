@@ -9,7 +9,7 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
-	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/internal/clock"
 )
 
@@ -42,8 +42,8 @@ func (f *fares) connection(state, detail string) {
 func (f *fares) refused(why string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	isNew := f.state != conversation.HealthRejected
-	f.state, f.detail = conversation.HealthRejected, why
+	isNew := f.state != bots.Rejected
+	f.state, f.detail = bots.Rejected, why
 	f.announce()
 	return isNew
 }
@@ -61,15 +61,15 @@ func (f *fares) setREST(rejection string) {
 // announce tells the state that both make. The lock is held.
 func (f *fares) announce() {
 	state, detail := f.state, f.detail
-	if f.rest != "" && state != conversation.HealthRejected {
-		state, detail = conversation.HealthRejected, f.rest
+	if f.rest != "" && state != bots.Rejected {
+		state, detail = bots.Rejected, f.rest
 	}
-	switch is, was := state == conversation.HealthRejected, f.told == conversation.HealthRejected; {
+	switch is, was := state == bots.Rejected, f.told == bots.Rejected; {
 	case is && was:
 		return // nothing is new
 	case is:
 		f.log.Error(detail)
-	case was && state == conversation.HealthServing:
+	case was && state == bots.Serving:
 		f.log.Info("Discord takes the bot again")
 	}
 	f.told = state

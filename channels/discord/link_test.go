@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"parley/channels/discord/discordtest"
-	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/pairing"
 )
 
@@ -77,7 +77,7 @@ func TestWhoIsTurnedAwayCanBeStopped(t *testing.T) {
 			g.srv.SpeakNext(discordtest.Reconnect)
 			r := g.run()
 			if limit < time.Hour {
-				g.until("the trouble", func() bool { return slices.Contains(g.states, conversation.HealthInterrupted) })
+				g.until("the trouble", func() bool { return slices.Contains(g.states, bots.Interrupted) })
 			}
 			must(t, r.stop())
 			must(t, g.srv.WaitDisconnected(deadline(t)))
@@ -142,7 +142,7 @@ func TestHealthTellsOfTheConnection(t *testing.T) {
 	g.until("being served", func() bool { return len(g.states) == 2 })
 	g.srv.DropConnections()
 	g.until("the way back", func() bool { return len(g.states) == 4 })
-	want := []string{conversation.HealthConnecting, conversation.HealthServing, conversation.HealthInterrupted, conversation.HealthServing}
+	want := []string{bots.Connecting, bots.Serving, bots.Interrupted, bots.Serving}
 	if fmt.Sprint(g.states) != fmt.Sprint(want) {
 		t.Errorf("%v", g.states)
 	}
@@ -163,11 +163,11 @@ func TestHealthTellsWhyThereIsNoConnectionYet(t *testing.T) {
 				Health: func(state, detail string) { told <- state + ": " + detail }})
 			must(t, err)
 			g.start(c)
-			if first := <-told; first != conversation.HealthConnecting+": " {
+			if first := <-told; first != bots.Connecting+": " {
 				t.Error(first)
 			}
 			second := <-told
-			if !strings.Contains(second, "502") || !strings.HasPrefix(second, conversation.HealthInterrupted) || len(second) > 2*maxErrorText {
+			if !strings.Contains(second, "502") || !strings.HasPrefix(second, bots.Interrupted) || len(second) > 2*maxErrorText {
 				t.Errorf("%d bytes: %.200s", len(second), second)
 			}
 		})

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"parley/channels"
-	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/internal/clock"
 )
 
@@ -34,7 +34,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	if c.access.Nobody() {
 		c.Log.Warn("nobody may talk to the bot yet: write to it and copy the id from this log into allow")
 	}
-	c.fares.connection(conversation.HealthConnecting, "")
+	c.fares.connection(bots.Connecting, "")
 	defer c.previews.end()
 	in := c.newIntake(accept)
 	g, running := errgroup.WithContext(ctx)
@@ -120,7 +120,7 @@ func (c *Channel) plan(ctx context.Context) (plan, error) {
 			return plan{}, errRejected
 		}
 		if !retry.IsFailing() {
-			c.fares.connection(conversation.HealthInterrupted, err.Error())
+			c.fares.connection(bots.Interrupted, err.Error())
 		}
 		if err := retry.Wait(ctx, channels.Trouble{Level: slog.LevelWarn, Text: "Discord can't be reached, trying again"}, err, refused(err).retryAfter); err != nil {
 			return plan{}, err
@@ -170,12 +170,12 @@ func (s *status) set(id int, up bool, detail string) {
 	if working == s.shards {
 		now := time.Now()
 		s.channel.works.Store(&now)
-		s.channel.fares.connection(conversation.HealthServing, s.detail())
+		s.channel.fares.connection(bots.Serving, s.detail())
 		return
 	}
 	s.channel.works.Store(nil)
 	if !up {
-		s.channel.fares.connection(conversation.HealthInterrupted, detail)
+		s.channel.fares.connection(bots.Interrupted, detail)
 	}
 }
 

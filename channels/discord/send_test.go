@@ -12,6 +12,7 @@ import (
 	"parley/channels/delivery"
 	"parley/channels/discord/discordtest"
 	"parley/conversation"
+	"parley/conversation/bots"
 )
 
 func TestLongRepliesAreSeveralMessagesOrAFile(t *testing.T) {
@@ -293,7 +294,7 @@ func TestCommandPassesAReplyThatDiscordFailsOn(t *testing.T) {
 	r := g.run()
 	g.srv.Say(dm, ann, "question")
 	g.srv.Say(dm, ann, "/status")
-	g.until("a connection", func() bool { return slices.Contains(g.states, conversation.HealthServing) })
+	g.until("a connection", func() bool { return slices.Contains(g.states, bots.Serving) })
 	g.srv.OnSend(func(m discordtest.Message) discordtest.Verdict {
 		if m.Content == "bad" {
 			return discordtest.ServerError()
@@ -321,7 +322,7 @@ func TestCommandPassesAReplyThatDiscordFailsOn(t *testing.T) {
 	}
 	close(flush)
 	<-done
-	if list, err := g.store.Queues(t.Context()); err != nil || len(list) != 1 || list[0].Held != 1 {
+	if list, err := bots.New(g.store).Queues(t.Context()); err != nil || len(list) != 1 || list[0].Held != 1 {
 		t.Errorf("the queues read %+v, %v", list, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"parley/channels"
 	"parley/channels/discord/discordtest"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/internal/clock"
 )
 
@@ -42,7 +43,7 @@ func (g *gateway) checkWords(words ...string) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	detail := g.details[slices.Index(g.states, conversation.HealthRejected)]
+	detail := g.details[slices.Index(g.states, bots.Rejected)]
 	for _, want := range append(words, "asks again by itself", "restart") {
 		if !strings.Contains(detail, want) {
 			g.t.Errorf("the operator is not told of %q: %s", want, detail)
@@ -87,11 +88,11 @@ func TestRefusedBotIsTriedAgainUntilDiscordTakesIt(t *testing.T) {
 			g.run()
 			g.srv.Say(dm, ann, "before")
 			g.wait(1)
-			g.fared(conversation.HealthServing)
+			g.fared(bots.Serving)
 			tt.refuse(g.srv)
-			g.fared(conversation.HealthServing, conversation.HealthRejected)
+			g.fared(bots.Serving, bots.Rejected)
 			g.srv.Say(dm, ann, "meanwhile")
-			g.fared(conversation.HealthRejected, conversation.HealthServing)
+			g.fared(bots.Rejected, bots.Serving)
 			if got := texts(g.wait(2)); got[1] != "meanwhile" {
 				t.Errorf("accepted %q", got)
 			}
@@ -114,7 +115,7 @@ func TestBotThatIsRefusedFromTheStartIsTriedAgain(t *testing.T) {
 			ann := g.srv.Person("Ann")
 			dm := g.srv.DM(ann)
 			g.run()
-			g.fared(conversation.HealthRejected, conversation.HealthServing)
+			g.fared(bots.Rejected, bots.Serving)
 			g.srv.Say(dm, ann, "hello")
 			g.wait(1)
 			g.checkWords("token in [discord]")
@@ -134,7 +135,7 @@ func TestRefusedRunEndsWithItsContext(t *testing.T) {
 				g.cfg.Token = "OTAwMDAwMDAwMDAwMDAwMDAx.wrong.token"
 			}
 			r := g.start(g.channel())
-			g.fared(conversation.HealthRejected)
+			g.fared(bots.Rejected)
 			must(t, r.stop())
 		})
 	}
@@ -148,7 +149,7 @@ func TestReplyRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
 	ann := g.srv.Person("Ann")
 	dm := g.srv.DM(ann)
 	r := g.run()
-	g.fared(conversation.HealthServing)
+	g.fared(bots.Serving)
 	g.srv.Say(dm, ann, "hi")
 	in := g.wait(1)[0]
 	g.srv.Fail("GET /users/@me", discordtest.Unauthorized, 10)
@@ -166,7 +167,7 @@ func TestReplyRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
 		}
 		must(t, clock.Sleep(t.Context(), time.Millisecond))
 	}
-	g.fared(conversation.HealthServing, conversation.HealthRejected, conversation.HealthServing)
+	g.fared(bots.Serving, bots.Rejected, bots.Serving)
 	g.checkWords("token in [discord]")
 	if n := g.srv.Calls("POST /channels/{channel}/messages"); n != 2 {
 		t.Errorf("%d tries, want the one that was refused and the one that was taken", n)

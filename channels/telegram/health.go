@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"parley/channels"
-	"parley/conversation"
+	"parley/conversation/bots"
 )
 
 // health is what getMe and the polls tell about Telegram. Whoever sends reads
@@ -24,18 +24,18 @@ func (h *health) up() {
 		now := time.Now()
 		h.works.Store(&now)
 	}
-	h.is(conversation.HealthServing, "")
+	h.is(bots.Serving, "")
 }
 
 func (h *health) down(err error) {
 	h.works.Store(nil)
-	h.is(conversation.HealthInterrupted, err.Error())
+	h.is(bots.Interrupted, err.Error())
 }
 
 // rejected is told when Telegram rejects the bot token.
 func (h *health) rejected(words string) {
 	h.works.Store(nil)
-	h.is(conversation.HealthRejected, words)
+	h.is(bots.Rejected, words)
 }
 
 // is tells a state that is new.

@@ -13,6 +13,7 @@ import (
 
 	"parley/channels"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/internal/clock"
 )
 
@@ -35,7 +36,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	if c.access.Nobody() {
 		c.log.Warn("nobody may talk to the bot yet: write to it and copy the id from this log into allow")
 	}
-	c.health.is(conversation.HealthConnecting, "") // whatever the last process left
+	c.health.is(bots.Connecting, "") // whatever the last process left
 	g, running := errgroup.WithContext(ctx)
 	me := &self{id: c.botID, known: make(chan struct{})}
 	g.Go(func() error { return c.introduce(running, me) })

@@ -18,6 +18,7 @@ import (
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/bots"
 )
 
 var (
@@ -414,6 +415,6 @@ func TestHealthFollowsTheConnection(t *testing.T) {
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
 	g.until(func() bool { return len(g.states) == 3 })
 	g.srv.Say(telegramtest.Private(ada), ada, "are you back?")
-	want := []string{conversation.HealthConnecting, conversation.HealthServing, conversation.HealthInterrupted, conversation.HealthServing}
+	want := []string{bots.Connecting, bots.Serving, bots.Interrupted, bots.Serving}
 	g.until(func() bool { return slices.Equal(g.states, want) })
 }

@@ -56,7 +56,7 @@ type Parts struct {
 	Pairings access.Pairings            // nil: nobody is let in by a code or a name
 	Places   Places                     // nil: no group moves
 	Commands []channels.Command         // what Telegram's menu shows
-	Health   func(state, detail string) // told when the connection comes and goes, see conversation.Health; nil: nobody asks
+	Health   func(state, detail string) // told when the connection comes and goes, see bots.Health; nil: nobody asks
 	Probes   channels.Probes            // how often a token that was rejected is tried again
 	Log      *slog.Logger
 }

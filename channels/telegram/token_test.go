@@ -12,6 +12,7 @@ import (
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/internal/clock"
 )
 
@@ -45,7 +46,7 @@ func (g *gateway) checkWords() {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	words := g.details[slices.Index(g.states, conversation.HealthRejected)]
+	words := g.details[slices.Index(g.states, bots.Rejected)]
 	for _, want := range []string{"Telegram rejects the bot token", "token in [telegram]", "@BotFather", "restart"} {
 		if !strings.Contains(words, want) {
 			g.t.Errorf("the operator is not told of %q: %s", want, words)
@@ -62,14 +63,14 @@ func TestRejectedTokenIsProbedUntilItIsTaken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := rejecting(t)
 			g.run(g.channel())
-			g.until(func() bool { return g.fared(conversation.HealthServing) })
+			g.until(func() bool { return g.fared(bots.Serving) })
 			g.srv.Fail("getMe", verdict, 5)
 			g.srv.Fail("getUpdates", verdict, 1)
 			g.srv.Say(telegramtest.Private(ada), ada, "before") // ends the poll under way
-			g.until(func() bool { return g.fared(conversation.HealthServing, conversation.HealthRejected) })
+			g.until(func() bool { return g.fared(bots.Serving, bots.Rejected) })
 			g.srv.Say(telegramtest.Private(ada), ada, "meanwhile")
 			g.wait(2)
-			g.until(func() bool { return g.fared(conversation.HealthRejected, conversation.HealthServing) })
+			g.until(func() bool { return g.fared(bots.Rejected, bots.Serving) })
 			g.checkWords()
 		})
 	}
@@ -84,7 +85,7 @@ func TestTokenThatIsRejectedFromTheStartIsProbed(t *testing.T) {
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
 	g.run(g.channel())
 	g.wait(1)
-	g.until(func() bool { return g.fared(conversation.HealthRejected, conversation.HealthServing) })
+	g.until(func() bool { return g.fared(bots.Rejected, bots.Serving) })
 	g.checkWords()
 }
 
@@ -92,7 +93,7 @@ func TestRunWithARejectedTokenEndsAtOnceWithItsContext(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t) // which asks again after half a minute
 	stop := g.run(g.channel(func(c *telegram.Config) { c.Token = "7000001:another-token-not-a-secret" }))
-	g.until(func() bool { return g.fared(conversation.HealthRejected) })
+	g.until(func() bool { return g.fared(bots.Rejected) })
 	must(t, stop())
 }
 
@@ -102,7 +103,7 @@ func TestWebhookWithARejectedTokenIsSetOnceItIsTaken(t *testing.T) {
 	g.srv.Fail("getMe", revoked, 3)
 	g.srv.Fail("setWebhook", revoked, 1)
 	g.run(g.hooked())
-	g.until(func() bool { return g.fared(conversation.HealthRejected, conversation.HealthServing) })
+	g.until(func() bool { return g.fared(bots.Rejected, bots.Serving) })
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
 	g.wait(1)
 	g.checkWords()
@@ -115,7 +116,7 @@ func TestMessageRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
 	g := rejecting(t)
 	c := g.channel()
 	g.run(c)
-	g.until(func() bool { return g.fared(conversation.HealthServing) })
+	g.until(func() bool { return g.fared(bots.Serving) })
 	g.srv.AddChat(telegramtest.Private(ada))
 	g.srv.Fail("getMe", revoked, 20)
 	g.srv.Fail("sendMessage", revoked, 1)
@@ -132,7 +133,7 @@ func TestMessageRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
 		}
 		must(t, clock.Sleep(context.Background(), waits.NextBackOff()))
 	}
-	g.until(func() bool { return g.fared(conversation.HealthRejected, conversation.HealthServing) })
+	g.until(func() bool { return g.fared(bots.Rejected, bots.Serving) })
 	if sent := g.srv.Sent(); len(sent) != 1 {
 		t.Errorf("%d messages", len(sent))
 	}

@@ -11,7 +11,7 @@ import (
 
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
-	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/pairing"
 )
 
@@ -175,7 +175,7 @@ func TestAWebhookThatCantBeSetIsTriedAgain(t *testing.T) {
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
 	g.wait(1)
 	g.waitLog("Telegram's server fails")
-	g.until(func() bool { return len(g.states) > 0 && g.states[len(g.states)-1] == conversation.HealthServing })
+	g.until(func() bool { return len(g.states) > 0 && g.states[len(g.states)-1] == bots.Serving })
 }
 
 func TestWebhookSettingsThatCantWork(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"parley/channels"
 	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/httpserver"
 	"parley/sessions"
 )
@@ -27,7 +28,7 @@ type Parts struct {
 	Sessions *sessions.Service
 	Commands []channels.Command // that the composer completes
 
-	Health func(state, detail string) // told when the chat opens, see conversation.Health; nil: nobody asks
+	Health func(state, detail string) // told when the chat opens, see bots.Health; nil: nobody asks
 
 	Log *slog.Logger
 }
@@ -63,7 +64,7 @@ func (c *Channel) Name() string { return channelName }
 // Run takes messages from pages until ctx ends.
 func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	c.gate.Open(ctx, accept)
-	c.Health(conversation.HealthServing, "")
+	c.Health(bots.Serving, "")
 	<-ctx.Done()
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"parley/activity"
 	"parley/channels/web"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/storetest"
 	"parley/gateway/gatewaytest"
 	"parley/httpserver"
@@ -456,10 +457,10 @@ func TestTheChatSaysThatItServes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	gatewaytest.Await(t, "the web chat to say that it serves", func() bool {
-		list, err := h.store.Health(t.Context())
+		list, err := bots.New(h.store).Health(t.Context())
 		h.must(err)
-		return slices.ContainsFunc(list, func(is conversation.Health) bool {
-			return is.Channel == "web" && is.State == conversation.HealthServing
+		return slices.ContainsFunc(list, func(is bots.Health) bool {
+			return is.Channel == "web" && is.State == bots.Serving
 		})
 	})
 }

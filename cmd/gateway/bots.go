@@ -15,6 +15,7 @@ import (
 
 	"parley/config"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/plaintext"
 )
 
@@ -46,11 +47,11 @@ func botsListCommand(configPath *string) *cobra.Command {
 				return err
 			}
 			defer store.Close()
-			bots, err := store.Bots(cmd.Context())
+			list, err := bots.New(store).List(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return printBots(cmd.OutOrStdout(), bots, configuredBots(cfg), time.Now())
+			return printBots(cmd.OutOrStdout(), list, configuredBots(cfg), time.Now())
 		},
 	}
 }
@@ -76,8 +77,8 @@ func botsReleaseCommand(configPath *string) *cobra.Command {
 			}
 			defer store.Close()
 			bot := conversation.Account{Channel: channel, ID: id}
-			released, err := store.ReleaseBot(cmd.Context(), bot)
-			if errors.Is(err, conversation.ErrNoBot) {
+			released, err := bots.New(store).Release(cmd.Context(), bot)
+			if errors.Is(err, bots.ErrNotFound) {
 				return fmt.Errorf("%w; `gateway bots list` shows the bots", err)
 			}
 			if err != nil {
@@ -102,14 +103,14 @@ func configuredBots(cfg config.Config) []conversation.Account {
 	return bots
 }
 
-func printBots(out io.Writer, bots []conversation.Bot, configured []conversation.Account, now time.Time) error {
-	if len(bots) == 0 {
+func printBots(out io.Writer, list []bots.Bot, configured []conversation.Account, now time.Time) error {
+	if len(list) == 0 {
 		_, err := fmt.Fprintln(out, "No bot has served this database yet.")
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "CHANNEL\tBOT\tTOKEN\tSTATE\tSINCE\tLET IN\tWAITING\tUNSENT")
-	for _, b := range bots {
+	for _, b := range list {
 		token, state, since := "configured", cmp.Or(b.State, "-"), "-"
 		if !b.Since.IsZero() {
 			since = age(now.Sub(b.Since))

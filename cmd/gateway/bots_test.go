@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/bots"
 )
 
 func (o *operator) bots(args ...string) (out string, err error) {
@@ -37,7 +38,7 @@ func TestBotsShowsAndReleasesWhatWaitsForAFormerBot(t *testing.T) {
 	}
 	former, now := conversation.Account{Channel: "telegram", ID: "7000001"}, conversation.Account{Channel: "telegram", ID: "7000002"}
 	for _, bot := range []conversation.Account{former, now} {
-		if err := o.daemon.SetHealth(t.Context(), bot, conversation.HealthServing, ""); err != nil {
+		if err := bots.New(o.daemon).SetHealth(t.Context(), bot, bots.Serving, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package conversation
+package bots
 
 import (
 	"cmp"
@@ -13,15 +13,14 @@ type Queue struct {
 	Channel       string
 	Account       string    // the platform's id of the bot; "" where there is none, or it is not known
 	Waiting       int64     // inbound that no run has settled
-	OldestWaiting time.Time // when the platform says that the oldest was written; zero for none
+	OldestWaiting time.Time // when the oldest of it was written, as the platform says; zero = none waits
 	Due           int64     // deliveries to be sent
-	OldestDue     time.Time // when its run ended; zero for none
-	Held          int64     // of the due ones, those that are set aside
-	OldestHeld    time.Time // since when the oldest of them is set aside; zero for none
+	OldestDue     time.Time // when the run of the oldest ended; zero = none is due
+	Held          int64     // of Due, those that are set aside
+	OldestHeld    time.Time // since when the oldest of these is set aside; zero = none is
 }
 
-// Plus is both queues as one, named like the first, or like the other where that
-// has no name.
+// Plus returns both queues as one. It has the channel and the bot of q, or those of o where q has none.
 func (q Queue) Plus(o Queue) Queue {
 	return Queue{
 		Channel: cmp.Or(q.Channel, o.Channel), Account: cmp.Or(q.Account, o.Account),
@@ -31,7 +30,7 @@ func (q Queue) Plus(o Queue) Queue {
 	}
 }
 
-// earlier is the earlier of two times, of which the zero one is none.
+// earlier returns the earlier of two times; the zero time stands for none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -39,10 +38,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Queues says what waits in the channels that anything waits in, by channel and
-// bot.
-func (s *Store) Queues(ctx context.Context) ([]Queue, error) {
-	rows, err := s.db.QueryContext(ctx, `
+// Queues returns what waits, ordered by channel and bot; a channel in which nothing waits has no queue.
+func (b *Bots) Queues(ctx context.Context) ([]Queue, error) {
+	rows, err := b.db.QueryContext(ctx, `
 		SELECT channel, account, sum(waiting), coalesce(min(CASE WHEN waiting THEN at END), 0), sum(due), coalesce(min(CASE WHEN due THEN at END), 0),
 			count(held_at), coalesce(min(held_at), 0)
 		FROM (
@@ -66,15 +64,4 @@ func (s *Store) Queues(ctx context.Context) ([]Queue, error) {
 		list = append(list, q)
 	}
 	return list, db.Explain(rows.Err())
-}
-
-// Inbox lists the messages that no run has settled, at most limit, in order of
-// arrival: those of a session, or of all sessions where key is "".
-func (s *Store) Inbox(ctx context.Context, key Key, limit int) ([]Inbound, error) {
-	if key != "" {
-		list, err := s.readableInbox(ctx, s.db, key, false, limit)
-		return list, db.Explain(err)
-	}
-	list, err := readInboxWhere(ctx, s.db, "", false, limit, `1`, nil, nil)
-	return list, db.Explain(err)
 }

@@ -1,20 +1,21 @@
-package conversation
+package bots
 
 import (
 	"context"
 	"database/sql"
 	"time"
 
+	"parley/conversation"
 	"parley/conversation/internal/db"
 )
 
 // The states of a channel.
 const (
-	HealthConnecting  = "connecting"
-	HealthServing     = "serving"
-	HealthInterrupted = "interrupted" // the platform is gone, and is tried again
-	HealthRejected    = "rejected"    // the platform refuses the bot until somebody mends it; it is asked again now and then
-	HealthEnded       = "ended"       // by an error that trying again can't mend
+	Connecting  = "connecting"
+	Serving     = "serving"
+	Interrupted = "interrupted" // the platform can't be reached, and is tried again
+	Rejected    = "rejected"    // the platform refuses the bot until somebody corrects that; it is asked again now and then
+	Ended       = "ended"       // by an error that trying again can't correct
 )
 
 // Health is how a channel fares, as one bot of its platform serves it.
@@ -27,20 +28,19 @@ type Health struct {
 }
 
 // SetHealth stores how a channel fares now.
-func (s *Store) SetHealth(ctx context.Context, of Account, state, detail string) error {
-	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+func (b *Bots) SetHealth(ctx context.Context, of conversation.Account, state, detail string) error {
+	return b.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO channel_health (channel, account, state, detail, changed_at) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (channel, account) DO UPDATE SET state = excluded.state, detail = excluded.detail, changed_at = excluded.changed_at`,
-			of.Channel, of.ID, state, db.Text(detail), db.Millis(s.now()))
+			of.Channel, of.ID, state, db.Text(detail), db.Millis(b.now()))
 		return err
 	})
 }
 
-// Health lists how every channel that was ever served fares, or fared last, as
-// each bot that has served it, the newest first.
-func (s *Store) Health(ctx context.Context) ([]Health, error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT channel, account, state, detail, changed_at FROM channel_health ORDER BY channel, changed_at DESC, account`)
+// Health returns how every channel that was ever served fares, or fared last, by channel and bot, the newest first.
+func (b *Bots) Health(ctx context.Context) ([]Health, error) {
+	rows, err := b.db.QueryContext(ctx, `SELECT channel, account, state, detail, changed_at FROM channel_health ORDER BY channel, changed_at DESC, account`)
 	if err != nil {
 		return nil, db.Explain(err)
 	}

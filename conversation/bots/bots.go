@@ -1,0 +1,149 @@
+// Package bots stores which bots serve the channels: how each fares, what waits for it, and what becomes of that when
+// another bot takes over. A bot is known by its [conversation.Account]; a channel without bots, such as the terminal, is an
+// account without an id.
+package bots
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/internal/db"
+)
+
+// Bots stores the bots of all channels. It is safe for concurrent use.
+type Bots struct {
+	db  *db.DB
+	now func() time.Time
+}
+
+// New returns the bots of a store.
+func New(store *conversation.Store) *Bots { return &Bots{store.DB(), store.Now} }
+
+// Takeover is what a bot finds when it begins to serve its channel.
+type Takeover struct {
+	Former string  // the id of the bot that served the channel before; "" if it was the same one, or if there was none
+	Left   []Queue // what waits for other bots of the channel
+}
+
+// Begin stores that a bot serves its channel from now on. Pairings from before the store knew of bots become its own,
+// unless another bot is known.
+func (b *Bots) Begin(ctx context.Context, a conversation.Account) (t Takeover, err error) {
+	if a.ID == "" {
+		return t, nil
+	}
+	err = b.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		t = Takeover{}
+		err := tx.QueryRowContext(ctx, `
+			SELECT account FROM channel_health WHERE channel = ? AND account <> '' ORDER BY changed_at DESC, account = ? DESC LIMIT 1`,
+			a.Channel, a.ID).Scan(&t.Former)
+		if errors.Is(err, sql.ErrNoRows) {
+			err = adoptPairings(ctx, tx, a)
+		}
+		if t.Former == a.ID {
+			t.Former = ""
+		}
+		return err
+	})
+	if err != nil {
+		return t, err
+	}
+	queues, err := b.Queues(ctx)
+	for _, q := range queues {
+		if q.Channel == a.Channel && !a.Serves(conversation.Account{Channel: q.Channel, ID: q.Account}) {
+			t.Left = append(t.Left, q)
+		}
+	}
+	return t, err
+}
+
+func adoptPairings(ctx context.Context, tx *sql.Tx, a conversation.Account) error {
+	for _, statement := range []string{
+		`UPDATE OR REPLACE pairings SET account = ?2 WHERE channel = ?1 AND account = ''`,
+		`UPDATE OR REPLACE channel_health SET account = ?2 WHERE channel = ?1 AND account = ''`,
+	} {
+		if _, err := tx.ExecContext(ctx, statement, a.Channel, a.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Bot is a bot that has served its channel, or that something waits for.
+type Bot struct {
+	conversation.Account
+	State   string    // as in Health, when it served last; "" = not known
+	Since   time.Time // of the state
+	LetIn   int64     // people who are paired with it
+	Waiting int64     // inbound that no run has settled
+	Due     int64     // deliveries to be sent
+}
+
+// List returns the bots ordered by channel, the one that began to serve last first.
+func (b *Bots) List(ctx context.Context) ([]Bot, error) {
+	rows, err := b.db.QueryContext(ctx, `
+		SELECT channel, account, max(state), max(at), sum(let_in), sum(waiting), sum(due) FROM (
+			SELECT channel, account, state, changed_at AS at, 0 AS let_in, 0 AS waiting, 0 AS due FROM channel_health
+			UNION ALL
+			SELECT channel, account, '', 0, 1, 0, 0 FROM pairings WHERE approved_at IS NOT NULL
+			UNION ALL
+			SELECT channel, account, '', 0, 0, 1, 0 FROM inbox WHERE run_id IS NULL AND note = 0
+			UNION ALL
+			SELECT channel, account, '', 0, 0, 0, 1 FROM outbox WHERE state = 'due')
+		WHERE account <> '' GROUP BY channel, account ORDER BY channel, max(at) DESC, account`)
+	if err != nil {
+		return nil, db.Explain(err)
+	}
+	defer rows.Close()
+	var list []Bot
+	for rows.Next() {
+		var bot Bot
+		var at int64
+		if err := rows.Scan(&bot.Channel, &bot.ID, &bot.State, &at, &bot.LetIn, &bot.Waiting, &bot.Due); err != nil {
+			return nil, err
+		}
+		bot.Since = db.FromMillis(at)
+		list = append(list, bot)
+	}
+	return list, db.Explain(rows.Err())
+}
+
+// ErrNotFound says that a bot has never served, and that nothing waits for it.
+var ErrNotFound = errors.New("no such bot")
+
+// Release lets whichever bot serves the channel answer and send what waits for a bot, and returns what that is. It returns
+// ErrNotFound for a bot that is not known.
+func (b *Bots) Release(ctx context.Context, a conversation.Account) (released Queue, err error) {
+	err = b.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		released = Queue{Channel: a.Channel, Account: a.ID}
+		var known bool
+		err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM channel_health WHERE channel = ? AND account = ?)`, a.Channel, a.ID).Scan(&known)
+		if err != nil {
+			return err
+		}
+		for _, step := range []struct {
+			statement string
+			count     *int64
+		}{
+			// One of the same number may be there, of a bot that nobody knows.
+			{`UPDATE OR IGNORE inbox SET account = '' WHERE run_id IS NULL AND note = 0 AND +channel = ? AND account = ?`, &released.Waiting},
+			{`UPDATE outbox SET account = '' WHERE state = 'due' AND channel = ? AND account = ?`, &released.Due},
+		} {
+			result, err := tx.ExecContext(ctx, step.statement, a.Channel, a.ID)
+			if err != nil {
+				return err
+			}
+			if *step.count, err = result.RowsAffected(); err != nil {
+				return err
+			}
+		}
+		if !known && released.Waiting+released.Due == 0 {
+			return fmt.Errorf("%w: %s", ErrNotFound, a)
+		}
+		return nil
+	})
+	return released, err
+}

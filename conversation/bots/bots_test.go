@@ -1,0 +1,157 @@
+package bots
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/conversation/pairing"
+	"parley/conversation/storetest"
+)
+
+var (
+	botA = conversation.Account{Channel: "telegram", ID: "7000001"}
+	botB = conversation.Account{Channel: "telegram", ID: "7000002"}
+)
+
+// toBot is a message of a private chat as one bot numbers it.
+func toBot(bot conversation.Account, id int, text string) conversation.Inbound {
+	return conversation.Inbound{
+		Key: storetest.Chat, Account: bot.ID, SourceID: fmt.Sprint("42:", id), Address: "to 42", Sender: conversation.Sender{ID: "42"},
+		Text: text, At: time.UnixMilli(1_700_000_000_000),
+	}
+}
+
+// stored gives the texts of what Accept has taken.
+func stored(t *testing.T, s *conversation.Store, batch ...conversation.Inbound) (texts []string) {
+	t.Helper()
+	list, err := s.Accept(t.Context(), nil, batch...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range list {
+		texts = append(texts, in.Text)
+	}
+	return texts
+}
+
+func TestQueuesAreOfEachBot(t *testing.T) {
+	s := storetest.New(t)
+	storetest.Accept(t, s, toBot(botA, 1, "one"), toBot(botB, 1, "two"), toBot(botB, 2, "three"), storetest.Say("cli:work", 1, "four"))
+	queues, err := New(s).Queues(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, q := range queues {
+		got = append(got, fmt.Sprint(conversation.Account{Channel: q.Channel, ID: q.Account}, " ", q.Waiting))
+	}
+	if diff := cmp.Diff([]string{"cli 1", "telegram:7000001 1", "telegram:7000002 2"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBeginTellsOfAnotherBot(t *testing.T) {
+	clock := time.UnixMilli(1_700_000_000_000)
+	s := storetest.New(t, conversation.WithClock(func() time.Time { return clock }))
+	begin := func(bot conversation.Account) Takeover {
+		t.Helper()
+		clock = clock.Add(time.Hour)
+		found, err := New(s).Begin(t.Context(), bot)
+		if err == nil {
+			err = New(s).SetHealth(t.Context(), bot, Serving, "")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if diff := cmp.Diff(Takeover{}, begin(botA)); diff != "" {
+		t.Error(diff)
+	}
+	storetest.Accept(t, s, toBot(botA, 1, "one"), toBot(botB, 1, "two"))
+	if found := begin(botA); found.Former != "" || len(found.Left) != 1 || found.Left[0].Account != botB.ID {
+		t.Errorf("bot A finds %+v", found)
+	}
+	if found := begin(botB); found.Former != botA.ID || len(found.Left) != 1 || found.Left[0].Account != botA.ID || found.Left[0].Waiting != 1 {
+		t.Errorf("bot B finds %+v", found)
+	}
+	if found := begin(botB); found.Former != "" {
+		t.Errorf("bot B finds itself %+v", found)
+	}
+	if found := begin(botA); found.Former != botB.ID {
+		t.Errorf("bot A finds %+v", found)
+	}
+	list, err := New(s).Health(t.Context())
+	if err != nil || len(list) != 2 || list[0].Account != botA.ID || list[1].Account != botB.ID {
+		t.Errorf("health, the newest first: %+v, %v", list, err)
+	}
+}
+
+func TestBotsListsWhatWaitsForEach(t *testing.T) {
+	clock := time.UnixMilli(1_700_000_000_000)
+	s := storetest.New(t, conversation.WithClock(func() time.Time { return clock }))
+	for _, bot := range []conversation.Account{botA, botB} {
+		if err := New(s).SetHealth(t.Context(), bot, Serving, ""); err != nil {
+			t.Fatal(err)
+		}
+		clock = clock.Add(time.Minute)
+	}
+	storetest.Accept(t, s, toBot(botA, 1, "one"), toBot(botA, 2, "two"), toBot(conversation.Account{Channel: "telegram", ID: "7"}, 1, "three"), storetest.Say("cli:work", 1, "four"))
+	turn, err := s.Begin(t.Context(), storetest.Chat, 1000, botA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn.Waiting = turn.Waiting[:1]
+	storetest.Commit(t, s, storetest.Answered(storetest.Chat, turn, "an answer"))
+	p, _, err := pairing.New(s).Ask(t.Context(), botB, "42", "Ada")
+	if err == nil {
+		_, err = pairing.New(s).Approve(t.Context(), p.Code)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := New(s).List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Bot{
+		{Account: botB, State: Serving, Since: clock.Add(-time.Minute), LetIn: 1},
+		{Account: botA, State: Serving, Since: clock.Add(-2 * time.Minute), Waiting: 1, Due: 1},
+		{Account: conversation.Account{Channel: "telegram", ID: "7"}, Waiting: 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestReleaseBotGivesItsWorkToAnother(t *testing.T) {
+	s := storetest.New(t)
+	storetest.Accept(t, s, toBot(botA, 1, "one"))
+	turn, err := s.Begin(t.Context(), storetest.Chat, 1000, botA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Commit(t, s, storetest.Answered(storetest.Chat, turn, "an answer"))
+	storetest.Accept(t, s, toBot(botA, 2, "two"), toBot(botB, 2, "of B"))
+	released, err := New(s).Release(t.Context(), botA)
+	if err != nil || released.Waiting != 1 || released.Due != 1 {
+		t.Fatalf("released %+v, %v", released, err)
+	}
+	if turn, err := s.Begin(t.Context(), storetest.Chat, 1000, botB); err != nil || len(turn.Waiting) != 2 {
+		t.Errorf("bot B begins with %+v, %v", turn.Waiting, err)
+	}
+	if due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, State: conversation.DueNow, Limit: 9, Accounts: []conversation.Account{botB}}); err != nil || len(due) != 1 || due[0].Text != "an answer" {
+		t.Errorf("bot B sends %+v, %v", due, err)
+	}
+	if again := stored(t, s, toBot(botA, 1, "one"), toBot(botA, 2, "two")); again != nil {
+		t.Errorf("taken twice: %q", again)
+	}
+	if _, err := New(s).Release(t.Context(), conversation.Account{Channel: "telegram", ID: "7000009"}); !errors.Is(err, ErrNotFound) {
+		t.Error(err)
+	}
+}
