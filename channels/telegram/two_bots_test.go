@@ -25,9 +25,16 @@ type bot struct {
 	store *conversation.Store
 }
 
-// read runs the adapter until every update is confirmed, and gives what the store
+// read runs the adapter until every update is confirmed, and returns what the store
 // has taken.
 func (b *bot) read(changes ...func(*telegram.Config)) (taken []string) {
+	b.t.Helper()
+	return b.readUntil(func() error { return nil }, changes...)
+}
+
+// readUntil is read for an adapter that goes on to run until wait returns. What it
+// sends to strangers goes beside the polling, and ends with it.
+func (b *bot) readUntil(wait func() error, changes ...func(*telegram.Config)) (taken []string) {
 	b.t.Helper()
 	cfg := telegram.DefaultConfig()
 	cfg.Token, cfg.APIURL, cfg.Allow, cfg.SendRate, cfg.ChatRate = b.srv.Token, b.srv.URL, []string{"*"}, 0, 0
@@ -46,8 +53,10 @@ func (b *bot) read(changes ...func(*telegram.Config)) (taken []string) {
 		})
 	}()
 	must(b.t, b.srv.WaitConfirmed(deadline(b.t)))
+	err = wait()
 	cancel()
 	must(b.t, <-ended)
+	must(b.t, err)
 	return taken
 }
 
@@ -111,11 +120,14 @@ func TestASecondBotGivesACodeOfItsOwn(t *testing.T) {
 	private := telegramtest.Private(ada)
 	for n, b := range []*bot{first, second} {
 		b.srv.Say(private, ada, "hello?")
-		if taken := b.read(byCode); len(taken) != 0 {
-			t.Fatalf("%s let a stranger in: %q", b.srv.Bot.Username, taken)
+		told := func() error {
+			if _, err := b.srv.WaitSent(deadline(t), 1); err != nil {
+				return fmt.Errorf("%s told the stranger nothing: %w", b.srv.Bot.Username, err)
+			}
+			return nil
 		}
-		if _, err := b.srv.WaitSent(deadline(t), 1); err != nil {
-			t.Fatalf("%s told the stranger nothing: %v", b.srv.Bot.Username, err)
+		if taken := b.readUntil(told, byCode); len(taken) != 0 {
+			t.Fatalf("%s let a stranger in: %q", b.srv.Bot.Username, taken)
 		}
 		list, err := pairing.New(b.store).List(t.Context())
 		if err != nil || len(list) != n+1 {
