@@ -61,9 +61,13 @@ type Gateway struct {
 }
 
 // New writes the configuration of a gateway, and starts nothing. When the test ends,
-// what still runs is killed, and the log must show no crash and no data race.
+// what still runs is killed, and the log must show no crash and no data race. With
+// -short, tests of the binary are skipped.
 func New(t testing.TB, o Options) *Gateway {
 	t.Helper()
+	if testing.Short() && !o.InProcess {
+		t.Skip("skipped with -short: it runs the built gateway")
+	}
 	g := &Gateway{Model: llmtest.New(t), Dir: o.Dir, Database: o.Database, Log: &Log{}, t: t, tools: o.Tools, inside: o.InProcess}
 	if g.Dir == "" {
 		g.Dir = t.TempDir()
