@@ -11,6 +11,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # Arguments of `make run`, for example: make run ARGS="-c my.toml"
 ARGS ?=
 
+# Tests wait for timers and disks more than they compute, so more of them run at
+# the same time than there are processors.
+WAITING := -parallel 6
+
 .DEFAULT_GOAL := help
 .PHONY: help run build test torture check lint bench eval example-db assets screenshots clean
 
@@ -24,14 +28,14 @@ build: ## build bin/gateway
 	go build $(if $(VERSION),-ldflags "-X main.linkedVersion=$(VERSION)") -o bin/gateway ./cmd/gateway
 
 test: ## run all tests with the race detector
-	go test -race ./...
+	go test -race $(WAITING) ./...
 
 torture: ## kill the gateway, its backups and its restores five hundred times each, with the checks of the tests (takes long)
 	FAULT_KILLS=500 go test -race -count=1 -v -timeout 3h -run 'KilledAtRandom|KilledAtAnyMoment' ./faulttest
 
 check: lint ## what every commit passes: lint, a tidy go.mod and the short tests
 	go mod tidy -diff
-	go test -short ./...
+	go test -short $(WAITING) ./...
 
 lint: ## check formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); \

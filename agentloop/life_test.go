@@ -308,6 +308,9 @@ func (f *life) notes() {
 // the budget, which ends with the question and has nothing that was taken back,
 // that a rest has ended, or that is internal; and a restart changes nothing in it.
 func TestWindowOfAnyLifeIsWholeAndHasNothingThatIsGone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it lives six long lives")
+	}
 	t.Parallel()
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -340,6 +340,9 @@ func TestShutdownLetsTheAnswerFinish(t *testing.T) {
 }
 
 func TestFiveHundredToolConversationsNeverBreakTheList(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it makes five hundred conversations")
+	}
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Budget, p.Config.SystemPrompt = 400, "Be brief." })
 	var trimmed, cut atomic.Int64

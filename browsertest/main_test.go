@@ -32,6 +32,11 @@ func TestMain(m *testing.M) {
 
 func runAll(m *testing.M) error {
 	path := findBrowser()
+	if testing.Short() {
+		skipped = "skipped with -short: it starts a browser"
+		gatewaytest.Main(m)
+		return nil
+	}
 	if path == "" {
 		fmt.Println(skipped)
 		gatewaytest.Main(m) // which skips each test by name

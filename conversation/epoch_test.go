@@ -182,6 +182,9 @@ func expectForeign(t *testing.T, path string) {
 // What a killed process leaves is taken as it is, whatever generation its log is
 // in, how often it was killed, and where its files were moved.
 func TestOpenTakesTheLogOfAKilledProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it writes many generations of a log")
+	}
 	s := mustOpen(t)
 	said := 0
 	for round := range 25 {

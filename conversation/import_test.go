@@ -147,6 +147,9 @@ func TestAnImportGoesInSmallSteps(t *testing.T) {
 
 // A long import runs beside a daemon on the same file.
 func TestADaemonAnswersDuringAnImport(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it imports a long history")
+	}
 	path := filepath.Join(t.TempDir(), "shared.db")
 	daemon, s := mustOpenAt(t, path), mustOpenAt(t, path)
 	ended := make(chan error, 1)

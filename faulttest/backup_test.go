@@ -50,7 +50,8 @@ func (w *world) expectWhole(path string, messages int) {
 func TestACopyOverAKilledGatewaysDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
-	for attempt := range 3 {
+	const attempts = 3
+	for attempt := range attempts {
 		p := w.startServing()
 		w.converse(1, fmt.Sprintf("a%d", attempt))
 		copied := filepath.Join(w.gw.Dir, fmt.Sprintf("copy%d.db", attempt))
@@ -82,7 +83,7 @@ func TestACopyOverAKilledGatewaysDatabaseIsRefused(t *testing.T) {
 	p := w.startServing()
 	w.converse(1, "last")
 	p.Stop()
-	w.expectWhole(w.gw.Database, 12)
+	w.expectWhole(w.gw.Database, 2*attempts+2)
 }
 
 // A backup that is killed leaves no target, or a whole one; a gateway that

@@ -63,6 +63,9 @@ func TestWhatWasSaidWhileAwayIsAnsweredOnceInOrder(t *testing.T) {
 // However much was said, all of it is answered before what is said now; also
 // when the gateway is stopped in the midst of it.
 func TestHoweverMuchWasMissedNothingIsLost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it reads thousands of messages")
+	}
 	t.Parallel()
 	g := newGateway(t)
 	ann := g.srv.Person("Ann")

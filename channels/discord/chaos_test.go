@@ -73,6 +73,9 @@ func (g *gateway) talks() []*talk {
 }
 
 func TestABadConnectionLosesAndDoublesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it takes half a minute")
+	}
 	t.Parallel()
 	all := map[*gateway][]*talk{}
 	for range chaosGateways {

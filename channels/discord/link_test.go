@@ -52,6 +52,9 @@ func TestTheConnectionComesBack(t *testing.T) {
 
 // Discord also ends a session with a code on the connection that would resume it.
 func TestASessionThatIsClosedWhenItResumesBeginsAnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it waits for the library to connect again")
+	}
 	t.Parallel()
 	g := newGateway(t)
 	ann := g.srv.Person("Ann")
@@ -89,6 +92,9 @@ func TestWhoIsTurnedAwayCanBeStopped(t *testing.T) {
 // once. The next one must not follow before Discord's pace allows it, or it is
 // refused as well.
 func TestNewSessionsKeepThePace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it keeps Discord's pace")
+	}
 	t.Parallel()
 	var ahead atomic.Int64
 	g := newGatewayWith(t, discordtest.Config{MaxConcurrency: 1, Clock: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }})
@@ -108,6 +114,9 @@ func TestNewSessionsKeepThePace(t *testing.T) {
 // the bot would be deaf until somebody notices. Its session goes on, so that no
 // command is lost.
 func TestAConnectionThatFallsSilentIsReplaced(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it waits for heartbeats")
+	}
 	t.Parallel()
 	g := newGateway(t)
 	g.tune = func(c *Channel) { c.silence = 2 * time.Second }

@@ -17,6 +17,9 @@ import (
 func page(body string) telegramtest.Verdict { return telegramtest.Verdict{Code: 200, Body: body} }
 
 func TestABrokenUpdateIsSkippedAndNoOther(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it waits for tries again")
+	}
 	t.Parallel()
 	g := newGateway(t)
 	private := telegramtest.Private(ada)

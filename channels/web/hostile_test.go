@@ -21,6 +21,9 @@ func harmless(t *testing.T, what, page string) {
 // Nothing that people, models, tools or files say becomes script: not in a page,
 // not in the list of chats, not in the stream, not in a search.
 func TestNothingSaidBecomesScript(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it says every hostile text")
+	}
 	t.Parallel()
 	h := newHarness(t)
 	hostile := pagestest.Hostile()

@@ -283,6 +283,9 @@ func TestArchiveEndsWhatGoesOn(t *testing.T) {
 
 // An open chat must not lose its conversation under its feet.
 func TestASessionThatIsInUseIsNotTouched(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it starts further processes")
+	}
 	o := newOperator(t)
 	o.talks(adasChat, "", "hello", "hello")
 	pid := holdElsewhere(t, o.daemon.Path(), adasChat)

@@ -451,6 +451,9 @@ func goOn(ctx context.Context, s *conversation.Store, key conversation.Key) erro
 
 // Indexes and the search index say nothing that the tables do not.
 func TestVerifyTellsIndexesFromMessages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it verifies many databases")
+	}
 	t.Parallel()
 	for name, want := range map[string]string{
 		"sqlite_autoindex_messages_1": "index sqlite_autoindex_messages_1",
@@ -494,6 +497,9 @@ func TestVerifyNamesLostWork(t *testing.T) {
 
 // Rules that SQLite knows nothing of.
 func TestVerifyChecksWhatTablesMustAgreeIn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it breaks every table in turn")
+	}
 	t.Parallel()
 	for name, tt := range map[string]struct{ statement, want string }{
 		"gap":             {`DELETE FROM messages WHERE seq = 7 AND conversation_id = 2`, "cli:s2, conversation"},

@@ -276,6 +276,9 @@ func fillDone(t testing.TB, s store, rows, conversations int) {
 // A message that comes while 10,000 conversations are deleted is stored and
 // answered before the deletion has ended.
 func TestADeletionOfTenThousandConversationsDoesNotHoldUpAMessage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it makes ten thousand conversations")
+	}
 	const conversations = 10_000
 	s := mustOpen(t)
 	storetest.Exchange(t, s.Store, "telegram:chat:1", 1)
