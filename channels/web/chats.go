@@ -11,11 +11,11 @@ import (
 	"parley/conversation"
 )
 
-// listed is how many chats stand beside a page, and how many archived
-// conversations. Older ones are found by searching.
+// listed is how many chats, and how many archived conversations, the sidebar
+// lists. Older ones are found by searching.
 const listed = 100
 
-// chats is the list beside a page.
+// chats is the list in the sidebar.
 type chats struct {
 	Open, Archived         []chat
 	MoreOpen, MoreArchived bool
@@ -29,8 +29,8 @@ type chat struct {
 	UsedAt          time.Time
 }
 
-// at is the list on the page of an address. Lists share their lines, so the
-// marked one is in a copy.
+// at returns the list with the line of an address marked. Lists share their
+// lines, so it marks a copy.
 func (l chats) at(address string) chats {
 	mark := func(lines []chat) ([]chat, bool) {
 		i := slices.IndexFunc(lines, func(line chat) bool { return line.URL == address })
@@ -46,8 +46,8 @@ func (l chats) at(address string) chats {
 	return l
 }
 
-// sharedList is the list of chats as all pages have it. It is read and made once
-// for each change in it, however many pages there are.
+// sharedList is the list that all pages show. It is read and rendered once for
+// each change, however many pages there are.
 type sharedList struct {
 	watch *activity.Watch
 
@@ -58,7 +58,7 @@ type sharedList struct {
 	hash  hash
 }
 
-// read gives the list as it is now.
+// read returns the list as it is now, its HTML and the hash of that.
 func (l *sharedList) read(ctx context.Context, c *Channel) (list chats, html template.HTML, of hash, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (l *sharedList) read(ctx context.Context, c *Channel) (list chats, html tem
 	return l.list, l.html, l.hash, nil
 }
 
-// listChats is the list on the page of an address.
+// listChats returns the list for the page of an address.
 func (c *Channel) listChats(ctx context.Context, address string) (chats, error) {
 	list, _, _, err := c.list.read(ctx, c)
 	return list.at(address), err

@@ -9,7 +9,8 @@ import (
 	"parley/conversation/transcript"
 )
 
-// sendFile makes the file that a notice offers, while it is sent.
+// sendFile writes the transcript that a notice offers, straight into the
+// response.
 func (c *Channel) sendFile(w http.ResponseWriter, r *http.Request) {
 	name, ok := chatName(w, r)
 	if !ok {
@@ -37,7 +38,7 @@ func (c *Channel) sendFile(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fileOf is the file of the notice that a request names.
+// fileOf returns the transcript of the notice that a request names.
 func (c *Channel) fileOf(r *http.Request, name string) (conversation.Transcript, error) {
 	id, err := strconv.ParseInt(r.PathValue("notice"), 10, 64)
 	if err != nil {

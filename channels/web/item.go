@@ -10,7 +10,7 @@ import (
 	"parley/conversation"
 )
 
-// The kinds of entries, which are also their classes in the page.
+// The kinds of items, which are also their classes in the page.
 const (
 	kindUser      = "user"
 	kindAssistant = "assistant"
@@ -18,8 +18,8 @@ const (
 	kindNotice    = "notice"
 )
 
-// entry is one item of a transcript. It never changes, so a page that has one
-// need not be sent it again.
+// item is one element of a transcript in a page. It never changes, so a page that
+// has one need not be sent it again.
 type item struct {
 	ID   string // in the page
 	Seq  int64  // of the message, or of the one that a notice stands behind; 0 while it waits
@@ -48,17 +48,17 @@ type enclosed struct {
 	Text    string // of a file that was read
 }
 
-// toolUse is a call of a tool, with what came of it.
+// toolUse is a tool call with its result.
 type toolUse struct {
 	ID, Name, Arguments string
 	Done                bool
 	Result, Error       string
 }
 
-// file is what a notice offers to be saved.
+// file is a file that a notice offers for download.
 type file struct{ Name, URL string }
 
-// itemsOf makes entries of messages, in order. base is the address of their
+// itemsOf returns the items of messages, in order. base is the address of their
 // conversation.
 func itemsOf(records []conversation.Record, base string) []item {
 	var list []item
@@ -107,8 +107,8 @@ func calls(asked []conversation.ToolCall) []toolUse {
 	return uses
 }
 
-// answerCall adds a result to its call. The words of a failure that the model reads
-// begin with "error: ", which people need not read.
+// answerCall adds a result to its call. The text of a failure begins with "error:
+// " for the model; people are shown what follows.
 func answerCall(uses []toolUse, result conversation.Message) {
 	for i := range uses {
 		if uses[i].ID != result.ToolCallID {
@@ -123,7 +123,7 @@ func answerCall(uses []toolUse, result conversation.Message) {
 	}
 }
 
-// readable leaves out arguments that say nothing.
+// readable returns the arguments of a call, and "" when there are none.
 func readable(arguments string) string {
 	if strings.TrimSpace(arguments) == "{}" {
 		return ""
@@ -131,7 +131,7 @@ func readable(arguments string) string {
 	return arguments
 }
 
-// waitingItem is a message that no run has settled yet.
+// waitingItem returns the item of a message that no run has settled yet.
 func waitingItem(in conversation.Inbound) item {
 	e := item{ID: "w" + strconv.FormatInt(in.ID, 10), Kind: kindUser, Text: in.Text, At: in.At, Waiting: true}
 	for _, a := range in.Attachments {
@@ -140,7 +140,7 @@ func waitingItem(in conversation.Inbound) item {
 	return e
 }
 
-// noticeItem is a reply that is no message of the conversation.
+// noticeItem returns the item of a reply that is no message of the conversation.
 func noticeItem(n conversation.Notice, chat string) item {
 	id := strconv.FormatInt(n.ID, 10)
 	e := item{
@@ -163,7 +163,7 @@ var damagedItem = item{
 		"`/new` begins a fresh conversation.",
 }
 
-// has reports whether a page at a position has an entry already.
+// has reports whether a page at a position has an item already.
 func has(p hosted.Position, e item) bool {
 	if e.Kind == kindNotice {
 		id, _ := strconv.ParseInt(e.ID[1:], 10, 64) // made of a number
@@ -172,8 +172,9 @@ func has(p hosted.Position, e item) bool {
 	return e.Seq <= p.Seq
 }
 
-// merged puts notices behind the messages that they follow. Both are in order.
-// Notices before the first message of a page that begins later are left out.
+// merged inserts notices after the messages that they follow. Both lists are in
+// order. It leaves out notices before from, the seq of the first message of a
+// page.
 func merged(messages, notices []item, from int64) []item {
 	var all []item
 	for _, n := range notices {
@@ -187,5 +188,5 @@ func merged(messages, notices []item, from int64) []item {
 	return append(all, messages...)
 }
 
-// answerHTML is an answer under way as it stands in a page.
+// answerHTML returns the HTML of an answer under way.
 func answerHTML(blocks []string) template.HTML { return template.HTML(strings.Join(blocks, "")) }

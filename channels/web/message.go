@@ -19,18 +19,18 @@ import (
 	"parley/httpserver"
 )
 
-// refusal is why a message is not taken, in words for who wrote it.
+// refusal says why a message is not taken, in words for the person who wrote it.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
 var tooLong = refusal(fmt.Sprintf("The text is too long for one message: at most %d characters. Send it as a file.", hosted.MaxText))
 
-// sourceForm is what a page may call a message: made by the page, so that the
-// message is taken once however often it is sent.
+// sourceForm matches the ids that a page gives its messages. A message with an id
+// is taken once, however often it is sent.
 var sourceForm = regexp.MustCompile(`^[A-Za-z0-9-]{8,64}$`)
 
-// takeMessage takes what a person has written, or the command behind a button.
+// takeMessage accepts what a person has written, or the command of a button.
 func (c *Channel) takeMessage(w http.ResponseWriter, r *http.Request) {
 	name, ok := chatName(w, r)
 	if !ok {
@@ -45,7 +45,7 @@ func (c *Channel) takeMessage(w http.ResponseWriter, r *http.Request) {
 	c.answerSent(w, r, name, err)
 }
 
-// message reads a message from its form, and puts its files into the store.
+// message reads a message from its form, and stores its files.
 func (c *Channel) message(r *http.Request, name string) (conversation.Inbound, error) {
 	if err := r.ParseMultipartForm(hosted.MaxBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		var large *http.MaxBytesError
@@ -82,8 +82,8 @@ func (c *Channel) message(r *http.Request, name string) (conversation.Inbound, e
 	return in, nil
 }
 
-// inbound is a text as it is stored. The id is the page's; where that has none,
-// every request is a message of its own.
+// inbound returns a text as it is accepted. A text without an id gets one of its
+// own.
 func (c *Channel) inbound(name, id, text string) conversation.Inbound {
 	if !sourceForm.MatchString(id) {
 		id = newName()
@@ -121,8 +121,8 @@ func fileName(name string) string {
 	return string([]rune(name)[:min(utf8.RuneCountInString(name), 100)])
 }
 
-// takeEdit takes another text in place of the last message: the exchange is
-// taken back, and the text is said.
+// takeEdit accepts another text in place of the last message: it takes back the
+// last turn and says the new text.
 func (c *Channel) takeEdit(w http.ResponseWriter, r *http.Request) {
 	name, ok := chatName(w, r)
 	if !ok {
@@ -146,7 +146,7 @@ func (c *Channel) edit(r *http.Request, name string) error {
 	if _, err := c.Store.Answer(r.Context(), channelName, in.SourceID); !errors.Is(err, conversation.ErrNoAnswer) {
 		return err // it was taken, and only its answer was lost
 	}
-	c.edits.Lock() // what comes between the look and the edit would be taken back in place of the message
+	c.edits.Lock() // else /undo could take back a message that comes after the check
 	defer c.edits.Unlock()
 	last, err := c.lastAlone(r.Context(), name, seq)
 	if err != nil {
@@ -158,16 +158,16 @@ func (c *Channel) edit(r *http.Request, name string) error {
 	return c.gate.Accept(r.Context(), quietly(in, "/undo"), in)
 }
 
-// quietly is a command given by the page itself: its answer is what it does,
-// and stands nowhere.
+// quietly returns a command that the page itself gives. Its reply is shown
+// nowhere.
 func quietly(in conversation.Inbound, command string) conversation.Inbound {
 	in.SourceID += command
 	in.Text, in.Attachments, in.Keep = command, nil, false
 	return in
 }
 
-// lastAlone is the message of an exchange that can be said anew: it is the
-// chat's last, nothing was said with it, and nothing waits behind it.
+// lastAlone returns the message that can be edited: the last one of the chat,
+// where it was answered alone and nothing waits behind it.
 func (c *Channel) lastAlone(ctx context.Context, name string, seq int64) (conversation.Message, error) {
 	waiting, err := c.Store.Inbox(ctx, keyOf(name), 1)
 	if err != nil {
@@ -199,7 +199,8 @@ func (c *Channel) lastAlone(ctx context.Context, name string, seq int64) (conver
 	return said[0], nil
 }
 
-// again stores the files of a message once more, for the one in its place.
+// again stores the files of a message once more, for the message that replaces
+// it.
 func (c *Channel) again(ctx context.Context, key conversation.Key, m conversation.Message) ([]conversation.Attachment, error) {
 	var list []conversation.Attachment
 	add := func(name, mediaType string, data []byte) error {
@@ -228,8 +229,8 @@ func (c *Channel) again(ctx context.Context, key conversation.Key, m conversatio
 	return list, nil
 }
 
-// answerSent tells a script whether something was taken, and leads a browser
-// without one back to the chat.
+// answerSent answers the request of a message: with a status for a script, and
+// with a redirect to the chat for a browser without one.
 func (c *Channel) answerSent(w http.ResponseWriter, r *http.Request, name string, err error) {
 	var why refusal
 	switch {
@@ -244,7 +245,7 @@ func (c *Channel) answerSent(w http.ResponseWriter, r *http.Request, name string
 	}
 }
 
-// size is a number of bytes as people say it.
+// size returns a number of bytes as people write it.
 func size(bytes int64) string {
 	switch {
 	case bytes < 1<<10:

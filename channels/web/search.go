@@ -20,21 +20,21 @@ const (
 	aroundHit    = 20  // messages behind a hit, on the page that it leads to
 )
 
-// foundPage is what a search found.
+// foundPage is the page of search results.
 type foundPage struct {
 	Side  side
 	Words string
 	Found []found
 }
 
-// found is a message that has the words.
+// found is a message that a search has found.
 type found struct {
 	URL, Title, Who string
 	At              time.Time
 	Snippet         fulltext.Snippet
 }
 
-// showFound searches all chats, those that were used last first.
+// showFound searches all chats, those used last first.
 func (c *Channel) showFound(w http.ResponseWriter, r *http.Request) {
 	words := strings.TrimSpace(r.URL.Query().Get("q"))
 	p := foundPage{Words: words}

@@ -22,8 +22,7 @@ var files embed.FS
 
 var templates = pages.NewSet(subfolder(files, "templates"), template.FuncMap{"long": isLong})
 
-// isLong reports whether a message is so long that a page shows it in a box of
-// its own, which can be scrolled.
+// isLong reports whether a page shows a message in a box that can be scrolled.
 func isLong(text string) bool { return len(text) > 4000 || strings.Count(text, "\n") > 40 }
 
 func subfolder(files fs.FS, name string) fs.FS {
@@ -34,10 +33,12 @@ func subfolder(files fs.FS, name string) fs.FS {
 	return folder
 }
 
-// otherParts are the parts of the gateway that pages lead to, where they are served.
+// otherParts are the other parts of the gateway, which pages link to where they
+// are served.
 var otherParts = []link{{"Console", "/console/"}, {"API", "/api/docs"}}
 
-// Serve puts the channel's pages, and what all pages share, on a server.
+// Serve adds the channel's pages, and the assets that all pages share, to a
+// server.
 func (c *Channel) Serve(server *httpserver.Server) {
 	c.server = server
 	c.links = sync.OnceValue(func() []link { // with the first page, when all parts have been added
@@ -66,8 +67,8 @@ func (c *Channel) Serve(server *httpserver.Server) {
 	person("POST /chat/{name}/conversation/{conversation}/delete", c.delete)
 }
 
-// chatName is the chat that a request is about; of a name that no chat can
-// have, the request is answered.
+// chatName returns the name of the chat that a request is about. Where no chat
+// can have that name it answers the request, and returns false.
 func chatName(w http.ResponseWriter, r *http.Request) (string, bool) {
 	name := r.PathValue("name")
 	if !nameForm.MatchString(name) {
@@ -77,9 +78,9 @@ func chatName(w http.ResponseWriter, r *http.Request) (string, bool) {
 	return name, true
 }
 
-// conversationOf is the conversation that a request is about: the one that it
-// names, or the chat's active one. Of one that there is not, the request is
-// answered.
+// conversationOf returns the conversation that a request is about: the one that
+// it names, else the active one of the chat. Where there is none it answers the
+// request, and ok is false.
 func (c *Channel) conversationOf(w http.ResponseWriter, r *http.Request) (name string, found conversation.Conversation, ok bool) {
 	name, ok = chatName(w, r)
 	if !ok {
@@ -101,8 +102,8 @@ func (c *Channel) conversationOf(w http.ResponseWriter, r *http.Request) (name s
 	return name, found, true
 }
 
-// fail answers that something went wrong: in words that help where there are
-// such, else the log says what it was.
+// fail answers a request that failed: with a reason that helps the reader, or
+// else with a hint at the log, which has the details.
 func (c *Channel) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, conversation.ErrNotFound), errors.Is(err, conversation.ErrNoSession):

@@ -12,7 +12,7 @@ import (
 	"parley/pages"
 )
 
-// side is what stands beside a page.
+// side is the sidebar of a page.
 type side struct {
 	Chats   chats
 	Words   string // that were searched for
@@ -22,13 +22,13 @@ type side struct {
 
 type link struct{ Label, URL string }
 
-// side is what stands beside the page of an address.
+// side returns the sidebar for the page of an address.
 func (c *Channel) side(r *http.Request, address string) (side, error) {
 	list, err := c.listChats(r.Context(), address)
 	return side{Chats: list, Links: c.links(), SignOut: c.server.NeedsToken()}, err
 }
 
-// chatPage is a page of one chat.
+// chatPage is the page of a chat.
 type chatPage struct {
 	Side                              side
 	Name, Conversation, Title, At     string
@@ -45,12 +45,12 @@ type chatPage struct {
 	MaxText                           int
 }
 
-// showNew shows a chat that begins with its first message.
+// showNew shows an empty chat, which begins with its first message.
 func (c *Channel) showNew(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, newName(), view{})
 }
 
-// showChat shows the active conversation of a chat, as it is now.
+// showChat shows the active conversation of a chat.
 func (c *Channel) showChat(w http.ResponseWriter, r *http.Request) {
 	name, ok := chatName(w, r)
 	if !ok {
@@ -66,8 +66,8 @@ func (c *Channel) showChat(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, name, t)
 }
 
-// showConversation shows a conversation by its ID, to be read: an archived one,
-// or with ?before=SEQ what stands before a message.
+// showConversation shows a conversation by its ID, to be read only: an archived
+// one, or with ?before=SEQ the messages before another.
 func (c *Channel) showConversation(w http.ResponseWriter, r *http.Request) {
 	name, found, ok := c.conversationOf(w, r)
 	if !ok {
@@ -89,7 +89,7 @@ func (c *Channel) showConversation(w http.ResponseWriter, r *http.Request) {
 	c.showToRead(w, r, name, t)
 }
 
-// show shows a chat in which one can write.
+// show shows a chat that can be written in.
 func (c *Channel) show(w http.ResponseWriter, r *http.Request, name string, t view) {
 	p := c.page(r, name, t)
 	for i := range p.Entries {
@@ -105,7 +105,7 @@ func (c *Channel) show(w http.ResponseWriter, r *http.Request, name string, t vi
 	c.answerPage(w, r, p)
 }
 
-// showToRead shows a part of a conversation in which nobody can write.
+// showToRead shows a part of a conversation that can only be read.
 func (c *Channel) showToRead(w http.ResponseWriter, r *http.Request, name string, t view) {
 	p := c.page(r, name, t)
 	p.ReadOnly, p.InMiddle = true, t.Active
@@ -123,7 +123,7 @@ func (c *Channel) page(r *http.Request, name string, t view) chatPage {
 	return p
 }
 
-// answerPage shows the page of a chat, or of an archived conversation.
+// answerPage answers with the page of a chat, or of an archived conversation.
 func (c *Channel) answerPage(w http.ResponseWriter, r *http.Request, p chatPage) {
 	address := p.URL
 	if p.ReadOnly && !p.InMiddle {
@@ -137,7 +137,8 @@ func (c *Channel) answerPage(w http.ResponseWriter, r *http.Request, p chatPage)
 	c.render(w, r, "chat.html", p.Title, p)
 }
 
-// askToDelete asks before a conversation is deleted, where no script does.
+// askToDelete asks for confirmation before a conversation is deleted, where the
+// browser runs no script.
 func (c *Channel) askToDelete(w http.ResponseWriter, r *http.Request) {
 	name, found, ok := c.conversationOf(w, r)
 	if !ok {

@@ -22,11 +22,12 @@ const (
 	workShare = 10                     // of the time, at most one part in so many goes into making updates
 )
 
-// beatEvent is a sign of life. It is no comment, as the standard has it, since
-// scripts are not told of these: a page must see that its connection is dead.
+// beatEvent is a sign of life. It is an event, and not a comment as the standard
+// suggests, because scripts do not see comments and a page must notice that its
+// connection is dead.
 var beatEvent = httpserver.Event{Name: "beat", Data: "{}"}
 
-// update is what has changed in a page. What is nil has not.
+// update is what has changed in a page. A nil field has not changed.
 type update struct {
 	Reload  bool           `json:"reload,omitempty"`  // the page shows another conversation: load it again
 	Entries *[]change      `json:"entries,omitempty"` // all that the end of the transcript consists of
@@ -39,13 +40,14 @@ type update struct {
 	Chats   *template.HTML `json:"chats,omitempty"`
 }
 
-// change is an entry, with its HTML where the page does not have it.
+// change names an item of the transcript, with its HTML where the page does not
+// have it.
 type change struct {
 	ID   string        `json:"id"`
 	HTML template.HTML `json:"html,omitempty"`
 }
 
-// stream is one page that watches a chat.
+// stream keeps one page of a chat up to date.
 type stream struct {
 	channel *Channel
 	name    string
@@ -58,8 +60,8 @@ type stream struct {
 	started bool
 }
 
-// shown is what the page shows. Of HTML only a hash is kept: there may be a
-// thousand pages.
+// shown is what the page shows. It holds only hashes of the HTML, since there may
+// be a thousand pages.
 type shown struct {
 	ids                   []string // of the entries
 	working               bool
@@ -73,8 +75,8 @@ type hash = [sha256.Size]byte
 
 func hashOf(html string) hash { return sha256.Sum256([]byte(html)) }
 
-// follow streams what changes in a chat, from where the page stands: what it
-// says in Last-Event-ID when it connects again, else what it was made with.
+// follow streams the changes of a chat to a page, from the position that the page
+// gives in Last-Event-ID when it connects again, else in its address.
 func (c *Channel) follow(w http.ResponseWriter, r *http.Request) {
 	name, ok := chatName(w, r)
 	if !ok {
@@ -117,8 +119,8 @@ func (s *stream) run(ctx context.Context) {
 	})
 }
 
-// look finds what has changed. The store is read when it may hold something new
-// of this chat, and when the run under way is another than a moment ago.
+// look returns what has changed. It reads the store when that may hold something
+// new of this chat, and when another run is under way than before.
 func (s *stream) look(ctx context.Context) (u update, err error) {
 	stored := s.watch.Stored()
 	progress, working := s.watch.Now()
@@ -138,9 +140,9 @@ func (s *stream) look(ctx context.Context) (u update, err error) {
 	return u, err
 }
 
-// send sends an update, and says how many bytes it has. The first one tells
-// everything but the entries that the page has: nobody knows what else it shows
-// since its connection broke.
+// send sends an update and returns its size in bytes. The first update holds
+// everything but the items that the page has: what else it shows is not known
+// after its connection broke.
 func (s *stream) send(u update) (bytes int, err error) {
 	if u.isEmpty() {
 		return 0, nil
@@ -153,7 +155,7 @@ func (s *stream) send(u update) (bytes int, err error) {
 	return len(data), s.events.Send(httpserver.Event{ID: s.at.String(), Data: string(data)})
 }
 
-// readAll compares everything with what the page has.
+// readAll compares all of the chat with what the page has.
 func (s *stream) readAll(ctx context.Context, u *update) error {
 	t, err := s.channel.read(ctx, s.name, s.watch)
 	if err != nil {
@@ -183,13 +185,14 @@ func (s *stream) readAll(ctx context.Context, u *update) error {
 }
 
 // misses reports whether the page shows another conversation than the chat's
-// active one, or so old a state of it that the way from there is not known.
+// active one, or is so far behind that it has to be loaded again.
 func (s *stream) misses(t view) bool {
 	other := s.at.Conversation != "" && s.at.Conversation != t.at.Conversation
 	return other || t.earlier > s.at.Seq+1
 }
 
-// entries tells the end of the transcript where it differs from the page's.
+// entries adds the end of the transcript to an update, where the page has another
+// one.
 func (s *stream) entries(u *update, t view) error {
 	ids := make([]string, len(t.entries))
 	for i, e := range t.entries {
@@ -216,7 +219,7 @@ func (s *stream) entries(u *update, t view) error {
 	return nil
 }
 
-// answer tells the run under way where it differs from the page's.
+// answer adds the run under way to an update, where the page shows it otherwise.
 func (s *stream) answer(u *update, p activity.Progress) (err error) {
 	s.shown.run = p.Run
 	if u.Calls, err = s.fragment(&s.shown.calls, "calls", usesOf(p)); err != nil {
@@ -237,7 +240,7 @@ func (s *stream) answer(u *update, p activity.Progress) (err error) {
 	return nil
 }
 
-// fragment gives a fragment where it differs from the page's.
+// fragment returns the HTML of a template, and nil where the page has it already.
 func (s *stream) fragment(shown *hash, name string, data any) (*template.HTML, error) {
 	html, err := templates.Fragment(name, data)
 	if err != nil || hashOf(string(html)) == *shown {

@@ -20,7 +20,7 @@ const (
 	noticesRead = 500 // notices of a chat that are read at once; they are kept for a week
 )
 
-// talk is what is to be seen of a chat at one moment.
+// view is what a page shows of a chat at one moment.
 type view struct {
 	conversation.Conversation
 	stored   bool // the conversation has messages
@@ -33,8 +33,8 @@ type view struct {
 	at       hosted.Position
 }
 
-// read reads the chat's active conversation and the run under way. A run that
-// the store holds already is not under way any more.
+// read returns the active conversation of a chat and the run under way. A run
+// that the store holds already is not under way any more.
 func (c *Channel) read(ctx context.Context, name string, w *activity.Watch) (view, error) {
 	var t view
 	t.progress, t.working = w.Now() // before the store, so that nothing falls between the two
@@ -59,8 +59,7 @@ func (c *Channel) read(ctx context.Context, name string, w *activity.Watch) (vie
 	return t, nil
 }
 
-// readItems reads the newest messages before a seq, and the notices among
-// them.
+// readItems reads the newest messages before a seq, and the notices among them.
 func (c *Channel) readItems(ctx context.Context, t *view, name string, before int64) error {
 	t.stored = t.Messages > 0
 	address := addressOf(name, t.Conversation)
@@ -100,7 +99,7 @@ func (c *Channel) readItems(ctx context.Context, t *view, name string, before in
 	return err
 }
 
-// noticesOf gives the notices of the conversation within a page.
+// noticesOf returns the notices of the conversation that belong to a page.
 func (c *Channel) noticesOf(ctx context.Context, t *view, name string, from, before int64) ([]item, error) {
 	var list []item
 	for after := int64(0); ; {
@@ -125,10 +124,10 @@ func (c *Channel) noticesOf(ctx context.Context, t *view, name string, from, bef
 	}
 }
 
-// blocks is the answer under way.
+// blocks returns the HTML blocks of the answer under way.
 func (t view) blocks() []string { return pages.Blocks(t.progress.Text) }
 
-// toolsUnderWay are the tool calls of the run under way.
+// toolsUnderWay returns the tool calls of the run under way.
 func (t view) toolsUnderWay() []toolUse { return usesOf(t.progress) }
 
 func usesOf(p activity.Progress) []toolUse {
@@ -139,12 +138,12 @@ func usesOf(p activity.Progress) []toolUse {
 	return uses
 }
 
-// addressOf is the page of a conversation.
+// addressOf returns the address of a conversation's page.
 func addressOf(name string, c conversation.Conversation) string {
 	return "/chat/" + name + "/conversation/" + c.ID
 }
 
-// titleOf is what a conversation is called in the pages.
+// titleOf returns the title that pages show for a conversation.
 func titleOf(c conversation.Conversation) string {
 	if title := strings.TrimSpace(c.Title); title != "" {
 		return title

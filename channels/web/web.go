@@ -1,5 +1,5 @@
-// Package web is the chat in a browser: pages that are made here, a stream of
-// what changes in them, and a form to write in. A chat is a session "web:NAME".
+// Package web is the chat in a browser: pages rendered by the server, a stream of
+// their changes, and a form to write in. A chat is a session "web:NAME".
 package web
 
 import (
@@ -21,7 +21,7 @@ import (
 
 const channelName = "web"
 
-// Parts is what the channel is made of.
+// Parts is what the channel needs.
 type Parts struct {
 	Store    *conversation.Store
 	Feed     *activity.Feed
@@ -77,14 +77,14 @@ func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment, limit
 	return c.uploads.Fetch(ctx, file, limit)
 }
 
-// nameForm is what a chat may be called in an address.
+// nameForm matches the names of chats in addresses.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// keyOf is the session of a chat.
+// keyOf returns the session key of a chat.
 func keyOf(name string) conversation.Key { return conversation.Key(channelName + ":" + name) }
 
-// nameOf is the chat of a session.
+// nameOf returns the chat of a session.
 func nameOf(key conversation.Key) string { return strings.TrimPrefix(string(key), channelName+":") }
 
-// newName is a name that no other chat has.
+// newName returns a random name, which no other chat has.
 func newName() string { return strings.ToLower(rand.Text()[:12]) }
