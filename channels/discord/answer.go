@@ -11,9 +11,9 @@ import (
 	"parley/conversation"
 )
 
-// answer gives a part of the answer to an interaction. The first one takes the
-// place of "thinking…", or of the message whose button was pressed. Where the
-// interaction can't be answered any more, the answer is an ordinary message.
+// answer sends a part of the answer to an interaction. The first part replaces
+// "thinking…", or the message whose button was pressed. When the interaction has
+// expired, the answer is an ordinary message.
 func (c *Channel) answer(ctx context.Context, to address, d conversation.Delivery, p channels.Part) (string, error) {
 	if err := c.deferrals.wait(ctx, to.Source); err != nil {
 		return "", err
@@ -30,8 +30,8 @@ func (c *Channel) answer(ctx context.Context, to address, d conversation.Deliver
 	return c.answerInWords(ctx, to, d, p)
 }
 
-// dropPreview removes the preview of a run that the interaction has stopped:
-// its text is in the answer.
+// dropPreview removes the preview of a run that the interaction has stopped: the
+// answer holds its text.
 func (c *Channel) dropPreview(ctx context.Context, to address) {
 	id := c.previews.take(ctx, to)
 	if id == "" {
@@ -42,8 +42,8 @@ func (c *Channel) dropPreview(ctx context.Context, to address) {
 	}
 }
 
-// isOver tells that the interaction's token is not good any more, or was never
-// made good by a first answer.
+// isOver reports whether the token of the interaction has expired, or was never
+// confirmed by a first response.
 func isOver(err error) bool {
 	r := refused(err)
 	return r.status == http.StatusNotFound || r.code == invalidToken
@@ -73,8 +73,8 @@ func (c *Channel) answerInteraction(ctx context.Context, to address, d conversat
 	return posted.ID, err
 }
 
-// answerInWords answers where the command was given, or in a DM what nobody
-// else may read.
+// answerInWords sends an ordinary message where the command was given, or to a DM
+// where nobody else may read it.
 func (c *Channel) answerInWords(ctx context.Context, to address, d conversation.Delivery, p channels.Part) (string, error) {
 	if to.Answer.Private && !to.Answer.DM {
 		channel, err := c.openDM(ctx, to.Answer.User)
@@ -86,7 +86,7 @@ func (c *Channel) answerInWords(ctx context.Context, to address, d conversation.
 	return c.post(ctx, to, d, p, "")
 }
 
-// openDM gives the channel in which a user and the bot talk alone.
+// openDM returns the DM channel of a user.
 func (c *Channel) openDM(ctx context.Context, user string) (string, error) {
 	body := struct {
 		Recipient string `json:"recipient_id"`

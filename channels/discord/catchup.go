@@ -14,22 +14,23 @@ import (
 	"parley/channels"
 )
 
-// maxFinding is how many places are looked at together.
-const maxFinding = 4
+// maxLookups is how many places are looked up at the same time.
+const maxLookups = 4
 
-// catching holds back the events of places that must be looked at first: where
-// messages may have been missed, and those that Discord did not tell of. Other
+// catchUp holds back the events of places that must be looked up first: where
+// messages may have been missed, and those that Discord has not described. Other
 // places go on meanwhile.
-type catching struct {
+type catchUp struct {
 	awaited map[string]bool // servers that are still to be told of
-	held    map[string]*hold
+	held    map[string]*heldPlace
 	waiting []string // held places whose turn has not come
 	running int
 }
 
-// hold is a place that is being looked at, or will be: a page of messages at a
-// time, in turn with other places, until it is level with what is told live.
-type hold struct {
+// heldPlace is a place that waits for a lookup or is being looked up: a page of
+// messages at a time, in turn with other places, until it has caught up with the
+// live events.
+type heldPlace struct {
 	after   uint64             // message behind which others may have been missed; 0: only what the place is is asked
 	fetched int                // messages so far
 	members map[string]*member // whose roles were asked for, by user
@@ -39,13 +40,13 @@ type hold struct {
 	events  []event // that wait for it
 }
 
-func newCatching() catching {
-	return catching{awaited: map[string]bool{}, held: map[string]*hold{}}
+func newCatchUp() catchUp {
+	return catchUp{awaited: map[string]bool{}, held: map[string]*heldPlace{}}
 }
 
-// fetch holds a place until what was missed behind a message is there. A place
-// that is held for that already goes on where it is.
-func (c *catching) fetch(id string, after uint64) {
+// fetch holds a place until the messages after a given one are fetched. A place
+// that is being fetched already goes on where it is.
+func (c *catchUp) fetch(id string, after uint64) {
 	h := c.look(id)
 	h.again = h.begun
 	if h.after == 0 {
@@ -53,20 +54,20 @@ func (c *catching) fetch(id string, after uint64) {
 	}
 }
 
-// look holds a place until it is known what it is.
-func (c *catching) look(id string) *hold {
+// look holds a place until Discord has described it.
+func (c *catchUp) look(id string) *heldPlace {
 	h := c.held[id]
 	if h == nil {
-		h = &hold{members: map[string]*member{}}
+		h = &heldPlace{members: map[string]*member{}}
 		c.held[id] = h
 		c.waiting = append(c.waiting, id)
 	}
 	return h
 }
 
-// goOn lets a place that was looked at wait to be looked at again: behind the
-// others, but if events wait for it, only behind those where they do too.
-func (c *catching) goOn(id string) {
+// requeue puts a place back into the queue after a lookup: last, or last among
+// those with waiting events if it has some.
+func (c *catchUp) requeue(id string) {
 	h := c.held[id]
 	h.again, h.begun = false, false
 	at := -1
@@ -79,8 +80,9 @@ func (c *catching) goOn(id string) {
 	c.waiting = slices.Insert(c.waiting, at, id)
 }
 
-// keep takes an event of a place that is held, which then comes first.
-func (c *catching) keep(id string, e event) bool {
+// holdEvent adds an event to a place that is held, which is then looked up
+// earlier. It returns false for other places.
+func (c *catchUp) holdEvent(id string, e event) bool {
 	h := c.held[id]
 	if h == nil {
 		return false
@@ -92,32 +94,32 @@ func (c *catching) keep(id string, e event) bool {
 	return true
 }
 
-// findings is what was found out about a place.
-type findings struct {
+// lookupResult is what a lookup has found.
+type lookupResult struct {
 	id       string
 	place    *place    // nil: Discord does not tell
 	messages []message // that were missed, oldest first: at most a page
 	more     bool      // others were said behind them
 }
 
-// startFinding looks at the places whose turn has come.
-func (in *intake) startFinding(ctx context.Context) {
+// startLookups looks up the places whose turn it is.
+func (in *intake) startLookups(ctx context.Context) {
 	c := &in.catching
-	for len(c.awaited) == 0 && len(c.waiting) > 0 && c.running < maxFinding {
+	for len(c.awaited) == 0 && len(c.waiting) > 0 && c.running < maxLookups {
 		id := c.waiting[0]
 		c.waiting = c.waiting[1:]
 		c.held[id].begun = true
 		c.running++
 		job := in.finding(id)
 		if job.isDone(in.seen[id]) {
-			in.queue.push(event{kind: placeLookedAt, found: &findings{id: id}})
+			in.queue.push(event{kind: placeLookedAt, found: &lookupResult{id: id}})
 			continue
 		}
-		in.help(func() { in.queue.push(event{kind: placeLookedAt, found: job.find(ctx)}) })
+		in.goHelper(func() { in.queue.push(event{kind: placeLookedAt, found: job.find(ctx)}) })
 	}
 }
 
-// finding is what must be found out about a place.
+// finding returns the lookup that a place needs.
 func (in *intake) finding(id string) finding {
 	h := in.catching.held[id]
 	f := finding{Channel: in.Channel, id: id, bot: in.me.ID, after: h.after, members: h.members}
@@ -128,10 +130,10 @@ func (in *intake) finding(id string) finding {
 	return f
 }
 
-// lookedAt takes what was found out, and when that is all, the events that
-// waited for it. A look that the end cut short found out nothing: the mark must
-// not move past what is still to be fetched.
-func (in *intake) lookedAt(ctx context.Context, f *findings) error {
+// lookupDone handles a result and, when nothing more is missing, the events that
+// waited for it. A lookup that was cut short has found nothing: the cursor must
+// not pass what is still to be fetched.
+func (in *intake) lookupDone(ctx context.Context, f *lookupResult) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -140,7 +142,7 @@ func (in *intake) lookedAt(ctx context.Context, f *findings) error {
 	mine := in.ShardCount == 0 || p.shard(in.shards) == in.ShardID
 	if mine {
 		for i := range f.messages {
-			if err := in.said(ctx, &f.messages[i], p); err != nil {
+			if err := in.handleMessage(ctx, &f.messages[i], p); err != nil {
 				return err
 			}
 		}
@@ -151,32 +153,32 @@ func (in *intake) lookedAt(ctx context.Context, f *findings) error {
 		h.fetched += n
 	}
 	if h.again || f.more && mine {
-		in.catching.goOn(f.id)
-		in.startFinding(ctx)
+		in.catching.requeue(f.id)
+		in.startLookups(ctx)
 		return nil
 	}
 	return in.release(ctx, f.id, p)
 }
 
-// release lets a place go on with what happens there.
+// release handles the events of a place that were held back.
 func (in *intake) release(ctx context.Context, id string, p *place) error {
 	h := in.catching.held[id]
 	if h.fetched > 0 {
 		in.Log.Info("fetched what was said meanwhile", "channel_id", id, "messages", h.fetched)
 	}
 	delete(in.catching.held, id)
-	in.startFinding(ctx)
+	in.startLookups(ctx)
 	for _, e := range h.events {
-		if err := in.happened(ctx, e, p); err != nil {
+		if err := in.handleInPlace(ctx, e, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// placeFound is the place as it is known now. What can't be looked at is taken
-// for an ordinary channel.
-func (in *intake) placeFound(f *findings) *place {
+// placeFound returns the place as it is known now. A place that can't be looked
+// up counts as an ordinary channel.
+func (in *intake) placeFound(f *lookupResult) *place {
 	if p := in.world.places[f.id]; p != nil {
 		return p
 	}
@@ -188,11 +190,11 @@ func (in *intake) placeFound(f *findings) *place {
 	return p
 }
 
-// pageSize is how many messages are fetched at once, which is all that Discord
-// gives: https://discord.com/developers/docs/resources/message#get-channel-messages
+// pageSize is how many messages are fetched at once, which is Discord's limit:
+// https://discord.com/developers/docs/resources/message#get-channel-messages
 const pageSize = 100
 
-// finding is one look at a place. It runs beside the intake.
+// finding is one lookup of a place. It runs in a goroutine beside the intake.
 type finding struct {
 	*Channel
 	id      string
@@ -202,16 +204,16 @@ type finding struct {
 	members map[string]*member // whose roles were asked for, by user; the running look alone touches it
 }
 
-// isDone tells that the place is known, and that nothing was said in it behind
-// the last message that was seen: Discord tells the newest one with the server.
+// isDone reports whether the place is known and nothing was said there after the
+// last message that was seen: Discord names the newest one with the server.
 func (f finding) isDone(seen uint64) bool {
 	return f.known != nil && (f.after == 0 || f.known.newest != 0 && f.known.newest <= seen)
 }
 
-// find asks until Discord answers or ctx ends. A place that Discord does not
-// show has no messages.
-func (f finding) find(ctx context.Context) *findings {
-	found := &findings{id: f.id, place: f.known}
+// find asks until Discord answers or ctx ends. A place that the bot may not see
+// has no messages.
+func (f finding) find(ctx context.Context) *lookupResult {
+	found := &lookupResult{id: f.id, place: f.known}
 	retry := channels.NewRetry(f.Log.With("channel_id", f.id))
 	for {
 		err := f.ask(ctx, found)
@@ -229,7 +231,7 @@ func (f finding) find(ctx context.Context) *findings {
 	}
 }
 
-func (f finding) ask(ctx context.Context, found *findings) error {
+func (f finding) ask(ctx context.Context, found *lookupResult) error {
 	if found.place == nil {
 		var told channel
 		endpoint := discordgo.EndpointChannel(f.id)
@@ -260,7 +262,7 @@ func (f finding) get(ctx context.Context, url, limit string, into any) error {
 	return f.api.call(ctx, request{method: http.MethodGet, url: url, limit: limit}, into)
 }
 
-// page gives what was said next behind a message, oldest first.
+// page returns the messages that follow another, the oldest first.
 func (f finding) page(ctx context.Context) ([]message, error) {
 	endpoint := discordgo.EndpointChannelMessages(f.id)
 	var list []message
@@ -269,8 +271,8 @@ func (f finding) page(ctx context.Context) ([]message, error) {
 	return list, err
 }
 
-// addRoles asks for the roles of those who may be let in by one, which only the
-// gateway tells with a message.
+// addRoles asks for the roles of those who may be let in by a role: only live
+// events name them.
 func (f finding) addRoles(ctx context.Context, p *place, list []message) error {
 	if p.guild == "" || len(f.Allow) == 0 {
 		return nil
@@ -289,8 +291,8 @@ func (f finding) addRoles(ctx context.Context, p *place, list []message) error {
 	return nil
 }
 
-// member asks for somebody in a server, once; nil is one that Discord does not
-// show.
+// member asks once for a member of a server, and returns nil for one that the bot
+// may not see.
 func (f finding) member(ctx context.Context, guild, id string) (*member, error) {
 	if who, asked := f.members[id]; asked {
 		return who, nil

@@ -20,8 +20,8 @@ const (
 	maxFirstAnswer = 2 * firstAnswerIn // for the request itself, whatever Discord makes of it
 )
 
-// deferrals are the first answers to interactions, by which Discord knows that
-// the bot lives. What answers an interaction waits for its deferral.
+// deferrals are the first responses to interactions, which Discord wants within
+// seconds. The answer to an interaction waits for its deferral.
 type deferrals struct {
 	mu   sync.Mutex
 	list map[string]*deferral // by interaction, while its token lives
@@ -34,8 +34,8 @@ type deferral struct {
 
 func newDeferrals() *deferrals { return &deferrals{list: map[string]*deferral{}} }
 
-// begin is called before the interaction is accepted, so that an answer never
-// overtakes the deferral. fresh is false when it was begun already.
+// begin adds a deferral before the interaction is accepted, so that an answer
+// never comes before it. fresh is false when it was added already.
 func (ds *deferrals) begin(interaction string) (d *deferral, fresh bool) {
 	ds.mu.Lock()
 	defer ds.mu.Unlock()
@@ -57,8 +57,8 @@ func (ds *deferrals) get(interaction string) *deferral {
 	return ds.list[interaction]
 }
 
-// wait returns when the interaction is deferred, or could not be. One of an
-// earlier process was deferred then, or never.
+// wait returns when the interaction is deferred, or could not be. It does not
+// wait for one of an earlier process.
 func (ds *deferrals) wait(ctx context.Context, interaction string) error {
 	d := ds.get(interaction)
 	if d == nil {
@@ -72,19 +72,19 @@ func (ds *deferrals) wait(ctx context.Context, interaction string) error {
 	}
 }
 
-// failed is asked after wait.
+// failed reports whether the deferral failed. It is called after wait.
 func (ds *deferrals) failed(interaction string) bool {
 	d := ds.get(interaction)
 	return d != nil && d.err != nil
 }
 
-// callback is a first answer.
+// callback is a first response.
 type callback struct {
 	Type int       `json:"type"`
 	Data *outgoing `json:"data,omitempty"`
 }
 
-// deferAnswer gives the first answer to an interaction.
+// deferAnswer sends the first response to an interaction.
 func (c *Channel) deferAnswer(ctx context.Context, to address, d *deferral) {
 	defer close(d.done)
 	first := callback{Type: withThinking}
@@ -99,8 +99,8 @@ func (c *Channel) deferAnswer(ctx context.Context, to address, d *deferral) {
 	}
 }
 
-// respond gives a first answer. That there is one already is no error: the
-// interaction came twice.
+// respond sends a first response. It takes it for sent when Discord has one
+// already, since an interaction may come twice.
 func (c *Channel) respond(ctx context.Context, to address, first callback) error {
 	ctx, cancel := context.WithTimeout(ctx, maxFirstAnswer)
 	defer cancel()

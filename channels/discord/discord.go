@@ -43,7 +43,7 @@ type Store interface {
 	Withdraw(ctx context.Context, of conversation.Account, sourceID string) error
 }
 
-// HealthFunc is told how the channel fares: one of the states of package bots, and
+// HealthFunc is called with the channel's health: one of the states of package bots, and
 // a detail for the operator. It must not block for long.
 type HealthFunc func(state, detail string)
 
@@ -57,7 +57,7 @@ type Channel struct {
 	threads   *threads
 	renames   sync.WaitGroup // of threads, under way
 	deferrals *deferrals
-	fares     *fares
+	health    *health
 	unvisited *unvisited
 	admins    access.AdminMemory[inPlace]
 	works     atomic.Pointer[time.Time] // since when every shard is connected; nil: one is not
@@ -79,7 +79,7 @@ func New(p Parts) (*Channel, error) {
 		p.Health = func(string, string) {}
 	}
 	c := &Channel{
-		Parts: p, threads: newThreads(), deferrals: newDeferrals(), fares: newFares(p.Health, p.Log), unvisited: &unvisited{places: map[string]bool{}},
+		Parts: p, threads: newThreads(), deferrals: newDeferrals(), health: newHealth(p.Health, p.Log), unvisited: &unvisited{places: map[string]bool{}},
 		openTime: openTime, silence: silence,
 	}
 	if c.access, err = access.New(p.Access, p.Allow, p.Account(), p.Pairings, p.Log); err != nil {

@@ -71,7 +71,7 @@ func (in *intake) attachments(m *message, p *place) []conversation.Attachment {
 // message of a forum's post has it too, but stands in the thread.
 func (in *intake) wantsStarter(m *message, p *place) bool {
 	isOnMessage := p.kind == typePublicThread || p.kind == typeAnnouncementThread
-	return in.ThreadContext && isOnMessage && !in.knows(p) && m.ID != p.id && p.parent != ""
+	return in.ThreadContext && isOnMessage && !in.isKnown(p) && m.ID != p.id && p.parent != ""
 }
 
 // Fetch downloads a file from Discord's own hosts, and nothing else. An address

@@ -13,12 +13,13 @@ import (
 	"parley/internal/clock"
 )
 
-// fares is how the bot fares: by its connections to the gateway, and by the REST
-// API, which may reject the token while the connections stand.
-type fares struct {
+// health is the health of the bot. It combines that of its connections to the
+// gateway and that of the REST API, which may reject the token while the
+// connections stand.
+type health struct {
 	tell   HealthFunc
 	log    *slog.Logger
-	doubts chan struct{} // a message was refused with 401
+	checks chan struct{} // a message was refused with 401
 
 	mu            sync.Mutex
 	state, detail string // of the connections
@@ -26,12 +27,12 @@ type fares struct {
 	told          string // the state that was told last
 }
 
-func newFares(tell HealthFunc, log *slog.Logger) *fares {
-	return &fares{tell: tell, log: log, doubts: make(chan struct{}, 1)}
+func newHealth(tell HealthFunc, log *slog.Logger) *health {
+	return &health{tell: tell, log: log, checks: make(chan struct{}, 1)}
 }
 
-// connection notes how the connections fare.
-func (f *fares) connection(state, detail string) {
+// connection sets the health of the connections.
+func (f *health) connection(state, detail string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state, f.detail = state, detail
@@ -39,7 +40,7 @@ func (f *fares) connection(state, detail string) {
 }
 
 // refused notes that Discord refuses the bot, and reports whether that is new.
-func (f *fares) refused(why string) bool {
+func (f *health) refused(why string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	isNew := f.state != bots.Rejected
@@ -49,7 +50,7 @@ func (f *fares) refused(why string) bool {
 }
 
 // setREST notes why the REST API rejects the token, "" when it does not.
-func (f *fares) setREST(rejection string) {
+func (f *health) setREST(rejection string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.rest != rejection {
@@ -58,8 +59,8 @@ func (f *fares) setREST(rejection string) {
 	}
 }
 
-// announce tells the state that both make. The lock is held.
-func (f *fares) announce() {
+// announce reports the combined health. The caller holds the lock.
+func (f *health) announce() {
 	state, detail := f.state, f.detail
 	if f.rest != "" && state != bots.Rejected {
 		state, detail = bots.Rejected, f.rest
@@ -77,53 +78,53 @@ func (f *fares) announce() {
 }
 
 // isTokenRejected reports whether the REST API rejects the token.
-func (f *fares) isTokenRejected() bool {
+func (f *health) isTokenRejected() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.rest != ""
 }
 
-// doubt has the token looked at.
-func (f *fares) doubt() {
+// checkToken has guardToken try the token.
+func (f *health) checkToken() {
 	select {
-	case f.doubts <- struct{}{}:
+	case f.checks <- struct{}{}:
 	default:
 	}
 }
 
-// rejection is what the operator is told of an error that only they, or Discord,
-// can mend.
+// rejection returns what the operator is told of an error that only they, or
+// Discord, can mend.
 func rejection(err error) string {
 	return strings.TrimPrefix(err.Error(), name+": ") + ". A changed configuration needs a restart; " +
 		"without one the gateway asks again by itself, and goes on when Discord takes the bot"
 }
 
-// isTokenRefusal reports whether err says that the bot token is not good, and not
-// that of an interaction.
+// isTokenRefusal reports whether err says that the bot's token, and not that of
+// an interaction, is rejected.
 func isTokenRefusal(err error) bool {
 	r := refused(err)
 	return r.status == http.StatusUnauthorized && r.code != invalidToken
 }
 
-// guardToken looks at the token whenever a message was refused as if it were
-// rejected, until ctx ends: the connections may stand all the while. As long as it
-// is rejected it is tried again, less and less often.
+// guardToken tries the token whenever a message was refused as if the token were
+// rejected, until ctx ends: the connections may stand all the while. As long as
+// the token is rejected it tries again, less and less often.
 func (c *Channel) guardToken(ctx context.Context) error {
 	for {
 		select {
-		case <-c.fares.doubts:
+		case <-c.health.checks:
 		case <-ctx.Done():
 			return nil
 		}
 		for waits := c.Probes.BackOff(); ; {
 			err := c.api.call(ctx, request{method: http.MethodGet, url: discordgo.EndpointUser("@me"), limit: discordgo.EndpointUser("@me")}, nil)
 			if err == nil {
-				c.fares.setREST("")
+				c.health.setREST("")
 				break
 			}
 			if isTokenRefusal(err) {
-				c.fares.setREST(rejection(errRejected))
-			} else if !c.fares.isTokenRejected() {
+				c.health.setREST(rejection(errRejected))
+			} else if !c.health.isTokenRejected() {
 				break // there is no reason to doubt the token
 			}
 			if clock.Sleep(ctx, waits.NextBackOff()) != nil {

@@ -8,11 +8,12 @@ import (
 	"parley/conversation"
 )
 
-// said takes a message that somebody wrote, if it is for the assistant.
-func (in *intake) said(ctx context.Context, m *message, p *place) error {
-	if why := in.unmeant(m, p); why != "" {
+// handleMessage accepts a message that somebody wrote, if it is for the
+// assistant.
+func (in *intake) handleMessage(ctx context.Context, m *message, p *place) error {
+	if why := in.whyIgnored(m, p); why != "" {
 		in.Log.Debug("message skipped", "message", m.ID, "channel_id", p.id, "reason", why)
-		in.saw(p, m.ID)
+		in.advance(p, m.ID)
 		return nil
 	}
 	ok, words, err := in.admits(ctx, m.author(), m.Member, p)
@@ -20,7 +21,7 @@ func (in *intake) said(ctx context.Context, m *message, p *place) error {
 		return err
 	}
 	if !ok {
-		in.saw(p, m.ID)
+		in.advance(p, m.ID)
 		in.tell(p.id, m, words)
 		return nil
 	}
@@ -28,10 +29,10 @@ func (in *intake) said(ctx context.Context, m *message, p *place) error {
 	return in.flushFull(ctx)
 }
 
-// unmeant says why a message is not for the assistant, "" when it is. In DMs
-// every message is, in threads where the bot was addressed or that it opened,
-// in free channels, and anywhere when it is mentioned or replied to.
-func (in *intake) unmeant(m *message, p *place) string {
+// whyIgnored returns why a message is not for the assistant, and "" when it is.
+// Every message is in DMs, in threads that the bot opened or was addressed in,
+// and in free channels; elsewhere one that mentions the bot or replies to it.
+func (in *intake) whyIgnored(m *message, p *place) string {
 	by := m.author()
 	switch {
 	case m.ID == "" || by.ID == "":
@@ -42,22 +43,21 @@ func (in *intake) unmeant(m *message, p *place) string {
 		return "nobody wrote it"
 	case by.Bot && !slices.Contains(in.AllowBots, by.ID):
 		return "from a bot that is not in allow_bots"
-	case p.isDM() || p.isThread() && (in.knows(p) || p.owner == in.me.ID) || in.isFree(p):
+	case p.isDM() || p.isThread() && (in.isKnown(p) || p.owner == in.me.ID) || in.isFree(p):
 	case !in.mentioned(m, p) && !m.repliesTo(in.me.ID):
 		return "not to the bot"
 	}
 	return ""
 }
 
-// mentioned tells whether the message names the bot, or the role that stands
-// for it.
+// mentioned reports whether the message mentions the bot or its role.
 func (in *intake) mentioned(m *message, p *place) bool {
 	role := in.world.guild(p.guild).botRole
 	return m.mentions(in.me.ID) || role != "" && slices.Contains(m.MentionRoles, role)
 }
 
-// admits asks access about a person in a place, again and again while the store
-// can't tell.
+// admits reports whether a person may talk in a place. It asks again while the
+// store can't tell.
 func (in *intake) admits(ctx context.Context, who user, as *member, p *place) (ok bool, words string, err error) {
 	if who.Bot {
 		return true, "", nil // allow_bots names it
@@ -74,7 +74,7 @@ func (in *intake) admits(ctx context.Context, who user, as *member, p *place) (o
 	return ok, words, unlessDamaged(err) // whom the store does not know stays outside
 }
 
-// tell answers a stranger, beside the intake. Without words, it is silent.
+// tell sends words to a stranger, beside the intake; none when words are empty.
 func (in *intake) tell(place string, said *message, words string) {
 	if words == "" {
 		return
@@ -91,7 +91,7 @@ func (in *intake) tell(place string, said *message, words string) {
 	})
 }
 
-// inbound is a message as it is stored.
+// inbound returns a message as it is accepted.
 func (in *intake) inbound(m *message, p *place) conversation.Inbound {
 	by := m.author()
 	inbound := conversation.Inbound{
@@ -108,12 +108,12 @@ func (in *intake) inbound(m *message, p *place) conversation.Inbound {
 		p, to = in.threadOn(m, p, inbound.Text)
 	}
 	to.Own = to.Own || p.isThread() && p.owner == in.me.ID
-	in.settle(&inbound, p, to)
+	in.route(&inbound, p, to)
 	return inbound
 }
 
-// settle says where a message belongs.
-func (in *intake) settle(inbound *conversation.Inbound, p *place, to address) {
+// route sets the session and the address of a message.
+func (in *intake) route(inbound *conversation.Inbound, p *place, to address) {
 	inbound.Address = to.String()
 	inbound.Account = in.Account().ID
 	inbound.Group = !p.isDM()
@@ -129,13 +129,14 @@ func (in *intake) settle(inbound *conversation.Inbound, p *place, to address) {
 	}
 }
 
-// opensThread reports whether the talk goes on in a thread of its own. A command
+// opensThread reports whether the answer goes to a thread of its own. A command
 // acts where it is given, and opens none.
 func (in *intake) opensThread(m *message, p *place) bool {
 	return in.AutoThread && p.takesThreads() && in.mentioned(m, p) && !in.threads.isClosed(p.id)
 }
 
-// threadOn is the thread that will be opened on a message, named after it.
+// threadOn returns the thread that will be opened on a message, named after its
+// text.
 func (in *intake) threadOn(m *message, p *place, text string) (*place, address) {
 	title := threadName(in.withoutQuote(m, p, text))
 	if title == "" {
@@ -145,16 +146,16 @@ func (in *intake) threadOn(m *message, p *place, text string) (*place, address) 
 	if known := in.world.places[m.ID]; known != nil {
 		thread = known // it was opened already
 	}
-	in.know(m.ID, number(m.ID))
+	in.addKnown(m.ID, number(m.ID))
 	return thread, address{Channel: m.ID, Source: m.ID, Parent: p.id, Name: title, Own: true}
 }
 
-// changed takes an edit. Discord also updates messages that nobody edited, for
-// instance when it has looked at a link. Nothing was ever taken from places that
-// are not known, and who was put out meanwhile is not heard any more.
+// changed handles an edit. Discord also updates messages that nobody has edited,
+// for instance to add the preview of a link. It ignores places that are not
+// known, from which nothing was accepted, and people who may no longer talk.
 func (in *intake) changed(ctx context.Context, m *message, p *place) error {
 	at := m.editedAt()
-	if !in.knows(p) || at.IsZero() || m.Author.ID == in.me.ID || !m.isWritten() {
+	if !in.isKnown(p) || at.IsZero() || m.Author.ID == in.me.ID || !m.isWritten() {
 		return nil
 	}
 	if ok, _, err := in.admits(ctx, m.author(), m.Member, p); err != nil || !ok {
@@ -168,9 +169,9 @@ func (in *intake) changed(ctx context.Context, m *message, p *place) error {
 	}))
 }
 
-// deleted takes messages back that were deleted before they were answered.
+// deleted withdraws messages that were deleted before they were answered.
 func (in *intake) deleted(ctx context.Context, p *place, ids ...string) error {
-	if !in.knows(p) {
+	if !in.isKnown(p) {
 		return nil
 	}
 	if err := in.flush(ctx); err != nil {

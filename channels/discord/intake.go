@@ -14,8 +14,8 @@ import (
 	"parley/conversation"
 )
 
-// intake makes inbound messages of the gateway's events. Its goroutine alone
-// touches its fields but the queue.
+// intake turns the events of the gateway into inbound messages. Only its
+// goroutine touches its fields, but for the queue.
 type intake struct {
 	*Channel
 	queue  *queue
@@ -31,7 +31,7 @@ type intake struct {
 	accepted    []func() // what is done once the batch is stored
 	stored      time.Time
 
-	catching     catching
+	catching     catchUp
 	undocumented map[string]bool // kinds of events that the log has warned of
 	helpers      sync.WaitGroup
 }
@@ -39,13 +39,13 @@ type intake struct {
 func (c *Channel) newIntake(accept channels.AcceptFunc) *intake {
 	return &intake{
 		Channel: c, queue: newQueue(), accept: accept, shards: 1,
-		world: newWorld(), seen: map[string]uint64{}, moved: map[string]bool{}, catching: newCatching(),
+		world: newWorld(), seen: map[string]uint64{}, moved: map[string]bool{}, catching: newCatchUp(),
 		undocumented: map[string]bool{},
 	}
 }
 
-// run takes events until ctx ends. What is queued then is found again by the
-// next start, since no cursor has moved past it.
+// run handles events until ctx ends. The next start finds what is queued then,
+// since no cursor has passed it.
 func (in *intake) run(ctx context.Context) error {
 	defer in.helpers.Wait()
 	for {
@@ -65,7 +65,7 @@ func (in *intake) run(ctx context.Context) error {
 	}
 }
 
-// ended tells an error from the end of the context, which makes others.
+// ended returns the error of ctx when that has ended, and err otherwise.
 func (in *intake) ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -73,15 +73,15 @@ func (in *intake) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// handle takes one event. An error means that ctx ended, or that the store
+// handle handles one event. It returns an error when ctx ended or the store
 // failed for good.
 func (in *intake) handle(ctx context.Context, e event) error {
 	switch e.kind {
 	case placeLookedAt:
-		return in.lookedAt(ctx, e.found)
+		return in.lookupDone(ctx, e.found)
 	case serversWaitOver:
 		clear(in.catching.awaited)
-		in.startFinding(ctx)
+		in.startLookups(ctx)
 	case "READY":
 		return in.ready(ctx, e)
 	case "GUILD_CREATE":
@@ -117,7 +117,7 @@ func decode[T any](in *intake, e event) T {
 	return v
 }
 
-// inPlace takes an event of a place, unless the place must be looked at first.
+// inPlace handles an event of a place, or holds it until the place is looked up.
 func (in *intake) inPlace(ctx context.Context, e event) error {
 	where := decode[whereabouts](in, e)
 	if number(where.ChannelID) == 0 {
@@ -137,23 +137,23 @@ func (in *intake) inPlace(ctx context.Context, e event) error {
 		in.catching.look(where.ChannelID).guild = where.GuildID
 	}
 	p := in.world.places[where.ChannelID]
-	if in.catching.keep(where.ChannelID, e) {
-		in.startFinding(ctx)
+	if in.catching.holdEvent(where.ChannelID, e) {
+		in.startLookups(ctx)
 		if e.kind == "INTERACTION_CREATE" && p != nil {
 			i := decode[interaction](in, e)
 			return in.usedInHold(ctx, &i, p)
 		}
 		return nil
 	}
-	return in.happened(ctx, e, p)
+	return in.handleInPlace(ctx, e, p)
 }
 
-// happened takes an event of a place that is known.
-func (in *intake) happened(ctx context.Context, e event, p *place) error {
+// handleInPlace handles an event of a place that is known.
+func (in *intake) handleInPlace(ctx context.Context, e event, p *place) error {
 	switch e.kind {
 	case "MESSAGE_CREATE":
 		m := decode[message](in, e)
-		return in.said(ctx, &m, p)
+		return in.handleMessage(ctx, &m, p)
 	case "MESSAGE_UPDATE":
 		m := decode[message](in, e)
 		return in.changed(ctx, &m, p)
@@ -171,23 +171,23 @@ func (in *intake) happened(ctx context.Context, e event, p *place) error {
 // take adds a message to the batch. Its place is known from now on.
 func (in *intake) take(message conversation.Inbound, place, id string) {
 	in.batch = append(in.batch, message)
-	in.know(place, number(id))
+	in.addKnown(place, number(id))
 }
 
-// know makes a place one where missed messages are looked for.
-func (in *intake) know(place string, id uint64) {
+// addKnown adds a place in which missed messages are looked for.
+func (in *intake) addKnown(place string, id uint64) {
 	if id > in.seen[place] {
 		in.seen[place], in.moved[place] = id, true
 	}
 }
 
-// knows tells whether the bot was addressed in a place before.
-func (in *intake) knows(p *place) bool { return in.seen[p.id] > 0 }
+// isKnown reports whether the bot was addressed in a place before.
+func (in *intake) isKnown(p *place) bool { return in.seen[p.id] > 0 }
 
-// saw moves the mark of a known place.
-func (in *intake) saw(p *place, id string) {
-	if in.knows(p) {
-		in.know(p.id, number(id))
+// advance moves the cursor of a known place.
+func (in *intake) advance(p *place, id string) {
+	if in.isKnown(p) {
+		in.addKnown(p.id, number(id))
 	}
 }
 
@@ -196,8 +196,8 @@ const (
 	cursorEvery = time.Minute // marks that moved without a message for the bot are stored so often
 )
 
-// flush stores the batch together with the marks of the places. While the
-// store takes nothing it tries again, until ctx ends.
+// flush stores the batch with the cursors of the places. It retries until the
+// store takes it or ctx ends.
 func (in *intake) flush(ctx context.Context) error {
 	if len(in.batch) == 0 && (len(in.moved) == 0 || time.Since(in.stored) < cursorEvery) {
 		return nil
@@ -221,7 +221,7 @@ func (in *intake) flush(ctx context.Context) error {
 	return nil
 }
 
-// flushFull keeps a batch from growing without end.
+// flushFull flushes a batch that is full.
 func (in *intake) flushFull(ctx context.Context) error {
 	if len(in.batch) < maxBatch {
 		return nil
@@ -229,18 +229,18 @@ func (in *intake) flushFull(ctx context.Context) error {
 	return in.flush(ctx)
 }
 
-// cursors is what the names of the places' cursors begin with.
+// cursors returns the prefix of the names of the places' cursors.
 func (in *intake) cursors() string { return name + ":" + in.me.ID + ":" }
 
-// help runs something that must not hold up the intake.
-func (in *intake) help(do func()) { in.helpers.Go(do) }
+// goHelper runs something that must not hold up the intake.
+func (in *intake) goHelper(do func()) { in.helpers.Go(do) }
 
-// event is what the intake is told: by the gateway, or by its own helpers.
+// event is what the intake handles: from the gateway, or from its own helpers.
 type event struct {
 	kind  string          // as the gateway calls it: "MESSAGE_CREATE"; or one of those below
 	shard shard           // of the gateway's events
 	data  json.RawMessage // of the gateway's events
-	found *findings       // of placeLookedAt
+	found *lookupResult   // of placeLookedAt
 }
 
 // What helpers tell.
@@ -249,8 +249,8 @@ const (
 	serversWaitOver = "the wait for the servers is over"
 )
 
-// queue holds events in their order. It has no bound, so that the gateway's
-// goroutine, which also answers heartbeats, never waits for the store.
+// queue holds events in order. It is unbounded, so that the gateway's goroutine,
+// which also answers heartbeats, never waits for the store.
 type queue struct {
 	mu    sync.Mutex
 	list  []event
@@ -269,7 +269,7 @@ func (q *queue) push(e event) {
 	}
 }
 
-// take empties the queue.
+// take returns what is queued, and empties the queue.
 func (q *queue) take() []event {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -18,7 +18,7 @@ func (in *intake) refuse(ctx context.Context, to address, words string) {
 	}
 	m := newOutgoing(words)
 	m.Flags |= ephemeral
-	in.help(func() {
+	in.goHelper(func() {
 		if err := in.respond(ctx, to, callback{Type: withMessage, Data: &m}); err != nil {
 			in.Log.Debug("a stranger's command is not answered", "error", err)
 		}
@@ -38,7 +38,7 @@ func (in *intake) used(ctx context.Context, i *interaction, p *place) error {
 		Text:     commandText(in.Commands, i),
 		At:       bornAt(i.ID),
 	}
-	in.settle(&inbound, p, to)
+	in.route(&inbound, p, to)
 	first, fresh := in.deferrals.begin(i.ID)
 	known := in.seen[p.id] // a mark of messages, which the id of an interaction may be ahead of
 	in.take(inbound, p.id, i.ID)
@@ -47,7 +47,7 @@ func (in *intake) used(ctx context.Context, i *interaction, p *place) error {
 	}
 	if fresh {
 		in.accepted = append(in.accepted, func() {
-			in.help(func() { in.deferAnswer(ctx, to, first) })
+			in.goHelper(func() { in.deferAnswer(ctx, to, first) })
 		})
 	}
 	return in.flush(ctx)
@@ -62,7 +62,7 @@ func (in *intake) usedInHold(ctx context.Context, i *interaction, p *place) erro
 		return err
 	}
 	if first, fresh := in.deferrals.begin(i.ID); fresh {
-		in.help(func() { in.deferAnswer(ctx, to, first) })
+		in.goHelper(func() { in.deferAnswer(ctx, to, first) })
 	}
 	return nil
 }

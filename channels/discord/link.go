@@ -21,10 +21,9 @@ const (
 	closedWithoutCode = 0
 )
 
-// link keeps one shard connected, through the library's session. That begins a
-// session of the gateway, resumes it, and beats its heart; when to connect
-// again is decided here, since the library would go on for ever with a token
-// that was rejected.
+// link keeps one shard connected, through a session of the library. The library
+// starts and resumes the session and sends heartbeats. This type decides when to
+// reconnect, since the library would go on for ever with a rejected token.
 type link struct {
 	*Channel
 	shard  shard
@@ -34,7 +33,7 @@ type link struct {
 	log    *slog.Logger
 }
 
-// run connects again and again until ctx ends or connecting has no sense.
+// run reconnects until ctx ends or Discord refuses the bot.
 func (l *link) run(ctx context.Context) error {
 	retry := channels.NewRetry(l.log)
 	var c *connection
@@ -78,7 +77,8 @@ func (l *link) run(ctx context.Context) error {
 	}
 }
 
-// finalError tells the ends that connecting again at once can't mend.
+// finalError returns the error of an end after which reconnecting at once can't
+// help, nil for any other.
 func finalError(err error) error {
 	switch closeCode(err) {
 	case closeBadToken:
@@ -93,13 +93,13 @@ func finalError(err error) error {
 	return nil
 }
 
-// endsSession tells the ends after which Discord wants a new session.
+// endsSession reports whether Discord wants a new session after this end.
 func endsSession(err error) bool {
 	code := closeCode(err)
 	return code == closeBadSequence || code == closeTimedOut
 }
 
-// closeCode is what Discord ended a connection with.
+// closeCode returns the code with which Discord closed a connection.
 func closeCode(err error) int {
 	var closed *websocket.CloseError
 	if errors.As(err, &closed) {

@@ -132,7 +132,7 @@ func (c *Channel) sendError(err error) error {
 		return &channels.SendError{Err: c.judge(err)}
 	case http.StatusUnauthorized: // no fault of the message's
 		if isTokenRefusal(err) {
-			c.fares.doubt()
+			c.health.checkToken()
 		}
 		return &channels.SendError{Err: err}
 	}

@@ -7,7 +7,7 @@ import (
 	"parley/plaintext"
 )
 
-// place is a channel, a thread or a DM, as Discord told of it.
+// place is a channel, a thread or a DM, as Discord described it.
 type place struct {
 	id     string
 	guild  string // "" for a DM
@@ -28,24 +28,25 @@ func (p *place) isThread() bool {
 	return p.kind == typeAnnouncementThread || p.kind == typePublicThread || p.kind == typePrivateThread
 }
 
-// isForum tells whether the place has posts, which are threads, and no messages.
+// isForum reports whether the place has posts, which are threads, and no
+// messages.
 func (p *place) isForum() bool { return p.kind == typeForum || p.kind == typeMedia }
 
-// takesThreads tells whether a thread can be opened on a message of the place.
+// takesThreads reports whether a thread can be opened on a message of the place.
 func (p *place) takesThreads() bool { return p.kind == typeText || p.kind == typeAnnouncement }
 
 // shard is the one that is told what happens in the place:
 // https://discord.com/developers/docs/events/gateway#sharding-sharding-formula
 func (p *place) shard(count int) int { return int(number(p.guild) >> 22 % uint64(count)) }
 
-// world is what the bot knows of the servers that it is in. The intake's
-// goroutine alone touches it.
+// world is what the bot knows of its servers. Only the intake's goroutine touches
+// it.
 type world struct {
 	guilds map[string]*server
 	places map[string]*place
 }
 
-// server is what people call so, and Discord a guild.
+// server is a server, which Discord's API calls guild.
 type server struct {
 	name    string
 	roles   map[string]string // names by id
@@ -83,7 +84,7 @@ func (w *world) removeGuild(id string) {
 	}
 }
 
-// guild is a server that may not be known.
+// guild returns a server, an empty one where it is not known.
 func (w *world) guild(id string) *server {
 	if s := w.guilds[id]; s != nil {
 		return s
@@ -91,7 +92,7 @@ func (w *world) guild(id string) *server {
 	return &server{}
 }
 
-// describe is what people call a place.
+// describe returns the name of a place for people.
 func (w *world) describe(p *place, with conversation.Sender) string {
 	in := ""
 	if s := w.guilds[p.guild]; s != nil && s.name != "" {

@@ -17,11 +17,12 @@ import (
 // the reply itself needs one of them.
 const previewEvery = 1500 * time.Millisecond
 
-// previewLife is how long a preview waits for more text: then its run is dead.
+// previewLife is how long a preview waits for more text; after that its run is
+// taken for dead.
 const previewLife = 15 * time.Minute
 
-// previews are the answers that are shown while they are written, at most one
-// in a channel.
+// previews are the answers shown while they are written, at most one in a
+// channel.
 type previews struct {
 	channel *Channel
 	every   time.Duration
@@ -35,8 +36,8 @@ func newPreviews(c *Channel) *previews {
 	return &previews{channel: c, every: previewEvery, places: map[string]*preview{}}
 }
 
-// preview is one answer in the making. Its goroutine alone posts and edits the
-// message.
+// preview is one answer that is being written. Only its goroutine posts and edits
+// the message.
 type preview struct {
 	to    address
 	stop  context.CancelFunc
@@ -46,8 +47,8 @@ type preview struct {
 	noted chan struct{} // there is a newer text
 }
 
-// Preview shows the text so far at a polite pace. Answers to interactions show
-// that the bot is thinking, and need none.
+// Preview shows the text so far, at a pace that leaves room for the reply.
+// Answers to interactions show that the bot is thinking, and get no preview.
 func (c *Channel) Preview(addr, text string) {
 	to, err := parseAddress(addr)
 	if err != nil || to.Answer != nil {
@@ -78,7 +79,7 @@ func (ps *previews) note(to address, text string) {
 	}
 }
 
-// run shows what is newest, until the preview is stopped.
+// run shows the newest text until the preview is stopped.
 func (ps *previews) run(ctx context.Context, p *preview) {
 	defer close(p.done)
 	for clock.Sleep(ctx, ps.every) == nil {
@@ -132,11 +133,11 @@ func (ps *previews) show(ctx context.Context, p *preview) error {
 	return err
 }
 
-// maxPreview is how much of an answer is rendered for its preview, in bytes:
-// more than a message holds.
+// maxPreview is how many bytes of an answer are rendered for its preview: more
+// than a message holds.
 const maxPreview = 16 << 10
 
-// previewOf is the beginning of a text as one message, with the mark.
+// previewOf returns the beginning of a text as one message, with the mark.
 func previewOf(text string) (string, bool) {
 	if len(text) > maxPreview {
 		text = text[:maxPreview]
@@ -148,8 +149,8 @@ func previewOf(text string) (string, bool) {
 	return texts[0] + previewMark, true
 }
 
-// take ends the preview that a reply goes on from, and gives its message: the
-// one for the same source, or for an earlier one, whose run a /stop has ended.
+// take ends the preview that a reply replaces, and returns its message: the
+// preview for the same source, or for an earlier one whose run was stopped.
 func (ps *previews) take(ctx context.Context, to address) string {
 	ps.mu.Lock()
 	p := ps.places[to.Channel]
@@ -168,9 +169,9 @@ func (ps *previews) take(ctx context.Context, to address) string {
 	}
 }
 
-// giveBack keeps the message of a preview that was taken for an answer which then
-// was not sent, until that is tried again.
-func (ps *previews) giveBack(to address, id string) {
+// putBack keeps the message of a preview for the next attempt, when the answer
+// was not sent.
+func (ps *previews) putBack(to address, id string) {
 	p := &preview{to: to, stop: func() {}, done: make(chan struct{}), noted: make(chan struct{}, 1), id: id}
 	close(p.done)
 	ps.mu.Lock()
@@ -180,9 +181,9 @@ func (ps *previews) giveBack(to address, id string) {
 	}
 }
 
-// mayBe tells whether a message in a channel may be the preview that is under
-// way there.
-func (ps *previews) mayBe(m message, channel string) bool {
+// isUnderWay reports whether a message may be the preview that is under way in a
+// channel.
+func (ps *previews) isUnderWay(m message, channel string) bool {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p := ps.places[channel]
@@ -197,8 +198,7 @@ func (ps *previews) forget(p *preview) {
 	}
 }
 
-// end stops all previews and waits for them; their messages are still there to
-// be taken.
+// end stops all previews and waits for them. Their messages can still be taken.
 func (ps *previews) end() {
 	ps.mu.Lock()
 	ps.ended = true

@@ -69,12 +69,13 @@ func writeLine(b *strings.Builder, line string, notes labels) {
 	b.WriteString(line)
 }
 
-// isRule leaves the expression to the few lines that could be one.
+// isRule reports whether a line is a thematic break. Only few lines are matched
+// with the expression.
 func isRule(line string) bool {
 	return strings.Trim(line, " -*_") == "" && ruleLine.MatchString(line)
 }
 
-// checkTask shows the boxes of tasks, which stay items of their list.
+// checkTask shows the box of a task, which stays an item of its list.
 func checkTask(line string) string {
 	m := task.FindStringSubmatchIndex(line)
 	if m == nil {
@@ -87,8 +88,8 @@ func checkTask(line string) string {
 	return line[:m[3]] + box + line[m[3]+len("[ ]"):]
 }
 
-// heading is a heading deeper than Discord has them, in bold. One that holds
-// bold text, or code that reads like it, becomes the deepest that Discord has.
+// heading returns a heading that is deeper than Discord's as bold text. One that
+// holds bold text, or code that reads like it, becomes Discord's deepest heading.
 func heading(title string) string {
 	if inner, ok := strings.CutPrefix(title, "**"); ok {
 		if inner, ok = strings.CutSuffix(inner, "**"); ok && inner != "" && !strings.Contains(inner, "**") {
@@ -106,7 +107,7 @@ var (
 	image       = regexp.MustCompile(`!\[([^\[\]]*)\]\(`)
 )
 
-// linkImages makes links of images, and of linked images their link.
+// linkImages turns images into links, and linked images into their link.
 func linkImages(text string) string {
 	if !strings.Contains(text, "![") {
 		return text
@@ -116,7 +117,7 @@ func linkImages(text string) string {
 	return strings.ReplaceAll(text, "[](", "[image](")
 }
 
-// labels are those of the footnotes that a text explains.
+// labels are the labels of the footnotes that a text explains.
 type labels map[string]bool
 
 var (
@@ -135,7 +136,7 @@ func footnotes(source string) labels {
 	return notes
 }
 
-// plain writes the marks of footnotes as "[1]".
+// plain writes references to footnotes as "[1]".
 func (notes labels) plain(text string) string {
 	if len(notes) == 0 {
 		return text
@@ -148,8 +149,9 @@ func (notes labels) plain(text string) string {
 	})
 }
 
-// cutQuote parts a line from its quote marks, which Discord wants with a
-// space behind each. ">>> " stays, with which Discord quotes all that follows.
+// cutQuote splits a line into its quote marks, each with the space that Discord
+// wants behind it, and the rest. It keeps ">>> ", with which Discord quotes all
+// that follows.
 func cutQuote(line string) (quote, rest string) {
 	depth, end := markdown.QuoteMarks(line)
 	if depth == 0 {
@@ -167,8 +169,8 @@ const fenceMark = "```"
 // mark. With anything else, all of the line shows as code.
 var language = regexp.MustCompile(`^[A-Za-z0-9_+\-.#]+`)
 
-// writeFence writes a code block with the only marks that Discord knows, and
-// closes it, since Discord shows no open ones.
+// writeFence writes a code block with the only marks that Discord knows. It
+// always closes the block, since Discord shows no open ones.
 func writeFence(b *strings.Builder, source string, f markdown.Fence) {
 	lead := source[f.From : f.From+len(f.Indent)]
 	b.WriteString(spaced(lead) + fenceMark + language.FindString(strings.TrimSpace(f.Info)) + "\n")
@@ -183,33 +185,32 @@ func writeFence(b *strings.Builder, source string, f markdown.Fence) {
 	b.WriteString(spaced(f.Indent) + fenceMark)
 }
 
-// writeCodeLine writes a line of code as it is, behind the block's quote marks.
+// writeCodeLine writes a line of code after the block's quote marks.
 func writeCodeLine(b *strings.Builder, line string, f markdown.Fence) {
 	line, _ = markdown.Unquote(line, strings.Count(f.Indent, ">"))
 	marks := f.Indent[:strings.LastIndexByte(f.Indent, '>')+1]
 	b.WriteString(spaced(marks) + partMarks(line))
 }
 
-// spaced puts a space behind each quote mark that has none.
+// spaced adds a space to each quote mark that has none.
 func spaced(lead string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(lead, "> ", ">"), ">", "> ")
 }
 
-// partMarks keeps what would end a code block from doing so: Discord ends it
-// at the first three backticks, wherever they are. A space of no width between
-// them looks the same.
+// partMarks puts a zero-width space between three backticks in code: Discord ends
+// a block at the first ones, wherever they are.
 func partMarks(code string) string {
 	const zeroWidthSpace = "\u200b"
 	return strings.ReplaceAll(code, fenceMark, strings.Join([]string{"`", "`", "`"}, zeroWidthSpace))
 }
 
-// outsideCode changes the text of a line that is not in code spans.
+// outsideCode changes the text of a line outside of code spans.
 func outsideCode(line string, change func(text string) string) string {
 	return mapSpans(line, change, func(span, _ string) string { return span })
 }
 
-// mapSpans changes the text and the code spans of a line, each given with and
-// without its backticks. Spans that end on another line are text.
+// mapSpans changes the text and the code spans of a line. A span is passed with
+// and without its backticks. Spans that end on another line are text.
 func mapSpans(line string, text func(string) string, code func(span, inner string) string) string {
 	if !strings.Contains(line, "`") {
 		return text(line)
@@ -239,7 +240,8 @@ func mapSpans(line string, text func(string) string, code func(span, inner strin
 	return b.String() + text(line[done:])
 }
 
-// nextTicks is the next run of backticks at or after pos, empty at the end.
+// nextTicks returns the next run of backticks at or after pos, an empty one at
+// the end.
 func nextTicks(line string, pos int) (from, to int) {
 	i := strings.IndexByte(line[pos:], '`')
 	if i < 0 {

@@ -14,19 +14,18 @@ import (
 	"parley/conversation"
 )
 
-// leftover gives the message of a part: the preview that shows it, or else what
-// an earlier process has posted of it without marking it, a whole one or a
-// preview; "" when there is none. Discord remembers nonces for a few minutes
-// only. Other previews of earlier processes are removed: a run that a crash has
-// cut short is made again together with what was said since, and its answer
-// stands below a later message. A try of this process that failed may have posted
-// the part too.
+// leftover returns the message that holds a part already, and "" when there is
+// none: the preview that shows the part, or what an earlier process has posted of
+// it without marking it as sent. Discord remembers nonces for a few minutes only.
+// It removes other previews of earlier processes: the run of such a preview is
+// made again, together with the messages since, and its answer follows a later
+// message. A failed attempt of this process may have posted the part too.
 func (c *Channel) leftover(ctx context.Context, to address, d conversation.Delivery, p channels.Part, shown string) (string, error) {
 	first := c.unvisited.take(to.Channel)
 	if live := c.live.Load(); !first && live != 0 && number(to.Source) >= live && d.Attempts == 0 || c.self() == "" {
 		return shown, nil
 	}
-	near, err := c.near(ctx, to.Channel, behind(to, d, p))
+	near, err := c.messagesAround(ctx, to.Channel, precedingMessage(to, d, p))
 	switch {
 	case isFinal(err):
 		c.Log.Debug("what was sent before can't be seen", "delivery", d.ID, "error", err)
@@ -42,7 +41,7 @@ func (c *Channel) leftover(ctx context.Context, to address, d conversation.Deliv
 		case m.Author.ID != c.self() || !m.isWritten() || m.ID == shown:
 		case shown == "" && isPart(m, to, d, p):
 			shown = m.ID
-		case isPreview(m.Content) && !c.previews.mayBe(m, to.Channel):
+		case isPreview(m.Content) && !c.previews.isUnderWay(m, to.Channel):
 			if err := c.remove(ctx, to.Channel, m.ID); err != nil {
 				c.Log.Debug("a preview is left behind", "channel_id", to.Channel, "error", err)
 			}
@@ -51,9 +50,9 @@ func (c *Channel) leftover(ctx context.Context, to address, d conversation.Deliv
 	return shown, nil
 }
 
-// near lists a page of messages around one, the newest first: much may have
-// been said since it was answered.
-func (c *Channel) near(ctx context.Context, channel, id string) (list []message, err error) {
+// messagesAround returns a page of messages around another, the newest first:
+// much may have been said since it was answered.
+func (c *Channel) messagesAround(ctx context.Context, channel, id string) (list []message, err error) {
 	endpoint := discordgo.EndpointChannelMessages(channel)
 	url := fmt.Sprintf("%s?around=%s&limit=%d", endpoint, id, pageSize)
 	err = c.api.call(ctx, request{method: http.MethodGet, url: url, limit: endpoint + "list"}, &list)
@@ -61,17 +60,17 @@ func (c *Channel) near(ctx context.Context, channel, id string) (list []message,
 	return list, err
 }
 
-// behind is the message that the part of an answer comes after.
-func behind(to address, d conversation.Delivery, p channels.Part) string {
+// precedingMessage returns the message that a part of an answer follows.
+func precedingMessage(to address, d conversation.Delivery, p channels.Part) string {
 	if p.Index > 0 && len(d.Sent) > 0 {
 		return d.Sent[len(d.Sent)-1]
 	}
 	return to.Source
 }
 
-// isPart tells whether a message of the bot is a part as it was posted before.
+// isPart reports whether a message of the bot is a part as it was posted before.
 func isPart(m message, to address, d conversation.Delivery, p channels.Part) bool {
-	if number(m.ID) <= number(behind(to, d, p)) {
+	if number(m.ID) <= number(precedingMessage(to, d, p)) {
 		return false
 	}
 	if m.Reference != nil {
@@ -80,12 +79,12 @@ func isPart(m message, to address, d conversation.Delivery, p channels.Part) boo
 	return sameText(m.Content, p.Text)
 }
 
-// previewMark stands below an answer in the making.
+// previewMark is the last line of a preview.
 const previewMark = "\n-# ✍️ …"
 
 func isPreview(text string) bool { return strings.HasSuffix(text, strings.TrimSpace(previewMark)) }
 
-// unvisited are the places of earlier processes in which this one has not
+// unvisited holds the places of earlier processes in which this one has not
 // posted an answer yet.
 type unvisited struct {
 	mu     sync.Mutex
@@ -98,7 +97,7 @@ func (u *unvisited) add(place string) {
 	u.places[place] = true
 }
 
-// take tells whether the place is one, for once.
+// take removes a place, and reports whether it was there.
 func (u *unvisited) take(place string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 	"parley/internal/clock"
 )
 
-// What the operator has to mend, or Discord: the bot is tried again now and then.
+// Errors that the operator or Discord has to mend. The bot is tried again now and then.
 var (
 	errRejected = errors.New("discord: Discord rejected the bot token; check token in [discord] against the one of the Developer Portal's page Bot " +
 		"(Reset Token gives a new one), and api_url if it is set")
@@ -26,15 +26,15 @@ var (
 	errShard = errors.New("discord: Discord refuses the shard: check shard_id and shard_count in [discord], or leave both out")
 )
 
-// errReshard is the end of a plan: Discord wants more shards.
+// errReshard says that Discord wants more shards.
 var errReshard = errors.New("discord: Discord wants the bot split into more shards; raise shard_count in [discord], or leave it out")
 
-// Run connects and takes events until ctx ends.
+// Run connects and handles events until ctx ends.
 func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	if c.access.Nobody() {
 		c.Log.Warn("nobody may talk to the bot yet: write to it and copy the id from this log into allow")
 	}
-	c.fares.connection(bots.Connecting, "")
+	c.health.connection(bots.Connecting, "")
 	defer c.previews.end()
 	in := c.newIntake(accept)
 	g, running := errgroup.WithContext(ctx)
@@ -48,7 +48,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	return nil
 }
 
-// shard is a part of the bot's servers: id, from 0, of so many.
+// shard is a share of the bot's servers: number id, from 0, of so many.
 type shard struct{ id, of int }
 
 // plan is how the bot connects.
@@ -58,7 +58,7 @@ type plan struct {
 	wait     time.Duration // until sessions may be begun at all
 }
 
-// connect keeps every shard of this process connected, until ctx ends. While
+// connect keeps every shard of this process connected until ctx ends. While
 // Discord refuses the bot for good, it tries again less and less often.
 func (c *Channel) connect(ctx context.Context, events *queue) error {
 	waits := c.Probes.BackOff()
@@ -78,7 +78,7 @@ func (c *Channel) connect(ctx context.Context, events *queue) error {
 			continue
 		}
 		c.works.Store(nil)
-		if c.fares.refused(rejection(err)) {
+		if c.health.refused(rejection(err)) {
 			waits.Reset()
 		}
 		if clock.Sleep(ctx, waits.NextBackOff()) != nil {
@@ -113,14 +113,14 @@ func (c *Channel) plan(ctx context.Context) (plan, error) {
 		err := c.api.call(ctx, request{method: http.MethodGet, url: endpoint, limit: endpoint}, &told)
 		if err == nil {
 			retry.Succeeded("Discord answers")
-			c.fares.setREST("")
+			c.health.setREST("")
 			return c.planOf(told), nil
 		}
 		if isTokenRefusal(err) {
 			return plan{}, errRejected
 		}
 		if !retry.IsFailing() {
-			c.fares.connection(bots.Interrupted, err.Error())
+			c.health.connection(bots.Interrupted, err.Error())
 		}
 		if err := retry.Wait(ctx, channels.Trouble{Level: slog.LevelWarn, Text: "Discord can't be reached, trying again"}, err, refused(err).retryAfter); err != nil {
 			return plan{}, err
@@ -145,7 +145,7 @@ func (c *Channel) planOf(told discordgo.GatewayBotResponse) plan {
 	return p
 }
 
-// status is how the shards fare together.
+// status combines the states of the shards.
 type status struct {
 	channel *Channel
 	shards  int
@@ -153,7 +153,8 @@ type status struct {
 	up      map[int]bool // by shard, once it is known
 }
 
-// set tells the health when it changes: the bot works when all shards do.
+// set sets the state of a shard, and reports the health when it changes: the bot
+// works when all shards do.
 func (s *status) set(id int, up bool, detail string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,16 +171,16 @@ func (s *status) set(id int, up bool, detail string) {
 	if working == s.shards {
 		now := time.Now()
 		s.channel.works.Store(&now)
-		s.channel.fares.connection(bots.Serving, s.detail())
+		s.channel.health.connection(bots.Serving, s.detail())
 		return
 	}
 	s.channel.works.Store(nil)
 	if !up {
-		s.channel.fares.connection(bots.Interrupted, detail)
+		s.channel.health.connection(bots.Interrupted, detail)
 	}
 }
 
-// detail is what is told of a bot that works.
+// detail returns the detail for the health of a bot that works.
 func (s *status) detail() string {
 	if s.shards == 1 {
 		return ""

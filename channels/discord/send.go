@@ -23,7 +23,7 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 	if err != nil {
 		return "", &channels.SendError{Permanent: true, Err: err}
 	}
-	if to.Answer == nil && c.fares.isTokenRejected() { // an interaction has a token of its own
+	if to.Answer == nil && c.health.isTokenRejected() { // an interaction has a token of its own
 		return "", &channels.SendError{Err: errNotSent}
 	}
 	id, err := c.send(ctx, to, d, p)
@@ -47,7 +47,7 @@ func (c *Channel) send(ctx context.Context, to address, d conversation.Delivery,
 	}
 	id, err := c.post(ctx, to, d, p, shown)
 	if err != nil && !isFinal(err) && shown != "" {
-		c.previews.giveBack(to, shown)
+		c.previews.putBack(to, shown)
 	}
 	return id, err
 }

@@ -11,12 +11,12 @@ import (
 	"parley/internal/clock"
 )
 
-// serversIn is how long the catching up waits to be told of the servers, since
-// what Discord tells of them spares most of the looking.
+// serversIn is how long the catch-up waits for Discord's description of the
+// servers, which saves most of the lookups.
 const serversIn = 3 * time.Second
 
-// ready begins a session of the gateway: whatever was said since the last one
-// was not told.
+// ready handles the begin of a session of the gateway. Discord does not send what
+// was said since the last one.
 func (in *intake) ready(ctx context.Context, e event) error {
 	r := decode[ready](in, e)
 	in.shards = e.shard.of
@@ -27,7 +27,7 @@ func (in *intake) ready(ctx context.Context, e event) error {
 			return err
 		}
 		in.Log.Info("Discord knows the bot", "bot", in.me.Username, "bot_id", in.me.ID)
-		in.help(func() { in.registerCommands(ctx, r.Application.ID) })
+		in.goHelper(func() { in.registerCommands(ctx, r.Application.ID) })
 	} else {
 		in.Log.Info("a new session with Discord; looking for what was missed", "places", len(in.seen))
 	}
@@ -48,17 +48,17 @@ func (in *intake) ready(ctx context.Context, e event) error {
 	for _, g := range r.Guilds {
 		in.catching.awaited[g.ID] = true
 	}
-	in.help(func() {
+	in.goHelper(func() {
 		if clock.Sleep(ctx, serversIn) == nil {
 			in.queue.push(event{kind: serversWaitOver})
 		}
 	})
-	in.startFinding(ctx)
+	in.startLookups(ctx)
 	return nil
 }
 
-// newestFirst are the known places, the one that was read last first: where people
-// still talk, they wait for what they said.
+// newestFirst returns the known places, the one that was read last first: people
+// there are most likely waiting.
 func (in *intake) newestFirst() []string {
 	return slices.SortedFunc(maps.Keys(in.seen), func(a, b string) int { return cmp.Compare(in.seen[b], in.seen[a]) })
 }
@@ -77,8 +77,8 @@ func (in *intake) recall(ctx context.Context) error {
 	return unlessDamaged(err)
 }
 
-// unlessDamaged leaves out what the store can't read or store because its file is
-// damaged: the channel goes on without it.
+// unlessDamaged returns nil for an error of a damaged database: the channel goes
+// on without what it holds there.
 func unlessDamaged(err error) error {
 	if conversation.IsDamaged(err) {
 		return nil
@@ -91,26 +91,27 @@ func (in *intake) guildCreated(ctx context.Context, g guild) {
 	if !g.Unavailable {
 		in.world.addGuild(g, in.me.ID)
 	}
-	in.startFinding(ctx)
+	in.startLookups(ctx)
 }
 
-// guildUpdated has the server without its channels.
+// guildUpdated handles a change of a server. The event has no channels.
 func (in *intake) guildUpdated(g guild) {
 	g.Channels, g.Threads = nil, nil
 	in.world.addGuild(g, in.me.ID)
 }
 
-// guildGone is told when the bot was removed, or when the server has an outage.
+// guildGone handles the removal of the bot from a server, or an outage of the
+// server.
 func (in *intake) guildGone(ctx context.Context, g guild) {
 	delete(in.catching.awaited, g.ID)
 	if !g.Unavailable {
 		in.world.removeGuild(g.ID)
 	}
-	in.startFinding(ctx)
+	in.startLookups(ctx)
 }
 
-// placeChanged keeps what was told of the newest message, which these events
-// tell of no more.
+// placeChanged handles a change of a channel. It keeps the newest message, which
+// the event does not name.
 func (in *intake) placeChanged(c channel) {
 	p := newPlace(c)
 	if old := in.world.places[c.ID]; old != nil {

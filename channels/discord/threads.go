@@ -21,15 +21,15 @@ const (
 	maxThreads = 10_000 // remembered; then they are asked for again
 )
 
-// threads opens the threads that mentions ask for. A thread on a message has
-// the message's id, so that its session is known before there is a thread.
+// threads opens the threads that mentions ask for. A thread on a message has the
+// message's id, so its session is known before the thread exists.
 type threads struct {
 	mu     sync.Mutex
 	known  map[string]*thread
 	closed map[string]time.Time // channels where the bot may open none, until when that is believed
 }
 
-// thread is one that was asked for.
+// thread is a thread that has to be opened.
 type thread struct {
 	mu      sync.Mutex // held while Discord is asked
 	open    bool
@@ -38,8 +38,7 @@ type thread struct {
 	title   string // that it gets once it is open, "" = the name in the address
 }
 
-// isSettled reports whether Discord has decided about the thread, so that it can
-// be asked for again at the price of a request.
+// isSettled reports whether Discord has answered the request for the thread.
 func (t *thread) isSettled() bool {
 	if !t.mu.TryLock() {
 		return false
@@ -52,8 +51,9 @@ func newThreads() *threads {
 	return &threads{known: map[string]*thread{}, closed: map[string]time.Time{}}
 }
 
-// closedFor is how long a channel that took no thread is one without threads: the
-// talk goes on in the channel's session, and not in a new one with every mention.
+// closedFor is how long the bot opens no threads in a channel that has refused
+// one: the conversation goes on in the channel's session, and not in a new one
+// for every mention.
 const closedFor = 10 * time.Minute
 
 func (ts *threads) close(channel string) {
@@ -69,8 +69,8 @@ func (ts *threads) isClosed(channel string) bool {
 	return time.Now().Before(ts.closed[channel])
 }
 
-// open makes sure that the thread of an address is there. Where the bot may
-// not open one, the address of a reply in the channel is given instead.
+// open opens the thread of an address unless it is open. Where the bot may not,
+// it returns the address of a reply in the channel instead.
 func (ts *threads) open(ctx context.Context, c *Channel, to address) (address, error) {
 	if to.Parent == "" {
 		return to, nil
@@ -89,8 +89,8 @@ func (ts *threads) open(ctx context.Context, c *Channel, to address) (address, e
 	return to, nil
 }
 
-// ask has Discord open a thread, whose lock is held. A title that came first is
-// the thread's name. The error is one that may pass.
+// ask has Discord open a thread, whose lock the caller holds, under its title if
+// there is one already. It returns errors that may pass.
 func (ts *threads) ask(ctx context.Context, c *Channel, t *thread, to address) error {
 	to.Name = cmp.Or(t.title, to.Name)
 	err := c.startThread(ctx, to)
@@ -167,9 +167,9 @@ func (c *Channel) SetTitle(addr, title string) {
 	})
 }
 
-// rename renames a thread beside everything else: Discord takes few renames of
-// one thread, and a name is not worth waiting for. Where the thread was found,
-// and not opened by this process, it is renamed only if the bot has opened it.
+// rename renames a thread in the background: Discord takes few renames of a
+// thread, and nothing waits for one. A thread that was found, and not opened by
+// this process, is renamed only if the bot has opened it.
 func (c *Channel) rename(to address, title string, found bool) {
 	c.renames.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
@@ -187,7 +187,7 @@ func (c *Channel) rename(to address, title string, found bool) {
 	})
 }
 
-// ownsThread reports whether Discord says that the bot has opened a thread.
+// ownsThread reports whether the bot has opened a thread, as Discord says.
 func (c *Channel) ownsThread(ctx context.Context, id string) bool {
 	var told channel
 	endpoint := discordgo.EndpointChannel(id)
@@ -198,7 +198,8 @@ func (c *Channel) ownsThread(ctx context.Context, id string) bool {
 	return told.OwnerID == c.self()
 }
 
-// threadName is a text as the name of a thread, "" when it shows nothing.
+// threadName returns a text as the name of a thread, and "" when it shows
+// nothing.
 func threadName(text string) string {
 	text = plaintext.OneLine(text)
 	if runes := []rune(text); len(runes) > maxThreadName {

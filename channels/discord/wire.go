@@ -179,10 +179,11 @@ const (
 	typeMedia              = 16
 )
 
-// isWritten tells a person's or a bot's message from one of Discord's own.
+// isWritten reports whether a person or a bot wrote the message, and not Discord
+// itself.
 func (m *message) isWritten() bool { return m.Type == typeDefault || m.Type == typeReply }
 
-// author is who wrote the message. What comes by a webhook has the webhook's id.
+// author returns who wrote the message: the webhook where it came by one.
 func (m *message) author() user {
 	u := m.Author
 	if m.WebhookID != "" {
@@ -208,7 +209,7 @@ func (m *message) repliesTo(id string) bool {
 	return m.Type == typeReply && m.Referenced != nil && m.Referenced.Author.ID == id
 }
 
-// editedAt is when the author changed the message last; zero when never.
+// editedAt returns when the author edited the message last, zero for never.
 func (m *message) editedAt() time.Time {
 	at, err := time.Parse(time.RFC3339Nano, m.Edited)
 	if err != nil {
@@ -217,7 +218,7 @@ func (m *message) editedAt() time.Time {
 	return at
 }
 
-// shown is how others in the place see a user.
+// shown returns the name that others in the place see.
 func (u user) shown(m *member) string {
 	nick := ""
 	if m != nil {
@@ -231,7 +232,7 @@ func (u user) shown(m *member) string {
 	return u.ID
 }
 
-// handle is the @username, "" when there is none.
+// handle returns the @username, "" when there is none.
 func (u user) handle() string {
 	if u.Username == "" {
 		return ""
@@ -239,7 +240,7 @@ func (u user) handle() string {
 	return "@" + u.Username
 }
 
-// roles are those of a member, of whom there is none outside of servers.
+// roles returns the roles of a member. There are none outside of servers.
 func (m *member) roles() []string {
 	if m == nil {
 		return nil
