@@ -36,9 +36,9 @@ type Deps struct {
 
 	// Deliver is called after a commit with the replies to send, all of one session.
 	Deliver func(replies []conversation.Delivery)
-	// Rest is called when many sessions have ended and none is left, so that memory
-	// can be returned to the system.
-	Rest func()
+	// ReleaseMemory is called when many sessions have ended and none is left, to return
+	// memory to the system.
+	ReleaseMemory func()
 
 	// StateBudget is the most tokens of the session state in a window; 0 = it is not
 	// shown. It never takes more than a quarter of Budget.

@@ -18,9 +18,9 @@ const (
 	talking = conversation.Key("cli:talking")
 )
 
-// newInjuredHouse is a house in which three sessions have talked, and a page of
+// newDamagedHarness is a harness in which three sessions have talked, and a page of
 // the quiet one's messages is damaged.
-func newInjuredHouse(t *testing.T, table string) *harness {
+func newDamagedHarness(t *testing.T, table string) *harness {
 	t.Helper()
 	h := newHarness(t, nil)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: strings.Repeat("answer ", 100)} })
@@ -45,7 +45,7 @@ func newInjuredHouse(t *testing.T, table string) *harness {
 	return h
 }
 
-// reopen starts the house on a database again.
+// reopen starts the harness on a database again.
 func (h *harness) reopen(path string) {
 	h.t.Helper()
 	store, err := conversation.Open(h.t.Context(), path)
@@ -60,7 +60,7 @@ func (h *harness) reopen(path string) {
 
 func TestDamagedConversationIsToldInWords(t *testing.T) {
 	t.Parallel()
-	h := newInjuredHouse(t, "messages")
+	h := newDamagedHarness(t, "messages")
 	asked := h.server.Served()
 	for range 2 {
 		if got := h.ask(quiet, "hello?"); got != command.Unreadable {
@@ -103,7 +103,7 @@ func TestDamagedConversationIsToldInWords(t *testing.T) {
 // gateway forgets.
 func TestRunThatCannotBeStoredIsToldInWords(t *testing.T) {
 	t.Parallel()
-	h := newInjuredHouse(t, "messages")
+	h := newDamagedHarness(t, "messages")
 	if got := h.ask(room, "/new"); !strings.HasPrefix(got, "A new") {
 		t.Fatal(got)
 	}
@@ -131,7 +131,7 @@ func TestRunThatCannotBeStoredIsToldInWords(t *testing.T) {
 
 func TestSearchOverADamagedIndexIsToldInWords(t *testing.T) {
 	t.Parallel()
-	h := newInjuredHouse(t, "messages")
+	h := newDamagedHarness(t, "messages")
 	if err := h.store.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}

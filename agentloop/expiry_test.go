@@ -13,7 +13,7 @@ import (
 
 const month = 720 * time.Hour
 
-// agingHouse is a house whose calendar begins a year ago. Conversations expire
+// agingHouse is a harness whose calendar begins a year ago. Conversations expire
 // there after a month.
 func agingHarness(t *testing.T) (h *harness, pass func(time.Duration)) {
 	t.Helper()

@@ -19,7 +19,7 @@ import (
 
 const room = conversation.Key("cli:room")
 
-// house is a router at work on a real store and a fake model server.
+// harness runs a router on a real store and a fake model server.
 type harness struct {
 	t      *testing.T
 	store  *conversation.Store
@@ -59,13 +59,13 @@ func newHarness(t *testing.T, change func(*Deps)) *harness {
 		Store:  store,
 		Model: llm.NewClient(llm.Config{BaseURL: h.server.URL(), APIKey: "key", Model: "fake",
 			RetryBase: time.Millisecond, MaxTries: 2}, log),
-		Counter: llm.NewCounter("fake"),
-		Tools:   registry,
-		Watcher: h,
-		Deliver: func([]conversation.Delivery) { h.wrote <- struct{}{} },
-		Rest:    func() {},
-		Budget:  4000,
-		Log:     log,
+		Counter:       llm.NewCounter("fake"),
+		Tools:         registry,
+		Watcher:       h,
+		Deliver:       func([]conversation.Delivery) { h.wrote <- struct{}{} },
+		ReleaseMemory: func() {},
+		Budget:        4000,
+		Log:           log,
 	}
 	h.deps.Config.Titles = false // they are calls of the model that most tests do not count
 	if change != nil {

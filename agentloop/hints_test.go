@@ -13,7 +13,7 @@ import (
 	"parley/tools"
 )
 
-// library is a house whose model can look things up.
+// library is a harness whose model can look things up.
 func library(t *testing.T, change func(*Deps)) *harness {
 	return newHarness(t, func(p *Deps) {
 		var err error

@@ -144,7 +144,7 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 			}
 			if len(loops) == 0 && ended >= releaseThreshold {
 				loops, ended = map[conversation.Key]*loop{}, 0
-				r.deps.Rest()
+				r.deps.ReleaseMemory()
 			}
 		case <-intake.Done():
 			close(r.done)

@@ -12,7 +12,7 @@ import (
 	"parley/tools"
 )
 
-// workshop is a house with tools to work on files, and a state.
+// workshop is a harness with tools to work on files, and a state.
 func workshop(t *testing.T, change func(*Deps)) *harness {
 	fails := map[string]bool{}
 	shell := func(_ context.Context, arguments json.RawMessage) (string, error) {

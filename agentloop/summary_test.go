@@ -24,7 +24,7 @@ func facts(text string) []int {
 	return list
 }
 
-// summarised is a house that summarises. Its model sums up facts by naming the
+// summarised is a harness that summarises. Its model sums up facts by naming the
 // last of them, when it is let go on.
 func summarised(t *testing.T, sum func(c llmtest.Call) llmtest.Answer) *harness {
 	h := newHarness(t, func(p *Deps) { p.Strategy, p.KeepRecent = Summarization, 10 })

@@ -9,7 +9,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// naming is a house whose model names conversations as name says.
+// naming is a harness whose model names conversations as name says.
 func naming(t *testing.T, name func() llmtest.Answer) *harness {
 	h := newHarness(t, func(p *Deps) { p.Config.Titles = true })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
