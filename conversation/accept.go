@@ -54,7 +54,7 @@ func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (
 // insertInbound gives the message as it reads in the store; its ID is 0 when
 // it was there already.
 func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbound, error) {
-	session, key, err := enterSession(ctx, tx, in.Key, db.Text(in.Place), now)
+	session, key, err := EnterSession(ctx, tx, in.Key, db.Text(in.Place), now)
 	if err != nil {
 		return in, err
 	}
@@ -113,9 +113,9 @@ func insertedID(result sql.Result) (int64, error) {
 	return result.LastInsertId()
 }
 
-// enterSession returns the row id of a session, which is made when it is new, and
+// EnterSession returns the row id of a session, which is made when it is new, and
 // its key: another one where key is that of a place which has moved, see MovePlace.
-func enterSession(ctx context.Context, tx *sql.Tx, key Key, place string, now int64) (id int64, session Key, err error) {
+func EnterSession(ctx context.Context, tx *sql.Tx, key Key, place string, now int64) (id int64, session Key, err error) {
 	var known string
 	err = tx.QueryRowContext(ctx, `
 		SELECT id, key, place FROM sessions WHERE key = coalesce((SELECT session FROM moved_places WHERE place = ?1), ?1)`,
@@ -130,7 +130,7 @@ func enterSession(ctx context.Context, tx *sql.Tx, key Key, place string, now in
 }
 
 func makeSession(ctx context.Context, tx *sql.Tx, key Key, place string, now int64) (id int64, session Key, err error) {
-	if session, err = belongsTo(ctx, tx, key); err != nil {
+	if session, err = SessionOf(ctx, tx, key); err != nil {
 		return 0, "", err
 	}
 	result, err := tx.ExecContext(ctx, `INSERT INTO sessions (key, channel, place, created_at) VALUES (?, ?, ?, ?)`,
@@ -140,4 +140,11 @@ func makeSession(ctx context.Context, tx *sql.Tx, key Key, place string, now int
 	}
 	id, err = result.LastInsertId()
 	return id, session, err
+}
+
+// SessionOf returns the key of the session that a place belongs to, since it may have
+// moved.
+func SessionOf(ctx context.Context, q db.Querier, place Key) (key Key, err error) {
+	err = q.QueryRowContext(ctx, `SELECT coalesce((SELECT session FROM moved_places WHERE place = ?1), ?1)`, string(place)).Scan(&key)
+	return key, err
 }

@@ -63,7 +63,7 @@ func (s *Store) Append(ctx context.Context, key Key, sourceID string, messages .
 }
 
 func appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID string, messages []Message, at time.Time) (done Appended, err error) {
-	session, key, err := enterSession(ctx, tx, key, "", db.Millis(at))
+	session, key, err := EnterSession(ctx, tx, key, "", db.Millis(at))
 	if err != nil {
 		return done, err
 	}

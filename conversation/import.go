@@ -121,7 +121,7 @@ func batchLength(messages []Message) int {
 
 // stage inserts the conversation with its totals, hidden.
 func (im *Import) stage(ctx context.Context, tx *sql.Tx, c Imported) (row int64, err error) {
-	session, _, err := enterSession(ctx, tx, im.key, "", db.Millis(im.store.now()))
+	session, _, err := EnterSession(ctx, tx, im.key, "", db.Millis(im.store.now()))
 	if err != nil {
 		return 0, err
 	}

@@ -31,7 +31,7 @@ func (s *Store) SetMetadata(ctx context.Context, key Key, metadata Metadata) err
 		return err
 	}
 	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		session, _, err := enterSession(ctx, tx, key, "", db.Millis(s.now()))
+		session, _, err := EnterSession(ctx, tx, key, "", db.Millis(s.now()))
 		if err == nil {
 			_, err = tx.ExecContext(ctx, `UPDATE sessions SET metadata = ? WHERE id = ?`, db.Nullable(string(metadata)), session)
 		}

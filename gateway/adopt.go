@@ -5,16 +5,17 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/places"
 )
 
-// places signals the gateway when a place that has a session of its own moves.
-type places struct {
-	*conversation.Store
+// signalledPlaces signals the gateway when a place that has a session of its own moves.
+type signalledPlaces struct {
+	*places.Places
 	moved chan<- struct{}
 }
 
-func (p places) MovePlace(ctx context.Context, from, to conversation.Key, readdress func(address string) string) (conversation.Moved, error) {
-	moved, err := p.Store.MovePlace(ctx, from, to, readdress)
+func (p signalledPlaces) MovePlace(ctx context.Context, from, to conversation.Key, readdress func(address string) string) (places.Moved, error) {
+	moved, err := p.Places.MovePlace(ctx, from, to, readdress)
 	if err == nil && moved.OwnSession {
 		select {
 		case p.moved <- struct{}{}:
@@ -52,7 +53,7 @@ func (g *Gateway) adoptPlaces(ctx context.Context) {
 func (g *Gateway) adoptAll(ctx context.Context, locked func(context.Context, conversation.Key, func(context.Context) error) error) (done bool) {
 	done = true
 	for channel := range g.channels {
-		list, err := g.store.OwnSessions(ctx, channel)
+		list, err := places.New(g.store).OwnSessions(ctx, channel)
 		if err != nil && ctx.Err() == nil {
 			g.log.Warn("moved places not read", "channel", channel, "error", err)
 		}
@@ -69,7 +70,7 @@ func (g *Gateway) adopt(ctx context.Context, place conversation.Key, locked func
 	defer cancel()
 	var session conversation.Key
 	err := locked(ctx, place, func(ctx context.Context) (err error) {
-		session, err = g.store.AdoptPlace(ctx, place)
+		session, err = places.New(g.store).AdoptPlace(ctx, place)
 		return err
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"parley/channels/telegram"
 	"parley/conversation/pairing"
+	"parley/conversation/places"
 	"parley/httpserver"
 )
 
@@ -14,7 +15,7 @@ func (g *Gateway) addTelegram() error {
 		return nil
 	}
 	channel, err := telegram.New(telegram.Parts{
-		Config: g.cfg.Telegram, Cursor: g.store.Cursor, Pairings: pairing.New(g.store), Places: places{g.store, g.moved}, Commands: menu(), Health: g.health(g.cfg.Telegram.Account()), Log: g.log,
+		Config: g.cfg.Telegram, Cursor: g.store.Cursor, Pairings: pairing.New(g.store), Places: signalledPlaces{places.New(g.store), g.moved}, Commands: menu(), Health: g.health(g.cfg.Telegram.Account()), Log: g.log,
 	})
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)

@@ -9,6 +9,7 @@ import (
 
 	"parley/channels"
 	"parley/conversation"
+	"parley/conversation/places"
 )
 
 // A group becomes a supergroup when somebody gives it a public name, a history for
@@ -100,9 +101,9 @@ func (c *Channel) migrated(ctx context.Context, from, to int64) error {
 
 // formerIDs are the ids that a supergroup had before it became one.
 func (c *Channel) formerIDs(ctx context.Context, chat int64) ([]string, error) {
-	places, err := c.places.FormerPlaces(ctx, address{Chat: chat}.key())
+	former, err := c.places.FormerPlaces(ctx, address{Chat: chat}.key())
 	var ids []string
-	for _, place := range places {
+	for _, place := range former {
 		ids = append(ids, strings.TrimPrefix(string(place), chatPrefix))
 	}
 	return ids, err
@@ -119,8 +120,8 @@ func (c *Channel) adviseAbout(chat int64, former []string) {
 // noPlaces stands for a store where there is none: nothing ever moves.
 type noPlaces struct{}
 
-func (noPlaces) MovePlace(context.Context, conversation.Key, conversation.Key, func(string) string) (conversation.Moved, error) {
-	return conversation.Moved{}, nil
+func (noPlaces) MovePlace(context.Context, conversation.Key, conversation.Key, func(string) string) (places.Moved, error) {
+	return places.Moved{}, nil
 }
 
 func (noPlaces) FormerPlaces(context.Context, conversation.Key) ([]conversation.Key, error) {

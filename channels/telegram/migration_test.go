@@ -12,6 +12,7 @@ import (
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/places"
 )
 
 // A group before and after it became a supergroup.
@@ -29,12 +30,12 @@ type migrating struct {
 	fails int
 }
 
-func (m *migrating) MovePlace(ctx context.Context, from, to conversation.Key, readdress func(string) string) (conversation.Moved, error) {
+func (m *migrating) MovePlace(ctx context.Context, from, to conversation.Key, readdress func(string) string) (places.Moved, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fails > 0 {
 		m.fails--
-		return conversation.Moved{}, errors.New("the disk failed")
+		return places.Moved{}, errors.New("the disk failed")
 	}
 	m.moves = append(m.moves, fmt.Sprintf("%s to %s: %s %s %s", from, to, readdress(`{"chat":-5,"topic":3,"reply_to":9}`), readdress(`{"chat":7,"reply_to":9}`), readdress("?")))
 	return m.Places.MovePlace(ctx, from, to, readdress)
@@ -64,7 +65,7 @@ func TestBothUpdatesTellOfASupergroup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g, store := newPairing(t)
-			moves := &migrating{Places: store, fails: 1}
+			moves := &migrating{Places: places.New(store), fails: 1}
 			g.places = moves
 			g.run(g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"-5"} }))
 			g.srv.Say(before, bob, "@parley_bot before")
@@ -96,7 +97,7 @@ func TestBothUpdatesTellOfASupergroup(t *testing.T) {
 func TestOnlyAGroupBecomesASupergroup(t *testing.T) {
 	t.Parallel()
 	g, store := newPairing(t)
-	moves := &migrating{Places: store}
+	moves := &migrating{Places: places.New(store)}
 	g.places = moves
 	g.run(g.channel())
 	g.srv.Say(telegramtest.Private(ada), ada, "", telegramtest.With("migrate_to_chat_id", -1005))
@@ -115,7 +116,7 @@ func TestOnlyAGroupBecomesASupergroup(t *testing.T) {
 func TestAReplyToAGroupThatBecameASupergroup(t *testing.T) {
 	t.Parallel()
 	g, store := newPairing(t)
-	moves := &migrating{Places: store, fails: 1}
+	moves := &migrating{Places: places.New(store), fails: 1}
 	g.places = moves
 	c := g.channel()
 	g.srv.Migrate(before.ID, after.ID)
@@ -133,7 +134,7 @@ func TestAReplyToAGroupThatBecameASupergroup(t *testing.T) {
 	if n := g.srv.Calls("sendMessage"); n != 5 { // the first move could not be stored
 		t.Errorf("%d requests for three messages", n)
 	}
-	former, err := store.FormerPlaces(t.Context(), "telegram:chat:-1005")
+	former, err := places.New(store).FormerPlaces(t.Context(), "telegram:chat:-1005")
 	if diff := cmp.Diff([]conversation.Key{"telegram:chat:-5"}, former); diff != "" || err != nil {
 		t.Errorf("%s, %v", diff, err)
 	}

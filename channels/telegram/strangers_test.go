@@ -17,6 +17,7 @@ import (
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
 	"parley/conversation/pairing"
+	"parley/conversation/places"
 	"parley/conversation/storetest"
 )
 
@@ -28,7 +29,7 @@ func newPairing(t *testing.T, options ...conversation.Option) (g *gateway, opera
 	operator = openStore(t, path, options...)
 	g = newGateway(t)
 	store := openStore(t, path)
-	g.pairings, g.places = pairing.New(store), store
+	g.pairings, g.places = pairing.New(store), places.New(store)
 	return g, operator
 }
 

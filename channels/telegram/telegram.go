@@ -11,6 +11,7 @@ import (
 	"parley/channels"
 	"parley/channels/access"
 	"parley/conversation"
+	"parley/conversation/places"
 )
 
 // name is the first segment of the adapter's keys.
@@ -45,7 +46,7 @@ type CursorFunc func(ctx context.Context, name string) (string, error)
 
 // Places stores where sessions go on when a group gets another id.
 type Places interface {
-	MovePlace(ctx context.Context, from, to conversation.Key, readdress func(address string) string) (conversation.Moved, error)
+	MovePlace(ctx context.Context, from, to conversation.Key, readdress func(address string) string) (places.Moved, error)
 	FormerPlaces(ctx context.Context, place conversation.Key) ([]conversation.Key, error)
 }
 

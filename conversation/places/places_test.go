@@ -1,4 +1,4 @@
-package conversation
+package places
 
 import (
 	"context"
@@ -7,13 +7,17 @@ import (
 	"strings"
 	"testing"
 
+	"parley/conversation"
+	"parley/conversation/search"
+	"parley/conversation/storetest"
+
 	"github.com/google/go-cmp/cmp"
 )
 
 // A group that became a supergroup, and back in the days when it was one.
 const (
-	oldGroup = Key("telegram:chat:-5")
-	newGroup = Key("telegram:chat:-1005")
+	oldGroup = conversation.Key("telegram:chat:-5")
+	newGroup = conversation.Key("telegram:chat:-1005")
 )
 
 func readdressed(address string) string {
@@ -23,31 +27,31 @@ func readdressed(address string) string {
 	return address
 }
 
-func mustMove(t testing.TB, s *Store, from, to Key) Moved {
+func mustMove(t testing.TB, s *conversation.Store, from, to conversation.Key) Moved {
 	t.Helper()
-	moved, err := s.MovePlace(t.Context(), from, to, readdressed)
+	moved, err := New(s).MovePlace(t.Context(), from, to, readdressed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return moved
 }
 
-func mustAdopt(t testing.TB, s *Store, place, want Key) {
+func mustAdopt(t testing.TB, s *conversation.Store, place, want conversation.Key) {
 	t.Helper()
-	if session, err := s.AdoptPlace(t.Context(), place); err != nil || session != want {
+	if session, err := New(s).AdoptPlace(t.Context(), place); err != nil || session != want {
 		t.Fatalf("adopted by %q, %v; want %q", session, err, want)
 	}
 }
 
 // exchangeOf is a message with its answer.
-func exchangeOf(t testing.TB, s *Store, key Key, id int, text string) {
+func exchangeOf(t testing.TB, s *conversation.Store, key conversation.Key, id int, text string) {
 	t.Helper()
-	mustAccept(t, s, say(key, id, text))
-	mustCommit(t, s, answered(key, mustBegin(t, s, key, 1000), "re "+text))
+	storetest.Accept(t, s, storetest.Say(key, id, text))
+	storetest.Commit(t, s, storetest.Answered(key, storetest.Begin(t, s, key, 1000), "re "+text))
 }
 
 // seenBy is what a session's next run sees: its history, and what waits.
-func seenBy(t testing.TB, s *Store, key Key) string {
+func seenBy(t testing.TB, s *conversation.Store, key conversation.Key) string {
 	t.Helper()
 	turn, err := s.Peek(t.Context(), key, 1000)
 	if err != nil {
@@ -64,16 +68,16 @@ func seenBy(t testing.TB, s *Store, key Key) string {
 }
 
 func TestMovePlaceKeepsTheSession(t *testing.T) {
-	s := mustOpen(t)
+	s := storetest.New(t)
 	exchangeOf(t, s, oldGroup, 1, "our plan")
 	if moved := mustMove(t, s, oldGroup, newGroup); moved != (Moved{IsNew: true}) {
 		t.Errorf("moved: %+v", moved)
 	}
-	stored, err := s.Accept(t.Context(), nil, say(newGroup, 1, "and now?"), say(oldGroup, 2, "sent before the move"))
+	stored, err := s.Accept(t.Context(), nil, storetest.Say(newGroup, 1, "and now?"), storetest.Say(oldGroup, 2, "sent before the move"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, origin := range []Key{newGroup, oldGroup} {
+	for i, origin := range []conversation.Key{newGroup, oldGroup} {
 		if in := stored[i]; in.Key != oldGroup || in.Origin != origin || in.Channel() != "telegram" {
 			t.Errorf("%q belongs to %s, origin %s", in.Text, in.Key, in.Origin)
 		}
@@ -95,24 +99,24 @@ func TestMovePlaceKeepsTheSession(t *testing.T) {
 
 // A run that is under way knows nothing of the move.
 func TestMovePlaceDuringARun(t *testing.T) {
-	s := mustOpen(t)
-	mustAccept(t, s, say(oldGroup, 1, "our plan"))
-	turn := mustBegin(t, s, oldGroup, 1000)
+	s := storetest.New(t)
+	storetest.Accept(t, s, storetest.Say(oldGroup, 1, "our plan"))
+	turn := storetest.Begin(t, s, oldGroup, 1000)
 	mustMove(t, s, oldGroup, newGroup)
-	mustAccept(t, s, say(newGroup, 1, "and now?"))
-	mustCommit(t, s, answered(oldGroup, turn, "good"))
+	storetest.Accept(t, s, storetest.Say(newGroup, 1, "and now?"))
+	storetest.Commit(t, s, storetest.Answered(oldGroup, turn, "good"))
 	if got, want := seenBy(t, s, oldGroup), "our plan, good, and now? from telegram:chat:-1005 to telegram:chat:-1005"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
 
 func TestMovePlaceReaddressesWhatIsOnItsWay(t *testing.T) {
-	s := mustOpen(t)
-	due := func(id int) Delivery {
+	s := storetest.New(t)
+	due := func(id int) conversation.Delivery {
 		t.Helper()
-		mustAccept(t, s, say(oldGroup, id, "question"))
-		run := answered(oldGroup, mustBegin(t, s, oldGroup, 1000), "")
-		run.Replies = []Delivery{{Address: "to " + string(oldGroup), Text: fmt.Sprint("reply ", id)}, {Address: "elsewhere", Text: "another"}}
+		storetest.Accept(t, s, storetest.Say(oldGroup, id, "question"))
+		run := storetest.Answered(oldGroup, storetest.Begin(t, s, oldGroup, 1000), "")
+		run.Replies = []conversation.Delivery{{Address: "to " + string(oldGroup), Text: fmt.Sprint("reply ", id)}, {Address: "elsewhere", Text: "another"}}
 		done, err := s.Commit(t.Context(), run)
 		if err != nil {
 			t.Fatal(err)
@@ -120,12 +124,12 @@ func TestMovePlaceReaddressesWhatIsOnItsWay(t *testing.T) {
 		return done.Replies[0]
 	}
 	failed := due(1)
-	if err := s.Mark(t.Context(), failed, MarkFailed, "refused"); err != nil {
+	if err := s.Mark(t.Context(), failed, conversation.MarkFailed, "refused"); err != nil {
 		t.Fatal(err)
 	}
 	due(2)
 	mustMove(t, s, oldGroup, newGroup)
-	list, err := s.Deliveries(t.Context(), DeliveryQuery{Key: oldGroup, State: DueNow, Limit: 10})
+	list, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: oldGroup, State: conversation.DueNow, Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,36 +148,36 @@ func TestMovePlaceReaddressesWhatIsOnItsWay(t *testing.T) {
 // The place may have said something before anybody told of the move, and have
 // been answered.
 func TestAdoptPlaceBringsWhatCameBeforeTheMoveWasKnown(t *testing.T) {
-	s := mustOpen(t)
+	s := storetest.New(t)
 	exchangeOf(t, s, oldGroup, 1, "our plan")
 	exchangeOf(t, s, newGroup, 1, "we moved")
-	mustAccept(t, s, say(newGroup, 2, "hello?"))
-	chores(t, s)
+	storetest.Accept(t, s, storetest.Say(newGroup, 2, "hello?"))
+	storetest.Chores(t, s)
 	if moved := mustMove(t, s, oldGroup, newGroup); moved != (Moved{IsNew: true, OwnSession: true}) {
 		t.Errorf("moved: %+v", moved)
 	}
-	if own, err := s.OwnSessions(t.Context(), "telegram"); err != nil || len(own) != 1 || own[0] != newGroup {
+	if own, err := New(s).OwnSessions(t.Context(), "telegram"); err != nil || len(own) != 1 || own[0] != newGroup {
 		t.Fatalf("own sessions %q, %v", own, err)
 	}
 	mustAdopt(t, s, newGroup, oldGroup)
 	mustAdopt(t, s, newGroup, oldGroup)
-	if own, err := s.OwnSessions(t.Context(), "telegram"); err != nil || len(own) != 0 {
+	if own, err := New(s).OwnSessions(t.Context(), "telegram"); err != nil || len(own) != 0 {
 		t.Errorf("own sessions left: %q, %v", own, err)
 	}
 	if got, want := seenBy(t, s, oldGroup), "our plan, re our plan, hello? from telegram:chat:-1005 to telegram:chat:-1005"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	mustCommit(t, s, answered(oldGroup, mustBegin(t, s, oldGroup, 1000), "here"))
-	list, _, err := s.Conversations(t.Context(), ConversationQuery{Key: oldGroup, Limit: 10})
+	storetest.Commit(t, s, storetest.Answered(oldGroup, storetest.Begin(t, s, oldGroup, 1000), "here"))
+	list, _, err := s.Conversations(t.Context(), conversation.ConversationQuery{Key: oldGroup, Limit: 10})
 	if err != nil || len(list) != 2 || !list[0].Active || list[1].Active || list[1].Messages != 2 {
 		t.Fatalf("conversations: %+v, %v", list, err)
 	}
-	if sessions, _, err := s.Sessions(t.Context(), SessionQuery{Text: "-1005"}); err != nil || len(sessions) != 1 || sessions[0].Key != oldGroup || sessions[0].Messages != 6 {
+	if sessions, _, err := s.Sessions(t.Context(), conversation.SessionQuery{Text: "-1005"}); err != nil || len(sessions) != 1 || sessions[0].Key != oldGroup || sessions[0].Messages != 6 {
 		t.Errorf("sessions: %+v, %v", sessions, err)
 	}
 	for _, words := range []string{"moved", "plan"} {
-		for key, want := range map[Key]int{oldGroup: 2, newGroup: 0, "": 2} {
-			if found, err := Find(t.Context(), s, key, words, 10); err != nil || len(found) != want {
+		for key, want := range map[conversation.Key]int{oldGroup: 2, newGroup: 0, "": 2} {
+			if found, err := search.New(s).Find(t.Context(), search.Query{Key: key, Words: words, Limit: 10}); err != nil || len(found) != want {
 				t.Errorf("%q in %q: found %d messages, %v", words, key, len(found), err)
 			}
 		}
@@ -181,11 +185,11 @@ func TestAdoptPlaceBringsWhatCameBeforeTheMoveWasKnown(t *testing.T) {
 }
 
 func TestAdoptPlaceGoesOnWithTheOnlyConversation(t *testing.T) {
-	s := mustOpen(t)
+	s := storetest.New(t)
 	exchangeOf(t, s, newGroup, 1, "we moved")
 	mustMove(t, s, oldGroup, newGroup)
 	mustAdopt(t, s, newGroup, oldGroup)
-	mustAccept(t, s, say(newGroup, 2, "and now?"))
+	storetest.Accept(t, s, storetest.Say(newGroup, 2, "and now?"))
 	if got, want := seenBy(t, s, oldGroup), "we moved, re we moved, and now? from telegram:chat:-1005 to telegram:chat:-1005"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
@@ -194,27 +198,27 @@ func TestAdoptPlaceGoesOnWithTheOnlyConversation(t *testing.T) {
 // A run of the place's own session that another process has under way ends where
 // its conversation is by then.
 func TestAdoptPlaceDuringARunElsewhere(t *testing.T) {
-	s := mustOpen(t)
+	s := storetest.New(t)
 	exchangeOf(t, s, oldGroup, 1, "our plan")
 	exchangeOf(t, s, newGroup, 1, "we moved")
-	mustAccept(t, s, say(newGroup, 2, "hello?"))
-	turn := mustBegin(t, s, newGroup, 1000)
+	storetest.Accept(t, s, storetest.Say(newGroup, 2, "hello?"))
+	turn := storetest.Begin(t, s, newGroup, 1000)
 	mustMove(t, s, oldGroup, newGroup)
 	mustAdopt(t, s, newGroup, oldGroup)
-	mustCommit(t, s, answered(newGroup, turn, "here"))
-	if turn := mustBegin(t, s, oldGroup, 1000); len(turn.Waiting) != 0 {
+	storetest.Commit(t, s, storetest.Answered(newGroup, turn, "here"))
+	if turn := storetest.Begin(t, s, oldGroup, 1000); len(turn.Waiting) != 0 {
 		t.Errorf("%d messages wait that were answered", len(turn.Waiting))
 	}
-	if list, _, err := s.Conversations(t.Context(), ConversationQuery{Key: oldGroup, Limit: 10}); err != nil || len(list) != 2 || list[0].Messages+list[1].Messages != 6 {
+	if list, _, err := s.Conversations(t.Context(), conversation.ConversationQuery{Key: oldGroup, Limit: 10}); err != nil || len(list) != 2 || list[0].Messages+list[1].Messages != 6 {
 		t.Errorf("conversations: %+v, %v", list, err)
 	}
-	if due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: newGroup, State: DueNow, Limit: 10}); err != nil || len(due) == 0 {
+	if due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: newGroup, State: conversation.DueNow, Limit: 10}); err != nil || len(due) == 0 {
 		t.Errorf("the replies of the place's own session: %+v, %v", due, err)
 	}
 }
 
 func TestAdoptPlaceLeavesOthersAlone(t *testing.T) {
-	s := mustOpen(t)
+	s := storetest.New(t)
 	exchangeOf(t, s, oldGroup, 1, "our plan")
 	mustAdopt(t, s, oldGroup, "")
 	mustAdopt(t, s, "telegram:chat:-77", "")
@@ -227,45 +231,45 @@ func TestAdoptPlaceLeavesOthersAlone(t *testing.T) {
 }
 
 func TestPlacesMoveOnAndOn(t *testing.T) {
-	const newest = Key("telegram:chat:-1006")
-	for name, moves := range map[string][][2]Key{
+	const newest = conversation.Key("telegram:chat:-1006")
+	for name, moves := range map[string][][2]conversation.Key{
 		"in order":     {{oldGroup, newGroup}, {newGroup, newest}},
 		"out of order": {{newGroup, newest}, {oldGroup, newGroup}},
 		"and back":     {{oldGroup, newGroup}, {newGroup, newest}, {newest, oldGroup}, {newGroup, oldGroup}},
 	} {
-		s := mustOpen(t)
+		s := storetest.New(t)
 		for _, move := range moves {
 			mustMove(t, s, move[0], move[1])
 		}
-		for i, key := range []Key{newest, newGroup, oldGroup} {
-			stored, err := s.Accept(t.Context(), nil, say(key, i, "hello"))
+		for i, key := range []conversation.Key{newest, newGroup, oldGroup} {
+			stored, err := s.Accept(t.Context(), nil, storetest.Say(key, i, "hello"))
 			if err != nil || stored[0].Key != oldGroup {
 				t.Errorf("%s: a message from %s belongs to %+v, %v", name, key, stored, err)
 			}
 		}
-		former, err := s.FormerPlaces(t.Context(), newest)
-		if diff := cmp.Diff([]Key{newGroup, oldGroup}, former); diff != "" || err != nil {
+		former, err := New(s).FormerPlaces(t.Context(), newest)
+		if diff := cmp.Diff([]conversation.Key{newGroup, oldGroup}, former); diff != "" || err != nil {
 			t.Errorf("%s: former places: %s, %v", name, diff, err)
 		}
 	}
-	s := mustOpen(t)
-	if _, err := s.MovePlace(t.Context(), oldGroup, "discord:channel:1", readdressed); !errors.Is(err, ErrInvalid) {
+	s := storetest.New(t)
+	if _, err := New(s).MovePlace(t.Context(), oldGroup, "discord:channel:1", readdressed); !errors.Is(err, conversation.ErrInvalid) {
 		t.Errorf("to another channel: %v", err)
 	}
-	if _, err := s.MovePlace(context.Background(), oldGroup, oldGroup, readdressed); !errors.Is(err, ErrInvalid) {
+	if _, err := New(s).MovePlace(context.Background(), oldGroup, oldGroup, readdressed); !errors.Is(err, conversation.ErrInvalid) {
 		t.Errorf("to where it is: %v", err)
 	}
-	if former, err := s.FormerPlaces(t.Context(), oldGroup); err != nil || len(former) != 0 {
+	if former, err := New(s).FormerPlaces(t.Context(), oldGroup); err != nil || len(former) != 0 {
 		t.Errorf("a place that never moved was at %q, %v", former, err)
 	}
 }
 
 // What programs append to the place belongs to the session too.
 func TestAppendFollowsAMovedPlace(t *testing.T) {
-	s := mustOpen(t)
+	s := storetest.New(t)
 	exchangeOf(t, s, oldGroup, 1, "our plan")
 	mustMove(t, s, oldGroup, newGroup)
-	done, err := s.Append(t.Context(), newGroup, "", Message{Role: RoleUser, Content: "noted", Tokens: 1})
+	done, err := s.Append(t.Context(), newGroup, "", conversation.Message{Role: conversation.RoleUser, Content: "noted", Tokens: 1})
 	if err != nil || done.Conversation.Messages != 3 {
 		t.Errorf("appended to %+v, %v", done.Conversation, err)
 	}

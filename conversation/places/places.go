@@ -1,19 +1,30 @@
-package conversation
+// Package places keeps track of places that move. A platform may give a place another
+// id, as Telegram does when a group becomes a supergroup. The session keeps its key, so
+// that nobody who works it is disturbed, in this process or another: what is written in
+// the place under its new key belongs to the session from then on, with that key as its
+// origin.
+package places
 
 import (
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
+	"parley/conversation"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/wordindex"
 )
 
-// A platform may give a place another id, as Telegram does when a group becomes a
-// supergroup. The session keeps its key, so that nobody who works it is disturbed,
-// in this process or another: what is written in the place under its new key
-// belongs to the session from then on, with that key as its origin.
+// Places are the places of a store.
+type Places struct {
+	db  *db.DB
+	now func() time.Time
+}
+
+// New returns the places of a store.
+func New(store *conversation.Store) *Places { return &Places{store.DB(), store.Now} }
 
 // Moved is what MovePlace found.
 type Moved struct {
@@ -28,12 +39,12 @@ type Moved struct {
 //
 // It may be called again and again, and at any time. Keys of different channels
 // are ErrInvalid.
-func (s *Store) MovePlace(ctx context.Context, from, to Key, readdress func(address string) string) (moved Moved, err error) {
+func (p *Places) MovePlace(ctx context.Context, from, to conversation.Key, readdress func(address string) string) (moved Moved, err error) {
 	if from.Channel() != to.Channel() || from == to {
-		return moved, fmt.Errorf("%w: %s can't move to %s", ErrInvalid, from, to)
+		return moved, fmt.Errorf("%w: %s can't move to %s", conversation.ErrInvalid, from, to)
 	}
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		moved, err = movePlace(ctx, tx, from, to, readdress, db.Millis(s.now()))
+	err = p.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		moved, err = movePlace(ctx, tx, from, to, readdress, db.Millis(p.now()))
 		if err != nil {
 			return fmt.Errorf("move %s to %s: %w", from, to, err)
 		}
@@ -42,8 +53,8 @@ func (s *Store) MovePlace(ctx context.Context, from, to Key, readdress func(addr
 	return moved, err
 }
 
-func movePlace(ctx context.Context, tx *sql.Tx, from, to Key, readdress func(string) string, now int64) (moved Moved, err error) {
-	session, err := belongsTo(ctx, tx, from)
+func movePlace(ctx context.Context, tx *sql.Tx, from, to conversation.Key, readdress func(string) string, now int64) (moved Moved, err error) {
+	session, err := conversation.SessionOf(ctx, tx, from)
 	if err != nil || session == to { // which moved to from before: one of the two is out of date
 		return moved, err
 	}
@@ -73,7 +84,7 @@ func movePlace(ctx context.Context, tx *sql.Tx, from, to Key, readdress func(str
 
 // readdressRows changes the addresses in those rows of a table that belong to the
 // session.
-func readdressRows(ctx context.Context, tx *sql.Tx, table, which string, session Key, readdress func(string) string) error {
+func readdressRows(ctx context.Context, tx *sql.Tx, table, which string, session conversation.Key, readdress func(string) string) error {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT id, address FROM `+table+` WHERE session_id = (SELECT id FROM sessions WHERE key = ?) AND `+which, string(session))
 	if err != nil {
@@ -102,15 +113,9 @@ func readdressRows(ctx context.Context, tx *sql.Tx, table, which string, session
 	return nil
 }
 
-// belongsTo is the key of the session that a place belongs to.
-func belongsTo(ctx context.Context, q db.Querier, place Key) (key Key, err error) {
-	err = q.QueryRowContext(ctx, `SELECT coalesce((SELECT session FROM moved_places WHERE place = ?1), ?1)`, string(place)).Scan(&key)
-	return key, err
-}
-
 // FormerPlaces lists the keys that a place had before it moved, the latest first.
-func (s *Store) FormerPlaces(ctx context.Context, place Key) ([]Key, error) {
-	rows, err := s.db.QueryContext(ctx, `
+func (p *Places) FormerPlaces(ctx context.Context, place conversation.Key) ([]conversation.Key, error) {
+	rows, err := p.db.QueryContext(ctx, `
 		WITH RECURSIVE before (place, n) AS (
 			SELECT former, 1 FROM moved_places WHERE place = ?
 			UNION ALL SELECT m.former, n + 1 FROM before b JOIN moved_places m ON m.place = b.place WHERE n < ?)
@@ -119,9 +124,9 @@ func (s *Store) FormerPlaces(ctx context.Context, place Key) ([]Key, error) {
 		return nil, db.Explain(err)
 	}
 	defer rows.Close()
-	var list []Key
+	var list []conversation.Key
 	for rows.Next() {
-		var key Key
+		var key conversation.Key
 		if err := rows.Scan(&key); err != nil {
 			return nil, err
 		}
@@ -135,8 +140,8 @@ const maxMoves = 20
 
 // OwnSessions lists the places that belong to another session since they moved,
 // and still have conversations or waiting messages in one of their own.
-func (s *Store) OwnSessions(ctx context.Context, channel string) ([]Key, error) {
-	rows, err := s.db.QueryContext(ctx, `
+func (p *Places) OwnSessions(ctx context.Context, channel string) ([]conversation.Key, error) {
+	rows, err := p.db.QueryContext(ctx, `
 		SELECT m.place FROM moved_places m JOIN sessions s ON s.key = m.place
 		WHERE m.session <> m.place AND s.channel = ? AND (
 			EXISTS (SELECT 1 FROM conversations c WHERE c.session_id = s.id)
@@ -146,9 +151,9 @@ func (s *Store) OwnSessions(ctx context.Context, channel string) ([]Key, error) 
 		return nil, db.Explain(err)
 	}
 	defer rows.Close()
-	var list []Key
+	var list []conversation.Key
 	for rows.Next() {
-		var key Key
+		var key conversation.Key
 		if err := rows.Scan(&key); err != nil {
 			return nil, err
 		}
@@ -163,9 +168,9 @@ func (s *Store) OwnSessions(ctx context.Context, channel string) ([]Key, error) 
 // goes on, those of the place are archived. Replies that are on their way stay
 // where they are. The caller has the lock of the place's own session, and wakes
 // the one that adopted it, whose key is returned; "" when there was nothing.
-func (s *Store) AdoptPlace(ctx context.Context, place Key) (session Key, err error) {
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		session, err = adoptPlace(ctx, tx, place, db.Millis(s.now()))
+func (p *Places) AdoptPlace(ctx context.Context, place conversation.Key) (session conversation.Key, err error) {
+	err = p.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		session, err = adoptPlace(ctx, tx, place, db.Millis(p.now()))
 		if err != nil {
 			return fmt.Errorf("adopt %s: %w", place, err)
 		}
@@ -174,8 +179,8 @@ func (s *Store) AdoptPlace(ctx context.Context, place Key) (session Key, err err
 	return session, err
 }
 
-func adoptPlace(ctx context.Context, tx *sql.Tx, place Key, now int64) (Key, error) {
-	session, err := belongsTo(ctx, tx, place)
+func adoptPlace(ctx context.Context, tx *sql.Tx, place conversation.Key, now int64) (conversation.Key, error) {
+	session, err := conversation.SessionOf(ctx, tx, place)
 	if err != nil || session == place {
 		return "", err
 	}
@@ -187,7 +192,7 @@ func adoptPlace(ctx context.Context, tx *sql.Tx, place Key, now int64) (Key, err
 	if err != nil {
 		return "", err
 	}
-	into, _, err := enterSession(ctx, tx, session, "", now)
+	into, _, err := conversation.EnterSession(ctx, tx, session, "", now)
 	if err != nil {
 		return "", err
 	}
