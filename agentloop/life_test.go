@@ -19,6 +19,7 @@ import (
 	"parley/agentloop/window"
 	"parley/agentloop/window/windowtest"
 	"parley/conversation"
+	"parley/conversation/summary"
 	"parley/llm"
 	"parley/llm/llmtest"
 	"parley/tools"
@@ -126,7 +127,7 @@ func (f *life) check(known conversation.Snapshot) {
 	if known.Conversation.Messages == 0 {
 		stored.Conversation.ID = known.Conversation.ID // a new one at every reading
 	}
-	summary, err := f.store.Summary(ctx, known.Conversation.ID)
+	summary, err := summary.New(f.store).Newest(ctx, known.Conversation.ID)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -267,14 +268,14 @@ func (f *life) sumsUp() {
 	if len(last) == 0 {
 		return
 	}
-	stretch, err := f.store.Stretch(f.t.Context(), stored.Conversation.ID, last[0].Seq, 200+f.rand.IntN(1000))
+	stretch, err := summary.New(f.store).Stretch(f.t.Context(), stored.Conversation.ID, last[0].Seq, 200+f.rand.IntN(1000))
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	if len(stretch.Messages) == 0 {
 		return
 	}
-	if _, err := f.store.Summarize(f.t.Context(), stretch, strings.Repeat("summed up ", f.rand.IntN(40)), 80); err != nil {
+	if _, err := summary.New(f.store).Add(f.t.Context(), stretch, strings.Repeat("summed up ", f.rand.IntN(40)), 80); err != nil {
 		f.t.Fatal(err)
 	}
 	f.loop.post(signal{key: room, edited: true})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/summary"
 )
 
 // loop serves one session. Its goroutine answers what waits, run by run, until
@@ -133,7 +134,7 @@ func (l *loop) begin(ctx context.Context) (conversation.Snapshot, error) {
 	err := l.persist(ctx, "read the session", func() (err error) {
 		snapshot, err = l.deps.Store.Begin(ctx, l.key, l.deps.Budget, l.router.served...)
 		if err == nil && l.deps.Strategy == Summarization && len(snapshot.Waiting) > 0 {
-			snapshot.Summary, err = l.deps.Store.Summary(ctx, snapshot.Conversation.ID)
+			snapshot.Summary, err = summary.New(l.deps.Store).Newest(ctx, snapshot.Conversation.ID)
 			if conversation.IsDamaged(err) {
 				err = nil // the window goes without it
 			}

@@ -10,6 +10,7 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/summary"
 	"parley/llm"
 )
 
@@ -111,7 +112,7 @@ func (l *loop) summaryEnd() int64 {
 // summarize makes and stores a summary of the messages before a seq. It runs in the
 // background; the loop may have ended.
 func (r *Router) summarize(ctx context.Context, key conversation.Key, id string, before int64) error {
-	stretch, err := r.deps.Store.Stretch(ctx, id, before, r.deps.Budget/2)
+	stretch, err := summary.New(r.deps.Store).Stretch(ctx, id, before, r.deps.Budget/2)
 	if err != nil || len(stretch.Messages) == 0 {
 		return err
 	}
@@ -134,7 +135,7 @@ func (r *Router) summarize(ctx context.Context, key conversation.Key, id string,
 		text += "\n" + cutSummary
 	}
 	text, tokens := r.fitSummary(text)
-	stored, err := r.deps.Store.Summarize(ctx, stretch, text, tokens)
+	stored, err := summary.New(r.deps.Store).Add(ctx, stretch, text, tokens)
 	if stored {
 		r.Edited(key)
 	}
@@ -152,7 +153,7 @@ func (r *Router) fitSummary(text string) (fitted string, tokens int) {
 	return text, tokens
 }
 
-func summaryQuestion(t conversation.Stretch) string {
+func summaryQuestion(t summary.Stretch) string {
 	var b strings.Builder
 	if t.After.Through > 0 {
 		fmt.Fprintf(&b, "The summary so far:\n\n%s\n\nWhat followed:\n\n", t.After.Content)

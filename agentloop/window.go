@@ -6,6 +6,7 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/summary"
 	"parley/llm"
 )
 
@@ -24,7 +25,7 @@ type Window struct {
 func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, error) {
 	snapshot, err := r.deps.Store.Peek(ctx, key, r.deps.Budget)
 	if err == nil && r.deps.Strategy == Summarization {
-		snapshot.Summary, err = r.deps.Store.Summary(ctx, snapshot.Conversation.ID)
+		snapshot.Summary, err = summary.New(r.deps.Store).Newest(ctx, snapshot.Conversation.ID)
 	}
 	if err != nil {
 		return Window{}, err

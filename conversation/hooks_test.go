@@ -11,6 +11,7 @@ import (
 	"parley/conversation/retention"
 	"parley/conversation/search"
 	"parley/conversation/storetest"
+	"parley/conversation/summary"
 	"parley/conversation/usage"
 )
 
@@ -72,6 +73,17 @@ func init() {
 			list = append(list, fmt.Sprint(turn.Number, storetest.Texts(turn.Messages)))
 		}
 		return list, err
+	}
+	conversation.ReadStretch = func(ctx context.Context, s *conversation.Store, id string, before int64, tokens int) ([]conversation.Message, error) {
+		stretch, err := summary.New(s).Stretch(ctx, id, before, tokens)
+		return stretch.Messages, err
+	}
+	conversation.Summarize = func(ctx context.Context, s *conversation.Store, id string, before int64, tokens int, content string, size int) (bool, error) {
+		stretch, err := summary.New(s).Stretch(ctx, id, before, tokens)
+		if err != nil {
+			return false, err
+		}
+		return summary.New(s).Add(ctx, stretch, content, size)
 	}
 	conversation.RunsByChannel = func(ctx context.Context, s *conversation.Store) (map[string]int64, error) {
 		stats, err := usage.New(s).Stats(ctx, time.Now().Add(-time.Hour), time.Now().Add(time.Hour), time.Hour)

@@ -80,9 +80,9 @@ func readAll(t *testing.T, s *Store, key Key) (r read) {
 	must(err)
 	r.Tools, err = ReadToolUses(t.Context(), s, key, c.ID, "shop", 100)
 	must(err)
-	stretch, err := s.Stretch(t.Context(), c.ID, c.Messages+1, 50)
+	stretch, err := ReadStretch(t.Context(), s, c.ID, c.Messages+1, 50)
 	must(err)
-	r.Stretch = texts(stretch.Messages)
+	r.Stretch = texts(stretch)
 	from, older, err := s.Newest(t.Context(), c, 200)
 	must(err)
 	_, _, seen, err := s.ReadTranscript(t.Context(), Transcript{Conversation: c.ID, From: from, Through: c.Messages})
@@ -155,11 +155,7 @@ func TestInternalMessagesAreNoPartOfTheTalk(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stretch, err := s.Stretch(t.Context(), c.ID, c.Messages+1, 50)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if stored, err := s.Summarize(t.Context(), stretch, "pears were asked for", 4); !stored || err != nil {
+		if stored, err := Summarize(t.Context(), s, c.ID, c.Messages+1, 50, "pears were asked for", 4); !stored || err != nil {
 			t.Fatal(stored, err)
 		}
 	})

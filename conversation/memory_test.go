@@ -1,8 +1,6 @@
 package conversation
 
 import (
-	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -75,61 +73,6 @@ func TestStateForgetsTheOldest(t *testing.T) {
 	}
 	if n := len([]rune(s.Constraints[9].Text)); s.Constraints[9].Turn != 100 || n > maxNote || len(s.Failures[0].Error) > maxNote+2 {
 		t.Errorf("the newest is of turn %d with %d characters", s.Constraints[9].Turn, n)
-	}
-}
-
-// A summary goes with the conversation, and nobody else's is ever given.
-func TestSummariesBelongToTheirConversation(t *testing.T) {
-	s := mustOpen(t)
-	a := commitOne(t, s, "cli:a", "one", nil).Conversation
-	commitOne(t, s, "cli:a", "two", nil)
-	b := commitOne(t, s, "cli:b", "other", nil).Conversation
-	stretch, err := s.Stretch(t.Context(), a.ID, 3, 1000)
-	if err != nil || len(stretch.Messages) != 2 {
-		t.Fatalf("%d messages, %v", len(stretch.Messages), err)
-	}
-	if stored, err := s.Summarize(t.Context(), stretch, "one was said", 4); !stored || err != nil {
-		t.Fatal(stored, err)
-	}
-	if stored, err := s.Summarize(t.Context(), stretch, "again", 4); stored || err != nil {
-		t.Errorf("a summary that is not the newest any more was stored: %v", err)
-	}
-	if sum, err := s.Summary(t.Context(), a.ID); err != nil || sum.Content != "one was said" || sum.Through != 2 {
-		t.Errorf("%+v, %v", sum, err)
-	}
-	if sum, err := s.Summary(t.Context(), b.ID); err != nil || sum.Through != 0 {
-		t.Errorf("another conversation has %+v, %v", sum, err)
-	}
-	commitOne(t, s, "cli:a", "/clear", func(r *Run) { r.Messages, r.Effect.Delete = nil, true })
-	if err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
-		for done := false; !done; {
-			var err error
-			if done, err = s.db.StepChore(ctx, tx); err != nil {
-				return err
-			}
-		}
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
-	var left int
-	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM summaries`).Scan(&left); err != nil || left != 0 {
-		t.Errorf("%d summaries outlive their conversation, %v", left, err)
-	}
-}
-
-// A summary that was being made while its words were taken back is not stored.
-func TestSummaryOfWhatChangedMeanwhileIsRefused(t *testing.T) {
-	s := mustOpen(t)
-	c := commitOne(t, s, "cli:a", "one", nil).Conversation
-	commitOne(t, s, "cli:a", "two", nil)
-	stretch, err := s.Stretch(t.Context(), c.ID, 5, 1000)
-	if err != nil || len(stretch.Messages) != 4 {
-		t.Fatalf("%d messages, %v", len(stretch.Messages), err)
-	}
-	commitOne(t, s, "cli:a", "/undo", func(r *Run) { r.Messages, r.Effect.Undo = nil, 3 })
-	if stored, err := s.Summarize(t.Context(), stretch, "one and two", 4); stored || err != nil {
-		t.Errorf("stored %v, %v", stored, err)
 	}
 }
 

@@ -23,6 +23,9 @@ var (
 	ReadToolUses func(ctx context.Context, s *Store, key Key, conversation, tool string, limit int) ([]string, error)
 	ReadOverview func(ctx context.Context, s *Store, key Key, conversation string, limit int) ([]string, error)
 
+	ReadStretch func(ctx context.Context, s *Store, conversation string, before int64, tokens int) ([]Message, error)
+	Summarize   func(ctx context.Context, s *Store, conversation string, before int64, tokens int, content string, size int) (stored bool, err error)
+
 	RunsByChannel func(ctx context.Context, s *Store) (map[string]int64, error) // of the last hour
 
 	// NewCleaner returns the retention of a store: Clean deletes conversations that have rested for expiration, and

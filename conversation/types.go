@@ -223,3 +223,11 @@ type Conversation struct {
 	row     int64 // its row id, 0 while it is not stored
 	session int64 // its session's row id, 0 while that is not known
 }
+
+// Summary stands for the beginning of a conversation in the window. Package summary stores them.
+type Summary struct {
+	Through int64 // seq of the last message that it covers; 0 = there is no summary
+	Content string
+	Tokens  int
+	At      time.Time
+}

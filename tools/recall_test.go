@@ -10,6 +10,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/search"
 	"parley/conversation/storetest"
+	"parley/conversation/summary"
 	"parley/llm"
 )
 
@@ -162,11 +163,11 @@ func TestEarlierConversationsAreFoundInTheSession(t *testing.T) {
 	contains(t, a.ask(room, `{"action":"range","start_turn":1,"conversation":"`+c.ID+`"}`), "40 kg")
 	contains(t, a.ask(room, `{"action":"summary","conversation":"`+c.ID+`"}`), "1 turn, 2 messages", "No summary of it has been made.", "Turn 1, 2026-05-01 09:01: the anchor weighs 40 kg")
 
-	stretch, err := a.store.Stretch(t.Context(), c.ID, 3, 1000)
+	stretch, err := summary.New(a.store).Stretch(t.Context(), c.ID, 3, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.store.Summarize(t.Context(), stretch, "They spoke of an anchor.", 10); err != nil {
+	if _, err := summary.New(a.store).Add(t.Context(), stretch, "They spoke of an anchor.", 10); err != nil {
 		t.Fatal(err)
 	}
 	summary := a.ask(room, `{"action":"summary","conversation":"`+c.ID+`"}`)

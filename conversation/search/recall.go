@@ -10,6 +10,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/turns"
+	"parley/conversation/summary"
 )
 
 // Turn is one turn of a conversation.
@@ -151,7 +152,7 @@ func (s *Searcher) Overview(ctx context.Context, key conversation.Key, id string
 	if o.Conversation, err = s.store.Find(ctx, id); err != nil {
 		return o, err
 	}
-	if o.Summary, err = s.store.Summary(ctx, id); err != nil {
+	if o.Summary, err = summary.New(s.store).Newest(ctx, id); err != nil {
 		return o, err
 	}
 	if o.Turns, err = turns.Of(ctx, s.db, row, o.Conversation.Messages); err != nil {

@@ -1,0 +1,106 @@
+// Package summary stores summaries of conversations. A summary stands for the beginning of a conversation in the window;
+// the messages that it covers stay as they are.
+//
+// To make one, call [Summaries.Stretch] for what follows on the newest summary, have the model summarise both, and store
+// the result with [Summaries.Add].
+package summary
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/internal/db"
+	"parley/conversation/internal/turns"
+)
+
+// Summaries stores the summaries of all conversations. It is safe for concurrent use.
+type Summaries struct {
+	db  *db.DB
+	now func() time.Time
+}
+
+// New returns the summaries of a store.
+func New(store *conversation.Store) *Summaries { return &Summaries{store.DB(), store.Now} }
+
+// Newest returns the newest summary of a conversation, given by its ID, or the zero value if it has none.
+func (s *Summaries) Newest(ctx context.Context, id string) (conversation.Summary, error) {
+	return newest(ctx, s.db, id)
+}
+
+func newest(ctx context.Context, q db.Querier, id string) (sum conversation.Summary, err error) {
+	var at int64
+	err = q.QueryRowContext(ctx, `
+		SELECT s.through, s.content, s.tokens, s.created_at FROM summaries s JOIN conversations c ON c.id = s.conversation_id
+		WHERE c.uuid = ? AND c.deleted = 0 ORDER BY s.through DESC LIMIT 1`, id).Scan(&sum.Through, &sum.Content, &sum.Tokens, &at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return conversation.Summary{}, nil
+	}
+	sum.At = db.FromMillis(at)
+	return sum, db.Explain(err)
+}
+
+// Stretch is a part of a conversation that can be summarised: whole turns that follow on a summary.
+type Stretch struct {
+	Conversation string               // ID
+	After        conversation.Summary // zero if the stretch begins with the conversation
+	Messages     []conversation.Message
+}
+
+// Through returns the seq of the stretch's last message.
+func (t Stretch) Through() int64 { return t.Messages[len(t.Messages)-1].Seq }
+
+// Stretch returns the turns that follow on the newest summary of a conversation and end before a seq, up to a number of
+// tokens, but at least one turn if there is any.
+func (s *Summaries) Stretch(ctx context.Context, id string, before int64, tokens int) (Stretch, error) {
+	t := Stretch{Conversation: id}
+	var err error
+	if t.After, err = s.Newest(ctx, id); err != nil {
+		return t, err
+	}
+	whole := 0 // messages of whole turns
+	for r, err := range conversation.ReadRecords(ctx, s.db, `
+		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
+			AND seq > ? AND seq < ? AND `+turns.InTalk+` ORDER BY seq`, id, t.After.Through, before) {
+		if err != nil {
+			return t, db.Explain(err)
+		}
+		m := r.Message
+		if n := len(t.Messages); n > 0 && conversation.StartsTurn(&t.Messages[n-1], &m) {
+			whole = n
+		}
+		if tokens -= m.Tokens; tokens < 0 && whole > 0 {
+			t.Messages = t.Messages[:whole]
+			return t, nil
+		}
+		t.Messages = append(t.Messages, m)
+	}
+	return t, nil
+}
+
+// Add stores a summary of a stretch and of the summary that it follows on. It stores nothing, and reports false, if the
+// conversation has changed meanwhile: messages of the stretch were taken back, or another process has summarised them.
+func (s *Summaries) Add(ctx context.Context, t Stretch, content string, tokens int) (stored bool, err error) {
+	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		stored = false
+		latest, err := newest(ctx, tx, t.Conversation)
+		if err != nil || latest.Through != t.After.Through {
+			return err
+		}
+		var n int
+		err = tx.QueryRowContext(ctx, `
+			SELECT count(*) FROM messages WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
+				AND seq > ? AND seq <= ? AND `+turns.InTalk, t.Conversation, t.After.Through, t.Through()).Scan(&n)
+		if err != nil || n != len(t.Messages) {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `
+			INSERT INTO summaries (conversation_id, through, content, tokens, created_at)
+			SELECT id, ?, ?, ?, ? FROM conversations WHERE uuid = ?`, t.Through(), db.Text(content), tokens, db.Millis(s.now()), t.Conversation)
+		stored = err == nil
+		return err
+	})
+	return stored, err
+}

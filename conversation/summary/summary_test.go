@@ -1,0 +1,80 @@
+package summary
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/storetest"
+)
+
+// commitOne stores an exchange, or what the change makes of its run.
+func commitOne(t *testing.T, s *conversation.Store, key conversation.Key, said string, change func(*conversation.Run)) conversation.Committed {
+	t.Helper()
+	in := conversation.Inbound{Key: key, SourceID: fmt.Sprint(key, time.Now().UnixNano()), Address: "1", Text: said, At: time.Now()}
+	if _, err := s.Accept(t.Context(), nil, in); err != nil {
+		t.Fatal(err)
+	}
+	turn, err := s.Begin(t.Context(), key, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := conversation.Run{
+		Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
+		Title: said, Messages: []conversation.Message{{Role: conversation.RoleUser, Content: said, Tokens: 5}, {Role: conversation.RoleAssistant, Content: "re " + said, Tokens: 5}},
+	}
+	if change != nil {
+		change(&run)
+	}
+	done, err := s.Commit(t.Context(), run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// A summary goes with the conversation, and nobody else's is ever given.
+func TestSummariesBelongToTheirConversation(t *testing.T) {
+	s := storetest.New(t)
+	a := commitOne(t, s, "cli:a", "one", nil).Conversation
+	commitOne(t, s, "cli:a", "two", nil)
+	b := commitOne(t, s, "cli:b", "other", nil).Conversation
+	stretch, err := New(s).Stretch(t.Context(), a.ID, 3, 1000)
+	if err != nil || len(stretch.Messages) != 2 {
+		t.Fatalf("%d messages, %v", len(stretch.Messages), err)
+	}
+	if stored, err := New(s).Add(t.Context(), stretch, "one was said", 4); !stored || err != nil {
+		t.Fatal(stored, err)
+	}
+	if stored, err := New(s).Add(t.Context(), stretch, "again", 4); stored || err != nil {
+		t.Errorf("a summary that is not the newest any more was stored: %v", err)
+	}
+	if sum, err := New(s).Newest(t.Context(), a.ID); err != nil || sum.Content != "one was said" || sum.Through != 2 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	if sum, err := New(s).Newest(t.Context(), b.ID); err != nil || sum.Through != 0 {
+		t.Errorf("another conversation has %+v, %v", sum, err)
+	}
+	commitOne(t, s, "cli:a", "/clear", func(r *conversation.Run) { r.Messages, r.Effect.Delete = nil, true })
+	storetest.Chores(t, s)
+	var left int
+	if err := s.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM summaries`).Scan(&left); err != nil || left != 0 {
+		t.Errorf("%d summaries outlive their conversation, %v", left, err)
+	}
+}
+
+// A summary that was being made while its words were taken back is not stored.
+func TestSummaryOfWhatChangedMeanwhileIsRefused(t *testing.T) {
+	s := storetest.New(t)
+	c := commitOne(t, s, "cli:a", "one", nil).Conversation
+	commitOne(t, s, "cli:a", "two", nil)
+	stretch, err := New(s).Stretch(t.Context(), c.ID, 5, 1000)
+	if err != nil || len(stretch.Messages) != 4 {
+		t.Fatalf("%d messages, %v", len(stretch.Messages), err)
+	}
+	commitOne(t, s, "cli:a", "/undo", func(r *conversation.Run) { r.Messages, r.Effect.Undo = nil, 3 })
+	if stored, err := New(s).Add(t.Context(), stretch, "one and two", 4); stored || err != nil {
+		t.Errorf("stored %v, %v", stored, err)
+	}
+}
