@@ -9,8 +9,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// A server that counts half as much again as the gateway does is sent less, so
-// that its own count stays within the budget.
+// A server that counts 1.5 times as many tokens as the gateway is sent less, so that
+// its own count stays within the budget.
 func TestWindowFollowsTheServersCount(t *testing.T) {
 	t.Parallel()
 	counter := llm.NewCounter("fake")

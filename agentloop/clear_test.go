@@ -23,7 +23,7 @@ func (p people) say(id, name, text string) string {
 	return p.reply(room)
 }
 
-// code is what must follow /clear.
+// code returns what must follow /clear.
 func (p people) code(reply string) string {
 	p.t.Helper()
 	found := regexp.MustCompile("`/clear (yes [0-9a-f]{4})`").FindStringSubmatch(reply)
@@ -33,7 +33,7 @@ func (p people) code(reply string) string {
 	return found[1]
 }
 
-// adminsAre are the ids of a group's admins, or why the platform does not tell.
+// adminsAre holds the IDs of a group's admins, or the platform's error.
 type adminsAre struct {
 	ids string
 	err error
@@ -43,7 +43,7 @@ func (a *adminsAre) IsAdmin(_ context.Context, in conversation.Inbound) (bool, e
 	return strings.Contains(a.ids, in.Sender.ID), a.err
 }
 
-// In a group nobody deletes by answering what another person was asked.
+// In a group, the code that one person was given is no good for another.
 func TestInGroupsOnlyWhoAskedCanClear(t *testing.T) {
 	t.Parallel()
 	p := people{newHarness(t, func(parts *Deps) { parts.Admins = &adminsAre{ids: "2"} })}
@@ -107,7 +107,7 @@ func TestClearInAGroupIsForAdminsOnceOthersHaveWritten(t *testing.T) {
 	}
 }
 
-// Without a platform that names admins, nobody is one.
+// Where no platform names admins, nobody is one.
 func TestClearInAGroupWithoutAdmins(t *testing.T) {
 	t.Parallel()
 	p := people{newHarness(t, nil)}

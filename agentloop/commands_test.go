@@ -103,7 +103,7 @@ func TestClearAsksFirst(t *testing.T) {
 	}
 }
 
-// Whoever says /new twice has one new conversation, not a pile of empty ones.
+// A second /new does not add another empty conversation.
 func TestNewOnAnEmptyConversationKeepsIt(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -126,8 +126,7 @@ func TestNewOnAnEmptyConversationKeepsIt(t *testing.T) {
 	}
 }
 
-// After an outage nothing that was asked is passed over, and nothing is asked
-// or answered twice.
+// After an outage, /retry answers all questions, each once.
 func TestRetryAfterAnOutageAnswersAllThatGotNoAnswer(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)

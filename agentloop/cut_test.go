@@ -14,7 +14,7 @@ import (
 	"parley/tools"
 )
 
-// messages are those of the active conversation, as people read them.
+// messages returns those of the active conversation, as people read them.
 func (h *harness) messages() []conversation.Message {
 	h.t.Helper()
 	c, err := h.store.Active(h.t.Context(), room)
@@ -75,7 +75,7 @@ func TestCutAnswerIsMarked(t *testing.T) {
 	}
 }
 
-// What stands below an answer that ends in a code block is no code.
+// The notice below an answer that ends in a code block is not code.
 func TestNoticeStandsOutsideOfAnOpenCodeBlock(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -88,7 +88,7 @@ func TestNoticeStandsOutsideOfAnOpenCodeBlock(t *testing.T) {
 	}
 }
 
-// A program reads the model's own words, and the reason beside them.
+// A program reads the model's own words, with the reason in a field.
 func TestKeptReplyHoldsNoNotice(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -107,7 +107,7 @@ func TestKeptReplyHoldsNoNotice(t *testing.T) {
 	}
 }
 
-// Half a tool call may be a whole one of another meaning.
+// The first half of a tool call may be a valid call with another meaning.
 func TestCutToolCallsAreNotRun(t *testing.T) {
 	t.Parallel()
 	var ran atomic.Int64
@@ -141,7 +141,7 @@ func TestCutToolCallsAreNotRun(t *testing.T) {
 	}
 }
 
-// An answer of nothing but thought is told as what it is.
+// An answer that has only reasoning is reported as such.
 func TestAnswerUsedUpByThoughtIsToldInWords(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -166,8 +166,8 @@ func TestCutTitleIsNotTaken(t *testing.T) {
 	}
 }
 
-// What a content filter has cut would stand for the talk without its end; what
-// reached the length limit says so.
+// A summary that a content filter has cut off is not stored. One that reached the
+// length limit is, and says so.
 func TestCutSummarySaysSo(t *testing.T) {
 	t.Parallel()
 	for reason, stored := range map[string]bool{"length": true, "content_filter": false} {

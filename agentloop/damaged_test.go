@@ -18,7 +18,7 @@ const (
 	talking = conversation.Key("cli:talking")
 )
 
-// newDamagedHarness is a harness in which three sessions have talked, and a page of
+// newDamagedHarness returns a harness with three sessions that have talked. A page of
 // the quiet one's messages is damaged.
 func newDamagedHarness(t *testing.T, table string) *harness {
 	t.Helper()
@@ -45,7 +45,7 @@ func newDamagedHarness(t *testing.T, table string) *harness {
 	return h
 }
 
-// reopen starts the harness on a database again.
+// reopen restarts the harness on a database.
 func (h *harness) reopen(path string) {
 	h.t.Helper()
 	store, err := conversation.Open(h.t.Context(), path)
@@ -99,8 +99,7 @@ func TestDamagedConversationIsToldInWords(t *testing.T) {
 	}
 }
 
-// An answer that can't be stored is not said: the user would build on what the
-// gateway forgets.
+// An answer that can't be stored is not sent: the gateway would not remember it.
 func TestRunThatCannotBeStoredIsToldInWords(t *testing.T) {
 	t.Parallel()
 	h := newDamagedHarness(t, "messages")

@@ -15,7 +15,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// archiveOutside is an operation as the API makes it.
+// archiveOutside archives a conversation as the API does.
 func (h *harness) archiveOutside(ctx context.Context, key conversation.Key) error {
 	return h.router.Exclusively(ctx, key, func(ctx context.Context) error {
 		_, err := h.store.Archive(ctx, key, "")
@@ -100,8 +100,8 @@ func TestAfterTheEndNothingIsDone(t *testing.T) {
 	}
 }
 
-// Messages and operations come at once, from many sides: every message is
-// answered, every operation is made or refused, and none sees a run half done.
+// Messages and operations arrive at once from many goroutines: every message is
+// answered, every operation is carried out or refused, and none sees half a run.
 func TestOperationsAndMessagesAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Microsecond })

@@ -13,8 +13,8 @@ import (
 
 const month = 720 * time.Hour
 
-// agingHouse is a harness whose calendar begins a year ago. Conversations expire
-// there after a month.
+// agingHarness returns a harness whose clock begins a year ago, and a function that
+// advances it. Conversations expire after a month.
 func agingHarness(t *testing.T) (h *harness, pass func(time.Duration)) {
 	t.Helper()
 	var passed atomic.Int64
@@ -39,8 +39,8 @@ func agingHarness(t *testing.T) (h *harness, pass func(time.Duration)) {
 
 const rested = "A new conversation begins: the last one rested for 31 days. /history list has it.\n\n"
 
-// A chat that rested for a month begins anew and says so, once; the model is
-// shown nothing of before, and the user finds it in the list.
+// After a month of rest, the first reply says that a new conversation begins. The model
+// is shown nothing of the old one, and the user finds it in the list.
 func TestAChatThatRestedForAMonthBeginsAnewAndSaysSo(t *testing.T) {
 	t.Parallel()
 	h, pass := agingHarness(t)
@@ -70,8 +70,8 @@ func TestAChatThatRestedForAMonthBeginsAnewAndSaysSo(t *testing.T) {
 	}
 }
 
-// Commands after a rest are about what the user left, and end nothing: /history
-// shows it, /status says what comes, and /retry goes on with it.
+// Commands after a rest are about the old conversation and do not end it: /history
+// shows it, /status says that it has expired, and /retry goes on with it.
 func TestCommandsAfterARestStillFindTheConversation(t *testing.T) {
 	t.Parallel()
 	h, pass := agingHarness(t)
@@ -92,8 +92,8 @@ func TestCommandsAfterARestStillFindTheConversation(t *testing.T) {
 	}
 }
 
-// A model that is down must not make the first message after a rest fall back
-// into the old conversation.
+// When the model fails, the first message after a rest still begins a new
+// conversation.
 func TestAFailedAnswerAfterARestBeginsTheNewConversationToo(t *testing.T) {
 	t.Parallel()
 	h, pass := agingHarness(t)
@@ -111,8 +111,7 @@ func TestAFailedAnswerAfterARestBeginsTheNewConversationToo(t *testing.T) {
 	}
 }
 
-// A message that a /stop has settled is the first of the new conversation, as
-// any other.
+// A message that a /stop has settled begins the new conversation, too.
 func TestAMessageThatIsStoppedAtOnceBeginsTheNewConversation(t *testing.T) {
 	t.Parallel()
 	h, pass := agingHarness(t)

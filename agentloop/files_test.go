@@ -12,7 +12,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// shelf is where a channel keeps the files that came with its messages.
+// shelf holds the files of a channel's messages by their Ref.
 type shelf map[string]string
 
 func (s shelf) Fetch(_ context.Context, _ string, file conversation.Attachment, limit int64) ([]byte, error) {
@@ -34,7 +34,7 @@ func filed(in conversation.Inbound, files ...conversation.Attachment) conversati
 	return in
 }
 
-// asked is what the model was sent last, as one text.
+// asked returns what the model was sent last, as one text.
 func (h *harness) asked() string {
 	calls := h.server.Calls()
 	var b strings.Builder
@@ -96,8 +96,8 @@ func TestImagesGoToAModelThatSees(t *testing.T) {
 	}
 }
 
-// The newest images are what people talk about; all of a long talk's would
-// cost more than the rest of it.
+// Only the newest images are shown: all images of a long conversation would cost more
+// than its text.
 func TestOnlyTheNewestImagesAreShown(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Files, p.Vision, p.Budget = shelf{"cat": png}, true, 30_000 })
@@ -125,7 +125,7 @@ func TestStopEndsTheWaitForAFile(t *testing.T) {
 	}
 }
 
-// slowShelf never gives a file.
+// slowShelf never returns a file.
 type slowShelf chan struct{}
 
 func (s slowShelf) Fetch(ctx context.Context, _ string, _ conversation.Attachment, _ int64) ([]byte, error) {
@@ -198,8 +198,8 @@ func TestHistoryOffersButtons(t *testing.T) {
 	}
 }
 
-// What was asked with files can be asked again after a /stop: the platform may
-// have forgotten them by then.
+// A question with files can be retried after a /stop, when the platform may have
+// deleted the files.
 func TestStopKeepsTheFilesOfTheQuestion(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png, "notes": "buy milk"}, true })
@@ -238,8 +238,8 @@ func TestRetryAnswersTheEditedText(t *testing.T) {
 	}
 }
 
-// Forty messages with ten pictures each must not fill the memory: a run reads
-// what a model can be shown.
+// Forty messages with ten images each must not fill the memory: a run reads only what
+// the model is shown.
 func TestARunReadsNoMoreFilesThanItShows(t *testing.T) {
 	t.Parallel()
 	read := make(chan struct{}, 1000)
@@ -262,7 +262,7 @@ func TestARunReadsNoMoreFilesThanItShows(t *testing.T) {
 	}
 }
 
-// countingShelf tells of every file that is read.
+// countingShelf counts the files that are read.
 type countingShelf chan struct{}
 
 func (s countingShelf) Fetch(context.Context, string, conversation.Attachment, int64) ([]byte, error) {
@@ -270,9 +270,8 @@ func (s countingShelf) Fetch(context.Context, string, conversation.Attachment, i
 	return []byte(png), nil
 }
 
-// TestRunsWithPicturesShareTheMemory has more runs with large pictures at once
-// than memory is meant for: some wait, all are answered, and runs without
-// pictures pass them.
+// More runs with large images than maxImageMemory allows: some wait, all are answered,
+// and runs without images do not wait.
 func TestRunsWithPicturesShareTheMemory(t *testing.T) {
 	t.Parallel()
 	const runs, most = 10, maxImageMemory / (maxImages * maxImageFile)

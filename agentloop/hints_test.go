@@ -13,7 +13,7 @@ import (
 	"parley/tools"
 )
 
-// library is a harness whose model can look things up.
+// library returns a harness whose model has recall.
 func library(t *testing.T, change func(*Deps)) *harness {
 	return newHarness(t, func(p *Deps) {
 		var err error
@@ -55,9 +55,8 @@ func TestMessagesThatPointBackRemindTheModelOfRecall(t *testing.T) {
 	}
 }
 
-// What the model is told beside a message is never taken for the user's words:
-// neither people nor later windows see it. Whoever looks into what a run was
-// about finds it there.
+// A hint is never taken for the user's words: neither people nor later windows see it.
+// The archive has it with its run.
 func TestHintsAreNoPartOfTheConversation(t *testing.T) {
 	t.Parallel()
 	h := library(t, nil)
@@ -85,8 +84,8 @@ func TestHintsAreNoPartOfTheConversation(t *testing.T) {
 	}
 }
 
-// archive is all of the conversation as it is stored, each message by its first
-// words.
+// archive returns all messages of the conversation as they are stored, each by its
+// first words.
 func (h *harness) archive() []string {
 	h.t.Helper()
 	c, err := h.store.Active(h.t.Context(), room)
@@ -113,8 +112,7 @@ func (h *harness) archive() []string {
 	return list
 }
 
-// An outage, /retry and /undo find the questions as they stand, though a hint
-// was given with each of them.
+// After an outage, /retry and /undo find the questions, though each has a hint.
 func TestHintsDoNotPartWhatIsAnsweredTogether(t *testing.T) {
 	t.Parallel()
 	h := library(t, nil)
@@ -147,7 +145,7 @@ func TestHintsDoNotPartWhatIsAnsweredTogether(t *testing.T) {
 	}
 }
 
-// A gateway that is started again sends what one that ran on would have sent.
+// A restart does not change what the model is sent.
 func TestWindowAfterAHintIsTheSameAfterARestart(t *testing.T) {
 	t.Parallel()
 	sent := func(restart bool) []string {
@@ -176,7 +174,7 @@ func TestWindowAfterAHintIsTheSameAfterARestart(t *testing.T) {
 	}
 }
 
-// A model is not told of tools that it does not have.
+// A hint does not name a tool that the model lacks.
 func TestModelIsToldHowItRemembersWhenItCanLookThingsUp(t *testing.T) {
 	t.Parallel()
 	h := library(t, nil)

@@ -24,8 +24,8 @@ func readThrough(h *harness, command string) (pages []string) {
 	return pages
 }
 
-// Pages of long messages hold fewer exchanges than were asked for; following
-// them shows every exchange once and none twice.
+// Pages of long messages hold fewer exchanges than were asked for. All pages together
+// show every exchange once.
 func TestHistoryPagesAreShortAndMissNothing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)

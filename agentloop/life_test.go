@@ -25,9 +25,9 @@ import (
 	"parley/tools"
 )
 
-// life is a session in which all happens that can: questions alone and together,
-// tools, pictures, hints, outages, /stop, /retry, /undo, edits, summaries,
-// internal messages of programs, and months of rest. Its loop is worked by hand.
+// life is a session with random events: questions alone and together, tools, images,
+// hints, outages, /stop, /retry, /undo, edits, summaries, internal messages of programs,
+// and months of rest. The test calls the functions of its loop.
 type life struct {
 	*harness
 	loop  *loop
@@ -37,8 +37,7 @@ type life struct {
 	gone  map[string]bool // marks of what no window may have any more
 }
 
-// dice are thrown by the people, the model and the tools, each in a goroutine
-// of its own.
+// dice is a random source that several goroutines share.
 type dice struct {
 	mu   sync.Mutex
 	rand *rand.Rand
@@ -79,15 +78,15 @@ func newLife(t *testing.T, seed uint64) *life {
 
 var markForm = regexp.MustCompile(`mark\d+\.`)
 
-// question has a mark by which its words can be told from all others.
+// question returns a text with a mark that no other message has.
 func (f *life) question() string {
 	f.asked++
 	opening := []string{"", "as we discussed, ", "", "do you remember? "}[f.rand.IntN(4)]
 	return fmt.Sprintf("%smark%d. %s", opening, f.asked, strings.Repeat("word ", 1<<f.rand.IntN(9)))
 }
 
-// hears has messages accepted, and works all that waits. Before every step what
-// the loop knows must be what the store holds, and make the same, whole windows.
+// hears accepts messages and answers all that waits. Before every step it checks that
+// the loop's cache gives the same windows as the store, and that these are valid.
 func (f *life) hears(batch ...conversation.Inbound) {
 	f.t.Helper()
 	stored, err := f.store.Accept(f.t.Context(), nil, batch...)
@@ -186,7 +185,7 @@ func (f *life) checkWindow(list []llm.Message, users []conversation.Message, bud
 	}
 }
 
-// forget has windows watched for the marks of messages that are gone.
+// forget has later windows checked for the marks of messages that are gone.
 func (f *life) forget(messages []conversation.Message) {
 	for _, m := range messages {
 		for _, mark := range markForm.FindAllString(m.Content, -1) {
@@ -195,7 +194,7 @@ func (f *life) forget(messages []conversation.Message) {
 	}
 }
 
-// stored is the session as the store holds it.
+// stored returns the session as the store holds it.
 func (f *life) stored() conversation.Snapshot {
 	f.t.Helper()
 	c, err := f.store.Active(f.t.Context(), room)
@@ -209,7 +208,7 @@ func (f *life) stored() conversation.Snapshot {
 	return conversation.Snapshot{Conversation: c, History: page.Messages}
 }
 
-// goesOn has one thing happen.
+// goesOn makes one random event happen.
 func (f *life) goesOn() {
 	f.t.Helper()
 	switch f.rand.IntN(14) {
@@ -248,7 +247,7 @@ func (f *life) goesOn() {
 	}
 }
 
-// edits changes a message that was answered; the next question tells it.
+// edits changes a message that was answered. The next question tells the model.
 func (f *life) edits() {
 	history := f.stored().History
 	i := slices.IndexFunc(history, func(m conversation.Message) bool { return m.Role == conversation.RoleUser && m.SourceID != "" })
@@ -261,7 +260,7 @@ func (f *life) edits() {
 	f.loop.post(signal{key: room, edited: true})
 }
 
-// sumsUp has a summary stand for the oldest exchanges.
+// sumsUp stores a summary of the oldest turns.
 func (f *life) sumsUp() {
 	stored := f.stored()
 	last := window.LastTurn(stored.History)
@@ -281,7 +280,7 @@ func (f *life) sumsUp() {
 	f.loop.post(signal{key: room, edited: true})
 }
 
-// notes has another program store internal messages of every role.
+// notes stores internal messages of every role, as a program does.
 func (f *life) notes() {
 	ctx := f.t.Context()
 	if _, err := f.store.Accept(ctx, nil, f.inbound(room, "?")); err != nil {
@@ -305,9 +304,9 @@ func (f *life) notes() {
 	f.loop.post(signal{key: room, edited: true})
 }
 
-// Whatever happens in a session, the model is sent a list that it takes, within
-// the budget, which ends with the question and has nothing that was taken back,
-// that a rest has ended, or that is internal; and a restart changes nothing in it.
+// Whatever happens in a session, the model is sent a valid list within the budget, which
+// ends with the question. It has nothing that was taken back, has expired or is
+// internal, and a restart does not change it.
 func TestWindowOfAnyLifeIsWholeAndHasNothingThatIsGone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it lives six long lives")

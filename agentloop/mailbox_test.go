@@ -10,7 +10,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// stored is what the session's conversation holds of its people, in order.
+// stored returns the user messages of the session's conversation, in order.
 func (h *harness) stored(key conversation.Key) []string {
 	h.t.Helper()
 	c, err := h.store.Active(h.t.Context(), key)
@@ -40,8 +40,8 @@ func (h *harness) waitStored(key conversation.Key, want []string) {
 	}
 }
 
-// Somebody pastes a log line by line: no line is lost, doubled or out of order,
-// though they are more than a mailbox and a turn hold.
+// Somebody pastes a log line by line: no line is lost, doubled or out of order, though
+// there are more than a mailbox and a snapshot hold.
 func TestAFloodOfMessagesIsTakenWhole(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -56,7 +56,7 @@ func TestAFloodOfMessagesIsTakenWhole(t *testing.T) {
 	h.waitStored(room, want)
 }
 
-// A channel may tell of messages in another order than it stored them in.
+// A channel may report messages in another order than it has stored them.
 func TestMailOutOfOrderIsReadFromTheStore(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Minute })
@@ -74,7 +74,7 @@ func TestMailOutOfOrderIsReadFromTheStore(t *testing.T) {
 	until(t, "both messages in the history", func() bool { return len(h.stored(room)) == 3 })
 }
 
-// The same message told twice is answered once.
+// A message that is reported twice is answered once.
 func TestMailToldTwiceIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Minute })
@@ -90,8 +90,7 @@ func TestMailToldTwiceIsAnsweredOnce(t *testing.T) {
 	h.waitStored(room, []string{"zero", "one", "two"})
 }
 
-// A conversation that another hand has changed, while its loop lives, is read
-// anew.
+// A loop reads the store again after somebody else has changed the conversation.
 func TestAWithdrawnMessageIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	gate := make(chan struct{})
@@ -113,7 +112,7 @@ func TestAWithdrawnMessageIsNotAnswered(t *testing.T) {
 	h.waitStored(room, []string{"right chat"})
 }
 
-// The /stop of a message that its author has deleted meanwhile has one reply.
+// A /stop of a message that its author has deleted meanwhile gets one reply.
 func TestStopAfterADeletionIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)

@@ -9,7 +9,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// secondHand is a text that somebody forwards.
+// secondHand returns a message that somebody forwards.
 func (h *harness) secondHand(key conversation.Key, text string) conversation.Inbound {
 	in := h.inbound(key, text)
 	in.NeverCommand = true
@@ -54,7 +54,7 @@ func TestSecondHandStopStopsNothing(t *testing.T) {
 	}
 }
 
-// After a crash the inbox alone says what was written and what forwarded.
+// After a crash, only the inbox tells forwarded messages from written ones.
 func TestSecondHandTextIsNoCommandAfterARestart(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)

@@ -9,7 +9,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// note is what a program appends without a run.
+// note appends messages as a program does, without a run.
 func (h *harness) note(key conversation.Key, role conversation.Role, text string) {
 	h.t.Helper()
 	_, err := h.store.Append(h.t.Context(), key, "", conversation.Message{Role: role, Content: text, Tokens: 5})
@@ -18,8 +18,8 @@ func (h *harness) note(key conversation.Key, role conversation.Role, text string
 	}
 }
 
-// A program that sets the rules of a task has them told in every run, right
-// behind the system prompt and before all else; nobody reads them in the talk.
+// System messages that a program appends are sent in every run, directly after the
+// system prompt. People do not see them.
 func TestSystemMessagesOfProgramsAreToldInEveryRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.SystemPrompt = "You are kind." })
@@ -35,9 +35,8 @@ func TestSystemMessagesOfProgramsAreToldInEveryRun(t *testing.T) {
 	}
 }
 
-// A program has kept a transcript of thousands of iterations, to which nobody has
-// said a word. The next question is answered from the newest of them, and takes no
-// longer than any other: it would hold up its processor for minutes.
+// A program has appended thousands of messages without one of a user. The next question
+// is answered from the newest of them, as fast as any other.
 func TestAQuestionBehindThousandsOfAppendedMessages(t *testing.T) {
 	t.Parallel()
 	const batches, batch = 30, 200
@@ -66,8 +65,7 @@ func TestAQuestionBehindThousandsOfAppendedMessages(t *testing.T) {
 	}
 }
 
-// A program has only noted what it did, and somebody asks there for another
-// answer, or takes back the last exchange: there is none yet.
+// Where only a program has written, /retry and /undo have nothing to work on.
 func TestCommandsWhereOnlyAProgramHasWritten(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -91,8 +89,8 @@ func TestCommandsWhereOnlyAProgramHasWritten(t *testing.T) {
 	}
 }
 
-// What a program appends while an answer is under way stands before that, and
-// the next run knows of it though the session was in memory.
+// What a program appends during a run stands before the answer, and the next run knows
+// it although the loop has a cache.
 func TestWhatIsAppendedBesideARunIsKnownToTheNext(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -109,8 +107,7 @@ func TestWhatIsAppendedBesideARunIsKnownToTheNext(t *testing.T) {
 	}
 }
 
-// A page that asks for its replies finds them in the store, and no sender is
-// handed any.
+// Kept replies are found in the store and not handed to a sender.
 func TestRepliesThatAreKeptAreNotDelivered(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Deliver = func(d []conversation.Delivery) { t.Errorf("delivered: %+v", d) } })

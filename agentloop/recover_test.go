@@ -9,7 +9,7 @@ import (
 	"parley/llm"
 )
 
-// brittle is a counter that panics over one text, as a bug in a library would.
+// brittle is a counter that panics on one text, as a bug in a library would.
 type brittle struct{ *llm.Counter }
 
 func (b brittle) Text(text string) int {
@@ -34,8 +34,8 @@ func TestPanicInACommandIsToldThereAndEndsNothing(t *testing.T) {
 	}
 }
 
-// startled is a counter that panics over one message, which is counted before its
-// run begins.
+// startled is a counter that panics on one message, which is counted before its run
+// begins.
 type startled struct{ *llm.Counter }
 
 func (f startled) Message(m llm.Message) int {
@@ -45,8 +45,8 @@ func (f startled) Message(m llm.Message) int {
 	return f.Counter.Message(m)
 }
 
-// One message that the gateway stumbles over must not end it, now and at every
-// start: its sender is told, it is kept, and what comes after it is answered.
+// A message that makes the gateway panic must not end it. Its sender is told, the message
+// is kept, and the next ones are answered.
 func TestPanicBeforeARunIsToldThereAndEndsNothing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Counter = startled{p.Counter.(*llm.Counter)} })
@@ -64,7 +64,7 @@ func TestPanicBeforeARunIsToldThereAndEndsNothing(t *testing.T) {
 	}
 }
 
-// trap panics over one file.
+// trap panics on one file.
 type trap struct{ shelf }
 
 func (t trap) Fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error) {

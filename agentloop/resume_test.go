@@ -70,7 +70,7 @@ func TestResumeListsAndSaysWhatItCantFind(t *testing.T) {
 	}
 }
 
-// A conversation of another place can't be opened by its id.
+// A conversation of another session can't be resumed by its ID.
 func TestResumeNeverOpensAnotherPlaces(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -170,7 +170,7 @@ func TestExportHoldsTheConversationAsPeopleReadIt(t *testing.T) {
 	}
 }
 
-// transcript is the file of that name among the replies that are due.
+// transcript returns the file of that name among the replies that are due.
 func (h *harness) transcript(name string) string {
 	h.t.Helper()
 	var due []conversation.Delivery
@@ -203,8 +203,8 @@ func (h *harness) transcript(name string) string {
 	return ""
 }
 
-// A conversation that is too long for a platform's file comes as its newest
-// part, and says so.
+// Of a conversation that is too long for a platform's file, the newest part is sent,
+// and the reply says so.
 func TestExportOfALongConversationIsItsNewestPart(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -223,7 +223,7 @@ func TestExportOfALongConversationIsItsNewestPart(t *testing.T) {
 	}
 }
 
-// fill stores exchanges without a model.
+// fill stores turns without a model.
 func (h *harness) fill(n int, text string) {
 	h.t.Helper()
 	if _, err := h.store.Accept(h.t.Context(), nil, h.inbound(room, "?")); err != nil {

@@ -12,7 +12,7 @@ import (
 
 var moreLine = regexp.MustCompile("More: `([^`]+)`")
 
-// found asks for words until the index, which trails the talk, has them.
+// found searches until the index, which is updated after the commit, has the words.
 func (h *harness) found(key conversation.Key, words string) (reply string) {
 	h.t.Helper()
 	until(h.t, "the index has "+words, func() bool {
@@ -22,8 +22,8 @@ func (h *harness) found(key conversation.Key, words string) (reply string) {
 	return reply
 }
 
-// A person finds what was said weeks ago, also in an earlier conversation, and
-// sees when that was.
+// /search finds what was said weeks ago, also in an earlier conversation, and shows the
+// time.
 func TestSearchFindsWhatWasSaidHere(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -47,8 +47,8 @@ func TestSearchFindsWhatWasSaidHere(t *testing.T) {
 	}
 }
 
-// Pages of hits fit into one message of any platform, and following them shows
-// every hit once.
+// A page of hits fits into one message of any platform. All pages together show every
+// hit once.
 func TestSearchPagesAreShortAndMissNothing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)

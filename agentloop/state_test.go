@@ -12,7 +12,7 @@ import (
 	"parley/tools"
 )
 
-// workshop is a harness with tools to work on files, and a state.
+// workshop returns a harness with file and shell tools and a session state.
 func workshop(t *testing.T, change func(*Deps)) *harness {
 	fails := map[string]bool{}
 	shell := func(_ context.Context, arguments json.RawMessage) (string, error) {
@@ -45,7 +45,7 @@ func workshop(t *testing.T, change func(*Deps)) *harness {
 	})
 }
 
-// does makes the model call a tool, and then say "done".
+// does has the model call a tool and then answer "done".
 func (h *harness) does(name, arguments string) {
 	h.t.Helper()
 	h.server.Script(llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "c", Name: name, Arguments: arguments}}}, llmtest.Answer{Text: "done"})
@@ -55,7 +55,7 @@ func (h *harness) does(name, arguments string) {
 	h.server.Reply(llmtest.Echo)
 }
 
-// system is the system prompt of the latest call.
+// system returns the system prompt of the latest call.
 func (h *harness) system() string {
 	calls := h.server.Calls()
 	return calls[len(calls)-1].Messages[0].Content
@@ -92,7 +92,7 @@ func TestStateIsTakenFromTheToolCalls(t *testing.T) {
 	}
 }
 
-// Who starts the gateway again, or begins anew, finds the state as it belongs.
+// The state is the same after a restart, and empty in a new conversation.
 func TestStateBelongsToItsConversation(t *testing.T) {
 	t.Parallel()
 	h := workshop(t, nil)
@@ -160,7 +160,7 @@ func TestCommandsAreReadForWhatTheyDid(t *testing.T) {
 	}
 }
 
-// A rule from long ago is still told after five thousand exchanges.
+// A rule is still told after five thousand turns.
 func TestRuleIsToldAfterFiveThousandExchanges(t *testing.T) {
 	t.Parallel()
 	h := workshop(t, nil)

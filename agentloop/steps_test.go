@@ -14,7 +14,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// committed is the newest run, once there are so many.
+// committed returns the newest run once there are n.
 func (h *harness) committed(n int) conversation.Run {
 	h.t.Helper()
 	var run conversation.Run
@@ -29,7 +29,7 @@ func (h *harness) committed(n int) conversation.Run {
 	return run
 }
 
-// outline is what the steps of a run were, a line for each.
+// outline returns the steps of a run, a line for each.
 func outline(steps []conversation.Step) []string {
 	var lines []string
 	for _, s := range steps {
@@ -119,8 +119,8 @@ func TestAStepTellsWhatTheWindowLeftOut(t *testing.T) {
 	}
 }
 
-// A page that shows an answer under way would else show nothing for a moment, or
-// go on showing what is stored.
+// Else a page that shows an answer under way would show nothing for a moment, or show
+// the answer twice.
 func TestAnAnswerIsUnderWayUntilItIsStored(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)

@@ -12,7 +12,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// saidForm finds what the tests say: "fact 12".
+// saidForm matches what the tests say: "fact 12".
 var saidForm = regexp.MustCompile(`fact (\d+)`)
 
 func facts(text string) []int {
@@ -24,8 +24,8 @@ func facts(text string) []int {
 	return list
 }
 
-// summarised is a harness that summarises. Its model sums up facts by naming the
-// last of them, when it is let go on.
+// summarised returns a harness that summarises. Its model sums up facts by naming the
+// last of them, once the test lets it.
 func summarised(t *testing.T, sum func(c llmtest.Call) llmtest.Answer) *harness {
 	h := newHarness(t, func(p *Deps) { p.Strategy, p.KeepRecent = Summarization, 10 })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -37,8 +37,8 @@ func summarised(t *testing.T, sum func(c llmtest.Call) llmtest.Answer) *harness 
 	return h
 }
 
-// lastFact answers with the facts up to the last that the question holds, if
-// there is none left out on the way.
+// lastFact answers with the last fact of the question, or with fact -1 where one before
+// it is missing.
 func lastFact(c llmtest.Call) llmtest.Answer {
 	question := c.LastUser()
 	next := 0
@@ -57,9 +57,8 @@ func lastFact(c llmtest.Call) llmtest.Answer {
 
 func fact(n int) string { return fmt.Sprintf("fact %d%s", n, strings.Repeat(" and so on", 12)) }
 
-// Two hundred exchanges while the summariser is always behind: the model sees
-// the summary and everything after it, the archive holds every word, and nobody
-// waits.
+// Two hundred turns with a slow summariser: the model sees the summary and everything
+// after it, the archive holds every word, and nobody waits.
 func TestWindowIsTheSummaryAndAllAfterIt(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -120,7 +119,7 @@ func TestWindowIsTheSummaryAndAllAfterIt(t *testing.T) {
 	}
 }
 
-// summaryShown is the summary in the window of the latest answer.
+// summaryShown returns the summary in the window of the latest answer.
 func (h *harness) summaryShown() string {
 	calls := h.server.Calls()
 	for i := len(calls) - 1; i >= 0; i-- {
@@ -132,7 +131,7 @@ func (h *harness) summaryShown() string {
 	return ""
 }
 
-// untilSummary talks until the model sees a summary, and gives the next number.
+// untilSummary talks until the model sees a summary. It returns the next number.
 func (h *harness) untilSummary(n int) int {
 	h.t.Helper()
 	for range 200 {
@@ -146,7 +145,7 @@ func (h *harness) untilSummary(n int) int {
 	return n
 }
 
-// A summary must not tell of what was taken back.
+// A summary must not contain what was taken back.
 func TestSummaryOfWhatWasTakenBackIsDropped(t *testing.T) {
 	t.Parallel()
 	h := summarised(t, lastFact)
@@ -161,7 +160,7 @@ func TestSummaryOfWhatWasTakenBackIsDropped(t *testing.T) {
 	}
 }
 
-// A restart and /resume find the summary again.
+// The summary is used again after a restart and after /resume.
 func TestSummaryIsStored(t *testing.T) {
 	t.Parallel()
 	h := summarised(t, lastFact)
@@ -184,7 +183,7 @@ func TestSummaryIsStored(t *testing.T) {
 	}
 }
 
-// A summariser that fails is felt by nobody.
+// A summariser that fails disturbs nobody.
 func TestSummariserThatFailsChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]llmtest.Answer{

@@ -9,7 +9,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// naming is a harness whose model names conversations as name says.
+// naming returns a harness whose model makes titles by the function name.
 func naming(t *testing.T, name func() llmtest.Answer) *harness {
 	h := newHarness(t, func(p *Deps) { p.Config.Titles = true })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -58,7 +58,7 @@ func TestModelNamesTheConversationBehindTheTalk(t *testing.T) {
 	}
 }
 
-// What people and places call a conversation is never changed.
+// A title that a person or a place has given is never replaced.
 func TestTitlesThatWereGivenAreKept(t *testing.T) {
 	t.Parallel()
 	h := naming(t, func() llmtest.Answer { t.Error("the model was asked for a title"); return llmtest.Answer{Text: "no"} })
@@ -78,7 +78,7 @@ func TestTitlesThatWereGivenAreKept(t *testing.T) {
 	}
 }
 
-// A title that comes late does not undo the one that somebody has given meanwhile.
+// A title that arrives late does not replace the one that somebody has given meanwhile.
 func TestALateTitleYieldsToAPersons(t *testing.T) {
 	t.Parallel()
 	gate, asked := make(chan struct{}), make(chan struct{}, 9)

@@ -36,8 +36,8 @@ func (g *gauge) add(n int) {
 	g.most = max(g.most, g.now)
 }
 
-// A model that asks for a hundred calls at once must not start a hundred
-// searches or processes; and it is told which of its calls were not run.
+// When a model asks for a hundred calls at once, only some are run, a few at a time, and
+// it is told which were not run.
 func TestCallsOfOneRoundAreBounded(t *testing.T) {
 	t.Parallel()
 	running := &gauge{}
@@ -84,7 +84,7 @@ func TestCallsOfOneRoundAreBounded(t *testing.T) {
 	}
 }
 
-// Whether a call failed is known from the call, not read out of its result.
+// The flag tells whether a call failed, not the text of its result.
 func TestFailedCallsAreFlagged(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) {

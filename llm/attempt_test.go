@@ -14,7 +14,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// attempts collects what a call took, a line for each attempt.
+// attempts collects the attempts of a call, a line for each.
 func attempts(list *[]string) func(llm.Attempt) {
 	return func(a llm.Attempt) {
 		line := fmt.Sprint(a.Model, " ", a.Usage.Completion)

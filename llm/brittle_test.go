@@ -7,7 +7,7 @@ import (
 	"github.com/tiktoken-go/tokenizer"
 )
 
-// brittle is a tokenizer with a bug: it panics over one word.
+// brittle is a tokenizer with a bug: it panics on one word.
 type brittle struct{ tokenizer.Codec }
 
 func (b brittle) Count(text string) (int, error) {
@@ -24,9 +24,8 @@ func (b brittle) Encode(text string) ([]uint, []string, error) {
 	return b.Codec.Encode(text)
 }
 
-// A message over which the tokenizer panics is counted before any run of it
-// begins. It must be answered like any other: else it would end the gateway, and
-// end it again at every start.
+// A message on which the tokenizer panics is counted before its run begins. It must be
+// answered like any other, or it would end the gateway at every start.
 func TestATextThatTheTokenizerFailsOverIsCountedAtItsMost(t *testing.T) {
 	codec, err := tokenizer.Get(tokenizer.O200kBase)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"parley/llm/llmtest"
 )
 
-// The server would go on for ever: that Complete returns shows that the reading
-// has stopped, and that the test server can end shows that the request has.
+// The server sends without end. Complete returns, so it has stopped reading; the test
+// server can end, so the request has ended.
 func TestAnswerIsCutWhereItGetsTooLong(t *testing.T) {
 	const most = 10_000
 	for name, tt := range map[string]struct {
@@ -68,8 +68,8 @@ func TestToolCallsWithoutEndAreCut(t *testing.T) {
 	}
 }
 
-// What is sent around an answer is bounded too. With words it is cut there, and
-// without one it is not asked for again.
+// The bytes beside the text of an answer are limited, too. An answer with text is cut
+// there; one without is not requested again.
 func TestAnswerThatIsTooLongOnTheWire(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads 128 MiB")

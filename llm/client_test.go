@@ -247,7 +247,7 @@ func TestRateLimitOnTokensIsTemporary(t *testing.T) {
 	mustComplete(t, llm.NewClient(hasty(server), nil), ask("hello"))
 }
 
-// A wait that nobody in a chat would sit through is told instead.
+// When the server asks for a long wait, the call fails and its error names the time.
 func TestLongRetryAfterIsTold(t *testing.T) {
 	for name, header := range map[string]string{
 		"seconds": "120",
@@ -266,7 +266,7 @@ func TestLongRetryAfterIsTold(t *testing.T) {
 	}
 }
 
-// A short wait is sat through: the second call does not come before it is over.
+// A short wait is kept: the second call does not come before it is over.
 func TestShortRetryAfterIsHonoured(t *testing.T) {
 	server := llmtest.New(t)
 	server.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -458,8 +458,7 @@ func TestSettingsAreSent(t *testing.T) {
 	}
 }
 
-// Whoever reads logs and errors must not find the key, also where a server
-// repeats it.
+// Logs and errors do not contain the key, even where a server repeats it.
 func TestKeyStaysSecret(t *testing.T) {
 	const key, password = "sk-test-0123456789abcdef", "pa55word"
 	server := llmtest.New(t)

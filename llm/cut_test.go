@@ -55,8 +55,8 @@ func TestReasonForACutIsNotLost(t *testing.T) {
 	}
 }
 
-// A model that thinks until its tokens are used up has given no empty answer,
-// and does not get further when it is asked again.
+// A model that uses up its tokens on reasoning is not retried as if it had sent an
+// empty answer: it would get no further.
 func TestAnswerUsedUpBeforeItsFirstWord(t *testing.T) {
 	for _, text := range []string{"", " \n\n "} {
 		server := llmtest.New(t)
@@ -81,7 +81,7 @@ func TestAnswerUsedUpBeforeItsFirstWord(t *testing.T) {
 	}
 }
 
-// What the server could not finish is made again.
+// An answer that the server could not finish is requested again.
 func TestAnswerBrokenByTheServerIsMadeAgain(t *testing.T) {
 	server := llmtest.New(t)
 	server.Script(
@@ -92,7 +92,7 @@ func TestAnswerBrokenByTheServerIsMadeAgain(t *testing.T) {
 	}
 }
 
-// Calls that a content filter has cut off are not gone on with.
+// Tool calls of an answer that a content filter has cut off are dropped.
 func TestFilteredCallsAreDropped(t *testing.T) {
 	server := llmtest.New(t)
 	calls := []llm.ToolCall{{ID: "a", Name: "f", Arguments: `{"a":`}}

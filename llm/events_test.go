@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// readEvents returns what go-openai is given of a body.
+// readEvents returns a body as go-openai reads it.
 func readEvents(t *testing.T, body io.Reader) string {
 	t.Helper()
 	_, limits := newLimits(t.Context(), time.Hour, time.Hour)
@@ -22,7 +22,7 @@ func readEvents(t *testing.T, body io.Reader) string {
 	return string(lines)
 }
 
-// The two characters of a line's end may come apart, and so may everything else.
+// A body may arrive in any pieces; CR and LF of one line end may come apart, too.
 func FuzzStreamReadsTheSameInAnyPieces(f *testing.F) {
 	for _, body := range []string{
 		"data: {\"a\":1}\n\ndata: [DONE]\n\n",

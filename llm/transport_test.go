@@ -86,7 +86,7 @@ func other(t *testing.T) (url string, requests *atomic.Int64) {
 
 const pathSecret = "a-path-that-is-a-secret"
 
-// The key and the conversation go to the configured server alone.
+// The key and the conversation are sent only to the configured server.
 func TestRedirectToAnotherOriginIsRefused(t *testing.T) {
 	const key = "sk-redirected-key"
 	elsewhere, requests := other(t)

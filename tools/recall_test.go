@@ -16,7 +16,7 @@ import (
 
 const room = conversation.Key("cli:room")
 
-// archive is a store with talk in it, and the tool that looks into it.
+// archive is a store with conversations, and the recall tool on it.
 type archive struct {
 	t     *testing.T
 	store *conversation.Store
@@ -65,7 +65,7 @@ func (a *archive) commit(key conversation.Key, text string, change func(conversa
 	}
 }
 
-// indexed waits until the index has a word of the talk.
+// indexed waits until the index has a word of the conversation.
 func (a *archive) indexed(key conversation.Key, word string) {
 	a.t.Helper()
 	for range 1000 {
@@ -125,8 +125,8 @@ func containsNot(t *testing.T, got string, unwanted ...string) {
 	}
 }
 
-// The model finds what was said long ago, sees what stood around it, and can
-// read on by the numbers that it is given.
+// search finds what was said long ago, with the turns around it, and range shows more
+// by the numbers that search gives.
 func TestModelFindsWhatWasSaidAndReadsOn(t *testing.T) {
 	a := newArchive(t)
 	for i := range 8 {
@@ -206,7 +206,7 @@ func TestCallsOfAToolAreShownWithTheirResults(t *testing.T) {
 	contains(t, a.ask(room, `{"action":"tool_calls","tool_name":"nothing"}`), "There are no calls of nothing")
 }
 
-// Sessions that hold secrets show them to nobody else, whatever the model asks.
+// Whatever the model asks, recall shows nothing of another session.
 func TestRecallNeverShowsAnotherSession(t *testing.T) {
 	a := newArchive(t)
 	key := func(i int) conversation.Key { return conversation.Key(fmt.Sprintf("cli:%d", i)) }
@@ -236,8 +236,8 @@ func TestRecallNeverShowsAnotherSession(t *testing.T) {
 	}
 }
 
-// What does not fit is left out in this order: the length of tool results, then
-// the oldest turns. The newest stays.
+// What does not fit is left out in this order: parts of tool results, then the oldest
+// turns. The newest stays.
 func TestTooMuchIsCutToolResultsFirst(t *testing.T) {
 	a := newArchive(t)
 	for i := range 6 {

@@ -2,7 +2,7 @@ package window
 
 import "testing"
 
-// Reports that can't be true neither starve the window nor overfill it.
+// Impossible counts of a server make the window neither too small nor too large.
 func TestStrangeReportsChangeLittle(t *testing.T) {
 	for name, reported := range map[string]int{"none": 0, "negative": -5, "of the cache": 3, "huge": 1 << 40} {
 		var c Calibration

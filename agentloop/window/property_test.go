@@ -15,8 +15,8 @@ import (
 	"parley/tools"
 )
 
-// randomTurn is a turn as talks of all kinds leave it: with tools, pictures, a
-// state, a summary, and also without any history, as after /new or a long rest.
+// randomTurn returns a snapshot of a random conversation: with tools, images, a state, a
+// summary, and also without any history, as after /new.
 func randomTurn(r *rand.Rand, counter Counter) (turn conversation.Snapshot, users []conversation.Message) {
 	w := randomWindow(r, counter)
 	for _, e := range w.current {

@@ -11,7 +11,7 @@ import (
 	"parley/llm"
 )
 
-// A rule outlives everything that is noted after it, within the budget.
+// Within the budget, rules are kept and later notes of other kinds are dropped.
 func TestStateKeepsRulesLongestAndStaysSmall(t *testing.T) {
 	counter := llm.NewCounter("")
 	c := conversation.Conversation{ID: "0190b0a0-0000-7000-8000-000000000000", Tokens: 1 << 40}

@@ -7,7 +7,7 @@ import (
 	"parley/markup"
 )
 
-// A cut code block would turn the rest of the page into code.
+// An open code block would turn the rest of the page into code.
 func TestShortenedMessagesCloseTheirCodeBlocks(t *testing.T) {
 	long := strings.Repeat("code\n", 200)
 	for name, c := range map[string]struct{ text, end string }{

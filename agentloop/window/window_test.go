@@ -13,7 +13,7 @@ import (
 	"parley/tools"
 )
 
-// randomWindow is a history as runs leave it: questions, failed runs without an
+// randomWindow returns a window with a history as runs leave it: questions, failed runs without an
 // answer, tool rounds, and messages of all sizes.
 func randomWindow(r *rand.Rand, counter Counter) Window {
 	text := func() string { return strings.Repeat(fmt.Sprintf("word%d ", r.IntN(1000)), 1<<r.IntN(8)) }
@@ -83,7 +83,7 @@ func TestWindowIsWholeAndWithinTheBudget(t *testing.T) {
 	}
 }
 
-// windowOf is the window of a conversation with the usual frame.
+// windowOf returns the window of a conversation with the usual frame.
 func windowOf(counter Counter, system string, history []llm.Message, question string) Window {
 	frame := NewFrame(counter, system, &tools.Registry{})
 	w := Window{counter: counter, system: system, fixed: frame.Tokens()}
@@ -97,8 +97,8 @@ func windowOf(counter Counter, system string, history []llm.Message, question st
 	return w
 }
 
-// With a system prompt larger than the window the assistant still reads the
-// question, and still knows the beginning of what it was told to be.
+// With a system prompt larger than the window, the model still gets the question and the
+// beginning of the prompt.
 func TestHugeSystemPromptLeavesHalfOfTheBudget(t *testing.T) {
 	counter := llm.NewCounter("")
 	question := strings.Repeat("Why is the sky blue? ", 60)
@@ -116,7 +116,7 @@ func TestHugeSystemPromptLeavesHalfOfTheBudget(t *testing.T) {
 	}
 }
 
-// A model with a large window is shown much of a text that is larger still.
+// A text that exceeds a large window is shown in large part.
 func TestHugeTextFillsALargeWindow(t *testing.T) {
 	counter := llm.NewCounter("")
 	w := windowOf(counter, "Be brief.", nil, strings.Repeat("word ", 300_000))
