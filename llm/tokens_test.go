@@ -165,6 +165,7 @@ func TestCountOfRandomBytes(t *testing.T) {
 	}
 }
 
+// This test can only fail with -race.
 func TestCounterIsSafeForConcurrentUse(t *testing.T) {
 	counter := llm.NewCounter("")
 	var counting sync.WaitGroup

@@ -113,6 +113,7 @@ func TestOfTooManyModelsTheRestIsOne(t *testing.T) {
 	}
 }
 
+// Scrapes may run while messages are counted. This test can only fail with -race.
 func TestScrapesAndHooksMayMeet(t *testing.T) {
 	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]bots.Queue, error) { return nil, nil }})
 	var all sync.WaitGroup
