@@ -54,8 +54,8 @@ type offeredFile struct {
 	URL  string `json:"url"`
 }
 
-// answerOf gives an answer with the tool calls of its run. One that was deleted
-// is a problem.
+// answerOf returns an answer with the tool calls of its run. An answer that was
+// deleted is a problem.
 func (c *Channel) answerOf(ctx context.Context, q question, a conversation.Answer) (answer, error) {
 	out := answer{ID: q.id, Session: q.key, Status: string(a.State), Reply: a.Text, Run: a.RunID, Conversation: a.Conversation, Model: a.Model, FinishReason: string(a.FinishReason)}
 	switch a.State {
@@ -82,7 +82,7 @@ func (c *Channel) answerOf(ctx context.Context, q question, a conversation.Answe
 	return out, err
 }
 
-// toolsOf are the tool calls of the run that made an answer. Its messages are
+// toolsOf returns the tool calls of the run that made an answer. Its messages are
 // the last ones up to where the conversation ended then.
 func (c *Channel) toolsOf(ctx context.Context, a conversation.Answer) (used []usedTool, err error) {
 	results := map[string]string{}
@@ -120,25 +120,25 @@ func sessionPath(key conversation.Key) string {
 
 func chatPath(id string) string { return prefix + "/conversations/" + url.PathEscape(id) }
 
-// errLeft says that the question is left for the gateway's next start.
+// errLeft says that the question is answered after the gateway's next start.
 var errLeft = errors.New("the gateway ends before the answer")
 
-// listener is shown how an answer comes on. An error of either method ends the
+// listener follows the progress of an answer. An error of either method ends the
 // wait.
 type listener interface {
 	progress(p activity.Progress) error
 	Beat() error // nothing has happened for a while
 }
 
-// unheard is the listener of a client that is only told the answer.
+// unheard is the listener of a client that gets only the finished answer.
 type unheard struct{}
 
 func (unheard) progress(activity.Progress) error { return nil }
 func (unheard) Beat() error                      { return nil }
 
-// await waits until a question that was taken is settled. Without an answer the
-// error wraps errWaited, when the client prefers not to wait longer, errLeft, the
-// cause of ctx, or what the listener returned.
+// await waits until a question that was accepted is settled. Without an answer
+// the error wraps errWaited when the client prefers not to wait longer, errLeft,
+// the cause of ctx, or what the listener returned.
 func (c *Channel) await(ctx context.Context, q question, prefer preference, to listener) (a conversation.Answer, err error) {
 	watch := c.Feed.Watch(q.key)
 	defer watch.Close()
@@ -163,11 +163,11 @@ func (c *Channel) await(ctx context.Context, q question, prefer preference, to l
 	return a, err
 }
 
-// unanswered gives the end of an await without an answer as a problem.
+// unanswered returns the error of await as a problem.
 func (c *Channel) unanswered(ctx context.Context, q question, err error) error {
 	switch {
 	case errors.Is(err, errLeft), c.gate.IsEnding():
-		return later(restartTime, problem(http.StatusServiceUnavailable,
+		return withRetryAfter(restartTime, problem(http.StatusServiceUnavailable,
 			"The gateway is ending. The message is stored and will be answered at its next start: ask at %s, or send it again with the Idempotency-Key %s.", q.location(), q.id))
 	case errors.Is(err, conversation.ErrNoAnswer):
 		return problem(http.StatusNotFound, "No message with this id was sent to the session, or so long ago that it is forgotten.")

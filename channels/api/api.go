@@ -18,7 +18,7 @@ import (
 
 const channelName = "api"
 
-// Parts is what the channel is made of.
+// Parts is what the channel needs.
 type Parts struct {
 	Store    *conversation.Store
 	Feed     *activity.Feed

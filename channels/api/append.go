@@ -11,7 +11,7 @@ import (
 	"parley/conversation"
 )
 
-// appended is a message that a program keeps in a session, in OpenAI's shape.
+// appended is a message to be appended without a run, in OpenAI's shape.
 type appended struct {
 	Role       conversation.Role `json:"role" enum:"user,assistant,tool,system"`
 	Content    string            `json:"content,omitempty"`
@@ -27,8 +27,8 @@ type appendedList struct {
 	Messages     []message `json:"messages" doc:"As they are stored"`
 }
 
-// append adds messages to a session's conversation without a run: 201, or 200
-// for a request that was made before.
+// append adds messages to a session's conversation without a run. It answers 201,
+// or 200 for a request that was made before.
 func (c *Channel) append(ctx context.Context, key conversation.Key, in *postMessage) (*huma.StreamResponse, error) {
 	list, err := in.Body.list()
 	if err != nil {
@@ -58,8 +58,8 @@ func (c *Channel) append(ctx context.Context, key conversation.Key, in *postMess
 	}}, nil
 }
 
-// list is what is to be appended: the messages, or the one message that the
-// fields beside them make.
+// list returns the messages to append: the list, or the one message that the
+// other fields describe.
 func (p posted) list() ([]appended, error) {
 	one := appended{p.Role, p.Text, p.Internal, p.Metadata, p.ToolCalls, p.ToolCallID, p.Name}
 	switch {

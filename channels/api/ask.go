@@ -29,8 +29,8 @@ type postMessage struct {
 	Body           posted
 }
 
-// posted is what is sent to a session: a message to be answered, or with
-// run=false messages to be appended.
+// posted is the body of a message to be answered, or with run=false of messages
+// to be appended.
 type posted struct {
 	Text   string `json:"text,omitempty" doc:"What is said; a command such as /status works as well" example:"Which tests fail?"`
 	Files  []file `json:"files,omitempty" doc:"Pictures, and files of text"`
@@ -68,7 +68,8 @@ func (c *Channel) postMessage(ctx context.Context, in *postMessage) (*huma.Strea
 	return c.respond(q, in.Waiting, in.Body.Stream), nil
 }
 
-// onlyAppended names a field that a message to be answered can't have.
+// onlyAppended returns the name of a field that a message to be answered can't
+// have, "" when it has none.
 func (p posted) onlyAppended() string {
 	switch {
 	case p.Role != "" && p.Role != conversation.RoleUser:
@@ -95,8 +96,8 @@ type getAnswer struct {
 	ID string `path:"id" doc:"Of the message" example:"task-42-1"`
 }
 
-// getAnswer gives the answer to a message that was sent before. It waits only
-// when it is told to.
+// getAnswer returns the answer to an earlier message. It waits only when the
+// client asks for that.
 func (c *Channel) getAnswer(ctx context.Context, in *getAnswer) (*huma.StreamResponse, error) {
 	key, err := parseKey(in.Key)
 	if err != nil {
@@ -117,7 +118,7 @@ func (c *Channel) getAnswer(ctx context.Context, in *getAnswer) (*huma.StreamRes
 
 func wantsEvents(accept string) bool { return strings.Contains(accept, "text/event-stream") }
 
-// respond answers a question that was taken, whole or as a stream.
+// respond answers an accepted question, whole or as a stream.
 func (c *Channel) respond(q question, how Waiting, stream bool) *huma.StreamResponse {
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		_, w := humago.Unwrap(ctx)
@@ -130,7 +131,7 @@ func (c *Channel) respond(q question, how Waiting, stream bool) *huma.StreamResp
 	}}
 }
 
-// writeAnswer answers with JSON: 200 with the answer, 202 when the client does
+// writeAnswer answers with JSON: 200 with the answer, or 202 when the client does
 // not want to wait longer.
 func (c *Channel) writeAnswer(ctx context.Context, w http.ResponseWriter, q question, prefer preference) {
 	a, err := c.await(ctx, q, prefer, unheard{})
@@ -153,7 +154,7 @@ func (c *Channel) writeAnswer(ctx context.Context, w http.ResponseWriter, q ques
 	writeJSON(w, status, out)
 }
 
-// answerStream shows how an answer comes on to one client.
+// answerStream sends the progress of an answer to one client.
 type answerStream struct {
 	follower
 	*httpserver.Events
@@ -168,8 +169,8 @@ func (s *answerStream) send(events []httpserver.Event) error {
 	return s.Send(events...)
 }
 
-// streamAnswer answers with events, the last of which is done, or an error. A
-// client that goes away stops nothing: the message is stored.
+// streamAnswer answers with events, the last of which is done or error. The run
+// goes on when the client disconnects: the message is stored.
 func (c *Channel) streamAnswer(ctx context.Context, w http.ResponseWriter, q question, prefer preference) {
 	s := &answerStream{Events: httpserver.OpenEvents(w)}
 	if s.Send(event(eventAccepted, accepted{q.id, string(q.key), q.location()})) != nil {
@@ -195,7 +196,7 @@ func (c *Channel) streamAnswer(ctx context.Context, w http.ResponseWriter, q que
 	_ = s.send(append(events, event(eventDone, out)))
 }
 
-// problemEvent is a problem as the end of a stream.
+// problemEvent returns a problem as the last event of a stream.
 func problemEvent(err error) httpserver.Event {
 	var p *huma.ErrorModel
 	if !errors.As(err, &p) {

@@ -14,7 +14,8 @@ import (
 // defaultSession is where those talk who name no session.
 const defaultSession = channelName + ":default"
 
-// completionRequest is what of a request counts; everything else is ignored.
+// completionRequest has the fields of a request that count; all others are
+// ignored.
 type completionRequest struct {
 	Model    string `json:"model"`
 	User     string `json:"user"`
@@ -28,7 +29,7 @@ type completionRequest struct {
 	} `json:"stream_options"`
 }
 
-// content is a text, or parts.
+// content is a text, or a list of parts.
 type content struct {
 	text  string
 	files []file
@@ -105,7 +106,8 @@ func readCompletion(r *http.Request) (request completionRequest, err error) {
 	return request, nil
 }
 
-// question is the newest message of the user, for the session that is named.
+// question returns the newest message of the user, for the session that the
+// request names.
 func (request completionRequest) question(header http.Header) (question, error) {
 	key, err := completionSession(header.Get("X-Session-Key"), request.User)
 	if err != nil {
@@ -123,8 +125,8 @@ func (request completionRequest) question(header http.Header) (question, error) 
 	return question{}, problem(http.StatusBadRequest, "messages has none with the role user.")
 }
 
-// completionSession is the session that the header, or else the user, names. A
-// name without a channel is one of this channel's.
+// completionSession returns the session that the header, or else the user, names.
+// A name without a channel is a session of this channel.
 func completionSession(header, user string) (conversation.Key, error) {
 	for _, name := range []string{header, user} {
 		switch {

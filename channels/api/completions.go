@@ -81,7 +81,7 @@ func usageOfAnswer(a conversation.Answer) *completionUsage {
 	return &completionUsage{a.Prompt, a.Completion, a.Prompt + a.Completion}
 }
 
-// model is who answers: the one that did, or the first choice.
+// model returns the model that has answered, or else the first choice.
 func (d completion) model(a conversation.Answer) string {
 	if a.Model != "" {
 		return a.Model
@@ -103,7 +103,8 @@ func (d completion) whole(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// finishReason is why an answer ended: that of the model where it is not whole.
+// finishReason returns why an answer ended: the model's reason where it is not
+// whole.
 func finishReason(a conversation.Answer) *string {
 	reason := cmp.Or(string(a.FinishReason), "stop")
 	return &reason
@@ -124,8 +125,8 @@ func (d completion) settled(ctx context.Context, to listener) (conversation.Answ
 	return a, problem(http.StatusGone, "The message was answered, and the answer was deleted with its conversation.")
 }
 
-// refuse answers with a problem in the shape of OpenAI's errors. A client must
-// not send its message again by itself: it is stored, and would be said twice.
+// refuse answers with a problem in the shape of OpenAI's errors. It tells clients
+// not to retry by themselves: the message is stored, and would be said twice.
 func refuse(w http.ResponseWriter, err error) {
 	var headers huma.HeadersError
 	if errors.As(err, &headers) {
@@ -169,8 +170,8 @@ type model struct {
 	OwnedBy string `json:"owned_by"`
 }
 
-// listModels lists the models that answer. Which one does is the gateway's
-// choice, whatever a request says.
+// listModels lists the models that answer. The gateway chooses among them,
+// whatever a request says.
 func (c *Channel) listModels(w http.ResponseWriter, _ *http.Request) {
 	list := struct {
 		Object string  `json:"object"`
@@ -179,17 +180,17 @@ func (c *Channel) listModels(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, list)
 }
 
-// chunkStream shows how an answer comes on, in chunks of OpenAI's shape. What
-// was sent can't be taken back there: text that does not go on where the last
-// ended, as behind a tool call, begins a new paragraph.
+// chunkStream sends the progress of an answer in chunks of OpenAI's shape. They
+// can't take back what was sent: text that does not continue the last one, as
+// after a tool call, begins a new paragraph.
 type chunkStream struct {
 	completion
 	*httpserver.Events
 	text string // of the model call under way, as far as it was sent
 }
 
-// stream answers with chunks, a last one that says why it ended, the usage where
-// that is asked for, and [DONE].
+// stream answers with chunks: the text, a last chunk with the finish reason, the
+// usage where it is asked for, and [DONE].
 func (d completion) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 	s := &chunkStream{completion: d, Events: httpserver.OpenEvents(w)}
 	empty := ""

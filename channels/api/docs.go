@@ -16,7 +16,7 @@ import (
 //go:embed html
 var files embed.FS
 
-// docs is the OpenAPI document as a page to be read, without any script.
+// docs serves the OpenAPI document as a page without scripts.
 func docs(spec *huma.OpenAPI, all []operation) http.Handler {
 	var page bytes.Buffer
 	t := template.Must(template.ParseFS(files, "html/docs.html"))
@@ -74,7 +74,7 @@ func groupsOf(spec *huma.OpenAPI, all []operation) []docsGroup {
 	return groups
 }
 
-// documented is an operation as its registration has left it.
+// documented returns an operation as it was registered.
 func documented(spec *huma.OpenAPI, o operation) *huma.Operation {
 	at := spec.Paths[o.Path]
 	return map[string]*huma.Operation{
@@ -104,7 +104,7 @@ func docsOf(spec *huma.OpenAPI, o *huma.Operation) docsOperation {
 	return d
 }
 
-// fieldsOf are the fields of a JSON object, those of objects in it too.
+// fieldsOf returns the fields of a JSON object, with those of the objects in it.
 func fieldsOf(spec *huma.OpenAPI, media *huma.MediaType) []docsField {
 	if media == nil || media.Schema == nil {
 		return nil
@@ -141,7 +141,7 @@ func resolved(spec *huma.OpenAPI, s *huma.Schema) *huma.Schema {
 	return s
 }
 
-// typeOf is the type of a value in a word or two.
+// typeOf returns the type of a value in a word or two.
 func typeOf(s *huma.Schema) string {
 	switch {
 	case len(s.Enum) > 0:

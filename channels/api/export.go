@@ -61,7 +61,7 @@ func (c *Channel) exportChat(ctx context.Context, in *exportChat) (*huma.StreamR
 	return c.export([]conversation.Conversation{known}, of, in.ExportFormat)
 }
 
-// export streams conversations, a message in memory at a time. What breaks it off
+// export streams conversations with one message in memory at a time. A failure
 // breaks the connection: half a file must not be taken for a whole one.
 func (c *Channel) export(list []conversation.Conversation, of conversation.Session, f ExportFormat) (*huma.StreamResponse, error) {
 	format, err := transcript.ParseFormat(f.Format)
@@ -104,7 +104,7 @@ func exportTypes() []string {
 	return []string{transcript.JSON.MediaType(), transcript.JSONL.MediaType(), transcript.Markdown.MediaType()}
 }
 
-// fileName is a key as the name of a file, on every system.
+// fileName returns a key as a file name that every system allows.
 func fileName(key conversation.Key) string {
 	return strings.Map(func(r rune) rune {
 		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {

@@ -45,7 +45,7 @@ func checkFiles(files []file) error {
 	return nil
 }
 
-// fromDataURL reads a file that stands in its own address:
+// fromDataURL reads a file from a data: URL:
 // https://www.rfc-editor.org/rfc/rfc2397
 func fromDataURL(url, name string) (file, error) {
 	head, data, found := strings.Cut(url, ",")

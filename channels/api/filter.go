@@ -10,7 +10,7 @@ import (
 	"parley/conversation"
 )
 
-// Page is how a list is paged through.
+// Page is which page of a list is asked for.
 type Page struct {
 	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"How many at most"`
 	Cursor string `query:"cursor" doc:"Where the page begins: the next of the page before"`
@@ -24,7 +24,7 @@ func (p Page) order() conversation.Order {
 	return conversation.ByUse
 }
 
-// MetadataFilter takes the members metadata.NAME=VALUE of a query.
+// MetadataFilter reads the parameters metadata.NAME=VALUE of a query.
 type MetadataFilter struct {
 	wanted conversation.Filter
 }
@@ -32,7 +32,7 @@ type MetadataFilter struct {
 // metadataPrefix is before the name of what metadata must have.
 const metadataPrefix = "metadata."
 
-// Resolve is called by huma with the request.
+// Resolve reads the parameters. huma calls it with the request.
 func (f *MetadataFilter) Resolve(ctx huma.Context) []error {
 	u := ctx.URL()
 	for name, values := range u.Query() {
@@ -46,7 +46,7 @@ func (f *MetadataFilter) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// metadataParam documents a MetadataFilter.
+// metadataParam returns the documentation of a MetadataFilter.
 func metadataParam(of string) *huma.Param {
 	return &huma.Param{
 		Name: metadataPrefix + "NAME", In: "query", Schema: &huma.Schema{Type: huma.TypeString}, Example: "planner",
@@ -54,8 +54,8 @@ func metadataParam(of string) *huma.Param {
 	}
 }
 
-// refuseUnknown refuses parameters in the query that an operation does not
-// have: a filter with a slip of the pen would else find everything.
+// refuseUnknown refuses query parameters that an operation does not have: a
+// misspelled filter would otherwise match everything.
 func refuseUnknown(api huma.API) func(ctx huma.Context, next func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		u := ctx.URL()

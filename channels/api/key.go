@@ -26,8 +26,9 @@ func parseKey(text string) (conversation.Key, error) {
 	return conversation.Key(text), nil
 }
 
-// ownKey reads the key of a session that programs may write in: in those of
-// other channels people talk, who must not be answered what they have not asked.
+// ownKey reads the key of a session that programs may write to. Those of other
+// channels belong to people, who must not get answers to what they have not
+// asked.
 func ownKey(text string) (conversation.Key, error) {
 	key, err := parseKey(text)
 	if err == nil && key.Channel() != channelName {
@@ -38,7 +39,7 @@ func ownKey(text string) (conversation.Key, error) {
 	return key, err
 }
 
-// shorten keeps a message in one line of bearable length.
+// shorten returns text in one line, cut to a length that fits a message.
 func shorten(text string) string {
 	const most = 80
 	if len(text) <= most {

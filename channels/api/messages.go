@@ -44,7 +44,7 @@ type sessionMessages struct {
 	Stretch
 }
 
-// getSessionMessages gives messages of the active conversation.
+// getSessionMessages returns messages of the active conversation.
 func (c *Channel) getSessionMessages(ctx context.Context, in *sessionMessages) (*messageList, error) {
 	key, err := parseKey(in.Key)
 	if err != nil {

@@ -24,7 +24,8 @@ var tags = []*huma.Tag{
 	{Name: tagLooking, Description: "Over all sessions."},
 }
 
-// operations are what the API offers, in the order in which it is documented.
+// operations returns the operations of the API, in the order of the
+// documentation.
 func (c *Channel) operations() []operation {
 	const session, one = prefix + "/sessions/{key}", prefix + "/conversations/{id}"
 	return []operation{

@@ -15,20 +15,20 @@ import (
 	"parley/sessions"
 )
 
-// problem is an error in words for whoever sent the request:
+// problem returns an error for whoever sent the request:
 // https://www.rfc-editor.org/rfc/rfc9457
 func problem(status int, format string, args ...any) *huma.ErrorModel {
 	return &huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
-// later is a problem that goes away by itself, with the seconds after which to
-// ask again.
-func later(seconds int, p *huma.ErrorModel) error {
+// withRetryAfter returns a problem that passes by itself, with the seconds after
+// which to ask again.
+func withRetryAfter(seconds int, p *huma.ErrorModel) error {
 	return huma.ErrorWithHeaders(p, http.Header{"Retry-After": {fmt.Sprint(seconds)}})
 }
 
-// problemOf gives an error as a problem. What has no words for the client is
-// told in the log, under a number that the client gets.
+// problemOf returns an error as a problem. An error that the client can do
+// nothing about is logged, under an id that the client gets.
 func (c *Channel) problemOf(ctx context.Context, err error) error {
 	var told huma.StatusError
 	switch {
@@ -43,15 +43,15 @@ func (c *Channel) problemOf(ctx context.Context, err error) error {
 	case errors.Is(err, conversation.ErrReused):
 		return problem(http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request.")
 	case errors.Is(err, conversation.ErrMoved):
-		return later(movedTime, problem(http.StatusServiceUnavailable,
+		return withRetryAfter(movedTime, problem(http.StatusServiceUnavailable,
 			"The gateway can't reach its database and stores nothing at the moment. Send the request again in a while, with the same Idempotency-Key if it has one."))
 	case conversation.IsDamaged(err):
 		return problem(http.StatusInternalServerError,
 			"What is stored here can't be read or added to: the gateway's database is damaged. Its operator has been told. /new, or a reset, begins a fresh conversation in a session.")
 	case errors.Is(err, hosted.ErrClosed), c.gate.IsEnding():
-		return later(restartTime, problem(http.StatusServiceUnavailable, "The gateway is starting or ending. Nothing was done; try again in a moment."))
+		return withRetryAfter(restartTime, problem(http.StatusServiceUnavailable, "The gateway is starting or ending. Nothing was done; try again in a moment."))
 	case errors.Is(err, sessions.ErrBusy):
-		return later(5, problem(http.StatusConflict, "An answer is being made in the session, and this has to wait for it. Try again in a moment, or send /stop."))
+		return withRetryAfter(5, problem(http.StatusConflict, "An answer is being made in the session, and this has to wait for it. Try again in a moment, or send /stop."))
 	case ctx.Err() != nil:
 		return problem(http.StatusRequestTimeout, "The request ended before it was answered.") // nobody reads it
 	}
@@ -60,14 +60,14 @@ func (c *Channel) problemOf(ctx context.Context, err error) error {
 	return problem(http.StatusInternalServerError, "Something went wrong. The gateway's log says more under %s.", id)
 }
 
-// restartTime is about how many seconds a gateway is away when it is restarted.
+// restartTime is about how many seconds a restart of the gateway takes.
 const restartTime = 5
 
-// movedTime is after how many seconds it is worth to ask again while the database
-// is not in its place: an operator has to put it back.
+// movedTime is how many seconds a client should wait while the database is not in
+// its place: an operator has to put it back.
 const movedTime = 30
 
-// sentence is what an error says behind a sentinel's words.
+// sentence returns what an error says after the words of a sentinel.
 func sentence(err, sentinel error) string {
 	_, text, found := strings.Cut(err.Error(), sentinel.Error()+": ")
 	if !found || text == "" {
@@ -76,10 +76,9 @@ func sentence(err, sentinel error) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// tellDetails is what problems with the parts of a request say in their detail:
-// the first of them. Values are left out, they are the client's own and may be
-// huge.
-func tellDetails(_ huma.Context, _ string, v any) (any, error) {
+// firstDetail copies the first problem with the parts of a request into the
+// detail. It removes the values: they are the client's own and may be huge.
+func firstDetail(_ huma.Context, _ string, v any) (any, error) {
 	p, ok := v.(*huma.ErrorModel)
 	if !ok || len(p.Errors) == 0 {
 		return v, nil

@@ -16,8 +16,8 @@ import (
 	"parley/httpserver"
 )
 
-// question is a message of a program, which is answered once however often it
-// is sent.
+// question is a message of a program. It is answered once however often it is
+// sent.
 type question struct {
 	key   conversation.Key
 	id    string // within the session: the program's, or made here
@@ -25,8 +25,8 @@ type question struct {
 	files []file
 }
 
-// newQuestion checks a message. idempotencyKey is the header of that name, ""
-// for a message that is new whenever it comes.
+// newQuestion checks a message. idempotencyKey is the header of that name, "" for
+// a message that is always new.
 func newQuestion(key conversation.Key, idempotencyKey, text string, files []file) (question, error) {
 	q := question{key: key, text: text, files: files}
 	var err error
@@ -42,12 +42,12 @@ func newQuestion(key conversation.Key, idempotencyKey, text string, files []file
 	return q, checkFiles(files)
 }
 
-// idForm is what a message may be called: what stands in a URL as it is.
+// idForm matches the ids of messages: characters that a URL holds as they are.
 var idForm = regexp.MustCompile(`^[A-Za-z0-9._~:@+=-]{1,128}$`)
 
 // parseID reads an Idempotency-Key, with or without the quotes of
 // https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/.
-// A message without one gets an id that no other has.
+// A message without one gets a random id.
 func parseID(header string) (string, error) {
 	if header == "" {
 		return strings.ToLower(rand.Text()), nil
@@ -62,14 +62,14 @@ func parseID(header string) (string, error) {
 	return id, nil
 }
 
-// source is what the store knows the message by. An id has no spaces, so that
+// source returns the id of the message in the store. An id has no spaces, so that
 // no two messages share one.
 func (q question) source() string { return q.id + " " + string(q.key) }
 
-// location is where the answer is asked for.
+// location returns the path at which the answer can be asked for.
 func (q question) location() string { return answerPath(q.key, q.id) }
 
-// inbound is the message as it is stored. The files have no place yet.
+// inbound returns the message as it is accepted. Its files are not stored yet.
 func (q question) inbound() conversation.Inbound {
 	in := conversation.Inbound{
 		Key: q.key, SourceID: q.source(), Sender: conversation.Sender{ID: channelName}, Text: q.text, At: time.Now(), Keep: true,
@@ -80,9 +80,9 @@ func (q question) inbound() conversation.Inbound {
 	return in
 }
 
-// take stores a question, unless it is stored already: then what was asked must
-// be the same. On return of nil it will be answered, whatever happens, and its
-// files are no longer in memory: the answer may take long.
+// take accepts a question. One that was accepted before must be the same. When it
+// returns nil the question will be answered, whatever happens, and its files are
+// no longer in memory, since the answer may take long.
 func (c *Channel) take(ctx context.Context, q *question) error {
 	if err := c.store(ctx, *q); err != nil {
 		return err
@@ -125,14 +125,14 @@ func (c *Channel) isStored(ctx context.Context, in conversation.Inbound) (bool, 
 	return true, err
 }
 
-// preference is what a client prefers (https://www.rfc-editor.org/rfc/rfc7240):
-// how long to wait for an answer. It may wait for ever.
+// preference is how long a client prefers to wait for an answer
+// (https://www.rfc-editor.org/rfc/rfc7240).
 type preference struct {
 	bounded bool
 	wait    time.Duration
 }
 
-// parsePrefer reads the header Prefer; what it does not know it ignores, as the
+// parsePrefer reads the header Prefer. It ignores what it does not know, as the
 // RFC says.
 func parsePrefer(header string) (p preference) {
 	for part := range strings.SplitSeq(header, ",") {

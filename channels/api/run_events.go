@@ -47,15 +47,15 @@ type endedCall struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// follower turns the states of runs into events: what has come since the last.
-// The deltas since the latest reset are always the beginning of the text.
+// follower turns the progress of runs into events: what is new since the last
+// call. The deltas since the latest reset are always the beginning of the text.
 type follower struct {
 	run   int64
 	text  string                  // that was sent
 	tools []activity.ToolProgress // that were told of
 }
 
-// follow gives the events that lead from the last state to this one.
+// follow returns the events that lead from the last progress to this one.
 func (f *follower) follow(p activity.Progress) []httpserver.Event {
 	var events []httpserver.Event
 	if p.Run != f.run {
@@ -68,9 +68,9 @@ func (f *follower) follow(p activity.Progress) []httpserver.Event {
 	return append(append(events, f.newTools(p.Tools)...), f.turnTo(p.Text)...)
 }
 
-// precedes reports whether the text of a state stands before its tool calls: it
-// goes on with what was sent, or asks for a call that is under way. Else the
-// model has said it when it had the results.
+// precedes reports whether the text comes before its tool calls: it continues
+// what was sent, or asks for a call that is under way. Otherwise the model wrote
+// it after it had the results.
 func (f *follower) precedes(p activity.Progress) bool {
 	if f.text != "" {
 		return strings.HasPrefix(p.Text, f.text)
@@ -78,7 +78,7 @@ func (f *follower) precedes(p activity.Progress) bool {
 	return slices.ContainsFunc(p.Tools, func(t activity.ToolProgress) bool { return !t.Done })
 }
 
-// turnTo gives the events that make the text of the deltas another.
+// turnTo returns the events that turn the text of the deltas into another.
 func (f *follower) turnTo(text string) (events []httpserver.Event) {
 	if !strings.HasPrefix(text, f.text) {
 		events = append(events, event(eventReset, struct{}{}))
@@ -105,7 +105,7 @@ func (f *follower) newTools(tools []activity.ToolProgress) (events []httpserver.
 	return events
 }
 
-// missed gives the events of calls that were over before the follower looked.
+// missed returns the events of tool calls that ended between two calls of follow.
 func (f *follower) missed(used []usedTool) []httpserver.Event {
 	tools := slices.Clone(f.tools)
 	known := map[string]int{} // calls by their id, which a model may use again
@@ -123,7 +123,7 @@ func (f *follower) missed(used []usedTool) []httpserver.Event {
 	return f.newTools(tools)
 }
 
-// event has a value as its data, in one line.
+// event returns an event with a value as JSON in one line.
 func event(name string, value any) httpserver.Event {
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data)

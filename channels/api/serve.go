@@ -20,8 +20,7 @@ const (
 	specPath = "/api/openapi"
 )
 
-// Serve puts the API on a server. All that it takes to answer is made with the
-// first request.
+// Serve adds the API to a server. It builds its handler with the first request.
 func (c *Channel) Serve(server *httpserver.Server) {
 	lazy := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.handler().ServeHTTP(w, r) })
 	for _, o := range c.operations() {
@@ -39,7 +38,7 @@ func (c *Channel) Serve(server *httpserver.Server) {
 	server.Handle("GET /v1/models", httpserver.Program, http.HandlerFunc(c.listModels))
 }
 
-// build makes what answers requests.
+// build returns the handler of requests.
 func (c *Channel) build() http.Handler {
 	mux := http.NewServeMux()
 	api := humago.New(mux, huma.Config{
@@ -54,7 +53,7 @@ func (c *Channel) build() http.Handler {
 		OpenAPIPath:   specPath,
 		Formats:       huma.DefaultFormats,
 		DefaultFormat: "application/json",
-		Transformers:  []huma.Transformer{tellDetails},
+		Transformers:  []huma.Transformer{firstDetail},
 	})
 	api.UseMiddleware(refuseUnknown(api))
 	all := c.operations()
@@ -69,15 +68,15 @@ func (c *Channel) build() http.Handler {
 const about = "Sessions, conversations and messages of the gateway. Programs talk in sessions whose keys begin with api:, and may read all others. " +
 	"Errors are problem documents (RFC 9457). Times are RFC 3339 in UTC."
 
-// operation is an endpoint with what makes it.
+// operation is an endpoint and how it is registered.
 type operation struct {
 	huma.Operation
-	told     []told
+	told     []writtenAnswer
 	register func(api huma.API, o huma.Operation)
 }
 
-// told is an answer that an operation writes itself.
-type told struct {
+// writtenAnswer documents an answer that an operation writes itself.
+type writtenAnswer struct {
 	status      int
 	description string
 	body        any // of its type; where it is no JSON, ""
@@ -92,7 +91,7 @@ const (
 
 // tells documents an answer that the operation writes itself.
 func (o operation) tells(status int, description string, body any, types ...string) operation {
-	o.told = append(o.told, told{status, description, body, types})
+	o.told = append(o.told, writtenAnswer{status, description, body, types})
 	return o
 }
 
@@ -115,7 +114,7 @@ func (o operation) addTo(api huma.API) {
 // bodyTime is how long the body of a request may take to come.
 const bodyTime = 30 * time.Second
 
-// endpoint makes an operation of a method of the channel.
+// endpoint returns the operation of a method of the channel.
 func endpoint[I, O any](c *Channel, o huma.Operation, handle func(context.Context, *I) (*O, error)) operation {
 	o.BodyReadTimeout = cmp.Or(o.BodyReadTimeout, bodyTime)
 	return operation{Operation: o, register: func(api huma.API, o huma.Operation) {

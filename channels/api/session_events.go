@@ -23,7 +23,7 @@ type followSession struct {
 	Last string `header:"Last-Event-ID" doc:"Of the last event that was received"`
 }
 
-// followSession streams what comes in a session, of any channel.
+// followSession streams what is new in a session of any channel.
 func (c *Channel) followSession(ctx context.Context, in *followSession) (*huma.StreamResponse, error) {
 	key, err := parseKey(in.Key)
 	if err != nil {
@@ -133,8 +133,8 @@ func (s *sessionStream) failed(ctx context.Context, err error) {
 	}
 }
 
-// readStored sends what the store has behind the stream's position. Conversations
-// that were used since then are sent from their beginning.
+// readStored sends what the store has after the stream's position. Conversations
+// used since then are sent from their beginning.
 func (s *sessionStream) readStored(ctx context.Context) error {
 	active, err := s.channel.Store.Active(ctx, s.key)
 	if err != nil {
@@ -159,9 +159,9 @@ func (s *sessionStream) readStored(ctx context.Context) error {
 	return s.readNotices(ctx)
 }
 
-// usedSince gives the conversation of the stream's position and those that were
-// used after it, in this order. Where that one is gone, or is none of the
-// session, nobody knows what came after it: then it is the active one alone.
+// usedSince returns the conversation of the stream's position and those used
+// after it, in this order. Where that conversation is gone or belongs to another
+// session, it returns only the active one.
 func (s *sessionStream) usedSince(ctx context.Context, active conversation.Conversation) (list []conversation.Conversation, err error) {
 	query := conversation.ConversationQuery{Key: s.key, Order: conversation.ByUse, Limit: readAtOnce}
 	for {

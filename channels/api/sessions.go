@@ -70,8 +70,8 @@ type patchSession struct {
 	}
 }
 
-// patchSession changes metadata. A session of this channel is made when it is
-// new, so that a program can note what it is about before anybody speaks.
+// patchSession changes metadata. It creates a session of this channel that is
+// new, so that a program can describe it before anybody speaks.
 func (c *Channel) patchSession(ctx context.Context, in *patchSession) (*oneSession, error) {
 	key, err := parseKey(in.Key)
 	if err != nil {
@@ -113,8 +113,8 @@ func merged(metadata conversation.Metadata, patch json.RawMessage) (conversation
 	return conversation.Metadata(text), err
 }
 
-// unmarshalExact keeps numbers as they are written: an id of 64 bits is no
-// float64.
+// unmarshalExact decodes JSON and keeps numbers as they are written: a float64
+// can't hold an id of 64 bits.
 func unmarshalExact(text []byte, into *map[string]any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

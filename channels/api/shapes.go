@@ -49,7 +49,7 @@ func chatOf(c conversation.Conversation) chat {
 }
 
 // message is a message in the shape of OpenAI's chat completions, with what the
-// gateway knows of it.
+// gateway adds.
 type message struct {
 	Role       conversation.Role `json:"role" enum:"user,assistant,tool,system"`
 	Content    string            `json:"content"`
@@ -104,7 +104,7 @@ func messageOf(m conversation.Message, state string) message {
 	return shown
 }
 
-// object is metadata as it stands in JSON, nothing for none.
+// object returns metadata as JSON, and nil for none.
 func object(m conversation.Metadata) json.RawMessage {
 	if m == "" {
 		return nil
@@ -112,7 +112,8 @@ func object(m conversation.Metadata) json.RawMessage {
 	return json.RawMessage(m)
 }
 
-// mapped gives a list, never null, of what each member becomes.
+// mapped returns the results of to for a list. It is never nil, which JSON would
+// show as null.
 func mapped[A, B any](list []A, to func(A) B) []B {
 	out := make([]B, len(list))
 	for i, a := range list {

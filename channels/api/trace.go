@@ -14,7 +14,7 @@ type getTrace struct {
 	Limit  int   `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"How many runs at most, the newest"`
 }
 
-// trace is how a conversation came about.
+// trace is how the answers of a conversation came about.
 type trace struct {
 	Conversation chat         `json:"conversation"`
 	Summary      traceSummary `json:"summary" doc:"Sums over the whole conversation"`
@@ -149,7 +149,7 @@ func (c *Channel) totalsOf(model string, t stored.Totals) Totals {
 	return out
 }
 
-// cost is nil where no price is known.
+// cost returns what tokens cost, and nil where no price is set.
 func (c *Channel) cost(model string, prompt, completion int64) *float64 {
 	if cost, known := c.Cost(model, prompt, completion); known {
 		return &cost

@@ -9,10 +9,9 @@ import (
 	"parley/conversation"
 )
 
-// admits decides whether the sender of a message may talk, by who they are and
-// in groups also by the group. While the store can't be asked it tries again,
-// until ctx ends, which is the only error: a message about which nothing is
-// decided is not acknowledged.
+// admits reports whether the sender of a message may talk: by who they are, and
+// in groups also by the group. It retries while the store can't be read, and
+// returns an error only when ctx ends; then the message is not acknowledged.
 func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversation.Inbound) (bool, error) {
 	from := m.sender()
 	v := access.Visitor{Sender: in.Sender, Private: !m.isGroup(), Names: []access.Username{{Name: from.handle(), Holder: from.id()}}}
@@ -42,8 +41,8 @@ func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversat
 	}
 }
 
-// admit asks access about a visitor. A supergroup is also admitted by the ids that
-// it had before it became one.
+// admit asks access about a visitor. The ids that a supergroup had before it
+// became one admit it as well.
 func (c *Channel) admit(ctx context.Context, chat account, v access.Visitor) (ok bool, words string, err error) {
 	if !v.Private && !c.access.AllowsIDs(v.Sender.ID, chat.id()) {
 		former, err := c.formerIDs(ctx, chat.ID)
@@ -58,7 +57,7 @@ func (c *Channel) admit(ctx context.Context, chat account, v access.Visitor) (ok
 	return c.access.Admit(ctx, v)
 }
 
-// tell answers a stranger, beside the intake, which goes on at once.
+// tell sends words to a stranger, beside the intake.
 func (c *Channel) tell(in conversation.Inbound, words string) {
 	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: words}
 	c.access.Tell(in.Sender.ID, func(ctx context.Context) error {

@@ -31,10 +31,10 @@ func parseAddress(text string) (address, error) {
 	return a, nil
 }
 
-// chatPrefix stands before the chat's id in a key.
+// chatPrefix begins the keys of chats.
 const chatPrefix = name + ":chat:"
 
-// key is the session of the place.
+// key returns the session key of the place.
 func (a address) key() conversation.Key {
 	key := chatPrefix + strconv.FormatInt(a.Chat, 10)
 	if a.Topic != 0 {

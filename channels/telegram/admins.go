@@ -8,7 +8,7 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 )
 
-// IsAdmin reports whether somebody administers the group of an address. Who
+// IsAdmin reports whether somebody administers the group of an address. Whoever
 // writes in the group's own name is an anonymous administrator.
 func (c *Channel) IsAdmin(ctx context.Context, addr, user string) (bool, error) {
 	to, err := parseAddress(addr)
@@ -18,7 +18,7 @@ func (c *Channel) IsAdmin(ctx context.Context, addr, user string) (bool, error) 
 	if user == strconv.FormatInt(to.Chat, 10) {
 		return true, nil
 	}
-	to.Chat = c.migrations.now(to.Chat)
+	to.Chat = c.migrations.currentID(to.Chat)
 	admins, known := c.admins.Recall(to.Chat)
 	if !known {
 		admins, err = c.askAdmins(ctx, to.Chat)
@@ -33,8 +33,8 @@ func (c *Channel) IsAdmin(ctx context.Context, addr, user string) (bool, error) 
 	return slices.Contains(admins, user), nil
 }
 
-// askAdmins asks for all administrators: about a single member, only a bot that
-// is an administrator itself is sure to be told.
+// askAdmins asks for the list of administrators. Telegram answers a question
+// about a single member only to bots that are administrators.
 // https://core.telegram.org/bots/api#getchatadministrators
 func (c *Channel) askAdmins(ctx context.Context, chat int64) ([]string, error) {
 	var members []struct {

@@ -84,7 +84,7 @@ func (a *api) do(ctx context.Context, timeout time.Duration, method string, out 
 	bot.SetAPIEndpoint(a.endpoint)
 	answer, err := request(&bot)
 	if err != nil {
-		return a.redact(method, client.body.blame(err))
+		return a.redact(method, client.body.classify(err))
 	}
 	if out == nil {
 		return nil
@@ -134,15 +134,15 @@ func (a *api) redactText(text string) string {
 	return text
 }
 
-// doer gives one of the library's requests a context, and keeps its answer.
+// doer adds a context to a request of the library, and keeps the response.
 type doer struct {
 	ctx  context.Context
 	http *http.Client
 	body *body // nil until there is one
 }
 
-// Do makes server errors of all forms, a proxy's pages among them, one kind
-// of error, since their body is of no use.
+// Do turns every failure of a server into errServer, whatever its body, which may
+// be a proxy's page.
 func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	resp, err := d.http.Do(req.WithContext(d.ctx))
 	if err != nil {
@@ -158,7 +158,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// refusal is the API's answer if err is one, else nil.
+// refusal returns the API's error in err, and nil for any other error.
 func refusal(err error) *tgbotapi.Error {
 	var refused *tgbotapi.Error
 	if errors.As(err, &refused) {

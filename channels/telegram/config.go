@@ -47,7 +47,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// tokenForm is the bot's id and its secret.
+// tokenForm matches a bot's id and its secret.
 var tokenForm = regexp.MustCompile(`^[0-9]+:[A-Za-z0-9_-]+$`)
 
 // The form of a webhook's secret: https://core.telegram.org/bots/api#setwebhook
@@ -55,7 +55,7 @@ var secretForm = regexp.MustCompile(`^[A-Za-z0-9_-]*$`)
 
 const maxSecret = 256 // characters
 
-// Check reports what can't work although each key by itself may stand.
+// Check reports keys that are allowed by themselves but can't work together.
 func (c Config) Check(report func(key, found, allowed string)) {
 	if u, err := url.Parse(c.WebhookURL); err == nil && u.Scheme == "http" && c.APIURL == defaultAPIURL {
 		report("webhook_url", fmt.Sprintf("%q (string)", u.Redacted()), "an https:// address, the only ones that Telegram's own server brings messages to")
@@ -65,8 +65,8 @@ func (c Config) Check(report func(key, found, allowed string)) {
 	}
 }
 
-// checked fills in what is empty and refuses what can't work. The error never
-// holds the token.
+// checked returns the section with its defaults filled in, or an error for what
+// can't work. The error never holds the token.
 func (c Config) checked() (Config, error) {
 	if c.APIURL == "" {
 		c.APIURL = defaultAPIURL
@@ -93,7 +93,7 @@ func (c Config) checked() (Config, error) {
 	return c, nil
 }
 
-// Account is the bot that the token is of.
+// Account returns the bot that the token belongs to.
 func (c Config) Account() conversation.Account {
 	id, err := c.botID()
 	if err != nil {
@@ -102,7 +102,7 @@ func (c Config) Account() conversation.Account {
 	return conversation.Account{Channel: name, ID: strconv.FormatInt(id, 10)}
 }
 
-// botID is the part of the token that is no secret.
+// botID returns the part of the token that is no secret.
 func (c Config) botID() (int64, error) {
 	id, _, _ := strings.Cut(c.Token, ":")
 	return strconv.ParseInt(id, 10, 64)

@@ -25,9 +25,9 @@ var services = [...]string{
 	"paid_message_price_changed", "gift", "unique_gift", "gift_upgrade_sent",
 }
 
-// describe says in brackets what a message without text is, "" for one that
-// nobody wrote. What is not known is named as such, so that a person never
-// writes into the void.
+// describe returns in brackets what a message without text contains, and "" for a
+// message that nobody wrote. It names unknown contents as such, so that every
+// message is answered.
 func (u update) describe() string {
 	const unknown = "[a message that can't be read]"
 	var fields struct {
@@ -51,7 +51,7 @@ func (u update) describe() string {
 	return unknown
 }
 
-// detail is what tells one of its kind from others in a word.
+// detail returns a word that tells one content from others of its kind.
 func detail(raw json.RawMessage) string {
 	var known struct {
 		Emoji    string `json:"emoji"`

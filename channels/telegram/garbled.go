@@ -10,9 +10,9 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 )
 
-// body is an answer that is being read. It remembers how the answer begins and
-// whether the connection broke, and is read to its end before it is closed, so
-// that the connection can be used again.
+// body reads a response. It remembers how the response begins and whether the
+// connection broke. Close reads it to its end, so that the connection can be used
+// again.
 type body struct {
 	io.ReadCloser
 	status string
@@ -32,9 +32,9 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// blame tells an answer that can't be read from a connection that failed. b is
-// nil when no answer came.
-func (b *body) blame(err error) error {
+// classify returns a *garbledError for a response that arrived whole and can't be
+// read, and err for any other failure. b is nil when no response came.
+func (b *body) classify(err error) error {
 	var refused *tgbotapi.Error
 	if b == nil || b.broke || errors.As(err, &refused) {
 		return err
@@ -42,7 +42,7 @@ func (b *body) blame(err error) error {
 	return &garbledError{status: b.status, head: string(b.head), err: err}
 }
 
-// garbledError is an answer that arrived whole and is not the API's JSON.
+// garbledError says that a response arrived whole and is not the API's JSON.
 type garbledError struct {
 	status string // of HTTP
 	head   string // how the answer begins
@@ -55,9 +55,9 @@ func (e *garbledError) Error() string {
 
 func (e *garbledError) Unwrap() error { return e.err }
 
-// updateID is the id of the first update in a garbled answer, 0 when that can't
-// be told: then the answer may be anybody's page, and not Telegram's, or the id
-// may be another update's, and nothing is skipped by it.
+// updateID returns the id of the first update in a garbled response, and 0 when
+// that is not certain: the response may come from another server, or the id
+// belong to another update. Nothing is skipped then.
 func (e *garbledError) updateID() int64 {
 	d := json.NewDecoder(strings.NewReader(e.head))
 	d.UseNumber()
@@ -76,8 +76,8 @@ func (e *garbledError) updateID() int64 {
 	return id
 }
 
-// enter reads the beginning of an object or a list, and of an object all up to
-// the value of a key. It reports whether that is what stands there.
+// enter reads the beginning of an object or a list, and in an object everything
+// up to the value of a key. It returns false when something else stands there.
 func enter(d *json.Decoder, delim json.Delim, key string) bool {
 	if token, err := d.Token(); err != nil || token != delim {
 		return false

@@ -9,7 +9,7 @@ import (
 	"parley/conversation/bots"
 )
 
-// health is what getMe and the polls tell about Telegram. Whoever sends reads
+// health is the state of Telegram as getMe and the polls show it. Senders read
 // it.
 type health struct {
 	works atomic.Pointer[time.Time] // since when every poll was answered; nil: the last one was not
@@ -32,13 +32,13 @@ func (h *health) down(err error) {
 	h.is(bots.Interrupted, err.Error())
 }
 
-// rejected is told when Telegram rejects the bot token.
+// rejected notes that Telegram rejects the bot token.
 func (h *health) rejected(words string) {
 	h.works.Store(nil)
 	h.is(bots.Rejected, words)
 }
 
-// is tells a state that is new.
+// is reports a state that is new.
 func (h *health) is(state, detail string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -48,8 +48,8 @@ func (h *health) is(state, detail string) {
 	h.told = state
 }
 
-// judge adds to a failed message's error that the trouble is the message's own,
-// where the polls show that.
+// judge wraps the error of a message in a StuckError, where the polls show that
+// Telegram works.
 func (h *health) judge(err error) error {
 	if works := h.works.Load(); works != nil {
 		return &channels.StuckError{HealthySince: *works, Err: err}

@@ -6,7 +6,7 @@ import (
 	"parley/channels/markdown"
 )
 
-// style is how a stretch of text looks, in the terms of Telegram's HTML:
+// style is how a run of text looks, in the terms of Telegram's HTML:
 // https://core.telegram.org/bots/api#html-style
 type style struct {
 	quote, pre                                 bool
@@ -15,8 +15,8 @@ type style struct {
 	bold, italic, underline, strike, monospace bool
 }
 
-// allowed drops what Telegram does not nest: pre and code hold and are held
-// by nothing else, but for quotes, and a link beats code.
+// allowed drops what Telegram does not nest: pre and code neither contain nor are
+// contained in anything but quotes, and a link overrides code.
 func (s style) allowed() style {
 	switch {
 	case s.pre:
@@ -31,7 +31,7 @@ func (s style) allowed() style {
 // tag is an element, with the one attribute that it may have.
 type tag struct{ name, attribute, value string }
 
-// tags are the elements of an allowed style, outermost first.
+// tags returns the elements of an allowed style, the outermost first.
 func (s style) tags(to []tag) []tag {
 	for _, t := range []struct {
 		on bool
@@ -54,21 +54,21 @@ func (s style) tags(to []tag) []tag {
 	return to
 }
 
-// run is a stretch of text in one style, which ends where the next begins.
+// run is a stretch of text in one style. It ends where the next begins.
 type run struct {
 	end   int // byte
 	style style
 }
 
-// rich is text with its looks apart, so that it can be cut anywhere.
+// rich is text with its styles kept apart, so that it can be cut anywhere.
 type rich struct {
 	text string
 	runs []run
 	code []markdown.Range // code blocks
 }
 
-// html is the text from byte from to byte to in Telegram's HTML. Elements
-// that a cut falls into are closed, and opened again by the text that follows.
+// html returns the text from byte from to byte to in Telegram's HTML. It closes
+// the elements that the cut falls into; the text that follows opens them again.
 func (t rich) html(from, to int) string {
 	var b strings.Builder
 	b.Grow(to - from + 32)
@@ -116,13 +116,13 @@ func closeTags(b *strings.Builder, open []tag) {
 	}
 }
 
-// plain is text without markup.
+// plain returns text without markup.
 func plain(text string) rich {
 	return rich{text: text, runs: []run{{end: len(text)}}}
 }
 
-// isPlain reports whether markdown is the same without markup, which most
-// short answers are. In doubt it says no.
+// isPlain reports whether markdown reads the same without markup, as most short
+// answers do. It may return false for some that does.
 func isPlain(markdown string) bool {
 	if strings.ContainsAny(markdown, "*_`[]<>&#~|\\\t") {
 		return false

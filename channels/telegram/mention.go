@@ -5,10 +5,10 @@ import (
 	"unicode"
 )
 
-// forUs is the text of a message without the bot's name, and whether it is
-// meant for the bot: always in private, and in groups when it mentions the
-// bot, replies to it, or is a command that is not another bot's. What the sender
-// has at second hand is no command.
+// forUs returns the text of a message without the bot's name, and whether it is
+// addressed to the bot: always in private chats, and in groups when it mentions
+// the bot, replies to it, or is a command that names no other bot. A forwarded
+// text is no command.
 func (m *message) forUs(me *self) (text string, addressed bool) {
 	text, entities := m.Text, m.Entities
 	if text == "" {
@@ -31,15 +31,15 @@ func (m *message) forUs(me *self) (text string, addressed bool) {
 	return plain, mentioned || m.repliesTo(me)
 }
 
-// repliesTo reports whether the message answers one of the bot. In a topic
+// repliesTo reports whether the message replies to one of the bot. In a topic
 // every message replies to the one that opened it, which does not count.
 func (m *message) repliesTo(me *self) bool {
 	r := m.ReplyTo
 	return r != nil && r.From != nil && r.From.ID == me.id && r.TopicCreated == nil
 }
 
-// splitCommand takes "/name@bot rest" apart. Names are up to 32 letters,
-// digits and underscores.
+// splitCommand splits "/name@bot rest". Names have up to 32 letters, digits and
+// underscores.
 func splitCommand(text string) (command, bot, rest string, ok bool) {
 	if !strings.HasPrefix(text, "/") {
 		return "", "", "", false
@@ -59,7 +59,7 @@ func isName(text string) bool {
 	})
 }
 
-// removeMentions takes the bot's name out of a text, and tells whether it was
+// removeMentions removes the bot's name from a text, and reports whether it was
 // there.
 func (me *self) removeMentions(text string, entities []entity) (without string, mentioned bool) {
 	pos := 0
@@ -83,8 +83,8 @@ func (me *self) isNamed(text string, user *account) bool {
 	return me.username != "" && strings.EqualFold(text, "@"+me.username)
 }
 
-// join appends the text behind a name that was taken out, without the gap and
-// the punctuation that the name leaves. Without a name it only appends.
+// join appends the text after a name that was removed, without the gap and the
+// punctuation that the name leaves. Without a name it only appends.
 func join(before, after string, named bool) string {
 	if !named {
 		return before + after
@@ -102,8 +102,8 @@ func join(before, after string, named bool) string {
 	return before + after
 }
 
-// byteOffset is where the UTF-16 code unit at offset begins, -1 when there is
-// none or it is the second half of a pair.
+// byteOffset returns where the UTF-16 code unit at offset begins, and -1 when
+// there is none or it is the second half of a pair.
 func byteOffset(text string, offset int) int {
 	units := 0
 	for i, r := range text {

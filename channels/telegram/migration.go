@@ -25,8 +25,8 @@ type migrations struct {
 	known map[int64]int64
 }
 
-// now is the id that a chat has by now.
-func (ms *migrations) now(chat int64) int64 {
+// currentID returns the id that a chat has by now.
+func (ms *migrations) currentID(chat int64) int64 {
 	ms.mu.Lock()
 	defer ms.mu.Unlock()
 	if to, moved := ms.known[chat]; moved {
@@ -44,7 +44,8 @@ func (ms *migrations) add(from, to int64) {
 	ms.known[from] = to
 }
 
-// migration is what a service message tells of a group that became a supergroup.
+// migration returns the two ids of a group that became a supergroup, where the
+// message says so.
 func (m *message) migration() (from, to int64, ok bool) {
 	switch {
 	case m.MigrateTo != 0:
@@ -55,10 +56,10 @@ func (m *message) migration() (from, to int64, ok bool) {
 	return from, to, isGroup(from) && isGroup(to) && from != to
 }
 
-// migrates stores what a message tells of a migration, before the message counts
-// as read. While the store takes nothing it tries again, until ctx ends, which is
-// the only error.
-func (c *Channel) migrates(ctx context.Context, m *message) error {
+// storeMigration stores the migration that a message reports, before the message
+// counts as read. It retries while the store fails, and returns an error only
+// when ctx ends.
+func (c *Channel) storeMigration(ctx context.Context, m *message) error {
 	if m == nil {
 		return nil
 	}
@@ -68,7 +69,7 @@ func (c *Channel) migrates(ctx context.Context, m *message) error {
 	}
 	retry := channels.NewRetry(c.log)
 	for {
-		err := c.migrated(ctx, from, to)
+		err := c.moveGroup(ctx, from, to)
 		if err == nil {
 			retry.Succeeded("resolved")
 			return nil
@@ -79,9 +80,9 @@ func (c *Channel) migrates(ctx context.Context, m *message) error {
 	}
 }
 
-// migrated stores that a group has become a supergroup: it keeps its session, and
-// what is on its way goes to the new id.
-func (c *Channel) migrated(ctx context.Context, from, to int64) error {
+// moveGroup stores that a group has become a supergroup: it keeps its session,
+// and what is to be sent goes to the new id.
+func (c *Channel) moveGroup(ctx context.Context, from, to int64) error {
 	moved, err := c.places.MovePlace(ctx, address{Chat: from}.key(), address{Chat: to}.key(), func(text string) string {
 		a, err := parseAddress(text)
 		if err != nil || a.Chat != from {
@@ -99,7 +100,7 @@ func (c *Channel) migrated(ctx context.Context, from, to int64) error {
 	return nil
 }
 
-// formerIDs are the ids that a supergroup had before it became one.
+// formerIDs returns the ids that a supergroup had before it became one.
 func (c *Channel) formerIDs(ctx context.Context, chat int64) ([]string, error) {
 	former, err := c.places.FormerPlaces(ctx, address{Chat: chat}.key())
 	var ids []string
@@ -109,7 +110,7 @@ func (c *Channel) formerIDs(ctx context.Context, chat int64) ([]string, error) {
 	return ids, err
 }
 
-// adviseAbout says once that allow admits a group by an id that it has no more.
+// adviseAbout logs once that allow names a group by a former id.
 func (c *Channel) adviseAbout(chat int64, former []string) {
 	if _, told := c.advised.LoadOrStore(chat, true); !told {
 		c.log.Warn("a group is let in by the id that it had before it became a supergroup: put the new one into allow in [telegram]",
@@ -117,7 +118,7 @@ func (c *Channel) adviseAbout(chat int64, former []string) {
 	}
 }
 
-// noPlaces stands for a store where there is none: nothing ever moves.
+// noPlaces is the store of a channel that has none: no group moves.
 type noPlaces struct{}
 
 func (noPlaces) MovePlace(context.Context, conversation.Key, conversation.Key, func(string) string) (places.Moved, error) {

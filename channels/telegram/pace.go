@@ -17,10 +17,10 @@ const (
 	groupEvery = 4 * time.Second
 )
 
-// minSweep is how many chats are remembered before idle ones are forgotten.
+// minSweep is how many chats are remembered before idle ones are dropped.
 const minSweep = 256
 
-// pacer holds messages back, so that Telegram does not have to refuse them.
+// pacer delays messages so that Telegram does not have to refuse them.
 type pacer struct {
 	all            *rate.Limiter // nil: no limit
 	private, group func() *rate.Limiter
@@ -30,7 +30,7 @@ type pacer struct {
 	sweepAt int
 }
 
-// pace is one chat's. Its fields are guarded by pacer.mu.
+// pace is the rate limit of one chat. pacer.mu guards its fields.
 type pace struct {
 	limiter *rate.Limiter // nil: no limit
 	until   time.Time     // nothing is sent before, because Telegram said so
@@ -57,9 +57,9 @@ func newPacer(sendRate, chatRate float64) *pacer {
 	return p
 }
 
-// wait returns when a message may be sent to the chat. It takes the turn of
-// the chat before that of all, so that a chat that waits takes nothing from
-// the others.
+// wait returns when a message may be sent to the chat. It waits for the chat
+// before it waits for the bot, so that a chat that waits takes nothing from the
+// others.
 func (p *pacer) wait(ctx context.Context, chat int64) error {
 	pace := p.enter(chat)
 	defer p.leave(chat, pace)
@@ -81,7 +81,7 @@ func (p *pacer) wait(ctx context.Context, chat int64) error {
 	}
 }
 
-// block lets nothing through to the chat for a while.
+// block stops all messages to the chat for a while.
 func (p *pacer) block(chat int64, d time.Duration) {
 	pace := p.enter(chat)
 	defer p.leave(chat, pace)
@@ -92,8 +92,8 @@ func (p *pacer) block(chat int64, d time.Duration) {
 	}
 }
 
-// blocked is for how long nothing may be sent to the chat; not positive when
-// it may.
+// blocked returns for how long nothing may be sent to the chat; it is not
+// positive when messages may be sent.
 func (p *pacer) blocked(chat int64) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,8 +120,8 @@ func (p *pacer) enter(chat int64) *pace {
 	return c
 }
 
-// leave forgets the chat when nothing has to be remembered about it, and all
-// such chats whenever their number has doubled.
+// leave drops the chat when nothing has to be remembered of it, and all such
+// chats whenever their number has doubled.
 func (p *pacer) leave(chat int64, c *pace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,6 +146,7 @@ func (c *pace) idle(now time.Time) bool {
 	return c.waiting == 0 && full && now.After(c.until)
 }
 
-// isGroup tells a group from a person: https://core.telegram.org/bots/api#chat
-// does not promise it, but groups have had negative ids ever since.
+// isGroup reports whether a chat is a group.
+// https://core.telegram.org/bots/api#chat does not promise it, but the ids of
+// groups have always been negative.
 func isGroup(chat int64) bool { return chat < 0 }

@@ -25,9 +25,9 @@ const (
 	allowedUpdates = `["message"]` // the types of updates that are read
 )
 
-// Run polls from the stored cursor, or lets Telegram bring the updates. The
-// first poll is under way at once; what it brings waits until the bot knows its
-// own name.
+// Run polls from the stored cursor, or has Telegram deliver updates to the
+// webhook, until ctx ends. The first poll starts at once; its updates wait until
+// the bot knows its own name.
 func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	offset, err := c.offset(ctx)
 	if err != nil {
@@ -54,8 +54,9 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	return nil
 }
 
-// offset is the first update that was not accepted yet, 0 when none ever was. The
-// error is the end of ctx: a store that fails is no reason to give the channel up.
+// offset returns the id of the first update that was not accepted yet, 0 when
+// none ever was. It retries while the store fails, and returns an error only when
+// ctx ends.
 func (c *Channel) offset(ctx context.Context) (int64, error) {
 	var value string
 	err := conversation.Persist(ctx, c.log, "read how far Telegram was read", func() (err error) {
@@ -76,7 +77,7 @@ func (c *Channel) offset(ctx context.Context) (int64, error) {
 	return offset, nil
 }
 
-// cursorName is "telegram:7000001".
+// cursorName returns a name such as "telegram:7000001".
 func (c *Channel) cursorName() string { return c.account.String() }
 
 // self is what the bot knows about itself.
@@ -86,7 +87,7 @@ type self struct {
 	username string
 }
 
-// introduce learns the bot's name, and tells the server the commands.
+// introduce asks for the bot's name, and sets its commands.
 func (c *Channel) introduce(ctx context.Context, me *self) error {
 	retry := channels.NewRetry(c.log)
 	for {
@@ -107,8 +108,8 @@ func (c *Channel) introduce(ctx context.Context, me *self) error {
 	}
 }
 
-// waitAfter waits before a call that failed is made again: until Telegram takes the
-// token, where it was rejected. It returns an error when ctx ended.
+// waitAfter waits before a call that failed is made again: where the token was
+// rejected, until Telegram takes it. It returns an error when ctx ends.
 func (c *Channel) waitAfter(ctx context.Context, retry *channels.Retry, err error) error {
 	if isRejection(err) {
 		return c.untilTaken(ctx, err)
@@ -224,7 +225,7 @@ func (c *Channel) take(ctx context.Context, me *self, next *reading, batch []jso
 // forUs makes of an update what somebody who may talk has said to us. The error
 // is the end of ctx.
 func (c *Channel) forUs(ctx context.Context, me *self, u update) (in conversation.Inbound, ok bool, err error) {
-	if err := c.migrates(ctx, u.Message); err != nil {
+	if err := c.storeMigration(ctx, u.Message); err != nil {
 		return in, false, err
 	}
 	if in, ok = c.inbound(me, u); !ok {
@@ -234,8 +235,8 @@ func (c *Channel) forUs(ctx context.Context, me *self, u update) (in conversatio
 	return in, ok, err
 }
 
-// advance accepts messages together with the offset behind them, from which
-// the next poll reads.
+// advance accepts messages together with the offset after them, where the next
+// poll begins.
 func (c *Channel) advance(ctx context.Context, next *reading, behind int64, inbounds []conversation.Inbound, accept channels.AcceptFunc) error {
 	err := c.store(ctx, []conversation.Cursor{{Name: c.cursorName(), Value: strconv.FormatInt(behind, 10)}}, inbounds, accept)
 	if err == nil {
@@ -244,8 +245,8 @@ func (c *Channel) advance(ctx context.Context, next *reading, behind int64, inbo
 	return err
 }
 
-// store accepts messages and cursors. While the store takes nothing it tries
-// again, until ctx ends, which is the only error.
+// store accepts messages and cursors. It retries while the store fails, and
+// returns an error only when ctx ends.
 func (c *Channel) store(ctx context.Context, cursors []conversation.Cursor, inbounds []conversation.Inbound, accept channels.AcceptFunc) error {
 	retry := channels.NewRetry(c.log)
 	for {
@@ -265,22 +266,22 @@ const (
 	brokenTries = 3   // how often an update must come broken, since anything on the way may break one once
 )
 
-// reading is where the poller reads on. An update whose JSON is broken makes
-// its whole batch unreadable: then updates are read one by one until the
-// broken one is found, and more and more at once where all is well.
+// reading is where the next poll begins and how much it asks for. An update with
+// broken JSON makes its whole batch unreadable: then updates are read one by one
+// until the broken one is found, and more and more at once afterwards.
 type reading struct {
 	offset int64 // the first update that was not accepted yet
 	limit  int   // the most to be read at once
 	broken int   // how often the update at offset could not be read by itself
 }
 
-// widen is called after a poll that could be read.
+// widen asks for more updates after a poll that could be read.
 func (r *reading) widen() {
 	r.limit, r.broken = min(2*r.limit, maxBatch), 0
 }
 
-// narrow is called after a poll that failed. When the failure is a broken
-// update, it comes closer to that one, and at last skips it.
+// narrow asks for fewer updates after a poll that failed. When a broken update is
+// the reason, it gets closer to that one, and at last skips it.
 func (c *Channel) narrow(ctx context.Context, next *reading, failure error, accept channels.AcceptFunc) error {
 	var garbled *garbledError
 	if !errors.As(failure, &garbled) {

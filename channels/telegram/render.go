@@ -25,7 +25,7 @@ const (
 	maxHref   = 2048
 )
 
-// renderer turns markdown into Telegram's looks.
+// renderer turns markdown into styled text.
 type renderer struct{ parser *markup.Parser }
 
 func newRenderer() *renderer {
@@ -33,7 +33,8 @@ func newRenderer() *renderer {
 	return &renderer{markup.NewParser(md)}
 }
 
-// render reads clean markdown. What would take too long to parse shows as it is.
+// render reads clean markdown. It leaves a text as it is that would take too long
+// to parse.
 func (r *renderer) render(source string) rich {
 	if isPlain(source) {
 		return plain(source)
@@ -48,7 +49,7 @@ func (r *renderer) render(source string) rich {
 	return rich{string(w.out), w.runs, w.code}
 }
 
-// writer walks a document and writes text with looks.
+// writer walks a document and writes styled text.
 type writer struct {
 	src   []byte
 	out   []byte
@@ -75,8 +76,7 @@ func (w *writer) write(text string) {
 	w.runs = append(w.runs, run{len(w.out), s})
 }
 
-// begin goes to where a block begins, which is lines line ends below the
-// block before.
+// begin starts a block, after as many line ends as lines says.
 func (w *writer) begin(lines int) {
 	if w.marked {
 		w.marked = false
@@ -92,7 +92,7 @@ func (w *writer) begin(lines int) {
 	w.write(strings.Repeat("\n", max(0, lines-have)))
 }
 
-// indent is the white space before a line in a list.
+// indent returns the white space before a line in a list.
 func (w *writer) indent(depth int) string {
 	return strings.Repeat("  ", min(max(depth, 0), maxIndent))
 }
@@ -140,7 +140,7 @@ func (w *writer) block(n ast.Node) {
 	}
 }
 
-// beginText begins a paragraph, indented in a list.
+// beginText starts a paragraph, indented in a list.
 func (w *writer) beginText() {
 	marked := w.marked
 	w.begin(w.gap)
@@ -199,8 +199,8 @@ func (w *writer) codeBlock(n ast.Node, lang string) {
 	}
 }
 
-// language is the name of a code block's language, of the letters that such
-// names have.
+// language returns the name of a code block's language, of the characters that
+// such names have.
 func language(info []byte) string {
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("+-#._", r) {
@@ -288,8 +288,8 @@ func (nopFlusher) Available() int { return 0 }
 func (nopFlusher) Buffered() int  { return 0 }
 func (nopFlusher) Flush() error   { return nil }
 
-// link writes what a link or an image shows. Telegram drops links that are
-// not absolute, so those show their destination.
+// link writes a link or an image. Telegram drops links that are not absolute, so
+// their destination is shown.
 func (w *writer) link(n ast.Node, destination []byte) {
 	outer := w.style
 	defer func() { w.style = outer }()
@@ -324,8 +324,8 @@ func isAbsolute(href string) bool {
 	return false
 }
 
-// rawHTML follows the few tags that models like to write for what markdown
-// lacks. Everything else shows as it is.
+// rawHTML interprets the few tags that models like to write for what markdown
+// lacks. It shows all others as they are.
 func (w *writer) rawHTML(tag string) {
 	name := strings.ToLower(strings.Trim(tag, "<>/ "))
 	on := !strings.HasPrefix(tag, "</")

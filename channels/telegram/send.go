@@ -14,8 +14,8 @@ import (
 	"parley/conversation"
 )
 
-// maxTurn is how long a message may wait for the turn of a chat that Telegram has
-// asked to leave alone.
+// maxTurn is how long a message may wait for a chat that Telegram has asked to
+// leave alone.
 const maxTurn = 3 * time.Second
 
 var errBlocked = errors.New("not sent: the chat is rate limited")
@@ -23,8 +23,8 @@ var errBlocked = errors.New("not sent: the chat is rate limited")
 // minRetryAfter is the wait after a 429 that names none.
 const minRetryAfter = time.Second
 
-// Send waits for the chat's turn and sends one part. In groups the first part
-// is a reply. A part whose markup Telegram can't read goes as plain text.
+// Send waits for the chat's rate limit and sends one part. In groups the first
+// part is a reply. A part whose markup Telegram can't read is sent as plain text.
 func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.Part) (string, error) {
 	to, err := parseAddress(d.Address)
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 	if p.Index > 0 {
 		m.ReplyTo = 0
 	}
-	if chat := c.migrations.now(m.Chat); chat != m.Chat {
+	if chat := c.migrations.currentID(m.Chat); chat != m.Chat {
 		m.migrate(chat)
 	}
 	for {
@@ -57,7 +57,7 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 	}
 }
 
-// outgoing is a message on its way, as it is tried next.
+// outgoing is a message as it is sent next.
 type outgoing struct {
 	address
 	part     channels.Part
@@ -65,7 +65,7 @@ type outgoing struct {
 	migrated bool // to another chat than the address says
 }
 
-// migrate sends the message to the supergroup that its group became.
+// migrate redirects the message to the supergroup that its group became.
 func (m *outgoing) migrate(chat int64) {
 	m.Chat, m.Topic, m.ReplyTo, m.migrated = chat, 0, 0, true
 }
@@ -108,7 +108,7 @@ func (c *Channel) sendMessage(ctx context.Context, m outgoing) (string, error) {
 	return strconv.FormatInt(sent.MessageID, 10), err
 }
 
-// amend changes a refused message into one that may pass, each way once.
+// amend changes a refused message into one that may pass, in each way once.
 func (c *Channel) amend(ctx context.Context, m *outgoing, err error) bool {
 	refused := refusal(err)
 	if refused == nil || refused.Code != http.StatusBadRequest {
@@ -121,7 +121,7 @@ func (c *Channel) amend(ctx context.Context, m *outgoing, err error) bool {
 	case m.ReplyTo != 0 && (strings.Contains(why, "message to be replied not found") || strings.Contains(why, "replied message not found")):
 		m.ReplyTo = 0
 	case refused.MigrateToChatID != 0 && !m.migrated:
-		if err := c.migrated(ctx, m.Chat, refused.MigrateToChatID); err != nil {
+		if err := c.moveGroup(ctx, m.Chat, refused.MigrateToChatID); err != nil {
 			c.log.Warn("a group that became a supergroup was not stored; the next message to it tries again",
 				"chat", m.Chat, "new_chat", refused.MigrateToChatID, "error", err)
 		}
@@ -132,15 +132,15 @@ func (c *Channel) amend(ctx context.Context, m *outgoing, err error) bool {
 	return true
 }
 
-// sendError classifies why a message was not taken. A request that the server
-// understood and refused stays refused; everything else may pass later.
+// sendError classifies why a message was not taken. What the server understood
+// and refused stays refused; everything else may pass later.
 func (c *Channel) sendError(chat int64, err error) error {
 	refused := refusal(err)
 	if refused == nil {
 		return &channels.SendError{Err: c.health.judge(err)}
 	}
 	if isRejection(err) {
-		c.token.doubt()
+		c.token.check()
 	}
 	switch refused.Code {
 	case http.StatusUnauthorized: // no fault of the message's

@@ -18,11 +18,11 @@ const (
 	maxCaption = 1024 // UTF-16 code units of a text below a file: https://core.telegram.org/bots/api#senddocument
 )
 
-// Split renders the markdown and cuts what it looks like into messages. A
-// text that shows nothing is one message with a dash. One of more than file_over
-// messages becomes two: the first of them, and all of the markdown as a file. The
-// first is the same in both forms, so that a reply which was begun in one may go on
-// in the other; but what was begun in more messages goes on in messages.
+// Split renders the markdown and cuts the result into messages. A text that shows
+// nothing becomes a dash. More than file_over messages become two: the first of
+// them, and a file with all of the markdown. The first message is the same in
+// both forms, so that a reply begun in one may go on in the other; but a reply
+// that was begun in more messages goes on in messages.
 func (c *Channel) Split(d conversation.Delivery) []channels.Part {
 	source := plaintext.Clean(d.Text)
 	if file := channels.TranscriptOf(d); file != nil {
@@ -40,8 +40,8 @@ func (c *Channel) Split(d conversation.Delivery) []channels.Part {
 	return parts
 }
 
-// withFile sends a file along with the last message, or, when that is too long
-// to stand below a file, behind it.
+// withFile adds a file to the last message, or after it when that is too long for
+// a caption.
 func withFile(parts []channels.Part, file *channels.File) []channels.Part {
 	last := len(parts) - 1
 	if units := markdown.Units(markdown.UTF16).Count(parts[last].Plain); units > maxCaption {
@@ -51,8 +51,8 @@ func withFile(parts []channels.Part, file *channels.File) []channels.Part {
 	return parts
 }
 
-// parts are the messages of a text, or the first ones of it, more than most, where
-// there are so many; 0 = all of them.
+// parts returns the messages of a text; where there are more than most, which is
+// not 0, only the first of them, but more than most.
 func (r *renderer) parts(source string, most int) []channels.Part {
 	chunks := []string{source}
 	if len(source) > maxRender {
@@ -83,7 +83,7 @@ func (t rich) parts(to []channels.Part) []channels.Part {
 	return to
 }
 
-// part is the message that begins at pos, without the white space around it,
+// part returns the message that begins at pos, without the white space around it,
 // and where the next begins.
 func (t rich) part(pos int) (from, end, next int, html string) {
 	for limit := maxUnits; ; limit /= 2 {

@@ -8,7 +8,7 @@ import (
 	"parley/plaintext"
 )
 
-// table writes a table as aligned text, since Telegram has none.
+// table writes a table as aligned text, since Telegram has no tables.
 func (w *writer) table(n *east.Table) {
 	w.marked = false
 	w.begin(w.gap)
@@ -33,7 +33,7 @@ func alignments(n *east.Table) []markdown.Alignment {
 	return to
 }
 
-// cells are the texts of a table's cells, the header row first.
+// cells returns the texts of a table's cells, the header row first.
 func (w *writer) cells(n *east.Table) [][]string {
 	var rows [][]string
 	for row := n.FirstChild(); row != nil; row = row.NextSibling() {

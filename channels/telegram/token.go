@@ -13,7 +13,7 @@ import (
 	"parley/channels"
 )
 
-// token knows whether Telegram takes the bot token. While it does not, one
+// token tracks whether Telegram takes the bot token. While it does not, one
 // goroutine asks again and again, and the intake waits for it.
 type token struct {
 	probes channels.Probes
@@ -27,8 +27,8 @@ func newToken(probes channels.Probes) token {
 	return token{probes: probes, doubts: make(chan struct{}, 1)}
 }
 
-// reject notes that Telegram rejects the token. first says that nobody has before;
-// taken is closed when Telegram takes it again.
+// reject notes that Telegram rejects the token. first is true for the first to
+// notice; taken is closed when Telegram takes the token again.
 func (t *token) reject() (taken chan struct{}, first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,8 +54,8 @@ func (t *token) isRejected() bool {
 	return t.taken != nil
 }
 
-// doubt has the token looked at.
-func (t *token) doubt() {
+// check has guardToken try the token.
+func (t *token) check() {
 	select {
 	case t.doubts <- struct{}{}:
 	default:
@@ -65,15 +65,15 @@ func (t *token) doubt() {
 // errRejected is why a message is not sent while the token is rejected.
 var errRejected = errors.New("not sent: Telegram rejects the bot token")
 
-// isRejection reports whether err says that the token is none of the server's: 401
-// for one that was revoked, 404 for one that never was.
+// isRejection reports whether err says that the server does not know the token:
+// 401 for one that was revoked, 404 for one that never existed.
 func isRejection(err error) bool {
 	refused := refusal(err)
 	return refused != nil && (refused.Code == http.StatusUnauthorized || refused.Code == http.StatusNotFound)
 }
 
 // untilTaken returns when Telegram takes the token that it has rejected with err,
-// or with an error when ctx ended. Whoever comes first asks Telegram meanwhile.
+// or with an error when ctx ends. The first caller asks Telegram meanwhile.
 func (c *Channel) untilTaken(ctx context.Context, err error) error {
 	taken, first := c.token.reject()
 	if first {
@@ -92,8 +92,8 @@ func (c *Channel) untilTaken(ctx context.Context, err error) error {
 	}
 }
 
-// probe asks for the bot, less and less often, until Telegram takes the token. What
-// else goes wrong says nothing of the token.
+// probe asks for the bot, less and less often, until Telegram takes the token.
+// Other failures say nothing about the token.
 func (c *Channel) probe(ctx context.Context, taken <-chan struct{}) error {
 	waits := c.token.probes.BackOff()
 	var err error
@@ -125,8 +125,8 @@ func (c *Channel) works() {
 	c.health.up()
 }
 
-// guardToken looks at the token whenever a message was refused as if it were
-// rejected, until ctx ends: a poll learns of it only when it ends.
+// guardToken tries the token whenever a message was refused as if the token were
+// rejected, until ctx ends: a poll notices that only when it ends.
 func (c *Channel) guardToken(ctx context.Context) error {
 	for {
 		select {

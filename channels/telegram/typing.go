@@ -15,14 +15,14 @@ const (
 	typingEvery = 4500 * time.Millisecond // the sign lasts 5 s: https://core.telegram.org/bots/api#sendchataction
 )
 
-// Typing shows "typing…" in the chat or topic until ctx ends, unless it ends
-// at once. Failures don't matter.
+// Typing shows "typing…" in the chat or topic until ctx ends, unless that is at
+// once. Failures are ignored.
 func (c *Channel) Typing(ctx context.Context, addr string) {
 	to, err := parseAddress(addr)
 	if err != nil {
 		return
 	}
-	if chat := c.migrations.now(to.Chat); chat != to.Chat {
+	if chat := c.migrations.currentID(to.Chat); chat != to.Chat {
 		to = address{Chat: chat}
 	}
 	timer := time.AfterFunc(typingAfter, func() { c.keepTyping(ctx, to) })

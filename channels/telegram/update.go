@@ -79,8 +79,8 @@ type (
 	}
 )
 
-// maxUpdateID is far above the ids of Telegram, which have 32 bits, and far below
-// those behind which no offset could be counted.
+// maxUpdateID is far above Telegram's ids, which have 32 bits, and far below the
+// largest offset that can be counted.
 const maxUpdateID = 1 << 53
 
 // decode reads one update as far as it can be read.
@@ -97,7 +97,8 @@ func (c *Channel) decode(raw json.RawMessage) update {
 	return u
 }
 
-// inbound makes of an update what is for the assistant, if anything is.
+// inbound returns the message of an update as it is accepted. It returns false
+// when nothing in it is for the assistant.
 func (c *Channel) inbound(me *self, u update) (conversation.Inbound, bool) {
 	skip := func(why string) (conversation.Inbound, bool) {
 		c.log.Debug("update skipped", "update_id", u.ID, "reason", why)
@@ -171,7 +172,7 @@ func given(field json.RawMessage) bool {
 	return len(field) > 0 && string(field) != "null" && string(field) != "false"
 }
 
-// lastDate is the end of the year 9999 in Unix time: what is later is no date.
+// lastDate is the end of the year 9999 in Unix time: a later one is no date.
 const lastDate = 253402300799
 
 // sentAt returns when the message was written, the zero time when it does not say.
@@ -184,8 +185,8 @@ func (m *message) sentAt() time.Time {
 
 func (m *message) isGroup() bool { return isGroup(m.Chat.ID) }
 
-// sender is who wrote the message: of anonymous administrators the group, in
-// whose name a bot of Telegram stands in "from".
+// sender returns who wrote the message: for an anonymous administrator the group,
+// since "from" names a bot of Telegram's.
 func (m *message) sender() *account {
 	if m.SenderChat != nil {
 		return m.SenderChat
@@ -195,7 +196,7 @@ func (m *message) sender() *account {
 
 func (a *account) id() string { return strconv.FormatInt(a.ID, 10) }
 
-// name is how others in the chat see the account.
+// name returns the name that others in the chat see.
 func (a *account) name() string {
 	for _, name := range []string{a.FirstName + " " + a.LastName, a.Title, a.Username} {
 		if name = plaintext.OneLine(name); name != "" {
@@ -205,7 +206,7 @@ func (a *account) name() string {
 	return a.id()
 }
 
-// handle is the @username, "" when there is none.
+// handle returns the @username, "" when there is none.
 func (a *account) handle() string {
 	if a.Username == "" {
 		return ""

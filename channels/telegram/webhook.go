@@ -24,11 +24,12 @@ import (
 // WebhookPath is where Telegram hands its updates to the gateway, behind webhook_url.
 const WebhookPath = "/hooks/telegram"
 
-// watchEvery is how often Telegram is asked how the webhook fares: often enough
-// to tell an outage of Telegram's from a message that it does not take.
+// watchEvery is how often Telegram is asked for the state of the webhook: often
+// enough to tell an outage of Telegram's from a message that it does not take.
 const watchEvery = time.Minute
 
-// webhook is how a channel takes updates that Telegram brings. https://core.telegram.org/bots/api#setwebhook
+// webhook is the configuration of a webhook:
+// https://core.telegram.org/bots/api#setwebhook
 type webhook struct {
 	url    string // "" = the channel polls
 	secret string // what Telegram shows with every update
@@ -44,15 +45,15 @@ func newWebhook(c Config) webhook {
 	}
 }
 
-// derivedSecret is known to whoever knows the token, and tells nothing of it.
+// derivedSecret returns a secret made of the token, which does not reveal it.
 func derivedSecret(token string) string {
 	mac := hmac.New(sha256.New, []byte(token))
 	mac.Write([]byte("parley telegram webhook"))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// receive lets Telegram bring the updates until ctx ends. The webhook stays
-// where it is then: what is written meanwhile waits at Telegram.
+// receive has Telegram deliver updates until ctx ends. The webhook stays set:
+// what is written meanwhile waits at Telegram.
 func (c *Channel) receive(ctx context.Context, me *self, accept channels.AcceptFunc) error {
 	stop := c.openIntake(ctx, me, accept)
 	defer stop()
@@ -72,7 +73,7 @@ func (c *Channel) receive(ctx context.Context, me *self, accept channels.AcceptF
 }
 
 // persist makes a call until Telegram answers it. It returns an error when ctx
-// ended.
+// ends.
 func (c *Channel) persist(ctx context.Context, call func(context.Context) error) error {
 	retry := channels.NewRetry(c.log)
 	for {
@@ -105,8 +106,8 @@ type webhookInfo struct {
 	LastErrorSay string `json:"last_error_message"`
 }
 
-// watch looks whether Telegram can bring its updates. told is the last error
-// that the log has told of.
+// watch checks whether Telegram can deliver its updates. told is the last error
+// that was logged.
 func (c *Channel) watch(ctx context.Context, told *int64) error {
 	var info webhookInfo
 	if err := c.api.call(ctx, requestTimeout, "getWebhookInfo", nil, &info); err != nil {
@@ -124,7 +125,7 @@ func (c *Channel) watch(ctx context.Context, told *int64) error {
 	return nil
 }
 
-// host is what a log may say of a webhook's address: many programs keep the
+// host returns what a log may show of a webhook's address: many programs keep the
 // bot's token in its path.
 func host(address string) string {
 	u, err := url.Parse(address)
@@ -134,8 +135,9 @@ func host(address string) string {
 	return u.Host
 }
 
-// leaveWebhook ends a webhook that a gateway has set before it was told to
-// poll, and reports whether it did. One of another program is left alone.
+// leaveWebhook removes a webhook that a gateway has set before it was configured
+// to poll, and reports whether it did. It leaves a webhook of another program
+// alone.
 func (c *Channel) leaveWebhook(ctx context.Context) bool {
 	var info webhookInfo
 	err := c.api.call(ctx, requestTimeout, "getWebhookInfo", nil, &info)
@@ -149,7 +151,7 @@ func (c *Channel) leaveWebhook(ctx context.Context) bool {
 	return true
 }
 
-// intake is what the webhook's requests are worked with while Run runs.
+// intake is what requests of the webhook need while Run runs.
 type intake struct {
 	mu     sync.RWMutex    // held for reading while an update is taken
 	ctx    context.Context // ends when Run is about to; nil while Run does not run, or polls
@@ -157,11 +159,11 @@ type intake struct {
 	accept channels.AcceptFunc
 }
 
-// intakeTimeout is how long an update may take. Telegram then brings it again.
+// intakeTimeout is how long an update may take. After that Telegram delivers it
+// again.
 const intakeTimeout = 30 * time.Second
 
-// openIntake lets updates in until stop is called, which waits for those that
-// are being taken.
+// openIntake takes updates until stop is called, which waits for those under way.
 func (c *Channel) openIntake(ctx context.Context, me *self, accept channels.AcceptFunc) (stop func()) {
 	in := &c.intake
 	in.mu.Lock()
@@ -176,16 +178,18 @@ func (c *Channel) openIntake(ctx context.Context, me *self, accept channels.Acce
 	}
 }
 
-// IsTelegram reports whether a request shows the secret that only Telegram was told.
+// IsTelegram reports whether a request has the secret that only Telegram knows.
 func (c *Channel) IsTelegram(r *http.Request) bool {
 	shown := sha256.Sum256([]byte(r.Header.Get("X-Telegram-Bot-Api-Secret-Token")))
 	secret := sha256.Sum256([]byte(c.webhook.secret))
 	return c.webhook.url != "" && subtle.ConstantTimeCompare(shown[:], secret[:]) == 1
 }
 
-// ServeHTTP takes one update from Telegram: https://core.telegram.org/bots/api#getting-updates.
-// It answers 200 once the update is stored, or holds nothing for us; with any
-// other status Telegram brings it again. Who does not show the secret gets 401.
+// ServeHTTP takes one update from Telegram:
+// https://core.telegram.org/bots/api#getting-updates
+// It answers 200 once the update is stored, or holds nothing for the assistant.
+// With any other status Telegram delivers it again. A request without the secret
+// gets 401.
 func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.IsTelegram(r) {
 		http.Error(w, "The secret is missing or wrong.", http.StatusUnauthorized)
