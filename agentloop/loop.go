@@ -148,14 +148,14 @@ func (l *loop) begin(ctx context.Context) (conversation.Snapshot, error) {
 }
 
 // step carries out what waits first: a command, or a run that answers the messages
-// up to the next command or the next place, since a run has one reply. It reports
+// up to the next command or the next origin, since a run has one reply. It reports
 // whether the loop may go on.
 func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot) bool {
 	if command, is := snapshot.Waiting[0].Command(); is {
 		return l.command(intake, runs, snapshot, command)
 	}
 	if snapshot.Damaged {
-		return l.commit(runs, l.damagedRun(snapshot, ofOnePlace(untilCommand(snapshot.Waiting))))
+		return l.commit(runs, l.damagedRun(snapshot, ofOneOrigin(untilCommand(snapshot.Waiting))))
 	}
 	if n := settledByStop(snapshot.Waiting); n > 0 {
 		return l.commit(runs, l.stoppedRun(question{snapshot: l.router.renewed(snapshot)}, snapshot.Waiting[:n], answer{}, time.Now()))
@@ -174,7 +174,7 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 			return true
 		}
 	}
-	snapshot.Waiting = ofOnePlace(untilCommand(snapshot.Waiting))
+	snapshot.Waiting = ofOneOrigin(untilCommand(snapshot.Waiting))
 	if len(snapshot.Waiting) == 0 {
 		return true
 	}

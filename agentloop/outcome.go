@@ -107,7 +107,7 @@ func (l *loop) commitStopped(runs context.Context, q question, a answer, started
 	return l.commit(runs, l.stoppedRun(q, took, a, started))
 }
 
-// stopped is the reply to each place whose messages a /stop has settled.
+// stopped is the reply to each origin whose messages a /stop has settled.
 const stopped = "⏹ Stopped."
 
 // stoppedRun returns a run that stores the answer so far, marked as stopped, and the
@@ -129,11 +129,11 @@ func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, sta
 	return run
 }
 
-// stoppedReplies returns a reply for each place whose messages a /stop has settled.
-// The first place, for which the answer was being written, gets the text.
+// stoppedReplies returns a reply for each origin whose messages a /stop has settled.
+// The first one, for which the answer was being written, gets the text.
 func (l *loop) stoppedReplies(took []conversation.Inbound, text string) []conversation.Delivery {
 	var replies []conversation.Delivery
-	for _, there := range byPlace(took) {
+	for _, there := range byOrigin(took) {
 		replies = append(replies, l.reply(there, text)...)
 		text = stopped
 	}
@@ -149,7 +149,7 @@ func wholeRounds(messages []window.Entry) []window.Entry {
 	return messages
 }
 
-// reply returns a reply to the place of the messages, addressed as the last of them.
+// reply returns a reply to messages of one origin, addressed as the last of them.
 func (l *loop) reply(took []conversation.Inbound, text string) []conversation.Delivery {
 	last := took[len(took)-1]
 	to := last.Destination()

@@ -88,9 +88,9 @@ func (r *Router) Edited(key conversation.Key) {
 	r.signal(signal{key: key, edited: true})
 }
 
-// Look has the loop of a session answer what waits in the store. It is for inbound
+// Wake has the loop of a session answer what waits in the store. It is for inbound
 // that did not come through Accept.
-func (r *Router) Look(key conversation.Key) {
+func (r *Router) Wake(key conversation.Key) {
 	r.signal(signal{key: key})
 }
 

@@ -28,7 +28,7 @@ type answer struct {
 // question is what a run answers.
 type question struct {
 	snapshot conversation.Snapshot
-	took     []conversation.Inbound // what the run settles, all of one place; the reply goes to the address of the last
+	took     []conversation.Inbound // what the run settles, all of one origin; the reply goes to the address of the last
 	notes    []conversation.Inbound // edits of earlier messages, which the run settles, too
 	users    []conversation.Message // the messages that the model is to answer
 	hint     string                 // shown to the model with them; "" = none
@@ -93,7 +93,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		hint := l.router.hints.For(asked)
 		g.window = l.router.windowWithHint(snapshot, asked, hint)
 		q.hint = hint
-		return g.run(tools.In(ctx, tools.Place{Key: l.key, Conversation: q.snapshot.Conversation.ID}))
+		return g.run(tools.WithSession(ctx, tools.Session{Key: l.key, Conversation: q.snapshot.Conversation.ID}))
 	})
 	l.router.budgets.Used(l.key, g.budget, l.deps.Budget)
 	if err != nil && errors.Is(context.Cause(ctx), errStopped) {

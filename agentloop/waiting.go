@@ -7,9 +7,8 @@ import (
 )
 
 // One run answers a part of the messages that wait: those before the next command,
-// and of these those that were written in one place. A session may span several
-// places of one person, and the chats of several bots; each message is answered
-// where it was written.
+// and of these those of one origin. A session may span several places of one person,
+// and the chats of several bots; each message is answered where it was written.
 
 // isStop reports whether a message is the command /stop.
 func isStop(in conversation.Inbound) bool {
@@ -38,31 +37,33 @@ func settledByStop(waiting []conversation.Inbound) int {
 	return 0
 }
 
-// ofOnePlace returns the waiting messages up to the first one from another place.
-func ofOnePlace(waiting []conversation.Inbound) []conversation.Inbound {
+// ofOneOrigin returns the waiting messages up to the first one of another origin.
+func ofOneOrigin(waiting []conversation.Inbound) []conversation.Inbound {
 	for i, in := range waiting {
-		if !samePlace(in, waiting[0]) {
+		if !sameOrigin(in, waiting[0]) {
 			return waiting[:i]
 		}
 	}
 	return waiting
 }
 
-// samePlace reports whether two messages were written in one place, to one bot.
-func samePlace(a, b conversation.Inbound) bool { return a.Origin == b.Origin && a.Account == b.Account }
+// sameOrigin reports whether two messages were written in one place, to one bot.
+func sameOrigin(a, b conversation.Inbound) bool {
+	return a.Origin == b.Origin && a.Account == b.Account
+}
 
-// byPlace groups messages by where they were written. The groups are in the order
+// byOrigin groups messages by where they were written. The groups are in the order
 // of their first messages.
-func byPlace(list []conversation.Inbound) [][]conversation.Inbound {
-	var places [][]conversation.Inbound
+func byOrigin(list []conversation.Inbound) [][]conversation.Inbound {
+	var groups [][]conversation.Inbound
 	for _, in := range list {
-		i := slices.IndexFunc(places, func(place []conversation.Inbound) bool { return samePlace(place[0], in) })
+		i := slices.IndexFunc(groups, func(group []conversation.Inbound) bool { return sameOrigin(group[0], in) })
 		if i < 0 {
-			i, places = len(places), append(places, nil)
+			i, groups = len(groups), append(groups, nil)
 		}
-		places[i] = append(places[i], in)
+		groups[i] = append(groups[i], in)
 	}
-	return places
+	return groups
 }
 
 // without returns the messages of a list that are not among those taken.

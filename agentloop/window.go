@@ -33,7 +33,7 @@ func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, erro
 	var w Window
 	err = recovered(func() error {
 		snapshot = r.renewed(snapshot)
-		users := slices.Concat(r.noteMessages(snapshot.Notes), r.userMessages(ofOnePlace(untilCommand(snapshot.Waiting))))
+		users := slices.Concat(r.noteMessages(snapshot.Notes), r.userMessages(ofOneOrigin(untilCommand(snapshot.Waiting))))
 		budget := r.calibration.Budget(r.budgets.Of(key, r.deps.Budget))
 		sent := r.windowOf(snapshot, users).Counted(budget)
 		w = Window{Conversation: snapshot.Conversation, Messages: sent.Messages, Tools: r.frame.Tools, Left: sent.Left, Tokens: sent.Tokens, Budget: budget}

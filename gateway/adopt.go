@@ -79,7 +79,7 @@ func (g *Gateway) adopt(ctx context.Context, place conversation.Key, locked func
 	}
 	if session != "" {
 		g.log.Info("moved place adopted", "session", session, "place", place)
-		g.router.Look(session)
+		g.router.Wake(session)
 		g.feed.Changed(session)
 		g.feed.Changed(place)
 	}

@@ -24,7 +24,7 @@ const RecallName = "conversation_recall"
 type recall struct {
 	archive *search.Searcher
 	counter Counter
-	place   Place
+	session Session
 }
 
 // recallArguments are the arguments of a call. Which of them are used depends on the
@@ -75,7 +75,7 @@ func Recall(store *conversation.Store, counter Counter) Tool {
 			"additionalProperties": false
 		}`),
 		Call: func(ctx context.Context, arguments json.RawMessage) (string, error) {
-			place, ok := PlaceOf(ctx)
+			session, ok := SessionOf(ctx)
 			if !ok {
 				return "", errors.New("there is no conversation to look into here")
 			}
@@ -83,7 +83,7 @@ func Recall(store *conversation.Store, counter Counter) Tool {
 			if err := json.Unmarshal(arguments, &a); err != nil {
 				return "", fmt.Errorf("conversation_recall takes an object with action, query, scope, start_turn, end_turn, tool_name, conversation, limit: %w", err)
 			}
-			return (&recall{search.New(store), counter, place}).act(ctx, a)
+			return (&recall{search.New(store), counter, session}).act(ctx, a)
 		},
 	}
 }
@@ -93,7 +93,7 @@ func (r *recall) act(ctx context.Context, a recallArguments) (string, error) {
 		return "", fmt.Errorf("limit is %d; allowed are 1 to %d", a.Limit, recallMost)
 	}
 	if a.Conversation != "" {
-		r.place.Conversation = a.Conversation
+		r.session.Conversation = a.Conversation
 	}
 	var text string
 	var err error
@@ -136,7 +136,7 @@ func (r *recall) turns(ctx context.Context, a recallArguments) (string, error) {
 		return "", fmt.Errorf("end_turn %d comes before start_turn %d", a.EndTurn, a.StartTurn)
 	}
 	last := min(a.EndTurn, a.StartTurn+int64(a.limit(recallTurns))-1)
-	turns, err := r.archive.Turns(ctx, r.place.Key, r.place.Conversation, a.StartTurn, last)
+	turns, err := r.archive.Turns(ctx, r.session.Key, r.session.Conversation, a.StartTurn, last)
 	if err != nil {
 		return "", err
 	}
@@ -159,12 +159,12 @@ func (r *recall) turns(ctx context.Context, a recallArguments) (string, error) {
 
 // total returns how many turns the conversation has.
 func (r *recall) total(ctx context.Context) (int64, error) {
-	overview, err := r.archive.Overview(ctx, r.place.Key, r.place.Conversation, 0)
+	overview, err := r.archive.Overview(ctx, r.session.Key, r.session.Conversation, 0)
 	return overview.Turns, err
 }
 
 func (r *recall) toolCalls(ctx context.Context, a recallArguments) (string, error) {
-	uses, err := r.archive.ToolUses(ctx, r.place.Key, r.place.Conversation, a.ToolName, a.limit(recallCalls))
+	uses, err := r.archive.ToolUses(ctx, r.session.Key, r.session.Conversation, a.ToolName, a.limit(recallCalls))
 	if err != nil {
 		return "", err
 	}
@@ -190,7 +190,7 @@ func (r *recall) toolCalls(ctx context.Context, a recallArguments) (string, erro
 }
 
 func (r *recall) summary(ctx context.Context, a recallArguments) (string, error) {
-	o, err := r.archive.Overview(ctx, r.place.Key, r.place.Conversation, a.limit(recallOpenings))
+	o, err := r.archive.Overview(ctx, r.session.Key, r.session.Conversation, a.limit(recallOpenings))
 	if err != nil {
 		return "", err
 	}

@@ -13,11 +13,11 @@ import (
 
 // search returns the hits, the best first, each with the turn before and after it.
 func (r *recall) search(ctx context.Context, a recallArguments) (string, error) {
-	query := search.Query{Key: r.place.Key, Words: a.Query, Limit: a.limit(recallHits)}
+	query := search.Query{Key: r.session.Key, Words: a.Query, Limit: a.limit(recallHits)}
 	where := "this conversation"
 	switch a.Scope {
 	case "", "conversation":
-		query.Conversation = r.place.Conversation
+		query.Conversation = r.session.Conversation
 	case "session":
 		where = "this chat"
 	default:
@@ -70,7 +70,7 @@ func (r *recall) around(ctx context.Context, h search.Hit, shown map[turnKey]boo
 			continue
 		}
 		head := fmt.Sprintf("Turn %d", turn.Number)
-		if h.Conversation != r.place.Conversation {
+		if h.Conversation != r.session.Conversation {
 			head += fmt.Sprintf(" of %s, conversation %s", titleOf(h.Title), h.Conversation)
 		}
 		if turn.Number == h.Turn {

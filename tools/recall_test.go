@@ -89,7 +89,7 @@ func (a *archive) ask(key conversation.Key, arguments string) string {
 		a.t.Fatal(err)
 	}
 	r := registry(a.t, Recall(a.store, llm.NewCounter("gpt-4o")))
-	text, _ := r.Call(In(a.t.Context(), Place{Key: key, Conversation: c.ID}), RecallName, arguments, time.Minute)
+	text, _ := r.Call(WithSession(a.t.Context(), Session{Key: key, Conversation: c.ID}), RecallName, arguments, time.Minute)
 	if n := llm.NewCounter("gpt-4o").Text(text); n > recallTokens {
 		a.t.Errorf("%s gave %d tokens", arguments, n)
 	}
