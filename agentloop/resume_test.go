@@ -187,7 +187,7 @@ func (h *harness) transcript(name string) string {
 			continue
 		}
 		if names = append(names, d.Transcript.Name); d.Transcript.Name == name {
-			c, place, seen, err := h.store.ReadTranscript(h.t.Context(), *d.Transcript)
+			c, place, seen, err := transcript.Read(h.t.Context(), h.store, *d.Transcript)
 			if err != nil {
 				h.t.Fatal(err)
 			}

@@ -2,7 +2,6 @@ package conversation
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"math"
 
@@ -69,21 +68,4 @@ func (s *Store) records(ctx context.Context, conversation string, after, through
 		size += len(r.Content)
 	}
 	return page, rows.Err()
-}
-
-// WithImages gives the records with the bytes of their pictures, which are read
-// with each record as it is taken.
-func (s *Store) WithImages(ctx context.Context, records iter.Seq2[Record, error]) iter.Seq2[Record, error] {
-	return func(yield func(Record, error) bool) {
-		for r, err := range records {
-			for i := 0; err == nil && i < len(r.Images); i++ {
-				if r.Images[i].Data, err = s.ImageData(ctx, r.Images[i]); err != nil {
-					err = fmt.Errorf("the picture %q of message %d: %w", r.Images[i].Name, r.Seq, err)
-				}
-			}
-			if !yield(r, err) || err != nil {
-				return
-			}
-		}
-	}
 }

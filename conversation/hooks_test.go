@@ -3,6 +3,7 @@ package conversation_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
 	"parley/conversation"
@@ -12,6 +13,7 @@ import (
 	"parley/conversation/search"
 	"parley/conversation/storetest"
 	"parley/conversation/summary"
+	"parley/conversation/transcript"
 	"parley/conversation/usage"
 )
 
@@ -93,6 +95,10 @@ func init() {
 		}
 		return runs, err
 	}
+	conversation.ReadTranscript = func(ctx context.Context, s *conversation.Store, t conversation.Transcript) (conversation.Conversation, string, iter.Seq2[conversation.Record, error], error) {
+		return transcript.Read(ctx, s, t)
+	}
+	conversation.Newest = transcript.Newest
 	conversation.NewCleaner = func(s *conversation.Store) func(ctx context.Context, expiration, keep time.Duration) error {
 		r := retention.New(s)
 		return func(ctx context.Context, expiration, keep time.Duration) error {

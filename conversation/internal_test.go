@@ -83,9 +83,9 @@ func readAll(t *testing.T, s *Store, key Key) (r read) {
 	stretch, err := ReadStretch(t.Context(), s, c.ID, c.Messages+1, 50)
 	must(err)
 	r.Stretch = texts(stretch)
-	from, older, err := s.Newest(t.Context(), c, 200)
+	from, older, err := Newest(t.Context(), s, c, 200)
 	must(err)
-	_, _, seen, err := s.ReadTranscript(t.Context(), Transcript{Conversation: c.ID, From: from, Through: c.Messages})
+	_, _, seen, err := ReadTranscript(t.Context(), s, Transcript{Conversation: c.ID, From: from, Through: c.Messages})
 	must(err)
 	for record, err := range seen {
 		must(err)

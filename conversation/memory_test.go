@@ -82,7 +82,7 @@ func TestTranscriptEndsWhereItWasAskedFor(t *testing.T) {
 	c := commitOne(t, s, "cli:a", "one", nil).Conversation
 	commitOne(t, s, "cli:a", "two", nil)
 	commitOne(t, s, "cli:b", "secret", nil)
-	read, place, seen, err := s.ReadTranscript(t.Context(), Transcript{Conversation: c.ID, From: 1, Through: 2})
+	read, place, seen, err := ReadTranscript(t.Context(), s, Transcript{Conversation: c.ID, From: 1, Through: 2})
 	if err != nil || read.ID != c.ID || place != "" {
 		t.Fatalf("%+v, %q, %v", read, place, err)
 	}
@@ -96,7 +96,7 @@ func TestTranscriptEndsWhereItWasAskedFor(t *testing.T) {
 	if diff := cmp.Diff([]string{"one", "re one"}, said); diff != "" {
 		t.Error(diff)
 	}
-	if _, _, _, err := s.ReadTranscript(t.Context(), Transcript{Conversation: "none"}); !errors.Is(err, ErrNotFound) {
+	if _, _, _, err := ReadTranscript(t.Context(), s, Transcript{Conversation: "none"}); !errors.Is(err, ErrNotFound) {
 		t.Errorf("of no conversation: %v", err)
 	}
 }
@@ -105,7 +105,7 @@ func TestTranscriptEndsWhereItWasAskedFor(t *testing.T) {
 func TestTranscriptOfAConversationThatIsDeletedMeanwhileEndsWithAnError(t *testing.T) {
 	s := mustOpen(t)
 	c := commitOne(t, s, "cli:a", "one", nil).Conversation
-	_, _, seen, err := s.ReadTranscript(t.Context(), Transcript{Conversation: c.ID, From: 1, Through: 2})
+	_, _, seen, err := ReadTranscript(t.Context(), s, Transcript{Conversation: c.ID, From: 1, Through: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"testing"
 	"time"
@@ -27,6 +28,9 @@ var (
 	Summarize   func(ctx context.Context, s *Store, conversation string, before int64, tokens int, content string, size int) (stored bool, err error)
 
 	RunsByChannel func(ctx context.Context, s *Store) (map[string]int64, error) // of the last hour
+
+	ReadTranscript func(ctx context.Context, s *Store, t Transcript) (c Conversation, place string, seen iter.Seq2[Record, error], err error)
+	Newest         func(ctx context.Context, s *Store, c Conversation, bytes int64) (from, older int64, err error)
 
 	// NewCleaner returns the retention of a store: Clean deletes conversations that have rested for expiration, and
 	// those that are over, once they are older than retention.

@@ -200,6 +200,16 @@ type Delivery struct {
 	Transcript *Transcript // goes along as a file; nil = none
 }
 
+// Transcript is a conversation as a file that goes along with a reply. It names
+// the messages and does not hold them: its bytes are made when it is sent.
+type Transcript struct {
+	Name         string `json:"name"`         // of the file, without a folder
+	Conversation string `json:"conversation"` // ID
+	Format       string `json:"format"`       // as the package transcript names it
+	From         int64  `json:"from"`         // seq of the first message
+	Through      int64  `json:"through"`      // seq of the last
+}
+
 // Action is a command that a person may give by a button.
 type Action struct {
 	Label   string `json:"label"`   // "Older"

@@ -35,7 +35,7 @@ func exportConversation(ctx context.Context, env Env, r Request) (Result, error)
 		}
 	}
 	c := r.Snapshot.Conversation
-	from, older, err := env.Store.Newest(ctx, c, maxExport)
+	from, older, err := transcript.Newest(ctx, env.Store, c, maxExport)
 	switch {
 	case err != nil:
 		return Result{}, err

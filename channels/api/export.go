@@ -90,7 +90,7 @@ func (c *Channel) write(ctx context.Context, to io.Writer, list []conversation.C
 	for _, one := range list {
 		records := c.Store.Records(ctx, one.ID)
 		if images {
-			records = c.Store.WithImages(ctx, records)
+			records = transcript.WithImages(ctx, c.Store, records)
 		}
 		if err := transcript.Copy(writer, one, records); err != nil {
 			return err

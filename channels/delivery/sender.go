@@ -6,7 +6,6 @@ package delivery
 
 import (
 	"context"
-	"iter"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -15,6 +14,7 @@ import (
 	"parley/activity"
 	"parley/channels"
 	"parley/conversation"
+	"parley/conversation/transcript"
 )
 
 // Outbox is what delivery needs of the store.
@@ -23,7 +23,7 @@ type Outbox interface {
 	Due(ctx context.Context, scope conversation.Scope) ([]conversation.Key, error)
 	Deliveries(ctx context.Context, q conversation.DeliveryQuery) ([]conversation.Delivery, error)
 	Mark(ctx context.Context, d conversation.Delivery, mark conversation.Mark, reason string) error
-	ReadTranscript(ctx context.Context, t conversation.Transcript) (c conversation.Conversation, place string, seen iter.Seq2[conversation.Record, error], err error)
+	transcript.Source
 }
 
 // Sender delivers the replies of one channel. Replies of a session go out in

@@ -42,7 +42,7 @@ func (q *queue) sendPart(ctx context.Context, d conversation.Delivery, p channel
 
 // makeTranscript returns the bytes of a transcript.
 func (q *queue) makeTranscript(ctx context.Context, t conversation.Transcript) ([]byte, error) {
-	c, place, seen, err := q.sender.outbox.ReadTranscript(ctx, t)
+	c, place, seen, err := transcript.Read(ctx, q.sender.outbox, t)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func (c *Channel) sendFile(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
-	of, place, seen, err := c.Store.ReadTranscript(r.Context(), file)
+	of, place, seen, err := transcript.Read(r.Context(), c.Store, file)
 	if err != nil {
 		c.fail(w, r, err)
 		return

@@ -84,7 +84,7 @@ func export(cmd *cobra.Command, store *conversation.Store, t target, format tran
 	for _, c := range slices.Backward(list) {
 		records := store.Records(ctx, c.ID)
 		if images {
-			records = store.WithImages(ctx, records)
+			records = transcript.WithImages(ctx, store, records)
 		}
 		if err := transcript.Copy(writer, c, counting(records, bar)); err != nil {
 			return err
