@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"database/sql"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -157,4 +158,176 @@ func (s *Store) Find(ctx context.Context, id string) (Conversation, error) {
 		return Conversation{}, fmt.Errorf("several conversations have an id that begins with %q: give more of it", id)
 	}
 	return found[0], nil
+}
+
+// ConversationQuery chooses conversations. The zero value means all.
+type ConversationQuery struct {
+	Key      Key // of the session, "" for all
+	Channel  string
+	Text     string // stands in the title, in any case of its ASCII letters
+	User     string // has written in it: the platform's id, or the name in any case of its ASCII letters
+	Metadata Filter // of its session
+	Active   bool   // only those that go on
+	Archived bool   // only those that are archived
+	Order    Order
+	From     string // where the page begins, as the page before it says; "" = the first
+	Skip     int    // leave out as many first ones
+	Limit    int    // 0 = none
+}
+
+// Conversations lists conversations in which there are messages. next is
+// where the page that follows begins, "" when there is none. A From that no page
+// has given is ErrInvalid, and so is a Text of more than 4 KiB.
+func (s *Store) Conversations(ctx context.Context, q ConversationQuery) (list []Conversation, next string, err error) {
+	from, err := q.Order.parse(q.From)
+	if err != nil {
+		return nil, "", err
+	}
+	filter, err := q.Metadata.parameter()
+	if err != nil {
+		return nil, "", err
+	}
+	text, err := containing(q.Text)
+	if err != nil {
+		return nil, "", err
+	}
+	session := `(:channel = '' OR s.channel = :channel)`
+	if q.Key != "" {
+		session = `c.session_id = (SELECT id FROM sessions WHERE key = :key) AND ` + session
+	}
+	rows, err := s.db.QueryContext(ctx, selectConversations+`
+		WHERE `+session+` AND c.deleted = 0 AND c.messages > 0
+			AND (:text = '%%' OR c.title LIKE :text ESCAPE '\')
+			AND (:user = '' OR EXISTS (SELECT 1 FROM participants p WHERE p.conversation_id = c.id AND (p.user_id = :user OR p.name = :user COLLATE NOCASE)))
+			AND (NOT :active OR c.active = 1) AND (NOT :archived OR c.active = 0)
+			AND `+metadataMatches("s.metadata", ":metadata")+`
+			AND `+q.Order.follows("c.updated_at", "c.id")+`
+		ORDER BY `+q.Order.by("c.updated_at", "c.id")+` LIMIT :limit OFFSET :skip`,
+		sql.Named("key", string(q.Key)), sql.Named("channel", q.Channel), sql.Named("text", text), sql.Named("user", q.User),
+		sql.Named("metadata", filter), sql.Named("active", q.Active), sql.Named("archived", q.Archived),
+		sql.Named("used", from.used), sql.Named("row", from.row), sql.Named("limit", oneMore(q.Limit)), sql.Named("skip", q.Skip))
+	if err != nil {
+		return nil, "", db.Explain(err)
+	}
+	defer rows.Close()
+	var place string
+	for rows.Next() {
+		c, err := scanConversation(rows, &place)
+		if err != nil {
+			return nil, "", err
+		}
+		list = append(list, c)
+	}
+	list, next = cutPage(list, q.Limit, func(last Conversation) string { return q.Order.next(last.UpdatedAt, last.row) })
+	return list, next, db.Explain(rows.Err())
+}
+
+// Conversation gives the conversation with an ID, of any session, or ErrNotFound.
+func (s *Store) Conversation(ctx context.Context, id string) (Conversation, error) {
+	var place string
+	c, err := scanConversation(s.db.QueryRowContext(ctx, selectConversations+`WHERE c.uuid = ? AND c.deleted = 0`, id), &place)
+	if err != nil {
+		return c, db.Explain(fmt.Errorf("%w: %q", notFound(err), id))
+	}
+	return c, nil
+}
+
+// Order is how a list is paged through.
+type Order string
+
+const (
+	// ByUse begins with what was used last. What is used while somebody pages
+	// moves to the front, so that the pages behind it may lack it.
+	ByUse Order = ""
+	// ByAge begins with what was made last. It gives everything once that was there
+	// at the first page, whatever is used or made meanwhile.
+	ByAge Order = "age"
+)
+
+// pagePlace is where a page begins: behind the row that was used then.
+type pagePlace struct {
+	used int64 // milliseconds; with ByAge nothing
+	row  int64 // 0 = at the beginning
+}
+
+// by is how SQL orders by the order.
+func (o Order) by(used, row string) string {
+	if o == ByAge {
+		return row + ` DESC`
+	}
+	return used + ` DESC, ` + row + ` DESC`
+}
+
+// follows is the condition that a row stands behind the place with the
+// parameters :used and :row.
+func (o Order) follows(used, row string) string {
+	if o == ByAge {
+		return `(:row = 0 OR ` + row + ` < :row)`
+	}
+	return `(:row = 0 OR (` + used + `, ` + row + `) < (:used, :row))`
+}
+
+// next is the place behind a row, as callers get it.
+func (o Order) next(used time.Time, row int64) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s/%d/%d", o.name(), db.Millis(used), row))
+}
+
+// parse reads what next has given.
+func (o Order) parse(from string) (p pagePlace, err error) {
+	if from == "" {
+		return p, nil
+	}
+	text, err := base64.RawURLEncoding.DecodeString(from)
+	if err == nil {
+		_, err = fmt.Sscanf(string(text), o.name()+"/%d/%d", &p.used, &p.row)
+	}
+	if err == nil && p.row > 0 && o.next(db.FromMillis(p.used), p.row) == from {
+		return p, nil
+	}
+	return pagePlace{}, fmt.Errorf("%w: no page of this list begins at %q", ErrInvalid, from)
+}
+
+func (o Order) name() string {
+	if o == ByAge {
+		return "age"
+	}
+	return "use"
+}
+
+// cutPage gives a page of what was read with oneMore, and where the one that
+// follows begins: behind the page's last row, as next says of it. It is "" when
+// none does.
+func cutPage[T any](rows []T, limit int, next func(last T) string) (page []T, from string) {
+	if limit <= 0 || len(rows) <= limit {
+		return rows, ""
+	}
+	return rows[:limit], next(rows[limit-1])
+}
+
+// oneMore is the LIMIT that tells whether anything follows on a page.
+func oneMore(limit int) int {
+	if limit <= 0 {
+		return -1 // SQLite's word for none
+	}
+	return limit + 1
+}
+
+// Participants returns who has written in a conversation, with the platform's ids, ordered by name.
+func (s *Store) Participants(ctx context.Context, conversation string) ([]Sender, error) {
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT p.user_id, p.name FROM participants p JOIN conversations c ON c.id = p.conversation_id
+		WHERE c.uuid = ? AND c.deleted = 0 ORDER BY p.name, p.user_id`, conversation)
+	if err != nil {
+		return nil, db.Explain(err)
+	}
+	defer rows.Close()
+	var list []Sender
+	for rows.Next() {
+		var p Sender
+		if err := rows.Scan(&p.ID, &p.Name); err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, db.Explain(rows.Err())
 }

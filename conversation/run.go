@@ -2,10 +2,89 @@ package conversation
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"parley/conversation/internal/db"
 )
+
+// Status is how a run ended.
+type Status string
+
+const (
+	StatusDone    Status = "done"
+	StatusFailed  Status = "failed"  // the model gave no answer; the user's messages are kept
+	StatusStopped Status = "stopped" // ended by /stop
+)
+
+// Kind is what a run was.
+type Kind string
+
+const (
+	KindAgent   Kind = "agent"
+	KindCommand Kind = "command"
+)
+
+// The states of a message row beside the ordinary one, "".
+const (
+	stateStopped  = "stopped"
+	stateReplaced = "replaced"
+	stateUndone   = "undone"
+)
+
+// Effect is what a command does to its session's conversations. The zero value
+// does nothing.
+type Effect struct {
+	Archive bool   // the active conversation is archived and a fresh one begins
+	Title   string // of the fresh one; without Archive, of the run's conversation from now on
+	Delete  bool   // the run's conversation is deleted for good, with every copy of its words
+	Resume  string // the session's conversation with this ID is its active one from now on; "" = as it is
+	Replace int64  // the answer after this seq is replaced by the run's; 0 = nothing
+	Undo    int64  // the messages from this seq on are taken out of the talk, and kept; 0 = none
+}
+
+// Run is one finished cycle, committed whole or not at all.
+type Run struct {
+	Key          Key
+	Kind         Kind
+	Status       Status
+	Took         []Inbound // what it settles, in order; never empty
+	Conversation Conversation
+	Title        string // for a conversation that has none yet
+	Effect       Effect
+	Messages     []Message // in order; Seq and RunID are given by Commit
+	Events       []Event   // what the messages add to the conversation's state
+	Replies      []Delivery
+	Model        string
+	Rounds       int // model calls
+	Prompt       int // tokens, as the server counted them
+	Completion   int
+	Steps        []Step
+	FinishReason FinishReason // why its answer is not whole
+	Error        string       // for the operator, without secrets
+	StartedAt    time.Time
+}
+
+// ID is the run's number: the first inbound that it took, so it is known
+// before the commit and the same when a crash makes the run begin again. What a
+// program appends takes none, and has the number 0.
+func (r Run) ID() int64 {
+	if len(r.Took) == 0 {
+		return 0
+	}
+	return r.Took[0].ID
+}
+
+// Committed is what a run has become.
+type Committed struct {
+	Replies      []Delivery   // due now
+	Conversation Conversation // as the run left it
+	Messages     []Message    // of the run, with Seq and RunID
+}
+
+// ErrSettled says that an inbound of the run is settled already, so nothing of
+// the run was stored: an earlier try of the same commit did succeed.
+var ErrSettled = errors.New("the run's messages are settled already")
 
 // StepKind is what a step of a run was.
 type StepKind string
