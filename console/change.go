@@ -73,8 +73,8 @@ func (c *Console) conversationOf(w http.ResponseWriter, r *http.Request) (of con
 	return of, err == nil
 }
 
-// number is a whole number of a request's query: low where it has none, and at
-// most high.
+// number returns a whole number of a request's query, low where there is none,
+// and at most high.
 func number(r *http.Request, name string, low, high int64) int64 {
 	n, err := strconv.ParseInt(r.URL.Query().Get(name), 10, 64)
 	if err != nil {
@@ -83,7 +83,8 @@ func number(r *http.Request, name string, low, high int64) int64 {
 	return min(max(n, low), high)
 }
 
-// doneText says what was just done, for the word that the address of a page has.
+// doneText returns the sentence for what was just done, by the word in the
+// address of a page.
 func doneText(word string) string {
 	return map[string]string{
 		"archived": "The conversation is archived. The next message begins a new one.",

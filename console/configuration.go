@@ -2,8 +2,8 @@ package console
 
 import "net/http"
 
-// Setting is a key of the configuration as it is in force. What it holds may be
-// shown to anybody: of a secret there is only whether it is set.
+// Setting is a key of the configuration as it is in force. It may be shown to
+// anybody: of a secret it says only whether it is set.
 type Setting struct {
 	Section string // "telegram", "" for the keys above all sections
 	Key     string // "send_rate"

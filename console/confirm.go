@@ -7,8 +7,8 @@ import (
 	"parley/conversation"
 )
 
-// confirmPage asks before something is done that can't be taken back, or that
-// people in the chat will notice.
+// confirmPage asks for confirmation of what can't be undone, or what people in
+// the chat will notice.
 type confirmPage struct {
 	Question, Detail string
 	Action, Button   string
@@ -17,7 +17,7 @@ type confirmPage struct {
 	Back             string
 }
 
-// askToConfirm asks, with scripts and without.
+// askToConfirm asks for confirmation. It works without scripts.
 func (c *Console) askToConfirm(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	what := q.Get("do")

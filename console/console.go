@@ -1,7 +1,7 @@
-// Package console is the operator's pages: how the gateway fares, what was said
-// and how each answer came about, what could not be delivered, who asks to be
-// let in, the configuration, and the log. It shows what the store holds and
-// keeps nothing itself but the last lines of the log.
+// Package console serves the operator's pages: the state of the gateway, sessions
+// and how each answer came about, failed deliveries, pairing, the configuration,
+// and the log. It shows what the store holds, and stores nothing itself but the
+// last lines of the log.
 package console
 
 import (
@@ -22,7 +22,7 @@ import (
 	"parley/sessions"
 )
 
-// Parts is what the console is made of.
+// Parts is what the console needs.
 type Parts struct {
 	Store    *conversation.Store
 	Feed     *activity.Feed
@@ -41,10 +41,11 @@ type Parts struct {
 	Now func() time.Time // nil: time.Now
 }
 
-// CostFunc is what tokens of a model cost; known is false for one without a price.
+// CostFunc returns what tokens of a model cost. known is false for a model
+// without a price.
 type CostFunc func(model string, prompt, completion int64) (cost float64, known bool)
 
-// Fact is something of the gateway that is no key of its configuration.
+// Fact is a property of the gateway that is no key of its configuration.
 type Fact struct{ Name, Value string }
 
 // Console serves the pages.
@@ -52,7 +53,7 @@ type Console struct {
 	Parts
 }
 
-// New makes a console of its parts.
+// New returns a console.
 func New(parts Parts) *Console {
 	if parts.Now == nil {
 		parts.Now = time.Now
@@ -73,7 +74,7 @@ func subfolder(files fs.FS, name string) fs.FS {
 	return folder
 }
 
-// Serve puts the console's pages on a server.
+// Serve adds the console's pages to a server.
 func (c *Console) Serve(server *httpserver.Server) {
 	person := func(pattern string, handle http.HandlerFunc) {
 		server.Handle(pattern, httpserver.Person, handle)
@@ -105,7 +106,7 @@ func (c *Console) Serve(server *httpserver.Server) {
 	person("GET /console/log/events", c.followLog)
 }
 
-// page is what stands around the body of every page of the console.
+// page is the frame of every page of the console.
 type page struct {
 	Section string // which of the parts in the navigation it belongs to
 	Title   string
@@ -131,8 +132,8 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request, file, section, ti
 	}
 }
 
-// fail answers that something went wrong: in words that help where there are
-// such, else the log says what it was.
+// fail answers a request that failed: with a reason that helps the reader, or
+// else with a hint at the log, which has the details.
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, conversation.ErrNotFound), errors.Is(err, conversation.ErrNoSession):

@@ -8,8 +8,8 @@ import (
 	"parley/conversation"
 )
 
-// mostPending is how many deliveries that are due, and messages that wait, are
-// listed: the oldest.
+// mostPending is how many due deliveries and waiting messages are listed, the
+// oldest first.
 const mostPending = 100
 
 type deliveriesPage struct {

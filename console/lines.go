@@ -26,8 +26,8 @@ type Line struct {
 	More  string // its attributes: key=value
 }
 
-// Lines is a log handler that keeps the last 1,000 lines in memory for who
-// watches. It has no line below info, so that it costs next to nothing.
+// Lines is a log handler that keeps the last 1,000 lines in memory. It skips
+// lines below the level info, so that it costs next to nothing.
 type Lines struct {
 	Run string // tells its numbers from those of an earlier process
 
@@ -40,8 +40,9 @@ type Lines struct {
 	news     chan struct{}     // closed with the next line
 }
 
-// NewLines makes a log without lines. What is a secret is hidden in them, should
-// whoever logs have missed it; secrets of fewer than 6 characters are only words.
+// NewLines returns an empty log. It hides the secrets in its lines, should one be
+// logged by mistake, but those of fewer than 6 characters, which may be ordinary
+// words.
 func NewLines(secrets []string) *Lines {
 	l := &Lines{Run: rand.Text()[:8], replacer: strings.NewReplacer(), news: make(chan struct{})}
 	for _, secret := range secrets {
@@ -62,13 +63,14 @@ func (l *Lines) Hide(secret string) {
 	l.replacer = strings.NewReplacer(l.hide...)
 }
 
-// Beside gives a handler that hands records to another one, and keeps them here.
+// Beside returns a handler that passes records to another one, and keeps them
+// here.
 func (l *Lines) Beside(other slog.Handler) slog.Handler {
 	attributes := slog.NewTextHandler(&l.more, &slog.HandlerOptions{ReplaceAttr: attributesOnly})
 	return beside{lines: l, other: other, attributes: attributes}
 }
 
-// attributesOnly leaves out what a Line has fields for.
+// attributesOnly removes the attributes for which a Line has fields.
 func attributesOnly(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
 		return slog.Attr{}
@@ -76,7 +78,7 @@ func attributesOnly(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// add keeps a record with its attributes as the handler writes them.
+// add stores a record with its attributes as the handler writes them.
 func (l *Lines) add(ctx context.Context, r slog.Record, attributes slog.Handler) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +103,7 @@ func (l *Lines) shown(text string) string {
 	return text
 }
 
-// After gives the lines behind a number, oldest first, and a channel that is
+// After returns the lines after a number, the oldest first, and a channel that is
 // closed with the next one.
 func (l *Lines) After(n int64) ([]Line, <-chan struct{}) {
 	l.mu.Lock()
@@ -113,7 +115,7 @@ func (l *Lines) After(n int64) ([]Line, <-chan struct{}) {
 	return list, l.news
 }
 
-// beside is a handler beside another one.
+// beside is a handler that passes records on to another one.
 type beside struct {
 	lines             *Lines
 	other, attributes slog.Handler

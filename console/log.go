@@ -34,7 +34,7 @@ type logPage struct {
 	Stream string // address of the lines that follow
 }
 
-// showLog shows the lines that are kept; a script goes on from there.
+// showLog shows the lines that are stored. A script follows the next ones.
 func (c *Console) showLog(w http.ResponseWriter, r *http.Request) {
 	p := logPage{Filter: filterOf(r)}
 	lines, _ := c.Lines.After(0)
@@ -45,7 +45,7 @@ func (c *Console) showLog(w http.ResponseWriter, r *http.Request) {
 			p.Lines = append(p.Lines, line)
 		}
 	}
-	values := url.Values{"level": {p.Filter.Level}, "q": {p.Filter.Text}, "from": {c.place(newest)}}
+	values := url.Values{"level": {p.Filter.Level}, "q": {p.Filter.Text}, "from": {c.eventID(newest)}}
 	p.Stream = "/console/log/events?" + values.Encode()
 	c.show(w, r, "log.html", "log", "Log", p, "console/log.js")
 }
@@ -55,7 +55,7 @@ const beatEvery = 15 * time.Second
 
 // followLog streams the lines that a page does not have yet.
 func (c *Console) followLog(w http.ResponseWriter, r *http.Request) {
-	filter, at := filterOf(r), c.placeOf(r)
+	filter, at := filterOf(r), c.positionOf(r)
 	events := httpserver.OpenEvents(w)
 	beat := time.NewTicker(beatEvery)
 	defer beat.Stop()
@@ -89,7 +89,7 @@ func (c *Console) sendLines(events *httpserver.Events, lines []Line, filter logF
 		if err != nil {
 			return err
 		}
-		batch = append(batch, httpserver.Event{ID: c.place(line.N), Data: string(html)})
+		batch = append(batch, httpserver.Event{ID: c.eventID(line.N), Data: string(html)})
 	}
 	if len(batch) == 0 {
 		return nil
@@ -97,12 +97,12 @@ func (c *Console) sendLines(events *httpserver.Events, lines []Line, filter logF
 	return events.Send(batch...)
 }
 
-// place names a line in the address of a stream.
-func (c *Console) place(n int64) string { return fmt.Sprintf("%s/%d", c.Lines.Run, n) }
+// eventID returns the id of a line in a stream.
+func (c *Console) eventID(n int64) string { return fmt.Sprintf("%s/%d", c.Lines.Run, n) }
 
-// placeOf is the line behind which a stream goes on: where a broken one was, or
-// where the page says. After a restart all lines are new.
-func (c *Console) placeOf(r *http.Request) int64 {
+// positionOf returns the line after which a stream goes on: where a broken one
+// ended, or where the page says. After a restart all lines are new.
+func (c *Console) positionOf(r *http.Request) int64 {
 	from := r.Header.Get("Last-Event-ID")
 	if from == "" {
 		from = r.URL.Query().Get("from")

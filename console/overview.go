@@ -11,7 +11,7 @@ import (
 	"parley/conversation/usage"
 )
 
-// span is a stretch of time up to now that the overview can show.
+// span is a period up to now that the overview can show.
 type span struct {
 	Name   string        // in the address, "day"
 	Label  string        // "Day"
@@ -30,7 +30,7 @@ var spans = []span{
 	{"year", "Year", 365 * day, 7 * day, "2 Jan 2006"},
 }
 
-// spanOf is the span of a name, a day for any other name.
+// spanOf returns the span of a name, a day for any other name.
 func spanOf(name string) span {
 	if i := slices.IndexFunc(spans, func(s span) bool { return s.Name == name }); i >= 0 {
 		return spans[i]
@@ -54,7 +54,7 @@ type overviewPage struct {
 	People   []usageLine
 }
 
-// channelLine is how a channel fares.
+// channelLine is the state of a channel.
 type channelLine struct {
 	bots.Health
 	Served bool // now; else it is of an earlier configuration
@@ -68,7 +68,8 @@ type point struct {
 	usage.Bucket
 }
 
-// usageLine is what somebody had of all models, or everybody of one.
+// usageLine is the usage of a person over all models, or of a model over all
+// people.
 type usageLine struct {
 	Name, Channel string
 	Person        string // ID within the channel
@@ -76,7 +77,7 @@ type usageLine struct {
 	Cost sum
 }
 
-// sum is a cost, of which parts may have no price.
+// sum is a cost, parts of which may have no price.
 type sum struct {
 	Known   float64
 	Partial bool // something in it has no price
@@ -98,7 +99,7 @@ func (s *sum) join(o sum) {
 	s.Partial = s.Partial || o.Partial
 }
 
-// String is the cost as people read it, "–" for one that is not known.
+// String returns the cost as people read it, "–" for one that is not known.
 func (s sum) String() string {
 	switch {
 	case !s.Any:
@@ -152,8 +153,8 @@ func (c *Console) readHealth(ctx context.Context, p *overviewPage) error {
 	return nil
 }
 
-// lineOf is the line of what works a queue, nil when none does: of the queue's own
-// bot, or, where that is not known, of one that is served.
+// lineOf returns the line of the bot that works a queue, or of any bot of the
+// channel where the queue's is not known, and nil when none is served.
 func lineOf(lines []channelLine, q bots.Queue) *channelLine {
 	var found *channelLine
 	for i := range lines {
@@ -181,7 +182,7 @@ func (c *Console) readFailed(ctx context.Context, p *overviewPage) error {
 	return err
 }
 
-// readUsage reads what was used in the span, and by whom.
+// readUsage reads the usage in the span, by model and by person.
 func (c *Console) readUsage(ctx context.Context, p *overviewPage) error {
 	now := c.Now()
 	stats, err := usage.New(c.Store).Stats(ctx, now.Add(-p.Span.Length), now, p.Span.Bucket)
@@ -207,7 +208,7 @@ func (c *Console) readUsage(ctx context.Context, p *overviewPage) error {
 	return nil
 }
 
-// readBuckets gives the points of a span, and all of it as one.
+// readBuckets returns the buckets of a span, and their sum.
 func (c *Console) readBuckets(ctx context.Context, of span, now time.Time, stats usage.Stats) (points []usage.Bucket, whole usage.Bucket, err error) {
 	var one []usage.Bucket
 	if of.Bucket < time.Hour {
@@ -227,10 +228,10 @@ func (c *Console) readBuckets(ctx context.Context, of span, now time.Time, stats
 	return points, one[0], nil
 }
 
-// mostLines is how many models or people the overview lists: the most used.
+// mostLines is how many models or people the overview lists: those used most.
 const mostLines = 20
 
-// lines adds shares up by what line calls them, the most tokens first.
+// lines adds up the shares with the same line, and sorts them by tokens.
 func (c *Console) lines(shares []usage.Share, line func(usage.Share) usageLine) []usageLine {
 	var list []usageLine
 	places := map[usageLine]int{}

@@ -12,11 +12,11 @@ type pairingPage struct {
 	More          int // who ask, beside those that are shown
 }
 
-// maxAsking is how many of those who ask are shown, the newest: a flood of
-// strangers must not push out of sight who was let in.
+// maxAsking is how many open requests are shown, the newest: a flood of strangers
+// must not hide who was let in.
 const maxAsking = 100
 
-// showPairing shows who asks to be let in, and who was.
+// showPairing shows who asks to be let in, and who was let in.
 func (c *Console) showPairing(w http.ResponseWriter, r *http.Request) {
 	list, err := pairing.New(c.Store).List(r.Context())
 	if err != nil {

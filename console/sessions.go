@@ -42,7 +42,7 @@ func (f sessionFilter) query() conversation.SessionQuery {
 	return q
 }
 
-// address is the page of the list that begins at from.
+// address returns the address of the list's page that begins at from.
 func (f sessionFilter) address(from string) string {
 	values := url.Values{}
 	for name, value := range map[string]string{"channel": f.Channel, "state": f.State, "text": f.Text, "user": f.User, "sort": f.Sort, "from": from} {
@@ -82,7 +82,7 @@ func (c *Console) showSessions(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, "sessions.html", "sessions", "Sessions", p)
 }
 
-// knownChannels are those that are served or ever were.
+// knownChannels returns the channels that are served or ever were.
 func (c *Console) knownChannels(r *http.Request) ([]string, error) {
 	p := overviewPage{}
 	err := c.readHealth(r.Context(), &p)
@@ -129,7 +129,7 @@ func (c *Console) atWork(key conversation.Key) bool {
 	return working
 }
 
-// foundPage is what a search of all that was said has found.
+// foundPage is the page of search results.
 type foundPage struct {
 	Words string
 	Hits  []search.Hit
@@ -141,7 +141,7 @@ const (
 	mostSkipped = 3000 // hits; the cost of a search grows with them
 )
 
-// showFound searches the words of all messages, internal ones among them.
+// showFound searches the words of all messages, also of internal ones.
 func (c *Console) showFound(w http.ResponseWriter, r *http.Request) {
 	p := foundPage{Words: strings.TrimSpace(r.URL.Query().Get("q"))}
 	skip := number(r, "skip", 0, mostSkipped)

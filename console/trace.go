@@ -21,13 +21,13 @@ type tracePage struct {
 	usage.Trace
 	Total   usage.Totals
 	Cost    sum
-	Runs    []runEntry // newest first
-	Earlier string     // address, "" for none
+	Runs    []runRow // newest first
+	Earlier string   // address, "" for none
 	Newest  string
 }
 
-// runEntry is a run with its timeline.
-type runEntry struct {
+// runRow is a run with its timeline.
+type runRow struct {
 	usage.Run
 	Took  time.Duration
 	Asked string // the text of the first message that it took, clipped
@@ -49,7 +49,7 @@ type bar struct {
 	Missing   bool   // the result is not among the messages that were read
 }
 
-// timelineWidth is how wide a run is on its timeline, whatever it took.
+// timelineWidth is the width of each timeline, however long the run took.
 const timelineWidth = 1000
 
 // showTrace shows how the answers of a conversation came about: its newest runs,
@@ -72,7 +72,7 @@ func (c *Console) showTrace(w http.ResponseWriter, r *http.Request) {
 	}
 	p := tracePage{Conversation: of, Tab: "trace", Trace: trace, AtWork: of.Active && c.atWork(of.Key)}
 	for _, run := range slices.Backward(trace.Runs) {
-		p.Runs = append(p.Runs, c.runEntry(run, messages[run.ID]))
+		p.Runs = append(p.Runs, c.runRow(run, messages[run.ID]))
 	}
 	c.addTotals(&p)
 	base := "/console/conversation/" + of.ID + "/trace"
@@ -94,8 +94,8 @@ func (c *Console) addTotals(p *tracePage) {
 	}
 }
 
-func (c *Console) runEntry(run usage.Run, messages []conversation.Record) runEntry {
-	e := runEntry{Run: run, Took: run.EndedAt.Sub(run.StartedAt), Who: senderName(run.Asked)}
+func (c *Console) runRow(run usage.Run, messages []conversation.Record) runRow {
+	e := runRow{Run: run, Took: run.EndedAt.Sub(run.StartedAt), Who: senderName(run.Asked)}
 	if c.Cost != nil && run.Kind == conversation.KindAgent {
 		e.Cost.add(c.Cost(run.Model, int64(run.Prompt), int64(run.Completion)))
 	}
@@ -126,7 +126,7 @@ func (c *Console) runEntry(run usage.Run, messages []conversation.Record) runEnt
 	return e
 }
 
-// timeline is the time of a run, as long as its steps.
+// timeline maps the time of a run to its width.
 type timeline struct {
 	start time.Time
 	whole time.Duration
@@ -142,7 +142,7 @@ func scaleOf(run usage.Run) timeline {
 	return timeline{run.StartedAt, max(end.Sub(run.StartedAt), time.Millisecond)}
 }
 
-// bar places a step; even the shortest can be seen.
+// bar returns the bar of a step. Even the shortest one is visible.
 func (t timeline) bar(step conversation.Step) bar {
 	const narrowest = 4
 	after := max(step.At.Sub(t.start), 0)

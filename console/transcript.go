@@ -19,13 +19,13 @@ type transcriptPage struct {
 	Tab      string // "transcript"
 	People   []conversation.Sender
 	AtWork   bool
-	Messages []messageEntry
+	Messages []messageRow
 
 	First, Earlier, Later, Newest string // addresses, "" where that is shown
 }
 
-// messageEntry is a message as it is read.
-type messageEntry struct {
+// messageRow is a message as a page shows it.
+type messageRow struct {
 	conversation.Record
 	Name     string   // who has said it
 	Marks    []string // why it is not an ordinary one
@@ -35,8 +35,8 @@ type messageEntry struct {
 
 type picture struct{ Name, URL string }
 
-// showTranscript shows a page of a conversation, the newest where the address
-// asks for none: ?before=SEQ, ?after=SEQ or ?at=SEQ.
+// showTranscript shows a page of a conversation: the newest, or the one that the
+// address asks for by ?before=SEQ, ?after=SEQ or ?at=SEQ.
 func (c *Console) showTranscript(w http.ResponseWriter, r *http.Request) {
 	of, ok := c.conversationOf(w, r)
 	if !ok {
@@ -86,8 +86,8 @@ func (c *Console) readMessages(ctx context.Context, p *transcriptPage, q convers
 	return nil
 }
 
-func entryOf(id string, record conversation.Record, people []conversation.Sender) messageEntry {
-	m := messageEntry{Record: record, Marks: marksOf(record)}
+func entryOf(id string, record conversation.Record, people []conversation.Sender) messageRow {
+	m := messageRow{Record: record, Marks: marksOf(record)}
 	switch record.Role {
 	case conversation.RoleUser:
 		m.Name = senderName(record.Sender)

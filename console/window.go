@@ -7,7 +7,7 @@ import (
 	"parley/conversation"
 )
 
-// WindowFunc gives what the model would be sent for a session now.
+// WindowFunc returns what the model would be sent for a session now.
 type WindowFunc func(context.Context, conversation.Key) (Window, error)
 
 // Window is what the model would be sent.
@@ -29,8 +29,8 @@ type windowPage struct {
 	Gone   bool // the conversation is archived: nothing of it is sent any more
 }
 
-// showWindow shows what the model would be sent for the session of a
-// conversation, while that goes on.
+// showWindow shows what the model would be sent for the session of an active
+// conversation.
 func (c *Console) showWindow(w http.ResponseWriter, r *http.Request) {
 	of, ok := c.conversationOf(w, r)
 	if !ok {

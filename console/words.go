@@ -13,7 +13,8 @@ import (
 	"parley/conversation"
 )
 
-// functions are what the console's templates call beside the shared ones.
+// functions returns what the console's templates call beside the shared
+// functions.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"count":   count,
@@ -28,7 +29,7 @@ func functions() template.FuncMap {
 	}
 }
 
-// count is a whole number of any type as people read it: 1,234,567.
+// count returns a whole number of any type as people read it: 1,234,567.
 func count(n any) string {
 	digits := strconv.FormatInt(reflect.ValueOf(n).Int(), 10)
 	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
@@ -37,7 +38,8 @@ func count(n any) string {
 	return digits
 }
 
-// took is a duration with as much of it as matters: "340 ms", "2.4 s", "3 min 5 s".
+// took returns a duration with the precision that matters: "340 ms", "2.4 s", "3
+// min 5 s".
 func took(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -54,7 +56,7 @@ func took(d time.Duration) string {
 	return fmt.Sprintf("%d days", d/(24*time.Hour))
 }
 
-// ago is how long since a time, with all of it for who points at it.
+// ago returns how long ago a time was, with the full time as a tooltip.
 func ago(t, now time.Time) template.HTML {
 	if t.IsZero() {
 		return "–"
@@ -74,20 +76,21 @@ func ago(t, now time.Time) template.HTML {
 	return timeElement(t, text)
 }
 
-// stamp is a time to the second, for lists in which order and distance matter.
+// stamp returns a time to the second, for lists in which order and distance
+// matter.
 func stamp(t time.Time) template.HTML {
 	t = t.In(time.Local)
 	return timeElement(t, t.Format("2006-01-02 15:04:05"))
 }
 
-// timeElement holds only what was made here, no text of people.
+// timeElement returns a time as HTML. The text must not come from people.
 func timeElement(t time.Time, text string) template.HTML {
 	t = t.In(time.Local)
 	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`,
 		t.Format(time.RFC3339), t.Format("Monday, 2 January 2006, 15:04:05"), text))
 }
 
-// clip is the beginning of a text on one line, of at most so many characters.
+// clip returns the beginning of a text on one line, at most limit characters.
 func clip(limit int, text string) string {
 	text = strings.Join(strings.Fields(text[:min(len(text), 8*limit)]), " ")
 	if utf8.RuneCountInString(text) <= limit {
@@ -96,12 +99,12 @@ func clip(limit int, text string) string {
 	return string([]rune(text)[:limit-1]) + "…"
 }
 
-// sessionURL is the page of a session.
+// sessionURL returns the address of a session's page.
 func sessionURL(key conversation.Key) string {
 	return "/console/session?key=" + url.QueryEscape(string(key))
 }
 
-// senderName is what a person is called.
+// senderName returns the name of a person.
 func senderName(s conversation.Sender) string {
 	switch {
 	case s.Name != "":
@@ -119,7 +122,7 @@ func titleOf(c conversation.Conversation) string {
 	return c.Title
 }
 
-// money is a cost in whatever currency the operator pays.
+// money returns a cost, in whatever currency the operator pays.
 func money(cost float64) string {
 	if cost > 0 && cost < 0.01 {
 		return fmt.Sprintf("%.4f", cost)

@@ -7,7 +7,7 @@ import (
 	process "github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// collectors are what is counted as it happens.
+// collectors count events as they happen.
 type collectors struct {
 	inbound          *prometheus.CounterVec
 	runs             *prometheus.CounterVec
@@ -25,7 +25,7 @@ type collectors struct {
 	models models
 }
 
-// newCollectors makes the collectors in a registry of their own.
+// newCollectors returns collectors in a registry of their own.
 func newCollectors(parts Parts) (*collectors, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {

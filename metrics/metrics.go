@@ -1,4 +1,4 @@
-// Package metrics tells Prometheus how the gateway fares:
+// Package metrics counts what the gateway does, for Prometheus:
 // https://prometheus.io/docs/concepts/metric_types/
 package metrics
 
@@ -17,22 +17,22 @@ import (
 	"parley/conversation/bots"
 )
 
-// Parts is what Metrics are made of.
+// Parts is what Metrics need.
 type Parts struct {
 	Version string                                          // of the gateway
 	Queues  func(ctx context.Context) ([]bots.Queue, error) // read with each scrape
 }
 
 // Metrics counts what the gateway does, from the first scrape on: without a
-// Prometheus nothing is made, and each hook costs one look at a pointer. The
-// hooks never block, and may be called from any goroutine.
+// Prometheus there are no collectors, and each hook costs one load of a pointer.
+// The hooks never block, and may be called from any goroutine.
 type Metrics struct {
 	parts   Parts
 	handler func() http.Handler
 	made    atomic.Pointer[collectors] // nil before the first scrape
 }
 
-// New makes metrics that nobody has asked for yet.
+// New returns metrics that count nothing before the first scrape.
 func New(parts Parts) *Metrics {
 	m := &Metrics{parts: parts}
 	m.handler = sync.OnceValue(m.begin)
@@ -52,7 +52,7 @@ func (m *Metrics) begin() http.Handler {
 	})
 }
 
-// Accepted counts inbound of a channel that were stored.
+// Accepted counts inbound of a channel.
 func (m *Metrics) Accepted(channel string, n int) {
 	if c := m.made.Load(); c != nil {
 		c.inbound.WithLabelValues(channel).Add(float64(n))
@@ -81,7 +81,7 @@ func outcome(failure string) string {
 	return "done"
 }
 
-// ModelCall is one try of a call of a model.
+// ModelCall is one attempt of a model call.
 type ModelCall struct {
 	Model              string
 	Outcome            string        // "done", or the kind of the error
@@ -89,7 +89,7 @@ type ModelCall struct {
 	Prompt, Completion int           // tokens
 }
 
-// Attempted counts a try of a model call.
+// Attempted counts an attempt of a model call.
 func (m *Metrics) Attempted(call ModelCall) {
 	c := m.made.Load()
 	if c == nil {
@@ -105,7 +105,7 @@ func (m *Metrics) Attempted(call ModelCall) {
 	c.tokens.WithLabelValues(model, "completion").Add(float64(call.Completion))
 }
 
-// Delivered counts how a try to deliver a reply ended.
+// Delivered counts the outcome of a delivery attempt.
 func (m *Metrics) Delivered(o activity.Outcome) {
 	c := m.made.Load()
 	if c == nil {

@@ -2,8 +2,8 @@ package metrics
 
 import "sync"
 
-// maxModels is how many models are counted by name. What answers says the name,
-// and some 40 series are kept of each.
+// maxModels is how many models are counted by name. The server that answers
+// chooses the name, and each has some 40 series.
 const maxModels = 64
 
 // models are the names that have become labels.
@@ -12,7 +12,7 @@ type models struct {
 	known map[string]bool
 }
 
-// label is the name of a model, or "other" when there are too many already.
+// label returns the name of a model, or "other" when there are too many already.
 func (m *models) label(name string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,10 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// readTimeout is how long the store may take to answer a scrape.
+// readTimeout is how long a scrape waits for the store.
 const readTimeout = 5 * time.Second
 
-// queues are read from the store with each scrape.
+// queues reports the queues, which it reads from the store with each scrape.
 type queues struct {
 	read                                   func(context.Context) ([]bots.Queue, error)
 	waiting, oldestWaiting, due, oldestDue *prometheus.Desc
@@ -61,8 +61,8 @@ func (q queues) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// byChannel adds up the queues of the bots of each channel, which are listed side
-// by side.
+// byChannel adds up the queues of the bots of each channel, which are next to
+// each other in the list.
 func byChannel(list []bots.Queue) []bots.Queue {
 	var sums []bots.Queue
 	for _, q := range list {
@@ -75,8 +75,8 @@ func byChannel(list []bots.Queue) []bots.Queue {
 	return sums
 }
 
-// age is how many seconds ago something was; 0 for nothing, and for a
-// platform's clock that is ahead.
+// age returns how many seconds ago something was, and 0 for the zero time and for
+// a time in the future, which a platform's clock may give.
 func age(at time.Time) float64 {
 	if at.IsZero() {
 		return 0

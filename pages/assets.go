@@ -16,19 +16,19 @@ import (
 //go:embed assets
 var embedded embed.FS
 
-// AssetsPath is below which Assets serves.
+// AssetsPath is the path below which Assets serves.
 const AssetsPath = "/assets/"
 
-// asset is a file as it goes over the line.
+// asset is a file as it is sent.
 type asset struct {
 	mediaType string
 	plain     []byte
 	gzipped   []byte // nil where it would save nothing
 }
 
-// assets are all files by their names, and a version that changes with any of
-// them: it stands in every address, so that scripts may import each other by
-// relative names and a browser may keep each file for ever.
+// assets holds all files by name, and a version that changes with any of them.
+// The version is part of every address, so that scripts may import each other by
+// relative names and a browser may cache each file for ever.
 type assets struct {
 	version string
 	files   map[string]asset
@@ -68,7 +68,8 @@ var mediaTypes = map[string]string{
 	".svg": "image/svg+xml",
 }
 
-// newAsset compresses a file. The packer is one for all: each takes a megabyte.
+// newAsset compresses a file. All files share one packer, since each takes a
+// megabyte.
 func newAsset(name string, data []byte, packer *gzip.Writer) asset {
 	a := asset{mediaType: mediaTypes[path.Ext(name)], plain: data}
 	if a.mediaType == "" {
@@ -84,8 +85,8 @@ func newAsset(name string, data []byte, packer *gzip.Writer) asset {
 	return a
 }
 
-// URL is the address of an asset, "chat/chat.css". A name that does not exist
-// is a mistake in a template, and panics.
+// URL returns the address of an asset, such as "chat/chat.css". It panics for an
+// unknown name, which is a mistake in a template.
 func URL(name string) string {
 	all := loadAssets()
 	if _, known := all.files[name]; !known {
@@ -94,9 +95,9 @@ func URL(name string) string {
 	return AssetsPath + all.version + "/" + name
 }
 
-// Assets serves the assets, to be kept by browsers for ever. Another version
-// than the present one, of a page that was open while the gateway was replaced,
-// gets the present files and may not keep them.
+// Assets serves the assets, which browsers may cache for ever. A request for
+// another version, from a page that was open while the gateway was replaced, gets
+// the present files without the permission to cache them.
 func Assets() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		all := loadAssets()

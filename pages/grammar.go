@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// aliases are what languages are called beside the names of their grammars.
+// aliases are other names of languages than those of their grammars.
 var aliases = map[string]string{
 	"sh": "bash", "shell": "bash", "zsh": "bash", "console": "bash",
 	"c++": "cpp", "cc": "cpp", "h": "c", "hpp": "cpp",
@@ -31,7 +31,7 @@ var aliases = map[string]string{
 	"yml": "yaml",
 }
 
-// grammarOf is the name of the grammar that highlights a language, "" when
+// grammarOf returns the name of the grammar that highlights a language, "" when
 // there is none.
 func grammarOf(language string) string {
 	name := strings.ToLower(language)

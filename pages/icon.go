@@ -2,7 +2,7 @@ package pages
 
 import "html/template"
 
-// icons are strokes on a field of 24 by 24.
+// icons are strokes in a box of 24 by 24.
 var icons = map[string]string{
 	"plus":     `<path d="M12 5v14M5 12h14"/>`,
 	"menu":     `<path d="M4 7h16M4 12h16M4 17h16"/>`,
@@ -27,7 +27,8 @@ var icons = map[string]string{
 	"file":     `<path d="M7 3h7l5 5v12a1 1 0 0 1-1 1H7a1 1 0 0 1-1-1V4a1 1 0 0 1 1-1zM14 3v5h5"/>`,
 }
 
-// icon is a picture that says nothing by itself: a label stands beside it.
+// icon returns a picture that is hidden from screen readers: a label stands
+// beside it.
 func icon(name string) template.HTML {
 	strokes, known := icons[name]
 	if !known {

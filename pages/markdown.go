@@ -15,8 +15,8 @@ import (
 	"parley/markup"
 )
 
-// maxMarkdown is how many bytes of a text are read as markdown. A longer one
-// shows as it is: nobody reads it for its looks, and parsing would take long.
+// maxMarkdown is how many bytes of a text are rendered as markdown. A longer one
+// is shown as it is, since parsing would take long.
 const maxMarkdown = 256 << 10
 
 // markdown is made when the first text is shown. Raw HTML, and every address
@@ -36,25 +36,25 @@ var markdown = sync.OnceValue(func() reading {
 	return reading{markup.NewParser(md), md.Renderer()}
 })
 
-// reading is how markdown is read and written.
+// reading is a parser of markdown with its renderer.
 type reading struct {
 	parser   *markup.Parser
 	renderer renderer.Renderer
 }
 
-// Markdown is what a model or a user wrote as HTML that can't become script,
-// whatever was written.
+// Markdown returns what a model or a person wrote as HTML. No input can make it
+// contain a script.
 func Markdown(source string) template.HTML {
 	return template.HTML(strings.Join(Blocks(source), ""))
 }
 
-// verbatim is a text that is not read as markdown.
+// verbatim returns a text that is not read as markdown.
 func verbatim(source string) []string {
 	return []string{`<div class="verbatim">` + template.HTMLEscapeString(source) + `</div>`}
 }
 
-// Blocks is Markdown in pieces, of one HTML element each. While a text grows at
-// its end, the pieces at its beginning stay the same.
+// Blocks returns Markdown in pieces, of one HTML element each. While a text grows
+// at its end, its first pieces stay the same.
 func Blocks(source string) []string {
 	if strings.TrimSpace(source) == "" {
 		return nil

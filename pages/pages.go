@@ -1,6 +1,6 @@
-// Package pages is what the pages of the gateway share: the frame around each
-// page, the files that a browser loads beside it, and markdown as safe HTML.
-// Everything is made when the first page is asked for.
+// Package pages has what the gateway's pages share: the frame of a page, its styles
+// and scripts, and markdown as safe HTML. Everything is loaded with the first
+// request.
 package pages
 
 import (
@@ -17,7 +17,7 @@ import (
 //go:embed templates
 var shared embed.FS
 
-// Frame is what stands around the body of a page.
+// Frame is everything of a page but its body.
 type Frame struct {
 	Title   string   // of the browser's tab
 	Section string   // the part of the gateway that the page is of, a class of its body
@@ -26,8 +26,8 @@ type Frame struct {
 	Body    any      // for the template "body"
 }
 
-// Set is the templates of one part of the gateway: the shared ones, those of
-// its folder's top, and a page for each file of its folder "pages", which
+// Set holds the templates of one part of the gateway: the shared ones, those at
+// the top of its folder, and a page for each file of its folder "pages", which
 // defines "body" and may define "head".
 type Set struct {
 	files fs.FS
@@ -40,8 +40,8 @@ type loaded struct {
 	pages     map[string]*template.Template // by the file's name, "chat.html"
 }
 
-// NewSet makes a set of the folder of templates at the root of files. They are
-// read at the first use; a mistake in one panics then, and in every test of it.
+// NewSet returns the set of the templates in files. They are parsed at the first
+// use; a mistake in one panics then, and so in every test.
 func NewSet(files fs.FS, extra template.FuncMap) *Set {
 	s := &Set{files: files, extra: extra}
 	s.load = sync.OnceValue(s.parse)
@@ -65,8 +65,8 @@ func (s *Set) parse() loaded {
 	return all
 }
 
-// Page answers a request with a page, named by its file. An error means that
-// the page could not be made, and that nothing was answered.
+// Page answers a request with a page, named by its file. On an error the page
+// could not be rendered and nothing was written.
 func (s *Set) Page(w http.ResponseWriter, status int, name string, frame Frame) error {
 	page, known := s.load().pages[name]
 	if !known {
@@ -82,7 +82,7 @@ func (s *Set) Page(w http.ResponseWriter, status int, name string, frame Frame) 
 	return nil
 }
 
-// Fragment is one of the set's templates as HTML.
+// Fragment renders one of the set's templates.
 func (s *Set) Fragment(name string, data any) (template.HTML, error) {
 	var out bytes.Buffer
 	if err := s.load().fragments.ExecuteTemplate(&out, name, data); err != nil {
@@ -91,7 +91,7 @@ func (s *Set) Fragment(name string, data any) (template.HTML, error) {
 	return template.HTML(out.String()), nil
 }
 
-// functions are what all templates may call.
+// functions returns what all templates may call.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"asset":    URL,
@@ -102,8 +102,8 @@ func functions() template.FuncMap {
 	}
 }
 
-// Moment is a time as short as it can be understood at now, with all of it for
-// machines and for who points at it.
+// Moment returns a time as short as it can be understood at now, with the full
+// time for machines and as a tooltip.
 func Moment(t, now time.Time) template.HTML {
 	layout := "2 Jan 2006"
 	switch t = t.In(now.Location()); {

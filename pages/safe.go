@@ -12,8 +12,8 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// safeRenderer renders what could do harm, or what looks better than
-// goldmark's own.
+// safeRenderer renders the nodes that could do harm, or that look better than
+// with goldmark's own renderer.
 type safeRenderer struct{}
 
 func (s safeRenderer) RegisterFuncs(register renderer.NodeRendererFuncRegisterer) {
@@ -28,7 +28,7 @@ func (s safeRenderer) RegisterFuncs(register renderer.NodeRendererFuncRegisterer
 	register.Register(east.KindTable, s.table)
 }
 
-// htmlBlock shows HTML as the text that it is.
+// htmlBlock shows HTML as text.
 func (safeRenderer) htmlBlock(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
 		block := node.(*ast.HTMLBlock)
@@ -79,7 +79,7 @@ func (safeRenderer) autoLink(w util.BufWriter, source []byte, node ast.Node, ent
 	return ast.WalkContinue, nil
 }
 
-// image is a link: a picture from elsewhere would tell its host who reads here.
+// image shows an image as a link: loading it would tell its host who reads here.
 func (safeRenderer) image(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	address, safe := destination(node.(*ast.Image).Destination)
 	switch {
@@ -95,7 +95,7 @@ func (safeRenderer) image(w util.BufWriter, _ []byte, node ast.Node, entering bo
 	return ast.WalkContinue, nil
 }
 
-// destination reads an address as a browser would, and says whether it is safe
+// destination reads an address as a browser does, and reports whether it is safe
 // to follow.
 func destination(raw []byte) (address string, safe bool) {
 	plain := util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(raw)))
@@ -116,8 +116,8 @@ func openLink(address string) string {
 	return `<a href="` + template.HTMLEscapeString(address) + `" target="_blank" rel="noopener noreferrer">`
 }
 
-// code is a block of code with its language and a button to copy it, which a
-// script brings to life.
+// code renders a block of code with its language and a button to copy it, which
+// needs a script.
 func (safeRenderer) code(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkContinue, nil
@@ -130,7 +130,7 @@ func (safeRenderer) code(w util.BufWriter, source []byte, node ast.Node, enterin
 	return ast.WalkSkipChildren, nil
 }
 
-// Code is a text as a block of code in a language, "" for none.
+// Code returns a text as a block of code in a language, "" for none.
 func Code(language, text string) template.HTML { return template.HTML(codeBlock(language, text)) }
 
 // maxLanguage is how many bytes of a language's name are shown.
@@ -147,7 +147,8 @@ func codeBlock(language, text string) string {
 		`<pre tabindex="0"><code` + grammar + `>` + template.HTMLEscapeString(text) + "</code></pre></figure>\n"
 }
 
-// heading stands two levels lower than written: the page has its own above.
+// heading renders a heading two levels lower than written: the page has its own
+// above.
 func (safeRenderer) heading(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	tag := "h" + strconv.Itoa(min(node.(*ast.Heading).Level+2, 6)) + ">"
 	if entering {
@@ -158,7 +159,7 @@ func (safeRenderer) heading(w util.BufWriter, _ []byte, node ast.Node, entering 
 	return ast.WalkContinue, nil
 }
 
-// table can be moved sideways by itself where it is wider than the page.
+// table renders a table that scrolls sideways where it is wider than the page.
 func (safeRenderer) table(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
 		write(w, `<div class="table" tabindex="0"><table>`, "\n")
@@ -168,7 +169,7 @@ func (safeRenderer) table(w util.BufWriter, _ []byte, _ ast.Node, entering bool)
 	return ast.WalkContinue, nil
 }
 
-// write adds pieces to a buffer in memory, which takes them all.
+// write writes pieces to a buffer in memory, which never fails.
 func write(w util.BufWriter, pieces ...string) {
 	for _, piece := range pieces {
 		_, _ = w.WriteString(piece)

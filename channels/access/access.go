@@ -48,7 +48,7 @@ type Pairings interface {
 	BindName(ctx context.Context, channel, name, holder string) (bound string, err error)
 }
 
-// Visitor is whoever wrote a message, as far as access goes by it.
+// Visitor is the sender of a message, as far as access depends on it.
 type Visitor struct {
 	Sender  conversation.Sender
 	Private bool       // the message came in a private chat
@@ -56,16 +56,16 @@ type Visitor struct {
 	Names   []Username // of the sender and of the place; empty ones match nothing
 }
 
-// Username is a name that its holder can give up, and somebody else take.
+// Username is a name that its holder can give up and somebody else can take.
 type Username struct {
 	Name   string // "@ada", as the platform writes it
 	Holder string // id of the account or group that has it now
 }
 
-// New makes the check of one bot. An empty mode is "pairing".
-// Entries of allow are platform ids, @usernames in any case, and "*" for
-// everybody. The pairings are used in the mode "pairing" and for usernames. The error
-// names what was found and what is allowed.
+// New returns the check of one bot. An empty mode means "pairing". Entries of
+// allow are platform ids, @usernames in any case, and "*" for everybody. The
+// pairings are used in the mode "pairing" and for usernames. An error names what
+// was found and what is allowed.
 func New(mode string, allow []string, account conversation.Account, pairings Pairings, log *slog.Logger) (*Control, error) {
 	a := &Control{channel: account.Channel, allowed: make(map[string]struct{}, len(allow)), pairings: pairings, telling: newTelling(), log: log}
 	switch mode {
@@ -91,16 +91,16 @@ func New(mode string, allow []string, account conversation.Account, pairings Pai
 	return a, nil
 }
 
-// Admit decides about one message: whether its sender may talk. A username in
-// allow admits only the account, or the group, that used it first: names change
-// hands. A later one is refused, and logged once.
+// Admit reports whether the sender of a message may talk. A username in allow
+// admits only the account or group that used it first, since names change hands.
+// It refuses a later one, and logs that once.
 //
-// The words, in markdown, are for a stranger who may not talk; "" is silence.
-// They come in private chats only, and so rarely that a stranger can't make the
+// The words, in markdown, are for a stranger who may not talk; "" means silence.
+// They come only in private chats, and rarely, so that a stranger can't make the
 // gateway write much. Tell sends them.
 //
-// The error says that the store could not be asked, and that nothing is
-// decided: ask again before the platform is told that the message was taken.
+// An error means that the store could not be read and that nothing is decided:
+// the caller asks again before it acknowledges the message.
 func (a *Control) Admit(ctx context.Context, v Visitor) (ok bool, words string, err error) {
 	if a.AllowsIDs(v.Sender.ID) || a.AllowsIDs(v.IDs...) {
 		return true, "", nil
@@ -127,8 +127,8 @@ func (a *Control) lists(entry string) bool {
 	return listed
 }
 
-// admitsName reports whether the list admits a visitor by a username, which is
-// then bound to its holder.
+// admitsName reports whether the list admits a visitor by a username, and binds
+// the name to its holder.
 func (a *Control) admitsName(ctx context.Context, v Visitor) (bool, error) {
 	for _, u := range v.Names {
 		if u.Name == "" || !a.lists(u.Name) {
@@ -150,7 +150,7 @@ func (a *Control) admitsName(ctx context.Context, v Visitor) (bool, error) {
 	return false, nil
 }
 
-// all lists what of a visitor allow could hold.
+// all returns the ids and names of a visitor that allow could contain.
 func (v Visitor) all() []string {
 	list := []string{v.Sender.ID}
 	for _, u := range v.Names {
@@ -159,13 +159,15 @@ func (v Visitor) all() []string {
 	return slices.DeleteFunc(append(list, v.IDs...), func(entry string) bool { return entry == "" })
 }
 
-// Nobody reports that nobody can ever get in, which an operator wants to hear of.
+// Nobody reports whether nobody can ever get in, so that the operator can be
+// warned.
 func (a *Control) Nobody() bool { return !a.everybody && len(a.allowed) == 0 && a.pairing == nil }
 
-// maxStrangers is how many are remembered; then the log repeats itself.
+// maxStrangers is how many strangers are remembered; beyond that some are logged
+// again.
 const maxStrangers = 10_000
 
-// firstSeen remembers who was seen, so that each is logged only once.
+// firstSeen remembers who was seen, so that each is logged once.
 type firstSeen struct {
 	mu    sync.Mutex
 	known map[string]struct{}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// adminMemory is how long it is remembered who administers a place, so that
-// nobody makes the gateway ask for it again and again.
+// adminMemory is how long the administrators of a place are remembered, so that
+// nobody can make the gateway ask for them again and again.
 const adminMemory = time.Minute
 
 // AdminMemory remembers the administrators of places for a minute. The zero value
@@ -21,7 +21,7 @@ type remembered struct {
 	at     time.Time
 }
 
-// Recall returns the administrators of a place, by what Remember was told within
+// Recall returns the administrators of a place, if Remember stored them within
 // the last minute.
 func (m *AdminMemory[Place]) Recall(place Place) (admins []string, ok bool) {
 	m.mu.Lock()
@@ -30,7 +30,7 @@ func (m *AdminMemory[Place]) Recall(place Place) (admins []string, ok bool) {
 	return r.admins, ok && time.Since(r.at) < adminMemory
 }
 
-// Remember keeps the administrators of a place, and forgets what is too old.
+// Remember stores the administrators of a place, and removes what is too old.
 func (m *AdminMemory[Place]) Remember(place Place, admins []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

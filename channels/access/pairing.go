@@ -15,23 +15,22 @@ import (
 	stored "parley/conversation/pairing"
 )
 
-const tellAgain = 10 * time.Minute // until a stranger who writes on is told the same code again
+const tellAgain = 10 * time.Minute // until a stranger who keeps writing is told the same code again
 
-// Codes are given out at a limited rate, and each is good for its hour: however
-// many strangers come, they use up nothing that a later one needs, and nobody's
-// code is void before its time. A crowd of a thousand gets codes at once; beyond
-// that, two more strangers a second do, in the order in which they write again.
-// That is at most 8,200 open codes, which the store holds, and few enough writes
-// not to hold up the messages of those who may talk.
+// New codes are rate limited, and each is valid for an hour, however many strangers
+// come. The first thousand get codes at once; after that two strangers a second do,
+// in the order in which they write again. There are at most 8,200 valid codes,
+// which the store can hold, and so few writes that the messages of those who may
+// talk are not delayed.
 const (
 	codesAtOnce    = 1000
 	codesPerSecond = 2
 )
 
-const warnAgain = 10 * time.Minute // until a crowd of strangers is logged again
+const warnAgain = 10 * time.Minute // until the log warns of many strangers again
 
-// pairing lets in whom the operator approved, also from another process and
-// from the next message on, and gives everybody else a code in private.
+// pairing admits those whom the operator has approved, in this or another process
+// and from the next message on, and offers everybody else a code in private.
 type pairing struct {
 	account  conversation.Account
 	pairings Pairings
@@ -40,19 +39,19 @@ type pairing struct {
 	codes *rate.Limiter // new ones
 
 	mu     sync.Mutex
-	given  map[string]given // by the stranger's id
-	warned time.Time        // when a crowd was logged last
+	given  map[string]issuedCode // by the stranger's id
+	warned time.Time             // when a crowd was logged last
 }
 
-// given is what is known of a stranger's code.
-type given struct {
+// issuedCode is what is known of a stranger's code.
+type issuedCode struct {
 	quiet time.Time // until when the stranger is told nothing
 	good  time.Time // until when the code is good
 }
 
 func newPairing(account conversation.Account, pairings Pairings, log *slog.Logger) *pairing {
 	return &pairing{
-		account: account, pairings: pairings, log: log, given: map[string]given{},
+		account: account, pairings: pairings, log: log, given: map[string]issuedCode{},
 		codes: rate.NewLimiter(codesPerSecond, codesAtOnce),
 	}
 }
@@ -65,8 +64,8 @@ func (p *pairing) admit(ctx context.Context, who conversation.Sender, private bo
 	return p.ask(ctx, who)
 }
 
-// ask gets a stranger's code, unless they were told it a moment ago. Most of
-// what a flood of strangers says does not reach the store's writer.
+// ask returns the words with a stranger's code, and no words when the stranger
+// was told a moment ago: most messages of a flood of strangers cause no write.
 func (p *pairing) ask(ctx context.Context, who conversation.Sender) (paired bool, words string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,23 +91,24 @@ func (p *pairing) ask(ctx context.Context, who conversation.Sender) (paired bool
 	if fresh {
 		p.log.Info("a stranger got a pairing code: gateway pair list shows it, gateway pair approve lets them in", "id", who.ID, "name", who.Name)
 	}
-	p.hush(who.ID, now, asked.ExpiresAt)
+	p.mute(who.ID, now, asked.ExpiresAt)
 	return false, pairingWords(asked, now), nil
 }
 
-// hush keeps quiet towards a stranger for a while, but not longer than the
-// code is good, and forgets those whose codes have expired.
-func (p *pairing) hush(id string, now, expires time.Time) {
-	maps.DeleteFunc(p.given, func(_ string, g given) bool { return !now.Before(g.good) })
-	g := given{quiet: now.Add(tellAgain), good: expires}
+// mute tells a stranger nothing for a while, at most until the code expires, and
+// forgets those whose codes have expired.
+func (p *pairing) mute(id string, now, expires time.Time) {
+	maps.DeleteFunc(p.given, func(_ string, g issuedCode) bool { return !now.Before(g.good) })
+	g := issuedCode{quiet: now.Add(tellAgain), good: expires}
 	if expires.Before(g.quiet) {
 		g.quiet = expires
 	}
 	p.given[id] = g
 }
 
-// unhush has a stranger told at their next message, since they were not now.
-func (p *pairing) unhush(id string) {
+// unmute has a stranger told at their next message, since the words could not be
+// sent now.
+func (p *pairing) unmute(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if g, known := p.given[id]; known {

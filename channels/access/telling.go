@@ -19,7 +19,7 @@ const (
 	maxTold       = 1000 // strangers who wait to be told: as many as get a code at once
 )
 
-// telling is what strangers are to be told.
+// telling holds what strangers have to be told.
 type telling struct {
 	queue chan told
 	pace  *rate.Limiter
@@ -34,10 +34,11 @@ func newTelling() telling {
 	return telling{queue: make(chan told, maxTold), pace: rate.NewLimiter(toldPerSecond, toldAtOnce)}
 }
 
-// Tell has send tell a stranger the words that Admit gave. It does not block:
-// TellStrangers calls send. Where there is no room, or the platform fails, the
-// stranger's next message is answered instead; where the platform refuses the
-// words for good, which send tells by a *channels.SendError, one after some minutes.
+// Tell has TellStrangers call send, which sends a stranger the words that Admit
+// returned. It does not block. When too many wait, or the platform fails, the
+// stranger's next message is answered instead; when the platform refuses the
+// words for good, which send reports by a *channels.SendError, a message some
+// minutes later is.
 func (a *Control) Tell(id string, send func(ctx context.Context) error) {
 	select {
 	case a.telling.queue <- told{id, send}:
@@ -46,8 +47,7 @@ func (a *Control) Tell(id string, send func(ctx context.Context) error) {
 	}
 }
 
-// TellStrangers tells strangers what Tell was given, until ctx ends. It returns
-// nil.
+// TellStrangers calls what was passed to Tell, until ctx ends. It returns nil.
 func (a *Control) TellStrangers(ctx context.Context) error {
 	var sending errgroup.Group
 	sending.SetLimit(maxTelling)
@@ -79,6 +79,6 @@ func (a *Control) tell(ctx context.Context, t told) {
 
 func (a *Control) notTold(id string) {
 	if a.pairing != nil {
-		a.pairing.unhush(id)
+		a.pairing.unmute(id)
 	}
 }

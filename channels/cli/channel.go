@@ -28,7 +28,7 @@ type Command struct {
 	Description string // one line
 }
 
-// Options is what a terminal channel is made of.
+// Options configures a terminal channel.
 type Options struct {
 	Session string    // name of the session; "" means DefaultSession
 	In      io.Reader // nil means os.Stdin
@@ -62,15 +62,15 @@ func IsInteractive(in, out *os.File) bool {
 
 // Channel is a terminal or a pipe with one session.
 type Channel struct {
-	key    conversation.Key
-	face   face
-	folder string        // where files are put
-	ready  chan struct{} // closed when Run can show deliveries
-	gone   chan struct{} // closed when Run has ended
+	key      conversation.Key
+	frontend frontend
+	folder   string        // where files are put
+	ready    chan struct{} // closed when Run can show deliveries
+	gone     chan struct{} // closed when Run has ended
 }
 
-// face is what differs between a terminal and a pipe.
-type face interface {
+// frontend is what differs between a terminal and a pipe.
+type frontend interface {
 	// run takes messages until the input ends. It calls ready when deliver may be called.
 	run(ctx context.Context, post postFunc, ready func()) error
 	// deliver's and preview's address is the id of the message that is answered.
@@ -79,7 +79,7 @@ type face interface {
 	log(line []byte)
 }
 
-// postFunc makes a message durable under an id that newID gave.
+// postFunc accepts a message under an id that newID returned.
 type postFunc func(ctx context.Context, id, text string) error
 
 var (
@@ -88,7 +88,8 @@ var (
 	_ channels.Previewer = (*Channel)(nil)
 )
 
-// New checks the options and returns a channel that has touched nothing yet.
+// New checks the options and returns a channel. It does not touch the terminal
+// yet.
 func New(o Options) (*Channel, error) {
 	if o.Session == "" {
 		o.Session = DefaultSession
@@ -118,9 +119,9 @@ func New(o Options) (*Channel, error) {
 		gone:   make(chan struct{}),
 	}
 	if o.Interactive {
-		c.face = newChat(o)
+		c.frontend = newChat(o)
 	} else {
-		c.face = newPipe(o)
+		c.frontend = newPipe(o)
 	}
 	return c, nil
 }
@@ -131,8 +132,8 @@ func (c *Channel) Name() string { return channelName }
 // Key is the session's key.
 func (c *Channel) Key() conversation.Key { return c.key }
 
-// Run talks until the user leaves, the input ends or ctx does, and returns
-// nil then. It may be called once.
+// Run takes messages until the user leaves, the input ends or ctx ends, and then
+// returns nil. It may be called once.
 func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	defer close(c.gone)
 	post := func(ctx context.Context, id, text string) error {
@@ -145,7 +146,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 			At:       time.Now(),
 		})
 	}
-	return c.face.run(ctx, post, func() { close(c.ready) })
+	return c.frontend.run(ctx, post, func() { close(c.ready) })
 }
 
 // Split returns the whole text as one part: a terminal has no limit.
@@ -161,9 +162,10 @@ var (
 // elsewhereRetry is how long a reply waits that this terminal can't show.
 const elsewhereRetry = time.Minute
 
-// Send prints a reply, and puts its file into the folder. It waits until the terminal is ready for output, and
-// still prints after Run has ended, for the answers that shutdown lets finish.
-// A reply to another session is refused for now, so that it stays due.
+// Send prints a reply, and saves its file in the folder. It waits until the
+// terminal is ready for output, and still prints after Run has returned, since
+// runs may end during shutdown. It refuses a reply to another session for now, so
+// that it stays due.
 func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.Part) (string, error) {
 	if d.Key != c.key {
 		return "", &channels.SendError{RetryAfter: elsewhereRetry, Err: errSession}
@@ -175,7 +177,7 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 	if p.File != nil {
 		d.Text += "\n\n" + c.save(p.File)
 	}
-	if err := c.face.deliver(ctx, d); err != nil {
+	if err := c.frontend.deliver(ctx, d); err != nil {
 		return "", &channels.SendError{RetryAfter: elsewhereRetry, Err: err}
 	}
 	return strconv.FormatInt(d.ID, 10), nil
@@ -197,31 +199,31 @@ func (c *Channel) waitReady(ctx context.Context) error {
 	}
 }
 
-// Preview shows the text of an answer that is still being written. What is
-// meant for another session is not shown.
+// Preview shows the text of an answer that is still being written, if it is for
+// this session.
 func (c *Channel) Preview(address, text string) {
 	if id, own := strings.CutPrefix(address, c.addressPrefix()); own {
-		c.face.preview(id, text)
+		c.frontend.preview(id, text)
 	}
 }
 
-// addressPrefix begins the address of every message of this session; the
-// message's id follows, by which its reply is known.
+// addressPrefix begins the address of every message of this session. The
+// message's id follows, which tells the replies apart.
 func (c *Channel) addressPrefix() string { return string(c.key) + "/" }
 
-// LogWriter prints lines above the prompt, without disturbing what is being
-// typed, while the chat is on the screen; otherwise to Options.Err. Each Write
-// should be whole lines, as log handlers make them.
-func (c *Channel) LogWriter() io.Writer { return logWriter{c.face} }
+// LogWriter returns a writer of log lines: above the prompt while the chat is on
+// the screen, without disturbing the line being typed, and else to Options.Err.
+// Each Write should be whole lines, as log handlers make them.
+func (c *Channel) LogWriter() io.Writer { return logWriter{c.frontend} }
 
-type logWriter struct{ face face }
+type logWriter struct{ frontend frontend }
 
 func (w logWriter) Write(b []byte) (int, error) {
-	w.face.log(b)
+	w.frontend.log(b)
 	return len(b), nil
 }
 
-// newID is unique for ever, and sorts by time.
+// newID returns an id that is unique and sorts by time.
 func newID() (string, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -230,7 +232,8 @@ func newID() (string, error) {
 	return id.String(), nil
 }
 
-// sizeOf asks the terminal behind w for its size; 80x24 when it has none.
+// sizeOf returns a function for the size of the terminal that w is, which returns
+// 80x24 when w is none.
 func sizeOf(w io.Writer) func() (int, int) {
 	return func() (int, int) {
 		if f, ok := w.(*os.File); ok {

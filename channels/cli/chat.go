@@ -23,8 +23,8 @@ const (
 	repaintEvery = 60 * time.Millisecond
 )
 
-// chat is the channel on a terminal. Everything that is printed goes through
-// it under mu, so that answers, logs and the line being typed never mix.
+// chat is the frontend on a terminal. Everything that is printed is printed under
+// mu, so that answers, logs and the line being typed never mix.
 type chat struct {
 	opts    Options
 	palette palette
@@ -44,7 +44,7 @@ type chat struct {
 	markdown *markdown
 
 	pending   []sent // messages that wait for their reply, in order
-	live      live
+	live      liveAnswer
 	delivered string // the newest message that is answered
 	armed     bool   // Ctrl-C was pressed with nothing to stop; again leaves
 	leave     bool
@@ -52,7 +52,7 @@ type chat struct {
 	inputRows int
 }
 
-// sent is a message of the user's.
+// sent is a message of the user.
 type sent struct {
 	id    string
 	text  string // as typed
@@ -60,8 +60,8 @@ type sent struct {
 	stop  bool   // the /stop of a Ctrl-C, which is never printed
 }
 
-// live is an answer that is being written.
-type live struct {
+// liveAnswer is an answer that is being written.
+type liveAnswer struct {
 	address string
 	text    string
 	printed string // the beginning of text that scrolled out of the region and stays
@@ -104,7 +104,7 @@ func (c *chat) run(ctx context.Context, post postFunc, ready func()) error {
 	return nil
 }
 
-// begin prints what comes first.
+// begin prints the introduction.
 func (c *chat) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,8 +117,8 @@ func (c *chat) begin() {
 	_ = c.repaint(0, intro)
 }
 
-// end takes the region away and says what will become of an answer that is
-// still being written.
+// end removes the region, and says what becomes of an answer that is still being
+// written.
 func (c *chat) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +131,7 @@ func (c *chat) end() {
 	c.free.Broadcast()
 }
 
-// converse reads and posts messages until the user leaves or the input ends.
+// converse reads and accepts messages until the user leaves or the input ends.
 func (c *chat) converse(ed *editor) {
 	draft := ""
 	for {
@@ -155,8 +155,8 @@ func (c *chat) converse(ed *editor) {
 	}
 }
 
-// unfinished reports whether Enter asks for another line: after a backslash,
-// and within a block that `"""` opened.
+// unfinished reports whether Enter asks for another line: after a backslash, and
+// within a block that `"""` opened.
 func unfinished(line string) bool {
 	if block, ok := strings.CutPrefix(line, quotes); ok {
 		return !strings.HasSuffix(block, quotes)
@@ -164,7 +164,7 @@ func unfinished(line string) bool {
 	return strings.HasSuffix(line, `\`)
 }
 
-// quotes open and close a block of lines.
+// quotes opens and closes a block of lines.
 const quotes = `"""`
 
 func continued(line string) string {
@@ -174,7 +174,7 @@ func continued(line string) string {
 	return strings.TrimSuffix(line, `\`) + "\n"
 }
 
-// message is the text that a finished line stands for.
+// message returns the text of a finished line.
 func message(line string) string {
 	if block, ok := strings.CutPrefix(line, quotes); ok {
 		line = strings.Trim(strings.TrimSuffix(block, quotes), "\n")
@@ -182,8 +182,8 @@ func message(line string) string {
 	return entered(line)
 }
 
-// giveUpLine takes away what the editor left of a line that was not entered.
-// It reports whether the user leaves.
+// giveUpLine removes what the editor left of a line that was not entered, and
+// reports whether the user leaves.
 func (c *chat) giveUpLine() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,14 +191,14 @@ func (c *chat) giveUpLine() bool {
 	return c.leave
 }
 
-// takeLine takes away the echo of an entered line; draft is edited next.
+// takeLine removes the echo of an entered line. draft is edited next.
 func (c *chat) takeLine(line, draft string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unlock(c.echoRows(line), "", draft)
 }
 
-// submit posts a message. It returns what to put back into the line: nothing,
+// submit accepts a message. It returns what the next line begins with: nothing,
 // or what was typed when it could not be stored.
 func (c *chat) submit(line, text string) (draft string) {
 	if strings.TrimSpace(text) == "" {
@@ -231,7 +231,7 @@ func (c *chat) addPending(id, line string) {
 	c.unlock(c.echoRows(line), above, "")
 }
 
-// withdraw takes back a message that was not stored.
+// withdraw removes a message that was not stored.
 func (c *chat) withdraw(id, line string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,13 +241,13 @@ func (c *chat) withdraw(id, line string, err error) {
 		c.palette.dim("It is back in the line: Enter sends it again.")+"\n\n")
 }
 
-// forget takes a message off the list of those that wait for a reply.
+// forget removes a message from the list of those that wait for a reply.
 func (c *chat) forget(id string) {
 	c.pending = slices.DeleteFunc(c.pending, func(m sent) bool { return m.id == id })
 }
 
-// stopping reports whether Ctrl-C has asked for the end of the answer, and the
-// reply to that is still due.
+// stopping reports whether Ctrl-C has asked to stop the answer and the reply to
+// that is still due.
 func (c *chat) stopping() bool {
 	return slices.ContainsFunc(c.pending, func(m sent) bool { return m.stop })
 }
@@ -260,7 +260,7 @@ func (c *chat) echo(line string) string {
 	return c.palette.accent("›") + " " + line + "\n\n"
 }
 
-// echoRows is how many rows the editor has left of a line that was entered.
+// echoRows returns how many rows the editor has left of an entered line.
 func (c *chat) echoRows(line string) int {
 	return inputRows(promptWidth, []rune(line), c.screen.width)
 }
@@ -293,8 +293,8 @@ func (c *chat) log(b []byte) {
 }
 
 // deliver prints a reply. It answers the message that it is addressed to and all
-// before that: a run takes several messages together, and the reply to a /stop
-// also ends what was being answered.
+// before it: a run takes several messages together, and the reply to a /stop also
+// ends what was being answered.
 func (c *chat) deliver(_ context.Context, d conversation.Delivery) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -312,14 +312,14 @@ func (c *chat) deliver(_ context.Context, d conversation.Delivery) error {
 	c.pending = c.pending[answered:]
 	above += c.unshown(len(c.pending))
 	if ends {
-		c.live = live{}
+		c.live = liveAnswer{}
 	}
 	c.delivered = max(c.delivered, d.Address)
 	return c.repaint(0, above)
 }
 
-// reply renders a delivery, less what is on the screen already of the answer that
-// it ends.
+// reply renders a delivery, without the part of the answer that is on the screen
+// already.
 func (c *chat) reply(d conversation.Delivery, ends bool) string {
 	text := strings.TrimSpace(plaintext.ForTerminal(d.Text))
 	note := ""
@@ -335,7 +335,7 @@ func (c *chat) reply(d conversation.Delivery, ends bool) string {
 	return note + c.paragraphs(text)
 }
 
-// paragraphs is rendered text with an empty line after it.
+// paragraphs returns rendered text with an empty line after it.
 func (c *chat) paragraphs(text string) string {
 	lines := c.markdown.render(text, c.screen.width)
 	if len(lines) == 0 {

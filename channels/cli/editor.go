@@ -28,8 +28,8 @@ const (
 	historyBreak = '\u2028'
 )
 
-// editorEvents is what the chat wants to know of the keys. All are called on
-// the goroutine that is in readLine, and may write to the screen.
+// editorEvents is how the editor tells the chat about keys. All methods are
+// called on the goroutine that is in readLine, and may write to the screen.
 type editorEvents interface {
 	// interrupt handles Ctrl-C; true gives up the line.
 	interrupt() bool
@@ -100,21 +100,21 @@ func newEditor(o Options, p palette, events editorEvents) (*editor, error) {
 	return e, nil
 }
 
-// close gives the terminal back.
+// close restores the terminal.
 func (e *editor) close() {
 	e.keys.end()
 	_ = e.rl.Close()
 	e.raw.leave()
 }
 
-// readLine edits one message, beginning with the text of draft. The error is
-// io.EOF or readline.ErrInterrupt.
+// readLine edits one message, which begins with draft. It returns io.EOF or
+// readline.ErrInterrupt.
 func (e *editor) readLine(draft string) (string, error) {
 	e.rl.SetDefault(draft)
 	return e.rl.ReadLine()
 }
 
-// expand puts pasted texts in the place of their labels.
+// expand replaces labels by the pasted texts that they stand for.
 func (e *editor) expand(line string) string {
 	for label, text := range e.pastes {
 		line = strings.ReplaceAll(line, label, text)
@@ -122,8 +122,8 @@ func (e *editor) expand(line string) string {
 	return line
 }
 
-// remember adds a line to the history. A line with labels is left out: in
-// another process they would stand for nothing.
+// remember adds a line to the history. It leaves out a line with labels, which
+// mean nothing in another process.
 func (e *editor) remember(line string) {
 	if e.expand(line) != line {
 		return
@@ -185,7 +185,7 @@ func (e *editor) listen(line []rune, pos int, key rune) ([]rune, int, bool) {
 	return line, pos, changed
 }
 
-// splice puts a paste, or its label, where its mark is.
+// splice replaces the mark of a paste by the paste, or by its label.
 func (e *editor) splice(line []rune, pos int) ([]rune, int) {
 	if pos > 0 && line[pos-1] == pasteMark {
 		line = append(line[:pos-1], line[pos:]...)
@@ -206,8 +206,8 @@ func (e *editor) splice(line []rune, pos int) ([]rune, int) {
 	return joined, pos + len(runes)
 }
 
-// complete finishes the command that is being typed, as far as it is clear
-// which one; the hint lists those that it may be.
+// complete completes the command being typed as far as it is unambiguous. The
+// hint lists the candidates.
 func (e *editor) complete(line []rune, pos int) ([]rune, int, []string) {
 	if pos > 0 && line[pos-1] == '\t' {
 		line = append(line[:pos-1], line[pos:]...)
@@ -245,8 +245,8 @@ func (e *editor) complete(line []rune, pos int) ([]rune, int, []string) {
 	return append(append([]rune{}, typed...), line[pos:]...), len(typed), hint
 }
 
-// historyFile makes sure that only the user may read the history; "" when it
-// can't be kept.
+// historyFile makes sure that only the user may read the history, and returns ""
+// when it can't be kept.
 func historyFile(path string, log *slog.Logger) string {
 	if path == "" {
 		return ""
@@ -265,8 +265,8 @@ func historyFile(path string, log *slog.Logger) string {
 	return path
 }
 
-// rawMode holds the terminal's mode: the chat's from enter to leave, but while
-// the process is suspended the shell's.
+// rawMode sets the mode of the terminal: the chat's from enter to leave, and the
+// shell's while the process is suspended.
 type rawMode struct {
 	in        io.Reader
 	out       io.Writer

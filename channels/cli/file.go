@@ -11,10 +11,10 @@ import (
 	"parley/channels"
 )
 
-// maxSame is how many files of one name are told apart by numbers.
+// maxSame is how many files of one name get numbers.
 const maxSame = 100
 
-// save puts a file beside those that are there already, and says where, or why
+// save writes a file beside those that exist already, and returns where, or why
 // it could not.
 func (c *Channel) save(file *channels.File) string {
 	name := filepath.Base(filepath.Clean("/" + file.Name))
@@ -39,8 +39,8 @@ func (c *Channel) save(file *channels.File) string {
 	return fmt.Sprintf("The file can't be written: there are %d of the name %s already", maxSame, name)
 }
 
-// create writes a file that is not there yet, for its owner alone: it holds what
-// people say in private.
+// create writes a new file that only its owner may read: it holds what people say
+// in private.
 func create(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	ghtml "github.com/yuin/goldmark/renderer/html"
 )
 
-// inlines is the text in a node, which looks at least as given.
+// inlines returns the text in a node, in at least the given style.
 func (r *renderer) inlines(parent ast.Node, looks look) prose {
 	var p prose
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
@@ -53,8 +53,8 @@ func (r *renderer) inline(n ast.Node, looks look) prose {
 	return r.inlines(n, looks)
 }
 
-// marked is the text in a node, between its signs when there are no looks to
-// tell it from the text around it.
+// marked returns the text in a node, between its signs when no style tells it
+// from the text around it.
 func (r *renderer) marked(n ast.Node, sign string, looks look) prose {
 	p := r.inlines(n, looks)
 	if r.palette {
@@ -64,7 +64,8 @@ func (r *renderer) marked(n ast.Node, sign string, looks look) prose {
 	return append(p, span{text: sign})
 }
 
-// text is what a text node shows. A soft line break is a space, a hard one stays.
+// text returns what a text node shows. A soft line break becomes a space, a hard
+// one stays.
 func (r *renderer) text(n *ast.Text) string {
 	s := string(n.Value(r.src))
 	_, code := n.Parent().(*ast.CodeSpan)
@@ -97,8 +98,8 @@ func unescape(s string) string {
 	return plaintext.ForTerminal(html.UnescapeString(b.String()))
 }
 
-// link is what a link or an image shows, with its destination unless the text
-// tells it already.
+// link returns what a link or an image shows, with its destination unless the
+// text contains it already.
 func (r *renderer) link(n ast.Node, destination []byte, outer look) prose {
 	url := unbroken(unescape(string(destination)))
 	p := r.inlines(n, outer|underline)
@@ -111,7 +112,7 @@ func (r *renderer) link(n ast.Node, destination []byte, outer look) prose {
 	return append(p, span{" (" + url + ")", outer | dim})
 }
 
-// bareURL leaves out what people leave out when they name a page.
+// bareURL returns an address without what people leave out when they name a page.
 func bareURL(url string) string {
 	_, after, found := strings.Cut(url, "://")
 	if found {
@@ -120,8 +121,8 @@ func bareURL(url string) string {
 	return strings.TrimSuffix(url, "/")
 }
 
-// rawHTML shows tags as they are, but for the line break, which is the only
-// one in a table's cell.
+// rawHTML returns a tag as it is, and a line end for <br>, which has no other
+// form in a table's cell.
 func rawHTML(tag string) string {
 	if strings.EqualFold(strings.Trim(tag, "<>/ "), "br") {
 		return "\n"

@@ -5,15 +5,15 @@ import "parley/plaintext"
 // This file is the chat's side of the keys: what Ctrl-C means, and the lock
 // that keeps output away while the editor ends a line and owns the cursor.
 
-// waitUnlocked waits until something may be printed. The caller holds mu.
+// waitUnlocked waits until the chat may print. The caller holds mu.
 func (c *chat) waitUnlocked() {
 	for c.locked && !c.closed {
 		c.free.Wait()
 	}
 }
 
-// unlock takes the echo of the ended line away, prints above and lets others
-// print again. The caller holds mu.
+// unlock removes the echo of the ended line, prints above, and lets others print
+// again. The caller holds mu.
 func (c *chat) unlock(echo int, above, draft string) {
 	c.locked = false
 	c.inputRows = inputRows(promptWidth, []rune(draft), c.screen.width)
@@ -57,8 +57,8 @@ func (c *chat) suspend() {
 	_ = c.screen.paint(0, "", nil)
 }
 
-// interrupt is Ctrl-C: it stops the answer that is being written. Without one
-// it gives up the line; pressed again, it leaves.
+// interrupt handles Ctrl-C: it stops the answer that is being written. Without
+// one it gives up the line, and when pressed again it leaves.
 func (c *chat) interrupt() (giveUp bool) {
 	c.mu.Lock()
 	switch {
@@ -75,7 +75,7 @@ func (c *chat) interrupt() (giveUp bool) {
 	return giveUp
 }
 
-// stop asks for the end of the run, the way any channel does.
+// stop asks for the end of the run by a /stop, as any channel does.
 func (c *chat) stop() {
 	id, err := newID()
 	if err == nil {

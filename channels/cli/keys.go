@@ -24,10 +24,10 @@ const (
 // they can tell it from Enter.
 var newlineKeys = []string{"\x1b\r", "\x1b\n", "\x1b[13;2u", "\x1b[27;2;13~"}
 
-// keyReader stands between the terminal and the line editor. It turns each
+// keyReader filters what the terminal sends to the line editor. It turns each
 // bracketed paste into one pasteMark, answers the editor's question for the
-// cursor's position instead of the terminal, and ends the editing with Ctrl-C
-// keys when the input or the channel ends: a half-typed line must not be sent.
+// cursor's position in place of the terminal, and sends Ctrl-C when the input or
+// the channel ends, so that a half-typed line is not entered.
 type keyReader struct {
 	chunks  chan []byte   // from the terminal; closed at its end
 	answers chan []byte   // to the editor's questions
@@ -44,8 +44,8 @@ type keyReader struct {
 	ended  bool
 }
 
-// newKeyReader reads r in a goroutine of its own. A read of a terminal can't
-// be interrupted, so after end that goroutine goes with the next byte or the process.
+// newKeyReader reads r in a goroutine. A read of a terminal can't be interrupted,
+// so that goroutine ends with the next byte after end, or with the process.
 func newKeyReader(r io.Reader) *keyReader {
 	k := &keyReader{
 		chunks:  make(chan []byte),
@@ -84,9 +84,9 @@ func (k *keyReader) over() bool {
 	return k.ended
 }
 
-// answerCursor tells the editor that the cursor stands in the first column.
-// The screen is kept so; asking the terminal would hang with one that does not
-// answer, and leave the answer on the screen with one that is slow.
+// answerCursor tells the editor that the cursor is in the first column, where the
+// screen keeps it. A terminal that does not answer would block the editor, and a
+// slow one would leave its answer on the screen.
 func (k *keyReader) answerCursor() {
 	select {
 	case k.answers <- []byte("\x1b[1;1R"):
@@ -94,7 +94,7 @@ func (k *keyReader) answerCursor() {
 	}
 }
 
-// takePaste gives the text of the oldest mark not taken yet.
+// takePaste returns the text of the oldest mark that was not taken yet.
 func (k *keyReader) takePaste() string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -145,7 +145,7 @@ func (k *keyReader) finish() {
 	k.out.WriteByte(interruptKey)
 }
 
-// translate moves what it understands of raw to out. A sequence that may go on
+// translate moves what it understands of raw to out. A sequence that may continue
 // in the next chunk stays.
 func (k *keyReader) translate() {
 	for len(k.raw) > 0 {
@@ -167,7 +167,8 @@ func (k *keyReader) translate() {
 	}
 }
 
-// takeEscape handles the escape that raw begins with; false when it is incomplete.
+// takeEscape handles the escape sequence that raw begins with, and returns false
+// when it is incomplete.
 func (k *keyReader) takeEscape() bool {
 	s := string(k.raw[:min(len(k.raw), 16)])
 	if strings.HasPrefix(s, pasteStart) {
@@ -191,7 +192,8 @@ func (k *keyReader) takeEscape() bool {
 	return true
 }
 
-// takeBody looks for the end of the paste; false when it has not come yet.
+// takeBody looks for the end of the paste, and returns false when it has not come
+// yet.
 func (k *keyReader) takeBody() bool {
 	i := bytes.Index(k.raw, []byte(pasteEnd))
 	if i < 0 {

@@ -17,8 +17,8 @@ const (
 	maxDepth   = 24       // levels beyond which the same is done: their indents leave no room for text
 )
 
-// markdown renders an answer for the terminal. Its colours are the terminal's
-// own, which are readable on the background the user has chosen.
+// markdown renders answers for the terminal. It uses the terminal's own colours,
+// which are readable on the background that the user has chosen.
 type markdown struct {
 	palette palette
 	parser  *markup.Parser
@@ -28,9 +28,9 @@ func newMarkdown(p palette) *markdown {
 	return &markdown{p, markup.NewParser(goldmark.New(goldmark.WithExtensions(extension.GFM)))}
 }
 
-// render gives the lines of src, which clean has been through, for a terminal
-// of the given columns. Code is not wrapped. Blank lines at both ends are left out.
-// What is too long, too deep or too costly to parse is shown as it is.
+// render returns the lines of src, which is clean, for a terminal of the given
+// columns, without blank lines at both ends. It does not wrap code. It returns
+// what is too long, too deep or too costly to parse as it is.
 func (m *markdown) render(src string, columns int) (lines []string) {
 	if strings.TrimSpace(src) == "" {
 		return nil
@@ -71,7 +71,7 @@ func tooDeep(doc ast.Node) bool {
 	return deepest > maxDepth
 }
 
-// trimLines takes away the blank lines at both ends.
+// trimLines removes the blank lines at both ends.
 func trimLines(lines []string) []string {
 	for len(lines) > 0 && textWidth(lines[0]) == 0 {
 		lines = lines[1:]

@@ -31,10 +31,10 @@ type Picker struct {
 	Interactive bool // as in Options
 }
 
-// Pick lists the conversations, the given order kept, and returns the chosen
-// one. An empty line or the end of the input gives ErrNothingPicked; anything
-// that is no number of the list is asked again. It returns when ctx ends; a
-// read that is under way then is abandoned.
+// Pick lists the conversations in the given order, and returns the chosen one. It
+// returns ErrNothingPicked for an empty line or the end of the input, and asks
+// again for anything that is no number of the list. It returns when ctx ends, and
+// abandons a read that is under way then.
 func (p Picker) Pick(ctx context.Context, from []conversation.Conversation, now time.Time) (conversation.Conversation, error) {
 	var none conversation.Conversation
 	switch {
@@ -88,7 +88,7 @@ func (p Picker) list(from []conversation.Conversation, now time.Time) error {
 	return err
 }
 
-// line reads byte by byte, so that what follows is left for the chat.
+// line reads byte by byte, so that the chat gets what follows.
 func (p Picker) line(ctx context.Context) (string, error) {
 	type result struct {
 		text string

@@ -17,7 +17,7 @@ import (
 	"parley/plaintext"
 )
 
-// pipe is the channel without a terminal: a line in, its reply out.
+// pipe is the frontend without a terminal: a line in, its reply out.
 type pipe struct {
 	in     io.Reader
 	errOut io.Writer
@@ -68,7 +68,7 @@ func (p *pipe) run(ctx context.Context, post postFunc, ready func()) error {
 	}
 }
 
-// exchange posts one message and waits until its reply is printed.
+// exchange accepts one message and waits until its reply is printed.
 func (p *pipe) exchange(ctx context.Context, post postFunc, text string) error {
 	id, err := newID()
 	if err != nil {
@@ -122,8 +122,8 @@ type inputLine struct {
 	err  error  // why it is the last
 }
 
-// readLines hands out the lines of r, however long, until ctx ends. A read
-// that is under way when ctx ends can't be interrupted; it is abandoned.
+// readLines sends the lines of r, however long, until ctx ends. It abandons a
+// read that is under way then, since it can't be interrupted.
 func readLines(ctx context.Context, r io.Reader) <-chan inputLine {
 	lines := make(chan inputLine)
 	go func() {
@@ -143,7 +143,7 @@ func readLines(ctx context.Context, r io.Reader) <-chan inputLine {
 	return lines
 }
 
-// readerCheck is how often a pipe is asked whether it still has a reader.
+// readerCheck is how often watchReader checks whether a pipe still has a reader.
 const readerCheck = 200 * time.Millisecond
 
 // watchReader waits until nobody can read the replies any more. A pipe tells a

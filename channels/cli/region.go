@@ -70,7 +70,7 @@ func (c *chat) drawPreview() {
 	}
 	above := ""
 	if address != c.live.address {
-		c.live = live{address: address}
+		c.live = liveAnswer{address: address}
 		above = c.unshownUpTo(address)
 	}
 	c.live.text = strings.TrimSpace(plaintext.ForTerminal(text))

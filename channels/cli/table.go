@@ -13,8 +13,8 @@ const (
 	rowBreak  = 3 // width of what stands between two cells
 )
 
-// table lays out a table in columns, the cells wrapped where it would be wider
-// than the screen. Where even that does not help, it becomes a list of records.
+// table lays out a table in columns, and wraps the cells where it would be wider
+// than the screen. Where that is not enough, it becomes a list of records.
 func (r *renderer) table(n *east.Table) {
 	var rows [][]prose
 	for row := n.FirstChild(); row != nil; row = row.NextSibling() {
@@ -48,7 +48,7 @@ func (r *renderer) cells(row ast.Node) []prose {
 	return cells
 }
 
-// columnWidths is the room that each column would like.
+// columnWidths returns the width of each column without wrapping.
 func columnWidths(rows [][]prose) []int {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
@@ -102,7 +102,7 @@ func (r *renderer) row(cells []prose, widths []int, alignments []east.Alignment)
 	}
 }
 
-// align fills a cell's line up to width.
+// align pads a line of a cell to width.
 func align(cell prose, width int, how east.Alignment) prose {
 	after := max(width-cell.columns(), 0)
 	before := 0

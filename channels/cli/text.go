@@ -13,8 +13,9 @@ import (
 // tabWidth is what the line editor shows for a tab.
 const tabWidth = 4
 
-// entered makes text that a person has entered fit to be stored: valid UTF-8,
-// "\n" line ends, no control characters. What says in which order it reads stays.
+// entered makes text that a person has typed fit to be stored: valid UTF-8, "\n"
+// line ends, no control characters. It keeps the characters that set the reading
+// order.
 func entered(s string) string {
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))
 	s = strings.ReplaceAll(s, "\r\n", "\n")
@@ -31,9 +32,9 @@ func entered(s string) string {
 	}, s)
 }
 
-// runeWidth is the columns that the line editor reckons for a rune. Sequences
-// that a terminal joins to one glyph count as their parts, so a sum is never
-// below what the screen shows.
+// runeWidth returns the columns that the line editor assumes for a rune.
+// Sequences that a terminal joins to one glyph count as their parts, so a sum is
+// never below what the screen shows.
 func runeWidth(r rune) int {
 	switch {
 	case r == '\t':
@@ -48,7 +49,7 @@ func runeWidth(r rune) int {
 	return 1
 }
 
-// textWidth is the columns of a line, without its SGR sequences.
+// textWidth returns the columns of a line, without its SGR sequences.
 func textWidth(s string) int {
 	n := 0
 	for len(s) > 0 {
@@ -63,7 +64,7 @@ func textWidth(s string) int {
 	return n
 }
 
-// sgrLen is the length of the colour sequence that s begins with, or 0.
+// sgrLen returns the length of the colour sequence that s begins with, or 0.
 func sgrLen(s string) int {
 	if !strings.HasPrefix(s, "\x1b[") {
 		return 0
@@ -79,7 +80,7 @@ func sgrLen(s string) int {
 	return 0
 }
 
-// onlySGR drops what a terminal would obey, but for line ends, tabs and colour
+// onlySGR removes what a terminal would obey, but for line ends, tabs and colour
 // sequences.
 func onlySGR(s string) string {
 	var b strings.Builder
@@ -99,7 +100,7 @@ func onlySGR(s string) string {
 }
 
 // wrap breaks lines so that none is wider than limit columns, at any column.
-// Colour sequences take no room and carry on to the next line.
+// Colour sequences have no width and continue on the next line.
 func wrap(s string, limit int) []string {
 	limit = max(limit, 2*tabWidth)
 	var lines []string
@@ -129,8 +130,8 @@ func wrapLine(s string, limit int) []string {
 	return append(lines, s[start:])
 }
 
-// inputRows is how many rows of the screen the line editor fills with a prompt
-// of the given columns and the text behind it, cursor included.
+// inputRows returns how many rows of the screen the line editor fills with a
+// prompt of the given columns and the text after it, cursor included.
 func inputRows(prompt int, text []rune, columns int) int {
 	rows, col := 1, prompt
 	for _, r := range text {
@@ -149,7 +150,7 @@ func inputRows(prompt int, text []rune, columns int) int {
 	return rows
 }
 
-// shorten keeps the first lines of a text, at most maxRunes of it.
+// shorten returns the first lines of a text, at most maxRunes of it.
 func shorten(s string, maxLines, maxRunes int) string {
 	cut := false
 	if lines := strings.SplitN(s, "\n", maxLines+1); len(lines) > maxLines {

@@ -19,15 +19,15 @@ const (
 	cutPlaces
 )
 
-// shortest is the share of the limit, as a divisor, that a part must fill to
-// be ended at each kind of place.
+// shortest is the part of the limit, as a divisor, that must be filled before a
+// part may end at each kind of place.
 var shortest = [cutPlaces]int{cutParagraph: 4, cutLine: 3, cutSentence: 3, cutWord: 4}
 
-// Cut says where a part that begins at byte from, of at most limit units,
-// ends, and where the next begins: behind the white space at the cut. It cuts
-// at the last good place that fits. Blank lines in the ranges of code, which
-// are in order, count as lines only. The part holds at least one rune, and
-// splits a character of several runes only when that alone exceeds the limit.
+// Cut returns where a part ends that begins at byte from and has at most limit
+// units, and where the next part begins: after the white space at the cut. It
+// cuts at the last good place that fits. Blank lines in the ranges of code, which
+// are in order, count as lines only. A part holds at least one rune, and ends
+// within a character of several runes only when that alone exceeds the limit.
 func Cut(text string, from, limit int, units Units, code []Range) (end, next int) {
 	var best [cutPlaces]int
 	used, last := 0, rune(0)
@@ -54,8 +54,8 @@ func Cut(text string, from, limit int, units Units, code []Range) (end, next int
 	return len(text), len(text)
 }
 
-// placeOf says what kind of place lies before the rune r at pos, which
-// follows the rune last. A heading stays with what it heads where it can.
+// placeOf returns the kind of place before the rune r at pos, which follows the
+// rune last. A heading stays with the text below it where possible.
 func placeOf(text string, pos int, last, r rune, inCode, heading bool) (place int, ok bool) {
 	switch {
 	case r == '\n' && heading:
@@ -80,8 +80,9 @@ func blankLineAfter(text string, pos int) bool {
 	return strings.HasPrefix(rest, "\n")
 }
 
-// cutAt takes the best place that was seen, or else the last boundary between
-// characters that fits. The seen range ends with the first rune that does not.
+// cutAt returns the best place that was seen, or else the last boundary between
+// characters that fits. The seen range ends with the first rune that does not
+// fit.
 func cutAt(text string, seen Range, limit int, units Units, best [cutPlaces]int) (end, next int) {
 	for place, pos := range best {
 		switch {
@@ -100,15 +101,15 @@ func cutAt(text string, seen Range, limit int, units Units, best [cutPlaces]int)
 
 func isBlankInLine(r rune) bool { return r != '\n' && unicode.IsSpace(r) }
 
-// afterBlankLines is where the first line after pos begins that is not blank.
-// Its indentation stays.
+// afterBlankLines returns where the first line after pos begins that is not
+// blank. It keeps its indentation.
 func afterBlankLines(text string, pos int) int {
 	body := len(text) - len(strings.TrimLeftFunc(text[pos:], unicode.IsSpace))
 	return pos + 1 + strings.LastIndexByte(text[pos+1:body], '\n') + 1
 }
 
-// lastCharacter is the end of the last grapheme cluster of text that fits, or
-// of the last rune when not even one cluster does, or of the first rune.
+// lastCharacter returns the end of the last grapheme cluster of text that fits;
+// when none does, that of the last rune that fits, or of the first rune.
 func lastCharacter(text string, limit int, units Units) int {
 	end, used, state := 0, 0, -1
 	for rest := text; rest != ""; {

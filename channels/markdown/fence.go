@@ -17,9 +17,9 @@ type Fence struct {
 	Info    string // what follows the mark: the language, and what else was written there
 }
 
-// Fences finds the fenced code blocks of a markdown text in order. Any
-// indentation will do, for blocks in lists. A block in a quote ends with the
-// quote, and the last one at the latest with the text.
+// Fences returns the fenced code blocks of a markdown text in order. It accepts
+// any indentation, for blocks in lists. A block in a quote ends with the quote,
+// and any block ends with the text.
 func Fences(text string) []Fence {
 	var fences []Fence
 	var open *Fence
@@ -57,7 +57,8 @@ func (f *Fence) closer() string        { return f.Indent + f.Mark }
 func (f *Fence) inOpener(pos int) bool { return pos > f.From && pos < f.Body }
 func (f *Fence) inCode(pos int) bool   { return pos >= f.Body && pos < f.Closing }
 
-// lineAt is the line that begins at pos, without its end, and the start of the next.
+// lineAt returns the line that begins at pos, without its end, and the start of
+// the next.
 func lineAt(text string, pos int) (line string, next int) {
 	if i := strings.IndexByte(text[pos:], '\n'); i >= 0 {
 		return text[pos : pos+i], pos + i + 1
@@ -72,8 +73,8 @@ func opens(line string) (f Fence, ok bool) {
 	return Fence{Indent: blankMarkers(line[:lead]), Mark: mark, Info: info}, ok
 }
 
-// containers is the length of the quote marks, list markers and spaces that a
-// line begins with.
+// containers returns the length of the quote marks, list markers and spaces that
+// a line begins with.
 func containers(line string) int {
 	for i := 0; ; {
 		rest := line[i:]
@@ -88,7 +89,7 @@ func containers(line string) int {
 	}
 }
 
-// listMarker is the length of the list marker that text begins with, such as
+// listMarker returns the length of the list marker that text begins with, such as
 // "-" or "12.", or 0. White space must follow.
 func listMarker(text string) int {
 	const maxDigits = 9 // as CommonMark has it
@@ -115,8 +116,8 @@ func blankMarkers(lead string) string {
 	}, lead)
 }
 
-// QuoteMarks counts the marks of block quotes that a line begins with. The
-// line goes on at byte end, behind the last mark and one space.
+// QuoteMarks counts the block quote marks that a line begins with. end is the
+// byte after the last mark and one space.
 func QuoteMarks(line string) (depth, end int) {
 	for i := range len(line) {
 		switch line[i] {
@@ -137,8 +138,8 @@ func afterSpace(line string, end int) int {
 	return end
 }
 
-// Unquote takes depth quote marks, and one space behind each, off a line. Not
-// ok are lines with fewer.
+// Unquote removes depth quote marks, and one space after each, from a line. ok is
+// false for a line with fewer.
 func Unquote(line string, depth int) (rest string, ok bool) {
 	for range depth {
 		line, ok = strings.CutPrefix(strings.TrimLeft(line, " "), ">")

@@ -1,6 +1,5 @@
-// Package markdown prepares the text of a reply for platforms: it makes the text
-// one that they take, splits it into messages, finds its code blocks, and lays
-// out its tables.
+// Package markdown prepares the text of a reply for platforms: it splits the text
+// into messages, finds its code blocks, and lays out its tables.
 package markdown
 
 import (
@@ -19,7 +18,7 @@ func UTF16(r rune) int {
 	return 1
 }
 
-// Count is the length of text in units.
+// Count returns the length of text in units.
 func (u Units) Count(text string) int {
 	n := 0
 	for _, r := range text {
@@ -28,15 +27,15 @@ func (u Units) Count(text string) int {
 	return n
 }
 
-// Range is a stretch of a text in bytes: from From up to, not including, To.
+// Range is a range of a text in bytes, from From to To, exclusive.
 type Range struct{ From, To int }
 
-// Split cuts markdown into parts of at most limit units each, at the best
-// places there are: between paragraphs, lines, sentences, words, and at last
-// between characters. A code fence that a cut falls into is closed and opened
-// again with its language, and a line of a quote is quoted again. Nothing but
-// white space at the cuts is lost. Parts are never blank; blank markdown has
-// none. The limit must leave room for a fence, 64 units are enough.
+// Split cuts markdown into parts of at most limit units each, at the best places:
+// between paragraphs, lines, sentences or words, and last of all between
+// characters. It closes a code block that a cut falls into and opens it again
+// with its language, and quotes the rest of a quoted line again. Only white space
+// at the cuts is lost. No part is blank; blank markdown has no parts. The limit
+// must leave room for a fence: 64 units are enough.
 func Split(markdown string, limit int, units Units) []string {
 	if len(markdown)*maxUnitsPerByte(units) <= limit {
 		if isBlank(markdown) {
@@ -58,8 +57,8 @@ func Split(markdown string, limit int, units Units) []string {
 	return parts
 }
 
-// maxUnitsPerByte bounds the units of a text by its bytes, so that short
-// texts need no counting.
+// maxUnitsPerByte returns a bound of the units of a byte, so that short texts
+// need no counting.
 func maxUnitsPerByte(units Units) int {
 	return max(1, units('a'), units('é'), units('€'), units('😀'))
 }
@@ -78,8 +77,8 @@ type splitter struct {
 	quote string // those marks
 }
 
-// findFences finds the blocks to close and open again. One whose opening line
-// would take too much of a part is not.
+// findFences finds the blocks to close and open again, without those whose
+// opening line would fill too much of a part.
 func (s *splitter) findFences() {
 	for _, f := range Fences(s.text) {
 		if s.isShort(f.opener()) {
@@ -102,8 +101,8 @@ func (s *splitter) enter(pos int) {
 	}
 }
 
-// quoteAt is what makes the rest of the line at pos a quote, when the quote
-// marks that the line begins with are in an earlier part. Positions must grow.
+// quoteAt returns the quote marks to repeat at pos, when those of its line are in
+// an earlier part. Positions must grow.
 func (s *splitter) quoteAt(pos int) string {
 	if i := strings.LastIndexByte(s.text[s.seen:pos], '\n'); i >= 0 {
 		s.enter(s.seen + i + 1)
@@ -115,7 +114,7 @@ func (s *splitter) quoteAt(pos int) string {
 	return s.quote
 }
 
-// part makes the part that begins at pos, and says where the next one begins.
+// part returns the part that begins at pos, and where the next one begins.
 func (s *splitter) part(pos int) (part string, next int) {
 	head := s.quoteAt(pos)
 	if f := s.fenceAt(pos); f != nil && f.inCode(pos) {
@@ -141,7 +140,7 @@ func (s *splitter) part(pos int) (part string, next int) {
 	}
 }
 
-// fenceAt is the last fence that begins at or before pos.
+// fenceAt returns the last fence that begins at or before pos.
 func (s *splitter) fenceAt(pos int) *Fence {
 	i, found := slices.BinarySearchFunc(s.fences, pos, func(f Fence, pos int) int { return f.From - pos })
 	if !found {

@@ -6,7 +6,7 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Alignment is where a column of a table has its texts.
+// Alignment is how a column of a table is aligned.
 type Alignment int
 
 const (
@@ -20,11 +20,10 @@ const (
 	maxColumn = 40 // cells that are wider stick out, instead of padding all the others
 )
 
-// Table lays out rows of cells as aligned text, for platforms that have no
-// tables but a font of one width. The first row is the header, and a rule
-// stands below it. Columns without an alignment are left aligned, and letters
-// count as wide as terminals show them: two columns for those of East Asia.
-// The text does not end with a line end.
+// Table returns rows of cells as aligned text, for platforms that have a
+// monospaced font but no tables. The first row is the header, with a rule below
+// it. Columns are left aligned by default. East Asian wide characters count as
+// two columns, as in terminals. The text does not end with a line end.
 func Table(rows [][]string, alignments []Alignment) string {
 	var widths []int
 	for _, row := range rows {

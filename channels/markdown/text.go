@@ -8,8 +8,8 @@ import (
 // Nothing stands for a text that shows nothing, which platforms refuse.
 const Nothing = "—"
 
-// Visible reports whether a text shows anything: not only white space,
-// format characters, and the letters that are blank.
+// Visible reports whether a text shows anything besides white space, format
+// characters, and letters that are blank.
 func Visible(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool {
 		switch r {
