@@ -13,7 +13,7 @@ ARGS ?=
 
 # Tests wait for timers and disks more than they compute, so more of them run at
 # the same time than there are processors.
-WAITING := -parallel 6
+WAITING := -parallel 4
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test torture check lint bench eval example-db assets screenshots clean
