@@ -51,6 +51,7 @@ func (d *dice) IntN(n int) int {
 
 func newLife(t *testing.T, seed uint64) *life {
 	h, pass := agingHarness(t)
+	h.end() // or its router, when it starts late, would answer messages, too
 	r := &dice{rand: rand.New(rand.NewPCG(seed, 3))}
 	registry, err := tools.NewRegistry(tools.SessionState(), tools.Tool{
 		Name: tools.RecallName, Parameters: json.RawMessage(`{"type":"object"}`),
