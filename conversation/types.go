@@ -3,6 +3,7 @@ package conversation
 import (
 	"cmp"
 	"errors"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -240,4 +241,84 @@ type Summary struct {
 	Content string
 	Tokens  int
 	At      time.Time
+}
+
+// Account is a channel as one bot of its platform serves it. Bots of a platform
+// may number their messages alike, so a message is known by channel, account and
+// source id, and what came to one bot is answered by that bot alone.
+type Account struct {
+	Channel string
+	ID      string // the platform's id of the bot, "7000001"; "" where the channel has no bots, or the id is not known
+}
+
+// String is "telegram:7000001", or the channel alone.
+func (a Account) String() string {
+	if a.ID == "" {
+		return a.Channel
+	}
+	return a.Channel + ":" + a.ID
+}
+
+// Serves reports whether a process that serves the account works what came to
+// another: the same one, or one of the channel whose id, or that of a, is not
+// known.
+func (a Account) Serves(other Account) bool {
+	return a.Channel == other.Channel && (a.ID == "" || other.ID == "" || a.ID == other.ID)
+}
+
+// ofAccount is Serves as a condition on the column account, where the name of a
+// parameter stands for the id of the one that serves.
+func ofAccount(column, parameter string) string {
+	return `(` + parameter + ` = '' OR ` + column + ` = '' OR ` + column + ` = ` + parameter + `)`
+}
+
+// servedBy is the condition that what the table has came to one of the accounts,
+// with what stands for its question marks; none where none are named. Its plus
+// is that of byAccount.
+func servedBy(table string, accounts []Account) (condition string, args []any) {
+	if len(accounts) == 0 {
+		return "", nil
+	}
+	var each []string
+	for _, a := range accounts {
+		if a.ID == "" {
+			each = append(each, `+`+table+`.channel = ?`)
+			args = append(args, a.Channel)
+			continue
+		}
+		each = append(each, `+`+table+`.channel = ? AND `+table+`.account IN ('', ?)`)
+		args = append(args, a.Channel, a.ID)
+	}
+	return ` AND (` + strings.Join(each, ` OR `) + `)`, args
+}
+
+// Command is a message that acts on its session instead of going to the model:
+// "/title Trip to Rome".
+type Command struct {
+	Name      string // lower case, without the slash
+	Arguments string
+}
+
+// A path such as /etc/hosts is no command.
+var commandForm = regexp.MustCompile(`(?s)^\s*/([A-Za-z][A-Za-z0-9_-]{0,31})(?:\s+(.*))?$`)
+
+// ParseCommand reads a text that has the form of a command. Whether a message
+// is one depends on more than its text: see Inbound.Command.
+func ParseCommand(text string) (command Command, ok bool) {
+	if trimmed := strings.TrimLeft(text, " \t\r\n"); trimmed == "" || trimmed[0] != '/' {
+		return Command{}, false
+	}
+	found := commandForm.FindStringSubmatch(text)
+	if found == nil {
+		return Command{}, false
+	}
+	return Command{Name: strings.ToLower(found[1]), Arguments: strings.TrimSpace(found[2])}, true
+}
+
+// Command returns the command that the message gives, if it gives one.
+func (in Inbound) Command() (command Command, ok bool) {
+	if in.NeverCommand {
+		return Command{}, false
+	}
+	return ParseCommand(in.Text)
 }
