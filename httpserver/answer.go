@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// answer is the response to one request. Each write has a deadline of its own,
-// so that a slow client is cut off, and a handler may still take its time.
+// answer is the response to one request. Each write has a deadline of its own, so
+// that a slow client is cut off while a handler may take its time.
 type answer struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -24,8 +24,8 @@ func newAnswer(w http.ResponseWriter, r *http.Request, timeout time.Duration) *a
 	return &answer{ResponseWriter: w, control: http.NewResponseController(w), timeout: timeout, noBody: r.Method == http.MethodHead}
 }
 
-// piece is how many bytes of an answer a client must take within the time for
-// a write. A long text in one write is meant to reach a slow line as well.
+// piece is how many bytes of an answer a client must take within the time for a
+// write, so that a long text in one write reaches a slow line as well.
 const piece = 64 << 10
 
 func (a *answer) WriteHeader(status int) {
@@ -48,8 +48,8 @@ func (a *answer) Write(b []byte) (written int, err error) {
 	}
 }
 
-// FlushError is what http.ResponseController calls. To HEAD it fails: no write
-// would ever show a stream that its listener is gone.
+// FlushError is called by http.ResponseController. For HEAD it fails: no write
+// would ever show that the client of a stream is gone.
 func (a *answer) FlushError() error {
 	a.status = cmp.Or(a.status, http.StatusOK)
 	a.extend()
@@ -69,8 +69,8 @@ func (a *answer) extend() {
 	_ = a.control.SetWriteDeadline(time.Now().Add(a.timeout)) // a closed connection shows in the write
 }
 
-// recovered answers for a handler that has panicked. The client is told a
-// number that it finds in the log, and nothing else.
+// recovered answers for a handler that has panicked. The client gets only an id,
+// which the log has as well.
 func (s *Server) recovered(a *answer, r *http.Request) {
 	cause := recover()
 	if cause == nil {
@@ -89,7 +89,7 @@ func (s *Server) recovered(a *answer, r *http.Request) {
 	Problem(a, r, http.StatusInternalServerError, "Something went wrong. The gateway's log says more under "+id+".")
 }
 
-// discard takes an answer of which only status and header matter.
+// discard records the status and the header of an answer, and drops its body.
 type discard struct {
 	header http.Header
 	status int

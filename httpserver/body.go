@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// slowest is the rate in bytes a second at which a long body must come.
+// slowest is the lowest rate, in bytes a second, at which a long body must
+// arrive.
 const slowest = 32 << 10
 
-// limitBody bounds the body of a request, in bytes and in time. The clock
-// stops at the body's end: what comes after is the handler's time.
+// limitBody limits the body of a request in bytes and in time. The time of the
+// handler after the body's end does not count.
 func (s *Server) limitBody(a http.ResponseWriter, r *http.Request, most int64) {
 	if hasBody(r) {
 		s.limitBodyTime(a, r, most)
@@ -22,8 +23,8 @@ func (s *Server) limitBody(a http.ResponseWriter, r *http.Request, most int64) {
 	}
 }
 
-// limitBodyTime says how long a body of that many bytes may take to come. Where
-// a request is refused, net/http waits for the rest of the body as long.
+// limitBodyTime sets how long a body of that many bytes may take to arrive.
+// net/http waits as long for the rest of the body of a request that is refused.
 func (s *Server) limitBodyTime(a http.ResponseWriter, r *http.Request, most int64) {
 	if hasBody(r) {
 		timeout := s.limits.BodyTimeout + time.Duration(most/slowest)*time.Second
@@ -46,13 +47,13 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close leaves the body to the server, which reads what is left of it or closes
-// the connection. A body that a handler has closed it would hold to be read to
-// its end, and what is left of it to be the next request.
+// Close leaves the body to the server, which reads the rest or closes the
+// connection. If the handler closed it, the server would take it for read, and
+// the rest for the next request.
 func (*body) Close() error { return nil }
 
-// BodyProblem answers that a body could not be read, or understood: err is
-// what reading it gave.
+// BodyProblem answers that a body could not be read or understood. err is the
+// error of reading it.
 func BodyProblem(w http.ResponseWriter, r *http.Request, err error) {
 	var large *http.MaxBytesError
 	switch {
@@ -67,9 +68,9 @@ func BodyProblem(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// WithForm reads the form of a request before h sees it, in either of the two
-// encodings of HTML, into memory. A body that is too large or broken is answered
-// with a problem.
+// WithForm reads the form of a request into memory before h sees it, in either of
+// HTML's two encodings. It answers a body that is too large or broken with a
+// problem.
 func WithForm(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseMultipartForm(math.MaxInt64); err != nil && !errors.Is(err, http.ErrNotMultipart) {

@@ -40,7 +40,7 @@ func DefaultConfig() Config {
 	return Config{Auth: AuthToken, MaxConnections: defaultMaxConnections}
 }
 
-// Address is where the server listens, "" when there is to be none.
+// Address returns where the server listens, "" when it is off.
 func (c Config) Address() string {
 	if c.Listen == nil {
 		return DefaultListen
@@ -48,7 +48,7 @@ func (c Config) Address() string {
 	return *c.Listen
 }
 
-// Check reports what can't work although each key by itself may stand.
+// Check reports keys that are allowed by themselves but can't work together.
 func (c Config) Check(report func(key, found, allowed string)) {
 	host, port, err := net.SplitHostPort(c.Address())
 	_, portErr := strconv.ParseUint(port, 10, 16)
@@ -73,8 +73,8 @@ func (c Config) Check(report func(key, found, allowed string)) {
 	}
 }
 
-// checkOpen reports what does not go with a server that asks for no token: a
-// proxy would let in everybody who reaches it.
+// checkOpen reports what must not be combined with a server that asks for no
+// token: a proxy would let in everybody who reaches it.
 func (c Config) checkOpen(report func(key, found, allowed string)) {
 	const instead = `auth = "token", without which whoever reaches the proxy may do everything`
 	if c.Token != "" {
@@ -90,14 +90,14 @@ func (c Config) checkOpen(report func(key, found, allowed string)) {
 	}
 }
 
-// isLoopback says whether only this machine reaches an address.
+// isLoopback reports whether only this machine reaches an address.
 func isLoopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// hostName is the name in "name:port", in lower case, without the brackets of
-// an IPv6 address; "" when that is not what it is.
+// hostName returns the name in "name:port", in lower case and without the
+// brackets of an IPv6 address, and "" for anything else.
 func hostName(hostport string) string {
 	u, err := url.Parse("//" + hostport)
 	if err != nil || u.Host != hostport {
@@ -106,7 +106,7 @@ func hostName(hostport string) string {
 	return strings.ToLower(u.Hostname())
 }
 
-// base is the address that a person on this machine types.
+// base returns the address that a person on this machine types.
 func base(addr net.Addr) string {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok {

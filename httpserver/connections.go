@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// connections are those that are open. Of interest are the fresh ones, on which
-// nothing was asked yet: browsers open some in advance, and the end of a server
-// would wait 5 s for each; and who means ill opens them all.
+// connections are the open connections. It limits the fresh ones, which carried
+// no request yet: browsers open some in advance, the shutdown of a server would
+// wait 5 s for each, and an attacker would open them all.
 type connections struct {
 	most int // as many as may be open
 
@@ -20,8 +20,8 @@ type connections struct {
 	ended bool
 }
 
-// note is called by http.Server with every new state of a connection. The
-// last one that may be open takes the place of the oldest fresh one.
+// note is called by http.Server with every new state of a connection. When all
+// connections are used, it closes the oldest fresh one.
 func (c *connections) note(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +66,7 @@ func (c *connections) closeOldest() {
 	}
 }
 
-// closeFresh closes the fresh ones, and those that are still to come.
+// closeFresh closes the fresh connections, and those that are still to come.
 func (c *connections) closeFresh() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,8 +14,8 @@ type Event struct {
 	Data string // lines end in \n
 }
 
-// Events is a stream of events to one listener. Nothing is kept for a slow
-// one: a write that takes longer than the server's WriteTimeout fails, and
+// Events is a stream of events to one client. Nothing is buffered for a slow
+// client: a write that takes longer than the server's WriteTimeout fails, and
 // ends the stream.
 type Events struct {
 	w       http.ResponseWriter
@@ -23,8 +23,8 @@ type Events struct {
 	buffer  bytes.Buffer
 }
 
-// OpenEvents begins the answer. The stream ends when the handler returns,
-// which it must when Send fails or the request's context ends.
+// OpenEvents begins the response. The stream ends when the handler returns, which
+// it must do when Send fails or the request's context ends.
 func OpenEvents(w http.ResponseWriter) *Events {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -33,7 +33,7 @@ func OpenEvents(w http.ResponseWriter) *Events {
 	return &Events{w: w, control: http.NewResponseController(w)}
 }
 
-// Send hands events to the connection, all at once.
+// Send writes events to the connection, all at once.
 func (e *Events) Send(events ...Event) error {
 	e.buffer.Reset()
 	for _, event := range events {
@@ -47,8 +47,9 @@ func (e *Events) Send(events ...Event) error {
 	return e.flush()
 }
 
-// Beat shows that the stream is alive, to proxies and to a listener that is
-// gone. Once in 15 seconds is what the standard advises.
+// Beat writes a comment as a sign of life, which shows proxies that the stream is
+// alive and the server that the client is gone. The standard advises one every 15
+// seconds.
 func (e *Events) Beat() error {
 	e.buffer.Reset()
 	e.buffer.WriteString(":\n\n")
@@ -61,10 +62,11 @@ func (e *Events) field(name, value string) {
 	}
 }
 
-// breaks end a line in the stream, or make the listener ignore an id.
+// breaks are the characters that end a line of the stream, or make the client
+// ignore an id.
 const breaks = "\n\r\x00"
 
-// line writes a field, without what would end it.
+// line writes a field, without the characters that would end it.
 func (e *Events) line(name, value string) {
 	e.buffer.WriteString(name)
 	e.buffer.WriteString(": ")
@@ -80,8 +82,8 @@ func (e *Events) line(name, value string) {
 	e.buffer.WriteByte('\n')
 }
 
-// maxBuffer is what a listener's buffer keeps, in bytes. Most are silent after
-// a long beginning.
+// maxBuffer is how many bytes of buffer a stream keeps. Most streams are silent
+// after a long beginning.
 const maxBuffer = 4 << 10
 
 func (e *Events) flush() error {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Access is whom a route lets in. With AuthNone, whoever reaches the server
+// Access says whom a route lets in. With AuthNone, whoever reaches the server
 // from its own machine counts as signed in.
 type Access int
 
@@ -30,7 +30,7 @@ type route struct {
 	signIn  bool                     // strangers may always ask: it is how one stops being one
 }
 
-// visitor is what is known of who sent a request.
+// visitor is who sent a request.
 type visitor struct {
 	signedIn bool
 	byToken  bool   // the request itself carries the token; with AuthNone, any
@@ -45,11 +45,11 @@ func visitorOf(r *http.Request) visitor {
 	return v
 }
 
-// SignedIn reports whether the request comes from somebody who may see
-// everything. It is for Public routes.
+// SignedIn reports whether the sender of the request may see everything. It is
+// for Public routes.
 func SignedIn(r *http.Request) bool { return visitorOf(r).signedIn }
 
-// guard lets to h only what access allows.
+// guard passes to h only the requests that access allows.
 func (s *Server) guard(access Access, route route, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if access != Public && !s.isMe(r) {
@@ -77,8 +77,9 @@ func (s *Server) guard(access Access, route route, h http.Handler) http.Handler 
 	})
 }
 
-// identify tells who sent a request, or answers that it was one too many, or
-// one with a wrong token. A wrong token never falls back to the cookie.
+// identify returns who sent a request. It answers the request itself, and returns
+// false, where the client sends too many or shows a wrong token. It does not look
+// at the cookie after a wrong token.
 func (s *Server) identify(w http.ResponseWriter, r *http.Request, route route) (visitor, bool) {
 	v := visitor{keys: s.keys()}
 	token, byToken := bearer(r)
@@ -107,22 +108,23 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, route route) (
 		}
 		return v, false
 	}
-	crowd := s.strangers
+	limits := s.strangers
 	if v.signedIn || route.known != nil && route.known(r) {
-		crowd = s.known
+		limits = s.known
 		w.Header().Del("Connection")
 	}
-	if crowd == s.strangers && route.signIn {
+	if limits == s.strangers && route.signIn {
 		return v, true
 	}
-	if !crowd.allow(clientOf(s.address(r))) {
+	if !limits.allow(clientOf(s.address(r))) {
 		tooMany(w, r)
 		return v, false
 	}
 	return v, true
 }
 
-// mayEnter reports whether access lets the visitor in, or says how to get in.
+// mayEnter reports whether access lets the visitor in. If not, it answers how to
+// get in.
 func (s *Server) mayEnter(w http.ResponseWriter, r *http.Request, access Access, v visitor) bool {
 	switch {
 	case access == Public:
@@ -144,11 +146,13 @@ func (s *Server) mayEnter(w http.ResponseWriter, r *http.Request, access Access,
 	return false
 }
 
-// provesItself reports whether the request carries what no foreign page knows.
+// provesItself reports whether the request carries the token, which no foreign
+// page knows.
 func (s *Server) provesItself(v visitor) bool { return v.byToken && !s.open() }
 
-// lifetime is the context of a request. A stream ends when the server does, or
-// when what has let it in is void; what changes something may come to its end.
+// lifetime returns the context of a request. A stream ends with the server, or
+// with the sign-in or token that has let it in; a request that changes something
+// may finish.
 func (s *Server) lifetime(r *http.Request, v visitor) (context.Context, context.CancelFunc) {
 	if !isSafe(r) {
 		return r.Context(), func() {}
@@ -166,10 +170,11 @@ func (s *Server) lifetime(r *http.Request, v visitor) (context.Context, context.
 	}
 }
 
-// isSafe reports whether a request changes nothing, by its method.
+// isSafe reports whether the method of a request changes nothing.
 func isSafe(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// bearer is the token that a request carries. Other schemes are a proxy's.
+// bearer returns the token of a request. Other authorization schemes are a
+// proxy's.
 func bearer(r *http.Request) (token string, ok bool) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")

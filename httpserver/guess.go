@@ -10,10 +10,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// guesses slows down those who show a wrong token. A right one never comes
-// here, so nobody is kept out by what others do at the same address.
+// guesses slows down clients that show a wrong token. A right token is never
+// delayed, so others at the same address can't keep its owner out.
 type guesses struct {
-	wrong *crowd        // wrong tokens by client
+	wrong *clientLimits // wrong tokens by client
 	delay time.Duration // of the answer to one
 	slots chan struct{} // answers that are being delayed
 	log   guessLog
@@ -21,20 +21,20 @@ type guesses struct {
 
 func newGuesses(l Limits, log *slog.Logger) *guesses {
 	return &guesses{
-		wrong: newCrowd(l.Guesses),
+		wrong: newClientLimits(l.Guesses),
 		delay: l.GuessDelay,
 		slots: make(chan struct{}, l.DelayedAnswers),
 		log: guessLog{
 			log:     log,
-			clients: newCrowd(Rate{PerSecond: 1.0 / 60, Burst: 1}),
+			clients: newClientLimits(Rate{PerSecond: 1.0 / 60, Burst: 1}),
 			all:     rate.NewLimiter(0.1, 10),
 		},
 	}
 }
 
-// refuse counts a wrong token, and returns the status of the answer after the
-// time that it takes: 401, or 429 at once when the client has shown too many or
-// too many answers are being delayed.
+// refuse counts a wrong token, and returns the status of the answer after a
+// delay: 401, or 429 at once when the client has shown too many or too many
+// answers are being delayed.
 func (s *Server) refuse(r *http.Request) int {
 	g, address := s.guesses, s.address(r)
 	g.log.note(address)
@@ -57,11 +57,11 @@ func (s *Server) refuse(r *http.Request) int {
 	return http.StatusUnauthorized
 }
 
-// guessLog logs wrong tokens with the address of who sent them: of one client a
-// line in a minute, of all of them one in ten seconds after the first ten.
+// guessLog logs wrong tokens with the client's address: once a minute for one
+// client, and every ten seconds for all of them after the first ten.
 type guessLog struct {
 	log      *slog.Logger
-	clients  *crowd
+	clients  *clientLimits
 	all      *rate.Limiter
 	unlogged atomic.Int64 // since the latest line
 }

@@ -2,13 +2,13 @@ package httpserver
 
 import "net/http"
 
-// policy lets a page load only what this server serves, and run nothing that
-// stands in the page itself: https://www.w3.org/TR/CSP3/. Pictures may also be
-// made in the page (data:, blob:), for what a person is about to send.
+// policy lets a page load only what this server serves, and run no inline script:
+// https://www.w3.org/TR/CSP3/. Pictures may also be made in the page (data:,
+// blob:), for those that a person is about to send.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
 	"font-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// setHeaders sets what every answer carries. A handler may set another
+// setHeaders sets the headers of every answer. A handler may set another
 // Cache-Control for what is no secret and never changes.
 func setHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", policy)

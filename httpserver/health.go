@@ -6,12 +6,12 @@ import (
 	"net/http"
 )
 
-// ReadyFunc says whether the gateway does its work, and of what parts that was
-// judged, as what encoding/json takes.
+// ReadyFunc reports whether the gateway does its work, and the state of its
+// parts, which is encoded as JSON.
 type ReadyFunc func(ctx context.Context) (ready bool, parts any)
 
-// handleHealth serves /healthz, which says that the process lives and no more,
-// and /readyz: 200 or 503, and to who is signed in why.
+// handleHealth serves /healthz, which only says that the process lives, and
+// /readyz, which answers 200 or 503, and to a client that is signed in also why.
 func (s *Server) handleHealth(ready ReadyFunc) {
 	s.Handle("GET /healthz", Public, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]bool{"alive": true})

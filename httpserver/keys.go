@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// keys are what is made from the token, each for one use. With another token
-// all are others.
+// keys are derived from the token, each for one use. Another token gives other
+// keys.
 type keys struct {
 	secret string
 	token  [sha256.Size]byte // the hash, so that comparing takes the same time for every length
@@ -35,7 +35,7 @@ func newKeys(secret string) *keys {
 	return k
 }
 
-// isToken compares in constant time.
+// isToken reports whether text is the token. It compares in constant time.
 func (k *keys) isToken(text string) bool {
 	hash := sha256.Sum256([]byte(text))
 	return subtle.ConstantTimeCompare(hash[:], k.token[:]) == 1
@@ -48,6 +48,7 @@ const (
 	passLen   = signedLen + sha256.Size
 )
 
+// issue returns a new pass.
 func (k *keys) issue(until time.Time) string {
 	pass := make([]byte, signedLen, passLen)
 	binary.BigEndian.PutUint64(pass, uint64(until.Unix()))
@@ -55,7 +56,7 @@ func (k *keys) issue(until time.Time) string {
 	return base64.RawURLEncoding.EncodeToString(append(pass, sign(k.pass, pass)...))
 }
 
-// valid reports whether the pass was issued with these keys and has not ended.
+// valid reports whether the pass was issued with these keys and has not expired.
 func (k *keys) valid(text string, now time.Time) bool {
 	pass, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err != nil || len(pass) != passLen {
@@ -71,13 +72,13 @@ func sign(key, text []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// hashed is a pass or a code as it is stored: nobody can make one of it.
+// hashed returns the hash of a pass or a code, which is what the store holds.
 func hashed(text string) string {
 	hash := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(hash[:])
 }
 
-// keys are those of the token that is in force.
+// keys returns the keys of the token that is in force.
 func (s *Server) keys() *keys {
 	current := s.current.Load()
 	if s.file == nil {

@@ -17,9 +17,9 @@ import (
 // all requests. Decoding one takes several times its size.
 const maxLargeBodies = 48 << 20
 
-// largeBodies keeps requests with large bodies, such as files, from filling the
-// memory. A body goes to a file as it comes, so that a slow client costs disk
-// alone. It is read from there when its share of the memory is free.
+// largeBodies limits the memory of requests with large bodies, such as files. A
+// body is written to a file as it arrives, so that a slow client costs only disk,
+// and is read from there when enough memory is free.
 type largeBodies struct {
 	folder string // for the files; "" = the system's
 	memory *semaphore.Weighted
@@ -29,8 +29,8 @@ func newLargeBodies(folder string) *largeBodies {
 	return &largeBodies{folder: folder, memory: semaphore.NewWeighted(maxLargeBodies)}
 }
 
-// hold puts a large body in front of r's, and returns what gives its share of the
-// memory back. Small bodies stay as they are.
+// hold replaces a large body of r by one that waits for memory, and returns what
+// releases that. It leaves small bodies as they are.
 func (l *largeBodies) hold(r *http.Request, route route) (held *http.Request, release func()) {
 	small := r.ContentLength >= 0 && r.ContentLength <= DefaultMaxBody
 	if !hasBody(r) || small || route.maxBody <= DefaultMaxBody {
@@ -42,7 +42,7 @@ func (l *largeBodies) hold(r *http.Request, route route) (held *http.Request, re
 	return r, b.done
 }
 
-// largeBody is a body that is put into a file when it is first read.
+// largeBody is a body that is written to a file when it is first read.
 type largeBody struct {
 	bodies *largeBodies
 	ctx    context.Context // of the request
@@ -78,13 +78,13 @@ func (b *largeBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close leaves the file to done.
+// Close does nothing: done removes the file.
 func (*largeBody) Close() error { return nil }
 
 // errNoSpool says that a body could not be put into a file.
 var errNoSpool = errors.New("the file for a request's body can't be written")
 
-// spool puts the body into a file and waits for its share of the memory.
+// spool writes the body to a file and waits for its share of the memory.
 func (b *largeBody) spool() error {
 	file, err := os.CreateTemp(b.bodies.folder, ".parley-body-*")
 	if err != nil {
@@ -115,7 +115,7 @@ func (b *largeBody) spool() error {
 	return nil
 }
 
-// done gives the share of the memory back, and deletes the file.
+// done releases the memory and removes the file.
 func (b *largeBody) done() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,10 +126,10 @@ func (b *largeBody) done() {
 	b.file, b.ended = nil, true
 }
 
-// BodyDone says that a handler holds nothing of its request's body any more, so
-// that another large body may come into memory. A handler that goes on for long
-// after it has read the body, such as one that waits for an answer, calls it; at
-// the end of every request it happens anyway. ctx is the request's.
+// BodyDone reports that a handler no longer holds anything of its request's body,
+// so that another large body may be read. A handler that goes on for long after
+// that, such as one that waits for an answer, calls it; otherwise it happens at
+// the end of the request. ctx is the request's.
 func BodyDone(ctx context.Context) {
 	if b, ok := ctx.Value(largeBodyKey{}).(*largeBody); ok {
 		b.done()

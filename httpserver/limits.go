@@ -15,8 +15,8 @@ import (
 // DefaultMaxBody is what a route takes unless it says otherwise, in bytes.
 const DefaultMaxBody = 1 << 20
 
-// Limits keep one client from taking what is meant for all. A field that is
-// zero has its default.
+// Limits keep one client from using what is meant for all. A field that is zero
+// has its default.
 type Limits struct {
 	HeaderTimeout time.Duration // for the head of a request; default 10 s
 	BodyTimeout   time.Duration // for a body, and a second more for every 32 KiB that the route takes; default 30 s
@@ -55,29 +55,31 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// maxAddresses is how many clients a crowd remembers, some 100 bytes each.
+// maxAddresses is how many clients are remembered, with some 100 bytes each.
 const maxAddresses = 8192
 
-// crowd limits how often each of many clients may do something. It is safe for
+// clientLimits limits how often each client may do something. It is safe for
 // concurrent use.
-type crowd struct {
+type clientLimits struct {
 	rate Rate
 
 	mu      sync.Mutex
 	clients map[netip.Prefix]*rate.Limiter
 }
 
-func newCrowd(r Rate) *crowd { return &crowd{rate: r, clients: map[netip.Prefix]*rate.Limiter{}} }
+func newClientLimits(r Rate) *clientLimits {
+	return &clientLimits{rate: r, clients: map[netip.Prefix]*rate.Limiter{}}
+}
 
 // allow counts what a client does, and reports whether it may.
-func (c *crowd) allow(client netip.Prefix) bool {
+func (c *clientLimits) allow(client netip.Prefix) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.limiter(client).Allow()
 }
 
-// limiter is that of a client. The caller holds the lock.
-func (c *crowd) limiter(client netip.Prefix) *rate.Limiter {
+// limiter returns the limiter of a client. The caller holds the lock.
+func (c *clientLimits) limiter(client netip.Prefix) *rate.Limiter {
 	limiter := c.clients[client]
 	if limiter == nil {
 		if len(c.clients) >= maxAddresses {
@@ -89,8 +91,8 @@ func (c *crowd) limiter(client netip.Prefix) *rate.Limiter {
 	return limiter
 }
 
-// forget makes room: for those who have been quiet, or else by all.
-func (c *crowd) forget() {
+// forget removes the clients that have been quiet, or all of them when none was.
+func (c *clientLimits) forget() {
 	for client, limiter := range c.clients {
 		if limiter.Tokens() >= float64(c.rate.Burst) {
 			delete(c.clients, client)
@@ -101,7 +103,8 @@ func (c *crowd) forget() {
 	}
 }
 
-// address is where a request comes from, the zero Addr when that can't be told.
+// address returns where a request comes from, and the zero Addr when that is not
+// known.
 func (s *Server) address(r *http.Request) netip.Addr {
 	host, _, _ := net.SplitHostPort(r.RemoteAddr)
 	if forwarded := r.Header.Values("X-Forwarded-For"); s.cfg.TrustProxy && len(forwarded) > 0 {
@@ -113,8 +116,8 @@ func (s *Server) address(r *http.Request) netip.Addr {
 	return addr.Unmap().WithZone("")
 }
 
-// clientOf is what the requests of an address count for: of IPv6 the network,
-// since one machine has as many addresses in it as it likes.
+// clientOf returns the client that an address counts for: with IPv6 its network,
+// since one machine may have any number of addresses there.
 func clientOf(addr netip.Addr) netip.Prefix {
 	bits := addr.BitLen()
 	if addr.Is6() {
@@ -124,7 +127,7 @@ func clientOf(addr netip.Addr) netip.Prefix {
 	return prefix
 }
 
-// secure reports whether the client speaks TLS, with a proxy that is trusted.
+// secure reports whether the client uses TLS, perhaps to a trusted proxy.
 func (s *Server) secure(r *http.Request) bool {
 	return r.TLS != nil || s.cfg.TrustProxy && r.Header.Get("X-Forwarded-Proto") == "https"
 }

@@ -28,14 +28,14 @@ func names(c Config) map[string]bool {
 	return all
 }
 
-// isMe reports whether the request asks for this server.
+// isMe reports whether the request names this server.
 func (s *Server) isMe(r *http.Request) bool { return s.names == nil || s.names[hostName(r.Host)] }
 
 // proxyHeaders are what proxies add to the requests that they pass on.
 var proxyHeaders = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Cf-Connecting-Ip"}
 
-// isDirect reports whether a request seems to come from a program of this
-// machine itself, and not through a proxy, whoever may stand behind that.
+// isDirect reports whether a request seems to come from a program on this
+// machine, and not through a proxy.
 func isDirect(r *http.Request) bool {
 	if slices.ContainsFunc(proxyHeaders, func(name string) bool { return r.Header.Get(name) != "" }) {
 		return false
@@ -44,7 +44,7 @@ func isDirect(r *http.Request) bool {
 	return err == nil && peer.Addr().Unmap().IsLoopback()
 }
 
-// origins refuses what pages of other sites ask browsers to change.
+// origins returns the protection against requests of other sites' pages.
 func origins(hosts []string) *http.CrossOriginProtection {
 	protection := http.NewCrossOriginProtection()
 	for _, host := range hosts {
@@ -60,8 +60,8 @@ func origins(hosts []string) *http.CrossOriginProtection {
 // it, the cookie is SameSite=Strict: of a page of another site it is not sent.
 func (s *Server) isSameOrigin(r *http.Request) bool { return s.origins.Check(r) == nil }
 
-// isForeignLoad reports whether a page of another origin loads the answer as
-// part of itself. A link to it, which a person follows, is another thing.
+// isForeignLoad reports whether a page of another origin embeds the answer.
+// Following a link is allowed.
 func isForeignLoad(r *http.Request) bool {
 	from := r.Header.Get("Sec-Fetch-Site")
 	return isSafe(r) && (from == "cross-site" || from == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"

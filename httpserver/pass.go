@@ -14,8 +14,8 @@ const (
 	codeFor = 10 * time.Minute
 )
 
-// SignIns keeps who is signed in, over restarts: ids of browsers, and codes
-// that sign one in, all of them as hashes.
+// SignIns stores who is signed in: ids of browsers, and codes that sign one in,
+// all of them as hashes.
 type SignIns interface {
 	Add(ctx context.Context, id string, until time.Time) error
 	Has(ctx context.Context, id string) (bool, error)
@@ -34,9 +34,9 @@ func (s *Server) cookieName(r *http.Request, k *keys) string {
 	return k.cookie
 }
 
-// passOf is the pass that a request shows and that holds, "" when there is
-// none. Other programs of this host can have the browser send cookies of the
-// same name. The error is that of the store.
+// passOf returns the valid pass of a request, "" when there is none. Other
+// programs of this host can make the browser send cookies of the same name. The
+// error is the store's.
 func (s *Server) passOf(r *http.Request, k *keys) (string, error) {
 	for _, cookie := range r.CookiesNamed(s.cookieName(r, k)) {
 		if !k.valid(cookie.Value, s.now()) {
@@ -49,9 +49,9 @@ func (s *Server) passOf(r *http.Request, k *keys) (string, error) {
 	return "", nil
 }
 
-// isSignedIn asks the store whether a pass still holds. While the store can't be
-// read, a pass that held when it was asked for last goes on to do so: its owner
-// may want to look at what is wrong.
+// isSignedIn reports whether a pass is still signed in. While the store can't be
+// read, it repeats the last result for the pass: its owner may want to look at
+// what is wrong.
 func (s *Server) isSignedIn(ctx context.Context, pass string) (bool, error) {
 	id := hashed(pass)
 	has, err := s.signIns.Has(ctx, id)
@@ -64,14 +64,14 @@ func (s *Server) isSignedIn(ctx context.Context, pass string) (bool, error) {
 	return has, err
 }
 
-// seen says of the ids of browsers whether they were signed in when the store
-// was asked last. The zero value knows none.
+// seen remembers which ids of browsers were signed in when the store was last
+// read.
 type seen struct {
 	mu  sync.Mutex
 	ids map[string]bool
 }
 
-// maxSeen is how many ids are kept in memory, some 100 bytes each.
+// maxSeen is how many ids are remembered, with some 100 bytes each.
 const maxSeen = 1000
 
 func (s *seen) note(id string, signedIn bool) {
@@ -90,7 +90,7 @@ func (s *seen) has(id string) bool {
 	return s.ids[id]
 }
 
-// setPass hands a pass to the browser, or with "" takes it back.
+// setPass gives a pass to the browser, or removes it with "".
 func (s *Server) setPass(w http.ResponseWriter, r *http.Request, k *keys, pass string) {
 	cookie := &http.Cookie{
 		Name: s.cookieName(r, k), Value: pass, Path: "/", MaxAge: int(passFor / time.Second),

@@ -13,8 +13,8 @@ type problem struct {
 	Detail string `json:"detail,omitempty"` // what happened here, and what helps
 }
 
-// Problem answers with an error: as application/problem+json, or as a page
-// where a browser asks for one. The detail is read by whoever sent the request.
+// Problem answers with an error, as application/problem+json or, where a browser
+// asks for one, as a page. The detail is for the sender of the request.
 func Problem(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	p := problem{Title: http.StatusText(status), Status: status, Detail: detail}
 	if wantsPage(r) {
@@ -30,8 +30,8 @@ func Problem(w http.ResponseWriter, r *http.Request, status int, detail string) 
 	_, _ = w.Write(body) // a client that is gone needs no answer
 }
 
-// wantsPage reports whether a browser will show the answer as a page. What
-// scripts and programs ask for accepts anything.
+// wantsPage reports whether a browser will show the answer as a page. Requests of
+// scripts and programs accept anything.
 func wantsPage(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/html")
 }

@@ -1,6 +1,6 @@
-// Package httpserver is the one HTTP server of the gateway: who may come in,
-// by which names, how often and with how much. What it serves is given to it
-// by others, route by route.
+// Package httpserver is the gateway's HTTP server. It decides who may come in, under
+// which host names, how often, and with how large a body. The other packages add
+// their routes to it.
 package httpserver
 
 import (
@@ -22,7 +22,7 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// Parts is what a server is made of.
+// Parts is what a server needs.
 type Parts struct {
 	Config
 	TokenFile *TokenFile // holds the token while Config.Token is ""; nil with AuthNone: keys are made for this process alone
@@ -36,7 +36,7 @@ type Parts struct {
 	Log     *slog.Logger
 }
 
-// Server listens from New on, and serves in Run.
+// Server listens as soon as New returns, and serves in Run.
 type Server struct {
 	cfg      Config
 	limits   Limits
@@ -56,16 +56,16 @@ type Server struct {
 	seen      seen
 	streams   streams
 	now       func() time.Time
-	known     *crowd // clients that are signed in
-	strangers *crowd // the others
+	known     *clientLimits // clients that are signed in
+	strangers *clientLimits // the others
 	guesses   *guesses
 
 	ending context.Context // ends when Run is told to end; streams end then
 	end    context.CancelFunc
 }
 
-// New listens at the configured address, which is not "". The error of an
-// address that is taken is syscall.EADDRINUSE.
+// New listens at the configured address, which is not "". When the address is
+// taken the error is syscall.EADDRINUSE.
 func New(parts Parts) (*Server, error) {
 	secret, file := parts.Token, parts.TokenFile
 	switch {
@@ -103,8 +103,8 @@ func New(parts Parts) (*Server, error) {
 		file:      file,
 		signIns:   parts.SignIns,
 		now:       parts.Now,
-		known:     newCrowd(limits.Known),
-		strangers: newCrowd(limits.Strangers),
+		known:     newClientLimits(limits.Known),
+		strangers: newClientLimits(limits.Strangers),
 		guesses:   newGuesses(limits, parts.Log),
 	}
 	if s.now == nil {
@@ -118,10 +118,12 @@ func New(parts Parts) (*Server, error) {
 	return s, nil
 }
 
-// URL is where people on this machine find the server, with a slash at its end.
+// URL returns the server's address for people on this machine, with a slash at
+// its end.
 func (s *Server) URL() string { return base(s.listener.Addr()) }
 
-// URLs are under which people find the server: URL, and each of the hosts.
+// URLs returns the server's addresses: URL, and one for each of the configured
+// hosts.
 func (s *Server) URLs() []string {
 	urls := []string{s.URL()}
 	for _, host := range s.cfg.Hosts {
@@ -134,8 +136,8 @@ func (s *Server) URLs() []string {
 	return urls
 }
 
-// Handle serves a pattern of http.ServeMux, such as "GET /console/{$}", to
-// those whom access lets in. It must be called before Run.
+// Handle adds a pattern of http.ServeMux, such as "GET /console/{$}", for those
+// whom access lets in. It must be called before Run.
 func (s *Server) Handle(pattern string, access Access, h http.Handler, options ...Option) {
 	r := route{maxBody: DefaultMaxBody}
 	for _, option := range options {
@@ -153,23 +155,22 @@ func (s *Server) Serves(path string) bool {
 // NeedsToken reports whether people have to sign in.
 func (s *Server) NeedsToken() bool { return !s.open() }
 
-// open reports whether whoever reaches the server from this machine may do
-// everything.
+// open reports whether everybody on this machine may do everything.
 func (s *Server) open() bool { return s.cfg.Auth == AuthNone }
 
-// Option changes what a route takes.
+// Option changes what a route accepts.
 type Option func(*route)
 
-// MaxBody lets a route take bodies of up to n bytes instead of DefaultMaxBody.
+// MaxBody has a route take bodies of up to n bytes instead of DefaultMaxBody.
 func MaxBody(n int64) Option { return func(r *route) { r.maxBody = n } }
 
-// KnownBy lets requests that prove themselves in another way than by signing in
-// count as those of known clients, for their rate alone.
+// KnownBy counts requests that prove themselves in another way than by signing in
+// as those of known clients, for the rate limit only.
 func KnownBy(proves func(*http.Request) bool) Option { return func(r *route) { r.known = proves } }
 
-// Run serves until ctx ends. Then it takes no more requests, and ends the
-// streams: the contexts of GET and HEAD requests. Other requests, which change
-// something, have until hard ends.
+// Run serves until ctx ends. Then it takes no more requests and ends the streams,
+// which are the contexts of GET and HEAD requests. Other requests, which change
+// something, may finish until hard ends.
 func (s *Server) Run(ctx, hard context.Context) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -205,7 +206,7 @@ func (s *Server) Run(ctx, hard context.Context) error {
 	return server.Close() // what hard has cut short
 }
 
-// serve answers one request, whatever happens.
+// serve answers one request, even if its handler panics.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	a := newAnswer(w, r, s.limits.WriteTimeout)
@@ -229,7 +230,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(a, r)
 }
 
-// noRoute tells a path that nobody serves from a method that it does not take.
+// noRoute answers a request without a route: 404 for an unknown path, 405 for a
+// method that the path does not take.
 func (s *Server) noRoute(w http.ResponseWriter, r *http.Request) {
 	refused := &discard{header: http.Header{}}
 	s.mux.ServeHTTP(refused, r)

@@ -20,14 +20,13 @@ func (s *Server) handleSignIn() {
 	s.Handle("POST /signout", Person, http.HandlerFunc(s.signOut))
 }
 
-// linkPath is where links lead that sign in. The code stands behind a "#", which
-// browsers keep to themselves: a script of the page sends it in a form, so that
-// no log, proxy or preview of the link sees it or uses it up.
+// linkPath is the path of links that sign in. The code follows a "#", which
+// browsers do not send: a script of the page sends it in a form, so that no log,
+// proxy or link preview sees it or uses it up.
 const linkPath = "/signin/link"
 
-// NewLinks returns the links that sign one browser in, once, within codeFor: one
-// for each address under which people find the server. add stores the code that
-// they carry.
+// NewLinks returns links that sign one browser in, once, within codeFor: one for
+// each address of the server. add stores the code in them.
 func NewLinks(ctx context.Context, urls []string, add func(ctx context.Context, code string, until time.Time) error) ([]string, error) {
 	code := rand.Text()
 	if err := add(ctx, hashed(code), time.Now().Add(codeFor)); err != nil {
@@ -40,7 +39,7 @@ func NewLinks(ctx context.Context, urls []string, add func(ctx context.Context, 
 	return links, nil
 }
 
-// signInPage is what the page of that name shows.
+// signInPage is the data of the sign-in page.
 type signInPage struct {
 	Next    string // where to go on
 	Problem string
@@ -56,7 +55,7 @@ func (s *Server) askForToken(w http.ResponseWriter, r *http.Request) {
 	show(w, http.StatusOK, "signin.html", signInPage{Next: next})
 }
 
-// signIn trades the token for a pass.
+// signIn exchanges the token for a pass.
 func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		BodyProblem(w, r, err)
@@ -97,8 +96,8 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 	show(w, status, "signin.html", page)
 }
 
-// signOut ends the sign-in for good: neither this browser nor a copy of its
-// cookie gets in with it any more.
+// signOut ends the sign-in for good: a copy of the cookie is worth nothing
+// either.
 func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	v := visitorOf(r)
 	if v.pass != "" {
@@ -108,13 +107,13 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.seen.note(hashed(v.pass), false)
-		s.streams.endWhere(func(one *stream) bool { return one.pass == v.pass })
+		s.streams.endIf(func(one *stream) bool { return one.pass == v.pass })
 	}
 	s.setPass(w, r, v.keys, "")
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)
 }
 
-// local is a path of this server, "/" in place of anything that leads
+// local returns a path of this server, "/" in place of anything that leads
 // elsewhere.
 func local(next string) string {
 	u, err := url.Parse(next)
@@ -129,7 +128,7 @@ func askForCode(w http.ResponseWriter, _ *http.Request) {
 	show(w, http.StatusOK, "signin.html", signInPage{Next: "/", Link: true})
 }
 
-// part serves what the page is made of, by the name that its path ends with.
+// part serves the parts of the page, by the name at the end of its path.
 func part(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "max-age=3600")
 	http.ServeFileFS(w, r, files, "html"+r.URL.Path)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// streams are the requests under way that a sign-in, or the token, has let in
-// and that go on for as long as they are read. They end with what let them in.
+// streams are the requests under way that last for as long as they are read. They
+// end with the sign-in or the token that has let them in.
 type streams struct {
 	mu   sync.Mutex
 	open map[*stream]struct{}
@@ -33,8 +33,8 @@ func (s *streams) add(one *stream) (remove func()) {
 	}
 }
 
-// endWhere ends those that are meant.
-func (s *streams) endWhere(meant func(*stream) bool) {
+// endIf ends the streams for which meant reports true.
+func (s *streams) endIf(meant func(*stream) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for one := range s.open {
@@ -44,7 +44,7 @@ func (s *streams) endWhere(meant func(*stream) bool) {
 	}
 }
 
-// passes are those of the streams.
+// passes returns the passes of the streams.
 func (s *streams) passes() map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +57,7 @@ func (s *streams) passes() map[string]bool {
 	return passes
 }
 
-// watchEvery is how often streams are looked at for what has let them in.
+// watchEvery is how often the sign-ins of streams are checked.
 const watchEvery = time.Second
 
 // watchStreams ends the streams of tokens that were replaced, and of sign-ins
@@ -72,10 +72,10 @@ func (s *Server) watchStreams(ctx context.Context) {
 			return
 		}
 		k := s.keys()
-		s.streams.endWhere(func(one *stream) bool { return one.keys != k })
+		s.streams.endIf(func(one *stream) bool { return one.keys != k })
 		for pass := range s.streams.passes() {
 			if has, err := s.signIns.Has(ctx, hashed(pass)); err == nil && !has {
-				s.streams.endWhere(func(one *stream) bool { return one.pass == pass })
+				s.streams.endIf(func(one *stream) bool { return one.pass == pass })
 			}
 		}
 	}

@@ -17,15 +17,15 @@ import (
 	"unicode"
 )
 
-// tokenFileName is the file beside the database in which the token stands that
+// tokenFileName is the name of the file, beside the database, with the token that
 // the gateway has made.
 const tokenFileName = "http-token"
 
 // TokenPath returns the path of the token's file for a database.
 func TokenPath(database string) string { return filepath.Join(filepath.Dir(database), tokenFileName) }
 
-// TokenFile is a token that the gateway has made, in a file that its owner
-// alone can read. It may be replaced while the gateway runs. It is safe for
+// TokenFile is a token that the gateway has made, in a file that only its owner
+// can read. The file may be replaced while the gateway runs. It is safe for
 // concurrent use.
 type TokenFile struct {
 	path  string
@@ -38,10 +38,10 @@ type TokenFile struct {
 	seen  fileState // of the file when it was read last, also where it was refused
 }
 
-// OpenTokenFile returns the token beside a database, and makes one where there
-// is none. Of several processes that start at once, one makes it and all have
-// the same. noted is called with each token, the first included, so that logs
-// can hide it; nil: nobody is told.
+// OpenTokenFile returns the token beside a database, and makes one where there is
+// none. Of several processes that start at once, one makes it and all use it.
+// noted is called with each token, also the first, so that logs can hide it; it
+// may be nil.
 func OpenTokenFile(database string, log *slog.Logger, noted func(token string)) (*TokenFile, error) {
 	f := &TokenFile{path: TokenPath(database), owner: ownerOf(database), log: log, noted: noted}
 	if f.noted == nil {
@@ -64,8 +64,8 @@ func OpenTokenFile(database string, log *slog.Logger, noted func(token string)) 
 	return f, nil
 }
 
-// ReadTokenFile returns the token beside a database. The error is
-// fs.ErrNotExist where no gateway has made one yet.
+// ReadTokenFile returns the token beside a database. The error is fs.ErrNotExist
+// where no gateway has made one yet.
 func ReadTokenFile(database string) (string, error) {
 	path := TokenPath(database)
 	token, _, err := readTokenFile(path, ownerOf(database), slog.New(slog.DiscardHandler))
@@ -75,8 +75,8 @@ func ReadTokenFile(database string) (string, error) {
 	return token, nil
 }
 
-// RotateTokenFile puts a new token in place of the one beside a database. A
-// gateway that runs goes by it from its next request on.
+// RotateTokenFile replaces the token beside a database. A running gateway uses
+// the new one from its next request on.
 func RotateTokenFile(database string) error {
 	path := TokenPath(database)
 	if err := writeTokenFile(path, ownerOf(database), os.Rename); err != nil {
@@ -85,8 +85,8 @@ func RotateTokenFile(database string) error {
 	return nil
 }
 
-// Token returns the token that is in force: what the file holds now. While the
-// file is gone or holds none, that is the token that it held before.
+// Token returns the token that is in force, which the file holds now. While the
+// file is missing or empty, it returns the last one.
 func (f *TokenFile) Token() string {
 	now := stateOf(f.path)
 	f.mu.Lock()
@@ -123,8 +123,8 @@ func tokenFileError(path string, err error) error {
 	return fmt.Errorf("%s, the file of the HTTP server's token: %w", path, err)
 }
 
-// fileState tells a file from another one and from itself before a change. The
-// zero value stands for no file.
+// fileState tells whether a file was replaced or changed. The zero value stands
+// for no file.
 type fileState struct {
 	device, inode uint64
 	size          int64
@@ -151,7 +151,7 @@ func newFileState(info fs.FileInfo) fileState {
 type owner struct{ uid, gid int }
 
 // ownerOf returns the user of this process, or for root the owner of the
-// database: what root does by hand must not lock the gateway's own user out.
+// database: what root does by hand must not lock out the gateway's own user.
 func ownerOf(database string) owner {
 	us := owner{os.Geteuid(), os.Getegid()}
 	if us.uid != 0 {
@@ -167,14 +167,14 @@ func ownerOf(database string) owner {
 	return us
 }
 
-// mayOwn reports whether the file of a user may hold the token. In a folder in
-// which others may write, one of theirs must not.
+// mayOwn reports whether a file of a user may hold the token. In a folder in
+// which others may write, a file of theirs must not.
 func (o owner) mayOwn(uid int) bool { return slices.Contains([]int{o.uid, os.Geteuid()}, uid) }
 
 const maxTokenFile = 4 << 10
 
-// readTokenFile reads a token. A mode that lets other users read the file is
-// tightened, and logged.
+// readTokenFile reads a token. It tightens a mode that lets other users read the
+// file, and logs that.
 func readTokenFile(path string, owner owner, log *slog.Logger) (string, fileState, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ELOOP) {
@@ -206,7 +206,7 @@ func readTokenFile(path string, owner owner, log *slog.Logger) (string, fileStat
 	return token, newFileState(info), tighten(file, info, log)
 }
 
-// tighten takes from group and others what permissions they have on the file.
+// tighten removes the permissions of group and others.
 func tighten(file *os.File, info fs.FileInfo, log *slog.Logger) error {
 	mode := info.Mode().Perm()
 	if mode&0o077 == 0 {
@@ -220,7 +220,7 @@ func tighten(file *os.File, info fs.FileInfo, log *slog.Logger) error {
 	return nil
 }
 
-// tokenIn returns the token that a text holds.
+// tokenIn returns the token in a text.
 func tokenIn(text string) (string, error) {
 	const remedy = "; `gateway token rotate` makes a new one"
 	token := strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
@@ -244,9 +244,9 @@ func kindOf(info fs.FileInfo) string {
 	return "a device or pipe"
 }
 
-// writeTokenFile stores a new token durably in a file beside path, and then has
-// put give it that name: os.Link, which fails with fs.ErrExist where there is
-// one, or os.Rename. At no moment is there half a token under the name.
+// writeTokenFile stores a new token durably in a file beside path. put then gives
+// it that name: os.Link, which fails with fs.ErrExist where there is one, or
+// os.Rename. There is never half a token under the name.
 func writeTokenFile(path string, owner owner, put func(from, to string) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), "."+tokenFileName+"-*") // mode 0600
 	if err != nil {
