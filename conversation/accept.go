@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/uploads"
 )
 
 // Accept stores a batch in the order given, together with how far the channel
@@ -93,7 +94,7 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 	if in.ID, err = insertedID(result); err != nil || in.ID == 0 {
 		return in, err
 	}
-	return in, moveUploads(ctx, tx, in, uploadReady, uploadAccepted)
+	return in, moveUploads(ctx, tx, in, uploads.Ready, uploads.Accepted)
 }
 
 // knownByAnother is the condition that a message with the channel ?1, the account
@@ -191,4 +192,16 @@ func setCursor(ctx context.Context, tx *sql.Tx, c Cursor, now int64) error {
 		ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`,
 		c.Name, c.Value, now)
 	return err
+}
+
+// moveUploads puts the uploads that an inbound names from one state into the next.
+func moveUploads(ctx context.Context, tx *sql.Tx, in Inbound, from, to uploads.State) error {
+	if !in.Keep {
+		return nil
+	}
+	refs := make([]string, len(in.Attachments))
+	for i, file := range in.Attachments {
+		refs[i] = file.Ref
+	}
+	return uploads.Move(ctx, tx, string(in.Key), refs, from, to)
 }

@@ -13,6 +13,7 @@ import (
 
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/turns"
+	"parley/conversation/internal/uploads"
 )
 
 // Commit stores a run in one transaction: its messages, the inbound that it
@@ -103,7 +104,7 @@ func settle(ctx context.Context, tx *sql.Tx, run Run, in Inbound) error {
 	if err != nil {
 		return err
 	}
-	return moveUploads(ctx, tx, in, uploadAccepted, uploadTaken)
+	return moveUploads(ctx, tx, in, uploads.Accepted, uploads.Taken)
 }
 
 // keptText is what is kept of an inbound's text: what was asked, for the notice

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/uploads"
 )
 
 // Edit stores that the author of a message has changed it. One that no run has
@@ -101,5 +102,5 @@ func withdraw(ctx context.Context, tx *sql.Tx, of Account, sourceID string) (Key
 	if err != nil {
 		return "", err
 	}
-	return in.Key, moveUploads(ctx, tx, in, uploadAccepted, uploadTaken)
+	return in.Key, moveUploads(ctx, tx, in, uploads.Accepted, uploads.Taken)
 }

@@ -15,6 +15,7 @@ import (
 
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/runtotals"
+	"parley/conversation/internal/uploads"
 	"parley/conversation/internal/wordindex"
 )
 
@@ -55,7 +56,7 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 		wordindex.UpdateChore(),
 		{Name: "what deleted conversations have left", Step: s.sweeps.sweep, Skip: s.sweeps.skip, Needs: wordindex.ChoreName},
 		wordindex.ScrubChore(),
-		{Name: "files that were read", Step: dropUploads},
+		uploads.Chore(),
 	}})
 	if err != nil {
 		return nil, err

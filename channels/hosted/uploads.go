@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/files"
 )
 
 // What a message may have.
@@ -29,16 +30,16 @@ type Uploads struct {
 
 // Put stores a file and returns it as the attachment of an inbound of the session.
 func (u Uploads) Put(ctx context.Context, key conversation.Key, name, mediaType string, data []byte) (conversation.Attachment, error) {
-	ref, err := u.Store.Upload(ctx, conversation.Upload{Key: key, Name: name, MediaType: mediaType, Data: data})
+	ref, err := files.New(u.Store).Put(ctx, files.Upload{Key: key, Name: name, MediaType: mediaType, Data: data})
 	return conversation.Attachment{Name: name, MediaType: mediaType, Size: int64(len(data)), Ref: ref}, err
 }
 
 // Fetch returns the bytes of a file that came with a message, as
 // channels.Fetcher has it.
 func (u Uploads) Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error) {
-	upload, err := u.Store.Uploaded(ctx, file.Ref)
+	upload, err := files.New(u.Store).Get(ctx, file.Ref)
 	switch {
-	case errors.Is(err, conversation.ErrNoUpload):
+	case errors.Is(err, files.ErrNotFound):
 		return nil, errors.New("it is no longer there")
 	case err != nil:
 		u.Log.Error("an uploaded file can't be read", "file", file.Ref, "error", err)

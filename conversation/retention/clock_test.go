@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/files"
 	"parley/conversation/pairing"
 	"parley/conversation/storetest"
 )
@@ -132,7 +133,7 @@ func TestNothingElseIsDeletedAfterTheClockJumped(t *testing.T) {
 	m.talk(chat, 1)
 	m.talk(chat, 2)
 	sendAll(t, m.s, chat)
-	if _, err := m.s.Upload(t.Context(), conversation.Upload{Key: chat, Name: "a.txt", MediaType: "text/plain", Data: []byte("a")}); err != nil {
+	if _, err := files.New(m.s.Store).Put(t.Context(), files.Upload{Key: chat, Name: "a.txt", MediaType: "text/plain", Data: []byte("a")}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.s.Append(t.Context(), chat, "once", conversation.Message{Role: conversation.RoleUser, Content: "kept", Tokens: 1}); err != nil {

@@ -1,0 +1,62 @@
+// Package uploads keeps the states of uploaded files as the messages that name them
+// come and are read.
+package uploads
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"parley/conversation/internal/db"
+)
+
+// State is how far an upload has come.
+type State string
+
+const (
+	Coming   State = "coming"   // its pieces are being stored
+	Ready    State = "ready"    // it waits for a message that names it
+	Accepted State = "accepted" // it waits for the run that reads it
+	Taken    State = "taken"    // it is deleted soon
+)
+
+// Piece is how many bytes of an upload are stored in one row, and written at once.
+const Piece = 1 << 20
+
+// Move puts uploads for a session from one state into the next.
+func Move(ctx context.Context, tx *sql.Tx, session string, refs []string, from, to State) error {
+	for _, ref := range refs {
+		_, err := tx.ExecContext(ctx, `UPDATE uploads SET state = ? WHERE ref = ? AND session = ? AND state = ?`, to, ref, session, from)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Chore deletes the uploads that were taken.
+func Chore() db.Chore { return db.Chore{Name: "files that were read", Step: drop} }
+
+// drop deletes some pieces of an upload that was taken. done says that there is none
+// left.
+func drop(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+	var id int64
+	err = tx.QueryRowContext(ctx, `SELECT id FROM uploads WHERE state = 'taken' LIMIT 1`).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	const pieces = 4 // in one transaction, so that no write waits long
+	result, err := tx.ExecContext(ctx, `
+		DELETE FROM upload_pieces WHERE upload_id = ?1 AND n IN (SELECT n FROM upload_pieces WHERE upload_id = ?1 LIMIT ?2)`, id, pieces)
+	if err != nil {
+		return false, err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == pieces {
+		return false, err
+	}
+	_, err = tx.ExecContext(ctx, `DELETE FROM uploads WHERE id = ?`, id)
+	return false, err
+}
