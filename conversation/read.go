@@ -4,22 +4,21 @@ import (
 	"context"
 	"database/sql"
 	"iter"
-	"math"
 	"slices"
 
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/turns"
 )
 
-// Page is a stretch of a conversation as people read it.
+// Page is a part of a conversation as people read it.
 type Page struct {
-	Messages []Message // user and assistant, oldest first, whole exchanges
-	Older    bool      // there are exchanges before these
+	Messages []Message // of users and the assistant, oldest first, whole turns
+	Older    bool      // there are turns before these
 }
 
-// History gives a conversation's newest exchanges, at most limit, after
-// leaving out the skip newest ones. Replaced answers, what was taken back, and
-// tool results are left out. The cost grows with skip and limit, not with the conversation.
+// History returns the newest turns of a conversation, at most limit, after the skip newest ones. It leaves out replaced
+// answers, what was taken back, internal messages and tool results. The cost grows with skip and limit, not with the
+// conversation.
 func (s *Store) History(ctx context.Context, conversation string, skip, limit int) (Page, error) {
 	rows, err := s.db.QueryContext(ctx, selectMessages+`
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
@@ -70,7 +69,7 @@ type RecordQuery struct {
 	Limit        int    // at most so many, 0 = none; fewer where they have much text
 }
 
-// condition is what a view asks of a row.
+// condition returns the SQL condition on a row of messages that a view has it.
 func (v View) condition() string {
 	switch v {
 	case ViewAll:
@@ -81,9 +80,8 @@ func (v View) condition() string {
 	return turns.InTalk + ` AND messages.role <> 'tool' AND messages.content <> ''`
 }
 
-// RecordPage gives a stretch of a conversation, always oldest first. more says
-// that the query has others: behind the page with Forward, else before it. The
-// cost grows with the page, but where Metadata is asked for.
+// RecordPage returns a page of messages, always oldest first. more reports whether the query has others: behind the page
+// with Forward, else before it. The cost grows with the page, except with Metadata.
 func (s *Store) RecordPage(ctx context.Context, q RecordQuery) (page []Record, more bool, err error) {
 	filter, err := q.Metadata.parameter()
 	if err != nil {
@@ -129,30 +127,27 @@ func (s *Store) RecordPage(ctx context.Context, q RecordQuery) (page []Record, m
 	return page, more, db.Explain(rows.Err())
 }
 
-// Record is a message as the archive holds it, with what keeps it from being
-// shown.
+// Record is a message as it is stored, with the state that keeps it from being shown.
 type Record struct {
 	Message
 	State string // "", "stopped", "replaced", "undone": why it is not an ordinary one
 }
 
-// Hidden says that people don't see the message where they read a
-// conversation.
+// Hidden reports whether the message is left out where people read a conversation.
 func (r Record) Hidden() bool { return r.Internal || r.State != "" && r.State != stateStopped }
 
 const (
 	recordsPage  = 200     // messages that are read at once
-	recordsBytes = 1 << 20 // of text, which the last of them may pass
+	recordsBytes = 1 << 20 // of their text; the last of them may exceed it
 )
 
-// Records gives all of a conversation, oldest first, also what is no longer
-// shown. It reads page by page and keeps nothing open in between, so that
-// neither memory nor the database's log grow with the conversation. The error
-// comes with the last pair.
+// Records returns all messages of a conversation, oldest first, also those that are no longer shown. It reads page by
+// page and keeps nothing open in between, so that neither memory nor the database's log grow with the conversation. An
+// error comes with the last pair.
 func (s *Store) Records(ctx context.Context, conversation string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		for after := int64(0); ; {
-			page, err := s.records(ctx, conversation, after, math.MaxInt64)
+			page, err := s.records(ctx, conversation, after)
 			if err != nil {
 				yield(Record{}, db.Explain(err))
 				return
@@ -170,11 +165,11 @@ func (s *Store) Records(ctx context.Context, conversation string) iter.Seq2[Reco
 	}
 }
 
-// records is the page that follows a message, up to another.
-func (s *Store) records(ctx context.Context, conversation string, after, through int64) ([]Record, error) {
+// records returns the page that follows on a message.
+func (s *Store) records(ctx context.Context, conversation string, after int64) ([]Record, error) {
 	rows, err := s.db.QueryContext(ctx, selectMessages+`
-		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0) AND seq > ? AND seq <= ?
-		ORDER BY seq LIMIT ?`, conversation, after, through, recordsPage)
+		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0) AND seq > ?
+		ORDER BY seq LIMIT ?`, conversation, after, recordsPage)
 	if err != nil {
 		return nil, err
 	}

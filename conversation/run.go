@@ -43,7 +43,7 @@ type Effect struct {
 	Undo    int64  // the messages from this seq on are taken out of the talk, and kept; 0 = none
 }
 
-// Run is one finished cycle, committed whole or not at all.
+// Run is one finished cycle of the agent, or one command. Commit stores it whole or not at all.
 type Run struct {
 	Key          Key
 	Kind         Kind
@@ -65,9 +65,8 @@ type Run struct {
 	StartedAt    time.Time
 }
 
-// ID is the run's number: the first inbound that it took, so it is known
-// before the commit and the same when a crash makes the run begin again. What a
-// program appends takes none, and has the number 0.
+// ID returns the run's number, which is that of the first inbound that it took. So it is known before the commit, and
+// the same when the run begins again after a crash. What a program appends takes no inbound and has the number 0.
 func (r Run) ID() int64 {
 	if len(r.Took) == 0 {
 		return 0
@@ -75,15 +74,15 @@ func (r Run) ID() int64 {
 	return r.Took[0].ID
 }
 
-// Committed is what a run has become.
+// Committed is what Commit has made of a run.
 type Committed struct {
 	Replies      []Delivery   // due now
 	Conversation Conversation // as the run left it
 	Messages     []Message    // of the run, with Seq and RunID
 }
 
-// ErrSettled says that an inbound of the run is settled already, so nothing of
-// the run was stored: an earlier try of the same commit did succeed.
+// ErrSettled says that nothing of a run was stored because an inbound of it is settled already: an earlier try of the
+// same commit succeeded.
 var ErrSettled = errors.New("the run's messages are settled already")
 
 // StepKind is what a step of a run was.
@@ -94,8 +93,8 @@ const (
 	StepTool  StepKind = "tool"
 )
 
-// Step is one thing that a run did: a call of a model, each try of its own, or
-// a call of a tool. Times are kept in milliseconds.
+// Step is one model call or one tool call of a run. Each try of a model call is a step of its own. Times are stored in
+// milliseconds.
 type Step struct {
 	Kind  StepKind
 	Name  string // of the model, as its server names it, or of the tool
@@ -116,8 +115,8 @@ type Step struct {
 	CallID string // of a tool call, as in the message that asked for it
 }
 
-// storedStep is a step as it is stored: every run has one at least, so that the
-// names are short, and what the run says already is left out.
+// storedStep is a step as it is stored. Every run has at least one, so the names are short, and what the run's row has
+// already is left out.
 type storedStep struct {
 	Tool       bool   `json:"tool,omitempty"`
 	Name       string `json:"name,omitempty"` // unless it is the run's model
