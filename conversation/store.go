@@ -1,6 +1,19 @@
-// Package conversation holds what is kept: sessions, conversations, runs,
-// messages, the inbox and the outbox. All SQL of the project lives here and in the
-// packages below; what is particular to the database engine in internal/db.
+// Package conversation is the store: sessions with their conversations, the messages
+// that wait for an answer, the runs that answer them, and the replies that are still to
+// be sent. What it has acknowledged survives a crash at any instant.
+//
+// A message takes this way. An adapter stores it with [Store.Accept]. [Store.Begin]
+// returns the [Snapshot] that a run starts from, and [Store.Commit] stores the finished
+// [Run] whole or not at all. [Store.Deliveries] lists the replies that are due, and
+// [Store.Mark] stores what became of each. [Store.Lock] keeps other processes from
+// working the same session. The other methods read and manage what there is:
+// [Store.Sessions], [Store.Conversations], [Store.RecordPage], [Store.Archive],
+// [Store.Rename], [Store.Delete].
+//
+// A public method owns its transaction. Subjects of their own have packages below this
+// one, such as search, usage and retention: each begins with New, which takes a Store.
+// All SQL of the project is here and there; what is particular to the database engine is
+// in internal/db.
 package conversation
 
 import (
@@ -19,8 +32,8 @@ import (
 	"parley/conversation/internal/wordindex"
 )
 
-// Store is the database. It is safe for concurrent use; several processes may
-// open the same file, and Lock keeps them off each other's sessions.
+// Store is an open database. It is safe for concurrent use. Several processes may open
+// the same database, and Lock keeps them off each other's sessions.
 type Store struct {
 	db     *db.DB
 	now    func() time.Time
@@ -64,7 +77,7 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	return s, nil
 }
 
-// DB returns the database of the store, for the packages below this one.
+// DB returns the database of the store. Only the packages below this one can use it.
 func (s *Store) DB() *db.DB { return s.db }
 
 // Now returns the time by the store's clock.
