@@ -3,9 +3,11 @@ package faulttest
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"parley/channels/discord/discordtest"
 	"parley/gateway/gatewaytest"
 	"parley/llm/llmtest"
 )
@@ -194,4 +196,32 @@ func TestKilledBeforeTheMarkOfAPart(t *testing.T) {
 			w.expectSettled(1, parts...)
 		})
 	}
+}
+
+// A preview becomes the reply that it shows. Posted while an earlier reply is
+// retried, the later reply would stand above the earlier one.
+func TestPreviewComesAfterTheEarlierReply(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{platform: newDiscord})
+	w.model.Reply(func(c llmtest.Call) llmtest.Answer {
+		if strings.Contains(c.LastUser(), "m2") {
+			return slowly(c)
+		}
+		return answerTo(c)
+	})
+	var refused atomic.Int64
+	w.discord.OnSend(func(m discordtest.Message) discordtest.Verdict {
+		if strings.HasPrefix(m.Content, "re m1") && refused.Add(1) <= 3 {
+			return discordtest.BadGateway()
+		}
+		return discordtest.Verdict{}
+	}, nil)
+	p := w.startServing()
+	w.say(1, "m1")
+	gatewaytest.Await(w.t, "the model's answer to m1", func() bool { return w.model.Served() == 1 })
+	w.say(1, "m2")
+	w.awaitAllAnswered()
+	p.Stop()
+	w.expectReplies(1, "re m1", "re m2")
+	w.expectClean()
 }

@@ -27,9 +27,12 @@ func (p progress) Working(ctx context.Context, key conversation.Key, took []conv
 	}
 }
 
+// Preview shows an answer under way on its platform once the earlier replies of the
+// session are sent: a preview becomes the reply, and would stand above them.
 func (p progress) Preview(key conversation.Key, to conversation.Destination, text string) {
 	p.feed.Preview(key, text)
-	if previewer, ok := p.channels[to.Channel].Source.(channels.Previewer); ok {
+	c := p.channels[to.Channel]
+	if previewer, ok := c.Source.(channels.Previewer); ok && !c.sender.IsSending(key) {
 		previewer.Preview(to.Address, text)
 	}
 }

@@ -44,6 +44,9 @@ type Sender struct {
 	transcripts chan struct{} // holds one element for each transcript in memory
 	read        atomic.Int64  // the newest delivery that a queue has read from the store
 
+	mu      sync.Mutex
+	sending map[conversation.Key]int // by session: replies that wait for its queue, and 1 for the queue
+
 	unmarked sync.Map // by ID, deliveries that are over although the store, which is damaged there, can't say so
 }
 
@@ -57,6 +60,7 @@ func New(sink channels.Sink, outbox Outbox, log *slog.Logger, options ...Option)
 		work:        make(chan work, 1024),
 		idle:        make(chan *queue),
 		done:        make(chan struct{}),
+		sending:     map[conversation.Key]int{},
 		transcripts: make(chan struct{}, maxTranscripts),
 	}
 	for _, option := range options {
@@ -75,19 +79,38 @@ type work struct {
 // only while the sender is busy with a thousand others.
 func (s *Sender) Enqueue(replies ...conversation.Delivery) {
 	for i := range replies {
-		select {
-		case s.work <- work{replies[i].Key, &replies[i]}:
-		case <-s.done:
-		}
+		s.hand(work{replies[i].Key, &replies[i]})
 	}
 }
 
 // EnqueueDue has the sender read from the store what is due in a session, such as
 // a reply that is to be sent again.
-func (s *Sender) EnqueueDue(key conversation.Key) {
+func (s *Sender) EnqueueDue(key conversation.Key) { s.hand(work{key: key}) }
+
+// hand passes work to Run.
+func (s *Sender) hand(w work) {
+	s.count(w.key, 1)
 	select {
-	case s.work <- work{key: key}:
+	case s.work <- w:
 	case <-s.done:
+		s.count(w.key, -1)
+	}
+}
+
+// IsSending reports whether replies of a session are being sent or wait for that.
+// Replies that are set aside do not count. It stays true for a moment after the
+// last reply.
+func (s *Sender) IsSending(key conversation.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sending[key] > 0
+}
+
+func (s *Sender) count(key conversation.Key, change int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sending[key] += change; s.sending[key] <= 0 {
+		delete(s.sending, key)
 	}
 }
 
@@ -112,6 +135,7 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 		if q == nil {
 			q = newQueue(s, w.key, held.of(w.key), flush)
 			queues[w.key] = q
+			s.count(w.key, 1)
 			working.Go(func() { q.run(ctx) })
 		}
 		q.put(w.reply)
@@ -128,10 +152,12 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 				w.reply = nil // a queue may have found it in the store already, and sent it
 			}
 			enqueue(w)
+			s.count(w.key, -1)
 		case q := <-s.idle:
 			ended := q.abandoned || len(q.ready) == 0
 			if ended {
 				delete(queues, q.key)
+				s.count(q.key, -1)
 				held.settle(q.key, q.held)
 			}
 			if q.abandoned {
