@@ -50,8 +50,10 @@ func newInjured(t *testing.T, table string, choose func(leaves []dbdamage.Page) 
 	}
 	s.db.StopChores() // else they may be done between two of these statements
 	// The chores are to be done over the damage, as after a migration.
+	s.db.StopChores()
 	for _, statement := range []string{
-		`DELETE FROM messages_fts`, `UPDATE cursors SET value = 0 WHERE name IN ('messages_fts', 'run_totals')`,
+		`DELETE FROM messages_fts`, `DELETE FROM messages_ranks`,
+		`UPDATE cursors SET value = 0 WHERE name IN ('messages_fts', 'messages_ranks', 'run_totals')`,
 		`DELETE FROM run_totals`, `DELETE FROM run_people`, `DELETE FROM run_durations`,
 	} {
 		if table == "messages_fts_data" {
@@ -64,7 +66,7 @@ func newInjured(t *testing.T, table string, choose func(leaves []dbdamage.Page) 
 	if change != nil {
 		change(s)
 	}
-	s.db.StopChores("the sums of runs", wordindex.ChoreName)
+	s.db.StopChores("the sums of runs", wordindex.ChoreName, wordindex.RanksChoreName)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

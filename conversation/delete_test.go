@@ -67,6 +67,8 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 		`SELECT count(*) FROM conversations WHERE deleted = 1`,
 		`SELECT count(*) FROM messages_fts WHERE messages_fts MATCH 'xylophone'`,
 		`SELECT count(*) FROM messages_fts_data WHERE instr(block, CAST('xylophone' AS BLOB))`,
+		`SELECT count(*) FROM messages_ranks_data WHERE instr(block, CAST('xylophon' AS BLOB))`,
+		`SELECT count(*) FROM messages_ranks_docsize WHERE id NOT IN (SELECT conversation_id << 24 | seq FROM messages)`,
 	} {
 		var n int
 		if err := s.db.QueryRowContext(t.Context(), q).Scan(&n); err != nil || n != 0 {
@@ -100,8 +102,10 @@ func TestALongConversationIsDeletedInSmallSteps(t *testing.T) {
 	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 0 {
 		t.Fatalf("%d messages are left, %v", left, err)
 	}
-	if err := execute(s, `INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)`); err != nil {
-		t.Fatalf("the index does not match the messages: %v", err)
+	for _, table := range []string{"messages_fts", "messages_ranks"} {
+		if err := execute(s, `INSERT INTO `+table+` (`+table+`, rank) VALUES ('integrity-check', 1)`); err != nil {
+			t.Fatalf("%s does not match the messages: %v", table, err)
+		}
 	}
 }
 

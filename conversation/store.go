@@ -67,6 +67,7 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 	s.db, err = db.Open(ctx, db.Config{Path: path, Log: s.log, Chores: []db.Chore{
 		runtotals.Chore(),
 		wordindex.UpdateChore(),
+		wordindex.RanksChore(),
 		{Name: "what deleted conversations have left", Step: s.sweeps.sweep, Skip: s.sweeps.skip, Needs: wordindex.ChoreName},
 		wordindex.ScrubChore(),
 		uploads.Chore(),

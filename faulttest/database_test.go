@@ -125,8 +125,10 @@ func (w *world) expectClean() {
 	if got := column(w.t, db, `PRAGMA foreign_key_check`); len(got) > 0 {
 		w.t.Errorf("foreign_key_check: %v", got)
 	}
-	if _, err := db.Exec(`INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)`); err != nil {
-		w.t.Errorf("the search index does not match the messages: %v", err)
+	for _, table := range []string{"messages_fts", "messages_ranks"} {
+		if _, err := db.Exec(`INSERT INTO ` + table + ` (` + table + `, rank) VALUES ('integrity-check', 1)`); err != nil {
+			w.t.Errorf("the search index %s does not match the messages: %v", table, err)
+		}
 	}
 	if said := w.do(0, "verify"); !strings.Contains(said, "is whole") {
 		w.t.Errorf("gateway verify: %s", said)

@@ -13,7 +13,7 @@ import (
 
 // search returns the hits, the best first, each with the turn before and after it.
 func (r *recall) search(ctx context.Context, a recallArguments) (string, error) {
-	query := search.Query{Key: r.session.Key, Words: a.Query, Limit: a.limit(recallHits)}
+	query := search.Query{Key: r.session.Key, Words: a.Query, ExceptTool: RecallName, Limit: a.limit(recallHits)}
 	where := "this conversation"
 	switch a.Scope {
 	case "", "conversation":

@@ -193,6 +193,21 @@ func TestCallsAreFoundByWhatTheyWereMadeWith(t *testing.T) {
 	}
 }
 
+// What was looked up earlier is no evidence: it would stand before what was said.
+func TestSearchLeavesOutEarlierLookups(t *testing.T) {
+	a := newArchive(t)
+	a.exchange(room, "the key of the cellar hangs behind the door", reply("noted"))
+	for range 5 {
+		a.exchange(room, "where?", append(toolCall(RecallName, `{"action":"search","query":"cellar key"}`, "cellar key: cellar key"), reply("behind the door"))...)
+	}
+	a.indexed(room, "behind")
+	found := a.ask(room, `{"action":"search","query":"cellar key"}`)
+	contains(t, found, "1 message for", "Turn 1 (found)")
+	if strings.Contains(found, "(found), again") || strings.Count(found, "(found)") != 1 {
+		t.Errorf("a lookup was found:\n%s", found)
+	}
+}
+
 func TestCallsOfAToolAreShownWithTheirResults(t *testing.T) {
 	a := newArchive(t)
 	a.exchange(room, "list the files", append(toolCall("shell_execute", `{"command":"ls"}`, "a.txt b.txt"), reply("two files"))...)

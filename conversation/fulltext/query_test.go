@@ -35,7 +35,7 @@ func TestParseQueryIsLimited(t *testing.T) {
 		fmt.Fprintf(&b, "word%d ", i)
 	}
 	terms := ParseQuery(b.String())
-	if len(terms) != 12 || len(SplitTerms(terms)) != 12 {
+	if len(terms) != maxTerms || len(SplitTerms(terms)) != maxTerms {
 		t.Errorf("%d terms, %d when split", len(terms), len(SplitTerms(terms)))
 	}
 	if terms := ParseQuery(`"` + b.String() + `"`); len(terms) != 1 || len(terms[0].Phrases[0]) != 32 {

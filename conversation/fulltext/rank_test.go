@@ -2,37 +2,53 @@ package fulltext
 
 import (
 	"slices"
-	"strings"
 	"testing"
-	"time"
 )
 
 func TestRank(t *testing.T) {
-	day := func(n int) time.Time { return time.UnixMilli(0).AddDate(0, 0, n) }
+	const high, middle, low = 2.0, 1.0, 0.5
 	for _, c := range []struct {
-		what, query string
-		documents   []Document
-		want        []int64
+		what      string
+		lists     [][]Posting
+		hidden    []int64
+		documents int64
+		all       bool
+		want      []int64
 	}{
-		{"short before long", "port", []Document{
-			{ID: 1, Text: "the port is " + strings.Repeat("blah ", 300)}, {ID: 2, Text: "the port is 80"}}, []int64{2, 1}},
-		{"all terms before one that is repeated", "staging password", []Document{
-			{ID: 1, Text: "staging staging staging"}, {ID: 2, Text: "the staging password"}}, []int64{2, 1}},
-		{"new before old", "port", []Document{
-			{ID: 1, Text: "which port?", At: day(300)}, {ID: 2, Text: "which port?", At: day(1)}}, []int64{1, 2}},
-		{"the higher ID of equals", "port", []Document{
-			{ID: 1, Text: "which port?"}, {ID: 3, Text: "which port?"}, {ID: 2, Text: "which port?"}}, []int64{3, 2, 1}},
-		{"what stands behind the beginning counts", "port open", []Document{
-			{ID: 1, Text: "open"}, {ID: 2, Text: "open", Has: []int{0, 1}}}, []int64{2, 1}},
-		{"nothing", "port", nil, nil},
+		{"a higher impact first", [][]Posting{{{1, low}, {5, high}, {9, middle}}}, nil, 100, false, []int64{5, 9, 1}},
+		{"a rare term before a frequent one", [][]Posting{{{1, high}, {3, high}, {5, high}, {7, high}}, {{9, middle}}}, nil, 10, false, []int64{9, 7, 5, 3, 1}},
+		{"two terms before one", [][]Posting{{{1, middle}, {5, middle}}, {{5, middle}, {9, middle}}}, nil, 100, false, []int64{5, 9, 1}},
+		{"the higher ID of equals", [][]Posting{{{1, middle}, {5, middle}, {9, middle}}}, nil, 100, false, []int64{9, 5, 1}},
+		{"a neighbor with terms counts", [][]Posting{{{1, middle}, {2, middle}, {9, middle}}}, nil, 100, false, []int64{2, 1, 9}},
+		{"only what has all terms", [][]Posting{{{1, middle}, {5, middle}}, {{5, middle}, {9, middle}}}, nil, 100, true, []int64{5}},
+		{"nothing has an unknown term", [][]Posting{{{1, middle}}, nil}, nil, 100, true, nil},
+		{"hidden ones do not exist", [][]Posting{{{1, middle}, {2, middle}, {3, middle}, {9, middle}}}, []int64{2}, 100, false, []int64{3, 1, 9}},
+		{"nothing", nil, nil, 0, false, nil},
 	} {
-		Rank(c.documents, ParseQuery(c.query))
-		var got []int64
-		for _, d := range c.documents {
-			got = append(got, d.ID)
-		}
-		if !slices.Equal(got, c.want) {
+		if got := Rank(c.lists, c.hidden, c.documents, c.all).Next(100); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %d, want %d", c.what, got, c.want)
 		}
+	}
+}
+
+// Where there are too many postings, the most frequent terms count for nothing, but rare ones always do.
+func TestRankHasABound(t *testing.T) {
+	frequent := make([]Posting, maxRanked)
+	for i := range frequent {
+		frequent[i] = Posting{int64(2 * i), 2}
+	}
+	rare := []Posting{{10, 1}, {20, 1}}
+	if got := Rank([][]Posting{frequent, rare}, nil, 100_000, true).Next(10); !slices.Equal(got, []int64{20, 10}) {
+		t.Errorf("with a rare term: %d", got)
+	}
+	if got := Rank([][]Posting{frequent}, nil, 100_000, true).Next(10); len(got) != 10 {
+		t.Errorf("alone: %d", got)
+	}
+}
+
+func TestMergeKeepsTheHigherImpact(t *testing.T) {
+	got := Merge([]Posting{{1, 2}, {3, 1}}, []Posting{{1, 1}, {2, 1}, {3, 2}, {4, 1}})
+	if want := []Posting{{1, 2}, {2, 1}, {3, 2}, {4, 1}}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -66,8 +66,8 @@ func NewSnippet(text string, terms []Term) Snippet {
 func occurrences(text string, terms []Term) (found []occurrence) {
 	words, parts := tokenize(text)
 	for _, t := range terms {
-		found = append(found, t.find(words)...)
-		found = append(found, t.find(parts)...)
+		found = append(found, t.find(text, words)...)
+		found = append(found, t.find(text, parts)...)
 	}
 	slices.SortFunc(found, func(a, b occurrence) int {
 		if a.start != b.start {

@@ -1,12 +1,13 @@
 // Package fulltext holds the language part of full-text search as pure functions: it knows no database.
 //
-// A search goes through four of them. [Tokenize] cuts a text into the words by which it is indexed. [ParseQuery] cuts
-// what somebody looks for into [Term]s, with the same rules, so that one finds the other. [Rank] sorts the documents
-// that an index has found, the best first. [NewSnippet] cuts out the part of a document that shows why it was found.
+// A search goes through five of them. [Tokenize] cuts a text into the words by which it is indexed, and [RankTokens] into
+// those by which it is ranked. [ParseQuery] cuts what somebody looks for into [Term]s, with the same rules, so that one
+// finds the other. [Rank] sorts the documents that an index has found, the best first. [NewSnippet] cuts out the part of a
+// document that shows why it was found.
 //
 // Words are compared without case and accents. An identifier such as parseConfig is one word, and its parts are
-// words as well. In scripts that put no spaces between words, each character is a word, and a query asks for
-// characters in their order.
+// words as well. A word is also found by other forms of it, which have the same stem. In scripts that put no spaces
+// between words, each character is a word, and a query asks for characters in their order.
 package fulltext
 
 import (

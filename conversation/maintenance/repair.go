@@ -576,7 +576,7 @@ func foreignKeys(ctx context.Context, q db.Querier) (list []foreignKey, err erro
 // and the sums know up to which reply they count.
 func (r *repair) mendCursors(ctx context.Context) error {
 	for _, statement := range []string{
-		`UPDATE cursors SET value = 0 WHERE name = 'messages_fts'`,
+		`UPDATE cursors SET value = 0 WHERE name IN ('messages_fts', 'messages_ranks')`,
 		`INSERT INTO inbox (id, session_id, channel, source_id, address, text, sent_at, run_id)
 			SELECT newest, (SELECT min(id) FROM sessions), 'repair', 'repair/' || newest, '', '', 0, 0
 			FROM (SELECT max((SELECT coalesce(max(id), 0) FROM runs), (SELECT coalesce(max(run_id), 0) FROM messages),
@@ -633,7 +633,7 @@ func indexAll(ctx context.Context, d *db.DB, told func(done, total int64)) error
 				}
 			}
 			return tx.QueryRowContext(ctx, `SELECT count(*) FROM messages WHERE id > (
-				SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts')`).Scan(&left)
+				SELECT min(CAST(value AS INTEGER)) FROM cursors WHERE name IN ('messages_fts', 'messages_ranks'))`).Scan(&left)
 		})
 		if err != nil || done {
 			return err

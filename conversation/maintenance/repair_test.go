@@ -228,7 +228,7 @@ func TestRepairOfAWholeDatabaseKeepsAllOfIt(t *testing.T) {
 		t.Errorf("%d messages are lost: %v", lost, r.Losses)
 	}
 	for _, table := range []string{"sessions", "conversations", "runs", "inbox", "outbox", "participants", "run_totals", "run_people", "run_durations",
-		"cursors", "exchange_counts", "messages_fts_docsize"} {
+		"cursors", "exchange_counts", "messages_fts_docsize", "messages_ranks_docsize"} {
 		query := `SELECT count(*) FROM ` + table
 		if was, is := number(t, database, query), number(t, repaired, query); was != is {
 			t.Errorf("%s has %d rows, had %d", table, is, was)
@@ -255,7 +255,7 @@ func dump(t *testing.T, path, table string) string {
 	}
 	where := ""
 	if table == "cursors" {
-		where = ` WHERE name NOT LIKE 'messages_fts%'`
+		where = ` WHERE name NOT LIKE 'messages_fts%' AND name NOT LIKE 'messages_ranks%'`
 	}
 	rows, err := firstColumn(t.Context(), db, `SELECT `+strings.Join(columns, ` || ',' || `)+` FROM `+table+where)
 	if err != nil {
@@ -459,6 +459,7 @@ func TestVerifyTellsIndexesFromMessages(t *testing.T) {
 		"sqlite_autoindex_messages_1": "index sqlite_autoindex_messages_1",
 		"sqlite_autoindex_inbox_1":    "index sqlite_autoindex_inbox_1",
 		"messages_fts_data":           "search index",
+		"messages_ranks_data":         "search index",
 	} {
 		database := newTalks(t)
 		old := stored(t, database)
@@ -516,6 +517,8 @@ func TestVerifyChecksWhatTablesMustAgreeIn(t *testing.T) {
 		"steps":           {`UPDATE runs SET steps = '[' WHERE id = 4`, "run 4"},
 		"search, missing": {`DELETE FROM messages_fts WHERE rowid = 1 << 24 | 5`, "lacks 1 messages"},
 		"search, more":    {`INSERT INTO messages_fts (rowid, words) VALUES (1 << 24 | 9999, 'x')`, "1 entries of messages that do not exist"},
+		"ranks, missing":  {`DELETE FROM messages_ranks WHERE rowid = 1 << 24 | 5`, "lack 1 messages"},
+		"ranks, more":     {`INSERT INTO messages_ranks (rowid, said) VALUES (1 << 24 | 9999, 'x')`, "1 entries of messages that do not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			database := newDatabase(t, 20, 20, 20)

@@ -78,6 +78,15 @@ var rules = []rule{
 		SELECT 'The search index has ' || count(*) || ' entries of messages that do not exist: ` + "`gateway repair`" + ` makes it anew.'
 		FROM messages_fts_docsize d WHERE NOT EXISTS (
 			SELECT 1 FROM messages m WHERE m.conversation_id = d.id >> 24 AND m.seq = d.id & 0xFFFFFF) HAVING count(*) > 0`},
+	{"messages are missing in the ranks of the search index", []string{"messages", "messages_ranks_docsize"}, false, `
+		SELECT 'The ranks of the search index lack ' || count(*) || ' messages, so that they are hardly found: ` + "`gateway repair`" + ` makes them anew.'
+		FROM messages m WHERE (m.content <> '' OR coalesce(m.tool_calls, '') <> '')
+			AND m.id <= (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_ranks')
+			AND m.conversation_id << 24 | m.seq NOT IN (SELECT id FROM messages_ranks_docsize) HAVING count(*) > 0`},
+	{"entries of the ranks of the search index are too many", []string{"messages", "messages_ranks_docsize"}, false, `
+		SELECT 'The ranks of the search index have ' || count(*) || ' entries of messages that do not exist: ` + "`gateway repair`" + ` makes them anew.'
+		FROM messages_ranks_docsize d WHERE NOT EXISTS (
+			SELECT 1 FROM messages m WHERE m.conversation_id = d.id >> 24 AND m.seq = d.id & 0xFFFFFF) HAVING count(*) > 0`},
 }
 
 // dangling are rows that refer to others that do not exist, by table and the

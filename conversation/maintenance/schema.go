@@ -35,8 +35,13 @@ type object struct {
 	sql               string
 }
 
-// searchTables begin the names of the tables that make up the search index.
-const searchTables = "messages_fts_"
+// searchTables are the tables of the search index. Each is made up of others, whose names begin so.
+var searchTables = []string{"messages_fts", "messages_ranks"}
+
+// ofSearch reports whether a table belongs to the search index.
+func ofSearch(name string) bool {
+	return slices.ContainsFunc(searchTables, func(table string) bool { return name == table || strings.HasPrefix(name, table+"_") })
+}
 
 // readSchema reads the list, and returns what of it can't be read. Of its pages
 // that were lost from sight by the damage it finds what it can.
@@ -131,7 +136,7 @@ func describe(ctx context.Context, path string, list []object) (tables map[strin
 // derived reports whether a table holds nothing but what the others say, or
 // belongs to SQLite.
 func derived(name string) bool {
-	return strings.HasPrefix(name, "sqlite_") || strings.HasPrefix(name, searchTables) || name == "messages_fts"
+	return strings.HasPrefix(name, "sqlite_") || ofSearch(name)
 }
 
 func describeTable(ctx context.Context, db *sql.DB, name string) (t table, err error) {

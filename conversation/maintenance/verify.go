@@ -257,7 +257,7 @@ func (s *salvage) sentence(name string) (text string, lost bool) {
 		return fmt.Sprintf("%s can't be read as a whole%s.", what, idsOf(s.damage[name])), true
 	case isTable && !known:
 		return fmt.Sprintf("The table %s can't be read as a whole%s.", name, idsOf(s.damage[name])), true
-	case strings.HasPrefix(name, searchTables):
+	case ofSearch(name):
 		return "The search index is damaged. No message is lost: `gateway repair` makes it anew.", false
 	}
 	return fmt.Sprintf("The index %s is damaged. Nothing is lost by that: `gateway repair` makes it anew.", name), false

@@ -13,35 +13,33 @@ import (
 	"parley/conversation/internal/wordindex"
 )
 
-// candidates reads what messages are ranked by, given as rows of the index, and leaves out those that are not for this
-// search. has returns the terms that the index has found in a message.
-func (l *lookup) candidates(ctx context.Context, rowIDs []int64, has func(rowID int64) []int) ([]fulltext.Document, error) {
-	return db.ReadableOf(rowIDs, func(rowIDs []int64) ([]fulltext.Document, error) { return l.readCandidates(ctx, rowIDs, has) })
+// allowed returns the messages at rows of the index, in their order, without those that are not for this search.
+func (l *lookup) allowed(ctx context.Context, rowIDs []int64) ([]int64, error) {
+	return db.ReadableOf(rowIDs, func(rowIDs []int64) ([]int64, error) { return l.readAllowed(ctx, rowIDs) })
 }
 
-func (l *lookup) readCandidates(ctx context.Context, rowIDs []int64, has func(rowID int64) []int) (list []fulltext.Document, err error) {
+func (l *lookup) readAllowed(ctx context.Context, rowIDs []int64) (ids []int64, err error) {
 	rows, err := db.Short(ctx, l.conn, `
-		SELECT messages.id, j.value, messages.created_at, substr(content, 1, ?3),
-			CASE WHEN octet_length(tool_calls) <= ?3 THEN tool_calls ELSE '' END
+		SELECT messages.id
 		FROM json_each(?1) j JOIN messages ON conversation_id = j.value >> 24 AND seq = j.value & 0xFFFFFF
 			JOIN conversations c ON c.id = conversation_id
-		WHERE c.deleted = 0 AND (?2 OR `+turns.InTalk+`)`,
-		db.IDs(rowIDs), l.everywhere(), textSize)
+		WHERE c.deleted = 0 AND (?2 OR `+turns.InTalk+`) AND NOT (?3 AND role = 'tool')
+			AND (?4 = '' OR tool_name IS NOT ?4 AND NOT EXISTS (
+				SELECT 1 FROM json_each(CASE WHEN json_valid(tool_calls) THEN tool_calls ELSE '[]' END) t WHERE t.value ->> 'name' = ?4))
+		ORDER BY j.key`,
+		db.IDs(rowIDs), l.everywhere(), l.query.TalkOnly, l.query.ExceptTool)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var d fulltext.Document
-		var rowID, at int64
-		var text, calls string
-		if err := rows.Scan(&d.ID, &rowID, &at, &text, &calls); err != nil {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		d.Text, d.At, d.Has = l.searched(text, calls), db.FromMillis(at), has(rowID)
-		list = append(list, d)
+		ids = append(ids, id)
 	}
-	return list, rows.Err()
+	return ids, rows.Err()
 }
 
 // searched returns the text of a message that is searched.
@@ -53,11 +51,7 @@ func (l *lookup) searched(content, calls string) string {
 }
 
 // hits reads what is shown of the messages that were found.
-func (l *lookup) hits(ctx context.Context, found []fulltext.Document, terms []fulltext.Term) ([]Hit, error) {
-	ids := make([]int64, len(found))
-	for i, d := range found {
-		ids[i] = d.ID
-	}
+func (l *lookup) hits(ctx context.Context, ids []int64, terms []fulltext.Term) ([]Hit, error) {
 	return db.ReadableOf(ids, func(ids []int64) ([]Hit, error) { return l.readHits(ctx, ids, terms) })
 }
 

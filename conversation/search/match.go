@@ -22,30 +22,19 @@ func matchTerm(t fulltext.Term) string {
 	return "(" + strings.Join(phrases, " OR ") + ")"
 }
 
-// matchAll returns the expression that matches messages with all terms.
-func matchAll(terms []fulltext.Term) string {
-	list := make([]string, len(terms))
-	for i, t := range terms {
-		list[i] = matchTerm(t)
-	}
-	return strings.Join(list, " AND ")
-}
-
 // maxPhraseSteps is how many words of a phrase are looked for before the phrase itself.
 const maxPhraseSteps = 4
 
-// matchSteps returns expressions that a message with all terms matches one by one: first some words of each long
-// phrase, which show sooner that there is no match, then each term.
-func matchSteps(terms []fulltext.Term) (steps []string) {
-	for _, t := range terms {
-		if p := t.Phrases[0]; len(p) > 2 && len(t.Phrases) == 1 {
-			for _, word := range p[:min(len(p)-1, maxPhraseSteps)] { // the last word may be only a prefix
-				steps = append(steps, `"`+word+`"`)
-			}
+// matchSteps returns expressions that a message with a term matches one by one: first some words of a long phrase, which
+// show sooner that there is no match, then the term.
+func matchSteps(t fulltext.Term) (steps []string) {
+	if p := t.Phrases[0]; len(p) > 2 && len(t.Phrases) == 1 {
+		for _, word := range p[:min(len(p)-1, maxPhraseSteps)] { // the last word may be only a prefix
+			steps = append(steps, `"`+word+`"`)
 		}
 	}
-	for _, t := range terms {
-		steps = append(steps, matchTerm(t))
-	}
-	return steps
+	return append(steps, matchTerm(t))
 }
+
+// matchTokens returns the expression that matches messages with any of the tokens.
+func matchTokens(tokens []string) string { return `("` + strings.Join(tokens, `" OR "`) + `")` }

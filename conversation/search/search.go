@@ -33,6 +33,7 @@ type Query struct {
 	Conversation string           // the ID of one conversation of the session; "" = all
 	Words        string           // plain text: words, and phrases in double quotes
 	TalkOnly     bool             // leave out the arguments and the results of tool calls
+	ExceptTool   string           // leave out the results of this tool, and messages that call it; "" = of none
 	Limit, Skip  int              // the page of hits to return
 }
 
@@ -50,18 +51,15 @@ type Hit struct {
 	Snippet      fulltext.Snippet
 }
 
-const (
-	blockSize = 100  // how many matches are ranked among each other, the newest first
-	minEach   = 10   // how many of them there are at least for each word, where no message has all words
-	textSize  = 2000 // how much of a message counts for its rank, in bytes
-)
-
 // Find returns the messages that have all words and phrases of a query, the best first. If there are none, and no
 // message has the query's last word, that word may also be the beginning of one. If there are still none, and nothing is
-// quoted, Find returns the newest of the messages that have any of the words.
+// quoted, Find returns the messages that have any of the words. A word is found in its other forms, too, in the
+// languages that package fulltext knows.
 //
-// The newest 100 matches are ranked among each other, then the next 100, so that the cost grows with Skip and not with
-// the archive. A message in a conversation that began later counts as newer.
+// All matches are ranked by BM25 with the frequencies of words in what is searched, together with the messages beside
+// each; of equals, the newer one comes first. A message in a conversation that began later counts as newer. So that the
+// cost has a bound, words that very many messages have count for nothing beside rarer ones; where there is no rarer one,
+// the newest messages that have them are ranked.
 //
 // A message is found about a second after its commit. Deleted messages are not found, and neither are those on damaged
 // pages of the file. Internal messages, and those that were replaced or taken back, are found only in a search over all
@@ -72,6 +70,7 @@ func (s *Searcher) Find(ctx context.Context, query Query) ([]Hit, error) {
 		return nil, nil
 	}
 	s.db.CatchUp(ctx, wordindex.Update)
+	s.db.CatchUp(ctx, wordindex.UpdateRanks)
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, db.Explain(err)
@@ -87,12 +86,17 @@ type lookup struct {
 	conn    *sql.Conn
 	query   Query
 	session string               // the token of the session in the index; "" = all sessions
-	spans   []span               // of the session
+	spans   []span               // of the session, the newest first
+	ranked  bool                 // the ranks of all messages are in the index
 	answers map[question][]int64 // of the index, which phrases of a query ask for repeatedly
 }
 
 func (l *lookup) run(ctx context.Context, terms []fulltext.Term) ([]Hit, error) {
 	if err := l.locate(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if l.ranked, err = wordindex.Ranked(ctx, l.conn); err != nil {
 		return nil, err
 	}
 	found, terms, err := l.byTerms(ctx, terms)
@@ -116,7 +120,7 @@ func (l *lookup) locate(ctx context.Context) error {
 	case errors.Is(err, sql.ErrNoRows) && l.query.Conversation != "":
 		return fmt.Errorf("search in %s: %w", l.query.Conversation, conversation.ErrNotFound)
 	case errors.Is(err, sql.ErrNoRows):
-		return nil
+		return nil // and no spans
 	case err != nil:
 		return err
 	}
@@ -129,17 +133,21 @@ func (l *lookup) locate(ctx context.Context) error {
 func (l *lookup) everywhere() bool { return l.query.Key == "" && l.query.Conversation == "" }
 
 // byTerms returns the page of messages that were found, and the terms that they were found by.
-func (l *lookup) byTerms(ctx context.Context, terms []fulltext.Term) ([]fulltext.Document, []fulltext.Term, error) {
-	page, found, err := l.all(ctx, terms)
-	if err != nil || found {
-		return page, terms, err
-	}
-	changed, err := l.makePrefix(ctx, terms)
+func (l *lookup) byTerms(ctx context.Context, terms []fulltext.Term) ([]int64, []fulltext.Term, error) {
+	m, err := l.match(ctx, terms)
 	if err != nil {
 		return nil, nil, err
 	}
-	if changed {
-		if page, found, err = l.all(ctx, terms); err != nil || found {
+	page, found, err := l.page(ctx, m.rank(true))
+	if err != nil || found {
+		return page, terms, err
+	}
+	if last := slices.IndexFunc(terms, fulltext.Term.MayBePrefix); last >= 0 && len(m.lists[last]) == 0 {
+		terms[last].Prefix = true
+		if m, err = l.match(ctx, terms); err != nil {
+			return nil, nil, err
+		}
+		if page, found, err = l.page(ctx, m.rank(true)); err != nil || found {
 			return page, terms, err
 		}
 	}
@@ -147,74 +155,31 @@ func (l *lookup) byTerms(ctx context.Context, terms []fulltext.Term) ([]fulltext
 		return nil, terms, nil
 	}
 	terms = fulltext.SplitTerms(terms)
-	page, err = l.some(ctx, terms)
+	if m, err = l.match(ctx, terms); err != nil {
+		return nil, nil, err
+	}
+	page, _, err = l.page(ctx, m.rank(false))
 	return page, terms, err
 }
 
-// makePrefix makes the last word of the query a prefix if no message has it. It reports whether it did.
-func (l *lookup) makePrefix(ctx context.Context, terms []fulltext.Term) (bool, error) {
-	last := slices.IndexFunc(terms, fulltext.Term.MayBePrefix)
-	if last < 0 {
-		return false, nil
-	}
-	matched, err := l.newest(ctx, terms[last:last+1], 1)
-	terms[last].Prefix = err == nil && len(matched) == 0
-	return terms[last].Prefix, err
-}
-
-// all returns the page of messages that have all terms. found reports whether there are such messages at all.
-func (l *lookup) all(ctx context.Context, terms []fulltext.Term) (page []fulltext.Document, found bool, err error) {
+// page returns the messages on the page of a ranking that the query asks for. found reports whether the ranking has any
+// message that is for this search.
+func (l *lookup) page(ctx context.Context, r *fulltext.Ranking) (page []int64, found bool, err error) {
 	skip, want := l.query.Skip, l.query.Limit
-	every := make([]int, len(terms))
-	for i := range every {
-		every[i] = i
-	}
-	for offset := 0; want > 0; offset += blockSize {
-		matched, err := l.newest(ctx, terms, offset+blockSize)
-		if err != nil {
-			return nil, false, err
-		}
-		matched = matched[min(offset, len(matched)):]
-		block, err := l.candidates(ctx, matched, func(int64) []int { return every })
-		if err != nil {
-			return nil, false, err
-		}
-		fulltext.Rank(block, terms)
-		found = found || len(block) > 0
-		if skip < len(block) {
-			block = block[skip:min(len(block), skip+want)]
-			page, want, skip = append(page, block...), want-len(block), 0
-		} else {
-			skip -= len(block)
-		}
-		if len(matched) < blockSize {
+	for want > 0 {
+		rowIDs := r.Next(skip + want + 10) // some are left out
+		if len(rowIDs) == 0 {
 			break
 		}
+		ids, err := l.allowed(ctx, rowIDs)
+		if err != nil {
+			return nil, false, err
+		}
+		found = found || len(ids) > 0
+		skipped := min(skip, len(ids))
+		ids = ids[skipped:]
+		ids = ids[:min(want, len(ids))]
+		page, skip, want = append(page, ids...), skip-skipped, want-len(ids)
 	}
 	return page, found, nil
-}
-
-// some returns the page of messages that have any of the terms.
-func (l *lookup) some(ctx context.Context, terms []fulltext.Term) ([]fulltext.Document, error) {
-	has := map[int64][]int{} // the terms of each message
-	var matched []int64
-	for t := range terms {
-		found, err := l.newest(ctx, terms[t:t+1], max(minEach, blockSize/len(terms)))
-		if err != nil {
-			return nil, err
-		}
-		for _, rowID := range found {
-			if has[rowID] == nil {
-				matched = append(matched, rowID)
-			}
-			has[rowID] = append(has[rowID], t)
-		}
-	}
-	pool, err := l.candidates(ctx, matched, func(rowID int64) []int { return has[rowID] })
-	if err != nil {
-		return nil, err
-	}
-	fulltext.Rank(pool, terms)
-	pool = pool[min(l.query.Skip, len(pool)):]
-	return pool[:min(l.query.Limit, len(pool))], nil
 }

@@ -118,7 +118,7 @@ func TestBestHitComesFirst(t *testing.T) {
 func TestEveryHitIsOnOnePage(t *testing.T) {
 	s := storetest.New(t)
 	var messages []conversation.Message
-	for i := range 2*blockSize + 30 {
+	for i := range 200 + 30 {
 		messages = append(messages, storetest.User(fmt.Sprintf("apple number %d", i)))
 	}
 	storetest.Tell(t, s, storetest.Chat, messages...)
@@ -383,6 +383,102 @@ func TestOldMessagesOfLongSessionsAreFound(t *testing.T) {
 			if _, err := fmt.Sscanf(h.Snippet.Mark("", ""), "each says unique%d", &i); err != nil || i < all-100 {
 				t.Fatalf("%s: message %d of %d is among the newest hundred (%v)", key, i, all, err)
 			}
+		}
+	}
+}
+
+// The best match is found however old it is, and however many newer messages share words with it.
+func TestTheOldestMessageIsFoundAmongManyNewerOnes(t *testing.T) {
+	s := storetest.New(t)
+	storetest.Tell(t, s, storetest.Chat, storetest.User("Anna repaired the old bicycle in Lisbon"), storetest.Assistant("well done"))
+	for range 20 {
+		var newer []conversation.Message
+		for i := range 50 {
+			newer = append(newer, storetest.User(fmt.Sprintf("Anna was in Lisbon on day %d, and the old town is nice", i)))
+		}
+		storetest.Tell(t, s, storetest.Chat, newer...)
+	}
+	storetest.Chores(t, s)
+	got := snippets(mustSearch(t, s, Query{Key: storetest.Chat, Words: "when was Anna repairing bicycles in Lisbon?"}))
+	if want := "[Anna] [repaired] the old [bicycle] [in] [Lisbon]"; len(got) == 0 || got[0] != want {
+		t.Errorf("%q, want %q first", got, want)
+	}
+}
+
+// The answer to a question stands before the same words elsewhere.
+func TestTheMessagesBesideAHitCount(t *testing.T) {
+	s := storetest.New(t)
+	storetest.Tell(t, s, storetest.Chat, storetest.User("Where did we park the car?"), storetest.Assistant("At level seven, as far as I know."))
+	storetest.Tell(t, s, storetest.Chat, storetest.User("Which book?"), storetest.Assistant("At level seven, as far as I know."))
+	storetest.Chores(t, s)
+	hits := mustSearch(t, s, Query{Key: storetest.Chat, Words: "park car level unknown"})
+	if len(hits) != 3 || hits[0].Seq > 2 || hits[1].Seq > 2 {
+		t.Errorf("%q", snippets(hits))
+	}
+}
+
+// While the ranks of a database of before are made, messages are found by their words.
+func TestSearchWorksBeforeTheRanksAreMade(t *testing.T) {
+	s := storetest.New(t)
+	s.DB().StopChores()
+	for i := range 30 {
+		storetest.Tell(t, s, storetest.Chat, storetest.User(fmt.Sprintf("The bicycles have number%d", i)))
+	}
+	storetest.Chores(t, s)
+	storetest.Exec(t, s, `DELETE FROM messages_ranks WHERE rowid & 0xFFFFFF > 10`)
+	storetest.Exec(t, s, `UPDATE cursors SET value = 10 WHERE name = 'messages_ranks'`)
+	count := func(words string) int {
+		conn, err := s.DB().Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		l := &lookup{conn: conn, query: Query{Key: storetest.Chat, Words: words, Limit: 100}, answers: map[question][]int64{}}
+		hits, err := l.run(t.Context(), fulltext.ParseQuery(words))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(hits)
+	}
+	for words, want := range map[string]int{"bicycles": 30, "bicycle": 10, "number25": 1, "number25 bicycles": 1} {
+		if got := count(words); got != want {
+			t.Errorf("%s: %d hits before, want %d", words, got, want)
+		}
+	}
+	storetest.Chores(t, s)
+	if got := count("bicycle"); got != 30 {
+		t.Errorf("%d hits afterwards, want 30", got)
+	}
+}
+
+// Words that very many messages have are looked for in the newest ones where there is no rarer word, and beside a rarer
+// one they cost nothing.
+func TestVeryCommonWordsHaveABound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("stores many messages")
+	}
+	s := storetest.New(t)
+	for from := 0; from < maxPostings+2000; from += 200 {
+		var list []conversation.Message
+		for i := range 200 {
+			text := "very common words"
+			if from == 0 && i == 7 {
+				text = "very rare words"
+			}
+			list = append(list, storetest.Assistant(text))
+		}
+		if _, err := s.Append(t.Context(), storetest.Chat, "", list...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	storetest.Chores(t, s)
+	for _, key := range []conversation.Key{storetest.Chat, ""} {
+		newest := mustSearch(t, s, Query{Key: key, Words: "common words"})
+		if len(newest) != 10 || newest[0].Seq != maxPostings+2000 || newest[9].Seq != maxPostings+2000-9 {
+			t.Errorf("in %q: %+v", key, newest)
+		}
+		if rare := mustSearch(t, s, Query{Key: key, Words: "rare words"}); len(rare) != 1 || rare[0].Seq != 8 {
+			t.Errorf("in %q: %+v", key, rare)
 		}
 	}
 }

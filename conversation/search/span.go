@@ -7,9 +7,9 @@ import (
 	"parley/conversation/internal/wordindex"
 )
 
-// A session is searched from its newest messages back, in spans of the index that grow. Common words are found in the
-// first span; only rare ones, of which the index has little to read, are looked for in all. Within a span the index is
-// read forwards, since FTS5 reads a long list from its beginning also when it seeks backwards.
+// A session is searched as a whole. Only where all words of a query are very common, its newest messages are searched
+// first, in spans of the index that grow. Within a span the index is read forwards, since FTS5 reads a long list from
+// its beginning also when it seeks backwards.
 
 const (
 	firstSpan  = 1000 // messages, about as many as most sessions have
@@ -20,6 +20,8 @@ const (
 type span struct {
 	first, last int64
 	mixed       bool // it has several conversations, and perhaps those of other sessions between them
+	messages    int64
+	newestFirst bool // where only some matches are read, they are the newest
 }
 
 // size is how many messages a conversation has.
@@ -38,6 +40,7 @@ func spansOf(conversations []size) (list []span) {
 			n := min(last, room)
 			s := &list[len(list)-1]
 			s.first, s.mixed = wordindex.RowID(c.conversation, last-n+1), s.mixed || begun
+			s.messages += n
 			last, room = last-n, room-n
 		}
 	}
@@ -63,12 +66,15 @@ func sizesOf(ctx context.Context, conn *sql.Conn, session int64, id string) (lis
 	return list, rows.Err()
 }
 
-// joinRest joins all spans but the first into one, for what the index would read anew for each.
-func joinRest(spans []span) []span {
-	if len(spans) < 3 {
-		return spans
+// joined returns one span of all spans, the newest of which comes first.
+func joined(spans []span) span {
+	if len(spans) == 0 {
+		return span{}
 	}
-	rest := span{first: spans[len(spans)-1].first, last: spans[1].last}
-	rest.mixed = wordindex.ConversationOf(rest.first) != wordindex.ConversationOf(rest.last)
-	return []span{spans[0], rest}
+	s := span{first: spans[len(spans)-1].first, last: spans[0].last}
+	for _, part := range spans {
+		s.messages += part.messages
+	}
+	s.mixed = wordindex.ConversationOf(s.first) != wordindex.ConversationOf(s.last)
+	return s
 }

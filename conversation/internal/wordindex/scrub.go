@@ -10,28 +10,47 @@ import (
 )
 
 // Scrubbing merges all segments of the index, a part at a time: https://www.sqlite.org/fts5.html, sections 6.8 ('merge')
-// and 6.9 ('optimize'). A cursor says whether it is under way.
+// and 6.9 ('optimize'). A cursor for each table, with its name in front, says whether it is under way.
 const (
-	scrubCursor = "messages_fts_scrub"
+	scrubSuffix = "_scrub"
 	scrubBegin  = "begin"
 	scrubGoOn   = "go on"
 	scrubPages  = 64 // of the index, merged in one transaction
 )
 
 // ScheduleScrub has the words of deleted messages removed from the index in the background.
-func ScheduleScrub(ctx context.Context, tx *sql.Tx) error { return setScrub(ctx, tx, scrubBegin) }
+func ScheduleScrub(ctx context.Context, tx *sql.Tx) error {
+	for _, table := range tables {
+		if err := setScrub(ctx, tx, table, scrubBegin); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
-func setScrub(ctx context.Context, tx *sql.Tx, state string) error {
+// tables are those of the index.
+var tables = []string{"messages_fts", "messages_ranks"}
+
+func setScrub(ctx context.Context, tx *sql.Tx, table, state string) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO cursors (name, value, updated_at) VALUES (?, ?, 0)
-		ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`, scrubCursor, state)
+		ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`, table+scrubSuffix, state)
 	return err
 }
 
 // scrub merges a part of the index if that is due. done says that nothing is left to merge.
 func scrub(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+	for _, table := range tables {
+		if done, err = scrubTable(ctx, tx, table); err != nil || !done {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func scrubTable(ctx context.Context, tx *sql.Tx, table string) (done bool, err error) {
 	var state string
-	err = tx.QueryRowContext(ctx, `SELECT value FROM cursors WHERE name = ?`, scrubCursor).Scan(&state)
+	err = tx.QueryRowContext(ctx, `SELECT value FROM cursors WHERE name = ?`, table+scrubSuffix).Scan(&state)
 	if errors.Is(err, sql.ErrNoRows) {
 		return true, nil
 	}
@@ -46,7 +65,7 @@ func scrub(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO messages_fts (messages_fts, rank) VALUES ('merge', `+strconv.Itoa(pages)+`)`); err != nil {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO `+table+` (`+table+`, rank) VALUES ('merge', `+strconv.Itoa(pages)+`)`); err != nil {
 		return false, err
 	}
 	after, err := db.Changes(ctx, tx)
@@ -54,8 +73,8 @@ func scrub(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 		return false, err
 	}
 	if after-before < 2 { // the statement itself counts as one
-		_, err = tx.ExecContext(ctx, `DELETE FROM cursors WHERE name = ?`, scrubCursor)
+		_, err = tx.ExecContext(ctx, `DELETE FROM cursors WHERE name = ?`, table+scrubSuffix)
 		return true, err
 	}
-	return false, setScrub(ctx, tx, scrubGoOn)
+	return false, setScrub(ctx, tx, table, scrubGoOn)
 }

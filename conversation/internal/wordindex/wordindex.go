@@ -1,4 +1,5 @@
-// Package wordindex keeps the full-text index of the messages: an FTS5 table with the words of each.
+// Package wordindex keeps the full-text index of the messages: an FTS5 table with the words of each, and one with what
+// they are ranked by.
 //
 // The index follows the messages in the background, since adding many rows at once costs a fraction of adding each with
 // its commit. How far it has come is a cursor, so that a crash leaves nothing out. Deleted words stay in the older
@@ -43,13 +44,12 @@ const (
 // Update adds the oldest messages that the index does not have, as many as fit into a transaction. done says that it has
 // all.
 func Update(ctx context.Context, tx *sql.Tx) (done bool, err error) {
-	batch, err := next(ctx, tx)
+	batch, err := next(ctx, tx, "messages_fts", batchBytes)
 	if err != nil || len(batch) == 0 {
 		return err == nil, err
 	}
 	last := batch[len(batch)-1].id
-	slices.SortFunc(batch, func(a, b message) int { return cmp.Compare(a.rowID(), b.rowID()) }) // FTS5 begins a new segment where they fall
-	for _, m := range batch {
+	for _, m := range sorted(batch) {
 		if err := m.add(ctx, tx); err != nil {
 			return false, err
 		}
@@ -61,24 +61,35 @@ func Update(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	return false, err
 }
 
+// sorted sorts messages as they stand in the index: FTS5 begins a new segment where the row falls.
+func sorted(batch []message) []message {
+	slices.SortFunc(batch, func(a, b message) int { return cmp.Compare(a.rowID(), b.rowID()) })
+	return batch
+}
+
 // skip adds the next messages without those that can't be read. It returns db.ErrStuck when the index itself is damaged.
 func skip(ctx context.Context, s *db.Skipper) error {
+	return skipBehind(ctx, s, "messages_fts", message.add)
+}
+
+// skipBehind is skip for the table that a cursor belongs to, to which one adds a message.
+func skipBehind(ctx context.Context, s *db.Skipper, cursor string, one func(message, context.Context, *sql.Tx) error) error {
 	add := func(ctx context.Context, tx *sql.Tx, ids []int64) error {
 		for _, id := range ids {
-			batch, err := read(ctx, tx, `m.id = ?`, id, 1)
+			batch, err := read(ctx, tx, `m.id = ?`, id, 1, batchBytes)
 			if err != nil {
 				return err
 			}
 			for _, m := range batch {
-				if err := m.add(ctx, tx); err != nil {
+				if err := one(m, ctx, tx); err != nil {
 					return err
 				}
 			}
 		}
 		return nil
 	}
-	return s.Rows(ctx, "messages", "messages_fts", batchRows, add, func(id int64, err error) error {
-		if _, unread := read(ctx, s, `m.id = ?`, id, 1); unread == nil {
+	return s.Rows(ctx, "messages", cursor, batchRows, add, func(id int64, err error) error {
+		if _, unread := read(ctx, s, `m.id = ?`, id, 1, batchBytes); unread == nil {
 			return fmt.Errorf("%w: %w", db.ErrStuck, err)
 		}
 		s.NoteDamage("messages, which are not found", err)
@@ -86,17 +97,22 @@ func skip(ctx context.Context, s *db.Skipper) error {
 	})
 }
 
-// MessagesDeleted tells the index that messages were deleted: the cursor goes back to the newest that is left. SQLite
+// MessagesDeleted tells the index that messages were deleted: the cursors go back to the newest that is left. SQLite
 // gives the ids of rows deleted at the end to new ones, which the index would pass over.
 func MessagesDeleted(ctx context.Context, tx *sql.Tx) error {
 	_, err := tx.ExecContext(ctx, `
-		UPDATE cursors SET value = (SELECT coalesce(max(id), 0) FROM messages) WHERE name = 'messages_fts'`)
+		UPDATE cursors SET value = min(CAST(value AS INTEGER), (SELECT coalesce(max(id), 0) FROM messages))
+		WHERE name IN ('messages_fts', 'messages_ranks')`)
 	return err
 }
 
 // MoveSession has the index say that the messages of a session belong to another one. Messages that the index does not
 // have yet are added with the session that they belong to then.
 func MoveSession(ctx context.Context, tx *sql.Tx, from, to int64) error {
+	var ranked int64
+	if err := tx.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_ranks'`).Scan(&ranked); err != nil {
+		return err
+	}
 	for after := int64(0); ; {
 		batch, err := indexedOf(ctx, tx, from, after)
 		if err != nil || len(batch) == 0 {
@@ -106,8 +122,17 @@ func MoveSession(ctx context.Context, tx *sql.Tx, from, to int64) error {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM messages_fts WHERE rowid = ?`, m.rowID()); err != nil {
 				return err
 			}
+			if _, err := tx.ExecContext(ctx, `DELETE FROM messages_ranks WHERE rowid = ?`, m.rowID()); err != nil {
+				return err
+			}
 			m.session = to
 			if err := m.add(ctx, tx); err != nil {
+				return err
+			}
+			if m.id > ranked {
+				continue
+			}
+			if err := m.addRanks(ctx, tx); err != nil {
 				return err
 			}
 		}
@@ -162,16 +187,16 @@ type message struct {
 
 func (m message) rowID() int64 { return RowID(m.conversation, m.seq) }
 
-// next returns the next messages to add.
-func next(ctx context.Context, tx *sql.Tx) (batch []message, err error) {
+// next returns the next messages behind a cursor, with up to so many bytes of text.
+func next(ctx context.Context, tx *sql.Tx, cursor string, bytes int) (batch []message, err error) {
 	var after int64
-	if err := tx.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts'`).Scan(&after); err != nil {
+	if err := tx.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM cursors WHERE name = ?`, cursor).Scan(&after); err != nil {
 		return nil, err
 	}
-	return read(ctx, tx, `m.id > ?`, after, batchRows)
+	return read(ctx, tx, `m.id > ?`, after, batchRows, bytes)
 }
 
-func read(ctx context.Context, q db.Querier, condition string, id int64, n int) (batch []message, err error) {
+func read(ctx context.Context, q db.Querier, condition string, id int64, n, bytes int) (batch []message, err error) {
 	rows, err := q.QueryContext(ctx, selectMessages+`
 		WHERE `+condition+` ORDER BY m.id LIMIT ?`, id, n)
 	if err != nil {
@@ -183,7 +208,7 @@ func read(ctx context.Context, q db.Querier, condition string, id int64, n int) 
 		if err != nil {
 			return nil, err
 		}
-		if size += len(m.content) + len(m.calls); len(batch) > 0 && size > batchBytes {
+		if size += len(m.content) + len(m.calls); len(batch) > 0 && size > bytes {
 			break
 		}
 		batch = append(batch, m)
@@ -205,6 +230,15 @@ func (m message) add(ctx context.Context, tx *sql.Tx) error {
 	if m.content == "" && m.calls == "" {
 		return nil
 	}
+	words, parts := fulltext.Tokenize(m.content)
+	calls, callParts := fulltext.Tokenize(CallsText(m.calls))
+	_, err := tx.ExecContext(ctx, `INSERT INTO messages_fts (rowid, words, parts, calls, place) VALUES (?, ?, ?, ?, ?)`,
+		m.rowID(), fulltext.Join(words), fulltext.Join(parts), fulltext.Join(append(calls, callParts...)), m.place())
+	return err
+}
+
+// place returns the tokens that say where a message belongs.
+func (m message) place() string {
 	place := SessionToken(m.session)
 	if m.role == "tool" {
 		place += " " + ToolToken
@@ -212,11 +246,7 @@ func (m message) add(ctx context.Context, tx *sql.Tx) error {
 	if m.internal {
 		place += " " + InternalToken
 	}
-	words, parts := fulltext.Tokenize(m.content)
-	calls, callParts := fulltext.Tokenize(CallsText(m.calls))
-	_, err := tx.ExecContext(ctx, `INSERT INTO messages_fts (rowid, words, parts, calls, place) VALUES (?, ?, ?, ?, ?)`,
-		m.rowID(), fulltext.Join(words), fulltext.Join(parts), fulltext.Join(append(calls, callParts...)), place)
-	return err
+	return place
 }
 
 // CallsText returns the tool calls of a message, given as they are stored, as text with a line for each: "calls
