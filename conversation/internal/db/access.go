@@ -39,8 +39,7 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s has %s open: stop it first", who, e.Path)
 }
 
-// Share says to other processes, until Close, that this one reads the database
-// at path.
+// Share tells other processes, until Close, that this one reads the database at path.
 func Share(path string) (*Access, error) {
 	a, err := access(path, os.O_RDWR)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.EROFS) { // no gateway has opened it, or none can

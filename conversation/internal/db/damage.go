@@ -14,11 +14,11 @@ import (
 	"github.com/mattn/go-sqlite3"
 )
 
-// A page of the file may be damaged: by a disk, by a program that wrote over it.
-// What stands on it can't be read at any other try. So nothing waits for it: whoever
-// meets it goes on without it, and the operator is told.
+// A page of the file may be damaged, by a disk or by a program that wrote over it.
+// Reading it again can't help. So nothing waits for it: the reader goes on without it,
+// and the operator is told.
 
-// damages are the damaged parts of the database that this process has met.
+// damages lists the damaged parts of the database that this process has met.
 type damages struct {
 	log *slog.Logger
 

@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// locks are advisory locks on bytes of a file beside the database, one byte a
-// session. The kernel drops them when the process dies, however it dies, and
-// tells who holds one. POSIX record locks: fcntl(2), F_SETLK and F_GETLK.
+// locks are advisory locks on bytes of a file beside the database, one byte for each
+// name. The kernel releases them when the process dies, however it dies, and tells which
+// process holds one. They are POSIX record locks: fcntl(2), F_SETLK and F_GETLK.
 type locks struct {
 	file *os.File
 
@@ -50,16 +50,16 @@ func (d *DB) Lock(name string) (release func(), err error) {
 	return release, err
 }
 
-// MarkDaemon says to DaemonPID, for as long as this process lives, that a
-// daemon runs on this database. Several may.
+// MarkDaemon tells DaemonPID, for as long as this process lives, that a daemon runs on
+// this database. Several daemons may.
 func (d *DB) MarkDaemon() error {
 	_, _, err := d.locks.try(daemonLock, syscall.F_RDLCK)
 	return err
 }
 
-// DaemonPID is the process id of a daemon that runs on the database at path,
-// or 0 when there is none. Not for a process that has the database open:
-// closing the lock file would drop its locks.
+// DaemonPID returns the process id of a daemon that runs on the database at path, 0
+// when there is none. It is not for a process that has the database open: closing the
+// lock file would release its locks.
 func DaemonPID(path string) (int, error) {
 	path, err := RealPath(path)
 	if err != nil {
@@ -89,10 +89,10 @@ func openLocks(path string, flag int) (*locks, error) {
 
 func (l *locks) close() error { return l.file.Close() }
 
-// join says to other processes, until close, that this one has the database
-// open; alone reports that nobody else has. sameBoot reports that the machine has
-// not been started anew since the latest process that was alone. The caller holds
-// the migration lock. BSD locks: flock(2); they are not in the way of the others.
+// join tells other processes, until close, that this one has the database open. alone
+// reports that no other process has. sameBoot reports that the machine has not been
+// rebooted since the latest process that was alone. The caller holds the migration lock.
+// join uses BSD locks, flock(2), which do not conflict with the record locks.
 func (l *locks) join() (alone, sameBoot bool, err error) {
 	err = flock(l.file, syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
@@ -187,8 +187,8 @@ func (l *locks) release(name string) {
 	_ = syscall.FcntlFlock(l.file.Fd(), syscall.F_SETLK, region(name, syscall.F_UNLCK))
 }
 
-// holder is the process that keeps us from a lock, 0 when nobody does or its
-// process id means nothing here.
+// holder returns the id of the process that holds a lock which conflicts, 0 when none
+// does or the id means nothing here.
 func holder(file *os.File, name string, kind int16) (int, error) {
 	lock := region(name, kind)
 	if err := syscall.FcntlFlock(file.Fd(), syscall.F_GETLK, lock); err != nil {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// placement is what the writer knows of the place of the open files. Only
-// whoever has the turn uses it, but for the atomic fields.
+// placement is what the writer knows of where the open files are. Only the goroutine
+// that has the writer's turn uses it, except for the atomic fields.
 type placement struct {
 	files   *openFiles // nil while the store is being opened
 	locks   *locks
@@ -28,9 +28,9 @@ type placement struct {
 	tried     bool // to save a database that was deleted
 }
 
-// inPlace returns nil when all files stand where they were opened, so that what
-// was committed outlasts this process. It makes anew what it can, and logs when
-// the database goes and when it comes back. The caller has the turn.
+// inPlace returns nil when all files stand where they were opened, so that what was
+// committed outlasts this process. It repairs what it can, and logs when the database is
+// taken away and when it comes back. The caller has the turn.
 func (w *writer) inPlace() error {
 	p := &w.placement
 	if p.files == nil {
@@ -56,7 +56,7 @@ func (w *writer) inPlace() error {
 	return w.note(m, err)
 }
 
-// place says where the files are that the writer has open.
+// place tells the writer where the files are that it has open.
 func (w *writer) place(files *openFiles, locks *locks, readers *sql.DB, idle int) {
 	w.take()
 	defer w.give()
@@ -75,8 +75,8 @@ func (w *writer) leave() error {
 	return errors.Join(w.disconnect(), w.db.Close())
 }
 
-// lookedWithin is how long it counts that all was in its place: a transaction
-// begins on it, but is reported only after another look.
+// lookedWithin is how long a look at the files stays valid for beginning a
+// transaction. Each transaction is reported as stored only after another look.
 const lookedWithin = 20 * time.Millisecond
 
 // mayWrite is inPlace for a transaction that begins.
@@ -164,9 +164,9 @@ var errWritten = errors.New("another program has written to the database while i
 // completeWait is how long a checkpoint waits for the readers of other processes.
 const completeWait = 500 * time.Millisecond
 
-// checkpoint writes all of the log into the database file, wherever that is now,
-// and empties the log: who moves a database rarely takes its log along, and the
-// log must not be replayed into another file that stands at the path.
+// checkpoint writes all of the log into the database file, wherever that is now, and
+// empties the log: a database is mostly moved without its log, and the log must not be
+// replayed into another file that stands at the path.
 func (w *writer) checkpoint() error {
 	ctx := context.Background()
 	if _, err := w.conn.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", completeWait.Milliseconds())); err != nil {

@@ -28,8 +28,9 @@ func Millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// FromMillis reads what Millis has given. A file may hold others: earlier versions
-// did not check what platforms said.
+// FromMillis returns the time that Millis has stored. A file may hold values out of
+// range, since earlier versions did not check what platforms said; they become the first
+// or the last time.
 func FromMillis(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}

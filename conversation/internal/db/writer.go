@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// writer is the one connection that writes. Whoever has the turn commits all
-// that waits at that moment in one transaction, and with one sync of the disk:
-// this is what lets two hundred chats commit durably at once. There is no
-// goroutine of its own to wake, so a write that is alone is made at once.
+// writer is the one connection that writes. The goroutine that has the turn commits
+// all writes that wait at that moment in one transaction, with one sync of the disk:
+// this lets two hundred chats commit durably at once. The writer has no goroutine of its
+// own that must be woken, so a write that comes alone is committed at once.
 type writer struct {
 	log   *slog.Logger
 	db    *sql.DB
@@ -34,7 +34,7 @@ type writer struct {
 }
 
 // write is one unit of work. do may run twice: when another write of the same
-// transaction fails, all of them are made again one by one.
+// transaction fails, each is repeated in a transaction of its own.
 type write struct {
 	do     func(ctx context.Context, tx *sql.Tx) error
 	result chan error
@@ -115,7 +115,8 @@ func enqueue(ctx context.Context, queue chan<- write, do func(ctx context.Contex
 	}
 }
 
-// await returns when a job is done: by whoever has the turn, or else by itself.
+// await returns when a job is done, by the goroutine that has the turn. If nobody has
+// it, await takes the turn.
 func (w *writer) await(job write) error {
 	select {
 	case err := <-job.result:
@@ -151,7 +152,7 @@ func (w *writer) read(ctx context.Context, do func(ctx context.Context, conn *sq
 	return Explain(do(context.Background(), w.conn))
 }
 
-// wanted says whether somebody waits for the turn, for whoever has it.
+// wanted reports to the goroutine that has the turn whether another waits for it.
 func (w *writer) wanted() bool { return len(w.queue) > 0 || len(w.lazy) > 0 || w.reads.Load() > 0 }
 
 // close commits what waits and closes the file.
@@ -168,8 +169,8 @@ func (w *writer) close() error {
 	return w.leave()
 }
 
-// commitQueued makes what waits. Both queues hold at most maxGroup, so that
-// whoever calls it finds its own job among them.
+// commitQueued commits the writes that wait. Both queues hold at most maxGroup, so
+// that the caller's own job is among them.
 func (w *writer) commitQueued() {
 	group := drain(drain(nil, w.queue), w.lazy)
 	if len(group) == 0 {
