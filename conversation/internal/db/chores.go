@@ -20,7 +20,7 @@ const (
 	choreRetry = 5 * time.Second        // after a failure
 )
 
-// Chore is a task of the background. The package that it belongs to registers it.
+// Chore is a background task of the package that gives it to Open.
 type Chore struct {
 	// Name says what the chore brings up to date, for the operator.
 	Name string
@@ -45,19 +45,9 @@ type choreList struct {
 }
 
 func newChores(list []Chore) *choreList {
-	c := &choreList{stuck: map[string]bool{}}
-	c.add(list)
-	return c
-}
-
-// add appends chores that are not on the list yet, behind those that they need.
-func (c *choreList) add(chores []Chore) {
-	for _, one := range chores {
-		if !c.has(one.Name) {
-			c.list = append(c.list, one)
-		}
-	}
+	c := &choreList{list: slices.Clone(list), stuck: map[string]bool{}}
 	slices.SortStableFunc(c.list, func(a, b Chore) int { return cmp.Compare(c.depth(a), c.depth(b)) })
+	return c
 }
 
 // depth returns how many chores must be done before one, each for the next.
@@ -106,14 +96,6 @@ func (c *choreList) step(ctx context.Context, tx *sql.Tx) (done bool, err error)
 		}
 	}
 	return true, nil
-}
-
-// Register adds chores. One whose name is registered already is left out.
-func (d *DB) Register(chores ...Chore) {
-	d.writer.take()
-	defer d.writer.give()
-	d.writer.chores.add(chores)
-	d.writer.wake()
 }
 
 // StepChore does a part of the first chore that has something to do. done says that

@@ -24,7 +24,7 @@ import (
 type Config struct {
 	Path   string
 	Log    *slog.Logger // for what goes wrong where no caller could be told
-	Chores []Chore      // in the order in which they are done; see Register
+	Chores []Chore      // in any order: each is done behind the one that it needs
 }
 
 // DB is an open database. It is safe for concurrent use. Several processes may

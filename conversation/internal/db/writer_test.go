@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-func mustOpen(t testing.TB) *DB {
+func mustOpen(t testing.TB, chores ...Chore) *DB {
 	t.Helper()
-	d, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "test.db"), Log: slog.New(slog.DiscardHandler)})
+	d, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "test.db"), Log: slog.New(slog.DiscardHandler), Chores: chores})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,12 +96,10 @@ func TestMoreWritesThanAGroupAreAllMade(t *testing.T) {
 	}
 }
 
-// A chore comes behind the one that it needs, whatever the order in which they were
-// registered, and is not done without it.
+// A chore comes behind the one that it needs, whatever the order in which they are
+// given, and is not done without it.
 func TestAChoreWaitsForTheOneThatItNeeds(t *testing.T) {
 	t.Parallel()
-	d := mustOpen(t)
-	d.StopChores()
 	var order []string
 	chore := func(name, needs string) Chore {
 		done := false
@@ -114,8 +112,7 @@ func TestAChoreWaitsForTheOneThatItNeeds(t *testing.T) {
 			return was, nil
 		}}
 	}
-	d.Register(chore("third", "second"), chore("lonely", "missing"))
-	d.Register(chore("second", "first"), chore("first", ""))
+	d := mustOpen(t, chore("third", "second"), chore("lonely", "missing"), chore("second", "first"), chore("first", ""))
 	d.StopChores()
 	if stuck, err := d.FinishChores(t.Context()); err != nil || len(stuck) != 0 {
 		t.Fatal(stuck, err)
