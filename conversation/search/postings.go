@@ -15,7 +15,7 @@ import (
 
 const (
 	// maxPostings is the number of messages from which on a word is so common that it is not looked for beside rarer ones.
-	maxPostings = 8000
+	maxPostings = 5000
 
 	// enoughCommon is how many matches of common words are enough to rank.
 	enoughCommon = 2000
@@ -68,7 +68,7 @@ func (l *lookup) internal(ctx context.Context, in span) ([]int64, error) {
 	if in.mixed {
 		match = `"` + l.session + `" AND ` + match
 	}
-	return l.ask(ctx, question{in, match}, -1)
+	return l.ask(ctx, question{"messages_fts", in, match}, -1)
 }
 
 // all returns all that is searched.
@@ -148,7 +148,7 @@ func (l *lookup) rankedPostings(ctx context.Context, t fulltext.Term, in span) (
 		if in.mixed {
 			match = `"` + l.session + `" AND (` + match + `)`
 		}
-		found, err := l.rowIDs(ctx, "messages_ranks", question{in, match}, maxPostings)
+		found, err := l.ask(ctx, question{"messages_ranks", in, match}, maxPostings)
 		if err != nil {
 			return nil, err
 		}
@@ -187,7 +187,7 @@ func (l *lookup) inSpan(ctx context.Context, in span, steps []string) (found []i
 		limit = -1
 	}
 	for i, step := range steps {
-		list, err := l.ask(ctx, question{in, step}, limit)
+		list, err := l.ask(ctx, question{"messages_fts", in, step}, limit)
 		if err != nil {
 			return nil, err
 		}
@@ -201,17 +201,18 @@ func (l *lookup) inSpan(ctx context.Context, in span, steps []string) (found []i
 	return found, nil
 }
 
-// question asks for the messages of a span that match an expression.
+// question asks a table of the index for the messages of a span that match an expression.
 type question struct {
+	table string
 	span  span
 	match string
 }
 
-// ask returns the answer of the index of words. Phrases of a query ask for the same word repeatedly.
+// ask returns the answer of the index. A word is asked for again where no message has all words, and as part of phrases.
 func (l *lookup) ask(ctx context.Context, q question, limit int) (list []int64, err error) {
 	list, known := l.answers[q]
 	if !known {
-		list, err = l.rowIDs(ctx, "messages_fts", q, limit)
+		list, err = l.rowIDs(ctx, q, limit)
 		l.answers[q] = list
 	}
 	return list, err
@@ -225,15 +226,15 @@ func (l *lookup) columns(match string) string {
 	return match
 }
 
-// rowIDs asks a table of the index, and returns the oldest message first. All rows come as one text, which costs a
+// rowIDs asks the index, and returns the oldest message first. All rows come as one text, which costs a
 // fraction of a row each.
-func (l *lookup) rowIDs(ctx context.Context, table string, q question, limit int) (list []int64, err error) {
+func (l *lookup) rowIDs(ctx context.Context, q question, limit int) (list []int64, err error) {
 	order := ""
 	if q.span.newestFirst {
 		order = "ORDER BY rowid DESC"
 	}
 	rows, err := db.Short(ctx, l.conn, `SELECT group_concat(rowid, ' ') FROM (
-		SELECT rowid FROM `+table+` WHERE `+table+` MATCH ? AND rowid BETWEEN ? AND ? `+order+` LIMIT ?)`,
+		SELECT rowid FROM `+q.table+` WHERE `+q.table+` MATCH ? AND rowid BETWEEN ? AND ? `+order+` LIMIT ?)`,
 		q.match, q.span.first, q.span.last, limit)
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func (s *Searcher) Find(ctx context.Context, query Query) ([]Hit, error) {
 		return nil, nil
 	}
 	s.db.CatchUp(ctx, wordindex.Update)
-	s.db.CatchUp(ctx, wordindex.UpdateRanks)
+	s.db.CatchUp(ctx, wordindex.UpdateNewRanks)
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, db.Explain(err)
@@ -88,7 +88,7 @@ type lookup struct {
 	session string               // the token of the session in the index; "" = all sessions
 	spans   []span               // of the session, the newest first
 	ranked  bool                 // the ranks of all messages are in the index
-	answers map[question][]int64 // of the index, which phrases of a query ask for repeatedly
+	answers map[question][]int64 // of the index, which is asked repeatedly
 }
 
 func (l *lookup) run(ctx context.Context, terms []fulltext.Term) ([]Hit, error) {

@@ -42,6 +42,21 @@ func UpdateRanks(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	return false, err
 }
 
+// maxRanksBehind is how many messages the ranks may be behind for a search to wait for them.
+const maxRanksBehind = 1000
+
+// UpdateNewRanks is UpdateRanks for a search: it does nothing while the ranks of a database of before are made, since
+// messages are found by their words until then.
+func UpdateNewRanks(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+	var behind int64
+	err = tx.QueryRowContext(ctx, `
+		SELECT (SELECT coalesce(max(id), 0) FROM messages) - (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_ranks')`).Scan(&behind)
+	if err != nil || behind > maxRanksBehind {
+		return true, err
+	}
+	return UpdateRanks(ctx, tx)
+}
+
 func skipRanks(ctx context.Context, s *db.Skipper) error {
 	return skipBehind(ctx, s, "messages_ranks", message.addRanks)
 }
