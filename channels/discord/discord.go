@@ -65,6 +65,8 @@ type Channel struct {
 	bot       atomic.Pointer[string]    // the bot's id, once it is known
 	openTime  time.Duration             // openTime, which tests shorten
 	silence   time.Duration             // silence, likewise
+
+	identifyPause time.Duration // identifyPause, likewise
 }
 
 // New makes the adapter; nothing is sent before Run. The error names the key
@@ -80,7 +82,7 @@ func New(p Parts) (*Channel, error) {
 	}
 	c := &Channel{
 		Parts: p, threads: newThreads(), deferrals: newDeferrals(), health: newHealth(p.Health, p.Log), unvisited: &unvisited{places: map[string]bool{}},
-		openTime: openTime, silence: silence,
+		openTime: openTime, silence: silence, identifyPause: identifyPause,
 	}
 	if c.access, err = access.New(p.Access, p.Allow, p.Account(), p.Pairings, p.Log); err != nil {
 		return nil, fmt.Errorf("discord: %w", err)

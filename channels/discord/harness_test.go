@@ -25,6 +25,7 @@ type gateway struct {
 	store *conversation.Store
 	cfg   Config
 	tune  func(*Channel) // shortens what the adapter waits for; nil: nothing
+	paced bool           // the server enforces the pace of new sessions, so the adapter keeps its own
 
 	mu       sync.Mutex
 	changed  chan struct{} // closed at every change
@@ -44,7 +45,7 @@ func newGatewayWith(t *testing.T, c discordtest.Config) *gateway {
 	srv := discordtest.NewWith(t, c)
 	store := storetest.New(t)
 	t.Cleanup(func() { must(t, store.Close()) })
-	g := &gateway{t: t, srv: srv, store: store, cfg: DefaultConfig(), changed: make(chan struct{})}
+	g := &gateway{t: t, srv: srv, store: store, cfg: DefaultConfig(), changed: make(chan struct{}), paced: c.MaxConcurrency > 0}
 	g.cfg.Token, g.cfg.APIURL, g.cfg.Access = discordtest.Token, srv.URL, access.Open
 	t.Cleanup(func() {
 		if v := srv.Violations(); len(v) > 0 {
@@ -74,6 +75,9 @@ func (g *gateway) channel() *Channel {
 		}, Probes: g.probes})
 	must(g.t, err)
 	c.previews.every = time.Millisecond
+	if !g.paced {
+		c.identifyPause = time.Second
+	}
 	if g.tune != nil {
 		g.tune(c)
 	}

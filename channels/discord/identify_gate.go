@@ -14,16 +14,19 @@ import (
 // https://discord.com/developers/docs/events/gateway#sharding-max-concurrency
 const identifyPause = 5*time.Second + time.Second
 
-// identifyGate lets one session begin at a time, identifyPause after the one
-// before has begun.
+// identifyGate lets one session begin at a time, a pause after the one before has
+// begun.
 type identifyGate struct {
-	busy chan struct{} // holds an element while a session begins
+	pause time.Duration
+	busy  chan struct{} // holds an element while a session begins
 
 	mu   sync.Mutex
 	next time.Time // the earliest start of the next session
 }
 
-func newIdentifyGate() *identifyGate { return &identifyGate{busy: make(chan struct{}, 1)} }
+func newIdentifyGate(pause time.Duration) *identifyGate {
+	return &identifyGate{pause: pause, busy: make(chan struct{}, 1)}
+}
 
 // enter waits until a session may begin, or ctx ends. Whoever entered calls
 // leave when the session has begun, or has failed to.
@@ -47,16 +50,16 @@ func (g *identifyGate) enter(ctx context.Context) error {
 	}
 }
 
-// leave lets the next session begin after identifyPause.
+// leave lets the next session begin after the pause.
 func (g *identifyGate) leave() {
 	g.postpone()
 	<-g.busy
 }
 
-// postpone moves the next start to identifyPause from now, as after a session
+// postpone moves the next start to a pause from now, as after a session
 // that began without entering.
 func (g *identifyGate) postpone() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.next = time.Now().Add(identifyPause)
+	g.next = time.Now().Add(g.pause)
 }

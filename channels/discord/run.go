@@ -90,7 +90,7 @@ func (c *Channel) connect(ctx context.Context, events *queue) error {
 func (c *Channel) serve(ctx context.Context, p plan, events *queue) error {
 	gates := make([]*identifyGate, p.together)
 	for i := range gates {
-		gates[i] = newIdentifyGate()
+		gates[i] = newIdentifyGate(c.identifyPause)
 	}
 	status := &status{channel: c, shards: len(p.shards), up: map[int]bool{}}
 	g, running := errgroup.WithContext(ctx)
