@@ -131,8 +131,8 @@ func (s *Store) readableInbox(ctx context.Context, q db.Querier, key Key, notes 
 	if !IsDamaged(err) {
 		return list, err
 	}
-	ids, err := queryIDs(ctx, q, `
-		SELECT id FROM inbox INDEXED BY inbox_waiting WHERE run_id IS NULL AND session_id = (SELECT id FROM sessions WHERE key = ?) ORDER BY id`, string(key))
+	ids, err := db.Column[int64](q.QueryContext(ctx, `
+		SELECT id FROM inbox INDEXED BY inbox_waiting WHERE run_id IS NULL AND session_id = (SELECT id FROM sessions WHERE key = ?) ORDER BY id`, string(key)))
 	if err != nil {
 		return nil, err
 	}
@@ -150,23 +150,6 @@ func (s *Store) readableInbox(ctx context.Context, q db.Querier, key Key, notes 
 		}
 	}
 	return list, nil
-}
-
-// queryIDs returns what a query of one column of ids gives.
-func queryIDs(ctx context.Context, q db.Querier, query string, args ...any) (ids []int64, err error) {
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
 }
 
 // readInbox gives the oldest inbound of a session that no run has settled:

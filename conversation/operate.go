@@ -123,21 +123,9 @@ func (s *Store) deleteSome(ctx context.Context, key Key, id string) (n int, err 
 }
 
 func deletable(ctx context.Context, tx *sql.Tx, key Key, id string) (list []int64, err error) {
-	rows, err := tx.QueryContext(ctx, `
+	return db.Column[int64](tx.QueryContext(ctx, `
 		SELECT c.id FROM conversations c JOIN sessions s ON s.id = c.session_id
-		WHERE s.key = ?1 AND (?2 = '' OR c.uuid = ?2) AND c.deleted = 0 LIMIT ?3`, string(key), id, deleteBatch)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var row int64
-		if err := rows.Scan(&row); err != nil {
-			return nil, err
-		}
-		list = append(list, row)
-	}
-	return list, rows.Err()
+		WHERE s.key = ?1 AND (?2 = '' OR c.uuid = ?2) AND c.deleted = 0 LIMIT ?3`, string(key), id, deleteBatch))
 }
 
 // ErrNotFound says that a session has no such conversation.

@@ -44,7 +44,7 @@ func (s *Store) Due(ctx context.Context, scope Scope) ([]Key, error) {
 // readableKeys returns the keys of sessions as far as they can be read, whatever
 // the channel: who asks finds nothing to do in those of another one.
 func (s *Store) readableKeys(ctx context.Context, sessions string, scope Scope) (keys []Key, err error) {
-	ids, err := queryIDs(ctx, s.db, sessions)
+	ids, err := db.Column[int64](s.db.QueryContext(ctx, sessions))
 	if err != nil {
 		return nil, db.Explain(err)
 	}
@@ -68,22 +68,10 @@ func (s *Store) readableKeys(ctx context.Context, sessions string, scope Scope) 
 var byAccount = `+channel = ?1 AND ` + ofAccount("account", "?3")
 
 func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, error) {
-	rows, err := s.db.QueryContext(ctx, `
+	keys, err := db.Column[Key](s.db.QueryContext(ctx, `
 		SELECT key FROM sessions WHERE id IN (`+sessions+`) AND (?2 = '' OR key = ?2) ORDER BY id`,
-		scope.Channel, string(scope.Key), scope.Account)
-	if err != nil {
-		return nil, db.Explain(err)
-	}
-	defer rows.Close()
-	var keys []Key
-	for rows.Next() {
-		var key Key
-		if err := rows.Scan(&key); err != nil {
-			return nil, err
-		}
-		keys = append(keys, key)
-	}
-	return keys, db.Explain(rows.Err())
+		scope.Channel, string(scope.Key), scope.Account))
+	return keys, db.Explain(err)
 }
 
 // DueState chooses deliveries by whether they are set aside.
@@ -112,9 +100,9 @@ func (s *Store) Deliveries(ctx context.Context, q DeliveryQuery) ([]Delivery, er
 	if !IsDamaged(err) || q.Key == "" {
 		return due, err
 	}
-	ids, err := queryIDs(ctx, s.db, `
+	ids, err := db.Column[int64](s.db.QueryContext(ctx, `
 		SELECT id FROM outbox INDEXED BY outbox_due WHERE state = 'due' AND session_id = (SELECT id FROM sessions WHERE key = ?) AND id > ? ORDER BY id`,
-		string(q.Key), q.After)
+		string(q.Key), q.After))
 	if err != nil {
 		return nil, db.Explain(err)
 	}

@@ -132,22 +132,10 @@ func problems(ctx context.Context, q db.Querier, limit int) (list []string, err 
 	return append(list, violations...), nil
 }
 
-// firstColumn reads the first column of a query. What was read before an error is
-// returned with it.
-func firstColumn(ctx context.Context, q db.Querier, query string, args ...any) (values []string, err error) {
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var value string
-		if err := rows.Scan(&value); err != nil {
-			return values, err
-		}
-		values = append(values, value)
-	}
-	return values, rows.Err()
+// firstColumn reads a query of one column. What was read before an error is returned with
+// it.
+func firstColumn(ctx context.Context, q db.Querier, query string, args ...any) ([]string, error) {
+	return db.Column[string](q.QueryContext(ctx, query, args...))
 }
 
 func is(err error, code sqlite3.ErrNo) bool {

@@ -115,24 +115,12 @@ func readdressRows(ctx context.Context, tx *sql.Tx, table, which string, session
 
 // FormerPlaces lists the keys that a place had before it moved, the latest first.
 func (p *Places) FormerPlaces(ctx context.Context, place conversation.Key) ([]conversation.Key, error) {
-	rows, err := p.db.QueryContext(ctx, `
+	list, err := db.Column[conversation.Key](p.db.QueryContext(ctx, `
 		WITH RECURSIVE before (place, n) AS (
 			SELECT former, 1 FROM moved_places WHERE place = ?
 			UNION ALL SELECT m.former, n + 1 FROM before b JOIN moved_places m ON m.place = b.place WHERE n < ?)
-		SELECT place FROM before ORDER BY n`, string(place), maxMoves)
-	if err != nil {
-		return nil, db.Explain(err)
-	}
-	defer rows.Close()
-	var list []conversation.Key
-	for rows.Next() {
-		var key conversation.Key
-		if err := rows.Scan(&key); err != nil {
-			return nil, err
-		}
-		list = append(list, key)
-	}
-	return list, db.Explain(rows.Err())
+		SELECT place FROM before ORDER BY n`, string(place), maxMoves))
+	return list, db.Explain(err)
 }
 
 // maxMoves bounds the walk back over the moves of one place.
@@ -141,25 +129,13 @@ const maxMoves = 20
 // OwnSessions lists the places that belong to another session since they moved,
 // and still have conversations or waiting messages in one of their own.
 func (p *Places) OwnSessions(ctx context.Context, channel string) ([]conversation.Key, error) {
-	rows, err := p.db.QueryContext(ctx, `
+	list, err := db.Column[conversation.Key](p.db.QueryContext(ctx, `
 		SELECT m.place FROM moved_places m JOIN sessions s ON s.key = m.place
 		WHERE m.session <> m.place AND s.channel = ? AND (
 			EXISTS (SELECT 1 FROM conversations c WHERE c.session_id = s.id)
 			OR EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = s.id AND i.run_id IS NULL))
-		ORDER BY m.moved_at, m.place`, channel)
-	if err != nil {
-		return nil, db.Explain(err)
-	}
-	defer rows.Close()
-	var list []conversation.Key
-	for rows.Next() {
-		var key conversation.Key
-		if err := rows.Scan(&key); err != nil {
-			return nil, err
-		}
-		list = append(list, key)
-	}
-	return list, db.Explain(rows.Err())
+		ORDER BY m.moved_at, m.place`, channel))
+	return list, db.Explain(err)
 }
 
 // AdoptPlace gives the session that a place belongs to what the place has in a

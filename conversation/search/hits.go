@@ -19,7 +19,7 @@ func (l *lookup) allowed(ctx context.Context, rowIDs []int64) ([]int64, error) {
 }
 
 func (l *lookup) readAllowed(ctx context.Context, rowIDs []int64) (ids []int64, err error) {
-	rows, err := db.Short(ctx, l.conn, `
+	return db.Column[int64](db.Short(ctx, l.conn, `
 		SELECT messages.id
 		FROM json_each(?1) j JOIN messages ON conversation_id = j.value >> 24 AND seq = j.value & 0xFFFFFF
 			JOIN conversations c ON c.id = conversation_id
@@ -27,19 +27,7 @@ func (l *lookup) readAllowed(ctx context.Context, rowIDs []int64) (ids []int64, 
 			AND (?4 = '' OR tool_name IS NOT ?4 AND NOT EXISTS (
 				SELECT 1 FROM json_each(CASE WHEN json_valid(tool_calls) THEN tool_calls ELSE '[]' END) t WHERE t.value ->> 'name' = ?4))
 		ORDER BY j.key`,
-		db.IDs(rowIDs), l.everywhere(), l.query.TalkOnly, l.query.ExceptTool)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
+		db.IDs(rowIDs), l.everywhere(), l.query.TalkOnly, l.query.ExceptTool))
 }
 
 // searched returns the text of a message that is searched.

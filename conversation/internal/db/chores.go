@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"parley/internal/clock"
 )
 
 // Chores are done by the writer in the background, a moment after something was
@@ -129,14 +131,7 @@ func (d *DB) FinishChores(ctx context.Context) (stuck []string, err error) {
 // Pause lets other writes go first, also those of other processes. A task that
 // makes many writes calls it between them.
 func Pause(ctx context.Context) error {
-	timer := time.NewTimer(choreStep)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return clock.Sleep(ctx, choreStep)
 }
 
 // maxCatchUp is the most steps of a chore that a query waits for: what was said a

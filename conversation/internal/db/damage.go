@@ -178,19 +178,7 @@ func ReadableIDs(ctx context.Context, q Querier, table string, after int64, n in
 
 // idsAfter returns ids up to the first damaged page, and then the error as well.
 func idsAfter(ctx context.Context, q Querier, table string, after int64, n int) (ids []int64, err error) {
-	rows, err := q.QueryContext(ctx, fmt.Sprintf(`SELECT id FROM %s NOT INDEXED WHERE id > ? ORDER BY id LIMIT ?`, table), after, n)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return ids, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
+	return Column[int64](q.QueryContext(ctx, fmt.Sprintf(`SELECT id FROM %s NOT INDEXED WHERE id > ? ORDER BY id LIMIT ?`, table), after, n))
 }
 
 // behindDamage returns the first id behind damaged pages that begin behind an

@@ -217,6 +217,23 @@ func Short(ctx context.Context, q Querier, query string, args ...any) (*sql.Rows
 	return q.QueryContext(context.WithoutCancel(ctx), query, args...)
 }
 
+// Column reads all rows of a query that gives one column: it takes what QueryContext,
+// Query or Short has returned. What was read before an error is returned with it.
+func Column[T any](rows *sql.Rows, err error) (list []T, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var value T
+		if err := rows.Scan(&value); err != nil {
+			return list, err
+		}
+		list = append(list, value)
+	}
+	return list, rows.Err()
+}
+
 // Conn takes a connection out of the pool, for several reads. The caller closes
 // it.
 func (d *DB) Conn(ctx context.Context) (*sql.Conn, error) { return d.readers.Conn(ctx) }

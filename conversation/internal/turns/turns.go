@@ -49,19 +49,7 @@ func Starts(ctx context.Context, q db.Querier, conversation, turn, n int64) (seq
 	if err != nil {
 		return nil, err
 	}
-	rows, err := q.QueryContext(ctx, `SELECT seq `+starts+` ORDER BY seq LIMIT ?3 OFFSET ?4`, conversation, from, n, turn-before-1)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var seq int64
-		if err := rows.Scan(&seq); err != nil {
-			return nil, err
-		}
-		seqs = append(seqs, seq)
-	}
-	return seqs, rows.Err()
+	return db.Column[int64](q.QueryContext(ctx, `SELECT seq `+starts+` ORDER BY seq LIMIT ?3 OFFSET ?4`, conversation, from, n, turn-before-1))
 }
 
 // nearest returns the last stored count for which a condition holds, and the message that it counts up to.
