@@ -54,11 +54,7 @@ func MakeSchema(ctx context.Context, path string, version int64) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return err
-	}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	provider, err := migrationsOf(db)
 	if err != nil {
 		return err
 	}
@@ -66,12 +62,17 @@ func MakeSchema(ctx context.Context, path string, version int64) (err error) {
 	return Explain(err)
 }
 
-func migrateUp(ctx context.Context, db *sql.DB) error {
+// migrationsOf returns what applies the migrations to a database.
+func migrationsOf(db *sql.DB) (*goose.Provider, error) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	provider, err := goose.NewProvider(goose.DialectSQLite3, db, files)
+	return goose.NewProvider(goose.DialectSQLite3, db, files)
+}
+
+func migrateUp(ctx context.Context, db *sql.DB) error {
+	provider, err := migrationsOf(db)
 	if err != nil {
 		return err
 	}
