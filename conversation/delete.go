@@ -41,13 +41,9 @@ const (
 
 // sweep deletes some rows of deleted conversations, at last themselves. done
 // says that there is none left. Every message must be in the index already: what
-// is not can't be taken out of it.
-func sweep(ctx context.Context, tx *sql.Tx) (done bool, err error) {
-	return sweepBut(ctx, tx, nil)
-}
-
-// sweepBut is sweep without some conversations.
-func sweepBut(ctx context.Context, tx *sql.Tx, without []int64) (done bool, err error) {
+// is not can't be taken out of it. It leaves the conversations of without as they
+// are.
+func sweep(ctx context.Context, tx *sql.Tx, without []int64) (done bool, err error) {
 	room := sweepRoom{rows: sweepBatch, bytes: sweepBytes}
 	for !room.spent() {
 		id, err := nextToDelete(ctx, tx, without)
@@ -138,7 +134,7 @@ type sweeper struct {
 
 // sweep is the function sweep for those conversations that can be swept.
 func (w *sweeper) sweep(ctx context.Context, tx *sql.Tx) (done bool, err error) {
-	return sweepBut(ctx, tx, w.left())
+	return sweep(ctx, tx, w.left())
 }
 
 func (w *sweeper) left() []int64 {

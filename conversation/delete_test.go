@@ -205,7 +205,7 @@ func sweepStep(t testing.TB, s *Store, query string) (gone, left int64, done boo
 		if err := tx.QueryRowContext(ctx, query).Scan(&before); err != nil {
 			return err
 		}
-		if done, err = sweep(ctx, tx); err != nil {
+		if done, err = sweep(ctx, tx, nil); err != nil {
 			return err
 		}
 		err = tx.QueryRowContext(ctx, query).Scan(&left)

@@ -147,11 +147,6 @@ func (t Term) size() (n int) {
 	return n
 }
 
-// IsPhrase reports whether the term has several words, so that an index must compare where they stand.
-func (t Term) IsPhrase() bool {
-	return slices.ContainsFunc(t.Phrases, func(p Phrase) bool { return len(p) > 1 })
-}
-
 // minPrefix is how many bytes the beginning of a word must have to match longer words. Shorter ones begin so many words
 // that the search would be slow.
 const minPrefix = 4

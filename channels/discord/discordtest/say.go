@@ -38,12 +38,6 @@ func At(t time.Time) Option {
 	return func(s *Server, m *Message) { m.At, m.ID = t, s.newIDAt(t) }
 }
 
-// Unsent keeps the message from the gateway: it is only found over REST, as
-// if its event had been lost.
-func Unsent() Option {
-	return func(_ *Server, m *Message) { m.unsent = true }
-}
-
 // OfType makes it a system message of a type of Discord's, such as 7 (somebody joined).
 func OfType(kind int) Option {
 	return func(_ *Server, m *Message) { m.Type = kind }
@@ -97,9 +91,7 @@ func (s *Server) post(c *channel, m *Message) {
 	if m.bySelf() {
 		s.sent = append(s.sent, m)
 	}
-	if !m.unsent {
-		s.dispatchMessage("MESSAGE_CREATE", m)
-	}
+	s.dispatchMessage("MESSAGE_CREATE", m)
 	s.broadcast()
 }
 

@@ -99,7 +99,6 @@ type Message struct {
 	Versions []Version // all, the present one last
 
 	thread string // made from it
-	unsent bool   // over the gateway
 }
 
 // Version is a message as it was sent or edited.

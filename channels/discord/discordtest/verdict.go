@@ -59,9 +59,6 @@ func ServerError() Verdict { return Verdict{Status: 500, Message: "500: Internal
 // Drop closes the connection without an answer.
 func Drop() Verdict { return Verdict{Drop: true} }
 
-// Slow lets the request pass after a while.
-func Slow(d time.Duration) Verdict { return Verdict{Delay: d} }
-
 // Held lets the request pass when the channel is closed.
 func Held(until <-chan struct{}) Verdict { return Verdict{Wait: until} }
 
