@@ -30,9 +30,17 @@ func library(t *testing.T, change func(*Deps)) *harness {
 	})
 }
 
+// earlier makes an earlier conversation of the room, which a message may point at.
+func (h *harness) earlier() {
+	h.t.Helper()
+	h.ask(room, "good morning")
+	h.ask(room, "/new")
+}
+
 func TestMessagesThatPointBackRemindTheModelOfRecall(t *testing.T) {
 	t.Parallel()
 	h := library(t, func(p *Deps) { p.HintPhrases = []string{"The  Usual"} })
+	h.earlier()
 	for text, hinted := range map[string]bool{
 		"As we discussed, use the blue one":       true,
 		"It’s like you said":                      true,
@@ -43,6 +51,24 @@ func TestMessagesThatPointBackRemindTheModelOfRecall(t *testing.T) {
 		"아까 말한 것":                                 true,
 		"the usual, please":                       true,
 		"hello there":                             false,
+		"like I mentioned":                        true,
+		"do it as before":                         true,
+		"open that file":                          true,
+		"rename that function":                    true,
+		"remember that thing?":                    true,
+		"list what we did":                        true,
+		"the one from earlier":                    true,
+		"use the previous one":                    true,
+		"we already have it":                      true,
+		"öffne diese Datei nochmal":               true,
+		"comme je l’ai mentionné":                 true,
+		"abre ese archivo":                        true,
+		"quella funzione":                         true,
+		"nós já temos":                            true,
+		"открой тот файл":                         true,
+		"打开那个文件":                                  true,
+		"あのファイルを開いて":                              true,
+		"그 함수를 고쳐":                                true,
 		"thus you saidth nothing":                 false,
 		"unusual":                                 false,
 		strings.Repeat("log ", 600) + "last time": false,
@@ -60,6 +86,7 @@ func TestMessagesThatPointBackRemindTheModelOfRecall(t *testing.T) {
 func TestHintsAreNoPartOfTheConversation(t *testing.T) {
 	t.Parallel()
 	h := library(t, nil)
+	h.earlier()
 	h.ask(room, "hello")
 	h.ask(room, "as we discussed")
 	h.ask(room, "thank you")
@@ -116,6 +143,7 @@ func (h *harness) archive() []string {
 func TestHintsDoNotPartWhatIsAnsweredTogether(t *testing.T) {
 	t.Parallel()
 	h := library(t, nil)
+	h.earlier()
 	down := llmtest.Answer{Status: http.StatusInternalServerError}
 	h.server.Script(llmtest.Answer{Text: "hi"}, down, down, down, down, llmtest.Answer{Text: "blue"}, llmtest.Answer{Text: "green"})
 	h.ask(room, "hello")
@@ -150,6 +178,7 @@ func TestWindowAfterAHintIsTheSameAfterARestart(t *testing.T) {
 	t.Parallel()
 	sent := func(restart bool) []string {
 		h := library(t, nil)
+		h.earlier()
 		for _, text := range []string{"hello", "as we discussed", "thank you", "and as i said"} {
 			if restart {
 				h.end()
@@ -186,5 +215,35 @@ func TestModelIsToldHowItRemembersWhenItCanLookThingsUp(t *testing.T) {
 	h.ask(room, "as we discussed")
 	if got := h.system(); got != h.deps.Config.SystemPrompt {
 		t.Errorf("without them: %q", got)
+	}
+}
+
+// Nothing can be looked up where the model is shown all that was ever said.
+func TestHintNeedsSomethingThatIsNotShown(t *testing.T) {
+	t.Parallel()
+	h := library(t, nil)
+	hinted := func(text string) bool {
+		h.t.Helper()
+		h.ask(room, text)
+		return strings.Contains(h.system(), "may point at something")
+	}
+	h.ask(room, "the boat is blue")
+	if hinted("as we discussed") {
+		t.Error("hinted, though all of the session is shown")
+	}
+	h.ask("cli:elsewhere", "hello")
+	h.ask("cli:elsewhere", "/new")
+	if hinted("as we discussed") {
+		t.Error("hinted, though only another session has more")
+	}
+	for range 12 {
+		h.ask(room, strings.Repeat("many words ", 300))
+	}
+	if !hinted("as we discussed") {
+		t.Error("not hinted, though the window leaves the beginning out")
+	}
+	h.ask(room, "/new")
+	if !hinted("as we discussed") {
+		t.Error("not hinted, though there is an earlier conversation")
 	}
 }

@@ -139,7 +139,7 @@ func (f *life) check(known conversation.Snapshot) {
 		f.loop.fetchFiles(ctx, &q)
 		shown, users := f.loop.withImages(ctx, q)
 		for _, budget := range []int{900, f.loop.deps.Budget} {
-			lists = append(lists, f.loop.router.windowOf(shown, users).Counted(budget).Messages)
+			lists = append(lists, f.loop.router.windowWithHint(shown, users, "").Counted(budget).Messages)
 		}
 		return lists, users
 	}
@@ -152,7 +152,7 @@ func (f *life) check(known conversation.Snapshot) {
 		f.checkWindow(lists[i], users, budget)
 	}
 	if renewed := f.loop.router.renewed(known); renewed.Conversation.ID != known.Conversation.ID {
-		for _, m := range f.loop.router.windowOf(renewed, users).Counted(f.loop.deps.Budget).Messages[1:] {
+		for _, m := range f.loop.router.windowWithHint(renewed, users, "").Counted(f.loop.deps.Budget).Messages[1:] {
 			if m.Role != "user" {
 				f.t.Fatalf("question %d: after a long rest the model is shown %s: %.60q", f.asked, m.Role, m.Content)
 			}

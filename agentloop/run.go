@@ -90,9 +90,8 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		defer release()
 		l.fetchFiles(ctx, q)
 		snapshot, asked := l.withImages(ctx, *q)
-		hint := l.router.hints.For(asked)
-		g.window = l.router.windowWithHint(snapshot, asked, hint)
-		q.hint = hint
+		q.hint = l.router.hintFor(ctx, snapshot, asked, g.budget)
+		g.window = l.router.windowWithHint(snapshot, asked, q.hint)
 		return g.run(tools.WithSession(ctx, tools.Session{Key: l.key, Conversation: q.snapshot.Conversation.ID}))
 	})
 	l.router.budgets.Used(l.key, g.budget, l.deps.Budget)

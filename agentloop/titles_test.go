@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"parley/conversation"
 	"parley/llm/llmtest"
 )
 
@@ -113,5 +114,32 @@ func TestWithoutATitleOfTheModelTheFirstLineStays(t *testing.T) {
 				t.Errorf("title %q", got)
 			}
 		})
+	}
+}
+
+func TestSomeSessionsGetNoTitleOfTheModel(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(p *Deps) {
+		p.Config.Titles = true
+		p.Untitled = func(key conversation.Key) bool { return key == room }
+	})
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		if c.Messages[0].Content == titlePrompt {
+			return llmtest.Answer{Text: "A name"}
+		}
+		return llmtest.Echo(c)
+	})
+	h.ask(room, "task 1")
+	h.ask("cli:elsewhere", "hello")
+	until(t, "the title elsewhere", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return slices.Contains(h.titled, "cli:elsewhere A name")
+	})
+	if got := h.title(); got != "task 1" {
+		t.Errorf("the title: %q", got)
+	}
+	if n := len(h.server.Calls()); n != 3 {
+		t.Errorf("%d calls of the model", n)
 	}
 }

@@ -35,18 +35,16 @@ func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, erro
 		snapshot = r.renewed(snapshot)
 		users := slices.Concat(r.noteMessages(snapshot.Notes), r.userMessages(ofOneOrigin(untilCommand(snapshot.Waiting))))
 		budget := r.calibration.Budget(r.budgets.Of(key, r.deps.Budget))
-		sent := r.windowOf(snapshot, users).Counted(budget)
+		hint := r.hintFor(ctx, snapshot, users, r.budgets.Of(key, r.deps.Budget))
+		sent := r.windowWithHint(snapshot, users, hint).Counted(budget)
 		w = Window{Conversation: snapshot.Conversation, Messages: sent.Messages, Tools: r.frame.Tools, Left: sent.Left, Tokens: sent.Tokens, Budget: budget}
 		return nil
 	})
 	return w, err
 }
 
-// windowOf returns the window in which the model is asked to answer some messages.
-func (r *Router) windowOf(snapshot conversation.Snapshot, asked []conversation.Message) window.Window {
-	return r.windowWithHint(snapshot, asked, r.hints.For(asked))
-}
-
+// windowWithHint returns the window in which the model is asked to answer some
+// messages.
 func (r *Router) windowWithHint(snapshot conversation.Snapshot, asked []conversation.Message, hint string) window.Window {
 	return window.New(window.Input{
 		Frame: r.frame, Snapshot: snapshot, Asked: asked, Hint: hint, StateTokens: min(r.deps.StateBudget, r.deps.Budget/4),

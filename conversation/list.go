@@ -331,3 +331,11 @@ func (s *Store) Participants(ctx context.Context, conversation string) ([]Sender
 	}
 	return list, db.Explain(rows.Err())
 }
+
+// HasOther reports whether the session of a conversation has another one with
+// messages.
+func (s *Store) HasOther(ctx context.Context, c Conversation) (has bool, err error) {
+	err = s.db.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT 1 FROM conversations WHERE session_id = ? AND uuid <> ? AND deleted = 0 AND messages > 0)`, c.session, c.ID).Scan(&has)
+	return has, db.Explain(err)
+}

@@ -28,6 +28,10 @@ func (g *Gateway) addAPI() {
 	g.add(channel, conversation.Scope{Channel: channel.Name()})
 }
 
+// isOfPrograms reports whether a session belongs to programs, which have no use for a
+// title that costs a model call.
+func isOfPrograms(key conversation.Key) bool { return key.Channel() == api.ChannelName }
+
 // toModel returns a stored message as the model would be sent it.
 func toModel(m conversation.Message) llm.Message {
 	shown := llm.Message{Role: string(m.Role), Content: m.Content, Name: m.ToolName, ToolCallID: m.ToolCallID}

@@ -147,7 +147,7 @@ func (c *Channel) await(ctx context.Context, q question, prefer preference, to l
 	err = hosted.Follow(waiting, watch.C(), c.gate.Ending(), to.Beat, func(readStore bool) (done bool, err error) {
 		run, working := watch.Now() // before the store, so that nothing falls between the two
 		if readStore || !working || !run.Takes(a.ID) {
-			if a, err = c.Store.Answer(ctx, channelName, q.source()); err != nil || a.State != conversation.AnswerWaiting {
+			if a, err = c.Store.Answer(ctx, ChannelName, q.source()); err != nil || a.State != conversation.AnswerWaiting {
 				return true, err
 			}
 		}

@@ -16,7 +16,8 @@ import (
 	"parley/sessions"
 )
 
-const channelName = "api"
+// ChannelName is the name of the channel, and how the keys of its sessions begin.
+const ChannelName = "api"
 
 // Parts is what the channel needs.
 type Parts struct {
@@ -71,7 +72,7 @@ func New(parts Parts) *Channel {
 }
 
 // Name is "api".
-func (c *Channel) Name() string { return channelName }
+func (c *Channel) Name() string { return ChannelName }
 
 // Run takes messages from programs until ctx ends. Requests whose answer this
 // process will not make end then.

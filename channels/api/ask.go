@@ -107,7 +107,7 @@ func (c *Channel) getAnswer(ctx context.Context, in *getAnswer) (*huma.StreamRes
 	if !idForm.MatchString(q.id) { // with a space in it, it could name another session's message
 		return nil, c.unanswered(ctx, q, conversation.ErrNoAnswer)
 	}
-	if _, err := c.Store.Answer(ctx, channelName, q.source()); err != nil {
+	if _, err := c.Store.Answer(ctx, ChannelName, q.source()); err != nil {
 		return nil, c.unanswered(ctx, q, err)
 	}
 	if in.Prefer == "" && !wantsEvents(in.Accept) {

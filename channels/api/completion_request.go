@@ -12,7 +12,7 @@ import (
 )
 
 // defaultSession is where those talk who name no session.
-const defaultSession = channelName + ":default"
+const defaultSession = ChannelName + ":default"
 
 // completionRequest has the fields of a request that count; all others are
 // ignored.
@@ -134,7 +134,7 @@ func completionSession(header, user string) (conversation.Key, error) {
 		case strings.Contains(name, ":"):
 			return ownKey(name)
 		default:
-			return ownKey(channelName + ":" + name)
+			return ownKey(ChannelName + ":" + name)
 		}
 	}
 	return defaultSession, nil

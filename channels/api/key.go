@@ -31,10 +31,10 @@ func parseKey(text string) (conversation.Key, error) {
 // asked.
 func ownKey(text string) (conversation.Key, error) {
 	key, err := parseKey(text)
-	if err == nil && key.Channel() != channelName {
+	if err == nil && key.Channel() != ChannelName {
 		return "", problem(http.StatusForbidden,
 			"The session %s belongs to the channel %s, where people talk: programs may read it, but write only in sessions whose key begins with %q.",
-			key, key.Channel(), channelName+":")
+			key, key.Channel(), ChannelName+":")
 	}
 	return key, err
 }

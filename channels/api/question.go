@@ -72,7 +72,7 @@ func (q question) location() string { return answerPath(q.key, q.id) }
 // inbound returns the message as it is accepted. Its files are not stored yet.
 func (q question) inbound() conversation.Inbound {
 	in := conversation.Inbound{
-		Key: q.key, SourceID: q.source(), Sender: conversation.Sender{ID: channelName}, Text: q.text, At: time.Now(), Keep: true,
+		Key: q.key, SourceID: q.source(), Sender: conversation.Sender{ID: ChannelName}, Text: q.text, At: time.Now(), Keep: true,
 	}
 	for _, f := range q.files {
 		in.Attachments = append(in.Attachments, conversation.Attachment{Name: f.Name, MediaType: f.MediaType, Size: int64(len(f.Data))})
@@ -111,7 +111,7 @@ func (c *Channel) store(ctx context.Context, q question) error {
 }
 
 func (c *Channel) isStored(ctx context.Context, in conversation.Inbound) (bool, error) {
-	known, err := c.Store.Answer(ctx, channelName, in.SourceID)
+	known, err := c.Store.Answer(ctx, ChannelName, in.SourceID)
 	if errors.Is(err, conversation.ErrNoAnswer) {
 		return false, nil
 	}

@@ -80,7 +80,7 @@ func (c *Channel) patchSession(ctx context.Context, in *patchSession) (*oneSessi
 	c.patching.Lock()
 	defer c.patching.Unlock()
 	known, err := c.Store.Session(ctx, key)
-	if err != nil && !(errors.Is(err, conversation.ErrNoSession) && key.Channel() == channelName) {
+	if err != nil && !(errors.Is(err, conversation.ErrNoSession) && key.Channel() == ChannelName) {
 		return nil, err
 	}
 	changed, err := merged(known.Metadata, in.Body.Metadata)
