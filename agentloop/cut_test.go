@@ -21,7 +21,7 @@ func (h *harness) messages() []conversation.Message {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	page, err := h.store.History(h.t.Context(), c.ID, 0, 1000)
+	page, err := h.store.Messages(h.t.Context(), conversation.MessageQuery{Conversation: c.ID, Turns: 1000})
 	if err != nil {
 		h.t.Fatal(err)
 	}

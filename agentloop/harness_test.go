@@ -192,7 +192,7 @@ func (h *harness) history(key conversation.Key) []string {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	page, err := h.store.History(h.t.Context(), c.ID, 0, 1000)
+	page, err := h.store.Messages(h.t.Context(), conversation.MessageQuery{Conversation: c.ID, Turns: 1000})
 	if err != nil {
 		h.t.Fatal(err)
 	}

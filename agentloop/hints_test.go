@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"parley/conversation"
 	"parley/llm/llmtest"
 	"parley/tools"
 )
@@ -120,7 +121,7 @@ func (h *harness) archive() []string {
 		h.t.Fatal(err)
 	}
 	var list []string
-	for r, err := range h.store.Records(h.t.Context(), c.ID) {
+	for r, err := range h.store.AllMessages(h.t.Context(), conversation.MessageQuery{Conversation: c.ID, View: conversation.ViewAll}) {
 		if err != nil {
 			h.t.Fatal(err)
 		}

@@ -202,7 +202,7 @@ func (f *life) stored() conversation.Snapshot {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	page, err := f.store.History(f.t.Context(), c.ID, 0, 10_000)
+	page, err := f.store.Messages(f.t.Context(), conversation.MessageQuery{Conversation: c.ID, Turns: 10_000})
 	if err != nil {
 		f.t.Fatal(err)
 	}

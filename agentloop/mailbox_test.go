@@ -17,7 +17,7 @@ func (h *harness) stored(key conversation.Key) []string {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	page, err := h.store.History(h.t.Context(), c.ID, 0, 10_000)
+	page, err := h.store.Messages(h.t.Context(), conversation.MessageQuery{Conversation: c.ID, Turns: 10_000})
 	if err != nil {
 		h.t.Fatal(err)
 	}

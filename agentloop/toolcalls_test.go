@@ -105,7 +105,7 @@ func TestFailedCallsAreFlagged(t *testing.T) {
 		t.Fatal(err)
 	}
 	failed := map[string]bool{}
-	for m, err := range h.store.Records(t.Context(), c.ID) {
+	for m, err := range h.store.AllMessages(t.Context(), conversation.MessageQuery{Conversation: c.ID, View: conversation.ViewAll}) {
 		if err != nil {
 			t.Fatal(err)
 		}

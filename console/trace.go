@@ -94,7 +94,7 @@ func (c *Console) addTotals(p *tracePage) {
 	}
 }
 
-func (c *Console) runRow(run usage.Run, messages []conversation.Record) runRow {
+func (c *Console) runRow(run usage.Run, messages []conversation.Message) runRow {
 	e := runRow{Run: run, Took: run.EndedAt.Sub(run.StartedAt), Who: senderName(run.Asked)}
 	if c.Cost != nil && run.Kind == conversation.KindAgent {
 		e.Cost.add(c.Cost(run.Model, int64(run.Prompt), int64(run.Completion)))

@@ -26,7 +26,7 @@ type transcriptPage struct {
 
 // messageRow is a message as a page shows it.
 type messageRow struct {
-	conversation.Record
+	conversation.Message
 	Name     string   // who has said it
 	Marks    []string // why it is not an ordinary one
 	Pictures []picture
@@ -54,8 +54,8 @@ func (c *Console) showTranscript(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, "transcript.html", "sessions", titleOf(of), p)
 }
 
-func transcriptQuery(r *http.Request, of conversation.Conversation) conversation.RecordQuery {
-	q := conversation.RecordQuery{Conversation: of.ID, View: conversation.ViewAll, Limit: messagesPerPage}
+func transcriptQuery(r *http.Request, of conversation.Conversation) conversation.MessageQuery {
+	q := conversation.MessageQuery{Conversation: of.ID, View: conversation.ViewAll, Limit: messagesPerPage}
 	switch ask := r.URL.Query(); {
 	case ask.Has("at"):
 		q.After, q.Forward = max(number(r, "at", 1, of.Messages)-aroundHit, 0), true
@@ -67,16 +67,16 @@ func transcriptQuery(r *http.Request, of conversation.Conversation) conversation
 	return q
 }
 
-func (c *Console) readMessages(ctx context.Context, p *transcriptPage, q conversation.RecordQuery) error {
-	records, _, err := c.Store.RecordPage(ctx, q)
-	if err != nil || len(records) == 0 {
+func (c *Console) readMessages(ctx context.Context, p *transcriptPage, q conversation.MessageQuery) error {
+	page, err := c.Store.Messages(ctx, q)
+	if err != nil || len(page.Messages) == 0 {
 		return err
 	}
-	for _, record := range records {
+	for _, record := range page.Messages {
 		p.Messages = append(p.Messages, entryOf(p.ID, record, p.People))
 	}
 	base := "/console/conversation/" + p.ID
-	first, last := records[0].Seq, records[len(records)-1].Seq
+	first, last := page.Messages[0].Seq, page.Messages[len(page.Messages)-1].Seq
 	if first > 1 {
 		p.First, p.Earlier = base+"?after=0", fmt.Sprintf("%s?before=%d", base, first)
 	}
@@ -86,8 +86,8 @@ func (c *Console) readMessages(ctx context.Context, p *transcriptPage, q convers
 	return nil
 }
 
-func entryOf(id string, record conversation.Record, people []conversation.Sender) messageRow {
-	m := messageRow{Record: record, Marks: marksOf(record)}
+func entryOf(id string, record conversation.Message, people []conversation.Sender) messageRow {
+	m := messageRow{Message: record, Marks: marksOf(record)}
 	switch record.Role {
 	case conversation.RoleUser:
 		m.Name = senderName(record.Sender)
@@ -110,7 +110,7 @@ func entryOf(id string, record conversation.Record, people []conversation.Sender
 	return m
 }
 
-func marksOf(record conversation.Record) []string {
+func marksOf(record conversation.Message) []string {
 	var marks []string
 	if record.Internal {
 		marks = append(marks, "internal")

@@ -63,7 +63,7 @@ func TestAppendingBesideARunKeepsTheOrder(t *testing.T) {
 		t.Fatalf("the conversation has %d messages of %d tokens, %v", c.Messages, c.Tokens, err)
 	}
 	var got []string
-	for r, err := range s.Records(t.Context(), c.ID) {
+	for r, err := range s.AllMessages(t.Context(), MessageQuery{Conversation: c.ID, View: ViewAll}) {
 		if err != nil || r.Seq != int64(len(got)+1) {
 			t.Fatalf("seq %d, %v", r.Seq, err)
 		}
@@ -104,7 +104,7 @@ func TestManyAppendAtOnce(t *testing.T) {
 		t.Errorf("%d messages of %d tokens in %d turns", c.Messages, c.Tokens, c.State.Turns)
 	}
 	list := slices.Collect(func(yield func(string) bool) {
-		for r := range s.Records(t.Context(), c.ID) {
+		for r := range s.AllMessages(t.Context(), MessageQuery{Conversation: c.ID, View: ViewAll}) {
 			if !yield(r.Content) {
 				return
 			}
@@ -169,7 +169,7 @@ func TestInternalMessagesStayInTheArchive(t *testing.T) {
 		t.Errorf("the model is told: %s", diff)
 	}
 	n := 0
-	for r := range s.Records(t.Context(), turn.Conversation.ID) {
+	for r := range s.AllMessages(t.Context(), MessageQuery{Conversation: turn.Conversation.ID, View: ViewAll}) {
 		if r.Hidden() {
 			n++
 		}

@@ -408,7 +408,7 @@ func TestPersistGivesUpOnDamageAlone(t *testing.T) {
 	tries := 0
 	err = Persist(ctx, slog.New(slog.DiscardHandler), "read", func() error {
 		tries++
-		_, err := i.History(ctx, c.ID, 0, 1000)
+		_, err := i.Messages(ctx, MessageQuery{Conversation: c.ID, Turns: 1000})
 		return err
 	})
 	if !IsDamaged(err) || tries != 1 {

@@ -43,7 +43,7 @@ func titlesOf(t testing.TB, s *Store, key Key) (list []string) {
 		t.Fatal(err)
 	}
 	for _, c := range all {
-		page, err := s.History(t.Context(), c.ID, 0, 1)
+		page, err := s.Messages(t.Context(), MessageQuery{Conversation: c.ID, Turns: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

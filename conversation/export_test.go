@@ -8,11 +8,11 @@ import (
 
 // An export must hold what was said word for word, however long it is, and say
 // what is no longer shown and why.
-func TestRecordsAreAllThatIsStored(t *testing.T) {
+func TestAllMessagesAreAllThatIsStored(t *testing.T) {
 	s := mustOpen(t)
 	mustAccept(t, s, say(chat, 1, "begin"))
 	run := answered(chat, mustBegin(t, s, chat, 1000), "an answer that is replaced")
-	for i := range 3 * recordsPage {
+	for i := range 3 * pageMessages {
 		run.Messages = append(run.Messages, Message{Role: RoleUser, Content: fmt.Sprint("line ", i), Tokens: 1})
 	}
 	mustCommit(t, s, run)
@@ -21,7 +21,7 @@ func TestRecordsAreAllThatIsStored(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := int64(0)
-	for r, err := range s.Records(t.Context(), c.ID) {
+	for r, err := range s.AllMessages(t.Context(), MessageQuery{Conversation: c.ID, View: ViewAll}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,13 +37,13 @@ func TestRecordsAreAllThatIsStored(t *testing.T) {
 	}
 }
 
-func TestRecordsEndWithTheError(t *testing.T) {
+func TestAllMessagesEndWithTheError(t *testing.T) {
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
 	c, _ := s.Active(t.Context(), chat)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, err := range s.Records(ctx, c.ID) {
+	for _, err := range s.AllMessages(ctx, MessageQuery{Conversation: c.ID, View: ViewAll}) {
 		if err == nil {
 			t.Fatal("an interrupted export goes on")
 		}

@@ -95,7 +95,7 @@ func init() {
 		}
 		return runs, err
 	}
-	conversation.ReadTranscript = func(ctx context.Context, s *conversation.Store, t conversation.Transcript) (conversation.Conversation, string, iter.Seq2[conversation.Record, error], error) {
+	conversation.ReadTranscript = func(ctx context.Context, s *conversation.Store, t conversation.Transcript) (conversation.Conversation, string, iter.Seq2[conversation.Message, error], error) {
 		return transcript.Read(ctx, s, t)
 	}
 	conversation.Newest = transcript.Newest

@@ -65,7 +65,7 @@ func TestImportedConversationsAreArchivedOnes(t *testing.T) {
 		list[1].CreatedAt.UnixMilli() != 1000 || list[1].UpdatedAt.UnixMilli() != 2000 {
 		t.Errorf("listed: %+v, %v", list, err)
 	}
-	page, err := s.History(t.Context(), "a", 0, 1)
+	page, err := s.Messages(t.Context(), MessageQuery{Conversation: "a", Turns: 1})
 	if err != nil || len(page.Messages) != 2 || page.Messages[1].Seq != 4 || page.Messages[1].Content != "imported line 3" {
 		t.Errorf("history: %+v, %v", page, err)
 	}

@@ -63,9 +63,9 @@ func readAll(t *testing.T, s *Store, key Key) (r read) {
 		r.Windows = append(r.Windows, texts(history))
 	}
 	for skip := range 4 {
-		page, err := s.History(t.Context(), c.ID, skip, 2)
+		page, err := s.Messages(t.Context(), MessageQuery{Conversation: c.ID, SkipTurns: skip, Turns: 2})
 		must(err)
-		r.Pages = append(r.Pages, append(texts(page.Messages), fmt.Sprint(page.Older)))
+		r.Pages = append(r.Pages, append(texts(page.Messages), fmt.Sprint(page.More)))
 	}
 	r.Turns, err = ReadTurns(t.Context(), s, key, c.ID, 2, 100)
 	must(err)
@@ -165,7 +165,7 @@ func TestInternalMessagesAreNoPartOfTheTalk(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := 0
-	for r, err := range s.Records(t.Context(), c.ID) {
+	for r, err := range s.AllMessages(t.Context(), MessageQuery{Conversation: c.ID, View: ViewAll}) {
 		switch {
 		case err != nil:
 			t.Fatal(err)

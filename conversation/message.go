@@ -22,25 +22,25 @@ const selectMessages = `
 const MessageBytes = `octet_length(content) + coalesce(octet_length(tool_calls), 0) + CASE WHEN parts IS NULL THEN 0
 	ELSE (SELECT coalesce(sum(octet_length(data)), 0) FROM images WHERE message_id = messages.id) END`
 
-// ReadRecords returns the messages that a condition selects, for the packages below
+// ReadMessages returns the messages that a condition selects, for the packages below
 // this one: "WHERE … ORDER BY …" on rows of the table messages. It holds a connection
 // until the last one is read. The error comes with the last pair.
-func ReadRecords(ctx context.Context, q db.Querier, condition string, args ...any) iter.Seq2[Record, error] {
-	return func(yield func(Record, error) bool) {
+func ReadMessages(ctx context.Context, q db.Querier, condition string, args ...any) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
 		rows, err := q.QueryContext(ctx, selectMessages+condition, args...)
 		if err != nil {
-			yield(Record{}, err)
+			yield(Message{}, err)
 			return
 		}
 		defer rows.Close()
 		for rows.Next() {
-			r, err := scanRecord(rows)
-			if !yield(r, err) || err != nil {
+			m, err := scanMessage(rows)
+			if !yield(m, err) || err != nil {
 				return
 			}
 		}
 		if err := rows.Err(); err != nil {
-			yield(Record{}, err)
+			yield(Message{}, err)
 		}
 	}
 }
@@ -62,22 +62,15 @@ func readMessages(ctx context.Context, q db.Querier, query string, args ...any) 
 	return list, rows.Err()
 }
 
-func scanMessage(rows *sql.Rows) (Message, error) {
-	r, err := scanRecord(rows)
-	return r.Message, err
-}
-
-func scanRecord(rows *sql.Rows) (Record, error) {
-	var r Record
-	m := &r.Message
+func scanMessage(rows *sql.Rows) (m Message, err error) {
 	var id, at int64
 	var parts, files, calls, sender []byte
 	var callID, toolName, sourceID, metadata, finish sql.NullString
 	var failed sql.NullBool
-	err := rows.Scan(&id, &m.Seq, &m.RunID, &m.Role, &r.State, &m.Internal, &m.Content, &parts, &files, &calls, &callID, &toolName, &m.Tokens,
+	err = rows.Scan(&id, &m.Seq, &m.RunID, &m.Role, &m.State, &m.Internal, &m.Content, &parts, &files, &calls, &callID, &toolName, &m.Tokens,
 		&sender, &sourceID, &metadata, &finish, &failed, &at)
 	if err != nil {
-		return Record{}, err
+		return Message{}, err
 	}
 	for _, column := range []struct {
 		json []byte
@@ -85,20 +78,20 @@ func scanRecord(rows *sql.Rows) (Record, error) {
 	}{{parts, &m.Images}, {files, &m.Files}, {calls, &m.ToolCalls}, {sender, &m.Sender}} {
 		if len(column.json) > 0 {
 			if err := json.Unmarshal(column.json, column.into); err != nil {
-				return Record{}, err
+				return Message{}, err
 			}
 		}
 	}
 	for n := range m.Images {
 		m.Images[n].message, m.Images[n].n = id, n
 	}
-	m.Stopped, m.FinishReason = r.State == stateStopped, FinishReason(finish.String)
+	m.Stopped, m.FinishReason = m.State == stateStopped, FinishReason(finish.String)
 	m.ToolCallID, m.ToolName, m.SourceID, m.Metadata = callID.String, toolName.String, sourceID.String, Metadata(metadata.String)
 	if m.Failed = failed.Bool; !failed.Valid && m.Role == RoleTool { // stored before schema 18
 		m.Failed = strings.HasPrefix(m.Content, "error: ")
 	}
 	m.At = db.FromMillis(at)
-	return r, nil
+	return m, nil
 }
 
 // insertMessage gives the message as scanMessage would read it.
@@ -120,15 +113,15 @@ func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Messag
 	if err != nil {
 		return m, err
 	}
-	state := ""
+	m.State = ""
 	if m.Stopped {
-		state = stateStopped
+		m.State = stateStopped
 	}
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO messages (conversation_id, seq, run_id, role, state, internal, content, parts, files, tool_calls, tool_call_id, tool_name,
 			tokens, sender, source_id, metadata, finish_reason, failed, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		conversation, m.Seq, m.RunID, m.Role, state, m.Internal, m.Content, parts, files, calls, db.Nullable(m.ToolCallID), db.Nullable(m.ToolName),
+		conversation, m.Seq, m.RunID, m.Role, m.State, m.Internal, m.Content, parts, files, calls, db.Nullable(m.ToolCallID), db.Nullable(m.ToolName),
 		m.Tokens, sender, db.Nullable(m.SourceID), db.Nullable(string(m.Metadata)), db.Nullable(string(m.FinishReason)), m.Failed, db.Millis(m.At))
 	if err != nil || len(m.Images) == 0 {
 		return m, err

@@ -19,7 +19,7 @@ func TestArchiveEndsAConversation(t *testing.T) {
 	if err != nil || now.ID == old.ID || now.Messages != 2 {
 		t.Errorf("the active conversation: %+v, %v", now, err)
 	}
-	if page, err := s.History(t.Context(), old.ID, 0, 5); err != nil || len(page.Messages) != 2 {
+	if page, err := s.Messages(t.Context(), MessageQuery{Conversation: old.ID, Turns: 5}); err != nil || len(page.Messages) != 2 {
 		t.Errorf("the archived one: %+v, %v", page, err)
 	}
 	if _, err := s.Archive(t.Context(), "telegram:chat:7", ""); !errors.Is(err, ErrNotFound) {

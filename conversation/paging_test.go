@@ -126,21 +126,21 @@ func TestPagingThroughMessages(t *testing.T) {
 	for limit := 1; limit < 26; limit++ {
 		var back, forth []string
 		for before, more := int64(0), true; more; {
-			page, older, err := s.RecordPage(t.Context(), RecordQuery{Conversation: c.ID, Before: before, Limit: limit})
-			if err != nil || len(page) == 0 {
-				t.Fatalf("before %d: %d, %v", before, len(page), err)
+			page, err := s.Messages(t.Context(), MessageQuery{Conversation: c.ID, Before: before, Limit: limit})
+			if err != nil || len(page.Messages) == 0 {
+				t.Fatalf("before %d: %d, %v", before, len(page.Messages), err)
 			}
-			back = append(recordTexts(page), back...)
-			before, more = page[0].Seq, older
+			back = append(texts(page.Messages), back...)
+			before, more = page.Messages[0].Seq, page.More
 			mustAppend(t, s, "", Message{Role: RoleAssistant, Content: "late", Internal: true})
 		}
 		for after, more := int64(0), true; more; {
-			page, newer, err := s.RecordPage(t.Context(), RecordQuery{Conversation: c.ID, After: after, Forward: true, Limit: limit})
-			if err != nil || len(page) == 0 {
-				t.Fatalf("after %d: %d, %v", after, len(page), err)
+			page, err := s.Messages(t.Context(), MessageQuery{Conversation: c.ID, After: after, Forward: true, Limit: limit})
+			if err != nil || len(page.Messages) == 0 {
+				t.Fatalf("after %d: %d, %v", after, len(page.Messages), err)
 			}
-			forth = append(forth, recordTexts(page)...)
-			after, more = page[len(page)-1].Seq, newer
+			forth = append(forth, texts(page.Messages)...)
+			after, more = page.Messages[len(page.Messages)-1].Seq, page.More
 		}
 		if diff := cmp.Diff(want, back); diff != "" {
 			t.Fatalf("limit %d, backwards: %s", limit, diff)
@@ -149,13 +149,6 @@ func TestPagingThroughMessages(t *testing.T) {
 			t.Fatalf("limit %d, forwards: %s", limit, diff)
 		}
 	}
-}
-
-func recordTexts(records []Record) (list []string) {
-	for _, r := range records {
-		list = append(list, r.Content)
-	}
-	return list
 }
 
 // People see the talk; whoever looks closer sees the tools, and what was answered
@@ -178,12 +171,12 @@ func TestViewsOfAConversation(t *testing.T) {
 		ViewTalk:   {"question", "other answer"},
 		ViewAll:    {"system", "question", "", "result", "answer", "other answer"},
 	} {
-		page, _, err := s.RecordPage(t.Context(), RecordQuery{Conversation: done.Conversation.ID, View: view})
-		if diff := cmp.Diff(want, recordTexts(page)); diff != "" || err != nil {
+		page, err := s.Messages(t.Context(), MessageQuery{Conversation: done.Conversation.ID, View: view})
+		if diff := cmp.Diff(want, texts(page.Messages)); diff != "" || err != nil {
 			t.Errorf("%s: %v %s", view, err, diff)
 		}
 	}
-	if page, _, err := s.RecordPage(t.Context(), RecordQuery{Conversation: "unknown"}); err != nil || len(page) != 0 {
+	if page, err := s.Messages(t.Context(), MessageQuery{Conversation: "unknown"}); err != nil || len(page.Messages) != 0 {
 		t.Errorf("an unknown conversation: %v, %v", page, err)
 	}
 }
@@ -238,9 +231,9 @@ func TestMetadataIsFilteredOn(t *testing.T) {
 		for n := range 4 {
 			key := fmt.Sprintf("api:%d", n+1)
 			c, _ := s.Active(t.Context(), Key(key))
-			page, _, err := s.RecordPage(t.Context(), RecordQuery{Conversation: c.ID, Metadata: tt.filter})
-			if err != nil || (len(page) == 1) != want[key] {
-				t.Errorf("messages of %s with %v: %d, %v", key, tt.filter, len(page), err)
+			page, err := s.Messages(t.Context(), MessageQuery{Conversation: c.ID, Metadata: tt.filter})
+			if err != nil || (len(page.Messages) == 1) != want[key] {
+				t.Errorf("messages of %s with %v: %d, %v", key, tt.filter, len(page.Messages), err)
 			}
 		}
 	}

@@ -28,8 +28,8 @@ func TestResetKeepsWhatTheTaskBeganWith(t *testing.T) {
 	if diff := cmp.Diff([]string{"Build bridges."}, fresh.State.Instructions); diff != "" {
 		t.Errorf("the model is told: %s", diff)
 	}
-	page, _, err := s.RecordPage(t.Context(), RecordQuery{Conversation: fresh.ID, View: ViewAll})
-	if err != nil || len(page) != 2 || page[0].Role != RoleSystem || page[0].Metadata != `{"by":"planner"}` || page[1].Content != "budget: 100" || !page[1].Internal {
+	page, err := s.Messages(t.Context(), MessageQuery{Conversation: fresh.ID, View: ViewAll})
+	if err != nil || len(page.Messages) != 2 || page.Messages[0].Role != RoleSystem || page.Messages[0].Metadata != `{"by":"planner"}` || page.Messages[1].Content != "budget: 100" || !page.Messages[1].Internal {
 		t.Errorf("it begins with %+v, %v", page, err)
 	}
 	if again, err := s.Reset(t.Context(), task, true); err != nil || again.ID != fresh.ID {

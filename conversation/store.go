@@ -7,7 +7,7 @@
 // [Run] whole or not at all. [Store.Deliveries] lists the replies that are due, and
 // [Store.Mark] stores what became of each. [Store.Lock] keeps other processes from
 // working the same session. The other methods read and manage what there is:
-// [Store.Sessions], [Store.Conversations], [Store.RecordPage], [Store.Archive],
+// [Store.Sessions], [Store.Conversations], [Store.Messages], [Store.Archive],
 // [Store.Rename], [Store.Delete].
 //
 // A public method owns its transaction. Subjects of their own have packages below this

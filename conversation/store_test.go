@@ -135,7 +135,7 @@ func TestCommitTwiceStoresOnce(t *testing.T) {
 	if _, err := s.Commit(t.Context(), run); !errors.Is(err, ErrSettled) {
 		t.Fatalf("the second commit of a run gave %v", err)
 	}
-	page, err := s.History(t.Context(), turn.Conversation.ID, 0, 10)
+	page, err := s.Messages(t.Context(), MessageQuery{Conversation: turn.Conversation.ID, Turns: 10})
 	if err != nil || !cmp.Equal(texts(page.Messages), []string{"one", "answer"}) {
 		t.Fatalf("history: %q, %v", texts(page.Messages), err)
 	}
@@ -205,7 +205,7 @@ func TestRetryReplacesTheAnswerAndKeepsItInTheArchive(t *testing.T) {
 	mustCommit(t, s, Run{Key: chat, Kind: KindAgent, Status: StatusDone, Took: turn.Waiting[:1],
 		Conversation: turn.Conversation, Effect: Effect{Replace: 1},
 		Messages: []Message{{Role: RoleAssistant, Content: "better", Tokens: 10}}})
-	page, err := s.History(t.Context(), turn.Conversation.ID, 0, 5)
+	page, err := s.Messages(t.Context(), MessageQuery{Conversation: turn.Conversation.ID, Turns: 5})
 	if err != nil || !cmp.Equal(texts(page.Messages), []string{"question 1", "better"}) {
 		t.Fatalf("history: %q, %v", texts(page.Messages), err)
 	}
@@ -223,17 +223,55 @@ func TestHistoryPagesBackToTheBeginning(t *testing.T) {
 	c, _ := s.Active(t.Context(), chat)
 	var seen []string
 	for skip := 0; ; skip += 3 {
-		page, err := s.History(t.Context(), c.ID, skip, 3)
+		page, err := s.Messages(t.Context(), MessageQuery{Conversation: c.ID, SkipTurns: skip, Turns: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
 		seen = append(texts(page.Messages), seen...)
-		if !page.Older {
+		if !page.More {
 			break
 		}
 	}
 	if len(seen) != 14 || seen[0] != "question 1" || seen[13] != "answer 7" {
 		t.Fatalf("pages: %q", seen)
+	}
+}
+
+// A page in turns has whole turns from either end, also where an answer has no words,
+// and within the bounds that are asked for.
+func TestPagesInWholeTurns(t *testing.T) {
+	s := mustOpen(t)
+	done := mustAppend(t, s, "",
+		Message{Role: RoleUser, Content: "a"}, Message{Role: RoleUser, Content: "b"}, Message{Role: RoleAssistant, Content: "c"},
+		Message{Role: RoleUser, Content: "d"}, Message{Role: RoleAssistant, ToolCalls: []ToolCall{{ID: "1", Name: "f"}}}, Message{Role: RoleTool, Content: "e", ToolCallID: "1"},
+		Message{Role: RoleSystem, Content: "internal"}, Message{Role: RoleUser, Content: "f"}, Message{Role: RoleAssistant, Content: "g"})
+	for _, tt := range []struct {
+		query MessageQuery
+		want  string
+		more  bool
+	}{
+		{MessageQuery{Turns: 1}, "f g", true},
+		{MessageQuery{Turns: 1, SkipTurns: 1}, "d", true},
+		{MessageQuery{Turns: 1, SkipTurns: 1, View: ViewTalk}, "d  e", true},
+		{MessageQuery{Turns: 2, View: ViewAll}, "d  e internal f g", true},
+		{MessageQuery{Turns: 1, SkipTurns: 2}, "a b c", false},
+		{MessageQuery{Turns: 9}, "a b c d f g", false},
+		{MessageQuery{Turns: 1, SkipTurns: 3}, "", false},
+		{MessageQuery{Turns: 1, Forward: true}, "a b c", true},
+		{MessageQuery{Turns: 2, SkipTurns: 1, Forward: true}, "d f g", false},
+		{MessageQuery{Turns: 1, Before: 8}, "d", true},
+		{MessageQuery{Turns: 1, After: 3, Forward: true}, "d", true},
+	} {
+		tt.query.Conversation = done.Conversation.ID
+		page, err := s.Messages(t.Context(), tt.query)
+		if got := strings.Join(texts(page.Messages), " "); got != tt.want || page.More != tt.more || err != nil {
+			t.Errorf("%+v: %q, more %v, %v", tt.query, got, page.More, err)
+		}
+	}
+	for _, q := range []MessageQuery{{SkipTurns: 1}, {Turns: 1, Limit: 1}, {Turns: -1}, {Turns: 1, Metadata: Filter{"a": "b"}}} {
+		if _, err := s.Messages(t.Context(), q); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%+v: %v", q, err)
+		}
 	}
 }
 

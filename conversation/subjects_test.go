@@ -29,7 +29,7 @@ var (
 
 	RunsByChannel func(ctx context.Context, s *Store) (map[string]int64, error) // of the last hour
 
-	ReadTranscript func(ctx context.Context, s *Store, t Transcript) (c Conversation, place string, seen iter.Seq2[Record, error], err error)
+	ReadTranscript func(ctx context.Context, s *Store, t Transcript) (c Conversation, place string, seen iter.Seq2[Message, error], err error)
 	Newest         func(ctx context.Context, s *Store, c Conversation, bytes int64) (from, older int64, err error)
 
 	// NewCleaner returns the retention of a store: Clean deletes conversations that have rested for expiration, and

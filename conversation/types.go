@@ -170,10 +170,19 @@ type Message struct {
 	// the fingerprint of what is appended, which has none.
 	FinishReason FinishReason `json:",omitempty"`
 
+	// State says as stored why the message is not an ordinary one: "stopped",
+	// "replaced" or "undone"; "" if it is.
+	State string `json:"-"`
+
 	Internal bool     // kept in the archive and no part of the talk: neither people nor the model are shown it
 	Metadata Metadata // of the program that appended it
 	RunID    int64    // the run that wrote it, 0 for none
 	At       time.Time
+}
+
+// Hidden reports whether the message is left out where people read a conversation.
+func (m *Message) Hidden() bool {
+	return m.Internal || m.State != "" && m.State != stateStopped
 }
 
 // ErrInvalid says that what a caller gave can't be stored; its text says why, for

@@ -117,7 +117,7 @@ func (g *Gateway) recap(ctx context.Context, key conversation.Key) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	page, err := g.store.History(ctx, active.ID, 0, recapExchanges)
+	page, err := g.store.Messages(ctx, conversation.MessageQuery{Conversation: active.ID, Turns: recapExchanges})
 	return cli.Recap(page.Messages, time.Now()), err
 }
 

@@ -77,7 +77,7 @@ func numbers(words []string, defaults ...int) ([]int, bool) {
 // showPage shows as many of n turns as a page holds, without the newest skip,
 // and names the command for the page of older ones.
 func showPage(ctx context.Context, env Env, key conversation.Key, c conversation.Conversation, command string, n, skip int) (Result, error) {
-	history, err := env.Store.History(ctx, c.ID, skip, n)
+	history, err := env.Store.Messages(ctx, conversation.MessageQuery{Conversation: c.ID, Turns: n, SkipTurns: skip})
 	if err != nil {
 		return Result{}, err
 	}
@@ -97,7 +97,7 @@ func showPage(ctx context.Context, env Env, key conversation.Key, c conversation
 		b.WriteString("Nothing has been said in this conversation yet.")
 	}
 	var actions []conversation.Action
-	if history.Older || len(shown) < len(turns) {
+	if history.More || len(shown) < len(turns) {
 		older := fmt.Sprintf("%s %d %d", command, n, skip+len(shown))
 		fmt.Fprintf(&b, "\n\nOlder: `%s`", older)
 		actions = append(actions, conversation.Action{Label: "Older", Command: older})

@@ -44,7 +44,7 @@ func resumed(ctx context.Context, env Env, present, c conversation.Conversation)
 	if present.Messages > 0 {
 		fmt.Fprintf(&b, " %s is kept: /history list.", capital(named(present)))
 	}
-	page, err := env.Store.History(ctx, c.ID, 0, 1)
+	page, err := env.Store.Messages(ctx, conversation.MessageQuery{Conversation: c.ID, Turns: 1})
 	if err != nil {
 		return Result{}, err
 	}

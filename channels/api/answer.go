@@ -88,13 +88,13 @@ func (c *Channel) toolsOf(ctx context.Context, a conversation.Answer) (used []us
 	results := map[string]string{}
 	const readAtOnce = 100
 	for before := a.Through + 1; before > 1; {
-		page, _, err := c.Store.RecordPage(ctx, conversation.RecordQuery{
+		page, err := c.Store.Messages(ctx, conversation.MessageQuery{
 			Conversation: a.Conversation, View: conversation.ViewAll, Before: before, Limit: readAtOnce,
 		})
-		if err != nil || len(page) == 0 {
+		if err != nil || len(page.Messages) == 0 {
 			return used, err
 		}
-		for _, r := range slices.Backward(page) {
+		for _, r := range slices.Backward(page.Messages) {
 			if r.RunID != a.RunID {
 				return used, nil
 			}
@@ -105,7 +105,7 @@ func (c *Channel) toolsOf(ctx context.Context, a conversation.Answer) (used []us
 				used = slices.Insert(used, 0, usedTool{call.ID, call.Name, call.Arguments, results[call.ID]})
 			}
 		}
-		before = page[0].Seq
+		before = page.Messages[0].Seq
 	}
 	return used, nil
 }

@@ -88,11 +88,11 @@ func (c *Channel) write(ctx context.Context, to io.Writer, list []conversation.C
 	out := bufio.NewWriterSize(to, 32<<10)
 	writer := transcript.NewWriter(out, format, of.Key, of.Place)
 	for _, one := range list {
-		records := c.Store.Records(ctx, one.ID)
+		messages := c.Store.AllMessages(ctx, conversation.MessageQuery{Conversation: one.ID, View: conversation.ViewAll})
 		if images {
-			records = transcript.WithImages(ctx, c.Store, records)
+			messages = transcript.WithImages(ctx, c.Store, messages)
 		}
-		if err := transcript.Copy(writer, one, records); err != nil {
+		if err := transcript.Copy(writer, one, messages); err != nil {
 			return err
 		}
 	}

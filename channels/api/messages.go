@@ -16,9 +16,10 @@ type Stretch struct {
 	After  int64  `query:"after" minimum:"0" doc:"Only those behind this seq, the oldest first"`
 }
 
-func (s Stretch) records(id string) conversation.RecordQuery {
+// query returns what a request asks for of a conversation.
+func (s Stretch) query(id string) conversation.MessageQuery {
 	views := map[string]conversation.View{"user": conversation.ViewPeople, "talk": conversation.ViewTalk, "all": conversation.ViewAll}
-	return conversation.RecordQuery{
+	return conversation.MessageQuery{
 		Conversation: id, View: views[s.View], Before: s.Before, After: s.After, Forward: s.After > 0 && s.Before == 0,
 		Metadata: s.wanted, Limit: s.Limit,
 	}
@@ -84,13 +85,13 @@ func (c *Channel) messages(ctx context.Context, of conversation.Conversation, s 
 		out.Body.Messages = []message{}
 		return out, nil
 	}
-	page, more, err := c.Store.RecordPage(ctx, s.records(of.ID))
+	page, err := c.Store.Messages(ctx, s.query(of.ID))
 	if err != nil {
 		return nil, err
 	}
 	shown := chatOf(of)
-	out.Body.Conversation, out.Body.More = &shown, more
-	out.Body.Messages = mapped(page, func(r conversation.Record) message { return messageOf(r.Message, r.State) })
+	out.Body.Conversation, out.Body.More = &shown, page.More
+	out.Body.Messages = mapped(page.Messages, func(m conversation.Message) message { return messageOf(m, m.State) })
 	return out, nil
 }
 

@@ -191,22 +191,19 @@ func (s *sessionStream) usedSince(ctx context.Context, active conversation.Conve
 }
 
 func (s *sessionStream) readMessages(ctx context.Context, id string) error {
-	for more := id != ""; more; {
-		var page []conversation.Record
-		var err error
-		page, more, err = s.channel.Store.RecordPage(ctx, conversation.RecordQuery{
-			Conversation: id, View: conversation.ViewTalk, After: s.at.Seq, Forward: true, Limit: readAtOnce,
-		})
+	if id == "" {
+		return nil
+	}
+	q := conversation.MessageQuery{Conversation: id, View: conversation.ViewTalk, After: s.at.Seq}
+	for m, err := range s.channel.Store.AllMessages(ctx, q) {
 		if err != nil {
 			return err
 		}
-		for _, r := range page {
-			s.at.Seq, s.stored = r.Seq, max(s.stored, r.RunID)
-			e := event(eventMessage, messageOf(r.Message, r.State))
-			e.ID = s.at.String()
-			if err := s.Send(e); err != nil {
-				return err
-			}
+		s.at.Seq, s.stored = m.Seq, max(s.stored, m.RunID)
+		e := event(eventMessage, messageOf(m, m.State))
+		e.ID = s.at.String()
+		if err := s.Send(e); err != nil {
+			return err
 		}
 	}
 	return nil

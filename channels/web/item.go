@@ -60,7 +60,7 @@ type file struct{ Name, URL string }
 
 // itemsOf returns the items of messages, in order. base is the address of their
 // conversation.
-func itemsOf(records []conversation.Record, base string) []item {
+func itemsOf(records []conversation.Message, base string) []item {
 	var list []item
 	for _, r := range records {
 		if r.Hidden() {
@@ -69,7 +69,7 @@ func itemsOf(records []conversation.Record, base string) []item {
 		seq := strconv.FormatInt(r.Seq, 10)
 		switch r.Role {
 		case conversation.RoleUser:
-			list = append(list, userItem(r.Message, "m"+seq, base))
+			list = append(list, userItem(r, "m"+seq, base))
 		case conversation.RoleAssistant:
 			if r.Content != "" {
 				list = append(list, item{ID: "m" + seq, Seq: r.Seq, Kind: kindAssistant, Text: r.Content, At: r.At, Stopped: r.Stopped, Cut: r.FinishReason.Words()})
@@ -79,7 +79,7 @@ func itemsOf(records []conversation.Record, base string) []item {
 			}
 		case conversation.RoleTool:
 			if n := len(list); n > 0 {
-				answerCall(list[n-1].Calls, r.Message)
+				answerCall(list[n-1].Calls, r)
 			}
 		}
 	}

@@ -180,7 +180,7 @@ func (c *Channel) lastAlone(ctx context.Context, name string, seq int64) (conver
 	if err != nil {
 		return conversation.Message{}, err
 	}
-	page, err := c.Store.History(ctx, active.ID, 0, 1)
+	page, err := c.Store.Messages(ctx, conversation.MessageQuery{Conversation: active.ID, Turns: 1})
 	if err != nil {
 		return conversation.Message{}, err
 	}

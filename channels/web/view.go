@@ -63,33 +63,32 @@ func (c *Channel) read(ctx context.Context, name string, w *activity.Watch) (vie
 func (c *Channel) readItems(ctx context.Context, t *view, name string, before int64) error {
 	t.stored = t.Messages > 0
 	address := addressOf(name, t.Conversation)
-	var records []conversation.Record
+	var page conversation.Page
 	from := int64(0)
 	if t.stored {
-		var more bool
 		var err error
-		records, more, err = c.Store.RecordPage(ctx, conversation.RecordQuery{
+		page, err = c.Store.Messages(ctx, conversation.MessageQuery{
 			Conversation: t.ID, View: conversation.ViewTalk, Before: before, Limit: pageSize,
 		})
 		if conversation.IsDamaged(err) {
-			t.damaged, records, more, err = true, nil, false, nil
+			t.damaged, page, err = true, conversation.Page{}, nil
 		}
 		if err != nil {
 			return err
 		}
-		if more {
-			from = records[0].Seq
+		if page.More {
+			from = page.Messages[0].Seq
 			t.earlier = from
 		}
 		t.at = hosted.Position{Conversation: t.ID, Seq: t.Messages} // the newest seq, which may be of one that is not shown
 	}
-	for _, r := range records {
+	for _, r := range page.Messages {
 		if t.working && r.RunID == t.progress.Run {
 			t.working = false
 		}
 	}
 	notices, err := c.noticesOf(ctx, t, name, from, before)
-	t.entries = merged(itemsOf(records, address), notices, from)
+	t.entries = merged(itemsOf(page.Messages, address), notices, from)
 	if t.damaged {
 		t.entries = append([]item{damagedItem}, t.entries...)
 	}

@@ -82,11 +82,11 @@ func export(cmd *cobra.Command, store *conversation.Store, t target, format tran
 	out := bufio.NewWriter(to)
 	writer := transcript.NewWriter(out, format, t.session.Key, t.session.Place)
 	for _, c := range slices.Backward(list) {
-		records := store.Records(ctx, c.ID)
+		messages := store.AllMessages(ctx, conversation.MessageQuery{Conversation: c.ID, View: conversation.ViewAll})
 		if images {
-			records = transcript.WithImages(ctx, store, records)
+			messages = transcript.WithImages(ctx, store, messages)
 		}
-		if err := transcript.Copy(writer, c, counting(records, bar)); err != nil {
+		if err := transcript.Copy(writer, c, counting(messages, bar)); err != nil {
 			return err
 		}
 	}
@@ -96,11 +96,11 @@ func export(cmd *cobra.Command, store *conversation.Store, t target, format tran
 	return bar.Finish()
 }
 
-// counting passes records on and shows on the bar how many there were.
-func counting(records iter.Seq2[conversation.Record, error], bar *progressbar.ProgressBar) iter.Seq2[conversation.Record, error] {
-	return func(yield func(conversation.Record, error) bool) {
-		for r, err := range records {
-			if !yield(r, err) {
+// counting passes messages on and shows on the bar how many there were.
+func counting(messages iter.Seq2[conversation.Message, error], bar *progressbar.ProgressBar) iter.Seq2[conversation.Message, error] {
+	return func(yield func(conversation.Message, error) bool) {
+		for m, err := range messages {
+			if !yield(m, err) {
 				return
 			}
 			_ = bar.Add(1) // a picture of the work, not the work

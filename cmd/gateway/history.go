@@ -66,7 +66,7 @@ func chooseConversation(cmd *cobra.Command, store *conversation.Store, session c
 }
 
 func printHistory(cmd *cobra.Command, store *conversation.Store, session conversation.Session, c conversation.Conversation, exchanges int, format transcript.Format) error {
-	page, err := store.History(cmd.Context(), c.ID, 0, exchanges)
+	page, err := store.Messages(cmd.Context(), conversation.MessageQuery{Conversation: c.ID, Turns: exchanges})
 	if err != nil {
 		return err
 	}
@@ -75,12 +75,12 @@ func printHistory(cmd *cobra.Command, store *conversation.Store, session convers
 	if err := writer.Conversation(c); err != nil {
 		return err
 	}
-	if page.Older && format == transcript.Markdown {
+	if page.More && format == transcript.Markdown {
 		fmt.Fprintf(out, "\n*Earlier exchanges are not shown: -n %d shows more.*\n", 2*exchanges)
 	}
 	for _, m := range page.Messages {
 		m.ToolCalls = nil // their results are not on the page
-		if err := writer.Message(conversation.Record{Message: m}); err != nil {
+		if err := writer.Message(m); err != nil {
 			return err
 		}
 	}

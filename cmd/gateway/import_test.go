@@ -82,7 +82,7 @@ func TestAnExportCanBeImported(t *testing.T) {
 // said is what a conversation holds, with who said it and when.
 func said(t *testing.T, store *conversation.Store, id string) (list []string) {
 	t.Helper()
-	for r, err := range store.Records(t.Context(), id) {
+	for r, err := range store.AllMessages(t.Context(), conversation.MessageQuery{Conversation: id, View: conversation.ViewAll}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ func (s *Searcher) Turns(ctx context.Context, key conversation.Key, id string, f
 // room for.
 func (s *Searcher) fill(ctx context.Context, row int64, list []Turn, starts []int64, end int64) ([]Turn, error) {
 	at, size := 0, 0
-	for r, err := range conversation.ReadRecords(ctx, s.db, `
+	for r, err := range conversation.ReadMessages(ctx, s.db, `
 		WHERE conversation_id = ? AND seq >= ? AND seq < ? AND `+turns.InTalk+` ORDER BY seq`, row, starts[0], end) {
 		if err != nil {
 			return nil, err
@@ -62,7 +62,7 @@ func (s *Searcher) fill(ctx context.Context, row int64, list []Turn, starts []in
 		for at+1 < len(list) && r.Seq >= starts[at+1] {
 			at++
 		}
-		list[at].Messages = append(list[at].Messages, r.Message)
+		list[at].Messages = append(list[at].Messages, r)
 		if size += len(r.Content); size > maxTurnBytes {
 			return list[:at+1], nil
 		}
@@ -99,13 +99,13 @@ func (s *Searcher) ToolUses(ctx context.Context, key conversation.Key, id, tool 
 		return nil, err
 	}
 	var uses []ToolUse
-	for r, err := range conversation.ReadRecords(ctx, s.db, `
+	for r, err := range conversation.ReadMessages(ctx, s.db, `
 		WHERE conversation_id = ?1 AND role = 'tool' AND (?2 = '' OR tool_name = ?2) AND `+turns.InTalk+` ORDER BY seq DESC LIMIT ?3`,
 		row, tool, limit) {
 		if err != nil {
 			return nil, db.Explain(err)
 		}
-		uses = append(uses, ToolUse{Result: r.Message})
+		uses = append(uses, ToolUse{Result: r})
 	}
 	for i := range uses {
 		use := &uses[i]
@@ -121,7 +121,7 @@ func (s *Searcher) ToolUses(ctx context.Context, key conversation.Key, id, tool 
 
 // callOf returns the call that a tool's result answers.
 func (s *Searcher) callOf(ctx context.Context, row int64, result conversation.Message) (conversation.ToolCall, error) {
-	for r, err := range conversation.ReadRecords(ctx, s.db, `
+	for r, err := range conversation.ReadMessages(ctx, s.db, `
 		WHERE conversation_id = ? AND seq < ? AND tool_calls IS NOT NULL AND `+turns.InTalk+` ORDER BY seq DESC LIMIT 1`, row, result.Seq) {
 		if err != nil {
 			return conversation.ToolCall{}, err
@@ -183,8 +183,8 @@ func (s *Searcher) opening(ctx context.Context, row, turn int64) (m conversation
 	if err != nil || len(starts) == 0 {
 		return m, err
 	}
-	for r, err := range conversation.ReadRecords(ctx, s.db, ` WHERE conversation_id = ? AND seq = ?`, row, starts[0]) {
-		return r.Message, err
+	for r, err := range conversation.ReadMessages(ctx, s.db, ` WHERE conversation_id = ? AND seq = ?`, row, starts[0]) {
+		return r, err
 	}
 	return m, nil
 }

@@ -61,13 +61,12 @@ func (s *Summaries) Stretch(ctx context.Context, id string, before int64, tokens
 		return t, err
 	}
 	whole := 0 // messages of whole turns
-	for r, err := range conversation.ReadRecords(ctx, s.db, `
+	for m, err := range conversation.ReadMessages(ctx, s.db, `
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
 			AND seq > ? AND seq < ? AND `+turns.InTalk+` ORDER BY seq`, id, t.After.Through, before) {
 		if err != nil {
 			return t, db.Explain(err)
 		}
-		m := r.Message
 		if n := len(t.Messages); n > 0 && conversation.StartsTurn(&t.Messages[n-1], &m) {
 			whole = n
 		}

@@ -88,7 +88,7 @@ type Function struct {
 }
 
 // NewMessage is the JSON form of a message.
-func NewMessage(r conversation.Record) Message {
+func NewMessage(r conversation.Message) Message {
 	m := Message{
 		Seq:        r.Seq,
 		At:         r.At.UTC(),

@@ -49,7 +49,7 @@ func (w *jsonWriter) begin() error {
 	return w.print("%s,\"conversations\":[\n", head[:len(head)-1])
 }
 
-func (w *jsonWriter) Message(r conversation.Record) error {
+func (w *jsonWriter) Message(r conversation.Message) error {
 	line, err := Marshal(NewMessage(r))
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (w *lineWriter) Conversation(c conversation.Conversation) error {
 	return nil
 }
 
-func (w *lineWriter) Message(r conversation.Record) error {
+func (w *lineWriter) Message(r conversation.Message) error {
 	m := NewMessage(r)
 	m.Session, m.Conversation = w.key, w.current.ID
 	if !w.begun {

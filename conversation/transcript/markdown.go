@@ -49,7 +49,7 @@ func count(n int64, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-func (w *markdownWriter) Message(r conversation.Record) error {
+func (w *markdownWriter) Message(r conversation.Message) error {
 	if r.Hidden() {
 		return nil
 	}
@@ -71,8 +71,8 @@ func (w *markdownWriter) Close() error { return nil }
 
 // writeSpeech writes a message of the user or the assistant, and the calls of
 // tools that go out from it.
-func writeSpeech(b *strings.Builder, r conversation.Record) {
-	fmt.Fprintf(b, "\n**%s** · %s", speaker(r.Message), r.At.Format("15:04"))
+func writeSpeech(b *strings.Builder, r conversation.Message) {
+	fmt.Fprintf(b, "\n**%s** · %s", speaker(r), r.At.Format("15:04"))
 	if r.Stopped {
 		b.WriteString(" · stopped")
 	}

@@ -40,14 +40,14 @@ func Newest(ctx context.Context, store *conversation.Store, c conversation.Conve
 type Source interface {
 	Conversation(ctx context.Context, id string) (conversation.Conversation, error)
 	Session(ctx context.Context, key conversation.Key) (conversation.Session, error)
-	RecordPage(ctx context.Context, q conversation.RecordQuery) (page []conversation.Record, more bool, err error)
+	AllMessages(ctx context.Context, q conversation.MessageQuery) iter.Seq2[conversation.Message, error]
 }
 
 // Read returns what a transcript is made of: its conversation, what people call the
 // place, "" when nobody said, and of its messages those that people see, oldest first.
 // The error is conversation.ErrNotFound when the conversation was deleted, which may
 // also come with the last pair.
-func Read(ctx context.Context, source Source, t conversation.Transcript) (c conversation.Conversation, place string, seen iter.Seq2[conversation.Record, error], err error) {
+func Read(ctx context.Context, source Source, t conversation.Transcript) (c conversation.Conversation, place string, seen iter.Seq2[conversation.Message, error], err error) {
 	var session conversation.Session
 	if c, err = source.Conversation(ctx, t.Conversation); err == nil {
 		session, err = source.Session(ctx, c.Key)
@@ -58,37 +58,29 @@ func Read(ctx context.Context, source Source, t conversation.Transcript) (c conv
 	return c, session.Place, read(ctx, source, t), nil
 }
 
-// pageSize is how many messages are read at once.
-const pageSize = 200
-
 // read returns the messages of a transcript that people see.
-func read(ctx context.Context, source Source, t conversation.Transcript) iter.Seq2[conversation.Record, error] {
-	return func(yield func(conversation.Record, error) bool) {
-		for after := t.From - 1; after < t.Through; {
-			page, _, err := source.RecordPage(ctx, conversation.RecordQuery{
-				Conversation: t.Conversation, View: conversation.ViewAll, After: after, Before: t.Through + 1, Forward: true, Limit: pageSize,
-			})
-			if err == nil && len(page) == 0 { // its seqs have no gaps
-				err = fmt.Errorf("the transcript of %s: %w", t.Conversation, conversation.ErrNotFound)
-			}
-			if err != nil {
-				yield(conversation.Record{}, err)
-				return
-			}
-			for _, r := range page {
-				if !r.Hidden() && !yield(r, nil) {
+func read(ctx context.Context, source Source, t conversation.Transcript) iter.Seq2[conversation.Message, error] {
+	return func(yield func(conversation.Message, error) bool) {
+		last := t.From - 1
+		for m, err := range source.AllMessages(ctx, conversation.MessageQuery{
+			Conversation: t.Conversation, View: conversation.ViewAll, After: last, Before: t.Through + 1,
+		}) {
+			if last = m.Seq; err != nil || !m.Hidden() {
+				if !yield(m, err) || err != nil {
 					return
 				}
 			}
-			after = page[len(page)-1].Seq
+		}
+		if last < t.Through { // seqs have no gaps
+			yield(conversation.Message{}, fmt.Errorf("the transcript of %s: %w", t.Conversation, conversation.ErrNotFound))
 		}
 	}
 }
 
 // WithImages returns the records with the bytes of their pictures, which are read
 // from the store with each record as it is taken.
-func WithImages(ctx context.Context, store *conversation.Store, records iter.Seq2[conversation.Record, error]) iter.Seq2[conversation.Record, error] {
-	return func(yield func(conversation.Record, error) bool) {
+func WithImages(ctx context.Context, store *conversation.Store, records iter.Seq2[conversation.Message, error]) iter.Seq2[conversation.Message, error] {
+	return func(yield func(conversation.Message, error) bool) {
 		for r, err := range records {
 			for i := 0; err == nil && i < len(r.Images); i++ {
 				if r.Images[i].Data, err = store.ImageData(ctx, r.Images[i]); err != nil {

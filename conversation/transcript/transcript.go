@@ -17,7 +17,7 @@ import (
 // open, which had better be a buffered one.
 type Writer interface {
 	Conversation(c conversation.Conversation) error
-	Message(r conversation.Record) error
+	Message(r conversation.Message) error
 	Close() error
 }
 
@@ -66,7 +66,7 @@ func NewWriter(out io.Writer, format Format, key conversation.Key, place string)
 
 // Copy writes a conversation and its records, as they are read. The error is
 // the reader's or the underlying writer's.
-func Copy(w Writer, c conversation.Conversation, records iter.Seq2[conversation.Record, error]) error {
+func Copy(w Writer, c conversation.Conversation, records iter.Seq2[conversation.Message, error]) error {
 	if err := w.Conversation(c); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func at(hours int) time.Time {
 	return time.Date(2026, 3, 2, 19, 40, 0, 0, time.UTC).Add(time.Duration(hours) * time.Hour)
 }
 
-func records() []conversation.Record {
+func records() []conversation.Message {
 	messages := []conversation.Message{
 		{Role: conversation.RoleUser, Content: "What time is it there?", Sender: conversation.Sender{ID: "1", Name: "Mira\nthe first"}, SourceID: "7", At: at(0)},
 		{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "c1", Name: "current_time", Arguments: `{"timezone":"Europe/Lisbon"}`}}, At: at(0)},
@@ -35,10 +35,10 @@ func records() []conversation.Record {
 		{Role: conversation.RoleUser, Content: "a note", At: at(30)},
 		{Role: conversation.RoleAssistant, Content: "```go\nfunc main() {", Stopped: true, At: at(30)},
 	}
-	var list []conversation.Record
+	var list []conversation.Message
 	for i, m := range messages {
 		m.Seq, m.Tokens = int64(i+1), 3
-		list = append(list, conversation.Record{Message: m})
+		list = append(list, m)
 	}
 	list[3].State, list[6].Internal, list[7].State = "replaced", true, "stopped"
 	return list
@@ -123,9 +123,9 @@ func TestPicturesComeWithTheirBytesWhereTheRecordHasThem(t *testing.T) {
 }
 
 func TestCutAnswerSaysSo(t *testing.T) {
-	record := conversation.Record{Message: conversation.Message{
+	record := conversation.Message{
 		Seq: 2, Role: conversation.RoleAssistant, Content: "Once upon a", FinishReason: conversation.FinishLength, At: at(0),
-	}}
+	}
 	for format, want := range map[Format]string{
 		Markdown: "**Assistant** · 19:40 · cut off at the length limit\n\nOnce upon a\n", JSONL: `"finish_reason":"length"`, JSON: `"finish_reason":"length"`,
 	} {
@@ -143,9 +143,9 @@ func TestCutAnswerSaysSo(t *testing.T) {
 // A file that can't be read to its end must not look like a whole one.
 func TestCopyEndsWithTheErrorOfTheReader(t *testing.T) {
 	broken := errors.New("the disk failed")
-	read := func(yield func(conversation.Record, error) bool) {
+	read := func(yield func(conversation.Message, error) bool) {
 		if yield(records()[0], nil) {
-			yield(conversation.Record{}, broken)
+			yield(conversation.Message{}, broken)
 		}
 	}
 	var out strings.Builder

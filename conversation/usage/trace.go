@@ -195,8 +195,8 @@ const maxMessageBytes = 1 << 20
 // Messages returns what runs of a conversation have added to it, by the runs' IDs, the oldest first: about 1 MiB of text
 // in all, the newest. It walks back from the end of the conversation until it has them, so that the newest runs cost the
 // least.
-func (u *Usage) Messages(ctx context.Context, id string, runs []Run) (map[int64][]conversation.Record, error) {
-	found := map[int64][]conversation.Record{}
+func (u *Usage) Messages(ctx context.Context, id string, runs []Run) (map[int64][]conversation.Message, error) {
+	found := map[int64][]conversation.Message{}
 	if len(runs) == 0 {
 		return found, nil
 	}
@@ -205,7 +205,7 @@ func (u *Usage) Messages(ctx context.Context, id string, runs []Run) (map[int64]
 		ids[i], added = run.ID, added+run.Messages
 	}
 	size := 0
-	for r, err := range conversation.ReadRecords(ctx, u.db, `
+	for r, err := range conversation.ReadMessages(ctx, u.db, `
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
 			AND run_id IN (SELECT value FROM json_each(?)) ORDER BY seq DESC LIMIT ?`, id, db.IDs(ids), added) {
 		if err != nil {

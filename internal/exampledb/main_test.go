@@ -44,7 +44,7 @@ func checkHistory(t *testing.T, path string) {
 	if err != nil || len(list) != 2 || list[0].Title != "Packing list" || list[1].Title != "Three days in Lisbon" {
 		t.Fatalf("conversations: %+v, %v", list, err)
 	}
-	page, err := store.History(t.Context(), list[1].ID, 0, 10)
+	page, err := store.Messages(t.Context(), conversation.MessageQuery{Conversation: list[1].ID, Turns: 10})
 	if err != nil || len(page.Messages) != 6 || !strings.Contains(page.Messages[5].Content, "20:47 in Lisbon") {
 		t.Fatalf("history: %+v, %v", page, err)
 	}

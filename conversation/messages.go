@@ -1,0 +1,208 @@
+package conversation
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+	"slices"
+
+	"parley/conversation/internal/db"
+	"parley/conversation/internal/turns"
+)
+
+// View chooses which messages of a conversation are read.
+type View string
+
+const (
+	ViewPeople View = "people" // what people and the assistant have said, as it is read in a chat
+	ViewTalk   View = "talk"   // the same, and the tool calls with their results
+	ViewAll    View = "all"    // everything that is kept: internal, replaced and undone messages too
+)
+
+// condition returns the SQL condition that a view has a row of messages.
+func (v View) condition() string {
+	switch v {
+	case ViewAll:
+		return `1`
+	case ViewTalk:
+		return turns.InTalk
+	}
+	return turns.InTalk + ` AND messages.role <> 'tool' AND messages.content <> ''`
+}
+
+// has reports whether a view has a message.
+func (v View) has(m *Message) bool {
+	switch v {
+	case ViewAll:
+		return true
+	case ViewTalk:
+		return !m.Hidden()
+	}
+	return !m.Hidden() && m.Role != RoleTool && m.Content != ""
+}
+
+// MessageQuery chooses messages of a conversation. A page is limited either in
+// messages or in whole turns.
+type MessageQuery struct {
+	Conversation string // ID
+	View         View   // "" = ViewPeople
+	After        int64  // only messages after this seq
+	Before       int64  // only messages before this seq; 0 = up to the newest
+	Forward      bool   // the page begins with the oldest of them; else it ends with the newest
+	Metadata     Filter // only messages with this metadata; the whole conversation may be searched for them
+
+	Limit     int // messages on a page, 0 = no limit; a page ends earlier after 1 MiB of text
+	Turns     int // whole turns on a page, instead of Limit; not with Metadata
+	SkipTurns int // with Turns: turns that are passed over before the page begins
+}
+
+// check returns ErrInvalid for a query that asks for what can't be combined.
+func (q MessageQuery) check() error {
+	switch {
+	case q.Turns < 0 || q.SkipTurns < 0:
+		return fmt.Errorf("%w: a number of turns is negative", ErrInvalid)
+	case q.Turns == 0 && q.SkipTurns > 0:
+		return fmt.Errorf("%w: turns are skipped on a page that is not limited in turns", ErrInvalid)
+	case q.Turns > 0 && (q.Limit > 0 || len(q.Metadata) > 0):
+		return fmt.Errorf("%w: a page in turns is limited in messages, or filtered by metadata", ErrInvalid)
+	}
+	return nil
+}
+
+// Page is a part of a conversation.
+type Page struct {
+	Messages []Message // oldest first
+	More     bool      // the query has others: after these with Forward, else before them
+}
+
+const (
+	pageMessages = 200     // messages that AllMessages reads at once
+	pageBytes    = 1 << 20 // bytes of text on a page; its last message may exceed them
+)
+
+// Messages returns a page of messages, or an empty one where there is no such
+// conversation. Its cost grows with the page and the turns that are skipped, and with
+// the conversation only if Metadata is set.
+func (s *Store) Messages(ctx context.Context, q MessageQuery) (Page, error) {
+	if err := q.check(); err != nil {
+		return Page{}, err
+	}
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return Page{}, db.Explain(err)
+	}
+	defer conn.Close()
+	rows, err := queryMessages(ctx, conn, q)
+	if err != nil {
+		return Page{}, db.Explain(err)
+	}
+	defer rows.Close()
+	reader := pageReader{query: q}
+	for rows.Next() && !reader.page.More {
+		m, err := scanMessage(rows)
+		if err != nil {
+			return Page{}, err
+		}
+		reader.add(m)
+	}
+	if !q.Forward {
+		slices.Reverse(reader.page.Messages)
+	}
+	return reader.page, db.Explain(rows.Err())
+}
+
+// queryMessages returns the rows of a query, one more than the page holds.
+func queryMessages(ctx context.Context, conn db.Querier, q MessageQuery) (*sql.Rows, error) {
+	filter, err := q.Metadata.parameter()
+	if err != nil {
+		return nil, err
+	}
+	condition, query := q.View.condition(), db.Short
+	switch {
+	case q.Turns > 0 && q.View != ViewAll: // a message without words may stand between two turns
+		condition, query = turns.InTalk, db.Query
+	case q.Turns > 0:
+		query = db.Query
+	case filter != nil:
+		condition += ` AND ` + metadataMatches("messages.metadata", ":metadata")
+		query = db.Query
+	}
+	direction := ` DESC`
+	if q.Forward {
+		direction = ``
+	}
+	return query(ctx, conn, selectMessages+`
+		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = :conversation AND deleted = 0)
+			AND seq > :after AND (:before = 0 OR seq < :before) AND `+condition+` ORDER BY seq`+direction+` LIMIT :limit`,
+		sql.Named("conversation", q.Conversation), sql.Named("after", q.After), sql.Named("before", q.Before),
+		sql.Named("metadata", filter), sql.Named("limit", oneMore(q.Limit)))
+}
+
+// pageReader collects the messages of a page in the order in which they are read.
+type pageReader struct {
+	query MessageQuery
+	page  Page
+	bytes int      // of the text on the page
+	turns int      // turns that have been read to their end
+	last  *Message // the last one that was read and is part of the talk
+}
+
+// add adds the next message, or sets page.More where the page is full before it.
+func (r *pageReader) add(m Message) {
+	if r.query.Turns > 0 {
+		r.countTurn(&m)
+		r.page.More = r.turns >= r.query.SkipTurns+r.query.Turns
+		if r.turns < r.query.SkipTurns || !r.query.View.has(&m) {
+			return
+		}
+	} else {
+		r.page.More = len(r.page.Messages) > 0 && (r.bytes >= pageBytes || len(r.page.Messages) == r.query.Limit)
+	}
+	if r.page.More {
+		return
+	}
+	r.page.Messages = append(r.page.Messages, m)
+	r.bytes += len(m.Content)
+}
+
+// countTurn counts the turn that ended before m was read.
+func (r *pageReader) countTurn(m *Message) {
+	if m.Hidden() {
+		return
+	}
+	if last := r.last; last != nil {
+		earlier, later := m, last
+		if r.query.Forward {
+			earlier, later = last, m
+		}
+		if StartsTurn(earlier, later) {
+			r.turns++
+		}
+	}
+	r.last = m
+}
+
+// AllMessages returns an iterator over all messages of a query, oldest first, whatever
+// its direction and its limits. It reads page by page and keeps nothing open in between, so
+// that neither memory nor the database's log grow with the conversation. An error comes
+// with the last pair.
+func (s *Store) AllMessages(ctx context.Context, q MessageQuery) iter.Seq2[Message, error] {
+	q.Forward, q.Limit, q.Turns, q.SkipTurns = true, pageMessages, 0, 0
+	return func(yield func(Message, error) bool) {
+		for more := true; more; {
+			page, err := s.Messages(ctx, q)
+			if err != nil {
+				yield(Message{}, err)
+				return
+			}
+			for _, m := range page.Messages {
+				if !yield(m, nil) {
+					return
+				}
+				q.After = m.Seq
+			}
+			more = page.More
+		}
+	}
+}
