@@ -10,6 +10,7 @@ package agentloop
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"time"
 
@@ -94,7 +95,7 @@ type ToolCall struct {
 
 // Files fetches attachments from where their platform keeps them.
 type Files interface {
-	// Fetch returns the bytes of a file that came by a channel. It fails when the file
-	// has more than limit bytes. The model reads the error, so it has few words.
-	Fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error)
+	// Fetch opens a file that came by a channel, as channels.Fetcher says. The model
+	// reads its errors, so they have few words.
+	Fetch(ctx context.Context, channel string, file conversation.Attachment) (io.ReadCloser, error)
 }

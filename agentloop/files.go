@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -161,7 +162,16 @@ func (l *loop) fetch(ctx context.Context, channel string, file conversation.Atta
 	case file.Size > limit:
 		return nil, fmt.Errorf("it has %s, and at most %s are read", size(file.Size), size(limit))
 	}
-	return l.deps.Files.Fetch(ctx, channel, file, limit)
+	body, err := l.deps.Files.Fetch(ctx, channel, file)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("it is larger than it said, and at most %s are read", size(limit))
+	}
+	return data, err
 }
 
 // mayBeText reports whether a file of this type may be text.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -15,15 +16,12 @@ import (
 // shelf holds the files of a channel's messages by their Ref.
 type shelf map[string]string
 
-func (s shelf) Fetch(_ context.Context, _ string, file conversation.Attachment, limit int64) ([]byte, error) {
+func (s shelf) Fetch(_ context.Context, _ string, file conversation.Attachment) (io.ReadCloser, error) {
 	data, found := s[file.Ref]
-	switch {
-	case !found:
-		return nil, errors.New("it is gone")
-	case int64(len(data)) > limit:
-		return nil, errors.New("it is larger than it said")
+	if !found {
+		return nil, &conversation.GoneError{Words: "it is gone"}
 	}
-	return []byte(data), nil
+	return io.NopCloser(strings.NewReader(data)), nil
 }
 
 // png is the beginning of every PNG file.
@@ -128,7 +126,7 @@ func TestStopEndsTheWaitForAFile(t *testing.T) {
 // slowShelf never returns a file.
 type slowShelf chan struct{}
 
-func (s slowShelf) Fetch(ctx context.Context, _ string, _ conversation.Attachment, _ int64) ([]byte, error) {
+func (s slowShelf) Fetch(ctx context.Context, _ string, _ conversation.Attachment) (io.ReadCloser, error) {
 	close(s)
 	<-ctx.Done()
 	return nil, errors.New("it took too long")
@@ -265,9 +263,9 @@ func TestARunReadsNoMoreFilesThanItShows(t *testing.T) {
 // countingShelf counts the files that are read.
 type countingShelf chan struct{}
 
-func (s countingShelf) Fetch(context.Context, string, conversation.Attachment, int64) ([]byte, error) {
+func (s countingShelf) Fetch(context.Context, string, conversation.Attachment) (io.ReadCloser, error) {
 	s <- struct{}{}
-	return []byte(png), nil
+	return io.NopCloser(strings.NewReader(png)), nil
 }
 
 // More runs with large images than maxImageMemory allows: some wait, all are answered,

@@ -2,6 +2,7 @@ package agentloop
 
 import (
 	"context"
+	"io"
 	"strings"
 	"testing"
 
@@ -67,11 +68,11 @@ func TestPanicBeforeARunIsToldThereAndEndsNothing(t *testing.T) {
 // trap panics on one file.
 type trap struct{ shelf }
 
-func (t trap) Fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error) {
+func (t trap) Fetch(ctx context.Context, channel string, file conversation.Attachment) (io.ReadCloser, error) {
 	if file.Ref == "poison" {
 		panic("secret detail")
 	}
-	return t.shelf.Fetch(ctx, channel, file, limit)
+	return t.shelf.Fetch(ctx, channel, file)
 }
 
 func TestPanicOverAFileLeavesItsNameAndEndsNothing(t *testing.T) {

@@ -3,6 +3,7 @@ package agentloop
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -130,8 +131,8 @@ func TestAPlaceOfAChannelThatDoesNotRunIsLeftAlone(t *testing.T) {
 // branches are where each channel keeps its files.
 type branches map[string]shelf
 
-func (b branches) Fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error) {
-	return b[channel].Fetch(ctx, channel, file, limit)
+func (b branches) Fetch(ctx context.Context, channel string, file conversation.Attachment) (io.ReadCloser, error) {
+	return b[channel].Fetch(ctx, channel, file)
 }
 
 func TestFilesAreFetchedFromTheChannelThatTheyCameBy(t *testing.T) {

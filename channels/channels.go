@@ -14,6 +14,7 @@ package channels
 
 import (
 	"context"
+	"io"
 
 	"parley/conversation"
 )
@@ -82,10 +83,12 @@ type Titler interface {
 
 // Fetcher gets the files that came with messages.
 type Fetcher interface {
-	// Fetch returns the bytes of a file, and an error where there are more than
-	// limit. It may block until ctx ends. The model is shown the text of the error:
-	// a few words, without secrets.
-	Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error)
+	// Fetch opens a file. It may block until ctx ends, and so may reading. A file may
+	// be longer than its Attachment says: the caller bounds what it reads, and closes
+	// the file. The model and the user are shown the text of an error, also of one
+	// while reading: a few words, without secrets. A *conversation.GoneError says that
+	// no other attempt can help; after any other error the file is fetched again.
+	Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error)
 }
 
 // AdminChecker knows who administers the groups of the platform.

@@ -2,7 +2,7 @@ package gateway
 
 import (
 	"context"
-	"errors"
+	"io"
 
 	"parley/channels"
 	"parley/conversation"
@@ -11,11 +11,11 @@ import (
 // files fetches attachments through the channel that their message came by.
 type files map[string]*served
 
-func (f files) Fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error) {
+func (f files) Fetch(ctx context.Context, channel string, file conversation.Attachment) (io.ReadCloser, error) {
 	if fetcher, ok := f[channel].Source.(channels.Fetcher); ok {
-		return fetcher.Fetch(ctx, file, limit)
+		return fetcher.Fetch(ctx, file)
 	}
-	return nil, errors.New("this channel has no files")
+	return nil, &conversation.GoneError{Words: "this channel has no files"}
 }
 
 // admins asks the channel that a message came by whether its sender administers

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/bwmarrin/discordgo"
 
@@ -74,19 +75,19 @@ func (in *intake) wantsStarter(m *message, p *place) bool {
 	return in.ThreadContext && isOnMessage && !in.isKnown(p) && m.ID != p.id && p.parent != ""
 }
 
-// Fetch downloads a file from Discord's own hosts, and nothing else. An address
-// that is not good any more is asked for anew.
-func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error) {
+// Fetch opens a file on Discord's own hosts, and nothing else. An address that is
+// not good any more is asked for anew.
+func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error) {
 	var from ref
 	if err := json.Unmarshal([]byte(file.Ref), &from); err != nil || from.Message == "" {
-		return nil, errors.New("it is not known where it is")
+		return nil, &conversation.GoneError{Words: "it is not known where it is"}
 	}
 	if from.File == "" {
-		return c.fetchStarter(ctx, from, limit)
+		return c.fetchStarter(ctx, from)
 	}
-	data, err := c.download(ctx, from.URL, limit)
+	body, err := c.download(ctx, from.URL)
 	if !errors.Is(err, errExpired) {
-		return data, err
+		return body, err
 	}
 	fresh, err := c.messageOf(ctx, from)
 	if err != nil {
@@ -98,18 +99,18 @@ func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment, limit
 	}
 	i := slices.IndexFunc(files, func(a attachment) bool { return a.ID == from.File })
 	if i < 0 {
-		return nil, errors.New("it was deleted")
+		return nil, &conversation.GoneError{Words: "it was deleted"}
 	}
-	return c.download(ctx, files[i].URL, limit)
+	return c.download(ctx, files[i].URL)
 }
 
 // errExpired is an address that Discord does not know, or no longer.
-var errExpired = errors.New("it is no longer on Discord")
+var errExpired error = &conversation.GoneError{Words: "it is no longer on Discord"}
 
-func (c *Channel) download(ctx context.Context, address string, limit int64) ([]byte, error) {
+func (c *Channel) download(ctx context.Context, address string) (io.ReadCloser, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || !slices.Contains(fileHosts, u.Host) {
-		return nil, errors.New("it is not on Discord's own servers")
+		return nil, &conversation.GoneError{Words: "it is not on Discord's own servers"}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -120,23 +121,32 @@ func (c *Channel) download(ctx context.Context, address string, limit int64) ([]
 	if err != nil {
 		return nil, fetchError(ctx)
 	}
-	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusOK {
+		return &download{ctx, resp.Body}, nil
+	}
+	resp.Body.Close()
 	switch resp.StatusCode {
-	case http.StatusOK:
 	case http.StatusForbidden, http.StatusNotFound:
 		return nil, errExpired
-	default:
-		return nil, fmt.Errorf("the answer was %s", resp.Status)
 	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
-	switch {
-	case err != nil:
-		return nil, fetchError(ctx)
-	case int64(len(data)) > limit:
-		return nil, fmt.Errorf("it has more than %d bytes", limit)
-	}
-	return data, nil
+	return nil, fmt.Errorf("the answer was %s", resp.Status)
 }
+
+// download is a file as it comes. Its errors are those of fetchError.
+type download struct {
+	ctx  context.Context
+	body io.ReadCloser
+}
+
+func (d *download) Read(p []byte) (int, error) {
+	n, err := d.body.Read(p)
+	if err != nil && err != io.EOF {
+		err = fetchError(d.ctx)
+	}
+	return n, err
+}
+
+func (d *download) Close() error { return d.body.Close() }
 
 // fetchError leaves out the address, whose signature is good for a while.
 func fetchError(ctx context.Context) error {
@@ -155,13 +165,13 @@ func (c *Channel) messageOf(ctx context.Context, at ref) (message, error) {
 	case err == nil:
 		return m, nil
 	case isFinal(err):
-		return m, errors.New("its message is gone or hidden")
+		return m, &conversation.GoneError{Words: "its message is gone or hidden"}
 	}
 	return m, fetchError(ctx)
 }
 
-// fetchStarter gives the message that a thread was made from as a text.
-func (c *Channel) fetchStarter(ctx context.Context, at ref, limit int64) ([]byte, error) {
+// fetchStarter returns the message that a thread was made from as a text.
+func (c *Channel) fetchStarter(ctx context.Context, at ref) (io.ReadCloser, error) {
 	m, err := c.messageOf(ctx, at)
 	if err != nil {
 		return nil, err
@@ -170,8 +180,5 @@ func (c *Channel) fetchStarter(ctx context.Context, at ref, limit int64) ([]byte
 	for _, a := range m.Attachments {
 		text += "\n[file " + plaintext.OneLine(a.Filename) + "]"
 	}
-	if int64(len(text)) > limit {
-		return nil, fmt.Errorf("it has more than %d bytes", limit)
-	}
-	return []byte(text), nil
+	return io.NopCloser(strings.NewReader(text)), nil
 }

@@ -189,7 +189,7 @@ func TestAThreadsFirstRunSeesWhatItWasMadeFrom(t *testing.T) {
 	if len(got[0].Attachments) != 1 || len(got[1].Attachments) != 0 {
 		t.Fatalf("%+v", got)
 	}
-	data, err := r.Fetch(deadline(t), got[0].Attachments[0], 1000)
+	data, err := fetch(t, r, got[0].Attachments[0])
 	if string(data) != "Bob wrote:\nthe roof leaks" {
 		t.Errorf("%q, %v", data, err)
 	}

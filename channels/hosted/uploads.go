@@ -1,8 +1,10 @@
 package hosted
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"mime"
 	"net/http"
@@ -34,20 +36,17 @@ func (u Uploads) Put(ctx context.Context, key conversation.Key, name, mediaType 
 	return conversation.Attachment{Name: name, MediaType: mediaType, Size: int64(len(data)), Ref: ref}, err
 }
 
-// Fetch returns the bytes of a file that came with a message, as
-// channels.Fetcher has it.
-func (u Uploads) Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error) {
+// Fetch opens a file that came with a message, as channels.Fetcher has it.
+func (u Uploads) Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error) {
 	upload, err := files.New(u.Store).Get(ctx, file.Ref)
 	switch {
 	case errors.Is(err, files.ErrNotFound):
-		return nil, errors.New("it is no longer there")
+		return nil, &conversation.GoneError{Words: "it is no longer there"}
 	case err != nil:
 		u.Log.Error("an uploaded file can't be read", "file", file.Ref, "error", err)
 		return nil, errors.New("it can't be read")
-	case int64(len(upload.Data)) > limit:
-		return nil, errors.New("it is too large")
 	}
-	return upload.Data, nil
+	return io.NopCloser(bytes.NewReader(upload.Data)), nil
 }
 
 // MediaType returns the media type of a file: of a picture the one that its

@@ -5,6 +5,7 @@ package web
 import (
 	"context"
 	"crypto/rand"
+	"io"
 	"log/slog"
 	"regexp"
 	"strings"
@@ -72,9 +73,9 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 // HasStarted reports whether Run has begun to take messages.
 func (c *Channel) HasStarted() bool { return c.gate.HasOpened() }
 
-// Fetch returns the bytes of a file that came with a message.
-func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment, limit int64) ([]byte, error) {
-	return c.uploads.Fetch(ctx, file, limit)
+// Fetch opens a file that came with a message.
+func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error) {
+	return c.uploads.Fetch(ctx, file)
 }
 
 // nameForm matches the names of chats in addresses.
