@@ -92,7 +92,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		snapshot, asked := l.withImages(ctx, *q)
 		q.hint = l.router.hintFor(ctx, snapshot, asked, g.budget)
 		g.window = l.router.windowWithHint(snapshot, asked, q.hint)
-		return g.run(tools.WithSession(ctx, tools.Session{Key: l.key, Conversation: q.snapshot.Conversation.ID}))
+		return g.run(tools.WithSession(ctx, tools.Session{Key: l.key, Conversation: q.snapshot.Conversation.ID, Window: g.budget}))
 	})
 	l.router.budgets.Used(l.key, g.budget, l.deps.Budget)
 	if err != nil && errors.Is(context.Cause(ctx), errStopped) {

@@ -62,7 +62,7 @@ func init() {
 		return list, err
 	}
 	conversation.ReadToolUses = func(ctx context.Context, s *conversation.Store, key conversation.Key, id, tool string, limit int) (list []string, err error) {
-		uses, err := search.New(s).ToolUses(ctx, key, id, tool, limit)
+		uses, err := search.New(s).ToolUses(ctx, key, id, search.ToolQuery{Tool: tool, Limit: limit})
 		for _, u := range uses {
 			list = append(list, fmt.Sprint(u.Turn, u.Call, u.Result.Content))
 		}

@@ -22,9 +22,12 @@ const RecallName = "conversation_recall"
 
 // recall is one call of the tool.
 type recall struct {
+	store   *conversation.Store
 	archive *search.Searcher
 	counter Counter
-	session Session
+	session Session // Conversation is the one that is asked about
+	active  string  // ID of the conversation in which the tool is called
+	tokens  int     // the most that the result may have
 }
 
 // recallArguments are the arguments of a call. Which of them are used depends on the
@@ -38,13 +41,14 @@ type recallArguments struct {
 	ToolName     string `json:"tool_name"`
 	Conversation string `json:"conversation"`
 	Limit        int    `json:"limit"`
+	Offset       int    `json:"offset"`
 }
 
 // The limits of one call.
 const (
-	recallMost       = 50 // hits, turns or calls
-	recallHits       = 5  // default, as the three below
-	recallTurns      = 20
+	recallMost       = 50   // turns or calls
+	recallOffset     = 1000 // turns or calls that may be left out
+	recallTurns      = 20   // default, as the two below
 	recallCalls      = 10
 	recallOpenings   = 15
 	recallQueryBytes = 2000
@@ -52,12 +56,13 @@ const (
 
 // Recall returns the tool by which the model looks up what its window does not show:
 // everything that was said in the session, and nothing of any other session. A result
-// has at most 8,000 tokens.
+// has at most 8,000 tokens, and at most a quarter of the window.
 func Recall(store *conversation.Store, counter Counter) Tool {
 	return Tool{
 		Name: RecallName,
 		Description: "Look up what was said in this chat and is not shown to you. " +
-			"search finds words, range shows turns by number, tool_calls shows earlier calls with results, summary shows a conversation at a glance.",
+			"search finds turns by words, best first; range shows turns by number; tool_calls shows earlier calls with results; " +
+			"summary shows a conversation at a glance, with its rules, decisions and files. Each result says how to see more.",
 		Parameters: json.RawMessage(`{
 			"type": "object",
 			"properties": {
@@ -68,8 +73,9 @@ func Recall(store *conversation.Store, counter Counter) Tool {
 				"start_turn": {"type": "integer", "description": "range: first turn, from 1"},
 				"end_turn": {"type": "integer", "description": "range: last turn"},
 				"tool_name": {"type": "string", "description": "tool_calls: of this tool alone"},
-				"conversation": {"type": "string", "description": "id of an earlier conversation, as search names it; this one when left out"},
-				"limit": {"type": "integer", "description": "how many hits, turns or calls, 1 to 50"}
+				"conversation": {"type": "string", "description": "id of an earlier conversation, as search and summary name it; this one when left out"},
+				"limit": {"type": "integer", "description": "how many turns or calls at most, 1 to 50"},
+				"offset": {"type": "integer", "description": "search, tool_calls: leave out so many first ones, for the next page"}
 			},
 			"required": ["action"],
 			"additionalProperties": false
@@ -81,9 +87,13 @@ func Recall(store *conversation.Store, counter Counter) Tool {
 			}
 			var a recallArguments
 			if err := json.Unmarshal(arguments, &a); err != nil {
-				return "", fmt.Errorf("conversation_recall takes an object with action, query, scope, start_turn, end_turn, tool_name, conversation, limit: %w", err)
+				return "", fmt.Errorf("conversation_recall takes an object with action, query, scope, start_turn, end_turn, tool_name, conversation, limit, offset: %w", err)
 			}
-			return (&recall{search.New(store), counter, session}).act(ctx, a)
+			r := &recall{store: store, archive: search.New(store), counter: counter, session: session, active: session.Conversation, tokens: recallTokens}
+			if session.Window > 0 {
+				r.tokens = min(recallTokens, max(session.Window/4, leastRecallTokens))
+			}
+			return r.act(ctx, a)
 		},
 	}
 }
@@ -91,6 +101,9 @@ func Recall(store *conversation.Store, counter Counter) Tool {
 func (r *recall) act(ctx context.Context, a recallArguments) (string, error) {
 	if a.Limit < 0 || a.Limit > recallMost {
 		return "", fmt.Errorf("limit is %d; allowed are 1 to %d", a.Limit, recallMost)
+	}
+	if a.Offset < 0 || a.Offset > recallOffset {
+		return "", fmt.Errorf("offset is %d; allowed are 0 to %d", a.Offset, recallOffset)
 	}
 	if a.Conversation != "" {
 		r.session.Conversation = a.Conversation
@@ -147,14 +160,23 @@ func (r *recall) turns(ctx context.Context, a recallArguments) (string, error) {
 	if len(turns) == 0 {
 		return fmt.Sprintf("There is no turn %d: this conversation has %s.", a.StartTurn, plural(total, "turn")), nil
 	}
-	p := page{head: fmt.Sprintf("Turns %d to %d of %d.", turns[0].Number, turns[len(turns)-1].Number, total)}
-	if end := turns[len(turns)-1].Number; end < min(a.EndTurn, total) {
-		p.foot = fmt.Sprintf("[More: start_turn %d]", end+1)
-	}
+	p := page{oldestFirst: true}
 	for _, turn := range turns {
 		p.blocks = append(p.blocks, blockOf(fmt.Sprintf("Turn %d", turn.Number), turn.Messages, wholeMessage))
 	}
-	return p.fit(r.counter), nil
+	p.frame = func(left int) (head, foot string) {
+		first, end := turns[left].Number, turns[len(turns)-1].Number
+		head = fmt.Sprintf("Turns %d to %d of %d.", first, end, total)
+		var more []string
+		if left > 0 {
+			more = append(more, fmt.Sprintf("turns %d to %d did not fit: start_turn %d, end_turn %d", a.StartTurn, first-1, a.StartTurn, first-1))
+		}
+		if end < total {
+			more = append(more, fmt.Sprintf("what follows: start_turn %d", end+1))
+		}
+		return head, footOf(more...)
+	}
+	return p.fit(r.counter, r.tokens), nil
 }
 
 // total returns how many turns the conversation has.
@@ -164,7 +186,12 @@ func (r *recall) total(ctx context.Context) (int64, error) {
 }
 
 func (r *recall) toolCalls(ctx context.Context, a recallArguments) (string, error) {
-	uses, err := r.archive.ToolUses(ctx, r.session.Key, r.session.Conversation, a.ToolName, a.limit(recallCalls))
+	limit := a.limit(recallCalls)
+	query := search.ToolQuery{Tool: a.ToolName, Skip: a.Offset, Limit: limit + 1}
+	if a.ToolName == "" {
+		query.Except = RecallName
+	}
+	uses, err := r.archive.ToolUses(ctx, r.session.Key, r.session.Conversation, query)
 	if err != nil {
 		return "", err
 	}
@@ -173,12 +200,11 @@ func (r *recall) toolCalls(ctx context.Context, a recallArguments) (string, erro
 		of = oneLine(a.ToolName, 60)
 	}
 	if len(uses) == 0 {
-		return fmt.Sprintf("There are no calls of %s in this conversation.", of), nil
+		return fmt.Sprintf("There are no %scalls of %s in this conversation.", further(a.Offset), of), nil
 	}
-	p := page{head: fmt.Sprintf("The newest %s of %s in this conversation, the newest first.", plural(int64(len(uses)), "call"), of)}
-	for _, u := range uses {
+	var p page
+	for _, u := range uses[:min(limit, len(uses))] {
 		p.blocks = append(p.blocks, block{
-			at:   u.Result.At,
 			head: fmt.Sprintf("Turn %d, %s", u.Turn, when(u.Result.At)),
 			lines: []line{
 				{text: u.Call.Name + " " + oneLine(u.Call.Arguments, wholeMessage)},
@@ -186,28 +212,21 @@ func (r *recall) toolCalls(ctx context.Context, a recallArguments) (string, erro
 			},
 		})
 	}
-	return p.fit(r.counter), nil
+	p.frame = func(left int) (head, foot string) {
+		shown := min(limit, len(uses)) - left
+		head = fmt.Sprintf("%s of %s in this conversation, the newest first.", plural(int64(shown), "call"), of)
+		if shown < len(uses) {
+			foot = footOf(fmt.Sprintf("older calls: offset %d", a.Offset+shown))
+		}
+		return head, foot
+	}
+	return p.fit(r.counter, r.tokens), nil
 }
 
-func (r *recall) summary(ctx context.Context, a recallArguments) (string, error) {
-	o, err := r.archive.Overview(ctx, r.session.Key, r.session.Conversation, a.limit(recallOpenings))
-	if err != nil {
-		return "", err
+// further returns a word for an answer that has nothing behind an offset.
+func further(offset int) string {
+	if offset > 0 {
+		return "further "
 	}
-	c := o.Conversation
-	p := page{head: fmt.Sprintf("%s: %s, %s, from %s to %s.", titleOf(c.Title), plural(o.Turns, "turn"),
-		plural(c.Messages, "message"), when(c.CreatedAt), when(c.UpdatedAt))}
-	if o.Summary.Content != "" {
-		p.head += fmt.Sprintf("\n\nSummary made at %s, of messages 1 to %d:\n%s", when(o.Summary.At), o.Summary.Through, o.Summary.Content)
-	} else {
-		p.head += "\n\nNo summary of it has been made."
-	}
-	if len(o.Openings) > 0 {
-		p.head += "\n\nHow some turns begin:"
-	}
-	for _, turn := range o.Openings {
-		m := turn.Messages[0]
-		p.blocks = append(p.blocks, block{at: m.At, head: fmt.Sprintf("Turn %d, %s: %s", turn.Number, when(m.At), firstLine(m.Content))})
-	}
-	return p.fit(r.counter), nil
+	return ""
 }

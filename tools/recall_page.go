@@ -1,8 +1,6 @@
 package tools
 
 import (
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,9 +11,9 @@ import (
 )
 
 const (
-	recallTokens = 8000
-	frameTokens  = 100 // of these, for the notices of a page
-	toolTokens   = 100 // to which tool results are cut when a page is too long
+	recallTokens      = 8000 // of a page
+	leastRecallTokens = 300  // of a page, however small the window is
+	toolTokens        = 100  // to which tool results are cut when a page is too long
 
 	wholeMessage = 20_000 // the most bytes of a message that are shown
 	wholeHit     = 1500   // bytes up to which a hit is shown whole; of a longer one, the snippet is shown
@@ -24,16 +22,18 @@ const (
 
 // page is the result of one call.
 type page struct {
-	head   string
-	blocks []block
-	foot   string
+	blocks      []block
+	oldestFirst bool // the first blocks are left out where there is no room for all, and not the last
+
+	// frame returns what stands above and below the blocks when so many are left out.
+	frame func(left int) (head, foot string)
 }
 
 // block is a part of a page, mostly one turn.
 type block struct {
-	at    time.Time
-	head  string
-	lines []line
+	head   string
+	lines  []line
+	tokens int // 0 = not counted yet
 }
 
 // line is one message of a block.
@@ -46,7 +46,6 @@ func blockOf(head string, messages []conversation.Message, limit int) block {
 	b := block{head: head}
 	for i, m := range messages {
 		if i == 0 {
-			b.at = m.At
 			b.head += ", " + when(m.At)
 		}
 		b.lines = append(b.lines, linesOf(m, limit)...)
@@ -63,7 +62,11 @@ func linesOf(m conversation.Message, limit int) (lines []line) {
 	case m.Sender.Name != "":
 		who += " " + oneLine(m.Sender.Name, 60)
 	}
-	if text := strings.TrimSpace(m.Content); text != "" {
+	text := strings.TrimSpace(m.Content)
+	if m.Role == conversation.RoleTool && m.ToolName == RecallName {
+		text = "[an earlier lookup]"
+	}
+	if text != "" {
 		lines = append(lines, line{text: who + ": " + shorten(text, limit), tool: m.Role == conversation.RoleTool})
 	}
 	for _, image := range m.Images {
@@ -75,64 +78,65 @@ func linesOf(m conversation.Message, limit int) (lines []line) {
 	return lines
 }
 
-// fit returns the text of the page within recallTokens. It cuts tool results first,
-// then leaves out the oldest blocks, and cuts the last one that is left.
-func (p page) fit(counter Counter) string {
-	room := recallTokens - frameTokens
-	p.head = cut(counter, p.head, room/2)
-	room -= counter.Text(p.head) + counter.Text(p.foot)
-	sizes, total := p.measure(counter)
-	if total > room {
+// fit returns the text of the page within so many tokens. It cuts tool results first, then
+// leaves out blocks, and cuts the last one that is left.
+func (p page) fit(counter Counter, tokens int) string {
+	total := p.tokens(counter, 0)
+	if total > tokens {
 		for i := range p.blocks {
 			p.blocks[i].cutResults(counter)
 		}
-		sizes, total = p.measure(counter)
+		total = p.tokens(counter, 0)
 	}
 	left := 0
-	for ; total > room && len(p.blocks) > 1; left++ {
-		oldest := p.oldest()
-		total -= sizes[oldest]
-		p.blocks, sizes = slices.Delete(p.blocks, oldest, oldest+1), slices.Delete(sizes, oldest, oldest+1)
+	for total > tokens && len(p.blocks) > 1 {
+		if p.oldestFirst {
+			p.blocks = p.blocks[1:]
+		} else {
+			p.blocks = p.blocks[:len(p.blocks)-1]
+		}
+		left++
+		total = p.tokens(counter, left)
+	}
+	head, foot := p.frame(left)
+	if total > tokens {
+		head = cut(counter, head, tokens/2)
+		if len(p.blocks) > 0 {
+			room := tokens - counter.Text(head) - counter.Text(foot) - cutReserve
+			p.blocks = []block{{head: strings.TrimPrefix(cut(counter, p.blocks[0].text(), room), "\n")}}
+		}
 	}
 	var b strings.Builder
-	b.WriteString(p.head)
+	b.WriteString(head)
 	for _, block := range p.blocks {
-		text := block.text()
-		if total > room {
-			text = cut(counter, text, room)
-		}
-		b.WriteString(text)
+		b.WriteString(block.text())
 	}
-	if left > 0 {
-		fmt.Fprintf(&b, "\n\n[The oldest %d of these did not fit; ask for less.]", left)
-	}
-	if p.foot != "" {
-		b.WriteString("\n\n" + p.foot)
+	if foot != "" {
+		b.WriteString("\n\n" + foot)
 	}
 	return b.String()
 }
 
-// measure returns the tokens of each block and of all together.
-func (p page) measure(counter Counter) (sizes []int, total int) {
-	sizes = make([]int, len(p.blocks))
-	for i, b := range p.blocks {
-		sizes[i] = counter.Text(b.text()) + 1
-		total += sizes[i]
-	}
-	return sizes, total
-}
+// cutReserve is for the tokens that a cut text has more than it was cut to.
+const cutReserve = 20
 
-func (p page) oldest() int {
-	oldest := 0
-	for i, b := range p.blocks {
-		if b.at.Before(p.blocks[oldest].at) {
-			oldest = i
+// tokens returns about how many tokens the page has when so many blocks are left out, at
+// least as many as it will have.
+func (p *page) tokens(counter Counter, left int) int {
+	head, foot := p.frame(left)
+	total := counter.Text(head) + counter.Text(foot) + 2
+	for i := range p.blocks {
+		b := &p.blocks[i]
+		if b.tokens == 0 {
+			b.tokens = counter.Text(b.text()) + 1
 		}
+		total += b.tokens
 	}
-	return oldest
+	return total
 }
 
-func (b block) cutResults(counter Counter) {
+func (b *block) cutResults(counter Counter) {
+	b.tokens = 0
 	for i, l := range b.lines {
 		if l.tool {
 			b.lines[i].text = cut(counter, l.text, toolTokens)
@@ -193,6 +197,15 @@ func titleOf(title string) string {
 func when(t time.Time) string { return t.Format("2006-01-02 15:04") }
 
 func quoted(text string) string { return "“" + text + "”" }
+
+// footOf returns the last line of a page, which says how to see more, or "" if there is
+// nothing to say.
+func footOf(more ...string) string {
+	if len(more) == 0 {
+		return ""
+	}
+	return "[More: " + strings.Join(more, "; ") + "]"
+}
 
 func plural(n int64, thing string) string {
 	if n == 1 {

@@ -6,14 +6,24 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"parley/conversation"
 	"parley/conversation/search"
 )
 
-// search returns the hits, the best first, each with the turn before and after it.
+const (
+	hitsAtOnce   = 100  // messages that are looked for at once
+	mostHits     = 2000 // messages that are looked for at all
+	foundInTurn  = 5    // messages of a turn that are shown as found; more say little more
+	contextTurns = 3    // the best turns, which are shown with the turn before and after them
+)
+
+// search returns the turns in which messages were found, the best first, each once: as many
+// as fit on the page, or on half of it if the model names no limit. The best few are shown with the turn before and
+// after them.
 func (r *recall) search(ctx context.Context, a recallArguments) (string, error) {
-	query := search.Query{Key: r.session.Key, Words: a.Query, ExceptTool: RecallName, Limit: a.limit(recallHits)}
+	query := search.Query{Key: r.session.Key, Words: a.Query, ExceptTool: RecallName}
 	where := "this conversation"
 	switch a.Scope {
 	case "", "conversation":
@@ -29,83 +39,227 @@ func (r *recall) search(ctx context.Context, a recallArguments) (string, error) 
 	if len(a.Query) > recallQueryBytes {
 		return "", fmt.Errorf("the query has %d bytes; a few words are enough, at most %d bytes", len(a.Query), recallQueryBytes)
 	}
-	hits, err := r.archive.Find(ctx, query)
+	limit := a.limit(recallMost)
+	found, err := r.find(ctx, query, a.Offset+limit+1)
 	if err != nil {
 		return "", err
 	}
-	words := oneLine(a.Query, 100)
-	if len(hits) == 0 {
-		return fmt.Sprintf("Nothing in %s has the words %s. Try fewer or other words, or scope session.", where, quoted(words)), nil
+	words := quoted(oneLine(a.Query, 100))
+	wider := ""
+	if query.Conversation != "" {
+		wider = "earlier conversations of this chat: scope session"
 	}
-	p := page{head: fmt.Sprintf("%s for %s in %s, the best first; range shows more of a turn.",
-		plural(int64(len(hits)), "message"), quoted(words), where)}
-	shown := map[turnKey]bool{}
-	for _, h := range hits {
-		blocks, err := r.around(ctx, h, shown)
-		if err != nil {
-			return "", err
+	if a.Offset >= len(found) {
+		if a.Offset > 0 {
+			return fmt.Sprintf("Nothing further in %s has the words %s.", where, words), nil
 		}
-		p.blocks = append(p.blocks, blocks...)
+		text := fmt.Sprintf("Nothing in %s has the words %s. Try fewer or other words", where, words)
+		if wider != "" {
+			text += ", or scope session for the earlier conversations of this chat"
+		}
+		return text + ".", nil
 	}
-	return p.fit(r.counter), nil
+	if a.Limit == 0 {
+		r.tokens /= 2
+	}
+	p, err := r.found(ctx, found[a.Offset:], min(limit, len(found)-a.Offset), a.Offset == 0)
+	if err != nil {
+		return "", err
+	}
+	read := a.Offset + len(p.blocks)
+	p.frame = func(left int) (head, foot string) {
+		head = fmt.Sprintf("Found for %s in %s, the best first; “>” stands before each message that was found.", words, where)
+		var more []string
+		if end := read - left; end < len(found) {
+			more = append(more, fmt.Sprintf("next matches: offset %d", end))
+		}
+		around := "around a turn: action range with start_turn and end_turn"
+		if query.Conversation == "" {
+			around += ", and conversation where one is named"
+		} else {
+			around += r.ofConversation()
+		}
+		if more = append(more, around); wider != "" {
+			more = append(more, wider)
+		}
+		return head, footOf(more...)
+	}
+	return p.fit(r.counter, r.tokens), nil
 }
 
-// turnKey names a turn, which a page shows only once.
+// turnKey names a turn.
 type turnKey struct {
 	conversation string
 	turn         int64
 }
 
-// around returns the turn of a hit with the turns before and after it, unless these
-// are shown already.
-func (r *recall) around(ctx context.Context, h search.Hit, shown map[turnKey]bool) ([]block, error) {
-	turns, err := r.archive.Turns(ctx, h.Key, h.Conversation, h.Turn-1, h.Turn+1)
-	if err != nil {
-		return nil, err
-	}
-	var blocks []block
-	for _, turn := range turns {
-		key := turnKey{h.Conversation, turn.Number}
-		if shown[key] && turn.Number != h.Turn {
-			continue
-		}
-		head := fmt.Sprintf("Turn %d", turn.Number)
-		if h.Conversation != r.session.Conversation {
-			head += fmt.Sprintf(" of %s, conversation %s", titleOf(h.Title), h.Conversation)
-		}
-		if turn.Number == h.Turn {
-			if shown[key] {
-				head += ", again"
-			}
-			blocks = append(blocks, hitBlock(head, turn.Messages, h))
-		} else {
-			blocks = append(blocks, blockOf(head, turn.Messages, besideHit))
-		}
-		shown[key] = true
-	}
-	return blocks, nil
+// foundTurn is a turn in which messages were found.
+type foundTurn struct {
+	turnKey
+	hits []search.Hit // the best first
 }
 
-// hitBlock returns the turn of a hit: the message that was found, whole or, if it is
-// long, its snippet, and the other messages shortened.
-func hitBlock(head string, messages []conversation.Message, h search.Hit) block {
-	b := blockOf(head+" (found)", messages, besideHit)
-	b.lines = nil
-	for _, m := range messages {
-		if m.Seq != h.Seq {
-			b.lines = append(b.lines, linesOf(m, besideHit)...)
-			continue
+// find returns the turns in which messages were found, the best first: as many as wanted, if there are so many.
+func (r *recall) find(ctx context.Context, query search.Query, wanted int) ([]foundTurn, error) {
+	var found []foundTurn
+	at := map[turnKey]int{}
+	for query.Limit = hitsAtOnce; query.Skip < mostHits && len(found) < wanted; query.Skip += query.Limit {
+		hits, err := r.archive.Find(ctx, query)
+		if err != nil {
+			return nil, err
 		}
-		if written(m) > wholeHit {
-			m.Content = h.Snippet.Mark("**", "**")
-			m.ToolCalls = slices.Clone(m.ToolCalls)
-			for i := range m.ToolCalls {
-				m.ToolCalls[i].Arguments = "…"
+		for _, h := range hits {
+			key := turnKey{h.Conversation, h.Turn}
+			i, known := at[key]
+			if !known {
+				i = len(found)
+				at[key], found = i, append(found, foundTurn{turnKey: key})
 			}
+			found[i].hits = append(found[i].hits, h)
 		}
-		b.lines = append(b.lines, linesOf(m, wholeMessage)...)
+		if len(hits) < query.Limit {
+			break
+		}
 	}
-	return b
+	return found, nil
+}
+
+// found returns a page with so many of the turns, or as many as have room. best says that they begin with the best.
+func (r *recall) found(ctx context.Context, found []foundTurn, limit int, best bool) (p page, err error) {
+	shown := map[turnKey]bool{}
+	for _, f := range found {
+		shown[f.turnKey] = true
+	}
+	for tokens := 0; len(p.blocks) < limit && tokens <= r.tokens; {
+		n := len(p.blocks)
+		b, err := r.foundBlock(ctx, found[n], best && n < contextTurns, shown)
+		if err != nil {
+			return p, err
+		}
+		b.tokens = r.counter.Text(b.text()) + 1
+		tokens += b.tokens
+		p.blocks = append(p.blocks, b)
+	}
+	return p, nil
+}
+
+// foundBlock returns a turn in which messages were found, and on request the turn before and after it, unless these are
+// shown already.
+func (r *recall) foundBlock(ctx context.Context, f foundTurn, withContext bool, shown map[turnKey]bool) (b block, err error) {
+	first, last := f.turn, f.turn
+	if withContext {
+		first, last = first-1, last+1
+	}
+	turns, err := r.archive.Turns(ctx, r.session.Key, f.conversation, first, last)
+	if err != nil {
+		return b, err
+	}
+	var lines []line
+	read := false
+	for _, turn := range turns {
+		key := turnKey{f.conversation, turn.Number}
+		switch {
+		case turn.Number == f.turn:
+			read = true
+			lines = append(lines, r.turnLines(f, turn.Messages)...)
+		case !shown[key]:
+			shown[key] = true
+			lines = append(lines, r.turnLines(foundTurn{turnKey: key, hits: f.hits[:1]}, turn.Messages)...)
+		}
+	}
+	if !read { // the file is damaged before it
+		lines = r.turnLines(f, nil)
+	}
+	return block{head: strings.TrimPrefix(lines[0].text, "\n"), lines: lines[1:]}, nil
+}
+
+// turnLines returns a turn with a line above it that says where it stands. Of its messages it shows the question, those that were
+// found with the one before and after each, and the last. A message that was found is shown whole or, if it is long, by its
+// snippet; others are shortened.
+func (r *recall) turnLines(f foundTurn, messages []conversation.Message) []line {
+	hits := map[int64]search.Hit{}
+	for _, h := range f.hits[:min(len(f.hits), foundInTurn)] {
+		if h.Turn == f.turn {
+			hits[h.Seq] = h
+		}
+	}
+	at := f.hits[0].At
+	if len(messages) > 0 {
+		at = messages[0].At
+	}
+	head := fmt.Sprintf("\nTurn %d", f.turn)
+	if f.conversation != r.session.Conversation {
+		head += fmt.Sprintf(" of %s, conversation %s", titleOf(f.hits[0].Title), f.conversation)
+	}
+	lines := []line{{text: head + ", " + when(at)}}
+	left := 0
+	messages = slices.DeleteFunc(messages, isLookup)
+	for i, m := range messages {
+		h, hit := hits[m.Seq]
+		switch {
+		case hit:
+			lines = append(lines, leftOut(&left)...)
+			lines = append(lines, hitLines(m, h, at)...)
+			delete(hits, m.Seq)
+		case i == 0 || i == len(messages)-1 || isHit(f, messages[i-1].Seq) || isHit(f, messages[i+1].Seq):
+			lines = append(lines, leftOut(&left)...)
+			lines = append(lines, linesOf(m, besideHit)...)
+		default:
+			left++
+		}
+	}
+	for _, h := range f.hits { // the turn is too long to be read to its end
+		if _, unread := hits[h.Seq]; unread {
+			m := conversation.Message{Role: h.Role, ToolName: h.ToolName, Sender: h.Sender, Content: h.Snippet.Mark("**", "**"), At: h.At}
+			lines = append(lines, marked(linesOf(m, wholeHit), m.At, at)...)
+		}
+	}
+	return lines
+}
+
+// isLookup reports whether a message is an earlier call of this tool, or its result. The text beside a call is kept.
+func isLookup(m conversation.Message) bool {
+	return m.Role == conversation.RoleTool && m.ToolName == RecallName ||
+		m.Content == "" && len(m.ToolCalls) > 0 && !slices.ContainsFunc(m.ToolCalls, func(c conversation.ToolCall) bool { return c.Name != RecallName })
+}
+
+func isHit(f foundTurn, seq int64) bool {
+	return slices.ContainsFunc(f.hits[:min(len(f.hits), foundInTurn)], func(h search.Hit) bool { return h.Seq == seq })
+}
+
+// leftOut returns a line for the messages that are not shown, if there are any, and counts from zero again.
+func leftOut(n *int) []line {
+	if *n == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("[%s not shown]", plural(int64(*n), "message"))
+	*n = 0
+	return []line{{text: text}}
+}
+
+// hitLines returns the lines of a message that was found in a turn that began at a time.
+func hitLines(m conversation.Message, h search.Hit, began time.Time) []line {
+	if written(m) > wholeHit {
+		m.Content = h.Snippet.Mark("**", "**")
+		m.ToolCalls = slices.Clone(m.ToolCalls)
+		for i := range m.ToolCalls {
+			m.ToolCalls[i].Arguments = "…"
+		}
+	}
+	return marked(linesOf(m, wholeMessage), m.At, began)
+}
+
+// marked puts the mark of what was found before the first line, with the time if the day is another than that on which
+// the turn began.
+func marked(lines []line, at, began time.Time) []line {
+	if len(lines) > 0 {
+		mark := "> "
+		if at.Sub(began).Abs() > 12*time.Hour {
+			mark += when(at) + " "
+		}
+		lines[0].text = mark + lines[0].text
+	}
+	return lines
 }
 
 // written returns how many bytes a message and its tool calls have.

@@ -21,6 +21,8 @@ type archive struct {
 	t     *testing.T
 	store *conversation.Store
 	said  int
+
+	window int // of the calls, see Session
 }
 
 func newArchive(t *testing.T) *archive {
@@ -89,7 +91,7 @@ func (a *archive) ask(key conversation.Key, arguments string) string {
 		a.t.Fatal(err)
 	}
 	r := registry(a.t, Recall(a.store, llm.NewCounter("gpt-4o")))
-	text, _ := r.Call(WithSession(a.t.Context(), Session{Key: key, Conversation: c.ID}), RecallName, arguments, time.Minute)
+	text, _ := r.Call(WithSession(a.t.Context(), Session{Key: key, Conversation: c.ID, Window: a.window}), RecallName, arguments, time.Minute)
 	if n := llm.NewCounter("gpt-4o").Text(text); n > recallTokens {
 		a.t.Errorf("%s gave %d tokens", arguments, n)
 	}
@@ -136,12 +138,12 @@ func TestModelFindsWhatWasSaidAndReadsOn(t *testing.T) {
 	a.exchange(room, "thanks", reply("you are welcome"))
 	a.indexed(room, "thanks")
 	found := a.ask(room, `{"action":"search","query":"harbour code"}`)
-	contains(t, found, "1 message for “harbour code” in this conversation", "Turn 9 (found), 2026-05-01 09:09",
-		"user: we take the harbour entrance code 4711", "assistant: noted", "Turn 8, ", "question 8", "Turn 10, ", "you are welcome")
+	contains(t, found, "Found for “harbour code” in this conversation", "Turn 9, 2026-05-01 09:09\n> user: we take the harbour entrance code 4711\nassistant: noted\n",
+		"Turn 8, ", "question 8", "Turn 10, ", "you are welcome", "scope session")
 	containsNot(t, found, "question 7")
 	contains(t, a.ask(room, `{"action":"range","start_turn":9,"end_turn":9}`), "Turns 9 to 9 of 10.", "4711", "noted")
 	page := a.ask(room, `{"action":"range","start_turn":2,"limit":3}`)
-	contains(t, page, "Turns 2 to 4 of 10.", "question 2", "answer 4", "[More: start_turn 5]")
+	contains(t, page, "Turns 2 to 4 of 10.", "question 2", "answer 4", "[More: what follows: start_turn 5]")
 	containsNot(t, page, "question 5", "question 1\n")
 	contains(t, a.ask(room, `{"action":"range","start_turn":11}`), "There is no turn 11: this conversation has 10 turns.")
 }
@@ -161,7 +163,7 @@ func TestEarlierConversationsAreFoundInTheSession(t *testing.T) {
 	contains(t, a.ask(room, `{"action":"search","query":"anchor"}`), "Nothing in this conversation has the words “anchor”", "scope session")
 	contains(t, a.ask(room, `{"action":"search","query":"anchor","scope":"session"}`), "conversation "+c.ID, "40 kg")
 	contains(t, a.ask(room, `{"action":"range","start_turn":1,"conversation":"`+c.ID+`"}`), "40 kg")
-	contains(t, a.ask(room, `{"action":"summary","conversation":"`+c.ID+`"}`), "1 turn, 2 messages", "No summary of it has been made.", "Turn 1, 2026-05-01 09:01: the anchor weighs 40 kg")
+	contains(t, a.ask(room, `{"action":"summary","conversation":"`+c.ID+`"}`), "1 turn, 2 messages", "start_turn and conversation "+c.ID, "Turn 1, 2026-05-01 09:01: the anchor weighs 40 kg")
 
 	stretch, err := summary.New(a.store).Stretch(t.Context(), c.ID, 3, 1000)
 	if err != nil {
@@ -170,9 +172,8 @@ func TestEarlierConversationsAreFoundInTheSession(t *testing.T) {
 	if _, err := summary.New(a.store).Add(t.Context(), stretch, "They spoke of an anchor.", 10); err != nil {
 		t.Fatal(err)
 	}
-	summary := a.ask(room, `{"action":"summary","conversation":"`+c.ID+`"}`)
-	contains(t, summary, "of messages 1 to 2:\nThey spoke of an anchor.")
-	containsNot(t, summary, "No summary")
+	contains(t, a.ask(room, `{"action":"summary","conversation":"`+c.ID+`"}`), "of messages 1 to 2:\nThey spoke of an anchor.")
+	contains(t, a.ask(room, `{"action":"summary"}`), "Other conversations of this chat:\n- Untitled, ", "id "+c.ID)
 }
 
 // A file that was written is found by its name, and a long text in the call is
@@ -185,7 +186,7 @@ func TestCallsAreFoundByWhatTheyWereMadeWith(t *testing.T) {
 	}
 	a.exchange(room, "write the list", append(toolCall("write_file", string(arguments), "written"), reply("it is there"))...)
 	a.indexed(room, "written")
-	contains(t, a.ask(room, `{"action":"search","query":"provisions.md"}`), "Turn 1 (found)", "path lists/**provisions.md**", "assistant calls write_file")
+	contains(t, a.ask(room, `{"action":"search","query":"provisions.md"}`), "Turn 1, ", "> assistant: ", "path lists/**provisions.md**", "assistant calls write_file")
 	found := a.ask(room, `{"action":"search","query":"biscuit"}`)
 	contains(t, found, "ship **biscuit**")
 	if len(found) > 3000 {
@@ -202,10 +203,106 @@ func TestSearchLeavesOutEarlierLookups(t *testing.T) {
 	}
 	a.indexed(room, "behind")
 	found := a.ask(room, `{"action":"search","query":"cellar key"}`)
-	contains(t, found, "1 message for", "Turn 1 (found)")
-	if strings.Contains(found, "(found), again") || strings.Count(found, "(found)") != 1 {
+	contains(t, found, "Turn 1, ", "> user: the key of the cellar")
+	if strings.Count(found, "\n> ") != 1 || strings.Contains(found, "cellar key: cellar key") || strings.Contains(found, RecallName) {
 		t.Errorf("a lookup was found:\n%s", found)
 	}
+	containsNot(t, a.ask(room, `{"action":"range","start_turn":1}`), "cellar key: cellar key")
+	contains(t, a.ask(room, `{"action":"tool_calls"}`), "There are no calls of any tool")
+	contains(t, a.ask(room, `{"action":"tool_calls","tool_name":"conversation_recall"}`), "5 calls of conversation_recall")
+}
+
+// A turn stands on one page of all, once, however many of its messages are found. Each page
+// says how the next one is asked for.
+func TestEachTurnIsFoundOnOnePage(t *testing.T) {
+	a := newArchive(t)
+	for i := range 60 {
+		a.exchange(room, fmt.Sprintf("is the harbour open on day %d?", i+1), reply("the harbour is open"), reply("the harbour, and its café"))
+	}
+	a.indexed(room, "60")
+	seen, pages := map[string]int{}, 0
+	for offset := 0; ; pages++ {
+		page := a.ask(room, fmt.Sprintf(`{"action":"search","query":"harbour open","offset":%d,"limit":7}`, offset))
+		for _, l := range strings.Split(page, "\n") {
+			if strings.HasPrefix(l, "Turn ") {
+				seen[l]++
+			}
+		}
+		_, next, more := strings.Cut(page, "next matches: offset ")
+		if !more {
+			break
+		}
+		if _, err := fmt.Sscan(next, &offset); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 60 || pages != 8 {
+		t.Errorf("%d turns on %d pages and a last one", len(seen), pages)
+	}
+	for turn, times := range seen {
+		if times != 1 {
+			t.Errorf("%s is shown %d times", turn, times)
+		}
+	}
+	contains(t, a.ask(room, `{"action":"search","query":"harbour","offset":60}`), "Nothing further in this conversation")
+}
+
+// The page is filled with what was found, the best first, within the room that the window has for it.
+func TestPageHoldsAsMuchAsFits(t *testing.T) {
+	a := newArchive(t)
+	for i := range 100 {
+		a.exchange(room, fmt.Sprintf("the harbour on day %d: %s", i+1, strings.Repeat("words ", 150)), reply("noted"))
+	}
+	a.exchange(room, "the harbour code", reply("is 4711"))
+	a.indexed(room, "4711")
+	counter := llm.NewCounter("gpt-4o")
+	for _, c := range []struct{ window, turns, most int }{{0, 20, 4000}, {8000, 5, 1000}, {500, 1, 300}} {
+		a.window = c.window
+		page := a.ask(room, `{"action":"search","query":"harbour"}`)
+		contains(t, page, "> user: the harbour code\nassistant: is 4711")
+		turns := strings.Count(page, "\nTurn ")
+		contains(t, page, "next matches: offset ")
+		if n := counter.Text(page); n > c.most || turns < c.turns {
+			t.Errorf("a window of %d tokens: %d turns in %d tokens\n%s", c.window, turns, n, page)
+		}
+	}
+}
+
+// Of a turn with many messages, a page shows the question, what was found with what stands
+// beside it, and the answer.
+func TestLongTurnIsShownInParts(t *testing.T) {
+	a := newArchive(t)
+	var steps []conversation.Message
+	for i := range 30 {
+		steps = append(steps, toolCall("read", fmt.Sprintf(`{"path":"file%d"}`, i), fmt.Sprintf("content %d", i))...)
+	}
+	steps[41].Content = "the mooring costs 12 a night"
+	a.exchange(room, "what does it cost?", append(steps, reply("12"))...)
+	a.indexed(room, "mooring")
+	found := a.ask(room, `{"action":"search","query":"mooring"}`)
+	contains(t, found, "user: what does it cost?\n[40 messages not shown]\nassistant calls read {\"path\":\"file20\"}\n> result of read: the mooring costs 12 a night\n",
+		"file21", "[17 messages not shown]\nassistant: 12\n")
+}
+
+// The summary of a conversation holds its rules, decisions, files and errors, also when it is an earlier one.
+func TestSummaryShowsTheStateOfTheConversation(t *testing.T) {
+	a := newArchive(t)
+	a.commit(room, "set up", func(_ conversation.Snapshot, run *conversation.Run) {
+		run.Messages = []conversation.Message{{Role: conversation.RoleUser, Content: "set up", Tokens: 12}, reply("done")}
+		run.Events = []conversation.Event{
+			{Kind: conversation.Constrained, Text: "never use an ORM"}, {Kind: conversation.Decided, Text: "the port is 8080"},
+			{Kind: conversation.Touched, Text: "main.go"}, {Kind: conversation.Failed, Text: "go build", Error: "exit 1"},
+		}
+	})
+	c, err := a.store.Active(t.Context(), room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.begin(room)
+	a.exchange(room, "another talk", reply("yes"))
+	contains(t, a.ask(room, `{"action":"summary","conversation":"`+c.ID+`"}`), "1 turn, 2 messages, about 12 tokens, from ",
+		"Rules:\n- never use an ORM (turn 1)", "Decisions:\n- the port is 8080 (turn 1)", "Files:\n- main.go (turn 1)", "Errors:\n- go build: exit 1 (turn 1)")
+	containsNot(t, a.ask(room, `{"action":"summary"}`), "ORM")
 }
 
 func TestCallsOfAToolAreShownWithTheirResults(t *testing.T) {
@@ -265,7 +362,7 @@ func TestTooMuchIsCutToolResultsFirst(t *testing.T) {
 		a.exchange(room, fmt.Sprintf("question %d", i+1), reply(strings.Repeat("words ", 3000)+fmt.Sprintf("answer %d", i+1)))
 	}
 	got = a.ask(room, `{"action":"range","start_turn":1}`)
-	contains(t, got, "question 6", "answer 6", "of these did not fit")
+	contains(t, got, "question 6", "answer 6", "Turns 5 to 6 of 6.", "turns 1 to 4 did not fit: start_turn 1, end_turn 4")
 	containsNot(t, got, "question 1\n")
 	a.begin(room)
 	a.exchange(room, "one", reply(strings.Repeat("字", 100_000)))
@@ -281,6 +378,7 @@ func TestBadArgumentsAreAnsweredWithWhatIsAllowed(t *testing.T) {
 		`{"action":"search"}`: "search needs a query",
 		`{"action":"search","query":"a","scope":"all"}`:       "allowed are conversation, session",
 		`{"action":"search","query":"a","limit":500}`:         "allowed are 1 to 50",
+		`{"action":"search","query":"a","offset":-1}`:         "allowed are 0 to 1000",
 		`{"action":"range"}`:                                  "range needs a turn from 1 on",
 		`{"action":"range","start_turn":-3}`:                  "range needs a turn from 1 on",
 		`{"action":"range","start_turn":3,"end_turn":1}`:      "comes before",

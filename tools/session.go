@@ -11,6 +11,7 @@ import (
 type Session struct {
 	Key          conversation.Key
 	Conversation string // ID of the active one
+	Window       int    // tokens that one model call may have; 0 = not known
 }
 
 type sessionKey struct{}

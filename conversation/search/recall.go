@@ -91,17 +91,23 @@ type ToolUse struct {
 	Result conversation.Message
 }
 
-// ToolUses returns the newest calls of a tool in a conversation, or of all tools if the tool is "": at most limit, the
-// newest first.
-func (s *Searcher) ToolUses(ctx context.Context, key conversation.Key, id, tool string, limit int) ([]ToolUse, error) {
+// ToolQuery chooses calls of tools in a conversation.
+type ToolQuery struct {
+	Tool        string // only calls of this one; "" = of any
+	Except      string // none of this one; "" = no exception
+	Skip, Limit int
+}
+
+// ToolUses returns the newest calls of tools in a conversation, the newest first.
+func (s *Searcher) ToolUses(ctx context.Context, key conversation.Key, id string, query ToolQuery) ([]ToolUse, error) {
 	row, err := s.rowOf(ctx, key, id)
 	if err != nil {
 		return nil, err
 	}
 	var uses []ToolUse
 	for r, err := range conversation.ReadMessages(ctx, s.db, `
-		WHERE conversation_id = ?1 AND role = 'tool' AND (?2 = '' OR tool_name = ?2) AND `+turns.InTalk+` ORDER BY seq DESC LIMIT ?3`,
-		row, tool, limit) {
+		WHERE conversation_id = ?1 AND role = 'tool' AND (?2 = '' OR tool_name = ?2) AND (?3 = '' OR tool_name IS NOT ?3)
+			AND `+turns.InTalk+` ORDER BY seq DESC LIMIT ?4 OFFSET ?5`, row, query.Tool, query.Except, query.Limit, query.Skip) {
 		if err != nil {
 			return nil, db.Explain(err)
 		}

@@ -91,7 +91,7 @@ func TestRecallStaysInItsSession(t *testing.T) {
 	storetest.Tell(t, s, storetest.Chat, storetest.User("secret"), storetest.Assistant("kept"))
 	id := activeID(t, s)
 	_, exchanges := New(s).Turns(t.Context(), "cli:other", id, 1, 1)
-	_, uses := New(s).ToolUses(t.Context(), "cli:other", id, "", 1)
+	_, uses := New(s).ToolUses(t.Context(), "cli:other", id, ToolQuery{Limit: 1})
 	_, overview := New(s).Overview(t.Context(), "cli:other", id, 1)
 	for _, err := range []error{exchanges, uses, overview} {
 		if !errors.Is(err, conversation.ErrNotFound) {
