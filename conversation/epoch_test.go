@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"parley/conversation/dbfile"
 	"parley/conversation/internal/db"
-
-	"github.com/mattn/go-sqlite3"
+	"parley/conversation/internal/sqlite"
 )
 
 // killed copies the files of an open store to a folder of their own, as kill -9
@@ -48,30 +48,25 @@ func copyFile(t *testing.T, from, to string) {
 // copyOnline copies a database as `sqlite3 FILE ".backup copy.db"` does.
 func copyOnline(t *testing.T, from, to string) {
 	t.Helper()
-	raw := func(path string) *sqlite3.SQLiteConn {
-		c, err := (&sqlite3.SQLiteDriver{}).Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c.(*sqlite3.SQLiteConn)
-	}
-	source, target := raw(from), raw(to)
-	defer source.Close()
-	defer target.Close()
-	backup, err := target.Backup("main", source, "main")
+	db, err := dbfile.Open(from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer backup.Close()
-	if done, err := backup.Step(-1); !done || err != nil {
-		t.Fatalf("done %v: %v", done, err)
+	defer db.Close()
+	source, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer source.Close()
+	if err := sqlite.CopyPages(t.Context(), source, to, func(int, int) {}); err != nil {
+		t.Fatal(err)
 	}
 }
 
 // copyCompact copies a database as VACUUM INTO does.
 func copyCompact(t *testing.T, from, to string) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", from)
+	db, err := dbfile.Open(from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +222,7 @@ func TestOpenTakesTheLogOfAKilledProcess(t *testing.T) {
 func TestOpenChecksALogWithoutEpochs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "old.db")
 	migratedTo(t, path, 9, `INSERT INTO sessions (key, channel, created_at) VALUES ('cli:a', 'cli', 1)`)
-	db, err := sql.Open("sqlite3", "file:"+path+"?_journal_mode=WAL")
+	db, err := sqlite.Open(path, sqlite.Options{Journal: sqlite.WAL})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +255,7 @@ func TestOpeningAloneWritesNoEpoch(t *testing.T) {
 	path := s.Path()
 	s.Close()
 	epoch := func() (e string) {
-		db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro")
+		db, err := dbfile.OpenReadOnly(path)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,13 +1,13 @@
 package conversation
 
 import (
-	"database/sql"
 	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/sqlite"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -170,7 +170,7 @@ func migratedTo(t *testing.T, path string, version int64, rows ...string) {
 	if err := db.MakeSchema(t.Context(), path, version); err != nil {
 		t.Fatal(err)
 	}
-	file, err := sql.Open("sqlite3", "file:"+path+"?_foreign_keys=on")
+	file, err := sqlite.Open(path, sqlite.Options{ForeignKeys: true})
 	if err != nil {
 		t.Fatal(err)
 	}

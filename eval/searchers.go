@@ -8,9 +8,8 @@ import (
 	"regexp"
 	"strings"
 
-	_ "github.com/mattn/go-sqlite3"
-
 	"parley/conversation"
+	"parley/conversation/dbfile"
 	"parley/conversation/search"
 )
 
@@ -68,10 +67,9 @@ type plain struct{ db *sql.DB }
 
 // plainOf returns the texts of a talk in a database of their own, in memory.
 func plainOf(ctx context.Context, t talk) (p plain, err error) {
-	if p.db, err = sql.Open("sqlite3", "file::memory:"); err != nil {
+	if p.db, err = dbfile.OpenMemory(); err != nil {
 		return p, err
 	}
-	p.db.SetMaxOpenConns(1) // each connection has an empty database of its own
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.db.Close())

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/mattn/go-sqlite3"
+	"parley/conversation/dbfile"
 )
 
 // copyDatabase opens a copy of the database as a dead process left it, so that
@@ -48,7 +48,7 @@ func (w *world) dueNow() []string {
 
 func openSQLite(t *testing.T, path string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+path+"?_busy_timeout=10000")
+	db, err := dbfile.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func column(t *testing.T, db *sql.DB, query string, args ...any) []string {
 // count asks for a number while the gateway runs.
 func (w *world) count(query string) int {
 	w.t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+w.gw.Database+"?mode=ro&_busy_timeout=10000")
+	db, err := dbfile.OpenReadOnly(w.gw.Database)
 	w.must(err)
 	defer db.Close()
 	n, err := strconv.Atoi(column(w.t, db, query)[0])

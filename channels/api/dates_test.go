@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"database/sql"
 	"fmt"
 	"math"
 	"net/http"
@@ -12,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/mattn/go-sqlite3"
-
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/dbfile"
 	"parley/gateway/gatewaytest"
 )
 
@@ -51,7 +49,7 @@ func TestReadersTakeAnyDate(t *testing.T) {
 
 	g.importDates()
 	g.ask("api:old", "as an old version has stored it")
-	db, err := sql.Open("sqlite3", "file:"+g.gw.Database+"?_busy_timeout=10000")
+	db, err := dbfile.Open(g.gw.Database)
 	g.must(err)
 	defer db.Close()
 	g.must(store.Close())

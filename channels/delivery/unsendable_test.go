@@ -2,26 +2,25 @@ package delivery_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	_ "github.com/mattn/go-sqlite3"
 
 	"parley/activity"
 	"parley/channels"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
 	"parley/conversation/bots"
+	"parley/conversation/dbfile"
 )
 
 // damage changes the rows of the store as only a fault can.
 func (p *post) damage(change string) {
 	p.t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+p.path+"?_busy_timeout=10000")
+	db, err := dbfile.Open(p.path)
 	if err != nil {
 		p.t.Fatal(err)
 	}

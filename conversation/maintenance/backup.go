@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/sqlite"
 )
 
 // BackupOptions change how Backup works. The zero value is ready to use.
@@ -42,7 +43,7 @@ func Backup(ctx context.Context, database, target string, o BackupOptions) (c Co
 		return c, err
 	}
 	defer func() { err = errors.Join(err, d.discard()) }()
-	db, err := sql.Open("sqlite3", dsn(held.Path, "mode", "rw", "_query_only", "1"))
+	db, err := sqlite.Open(held.Path, sqlite.Options{QueryOnly: true})
 	if err != nil {
 		return c, err
 	}

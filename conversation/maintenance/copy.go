@@ -3,17 +3,10 @@ package maintenance
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"time"
 
-	"github.com/mattn/go-sqlite3"
-)
-
-const (
-	copyPages = 64               // that are copied between two looks at the context
-	copyWait  = 10 * time.Second // for a lock that another program holds
+	"parley/conversation/internal/sqlite"
 )
 
 // copyDatabase copies a database with what stands in its log into an empty file,
@@ -29,53 +22,18 @@ func copyDatabase(ctx context.Context, source *sql.Conn, target string, progress
 	if err := source.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil { // the moment
 		return err
 	}
-	if err := withRaw(source, func(from *sqlite3.SQLiteConn) error { return copyPagesTo(ctx, from, target, progress) }); err != nil {
+	report := func(done, total int) { progress.tell(Copying, int64(done), int64(total)) }
+	if err := sqlite.CopyPages(ctx, source, target, report); err != nil {
 		return err
 	}
 	return detach(ctx, target)
-}
-
-func copyPagesTo(ctx context.Context, from *sqlite3.SQLiteConn, target string, progress Progress) (err error) {
-	opened, err := (&sqlite3.SQLiteDriver{}).Open(dsn(target, "_journal_mode", "OFF", "_synchronous", "OFF"))
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, opened.Close()) }()
-	backup, err := opened.(*sqlite3.SQLiteConn).Backup("main", from, "main")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if e := backup.Close(); err == nil {
-			err = e
-		}
-	}()
-	moved, remaining := time.Now(), -1
-	for {
-		done, err := backup.Step(copyPages)
-		if err != nil {
-			return err
-		}
-		progress.tell(Copying, int64(backup.PageCount()-backup.Remaining()), int64(backup.PageCount()))
-		if done {
-			return nil
-		}
-		if left := backup.Remaining(); left != remaining {
-			moved, remaining = time.Now(), left
-		} else if time.Since(moved) > copyWait {
-			return sqlite3.Error{Code: sqlite3.ErrBusy}
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-	}
 }
 
 // detach makes a copy one that needs no log, and that no log of the original is
 // taken for. Nobody is signed in by a copy: who has signed out since must stay
 // out when it is put back.
 func detach(ctx context.Context, path string) (err error) {
-	db, err := sql.Open("sqlite3", dsn(path, "_journal_mode", "DELETE", "_synchronous", "OFF"))
+	db, err := sqlite.Open(path, sqlite.Options{Journal: sqlite.Rollback, NoSync: true})
 	if err != nil {
 		return err
 	}
@@ -98,17 +56,6 @@ func detach(ctx context.Context, path string) (err error) {
 		}
 	}
 	return nil
-}
-
-// withRaw gives do the driver's own connection.
-func withRaw(conn *sql.Conn, do func(*sqlite3.SQLiteConn) error) error {
-	return conn.Raw(func(c any) error {
-		raw, ok := c.(*sqlite3.SQLiteConn)
-		if !ok {
-			return fmt.Errorf("connection of an unknown driver: %T", c.(driver.Conn))
-		}
-		return do(raw)
-	})
 }
 
 // checkCopy checks a copy as thoroughly as SQLite can, and counts what it holds.

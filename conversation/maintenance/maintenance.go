@@ -8,15 +8,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"parley/conversation/internal/db"
-
-	"github.com/mattn/go-sqlite3"
+	"parley/conversation/internal/sqlite"
 )
 
 // Step is what is being done.
@@ -49,25 +47,10 @@ type Contents struct {
 	Bytes         int64 // of the file
 }
 
-// dsn names a database for the driver, with parameters behind each other.
-func dsn(path string, parameters ...string) string {
-	q := url.Values{"_busy_timeout": {"10000"}}
-	for i := 0; i < len(parameters); i += 2 {
-		q.Set(parameters[i], parameters[i+1])
-	}
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
-}
-
-// openToRead opens a database, with its log, in a way that never writes to
-// either. A copy without a log may lie where nothing can be written.
+// openToRead opens a database, with its log, in a way that never writes to either. A
+// copy without a log may lie where nothing can be written.
 func openToRead(path string) (*sql.DB, error) {
-	parameters := []string{"mode", "ro", "_query_only", "1"}
-	if info, err := os.Stat(path + "-wal"); errors.Is(err, os.ErrNotExist) || err == nil && info.Size() == 0 {
-		if _, err := os.Stat(path + "-shm"); errors.Is(err, os.ErrNotExist) {
-			parameters = append(parameters, "immutable", "1")
-		}
-	}
-	return sql.Open("sqlite3", dsn(path, parameters...))
+	return sqlite.Open(path, sqlite.Options{ReadOnly: true})
 }
 
 // identify reads what a database holds, and refuses one that is not Parley's,
@@ -76,7 +59,7 @@ func identify(ctx context.Context, q db.Querier, path string) (c Contents, err e
 	err = q.QueryRowContext(ctx, `SELECT count(*) FROM sqlite_schema
 		WHERE type = 'table' AND name IN ('goose_db_version', 'sessions', 'conversations', 'messages', 'inbox', 'outbox')`).Scan(&c.Schema)
 	switch {
-	case is(err, sqlite3.ErrNotADB):
+	case db.FaultOf(err) == db.NotADatabase:
 		return c, fmt.Errorf("%s is not a SQLite database (%w)", path, err)
 	case err != nil:
 		return c, explain(path, err)
@@ -86,7 +69,7 @@ func identify(ctx context.Context, q db.Querier, path string) (c Contents, err e
 	var version sql.NullInt64
 	err = q.QueryRowContext(ctx, `SELECT max(version_id) FROM goose_db_version WHERE is_applied = 1`).Scan(&version)
 	if err == nil && !version.Valid {
-		err = sqlite3.Error{Code: sqlite3.ErrCorrupt}
+		err = db.ErrDamaged
 	}
 	if err != nil {
 		return c, explain(path, err)
@@ -138,36 +121,28 @@ func firstColumn(ctx context.Context, q db.Querier, query string, args ...any) (
 	return db.Column[string](q.QueryContext(ctx, query, args...))
 }
 
-func is(err error, code sqlite3.ErrNo) bool {
-	var e sqlite3.Error
-	return errors.As(err, &e) && e.Code == code
-}
-
 // isDamage reports whether an error comes from what a file holds.
 func isDamage(err error) bool {
-	return is(err, sqlite3.ErrCorrupt) || is(err, sqlite3.ErrNotADB)
+	fault := db.FaultOf(err)
+	return fault == db.Damaged || fault == db.NotADatabase
 }
 
 // explain adds to an error what the operator can do about it.
 func explain(path string, err error) error {
-	advice := ""
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case is(err, sqlite3.ErrFull) || errors.Is(err, syscall.ENOSPC):
+	}
+	advice := map[db.Fault]string{
+		db.Full:         "the disk is full: make room",
+		db.Unopenable:   "it can't be opened: let this user read it and write to its folder",
+		db.Unwritable:   "it can't be written: let this user write the file and its folder",
+		db.DiskFailed:   "the disk failed or is full",
+		db.Busy:         "another process keeps it locked",
+		db.Damaged:      "it is damaged: `gateway verify` says where",
+		db.NotADatabase: "it is not a SQLite database",
+	}[db.FaultOf(err)]
+	if errors.Is(err, syscall.ENOSPC) {
 		advice = "the disk is full: make room"
-	case is(err, sqlite3.ErrCantOpen):
-		advice = "it can't be opened: let this user read it and write to its folder"
-	case is(err, sqlite3.ErrReadonly):
-		advice = "it can't be written: let this user write the file and its folder"
-	case is(err, sqlite3.ErrIoErr):
-		advice = "the disk failed or is full"
-	case is(err, sqlite3.ErrBusy):
-		advice = "another process keeps it locked"
-	case is(err, sqlite3.ErrCorrupt):
-		advice = "it is damaged: `gateway verify` says where"
-	case is(err, sqlite3.ErrNotADB):
-		advice = "it is not a SQLite database"
 	}
 	if advice == "" || strings.Contains(err.Error(), advice) {
 		return fmt.Errorf("%s: %w", path, err)

@@ -18,6 +18,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/sqlite"
 	"parley/conversation/internal/sqlitefile"
 )
 
@@ -121,7 +122,7 @@ func (r *repair) build(ctx context.Context, path string) (err error) {
 	if err := db.MakeSchema(ctx, path, r.version); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite3", dsn(path, "_journal_mode", "OFF", "_synchronous", "OFF", "_foreign_keys", "off", "_cache_size", "-20000"))
+	db, err := sqlite.Open(path, sqlite.Options{Journal: sqlite.NoRollback, NoSync: true, CacheKiB: 20_000})
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package maintenance
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"io/fs"
 	"os"
@@ -15,6 +14,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/sqlite"
 	"parley/conversation/internal/sqlitefile"
 	"parley/conversation/signin"
 )
@@ -166,7 +166,7 @@ func TestRestoreRefusesWhatIsNoCopy(t *testing.T) {
 
 func execute(t *testing.T, path, statements string) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", dsn(path))
+	db, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

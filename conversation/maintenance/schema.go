@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/sqlite"
 	"parley/conversation/internal/sqlitefile"
 )
 
@@ -106,7 +107,7 @@ func reference(ctx context.Context, version int64) (tables map[string]table, rem
 // describe describes the tables of a database: all that it has, or those of
 // the list, in the form that the list says.
 func describe(ctx context.Context, path string, list []object) (tables map[string]table, err error) {
-	db, err := sql.Open("sqlite3", path)
+	db, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package maintenance
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -15,6 +14,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/sqlite"
 	"parley/conversation/internal/sqlitefile"
 )
 
@@ -87,12 +87,7 @@ func (v *verification) log(ctx context.Context, held *db.Access) error {
 }
 
 func (v *verification) run(ctx context.Context) (err error) {
-	parameters := []string{"immutable", "1", "mode", "ro", "_query_only", "1"}
-	open := func() (*sql.DB, error) { return sql.Open("sqlite3", dsn(v.path, parameters...)) }
-	if v.withLog {
-		open = func() (*sql.DB, error) { return openToRead(v.path) }
-	}
-	db, err := open()
+	db, err := sqlite.Open(v.path, sqlite.Options{ReadOnly: true, Immutable: !v.withLog})
 	if err != nil {
 		return err
 	}

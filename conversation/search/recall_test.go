@@ -1,7 +1,6 @@
 package search
 
 import (
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/sqlite"
 	"parley/conversation/storetest"
 
 	"github.com/google/go-cmp/cmp"
@@ -125,7 +125,7 @@ func TestAnEarlierDatabaseIsIndexedAgain(t *testing.T) {
 	if err := db.MakeSchema(t.Context(), path, 2); err != nil {
 		t.Fatal(err)
 	}
-	file, err := sql.Open("sqlite3", "file:"+path+"?_foreign_keys=on")
+	file, err := sqlite.Open(path, sqlite.Options{ForeignKeys: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	_ "github.com/mattn/go-sqlite3" // the driver of the file that conversation makes
-
 	"parley/conversation"
+	"parley/conversation/internal/sqlite"
 )
 
 // Filling is what to put into a database: sessions of Telegram's private chats
@@ -30,7 +29,7 @@ func Fill(ctx context.Context, path string, f Filling) error {
 	if err := store.Close(); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite3", "file:"+path+"?_journal_mode=WAL&_synchronous=OFF&_cache_size=-200000")
+	db, err := sqlite.Open(path, sqlite.Options{Journal: sqlite.WAL, NoSync: true, CacheKiB: 200_000})
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/internal/runtotals"
+	"parley/conversation/internal/sqlite"
 	"parley/conversation/retention"
 	"parley/conversation/storetest"
 
@@ -171,7 +172,7 @@ func TestAnUpgradeCountsTheRunsThatThereAre(t *testing.T) {
 // upgradeRuns takes a database back to before 00006_runs.sql, and applies that.
 func upgradeRuns(t *testing.T, path string) {
 	t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+path+"?_foreign_keys=on")
+	db, err := sqlite.Open(path, sqlite.Options{ForeignKeys: true})
 	if err != nil {
 		t.Fatal(err)
 	}

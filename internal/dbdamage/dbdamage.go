@@ -5,12 +5,11 @@ package dbdamage
 
 import (
 	"bytes"
-	"database/sql"
 	"encoding/binary"
 	"os"
 	"testing"
 
-	_ "github.com/mattn/go-sqlite3" // the driver of the file
+	"parley/conversation/dbfile"
 )
 
 // Page is one page of a database.
@@ -31,7 +30,7 @@ const (
 // Leaves returns the leaves of the table or the index with a name, in order.
 func Leaves(t testing.TB, path, name string) []Page {
 	t.Helper()
-	db, err := sql.Open("sqlite3", "file:"+path+"?mode=rw")
+	db, err := dbfile.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,9 +2,10 @@
 // the connections to it, transactions, locks between processes, migrations, and
 // what the store does when the file is damaged or taken away.
 //
-// It is the only package of the store that names SQLite. What is particular to the
-// engine stays behind [DB]: callers write SQL, and ask for the kind of an error with
-// functions such as [IsDamaged].
+// What is particular to the engine stays behind [DB]: callers write SQL, and ask for the
+// kind of an error with functions such as [IsDamaged] and [FaultOf]. A second engine has to
+// offer the same: [Open] with its migrations, [DB.Write] and [DB.WriteLazily], the reads,
+// [DB.Lock], the chores, and errors sorted into faults.
 package db
 
 import (

@@ -19,25 +19,68 @@ var ErrClosed = errors.New("the database is closed")
 // ErrDamaged is an error of IsDamaged.
 var ErrDamaged error = sqlite3.Error{Code: sqlite3.ErrCorrupt}
 
+// Fault is the reason why the engine could not do something.
+type Fault string
+
+const (
+	NoFault        Fault = "" // not an error of the engine
+	Full           Fault = "full"
+	Unwritable     Fault = "unwritable"
+	Unopenable     Fault = "unopenable"
+	DiskFailed     Fault = "disk failed"
+	Busy           Fault = "busy"   // another process has a lock
+	Locked         Fault = "locked" // another connection of this process has one
+	NoMemory       Fault = "no memory"
+	Interrupted    Fault = "interrupted"
+	Damaged        Fault = "damaged"
+	NotADatabase   Fault = "not a database"
+	AnotherFailure Fault = "another"
+)
+
+// FaultOf returns the fault that an error tells of.
+func FaultOf(err error) Fault {
+	var e sqlite3.Error
+	if !errors.As(err, &e) {
+		return NoFault
+	}
+	if fault, known := faults[e.Code]; known {
+		return fault
+	}
+	return AnotherFailure
+}
+
+var faults = map[sqlite3.ErrNo]Fault{
+	sqlite3.ErrFull:      Full,
+	sqlite3.ErrReadonly:  Unwritable,
+	sqlite3.ErrCantOpen:  Unopenable,
+	sqlite3.ErrIoErr:     DiskFailed,
+	sqlite3.ErrBusy:      Busy,
+	sqlite3.ErrLocked:    Locked,
+	sqlite3.ErrNomem:     NoMemory,
+	sqlite3.ErrInterrupt: Interrupted,
+	sqlite3.ErrCorrupt:   Damaged,
+	sqlite3.ErrNotADB:    NotADatabase,
+}
+
 // IsDamaged reports whether an error says that the file is damaged, so that trying
 // again can't help.
 func IsDamaged(err error) bool {
-	if isCorrupt(err) {
+	switch FaultOf(err) {
+	case Damaged, NotADatabase:
 		return true
+	case NoFault:
+		var syntax *json.SyntaxError
+		var kind *json.UnmarshalTypeError
+		// database/sql has no type for a value that is not what was stored.
+		return errors.As(err, &syntax) || errors.As(err, &kind) || err != nil && strings.Contains(err.Error(), "sql: Scan error")
 	}
-	if errors.As(err, new(sqlite3.Error)) {
-		return false
-	}
-	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
-	// database/sql has no type for a value that is not what was stored.
-	return errors.As(err, &syntax) || errors.As(err, &kind) || err != nil && strings.Contains(err.Error(), "sql: Scan error")
+	return false
 }
 
-// isCorrupt reports whether SQLite found damage.
+// isCorrupt reports whether the engine found damage.
 func isCorrupt(err error) bool {
-	var e sqlite3.Error
-	return errors.As(err, &e) && (e.Code == sqlite3.ErrCorrupt || e.Code == sqlite3.ErrNotADB)
+	fault := FaultOf(err)
+	return fault == Damaged || fault == NotADatabase
 }
 
 // IsTemporary reports whether the next try may succeed where a read failed: the
@@ -46,12 +89,8 @@ func IsTemporary(err error) bool {
 	if errors.Is(err, ErrClosed) || errors.Is(err, ErrMoved) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return true
 	}
-	var failed sqlite3.Error
-	if !errors.As(err, &failed) {
-		return false
-	}
-	switch failed.Code {
-	case sqlite3.ErrBusy, sqlite3.ErrLocked, sqlite3.ErrCantOpen, sqlite3.ErrNomem, sqlite3.ErrInterrupt:
+	switch FaultOf(err) {
+	case Busy, Locked, Unopenable, NoMemory, Interrupted:
 		return true
 	}
 	return false
@@ -63,19 +102,15 @@ const DamageAdvice = "`gateway verify` says what is hit, `gateway repair FILE` s
 // Explain adds to an error of the engine what the operator can do about it. It
 // returns other errors, and nil, as they are.
 func Explain(err error) error {
-	var e sqlite3.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	advice := map[sqlite3.ErrNo]string{
-		sqlite3.ErrFull:     "the disk is full: make room, and work goes on by itself",
-		sqlite3.ErrReadonly: "the database can't be written: let this user write the file, the files beside it and their folder",
-		sqlite3.ErrCantOpen: "the database can't be opened: let this user read and write the file, the files beside it and their folder",
-		sqlite3.ErrIoErr:    "the disk failed or is full",
-		sqlite3.ErrBusy:     "another process keeps the database locked",
-		sqlite3.ErrCorrupt:  "the file is damaged: " + DamageAdvice,
-		sqlite3.ErrNotADB:   "the file is not a SQLite database",
-	}[e.Code]
+	advice := map[Fault]string{
+		Full:         "the disk is full: make room, and work goes on by itself",
+		Unwritable:   "the database can't be written: let this user write the file, the files beside it and their folder",
+		Unopenable:   "the database can't be opened: let this user read and write the file, the files beside it and their folder",
+		DiskFailed:   "the disk failed or is full",
+		Busy:         "another process keeps the database locked",
+		Damaged:      "the file is damaged: " + DamageAdvice,
+		NotADatabase: "the file is not a SQLite database",
+	}[FaultOf(err)]
 	if advice == "" || strings.Contains(err.Error(), advice) {
 		return err
 	}

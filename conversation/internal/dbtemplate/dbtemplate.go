@@ -5,7 +5,6 @@ package dbtemplate
 import (
 	"bytes"
 	"crypto/rand"
-	"database/sql"
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -13,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	_ "github.com/mattn/go-sqlite3" // reads the epoch
+	"parley/conversation/internal/sqlite"
 )
 
 // Template is an empty database with the newest schema, which is made when it is
@@ -53,7 +52,7 @@ func (e *Template) make() error {
 	if err := e.Make(path); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite3", "file:"+path+"?mode=ro&immutable=1")
+	db, err := sqlite.Open(path, sqlite.Options{ReadOnly: true})
 	if err != nil {
 		return err
 	}

@@ -2,13 +2,12 @@ package sqlitefile
 
 import (
 	"bytes"
-	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
-	_ "github.com/mattn/go-sqlite3" // which writes the logs
+	"parley/conversation/internal/sqlite"
 )
 
 // logged is the log of a database into which SQLite has written, and how many
@@ -16,7 +15,7 @@ import (
 func logged(t testing.TB) (log []byte, frames int) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "x.db")
-	db, err := sql.Open("sqlite3", "file:"+path+"?_journal_mode=WAL&_cache_size=5")
+	db, err := sqlite.Open(path, sqlite.Options{Journal: sqlite.WAL, CacheKiB: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +87,7 @@ func FuzzReadWAL(f *testing.F) {
 
 func TestParseEpoch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.db")
-	db, err := sql.Open("sqlite3", path)
+	db, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,148 @@
+// Package sqlite opens database files of SQLite past the store, and copies them: for work on
+// files that no store has open, and to look into one beside it. Beside package db it is the
+// only one that names the driver.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/mattn/go-sqlite3"
+)
+
+// Options says how Open opens a file. With the zero value it may be read and written,
+// and is created if there is none.
+type Options struct {
+	ReadOnly    bool    // nothing is written, neither the file nor its log
+	Immutable   bool    // with ReadOnly: the file is read as if it had no log, and nobody wrote to it
+	QueryOnly   bool    // statements that write fail; a log that a crash has left may be taken into the file
+	Journal     Journal // "" = as the file has it
+	NoSync      bool    // a crash of the machine may damage the file
+	ForeignKeys bool    // are enforced
+	CacheKiB    int     // of each connection; 0 = SQLite's default
+}
+
+// Journal is how a file is kept whole.
+type Journal string
+
+const (
+	WAL        Journal = "WAL"    // a log beside the file
+	Rollback   Journal = "DELETE" // a file that is deleted with each commit
+	NoRollback Journal = "OFF"    // a transaction can't be rolled back, nor a crash be mended: for new files
+)
+
+// busyTimeout is how long a connection waits for a lock of another one.
+const busyTimeout = 10 * time.Second
+
+// Open opens a database file. One that is opened to be read and has no log may lie where
+// nothing can be written.
+func Open(path string, o Options) (*sql.DB, error) {
+	return sql.Open("sqlite3", o.dsn(path))
+}
+
+// OpenMemory opens an empty database in memory. It has one connection.
+func OpenMemory() (*sql.DB, error) {
+	db, err := sql.Open("sqlite3", "file::memory:")
+	if err == nil {
+		db.SetMaxOpenConns(1) // each connection would have a database of its own
+	}
+	return db, err
+}
+
+// dsn names a file for the driver.
+func (o Options) dsn(path string) string {
+	q := url.Values{"_busy_timeout": {strconv.FormatInt(busyTimeout.Milliseconds(), 10)}}
+	if o.ReadOnly {
+		q.Set("mode", "ro")
+		if o.Immutable || !hasLog(path) {
+			q.Set("immutable", "1")
+		}
+	}
+	if o.ReadOnly || o.QueryOnly {
+		q.Set("_query_only", "1")
+	}
+	if o.Journal != "" {
+		q.Set("_journal_mode", string(o.Journal))
+	}
+	if o.NoSync {
+		q.Set("_synchronous", "OFF")
+	}
+	if o.ForeignKeys {
+		q.Set("_foreign_keys", "on")
+	}
+	if o.CacheKiB > 0 {
+		q.Set("_cache_size", strconv.Itoa(-o.CacheKiB))
+	}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+}
+
+// hasLog reports whether a file may have a write-ahead log, or somebody has it open.
+func hasLog(path string) bool {
+	if info, err := os.Stat(path + "-wal"); err == nil && info.Size() > 0 || err != nil && !errors.Is(err, os.ErrNotExist) {
+		return true
+	}
+	_, err := os.Stat(path + "-shm")
+	return !errors.Is(err, os.ErrNotExist)
+}
+
+const (
+	copyPages = 64               // pages that are copied between two looks at the context
+	copyWait  = 10 * time.Second // how long a lock that another program holds may stop a copy
+)
+
+// CopyPages copies the database of a connection, with what stands in its log, page by page
+// into a file that is empty or missing. The copy is of the moment at which the connection's
+// read transaction began. report is called with the number of pages that are copied and
+// that there are.
+func CopyPages(ctx context.Context, from *sql.Conn, target string, report func(done, total int)) error {
+	return from.Raw(func(c any) error {
+		raw, ok := c.(*sqlite3.SQLiteConn)
+		if !ok {
+			return fmt.Errorf("connection of an unknown driver: %T", c.(driver.Conn))
+		}
+		return copyPagesTo(ctx, raw, target, report)
+	})
+}
+
+func copyPagesTo(ctx context.Context, from *sqlite3.SQLiteConn, target string, report func(done, total int)) (err error) {
+	opened, err := (&sqlite3.SQLiteDriver{}).Open(Options{Journal: NoRollback, NoSync: true}.dsn(target))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	backup, err := opened.(*sqlite3.SQLiteConn).Backup("main", from, "main")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := backup.Close(); err == nil {
+			err = e
+		}
+	}()
+	moved, remaining := time.Now(), -1
+	for {
+		done, err := backup.Step(copyPages)
+		if err != nil {
+			return err
+		}
+		report(backup.PageCount()-backup.Remaining(), backup.PageCount())
+		if done {
+			return nil
+		}
+		if left := backup.Remaining(); left != remaining {
+			moved, remaining = time.Now(), left
+		} else if time.Since(moved) > copyWait {
+			return sqlite3.Error{Code: sqlite3.ErrBusy}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
