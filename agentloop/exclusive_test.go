@@ -145,8 +145,8 @@ func TestTheWindowIsShownAsItWouldBeSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := int64(len(w.Messages) - 1)
-	if w.Left == 0 || shown+w.Left != 24 || w.Tokens > w.Budget || len(w.Tools) != 2 {
+	shown := int64(len(w.Messages) - 2) // beside the system prompt and the note, which has no question to stand before
+	if w.Left == 0 || shown+w.Left != 24 || !strings.Contains(w.Messages[shown+1].Note, fmt.Sprint(w.Left, " earlier messages")) || w.Tokens > w.Budget || len(w.Tools) != 2 {
 		t.Errorf("%d messages and %d left out, %d of %d tokens, %d tools", shown, w.Left, w.Tokens, w.Budget, len(w.Tools))
 	}
 	if last := w.Messages[shown]; last.Role != "assistant" || !strings.Contains(last.Content, "message 11") {

@@ -37,7 +37,7 @@ func (h *harness) asked() string {
 	calls := h.server.Calls()
 	var b strings.Builder
 	for _, m := range calls[len(calls)-1].Messages {
-		fmt.Fprintf(&b, "%s: %s\n", m.Role, m.Content)
+		fmt.Fprintf(&b, "%s: %s\n", m.Role, m.Text())
 		for _, image := range m.Images {
 			fmt.Fprintf(&b, "<%s>\n", image.MediaType)
 		}

@@ -76,7 +76,7 @@ func TestMessagesThatPointBackRemindTheModelOfRecall(t *testing.T) {
 		"": false,
 	} {
 		h.ask(room, text)
-		if told := strings.Contains(h.system(), "may point at something"); told != hinted {
+		if told := strings.Contains(h.told(), "may point at something"); told != hinted {
 			t.Errorf("%q: hinted %t", text, told)
 		}
 	}
@@ -91,7 +91,7 @@ func TestHintsAreNoPartOfTheConversation(t *testing.T) {
 	h.ask(room, "hello")
 	h.ask(room, "as we discussed")
 	h.ask(room, "thank you")
-	if strings.Contains(h.system(), "may point at") {
+	if strings.Contains(h.told(), "may point at") {
 		t.Error("the hint outlives its run")
 	}
 	for _, command := range []string{"/history", "/search may point at", "/state", "/title"} {
@@ -209,12 +209,12 @@ func TestModelIsToldHowItRemembersWhenItCanLookThingsUp(t *testing.T) {
 	t.Parallel()
 	h := library(t, nil)
 	h.ask(room, "hello")
-	if got := h.system(); !strings.Contains(got, tools.RecallName) || !strings.Contains(got, "session_state") {
+	if got := h.told(); !strings.Contains(got, tools.RecallName) || !strings.Contains(got, "session_state") {
 		t.Errorf("with the tools: %q", got)
 	}
 	h = newHarness(t, nil)
 	h.ask(room, "as we discussed")
-	if got := h.system(); got != h.deps.Config.SystemPrompt {
+	if got := h.told(); strings.Contains(got, tools.RecallName) || strings.Contains(got, "session_state") {
 		t.Errorf("without them: %q", got)
 	}
 }
@@ -226,7 +226,7 @@ func TestHintNeedsSomethingThatIsNotShown(t *testing.T) {
 	hinted := func(text string) bool {
 		h.t.Helper()
 		h.ask(room, text)
-		return strings.Contains(h.system(), "may point at something")
+		return strings.Contains(h.told(), "may point at something")
 	}
 	h.ask(room, "the boat is blue")
 	if hinted("as we discussed") {

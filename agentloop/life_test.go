@@ -174,13 +174,13 @@ func (f *life) checkWindow(list []llm.Message, users []conversation.Message, bud
 			f.t.Fatalf("question %d: the window ends with %s: %.60q", f.asked, last.Role, last.Content)
 		}
 	}
-	for i, m := range list {
-		for _, mark := range markForm.FindAllString(m.Content, -1) {
+	for _, m := range list {
+		for _, mark := range markForm.FindAllString(m.Text(), -1) {
 			if f.gone[mark] {
 				f.t.Fatalf("question %d: the model is still shown %s %.60q", f.asked, m.Role, m.Content)
 			}
 		}
-		if strings.Contains(m.Content, "internal:") || i > 0 && strings.Contains(m.Content, "may point at something") {
+		if strings.Contains(m.Text(), "internal:") || strings.Contains(m.Content, "may point at something") {
 			f.t.Fatalf("question %d: an internal message is shown: %.60q", f.asked, m.Content)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/llm"
 	"parley/llm/llmtest"
 )
 
@@ -27,7 +28,7 @@ func TestSystemMessagesOfProgramsAreToldInEveryRun(t *testing.T) {
 	for i := range 30 {
 		h.ask(room, fmt.Sprint("question ", i, strings.Repeat(" and so on", 60)))
 	}
-	if got := h.system(); !strings.HasPrefix(got, "You are kind.\n\nAnswer in rhymes.\n\n") {
+	if got := h.told(); !strings.HasPrefix(got, "You are kind.\n\n"+llm.NoteExplained+"\n\nAnswer in rhymes.\n\n") {
 		t.Errorf("the model is told %q", got)
 	}
 	if list := h.history(room); strings.Contains(strings.Join(list, "\n"), "rhymes") {

@@ -55,10 +55,18 @@ func (h *harness) does(name, arguments string) {
 	h.server.Reply(llmtest.Echo)
 }
 
-// system returns the system prompt of the latest call.
-func (h *harness) system() string {
+// told returns what the gateway itself tells the model in the latest call: the system
+// prompt and the note in front of the newest message.
+func (h *harness) told() string {
 	calls := h.server.Calls()
-	return calls[len(calls)-1].Messages[0].Content
+	list := calls[len(calls)-1].Messages
+	told := list[0].Content
+	for _, m := range list[1:] {
+		if m.Note != "" {
+			told += "\n\n" + m.Note
+		}
+	}
+	return told
 }
 
 func TestStateIsTakenFromTheToolCalls(t *testing.T) {
@@ -80,11 +88,11 @@ func TestStateIsTakenFromTheToolCalls(t *testing.T) {
 		"- {turn: 3, in: \"write_file /etc/passwd\", error: \"/etc/passwd can't be written\", resolved: false}\n",
 		"- {turn: 4, in: \"$ go test ./...\", error: \"exit status 1\", resolved: true}\n",
 	} {
-		if !strings.Contains(h.system(), part) {
-			t.Errorf("the model is not told %q: %s", part, h.system())
+		if !strings.Contains(h.told(), part) {
+			t.Errorf("the model is not told %q: %s", part, h.told())
 		}
 	}
-	if strings.Contains(h.system(), "cake") {
+	if strings.Contains(h.told(), "cake") {
 		t.Error("a record of an unknown kind was kept")
 	}
 	if got := h.ask(room, "/state"); !strings.Contains(got, "```yaml\nconversation: ") || !strings.Contains(got, "never use an ORM") || !strings.Contains(got, "turns: 8") {
@@ -100,22 +108,22 @@ func TestStateBelongsToItsConversation(t *testing.T) {
 	h.end()
 	h.start()
 	h.ask(room, "hello")
-	if !strings.Contains(h.system(), "the boat is blue") {
-		t.Errorf("forgotten by a restart: %s", h.system())
+	if !strings.Contains(h.told(), "the boat is blue") {
+		t.Errorf("forgotten by a restart: %s", h.told())
 	}
 	h.ask("cli:elsewhere", "hello")
-	if strings.Contains(h.system(), "blue") {
+	if strings.Contains(h.told(), "blue") {
 		t.Error("another session is told of it")
 	}
 	h.ask(room, "/new")
 	h.ask(room, "hello")
-	if strings.Contains(h.system(), "blue") {
+	if strings.Contains(h.told(), "blue") {
 		t.Error("the next conversation is told of it")
 	}
 	h.ask(room, "/resume 2")
 	h.ask(room, "hello")
-	if !strings.Contains(h.system(), "the boat is blue") || !strings.Contains(h.system(), "turns: 2") {
-		t.Errorf("the resumed conversation has lost it: %s", h.system())
+	if !strings.Contains(h.told(), "the boat is blue") || !strings.Contains(h.told(), "turns: 2") {
+		t.Errorf("the resumed conversation has lost it: %s", h.told())
 	}
 }
 
@@ -126,14 +134,14 @@ func TestWhatIsTakenBackLeavesTheState(t *testing.T) {
 	h.does("session_state", `{"kind":"constraint","text":"only metric units"}`)
 	h.ask(room, "/undo")
 	h.ask(room, "again")
-	if strings.Contains(h.system(), "metric") || !strings.Contains(h.system(), "turns: 1\n") {
-		t.Errorf("after /undo: %s", h.system())
+	if strings.Contains(h.told(), "metric") || !strings.Contains(h.told(), "turns: 1\n") {
+		t.Errorf("after /undo: %s", h.told())
 	}
 	h.does("session_state", `{"kind":"constraint","text":"Only metric units"}`)
 	h.does("session_state", `{"kind":"withdraw","text":"only metric units"}`)
 	h.ask(room, "hello")
-	if strings.Contains(h.system(), "metric") {
-		t.Errorf("withdrawn, and still told: %s", h.system())
+	if strings.Contains(h.told(), "metric") {
+		t.Errorf("withdrawn, and still told: %s", h.told())
 	}
 }
 
@@ -172,7 +180,7 @@ func TestRuleIsToldAfterFiveThousandExchanges(t *testing.T) {
 	}
 	h.start()
 	h.does("session_state", `{"kind":"decision","text":"use SQL"}`)
-	if got := h.system(); !strings.Contains(got, "never use an ORM") || !strings.Contains(got, "are not shown") {
+	if got := h.told(); !strings.Contains(got, "never use an ORM") || !strings.Contains(got, "are not shown") {
 		t.Errorf("the model is told: %s", got)
 	}
 }

@@ -56,7 +56,7 @@ func (g *Gateway) window(ctx context.Context, key conversation.Key) (api.Window,
 
 // asStored returns a message of a window in the form in which messages are stored.
 func asStored(m llm.Message) conversation.Message {
-	stored := conversation.Message{Role: conversation.Role(m.Role), Content: m.Content, ToolName: m.Name, ToolCallID: m.ToolCallID}
+	stored := conversation.Message{Role: conversation.Role(m.Role), Content: m.Text(), ToolName: m.Name, ToolCallID: m.ToolCallID}
 	for _, call := range m.ToolCalls {
 		stored.ToolCalls = append(stored.ToolCalls, conversation.ToolCall(call))
 	}

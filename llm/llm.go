@@ -13,6 +13,7 @@ import (
 type Message struct {
 	Role       string // system, user, assistant, tool
 	Content    string
+	Note       string  // user: what the gateway tells the model with the message; sent before the content
 	Images     []Image // user: shown after the content
 	Name       string  // tool: the tool's name
 	ToolCalls  []ToolCall

@@ -160,7 +160,7 @@ func (w *wireRequest) encode() ([]byte, error) {
 func encodeMessages(list []Message) ([]byte, error) {
 	size := 2
 	for i := range list {
-		size += len(list[i].Content) + len(`{"role":"assistant","content":""},`)
+		size += len(list[i].Content) + len(list[i].Note) + len(`{"role":"assistant","content":""},`)
 	}
 	buf := append(make([]byte, 0, size), '[')
 	for i := range list {
@@ -169,7 +169,7 @@ func encodeMessages(list []Message) ([]byte, error) {
 		}
 		if m := &list[i]; m.isPlain() {
 			buf = append(append(append(buf, `{"role":"`...), m.Role...), `","content":`...)
-			buf = append(appendString(buf, m.Content), '}')
+			buf = append(appendString(buf, m.Text()), '}')
 			continue
 		}
 		raw, err := json.Marshal(newWireMessage(list[i]))
@@ -183,7 +183,7 @@ func encodeMessages(list []Message) ([]byte, error) {
 
 // isPlain reports whether a message has only a role and a text.
 func (m *Message) isPlain() bool {
-	return len(m.ToolCalls) == 0 && len(m.Images) == 0 && m.Name == "" && m.ToolCallID == "" && strings.TrimSpace(m.Content) != ""
+	return len(m.ToolCalls) == 0 && len(m.Images) == 0 && m.Name == "" && m.ToolCallID == "" && (m.Note != "" || strings.TrimSpace(m.Content) != "")
 }
 
 // appendString appends a text as a JSON string (RFC 8259, section 7).
@@ -235,7 +235,7 @@ func newWireMessage(m Message) wireMessage {
 
 // newWireContent returns the content of a message, nil for one that needs none.
 func newWireContent(m Message) any {
-	text := clean(m.Content)
+	text := clean(m.Text())
 	empty := strings.TrimSpace(text) == ""
 	switch {
 	case len(m.Images) > 0:

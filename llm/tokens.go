@@ -111,7 +111,7 @@ func wordStart(text string, at int) int {
 
 // Message returns the number of tokens of a message in a list, framing included.
 func (c *Counter) Message(m Message) int {
-	total := tokensPerMessage + tokensPerRole + c.Text(m.Content) + len(m.Images)*tokensPerImage
+	total := tokensPerMessage + tokensPerRole + c.Text(m.Text()) + len(m.Images)*tokensPerImage
 	if m.Name != "" {
 		total += tokensPerName + c.Text(m.Name)
 	}

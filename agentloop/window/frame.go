@@ -2,6 +2,7 @@ package window
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -13,23 +14,24 @@ import (
 // with them, by the OpenAI cookbook ("How to count tokens with tiktoken").
 const replyTokens = 3
 
-// notice stands at the end of the system prompt when earlier messages are not shown.
-// With a number it has at most noticeTokens.
+// notice stands in the note when earlier messages are not shown. With a number, and
+// where it is all of the note, it has at most noticeTokens.
 const (
 	notice       = "[%d earlier messages of this conversation are not shown.]"
-	noticeTokens = 25
+	noticeTokens = 25 + noteMarks
 )
 
-// explanation tells the model how to use recall and the session state, where it has
-// these tools.
+// explanation tells the model what a note is, and how to use recall and the session
+// state, where it has these tools.
 func explanation(registry *tools.Registry) string {
 	var b strings.Builder
+	b.WriteString("\n\n" + llm.NoteExplained)
 	if registry.Has(tools.RecallName) {
 		b.WriteString("\n\nYou are shown the newest part of this conversation. All of it is kept: look up what is not shown with " +
 			tools.RecallName + " before you say that you don't know it.")
 	}
 	if registry.Has(tools.SessionStateName) {
-		b.WriteString("\n\nThe session state below is kept for you. When somebody sets a rule or decides something, record it at once with " +
+		b.WriteString("\n\nThe session state in that note is kept for you. When somebody sets a rule or decides something, record it at once with " +
 			tools.SessionStateName + ".")
 	}
 	return b.String()
@@ -51,6 +53,8 @@ func NewFrame(counter Counter, prompt string, registry *tools.Registry) *Frame {
 	for _, t := range registry.List() {
 		f.Tools = append(f.Tools, llm.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}
+	// In whatever order servers of tools have answered, each call begins with the same bytes.
+	slices.SortFunc(f.Tools, func(a, b llm.Tool) int { return strings.Compare(a.Name, b.Name) })
 	f.tokens = sync.OnceValue(func() int {
 		system := llm.Message{Role: "system", Content: f.System}
 		return counter.Message(system) + noticeTokens + counter.Tools(f.Tools) + replyTokens

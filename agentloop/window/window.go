@@ -1,11 +1,11 @@
-// Package window decides what one model call is sent: the system prompt with the state
-// of the conversation, the newest whole turns that fit into the budget, and the
-// messages to answer. New makes a Window, whose Fit returns the list for a call. All
+// Package window decides what one model call is sent: the system prompt with the
+// instructions and the summary of the conversation, the newest whole turns that fit
+// into the budget, and the messages to answer, with all that changes from run to run
+// in a note in front of the newest one. New makes a Window, whose Fit returns the list for a call. All
 // is pure: equal input gives an equal window, and nothing is read from the store.
 package window
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -22,13 +22,14 @@ type Input struct {
 	StateTokens int                    // the most of the session state; 0 = it is not shown
 }
 
-// Window is what a run sends to the model: the system prompt with the state and the
-// summary of the conversation, a notice of how many messages are not shown, the newest
-// whole turns that fit, and the current turn.
+// Window is what a run sends to the model: the system prompt with the instructions and
+// the summary of the conversation, the newest whole turns that fit, and the current
+// turn with a note in front of its newest question.
 type Window struct {
 	counter Counter
 	system  string
-	told    string // about this conversation, below the system prompt
+	told    string // about this conversation, below the system prompt; changes rarely
+	note    string // in front of the newest message of the user; changes with every run
 	fixed   int    // tokens of the frame
 	history []conversation.Message
 	older   int64   // messages before history that are not loaded
@@ -53,15 +54,7 @@ func New(in Input) Window {
 		w.older = max(0, snapshot.Older-snapshot.Summary.Through)
 		w.told += text
 	}
-	if place := OneLine(snapshot.Place, 200); place != "" {
-		w.told += fmt.Sprintf("\n\n[This conversation takes place in %s.]", place)
-	}
-	if state := StateText(snapshot.Conversation, FocusOf(snapshot.History, in.Asked), counter, in.StateTokens); state != "" {
-		w.told += "\n\n[Session state]\n" + state
-	}
-	if in.Hint != "" {
-		w.told += "\n\n" + in.Hint
-	}
+	w.note = noteOf(in, counter)
 	for i := range in.Asked {
 		w.current = append(w.current, Entry{Message: ToModel(&in.Asked[i]), Tokens: in.Asked[i].Tokens})
 	}
@@ -94,7 +87,7 @@ type List struct {
 // Counted returns the list for one call within the budget. All its tokens are
 // counted.
 func (w Window) Counted(budget int) List {
-	l := w.fill(budget, w.counter.Text(w.told))
+	l := w.fill(budget, w.counter.Text(w.told), noteTokens(w.counter.Text(w.note)))
 	l.Exact = true
 	return l
 }
@@ -106,21 +99,22 @@ const bytesPerToken = 4
 // Fit returns the same list as Counted. Where everything fits in any case, it only
 // estimates the tokens of what changes with every run, which is faster.
 func (w Window) Fit(budget int) List {
-	most := len(w.told) // a token is at least a byte
-	if !w.isRoomy(budget, most) {
+	told, note := len(w.told), noteTokens(len(w.note)) // a token is at least a byte
+	if !w.isRoomy(budget, told, note) {
 		return w.Counted(budget)
 	}
-	l := w.fill(budget, most)
+	l := w.fill(budget, told, note)
+	most := told + len(w.note)
 	l.Tokens -= most - most/bytesPerToken
 	return l
 }
 
-// isRoomy reports whether everything fits when told has so many tokens.
-func (w Window) isRoomy(budget, told int) bool {
-	if w.fixed+told > budget/2 {
+// isRoomy reports whether everything fits when told and the note have so many tokens.
+func (w Window) isRoomy(budget, told, note int) bool {
+	if w.fixed+told > budget/2 || note > budget/2 {
 		return false
 	}
-	sum := w.fixed + told
+	sum := w.fixed + told + note
 	for i := range w.history {
 		sum += w.history[i].Tokens
 	}
@@ -130,10 +124,14 @@ func (w Window) isRoomy(budget, told int) bool {
 	return sum <= budget
 }
 
-// fill returns the list when told has so many tokens.
-func (w Window) fill(budget, told int) List {
+// fill returns the list when told and the note have so many tokens.
+func (w Window) fill(budget, told, note int) List {
 	w.system, w.fixed = w.system+w.told, w.fixed+told
 	system, room := w.fitSystem(budget)
+	if note > room/2 { // the question matters more
+		w.note, note = "", 0
+	}
+	room -= note
 	current, cramped := w.fit(w.current, room)
 	left := w.older + int64(len(w.current)-len(current))
 	for _, e := range current {
@@ -143,20 +141,15 @@ func (w Window) fill(budget, told int) List {
 	left += int64(len(w.history) - len(shown))
 
 	messages := make([]llm.Message, 0, 1+len(shown)+len(current))
-	messages = append(messages, withNotice(system, left))
+	system.Content = strings.TrimSpace(system.Content)
+	messages = append(messages, system)
 	messages = append(messages, shown...)
-	for _, e := range current {
-		messages = append(messages, e.Message)
+	asked := make([]llm.Message, len(current))
+	for i := range current {
+		asked[i] = current[i].Message
 	}
+	messages = withNote(messages, asked, w.note, left)
 	return List{Messages: messages, Left: left, Tokens: budget - room + taken, Cramped: cramped}
-}
-
-// withNotice adds to the system prompt how many messages are not shown.
-func withNotice(system llm.Message, hidden int64) llm.Message {
-	if hidden > 0 {
-		system.Content = strings.TrimSpace(fmt.Sprintf("%s\n\n"+notice, system.Content, hidden))
-	}
-	return system
 }
 
 // newest returns the newest whole turns of the history that fit into the room, and

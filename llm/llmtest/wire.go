@@ -150,6 +150,9 @@ func (r *request) call(header http.Header) Call {
 
 func (m *message) plain() llm.Message {
 	plain := llm.Message{Role: m.Role, Content: m.Content.text, Images: m.Content.images, Name: m.Name}
+	if m.Role == "user" {
+		plain.Note, plain.Content = llm.SplitNote(m.Content.text)
+	}
 	if m.ToolCallID != nil {
 		plain.ToolCallID = *m.ToolCallID
 	}
