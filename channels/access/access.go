@@ -117,6 +117,18 @@ func (a *Control) Admit(ctx context.Context, v Visitor) (ok bool, words string, 
 	return false, words, nil
 }
 
+// Knows reports whether somebody may talk, as Admit does. It gives strangers no
+// code, and logs none of them.
+func (a *Control) Knows(ctx context.Context, v Visitor) (bool, error) {
+	if a.AllowsIDs(v.Sender.ID) || a.AllowsIDs(v.IDs...) {
+		return true, nil
+	}
+	if ok, err := a.admitsName(ctx, v); ok || err != nil || a.pairing == nil {
+		return ok, err
+	}
+	return a.pairings.Has(ctx, a.pairing.account, v.Sender.ID)
+}
+
 // AllowsIDs reports whether the list alone admits one of the ids.
 func (a *Control) AllowsIDs(ids ...string) bool {
 	return a.everybody || slices.ContainsFunc(ids, a.lists)

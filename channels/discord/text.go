@@ -4,12 +4,9 @@ import (
 	"regexp"
 	"strings"
 
+	"parley/channels"
 	"parley/plaintext"
 )
-
-// maxQuote is how much of a message that is replied to stands above the reply,
-// in characters.
-const maxQuote = 1000
 
 // text is what a message says to the assistant: without the bot's name, with
 // the names of whom and what it mentions, and with the text that it replies to.
@@ -38,7 +35,7 @@ func (in *intake) readable(m *message, p *place) string {
 	}
 	content = in.withNames(content, m, p)
 	for _, s := range m.Snapshots {
-		content = joinLines(content, "[forwarded]\n"+in.withNames(s.Message.Content, &s.Message, p))
+		content = joinLines(content, channels.Forwarded("")+in.withNames(s.Message.Content, &s.Message, p))
 	}
 	for _, s := range m.Stickers {
 		content = joinLines(content, "[sticker "+plaintext.OneLine(s.Name)+"]")
@@ -51,15 +48,7 @@ func (in *intake) readable(m *message, p *place) string {
 
 // quote is a message as it stands above a reply to it.
 func (in *intake) quote(m *message, p *place) string {
-	text := strings.TrimSpace(in.readable(m, p))
-	if runes := []rune(text); len(runes) > maxQuote {
-		text = strings.TrimSpace(string(runes[:maxQuote])) + " …"
-	}
-	who := m.author().shown(m.Member)
-	if text == "" {
-		return "[in reply to " + who + "]\n"
-	}
-	return "[in reply to " + who + ":]\n> " + strings.ReplaceAll(plaintext.Clean(text), "\n", "\n> ") + "\n\n"
+	return channels.InReplyTo(m.author().shown(m.Member), in.readable(m, p))
 }
 
 func joinLines(text, more string) string {

@@ -225,7 +225,7 @@ func (u user) shown(m *member) string {
 		nick = m.Nick
 	}
 	for _, text := range []string{nick, u.GlobalName, u.Username} {
-		if text = plaintext.OneLine(text); text != "" {
+		if text = plaintext.Name(text); text != "" {
 			return text
 		}
 	}

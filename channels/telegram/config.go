@@ -25,6 +25,7 @@ const defaultAPIURL = "https://api.telegram.org"
 type Config struct {
 	Token    string   `toml:"token" kind:"secret" env:"TELEGRAM_TOKEN"` // from @BotFather; the channel is off without one
 	APIURL   string   `toml:"api_url" kind:"url"`                       // Bot API server; default "https://api.telegram.org"
+	APIFiles string   `toml:"api_files"`                                // folder in which a Bot API server of one's own keeps its files (--local); default none
 	Access   string   `toml:"access" oneof:"pairing allowlist open"`    // "pairing", the default, "allowlist" or "open"
 	Allow    []string `toml:"allow" kind:"names"`                       // ids of people and groups, @usernames, "*" for everybody; default none
 	SendRate float64  `toml:"send_rate" min:"0"`                        // messages a second over all chats; default 30; 0 = no limit

@@ -5,16 +5,14 @@ import (
 	"unicode"
 )
 
-// forUs returns the text of a message without the bot's name, and whether it is
-// addressed to the bot: always in private chats, and in groups when it mentions
-// the bot, replies to it, or is a command that names no other bot. A forwarded
-// text is no command.
+// forUs returns what a message says, and whether it is addressed to the bot:
+// always in private chats, and in groups when it mentions the bot, replies to it,
+// or is a command that names no other bot. The bot's name is taken off where the
+// text begins with it, since it only says for whom the text is. A forwarded text is
+// no command.
 func (m *message) forUs(me *self) (text string, addressed bool) {
-	text, entities := m.Text, m.Entities
-	if text == "" {
-		text, entities = m.Caption, m.CaptionEnts
-	}
-	plain := strings.ReplaceAll(text, "\x00", "")
+	words, entities := m.words()
+	plain := strings.ReplaceAll(words, "\x00", "")
 	if command, bot, rest, ok := splitCommand(plain); ok && !m.isSecondHand() {
 		if bot == "" || strings.EqualFold(bot, me.username) {
 			return "/" + command + rest, true
@@ -22,13 +20,13 @@ func (m *message) forUs(me *self) (text string, addressed bool) {
 		return plain, !m.isGroup()
 	}
 	if !m.isGroup() {
-		return plain, true
+		return m.body(0), true
 	}
-	without, mentioned := me.removeMentions(text, entities)
-	if without = strings.ReplaceAll(without, "\x00", ""); mentioned && without != "" {
-		return without, true
+	from, mentioned := me.address(words, entities)
+	if strings.TrimSpace(words[from:]) == "" && m.lines() == "" && len(m.files(m.ID)) == 0 {
+		from = 0 // a message that only names the bot keeps the name, so that it says anything
 	}
-	return plain, mentioned || m.repliesTo(me)
+	return m.body(from), mentioned || m.repliesTo(me)
 }
 
 // repliesTo reports whether the message replies to one of the bot. In a topic
@@ -59,21 +57,24 @@ func isName(text string) bool {
 	})
 }
 
-// removeMentions removes the bot's name from a text, and reports whether it was
-// there.
-func (me *self) removeMentions(text string, entities []entity) (without string, mentioned bool) {
-	pos := 0
-	for _, e := range entities {
+// address returns where a text goes on after the bot's name at its beginning, 0
+// where it begins with something else, and reports whether it mentions the bot
+// anywhere.
+func (me *self) address(text string, entities []entity) (from int, mentioned bool) {
+	for _, e := range entities[:min(len(entities), maxEntities)] {
 		if e.Type != "mention" && e.Type != "text_mention" {
 			continue
 		}
-		from, to := byteOffset(text, e.Offset), byteOffset(text, e.Offset+e.Length)
-		if from < pos || to <= from || !me.isNamed(text[from:to], e.User) {
+		begin, end := byteOffset(text, e.Offset), byteOffset(text, e.Offset+e.Length)
+		if begin < from || end <= begin || !me.isNamed(text[begin:end], e.User) {
 			continue
 		}
-		without, pos, mentioned = join(without, text[pos:from], mentioned), to, true
+		mentioned = true
+		if strings.TrimSpace(text[from:begin]) == "" {
+			from = len(text) - len(strings.TrimLeft(text[end:], " \n,:;-–—"))
+		}
 	}
-	return strings.TrimSpace(join(without, text[pos:], mentioned)), mentioned
+	return from, mentioned
 }
 
 func (me *self) isNamed(text string, user *account) bool {
@@ -81,25 +82,6 @@ func (me *self) isNamed(text string, user *account) bool {
 		return user.ID == me.id
 	}
 	return me.username != "" && strings.EqualFold(text, "@"+me.username)
-}
-
-// join appends the text after a name that was removed, without the gap and the
-// punctuation that the name leaves. Without a name it only appends.
-func join(before, after string, named bool) string {
-	if !named {
-		return before + after
-	}
-	if strings.TrimSpace(before) == "" {
-		return strings.TrimLeft(after, " ,:;-–—")
-	}
-	next := strings.TrimLeft(after, " ")
-	switch {
-	case next == "" || strings.HasPrefix(next, "\n") || strings.ContainsAny(next[:1], ",.;:!?"):
-		return strings.TrimRight(before, " ") + next
-	case strings.HasSuffix(before, " "):
-		return before + next
-	}
-	return before + after
 }
 
 // byteOffset returns where the UTF-16 code unit at offset begins, and -1 when

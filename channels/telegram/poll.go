@@ -231,8 +231,11 @@ func (c *Channel) forUs(ctx context.Context, me *self, u update) (in conversatio
 	if in, ok = c.inbound(me, u); !ok {
 		return in, false, nil
 	}
-	ok, err = c.admits(ctx, me, u.Message, in)
-	return in, ok, err
+	if ok, err = c.admits(ctx, me, u.Message, in); err != nil || !ok {
+		return in, false, err
+	}
+	in, err = c.withReply(ctx, u.Message, in)
+	return in, err == nil, err
 }
 
 // advance accepts messages together with the offset after them, where the next

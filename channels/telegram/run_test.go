@@ -102,8 +102,8 @@ func TestGroupsAreHeardWhenTheyMeanTheBot(t *testing.T) {
 	g.srv.Say(group, ada, "@parley_bot last")
 	g.until(func() bool { n := len(g.accepted); return n > 0 && g.accepted[n-1].Text == "last" })
 	want := []string{
-		"hey, what is this?", "hi", "- item one", "@parley_bot", "thanks", "/new my title", "/status",
-		"😀 come", "broken", "last",
+		"hey @Parley_Bot, what is this?", "hi", "- item one @parley_bot", "@parley_bot", "[in reply to Parley:]\n> mine\n\nthanks",
+		"/new my title", "/status", "😀 Parley come", "broken", "last",
 	}
 	if diff := cmp.Diff(want, texts(g.wait(0))); diff != "" {
 		t.Fatal(diff)
@@ -147,7 +147,7 @@ func TestMessagesWithoutTextAreNamed(t *testing.T) {
 	g.srv.Say(private, ada, " \n ")
 	g.srv.Say(private, ada, "end")
 	want := []string{
-		"[sticker 👍]", "[photo]", "what is this?", "[document a b.pdf]", "[a message that can't be read]",
+		"[sticker 👍]", "[photo]", "what is this?\n[photo]", "[document a b.pdf]", "[a message that can't be read]",
 		"[a message that can't be read]", "end",
 	}
 	if diff := cmp.Diff(want, texts(g.wait(len(want)))); diff != "" {

@@ -25,15 +25,15 @@ func TestSecondHandMessagesAreNeverCommands(t *testing.T) {
 		"written in a group":       {group, nil, "/clear yes (true)"},
 		"by an anonymous admin":    {group, []telegramtest.Option{telegramtest.Anonymously()}, "/clear yes (true)"},
 		"a reply":                  {private, []telegramtest.Option{telegramtest.ReplyTo(1)}, "/clear yes (true)"},
-		"forwarded":                {private, []telegramtest.Option{telegramtest.With("forward_origin", user)}, "[forwarded]\n/clear yes (false)"},
+		"forwarded":                {private, []telegramtest.Option{telegramtest.With("forward_origin", user)}, "[forwarded from Bob]\n/clear yes (false)"},
 		"forwarded, null":          {private, []telegramtest.Option{telegramtest.With("forward_origin", nil)}, "/clear yes (true)"},
 		"forwarded, another shape": {private, []telegramtest.Option{telegramtest.With("forward_origin", 7)}, "[forwarded]\n/clear yes (false)"},
 		"forwarded, by the date":   {private, []telegramtest.Option{telegramtest.With("forward_date", 1)}, "[forwarded]\n/clear yes (false)"},
-		"forwarded from somebody":  {private, []telegramtest.Option{telegramtest.With("forward_from", bob)}, "[forwarded]\n/clear yes (false)"},
-		"forwarded from a channel": {private, []telegramtest.Option{telegramtest.With("forward_from_chat", news)}, "[forwarded]\n/clear yes (false)"},
-		"forwarded, author hidden": {private, []telegramtest.Option{telegramtest.With("forward_sender_name", "Somebody")}, "[forwarded]\n/clear yes (false)"},
+		"forwarded from somebody":  {private, []telegramtest.Option{telegramtest.With("forward_from", bob)}, "[forwarded from Bob]\n/clear yes (false)"},
+		"forwarded from a channel": {private, []telegramtest.Option{telegramtest.With("forward_from_chat", news)}, "[forwarded from the channel News]\n/clear yes (false)"},
+		"forwarded, author hidden": {private, []telegramtest.Option{telegramtest.With("forward_sender_name", "Somebody")}, "[forwarded from Somebody]\n/clear yes (false)"},
 		"a caption, forwarded": {private, []telegramtest.Option{telegramtest.With("photo", []int{}), telegramtest.With("forward_origin", user)},
-			"[forwarded]\n/clear yes (false)"},
+			"[forwarded from Bob]\n/clear yes\n[photo] (false)"},
 		"through another bot": {private, []telegramtest.Option{telegramtest.With("via_bot", telegramtest.User{ID: 9, IsBot: true, FirstName: "Gif"})},
 			"/clear yes (false)"},
 		"not automatic": {private, []telegramtest.Option{telegramtest.With("is_automatic_forward", false)}, "/clear yes (true)"},
@@ -70,7 +70,7 @@ func TestSecondHandCommandsInGroupsAreNotForTheBot(t *testing.T) {
 	g.srv.Say(group, ada, "@parley_bot /stop", byChannel)
 	g.srv.Say(group, ada, "/status")
 	got := g.wait(3)
-	if diff := cmp.Diff([]string{"[forwarded]\n/stop", "/stop", "/status"}, texts(got)); diff != "" {
+	if diff := cmp.Diff([]string{"[forwarded from the channel News]\n/stop", "/stop", "/status"}, texts(got)); diff != "" {
 		t.Fatal(diff)
 	}
 	for i, want := range []bool{false, false, true} {

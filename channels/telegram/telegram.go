@@ -20,6 +20,8 @@ const name = "telegram"
 // Channel is one bot. It is an http.Handler for the webhook.
 type Channel struct {
 	api      *api
+	apiURL   string
+	apiFiles string // the folder of the Bot API server's files; "" = none
 	access   *access.Control
 	cursor   CursorFunc
 	commands []channels.Command
@@ -80,6 +82,8 @@ func New(parts Parts) (*Channel, error) {
 	}
 	c := &Channel{
 		api:      newAPI(cfg.Token, cfg.APIURL),
+		apiURL:   cfg.APIURL,
+		apiFiles: cfg.APIFiles,
 		access:   control,
 		cursor:   parts.Cursor,
 		commands: parts.Commands,
@@ -111,6 +115,7 @@ var (
 	_ channels.Sink   = (*Channel)(nil)
 	_ channels.Typer  = (*Channel)(nil)
 
+	_ channels.Fetcher      = (*Channel)(nil)
 	_ channels.AdminChecker = (*Channel)(nil)
 	_ channels.IdleReleaser = (*Channel)(nil)
 )

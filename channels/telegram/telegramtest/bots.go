@@ -1,6 +1,7 @@
 package telegramtest
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"sync"
@@ -24,6 +25,7 @@ func newBot(url string, with *everybody, bot User, token string) *Server {
 		chats:    map[int64]*chat{},
 		calls:    map[string]int{},
 		failures: map[string][]Verdict{},
+		files:    map[string]file{},
 		lastID:   1000,
 	}
 	s.changed = sync.NewCond(s.mu)
@@ -58,7 +60,7 @@ func (s *Server) byToken(token string) *Server {
 func (s *Server) newChat(c Chat) *chat {
 	known := s.with.supergroups[c.ID]
 	if known == nil {
-		known = &chat{topics: map[int64]bool{}, authors: map[int64]User{}, closed: map[int64]bool{}}
+		known = &chat{topics: map[int64]bool{}, authors: map[int64]User{}, said: map[int64]json.RawMessage{}, closed: map[int64]bool{}}
 		if c.Type == "supergroup" {
 			s.with.supergroups[c.ID] = known
 		}

@@ -17,6 +17,10 @@ const maxRequest = 51 << 20
 
 // serve answers /bot<token>/<method>, in any letter case of the method.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/file/bot") {
+		s.serveFile(w, r)
+		return
+	}
 	rest, ok := strings.CutPrefix(r.URL.Path, "/bot")
 	token, name, found := strings.Cut(rest, "/")
 	switch {
@@ -52,6 +56,8 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string, p m
 		s.sendDocument(w, r, p)
 	case "sendchataction":
 		s.sendChatAction(w, p)
+	case "getfile":
+		s.getFile(w, p)
 	case "setmycommands":
 		s.setMyCommands(w, p)
 	case "setwebhook":

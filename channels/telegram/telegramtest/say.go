@@ -9,18 +9,18 @@ import (
 
 // inMessage is a message as an update carries it.
 type inMessage struct {
-	MessageID       int64      `json:"message_id"`
-	MessageThreadID int64      `json:"message_thread_id,omitempty"`
-	IsTopicMessage  bool       `json:"is_topic_message,omitempty"`
-	From            *User      `json:"from,omitempty"`
-	SenderChat      *Chat      `json:"sender_chat,omitempty"`
-	Chat            Chat       `json:"chat"`
-	Date            int64      `json:"date"`
-	ReplyTo         *inMessage `json:"reply_to_message,omitempty"`
-	Text            string     `json:"text,omitempty"`
-	Entities        []Entity   `json:"entities,omitempty"`
-	Caption         string     `json:"caption,omitempty"`
-	CaptionEntities []Entity   `json:"caption_entities,omitempty"`
+	MessageID       int64           `json:"message_id"`
+	MessageThreadID int64           `json:"message_thread_id,omitempty"`
+	IsTopicMessage  bool            `json:"is_topic_message,omitempty"`
+	From            *User           `json:"from,omitempty"`
+	SenderChat      *Chat           `json:"sender_chat,omitempty"`
+	Chat            Chat            `json:"chat"`
+	Date            int64           `json:"date"`
+	ReplyTo         json.RawMessage `json:"reply_to_message,omitempty"`
+	Text            string          `json:"text,omitempty"`
+	Entities        []Entity        `json:"entities,omitempty"`
+	Caption         string          `json:"caption,omitempty"`
+	CaptionEntities []Entity        `json:"caption_entities,omitempty"`
 }
 
 // Option changes a message before it is said.
@@ -38,8 +38,7 @@ func InTopic(topic int64) Option {
 // topics the reply gets a thread id, as from the real server.
 func ReplyTo(message int64) Option {
 	return func(s *Server, m *inMessage, _ map[string]any) {
-		author := s.chatFor(m.Chat).authors[message]
-		m.ReplyTo = &inMessage{MessageID: message, From: &author, Chat: m.Chat, Date: m.Date, Text: "…"}
+		m.ReplyTo = s.chatFor(m.Chat).said[message]
 		if m.Chat.Type == "supergroup" && !m.IsTopicMessage {
 			m.MessageThreadID = message
 		}
@@ -64,6 +63,17 @@ func Anonymously() Option {
 	}
 }
 
+// ForwardedFrom says it as the words of somebody else.
+func ForwardedFrom(who User) Option {
+	return With("forward_origin", map[string]any{"type": "user", "date": 1, "sender_user": who})
+}
+
+// Quoting says it as a reply with a part of the other message that the sender has
+// chosen.
+func Quoting(text string) Option {
+	return With("quote", map[string]any{"text": text, "position": 0, "is_manual": true})
+}
+
 // With adds a field of the Bot API's Message, such as a "sticker". With a
 // "photo" and the like, the text becomes the caption.
 func With(field string, value any) Option {
@@ -85,20 +95,32 @@ func (s *Server) Say(chat Chat, from User, text string, opts ...Option) Said {
 	for _, opt := range opts {
 		opt(s, &m, extra)
 	}
-	c.authors[m.MessageID] = *m.From
-	for _, media := range []string{"photo", "video", "document", "voice", "animation", "audio"} {
-		if extra[media] != nil {
-			m.Caption, m.CaptionEntities, m.Text, m.Entities = m.Text, m.Entities, "", nil
-		}
-	}
+	m.captioned(extra)
+	c.remember(m, extra)
 	for _, other := range s.others(chat) {
 		other.enqueue("message", m, extra)
 	}
 	return Said{m.MessageID, s.enqueue("message", m, extra)}
 }
 
-// enqueue appends an update with a payload of a type of the Bot API's Update.
-func (s *Server) enqueue(kind string, payload any, extra map[string]any) int64 {
+// captioned makes the text of a message with a file its caption.
+func (m *inMessage) captioned(extra map[string]any) {
+	for _, media := range []string{"photo", "video", "document", "voice", "animation", "audio"} {
+		if extra[media] != nil && m.Text != "" {
+			m.Caption, m.CaptionEntities, m.Text, m.Entities = m.Text, m.Entities, "", nil
+		}
+	}
+}
+
+// remember keeps a message for the replies to it, which hold it without what it
+// replies to itself.
+func (c *chat) remember(m inMessage, extra map[string]any) {
+	c.authors[m.MessageID] = *m.From
+	m.ReplyTo = nil
+	c.said[m.MessageID] = mustJSON(m, extra)
+}
+
+func mustJSON(payload any, extra map[string]any) json.RawMessage {
 	raw, err := json.Marshal(payload)
 	if err == nil && len(extra) > 0 {
 		raw, err = addFields(raw, extra)
@@ -106,7 +128,12 @@ func (s *Server) enqueue(kind string, payload any, extra map[string]any) int64 {
 	if err != nil {
 		panic(err) // a test gave a value that JSON does not have
 	}
-	return s.push(kind, raw)
+	return raw
+}
+
+// enqueue appends an update with a payload of a type of the Bot API's Update.
+func (s *Server) enqueue(kind string, payload any, extra map[string]any) int64 {
+	return s.push(kind, mustJSON(payload, extra))
 }
 
 func addFields(raw []byte, extra map[string]any) ([]byte, error) {

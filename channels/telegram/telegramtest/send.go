@@ -70,7 +70,7 @@ func (s *Server) take(m *Message) func(Message) Verdict {
 	defer s.mu.Unlock()
 	c := s.chats[m.Chat]
 	c.last++
-	c.authors[c.last] = s.Bot
+	c.remember(inMessage{MessageID: c.last, From: &s.Bot, Chat: Chat{ID: m.Chat}, Date: time.Now().Unix(), Text: m.Text}, nil)
 	m.ID, m.At = c.last, time.Now()
 	s.sent = append(s.sent, *m)
 	s.changed.Broadcast()

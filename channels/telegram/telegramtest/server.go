@@ -44,6 +44,8 @@ type Server struct {
 	calls    map[string]int
 	log      []Call // all calls but getUpdates, sendMessage and sendDocument
 	commands string
+	files    map[string]file // by file_id
+	filesDir string          // of the bot, with --local; "" = without
 
 	queue     []update // not yet confirmed, by id
 	confirmed []update // the last of those that were
@@ -68,10 +70,11 @@ type update struct {
 type chat struct {
 	last       int64 // message id
 	topics     map[int64]bool
-	authors    map[int64]User // of what people said, and the bot
-	refusals   []Verdict      // consumed one a message
-	blocked    string         // description of the 403
-	closed     map[int64]bool // topics
+	authors    map[int64]User            // of what people said, and the bot
+	said       map[int64]json.RawMessage // the messages themselves
+	refusals   []Verdict                 // consumed one a message
+	blocked    string                    // description of the 403
+	closed     map[int64]bool            // topics
 	migratedTo int64
 	limiter    *rate.Limiter
 	admins     []User
