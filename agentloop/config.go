@@ -1,6 +1,10 @@
 package agentloop
 
-import "time"
+import (
+	"time"
+
+	"parley/conversation/toolstate"
+)
 
 // Config is the [agent] section.
 type Config struct {
@@ -12,11 +16,13 @@ type Config struct {
 	// MaxParallelTools is how many of the calls that the model asks for together
 	// run at once; the others wait their turn. Default 8.
 	MaxParallelTools int `toml:"max_parallel_tools" min:"1" max:"100"`
-	// FileTools and ShellTools are the names of tools that write files and that run
-	// commands: what they do is noted in the session state. Default write_file and
-	// edit_file, and shell_execute.
-	FileTools  []string `toml:"file_tools"`
-	ShellTools []string `toml:"shell_tools"`
+	// FileTools, ShellTools and DecisionTools are patterns of the names of tools that
+	// write files, run commands and record decisions, with * for any characters, beside
+	// those of toolstate.BuiltinNames: what they do is noted in the session state, in
+	// runs and in what programs append or import. Default none.
+	FileTools     []string `toml:"file_tools"`
+	ShellTools    []string `toml:"shell_tools"`
+	DecisionTools []string `toml:"decision_tools"`
 	// Titles has the model name each new conversation, after its first turn.
 	// Without it the first line is the title. Default true.
 	Titles bool `toml:"titles"`
@@ -37,12 +43,19 @@ func DefaultConfig() Config {
 			"briefly unless asked for more, and use Markdown where it helps.",
 		MaxToolRounds:     8,
 		MaxParallelTools:  8,
-		FileTools:         []string{"write_file", "edit_file"},
-		ShellTools:        []string{"shell_execute"},
 		Titles:            true,
 		MaxConcurrentRuns: 256,
 		LoopIdleTimeout:   time.Second / 4,
 		DrainTimeout:      20 * time.Second,
 		ToolTimeout:       time.Minute,
 	}
+}
+
+// ToolNames returns the names of the tools whose calls are noted in the session state.
+func (c Config) ToolNames() toolstate.Names {
+	names := toolstate.BuiltinNames()
+	names.Files = append(names.Files, c.FileTools...)
+	names.Shells = append(names.Shells, c.ShellTools...)
+	names.Decisions = append(names.Decisions, c.DecisionTools...)
+	return names
 }

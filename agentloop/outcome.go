@@ -35,7 +35,7 @@ func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, start
 	run.Prompt, run.Completion = a.prompt, a.completion
 	run.Steps = a.steps
 	run.Effect.Replace = q.again
-	run.Events = l.deps.Config.toolEvents(a.messages)
+	run.Events = l.router.toolState.Events(run.Messages)
 	return run
 }
 

@@ -12,6 +12,7 @@ import (
 	"parley/agentloop/command"
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/toolstate"
 	"parley/tools"
 )
 
@@ -22,6 +23,7 @@ type Router struct {
 	frame       *window.Frame
 	env         command.Env
 	hints       window.Hints // none where the model has no recall
+	toolState   *toolstate.Reader
 	signals     chan signal
 	idle        chan *loop
 	slots       chan struct{}          // holds a token for each run that calls the model
@@ -55,6 +57,7 @@ func NewRouter(deps Deps) *Router {
 		slots:       make(chan struct{}, deps.Config.MaxConcurrentRuns),
 		done:        make(chan struct{}),
 		imageMemory: semaphore.NewWeighted(maxImageMemory),
+		toolState:   toolstate.New(deps.Config.ToolNames()),
 		frame:       window.NewFrame(deps.Counter, deps.Config.SystemPrompt, deps.Tools),
 		background:  newBackground(deps.Log),
 	}

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -54,7 +55,7 @@ func (s *Store) Append(ctx context.Context, key Key, sourceID string, messages .
 		return done, err
 	}
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		done, err = appendOnce(ctx, tx, key, sourceID, messages, s.now())
+		done, err = s.appendOnce(ctx, tx, key, sourceID, messages)
 		if err != nil {
 			return fmt.Errorf("append to %s: %w", key, err)
 		}
@@ -63,7 +64,8 @@ func (s *Store) Append(ctx context.Context, key Key, sourceID string, messages .
 	return done, err
 }
 
-func appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID string, messages []Message, at time.Time) (done Appended, err error) {
+func (s *Store) appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID string, messages []Message) (done Appended, err error) {
+	at := s.now()
 	session, key, err := EnterSession(ctx, tx, key, "", db.Millis(at))
 	if err != nil {
 		return done, err
@@ -81,7 +83,7 @@ func appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID string, messa
 	if err != nil {
 		return done, err
 	}
-	run := Run{Key: key, Conversation: c, Messages: messages, Events: instructions(messages)}
+	run := Run{Key: key, Conversation: c, Messages: messages, Events: s.eventsOf(messages)}
 	if done.Conversation, done.Messages, err = appendMessages(ctx, tx, run, session, at); err != nil {
 		return done, err
 	}
@@ -96,11 +98,18 @@ func appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID string, messa
 	return done, err
 }
 
-// instructions are what system messages add to the state of a conversation.
+// eventsOf returns what messages of programs add to the state of a conversation.
+func (s *Store) eventsOf(messages []Message) []Event {
+	events := append(instructions(messages), s.events(messages)...)
+	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.Message, b.Message) })
+	return events
+}
+
+// instructions returns what system messages add to the state of a conversation.
 func instructions(messages []Message) (events []Event) {
-	for _, m := range messages {
+	for i, m := range messages {
 		if m.Role == RoleSystem {
-			events = append(events, Event{Kind: Instructed, Text: m.Content})
+			events = append(events, Event{Kind: Instructed, Text: m.Content, Message: i})
 		}
 	}
 	return events
@@ -351,7 +360,7 @@ func (im *Import) stage(ctx context.Context, tx *sql.Tx, c Imported) (row int64,
 	for _, m := range c.Messages {
 		tokens += m.Tokens
 	}
-	state, err := json.Marshal(State{}.after(Run{Messages: c.Messages}))
+	state, err := json.Marshal(State{}.after(Run{Messages: c.Messages, Events: im.store.events(c.Messages)}))
 	if err != nil {
 		return 0, err
 	}

@@ -49,7 +49,7 @@ func TestStateIsStoredWithItsConversation(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := State{
-		Turns: 2, Constraints: []Note{{Text: "no\uFFFD ORM", Turn: 1}}, Files: []Note{{Text: "A.go", Turn: 2}},
+		Turns: 2, Constraints: []Note{{Text: "no\uFFFD ORM", Turn: 1, Number: 1}}, Numbered: 1, Files: []Note{{Text: "A.go", Turn: 2}},
 		Failures: []Failure{{Note: Note{Text: "go test", Turn: 2}, Error: "exit status 1"}},
 	}
 	for where, got := range map[string]State{"committed": done.Conversation.State, "stored": stored.State} {
@@ -62,17 +62,17 @@ func TestStateIsStoredWithItsConversation(t *testing.T) {
 // However much happens, the state stays small, and what is newest stays in it.
 func TestStateForgetsTheOldest(t *testing.T) {
 	var s State
-	for i := range 100 {
+	for i := range 2 * MaxConstraints {
 		s.Turns++
 		for _, kind := range []EventKind{Constrained, Decided, Touched, Failed} {
-			s = s.with(Event{Kind: kind, Text: fmt.Sprint(strings.Repeat("長", 500*(i%2)), i), Error: strings.Repeat("e", 1000)})
+			s = s.with(Event{Kind: kind, Text: fmt.Sprint(i, strings.Repeat("長", 500*(i%2))), Error: strings.Repeat("e", 1000)})
 		}
 	}
-	if a, b, c, d := len(s.Constraints), len(s.Decisions), len(s.Files), len(s.Failures); a != 10 || b != 10 || c != 20 || d != 5 {
+	if a, b, c, d := len(s.Constraints), len(s.Decisions), len(s.Files), len(s.Failures); a != MaxConstraints || b != MaxDecisions || c != 20 || d != 5 {
 		t.Errorf("%d constraints, %d decisions, %d files, %d failures", a, b, c, d)
 	}
-	if n := len([]rune(s.Constraints[9].Text)); s.Constraints[9].Turn != 100 || n > maxNote || len(s.Failures[0].Error) > maxNote+2 {
-		t.Errorf("the newest is of turn %d with %d characters", s.Constraints[9].Turn, n)
+	if n := len([]rune(s.Constraints[MaxConstraints-1].Text)); s.Constraints[MaxConstraints-1].Turn != 2*MaxConstraints || n > maxNote || len(s.Failures[0].Error) > maxNote+2 {
+		t.Errorf("the newest is of turn %d with %d characters", s.Constraints[MaxConstraints-1].Turn, n)
 	}
 }
 

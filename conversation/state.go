@@ -12,10 +12,16 @@ import (
 type State struct {
 	Turns       int64     `json:"turns,omitempty"` // exchanges, those taken back not among them
 	Asked       bool      `json:"asked,omitempty"` // the last of them has no answer yet
+	Model       string    `json:"model,omitempty"` // that answered last
+	Directory   string    `json:"directory,omitempty"`
+	Repository  string    `json:"repository,omitempty"`
 	Constraints []Note    `json:"constraints,omitempty"`
 	Decisions   []Note    `json:"decisions,omitempty"`
 	Files       []Note    `json:"files,omitempty"`
 	Failures    []Failure `json:"failures,omitempty"`
+
+	Numbered  int64 `json:"numbered,omitempty"`  // the highest number of a rule or a decision so far
+	Forgotten int64 `json:"forgotten,omitempty"` // rules and decisions that had no room any more
 
 	Instructions []string `json:"instructions,omitempty"` // the system messages that programs have appended
 }
@@ -23,7 +29,13 @@ type State struct {
 // Note is one line of the state.
 type Note struct {
 	Text string `json:"text"`
-	Turn int64  `json:"turn"` // when it was last said, from 1
+	Turn int64  `json:"turn,omitempty"` // when it was last said, from 1; 0 = in an earlier conversation
+
+	// Number names a rule or a decision: it stays the same while the note is kept,
+	// and no other of the conversation gets it. 0 in notes of an older gateway, see
+	// State.WithNumbers.
+	Number int64 `json:"n,omitempty"`
+	Set    bool  `json:"set,omitempty"` // a person or a program has set it beside the talk: /undo leaves it
 }
 
 // Failure is something that went wrong.
@@ -33,13 +45,14 @@ type Failure struct {
 	Resolved bool   `json:"resolved,omitempty"` // the same was done later, and went well
 }
 
-// The most that a state holds of each kind; the oldest go first.
+// The most that a state holds of each kind; the oldest go first, and Forgotten counts
+// the rules and the decisions among them.
 const (
-	maxConstraints = 10
-	maxDecisions   = 10
+	MaxConstraints = 100
+	MaxDecisions   = 50
 	maxFiles       = 20
 	maxFailures    = 5
-	maxNote        = 200 // runes of a line
+	maxNote        = 400 // runes of a line
 )
 
 // EventKind is what happened.
@@ -53,6 +66,9 @@ const (
 	Failed
 	Succeeded // which resolves a failure of the same
 	Instructed
+	Answered // by a model, whose name is the text
+	Entered  // a working directory
+	Cloned   // a repository, or began to work in it
 )
 
 // Event is something that a run adds to the state.
@@ -60,6 +76,9 @@ type Event struct {
 	Kind  EventKind
 	Text  string // the rule, the decision, the file, what was done, or a whole system message
 	Error string // of Failed: how it went wrong
+
+	Message int  // the index of the message in Run.Messages that brings it
+	Set     bool // of Constrained and Decided: as in Note
 }
 
 // after is the state when a run has been added to it. It shares no memory with
@@ -69,25 +88,31 @@ func (s State) after(run Run) State {
 		s = s.without(s.Turns)
 		s.Asked = true
 	}
-	for _, m := range run.Messages {
-		if m.Internal {
-			continue
+	events := run.Events
+	for i, m := range run.Messages {
+		if !m.Internal {
+			asks := m.Role == RoleUser
+			if asks && !s.Asked {
+				s.Turns++
+			}
+			s.Asked = asks
 		}
-		asks := m.Role == RoleUser
-		if asks && !s.Asked {
-			s.Turns++
+		for len(events) > 0 && events[0].Message <= i {
+			s, events = s.with(events[0]), events[1:]
 		}
-		s.Asked = asks
 	}
-	for _, e := range run.Events {
+	for _, e := range events {
 		s = s.with(e)
+	}
+	if run.Model != "" {
+		s.Model = noteText(run.Model)
 	}
 	return s
 }
 
 // without leaves out what was said from a turn on.
 func (s State) without(turn int64) State {
-	late := func(n Note) bool { return n.Turn >= turn }
+	late := func(n Note) bool { return n.Turn >= turn && !n.Set }
 	s.Constraints = slices.DeleteFunc(slices.Clone(s.Constraints), late)
 	s.Decisions = slices.DeleteFunc(slices.Clone(s.Decisions), late)
 	s.Files = slices.DeleteFunc(slices.Clone(s.Files), late)
@@ -100,19 +125,22 @@ func (s State) with(e Event) State {
 		s.Instructions = append(slices.Clip(s.Instructions), e.Text)
 		return s
 	}
-	n := Note{Text: noteText(e.Text), Turn: s.Turns}
+	n := Note{Text: noteText(e.Text), Turn: s.Turns, Set: e.Set}
 	if n.Text == "" {
 		return s
 	}
 	switch e.Kind {
 	case Constrained:
-		s.Constraints = noted(s.Constraints, n, maxConstraints)
+		s = s.WithNumbers()
+		s.Constraints = s.noted(s.Constraints, n, MaxConstraints)
 	case Decided:
-		s.Decisions = noted(s.Decisions, n, maxDecisions)
+		s = s.WithNumbers()
+		s.Decisions = s.noted(s.Decisions, n, MaxDecisions)
 	case Withdrawn:
+		s = s.WithNumbers()
 		s.Constraints, s.Decisions = struck(s.Constraints, n.Text), struck(s.Decisions, n.Text)
 	case Touched:
-		s.Files = noted(s.Files, n, maxFiles)
+		s.Files = newestOf(append(struck(s.Files, n.Text), n), maxFiles)
 	case Failed:
 		same := func(f Failure) bool { return f.Text == n.Text }
 		list := slices.DeleteFunc(slices.Clone(s.Failures), same)
@@ -122,13 +150,68 @@ func (s State) with(e Event) State {
 		for i := range s.Failures {
 			s.Failures[i].Resolved = s.Failures[i].Resolved || s.Failures[i].Text == n.Text
 		}
+	case Answered:
+		s.Model = n.Text
+	case Entered:
+		s.Directory = n.Text
+	case Cloned:
+		s.Repository = n.Text
 	}
 	return s
 }
 
-// noted adds a note, in place of one with the same text.
-func noted(list []Note, n Note, limit int) []Note {
-	return newestOf(append(struck(list, n.Text), n), limit)
+// noted returns the list with a rule or a decision behind the others. One with the
+// same text gives it its number; any other gets the next one.
+func (s *State) noted(list []Note, n Note, limit int) []Note {
+	if i := slices.IndexFunc(list, func(old Note) bool { return strings.EqualFold(old.Text, n.Text) }); i >= 0 {
+		n.Number, n.Set = list[i].Number, n.Set || list[i].Set
+	} else {
+		s.Numbered++
+		n.Number = s.Numbered
+	}
+	list = append(struck(list, n.Text), n)
+	s.Forgotten += int64(max(0, len(list)-limit))
+	return newestOf(list, limit)
+}
+
+// WithNumbers returns the state with a number for each rule and decision. Those that
+// have none, from an older gateway, get the next ones, the same whenever it is called.
+func (s State) WithNumbers() State {
+	for _, list := range []*[]Note{&s.Constraints, &s.Decisions} {
+		*list = slices.Clone(*list)
+		for i := range *list {
+			if n := &(*list)[i]; n.Number == 0 {
+				s.Numbered++
+				n.Number = s.Numbered
+			}
+		}
+	}
+	return s
+}
+
+// Carry is what goes over from the state of one conversation to the next one of its
+// session.
+type Carry struct {
+	Rules     bool
+	Decisions bool
+}
+
+// Carried returns the state that the next conversation begins with.
+func (s State) Carried(c Carry) State {
+	var next State
+	carry := func(wanted bool, list []Note) (notes []Note) {
+		if !wanted {
+			return nil
+		}
+		for _, n := range list {
+			next.Numbered++
+			notes = append(notes, Note{Text: n.Text, Number: next.Numbered, Set: n.Set})
+		}
+		return notes
+	}
+	next.Constraints = carry(c.Rules, s.Constraints)
+	next.Decisions = carry(c.Decisions, s.Decisions)
+	return next
 }
 
 func struck(list []Note, text string) []Note {

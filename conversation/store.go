@@ -38,6 +38,7 @@ type Store struct {
 	db     *db.DB
 	now    func() time.Time
 	log    *slog.Logger
+	events func([]Message) []Event // of what programs append and import
 	sweeps sweeper
 	closed closedConversations
 }
@@ -56,10 +57,16 @@ func WithLog(log *slog.Logger) Option {
 	return func(s *Store) { s.log = log }
 }
 
+// WithEvents makes the store read from the messages that programs append and import what
+// they add to the state of their conversation. Without it they add only instructions.
+func WithEvents(read func(messages []Message) []Event) Option {
+	return func(s *Store) { s.events = read }
+}
+
 // Open opens the database at path, creates it if there is none, and brings its
 // schema up to date. The folder must exist.
 func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
-	s := &Store{now: time.Now, log: slog.New(slog.DiscardHandler)}
+	s := &Store{now: time.Now, log: slog.New(slog.DiscardHandler), events: func([]Message) []Event { return nil }}
 	for _, option := range options {
 		option(s)
 	}

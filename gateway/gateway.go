@@ -21,6 +21,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/bots"
 	"parley/conversation/maintenance"
+	"parley/conversation/toolstate"
 	"parley/httpserver"
 	"parley/llm"
 	"parley/metrics"
@@ -103,7 +104,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		g.log.Warn("configuration", "problem", problem)
 	}
 	if g.store == nil {
-		if g.store, err = conversation.Open(ctx, cfg.Database, conversation.WithLog(g.log)); err != nil {
+		if g.store, err = conversation.Open(ctx, cfg.Database, append(StoreOptions(cfg), conversation.WithLog(g.log))...); err != nil {
 			return nil, err
 		}
 	}
@@ -124,6 +125,14 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, err
 	}
 	return g, nil
+}
+
+// StoreOptions returns the options with which a process that has a configuration opens
+// its database.
+func StoreOptions(cfg config.Config) []conversation.Option {
+	return []conversation.Option{
+		conversation.WithEvents(toolstate.New(cfg.Agent.ToolNames()).TranscriptEvents),
+	}
 }
 
 // addDaemon adds the HTTP server and every channel that has a token.

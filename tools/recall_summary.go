@@ -60,7 +60,7 @@ func stateLines(s conversation.State) string {
 		}
 		b.WriteString("\n\n" + name + ":")
 		for _, n := range notes {
-			fmt.Fprintf(&b, "\n- %s (turn %d)", oneLine(n.Text, besideHit), n.Turn)
+			fmt.Fprintf(&b, "\n- %s (%s)", n.Text, turnOf(n)) // a note is one short line
 		}
 	}
 	section("Rules", s.Constraints)
@@ -76,6 +76,14 @@ func stateLines(s conversation.State) string {
 	}
 	section("Errors", failures)
 	return b.String()
+}
+
+// turnOf returns when something was noted.
+func turnOf(n conversation.Note) string {
+	if n.Turn == 0 {
+		return "from an earlier conversation"
+	}
+	return fmt.Sprintf("turn %d", n.Turn)
 }
 
 // others returns a line for each of the session's other conversations that were used last.

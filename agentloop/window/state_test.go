@@ -44,3 +44,35 @@ func TestStateKeepsRulesLongestAndStaysSmall(t *testing.T) {
 		t.Error("to show the state has changed it")
 	}
 }
+
+// A state never says less than it has without saying so.
+func TestStateSaysWhatItDoesNotShow(t *testing.T) {
+	counter := llm.NewCounter("")
+	c := conversation.Conversation{ID: "0190b0a0-0000-7000-8000-000000000000"}
+	for i := range int64(60) {
+		c.State.Constraints = append(c.State.Constraints, conversation.Note{Turn: 1, Text: fmt.Sprintf("rule %d: %s", i, strings.Repeat("always and everywhere ", 10))})
+	}
+	c.State.Decisions = []conversation.Note{{Turn: 2, Text: "the boat is blue"}}
+	for budget, want := range map[int][]string{
+		100_000: {"rule 0:", "rule 59:", "the boat is blue"},
+		2200:    {"rule 0:", "rule 59:", "60 lines shortened", "1 decisions not shown", "conversation_recall with action summary"},
+		600:     {"rule 59:", "constraints not shown", "lines shortened"},
+		120:     {"constraints not shown"},
+	} {
+		text := StateText(c, "", counter, budget)
+		if n := counter.Text(text); n > budget {
+			t.Errorf("%d tokens with a budget of %d", n, budget)
+		}
+		for _, part := range want {
+			if !strings.Contains(text, part) {
+				t.Errorf("with %d tokens it lacks %q:\n%s", budget, part, text)
+			}
+		}
+		if (budget == 100_000) == strings.Contains(text, "not_shown") {
+			t.Errorf("with %d tokens:\n%s", budget, text)
+		}
+		if left := 60 - strings.Count(text, "{turn: 1,"); left > 0 && !strings.Contains(text, fmt.Sprintf("%d constraints not shown", left)) {
+			t.Errorf("%d rules are missing, and the text does not say so:\n%s", left, text)
+		}
+	}
+}

@@ -20,6 +20,7 @@ type appended struct {
 	ToolCalls  []toolCall        `json:"tool_calls,omitempty"`
 	ToolCallID string            `json:"tool_call_id,omitempty"`
 	Name       string            `json:"name,omitempty"`
+	Failed     bool              `json:"failed,omitempty" doc:"Of a tool's result: the call failed"`
 }
 
 type appendedList struct {
@@ -61,7 +62,7 @@ func (c *Channel) append(ctx context.Context, key conversation.Key, in *postMess
 // list returns the messages to append: the list, or the one message that the
 // other fields describe.
 func (p posted) list() ([]appended, error) {
-	one := appended{p.Role, p.Text, p.Internal, p.Metadata, p.ToolCalls, p.ToolCallID, p.Name}
+	one := appended{Role: p.Role, Content: p.Text, Internal: p.Internal, Metadata: p.Metadata, ToolCalls: p.ToolCalls, ToolCallID: p.ToolCallID, Name: p.Name}
 	switch {
 	case p.Stream:
 		return nil, problem(http.StatusUnprocessableEntity, "With run=false there is nothing to stream.")
@@ -81,6 +82,7 @@ func (p posted) list() ([]appended, error) {
 func (c *Channel) messageFrom(a appended) conversation.Message {
 	m := conversation.Message{
 		Role: a.Role, Content: a.Content, Internal: a.Internal, Metadata: conversation.Metadata(a.Metadata), ToolCallID: a.ToolCallID, ToolName: a.Name,
+		Failed: a.Failed && a.Role == conversation.RoleTool,
 	}
 	for _, call := range a.ToolCalls {
 		m.ToolCalls = append(m.ToolCalls, conversation.ToolCall{ID: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments})

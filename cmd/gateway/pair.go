@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,8 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/config"
 	"parley/conversation"
 	"parley/conversation/pairing"
+	"parley/gateway"
 	"parley/plaintext"
 )
 
@@ -159,11 +162,15 @@ func releaseName(cmd *cobra.Command, store *conversation.Store, channel, name st
 // openStore opens the configured database, which a running gateway may have open,
 // too. It creates none, since that would hide that the command runs in a wrong folder.
 func openStore(ctx context.Context, configPath string) (*conversation.Store, error) {
+	cfg, err := config.Load(configPath, os.Getenv)
+	if err != nil {
+		return nil, err
+	}
 	path, err := existingDatabase(configPath)
 	if err != nil {
 		return nil, err
 	}
-	return conversation.Open(ctx, path)
+	return conversation.Open(ctx, path, gateway.StoreOptions(cfg)...)
 }
 
 func pairings(ctx context.Context, configPath string) ([]pairing.Pairing, error) {

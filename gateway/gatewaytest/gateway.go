@@ -20,6 +20,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"parley/config"
 	"parley/conversation"
 	"parley/conversation/storetest"
 	"parley/gateway"
@@ -193,7 +194,7 @@ func (g *Gateway) takesMessages() bool {
 func (g *Gateway) startHere() {
 	g.t.Helper()
 	var err error
-	g.store, err = conversation.Open(context.Background(), g.Database)
+	g.store, err = conversation.Open(context.Background(), g.Database, gateway.StoreOptions(config.Default())...)
 	g.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	daemon, err := gateway.New(ctx, gateway.Options{

@@ -1,0 +1,122 @@
+package conversation_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/conversation/storetest"
+	"parley/conversation/toolstate"
+)
+
+func reading() conversation.Option {
+	return conversation.WithEvents(toolstate.New(toolstate.BuiltinNames()).TranscriptEvents)
+}
+
+// called returns a question and the messages of one tool call that answers it.
+func called(id, name, arguments, result string) []conversation.Message {
+	return []conversation.Message{
+		{Role: conversation.RoleUser, Content: "please"},
+		{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: id, Name: name, Arguments: arguments}}},
+		{Role: conversation.RoleTool, ToolCallID: id, ToolName: name, Content: result},
+	}
+}
+
+func notes(list []conversation.Note) (lines []string) {
+	for _, n := range list {
+		lines = append(lines, fmt.Sprintf("%d in turn %d: %s", n.Number, n.Turn, n.Text))
+	}
+	return lines
+}
+
+// What a program appends is read like what a run does, each at its turn.
+func TestStateIsReadFromAppendedTranscripts(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t, reading())
+	messages := called("a", "session_state", `{"kind":"constraint","text":"no ORM"}`, "Kept.")
+	messages = append(messages, called("b", "create_file", `{"path":"main.go"}`, "ok")...)
+	messages = append(messages, called("c", "bash", `{"command":"go test","cwd":"/srv/app"}`, "exit status 1")...)
+	messages[0].Metadata = `{"model":"gpt-x"}`
+	done, err := s.Append(t.Context(), "api:task", "", messages...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := done.Conversation.State
+	if diff := cmp.Diff([]string{"1 in turn 1: no ORM"}, notes(state.Constraints)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"0 in turn 2: main.go"}, notes(state.Files)); diff != "" {
+		t.Error(diff)
+	}
+	if len(state.Failures) != 1 || state.Failures[0].Turn != 3 || state.Failures[0].Text != "$ go test" {
+		t.Errorf("%+v", state.Failures)
+	}
+	if state.Model != "gpt-x" || state.Directory != "/srv/app" {
+		t.Errorf("model %q in %q", state.Model, state.Directory)
+	}
+}
+
+func TestStateIsReadFromImports(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t, reading())
+	im, err := s.BeginImport(t.Context(), "cli:room")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const id = "01a1fdc0-0000-7000-8000-000000000001"
+	c := conversation.Imported{ID: id, CreatedAt: time.Now(), UpdatedAt: time.Now(), Messages: called("a", "edit_file", `{"path":"mill.go"}`, "ok")}
+	if _, err := im.Add(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if err := im.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found, err := s.Find(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"0 in turn 1: mill.go"}, notes(found.State.Files)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The state has a bound. What it has no room for is counted, and the archive has it.
+func TestStateCountsTheRulesThatItForgets(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t, reading())
+	var c conversation.Conversation
+	for i := range 2 {
+		var messages []conversation.Message
+		for n := range 60 {
+			id := fmt.Sprintf("%d-%d", i, n)
+			messages = append(messages, called(id, "session_state", `{"kind":"constraint","text":"rule `+id+`"}`, "Kept.")...)
+		}
+		done, err := s.Append(t.Context(), "api:task", "", messages...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = done.Conversation
+	}
+	if n := len(c.State.Constraints); n != conversation.MaxConstraints || c.State.Forgotten != 20 {
+		t.Errorf("%d rules, %d forgotten", n, c.State.Forgotten)
+	}
+	if first := c.State.Constraints[0]; first.Text != "rule 0-20" || first.Number != 21 {
+		t.Errorf("the first is %+v", first)
+	}
+	kept := 0
+	for r, err := range s.AllMessages(t.Context(), conversation.MessageQuery{Conversation: c.ID, View: conversation.ViewAll}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.ToolCalls) > 0 && strings.Contains(r.ToolCalls[0].Arguments, "rule 0-0\"") {
+			kept++
+		}
+	}
+	if kept != 1 {
+		t.Error("the archive has lost the first rule")
+	}
+}
