@@ -17,12 +17,16 @@ func (g *Gateway) addAPI() {
 		Store:    g.store,
 		Feed:     g.feed,
 		Models:   append([]string{g.choice.Model}, g.cfg.LLM.FallbackModels...),
+		Vision:   g.cfg.LLM.Vision,
 		Log:      g.log,
 		Sessions: g.sessions,
 		Edited:   g.router.Edited,
 		Window:   g.window,
 		Tokens:   func(m conversation.Message) int { return g.counter.Message(toModel(m)) },
 		Cost:     g.cfg.LLM.Prices.Cost,
+
+		Stateless: g.cfg.HTTP.Stateless,
+		Complete:  g.router.Complete,
 	})
 	channel.Serve(g.http)
 	g.add(channel, conversation.Scope{Channel: channel.Name()})

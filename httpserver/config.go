@@ -27,6 +27,7 @@ type Config struct {
 	Hosts          []string `toml:"hosts"`                                // further names under which the server is reached, such as a proxy's; default none
 	TrustProxy     bool     `toml:"trust_proxy"`                          // believe X-Forwarded-For and X-Forwarded-Proto; default false
 	MaxConnections int      `toml:"max_connections" min:"1"`              // open at once; the others wait; default 2000
+	Stateless      bool     `toml:"stateless"`                            // a chat completion that names no session is answered from its messages alone, and not stored; default true
 }
 
 // What a server asks for.
@@ -37,7 +38,7 @@ const (
 
 // DefaultConfig is the section when nothing is configured.
 func DefaultConfig() Config {
-	return Config{Auth: AuthToken, MaxConnections: defaultMaxConnections}
+	return Config{Auth: AuthToken, MaxConnections: defaultMaxConnections, Stateless: true}
 }
 
 // Address returns where the server listens, "" when it is off.

@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -13,9 +14,42 @@ type problem struct {
 	Detail string `json:"detail,omitempty"` // what happened here, and what helps
 }
 
+// ProblemWriter answers a request with an error. The detail is for its sender.
+type ProblemWriter func(w http.ResponseWriter, status int, detail string)
+
+type problemWriterKey struct{}
+
+// problemsUnder is how the errors of the paths below a prefix are written.
+type problemsUnder struct {
+	prefix string
+	write  ProblemWriter
+}
+
+// ProblemsUnder has the server write its own errors below a path in another form,
+// also those of requests that reach no handler. The prefix ends with a slash. It must
+// be called before Run.
+func (s *Server) ProblemsUnder(prefix string, write ProblemWriter) {
+	s.problems = append(s.problems, problemsUnder{prefix, write})
+}
+
+// withProblems returns the request with the form of errors that its path asks for.
+func (s *Server) withProblems(r *http.Request) *http.Request {
+	for _, p := range s.problems {
+		if strings.HasPrefix(r.URL.Path, p.prefix) {
+			return r.WithContext(context.WithValue(r.Context(), problemWriterKey{}, p.write))
+		}
+	}
+	return r
+}
+
 // Problem answers with an error, as application/problem+json or, where a browser
-// asks for one, as a page. The detail is for the sender of the request.
+// asks for one, as a page, or as ProblemsUnder says. The detail is for the sender of
+// the request.
 func Problem(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	if write, ok := r.Context().Value(problemWriterKey{}).(ProblemWriter); ok {
+		write(w, status, detail)
+		return
+	}
 	p := problem{Title: http.StatusText(status), Status: status, Detail: detail}
 	if wantsPage(r) {
 		show(w, status, "problem.html", p)

@@ -59,6 +59,7 @@ type Server struct {
 	known     *clientLimits // clients that are signed in
 	strangers *clientLimits // the others
 	guesses   *guesses
+	problems  []problemsUnder
 
 	ending context.Context // ends when Run is told to end; streams end then
 	end    context.CancelFunc
@@ -209,6 +210,7 @@ func (s *Server) Run(ctx, hard context.Context) error {
 // serve answers one request, even if its handler panics.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
+	r = s.withProblems(r)
 	a := newAnswer(w, r, s.limits.WriteTimeout)
 	setHeaders(a.Header())
 	a.Header().Set("Connection", "close") // unless the guard knows the client: the rate of a stranger also bounds what it keeps open

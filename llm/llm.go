@@ -38,12 +38,14 @@ type Tool struct {
 	Name        string
 	Description string
 	Parameters  json.RawMessage // JSON schema of the arguments
+	Strict      bool            // the server makes the model keep to the schema
 }
 
 // Request is one call of a model.
 type Request struct {
 	Messages []Message
-	Tools    []Tool // must not be changed after the call, since its encoding is cached
+	Tools    []Tool   // must not be changed after the call, since its encoding is cached
+	Options  *Options // nil: as configured
 
 	// Attempted, if it is not nil, is called after every attempt, from the calling
 	// goroutine.

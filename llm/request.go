@@ -29,6 +29,7 @@ type template struct {
 	temperature         float32
 	maxTokens           int
 	maxCompletionTokens int
+	completionTokens    bool   // the limit of tokens is named max_completion_tokens
 	effort              string // the reasoning effort of calls with tools
 	tools               *toolCache
 }
@@ -46,7 +47,10 @@ func newTemplate(model string, cfg Config, log *slog.Logger) template {
 	}
 	// OpenAI's newer models take only max_completion_tokens, most other servers
 	// only max_tokens.
-	if t.maxTokens = cfg.MaxOutputTokens; isOpenAI(cfg.BaseURL) || !t.takes() {
+	t.maxTokens = max(cfg.MaxOutputTokens, 1) // with 0, go-openai would not look
+	t.completionTokens = isOpenAI(cfg.BaseURL) || !t.takes()
+	t.maxTokens = cfg.MaxOutputTokens
+	if t.completionTokens {
 		t.maxTokens, t.maxCompletionTokens = 0, cfg.MaxOutputTokens
 	}
 	withTools := openai.ChatCompletionRequest{Model: model, Tools: []openai.Tool{{}}}
@@ -79,6 +83,7 @@ type wireRequest struct {
 	openai.ChatCompletionRequest
 	Messages []Message
 	Tools    json.RawMessage // nil for none
+	options  []byte          // further fields, each with a comma in front of it
 
 	encoded []byte // the result of encode, nil when it must be made again
 }
@@ -110,12 +115,23 @@ func (t template) request(req Request) *wireRequest {
 		},
 		Messages: req.Messages,
 	}
-	if len(req.Tools) == 0 {
-		return wire
+	if len(req.Tools) > 0 {
+		wire.ReasoningEffort = t.effort
+		wire.Tools = t.encodeTools(req)
 	}
-	wire.ReasoningEffort = t.effort
-	wire.Tools = t.tools.encode(req.Tools)
+	if req.Options != nil {
+		req.Options.apply(wire, t.completionTokens)
+	}
 	return wire
+}
+
+// encodeTools returns the tools of a call as JSON. Tools that a program brings along
+// do not take the place of the gateway's own in the cache.
+func (t template) encodeTools(req Request) json.RawMessage {
+	if req.Options != nil {
+		return encodeTools(req.Tools)
+	}
+	return t.tools.encode(req.Tools)
 }
 
 // outline returns the part of the request by which go-openai checks whether the model
@@ -151,7 +167,7 @@ func (w *wireRequest) encode() ([]byte, error) {
 	if w.Tools == nil {
 		tools = nil
 	}
-	w.encoded = slices.Concat(fields[:len(fields)-1], tools, []byte(`,"messages":`), messages, []byte("}"))
+	w.encoded = slices.Concat(fields[:len(fields)-1], w.options, tools, []byte(`,"messages":`), messages, []byte("}"))
 	return w.encoded, nil
 }
 
@@ -277,15 +293,24 @@ func (c *toolCache) encode(list []Tool) json.RawMessage {
 	if last := c.last.Load(); last != nil && len(last.list) == len(list) && &last.list[0] == &list[0] {
 		return last.json
 	}
+	raw := encodeTools(list)
+	if raw != nil {
+		c.last.Store(&encodedTools{list: list, json: raw})
+	}
+	return raw
+}
+
+// encodeTools returns tools as JSON, nil when a schema is none: the call is then made
+// without tools.
+func encodeTools(list []Tool) json.RawMessage {
 	wire := make([]wireTool, len(list))
 	for i, tool := range list {
 		wire[i] = newWireTool(tool)
 	}
 	raw, err := json.Marshal(wire)
-	if err != nil { // a schema is not JSON: the call is made without tools
+	if err != nil {
 		return nil
 	}
-	c.last.Store(&encodedTools{list: list, json: raw})
 	return raw
 }
 
@@ -295,7 +320,7 @@ func newWireTool(t Tool) wireTool {
 		parameters = json.RawMessage(noParameters)
 	}
 	return wireTool{Type: openai.ToolTypeFunction, Function: openai.FunctionDefinition{
-		Name: t.Name, Description: clean(t.Description), Parameters: parameters,
+		Name: t.Name, Description: clean(t.Description), Parameters: parameters, Strict: t.Strict,
 	}}
 }
 

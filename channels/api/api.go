@@ -14,6 +14,7 @@ import (
 	"parley/channels"
 	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/llm"
 	"parley/sessions"
 )
 
@@ -26,7 +27,16 @@ type Parts struct {
 	Feed     *activity.Feed
 	Sessions *sessions.Service
 	Models   []string // that answer, the first choice first
+	Vision   bool     // the model takes images
 	Log      *slog.Logger
+
+	// Stateless has a chat completion that names no session answered by Complete from
+	// its messages alone, and not stored. Otherwise it is part of the session api:default.
+	Stateless bool
+
+	// Complete calls the model for a request that belongs to no session. It waits for
+	// one of the gateway's slots for runs, and calls emit as llm.Model does.
+	Complete func(ctx context.Context, request llm.Request, emit func(llm.Delta)) (llm.Response, error)
 
 	// Edited tells whoever works a session that its conversation was extended.
 	Edited func(key conversation.Key)

@@ -1,32 +1,123 @@
 package api
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"parley/conversation"
+	"parley/llm"
 )
 
-// defaultSession is where those talk who name no session.
+// defaultSession is the session of those who name none, where completions are not
+// stateless.
 const defaultSession = ChannelName + ":default"
 
-// completionRequest has the fields of a request that count; all others are
-// ignored.
+// completionRequest is the body of a chat completion request, with the parameters
+// that are taken.
 type completionRequest struct {
-	Model    string `json:"model"`
-	User     string `json:"user"`
-	Stream   bool   `json:"stream"`
-	Messages []struct {
-		Role    string          `json:"role"`
-		Content json.RawMessage `json:"content"` // read of the one that counts: clients send all that was said before
-	} `json:"messages"`
+	Model    string           `json:"model"` // the gateway chooses, whatever it says
+	User     string           `json:"user"`
+	Stream   bool             `json:"stream"`
+	Messages []requestMessage `json:"messages"`
+	Tools    []requestTool    `json:"tools"`
+
 	StreamOptions *struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
+
+	MaxTokens           int `json:"max_tokens"`
+	MaxCompletionTokens int `json:"max_completion_tokens"`
+	llm.Options
+
+	only // parameters of which one value is taken
+	free // parameters without effect on the answer
+}
+
+// only are the parameters of which one value is taken: what OpenAI does without them.
+type only struct {
+	N           int                `json:"n"`
+	Logprobs    bool               `json:"logprobs"`
+	TopLogprobs int                `json:"top_logprobs"`
+	LogitBias   map[string]float64 `json:"logit_bias"`
+	Modalities  []string           `json:"modalities"`
+	Audio       json.RawMessage    `json:"audio"`
+	Functions   json.RawMessage    `json:"functions"`
+}
+
+// check refuses values that the gateway can't honour, by the parameter's name.
+func (o only) check() error {
+	const one = "Parameter '%s' is not supported here. Leave it out, or give it the value %s."
+	refuse := func(name, allowed string) error {
+		return wrongParameter(name, "unsupported_parameter", fmt.Sprintf(one, name, allowed))
+	}
+	switch {
+	case o.N > 1 || o.N < 0:
+		return refuse("n", "1")
+	case o.Logprobs:
+		return refuse("logprobs", "false")
+	case o.TopLogprobs != 0:
+		return refuse("top_logprobs", "0")
+	case len(o.LogitBias) > 0:
+		return refuse("logit_bias", "{}")
+	case len(o.Modalities) > 0 && !slices.Equal(o.Modalities, []string{"text"}):
+		return refuse("modalities", `["text"]`)
+	case isGiven(o.Audio):
+		return refuse("audio", "null")
+	case isGiven(o.Functions):
+		return wrongParameter("functions", "unsupported_parameter", "Parameter 'functions' is not supported here. Use 'tools' instead.")
+	}
+	return nil
+}
+
+// free are parameters that change nothing about an answer: what the provider keeps,
+// bills and caches. They are taken, and not passed on.
+type free struct {
+	Store                any `json:"store"`
+	Metadata             any `json:"metadata"`
+	ServiceTier          any `json:"service_tier"`
+	SafetyIdentifier     any `json:"safety_identifier"`
+	PromptCacheKey       any `json:"prompt_cache_key"`
+	PromptCacheRetention any `json:"prompt_cache_retention"`
+}
+
+// requestMessage is a message of a request. Its content is read where it counts: of
+// a request with a session, only that of the newest message does.
+type requestMessage struct {
+	Role       string          `json:"role"`
+	Name       string          `json:"name"`
+	Content    json.RawMessage `json:"content"`
+	ToolCallID string          `json:"tool_call_id"`
+	ToolCalls  []chatCall      `json:"tool_calls"`
+}
+
+// chatCall is a call of a tool that the client has brought along.
+type chatCall struct {
+	Index    *int   `json:"index,omitempty"` // in a stream
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+}
+
+type requestTool struct {
+	Type     string `json:"type"`
+	Function struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description"`
+		Parameters  json.RawMessage `json:"parameters"`
+		Strict      bool            `json:"strict"`
+	} `json:"function"`
 }
 
 // content is a text, or a list of parts.
@@ -38,6 +129,7 @@ type content struct {
 type part struct {
 	Type     string `json:"type"`
 	Text     string `json:"text"`
+	Refusal  string `json:"refusal"`
 	ImageURL struct {
 		URL string `json:"url"`
 	} `json:"image_url"`
@@ -51,7 +143,7 @@ type part struct {
 func parseContent(raw json.RawMessage) (c content, err error) {
 	var parts []part
 	switch {
-	case len(raw) == 0: // like null, no text
+	case !isGiven(raw): // no text
 		return c, nil
 	case raw[0] == '[':
 		err = json.Unmarshal(raw, &parts)
@@ -68,6 +160,9 @@ func parseContent(raw json.RawMessage) (c content, err error) {
 		switch p.Type {
 		case "text":
 			texts = append(texts, p.Text)
+			continue
+		case "refusal":
+			texts = append(texts, p.Refusal)
 			continue
 		case "image_url":
 			f, err = fromDataURL(p.ImageURL.URL, "")
@@ -87,10 +182,15 @@ func parseContent(raw json.RawMessage) (c content, err error) {
 	return c, nil
 }
 
+// isGiven reports whether a field has a value other than null.
+func isGiven(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
+
 func unreadable(err error) error {
 	return problem(http.StatusBadRequest, "The body is no request for a chat completion: %s.", shorten(err.Error()))
 }
 
+// readCompletion reads the body of a request. It refuses parameters that it does not
+// know, since an ignored one would change the answer without a word.
 func readCompletion(r *http.Request) (request completionRequest, err error) {
 	body, err := io.ReadAll(r.Body)
 	var large *http.MaxBytesError
@@ -100,10 +200,49 @@ func readCompletion(r *http.Request) (request completionRequest, err error) {
 	case err != nil:
 		return request, problem(http.StatusBadRequest, "The body can't be read: %s.", err)
 	}
-	if err := json.Unmarshal(body, &request); err != nil {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(body, &given); err != nil {
 		return request, unreadable(err)
 	}
-	return request, nil
+	for name, value := range given {
+		if isGiven(value) && !slices.Contains(knownParameters(), name) {
+			return request, wrongParameter(name, "unknown_parameter", fmt.Sprintf("Unknown parameter: '%s'. Leave it out.", shorten(name)))
+		}
+	}
+	if err := json.Unmarshal(body, &request); err != nil {
+		var mistyped *json.UnmarshalTypeError
+		if errors.As(err, &mistyped) && mistyped.Field != "" {
+			name := parameterName(mistyped.Field)
+			return request, wrongParameter(name, "invalid_type", fmt.Sprintf("Invalid type for '%s': found %s.", name, mistyped.Value))
+		}
+		return request, unreadable(err)
+	}
+	request.Options.MaxTokens = cmp.Or(request.MaxCompletionTokens, request.MaxTokens)
+	return request, request.only.check()
+}
+
+// knownParameters returns the names of the parameters that are taken.
+var knownParameters = sync.OnceValue(func() (names []string) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[completionRequest]()) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	return names
+})
+
+// parameterName returns the path of a field as a client knows it, without the parts
+// that the parameters are grouped in here.
+func parameterName(path string) string {
+	for _, group := range []string{"Options.", "only.", "free."} {
+		path = strings.TrimPrefix(path, group)
+	}
+	return path
+}
+
+// namesSession reports whether the request belongs to a session.
+func (request completionRequest) namesSession(header http.Header) bool {
+	return header.Get("X-Session-Key") != "" || request.User != ""
 }
 
 // question returns the newest message of the user, for the session that the

@@ -3,29 +3,31 @@ package api
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/danielgtaylor/huma/v2"
 
 	"parley/activity"
 	"parley/conversation"
 	"parley/httpserver"
 )
 
-// OpenAI's chat completions on top of a session:
-// https://platform.openai.com/docs/api-reference/chat. Only the newest message
-// of the user counts, since the memory is the gateway's.
+// OpenAI's chat completions: https://platform.openai.com/docs/api-reference/chat.
+// A request that names a session continues it: only the newest message of the user
+// counts, since the memory is the gateway's. Any other is stateless.
 
 // complete answers a chat completion request.
 func (c *Channel) complete(w http.ResponseWriter, r *http.Request) {
 	request, err := readCompletion(r)
-	var q question
-	if err == nil {
-		q, err = request.question(r.Header)
+	if err != nil {
+		refuse(w, err)
+		return
 	}
+	if c.Stateless && !request.namesSession(r.Header) {
+		c.completeStateless(w, r, request)
+		return
+	}
+	q, err := request.question(r.Header)
 	if err == nil {
 		err = c.take(r.Context(), &q)
 	}
@@ -41,7 +43,7 @@ func (c *Channel) complete(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// completion answers one question in OpenAI's shape.
+// completion answers one question of a session in OpenAI's shape.
 type completion struct {
 	c       *Channel
 	q       question
@@ -66,9 +68,10 @@ type choice struct {
 }
 
 type chatMessage struct {
-	Role    string    `json:"role,omitempty"`
-	Content *string   `json:"content,omitempty"`
-	Refusal *struct{} `json:"refusal"` // always null
+	Role      string     `json:"role,omitempty"`
+	Content   *string    `json:"content,omitempty"`
+	Refusal   *struct{}  `json:"refusal"` // always null
+	ToolCalls []chatCall `json:"tool_calls,omitempty"`
 }
 
 type completionUsage struct {
@@ -125,61 +128,6 @@ func (d completion) settled(ctx context.Context, to listener) (conversation.Answ
 	return a, problem(http.StatusGone, "The message was answered, and the answer was deleted with its conversation.")
 }
 
-// refuse answers with a problem in the shape of OpenAI's errors. It tells clients
-// not to retry by themselves: the message is stored, and would be said twice.
-func refuse(w http.ResponseWriter, err error) {
-	var headers huma.HeadersError
-	if errors.As(err, &headers) {
-		for name, values := range headers.GetHeaders() {
-			w.Header()[name] = values
-		}
-	}
-	status, body := refusal(err)
-	if status >= http.StatusInternalServerError {
-		w.Header().Set("X-Should-Retry", "false")
-	}
-	writeJSON(w, status, body)
-}
-
-// apiError is an error as OpenAI's clients read it.
-type apiError struct {
-	Error struct {
-		Message string  `json:"message"`
-		Type    string  `json:"type"`
-		Param   *string `json:"param"`
-		Code    *string `json:"code"`
-	} `json:"error"`
-}
-
-func refusal(err error) (status int, body apiError) {
-	var p *huma.ErrorModel
-	if !errors.As(err, &p) {
-		panic(err) // problemOf gives nothing else
-	}
-	body.Error.Message, body.Error.Type = p.Detail, "invalid_request_error"
-	if p.Status >= http.StatusInternalServerError {
-		body.Error.Type = "server_error"
-	}
-	return p.Status, body
-}
-
-type model struct {
-	ID      string `json:"id"`
-	Object  string `json:"object"`
-	Created int64  `json:"created"`
-	OwnedBy string `json:"owned_by"`
-}
-
-// listModels lists the models that answer. The gateway chooses among them,
-// whatever a request says.
-func (c *Channel) listModels(w http.ResponseWriter, _ *http.Request) {
-	list := struct {
-		Object string  `json:"object"`
-		Data   []model `json:"data"`
-	}{"list", mapped(c.Models, func(name string) model { return model{ID: name, Object: "model", OwnedBy: "parley"} })}
-	writeJSON(w, http.StatusOK, list)
-}
-
 // chunkStream sends the progress of an answer in chunks of OpenAI's shape. They
 // can't take back what was sent: text that does not continue the last one, as
 // after a tool call, begins a new paragraph.
@@ -199,8 +147,7 @@ func (d completion) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 	}
 	a, err := d.settled(r.Context(), s)
 	if err != nil {
-		_, body := refusal(err)
-		_ = s.Send(event("", body)) // a client that is gone has ended it
+		_ = s.Send(event("", asOpenAIError(err).body())) // a client that is gone has ended it
 		return
 	}
 	last := append(s.turnTo(a.Text), s.chunk(&chatMessage{}, finishReason(a)))

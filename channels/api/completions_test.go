@@ -40,6 +40,12 @@ func TestTheOfficialClientTalksToTheGateway(t *testing.T) {
 		if c.LastUser() == "fail" {
 			return llmtest.Answer{Status: http.StatusUnauthorized}
 		}
+		switch last := c.Messages[len(c.Messages)-1]; {
+		case last.Role == "tool":
+			return llmtest.Answer{Text: "It says: " + last.Content}
+		case c.LastUser() == "call":
+			return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "weather", Arguments: "{}"}}}
+		}
 		return llmtest.Echo(c)
 	})
 	talk := exec.CommandContext(t.Context(), "node", "talk.mjs", g.url, token)
@@ -47,7 +53,7 @@ func TestTheOfficialClientTalksToTheGateway(t *testing.T) {
 	if said, err := talk.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
-	if n := g.model.Served(); n != 7 {
+	if n := g.model.Served(); n != 11 {
 		t.Errorf("the model was asked %d times", n)
 	}
 }
@@ -61,7 +67,7 @@ func TestChunksBeforeAndBehindATool(t *testing.T) {
 		llmtest.Answer{Text: "Let me look.", ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "current_time", Arguments: "{}"}}},
 		llmtest.Answer{Text: "It is late."})
 	var text strings.Builder
-	events := g.open("POST", "/v1/chat/completions", `{"stream":true,"messages":[{"role":"user","content":"what time is it?"}]}`).rest()
+	events := g.open("POST", "/v1/chat/completions", `{"user":"default","stream":true,"messages":[{"role":"user","content":"what time is it?"}]}`).rest()
 	for _, e := range events[:len(events)-1] {
 		for _, c := range e.object(t)["choices"].([]any) {
 			content, _ := c.(object)["delta"].(object)["content"].(string)
@@ -83,7 +89,7 @@ func TestFinishReasonOfACutAnswer(t *testing.T) {
 	for _, reason := range []string{"length", "content_filter", "stop"} {
 		g := start(t)
 		g.model.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "Once upon a", FinishReason: reason} })
-		const asked = `"messages":[{"role":"user","content":"a story"}]}`
+		const asked = `"user":"tales","messages":[{"role":"user","content":"a story"}]}`
 
 		r := g.do("POST", "/v1/chat/completions", "{"+asked)
 		c, _ := r.object["choices"].([]any)[0].(object)
@@ -120,7 +126,7 @@ func TestFinishReasonOfACutAnswer(t *testing.T) {
 func TestOnlyTheNewestMessageIsRead(t *testing.T) {
 	t.Parallel()
 	g := start(t)
-	r := g.do("POST", "/v1/chat/completions", `{"messages":[
+	r := g.do("POST", "/v1/chat/completions", `{"user":"ann","messages":[
 		{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]},
 		{"role":"assistant","content":[{"type":"refusal","refusal":"I can't see it."}]},
 		{"role":"user","content":[{"type":"text","text":"never mind"}]},
@@ -134,21 +140,24 @@ func TestHostileCompletions(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	for body, status := range map[string]int{
-		``:                               400,
-		`[]`:                             400,
-		`{"messages":"hi"}`:              400,
-		`{"messages":[]}`:                400,
-		`{"messages":[{"role":"user"}]}`: 422,
-		`{"messages":[{"role":"user","content":null}]}`:                                                                        422,
-		`{"messages":[{"role":"user","content":7}]}`:                                                                           400,
-		`{"messages":[{"role":"user","content":[{"type":"input_audio"}]}]}`:                                                    400,
-		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://169.254.169.254/"}}]}]}`:        400,
-		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]}]}`:             400,
-		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,%%"}}]}]}`:       400,
-		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,//79/A=="}}]}]}`: 422,
-		`{"user":"a:b","messages":[{"role":"user","content":"hi"}]}`:                                                           403,
-		`{"user":"a\u0000","messages":[{"role":"user","content":"hi"}]}`:                                                       400,
-		`{"messages":` + strings.Repeat("[", 100_000) + `}`:                                                                    400,
+		``:                  400,
+		`[]`:                400,
+		`{"messages":"hi"}`: 400,
+		`{"messages":[]}`:   400,
+		`{"messages":[{"role":"user","content":" "}]}`:                                                                                      400,
+		`{"messages":[{"role":"stranger","content":"hi"}]}`:                                                                                 400,
+		`{"messages":[{"role":"tool","content":"hi"}]}`:                                                                                     400,
+		`{"user":"ann","messages":[{"role":"user"}]}`:                                                                                       422,
+		`{"user":"ann","messages":[{"role":"user","content":null}]}`:                                                                        422,
+		`{"messages":[{"role":"user","content":7}]}`:                                                                                        400,
+		`{"messages":[{"role":"user","content":[{"type":"input_audio"}]}]}`:                                                                 400,
+		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://169.254.169.254/"}}]}]}`:                     400,
+		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]}]}`:                          400,
+		`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,%%"}}]}]}`:                    400,
+		`{"user":"ann","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,//79/A=="}}]}]}`: 422,
+		`{"user":"a:b","messages":[{"role":"user","content":"hi"}]}`:                                                                        403,
+		`{"user":"a\u0000","messages":[{"role":"user","content":"hi"}]}`:                                                                    400,
+		`{"messages":` + strings.Repeat("[", 100_000) + `}`:                                                                                 400,
 	} {
 		r := g.do("POST", "/v1/chat/completions", body)
 		problem, _ := r.object["error"].(object)
@@ -158,8 +167,5 @@ func TestHostileCompletions(t *testing.T) {
 	}
 	if n := g.model.Served(); n != 0 {
 		t.Errorf("the model was asked %d times", n)
-	}
-	if r := g.do("POST", "/v1/chat/completions", `{"model":"x","temperature":"hot","n":3,"tools":[{}],"messages":[{"role":"user","content":"hi"}]}`); r.status != 200 {
-		t.Errorf("what the gateway does not know is not ignored: %d %s", r.status, r.text)
 	}
 }

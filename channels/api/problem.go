@@ -31,8 +31,9 @@ func withRetryAfter(seconds int, p *huma.ErrorModel) error {
 // nothing about is logged, under an id that the client gets.
 func (c *Channel) problemOf(ctx context.Context, err error) error {
 	var told huma.StatusError
+	var refused *openAIError
 	switch {
-	case errors.As(err, &told):
+	case errors.As(err, &told), errors.As(err, &refused):
 		return err
 	case errors.Is(err, conversation.ErrNoSession):
 		return problem(http.StatusNotFound, "There is no such session.")

@@ -36,6 +36,8 @@ func (c *Channel) Serve(server *httpserver.Server) {
 	server.Handle("GET /api/docs.css", httpserver.Public, http.HandlerFunc(docsStyle))
 	server.Handle("POST /v1/chat/completions", httpserver.Program, http.HandlerFunc(c.complete), httpserver.MaxBody(hosted.MaxBody))
 	server.Handle("GET /v1/models", httpserver.Program, http.HandlerFunc(c.listModels))
+	server.Handle("GET /v1/models/{model...}", httpserver.Program, http.HandlerFunc(c.getModel)) // names have slashes, too
+	server.ProblemsUnder("/v1/", writeOpenAIProblem)
 }
 
 // build returns the handler of requests.

@@ -132,10 +132,41 @@ func checkParameters(r *request) *refusal {
 	case r.MaxTokens < 0 || r.MaxCompletionTokens < 0:
 		return refuse("max_tokens", "integer_below_min_value", "Invalid 'max_tokens': integer below minimum value.")
 	}
+	if refused := checkOptions(r); refused != nil {
+		return refused
+	}
 	for i, t := range r.Tools {
 		if refused := checkTool(fmt.Sprintf("tools[%d]", i), t); refused != nil {
 			return refused
 		}
+	}
+	return nil
+}
+
+// checkOptions checks the parameters that few calls have.
+func checkOptions(r *request) *refusal {
+	format := r.ResponseFormat
+	switch stop := r.Stop.(type) {
+	case nil, string:
+	case []any:
+		if len(stop) > 4 {
+			return refuse("stop", "array_above_max_length", "Invalid 'stop': array too long. Expected an array with maximum length 4, but got an array with length %d instead.", len(stop))
+		}
+	default:
+		return refuse("stop", "invalid_type", "Invalid type for 'stop': expected one of a string or array of strings.")
+	}
+	switch {
+	case r.TopP != nil && (*r.TopP < 0 || *r.TopP > 1):
+		return refuse("top_p", "", "Invalid 'top_p': expected a value between 0 and 1.")
+	case r.ToolChoice != nil && len(r.Tools) == 0:
+		return refuse("tool_choice", "", "Invalid value for 'tool_choice': 'tool_choice' is only allowed when 'tools' are specified.")
+	case r.ParallelToolCalls != nil && len(r.Tools) == 0:
+		return refuse("parallel_tool_calls", "", "Invalid value for 'parallel_tool_calls': 'parallel_tool_calls' is only allowed when 'tools' are specified.")
+	case format == nil:
+	case !slices.Contains([]string{"text", "json_object", "json_schema"}, format.Type):
+		return refuse("response_format.type", "invalid_value", "Invalid value: '%s'. Supported values are: 'json_object', 'json_schema', and 'text'.", format.Type)
+	case format.Type == "json_schema" && len(format.JSONSchema) == 0:
+		return refuse("response_format.json_schema", "missing_required_parameter", "Missing required parameter: 'response_format.json_schema'.")
 	}
 	return nil
 }

@@ -29,6 +29,12 @@ type Call struct {
 	Temperature *float64
 	MaxTokens   int // of max_tokens or max_completion_tokens
 	Header      http.Header
+
+	TopP           *float64
+	Stop           any // a string, or a list
+	Seed           *int
+	ToolChoice     any
+	ResponseFormat string // its type
 }
 
 // LastUser is the text of the last message of a user, "" when there is none.

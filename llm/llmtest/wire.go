@@ -16,22 +16,30 @@ import (
 // (https://platform.openai.com/docs/api-reference/chat/create). Other fields
 // are refused as unknown.
 type request struct {
-	Model               string         `json:"model"`
-	Messages            []message      `json:"messages"`
-	Tools               []tool         `json:"tools"`
-	Stream              bool           `json:"stream"`
-	StreamOptions       *streamOptions `json:"stream_options"`
-	Temperature         *float64       `json:"temperature"`
-	TopP                *float64       `json:"top_p"`
-	N                   *int           `json:"n"`
-	Stop                any            `json:"stop"`
-	Seed                *int           `json:"seed"`
-	MaxTokens           int            `json:"max_tokens"`
-	MaxCompletionTokens int            `json:"max_completion_tokens"`
-	ToolChoice          any            `json:"tool_choice"`
-	ParallelToolCalls   *bool          `json:"parallel_tool_calls"`
-	ReasoningEffort     string         `json:"reasoning_effort"`
-	User                string         `json:"user"`
+	Model               string          `json:"model"`
+	Messages            []message       `json:"messages"`
+	Tools               []tool          `json:"tools"`
+	Stream              bool            `json:"stream"`
+	StreamOptions       *streamOptions  `json:"stream_options"`
+	Temperature         *float64        `json:"temperature"`
+	TopP                *float64        `json:"top_p"`
+	N                   *int            `json:"n"`
+	Stop                any             `json:"stop"`
+	Seed                *int            `json:"seed"`
+	MaxTokens           int             `json:"max_tokens"`
+	MaxCompletionTokens int             `json:"max_completion_tokens"`
+	ToolChoice          any             `json:"tool_choice"`
+	ParallelToolCalls   *bool           `json:"parallel_tool_calls"`
+	ReasoningEffort     string          `json:"reasoning_effort"`
+	PresencePenalty     *float64        `json:"presence_penalty"`
+	FrequencyPenalty    *float64        `json:"frequency_penalty"`
+	ResponseFormat      *responseFormat `json:"response_format"`
+	User                string          `json:"user"`
+}
+
+type responseFormat struct {
+	Type       string          `json:"type"`
+	JSONSchema json.RawMessage `json:"json_schema"`
 }
 
 type streamOptions struct {
@@ -136,13 +144,18 @@ func (r *request) call(header http.Header) Call {
 		Temperature: r.Temperature,
 		MaxTokens:   max(r.MaxTokens, r.MaxCompletionTokens),
 		Header:      header,
+
+		TopP: r.TopP, Stop: r.Stop, Seed: r.Seed, ToolChoice: r.ToolChoice,
+	}
+	if r.ResponseFormat != nil {
+		c.ResponseFormat = r.ResponseFormat.Type
 	}
 	for i, m := range r.Messages {
 		c.Messages[i] = m.plain()
 	}
 	for _, t := range r.Tools {
 		c.Tools = append(c.Tools, llm.Tool{
-			Name: t.Function.Name, Description: t.Function.Description, Parameters: t.Function.Parameters,
+			Name: t.Function.Name, Description: t.Function.Description, Parameters: t.Function.Parameters, Strict: t.Function.Strict,
 		})
 	}
 	return c

@@ -67,4 +67,28 @@ await assert.rejects(
 const failing = await client.chat.completions.create({ model, user: "fails", messages: say("fail"), stream: true });
 await assert.rejects(async () => { for await (const _ of failing); }, OpenAI.APIError);
 
+// Without a session: the client's own messages, tools and parameters, and nothing is kept.
+const alone = await client.chat.completions.create({ model, temperature: 0.1, messages: say("alone") });
+assert.equal(alone.choices[0].message.content, "echo: alone");
+const tools = [{ type: "function", function: { name: "weather", parameters: { type: "object", properties: {} } } }];
+const asked = await client.chat.completions.create({ model, tools, messages: say("call") });
+assert.equal(asked.choices[0].finish_reason, "tool_calls");
+const [call] = asked.choices[0].message.tool_calls;
+assert.equal(call.function.name, "weather");
+const answered = await client.chat.completions.create({
+	model, tools, messages: [...say("call"), asked.choices[0].message, { role: "tool", tool_call_id: call.id, content: "rain" }],
+});
+assert.equal(answered.choices[0].message.content, "It says: rain");
+const streamed = client.chat.completions.stream({ model, tools, messages: say("call") });
+assert.equal((await streamed.finalMessage()).tool_calls[0].function.name, "weather");
+await assert.rejects(
+	client.chat.completions.create({ model, n: 2, messages: say("twice") }),
+	(e) => e instanceof OpenAI.BadRequestError && e.param === "n" && e.code === "unsupported_parameter",
+);
+await assert.rejects(
+	new OpenAI({ baseURL: process.argv[2] + "/v1", apiKey: "wrong-wrong-wrong" }).models.list(),
+	(e) => e instanceof OpenAI.AuthenticationError && e.code === "invalid_api_key",
+);
+assert.equal((await client.models.retrieve("test-model")).id, "test-model");
+
 console.log("the official client understands the gateway");

@@ -1,0 +1,141 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"parley/conversation"
+	"parley/llm"
+)
+
+// apiError is an error as OpenAI's clients read it:
+// https://platform.openai.com/docs/guides/error-codes
+type apiError struct {
+	Error struct {
+		Message string  `json:"message"`
+		Type    string  `json:"type"`
+		Param   *string `json:"param"`
+		Code    *string `json:"code"`
+	} `json:"error"`
+}
+
+// openAIError is a refusal that names the parameter at fault, or has a code that
+// clients look for.
+type openAIError struct {
+	status      int
+	message     string
+	param, code string // "" = none
+}
+
+func (e *openAIError) Error() string { return e.message }
+
+// wrongParameter refuses a request for one of its parameters.
+func wrongParameter(param, code, message string) error {
+	return &openAIError{http.StatusBadRequest, message, param, code}
+}
+
+// body returns the error in OpenAI's shape.
+func (e *openAIError) body() (body apiError) {
+	orNull := func(text string) *string {
+		if text == "" {
+			return nil
+		}
+		return &text
+	}
+	body.Error.Message, body.Error.Type = e.message, errorType(e.status)
+	body.Error.Param, body.Error.Code = orNull(e.param), orNull(cmp.Or(e.code, errorCodes[e.status]))
+	return body
+}
+
+// errorType returns OpenAI's type of errors with a status.
+func errorType(status int) string {
+	switch {
+	case status == http.StatusTooManyRequests:
+		return "requests"
+	case status >= http.StatusInternalServerError:
+		return "server_error"
+	}
+	return "invalid_request_error"
+}
+
+// errorCodes are OpenAI's codes where one goes with a status.
+var errorCodes = map[int]string{
+	http.StatusUnauthorized:    "invalid_api_key",
+	http.StatusTooManyRequests: "rate_limit_exceeded",
+}
+
+// writeOpenAIProblem writes errors of the server itself, such as a wrong token, in
+// OpenAI's shape.
+func writeOpenAIProblem(w http.ResponseWriter, status int, detail string) {
+	e := openAIError{status: status, message: detail}
+	writeJSON(w, status, e.body())
+}
+
+// refuse answers with a problem in the shape of OpenAI's errors. It tells clients
+// not to retry by themselves after the message was stored: it would be said twice.
+func refuse(w http.ResponseWriter, err error) {
+	var headers huma.HeadersError
+	if errors.As(err, &headers) {
+		for name, values := range headers.GetHeaders() {
+			w.Header()[name] = values
+		}
+	}
+	e := asOpenAIError(err)
+	if e.status >= http.StatusInternalServerError {
+		w.Header().Set("X-Should-Retry", "false")
+	}
+	writeJSON(w, e.status, e.body())
+}
+
+// asOpenAIError returns a problem as one of OpenAI's errors.
+func asOpenAIError(err error) *openAIError {
+	var told *openAIError
+	if errors.As(err, &told) {
+		return told
+	}
+	var p *huma.ErrorModel
+	if !errors.As(err, &p) {
+		panic(err) // problemOf returns nothing else
+	}
+	return &openAIError{status: p.Status, message: p.Detail}
+}
+
+// modelFailure returns the error of a call that belongs to no session, and sets the
+// header Retry-After where the model's server gave one. Nothing was stored, so the
+// client may repeat the call where that can help.
+func (c *Channel) modelFailure(ctx context.Context, header http.Header, err error) *openAIError {
+	var failed *llm.Error
+	switch {
+	case errors.As(err, &failed):
+	case ctx.Err() != nil:
+		return asOpenAIError(c.problemOf(ctx, ctx.Err()))
+	default:
+		return asOpenAIError(c.problemOf(ctx, err))
+	}
+	e := &openAIError{status: http.StatusBadGateway, message: failed.User}
+	switch failed.Kind {
+	case llm.KindContextSize:
+		e.status, e.param, e.code = http.StatusBadRequest, "messages", "context_length_exceeded"
+	case llm.KindRejected:
+		if failed.Status >= 400 && failed.Status < 500 && failed.Status != http.StatusNotFound { // the request is at fault
+			e.status = http.StatusBadRequest
+			e.message += " " + conversation.Sentence(failed.Err)
+		}
+	case llm.KindTemporary:
+		if e.status = http.StatusServiceUnavailable; failed.Status == http.StatusTooManyRequests {
+			e.status = http.StatusTooManyRequests
+		}
+		if failed.RetryAfter > 0 {
+			header.Set("Retry-After", strconv.Itoa(int(math.Ceil(failed.RetryAfter.Seconds()))))
+		}
+	case llm.KindAuth: // the gateway's key is at fault, not the client's
+	}
+	c.Log.Warn("stateless completion failed", "error", err)
+	return e
+}

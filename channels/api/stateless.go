@@ -1,0 +1,242 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"parley/channels/hosted"
+	"parley/conversation"
+	"parley/httpserver"
+	"parley/llm"
+)
+
+// A request that names no session gets what OpenAI gives: an answer from the messages
+// and with the tools that it brings along. The gateway adds nothing and stores nothing.
+
+// completeStateless answers such a request.
+func (c *Channel) completeStateless(w http.ResponseWriter, r *http.Request, request completionRequest) {
+	call, err := c.callOf(request)
+	if err == nil && !c.gate.IsOpen() {
+		err = c.problemOf(r.Context(), hosted.ErrClosed)
+	}
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	s := stateless{c: c, call: call, id: "chatcmpl-" + strings.ToLower(rand.Text()), created: time.Now().Unix()}
+	if request.Stream {
+		s.stream(w, r, request.StreamOptions != nil && request.StreamOptions.IncludeUsage)
+	} else {
+		s.whole(w, r)
+	}
+}
+
+// callOf returns the call of the model that a request asks for.
+func (c *Channel) callOf(request completionRequest) (call llm.Request, err error) {
+	if len(request.Messages) == 0 {
+		return call, wrongParameter("messages", "empty_array", "messages is empty. Give at least one message.")
+	}
+	for i, m := range request.Messages {
+		shown, err := c.messageOf(m)
+		if err != nil {
+			return call, inParameter(fmt.Sprintf("messages[%d]", i), err)
+		}
+		call.Messages = append(call.Messages, shown)
+	}
+	for i, t := range request.Tools {
+		if t.Type != "function" || t.Function.Name == "" {
+			return call, wrongParameter(fmt.Sprintf("tools[%d]", i), "invalid_value",
+				fmt.Sprintf("tools[%d] is no function with a name. Allowed: {\"type\": \"function\", \"function\": {\"name\": …}}.", i))
+		}
+		call.Tools = append(call.Tools, llm.Tool{
+			Name: t.Function.Name, Description: t.Function.Description, Parameters: t.Function.Parameters, Strict: t.Function.Strict,
+		})
+	}
+	call.Options = &request.Options
+	return call, nil
+}
+
+// inParameter names the parameter at fault in a problem.
+func inParameter(param string, err error) error {
+	return wrongParameter(param, "invalid_value", param+": "+asOpenAIError(err).message)
+}
+
+// messageOf returns a message of a request as the model is sent it.
+func (c *Channel) messageOf(m requestMessage) (shown llm.Message, err error) {
+	said, err := parseContent(m.Content)
+	if err != nil {
+		return shown, err
+	}
+	shown = llm.Message{Role: m.Role, Name: m.Name, Content: said.text, ToolCallID: m.ToolCallID}
+	switch m.Role {
+	case "developer": // the newer name of system, which few servers know
+		shown.Role = "system"
+	case "system", "user", "assistant":
+	case "tool":
+		if m.ToolCallID == "" {
+			return shown, problem(http.StatusBadRequest, "a tool message needs the tool_call_id of the call that it answers.")
+		}
+	default:
+		return shown, problem(http.StatusBadRequest, "the role %q is not known. Allowed: system, developer, user, assistant, tool.", shorten(m.Role))
+	}
+	for _, call := range m.ToolCalls {
+		shown.ToolCalls = append(shown.ToolCalls, llm.ToolCall{ID: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments})
+	}
+	if shown.Images, err = c.imagesOf(m.Role, said.files); err != nil {
+		return shown, err
+	}
+	if shown.Role == "user" && strings.TrimSpace(shown.Content) == "" && len(shown.Images) == 0 {
+		return shown, problem(http.StatusBadRequest, "the message is empty.")
+	}
+	return shown, nil
+}
+
+// imagesOf returns the pictures of a message. Other files need a session, which
+// keeps them.
+func (c *Channel) imagesOf(role string, files []file) (images []llm.Image, err error) {
+	if err := checkFiles(files); err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		switch {
+		case !conversation.IsImageType(f.MediaType):
+			return nil, problem(http.StatusBadRequest, "files other than pictures are taken only in a session; put the text into the message, or name a session in user or X-Session-Key.")
+		case role != "user":
+			return nil, problem(http.StatusBadRequest, "only a user message can have pictures.")
+		case !c.Vision:
+			return nil, problem(http.StatusBadRequest, "the gateway's model takes no pictures.")
+		}
+		images = append(images, llm.Image{MediaType: f.MediaType, Data: f.Data})
+	}
+	return images, nil
+}
+
+// stateless answers one request without a session.
+type stateless struct {
+	c       *Channel
+	call    llm.Request
+	id      string
+	created int64 // seconds since 1970
+}
+
+// answer returns an answer in OpenAI's shape.
+func (s stateless) answer(object, model string, choices []choice, usage *completionUsage) completionAnswer {
+	if model == "" {
+		model = s.c.Models[0]
+	}
+	return completionAnswer{ID: s.id, Object: object, Created: s.created, Model: model, Choices: choices, Usage: usage}
+}
+
+// whole answers with one JSON object.
+func (s stateless) whole(w http.ResponseWriter, r *http.Request) {
+	response, err := s.c.Complete(r.Context(), s.call, nil)
+	if err != nil {
+		e := s.c.modelFailure(r.Context(), w.Header(), err)
+		writeJSON(w, e.status, e.body())
+		return
+	}
+	message := &chatMessage{Role: "assistant", ToolCalls: callsOf(response.ToolCalls)}
+	if response.Text != "" || len(response.ToolCalls) == 0 {
+		message.Content = &response.Text
+	}
+	reason := finishReasonOf(response)
+	writeJSON(w, http.StatusOK, s.answer("chat.completion", response.Model,
+		[]choice{{Message: message, FinishReason: &reason}}, usageOfResponse(response)))
+}
+
+// finishReasonOf returns why an answer ended. Servers that do not say so have ended
+// it by themselves.
+func finishReasonOf(response llm.Response) string {
+	switch {
+	case response.FinishReason != "":
+		return response.FinishReason
+	case len(response.ToolCalls) > 0:
+		return "tool_calls"
+	}
+	return "stop"
+}
+
+func usageOfResponse(response llm.Response) *completionUsage {
+	u := response.Usage
+	return &completionUsage{u.Prompt, u.Completion, u.Prompt + u.Completion}
+}
+
+// callsOf returns calls of tools in OpenAI's shape.
+func callsOf(calls []llm.ToolCall) (list []chatCall) {
+	for _, call := range calls {
+		c := chatCall{ID: call.ID, Type: "function"}
+		c.Function.Name, c.Function.Arguments = call.Name, call.Arguments
+		list = append(list, c)
+	}
+	return list
+}
+
+// errBrokenOff ends a call that would begin anew after a part of its answer was sent:
+// the protocol can't take back what was said.
+var errBrokenOff = errors.New("the answer broke off")
+
+// stream answers with chunks: the text as it comes, the tool calls, a last chunk with
+// the finish reason, the usage where it is asked for, and [DONE].
+func (s stateless) stream(w http.ResponseWriter, r *http.Request, usage bool) {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	var events *httpserver.Events // opened with the first text: a call that fails before has a status
+	send := func(list ...httpserver.Event) {
+		if events == nil {
+			events = httpserver.OpenEvents(w)
+			empty := ""
+			list = append([]httpserver.Event{s.chunk(&chatMessage{Role: "assistant", Content: &empty}, nil)}, list...)
+		}
+		if err := events.Send(list...); err != nil {
+			cancel(err)
+		}
+	}
+	response, err := s.c.Complete(ctx, s.call, func(d llm.Delta) {
+		switch {
+		case d.Reset:
+			cancel(errBrokenOff)
+		case d.Text != "":
+			send(s.chunk(&chatMessage{Content: &d.Text}, nil))
+		}
+	})
+	if err != nil {
+		s.streamFailure(w, r, events, context.Cause(ctx), err)
+		return
+	}
+	var last []httpserver.Event
+	for i, call := range callsOf(response.ToolCalls) {
+		call.Index = &i
+		last = append(last, s.chunk(&chatMessage{ToolCalls: []chatCall{call}}, nil))
+	}
+	reason := finishReasonOf(response)
+	last = append(last, s.chunk(&chatMessage{}, &reason))
+	if usage {
+		last = append(last, event("", s.answer("chat.completion.chunk", response.Model, []choice{}, usageOfResponse(response))))
+	}
+	send(append(last, httpserver.Event{Data: "[DONE]"})...)
+}
+
+// streamFailure answers a call that has failed: with a status, or where the stream
+// has begun with an event.
+func (s stateless) streamFailure(w http.ResponseWriter, r *http.Request, events *httpserver.Events, cause, err error) {
+	var e *openAIError
+	if errors.Is(cause, errBrokenOff) {
+		e = &openAIError{status: http.StatusServiceUnavailable, message: "The model's answer broke off in the middle. Please try again."}
+	} else {
+		e = s.c.modelFailure(r.Context(), w.Header(), err)
+	}
+	if events == nil {
+		writeJSON(w, e.status, e.body())
+		return
+	}
+	_ = events.Send(event("", e.body())) // a client that is gone has ended it
+}
+
+func (s stateless) chunk(delta *chatMessage, finish *string) httpserver.Event {
+	return event("", s.answer("chat.completion.chunk", "", []choice{{Delta: delta, FinishReason: finish}}, nil))
+}

@@ -1,0 +1,240 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"parley/llm"
+	"parley/llm/llmtest"
+)
+
+// A client that names no session gets what OpenAI gives: the model sees the client's
+// messages and nothing else, and the gateway keeps nothing.
+func TestACompletionWithoutASessionIsStateless(t *testing.T) {
+	t.Parallel()
+	g := start(t, "[agent]\nsystem_prompt = \"The gateway's own prompt.\"")
+	r := g.do("POST", "/v1/chat/completions", `{"model":"gpt-4o","temperature":0.25,"top_p":0.5,"max_tokens":77,"stop":["END"],"seed":7,
+		"response_format":{"type":"json_object"},"messages":[
+		{"role":"system","content":"Answer in JSON."},
+		{"role":"user","content":"one"},{"role":"assistant","content":"{}"},
+		{"role":"user","content":[{"type":"text","text":"two"}]}]}`)
+	if r.status != http.StatusOK || !strings.Contains(r.text, "echo: two") {
+		t.Fatalf("%d %s", r.status, r.text)
+	}
+	call := g.model.Calls()[0]
+	var said []string
+	for _, m := range call.Messages {
+		said = append(said, m.Role+": "+m.Content)
+	}
+	if got := strings.Join(said, "|"); got != "system: Answer in JSON.|user: one|assistant: {}|user: two" {
+		t.Errorf("the model was sent %q", got)
+	}
+	if *call.Temperature != 0.25 || *call.TopP != 0.5 || call.MaxTokens != 77 || *call.Seed != 7 || call.ResponseFormat != "json_object" || len(call.Tools) != 0 {
+		t.Errorf("%+v", call)
+	}
+	if stop, _ := call.Stop.([]any); len(stop) != 1 || stop[0] != "END" {
+		t.Errorf("stop is %v", call.Stop)
+	}
+	if list := g.get("/sessions")["sessions"].([]any); len(list) != 0 {
+		t.Errorf("sessions were made: %v", list)
+	}
+}
+
+// With stateless = false such a client talks in one session, as it did before.
+func TestACompletionWithoutASessionGoesToTheDefaultOne(t *testing.T) {
+	t.Parallel()
+	g := startHTTP(t, "auth = \"none\"\nstateless = false")
+	for _, text := range []string{"one", "two"} {
+		g.do("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+text+`"}]}`)
+	}
+	if got := strings.Join(contents(g.get("/sessions/api:default/messages")), "|"); got != "user: one|assistant: echo: one|user: two|assistant: echo: two" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A client brings its tools along, calls them itself, and gives the results back,
+// whole and as a stream.
+func TestAClientCallsItsOwnTools(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	const tools = `"tools":[{"type":"function","function":{"name":"weather","description":"The weather","strict":true,
+		"parameters":{"type":"object","properties":{"city":{"type":"string"}}}}}],"tool_choice":{"type":"function","function":{"name":"weather"}}`
+	called := llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "call_1", Name: "weather", Arguments: `{"city":"Bonn"}`}, {ID: "call_2", Name: "weather", Arguments: `{}`}}}
+	g.model.Script(called, called, llmtest.Answer{Text: "It rains in Bonn."})
+
+	whole := g.do("POST", "/v1/chat/completions", `{`+tools+`,"messages":[{"role":"user","content":"the weather?"}]}`)
+	c := whole.object["choices"].([]any)[0].(object)
+	calls := c["message"].(object)["tool_calls"].([]any)
+	first := calls[0].(object)
+	if c["finish_reason"] != "tool_calls" || len(calls) != 2 || first["id"] != "call_1" || first["type"] != "function" ||
+		first["function"].(object)["arguments"] != `{"city":"Bonn"}` || c["message"].(object)["content"] != nil {
+		t.Errorf("%s", whole.text)
+	}
+	sent := g.model.Calls()[0]
+	if len(sent.Tools) != 1 || sent.Tools[0].Name != "weather" || !sent.Tools[0].Strict || sent.ToolChoice == nil {
+		t.Errorf("the model was offered %+v", sent.Tools)
+	}
+
+	var names []string
+	events := g.open("POST", "/v1/chat/completions", `{"stream":true,`+tools+`,"messages":[{"role":"user","content":"the weather?"}]}`).rest()
+	for _, e := range events[:len(events)-1] {
+		for _, c := range e.object(t)["choices"].([]any) {
+			deltas, _ := c.(object)["delta"].(object)["tool_calls"].([]any)
+			for _, d := range deltas {
+				if d.(object)["index"] != float64(len(names)) {
+					t.Errorf("the index of %v is not %d", d, len(names))
+				}
+				names = append(names, d.(object)["id"].(string))
+			}
+		}
+	}
+	if strings.Join(names, " ") != "call_1 call_2" || events[len(events)-1].data != "[DONE]" {
+		t.Errorf("%v in %+v", names, events)
+	}
+
+	r := g.do("POST", "/v1/chat/completions", `{`+tools+`,"messages":[{"role":"user","content":"the weather?"},
+		{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"weather","arguments":"{}"}}]},
+		{"role":"tool","tool_call_id":"call_1","content":"rain"}]}`)
+	if r.status != 200 || !strings.Contains(r.text, "It rains in Bonn.") {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+}
+
+// What the gateway can't honour is refused by the parameter's name; what makes no
+// difference to an answer is taken.
+func TestParametersAreNeverIgnored(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	const say = `"messages":[{"role":"user","content":"hi"}]}`
+	for parameter, name := range map[string]string{
+		`"n":3`:                       "n",
+		`"logprobs":true`:             "logprobs",
+		`"logit_bias":{"50256":-90}`:  "logit_bias",
+		`"modalities":["audio"]`:      "modalities",
+		`"functions":[{"name":"f"}]`:  "functions",
+		`"top_k":40`:                  "top_k",
+		`"temperature":"hot"`:         "temperature",
+		`"tools":[{}]`:                "tools[0]",
+		`"tools":[{"type":"custom"}]`: "tools[0]",
+	} {
+		r := g.do("POST", "/v1/chat/completions", "{"+parameter+","+say)
+		problem, _ := r.object["error"].(object)
+		if r.status != http.StatusBadRequest || problem["param"] != name {
+			t.Errorf("%s: %d %s", parameter, r.status, r.text)
+		}
+	}
+	if n := g.model.Served(); n != 0 {
+		t.Errorf("the model was asked %d times", n)
+	}
+	for _, parameter := range []string{`"n":1`, `"logprobs":null`, `"top_k":null`, `"store":false`, `"metadata":{"a":"b"}`, `"modalities":["text"]`, `"user":null`} {
+		if r := g.do("POST", "/v1/chat/completions", "{"+parameter+","+say); r.status != 200 {
+			t.Errorf("%s: %d %s", parameter, r.status, r.text)
+		}
+	}
+	if n := g.model.Refused(); n != 0 {
+		t.Errorf("the model's server refused %q", g.model.Refusals())
+	}
+}
+
+// A failed model tells a program what it can do, in the shape and with the status
+// that OpenAI's clients know. Nothing is stored, so it may simply ask again.
+func TestFailuresOfStatelessCompletions(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	const say = `"messages":[{"role":"user","content":"hi"}]}`
+	for _, test := range []struct {
+		answer  llmtest.Answer
+		status  int
+		code    any
+		message string
+	}{
+		{llmtest.Answer{Status: 401}, 502, nil, "API key"},
+		{llmtest.Answer{Status: 400, Body: `{"error":{"message":"Invalid schema for response_format"}}`}, 400, nil, "Invalid schema for response_format"},
+		{llmtest.Answer{Status: 400, Body: `{"error":{"message":"too long","code":"context_length_exceeded"}}`}, 400, "context_length_exceeded", "longer than the model"},
+		{llmtest.Answer{Status: 429, Header: http.Header{"Retry-After": {"3600"}}}, 429, "rate_limit_exceeded", "busy"},
+	} {
+		g.model.Reply(func(llmtest.Call) llmtest.Answer { return test.answer })
+		for _, stream := range []string{"", `"stream":true,`} {
+			r := g.do("POST", "/v1/chat/completions", "{"+stream+say)
+			problem, _ := r.object["error"].(object)
+			text, _ := problem["message"].(string)
+			if r.status != test.status || problem["code"] != test.code || !strings.Contains(text, test.message) {
+				t.Errorf("%d, want %d: %s", r.status, test.status, r.text)
+			}
+			if test.status == 429 && r.header.Get("Retry-After") != "3600" {
+				t.Errorf("Retry-After is %q", r.header.Get("Retry-After"))
+			}
+		}
+	}
+}
+
+// A stream that breaks off ends with an error: the text that was sent can't be taken
+// back, and a second answer behind it would be nonsense.
+func TestAStatelessStreamThatBreaksOff(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	g.model.Script(llmtest.Answer{Text: "Once upon a time there was", CutAfter: 3}, llmtest.Answer{Text: "Another story."})
+	events := g.open("POST", "/v1/chat/completions", `{"stream":true,"messages":[{"role":"user","content":"a story"}]}`).rest()
+	last := events[len(events)-1]
+	problem, _ := last.object(t)["error"].(object)
+	if problem == nil || !strings.Contains(problem["message"].(string), "broke off") {
+		t.Errorf("%+v", events)
+	}
+}
+
+// Everything under /v1 is refused in OpenAI's shape, also what the server refuses
+// before the API sees it.
+func TestErrorsUnderV1HaveOpenAIsShape(t *testing.T) {
+	t.Parallel()
+	g := startHTTP(t, "token = \""+token+"\"")
+	right := "Authorization: Bearer " + token
+	for _, test := range []struct {
+		method, path, header string
+		status               int
+		kind                 string
+	}{
+		{"POST", "/v1/chat/completions", "", 401, "invalid_request_error"},
+		{"POST", "/v1/chat/completions", "Authorization: Bearer wrong-wrong-wrong", 401, "invalid_request_error"},
+		{"GET", "/v1/models/none", right, 404, "invalid_request_error"},
+		{"GET", "/v1/embeddings", right, 404, "invalid_request_error"},
+		{"GET", "/v1/chat/completions", right, 405, "invalid_request_error"},
+	} {
+		var headers []string
+		if test.header != "" {
+			headers = append(headers, test.header)
+		}
+		r := g.do(test.method, test.path, "{}", headers...)
+		var body struct {
+			Error struct{ Message, Type string }
+		}
+		if err := json.Unmarshal([]byte(r.text), &body); err != nil || r.status != test.status || body.Error.Type != test.kind || body.Error.Message == "" {
+			t.Errorf("%s %s: %d %s", test.method, test.path, r.status, r.text)
+		}
+	}
+	if r := g.do("GET", "/v1/models/test-model", "", right); r.status != 200 || r.object["id"] != "test-model" {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	if r := g.do("GET", "/api/v1/sessions", ""); r.object["title"] != "Unauthorized" {
+		t.Errorf("the API itself: %s", r.text)
+	}
+}
+
+// Pictures go with a request where the model sees them.
+func TestPicturesOfAStatelessCompletion(t *testing.T) {
+	t.Parallel()
+	const asked = `{"messages":[{"role":"user","content":[{"type":"text","text":"what is it?"},
+		{"type":"image_url","image_url":{"url":"data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"}}]}]}`
+	blind := start(t, "[llm]\nvision = false")
+	if r := blind.do("POST", "/v1/chat/completions", asked); r.status != 400 || !strings.Contains(r.text, "takes no pictures") || !strings.Contains(r.text, "messages[0]") {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	seeing := start(t, "[llm]\nvision = true")
+	if r := seeing.do("POST", "/v1/chat/completions", asked); r.status != 200 {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+	if images := seeing.model.Calls()[0].Messages[0].Images; len(images) != 1 || images[0].MediaType != "image/gif" {
+		t.Errorf("%+v", images)
+	}
+}
