@@ -42,7 +42,7 @@ func (q *question) destination() conversation.Destination { return q.took[len(q.
 
 // answerNew answers the waiting messages.
 func (l *loop) answerNew(runs context.Context, snapshot conversation.Snapshot) bool {
-	q := question{snapshot: snapshot, took: snapshot.Waiting, notes: snapshot.Notes}
+	q := question{snapshot: snapshot, took: toldApart(snapshot.History, snapshot.Waiting), notes: snapshot.Notes}
 	q.users = slices.Concat(l.router.noteMessages(q.notes), l.router.userMessages(q.took))
 	return l.answer(runs, q)
 }

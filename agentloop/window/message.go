@@ -1,8 +1,11 @@
 package window
 
 import (
+	"strings"
+
 	"parley/conversation"
 	"parley/llm"
+	"parley/plaintext"
 )
 
 // NewEntry counts the tokens of a message.
@@ -19,7 +22,8 @@ type Entry struct {
 }
 
 // ToModel returns a stored message as the model is shown it. In groups the sender's
-// name stands before the text.
+// name stands before the text, and the other lines are indented: only a line at the
+// margin begins what somebody says.
 func ToModel(m *conversation.Message) llm.Message {
 	shown := llm.Message{
 		Role:       string(m.Role),
@@ -31,7 +35,7 @@ func ToModel(m *conversation.Message) llm.Message {
 		shown.Images = append(shown.Images, llm.Image{MediaType: image.MediaType, Data: image.Data})
 	}
 	if m.Sender != (conversation.Sender{}) {
-		shown.Content = SenderName(m.Sender) + ": " + m.Content
+		shown.Content = SenderName(m.Sender) + ": " + indented.Replace(m.Content)
 	}
 	for _, call := range m.ToolCalls {
 		shown.ToolCalls = append(shown.ToolCalls, llm.ToolCall(call))
@@ -39,9 +43,13 @@ func ToModel(m *conversation.Message) llm.Message {
 	return shown
 }
 
-// SenderName returns the name by which people and the model know a sender.
+// indented indents all lines but the first, however they are broken.
+var indented = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\v", "\n  ", "\f", "\n  ", "\u0085", "\n  ", "\u2028", "\n  ", "\u2029", "\n  ")
+
+// SenderName returns the name by which people and the model know a sender. It reads
+// as nothing but a name: see plaintext.Name.
 func SenderName(s conversation.Sender) string {
-	if name := OneLine(s.Name, 64); name != "" {
+	if name := OneLine(plaintext.Name(s.Name), 64); name != "" {
 		return name
 	}
 	return "user " + OneLine(s.ID, 64)

@@ -128,3 +128,5 @@ func (noPlaces) MovePlace(context.Context, conversation.Key, conversation.Key, f
 func (noPlaces) FormerPlaces(context.Context, conversation.Key) ([]conversation.Key, error) {
 	return nil, nil
 }
+
+func (noPlaces) PlaceName(context.Context, conversation.Key) (string, error) { return "", nil }

@@ -228,10 +228,14 @@ func (c *Channel) forUs(ctx context.Context, me *self, u update) (in conversatio
 	if err := c.storeMigration(ctx, u.Message); err != nil {
 		return in, false, err
 	}
+	c.learnTopic(u.Message)
 	if in, ok = c.inbound(me, u); !ok {
 		return in, false, nil
 	}
 	if ok, err = c.admits(ctx, me, u.Message, in); err != nil || !ok {
+		return in, false, err
+	}
+	if in.Place, err = c.place(ctx, u.Message, u.Message.address()); err != nil {
 		return in, false, err
 	}
 	in, err = c.withReply(ctx, u.Message, in)

@@ -38,6 +38,7 @@ func TestPrivateMessageIsAccepted(t *testing.T) {
 		SourceID: fmt.Sprintf("42:%d", said.MessageID),
 		Address:  `{"chat":42}`,
 		Sender:   conversation.Sender{ID: "42", Name: "Ada Lovelace"},
+		Place:    "a private chat with Ada Lovelace",
 		Text:     "Hello\nthere",
 		At:       time.Unix(1700000000, 0),
 	}}

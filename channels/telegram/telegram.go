@@ -34,6 +34,7 @@ type Channel struct {
 	webhook  webhook
 	intake   intake
 	places   Places
+	topics   topics
 
 	migrations migrations
 	advised    sync.Map                  // groups that the operator was told of, by their ids
@@ -46,10 +47,12 @@ type Channel struct {
 // CursorFunc reads the cursor that accept stored last, "" when there is none.
 type CursorFunc func(ctx context.Context, name string) (string, error)
 
-// Places stores where sessions go on when a group gets another id.
+// Places stores where sessions go on when a group gets another id, and what people
+// call their places.
 type Places interface {
 	MovePlace(ctx context.Context, from, to conversation.Key, readdress func(address string) string) (places.Moved, error)
 	FormerPlaces(ctx context.Context, place conversation.Key) ([]conversation.Key, error)
+	PlaceName(ctx context.Context, place conversation.Key) (string, error)
 }
 
 // Parts is what an adapter is made of.

@@ -30,8 +30,9 @@ type gateway struct {
 	srv *telegramtest.Server
 	log syncBuffer
 
-	pairings access.Pairings // nil where nobody is asked for a code, or listed by name
-	places   telegram.Places // nil where no group moves
+	pairings access.Pairings     // nil where nobody is asked for a code, or listed by name
+	places   telegram.Places     // nil where no group moves
+	store    *conversation.Store // where messages are stored as well; nil = nowhere
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -89,13 +90,18 @@ func (g *gateway) readCursor(_ context.Context, name string) (string, error) {
 	return g.cursor.Value, nil
 }
 
-func (g *gateway) accept(_ context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
+func (g *gateway) accept(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	defer g.changed.Broadcast()
 	if g.full > 0 {
 		g.full--
 		return errors.New("disk full")
+	}
+	if g.store != nil {
+		if _, err := g.store.Accept(ctx, cursors, batch...); err != nil {
+			return err
+		}
 	}
 	for _, in := range batch {
 		if !slices.ContainsFunc(g.accepted, func(old conversation.Inbound) bool { return old.SourceID == in.SourceID }) {

@@ -138,6 +138,18 @@ func (p *Places) OwnSessions(ctx context.Context, channel string) ([]conversatio
 	return list, db.Explain(err)
 }
 
+// PlaceName returns what people call a place, "" where nobody said.
+func (p *Places) PlaceName(ctx context.Context, place conversation.Key) (name string, err error) {
+	session, err := conversation.SessionOf(ctx, p.db, place)
+	if err == nil {
+		err = p.db.QueryRowContext(ctx, `SELECT place FROM sessions WHERE key = ?`, string(session)).Scan(&name)
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return name, db.Explain(err)
+}
+
 // AdoptPlace gives the session that a place belongs to what the place has in a
 // session of its own, from before the move was known: waiting messages, which are
 // answered there, and conversations. Where the session has a conversation that

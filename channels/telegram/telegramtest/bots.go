@@ -60,7 +60,7 @@ func (s *Server) byToken(token string) *Server {
 func (s *Server) newChat(c Chat) *chat {
 	known := s.with.supergroups[c.ID]
 	if known == nil {
-		known = &chat{topics: map[int64]bool{}, authors: map[int64]User{}, said: map[int64]json.RawMessage{}, closed: map[int64]bool{}}
+		known = &chat{topics: map[int64]bool{}, topicNames: map[int64]string{}, authors: map[int64]User{}, said: map[int64]json.RawMessage{}, closed: map[int64]bool{}}
 		if c.Type == "supergroup" {
 			s.with.supergroups[c.ID] = known
 		}

@@ -26,11 +26,17 @@ type inMessage struct {
 // Option changes a message before it is said.
 type Option func(s *Server, m *inMessage, extra map[string]any)
 
-// InTopic says it in a topic of a forum, which is made when there is none.
+// InTopic says it in a topic of a forum, which is made when there is none. Like all
+// that is no other reply there, it replies to the message that opened the topic.
 func InTopic(topic int64) Option {
-	return func(s *Server, m *inMessage, _ map[string]any) {
+	return func(s *Server, m *inMessage, extra map[string]any) {
 		m.MessageThreadID, m.IsTopicMessage = topic, true
-		s.chatFor(m.Chat).topics[topic] = true
+		c := s.chatFor(m.Chat)
+		c.topics[topic] = true
+		if name := c.topicNames[topic]; name != "" && m.ReplyTo == nil {
+			opened := inMessage{MessageID: topic, MessageThreadID: topic, IsTopicMessage: true, From: m.From, Chat: m.Chat, Date: m.Date}
+			m.ReplyTo = mustJSON(opened, map[string]any{"forum_topic_created": map[string]any{"name": name, "icon_color": 1}})
+		}
 	}
 }
 

@@ -70,6 +70,7 @@ type update struct {
 type chat struct {
 	last       int64 // message id
 	topics     map[int64]bool
+	topicNames map[int64]string          // their first names
 	authors    map[int64]User            // of what people said, and the bot
 	said       map[int64]json.RawMessage // the messages themselves
 	refusals   []Verdict                 // consumed one a message
@@ -154,6 +155,15 @@ func (s *Server) AddChat(c Chat, topics ...int64) {
 	for _, topic := range topics {
 		known.topics[topic] = true
 	}
+}
+
+// NameTopic makes a topic known to the bot with the name that it was opened with,
+// which nobody has told the bot.
+func (s *Server) NameTopic(c Chat, topic int64, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.chatFor(c)
+	known.topics[topic], known.topicNames[topic] = true, name
 }
 
 // Push appends an update as raw JSON, without its update_id, such as
