@@ -133,8 +133,9 @@ func (f *life) check(known conversation.Snapshot) {
 	}
 	known.Summary, stored.Summary = summary, summary
 	windows := func(snapshot conversation.Snapshot) (lists [][]llm.Message, users []conversation.Message) {
-		snapshot.Waiting = untilCommand(snapshot.Waiting)
-		q := question{snapshot: snapshot, took: snapshot.Waiting, notes: snapshot.Notes}
+		snapshot.Waiting = nextToAnswer(snapshot.Waiting)
+		q := question{took: snapshot.Waiting, notes: snapshot.Notes}
+		q.snapshot, _ = snapshot.Replacing()
 		q.users = slices.Concat(f.loop.router.noteMessages(q.notes), f.loop.router.userMessages(q.took))
 		f.loop.fetchFiles(ctx, &q)
 		shown, users := f.loop.withImages(ctx, q)
@@ -212,7 +213,7 @@ func (f *life) stored() conversation.Snapshot {
 // goesOn makes one random event happen.
 func (f *life) goesOn() {
 	f.t.Helper()
-	switch f.rand.IntN(14) {
+	switch f.rand.IntN(15) {
 	default:
 		f.says(f.question())
 	case 0:
@@ -245,7 +246,19 @@ func (f *life) goesOn() {
 		f.sumsUp()
 	case 10:
 		f.notes()
+	case 11:
+		f.replaces()
 	}
+}
+
+// replaces says the newest message anew, where its turn has no other.
+func (f *life) replaces() {
+	last := window.LastTurn(f.stored().History)
+	in := f.instead(f.question())
+	if users := window.UserMessages(last); len(users) == 1 && users[0].Seq == in.Replaces.Seq && in.Replaces.Seq == last[0].Seq {
+		f.forget(last)
+	}
+	f.hears(in)
 }
 
 // edits changes a message that was answered. The next question tells the model.

@@ -155,10 +155,12 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 		return l.command(intake, runs, snapshot, command)
 	}
 	if snapshot.Damaged {
-		return l.commit(runs, l.damagedRun(snapshot, ofOneOrigin(untilCommand(snapshot.Waiting))))
+		return l.commit(runs, l.damagedRun(snapshot, nextToAnswer(snapshot.Waiting)))
 	}
 	if n := settledByStop(snapshot.Waiting); n > 0 {
-		return l.commit(runs, l.stoppedRun(question{snapshot: l.router.renewed(snapshot)}, snapshot.Waiting[:n], answer{}, time.Now()))
+		var q question
+		q.snapshot, q.undo = l.router.renewed(snapshot).Replacing()
+		return l.commit(runs, l.stoppedRun(q, snapshot.Waiting[:n], answer{}, time.Now()))
 	}
 	waited, ok := l.takeSlot(intake)
 	if !ok {
@@ -174,7 +176,7 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 			return true
 		}
 	}
-	snapshot.Waiting = ofOneOrigin(untilCommand(snapshot.Waiting))
+	snapshot.Waiting = nextToAnswer(snapshot.Waiting)
 	if len(snapshot.Waiting) == 0 {
 		return true
 	}

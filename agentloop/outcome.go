@@ -34,7 +34,7 @@ func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, start
 	run.Model, run.Rounds = a.model, a.rounds
 	run.Prompt, run.Completion = a.prompt, a.completion
 	run.Steps = a.steps
-	run.Effect.Replace = q.again
+	run.Effect.Replace, run.Effect.Undo = q.again, q.undo
 	run.Events = l.router.toolState.Events(run.Messages)
 	return run
 }
@@ -73,11 +73,11 @@ func below(text, notice string) string {
 
 // failedRun returns a run that stores the user's messages and replies that there is
 // no answer. That reply is not part of the conversation. An answer that /retry was to
-// replace stays.
+// replace stays; a turn that the messages replace does not.
 func (l *loop) failedRun(q question, a answer, err error, started time.Time) conversation.Run {
 	a.messages = nil
 	run := l.agentRun(q, q.took, a, started)
-	run.Status, run.Error, run.Effect = conversation.StatusFailed, err.Error(), conversation.Effect{}
+	run.Status, run.Error, run.Effect = conversation.StatusFailed, err.Error(), conversation.Effect{Undo: q.undo}
 	l.deps.Log.Error("run failed", "session", l.key, "run", run.ID(), "error", err)
 	run.Replies = l.reply(q.took, fmt.Sprintf("%s (run %d)\n\nYour message is kept; /retry tries again.", userWords(err), run.ID()))
 	return run
@@ -123,7 +123,7 @@ func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, sta
 		run.Messages = append(run.Messages, written...)
 		text = below(partial, text)
 	} else if len(a.messages) == 0 {
-		run.Effect = conversation.Effect{} // the answer that /retry was to replace stays
+		run.Effect.Replace = 0 // the answer that /retry was to replace stays
 	}
 	run.Replies = l.stoppedReplies(took, text)
 	return run

@@ -35,6 +35,7 @@ type question struct {
 
 	stored int   // how many of users, from the first on, are stored already: /retry answers them again
 	again  int64 // seq of the last of these, 0 for none
+	undo   int64 // seq from which on the run takes messages out of the talk, 0 for none: see Snapshot.Replacing
 }
 
 // destination returns where the reply goes.
@@ -42,7 +43,9 @@ func (q *question) destination() conversation.Destination { return q.took[len(q.
 
 // answerNew answers the waiting messages.
 func (l *loop) answerNew(runs context.Context, snapshot conversation.Snapshot) bool {
-	q := question{snapshot: snapshot, took: toldApart(snapshot.History, snapshot.Waiting), notes: snapshot.Notes}
+	q := question{notes: snapshot.Notes}
+	q.snapshot, q.undo = snapshot.Replacing()
+	q.took = toldApart(q.snapshot.History, snapshot.Waiting)
 	q.users = slices.Concat(l.router.noteMessages(q.notes), l.router.userMessages(q.took))
 	return l.answer(runs, q)
 }

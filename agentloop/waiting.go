@@ -47,6 +47,18 @@ func ofOneOrigin(waiting []conversation.Inbound) []conversation.Inbound {
 	return waiting
 }
 
+// nextToAnswer returns the waiting messages that the next run answers together: those
+// before the next command, the next origin, and the next one that replaces a turn.
+func nextToAnswer(waiting []conversation.Inbound) []conversation.Inbound {
+	list := ofOneOrigin(untilCommand(waiting))
+	for i, in := range list {
+		if i > 0 && in.Replaces != (conversation.MessageID{}) {
+			return list[:i]
+		}
+	}
+	return list
+}
+
 // sameOrigin reports whether two messages were written in one place, to one bot.
 func sameOrigin(a, b conversation.Inbound) bool {
 	return a.Origin == b.Origin && a.Account == b.Account

@@ -32,8 +32,8 @@ func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, erro
 	}
 	var w Window
 	err = recovered(func() error {
-		snapshot = r.renewed(snapshot)
-		users := slices.Concat(r.noteMessages(snapshot.Notes), r.userMessages(ofOneOrigin(untilCommand(snapshot.Waiting))))
+		snapshot, _ = r.renewed(snapshot).Replacing()
+		users := slices.Concat(r.noteMessages(snapshot.Notes), r.userMessages(nextToAnswer(snapshot.Waiting)))
 		budget := r.calibration.Budget(r.budgets.Of(key, r.deps.Budget))
 		hint := r.hintFor(ctx, snapshot, users, r.budgets.Of(key, r.deps.Budget))
 		sent := r.windowWithHint(snapshot, users, hint).Counted(budget)

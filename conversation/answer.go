@@ -76,16 +76,17 @@ func (s *Store) Answer(ctx context.Context, channel, sourceID string) (Answer, e
 	var run, reply, through, prompt, completion, rounds, ended sql.NullInt64
 	var kind, status, model, finish, conversation, text sql.NullString
 	var deleted bool
+	var withdrawn sql.NullBool // null while it waits
 	var actions, transcript []byte
 	err := s.db.QueryRowContext(ctx, `
-		SELECT i.id, s.key, i.fingerprint, i.run_id, r.kind, r.status, r.model, r.rounds, r.prompt_tokens, r.completion_tokens, r.finish_reason, r.ended_at,
+		SELECT i.id, s.key, i.fingerprint, i.run_id, `+isWithdrawn+`, r.kind, r.status, r.model, r.rounds, r.prompt_tokens, r.completion_tokens, r.finish_reason, r.ended_at,
 			c.uuid, r.conversation_id IS NOT NULL AND c.id IS NULL, o.id, o.text, o.actions, o.transcript, o.through
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
 			LEFT JOIN runs r ON r.id = i.run_id
 			LEFT JOIN conversations c ON c.id = r.conversation_id AND c.deleted = 0
 			LEFT JOIN outbox o ON o.run_id = r.id AND o.state IN ('kept', 'failed') AND o.state = 'kept'
-		WHERE i.channel = ? AND i.source_id = ? AND i.fingerprint IS NOT NULL ORDER BY o.id LIMIT 1`, channel, sourceID).Scan(
-		&a.ID, &a.Key, &a.Fingerprint, &run, &kind, &status, &model, &rounds, &prompt, &completion, &finish, &ended,
+		WHERE i.channel = ? AND i.source_id = ? AND `+keeps+` ORDER BY o.id LIMIT 1`, channel, sourceID).Scan(
+		&a.ID, &a.Key, &a.Fingerprint, &run, &withdrawn, &kind, &status, &model, &rounds, &prompt, &completion, &finish, &ended,
 		&conversation, &deleted, &reply, &text, &actions, &transcript, &through)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -95,7 +96,7 @@ func (s *Store) Answer(ctx context.Context, channel, sourceID string) (Answer, e
 	case !run.Valid:
 		a.State = AnswerWaiting
 		return a, nil
-	case run.Int64 == withdrawn:
+	case withdrawn.Bool:
 		a.State = AnswerWithdrawn
 		return a, nil
 	}

@@ -166,7 +166,7 @@ func readInboxWhere(ctx context.Context, q db.Querier, key Key, notes bool, limi
 	}
 	rows, err := q.QueryContext(ctx, `
 		SELECT i.id, s.key, coalesce(i.origin, s.key), i.account, i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.never_command, i.attachments,
-			i.fingerprint IS NOT NULL, i.revision, i.sent_at
+			`+keeps+`, coalesce(i.replaces_conversation, ''), coalesce(i.replaces_seq, 0), i.revision, i.sent_at
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
 		WHERE `+session+`i.run_id IS NULL AND i.note = ? AND `+condition+here+` ORDER BY i.id LIMIT ?`,
 		slices.Concat(keys, []any{notes}, args, names, []any{limit})...)
@@ -188,7 +188,8 @@ func readInboxWhere(ctx context.Context, q db.Querier, key Key, notes bool, limi
 func scanInbound(rows *sql.Rows) (in Inbound, err error) {
 	var sender, attachments []byte
 	var at int64
-	err = rows.Scan(&in.ID, &in.Key, &in.Origin, &in.Account, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &in.NeverCommand, &attachments, &in.Keep, &in.revision, &at)
+	err = rows.Scan(&in.ID, &in.Key, &in.Origin, &in.Account, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &in.NeverCommand, &attachments, &in.Keep,
+		&in.Replaces.Conversation, &in.Replaces.Seq, &in.revision, &at)
 	if err != nil {
 		return in, err
 	}
@@ -319,10 +320,10 @@ func oldestFirst(messages []Message) []Message {
 // Expire returns the snapshot of a fresh conversation where the active one had rested
 // for longer than limit when the first waiting message was written, and else the
 // snapshot itself. A limit of 0 means never. A conversation without messages does not
-// expire.
+// expire, nor one of which the first waiting message replaces a turn.
 func (s *Store) Expire(snapshot Snapshot, limit time.Duration) Snapshot {
 	old := snapshot.Conversation
-	if limit == 0 || old.Messages == 0 || len(snapshot.Waiting) == 0 {
+	if limit == 0 || old.Messages == 0 || len(snapshot.Waiting) == 0 || snapshot.Waiting[0].Replaces.Conversation == old.ID {
 		return snapshot
 	}
 	rested := s.arrival(snapshot.Waiting[0]).Sub(old.UpdatedAt)

@@ -73,7 +73,10 @@ func change(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Tim
 	case run.Effect.Title != "":
 		done.Conversation, err = rename(ctx, tx, run, session, at)
 	case run.Effect.Undo > 0:
-		done.Conversation, err = undo(ctx, tx, run)
+		if done.Conversation, err = undo(ctx, tx, run); err == nil && len(run.Messages) > 0 {
+			run.Conversation = done.Conversation
+			done.Conversation, done.Messages, err = appendMessages(ctx, tx, run, session, at)
+		}
 	case len(run.Messages) > 0:
 		done.Conversation, done.Messages, err = appendMessages(ctx, tx, run, session, at)
 	}
@@ -92,8 +95,8 @@ func sessionOf(ctx context.Context, tx *sql.Tx, run Run) (id int64, err error) {
 // settle marks an inbound as done.
 func settle(ctx context.Context, tx *sql.Tx, run Run, in Inbound) error {
 	result, err := tx.ExecContext(ctx, `
-		UPDATE inbox SET run_id = ?, title = '', text = ?, attachments = NULL, address = ''
-		WHERE id = ? AND revision = ? AND (run_id IS NULL OR run_id = ?)`, run.ID(), keptText(run, in), in.ID, in.revision, withdrawn)
+		UPDATE inbox AS i SET run_id = ?, withdrawn = 0, title = '', text = ?, attachments = NULL, address = ''
+		WHERE id = ? AND revision = ? AND (run_id IS NULL OR `+isWithdrawn+`)`, run.ID(), keptText(run, in), in.ID, in.revision)
 	if err != nil {
 		return err
 	}
@@ -122,7 +125,7 @@ func settleEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
 	var text string
 	var waits bool
 	err := tx.QueryRowContext(ctx, `
-		SELECT text, run_id IS NULL FROM inbox WHERE id = ? AND (run_id IS NULL OR run_id = ?)`, id, withdrawn).Scan(&text, &waits)
+		SELECT text, run_id IS NULL FROM inbox i WHERE id = ? AND (run_id IS NULL OR `+isWithdrawn+`)`, id).Scan(&text, &waits)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrSettled
 	}
@@ -130,7 +133,7 @@ func settleEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
 		err = insertNote(ctx, tx, id, ":late", text)
 	}
 	if err == nil {
-		_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, title = '', text = '', attachments = NULL, address = '' WHERE id = ?`, run.ID(), id)
+		_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, withdrawn = 0, title = '', text = '', attachments = NULL, address = '' WHERE id = ?`, run.ID(), id)
 	}
 	return err
 }
@@ -295,10 +298,15 @@ func replaceAnswer(ctx context.Context, tx *sql.Tx, run Run) error {
 }
 
 // undo marks the last exchange that the run knew of as taken back. What a program
-// has appended meanwhile stays.
+// has appended meanwhile stays. Where the conversation was deleted meanwhile, it does
+// nothing.
 func undo(ctx context.Context, tx *sql.Tx, run Run) (Conversation, error) {
 	known := run.Conversation
-	_, err := tx.ExecContext(ctx, `UPDATE messages SET state = ? WHERE conversation_id = ? AND seq BETWEEN ? AND ? AND `+turns.InTalk,
+	turn, err := turns.Of(ctx, tx, known.row, run.Effect.Undo)
+	if err != nil {
+		return known, err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE messages SET state = ? WHERE conversation_id = ? AND seq BETWEEN ? AND ? AND `+turns.InTalk,
 		stateUndone, known.row, run.Effect.Undo, known.Messages)
 	if err == nil { // a summary that covers it goes too, and the one before it counts again
 		_, err = tx.ExecContext(ctx, `DELETE FROM summaries WHERE conversation_id = ? AND through >= ?`, known.row, run.Effect.Undo)
@@ -307,11 +315,14 @@ func undo(ctx context.Context, tx *sql.Tx, run Run) (Conversation, error) {
 		return known, err
 	}
 	var place string
-	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`WHERE c.id = ?`, known.row), &place)
+	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`WHERE c.id = ? AND c.deleted = 0`, known.row), &place)
+	if errors.Is(err, sql.ErrNoRows) {
+		return known, nil
+	}
 	if err != nil {
 		return known, err
 	}
-	c.State = c.State.without(known.State.Turns)
+	c.State = c.State.without(turn)
 	if c.State.Turns, err = turns.Of(ctx, tx, c.row, c.Messages); err != nil {
 		return c, err
 	}

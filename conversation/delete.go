@@ -23,7 +23,7 @@ func DeleteIn(ctx context.Context, tx *sql.Tx, id int64) error {
 		return err
 	}
 	for _, statement := range []string{
-		`UPDATE inbox SET run_id = 0, text = '' WHERE note = 1 AND run_id IS NULL
+		withdrawInbound + `WHERE note = 1 AND run_id IS NULL
 			AND session_id = (SELECT session_id FROM conversations WHERE id = ?1 AND active = 1)`,
 		`UPDATE conversations SET deleted = 1, active = 0, title = '' WHERE id = ?`,
 	} {

@@ -69,8 +69,17 @@ func insertNote(ctx context.Context, tx *sql.Tx, about int64, suffix, text strin
 	return err
 }
 
-// withdrawn is the run of a message that was taken back before one settled it.
-const withdrawn = 0
+// keeps is the condition on a row i of the inbox that its reply is kept; before schema 23
+// only a fingerprint said so.
+const keeps = `coalesce(i.keep, i.fingerprint IS NOT NULL)`
+
+// isWithdrawn is the condition on a row i of the inbox that the message was taken back
+// before a run settled it; before schema 23 only the run 0 said so.
+const isWithdrawn = `(i.withdrawn = 1 OR i.run_id = 0)`
+
+// withdrawInbound is the statement that marks rows of the inbox as taken back. They leave
+// the index of what waits.
+const withdrawInbound = `UPDATE inbox SET withdrawn = 1, run_id = 0, title = '', text = '', attachments = NULL, address = '' `
 
 // Withdraw stores that a message was deleted where it was written. One that no
 // run has settled is never answered; what a run has answered stays. It gives
@@ -87,7 +96,7 @@ func withdraw(ctx context.Context, tx *sql.Tx, of Account, sourceID string) (Key
 	var in Inbound
 	var attachments []byte
 	err := tx.QueryRowContext(ctx, `
-		SELECT s.key, i.id, i.attachments, i.fingerprint IS NOT NULL FROM inbox i JOIN sessions s ON s.id = i.session_id
+		SELECT s.key, i.id, i.attachments, `+keeps+` FROM inbox i JOIN sessions s ON s.id = i.session_id
 		WHERE i.id = `+theMessage+` AND i.run_id IS NULL`, of.Channel, of.ID, sourceID).Scan(&in.Key, &in.ID, &attachments, &in.Keep)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
@@ -98,9 +107,33 @@ func withdraw(ctx context.Context, tx *sql.Tx, of Account, sourceID string) (Key
 	if err != nil {
 		return "", err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, title = '', text = '', attachments = NULL, address = '' WHERE id = ?`, withdrawn, in.ID)
+	_, err = tx.ExecContext(ctx, withdrawInbound+`WHERE id = ?`, in.ID)
 	if err != nil {
 		return "", err
 	}
 	return in.Key, moveUploads(ctx, tx, in, uploads.Accepted, uploads.Taken)
+}
+
+// Replacing returns the snapshot in which the first waiting message is answered, and the
+// seq for Effect.Undo. If the message replaces the newest turn, the history and the state
+// are without that turn. If it replaces nothing, or something else was said since, it is
+// an ordinary message: Replacing returns the snapshot as it is, and 0.
+func (t Snapshot) Replacing() (_ Snapshot, undo int64) {
+	if len(t.Waiting) == 0 || t.Waiting[0].Replaces.Seq == 0 || t.Waiting[0].Replaces.Conversation != t.Conversation.ID {
+		return t, 0
+	}
+	first, asked := len(t.History), 0
+	for first > 0 && (first == len(t.History) || !StartsTurn(&t.History[first-1], &t.History[first])) {
+		if first--; t.History[first].Role == RoleUser {
+			asked++
+		}
+	}
+	if asked != 1 || t.History[first].Seq != t.Waiting[0].Replaces.Seq {
+		return t, 0
+	}
+	t.History, undo = t.History[:first:first], t.History[first].Seq
+	state := t.Conversation.State
+	t.Conversation.State = state.without(state.Turns)
+	t.Conversation.State.Turns, t.Conversation.State.Asked = max(0, state.Turns-1), false
+	return t, undo
 }

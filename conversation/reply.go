@@ -83,12 +83,16 @@ const (
 		AND (SELECT kind FROM runs WHERE runs.id = run_id) = 'command'`
 )
 
+// keptRows is keeps as a condition that the index inbox_kept answers: all rows whose reply
+// is kept have a fingerprint.
+const keptRows = `i.fingerprint IS NOT NULL AND ` + keeps
+
 // forgetCommands forgets what the commands of a conversation's session were
 // asked and have replied, where that is not on its way. It is not much: nobody
 // gives commands by the thousand, and they are kept for a week.
 func forgetCommands(ctx context.Context, tx *sql.Tx, conversation int64) error {
 	for _, statement := range []string{
-		`UPDATE inbox SET text = '' WHERE fingerprint IS NOT NULL AND text <> ''
+		`UPDATE inbox AS i SET text = '' WHERE ` + keptRows + ` AND text <> ''
 			AND run_id IN (SELECT run_id FROM outbox WHERE notice = 1 AND ` + ofCommands + `)`,
 		forgetReply + `WHERE notice = 1 AND text <> '' AND ` + ofCommands,
 		forgetReply + `WHERE state = 'failed' AND text <> '' AND ` + ofCommands,
@@ -105,7 +109,7 @@ func forgetCommands(ctx context.Context, tx *sql.Tx, conversation int64) error {
 func forgetRuns(ctx context.Context, tx *sql.Tx, conversation, limit int64) (n int64, err error) {
 	const some = `IN (SELECT id FROM runs WHERE conversation_id = ?1 ORDER BY id LIMIT ?2)`
 	for _, statement := range []string{
-		`UPDATE inbox SET text = '' WHERE fingerprint IS NOT NULL AND run_id ` + some,
+		`UPDATE inbox AS i SET text = '' WHERE ` + keptRows + ` AND run_id ` + some,
 		forgetReply + `WHERE state IN ('kept', 'failed') AND run_id ` + some,
 		`UPDATE runs SET conversation_id = NULL, error = '', steps = NULL, sender = NULL WHERE id ` + some,
 	} {

@@ -40,7 +40,7 @@ type Effect struct {
 	Delete  bool   // the run's conversation is deleted for good, with every copy of its words
 	Resume  string // the session's conversation with this ID is its active one from now on; "" = as it is
 	Replace int64  // the answer after this seq is replaced by the run's; 0 = nothing
-	Undo    int64  // the messages from this seq on are taken out of the talk, and kept; 0 = none
+	Undo    int64  // the messages from this seq on are taken out of the talk before the run's are added, and kept; 0 = none
 }
 
 // Run is one finished cycle of the agent, or one command. Commit stores it whole or not at all.

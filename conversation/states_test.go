@@ -1,9 +1,12 @@
 package conversation
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"parley/internal/dbdamage"
 )
 
 // A failed tool call is told by its flag; in rows from before there was one, by how
@@ -78,5 +81,70 @@ func TestImportUnderWayIsNotSwept(t *testing.T) {
 	}
 	if c, err := s.Find(t.Context(), "a"); err != nil || c.Messages != 300 {
 		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// What an earlier version has stored of messages that wait, that are answered, and that
+// were taken back reads as it did.
+func TestInboxOfAnEarlierDatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "earlier.db")
+	migratedTo(t, path, 22,
+		`INSERT INTO sessions (id, key, channel, created_at) VALUES (1, 'web:a', 'web', 0)`,
+		`INSERT INTO inbox (id, session_id, channel, source_id, address, sender, text, fingerprint, sent_at, run_id) VALUES
+			(1, 1, 'web', 'withdrawn', '', '{}', '', 'x', 0, 0),
+			(2, 1, 'web', 'waits', '', '{}', 'hello', 'x', 0, NULL),
+			(3, 1, 'web', 'sent', '', '{}', 'hello', NULL, 0, NULL)`)
+	s := mustOpenAt(t, path)
+	for id, want := range map[string]AnswerState{"withdrawn": AnswerWithdrawn, "waits": AnswerWaiting} {
+		if a, err := s.Answer(t.Context(), "web", id); err != nil || a.State != want {
+			t.Errorf("%s: %q, %v", id, a.State, err)
+		}
+	}
+	if _, err := s.Answer(t.Context(), "web", "sent"); !errors.Is(err, ErrNoAnswer) {
+		t.Errorf("what is not kept: %v", err)
+	}
+	turn := mustBegin(t, s, "web:a", 1000)
+	if len(turn.Waiting) != 2 || !turn.Waiting[0].Keep || turn.Waiting[1].Keep || turn.Waiting[0].Replaces != (MessageID{}) {
+		t.Fatalf("%+v", turn.Waiting)
+	}
+	run := answered("web:a", turn, "answer")
+	run.Replies[0].Keep = true
+	mustCommit(t, s, run)
+	if a, err := s.Answer(t.Context(), "web", "waits"); err != nil || a.State != AnswerDone || a.Text != "answer" {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// A withdrawn message is told by its state, and its reply by whether it is kept.
+func TestInboxHasNamedStates(t *testing.T) {
+	s := mustOpen(t)
+	kept := say(chat, 1, "one")
+	kept.Keep = true
+	mustAccept(t, s, kept, say(chat, 2, "two"))
+	for _, id := range []string{kept.SourceID, say(chat, 2, "").SourceID} {
+		if _, err := s.Withdraw(t.Context(), Account{Channel: "telegram"}, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := count(t, s, `inbox WHERE withdrawn = 1 AND text = ''`); n != 2 {
+		t.Errorf("%d of 2 are withdrawn", n)
+	}
+	if n := count(t, s, `inbox WHERE keep = 1`); n != 1 {
+		t.Errorf("%d replies are kept", n)
+	}
+}
+
+// The database of an earlier version is opened although a page of its inbox is damaged.
+func TestDamagedInboxOfAnEarlierDatabaseIsMigrated(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "earlier.db")
+	migratedTo(t, path, 22, `INSERT INTO sessions (id, key, channel, created_at) VALUES (1, 'telegram:chat:42', 'telegram', 0)`,
+		`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+		INSERT INTO inbox (session_id, channel, source_id, address, sender, text, sent_at, run_id) SELECT 1, 'telegram', i, '', '{}', 'a text of some length', 0, i % 2 FROM n`)
+	leaves := dbdamage.Leaves(t, path, "inbox")
+	dbdamage.Destroy(t, path, leaves[len(leaves)/2])
+	s := mustOpenAt(t, path)
+	mustAccept(t, s, say(chat, 1, "hello"))
+	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 1 {
+		t.Errorf("%+v", turn.Waiting)
 	}
 }

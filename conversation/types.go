@@ -42,6 +42,7 @@ type Inbound struct {
 	Attachments []Attachment
 	At          time.Time // when the platform says it was written; zero = it does not say, and Accept fills in the present
 	Keep        bool      // the reply is not sent: it is kept for whoever asks, see Answer and Notices
+	Replaces    MessageID // the message whose turn this one replaces, as an edit; zero = none. See Snapshot.Replacing
 
 	// NeverCommand says that the text is never a command, whatever it reads like:
 	// the sender did not write it for the assistant, as where it was forwarded or
@@ -49,6 +50,12 @@ type Inbound struct {
 	NeverCommand bool
 
 	revision int // edits while it waited, as read by Begin
+}
+
+// MessageID names a message of a conversation.
+type MessageID struct {
+	Conversation string // ID
+	Seq          int64
 }
 
 // Channel is the adapter that the message came by, and its reply goes by.

@@ -121,8 +121,8 @@ func fileName(name string) string {
 	return string([]rune(name)[:min(utf8.RuneCountInString(name), 100)])
 }
 
-// takeEdit accepts another text in place of the last message: it takes back the
-// last turn and says the new text.
+// takeEdit accepts another text in place of the last message. The run that answers it
+// takes the last turn out of the conversation.
 func (c *Channel) takeEdit(w http.ResponseWriter, r *http.Request) {
 	name, ok := chatName(w, r)
 	if !ok {
@@ -146,43 +146,36 @@ func (c *Channel) edit(r *http.Request, name string) error {
 	if _, err := c.Store.Answer(r.Context(), channelName, in.SourceID); !errors.Is(err, conversation.ErrNoAnswer) {
 		return err // it was taken, and only its answer was lost
 	}
-	c.edits.Lock() // else /undo could take back a message that comes after the check
+	c.edits.Lock() // so that nothing is said between the check and the edit
 	defer c.edits.Unlock()
-	last, err := c.lastAlone(r.Context(), name, seq)
+	active, last, err := c.lastAlone(r.Context(), name, seq)
 	if err != nil {
 		return err
 	}
+	in.Replaces = conversation.MessageID{Conversation: active.ID, Seq: last.Seq}
 	if in.Attachments, err = c.again(r.Context(), in.Key, last); err != nil {
 		return err
 	}
-	return c.gate.Accept(r.Context(), quietly(in, "/undo"), in)
+	return c.gate.Accept(r.Context(), in)
 }
 
-// quietly returns a command that the page itself gives. Its reply is shown
-// nowhere.
-func quietly(in conversation.Inbound, command string) conversation.Inbound {
-	in.SourceID += command
-	in.Text, in.Attachments, in.Keep = command, nil, false
-	return in
-}
-
-// lastAlone returns the message that can be edited: the last one of the chat,
-// where it was answered alone and nothing waits behind it.
-func (c *Channel) lastAlone(ctx context.Context, name string, seq int64) (conversation.Message, error) {
+// lastAlone returns the message that can be edited, and its conversation: the last one
+// of the chat, where it was answered alone and nothing waits behind it.
+func (c *Channel) lastAlone(ctx context.Context, name string, seq int64) (active conversation.Conversation, last conversation.Message, err error) {
 	waiting, err := c.Store.Inbox(ctx, keyOf(name), 1)
 	if err != nil {
-		return conversation.Message{}, err
+		return active, last, err
 	}
 	if len(waiting) > 0 {
-		return conversation.Message{}, refusal("The assistant is at work on what was said since. Stop it first, or wait for its answer.")
+		return active, last, refusal("The assistant is at work on what was said since. Stop it first, or wait for its answer.")
 	}
-	active, err := c.Store.Active(ctx, keyOf(name))
+	active, err = c.Store.Active(ctx, keyOf(name))
 	if err != nil {
-		return conversation.Message{}, err
+		return active, last, err
 	}
 	page, err := c.Store.Messages(ctx, conversation.MessageQuery{Conversation: active.ID, Turns: 1})
 	if err != nil {
-		return conversation.Message{}, err
+		return active, last, err
 	}
 	var said []conversation.Message
 	for _, m := range page.Messages {
@@ -192,11 +185,11 @@ func (c *Channel) lastAlone(ctx context.Context, name string, seq int64) (conver
 	}
 	switch {
 	case len(said) == 0 || said[len(said)-1].Seq != seq:
-		return conversation.Message{}, refusal("More was said meanwhile; only the last message can be changed.")
+		return active, last, refusal("More was said meanwhile; only the last message can be changed.")
 	case len(said) > 1:
-		return conversation.Message{}, refusal("Several messages were answered together, and can't be changed one by one. Say it in a new one.")
+		return active, last, refusal("Several messages were answered together, and can't be changed one by one. Say it in a new one.")
 	}
-	return said[0], nil
+	return active, said[0], nil
 }
 
 // again stores the files of a message once more, for the message that replaces

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 
 	"parley/activity"
@@ -27,6 +28,7 @@ type view struct {
 	damaged  bool // and they can't be read, since the file of the store is damaged
 	entries  []item
 	earlier  int64 // seq before which there are more messages, 0 for none
+	replaced int64 // seq of the message that an edit which waits replaces, 0 for none: the page shows the edit instead of its turn
 	waiting  []item
 	progress activity.Progress
 	working  bool
@@ -46,11 +48,14 @@ func (c *Channel) read(ctx context.Context, name string, w *activity.Watch) (vie
 	if err != nil {
 		return t, err
 	}
-	if err := c.readItems(ctx, &t, name, math.MaxInt64); err != nil {
-		return t, err
-	}
 	waiting, err := c.Store.Inbox(ctx, keyOf(name), maxWaiting)
 	if err != nil {
+		return t, err
+	}
+	if len(waiting) > 0 && waiting[0].Replaces.Conversation == t.ID {
+		t.replaced = waiting[0].Replaces.Seq
+	}
+	if err := c.readItems(ctx, &t, name, math.MaxInt64); err != nil {
 		return t, err
 	}
 	for _, in := range waiting {
@@ -81,6 +86,9 @@ func (c *Channel) readItems(ctx context.Context, t *view, name string, before in
 			t.earlier = from
 		}
 		t.at = hosted.Position{Conversation: t.ID, Seq: t.Messages} // the newest seq, which may be of one that is not shown
+		if shown := withoutReplaced(page.Messages, t.replaced); len(shown) < len(page.Messages) {
+			page.Messages, t.at.Seq = shown, t.replaced-1
+		}
 	}
 	for _, r := range page.Messages {
 		if t.working && r.RunID == t.progress.Run {
@@ -96,6 +104,16 @@ func (c *Channel) readItems(ctx context.Context, t *view, name string, before in
 		err = nil
 	}
 	return err
+}
+
+// withoutReplaced returns messages without those from the seq replaced on, 0 for none. If
+// something else was said since, the edit replaces nothing, and all are returned.
+func withoutReplaced(messages []conversation.Message, replaced int64) []conversation.Message {
+	from := slices.IndexFunc(messages, func(m conversation.Message) bool { return m.Seq == replaced })
+	if from < 0 || slices.ContainsFunc(messages[from+1:], func(m conversation.Message) bool { return m.Role == conversation.RoleUser }) {
+		return messages
+	}
+	return messages[:from]
 }
 
 // noticesOf returns the notices of the conversation that belong to a page.

@@ -177,6 +177,27 @@ func TestTheLastMessageIsSaidAnew(t *testing.T) {
 	}
 }
 
+// While an edit is answered, the page shows it in place of what it replaces.
+func TestAnEditIsShownAtOnce(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.ask("now", "First")
+	h.ask("now", "Secnod")
+	hold := make(chan struct{})
+	h.model.Reply(func(llmtest.Call) llmtest.Answer { <-hold; return llmtest.Answer{Text: "At last."} })
+	if status, body := h.post("/chat/now/edit", url.Values{"seq": {"3"}, "text": {"Second"}}, false); status != http.StatusAccepted {
+		t.Fatalf("answered %d: %s", status, body)
+	}
+	if page := h.browser.Page("/chat/now"); strings.Contains(page, "Secnod") || !strings.Contains(page, ">Second<") || !strings.Contains(page, ">First<") {
+		t.Errorf("while it is answered the page shows %s", page)
+	}
+	close(hold)
+	h.await("now")
+	if page := h.browser.Page("/chat/now"); strings.Contains(page, "Secnod") || !strings.Contains(page, "At last.") {
+		t.Errorf("after it the page shows %s", page)
+	}
+}
+
 // Commands work where messages are written, and offer what may be asked next.
 func TestCommandsAndWhatTheyOffer(t *testing.T) {
 	t.Parallel()

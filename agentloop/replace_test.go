@@ -1,0 +1,150 @@
+package agentloop
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/llm/llmtest"
+)
+
+// instead returns an edit of the newest user message of the room.
+func (h *harness) instead(text string) conversation.Inbound {
+	h.t.Helper()
+	c, err := h.store.Active(h.t.Context(), room)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	page, err := h.store.Messages(h.t.Context(), conversation.MessageQuery{Conversation: c.ID, Turns: 1})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	in := h.inbound(room, text)
+	for _, m := range page.Messages {
+		if m.Role == conversation.RoleUser {
+			in.Replaces = conversation.MessageID{Conversation: c.ID, Seq: m.Seq}
+		}
+	}
+	return in
+}
+
+// shownLast returns what the model was shown with its newest call.
+func (h *harness) shownLast() (list []string) {
+	h.t.Helper()
+	calls := h.server.Calls()
+	for _, m := range calls[len(calls)-1].Messages[1:] {
+		list = append(list, m.Role+": "+m.Content)
+	}
+	return list
+}
+
+func (h *harness) expect(what string, want, got []string) {
+	h.t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		h.t.Errorf("%s: %s", what, diff)
+	}
+}
+
+// An edit is one run: the turn that it replaces is gone from the window and from the
+// conversation at once, and stays gone.
+func TestEditReplacesTheTurn(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.ask(room, "one")
+	h.ask(room, "tow")
+	h.accept(h.instead("two"))
+	h.reply(room)
+	want := []string{"user: one", "assistant: echo: one", "user: two"}
+	h.expect("the model is shown", want, h.shownLast())
+	want = append(want, "assistant: echo: two")
+	h.expect("the conversation", want, h.history(room))
+	h.ask(room, "three")
+	h.expect("later the model is shown", append(want, "user: three"), h.shownLast())
+	if got := h.ask(room, "/undo"); !strings.Contains(got, "three") {
+		t.Errorf("/undo: %s", got)
+	}
+	c, err := h.store.Active(t.Context(), room)
+	if err != nil || c.State.Turns != 2 || c.State.Asked {
+		t.Errorf("%d turns, asked %t, %v", c.State.Turns, c.State.Asked, err)
+	}
+}
+
+// A gateway that dies before it has answered an edit has changed nothing, and answers it
+// after its start.
+func TestEditSurvivesACrash(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.ask(room, "one")
+	h.ask(room, "tow")
+	h.end()
+	if _, err := h.store.Accept(t.Context(), nil, h.instead("two")); err != nil {
+		t.Fatal(err)
+	}
+	h.expect("before the start", []string{"user: one", "assistant: echo: one", "user: tow", "assistant: echo: tow"}, h.history(room))
+	h.start()
+	h.reply(room)
+	want := []string{"user: one", "assistant: echo: one", "user: two"}
+	h.expect("the model is shown", want, h.shownLast())
+	h.expect("the conversation", append(want, "assistant: echo: two"), h.history(room))
+}
+
+// An edit that the model fails on, or that somebody stops, has replaced the turn: /retry
+// answers what the person says now.
+func TestEditWithoutAnAnswerReplacesTheTurn(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"fails", "/stop"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, nil)
+			h.ask(room, "one")
+			h.ask(room, "tow")
+			batch := []conversation.Inbound{h.instead("two")}
+			if how == "/stop" {
+				batch = append(batch, h.inbound(room, how))
+			} else {
+				down := llmtest.Answer{Status: http.StatusInternalServerError}
+				h.server.Script(down, down, llmtest.Answer{Text: "echo: two"})
+			}
+			h.accept(batch...)
+			h.reply(room)
+			want := []string{"user: one", "assistant: echo: one", "user: two"}
+			h.expect("without an answer", want, h.history(room))
+			h.ask(room, "/retry")
+			h.expect("answered", append(want, "assistant: echo: two"), h.history(room))
+		})
+	}
+}
+
+// An edit never takes back anything but the message that it is of: once something else
+// was said, it is a message like any other.
+func TestEditThatComesTooLateReplacesNothing(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.ask(room, "one")
+	late := h.instead("first")
+	h.accept(h.inbound(room, "two"), late)
+	h.reply(room)
+	h.reply(room)
+	h.expect("the conversation", []string{"user: one", "assistant: echo: one", "user: two", "assistant: echo: two", "user: first", "assistant: echo: first"}, h.history(room))
+
+	again := h.instead("elsewhere")
+	h.ask(room, "/new")
+	h.accept(again)
+	h.reply(room)
+	h.expect("a new conversation", []string{"user: elsewhere", "assistant: echo: elsewhere"}, h.history(room))
+}
+
+// Who edits a message after a long rest goes on in its conversation.
+func TestEditOfAnOldMessageGoesOnInItsConversation(t *testing.T) {
+	t.Parallel()
+	h, pass := agingHarness(t)
+	h.ask(room, "tow")
+	pass(h.deps.Expiration + time.Hour)
+	h.accept(h.instead("two"))
+	h.reply(room)
+	h.expect("the conversation", []string{"user: two", "assistant: echo: two"}, h.history(room))
+}
