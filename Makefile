@@ -15,6 +15,10 @@ ARGS ?=
 # the same time than there are processors.
 WAITING := -parallel 4
 
+# The packages whose tests take longest begin first, so that no processor is idle
+# at the end. The go command tests a package once, however often it is named.
+LONGEST := ./faulttest ./conversation ./browsertest ./agentloop ./channels/discord ./conversation/maintenance ./channels/api
+
 .DEFAULT_GOAL := help
 .PHONY: help run build test torture check lint bench eval example-db assets screenshots clean
 
@@ -28,7 +32,7 @@ build: ## build bin/gateway
 	go build $(if $(VERSION),-ldflags "-X main.linkedVersion=$(VERSION)") -o bin/gateway ./cmd/gateway
 
 test: ## run all tests with the race detector
-	go test -race $(WAITING) ./...
+	go test -race $(WAITING) $(LONGEST) ./...
 
 torture: ## kill the gateway, its backups and its restores five hundred times each, with the checks of the tests (takes long)
 	FAULT_KILLS=500 go test -race -count=1 -v -timeout 3h -run 'KilledAtRandom|KilledAtAnyMoment' ./faulttest

@@ -26,6 +26,7 @@ func news(w *Watch) bool {
 }
 
 func TestWhoOpensAPageInTheMiddleOfAnAnswerSeesItWhole(t *testing.T) {
+	t.Parallel()
 	f := NewFeed()
 	f.Working(t.Context(), kitchen, 7, 7)
 	f.Preview(kitchen, "It ra")
@@ -41,6 +42,7 @@ func TestWhoOpensAPageInTheMiddleOfAnAnswerSeesItWhole(t *testing.T) {
 
 // Servers use the same IDs again in the next round.
 func TestAToolCallOfALaterRoundLeavesTheEarlierOneAsItWas(t *testing.T) {
+	t.Parallel()
 	f := NewFeed()
 	f.Working(t.Context(), kitchen, 1, 1)
 	first := ToolProgress{ID: "call_0", Name: "clock", Done: true, Took: time.Second}
@@ -61,6 +63,7 @@ func TestAToolCallOfALaterRoundLeavesTheEarlierOneAsItWas(t *testing.T) {
 }
 
 func TestASlowReaderFindsOneSignalForAllThatItMissed(t *testing.T) {
+	t.Parallel()
 	f := NewFeed()
 	w := f.Watch(kitchen)
 	defer w.Close()
@@ -77,6 +80,7 @@ func TestASlowReaderFindsOneSignalForAllThatItMissed(t *testing.T) {
 }
 
 func TestACommittedRunIsNoLongerUnderWay(t *testing.T) {
+	t.Parallel()
 	f := NewFeed()
 	w := f.Watch(kitchen)
 	defer w.Close()
@@ -93,6 +97,7 @@ func TestACommittedRunIsNoLongerUnderWay(t *testing.T) {
 }
 
 func TestARunThatIsGivenUpEndsWithItsContext(t *testing.T) {
+	t.Parallel()
 	f := NewFeed()
 	w := f.Watch(kitchen)
 	defer w.Close()
@@ -112,6 +117,7 @@ func TestARunThatIsGivenUpEndsWithItsContext(t *testing.T) {
 }
 
 func TestWatchersOfAChannelSeeWhatItsSessionsAreAbout(t *testing.T) {
+	t.Parallel()
 	f := NewFeed()
 	web, all, other := f.WatchChannel("web"), f.WatchChannel(""), f.WatchChannel("telegram")
 	for _, w := range []*Watch{web, all, other} {
@@ -139,6 +145,7 @@ func TestWatchersOfAChannelSeeWhatItsSessionsAreAbout(t *testing.T) {
 }
 
 func TestNobodySeesAnotherSession(t *testing.T) {
+	t.Parallel()
 	f := NewFeed()
 	w := f.Watch(garden)
 	defer w.Close()
@@ -151,6 +158,7 @@ func TestNobodySeesAnotherSession(t *testing.T) {
 }
 
 func TestNothingIsLeftOfWatchersAndRunsThatEnded(t *testing.T) {
+	t.Parallel()
 	f := NewFeed()
 	ctx, end := context.WithCancel(t.Context())
 	for i := range 1000 {
@@ -181,6 +189,7 @@ func TestNothingIsLeftOfWatchersAndRunsThatEnded(t *testing.T) {
 // Readers come and go, fast and slow, while runs go on in many sessions: each
 // that stays sees the end of every run.
 func TestManyWatchAtOnce(t *testing.T) {
+	t.Parallel()
 	const sessions, readers, words = 8, 125, 50
 	f := NewFeed()
 	var reading, talking sync.WaitGroup
@@ -235,6 +244,7 @@ func BenchmarkPreview(b *testing.B) {
 // A reader is spared the store while a run only comes on, and never misses what
 // the store has got.
 func TestAWatchSaysWhetherTheStoreIsToBeRead(t *testing.T) {
+	t.Parallel()
 	feed := NewFeed()
 	const key = conversation.Key("web:one")
 	one, all := feed.Watch(key), feed.WatchChannel("web")

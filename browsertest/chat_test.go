@@ -15,6 +15,7 @@ import (
 
 // A person writes, sees the answer come, and finds the chat under its title.
 func TestAChatWithStreaming(t *testing.T) {
+	t.Parallel()
 	hold := make(chan struct{})
 	g := startGateway(t, func(llmtest.Call) llmtest.Answer {
 		<-hold
@@ -42,6 +43,7 @@ func TestAChatWithStreaming(t *testing.T) {
 
 // Reloading in the middle of an answer loses no word and doubles none.
 func TestReloadInTheMiddleOfAnAnswer(t *testing.T) {
+	t.Parallel()
 	words := make([]string, 60)
 	for i := range words {
 		words[i] = fmt.Sprintf("word%02d", i)
@@ -67,6 +69,7 @@ func TestReloadInTheMiddleOfAnAnswer(t *testing.T) {
 
 // Two tabs on one chat show the same at every moment that matters.
 func TestTwoTabsAgree(t *testing.T) {
+	t.Parallel()
 	hold := make(chan struct{})
 	g := startGateway(t, func(c llmtest.Call) llmtest.Answer {
 		<-hold
@@ -101,6 +104,7 @@ func TestTwoTabsAgree(t *testing.T) {
 // A gateway that dies in the middle of an answer is back under the page, which
 // goes on by itself.
 func TestThePageSurvivesTheGateway(t *testing.T) {
+	t.Parallel()
 	hold := make(chan struct{}, 8)
 	g := startGateway(t, func(llmtest.Call) llmtest.Answer {
 		<-hold
@@ -123,6 +127,7 @@ func TestThePageSurvivesTheGateway(t *testing.T) {
 
 // Everything can be done without a mouse.
 func TestKeyboardOnly(t *testing.T) {
+	t.Parallel()
 	hold := make(chan struct{})
 	g := startGateway(t, func(c llmtest.Call) llmtest.Answer {
 		if strings.Contains(c.LastUser(), "slow") {
@@ -162,6 +167,7 @@ func TestKeyboardOnly(t *testing.T) {
 	b.await("document.getElementById('stop').hidden")
 	b.awaitText("#messages .notice", "Stopped")
 
+	eval[string](b, "document.getElementById('text-field').value = ''") // the protocol may have typed a line break after the page sent the text
 	b.do(chromedp.Blur("#text-field"))
 	// The protocol would type the letter even where the page says that it is a command.
 	eval[bool](b, "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '/', bubbles: true, cancelable: true })) || true")
@@ -185,6 +191,7 @@ func TestKeyboardOnly(t *testing.T) {
 
 // On a phone nothing is wider than the screen, and the chats are a drawer.
 func TestAPhone(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, says("```\n"+strings.Repeat("a very long line of code ", 20)+"\n```\n\n| "+strings.Repeat("column | ", 12)+"\n| "+strings.Repeat("--- | ", 12)+"\n\n"+strings.Repeat("unbroken", 40)))
 	b := openTab(t)
 	b.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
@@ -204,6 +211,7 @@ func TestAPhone(t *testing.T) {
 
 // The colours follow the system until somebody chooses, and then stay chosen.
 func TestDarkAndLight(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, says("x"))
 	b := openTab(t)
 	const bright = "getComputedStyle(document.body).backgroundColor === 'rgb(255, 255, 255)'"
@@ -222,6 +230,7 @@ func TestDarkAndLight(t *testing.T) {
 // Nothing that is said runs in a real browser either, and nothing is loaded from
 // elsewhere.
 func TestNothingSaidRuns(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: c.LastUser(), Pieces: 20} })
 	b := openTab(t)
 	b.open(g.URL)
@@ -248,6 +257,7 @@ const maxLoad = 150_000
 // A page with an answer and highlighted code is light, and all of it comes from
 // the gateway.
 func TestAPageIsLight(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, says("```go\npackage main\n```\n\n```python\nprint(1)\n```\n\n```typescript\nlet x: number\n```"))
 	b := openTab(t)
 	b.open(g.URL)
@@ -269,6 +279,7 @@ func TestAPageIsLight(t *testing.T) {
 
 // A picture that is pasted goes along with the message.
 func TestAPastedPicture(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, says("A dot."))
 	b := openTab(t)
 	b.open(g.URL)

@@ -11,7 +11,7 @@ func TestConsoleLooks(t *testing.T) {
 	if *screenshots == "" {
 		t.Skip("no folder for pictures was given: make screenshots")
 	}
-	g, _ := startConsole(t)
+	g := startConsole(t)
 	b := openTab(t)
 	b.do(chromedp.EmulateViewport(1280, 900))
 	shots := func(suffix string) {

@@ -11,16 +11,14 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-// startConsole runs a gateway with Telegram over the database of a month.
-func startConsole(t *testing.T) (*gatewaytest.Gateway, *world) {
+// startConsole runs a gateway with Telegram over a copy of the database of a month.
+func startConsole(t *testing.T) *gatewaytest.Gateway {
 	t.Helper()
 	if chrome == nil {
 		t.Skip(skipped)
 	}
 	dir := t.TempDir()
-	w := newWorld(t, dir)
-	w.live()
-	w.must(w.store.Close())
+	copyWorld(t, dir)
 	platform := telegramtest.New(t)
 	return startGatewayIn(t, dir, gatewaytest.OpenToAll+fmt.Sprintf(`
 [telegram]
@@ -29,7 +27,7 @@ api_url = %q
 [llm.prices]
 "gpt-5-mini" = { input = 0.25, output = 2.0 }
 "claude-sonnet-4-5" = { input = 3.0, output = 15.0 }
-`, telegramtest.Token, platform.URL), says("hello")), w
+`, telegramtest.Token, platform.URL), says("hello"))
 }
 
 // consolePages are all pages, of the conversation at an address.
@@ -51,7 +49,8 @@ func conversationURL(b *tab, g *gatewaytest.Gateway) string {
 // Every page of the console loads without a complaint, asks no other host for
 // anything, and has room on a screen of any size.
 func TestConsolePagesFitEveryScreen(t *testing.T) {
-	g, _ := startConsole(t)
+	t.Parallel()
+	g := startConsole(t)
 	b := openTab(t)
 	pages := consolePages(g, conversationURL(b, g))
 	for _, width := range []int64{1280, 820, 360} {
@@ -74,7 +73,8 @@ func TestConsolePagesFitEveryScreen(t *testing.T) {
 
 // The plots are drawn of the table's numbers, and again in other colours.
 func TestTheOverviewDrawsItsPlots(t *testing.T) {
-	g, _ := startConsole(t)
+	t.Parallel()
+	g := startConsole(t)
 	b := openTab(t)
 	b.open(g.URL + "/console/?range=month")
 	b.await("document.querySelectorAll('.plots .uplot canvas').length === 4")
@@ -89,7 +89,8 @@ func TestTheOverviewDrawsItsPlots(t *testing.T) {
 // A reply that failed is sent again by the keyboard alone, and the log tells of
 // it while one looks.
 func TestTheKeyboardSendsAReplyAgainAndTheLogGoesOn(t *testing.T) {
-	g, _ := startConsole(t)
+	t.Parallel()
+	g := startConsole(t)
 	b, log := openTab(t), openTab(t)
 	log.open(g.URL + "/console/log?q=reply+not+delivered")
 	log.await("document.getElementById('live').textContent === 'live'")

@@ -25,6 +25,7 @@ const (
 // Who reads above is left alone while an answer grows below; who is at the end
 // sees it grow; and who sends something sees that.
 func TestTheReaderIsNotMoved(t *testing.T) {
+	t.Parallel()
 	goOn := make(chan struct{})
 	defer close(goOn)
 	g := startGateway(t, func(c llmtest.Call) llmtest.Answer {
@@ -59,6 +60,7 @@ func TestTheReaderIsNotMoved(t *testing.T) {
 // Earlier messages come when one moves up to them, and what one reads stays
 // where it is.
 func TestEarlierMessagesComeByScrolling(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, says("x"))
 	store := g.Store()
 	var said []conversation.Message
@@ -87,6 +89,7 @@ func TestEarlierMessagesComeByScrolling(t *testing.T) {
 // A message that was found is in sight, marked, and nothing of the page is
 // pushed out of the window.
 func TestAFoundMessageIsInSight(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, says(paragraphs(40)+"The heron stood there.\n\n"+paragraphs(40)))
 	b := openTab(t)
 	b.open(g.URL)
@@ -108,6 +111,7 @@ func TestAFoundMessageIsInSight(t *testing.T) {
 
 // What is wanted right to left reads so, and code never does.
 func TestRightToLeft(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, says("مرحبا بالعالم.\n\n> اقتباس\n\n```go\nfunc main() {}\n```\n\nAn English paragraph."))
 	b := openTab(t)
 	b.open(g.URL)
@@ -128,6 +132,7 @@ func TestRightToLeft(t *testing.T) {
 
 // What a screen reader can reach has a name.
 func TestEverythingHasAName(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, using("current_time", "{}", "Done.\n\n```go\nx\n```\n\n| a | b |\n| - | - |\n| 1 | 2 |"))
 	b := openTab(t)
 	b.open(g.URL)
@@ -163,6 +168,7 @@ func TestEverythingHasAName(t *testing.T) {
 
 // Escape leaves the question whether to delete, in one stroke.
 func TestEscapeKeepsTheConversation(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, says("x"))
 	b := openTab(t)
 	b.open(g.URL)

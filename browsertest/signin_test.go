@@ -10,6 +10,7 @@ import (
 // A person opens the link that the gateway prints, and is in. The link is good
 // once, and its code stays in no address.
 func TestLinkSignsABrowserIn(t *testing.T) {
+	t.Parallel()
 	if chrome == nil {
 		t.Skip(skipped)
 	}
@@ -48,6 +49,7 @@ func TestLinkSignsABrowserIn(t *testing.T) {
 
 // Whoever has a page open when the token is replaced is asked to sign in again.
 func TestRotationAsksOpenPagesToSignInAgain(t *testing.T) {
+	t.Parallel()
 	if chrome == nil {
 		t.Skip(skipped)
 	}

@@ -54,6 +54,10 @@ func newTab(t *testing.T, ctx context.Context) *tab {
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx}
 	b.do(chromedp.EmulateViewport(1280, 800))
+	focused := emulation.SetFocusEmulationEnabledParams{Enabled: true} // otherwise only one of all tabs has the focus
+	if _, err := chromedp.Call(ctx, emulation.SetFocusEmulationEnabled, focused); err != nil {
+		t.Fatal(err)
+	}
 	if err := chromedp.Listen(ctx, b.note); err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,9 @@ package browsertest
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -52,7 +54,34 @@ var people = []person{
 
 const listAnswer = "Three things that work well with a six-year-old:\n\n1. **Oceanário** in Parque das Nações: go at opening time, then take the cable car along the river.\n2. **Tram 28**, early, from Martim Moniz: before nine there are seats.\n3. **Belém**: pastéis first, then the tower from outside and the big lawn.\n\nDo you stay in the centre?"
 
-// newWorld makes the database of a gateway that is not started yet.
+// worldFile is the database of a world, which the first test that needs it makes.
+var worldFile struct {
+	sync.Once
+	bytes []byte
+}
+
+// copyWorld puts the database of a world into the folder of a gateway that is not
+// started yet.
+func copyWorld(t *testing.T, dir string) {
+	t.Helper()
+	worldFile.Do(func() {
+		w := newWorld(t, t.TempDir())
+		w.live()
+		path := w.store.Path()
+		w.must(w.store.Close())
+		file, err := os.ReadFile(path)
+		w.must(err)
+		worldFile.bytes = file
+	})
+	if len(worldFile.bytes) == 0 {
+		t.Fatal("the database could not be made, as an earlier test says")
+	}
+	if err := os.WriteFile(filepath.Join(dir, "conversations.db"), worldFile.bytes, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newWorld makes the database.
 func newWorld(t *testing.T, dir string) *world {
 	t.Helper()
 	w := &world{t: t, dice: rand.New(rand.NewPCG(1, 2)), now: time.Now().Add(-30 * 24 * time.Hour)}

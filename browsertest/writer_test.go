@@ -19,6 +19,7 @@ const holdSending = `(() => {
 // What is written while a message is on its way is neither sent with it nor
 // lost.
 func TestWritingOnWhileAMessageIsSent(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, echo)
 	b := openTab(t)
 	b.open(g.URL)
@@ -37,6 +38,7 @@ func TestWritingOnWhileAMessageIsSent(t *testing.T) {
 // A text that could not be sent is there when the page is loaded again, also
 // where the chat has not begun.
 func TestWhatWasNotSentSurvivesAReload(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, says("x"))
 	b := openTab(t)
 	b.open(g.URL)
@@ -55,6 +57,7 @@ func TestWhatWasNotSentSurvivesAReload(t *testing.T) {
 
 // What had been begun is back after an edit of the last message.
 func TestAnEditReturnsWhatHadBeenBegun(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, echo)
 	b := openTab(t)
 	b.open(g.URL)
@@ -71,6 +74,7 @@ func TestAnEditReturnsWhatHadBeenBegun(t *testing.T) {
 
 // A text too long for a message becomes a file, instead of being cut.
 func TestAHugePasteBecomesAFile(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, says("Long."))
 	b := openTab(t)
 	b.open(g.URL)
@@ -90,6 +94,7 @@ func TestAHugePasteBecomesAFile(t *testing.T) {
 
 // A double click is one click: it does not ask the model twice.
 func TestADoubleClickAsksOnce(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, says("x"))
 	b := openTab(t)
 	b.open(g.URL)
@@ -109,6 +114,7 @@ func TestADoubleClickAsksOnce(t *testing.T) {
 // A tab that nobody sees keeps no connection, of which a browser has six; seen
 // again, it shows what was said meanwhile.
 func TestAHiddenTabCatchesUp(t *testing.T) {
+	t.Parallel()
 	g := startGateway(t, echo)
 	one := openTab(t)
 	one.open(g.URL)

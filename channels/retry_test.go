@@ -8,6 +8,7 @@ import (
 )
 
 func TestProbesWaitLongerAndLongerWithinBounds(t *testing.T) {
+	t.Parallel()
 	waits := channels.Probes{}.BackOff()
 	least := 24 * time.Second
 	for n := range 40 {

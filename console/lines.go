@@ -32,19 +32,19 @@ type Lines struct {
 	Run string // tells its numbers from those of an earlier process
 
 	mu       sync.Mutex
-	hide     []string          // what must not be shown, each followed by what stands in its place
-	replacer *strings.Replacer // of these
-	ring     []Line            // grows to keptLines, then the oldest is at newest % keptLines
-	n        int64             // of the newest line
-	more     bytes.Buffer      // attributes of the line that is being added
-	news     chan struct{}     // closed with the next line
+	hide     []string                   // what must not be shown, each followed by what stands in its place
+	replacer *strings.Replacer          // of these
+	ring     []Line                     // grows to keptLines, then the oldest is at newest % keptLines
+	n        int64                      // of the newest line
+	more     bytes.Buffer               // attributes of the line that is being added
+	readers  map[chan struct{}]struct{} // what Subscribe has returned
 }
 
 // NewLines returns an empty log. It hides the secrets in its lines, should one be
 // logged by mistake, but those of fewer than 6 characters, which may be ordinary
 // words.
 func NewLines(secrets []string) *Lines {
-	l := &Lines{Run: rand.Text()[:8], replacer: strings.NewReplacer(), news: make(chan struct{})}
+	l := &Lines{Run: rand.Text()[:8], replacer: strings.NewReplacer(), readers: map[chan struct{}]struct{}{}}
 	for _, secret := range secrets {
 		l.Hide(secret)
 	}
@@ -91,8 +91,26 @@ func (l *Lines) add(ctx context.Context, r slog.Record, attributes slog.Handler)
 	} else {
 		l.ring[(l.n-1)%keptLines] = line
 	}
-	close(l.news)
-	l.news = make(chan struct{})
+	for reader := range l.readers {
+		select {
+		case reader <- struct{}{}:
+		default: // the reader has not taken the last signal yet
+		}
+	}
+}
+
+// Subscribe returns a channel that gets a signal when a line is added, until
+// unsubscribe is called. Lines that come in quick succession may share a signal.
+func (l *Lines) Subscribe() (news <-chan struct{}, unsubscribe func()) {
+	reader := make(chan struct{}, 1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.readers[reader] = struct{}{}
+	return reader, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.readers, reader)
+	}
 }
 
 func (l *Lines) shown(text string) string {
@@ -103,16 +121,15 @@ func (l *Lines) shown(text string) string {
 	return text
 }
 
-// After returns the lines after a number, the oldest first, and a channel that is
-// closed with the next one.
-func (l *Lines) After(n int64) ([]Line, <-chan struct{}) {
+// After returns the lines after number n, the oldest first.
+func (l *Lines) After(n int64) []Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var list []Line
 	for at := max(n, l.n-int64(len(l.ring))) + 1; at <= l.n; at++ {
 		list = append(list, l.ring[(at-1)%keptLines])
 	}
-	return list, l.news
+	return list
 }
 
 // beside is a handler that passes records on to another one.

@@ -2,38 +2,42 @@ package console_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"parley/console"
 )
 
 // The newest lines are kept, and no more of them than that.
 func TestTheNewestLinesOfTheLogAreKept(t *testing.T) {
+	t.Parallel()
 	lines := console.NewLines(nil)
 	log := slog.New(lines.Beside(slog.DiscardHandler))
 	for n := range 1500 {
 		log.Info("line", "n", n)
 	}
-	list, _ := lines.After(0)
+	list := lines.After(0)
 	if len(list) != 1000 || list[0].More != "n=500" || list[999].More != "n=1499" || list[999].N != 1500 {
 		t.Errorf("%d lines, from %+v to %+v", len(list), list[0], list[len(list)-1])
 	}
-	if list, _ := lines.After(1499); len(list) != 1 {
+	if list := lines.After(1499); len(list) != 1 {
 		t.Errorf("%d lines behind the last but one", len(list))
 	}
 }
 
 // A line reads as it was meant, with its groups; what is only for debugging is left out.
 func TestALineHasItsAttributes(t *testing.T) {
+	t.Parallel()
 	lines := console.NewLines(nil)
 	log := slog.New(lines.Beside(slog.DiscardHandler)).With("channel", "telegram").WithGroup("call")
 	log.Debug("no")
 	log.Warn("slow", "took", "3s", "time", "noon")
-	list, _ := lines.After(0)
+	list := lines.After(0)
 	if len(list) != 1 || list[0].Text != "slow" || list[0].More != "channel=telegram call.took=3s call.time=noon" || list[0].Level != slog.LevelWarn {
 		t.Errorf("%+v", list)
 	}
@@ -41,6 +45,7 @@ func TestALineHasItsAttributes(t *testing.T) {
 
 // A secret that somebody logs by mistake is not shown, however it stands there.
 func TestNoSecretStandsInTheLog(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, nil)
 	d.log.Error("GET https://host/bot"+"a-long-secret/getMe", "error", fmt.Errorf("dial a-long-secret: no route"), "header", []string{"Bearer a-long-secret"})
 	page := d.browser.Page("/console/log")
@@ -52,6 +57,7 @@ func TestNoSecretStandsInTheLog(t *testing.T) {
 // A page that was cut off goes on with the line behind the last it has; after a
 // restart with all of them.
 func TestTheLogStreamGoesOnWhereItBroke(t *testing.T) {
+	t.Parallel()
 	d := newDesk(t, nil)
 	for n := range 3 {
 		d.log.Warn(fmt.Sprint("line ", n))
@@ -74,5 +80,21 @@ func TestTheLogStreamGoesOnWhereItBroke(t *testing.T) {
 		if !strings.Contains(first, "<b>"+want+"</b>") {
 			t.Errorf("from %q on: %s", from, first)
 		}
+	}
+}
+
+// A page knows that the stream is open before there is a line for it.
+func TestTheLogStreamOpensBeforeItsFirstLine(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // before the first sign of life, which comes after 15 s
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.browser.URL+"/console/log/events?q=a+line+that+never+comes", nil)
+	d.must(err)
+	answer, err := d.browser.Client.Do(request)
+	d.must(err)
+	defer answer.Body.Close()
+	if got := answer.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Errorf("the stream has the type %q", got)
 	}
 }

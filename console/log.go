@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"parley/httpserver"
 )
@@ -37,7 +36,7 @@ type logPage struct {
 // showLog shows the lines that are stored. A script follows the next ones.
 func (c *Console) showLog(w http.ResponseWriter, r *http.Request) {
 	p := logPage{Filter: filterOf(r)}
-	lines, _ := c.Lines.After(0)
+	lines := c.Lines.After(0)
 	newest := int64(0)
 	for _, line := range lines {
 		newest = line.N
@@ -50,33 +49,19 @@ func (c *Console) showLog(w http.ResponseWriter, r *http.Request) {
 	c.show(w, r, "log.html", "log", "Log", p, "console/log.js")
 }
 
-// beatEvery keeps the stream alive through proxies.
-const beatEvery = 15 * time.Second
-
 // followLog streams the lines that a page does not have yet.
 func (c *Console) followLog(w http.ResponseWriter, r *http.Request) {
 	filter, at := filterOf(r), c.positionOf(r)
+	news, unsubscribe := c.Lines.Subscribe()
+	defer unsubscribe()
 	events := httpserver.OpenEvents(w)
-	beat := time.NewTicker(beatEvery)
-	defer beat.Stop()
-	for {
-		lines, news := c.Lines.After(at)
-		if err := c.sendLines(events, lines, filter); err != nil {
-			return
-		}
+	_ = httpserver.Follow(r.Context(), news, nil, events.Beat, func(bool) (done bool, err error) { // a client that is gone has ended it
+		lines := c.Lines.After(at)
 		if len(lines) > 0 {
 			at = lines[len(lines)-1].N
 		}
-		select {
-		case <-news:
-		case <-beat.C:
-			if events.Beat() != nil {
-				return
-			}
-		case <-r.Context().Done():
-			return
-		}
-	}
+		return false, c.sendLines(events, lines, filter)
+	})
 }
 
 func (c *Console) sendLines(events *httpserver.Events, lines []Line, filter logFilter) error {

@@ -37,6 +37,7 @@ func stored(t *testing.T, s *Store, batch ...Inbound) (texts []string) {
 }
 
 func TestAcceptTellsTheMessagesOfTwoBotsApart(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	batch := []Inbound{toBot(botA, 1, "to A"), toBot(botB, 1, "to B"), toBot(botA, 2, "more to A")}
 	if diff := cmp.Diff([]string{"to A", "to B", "more to A"}, stored(t, s, batch...)); diff != "" {
@@ -50,6 +51,7 @@ func TestAcceptTellsTheMessagesOfTwoBotsApart(t *testing.T) {
 // In a group both bots are told of one message, which has one session and one
 // number: "/undo" must not be done twice.
 func TestAcceptTakesAMessageOfAGroupOnce(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	toGroup := func(bot Account, id int, at int64) Inbound {
 		in := toBot(bot, id, bot.ID)
@@ -65,6 +67,7 @@ func TestAcceptTakesAMessageOfAGroupOnce(t *testing.T) {
 }
 
 func TestWorkWaitsForItsBot(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, toBot(botA, 1, "one"), toBot(botB, 1, "two"))
 	for _, bot := range []Account{botA, botB} {
@@ -118,6 +121,7 @@ func queueOf(t *testing.T, s *Store, scope Scope) (all Queue) {
 
 // An edit names the message by its number, which another bot's message has too.
 func TestEditsAndDeletionsAreOfTheirBotsMessage(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, toBot(botA, 1, "one"), toBot(botB, 1, "two"), toBot(botA, 2, "three"), toBot(botB, 2, "four"))
 	if key, err := s.Edit(t.Context(), botB, "42:1", "zwei", time.UnixMilli(2)); err != nil || key != chat {
@@ -175,6 +179,7 @@ func accounts(t *testing.T, s *Store, query string) (list []string) {
 }
 
 func TestRowsOfAnEarlierDatabaseAreOfItsOnlyBot(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "earlier.db")
 	migratedTo(t, path, 9, append(earlierRows, cursorOfA,
 		`INSERT INTO cursors (name, value, updated_at) VALUES ('discord:55:900', '1', 10), ('discord:55:901', '1', 20)`,
@@ -214,6 +219,7 @@ func wantPairedWith(t *testing.T, s *Store, bot Account, want bool) {
 
 // Behind a webhook there is no cursor: nobody knows the bot, until one begins.
 func TestRowsOfAnEarlierDatabaseWithoutCursorsAreAnyBots(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "earlier.db")
 	migratedTo(t, path, 9, earlierRows...)
 	s := mustOpenAt(t, path)
@@ -243,6 +249,7 @@ func TestRowsOfAnEarlierDatabaseWithoutCursorsAreAnyBots(t *testing.T) {
 
 // With every bot that there was, whoever was let in could talk.
 func TestRowsOfAnEarlierDatabaseOfTwoBots(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "earlier.db")
 	migratedTo(t, path, 9, append(earlierRows, cursorOfA, `INSERT INTO cursors (name, value, updated_at) VALUES ('telegram:7000002', '5', 20)`)...)
 	s := mustOpenAt(t, path)

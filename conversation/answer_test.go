@@ -53,6 +53,7 @@ func mustAnswer(t testing.TB, s *Store, in Inbound) Answer {
 // A program that lost the connection repeats its request, maybe after a restart
 // of the gateway, and gets the answer that was given, once.
 func TestARepeatedRequestGetsTheFirstAnswer(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	in := ask(page, 1, "question")
 	if _, err := s.Answer(t.Context(), "web", in.SourceID); !errors.Is(err, ErrNoAnswer) {
@@ -87,6 +88,7 @@ func TestARepeatedRequestGetsTheFirstAnswer(t *testing.T) {
 // The same key with another question must be told from a repeat, also when the
 // words of the first one are gone.
 func TestAnotherQuestionUnderTheSameKeyIsNoticed(t *testing.T) {
+	t.Parallel()
 	in := ask(page, 1, "question")
 	in.Attachments = []Attachment{{Name: "a.png", Size: 3, Ref: "1"}}
 	hash, err := in.Fingerprint()
@@ -120,6 +122,7 @@ func TestAnotherQuestionUnderTheSameKeyIsNoticed(t *testing.T) {
 // Messages that one run has answered together have the same answer; what was
 // stopped, failed or taken back is told apart.
 func TestEveryEndOfARequestIsTold(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, ask(page, 1, "one"), ask(page, 2, "two"))
 	run := answered(page, mustBegin(t, s, page, 1000), "both")
@@ -154,6 +157,7 @@ func TestEveryEndOfARequestIsTold(t *testing.T) {
 // A page that is loaded anew shows what commands replied and which runs failed,
 // each at its place in the talk, and after a lost connection only what is new.
 func TestNoticesStandWhereTheyWereGiven(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	give(t, s, page, 1, "/help", "the commands")
 	talk(t, s, page, 2, "question", "answer")
@@ -193,6 +197,7 @@ func TestNoticesStandWhereTheyWereGiven(t *testing.T) {
 // When somebody deletes a conversation, no copy of its words may stay in what is
 // kept for pages and programs: not in answers, commands or their replies.
 func TestDeletingAConversationForgetsWhatIsKeptOfIt(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	talk(t, s, page, 1, "the xylophone", "a xylophone")
 	give(t, s, page, 2, "/title xylophone", "It is called xylophone.")
@@ -234,6 +239,7 @@ func TestDeletingAConversationForgetsWhatIsKeptOfIt(t *testing.T) {
 
 // What is kept goes after a week, like all that is settled.
 func TestKeptRepliesArePruned(t *testing.T) {
+	t.Parallel()
 	s, clock := mustOpenAged(t)
 	talk(t, s, page, 1, "question", "answer")
 	give(t, s, page, 2, "/help", "the commands")
@@ -260,6 +266,7 @@ func TestKeptRepliesArePruned(t *testing.T) {
 
 // Looking an answer up must not walk through a week's replies.
 func TestAnswersAreFoundByTheirRun(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	var plan strings.Builder
 	rows, err := s.db.QueryContext(t.Context(), `EXPLAIN QUERY PLAN SELECT 1 FROM runs r

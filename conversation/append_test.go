@@ -26,6 +26,7 @@ func mustAppend(t testing.TB, s *Store, sourceID string, messages ...Message) Ap
 // A program notes what its agent did. Days later the assistant knows of it, and
 // the conversation's totals count it.
 func TestWhatAProgramAppendsIsPartOfTheConversation(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	done := mustAppend(t, s, "",
 		Message{Role: RoleUser, Content: "Build the bridge.", Tokens: 7},
@@ -52,6 +53,7 @@ func TestWhatAProgramAppendsIsPartOfTheConversation(t *testing.T) {
 // A program that adds its note while the assistant answers must not lose it, nor
 // tear the answer from its question.
 func TestAppendingBesideARunKeepsTheOrder(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, say(task, 1, "question"))
 	run := answered(task, mustBegin(t, s, task, 1000), "answer")
@@ -77,6 +79,7 @@ func TestAppendingBesideARunKeepsTheOrder(t *testing.T) {
 // Many programs at once, and the assistant among them: every message is there
 // once, and those of one Append lie together.
 func TestManyAppendAtOnce(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	var writing sync.WaitGroup
 	for w := range 8 {
@@ -120,6 +123,7 @@ func TestManyAppendAtOnce(t *testing.T) {
 // A program that did not hear the answer repeats its request; after a restart of
 // the gateway as well.
 func TestARepeatedAppendGivesTheFirstResult(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	note := Message{Role: RoleAssistant, Content: "note", Tokens: 5, Metadata: `{"step":1}`}
 	first := mustAppend(t, s, "key-1", note)
@@ -151,6 +155,7 @@ func TestARepeatedAppendGivesTheFirstResult(t *testing.T) {
 // Notes to oneself and instructions are no part of the talk: nobody reads them
 // in the chat, and no turn is counted for them.
 func TestInternalMessagesStayInTheArchive(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	done := mustAppend(t, s, "",
 		Message{Role: RoleSystem, Content: "Answer in rhymes.", Tokens: 5},
@@ -182,6 +187,7 @@ func TestInternalMessagesStayInTheArchive(t *testing.T) {
 // What would break the model's list, or the store, is refused in words, and
 // nothing of it is stored.
 func TestBrokenAppendsAreRefused(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	call := Message{Role: RoleAssistant, ToolCalls: []ToolCall{{ID: "c", Name: "f"}}}
 	result := Message{Role: RoleTool, ToolCallID: "c", Content: "r"}
@@ -226,6 +232,7 @@ func TestBrokenAppendsAreRefused(t *testing.T) {
 
 // Invalid text must neither fail nor reach the model.
 func TestHostileTextIsAppendedAsText(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	done := mustAppend(t, s, "", Message{Role: RoleUser, Content: "a\x00b\xff", Metadata: "{\"a\":\"\\u0000\"}"})
 	if got := done.Messages[0].Content; got != "a\uFFFDb\uFFFD" {
@@ -235,6 +242,7 @@ func TestHostileTextIsAppendedAsText(t *testing.T) {
 
 // An append that a full disk has refused leaves nothing, and its key is free.
 func TestAnAppendThatFailedCanBeRepeated(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exec := func(query string) {
 		t.Helper()

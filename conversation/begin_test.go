@@ -10,6 +10,7 @@ import (
 
 // What a loop remembers of its session is what it would read anew.
 func TestTheTurnAfterARunIsWhatBeginReads(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	const budget = 100
 	var known Snapshot
@@ -40,6 +41,7 @@ func TestTheTurnAfterARunIsWhatBeginReads(t *testing.T) {
 }
 
 func TestAMessageEditedWhileItWaitsIsReadAsEdited(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	in := say(chat, 1, "what is the capitol of France?")
 	mustAccept(t, s, in)
@@ -61,6 +63,7 @@ func TestAMessageEditedWhileItWaitsIsReadAsEdited(t *testing.T) {
 // An edit must reach the model however it meets the run: after it, or while it
 // goes on. It alone is no reason to answer.
 func TestAnEditOfAnAnsweredMessageIsToldToTheNextRun(t *testing.T) {
+	t.Parallel()
 	for name, meets := range map[string]struct{ during, after bool }{"after the run": {after: true}, "during the run": {during: true}} {
 		t.Run(name, func(t *testing.T) {
 			s := mustOpen(t)
@@ -100,6 +103,7 @@ func TestAnEditOfAnAnsweredMessageIsToldToTheNextRun(t *testing.T) {
 }
 
 func TestADeletedMessageIsNotAnswered(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, say(chat, 1, "oops, wrong chat"), say(chat, 2, "hello"))
 	key, err := s.Withdraw(t.Context(), Account{Channel: "telegram"}, say(chat, 1, "").SourceID)
@@ -119,6 +123,7 @@ func TestADeletedMessageIsNotAnswered(t *testing.T) {
 // The answer to a message that vanishes while it is written is not lost, nor
 // are the messages that the same run answers.
 func TestADeletionDuringTheRunHarmsNothing(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, say(chat, 1, "one"), say(chat, 2, "two"))
 	turn := mustBegin(t, s, chat, 1000)
@@ -132,6 +137,7 @@ func TestADeletionDuringTheRunHarmsNothing(t *testing.T) {
 }
 
 func TestAMessageEditedAndDeletedDuringItsRunIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	one := say(chat, 1, "one")
 	mustAccept(t, s, one, say(chat, 2, "two"))
@@ -150,6 +156,7 @@ func TestAMessageEditedAndDeletedDuringItsRunIsAnsweredOnce(t *testing.T) {
 }
 
 func TestImagesAreKeptWithTheirMessage(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, say(chat, 1, "look"))
 	turn := mustBegin(t, s, chat, 1000)

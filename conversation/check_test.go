@@ -12,6 +12,7 @@ import (
 // After a kill the whole file is checked beside the work, so that the operator
 // is told of damage before anybody meets it.
 func TestCheckUncleanFindsDamageThatNobodyHasMet(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	for i := range 200 {
 		exchange(t, s, chat, i)
@@ -51,6 +52,7 @@ func TestCheckUncleanFindsDamageThatNobodyHasMet(t *testing.T) {
 }
 
 func TestCheckUncleanAfterAnOrderlyEndDoesNothing(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	for i := range 200 {
 		exchange(t, s, chat, i)

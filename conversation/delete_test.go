@@ -34,6 +34,7 @@ func clearConversation(t testing.TB, s *Store, id int) {
 }
 
 func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	secret := say(chat, 1, "the xylophone secret")
 	secret.Title, secret.Sender = "xylophones", Sender{ID: "7", Name: "Xylophone Bob"}
@@ -84,6 +85,7 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 // Other chats must not wait for the deletion of a long conversation: no step
 // of it touches more than a bounded number of rows.
 func TestALongConversationIsDeletedInSmallSteps(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "long.db")
 	s := mustOpenAt(t, path)
 	s.db.StopChores()
@@ -111,6 +113,7 @@ func TestALongConversationIsDeletedInSmallSteps(t *testing.T) {
 
 // A deletion that a crash cut short is finished by the next process.
 func TestADeletionGoesOnAfterARestart(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "restart.db")
 	s := mustOpenAt(t, path)
 	for i := range 5 {
@@ -128,6 +131,7 @@ func TestADeletionGoesOnAfterARestart(t *testing.T) {
 // What is said after a deletion is found, though SQLite gives its rows the ids
 // of deleted ones.
 func TestWhatIsSaidAfterADeletionIsFound(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	for id, words := range []string{"zebra", "yak", "xerus"} {
 		mustAccept(t, s, say(chat, 10*id, words))
@@ -142,6 +146,7 @@ func TestWhatIsSaidAfterADeletionIsFound(t *testing.T) {
 }
 
 func TestClearForgetsEditsToo(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	in := say(chat, 1, "my pin is 1234")
 	mustAccept(t, s, in)
@@ -163,6 +168,7 @@ func TestClearForgetsEditsToo(t *testing.T) {
 // A reply that was on its way when its conversation was deleted, and that the
 // platform refused then, must not stay as the last copy of its words.
 func TestARefusedReplyLeavesNoWords(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, say(chat, 1, "play"))
 	mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 1000), "the xylophone"))
@@ -180,6 +186,7 @@ func TestARefusedReplyLeavesNoWords(t *testing.T) {
 // An operator may delete a conversation while a run answers in it: the answer
 // begins another.
 func TestARunWhoseConversationWasDeletedIsStored(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
 	mustAccept(t, s, say(chat, 2, "more"))
@@ -220,6 +227,7 @@ func sweepStep(t testing.TB, s *Store, query string) (gone, left int64, done boo
 
 // Pictures are large: a step takes fewer messages that have some.
 func TestPicturesAreSweptAFewAtATime(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, say(chat, 1, "look"))
 	run := answered(chat, mustBegin(t, s, chat, 1000), "seen")

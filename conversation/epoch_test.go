@@ -15,6 +15,7 @@ import (
 	"parley/conversation/dbfile"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/sqlite"
+	"parley/conversation/internal/wordindex"
 )
 
 // killed copies the files of an open store to a folder of their own, as kill -9
@@ -96,6 +97,7 @@ func talkAtLength(t *testing.T, s *Store, from, exchanges, bytes int) {
 const manyGenerations = 6 << 20
 
 func TestOpenRefusesTheLogOfAReplacedFile(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		copy  func(t *testing.T, from, to string)
 		later int // bytes that are written after the copy
@@ -134,6 +136,7 @@ func TestOpenRefusesTheLogOfAReplacedFile(t *testing.T) {
 
 // A file that was deleted leaves a log whose words must not go with it.
 func TestOpenRefusesALogWithoutItsFile(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	talkAtLength(t, s, 0, 3, 100)
 	path := killed(t, s)
@@ -177,12 +180,14 @@ func expectForeign(t *testing.T, path string) {
 // What a killed process leaves is taken as it is, whatever generation its log is
 // in, how often it was killed, and where its files were moved.
 func TestOpenTakesTheLogOfAKilledProcess(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("skipped with -short: it writes many generations of a log")
 	}
 	s := mustOpen(t)
 	said := 0
 	for round := range 25 {
+		s.db.StopChores(wordindex.ChoreName, wordindex.RanksChoreName) // indexing takes longer than all the rest
 		n := 1 + rand.IntN(12)
 		talkAtLength(t, s, said, n, rand.IntN(400_000))
 		said += n
@@ -220,6 +225,7 @@ func TestOpenTakesTheLogOfAKilledProcess(t *testing.T) {
 // A log that an earlier version wrote, or another program, names no file. It is
 // taken when the database is whole.
 func TestOpenChecksALogWithoutEpochs(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "old.db")
 	migratedTo(t, path, 9, `INSERT INTO sessions (key, channel, created_at) VALUES ('cli:a', 'cli', 1)`)
 	db, err := sqlite.Open(path, sqlite.Options{Journal: sqlite.WAL})
@@ -250,6 +256,7 @@ func TestOpenChecksALogWithoutEpochs(t *testing.T) {
 
 // A session that only reads leaves the file as it was.
 func TestOpeningAloneWritesNoEpoch(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	talkAtLength(t, s, 0, 1, 100)
 	path := s.Path()
@@ -275,6 +282,7 @@ func TestOpeningAloneWritesNoEpoch(t *testing.T) {
 // A checkpoint passes over pages that were written again behind what a reader
 // still needs, also where an earlier version of them could be written.
 func TestOpenTakesALogThatIsWrittenToTheFileInPart(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	talkAtLength(t, s, 0, 1, 100)
 	path := s.Path()

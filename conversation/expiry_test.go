@@ -59,6 +59,7 @@ func titlesOf(t testing.TB, s *Store, key Key) (list []string) {
 // Who comes back after a month begins with a clean page, and finds the old talk
 // in the list.
 func TestAfterAMonthAConversationIsArchivedAndTheNextBegins(t *testing.T) {
+	t.Parallel()
 	s, clock := mustOpenAged(t)
 	exchangeNow(t, s, clock, chat, 1, "winter")
 	clock.pass(month + time.Hour)
@@ -90,6 +91,7 @@ func TestAfterAMonthAConversationIsArchivedAndTheNextBegins(t *testing.T) {
 }
 
 func TestAConversationInUseDoesNotExpire(t *testing.T) {
+	t.Parallel()
 	s, clock := mustOpenAged(t)
 	exchangeNow(t, s, clock, chat, 1, "begun")
 	for i := range 5 {
@@ -104,6 +106,7 @@ func TestAConversationInUseDoesNotExpire(t *testing.T) {
 // What was written before the gateway was switched off for two months is
 // answered with what it was about.
 func TestTheGatewaysAbsenceIsNoRest(t *testing.T) {
+	t.Parallel()
 	s, clock := mustOpenAged(t)
 	exchangeNow(t, s, clock, chat, 1, "question")
 	clock.pass(time.Hour)
@@ -115,6 +118,7 @@ func TestTheGatewaysAbsenceIsNoRest(t *testing.T) {
 }
 
 func TestWhatDoesNotExpire(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		limit time.Duration
 		rest  time.Duration
@@ -140,6 +144,7 @@ func TestWhatDoesNotExpire(t *testing.T) {
 
 // Who resumes an old conversation means to go on with it.
 func TestAResumedConversationHasNotRested(t *testing.T) {
+	t.Parallel()
 	s, clock := mustOpenAged(t)
 	exchangeNow(t, s, clock, chat, 1, "old")
 	old, _ := s.Active(t.Context(), chat)
@@ -156,6 +161,7 @@ func TestAResumedConversationHasNotRested(t *testing.T) {
 
 // The operator may delete the old conversation while the answer is made.
 func TestTheNextConversationBeginsAlsoWhenTheOldOneIsGone(t *testing.T) {
+	t.Parallel()
 	s, clock := mustOpenAged(t)
 	exchangeNow(t, s, clock, chat, 1, "old")
 	clock.pass(2 * month)

@@ -9,6 +9,7 @@ import (
 // An export must hold what was said word for word, however long it is, and say
 // what is no longer shown and why.
 func TestAllMessagesAreAllThatIsStored(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, say(chat, 1, "begin"))
 	run := answered(chat, mustBegin(t, s, chat, 1000), "an answer that is replaced")
@@ -38,6 +39,7 @@ func TestAllMessagesAreAllThatIsStored(t *testing.T) {
 }
 
 func TestAllMessagesEndWithTheError(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
 	c, _ := s.Active(t.Context(), chat)

@@ -27,6 +27,7 @@ func refuse(t testing.TB, s *Store, key Key) Delivery {
 // The operator sees which replies were refused and why, and sends one again once
 // the reason is gone: only the missing parts, and not twice for two clicks.
 func TestAFailedReplyIsSentAgain(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
 	refused := refuse(t, s, chat)
@@ -72,6 +73,7 @@ func TestAFailedReplyIsSentAgain(t *testing.T) {
 // The words of a deleted conversation must not be sent again, nor shown to the
 // operator, at any moment of its deletion.
 func TestAFailedReplyOfADeletedConversationIsForgotten(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
 	refused := refuse(t, s, chat)
@@ -90,6 +92,7 @@ func TestAFailedReplyOfADeletedConversationIsForgotten(t *testing.T) {
 
 // Failed replies are kept for a week, like all that has ended.
 func TestFailedRepliesArePruned(t *testing.T) {
+	t.Parallel()
 	s, clock := mustOpenAged(t)
 	exchangeNow(t, s, clock, chat, 1, "refused")
 	refuse(t, s, chat)
@@ -106,6 +109,7 @@ func TestFailedRepliesArePruned(t *testing.T) {
 
 // What piles up is told by channel, and since when.
 func TestQueuesAreToldByChannel(t *testing.T) {
+	t.Parallel()
 	s, clock := mustOpenAged(t)
 	if list, err := Queues(t.Context(), s); err != nil || len(list) != 0 {
 		t.Errorf("nothing waits: %+v, %v", list, err)
@@ -130,6 +134,7 @@ func TestQueuesAreToldByChannel(t *testing.T) {
 // A reply that is set aside is due all the same, keeps since when, and is not among
 // those that are sent in order. Sent again after a failure, it is like any other.
 func TestHeldDeliveryIsDueBesideTheOthers(t *testing.T) {
+	t.Parallel()
 	s, clock := mustOpenAged(t)
 	exchange(t, s, chat, 1)
 	exchange(t, s, chat, 2)

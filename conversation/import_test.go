@@ -51,6 +51,7 @@ func importAll(ctx context.Context, s *Store, key Key, list ...Imported) (added 
 // Who imports sees the conversations among the earlier ones of their chat, with
 // their own dates, finds words in them, and goes on with the present one.
 func TestImportedConversationsAreArchivedOnes(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
 	before, _ := s.Active(t.Context(), chat)
@@ -75,6 +76,7 @@ func TestImportedConversationsAreArchivedOnes(t *testing.T) {
 }
 
 func TestImportingAgainAddsNothing(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustImport(t, s, chat, imported("a", 2))
 	if n := mustImport(t, s, chat, imported("a", 2), imported("b", 2), imported("b", 2)); n != 1 {
@@ -90,6 +92,7 @@ func TestImportingAgainAddsNothing(t *testing.T) {
 
 // A disk that fills up in the middle must not leave half a conversation.
 func TestAConversationIsImportedWholeOrNotAtAll(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	if err := execute(s, `
 		CREATE TRIGGER full BEFORE INSERT ON messages WHEN new.seq = 900 BEGIN SELECT RAISE(ABORT, 'disk full'); END`); err != nil {
@@ -104,6 +107,7 @@ func TestAConversationIsImportedWholeOrNotAtAll(t *testing.T) {
 // An import that was killed leaves nothing that anybody sees, and the next one
 // clears it away.
 func TestAKilledImportIsMadeAnew(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustImport(t, s, chat, imported("a", 300))
 	if err := execute(s, `UPDATE conversations SET deleted = 1, staged = 1`); err != nil {
@@ -127,6 +131,7 @@ func TestAKilledImportIsMadeAnew(t *testing.T) {
 // Other chats must not wait for a long import: no transaction of it has more
 // than a bounded number of rows or bytes.
 func TestAnImportGoesInSmallSteps(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		messages, bytes, want int
 	}{
@@ -147,6 +152,7 @@ func TestAnImportGoesInSmallSteps(t *testing.T) {
 
 // A long import runs beside a daemon on the same file.
 func TestADaemonAnswersDuringAnImport(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("skipped with -short: it imports a long history")
 	}

@@ -99,6 +99,7 @@ func readAll(t *testing.T, s *Store, key Key) (r read) {
 // reads, counts, searches, is summed up, taken back and answered anew as one
 // without them, for people and for the model.
 func TestInternalMessagesAreNoPartOfTheTalk(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	const plain, noted = Key("cli:plain"), Key("cli:noted")
 	counted := func(messages ...Message) []Message {

@@ -19,6 +19,7 @@ func keys(sessions []Session) []string {
 // The operator finds a chat by what people call it, by what was talked about,
 // or by its channel, and sees the one that was used last first.
 func TestSessionsAreListedAndFiltered(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	for i, key := range []Key{"telegram:chat:1", "discord:dm:2", "telegram:chat:3"} {
 		in := say(key, i, "100% of _everything_")
@@ -60,6 +61,7 @@ func TestSessionsAreListedAndFiltered(t *testing.T) {
 
 // Nobody types 36 characters; but a beginning that fits two must not pick one.
 func TestAConversationIsFoundByTheBeginningOfItsID(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, "telegram:chat:1", 1)
 	first, _ := s.Active(t.Context(), "telegram:chat:1")

@@ -11,6 +11,7 @@ import (
 // A link to the database must not be a way around the locks: two processes
 // would work one session, and its people get every answer twice.
 func TestALinkedDatabaseSharesItsLocks(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "real.db"), filepath.Join(t.TempDir(), "link.db")
 	s := mustOpenAt(t, path)

@@ -15,6 +15,7 @@ func commandOf(turn Snapshot, effect Effect) Run {
 // Somebody takes back an exchange at the moment in which a program appends: what
 // the program has noted, and told the model, stays.
 func TestUndoBesideAnAppendTakesBackTheExchangeAlone(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, task, 1)
 	exchange(t, s, task, 2)
@@ -43,6 +44,7 @@ func TestUndoBesideAnAppendTakesBackTheExchangeAlone(t *testing.T) {
 // While an answer is written anew, a program appends: only the old answer is
 // replaced.
 func TestRetryBesideAnAppendReplacesTheAnswerAlone(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, task, 1)
 	mustAccept(t, s, say(task, 2, "/retry"))
@@ -62,6 +64,7 @@ func TestRetryBesideAnAppendReplacesTheAnswerAlone(t *testing.T) {
 // begins one: that one has the name. A commit that fails here would be tried for
 // ever, and the session would be dead.
 func TestTitleBesideTheFirstAppendNamesThatConversation(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, say(task, 1, "/title Bridges"))
 	turn := mustBegin(t, s, task, 1000)
@@ -75,6 +78,7 @@ func TestTitleBesideTheFirstAppendNamesThatConversation(t *testing.T) {
 // A new conversation is asked for in an empty one, into which a program writes at
 // that moment: what it wrote is archived, and the new one is empty.
 func TestNewBesideAnAppendBeginsAnEmptyConversation(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, task, 1)
 	mustAccept(t, s, say(task, 2, "/new"))

@@ -38,6 +38,7 @@ func commitOne(t *testing.T, s *Store, key Key, said string, change func(*Run)) 
 // What the store keeps is what the loop's memory says, also when both were
 // changed at once.
 func TestStateIsStoredWithItsConversation(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	commitOne(t, s, "cli:a", "one", func(r *Run) { r.Events = []Event{{Kind: Constrained, Text: " no\x00 ORM "}} })
 	done := commitOne(t, s, "cli:a", "two", func(r *Run) {
@@ -61,6 +62,7 @@ func TestStateIsStoredWithItsConversation(t *testing.T) {
 
 // However much happens, the state stays small, and what is newest stays in it.
 func TestStateForgetsTheOldest(t *testing.T) {
+	t.Parallel()
 	var s State
 	for i := range 2 * MaxConstraints {
 		s.Turns++
@@ -78,6 +80,7 @@ func TestStateForgetsTheOldest(t *testing.T) {
 
 // A transcript holds what was said up to the command, and no session's but its own.
 func TestTranscriptEndsWhereItWasAskedFor(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	c := commitOne(t, s, "cli:a", "one", nil).Conversation
 	commitOne(t, s, "cli:a", "two", nil)
@@ -103,6 +106,7 @@ func TestTranscriptEndsWhereItWasAskedFor(t *testing.T) {
 
 // Of a conversation that is deleted while its file is made, no half is sent.
 func TestTranscriptOfAConversationThatIsDeletedMeanwhileEndsWithAnError(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	c := commitOne(t, s, "cli:a", "one", nil).Conversation
 	_, _, seen, err := ReadTranscript(t.Context(), s, Transcript{Conversation: c.ID, From: 1, Through: 2})

@@ -9,6 +9,7 @@ import (
 
 // A damaged or foreign row must not show other text than it has.
 func TestSplitFilesTakesOnlyExtentsOfTheContent(t *testing.T) {
+	t.Parallel()
 	const content = "see\n[file a]\none\n[end of file a]\n[file b]"
 	a := conversation.File{Name: "a", Lines: conversation.Extent{From: 4, To: 32}, Body: conversation.Extent{From: 13, To: 16}}
 	b := conversation.File{Name: "b", Lines: conversation.Extent{From: 33, To: 41}}

@@ -8,6 +8,7 @@ import (
 // After the operator has archived a conversation, the next message in its chat
 // begins a new one, and the old one is still there to be read.
 func TestArchiveEndsAConversation(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
 	old, err := s.Archive(t.Context(), chat, "")
@@ -30,6 +31,7 @@ func TestArchiveEndsAConversation(t *testing.T) {
 // A session that is deleted leaves nothing behind; what waits in it is still
 // answered, and no other session is touched.
 func TestDeletingASessionLeavesTheOthersAndWhatWaits(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	for range deleteBatch + 5 {
 		exchange(t, s, chat, int(s.now().UnixNano()))
@@ -56,6 +58,7 @@ func TestDeletingASessionLeavesTheOthersAndWhatWaits(t *testing.T) {
 }
 
 func TestDeletingOneConversationKeepsTheRest(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
 	old, err := s.Archive(t.Context(), chat, "")

@@ -35,6 +35,7 @@ func answersEach(turn Snapshot) Run {
 
 // Each message keeps where it came from, so that its answer finds the way back.
 func TestASharedSessionKnowsWhereEachMessageCameFrom(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, from("telegram:chat:42", 1, "from the phone"), from("discord:dm:99", 2, "from the desk"))
 	turn := mustBegin(t, s, alice, 1000)
@@ -54,6 +55,7 @@ func TestASharedSessionKnowsWhereEachMessageCameFrom(t *testing.T) {
 // A process takes what came by its own channels, and sends what goes by them: it
 // could not show that it types, nor fetch a file, nor send a reply elsewhere.
 func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, from("telegram:chat:42", 1, "one"), from("discord:dm:99", 2, "two"), from("telegram:chat:42", 3, "three"))
 	scopes := []Scope{{Channel: "telegram"}, {Channel: "discord"}, {Channel: "cli"}, {Channel: "telegram", Key: "telegram:chat:42"}}
@@ -97,6 +99,7 @@ func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
 
 // The operator sees what each channel costs, and no channel that nobody has.
 func TestSumsOfASharedSessionAreByChannel(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	for i, place := range []Key{"telegram:chat:42", "discord:dm:99", "discord:dm:99"} {
 		mustAccept(t, s, from(place, i, "hello"))
@@ -113,6 +116,7 @@ func TestSumsOfASharedSessionAreByChannel(t *testing.T) {
 
 // An edit of an answered message is told where that message came from.
 func TestAnEditInASharedSessionKeepsItsPlace(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, from("discord:dm:99", 1, "five apples"))
 	mustCommit(t, s, answersEach(mustBegin(t, s, alice, 1000)))
@@ -129,6 +133,7 @@ func TestAnEditInASharedSessionKeepsItsPlace(t *testing.T) {
 // Whoever is linked only later finds what waited answered, and what was said
 // kept; a message that comes again is known whichever session it went to.
 func TestSharingMayBeginAndEnd(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
 	mustAccept(t, s, say(chat, 2, "waits"))
@@ -149,6 +154,7 @@ func TestSharingMayBeginAndEnd(t *testing.T) {
 
 // Replies that an earlier version left unsent still go out.
 func TestRepliesOfAnEarlierDatabaseKeepTheirChannel(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "earlier.db")
 	migratedTo(t, path, 8,
 		`INSERT INTO sessions (id, key, channel, created_at) VALUES (1, 'telegram:chat:42', 'telegram', 0)`,

@@ -65,6 +65,7 @@ func markNext(t testing.TB, s *Store, d *Delivery) (bytes int64) {
 // A mark has nothing to do with the length of the reply, nor with how much of it
 // was sent before.
 func TestMarkOfAPartWritesTheSameForTheFirstAndTheThousandth(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	d := longDelivery(t, s)
 	chores(t, s)
@@ -86,6 +87,7 @@ func TestMarkOfAPartWritesTheSameForTheFirstAndTheThousandth(t *testing.T) {
 // A delivery that an earlier version has begun, which kept the ids in its row, goes
 // on behind the parts that were taken.
 func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	d := longDelivery(t, s)
 	err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
@@ -133,6 +135,7 @@ func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) 
 
 // What a cleanup deletes takes the ids of its parts along.
 func TestPartsGoWithTheirDelivery(t *testing.T) {
+	t.Parallel()
 	s, clock := mustOpenAged(t)
 	exchangeNow(t, s, clock, chat, 1, "long")
 	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})

@@ -14,6 +14,7 @@ import (
 // A program that reads a long list page by page gets every entry that was there
 // when it began, once, though others are made and used meanwhile.
 func TestPagingGivesEverythingOnceWhileMoreIsAdded(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(5) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		s, clock := mustOpenAged(t)
@@ -78,6 +79,7 @@ func TestPagingGivesEverythingOnceWhileMoreIsAdded(t *testing.T) {
 // Lists are asked for by strangers' words: each is a text like any other, and one
 // that is too long is told so.
 func TestHostileWordsForListsAreOnlyText(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, task, 1)
 	names := []string{`a"b`, `$.x`, `a.b`, `x'); DROP TABLE messages; --`, "tab\there", "日本", "<b>", "%", "[0]"}
@@ -116,6 +118,7 @@ func TestHostileWordsForListsAreOnlyText(t *testing.T) {
 // The same for the messages of a conversation, backwards and forwards, whatever
 // their number.
 func TestPagingThroughMessages(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	var want []string
 	for i := range 23 {
@@ -154,6 +157,7 @@ func TestPagingThroughMessages(t *testing.T) {
 // People see the talk; whoever looks closer sees the tools, and what was answered
 // anew, too.
 func TestViewsOfAConversation(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	done := mustAppend(t, s, "",
 		Message{Role: RoleSystem, Content: "system"},
@@ -184,6 +188,7 @@ func TestViewsOfAConversation(t *testing.T) {
 // A task system finds its sessions, and in them its agents' steps, by what it has
 // noted of them; nobody else's match by accident.
 func TestMetadataIsFilteredOn(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	for key, metadata := range map[Key]Metadata{
 		"api:1": `{"agent": "planner", "iteration": 3, "done": true}`,
@@ -242,6 +247,7 @@ func TestMetadataIsFilteredOn(t *testing.T) {
 // The operator looks for what one person has said, in private chats and groups,
 // and finds it by the conversation's name as well.
 func TestConversationsAreFoundByWhoAndWhat(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	for n, who := range []string{"Ada", "Bob", "Ada"} {
 		key := Key(fmt.Sprintf("telegram:chat:%d", n))
@@ -293,6 +299,7 @@ func TestConversationsAreFoundByWhoAndWhat(t *testing.T) {
 
 // A place in a list that was made up is refused in words.
 func TestAMadeUpPlaceInAListIsRefused(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	for n := range 3 {
 		exchange(t, s, Key(fmt.Sprintf("api:%d", n)), 1)

@@ -5,6 +5,7 @@ import "testing"
 // The operator sees what waits in all sessions, the oldest first, and no more
 // once it is answered and sent.
 func TestWhatWaitsIsListedOverAllSessions(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	other := Key("discord:dm:7")
 	mustAccept(t, s, say(chat, 1, "one"), say(other, 2, "two"))

@@ -20,6 +20,7 @@ func plainUser() (uid uint32, name string) {
 
 // An operator who gave the files to the wrong user is told what to change.
 func TestADatabaseThatMayNotBeWrittenIsExplained(t *testing.T) {
+	t.Parallel()
 	uid, name := plainUser()
 	for what, tt := range map[string]struct {
 		folder, database, lock os.FileMode

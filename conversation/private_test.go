@@ -13,6 +13,7 @@ import (
 // A database that was made by hand, or copied with a careless umask, is
 // readable by its owner alone from the next start on, with the files beside it.
 func TestOpenTightensTheModeOfAnExistingDatabase(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	keeper := mustOpenAt(t, path) // keeps -wal and -shm where they are
 	mustAccept(t, keeper, say("cli:x", 1, "private"))

@@ -33,6 +33,7 @@ type otherProcess struct {
 // TestOtherProcess is no test by itself: it is what startOther runs. It says on
 // a line that the database is open, or why it can't be.
 func TestOtherProcess(t *testing.T) {
+	t.Parallel()
 	path := os.Getenv(otherDatabase)
 	if path == "" {
 		t.Skip("runs as a process of another test")

@@ -10,6 +10,7 @@ import (
 // A program begins anew with a task: what it was told at first still holds, the
 // rest is archived, and the session is known by its metadata as before.
 func TestResetKeepsWhatTheTaskBeganWith(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	if err := s.SetMetadata(t.Context(), task, `{"agent": "builder"}`); err != nil {
 		t.Fatal(err)
@@ -58,6 +59,7 @@ func TestResetKeepsWhatTheTaskBeganWith(t *testing.T) {
 // A run that was under way when its session was reset still answers, where it was
 // asked.
 func TestARunOutlastsAReset(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, task, 1)
 	mustAccept(t, s, say(task, 2, "more"))
@@ -74,6 +76,7 @@ func TestARunOutlastsAReset(t *testing.T) {
 // Conversations are named and ended by their ids, but not through another
 // session's key; an answer under way does not take a name back.
 func TestConversationsAreChangedByTheirIDs(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, task, 1)
 	mustAccept(t, s, say(task, 2, "more"))
@@ -104,6 +107,7 @@ func TestConversationsAreChangedByTheirIDs(t *testing.T) {
 
 // Who deletes a session deletes what a program has noted of it.
 func TestDeletingASessionForgetsItsMetadata(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	if err := s.SetMetadata(t.Context(), task, `{"secret":1}`); err != nil {
 		t.Fatal(err)

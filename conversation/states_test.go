@@ -12,6 +12,7 @@ import (
 // A failed tool call is told by its flag; in rows from before there was one, by how
 // the result begins.
 func TestFailedToolCallsOfAnEarlierDatabase(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "earlier.db")
 	migratedTo(t, path, 17,
 		`INSERT INTO sessions (id, key, channel, created_at) VALUES (1, 'telegram:chat:42', 'telegram', 0)`,
@@ -51,6 +52,7 @@ func TestFailedToolCallsOfAnEarlierDatabase(t *testing.T) {
 // What an earlier version left of an import that was killed is seen by nobody, and is
 // gone after the next import.
 func TestImportThatAnEarlierVersionLeft(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "earlier.db")
 	migratedTo(t, path, 17,
 		`INSERT INTO sessions (id, key, channel, created_at) VALUES (1, 'telegram:chat:42', 'telegram', 0)`,
@@ -70,6 +72,7 @@ func TestImportThatAnEarlierVersionLeft(t *testing.T) {
 
 // The rows of an import that is under way are not swept away.
 func TestImportUnderWayIsNotSwept(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustImport(t, s, chat, imported("a", 300))
 	if err := execute(s, `UPDATE conversations SET deleted = 1, staged = 1`); err != nil {

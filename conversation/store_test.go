@@ -73,6 +73,7 @@ func texts(messages []Message) []string {
 }
 
 func TestMessageIsAnsweredOnceHoweverOftenItIsDelivered(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	for range 3 {
 		mustAccept(t, s, say(chat, 1, "one"), say(chat, 2, "two"))
@@ -89,6 +90,7 @@ func TestMessageIsAnsweredOnceHoweverOftenItIsDelivered(t *testing.T) {
 }
 
 func TestCursorMovesOnlyWithItsBatch(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	ctx := t.Context()
 	if _, err := s.Accept(ctx, []Cursor{{Name: "telegram:1", Value: "17"}}, say(chat, 1, "one")); err != nil {
@@ -114,6 +116,7 @@ func TestCursorMovesOnlyWithItsBatch(t *testing.T) {
 }
 
 func TestTextIsStoredWhateverItsBytes(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	huge := strings.Repeat("0123456789abcdef", 1<<16)
 	mustAccept(t, s, say(chat, 1, "a\x00b\xff\xfec"), say(chat, 2, huge), say(chat, 3, ""))
@@ -127,6 +130,7 @@ func TestTextIsStoredWhateverItsBytes(t *testing.T) {
 }
 
 func TestCommitTwiceStoresOnce(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	mustAccept(t, s, say(chat, 1, "one"))
 	turn := mustBegin(t, s, chat, 1000)
@@ -146,6 +150,7 @@ func TestCommitTwiceStoresOnce(t *testing.T) {
 }
 
 func TestWindowHoldsWholeExchangesWithinTheBudget(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	for i := 1; i <= 10; i++ {
 		exchange(t, s, chat, i)
@@ -171,6 +176,7 @@ func TestWindowHoldsWholeExchangesWithinTheBudget(t *testing.T) {
 }
 
 func TestNewKeepsTheOldConversationAndBeginsAfresh(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
 	mustAccept(t, s, say(chat, 2, "/new second"))
@@ -198,6 +204,7 @@ func TestNewKeepsTheOldConversationAndBeginsAfresh(t *testing.T) {
 }
 
 func TestRetryReplacesTheAnswerAndKeepsItInTheArchive(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
 	mustAccept(t, s, say(chat, 2, "/retry"))
@@ -216,6 +223,7 @@ func TestRetryReplacesTheAnswerAndKeepsItInTheArchive(t *testing.T) {
 }
 
 func TestHistoryPagesBackToTheBeginning(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	for i := 1; i <= 7; i++ {
 		exchange(t, s, chat, i)
@@ -276,6 +284,7 @@ func TestPagesInWholeTurns(t *testing.T) {
 }
 
 func TestDeliveriesSurviveAndEnd(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "outbox.db")
 	s := mustOpenAt(t, path)
 	for i := 1; i <= 3; i++ {
@@ -308,6 +317,7 @@ func TestDeliveriesSurviveAndEnd(t *testing.T) {
 }
 
 func TestManySessionsWriteAtOnceWithoutLossOrMixing(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	var all sync.WaitGroup
 	for c := range 20 {
@@ -345,6 +355,7 @@ func newestMigration(t *testing.T) (version int64) {
 }
 
 func TestNewerSchemaIsRefusedByName(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "newer.db")
 	s := mustOpenAt(t, path)
 	if err := execute(s, `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99, 1)`); err != nil {
@@ -358,6 +369,7 @@ func TestNewerSchemaIsRefusedByName(t *testing.T) {
 }
 
 func TestUnusableFilesAreExplained(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for path, want := range map[string]string{
 		filepath.Join(dir, "missing", "x.db"): "does not exist",
@@ -370,6 +382,7 @@ func TestUnusableFilesAreExplained(t *testing.T) {
 }
 
 func TestEveryConnectionIsDurable(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1"} {
 		var got string
@@ -383,6 +396,7 @@ func TestEveryConnectionIsDurable(t *testing.T) {
 }
 
 func TestMessagesAreIndexedAMomentLaterAndOnce(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	for i := range 20 {
 		exchange(t, s, chat, i)
@@ -412,6 +426,7 @@ func TestMessagesAreIndexedAMomentLaterAndOnce(t *testing.T) {
 // An address may hold the key to an interaction, with which anybody could answer
 // in the gateway's name. It is kept no longer than it is needed.
 func TestAddressesAreForgottenWhenTheyWereUsed(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
 	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})

@@ -12,6 +12,7 @@ import (
 // A gateway that ends in the midst of writes tells each of them what became of
 // it: stored, or not.
 func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
 	for range 20 {
 		s := mustOpen(t)
 		exchange(t, s, chat, 1)
@@ -48,6 +49,7 @@ func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
 
 // A mark that waits for company is made without any.
 func TestAMarkIsMadeThoughNothingElseIsWritten(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
 	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})

@@ -11,6 +11,7 @@ import (
 )
 
 func TestGeneratedSetIsRepeatable(t *testing.T) {
+	t.Parallel()
 	first, err := generate(400)
 	if err != nil {
 		t.Fatal(err)
@@ -34,6 +35,7 @@ func TestGeneratedSetIsRepeatable(t *testing.T) {
 }
 
 func TestLoCoMoIsReadWithItsEvidence(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "locomo.json")
 	err := os.WriteFile(path, []byte(`[{"sample_id": "conv-1", "conversation": {"speaker_a": "Ann", "speaker_b": "Bob",
 		"session_1_date_time": "1:56 pm on 8 May, 2023", "session_1": [{"speaker": "Ann", "dia_id": "D1:1", "text": "Hello"}],
@@ -58,6 +60,7 @@ func TestLoCoMoIsReadWithItsEvidence(t *testing.T) {
 }
 
 func TestRecallIsCountedByDepthAndAge(t *testing.T) {
+	t.Parallel()
 	var r recall
 	asked := talk{messages: make([]message, 8)}
 	r.add(asked, question{evidence: []int{0, 7}}, []int{3, 7, 4, 5, 6, 0})
@@ -71,6 +74,7 @@ func TestRecallIsCountedByDepthAndAge(t *testing.T) {
 }
 
 func TestSetIsMeasured(t *testing.T) {
+	t.Parallel()
 	s, err := generate(200)
 	if err != nil {
 		t.Fatal(err)

@@ -47,6 +47,7 @@ func (w *world) sawInLastCall(text string) bool {
 // A group becomes a supergroup while it is being answered, and the gateway dies
 // before it is done: nothing is lost or doubled, and the talk goes on.
 func TestASupergroupGoesOnWithItsGroup(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, settings{})
 	held := w.holdModel("second")
 	p := w.startServing()
@@ -85,6 +86,7 @@ func TestASupergroupGoesOnWithItsGroup(t *testing.T) {
 // answered in a session of its own, and has a message waiting when the gateway
 // dies. The next start gives both to the group's session.
 func TestASupergroupThatWasHeardOfTooEarly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, settings{})
 	held := w.holdModel("waiting")
 	p := w.startServing()
@@ -118,6 +120,7 @@ func TestASupergroupThatWasHeardOfTooEarly(t *testing.T) {
 
 // The same without a restart: the run of the supergroup's own session ends first.
 func TestASupergroupIsAdoptedWhileTheGatewayRuns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, settings{})
 	held := w.holdModel("early")
 	p := w.startServing()

@@ -12,6 +12,7 @@ import (
 )
 
 func TestStartSaysThatTheTokenIsOfAnotherBot(t *testing.T) {
+	t.Parallel()
 	store := storetest.New(t)
 	var log strings.Builder
 	g := &Gateway{store: store, log: slog.New(slog.NewTextHandler(&log, nil))}

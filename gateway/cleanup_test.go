@@ -17,6 +17,7 @@ import (
 
 // Messages that Discord is asked for after a long absence must still be known.
 func TestRowsAreKeptForAsLongAsDiscordIsReadBack(t *testing.T) {
+	t.Parallel()
 	cfg := config.Default()
 	if got := RetentionRules(cfg).Redelivery; got != 24*time.Hour {
 		t.Errorf("by default %v", got)
@@ -29,6 +30,7 @@ func TestRowsAreKeptForAsLongAsDiscordIsReadBack(t *testing.T) {
 
 // A running gateway deletes by itself, again and again, and ends when it is told.
 func TestTheGatewayTidiesByItself(t *testing.T) {
+	t.Parallel()
 	daemon := storetest.OldChats(t, filepath.Join(t.TempDir(), "old.db"))
 	cfg := config.Default()
 	cfg.Conversation.Retention, cfg.Conversation.CleanupInterval = 8640*time.Hour, time.Millisecond
@@ -53,6 +55,7 @@ func TestTheGatewayTidiesByItself(t *testing.T) {
 
 // The operator reads of a jump, and once of what it holds back and for how long.
 func TestTheLogTellsOfAClockThatJumps(t *testing.T) {
+	t.Parallel()
 	wall, up := time.Now(), time.Duration(0)
 	store := storetest.New(t, conversation.WithClock(func() time.Time { return wall }))
 	var log strings.Builder

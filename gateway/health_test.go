@@ -50,6 +50,7 @@ func (g *Gateway) asked(t *testing.T) (out, problems string) {
 // A platform that is away is no failure, and neither is what a bot of an earlier
 // configuration has left.
 func TestHealthTellsHowChannelsFare(t *testing.T) {
+	t.Parallel()
 	g := answering(t)
 	g.setHealth(t, "telegram:55", bots.Serving, "")
 	g.setHealth(t, "discord:56", bots.Interrupted, "the connection was cut")
@@ -66,6 +67,7 @@ func TestHealthTellsHowChannelsFare(t *testing.T) {
 }
 
 func TestHealthFailsWhileAPlatformRejectsTheBot(t *testing.T) {
+	t.Parallel()
 	g := answering(t)
 	g.setHealth(t, "telegram:55", bots.Rejected, "check token in [telegram]")
 	g.setHealth(t, "discord:56", bots.Ended, "it is over")
@@ -78,6 +80,7 @@ func TestHealthFailsWhileAPlatformRejectsTheBot(t *testing.T) {
 }
 
 func TestHealthShowsWhatIsHeldUp(t *testing.T) {
+	t.Parallel()
 	g := answering(t)
 	ids := map[string]string{"1": "stuck", "2": "later"}
 	for id, text := range ids {
@@ -112,6 +115,7 @@ func TestHealthShowsWhatIsHeldUp(t *testing.T) {
 }
 
 func TestHealthFailsWhenTheStoreCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	g := answering(t)
 	path := g.store.Path()
 	if err := g.store.Close(); err != nil {
@@ -123,6 +127,7 @@ func TestHealthFailsWhenTheStoreCannotBeWritten(t *testing.T) {
 }
 
 func TestHealthFailsWhenNoGatewayRuns(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "conversations.db")
 	err := CheckHealth(t.Context(), &bytes.Buffer{}, path)
 	if err == nil || !strings.Contains(err.Error(), "no gateway serves "+path) || !strings.Contains(err.Error(), "gateway run") {

@@ -24,6 +24,7 @@ func wrote(key conversation.Key, user string, group bool) conversation.Inbound {
 // Only a person's private chats are shared. What they say among others stays
 // there, and nobody else's words get into their session.
 func TestPrivateChatsOfLinkedAccountsAreOneSession(t *testing.T) {
+	t.Parallel()
 	batch := []conversation.Inbound{
 		wrote("telegram:chat:42", "42", false),
 		wrote("telegram:chat:42:topic:7", "42", false),

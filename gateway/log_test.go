@@ -17,6 +17,7 @@ import (
 // What an operator asks to be logged is logged, also while somebody chats; who
 // asked for nothing is not disturbed there.
 func TestTheLogInATerminalObeysTheConfiguration(t *testing.T) {
+	t.Parallel()
 	for level, want := range map[string]string{"": "warn", "debug": "debug info warn", "info": "info warn", "warn": "warn", "error": ""} {
 		var cfg config.Log
 		if level != "" {
@@ -40,6 +41,7 @@ func TestTheLogInATerminalObeysTheConfiguration(t *testing.T) {
 }
 
 func TestTheLogIsForPeopleOrForMachines(t *testing.T) {
+	t.Parallel()
 	for format, begin := range map[string]byte{"text": 't', "json": '{'} {
 		log, logs := newLog(config.Log{Format: format}, io.Discard)
 		var terminal bytes.Buffer
@@ -53,6 +55,7 @@ func TestTheLogIsForPeopleOrForMachines(t *testing.T) {
 
 // Strangers choose names, and servers their words. Both are logged.
 func TestNoLineOfTheLogSteersATerminal(t *testing.T) {
+	t.Parallel()
 	hostile := "a\x1b[2J\u009b31m\u202eb\u2066c\x7f\u0085\U000e0041é\xff"
 	for _, format := range []string{"text", "json"} {
 		log, logs := newLog(config.Log{Format: format}, io.Discard)

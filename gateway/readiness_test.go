@@ -20,6 +20,7 @@ func (n nameOnly) Name() string { return n.name }
 // An orchestrator starts a gateway anew that can't do its work by itself any
 // more, and leaves one alone whose platform is away.
 func TestReadyTellsTroubleThatLasts(t *testing.T) {
+	t.Parallel()
 	store := storetest.New(t)
 	g := &Gateway{store: store, channels: map[string]*served{"telegram": {Source: nameOnly{name: "telegram"}}}}
 	ready := g.readiness()

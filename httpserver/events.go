@@ -23,14 +23,17 @@ type Events struct {
 	buffer  bytes.Buffer
 }
 
-// OpenEvents begins the response. The stream ends when the handler returns, which
-// it must do when Send fails or the request's context ends.
+// OpenEvents begins the response, so that the client knows at once that the stream is
+// open. The stream ends when the handler returns, which it must do when Send fails or
+// the request's context ends.
 func OpenEvents(w http.ResponseWriter) *Events {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // nginx would hold events back
 	w.WriteHeader(http.StatusOK)
-	return &Events{w: w, control: http.NewResponseController(w)}
+	e := &Events{w: w, control: http.NewResponseController(w)}
+	_ = e.control.Flush() // Send returns the error of a broken connection
+	return e
 }
 
 // Send writes events to the connection, all at once.

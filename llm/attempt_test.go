@@ -33,6 +33,7 @@ func attempts(list *[]string) func(llm.Attempt) {
 }
 
 func TestEveryAttemptIsTold(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	server.Models("first", "second")
 	server.Script(
@@ -58,6 +59,7 @@ func TestEveryAttemptIsTold(t *testing.T) {
 }
 
 func TestAnAttemptThatIsStoppedSaysSo(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	server.Script(llmtest.Answer{Text: "once upon a time", ChunkDelay: 50 * time.Millisecond})
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -71,6 +73,7 @@ func TestAnAttemptThatIsStoppedSaysSo(t *testing.T) {
 }
 
 func TestTheOfflineModelTellsItsAttemptToo(t *testing.T) {
+	t.Parallel()
 	var told []string
 	request := ask("hello")
 	request.Attempted = attempts(&told)

@@ -27,6 +27,7 @@ func (b brittle) Encode(text string) ([]uint, []string, error) {
 // A message on which the tokenizer panics is counted before its run begins. It must be
 // answered like any other, or it would end the gateway at every start.
 func TestATextThatTheTokenizerFailsOverIsCountedAtItsMost(t *testing.T) {
+	t.Parallel()
 	codec, err := tokenizer.Get(tokenizer.O200kBase)
 	if err != nil {
 		t.Fatal(err)

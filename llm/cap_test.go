@@ -12,6 +12,7 @@ import (
 // The server sends without end. Complete returns, so it has stopped reading; the test
 // server can end, so the request has ended.
 func TestAnswerIsCutWhereItGetsTooLong(t *testing.T) {
+	t.Parallel()
 	const most = 10_000
 	for name, tt := range map[string]struct {
 		answer llmtest.Answer
@@ -49,6 +50,7 @@ func TestAnswerIsCutWhereItGetsTooLong(t *testing.T) {
 }
 
 func TestToolCallsWithoutEndAreCut(t *testing.T) {
+	t.Parallel()
 	for name, calls := range map[string][]llm.ToolCall{
 		"long arguments": {{ID: "a", Name: "write", Arguments: `{"text":"and so on"}`}},
 		"many calls":     {{ID: "a", Name: "look", Arguments: ""}, {ID: "b", Name: "look", Arguments: ""}},
@@ -71,6 +73,7 @@ func TestToolCallsWithoutEndAreCut(t *testing.T) {
 // The bytes beside the text of an answer are limited, too. An answer with text is cut
 // there; one without is not requested again.
 func TestAnswerThatIsTooLongOnTheWire(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("reads 128 MiB")
 	}

@@ -44,6 +44,7 @@ func nobody(t *testing.T) string {
 }
 
 func TestChoiceOrder(t *testing.T) {
+	t.Parallel()
 	local := llmtest.New(t)
 	local.Models("nomic-embed-text", "llama3.2:latest", "qwen3")
 	host := strings.TrimSuffix(strings.TrimPrefix(local.URL(), "http://"), "/v1")
@@ -80,6 +81,7 @@ func TestChoiceOrder(t *testing.T) {
 }
 
 func TestChosenModelAnswers(t *testing.T) {
+	t.Parallel()
 	local := llmtest.New(t)
 	local.RequireKey("from-the-file")
 	cfg := llm.Config{BaseURL: local.URL(), Model: "any", APIKey: "from-the-file"}
@@ -90,6 +92,7 @@ func TestChosenModelAnswers(t *testing.T) {
 }
 
 func TestKeyOfTheEnvironmentGoesToOpenAIAlone(t *testing.T) {
+	t.Parallel()
 	local := llmtest.New(t)
 	model, _ := mustChoose(t, llm.Config{BaseURL: local.URL(), Model: "any"}, "sk-openai")
 	if _, err := model.Complete(t.Context(), ask("hello"), nil); err != nil {
@@ -101,6 +104,7 @@ func TestKeyOfTheEnvironmentGoesToOpenAIAlone(t *testing.T) {
 }
 
 func TestChoiceErrorsSayWhatToDo(t *testing.T) {
+	t.Parallel()
 	empty := llmtest.New(t)
 	empty.Models("text-embedding-3-small")
 	locked := llmtest.New(t)
@@ -133,6 +137,7 @@ func TestChoiceErrorsSayWhatToDo(t *testing.T) {
 // A port may be taken by anything: it must neither be taken for a model nor
 // hold up the start.
 func TestProbesPassByWhatIsNoModel(t *testing.T) {
+	t.Parallel()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte("<html>Jenkins</html>"))
 	}))

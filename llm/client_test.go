@@ -66,6 +66,7 @@ func mustFail(t *testing.T, c *llm.Client, kind llm.Kind) *llm.Error {
 }
 
 func TestAnswerStreams(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	resp, shown := mustComplete(t, llm.NewClient(hasty(server), nil), ask("Grüße, 世界! And a text long enough for several pieces."))
 	want := "echo: Grüße, 世界! And a text long enough for several pieces."
@@ -78,6 +79,7 @@ func TestAnswerStreams(t *testing.T) {
 }
 
 func TestToolCallsAndResults(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	calls := []llm.ToolCall{
 		{ID: "call_a", Name: "current_time", Arguments: `{"zone":"Europe/Vienna"}`},
@@ -105,6 +107,7 @@ func TestToolCallsAndResults(t *testing.T) {
 // What people, tools and models have written is sent in a form that the API
 // takes, whatever it was.
 func TestHostileMessagesAreNotRefused(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	client := llm.NewClient(hasty(server), nil)
 	for _, text := range []string{"", " \n", "\x00", "a\xff\xfeb", "\x1b[31mred", strings.Repeat("x", 1<<20)} {
@@ -129,6 +132,7 @@ func TestHostileMessagesAreNotRefused(t *testing.T) {
 // A server whose chat template parses the arguments would refuse the whole
 // conversation because of one call that a model once got wrong.
 func TestBrokenArgumentsAreSentAsAnObject(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	client := llm.NewClient(hasty(server), nil)
 	req := ask("go on")
@@ -143,6 +147,7 @@ func TestBrokenArgumentsAreSentAsAnObject(t *testing.T) {
 }
 
 func TestWhatPassesIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	good := llmtest.Answer{Text: "a good and whole answer in the end, in many pieces"}
 	for name, bad := range map[string]llmtest.Answer{
 		"rate limit":            {Status: 429},
@@ -187,6 +192,7 @@ func TestWhatPassesIsTriedAgain(t *testing.T) {
 }
 
 func TestFailureAfterAllTries(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: 503} })
 	told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindTemporary)
@@ -196,6 +202,7 @@ func TestFailureAfterAllTries(t *testing.T) {
 }
 
 func TestWhatCannotPassIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
 	openAI := func(message, code string) string {
 		return `{"error":{"message":"` + message + `","type":"invalid_request_error","param":null,"code":"` + code + `"}}`
 	}
@@ -240,6 +247,7 @@ func TestWhatCannotPassIsNotTriedAgain(t *testing.T) {
 
 // A rate limit on tokens is worded like a context that is too long.
 func TestRateLimitOnTokensIsTemporary(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	server.Script(
 		llmtest.Answer{Status: 429, Body: `{"error":{"message":"Request too large: reduce the length of the messages. Limit 30000 tokens per min."}}`},
@@ -249,6 +257,7 @@ func TestRateLimitOnTokensIsTemporary(t *testing.T) {
 
 // When the server asks for a long wait, the call fails and its error names the time.
 func TestLongRetryAfterIsTold(t *testing.T) {
+	t.Parallel()
 	for name, header := range map[string]string{
 		"seconds": "120",
 		"date":    time.Now().Add(2*time.Minute + time.Second).UTC().Format(http.TimeFormat),
@@ -268,6 +277,7 @@ func TestLongRetryAfterIsTold(t *testing.T) {
 
 // A short wait is kept: the second call does not come before it is over.
 func TestShortRetryAfterIsHonoured(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.N == 1 {
@@ -298,6 +308,7 @@ type writerFunc func([]byte)
 func (f writerFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 
 func TestFallbackModels(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		status int
 		asked  []string
@@ -329,6 +340,7 @@ func TestFallbackModels(t *testing.T) {
 }
 
 func TestServerThatIsNotThere(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	cfg := hasty(server)
 	server.Close()
@@ -337,6 +349,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 
 // A server that opens the connection and never answers.
 func TestTimeout(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	server.Script(llmtest.Answer{Delay: time.Hour}, llmtest.Answer{Text: "late"})
 	cfg := hasty(server)
@@ -354,6 +367,7 @@ func TestTimeout(t *testing.T) {
 
 // A stream that falls silent is noticed long before the timeout.
 func TestSilentStream(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	server.Script(
 		llmtest.Answer{Text: "I was just about to", NoFinish: true, Silence: true},
@@ -368,6 +382,7 @@ func TestSilentStream(t *testing.T) {
 
 // A whole answer counts although the server forgets to end the stream.
 func TestSilenceAfterTheFinishReason(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "All said.", Silence: true} })
 	cfg := hasty(server)
@@ -380,6 +395,7 @@ func TestSilenceAfterTheFinishReason(t *testing.T) {
 
 // A stream that keeps coming is not cut, however its pieces are spaced.
 func TestSlowStreamIsNotCut(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	server.Reply(func(llmtest.Call) llmtest.Answer {
 		return llmtest.Answer{Text: strings.Repeat("word ", 20), Pieces: 20, ChunkDelay: 60 * time.Millisecond}
@@ -393,6 +409,7 @@ func TestSlowStreamIsNotCut(t *testing.T) {
 }
 
 func TestStopKeepsTheTextSoFar(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	server.Reply(func(llmtest.Call) llmtest.Answer {
 		return llmtest.Answer{Text: "Once upon a time", Pieces: 1, NoFinish: true, Silence: true}
@@ -409,6 +426,7 @@ func TestStopKeepsTheTextSoFar(t *testing.T) {
 }
 
 func TestStopWhileWaiting(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	ctx, stop := context.WithCancel(t.Context())
 	server.Reply(func(llmtest.Call) llmtest.Answer {
@@ -424,6 +442,7 @@ func TestStopWhileWaiting(t *testing.T) {
 }
 
 func TestServerWithoutStreamOptions(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	server.NoStreamOptions()
 	client := llm.NewClient(hasty(server), nil)
@@ -439,6 +458,7 @@ func TestServerWithoutStreamOptions(t *testing.T) {
 }
 
 func TestSettingsAreSent(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	zero := 0.0
 	cfg := hasty(server)
@@ -460,6 +480,7 @@ func TestSettingsAreSent(t *testing.T) {
 
 // Logs and errors do not contain the key, even where a server repeats it.
 func TestKeyStaysSecret(t *testing.T) {
+	t.Parallel()
 	const key, password = "sk-test-0123456789abcdef", "pa55word"
 	server := llmtest.New(t)
 	server.RequireKey("another")
@@ -506,6 +527,7 @@ func TestKeyStaysSecret(t *testing.T) {
 
 // Connections are reused: two hundred chats must not shake hands for every call.
 func TestConnectionsAreReused(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	proxy, opened := countingProxy(t, server)
 	cfg := hasty(server)
@@ -554,6 +576,7 @@ func pipe(in net.Conn, target string) {
 }
 
 func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.N%5 == 0 {

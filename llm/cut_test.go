@@ -9,6 +9,7 @@ import (
 )
 
 func TestCutAnswersSaySo(t *testing.T) {
+	t.Parallel()
 	for said, want := range map[string]string{
 		"stop": "stop", "": "", "eos": "eos",
 		"length": llm.FinishLength, "MAX_TOKENS": llm.FinishLength, "model_length": llm.FinishLength,
@@ -33,6 +34,7 @@ func TestCutAnswersSaySo(t *testing.T) {
 
 // Some servers give a reason twice, and the usage behind it, or between.
 func TestReasonForACutIsNotLost(t *testing.T) {
+	t.Parallel()
 	begun := delta(`{"content":"Once upon a"}`)
 	finish := func(reason string) string {
 		return `{"choices":[{"index":0,"delta":{"content":null},"finish_reason":` + reason + `}]}`
@@ -58,6 +60,7 @@ func TestReasonForACutIsNotLost(t *testing.T) {
 // A model that uses up its tokens on reasoning is not retried as if it had sent an
 // empty answer: it would get no further.
 func TestAnswerUsedUpBeforeItsFirstWord(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"", " \n\n "} {
 		server := llmtest.New(t)
 		server.Reply(func(llmtest.Call) llmtest.Answer {
@@ -83,6 +86,7 @@ func TestAnswerUsedUpBeforeItsFirstWord(t *testing.T) {
 
 // An answer that the server could not finish is requested again.
 func TestAnswerBrokenByTheServerIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	server.Script(
 		llmtest.Answer{Text: "Once upon a", FinishReason: "insufficient_system_resource"},
@@ -94,6 +98,7 @@ func TestAnswerBrokenByTheServerIsMadeAgain(t *testing.T) {
 
 // Tool calls of an answer that a content filter has cut off are dropped.
 func TestFilteredCallsAreDropped(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	calls := []llm.ToolCall{{ID: "a", Name: "f", Arguments: `{"a":`}}
 	server.Script(
@@ -108,6 +113,7 @@ func TestFilteredCallsAreDropped(t *testing.T) {
 
 // The number that a server names as the most that its model takes, among others.
 func TestContextSizeIsReadFromTheRefusal(t *testing.T) {
+	t.Parallel()
 	for said, want := range map[string]int{
 		"This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.":                                        8192,
 		"You passed 1015 input tokens and requested 10 output tokens. However, the model's context length is only 1024 tokens.":                      1024,

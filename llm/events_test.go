@@ -48,6 +48,7 @@ func FuzzStreamReadsTheSameInAnyPieces(f *testing.F) {
 
 // An event may have any number of lines.
 func TestEventOfManyLinesIsReadWhole(t *testing.T) {
+	t.Parallel()
 	body := "data: {\"a\":[\n" + strings.Repeat("data: 1,\n", 1<<18) + "data: 1]}\n\ndata: [DONE]\n"
 	want := "data: {\"a\":[" + strings.Repeat("1,", 1<<18) + "1]}\ndata: [DONE]\n"
 	if got := readEvents(t, bytes.NewBufferString(body)); got != want {

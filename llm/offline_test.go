@@ -26,6 +26,7 @@ func offline(t *testing.T, req llm.Request) (string, llm.Response) {
 }
 
 func TestOfflineIntroducesItself(t *testing.T) {
+	t.Parallel()
 	text, _ := offline(t, ask("good morning"))
 	for _, want := range []string{"offline model", "stand-in", "good morning", "OPENAI_API_KEY", "config.toml", "Ollama"} {
 		if !strings.Contains(text, want) {
@@ -35,6 +36,7 @@ func TestOfflineIntroducesItself(t *testing.T) {
 }
 
 func TestOfflineRemembers(t *testing.T) {
+	t.Parallel()
 	req := ask("first")
 	for _, text := range []string{"second", "third", "fourth"} {
 		req.Messages = append(req.Messages,
@@ -53,6 +55,7 @@ func TestOfflineRemembers(t *testing.T) {
 }
 
 func TestOfflineTellsTheTime(t *testing.T) {
+	t.Parallel()
 	req := ask("Hey, what time is it?")
 	if _, resp := offline(t, req); len(resp.ToolCalls) != 0 {
 		t.Error("a tool is called that is not there")
@@ -75,6 +78,7 @@ func TestOfflineTellsTheTime(t *testing.T) {
 }
 
 func TestOfflineTakesAnything(t *testing.T) {
+	t.Parallel()
 	offlineText := func(req llm.Request) string {
 		resp, err := llm.NewOffline().Complete(t.Context(), req, nil)
 		if err != nil || resp.Text == "" {
@@ -91,6 +95,7 @@ func TestOfflineTakesAnything(t *testing.T) {
 }
 
 func TestOfflineStops(t *testing.T) {
+	t.Parallel()
 	stopped := errors.New("stopped")
 	ctx, stop := context.WithCancelCause(t.Context())
 	resp, err := llm.NewOffline().Complete(ctx, ask("hello"), func(llm.Delta) { stop(stopped) })

@@ -34,6 +34,7 @@ func FuzzTextsReachTheServerAsWritten(f *testing.F) {
 // A strict parser refuses a body that holds a key twice, and others choose one
 // of the two values.
 func TestRequestHoldsEachKeyOnce(t *testing.T) {
+	t.Parallel()
 	half := 0.5
 	cfg := Config{Temperature: &half, MaxOutputTokens: 7}.WithDefaults()
 	wire := newTemplate("m", cfg, slog.New(slog.DiscardHandler)).request(Request{

@@ -12,6 +12,7 @@ import (
 )
 
 func TestCountMatchesTheTokenizer(t *testing.T) {
+	t.Parallel()
 	// Counts as given by https://platform.openai.com/tokenizer.
 	for _, test := range []struct {
 		model, text string
@@ -36,6 +37,7 @@ func TestCountMatchesTheTokenizer(t *testing.T) {
 // The example list of the OpenAI cookbook, which the API counts as 129 tokens
 // for gpt-4 and 124 for gpt-4o, with the 3 that begin the answer.
 func TestMessageFraming(t *testing.T) {
+	t.Parallel()
 	messages := []llm.Message{
 		{Role: "system", Content: "You are a helpful, pattern-following assistant that translates corporate jargon into plain English."},
 		{Role: "system", Name: "example_user", Content: "New synergies will help drive top-line growth."},
@@ -56,6 +58,7 @@ func TestMessageFraming(t *testing.T) {
 }
 
 func TestCallsResultsAndToolsCount(t *testing.T) {
+	t.Parallel()
 	counter := llm.NewCounter("")
 	plain := llm.Message{Role: "assistant", Content: "Let me see."}
 	calling := plain
@@ -74,6 +77,7 @@ func TestCallsResultsAndToolsCount(t *testing.T) {
 // The window is filled by these counts, so that a pasted file must count as
 // the model's server counts it.
 func TestLongTextCountsAsItsLines(t *testing.T) {
+	t.Parallel()
 	counter := llm.NewCounter("")
 	for _, line := range []string{
 		"The quick brown fox jumps over the lazy dog.\n",
@@ -94,6 +98,7 @@ func TestLongTextCountsAsItsLines(t *testing.T) {
 // A message that nobody could send whole must not hold up the chat while it is
 // counted, and must not be taken for smaller than it is.
 func TestHugeTextIsCountedAtItsMost(t *testing.T) {
+	t.Parallel()
 	counter := llm.NewCounter("")
 	const sentence = "The quick brown fox jumps over the lazy dog. "
 	known := strings.Repeat(sentence, 256<<10/len(sentence))
@@ -105,6 +110,7 @@ func TestHugeTextIsCountedAtItsMost(t *testing.T) {
 }
 
 func TestCut(t *testing.T) {
+	t.Parallel()
 	counter := llm.NewCounter("")
 	texts := map[string]string{
 		"english":  strings.Repeat("The quick brown fox jumps over the lazy dog. ", 600),
@@ -147,6 +153,7 @@ func TestCut(t *testing.T) {
 
 // Nothing that anyone sends makes the counter panic.
 func TestCountOfRandomBytes(t *testing.T) {
+	t.Parallel()
 	counter := llm.NewCounter("")
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 40 {
@@ -167,6 +174,7 @@ func TestCountOfRandomBytes(t *testing.T) {
 
 // This test can only fail with -race.
 func TestCounterIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
 	counter := llm.NewCounter("")
 	var counting sync.WaitGroup
 	for range 8 {

@@ -41,6 +41,7 @@ const pooled = 100
 // A server that closes kept connections without an answer: each of them would
 // carry the request once more, were it sent again wherever it failed.
 func TestRequestIsSentAsOftenAsTriesAreConfigured(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	client := llm.NewClient(hasty(server), nil)
 	fillPool(t, server, client, pooled)
@@ -53,6 +54,7 @@ func TestRequestIsSentAsOftenAsTriesAreConfigured(t *testing.T) {
 
 // What a kept connection has lost is sent once more, at once, on a new one.
 func TestRequestIsSentAgainOnANewConnection(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	proxy, opened := countingProxy(t, server)
 	cfg := hasty(server)
@@ -88,6 +90,7 @@ const pathSecret = "a-path-that-is-a-secret"
 
 // The key and the conversation are sent only to the configured server.
 func TestRedirectToAnotherOriginIsRefused(t *testing.T) {
+	t.Parallel()
 	const key = "sk-redirected-key"
 	elsewhere, requests := other(t)
 	secure := httptest.NewTLSServer(nil)
@@ -122,6 +125,7 @@ func TestRedirectToAnotherOriginIsRefused(t *testing.T) {
 
 // A server may move a path, such as to one with a slash at its end.
 func TestRedirectWithinTheOriginIsFollowed(t *testing.T) {
+	t.Parallel()
 	for status, followed := range map[int]bool{301: false, 302: false, 303: false, 307: true, 308: true} {
 		var bodies []string
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -146,6 +150,7 @@ func TestRedirectWithinTheOriginIsFollowed(t *testing.T) {
 }
 
 func TestEndlessRedirectIsGivenUp(t *testing.T) {
+	t.Parallel()
 	var requests atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
@@ -161,6 +166,7 @@ func TestEndlessRedirectIsGivenUp(t *testing.T) {
 // The list of models is asked for with the key too, and a probe would choose a
 // server that is none of this machine's.
 func TestRedirectOfTheModelListIsRefused(t *testing.T) {
+	t.Parallel()
 	elsewhere, requests := other(t)
 	server := httptest.NewServer(http.RedirectHandler(elsewhere+"/models", http.StatusFound))
 	t.Cleanup(server.Close)

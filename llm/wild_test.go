@@ -28,6 +28,7 @@ func onLines(chunks string) string {
 
 // Streams as servers in the wild send them, all of them whole answers.
 func TestWildStreams(t *testing.T) {
+	t.Parallel()
 	const finish = `{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`
 	hello := delta(`{"content":"Hel"}`) + "\n\ndata: " + delta(`{"content":"lo"}`)
 	for name, body := range map[string]string{
@@ -84,6 +85,7 @@ func TestWildStreams(t *testing.T) {
 
 // Errors within a stream, as events of their own and outside of events.
 func TestErrorsInStreams(t *testing.T) {
+	t.Parallel()
 	begun := "data: " + delta(`{"content":"Hel"}`) + "\n\n"
 	for name, end := range map[string]string{
 		"a chunk":               `data: {"error":{"message":"no luck","code":"400"}}` + "\n\n",
@@ -113,6 +115,7 @@ func TestErrorsInStreams(t *testing.T) {
 
 // Whatever comes, the call ends in an answer or in words for the user.
 func TestRandomBodies(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(3, 4))
 	good := events(delta(`{"content":"Hello"}`), delta(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}]}`))
 	server := llmtest.New(t)
@@ -145,6 +148,7 @@ func TestRandomBodies(t *testing.T) {
 }
 
 func TestWholeAnswerInsteadOfStream(t *testing.T) {
+	t.Parallel()
 	server := llmtest.New(t)
 	want := []llm.ToolCall{{ID: "call_1", Name: "f", Arguments: `{"a":1}`}, {ID: "call_2", Name: "f", Arguments: `{"a":2}`}}
 	server.Reply(func(llmtest.Call) llmtest.Answer {
@@ -162,6 +166,7 @@ func TestWholeAnswerInsteadOfStream(t *testing.T) {
 // Tool calls as servers in the wild stream them. An id of "*" stands for any
 // that the client makes up.
 func TestWildToolCalls(t *testing.T) {
+	t.Parallel()
 	type calls = []llm.ToolCall
 	one := calls{{ID: "a", Name: "now", Arguments: `{"zone":"UTC"}`}}
 	two := calls{{ID: "a", Name: "now", Arguments: `{"zone":"UTC"}`}, {ID: "b", Name: "now", Arguments: `{"zone":"CET"}`}}

@@ -61,6 +61,7 @@ func backticks(size int) string {
 }
 
 func TestCostlyMarkdownIsGivenUp(t *testing.T) {
+	t.Parallel()
 	p := newGFM()
 	for name, text := range costly(128 << 10) {
 		if _, steps, err := p.parse([]byte(text)); !errors.Is(err, ErrCostly) {
@@ -71,6 +72,7 @@ func TestCostlyMarkdownIsGivenUp(t *testing.T) {
 
 // An answer that a person reads must not lose its looks for being long.
 func TestOrdinaryMarkdownIsRead(t *testing.T) {
+	t.Parallel()
 	p := newGFM()
 	for name, text := range map[string]string{
 		"nested lists":     "- a\n  - b\n    - c\n      1. d\n         > > e\n",
@@ -97,6 +99,7 @@ func TestOrdinaryMarkdownIsRead(t *testing.T) {
 
 // Whatever is repeated, a text is read or given up.
 func TestAnyShapeIsReadOrGivenUp(t *testing.T) {
+	t.Parallel()
 	fragments := []string{
 		"*", "_", "~", "[", "]", "(", ")", "<", ">", "!", "`", "\\", "|", `"`, "'", ":", "#", "-", "+", "=", ".", "1", " ", "\n", "a", "&", ";", "@",
 		"[a](", "![", "](", "][", "<a ", "<b c=\"", "</b>", "<!--", "<?", "<![CDATA[", "https://", "www.", "a@b", "&amp;", "\\|", "[a]: b\n", "**", "***a", "~~",
@@ -147,6 +150,7 @@ func FuzzBoundedParserReadsTheSame(f *testing.F) {
 }
 
 func TestParserIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
 	p := newGFM()
 	errs := make(chan error)
 	for n := range 8 {

@@ -40,6 +40,7 @@ func do(m *metrics.Metrics) {
 
 // An operator's alarms go by these lines.
 func TestWhatPrometheusReads(t *testing.T) {
+	t.Parallel()
 	m := metrics.New(metrics.Parts{Version: "v1.2.3", Queues: func(context.Context) ([]bots.Queue, error) {
 		return []bots.Queue{
 			{Channel: "discord", Account: "1", Waiting: 3, OldestWaiting: time.Now().Add(time.Hour), Due: 2, Held: 1},
@@ -88,6 +89,7 @@ func TestWhatPrometheusReads(t *testing.T) {
 
 // A store in trouble is when the other figures are needed most.
 func TestQueuesThatCantBeReadHideNothingElse(t *testing.T) {
+	t.Parallel()
 	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]bots.Queue, error) { return nil, errors.New("disk I/O error") }})
 	if text := scrape(m); !strings.Contains(text, "parley_build_info") || strings.Contains(text, "parley_inbox_waiting{") {
 		t.Errorf("got %s", text)
@@ -96,6 +98,7 @@ func TestQueuesThatCantBeReadHideNothingElse(t *testing.T) {
 
 // A server that names another model with each answer must not fill the memory.
 func TestOfTooManyModelsTheRestIsOne(t *testing.T) {
+	t.Parallel()
 	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]bots.Queue, error) { return nil, nil }})
 	scrape(m)
 	for i := range 1000 {
@@ -115,6 +118,7 @@ func TestOfTooManyModelsTheRestIsOne(t *testing.T) {
 
 // Scrapes may run while messages are counted. This test can only fail with -race.
 func TestScrapesAndHooksMayMeet(t *testing.T) {
+	t.Parallel()
 	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]bots.Queue, error) { return nil, nil }})
 	var all sync.WaitGroup
 	for range 4 {

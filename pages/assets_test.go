@@ -23,6 +23,7 @@ func get(t *testing.T, path, encoding string) *httptest.ResponseRecorder {
 
 // A browser loads each file once, compressed, and again only when it changes.
 func TestAssetsAreKeptForEver(t *testing.T) {
+	t.Parallel()
 	w := get(t, pages.URL("base.css"), "gzip, br")
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/css; charset=utf-8" {
 		t.Fatalf("%d %v", w.Code, w.Header())
@@ -46,6 +47,7 @@ func TestAssetsAreKeptForEver(t *testing.T) {
 // A page that was open while the gateway was replaced still finds its files, and
 // does not keep them under the old address.
 func TestAnOldPageStillFindsItsFiles(t *testing.T) {
+	t.Parallel()
 	w := get(t, pages.AssetsPath+"000000000000/base.css", "")
 	if w.Code != http.StatusOK || w.Header().Get("Cache-Control") != "no-cache" {
 		t.Errorf("%d, Cache-Control %q", w.Code, w.Header().Get("Cache-Control"))
@@ -61,6 +63,7 @@ var elsewhere = regexp.MustCompile(`(?:url\(|@import|import\(|fetch\(|src=)\s*["
 
 // No style and no script asks another host for anything.
 func TestAssetsNeedNoOtherHost(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"base.css", "chat/chat.css", "theme.js", "code.js", "chat/main.js", "chat/stream.js", "chat/composer.js", "chat/files.js", "chat/commands.js", "chat/controls.js",
 		"console/console.css", "console/plots.js", "console/log.js", "vendor/uplot/uplot.js", "vendor/uplot/uplot.css"} {
 		if found := elsewhere.FindString(get(t, pages.URL(name), "").Body.String()); found != "" {

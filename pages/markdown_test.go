@@ -11,6 +11,7 @@ import (
 // Whatever a model or a person writes, nothing of it runs, loads or leads
 // somewhere that it should not.
 func TestNoTextBecomesScript(t *testing.T) {
+	t.Parallel()
 	hostile := pagestest.Hostile()
 	hostile = append(hostile, strings.Join(hostile, "\n"), strings.Join(hostile, "\n\n"))
 	for _, text := range hostile {
@@ -26,6 +27,7 @@ func TestNoTextBecomesScript(t *testing.T) {
 
 // The look that the tests of all pages rely on sees what it is to see.
 func TestHarmIsSeen(t *testing.T) {
+	t.Parallel()
 	for _, page := range []string{
 		`<script>alert(1)</script>`, `<img src=x onerror=alert(1)>`, `<a href="javascript:alert(1)">x</a>`, `<p style="color:red">x</p>`,
 		`<img src="https://evil.example/x">`, `<iframe src="/"></iframe>`, `<base href="/">`, `<a href="//evil.example">x</a>`, `<form action="https://evil.example"></form>`,
@@ -40,6 +42,7 @@ func TestHarmIsSeen(t *testing.T) {
 }
 
 func TestMarkdownLooksAsItIsMeant(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ name, text, want string }{
 		{"lines stay lines", "one\ntwo", "<p>one<br>\ntwo</p>\n"},
 		{"a heading stands below the page's own", "# Big", "<h3>Big</h3>\n"},
@@ -59,6 +62,7 @@ func TestMarkdownLooksAsItIsMeant(t *testing.T) {
 // While an answer is written, a page is sent the last block again, and not those
 // before it.
 func TestBlocksStayWhileATextGrows(t *testing.T) {
+	t.Parallel()
 	text := "First.\n\n- a\n- b\n\n```go\nx\n```\n\n| a | b |\n| - | - |\n| 1 | 2 |\n\nLast."
 	whole := pages.Blocks(text)
 	if len(whole) != 5 {
@@ -76,6 +80,7 @@ func TestBlocksStayWhileATextGrows(t *testing.T) {
 
 // A page counts the blocks of an answer by its elements.
 func TestABlockIsOneElement(t *testing.T) {
+	t.Parallel()
 	for _, text := range append(pagestest.Hostile(), shown...) {
 		for _, block := range pages.Blocks(text) {
 			if n := pagestest.Elements(block); n != 1 {
@@ -89,6 +94,7 @@ var shown = []string{"---", "1. a\n\n   b", "> a\n\n> b", "<div>\n\n</div>", "  
 
 // Texts that are built to keep a parser busy, and long ones, show as they are.
 func TestCostlyTextsShowAsTheyAre(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{strings.Repeat(">", 10_000), strings.Repeat("<a&", 100_000)} {
 		blocks := pages.Blocks(text)
 		if len(blocks) != 1 || !strings.HasPrefix(blocks[0], `<div class="verbatim">`) {

@@ -130,6 +130,7 @@ func containsNot(t *testing.T, got string, unwanted ...string) {
 // search finds what was said long ago, with the turns around it, and range shows more
 // by the numbers that search gives.
 func TestModelFindsWhatWasSaidAndReadsOn(t *testing.T) {
+	t.Parallel()
 	a := newArchive(t)
 	for i := range 8 {
 		a.exchange(room, fmt.Sprintf("question %d", i+1), reply(fmt.Sprintf("answer %d", i+1)))
@@ -151,6 +152,7 @@ func TestModelFindsWhatWasSaidAndReadsOn(t *testing.T) {
 // An earlier conversation of the same place is found with scope session, and
 // can be read by its id.
 func TestEarlierConversationsAreFoundInTheSession(t *testing.T) {
+	t.Parallel()
 	a := newArchive(t)
 	a.exchange(room, "the anchor weighs 40 kg", reply("good"))
 	c, err := a.store.Active(t.Context(), room)
@@ -179,6 +181,7 @@ func TestEarlierConversationsAreFoundInTheSession(t *testing.T) {
 // A file that was written is found by its name, and a long text in the call is
 // shown where the words stand in it.
 func TestCallsAreFoundByWhatTheyWereMadeWith(t *testing.T) {
+	t.Parallel()
 	a := newArchive(t)
 	arguments, err := json.Marshal(map[string]string{"path": "lists/provisions.md", "content": strings.Repeat("filler ", 1000) + "ship biscuit " + strings.Repeat("filler ", 1000)})
 	if err != nil {
@@ -196,6 +199,7 @@ func TestCallsAreFoundByWhatTheyWereMadeWith(t *testing.T) {
 
 // What was looked up earlier is no evidence: it would stand before what was said.
 func TestSearchLeavesOutEarlierLookups(t *testing.T) {
+	t.Parallel()
 	a := newArchive(t)
 	a.exchange(room, "the key of the cellar hangs behind the door", reply("noted"))
 	for range 5 {
@@ -306,6 +310,7 @@ func TestSummaryShowsTheStateOfTheConversation(t *testing.T) {
 }
 
 func TestCallsOfAToolAreShownWithTheirResults(t *testing.T) {
+	t.Parallel()
 	a := newArchive(t)
 	a.exchange(room, "list the files", append(toolCall("shell_execute", `{"command":"ls"}`, "a.txt b.txt"), reply("two files"))...)
 	a.exchange(room, "what time is it", append(toolCall("current_time", `{}`, "noon"), reply("noon"))...)
@@ -320,6 +325,7 @@ func TestCallsOfAToolAreShownWithTheirResults(t *testing.T) {
 
 // Whatever the model asks, recall shows nothing of another session.
 func TestRecallNeverShowsAnotherSession(t *testing.T) {
+	t.Parallel()
 	a := newArchive(t)
 	key := func(i int) conversation.Key { return conversation.Key(fmt.Sprintf("cli:%d", i)) }
 	ids := map[int]string{}
@@ -351,6 +357,7 @@ func TestRecallNeverShowsAnotherSession(t *testing.T) {
 // What does not fit is left out in this order: parts of tool results, then the oldest
 // turns. The newest stays.
 func TestTooMuchIsCutToolResultsFirst(t *testing.T) {
+	t.Parallel()
 	a := newArchive(t)
 	for i := range 6 {
 		a.exchange(room, fmt.Sprintf("question %d", i+1), append(toolCall("read", `{}`, strings.Repeat("data ", 3000)), reply(fmt.Sprintf("answer %d", i+1)))...)
@@ -370,6 +377,7 @@ func TestTooMuchIsCutToolResultsFirst(t *testing.T) {
 }
 
 func TestBadArgumentsAreAnsweredWithWhatIsAllowed(t *testing.T) {
+	t.Parallel()
 	a := newArchive(t)
 	a.exchange(room, "hello", reply("hi"))
 	for arguments, want := range map[string]string{

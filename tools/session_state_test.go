@@ -8,6 +8,7 @@ import (
 
 // A model that gets a record wrong is told what is allowed, and can do better.
 func TestSessionStateSaysWhatItTakes(t *testing.T) {
+	t.Parallel()
 	r := registry(t, SessionState())
 	for arguments, want := range map[string]string{
 		`{"kind":"constraint","text":"never use an ORM"}`: "Kept.",

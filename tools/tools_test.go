@@ -23,6 +23,7 @@ func tool(name string, call func(context.Context, json.RawMessage) (string, erro
 }
 
 func TestTimeIsToldInTheZoneAskedFor(t *testing.T) {
+	t.Parallel()
 	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	r := registry(t, CurrentTime(func() time.Time { return noon }))
 	for arguments, want := range map[string]string{
@@ -37,6 +38,7 @@ func TestTimeIsToldInTheZoneAskedFor(t *testing.T) {
 }
 
 func TestTroubleOfAToolIsToldToTheModel(t *testing.T) {
+	t.Parallel()
 	r := registry(t,
 		tool("broken", func(context.Context, json.RawMessage) (string, error) { return "", errors.New("no such city") }),
 		tool("panics", func(context.Context, json.RawMessage) (string, error) { panic("secret detail") }),
@@ -59,6 +61,7 @@ func TestTroubleOfAToolIsToldToTheModel(t *testing.T) {
 }
 
 func TestHugeResultIsCut(t *testing.T) {
+	t.Parallel()
 	r := registry(t, tool("big", func(context.Context, json.RawMessage) (string, error) {
 		return strings.Repeat("é", maxResult), nil
 	}))
@@ -69,6 +72,7 @@ func TestHugeResultIsCut(t *testing.T) {
 }
 
 func TestTwoToolsOfOneNameAreRefused(t *testing.T) {
+	t.Parallel()
 	if _, err := NewRegistry(Tool{Name: "a"}, Tool{Name: "a"}); err == nil {
 		t.Fatal("two tools of one name were taken")
 	}

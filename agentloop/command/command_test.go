@@ -10,6 +10,7 @@ import (
 )
 
 func TestCommandsWithArgumentsHaveOptions(t *testing.T) {
+	t.Parallel()
 	for _, c := range All() {
 		if (c.Arguments != "") != (len(c.Options) > 0) && c.Name != "clear" {
 			t.Errorf("/%s takes %q, and its options are %+v", c.Name, c.Arguments, c.Options)
@@ -18,6 +19,7 @@ func TestCommandsWithArgumentsHaveOptions(t *testing.T) {
 }
 
 func TestReadmeListsEveryCommandInOrder(t *testing.T) {
+	t.Parallel()
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)

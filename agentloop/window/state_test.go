@@ -13,6 +13,7 @@ import (
 
 // Within the budget, rules are kept and later notes of other kinds are dropped.
 func TestStateKeepsRulesLongestAndStaysSmall(t *testing.T) {
+	t.Parallel()
 	counter := llm.NewCounter("")
 	c := conversation.Conversation{ID: "0190b0a0-0000-7000-8000-000000000000", Tokens: 1 << 40}
 	c.State.Turns = 1 << 40

@@ -9,6 +9,7 @@ import (
 
 // An open code block would turn the rest of the page into code.
 func TestShortenedMessagesCloseTheirCodeBlocks(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("code\n", 200)
 	for name, c := range map[string]struct{ text, end string }{
 		"cut":                {"```go\n" + long + "```", " …\n```"},

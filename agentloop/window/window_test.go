@@ -111,6 +111,7 @@ func windowOf(counter Counter, system string, history []llm.Message, question st
 // With a system prompt larger than the window, the model still gets the question and the
 // beginning of the prompt.
 func TestHugeSystemPromptLeavesHalfOfTheBudget(t *testing.T) {
+	t.Parallel()
 	counter := llm.NewCounter("")
 	question := strings.Repeat("Why is the sky blue? ", 60)
 	w := windowOf(counter, "You are a pirate. "+strings.Repeat("Never lie. ", 5000), nil, question)
@@ -129,6 +130,7 @@ func TestHugeSystemPromptLeavesHalfOfTheBudget(t *testing.T) {
 
 // A text that exceeds a large window is shown in large part.
 func TestHugeTextFillsALargeWindow(t *testing.T) {
+	t.Parallel()
 	counter := llm.NewCounter("")
 	w := windowOf(counter, "Be brief.", nil, strings.Repeat("word ", 300_000))
 	const budget = 120_000
@@ -141,6 +143,7 @@ func TestHugeTextFillsALargeWindow(t *testing.T) {
 // After a very long exchange "and shorter?" must not meet a model that knows
 // nothing of it.
 func TestExchangeLargerThanTheRoomIsShownCut(t *testing.T) {
+	t.Parallel()
 	counter := llm.NewCounter("")
 	long := func(word string) string { return strings.Repeat(word+" ", 700) }
 	history := []llm.Message{
@@ -174,6 +177,7 @@ func TestExchangeLargerThanTheRoomIsShownCut(t *testing.T) {
 }
 
 func TestBudgetLeavesRoomForTheAnswer(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ most, window, reserve, want int }{
 		{32_000, 128_000, 2000, 30_000},
 		{32_000, 8_000, 2000, 4_400},
@@ -190,6 +194,7 @@ var _ Counter = (*llm.Counter)(nil)
 
 // However many tool results follow it, the question stays in the
 func TestQuestionStaysInTheWindow(t *testing.T) {
+	t.Parallel()
 	counter := llm.NewCounter("")
 	cramped := 0
 	for seed := range uint64(150) {

@@ -32,6 +32,7 @@ func visitor(names ...string) access.Visitor {
 }
 
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	store := openStore(t)
 	for name, tt := range map[string]struct {
 		mode  string
@@ -65,6 +66,7 @@ func TestAccess(t *testing.T) {
 }
 
 func TestAccessRefusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		mode  string
 		allow []string
@@ -82,6 +84,7 @@ func TestAccessRefusesWhatItDoesNotKnow(t *testing.T) {
 // The operator must find in the log what allow would have to hold, and not be
 // drowned in it.
 func TestSilentStrangersAreLoggedOnce(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	control, err := access.New("allowlist", nil, conversation.Account{Channel: "test"}, nil, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
@@ -99,6 +102,7 @@ func TestSilentStrangersAreLoggedOnce(t *testing.T) {
 
 // A name that its owner has given up must not let in whoever takes it next.
 func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
+	t.Parallel()
 	var log bytes.Buffer
 	store := openStore(t)
 	newAccess := func(mode string, allow ...string) *access.Control {
@@ -153,6 +157,7 @@ func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
 
 // Who is refused by the name is a stranger like any other.
 func TestAccessOffersACodeToTheNewHolderOfAName(t *testing.T) {
+	t.Parallel()
 	control, err := access.New("pairing", []string{"@ada"}, conversation.Account{Channel: "telegram"}, pairing.New(openStore(t)), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +172,7 @@ func TestAccessOffersACodeToTheNewHolderOfAName(t *testing.T) {
 
 // While it can't be read whose a name is, nothing is decided.
 func TestAccessDecidesNothingWhileNamesCantBeRead(t *testing.T) {
+	t.Parallel()
 	store := openStore(t)
 	control, err := access.New("allowlist", []string{"@ada"}, conversation.Account{Channel: "telegram"}, pairing.New(store), slog.New(slog.DiscardHandler))
 	if err != nil {

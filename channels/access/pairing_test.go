@@ -86,6 +86,7 @@ func (d *door) wantIn(id string, private bool) {
 }
 
 func TestAStrangerIsLetInByACode(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(t)
 		d.wantOut("7", false)
@@ -104,6 +105,7 @@ func TestAStrangerIsLetInByACode(t *testing.T) {
 }
 
 func TestAStrangerWhoWritesOnHearsTheSameCodeNowAndThen(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(t)
 		told := map[string]int{}
@@ -125,6 +127,7 @@ func TestAStrangerWhoWritesOnHearsTheSameCodeNowAndThen(t *testing.T) {
 }
 
 func TestAnExpiredCodeIsRenewedByTheNextMessage(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(t)
 		d.wantCode("7")
@@ -146,6 +149,7 @@ func TestAnExpiredCodeIsRenewedByTheNextMessage(t *testing.T) {
 // However many strangers come, they get a bounded number of answers, who was let
 // in is not held up, and a code that was given stays good.
 func TestAFloodOfStrangers(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(t)
 		d.approve(d.wantCode("friend"))
@@ -174,6 +178,7 @@ func TestAFloodOfStrangers(t *testing.T) {
 
 // A hundred strangers, or a few hundred, are no reason for another one to wait.
 func TestANewcomerAmongHundredsOfStrangersIsToldACode(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(t)
 		for i := range 300 {
@@ -186,6 +191,7 @@ func TestANewcomerAmongHundredsOfStrangersIsToldACode(t *testing.T) {
 
 // Words that could not be sent are not held to be told.
 func TestAStrangerWhoWasNotToldIsToldByTheNextMessage(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -212,6 +218,7 @@ func TestAStrangerWhoWasNotToldIsToldByTheNextMessage(t *testing.T) {
 
 // Those for whom there is no room in the queue get the code when they write again.
 func TestTellDoesNotBlock(t *testing.T) {
+	t.Parallel()
 	d := newDoor(t)
 	sent := func(context.Context) error { return nil }
 	for range 1000 {
@@ -225,6 +232,7 @@ func TestTellDoesNotBlock(t *testing.T) {
 // A disk that fails must neither let a stranger in nor drop what a friend says:
 // nothing is decided, and the adapter asks again.
 func TestWithoutTheStoreNothingIsDecided(t *testing.T) {
+	t.Parallel()
 	d := newDoor(t)
 	d.approve(d.wantCode("friend"))
 	d.store.Close()

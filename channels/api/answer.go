@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"parley/activity"
-	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/httpserver"
 )
 
 // answer is what has become of a message.
@@ -144,7 +144,7 @@ func (c *Channel) await(ctx context.Context, q question, prefer preference, to l
 	defer watch.Close()
 	waiting, cancel := prefer.limit(ctx)
 	defer cancel()
-	err = hosted.Follow(waiting, watch.C(), c.gate.Ending(), to.Beat, func(readStore bool) (done bool, err error) {
+	err = httpserver.Follow(waiting, watch.C(), c.gate.Ending(), to.Beat, func(readStore bool) (done bool, err error) {
 		run, working := watch.Now() // before the store, so that nothing falls between the two
 		if readStore || !working || !run.Takes(a.ID) {
 			if a, err = c.Store.Answer(ctx, ChannelName, q.source()); err != nil || a.State != conversation.AnswerWaiting {

@@ -11,6 +11,7 @@ import (
 // A listener that is slow sees several steps at once; it is told them in the
 // order in which they happened, and its deltas still make the text.
 func TestStepsSeenAtOnceKeepTheirOrder(t *testing.T) {
+	t.Parallel()
 	running := []activity.ToolProgress{{ID: "1"}}
 	done := []activity.ToolProgress{{ID: "1", Done: true}}
 	for name, c := range map[string]struct {
@@ -53,6 +54,7 @@ func TestStepsSeenAtOnceKeepTheirOrder(t *testing.T) {
 
 // A run that was over before the listener looked has its calls told all the same.
 func TestCallsOfARunThatIsOverAreTold(t *testing.T) {
+	t.Parallel()
 	f := follower{}
 	f.follow(activity.Progress{Run: 1, Tools: []activity.ToolProgress{{ID: "1"}}})
 	var got []string

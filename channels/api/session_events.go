@@ -105,8 +105,8 @@ func (s *sessionStream) run(ctx context.Context) {
 	if s.Send(httpserver.Event{ID: s.at.String(), Name: eventAccepted, Data: `{}`}) != nil {
 		return
 	}
-	known := int64(-1)                                                                    // the run that was under way
-	_ = hosted.Follow(ctx, s.watch.C(), nil, s.Beat, func(readStore bool) (bool, error) { // a client that is gone has ended it
+	known := int64(-1)                                                                        // the run that was under way
+	_ = httpserver.Follow(ctx, s.watch.C(), nil, s.Beat, func(readStore bool) (bool, error) { // a client that is gone has ended it
 		p, working := s.watch.Now()
 		if !working {
 			p.Run = 0

@@ -10,6 +10,7 @@ import (
 // The operator mends why a reply was refused, and has it sent again while the
 // talk goes on: it arrives once, though newer replies have passed it.
 func TestAReplyThatFailedIsSentAgain(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	sender, _ := p.start()
 	in := conversation.Inbound{Key: chatKey(7), SourceID: "first", Address: `{"chat":7}`, Text: "?", At: time.Now()}

@@ -66,6 +66,7 @@ func (g *gate) all() []string {
 // Many replies were left by the process before. While they go out the talk goes
 // on, and its reply comes both from the store and from its run: once for people.
 func TestAReplyBehindLeftoversGoesOutOnce(t *testing.T) {
+	t.Parallel()
 	p, g := newPost(t), newGate()
 	var want []string
 	for i := range 16 { // as many as are read at once
@@ -98,6 +99,7 @@ func (s *slowRead) Deliveries(ctx context.Context, q conversation.DeliveryQuery)
 }
 
 func TestAReplyToldOfAfterItWasReadGoesOutOnce(t *testing.T) {
+	t.Parallel()
 	p, g := newPost(t), newGate()
 	p.reply(7, "left")
 	fresh := p.reply(7, "new")

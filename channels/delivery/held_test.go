@@ -140,6 +140,7 @@ func isBad(text string) bool { return strings.HasPrefix(text, "bad") }
 
 // A command that is given while an answer is stuck is answered all the same.
 func TestSenderSetsAReplyAsideThatItsPlatformFailsOn(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		d := deliverTo(t, filepath.Join(t.TempDir(), "test.db"), func(text string) error {
@@ -181,6 +182,7 @@ func TestSenderSetsAReplyAsideThatItsPlatformFailsOn(t *testing.T) {
 // While a platform answers 5xx to every message, although its connection stands,
 // no reply is at fault: they go out in their order afterwards.
 func TestSenderKeepsOrderThroughAnOutageOfMessagesAlone(t *testing.T) {
+	t.Parallel()
 	for name, outage := range map[string]time.Duration{"of a minute": time.Minute, "of an hour": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -209,6 +211,7 @@ func TestSenderKeepsOrderThroughAnOutageOfMessagesAlone(t *testing.T) {
 }
 
 func TestReplyThatWasSetAsideArrivesOnceItIsTaken(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		d := deliverTo(t, filepath.Join(t.TempDir(), "test.db"), func(text string) error {
@@ -231,6 +234,7 @@ func TestReplyThatWasSetAsideArrivesOnceItIsTaken(t *testing.T) {
 
 // What is set aside is tried first after a restart, and is not in the way.
 func TestReplyThatIsSetAsideSurvivesTheProcess(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began, path := time.Now(), filepath.Join(t.TempDir(), "test.db")
 		bad := func(text string) error {
@@ -274,6 +278,7 @@ func TestReplyThatIsSetAsideSurvivesTheProcess(t *testing.T) {
 // The end of the gateway waits for what is under way, and not for the next try of
 // what a platform does not take.
 func TestFlushLeavesWhatWaitsForAnotherTry(t *testing.T) {
+	t.Parallel()
 	for name, failure := range map[string]error{
 		"stuck":         stuck(time.Time{}),
 		"unreachable":   &channels.SendError{Err: errors.New("no route to host")},
@@ -314,6 +319,7 @@ func TestFlushLeavesWhatWaitsForAnotherTry(t *testing.T) {
 
 // A rate limit of seconds is no reason to leave the reply to the next start.
 func TestFlushWaitsForAShortRateLimit(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
 		d := deliverTo(t, filepath.Join(t.TempDir(), "test.db"), func(string) error {
@@ -332,6 +338,7 @@ func TestFlushWaitsForAShortRateLimit(t *testing.T) {
 
 // A session that another process works is that one's to serve.
 func TestFlushDoesNotWaitForASessionOfAnotherProcess(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "test.db")
 		d := deliverTo(t, path, func(string) error { return nil })
@@ -364,6 +371,7 @@ func (lockedOut) Lock(key conversation.Key) (func(), error) {
 
 // The adapter knows by its polls that Telegram works for all other messages.
 func TestTelegramCommandPassesAReplyThatTelegramFailsOn(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	serving := make(chan struct{})
 	channel, err := telegram.New(telegram.Parts{

@@ -60,6 +60,7 @@ func (p *post) deliver(sink channels.Sink) []activity.OutcomeKind {
 
 // The chat is told in words, and the next reply goes on.
 func TestPanicOverAReplyIsItsFailureAlone(t *testing.T) {
+	t.Parallel()
 	for _, splits := range []bool{true, false} {
 		p := newPost(t)
 		p.commit(1, "bad")
@@ -76,6 +77,7 @@ func TestPanicOverAReplyIsItsFailureAlone(t *testing.T) {
 }
 
 func TestOutcomesTellOfEveryTry(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.commit(1, "bad")
 	tries := 0

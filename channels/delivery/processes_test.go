@@ -22,6 +22,7 @@ const (
 
 // TestSenderProcess is no test by itself: it is what startProcess runs.
 func TestSenderProcess(t *testing.T) {
+	t.Parallel()
 	path := os.Getenv(senderDatabase)
 	if path == "" {
 		t.Skip("runs as a process of another test")
@@ -61,6 +62,7 @@ func (p *post) startProcess() (process *exec.Cmd, log *lockedBuffer) {
 // The second process starts while the platform still takes the reply from the
 // first: without the session's lock it would send it too.
 func TestTwoProcessesSendAReplyOnce(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.reply(1, "once")
 	reached, open := make(chan struct{}, 2), make(chan struct{})

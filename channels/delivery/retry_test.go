@@ -76,6 +76,7 @@ func trouble(t *testing.T, p *platform, long time.Duration) (log string) {
 }
 
 func TestAReplyThatOnlyItsPlatformFailsOnIsGivenUpTheSameDay(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		p := &platform{send: func() error {
@@ -92,6 +93,7 @@ func TestAReplyThatOnlyItsPlatformFailsOnIsGivenUpTheSameDay(t *testing.T) {
 }
 
 func TestNoReplyIsGivenUpForAnOutage(t *testing.T) {
+	t.Parallel()
 	const outage = 20 * 24 * time.Hour
 	for name, err := range map[string]error{
 		"unreachable":      &channels.SendError{Err: errors.New("no route to host")},
@@ -119,6 +121,7 @@ func TestNoReplyIsGivenUpForAnOutage(t *testing.T) {
 // The end of an outage is no reason to give a reply up either: the platform
 // has to work for hours and still not take it. Later ones go on meanwhile.
 func TestTheTimeOfAnOutageDoesNotCountAgainstAReply(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		back := time.Now().Add(48 * time.Hour)
 		p := &platform{send: func() error {
@@ -138,6 +141,7 @@ func TestTheTimeOfAnOutageDoesNotCountAgainstAReply(t *testing.T) {
 }
 
 func TestALongTroubleIsLoggedEverMoreRarely(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &platform{send: func() error { return errors.New("no route to host") }}
 		log := trouble(t, p, 3*24*time.Hour)

@@ -131,6 +131,7 @@ func paragraphs(n int) string {
 }
 
 func TestPartsThatWereTakenAreNotSentAgain(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.reply(1, paragraphs(4))
 	p.server.Refuse(1, telegramtest.Verdict{}, 1) // the first part passes
@@ -177,6 +178,7 @@ func (p *post) waitMarked(parts int) {
 // A reply that is sent as a file has two parts, of which the first may have arrived
 // when the gateway ended.
 func TestTheFileOfALongReplyFollowsAfterARestart(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.reply(1, paragraphs(400))
 	p.reply(1, "next")
@@ -198,6 +200,7 @@ func TestTheFileOfALongReplyFollowsAfterARestart(t *testing.T) {
 }
 
 func TestReplyThatIsRefusedForGoodHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.reply(1, "refused")
 	p.reply(1, "taken")
@@ -210,6 +213,7 @@ func TestReplyThatIsRefusedForGoodHoldsUpNoOther(t *testing.T) {
 }
 
 func TestFloodedChatStallsItselfAlone(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.reply(1, "flooded")
 	p.server.Refuse(1, telegramtest.TooMany(3600), 1000)
@@ -225,6 +229,7 @@ func TestFloodedChatStallsItselfAlone(t *testing.T) {
 }
 
 func TestRepliesOfAChatKeepTheirOrderThroughTrouble(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	for i := range 10 {
 		p.reply(1, fmt.Sprint(i))
@@ -243,6 +248,7 @@ func TestRepliesOfAChatKeepTheirOrderThroughTrouble(t *testing.T) {
 // A session of one person may span two platforms. What was left for the other
 // one is not sent by this one, not given up by it, and not in its way.
 func TestWhatGoesByAnotherChannelIsLeftToIt(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: 1, FirstName: "Ada"}))
 	const ada = conversation.Key("user:ada")
@@ -270,6 +276,7 @@ func TestWhatGoesByAnotherChannelIsLeftToIt(t *testing.T) {
 }
 
 func TestFlushEndsWhenNothingIsLeft(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.reply(1, "last words")
 	channel, err := telegram.New(telegram.Parts{Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler)})
@@ -290,6 +297,7 @@ func TestFlushEndsWhenNothingIsLeft(t *testing.T) {
 // A reply that the start found in the store may be told of once more, by the
 // run that made it.
 func TestLateWakeSendsNothingAgain(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	early := p.reply(1, "early")
 	sender, _ := p.start()
@@ -322,6 +330,7 @@ func (s *busyStore) Mark(ctx context.Context, d conversation.Delivery, mark conv
 // Neither may the queue and its sender wait for each other, nor may a reply be
 // left behind.
 func TestRepliesThatComeWhileTheirQueueEndsAreSent(t *testing.T) {
+	t.Parallel()
 	const rounds, together = 60, 3
 	p := newPost(t)
 	busy, platform, flush := &busyStore{Store: p.store}, &platform{}, make(chan struct{})

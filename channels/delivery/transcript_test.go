@@ -48,6 +48,7 @@ func (p *post) export(chat int64, said, text string) conversation.Transcript {
 
 // The file comes with the text, once, also when the chat had to wait.
 func TestTranscriptIsSentAsAFile(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.export(1, "what about the *mill*?", "Here it **is**")
 	p.server.Refuse(1, telegramtest.TooMany(1), 1)
@@ -64,6 +65,7 @@ func TestTranscriptIsSentAsAFile(t *testing.T) {
 
 // A text that is too long for Telegram to show below a file is a message of its own.
 func TestTranscriptFollowsALongText(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.export(1, "?", strings.Repeat("word ", 300))
 	p.start()
@@ -75,6 +77,7 @@ func TestTranscriptFollowsALongText(t *testing.T) {
 
 // What was deleted before its file was sent is not sent, and holds up nothing.
 func TestTranscriptOfADeletedConversationIsNotSent(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.export(1, "a secret", "Here it is")
 	in := conversation.Inbound{Key: chatKey(1), SourceID: "clear", Address: `{"chat":1}`, Text: "/clear yes", At: time.Now()}

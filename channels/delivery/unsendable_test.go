@@ -45,6 +45,7 @@ func (p *post) failed() (list []string) {
 
 // A file that can't be made would not be made at the next try either.
 func TestSenderTellsTheChatWhenAFileCantBeMade(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.export(1, "what about the mill?", "Here it is")
 	p.commit(1, "next")
@@ -62,6 +63,7 @@ func TestSenderTellsTheChatWhenAFileCantBeMade(t *testing.T) {
 
 // An old version stored any date that a platform gave.
 func TestAFileOfMessagesWithADateBeyondTheCalendarIsMade(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.export(1, "what about the mill?", "Here it is")
 	p.damage(`UPDATE messages SET created_at = 9223372036854775807`)
@@ -75,6 +77,7 @@ func TestAFileOfMessagesWithADateBeyondTheCalendarIsMade(t *testing.T) {
 // What the chat is told of a reply that can't be prepared keeps to the pace of
 // the platform, and holds up nothing when it is refused.
 func TestNoticeOfALocalErrorIsRetriedLikeAnyReply(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		verdict telegramtest.Verdict
 		times   int
@@ -127,6 +130,7 @@ func (l *late) Send(_ context.Context, _ conversation.Delivery, p channels.Part)
 // The parts that were taken stay marked: whoever sends the reply again, once the
 // gateway can prepare it, begins behind them.
 func TestPartsBeforeALocalErrorStayMarked(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.commit(1, "one two three")
 	to := &late{platform: &platform{}}
@@ -145,6 +149,7 @@ func TestPartsBeforeALocalErrorStayMarked(t *testing.T) {
 // A chat that can't be told either, such as one whose adapter fails on every
 // text, is not tried for ever.
 func TestALocalErrorOfTheNoticeEndsTheReplyToo(t *testing.T) {
+	t.Parallel()
 	p := newPost(t)
 	p.commit(1, "bad")
 	if kinds := p.deliver(broken{}); len(kinds) != 1 || kinds[0] != activity.Failed {

@@ -18,6 +18,7 @@ func keys(list []conversation.Inbound) []conversation.Key {
 }
 
 func TestADirectMessageIsAnswered(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	r := g.run()
 	ann := g.srv.Person("Ann")
@@ -40,6 +41,7 @@ func TestADirectMessageIsAnswered(t *testing.T) {
 }
 
 func TestInChannelsItAnswersWhoMeansIt(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	home := g.srv.Guild("Home")
 	general, free := g.srv.Channel(home, "general"), g.srv.Channel(home, "free")
@@ -76,6 +78,7 @@ func TestInChannelsItAnswersWhoMeansIt(t *testing.T) {
 }
 
 func TestThreadsAreSessionsOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	g := newGateway(t)
 	home := g.srv.Guild("Home")
 	general := g.srv.Channel(home, "general")

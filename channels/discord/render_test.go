@@ -12,6 +12,7 @@ import (
 )
 
 func TestWhatDiscordKnowsStaysAsItIs(t *testing.T) {
+	t.Parallel()
 	for name, source := range map[string]string{
 		"looks":             "*a* _b_ **c** __d__ ~~e~~ ||f|| `g` ***h***",
 		"headings":          "# a\n## b\n### c\n-# small",
@@ -39,6 +40,7 @@ func TestWhatDiscordKnowsStaysAsItIs(t *testing.T) {
 }
 
 func TestWhatDiscordLacksBecomesReadable(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct{ markdown, want string }{
 		"deep heading":         {"#### Title ##\ntext", "**Title**\ntext"},
 		"bold deep heading":    {"##### **Title**", "**Title**"},

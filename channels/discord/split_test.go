@@ -42,6 +42,7 @@ func checkParts(t *testing.T, parts []channels.Part) {
 }
 
 func TestNothingToShowIsADash(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"", " \n\t ", "\x00\x01", "\u200b\u2060", "\u3164", "\n\n\n" + strings.Repeat(" ", 5000)} {
 		parts := replyParts(text, 5)
 		checkParts(t, parts)
@@ -52,6 +53,7 @@ func TestNothingToShowIsADash(t *testing.T) {
 }
 
 func TestTheLimitHoldsInUTF16AndInCodePoints(t *testing.T) {
+	t.Parallel()
 	parts := replyParts(strings.Repeat("😀", 1000)+"😀", 0)
 	if len(parts) != 2 || parts[0].Text != strings.Repeat("😀", 1000) {
 		t.Fatalf("%d parts, the first of %d bytes", len(parts), len(parts[0].Text))
@@ -62,6 +64,7 @@ func TestTheLimitHoldsInUTF16AndInCodePoints(t *testing.T) {
 }
 
 func TestLongCodeIsClosedAndOpenedAgain(t *testing.T) {
+	t.Parallel()
 	var code strings.Builder
 	for i := range 300 {
 		fmt.Fprintf(&code, "    line %d <&>\n", i)
@@ -85,6 +88,7 @@ func TestLongCodeIsClosedAndOpenedAgain(t *testing.T) {
 }
 
 func TestLongQuotesStayQuotes(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"one line":         "> " + strings.Repeat("word ", 1000),
 		"many lines":       strings.Repeat("> a line of it\n", 400),
@@ -112,6 +116,7 @@ func TestLongQuotesStayQuotes(t *testing.T) {
 }
 
 func TestAHeadingStaysWithItsText(t *testing.T) {
+	t.Parallel()
 	text := strings.Repeat("word ", 380) + "\n\n## Title\n\n" + strings.Repeat("more ", 100)
 	parts := replyParts(text, 0)
 	checkParts(t, parts)
@@ -121,6 +126,7 @@ func TestAHeadingStaysWithItsText(t *testing.T) {
 }
 
 func TestAVeryLongReplyIsAFile(t *testing.T) {
+	t.Parallel()
 	text := "# Report\n\n" + strings.Repeat("Some sentence of it. ", 1000) + "\n\n|a|b|\n|-|-|\n|c|d|"
 	parts := replyParts(text, 5)
 	checkParts(t, parts)
@@ -142,6 +148,7 @@ func TestAVeryLongReplyIsAFile(t *testing.T) {
 }
 
 func TestFiveMessagesAreNoFile(t *testing.T) {
+	t.Parallel()
 	if parts := replyParts(strings.Repeat("x", 5*maxUnits), 5); len(parts) != 5 || parts[0].File != nil {
 		t.Fatalf("%d parts", len(parts))
 	}
@@ -151,6 +158,7 @@ func TestFiveMessagesAreNoFile(t *testing.T) {
 }
 
 func TestAMebibyteOfOneThingIsSent(t *testing.T) {
+	t.Parallel()
 	sendRepeated(t, 1<<20, map[string]string{
 		"letters": "x", "lines": "\n", "emoji": "👨‍👩‍👧", "combining": "\u0301", "bytes": "\xff\x00", "backticks": "`", "quotes": ">", "quotes apart": "> ",
 		"brackets": "[", "stars": "*", "bars": "|", "dashes": "-", "dashes apart": "- ", "hashes": "#", "numbers": "1. ", "backslashes": "\\",
@@ -158,6 +166,7 @@ func TestAMebibyteOfOneThingIsSent(t *testing.T) {
 }
 
 func TestHostileMarkdownIsSent(t *testing.T) {
+	t.Parallel()
 	sendRepeated(t, 1<<18, map[string]string{
 		"spaces": "x" + strings.Repeat(" ", 1000), "backticks apart": "` `` ", "fences": "```\n", "waves": "~~~\n", "quoted lines": "> a\n",
 		"fences in quotes": "> ```\n", "images": "![", "linked images": "[![", "half images": "[![](", "notes": "[^1]: [^", "bold": "**a** ",
@@ -237,6 +246,7 @@ func BenchmarkParts(b *testing.B) {
 // What was begun in messages, before file_over was set, is not taken for a file
 // that has arrived.
 func TestAReplyThatWasBegunInMessagesGoesOnInMessages(t *testing.T) {
+	t.Parallel()
 	d := conversation.Delivery{Text: strings.Repeat("x", 8*maxUnits), Sent: []string{"1"}}
 	if parts := parts(d, 5); len(parts) != 8 || parts[0].File != nil {
 		t.Errorf("%d parts", len(parts))

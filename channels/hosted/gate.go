@@ -1,6 +1,6 @@
-// Package hosted has what the channels share that the gateway serves itself over
-// HTTP: when they take messages, the files that are uploaded with these, how far
-// a client has followed a session, and how a stream of events goes on.
+// Package hosted holds what the channels web and api share, which the gateway itself
+// serves over HTTP: the gate that takes messages while a channel runs, the files that
+// are uploaded with messages, and a client's position in a session's events.
 package hosted
 
 import (

@@ -9,6 +9,7 @@ import (
 )
 
 func TestFencesFindsTheCode(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		text string
 		want []string

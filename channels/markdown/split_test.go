@@ -12,6 +12,7 @@ import (
 )
 
 func TestSplitKeepsShortTextWhole(t *testing.T) {
+	t.Parallel()
 	got := markdown.Split("one\n\ntwo", 100, markdown.UTF16)
 	if diff := cmp.Diff([]string{"one\n\ntwo"}, got); diff != "" {
 		t.Fatal(diff)
@@ -22,6 +23,7 @@ func TestSplitKeepsShortTextWhole(t *testing.T) {
 }
 
 func TestSplitPlaces(t *testing.T) {
+	t.Parallel()
 	word := func(n int) string { return strings.TrimSpace(strings.Repeat("word ", n)) }
 	for name, tt := range map[string]struct {
 		text string
@@ -105,6 +107,7 @@ func TestSplitPlaces(t *testing.T) {
 }
 
 func TestSplitOfHugeTextIsQuick(t *testing.T) {
+	t.Parallel()
 	for name, text := range map[string]string{
 		"letters":    strings.Repeat("x", 1<<20),
 		"combining":  "e" + strings.Repeat("\u0301", 1<<19),

@@ -102,7 +102,7 @@ func (c *Channel) follow(w http.ResponseWriter, r *http.Request) {
 // connect again after an error.
 func (s *stream) run(ctx context.Context) {
 	beat := func() error { return s.events.Send(beatEvent) }
-	_ = hosted.Follow(ctx, s.watch.C(), s.all.C(), beat, func(bool) (bool, error) { // what went wrong is logged
+	_ = httpserver.Follow(ctx, s.watch.C(), s.all.C(), beat, func(bool) (bool, error) { // what went wrong is logged
 		began := time.Now()
 		u, err := s.look(ctx)
 		if err != nil {

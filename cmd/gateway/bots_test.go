@@ -32,6 +32,7 @@ func (o *operator) mustBots(args ...string) (out string) {
 }
 
 func TestBotsShowsAndReleasesWhatWaitsForAFormerBot(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	if out := o.mustBots("list"); !strings.HasPrefix(out, "No bot has served") {
 		t.Errorf("an empty list: %s", out)

@@ -62,6 +62,7 @@ func titles(t *testing.T, s *conversation.Store) (list []string) {
 // The operator sees what would go before it goes, and then exactly that is gone,
 // while the gateway runs.
 func TestCleanupSaysWhatWouldGoAndThenDeletesIt(t *testing.T) {
+	t.Parallel()
 	configPath, daemon := oldDatabase(t, `retention = "8640h"`)
 	const table = `SESSION           CONVERSATION                           TITLE          MESSAGES   SIZE       LAST USED
 telegram:chat:1   UUID   Trip to Rome   2          21 bytes   400d ago
@@ -89,6 +90,7 @@ telegram:chat:2   UUID   Bread [2J      2          19 bytes   400d ago
 }
 
 func TestByDefaultConversationsAreKeptForEver(t *testing.T) {
+	t.Parallel()
 	configPath, daemon := oldDatabase(t, "")
 	got := cleanupWith(t, configPath)
 	if !strings.HasPrefix(got, "Deleted: 0 conversations (conversation.retention is 0: they are kept for ever)") {
@@ -101,6 +103,7 @@ func TestByDefaultConversationsAreKeptForEver(t *testing.T) {
 
 // A clock that is wrong must not cost anybody a conversation, by whatever command.
 func TestCleanupGoesByTheTimeThatWasSeenToPass(t *testing.T) {
+	t.Parallel()
 	configPath, daemon := oldDatabase(t, `retention = "8640h"`)
 	if _, err := retention.New(daemon).LookAtClock(t.Context()); err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@ func file(t *testing.T, name, text string) (path string) {
 // What was said in ChatGPT stands among the earlier conversations of one's
 // terminal, once, however often the file is imported.
 func TestAChatGPTExportIsImportedOnce(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	export := "importer/testdata/conversations.json"
 	if out := o.mustCall("import", export, "--dry-run"); out != "To be imported: 2 conversations into cli:default, with 8 messages and 122 tokens; 0 there already, 0 left out.\n" {
@@ -55,6 +56,7 @@ func TestAChatGPTExportIsImportedOnce(t *testing.T) {
 
 // An export of one gateway can be imported by another, and reads the same.
 func TestAnExportCanBeImported(t *testing.T) {
+	t.Parallel()
 	from, to := newOperator(t), newOperator(t)
 	for i := range 3 {
 		from.talks(adasChat, "", fmt.Sprintf("question %d", i), "answer "+escaping)
@@ -92,6 +94,7 @@ func said(t *testing.T, store *conversation.Store, id string) (list []string) {
 }
 
 func TestImportTellsWhatItLeftOut(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	good := `{"messages": [{"role": "user", "content": "good"}]}` + "\n"
 	out := o.mustCall("import", file(t, "lines.jsonl", good+strings.Repeat("{\x1b[2J}\n", maxBroken+5)))
@@ -111,6 +114,7 @@ func TestImportTellsWhatItLeftOut(t *testing.T) {
 
 // Who imports what the configuration deletes the next night is told so.
 func TestImportWarnsOfRetention(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	settings, err := os.OpenFile(o.config, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -129,6 +133,7 @@ func TestImportWarnsOfRetention(t *testing.T) {
 }
 
 func TestImportSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	o.talks(adasChat, "", "hello", "hello")
 	lines := file(t, "lines.jsonl", `{"role": "user", "content": "hello"}`)

@@ -84,6 +84,7 @@ func (o *operator) wantIn(channel, user string, want bool) {
 }
 
 func TestPairLetsPeopleInWhileTheGatewayRuns(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	if out := o.mustPair("list"); !strings.HasPrefix(out, "Nobody waits") {
 		t.Errorf("an empty list: %s", out)
@@ -108,6 +109,7 @@ func TestPairLetsPeopleInWhileTheGatewayRuns(t *testing.T) {
 }
 
 func TestPairListIsATable(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	list := []pairing.Pairing{
 		{Channel: "telegram", Account: "7000001", UserID: "43", Name: "Bob", Code: "K7QM-2XWD", AskedAt: now.Add(-5 * time.Minute), ExpiresAt: now.Add(55 * time.Minute)},
@@ -128,6 +130,7 @@ discord    any       1001   Zoë    -           3d    let in
 
 // A flood of strangers must not hide who was let in.
 func TestPairListShowsTheNewestOfACrowd(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	var list []pairing.Pairing
 	for i := range 250 {
@@ -145,6 +148,7 @@ func TestPairListShowsTheNewestOfACrowd(t *testing.T) {
 
 // A stranger chooses the name that the operator's terminal shows.
 func TestNamesCannotSteerTheTerminal(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	o.asks("telegram", "42", "\x1b[2J\x1b]0;owned\a\nAda\t\u202e"+strings.Repeat("x", 1000))
 	out := o.mustPair("list")
@@ -154,6 +158,7 @@ func TestNamesCannotSteerTheTerminal(t *testing.T) {
 }
 
 func TestPairSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	for _, tt := range []struct {
 		args []string
@@ -174,6 +179,7 @@ func TestPairSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestPairFreesNames(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	if _, err := pairing.New(o.daemon).BindName(t.Context(), "telegram", "@Ada", "42"); err != nil {
 		t.Fatal(err)
@@ -192,6 +198,7 @@ func TestPairFreesNames(t *testing.T) {
 
 // In the wrong folder the command must say so, and leave no empty database.
 func TestPairMakesNoDatabase(t *testing.T) {
+	t.Parallel()
 	path := configure(t, "missing.db")
 	if _, err := pairWith(t, path, "list"); err == nil || !strings.Contains(err.Error(), "there is no database") {
 		t.Errorf("got %v", err)
@@ -202,6 +209,7 @@ func TestPairMakesNoDatabase(t *testing.T) {
 }
 
 func TestTheShellCompletesCodesAndPeople(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	code := o.asks("telegram", "42", "Ada")
 	for _, verb := range []string{"approve", "revoke"} {

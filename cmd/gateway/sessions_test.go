@@ -86,6 +86,7 @@ const (
 )
 
 func TestSessionsAreListedShownAndFound(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	if out := o.mustCall("sessions", "list"); out != "There are no such sessions.\n" {
 		t.Errorf("an empty database: %s", out)
@@ -124,6 +125,7 @@ telegram:chat:42   -               1               2          0         <1m ago
 
 // Programs read these fields: they keep their names.
 func TestJSONKeepsItsFieldNames(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	c := o.talks(adasChat, "kitchen", "where is the feta?", "In the oven.")
 	if err := o.daemon.Sweep(t.Context()); err != nil {
@@ -163,6 +165,7 @@ func fieldNames(t *testing.T, text string) []string {
 
 // Strangers choose what the operator's terminal shows.
 func TestNoTextSteersTheOperatorsTerminal(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	o.talks(adasChat, escaping+"place", "question"+escaping, "answer"+escaping)
 	if _, _, err := pairing.New(o.daemon).Ask(t.Context(), conversation.Account{Channel: "telegram", ID: "9" + escaping}, "7"+escaping, "Eve"+escaping); err != nil {
@@ -184,6 +187,7 @@ func TestNoTextSteersTheOperatorsTerminal(t *testing.T) {
 }
 
 func TestUnknownNamesAreMetWithThoseThatWereMeant(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	o.talks(adasChat, "", "hello", "hello")
 	o.talks("cli:default", "", "hello", "hello")
@@ -209,6 +213,7 @@ func TestUnknownNamesAreMetWithThoseThatWereMeant(t *testing.T) {
 }
 
 func TestHistoryReadsAsATranscript(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	var c conversation.Conversation
 	for i := range 3 {
@@ -244,6 +249,7 @@ answer 2
 
 // Deleting asks, and takes nothing but a yes for it.
 func TestDeleteAsksFirst(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	o.talks(adasChat, "kitchen", "hello", "hello")
 	o.talks(zoesChat, "", "hello", "hello")
@@ -265,6 +271,7 @@ func TestDeleteAsksFirst(t *testing.T) {
 }
 
 func TestArchiveEndsWhatGoesOn(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	c := o.talks(adasChat, "", "hello", "hello")
 	if out := o.mustCall("sessions", "archive", c.ID); !strings.HasSuffix(out, "is archived: the next message in telegram:chat:42 begins a new conversation\n") {
@@ -283,6 +290,7 @@ func TestArchiveEndsWhatGoesOn(t *testing.T) {
 
 // An open chat must not lose its conversation under its feet.
 func TestASessionThatIsInUseIsNotTouched(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("skipped with -short: it starts further processes")
 	}
@@ -308,6 +316,7 @@ const (
 
 // TestHoldSession is no test by itself: it is what holdElsewhere runs.
 func TestHoldSession(t *testing.T) {
+	t.Parallel()
 	path := os.Getenv(heldDatabase)
 	if path == "" {
 		t.Skip("runs as a process of another test")
@@ -351,6 +360,7 @@ func holdElsewhere(t *testing.T, database string, key conversation.Key) (pid int
 }
 
 func TestExportsAreWholeFilesForTheirOwnerAlone(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	for i := range 3 {
 		o.talks(adasChat, "", fmt.Sprintf("question %d", i), "answer")
@@ -384,6 +394,7 @@ func TestExportsAreWholeFilesForTheirOwnerAlone(t *testing.T) {
 // Pictures are large: they are written for who asks, and never into a text that
 // is to be read.
 func TestExportWritesPicturesForWhoAsks(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	o.commits(adasChat, "", "look", conversation.Message{Role: conversation.RoleUser, Content: "look", Images: []conversation.Image{
 		{Name: "cat.png", MediaType: "image/png", Size: 3, Data: []byte("png")},
@@ -403,6 +414,7 @@ func TestExportWritesPicturesForWhoAsks(t *testing.T) {
 }
 
 func TestTheShellCompletesSessions(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	o.talks(adasChat, "kitchen", "hello", "hello")
 	for _, args := range [][]string{{"sessions", "show"}, {"sessions", "delete"}, {"history"}} {
@@ -415,6 +427,7 @@ func TestTheShellCompletesSessions(t *testing.T) {
 
 // The operator reads a shared session like any other.
 func TestASharedSessionIsShownByItsKey(t *testing.T) {
+	t.Parallel()
 	o := newOperator(t)
 	o.talks("user:alice", "all private chats with alice", "where is the feta?", "In the oven.")
 	for _, args := range [][]string{{"history", "user:alice"}, {"sessions", "list", "--channel", "user"}, {"sessions", "show", "user:alice"}, {"sessions", "export", "user:alice"}} {

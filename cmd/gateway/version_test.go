@@ -6,6 +6,7 @@ import (
 )
 
 func TestRecordedVersion(t *testing.T) {
+	t.Parallel()
 	commit := []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef0123"}, {Key: "vcs.modified", Value: "true"}}
 	for name, c := range map[string]struct {
 		info *debug.BuildInfo

@@ -40,6 +40,7 @@ func stored(t *testing.T, s *conversation.Store, batch ...conversation.Inbound) 
 }
 
 func TestQueuesAreOfEachBot(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	storetest.Accept(t, s, toBot(botA, 1, "one"), toBot(botB, 1, "two"), toBot(botB, 2, "three"), storetest.Say("cli:work", 1, "four"))
 	queues, err := New(s).Queues(t.Context())
@@ -56,6 +57,7 @@ func TestQueuesAreOfEachBot(t *testing.T) {
 }
 
 func TestBeginTellsOfAnotherBot(t *testing.T) {
+	t.Parallel()
 	clock := time.UnixMilli(1_700_000_000_000)
 	s := storetest.New(t, conversation.WithClock(func() time.Time { return clock }))
 	begin := func(bot conversation.Account) Takeover {
@@ -93,6 +95,7 @@ func TestBeginTellsOfAnotherBot(t *testing.T) {
 }
 
 func TestBotsListsWhatWaitsForEach(t *testing.T) {
+	t.Parallel()
 	clock := time.UnixMilli(1_700_000_000_000)
 	s := storetest.New(t, conversation.WithClock(func() time.Time { return clock }))
 	for _, bot := range []conversation.Account{botA, botB} {
@@ -130,6 +133,7 @@ func TestBotsListsWhatWaitsForEach(t *testing.T) {
 }
 
 func TestReleaseBotGivesItsWorkToAnother(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	storetest.Accept(t, s, toBot(botA, 1, "one"))
 	turn, err := s.Begin(t.Context(), storetest.Chat, 1000, botA)

@@ -58,6 +58,7 @@ func mustUpload(t testing.TB, s *conversation.Store, size int) (ref string, data
 // A picture that somebody pastes reaches the run whole, also after a restart, and
 // its copy leaves the disk with the run.
 func TestAnUploadLivesUntilItsRun(t *testing.T) {
+	t.Parallel()
 	for _, size := range []int{1, uploads.Piece, 5*uploads.Piece + 1} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			s := storetest.New(t)
@@ -91,6 +92,7 @@ func TestAnUploadLivesUntilItsRun(t *testing.T) {
 // What nobody sends off is deleted after a day; what waits for its run stays,
 // however long that takes.
 func TestUploadsWithoutAMessageArePruned(t *testing.T) {
+	t.Parallel()
 	s, clock, clean := aged(t)
 	forgotten, _ := mustUpload(t, s, 10)
 	waits, _ := mustUpload(t, s, 10)
@@ -130,6 +132,7 @@ func TestUploadsWithoutAMessageArePruned(t *testing.T) {
 // Nobody reaches another session's file by naming it in a message of one's own,
 // nor fills the disk at once.
 func TestUploadsAreBounded(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	for _, size := range []int{0, MaxSize + 1} {
 		if _, err := New(s).Put(t.Context(), Upload{Key: page, Data: make([]byte, size)}); !errors.Is(err, conversation.ErrInvalid) {
@@ -155,6 +158,7 @@ func TestUploadsAreBounded(t *testing.T) {
 // A gateway that dies in the middle of an upload leaves nothing that could be
 // sent off half.
 func TestHalfAnUploadIsNone(t *testing.T) {
+	t.Parallel()
 	s, clock, clean := aged(t)
 	storetest.Exec(t, s, `CREATE TRIGGER full BEFORE INSERT ON upload_pieces WHEN new.n = 2
 		BEGIN SELECT RAISE(ABORT, 'disk full'); END`)

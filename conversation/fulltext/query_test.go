@@ -7,6 +7,7 @@ import (
 )
 
 func TestParseQuery(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ query, want string }{
 		{"", "[]"},
 		{`"" -- *`, "[]"},
@@ -30,6 +31,7 @@ func TestParseQuery(t *testing.T) {
 }
 
 func TestParseQueryIsLimited(t *testing.T) {
+	t.Parallel()
 	var b strings.Builder
 	for i := range 100 {
 		fmt.Fprintf(&b, "word%d ", i)
@@ -44,6 +46,7 @@ func TestParseQueryIsLimited(t *testing.T) {
 }
 
 func TestSplitTerms(t *testing.T) {
+	t.Parallel()
 	var got []string
 	for _, term := range SplitTerms(ParseQuery("数据库 parseConfig the_config 字")) { // a compound of 10 bytes stands before three characters of 9
 		got = append(got, strings.Join(term.Phrases[0], "+"))
@@ -55,6 +58,7 @@ func TestSplitTerms(t *testing.T) {
 
 // Only the last word of a query may be unfinished, and only if it is long enough.
 func TestMayBePrefix(t *testing.T) {
+	t.Parallel()
 	for query, want := range map[string]string{"migration conf": "conf", "migration con": "", `see "migration"`: "", "conf migration": "migration"} {
 		got := ""
 		for _, term := range ParseQuery(query) {

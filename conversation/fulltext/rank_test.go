@@ -6,6 +6,7 @@ import (
 )
 
 func TestRank(t *testing.T) {
+	t.Parallel()
 	const high, middle, low = 2.0, 1.0, 0.5
 	for _, c := range []struct {
 		what      string
@@ -33,6 +34,7 @@ func TestRank(t *testing.T) {
 
 // Where there are too many postings, the most frequent terms count for nothing, but rare ones always do.
 func TestRankHasABound(t *testing.T) {
+	t.Parallel()
 	frequent := make([]Posting, maxRanked)
 	for i := range frequent {
 		frequent[i] = Posting{int64(2 * i), 2}
@@ -47,6 +49,7 @@ func TestRankHasABound(t *testing.T) {
 }
 
 func TestMergeKeepsTheHigherImpact(t *testing.T) {
+	t.Parallel()
 	got := Merge([]Posting{{1, 2}, {3, 1}}, []Posting{{1, 1}, {2, 1}, {3, 2}, {4, 1}})
 	if want := []Posting{{1, 2}, {2, 1}, {3, 2}, {4, 1}}; !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)

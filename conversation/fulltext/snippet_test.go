@@ -6,6 +6,7 @@ import (
 )
 
 func TestNewSnippet(t *testing.T) {
+	t.Parallel()
 	filler := strings.Repeat("filler ünd mehr ", 200)
 	for _, c := range []struct{ text, query, want string }{
 		{"the quick brown fox", `"quick brown" fox`, "the [quick brown] [fox]"},

@@ -8,6 +8,7 @@ import (
 
 // A query finds a text that has another form of its word, whether the language of either can be guessed or not.
 func TestFormsOfAWordHaveATokenInCommon(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ text, query string }{
 		{"We were repairing the bicycles", "repaired bicycle"},
 		{"Repairing bicycles", "who repaired the bicycle?"},
@@ -36,6 +37,7 @@ func TestFormsOfAWordHaveATokenInCommon(t *testing.T) {
 }
 
 func TestImpactFallsWithTheLengthOfTheText(t *testing.T) {
+	t.Parallel()
 	level := func(text string) int {
 		for level := range Levels {
 			if slices.Contains(RankTokens(text), AtLevel("port", level)) {
@@ -55,6 +57,7 @@ func TestImpactFallsWithTheLengthOfTheText(t *testing.T) {
 }
 
 func TestScriptsWithoutSpacesAreNotRankedByTokens(t *testing.T) {
+	t.Parallel()
 	if tokens := RankTokens("数据库"); len(tokens) > 0 {
 		t.Errorf("%q", tokens)
 	}
@@ -64,6 +67,7 @@ func TestScriptsWithoutSpacesAreNotRankedByTokens(t *testing.T) {
 }
 
 func TestSnippetMarksOtherForms(t *testing.T) {
+	t.Parallel()
 	got := NewSnippet("Anna was buying the old bicycles there", ParseQuery("who buys a bicycle?")).Mark("[", "]")
 	if want := "Anna was [buying] the old [bicycles] there"; got != want {
 		t.Errorf("%q, want %q", got, want)

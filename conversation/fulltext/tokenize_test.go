@@ -8,6 +8,7 @@ import (
 )
 
 func TestTokenize(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ text, words, parts string }{
 		{"", "", ""},
 		{"-- \u0301 👍🏽 !", "", ""},

@@ -11,6 +11,7 @@ import (
 )
 
 func TestBindNameHoldsInEveryProcess(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	stores := []*Pairings{New(storetest.Open(t, path)), New(storetest.Open(t, path))}
 	bound := make([]string, 8)
@@ -35,6 +36,7 @@ func TestBindNameHoldsInEveryProcess(t *testing.T) {
 }
 
 func TestReleaseNameMakesItFree(t *testing.T) {
+	t.Parallel()
 	s := New(storetest.New(t))
 	if _, err := s.ReleaseName(t.Context(), "telegram", "@ada"); !errors.Is(err, ErrNotBound) {
 		t.Fatalf("a name that is free: %v", err)

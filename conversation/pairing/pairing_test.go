@@ -69,6 +69,7 @@ func listed(t *testing.T, s *Pairings) string {
 }
 
 func TestACodeLetsOnePersonIn(t *testing.T) {
+	t.Parallel()
 	s := New(storetest.New(t))
 	p, fresh := mustAsk(t, s, "telegram", "42")
 	if !fresh || !regexp.MustCompile(`^[0-9A-HJKMNP-TV-Z]{4}-[0-9A-HJKMNP-TV-Z]{4}$`).MatchString(p.Code) {
@@ -89,6 +90,7 @@ func TestACodeLetsOnePersonIn(t *testing.T) {
 }
 
 func TestOneCodeIsKeptWhileItIsGood(t *testing.T) {
+	t.Parallel()
 	clock := time.UnixMilli(1_700_000_000_000)
 	s := openAt(t, &clock)
 	first, _ := mustAsk(t, s, "telegram", "42")
@@ -114,6 +116,7 @@ func TestOneCodeIsKeptWhileItIsGood(t *testing.T) {
 
 // Beyond the limit the oldest code makes room, and never one that was approved.
 func TestOpenCodesAreLimited(t *testing.T) {
+	t.Parallel()
 	clock := time.UnixMilli(1_700_000_000_000)
 	s := openAt(t, &clock)
 	friend, _ := mustAsk(t, s, "telegram", "friend")
@@ -152,6 +155,7 @@ func TestOpenCodesAreLimited(t *testing.T) {
 
 // People copy codes from a telephone to a terminal by hand.
 func TestCodesMayBeTypedLoosely(t *testing.T) {
+	t.Parallel()
 	s := New(storetest.New(t))
 	for i, mistype := range []func(string) string{
 		strings.ToLower,
@@ -175,6 +179,7 @@ func TestCodesMayBeTypedLoosely(t *testing.T) {
 }
 
 func TestRevokingClosesTheDoor(t *testing.T) {
+	t.Parallel()
 	s := New(storetest.New(t))
 	p, _ := mustAsk(t, s, "telegram", "42")
 	mustApprove(t, s, p.Code)
@@ -204,6 +209,7 @@ func TestRevokingClosesTheDoor(t *testing.T) {
 
 // The same number may be one person here and another there.
 func TestChannelsDoNotShareTheirPeople(t *testing.T) {
+	t.Parallel()
 	s := New(storetest.New(t))
 	here, _ := mustAsk(t, s, "telegram", "42")
 	there, _ := mustAsk(t, s, "discord", "42")
@@ -218,6 +224,7 @@ func TestChannelsDoNotShareTheirPeople(t *testing.T) {
 
 // The operator's command is another process than the daemon.
 func TestAnApprovalCountsInEveryProcess(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	daemon, operator := New(storetest.Open(t, path)), New(storetest.Open(t, path))
 	p, _ := mustAsk(t, daemon, "telegram", "42")
@@ -230,6 +237,7 @@ func TestAnApprovalCountsInEveryProcess(t *testing.T) {
 }
 
 func TestNothingIsKeptOfStrangersWhoseCodesExpired(t *testing.T) {
+	t.Parallel()
 	clock := time.UnixMilli(1_700_000_000_000)
 	s := openAt(t, &clock)
 	mustAsk(t, s, "telegram", "42")
@@ -242,6 +250,7 @@ func TestNothingIsKeptOfStrangersWhoseCodesExpired(t *testing.T) {
 }
 
 func TestPairingsAreOfOneBot(t *testing.T) {
+	t.Parallel()
 	botA, botB := conversation.Account{Channel: "telegram", ID: "7000001"}, conversation.Account{Channel: "telegram", ID: "7000002"}
 	s := New(storetest.New(t))
 	ask := func(bot conversation.Account) Pairing {

@@ -68,6 +68,7 @@ func seenBy(t testing.TB, s *conversation.Store, key conversation.Key) string {
 }
 
 func TestMovePlaceKeepsTheSession(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	exchangeOf(t, s, oldGroup, 1, "our plan")
 	if moved := mustMove(t, s, oldGroup, newGroup); moved != (Moved{IsNew: true}) {
@@ -99,6 +100,7 @@ func TestMovePlaceKeepsTheSession(t *testing.T) {
 
 // A run that is under way knows nothing of the move.
 func TestMovePlaceDuringARun(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	storetest.Accept(t, s, storetest.Say(oldGroup, 1, "our plan"))
 	turn := storetest.Begin(t, s, oldGroup, 1000)
@@ -111,6 +113,7 @@ func TestMovePlaceDuringARun(t *testing.T) {
 }
 
 func TestMovePlaceReaddressesWhatIsOnItsWay(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	due := func(id int) conversation.Delivery {
 		t.Helper()
@@ -148,6 +151,7 @@ func TestMovePlaceReaddressesWhatIsOnItsWay(t *testing.T) {
 // The place may have said something before anybody told of the move, and have
 // been answered.
 func TestAdoptPlaceBringsWhatCameBeforeTheMoveWasKnown(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	exchangeOf(t, s, oldGroup, 1, "our plan")
 	exchangeOf(t, s, newGroup, 1, "we moved")
@@ -185,6 +189,7 @@ func TestAdoptPlaceBringsWhatCameBeforeTheMoveWasKnown(t *testing.T) {
 }
 
 func TestAdoptPlaceGoesOnWithTheOnlyConversation(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	exchangeOf(t, s, newGroup, 1, "we moved")
 	mustMove(t, s, oldGroup, newGroup)
@@ -198,6 +203,7 @@ func TestAdoptPlaceGoesOnWithTheOnlyConversation(t *testing.T) {
 // A run of the place's own session that another process has under way ends where
 // its conversation is by then.
 func TestAdoptPlaceDuringARunElsewhere(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	exchangeOf(t, s, oldGroup, 1, "our plan")
 	exchangeOf(t, s, newGroup, 1, "we moved")
@@ -218,6 +224,7 @@ func TestAdoptPlaceDuringARunElsewhere(t *testing.T) {
 }
 
 func TestAdoptPlaceLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	exchangeOf(t, s, oldGroup, 1, "our plan")
 	mustAdopt(t, s, oldGroup, "")
@@ -231,6 +238,7 @@ func TestAdoptPlaceLeavesOthersAlone(t *testing.T) {
 }
 
 func TestPlacesMoveOnAndOn(t *testing.T) {
+	t.Parallel()
 	const newest = conversation.Key("telegram:chat:-1006")
 	for name, moves := range map[string][][2]conversation.Key{
 		"in order":     {{oldGroup, newGroup}, {newGroup, newest}},
@@ -266,6 +274,7 @@ func TestPlacesMoveOnAndOn(t *testing.T) {
 
 // What programs append to the place belongs to the session too.
 func TestAppendFollowsAMovedPlace(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	exchangeOf(t, s, oldGroup, 1, "our plan")
 	mustMove(t, s, oldGroup, newGroup)

@@ -103,6 +103,7 @@ func (m *machine) clean() int64 {
 }
 
 func TestRetentionIsHeldBackAfterTheClockJumped(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.talk(chat, 1)
 	m.run(time.Hour)
@@ -129,6 +130,7 @@ func TestRetentionIsHeldBackAfterTheClockJumped(t *testing.T) {
 
 // What is kept for a week or a day does not go either.
 func TestNothingElseIsDeletedAfterTheClockJumped(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.talk(chat, 1)
 	m.talk(chat, 2)
@@ -162,6 +164,7 @@ func TestNothingElseIsDeletedAfterTheClockJumped(t *testing.T) {
 
 // A process that starts with a wrong clock can't see a jump.
 func TestRetentionIsHeldBackAfterAStartWithAWrongClock(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.talk(chat, 1)
 	m.run(time.Hour)
@@ -178,6 +181,7 @@ func TestRetentionIsHeldBackAfterAStartWithAWrongClock(t *testing.T) {
 // A machine that was switched off for a year looks the same as a wrong clock. It
 // deletes as well, a day later, also when it runs for a few hours a day.
 func TestRetentionCatchesUpAfterTheGatewayWasOff(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.talk(chat, 1)
 	m.run(time.Hour)
@@ -196,6 +200,7 @@ func TestRetentionCatchesUpAfterTheGatewayWasOff(t *testing.T) {
 }
 
 func TestRetentionGoesOnWhereTheGatewayRunsForHoursADay(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.talk(chat, 1)
 	for range 29 {
@@ -217,6 +222,7 @@ func TestRetentionGoesOnWhereTheGatewayRunsForHoursADay(t *testing.T) {
 // A board without a battery begins in 1970, and is told the time later. What was
 // said meanwhile is not old.
 func TestAConversationOfATimeWithAClockBehindIsNotOld(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.run(time.Hour)
 	behind := m.wall.Sub(time.Unix(1000, 0))
@@ -241,6 +247,7 @@ func TestAConversationOfATimeWithAClockBehindIsNotOld(t *testing.T) {
 
 // A database of an earlier version has no clock, but it has records.
 func TestADatabaseWithoutAClockGoesByItsNewestRecord(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.talk(chat, 1)
 	m.wall, m.true = m.wall.Add(2*month), m.true.Add(2*month)
@@ -269,6 +276,7 @@ func TestADatabaseWithoutAClockGoesByItsNewestRecord(t *testing.T) {
 }
 
 func TestOfTwoProcessesOneCountsTheTime(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.talk(chat, 1)
 	other := m.open()
@@ -305,6 +313,7 @@ func TestOfTwoProcessesOneCountsTheTime(t *testing.T) {
 
 // The operator knows better.
 func TestATrustedClockCountsAtOnce(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.talk(chat, 1)
 	m.run(time.Hour)
@@ -330,6 +339,7 @@ func TestATrustedClockCountsAtOnce(t *testing.T) {
 
 // A jump is told to the log by whoever looks.
 func TestALookTellsByHowMuchTheClockJumped(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.run(time.Hour)
 	for _, jump := range []time.Duration{year, -year, -time.Hour, time.Hour, 0} {
@@ -346,6 +356,7 @@ func TestALookTellsByHowMuchTheClockJumped(t *testing.T) {
 // present what is still to come, as long as the clock is right again within the
 // time that the operator has; and it catches up with a clock that is right.
 func TestTrustedTimeIsNeverAheadOfTheTime(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(10) {
 		random := rand.New(rand.NewPCG(seed, 9))
 		m := newMachine(t)

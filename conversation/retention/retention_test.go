@@ -41,6 +41,7 @@ func sendAll(t testing.TB, s store, key conversation.Key) {
 // A platform that delivers a message of yesterday once more must not get a
 // second answer to it.
 func TestARedeliveredMessageIsKnownForAsLongAsItMayCome(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		redelivery, age time.Duration
 		known           bool
@@ -66,6 +67,7 @@ func TestARedeliveredMessageIsKnownForAsLongAsItMayCome(t *testing.T) {
 
 // Nobody's question or answer is dropped because it had to wait for long.
 func TestNothingThatWaitsOrIsDueIsEverPruned(t *testing.T) {
+	t.Parallel()
 	s, clock := mustOpenAged(t)
 	exchangeNow(t, s, clock, chat, 1, "answered, and the answer never sent")
 	for i := range pruneBatch + 10 { // more than is looked at in one step
@@ -95,6 +97,7 @@ func TestNothingThatWaitsOrIsDueIsEverPruned(t *testing.T) {
 // Runs are known by the id of their first message, and replies by theirs: none
 // may come twice, also when everything is done and old.
 func TestIDsAreNotUsedAgain(t *testing.T) {
+	t.Parallel()
 	s, clock := mustOpenAged(t)
 	for i := range 3 {
 		exchangeNow(t, s, clock, chat, i, "done")
@@ -121,6 +124,7 @@ func TestIDsAreNotUsedAgain(t *testing.T) {
 // Withdrawn messages and replies that a platform has refused for good are done
 // like any other; a code that has expired lets nobody in.
 func TestWhatEndedOtherwiseIsPrunedToo(t *testing.T) {
+	t.Parallel()
 	s, clock := mustOpenAged(t)
 	storetest.Accept(t, s.Store, sayNow(clock, chat, 1, "taken back"))
 	if _, err := s.Withdraw(t.Context(), conversation.Account{Channel: chat.Channel()}, storetest.Say(chat, 1, "").SourceID); err != nil {
@@ -169,6 +173,7 @@ func aged(t testing.TB) (store, *calendar) {
 // An operator who has promised to keep nothing for longer than a year can keep
 // the promise, and nothing younger goes.
 func TestRetentionDeletesWhatIsOverForLongEnough(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		rules Rules
 		kept  int64
@@ -206,6 +211,7 @@ func TestRetentionDeletesWhatIsOverForLongEnough(t *testing.T) {
 
 // Whoever looks first, and whatever dry run is made, changes nothing.
 func TestADryRunDeletesNothing(t *testing.T) {
+	t.Parallel()
 	s, _ := aged(t)
 	tables := []string{"conversations WHERE deleted = 0", "messages", "inbox", "outbox"}
 	before := make([]int64, len(tables))
@@ -224,6 +230,7 @@ func TestADryRunDeletesNothing(t *testing.T) {
 
 // A conversation that is resumed between the look and the deletion stays.
 func TestWhatIsUsedAgainMeanwhileStays(t *testing.T) {
+	t.Parallel()
 	s, _ := aged(t)
 	list, _, _ := s.Conversations(t.Context(), conversation.ConversationQuery{Key: chat, Limit: 9})
 	oldest := list[len(list)-1]
@@ -276,6 +283,7 @@ func fillDone(t testing.TB, s store, rows, conversations int) {
 // A message that comes while 10,000 conversations are deleted is stored and
 // answered before the deletion has ended.
 func TestADeletionOfTenThousandConversationsDoesNotHoldUpAMessage(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("skipped with -short: it makes ten thousand conversations")
 	}
@@ -315,6 +323,7 @@ func TestADeletionOfTenThousandConversationsDoesNotHoldUpAMessage(t *testing.T) 
 
 // However many rows are done, no step changes more than a few hundred.
 func TestManyRowsArePrunedInSmallSteps(t *testing.T) {
+	t.Parallel()
 	const rows = 20_000
 	s := mustOpen(t)
 	storetest.Exchange(t, s.Store, chat, 1)
@@ -348,6 +357,7 @@ func TestManyRowsArePrunedInSmallSteps(t *testing.T) {
 // The hourly look at a busy week's rows costs as much as at an hour's: it ends
 // where they are young.
 func TestYoungRowsAreNotWalkedThrough(t *testing.T) {
+	t.Parallel()
 	s, clock := mustOpenAged(t)
 	for i := range 3 * pruneBatch {
 		storetest.Accept(t, s.Store, sayNow(clock, chat, i, fmt.Sprint(i)))

@@ -40,6 +40,7 @@ func activeID(t testing.TB, s *conversation.Store) string {
 // Any stretch of a long conversation is read by the numbers of its turns,
 // whether the counts are kept yet or not.
 func TestTurnsAreReadByTheirNumbers(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	for i := range 100 {
 		storetest.Tell(t, s, storetest.Chat, storetest.User(fmt.Sprintf("question %d", i+1)), storetest.User("more"), storetest.Assistant("answer"))
@@ -69,6 +70,7 @@ func TestTurnsAreReadByTheirNumbers(t *testing.T) {
 // An exchange that was taken back gives its number to the next one, as the
 // session state counts.
 func TestATurnThatIsTakenBackFreesItsNumber(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	for i := range 32 { // as many messages as there is between two counts
 		storetest.Tell(t, s, storetest.Chat, storetest.User(fmt.Sprintf("question %d", i+1)), storetest.Assistant("answer"))
@@ -87,6 +89,7 @@ func TestATurnThatIsTakenBackFreesItsNumber(t *testing.T) {
 }
 
 func TestRecallStaysInItsSession(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	storetest.Tell(t, s, storetest.Chat, storetest.User("secret"), storetest.Assistant("kept"))
 	id := activeID(t, s)
@@ -101,6 +104,7 @@ func TestRecallStaysInItsSession(t *testing.T) {
 }
 
 func TestOverviewSpreadsOverTheConversation(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	for i := range 50 {
 		storetest.Tell(t, s, storetest.Chat, storetest.User(fmt.Sprintf("question %d", i+1)), storetest.Assistant("answer"))
@@ -121,6 +125,7 @@ func TestOverviewSpreadsOverTheConversation(t *testing.T) {
 // A database of an earlier version keeps its talk, and is searched in the new
 // way as soon as the index is made again.
 func TestAnEarlierDatabaseIsIndexedAgain(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "earlier.db")
 	if err := db.MakeSchema(t.Context(), path, 2); err != nil {
 		t.Fatal(err)

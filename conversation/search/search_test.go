@@ -36,6 +36,7 @@ func snippets(hits []Hit) []string {
 
 // What somebody remembers of a text is found, in whatever script and spelling.
 func TestWordsAreFoundInAnyScript(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ text, query, want string }{
 		{"The database migration is done", "migration", "The database [migration] is done"},
 		{"The database migration is done", "DATABASE", "The [database] migration is done"},
@@ -82,6 +83,7 @@ func TestWordsAreFoundInAnyScript(t *testing.T) {
 }
 
 func TestPhraseMustStandAsItIsQuoted(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	storetest.Tell(t, s, storetest.Chat, storetest.User("brown is the quick fox"))
 	storetest.Chores(t, s)
@@ -93,6 +95,7 @@ func TestPhraseMustStandAsItIsQuoted(t *testing.T) {
 // The message that somebody means stands first: with all of the words before
 // any of them, to the point before in passing, new before old.
 func TestBestHitComesFirst(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	day := func(n int) time.Time { return time.UnixMilli(0).AddDate(0, 0, n) }
 	storetest.Tell(t, s, storetest.Chat,
@@ -116,6 +119,7 @@ func TestBestHitComesFirst(t *testing.T) {
 // Pages of a search do not repeat or leave out a hit, also where more match
 // than are ranked at once.
 func TestEveryHitIsOnOnePage(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	var messages []conversation.Message
 	for i := range 200 + 30 {
@@ -144,6 +148,7 @@ func TestEveryHitIsOnOnePage(t *testing.T) {
 // No session finds another's words, whatever it asks for; the operator finds
 // all of them.
 func TestSearchStaysInItsSession(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	key := func(i int) conversation.Key { return conversation.Key(fmt.Sprintf("telegram:chat:%d", i)) }
 	for i := range 30 {
@@ -174,6 +179,7 @@ func TestSearchStaysInItsSession(t *testing.T) {
 // Answers that were given anew, the gateway's notes and deleted conversations
 // don't come up in a chat again; the operator sees what the archive still holds.
 func TestWhatIsNoLongerSaidIsNotFound(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	storetest.Tell(t, s, storetest.Chat, storetest.User("which pear?"), storetest.Assistant("the pear that was replaced"), storetest.Assistant("the pear of the note"),
 		storetest.Assistant("the pear that was taken back"), conversation.Message{Role: conversation.RoleTool, ToolName: "shop", ToolCallID: "1", Content: "pear 2.50"}, storetest.Assistant("this pear"))
@@ -208,6 +214,7 @@ func TestWhatIsNoLongerSaidIsNotFound(t *testing.T) {
 
 // Whatever is typed after /search is only text.
 func TestHostileQueriesAreOnlyText(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	storetest.Tell(t, s, storetest.Chat, storetest.User(`a "quoted" text AND 100% of NEAR(it) -- \ * ^ { } : words : x'y' 👍🏽`))
 	storetest.Chores(t, s)
@@ -242,6 +249,7 @@ func FuzzSearch(f *testing.F) {
 // Every word of a text finds it, wherever it stands: what is indexed and what
 // is looked for are cut alike.
 func TestEveryWordOfATextFindsIt(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	random := rand.New(rand.NewPCG(3, 4))
 	letters := []rune("abzAZ09éßЯяاहिन्दी東京のカーﾊﾞ한국ไทย_-.' \n👍🏽ﬁ²")
@@ -270,6 +278,7 @@ func TestEveryWordOfATextFindsIt(t *testing.T) {
 }
 
 func TestSnippetShowsThePlaceInALongText(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	storetest.Tell(t, s, storetest.Chat, storetest.User(strings.Repeat("filler ünd mehr ", 5000)+"the needle is here "+strings.Repeat("filler ", 5000)))
 	storetest.Chores(t, s)
@@ -282,6 +291,7 @@ func TestSnippetShowsThePlaceInALongText(t *testing.T) {
 // The number of an exchange is the same whether it is counted from the
 // beginning or from the counts that are kept.
 func TestHitsNameTheirTurn(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	for i := range 150 {
 		storetest.Tell(t, s, storetest.Chat, storetest.User(fmt.Sprintf("unique%d", i)), storetest.User("and more"), storetest.Assistant("yes"))
@@ -297,6 +307,7 @@ func TestHitsNameTheirTurn(t *testing.T) {
 
 // Who looks for what was said a moment ago finds it.
 func TestWhatWasJustSaidIsFound(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "my cat is called Mochi"))
 	storetest.Commit(t, s, storetest.Answered(storetest.Chat, storetest.Begin(t, s, storetest.Chat, 1000), "a fine name"))
@@ -309,6 +320,7 @@ func TestWhatWasJustSaidIsFound(t *testing.T) {
 // What a tool was called with is found by the model and the operator, and read
 // without JSON around it; a person's /search is in what was said.
 func TestToolCallsAreFoundByTheirArguments(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	call := func(name, arguments string) conversation.Message {
 		return conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "1", Name: name, Arguments: arguments}}}
@@ -339,6 +351,7 @@ func TestToolCallsAreFoundByTheirArguments(t *testing.T) {
 // Whether a message is new or old, and its session went on in one conversation
 // or in many, what it says is found, and the newest of what is said often.
 func TestOldMessagesOfLongSessionsAreFound(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	const one, many, other = conversation.Key("telegram:chat:1"), conversation.Key("telegram:chat:2"), conversation.Key("telegram:chat:3")
 	said := func(i int) conversation.Message {
@@ -389,6 +402,7 @@ func TestOldMessagesOfLongSessionsAreFound(t *testing.T) {
 
 // The best match is found however old it is, and however many newer messages share words with it.
 func TestTheOldestMessageIsFoundAmongManyNewerOnes(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	storetest.Tell(t, s, storetest.Chat, storetest.User("Anna repaired the old bicycle in Lisbon"), storetest.Assistant("well done"))
 	for range 20 {
@@ -407,6 +421,7 @@ func TestTheOldestMessageIsFoundAmongManyNewerOnes(t *testing.T) {
 
 // The answer to a question stands before the same words elsewhere.
 func TestTheMessagesBesideAHitCount(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	storetest.Tell(t, s, storetest.Chat, storetest.User("Where did we park the car?"), storetest.Assistant("At level seven, as far as I know."))
 	storetest.Tell(t, s, storetest.Chat, storetest.User("Which book?"), storetest.Assistant("At level seven, as far as I know."))
@@ -419,6 +434,7 @@ func TestTheMessagesBesideAHitCount(t *testing.T) {
 
 // While the ranks of a database of before are made, messages are found by their words.
 func TestSearchWorksBeforeTheRanksAreMade(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	s.DB().StopChores()
 	for i := range 30 {
@@ -454,6 +470,7 @@ func TestSearchWorksBeforeTheRanksAreMade(t *testing.T) {
 // Words that very many messages have are looked for in the newest ones where there is no rarer word, and beside a rarer
 // one they cost nothing.
 func TestVeryCommonWordsHaveABound(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("stores many messages")
 	}

@@ -13,6 +13,7 @@ import (
 )
 
 func TestSignInEndsForGood(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	signIns, until := New(s), time.Now().Add(time.Hour)
 	for _, id := range []string{"one", "two"} {
@@ -32,6 +33,7 @@ func TestSignInEndsForGood(t *testing.T) {
 }
 
 func TestSignInsAreBoundedInTimeAndNumber(t *testing.T) {
+	t.Parallel()
 	s, clock := storetest.NewAged(t)
 	signIns := New(s)
 	must := func(err error) {
@@ -67,6 +69,7 @@ func TestSignInsAreBoundedInTimeAndNumber(t *testing.T) {
 }
 
 func TestSignInCodeIsGoodOnce(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	another := storetest.Open(t, s.Path())
 	if err := New(s).AddCode(t.Context(), "code", time.Now().Add(time.Minute)); err != nil {
@@ -96,6 +99,7 @@ func TestSignInCodeIsGoodOnce(t *testing.T) {
 }
 
 func TestSignInCodeEndsWithItsTimeAndTheServer(t *testing.T) {
+	t.Parallel()
 	s, clock := storetest.NewAged(t)
 	signIns := New(s)
 	redeem := func(code string) bool {

@@ -36,6 +36,7 @@ func commitOne(t *testing.T, s *conversation.Store, key conversation.Key, said s
 
 // A summary goes with the conversation, and nobody else's is ever given.
 func TestSummariesBelongToTheirConversation(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	a := commitOne(t, s, "cli:a", "one", nil).Conversation
 	commitOne(t, s, "cli:a", "two", nil)
@@ -66,6 +67,7 @@ func TestSummariesBelongToTheirConversation(t *testing.T) {
 
 // A summary that was being made while its words were taken back is not stored.
 func TestSummaryOfWhatChangedMeanwhileIsRefused(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	c := commitOne(t, s, "cli:a", "one", nil).Conversation
 	commitOne(t, s, "cli:a", "two", nil)

@@ -67,6 +67,7 @@ func write(t *testing.T, format Format, conversations int) string {
 // The files are what a user gets: a change in them is one that users see, and
 // in those of JSON one that breaks their programs.
 func TestTranscriptsReadAsTheyAlwaysDid(t *testing.T) {
+	t.Parallel()
 	for _, format := range []Format{Markdown, JSON, JSONL} {
 		golden := "testdata/talk." + string(format)
 		want, err := os.ReadFile(golden)
@@ -80,6 +81,7 @@ func TestTranscriptsReadAsTheyAlwaysDid(t *testing.T) {
 }
 
 func TestJSONIsOneDocumentHoweverManyConversations(t *testing.T) {
+	t.Parallel()
 	for n := range 3 {
 		var document struct {
 			Session       string
@@ -105,6 +107,7 @@ func TestJSONIsOneDocumentHoweverManyConversations(t *testing.T) {
 
 // Who wants the pictures gets them as they are; who does not is told of them.
 func TestPicturesComeWithTheirBytesWhereTheRecordHasThem(t *testing.T) {
+	t.Parallel()
 	record := records()[5]
 	for _, data := range [][]byte{nil, []byte("\x89PNG<&>")} {
 		record.Images[0].Data = data
@@ -123,6 +126,7 @@ func TestPicturesComeWithTheirBytesWhereTheRecordHasThem(t *testing.T) {
 }
 
 func TestCutAnswerSaysSo(t *testing.T) {
+	t.Parallel()
 	record := conversation.Message{
 		Seq: 2, Role: conversation.RoleAssistant, Content: "Once upon a", FinishReason: conversation.FinishLength, At: at(0),
 	}
@@ -142,6 +146,7 @@ func TestCutAnswerSaysSo(t *testing.T) {
 
 // A file that can't be read to its end must not look like a whole one.
 func TestCopyEndsWithTheErrorOfTheReader(t *testing.T) {
+	t.Parallel()
 	broken := errors.New("the disk failed")
 	read := func(yield func(conversation.Message, error) bool) {
 		if yield(records()[0], nil) {
@@ -157,6 +162,7 @@ func TestCopyEndsWithTheErrorOfTheReader(t *testing.T) {
 
 // What strangers wrote must not steer the terminal of who reads it.
 func TestNoTranscriptSteersATerminal(t *testing.T) {
+	t.Parallel()
 	for _, format := range []Format{Markdown, JSON, JSONL} {
 		if text := write(t, format, 2); strings.ContainsAny(text, "\x1b\a\r\u202e\u009b") {
 			t.Errorf("%s: %q", format, text)
@@ -165,6 +171,7 @@ func TestNoTranscriptSteersATerminal(t *testing.T) {
 }
 
 func TestUnknownFormatsAreNamed(t *testing.T) {
+	t.Parallel()
 	if _, err := ParseFormat("pdf"); err == nil || !strings.Contains(err.Error(), `found "pdf", allowed: md, json, jsonl`) {
 		t.Errorf("got %v", err)
 	}

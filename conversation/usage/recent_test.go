@@ -11,6 +11,7 @@ import (
 // The last hour is told by the minute: what ended then, how it went and how
 // long it took, and nothing of before.
 func TestTheLastHourIsToldByTheMinute(t *testing.T) {
+	t.Parallel()
 	s, clock := storetest.NewAged(t)
 	from := clock.Time
 	askNow(t, s, clock, storetest.Chat, 1, ada, time.Second, nil)

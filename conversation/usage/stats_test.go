@@ -46,6 +46,7 @@ func mustStats(t testing.TB, s *conversation.Store, from, to time.Time, bucket t
 var ada, bob = conversation.Sender{ID: "1", Name: "Ada"}, conversation.Sender{ID: "2", Name: "Bob"}
 
 func TestStatsShowWhatWasUsedWhenByWhomAndOfWhat(t *testing.T) {
+	t.Parallel()
 	s, clock := storetest.NewAged(t)
 	noon := clock.Time
 	other := conversation.Key("discord:dm:7")
@@ -83,6 +84,7 @@ func TestStatsShowWhatWasUsedWhenByWhomAndOfWhat(t *testing.T) {
 }
 
 func TestStatsOfAQuietTimeAreEmptyBuckets(t *testing.T) {
+	t.Parallel()
 	s, clock := storetest.NewAged(t)
 	askNow(t, s, clock, storetest.Chat, 1, ada, time.Second, nil)
 	stats := mustStats(t, s, clock.Add(-day), clock.Add(-time.Hour), time.Hour)
@@ -104,6 +106,7 @@ func TestStatsOfAQuietTimeAreEmptyBuckets(t *testing.T) {
 // A page may be asked for buckets of any size: one that is longer than all time
 // gives one bucket, and does not fill the memory.
 func TestStatsTakeBucketsOfAnySize(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	if stats := mustStats(t, s, from, from.Add(48*time.Hour), math.MaxInt64); len(stats.Buckets) != 1 {
@@ -117,6 +120,7 @@ func TestStatsTakeBucketsOfAnySize(t *testing.T) {
 // A run is counted once, also when a crash comes between its commit and its
 // counting, when its replies are looked at apart, and when it is long gone.
 func TestEveryRunIsCountedOnce(t *testing.T) {
+	t.Parallel()
 	s, clock := storetest.NewAged(t)
 	path, noon := s.Path(), clock.Time
 	for id := range runtotals.Batch/2 + 10 {
@@ -152,6 +156,7 @@ func TestEveryRunIsCountedOnce(t *testing.T) {
 
 // Who upgrades finds the past in the plots.
 func TestAnUpgradeCountsTheRunsThatThereAre(t *testing.T) {
+	t.Parallel()
 	s, clock := storetest.NewAged(t)
 	path := s.Path()
 	for id := range 5 {

@@ -26,6 +26,7 @@ func worked(s *conversation.Store, turn conversation.Snapshot) conversation.Run 
 }
 
 func TestATraceShowsWhatEveryRunDid(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	asked := storetest.Say(storetest.Chat, 1, "what time is it?")
 	asked.Sender = conversation.Sender{ID: "42", Name: "Ada"}
@@ -70,6 +71,7 @@ func TestATraceShowsWhatEveryRunDid(t *testing.T) {
 }
 
 func TestATraceIsReadInPages(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	const runs = 7
 	for id := range runs {
@@ -97,6 +99,7 @@ func TestATraceIsReadInPages(t *testing.T) {
 
 // What a person has deleted is not found in a trace, nor what was told of it.
 func TestADeletedConversationHasNoTrace(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "what time is it?"))
 	storetest.Commit(t, s, worked(s, storetest.Begin(t, s, storetest.Chat, 1000)))
@@ -120,6 +123,7 @@ func TestADeletedConversationHasNoTrace(t *testing.T) {
 
 // A trace has the words of the runs that it shows, and of no others.
 func TestMessagesAreReadByTheirRuns(t *testing.T) {
+	t.Parallel()
 	s := storetest.New(t)
 	for n := 1; n <= 5; n++ {
 		storetest.Exchange(t, s, storetest.Chat, n)

@@ -146,7 +146,7 @@ func (g *Gateway) Start() {
 		if g.process != nil && g.process.HasEnded() {
 			g.t.Fatalf("the gateway ended at its start:\n%s", g.Log)
 		}
-		return g.takesMessages()
+		return g.takesMessages() && strings.Contains(g.Log.String()[before:], "gateway started") // the log arrives by a pipe
 	})
 	if at := served.FindStringSubmatch(g.Log.String()[before:]); at != nil && at[1] != g.URL {
 		g.URL = at[1]

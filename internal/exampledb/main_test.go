@@ -13,6 +13,7 @@ import (
 // TestExampleOpensAndReads fails when the schema has moved on and the example
 // was not made anew with `make example-db`.
 func TestExampleOpensAndReads(t *testing.T) {
+	t.Parallel()
 	example, err := os.ReadFile("../../conversations.db.example")
 	if err != nil {
 		t.Fatal(err)

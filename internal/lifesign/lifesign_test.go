@@ -51,6 +51,7 @@ func ask(t *testing.T, path string) (said []string) {
 }
 
 func TestEveryDaemonOfADatabaseAnswers(t *testing.T) {
+	t.Parallel()
 	path, other := databaseIn(t, t.TempDir()), databaseIn(t, t.TempDir())
 	if said := ask(t, path); said != nil {
 		t.Errorf("without a daemon: %q", said)
@@ -78,6 +79,7 @@ func TestEveryDaemonOfADatabaseAnswers(t *testing.T) {
 }
 
 func TestDaemonThatHangsIsToldFromNone(t *testing.T) {
+	t.Parallel()
 	path, asked := databaseIn(t, t.TempDir()), make(chan struct{})
 	serve(t, path, func(ctx context.Context) []byte {
 		close(asked)
@@ -93,6 +95,7 @@ func TestDaemonThatHangsIsToldFromNone(t *testing.T) {
 }
 
 func TestOfNoDatabaseThereIsNoDaemon(t *testing.T) {
+	t.Parallel()
 	answers, err := lifesign.Ask(t.Context(), filepath.Join(t.TempDir(), "none", "none.db"), 0)
 	if err != nil || len(answers) != 0 {
 		t.Errorf("%+v, %v", answers, err)

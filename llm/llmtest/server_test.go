@@ -26,6 +26,7 @@ func post(t *testing.T, s *llmtest.Server, body string) (int, string) {
 }
 
 func TestBrokenRequestsAreRefused(t *testing.T) {
+	t.Parallel()
 	const (
 		user  = `{"role":"user","content":"hi"}`
 		calls = `{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}},{"id":"b","type":"function","function":{"name":"f","arguments":"{}"}}]}`
@@ -78,6 +79,7 @@ func TestBrokenRequestsAreRefused(t *testing.T) {
 }
 
 func TestContextWindow(t *testing.T) {
+	t.Parallel()
 	s := llmtest.New(t)
 	s.ContextWindow(50)
 	long, _ := json.Marshal(strings.Repeat("word ", 100))
@@ -91,6 +93,7 @@ func TestContextWindow(t *testing.T) {
 }
 
 func TestEchoAndRecord(t *testing.T) {
+	t.Parallel()
 	s := llmtest.New(t)
 	_, said := post(t, s, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 	if !strings.Contains(said, `"content":"echo: hi"`) {

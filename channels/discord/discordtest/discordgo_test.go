@@ -108,6 +108,7 @@ func requireStrict(t *testing.T, s *discordtest.Server) {
 }
 
 func TestABotOnDiscordgoHearsAndReplies(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	guild := s.Guild("Workshop")
@@ -140,6 +141,7 @@ func TestABotOnDiscordgoHearsAndReplies(t *testing.T) {
 }
 
 func TestDiscordgoResumesAfterACutConnection(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	general := s.Channel(s.Guild("g"), "general")
@@ -165,6 +167,7 @@ func TestDiscordgoResumesAfterACutConnection(t *testing.T) {
 }
 
 func TestDiscordgoResumesWhenItIsClosed(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	general := s.Channel(s.Guild("g"), "general")
@@ -181,6 +184,7 @@ func TestDiscordgoResumesWhenItIsClosed(t *testing.T) {
 }
 
 func TestDiscordgoBeginsAnewWhenItsSessionIsInvalid(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	general := s.Channel(s.Guild("g"), "general")
@@ -195,6 +199,7 @@ func TestDiscordgoBeginsAnewWhenItsSessionIsInvalid(t *testing.T) {
 }
 
 func TestDiscordgoIsRefused(t *testing.T) {
+	t.Parallel()
 	s := discordtest.NewWith(t, discordtest.Config{WithoutMessageContent: true})
 	c := newClient(t, s)
 	if err := c.Open(); err == nil || !strings.Contains(err.Error(), "4014") {
@@ -212,6 +217,7 @@ func TestDiscordgoIsRefused(t *testing.T) {
 }
 
 func TestDiscordgoAnswersACommand(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	c := newClient(t, s)
@@ -252,6 +258,7 @@ func TestDiscordgoAnswersACommand(t *testing.T) {
 }
 
 func TestManyPlacesAtOnce(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	guild := s.Guild("g")
 	c := connect(t, s)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestALimitedPlaceDelaysNoOther(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	s := discordtest.NewWith(t, discordtest.Config{Clock: func() time.Time { return now }})
 	guild := s.Guild("g")
@@ -47,6 +48,7 @@ func TestALimitedPlaceDelaysNoOther(t *testing.T) {
 }
 
 func TestScriptedFailures(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	guild := s.Guild("g")
 	general, other := s.Channel(guild, "general"), s.Channel(guild, "other")
@@ -91,6 +93,7 @@ func TestScriptedFailures(t *testing.T) {
 }
 
 func TestAHeldRequestPassesLater(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	general := s.Channel(s.Guild("g"), "general")
 	release := make(chan struct{})

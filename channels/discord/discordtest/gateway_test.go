@@ -12,6 +12,7 @@ import (
 )
 
 func TestWhoIdentifiesWronglyIsClosed(t *testing.T) {
+	t.Parallel()
 	s := discordtest.NewWith(t, discordtest.Config{WithoutMessageContent: true})
 	for _, tt := range []struct {
 		name, payload string
@@ -37,6 +38,7 @@ func TestWhoIdentifiesWronglyIsClosed(t *testing.T) {
 }
 
 func TestReadyThenGuilds(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	guild := s.Guild("g")
@@ -65,6 +67,7 @@ func TestReadyThenGuilds(t *testing.T) {
 }
 
 func TestAClientWithoutHeartbeatsIsClosed(t *testing.T) {
+	t.Parallel()
 	s := discordtest.NewWith(t, discordtest.Config{HeartbeatInterval: 50 * time.Millisecond})
 	g, _ := ready(t, s, "")
 	if got := g.closed(); got != 4009 {
@@ -76,6 +79,7 @@ func TestAClientWithoutHeartbeatsIsClosed(t *testing.T) {
 }
 
 func TestEventsGoToTheShardOfTheirGuild(t *testing.T) {
+	t.Parallel()
 	s := discordtest.NewWith(t, discordtest.Config{Shards: 2})
 	ada := s.Person("Ada")
 	first, _ := ready(t, s, `,"shard":[0,2]`)
@@ -99,6 +103,7 @@ func TestEventsGoToTheShardOfTheirGuild(t *testing.T) {
 }
 
 func TestContentNeedsTheIntent(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	general := s.Channel(s.Guild("g"), "general")
@@ -119,6 +124,7 @@ func TestContentNeedsTheIntent(t *testing.T) {
 }
 
 func TestAResumeReplaysWhatWasMissedOnce(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	general := s.Channel(s.Guild("g"), "general")
@@ -161,6 +167,7 @@ func TestAResumeReplaysWhatWasMissedOnce(t *testing.T) {
 }
 
 func TestSessionsAreInvalidatedAndForgotten(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	g, first := ready(t, s, "")
 	s.AskReconnect()
@@ -201,6 +208,7 @@ func TestSessionsAreInvalidatedAndForgotten(t *testing.T) {
 // A client that is slow to answer would else identify twice on one connection,
 // which Discord closes it for.
 func TestASessionIsInvalidatedOnce(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	g, _ := ready(t, s, "")
 	s.InvalidateSessions(false)
@@ -216,6 +224,7 @@ func TestASessionIsInvalidatedOnce(t *testing.T) {
 }
 
 func TestTheWorldTellsOfItsChanges(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	guild := s.Guild("g")
@@ -251,6 +260,7 @@ func TestTheWorldTellsOfItsChanges(t *testing.T) {
 }
 
 func TestIdentifyingTooFastIsRefused(t *testing.T) {
+	t.Parallel()
 	now := time.Now()
 	s := discordtest.NewWith(t, discordtest.Config{MaxConcurrency: 1, Clock: func() time.Time { return now }})
 	ready(t, s, "")
@@ -266,6 +276,7 @@ func TestIdentifyingTooFastIsRefused(t *testing.T) {
 }
 
 func TestTooManyPayloadsAreRefused(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	g, _ := ready(t, s, "")
 	for range 120 {
@@ -277,6 +288,7 @@ func TestTooManyPayloadsAreRefused(t *testing.T) {
 }
 
 func TestStoppedAcksLeaveAClientWithoutAnswer(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	g, _ := ready(t, s, "")
 	s.StopAcks(true)
@@ -291,6 +303,7 @@ func TestStoppedAcksLeaveAClientWithoutAnswer(t *testing.T) {
 }
 
 func TestAClientThatClosesNormallyEndsItsSession(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	g, first := ready(t, s, "")
 	g.ws.WriteMessage(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseNormalClosure, ""))

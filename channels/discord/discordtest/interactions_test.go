@@ -38,6 +38,7 @@ func respond(t *testing.T, s *discordtest.Server, i discordtest.Interaction, bod
 }
 
 func TestCommandsAreCheckedWhenTheyAreRegistered(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	put := func(list string) answer {
 		return call(t, s, "PUT", "/applications/"+discordtest.ApplicationID+"/commands", list)
@@ -70,6 +71,7 @@ func TestCommandsAreCheckedWhenTheyAreRegistered(t *testing.T) {
 }
 
 func TestAnInteractionIsAnsweredOnceAndInTime(t *testing.T) {
+	t.Parallel()
 	s, general, ada := registered(t)
 	i := slash(t, s, general, ada)
 	if got := respond(t, s, i, `{"type":4,"data":{"content":""}}`); got != "400 50006 Cannot send an empty message" {
@@ -95,6 +97,7 @@ func TestAnInteractionIsAnsweredOnceAndInTime(t *testing.T) {
 }
 
 func TestADeferredAnswerForTheAskerAlone(t *testing.T) {
+	t.Parallel()
 	s, general, ada := registered(t)
 	bob := s.Person("Bob")
 	i := slash(t, s, general, ada)
@@ -132,6 +135,7 @@ func TestADeferredAnswerForTheAskerAlone(t *testing.T) {
 }
 
 func TestButtonsPageAMessage(t *testing.T) {
+	t.Parallel()
 	s, general, ada := registered(t)
 	i := slash(t, s, general, ada)
 	page := `{"type":%d,"data":{"content":"page %d","flags":64,"components":[{"type":1,"components":[{"type":2,"style":2,"label":"Older","custom_id":"older"}]}]}}`
@@ -156,6 +160,7 @@ func TestButtonsPageAMessage(t *testing.T) {
 }
 
 func TestPeopleUseOnlyWhatIsRegistered(t *testing.T) {
+	t.Parallel()
 	s, general, ada := registered(t)
 	if _, err := s.Slash(general, ada, "nothing"); err == nil {
 		t.Error("a command that is not registered")

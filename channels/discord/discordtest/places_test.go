@@ -12,6 +12,7 @@ import (
 )
 
 func TestMessagesAreListedNewestFirst(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	general := s.Channel(s.Guild("g"), "general")
@@ -52,6 +53,7 @@ func TestMessagesAreListedNewestFirst(t *testing.T) {
 }
 
 func TestFilesAreTakenAndServed(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	general := s.Channel(s.Guild("g"), "general")
 	contentType, body := form(t, `{"content":"see"}`, map[string]string{"files[0]": "the text"})
@@ -90,6 +92,7 @@ func TestFilesAreTakenAndServed(t *testing.T) {
 }
 
 func TestOnlyOwnMessagesAreChanged(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	general := s.Channel(s.Guild("g"), "general")
@@ -117,6 +120,7 @@ func TestOnlyOwnMessagesAreChanged(t *testing.T) {
 }
 
 func TestThreads(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	general := s.Channel(s.Guild("g"), "general")
@@ -158,6 +162,7 @@ func TestThreads(t *testing.T) {
 }
 
 func TestForumsAnnouncementsAndPrivateThreads(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	guild := s.Guild("g")
@@ -190,6 +195,7 @@ func TestForumsAnnouncementsAndPrivateThreads(t *testing.T) {
 }
 
 func TestAnEditKeepsWhatItDoesNotName(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	general := s.Channel(s.Guild("g"), "general")
 	mine := call(t, s, "POST", "/channels/"+general.ID+"/messages", `{"content":"a","flags":4,"embeds":[{"title":"t"}]}`).ID

@@ -15,6 +15,7 @@ import (
 )
 
 func TestTokensRoutesAndBodiesAreChecked(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	r, _ := http.NewRequest("GET", s.URL+"/api/v9/users/@me", nil)
 	r.Header.Set("Authorization", "Bot wrong")
@@ -47,6 +48,7 @@ func TestTokensRoutesAndBodiesAreChecked(t *testing.T) {
 }
 
 func TestMessagesAreRefusedAsByDiscord(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	guild := s.Guild("g")
@@ -111,6 +113,7 @@ func TestMessagesAreRefusedAsByDiscord(t *testing.T) {
 }
 
 func TestErrorsNameTheField(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	general := s.Channel(s.Guild("g"), "general")
 	got := call(t, s, "POST", "/channels/"+general.ID+"/messages", fmt.Sprintf(`{"content":%q}`, strings.Repeat("x", 2001)))
@@ -121,6 +124,7 @@ func TestErrorsNameTheField(t *testing.T) {
 }
 
 func TestANonceDoublesNothingWhenItIsEnforced(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	general := s.Channel(s.Guild("g"), "general")
 	send := func(body string) string {
@@ -145,6 +149,7 @@ func TestANonceDoublesNothingWhenItIsEnforced(t *testing.T) {
 }
 
 func TestWhoWouldBePingedIsComputedAsDiscordDoes(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")
 	guild := s.Guild("g")
@@ -179,6 +184,7 @@ func TestWhoWouldBePingedIsComputedAsDiscordDoes(t *testing.T) {
 }
 
 func TestVersionTenIsServedAlike(t *testing.T) {
+	t.Parallel()
 	s := discordtest.New(t)
 	r, _ := http.NewRequest("GET", s.URL+"/api/v10/gateway", nil)
 	r.Header.Set("User-Agent", "DiscordBot (x, 1)")

@@ -83,6 +83,7 @@ func ids(t *testing.T, a answer) (ids []int64) {
 }
 
 func TestTokensAndMethodsAreChecked(t *testing.T) {
+	t.Parallel()
 	s := telegramtest.New(t)
 	for path, want := range map[string]string{
 		"/bot1:wrong/getMe": "401 Unauthorized",
@@ -99,6 +100,7 @@ func TestTokensAndMethodsAreChecked(t *testing.T) {
 }
 
 func TestParametersComeInEveryForm(t *testing.T) {
+	t.Parallel()
 	s := telegramtest.New(t)
 	s.AddChat(telegramtest.Private(ada))
 	path := "/bot" + telegramtest.Token + "/sendMessage"
@@ -127,6 +129,7 @@ func TestParametersComeInEveryForm(t *testing.T) {
 }
 
 func TestSendMessageRefusesWhatTelegramRefuses(t *testing.T) {
+	t.Parallel()
 	s := telegramtest.New(t)
 	forum := telegramtest.Forum(-100, "Project")
 	s.AddChat(forum, 7, 8)
@@ -162,6 +165,7 @@ func TestSendMessageRefusesWhatTelegramRefuses(t *testing.T) {
 }
 
 func TestParseHTML(t *testing.T) {
+	t.Parallel()
 	text, entities, err := telegramtest.ParseHTML(
 		`<b>a<i>😀</i></b> <a href="https://x.org/?a&amp;b">&lt;l&#62;</a> <pre><code class="language-go">x</code></pre>`)
 	if err != nil {
@@ -191,6 +195,7 @@ func TestParseHTML(t *testing.T) {
 }
 
 func TestGetUpdatesConfirmsByOffset(t *testing.T) {
+	t.Parallel()
 	s := telegramtest.New(t)
 	for range 3 {
 		s.Say(telegramtest.Private(ada), ada, "hi")
@@ -218,6 +223,7 @@ func TestGetUpdatesConfirmsByOffset(t *testing.T) {
 }
 
 func TestGetUpdatesWaitsAndEndsTheOlderPoll(t *testing.T) {
+	t.Parallel()
 	s := telegramtest.New(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -246,6 +252,7 @@ func TestGetUpdatesWaitsAndEndsTheOlderPoll(t *testing.T) {
 }
 
 func TestAllowedUpdatesAreRemembered(t *testing.T) {
+	t.Parallel()
 	s := telegramtest.New(t)
 	call(t, s, "getUpdates", "allowed_updates", `["edited_message"]`)
 	s.Say(telegramtest.Private(ada), ada, "hi")
@@ -259,6 +266,7 @@ func TestAllowedUpdatesAreRemembered(t *testing.T) {
 }
 
 func TestScriptedRefusals(t *testing.T) {
+	t.Parallel()
 	s := telegramtest.New(t)
 	s.AddChat(telegramtest.Private(ada))
 	s.Refuse(42, telegramtest.TooMany(3), 1)
@@ -281,6 +289,7 @@ func TestScriptedRefusals(t *testing.T) {
 }
 
 func TestHooksSeeAMessageBeforeAndAfterItIsTaken(t *testing.T) {
+	t.Parallel()
 	s := telegramtest.New(t)
 	s.AddChat(telegramtest.Private(ada))
 	var seen []string
@@ -309,6 +318,7 @@ func TestHooksSeeAMessageBeforeAndAfterItIsTaken(t *testing.T) {
 }
 
 func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
 	s := telegramtest.New(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -351,6 +361,7 @@ func BenchmarkSendMessage(b *testing.B) {
 }
 
 func TestBotsHaveUpdatesAndPrivateChatsOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	first := telegramtest.New(t)
 	second := first.AddBot(telegramtest.User{ID: 7000002, FirstName: "Second", Username: "second_bot"})
 	private, group := telegramtest.Private(ada), telegramtest.Group(-1001, "Friends")

@@ -9,6 +9,7 @@ import (
 // A database that is mounted by itself, as containers do with single files,
 // can't be renamed. Then nothing is replaced.
 func TestReplaceLeavesAllAsItWasWhenTheDatabaseCannotBeRenamed(t *testing.T) {
+	t.Parallel()
 	path, fresh := folder(t)
 	if err := syscall.Mount(path, path, "", syscall.MS_BIND, ""); err != nil {
 		t.Skipf("skipped: mounting needs root: %v", err)

@@ -65,6 +65,7 @@ func expectFiles(t *testing.T, path string, want []string) {
 }
 
 func TestReplaceKeepsTheFilesThatStoodThere(t *testing.T) {
+	t.Parallel()
 	path, fresh := folder(t)
 	done, err := Replace(path, fresh, "/copies/a.db", at)
 	if err != nil {
@@ -80,6 +81,7 @@ func TestReplaceKeepsTheFilesThatStoodThere(t *testing.T) {
 }
 
 func TestReplaceTakesANameThatIsFree(t *testing.T) {
+	t.Parallel()
 	path, fresh := folder(t)
 	write(t, filepath.Join(filepath.Dir(path), asideOf+"-wal"), "of another")
 	done, err := Replace(path, fresh, "", at)
@@ -91,6 +93,7 @@ func TestReplaceTakesANameThatIsFree(t *testing.T) {
 // A process that dies between any two of the steps leaves what the next one
 // completes.
 func TestFinishReplaceCompletesAnyBeginning(t *testing.T) {
+	t.Parallel()
 	for steps := range 6 {
 		path, fresh := folder(t)
 		r := replacement{Fresh: filepath.Base(fresh), Aside: asideOf, Origin: "/copies/a.db"}
@@ -120,6 +123,7 @@ func TestFinishReplaceCompletesAnyBeginning(t *testing.T) {
 
 // What was there before is never lost, whatever somebody has put there meanwhile.
 func TestFinishReplaceNeverOverwritesWhatItKept(t *testing.T) {
+	t.Parallel()
 	path, fresh := folder(t)
 	r := replacement{Fresh: filepath.Base(fresh), Aside: asideOf}
 	if err := r.write(path); err != nil {

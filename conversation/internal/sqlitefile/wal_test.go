@@ -46,6 +46,7 @@ func logged(t testing.TB) (log []byte, frames int) {
 }
 
 func TestReadWALFindsWhatIsCommitted(t *testing.T) {
+	t.Parallel()
 	log, frames := logged(t)
 	if size := walHeader + frames*(frameHeader+4096); len(log) <= size {
 		t.Fatalf("the log has %d bytes, and its commits %d: nothing stands behind them", len(log), size)
@@ -86,6 +87,7 @@ func FuzzReadWAL(f *testing.F) {
 }
 
 func TestParseEpoch(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "x.db")
 	db, err := sqlite.Open(path, sqlite.Options{})
 	if err != nil {

@@ -45,7 +45,9 @@ export function startCompletion(field) {
   };
 
   field.addEventListener("input", look);
-  field.addEventListener("blur", () => setTimeout(close, 150)); // after the click that took the focus
+  field.addEventListener("blur", () => setTimeout(() => { // after the click that took the focus
+    if (document.activeElement !== field) close();
+  }, 150));
   list.addEventListener("mousedown", (event) => event.preventDefault());
   list.addEventListener("click", (event) => {
     const option = event.target.closest("[role=option]");
