@@ -55,9 +55,9 @@ type Deps struct {
 	// HintPhrases are added to the phrases by which a message refers to something
 	// that was said long ago.
 	HintPhrases []string
-	// Expiration is how long a conversation may rest before the next message begins
-	// a new one; 0 = for ever.
-	Expiration time.Duration
+	// Limits say when a conversation is over, so that the next message begins a new
+	// one, and what that begins with.
+	Limits conversation.Limits
 }
 
 // Model answers a list of messages. *llm.Client and *llm.Offline are models.

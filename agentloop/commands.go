@@ -22,7 +22,7 @@ func (r *Router) commandEnv() command.Env {
 		ModelName:   r.deps.Model.Model,
 		Budget:      r.deps.Budget,
 		StateBudget: min(r.deps.StateBudget, r.deps.Budget/4),
-		Expiration:  r.deps.Expiration,
+		Limits:      r.deps.Limits,
 		Log:         r.deps.Log,
 	}
 }
@@ -40,6 +40,9 @@ func (l *loop) command(intake, runs context.Context, snapshot conversation.Snaps
 	}
 	run := l.newRun(snapshot, snapshot.Waiting[:1], started)
 	run.Kind, run.Status, run.Effect = conversation.KindCommand, conversation.StatusDone, did.Effect
+	if did.Record != "" {
+		run.Messages, run.Events = l.internalRows(did.Record), did.Events
+	}
 	text := did.Text
 	if err != nil {
 		l.deps.Log.Error("command failed", "session", l.key, "command", c.Name, "run", run.ID(), "error", err)

@@ -6,19 +6,19 @@ import (
 )
 
 // renewed returns the snapshot in which a message is answered: one of a fresh
-// conversation when the active one has rested longer than Expiration. Commands get
+// conversation when the active one is over by Limits. Commands get
 // the snapshot as it is, so that /history still finds what the user has left.
 func (r *Router) renewed(snapshot conversation.Snapshot) conversation.Snapshot {
-	return r.deps.Store.Expire(snapshot, r.deps.Expiration)
+	return r.deps.Store.Expire(snapshot, r.deps.Limits)
 }
 
 // expiryNotice returns what stands before the first reply in a conversation that
-// follows an expired one, and "" in any other.
+// follows one that is over, and "" in any other.
 func expiryNotice(c conversation.Conversation) string {
-	if c.Rested == 0 {
+	if !c.Succeeds() {
 		return ""
 	}
-	return command.ExpiryNotice(c.Rested)
+	return command.ExpiryNotice(c)
 }
 
 // announceExpiry puts the notice before the first reply of a run.

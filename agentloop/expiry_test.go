@@ -32,7 +32,7 @@ func agingHarness(t *testing.T) (h *harness, pass func(time.Duration)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.end(); h.store.Close() })
-	h.deps.Store, h.deps.Expiration = h.store, month
+	h.deps.Store, h.deps.Limits.Rest = h.store, month
 	h.start()
 	return h, func(d time.Duration) { passed.Add(int64(d)) }
 }

@@ -29,7 +29,7 @@ func (l *loop) newRun(snapshot conversation.Snapshot, took []conversation.Inboun
 
 func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, started time.Time) conversation.Run {
 	run := l.newRun(q.snapshot, slices.Concat(took, q.notes), started)
-	run.Messages = slices.Concat(l.settledUsers(q, took), l.hintRows(q.hint), window.Rows(a.messages))
+	run.Messages = slices.Concat(l.settledUsers(q, took), l.internalRows(q.hint), window.Rows(a.messages))
 	run.Title = titleOf(q.took, run.Messages)
 	run.Model, run.Rounds = a.model, a.rounds
 	run.Prompt, run.Completion = a.prompt, a.completion
@@ -194,13 +194,14 @@ func (r *Router) noteMessages(notes []conversation.Inbound) []conversation.Messa
 	return told
 }
 
-// hintRows returns a hint as an internal message, which the archive keeps behind the
-// question. No later window has it, and people don't see it in the conversation.
-func (l *loop) hintRows(hint string) []conversation.Message {
-	if hint == "" {
+// internalRows returns a text of the gateway as an internal message, which the archive
+// keeps: a hint stands behind its question. No later window has it, and people don't
+// see it in the conversation.
+func (l *loop) internalRows(text string) []conversation.Message {
+	if text == "" {
 		return nil
 	}
-	told := window.Rows([]window.Entry{window.NewEntry(l.deps.Counter, llm.Message{Role: string(conversation.RoleSystem), Content: hint})})
+	told := window.Rows([]window.Entry{window.NewEntry(l.deps.Counter, llm.Message{Role: string(conversation.RoleSystem), Content: text})})
 	told[0].Internal = true
 	return told
 }

@@ -143,7 +143,7 @@ func TestEditOfAnOldMessageGoesOnInItsConversation(t *testing.T) {
 	t.Parallel()
 	h, pass := agingHarness(t)
 	h.ask(room, "tow")
-	pass(h.deps.Expiration + time.Hour)
+	pass(h.deps.Limits.Rest + time.Hour)
 	h.accept(h.instead("two"))
 	h.reply(room)
 	h.expect("the conversation", []string{"user: two", "assistant: echo: two"}, h.history(room))

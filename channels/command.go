@@ -12,6 +12,7 @@ type Command struct {
 type Option struct {
 	Name        string // lower case, without spaces
 	Description string
-	Number      bool   // a whole number from 0 on; else a text
-	Default     string // is used where a later option is given without this one
+	Number      bool     // a whole number from 0 on; else a text
+	Default     string   // is used where a later option is given without this one
+	Choices     []string // the only values that it may have; none = any
 }

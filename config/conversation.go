@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"parley/conversation"
+)
 
 // What a session spans, as the configuration spells it.
 const (
@@ -32,6 +36,13 @@ type Conversation struct {
 	// SessionExpiration is how long a conversation may rest before the next
 	// message begins a new one; the old one is kept. 0 = for ever. Default 720h.
 	SessionExpiration time.Duration `toml:"session_expiration" min:"0"`
+	// MaxMessages is how many messages a conversation may have before the next
+	// message begins a new one, tool calls and results among them; the old one is
+	// kept. 0 = any number. Default 0.
+	MaxMessages int `toml:"max_messages" min:"0"`
+	// CarryRules has a new conversation begin with the rules of the one before it.
+	// Default true.
+	CarryRules bool `toml:"carry_rules"`
 	// Retention is how long a conversation that is over is kept after its last
 	// use. 0 = for ever. Default 0.
 	Retention time.Duration `toml:"retention" min:"0"`
@@ -48,6 +59,12 @@ func defaultConversation() Conversation {
 		KeepRecentMessages: 20,
 		StateBudget:        800,
 		SessionExpiration:  720 * time.Hour,
+		CarryRules:         true,
 		CleanupInterval:    time.Hour,
 	}
+}
+
+// Limits returns when a conversation is over, and what goes over to the next one.
+func (c Conversation) Limits() conversation.Limits {
+	return conversation.Limits{Rest: c.SessionExpiration, Messages: int64(c.MaxMessages), Carry: conversation.Carry{Rules: c.CarryRules}}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -220,9 +219,15 @@ func active(ctx context.Context, q db.Querier, key Key) (c Conversation, place s
 
 func freshConversation(ctx context.Context, q db.Querier, key Key) (c Conversation, place string, err error) {
 	c = Conversation{Key: key, Active: true}
-	err = q.QueryRowContext(ctx, `SELECT id, place FROM sessions WHERE key = ?`, string(key)).Scan(&c.session, &place)
+	var carried []byte
+	err = q.QueryRowContext(ctx, `SELECT id, place, carried FROM sessions WHERE key = ?`, string(key)).Scan(&c.session, &place, &carried)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return c, "", err
+	}
+	if len(carried) > 0 {
+		if err := json.Unmarshal(carried, &c.State); err != nil {
+			return c, "", err
+		}
 	}
 	id, err := uuid.NewV7()
 	c.ID = id.String()
@@ -311,58 +316,4 @@ func oldestFirst(messages []Message) []Message {
 		messages[i], messages[j] = messages[j], messages[i]
 	}
 	return messages
-}
-
-// A conversation that has rested for long is over, and the session's next
-// message begins another. The commit that stores this message archives the old
-// one; until then commands still find it, and a crash changes nothing.
-
-// Expire returns the snapshot of a fresh conversation where the active one had rested
-// for longer than limit when the first waiting message was written, and else the
-// snapshot itself. A limit of 0 means never. A conversation without messages does not
-// expire, nor one of which the first waiting message replaces a turn.
-func (s *Store) Expire(snapshot Snapshot, limit time.Duration) Snapshot {
-	old := snapshot.Conversation
-	if limit == 0 || old.Messages == 0 || len(snapshot.Waiting) == 0 || snapshot.Waiting[0].Replaces.Conversation == old.ID {
-		return snapshot
-	}
-	rested := s.arrival(snapshot.Waiting[0]).Sub(old.UpdatedAt)
-	if rested <= limit {
-		return snapshot
-	}
-	return Snapshot{
-		Waiting: snapshot.Waiting,
-		Notes:   snapshot.Notes,
-		Place:   snapshot.Place,
-		More:    snapshot.More,
-		Conversation: Conversation{
-			ID:      uuid.Must(uuid.NewV7()).String(), // crypto/rand never fails
-			Key:     old.Key,
-			Active:  true,
-			Rested:  rested,
-			session: old.session,
-		},
-	}
-}
-
-// arrival is when a message was written. A platform's clock that is ahead, or
-// says nothing, does not count.
-func (s *Store) arrival(in Inbound) time.Time {
-	if now := s.now(); in.At.IsZero() || in.At.After(now) {
-		return now
-	}
-	return in.At
-}
-
-// succeed stores a conversation that follows one at rest, which is archived. Any
-// other is given as it is.
-func succeed(ctx context.Context, tx *sql.Tx, c Conversation, session int64, at time.Time) (Conversation, error) {
-	if c.Rested == 0 {
-		return c, nil
-	}
-	if err := archiveActive(ctx, tx, session); err != nil {
-		return c, err
-	}
-	c.Rested, c.session = 0, session
-	return insertConversation(ctx, tx, c, at)
 }

@@ -138,23 +138,34 @@ func settleEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
 	return err
 }
 
-// startConversation archives the active conversation and begins a fresh one.
-// One that nobody has written in yet is only renamed.
+// startConversation archives the active conversation and begins a fresh one, with
+// what the run carries over. One that nobody has written in yet is only renamed.
 func startConversation(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
 	c := run.Conversation
-	if c.row != 0 && c.Messages == 0 {
-		stored, _, err := active(ctx, tx, run.Key)
-		if err != nil {
-			return c, err
+	old, _, err := active(ctx, tx, run.Key)
+	if err != nil {
+		return c, err
+	}
+	carried := old.State.Carried(run.Effect.Carry)
+	if c.row != 0 && c.Messages == 0 && old.row == c.row && old.Messages == 0 {
+		if c, err = rename(ctx, tx, run, session, at); err == nil {
+			c.State = carried
+			err = storeState(ctx, tx, c)
 		}
-		if stored.row == c.row && stored.Messages == 0 {
-			return rename(ctx, tx, run, session, at)
-		}
+		return c, err
 	}
 	if err := archiveActive(ctx, tx, session); err != nil {
 		return c, err
 	}
-	return insertConversation(ctx, tx, Conversation{Key: run.Key, Title: run.Effect.Title, session: session}, at)
+	return insertConversation(ctx, tx, Conversation{Key: run.Key, Title: run.Effect.Title, State: carried, session: session}, at)
+}
+
+func storeState(ctx context.Context, tx *sql.Tx, c Conversation) error {
+	state, err := json.Marshal(c.State)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `UPDATE conversations SET state = ? WHERE id = ?`, string(state), c.row)
+	}
+	return err
 }
 
 // rename gives the run's conversation the title of its effect. One that is not
@@ -189,13 +200,20 @@ func insertConversation(ctx context.Context, tx *sql.Tx, c Conversation, at time
 		c.ID = fresh.String()
 	}
 	c.Title, c.Active, c.CreatedAt, c.UpdatedAt = db.Text(c.Title), true, db.FromMillis(db.Millis(at)), db.FromMillis(db.Millis(at))
-	result, err := tx.ExecContext(ctx, `
-		INSERT INTO conversations (uuid, session_id, title, created_at, updated_at) VALUES (?, ?, ?, ?, ?)`,
-		c.ID, c.session, c.Title, db.Millis(at), db.Millis(at))
+	state, err := json.Marshal(c.State)
 	if err != nil {
 		return c, err
 	}
-	c.row, err = result.LastInsertId()
+	result, err := tx.ExecContext(ctx, `
+		INSERT INTO conversations (uuid, session_id, title, state, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)`,
+		c.ID, c.session, c.Title, string(state), db.Millis(at), db.Millis(at))
+	if err != nil {
+		return c, err
+	}
+	if c.row, err = result.LastInsertId(); err != nil {
+		return c, err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE sessions SET carried = NULL WHERE id = ? AND carried IS NOT NULL`, c.session)
 	return c, err
 }
 
@@ -329,11 +347,7 @@ func undo(ctx context.Context, tx *sql.Tx, run Run) (Conversation, error) {
 	if c.State.Asked, err = turns.Unanswered(ctx, tx, c.row); err != nil {
 		return c, err
 	}
-	state, err := json.Marshal(c.State)
-	if err == nil {
-		_, err = tx.ExecContext(ctx, `UPDATE conversations SET state = ? WHERE id = ?`, string(state), c.row)
-	}
-	return c, err
+	return c, storeState(ctx, tx, c)
 }
 
 func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, now int64) error {

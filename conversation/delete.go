@@ -25,6 +25,7 @@ func DeleteIn(ctx context.Context, tx *sql.Tx, id int64) error {
 	for _, statement := range []string{
 		withdrawInbound + `WHERE note = 1 AND run_id IS NULL
 			AND session_id = (SELECT session_id FROM conversations WHERE id = ?1 AND active = 1)`,
+		`UPDATE sessions SET carried = NULL WHERE carried IS NOT NULL AND id = (SELECT session_id FROM conversations WHERE id = ?)`,
 		`UPDATE conversations SET deleted = 1, active = 0, title = '' WHERE id = ?`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, id); err != nil {

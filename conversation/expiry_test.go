@@ -33,7 +33,7 @@ func sayNow(clock *calendar, key Key, id int, text string) Inbound {
 func exchangeNow(t testing.TB, s *Store, clock *calendar, key Key, id int, text string) {
 	t.Helper()
 	mustAccept(t, s, sayNow(clock, key, id, text))
-	mustCommit(t, s, answered(key, s.Expire(mustBegin(t, s, key, 1000), month), "answer to "+text))
+	mustCommit(t, s, answered(key, s.Expire(mustBegin(t, s, key, 1000), Limits{Rest: month}), "answer to "+text))
 }
 
 func titlesOf(t testing.TB, s *Store, key Key) (list []string) {
@@ -64,7 +64,7 @@ func TestAfterAMonthAConversationIsArchivedAndTheNextBegins(t *testing.T) {
 	exchangeNow(t, s, clock, chat, 1, "winter")
 	clock.pass(month + time.Hour)
 	mustAccept(t, s, sayNow(clock, chat, 2, "spring"))
-	turn := s.Expire(mustBegin(t, s, chat, 1000), month)
+	turn := s.Expire(mustBegin(t, s, chat, 1000), Limits{Rest: month})
 	if len(turn.History) != 0 || turn.Older != 0 {
 		t.Errorf("the model is shown %q, and %d older", texts(turn.History), turn.Older)
 	}
@@ -112,7 +112,7 @@ func TestTheGatewaysAbsenceIsNoRest(t *testing.T) {
 	clock.pass(time.Hour)
 	mustAccept(t, s, sayNow(clock, chat, 2, "and another"))
 	clock.pass(2 * month)
-	if turn := s.Expire(mustBegin(t, s, chat, 1000), month); len(turn.History) != 2 {
+	if turn := s.Expire(mustBegin(t, s, chat, 1000), Limits{Rest: month}); len(turn.History) != 2 {
 		t.Errorf("the model is shown %q", texts(turn.History))
 	}
 }
@@ -135,7 +135,7 @@ func TestWhatDoesNotExpire(t *testing.T) {
 			in := sayNow(clock, chat, 2, "new")
 			in.At = in.At.Add(tt.ahead)
 			mustAccept(t, s, in)
-			if turn := s.Expire(mustBegin(t, s, chat, 1000), tt.limit); len(turn.History) != 2 {
+			if turn := s.Expire(mustBegin(t, s, chat, 1000), Limits{Rest: tt.limit}); len(turn.History) != 2 {
 				t.Errorf("a new conversation begins after %v", turn.Conversation.Rested)
 			}
 		})
@@ -154,7 +154,7 @@ func TestAResumedConversationHasNotRested(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustAccept(t, s, sayNow(clock, chat, 3, "where were we"))
-	if turn := s.Expire(mustBegin(t, s, chat, 1000), month); turn.Conversation.ID != old.ID || len(turn.History) != 2 {
+	if turn := s.Expire(mustBegin(t, s, chat, 1000), Limits{Rest: month}); turn.Conversation.ID != old.ID || len(turn.History) != 2 {
 		t.Errorf("it went on in %+v", turn.Conversation)
 	}
 }
@@ -166,7 +166,7 @@ func TestTheNextConversationBeginsAlsoWhenTheOldOneIsGone(t *testing.T) {
 	exchangeNow(t, s, clock, chat, 1, "old")
 	clock.pass(2 * month)
 	mustAccept(t, s, sayNow(clock, chat, 2, "new"))
-	turn := s.Expire(mustBegin(t, s, chat, 1000), month)
+	turn := s.Expire(mustBegin(t, s, chat, 1000), Limits{Rest: month})
 	mustClean(t, s, month, month)
 	mustCommit(t, s, answered(chat, turn, "answer"))
 	if got := titlesOf(t, s, chat); !cmp.Equal(got, []string{"new (active)"}) {

@@ -73,7 +73,7 @@ func TestStateForgetsTheOldest(t *testing.T) {
 	if a, b, c, d := len(s.Constraints), len(s.Decisions), len(s.Files), len(s.Failures); a != MaxConstraints || b != MaxDecisions || c != 20 || d != 5 {
 		t.Errorf("%d constraints, %d decisions, %d files, %d failures", a, b, c, d)
 	}
-	if n := len([]rune(s.Constraints[MaxConstraints-1].Text)); s.Constraints[MaxConstraints-1].Turn != 2*MaxConstraints || n > maxNote || len(s.Failures[0].Error) > maxNote+2 {
+	if n := len([]rune(s.Constraints[MaxConstraints-1].Text)); s.Constraints[MaxConstraints-1].Turn != 2*MaxConstraints || n > MaxNote || len(s.Failures[0].Error) > MaxNote+2 {
 		t.Errorf("the newest is of turn %d with %d characters", s.Constraints[MaxConstraints-1].Turn, n)
 	}
 }

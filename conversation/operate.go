@@ -3,6 +3,7 @@ package conversation
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -18,8 +19,14 @@ import (
 // when there is no such conversation, or none that is active.
 func (s *Store) Archive(ctx context.Context, key Key, id string) (Conversation, error) {
 	return s.change(ctx, key, id, "archive", func(ctx context.Context, tx *sql.Tx, c *Conversation) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE conversations SET active = 0 WHERE id = ?`, c.row); err != nil || !c.Active {
+			return err
+		}
 		c.Active = false
-		_, err := tx.ExecContext(ctx, `UPDATE conversations SET active = 0 WHERE id = ?`, c.row)
+		carried, err := json.Marshal(c.State.Carried(s.carry))
+		if err == nil {
+			_, err = tx.ExecContext(ctx, `UPDATE sessions SET carried = ? WHERE id = ?`, string(carried), c.session)
+		}
 		return err
 	})
 }
@@ -171,7 +178,7 @@ func notFound(err error) error {
 // that does not exist is ErrNoSession.
 func (s *Store) Reset(ctx context.Context, key Key, keepSystem bool) (fresh Conversation, err error) {
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		fresh, err = reset(ctx, tx, key, keepSystem, s.now())
+		fresh, err = reset(ctx, tx, key, keepSystem, s.carry, s.now())
 		if err != nil {
 			return fmt.Errorf("reset %s: %w", key, err)
 		}
@@ -183,7 +190,7 @@ func (s *Store) Reset(ctx context.Context, key Key, keepSystem bool) (fresh Conv
 	return fresh, err
 }
 
-func reset(ctx context.Context, tx *sql.Tx, key Key, keepSystem bool, at time.Time) (Conversation, error) {
+func reset(ctx context.Context, tx *sql.Tx, key Key, keepSystem bool, carry Carry, at time.Time) (Conversation, error) {
 	old, _, err := active(ctx, tx, key)
 	if err != nil {
 		return old, err
@@ -203,7 +210,7 @@ func reset(ctx context.Context, tx *sql.Tx, key Key, keepSystem bool, at time.Ti
 	if err := archiveActive(ctx, tx, old.session); err != nil {
 		return old, err
 	}
-	fresh, err := insertConversation(ctx, tx, Conversation{Key: key, session: old.session}, at)
+	fresh, err := insertConversation(ctx, tx, Conversation{Key: key, State: old.State.Carried(carry), session: old.session}, at)
 	if err != nil || len(kept) == 0 {
 		return fresh, err
 	}

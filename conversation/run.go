@@ -36,6 +36,7 @@ const (
 // does nothing.
 type Effect struct {
 	Archive bool   // the active conversation is archived and a fresh one begins
+	Carry   Carry  // with Archive: what the fresh one begins with
 	Title   string // of the fresh one; without Archive, of the run's conversation from now on
 	Delete  bool   // the run's conversation is deleted for good, with every copy of its words
 	Resume  string // the session's conversation with this ID is its active one from now on; "" = as it is

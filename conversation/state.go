@@ -46,13 +46,13 @@ type Failure struct {
 }
 
 // The most that a state holds of each kind; the oldest go first, and Forgotten counts
-// the rules and the decisions among them.
+// the rules and the decisions among them. MaxNote is how many characters a line has.
 const (
 	MaxConstraints = 100
 	MaxDecisions   = 50
 	maxFiles       = 20
 	maxFailures    = 5
-	maxNote        = 400 // runes of a line
+	MaxNote        = 400
 )
 
 // EventKind is what happened.
@@ -119,6 +119,10 @@ func (s State) without(turn int64) State {
 	s.Failures = slices.DeleteFunc(slices.Clone(s.Failures), func(f Failure) bool { return late(f.Note) })
 	return s
 }
+
+// After returns the state when an event has been added to it, without regard to a
+// message.
+func (s State) After(e Event) State { return s.with(e) }
 
 func (s State) with(e Event) State {
 	if e.Kind == Instructed {
@@ -223,11 +227,11 @@ func newestOf[T any](list []T, limit int) []T { return list[max(0, len(list)-lim
 // noteText is a text on one line, shortened.
 func noteText(text string) string {
 	text = strings.Join(strings.Fields(db.Text(text)), " ")
-	if len(text) <= maxNote {
+	if len(text) <= MaxNote {
 		return text
 	}
-	if runes := []rune(text); len(runes) > maxNote {
-		return string(runes[:maxNote-1]) + "…"
+	if runes := []rune(text); len(runes) > MaxNote {
+		return string(runes[:MaxNote-1]) + "…"
 	}
 	return text
 }

@@ -120,3 +120,48 @@ func TestStateCountsTheRulesThatItForgets(t *testing.T) {
 		t.Error("the archive has lost the first rule")
 	}
 }
+
+// Rules go over to the next conversation also when one is archived from outside, and
+// are deleted with the conversation that they come from.
+func TestRulesAreCarriedByArchiveAndReset(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t, reading(), conversation.WithCarry(conversation.Carry{Rules: true}))
+	const key = conversation.Key("api:task")
+	rule := called("a", "session_state", `{"kind":"constraint","text":"no ORM"}`, "Kept.")
+	rules := func() []string {
+		t.Helper()
+		c, err := s.Active(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return notes(c.State.Constraints)
+	}
+	must := func(_ any, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	hello := conversation.Message{Role: conversation.RoleUser, Content: "hello"}
+	must(s.Append(t.Context(), key, "", rule...))
+	must(s.Archive(t.Context(), key, ""))
+	want := []string{"1 in turn 0: no ORM"}
+	if diff := cmp.Diff(want, rules()); diff != "" {
+		t.Errorf("after the archiving: %s", diff)
+	}
+	must(s.Append(t.Context(), key, "", hello))
+	if diff := cmp.Diff(want, rules()); diff != "" {
+		t.Errorf("in the next conversation: %s", diff)
+	}
+	must(s.Reset(t.Context(), key, false))
+	must(s.Append(t.Context(), key, "", hello))
+	if diff := cmp.Diff(want, rules()); diff != "" {
+		t.Errorf("after a reset: %s", diff)
+	}
+	archived, err := s.Archive(t.Context(), key, "")
+	must(archived, err)
+	must(s.Delete(t.Context(), key, archived.ID))
+	if got := rules(); got != nil {
+		t.Errorf("after the deletion: %v", got)
+	}
+}

@@ -39,6 +39,7 @@ type Store struct {
 	now    func() time.Time
 	log    *slog.Logger
 	events func([]Message) []Event // of what programs append and import
+	carry  Carry
 	sweeps sweeper
 	closed closedConversations
 }
@@ -61,6 +62,12 @@ func WithLog(log *slog.Logger) Option {
 // they add to the state of their conversation. Without it they add only instructions.
 func WithEvents(read func(messages []Message) []Event) Option {
 	return func(s *Store) { s.events = read }
+}
+
+// WithCarry says what goes over to the next conversation of a session when one is
+// archived from outside, by Archive or Reset. Without it that is nothing.
+func WithCarry(carry Carry) Option {
+	return func(s *Store) { s.carry = carry }
 }
 
 // Open opens the database at path, creates it if there is none, and brings its

@@ -253,10 +253,15 @@ type Conversation struct {
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	Rested    time.Duration // of a fresh one that is not stored: how long the one before it has rested, see Expire; 0 = that did not end by rest
+	Filled    int64         // likewise: how many messages the one before it had, which were too many for another; 0 = that did not end so
 
 	row     int64 // its row id, 0 while it is not stored
 	session int64 // its session's row id, 0 while that is not known
 }
+
+// Succeeds reports whether the conversation is a fresh one that is not stored and
+// follows one that is over, see Expire.
+func (c Conversation) Succeeds() bool { return c.Rested > 0 || c.Filled > 0 }
 
 // Summary stands for the beginning of a conversation in the window. Package summary stores them.
 type Summary struct {

@@ -132,6 +132,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 func StoreOptions(cfg config.Config) []conversation.Option {
 	return []conversation.Option{
 		conversation.WithEvents(toolstate.New(cfg.Agent.ToolNames()).TranscriptEvents),
+		conversation.WithCarry(cfg.Conversation.Limits().Carry),
 	}
 }
 
@@ -203,7 +204,7 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 		Budget:        window.Budget(g.cfg.Conversation.MaxTokens, choice.ContextWindow, reserve),
 		Log:           g.log,
 
-		Expiration:  g.cfg.Conversation.SessionExpiration,
+		Limits:      g.cfg.Conversation.Limits(),
 		StateBudget: g.cfg.Conversation.StateBudget,
 		Strategy:    g.cfg.Conversation.TokenStrategy,
 		KeepRecent:  g.cfg.Conversation.KeepRecentMessages,

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"time"
 
 	"parley/agentloop/window"
 	"parley/conversation"
@@ -37,8 +36,9 @@ type Command struct {
 type Option struct {
 	Name        string // lower case, without spaces
 	Description string
-	Number      bool   // a whole number from 0 on; else a text
-	Default     string // stands for the option where a later one is given without it
+	Number      bool     // a whole number from 0 on; else a text
+	Default     string   // stands for the option where a later one is given without it
+	Choices     []string // the only values that it may have; none = any
 }
 
 // Env is what the commands of a gateway work with.
@@ -47,10 +47,10 @@ type Env struct {
 	Admins      Admins // nil: no group has admins
 	Frame       *window.Frame
 	Counter     window.Counter
-	ModelName   func() string // shown by /status
-	Budget      int           // tokens of a window
-	StateBudget int           // tokens of the session state in it
-	Expiration  time.Duration // how long a conversation may rest; 0 = for ever
+	ModelName   func() string       // shown by /status
+	Budget      int                 // tokens of a window
+	StateBudget int                 // tokens of the session state in it
+	Limits      conversation.Limits // when a conversation is over, and what goes over to the next one
 	Log         *slog.Logger
 }
 
@@ -76,6 +76,8 @@ type Result struct {
 	Actions []conversation.Action    // offered below the text, mostly as buttons
 	File    *conversation.Transcript // sent with the text, nil for none
 	Effect  conversation.Effect      // on the conversation
+	Record  string                   // what the archive keeps of the command, as an internal message; "" = nothing
+	Events  []conversation.Event     // that Record brings to the state of the conversation
 	Retry   bool                     // the model answers the last turn again, instead of all the above
 }
 

@@ -3,23 +3,35 @@ package command
 import (
 	"context"
 	"fmt"
-	"time"
+	"strings"
 
 	"parley/agentloop/window"
 	"parley/conversation"
 )
 
 var newCommand = Command{
-	Name: "new", Arguments: "[title]", Description: "Begin a new conversation; the present one is kept",
-	Options: []Option{{Name: "title", Description: "What the new conversation is called"}},
-	Run:     beginConversation,
+	Name: "new", Arguments: "[keep decisions|keep nothing] [title]",
+	Description: "Begin a new conversation; the present one is kept, and its rules hold on",
+	Options: []Option{
+		{Name: "keep", Description: "What goes along: the rules (default), also the decisions, or nothing", Choices: []string{keepRules, keepDecisions, keepNothing}},
+		{Name: "title", Description: "What the new conversation is called"},
+	},
+	Run: beginConversation,
 }
 
-func beginConversation(_ context.Context, _ Env, r Request) (Result, error) {
+// What /new may take along, as it is written.
+const (
+	keepRules     = "keep rules"
+	keepDecisions = "keep decisions"
+	keepNothing   = "keep nothing"
+)
+
+func beginConversation(_ context.Context, env Env, r Request) (Result, error) {
 	c := r.Snapshot.Conversation
-	title := window.OneLine(r.Arguments, maxTitle)
-	if c.Messages == 0 && c.Title == "" && title == "" && !r.Snapshot.Damaged {
-		return Result{Text: "A new conversation begins."}, nil // the active one is still empty, and goes on
+	carry, rest := carriedBy(r.Arguments, env.Limits.Carry)
+	title := window.OneLine(rest, maxTitle)
+	if c.Messages == 0 && c.Title == "" && r.Arguments == "" && !r.Snapshot.Damaged {
+		return Result{Text: "A new conversation begins." + carriedOver(c.State)}, nil // the active one is still empty, and goes on
 	}
 	text := "A new conversation begins."
 	if title != "" {
@@ -28,11 +40,70 @@ func beginConversation(_ context.Context, _ Env, r Request) (Result, error) {
 	if c.Messages > 0 {
 		text += fmt.Sprintf(" %s, with %s, is kept: /history list.", capital(named(c)), plural(c.Messages, "message"))
 	}
-	return Result{Text: text, Effect: conversation.Effect{Archive: true, Title: title}}, nil
+	text += carriedOver(c.State.Carried(carry))
+	return Result{Text: text, Effect: conversation.Effect{Archive: true, Carry: carry, Title: title}}, nil
+}
+
+// carriedBy returns what the arguments of /new take along, and what follows on that.
+func carriedBy(arguments string, usual conversation.Carry) (carry conversation.Carry, rest string) {
+	for words, carry := range map[string]conversation.Carry{
+		keepRules:     {Rules: true},
+		keepDecisions: {Rules: usual.Rules, Decisions: true},
+		keepNothing:   {},
+	} {
+		if rest, found := cutWords(arguments, words); found {
+			return carry, rest
+		}
+	}
+	return usual, arguments
+}
+
+// cutWords returns what follows on some words, which are compared without regard to
+// case. A colon after them is left out.
+func cutWords(text, words string) (rest string, found bool) {
+	text = strings.TrimSpace(text)
+	if len(text) < len(words) || !strings.EqualFold(text[:len(words)], words) {
+		return text, false
+	}
+	rest = text[len(words):]
+	if rest != "" && !strings.ContainsAny(rest[:1], ": \t\n") {
+		return text, false
+	}
+	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(rest), ":")), true
+}
+
+// maxCarried is how many rules and decisions the answer of /new names.
+const maxCarried = 10
+
+// carriedOver returns which rules and decisions a new conversation begins with, and
+// how to remove them; "" for none.
+func carriedOver(s conversation.State) string {
+	notes := notesOf(s)
+	if len(notes) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\n\nThese hold on:\n")
+	for _, n := range notes[:min(len(notes), maxCarried)] {
+		fmt.Fprintf(&b, "\n- %d. %s: %s", n.Number, n.kind, n.Text)
+	}
+	if more := len(notes) - maxCarried; more > 0 {
+		fmt.Fprintf(&b, "\n- and %d more: `/state`", more)
+	}
+	fmt.Fprintf(&b, "\n\n`/state strike %d` removes one; `/new %s` begins without any.", notes[0].Number, keepNothing)
+	return b.String()
 }
 
 // ExpiryNotice returns what stands before the first reply of a conversation that
-// follows an expired one, which rested for so long.
-func ExpiryNotice(rested time.Duration) string {
-	return fmt.Sprintf("A new conversation begins: the last one rested for %s. /history list has it.\n\n", span(rested))
+// follows one that is over.
+func ExpiryNotice(c conversation.Conversation) string {
+	why := fmt.Sprintf("the last one rested for %s", span(c.Rested))
+	if c.Filled > 0 {
+		why = "the last one has reached " + plural(c.Filled, "message")
+	}
+	rules := ""
+	if len(c.State.Constraints) > 0 {
+		rules = " Its rules hold on: /state."
+	}
+	return fmt.Sprintf("A new conversation begins: %s. /history list has it.%s\n\n", why, rules)
 }

@@ -28,7 +28,7 @@ func showStatus(_ context.Context, env Env, r Request) (Result, error) {
 		fmt.Fprintf(&b, "- **Conversation:** %s (%s)\n", orUntitled(c.Title), c.ID)
 		fmt.Fprintf(&b, "- **Messages:** %d\n", c.Messages)
 		fmt.Fprintf(&b, "- **Age:** begun %s ago, last used %s ago\n", span(time.Since(c.CreatedAt)), span(time.Since(c.UpdatedAt)))
-		if env.Store.Expire(r.Snapshot, env.Expiration).Conversation.Rested > 0 {
+		if env.Store.Expire(r.Snapshot, env.Limits).Conversation.Succeeds() {
 			b.WriteString("- **Expired:** the next message begins a new conversation; /history list will have this one\n")
 		}
 	}

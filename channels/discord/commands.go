@@ -29,10 +29,17 @@ type slashCommand struct {
 }
 
 type slashOption struct {
-	Type        int    `json:"type"`
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	MinValue    *int   `json:"min_value,omitempty"`
+	Type        int           `json:"type"`
+	Name        string        `json:"name"`
+	Description string        `json:"description"`
+	MinValue    *int          `json:"min_value,omitempty"`
+	Choices     []slashChoice `json:"choices,omitempty"`
+}
+
+// slashChoice: https://discord.com/developers/docs/interactions/application-commands#application-command-object-application-command-option-choice-structure
+type slashChoice struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
 }
 
 const (
@@ -53,6 +60,9 @@ func slashCommands(commands []channels.Command) []slashCommand {
 			option := slashOption{Type: textOption, Name: o.Name, Description: describe(o.Description)}
 			if o.Number {
 				option.Type, option.MinValue = integerOption, new(int)
+			}
+			for _, choice := range o.Choices {
+				option.Choices = append(option.Choices, slashChoice{Name: choice, Value: choice})
 			}
 			s.Options = append(s.Options, option)
 		}

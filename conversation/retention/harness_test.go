@@ -52,7 +52,7 @@ func sayNow(clock *calendar, key conversation.Key, id int, text string) conversa
 func exchangeNow(t testing.TB, s store, clock *calendar, key conversation.Key, id int, text string) {
 	t.Helper()
 	storetest.Accept(t, s.Store, sayNow(clock, key, id, text))
-	storetest.Commit(t, s.Store, storetest.Answered(key, s.Expire(storetest.Begin(t, s.Store, key, 1000), month), "answer to "+text))
+	storetest.Commit(t, s.Store, storetest.Answered(key, s.Expire(storetest.Begin(t, s.Store, key, 1000), conversation.Limits{Rest: month}), "answer to "+text))
 }
 
 func count(t testing.TB, s store, query string) int64 {

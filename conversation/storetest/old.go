@@ -45,7 +45,7 @@ func Answer(t testing.TB, s *conversation.Store, key conversation.Key, id int, t
 	must(err)
 	turn, err := s.Begin(t.Context(), key, 1000)
 	must(err)
-	turn = s.Expire(turn, 30*24*time.Hour)
+	turn = s.Expire(turn, conversation.Limits{Rest: 30 * 24 * time.Hour})
 	done, err := s.Commit(t.Context(), conversation.Run{
 		Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting,
 		Conversation: turn.Conversation, Title: text,
