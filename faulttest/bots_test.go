@@ -58,7 +58,7 @@ func TestAnotherBotOnTheSameDatabase(t *testing.T) {
 
 	w.as(next)
 	p = w.startServing()
-	w.awaitLog("the token is of another bot than before")
+	w.awaitLog("bot token changed to another bot")
 	w.awaitLog("waits_for_bot_id=7000001")
 	for chat := 1; chat <= 3; chat++ {
 		for i := range 7 {

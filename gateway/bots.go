@@ -20,11 +20,11 @@ func (g *Gateway) announceBot(ctx context.Context, bot conversation.Account) {
 	}
 	log := g.log.With("channel", bot.Channel, "bot_id", bot.ID)
 	if found.Former != "" {
-		log.Warn("the token is of another bot than before: whoever was let in by a code of the former bot needs one of this bot, "+
+		log.Warn("bot token changed to another bot: people paired with the former bot must pair with this one, "+
 			"and what the former bot has not answered or sent waits for its token", "former_bot_id", found.Former)
 	}
 	for _, left := range found.Left {
-		log.Warn("messages or replies wait for a bot that this gateway does not serve: start one with its token, or see gateway bots",
+		log.Warn("messages or replies wait for a bot that this gateway does not serve: start a gateway with its token, or see `gateway bots`",
 			"waits_for_bot_id", left.Account, "inbox_waiting", left.Waiting, "outbox_due", left.Due)
 	}
 }

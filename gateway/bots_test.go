@@ -32,7 +32,7 @@ func TestStartSaysThatTheTokenIsOfAnotherBot(t *testing.T) {
 		t.Fatal(err)
 	}
 	said := start("7000002")
-	for _, want := range []string{"is of another bot than before", "bot_id=7000002", "former_bot_id=7000001", "waits_for_bot_id=7000001", "inbox_waiting=1"} {
+	for _, want := range []string{"bot token changed to another bot", "bot_id=7000002", "former_bot_id=7000001", "waits_for_bot_id=7000001", "inbox_waiting=1"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the log lacks %q:\n%s", want, said)
 		}
@@ -40,7 +40,7 @@ func TestStartSaysThatTheTokenIsOfAnotherBot(t *testing.T) {
 	if strings.Count(said, "level=WARN") != 2 {
 		t.Errorf("said:\n%s", said)
 	}
-	if said := start("7000002"); strings.Contains(said, "another bot than before") || !strings.Contains(said, "waits_for_bot_id=7000001") {
+	if said := start("7000002"); strings.Contains(said, "bot token changed to another bot") || !strings.Contains(said, "waits_for_bot_id=7000001") {
 		t.Errorf("the start after that:\n%s", said)
 	}
 }

@@ -57,7 +57,7 @@ func (g *Gateway) runCleanup(ctx context.Context, first time.Duration) {
 func (g *Gateway) cleanUp(ctx context.Context, kept *retention.Retention) {
 	cleaned, err := kept.Clean(ctx, RetentionRules(g.cfg), func(retention.Outdated) {})
 	if cleaned != (retention.Cleaned{}) {
-		g.log.Info("deleted what is no longer kept", "conversations", cleaned.Conversations, "messages", cleaned.Messages,
+		g.log.Info("cleanup finished", "conversations", cleaned.Conversations, "messages", cleaned.Messages,
 			"inbound", cleaned.Inbound, "deliveries", cleaned.Deliveries, "pairing_codes", cleaned.Pairings)
 	}
 	if err != nil && ctx.Err() == nil {

@@ -236,7 +236,7 @@ func (g *Gateway) Close() {
 		g.stopHealth()
 	}
 	if err := g.store.Close(); err != nil {
-		g.log.Error("the database did not close cleanly", "error", err)
+		g.log.Error("database not closed cleanly", "error", err)
 	}
 }
 

@@ -32,14 +32,14 @@ func (g *Gateway) addHTTP(ctx context.Context) error {
 		}
 		parts.TokenFile, served.Token = file, signin.TokenMade
 	} else if _, err := os.Lstat(httpserver.TokenPath(g.store.Path())); err == nil {
-		g.log.Info("a token is configured, so the one in the file is not used", "file", httpserver.TokenPath(g.store.Path()))
+		g.log.Info("configured token used instead of the token file", "file", httpserver.TokenPath(g.store.Path()))
 	}
 	if g.cfg.HTTP.Auth == httpserver.AuthNone {
 		served.Token = signin.TokenNone
 	}
 	server, err := httpserver.New(parts)
 	if g.cfg.HTTP.Listen == nil && errors.Is(err, syscall.EADDRINUSE) {
-		g.log.Warn("another program listens at this address, so this gateway serves no HTTP; it can be given another: listen in the section [http]",
+		g.log.Warn("address in use, this gateway serves no HTTP; listen in the section [http] sets another address",
 			"address", g.cfg.HTTP.Address())
 		return nil
 	}
@@ -72,7 +72,7 @@ func (g *Gateway) printSignIn(ctx context.Context) error {
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stderr.Fd())) {
-		g.log.Info("browsers sign in by a link, which a command prints", "command", "gateway token link")
+		g.log.Info("sign-in link available by command", "command", "gateway token link")
 		return nil
 	}
 	lines, err := g.signInLines(ctx)

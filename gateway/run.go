@@ -90,7 +90,7 @@ func (g *Gateway) runIntake(intake context.Context, stopIntake func(), hard cont
 	if g.http != nil {
 		running.Go(func() error {
 			if err := g.http.Run(intake, hard); err != nil {
-				g.log.Error("the HTTP server ended", "error", err)
+				g.log.Error("HTTP server ended", "error", err)
 				return nil
 			}
 			served.Add(1)

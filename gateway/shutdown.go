@@ -16,7 +16,7 @@ func (g *Gateway) onSignals(first, second func()) (stop func()) {
 		for _, act := range []func(){first, second} {
 			select {
 			case s := <-signals:
-				g.log.Info("ending", "signal", s.String(), "drain_timeout", g.cfg.Agent.DrainTimeout)
+				g.log.Info("shutting down", "signal", s.String(), "drain_timeout", g.cfg.Agent.DrainTimeout)
 				act()
 			case <-done:
 				return

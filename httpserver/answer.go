@@ -80,7 +80,7 @@ func (s *Server) recovered(a *answer, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	id := rand.Text()
-	s.log.Error("a request failed", "id", id, "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+	s.log.Error("request handler panicked", "id", id, "method", r.Method, "path", r.URL.Path, "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
 	if a.status != 0 {
 		panic(http.ErrAbortHandler) // the client must not take half an answer for a whole one
 	}

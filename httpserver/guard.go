@@ -95,7 +95,7 @@ func (s *Server) identify(w http.ResponseWriter, r *http.Request, route route) (
 	case byToken && v.keys.isToken(token):
 		v.signedIn = true
 	case err != nil:
-		s.log.Error("sign-in can't be checked", "error", err)
+		s.log.Error("sign-in not checked", "error", err)
 		Problem(w, r, http.StatusServiceUnavailable, "The gateway can't read at the moment who is signed in; its log says why.")
 		return v, false
 	case !byToken:

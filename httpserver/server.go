@@ -202,7 +202,7 @@ func (s *Server) Run(ctx, hard context.Context) error {
 	s.end()
 	s.conns.closeFresh()
 	if err := server.Shutdown(hard); err != nil && !errors.Is(err, context.Canceled) {
-		s.log.Warn("the HTTP server did not end cleanly", "error", err)
+		s.log.Warn("HTTP server shutdown incomplete", "error", err)
 	}
 	return server.Close() // what hard has cut short
 }

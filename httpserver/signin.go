@@ -76,7 +76,7 @@ func (s *Server) signIn(w http.ResponseWriter, r *http.Request) {
 		in, err = s.signIns.Redeem(r.Context(), hashed(cmp.Or(code, token)), hashed(pass), until)
 	}
 	if err != nil {
-		s.log.Error("sign-in can't be stored", "error", err)
+		s.log.Error("sign-in not stored", "error", err)
 		Problem(w, r, http.StatusServiceUnavailable, "The sign-in can't be stored at the moment; the gateway's log says why. Try again.")
 		return
 	}
@@ -102,7 +102,7 @@ func (s *Server) signOut(w http.ResponseWriter, r *http.Request) {
 	v := visitorOf(r)
 	if v.pass != "" {
 		if err := s.signIns.End(r.Context(), hashed(v.pass)); err != nil {
-			s.log.Error("sign-out can't be stored", "error", err)
+			s.log.Error("sign-out not stored", "error", err)
 			Problem(w, r, http.StatusServiceUnavailable, "The sign-out can't be stored at the moment, so you are still signed in; the gateway's log says why. Try again.")
 			return
 		}

@@ -53,7 +53,7 @@ func OpenTokenFile(database string, log *slog.Logger, noted func(token string)) 
 			return nil, fmt.Errorf("the HTTP server's token can't be stored in %s: %w; a token of your own can be given to it instead: "+
 				"token_file in the section [http], or HTTP_TOKEN", f.path, err)
 		}
-		log.Debug("made a token for the HTTP server", "file", f.path)
+		log.Debug("HTTP token created", "file", f.path)
 		token, state, err = readTokenFile(f.path, f.owner, log)
 	}
 	if err != nil {
@@ -97,7 +97,7 @@ func (f *TokenFile) Token() string {
 	token, state, err := readTokenFile(f.path, f.owner, f.log)
 	if err != nil {
 		f.seen = now
-		f.log.Error("the token's file can't be read; the token that it held before stays in force until the next start", "error", tokenFileError(f.path, err))
+		f.log.Error("HTTP token file not readable; the earlier token stays in force until the next start", "error", tokenFileError(f.path, err))
 		return f.token
 	}
 	f.seen = state
@@ -215,7 +215,7 @@ func tighten(file *os.File, info fs.FileInfo, log *slog.Logger) error {
 	if err := file.Chmod(mode &^ 0o077); err != nil {
 		return fmt.Errorf("its mode %04o lets other users of this machine read it, and can't be changed: %w", mode, err)
 	}
-	log.Warn("other users of this machine could read the token; the file's mode was tightened, and `gateway token rotate` makes a new token",
+	log.Warn("HTTP token was readable by other users, file mode tightened; `gateway token rotate` makes a new token",
 		"file", file.Name(), "before", fmt.Sprintf("%04o", mode))
 	return nil
 }

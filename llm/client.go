@@ -79,7 +79,7 @@ func (c *Client) Complete(ctx context.Context, req Request, emit func(Delta)) (R
 			break
 		}
 		if i+1 < len(c.models) {
-			c.log.Warn("model failed; trying the fallback", "model", model.model, "fallback", c.models[i+1].model, "err", fail)
+			c.log.Warn("model failed; trying the fallback", "model", model.model, "fallback", c.models[i+1].model, "error", fail)
 		}
 	}
 	return Response{}, failed.cause
@@ -118,7 +118,7 @@ func (c *Client) persist(ctx context.Context, model template, req Request, out *
 		backoff.WithMaxTries(uint(c.cfg.MaxTries)),
 		backoff.WithMaxElapsedTime(0),
 		backoff.WithNotify(func(err error, wait time.Duration) {
-			c.log.Warn("model call failed; retrying", "model", wire.Model, "try", tries, "wait", wait, "err", err)
+			c.log.Warn("model call failed; retrying", "model", wire.Model, "try", tries, "wait", wait, "error", err)
 		}))
 	if err == nil {
 		return resp, nil

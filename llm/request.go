@@ -41,7 +41,7 @@ func newTemplate(model string, cfg Config, log *slog.Logger) template {
 		// go-openai omits a zero; the smallest number above it has the same effect.
 		t.temperature = max(float32(*cfg.Temperature), math.SmallestNonzeroFloat32)
 		if !t.takes() {
-			log.Warn("the model takes no temperature, so none is sent", "model", model)
+			log.Warn("temperature left out, the model does not take it", "model", model)
 			t.temperature = 0
 		}
 	}
@@ -55,7 +55,7 @@ func newTemplate(model string, cfg Config, log *slog.Logger) template {
 	}
 	withTools := openai.ChatCompletionRequest{Model: model, Tools: []openai.Tool{{}}}
 	if errors.Is(openai.NewReasoningValidator().Validate(withTools), openai.ErrReasoningToolsRequireResponses) {
-		log.Warn("the model takes tools only without reasoning, so none is asked for", "model", model)
+		log.Warn("reasoning switched off, the model takes tools only without it", "model", model)
 		t.effort = openai.ReasoningEffortNone
 	}
 	return t

@@ -112,7 +112,7 @@ func (a *Control) Admit(ctx context.Context, v Visitor) (ok bool, words string, 
 		return ok, "", err
 	}
 	if a.strangers.isNew(v.Sender.ID) && words == "" {
-		a.log.Info("a stranger gets no answer; any of the names in allow lets them in", "id", v.Sender.ID, "name", v.Sender.Name, "names", v.all())
+		a.log.Info("message from a stranger ignored; any of the names in allow lets them in", "id", v.Sender.ID, "name", v.Sender.Name, "names", v.all())
 	}
 	return false, words, nil
 }
@@ -154,7 +154,7 @@ func (a *Control) admitsName(ctx context.Context, v Visitor) (bool, error) {
 			return true, nil
 		}
 		if a.refused.isNew(u.Name + " " + u.Holder) {
-			a.log.Warn("a name in allow has passed to another account, which is refused; put the id that you mean into allow instead, "+
+			a.log.Warn("username in allow now belongs to another account, which is refused; put the id that you mean into allow instead, "+
 				"or give the name to its new holder with `gateway pair revoke "+a.channel+":"+strings.ToLower(u.Name)+"`",
 				"name", u.Name, "bound_to", bound, "id", u.Holder)
 		}

@@ -130,7 +130,7 @@ func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
 			t.Error("another account with the name is let in")
 		}
 	}
-	if n := strings.Count(log.String(), "has passed to another account"); n != 1 || !strings.Contains(log.String(), "bound_to=42 id=99") ||
+	if n := strings.Count(log.String(), "now belongs to another account"); n != 1 || !strings.Contains(log.String(), "bound_to=42 id=99") ||
 		!strings.Contains(log.String(), "gateway pair revoke telegram:@ada") {
 		t.Errorf("told %d times:\n%s", n, log.String())
 	}

@@ -77,7 +77,7 @@ func (p *pairing) ask(ctx context.Context, who conversation.Sender) (paired bool
 	if !now.Before(known.good) && !p.codes.AllowN(now, 1) {
 		if now.Sub(p.warned) >= warnAgain {
 			p.warned = now
-			p.log.Warn("so many strangers ask to be let in that some must write again to get a pairing code", "codes_per_second", codesPerSecond)
+			p.log.Warn("too many pairing requests, some strangers must write again to get a code", "codes_per_second", codesPerSecond)
 		}
 		return false, "", nil
 	}
@@ -89,7 +89,7 @@ func (p *pairing) ask(ctx context.Context, who conversation.Sender) (paired bool
 		return true, "", nil
 	}
 	if fresh {
-		p.log.Info("a stranger got a pairing code: gateway pair list shows it, gateway pair approve lets them in", "id", who.ID, "name", who.Name)
+		p.log.Info("pairing code issued; `gateway pair list` shows it, `gateway pair approve` accepts it", "id", who.ID, "name", who.Name)
 	}
 	p.mute(who.ID, now, asked.ExpiresAt)
 	return false, pairingWords(asked, now), nil

@@ -70,7 +70,7 @@ func (a *Control) tell(ctx context.Context, t told) {
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	a.log.Warn("a stranger was not told how to be let in", "id", t.id, "error", err)
+	a.log.Warn("pairing instructions not sent", "id", t.id, "error", err)
 	var refused *channels.SendError
 	if !errors.As(err, &refused) || !refused.Permanent {
 		a.notTold(t.id)

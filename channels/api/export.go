@@ -77,7 +77,7 @@ func (c *Channel) export(list []conversation.Conversation, of conversation.Sessi
 		ctx.SetStatus(http.StatusOK)
 		if err := c.write(ctx.Context(), ctx.BodyWriter(), list, of, format, f.Images); err != nil {
 			if ctx.Context().Err() == nil {
-				c.Log.Error("an export broke off", "session", of.Key, "error", err)
+				c.Log.Error("export failed", "session", of.Key, "error", err)
 			}
 			panic(http.ErrAbortHandler)
 		}

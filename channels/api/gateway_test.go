@@ -40,7 +40,7 @@ func startHTTP(t *testing.T, keys string, sections ...string) *gateway {
 	t.Helper()
 	gw := gatewaytest.Start(t, gatewaytest.Options{Config: "[http]\n" + keys + "\n" + strings.Join(sections, "\n")})
 	t.Cleanup(func() {
-		for _, failure := range []string{"a request of the API failed", "a request failed"} {
+		for _, failure := range []string{"API request failed", "request handler panicked"} {
 			if strings.Contains(gw.Log.String(), failure) {
 				t.Errorf("the log shows %q", failure)
 			}

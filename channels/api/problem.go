@@ -57,7 +57,7 @@ func (c *Channel) problemOf(ctx context.Context, err error) error {
 		return problem(http.StatusRequestTimeout, "The request ended before it was answered.") // nobody reads it
 	}
 	id := rand.Text()
-	c.Log.Error("a request of the API failed", "id", id, "error", err)
+	c.Log.Error("API request failed", "id", id, "error", err)
 	return problem(http.StatusInternalServerError, "Something went wrong. The gateway's log says more under %s.", id)
 }
 

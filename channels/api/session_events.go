@@ -129,7 +129,7 @@ func (s *sessionStream) run(ctx context.Context) {
 
 func (s *sessionStream) failed(ctx context.Context, err error) {
 	if ctx.Err() == nil {
-		s.channel.Log.Error("a stream of the API broke off", "session", s.key, "error", err)
+		s.channel.Log.Error("API event stream failed", "session", s.key, "error", err)
 	}
 }
 

@@ -259,7 +259,7 @@ func historyFile(path string, log *slog.Logger) string {
 		}
 	}
 	if err != nil {
-		log.Warn("the lines typed are not kept", "error", err)
+		log.Warn("input history not kept", "error", err)
 		return ""
 	}
 	return path

@@ -158,7 +158,7 @@ func (q *queue) readHeld(ctx context.Context, after int64) (held []conversation.
 func (q *queue) retryOne(ctx context.Context, d conversation.Delivery) (again, works, ok bool) {
 	done, err := q.try(ctx, &d, true)
 	if done {
-		q.sender.log.Info("reply that was set aside is delivered", "session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", d.HeldAt)
+		q.sender.log.Info("reply delivered after it was set aside", "session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", d.HeldAt)
 		return false, true, true
 	}
 	if err == nil || ctx.Err() != nil {
@@ -176,7 +176,7 @@ func (q *queue) retryOne(ctx context.Context, d conversation.Delivery) (again, w
 	var stuck *channels.StuckError
 	works = errors.As(err, &stuck)
 	if isPowerOfTwo(d.Attempts) {
-		log.Warn("reply that is set aside not taken, trying again", "error", err)
+		log.Warn("reply set aside not taken, trying again", "error", err)
 	}
 	return true, works, q.mark(ctx, "note a failed try", func(ctx context.Context) error {
 		return q.sender.outbox.Mark(ctx, d, conversation.MarkHeld, err.Error())

@@ -42,7 +42,7 @@ func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time
 	}
 	q.sender.report(activity.Retried, *d)
 	if stuckFor(since, err) >= q.sender.patience {
-		log.Warn("reply set aside, later ones go on; trying it again beside them", "error", err)
+		log.Warn("reply set aside, trying it again beside later ones", "error", err)
 		q.held.add(time.Now())
 		return false, q.markOver(ctx, d.ID, "set a reply aside", func(ctx context.Context) error {
 			return q.sender.outbox.Mark(ctx, *d, conversation.MarkHeld, err.Error())

@@ -175,7 +175,7 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 		}
 	}
 	if len(abandoned) > 0 {
-		s.log.Info("replies are left for the next start", "sessions", len(abandoned))
+		s.log.Info("replies left for the next start", "sessions", len(abandoned))
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func (s *Sender) unsent(ctx context.Context, scope conversation.Scope) (keys []c
 		return err
 	})
 	if err == nil && len(keys) > 0 {
-		s.log.Info("sending replies that were left unsent", "sessions", len(keys))
+		s.log.Info("sending replies from before the start", "sessions", len(keys))
 	}
 	return keys
 }

@@ -38,7 +38,7 @@ func (c *Channel) dropPreview(ctx context.Context, to address) {
 		return
 	}
 	if err := c.remove(ctx, to.Channel, id); err != nil {
-		c.Log.Debug("a preview is left behind", "channel_id", to.Channel, "error", err)
+		c.Log.Debug("preview not removed", "channel_id", to.Channel, "error", err)
 	}
 }
 

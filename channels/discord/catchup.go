@@ -164,7 +164,7 @@ func (in *intake) lookupDone(ctx context.Context, f *lookupResult) error {
 func (in *intake) release(ctx context.Context, id string, p *place) error {
 	h := in.catching.held[id]
 	if h.fetched > 0 {
-		in.Log.Info("fetched what was said meanwhile", "channel_id", id, "messages", h.fetched)
+		in.Log.Info("missed messages fetched", "channel_id", id, "messages", h.fetched)
 	}
 	delete(in.catching.held, id)
 	in.startLookups(ctx)
@@ -219,13 +219,13 @@ func (f finding) find(ctx context.Context) *lookupResult {
 		err := f.ask(ctx, found)
 		switch {
 		case err == nil:
-			retry.Succeeded("Discord tells of the place again")
+			retry.Succeeded("channel readable again")
 			return found
 		case isFinal(err) || ctx.Err() != nil:
-			f.Log.Debug("a place can't be looked at", "channel_id", f.id, "error", err)
+			f.Log.Debug("channel not readable", "channel_id", f.id, "error", err)
 			return found
 		}
-		if retry.Wait(ctx, channels.Trouble{Level: slog.LevelWarn, Text: "can't fetch what was missed, trying again; the place waits for it"}, err, refused(err).retryAfter) != nil {
+		if retry.Wait(ctx, channels.Trouble{Level: slog.LevelWarn, Text: "missed messages not fetched, trying again"}, err, refused(err).retryAfter) != nil {
 			return found
 		}
 	}
@@ -303,7 +303,7 @@ func (f finding) member(ctx context.Context, guild, id string) (*member, error) 
 		return nil, err
 	}
 	if err != nil {
-		f.Log.Debug("the roles of a member can't be seen", "user", id, "error", err)
+		f.Log.Debug("member roles not readable", "user", id, "error", err)
 	}
 	f.members[id] = who
 	return who, nil

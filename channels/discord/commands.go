@@ -96,13 +96,13 @@ func (c *Channel) registerCommands(ctx context.Context, application string) {
 // register overwrites one list, and tries again while Discord fails. A server
 // that the bot is not in takes nothing from the others.
 func (c *Channel) register(ctx context.Context, endpoint string, list []slashCommand) {
-	const failed = "Discord's menu does not show the commands as they are now"
+	const failed = "slash commands not registered"
 	retry := channels.NewRetry(c.Log)
 	for {
 		err := c.api.call(ctx, request{method: http.MethodPut, url: endpoint, limit: endpoint, body: list}, nil)
 		switch {
 		case err == nil:
-			retry.Succeeded("Discord's menu shows the commands")
+			retry.Succeeded("slash commands registered")
 			return
 		case isFinal(err):
 			c.Log.Warn(failed, "list", strings.TrimPrefix(endpoint, discordgo.EndpointAPI), "error", err)

@@ -124,7 +124,7 @@ func (c *connection) open(ctx context.Context) error {
 		c.stuck = true
 		c.drop()
 		if ctx.Err() == nil {
-			c.link.log.Warn("connecting to Discord came to no end and is given up; a new session is begun", "limit", c.link.openTime)
+			c.link.log.Warn("Discord connection attempt timed out, starting a new session", "limit", c.link.openTime)
 		}
 		return errStuck
 	}

@@ -95,7 +95,7 @@ func (c *Channel) deferAnswer(ctx context.Context, to address, d *deferral) {
 		first.Data = &outgoing{Mentions: nobody, Flags: ephemeral}
 	}
 	if d.err = c.respond(ctx, to, first); d.err != nil && !errors.Is(d.err, context.Canceled) {
-		c.Log.Warn("Discord did not take the first answer to a command, answering with a message", "error", d.err)
+		c.Log.Warn("interaction not acknowledged, answering with a message", "error", d.err)
 	}
 }
 

@@ -71,7 +71,7 @@ func (f *health) announce() {
 	case is:
 		f.log.Error(detail)
 	case was && state == bots.Serving:
-		f.log.Info("Discord takes the bot again")
+		f.log.Info("bot accepted by Discord again")
 	}
 	f.told = state
 	f.tell(state, detail)

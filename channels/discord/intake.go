@@ -112,7 +112,7 @@ func decode[T any](in *intake, e event) T {
 			level = slog.LevelDebug
 		}
 		in.undocumented[e.kind] = true
-		in.Log.Log(context.Background(), level, "an event is not as documented; other events of its kind are told of only at the level debug", "event", e.kind, "error", err)
+		in.Log.Log(context.Background(), level, "undocumented event format; further events of its kind are logged at the level debug", "event", e.kind, "error", err)
 	}
 	return v
 }

@@ -20,7 +20,7 @@ func (in *intake) refuse(ctx context.Context, to address, words string) {
 	m.Flags |= ephemeral
 	in.goHelper(func() {
 		if err := in.respond(ctx, to, callback{Type: withMessage, Data: &m}); err != nil {
-			in.Log.Debug("a stranger's command is not answered", "error", err)
+			in.Log.Debug("refusal of a stranger's command not sent", "error", err)
 		}
 	})
 }

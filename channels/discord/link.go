@@ -71,7 +71,7 @@ func (l *link) run(ctx context.Context) error {
 			c.close()
 			c = nil
 		}
-		if retry.Wait(ctx, channels.Trouble{Level: slog.LevelWarn, Text: "the connection to Discord is gone, connecting again"}, err, refused(err).retryAfter) != nil {
+		if retry.Wait(ctx, channels.Trouble{Level: slog.LevelWarn, Text: "Discord connection lost, reconnecting"}, err, refused(err).retryAfter) != nil {
 			return nil
 		}
 	}

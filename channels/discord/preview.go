@@ -95,12 +95,12 @@ func (ps *previews) run(ctx context.Context, p *preview) {
 		forgotten.Stop()
 		err := ps.show(ctx, p)
 		if p.id != "" && isGone(err) { // somebody has deleted it: the reply is posted anew
-			ps.channel.Log.Debug("a preview was deleted", "channel_id", p.to.Channel, "error", err)
+			ps.channel.Log.Debug("preview gone, posting the reply anew", "channel_id", p.to.Channel, "error", err)
 			time.AfterFunc(previewLife, func() { ps.forget(p) })
 			return
 		}
 		if err != nil && ctx.Err() == nil {
-			ps.channel.Log.Debug("an answer is not shown while it is written", "channel_id", p.to.Channel, "error", err)
+			ps.channel.Log.Debug("preview not shown", "channel_id", p.to.Channel, "error", err)
 			if err := clock.Sleep(ctx, refused(err).retryAfter); err != nil {
 				return
 			}

@@ -28,7 +28,7 @@ func (c *Channel) leftover(ctx context.Context, to address, d conversation.Deliv
 	near, err := c.messagesAround(ctx, to.Channel, precedingMessage(to, d, p))
 	switch {
 	case isFinal(err):
-		c.Log.Debug("what was sent before can't be seen", "delivery", d.ID, "error", err)
+		c.Log.Debug("earlier messages not readable", "delivery", d.ID, "error", err)
 		return shown, nil
 	case err != nil: // what is there may not be taken for nothing
 		if first {
@@ -43,7 +43,7 @@ func (c *Channel) leftover(ctx context.Context, to address, d conversation.Deliv
 			shown = m.ID
 		case isPreview(m.Content) && !c.previews.isUnderWay(m, to.Channel):
 			if err := c.remove(ctx, to.Channel, m.ID); err != nil {
-				c.Log.Debug("a preview is left behind", "channel_id", to.Channel, "error", err)
+				c.Log.Debug("preview not removed", "channel_id", to.Channel, "error", err)
 			}
 		}
 	}

@@ -32,7 +32,7 @@ var errReshard = errors.New("discord: Discord wants the bot split into more shar
 // Run connects and handles events until ctx ends.
 func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	if c.access.Nobody() {
-		c.Log.Warn("nobody may talk to the bot yet: write to it and copy the id from this log into allow")
+		c.Log.Warn("access list empty: write to the bot and copy the id from this log into allow")
 	}
 	c.health.connection(bots.Connecting, "")
 	defer c.previews.end()
@@ -132,7 +132,7 @@ func (c *Channel) planOf(told discordgo.GatewayBotResponse) plan {
 	p := plan{together: max(1, told.SessionStartLimit.MaxConcurrency)}
 	if limit := told.SessionStartLimit; limit.Total > 0 && limit.Remaining == 0 {
 		p.wait = time.Duration(limit.ResetAfter) * time.Millisecond
-		c.Log.Warn("Discord lets the bot begin no more sessions for now", "wait", p.wait)
+		c.Log.Warn("Discord session limit reached, waiting", "wait", p.wait)
 	}
 	if c.ShardCount > 0 {
 		p.shards = []shard{{c.ShardID, c.ShardCount}}

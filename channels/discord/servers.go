@@ -26,10 +26,10 @@ func (in *intake) ready(ctx context.Context, e event) error {
 		if err := in.recall(ctx); err != nil {
 			return err
 		}
-		in.Log.Info("Discord knows the bot", "bot", in.me.Username, "bot_id", in.me.ID)
+		in.Log.Info("Discord bot identified", "bot", in.me.Username, "bot_id", in.me.ID)
 		in.goHelper(func() { in.registerCommands(ctx, r.Application.ID) })
 	} else {
-		in.Log.Info("a new session with Discord; looking for what was missed", "places", len(in.seen))
+		in.Log.Info("Discord session started, looking for missed messages", "places", len(in.seen))
 	}
 	if in.CatchUp == 0 {
 		return nil

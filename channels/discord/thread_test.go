@@ -149,8 +149,8 @@ func TestTitleOfAThreadThatCannotBeIsNoRequestAndNoWarning(t *testing.T) {
 	r.reply(t, in, "hello")
 	r.SetTitle(in.Address, "Greetings")
 	r.renames.Wait()
-	if n := g.srv.Calls("PATCH /channels/{channel}"); n != 0 || g.log.count("keeps its name") != 0 {
-		t.Errorf("%d requests, %d warnings", n, g.log.count("keeps its name"))
+	if n := g.srv.Calls("PATCH /channels/{channel}"); n != 0 || g.log.count("thread not renamed") != 0 {
+		t.Errorf("%d requests, %d warnings", n, g.log.count("thread not renamed"))
 	}
 }
 

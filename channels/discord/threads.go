@@ -105,7 +105,7 @@ func (ts *threads) ask(ctx context.Context, c *Channel, t *thread, to address) e
 	case r.status == 0 || r.status == http.StatusTooManyRequests || r.status == http.StatusUnauthorized:
 		return err
 	default:
-		c.Log.Warn("can't open a thread, answering in the channel", "channel_id", to.Parent, "error", err)
+		c.Log.Warn("thread not opened, answering in the channel", "channel_id", to.Parent, "error", err)
 		t.refused = true
 		if r.status == http.StatusForbidden || r.code == missingPermissions {
 			ts.close(to.Parent)
@@ -182,7 +182,7 @@ func (c *Channel) rename(to address, title string, found bool) {
 		}{title}
 		endpoint := discordgo.EndpointChannel(to.Channel)
 		if err := c.api.call(ctx, request{method: http.MethodPatch, url: endpoint, limit: endpoint, body: body}, nil); err != nil {
-			c.Log.Warn("a thread keeps its name", "thread", to.Channel, "error", err)
+			c.Log.Warn("thread not renamed", "thread", to.Channel, "error", err)
 		}
 	})
 }
@@ -192,7 +192,7 @@ func (c *Channel) ownsThread(ctx context.Context, id string) bool {
 	var told channel
 	endpoint := discordgo.EndpointChannel(id)
 	if err := c.api.call(ctx, request{method: http.MethodGet, url: endpoint, limit: endpoint}, &told); err != nil {
-		c.Log.Warn("a thread keeps its name", "thread", id, "error", err)
+		c.Log.Warn("thread not renamed", "thread", id, "error", err)
 		return false
 	}
 	return told.OwnerID == c.self()

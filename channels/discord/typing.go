@@ -35,7 +35,7 @@ func (c *Channel) keepTyping(ctx context.Context, to address) {
 	endpoint := discordgo.EndpointChannelTyping(to.Channel)
 	for ctx.Err() == nil {
 		if err := c.api.call(ctx, request{method: http.MethodPost, url: endpoint, limit: endpoint}, nil); err != nil && ctx.Err() == nil {
-			c.Log.Debug("typing is not shown", "channel_id", to.Channel, "error", err)
+			c.Log.Debug("typing indicator not sent", "channel_id", to.Channel, "error", err)
 		}
 		if clock.Sleep(ctx, typingEvery) != nil {
 			return

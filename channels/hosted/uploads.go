@@ -43,7 +43,7 @@ func (u Uploads) Fetch(ctx context.Context, file conversation.Attachment) (io.Re
 	case errors.Is(err, files.ErrNotFound):
 		return nil, &conversation.GoneError{Words: "it is no longer there"}
 	case err != nil:
-		u.Log.Error("an uploaded file can't be read", "file", file.Ref, "error", err)
+		u.Log.Error("uploaded file not readable", "file", file.Ref, "error", err)
 		return nil, errors.New("it can't be read")
 	}
 	return io.NopCloser(bytes.NewReader(upload.Data)), nil

@@ -35,7 +35,7 @@ func (c *Channel) admits(ctx context.Context, me *self, m *message, in conversat
 		if conversation.IsDamaged(err) { // whom the store does not know stays outside
 			return false, nil
 		}
-		if err := retry.Wait(ctx, channels.Trouble{Name: "store", Level: slog.LevelError, Text: "who may talk can't be read; Telegram keeps the messages until it can"}, err, 0); err != nil {
+		if err := retry.Wait(ctx, channels.Trouble{Name: "store", Level: slog.LevelError, Text: "access list not readable, trying again; Telegram keeps the messages"}, err, 0); err != nil {
 			return false, err
 		}
 	}

@@ -59,11 +59,11 @@ func TestTheLogSaysWhatIsWrongWithTheAnswers(t *testing.T) {
 		answer telegramtest.Verdict
 		want   string
 	}{
-		"nothing":           {page(" "), "can't be understood"},
+		"nothing":           {page(" "), "is not the Bot API's"},
 		"a login page":      {page("<html>Sign in to this network"), "Sign in to this network"},
-		"another result":    {page(`{"ok":true,"result":{"a":1}}`), "can't be understood"},
+		"another result":    {page(`{"ok":true,"result":{"a":1}}`), "is not the Bot API's"},
 		"no reason":         {page(`{"ok":false}`), "refused without a reason (error_code 0)"},
-		"a proxy's error":   {telegramtest.BadGateway(), "Telegram's server fails"},
+		"a proxy's error":   {telegramtest.BadGateway(), "Telegram server failed"},
 		"a lost connection": {telegramtest.Drop(), "can't be reached"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -74,7 +74,7 @@ func (c *Channel) storeMigration(ctx context.Context, m *message) error {
 			retry.Succeeded("resolved")
 			return nil
 		}
-		if err := retry.Wait(ctx, channels.Trouble{Name: "store", Level: slog.LevelError, Text: "a group that became a supergroup can't be stored; Telegram keeps its messages until it can"}, err, 0); err != nil {
+		if err := retry.Wait(ctx, channels.Trouble{Name: "store", Level: slog.LevelError, Text: "migration to a supergroup not stored, trying again; Telegram keeps the messages"}, err, 0); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func (c *Channel) moveGroup(ctx context.Context, from, to int64) error {
 	}
 	c.migrations.add(from, to)
 	if moved.IsNew {
-		c.log.Info("a group became a supergroup and keeps its session", "chat", from, "new_chat", to, "session", address{Chat: from}.key())
+		c.log.Info("group migrated to a supergroup, session kept", "chat", from, "new_chat", to, "session", address{Chat: from}.key())
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (c *Channel) formerIDs(ctx context.Context, chat int64) ([]string, error) {
 // adviseAbout logs once that allow names a group by a former id.
 func (c *Channel) adviseAbout(chat int64, former []string) {
 	if _, told := c.advised.LoadOrStore(chat, true); !told {
-		c.log.Warn("a group is let in by the id that it had before it became a supergroup: put the new one into allow in [telegram]",
+		c.log.Warn("allow lists a supergroup by its former id: put the new one into allow in [telegram]",
 			"former_ids", former, "chat", strconv.FormatInt(chat, 10))
 	}
 }

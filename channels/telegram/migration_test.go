@@ -83,7 +83,7 @@ func TestBothUpdatesTellOfASupergroup(t *testing.T) {
 					t.Errorf("told %s", move)
 				}
 			}
-			if got := len(moves.noted()); got == 0 || g.logged("keeps its session") != 1 {
+			if got := len(moves.noted()); got == 0 || g.logged("session kept") != 1 {
 				t.Errorf("%d moves, and the log:\n%s", got, g.log.String())
 			}
 			if n := g.logged("put the new one into allow"); n != 1 {

@@ -34,7 +34,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 		return nil
 	}
 	if c.access.Nobody() {
-		c.log.Warn("nobody may talk to the bot yet: write to it and copy the id from this log into allow")
+		c.log.Warn("access list empty: write to the bot and copy the id from this log into allow")
 	}
 	c.health.is(bots.Connecting, "") // whatever the last process left
 	g, running := errgroup.WithContext(ctx)
@@ -71,7 +71,7 @@ func (c *Channel) offset(ctx context.Context) (int64, error) {
 	}
 	offset, err := strconv.ParseInt(value, 10, 64)
 	if err != nil {
-		c.log.Warn("the stored cursor is no number, reading what the server still holds", "cursor", value)
+		c.log.Warn("stored cursor invalid, reading all pending updates", "cursor", value)
 		return 0, nil
 	}
 	return offset, nil
@@ -98,7 +98,7 @@ func (c *Channel) introduce(ctx context.Context, me *self) error {
 			me.username = user.UserName
 			close(me.known)
 			c.works()
-			c.log.Info("Telegram knows the bot", "bot", "@"+user.UserName, "bot_id", c.botID)
+			c.log.Info("Telegram bot identified", "bot", "@"+user.UserName, "bot_id", c.botID)
 			c.setCommands(ctx)
 			return nil
 		}
@@ -132,7 +132,7 @@ func (c *Channel) setCommands(ctx context.Context) {
 		err = c.api.call(ctx, requestTimeout, "setMyCommands", tgbotapi.Params{"commands": string(raw)}, nil)
 	}
 	if err != nil && ctx.Err() == nil {
-		c.log.Warn("Telegram's menu does not show the commands", "error", err)
+		c.log.Warn("command menu not set", "error", err)
 	}
 }
 
@@ -262,7 +262,7 @@ func (c *Channel) store(ctx context.Context, cursors []conversation.Cursor, inbo
 			retry.Succeeded("resolved")
 			return nil
 		}
-		if err := retry.Wait(ctx, channels.Trouble{Name: "store", Level: slog.LevelError, Text: "the messages can't be stored; Telegram keeps them until they are"}, err, 0); err != nil {
+		if err := retry.Wait(ctx, channels.Trouble{Name: "store", Level: slog.LevelError, Text: "messages not stored, trying again; Telegram keeps them"}, err, 0); err != nil {
 			return err
 		}
 	}
@@ -305,7 +305,7 @@ func (c *Channel) narrow(ctx context.Context, next *reading, failure error, acce
 	if next.broken++; next.broken < brokenTries {
 		return nil
 	}
-	c.log.Error("an update can't be read, skipping it", "update_id", id, "error", garbled)
+	c.log.Error("update not readable, skipping it", "update_id", id, "error", garbled)
 	next.limit, next.broken = maxBatch, 0
 	return c.advance(ctx, next, id+1, nil, accept)
 }

@@ -18,9 +18,9 @@ func troubleOf(err error) (t channels.Trouble, atLeast time.Duration) {
 	t = channels.Trouble{Name: "network", Level: slog.LevelWarn, Text: "Telegram can't be reached, trying again"}
 	switch {
 	case errors.Is(err, errServer):
-		t.Name, t.Text = "server", "Telegram's server fails, trying again"
+		t.Name, t.Text = "server", "Telegram server failed, trying again"
 	case errors.As(err, &garbled) || errors.Is(err, errResult):
-		t.Name, t.Text = "answer", "what answers in Telegram's place can't be understood, trying again"
+		t.Name, t.Text = "answer", "response is not the Bot API's, trying again"
 	case errors.Is(err, errNoIDs):
 		t.Name, t.Level, t.Text = "ids", slog.LevelError, "Telegram's updates have no ids, so none of them can be confirmed: "+
 			"their messages are taken, and Telegram gives the same ones again until an update with an id follows them"
@@ -31,7 +31,7 @@ func troubleOf(err error) (t channels.Trouble, atLeast time.Duration) {
 	case refused.Code == http.StatusConflict:
 		t.Name, t.Text = "conflict", "another program polls with this bot's token, and Telegram gives each message to one of them only. Stop the other one"
 	default:
-		t.Name, t.Text, atLeast = "refused", "Telegram refuses to answer, trying again", time.Duration(refused.RetryAfter)*time.Second
+		t.Name, t.Text, atLeast = "refused", "request refused by Telegram, trying again", time.Duration(refused.RetryAfter)*time.Second
 	}
 	return t, atLeast
 }

@@ -235,7 +235,7 @@ func TestNothingIsConfirmedThatIsNotStored(t *testing.T) {
 	g.wait(1)
 	must(t, g.srv.WaitConfirmed(deadline(t)))
 	g.waitLog("msg=resolved")
-	if n := g.logged("can't be stored"); n != 1 {
+	if n := g.logged("messages not stored"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, g.log.String())
 	}
 }

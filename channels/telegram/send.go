@@ -102,7 +102,7 @@ func (c *Channel) sendMessage(ctx context.Context, m outgoing) (string, error) {
 		err = c.api.call(ctx, requestTimeout, "sendMessage", m.params(), &sent)
 	}
 	if errors.Is(err, errResult) {
-		c.log.Warn("Telegram took a message, but its answer is not understood", "chat", m.Chat, "error", err)
+		c.log.Warn("message sent, but the response is not understood", "chat", m.Chat, "error", err)
 		return "unknown", nil
 	}
 	return strconv.FormatInt(sent.MessageID, 10), err
@@ -116,13 +116,13 @@ func (c *Channel) amend(ctx context.Context, m *outgoing, err error) bool {
 	}
 	switch why := strings.ToLower(refused.Message); {
 	case m.markup && strings.Contains(why, "can't parse entities"):
-		c.log.Warn("Telegram can't read the markup, sending plain text", "chat", m.Chat, "error", err)
+		c.log.Warn("markup rejected by Telegram, sending plain text", "chat", m.Chat, "error", err)
 		m.markup = false
 	case m.ReplyTo != 0 && (strings.Contains(why, "message to be replied not found") || strings.Contains(why, "replied message not found")):
 		m.ReplyTo = 0
 	case refused.MigrateToChatID != 0 && !m.migrated:
 		if err := c.moveGroup(ctx, m.Chat, refused.MigrateToChatID); err != nil {
-			c.log.Warn("a group that became a supergroup was not stored; the next message to it tries again",
+			c.log.Warn("migration to a supergroup not stored; the next message to it tries again",
 				"chat", m.Chat, "new_chat", refused.MigrateToChatID, "error", err)
 		}
 		m.migrate(refused.MigrateToChatID)

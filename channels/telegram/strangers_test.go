@@ -164,7 +164,7 @@ func TestAMessageWaitsUntilItsSenderIsKnown(t *testing.T) {
 	if diff := cmp.Diff([]string{"it's me"}, texts(g.wait(1))); diff != "" {
 		t.Error(diff)
 	}
-	if n := g.logged("who may talk can't be read"); n != 1 {
+	if n := g.logged("access list not readable"); n != 1 {
 		t.Errorf("told %d times:\n%s", n, g.log.String())
 	}
 }
@@ -177,7 +177,7 @@ func TestAStrangerWhoCannotBeToldIsForgotten(t *testing.T) {
 	g.srv.Block(bob.ID, "bot was blocked by the user")
 	g.run(g.channel(byCode))
 	g.srv.Say(telegramtest.Private(bob), bob, "hello")
-	g.waitLog("was not told how to be let in")
+	g.waitLog("pairing instructions not sent")
 	must(t, g.srv.WaitConfirmed(deadline(t)))
 	if len(g.wait(0)) != 0 {
 		t.Error("a stranger's message was accepted")

@@ -13,14 +13,14 @@ import (
 	"parley/channels"
 )
 
-// token tracks whether Telegram takes the bot token. While it does not, one
-// goroutine asks again and again, and the intake waits for it.
+// token tracks whether Telegram accepts the bot token. While it does not, one
+// goroutine keeps asking, and the intake waits for it.
 type token struct {
 	probes channels.Probes
 	doubts chan struct{} // a message was refused with 401
 
 	mu    sync.Mutex
-	taken chan struct{} // closed when Telegram takes the token again; nil: it does
+	taken chan struct{} // closed when Telegram accepts the token again; nil: it does
 }
 
 func newToken(probes channels.Probes) token {
@@ -28,8 +28,8 @@ func newToken(probes channels.Probes) token {
 }
 
 // reject notes that Telegram rejects the token. first is true for the first to
-// notice; taken is closed when Telegram takes the token again.
-func (t *token) reject() (taken chan struct{}, first bool) {
+// notice; accepted is closed when Telegram accepts the token again.
+func (t *token) reject() (accepted chan struct{}, first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if first = t.taken == nil; first {
@@ -113,7 +113,7 @@ func (c *Channel) probe(ctx context.Context, taken <-chan struct{}) error {
 			timer.Stop()
 			return ctx.Err()
 		}
-		c.log.Info("Telegram takes the token again")
+		c.log.Info("token accepted by Telegram again")
 		c.works()
 		return nil
 	}

@@ -35,7 +35,7 @@ func (c *Channel) keepTyping(ctx context.Context, to address) {
 	for ctx.Err() == nil {
 		if c.pacer.blocked(to.Chat) <= 0 {
 			if err := c.api.call(ctx, typingEvery, "sendChatAction", params, nil); err != nil && ctx.Err() == nil {
-				c.log.Debug("typing is not shown", "chat", to.Chat, "error", err)
+				c.log.Debug("typing indicator not sent", "chat", to.Chat, "error", err)
 			}
 		}
 		if clock.Sleep(ctx, typingEvery) != nil {

@@ -17,10 +17,10 @@ const maxUpdateID = 1 << 53
 func (c *Channel) decode(raw json.RawMessage) update {
 	u := update{raw: raw}
 	if err := json.Unmarshal(raw, &u); err != nil {
-		c.log.Warn("an update is not as documented", "update_id", u.ID, "error", err)
+		c.log.Warn("undocumented update format", "update_id", u.ID, "error", err)
 	}
 	if u.ID < 0 || u.ID > maxUpdateID {
-		c.log.Warn("an update has an id that Telegram does not give", "update_id", u.ID)
+		c.log.Warn("update id out of range", "update_id", u.ID)
 		u.ID = 0
 	}
 	return u

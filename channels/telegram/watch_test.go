@@ -35,7 +35,7 @@ func TestTheWatchTellsWhyNothingArrives(t *testing.T) {
 	}
 
 	srv.SetWebhook("https://another.example/" + telegramtest.Token)
-	if err := c.watch(t.Context(), &told); err != nil || srv.Webhook() != c.webhook.url || !strings.Contains(log.String(), "another program") {
+	if err := c.watch(t.Context(), &told); err != nil || srv.Webhook() != c.webhook.url || !strings.Contains(log.String(), "replaced by another program") {
 		t.Errorf("%v; the webhook is %q; the log says %s", err, srv.Webhook(), log.String())
 	}
 	if strings.Contains(log.String(), telegramtest.Token) {

@@ -60,7 +60,7 @@ func (c *Channel) receive(ctx context.Context, me *self, accept channels.AcceptF
 	if err := c.persist(ctx, c.setWebhook); err != nil {
 		return err
 	}
-	c.log.Info("Telegram brings the messages", "webhook_at", host(c.webhook.url))
+	c.log.Info("webhook set", "webhook_at", host(c.webhook.url))
 	told := time.Now().Unix() // what went wrong before, while no gateway ran, is no news
 	for {
 		if err := c.persist(ctx, func(ctx context.Context) error { return c.watch(ctx, &told) }); err != nil {
@@ -114,12 +114,12 @@ func (c *Channel) watch(ctx context.Context, told *int64) error {
 		return err
 	}
 	if info.URL != c.webhook.url {
-		c.log.Warn("another program has taken the webhook away, setting it again", "found_at", host(info.URL))
+		c.log.Warn("webhook replaced by another program, setting it again", "found_at", host(info.URL))
 		return c.setWebhook(ctx)
 	}
 	if info.LastErrorAt > *told {
 		*told = info.LastErrorAt
-		c.log.Warn("Telegram could not bring a message here, and tries again: check webhook_url in [telegram], and what stands before the gateway",
+		c.log.Warn("webhook delivery failed, Telegram tries again: check webhook_url in [telegram], and the proxy in front of the gateway",
 			"webhook_at", host(info.URL), "error", info.LastErrorSay, "at", time.Unix(info.LastErrorAt, 0), "pending", info.Pending)
 	}
 	return nil
@@ -147,7 +147,7 @@ func (c *Channel) leaveWebhook(ctx context.Context) bool {
 	if err := c.api.call(ctx, requestTimeout, "deleteWebhook", nil, nil); err != nil {
 		return false
 	}
-	c.log.Info("the webhook of an earlier start is removed, since webhook_url is not set any more", "webhook_at", host(info.URL))
+	c.log.Info("webhook of an earlier start removed, since webhook_url is no longer set", "webhook_at", host(info.URL))
 	return true
 }
 
@@ -212,7 +212,7 @@ func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	stop := context.AfterFunc(in.ctx, cancel)
 	defer stop()
 	if err := c.takeOne(ctx, in, raw); err != nil {
-		c.log.Warn("an update was not stored; Telegram brings it again", "error", err)
+		c.log.Warn("update not stored, Telegram delivers it again", "error", err)
 		http.Error(w, "The update was not stored.", http.StatusInternalServerError)
 	}
 }
@@ -221,7 +221,7 @@ func (c *Channel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Channel) takeOne(ctx context.Context, in *intake, raw json.RawMessage) error {
 	if !json.Valid(raw) {
 		// It came whole and with the secret, so it will come the same each time.
-		c.log.Error("an update can't be read, skipping it", "update", string(raw[:min(len(raw), maxHead)]))
+		c.log.Error("update not readable, skipping it", "update", string(raw[:min(len(raw), maxHead)]))
 		return nil
 	}
 	select {

@@ -63,7 +63,7 @@ func TestWhatIsNotStoredIsBroughtAgain(t *testing.T) {
 		t.Fatal(diff)
 	}
 	must(t, g.srv.WaitConfirmed(deadline(t)))
-	if g.logged("was not stored") != 3 {
+	if g.logged("update not stored") != 3 {
 		t.Errorf("the log does not tell of it:\n%s", g.log.String())
 	}
 }
@@ -174,7 +174,7 @@ func TestAWebhookThatCantBeSetIsTriedAgain(t *testing.T) {
 	g.run(g.hooked())
 	g.srv.Say(telegramtest.Private(ada), ada, "hello")
 	g.wait(1)
-	g.waitLog("Telegram's server fails")
+	g.waitLog("Telegram server failed")
 	g.until(func() bool { return len(g.states) > 0 && g.states[len(g.states)-1] == bots.Serving })
 }
 

@@ -33,7 +33,7 @@ func (c *Channel) sendFile(w http.ResponseWriter, r *http.Request) {
 		err = writer.Close()
 	}
 	if err != nil {
-		c.Log.Warn("a transcript did not reach its reader", "session", keyOf(name), "file", file.Name, "error", err)
+		c.Log.Warn("transcript download failed", "session", keyOf(name), "file", file.Name, "error", err)
 		panic(http.ErrAbortHandler) // half of a file must not look like a whole one
 	}
 }

@@ -117,7 +117,7 @@ func (c *Channel) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, context.Canceled):
 		// nobody waits for an answer
 	default:
-		c.Log.Error("a page of the web chat failed", "path", r.URL.Path, "error", err)
+		c.Log.Error("web chat page failed", "path", r.URL.Path, "error", err)
 		httpserver.Problem(w, r, http.StatusInternalServerError, "Something went wrong; the gateway's log says what.")
 	}
 }

@@ -107,7 +107,7 @@ func (s *stream) run(ctx context.Context) {
 		u, err := s.look(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				s.channel.Log.Error("a page of the web chat can't be kept up to date", "session", keyOf(s.name), "error", err)
+				s.channel.Log.Error("web chat stream failed", "session", keyOf(s.name), "error", err)
 			}
 			return false, err
 		}
