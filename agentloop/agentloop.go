@@ -49,7 +49,7 @@ type Deps struct {
 	// shown. It never takes more than a quarter of Budget.
 	StateBudget int
 	// Strategy is SlidingWindow or Summarization. KeepRecent is how many of the newest
-	// messages Summarization leaves as they are.
+	// messages are shown as far as Budget allows.
 	Strategy   string
 	KeepRecent int
 	// HintPhrases are added to the phrases by which a message refers to something

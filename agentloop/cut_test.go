@@ -176,7 +176,7 @@ func TestCutSummarySaysSo(t *testing.T) {
 			sums.Add(1)
 			return llmtest.Answer{Text: "The talk is of", FinishReason: reason}
 		})
-		for n := range 60 {
+		for n := range 90 { // the window has advanced, and holds the summary
 			h.ask(room, fact(n))
 		}
 		until(t, "a summary", func() bool { return sums.Load() > 0 })

@@ -64,7 +64,10 @@ func newLife(t *testing.T, seed uint64) *life {
 	}
 	parts := h.deps
 	parts.Tools, parts.Vision, parts.Files = registry, true, shelf{"cat": png}
-	parts.Budget, parts.StateBudget = 1000+r.IntN(3000), 200
+	parts.Budget, parts.StateBudget, parts.KeepRecent = 1000+r.IntN(3000), 200, 4
+	if seed%2 == 0 {
+		parts.Strategy = Summarization
+	}
 	h.server.Reply(func(llmtest.Call) llmtest.Answer {
 		switch r.IntN(4) {
 		case 0:
@@ -74,7 +77,12 @@ func newLife(t *testing.T, seed uint64) *life {
 		}
 		return llmtest.Answer{Text: strings.Repeat("answer ", 1<<r.IntN(8))}
 	})
-	return &life{harness: h, loop: newLoop(NewRouter(parts), room), rand: r, pass: pass, gone: map[string]bool{}}
+	f := &life{harness: h, loop: newLoop(NewRouter(parts), room), rand: r, pass: pass, gone: map[string]bool{}}
+	ctx, cancel := context.WithCancel(context.Background())
+	var workers sync.WaitGroup
+	f.loop.router.background.start(ctx, &workers)
+	t.Cleanup(func() { cancel(); workers.Wait() })
+	return f
 }
 
 var markForm = regexp.MustCompile(`mark\d+\.`)
@@ -127,11 +135,9 @@ func (f *life) check(known conversation.Snapshot) {
 	if known.Conversation.Messages == 0 {
 		stored.Conversation.ID = known.Conversation.ID // a new one at every reading
 	}
-	summary, err := summary.New(f.store).Newest(ctx, known.Conversation.ID)
-	if err != nil {
+	if stored, err = f.loop.router.complete(ctx, stored); err != nil {
 		f.t.Fatal(err)
 	}
-	known.Summary, stored.Summary = summary, summary
 	windows := func(snapshot conversation.Snapshot) (lists [][]llm.Message, users []conversation.Message) {
 		snapshot.Waiting = nextToAnswer(snapshot.Waiting)
 		q := question{took: snapshot.Waiting, notes: snapshot.Notes}

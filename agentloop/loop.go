@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"parley/conversation"
-	"parley/conversation/summary"
 )
 
 // loop serves one session. Its goroutine answers what waits, run by run, until
@@ -127,17 +126,17 @@ func (l *loop) begin(ctx context.Context) (conversation.Snapshot, error) {
 		l.cache.invalidate()
 	}
 	l.cache.add(inbound)
+	if len(l.cache.snapshot.Waiting) > 0 && l.router.isNarrow(l.cache.snapshot) {
+		l.cache.invalidate() // the store has the older turns
+	}
 	if l.cache.valid {
 		return l.cache.snapshot, nil
 	}
 	var snapshot conversation.Snapshot
 	err := l.persist(ctx, "read the session", func() (err error) {
 		snapshot, err = l.deps.Store.Begin(ctx, l.key, l.deps.Budget, l.router.served...)
-		if err == nil && l.deps.Strategy == Summarization && len(snapshot.Waiting) > 0 {
-			snapshot.Summary, err = summary.New(l.deps.Store).Newest(ctx, snapshot.Conversation.ID)
-			if conversation.IsDamaged(err) {
-				err = nil // the window goes without it
-			}
+		if err == nil && len(snapshot.Waiting) > 0 {
+			snapshot, err = l.router.complete(ctx, snapshot)
 		}
 		return err
 	})
@@ -224,6 +223,9 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 		return false
 	}
 	l.deps.Watcher.Committed(run, done)
+	if l.deps.Strategy == Summarization && run.Window.Start != run.Conversation.Window.Start {
+		l.cache.invalidate() // the window has another summary
+	}
 	l.cache.committed(run, done, l.deps.Budget)
 	l.requestTitle(run, done)
 	l.requestSummary()

@@ -36,6 +36,7 @@ func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, start
 	run.Steps = a.steps
 	run.Effect.Replace, run.Effect.Undo = q.again, q.undo
 	run.Events = l.router.toolState.Events(run.Messages)
+	run.Window = q.window
 	return run
 }
 

@@ -36,6 +36,8 @@ type question struct {
 	stored int   // how many of users, from the first on, are stored already: /retry answers them again
 	again  int64 // seq of the last of these, 0 for none
 	undo   int64 // seq from which on the run takes messages out of the talk, 0 for none: see Snapshot.Replacing
+
+	window conversation.Window // of the calls; zero = none was made
 }
 
 // destination returns where the reply goes.
@@ -84,7 +86,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		stop()
 	default:
 	}
-	g := &generation{loop: l, deps: l.deps, to: q.destination(), notice: expiryNotice(q.snapshot.Conversation), budget: l.router.budgets.Of(l.key, l.deps.Budget)}
+	g := &generation{loop: l, deps: l.deps, to: q.destination(), notice: expiryNotice(q.snapshot.Conversation), conversation: q.snapshot.Conversation.ID, budget: l.router.budgets.Of(l.key, l.deps.Budget)}
 	err := recovered(func() error {
 		release, err := l.reserveImages(ctx, q)
 		if err != nil {
@@ -98,6 +100,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		return g.run(tools.WithSession(ctx, tools.Session{Key: l.key, Conversation: q.snapshot.Conversation.ID, Window: g.budget}))
 	})
 	l.router.budgets.Used(l.key, g.budget, l.deps.Budget)
+	q.window = g.window.Place()
 	if err != nil && errors.Is(context.Cause(ctx), errStopped) {
 		err = errStopped
 	}
@@ -112,8 +115,11 @@ type generation struct {
 	to     conversation.Destination
 	notice string // stands before the text in previews
 	budget int    // shrinks when the model refuses a list as too long
-	answer answer
-	text   strings.Builder // of the call under way
+
+	conversation string // ID
+	unsummarised int64  // seq before which a summary could not be made in this run; 0 = none
+	answer       answer
+	text         strings.Builder // of the call under way
 }
 
 // run calls the model and the tools it asks for, until it answers without tools.
@@ -165,10 +171,11 @@ func cutReason(reason string) conversation.FinishReason {
 // answers in words.
 func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) {
 	for {
-		sent := g.window.Fit(g.loop.router.calibration.Budget(g.budget))
+		sent := g.fit(ctx)
 		if sent.Cramped {
 			return llm.Response{}, g.noRoom(sent)
 		}
+		g.window.Sent(sent)
 		request := llm.Request{Messages: sent.Messages, Attempted: func(a llm.Attempt) {
 			g.answer.steps = append(g.answer.steps, modelStep(a, sent))
 		}}

@@ -37,43 +37,69 @@ const summaryPrompt = "You keep the notes of a long conversation. Write the summ
 // summarised twice at once.
 type summaries struct {
 	mu      sync.Mutex
-	ongoing map[string]bool // by ID
+	ongoing map[string]chan struct{} // by ID; closed when it is done
 }
 
-func (s *summaries) begin(id string) bool {
+// begin reserves a conversation. Where it is reserved already, ours is false and done is
+// closed when that ends.
+func (s *summaries) begin(id string) (done chan struct{}, ours bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ongoing[id] {
-		return false
+	if done, is := s.ongoing[id]; is {
+		return done, false
 	}
 	if s.ongoing == nil {
-		s.ongoing = map[string]bool{}
+		s.ongoing = map[string]chan struct{}{}
 	}
-	s.ongoing[id] = true
-	return true
+	done = make(chan struct{})
+	s.ongoing[id] = done
+	return done, true
 }
 
 func (s *summaries) end(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	close(s.ongoing[id])
 	delete(s.ongoing, id)
 }
 
-// requestSummary has the older part of the conversation summarised in the background
-// when the messages that no summary covers take more than half of the budget.
+// What falls out of the window is summarised before it does. While the window fills, a
+// summary of what will fall out is prepared in the background. It is shown when the
+// window advances, and not before, so that the calls until then repeat each other. If
+// the window must advance earlier, the run waits for the summary.
+
+const (
+	summaryWait  = time.Minute // that a run waits for a summary; then its window does without
+	maxStretches = 8           // calls that one task in the background makes to catch up
+)
+
+// requestSummary has what will fall out of the window soon summarised in the background,
+// or what fell out of it without a summary, since the model had given none.
 func (l *loop) requestSummary() {
 	if l.deps.Strategy != Summarization || !l.cache.valid {
 		return
 	}
-	id, before := l.cache.snapshot.Conversation.ID, l.summaryEnd()
-	if before == 0 || !l.router.summaries.begin(id) {
+	snapshot := l.cache.snapshot
+	id, start := snapshot.Conversation.ID, snapshot.Conversation.Window.Start
+	before, enough, late := l.router.windowWithHint(snapshot, nil, "").Prepare(l.router.budgetOf(l.key)), start, false
+	if start > 0 && snapshot.Summary.Through < start-1 {
+		before, enough, late = start, start-1, true
+	}
+	if before == 0 {
+		return
+	}
+	if _, ours := l.router.summaries.begin(id); !ours {
 		return
 	}
 	key := l.key
 	taken := l.router.background.submit(func(ctx context.Context) {
 		defer l.router.summaries.end(id)
-		if err := l.router.summarize(ctx, key, id, before); err != nil && ctx.Err() == nil {
+		made, err := l.router.summarize(ctx, id, enough, before)
+		if err != nil && ctx.Err() == nil {
 			l.deps.Log.Warn("summary failed; the next answer tries again", "session", key, "error", err)
+		}
+		if made && late { // it is shown at once
+			l.router.Edited(key)
 		}
 	})
 	if !taken {
@@ -81,40 +107,103 @@ func (l *loop) requestSummary() {
 	}
 }
 
-// summaryEnd returns the seq before which the conversation is to be summarised, or 0
-// when that is not needed yet. The newest messages stay as they are: KeepRecent of
-// them, fewer where these take more than a third of the budget, but at least the last
-// turn.
-func (l *loop) summaryEnd() int64 {
-	history := window.Uncovered(l.cache.snapshot.History, l.cache.snapshot.Summary)
-	total := 0
-	for i := range history {
-		total += history[i].Tokens
+// fit returns the list for the next call. Where the window advances, what falls out is
+// summarised first, if that is the strategy.
+func (g *generation) fit(ctx context.Context) window.List {
+	r, id := g.loop.router, g.conversation
+	budget := r.calibration.Budget(g.budget)
+	sent := g.window.Fit(budget)
+	if prepared, list, ok := r.withPrepared(ctx, g.window, sent, id, budget); ok {
+		g.window = prepared
+		return list
 	}
-	if total <= l.deps.Budget/2 {
-		return 0
+	if !g.lacksSummary(sent) {
+		return sent
 	}
-	end, kept := int64(0), 0
-	for i := len(history) - 1; i > 0; i-- {
-		if kept += history[i].Tokens; kept > l.deps.Budget/3 && end > 0 {
-			return end
+	ctx, cancel := context.WithTimeout(ctx, summaryWait)
+	defer cancel()
+	if err := r.summarizeNow(ctx, id, sent.Window.Start); err != nil {
+		if !errors.Is(context.Cause(ctx), errStopped) {
+			g.deps.Log.Warn("summary failed; the window advances without it", "session", g.loop.key, "error", err)
 		}
-		if conversation.StartsTurn(&history[i-1], &history[i]) {
-			end = history[i].Seq
-			if len(history)-i >= l.deps.KeepRecent {
-				return end
-			}
-		}
+		g.unsummarised = sent.Window.Start
+		return sent
 	}
-	return end
+	made, err := summary.New(g.deps.Store).Newest(ctx, id)
+	if err != nil {
+		return sent
+	}
+	place := sent.Window
+	place.Start = max(place.Start, made.Through+1)
+	g.window = g.window.WithSummary(made, place)
+	return g.window.Fit(budget)
 }
 
-// summarize makes and stores a summary of the messages before a seq. It runs in the
-// background; the loop may have ended.
-func (r *Router) summarize(ctx context.Context, key conversation.Key, id string, before int64) error {
+// lacksSummary reports whether messages fall out of the window that no summary covers.
+func (g *generation) lacksSummary(sent window.List) bool {
+	return g.deps.Strategy == Summarization && !sent.Cramped && sent.Window.Start != g.window.Place().Start &&
+		sent.Window.Start-1 > g.window.Covered() && sent.Window.Start != g.unsummarised
+}
+
+// withPrepared returns the window and the list with the summary that was prepared, where
+// the list makes the window advance and with the summary everything fits.
+func (r *Router) withPrepared(ctx context.Context, w window.Window, sent window.List, id string, budget int) (window.Window, window.List, bool) {
+	if r.deps.Strategy != Summarization || sent.Cramped || sent.Window.Start == w.Place().Start {
+		return w, sent, false
+	}
+	prepared, err := summary.New(r.deps.Store).Newest(ctx, id)
+	if err != nil || prepared.Through <= w.Covered() || prepared.Through < w.Place().Start {
+		return w, sent, false
+	}
+	place := sent.Window
+	place.Start = prepared.Through + 1
+	w = w.WithSummary(prepared, place)
+	list := w.Fit(budget)
+	return w, list, list.Window == place && !list.Cramped
+}
+
+// summarizeNow makes the summary of the messages before a seq, or waits for one that is
+// being made.
+func (r *Router) summarizeNow(ctx context.Context, id string, before int64) error {
+	for {
+		done, ours := r.summaries.begin(id)
+		if ours {
+			defer r.summaries.end(id)
+			_, err := r.summarize(ctx, id, before-1, before)
+			return err
+		}
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// summarize makes and stores summaries until one covers the messages up to the seq
+// enough. Each covers at most those before the seq before. It may run in the background;
+// the loop may have ended.
+func (r *Router) summarize(ctx context.Context, id string, enough, before int64) (made bool, err error) {
+	for range maxStretches {
+		newest, err := summary.New(r.deps.Store).Newest(ctx, id)
+		if err != nil || newest.Through >= enough {
+			return made, err
+		}
+		stored, err := r.summarizeStretch(ctx, id, before)
+		if err != nil || !stored {
+			return made, err
+		}
+		made = true
+	}
+	return made, nil
+}
+
+// summarizeStretch makes and stores a summary of the next messages before a seq, and of
+// the summary before them.
+func (r *Router) summarizeStretch(ctx context.Context, id string, before int64) (stored bool, err error) {
 	stretch, err := summary.New(r.deps.Store).Stretch(ctx, id, before, r.deps.Budget/2)
 	if err != nil || len(stretch.Messages) == 0 {
-		return err
+		return false, err
 	}
 	calling, cancel := context.WithTimeout(ctx, summaryTimeout)
 	defer cancel()
@@ -123,23 +212,19 @@ func (r *Router) summarize(ctx context.Context, key conversation.Key, id string,
 		{Role: "user", Content: summaryQuestion(stretch)},
 	}}, func(llm.Delta) {})
 	if err != nil {
-		return err
+		return false, err
 	}
 	text := strings.TrimSpace(answer.Text)
 	switch {
 	case text == "":
-		return errors.New("the model gave no summary")
+		return false, errors.New("the model gave no summary")
 	case answer.FinishReason == llm.FinishContentFilter:
-		return errors.New("the provider's content filter cut the summary off")
+		return false, errors.New("the provider's content filter cut the summary off")
 	case answer.IsCut(): // another attempt would be cut off as well
 		text += "\n" + cutSummary
 	}
 	text, tokens := r.fitSummary(text)
-	stored, err := summary.New(r.deps.Store).Add(ctx, stretch, text, tokens)
-	if stored {
-		r.Edited(key)
-	}
-	return err
+	return summary.New(r.deps.Store).Add(ctx, stretch, text, tokens)
 }
 
 // fitSummary cuts a summary to at most a fifth of the budget.

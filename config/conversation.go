@@ -22,8 +22,8 @@ type Conversation struct {
 	MaxTokens int `toml:"max_tokens" min:"500"`
 	// TokenStrategy is what becomes of the part of a conversation that MaxTokens has
 	// no room for: sliding_window leaves it out, summarization shows a summary of
-	// it that the model makes, and KeepRecentMessages as they are. Default
-	// sliding_window, and 20.
+	// it that the model makes. Either way the newest KeepRecentMessages are shown, as
+	// far as there is room. Default sliding_window, and 20.
 	TokenStrategy      string `toml:"token_strategy" oneof:"sliding_window summarization"`
 	KeepRecentMessages int    `toml:"keep_recent_messages" min:"2" max:"10000"`
 	// StateBudget is how many tokens the session state may have, which the model is

@@ -20,7 +20,7 @@ type Snapshot struct {
 	Notes        []Inbound    // edits of answered messages, to be told with what waits
 	Place        string       // what people call the session's place, "" when nobody said
 	Conversation Conversation // the active one; a fresh one that is stored by Commit when there is none
-	History      []Message    // the newest turns within the budget, oldest first
+	History      []Message    // from where the window begins, at least the newest turn, oldest first
 	Older        int64        // messages of the conversation that stand before History, internal ones among them
 	Summary      Summary      // of the beginning of the conversation, where the caller has read it
 	More         bool         // more waits than was taken
@@ -38,7 +38,8 @@ const (
 const maxTurn = 4000
 
 // Begin returns the snapshot for a run of the session, and changes nothing. Its history
-// has whole turns within the budget, in tokens; always the newest one, or, where
+// begins where the conversation's window does, or later with whole turns within the
+// budget, in tokens. It always has the newest turn, or, where
 // that has more than 4,000 messages, the newest of these. The cost grows with the
 // budget, not with the conversation. Where accounts are named, only messages to them
 // are waiting: another process answers the others. Where nothing waits, Begin reads no
@@ -77,15 +78,33 @@ func (s *Store) readSnapshot(ctx context.Context, key Key, budget int, ifWaiting
 	if err != nil || snapshot.Conversation.row == 0 {
 		return snapshot, err
 	}
-	snapshot.History, snapshot.Older, err = s.tail(ctx, snapshot.Conversation.row, budget)
+	err = s.readHistory(ctx, &snapshot, budget)
+	return snapshot, db.Explain(err)
+}
+
+// Widen returns a snapshot with the newest turns within the budget, in tokens, wherever
+// the window has begun: it is to be chosen anew.
+func (s *Store) Widen(ctx context.Context, snapshot Snapshot, budget int) (Snapshot, error) {
+	if snapshot.Damaged || snapshot.Conversation.row == 0 {
+		return snapshot, nil
+	}
+	snapshot.Conversation.Window = Window{}
+	err := s.readHistory(ctx, &snapshot, budget)
+	return snapshot, db.Explain(err)
+}
+
+// readHistory reads the history of a snapshot's conversation into it.
+func (s *Store) readHistory(ctx context.Context, snapshot *Snapshot, budget int) (err error) {
+	c := snapshot.Conversation
+	snapshot.History, snapshot.Older, err = s.tail(ctx, c.row, c.Window, budget)
 	if IsDamaged(err) {
-		s.db.NoteDamage(fmt.Sprintf("messages of %s", key), err)
+		s.db.NoteDamage(fmt.Sprintf("messages of %s", c.Key), err)
 		snapshot.Damaged, err = true, nil
 	}
-	if snapshot.Damaged = snapshot.Damaged || s.closed.has(snapshot.Conversation.ID); snapshot.Damaged {
-		snapshot.History, snapshot.Older = nil, snapshot.Conversation.Messages
+	if snapshot.Damaged = snapshot.Damaged || s.closed.has(c.ID); snapshot.Damaged {
+		snapshot.History, snapshot.Older = nil, c.Messages
 	}
-	return snapshot, db.Explain(err)
+	return err
 }
 
 // unreadConversation stands for the conversation that goes on in a session and
@@ -106,9 +125,7 @@ func (t Snapshot) After(c Committed, budget int) Snapshot {
 			next.History = append(next.History, m)
 		}
 	}
-	if first := firstWithin(next.History, budget); first > 0 {
-		next.History, next.Older = next.History[first:], next.History[first].Seq-1
-	}
+	next.History, next.Older = c.Conversation.Window.trim(next.History, next.Older, budget)
 	return next
 }
 
@@ -235,13 +252,13 @@ func freshConversation(ctx context.Context, q db.Querier, key Key) (c Conversati
 }
 
 const selectConversations = `
-	SELECT c.id, c.session_id, c.uuid, s.key, s.place, c.title, c.active, c.messages, c.tokens, c.state, c.created_at, c.updated_at
+	SELECT c.id, c.session_id, c.uuid, s.key, s.place, c.title, c.active, c.messages, c.tokens, c.state, c.window_start, c.window_cut, c.window_budget, c.created_at, c.updated_at
 	FROM conversations c JOIN sessions s ON s.id = c.session_id `
 
 func scanConversation(row interface{ Scan(...any) error }, place *string) (c Conversation, err error) {
 	var created, updated int64
 	var state []byte
-	err = row.Scan(&c.row, &c.session, &c.ID, &c.Key, place, &c.Title, &c.Active, &c.Messages, &c.Tokens, &state, &created, &updated)
+	err = row.Scan(&c.row, &c.session, &c.ID, &c.Key, place, &c.Title, &c.Active, &c.Messages, &c.Tokens, &state, &c.Window.Start, &c.Window.Cut, &c.Window.Budget, &created, &updated)
 	c.CreatedAt, c.UpdatedAt = db.FromMillis(created), db.FromMillis(updated)
 	if err == nil && len(state) > 0 {
 		err = json.Unmarshal(state, &c.State)
@@ -249,9 +266,9 @@ func scanConversation(row interface{ Scan(...any) error }, place *string) (c Con
 	return c, err
 }
 
-// tail walks back from the newest message until the budget is spent, and then
-// leaves out the turn that was cut.
-func (s *Store) tail(ctx context.Context, conversation int64, budget int) (history []Message, older int64, err error) {
+// tail reads the part of a conversation that a snapshot holds, as Window.trim says. It
+// walks back from the newest message, so that its cost grows with the window alone.
+func (s *Store) tail(ctx context.Context, conversation int64, window Window, budget int) (history []Message, older int64, err error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, 0, err
@@ -273,12 +290,14 @@ func (s *Store) tail(ctx context.Context, conversation int64, budget int) (histo
 		if n := len(newest); n > 0 && StartsTurn(&m, &newest[n-1]) {
 			whole = n
 		}
-		budget -= m.Tokens
-		if budget < 0 && whole > 0 {
-			newest, older = newest[:whole], newest[whole-1].Seq-1
-			return oldestFirst(newest), older, nil
-		}
-		if budget < 0 && len(newest) >= maxTurn {
+		budget -= window.tokens(&m)
+		switch {
+		case whole > 0 && m.Seq < window.Start:
+			return oldestFirst(newest), window.Start - 1, nil
+		case whole > 0 && budget < 0:
+			older = newest[whole-1].Seq - 1
+			return oldestFirst(newest[:whole]), older, nil
+		case budget < 0 && len(newest) >= maxTurn:
 			older = m.Seq
 			for n := len(newest); n > 0 && newest[n-1].Role == RoleTool; n-- { // whose calls are not among them
 				newest, older = newest[:n-1], newest[n-1].Seq
@@ -288,21 +307,6 @@ func (s *Store) tail(ctx context.Context, conversation int64, budget int) (histo
 		newest = append(newest, m)
 	}
 	return oldestFirst(newest), 0, rows.Err()
-}
-
-// firstWithin is where the newest whole turns within the budget begin.
-func firstWithin(history []Message, budget int) int {
-	first := len(history)
-	for i := len(history) - 1; i >= 0; i-- {
-		budget -= history[i].Tokens
-		if budget < 0 && first < len(history) {
-			return first
-		}
-		if i > 0 && StartsTurn(&history[i-1], &history[i]) {
-			first = i
-		}
-	}
-	return 0
 }
 
 // StartsTurn says whether a turn begins with next when previous

@@ -254,9 +254,9 @@ func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time)
 		return c, err
 	}
 	result, err := tx.ExecContext(ctx, `
-		UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, updated_at = ?
+		UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, window_start = ?, window_cut = ?, window_budget = ?, updated_at = ?
 		WHERE id = ? AND messages = ? AND title = ? AND deleted = 0`,
-		c.Messages, c.Tokens, c.Title, string(state), db.Millis(at), c.row, run.Conversation.Messages, run.Conversation.Title)
+		c.Messages, c.Tokens, c.Title, string(state), c.Window.Start, c.Window.Cut, c.Window.Budget, db.Millis(at), c.row, run.Conversation.Messages, run.Conversation.Title)
 	if err != nil {
 		return c, err
 	}
@@ -270,8 +270,9 @@ func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time)
 	if state, err = json.Marshal(c.State); err != nil {
 		return c, err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, updated_at = ? WHERE id = ?`,
-		c.Messages, c.Tokens, c.Title, string(state), db.Millis(at), c.row)
+	_, err = tx.ExecContext(ctx, `
+		UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, window_start = ?, window_cut = ?, window_budget = ?, updated_at = ? WHERE id = ?`,
+		c.Messages, c.Tokens, c.Title, string(state), c.Window.Start, c.Window.Cut, c.Window.Budget, db.Millis(at), c.row)
 	return c, err
 }
 
@@ -284,6 +285,9 @@ func grown(c Conversation, run Run, at time.Time) Conversation {
 		c.Title = db.Text(run.Title)
 	}
 	c.State = c.State.after(run)
+	if run.Window.Start > 0 {
+		c.Window = run.Window
+	}
 	c.UpdatedAt = db.FromMillis(db.Millis(at))
 	return c
 }

@@ -55,6 +55,7 @@ type Run struct {
 	Effect       Effect
 	Messages     []Message // in order; Seq and RunID are given by Commit
 	Events       []Event   // what the messages add to the conversation's state
+	Window       Window    // of the run's calls; zero = as it was
 	Replies      []Delivery
 	Model        string
 	Rounds       int // model calls

@@ -250,6 +250,7 @@ type Conversation struct {
 	Messages  int64 // all that are stored, internal ones among them
 	Tokens    int64 // of all its messages
 	State     State // what of it the model is always told
+	Window    Window
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	Rested    time.Duration // of a fresh one that is not stored: how long the one before it has rested, see Expire; 0 = that did not end by rest

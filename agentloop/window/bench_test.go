@@ -20,6 +20,7 @@ func BenchmarkWindow(b *testing.B) {
 		if i%2 == 1 {
 			m = conversation.Message{Role: conversation.RoleAssistant, Content: "It rains in the valley, and there is snow on the pass."}
 		}
+		m.Seq = int64(i) + 1
 		m.Tokens = counter.Message(ToModel(&m))
 		w.history = append(w.history, m)
 	}

@@ -7,41 +7,20 @@ import (
 	"parley/llm"
 )
 
-// fitSystem returns the system prompt and the room that it leaves in the budget. It
-// cuts a prompt that would leave less than half: the question matters more.
-func (w Window) fitSystem(budget int) (system llm.Message, room int) {
-	system = llm.Message{Role: "system", Content: w.system}
-	room = budget - w.fixed
-	if lacking := budget/2 - room; lacking > 0 {
+// fitSystem returns the system prompt with what the model is told below it, which has
+// so many tokens, and the tokens of the frame with them. It cuts them where they would
+// leave less than half of the budget: the question matters more.
+func (w Window) fitSystem(budget, told int) (system llm.Message, fixed int) {
+	system = llm.Message{Role: "system", Content: w.system + w.told()}
+	fixed = w.fixed + told
+	if lacking := fixed - (budget - budget/2); lacking > 0 {
 		tokens := w.counter.Message(system)
 		if limit := max(tokens-lacking, minCut); limit < tokens {
 			system = w.cut(system, limit)
-			room += tokens - w.counter.Message(system)
+			fixed -= tokens - w.counter.Message(system)
 		}
 	}
-	return system, room
-}
-
-// cutTurn returns the newest turn of the history, cut to fit the room, and
-// the tokens that it takes. The model knows at least a part of what was just said.
-func (w Window) cutTurn(room int) (shown []llm.Message, taken int) {
-	if room < minCut {
-		return nil, 0
-	}
-	var newest []Entry
-	last := LastTurn(w.history)
-	for i := range last {
-		newest = append(newest, Entry{Message: ToModel(&last[i]), Tokens: last[i].Tokens})
-	}
-	fitted, _ := w.fit(newest, room)
-	shown = make([]llm.Message, 0, len(fitted))
-	for _, e := range fitted {
-		if taken += e.Tokens; taken > room {
-			return nil, 0
-		}
-		shown = append(shown, e.Message)
-	}
-	return shown, taken
+	return system, fixed
 }
 
 // fit returns the current turn, cut to fit the room. It cuts the longest messages,

@@ -1,8 +1,8 @@
 // Package window decides what one model call is sent: the system prompt with the
-// instructions and the summary of the conversation, the newest whole turns that fit
-// into the budget, and the messages to answer, with all that changes from run to run
-// in a note in front of the newest one. New makes a Window, whose Fit returns the list for a call. All
-// is pure: equal input gives an equal window, and nothing is read from the store.
+// instructions and the summary of the conversation, the turns from where the window
+// begins, and the messages to answer, with all that changes from run to run in a note in
+// front of the newest one. New makes a Window, whose Fit returns the list for a call.
+// All is pure: equal input gives an equal window, and nothing is read from the store.
 package window
 
 import (
@@ -20,41 +20,43 @@ type Input struct {
 	Asked       []conversation.Message // the messages to answer, oldest first
 	Hint        string                 // of Hints.For; "" = none
 	StateTokens int                    // the most of the session state; 0 = it is not shown
+	KeepRecent  int                    // newest messages that are shown as far as the budget allows
 }
 
 // Window is what a run sends to the model: the system prompt with the instructions and
-// the summary of the conversation, the newest whole turns that fit, and the current
-// turn with a note in front of its newest question.
+// the summary of the conversation, the turns from where the window begins, and the
+// current turn with a note in front of its newest question.
 type Window struct {
-	counter Counter
-	system  string
-	told    string // about this conversation, below the system prompt; changes rarely
-	note    string // in front of the newest message of the user; changes with every run
-	fixed   int    // tokens of the frame
-	history []conversation.Message
-	older   int64   // messages before history that are not loaded
-	current []Entry // the messages to answer and the tool rounds so far
+	counter      Counter
+	system       string
+	instructions string // of programs, below the system prompt; change rarely
+	summary      conversation.Summary
+	note         string // in front of the newest message of the user; changes with every run
+	fixed        int    // tokens of the frame
+	history      []conversation.Message
+	older        int64   // messages before history that are not loaded
+	current      []Entry // the messages to answer and the tool rounds so far
+	keepRecent   int
+	place        conversation.Window // where the call before began; zero = not chosen yet
 }
 
 // New returns the window of a conversation.
 func New(in Input) Window {
-	counter, snapshot := in.Frame.counter, in.Snapshot
+	snapshot := in.Snapshot
 	w := Window{
-		counter: counter,
-		system:  in.Frame.System,
-		fixed:   in.Frame.Tokens(),
-		history: snapshot.History,
-		older:   snapshot.Older,
+		counter:    in.Frame.counter,
+		system:     in.Frame.System,
+		fixed:      in.Frame.Tokens(),
+		summary:    snapshot.Summary,
+		history:    snapshot.History,
+		older:      snapshot.Older,
+		keepRecent: in.KeepRecent,
+		place:      snapshot.Conversation.Window,
+		note:       noteOf(in, in.Frame.counter),
 	}
 	for _, text := range snapshot.Conversation.State.Instructions {
-		w.told += "\n\n" + text
+		w.instructions += "\n\n" + text
 	}
-	if text := summaryText(snapshot.Summary); text != "" {
-		w.history = Uncovered(snapshot.History, snapshot.Summary)
-		w.older = max(0, snapshot.Older-snapshot.Summary.Through)
-		w.told += text
-	}
-	w.note = noteOf(in, counter)
 	for i := range in.Asked {
 		w.current = append(w.current, Entry{Message: ToModel(&in.Asked[i]), Tokens: in.Asked[i].Tokens})
 	}
@@ -63,6 +65,22 @@ func New(in Input) Window {
 
 // Add appends messages of the model and its tools to the current turn.
 func (w *Window) Add(messages ...Entry) { w.current = append(w.current, messages...) }
+
+// Sent records that a list was sent: later lists begin where it began, as long as they
+// fit.
+func (w *Window) Sent(l List) { w.place = l.Window }
+
+// Place returns where the lists of the window begin, for the run's commit.
+func (w Window) Place() conversation.Window { return w.place }
+
+// WithSummary returns the window with another summary, which begins at place.
+func (w Window) WithSummary(s conversation.Summary, place conversation.Window) Window {
+	w.summary, w.place = s, place
+	return w
+}
+
+// Covered returns the seq of the last message that the summary covers, 0 without one.
+func (w Window) Covered() int64 { return w.summary.Through }
 
 // Fixed returns the tokens of the system prompt, the tools and the frame.
 func (w Window) Fixed() int { return w.fixed }
@@ -77,17 +95,23 @@ func (w Window) Question() (question Entry, found bool) {
 
 // List is what one call is sent.
 type List struct {
-	Messages []llm.Message // the system prompt first
-	Left     int64         // messages of the conversation that are left out
-	Tokens   int           // that the list takes of the budget
-	Exact    bool          // Tokens is counted; else a part of it is estimated
-	Cramped  bool          // there is no room for a meaningful part of the question, so it makes no sense to send the list
+	Messages []llm.Message       // the system prompt first
+	Window   conversation.Window // where it begins
+	Advanced bool                // it begins elsewhere than the call before
+	Left     int64               // messages of the conversation that are left out
+	Tokens   int                 // that the list takes of the budget
+	Exact    bool                // Tokens is counted; else a part of it is estimated
+	Cramped  bool                // there is no room for a meaningful part of the question, so it makes no sense to send the list
 }
 
 // Counted returns the list for one call within the budget. All its tokens are
 // counted.
 func (w Window) Counted(budget int) List {
-	l := w.fill(budget, w.counter.Text(w.told), noteTokens(w.counter.Text(w.note)))
+	told, note := w.counter.Text(w.told()), noteTokens(w.counter.Text(w.note))
+	l, fits := w.stay(budget, told, note)
+	if !fits {
+		l = w.advance(budget, told, note)
+	}
 	l.Exact = true
 	return l
 }
@@ -99,48 +123,67 @@ const bytesPerToken = 4
 // Fit returns the same list as Counted. Where everything fits in any case, it only
 // estimates the tokens of what changes with every run, which is faster.
 func (w Window) Fit(budget int) List {
-	told, note := len(w.told), noteTokens(len(w.note)) // a token is at least a byte
-	if !w.isRoomy(budget, told, note) {
-		return w.Counted(budget)
-	}
-	l := w.fill(budget, told, note)
+	told := len(w.told()) // a token is at least a byte
 	most := told + len(w.note)
-	l.Tokens -= most - most/bytesPerToken
-	return l
+	if w.fixed+told <= budget/2 && len(w.note) <= budget/4 {
+		if l, fits := w.stay(budget, told, noteTokens(len(w.note))); fits {
+			l.Tokens -= most - most/bytesPerToken
+			return l
+		}
+	}
+	return w.Counted(budget)
 }
 
-// isRoomy reports whether everything fits when told and the note have so many tokens.
-func (w Window) isRoomy(budget, told, note int) bool {
-	if w.fixed+told > budget/2 || note > budget/2 {
-		return false
+// told returns what the model is told about the conversation, below the system prompt.
+func (w Window) told() string { return w.instructions + summaryText(w.summary) }
+
+// stay returns the list that begins where the call before began, if that fits into the
+// budget when told and the note have so many tokens.
+func (w Window) stay(budget, told, note int) (l List, fits bool) {
+	place := w.place
+	if w.older > w.summary.Through && w.older >= place.Start { // some of it is not even loaded
+		return List{}, false
 	}
-	sum := w.fixed + told + note
-	for i := range w.history {
-		sum += w.history[i].Tokens
+	if place.Start == 0 {
+		place = w.chosen(budget, max(w.older, w.summary.Through)+1)
 	}
-	for _, e := range w.current {
-		sum += e.Tokens
+	system, fixed := w.fitSystem(place.Budget, told)
+	note = w.fitNote(budget-fixed, note)
+	room := budget - fixed - note
+	for i := range w.current {
+		room -= w.current[i].Tokens
 	}
-	return sum <= budget
+	if room < 0 {
+		return List{}, false
+	}
+	shown, taken := w.from(place)
+	if taken > room {
+		return List{}, false
+	}
+	l = w.list(place, system, shown, w.current)
+	l.Tokens = budget - room + taken
+	return l, true
 }
 
-// fill returns the list when told and the note have so many tokens.
-func (w Window) fill(budget, told, note int) List {
-	w.system, w.fixed = w.system+w.told, w.fixed+told
-	system, room := w.fitSystem(budget)
-	if note > room/2 { // the question matters more
-		w.note, note = "", 0
-	}
-	room -= note
-	current, cramped := w.fit(w.current, room)
-	left := w.older + int64(len(w.current)-len(current))
-	for _, e := range current {
-		room -= e.Tokens
-	}
-	shown, taken := w.newest(room)
-	left += int64(len(w.history) - len(shown))
+// chosen returns the window that begins at start when the budget is so large.
+func (w Window) chosen(budget int, start int64) conversation.Window {
+	return conversation.Window{Start: start, Cut: max((budget-w.fixed)/2, minCut), Budget: budget}
+}
 
-	messages := make([]llm.Message, 0, 1+len(shown)+len(current))
+// fitNote returns the tokens of the note. It leaves the note out where that would take
+// more than half of the room: the question matters more.
+func (w *Window) fitNote(room, tokens int) int {
+	if tokens > room/2 {
+		w.note = ""
+		return 0
+	}
+	return tokens
+}
+
+// list puts a list together.
+func (w Window) list(place conversation.Window, system llm.Message, shown []llm.Message, current []Entry) List {
+	left := max(0, place.Start-1-w.summary.Through) + int64(len(w.current)-len(current))
+	messages := make([]llm.Message, 0, 2+len(shown)+len(current))
 	system.Content = strings.TrimSpace(system.Content)
 	messages = append(messages, system)
 	messages = append(messages, shown...)
@@ -148,37 +191,48 @@ func (w Window) fill(budget, told, note int) List {
 	for i := range current {
 		asked[i] = current[i].Message
 	}
-	messages = withNote(messages, asked, w.note, left)
-	return List{Messages: messages, Left: left, Tokens: budget - room + taken, Cramped: cramped}
+	return List{Messages: withNote(messages, asked, w.note, left), Window: place, Left: left}
 }
 
-// newest returns the newest whole turns of the history that fit into the room, and
-// the tokens that they take. A message that would take more than half of the room is
-// cut in the middle.
-func (w Window) newest(room int) (shown []llm.Message, taken int) {
-	all, largest := room, room/2
-	backwards := make([]llm.Message, 0, min(len(w.history), 128))
-	whole := 0
-	for i := len(w.history) - 1; i >= 0; i-- {
-		m, tokens := ToModel(&w.history[i]), w.history[i].Tokens
-		if tokens > largest {
-			m = w.cut(m, largest)
-			tokens = w.counter.Message(m)
-		}
-		if room -= tokens; room < 0 {
-			if whole == 0 {
-				return w.cutTurn(all)
-			}
-			break
-		}
-		backwards = append(backwards, m)
-		if i == 0 || conversation.StartsTurn(&w.history[i-1], &w.history[i]) {
-			whole, taken = len(backwards), all-room
-		}
+// from returns the history from where a window begins, and the tokens that it takes. A
+// longer message than the window's cut is cut in the middle: the same way in each call,
+// since nothing else decides on it.
+func (w Window) from(place conversation.Window) (shown []llm.Message, taken int) {
+	history := w.history[w.firstFrom(place.Start):]
+	shown = make([]llm.Message, len(history))
+	for i := range history {
+		m, tokens := w.shown(&history[i], place.Cut)
+		shown[i] = m
+		taken += tokens
 	}
-	shown = backwards[:whole]
-	slices.Reverse(shown)
 	return shown, taken
+}
+
+// firstFrom returns the index of the first message of the history with that seq or a
+// later one, and not covered by the summary.
+func (w Window) firstFrom(seq int64) int {
+	seq = max(seq, w.summary.Through+1)
+	i, _ := slices.BinarySearchFunc(w.history, seq, func(m conversation.Message, seq int64) int { return int(m.Seq - seq) })
+	return i
+}
+
+// shown returns a message as the model is shown it, cut to at most limit tokens.
+func (w Window) shown(m *conversation.Message, limit int) (shown llm.Message, tokens int) {
+	shown = ToModel(m)
+	if m.Tokens <= limit {
+		return shown, m.Tokens
+	}
+	shown = w.cut(shown, limit)
+	return shown, w.counter.Message(shown)
+}
+
+// cost returns the tokens of a message as it is shown.
+func (w Window) cost(m *conversation.Message, limit int) int {
+	if m.Tokens <= limit {
+		return m.Tokens
+	}
+	_, tokens := w.shown(m, limit)
+	return tokens
 }
 
 // summaryText returns a summary as it stands in the window, "" for none.
@@ -187,14 +241,4 @@ func summaryText(s conversation.Summary) string {
 		return ""
 	}
 	return "\n\n[Summary of the conversation before the messages that follow]\n" + s.Content
-}
-
-// Uncovered returns the part of a history that a summary does not cover.
-func Uncovered(history []conversation.Message, s conversation.Summary) []conversation.Message {
-	for i := range history {
-		if history[i].Seq > s.Through {
-			return history[i:]
-		}
-	}
-	return nil
 }

@@ -103,6 +103,9 @@ func windowOf(counter Counter, system string, history []llm.Message, question st
 		past = append(past, Entry{Message: m, Tokens: counter.Message(m)})
 	}
 	w.history = Rows(past)
+	for i := range w.history {
+		w.history[i].Seq = int64(i) + 1
+	}
 	asked := llm.Message{Role: "user", Content: question}
 	w.current = []Entry{{Message: asked, Tokens: counter.Message(asked)}}
 	return w

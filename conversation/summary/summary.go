@@ -9,6 +9,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"time"
 
 	"parley/conversation"
@@ -30,11 +31,25 @@ func (s *Summaries) Newest(ctx context.Context, id string) (conversation.Summary
 	return newest(ctx, s.db, id)
 }
 
-func newest(ctx context.Context, q db.Querier, id string) (sum conversation.Summary, err error) {
+// Before returns the newest summary of what stands before the conversation's window, or the zero value if there is none.
+// Where the window is not chosen yet, that is the newest of all.
+func (s *Summaries) Before(ctx context.Context, c conversation.Conversation) (conversation.Summary, error) {
+	if c.Window.Start == 0 {
+		return s.Newest(ctx, c.ID)
+	}
+	return newestUpTo(ctx, s.db, c.ID, c.Window.Start-1)
+}
+
+func newest(ctx context.Context, q db.Querier, id string) (conversation.Summary, error) {
+	return newestUpTo(ctx, q, id, math.MaxInt64)
+}
+
+// newestUpTo returns the newest summary that covers no message after a seq.
+func newestUpTo(ctx context.Context, q db.Querier, id string, through int64) (sum conversation.Summary, err error) {
 	var at int64
 	err = q.QueryRowContext(ctx, `
 		SELECT s.through, s.content, s.tokens, s.created_at FROM summaries s JOIN conversations c ON c.id = s.conversation_id
-		WHERE c.uuid = ? AND c.deleted = 0 ORDER BY s.through DESC LIMIT 1`, id).Scan(&sum.Through, &sum.Content, &sum.Tokens, &at)
+		WHERE c.uuid = ? AND c.deleted = 0 AND s.through <= ? ORDER BY s.through DESC LIMIT 1`, id, through).Scan(&sum.Through, &sum.Content, &sum.Tokens, &at)
 	if errors.Is(err, sql.ErrNoRows) {
 		return conversation.Summary{}, nil
 	}

@@ -1,0 +1,229 @@
+package agentloop
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"parley/conversation"
+	"parley/llm"
+	"parley/llm/llmtest"
+	"parley/tools"
+)
+
+// words returns so many words that follow no pattern.
+func words(r *rand.Rand, n int) string {
+	list := []string{"the", "river", "was", "deep", "and", "nobody", "knew", "where", "bridge", "stood", "until", "morning", "came",
+		"with", "seventeen", "letters", "from", "harbour", "market", "quickly", "under", "green", "window", "of", "a", "house"}
+	var b strings.Builder
+	for range n {
+		b.WriteString(list[r.IntN(len(list))] + " ")
+	}
+	return b.String()
+}
+
+// callBytes returns what a call sends, in the order in which servers put it before the
+// model: tools, then messages.
+func callBytes(t *testing.T, c llmtest.Call) string {
+	t.Helper()
+	var b strings.Builder
+	write := func(v any) {
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(text)
+	}
+	for _, tool := range c.Tools {
+		write(tool)
+	}
+	for _, m := range c.Messages {
+		m.Content, m.Note = m.Text(), ""
+		write(m)
+	}
+	return b.String()
+}
+
+// repeated returns which part of a call the one before begins with.
+func repeated(before, call string) float64 {
+	n := 0
+	for n < min(len(before), len(call)) && before[n] == call[n] {
+		n++
+	}
+	return float64(n) / float64(len(call))
+}
+
+// Most of each call repeats the call before, so that the model's server can take it from
+// its cache: also with a summary, and across restarts.
+func TestCallsRepeatTheOneBefore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it holds four long talks")
+	}
+	t.Parallel()
+	for _, talk := range []struct {
+		budget, turns int
+		least         float64
+	}{{8000, 300, 0.92}, {32_000, 600, 0.97}} {
+		for _, strategy := range []string{SlidingWindow, Summarization} {
+			t.Run(fmt.Sprint(talk.budget, " ", strategy), func(t *testing.T) {
+				t.Parallel()
+				r := rand.New(rand.NewPCG(1, uint64(talk.budget)))
+				h := library(t, func(d *Deps) {
+					d.Budget, d.StateBudget, d.Strategy, d.KeepRecent = talk.budget, 800, strategy, 20
+				})
+				share := 0.0
+				before := ""
+				advanced, start := 0, int64(1)
+				for n := range talk.turns {
+					said := int(30 * math.Pow(10, r.Float64())) // words of the exchange, 30 to 300 and mostly few, a quarter of them the question's
+					h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+						if c.Messages[0].Content == summaryPrompt {
+							return llmtest.Answer{Text: "They spoke of the river. " + strings.Repeat("And of more. ", 40)}
+						}
+						return llmtest.Answer{Text: words(rand.New(rand.NewPCG(2, uint64(n))), said*3/4), NoUsage: true}
+					})
+					if n%50 == 25 {
+						h.end()
+						h.start()
+					}
+					h.ask(room, words(r, said/4))
+					calls := h.server.Calls()
+					last := calls[len(calls)-1]
+					for i := len(calls) - 1; last.Messages[0].Content == summaryPrompt; i-- {
+						last = calls[i]
+					}
+					now := callBytes(t, last)
+					share += repeated(before, now) / float64(talk.turns)
+					before = now
+					if c, err := h.store.Active(t.Context(), room); err != nil || c.Window.Start < start {
+						t.Fatalf("the window begins at %d after %d, %v", c.Window.Start, start, err)
+					} else if c.Window.Start > start {
+						advanced, start = advanced+1, c.Window.Start
+					}
+				}
+				t.Logf("%.3f of each call repeat the one before; the window has advanced %d times in %d turns", share, advanced, talk.turns)
+				if share < talk.least || advanced < 3 {
+					t.Errorf("%.3f of each call repeat the one before, want %.2f; the window has advanced %d times", share, talk.least, advanced)
+				}
+			})
+		}
+	}
+}
+
+// No call of a session changes what an earlier one sent of the talk, unless the window
+// advanced, or an edit, /undo or /retry did it: whatever was said, whatever tools gave,
+// and however often the gateway was started again.
+func TestNoCallChangesWhatAnEarlierOneSent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("skipped with -short: it holds many talks")
+	}
+	t.Parallel()
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 11))
+			h := library(t, func(d *Deps) {
+				d.Budget, d.StateBudget, d.KeepRecent = 1200+r.IntN(3000), 300, 4
+				if d.Strategy = SlidingWindow; seed%2 == 1 {
+					d.Strategy = Summarization
+				}
+			})
+			h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+				n := len(c.LastUser()) + 7*len(c.Messages)
+				last := c.Messages[len(c.Messages)-1]
+				switch {
+				case c.Messages[0].Content == summaryPrompt:
+					return llmtest.Answer{Text: "They spoke of the river."}
+				case last.Role == "user" && n%3 == 0:
+					return llmtest.Answer{ToolCalls: []llm.ToolCall{
+						{ID: "a", Name: tools.RecallName, Arguments: "{}"},
+						{ID: "b", Name: tools.SessionStateName, Arguments: fmt.Sprintf(`{"kind":"decision","text":"number %d"}`, n)},
+					}}
+				case n%17 == 0:
+					return llmtest.Answer{Status: 400, Body: `{"error":{"message":"no"}}`}
+				}
+				usage := llm.Usage{Prompt: 300 + n%900, Completion: 5} // from which the gateway learns how the server counts
+				return llmtest.Answer{Text: words(rand.New(rand.NewPCG(seed, uint64(n))), 1<<(n%8)), Usage: &usage}
+			})
+			var before llmtest.Call
+			var window conversation.Window
+			changed, seen := true, 0
+			compare := func() {
+				c, err := h.store.Active(t.Context(), room)
+				if err != nil {
+					t.Fatal(err)
+				}
+				changed = changed || c.Window != window
+				window = c.Window
+				calls := h.server.Calls()[seen:] // of one run, or of two
+				seen += len(calls)
+				for _, call := range calls {
+					if call.Messages[0].Content == summaryPrompt {
+						continue
+					}
+					if !changed {
+						sameHistory(t, before, call)
+					}
+					before = call
+				}
+				changed = changed && len(calls) == 0
+			}
+			for range 60 {
+				switch r.IntN(12) {
+				default:
+					h.ask(room, words(r, 1<<r.IntN(8)))
+				case 0:
+					h.ask(room, "as we discussed, "+words(r, 1<<r.IntN(10)))
+				case 1:
+					h.say(room, words(r, 10), words(r, 20))
+					h.reply(room)
+					until(t, "all answered", func() bool {
+						waiting, err := h.store.Inbox(t.Context(), room, 1)
+						return err == nil && len(waiting) == 0
+					})
+				case 2:
+					h.ask(room, []string{"/undo", "/retry"}[r.IntN(2)])
+					changed = true
+				case 3:
+					h.end()
+					h.start()
+				case 4:
+					h.ask(room, []string{"/status", "/state"}[r.IntN(2)])
+				case 5:
+					if _, err := h.router.Window(t.Context(), room); err != nil {
+						t.Fatal(err)
+					}
+				case 6:
+					in := h.inbound(room, "in another place now")
+					in.Place = fmt.Sprint("room ", r.IntN(100))
+					h.accept(in)
+					h.reply(room)
+				}
+				compare()
+			}
+			if refused := h.server.Refusals(); len(refused) > 0 {
+				t.Errorf("refused: %v", refused)
+			}
+		})
+	}
+}
+
+// sameHistory fails the test when a call does not begin with what the one before sent up
+// to its newest question, which had the note.
+func sameHistory(t *testing.T, before, call llmtest.Call) {
+	t.Helper()
+	if len(call.Tools) != len(before.Tools) {
+		t.Fatalf("call %d offers %d tools, and the one before %d", call.N, len(call.Tools), len(before.Tools))
+	}
+	for i, m := range before.Messages {
+		if m.Note != "" || i >= len(call.Messages) {
+			return
+		}
+		if got := call.Messages[i]; got.Role != m.Role || got.Content != m.Content {
+			t.Fatalf("call %d sends as message %d\n%s: %.200q\nand the one before\n%s: %.200q", call.N, i, got.Role, got.Content, m.Role, m.Content)
+		}
+	}
+}
