@@ -96,7 +96,10 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		l.fetchFiles(ctx, q)
 		snapshot, asked := l.withImages(ctx, *q)
 		q.hint = l.router.hintFor(ctx, snapshot, asked, g.budget)
-		g.window = l.router.windowWithHint(snapshot, asked, q.hint)
+		if g.options, err = modelOptions(optionsOf(q.took)); err != nil {
+			return err
+		}
+		g.window = l.router.windowWithHint(instructed(snapshot, q.took), asked, q.hint)
 		return g.run(tools.WithSession(ctx, tools.Session{Key: l.key, Conversation: q.snapshot.Conversation.ID, Window: g.budget}))
 	})
 	l.router.budgets.Used(l.key, g.budget, l.deps.Budget)
@@ -109,12 +112,13 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 
 // generation makes one answer.
 type generation struct {
-	loop   *loop
-	deps   *Deps
-	window window.Window
-	to     conversation.Destination
-	notice string // stands before the text in previews
-	budget int    // shrinks when the model refuses a list as too long
+	loop    *loop
+	deps    *Deps
+	window  window.Window
+	to      conversation.Destination
+	notice  string       // stands before the text in previews
+	budget  int          // shrinks when the model refuses a list as too long
+	options *llm.Options // of the model's calls; nil = as configured
 
 	conversation string // ID
 	unsummarised int64  // seq before which a summary could not be made in this run; 0 = none
@@ -176,7 +180,7 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 			return llm.Response{}, g.noRoom(sent)
 		}
 		g.window.Sent(sent)
-		request := llm.Request{Messages: sent.Messages, Attempted: func(a llm.Attempt) {
+		request := llm.Request{Messages: sent.Messages, Options: g.options, Attempted: func(a llm.Attempt) {
 			g.answer.steps = append(g.answer.steps, modelStep(a, sent))
 		}}
 		if !last {

@@ -33,10 +33,11 @@ func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, erro
 	var w Window
 	err = recovered(func() error {
 		snapshot, _ = r.renewed(snapshot).Replacing()
-		users := slices.Concat(r.noteMessages(snapshot.Notes), r.userMessages(nextToAnswer(snapshot.Waiting)))
+		waiting := nextToAnswer(snapshot.Waiting)
+		users := slices.Concat(r.noteMessages(snapshot.Notes), r.userMessages(waiting))
 		budget := r.budgetOf(key)
 		hint := r.hintFor(ctx, snapshot, users, r.budgets.Of(key, r.deps.Budget))
-		next := r.windowWithHint(snapshot, users, hint)
+		next := r.windowWithHint(instructed(snapshot, waiting), users, hint)
 		sent := next.Counted(budget)
 		if prepared, list, ok := r.withPrepared(ctx, next, sent, snapshot.Conversation.ID, budget); ok {
 			next, sent = prepared, list

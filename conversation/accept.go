@@ -68,6 +68,10 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 	if err != nil {
 		return in, err
 	}
+	options, err := jsonOrNull(in.Options, in.Options.IsZero())
+	if err != nil {
+		return in, err
+	}
 	fingerprint := ""
 	if in.Keep {
 		if fingerprint, err = in.Fingerprint(); err != nil {
@@ -84,12 +88,12 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 	}
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO inbox (channel, account, source_id, sent_at, in_group, session_id, origin, address, sender, title, text, never_command, attachments, fingerprint,
-			keep, replaces_conversation, replaces_seq)
-		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17 WHERE NOT `+knownByAnother+`
+			keep, replaces_conversation, replaces_seq, options)
+		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18 WHERE NOT `+knownByAnother+`
 		ON CONFLICT (channel, source_id, account) DO NOTHING`,
 		in.Channel(), in.Account, in.SourceID, db.Millis(in.At), in.Group,
 		session, db.Nullable(origin), in.Address, string(sender), in.Title, in.Text, in.NeverCommand, attachments, db.Nullable(fingerprint),
-		in.Keep, db.Nullable(in.Replaces.Conversation), sql.NullInt64{Int64: in.Replaces.Seq, Valid: in.Replaces.Seq != 0})
+		in.Keep, db.Nullable(in.Replaces.Conversation), sql.NullInt64{Int64: in.Replaces.Seq, Valid: in.Replaces.Seq != 0}, options)
 	if err != nil {
 		return in, err
 	}

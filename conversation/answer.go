@@ -55,14 +55,19 @@ type Answer struct {
 var ErrNoAnswer = errors.New("no such message was accepted")
 
 // Fingerprint tells what is asked from what was asked before under the same
-// SourceID: it is made of the session, the text and the files, wherever these
-// are.
+// SourceID: it is made of the session, the text, the files, wherever these are, and
+// the options.
 func (in Inbound) Fingerprint() (string, error) {
 	asked := struct {
 		Key   Key
 		Text  string
 		Files []Attachment
-	}{in.Key, db.Text(in.Text), make([]Attachment, len(in.Attachments))}
+
+		Options *RunOptions `json:",omitempty"`
+	}{Key: in.Key, Text: db.Text(in.Text), Files: make([]Attachment, len(in.Attachments))}
+	if !in.Options.IsZero() {
+		asked.Options = &in.Options
+	}
 	for i, file := range in.Attachments {
 		file.Ref = ""
 		asked.Files[i] = file

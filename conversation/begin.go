@@ -182,7 +182,7 @@ func readInboxWhere(ctx context.Context, q db.Querier, key Key, notes bool, limi
 	}
 	rows, err := q.QueryContext(ctx, `
 		SELECT i.id, s.key, coalesce(i.origin, s.key), i.account, i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.never_command, i.attachments,
-			`+keeps+`, coalesce(i.replaces_conversation, ''), coalesce(i.replaces_seq, 0), i.revision, i.sent_at
+			`+keeps+`, coalesce(i.replaces_conversation, ''), coalesce(i.replaces_seq, 0), i.options, i.revision, i.sent_at
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
 		WHERE `+session+`i.run_id IS NULL AND i.note = ? AND `+condition+here+` ORDER BY i.id LIMIT ?`,
 		slices.Concat(keys, []any{notes}, args, names, []any{limit})...)
@@ -202,10 +202,10 @@ func readInboxWhere(ctx context.Context, q db.Querier, key Key, notes bool, limi
 }
 
 func scanInbound(rows *sql.Rows) (in Inbound, err error) {
-	var sender, attachments []byte
+	var sender, attachments, options []byte
 	var at int64
 	err = rows.Scan(&in.ID, &in.Key, &in.Origin, &in.Account, &in.SourceID, &in.Address, &sender, &in.Group, &in.Title, &in.Text, &in.NeverCommand, &attachments, &in.Keep,
-		&in.Replaces.Conversation, &in.Replaces.Seq, &in.revision, &at)
+		&in.Replaces.Conversation, &in.Replaces.Seq, &options, &in.revision, &at)
 	if err != nil {
 		return in, err
 	}
@@ -214,6 +214,9 @@ func scanInbound(rows *sql.Rows) (in Inbound, err error) {
 	}
 	if len(attachments) > 0 {
 		err = json.Unmarshal(attachments, &in.Attachments)
+	}
+	if err == nil && len(options) > 0 {
+		err = json.Unmarshal(options, &in.Options)
 	}
 	in.At = db.FromMillis(at)
 	return in, err

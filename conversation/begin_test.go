@@ -173,3 +173,20 @@ func TestImagesAreKeptWithTheirMessage(t *testing.T) {
 		t.Fatalf("data: %q, %v", data, err)
 	}
 }
+
+// What a message asks of its run is stored with it, so that the run that answers it
+// after a crash honours it as well.
+func TestBeginReturnsTheOptionsOfAMessage(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t)
+	in := say(chat, 1, "hello")
+	in.Options = RunOptions{Instructions: "Answer in French.", MaxTokens: 50, Parameters: []byte(`{"temperature":0.3}`)}
+	mustAccept(t, s, in, say(chat, 2, "and?"))
+	waiting := mustBegin(t, s, chat, 1000).Waiting
+	if got := waiting[0].Options; got.Instructions != "Answer in French." || got.MaxTokens != 50 || string(got.Parameters) != `{"temperature":0.3}` {
+		t.Errorf("%+v", got)
+	}
+	if !waiting[1].Options.IsZero() {
+		t.Errorf("%+v", waiting[1].Options)
+	}
+}

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"regexp"
 	"strings"
@@ -43,6 +44,7 @@ type Inbound struct {
 	At          time.Time // when the platform says it was written; zero = it does not say, and Accept fills in the present
 	Keep        bool      // the reply is not sent: it is kept for whoever asks, see Answer and Notices
 	Replaces    MessageID // the message whose turn this one replaces, as an edit; zero = none. See Snapshot.Replacing
+	Options     RunOptions
 
 	// NeverCommand says that the text is never a command, whatever it reads like:
 	// the sender did not write it for the assistant, as where it was forwarded or
@@ -50,6 +52,19 @@ type Inbound struct {
 	NeverCommand bool
 
 	revision int // edits while it waited, as read by Begin
+}
+
+// RunOptions is what the sender of a message asks of the run that answers it. The zero
+// value asks for nothing.
+type RunOptions struct {
+	Instructions string          `json:"instructions,omitempty"` // the model is told in this run alone
+	MaxTokens    int             `json:"max_tokens,omitempty"`   // of the answer; 0 = as configured
+	Parameters   json.RawMessage `json:"parameters,omitempty"`   // of the model's calls, as a JSON object of llm.Options; nil = as configured
+}
+
+// IsZero reports whether nothing is asked for.
+func (o RunOptions) IsZero() bool {
+	return o.Instructions == "" && o.MaxTokens == 0 && len(o.Parameters) == 0
 }
 
 // MessageID names a message of a conversation.

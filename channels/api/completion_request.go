@@ -258,10 +258,54 @@ func (request completionRequest) question(header http.Header) (question, error) 
 			if err != nil {
 				return question{}, err
 			}
-			return newQuestion(key, header.Get("Idempotency-Key"), said.text, said.files)
+			q, err := newQuestion(key, header.Get("Idempotency-Key"), said.text, said.files)
+			if err == nil {
+				q.options, err = request.runOptions()
+			}
+			return q, err
 		}
 	}
 	return question{}, problem(http.StatusBadRequest, "messages has none with the role user.")
+}
+
+// maxInstructions is how many bytes the system messages of a request with a session may
+// have: they are stored with the message.
+const maxInstructions = 16 << 10
+
+// runOptions returns what the request asks of the run that answers it: its parameters,
+// and its system messages as instructions.
+func (request completionRequest) runOptions() (o conversation.RunOptions, err error) {
+	const own = "Parameter '%s' is not supported in a session, which has the gateway's tools. Leave it out, or name no session."
+	for name, given := range map[string]bool{
+		"tools": len(request.Tools) > 0, "tool_choice": isGiven(request.ToolChoice), "parallel_tool_calls": request.ParallelToolCalls != nil,
+	} {
+		if given {
+			return o, wrongParameter(name, "unsupported_parameter", fmt.Sprintf(own, name))
+		}
+	}
+	var instructions []string
+	for i, m := range request.Messages {
+		if m.Role != "system" && m.Role != "developer" {
+			continue
+		}
+		said, err := parseContent(m.Content)
+		if err != nil {
+			return o, inParameter(fmt.Sprintf("messages[%d]", i), err)
+		}
+		if text := strings.TrimSpace(said.text); text != "" {
+			instructions = append(instructions, text)
+		}
+	}
+	if o.Instructions = strings.Join(instructions, "\n\n"); len(o.Instructions) > maxInstructions {
+		return o, wrongParameter("messages", "string_above_max_length",
+			fmt.Sprintf("The system messages have %d bytes. Allowed in a session: %d.", len(o.Instructions), maxInstructions))
+	}
+	o.MaxTokens = request.Options.MaxTokens
+	parameters, err := json.Marshal(request.Options)
+	if string(parameters) != "{}" {
+		o.Parameters = parameters
+	}
+	return o, err
 }
 
 // completionSession returns the session that the header, or else the user, names.

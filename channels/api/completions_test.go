@@ -169,3 +169,38 @@ func TestHostileCompletions(t *testing.T) {
 		t.Errorf("the model was asked %d times", n)
 	}
 }
+
+// What a client asks of one answer holds for that answer: its parameters, and its
+// system message beside what the session is told, also when the gateway is killed
+// before it has answered.
+func TestParametersOfASession(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	g.post("api:ann", object{"run": false, "role": "system", "text": "The session's own rule."})
+	const asked = `{"user":"ann","temperature":0.3,"max_tokens":50,"stop":"END","response_format":{"type":"json_object"},
+		"messages":[{"role":"system","content":"Answer in French."},{"role":"user","content":"hello"}]}`
+	if r := g.do("POST", "/v1/chat/completions", asked, "Idempotency-Key: one"); r.status != 200 {
+		t.Fatalf("%d %s", r.status, r.text)
+	}
+	call := g.model.Calls()[0]
+	if *call.Temperature != 0.3 || call.MaxTokens != 50 || call.Stop != "END" || call.ResponseFormat != "json_object" {
+		t.Errorf("%+v", call)
+	}
+	prompt := call.Messages[0].Content
+	if own, theirs := strings.Index(prompt, "The session's own rule."), strings.Index(prompt, "Answer in French."); own < 0 || theirs < own {
+		t.Errorf("the model was told %q", prompt)
+	}
+	if r := g.do("POST", "/v1/chat/completions", strings.Replace(asked, "0.3", "0.4", 1), "Idempotency-Key: one"); r.status != 422 {
+		t.Errorf("the same key with another parameter: %d %s", r.status, r.text)
+	}
+	g.ask("api:ann", "and now?")
+	if call := g.model.Calls()[1]; call.Temperature != nil || strings.Contains(call.Messages[0].Content, "French") {
+		t.Errorf("the next run still has what one message asked for: %+v", call)
+	}
+	for _, parameter := range []string{`"tools":[{"type":"function","function":{"name":"f"}}]`, `"tool_choice":"none"`} {
+		r := g.do("POST", "/v1/chat/completions", `{"user":"ann",`+parameter+`,"messages":[{"role":"user","content":"hi"}]}`)
+		if r.status != 400 || !strings.Contains(r.text, "in a session") {
+			t.Errorf("%s: %d %s", parameter, r.status, r.text)
+		}
+	}
+}

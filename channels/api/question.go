@@ -23,6 +23,8 @@ type question struct {
 	id    string // within the session: the program's, or made here
 	text  string
 	files []file
+
+	options conversation.RunOptions
 }
 
 // newQuestion checks a message. idempotencyKey is the header of that name, "" for
@@ -73,6 +75,7 @@ func (q question) location() string { return answerPath(q.key, q.id) }
 func (q question) inbound() conversation.Inbound {
 	in := conversation.Inbound{
 		Key: q.key, SourceID: q.source(), Sender: conversation.Sender{ID: ChannelName}, Text: q.text, At: time.Now(), Keep: true,
+		Options: q.options,
 	}
 	for _, f := range q.files {
 		in.Attachments = append(in.Attachments, conversation.Attachment{Name: f.Name, MediaType: f.MediaType, Size: int64(len(f.Data))})

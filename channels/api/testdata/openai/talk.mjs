@@ -6,7 +6,7 @@ import OpenAI from "openai";
 const client = new OpenAI({ baseURL: process.argv[2] + "/v1", apiKey: process.argv[3] });
 const model = "whatever";
 const say = (text) => [
-	{ role: "system", content: "This is not looked at." },
+	{ role: "system", content: "Be brief." },
 	{ role: "user", content: "Nor is this." },
 	{ role: "assistant", content: "Or this." },
 	{ role: "user", content: text },
@@ -57,7 +57,7 @@ await assert.rejects(
 	(e) => e instanceof OpenAI.PermissionDeniedError && /telegram/.test(e.message),
 );
 await assert.rejects(
-	client.chat.completions.create({ model, messages: [{ role: "system", content: "nobody speaks" }] }),
+	client.chat.completions.create({ model, user: "task-1", messages: [{ role: "system", content: "nobody speaks" }] }),
 	(e) => e instanceof OpenAI.BadRequestError && e.type === "invalid_request_error",
 );
 await assert.rejects(
