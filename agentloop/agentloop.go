@@ -58,6 +58,9 @@ type Deps struct {
 	// Limits say when a conversation is over, so that the next message begins a new
 	// one, and what that begins with.
 	Limits conversation.Limits
+	// CarrySummary has a conversation that follows one that is over open with a summary
+	// of it, which the model makes before its first answer.
+	CarrySummary bool
 }
 
 // Model answers a list of messages. *llm.Client and *llm.Offline are models.

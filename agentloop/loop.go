@@ -179,7 +179,7 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 	if len(snapshot.Waiting) == 0 {
 		return true
 	}
-	return l.answerNew(runs, l.router.renewed(snapshot))
+	return l.answerNew(runs, snapshot)
 }
 
 // takeSlot takes one of MaxConcurrentRuns slots, and waits for one if need be. A
@@ -228,7 +228,7 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 	}
 	l.cache.committed(run, done, l.deps.Budget)
 	l.requestTitle(run, done)
-	l.requestSummary()
+	l.requestSummary(run)
 	if len(done.Replies) > 0 {
 		l.deps.Deliver(done.Replies)
 	}

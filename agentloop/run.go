@@ -31,6 +31,7 @@ type question struct {
 	took     []conversation.Inbound // what the run settles, all of one origin; the reply goes to the address of the last
 	notes    []conversation.Inbound // edits of earlier messages, which the run settles, too
 	users    []conversation.Message // the messages that the model is to answer
+	ended    *conversation.Snapshot // of the conversation that is over and that this one follows; nil = it follows none
 	hint     string                 // shown to the model with them; "" = none
 
 	stored int   // how many of users, from the first on, are stored already: /retry answers them again
@@ -46,7 +47,10 @@ func (q *question) destination() conversation.Destination { return q.took[len(q.
 // answerNew answers the waiting messages.
 func (l *loop) answerNew(runs context.Context, snapshot conversation.Snapshot) bool {
 	q := question{notes: snapshot.Notes}
-	q.snapshot, q.undo = snapshot.Replacing()
+	q.snapshot, q.undo = l.router.renewed(snapshot).Replacing()
+	if q.snapshot.Conversation.Succeeds() {
+		q.ended = &snapshot
+	}
 	q.took = toldApart(q.snapshot.History, snapshot.Waiting)
 	q.users = slices.Concat(l.router.noteMessages(q.notes), l.router.userMessages(q.took))
 	return l.answer(runs, q)
@@ -94,6 +98,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		}
 		defer release()
 		l.fetchFiles(ctx, q)
+		g.openWithSummary(ctx, q)
 		snapshot, asked := l.withImages(ctx, *q)
 		q.hint = l.router.hintFor(ctx, snapshot, asked, g.budget)
 		if g.options, err = modelOptions(optionsOf(q.took)); err != nil {

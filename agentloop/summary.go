@@ -75,7 +75,7 @@ const (
 
 // requestSummary has what will fall out of the window soon summarised in the background,
 // or what fell out of it without a summary, since the model had given none.
-func (l *loop) requestSummary() {
+func (l *loop) requestSummary(run conversation.Run) {
 	if l.deps.Strategy != Summarization || !l.cache.valid {
 		return
 	}
@@ -91,10 +91,12 @@ func (l *loop) requestSummary() {
 	if _, ours := l.router.summaries.begin(id); !ours {
 		return
 	}
-	key := l.key
+	key, beside := l.key, l.besideOf(run, id)
 	taken := l.router.background.submit(func(ctx context.Context) {
 		defer l.router.summaries.end(id)
-		made, err := l.router.summarize(ctx, id, enough, before)
+		made, err := l.router.summarize(ctx, id, enough, before, func(ctx context.Context, a aside) (llm.Response, error) {
+			return l.router.askBeside(ctx, beside, a)
+		})
 		if err != nil && ctx.Err() == nil {
 			l.deps.Log.Warn("summary failed; the next answer tries again", "session", key, "error", err)
 		}
@@ -122,7 +124,7 @@ func (g *generation) fit(ctx context.Context) window.List {
 	}
 	ctx, cancel := context.WithTimeout(ctx, summaryWait)
 	defer cancel()
-	if err := r.summarizeNow(ctx, id, sent.Window.Start); err != nil {
+	if err := r.summarizeNow(ctx, id, sent.Window.Start, g.ask); err != nil {
 		if !errors.Is(context.Cause(ctx), errStopped) {
 			g.deps.Log.Warn("summary failed; the window advances without it", "session", g.loop.key, "error", err)
 		}
@@ -164,12 +166,12 @@ func (r *Router) withPrepared(ctx context.Context, w window.Window, sent window.
 
 // summarizeNow makes the summary of the messages before a seq, or waits for one that is
 // being made.
-func (r *Router) summarizeNow(ctx context.Context, id string, before int64) error {
+func (r *Router) summarizeNow(ctx context.Context, id string, before int64, ask asker) error {
 	for {
 		done, ours := r.summaries.begin(id)
 		if ours {
 			defer r.summaries.end(id)
-			_, err := r.summarize(ctx, id, before-1, before)
+			_, err := r.summarize(ctx, id, before-1, before, ask)
 			return err
 		}
 		select {
@@ -183,13 +185,13 @@ func (r *Router) summarizeNow(ctx context.Context, id string, before int64) erro
 // summarize makes and stores summaries until one covers the messages up to the seq
 // enough. Each covers at most those before the seq before. It may run in the background;
 // the loop may have ended.
-func (r *Router) summarize(ctx context.Context, id string, enough, before int64) (made bool, err error) {
+func (r *Router) summarize(ctx context.Context, id string, enough, before int64, ask asker) (made bool, err error) {
 	for range maxStretches {
 		newest, err := summary.New(r.deps.Store).Newest(ctx, id)
 		if err != nil || newest.Through >= enough {
 			return made, err
 		}
-		stored, err := r.summarizeStretch(ctx, id, before)
+		stored, err := r.summarizeStretch(ctx, id, before, ask)
 		if err != nil || !stored {
 			return made, err
 		}
@@ -200,36 +202,40 @@ func (r *Router) summarize(ctx context.Context, id string, enough, before int64)
 
 // summarizeStretch makes and stores a summary of the next messages before a seq, and of
 // the summary before them.
-func (r *Router) summarizeStretch(ctx context.Context, id string, before int64) (stored bool, err error) {
+func (r *Router) summarizeStretch(ctx context.Context, id string, before int64, ask asker) (stored bool, err error) {
 	stretch, err := summary.New(r.deps.Store).Stretch(ctx, id, before, r.deps.Budget/2)
 	if err != nil || len(stretch.Messages) == 0 {
 		return false, err
 	}
-	calling, cancel := context.WithTimeout(ctx, summaryTimeout)
-	defer cancel()
-	answer, err := r.deps.Model.Complete(calling, llm.Request{Messages: []llm.Message{
-		{Role: "system", Content: summaryPrompt},
-		{Role: "user", Content: summaryQuestion(stretch)},
-	}}, func(llm.Delta) {})
+	answer, err := ask(ctx, aside{conversation.PurposeSummary, summaryTimeout, summaryPrompt, summaryQuestion(stretch)})
 	if err != nil {
 		return false, err
 	}
-	text := strings.TrimSpace(answer.Text)
-	switch {
-	case text == "":
-		return false, errors.New("the model gave no summary")
-	case answer.FinishReason == llm.FinishContentFilter:
-		return false, errors.New("the provider's content filter cut the summary off")
-	case answer.IsCut(): // another attempt would be cut off as well
-		text += "\n" + cutSummary
+	text, err := summaryOf(answer)
+	if err != nil {
+		return false, err
 	}
-	text, tokens := r.fitSummary(text)
+	text, tokens := r.fitSummary(text, r.deps.Budget/5)
 	return summary.New(r.deps.Store).Add(ctx, stretch, text, tokens)
 }
 
-// fitSummary cuts a summary to at most a fifth of the budget.
-func (r *Router) fitSummary(text string) (fitted string, tokens int) {
-	limit := r.deps.Budget / 5
+// summaryOf returns the summary that the model's answer has. One that reached the
+// length limit says so at its end.
+func summaryOf(answer llm.Response) (string, error) {
+	text := strings.TrimSpace(answer.Text)
+	switch {
+	case text == "":
+		return "", errors.New("the model gave no summary")
+	case answer.FinishReason == llm.FinishContentFilter:
+		return "", errors.New("the provider's content filter cut the summary off")
+	case answer.IsCut(): // another attempt would be cut off as well
+		text += "\n" + cutSummary
+	}
+	return text, nil
+}
+
+// fitSummary cuts a summary to at most so many tokens.
+func (r *Router) fitSummary(text string, limit int) (fitted string, tokens int) {
 	if tokens = r.deps.Counter.Text(text); tokens > limit {
 		head, tail := r.deps.Counter.Cut(text, limit)
 		text = head + window.CutNotice + tail

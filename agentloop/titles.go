@@ -9,7 +9,6 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
-	"parley/llm"
 )
 
 const (
@@ -33,9 +32,9 @@ func (l *loop) requestTitle(run conversation.Run, done conversation.Committed) {
 	if l.cache.snapshot.Older > 0 || c.State.Turns > titleTurns || c.Title == "" || c.Title != titleOf(nil, history) {
 		return
 	}
-	key, to, excerpt := l.key, run.Took[0].Destination(), excerptOf(history)
+	key, to, excerpt, beside := l.key, run.Took[0].Destination(), excerptOf(history), l.besideOf(run, done.Conversation.ID)
 	l.router.background.submit(func(ctx context.Context) {
-		if err := l.router.makeTitle(ctx, key, c, to, excerpt); err != nil && ctx.Err() == nil {
+		if err := l.router.makeTitle(ctx, key, c, to, beside, excerpt); err != nil && ctx.Err() == nil {
 			l.deps.Log.Warn("title failed; the first line stays", "session", key, "error", err)
 		}
 	})
@@ -43,13 +42,8 @@ func (l *loop) requestTitle(run conversation.Run, done conversation.Committed) {
 
 // makeTitle makes and stores a title. It runs in the background; the loop may have
 // ended.
-func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversation.Conversation, to conversation.Destination, excerpt string) error {
-	calling, cancel := context.WithTimeout(ctx, titleTimeout)
-	defer cancel()
-	answer, err := r.deps.Model.Complete(calling, llm.Request{Messages: []llm.Message{
-		{Role: "system", Content: titlePrompt},
-		{Role: "user", Content: excerpt},
-	}}, func(llm.Delta) {})
+func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversation.Conversation, to conversation.Destination, beside conversation.Background, excerpt string) error {
+	answer, err := r.askBeside(ctx, beside, aside{conversation.PurposeTitle, titleTimeout, titlePrompt, excerpt})
 	if err != nil {
 		return err
 	}

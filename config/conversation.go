@@ -43,6 +43,10 @@ type Conversation struct {
 	// CarryRules has a new conversation begin with the rules of the one before it.
 	// Default true.
 	CarryRules bool `toml:"carry_rules"`
+	// CarrySummary has a conversation that follows one that expired, or reached
+	// MaxMessages, open with a short summary of it, which the model makes. Default
+	// false.
+	CarrySummary bool `toml:"carry_summary"`
 	// Retention is how long a conversation that is over is kept after its last
 	// use. 0 = for ever. Default 0.
 	Retention time.Duration `toml:"retention" min:"0"`

@@ -95,6 +95,14 @@ const (
 	StepTool  StepKind = "tool"
 )
 
+// Purpose is what a model call was made for: "" for an answer.
+type Purpose string
+
+const (
+	PurposeTitle   Purpose = "title"
+	PurposeSummary Purpose = "summary"
+)
+
 // Step is one model call or one tool call of a run. Each try of a model call is a step of its own. Times are stored in
 // milliseconds.
 type Step struct {
@@ -105,6 +113,7 @@ type Step struct {
 	Error string // how it failed, without secrets; "" when it did not
 
 	// Of a model call:
+	Purpose    Purpose
 	FirstByte  time.Duration // until the first piece of the answer, 0 when none came
 	Prompt     int           // tokens, as the server counted them
 	Completion int
@@ -120,18 +129,19 @@ type Step struct {
 // storedStep is a step as it is stored. Every run has at least one, so the names are short, and what the run's row has
 // already is left out.
 type storedStep struct {
-	Tool       bool   `json:"tool,omitempty"`
-	Name       string `json:"name,omitempty"` // unless it is the run's model
-	At         int64  `json:"at,omitempty"`   // after the run's start, milliseconds
-	Took       int64  `json:"took,omitempty"`
-	FirstByte  int64  `json:"first,omitempty"`
-	Prompt     int    `json:"in,omitempty"`
-	Completion int    `json:"out,omitempty"`
-	Shown      int64  `json:"shown,omitempty"`
-	Left       int64  `json:"left,omitempty"`
-	Window     int    `json:"window,omitempty"`
-	CallID     string `json:"call,omitempty"`
-	Error      string `json:"error,omitempty"`
+	Tool       bool    `json:"tool,omitempty"`
+	Name       string  `json:"name,omitempty"` // unless it is the run's model
+	At         int64   `json:"at,omitempty"`   // after the run's start, milliseconds
+	Took       int64   `json:"took,omitempty"`
+	FirstByte  int64   `json:"first,omitempty"`
+	Purpose    Purpose `json:"for,omitempty"`
+	Prompt     int     `json:"in,omitempty"`
+	Completion int     `json:"out,omitempty"`
+	Shown      int64   `json:"shown,omitempty"`
+	Left       int64   `json:"left,omitempty"`
+	Window     int     `json:"window,omitempty"`
+	CallID     string  `json:"call,omitempty"`
+	Error      string  `json:"error,omitempty"`
 
 	FinishReason FinishReason `json:"finish,omitempty"`
 }
@@ -143,27 +153,33 @@ func encodeSteps(run Run) ([]byte, error) {
 	}
 	stored := make([]storedStep, len(run.Steps))
 	for i, s := range run.Steps {
-		stored[i] = storedStep{
-			Tool:       s.Kind == StepTool,
-			Name:       db.Text(s.Name),
-			At:         s.At.Sub(run.StartedAt).Milliseconds(),
-			Took:       s.Took.Milliseconds(),
-			FirstByte:  s.FirstByte.Milliseconds(),
-			Prompt:     s.Prompt,
-			Completion: s.Completion,
-			Shown:      s.Shown,
-			Left:       s.Left,
-			Window:     s.Window,
-			CallID:     db.Text(s.CallID),
-			Error:      db.Text(s.Error),
-
-			FinishReason: s.FinishReason,
-		}
+		stored[i] = storedStepOf(s, run.StartedAt)
 		if s.Kind == StepModel && s.Name == run.Model {
 			stored[i].Name = ""
 		}
 	}
 	return json.Marshal(stored)
+}
+
+// storedStepOf returns a step as it is stored, with times that follow on the start.
+func storedStepOf(s Step, started time.Time) storedStep {
+	return storedStep{
+		Tool:       s.Kind == StepTool,
+		Name:       db.Text(s.Name),
+		At:         s.At.Sub(started).Milliseconds(),
+		Took:       s.Took.Milliseconds(),
+		FirstByte:  s.FirstByte.Milliseconds(),
+		Purpose:    s.Purpose,
+		Prompt:     s.Prompt,
+		Completion: s.Completion,
+		Shown:      s.Shown,
+		Left:       s.Left,
+		Window:     s.Window,
+		CallID:     db.Text(s.CallID),
+		Error:      db.Text(s.Error),
+
+		FinishReason: s.FinishReason,
+	}
 }
 
 // DecodeSteps returns the steps of a run from the column steps of its row, given the
@@ -184,6 +200,7 @@ func DecodeSteps(text []byte, model string, started time.Time) ([]Step, error) {
 			At:         started.Add(time.Duration(s.At) * time.Millisecond),
 			Took:       time.Duration(s.Took) * time.Millisecond,
 			FirstByte:  time.Duration(s.FirstByte) * time.Millisecond,
+			Purpose:    s.Purpose,
 			Prompt:     s.Prompt,
 			Completion: s.Completion,
 			Shown:      s.Shown,

@@ -20,6 +20,9 @@ type State struct {
 	Files       []Note    `json:"files,omitempty"`
 	Failures    []Failure `json:"failures,omitempty"`
 
+	// Before is a summary of the conversation that ended before this one, "" for none.
+	Before string `json:"before,omitempty"`
+
 	Numbered  int64 `json:"numbered,omitempty"`  // the highest number of a rule or a decision so far
 	Forgotten int64 `json:"forgotten,omitempty"` // rules and decisions that had no room any more
 

@@ -204,11 +204,12 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 		Budget:        window.Budget(g.cfg.Conversation.MaxTokens, choice.ContextWindow, reserve),
 		Log:           g.log,
 
-		Limits:      g.cfg.Conversation.Limits(),
-		StateBudget: g.cfg.Conversation.StateBudget,
-		Strategy:    g.cfg.Conversation.TokenStrategy,
-		KeepRecent:  g.cfg.Conversation.KeepRecentMessages,
-		HintPhrases: g.cfg.Conversation.HintPhrases,
+		Limits:       g.cfg.Conversation.Limits(),
+		CarrySummary: g.cfg.Conversation.CarrySummary && choice.Host != "", // the offline model makes no summaries
+		StateBudget:  g.cfg.Conversation.StateBudget,
+		Strategy:     g.cfg.Conversation.TokenStrategy,
+		KeepRecent:   g.cfg.Conversation.KeepRecentMessages,
+		HintPhrases:  g.cfg.Conversation.HintPhrases,
 	})
 	g.sessions = sessions.New(g.store, g.router.Exclusively, g.feed.Changed)
 	if err := g.router.CheckPrompt(); err != nil {

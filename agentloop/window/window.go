@@ -29,7 +29,7 @@ type Input struct {
 type Window struct {
 	counter      Counter
 	system       string
-	instructions string // of programs, below the system prompt; change rarely
+	instructions string // of programs, and the summary of the conversation before, below the system prompt; change rarely
 	summary      conversation.Summary
 	note         string // in front of the newest message of the user; changes with every run
 	fixed        int    // tokens of the frame
@@ -56,6 +56,9 @@ func New(in Input) Window {
 	}
 	for _, text := range snapshot.Conversation.State.Instructions {
 		w.instructions += "\n\n" + text
+	}
+	if before := snapshot.Conversation.State.Before; before != "" {
+		w.instructions += "\n\n[Summary of the conversation before this one]\n" + before
 	}
 	for i := range in.Asked {
 		w.current = append(w.current, Entry{Message: ToModel(&in.Asked[i]), Tokens: in.Asked[i].Tokens})

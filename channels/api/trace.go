@@ -81,6 +81,7 @@ type tracedRun struct {
 type step struct {
 	Kind        string    `json:"kind" enum:"model,tool"`
 	Name        string    `json:"name"`
+	Purpose     string    `json:"purpose,omitempty" enum:"title,summary" doc:"Of a model call: what it was made for, where that is no answer"`
 	At          time.Time `json:"at"`
 	TookMS      int64     `json:"took_ms"`
 	FirstByteMS int64     `json:"first_byte_ms,omitempty"`
@@ -171,7 +172,7 @@ func (c *Channel) runOf(r stored.Run) tracedRun {
 
 func stepOf(s conversation.Step) step {
 	return step{
-		Kind: string(s.Kind), Name: s.Name, At: s.At.UTC(), TookMS: s.Took.Milliseconds(), FirstByteMS: s.FirstByte.Milliseconds(),
+		Kind: string(s.Kind), Name: s.Name, Purpose: string(s.Purpose), At: s.At.UTC(), TookMS: s.Took.Milliseconds(), FirstByteMS: s.FirstByte.Milliseconds(),
 		Prompt: s.Prompt, Completion: s.Completion, Shown: s.Shown, Left: s.Left, Window: s.Window, Finish: string(s.FinishReason), Call: s.CallID, Error: s.Error,
 	}
 }

@@ -75,12 +75,14 @@ func (u *Usage) Trace(ctx context.Context, id string, before int64, limit int) (
 	if err := u.db.QueryRowContext(ctx, `SELECT id FROM conversations WHERE uuid = ?`, c.ID).Scan(&row); err != nil {
 		return Trace{}, db.Explain(err)
 	}
-	for _, sum := range []func(context.Context, *Trace, int64) error{u.sumRoles, u.sumTools, u.sumModels} {
+	for _, sum := range []func(context.Context, *Trace, int64) error{u.sumRoles, u.sumTools, u.sumModels, u.sumBackground} {
 		if err := sum(ctx, &t, row); err != nil {
 			return Trace{}, db.Explain(err)
 		}
 	}
-	err = u.readRuns(ctx, &t, row, before, limit)
+	if err = u.readRuns(ctx, &t, row, before, limit); err == nil {
+		err = u.addBackground(ctx, &t, row)
+	}
 	return t, db.Explain(err)
 }
 
@@ -108,6 +110,60 @@ func (u *Usage) readRuns(ctx context.Context, t *Trace, row, before int64, limit
 		t.Runs = append(t.Runs, run)
 	}
 	slices.Reverse(t.Runs)
+	return rows.Err()
+}
+
+// addBackground adds to the runs of a trace the model calls that were made behind their
+// commits.
+func (u *Usage) addBackground(ctx context.Context, t *Trace, row int64) error {
+	if len(t.Runs) == 0 {
+		return nil
+	}
+	rows, err := u.db.QueryContext(ctx, `
+		SELECT run_id, step, started_at FROM background_steps WHERE conversation_id = ? AND run_id BETWEEN ? AND ? ORDER BY id`,
+		row, t.Runs[0].ID, t.Runs[len(t.Runs)-1].ID)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, started int64
+		var step string
+		if err := rows.Scan(&id, &step, &started); err != nil {
+			return err
+		}
+		steps, err := conversation.DecodeSteps([]byte("["+step+"]"), "", db.FromMillis(started))
+		if err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(t.Runs, func(r Run) bool { return r.ID == id }); i >= 0 {
+			t.Runs[i].Steps = append(t.Runs[i].Steps, steps...)
+		}
+	}
+	return rows.Err()
+}
+
+// sumBackground adds to the totals of the models the tokens of the calls that were made
+// behind the commits of runs.
+func (u *Usage) sumBackground(ctx context.Context, t *Trace, row int64) error {
+	rows, err := u.db.QueryContext(ctx, `
+		SELECT coalesce(step ->> 'name', ''), coalesce(sum(step ->> 'in'), 0), coalesce(sum(step ->> 'out'), 0)
+		FROM background_steps WHERE conversation_id = ? GROUP BY 1`, row)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var m ModelTotals
+		if err := rows.Scan(&m.Model, &m.Prompt, &m.Completion); err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(t.Models, func(known ModelTotals) bool { return known.Model == m.Model }); i >= 0 {
+			t.Models[i].Add(m.Totals)
+		} else {
+			t.Models = append(t.Models, m)
+		}
+	}
 	return rows.Err()
 }
 

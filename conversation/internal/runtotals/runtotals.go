@@ -99,3 +99,31 @@ func skip(ctx context.Context, s *db.Skipper) error {
 		return nil
 	})
 }
+
+// Call is a model call beside the runs.
+type Call struct {
+	At                 int64 // when it is counted, in milliseconds
+	Channel            string
+	Person             string // the platform's id, "" when nobody said
+	Name               string // of the person
+	Model              string
+	Prompt, Completion int // tokens
+}
+
+// AddCall adds the tokens of a call to the sums. It adds no run.
+func AddCall(ctx context.Context, tx *sql.Tx, c Call) error {
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO run_totals (hour, channel, model, runs, failed, stopped, messages, prompt_tokens, completion_tokens, took)
+		VALUES (?, ?, ?, 0, 0, 0, 0, ?, ?, 0)
+		ON CONFLICT DO UPDATE SET prompt_tokens = prompt_tokens + excluded.prompt_tokens, completion_tokens = completion_tokens + excluded.completion_tokens`,
+		c.At/3_600_000, c.Channel, c.Model, c.Prompt, c.Completion)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `
+		INSERT INTO run_people (day, channel, person, model, name, runs, failed, stopped, messages, prompt_tokens, completion_tokens, took)
+		VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, 0)
+		ON CONFLICT DO UPDATE SET prompt_tokens = prompt_tokens + excluded.prompt_tokens, completion_tokens = completion_tokens + excluded.completion_tokens`,
+		c.At/86_400_000, c.Channel, c.Person, c.Model, c.Name, c.Prompt, c.Completion)
+	return err
+}

@@ -1,0 +1,65 @@
+package agentloop
+
+import (
+	"context"
+	"time"
+
+	"parley/agentloop/window"
+	"parley/conversation"
+	"parley/llm"
+)
+
+// aside is a model call that is made beside the answers.
+type aside struct {
+	purpose          conversation.Purpose
+	timeout          time.Duration
+	system, question string
+}
+
+// asker makes a call beside the answers, and notes what it costs.
+type asker func(ctx context.Context, a aside) (llm.Response, error)
+
+// ask makes the call. It passes each attempt to attempted, as a step.
+func (a aside) ask(ctx context.Context, model Model, attempted func(conversation.Step)) (llm.Response, error) {
+	calling, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	request := llm.Request{
+		Messages: []llm.Message{{Role: "system", Content: a.system}, {Role: "user", Content: a.question}},
+		Attempted: func(attempt llm.Attempt) {
+			step := modelStep(attempt, window.List{})
+			step.Purpose, step.Shown = a.purpose, 0
+			attempted(step)
+		},
+	}
+	return model.Complete(calling, request, func(llm.Delta) {})
+}
+
+// ask makes a call that belongs to the run under way.
+func (g *generation) ask(ctx context.Context, a aside) (llm.Response, error) {
+	answer, err := a.ask(ctx, g.deps.Model, func(step conversation.Step) { g.answer.steps = append(g.answer.steps, step) })
+	g.answer.prompt += answer.Usage.Prompt
+	g.answer.completion += answer.Usage.Completion
+	return answer, err
+}
+
+// besideOf returns where the calls are noted that are made behind the commit of a run.
+func (l *loop) besideOf(run conversation.Run, id string) conversation.Background {
+	first := run.Took[0]
+	return conversation.Background{Conversation: id, Run: run.ID(), Channel: first.Channel(), Person: first.Sender}
+}
+
+// storeTimeout is how long the steps of a call in the background may take to be stored,
+// also while the gateway ends.
+const storeTimeout = 5 * time.Second
+
+// askBeside makes a model call behind the commit of a run, and stores what it cost. The
+// loop may have ended.
+func (r *Router) askBeside(ctx context.Context, beside conversation.Background, a aside) (llm.Response, error) {
+	answer, err := a.ask(ctx, r.deps.Model, func(step conversation.Step) { beside.Steps = append(beside.Steps, step) })
+	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
+	defer cancel()
+	if lost := r.deps.Store.AddBackground(storing, beside); lost != nil {
+		r.deps.Log.Warn("cost of a call not stored", "run", beside.Run, "purpose", a.purpose, "error", lost)
+	}
+	return answer, err
+}
