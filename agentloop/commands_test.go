@@ -25,7 +25,7 @@ func TestCommandsAreToldFromText(t *testing.T) {
 		"/":                   "",
 		"//new":               "",
 	} {
-		command, is := conversation.ParseCommand(text)
+		command, is := conversation.Inbound{Text: text}.Command()
 		if is != (want != "") || command.Name != want {
 			t.Errorf("%q: %+v, %v", text, command, is)
 		}

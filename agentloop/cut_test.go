@@ -100,7 +100,7 @@ func TestKeptReplyHoldsNoNotice(t *testing.T) {
 	until(t, "the answer", func() bool {
 		var err error
 		a, err = h.store.Answer(t.Context(), "cli", in.SourceID)
-		return err == nil && a.State == conversation.AnswerDone
+		return err == nil && a.State == conversation.StatusDone
 	})
 	if a.Text != "Once upon a" || a.FinishReason != conversation.FinishLength {
 		t.Errorf("%+v", a)

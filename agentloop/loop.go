@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/retry"
 )
 
 // loop serves one session. Its goroutine answers what waits, run by run, until
@@ -64,7 +65,7 @@ func offer(ch chan struct{}) {
 // run holds the session's lock and serves the session until it has been idle for
 // LoopIdleTimeout or intake ends. What is under way may go on until runs ends.
 func (l *loop) run(intake, runs context.Context) {
-	unlock, _, err := conversation.WaitLock(intake, l.deps.Log, l.deps.Store.Lock, l.key)
+	unlock, _, err := retry.Lock(intake, l.deps.Log, l.deps.Store.Lock, l.key)
 	if err != nil {
 		return
 	}
@@ -240,5 +241,5 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 
 // persist calls do until it succeeds, ctx ends, or it meets damage.
 func (l *loop) persist(ctx context.Context, what string, do func() error) error {
-	return conversation.Persist(ctx, l.deps.Log, what+" of "+string(l.key), do)
+	return retry.Persist(ctx, l.deps.Log, what+" of "+string(l.key), do)
 }

@@ -119,7 +119,7 @@ func TestRepliesThatAreKeptAreNotDelivered(t *testing.T) {
 	h.accept(help)
 	until(t, "both are answered", func() bool {
 		a, err := h.store.Answer(t.Context(), "cli", help.SourceID)
-		return err == nil && a.State == conversation.AnswerDone
+		return err == nil && a.State == conversation.StatusDone
 	})
 	if a, err := h.store.Answer(t.Context(), "cli", in.SourceID); err != nil || a.Text != "hello yourself" || a.Model == "" || a.Prompt == 0 {
 		t.Errorf("%+v, %v", a, err)

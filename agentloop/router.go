@@ -12,6 +12,7 @@ import (
 	"parley/agentloop/command"
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/retry"
 	"parley/conversation/toolstate"
 	"parley/tools"
 )
@@ -167,7 +168,7 @@ func (r *Router) unsettled(ctx context.Context, scopes []conversation.Scope) []c
 	var all []conversation.Key
 	for _, scope := range scopes {
 		var keys []conversation.Key
-		err := conversation.Persist(ctx, r.deps.Log, "read what waits", func() (err error) {
+		err := retry.Persist(ctx, r.deps.Log, "read what waits", func() (err error) {
 			keys, err = r.deps.Store.Waiting(ctx, scope)
 			return err
 		})

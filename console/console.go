@@ -143,9 +143,9 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, conversation.ErrNotFailed), errors.Is(err, pairing.ErrNotFound):
 		httpserver.Problem(w, r, http.StatusConflict, "That was done already, or can't be done any more. Load the page before this one again.")
 	case errors.Is(err, conversation.ErrMoved):
-		httpserver.Problem(w, r, http.StatusServiceUnavailable, conversation.Sentence(err))
+		httpserver.Problem(w, r, http.StatusServiceUnavailable, dbhealth.Sentence(err))
 	case conversation.IsDamaged(err):
-		httpserver.Problem(w, r, http.StatusInternalServerError, "A part of the database that this page shows is damaged: "+conversation.DamageAdvice+".")
+		httpserver.Problem(w, r, http.StatusInternalServerError, "A part of the database that this page shows is damaged: "+dbhealth.Advice+".")
 	case errors.Is(err, sessions.ErrBusy), errors.Is(err, context.DeadlineExceeded):
 		httpserver.Problem(w, r, http.StatusConflict, "The session is at work, perhaps in another process. Nothing was changed; try again in a moment.")
 	case errors.Is(err, context.Canceled):

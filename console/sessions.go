@@ -37,7 +37,7 @@ func (f sessionFilter) query() conversation.SessionQuery {
 		Active: f.State == "active", Archived: f.State == "archived",
 	}
 	if f.Sort == "age" {
-		q.Order = conversation.ByAge
+		q.ByAge = true
 	}
 	return q
 }

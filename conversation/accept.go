@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
 	"parley/conversation/internal/uploads"
 )
 
@@ -55,11 +56,11 @@ func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (
 // insertInbound gives the message as it reads in the store; its ID is 0 when
 // it was there already.
 func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbound, error) {
-	session, key, err := EnterSession(ctx, tx, in.Key, db.Text(in.Place), now)
+	session, key, err := rows.EnterSession(ctx, tx, string(in.Key), db.Text(in.Place), now)
 	if err != nil {
 		return in, err
 	}
-	in.Origin, in.Key = cmp.Or(in.Origin, in.Key), key
+	in.Origin, in.Key = cmp.Or(in.Origin, in.Key), Key(key)
 	sender, err := json.Marshal(in.Sender)
 	if err != nil {
 		return in, err
@@ -118,42 +119,6 @@ func insertedID(result sql.Result) (int64, error) {
 		return 0, err
 	}
 	return result.LastInsertId()
-}
-
-// EnterSession returns the row id of a session, which is made when it is new, and
-// its key: another one where key is that of a place which has moved, see MovePlace.
-func EnterSession(ctx context.Context, tx *sql.Tx, key Key, place string, now int64) (id int64, session Key, err error) {
-	var known string
-	err = tx.QueryRowContext(ctx, `
-		SELECT id, key, place FROM sessions WHERE key = coalesce((SELECT session FROM moved_places WHERE place = ?1), ?1)`,
-		string(key)).Scan(&id, &session, &known)
-	if errors.Is(err, sql.ErrNoRows) {
-		return makeSession(ctx, tx, key, place, now)
-	}
-	if err == nil && place != "" && place != known {
-		_, err = tx.ExecContext(ctx, `UPDATE sessions SET place = ? WHERE id = ?`, place, id)
-	}
-	return id, session, err
-}
-
-func makeSession(ctx context.Context, tx *sql.Tx, key Key, place string, now int64) (id int64, session Key, err error) {
-	if session, err = SessionOf(ctx, tx, key); err != nil {
-		return 0, "", err
-	}
-	result, err := tx.ExecContext(ctx, `INSERT INTO sessions (key, channel, place, created_at) VALUES (?, ?, ?, ?)`,
-		string(session), session.Channel(), place, now)
-	if err != nil {
-		return 0, "", err
-	}
-	id, err = result.LastInsertId()
-	return id, session, err
-}
-
-// SessionOf returns the key of the session that a place belongs to, since it may have
-// moved.
-func SessionOf(ctx context.Context, q db.Querier, place Key) (key Key, err error) {
-	err = q.QueryRowContext(ctx, `SELECT coalesce((SELECT session FROM moved_places WHERE place = ?1), ?1)`, string(place)).Scan(&key)
-	return key, err
 }
 
 // Cursor is how far a channel has read its platform, stored in the same

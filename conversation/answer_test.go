@@ -60,7 +60,7 @@ func TestARepeatedRequestGetsTheFirstAnswer(t *testing.T) {
 		t.Fatalf("before it was asked: %v", err)
 	}
 	mustAccept(t, s, in)
-	if a := mustAnswer(t, s, in); a.State != AnswerWaiting || a.Key != page || a.ID == 0 {
+	if a := mustAnswer(t, s, in); a.State != StatusWaiting || a.Key != page || a.ID == 0 {
 		t.Errorf("while it waits: %+v", a)
 	}
 	if waiting, err := s.Inbox(t.Context(), page, 10); err != nil || len(waiting) != 1 || waiting[0].Text != "question" || !waiting[0].Keep {
@@ -72,7 +72,7 @@ func TestARepeatedRequestGetsTheFirstAnswer(t *testing.T) {
 	got := mustAnswer(t, s, in)
 	c, _ := s.Active(t.Context(), page)
 	hash, _ := in.Fingerprint()
-	want := Answer{ID: 1, Key: page, State: AnswerDone, Fingerprint: hash, RunID: 1, Kind: KindAgent, Conversation: c.ID, Through: 2,
+	want := Answer{ID: 1, Key: page, State: StatusDone, Fingerprint: hash, RunID: 1, Kind: KindAgent, Conversation: c.ID, Through: 2,
 		Text: "answer", Model: "test-model", Rounds: 1, Prompt: 30, Completion: 12, At: got.At}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -129,7 +129,7 @@ func TestEveryEndOfARequestIsTold(t *testing.T) {
 	run.Replies[0].Keep = true
 	mustCommit(t, s, run)
 	for i, want := range []string{"one", "two"} {
-		if a := mustAnswer(t, s, ask(page, i+1, want)); a.State != AnswerDone || a.Text != "both" {
+		if a := mustAnswer(t, s, ask(page, i+1, want)); a.State != StatusDone || a.Text != "both" {
 			t.Errorf("%s: %+v", want, a)
 		}
 	}
@@ -137,7 +137,7 @@ func TestEveryEndOfARequestIsTold(t *testing.T) {
 		in := ask(page, 10+i, "more")
 		mustAccept(t, s, in)
 		mustCommit(t, s, replied(mustBegin(t, s, page, 1000), KindAgent, status, "no answer", Message{Role: RoleUser, Content: "more", SourceID: in.SourceID}))
-		if a := mustAnswer(t, s, in); a.State != AnswerState(status) || a.Text != "no answer" {
+		if a := mustAnswer(t, s, in); a.State != Status(status) || a.Text != "no answer" {
 			t.Errorf("%s: %+v", status, a)
 		}
 	}
@@ -145,7 +145,7 @@ func TestEveryEndOfARequestIsTold(t *testing.T) {
 	if _, err := s.Withdraw(t.Context(), Account{Channel: "web"}, say(page, 20, "").SourceID); err != nil {
 		t.Fatal(err)
 	}
-	if a := mustAnswer(t, s, ask(page, 20, "")); a.State != AnswerWithdrawn {
+	if a := mustAnswer(t, s, ask(page, 20, "")); a.State != StatusWithdrawn {
 		t.Errorf("taken back: %+v", a)
 	}
 	exchange(t, s, chat, 1) // of a platform
@@ -214,7 +214,7 @@ func TestDeletingAConversationForgetsWhatIsKeptOfIt(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	for id := range 4 { // at once, before anything is swept away
-		if a := mustAnswer(t, s, ask(page, id+1, "")); a.State != AnswerGone || a.Text != "" {
+		if a := mustAnswer(t, s, ask(page, id+1, "")); a.State != StatusGone || a.Text != "" {
 			t.Errorf("message %d: %+v", id+1, a)
 		}
 	}
@@ -227,11 +227,11 @@ func TestDeletingAConversationForgetsWhatIsKeptOfIt(t *testing.T) {
 			t.Errorf("%d rows of %s hold the word", n, strings.Fields(table)[0])
 		}
 	}
-	if a := mustAnswer(t, s, ask(page, 1, "")); a.State != AnswerGone || a.RunID != 1 {
+	if a := mustAnswer(t, s, ask(page, 1, "")); a.State != StatusGone || a.RunID != 1 {
 		t.Errorf("after the sweep: %+v", a)
 	}
 	for _, in := range []Inbound{ask(page, 5, ""), ask("web:cellar", 1, "")} {
-		if a := mustAnswer(t, s, in); a.State != AnswerDone || a.Text == "" {
+		if a := mustAnswer(t, s, in); a.State != StatusDone || a.Text == "" {
 			t.Errorf("another conversation's answer: %+v", a)
 		}
 	}

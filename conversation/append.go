@@ -13,22 +13,12 @@ import (
 	"time"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
 	"parley/internal/clock"
 )
 
 // A program may keep a transcript of its own in a session: it appends messages
 // that no run has made.
-
-// Appended is what an Append has stored.
-type Appended struct {
-	Conversation Conversation // as it stands now
-	Messages     []Message    // with their Seq
-	Repeated     bool         // it was stored before
-}
-
-// ErrReused says that an id which is unique in its session, or its channel, has
-// been used for something else.
-var ErrReused = errors.New("the id was used for something else")
 
 // Bounds of one Append, so that no other write waits long.
 const (
@@ -50,7 +40,7 @@ const (
 // stored, for as long as settled inbound is kept: with other messages it is
 // ErrReused, and ErrNotFound when the conversation was deleted. "" = never a
 // repeat.
-func (s *Store) Append(ctx context.Context, key Key, sourceID string, messages ...Message) (done Appended, err error) {
+func (s *Store) Append(ctx context.Context, key Key, sourceID string, messages ...Message) (done Committed, err error) {
 	if messages, err = checkAppended(messages); err != nil {
 		return done, err
 	}
@@ -64,12 +54,13 @@ func (s *Store) Append(ctx context.Context, key Key, sourceID string, messages .
 	return done, err
 }
 
-func (s *Store) appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID string, messages []Message) (done Appended, err error) {
+func (s *Store) appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID string, messages []Message) (done Committed, err error) {
 	at := s.now()
-	session, key, err := EnterSession(ctx, tx, key, "", db.Millis(at))
+	session, entered, err := rows.EnterSession(ctx, tx, string(key), "", db.Millis(at))
 	if err != nil {
 		return done, err
 	}
+	key = Key(entered)
 	hash, err := fingerprintOf(messages)
 	if err != nil {
 		return done, err
@@ -124,7 +115,7 @@ func instructionSize(state State) (bytes int) {
 
 // appendedBefore gives what was stored under a sourceID; nothing when that is
 // new.
-func appendedBefore(ctx context.Context, tx *sql.Tx, session int64, sourceID, hash string) (done Appended, err error) {
+func appendedBefore(ctx context.Context, tx *sql.Tx, session int64, sourceID, hash string) (done Committed, err error) {
 	var known string
 	var conversation, first, n int64
 	err = tx.QueryRowContext(ctx, `
@@ -352,7 +343,7 @@ func batchLength(messages []Message) int {
 
 // stage inserts the conversation with its totals, hidden.
 func (im *Import) stage(ctx context.Context, tx *sql.Tx, c Imported) (row int64, err error) {
-	session, _, err := EnterSession(ctx, tx, im.key, "", db.Millis(im.store.now()))
+	session, _, err := rows.EnterSession(ctx, tx, string(im.key), "", db.Millis(im.store.now()))
 	if err != nil {
 		return 0, err
 	}

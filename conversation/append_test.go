@@ -14,7 +14,7 @@ import (
 
 const task = Key("api:task-7")
 
-func mustAppend(t testing.TB, s *Store, sourceID string, messages ...Message) Appended {
+func mustAppend(t testing.TB, s *Store, sourceID string, messages ...Message) Committed {
 	t.Helper()
 	done, err := s.Append(t.Context(), task, sourceID, messages...)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
 	"parley/conversation/internal/turns"
 )
 
@@ -182,7 +183,7 @@ func readInboxWhere(ctx context.Context, q db.Querier, key Key, notes bool, limi
 	}
 	rows, err := q.QueryContext(ctx, `
 		SELECT i.id, s.key, coalesce(i.origin, s.key), i.account, i.source_id, i.address, i.sender, i.in_group, i.title, i.text, i.never_command, i.attachments,
-			`+keeps+`, coalesce(i.replaces_conversation, ''), coalesce(i.replaces_seq, 0), i.options, i.revision, i.sent_at
+			`+rows.Keeps+`, coalesce(i.replaces_conversation, ''), coalesce(i.replaces_seq, 0), i.options, i.revision, i.sent_at
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
 		WHERE `+session+`i.run_id IS NULL AND i.note = ? AND `+condition+here+` ORDER BY i.id LIMIT ?`,
 		slices.Concat(keys, []any{notes}, args, names, []any{limit})...)
@@ -290,7 +291,7 @@ func (s *Store) tail(ctx context.Context, conversation int64, window Window, bud
 		if err != nil {
 			return nil, 0, err
 		}
-		if n := len(newest); n > 0 && StartsTurn(&m, &newest[n-1]) {
+		if n := len(newest); n > 0 && newest[n-1].StartsTurn(&m) {
 			whole = n
 		}
 		budget -= window.tokens(&m)
@@ -310,12 +311,6 @@ func (s *Store) tail(ctx context.Context, conversation int64, window Window, bud
 		newest = append(newest, m)
 	}
 	return oldestFirst(newest), 0, rows.Err()
-}
-
-// StartsTurn says whether a turn begins with next when previous
-// stands before it: a user message that no user message precedes.
-func StartsTurn(previous, next *Message) bool {
-	return next.Role == RoleUser && (previous == nil || previous.Role != RoleUser)
 }
 
 func oldestFirst(messages []Message) []Message {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
 	"parley/conversation/internal/turns"
 	"parley/conversation/internal/uploads"
 )
@@ -67,7 +68,7 @@ func change(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Tim
 	case run.Effect.Archive:
 		done.Conversation, err = startConversation(ctx, tx, run, session, at)
 	case run.Effect.Delete:
-		done.Conversation, err = Conversation{}, DeleteIn(ctx, tx, run.Conversation.row)
+		done.Conversation, err = Conversation{}, rows.DeleteConversation(ctx, tx, run.Conversation.row)
 	case run.Effect.Resume != "":
 		done.Conversation, err = resume(ctx, tx, run.Key, run.Effect.Resume, at)
 	case run.Effect.Title != "":
@@ -96,7 +97,7 @@ func sessionOf(ctx context.Context, tx *sql.Tx, run Run) (id int64, err error) {
 func settle(ctx context.Context, tx *sql.Tx, run Run, in Inbound) error {
 	result, err := tx.ExecContext(ctx, `
 		UPDATE inbox AS i SET run_id = ?, withdrawn = 0, title = '', text = ?, attachments = NULL, address = ''
-		WHERE id = ? AND revision = ? AND (run_id IS NULL OR `+isWithdrawn+`)`, run.ID(), keptText(run, in), in.ID, in.revision)
+		WHERE id = ? AND revision = ? AND (run_id IS NULL OR `+rows.IsWithdrawn+`)`, run.ID(), keptText(run, in), in.ID, in.revision)
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func settleEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
 	var text string
 	var waits bool
 	err := tx.QueryRowContext(ctx, `
-		SELECT text, run_id IS NULL FROM inbox i WHERE id = ? AND (run_id IS NULL OR `+isWithdrawn+`)`, id).Scan(&text, &waits)
+		SELECT text, run_id IS NULL FROM inbox i WHERE id = ? AND (run_id IS NULL OR `+rows.IsWithdrawn+`)`, id).Scan(&text, &waits)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrSettled
 	}

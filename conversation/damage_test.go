@@ -1,8 +1,6 @@
 package conversation
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -395,36 +393,6 @@ func TestDeletedConversationWithDamagedRowsKeepsNoOtherFromBeingSwept(t *testing
 		t.Errorf("%d deleted conversations are left, %v", left, err)
 	}
 	i.expectTalk(behind, 901)
-}
-
-func TestPersistGivesUpOnDamageAlone(t *testing.T) {
-	t.Parallel()
-	i := newInjured(t, "messages", pageOf(t), nil)
-	c, err := i.Active(t.Context(), victim)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	tries := 0
-	err = Persist(ctx, slog.New(slog.DiscardHandler), "read", func() error {
-		tries++
-		_, err := i.Messages(ctx, MessageQuery{Conversation: c.ID, Turns: 1000})
-		return err
-	})
-	if !IsDamaged(err) || tries != 1 {
-		t.Errorf("%d tries, %v", tries, err)
-	}
-	tries = 0
-	err = Persist(ctx, slog.New(slog.DiscardHandler), "write", func() error {
-		if tries++; tries == 3 {
-			return nil
-		}
-		return errors.New("the disk is full")
-	})
-	if err != nil || tries != 3 {
-		t.Errorf("%d tries, %v", tries, err)
-	}
-	cancel()
 }
 
 // A stretch of ids on damaged pages is passed over however long it is.

@@ -8,32 +8,13 @@ import (
 	"sync"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
 	"parley/conversation/internal/wordindex"
 )
 
 // A conversation is deleted in two steps: the commit hides it, whatever its
 // length, and its rows are swept away in the background, in steps so small that
 // no write waits long. A crash in between is caught up with at the next start.
-
-// DeleteIn hides a conversation for good, in a transaction of its caller. Replies that are kept, or
-// that failed, are forgotten with its runs; one that is still due is sent first.
-// Edits in the active conversation that nobody was told of yet are withdrawn.
-func DeleteIn(ctx context.Context, tx *sql.Tx, id int64) error {
-	if err := forgetCommands(ctx, tx, id); err != nil {
-		return err
-	}
-	for _, statement := range []string{
-		withdrawInbound + `WHERE note = 1 AND run_id IS NULL
-			AND session_id = (SELECT session_id FROM conversations WHERE id = ?1 AND active = 1)`,
-		`UPDATE sessions SET carried = NULL WHERE carried IS NOT NULL AND id = (SELECT session_id FROM conversations WHERE id = ?)`,
-		`UPDATE conversations SET deleted = 1, active = 0, title = '' WHERE id = ?`,
-	} {
-		if _, err := tx.ExecContext(ctx, statement, id); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 const (
 	sweepBatch = 200     // rows that go in one transaction
@@ -86,7 +67,7 @@ func sweepConversation(ctx context.Context, tx *sql.Tx, id int64, room *sweepRoo
 	if err := wordindex.MessagesDeleted(ctx, tx); err != nil || room.spent() {
 		return err
 	}
-	n, err := forgetRuns(ctx, tx, id, room.rows)
+	n, err := rows.ForgetRuns(ctx, tx, id, room.rows)
 	if room.rows -= n; err != nil || room.spent() {
 		return err
 	}
@@ -99,7 +80,7 @@ func sweepConversation(ctx context.Context, tx *sql.Tx, id int64, room *sweepRoo
 
 // nextToSweep is the last of a conversation's messages that there is room for.
 func nextToSweep(ctx context.Context, tx *sql.Tx, id int64, room *sweepRoom) (last int64, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT seq, `+MessageBytes+` FROM messages WHERE conversation_id = ? ORDER BY seq`, id)
+	rows, err := tx.QueryContext(ctx, `SELECT seq, `+rows.MessageBytes+` FROM messages WHERE conversation_id = ? ORDER BY seq`, id)
 	if err != nil {
 		return 0, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
 	"parley/conversation/internal/uploads"
 )
 
@@ -69,18 +70,6 @@ func insertNote(ctx context.Context, tx *sql.Tx, about int64, suffix, text strin
 	return err
 }
 
-// keeps is the condition on a row i of the inbox that its reply is kept; before schema 23
-// only a fingerprint said so.
-const keeps = `coalesce(i.keep, i.fingerprint IS NOT NULL)`
-
-// isWithdrawn is the condition on a row i of the inbox that the message was taken back
-// before a run settled it; before schema 23 only the run 0 said so.
-const isWithdrawn = `(i.withdrawn = 1 OR i.run_id = 0)`
-
-// withdrawInbound is the statement that marks rows of the inbox as taken back. They leave
-// the index of what waits.
-const withdrawInbound = `UPDATE inbox SET withdrawn = 1, run_id = 0, title = '', text = '', attachments = NULL, address = '' `
-
 // Withdraw stores that a message was deleted where it was written. One that no
 // run has settled is never answered; what a run has answered stays. It gives
 // the session that must be read anew, "" when there is nothing to withdraw.
@@ -96,7 +85,7 @@ func withdraw(ctx context.Context, tx *sql.Tx, of Account, sourceID string) (Key
 	var in Inbound
 	var attachments []byte
 	err := tx.QueryRowContext(ctx, `
-		SELECT s.key, i.id, i.attachments, `+keeps+` FROM inbox i JOIN sessions s ON s.id = i.session_id
+		SELECT s.key, i.id, i.attachments, `+rows.Keeps+` FROM inbox i JOIN sessions s ON s.id = i.session_id
 		WHERE i.id = `+theMessage+` AND i.run_id IS NULL`, of.Channel, of.ID, sourceID).Scan(&in.Key, &in.ID, &attachments, &in.Keep)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
@@ -107,7 +96,7 @@ func withdraw(ctx context.Context, tx *sql.Tx, of Account, sourceID string) (Key
 	if err != nil {
 		return "", err
 	}
-	_, err = tx.ExecContext(ctx, withdrawInbound+`WHERE id = ?`, in.ID)
+	_, err = tx.ExecContext(ctx, rows.Withdraw+`WHERE id = ?`, in.ID)
 	if err != nil {
 		return "", err
 	}
@@ -123,7 +112,7 @@ func (t Snapshot) Replacing() (_ Snapshot, undo int64) {
 		return t, 0
 	}
 	first, asked := len(t.History), 0
-	for first > 0 && (first == len(t.History) || !StartsTurn(&t.History[first-1], &t.History[first])) {
+	for first > 0 && (first == len(t.History) || !t.History[first].StartsTurn(&t.History[first-1])) {
 		if first--; t.History[first].Role == RoleUser {
 			asked++
 		}

@@ -1,9 +1,11 @@
 package conversation
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -34,15 +36,12 @@ type SessionQuery struct {
 	Text     string // stands in the key, also that of a place that moved, in the place or a title, in any case of its ASCII letters
 	User     string // has written in one of its conversations: the platform's id, or the name in any case of its ASCII letters
 	Metadata Filter
-	Active   bool // only those with a conversation that goes on
-	Archived bool // only those whose conversations are all archived
-	Order    Order
+	Active   bool   // only those with a conversation that goes on
+	Archived bool   // only those whose conversations are all archived
+	ByAge    bool   // begin with what was made last, not with what was used last; see Sessions
 	From     string // where the page begins, as the page before it says; "" = the first
 	Limit    int    // 0 = none
 }
-
-// ErrNoSession says that no session has a key.
-var ErrNoSession = errors.New("no such session")
 
 const (
 	selectSessions = `
@@ -61,7 +60,7 @@ const (
 // metadata. next is where the page that follows begins, "" when there is none. A
 // From that no page has given is ErrInvalid, and so is a Text of more than 4 KiB.
 func (s *Store) Sessions(ctx context.Context, q SessionQuery) (list []Session, next string, err error) {
-	from, err := q.Order.parse(q.From)
+	from, err := order(q.ByAge).parse(q.From)
 	if err != nil {
 		return nil, "", err
 	}
@@ -78,8 +77,8 @@ func (s *Store) Sessions(ctx context.Context, q SessionQuery) (list []Session, n
 			AND `+metadataMatches("s.metadata", ":metadata")+`
 		GROUP BY s.id HAVING (conversations + waiting > 0 OR s.metadata IS NOT NULL)
 			AND (NOT :active OR goes_on) AND (NOT :archived OR conversations > 0 AND goes_on = 0)
-			AND `+q.Order.follows("used_at", "s.id")+`
-		ORDER BY `+q.Order.by("used_at", "s.id")+` LIMIT :limit`,
+			AND `+order(q.ByAge).follows("used_at", "s.id")+`
+		ORDER BY `+order(q.ByAge).by("used_at", "s.id")+` LIMIT :limit`,
 		sql.Named("channel", q.Channel), sql.Named("text", text), sql.Named("user", q.User), sql.Named("metadata", filter),
 		sql.Named("active", q.Active), sql.Named("archived", q.Archived),
 		sql.Named("used", from.used), sql.Named("row", from.row), sql.Named("limit", oneMore(q.Limit)))
@@ -94,7 +93,7 @@ func (s *Store) Sessions(ctx context.Context, q SessionQuery) (list []Session, n
 		}
 		list = append(list, session)
 	}
-	list, next = cutPage(list, q.Limit, func(last Session) string { return q.Order.next(last.UsedAt, last.row) })
+	list, next = cutPage(list, q.Limit, func(last Session) string { return order(q.ByAge).next(last.UsedAt, last.row) })
 	return list, next, db.Explain(rows.Err())
 }
 
@@ -169,7 +168,7 @@ type ConversationQuery struct {
 	Metadata Filter // of its session
 	Active   bool   // only those that go on
 	Archived bool   // only those that are archived
-	Order    Order
+	ByAge    bool   // begin with what was made last, not with what was used last; see Sessions
 	From     string // where the page begins, as the page before it says; "" = the first
 	Skip     int    // leave out as many first ones
 	Limit    int    // 0 = none
@@ -179,7 +178,7 @@ type ConversationQuery struct {
 // where the page that follows begins, "" when there is none. A From that no page
 // has given is ErrInvalid, and so is a Text of more than 4 KiB.
 func (s *Store) Conversations(ctx context.Context, q ConversationQuery) (list []Conversation, next string, err error) {
-	from, err := q.Order.parse(q.From)
+	from, err := order(q.ByAge).parse(q.From)
 	if err != nil {
 		return nil, "", err
 	}
@@ -201,8 +200,8 @@ func (s *Store) Conversations(ctx context.Context, q ConversationQuery) (list []
 			AND (:user = '' OR EXISTS (SELECT 1 FROM participants p WHERE p.conversation_id = c.id AND (p.user_id = :user OR p.name = :user COLLATE NOCASE)))
 			AND (NOT :active OR c.active = 1) AND (NOT :archived OR c.active = 0)
 			AND `+metadataMatches("s.metadata", ":metadata")+`
-			AND `+q.Order.follows("c.updated_at", "c.id")+`
-		ORDER BY `+q.Order.by("c.updated_at", "c.id")+` LIMIT :limit OFFSET :skip`,
+			AND `+order(q.ByAge).follows("c.updated_at", "c.id")+`
+		ORDER BY `+order(q.ByAge).by("c.updated_at", "c.id")+` LIMIT :limit OFFSET :skip`,
 		sql.Named("key", string(q.Key)), sql.Named("channel", q.Channel), sql.Named("text", text), sql.Named("user", q.User),
 		sql.Named("metadata", filter), sql.Named("active", q.Active), sql.Named("archived", q.Archived),
 		sql.Named("used", from.used), sql.Named("row", from.row), sql.Named("limit", oneMore(q.Limit)), sql.Named("skip", q.Skip))
@@ -218,7 +217,7 @@ func (s *Store) Conversations(ctx context.Context, q ConversationQuery) (list []
 		}
 		list = append(list, c)
 	}
-	list, next = cutPage(list, q.Limit, func(last Conversation) string { return q.Order.next(last.UpdatedAt, last.row) })
+	list, next = cutPage(list, q.Limit, func(last Conversation) string { return order(q.ByAge).next(last.UpdatedAt, last.row) })
 	return list, next, db.Explain(rows.Err())
 }
 
@@ -232,27 +231,21 @@ func (s *Store) Conversation(ctx context.Context, id string) (Conversation, erro
 	return c, nil
 }
 
-// Order is how a list is paged through.
-type Order string
-
-const (
-	// ByUse begins with what was used last. What is used while somebody pages
-	// moves to the front, so that the pages behind it may lack it.
-	ByUse Order = ""
-	// ByAge begins with what was made last. It gives everything once that was there
-	// at the first page, whatever is used or made meanwhile.
-	ByAge Order = "age"
-)
+// order is how a list is paged through: true by age, false by use.
+//
+// By use, what is used while somebody pages moves to the front, so that the pages behind it
+// may lack it. By age, everything comes once that was there at the first page.
+type order bool
 
 // pagePlace is where a page begins: behind the row that was used then.
 type pagePlace struct {
-	used int64 // milliseconds; with ByAge nothing
+	used int64 // milliseconds; by age nothing
 	row  int64 // 0 = at the beginning
 }
 
 // by is how SQL orders by the order.
-func (o Order) by(used, row string) string {
-	if o == ByAge {
+func (o order) by(used, row string) string {
+	if o {
 		return row + ` DESC`
 	}
 	return used + ` DESC, ` + row + ` DESC`
@@ -260,20 +253,20 @@ func (o Order) by(used, row string) string {
 
 // follows is the condition that a row stands behind the place with the
 // parameters :used and :row.
-func (o Order) follows(used, row string) string {
-	if o == ByAge {
+func (o order) follows(used, row string) string {
+	if o {
 		return `(:row = 0 OR ` + row + ` < :row)`
 	}
 	return `(:row = 0 OR (` + used + `, ` + row + `) < (:used, :row))`
 }
 
 // next is the place behind a row, as callers get it.
-func (o Order) next(used time.Time, row int64) string {
+func (o order) next(used time.Time, row int64) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s/%d/%d", o.name(), db.Millis(used), row))
 }
 
 // parse reads what next has given.
-func (o Order) parse(from string) (p pagePlace, err error) {
+func (o order) parse(from string) (p pagePlace, err error) {
 	if from == "" {
 		return p, nil
 	}
@@ -287,8 +280,8 @@ func (o Order) parse(from string) (p pagePlace, err error) {
 	return pagePlace{}, fmt.Errorf("%w: no page of this list begins at %q", ErrInvalid, from)
 }
 
-func (o Order) name() string {
-	if o == ByAge {
+func (o order) name() string {
+	if o {
 		return "age"
 	}
 	return "use"
@@ -338,4 +331,72 @@ func (s *Store) HasOther(ctx context.Context, c Conversation) (has bool, err err
 	err = s.db.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM conversations WHERE session_id = ? AND uuid <> ? AND deleted = 0 AND messages > 0)`, c.session, c.ID).Scan(&has)
 	return has, db.Explain(err)
+}
+
+// Metadata is what a program notes of a session or a message: the text of a JSON
+// object, "" for none.
+type Metadata string
+
+const (
+	maxMetadata      = 16 << 10 // bytes of a session's or a message's
+	maxMetadataDepth = 20       // objects and lists inside each other; SQLite reads no more than 1000: https://www.sqlite.org/json1.html
+)
+
+// checked gives the metadata without spaces between its members, "" for an
+// empty object.
+func (m Metadata) checked() (Metadata, error) {
+	if m == "" {
+		return "", nil
+	}
+	if len(m) > maxMetadata {
+		return "", fmt.Errorf("%w: metadata has %d bytes, at most %d are taken", ErrInvalid, len(m), maxMetadata)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, []byte(db.Text(string(m)))); err != nil || compact.Bytes()[0] != '{' {
+		return "", fmt.Errorf("%w: metadata is no JSON object", ErrInvalid)
+	}
+	if compact.Len() == len("{}") {
+		return "", nil
+	}
+	if depth(compact.Bytes()) > maxMetadataDepth {
+		return "", fmt.Errorf("%w: metadata has more than %d objects or lists inside each other", ErrInvalid, maxMetadataDepth)
+	}
+	return Metadata(compact.String()), nil
+}
+
+// depth is how many objects and lists of a JSON text lie inside each other.
+func depth(text []byte) (deepest int) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	for depth := 0; ; deepest = max(deepest, depth) {
+		switch token, err := decoder.Token(); {
+		case err != nil:
+			return deepest
+		case token == json.Delim('{'), token == json.Delim('['):
+			depth++
+		case token == json.Delim('}'), token == json.Delim(']'):
+			depth--
+		}
+	}
+}
+
+// Filter asks for metadata that has each of these members, with a text, a number
+// or a truth value that reads so: {"agent": "planner", "iteration": "3"}. The
+// zero value takes everything.
+type Filter map[string]string
+
+// parameter is the filter as metadataMatches reads it.
+func (f Filter) parameter() (any, error) {
+	if len(f) == 0 {
+		return nil, nil
+	}
+	text, err := json.Marshal(f)
+	return string(text), err
+}
+
+// metadataMatches is the condition that a column of metadata has what a filter
+// asks for, which is given as a parameter.
+func metadataMatches(column, parameter string) string {
+	return `NOT EXISTS (SELECT 1 FROM json_each(` + parameter + `) wanted WHERE NOT EXISTS (
+		SELECT 1 FROM json_each(` + column + `) has WHERE has.key = wanted.key AND wanted.value =
+			CASE has.type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE CAST(has.atom AS TEXT) END))`
 }

@@ -17,11 +17,6 @@ const selectMessages = `
 	SELECT id, seq, run_id, role, state, internal, content, parts, files, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, metadata, finish_reason, failed, created_at
 	FROM messages`
 
-// MessageBytes is the SQL for how many bytes a row of messages takes in the database
-// with its pictures, roughly.
-const MessageBytes = `octet_length(content) + coalesce(octet_length(tool_calls), 0) + CASE WHEN parts IS NULL THEN 0
-	ELSE (SELECT coalesce(sum(octet_length(data)), 0) FROM images WHERE message_id = messages.id) END`
-
 // ReadMessages returns the messages that a condition selects, for the packages below
 // this one: "WHERE … ORDER BY …" on rows of the table messages. It holds a connection
 // until the last one is read. The error comes with the last pair.

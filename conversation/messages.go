@@ -176,7 +176,7 @@ func (r *pageReader) countTurn(m *Message) {
 		if r.query.Forward {
 			earlier, later = last, m
 		}
-		if StartsTurn(earlier, later) {
+		if later.StartsTurn(earlier) {
 			r.turns++
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
 )
 
 // What operators and programs do to sessions from outside. Whoever calls it holds
@@ -39,7 +40,7 @@ func (s *Store) SetMetadata(ctx context.Context, key Key, metadata Metadata) err
 		return err
 	}
 	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		session, _, err := EnterSession(ctx, tx, key, "", db.Millis(s.now()))
+		session, _, err := rows.EnterSession(ctx, tx, string(key), "", db.Millis(s.now()))
 		if err == nil {
 			_, err = tx.ExecContext(ctx, `UPDATE sessions SET metadata = ? WHERE id = ?`, db.Nullable(string(metadata)), session)
 		}
@@ -117,7 +118,7 @@ func (s *Store) deleteSome(ctx context.Context, key Key, id string) (n int, err 
 			return err
 		}
 		for _, row := range list {
-			if err := DeleteIn(ctx, tx, row); err != nil {
+			if err := rows.DeleteConversation(ctx, tx, row); err != nil {
 				return err
 			}
 		}
@@ -134,9 +135,6 @@ func deletable(ctx context.Context, tx *sql.Tx, key Key, id string) (list []int6
 		SELECT c.id FROM conversations c JOIN sessions s ON s.id = c.session_id
 		WHERE s.key = ?1 AND (?2 = '' OR c.uuid = ?2) AND c.deleted = 0 LIMIT ?3`, string(key), id, deleteBatch))
 }
-
-// ErrNotFound says that a session has no such conversation.
-var ErrNotFound = errors.New("no such conversation")
 
 // Resume makes an earlier conversation of a session its active one; the
 // present one is archived. The caller holds the session's lock.
@@ -172,7 +170,7 @@ func notFound(err error) error {
 }
 
 // Reset archives the active conversation of a session and begins a new one; the
-// session keeps its metadata. With keepSystem the new one begins with what
+// session rows.Keeps its metadata. With keepSystem the new one begins with what
 // programs had appended at the beginning of the old one: its system messages and
 // other internal ones. A conversation that has nothing else goes on. A session
 // that does not exist is ErrNoSession.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
 )
 
 // Scope is the part of the work that a process does: all that comes and goes by
@@ -62,7 +63,7 @@ func (s *Store) readableKeys(ctx context.Context, sessions string, scope Scope) 
 }
 
 // byAccount is the condition that a row is in a scope, with its channel as ?1 and
-// its account as ?3. It has a plus that keeps SQLite from reading all of a channel
+// its account as ?3. It has a plus that rows.Keeps SQLite from reading all of a channel
 // by the index that tells messages apart: what waits is little, and has an index
 // of its own.
 var byAccount = `+channel = ?1 AND ` + ofAccount("account", "?3")
@@ -270,7 +271,7 @@ func markFailed(ctx context.Context, tx *sql.Tx, d Delivery, reason string) erro
 	_, err := tx.ExecContext(ctx, `UPDATE outbox SET state = ?, attempts = ?, error = ? WHERE id = ?`,
 		replyFailed, d.Attempts, db.Text(reason), d.ID)
 	if err == nil {
-		_, err = tx.ExecContext(ctx, forgetReply+`WHERE id = ? AND NOT EXISTS (
+		_, err = tx.ExecContext(ctx, rows.ForgetReply+`WHERE id = ? AND NOT EXISTS (
 			SELECT 1 FROM runs r JOIN conversations c ON c.id = r.conversation_id WHERE r.id = outbox.run_id AND c.deleted = 0)`, d.ID)
 	}
 	return err
@@ -343,9 +344,6 @@ func (s *Store) Redeliver(ctx context.Context, id int64) (again Delivery, err er
 	})
 	return again, err
 }
-
-// ErrNotFailed says that there is no failed delivery that could be sent again.
-var ErrNotFailed = errors.New("there is no such failed delivery, or its words are deleted")
 
 func redeliver(ctx context.Context, tx *sql.Tx, id int64) (d Delivery, err error) {
 	result, err := tx.ExecContext(ctx, `

@@ -33,13 +33,13 @@ func TestPagingGivesEverythingOnceWhileMoreIsAdded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, order := range []Order{ByAge, ByUse} {
+		for _, byAge := range []bool{true, false} {
 			made := len(all)
 			seen := map[Key]int{}
 			conversations := map[string]int{}
 			sessionsFrom, conversationsFrom := "", ""
 			for page := 0; page == 0 || sessionsFrom != ""; page++ {
-				list, next, err := s.Sessions(t.Context(), SessionQuery{Channel: "api", Order: order, From: sessionsFrom, Limit: 1 + random.IntN(7)})
+				list, next, err := s.Sessions(t.Context(), SessionQuery{Channel: "api", ByAge: byAge, From: sessionsFrom, Limit: 1 + random.IntN(7)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -48,12 +48,12 @@ func TestPagingGivesEverythingOnceWhileMoreIsAdded(t *testing.T) {
 				}
 				sessionsFrom = next
 				use(1000 + int(seed)*100 + page) // a new one
-				if order == ByAge {
+				if byAge {
 					use(random.IntN(made)) // moves to the front of the other order
 				}
 			}
 			for page := 0; page == 0 || conversationsFrom != ""; page++ {
-				list, next, err := s.Conversations(t.Context(), ConversationQuery{Channel: "api", Order: order, From: conversationsFrom, Limit: 1 + random.IntN(7)})
+				list, next, err := s.Conversations(t.Context(), ConversationQuery{Channel: "api", ByAge: byAge, From: conversationsFrom, Limit: 1 + random.IntN(7)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -65,11 +65,11 @@ func TestPagingGivesEverythingOnceWhileMoreIsAdded(t *testing.T) {
 			}
 			for _, session := range all {
 				if seen[session.Key] != 1 {
-					t.Errorf("seed %d, order %q: %s came %d times", seed, order, session.Key, seen[session.Key])
+					t.Errorf("seed %d, by age %t: %s came %d times", seed, byAge, session.Key, seen[session.Key])
 				}
 				c, _ := s.Active(t.Context(), session.Key)
 				if conversations[c.ID] != 1 {
-					t.Errorf("seed %d, order %q: the conversation of %s came %d times", seed, order, session.Key, conversations[c.ID])
+					t.Errorf("seed %d, by age %t: the conversation of %s came %d times", seed, byAge, session.Key, conversations[c.ID])
 				}
 			}
 		}
@@ -265,8 +265,8 @@ func TestConversationsAreFoundByWhoAndWhat(t *testing.T) {
 		query ConversationQuery
 		want  []Key
 	}{
-		{ConversationQuery{Order: ByAge}, []Key{"telegram:chat:2", "telegram:chat:1", "telegram:chat:0"}},
-		{ConversationQuery{Order: ByAge, User: "17"}, []Key{"telegram:chat:2", "telegram:chat:0"}},
+		{ConversationQuery{ByAge: true}, []Key{"telegram:chat:2", "telegram:chat:1", "telegram:chat:0"}},
+		{ConversationQuery{ByAge: true, User: "17"}, []Key{"telegram:chat:2", "telegram:chat:0"}},
 		{ConversationQuery{User: "bob"}, []Key{"telegram:chat:1"}},
 		{ConversationQuery{User: "ada", Active: true}, []Key{"telegram:chat:0"}},
 		{ConversationQuery{Archived: true}, []Key{"telegram:chat:2"}},
@@ -308,11 +308,11 @@ func TestAMadeUpPlaceInAListIsRefused(t *testing.T) {
 	if err != nil || next == "" {
 		t.Fatal(next, err)
 	}
-	for _, q := range []SessionQuery{{From: "x"}, {From: "!"}, {From: next, Order: ByAge}, {From: next + "A"}, {From: next + "\x00"}} {
+	for _, q := range []SessionQuery{{From: "x"}, {From: "!"}, {From: next, ByAge: true}, {From: next + "A"}, {From: next + "\x00"}} {
 		if _, _, err := s.Sessions(t.Context(), q); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v", q.From, err)
 		}
-		if _, _, err := s.Conversations(t.Context(), ConversationQuery{From: q.From, Order: q.Order}); !errors.Is(err, ErrInvalid) {
+		if _, _, err := s.Conversations(t.Context(), ConversationQuery{From: q.From, ByAge: q.ByAge}); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%q: %v", q.From, err)
 		}
 	}

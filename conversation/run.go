@@ -1,20 +1,27 @@
 package conversation
 
 import (
+	"context"
+	"database/sql"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"time"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/runtotals"
 )
 
-// Status is how a run ended.
+// Status is how a run ended, or what has become of an inbound with Keep.
 type Status string
 
 const (
 	StatusDone    Status = "done"
-	StatusFailed  Status = "failed"  // the model gave no answer; the user's messages are kept
+	StatusFailed  Status = "failed"  // the model gave no answer; the reply says so, and the user's messages are kept
 	StatusStopped Status = "stopped" // ended by /stop
+
+	StatusWaiting   Status = "waiting"   // of an inbound: no run has settled it; one may be under way
+	StatusWithdrawn Status = "withdrawn" // of an inbound: taken back before a run settled it
+	StatusGone      Status = "gone"      // of an inbound: its answer was deleted with the conversation
 )
 
 // Kind is what a run was.
@@ -76,16 +83,13 @@ func (r Run) ID() int64 {
 	return r.Took[0].ID
 }
 
-// Committed is what Commit has made of a run.
+// Committed is what Commit or Append has stored.
 type Committed struct {
 	Replies      []Delivery   // due now
-	Conversation Conversation // as the run left it
-	Messages     []Message    // of the run, with Seq and RunID
+	Conversation Conversation // as it is then
+	Messages     []Message    // with Seq and RunID
+	Repeated     bool         // by Append: it was stored before
 }
-
-// ErrSettled says that nothing of a run was stored because an inbound of it is settled already: an earlier try of the
-// same commit succeeded.
-var ErrSettled = errors.New("the run's messages are settled already")
 
 // StepKind is what a step of a run was.
 type StepKind string
@@ -219,4 +223,43 @@ func DecodeSteps(text []byte, model string, started time.Time) ([]Step, error) {
 		}
 	}
 	return steps, nil
+}
+
+// Background is model calls that were made behind the commit of a run, for a title or a
+// summary.
+type Background struct {
+	Conversation string // ID
+	Run          int64  // behind which they were made
+	Channel      string // by which the run's messages came
+	Person       Sender // who wrote the first of them
+	Steps        []Step
+}
+
+// AddBackground stores model calls with their run and adds their tokens to the sums. Of
+// a conversation that was deleted meanwhile, only the sums are kept.
+func (s *Store) AddBackground(ctx context.Context, b Background) error {
+	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		for _, step := range b.Steps {
+			if err := addBackground(ctx, tx, b, step, db.Millis(s.now())); err != nil {
+				return fmt.Errorf("add a call behind run %d: %w", b.Run, err)
+			}
+		}
+		return nil
+	})
+}
+
+func addBackground(ctx context.Context, tx *sql.Tx, b Background, step Step, now int64) error {
+	text, err := json.Marshal(storedStepOf(step, step.At))
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `
+		INSERT INTO background_steps (conversation_id, run_id, step, started_at) SELECT id, ?, ?, ? FROM conversations WHERE uuid = ? AND deleted = 0`,
+		b.Run, string(text), db.Millis(step.At), b.Conversation)
+	if err != nil {
+		return err
+	}
+	return runtotals.AddCall(ctx, tx, runtotals.Call{
+		At: now, Channel: b.Channel, Person: b.Person.ID, Name: db.Text(b.Person.Name), Model: db.Text(step.Name), Prompt: step.Prompt, Completion: step.Completion,
+	})
 }

@@ -98,7 +98,7 @@ func TestInboxOfAnEarlierDatabase(t *testing.T) {
 			(2, 1, 'web', 'waits', '', '{}', 'hello', 'x', 0, NULL),
 			(3, 1, 'web', 'sent', '', '{}', 'hello', NULL, 0, NULL)`)
 	s := mustOpenAt(t, path)
-	for id, want := range map[string]AnswerState{"withdrawn": AnswerWithdrawn, "waits": AnswerWaiting} {
+	for id, want := range map[string]Status{"withdrawn": StatusWithdrawn, "waits": StatusWaiting} {
 		if a, err := s.Answer(t.Context(), "web", id); err != nil || a.State != want {
 			t.Errorf("%s: %q, %v", id, a.State, err)
 		}
@@ -113,7 +113,7 @@ func TestInboxOfAnEarlierDatabase(t *testing.T) {
 	run := answered("web:a", turn, "answer")
 	run.Replies[0].Keep = true
 	mustCommit(t, s, run)
-	if a, err := s.Answer(t.Context(), "web", "waits"); err != nil || a.State != AnswerDone || a.Text != "answer" {
+	if a, err := s.Answer(t.Context(), "web", "waits"); err != nil || a.State != StatusDone || a.Text != "answer" {
 		t.Errorf("%+v, %v", a, err)
 	}
 }

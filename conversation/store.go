@@ -1,19 +1,15 @@
-// Package conversation is the store: sessions with their conversations, the messages
-// that wait for an answer, the runs that answer them, and the replies that are still to
-// be sent. What it has acknowledged survives a crash at any instant.
+// Package conversation is the store: sessions with their conversations, the messages that
+// wait for an answer, the runs that answer them, and the replies that are to be sent. What
+// it has acknowledged survives a crash at any instant.
 //
-// A message takes this way. An adapter stores it with [Store.Accept]. [Store.Begin]
-// returns the [Snapshot] that a run starts from, and [Store.Commit] stores the finished
-// [Run] whole or not at all. [Store.Deliveries] lists the replies that are due, and
-// [Store.Mark] stores what became of each. [Store.Lock] keeps other processes from
-// working the same session. The other methods read and manage what there is:
-// [Store.Sessions], [Store.Conversations], [Store.Messages], [Store.Archive],
-// [Store.Rename], [Store.Delete].
+// An adapter stores a message with [Store.Accept]. [Store.Begin] returns the [Snapshot]
+// that a run starts from, and [Store.Commit] stores the finished [Run] whole or not at all.
+// [Store.Deliveries] lists the replies that are due, and [Store.Mark] stores the outcome of
+// each. [Store.Lock] keeps other processes from working the same session. [Store.Messages],
+// [Store.Sessions] and [Store.Conversations] read what there is.
 //
-// A public method owns its transaction. Subjects of their own have packages below this
-// one, such as search, usage and retention: each begins with New, which takes a Store.
-// All SQL of the project is here and there; what is particular to the database engine is
-// in internal/db.
+// Each public method owns its transaction. Other subjects, such as search, usage and
+// retention, have packages below this one, whose New takes a Store.
 package conversation
 
 import (
@@ -21,16 +17,33 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
-
-	"github.com/cenkalti/backoff/v5"
 
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/runtotals"
 	"parley/conversation/internal/uploads"
 	"parley/conversation/internal/wordindex"
 )
+
+// The errors that callers tell apart.
+var (
+	ErrInvalid   = errors.New("invalid")                                                    // what a caller gave can't be stored; the text says why, for that caller
+	ErrMoved     = db.ErrMoved                                                              // the database was taken away from its place; nothing is stored meanwhile
+	ErrNoAnswer  = errors.New("no such message was accepted")                               // or so long ago that it is forgotten
+	ErrNoSession = errors.New("no such session")                                            // no session has the key
+	ErrNotFound  = errors.New("no such conversation")                                       // the session, or the store, has none with the ID
+	ErrNotFailed = errors.New("there is no such failed delivery, or its words are deleted") // so that nothing can be sent again
+	ErrReused    = errors.New("the id was used for something else")                         // an id that is unique in its session or channel
+	ErrSettled   = errors.New("the run's messages are settled already")                     // an earlier try of the commit succeeded, and this one stored nothing
+)
+
+// IsDamaged reports whether an error says that the database is damaged, so that
+// trying again can't help.
+func IsDamaged(err error) bool { return db.IsDamaged(err) }
+
+// IsTemporary reports whether the next try may succeed where a read failed: the
+// database is busy or closed, or the process lacks memory or file handles.
+func IsTemporary(err error) bool { return db.IsTemporary(err) }
 
 // Store is an open database. It is safe for concurrent use. Several processes may open
 // the same database, and Lock keeps them off each other's sessions.
@@ -130,92 +143,4 @@ func (s *Store) Lock(key Key) (release func(), err error) {
 		return nil, &LockedError{Key: key, PID: held.PID}
 	}
 	return release, err
-}
-
-// lockRetry is how often a session that another process has is tried again.
-const lockRetry = 2 * time.Second
-
-// WaitLock takes a session's lock, which lock does, and waits while another
-// process has it: what the session needs is that one's to do, and if it dies,
-// this one takes over. waited says that it had to.
-func WaitLock(ctx context.Context, log *slog.Logger, lock func(Key) (func(), error), key Key) (release func(), waited bool, err error) {
-	retry := time.NewTimer(lockRetry)
-	defer retry.Stop()
-	for {
-		release, err := lock(key)
-		if err == nil {
-			return release, waited, nil
-		}
-		if !waited {
-			log.Warn("session is worked elsewhere; waiting for it", "session", key, "error", err)
-		}
-		waited = true
-		retry.Reset(lockRetry)
-		select {
-		case <-retry.C:
-		case <-ctx.Done():
-			return nil, waited, ctx.Err()
-		}
-	}
-}
-
-// ErrMoved says that the database was taken away from its place. Nothing is stored
-// meanwhile.
-var ErrMoved = db.ErrMoved
-
-// DamageAdvice tells the operator what to do about a damaged database.
-const DamageAdvice = db.DamageAdvice
-
-// IsDamaged reports whether an error says that the database is damaged, so that
-// trying again can't help.
-func IsDamaged(err error) bool { return db.IsDamaged(err) }
-
-// IsTemporary reports whether the next try may succeed where a read failed: the
-// database is busy or closed, or the process lacks memory or file handles.
-func IsTemporary(err error) bool { return db.IsTemporary(err) }
-
-// Sentence returns an error as a sentence.
-func Sentence(err error) string {
-	text := err.Error()
-	return strings.ToUpper(text[:1]) + text[1:] + "."
-}
-
-// Persist calls do, which uses the store, until it succeeds or ctx ends: a full
-// disk or a locked file must not lose what is finished already. Only what the file
-// can't give because it is damaged is not tried again: then the error is one of
-// IsDamaged. The first failure and the recovery are logged, not each try.
-func Persist(ctx context.Context, log *slog.Logger, what string, do func() error) error {
-	return persist(ctx, log, what, IsDamaged, do)
-}
-
-// PersistAll is Persist for what must not be given up: messages that a platform
-// is told only then that they were taken. It goes on trying also while nothing can
-// be stored because the file is damaged.
-func PersistAll(ctx context.Context, log *slog.Logger, what string, do func() error) error {
-	return persist(ctx, log, what, func(error) bool { return false }, do)
-}
-
-func persist(ctx context.Context, log *slog.Logger, what string, isFinal func(error) bool, do func() error) error {
-	err := do()
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	if isFinal(err) {
-		log.Error("could not "+what, "error", err)
-		return err
-	}
-	log.Error("could not "+what+"; trying again until it works", "error", err)
-	waits := backoff.NewExponentialBackOff()
-	waits.InitialInterval, waits.MaxInterval = 50*time.Millisecond, 5*time.Second
-	_, err = backoff.Retry(ctx, func() (struct{}, error) {
-		err := do()
-		if err != nil && isFinal(err) {
-			err = backoff.Permanent(err)
-		}
-		return struct{}{}, err
-	}, backoff.WithBackOff(waits), backoff.WithMaxElapsedTime(0))
-	if err == nil {
-		log.Info("could " + what + " again")
-	}
-	return err
 }

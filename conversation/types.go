@@ -3,7 +3,6 @@ package conversation
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"regexp"
 	"strings"
 	"time"
@@ -209,14 +208,16 @@ type Message struct {
 	At       time.Time
 }
 
+// StartsTurn reports whether a turn begins with the message, where previous stands before
+// it or is nil: a user message that no user message precedes.
+func (m *Message) StartsTurn(previous *Message) bool {
+	return m.Role == RoleUser && (previous == nil || previous.Role != RoleUser)
+}
+
 // Hidden reports whether the message is left out where people read a conversation.
 func (m *Message) Hidden() bool {
 	return m.Internal || m.State != "" && m.State != stateStopped
 }
-
-// ErrInvalid says that what a caller gave can't be stored; its text says why, for
-// that caller.
-var ErrInvalid = errors.New("invalid")
 
 // Delivery is one reply on its way to a platform. It exists from the commit
 // that made it until the platform has taken every part of it.
@@ -346,9 +347,9 @@ type Command struct {
 // A path such as /etc/hosts is no command.
 var commandForm = regexp.MustCompile(`(?s)^\s*/([A-Za-z][A-Za-z0-9_-]{0,31})(?:\s+(.*))?$`)
 
-// ParseCommand reads a text that has the form of a command. Whether a message
+// parseCommand reads a text that has the form of a command. Whether a message
 // is one depends on more than its text: see Inbound.Command.
-func ParseCommand(text string) (command Command, ok bool) {
+func parseCommand(text string) (command Command, ok bool) {
 	if trimmed := strings.TrimLeft(text, " \t\r\n"); trimmed == "" || trimmed[0] != '/' {
 		return Command{}, false
 	}
@@ -364,5 +365,5 @@ func (in Inbound) Command() (command Command, ok bool) {
 	if in.NeverCommand {
 		return Command{}, false
 	}
-	return ParseCommand(in.Text)
+	return parseCommand(in.Text)
 }

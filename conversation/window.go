@@ -33,7 +33,7 @@ func (w Window) trim(history []Message, older int64, budget int) ([]Message, int
 		case budget < 0:
 			return history[whole:], history[whole].Seq - 1
 		}
-		if i > 0 && StartsTurn(&history[i-1], m) {
+		if i > 0 && m.StartsTurn(&history[i-1]) {
 			whole = i
 		}
 	}

@@ -5,13 +5,14 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/bots"
+	"parley/conversation/retry"
 )
 
 // announceBot stores which bot serves a channel from now on, and warns the operator
 // if it is not the one from before. It retries store errors until ctx ends.
 func (g *Gateway) announceBot(ctx context.Context, bot conversation.Account) {
 	var found bots.Takeover
-	err := conversation.Persist(ctx, g.log, "store which bot serves "+bot.Channel, func() (err error) {
+	err := retry.Persist(ctx, g.log, "store which bot serves "+bot.Channel, func() (err error) {
 		found, err = bots.New(g.store).Begin(ctx, bot)
 		return err
 	})

@@ -15,6 +15,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/bots"
+	"parley/conversation/dbhealth"
 	"parley/conversation/maintenance"
 	"parley/internal/lifesign"
 	"parley/plaintext"
@@ -131,7 +132,7 @@ func (f healthReport) problems() (list []error) {
 		list = append(list, fmt.Errorf("the database can't be written: %s", f.Store.Error))
 	}
 	if len(f.Store.Damaged) > 0 {
-		list = append(list, fmt.Errorf("the database is damaged (%s): %s", strings.Join(f.Store.Damaged, "; "), conversation.DamageAdvice))
+		list = append(list, fmt.Errorf("the database is damaged (%s): %s", strings.Join(f.Store.Damaged, "; "), dbhealth.Advice))
 	}
 	for _, name := range slices.Sorted(maps.Keys(f.Channels)) {
 		if c := f.Channels[name]; needsOperator(c.State) {

@@ -13,6 +13,7 @@ import (
 	"parley/agentloop/command"
 	"parley/channels/cli"
 	"parley/conversation"
+	"parley/conversation/dbhealth"
 )
 
 // Terminal is a chat on standard input and output.
@@ -50,7 +51,7 @@ func (g *Gateway) addTerminal(ctx context.Context, t Terminal) error {
 	if !interactive {
 		fmt.Fprintln(os.Stderr, g.choice.Line())
 	} else if recap, err := g.recap(ctx, key); conversation.IsDamaged(err) {
-		intro = append(intro, "What was said here can't be read, since the database is damaged: "+conversation.DamageAdvice+".")
+		intro = append(intro, "What was said here can't be read, since the database is damaged: "+dbhealth.Advice+".")
 	} else if err != nil {
 		return err
 	} else {

@@ -25,7 +25,7 @@ type shownMessage struct {
 func turnsOf(messages []conversation.Message) [][]shownMessage {
 	var list [][]shownMessage
 	for i, m := range messages {
-		if i == 0 || conversation.StartsTurn(&messages[i-1], &messages[i]) {
+		if i == 0 || messages[i].StartsTurn(&messages[i-1]) {
 			list = append(list, nil)
 		}
 		last := len(list) - 1

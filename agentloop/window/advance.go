@@ -64,7 +64,7 @@ func (w Window) choose(budget, room, wanted int) conversation.Window {
 		if taken > wanted && len(w.history)-start >= max(w.keepRecent, 1) {
 			break
 		}
-		if i == first || conversation.StartsTurn(&w.history[i-1], &w.history[i]) {
+		if i == first || w.history[i].StartsTurn(&w.history[i-1]) {
 			start = i
 		}
 	}

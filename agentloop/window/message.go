@@ -80,7 +80,7 @@ func Rows(messages []Entry) []conversation.Message {
 // one.
 func LastTurn(history []conversation.Message) []conversation.Message {
 	for i := len(history) - 1; i >= 0; i-- {
-		if i == 0 || conversation.StartsTurn(&history[i-1], &history[i]) {
+		if i == 0 || history[i].StartsTurn(&history[i-1]) {
 			return history[i:]
 		}
 	}

@@ -45,7 +45,7 @@ func randomTurn(r *rand.Rand, counter Counter) (turn conversation.Snapshot, user
 	if r.IntN(2) == 0 {
 		turn.Summary = conversation.Summary{Through: w.older, Content: strings.Repeat("summed up ", r.IntN(60))}
 		for i := 1; i < len(turn.History); i++ {
-			if conversation.StartsTurn(&turn.History[i-1], &turn.History[i]) && r.IntN(2) == 0 {
+			if turn.History[i].StartsTurn(&turn.History[i-1]) && r.IntN(2) == 0 {
 				turn.Summary.Through = turn.History[i-1].Seq
 				break
 			}

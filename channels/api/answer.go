@@ -59,9 +59,9 @@ type offeredFile struct {
 func (c *Channel) answerOf(ctx context.Context, q question, a conversation.Answer) (answer, error) {
 	out := answer{ID: q.id, Session: q.key, Status: string(a.State), Reply: a.Text, Run: a.RunID, Conversation: a.Conversation, Model: a.Model, FinishReason: string(a.FinishReason)}
 	switch a.State {
-	case conversation.AnswerGone:
+	case conversation.StatusGone:
 		return out, problem(http.StatusGone, "The message was answered, and the answer was deleted with its conversation.")
-	case conversation.AnswerWaiting, conversation.AnswerWithdrawn:
+	case conversation.StatusWaiting, conversation.StatusWithdrawn:
 		return out, nil
 	}
 	at := a.At.UTC()
@@ -147,7 +147,7 @@ func (c *Channel) await(ctx context.Context, q question, prefer preference, to l
 	err = httpserver.Follow(waiting, watch.C(), c.gate.Ending(), to.Beat, func(readStore bool) (done bool, err error) {
 		run, working := watch.Now() // before the store, so that nothing falls between the two
 		if readStore || !working || !run.Takes(a.ID) {
-			if a, err = c.Store.Answer(ctx, ChannelName, q.source()); err != nil || a.State != conversation.AnswerWaiting {
+			if a, err = c.Store.Answer(ctx, ChannelName, q.source()); err != nil || a.State != conversation.StatusWaiting {
 				return true, err
 			}
 		}

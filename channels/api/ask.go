@@ -187,7 +187,7 @@ func (c *Channel) streamAnswer(ctx context.Context, w http.ResponseWriter, q que
 		return
 	}
 	var events []httpserver.Event
-	if a.State != conversation.AnswerWaiting {
+	if a.State != conversation.StatusWaiting {
 		events = append(s.missed(out.ToolCalls), s.turnTo(a.Text)...)
 	}
 	if out.Usage != nil {

@@ -120,9 +120,9 @@ func (d completion) settled(ctx context.Context, to listener) (conversation.Answ
 		return a, d.c.unanswered(ctx, d.q, err)
 	}
 	switch a.State {
-	case conversation.AnswerDone, conversation.AnswerStopped:
+	case conversation.StatusDone, conversation.StatusStopped:
 		return a, nil
-	case conversation.AnswerFailed:
+	case conversation.StatusFailed:
 		return a, problem(http.StatusBadGateway, "%s", a.Text)
 	}
 	return a, problem(http.StatusGone, "The message was answered, and the answer was deleted with its conversation.")

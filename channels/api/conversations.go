@@ -23,7 +23,7 @@ type ChatFilter struct {
 func (f ChatFilter) query() conversation.ConversationQuery {
 	return conversation.ConversationQuery{
 		Text: f.Text, User: f.User, Metadata: f.wanted, Active: f.Archived == "false", Archived: f.Archived == "true",
-		Order: f.order(), From: f.Cursor, Limit: f.Limit,
+		ByAge: f.byAge(), From: f.Cursor, Limit: f.Limit,
 	}
 }
 

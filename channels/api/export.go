@@ -36,7 +36,7 @@ func (c *Channel) exportSession(ctx context.Context, in *exportSession) (*huma.S
 	if err != nil {
 		return nil, err
 	}
-	list, _, err := c.Store.Conversations(ctx, conversation.ConversationQuery{Key: key, Order: conversation.ByAge})
+	list, _, err := c.Store.Conversations(ctx, conversation.ConversationQuery{Key: key, ByAge: true})
 	if err != nil {
 		return nil, err
 	}

@@ -17,11 +17,8 @@ type Page struct {
 	Order  string `query:"order" enum:"use,age" default:"use" doc:"What was used last comes first, or what was made last. With age, paging gives everything once that was there at the first page"`
 }
 
-func (p Page) order() conversation.Order {
-	if p.Order == "age" {
-		return conversation.ByAge
-	}
-	return conversation.ByUse
+func (p Page) byAge() bool {
+	return p.Order == "age"
 }
 
 // MetadataFilter reads the parameters metadata.NAME=VALUE of a query.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"parley/conversation"
+	"parley/conversation/dbhealth"
 	"parley/llm"
 )
 
@@ -125,7 +125,7 @@ func (c *Channel) modelFailure(ctx context.Context, header http.Header, err erro
 	case llm.KindRejected:
 		if failed.Status >= 400 && failed.Status < 500 && failed.Status != http.StatusNotFound { // the request is at fault
 			e.status = http.StatusBadRequest
-			e.message += " " + conversation.Sentence(failed.Err)
+			e.message += " " + dbhealth.Sentence(failed.Err)
 		}
 	case llm.KindTemporary:
 		if e.status = http.StatusServiceUnavailable; failed.Status == http.StatusTooManyRequests {

@@ -163,7 +163,7 @@ func (s *sessionStream) readStored(ctx context.Context) error {
 // after it, in this order. Where that conversation is gone or belongs to another
 // session, it returns only the active one.
 func (s *sessionStream) usedSince(ctx context.Context, active conversation.Conversation) (list []conversation.Conversation, err error) {
-	query := conversation.ConversationQuery{Key: s.key, Order: conversation.ByUse, Limit: readAtOnce}
+	query := conversation.ConversationQuery{Key: s.key, Limit: readAtOnce}
 	for {
 		page, next, err := s.channel.Store.Conversations(ctx, query)
 		if err != nil {

@@ -35,7 +35,7 @@ func (c *Channel) listSessions(ctx context.Context, in *listSessions) (*sessionL
 	found, next, err := c.Store.Sessions(ctx, conversation.SessionQuery{
 		Channel: in.Channel, Text: in.Text, User: in.User, Metadata: in.wanted,
 		Active: in.Archived == "false", Archived: in.Archived == "true",
-		Order: in.order(), From: in.Cursor, Limit: in.Limit,
+		ByAge: in.byAge(), From: in.Cursor, Limit: in.Limit,
 	})
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"parley/activity"
 	"parley/channels"
 	"parley/conversation"
+	"parley/conversation/retry"
 	"parley/conversation/transcript"
 )
 
@@ -182,7 +183,7 @@ func (s *Sender) Run(ctx context.Context, scope conversation.Scope, flush <-chan
 
 // unsent returns the sessions with replies that an earlier process left.
 func (s *Sender) unsent(ctx context.Context, scope conversation.Scope) (keys []conversation.Key) {
-	err := conversation.Persist(ctx, s.log, "read which replies were left unsent", func() (err error) {
+	err := retry.Persist(ctx, s.log, "read which replies were left unsent", func() (err error) {
 		keys, err = s.outbox.Due(ctx, scope)
 		return err
 	})
@@ -294,7 +295,7 @@ func (q *queue) lock(ctx context.Context) (unlock func(), err error) {
 		case <-ctx.Done():
 		}
 	}()
-	unlock, _, err = conversation.WaitLock(ctx, q.sender.log, q.sender.outbox.Lock, q.key)
+	unlock, _, err = retry.Lock(ctx, q.sender.log, q.sender.outbox.Lock, q.key)
 	if err == nil {
 		q.put(nil) // the other process may have sent some
 	}
@@ -501,7 +502,7 @@ func (q *queue) markOver(ctx context.Context, id int64, what string, do func(con
 // persist retries a use of the store until it succeeds. It returns nil where the
 // file of the store is damaged: the queue goes on without it.
 func (q *queue) persist(ctx context.Context, what string, do func() error) error {
-	err := conversation.Persist(ctx, q.sender.log, what+" of "+string(q.key), do)
+	err := retry.Persist(ctx, q.sender.log, what+" of "+string(q.key), do)
 	if conversation.IsDamaged(err) {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 
 	"parley/channels/access"
 	"parley/conversation"
+	"parley/conversation/retry"
 )
 
 // handleMessage accepts a message that somebody wrote, if it is for the
@@ -67,7 +68,7 @@ func (in *intake) admits(ctx context.Context, who user, as *member, p *place) (o
 		IDs:   append([]string{p.guild, p.id, p.parent}, as.roles()...),
 		Names: []access.Username{{Name: who.handle(), Holder: who.ID}},
 	}
-	err = conversation.Persist(ctx, in.Log, "see who may talk", func() error {
+	err = retry.Persist(ctx, in.Log, "see who may talk", func() error {
 		ok, words, err = in.access.Admit(ctx, v)
 		return err
 	})
@@ -164,7 +165,7 @@ func (in *intake) changed(ctx context.Context, m *message, p *place) error {
 	if err := in.flush(ctx); err != nil {
 		return err
 	}
-	return unlessDamaged(conversation.Persist(ctx, in.Log, "store an edit", func() error {
+	return unlessDamaged(retry.Persist(ctx, in.Log, "store an edit", func() error {
 		return in.Store.Edit(ctx, in.Account(), m.ID, in.text(m, p), at)
 	}))
 }
@@ -178,7 +179,7 @@ func (in *intake) deleted(ctx context.Context, p *place, ids ...string) error {
 		return err
 	}
 	for _, id := range ids {
-		err := conversation.Persist(ctx, in.Log, "store a deletion", func() error { return in.Store.Withdraw(ctx, in.Account(), id) })
+		err := retry.Persist(ctx, in.Log, "store a deletion", func() error { return in.Store.Withdraw(ctx, in.Account(), id) })
 		if unlessDamaged(err) != nil {
 			return err
 		}

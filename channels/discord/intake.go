@@ -12,6 +12,7 @@ import (
 
 	"parley/channels"
 	"parley/conversation"
+	"parley/conversation/retry"
 )
 
 // intake turns the events of the gateway into inbound messages. Only its
@@ -206,7 +207,7 @@ func (in *intake) flush(ctx context.Context) error {
 	for _, place := range slices.Sorted(maps.Keys(in.moved)) {
 		cursors = append(cursors, conversation.Cursor{Name: in.cursors() + place, Value: strconv.FormatUint(in.seen[place], 10)})
 	}
-	err := conversation.PersistAll(ctx, in.Log, "store the messages", func() error {
+	err := retry.PersistAll(ctx, in.Log, "store the messages", func() error {
 		return in.accept(ctx, cursors, in.batch...)
 	})
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/retry"
 	"parley/internal/clock"
 )
 
@@ -65,7 +66,7 @@ func (in *intake) newestFirst() []string {
 
 // recall reads which places are known, and how far they were read.
 func (in *intake) recall(ctx context.Context) error {
-	err := conversation.Persist(ctx, in.Log, "read how far Discord's places were read", func() error {
+	err := retry.Persist(ctx, in.Log, "read how far Discord's places were read", func() error {
 		stored, err := in.Store.Cursors(ctx, in.cursors())
 		for _, c := range stored {
 			place := c.Name[len(in.cursors()):]

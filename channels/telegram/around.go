@@ -8,6 +8,7 @@ import (
 	"parley/channels"
 	"parley/channels/access"
 	"parley/conversation"
+	"parley/conversation/retry"
 	"parley/plaintext"
 )
 
@@ -180,7 +181,7 @@ func (c *Channel) knows(ctx context.Context, m *message, author *account) (known
 		v.IDs = []string{m.Chat.id()}
 		v.Names = append(v.Names, access.Username{Name: m.Chat.handle(), Holder: m.Chat.id()})
 	}
-	err = conversation.Persist(ctx, c.log, "see who may talk", func() error {
+	err = retry.Persist(ctx, c.log, "see who may talk", func() error {
 		known, err = c.access.Knows(ctx, v)
 		if known || err != nil || !m.isGroup() || m.External != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"parley/conversation"
+	"parley/conversation/retry"
 	"parley/plaintext"
 )
 
@@ -65,7 +66,7 @@ func (c *Channel) place(ctx context.Context, m *message, to address) (string, er
 	name, known := c.topics.name(at)
 	if !known && m.ReplyTo != nil && m.ReplyTo.TopicCreated != nil {
 		var stored string
-		err := conversation.Persist(ctx, c.log, "read the name of a topic", func() (err error) {
+		err := retry.Persist(ctx, c.log, "read the name of a topic", func() (err error) {
 			stored, err = c.places.PlaceName(ctx, at.key())
 			return err
 		})

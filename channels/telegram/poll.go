@@ -14,6 +14,7 @@ import (
 	"parley/channels"
 	"parley/conversation"
 	"parley/conversation/bots"
+	"parley/conversation/retry"
 	"parley/internal/clock"
 )
 
@@ -59,7 +60,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 // ctx ends.
 func (c *Channel) offset(ctx context.Context) (int64, error) {
 	var value string
-	err := conversation.Persist(ctx, c.log, "read how far Telegram was read", func() (err error) {
+	err := retry.Persist(ctx, c.log, "read how far Telegram was read", func() (err error) {
 		value, err = c.cursor(ctx, c.cursorName())
 		return err
 	})

@@ -10,6 +10,15 @@ import (
 	"parley/conversation/internal/db"
 )
 
+// Advice tells the operator what to do about a damaged database.
+const Advice = db.DamageAdvice
+
+// Sentence returns an error as a sentence.
+func Sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
 // Health is the health of a store's database.
 type Health struct {
 	db    *db.DB
@@ -48,10 +57,10 @@ func (h *Health) Probe(ctx context.Context) error {
 func (h *Health) Troubles() []string {
 	var list []string
 	if err := h.db.Moved(); err != nil {
-		list = append(list, conversation.Sentence(err))
+		list = append(list, Sentence(err))
 	}
 	if parts := h.Damages(); len(parts) > 0 {
-		list = append(list, "The database is damaged: "+strings.Join(parts, "; ")+". What can be read goes on; "+conversation.DamageAdvice+".")
+		list = append(list, "The database is damaged: "+strings.Join(parts, "; ")+". What can be read goes on; "+Advice+".")
 	}
 	return list
 }

@@ -14,6 +14,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
 	"parley/conversation/internal/wordindex"
 )
 
@@ -54,13 +55,13 @@ func (p *Places) MovePlace(ctx context.Context, from, to conversation.Key, readd
 }
 
 func movePlace(ctx context.Context, tx *sql.Tx, from, to conversation.Key, readdress func(string) string, now int64) (moved Moved, err error) {
-	session, err := conversation.SessionOf(ctx, tx, from)
-	if err != nil || session == to { // which moved to from before: one of the two is out of date
+	session, err := rows.SessionOf(ctx, tx, string(from))
+	if err != nil || session == string(to) { // which moved to from before: one of the two is out of date
 		return moved, err
 	}
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO moved_places (place, former, session, moved_at) VALUES (?, ?, ?, ?) ON CONFLICT (place) DO NOTHING`,
-		string(to), string(from), string(session), now)
+		string(to), string(from), session, now)
 	if err != nil {
 		return moved, err
 	}
@@ -69,7 +70,7 @@ func movePlace(ctx context.Context, tx *sql.Tx, from, to conversation.Key, readd
 		return moved, err
 	}
 	if moved.IsNew = added > 0; moved.IsNew { // so have those that had moved to this one before
-		if _, err := tx.ExecContext(ctx, `UPDATE moved_places SET session = ? WHERE session = ?`, string(session), string(to)); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE moved_places SET session = ? WHERE session = ?`, session, string(to)); err != nil {
 			return moved, err
 		}
 	}
@@ -84,9 +85,9 @@ func movePlace(ctx context.Context, tx *sql.Tx, from, to conversation.Key, readd
 
 // readdressRows changes the addresses in those rows of a table that belong to the
 // session.
-func readdressRows(ctx context.Context, tx *sql.Tx, table, which string, session conversation.Key, readdress func(string) string) error {
+func readdressRows(ctx context.Context, tx *sql.Tx, table, which, session string, readdress func(string) string) error {
 	rows, err := tx.QueryContext(ctx, `
-		SELECT id, address FROM `+table+` WHERE session_id = (SELECT id FROM sessions WHERE key = ?) AND `+which, string(session))
+		SELECT id, address FROM `+table+` WHERE session_id = (SELECT id FROM sessions WHERE key = ?) AND `+which, session)
 	if err != nil {
 		return err
 	}
@@ -140,9 +141,9 @@ func (p *Places) OwnSessions(ctx context.Context, channel string) ([]conversatio
 
 // PlaceName returns what people call a place, "" where nobody said.
 func (p *Places) PlaceName(ctx context.Context, place conversation.Key) (name string, err error) {
-	session, err := conversation.SessionOf(ctx, p.db, place)
+	session, err := rows.SessionOf(ctx, p.db, string(place))
 	if err == nil {
-		err = p.db.QueryRowContext(ctx, `SELECT place FROM sessions WHERE key = ?`, string(session)).Scan(&name)
+		err = p.db.QueryRowContext(ctx, `SELECT place FROM sessions WHERE key = ?`, session).Scan(&name)
 	}
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
@@ -168,8 +169,8 @@ func (p *Places) AdoptPlace(ctx context.Context, place conversation.Key) (sessio
 }
 
 func adoptPlace(ctx context.Context, tx *sql.Tx, place conversation.Key, now int64) (conversation.Key, error) {
-	session, err := conversation.SessionOf(ctx, tx, place)
-	if err != nil || session == place {
+	session, err := rows.SessionOf(ctx, tx, string(place))
+	if err != nil || session == string(place) {
 		return "", err
 	}
 	var own int64
@@ -180,7 +181,7 @@ func adoptPlace(ctx context.Context, tx *sql.Tx, place conversation.Key, now int
 	if err != nil {
 		return "", err
 	}
-	into, _, err := conversation.EnterSession(ctx, tx, session, "", now)
+	into, _, err := rows.EnterSession(ctx, tx, session, "", now)
 	if err != nil {
 		return "", err
 	}
@@ -200,5 +201,5 @@ func adoptPlace(ctx context.Context, tx *sql.Tx, place conversation.Key, now int
 			return "", err
 		}
 	}
-	return session, nil
+	return conversation.Key(session), nil
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"database/sql"
 
-	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
 )
 
 // hideBatch is how many conversations are put down for deletion in one
@@ -80,7 +80,7 @@ func (c *cleaner) outdatedAfter(ctx context.Context, row int64) ([]Outdated, err
 func (c *cleaner) outdatedWhere(ctx context.Context, condition string, row int64, n int) ([]Outdated, error) {
 	rows, err := c.db.QueryContext(ctx, `
 		SELECT c.id, s.key, c.uuid, c.title, c.active, c.messages, c.tokens, c.created_at, c.updated_at, (
-			SELECT coalesce(sum(`+conversation.MessageBytes+`), 0)
+			SELECT coalesce(sum(`+rows.MessageBytes+`), 0)
 			FROM messages WHERE conversation_id = c.id)
 		FROM conversations c JOIN sessions s ON s.id = c.session_id
 		WHERE `+outdated+` AND `+condition+` ORDER BY c.id LIMIT ?5`, c.lastUsed, c.restingFrom, db.Millis(c.at), row, n)
@@ -137,7 +137,7 @@ func (c *cleaner) hide(ctx context.Context, batch []Outdated) (hidden []Outdated
 			if !still {
 				continue
 			}
-			if err := conversation.DeleteIn(ctx, tx, o.row); err != nil {
+			if err := rows.DeleteConversation(ctx, tx, o.row); err != nil {
 				return err
 			}
 			hidden = append(hidden, o)

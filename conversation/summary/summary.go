@@ -82,7 +82,7 @@ func (s *Summaries) Stretch(ctx context.Context, id string, before int64, tokens
 		if err != nil {
 			return t, db.Explain(err)
 		}
-		if n := len(t.Messages); n > 0 && conversation.StartsTurn(&t.Messages[n-1], &m) {
+		if n := len(t.Messages); n > 0 && m.StartsTurn(&t.Messages[n-1]) {
 			whole = n
 		}
 		if tokens -= m.Tokens; tokens < 0 && whole > 0 {
