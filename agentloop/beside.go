@@ -36,7 +36,7 @@ func (a aside) ask(ctx context.Context, model Model, attempted func(conversation
 
 // ask makes a call that belongs to the run under way.
 func (g *generation) ask(ctx context.Context, a aside) (llm.Response, error) {
-	answer, err := a.ask(ctx, g.deps.Model, func(step conversation.Step) { g.answer.steps = append(g.answer.steps, step) })
+	answer, err := a.ask(ctx, g.deps.Model, g.noteCall)
 	g.answer.prompt += answer.Usage.Prompt
 	g.answer.completion += answer.Usage.Completion
 	return answer, err
@@ -54,8 +54,11 @@ const storeTimeout = 5 * time.Second
 
 // askBeside makes a model call behind the commit of a run, and stores what it cost. The
 // loop may have ended.
-func (r *Router) askBeside(ctx context.Context, beside conversation.Background, a aside) (llm.Response, error) {
-	answer, err := a.ask(ctx, r.deps.Model, func(step conversation.Step) { beside.Steps = append(beside.Steps, step) })
+func (r *Router) askBeside(ctx context.Context, key conversation.Key, beside conversation.Background, a aside) (llm.Response, error) {
+	answer, err := a.ask(ctx, r.deps.Model, func(step conversation.Step) {
+		beside.Steps = append(beside.Steps, step)
+		logCall(r.deps.Log, key, beside.Run, step)
+	})
 	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	if lost := r.deps.Store.AddBackground(storing, beside); lost != nil {

@@ -223,6 +223,8 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 	if err != nil {
 		return false
 	}
+	l.deps.Log.Debug("run committed", "session", l.key, "run", run.ID(), "kind", run.Kind, "status", run.Status, "conversation", done.Conversation.ID,
+		"messages", len(done.Messages), "replies", len(done.Replies), "took", time.Since(run.StartedAt))
 	l.deps.Watcher.Committed(run, done)
 	if l.deps.Strategy == Summarization && run.Window.Start != run.Conversation.Window.Start {
 		l.cache.invalidate() // the window has another summary

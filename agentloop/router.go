@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -35,6 +36,7 @@ type Router struct {
 	summaries   summaries
 	calibration window.Calibration
 	budgets     window.Budgets
+	atWork      atomic.Int64 // loops
 }
 
 // signal tells the loop of a session that there is new inbound, that it must read
@@ -105,6 +107,10 @@ func (r *Router) signal(s signal) {
 	}
 }
 
+// AtWork returns how many sessions have a loop: those that are at work, and those that
+// were a moment ago.
+func (r *Router) AtWork() int64 { return r.atWork.Load() }
+
 // Run answers what waits in the scopes, then serves them until intake ends. It then
 // begins no more runs, waits up to DrainTimeout for those under way, and cancels the
 // rest; their messages stay in the inbox for the next start. When runs ends, all runs
@@ -130,6 +136,7 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 		if l == nil {
 			l = newLoop(r, s.key)
 			loops[s.key] = l
+			r.atWork.Store(int64(len(loops)))
 			running.Go(func() { l.run(intake, runs) })
 		}
 		l.post(s)
@@ -144,6 +151,7 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 		case l := <-r.idle:
 			if l.mayEnd() {
 				delete(loops, l.key)
+				r.atWork.Store(int64(len(loops)))
 				ended++
 			}
 			if len(loops) == 0 && ended >= releaseThreshold {

@@ -1,9 +1,11 @@
 package agentloop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -61,6 +63,7 @@ func (l *loop) answer(runs context.Context, q question) bool {
 	started := time.Now()
 	working, end := context.WithCancel(runs) // ends after the commit
 	defer end()
+	l.deps.Log.Debug("run begun", "session", l.key, "run", q.took[0].ID, "conversation", q.snapshot.Conversation.ID, "messages", len(q.took))
 	l.deps.Watcher.Working(working, l.key, q.took, q.destination())
 	a, err := l.generate(runs, &q)
 	switch {
@@ -90,7 +93,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		stop()
 	default:
 	}
-	g := &generation{loop: l, deps: l.deps, to: q.destination(), notice: expiryNotice(q.snapshot.Conversation), conversation: q.snapshot.Conversation.ID, budget: l.router.budgets.Of(l.key, l.deps.Budget)}
+	g := &generation{loop: l, deps: l.deps, to: q.destination(), notice: expiryNotice(q.snapshot.Conversation), number: q.took[0].ID, conversation: q.snapshot.Conversation.ID, budget: l.router.budgets.Of(l.key, l.deps.Budget)}
 	err := recovered(func() error {
 		release, err := l.reserveImages(ctx, q)
 		if err != nil {
@@ -125,6 +128,7 @@ type generation struct {
 	budget  int          // shrinks when the model refuses a list as too long
 	options *llm.Options // of the model's calls; nil = as configured
 
+	number       int64  // of the run
 	conversation string // ID
 	unsummarised int64  // seq before which a summary could not be made in this run; 0 = none
 	answer       answer
@@ -185,8 +189,9 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 			return llm.Response{}, g.noRoom(sent)
 		}
 		g.window.Sent(sent)
+		g.deps.Log.Debug("window", "session", g.loop.key, "run", g.number, "messages", len(sent.Messages)-1, "tokens", sent.Tokens, "left_out", sent.Left, "budget", g.budget)
 		request := llm.Request{Messages: sent.Messages, Options: g.options, Attempted: func(a llm.Attempt) {
-			g.answer.steps = append(g.answer.steps, modelStep(a, sent))
+			g.noteCall(modelStep(a, sent))
 		}}
 		if !last {
 			request.Tools = g.loop.router.frame.Tools
@@ -219,6 +224,18 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 		}
 		return response, err
 	}
+}
+
+// noteCall adds an attempt at a model call to the steps of the run.
+func (g *generation) noteCall(step conversation.Step) {
+	g.answer.steps = append(g.answer.steps, step)
+	logCall(g.deps.Log, g.loop.key, g.number, step)
+}
+
+// logCall logs an attempt at a model call.
+func logCall(log *slog.Logger, key conversation.Key, run int64, step conversation.Step) {
+	log.Debug("model call", "session", key, "run", run, "purpose", cmp.Or(step.Purpose, "answer"), "model", step.Name, "took", step.Took,
+		"prompt_tokens", step.Prompt, "completion_tokens", step.Completion, "error", step.Error)
 }
 
 func (g *generation) preview(d llm.Delta) {

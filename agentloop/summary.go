@@ -95,7 +95,7 @@ func (l *loop) requestSummary(run conversation.Run) {
 	taken := l.router.background.submit(func(ctx context.Context) {
 		defer l.router.summaries.end(id)
 		made, err := l.router.summarize(ctx, id, enough, before, func(ctx context.Context, a aside) (llm.Response, error) {
-			return l.router.askBeside(ctx, beside, a)
+			return l.router.askBeside(ctx, key, beside, a)
 		})
 		if err != nil && ctx.Err() == nil {
 			l.deps.Log.Warn("summary failed; the next answer tries again", "session", key, "error", err)

@@ -51,6 +51,7 @@ func (g *generation) callTool(ctx context.Context, call llm.ToolCall) (window.En
 	result.Failed = err != nil
 	done := ToolCall{ToolCall: call, Done: true, Took: time.Since(began), Error: window.OneLine(failureOf(result), maxStepError)}
 	g.deps.Watcher.Called(g.loop.key, done)
+	g.deps.Log.Debug("tool call", "session", g.loop.key, "run", g.number, "tool", call.Name, "took", done.Took, "failed", result.Failed)
 	return result, toolStep(done, began)
 }
 

@@ -333,6 +333,12 @@ func (s *Store) HasOther(ctx context.Context, c Conversation) (has bool, err err
 	return has, db.Explain(err)
 }
 
+// CountSessions returns how many sessions are stored.
+func (s *Store) CountSessions(ctx context.Context) (n int64, err error) {
+	err = s.db.QueryRowContext(ctx, `SELECT count(*) FROM sessions`).Scan(&n)
+	return n, db.Explain(err)
+}
+
 // Metadata is what a program notes of a session or a message: the text of a JSON
 // object, "" for none.
 type Metadata string

@@ -47,6 +47,7 @@ type Gateway struct {
 	shared   sharedSessions
 	moved    chan struct{} // signals that a place has moved, see adoptPlaces
 	metrics  *metrics.Metrics
+	tools    []string           // names of all that the model may call
 	http     *httpserver.Server // nil when there is none
 	ready    httpserver.ReadyFunc
 	terminal channels.Source // when the user leaves it, the gateway ends; nil: there is none
@@ -109,7 +110,10 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		}
 	}
 	g.ready = g.readiness()
-	g.metrics = metrics.New(metrics.Parts{Version: o.Version, Queues: bots.New(g.store).Queues})
+	g.metrics = metrics.New(metrics.Parts{
+		Version: o.Version, Queues: bots.New(g.store).Queues, Sessions: g.store.CountSessions,
+		AtWork: func() int64 { return g.router.AtWork() },
+	})
 	err = g.wire(ctx, o)
 	if err == nil && o.Daemon {
 		err = g.addDaemon(ctx)
@@ -124,6 +128,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		g.Close()
 		return nil, err
 	}
+	g.metrics.Expect(g.expected())
 	return g, nil
 }
 
@@ -181,6 +186,9 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 	registry, err := tools.NewRegistry(append([]tools.Tool{tools.CurrentTime(time.Now), tools.SessionState(), tools.Recall(g.store, g.counter)}, o.Tools...)...)
 	if err != nil {
 		return err
+	}
+	for _, tool := range registry.List() {
+		g.tools = append(g.tools, tool.Name)
 	}
 	reserve := g.cfg.LLM.MaxOutputTokens
 	if reserve == 0 {

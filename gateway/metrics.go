@@ -2,10 +2,21 @@ package gateway
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"parley/llm"
 	"parley/metrics"
 )
+
+// expected returns what is known at the start to be counted.
+func (g *Gateway) expected() metrics.Expected {
+	return metrics.Expected{
+		Channels: slices.Sorted(maps.Keys(g.channels)),
+		Models:   append([]string{g.choice.Model}, g.cfg.LLM.FallbackModels...),
+		Tools:    g.tools,
+	}
+}
 
 // attempted returns a function that counts attempts of model calls.
 func attempted(m *metrics.Metrics) func(llm.Attempt) {

@@ -3,6 +3,8 @@ package metrics
 import (
 	"runtime"
 
+	"parley/conversation"
+
 	"github.com/prometheus/client_golang/prometheus"
 	process "github.com/prometheus/client_golang/prometheus/collectors"
 )
@@ -22,8 +24,17 @@ type collectors struct {
 	requests         *prometheus.CounterVec
 	requestSeconds   *prometheus.HistogramVec
 
+	expirations *prometheus.CounterVec
+
 	models models
+	tools  tools
 }
+
+// Why a conversation was followed by another one, as labels.
+const (
+	expiredByRest   = "rest"
+	expiredByLength = "messages"
+)
 
 // newCollectors returns collectors in a registry of their own.
 func newCollectors(parts Parts) (*collectors, *prometheus.Registry) {
@@ -47,12 +58,15 @@ func newCollectors(parts Parts) (*collectors, *prometheus.Registry) {
 		ConstLabels: prometheus.Labels{"version": parts.Version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	registry.MustRegister(build, process.NewGoCollector(), process.NewProcessCollector(process.ProcessCollectorOpts{}), newQueues(parts.Queues))
-	return &collectors{
+	registry.MustRegister(build, process.NewGoCollector(), process.NewProcessCollector(process.ProcessCollectorOpts{}), newSessions(parts))
+	if parts.Queues != nil {
+		registry.MustRegister(newQueues(parts.Queues))
+	}
+	c := &collectors{
 		inbound:          counter("parley_inbound_total", "Messages taken from a channel and stored.", "channel"),
 		runs:             counter("parley_runs_total", "Runs and commands that ended.", "kind", "status"),
 		runSeconds:       histogram("parley_run_seconds", "From the begin of a run to its commit.", working, "kind"),
-		toolCalls:        counter("parley_tool_calls_total", "Tool calls that the model asked for.", "outcome"),
+		toolCalls:        counter("parley_tool_calls_total", "Tool calls that the model asked for.", "tool", "outcome"),
 		modelCalls:       counter("parley_model_calls_total", "Tries of model calls: done, or the kind of the error.", "model", "outcome"),
 		modelSeconds:     histogram("parley_model_call_seconds", "The time of one try of a model call.", working, "model"),
 		firstByteSeconds: histogram("parley_model_first_byte_seconds", "From a model call to the first piece of its answer.", working, "model"),
@@ -61,5 +75,14 @@ func newCollectors(parts Parts) (*collectors, *prometheus.Registry) {
 		deliverySeconds:  histogram("parley_delivery_seconds", "From a run's commit until the platform has taken its reply.", sending, "channel"),
 		requests:         counter("parley_http_requests_total", "HTTP requests by route, empty where there is none.", "route", "status"),
 		requestSeconds:   histogram("parley_http_request_seconds", "The time of an HTTP request; of a stream, as long as it was open.", answering, "route"),
-	}, registry
+		expirations:      counter("parley_expirations_total", "Conversations that were over, so that a message began another: by rest, or by their number of messages.", "reason"),
+	}
+	for _, kind := range []conversation.Kind{conversation.KindAgent, conversation.KindCommand} {
+		for _, status := range []conversation.Status{conversation.StatusDone, conversation.StatusFailed, conversation.StatusStopped} {
+			c.runs.WithLabelValues(string(kind), string(status))
+		}
+	}
+	c.expirations.WithLabelValues(expiredByRest)
+	c.expirations.WithLabelValues(expiredByLength)
+	return c, registry
 }

@@ -6,8 +6,6 @@ import (
 	"context"
 	"net/http"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -19,57 +17,88 @@ import (
 
 // Parts is what Metrics need.
 type Parts struct {
-	Version string                                          // of the gateway
-	Queues  func(ctx context.Context) ([]bots.Queue, error) // read with each scrape
+	Version string // of the gateway
+
+	// The functions are called with each scrape. Each may be nil: its figures are missing.
+	Queues   func(ctx context.Context) ([]bots.Queue, error)
+	Sessions func(ctx context.Context) (int64, error) // that are stored
+	AtWork   func() int64                             // sessions with a loop
 }
 
-// Metrics counts what the gateway does, from the first scrape on: without a
-// Prometheus there are no collectors, and each hook costs one load of a pointer.
-// The hooks never block, and may be called from any goroutine.
+// Metrics counts what the gateway does, from New on. The hooks never block, and may be
+// called from any goroutine.
 type Metrics struct {
-	parts   Parts
-	handler func() http.Handler
-	made    atomic.Pointer[collectors] // nil before the first scrape
+	collectors *collectors
+	handler    http.Handler
 }
 
-// New returns metrics that count nothing before the first scrape.
+// New returns metrics that count from now on.
 func New(parts Parts) *Metrics {
-	m := &Metrics{parts: parts}
-	m.handler = sync.OnceValue(m.begin)
-	return m
+	c, registry := newCollectors(parts)
+	return &Metrics{collectors: c, handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, // queues that can't be read hide nothing else
+		Registry:      registry,
+	})}
 }
 
 // ServeHTTP answers a scrape.
-func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler().ServeHTTP(w, r) }
+func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
-// begin makes the collectors, which count from now on.
-func (m *Metrics) begin() http.Handler {
-	c, registry := newCollectors(m.parts)
-	m.made.Store(c)
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		ErrorHandling: promhttp.ContinueOnError, // queues that can't be read hide nothing else
-		Registry:      registry,
-	})
+// Expected is what is known at the start to be counted.
+type Expected struct {
+	Channels []string
+	Models   []string
+	Tools    []string // all that the model may call
 }
 
-// Accepted counts inbound of a channel.
-func (m *Metrics) Accepted(channel string, n int) {
-	if c := m.made.Load(); c != nil {
-		c.inbound.WithLabelValues(channel).Add(float64(n))
+// Expect makes the counters of what is expected, with 0, so that a rate is right from
+// the first event on. Tools that are not named count as "other".
+func (m *Metrics) Expect(e Expected) {
+	c := m.collectors
+	for _, channel := range e.Channels {
+		c.inbound.WithLabelValues(channel)
+		for _, kind := range []activity.OutcomeKind{activity.Sent, activity.Retried, activity.Failed} {
+			c.deliveries.WithLabelValues(channel, string(kind))
+		}
+	}
+	for _, model := range e.Models {
+		model = c.models.label(model)
+		for _, outcome := range ModelOutcomes {
+			c.modelCalls.WithLabelValues(model, outcome)
+		}
+		c.tokens.WithLabelValues(model, "prompt")
+		c.tokens.WithLabelValues(model, "completion")
+	}
+	c.tools.expect(e.Tools)
+	for _, tool := range append(e.Tools, otherTool) {
+		c.toolCalls.WithLabelValues(tool, "done")
+		c.toolCalls.WithLabelValues(tool, "failed")
 	}
 }
 
-// Committed counts a run, and its tool calls.
+// ModelOutcomes are how an attempt of a model call may end.
+var ModelOutcomes = []string{"done", "ended", "temporary", "rejected", "auth", "context_size"}
+
+// Accepted counts inbound of a channel.
+func (m *Metrics) Accepted(channel string, n int) {
+	m.collectors.inbound.WithLabelValues(channel).Add(float64(n))
+}
+
+// Committed counts a run, its tool calls, and the conversation that it follows where
+// that is over.
 func (m *Metrics) Committed(run conversation.Run) {
-	c := m.made.Load()
-	if c == nil {
-		return
+	c := m.collectors
+	switch {
+	case run.Conversation.Rested > 0:
+		c.expirations.WithLabelValues(expiredByRest).Inc()
+	case run.Conversation.Filled > 0:
+		c.expirations.WithLabelValues(expiredByLength).Inc()
 	}
 	c.runs.WithLabelValues(string(run.Kind), string(run.Status)).Inc()
 	c.runSeconds.WithLabelValues(string(run.Kind)).Observe(time.Since(run.StartedAt).Seconds())
 	for _, step := range run.Steps {
 		if step.Kind == conversation.StepTool {
-			c.toolCalls.WithLabelValues(outcome(step.Error)).Inc()
+			c.toolCalls.WithLabelValues(c.tools.label(step.Name), outcome(step.Error)).Inc()
 		}
 	}
 }
@@ -91,10 +120,7 @@ type ModelCall struct {
 
 // Attempted counts an attempt of a model call.
 func (m *Metrics) Attempted(call ModelCall) {
-	c := m.made.Load()
-	if c == nil {
-		return
-	}
+	c := m.collectors
 	model := c.models.label(call.Model)
 	c.modelCalls.WithLabelValues(model, call.Outcome).Inc()
 	c.modelSeconds.WithLabelValues(model).Observe(call.Took.Seconds())
@@ -107,10 +133,7 @@ func (m *Metrics) Attempted(call ModelCall) {
 
 // Delivered counts the outcome of a delivery attempt.
 func (m *Metrics) Delivered(o activity.Outcome) {
-	c := m.made.Load()
-	if c == nil {
-		return
-	}
+	c := m.collectors
 	c.deliveries.WithLabelValues(o.Channel, string(o.Kind)).Inc()
 	if o.Kind == activity.Sent {
 		c.deliverySeconds.WithLabelValues(o.Channel).Observe(o.After.Seconds())
@@ -119,8 +142,6 @@ func (m *Metrics) Delivered(o activity.Outcome) {
 
 // Answered counts an HTTP request by the pattern of its route, "" for none.
 func (m *Metrics) Answered(route string, status int, took time.Duration) {
-	if c := m.made.Load(); c != nil {
-		c.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
-		c.requestSeconds.WithLabelValues(route).Observe(took.Seconds())
-	}
+	m.collectors.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.collectors.requestSeconds.WithLabelValues(route).Observe(took.Seconds())
 }

@@ -27,7 +27,9 @@ func do(m *metrics.Metrics) {
 	m.Accepted("telegram", 3)
 	m.Committed(conversation.Run{
 		Kind: conversation.KindAgent, Status: conversation.StatusDone, StartedAt: time.Now().Add(-2 * time.Second),
-		Steps: []conversation.Step{{Kind: conversation.StepModel}, {Kind: conversation.StepTool}, {Kind: conversation.StepTool, Error: "no"}},
+		Conversation: conversation.Conversation{Rested: time.Hour},
+		Steps: []conversation.Step{{Kind: conversation.StepModel}, {Kind: conversation.StepTool, Name: "clock"}, {Kind: conversation.StepTool, Name: "clock", Error: "no"},
+			{Kind: conversation.StepTool, Name: "invented", Error: "no"}},
 	})
 	m.Attempted(metrics.ModelCall{Model: "m", Outcome: "done", Took: time.Second, FirstByte: time.Millisecond, Prompt: 100, Completion: 7})
 	m.Attempted(metrics.ModelCall{Model: "m", Outcome: "temporary", Took: time.Second})
@@ -41,13 +43,13 @@ func do(m *metrics.Metrics) {
 // An operator's alarms go by these lines.
 func TestWhatPrometheusReads(t *testing.T) {
 	t.Parallel()
-	m := metrics.New(metrics.Parts{Version: "v1.2.3", Queues: func(context.Context) ([]bots.Queue, error) {
+	m := metrics.New(metrics.Parts{Version: "v1.2.3", Sessions: func(context.Context) (int64, error) { return 12, nil }, AtWork: func() int64 { return 3 }, Queues: func(context.Context) ([]bots.Queue, error) {
 		return []bots.Queue{
 			{Channel: "discord", Account: "1", Waiting: 3, OldestWaiting: time.Now().Add(time.Hour), Due: 2, Held: 1},
 			{Channel: "discord", Account: "2", Waiting: 1, OldestWaiting: time.Now().Add(2 * time.Hour)},
 		}, nil
 	}})
-	scrape(m)
+	m.Expect(metrics.Expected{Channels: []string{"telegram"}, Models: []string{"m"}, Tools: []string{"clock"}})
 	do(m)
 	text := scrape(m)
 	for _, line := range []string{
@@ -55,8 +57,12 @@ func TestWhatPrometheusReads(t *testing.T) {
 		`parley_runs_total{kind="agent",status="done"} 1`,
 		`parley_run_seconds_count{kind="agent"} 1`,
 		`parley_run_seconds_bucket{kind="agent",le="1"} 0`,
-		`parley_tool_calls_total{outcome="done"} 1`,
-		`parley_tool_calls_total{outcome="failed"} 1`,
+		`parley_tool_calls_total{outcome="done",tool="clock"} 1`,
+		`parley_tool_calls_total{outcome="failed",tool="clock"} 1`,
+		`parley_tool_calls_total{outcome="failed",tool="other"} 1`,
+		`parley_expirations_total{reason="rest"} 1`,
+		`parley_sessions 12`,
+		`parley_sessions_at_work 3`,
 		`parley_model_calls_total{model="m",outcome="done"} 1`,
 		`parley_model_calls_total{model="m",outcome="temporary"} 1`,
 		`parley_model_call_seconds_count{model="m"} 2`,
@@ -87,6 +93,28 @@ func TestWhatPrometheusReads(t *testing.T) {
 	}
 }
 
+// A counter that begins with its first event has no rate then.
+func TestCountersBeginWithZero(t *testing.T) {
+	t.Parallel()
+	m := metrics.New(metrics.Parts{})
+	m.Expect(metrics.Expected{Channels: []string{"telegram"}, Models: []string{"m"}, Tools: []string{"clock"}})
+	text := scrape(m)
+	for _, line := range []string{
+		`parley_inbound_total{channel="telegram"} 0`,
+		`parley_runs_total{kind="agent",status="failed"} 0`,
+		`parley_tool_calls_total{outcome="failed",tool="clock"} 0`,
+		`parley_tool_calls_total{outcome="done",tool="other"} 0`,
+		`parley_model_calls_total{model="m",outcome="temporary"} 0`,
+		`parley_tokens_total{direction="completion",model="m"} 0`,
+		`parley_deliveries_total{channel="telegram",outcome="retried"} 0`,
+		`parley_expirations_total{reason="messages"} 0`,
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("missing: %s", line)
+		}
+	}
+}
+
 // A store in trouble is when the other figures are needed most.
 func TestQueuesThatCantBeReadHideNothingElse(t *testing.T) {
 	t.Parallel()
@@ -100,7 +128,6 @@ func TestQueuesThatCantBeReadHideNothingElse(t *testing.T) {
 func TestOfTooManyModelsTheRestIsOne(t *testing.T) {
 	t.Parallel()
 	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]bots.Queue, error) { return nil, nil }})
-	scrape(m)
 	for i := range 1000 {
 		m.Attempted(metrics.ModelCall{Model: fmt.Sprint("model-", i), Outcome: "done"})
 	}
@@ -132,7 +159,7 @@ func TestScrapesAndHooksMayMeet(t *testing.T) {
 	all.Wait()
 }
 
-// Without a Prometheus, the hooks are on the way of every message.
+// The hooks are on the way of every message.
 func BenchmarkHooksThatNobodyReads(b *testing.B) {
 	m := metrics.New(metrics.Parts{})
 	for b.Loop() {
