@@ -53,8 +53,8 @@ func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (
 	return stored, nil
 }
 
-// insertInbound gives the message as it reads in the store; its ID is 0 when
-// it was there already.
+// insertInbound stores a message and returns it as it is stored; its ID is 0 if it was
+// stored before.
 func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbound, error) {
 	session, key, err := rows.EnterSession(ctx, tx, string(in.Key), db.Text(in.Place), now)
 	if err != nil {
@@ -112,8 +112,8 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 const knownByAnother = `EXISTS (
 	SELECT 1 FROM inbox WHERE channel = ?1 AND source_id = ?3 AND account <> ?2 AND sent_at = ?4 AND (account = '' OR ?2 = '' OR in_group AND ?5))`
 
-// insertedID is the id of the row that an INSERT has added, 0 when a conflict
-// kept it from adding one.
+// insertedID returns the id of the row that an INSERT has added, or 0 if there was a
+// conflict.
 func insertedID(result sql.Result) (int64, error) {
 	if added, err := result.RowsAffected(); err != nil || added == 0 {
 		return 0, err
@@ -128,7 +128,7 @@ type Cursor struct {
 	Value string // for example the next update's offset
 }
 
-// Cursor is the value stored under a name, "" when there is none.
+// Cursor returns the value that is stored under a name, or "".
 func (s *Store) Cursor(ctx context.Context, name string) (string, error) {
 	var value string
 	err := s.db.QueryRowContext(ctx, `SELECT value FROM cursors WHERE name = ?`, name).Scan(&value)
@@ -138,7 +138,7 @@ func (s *Store) Cursor(ctx context.Context, name string) (string, error) {
 	return value, db.Explain(err)
 }
 
-// Cursors are those whose name begins with a prefix.
+// Cursors returns the cursors whose names begin with a prefix, ordered by name.
 func (s *Store) Cursors(ctx context.Context, prefix string) ([]Cursor, error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT name, value FROM cursors WHERE substr(name, 1, length(?1)) = ?1 ORDER BY name`, prefix)

@@ -47,9 +47,9 @@ func (s *Store) resetApart(ctx context.Context, key Key, at time.Time) (fresh Co
 	return fresh, err
 }
 
-// setApart gives a session another key, and makes one that has its key, its
-// messages that wait and its replies that are due. It returns what stands for the
-// conversation of that.
+// setApart renames a session, and makes a new one under its key, which takes over the
+// messages that wait and the replies that are due. It returns a conversation of the new
+// session that is not stored yet.
 func setApart(ctx context.Context, tx *sql.Tx, key Key) (c Conversation, err error) {
 	var old int64
 	if err := tx.QueryRowContext(ctx, `SELECT id FROM sessions WHERE key = ?`, string(key)).Scan(&old); err != nil {
@@ -79,8 +79,8 @@ func setApart(ctx context.Context, tx *sql.Tx, key Key) (c Conversation, err err
 	return c, nil
 }
 
-// WithoutRecord stands for a conversation that nothing can be added to: what a
-// run does with it is stored in its session alone.
+// WithoutRecord returns the conversation for a run that is stored with its session alone,
+// since nothing can be added to the conversation.
 func (c Conversation) WithoutRecord() Conversation {
 	return Conversation{Key: c.Key, session: c.session}
 }
@@ -116,8 +116,8 @@ func (s *Store) acceptOne(ctx context.Context, in Inbound) (stored []Inbound, er
 	return nil, err
 }
 
-// closedConversations are those that nothing can be added to, because the file is
-// damaged.
+// closedConversations is the set of conversations to which nothing can be added, because
+// the file is damaged.
 type closedConversations struct {
 	mu  sync.Mutex
 	ids map[string]bool

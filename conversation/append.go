@@ -113,8 +113,7 @@ func instructionSize(state State) (bytes int) {
 	return bytes
 }
 
-// appendedBefore gives what was stored under a sourceID; nothing when that is
-// new.
+// appendedBefore returns what was stored under a sourceID, or the zero value.
 func appendedBefore(ctx context.Context, tx *sql.Tx, session int64, sourceID, hash string) (done Committed, err error) {
 	var known string
 	var conversation, first, n int64
@@ -140,7 +139,7 @@ func appendedBefore(ctx context.Context, tx *sql.Tx, session int64, sourceID, ha
 	return done, err
 }
 
-// fingerprintOf is the same for messages that say the same, whenever they come.
+// fingerprintOf returns a hash of what messages say; their times do not count.
 func fingerprintOf(messages []Message) (string, error) {
 	messages = slices.Clone(messages)
 	for i := range messages {
@@ -158,7 +157,7 @@ func hashOf(v any) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// checkAppended gives the messages as they are stored, or ErrInvalid.
+// checkAppended returns the messages as they are stored, or ErrInvalid.
 func checkAppended(messages []Message) ([]Message, error) {
 	if len(messages) == 0 || len(messages) > appendMost {
 		return nil, fmt.Errorf("%w: %d messages, one to %d are taken at once", ErrInvalid, len(messages), appendMost)
@@ -189,7 +188,7 @@ func checkAppended(messages []Message) ([]Message, error) {
 	return messages, nil
 }
 
-// check says what a message lacks, or has too much.
+// check returns why a message can't be stored.
 func (m *Message) check() error {
 	switch {
 	case !slices.Contains([]Role{RoleUser, RoleAssistant, RoleTool, RoleSystem}, m.Role):
@@ -331,7 +330,7 @@ func (im *Import) Add(ctx context.Context, c Imported) (added bool, err error) {
 	return len(c.Messages) > 0, nil
 }
 
-// batchLength is how many of the messages go in one transaction.
+// batchLength returns how many of the messages are written in one transaction.
 func batchLength(messages []Message) int {
 	for n, size := 0, 0; n < len(messages); n++ {
 		if size += len(messages[n].Content); n == importBatch || n > 0 && size > importBytes {
@@ -383,7 +382,7 @@ func (im *Import) abandon(ctx context.Context, row int64) error {
 	})
 }
 
-// Known says whether there is a conversation with the ID, in any session.
+// Known reports whether there is a conversation with the ID, in any session.
 func (s *Store) Known(ctx context.Context, id string) (known bool, err error) {
 	err = s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM conversations WHERE uuid = ?)`, id).Scan(&known)
 	return known, db.Explain(err)

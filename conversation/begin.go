@@ -108,7 +108,7 @@ func (s *Store) readHistory(ctx context.Context, snapshot *Snapshot, budget int)
 	return err
 }
 
-// unreadConversation stands for the conversation that goes on in a session and
+// unreadConversation returns what a snapshot has in place of an active conversation that
 // can't be read: one without a row.
 func unreadConversation(ctx context.Context, q db.Querier, key Key) (c Conversation, err error) {
 	c = Conversation{Key: key, Active: true}
@@ -141,8 +141,8 @@ func (s *Store) Inbox(ctx context.Context, key Key, limit int) ([]Inbound, error
 	return list, db.Explain(err)
 }
 
-// readableInbox is readInbox without what can't be read, since it stands on a
-// damaged page: that is noted, and the session goes on without it.
+// readableInbox is readInbox, but it leaves out messages on damaged pages, and notes the
+// damage.
 func (s *Store) readableInbox(ctx context.Context, q db.Querier, key Key, notes bool, limit int, accounts ...Account) ([]Inbound, error) {
 	list, err := readInbox(ctx, q, key, notes, limit, accounts...)
 	if !IsDamaged(err) {
@@ -169,8 +169,8 @@ func (s *Store) readableInbox(ctx context.Context, q db.Querier, key Key, notes 
 	return list, nil
 }
 
-// readInbox gives the oldest inbound of a session that no run has settled:
-// messages, or notes about earlier ones.
+// readInbox returns the oldest inbound of a session that no run has settled: messages, or
+// notes about edits of earlier ones.
 func readInbox(ctx context.Context, q db.Querier, key Key, notes bool, limit int, accounts ...Account) ([]Inbound, error) {
 	return readInboxWhere(ctx, q, key, notes, limit, `1`, nil, accounts)
 }
@@ -223,8 +223,8 @@ func scanInbound(rows *sql.Rows) (in Inbound, err error) {
 	return in, err
 }
 
-// Active is the session's active conversation. When it has none, a fresh one
-// with a new ID is given, which is stored with its first message.
+// Active returns the session's active conversation. If there is none, it returns a fresh one
+// with a new ID, which is stored with its first message.
 func (s *Store) Active(ctx context.Context, key Key) (Conversation, error) {
 	c, _, err := active(ctx, s.db, key)
 	return c, db.Explain(err)

@@ -61,7 +61,7 @@ func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) (done Com
 	return done, err
 }
 
-// change does what a run does to its conversation.
+// change applies a run's effect and messages to its conversation.
 func change(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (done Committed, err error) {
 	done.Conversation = run.Conversation
 	switch {
@@ -84,7 +84,7 @@ func change(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Tim
 	return done, err
 }
 
-// sessionOf is the row id of the run's session.
+// sessionOf returns the row id of the run's session.
 func sessionOf(ctx context.Context, tx *sql.Tx, run Run) (id int64, err error) {
 	if run.Conversation.session != 0 {
 		return run.Conversation.session, nil
@@ -111,8 +111,8 @@ func settle(ctx context.Context, tx *sql.Tx, run Run, in Inbound) error {
 	return moveUploads(ctx, tx, in, uploads.Accepted, uploads.Taken)
 }
 
-// keptText is what is kept of an inbound's text: what was asked, for the notice
-// that answers it, unless it stands in a message.
+// keptText returns what is kept of an inbound's text: all of it, for the notice that
+// answers it, unless a message has it.
 func keptText(run Run, in Inbound) string {
 	if !in.Keep || slices.ContainsFunc(run.Messages, func(m Message) bool { return m.SourceID == in.SourceID }) {
 		return ""
@@ -242,8 +242,8 @@ func appendMessages(ctx context.Context, tx *sql.Tx, run Run, session int64, at 
 	return c, stored, nil
 }
 
-// grow gives the run's conversation as its messages leave it. What the turn
-// knew of it is what the store holds, but when somebody else has changed it.
+// grow stores the totals and the state of the run's conversation with the run's messages,
+// and returns it. If somebody else has changed it since the snapshot, grow reads it first.
 func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
 	var err error
 	if run.Conversation, err = succeed(ctx, tx, run.Conversation, session, at); err != nil {
@@ -293,8 +293,8 @@ func grown(c Conversation, run Run, at time.Time) Conversation {
 	return c
 }
 
-// currentConversation is the run's conversation as it stands in the store. One
-// that was deleted meanwhile is begun anew, unless the session has another.
+// currentConversation reads the run's conversation from the store. If it was deleted
+// meanwhile, it returns the session's active one, or begins one.
 func currentConversation(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
 	var place string
 	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`

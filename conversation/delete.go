@@ -42,14 +42,14 @@ func sweep(ctx context.Context, tx *sql.Tx, without []int64) (done bool, err err
 	return false, nil
 }
 
-// nextToDelete is a deleted conversation whose rows are still there.
+// nextToDelete returns a deleted conversation that still has rows.
 func nextToDelete(ctx context.Context, q db.Querier, without []int64) (id int64, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT id FROM conversations WHERE deleted = 1 AND staged = 0 AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY id LIMIT 1`, db.IDs(without)).Scan(&id)
 	return id, err
 }
 
-// sweepRoom is what one transaction may still delete.
+// sweepRoom counts what one transaction may still delete.
 type sweepRoom struct{ rows, bytes int64 }
 
 func (r *sweepRoom) spent() bool { return r.rows <= 0 || r.bytes <= 0 }
@@ -78,7 +78,7 @@ func sweepConversation(ctx context.Context, tx *sql.Tx, id int64, room *sweepRoo
 	return wordindex.ScheduleScrub(ctx, tx)
 }
 
-// nextToSweep is the last of a conversation's messages that there is room for.
+// nextToSweep returns the seq of the last message that there is room for.
 func nextToSweep(ctx context.Context, tx *sql.Tx, id int64, room *sweepRoom) (last int64, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT seq, `+rows.MessageBytes+` FROM messages WHERE conversation_id = ? ORDER BY seq`, id)
 	if err != nil {

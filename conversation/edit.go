@@ -13,12 +13,11 @@ import (
 	"parley/conversation/internal/uploads"
 )
 
-// Edit stores that the author of a message has changed it. One that no run has
-// settled yet now reads so, but an edit never makes a command of a message that
-// was none; of one that a run has answered, the session's next
-// run is told. It gives the session that must be read anew, "" when the message
-// is unknown, was a command, or its
-// conversation is deleted. The same edit may come twice.
+// Edit stores that the author of a message has changed it. A message that waits gets the
+// new text, but does not become a command by it. If a run has answered the message, the
+// session's next run is told of the edit. Edit returns the session whose loop must read the
+// store again, or "" if the message is unknown or was a command, or its conversation is
+// deleted. The same edit may come twice.
 func (s *Store) Edit(ctx context.Context, of Account, sourceID, text string, at time.Time) (key Key, err error) {
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		key, err = edit(ctx, tx, of, sourceID, db.Text(text), at)
@@ -55,8 +54,8 @@ func edit(ctx context.Context, tx *sql.Tx, of Account, sourceID, text string, at
 	return key, insertNote(ctx, tx, id, ":edit:"+strconv.FormatInt(db.Millis(at), 10), text)
 }
 
-// theMessage is the row id of the message with the source id ?3 that came to the
-// bot ?2 of the channel ?1, or, in a group, to another bot: see knownByAnother.
+// theMessage is a query of the row id of a message, by the channel ?1, the bot ?2 and the
+// source id ?3. In a group it may have come to another bot: see knownByAnother.
 var theMessage = `(
 	SELECT id FROM inbox WHERE channel = ?1 AND source_id = ?3 AND (in_group OR ` + ofAccount("account", "?2") + `)
 	ORDER BY account = ?2 DESC LIMIT 1)`
@@ -71,8 +70,8 @@ func insertNote(ctx context.Context, tx *sql.Tx, about int64, suffix, text strin
 }
 
 // Withdraw stores that a message was deleted where it was written. One that no
-// run has settled is never answered; what a run has answered stays. It gives
-// the session that must be read anew, "" when there is nothing to withdraw.
+// run has settled is never answered; what a run has answered stays. It returns the session
+// whose loop must read the store again, or "" if there is nothing to withdraw.
 func (s *Store) Withdraw(ctx context.Context, of Account, sourceID string) (key Key, err error) {
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		key, err = withdraw(ctx, tx, of, sourceID)

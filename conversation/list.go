@@ -60,15 +60,7 @@ const (
 // metadata. next is where the page that follows begins, "" when there is none. A
 // From that no page has given is ErrInvalid, and so is a Text of more than 4 KiB.
 func (s *Store) Sessions(ctx context.Context, q SessionQuery) (list []Session, next string, err error) {
-	from, err := order(q.ByAge).parse(q.From)
-	if err != nil {
-		return nil, "", err
-	}
-	filter, err := q.Metadata.parameter()
-	if err != nil {
-		return nil, "", err
-	}
-	text, err := containing(q.Text)
+	args, err := listArguments(q)
 	if err != nil {
 		return nil, "", err
 	}
@@ -78,10 +70,7 @@ func (s *Store) Sessions(ctx context.Context, q SessionQuery) (list []Session, n
 		GROUP BY s.id HAVING (conversations + waiting > 0 OR s.metadata IS NOT NULL)
 			AND (NOT :active OR goes_on) AND (NOT :archived OR conversations > 0 AND goes_on = 0)
 			AND `+order(q.ByAge).follows("used_at", "s.id")+`
-		ORDER BY `+order(q.ByAge).by("used_at", "s.id")+` LIMIT :limit`,
-		sql.Named("channel", q.Channel), sql.Named("text", text), sql.Named("user", q.User), sql.Named("metadata", filter),
-		sql.Named("active", q.Active), sql.Named("archived", q.Archived),
-		sql.Named("used", from.used), sql.Named("row", from.row), sql.Named("limit", oneMore(q.Limit)))
+		ORDER BY `+order(q.ByAge).by("used_at", "s.id")+` LIMIT :limit`, args...)
 	if err != nil {
 		return nil, "", db.Explain(err)
 	}
@@ -97,7 +86,29 @@ func (s *Store) Sessions(ctx context.Context, q SessionQuery) (list []Session, n
 	return list, next, db.Explain(rows.Err())
 }
 
-// Session gives one session, or ErrNoSession.
+// listArguments returns the parameters that the lists of sessions and of conversations
+// have in common.
+func listArguments(q SessionQuery) ([]any, error) {
+	from, err := order(q.ByAge).parse(q.From)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := q.Metadata.parameter()
+	if err != nil {
+		return nil, err
+	}
+	text, err := containing(q.Text)
+	if err != nil {
+		return nil, err
+	}
+	return []any{
+		sql.Named("channel", q.Channel), sql.Named("text", text), sql.Named("user", q.User), sql.Named("metadata", filter),
+		sql.Named("active", q.Active), sql.Named("archived", q.Archived),
+		sql.Named("used", from.used), sql.Named("row", from.row), sql.Named("limit", oneMore(q.Limit)),
+	}, nil
+}
+
+// Session returns one session, or ErrNoSession.
 func (s *Store) Session(ctx context.Context, key Key) (Session, error) {
 	session, err := scanSession(s.db.QueryRowContext(ctx, selectSessions+`WHERE s.key = ? GROUP BY s.id`, string(key)))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -120,8 +131,8 @@ func scanSession(row interface{ Scan(...any) error }) (s Session, err error) {
 // (https://www.sqlite.org/limits.html, section 8).
 const maxListText = 4 << 10
 
-// containing is the pattern of LIKE for whatever has the text in it. A text that
-// nothing in a list can have is ErrInvalid.
+// containing returns the pattern by which LIKE finds texts that contain text. A text that
+// is too long is ErrInvalid.
 func containing(text string) (pattern string, err error) {
 	if len(text) > maxListText {
 		return "", fmt.Errorf("%w: a text of %d bytes is looked for, at most %d may be", ErrInvalid, len(text), maxListText)
@@ -129,7 +140,7 @@ func containing(text string) (pattern string, err error) {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text) + "%", nil
 }
 
-// Find gives the conversation whose ID begins so, of any session. The error is
+// Find returns the conversation whose ID begins with id, of any session. The error is
 // ErrNotFound when there is none, and says so when there are several.
 func (s *Store) Find(ctx context.Context, id string) (Conversation, error) {
 	var found []Conversation
@@ -178,15 +189,9 @@ type ConversationQuery struct {
 // where the page that follows begins, "" when there is none. A From that no page
 // has given is ErrInvalid, and so is a Text of more than 4 KiB.
 func (s *Store) Conversations(ctx context.Context, q ConversationQuery) (list []Conversation, next string, err error) {
-	from, err := order(q.ByAge).parse(q.From)
-	if err != nil {
-		return nil, "", err
-	}
-	filter, err := q.Metadata.parameter()
-	if err != nil {
-		return nil, "", err
-	}
-	text, err := containing(q.Text)
+	args, err := listArguments(SessionQuery{
+		Channel: q.Channel, Text: q.Text, User: q.User, Metadata: q.Metadata, Active: q.Active, Archived: q.Archived, ByAge: q.ByAge, From: q.From, Limit: q.Limit,
+	})
 	if err != nil {
 		return nil, "", err
 	}
@@ -202,9 +207,7 @@ func (s *Store) Conversations(ctx context.Context, q ConversationQuery) (list []
 			AND `+metadataMatches("s.metadata", ":metadata")+`
 			AND `+order(q.ByAge).follows("c.updated_at", "c.id")+`
 		ORDER BY `+order(q.ByAge).by("c.updated_at", "c.id")+` LIMIT :limit OFFSET :skip`,
-		sql.Named("key", string(q.Key)), sql.Named("channel", q.Channel), sql.Named("text", text), sql.Named("user", q.User),
-		sql.Named("metadata", filter), sql.Named("active", q.Active), sql.Named("archived", q.Archived),
-		sql.Named("used", from.used), sql.Named("row", from.row), sql.Named("limit", oneMore(q.Limit)), sql.Named("skip", q.Skip))
+		append(args, sql.Named("key", string(q.Key)), sql.Named("skip", q.Skip))...)
 	if err != nil {
 		return nil, "", db.Explain(err)
 	}
@@ -221,7 +224,7 @@ func (s *Store) Conversations(ctx context.Context, q ConversationQuery) (list []
 	return list, next, db.Explain(rows.Err())
 }
 
-// Conversation gives the conversation with an ID, of any session, or ErrNotFound.
+// Conversation returns the conversation with an ID, of any session, or ErrNotFound.
 func (s *Store) Conversation(ctx context.Context, id string) (Conversation, error) {
 	var place string
 	c, err := scanConversation(s.db.QueryRowContext(ctx, selectConversations+`WHERE c.uuid = ? AND c.deleted = 0`, id), &place)
@@ -243,7 +246,7 @@ type pagePlace struct {
 	row  int64 // 0 = at the beginning
 }
 
-// by is how SQL orders by the order.
+// by returns the terms of ORDER BY.
 func (o order) by(used, row string) string {
 	if o {
 		return row + ` DESC`
@@ -251,7 +254,7 @@ func (o order) by(used, row string) string {
 	return used + ` DESC, ` + row + ` DESC`
 }
 
-// follows is the condition that a row stands behind the place with the
+// follows returns the condition that a row stands behind the place with the
 // parameters :used and :row.
 func (o order) follows(used, row string) string {
 	if o {
@@ -260,7 +263,7 @@ func (o order) follows(used, row string) string {
 	return `(:row = 0 OR (` + used + `, ` + row + `) < (:used, :row))`
 }
 
-// next is the place behind a row, as callers get it.
+// next returns the place behind a row, as callers get it.
 func (o order) next(used time.Time, row int64) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s/%d/%d", o.name(), db.Millis(used), row))
 }
@@ -287,9 +290,8 @@ func (o order) name() string {
 	return "use"
 }
 
-// cutPage gives a page of what was read with oneMore, and where the one that
-// follows begins: behind the page's last row, as next says of it. It is "" when
-// none does.
+// cutPage returns a page of rows that were read with oneMore, and where the next page
+// begins: next of the last row, or "" if there is no other page.
 func cutPage[T any](rows []T, limit int, next func(last T) string) (page []T, from string) {
 	if limit <= 0 || len(rows) <= limit {
 		return rows, ""
@@ -297,7 +299,7 @@ func cutPage[T any](rows []T, limit int, next func(last T) string) (page []T, fr
 	return rows[:limit], next(rows[limit-1])
 }
 
-// oneMore is the LIMIT that tells whether anything follows on a page.
+// oneMore returns the LIMIT by which a query tells whether another page follows.
 func oneMore(limit int) int {
 	if limit <= 0 {
 		return -1 // SQLite's word for none
@@ -348,8 +350,8 @@ const (
 	maxMetadataDepth = 20       // objects and lists inside each other; SQLite reads no more than 1000: https://www.sqlite.org/json1.html
 )
 
-// checked gives the metadata without spaces between its members, "" for an
-// empty object.
+// checked returns the metadata without spaces between its members, "" for an empty object,
+// or ErrInvalid.
 func (m Metadata) checked() (Metadata, error) {
 	if m == "" {
 		return "", nil
@@ -370,7 +372,7 @@ func (m Metadata) checked() (Metadata, error) {
 	return Metadata(compact.String()), nil
 }
 
-// depth is how many objects and lists of a JSON text lie inside each other.
+// depth returns how deep the objects and lists of a JSON text are nested.
 func depth(text []byte) (deepest int) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	for depth := 0; ; deepest = max(deepest, depth) {
@@ -390,7 +392,7 @@ func depth(text []byte) (deepest int) {
 // zero value takes everything.
 type Filter map[string]string
 
-// parameter is the filter as metadataMatches reads it.
+// parameter returns the filter as metadataMatches reads it.
 func (f Filter) parameter() (any, error) {
 	if len(f) == 0 {
 		return nil, nil
@@ -399,8 +401,8 @@ func (f Filter) parameter() (any, error) {
 	return string(text), err
 }
 
-// metadataMatches is the condition that a column of metadata has what a filter
-// asks for, which is given as a parameter.
+// metadataMatches returns the condition that a column of metadata has what a filter asks
+// for, which is a parameter of the query.
 func metadataMatches(column, parameter string) string {
 	return `NOT EXISTS (SELECT 1 FROM json_each(` + parameter + `) wanted WHERE NOT EXISTS (
 		SELECT 1 FROM json_each(` + column + `) has WHERE has.key = wanted.key AND wanted.value =

@@ -89,7 +89,7 @@ func scanMessage(rows *sql.Rows) (m Message, err error) {
 	return m, nil
 }
 
-// insertMessage gives the message as scanMessage would read it.
+// insertMessage stores a message and returns it as scanMessage would read it.
 func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (Message, error) {
 	m.Content = db.Text(m.Content)
 	parts, err := jsonOrNull(m.Images, len(m.Images) == 0)
@@ -142,7 +142,7 @@ func insertImages(ctx context.Context, tx *sql.Tx, message int64, images []Image
 	return stored, nil
 }
 
-// ImageData is the bytes of an image: its own, or those that are stored.
+// ImageData returns the bytes of an image: its own, or those that are stored.
 func (s *Store) ImageData(ctx context.Context, image Image) ([]byte, error) {
 	if image.Data != nil {
 		return image.Data, nil
@@ -152,8 +152,8 @@ func (s *Store) ImageData(ctx context.Context, image Image) ([]byte, error) {
 	return data, db.Explain(err)
 }
 
-// ImageAt gives a picture of a conversation with its bytes: the one with the
-// place n, from 0, in the message seq. ErrNotFound when there is none.
+// ImageAt returns a picture of a conversation with its bytes: number n, from 0, of the
+// message seq. The error is ErrNotFound if there is none.
 func (s *Store) ImageAt(ctx context.Context, conversation string, seq int64, n int) (image Image, err error) {
 	var parts []byte
 	var images []Image

@@ -48,7 +48,7 @@ func (s *Store) SetMetadata(ctx context.Context, key Key, metadata Metadata) err
 	})
 }
 
-// Renaming gives a conversation of a session a title.
+// Renaming describes a new title for a conversation of a session.
 type Renaming struct {
 	Key     Key
 	ID      string
@@ -145,7 +145,7 @@ func (s *Store) Resume(ctx context.Context, key Key, conversation string) error 
 	})
 }
 
-// resume gives the conversation as it is then.
+// resume makes a conversation the active one and returns it.
 func resume(ctx context.Context, tx *sql.Tx, key Key, conversation string, at time.Time) (Conversation, error) {
 	var place string
 	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`
@@ -161,7 +161,7 @@ func resume(ctx context.Context, tx *sql.Tx, key Key, conversation string, at ti
 	return c, err
 }
 
-// notFound is ErrNotFound for an answer without rows, and any other error itself.
+// notFound returns ErrNotFound if a query had no rows, and any other error as it is.
 func notFound(err error) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrNotFound
@@ -217,8 +217,8 @@ func reset(ctx context.Context, tx *sql.Tx, key Key, keepSystem bool, carry Carr
 	return fresh, err
 }
 
-// opening is what programs have appended, internally, before anything else was
-// said in a conversation. What does not fit into one Append is left out.
+// opening returns the internal messages that programs have appended before anything else
+// was said in a conversation, at most as many as one Append takes.
 func opening(ctx context.Context, tx *sql.Tx, conversation int64) ([]Message, error) {
 	return readMessages(ctx, tx, selectMessages+`
 		WHERE conversation_id = ?1 AND seq < coalesce((

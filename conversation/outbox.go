@@ -20,7 +20,7 @@ type Scope struct {
 	Key     Key    // "" = every session
 }
 
-// By is who works the scope.
+// By returns the account that works the scope.
 func (s Scope) By() Account { return Account{s.Channel, s.Account} }
 
 // Waiting lists the sessions in scope that have inbound no run has settled:
@@ -198,7 +198,7 @@ func scanDelivery(rows *sql.Rows, more ...any) (d Delivery, err error) {
 	return d, unmarshalReply(actions, transcript, &d.Actions, &d.Transcript)
 }
 
-// Mark says what has become of a delivery.
+// Mark is the outcome of an attempt to deliver a reply.
 type Mark string
 
 const (

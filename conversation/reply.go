@@ -71,7 +71,7 @@ func unmarshalReply(actions, transcript []byte, intoActions *[]Action, intoTrans
 	return nil
 }
 
-// holdsReply says whether the messages of a run end with what was replied.
+// holdsReply reports whether the messages of a run end with its reply.
 func holdsReply(messages []Message) bool {
 	n := len(messages)
 	return n > 0 && messages[n-1].Role == RoleAssistant
@@ -125,7 +125,7 @@ func (in Inbound) Fingerprint() (string, error) {
 	return hashOf(asked)
 }
 
-// Answer says what has become of an inbound with Keep, also after a restart.
+// Answer returns what has become of an inbound with Keep, also after a restart.
 func (s *Store) Answer(ctx context.Context, channel, sourceID string) (Answer, error) {
 	var a Answer
 	var run, reply, through, prompt, completion, rounds, ended sql.NullInt64
@@ -182,8 +182,8 @@ type Notice struct {
 	At           time.Time
 }
 
-// Notices gives those of a session that follow on the notice with the ID after,
-// at most limit, in order.
+// Notices returns the notices of a session after the one with the ID after, in order, at
+// most limit.
 func (s *Store) Notices(ctx context.Context, key Key, after int64, limit int) ([]Notice, error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT o.id, o.run_id, r.kind, r.status, coalesce(c.uuid, ''), o.through, coalesce(i.text, ''), o.text, o.actions, o.transcript, o.created_at

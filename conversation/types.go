@@ -13,7 +13,7 @@ import (
 // adapter that minted it.
 type Key string
 
-// Channel is the adapter that minted the key: "telegram" of "telegram:chat:42".
+// Channel returns the adapter that minted the key: "telegram" of "telegram:chat:42".
 func (k Key) Channel() string {
 	channel, _, _ := strings.Cut(string(k), ":")
 	return channel
@@ -72,10 +72,10 @@ type MessageID struct {
 	Seq          int64
 }
 
-// Channel is the adapter that the message came by, and its reply goes by.
+// Channel returns the adapter by which the message came, and by which its reply goes.
 func (in Inbound) Channel() string { return cmp.Or(in.Origin, in.Key).Channel() }
 
-// Destination is where the reply to the message goes.
+// Destination returns where the reply to the message goes.
 func (in Inbound) Destination() Destination { return Destination{in.Channel(), in.Account, in.Address} }
 
 // Destination is where a reply goes.
@@ -160,7 +160,7 @@ const (
 	FinishContentFilter FinishReason = "content_filter" // the model's provider withheld the rest
 )
 
-// Words says it to people; "" for a whole answer.
+// Words returns the reason in words for people, "" for a whole answer.
 func (r FinishReason) Words() string {
 	switch r {
 	case FinishLength:
@@ -296,7 +296,7 @@ type Account struct {
 	ID      string // the platform's id of the bot, "7000001"; "" where the channel has no bots, or the id is not known
 }
 
-// String is "telegram:7000001", or the channel alone.
+// String returns the channel and the bot, "telegram:7000001", or the channel alone.
 func (a Account) String() string {
 	if a.ID == "" {
 		return a.Channel

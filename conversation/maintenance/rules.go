@@ -2,6 +2,7 @@ package maintenance
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"parley/conversation/internal/db"
@@ -23,7 +24,11 @@ const (
 	whenWritten       = `strftime('%Y-%m-%d %H:%M', m.created_at / 1000, 'unixepoch', 'localtime')`
 )
 
-var rules = []rule{
+var rules = slices.Concat(rowRules,
+	searchRules("messages_fts", "the search index", "The search index lacks", "The search index has", "it", "not"),
+	searchRules("messages_ranks", "the ranks of the search index", "The ranks of the search index lack", "The ranks of the search index have", "them", "hardly"))
+
+var rowRules = []rule{
 	{"conversations lack messages", []string{"sessions", "conversations", "messages"}, true, `
 		SELECT ` + namedConversation + ` || ': it should have ' || c.messages || ' messages, counted without a gap, and has '
 			|| (SELECT count(*) || CASE WHEN count(*) = 0 THEN '' ELSE ', numbered ' || min(seq) || ' to ' || max(seq) END
@@ -69,24 +74,24 @@ var rules = []rule{
 		FROM runs r JOIN sessions s ON s.id = r.session_id
 		WHERE r.kind NOT IN ('agent', 'command') OR r.status NOT IN ('done', 'failed', 'stopped')
 			OR NOT (json_valid(coalesce(r.steps, '0')) AND json_valid(coalesce(r.sender, '0')))`},
-	{"messages are missing in the search index", []string{"messages", "messages_fts_docsize"}, false, `
-		SELECT 'The search index lacks ' || count(*) || ' messages, so that they are not found: ` + "`gateway repair`" + ` makes it anew.'
-		FROM messages m WHERE (m.content <> '' OR coalesce(m.tool_calls, '') <> '')
-			AND m.id <= (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts')
-			AND m.conversation_id << 24 | m.seq NOT IN (SELECT id FROM messages_fts_docsize) HAVING count(*) > 0`},
-	{"entries of the search index are too many", []string{"messages", "messages_fts_docsize"}, false, `
-		SELECT 'The search index has ' || count(*) || ' entries of messages that do not exist: ` + "`gateway repair`" + ` makes it anew.'
-		FROM messages_fts_docsize d WHERE NOT EXISTS (
-			SELECT 1 FROM messages m WHERE m.conversation_id = d.id >> 24 AND m.seq = d.id & 0xFFFFFF) HAVING count(*) > 0`},
-	{"messages are missing in the ranks of the search index", []string{"messages", "messages_ranks_docsize"}, false, `
-		SELECT 'The ranks of the search index lack ' || count(*) || ' messages, so that they are hardly found: ` + "`gateway repair`" + ` makes them anew.'
-		FROM messages m WHERE (m.content <> '' OR coalesce(m.tool_calls, '') <> '')
-			AND m.id <= (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_ranks')
-			AND m.conversation_id << 24 | m.seq NOT IN (SELECT id FROM messages_ranks_docsize) HAVING count(*) > 0`},
-	{"entries of the ranks of the search index are too many", []string{"messages", "messages_ranks_docsize"}, false, `
-		SELECT 'The ranks of the search index have ' || count(*) || ' entries of messages that do not exist: ` + "`gateway repair`" + ` makes them anew.'
-		FROM messages_ranks_docsize d WHERE NOT EXISTS (
-			SELECT 1 FROM messages m WHERE m.conversation_id = d.id >> 24 AND m.seq = d.id & 0xFFFFFF) HAVING count(*) > 0`},
+}
+
+// searchRules returns the rules of a table of the search index: it has each message up to
+// its cursor, and no other. The last word says how a message is found that it lacks.
+func searchRules(table, name, lacks, has, them, lost string) []rule {
+	tables := []string{"messages", table + "_docsize"}
+	again := "`gateway repair` makes " + them + " anew.'"
+	return []rule{
+		{"messages are missing in " + name, tables, false, `
+			SELECT '` + lacks + ` ' || count(*) || ' messages, so that they are ` + lost + ` found: ` + again + `
+			FROM messages m WHERE (m.content <> '' OR coalesce(m.tool_calls, '') <> '')
+				AND m.id <= (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = '` + table + `')
+				AND m.conversation_id << 24 | m.seq NOT IN (SELECT id FROM ` + table + `_docsize) HAVING count(*) > 0`},
+		{"entries of " + name + " are too many", tables, false, `
+			SELECT '` + has + ` ' || count(*) || ' entries of messages that do not exist: ` + again + `
+			FROM ` + table + `_docsize d WHERE NOT EXISTS (
+				SELECT 1 FROM messages m WHERE m.conversation_id = d.id >> 24 AND m.seq = d.id & 0xFFFFFF) HAVING count(*) > 0`},
+	}
 }
 
 // dangling are rows that refer to others that do not exist, by table and the
@@ -98,7 +103,7 @@ const dangling = `
 // rules checks what is readable. A schema that is older than this gateway may
 // lack what a rule asks for.
 func (v *verification) rules(ctx context.Context, q db.Querier) error {
-	for _, r := range append(rules, rule{kind: "references are broken", lost: true, query: dangling}) {
+	for _, r := range slices.Concat(rules, []rule{{kind: "references are broken", lost: true, query: dangling}}) {
 		if v.anyHit(r.tables) || r.tables == nil && len(v.hit) > 0 {
 			continue
 		}

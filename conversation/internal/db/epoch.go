@@ -114,7 +114,7 @@ func fileEpoch(ctx context.Context, path string) (e sqlitefile.FileEpoch) {
 	return e
 }
 
-// firstProblem is what SQLite finds first in the database with its log, "" for
+// firstProblem returns what SQLite finds first in the database with its log, "" for
 // nothing. It writes nothing but the log's index.
 func firstProblem(ctx context.Context, path string) (problem string, err error) {
 	db, err := openReadOnly(path)

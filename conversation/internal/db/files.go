@@ -205,7 +205,7 @@ func (f *openFiles) setSaved(path string) {
 	f.saved = path
 }
 
-// fate says what has become of the database file: where it is now, as far as the
+// fate returns what has become of the database file: where it is now, as far as the
 // system tells, or that it was deleted.
 func (f *openFiles) fate() (now string, deleted bool) {
 	if f.held == nil {
@@ -221,7 +221,7 @@ func (f *openFiles) fate() (now string, deleted bool) {
 	return strings.TrimSuffix(now, " (deleted)"), false
 }
 
-// explain says what is misplaced, and what the operator can do about it.
+// explain returns what is misplaced, and what the operator can do about it.
 func (f *openFiles) explain(m *misplaced) error {
 	return fmt.Errorf("%w: %s", ErrMoved, f.words(m))
 }

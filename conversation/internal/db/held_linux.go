@@ -14,7 +14,7 @@ func holdFile(path string) (*os.File, error) {
 	return os.OpenFile(path, unix.O_PATH, 0)
 }
 
-// links is how many names a file has: none when it was deleted.
+// links returns the number of names that a file has: 0 if it was deleted.
 func links(file *os.File) uint64 {
 	info, err := file.Stat()
 	if err != nil {

@@ -200,7 +200,7 @@ func holder(file *os.File, name string, kind int16) (int, error) {
 	return int(lock.Pid), nil
 }
 
-// region is the byte that stands for a name: names are hashed to 62 bits, where
+// region returns the byte that stands for a name: names are hashed to 62 bits, where
 // two of a million meet with a chance of one in ten million.
 func region(name string, kind int16) *syscall.Flock_t {
 	h := fnv.New64a()

@@ -29,8 +29,8 @@ func migrate(ctx context.Context, path string) (*sql.DB, error) {
 	return db, nil
 }
 
-// SchemaVersions are the versions of the schema that this gateway knows, the
-// newest last.
+// SchemaVersions returns the versions of the schema that this gateway knows, the newest
+// last.
 func SchemaVersions() (list []int64, err error) {
 	files, err := migrations.ReadDir("migrations")
 	if err != nil {
