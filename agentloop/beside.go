@@ -38,6 +38,7 @@ func (a aside) ask(ctx context.Context, model Model, attempted func(conversation
 func (g *generation) ask(ctx context.Context, a aside) (llm.Response, error) {
 	answer, err := a.ask(ctx, g.deps.Model, g.noteCall)
 	g.answer.prompt += answer.Usage.Prompt
+	g.answer.cached += answer.Usage.Cached
 	g.answer.completion += answer.Usage.Completion
 	return answer, err
 }

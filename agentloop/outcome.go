@@ -32,7 +32,7 @@ func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, start
 	run.Messages = slices.Concat(l.settledUsers(q, took), l.internalRows(q.hint), window.Rows(a.messages))
 	run.Title = titleOf(q.took, run.Messages)
 	run.Model, run.Rounds = a.model, a.rounds
-	run.Prompt, run.Completion = a.prompt, a.completion
+	run.Prompt, run.Cached, run.Completion = a.prompt, a.cached, a.completion
 	run.Steps = a.steps
 	run.Effect.Replace, run.Effect.Undo = q.again, q.undo
 	run.Events = l.router.toolState.Events(run.Messages)

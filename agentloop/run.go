@@ -3,6 +3,8 @@ package agentloop
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,6 +25,7 @@ type answer struct {
 	model      string
 	rounds     int
 	prompt     int // tokens, as the server counted them
+	cached     int // of prompt, from the server's cache
 	completion int
 	steps      []conversation.Step
 }
@@ -190,7 +193,7 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 		}
 		g.window.Sent(sent)
 		g.deps.Log.Debug("window", "session", g.loop.key, "run", g.number, "messages", len(sent.Messages)-1, "tokens", sent.Tokens, "left_out", sent.Left, "budget", g.budget)
-		request := llm.Request{Messages: sent.Messages, Options: g.options, Attempted: func(a llm.Attempt) {
+		request := llm.Request{Messages: sent.Messages, CacheKey: cacheKey(g.conversation), Options: g.options, Attempted: func(a llm.Attempt) {
 			g.noteCall(modelStep(a, sent))
 		}}
 		if !last {
@@ -200,6 +203,7 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 		response, err := g.deps.Model.Complete(ctx, request, g.preview)
 		g.answer.rounds++
 		g.answer.prompt += response.Usage.Prompt
+		g.answer.cached += response.Usage.Cached
 		g.answer.completion += response.Usage.Completion
 		g.answer.model = response.Model
 		if !last && sent.Exact {
@@ -235,7 +239,15 @@ func (g *generation) noteCall(step conversation.Step) {
 // logCall logs an attempt at a model call.
 func logCall(log *slog.Logger, key conversation.Key, run int64, step conversation.Step) {
 	log.Debug("model call", "session", key, "run", run, "purpose", cmp.Or(step.Purpose, "answer"), "model", step.Name, "took", step.Took,
-		"prompt_tokens", step.Prompt, "completion_tokens", step.Completion, "error", step.Error)
+		"prompt_tokens", step.Prompt, "cached_tokens", step.Cached, "completion_tokens", step.Completion, "error", step.Error)
+}
+
+// cacheKey returns what the calls of a conversation have in common for the model's
+// server. It is made of the conversation's random ID, so that it tells nothing about
+// people or places.
+func cacheKey(conversation string) string {
+	sum := sha256.Sum256([]byte("prompt cache of " + conversation))
+	return hex.EncodeToString(sum[:16])
 }
 
 func (g *generation) preview(d llm.Delta) {
@@ -258,6 +270,7 @@ func modelStep(a llm.Attempt, sent window.List) conversation.Step {
 		Took:       a.Took,
 		FirstByte:  a.FirstByte,
 		Prompt:     a.Usage.Prompt,
+		Cached:     a.Usage.Cached,
 		Completion: a.Usage.Completion,
 		Shown:      int64(len(sent.Messages)) - 1, // the first is the system prompt
 		Left:       sent.Left,

@@ -397,7 +397,7 @@ func TestPricesAreReadStrictly(t *testing.T) {
 		"[llm]\nprices = 3":                        `:2: llm.prices: found 3 (integer), allowed: a section [llm.prices."NAME"] for each name`,
 		"[llm.prices]\nmini = 3.5":                 `:2: llm.prices.mini: found 3.5 (float), allowed: a section [llm.prices.mini]`,
 		"[llm.prices]\nmini = { input = -1 }":      `:2: llm.prices.mini.input: found -1 (integer), allowed: a number >= 0`,
-		"[llm.prices]\n'a/b' = { ouput = 1.0 }":    `:2: llm.prices."a/b".ouput: found an unknown key (did you mean llm.prices."a/b".output?), allowed: input, output`,
+		"[llm.prices]\n'a/b' = { ouput = 1.0 }":    `:2: llm.prices."a/b".ouput: found an unknown key (did you mean llm.prices."a/b".output?), allowed: input, output, cached`,
 		"[llm.prices]\nmini = { input = 'cheap' }": `:2: llm.prices.mini.input: found "cheap" (string), allowed: a number >= 0`,
 	} {
 		_, err := loadText(t, doc)

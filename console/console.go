@@ -43,7 +43,7 @@ type Parts struct {
 
 // CostFunc returns what tokens of a model cost. known is false for a model
 // without a price.
-type CostFunc func(model string, prompt, completion int64) (cost float64, known bool)
+type CostFunc func(model string, prompt, cached, completion int64) (cost float64, known bool)
 
 // Fact is a property of the gateway that is no key of its configuration.
 type Fact struct{ Name, Value string }

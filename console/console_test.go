@@ -23,7 +23,7 @@ var ada = conversation.Sender{ID: "42", Name: "Ada"}
 func TestTheOverviewSaysWhatWasUsedAndWhatItCost(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, func(p *console.Parts) {
-		p.Cost = func(model string, prompt, completion int64) (float64, bool) {
+		p.Cost = func(model string, prompt, _, _ int64) (float64, bool) {
 			return float64(prompt) / 1000, model == "fake"
 		}
 	})
@@ -54,7 +54,7 @@ func TestCutAnswerIsMarkedInTranscriptAndTrace(t *testing.T) {
 func TestACostThatIsNotKnownIsNotShownAsNothing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, func(p *console.Parts) {
-		p.Cost = func(model string, _, _ int64) (float64, bool) { return 1.5, model == "fake" }
+		p.Cost = func(model string, _, _, _ int64) (float64, bool) { return 1.5, model == "fake" }
 	})
 	d.talk(chat, ada, "hello", "hi", nil)
 	d.talk(chat, ada, "hello", "hi", func(r *conversation.Run) { r.Model = "other" })

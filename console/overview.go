@@ -244,7 +244,7 @@ func (c *Console) lines(shares []usage.Share, line func(usage.Share) usageLine) 
 		}
 		list[at].Add(u.Totals)
 		if c.Cost != nil {
-			list[at].Cost.add(c.Cost(u.Model, u.Prompt, u.Completion))
+			list[at].Cost.add(c.Cost(u.Model, u.Prompt, u.Cached, u.Completion))
 		}
 	}
 	slices.SortStableFunc(list, func(a, b usageLine) int { return int(b.Prompt + b.Completion - a.Prompt - a.Completion) })

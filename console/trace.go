@@ -89,7 +89,7 @@ func (c *Console) addTotals(p *tracePage) {
 	for _, m := range p.Models {
 		p.Total.Add(m.Totals)
 		if c.Cost != nil {
-			p.Cost.add(c.Cost(m.Model, m.Prompt, m.Completion))
+			p.Cost.add(c.Cost(m.Model, m.Prompt, m.Cached, m.Completion))
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (c *Console) addTotals(p *tracePage) {
 func (c *Console) runRow(run usage.Run, messages []conversation.Message) runRow {
 	e := runRow{Run: run, Took: run.EndedAt.Sub(run.StartedAt), Who: senderName(run.Asked)}
 	if c.Cost != nil && run.Kind == conversation.KindAgent {
-		e.Cost.add(c.Cost(run.Model, int64(run.Prompt), int64(run.Completion)))
+		e.Cost.add(c.Cost(run.Model, int64(run.Prompt), int64(run.Cached), int64(run.Completion)))
 	}
 	arguments, results := map[string]string{}, map[string]string{}
 	for _, m := range messages {

@@ -365,10 +365,10 @@ func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, 
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `
-		INSERT INTO runs (id, session_id, conversation_id, kind, status, model, rounds, prompt_tokens, completion_tokens, error, started_at, ended_at,
+		INSERT INTO runs (id, session_id, conversation_id, kind, status, model, rounds, prompt_tokens, cached_tokens, completion_tokens, error, started_at, ended_at,
 			sender, messages, steps, finish_reason)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		run.ID(), session, sql.NullInt64{Int64: conversation, Valid: conversation != 0}, run.Kind, run.Status, run.Model, run.Rounds, run.Prompt, run.Completion,
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		run.ID(), session, sql.NullInt64{Int64: conversation, Valid: conversation != 0}, run.Kind, run.Status, run.Model, run.Rounds, run.Prompt, run.Cached, run.Completion,
 		db.Text(run.Error), db.Millis(run.StartedAt), now, sender, len(run.Messages), db.Nullable(string(steps)), db.Nullable(string(run.FinishReason)))
 	return err
 }

@@ -67,6 +67,7 @@ type Run struct {
 	Model        string
 	Rounds       int // model calls
 	Prompt       int // tokens, as the server counted them
+	Cached       int // of Prompt: those that the server took from its cache
 	Completion   int
 	Steps        []Step
 	FinishReason FinishReason // why its answer is not whole
@@ -120,6 +121,7 @@ type Step struct {
 	Purpose    Purpose
 	FirstByte  time.Duration // until the first piece of the answer, 0 when none came
 	Prompt     int           // tokens, as the server counted them
+	Cached     int           // of Prompt: those that the server took from its cache
 	Completion int
 	Shown      int64 // messages of the conversation in the window
 	Left       int64 // older ones that it left out
@@ -140,6 +142,7 @@ type storedStep struct {
 	FirstByte  int64   `json:"first,omitempty"`
 	Purpose    Purpose `json:"for,omitempty"`
 	Prompt     int     `json:"in,omitempty"`
+	Cached     int     `json:"cached,omitempty"`
 	Completion int     `json:"out,omitempty"`
 	Shown      int64   `json:"shown,omitempty"`
 	Left       int64   `json:"left,omitempty"`
@@ -175,6 +178,7 @@ func storedStepOf(s Step, started time.Time) storedStep {
 		FirstByte:  s.FirstByte.Milliseconds(),
 		Purpose:    s.Purpose,
 		Prompt:     s.Prompt,
+		Cached:     s.Cached,
 		Completion: s.Completion,
 		Shown:      s.Shown,
 		Left:       s.Left,
@@ -206,6 +210,7 @@ func DecodeSteps(text []byte, model string, started time.Time) ([]Step, error) {
 			FirstByte:  time.Duration(s.FirstByte) * time.Millisecond,
 			Purpose:    s.Purpose,
 			Prompt:     s.Prompt,
+			Cached:     s.Cached,
 			Completion: s.Completion,
 			Shown:      s.Shown,
 			Left:       s.Left,
@@ -260,6 +265,7 @@ func addBackground(ctx context.Context, tx *sql.Tx, b Background, step Step, now
 		return err
 	}
 	return runtotals.AddCall(ctx, tx, runtotals.Call{
-		At: now, Channel: b.Channel, Person: b.Person.ID, Name: db.Text(b.Person.Name), Model: db.Text(step.Name), Prompt: step.Prompt, Completion: step.Completion,
+		At: now, Channel: b.Channel, Person: b.Person.ID, Name: db.Text(b.Person.Name), Model: db.Text(step.Name), Prompt: step.Prompt, Cached: step.Cached,
+		Completion: step.Completion,
 	})
 }

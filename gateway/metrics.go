@@ -23,7 +23,7 @@ func attempted(m *metrics.Metrics) func(llm.Attempt) {
 	return func(a llm.Attempt) {
 		m.Attempted(metrics.ModelCall{
 			Model: a.Model, Outcome: modelOutcome(a.Err), Took: a.Took, FirstByte: a.FirstByte,
-			Prompt: a.Usage.Prompt, Completion: a.Usage.Completion,
+			Prompt: a.Usage.Prompt, Cached: a.Usage.Cached, Completion: a.Usage.Completion,
 		})
 	}
 }

@@ -95,6 +95,17 @@ type toolCallDelta struct {
 type usage struct {
 	Prompt     float64 `json:"prompt_tokens"`
 	Completion float64 `json:"completion_tokens"`
+	Details    struct {
+		Cached float64 `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+	CacheHit float64 `json:"prompt_cache_hit_tokens"` // DeepSeek
+}
+
+// tokens returns the usage as it is counted here. No more can come from a cache than
+// was sent.
+func (u usage) tokens() Usage {
+	cached := min(max(u.Details.Cached, u.CacheHit, 0), u.Prompt)
+	return Usage{Prompt: int(u.Prompt), Cached: int(cached), Completion: int(u.Completion)}
 }
 
 // textOf returns the text of a content, which is a string or a list of parts. A field
@@ -232,7 +243,7 @@ func (a *answer) hasBegun() bool { return a.out.text() != "" || len(a.calls.call
 func (a *answer) response(model string) (Response, error) {
 	r := Response{
 		FinishReason: a.finish,
-		Usage:        Usage{Prompt: int(a.usage.Prompt), Completion: int(a.usage.Completion)},
+		Usage:        a.usage.tokens(),
 	}
 	if a.finish == finishBroken {
 		return r, errCut

@@ -54,6 +54,11 @@ type Config struct {
 	// the server is told to stop. Default 1048576.
 	MaxAnswerBytes int `toml:"max_answer_bytes" min:"1000"`
 
+	// PromptCache says whether servers are helped to reuse what they have read of a call
+	// before: PromptCacheAuto where their API is known, PromptCacheOff never. Default
+	// PromptCacheAuto.
+	PromptCache string `toml:"prompt_cache" oneof:"auto off"`
+
 	// Prices are what models cost, by the names that the server gives them, with or
 	// without the date of a snapshot. Default none: costs are unknown.
 	Prices Prices `toml:"prices"`
@@ -79,6 +84,7 @@ func (c Config) WithDefaults() Config {
 	setDefault(&c.ContextWindow, 128_000)
 	setDefault(&c.Timeout, 5*time.Minute)
 	setDefault(&c.MaxAnswerBytes, 1<<20)
+	setDefault(&c.PromptCache, PromptCacheAuto)
 	setDefault(&c.IdleTimeout, 90*time.Second)
 	setDefault(&c.MaxTries, 4)
 	setDefault(&c.RetryBase, time.Second)

@@ -47,6 +47,10 @@ type Request struct {
 	Tools    []Tool   // must not be changed after the call, since its encoding is cached
 	Options  *Options // nil: as configured
 
+	// CacheKey is the same for calls that begin alike, and says nothing about people. It
+	// helps servers that are known to take one to find what they have read; "" = none.
+	CacheKey string
+
 	// Attempted, if it is not nil, is called after every attempt, from the calling
 	// goroutine.
 	Attempted func(Attempt)
@@ -80,6 +84,7 @@ func (r Response) IsCut() bool { return isCut(r.FinishReason) }
 // Usage is how many tokens a call has used, as the server counts them.
 type Usage struct {
 	Prompt     int
+	Cached     int // of Prompt: those that the server took from its cache
 	Completion int
 }
 

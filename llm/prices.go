@@ -10,17 +10,25 @@ type Prices map[string]Price
 type Price struct {
 	Input  float64 `toml:"input" min:"0"`
 	Output float64 `toml:"output" min:"0"`
+
+	// Cached is the price of input that the server took from its cache. Default: that of
+	// Input.
+	Cached *float64 `toml:"cached" min:"0"`
 }
 
-// Cost returns what tokens of a model cost. known is false for a model that has no
-// price.
-func (p Prices) Cost(model string, prompt, completion int64) (cost float64, known bool) {
+// Cost returns what tokens of a model cost; cached are those of prompt that came from a
+// cache. known is false for a model that has no price.
+func (p Prices) Cost(model string, prompt, cached, completion int64) (cost float64, known bool) {
 	price, known := p[model]
 	if !known {
 		price, known = p[snapshot.ReplaceAllString(model, "")]
 	}
 	const million = 1e6
-	return (float64(prompt)*price.Input + float64(completion)*price.Output) / million, known
+	fromCache := price.Input
+	if price.Cached != nil {
+		fromCache = *price.Cached
+	}
+	return (float64(prompt-cached)*price.Input + float64(cached)*fromCache + float64(completion)*price.Output) / million, known
 }
 
 // snapshot matches the date that servers append to the name of the model that has

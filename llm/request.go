@@ -31,12 +31,13 @@ type template struct {
 	maxCompletionTokens int
 	completionTokens    bool   // the limit of tokens is named max_completion_tokens
 	effort              string // the reasoning effort of calls with tools
+	cache               cacheHelp
 	tools               *toolCache
 }
 
 // newTemplate leaves out settings that the model is known to refuse, with a warning.
 func newTemplate(model string, cfg Config, log *slog.Logger) template {
-	t := template{model: model, tools: &toolCache{}}
+	t := template{model: model, cache: cacheHelpOf(cfg, model), tools: &toolCache{}}
 	if cfg.Temperature != nil {
 		// go-openai omits a zero; the smallest number above it has the same effect.
 		t.temperature = max(float32(*cfg.Temperature), math.SmallestNonzeroFloat32)
@@ -85,6 +86,9 @@ type wireRequest struct {
 	Tools    json.RawMessage // nil for none
 	options  []byte          // further fields, each with a comma in front of it
 
+	cacheKey string // "" for none
+	marked   []int  // messages at which the server may cut what it keeps
+
 	encoded []byte // the result of encode, nil when it must be made again
 }
 
@@ -114,6 +118,12 @@ func (t template) request(req Request) *wireRequest {
 			StreamOptions: &openai.StreamOptions{IncludeUsage: true},
 		},
 		Messages: req.Messages,
+	}
+	switch t.cache {
+	case cacheByKey:
+		wire.cacheKey = req.CacheKey
+	case cacheByMarks:
+		wire.marked = marksOf(req.Messages)
 	}
 	if len(req.Tools) > 0 {
 		wire.ReasoningEffort = t.effort
@@ -155,11 +165,13 @@ func (w *wireRequest) encode() ([]byte, error) {
 		*openai.ChatCompletionRequest
 		Messages any `json:"messages,omitempty"`
 		Tools    any `json:"tools,omitempty"`
-	}{ChatCompletionRequest: &w.ChatCompletionRequest})
+
+		CacheKey string `json:"prompt_cache_key,omitempty"` // go-openai has it for the Responses API alone
+	}{ChatCompletionRequest: &w.ChatCompletionRequest, CacheKey: w.cacheKey})
 	if err != nil {
 		return nil, err
 	}
-	messages, err := encodeMessages(w.Messages)
+	messages, err := encodeMessages(w.Messages, w.marked)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +185,7 @@ func (w *wireRequest) encode() ([]byte, error) {
 
 // encodeMessages encodes the messages. Nearly all are plain texts, which it writes
 // without reflection.
-func encodeMessages(list []Message) ([]byte, error) {
+func encodeMessages(list []Message, marked []int) ([]byte, error) {
 	size := 2
 	for i := range list {
 		size += len(list[i].Content) + len(list[i].Note) + len(`{"role":"assistant","content":""},`)
@@ -183,12 +195,17 @@ func encodeMessages(list []Message) ([]byte, error) {
 		if i > 0 {
 			buf = append(buf, ',')
 		}
-		if m := &list[i]; m.isPlain() {
+		isMarked := slices.Contains(marked, i)
+		if m := &list[i]; m.isPlain() && !isMarked {
 			buf = append(append(append(buf, `{"role":"`...), m.Role...), `","content":`...)
 			buf = append(appendString(buf, m.Text()), '}')
 			continue
 		}
-		raw, err := json.Marshal(newWireMessage(list[i]))
+		wire := newWireMessage(list[i])
+		if isMarked {
+			wire.Content = newMarkedContent(list[i].Text())
+		}
+		raw, err := json.Marshal(wire)
 		if err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ func FuzzTextsReachTheServerAsWritten(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		body, err := encodeMessages([]Message{{Role: "user", Content: text}})
+		body, err := encodeMessages([]Message{{Role: "user", Content: text}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

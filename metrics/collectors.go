@@ -19,6 +19,7 @@ type collectors struct {
 	modelSeconds     *prometheus.HistogramVec
 	firstByteSeconds *prometheus.HistogramVec
 	tokens           *prometheus.CounterVec
+	cachedTokens     *prometheus.CounterVec
 	deliveries       *prometheus.CounterVec
 	deliverySeconds  *prometheus.HistogramVec
 	requests         *prometheus.CounterVec
@@ -71,6 +72,7 @@ func newCollectors(parts Parts) (*collectors, *prometheus.Registry) {
 		modelSeconds:     histogram("parley_model_call_seconds", "The time of one try of a model call.", working, "model"),
 		firstByteSeconds: histogram("parley_model_first_byte_seconds", "From a model call to the first piece of its answer.", working, "model"),
 		tokens:           counter("parley_tokens_total", "Tokens as the model's server counts them: prompt or completion.", "model", "direction"),
+		cachedTokens:     counter("parley_cached_tokens_total", "Tokens of prompts that the model's server took from its cache.", "model"),
 		deliveries:       counter("parley_deliveries_total", "Replies sent or failed for good, and tries that are made again.", "channel", "outcome"),
 		deliverySeconds:  histogram("parley_delivery_seconds", "From a run's commit until the platform has taken its reply.", sending, "channel"),
 		requests:         counter("parley_http_requests_total", "HTTP requests by route, empty where there is none.", "route", "status"),

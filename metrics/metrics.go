@@ -116,6 +116,7 @@ type ModelCall struct {
 	Outcome            string        // "done", or the kind of the error
 	Took, FirstByte    time.Duration // 0: no byte came
 	Prompt, Completion int           // tokens
+	Cached             int           // of Prompt: those that came from the server's cache
 }
 
 // Attempted counts an attempt of a model call.
@@ -128,6 +129,7 @@ func (m *Metrics) Attempted(call ModelCall) {
 		c.firstByteSeconds.WithLabelValues(model).Observe(call.FirstByte.Seconds())
 	}
 	c.tokens.WithLabelValues(model, "prompt").Add(float64(call.Prompt))
+	c.cachedTokens.WithLabelValues(model).Add(float64(call.Cached))
 	c.tokens.WithLabelValues(model, "completion").Add(float64(call.Completion))
 }
 

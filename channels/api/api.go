@@ -48,7 +48,7 @@ type Parts struct {
 	Tokens func(m conversation.Message) int
 
 	// Cost says what tokens of a model cost; known is false where no price is set.
-	Cost func(model string, prompt, completion int64) (cost float64, known bool)
+	Cost func(model string, prompt, cached, completion int64) (cost float64, known bool)
 }
 
 // Window is what the model would be sent for a session.

@@ -55,6 +55,7 @@ type Totals struct {
 	Stopped    int64    `json:"stopped"`
 	Messages   int64    `json:"messages" doc:"That the runs added"`
 	Prompt     int64    `json:"prompt_tokens"`
+	Cached     int64    `json:"cached_tokens,omitempty" doc:"Of prompt_tokens: those that the model's server took from its cache"`
 	Completion int64    `json:"completion_tokens"`
 	TookMS     int64    `json:"took_ms"`
 	Cost       *float64 `json:"cost,omitempty" doc:"By the prices of the configuration; none where a model has no price"`
@@ -68,6 +69,7 @@ type tracedRun struct {
 	Model      string    `json:"model,omitempty"`
 	ModelCalls int       `json:"model_calls"`
 	Prompt     int       `json:"prompt_tokens"`
+	Cached     int       `json:"cached_tokens,omitempty"`
 	Completion int       `json:"completion_tokens"`
 	Cost       *float64  `json:"cost,omitempty"`
 	Messages   int64     `json:"messages"`
@@ -86,6 +88,7 @@ type step struct {
 	TookMS      int64     `json:"took_ms"`
 	FirstByteMS int64     `json:"first_byte_ms,omitempty"`
 	Prompt      int       `json:"prompt_tokens,omitempty"`
+	Cached      int       `json:"cached_tokens,omitempty"`
 	Completion  int       `json:"completion_tokens,omitempty"`
 	Shown       int64     `json:"shown,omitempty" doc:"Messages of the conversation that the model was sent"`
 	Left        int64     `json:"left,omitempty" doc:"Older ones that it was not sent"`
@@ -138,7 +141,7 @@ func (c *Channel) summaryOf(t stored.Trace) traceSummary {
 
 func totalsOf(t stored.Totals) Totals {
 	return Totals{
-		Runs: t.Runs, Failed: t.Failed, Stopped: t.Stopped, Messages: t.Messages, Prompt: t.Prompt, Completion: t.Completion,
+		Runs: t.Runs, Failed: t.Failed, Stopped: t.Stopped, Messages: t.Messages, Prompt: t.Prompt, Cached: t.Cached, Completion: t.Completion,
 		TookMS: t.Took.Milliseconds(),
 	}
 }
@@ -146,13 +149,13 @@ func totalsOf(t stored.Totals) Totals {
 // totalsOf are sums over the runs of one model, with what they cost.
 func (c *Channel) totalsOf(model string, t stored.Totals) Totals {
 	out := totalsOf(t)
-	out.Cost = c.cost(model, t.Prompt, t.Completion)
+	out.Cost = c.cost(model, t.Prompt, t.Cached, t.Completion)
 	return out
 }
 
 // cost returns what tokens cost, and nil where no price is set.
-func (c *Channel) cost(model string, prompt, completion int64) *float64 {
-	if cost, known := c.Cost(model, prompt, completion); known {
+func (c *Channel) cost(model string, prompt, cached, completion int64) *float64 {
+	if cost, known := c.Cost(model, prompt, cached, completion); known {
 		return &cost
 	}
 	return nil
@@ -165,7 +168,7 @@ func (c *Channel) runOf(r stored.Run) tracedRun {
 	}
 	return tracedRun{
 		ID: r.ID, Kind: string(r.Kind), Status: string(r.Status), Asked: asked, Model: r.Model, ModelCalls: r.Rounds,
-		Prompt: r.Prompt, Completion: r.Completion, Cost: c.cost(r.Model, int64(r.Prompt), int64(r.Completion)), Messages: r.Messages,
+		Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion, Cost: c.cost(r.Model, int64(r.Prompt), int64(r.Cached), int64(r.Completion)), Messages: r.Messages,
 		Error: r.Error, Finish: string(r.FinishReason), StartedAt: r.StartedAt.UTC(), TookMS: r.EndedAt.Sub(r.StartedAt).Milliseconds(), Steps: mapped(r.Steps, stepOf),
 	}
 }
@@ -173,6 +176,6 @@ func (c *Channel) runOf(r stored.Run) tracedRun {
 func stepOf(s conversation.Step) step {
 	return step{
 		Kind: string(s.Kind), Name: s.Name, Purpose: string(s.Purpose), At: s.At.UTC(), TookMS: s.Took.Milliseconds(), FirstByteMS: s.FirstByte.Milliseconds(),
-		Prompt: s.Prompt, Completion: s.Completion, Shown: s.Shown, Left: s.Left, Window: s.Window, Finish: string(s.FinishReason), Call: s.CallID, Error: s.Error,
+		Prompt: s.Prompt, Cached: s.Cached, Completion: s.Completion, Shown: s.Shown, Left: s.Left, Window: s.Window, Finish: string(s.FinishReason), Call: s.CallID, Error: s.Error,
 	}
 }

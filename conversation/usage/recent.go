@@ -21,7 +21,7 @@ func (u *Usage) Recent(ctx context.Context, from, to time.Time, bucket time.Dura
 		buckets = append(buckets, Bucket{At: at})
 	}
 	rows, err := u.db.QueryContext(ctx, `
-		SELECT status, messages, prompt_tokens, completion_tokens, ended_at, max(ended_at - started_at, 0)
+		SELECT status, messages, prompt_tokens, cached_tokens, completion_tokens, ended_at, max(ended_at - started_at, 0)
 		FROM (SELECT * FROM runs ORDER BY id DESC LIMIT ?) WHERE kind = 'agent' AND ended_at >= ? AND ended_at < ?`,
 		maxRecent, db.Millis(from), db.Millis(to))
 	if err != nil {
@@ -49,7 +49,7 @@ func (u *Usage) Recent(ctx context.Context, from, to time.Time, bucket time.Dura
 func scanRecent(rows *sql.Rows) (one Totals, ended time.Time, err error) {
 	var status conversation.Status
 	var at, took int64
-	err = rows.Scan(&status, &one.Messages, &one.Prompt, &one.Completion, &at, &took)
+	err = rows.Scan(&status, &one.Messages, &one.Prompt, &one.Cached, &one.Completion, &at, &took)
 	one.Runs, one.Took = 1, time.Duration(took)*time.Millisecond
 	switch status {
 	case conversation.StatusFailed:

@@ -50,6 +50,7 @@ type Totals struct {
 	Stopped    int64 // of Runs
 	Messages   int64 // added to conversations, of all roles
 	Prompt     int64 // tokens
+	Cached     int64 // of Prompt: those that the model's server took from its cache
 	Completion int64 // tokens
 	Took       time.Duration
 }
@@ -61,9 +62,13 @@ func (t *Totals) Add(o Totals) {
 	t.Stopped += o.Stopped
 	t.Messages += o.Messages
 	t.Prompt += o.Prompt
+	t.Cached += o.Cached
 	t.Completion += o.Completion
 	t.Took += o.Took
 }
+
+// CachedPercent returns which part of the prompt's tokens came from a cache, in percent.
+func (t Totals) CachedPercent() int64 { return (100*t.Cached + t.Prompt/2) / max(t.Prompt, 1) }
 
 // maxBuckets is how many buckets may be asked for at once: more than a plot can show, and a year of hours.
 const maxBuckets = 10_000
@@ -123,11 +128,11 @@ func hourOf(t time.Time) int64 {
 func atHour(hour int64) time.Time { return time.UnixMilli(hour * time.Hour.Milliseconds()) }
 
 // sumTotals are the columns that Totals.fields reads.
-const sumTotals = `sum(runs), sum(failed), sum(stopped), sum(messages), sum(prompt_tokens), sum(completion_tokens), sum(took)`
+const sumTotals = `sum(runs), sum(failed), sum(stopped), sum(messages), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens), sum(took)`
 
 // fields returns where Scan puts sumTotals; took is in milliseconds.
 func (t *Totals) fields(took *int64) []any {
-	return []any{&t.Runs, &t.Failed, &t.Stopped, &t.Messages, &t.Prompt, &t.Completion, took}
+	return []any{&t.Runs, &t.Failed, &t.Stopped, &t.Messages, &t.Prompt, &t.Cached, &t.Completion, took}
 }
 
 func (u *Usage) sum(ctx context.Context, p period, buckets []Bucket) error {

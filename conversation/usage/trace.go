@@ -30,6 +30,7 @@ type Run struct {
 	Model      string
 	Rounds     int    // model calls
 	Prompt     int    // tokens
+	Cached     int    // of Prompt: those that the model's server took from its cache
 	Completion int    // tokens
 	Messages   int64  // how many it added
 	Error      string // for the operator, without secrets
@@ -92,7 +93,7 @@ func (u *Usage) readRuns(ctx context.Context, t *Trace, row, before int64, limit
 		most = -1 // all
 	}
 	rows, err := u.db.QueryContext(ctx, `
-		SELECT id, kind, status, sender, model, rounds, prompt_tokens, completion_tokens, messages, error, finish_reason, steps, started_at, ended_at
+		SELECT id, kind, status, sender, model, rounds, prompt_tokens, cached_tokens, completion_tokens, messages, error, finish_reason, steps, started_at, ended_at
 		FROM runs WHERE conversation_id = ?1 AND (?2 = 0 OR id < ?2) ORDER BY id DESC LIMIT ?3`, row, before, most)
 	if err != nil {
 		return err
@@ -147,7 +148,8 @@ func (u *Usage) addBackground(ctx context.Context, t *Trace, row int64) error {
 // behind the commits of runs.
 func (u *Usage) sumBackground(ctx context.Context, t *Trace, row int64) error {
 	rows, err := u.db.QueryContext(ctx, `
-		SELECT coalesce(step ->> 'name', ''), coalesce(sum(step ->> 'in'), 0), coalesce(sum(step ->> 'out'), 0)
+		SELECT coalesce(step ->> 'name', ''), coalesce(sum(step ->> 'in'), 0), coalesce(sum(step ->> 'cached'), 0),
+			coalesce(sum(step ->> 'out'), 0)
 		FROM background_steps WHERE conversation_id = ? GROUP BY 1`, row)
 	if err != nil {
 		return err
@@ -155,7 +157,7 @@ func (u *Usage) sumBackground(ctx context.Context, t *Trace, row int64) error {
 	defer rows.Close()
 	for rows.Next() {
 		var m ModelTotals
-		if err := rows.Scan(&m.Model, &m.Prompt, &m.Completion); err != nil {
+		if err := rows.Scan(&m.Model, &m.Prompt, &m.Cached, &m.Completion); err != nil {
 			return err
 		}
 		if i := slices.IndexFunc(t.Models, func(known ModelTotals) bool { return known.Model == m.Model }); i >= 0 {
@@ -171,7 +173,7 @@ func scanRun(rows *sql.Rows) (run Run, err error) {
 	var sender, steps []byte
 	var finish sql.NullString
 	var started, ended int64
-	err = rows.Scan(&run.ID, &run.Kind, &run.Status, &sender, &run.Model, &run.Rounds, &run.Prompt, &run.Completion,
+	err = rows.Scan(&run.ID, &run.Kind, &run.Status, &sender, &run.Model, &run.Rounds, &run.Prompt, &run.Cached, &run.Completion,
 		&run.Messages, &run.Error, &finish, &steps, &started, &ended)
 	if err != nil {
 		return run, err
@@ -226,7 +228,7 @@ func (u *Usage) sumTools(ctx context.Context, t *Trace, row int64) error {
 
 func (u *Usage) sumModels(ctx context.Context, t *Trace, row int64) error {
 	rows, err := u.db.QueryContext(ctx, `
-		SELECT model, count(*), sum(status = 'failed'), sum(status = 'stopped'), sum(messages), sum(prompt_tokens), sum(completion_tokens),
+		SELECT model, count(*), sum(status = 'failed'), sum(status = 'stopped'), sum(messages), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),
 			sum(max(ended_at - started_at, 0))
 		FROM runs WHERE conversation_id = ? AND kind = 'agent' GROUP BY model`, row)
 	if err != nil {

@@ -195,7 +195,7 @@ func (a Answer) usage(call Call) string {
 		}
 	}
 	return `{"prompt_tokens":` + strconv.Itoa(u.Prompt) + `,"completion_tokens":` + strconv.Itoa(u.Completion) +
-		`,"total_tokens":` + strconv.Itoa(u.Prompt+u.Completion) + `}`
+		`,"total_tokens":` + strconv.Itoa(u.Prompt+u.Completion) + `,"prompt_tokens_details":{"cached_tokens":` + strconv.Itoa(u.Cached) + `}}`
 }
 
 // pieces cuts a text into n pieces, or into up to 8 of at least 16 bytes.

@@ -68,7 +68,7 @@ func (s *settings) check(r *http.Request, body []byte, counter *llm.Counter) (*r
 	if refused != nil {
 		return nil, refused
 	}
-	for _, check := range []func(*request) *refusal{checkParameters, checkMessages, checkToolOrder} {
+	for _, check := range []func(*request) *refusal{checkParameters, checkMessages, checkCache, checkToolOrder} {
 		if refused := check(req); refused != nil {
 			return nil, refused
 		}
@@ -195,6 +195,26 @@ func isName(name string) bool {
 func badName(at, name string) *refusal {
 	return refuse(at, "invalid_value",
 		"Invalid '%s': string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$', but got '%s'.", at, name)
+}
+
+// maxMarks is how many parts Anthropic lets a call mark:
+// https://docs.claude.com/en/docs/build-with-claude/prompt-caching
+const maxMarks = 4
+
+// checkCache checks what a call has about caches.
+func checkCache(r *request) *refusal {
+	marks := 0
+	for i := range r.Messages {
+		marks += r.Messages[i].Content.marks
+	}
+	switch {
+	case marks > maxMarks:
+		return refuse("messages", "", "A maximum of %d blocks with cache_control may be provided. Found %d.", maxMarks, marks)
+	case len(r.PromptCacheKey) > 64:
+		return refuse("prompt_cache_key", "string_above_max_length",
+			"Invalid 'prompt_cache_key': string too long. Expected a string with maximum length 64, but got a string with length %d instead.", len(r.PromptCacheKey))
+	}
+	return nil
 }
 
 func checkMessages(r *request) *refusal {

@@ -35,6 +35,9 @@ type Call struct {
 	Seed           *int
 	ToolChoice     any
 	ResponseFormat string // its type
+
+	CacheKey string // prompt_cache_key
+	Marked   []int  // messages with cache_control
 }
 
 // LastUser is the text of the last message of a user, "" when there is none.

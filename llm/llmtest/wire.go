@@ -35,6 +35,7 @@ type request struct {
 	FrequencyPenalty    *float64        `json:"frequency_penalty"`
 	ResponseFormat      *responseFormat `json:"response_format"`
 	User                string          `json:"user"`
+	PromptCacheKey      string          `json:"prompt_cache_key"`
 }
 
 type responseFormat struct {
@@ -80,6 +81,7 @@ type content struct {
 	images []llm.Image
 	wrong  string // what is wrong with a part, "" for nothing
 	given  bool   // not missing and not null
+	marks  int    // parts with cache_control
 }
 
 func (c *content) UnmarshalJSON(raw []byte) error {
@@ -97,6 +99,9 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 	var parts []struct {
 		Type  string `json:"type"`
 		Text  string `json:"text"`
+		Cache *struct {
+			Type string `json:"type"`
+		} `json:"cache_control"`
 		Image struct {
 			URL string `json:"url"`
 		} `json:"image_url"`
@@ -105,6 +110,15 @@ func (c *content) UnmarshalJSON(raw []byte) error {
 		return err
 	}
 	for _, part := range parts {
+		if part.Cache != nil {
+			c.marks++
+			switch {
+			case part.Cache.Type != "ephemeral":
+				c.wrong = fmt.Sprintf("cache_control.type: Input should be 'ephemeral', got '%s'", part.Cache.Type)
+			case part.Type == "text" && strings.TrimSpace(part.Text) == "":
+				c.wrong = "cache_control cannot be set for empty text blocks"
+			}
+		}
 		switch part.Type {
 		case "text":
 			c.text += part.Text
@@ -146,6 +160,13 @@ func (r *request) call(header http.Header) Call {
 		Header:      header,
 
 		TopP: r.TopP, Stop: r.Stop, Seed: r.Seed, ToolChoice: r.ToolChoice,
+
+		CacheKey: r.PromptCacheKey,
+	}
+	for i := range r.Messages {
+		if r.Messages[i].Content.marks > 0 {
+			c.Marked = append(c.Marked, i)
+		}
 	}
 	if r.ResponseFormat != nil {
 		c.ResponseFormat = r.ResponseFormat.Type

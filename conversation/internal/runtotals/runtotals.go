@@ -30,10 +30,10 @@ const newRuns = `
 
 const (
 	runSums = `count(*), sum(r.status = 'failed'), sum(r.status = 'stopped'), sum(r.messages),
-		sum(r.prompt_tokens), sum(r.completion_tokens), sum(max(r.ended_at - r.started_at, 0))`
+		sum(r.prompt_tokens), sum(r.completion_tokens), sum(max(r.ended_at - r.started_at, 0)), sum(r.cached_tokens)`
 	addSums = `ON CONFLICT DO UPDATE SET runs = runs + excluded.runs, failed = failed + excluded.failed, stopped = stopped + excluded.stopped,
 		messages = messages + excluded.messages, prompt_tokens = prompt_tokens + excluded.prompt_tokens,
-		completion_tokens = completion_tokens + excluded.completion_tokens, took = took + excluded.took`
+		completion_tokens = completion_tokens + excluded.completion_tokens, took = took + excluded.took, cached_tokens = cached_tokens + excluded.cached_tokens`
 )
 
 const addTotals = `
@@ -108,22 +108,25 @@ type Call struct {
 	Name               string // of the person
 	Model              string
 	Prompt, Completion int // tokens
+	Cached             int // of Prompt: from the cache of the model's server
 }
 
 // AddCall adds the tokens of a call to the sums. It adds no run.
 func AddCall(ctx context.Context, tx *sql.Tx, c Call) error {
 	_, err := tx.ExecContext(ctx, `
-		INSERT INTO run_totals (hour, channel, model, runs, failed, stopped, messages, prompt_tokens, completion_tokens, took)
-		VALUES (?, ?, ?, 0, 0, 0, 0, ?, ?, 0)
-		ON CONFLICT DO UPDATE SET prompt_tokens = prompt_tokens + excluded.prompt_tokens, completion_tokens = completion_tokens + excluded.completion_tokens`,
-		c.At/3_600_000, c.Channel, c.Model, c.Prompt, c.Completion)
+		INSERT INTO run_totals (hour, channel, model, runs, failed, stopped, messages, prompt_tokens, cached_tokens, completion_tokens, took)
+		VALUES (?, ?, ?, 0, 0, 0, 0, ?, ?, ?, 0)
+		ON CONFLICT DO UPDATE SET prompt_tokens = prompt_tokens + excluded.prompt_tokens,
+			cached_tokens = cached_tokens + excluded.cached_tokens, completion_tokens = completion_tokens + excluded.completion_tokens`,
+		c.At/3_600_000, c.Channel, c.Model, c.Prompt, c.Cached, c.Completion)
 	if err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `
-		INSERT INTO run_people (day, channel, person, model, name, runs, failed, stopped, messages, prompt_tokens, completion_tokens, took)
-		VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, 0)
-		ON CONFLICT DO UPDATE SET prompt_tokens = prompt_tokens + excluded.prompt_tokens, completion_tokens = completion_tokens + excluded.completion_tokens`,
-		c.At/86_400_000, c.Channel, c.Person, c.Model, c.Name, c.Prompt, c.Completion)
+		INSERT INTO run_people (day, channel, person, model, name, runs, failed, stopped, messages, prompt_tokens, cached_tokens, completion_tokens, took)
+		VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, 0)
+		ON CONFLICT DO UPDATE SET prompt_tokens = prompt_tokens + excluded.prompt_tokens,
+			cached_tokens = cached_tokens + excluded.cached_tokens, completion_tokens = completion_tokens + excluded.completion_tokens`,
+		c.At/86_400_000, c.Channel, c.Person, c.Model, c.Name, c.Prompt, c.Cached, c.Completion)
 	return err
 }

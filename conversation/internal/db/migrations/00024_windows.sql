@@ -5,3 +5,8 @@
 ALTER TABLE conversations ADD COLUMN window_start INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE conversations ADD COLUMN window_cut INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE conversations ADD COLUMN window_budget INTEGER NOT NULL DEFAULT 0;
+
+-- Tokens that the model's server took from its cache, of prompt_tokens.
+ALTER TABLE runs ADD COLUMN cached_tokens INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE run_totals ADD COLUMN cached_tokens INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE run_people ADD COLUMN cached_tokens INTEGER NOT NULL DEFAULT 0;

@@ -1,0 +1,92 @@
+package llm
+
+import (
+	"net/url"
+	"strings"
+)
+
+// Servers keep what they have read of a call, and take it from there when the next call
+// begins the same way. Some have to be helped.
+
+// The values of Config.PromptCache.
+const (
+	PromptCacheAuto = "auto" // the server is helped as its API documents it
+	PromptCacheOff  = "off"  // calls have nothing about caches
+)
+
+// cacheHelp is how a server is helped to find what it has read.
+type cacheHelp int
+
+const (
+	cacheAlone cacheHelp = iota // it finds it by itself, or is not known to take anything
+	// cacheByKey sends prompt_cache_key, by which calls with the same beginning reach the
+	// same machine: https://platform.openai.com/docs/guides/prompt-caching
+	cacheByKey
+	// cacheByMarks marks the ends of what will be sent again:
+	// https://openrouter.ai/docs/features/prompt-caching#anthropic-claude
+	cacheByMarks
+)
+
+// cacheHelpOf returns how the server is helped.
+func cacheHelpOf(cfg Config, model string) cacheHelp {
+	u, err := url.Parse(cfg.BaseURL)
+	switch {
+	case err != nil || cfg.PromptCache == PromptCacheOff:
+		return cacheAlone
+	case isOpenAI(cfg.BaseURL):
+		return cacheByKey
+	case u.Hostname() == "openrouter.ai" && strings.HasPrefix(model, "anthropic/"):
+		return cacheByMarks
+	}
+	return cacheAlone
+}
+
+// markedPart is a text with a mark: what the call holds up to it will be sent again.
+type markedPart struct {
+	Type  string      `json:"type"`
+	Text  string      `json:"text"`
+	Cache cacheMarker `json:"cache_control"`
+}
+
+type cacheMarker struct {
+	Type string `json:"type"`
+}
+
+// newMarkedContent returns a text as a content with a mark.
+func newMarkedContent(text string) []markedPart {
+	return []markedPart{{"text", clean(text), cacheMarker{"ephemeral"}}}
+}
+
+// marksOf returns the indexes of the messages to mark: the system prompt, the newest
+// message of the history, and during tool calls the question, whose note makes it
+// another one in the next run. Those are three of the four marks that Anthropic takes.
+func marksOf(list []Message) (marked []int) {
+	question := len(list)
+	for i := range list {
+		if list[i].Note != "" {
+			question = i
+		}
+	}
+	if question == len(list) { // without a note all is history but the newest message
+		question--
+	}
+	if len(list) > 0 && list[0].Role == "system" {
+		marked = append(marked, 0)
+	}
+	for i := question - 1; i > 0; i-- {
+		if list[i].takesMark() {
+			marked = append(marked, i)
+			break
+		}
+	}
+	if question > 0 && question < len(list)-1 && list[question].takesMark() {
+		marked = append(marked, question)
+	}
+	return marked
+}
+
+// takesMark reports whether a message is a text that can be marked. A text of white
+// space alone can't.
+func (m *Message) takesMark() bool {
+	return m.Role != "tool" && len(m.Images) == 0 && strings.TrimSpace(m.Text()) != ""
+}
