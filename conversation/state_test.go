@@ -1,6 +1,7 @@
 package conversation_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -164,4 +165,54 @@ func TestRulesAreCarriedByArchiveAndReset(t *testing.T) {
 	if got := rules(); got != nil {
 		t.Errorf("after the deletion: %v", got)
 	}
+}
+
+func TestProgramsCorrectTheState(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	const key = conversation.Key("api:task")
+	record := conversation.Message{Content: "[state]"}
+	correct := func(c conversation.Correction) (conversation.Conversation, error) {
+		c.Record = record
+		return s.Correct(t.Context(), key, c)
+	}
+	if _, err := correct(conversation.Correction{Rules: []string{"no ORM"}}); !errors.Is(err, conversation.ErrNoSession) {
+		t.Errorf("in no session: %v", err)
+	}
+	if _, err := s.Append(t.Context(), key, "", conversation.Message{Role: conversation.RoleUser, Content: "hello"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := correct(conversation.Correction{Rules: []string{"no ORM", "be short"}, Decisions: []string{"blue"}}); err != nil {
+		t.Fatal(err)
+	}
+	done, err := correct(conversation.Correction{Strike: []int64{1}, Rules: []string{"be kind"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"2 in turn 1: be short", "4 in turn 1: be kind"}, notes(done.State.Constraints)); diff != "" {
+		t.Error(diff)
+	}
+	if done.Messages != 3 {
+		t.Errorf("%d messages: the archive lacks a change", done.Messages)
+	}
+	for _, wrong := range []conversation.Correction{
+		{Strike: []int64{1}},
+		{Rules: []string{" "}},
+		{Rules: []string{strings.Repeat("x", conversation.MaxNote+1)}},
+		{Rules: many(conversation.MaxConstraints)},
+	} {
+		if _, err := correct(wrong); !errors.Is(err, conversation.ErrInvalid) {
+			t.Errorf("%.60v: %v", wrong, err)
+		}
+	}
+	if c, err := s.Active(t.Context(), key); err != nil || len(c.State.Constraints) != 2 || c.Messages != 3 {
+		t.Errorf("a refused change has changed something: %+v, %v", c, err)
+	}
+}
+
+func many(n int) (rules []string) {
+	for i := range n {
+		rules = append(rules, fmt.Sprint("rule ", i))
+	}
+	return rules
 }

@@ -79,6 +79,16 @@ func (s *Service) Resume(ctx context.Context, key conversation.Key, id string) e
 	return s.change(ctx, key, func(ctx context.Context) error { return s.store.Resume(ctx, key, id) })
 }
 
+// Correct changes the state of the active conversation, and returns the conversation.
+// Errors are those of conversation.Store.Correct.
+func (s *Service) Correct(ctx context.Context, key conversation.Key, correction conversation.Correction) (changed conversation.Conversation, err error) {
+	err = s.change(ctx, key, func(ctx context.Context) error {
+		changed, err = s.store.Correct(ctx, key, correction)
+		return err
+	})
+	return changed, err
+}
+
 // Delete deletes a conversation for good, or all conversations and the metadata of
 // the session where id is "", and returns how many it deleted.
 func (s *Service) Delete(ctx context.Context, key conversation.Key, id string) (deleted int, err error) {

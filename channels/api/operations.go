@@ -71,6 +71,15 @@ func (c *Channel) operations() []operation {
 			Summary: "Change the metadata of a session", Description: "A session whose key begins with api: is made when it is new.", Errors: []int{http.StatusNotFound},
 		}, c.patchSession),
 		endpoint(c, huma.Operation{
+			OperationID: "get-state", Method: http.MethodGet, Path: session + "/state", Tags: []string{tagSessions},
+			Summary: "Get the session state", Description: "What the model is always told of the active conversation.", Errors: []int{http.StatusNotFound},
+		}, c.getState),
+		endpoint(c, huma.Operation{
+			OperationID: "patch-state", Method: http.MethodPatch, Path: session + "/state", Tags: []string{tagSessions},
+			Summary: "Add and strike rules and decisions", Description: "What is struck goes first. All of it is done, or nothing.",
+			Errors: []int{http.StatusNotFound, http.StatusConflict},
+		}, c.patchState),
+		endpoint(c, huma.Operation{
 			OperationID: "archive-session", Method: http.MethodPost, Path: session + "/archive", Tags: []string{tagSessions},
 			Summary: "Archive the active conversation", Description: "The next message begins a new one.", Errors: []int{http.StatusNotFound, http.StatusConflict},
 		}, c.archiveSession),

@@ -1,0 +1,103 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"parley/conversation"
+)
+
+// sessionState is what the model is always told of a session's active conversation.
+type sessionState struct {
+	Conversation string       `json:"conversation" doc:"The id of the active conversation"`
+	Turns        int64        `json:"turns"`
+	Model        string       `json:"model,omitempty" doc:"That answered last"`
+	Workspace    string       `json:"workspace,omitempty" doc:"The working directory"`
+	Repository   string       `json:"repository,omitempty"`
+	Rules        []stateNote  `json:"rules"`
+	Decisions    []stateNote  `json:"decisions"`
+	Files        []stateNote  `json:"files"`
+	Errors       []stateError `json:"errors"`
+	Forgotten    int64        `json:"forgotten,omitempty" doc:"Rules and decisions that had no room any more"`
+}
+
+type stateNote struct {
+	Number int64  `json:"number,omitempty" doc:"Of a rule or a decision: by it, it is struck"`
+	Text   string `json:"text"`
+	Turn   int64  `json:"turn,omitempty" doc:"When it was last said; none for what an earlier conversation handed on"`
+}
+
+type stateError struct {
+	In       string `json:"in" doc:"What was done"`
+	Error    string `json:"error"`
+	Turn     int64  `json:"turn,omitempty"`
+	Resolved bool   `json:"resolved" doc:"The same was done later, and went well"`
+}
+
+type oneState struct{ Body sessionState }
+
+type patchState struct {
+	OfSession
+	Body struct {
+		Rules     []string `json:"add_rules,omitempty" maxItems:"100"`
+		Decisions []string `json:"add_decisions,omitempty" maxItems:"50"`
+		Strike    []int64  `json:"strike,omitempty" maxItems:"150" doc:"Numbers of rules and decisions to remove"`
+	}
+}
+
+func (c *Channel) getState(ctx context.Context, in *OfSession) (*oneState, error) {
+	key, err := parseKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Store.Session(ctx, key); err != nil {
+		return nil, err
+	}
+	found, err := c.Store.Active(ctx, key)
+	return &oneState{stateOf(found)}, err
+}
+
+// patchState adds and removes rules and decisions.
+func (c *Channel) patchState(ctx context.Context, in *patchState) (*oneState, error) {
+	key, err := parseKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	change := conversation.Correction{Rules: in.Body.Rules, Decisions: in.Body.Decisions, Strike: in.Body.Strike}
+	if len(change.Rules)+len(change.Decisions)+len(change.Strike) == 0 {
+		return c.getState(ctx, &in.OfSession)
+	}
+	change.Record = conversation.Message{Role: conversation.RoleSystem, Content: recordOf(change)}
+	change.Record.Tokens = c.Tokens(change.Record)
+	changed, err := c.Sessions.Correct(ctx, key, change)
+	return &oneState{stateOf(changed)}, err
+}
+
+// recordOf returns a correction in words, for the archive.
+func recordOf(change conversation.Correction) string {
+	var parts []string
+	for _, n := range change.Strike {
+		parts = append(parts, fmt.Sprintf("number %d was struck", n))
+	}
+	for _, text := range change.Rules {
+		parts = append(parts, "rule was added: "+text)
+	}
+	for _, text := range change.Decisions {
+		parts = append(parts, "decision was added: "+text)
+	}
+	return "[state: " + strings.Join(parts, "; ") + "]"
+}
+
+func stateOf(c conversation.Conversation) sessionState {
+	s := c.State.WithNumbers()
+	note := func(n conversation.Note) stateNote { return stateNote{n.Number, n.Text, n.Turn} }
+	return sessionState{
+		Conversation: c.ID, Turns: s.Turns, Model: s.Model, Workspace: s.Directory, Repository: s.Repository,
+		Rules: mapped(s.Constraints, note), Decisions: mapped(s.Decisions, note), Files: mapped(s.Files, note),
+		Errors: mapped(s.Failures, func(f conversation.Failure) stateError {
+			return stateError{f.Text, f.Error, f.Turn, f.Resolved}
+		}),
+		Forgotten: s.Forgotten,
+	}
+}
