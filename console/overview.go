@@ -9,6 +9,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/bots"
 	"parley/conversation/usage"
+	"parley/embedding"
 )
 
 // span is a period up to now that the overview can show.
@@ -44,8 +45,9 @@ type overviewPage struct {
 	Channels []channelLine
 	Queues   []bots.Queue
 	AtWork   []conversation.Key
-	Failed   int  // deliveries; at most manyFailed
-	Many     bool // there are more of them
+	Vectors  *embedding.Status // nil without an embedding model
+	Failed   int               // deliveries; at most manyFailed
+	Many     bool              // there are more of them
 	Total    usage.Totals
 	Cost     sum
 	P50, P95 time.Duration // of all runs in the span
@@ -131,6 +133,13 @@ func (c *Console) readHealth(ctx context.Context, p *overviewPage) error {
 	}
 	if p.Queues, err = bots.New(c.Store).Queues(ctx); err != nil {
 		return err
+	}
+	if c.Embeddings != nil {
+		status, err := c.Embeddings(ctx)
+		if err != nil {
+			return err
+		}
+		p.Vectors = &status
 	}
 	known := map[conversation.Account]bool{}
 	for _, h := range health {

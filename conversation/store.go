@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"parley/conversation/internal/db"
@@ -55,6 +56,26 @@ type Store struct {
 	carry  Carry
 	sweeps sweeper
 	closed closedConversations
+
+	embedder atomic.Pointer[Embedder]
+}
+
+// Embedder makes the vectors by which a search finds what is said in other words.
+type Embedder interface {
+	// EmbedQuery returns the vector of a query. It must return soon, with an error if its server does not answer. It is
+	// called from any goroutine.
+	EmbedQuery(ctx context.Context, text string) ([]float32, error)
+}
+
+// SetEmbedder has searches find messages by their vectors, too, from now on.
+func (s *Store) SetEmbedder(e Embedder) { s.embedder.Store(&e) }
+
+// Embedder returns what SetEmbedder has set, or nil.
+func (s *Store) Embedder() Embedder {
+	if e := s.embedder.Load(); e != nil {
+		return *e
+	}
+	return nil
 }
 
 // Option changes how Open makes a Store.

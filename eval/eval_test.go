@@ -80,7 +80,7 @@ func TestSetIsMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.talks = s.talks[:2]
-	c, err := compare(t.Context(), s)
+	c, err := compare(t.Context(), s, "")
 	if err != nil {
 		t.Fatal(err)
 	}

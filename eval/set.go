@@ -1,6 +1,9 @@
 package main
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // set is a collection of talks with questions about them.
 type set struct {
@@ -34,4 +37,17 @@ func (s set) size() (messages, questions int) {
 		questions += len(t.questions)
 	}
 	return messages, questions
+}
+
+// reverse tells the talks from their end: the newest message becomes the oldest.
+func (s set) reverse() {
+	for _, t := range s.talks {
+		n := len(t.messages)
+		slices.Reverse(t.messages)
+		for _, q := range t.questions {
+			for i, at := range q.evidence {
+				q.evidence[i] = n - 1 - at
+			}
+		}
+	}
 }

@@ -17,7 +17,7 @@ func (g *Gateway) addConsole() {
 	if g.http == nil {
 		return
 	}
-	console.New(console.Parts{
+	parts := console.Parts{
 		Store:    g.store,
 		Feed:     g.feed,
 		Lines:    g.lines,
@@ -29,7 +29,11 @@ func (g *Gateway) addConsole() {
 		Look:     g.look,
 		Sessions: g.sessions,
 		Log:      g.log,
-	}).Serve(g.http)
+	}
+	if g.vectors != nil {
+		parts.Embeddings = g.vectors.Status
+	}
+	console.New(parts).Serve(g.http)
 }
 
 // accounts returns the channels in service with the bots that serve them, sorted by name.

@@ -19,9 +19,9 @@ import (
 	"parley/config"
 	"parley/console"
 	"parley/conversation"
-	"parley/conversation/bots"
 	"parley/conversation/maintenance"
 	"parley/conversation/toolstate"
+	"parley/embedding"
 	"parley/httpserver"
 	"parley/llm"
 	"parley/metrics"
@@ -40,6 +40,7 @@ type Gateway struct {
 	store    *conversation.Store
 	choice   llm.Choice
 	counter  *llm.Counter
+	vectors  *embedding.Embeddings // nil without an embedding model
 	router   *agentloop.Router
 	sessions *sessions.Service
 	channels map[string]*served
@@ -110,10 +111,8 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		}
 	}
 	g.ready = g.readiness()
-	g.metrics = metrics.New(metrics.Parts{
-		Version: o.Version, Queues: bots.New(g.store).Queues, Sessions: g.store.CountSessions,
-		AtWork: func() int64 { return g.router.AtWork() },
-	})
+	g.addEmbeddings(o.Getenv)
+	g.metrics = metrics.New(g.metricsParts())
 	err = g.wire(ctx, o)
 	if err == nil && o.Daemon {
 		err = g.addDaemon(ctx)

@@ -10,6 +10,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/bots"
 	"parley/conversation/dbhealth"
+	"parley/embedding"
 	"parley/httpserver"
 )
 
@@ -20,6 +21,18 @@ type parts struct {
 	Channels map[string]channelState `json:"channels"`
 	Queues   []queueState            `json:"queues"` // only those that are not empty
 	Held     []heldState             `json:"held,omitempty"`
+
+	Embeddings *embeddingState `json:"embeddings,omitempty"` // without a model there are none
+}
+
+// embeddingState is how the vectors of messages fare. It does not count for whether the
+// gateway is ready: without them, messages are found by their words.
+type embeddingState struct {
+	Model string     `json:"model"`
+	Done  int64      `json:"done"` // messages that need no vector any more
+	Total int64      `json:"total"`
+	Error string     `json:"error,omitempty"` // of the latest request, if it failed
+	Since *time.Time `json:"since,omitempty"` // of the error
 }
 
 // heldState is one of the oldest replies that are set aside.
@@ -104,6 +117,12 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 	for _, d := range in.held {
 		is.Held = append(is.Held, heldState{Channel: d.Channel, Session: string(d.Key), Since: d.HeldAt, Attempts: d.Attempts, Error: d.Reason})
 	}
+	if in.embeddings != nil {
+		is.Embeddings = &embeddingState{Model: in.embeddings.Model, Done: in.embeddings.Done, Total: in.embeddings.Total, Error: in.embeddings.Failure}
+		if in.embeddings.Failure != "" {
+			is.Embeddings.Since = &in.embeddings.Since
+		}
+	}
 	is.Starting = g.isStarting()
 	ready = err == nil && len(is.Store.Damaged) == 0 && !is.Starting
 	for _, h := range in.health {
@@ -131,6 +150,8 @@ type seen struct {
 	health []bots.Health
 	queues []bots.Queue
 	held   []conversation.Delivery
+
+	embeddings *embedding.Status // nil without a model
 }
 
 // maxHeld is how many of the replies that are set aside /readyz lists.
@@ -144,6 +165,13 @@ func (g *Gateway) readSeen(ctx context.Context) (in seen, err error) {
 	}
 	if in.queues, err = bots.New(g.store).Queues(ctx); err != nil {
 		return in, err
+	}
+	if g.vectors != nil {
+		status, err := g.vectors.Status(ctx)
+		if err != nil {
+			return in, err
+		}
+		in.embeddings = &status
 	}
 	if slices.ContainsFunc(in.queues, func(q bots.Queue) bool { return q.Held > 0 }) {
 		in.held, err = g.store.Deliveries(ctx, conversation.DeliveryQuery{State: conversation.DueHeld, Limit: maxHeld})

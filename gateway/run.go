@@ -48,6 +48,12 @@ func (g *Gateway) Run(ctx context.Context) error {
 		g.runCleanup(intake, firstCleanup)
 		return nil
 	})
+	if g.vectors != nil {
+		front.Go(func() error {
+			g.vectors.Run(intake)
+			return nil
+		})
+	}
 	front.Go(func() error {
 		g.checkAfterCrash(intake, firstCheck)
 		return nil

@@ -24,6 +24,8 @@ type collectors struct {
 	deliverySeconds  *prometheus.HistogramVec
 	requests         *prometheus.CounterVec
 	requestSeconds   *prometheus.HistogramVec
+	embeddings       *prometheus.CounterVec
+	embeddingSeconds *prometheus.HistogramVec
 
 	expirations *prometheus.CounterVec
 
@@ -63,6 +65,9 @@ func newCollectors(parts Parts) (*collectors, *prometheus.Registry) {
 	if parts.Queues != nil {
 		registry.MustRegister(newQueues(parts.Queues))
 	}
+	if parts.VectorsLeft != nil {
+		registry.MustRegister(newVectors(parts.VectorsLeft))
+	}
 	c := &collectors{
 		inbound:          counter("parley_inbound_total", "Messages taken from a channel and stored.", "channel"),
 		runs:             counter("parley_runs_total", "Runs and commands that ended.", "kind", "status"),
@@ -77,6 +82,8 @@ func newCollectors(parts Parts) (*collectors, *prometheus.Registry) {
 		deliverySeconds:  histogram("parley_delivery_seconds", "From a run's commit until the platform has taken its reply.", sending, "channel"),
 		requests:         counter("parley_http_requests_total", "HTTP requests by route, empty where there is none.", "route", "status"),
 		requestSeconds:   histogram("parley_http_request_seconds", "The time of an HTTP request; of a stream, as long as it was open.", answering, "route"),
+		embeddings:       counter("parley_embedding_calls_total", "Requests for vectors: of messages, or of a query.", "kind", "outcome"),
+		embeddingSeconds: histogram("parley_embedding_call_seconds", "The time of a request for vectors.", sending, "kind"),
 		expirations:      counter("parley_expirations_total", "Conversations that were over, so that a message began another: by rest, or by their number of messages.", "reason"),
 	}
 	for _, kind := range []conversation.Kind{conversation.KindAgent, conversation.KindCommand} {

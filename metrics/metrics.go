@@ -23,6 +23,8 @@ type Parts struct {
 	Queues   func(ctx context.Context) ([]bots.Queue, error)
 	Sessions func(ctx context.Context) (int64, error) // that are stored
 	AtWork   func() int64                             // sessions with a loop
+
+	VectorsLeft func(ctx context.Context) (int64, error) // messages that have no vector yet
 }
 
 // Metrics counts what the gateway does, from New on. The hooks never block, and may be

@@ -572,12 +572,16 @@ func foreignKeys(ctx context.Context, q db.Querier) (list []foreignKey, err erro
 	return list, rows.Err()
 }
 
-// mendCursors has the search index made anew, and keeps numbers from being given
+// mendCursors has the search index and lost vectors made anew, and keeps numbers from being given
 // twice where the newest rows are lost: a run has the number of its first inbound,
 // and the sums know up to which reply they count.
 func (r *repair) mendCursors(ctx context.Context) error {
 	for _, statement := range []string{
 		`UPDATE cursors SET value = 0 WHERE name IN ('messages_fts', 'messages_ranks')`,
+		`DELETE FROM vectors WHERE id NOT IN (SELECT id FROM vector_signs)
+			OR NOT EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = vectors.id >> 24 AND m.seq = vectors.id & 0xFFFFFF)`,
+		`DELETE FROM vector_signs WHERE id NOT IN (SELECT id FROM vectors)`,
+		`UPDATE embeddings SET done = 0, owner = '', claimed_until = 0`, // what has no vector any more gets a new one
 		`INSERT INTO inbox (id, session_id, channel, source_id, address, text, sent_at, run_id)
 			SELECT newest, (SELECT min(id) FROM sessions), 'repair', 'repair/' || newest, '', '', 0, 0
 			FROM (SELECT max((SELECT coalesce(max(id), 0) FROM runs), (SELECT coalesce(max(run_id), 0) FROM messages),

@@ -519,6 +519,8 @@ func TestVerifyChecksWhatTablesMustAgreeIn(t *testing.T) {
 		"search, more":    {`INSERT INTO messages_fts (rowid, words) VALUES (1 << 24 | 9999, 'x')`, "1 entries of messages that do not exist"},
 		"ranks, missing":  {`DELETE FROM messages_ranks WHERE rowid = 1 << 24 | 5`, "lack 1 messages"},
 		"ranks, more":     {`INSERT INTO messages_ranks (rowid, said) VALUES (1 << 24 | 9999, 'x')`, "1 entries of messages that do not exist"},
+		"vectors, more":   {`INSERT INTO vectors VALUES (1 << 24 | 9999, 1, x'00')`, "1 vectors of messages that do not exist"},
+		"vectors, parts":  {`INSERT INTO vector_signs VALUES (1 << 24 | 5, 1, x'00')`, "Of 1 vectors a part is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			database := newDatabase(t, 20, 20, 20)

@@ -74,6 +74,14 @@ var rowRules = []rule{
 		FROM runs r JOIN sessions s ON s.id = r.session_id
 		WHERE r.kind NOT IN ('agent', 'command') OR r.status NOT IN ('done', 'failed', 'stopped')
 			OR NOT (json_valid(coalesce(r.steps, '0')) AND json_valid(coalesce(r.sender, '0')))`},
+	{"vectors are too many", []string{"messages", "vectors", "vector_signs"}, false, `
+		SELECT 'There are ' || count(*) || ' vectors of messages that do not exist: ` + "`gateway repair`" + ` deletes them.'
+		FROM (SELECT id FROM vectors UNION SELECT id FROM vector_signs) v WHERE NOT EXISTS (
+			SELECT 1 FROM messages m WHERE m.conversation_id = v.id >> 24 AND m.seq = v.id & 0xFFFFFF) HAVING count(*) > 0`},
+	{"vectors are incomplete", []string{"vectors", "vector_signs"}, false, `
+		SELECT 'Of ' || count(*) || ' vectors a part is missing, so that the messages are found by their words alone: ` + "`gateway repair`" + ` has them made anew.'
+		FROM (SELECT id FROM vectors UNION SELECT id FROM vector_signs)
+		WHERE id NOT IN (SELECT id FROM vectors) OR id NOT IN (SELECT id FROM vector_signs) HAVING count(*) > 0`},
 }
 
 // searchRules returns the rules of a table of the search index: it has each message up to

@@ -61,6 +61,9 @@ type Hit struct {
 // cost has a bound, words that very many messages have count for nothing beside rarer ones; where there is no rarer one,
 // the newest messages that have them are ranked.
 //
+// Where the store has an Embedder, and nothing is quoted, the messages of the session whose vectors come nearest to that of
+// the query are found, too, and both rankings are fused. Without an answer of its server, words alone are looked for.
+//
 // A message is found about a second after its commit. Deleted messages are not found, and neither are those on damaged
 // pages of the file. Internal messages, and those that were replaced or taken back, are found only in a search over all
 // sessions. A Conversation that the session does not have is conversation.ErrNotFound.
@@ -77,18 +80,25 @@ func (s *Searcher) Find(ctx context.Context, query Query) ([]Hit, error) {
 	}
 	defer conn.Close()
 	l := &lookup{conn: conn, query: query, answers: map[question][]int64{}}
+	if query.isForMeaning(terms) {
+		l.meaning = vectorOf(ctx, s.store.Embedder(), query.Words)
+	}
 	hits, err := l.run(ctx, terms)
 	return hits, db.Explain(err)
 }
 
 // lookup is one search under way.
 type lookup struct {
-	conn    *sql.Conn
-	query   Query
-	session string               // the token of the session in the index; "" = all sessions
-	spans   []span               // of the session, the newest first
-	ranked  bool                 // the ranks of all messages are in the index
-	answers map[question][]int64 // of the index, which is asked repeatedly
+	conn     *sql.Conn
+	query    Query
+	session  string           // the token of the session in the index; "" = all sessions
+	sizes    []size           // of the conversations that are searched, the newest first
+	spans    []span           // of them
+	meaning  <-chan []float32 // gives the vector of the query, or nil; nil where only words are looked for
+	nearest  []int64          // the messages that come near, when nearRead is true
+	nearRead bool
+	ranked   bool                 // the ranks of all messages are in the index
+	answers  map[question][]int64 // of the index, which is asked repeatedly
 }
 
 func (l *lookup) run(ctx context.Context, terms []fulltext.Term) ([]Hit, error) {
@@ -124,8 +134,8 @@ func (l *lookup) locate(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	sizes, err := sizesOf(ctx, l.conn, session, l.query.Conversation)
-	l.session, l.spans = wordindex.SessionToken(session), spansOf(sizes)
+	l.sizes, err = sizesOf(ctx, l.conn, session, l.query.Conversation)
+	l.session, l.spans = wordindex.SessionToken(session), spansOf(l.sizes)
 	return err
 }
 
@@ -151,20 +161,42 @@ func (l *lookup) byTerms(ctx context.Context, terms []fulltext.Term) ([]int64, [
 			return page, terms, err
 		}
 	}
-	if slices.ContainsFunc(terms, func(t fulltext.Term) bool { return t.Quoted }) {
+	if slices.ContainsFunc(terms, isQuoted) {
 		return nil, terms, nil
 	}
 	terms = fulltext.SplitTerms(terms)
 	if m, err = l.match(ctx, terms); err != nil {
 		return nil, nil, err
 	}
-	page, _, err = l.page(ctx, m.rank(false))
+	if page, found, err = l.page(ctx, m.rank(false)); err == nil && !found {
+		page, err = l.nearestPage(ctx)
+	}
 	return page, terms, err
 }
 
-// page returns the messages on the page of a ranking that the query asks for. found reports whether the ranking has any
-// message that is for this search.
-func (l *lookup) page(ctx context.Context, r *fulltext.Ranking) (page []int64, found bool, err error) {
+func isQuoted(t fulltext.Term) bool { return t.Quoted }
+
+// page returns the messages on the page of a ranking that the query asks for, together with what comes near by its meaning.
+// found reports whether the ranking has any message that is for this search.
+func (l *lookup) page(ctx context.Context, words *fulltext.Ranking) (page []int64, found bool, err error) {
+	if l.meaning == nil {
+		return l.pageOf(ctx, words)
+	}
+	r, found, err := l.fuse(ctx, words)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	page, _, err = l.pageOf(ctx, r)
+	return page, true, err
+}
+
+// ranking gives messages by their rows in the index, the best first.
+type ranking interface {
+	// Next returns up to n messages that follow. There are no more when it returns none.
+	Next(n int) []int64
+}
+
+func (l *lookup) pageOf(ctx context.Context, r ranking) (page []int64, found bool, err error) {
 	skip, want := l.query.Skip, l.query.Limit
 	for want > 0 {
 		rowIDs := r.Next(skip + want + 10) // some are left out

@@ -97,9 +97,12 @@ func skipBehind(ctx context.Context, s *db.Skipper, cursor string, one func(mess
 	})
 }
 
-// MessagesDeleted tells the index that messages were deleted: the cursors go back to the newest that is left. SQLite
-// gives the ids of rows deleted at the end to new ones, which the index would pass over.
+// MessagesDeleted tells the index, and what makes vectors, that messages were deleted: the cursors go back to the newest
+// that is left. SQLite gives the ids of rows deleted at the end to new ones, which would be passed over.
 func MessagesDeleted(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, `UPDATE embeddings SET done = min(done, (SELECT coalesce(max(id), 0) FROM messages))`); err != nil {
+		return err
+	}
 	_, err := tx.ExecContext(ctx, `
 		UPDATE cursors SET value = min(CAST(value AS INTEGER), (SELECT coalesce(max(id), 0) FROM messages))
 		WHERE name IN ('messages_fts', 'messages_ranks')`)

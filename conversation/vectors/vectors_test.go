@@ -1,0 +1,371 @@
+package vectors
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/storetest"
+)
+
+var model = Model{Name: "test"}
+
+// process is one of several that make vectors.
+type process struct {
+	t          *testing.T
+	vectors    *Vectors
+	generation Generation
+	owner      Owner
+}
+
+func newProcess(t *testing.T, s *conversation.Store, model Model, name string) process {
+	t.Helper()
+	v := New(s)
+	g, _, err := v.Use(t.Context(), model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return process{t, v, g, Owner{"this", name}}
+}
+
+func (p process) claim() Claim {
+	p.t.Helper()
+	for {
+		claim, more, err := p.vectors.Claim(p.t.Context(), p.generation, p.owner)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if len(claim.Messages) > 0 || !more {
+			return claim
+		}
+	}
+}
+
+// store stores the same vector for each claimed message.
+func (p process) store(claim Claim, vector ...float32) (stored bool) {
+	p.t.Helper()
+	vectors := make([][][]float32, len(claim.Messages))
+	for i := range vectors {
+		vectors[i] = [][]float32{vector}
+	}
+	stored, err := p.vectors.Store(p.t.Context(), claim, vectors)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return stored
+}
+
+func (p process) all() (made int) {
+	p.t.Helper()
+	for {
+		claim := p.claim()
+		if len(claim.Messages) == 0 {
+			return made
+		}
+		if p.store(claim, 1, 2, 3) {
+			made += len(claim.Messages)
+		}
+	}
+}
+
+func tell(t *testing.T, s *conversation.Store, key conversation.Key, n int) {
+	t.Helper()
+	var list []conversation.Message
+	for i := range n {
+		list = append(list, storetest.User(fmt.Sprintf("message %d", i)))
+	}
+	storetest.Tell(t, s, key, list...)
+}
+
+// counts returns how many vectors there are, and how many signs.
+func counts(t *testing.T, s *conversation.Store) [2]int64 {
+	t.Helper()
+	return [2]int64{storetest.Count(t, s, `SELECT count(*) FROM vectors`), storetest.Count(t, s, `SELECT count(*) FROM vector_signs`)}
+}
+
+func TestOnlyWhatIsSaidGetsAVector(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	storetest.Tell(t, s, storetest.Chat, storetest.User("question"),
+		conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "1", Name: "ls", Arguments: "{}"}}},
+		conversation.Message{Role: conversation.RoleTool, ToolCallID: "1", ToolName: "ls", Content: "files"}, storetest.Assistant("answer"),
+		storetest.Assistant("undone"), storetest.Assistant("note"))
+	storetest.Exec(t, s, `UPDATE messages SET state = 'undone' WHERE content = 'undone'`)
+	storetest.Exec(t, s, `UPDATE messages SET internal = 1 WHERE content = 'note'`)
+	var texts []string
+	for _, m := range newProcess(t, s, model, "a").claim().Messages {
+		texts = append(texts, m.Text)
+	}
+	if want := []string{"question", "answer"}; !slices.Equal(texts, want) {
+		t.Errorf("%q, want %q", texts, want)
+	}
+}
+
+// While one process makes vectors, another one makes none of the same messages. When it dies, the other one takes over
+// after a while, and what the first one still stores is dropped.
+func TestProcessesMakeEachVectorOnce(t *testing.T) {
+	t.Parallel()
+	s, clock := storetest.NewAged(t)
+	tell(t, s, storetest.Chat, 10)
+	a, b := newProcess(t, s, model, "a"), newProcess(t, s, model, "b")
+	claimed := a.claim()
+	if len(claimed.Messages) != 10 || len(b.claim().Messages) != 0 {
+		t.Fatalf("%d messages are claimed, and then others", len(claimed.Messages))
+	}
+	if got := counts(t, s); got != [2]int64{} {
+		t.Fatalf("%d vectors before they are made", got)
+	}
+	clock.Pass(claimLasts + time.Second)
+	taken := b.claim()
+	if len(taken.Messages) != 10 {
+		t.Fatalf("%d messages are taken over", len(taken.Messages))
+	}
+	if a.store(claimed, 9, 9, 9) {
+		t.Error("stored what another process has taken over")
+	}
+	if !b.store(taken, 1, 2, 3) || b.store(taken, 1, 2, 3) {
+		t.Error("the claim is not stored once")
+	}
+	if got := counts(t, s); got != [2]int64{10, 10} {
+		t.Errorf("%d vectors of 10 messages", got)
+	}
+	tell(t, s, storetest.Chat, 3)
+	if claim := a.claim(); len(claim.Messages) != 3 || claim.Length != 3 {
+		t.Errorf("%d messages are claimed for vectors of %d", len(claim.Messages), claim.Length)
+	}
+	if err := a.vectors.Release(t.Context(), a.owner); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.all(); got != 3 {
+		t.Errorf("%d messages after the release", got)
+	}
+}
+
+// A process that has died keeps nobody waiting. A database that is closed between a claim and its vectors, at each step, has each vector once in the end.
+func TestDeathAtAnyStepLosesNoVector(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "died.db")
+	s := storetest.Open(t, path)
+	tell(t, s, storetest.Chat, 3*claimRows)
+	for i := range 12 {
+		p := newProcess(t, s, model, "any")
+		p.owner.Process = fmt.Sprint("process ", i)
+		claim := p.claim()
+		if i%2 == 1 {
+			p.store(claim, 1, 2, 3)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = storetest.Open(t, path)
+	}
+	newProcess(t, s, model, "last").all()
+	if got := counts(t, s); got != [2]int64{3 * claimRows, 3 * claimRows} {
+		t.Errorf("%d vectors", got)
+	}
+	p, err := New(s).Progress(t.Context())
+	if err != nil || p.Done != p.Total || p.Total != 3*claimRows {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// The vectors of deleted messages are deleted with them. Those that were under way are not stored, and what is told
+// meanwhile under the same numbers gets vectors of its own.
+func TestVectorsGoWithTheirMessages(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	tell(t, s, "cli:kept", 5)
+	tell(t, s, storetest.Chat, 20)
+	p := newProcess(t, s, model, "a")
+	p.all()
+	remove := func(key conversation.Key) {
+		c, err := s.Active(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Delete(t.Context(), key, c.ID); err != nil {
+			t.Fatal(err)
+		}
+		storetest.Chores(t, s)
+	}
+	remove(storetest.Chat)
+	if got := counts(t, s); got != [2]int64{5, 5} {
+		t.Errorf("%d vectors are left, want 5", got)
+	}
+	tell(t, s, storetest.Chat, 4)
+	claim := p.claim()
+	remove(storetest.Chat)
+	storetest.Tell(t, s, storetest.Chat, storetest.User("told meanwhile"), storetest.User("message 1"))
+	p.store(claim, 9, 9, 9)
+	if got := counts(t, s); got != [2]int64{5, 5} {
+		t.Errorf("%d vectors after messages were deleted under way, want 5", got)
+	}
+	p.all()
+	if got := counts(t, s); got != [2]int64{7, 7} {
+		t.Errorf("%d vectors in the end, want 7", got)
+	}
+}
+
+// Another model makes all vectors anew. Those of the first one are not found any more, and its process makes no more.
+func TestAnotherModelMakesAllVectorsAnew(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	tell(t, s, storetest.Chat, 300)
+	first := newProcess(t, s, model, "a")
+	first.all()
+	if _, renewed, err := first.vectors.Use(t.Context(), model); renewed || err != nil {
+		t.Errorf("the same model: %t, %v", renewed, err)
+	}
+	g, renewed, err := first.vectors.Use(t.Context(), Model{Name: "other", Dimensions: 2})
+	if !renewed || err != nil {
+		t.Fatalf("another model: %t, %v", renewed, err)
+	}
+	if _, _, err := first.vectors.Claim(t.Context(), first.generation, first.owner); !errors.Is(err, ErrOtherModel) {
+		t.Errorf("the first model goes on: %v", err)
+	}
+	look := func(query ...float32) int {
+		ids, err := Nearest(t.Context(), s.DB(), []Conversation{{1, 300}}, query, 500)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(ids)
+	}
+	second := process{t, first.vectors, g, Owner{"this", "b"}}
+	second.store(second.claim(), 3, 1)
+	if old, renewed := look(1, 2, 3), look(1, 0); old != 0 || renewed != claimRows {
+		t.Errorf("under way, %d old and %d new vectors are found", old, renewed)
+	}
+	storetest.Exec(t, s, `DELETE FROM messages WHERE seq > 298`) // whose vectors the second model does not replace
+	storetest.Exec(t, s, `INSERT INTO vectors (id, generation, vector) VALUES (77, 1, x'00')`)
+	for len(second.claim().Messages) > 0 {
+		second.store(second.claim(), 3, 1)
+	}
+	for done := false; !done; {
+		if done, err = second.vectors.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := counts(t, s); got != [2]int64{298, 298} || look(1, 0) != 298 {
+		t.Errorf("%d vectors in the end", got)
+	}
+}
+
+// The nearest messages are found among few, where all are compared exactly, and among many, by their signs first.
+func TestNearestComeFirst(t *testing.T) {
+	t.Parallel()
+	for _, messages := range []int64{500, 20_000} {
+		s := storetest.New(t)
+		g := fill(t, s, messages, 256)
+		random := rand.New(rand.NewPCG(5, 6))
+		query := vectorOf(random, 256)
+		want := []int64{}
+		for i, noise := range []float32{0.2, 0.5, 0.8} {
+			near := slices.Clone(query)
+			for j, value := range vectorOf(random, 256) {
+				near[j] += noise * value
+			}
+			id := int64(1)<<24 | (messages/4)*int64(i+1)
+			insert(t, s, g, id, [][]float32{vectorOf(random, 256), near})
+			want = append(want, id)
+		}
+		got, err := Nearest(t.Context(), s.DB(), []Conversation{{1, messages}}, query, 3)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d messages: %d, want %d, %v", messages, got, want, err)
+		}
+		for _, other := range [][]Conversation{nil, {{2, messages}}, {{1, 0}}} {
+			if got, err := Nearest(t.Context(), s.DB(), other, query, 3); err != nil || len(got) != 0 {
+				t.Errorf("%v has %d, %v", other, got, err)
+			}
+		}
+	}
+}
+
+// Neither a damaged vector nor a strange one does harm.
+func TestStrangeVectorsDoNoHarm(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	g := fill(t, s, 10, 8)
+	for id, blob := range []string{"", "00", "0102030405060708ff", "010203040506070801ff"} {
+		storetest.Exec(t, s, `UPDATE vectors SET vector = unhex(?) WHERE id = ?`, blob, 1<<24|(id+1))
+	}
+	if vector, signs := encode(1, [][]float32{{0, 0}, nil}); vector != nil || signs != nil {
+		t.Error("a vector without direction is stored")
+	}
+	insert(t, s, g, 1<<24|9, [][]float32{{1e30, -1e30, 0, 0, 0, 0, 0, 1e-30}})
+	for _, query := range [][]float32{{1, 1, 1, 1, 1, 1, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 0}, {1}, nil} {
+		if _, err := Nearest(t.Context(), s.DB(), []Conversation{{1, 10}}, query, 3); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func vectorOf(random *rand.Rand, length int) []float32 {
+	vector := make([]float32, length)
+	for i := range vector {
+		vector[i] = float32(random.NormFloat64())
+	}
+	return vector
+}
+
+// fill stores random vectors of the messages of one conversation.
+func fill(t testing.TB, s *conversation.Store, messages int64, length int) Generation {
+	t.Helper()
+	g, _, err := New(s).Use(t.Context(), model)
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Exec(t, s, `UPDATE embeddings SET length = ?`, length)
+	random := rand.New(rand.NewPCG(1, 2))
+	err = s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		for seq := range messages {
+			m := Message{conversation: 1, seq: seq + 1}
+			if err := m.add(ctx, tx, g, [][]float32{vectorOf(random, length)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func insert(t testing.TB, s *conversation.Store, g Generation, id int64, chunks [][]float32) {
+	t.Helper()
+	err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		return Message{conversation: id >> 24, seq: id & 0xFFFFFF}.add(ctx, tx, g, chunks)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// BenchmarkNearest looks for the nearest of 100,000 messages of one session.
+func BenchmarkNearest(b *testing.B) {
+	const messages = 100_000
+	for _, length := range []int{100, 768, 1536} {
+		b.Run(fmt.Sprintf("dimensions=%d", length), func(b *testing.B) {
+			s := storetest.New(b)
+			fill(b, s, messages, length)
+			random := rand.New(rand.NewPCG(3, 4))
+			var took []time.Duration
+			for b.Loop() {
+				began := time.Now()
+				if _, err := Nearest(b.Context(), s.DB(), []Conversation{{1, messages}}, vectorOf(random, length), 200); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(began))
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
+		})
+	}
+}

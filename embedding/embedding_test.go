@@ -1,0 +1,403 @@
+package embedding
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/search"
+	"parley/conversation/storetest"
+	"parley/llm"
+)
+
+// server answers as OpenAI's does: https://platform.openai.com/docs/api-reference/embeddings/create. Texts about the same
+// have vectors of the same direction.
+type server struct {
+	*httptest.Server
+
+	mu     sync.Mutex
+	asked  []string                                         // all texts
+	answer func(w http.ResponseWriter, input []string) bool // answers in place of the server; false: it does not
+	length int
+}
+
+var subjects = []string{"car automobile vehicle", "cat kitten", "house home"}
+
+func newServer(t *testing.T) *server {
+	s := &server{length: 4}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var request struct {
+		Input      []string `json:"input"`
+		Model      string   `json:"model"`
+		Dimensions int      `json:"dimensions"`
+	}
+	err := json.NewDecoder(r.Body).Decode(&request)
+	switch {
+	case r.URL.Path != "/v1/embeddings" || r.Method != http.MethodPost:
+		http.Error(w, `{"error": {"message": "no such address"}}`, http.StatusNotFound)
+		return
+	case r.Header.Get("Authorization") != "Bearer the-right-key":
+		http.Error(w, `{"error": {"message": "Incorrect API key provided: `+r.Header.Get("Authorization")+`"}}`, http.StatusUnauthorized)
+		return
+	case err != nil || len(request.Input) == 0 || slices.Contains(request.Input, "") || len(request.Input) > 2048:
+		http.Error(w, `{"error": {"message": "'$.input' is invalid"}}`, http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.answer != nil && s.answer(w, request.Input) {
+		return
+	}
+	s.asked = append(s.asked, request.Input...)
+	length := s.length
+	if request.Dimensions > 0 {
+		length = request.Dimensions
+	}
+	var data []map[string]any
+	for i, text := range slices.Backward(request.Input) { // the order is told by the index alone
+		data = append(data, map[string]any{"object": "embedding", "index": i, "embedding": vectorOf(text, length)})
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "model": request.Model, "data": data})
+}
+
+func vectorOf(text string, length int) []float32 {
+	vector := make([]float32, length)
+	vector[length-1] = 0.1
+	for i, words := range subjects {
+		for _, word := range strings.Fields(words) {
+			if i < length && strings.Contains(text, word) {
+				vector[i]++
+			}
+		}
+	}
+	return vector
+}
+
+// set changes the server's behaviour.
+func (s *server) set(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+// times returns how often a text was sent.
+func (s *server) times(text string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, asked := range s.asked {
+		if asked == text {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *server) embeddings(store *conversation.Store, name string, log *bytes.Buffer) *Embeddings {
+	cfg := llm.EmbeddingsConfig{BaseURL: s.URL + "/v1/", APIKey: "the-right-key", Model: name}
+	return New(store, Config{
+		Model: llm.NewEmbedder(cfg, func(string) string { return "" }), Name: name, QueryTimeout: 5 * time.Second,
+		Log: slog.New(slog.NewTextHandler(&locked{buffer: log}, nil)), Pause: time.Millisecond,
+	})
+}
+
+// locked is a buffer that several goroutines write to.
+type locked struct {
+	mu     sync.Mutex
+	buffer *bytes.Buffer
+}
+
+func (l *locked) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buffer.Write(p)
+}
+
+// run makes vectors until the condition holds, and waits for the end.
+func run(t *testing.T, e *Embeddings, until func(Status) bool) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.Run(ctx)
+	}()
+	defer func() { stop(); <-ended }()
+	for {
+		s, err := e.Status(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if until(s) {
+			return
+		}
+		if t.Context().Err() != nil {
+			t.Fatalf("%+v", s)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func isDone(s Status) bool { return s.Total > 0 && s.Done == s.Total && s.Failure == "" }
+
+func tell(t *testing.T, s *conversation.Store, key conversation.Key, texts ...string) {
+	t.Helper()
+	var list []conversation.Message
+	for _, text := range texts {
+		list = append(list, storetest.User(text))
+	}
+	storetest.Tell(t, s, key, list...)
+	storetest.Chores(t, s)
+}
+
+func find(t *testing.T, s *conversation.Store, key conversation.Key, words string) (texts []string) {
+	t.Helper()
+	hits, err := search.New(s).Find(t.Context(), search.Query{Key: key, Words: words, Limit: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range hits {
+		if h.Key != key {
+			t.Errorf("%s has found a message of %s", key, h.Key)
+		}
+		texts = append(texts, h.Snippet.Mark("", ""))
+	}
+	return texts
+}
+
+// What is said in other words is found in its session, and nothing of another one; a quoted phrase is only found as it
+// is written.
+func TestSearchFindsWhatIsSaidInOtherWords(t *testing.T) {
+	t.Parallel()
+	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
+	const other = "cli:other"
+	tell(t, store, storetest.Chat, "my automobile is red", "the weather is fine", "a kitten sleeps")
+	tell(t, store, other, "another automobile, which is secret")
+	e := server.embeddings(store, "m", log)
+	run(t, e, isDone)
+	if got := find(t, store, storetest.Chat, "vehicle"); len(got) != 0 {
+		t.Errorf("without an embedder: %q", got)
+	}
+	store.SetEmbedder(e)
+	if got := find(t, store, storetest.Chat, "which vehicle"); len(got) == 0 || got[0] != "my automobile is red" {
+		t.Errorf("in other words: %q", got)
+	}
+	if got := find(t, store, storetest.Chat, "vehicle weather"); len(got) < 2 || got[0] != "the weather is fine" || !slices.Contains(got, "my automobile is red") {
+		t.Errorf("words and meaning: %q", got)
+	}
+	if got := find(t, store, storetest.Chat, `"vehicle"`); len(got) != 0 {
+		t.Errorf("a quoted word: %q", got)
+	}
+	for range 5 {
+		find(t, store, other, "vehicle")
+	}
+	if n := server.times("vehicle"); n != 1 {
+		t.Errorf("the same query is embedded %d times", n)
+	}
+}
+
+// While the server is away, search finds messages by their words and does not wait for it, and no vector is lost.
+func TestOutageCostsOnlyTheVectors(t *testing.T) {
+	t.Parallel()
+	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
+	tell(t, store, storetest.Chat, "my automobile is red", "a car is blue")
+	queries := 0
+	server.set(func() {
+		server.answer = func(w http.ResponseWriter, input []string) bool {
+			if slices.Contains(input, "car") {
+				queries++
+			}
+			http.Error(w, "<html>Bad gateway</html>", http.StatusBadGateway)
+			return true
+		}
+	})
+	e := server.embeddings(store, "m", log)
+	store.SetEmbedder(e)
+	run(t, e, func(s Status) bool { return s.Failure != "" })
+	for range 5 {
+		if got := find(t, store, storetest.Chat, "car"); len(got) != 1 {
+			t.Errorf("while the server is away: %q", got)
+		}
+	}
+	server.set(func() {
+		if queries != 1 {
+			t.Errorf("%d queries were sent to a server that fails", queries)
+		}
+		server.answer = nil
+	})
+	run(t, e, isDone)
+	e.queries.closed = time.Time{}
+	if got := find(t, store, storetest.Chat, "car"); len(got) != 2 {
+		t.Errorf("when it is back: %q", got)
+	}
+	if !strings.Contains(log.String(), "embeddings work again") {
+		t.Errorf("log: %s", log)
+	}
+}
+
+// A server that hangs delays no search by more than the time that is configured.
+func TestHangingServerIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	store, server := storetest.New(t), newServer(t)
+	tell(t, store, storetest.Chat, "a car is blue")
+	release := make(chan struct{})
+	defer close(release)
+	server.answer = func(http.ResponseWriter, []string) bool { <-release; return true }
+	e := server.embeddings(store, "m", &bytes.Buffer{})
+	e.cfg.QueryTimeout = 20 * time.Millisecond
+	store.SetEmbedder(e)
+	if got := find(t, store, storetest.Chat, "car"); len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+}
+
+// A process that ends in the middle of a request leaves its messages to the next one, and each has its vectors once in
+// the end. What has its vectors is not sent again.
+func TestEndInTheMiddleLosesNoVector(t *testing.T) {
+	t.Parallel()
+	store, server := storetest.New(t), newServer(t)
+	var texts []string
+	for i := range 500 {
+		texts = append(texts, fmt.Sprintf("message %d", i))
+	}
+	tell(t, store, storetest.Chat, texts...)
+	for range 6 {
+		left := 1 // requests that are answered
+		ended := make(chan struct{})
+		server.set(func() {
+			server.answer = func(w http.ResponseWriter, _ []string) bool {
+				if left--; left >= 0 {
+					return false
+				}
+				if left == -1 {
+					close(ended)
+				}
+				panic(http.ErrAbortHandler) // the connection ends without an answer
+			}
+		})
+		run(t, server.embeddings(store, "m", &bytes.Buffer{}), func(Status) bool {
+			select {
+			case <-ended:
+				return true
+			default:
+				return false
+			}
+		})
+	}
+	server.set(func() { server.answer = nil })
+	run(t, server.embeddings(store, "m", &bytes.Buffer{}), isDone)
+	if n := storetest.Count(t, store, `SELECT count(*) FROM vectors`); n != 500 {
+		t.Errorf("%d vectors of 500 messages", n)
+	}
+	for _, text := range texts {
+		if n := server.times(text); n != 1 {
+			t.Errorf("%q was sent %d times", text, n)
+		}
+	}
+}
+
+// Several processes share the work, and send no message twice.
+func TestProcessesShareTheWork(t *testing.T) {
+	t.Parallel()
+	store, server := storetest.New(t), newServer(t)
+	var texts []string
+	for i := range 400 {
+		texts = append(texts, fmt.Sprintf("message %d", i))
+	}
+	tell(t, store, storetest.Chat, texts...)
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() { run(t, server.embeddings(store, "m", &bytes.Buffer{}), isDone) })
+	}
+	group.Wait()
+	for _, text := range texts {
+		if n := server.times(text); n != 1 {
+			t.Errorf("%q was sent %d times", text, n)
+		}
+	}
+}
+
+// A text that the server refuses keeps no other one from its vector.
+func TestRefusedTextIsPassedOver(t *testing.T) {
+	t.Parallel()
+	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
+	tell(t, store, storetest.Chat, "my automobile", "forbidden", "a car", "a house")
+	server.answer = func(w http.ResponseWriter, input []string) bool {
+		if !slices.Contains(input, "forbidden") {
+			return false
+		}
+		http.Error(w, `{"error": {"message": "the-right-key says no"}}`, http.StatusBadRequest)
+		return true
+	}
+	run(t, server.embeddings(store, "m", log), isDone)
+	if n := storetest.Count(t, store, `SELECT count(*) FROM vectors`); n != 3 {
+		t.Errorf("%d vectors", n)
+	}
+	if text := log.String(); !strings.Contains(text, "refused") || strings.Contains(text, "the-right-key") {
+		t.Errorf("log: %s", text)
+	}
+}
+
+// Another model gives all messages new vectors. A model that changes behind the same name is reported, and its vectors are
+// not mixed with the others.
+func TestChangeOfModel(t *testing.T) {
+	t.Parallel()
+	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
+	tell(t, store, storetest.Chat, "my automobile is red", "the weather is fine")
+	run(t, server.embeddings(store, "m", log), isDone)
+	server.set(func() { server.length = 7 })
+	tell(t, store, storetest.Chat, "a house")
+	run(t, server.embeddings(store, "m", log), func(s Status) bool { return strings.Contains(s.Failure, "7 dimensions, and gave 4") })
+	e := server.embeddings(store, "other", log)
+	store.SetEmbedder(e)
+	run(t, e, isDone)
+	if got := find(t, store, storetest.Chat, "vehicle"); len(got) != 3 || got[0] != "my automobile is red" {
+		t.Errorf("with the other model: %q", got)
+	}
+	if n := server.times("my automobile is red"); n != 2 || !strings.Contains(log.String(), "embedding model changed") {
+		t.Errorf("sent %d times; log: %s", n, log)
+	}
+}
+
+func TestLongTextsAreCutBetweenWords(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"": 0, " \n\t ": 0, "short": 1, strings.Repeat("word ", 1000): 3, strings.Repeat("字", 2000): 4,
+		strings.Repeat("line of text\n", 10_000): maxChunks, strings.Repeat(" ", 10_000) + "end": 1,
+	} {
+		chunks := chunksOf(text)
+		if len(chunks) != want {
+			t.Errorf("%.20q has %d chunks, want %d", text, len(chunks), want)
+		}
+		for _, chunk := range chunks {
+			if len(chunk) > chunkBytes || chunk == "" || strings.HasPrefix(chunk, "ord") || !strings.Contains(text, chunk) {
+				t.Errorf("%.20q has the chunk %.20q of %d bytes", text, chunk, len(chunk))
+			}
+		}
+	}
+}
+
+// A wrong key is told without the key.
+func TestWrongKeyIsReportedWithoutIt(t *testing.T) {
+	t.Parallel()
+	server := newServer(t)
+	e := llm.NewEmbedder(llm.EmbeddingsConfig{BaseURL: server.URL + "/v1", APIKey: "a-wrong-key", Model: "m"}, func(string) string { return "" })
+	_, err := e.Embed(t.Context(), []string{"text"})
+	if err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "a-wrong-key") {
+		t.Errorf("%v", err)
+	}
+}
