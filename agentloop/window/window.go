@@ -156,7 +156,7 @@ func (w Window) stay(budget, told, note int) (l List, fits bool) {
 	for i := range w.current {
 		room -= w.current[i].Tokens
 	}
-	if room < 0 {
+	if room < 0 || w.exceeds(place, room) {
 		return List{}, false
 	}
 	shown, taken := w.from(place)
@@ -209,6 +209,21 @@ func (w Window) from(place conversation.Window) (shown []llm.Message, taken int)
 		taken += tokens
 	}
 	return shown, taken
+}
+
+// exceeds reports whether the messages that are shown whole exceed the room. It spares
+// the work for a list that is not sent.
+func (w Window) exceeds(place conversation.Window, room int) bool {
+	history := w.history[w.firstFrom(place.Start):]
+	for i := range history {
+		if history[i].Tokens > place.Cut {
+			continue
+		}
+		if room -= history[i].Tokens; room < 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // firstFrom returns the index of the first message of the history with that seq or a
