@@ -29,14 +29,14 @@ const (
 // and images as images where the model takes them. Other files, and those that can't
 // be loaded, are named in the text.
 func (l *loop) fetchFiles(ctx context.Context, q *question) {
-	if !slices.ContainsFunc(q.took, func(in conversation.Inbound) bool { return len(in.Attachments) > 0 }) || q.again > 0 {
+	if !slices.ContainsFunc(q.asked, func(in conversation.Inbound) bool { return len(in.Attachments) > 0 }) {
 		return
 	}
 	limited, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
 	users := slices.Clone(q.users)
 	var fetching sync.WaitGroup
-	for i, in := range chooseFiles(q.took) {
+	for i, in := range chooseFiles(q.asked) {
 		if len(in.Attachments) > 0 {
 			fetching.Go(func() { l.addFiles(limited, in, &users[len(q.notes)+i]) })
 		}

@@ -61,7 +61,7 @@ func (l *loop) imageBytes(q *question) (total int64) {
 			total += size
 		}
 	}
-	for _, in := range slices.Backward(q.took) {
+	for _, in := range slices.Backward(q.asked) {
 		for _, file := range in.Attachments {
 			if isImage(file) {
 				add(cmp.Or(min(file.Size, maxImageFile), maxImageFile))

@@ -18,10 +18,12 @@ type loop struct {
 	deps   *Deps
 	key    conversation.Key
 	mail   *mailbox
-	stop   chan struct{}          // holds one token when a /stop has arrived
-	cancel atomic.Pointer[func()] // ends the run under way; nil when there is none
-	end    chan bool              // the router's answer to idle, see mayEnd
+	stop   chan struct{}           // holds one token when a /stop has arrived
+	cancel atomic.Pointer[func()]  // ends the run under way; nil when there is none
+	end    chan bool               // the router's answer to idle, see mayEnd
+	join   atomic.Pointer[joining] // the run under way, while it may begin again
 	cache  cache
+	burst  burst
 }
 
 func newLoop(r *Router, key conversation.Key) *loop {
@@ -38,6 +40,9 @@ func newLoop(r *Router, key conversation.Key) *loop {
 // post delivers a signal to the loop. The router's goroutine calls it.
 func (l *loop) post(s signal) {
 	l.mail.put(s)
+	if j := l.join.Load(); j != nil {
+		j.join(s.inbound, time.Now())
+	}
 	if s.stop {
 		offer(l.stop)
 		if cancel := l.cancel.Load(); cancel != nil {
@@ -109,7 +114,13 @@ func (l *loop) work(intake, runs context.Context) {
 	for intake.Err() == nil {
 		l.runTasks(runs)
 		snapshot, err := l.begin(intake)
-		if err != nil || len(snapshot.Waiting) == 0 || !l.recoveredStep(intake, runs, snapshot) {
+		if err != nil || len(snapshot.Waiting) == 0 {
+			return
+		}
+		if l.awaitMore(intake, snapshot.Waiting) {
+			continue
+		}
+		if !l.recoveredStep(intake, runs, snapshot) {
 			return
 		}
 	}
@@ -126,6 +137,7 @@ func (l *loop) begin(ctx context.Context) (conversation.Snapshot, error) {
 	if stale {
 		l.cache.invalidate()
 	}
+	l.burst.post(inbound)
 	l.cache.add(inbound)
 	if len(l.cache.snapshot.Waiting) > 0 && l.router.isNarrow(l.cache.snapshot) {
 		l.cache.invalidate() // the store has the older turns

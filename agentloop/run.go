@@ -34,6 +34,7 @@ type answer struct {
 type question struct {
 	snapshot conversation.Snapshot
 	took     []conversation.Inbound // what the run settles, all of one origin; the reply goes to the address of the last
+	asked    []conversation.Inbound // these, with albums as one message; none for messages that are stored already
 	notes    []conversation.Inbound // edits of earlier messages, which the run settles, too
 	users    []conversation.Message // the messages that the model is to answer
 	ended    *conversation.Snapshot // of the conversation that is over and that this one follows; nil = it follows none
@@ -57,7 +58,8 @@ func (l *loop) answerNew(runs context.Context, snapshot conversation.Snapshot) b
 		q.ended = &snapshot
 	}
 	q.took = toldApart(q.snapshot.History, snapshot.Waiting)
-	q.users = slices.Concat(l.router.noteMessages(q.notes), l.router.userMessages(q.took))
+	q.asked = asOne(q.took)
+	q.users = slices.Concat(l.router.noteMessages(q.notes), l.router.userMessages(q.asked))
 	return l.answer(runs, q)
 }
 
@@ -74,6 +76,8 @@ func (l *loop) answer(runs context.Context, q question) bool {
 		return l.commit(runs, l.doneRun(q, a, started))
 	case runs.Err() != nil: // the gateway ends; the question stays in the inbox
 		return false
+	case errors.Is(err, errJoined): // all of it is still waiting
+		return true
 	case errors.Is(err, errStopped):
 		return l.commitStopped(runs, q, a, started)
 	}
@@ -81,7 +85,8 @@ func (l *loop) answer(runs context.Context, q question) bool {
 }
 
 // generate fetches the files of the question and calls the model until it has
-// answered. A /stop ends it: it then returns errStopped with the answer so far.
+// answered. A /stop ends it: it then returns errStopped with the answer so far. It
+// returns errJoined where it has to begin again with more messages.
 func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 	ctx, cancel := context.WithCancelCause(runs)
 	defer cancel(nil)
@@ -97,6 +102,11 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 	default:
 	}
 	g := &generation{loop: l, deps: l.deps, to: q.destination(), notice: expiryNotice(q.snapshot.Conversation), number: q.took[0].ID, conversation: q.snapshot.Conversation.ID, budget: l.router.budgets.Of(l.key, l.deps.Budget)}
+	if q.again == 0 {
+		g.join = &joining{began: time.Now(), took: q.took[len(q.took)-1], cancel: cancel}
+		l.join.Store(g.join)
+		defer l.join.Store(nil)
+	}
 	err := recovered(func() error {
 		release, err := l.reserveImages(ctx, q)
 		if err != nil {
@@ -115,8 +125,10 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 	})
 	l.router.budgets.Used(l.key, g.budget, l.deps.Budget)
 	q.window = g.window.Place()
-	if err != nil && errors.Is(context.Cause(ctx), errStopped) {
-		err = errStopped
+	for _, cause := range []error{errStopped, errJoined} {
+		if err != nil && errors.Is(context.Cause(ctx), cause) {
+			err = cause
+		}
 	}
 	return g.answer, err
 }
@@ -130,6 +142,7 @@ type generation struct {
 	notice  string       // stands before the text in previews
 	budget  int          // shrinks when the model refuses a list as too long
 	options *llm.Options // of the model's calls; nil = as configured
+	join    *joining     // nil: the run does not begin again
 
 	number       int64  // of the run
 	conversation string // ID
@@ -158,6 +171,9 @@ func (g *generation) run(ctx context.Context) error {
 		if said.Finish != "" {
 			g.add(g.notRun(response.ToolCalls)...)
 			continue
+		}
+		if g.join != nil && !g.join.start() {
+			return errJoined
 		}
 		results, err := g.callTools(ctx, response.ToolCalls)
 		if err != nil {
@@ -251,6 +267,9 @@ func cacheKey(conversation string) string {
 }
 
 func (g *generation) preview(d llm.Delta) {
+	if g.join != nil && d.Text != "" && !g.join.start() {
+		return
+	}
 	if d.Reset {
 		g.text.Reset()
 	}

@@ -83,22 +83,26 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 	if in.Origin != in.Key {
 		origin = string(in.Origin)
 	}
-	in.Text, in.Title = db.Text(in.Text), db.Text(in.Title)
+	in.Text, in.Title, in.Album, in.Overheard = db.Text(in.Text), db.Text(in.Title), db.Text(in.Album), db.Text(in.Overheard)
 	if in.At.IsZero() {
 		in.At = db.FromMillis(now)
 	}
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO inbox (channel, account, source_id, sent_at, in_group, session_id, origin, address, sender, title, text, never_command, attachments, fingerprint,
-			keep, replaces_conversation, replaces_seq, options)
-		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18 WHERE NOT `+knownByAnother+`
+			keep, replaces_conversation, replaces_seq, options, album, quiet, overheard)
+		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21 WHERE NOT `+knownByAnother+`
 		ON CONFLICT (channel, source_id, account) DO NOTHING`,
 		in.Channel(), in.Account, in.SourceID, db.Millis(in.At), in.Group,
 		session, db.Nullable(origin), in.Address, string(sender), in.Title, in.Text, in.NeverCommand, attachments, db.Nullable(fingerprint),
-		in.Keep, db.Nullable(in.Replaces.Conversation), sql.NullInt64{Int64: in.Replaces.Seq, Valid: in.Replaces.Seq != 0}, options)
+		in.Keep, db.Nullable(in.Replaces.Conversation), sql.NullInt64{Int64: in.Replaces.Seq, Valid: in.Replaces.Seq != 0}, options,
+		db.Nullable(in.Album), in.Quiet.Milliseconds(), db.Nullable(in.Overheard))
 	if err != nil {
 		return in, err
 	}
 	if in.ID, err = insertedID(result); err != nil || in.ID == 0 {
+		return in, err
+	}
+	if err := noteAlbum(ctx, tx, in, now); err != nil {
 		return in, err
 	}
 	return in, moveUploads(ctx, tx, in, uploads.Ready, uploads.Accepted)

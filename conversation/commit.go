@@ -96,7 +96,7 @@ func sessionOf(ctx context.Context, tx *sql.Tx, run Run) (id int64, err error) {
 // settle marks an inbound as done.
 func settle(ctx context.Context, tx *sql.Tx, run Run, in Inbound) error {
 	result, err := tx.ExecContext(ctx, `
-		UPDATE inbox AS i SET run_id = ?, withdrawn = 0, title = '', text = ?, attachments = NULL, address = ''
+		UPDATE inbox AS i SET run_id = ?, withdrawn = 0, title = '', text = ?, attachments = NULL, overheard = NULL, address = ''
 		WHERE id = ? AND revision = ? AND (run_id IS NULL OR `+rows.IsWithdrawn+`)`, run.ID(), keptText(run, in), in.ID, in.revision)
 	if err != nil {
 		return err
@@ -134,7 +134,7 @@ func settleEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
 		err = insertNote(ctx, tx, id, ":late", text)
 	}
 	if err == nil {
-		_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, withdrawn = 0, title = '', text = '', attachments = NULL, address = '' WHERE id = ?`, run.ID(), id)
+		_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, withdrawn = 0, title = '', text = '', attachments = NULL, overheard = NULL, address = '' WHERE id = ?`, run.ID(), id)
 	}
 	return err
 }

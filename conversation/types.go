@@ -50,6 +50,25 @@ type Inbound struct {
 	// comes from another bot.
 	NeverCommand bool
 
+	// Album is the platform's id of messages that were sent as one, such as several
+	// pictures; "" = the message stands alone. What follows one another of an album is
+	// one message for the model.
+	Album string
+
+	// Quiet is how long the run waits after this message for more that belong to it;
+	// 0 = it begins at once.
+	Quiet time.Duration
+
+	// Joins is for how long after the beginning of a run this message may still be
+	// taken along: the run begins again, unless it has something to show. It is not
+	// stored; 0 = the message waits for the next run.
+	Joins time.Duration
+
+	// Overheard is what was said in the place before this message and not to the bot.
+	// The model is shown it in the run that answers the message; it is no part of the
+	// conversation, and is deleted when the run is stored. "" = nothing.
+	Overheard string
+
 	revision int // edits while it waited, as read by Begin
 }
 

@@ -15,7 +15,14 @@ func (g *Gateway) addTelegram() error {
 		return nil
 	}
 	channel, err := telegram.New(telegram.Parts{
-		Config: g.cfg.Telegram, Cursor: g.store.Cursor, Pairings: pairing.New(g.store), Places: signalledPlaces{places.New(g.store), g.moved}, Commands: menu(), Health: g.health(g.cfg.Telegram.Account()), Log: g.log,
+		Config:   g.cfg.Telegram,
+		Cursor:   g.store.Cursor,
+		Messages: edits{g.store, g.router, g.feed},
+		Pairings: pairing.New(g.store),
+		Places:   signalledPlaces{places.New(g.store), g.moved},
+		Commands: menu(),
+		Health:   g.health(g.cfg.Telegram.Account()),
+		Log:      g.log,
 	})
 	if err != nil {
 		return fmt.Errorf("configuration: %w", err)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"parley/channels/access"
 	"parley/conversation"
@@ -33,6 +34,8 @@ type Config struct {
 
 	FileOver int `toml:"file_over" min:"0" max:"1000"` // replies of more messages are sent as a file; default 10; 0 = never
 
+	Quiet time.Duration `toml:"quiet" min:"0s" max:"10s"` // how long a run waits for more messages that were sent in one go; default 300ms; 0 = it does not
+
 	WebhookURL    string `toml:"webhook_url" kind:"url"`       // public address of the gateway, to which Telegram brings the messages; default "", which polls
 	WebhookSecret string `toml:"webhook_secret" kind:"secret"` // what Telegram shows there; default made from the token
 }
@@ -45,6 +48,7 @@ func DefaultConfig() Config {
 		SendRate: defaultSendRate,
 		ChatRate: defaultChatRate,
 		FileOver: 10,
+		Quiet:    300 * time.Millisecond,
 	}
 }
 

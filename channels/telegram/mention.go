@@ -5,28 +5,48 @@ import (
 	"unicode"
 )
 
-// forUs returns what a message says, and whether it is addressed to the bot:
-// always in private chats, and in groups when it mentions the bot, replies to it,
-// or is a command that names no other bot. The bot's name is taken off where the
-// text begins with it, since it only says for whom the text is. A forwarded text is
-// no command.
-func (m *message) forUs(me *self) (text string, addressed bool) {
-	words, entities := m.words()
-	plain := strings.ReplaceAll(words, "\x00", "")
-	if command, bot, rest, ok := splitCommand(plain); ok && !m.isSecondHand() {
+// isAddressed reports whether a message is for the bot: always in private chats, and
+// in groups when it mentions the bot, replies to it, or is a command that names no
+// other bot. A forwarded text is no command.
+func (m *message) isAddressed(me *self) bool {
+	if !m.isGroup() {
+		return true
+	}
+	if _, bot, _, ok := m.command(); ok {
+		return bot == "" || strings.EqualFold(bot, me.username)
+	}
+	text, entities := m.words()
+	_, mentioned := me.address(text, entities)
+	return mentioned || m.repliesTo(me)
+}
+
+// command splits a message that may be a command.
+func (m *message) command() (command, bot, rest string, ok bool) {
+	if m.isSecondHand() {
+		return "", "", "", false
+	}
+	text, _ := m.words()
+	return splitCommand(strings.ReplaceAll(text, "\x00", ""))
+}
+
+// textFor returns what a message says to the bot, whose name is taken off where the
+// text begins with it, since it only says for whom the text is.
+func (m *message) textFor(me *self) string {
+	text, entities := m.words()
+	if command, bot, rest, ok := m.command(); ok {
 		if bot == "" || strings.EqualFold(bot, me.username) {
-			return "/" + command + rest, true
+			return "/" + command + rest
 		}
-		return plain, !m.isGroup()
+		return strings.ReplaceAll(text, "\x00", "")
 	}
 	if !m.isGroup() {
-		return m.body(0), true
+		return m.body(0)
 	}
-	from, mentioned := me.address(words, entities)
-	if strings.TrimSpace(words[from:]) == "" && m.lines() == "" && len(m.files(m.ID)) == 0 {
+	from, _ := me.address(text, entities)
+	if strings.TrimSpace(text[from:]) == "" && m.lines() == "" && len(m.files(m.ID)) == 0 {
 		from = 0 // a message that only names the bot keeps the name, so that it says anything
 	}
-	return m.body(from), mentioned || m.repliesTo(me)
+	return m.body(from)
 }
 
 // repliesTo reports whether the message replies to one of the bot. In a topic

@@ -23,7 +23,7 @@ const (
 	pollMargin  = 15 * time.Second       // for the answer to arrive
 	pollPause   = 100 * time.Millisecond // after an empty answer that did not wait
 
-	allowedUpdates = `["message"]` // the types of updates that are read
+	allowedUpdates = `["message","edited_message"]` // the types of updates that are read
 )
 
 // Run polls from the stored cursor, or has Telegram deliver updates to the
@@ -205,13 +205,17 @@ func (c *Channel) take(ctx context.Context, me *self, next *reading, batch []jso
 	for _, raw := range batch {
 		u := c.decode(raw)
 		last = max(last, u.ID)
-		in, ok, err := c.forUs(ctx, me, u)
+		if u.Edited != nil && len(inbounds) > 0 { // the message may be among them
+			if err := c.store(ctx, nil, inbounds, accept); err != nil {
+				return err
+			}
+			inbounds = nil
+		}
+		list, err := c.handle(ctx, me, u)
 		if err != nil {
 			return err
 		}
-		if ok {
-			inbounds = append(inbounds, in)
-		}
+		inbounds = append(inbounds, list...)
 	}
 	if last > 0 {
 		return c.advance(ctx, next, last+1, inbounds, accept)
@@ -223,24 +227,13 @@ func (c *Channel) take(ctx context.Context, me *self, next *reading, batch []jso
 	return errNoIDs
 }
 
-// forUs makes of an update what somebody who may talk has said to us. The error
+// handle does what an update asks for, and returns what is to be accepted. The error
 // is the end of ctx.
-func (c *Channel) forUs(ctx context.Context, me *self, u update) (in conversation.Inbound, ok bool, err error) {
-	if err := c.storeMigration(ctx, u.Message); err != nil {
-		return in, false, err
+func (c *Channel) handle(ctx context.Context, me *self, u update) ([]conversation.Inbound, error) {
+	if u.Edited != nil {
+		return c.edited(ctx, me, u)
 	}
-	c.learnTopic(u.Message)
-	if in, ok = c.inbound(me, u); !ok {
-		return in, false, nil
-	}
-	if ok, err = c.admits(ctx, me, u.Message, in); err != nil || !ok {
-		return in, false, err
-	}
-	if in.Place, err = c.place(ctx, u.Message, u.Message.address()); err != nil {
-		return in, false, err
-	}
-	in, err = c.withReply(ctx, u.Message, in)
-	return in, err == nil, err
+	return c.read(ctx, me, u)
 }
 
 // advance accepts messages together with the offset after them, where the next

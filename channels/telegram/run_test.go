@@ -41,6 +41,7 @@ func TestPrivateMessageIsAccepted(t *testing.T) {
 		Place:    "a private chat with Ada Lovelace",
 		Text:     "Hello\nthere",
 		At:       time.Unix(1700000000, 0),
+		Joins:    300 * time.Millisecond,
 	}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(conversation.Inbound{})); diff != "" {
 		t.Fatal(diff)

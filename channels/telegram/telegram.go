@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"parley/channels"
 	"parley/channels/access"
@@ -28,13 +29,16 @@ type Channel struct {
 	log      *slog.Logger
 	renderer *renderer
 	fileOver int // of messages; 0 = never a file
+	quiet    time.Duration
 	pacer    *pacer
 	health   health
 	token    token
 	webhook  webhook
 	intake   intake
 	places   Places
+	messages Messages
 	topics   topics
+	albums   albums
 
 	migrations migrations
 	advised    sync.Map                  // groups that the operator was told of, by their ids
@@ -55,12 +59,22 @@ type Places interface {
 	PlaceName(ctx context.Context, place conversation.Key) (string, error)
 }
 
+// Messages are those that were accepted.
+type Messages interface {
+	// Edit stores that somebody has changed a message. One that is not known is no
+	// error.
+	Edit(ctx context.Context, of conversation.Account, sourceID, text string, at time.Time) error
+	// HasAlbum reports whether a message of an album was accepted.
+	HasAlbum(ctx context.Context, of conversation.Account, album string) (bool, error)
+}
+
 // Parts is what an adapter is made of.
 type Parts struct {
 	Config
 	Cursor   CursorFunc
 	Pairings access.Pairings            // nil: nobody is let in by a code or a name
 	Places   Places                     // nil: no group moves
+	Messages Messages                   // nil: nothing is known of what was accepted
 	Commands []channels.Command         // what Telegram's menu shows
 	Health   func(state, detail string) // told when the connection comes and goes, see bots.Health; nil: nobody asks
 	Probes   channels.Probes            // how often a token that was rejected is tried again
@@ -95,14 +109,19 @@ func New(parts Parts) (*Channel, error) {
 		token:    newToken(parts.Probes),
 		renderer: newRenderer(),
 		fileOver: cfg.FileOver,
+		quiet:    cfg.Quiet,
 		pacer:    newPacer(cfg.SendRate, cfg.ChatRate),
 		webhook:  newWebhook(cfg),
 		places:   noPlaces{},
+		messages: noMessages{},
 		botID:    id,
 		account:  cfg.Account(),
 	}
 	if parts.Places != nil {
 		c.places = parts.Places
+	}
+	if parts.Messages != nil {
+		c.messages = parts.Messages
 	}
 	return c, nil
 }

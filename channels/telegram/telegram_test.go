@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -41,6 +42,7 @@ type gateway struct {
 	cursor   conversation.Cursor
 	full     int // how many accepts fail
 	states   []string
+	edits    []string
 	details  []string // of the states
 	probes   channels.Probes
 }
@@ -74,7 +76,11 @@ func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
 	}
 	log := slog.New(slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	commands := []channels.Command{{Name: "new", Description: "begin afresh"}}
-	c, err := telegram.New(telegram.Parts{Config: cfg, Cursor: g.readCursor, Pairings: g.pairings, Places: g.places, Commands: commands, Health: g.fares, Probes: g.probes, Log: log})
+	parts := telegram.Parts{Config: cfg, Cursor: g.readCursor, Pairings: g.pairings, Places: g.places, Commands: commands, Health: g.fares, Probes: g.probes, Log: log}
+	if g.store != nil {
+		parts.Messages = messages{g}
+	}
+	c, err := telegram.New(parts)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -209,4 +215,20 @@ func (g *gateway) waitLog(text string) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// messages is the store, which notes edits.
+type messages struct{ *gateway }
+
+func (m messages) HasAlbum(ctx context.Context, of conversation.Account, album string) (bool, error) {
+	return m.store.HasAlbum(ctx, of, album)
+}
+
+func (m messages) Edit(ctx context.Context, of conversation.Account, sourceID, text string, at time.Time) error {
+	key, err := m.store.Edit(ctx, of, sourceID, text, at)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.edits = append(m.edits, fmt.Sprintf("%s %s: %s", key, sourceID, text))
+	m.changed.Broadcast()
+	return err
 }

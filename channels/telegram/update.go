@@ -1,12 +1,15 @@
 package telegram
 
 import (
+	"context"
 	"encoding/json"
 	"strconv"
 	"strings"
+	"time"
 
 	"parley/channels"
 	"parley/conversation"
+	"parley/conversation/retry"
 )
 
 // maxUpdateID is far above Telegram's ids, which have 32 bits, and far below the
@@ -26,30 +29,100 @@ func (c *Channel) decode(raw json.RawMessage) update {
 	return u
 }
 
-// inbound returns the message of an update as it is accepted. It returns false
-// when nothing in it is for the assistant.
-func (c *Channel) inbound(me *self, u update) (conversation.Inbound, bool) {
-	skip := func(why string) (conversation.Inbound, bool) {
-		c.log.Debug("update skipped", "update_id", u.ID, "reason", why)
-		return conversation.Inbound{}, false
+// read makes of an update what somebody who may talk has said to the bot: one
+// message, or, in an album, also those before it. The error is the end of ctx.
+func (c *Channel) read(ctx context.Context, me *self, u update) (list []conversation.Inbound, err error) {
+	if err := c.storeMigration(ctx, u.Message); err != nil {
+		return nil, err
 	}
-	m := u.Message
+	c.learnTopic(u.Message)
+	if why := u.Message.whySkipped(); why != "" {
+		c.skip(u, why)
+		return nil, nil
+	}
+	if !u.Message.isAddressed(me) {
+		ours, err := c.isOurs(ctx, u)
+		if err != nil || !ours {
+			c.skip(u, "in a group, not to the bot")
+			return nil, err
+		}
+	}
+	said := []update{u}
+	if id := u.Message.album(); id != "" && u.Message.isGroup() {
+		said = append(c.albums.claim(id, time.Now()), u)
+	}
+	for _, u := range said {
+		in, ok, err := c.inbound(ctx, me, u, u.Message)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			list = append(list, in)
+		}
+	}
+	return list, nil
+}
+
+// edited stores that somebody has changed a message. One that was not for the bot
+// before, and is now, is returned like a new one; the store drops it where it is
+// known. The error is the end of ctx.
+func (c *Channel) edited(ctx context.Context, me *self, u update) (list []conversation.Inbound, err error) {
+	m := u.Edited
+	at := unixTime(m.EditDate)
+	why := m.whySkipped()
+	if why == "" && (at.IsZero() || m.Location != nil) { // a live location changes by itself
+		why = "nobody edited it"
+	}
+	if why != "" {
+		c.skip(u, why)
+		return nil, nil
+	}
+	in, ok, err := c.inbound(ctx, me, u, m)
+	if err != nil || !ok || strings.TrimSpace(in.Text) == "" {
+		return nil, err
+	}
+	err = retry.Persist(ctx, c.log, "store an edit", func() error {
+		return c.messages.Edit(ctx, c.account, in.SourceID, in.Text, at)
+	})
+	if err != nil && !conversation.IsDamaged(err) {
+		return nil, err
+	}
+	if !m.isAddressed(me) || at.Sub(in.At) > editLife {
+		return nil, nil
+	}
+	in.NeverCommand = true // what reads like one now was not written as one
+	return []conversation.Inbound{in}, nil
+}
+
+// editLife is for how long after it was written an edit may make a message one for
+// the bot.
+const editLife = 24 * time.Hour
+
+func (c *Channel) skip(u update, why string) {
+	c.log.Debug("update skipped", "update_id", u.ID, "reason", why)
+}
+
+// whySkipped returns why a message can't be for the assistant, and "" when it may be.
+func (m *message) whySkipped() string {
 	if m == nil {
-		return skip("not a message")
+		return "not a message"
 	}
 	from := m.sender()
 	switch {
 	case from == nil || m.Chat.ID == 0 || m.ID == 0:
-		return skip("no sender, chat or id")
+		return "no sender, chat or id"
 	case from.IsBot:
-		return skip("from a bot")
+		return "from a bot"
 	case m.Chat.Type == "channel":
-		return skip("in a channel")
+		return "in a channel"
 	}
-	text, addressed := m.forUs(me)
-	if !addressed {
-		return skip("in a group, not to the bot")
-	}
+	return ""
+}
+
+// inbound returns the message of an update as it is accepted. It returns false when
+// nobody wrote it, or somebody who may not talk. The error is the end of ctx.
+func (c *Channel) inbound(ctx context.Context, me *self, u update, m *message) (in conversation.Inbound, ok bool, err error) {
+	text := m.textFor(me)
 	files := attachments(c.account, m.Chat.ID, m.ID, m.files(m.ID))
 	if len(files) == 0 && m.lines() == "" {
 		if more := u.describe(strings.TrimSpace(text) != ""); more != "" {
@@ -57,14 +130,22 @@ func (c *Channel) inbound(me *self, u update) (conversation.Inbound, bool) {
 		}
 	}
 	if strings.TrimSpace(text) == "" && len(files) == 0 {
-		return skip("a service message")
+		c.skip(u, "a service message")
+		return in, false, nil
 	}
 	if m.isForwarded() {
 		text = channels.Forwarded(m.forwardedFrom()) + text
 	}
-	in := m.inbound(from, text)
+	in = m.inbound(m.sender(), text)
 	in.Account, in.Attachments = c.account.ID, files
-	return in, true
+	if ok, err := c.admits(ctx, me, m, in); err != nil || !ok {
+		return in, false, err
+	}
+	if in.Place, err = c.place(ctx, m, m.address()); err != nil {
+		return in, false, err
+	}
+	in, err = c.withReply(ctx, m, c.together(m, in))
+	return in, err == nil, err
 }
 
 func (m *message) inbound(from *account, text string) conversation.Inbound {
@@ -76,7 +157,7 @@ func (m *message) inbound(from *account, text string) conversation.Inbound {
 		Sender:   conversation.Sender{ID: from.id(), Name: from.name()},
 		Group:    m.isGroup(),
 		Text:     text,
-		At:       m.sentAt(),
+		At:       unixTime(m.Date),
 
 		NeverCommand: m.isSecondHand(),
 	}

@@ -229,9 +229,9 @@ func (c *Channel) takeOne(ctx context.Context, in *intake, raw json.RawMessage) 
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	inbound, ok, err := c.forUs(ctx, in.me, c.decode(raw))
-	if err != nil || !ok {
+	list, err := c.handle(ctx, in.me, c.decode(raw))
+	if err != nil || len(list) == 0 {
 		return err
 	}
-	return in.accept(ctx, nil, inbound)
+	return in.accept(ctx, nil, list...)
 }

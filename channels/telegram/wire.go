@@ -15,6 +15,7 @@ type (
 	update struct {
 		ID      int64    `json:"update_id"` // 0 when there is none that could be one
 		Message *message `json:"message"`
+		Edited  *message `json:"edited_message"`
 
 		raw json.RawMessage
 	}
@@ -27,10 +28,12 @@ type (
 		SenderChat     *account `json:"sender_chat"` // for who writes in the name of a group or channel
 		Chat           account  `json:"chat"`
 		Date           int64    `json:"date"`
+		EditDate       int64    `json:"edit_date"`
 		Text           string   `json:"text"`
 		Entities       []entity `json:"entities"`
 		Caption        string   `json:"caption"`
 		CaptionEnts    []entity `json:"caption_entities"`
+		Album          string   `json:"media_group_id"`
 		MigrateTo      int64    `json:"migrate_to_chat_id"`
 		MigrateFrom    int64    `json:"migrate_from_chat_id"`
 
@@ -184,12 +187,12 @@ func given(field json.RawMessage) bool {
 // lastDate is the end of the year 9999 in Unix time: a later one is no date.
 const lastDate = 253402300799
 
-// sentAt returns when the message was written, the zero time when it does not say.
-func (m *message) sentAt() time.Time {
-	if m.Date <= 0 || m.Date > lastDate {
+// unixTime returns a time of Telegram's, the zero time for none.
+func unixTime(seconds int64) time.Time {
+	if seconds <= 0 || seconds > lastDate {
 		return time.Time{}
 	}
-	return time.Unix(m.Date, 0)
+	return time.Unix(seconds, 0)
 }
 
 func (m *message) isGroup() bool { return isGroup(m.Chat.ID) }

@@ -80,6 +80,27 @@ func Quoting(text string) Option {
 	return With("quote", map[string]any{"text": text, "position": 0, "is_manual": true})
 }
 
+// InAlbum says it as a part of an album: messages that were sent as one.
+func InAlbum(id string) Option { return With("media_group_id", id) }
+
+// Edit makes an update of a change of a message that a person wrote, at a time.
+func (s *Server) Edit(chat Chat, from User, message int64, text string, at time.Time, opts ...Option) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.chatFor(chat)
+	m := inMessage{MessageID: message, From: &from, Chat: chat, Date: at.Unix() - 1, Text: text, Entities: findEntities(text)}
+	extra := map[string]any{"edit_date": at.Unix()}
+	for _, opt := range opts {
+		opt(s, &m, extra)
+	}
+	m.captioned(extra)
+	c.remember(m, extra)
+	for _, other := range s.others(chat) {
+		other.enqueue("edited_message", m, extra)
+	}
+	s.enqueue("edited_message", m, extra)
+}
+
 // With adds a field of the Bot API's Message, such as a "sticker". With a
 // "photo" and the like, the text becomes the caption.
 func With(field string, value any) Option {

@@ -10,4 +10,4 @@ const IsWithdrawn = `(i.withdrawn = 1 OR i.run_id = 0)`
 
 // Withdraw is the statement that marks rows of the inbox as taken back. They leave
 // the index of what waits.
-const Withdraw = `UPDATE inbox SET withdrawn = 1, run_id = 0, title = '', text = '', attachments = NULL, address = '' `
+const Withdraw = `UPDATE inbox SET withdrawn = 1, run_id = 0, title = '', text = '', attachments = NULL, overheard = NULL, address = '' `

@@ -1,0 +1,151 @@
+package agentloop
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/conversation"
+	"parley/llm/llmtest"
+)
+
+// ofAlbum is a picture of an album.
+func (h *harness) ofAlbum(album string, n int, text string, quiet time.Duration) conversation.Inbound {
+	in := h.inbound(room, text)
+	in.Album, in.Quiet = album, quiet
+	in.Attachments = []conversation.Attachment{{Name: fmt.Sprintf("photo-%d.jpg", n), MediaType: "image/jpeg", Ref: fmt.Sprint(n)}}
+	return in
+}
+
+func TestAnAlbumOfTenIsOneMessageAndOneRun(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	for n := range 10 {
+		text := ""
+		if n == 0 {
+			text = "which one?"
+		}
+		h.accept(h.ofAlbum("a", n, text, time.Second))
+	}
+	h.reply(room)
+	shown := h.shownToModel()
+	if len(shown) != 1 || !strings.HasPrefix(shown[0], "which one?\n[file photo-0.jpg]") || !strings.HasSuffix(shown[0], "[file photo-9.jpg]") {
+		t.Fatalf("the model saw %q", shown)
+	}
+	if n := h.server.Served(); n != 1 {
+		t.Fatalf("%d calls of the model", n)
+	}
+}
+
+// Messages from before a restart wait until the channel has read its platform, so
+// that the rest of an album is not another question.
+func TestAnAlbumIsOneRunOverARestart(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	for n := range 4 {
+		h.accept(h.ofAlbum("a", n, "", time.Hour))
+	}
+	h.end()
+	h.start()
+	h.router.Wake(room)
+	for n := range 6 {
+		h.accept(h.ofAlbum("a", 4+n, "", time.Millisecond))
+	}
+	h.reply(room)
+	if shown := h.shownToModel(); len(shown) != 1 || strings.Count(shown[0], "[file photo-") != 10 {
+		t.Fatalf("the model saw %q", shown)
+	}
+}
+
+// A run that has nothing to show yet begins again with a message that comes right
+// after its beginning; later ones wait for the next run.
+func TestARunBeginsAgainWithWhatBelongsToItsQuestion(t *testing.T) {
+	t.Parallel()
+	for name, joins := range map[string]time.Duration{"joined": time.Hour, "for itself": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, nil)
+			asked := make(chan struct{}, 4)
+			hold := make(chan struct{})
+			h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+				asked <- struct{}{}
+				if c.LastUser() == "what do you think?" {
+					<-hold
+				}
+				return llmtest.Answer{Text: "echo: " + c.LastUser()}
+			})
+			h.accept(h.inbound(room, "what do you think?"))
+			<-asked
+			forward := h.inbound(room, "[forwarded]\nnews")
+			forward.Joins, forward.Quiet = joins, time.Millisecond
+			h.accept(forward)
+			want := 2
+			if joins > 0 {
+				<-asked // without an answer to the first call
+				want = 1
+			}
+			close(hold)
+			for range want {
+				h.reply(room)
+			}
+			if replies := h.repliesTo(room); len(replies) != want || replies[want-1] != "echo: [forwarded]\nnews" {
+				t.Fatalf("replies: %q", replies)
+			}
+		})
+	}
+}
+
+func (h *harness) repliesTo(key conversation.Key) (texts []string) {
+	for _, line := range h.history(key) {
+		if text, is := strings.CutPrefix(line, "assistant: "); is {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+func TestNothingJoinsWhatHasBegun(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	now := time.Now()
+	j := &joining{began: now, cancel: cancel}
+	message := conversation.Inbound{Text: "x", Joins: time.Minute}
+	command := conversation.Inbound{Text: "/status", Joins: time.Minute}
+	elsewhere := conversation.Inbound{Text: "x", Joins: time.Minute, Origin: "cli:other"}
+	j.join(nil, now)
+	j.join([]conversation.Inbound{command}, now)
+	j.join([]conversation.Inbound{elsewhere}, now)
+	j.join([]conversation.Inbound{message}, now.Add(time.Minute))
+	if ctx.Err() != nil || !j.start() || !j.start() {
+		t.Fatal("the run begins again for what does not belong to it")
+	}
+	j.join([]conversation.Inbound{message}, now)
+	if ctx.Err() != nil {
+		t.Fatal("the run begins again although it has begun")
+	}
+}
+
+// Somebody who writes on and on is answered all the same.
+func TestAWaitForMoreIsBounded(t *testing.T) {
+	t.Parallel()
+	var b burst
+	now := time.Now()
+	began := now
+	for id := int64(1); ; id++ {
+		in := conversation.Inbound{ID: id, Text: "x", Quiet: 100 * time.Millisecond}
+		b.post([]conversation.Inbound{in})
+		wait := b.wait([]conversation.Inbound{in}, now)
+		if wait == 0 {
+			break
+		}
+		if now = now.Add(50 * time.Millisecond); now.Sub(began) > time.Second {
+			t.Fatalf("still waiting after %s", now.Sub(began))
+		}
+	}
+	stop := []conversation.Inbound{{ID: 1000, Text: "x", Quiet: time.Hour}, {ID: 1001, Text: "/stop"}}
+	if b.wait(stop, now) != 0 {
+		t.Error("a command waits")
+	}
+}

@@ -1,0 +1,129 @@
+package telegram
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"parley/channels/markdown"
+	"parley/conversation"
+	"parley/conversation/retry"
+)
+
+// longText is the length of a text from which on it may be the beginning of a longer
+// one, in UTF-16 code units: apps send what is longer than a message in several.
+const longText = maxUnits - 200
+
+// together says of a message how it belongs to those around it. A message in a
+// private chat is complete, unless it is forwarded, part of an album, or so long that
+// it was probably cut; in a group the next line often follows at once.
+func (c *Channel) together(m *message, in conversation.Inbound) conversation.Inbound {
+	if _, command := in.Command(); command {
+		return in
+	}
+	in.Album, in.Joins = m.album(), c.quiet
+	if m.isGroup() || m.isForwarded() || in.Album != "" || markdown.Units(markdown.UTF16).Count(m.Text) >= longText {
+		in.Quiet = c.quiet
+	}
+	return in
+}
+
+// album returns the id of the album that a message belongs to, "" for none.
+func (m *message) album() string {
+	if m.Album == "" || len(m.Album) > maxAlbumID {
+		return ""
+	}
+	return strconv.FormatInt(m.Chat.ID, 10) + ":" + m.Album
+}
+
+const (
+	maxAlbumID = 64  // bytes of an id
+	albumSize  = 10  // messages of an album: https://core.telegram.org/bots/api#sendmediagroup
+	maxAlbums  = 500 // that are remembered at once
+	albumWait  = time.Minute
+)
+
+// albums are those of groups. An album is for the bot when one of its messages is,
+// mostly the one with the caption; the others say nothing to whom.
+type albums struct {
+	mu   sync.Mutex
+	seen map[string]*album
+}
+
+// album is one of which messages came in the last minute.
+type album struct {
+	at   time.Time
+	ours bool     // a message of it is for the bot
+	held []update // its messages before that one
+}
+
+// hold keeps an update of an album until one of its messages turns out to be for the
+// bot. It returns false when one was, so that this one is as well.
+func (as *albums) hold(id string, u update, now time.Time) bool {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	a := as.enter(id, now)
+	if !a.ours && len(a.held) < albumSize {
+		a.held = append(a.held, u)
+	}
+	return !a.ours
+}
+
+// claim notes that an album is for the bot, and returns what was held of it.
+func (as *albums) claim(id string, now time.Time) []update {
+	as.mu.Lock()
+	defer as.mu.Unlock()
+	a := as.enter(id, now)
+	held := a.held
+	a.ours, a.held = true, nil
+	return held
+}
+
+// enter returns an album, and forgets those that are over.
+func (as *albums) enter(id string, now time.Time) *album {
+	if a := as.seen[id]; a != nil {
+		a.at = now
+		return a
+	}
+	for id, a := range as.seen {
+		if now.Sub(a.at) > albumWait {
+			delete(as.seen, id)
+		}
+	}
+	if as.seen == nil || len(as.seen) >= maxAlbums {
+		as.seen = map[string]*album{}
+	}
+	a := &album{at: now}
+	as.seen[id] = a
+	return a
+}
+
+// isOurs reports whether a message that is not addressed to the bot belongs to an
+// album of which one was accepted, in this process or an earlier one. The error is
+// the end of ctx.
+func (c *Channel) isOurs(ctx context.Context, u update) (ours bool, err error) {
+	id := u.Message.album()
+	if id == "" || !u.Message.isGroup() {
+		return false, nil
+	}
+	err = retry.Persist(ctx, c.log, "read what was accepted of an album", func() error {
+		ours, err = c.messages.HasAlbum(ctx, c.account, id)
+		return err
+	})
+	if err != nil && !conversation.IsDamaged(err) {
+		return false, err
+	}
+	return ours || !c.albums.hold(id, u, time.Now()), nil
+}
+
+// noMessages is the store of a channel that has none.
+type noMessages struct{}
+
+func (noMessages) HasAlbum(context.Context, conversation.Account, string) (bool, error) {
+	return false, nil
+}
+
+func (noMessages) Edit(context.Context, conversation.Account, string, string, time.Time) error {
+	return nil
+}
