@@ -181,3 +181,19 @@ func TestCommandsKeepTheirPlaceInTheOrder(t *testing.T) {
 		}
 	}
 }
+
+func TestStartSaysHelloWhateverFollows(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	for _, text := range []string{"/start", "/start eyJhIjoxfQ"} {
+		in := h.inbound(room, text)
+		in.Sender = conversation.Sender{ID: "1", Name: "Ada"}
+		h.accept(in)
+		if got := h.reply(room); !strings.HasPrefix(got, "Hello, Ada!") || !strings.Contains(got, "/help") {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+	if got := h.ask(room, "/help"); strings.Contains(got, "/start") {
+		t.Errorf("help: %q", got)
+	}
+}

@@ -81,6 +81,7 @@ func (l *loop) failedRun(q question, a answer, err error, started time.Time) con
 	run.Status, run.Error, run.Effect = conversation.StatusFailed, err.Error(), conversation.Effect{Undo: q.undo}
 	l.deps.Log.Error("run failed", "session", l.key, "run", run.ID(), "error", err)
 	run.Replies = l.reply(q.took, fmt.Sprintf("%s (run %d)\n\nYour message is kept; /retry tries again.", userWords(err), run.ID()))
+	run.Replies[0].Actions = []conversation.Action{{Label: "Try again", Command: "/retry"}}
 	return run
 }
 

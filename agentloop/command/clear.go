@@ -42,7 +42,8 @@ func clearConversation(ctx context.Context, env Env, r Request) (Result, error) 
 	if in := r.Message; in.Group {
 		this, alone = window.SenderName(in.Sender)+", this", " (the code is for you alone)"
 	}
-	return Result{Text: fmt.Sprintf("%s deletes %s, with %s, for good. Send `/clear %s` to do it%s; /new begins a new conversation and keeps this one.",
+	offer := []conversation.Action{{Label: "Delete for good", Command: "/clear " + confirmation}}
+	return Result{Actions: offer, Text: fmt.Sprintf("%s deletes %s, with %s, for good. Send `/clear %s` to do it%s; /new begins a new conversation and keeps this one.",
 		this, named(c), plural(c.Messages, "message"), confirmation, alone)}, nil
 }
 

@@ -81,7 +81,7 @@ type Result struct {
 	Retry   bool                     // the model answers the last turn again, instead of all the above
 }
 
-// All returns every command, in the order of /help.
+// All returns every command but /start, in the order of /help.
 func All() []Command {
 	return []Command{
 		newCommand, historyCommand, searchCommand, resumeCommand, titleCommand, exportCommand, statusCommand,
@@ -91,7 +91,7 @@ func All() []Command {
 
 // Find returns the command of a name.
 func Find(name string) (c Command, found bool) {
-	for _, c := range All() {
+	for _, c := range append(All(), startCommand) {
 		if c.Name == name {
 			return c, true
 		}

@@ -13,12 +13,13 @@ type address struct {
 	Chat    int64 `json:"chat"`
 	Topic   int64 `json:"topic,omitempty"`    // of a forum
 	ReplyTo int64 `json:"reply_to,omitempty"` // message that the reply refers to
+	Edit    int64 `json:"edit,omitempty"`     // message of the bot that the reply takes the place of
 }
 
 func (a address) String() string {
 	raw, err := json.Marshal(a)
 	if err != nil {
-		panic(err) // three numbers always have JSON
+		panic(err) // numbers always have JSON
 	}
 	return string(raw)
 }

@@ -1,18 +1,20 @@
 package telegram
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
 
 // isAddressed reports whether a message is for the bot: always in private chats, and
-// in groups when it mentions the bot, replies to it, or is a command that names no
-// other bot. A forwarded text is no command.
+// in groups when it mentions the bot, replies to it, or is a command of the bot that
+// names no other one: several bots may be in a group, each with its own commands. A
+// forwarded text is no command.
 func (m *message) isAddressed(me *self) bool {
 	if !m.isGroup() {
 		return true
 	}
-	if _, bot, _, ok := m.command(); ok {
+	if command, bot, _, ok := m.command(); ok && (bot != "" || slices.Contains(me.commands, strings.ToLower(command))) {
 		return bot == "" || strings.EqualFold(bot, me.username)
 	}
 	text, entities := m.words()

@@ -23,7 +23,7 @@ const (
 	pollMargin  = 15 * time.Second       // for the answer to arrive
 	pollPause   = 100 * time.Millisecond // after an empty answer that did not wait
 
-	allowedUpdates = `["message","edited_message"]` // the types of updates that are read
+	allowedUpdates = `["message","edited_message","callback_query","my_chat_member"]` // the types of updates that are read
 )
 
 // Run polls from the stored cursor, or has Telegram deliver updates to the
@@ -39,7 +39,11 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	}
 	c.health.is(bots.Connecting, "") // whatever the last process left
 	g, running := errgroup.WithContext(ctx)
-	me := &self{id: c.botID, known: make(chan struct{})}
+	me := &self{id: c.botID, known: make(chan struct{}), commands: []string{"start"}}
+	for _, command := range c.commands {
+		me.commands = append(me.commands, command.Name)
+	}
+	defer c.helpers.Wait()
 	g.Go(func() error { return c.introduce(running, me) })
 	g.Go(func() error { return c.guardToken(running) })
 	g.Go(func() error { return c.access.TellStrangers(running) })
@@ -86,6 +90,7 @@ type self struct {
 	id       int64
 	known    chan struct{} // closed when username is set
 	username string
+	commands []string
 }
 
 // introduce asks for the bot's name, and sets its commands.
@@ -230,8 +235,13 @@ func (c *Channel) take(ctx context.Context, me *self, next *reading, batch []jso
 // handle does what an update asks for, and returns what is to be accepted. The error
 // is the end of ctx.
 func (c *Channel) handle(ctx context.Context, me *self, u update) ([]conversation.Inbound, error) {
-	if u.Edited != nil {
+	switch {
+	case u.Edited != nil:
 		return c.edited(ctx, me, u)
+	case u.Callback != nil:
+		return c.pressed(ctx, me, u)
+	case u.Member != nil:
+		return nil, c.joined(ctx, me, u)
 	}
 	return c.read(ctx, me, u)
 }

@@ -30,9 +30,12 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 	if err != nil {
 		return "", &channels.SendError{Permanent: true, Err: err}
 	}
-	m := outgoing{address: to, part: p, markup: p.Text != p.Plain}
+	m := outgoing{address: to, part: p, markup: p.Text != p.Plain, keyboard: c.keyboardOf(d, p)}
 	if p.Index > 0 {
 		m.ReplyTo = 0
+	}
+	if p.Index > 0 || p.File != nil {
+		m.Edit = 0
 	}
 	if chat := c.migrations.currentID(m.Chat); chat != m.Chat {
 		m.migrate(chat)
@@ -62,12 +65,13 @@ type outgoing struct {
 	address
 	part     channels.Part
 	markup   bool
-	migrated bool // to another chat than the address says
+	keyboard string // as JSON; "" = none
+	migrated bool   // to another chat than the address says
 }
 
 // migrate redirects the message to the supergroup that its group became.
 func (m *outgoing) migrate(chat int64) {
-	m.Chat, m.Topic, m.ReplyTo, m.migrated = chat, 0, 0, true
+	m.Chat, m.Topic, m.ReplyTo, m.Edit, m.migrated = chat, 0, 0, 0, true
 }
 
 func (m outgoing) params() tgbotapi.Params {
@@ -81,6 +85,11 @@ func (m outgoing) params() tgbotapi.Params {
 	params.AddNonEmpty(text, m.part.Plain)
 	if m.markup {
 		params[text], params["parse_mode"] = m.part.Text, "HTML"
+	}
+	params.AddNonEmpty("reply_markup", m.keyboard)
+	if m.Edit != 0 {
+		params.AddNonZero64("message_id", m.Edit)
+		return params
 	}
 	params.AddNonZero64("message_thread_id", m.Topic)
 	if m.ReplyTo != 0 {
@@ -96,9 +105,15 @@ func (c *Channel) sendMessage(ctx context.Context, m outgoing) (string, error) {
 	ctx, cancel := channels.WithGrace(ctx)
 	defer cancel()
 	var err error
-	if m.part.File != nil {
+	switch {
+	case m.Edit != 0:
+		err = c.api.call(ctx, requestTimeout, "editMessageText", m.params(), &sent)
+		if isUnchanged(err) { // an attempt before this one did it
+			return strconv.FormatInt(m.Edit, 10), nil
+		}
+	case m.part.File != nil:
 		err = c.api.upload(ctx, "sendDocument", m.params(), "document", m.part.File, &sent)
-	} else {
+	default:
 		err = c.api.call(ctx, requestTimeout, "sendMessage", m.params(), &sent)
 	}
 	if errors.Is(err, errResult) {
@@ -118,6 +133,8 @@ func (c *Channel) amend(ctx context.Context, m *outgoing, err error) bool {
 	case m.markup && strings.Contains(why, "can't parse entities"):
 		c.log.Warn("markup rejected by Telegram, sending plain text", "chat", m.Chat, "error", err)
 		m.markup = false
+	case m.Edit != 0 && strings.Contains(why, "message") && !strings.Contains(why, "too long"): // it is gone, or can't be edited any more
+		m.Edit = 0
 	case m.ReplyTo != 0 && (strings.Contains(why, "message to be replied not found") || strings.Contains(why, "replied message not found")):
 		m.ReplyTo = 0
 	case refused.MigrateToChatID != 0 && !m.migrated:
@@ -153,4 +170,10 @@ func (c *Channel) sendError(chat int64, err error) error {
 		return &channels.SendError{Permanent: true, Err: err}
 	}
 	return &channels.SendError{Err: c.health.judge(err)}
+}
+
+// isUnchanged reports whether an edit was refused since the message reads so already.
+func isUnchanged(err error) bool {
+	refused := refusal(err)
+	return refused != nil && strings.Contains(refused.Message, "message is not modified")
 }

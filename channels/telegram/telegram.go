@@ -39,6 +39,8 @@ type Channel struct {
 	messages Messages
 	topics   topics
 	albums   albums
+	asked    questions
+	helpers  sync.WaitGroup // requests that nothing waits for, but the end of Run
 
 	migrations migrations
 	advised    sync.Map                  // groups that the operator was told of, by their ids

@@ -75,7 +75,7 @@ func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
 		change(&cfg)
 	}
 	log := slog.New(slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	commands := []channels.Command{{Name: "new", Description: "begin afresh"}}
+	commands := []channels.Command{{Name: "new", Description: "begin afresh"}, {Name: "clear", Description: "delete"}, {Name: "status", Description: "tell"}}
 	parts := telegram.Parts{Config: cfg, Cursor: g.readCursor, Pairings: g.pairings, Places: g.places, Commands: commands, Health: g.fares, Probes: g.probes, Log: log}
 	if g.store != nil {
 		parts.Messages = messages{g}

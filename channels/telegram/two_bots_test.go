@@ -105,7 +105,7 @@ func TestAMessageOfAGroupIsTakenByOneOfItsBots(t *testing.T) {
 	for _, b := range []*bot{first, second} {
 		b.srv.AddChat(group)
 	}
-	first.srv.Say(group, ada, "/undo")
+	first.srv.Say(group, ada, "/start")
 	if taken := append(first.read(), second.read()...); len(taken) != 1 {
 		t.Errorf("taken: %q", taken)
 	}

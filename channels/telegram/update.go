@@ -60,7 +60,32 @@ func (c *Channel) read(ctx context.Context, me *self, u update) (list []conversa
 			list = append(list, in)
 		}
 	}
-	return list, nil
+	if len(list) == 0 && !u.Message.isGroup() {
+		c.asked.keep(u)
+	}
+	return c.withAsked(ctx, me, u, list)
+}
+
+// withAsked returns the messages of somebody who may talk with what they wrote before
+// they were let in; a /start is answered before that. The error is the end of ctx.
+func (c *Channel) withAsked(ctx context.Context, me *self, u update, list []conversation.Inbound) ([]conversation.Inbound, error) {
+	if len(list) == 0 || u.Message.isGroup() {
+		return list, nil
+	}
+	var before []conversation.Inbound
+	for _, u := range c.asked.take(u.Message.sender().ID) {
+		in, ok, err := c.inbound(ctx, me, u, u.Message)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			before = append(before, in)
+		}
+	}
+	if command, _ := list[0].Command(); command.Name == "start" {
+		return append(list, before...), nil
+	}
+	return append(before, list...), nil
 }
 
 // edited stores that somebody has changed a message. One that was not for the bot

@@ -129,7 +129,7 @@ func TestAStrangerBehindAWebhookIsToldACode(t *testing.T) {
 	_, err := pairing.New(operator).Approve(t.Context(), code)
 	must(t, err)
 	g.srv.Say(private, ada, "and now?")
-	if diff := cmp.Diff([]string{"and now?"}, texts(g.wait(1))); diff != "" {
+	if diff := cmp.Diff([]string{"hello?", "and now?"}, texts(g.wait(2))); diff != "" {
 		t.Fatal(diff)
 	}
 }

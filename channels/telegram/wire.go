@@ -17,7 +17,18 @@ type (
 		Message *message `json:"message"`
 		Edited  *message `json:"edited_message"`
 
+		Callback *callback   `json:"callback_query"`
+		Member   *membership `json:"my_chat_member"`
+
 		raw json.RawMessage
+	}
+
+	// callback is the press of a button.
+	callback struct {
+		ID      string   `json:"id"`
+		From    *account `json:"from"`
+		Message *message `json:"message"` // that has the button; without a date when it is too old
+		Data    string   `json:"data"`
 	}
 
 	message struct {

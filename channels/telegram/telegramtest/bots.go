@@ -26,7 +26,9 @@ func newBot(url string, with *everybody, bot User, token string) *Server {
 		calls:    map[string]int{},
 		failures: map[string][]Verdict{},
 		files:    map[string]file{},
-		lastID:   1000,
+
+		unconfirmed: map[string]bool{},
+		lastID:      1000,
 	}
 	s.changed = sync.NewCond(s.mu)
 	with.bots[token] = s

@@ -56,6 +56,10 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string, p m
 		s.sendDocument(w, r, p)
 	case "sendchataction":
 		s.sendChatAction(w, p)
+	case "editmessagetext":
+		s.editMessageText(w, p)
+	case "answercallbackquery":
+		s.answerCallbackQuery(w, p)
 	case "getfile":
 		s.getFile(w, p)
 	case "setmycommands":

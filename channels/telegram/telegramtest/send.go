@@ -27,6 +27,9 @@ func (s *Server) sendMessage(w http.ResponseWriter, p map[string]string) {
 // send takes a message that parsed, or refuses it with the verdict.
 func (s *Server) send(w http.ResponseWriter, p map[string]string, m Message, v Verdict) {
 	if v.passes() {
+		m.Buttons, v = readKeyboard(p["reply_markup"])
+	}
+	if v.passes() {
 		v = s.check(&m, p)
 	}
 	if v.passes() {

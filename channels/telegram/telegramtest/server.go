@@ -47,6 +47,9 @@ type Server struct {
 	files    map[string]file // by file_id
 	filesDir string          // of the bot, with --local; "" = without
 
+	presses     int             // of buttons
+	unconfirmed map[string]bool // presses that the bot has not answered, by their ids
+
 	queue     []update // not yet confirmed, by id
 	confirmed []update // the last of those that were
 	lastID    int64

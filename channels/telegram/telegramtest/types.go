@@ -48,6 +48,8 @@ type Message struct {
 	Source   string // the text as the bot sent it, with markup
 	HTML     bool   // parse_mode was HTML
 	Document *Document
+	Buttons  []Button
+	Edits    int // how often the bot has changed it
 	At       time.Time
 }
 

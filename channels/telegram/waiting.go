@@ -1,0 +1,68 @@
+package telegram
+
+import (
+	"sync"
+	"time"
+)
+
+// What strangers wrote in private while they wait to be let in is answered once they
+// are. It is kept in memory alone, so that strangers cause no writes.
+const (
+	questionLife   = time.Hour // as long as a code is good
+	maxQuestions   = 3         // of one stranger: the newest
+	maxAskers      = 500
+	maxQuestionRaw = 8 << 10 // bytes of an update
+)
+
+// questions are the messages of strangers, by their ids.
+type questions struct {
+	mu   sync.Mutex
+	kept map[int64]*asker
+}
+
+type asker struct {
+	at    time.Time // of the newest
+	asked []update
+}
+
+// keep keeps a message of a stranger. Commands are not kept: there is nothing yet
+// that they could act on.
+func (qs *questions) keep(u update) {
+	m := u.Message
+	if _, _, _, command := m.command(); command || len(u.raw) > maxQuestionRaw {
+		return
+	}
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	now := time.Now()
+	for id, a := range qs.kept {
+		if now.Sub(a.at) > questionLife {
+			delete(qs.kept, id)
+		}
+	}
+	if qs.kept == nil {
+		qs.kept = map[int64]*asker{}
+	}
+	a := qs.kept[m.sender().ID]
+	if a == nil {
+		if len(qs.kept) >= maxAskers {
+			return
+		}
+		a = &asker{}
+		qs.kept[m.sender().ID] = a
+	}
+	a.at, a.asked = now, append(a.asked, u)
+	a.asked = a.asked[max(0, len(a.asked)-maxQuestions):]
+}
+
+// take removes what somebody wrote as a stranger, and returns it.
+func (qs *questions) take(sender int64) []update {
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+	a := qs.kept[sender]
+	if a == nil {
+		return nil
+	}
+	delete(qs.kept, sender)
+	return a.asked
+}
