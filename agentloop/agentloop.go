@@ -41,9 +41,10 @@ type Deps struct {
 	// memory to the system.
 	ReleaseMemory func()
 
-	// Untitled reports whether the model makes no titles in a session; nil: it makes
-	// them in every session.
-	Untitled func(key conversation.Key) bool
+	// OfPrograms reports whether programs talk in a session: the model makes no titles
+	// there, and notices of the gateway stand beside the answers, not in them. nil: no
+	// session is theirs.
+	OfPrograms func(key conversation.Key) bool
 
 	// StateBudget is the most tokens of the session state in a window; 0 = it is not
 	// shown. It never takes more than a quarter of Budget.

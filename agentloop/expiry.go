@@ -13,17 +13,18 @@ func (r *Router) renewed(snapshot conversation.Snapshot) conversation.Snapshot {
 }
 
 // expiryNotice returns what stands before the first reply in a conversation that
-// follows one that is over, and "" in any other.
-func expiryNotice(c conversation.Conversation) string {
-	if !c.Succeeds() {
+// follows one that is over, and "" in any other. Programs, which parse the text of an
+// answer, read beside it that a new conversation has begun.
+func (r *Router) expiryNotice(c conversation.Conversation) string {
+	if !c.Succeeds() || r.deps.OfPrograms != nil && r.deps.OfPrograms(c.Key) {
 		return ""
 	}
 	return command.ExpiryNotice(c)
 }
 
 // announceExpiry puts the notice before the first reply of a run.
-func announceExpiry(run conversation.Run) {
+func (r *Router) announceExpiry(run conversation.Run) {
 	if len(run.Replies) > 0 {
-		run.Replies[0].Text = expiryNotice(run.Conversation) + run.Replies[0].Text
+		run.Replies[0].Text = r.expiryNotice(run.Conversation) + run.Replies[0].Text
 	}
 }

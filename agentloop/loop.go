@@ -219,7 +219,7 @@ func (l *loop) takeSlot(intake context.Context) (waited, ok bool) {
 // made again at the next start. When the database is damaged where the run would
 // stand, the user is told so instead.
 func (l *loop) commit(runs context.Context, run conversation.Run) bool {
-	announceExpiry(run)
+	l.router.announceExpiry(run)
 	var done conversation.Committed
 	err := l.persist(runs, "store a run", func() (err error) {
 		done, err = l.deps.Store.Commit(runs, run)

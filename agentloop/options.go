@@ -19,6 +19,17 @@ func optionsOf(took []conversation.Inbound) conversation.RunOptions {
 	return conversation.RunOptions{}
 }
 
+// metadataOf returns the metadata of the answer to some messages: that of the newest
+// which has any.
+func metadataOf(took []conversation.Inbound) conversation.Metadata {
+	for _, in := range slices.Backward(took) {
+		if in.Options.Metadata != "" {
+			return in.Options.Metadata
+		}
+	}
+	return ""
+}
+
 // modelOptions returns the options of the model's calls in a run, nil when all is as
 // configured.
 func modelOptions(o conversation.RunOptions) (*llm.Options, error) {

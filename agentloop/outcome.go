@@ -29,7 +29,11 @@ func (l *loop) newRun(snapshot conversation.Snapshot, took []conversation.Inboun
 
 func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, started time.Time) conversation.Run {
 	run := l.newRun(q.snapshot, slices.Concat(took, q.notes), started)
-	run.Messages = slices.Concat(l.settledUsers(q, took), l.internalRows(q.hint), window.Rows(a.messages))
+	answers := window.Rows(a.messages)
+	for i := range answers {
+		answers[i].Metadata = metadataOf(q.took)
+	}
+	run.Messages = slices.Concat(l.settledUsers(q, took), l.internalRows(q.hint), answers)
 	run.Title = titleOf(q.took, run.Messages)
 	run.Model, run.Rounds = a.model, a.rounds
 	run.Prompt, run.Cached, run.Completion = a.prompt, a.cached, a.completion
@@ -121,7 +125,7 @@ func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, sta
 	text := stopped
 	if partial := strings.TrimSpace(a.partial); partial != "" {
 		written := window.Rows([]window.Entry{window.NewEntry(l.deps.Counter, llm.Message{Role: "assistant", Content: partial})})
-		written[0].Stopped = true
+		written[0].Stopped, written[0].Metadata = true, metadataOf(q.took)
 		run.Messages = append(run.Messages, written...)
 		text = below(partial, text)
 	} else if len(a.messages) == 0 {
@@ -178,7 +182,7 @@ func (r *Router) userMessages(took []conversation.Inbound) []conversation.Messag
 }
 
 func (r *Router) userMessage(in conversation.Inbound, e enclosed) conversation.Message {
-	m := conversation.Message{Role: conversation.RoleUser, Content: e.text, Images: e.images, Files: e.files, SourceID: in.SourceID, At: in.At}
+	m := conversation.Message{Role: conversation.RoleUser, Content: e.text, Images: e.images, Files: e.files, SourceID: in.SourceID, At: in.At, Metadata: in.Options.Metadata}
 	if in.Group {
 		m.Sender = in.Sender
 	}

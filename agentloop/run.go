@@ -101,7 +101,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		stop()
 	default:
 	}
-	g := &generation{loop: l, deps: l.deps, to: q.destination(), notice: expiryNotice(q.snapshot.Conversation), number: q.took[0].ID, conversation: q.snapshot.Conversation.ID, budget: l.router.budgets.Of(l.key, l.deps.Budget)}
+	g := &generation{loop: l, deps: l.deps, to: q.destination(), notice: l.router.expiryNotice(q.snapshot.Conversation), number: q.took[0].ID, conversation: q.snapshot.Conversation.ID, budget: l.router.budgets.Of(l.key, l.deps.Budget)}
 	if q.again == 0 {
 		g.join = &joining{began: time.Now(), took: q.took[len(q.took)-1], cancel: cancel}
 		l.join.Store(g.join)

@@ -25,7 +25,7 @@ const titlePrompt = "Name the conversation that follows, in two to six words, in
 // title is still its first line. One that a person or a place has named keeps its
 // title.
 func (l *loop) requestTitle(run conversation.Run, done conversation.Committed) {
-	if !l.deps.Config.Titles || l.deps.Untitled != nil && l.deps.Untitled(l.key) || !l.cache.valid || run.Kind != conversation.KindAgent || run.Status != conversation.StatusDone {
+	if !l.deps.Config.Titles || l.deps.OfPrograms != nil && l.deps.OfPrograms(l.key) || !l.cache.valid || run.Kind != conversation.KindAgent || run.Status != conversation.StatusDone {
 		return
 	}
 	history, c := l.cache.snapshot.History, done.Conversation

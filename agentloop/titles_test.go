@@ -121,7 +121,7 @@ func TestSomeSessionsGetNoTitleOfTheModel(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) {
 		p.Config.Titles = true
-		p.Untitled = func(key conversation.Key) bool { return key == room }
+		p.OfPrograms = func(key conversation.Key) bool { return key == room }
 	})
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.Messages[0].Content == titlePrompt {

@@ -69,6 +69,9 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 	if err != nil {
 		return in, err
 	}
+	if in.Options.Metadata, err = in.Options.Metadata.checked(); err != nil {
+		return in, err
+	}
 	options, err := jsonOrNull(in.Options, in.Options.IsZero())
 	if err != nil {
 		return in, err

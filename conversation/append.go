@@ -22,9 +22,8 @@ import (
 
 // Bounds of one Append, so that no other write waits long.
 const (
-	appendMost       = 200
-	appendBytes      = 1 << 20  // of texts and tool calls
-	instructionBytes = 16 << 10 // of all system messages of a conversation: the model is told them in every run
+	appendMost  = 200
+	appendBytes = 1 << 20 // of texts and tool calls
 )
 
 // Append adds messages to the active conversation of a session; both are made
@@ -78,8 +77,8 @@ func (s *Store) appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID st
 	if done.Conversation, done.Messages, err = appendMessages(ctx, tx, run, session, at); err != nil {
 		return done, err
 	}
-	if size := instructionSize(done.Conversation.State); size > instructionBytes {
-		return done, fmt.Errorf("%w: the system messages of the conversation would have %d bytes, at most %d are taken", ErrInvalid, size, instructionBytes)
+	if err := checkInstructions(done.Conversation.State); err != nil {
+		return done, err
 	}
 	if sourceID != "" {
 		_, err = tx.ExecContext(ctx, `
@@ -94,23 +93,6 @@ func (s *Store) eventsOf(messages []Message) []Event {
 	events := append(instructions(messages), s.events(messages)...)
 	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.Message, b.Message) })
 	return events
-}
-
-// instructions returns what system messages add to the state of a conversation.
-func instructions(messages []Message) (events []Event) {
-	for i, m := range messages {
-		if m.Role == RoleSystem {
-			events = append(events, Event{Kind: Instructed, Text: m.Content, Message: i})
-		}
-	}
-	return events
-}
-
-func instructionSize(state State) (bytes int) {
-	for _, text := range state.Instructions {
-		bytes += len(text)
-	}
-	return bytes
 }
 
 // appendedBefore returns what was stored under a sourceID, or the zero value.

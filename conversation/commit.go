@@ -366,10 +366,10 @@ func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, 
 	}
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO runs (id, session_id, conversation_id, kind, status, model, rounds, prompt_tokens, cached_tokens, completion_tokens, error, started_at, ended_at,
-			sender, messages, steps, finish_reason)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			sender, messages, steps, finish_reason, new_conversation)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		run.ID(), session, sql.NullInt64{Int64: conversation, Valid: conversation != 0}, run.Kind, run.Status, run.Model, run.Rounds, run.Prompt, run.Cached, run.Completion,
-		db.Text(run.Error), db.Millis(run.StartedAt), now, sender, len(run.Messages), db.Nullable(string(steps)), db.Nullable(string(run.FinishReason)))
+		db.Text(run.Error), db.Millis(run.StartedAt), now, sender, len(run.Messages), db.Nullable(string(steps)), db.Nullable(string(run.FinishReason)), run.Conversation.Succeeds() && conversation != 0)
 	return err
 }
 

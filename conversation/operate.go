@@ -170,10 +170,11 @@ func notFound(err error) error {
 }
 
 // Reset archives the active conversation of a session and begins a new one; the
-// session rows.Keeps its metadata. With keepSystem the new one begins with what
-// programs had appended at the beginning of the old one: its system messages and
-// other internal ones. A conversation that has nothing else goes on. A session
-// that does not exist is ErrNoSession.
+// session keeps its metadata. With keepSystem it also keeps its instructions, all of
+// them in the order in which they were given, and the new conversation begins with the
+// internal messages that programs had appended at the beginning of the old one. A
+// conversation that has nothing else goes on. A session that does not exist is
+// ErrNoSession.
 func (s *Store) Reset(ctx context.Context, key Key, keepSystem bool) (fresh Conversation, err error) {
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		fresh, err = reset(ctx, tx, key, keepSystem, s.carry, s.now())
@@ -208,11 +209,15 @@ func reset(ctx context.Context, tx *sql.Tx, key Key, keepSystem bool, carry Carr
 	if err := archiveActive(ctx, tx, old.session); err != nil {
 		return old, err
 	}
-	fresh, err := insertConversation(ctx, tx, Conversation{Key: key, State: old.State.Carried(carry), session: old.session}, at)
+	carried := old.State.Carried(carry)
+	if !keepSystem {
+		carried.Instructions = nil
+	}
+	fresh, err := insertConversation(ctx, tx, Conversation{Key: key, State: carried, session: old.session}, at)
 	if err != nil || len(kept) == 0 {
 		return fresh, err
 	}
-	run := Run{Key: key, Conversation: fresh, Messages: kept, Events: instructions(kept)}
+	run := Run{Key: key, Conversation: fresh, Messages: kept}
 	fresh, _, err = appendMessages(ctx, tx, run, old.session, at)
 	return fresh, err
 }

@@ -63,7 +63,7 @@ func (s *Store) readableKeys(ctx context.Context, sessions string, scope Scope) 
 }
 
 // byAccount is the condition that a row is in a scope, with its channel as ?1 and
-// its account as ?3. It has a plus that rows.Keeps SQLite from reading all of a channel
+// its account as ?3. It has a plus that keeps SQLite from reading all of a channel
 // by the index that tells messages apart: what waits is little, and has an index
 // of its own.
 var byAccount = `+channel = ?1 AND ` + ofAccount("account", "?3")

@@ -93,6 +93,7 @@ type Answer struct {
 	RunID        int64
 	Kind         Kind
 	Conversation string // ID, "" where there was none
+	Began        bool   // the run began it, since the one before it was over, see Store.Expire
 	Through      int64  // seq of the newest message of the conversation when the run had ended; the run's own are the last up to it
 	Text         string // markdown
 	Actions      []Action
@@ -135,6 +136,7 @@ func (s *Store) Answer(ctx context.Context, channel, sourceID string) (Answer, e
 	var actions, transcript []byte
 	err := s.db.QueryRowContext(ctx, `
 		SELECT i.id, s.key, i.fingerprint, i.run_id, `+rows.IsWithdrawn+`, r.kind, r.status, r.model, r.rounds, r.prompt_tokens, r.completion_tokens, r.finish_reason, r.ended_at,
+			coalesce(r.new_conversation, 0),
 			c.uuid, r.conversation_id IS NOT NULL AND c.id IS NULL, o.id, o.text, o.actions, o.transcript, o.through
 		FROM inbox i JOIN sessions s ON s.id = i.session_id
 			LEFT JOIN runs r ON r.id = i.run_id
@@ -142,6 +144,7 @@ func (s *Store) Answer(ctx context.Context, channel, sourceID string) (Answer, e
 			LEFT JOIN outbox o ON o.run_id = r.id AND o.state IN ('kept', 'failed') AND o.state = 'kept'
 		WHERE i.channel = ? AND i.source_id = ? AND `+rows.Keeps+` ORDER BY o.id LIMIT 1`, channel, sourceID).Scan(
 		&a.ID, &a.Key, &a.Fingerprint, &run, &withdrawn, &kind, &status, &model, &rounds, &prompt, &completion, &finish, &ended,
+		&a.Began,
 		&conversation, &deleted, &reply, &text, &actions, &transcript, &through)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -174,6 +177,7 @@ type Notice struct {
 	Kind         Kind
 	Status       Status
 	Conversation string // ID, "" where there was none
+	Began        bool   // the run began it, since the one before it was over, see Store.Expire
 	After        int64  // seq of the message that it stands behind, 0 for the beginning
 	Asked        string // the command as it was written; "" where messages hold what was asked
 	Text         string // markdown

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A program begins anew with a task: what it was told at first still holds, the
+// A program begins anew with a task: all that it was told still holds, in order, the
 // rest is archived, and the session is known by its metadata as before.
 func TestResetKeepsWhatTheTaskBeganWith(t *testing.T) {
 	t.Parallel()
@@ -26,7 +26,7 @@ func TestResetKeepsWhatTheTaskBeganWith(t *testing.T) {
 	if err != nil || fresh.ID == old.ID || !fresh.Active || fresh.Messages != 2 || fresh.Tokens != 9 {
 		t.Fatalf("%+v, %v", fresh, err)
 	}
-	if diff := cmp.Diff([]string{"Build bridges."}, fresh.State.Instructions); diff != "" {
+	if diff := cmp.Diff([]string{"Build bridges.", "Hurry."}, fresh.State.Instructions); diff != "" {
 		t.Errorf("the model is told: %s", diff)
 	}
 	page, err := s.Messages(t.Context(), MessageQuery{Conversation: fresh.ID, View: ViewAll})

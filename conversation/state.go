@@ -26,7 +26,7 @@ type State struct {
 	Numbered  int64 `json:"numbered,omitempty"`  // the highest number of a rule or a decision so far
 	Forgotten int64 `json:"forgotten,omitempty"` // rules and decisions that had no room any more
 
-	Instructions []string `json:"instructions,omitempty"` // the system messages that programs have appended
+	Instructions []string `json:"instructions,omitempty"` // the system messages that programs have given to the session
 }
 
 // Note is one line of the state.
@@ -129,7 +129,9 @@ func (s State) After(e Event) State { return s.with(e) }
 
 func (s State) with(e Event) State {
 	if e.Kind == Instructed {
-		s.Instructions = append(slices.Clip(s.Instructions), e.Text)
+		if !slices.Contains(s.Instructions, e.Text) { // else a program repeats what holds already
+			s.Instructions = append(slices.Clip(s.Instructions), e.Text)
+		}
 		return s
 	}
 	n := Note{Text: noteText(e.Text), Turn: s.Turns, Set: e.Set}
@@ -203,9 +205,10 @@ type Carry struct {
 	Decisions bool
 }
 
-// Carried returns the state that the next conversation begins with.
+// Carried returns the state that the next conversation begins with. Instructions are
+// part of it in any case: a program has given them to the session.
 func (s State) Carried(c Carry) State {
-	var next State
+	next := State{Instructions: slices.Clone(s.Instructions)}
 	carry := func(wanted bool, list []Note) (notes []Note) {
 		if !wanted {
 			return nil

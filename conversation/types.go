@@ -78,11 +78,12 @@ type RunOptions struct {
 	Instructions string          `json:"instructions,omitempty"` // the model is told in this run alone
 	MaxTokens    int             `json:"max_tokens,omitempty"`   // of the answer; 0 = as configured
 	Parameters   json.RawMessage `json:"parameters,omitempty"`   // of the model's calls, as a JSON object of llm.Options; nil = as configured
+	Metadata     Metadata        `json:"metadata,omitempty"`     // of the message, and of the answer to it
 }
 
 // IsZero reports whether nothing is asked for.
 func (o RunOptions) IsZero() bool {
-	return o.Instructions == "" && o.MaxTokens == 0 && len(o.Parameters) == 0
+	return o.Instructions == "" && o.MaxTokens == 0 && len(o.Parameters) == 0 && o.Metadata == ""
 }
 
 // MessageID names a message of a conversation.

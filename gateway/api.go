@@ -21,6 +21,8 @@ func (g *Gateway) addAPI() {
 		Log:      g.log,
 		Sessions: g.sessions,
 		Edited:   g.router.Edited,
+
+		Expiration: g.cfg.Conversation.SessionExpiration,
 		Window:   g.window,
 		Tokens:   func(m conversation.Message) int { return g.counter.Message(toModel(m)) },
 		Cost:     g.cfg.LLM.Prices.Cost,

@@ -204,7 +204,7 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 		Watcher:       progress{g.channels, g.feed, g.metrics},
 		Files:         files(g.channels),
 		Admins:        admins(g.channels),
-		Untitled:      isOfPrograms,
+		OfPrograms:      isOfPrograms,
 		Vision:        g.cfg.LLM.Vision,
 		Deliver:       g.deliver,
 		ReleaseMemory: func() { time.AfterFunc(releaseDelay, func() { g.releaseMemory(model) }) },

@@ -21,6 +21,7 @@ type answer struct {
 	Reply        string           `json:"reply" doc:"Markdown"`
 	Run          int64            `json:"run,omitempty" doc:"What made the answer. Messages that came together are answered by one run"`
 	Conversation string           `json:"conversation,omitempty"`
+	New          bool             `json:"new_conversation,omitempty" doc:"The message began a new conversation, since the one before had rested for too long or had too many messages"`
 	FinishReason string           `json:"finish_reason,omitempty" enum:"length,content_filter" doc:"Why the answer is not whole: the model's limit of tokens, or its provider's content filter; none of a whole one"`
 	Model        string           `json:"model,omitempty"`
 	Usage        *usage           `json:"usage,omitempty" doc:"None of commands"`
@@ -57,7 +58,7 @@ type offeredFile struct {
 // answerOf returns an answer with the tool calls of its run. An answer that was
 // deleted is a problem.
 func (c *Channel) answerOf(ctx context.Context, q question, a conversation.Answer) (answer, error) {
-	out := answer{ID: q.id, Session: q.key, Status: string(a.State), Reply: a.Text, Run: a.RunID, Conversation: a.Conversation, Model: a.Model, FinishReason: string(a.FinishReason)}
+	out := answer{ID: q.id, Session: q.key, Status: string(a.State), Reply: a.Text, Run: a.RunID, Conversation: a.Conversation, New: a.Began, Model: a.Model, FinishReason: string(a.FinishReason)}
 	switch a.State {
 	case conversation.StatusGone:
 		return out, problem(http.StatusGone, "The message was answered, and the answer was deleted with its conversation.")

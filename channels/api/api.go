@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
 	"parley/activity"
 	"parley/channels"
@@ -37,6 +38,10 @@ type Parts struct {
 	// Complete calls the model for a request that belongs to no session. It waits for
 	// one of the gateway's slots for runs, and calls emit as llm.Model does.
 	Complete func(ctx context.Context, request llm.Request, emit func(llm.Delta)) (llm.Response, error)
+
+	// Expiration is how long a conversation may rest before the next message begins a new
+	// one; 0 = for ever.
+	Expiration time.Duration
 
 	// Edited tells whoever works a session that its conversation was extended.
 	Edited func(key conversation.Key)

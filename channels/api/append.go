@@ -28,6 +28,24 @@ type appendedList struct {
 	Messages     []message `json:"messages" doc:"As they are stored"`
 }
 
+type appendMessages struct {
+	OfSession
+	IdempotencyKey string `header:"Idempotency-Key" doc:"Unique in the session: a repeat with the same key gets the first result, also after a restart" example:"task-42-log-1"`
+	Body           posted
+}
+
+// appendMessages adds messages to a session's conversation without a run.
+func (c *Channel) appendMessages(ctx context.Context, in *appendMessages) (*huma.StreamResponse, error) {
+	key, err := ownKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	if in.Body.Run != nil && *in.Body.Run {
+		return nil, problem(http.StatusUnprocessableEntity, "body.run is true, and here messages are only appended. Send a message to be answered to /messages.")
+	}
+	return c.append(ctx, key, &postMessage{OfSession: in.OfSession, IdempotencyKey: in.IdempotencyKey, Body: in.Body})
+}
+
 // append adds messages to a session's conversation without a run. It answers 201,
 // or 200 for a request that was made before.
 func (c *Channel) append(ctx context.Context, key conversation.Key, in *postMessage) (*huma.StreamResponse, error) {
@@ -52,7 +70,7 @@ func (c *Channel) append(ctx context.Context, key conversation.Key, in *postMess
 		c.Edited(key)
 		c.Feed.Changed(key)
 	}
-	out := appendedList{chatOf(done.Conversation), mapped(done.Messages, func(m conversation.Message) message { return messageOf(m, "") })}
+	out := appendedList{c.chatOf(done.Conversation), mapped(done.Messages, func(m conversation.Message) message { return messageOf(m, "") })}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		_, w := humago.Unwrap(ctx)
 		writeJSON(w, status, out)

@@ -39,7 +39,7 @@ type posted struct {
 	Run        *bool             `json:"run,omitempty" doc:"false: nobody answers; the message is appended to the conversation. Default true"`
 	Role       conversation.Role `json:"role,omitempty" enum:"user,assistant,tool,system" doc:"With run=false: who says it; default user. What system says the model is told in every run"`
 	Internal   bool              `json:"internal,omitempty" doc:"With run=false: for the archive alone; neither people nor the model see it"`
-	Metadata   json.RawMessage   `json:"metadata,omitempty" doc:"With run=false: a JSON object that messages can be filtered by"`
+	Metadata   json.RawMessage   `json:"metadata,omitempty" doc:"A JSON object that messages can be filtered by; of a message that is answered, the answer has it, too"`
 	ToolCalls  []toolCall        `json:"tool_calls,omitempty" doc:"With run=false: of an assistant message, followed by a tool message for each in the same request"`
 	ToolCallID string            `json:"tool_call_id,omitempty" doc:"With run=false: the call that a tool message answers"`
 	Name       string            `json:"name,omitempty" doc:"With run=false: the tool's name"`
@@ -61,6 +61,9 @@ func (c *Channel) postMessage(ctx context.Context, in *postMessage) (*huma.Strea
 	if err != nil {
 		return nil, err
 	}
+	if isGiven(in.Body.Metadata) {
+		q.options.Metadata = conversation.Metadata(in.Body.Metadata)
+	}
 	in.Body.Files = nil // the answer may take long
 	if err := c.take(ctx, &q); err != nil {
 		return nil, err
@@ -76,8 +79,6 @@ func (p posted) onlyAppended() string {
 		return "role"
 	case p.Internal:
 		return "internal"
-	case p.Metadata != nil:
-		return "metadata"
 	case p.ToolCalls != nil:
 		return "tool_calls"
 	case p.ToolCallID != "":

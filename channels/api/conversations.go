@@ -69,7 +69,7 @@ func (c *Channel) findChats(ctx context.Context, query conversation.Conversation
 		return nil, err
 	}
 	out := &chatList{}
-	out.Body.Conversations, out.Body.Next = mapped(found, chatOf), next
+	out.Body.Conversations, out.Body.Next = mapped(found, c.chatOf), next
 	return out, nil
 }
 
@@ -91,7 +91,7 @@ func (c *Channel) renameChat(ctx context.Context, in *patchChat) (*oneChat, erro
 		return nil, err
 	}
 	renamed, err := c.Sessions.Rename(ctx, known.Key, known.ID, *in.Body.Title)
-	return &oneChat{chatOf(renamed)}, err
+	return &oneChat{c.chatOf(renamed)}, err
 }
 
 func (c *Channel) archiveChat(ctx context.Context, in *OfChat) (*oneChat, error) {
@@ -100,7 +100,7 @@ func (c *Channel) archiveChat(ctx context.Context, in *OfChat) (*oneChat, error)
 		return nil, err
 	}
 	archived, err := c.Sessions.Archive(ctx, known.Key, known.ID)
-	return &oneChat{chatOf(archived)}, err
+	return &oneChat{c.chatOf(archived)}, err
 }
 
 func (c *Channel) deleteChat(ctx context.Context, in *OfChat) (*deleted, error) {

@@ -78,7 +78,7 @@ func groupsOf(spec *huma.OpenAPI, all []operation) []docsGroup {
 func documented(spec *huma.OpenAPI, o operation) *huma.Operation {
 	at := spec.Paths[o.Path]
 	return map[string]*huma.Operation{
-		http.MethodGet: at.Get, http.MethodPost: at.Post, http.MethodPatch: at.Patch, http.MethodDelete: at.Delete,
+		http.MethodGet: at.Get, http.MethodPost: at.Post, http.MethodPut: at.Put, http.MethodPatch: at.Patch, http.MethodDelete: at.Delete,
 	}[o.Method]
 }
 

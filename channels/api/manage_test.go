@@ -63,7 +63,6 @@ func TestAProgramKeepsATranscript(t *testing.T) {
 		"another batch, same key":   {"run": false, "text": "other"},
 		"one and many":              {"run": false, "text": "one", "messages": []object{{"role": "user", "content": "many"}}},
 		"metadata that is a list":   {"run": false, "text": "one", "metadata": []string{"a"}},
-		"metadata with a run":       {"text": "one", "metadata": object{"a": 1}},
 		"an empty one":              {"run": false, "text": ""},
 	} {
 		if r := g.post(task, broken, "Idempotency-Key: batch"); r.status != http.StatusUnprocessableEntity {

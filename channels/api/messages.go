@@ -89,7 +89,7 @@ func (c *Channel) messages(ctx context.Context, of conversation.Conversation, s 
 	if err != nil {
 		return nil, err
 	}
-	shown := chatOf(of)
+	shown := c.chatOf(of)
 	out.Body.Conversation, out.Body.More = &shown, page.More
 	out.Body.Messages = mapped(page.Messages, func(m conversation.Message) message { return messageOf(m, m.State) })
 	return out, nil
@@ -105,8 +105,12 @@ func (c *Channel) window(ctx context.Context, of conversation.Conversation) (*me
 	}
 	out := &messageList{}
 	if w.Conversation.Messages > 0 {
-		shown := chatOf(w.Conversation)
+		shown := c.chatOf(w.Conversation)
 		out.Body.Conversation = &shown
+	}
+	if e := c.expiresAt(w.Conversation.Messages > 0, w.Conversation.UpdatedAt); e != nil && e.Before(c.Store.Now()) {
+		out.Body.Messages, out.Body.Window = []message{}, &window{Budget: w.Budget, Left: w.Conversation.Messages}
+		return out, nil // the next message begins a new one
 	}
 	out.Body.Messages = mapped(w.Messages, func(m conversation.Message) message { return messageOf(m, "") })
 	out.Body.Window = &window{Tokens: w.Tokens, Budget: w.Budget, Left: w.Left}

@@ -40,6 +40,14 @@ func (c *Channel) operations() []operation {
 			tells(http.StatusCreated, "With run=false: what was appended", appendedList{}, jsonType).
 			tells(http.StatusAccepted, "The client did not want to wait longer; Location says where to ask", answer{}, jsonType),
 		endpoint(c, huma.Operation{
+			OperationID: "append-messages", Method: http.MethodPost, Path: session + "/messages:append", Tags: []string{tagMessages},
+			Summary: "Append messages", MaxBodyBytes: hosted.MaxBody, BodyReadTimeout: 5 * time.Minute,
+			Description: "Adds one message, or a list of them, to the active conversation. Nobody answers.",
+			Errors:      []int{http.StatusBadRequest, http.StatusForbidden, http.StatusServiceUnavailable},
+		}, c.appendMessages).
+			tells(http.StatusCreated, "What was appended", appendedList{}, jsonType).
+			tells(http.StatusOK, "What the same request appended before", appendedList{}, jsonType),
+		endpoint(c, huma.Operation{
 			OperationID: "get-answer", Method: http.MethodGet, Path: session + "/answers/{id}", Tags: []string{tagMessages},
 			Summary:     "Ask for the answer to a message",
 			Description: "By the id of the message, which is its Idempotency-Key. Answers are kept for a week, and go with their conversation.",
@@ -79,6 +87,16 @@ func (c *Channel) operations() []operation {
 			Summary: "Add and strike rules and decisions", Description: "What is struck goes first. All of it is done, or nothing.",
 			Errors: []int{http.StatusNotFound, http.StatusConflict},
 		}, c.patchState),
+		endpoint(c, huma.Operation{
+			OperationID: "get-instructions", Method: http.MethodGet, Path: session + "/instructions", Tags: []string{tagSessions},
+			Summary: "Get the instructions of a session", Description: "What the model is told in every run of the session, beside the gateway's own instructions.", Errors: []int{http.StatusNotFound},
+		}, c.getInstructions),
+		endpoint(c, huma.Operation{
+			OperationID: "put-instructions", Method: http.MethodPut, Path: session + "/instructions", Tags: []string{tagSessions},
+			Summary:     "Replace the instructions of a session",
+			Description: "They hold from the next run on, and stay when a conversation expires or is archived. A session whose key begins with api: is made when it is new.",
+			Errors:      []int{http.StatusNotFound},
+		}, c.putInstructions),
 		endpoint(c, huma.Operation{
 			OperationID: "archive-session", Method: http.MethodPost, Path: session + "/archive", Tags: []string{tagSessions},
 			Summary: "Archive the active conversation", Description: "The next message begins a new one.", Errors: []int{http.StatusNotFound, http.StatusConflict},

@@ -41,7 +41,7 @@ func (c *Channel) listSessions(ctx context.Context, in *listSessions) (*sessionL
 		return nil, err
 	}
 	out := &sessionList{}
-	out.Body.Sessions, out.Body.Next = mapped(found, sessionOf), next
+	out.Body.Sessions, out.Body.Next = mapped(found, c.sessionOf), next
 	return out, nil
 }
 
@@ -60,7 +60,7 @@ func (c *Channel) session(ctx context.Context, key conversation.Key) (*oneSessio
 	if err != nil {
 		return nil, err
 	}
-	return &oneSession{sessionOf(found)}, nil
+	return &oneSession{c.sessionOf(found)}, nil
 }
 
 type patchSession struct {
@@ -171,7 +171,7 @@ func (c *Channel) archiveSession(ctx context.Context, in *OfSession) (*oneChat, 
 		return nil, err
 	}
 	archived, err := c.Sessions.Archive(ctx, key, "")
-	return &oneChat{chatOf(archived)}, err
+	return &oneChat{c.chatOf(archived)}, err
 }
 
 type resetSession struct {
@@ -189,5 +189,5 @@ func (c *Channel) resetSession(ctx context.Context, in *resetSession) (*oneChat,
 		return nil, err
 	}
 	fresh, err := c.Sessions.Reset(ctx, key, in.Body != nil && in.Body.KeepSystemMessage)
-	return &oneChat{chatOf(fresh)}, err
+	return &oneChat{c.chatOf(fresh)}, err
 }

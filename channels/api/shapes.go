@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"parley/conversation"
@@ -21,13 +22,25 @@ type session struct {
 	Metadata      json.RawMessage  `json:"metadata,omitempty" doc:"Of the program that uses the session, a JSON object"`
 	CreatedAt     time.Time        `json:"created_at"`
 	UsedAt        time.Time        `json:"used_at"`
+	ExpiresAt     *time.Time       `json:"expires_at,omitempty" doc:"From when on the next message begins a new conversation; none where nothing goes on, or it never expires"`
 }
 
-func sessionOf(s conversation.Session) session {
+func (c *Channel) sessionOf(s conversation.Session) session {
 	return session{
 		Key: s.Key, Channel: s.Key.Channel(), Place: s.Place, Active: s.Active, Conversations: s.Conversations, Messages: s.Messages,
 		Tokens: s.Tokens, Waiting: s.Waiting, Metadata: object(s.Metadata), CreatedAt: s.CreatedAt.UTC(), UsedAt: s.UsedAt.UTC(),
+		ExpiresAt: c.expiresAt(s.Active, s.UsedAt),
 	}
+}
+
+// expiresAt returns when a conversation that was last used at a time is over, nil when
+// that will not happen.
+func (c *Channel) expiresAt(active bool, used time.Time) *time.Time {
+	if !active || c.Expiration == 0 {
+		return nil
+	}
+	at := used.Add(c.Expiration).UTC()
+	return &at
 }
 
 type chat struct {
@@ -39,12 +52,14 @@ type chat struct {
 	Tokens    int64            `json:"tokens"`
 	CreatedAt time.Time        `json:"created_at"`
 	UpdatedAt time.Time        `json:"updated_at"`
+	ExpiresAt *time.Time       `json:"expires_at,omitempty" doc:"From when on the next message begins a new conversation; none of an archived one, and where conversations never expire"`
 }
 
-func chatOf(c conversation.Conversation) chat {
+func (c *Channel) chatOf(of conversation.Conversation) chat {
 	return chat{
-		ID: c.ID, Session: c.Key, Title: c.Title, Active: c.Active, Messages: c.Messages, Tokens: c.Tokens,
-		CreatedAt: c.CreatedAt.UTC(), UpdatedAt: c.UpdatedAt.UTC(),
+		ID: of.ID, Session: of.Key, Title: of.Title, Active: of.Active, Messages: of.Messages, Tokens: of.Tokens,
+		CreatedAt: of.CreatedAt.UTC(), UpdatedAt: of.UpdatedAt.UTC(),
+		ExpiresAt: c.expiresAt(of.Active && of.Messages > 0, of.UpdatedAt),
 	}
 }
 
@@ -57,6 +72,7 @@ type message struct {
 	ToolCalls  []toolCall        `json:"tool_calls,omitempty"`
 	ToolCallID string            `json:"tool_call_id,omitempty" doc:"The call that a tool message answers"`
 	Seq        int64             `json:"seq,omitempty" doc:"Place in the conversation, from 1"`
+	PlatformID string            `json:"platform_id,omitempty" doc:"What its platform calls the message; of a program's own, the id of its answer"`
 	At         *time.Time        `json:"at,omitempty"`
 	Sender     string            `json:"sender,omitempty" doc:"Who wrote it, where several people talk"`
 	Images     []image           `json:"images,omitempty"`
@@ -91,6 +107,7 @@ func messageOf(m conversation.Message, state string) message {
 		Role: m.Role, Content: m.Content, Name: m.ToolName, ToolCallID: m.ToolCallID, Seq: m.Seq, Sender: m.Sender.Name, Internal: m.Internal,
 		State: state, Finish: string(m.FinishReason), Run: m.RunID, Tokens: m.Tokens, Metadata: object(m.Metadata),
 	}
+	shown.PlatformID, _, _ = strings.Cut(m.SourceID, " ") // behind it, a message of a program names its session
 	if !m.At.IsZero() {
 		at := m.At.UTC()
 		shown.At = &at

@@ -108,7 +108,7 @@ func (c *Channel) getTrace(ctx context.Context, in *getTrace) (*traceAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	out := trace{Conversation: chatOf(t.Conversation), Summary: c.summaryOf(t), Runs: mapped(t.Runs, c.runOf), More: t.Older}
+	out := trace{Conversation: c.chatOf(t.Conversation), Summary: c.summaryOf(t), Runs: mapped(t.Runs, c.runOf), More: t.Older}
 	return &traceAnswer{out}, nil
 }
 

@@ -1,0 +1,58 @@
+package api
+
+import (
+	"context"
+
+	"parley/conversation"
+)
+
+type instructionList struct {
+	Instructions []string `json:"instructions" maxItems:"100" doc:"In the order in which the model is told them; 16 KiB in all. An empty list removes them"`
+}
+
+// instructionsOf are the instructions of a session.
+type instructionsOf struct{ Body instructionList }
+
+// getInstructions returns what the model is told in every run of a session.
+func (c *Channel) getInstructions(ctx context.Context, in *OfSession) (*instructionsOf, error) {
+	key, err := parseKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.Store.Session(ctx, key); err != nil {
+		return nil, err
+	}
+	return c.instructions(ctx, key)
+}
+
+func (c *Channel) instructions(ctx context.Context, key conversation.Key) (*instructionsOf, error) {
+	active, err := c.Store.Active(ctx, key)
+	out := &instructionsOf{}
+	out.Body.Instructions = append([]string{}, active.State.Instructions...)
+	return out, err
+}
+
+type putInstructions struct {
+	OfSession
+	Body instructionList
+}
+
+// putInstructions replaces them. Sessions of other channels are not made here: a
+// place begins with what somebody says in it.
+func (c *Channel) putInstructions(ctx context.Context, in *putInstructions) (*instructionsOf, error) {
+	key, err := parseKey(in.Key)
+	if err != nil {
+		return nil, err
+	}
+	if key.Channel() != ChannelName {
+		if _, err := c.Store.Session(ctx, key); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.Store.SetInstructions(ctx, key, in.Body.Instructions...); err != nil {
+		return nil, err
+	}
+	c.Edited(key)
+	c.Feed.Changed(key)
+	return c.instructions(ctx, key)
+}
