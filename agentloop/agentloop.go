@@ -17,6 +17,7 @@ import (
 	"parley/agentloop/command"
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/files"
 	"parley/llm"
 	"parley/tools"
 )
@@ -32,8 +33,10 @@ type Deps struct {
 	Files   Files          // nil: no channel has files
 	Admins  command.Admins // nil: no group has admins
 	Vision  bool           // the model takes images
-	Budget  int            // tokens of a window, see window.Budget
-	Log     *slog.Logger
+
+	FileLimits files.Limits // of what is kept of files; zero: files.DefaultLimits
+	Budget     int          // tokens of a window, see window.Budget
+	Log        *slog.Logger
 
 	// Deliver is called after a commit with the replies to send, all of one session.
 	Deliver func(replies []conversation.Delivery)

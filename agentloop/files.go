@@ -1,222 +1,196 @@
 package agentloop
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
-	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/files"
+	"parley/internal/clock"
 )
 
 const (
-	fetchTimeout = 30 * time.Second // for all files of a run together
-	maxTextFile  = 128 << 10        // bytes of a text file
-	maxImageFile = 8 << 20          // bytes of an image
-	maxImages    = 4                // shown in a window: the newest; older ones are named
-	maxFiles     = 20               // other files that a run reads: the newest; older ones are named
+	fetchTimeout = 2 * time.Minute // for all files of a run together
+	maxParallel  = 4               // files of a run that are fetched at once
 )
 
-// fetchFiles reads the files of a question into its messages: text files as text,
-// and images as images where the model takes them. Other files, and those that can't
-// be loaded, are named in the text.
+// maxDownloadMemory is how many bytes the files that are being fetched may take in
+// memory, over all runs.
+const maxDownloadMemory = 64 << 20
+
+// fetchWaits are the pauses before a file is fetched again in the same run.
+var fetchWaits = []time.Duration{200 * time.Millisecond, time.Second}
+
+// laterWaits are the times after which later runs fetch a file again, by how many of
+// them have failed. After the last one it is given up.
+var laterWaits = []time.Duration{0, time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour}
+
+// fetchFiles stores the files of a question and reads them into its messages: text as
+// text, and pictures as images. Files that can't be fetched are named with the reason.
+// It also fetches what earlier runs could not, and tells of that in a message in front
+// of the question. When ctx ends, the files that are left are fetched by a later run.
 func (l *loop) fetchFiles(ctx context.Context, q *question) {
-	if !slices.ContainsFunc(q.asked, func(in conversation.Inbound) bool { return len(in.Attachments) > 0 }) {
+	if q.again > 0 || q.fetched {
 		return
 	}
+	q.fetched = true
 	limited, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	users := slices.Clone(q.users)
+	users, notes := slices.Clone(q.users), len(q.notes)
+	parts := l.keepAll(limited, q.asked)
+	for i, in := range q.asked {
+		if len(in.Attachments) == 0 {
+			continue
+		}
+		users[notes+i] = l.router.userMessage(in, enclose(in.Text, parts[i]))
+		q.problems = append(q.problems, problemsOf(parts[i])...)
+	}
+	q.users = slices.Concat(l.lateFiles(limited), users)
+}
+
+// keepAll stores the files of messages and returns them as the messages have them.
+func (l *loop) keepAll(ctx context.Context, took []conversation.Inbound) [][]part {
+	all := make([][]part, len(took))
+	free := make(chan struct{}, maxParallel)
 	var fetching sync.WaitGroup
-	for i, in := range chooseFiles(q.asked) {
-		if len(in.Attachments) > 0 {
-			fetching.Go(func() { l.addFiles(limited, in, &users[len(q.notes)+i]) })
+	for i, in := range took {
+		all[i] = make([]part, len(in.Attachments))
+		for n := range in.Attachments {
+			free <- struct{}{}
+			fetching.Go(func() {
+				defer func() { <-free }()
+				all[i][n] = l.keepFile(ctx, in, n)
+			})
 		}
 	}
 	fetching.Wait()
-	if ctx.Err() == nil { // else the run was stopped, and its files are only named
-		q.users = users
-	}
+	return all
 }
 
-// chooseFiles returns the messages with a Ref only on the newest files, which the run
-// reads. So messages with many files can't fill the memory.
-func chooseFiles(took []conversation.Inbound) []conversation.Inbound {
-	took = slices.Clone(took)
-	files, images := maxFiles, maxImages
-	for i := len(took) - 1; i >= 0; i-- {
-		took[i].Attachments = slices.Clone(took[i].Attachments)
-		for j := len(took[i].Attachments) - 1; j >= 0; j-- {
-			left, file := &files, &took[i].Attachments[j]
-			if isImage(*file) {
-				left = &images
-			}
-			if *left--; *left < 0 {
-				file.Ref = ""
-			}
-		}
+// keepFile stores a file of a message and returns it as the message has it.
+func (l *loop) keepFile(ctx context.Context, in conversation.Inbound, n int) part {
+	attachment := in.Attachments[n]
+	if attachment.Ref == "" {
+		return named(attachment)
 	}
-	return took
-}
-
-// addFiles sets a message to one with its files. After a panic it only names them.
-func (l *loop) addFiles(ctx context.Context, in conversation.Inbound, m *conversation.Message) {
-	err := recovered(func() error {
-		*m = l.withFiles(ctx, in)
-		return nil
+	kept, err := l.fetch(ctx, files.Incoming{
+		Session: l.key, Inbound: in.ID, N: n, Attachment: attachment, Open: l.opener(in.Channel(), attachment),
 	})
-	if err != nil {
-		l.deps.Log.Error("reading files failed", "session", l.key, "error", err)
-	}
-}
-
-// withFiles returns a message with its files.
-func (l *loop) withFiles(ctx context.Context, in conversation.Inbound) conversation.Message {
-	e := enclosed{text: in.Text}
-	for _, file := range in.Attachments {
-		if image, section := l.readFile(ctx, in.Channel(), file); image != nil {
-			e.images = append(e.images, *image)
-		} else {
-			e.add(file, section)
+	if err == nil {
+		var p part
+		if p, err = l.read(ctx, kept); err == nil {
+			return p
 		}
 	}
-	return l.router.userMessage(in, e)
+	if isFinal(err) {
+		return failed(attachment, err)
+	}
+	p := failed(attachment, err)
+	p.file.Source = &conversation.FileSource{Channel: in.Channel(), Attachment: attachment, Next: time.Now().Add(laterWaits[0])}
+	return p
 }
 
-// enclosed is what a message has to say, with its files.
-type enclosed struct {
-	text   string // with the sections of the files at its end
-	images []conversation.Image
-	files  []conversation.File
+// opener returns what opens a file where its channel has it.
+func (l *loop) opener(channel string, attachment conversation.Attachment) func(context.Context) (io.ReadCloser, error) {
+	return func(ctx context.Context) (io.ReadCloser, error) {
+		if l.deps.Files == nil {
+			return nil, &conversation.GoneError{Words: "this channel has no files"}
+		}
+		return l.deps.Files.Fetch(ctx, channel, attachment)
+	}
 }
 
-// section is what the text of a message has about a file. head and foot are whole
-// lines around the body, the text of a file that was read.
-type section struct{ head, body, foot string }
-
-// add puts a file below the text.
-func (e *enclosed) add(file conversation.Attachment, s section) {
-	if e.text != "" {
-		e.text += "\n"
+// fetch stores a file, and tries again soon where that may help. The text of its error
+// is for the user.
+func (l *loop) fetch(ctx context.Context, in files.Incoming) (kept files.File, err error) {
+	memory := min(l.deps.FileLimits.Inline, maxDownloadMemory)
+	if err := l.router.downloadMemory.Acquire(ctx, memory); err != nil {
+		return kept, errors.New("it took too long")
 	}
-	f := conversation.File{Name: fileName(file), MediaType: mediaType(file), Size: file.Size}
-	f.Lines.From = len(e.text)
-	e.text += s.head
-	if s.foot != "" {
-		f.Body.From = len(e.text) + 1
-		e.text += "\n" + s.body
-		f.Body.To = len(e.text)
-		e.text += "\n" + s.foot
+	defer l.router.downloadMemory.Release(memory)
+	for _, wait := range append(fetchWaits, 0) {
+		err = recovered(func() (err error) {
+			kept, err = l.router.kept.Keep(ctx, in, l.deps.FileLimits)
+			return err
+		})
+		if err == nil {
+			return kept, nil
+		}
+		if ctx.Err() != nil {
+			return kept, err
+		}
+		l.deps.Log.Warn("file not fetched", "session", l.key, "file", in.N, "error", cause(err))
+		if isFinal(err) || wait == 0 || clock.Sleep(ctx, wait) != nil {
+			break
+		}
 	}
-	f.Lines.To = len(e.text)
-	e.files = append(e.files, f)
+	return kept, err
 }
 
-// readFile returns a file as an image, or else what the message says about it.
-func (l *loop) readFile(ctx context.Context, channel string, file conversation.Attachment) (*conversation.Image, section) {
-	limit := int64(maxTextFile)
-	mediaType, isImage := mediaType(file), isImage(file)
-	switch {
-	case file.Ref == "":
-		return nil, named(file)
-	case isImage && l.deps.Vision:
-		limit = maxImageFile
-	case isImage, !mayBeText(mediaType):
-		return nil, named(file)
-	}
-	data, err := l.fetch(ctx, channel, file, limit)
-	switch {
-	case err != nil:
-		return nil, section{head: fmt.Sprintf("[file %s could not be loaded: %v]", fileName(file), err)}
-	case isImage && http.DetectContentType(data) != mediaType:
-		return nil, section{head: fmt.Sprintf("[file %s could not be loaded: it is no %s]", fileName(file), mediaType)}
-	case isImage:
-		return &conversation.Image{Name: fileName(file), MediaType: mediaType, Size: len(data), Data: data}, section{}
-	case !utf8.Valid(data) || bytes.ContainsRune(data, 0):
-		return nil, named(file)
-	}
-	name := fileName(file)
-	return nil, section{head: "[file " + name + "]", body: strings.TrimRight(string(data), "\n"), foot: "[end of file " + name + "]"}
+// isFinal reports whether another attempt to fetch a file can't help.
+func isFinal(err error) bool {
+	var gone *conversation.GoneError
+	var refused *files.RefusedError
+	var panicked *panicError
+	return errors.As(err, &gone) || errors.As(err, &refused) || errors.As(err, &panicked)
 }
 
-// mediaType returns the media type that the platform gives, without parameters.
-func mediaType(file conversation.Attachment) string {
-	name, _, _ := strings.Cut(file.MediaType, ";")
-	return name
+// cause returns what the log says of an error.
+func cause(err error) error {
+	var stored *files.StoreError
+	if errors.As(err, &stored) {
+		return fmt.Errorf("%w: %w", stored, stored.Err)
+	}
+	return err
 }
 
-func isImage(file conversation.Attachment) bool { return conversation.IsImageType(mediaType(file)) }
-
-func (l *loop) fetch(ctx context.Context, channel string, file conversation.Attachment, limit int64) ([]byte, error) {
-	switch {
-	case l.deps.Files == nil:
-		return nil, errors.New("this channel has no files")
-	case file.Size > limit:
-		return nil, fmt.Errorf("it has %s, and at most %s are read", size(file.Size), size(limit))
-	}
-	body, err := l.deps.Files.Fetch(ctx, channel, file)
+// lateFiles fetches the files of earlier messages that could not be fetched with them.
+// It returns a message that tells of those that are here now, or nothing.
+func (l *loop) lateFiles(ctx context.Context) []conversation.Message {
+	missing, err := l.router.kept.Missing(ctx, l.key)
 	if err != nil {
-		return nil, err
+		l.deps.Log.Warn("missing files not read", "session", l.key, "error", err)
+		return nil
 	}
-	defer body.Close()
-	data, err := io.ReadAll(io.LimitReader(body, limit+1))
-	if err == nil && int64(len(data)) > limit {
-		err = errors.New("it is larger than it said")
+	var came []part
+	for _, m := range missing {
+		if p, ok := l.lateFile(ctx, m); ok {
+			came = append(came, p)
+		}
 	}
-	return data, err
+	if len(came) == 0 {
+		return nil
+	}
+	told := enclose("[files of earlier messages, which could not be loaded then]", came)
+	return []conversation.Message{l.router.userMessage(conversation.Inbound{At: time.Now()}, told)}
 }
 
-// mayBeText reports whether a file of this type may be text.
-func mayBeText(mediaType string) bool {
-	kind, _, _ := strings.Cut(mediaType, "/")
-	switch kind {
-	case "image", "audio", "video", "font", "model":
-		return mediaType == "image/svg+xml"
+// lateFile fetches a missing file. ok is false when it could not be fetched now
+// either.
+func (l *loop) lateFile(ctx context.Context, m files.Missing) (p part, ok bool) {
+	kept, err := m.File, error(nil)
+	if !kept.IsHere() {
+		kept, err = l.fetch(ctx, files.Incoming{
+			Session: l.key, Late: m.ID, Attachment: m.Source.Attachment, Open: l.opener(m.Source.Channel, m.Source.Attachment),
+		})
 	}
-	return !slices.Contains([]string{"application/zip", "application/gzip", "application/pdf"}, mediaType)
-}
-
-// withNames returns a message with files that are only named.
-func withNames(in conversation.Inbound) enclosed {
-	e := enclosed{text: in.Text}
-	for _, file := range in.Attachments {
-		e.add(file, named(file))
+	if err == nil {
+		p, err = l.read(ctx, kept)
 	}
-	return e
-}
-
-// named returns the line about a file that is not read.
-func named(file conversation.Attachment) section {
-	if file.Size == 0 {
-		return section{head: fmt.Sprintf("[file %s]", fileName(file))}
+	if err == nil {
+		return p, true
 	}
-	return section{head: fmt.Sprintf("[file %s, %s, not shown]", fileName(file), size(file.Size))}
-}
-
-func fileName(file conversation.Attachment) string {
-	if name := window.OneLine(file.Name, 100); name != "" {
-		return name
+	attempts, next := m.Source.Attempts+1, time.Time{}
+	if !isFinal(err) && attempts < len(laterWaits) {
+		next = time.Now().Add(laterWaits[attempts])
 	}
-	return "without a name"
-}
-
-// size returns a number of bytes as people say it.
-func size(bytes int64) string {
-	switch {
-	case bytes == 1:
-		return "1 byte"
-	case bytes < 1<<10:
-		return fmt.Sprintf("%d bytes", bytes)
-	case bytes < 1<<20:
-		return fmt.Sprintf("%d KiB", bytes>>10)
+	if err := l.router.kept.Postpone(ctx, m.ID, attempts, next); err != nil {
+		l.deps.Log.Warn("attempt to fetch a file not noted", "session", l.key, "error", err)
 	}
-	return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20))
+	return part{}, false
 }

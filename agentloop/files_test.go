@@ -1,13 +1,21 @@
 package agentloop
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"image"
+	imagepng "image/png"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
+
+	"parley/conversation/files"
+	"parley/conversation/storetest"
+	"parley/filecontent/picture"
 
 	"parley/conversation"
 	"parley/llm/llmtest"
@@ -24,8 +32,24 @@ func (s shelf) Fetch(_ context.Context, _ string, file conversation.Attachment) 
 	return io.NopCloser(strings.NewReader(data)), nil
 }
 
-// png is the beginning of every PNG file.
-const png = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR"
+// png is a picture of four pixels.
+var png = noise(2, 2)
+
+// noise returns a PNG that can't be compressed.
+func noise(width, height int) string {
+	picture := image.NewRGBA(image.Rect(0, 0, width, height))
+	random := rand.NewChaCha8([32]byte{1})
+	for i := range picture.Pix {
+		if picture.Pix[i] = byte(random.Uint64()); i%4 == 3 {
+			picture.Pix[i] = 0xFF
+		}
+	}
+	var b bytes.Buffer
+	if err := imagepng.Encode(&b, picture); err != nil {
+		panic(err)
+	}
+	return b.String()
+}
 
 func filed(in conversation.Inbound, files ...conversation.Attachment) conversation.Inbound {
 	in.Attachments = files
@@ -48,27 +72,38 @@ func (h *harness) asked() string {
 func TestTextFilesAreReadIntoTheirMessage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) {
-		p.Files = shelf{"notes": "buy milk\n", "binary": "\x00\x01\x02", "huge": strings.Repeat("x", maxTextFile+1)}
+		p.Files = shelf{"notes": "buy milk\n", "binary": "\x00\x01\x02", "huge": strings.Repeat("x", 2<<20+1), "empty": ""}
+		p.FileLimits = files.DefaultLimits()
+		p.FileLimits.MaxFile = 2 << 20
 	})
 	h.accept(filed(h.inbound(room, "see these"),
 		conversation.Attachment{Name: "notes.txt", MediaType: "text/plain; charset=utf-8", Size: 9, Ref: "notes"},
 		conversation.Attachment{Name: "tool.bin", MediaType: "application/octet-stream", Size: 3, Ref: "binary"},
-		conversation.Attachment{Name: "log.txt", MediaType: "text/plain", Size: 2 << 20, Ref: "huge"},
+		conversation.Attachment{Name: "log.txt", MediaType: "text/plain", Size: 2 << 30, Ref: "huge"},
+		conversation.Attachment{Name: "empty.txt", MediaType: "text/plain", Ref: "empty"},
 		conversation.Attachment{Name: "liar.txt", MediaType: "text/plain", Size: 5, Ref: "huge"},
 		conversation.Attachment{Name: "lost.md", Ref: "lost"},
 		conversation.Attachment{Name: "film.mp4", MediaType: "video/mp4", Size: 3 << 20, Ref: "film"},
+		conversation.Attachment{Name: "unnamed.bin"},
 	))
-	h.reply(room)
+	reply := h.reply(room)
 	for _, want := range []string{
 		`[file notes.txt]`, "\nbuy milk\n[end of file notes.txt]",
 		`[file tool.bin, 3 bytes, not shown]`,
-		`[file log.txt could not be loaded: it has 2.0 MiB, and at most 128 KiB are read]`,
-		`[file liar.txt could not be loaded: it is larger than it said]`,
+		`[file log.txt could not be loaded: it has 2.0 GiB, and at most 2.0 MiB of a file are kept]`,
+		`[file empty.txt, 0 bytes, can't be read: it is empty]`,
+		`[file liar.txt could not be loaded: it has more than 2.0 MiB, the most of a file that is kept]`,
 		`[file lost.md could not be loaded: it is gone]`,
-		`[file film.mp4, 3.0 MiB, not shown]`,
+		`[file film.mp4 could not be loaded: it has 3.0 MiB, and at most 2.0 MiB of a file are kept]`,
+		`[file unnamed.bin]`,
 	} {
 		if !strings.Contains(h.asked(), want) {
 			t.Errorf("the model was not told %s in\n%s", want, h.asked())
+		}
+	}
+	for _, want := range []string{"📎 `log.txt`: it has 2.0 GiB", "📎 `lost.md`: it is gone"} {
+		if !strings.Contains(reply, want) {
+			t.Errorf("the user was not told %s in\n%s", want, reply)
 		}
 	}
 }
@@ -85,10 +120,10 @@ func TestImagesGoToAModelThatSees(t *testing.T) {
 		if got := strings.Count(h.asked(), "<image/png>"); (got == 1) != sees {
 			t.Errorf("vision = %v: %d images were sent with the second question\n%s", sees, got, h.asked())
 		}
-		if sees && !strings.Contains(h.asked(), "[file fake.png could not be loaded: it is no image/png]") {
+		if sees && !strings.Contains(h.asked(), "[file fake.png, 6 bytes, can't be read: it is no image/png]") {
 			t.Errorf("a file that is no image was not told:\n%s", h.asked())
 		}
-		if !sees && !strings.Contains(h.asked(), "[file cat.png") {
+		if !sees && !strings.Contains(h.asked(), "[image cat.png") {
 			t.Errorf("the image is not named to a model that does not see:\n%s", h.asked())
 		}
 	}
@@ -236,27 +271,37 @@ func TestRetryAnswersTheEditedText(t *testing.T) {
 	}
 }
 
-// Forty messages with ten images each must not fill the memory: a run reads only what
-// the model is shown.
-func TestARunReadsNoMoreFilesThanItShows(t *testing.T) {
+// Forty messages with ten pictures each: all are kept, each once, and a run loads no
+// more than it shows.
+func TestAllPicturesAreKeptAndTheNewestShown(t *testing.T) {
 	t.Parallel()
 	read := make(chan struct{}, 1000)
-	h := newHarness(t, func(p *Deps) { p.Files, p.Vision, p.Budget = countingShelf(read), true, 100_000 })
+	h := newHarness(t, func(p *Deps) { p.Files, p.Vision, p.Budget = countingShelf(read), true, 500_000 })
 	var batch []conversation.Inbound
 	for range 40 {
-		var files []conversation.Attachment
+		var list []conversation.Attachment
 		for range 10 {
-			files = append(files, conversation.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"})
+			list = append(list, conversation.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"})
 		}
-		batch = append(batch, filed(h.inbound(room, "look"), files...))
+		batch = append(batch, filed(h.inbound(room, "look"), list...))
 	}
 	h.accept(batch...)
 	h.reply(room)
-	if n := len(read); n > maxImages {
-		t.Fatalf("%d pictures were read for one run, of which at most %d are shown", n, maxImages)
+	if n := len(read); n != 400 {
+		t.Errorf("%d pictures were fetched", n)
 	}
-	if !strings.Contains(h.asked(), "[file cat.png") {
-		t.Fatal("the others are not named")
+	if n := strings.Count(h.asked(), "<image/png>"); n != maxImages {
+		t.Errorf("%d pictures were shown", n)
+	}
+	if n := strings.Count(h.asked(), "[image cat.png, not shown]"); n != 400-maxImages {
+		t.Errorf("%d pictures were named", n)
+	}
+	kept, err := files.New(h.store).OfSession(t.Context(), room, 1000)
+	if err != nil || len(kept) != 400 {
+		t.Errorf("%d files are kept, %v", len(kept), err)
+	}
+	if n := storetest.Count(t, h.store, `SELECT count(*) FROM blobs`); n != 1 {
+		t.Errorf("the same picture is stored %d times", n)
 	}
 }
 
@@ -268,13 +313,85 @@ func (s countingShelf) Fetch(context.Context, string, conversation.Attachment) (
 	return io.NopCloser(strings.NewReader(png)), nil
 }
 
+// failingShelf fails as many times as it holds tokens, then has every file.
+type failingShelf struct {
+	shelf
+	failures chan struct{}
+}
+
+func (s failingShelf) Fetch(ctx context.Context, channel string, file conversation.Attachment) (io.ReadCloser, error) {
+	select {
+	case <-s.failures:
+		return nil, errors.New("the connection failed")
+	default:
+		return s.shelf.Fetch(ctx, channel, file)
+	}
+}
+
+func (s failingShelf) fail(times int) {
+	for range times {
+		s.failures <- struct{}{}
+	}
+}
+
+// A connection that fails once is tried again at once; one that goes on failing is
+// told, and a later run has the file.
+func TestAFileThatCouldNotBeFetchedIsFetchedLater(t *testing.T) {
+	t.Parallel()
+	flaky := failingShelf{shelf{"notes": "buy milk"}, make(chan struct{}, 100)}
+	h := newHarness(t, func(p *Deps) { p.Files = flaky })
+	notes := conversation.Attachment{Name: "notes.txt", MediaType: "text/plain", Ref: "notes"}
+
+	flaky.fail(1)
+	h.accept(filed(h.inbound(room, "see this"), notes))
+	if h.reply(room); !strings.Contains(h.asked(), "buy milk") {
+		t.Fatalf("after one failure:\n%s", h.asked())
+	}
+
+	flaky.fail(len(fetchWaits) + 1)
+	h.accept(filed(h.inbound(desk, "see this"), notes))
+	if reply := h.reply(desk); !strings.Contains(reply, "📎 `notes.txt`: the connection failed") {
+		t.Errorf("the user reads %q", reply)
+	}
+	if !strings.Contains(h.asked(), "[file notes.txt could not be loaded: the connection failed; it will be tried again]") {
+		t.Errorf("the model reads\n%s", h.asked())
+	}
+	h.ask(desk, "and now?")
+	if !strings.Contains(h.asked(), "[files of earlier messages, which could not be loaded then]\n[file notes.txt]\nbuy milk") {
+		t.Errorf("the model was not told that the file is here:\n%s", h.asked())
+	}
+	h.ask(desk, "again")
+	if n := strings.Count(h.asked(), "[files of earlier messages"); n != 1 {
+		t.Errorf("it is told %d times:\n%s", n, h.asked())
+	}
+	if kept, err := files.New(h.store).OfSession(t.Context(), desk, 10); err != nil || len(kept) != 1 {
+		t.Errorf("%d files are kept, %v", len(kept), err)
+	}
+}
+
+// Of a long text the model is shown the beginning, and search finds what stands
+// further below.
+func TestALongTextIsShownCut(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("a line of a long report\n", 4000) + "the treasure is under the oak\n"
+	h := newHarness(t, func(p *Deps) { p.Files, p.Budget = shelf{"report": text}, 30_000 })
+	h.accept(filed(h.inbound(room, "read this"), conversation.Attachment{Name: "report.txt", MediaType: "text/plain", Ref: "report"}))
+	h.reply(room)
+	if strings.Contains(h.asked(), "treasure") || !strings.Contains(h.asked(), "[… cut: this is the beginning of file report.txt; read_file shows the rest …]\n[end of file report.txt]") {
+		t.Errorf("the model was sent %d bytes", len(h.asked()))
+	}
+	if got := h.ask(room, "/search treasure"); !strings.Contains(got, "under the") {
+		t.Errorf("search says %q", got)
+	}
+}
+
 // More runs with large images than maxImageMemory allows: some wait, all are answered,
 // and runs without images do not wait.
 func TestRunsWithPicturesShareTheMemory(t *testing.T) {
 	t.Parallel()
-	const runs, most = 10, maxImageMemory / (maxImages * maxImageFile)
+	const runs, most = 14, maxImageMemory / (maxImages * picture.MaxBytes)
 	reached, release := make(chan string, runs+1), make(chan struct{})
-	h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png}, true })
+	h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": noise(1100, 1100)}, true })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if strings.Contains(c.LastUser(), "picture") {
 			reached <- c.LastUser()
@@ -282,11 +399,10 @@ func TestRunsWithPicturesShareTheMemory(t *testing.T) {
 		}
 		return llmtest.Answer{Text: "seen"}
 	})
-	// What a platform says of the size is what counts: the bytes come later.
-	picture := conversation.Attachment{Name: "cat.png", MediaType: "image/png", Size: maxImageFile, Ref: "cat"}
+	cat := conversation.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"}
 	keyOf := func(i int) conversation.Key { return conversation.Key(fmt.Sprintf("cli:viewer-%d", i)) }
 	for i := range runs {
-		h.accept(filed(h.inbound(keyOf(i), "pictures"), picture, picture, picture, picture))
+		h.accept(filed(h.inbound(keyOf(i), "pictures"), cat, cat, cat, cat))
 	}
 	for range most {
 		<-reached

@@ -1,13 +1,16 @@
 package agentloop
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	"parley/conversation"
+	"parley/filecontent/picture"
 )
+
+// maxImages is how many pictures a window shows: the newest. Older ones are named.
+const maxImages = 4
 
 // withImages returns the snapshot and the messages of a question with the bytes of
 // the newest images. Older ones are named in the text, and so are all where the model
@@ -56,22 +59,12 @@ func (l *loop) imageBytes(q *question) (total int64) {
 		return 0
 	}
 	left := maxImages
-	add := func(size int64) {
-		if left--; left >= 0 {
-			total += size
-		}
-	}
-	for _, in := range slices.Backward(q.asked) {
-		for _, file := range in.Attachments {
-			if isImage(file) {
-				add(cmp.Or(min(file.Size, maxImageFile), maxImageFile))
-			}
-		}
-	}
 	for _, messages := range [][]conversation.Message{q.users, q.snapshot.History} {
 		for _, m := range slices.Backward(messages) {
 			for _, image := range m.Images {
-				add(int64(image.Size))
+				if left--; left >= 0 {
+					total += min(int64(image.Size), picture.MaxBytes)
+				}
 			}
 		}
 	}
@@ -85,18 +78,36 @@ func (l *loop) loadImages(ctx context.Context, m conversation.Message, left int)
 	m.Images = nil
 	for _, image := range images {
 		if left > 0 {
-			data, err := l.deps.Store.ImageData(ctx, image)
+			loaded, err := l.loadImage(ctx, image)
 			if err == nil {
-				image.Data = data
-				m.Images = append(m.Images, image)
+				m.Images = append(m.Images, loaded)
 				left--
 				continue
 			}
-			l.deps.Log.Error("reading image failed", "session", l.key, "image", image.Name, "error", err)
+			l.deps.Log.Error("image not read", "session", l.key, "image", image.Name, "error", err)
 		}
-		m.Content = join(m.Content, fmt.Sprintf("[image %s, not shown]", image.Name))
+		m.Content = join(m.Content, imageLine(image))
 	}
 	return m, left
+}
+
+// loadImage returns an image with the bytes that models take.
+func (l *loop) loadImage(ctx context.Context, image conversation.Image) (conversation.Image, error) {
+	if image.ID == 0 { // of an earlier version
+		data, err := l.deps.Store.ImageData(ctx, image)
+		image.Data = data
+		return image, err
+	}
+	kept, err := l.router.kept.File(ctx, l.key, image.ID)
+	if err == nil {
+		image.Data, image.MediaType, err = l.router.content.Picture(ctx, kept)
+	}
+	return image, err
+}
+
+// imageLine returns the line about an image that is not shown.
+func imageLine(image conversation.Image) string {
+	return fmt.Sprintf("[image %s, not shown]", image.Name)
 }
 
 // join puts more text on a new line.

@@ -50,10 +50,10 @@ func (l *loop) doneRun(q question, a answer, started time.Time) conversation.Run
 	last := a.messages[len(a.messages)-1]
 	run.Status, run.FinishReason = conversation.StatusDone, last.Finish
 	run.Replies = l.reply(q.took, last.Content)
-	if notice := cutNotices[last.Finish]; notice != "" {
+	for _, notice := range []string{cutNotices[last.Finish], fileNotice(q.problems)} {
 		for i := range run.Replies {
-			if !run.Replies[i].Keep { // a program reads the reason beside the text
-				run.Replies[i].Text = below(last.Content, notice)
+			if notice != "" && !run.Replies[i].Keep { // a program reads the reason beside the text
+				run.Replies[i].Text = below(run.Replies[i].Text, notice)
 			}
 		}
 	}
@@ -65,6 +65,20 @@ func (l *loop) doneRun(q question, a answer, started time.Time) conversation.Run
 var cutNotices = map[conversation.FinishReason]string{
 	conversation.FinishLength:        "✂ *Cut off at the length limit. Say “go on” to get the rest.*",
 	conversation.FinishContentFilter: "✂ *Cut off by the content filter of the model's provider.*",
+}
+
+// fileNotice tells the user of files that could not be kept or read.
+func fileNotice(problems []string) string {
+	const most = 5
+	shown := problems[:min(len(problems), most)]
+	lines := make([]string, 0, most+1)
+	for _, problem := range shown {
+		lines = append(lines, "📎 "+problem)
+	}
+	if more := len(problems) - most; more > 0 {
+		lines = append(lines, fmt.Sprintf("📎 %d more files could not be read.", more))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // below puts a notice under a text. A code block that is open at its end is closed.
@@ -186,7 +200,14 @@ func (r *Router) userMessage(in conversation.Inbound, e enclosed) conversation.M
 	if in.Group {
 		m.Sender = in.Sender
 	}
-	m.Tokens = r.deps.Counter.Message(window.ToModel(&m))
+	counted := m // as it is shown
+	if !r.deps.Vision {
+		counted.Images = nil
+		for _, image := range m.Images {
+			counted.Content = join(counted.Content, imageLine(image))
+		}
+	}
+	m.Tokens = r.deps.Counter.Message(window.ToModel(&counted))
 	return m
 }
 

@@ -14,11 +14,19 @@ import (
 func recovered(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			err = &panicError{p, debug.Stack()}
 		}
 	}()
 	return do()
 }
+
+// panicError is a panic as an error, for the log.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
 
 // recoveredStep runs step. After a panic it settles what waits first as failed, so
 // that it is not met again.

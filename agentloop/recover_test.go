@@ -83,7 +83,7 @@ func TestPanicOverAFileLeavesItsNameAndEndsNothing(t *testing.T) {
 		filed(h.inbound(room, "and this"), conversation.Attachment{Name: "notes.txt", MediaType: "text/plain", Size: 8, Ref: "notes"}),
 	)
 	h.reply(room)
-	if got := h.asked(); !strings.Contains(got, "see this\n[file bad.txt, 3 bytes, not shown]") || !strings.Contains(got, "buy milk") {
+	if got := h.asked(); !strings.Contains(got, "see this\n[file bad.txt could not be loaded: something went wrong]") || !strings.Contains(got, "buy milk") {
 		t.Errorf("the model was sent %s", got)
 	}
 }

@@ -13,30 +13,36 @@ import (
 	"parley/agentloop/command"
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/files"
 	"parley/conversation/retry"
 	"parley/conversation/toolstate"
+	"parley/filecontent"
 	"parley/tools"
 )
 
 // Router starts a loop for each session that has work, and removes it when the
 // session is idle. Only the goroutine of Run touches the map of loops.
 type Router struct {
-	deps        *Deps
-	frame       *window.Frame
-	env         command.Env
-	hints       window.Hints // none where the model has no recall
-	toolState   *toolstate.Reader
-	signals     chan signal
-	idle        chan *loop
-	slots       chan struct{}          // holds a token for each run that calls the model
-	done        chan struct{}          // closed when Run no longer takes signals
-	served      []conversation.Account // whose inbound is answered here; none = every one
-	background  *background
-	imageMemory *semaphore.Weighted // bytes of images that the runs may load
-	summaries   summaries
-	calibration window.Calibration
-	budgets     window.Budgets
-	atWork      atomic.Int64 // loops
+	deps       *Deps
+	frame      *window.Frame
+	env        command.Env
+	hints      window.Hints // none where the model has no recall
+	toolState  *toolstate.Reader
+	signals    chan signal
+	idle       chan *loop
+	slots      chan struct{}          // holds a token for each run that calls the model
+	done       chan struct{}          // closed when Run no longer takes signals
+	served     []conversation.Account // whose inbound is answered here; none = every one
+	background *background
+	kept       *files.Files
+	content    *filecontent.Reader
+
+	imageMemory    *semaphore.Weighted // bytes of images that the runs may load
+	downloadMemory *semaphore.Weighted // bytes of files that are being fetched
+	summaries      summaries
+	calibration    window.Calibration
+	budgets        window.Budgets
+	atWork         atomic.Int64 // loops
 }
 
 // signal tells the loop of a session that there is new inbound, that it must read
@@ -53,16 +59,23 @@ var errStopped = errors.New("stopped by the user")
 
 // NewRouter returns a router. Run starts it.
 func NewRouter(deps Deps) *Router {
+	if deps.FileLimits == (files.Limits{}) {
+		deps.FileLimits = files.DefaultLimits()
+	}
+	kept := files.New(deps.Store)
 	r := &Router{
-		deps:        &deps,
-		signals:     make(chan signal, 1024),
-		idle:        make(chan *loop),
-		slots:       make(chan struct{}, deps.Config.MaxConcurrentRuns),
-		done:        make(chan struct{}),
-		imageMemory: semaphore.NewWeighted(maxImageMemory),
-		toolState:   toolstate.New(deps.Config.ToolNames()),
-		frame:       window.NewFrame(deps.Counter, deps.Config.SystemPrompt, deps.Tools),
-		background:  newBackground(deps.Log),
+		kept:           kept,
+		content:        filecontent.New(kept),
+		downloadMemory: semaphore.NewWeighted(maxDownloadMemory),
+		deps:           &deps,
+		signals:        make(chan signal, 1024),
+		idle:           make(chan *loop),
+		slots:          make(chan struct{}, deps.Config.MaxConcurrentRuns),
+		done:           make(chan struct{}),
+		imageMemory:    semaphore.NewWeighted(maxImageMemory),
+		toolState:      toolstate.New(deps.Config.ToolNames()),
+		frame:          window.NewFrame(deps.Counter, deps.Config.SystemPrompt, deps.Tools),
+		background:     newBackground(deps.Log),
 	}
 	r.env = r.commandEnv()
 	if deps.Tools.Has(tools.RecallName) {

@@ -39,6 +39,8 @@ type question struct {
 	users    []conversation.Message // the messages that the model is to answer
 	ended    *conversation.Snapshot // of the conversation that is over and that this one follows; nil = it follows none
 	hint     string                 // shown to the model with them; "" = none
+	fetched  bool                   // fetchFiles was done
+	problems []string               // of its files, for the user
 
 	stored int   // how many of users, from the first on, are stored already: /retry answers them again
 	again  int64 // seq of the last of these, 0 for none
@@ -108,12 +110,12 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		defer l.join.Store(nil)
 	}
 	err := recovered(func() error {
+		l.fetchFiles(ctx, q)
 		release, err := l.reserveImages(ctx, q)
 		if err != nil {
 			return err
 		}
 		defer release()
-		l.fetchFiles(ctx, q)
 		g.openWithSummary(ctx, q)
 		snapshot, asked := l.withImages(ctx, *q)
 		q.hint = l.router.hintFor(ctx, snapshot, asked, g.budget)

@@ -27,6 +27,7 @@ type Config struct {
 	Embeddings   llm.EmbeddingsConfig `toml:"embeddings"`
 	Agent        agentloop.Config     `toml:"agent"`
 	Conversation Conversation         `toml:"conversation"`
+	Files        Files                `toml:"files"`
 	Telegram     telegram.Config      `toml:"telegram"`
 	Discord      discord.Config       `toml:"discord"`
 	CLI          cli.Config           `toml:"cli"`
@@ -43,6 +44,7 @@ func Default() Config {
 		Embeddings:   llm.EmbeddingsConfig{}.WithDefaults(),
 		Agent:        agentloop.DefaultConfig(),
 		Conversation: defaultConversation(),
+		Files:        defaultFiles(),
 		Telegram:     telegram.DefaultConfig(),
 		Discord:      discord.DefaultConfig(),
 		CLI:          cli.Defaults(),

@@ -51,6 +51,9 @@ func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) (done Com
 	if done, err = change(ctx, tx, run, session, at); err != nil {
 		return done, err
 	}
+	if err := dropUnclaimed(ctx, tx, run.Took); err != nil {
+		return done, err
+	}
 	if err := insertRun(ctx, tx, run, session, done.Conversation.row, db.Millis(at)); err != nil {
 		return done, err
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 
+	"parley/conversation/internal/blobs"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
 	"parley/conversation/internal/wordindex"
@@ -101,6 +102,9 @@ func nextToSweep(ctx context.Context, tx *sql.Tx, id int64, room *sweepRoom) (la
 // error of IsDamaged says that some could not be reached.
 func (s *Store) Sweep(ctx context.Context) error {
 	stuck, err := s.db.FinishChores(ctx)
+	if err == nil {
+		err = blobs.RemoveFiles(ctx, s.db)
+	}
 	if err != nil || len(stuck) == 0 && len(s.sweeps.left()) == 0 {
 		return err
 	}

@@ -96,6 +96,9 @@ func withdraw(ctx context.Context, tx *sql.Tx, of Account, sourceID string) (Key
 		return "", err
 	}
 	_, err = tx.ExecContext(ctx, rows.Withdraw+`WHERE id = ?`, in.ID)
+	if err == nil {
+		err = dropFiles(ctx, tx, in.ID)
+	}
 	if err != nil {
 		return "", err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"iter"
 	"strings"
 
@@ -92,6 +91,10 @@ func scanMessage(rows *sql.Rows) (m Message, err error) {
 // insertMessage stores a message and returns it as scanMessage would read it.
 func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (Message, error) {
 	m.Content = db.Text(m.Content)
+	m, err := addFiles(ctx, tx, conversation, m)
+	if err != nil {
+		return m, err
+	}
 	parts, err := jsonOrNull(m.Images, len(m.Images) == 0)
 	if err != nil {
 		return m, err
@@ -118,60 +121,14 @@ func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Messag
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		conversation, m.Seq, m.RunID, m.Role, m.State, m.Internal, m.Content, parts, files, calls, db.Nullable(m.ToolCallID), db.Nullable(m.ToolName),
 		m.Tokens, sender, db.Nullable(m.SourceID), db.Nullable(string(m.Metadata)), db.Nullable(string(m.FinishReason)), m.Failed, db.Millis(m.At))
-	if err != nil || len(m.Images) == 0 {
+	if err != nil || len(m.Images)+len(m.Files) == 0 {
 		return m, err
 	}
 	id, err := result.LastInsertId()
 	if err != nil {
 		return m, err
 	}
-	m.Images, err = insertImages(ctx, tx, id, m.Images)
-	return m, err
-}
-
-func insertImages(ctx context.Context, tx *sql.Tx, message int64, images []Image) ([]Image, error) {
-	stored := make([]Image, len(images))
-	for n, image := range images {
-		_, err := tx.ExecContext(ctx, `INSERT INTO images (message_id, n, data) VALUES (?, ?, ?)`, message, n, image.Data)
-		if err != nil {
-			return nil, err
-		}
-		image.Data, image.message, image.n = nil, message, n
-		stored[n] = image
-	}
-	return stored, nil
-}
-
-// ImageData returns the bytes of an image: its own, or those that are stored.
-func (s *Store) ImageData(ctx context.Context, image Image) ([]byte, error) {
-	if image.Data != nil {
-		return image.Data, nil
-	}
-	var data []byte
-	err := s.db.QueryRowContext(ctx, `SELECT data FROM images WHERE message_id = ? AND n = ?`, image.message, image.n).Scan(&data)
-	return data, db.Explain(err)
-}
-
-// ImageAt returns a picture of a conversation with its bytes: number n, from 0, of the
-// message seq. The error is ErrNotFound if there is none.
-func (s *Store) ImageAt(ctx context.Context, conversation string, seq int64, n int) (image Image, err error) {
-	var parts []byte
-	var images []Image
-	err = s.db.QueryRowContext(ctx, `
-		SELECT m.parts, i.data FROM messages m JOIN images i ON i.message_id = m.id
-		WHERE m.conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0) AND m.seq = ? AND i.n = ?`,
-		conversation, seq, n).Scan(&parts, &image.Data)
-	if err == nil {
-		err = json.Unmarshal(parts, &images)
-	}
-	if err == nil && n >= len(images) {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return Image{}, db.Explain(fmt.Errorf("picture %d of message %d of %s: %w", n, seq, conversation, notFound(err)))
-	}
-	images[n].Data = image.Data
-	return images[n], nil
+	return m, claimFiles(ctx, tx, conversation, id, m)
 }
 
 func jsonOrNull(v any, empty bool) (sql.NullString, error) {
@@ -180,30 +137,4 @@ func jsonOrNull(v any, empty bool) (sql.NullString, error) {
 	}
 	text, err := json.Marshal(v)
 	return sql.NullString{String: string(text), Valid: true}, err
-}
-
-// SplitFiles returns what a person wrote in a message, without the lines about its
-// files, and for each of m.Files the text that was read of it, "" for one that is
-// only named. If the content does not have the lines, files is empty.
-func (m Message) SplitFiles() (said string, files []string) {
-	var b strings.Builder
-	at := 0
-	for _, f := range m.Files {
-		if !f.isWithin(m.Content, at) {
-			return m.Content, nil
-		}
-		b.WriteString(strings.TrimSuffix(m.Content[at:f.Lines.From], "\n"))
-		files = append(files, m.Content[f.Body.From:f.Body.To])
-		at = f.Lines.To
-	}
-	b.WriteString(m.Content[at:])
-	return b.String(), files
-}
-
-// isWithin reports whether the extents of a file are parts of content behind at.
-func (f File) isWithin(content string, at int) bool {
-	if f.Lines.From < at || f.Lines.To < f.Lines.From || f.Lines.To > len(content) {
-		return false
-	}
-	return f.Body == (Extent{}) || f.Lines.From <= f.Body.From && f.Body.From <= f.Body.To && f.Body.To <= f.Lines.To
 }

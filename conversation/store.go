@@ -20,6 +20,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"parley/conversation/internal/blobs"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/runtotals"
 	"parley/conversation/internal/uploads"
@@ -119,6 +120,7 @@ func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
 		{Name: "what deleted conversations have left", Step: s.sweeps.sweep, Skip: s.sweeps.skip, Needs: wordindex.ChoreName},
 		wordindex.ScrubChore(),
 		uploads.Chore(),
+		blobs.Chore(),
 	}})
 	if err != nil {
 		return nil, err

@@ -134,6 +134,7 @@ func IsImageType(mediaType string) bool {
 
 // Image is a picture in a user message.
 type Image struct {
+	ID        int64  `json:"id,omitempty"` // of the kept file; 0 while it is not stored, and for pictures of earlier versions
 	Name      string `json:"name"`
 	MediaType string `json:"media_type"` // see IsImageType
 	Size      int    `json:"size"`       // bytes
@@ -143,15 +144,28 @@ type Image struct {
 	n       int
 }
 
-// File is a file in a user message that is no picture. The message's content has
-// lines about it, for the model and for search: its name, and the text of a file
-// that was read.
+// File is a file in a user message that is no picture, or could not be kept. The
+// message's content has lines about it, for the model and for search: its name, and
+// the text of a file that was read.
 type File struct {
+	ID        int64  `json:"id,omitempty"` // of the kept file; 0 = it is not kept, as in messages of earlier versions
 	Name      string `json:"name"`
 	MediaType string `json:"media_type,omitempty"` // as the platform said
 	Size      int64  `json:"size,omitempty"`       // bytes, as the platform said; 0 = not said
 	Lines     Extent `json:"lines"`                // the lines about the file, in the content
 	Body      Extent `json:"body,omitzero"`        // of these, the text of the file; zero if it was not read
+	Problem   string `json:"problem,omitempty"`    // why it could not be kept or read, in words; "" = it could
+
+	Source *FileSource `json:"-"` // from where it will be fetched again; nil = it is kept, or there is no other attempt
+}
+
+// FileSource says from where a file that could not be fetched is fetched again.
+type FileSource struct {
+	Channel    string     `json:"channel"` // that it came by
+	Attachment Attachment `json:"attachment"`
+
+	Attempts int       `json:"-"` // that failed
+	Next     time.Time `json:"-"` // when it is fetched again, at the earliest
 }
 
 // Extent is a part of a text, as offsets in bytes: from From, up to but not

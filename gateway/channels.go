@@ -2,16 +2,20 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"parley/channels"
 	"parley/conversation"
 )
 
-// files fetches attachments through the channel that their message came by.
-type files map[string]*served
+// fetchers fetch attachments through the channel that their message came by.
+type fetchers map[string]*served
 
-func (f files) Fetch(ctx context.Context, channel string, file conversation.Attachment) (io.ReadCloser, error) {
+func (f fetchers) Fetch(ctx context.Context, channel string, file conversation.Attachment) (io.ReadCloser, error) {
+	if f[channel] == nil {
+		return nil, errors.New("its channel is not served now")
+	}
 	if fetcher, ok := f[channel].Source.(channels.Fetcher); ok {
 		return fetcher.Fetch(ctx, file)
 	}

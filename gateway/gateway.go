@@ -11,6 +11,9 @@ import (
 	"os"
 	"time"
 
+	"parley/conversation/files"
+	"parley/filecontent"
+
 	"parley/activity"
 	"parley/agentloop"
 	"parley/agentloop/window"
@@ -182,7 +185,8 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 	}
 	g.choice = choice
 	g.counter = llm.NewCounter(choice.Model)
-	registry, err := tools.NewRegistry(append([]tools.Tool{tools.CurrentTime(time.Now), tools.SessionState(), tools.Recall(g.store, g.counter)}, o.Tools...)...)
+	kept := files.New(g.store)
+	registry, err := tools.NewRegistry(append([]tools.Tool{tools.CurrentTime(time.Now), tools.SessionState(), tools.Recall(g.store, g.counter), tools.ReadFile(kept, filecontent.New(kept))}, o.Tools...)...)
 	if err != nil {
 		return err
 	}
@@ -202,10 +206,11 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 		Counter:       g.counter,
 		Tools:         registry,
 		Watcher:       progress{g.channels, g.feed, g.metrics},
-		Files:         files(g.channels),
+		Files:         fetchers(g.channels),
 		Admins:        admins(g.channels),
 		OfPrograms:      isOfPrograms,
 		Vision:        g.cfg.LLM.Vision,
+		FileLimits:    g.cfg.Files.Limits(),
 		Deliver:       g.deliver,
 		ReleaseMemory: func() { time.AfterFunc(releaseDelay, func() { g.releaseMemory(model) }) },
 		Budget:        window.Budget(g.cfg.Conversation.MaxTokens, choice.ContextWindow, reserve),

@@ -1,7 +1,9 @@
 package window
 
 import (
+	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"parley/conversation"
 	"parley/llm"
@@ -27,7 +29,7 @@ type Entry struct {
 func ToModel(m *conversation.Message) llm.Message {
 	shown := llm.Message{
 		Role:       string(m.Role),
-		Content:    m.Content,
+		Content:    shownContent(m),
 		Name:       m.ToolName,
 		ToolCallID: m.ToolCallID,
 	}
@@ -35,7 +37,7 @@ func ToModel(m *conversation.Message) llm.Message {
 		shown.Images = append(shown.Images, llm.Image{MediaType: image.MediaType, Data: image.Data})
 	}
 	if m.Sender != (conversation.Sender{}) {
-		shown.Content = SenderName(m.Sender) + ": " + indented.Replace(m.Content)
+		shown.Content = SenderName(m.Sender) + ": " + indented.Replace(shown.Content)
 	}
 	for _, call := range m.ToolCalls {
 		shown.ToolCalls = append(shown.ToolCalls, llm.ToolCall(call))
@@ -45,6 +47,34 @@ func ToModel(m *conversation.Message) llm.Message {
 
 // indented indents all lines but the first, however they are broken.
 var indented = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\v", "\n  ", "\f", "\n  ", "\u0085", "\n  ", "\u2028", "\n  ", "\u2029", "\n  ")
+
+// maxShownFile is how many bytes of a file's text the model is shown in its message. It
+// reads the rest with the tool read_file.
+const maxShownFile = 24 << 10
+
+// shownContent returns the content of a message with the texts of long files cut. A
+// file that is not kept can't be read later, and stands there whole.
+func shownContent(m *conversation.Message) string {
+	var b strings.Builder
+	at := 0
+	for _, f := range m.Files {
+		from, to := f.Body.From, f.Body.To
+		if f.ID == 0 || to-from <= maxShownFile || from < at || to > len(m.Content) {
+			continue
+		}
+		end := from + maxShownFile
+		for end > from && !utf8.RuneStart(m.Content[end]) {
+			end--
+		}
+		b.WriteString(m.Content[at:end])
+		fmt.Fprintf(&b, "\n[… cut: this is the beginning of file %s; read_file shows the rest …]", f.Name)
+		at = to
+	}
+	if at == 0 {
+		return m.Content
+	}
+	return b.String() + m.Content[at:]
+}
 
 // SenderName returns the name by which people and the model know a sender. It reads
 // as nothing but a name: see plaintext.Name.

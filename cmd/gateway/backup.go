@@ -73,8 +73,15 @@ func configuredDatabase(configPath string) (string, error) {
 
 // contents describes what a database holds.
 func contents(c maintenance.Contents) string {
-	return fmt.Sprintf("%s, %s, %s, %s", counted(c.Sessions, "session", "sessions"), counted(c.Conversations, "conversation", "conversations"),
-		counted(c.Messages, "message", "messages"), fileSize(c.Bytes))
+	text := fmt.Sprintf("%s, %s, %s", counted(c.Sessions, "session", "sessions"), counted(c.Conversations, "conversation", "conversations"),
+		counted(c.Messages, "message", "messages"))
+	if c.Files > 0 {
+		text += ", " + counted(c.Files, "file", "files")
+	}
+	if c.LostFiles > 0 {
+		text += fmt.Sprintf(" (%d of them missing or damaged: `gateway verify` names them)", c.LostFiles)
+	}
+	return text + ", " + fileSize(c.Bytes)
 }
 
 // stepBars shows the progress of maintenance on a terminal, and nothing elsewhere.

@@ -64,7 +64,8 @@ func fill(ctx context.Context, db *sql.DB, source string, d *draft, progress Pro
 	if _, err := identify(ctx, conn, source); err != nil {
 		return c, err
 	}
-	if err := copyDatabase(ctx, conn, d.path, progress); err != nil {
+	lost, err := copyWhole(ctx, conn, source, d.path, progress)
+	if err != nil {
 		return c, explain(d.path, err)
 	}
 	if c, err = checkCopy(ctx, d.path, progress); err != nil {
@@ -74,7 +75,23 @@ func fill(ctx context.Context, db *sql.DB, source string, d *draft, progress Pro
 		}
 		return c, err
 	}
+	c.LostFiles = lost
 	return c, nil
+}
+
+// copyWhole copies a database with its large files. When some of these are deleted
+// meanwhile, it begins anew.
+func copyWhole(ctx context.Context, conn *sql.Conn, source, target string, progress Progress) (lost int64, err error) {
+	for try := 0; ; try++ {
+		if err := copyDatabase(ctx, conn, target, progress); err != nil {
+			return 0, err
+		}
+		lost, err := embed(ctx, target, source, conn, progress)
+		if try < 5 && errors.Is(err, errChanged) {
+			continue
+		}
+		return lost, err
+	}
 }
 
 // checkTarget returns the target's full name. It refuses a file that exists, and

@@ -22,6 +22,8 @@ type Step string
 
 const (
 	Copying   Step = "Copying"
+	Embedding Step = "Copying files"
+	Hashing   Step = "Checking files"
 	Checking  Step = "Checking"
 	Reading   Step = "Reading"
 	Indexing  Step = "Indexing"
@@ -44,6 +46,8 @@ type Contents struct {
 	Sessions      int64
 	Conversations int64
 	Messages      int64
+	Files         int64 // with their bytes
+	LostFiles     int64 // whose bytes a copy lacks, since they were missing or damaged in the folder beside the database
 	Bytes         int64 // of the file
 }
 
@@ -89,6 +93,10 @@ func measure(ctx context.Context, q db.Querier, path string, c *Contents) error 
 		return err
 	}
 	c.Bytes = info.Size()
+	err = q.QueryRowContext(ctx, `SELECT count(*) FROM files WHERE blob_id IS NOT NULL`).Scan(&c.Files)
+	if err != nil && !isOlder(err) {
+		return explain(path, err)
+	}
 	return explain(path, q.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM sessions),
 		(SELECT count(*) FROM conversations WHERE deleted = 0), (SELECT count(*) FROM messages)`).Scan(&c.Sessions, &c.Conversations, &c.Messages))
 }

@@ -72,12 +72,17 @@ func Repair(ctx context.Context, database, target string, o RepairOptions) (r Re
 	if err := finish(ctx, d.path, o.Progress); err != nil {
 		return r, explain(d.path, err)
 	}
+	lost, err := embed(ctx, d.path, held.Path, nil, o.Progress)
+	if err != nil {
+		return r, explain(d.path, err)
+	}
 	if err := detach(ctx, d.path); err != nil {
 		return r, explain(d.path, err)
 	}
 	if r.Contents, err = checkCopy(ctx, d.path, o.Progress); err != nil {
 		return r, err
 	}
+	r.LostFiles = lost
 	v := verification{path: d.path, withLog: true, progress: o.Progress}
 	if err := v.run(ctx); err != nil {
 		return r, err

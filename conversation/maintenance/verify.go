@@ -129,6 +129,9 @@ func (v *verification) run(ctx context.Context) (err error) {
 	if err := v.rules(ctx, conn); err != nil {
 		return err
 	}
+	if err := v.files(ctx, conn); err != nil && !isDamage(err) {
+		return err
+	}
 	if err := measure(ctx, conn, v.path, &v.Contents); err != nil && !isDamage(err) {
 		return err
 	}
@@ -236,7 +239,11 @@ func (s *salvage) sentence(name string) (text string, lost bool) {
 		"inbox":           "The inbox (messages that wait, and which messages have come)",
 		"outbox":          "The outbox (replies to be sent, and which were sent)",
 		"runs":            "The table of runs (what was done for each answer)",
-		"images":          "The pictures",
+		"images":          "The pictures of earlier versions",
+		"files":           "The table of files",
+		"blobs":           "The table of what files hold",
+		"blob_pieces":     "The contents of files",
+		"blob_forms":      "The texts of documents, and pictures for the model",
 		"cursors":         "The table of how far the platforms were read",
 		"pairings":        "The table of who was let in",
 		"summaries":       "The summaries",

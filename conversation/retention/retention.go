@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/internal/blobs"
 	"parley/conversation/internal/db"
 )
 
@@ -167,6 +168,9 @@ func (c *cleaner) run(ctx context.Context) error {
 	if err := c.uploads(ctx); err != nil {
 		return err
 	}
+	if err := c.files(ctx); err != nil {
+		return err
+	}
 	return c.pairings(ctx)
 }
 
@@ -191,6 +195,17 @@ func (c *cleaner) pairings(ctx context.Context) error {
 		}
 		return err
 	})
+}
+
+// files removes from the folder beside the database what no message has.
+func (c *cleaner) files(ctx context.Context) error {
+	if !c.deletes {
+		return nil
+	}
+	if err := blobs.RemoveFiles(ctx, c.db); err != nil {
+		return err
+	}
+	return blobs.SweepFolder(ctx, c.db, c.now())
 }
 
 // keepUpload is how long an upload is kept until a message names it.

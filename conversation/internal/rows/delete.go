@@ -26,9 +26,10 @@ func DeleteConversation(ctx context.Context, tx *sql.Tx, id int64) error {
 }
 
 // MessageBytes is the SQL for how many bytes a row of messages takes in the database
-// with its pictures, roughly.
-const MessageBytes = `octet_length(content) + coalesce(octet_length(tool_calls), 0) + CASE WHEN parts IS NULL THEN 0
-	ELSE (SELECT coalesce(sum(octet_length(data)), 0) FROM images WHERE message_id = messages.id) END`
+// with its pictures and files, roughly.
+const MessageBytes = `octet_length(content) + coalesce(octet_length(tool_calls), 0) + CASE WHEN parts IS NULL AND files IS NULL THEN 0
+	ELSE (SELECT coalesce(sum(octet_length(data)), 0) FROM images WHERE message_id = messages.id)
+		+ (SELECT coalesce(sum(b.size), 0) FROM files f JOIN blobs b ON b.id = f.blob_id WHERE f.message_id = messages.id) END`
 
 // The statements that forget replies. Words of a deleted conversation stand in the replies
 // of its own runs, and in those of the session's commands, which quote any conversation.

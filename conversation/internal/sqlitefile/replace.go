@@ -25,8 +25,12 @@ type replacement struct {
 	Origin string `json:"origin"` // see Replaced
 }
 
-// Suffixes of the files that belong to one database.
-var suffixes = [...]string{"", "-wal", "-shm", "-journal"}
+// FolderSuffix is what the name of a database's folder of large files has behind that
+// of the database.
+const FolderSuffix = ".files"
+
+// Suffixes of the files and the folder that belong to one database.
+var suffixes = [...]string{"", "-wal", "-shm", "-journal", FolderSuffix}
 
 const recordSuffix = ".replacing"
 

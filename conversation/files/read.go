@@ -1,0 +1,118 @@
+package files
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"parley/conversation"
+	"parley/conversation/internal/blobs"
+	"parley/conversation/internal/db"
+)
+
+// selectFiles reads the files that people and the model may see: not those of deleted
+// conversations, nor of messages that were taken back.
+const selectFiles = `
+	SELECT f.id, s.key, f.name, f.media_type, f.size, f.created_at, coalesce(c.uuid, ''), coalesce(m.seq, 0),
+		coalesce(b.id, 0), coalesce(b.hash, ''), coalesce(b.size, 0), coalesce(b.media_type, ''), coalesce(b.path, '')
+	FROM files f JOIN sessions s ON s.id = f.session_id
+		LEFT JOIN blobs b ON b.id = f.blob_id
+		LEFT JOIN messages m ON m.id = f.message_id
+		LEFT JOIN conversations c ON c.id = m.conversation_id `
+
+const isSeen = ` AND (m.id IS NULL OR c.deleted = 0 AND m.state <> 'undone')`
+
+func (f *Files) list(ctx context.Context, condition string, args ...any) ([]File, error) {
+	rows, err := f.db.QueryContext(ctx, selectFiles+condition, args...)
+	if err != nil {
+		return nil, db.Explain(err)
+	}
+	defer rows.Close()
+	var list []File
+	for rows.Next() {
+		var one File
+		var at int64
+		b := &one.blob
+		err := rows.Scan(&one.ID, &one.Session, &one.Name, &one.Declared, &one.Size, &at, &one.Conversation, &one.Seq, &b.ID, &b.Hash, &b.Size, &b.MediaType, &b.Path)
+		if err != nil {
+			return nil, err
+		}
+		if one.At = db.FromMillis(at); one.IsHere() {
+			one.Size, one.MediaType, one.Hash = b.Size, b.MediaType, b.Hash
+		}
+		list = append(list, one)
+	}
+	return list, db.Explain(rows.Err())
+}
+
+// OfSession lists the newest files of a session that are kept, the newest first, at
+// most limit.
+func (f *Files) OfSession(ctx context.Context, session conversation.Key, limit int) ([]File, error) {
+	return f.list(ctx, `WHERE s.key = ? AND f.blob_id IS NOT NULL`+isSeen+` ORDER BY f.id DESC LIMIT ?`, string(session), limit)
+}
+
+// File returns a file of a session, or ErrNotFound.
+func (f *Files) File(ctx context.Context, session conversation.Key, id int64) (File, error) {
+	list, err := f.list(ctx, `WHERE f.id = ? AND s.key = ?`+isSeen, id, string(session))
+	if err != nil {
+		return File{}, err
+	}
+	if len(list) == 0 {
+		return File{}, fmt.Errorf("file %d of %s: %w", id, session, ErrNotFound)
+	}
+	return list[0], nil
+}
+
+// Reader reads a file from any place. It is not for several goroutines at once.
+type Reader = blobs.Reader
+
+// Open opens a kept file. The caller closes the reader, and uses it only until ctx
+// ends. ErrNotFound says that the file is missing.
+func (f *Files) Open(ctx context.Context, file File) (*Reader, error) {
+	if !file.IsHere() {
+		return nil, ErrNotFound
+	}
+	return blobs.Open(ctx, f.db, f.db.Path(), file.blob)
+}
+
+// Form is something that was made of a file once, and is kept with its bytes.
+type Form struct {
+	Kind      FormKind
+	MediaType string
+	Data      []byte
+	Problem   string // why it can't be made, in words; "" = Data has it
+}
+
+// FormKind says what a form is.
+type FormKind string
+
+const (
+	FormText    FormKind = "text"    // what a document or a recording says, in UTF-8
+	FormPicture FormKind = "picture" // a picture as the model is shown it
+)
+
+// Form returns what was made of a file. ok is false when nothing was made yet.
+func (f *Files) Form(ctx context.Context, file File, kind FormKind) (form Form, ok bool, err error) {
+	form.Kind = kind
+	err = f.db.QueryRowContext(ctx, `SELECT media_type, data, problem FROM blob_forms WHERE blob_id = ? AND form = ?`,
+		file.blob.ID, kind).Scan(&form.MediaType, &form.Data, &form.Problem)
+	if errors.Is(err, sql.ErrNoRows) {
+		return form, false, nil
+	}
+	return form, err == nil, db.Explain(err)
+}
+
+// AddForm stores what was made of a file, unless that was stored before.
+func (f *Files) AddForm(ctx context.Context, file File, form Form) error {
+	if form.Data == nil {
+		form.Data = []byte{}
+	}
+	return f.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			INSERT INTO blob_forms (blob_id, form, media_type, data, problem)
+			SELECT id, ?, ?, ?, ? FROM blobs WHERE id = ? ON CONFLICT (blob_id, form) DO NOTHING`,
+			form.Kind, form.MediaType, form.Data, form.Problem, file.blob.ID)
+		return err
+	})
+}

@@ -1,0 +1,152 @@
+// Package blobs keeps the bytes of files, each once by its content: small ones in
+// pieces in the database, large ones in a folder beside it. It knows nothing of
+// messages but that a blob which no row of the table files names is deleted.
+package blobs
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"parley/conversation/internal/db"
+	"parley/conversation/internal/sqlitefile"
+)
+
+// Piece is how many bytes of a blob one row of blob_pieces has; the last one may have
+// fewer.
+const Piece = 1 << 20
+
+// Folder returns the folder of the large blobs of a database. It may not exist.
+func Folder(database string) string { return database + sqlitefile.FolderSuffix }
+
+// Blob is what the database knows of a blob.
+type Blob struct {
+	ID        int64
+	Hash      string // SHA-256, in hexadecimal
+	Size      int64
+	MediaType string // as the bytes show
+	Path      string // name in the folder, "" when the bytes are in the database
+}
+
+// Select begins a query for blobs, which ends with a condition on b.
+const Select = `SELECT b.id, b.hash, b.size, b.media_type, b.path FROM blobs b `
+
+// Scan reads a row of Select.
+func Scan(row interface{ Scan(...any) error }) (b Blob, err error) {
+	err = row.Scan(&b.ID, &b.Hash, &b.Size, &b.MediaType, &b.Path)
+	return b, err
+}
+
+// Find returns the blob with the hash. ok is false when there is none.
+func Find(ctx context.Context, q db.Querier, hash string) (b Blob, ok bool, err error) {
+	b, err = Scan(q.QueryRowContext(ctx, Select+`WHERE b.hash = ?`, hash))
+	if errors.Is(err, sql.ErrNoRows) {
+		return b, false, nil
+	}
+	return b, err == nil, err
+}
+
+// Reader reads a blob from any place. The caller closes it.
+type Reader struct {
+	Blob
+
+	ctx  context.Context
+	q    db.Querier
+	file *os.File // nil: the bytes are in the database
+	n    int64    // of the piece that was read last
+	last []byte   // that piece
+}
+
+// ErrMissing says that the bytes of a blob are gone from where they should be.
+var ErrMissing = errors.New("its bytes are missing")
+
+// Open opens a blob of the database at path. It reads on q until ctx ends.
+func Open(ctx context.Context, q db.Querier, database string, b Blob) (*Reader, error) {
+	r := &Reader{Blob: b, ctx: ctx, q: q, n: -1}
+	if b.Path == "" {
+		return r, nil
+	}
+	file, err := os.Open(filepath.Join(Folder(database), filepath.Base(b.Path)))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", ErrMissing, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if info, err := file.Stat(); err != nil || info.Size() != b.Size {
+		return nil, errors.Join(fmt.Errorf("%w: %s does not have %d bytes", ErrMissing, file.Name(), b.Size), err, file.Close())
+	}
+	r.file = file
+	return r, nil
+}
+
+// ReadAt reads as io.ReaderAt says, but not from several goroutines at once.
+func (r *Reader) ReadAt(p []byte, at int64) (n int, err error) {
+	if at < 0 {
+		return 0, errors.New("negative offset")
+	}
+	if r.file != nil {
+		return r.file.ReadAt(p, at)
+	}
+	for n < len(p) {
+		if at >= r.Size {
+			return n, io.EOF
+		}
+		piece, err := r.piece(at / Piece)
+		if err != nil {
+			return n, err
+		}
+		from := at % Piece
+		if from >= int64(len(piece)) {
+			return n, ErrMissing
+		}
+		copied := copy(p[n:], piece[from:])
+		n, at = n+copied, at+int64(copied)
+	}
+	return n, nil
+}
+
+func (r *Reader) piece(n int64) ([]byte, error) {
+	if n == r.n {
+		return r.last, nil
+	}
+	var data []byte
+	err := r.q.QueryRowContext(r.ctx, `SELECT data FROM blob_pieces WHERE blob_id = ? AND n = ?`, r.ID, n).Scan(&data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, ErrMissing
+	}
+	if err != nil {
+		return nil, db.Explain(err)
+	}
+	r.n, r.last = n, data
+	return data, nil
+}
+
+// Whole returns what reads the blob from its beginning.
+func (r *Reader) Whole() *io.SectionReader { return io.NewSectionReader(r, 0, r.Size) }
+
+// Close releases the file, if the blob has one.
+func (r *Reader) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	return r.file.Close()
+}
+
+// AddBytes stores bytes in the database, unless the same bytes are kept already, and
+// returns their blob. The caller adds a row of files that names it in the same
+// transaction.
+func AddBytes(ctx context.Context, tx *sql.Tx, data []byte, at int64) (id int64, err error) {
+	d := NewDraft("", int64(len(data)))
+	if _, err := d.Write(data); err != nil {
+		return 0, err
+	}
+	if b, found, err := Find(ctx, tx, d.Hash()); found || err != nil {
+		return b.ID, err
+	}
+	return d.insert(ctx, tx, at)
+}

@@ -1,0 +1,198 @@
+package blobs
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"parley/conversation/internal/sqlitefile"
+)
+
+// Draft is a blob that is being received. Its first bytes are held in memory; a file
+// with more than inline is written to the folder. A draft is written, finished, added
+// in a transaction, and closed.
+type Draft struct {
+	database string
+	inline   int64
+
+	hash  hash.Hash
+	size  int64
+	head  []byte   // the first bytes, by which the media type is known
+	data  []byte   // all bytes while there are at most inline
+	file  *os.File // else the file that has them, locked so that nobody takes it for a leftover
+	name  string   // of that file in the folder
+	added string   // path of the blob that Add has stored or found
+}
+
+// NewDraft returns an empty draft for the database at path. Up to inline bytes are
+// kept in the database.
+func NewDraft(database string, inline int64) *Draft {
+	return &Draft{database: database, inline: inline, hash: sha256.New()}
+}
+
+// sniffed is how many bytes http.DetectContentType looks at.
+const sniffed = 512
+
+// unfinished is the ending of a file's name until all its bytes are on disk.
+const unfinished = ".unfinished"
+
+// Write adds bytes.
+func (d *Draft) Write(p []byte) (int, error) {
+	d.hash.Write(p)
+	d.size += int64(len(p))
+	if room := sniffed - len(d.head); room > 0 {
+		d.head = append(d.head, p[:min(room, len(p))]...)
+	}
+	if d.file == nil {
+		if d.size <= d.inline {
+			d.data = append(d.data, p...)
+			return len(p), nil
+		}
+		if err := d.spill(); err != nil {
+			return 0, err
+		}
+	}
+	return d.file.Write(p)
+}
+
+// spill moves what was written so far into a file.
+func (d *Draft) spill() error {
+	folder := Folder(d.database)
+	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	} else if err == nil {
+		if err := sqlitefile.SyncFolder(folder); err != nil {
+			return err
+		}
+	}
+	d.name = strings.ToLower(rand.Text())
+	file, err := os.OpenFile(filepath.Join(folder, d.name+unfinished), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	d.file = file
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return err
+	}
+	_, err = file.Write(d.data)
+	d.data = nil
+	return err
+}
+
+// Finish has the bytes of a large blob outlast the machine's end, under their own
+// name. Nothing can be written afterwards.
+func (d *Draft) Finish() error {
+	if d.file == nil {
+		return nil
+	}
+	path := filepath.Join(Folder(d.database), d.name)
+	err := d.file.Sync()
+	if err == nil {
+		err = os.Rename(path+unfinished, path)
+	}
+	if err == nil {
+		err = sqlitefile.SyncFolder(path)
+	}
+	return err
+}
+
+// Size returns how many bytes were written.
+func (d *Draft) Size() int64 { return d.size }
+
+// Hash returns the SHA-256 of what was written.
+func (d *Draft) Hash() string { return hex.EncodeToString(d.hash.Sum(nil)) }
+
+// MediaType returns what the first bytes show, without parameters.
+func (d *Draft) MediaType() string { return MediaType(d.head) }
+
+// MediaType returns the media type that the first bytes of a file show, without
+// parameters.
+func MediaType(head []byte) string {
+	found, _, _ := strings.Cut(http.DetectContentType(head), ";")
+	return found
+}
+
+// Add stores the draft in a transaction, unless the same bytes are there, and returns
+// the id of the blob. It may be called again when the transaction is repeated.
+func (d *Draft) Add(ctx context.Context, tx *sql.Tx, at int64) (id int64, err error) {
+	b, found, err := Find(ctx, tx, d.Hash())
+	if err != nil {
+		return 0, err
+	}
+	if found {
+		d.added = b.Path
+		if b.Path == "" || isWhole(d.database, b) {
+			return b.ID, nil
+		}
+		return b.ID, d.replace(ctx, tx, b.ID)
+	}
+	d.added = d.name
+	return d.insert(ctx, tx, at)
+}
+
+func (d *Draft) insert(ctx context.Context, tx *sql.Tx, at int64) (id int64, err error) {
+	result, err := tx.ExecContext(ctx, `INSERT INTO blobs (hash, size, media_type, path, created_at) VALUES (?, ?, ?, ?, ?)`,
+		d.Hash(), d.size, d.MediaType(), d.name, at)
+	if err != nil {
+		return 0, err
+	}
+	if id, err = result.LastInsertId(); err != nil {
+		return 0, err
+	}
+	return id, d.addPieces(ctx, tx, id)
+}
+
+// replace gives a blob whose file is gone the bytes of the draft.
+func (d *Draft) replace(ctx context.Context, tx *sql.Tx, id int64) error {
+	d.added = d.name
+	if _, err := tx.ExecContext(ctx, `UPDATE blobs SET path = ? WHERE id = ?`, d.name, id); err != nil {
+		return err
+	}
+	return d.addPieces(ctx, tx, id)
+}
+
+func (d *Draft) addPieces(ctx context.Context, tx *sql.Tx, id int64) error {
+	for n, rest := 0, d.data; len(rest) > 0; n++ {
+		piece := rest[:min(len(rest), Piece)]
+		if _, err := tx.ExecContext(ctx, `INSERT INTO blob_pieces (blob_id, n, data) VALUES (?, ?, ?)`, id, n, piece); err != nil {
+			return err
+		}
+		rest = rest[len(piece):]
+	}
+	return nil
+}
+
+// isWhole reports whether the file of a large blob is there.
+func isWhole(database string, b Blob) bool {
+	info, err := os.Stat(filepath.Join(Folder(database), b.Path))
+	return err == nil && info.Size() == b.Size
+}
+
+// Close releases the draft. It removes a file that was not finished, and with stored
+// one whose bytes were there already. Any other file that no blob has is a leftover,
+// which SweepFolder removes: after an error the transaction may be on disk all the
+// same.
+func (d *Draft) Close(stored bool) error {
+	if d.file == nil {
+		return nil
+	}
+	path := filepath.Join(Folder(d.database), d.name)
+	err := os.Remove(path + unfinished)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if stored && d.added != d.name {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return errors.Join(err, d.file.Close())
+}

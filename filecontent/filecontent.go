@@ -1,0 +1,163 @@
+// Package filecontent reads what the files of messages say: texts, documents and
+// recordings as text, and pictures in a form that models take. What costs time is made
+// once and kept with the file. It never reads more into memory than its limits say.
+package filecontent
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"parley/conversation"
+	"parley/conversation/files"
+)
+
+// Reader reads the files of a store.
+type Reader struct {
+	files *files.Files
+}
+
+// New returns a reader.
+func New(kept *files.Files) *Reader { return &Reader{files: kept} }
+
+// Kind says what a file is.
+type Kind int
+
+const (
+	Other   Kind = iota
+	Text         // can be read as it is
+	Picture      // one of those that models take
+)
+
+// KindOf returns what a file is. Its bytes say that, not its name or what its sender
+// says of it.
+func KindOf(file files.File) Kind {
+	switch {
+	case conversation.IsImageType(file.MediaType):
+		return Picture
+	case strings.HasPrefix(file.MediaType, "text/"):
+		return Text
+	}
+	return Other
+}
+
+// Problem says why a file can't be read, in words for the user and the model.
+type Problem struct{ Words string }
+
+func (p *Problem) Error() string { return p.Words }
+
+// Content is the text of a file. It is read from any place, but not by several
+// goroutines at once.
+type Content struct {
+	io.ReaderAt
+	Size int64 // bytes
+
+	close func() error
+}
+
+// Close releases what the content holds open.
+func (c *Content) Close() error {
+	if c.close == nil {
+		return nil
+	}
+	return c.close()
+}
+
+// notText says of a file that nothing here can read it.
+var notText = &Problem{"it is no text"}
+
+// Text opens the text of a file. A *Problem says why it has none. The content is read
+// until ctx ends.
+func (r *Reader) Text(ctx context.Context, file files.File) (*Content, error) {
+	if KindOf(file) != Text {
+		return nil, notText
+	}
+	opened, err := r.files.Open(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	content := &Content{opened, file.Size, opened.Close}
+	if err := checkText(content); err != nil {
+		return nil, firstOf(err, content.Close())
+	}
+	return content, nil
+}
+
+// checkText returns a *Problem when the beginning of a file is not UTF-8.
+func checkText(content *Content) error {
+	head := make([]byte, min(content.Size, 64<<10))
+	if _, err := content.ReadAt(head, 0); err != nil && err != io.EOF {
+		return err
+	}
+	if bytes.IndexByte(head, 0) >= 0 || !utf8.Valid(whole(head)) {
+		return notText
+	}
+	return nil
+}
+
+// whole cuts off a character whose rest is missing at the end.
+func whole(text []byte) []byte {
+	for n := 1; n <= min(utf8.UTFMax, len(text)); n++ {
+		if at := len(text) - n; utf8.RuneStart(text[at]) {
+			if !utf8.FullRune(text[at:]) {
+				return text[:at]
+			}
+			break
+		}
+	}
+	return text
+}
+
+// ReadPart reads a part of the text, at most limit bytes from the byte at on, and no
+// half character at its end.
+func (c *Content) ReadPart(at int64, limit int) (string, error) {
+	if at >= c.Size {
+		return "", nil
+	}
+	part := make([]byte, min(int64(limit), c.Size-at))
+	n, err := c.ReadAt(part, at)
+	if err != nil && err != io.EOF {
+		return "", err
+	}
+	return strings.ToValidUTF8(string(whole(part[:n])), "\uFFFD"), nil
+}
+
+func firstOf(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// ReadPage reads a page, numbered from 0, of so many bytes. A character that stands on
+// two pages is part of the first.
+func (c *Content) ReadPage(page int64, bytes int) (string, error) {
+	from, err := c.start(page * int64(bytes))
+	if err != nil {
+		return "", err
+	}
+	to, err := c.start((page + 1) * int64(bytes))
+	if err != nil {
+		return "", err
+	}
+	return c.ReadPart(from, int(to-from))
+}
+
+// start returns where the first character begins at a byte or behind it.
+func (c *Content) start(at int64) (int64, error) {
+	if at >= c.Size {
+		return c.Size, nil
+	}
+	next := make([]byte, min(utf8.UTFMax, c.Size-at))
+	if _, err := c.ReadAt(next, at); err != nil && err != io.EOF {
+		return 0, err
+	}
+	for i, b := range next {
+		if at == 0 || utf8.RuneStart(b) {
+			return at + int64(i), nil
+		}
+	}
+	return at, nil
+}

@@ -1,0 +1,215 @@
+package tools
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"parley/conversation/files"
+	"parley/filecontent"
+	"parley/plaintext"
+)
+
+// ReadFileName is the name of the tool ReadFile.
+const ReadFileName = "read_file"
+
+// The limits of one call.
+const (
+	readFilePage  = 12 << 10 // bytes of a page
+	readFileLines = 20       // found lines
+	readFileLine  = 400      // bytes of a found line
+	readFileList  = 100      // files that are listed, and looked through for a name
+	readFileQuery = 200      // bytes
+)
+
+// ReadFile returns the tool by which the model reads the files that came with the
+// messages of its session, page by page or by words. It shows nothing of any other
+// session.
+func ReadFile(kept *files.Files, content *filecontent.Reader) Tool {
+	return Tool{
+		Name: ReadFileName,
+		Description: "Read a file that was sent in this chat: texts, and what documents say. " +
+			"Without file, lists the files. With query, finds lines; with page, shows a page.",
+		Parameters: json.RawMessage(`{
+			"type": "object",
+			"properties": {
+				"file": {"type": "string", "description": "name of the file, or its number in the list"},
+				"page": {"type": "integer", "minimum": 1, "description": "default 1"},
+				"query": {"type": "string", "description": "words; lines that hold most of them are shown with their pages"}
+			},
+			"additionalProperties": false
+		}`),
+		Call: func(ctx context.Context, arguments json.RawMessage) (string, error) {
+			session, ok := SessionOf(ctx)
+			if !ok {
+				return "", errors.New("there is no chat whose files could be read")
+			}
+			var a readFileArguments
+			if err := json.Unmarshal(arguments, &a); err != nil {
+				return "", fmt.Errorf("read_file takes an object with file, page and query: %w", err)
+			}
+			r := fileReading{kept: kept, content: content, session: session}
+			return r.call(ctx, a)
+		},
+	}
+}
+
+type readFileArguments struct {
+	File  string `json:"file"`
+	Page  int64  `json:"page"`
+	Query string `json:"query"`
+}
+
+// fileReading is one call of the tool.
+type fileReading struct {
+	kept    *files.Files
+	content *filecontent.Reader
+	session Session
+}
+
+func (r fileReading) call(ctx context.Context, a readFileArguments) (string, error) {
+	list, err := r.kept.OfSession(ctx, r.session.Key, readFileList)
+	if err != nil {
+		return "", errors.New("the files can't be read now")
+	}
+	if strings.TrimSpace(a.File) == "" {
+		return listFiles(list), nil
+	}
+	file, err := r.find(ctx, list, strings.TrimSpace(a.File))
+	if err != nil {
+		return "", err
+	}
+	content, err := r.content.Text(ctx, file)
+	var problem *filecontent.Problem
+	switch {
+	case errors.As(err, &problem):
+		return "", fmt.Errorf("%s can't be read: %s", fileTitle(file), problem.Words)
+	case err != nil:
+		return "", fmt.Errorf("%s can't be read now", fileTitle(file))
+	}
+	defer content.Close()
+	if query := strings.TrimSpace(a.Query); query != "" {
+		return searchFile(file, content, query[:min(len(query), readFileQuery)])
+	}
+	return showPage(file, content, max(a.Page, 1))
+}
+
+// find returns the file with a number or a name; of several, the newest.
+func (r fileReading) find(ctx context.Context, list []files.File, name string) (files.File, error) {
+	for _, file := range list {
+		if strings.EqualFold(plaintext.OneLine(file.Name), name) {
+			return file, nil
+		}
+	}
+	if id, err := strconv.ParseInt(strings.TrimPrefix(name, "#"), 10, 64); err == nil {
+		if file, err := r.kept.File(ctx, r.session.Key, id); err == nil && file.IsHere() {
+			return file, nil
+		}
+	}
+	for _, file := range list {
+		if strings.Contains(strings.ToLower(file.Name), strings.ToLower(name)) {
+			return file, nil
+		}
+	}
+	return files.File{}, fmt.Errorf("there is no file %q in this chat\n%s", name, listFiles(list))
+}
+
+func listFiles(list []files.File) string {
+	if len(list) == 0 {
+		return "No files were sent in this chat."
+	}
+	var b strings.Builder
+	b.WriteString("The files of this chat, the newest first:\n")
+	for _, file := range list {
+		fmt.Fprintf(&b, "%d. %s, %s, %s, %s\n", file.ID, fileTitle(file), file.MediaType, files.Size(file.Size), file.At.UTC().Format("2006-01-02 15:04"))
+	}
+	return b.String()
+}
+
+func fileTitle(file files.File) string {
+	return cmp.Or(plaintext.OneLine(file.Name), "a file without a name")
+}
+
+// pagesOf returns how many pages a content has.
+func pagesOf(content *filecontent.Content) int64 {
+	return max(1, (content.Size+readFilePage-1)/readFilePage)
+}
+
+// showPage returns a page. A character that stands on two pages is shown on the first.
+func showPage(file files.File, content *filecontent.Content, page int64) (string, error) {
+	pages := pagesOf(content)
+	if page > pages {
+		return "", fmt.Errorf("%s has %d pages", fileTitle(file), pages)
+	}
+	text, err := content.ReadPage(page-1, readFilePage)
+	if err != nil {
+		return "", fmt.Errorf("%s can't be read now", fileTitle(file))
+	}
+	head := fmt.Sprintf("[%s, page %d of %d]\n", fileTitle(file), page, pages)
+	if page < pages {
+		return head + text + fmt.Sprintf("\n[goes on on page %d]", page+1), nil
+	}
+	return head + text + "\n[end]", nil
+}
+
+// foundLine is a line that holds words of a query.
+type foundLine struct {
+	page  int64
+	words int
+	text  string
+}
+
+// searchFile returns the lines that hold the most words of a query.
+func searchFile(file files.File, content *filecontent.Content, query string) (string, error) {
+	words := strings.Fields(strings.ToLower(query))
+	var found []foundLine
+	lines := bufio.NewReaderSize(io.NewSectionReader(content, 0, content.Size), 4<<10)
+	for at := int64(0); ; {
+		line, err := lines.ReadSlice('\n')
+		text := strings.ToLower(string(line))
+		hits := 0
+		for _, word := range words {
+			if strings.Contains(text, word) {
+				hits++
+			}
+		}
+		if hits > 0 {
+			shown := plaintext.OneLine(strings.ToValidUTF8(string(line[:min(len(line), readFileLine)]), ""))
+			found = append(found, foundLine{at/readFilePage + 1, hits, shown})
+			if len(found) > 10*readFileLines {
+				found = mostWords(found)
+			}
+		}
+		at += int64(len(line))
+		if err == io.EOF {
+			break
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return "", fmt.Errorf("%s can't be read now", fileTitle(file))
+		}
+	}
+	if len(found) == 0 {
+		return fmt.Sprintf("%s has no line with %q.", fileTitle(file), query), nil
+	}
+	found = mostWords(found)
+	slices.SortStableFunc(found, func(a, b foundLine) int { return cmp.Compare(a.page, b.page) })
+	var b strings.Builder
+	fmt.Fprintf(&b, "[%s, %d pages, lines with %q]\n", fileTitle(file), pagesOf(content), query)
+	for _, f := range found {
+		fmt.Fprintf(&b, "page %d: %s\n", f.page, f.text)
+	}
+	return b.String(), nil
+}
+
+// mostWords returns the lines with the most words, and of equal ones the first.
+func mostWords(found []foundLine) []foundLine {
+	slices.SortStableFunc(found, func(a, b foundLine) int { return cmp.Compare(b.words, a.words) })
+	return found[:min(len(found), readFileLines)]
+}
