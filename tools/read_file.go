@@ -35,14 +35,13 @@ const (
 func ReadFile(kept *files.Files, content *filecontent.Reader) Tool {
 	return Tool{
 		Name: ReadFileName,
-		Description: "Read a file that was sent in this chat: texts, and what documents say. " +
-			"Without file, lists the files. With query, finds lines; with page, shows a page.",
+		Description: "Read a file that was sent in this chat: a page of it, or the lines with the words of a query. Without file: list the files.",
 		Parameters: json.RawMessage(`{
 			"type": "object",
 			"properties": {
-				"file": {"type": "string", "description": "name of the file, or its number in the list"},
-				"page": {"type": "integer", "minimum": 1, "description": "default 1"},
-				"query": {"type": "string", "description": "words; lines that hold most of them are shown with their pages"}
+				"file": {"type": "string", "description": "name or number"},
+				"page": {"type": "integer", "minimum": 1},
+				"query": {"type": "string"}
 			},
 			"additionalProperties": false
 		}`),

@@ -44,6 +44,18 @@ func pathOf(address string) string {
 	return u.EscapedPath()
 }
 
+// stall sends half of a file, and the rest when its Stall is closed.
+func stall(w http.ResponseWriter, r *http.Request, f File) {
+	half := len(f.Data) / 2
+	_, _ = w.Write(f.Data[:half])
+	_ = http.NewResponseController(w).Flush()
+	select {
+	case <-f.Stall:
+		_, _ = w.Write(f.Data[half:])
+	case <-r.Context().Done():
+	}
+}
+
 // downloads is the route's name in Fail and Calls.
 const downloads = "GET /attachments"
 
@@ -68,6 +80,10 @@ func (s *Server) serveUpload(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "This content is no longer available.", http.StatusNotFound)
 	default:
 		w.Header().Set("Content-Type", f.ContentType)
+		if f.Stall != nil {
+			stall(w, r, f)
+			return
+		}
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.Data))
 	}
 }

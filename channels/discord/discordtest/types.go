@@ -139,7 +139,10 @@ type File struct {
 	// Verdict is given to every download of it. For the next n downloads of
 	// whatever file use Fail("GET /attachments", ...).
 	Verdict Verdict
-	id      string
+	// Stall, if it is not nil, holds every download behind its first half until it is
+	// closed.
+	Stall <-chan struct{}
+	id    string
 }
 
 // Call is one request, whatever the server answered to it.

@@ -54,6 +54,7 @@ func replaced() []string {
 	return []string{
 		"x.db: new",
 		asideOf + ": old", asideOf + "-journal: old-journal", asideOf + "-shm: old-shm", asideOf + "-wal: old-wal",
+		asideOf + ".files: old.files",
 	}
 }
 
@@ -72,7 +73,7 @@ func TestReplaceKeepsTheFilesThatStoodThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectFiles(t, path, replaced())
-	if done.Origin != "/copies/a.db" || len(done.Kept) != 4 || done.Kept[0] != filepath.Join(filepath.Dir(path), asideOf) {
+	if done.Origin != "/copies/a.db" || len(done.Kept) != 5 || done.Kept[0] != filepath.Join(filepath.Dir(path), asideOf) {
 		t.Errorf("it says %+v", done)
 	}
 	if _, pending, err := FinishReplace(path); pending || err != nil {
@@ -94,7 +95,7 @@ func TestReplaceTakesANameThatIsFree(t *testing.T) {
 // completes.
 func TestFinishReplaceCompletesAnyBeginning(t *testing.T) {
 	t.Parallel()
-	for steps := range 6 {
+	for steps := range 7 {
 		path, fresh := folder(t)
 		r := replacement{Fresh: filepath.Base(fresh), Aside: asideOf, Origin: "/copies/a.db"}
 		if err := r.write(path); err != nil {
@@ -114,7 +115,7 @@ func TestFinishReplaceCompletesAnyBeginning(t *testing.T) {
 			t.Errorf("after %d steps nothing seems interrupted", steps)
 		}
 		done, pending, err := FinishReplace(path)
-		if err != nil || !pending || done.Origin != "/copies/a.db" || len(done.Kept) != 4 {
+		if err != nil || !pending || done.Origin != "/copies/a.db" || len(done.Kept) != 5 {
 			t.Errorf("after %d steps: %+v, %v, %v", steps, done, pending, err)
 		}
 		expectFiles(t, path, replaced())
