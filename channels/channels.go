@@ -6,7 +6,7 @@
 // Sink as well; package delivery splits and sends them. The replies of other
 // channels stay in the store until somebody asks for them.
 //
-// Typer, Previewer, Titler, Fetcher, AdminChecker and IdleReleaser are optional:
+// Typer, Previewer, Titler, Fetcher, AdminChecker, Starter and IdleReleaser are optional:
 // the gateway looks which of them a Source implements. All methods may be called
 // from several goroutines at once, unless they say otherwise. An address is what
 // the channel stored with the message: only the channel reads it.
@@ -74,10 +74,10 @@ type Previewer interface {
 	Preview(address, text string)
 }
 
-// Titler gives the title of a conversation to its place on the platform.
+// Titler names a place on the platform, such as a thread, after its conversation.
 type Titler interface {
-	// SetTitle names the place after a conversation that has got a title. It must
-	// not block: the session's loop calls it.
+	// SetTitle names the place of an address after a conversation that has been given a
+	// title. It must not block: the session's loop calls it.
 	SetTitle(address, title string)
 }
 
@@ -91,12 +91,19 @@ type Fetcher interface {
 	Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error)
 }
 
-// AdminChecker knows who administers the groups of the platform.
+// AdminChecker reports who administers the groups of the platform.
 type AdminChecker interface {
 	// IsAdmin reports whether a person, by the platform's id, administers the group
 	// of an address. A place without administrators has none. It may ask the
 	// platform, until ctx ends; an error means that the platform does not say now.
 	IsAdmin(ctx context.Context, address, user string) (bool, error)
+}
+
+// Starter is a Source that the gateway itself serves over HTTP. Requests may come
+// before Run has begun.
+type Starter interface {
+	// HasStarted reports whether Run has begun to take messages.
+	HasStarted() bool
 }
 
 // IdleReleaser holds resources for the next message that an idle gateway does

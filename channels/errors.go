@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SendError says why a platform did not take a part.
+// SendError is the error of a part that a platform did not take.
 type SendError struct {
 	Permanent  bool          // another attempt can't help: blocked, deleted chat, refused content
 	RetryAfter time.Duration // how long the platform asks to wait, 0 when it does not say
@@ -24,18 +24,18 @@ func (e *SendError) Error() string {
 
 func (e *SendError) Unwrap() error { return e.Err }
 
-// StuckError says that a platform fails on one part while it takes everything
-// else. A channel that can tell puts it into the Err of a SendError.
+// StuckError is the error of a part that a platform fails on while it takes everything
+// else. A channel that can tell the difference wraps it in a SendError.
 type StuckError struct {
-	HealthySince time.Time // since when the platform has answered everything else
+	HealthySince time.Time // when the platform began to answer everything else
 	Err          error
 }
 
 func (e *StuckError) Error() string { return e.Err.Error() }
 func (e *StuckError) Unwrap() error { return e.Err }
 
-// LocalError says that the gateway itself can't prepare a reply for its
-// platform. No other attempt would do better, so the reply is given up.
+// LocalError is the error of a reply that the gateway itself can't prepare for its
+// platform. Another attempt would fail as well, so the reply is given up.
 type LocalError struct {
 	Words string // for the chat; "": the same as for any reply
 	Err   error  // for the log

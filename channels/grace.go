@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// grace is how much longer than its caller's context a step may take that would
-// be done twice if it were given up halfway.
+// grace is how long a step may go on after its caller's context has ended, where
+// giving it up halfway would mean that it is done twice.
 const grace = 5 * time.Second
 
 // WithGrace returns a context that ends 5 s after ctx does. It is for a request

@@ -14,9 +14,9 @@ import (
 // maxBackoff is the longest wait of a Retry, unless the platform asks for more.
 const maxBackoff = 30 * time.Second
 
-// Retry waits between the attempts at something that fails for now, longer from
-// attempt to attempt. It logs a trouble when it begins, when it becomes another,
-// and when it is over, and not each attempt. One goroutine uses it.
+// Retry waits between attempts with exponential backoff. It logs a trouble when it
+// begins, when another takes its place and when it is over, but not each attempt. It
+// is for one goroutine.
 type Retry struct {
 	log     *slog.Logger
 	waits   *backoff.ExponentialBackOff
@@ -26,7 +26,7 @@ type Retry struct {
 
 // Trouble is why attempts fail.
 type Trouble struct {
-	Name  string // tells it from other troubles, and is logged; "" where there are no others
+	Name  string // identifies the trouble, and is logged; "" where there is only one kind
 	Level slog.Level
 	Text  string // for the log
 }
@@ -70,8 +70,8 @@ func (r *Retry) named() *slog.Logger {
 	return r.log.With("trouble", r.trouble)
 }
 
-// Probes is how often a channel asks a platform again that rejects its
-// credentials: the platform may have an outage, or the operator may mend it there.
+// Probes configures how often a channel tries credentials again that its platform has
+// rejected: the platform may have had an outage, or the operator may have fixed them.
 type Probes struct {
 	First time.Duration // the first wait, which doubles from probe to probe; zero: 30 s
 	Most  time.Duration // the longest wait; zero: 15 min

@@ -15,8 +15,7 @@ import (
 	"parley/llm"
 )
 
-// Config is everything that can be configured. Printed or logged, it hides its
-// secrets.
+// Config is the configuration. Printed or logged, it hides its secrets.
 type Config struct {
 	// Database is the SQLite file, relative to the working directory.
 	// Default "conversations.db".
@@ -35,7 +34,7 @@ type Config struct {
 	Identity     Identity             `toml:"identity"`
 }
 
-// Default is the configuration where nothing is configured.
+// Default returns the configuration of an empty file.
 func Default() Config {
 	return Config{
 		Database:     "conversations.db",
@@ -64,20 +63,20 @@ func Load(path string, getenv func(string) string) (Config, error) {
 	return c, err
 }
 
-// LoadWithOrigins is Load, and says of what was set where it was.
+// LoadWithOrigins loads as Load does, and returns where each key was set.
 func LoadWithOrigins(path string, getenv func(string) string) (Config, Origins, error) {
 	c, origins := Default(), Origins{}
 	err := load(path, &c, getenv, origins)
 	return c, origins, err
 }
 
-// LogValue is the configuration with its secrets hidden.
+// LogValue returns the configuration with its secrets hidden.
 func (c Config) LogValue() slog.Value {
 	return slog.GroupValue(attrs(reflect.ValueOf(c))...)
 }
 
-// String is the configuration on one line with its secrets hidden.
+// String returns the configuration on one line with its secrets hidden.
 func (c Config) String() string { return oneLine(reflect.ValueOf(c)) }
 
-// GoString is String, so that %#v hides secrets too.
+// GoString returns the same as String, so that %#v hides secrets too.
 func (c Config) GoString() string { return c.String() }

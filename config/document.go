@@ -17,8 +17,8 @@ type node struct {
 	children map[string]*node // of a table, else nil
 }
 
-// isTable says whether the node is a section, however it is spelled: under a
-// header, with dotted keys or inline.
+// isTable reports whether the node is a section, in any notation: under a header,
+// with dotted keys or inline.
 func (n *node) isTable() bool { return n.children != nil }
 
 // parse reads a TOML document into its root table. The error is a Problem
@@ -43,8 +43,8 @@ type reader struct {
 	md  toml.MetaData
 }
 
-// locator takes any value and refuses it. Package toml keeps the position of a
-// key to itself, except in the errors of values that refuse to be decoded.
+// locator refuses to be decoded, since package toml tells the position of a key only in
+// the error of a value that does.
 type locator struct{ value any }
 
 var errLocated = errors.New("located")
@@ -99,16 +99,16 @@ func firstLine(nodes map[string]*node) int {
 	return first
 }
 
-// lineColumn is the place of a byte offset, both from 1, the column in
-// characters.
+// lineColumn returns the line and the column of a byte offset, both from 1, the column
+// in characters.
 func lineColumn(doc string, offset int) (line, column int) {
 	before := doc[:min(max(offset, 0), len(doc))]
 	lineStart := strings.LastIndexByte(before, '\n') + 1
 	return 1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(before[lineStart:])
 }
 
-// syntaxProblem says in words what package toml could not read. Nothing of a
-// value is repeated, since it may be a secret that lacks its quotes.
+// syntaxProblem returns the problem for what package toml could not read. It repeats
+// nothing of a value, which may be a secret without its quotes.
 func syntaxProblem(doc string, err toml.ParseError) Problem {
 	line, column := lineColumn(doc, err.Position.Start)
 	p := Problem{Line: line, Column: column, Key: err.LastKey}

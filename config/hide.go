@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// attrs are the members of a configuration struct for a log, secrets hidden.
+// attrs returns the members of a configuration struct for the log, secrets hidden.
 func attrs(v reflect.Value) []slog.Attr {
 	var list []slog.Attr
 	for _, m := range membersOf(v, "") {
@@ -20,7 +20,7 @@ func attrs(v reflect.Value) []slog.Attr {
 	return list
 }
 
-// oneLine is a configuration struct on one line, secrets hidden.
+// oneLine returns a configuration struct on one line, secrets hidden.
 func oneLine(v reflect.Value) string {
 	var words []string
 	for _, m := range leaves(v, "") {
@@ -33,7 +33,7 @@ func oneLine(v reflect.Value) string {
 	return strings.Join(words, " ")
 }
 
-// shown is the value of a key as anyone may see it; nil while it is not set.
+// shown returns the value of a key without secrets, and nil while it is not set.
 func shown(m member) any {
 	v := m.value
 	switch {

@@ -73,21 +73,21 @@ func (d *decoder) accounts(path string, line int, items []any, taken map[string]
 	return list
 }
 
-// inOrder are the names of a table as they stand in the file.
+// inOrder returns the names of a table in the order of the file.
 func inOrder(nodes map[string]*node) []string {
 	return slices.SortedFunc(maps.Keys(nodes), func(a, b string) int {
 		return cmp.Or(cmp.Compare(nodes[a].line, nodes[b].line), cmp.Compare(a, b))
 	})
 }
 
-// isPersonName says whether a name can stand in a session's key and be typed by
+// isPersonName reports whether a name can be part of a session's key and be typed by
 // everyone.
 func isPersonName(s string) bool {
 	return isName(s) && s == strings.ToLower(s) && !strings.Contains(s, ".")
 }
 
-// isAccount says whether s is an account as adapters know it: users have
-// positive numbers, written in one way only.
+// isAccount reports whether s is an account in the form that adapters use: a user's id
+// is a positive number, which can be written in one way only.
 func isAccount(s string) bool {
 	channel, user, _ := strings.Cut(s, ":")
 	id, err := strconv.ParseUint(user, 10, 64)

@@ -38,8 +38,8 @@ type member struct {
 
 var durationType = reflect.TypeFor[time.Duration]()
 
-// membersOf lists the members of the struct v, whose own path is given, in the
-// order of the fields.
+// membersOf returns the members of the struct v, which has this path, in the order of
+// the fields.
 func membersOf(v reflect.Value, path string) []member {
 	var members []member
 	for i := range v.NumField() {
@@ -53,7 +53,7 @@ func membersOf(v reflect.Value, path string) []member {
 	return members
 }
 
-// join puts a key behind its section's path, quoted where TOML asks for it.
+// join returns the path of a key in a section, quoted where TOML needs it.
 func join(path, name string) string {
 	name = clip(toml.Key{name}.String())
 	if path == "" {
@@ -70,10 +70,10 @@ func (m member) isIdentity() bool { return m.value.Type() == identityType }
 func (m member) isSecret() bool   { return m.tag.Get("kind") == "secret" }
 func (m member) holdsIDs() bool   { return m.tag.Get("kind") == "ids" || m.tag.Get("kind") == "names" }
 
-// fileKey is the key that names the file of a secret.
+// fileKey returns the key that names the file of a secret.
 func (m member) fileKey() string { return m.name + "_file" }
 
-// keys are the names that a section knows, in the order of its members.
+// keys returns the names of a section's keys, in the order of its members.
 func keys(members []member) []string {
 	var names []string
 	for _, m := range members {
@@ -85,7 +85,7 @@ func keys(members []member) []string {
 	return names
 }
 
-// leaves are the keys of a configuration struct and of its sections.
+// leaves returns the keys of a configuration struct and of its sections.
 func leaves(v reflect.Value, path string) []member {
 	var all []member
 	for _, m := range membersOf(v, path) {
@@ -98,7 +98,7 @@ func leaves(v reflect.Value, path string) []member {
 	return all
 }
 
-// allowed says what a member takes, as the end of the sentence "allowed: ".
+// allowed returns what a member accepts, as the end of the sentence "allowed: ".
 func (m member) allowed() string {
 	if words := m.tag.Get("oneof"); words != "" {
 		return oneOf(strings.Fields(words))
@@ -140,7 +140,7 @@ func (m member) allowed() string {
 	return "a number" + m.bounds()
 }
 
-// bounds says how large a value may be: " >= 0".
+// bounds returns the bounds of a value, such as " >= 0".
 func (m member) bounds() string {
 	low, high := m.tag.Get("min"), m.tag.Get("max")
 	switch {
@@ -154,7 +154,7 @@ func (m member) bounds() string {
 	return ""
 }
 
-// oneOf lists words as a choice: "debug", "info" or "warn".
+// oneOf returns words as a choice: "debug", "info" or "warn".
 func oneOf(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

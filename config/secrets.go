@@ -32,8 +32,8 @@ func (d *decoder) secret(m member, key, file *node) {
 	}
 }
 
-// secretText is the text of a node, "" when there is no node. What is not a
-// text is reported by its type alone: it may be the secret.
+// secretText returns the text of a node, "" when there is no node. It reports another
+// value by its type alone, since it may be the secret.
 func (d *decoder) secretText(path string, n *node) (string, bool) {
 	if n == nil {
 		return "", true
@@ -114,8 +114,8 @@ func nameOf(r rune) string {
 	return cmp.Or(names[r], "a character that is not printable ASCII")
 }
 
-// clean takes off what editors and shells leave around a secret: a byte order
-// mark, spaces and line breaks.
+// clean removes what editors and shells leave around a secret: a byte order mark,
+// spaces and line breaks.
 func clean(s string) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(s), "\ufeff"))
 }

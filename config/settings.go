@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Origins says of the keys that were set where that was, by their paths.
+// Origins holds where each key was set, by the key's path.
 type Origins map[string]Origin
 
 // Origin is where a key was set.
@@ -24,7 +24,7 @@ const (
 	fromDefault = "default"
 )
 
-// Setting is a key as it is in force, as anybody may see it.
+// Setting is the effective value of a key, without secrets.
 type Setting struct {
 	Section string // path, "" for the keys above all sections
 	Key     string
@@ -61,7 +61,7 @@ func sortedKeys(m reflect.Value) []reflect.Value {
 	return slices.SortedFunc(slices.Values(m.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 }
 
-// valueText is the value of a key in words.
+// valueText returns the value of a key in words.
 func valueText(m member) string {
 	if m.isSecret() {
 		if m.value.String() != "" {
@@ -88,7 +88,7 @@ func valueText(m member) string {
 	}
 }
 
-// identityText lists who has which accounts.
+// identityText returns which person has which accounts.
 func identityText(people Identity) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(people)) {
@@ -97,7 +97,7 @@ func identityText(people Identity) string {
 	return cmp.Or(strings.Join(list, ", "), "none")
 }
 
-// durationText leaves out what is zero: 720h, not 720h0m0s.
+// durationText returns a duration without zero units: 720h, not 720h0m0s.
 func durationText(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -109,7 +109,7 @@ func durationText(d time.Duration) string {
 	return text
 }
 
-// Secrets are the secrets that are set, for who must hide them.
+// Secrets returns the secrets that are set, for logs that must hide them.
 func (c Config) Secrets() []string {
 	var list []string
 	for _, m := range leaves(reflect.ValueOf(c), "") {

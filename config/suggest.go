@@ -2,8 +2,8 @@ package config
 
 import "strings"
 
-// nearest is the candidate that word is most likely a misspelling of, or ""
-// when none is near.
+// nearest returns the candidate that word is most likely a misspelling of, or "" when
+// none is near.
 func nearest(word string, candidates []string) string {
 	if len(word) > longestWord {
 		return ""
@@ -20,12 +20,12 @@ func nearest(word string, candidates []string) string {
 // longestWord is more than any key has, so that distance stays cheap.
 const longestWord = 64
 
-// fold makes equal what people write for the same key: SendRate, send-rate.
+// fold returns the same text for all spellings of a key: SendRate, send-rate.
 func fold(key string) string {
 	return strings.NewReplacer("-", "", "_", "", " ", "").Replace(strings.ToLower(key))
 }
 
-// distance counts the letters to insert, delete, replace or swap with a
+// distance returns the number of letters to insert, delete, replace or swap with a
 // neighbour to turn a into b.
 func distance(a, b string) int {
 	s, t := []rune(a), []rune(b)

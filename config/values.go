@@ -12,8 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// convert turns a value of a document into one for the member, or says that
-// the member does not take it.
+// convert returns a value of a document as a value of the member, and false if the
+// member does not accept it.
 func convert(m member, value any) (reflect.Value, bool) {
 	t := m.value.Type()
 	if t.Kind() == reflect.Pointer {
@@ -84,8 +84,8 @@ func isHTTP(s string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
 }
 
-// isName says whether s can name a session, which everyone must be able to
-// type and to read in a key.
+// isName reports whether s can name a session: everyone can type it, and it is readable
+// in a key.
 func isName(s string) bool {
 	other := func(r rune) bool {
 		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
@@ -94,7 +94,7 @@ func isName(s string) bool {
 	return s != "" && len(s) <= 64 && !strings.ContainsFunc(s, other)
 }
 
-// takesItem says whether s can stand in the member's list.
+// takesItem reports whether the member's list accepts s.
 func (m member) takesItem(s string) bool {
 	if !m.holdsIDs() {
 		return strings.TrimSpace(s) != ""
@@ -103,8 +103,8 @@ func (m member) takesItem(s string) bool {
 	return err == nil || m.tag.Get("kind") == "names" && (s == "*" || len(s) > 1 && s[0] == '@')
 }
 
-// inBounds compares with the tags min and max, of which a duration's are
-// durations.
+// inBounds reports whether a value is within the tags min and max, which for a duration
+// are durations.
 func (m member) inBounds(v float64) bool {
 	low, high := m.bound("min", math.Inf(-1)), m.bound("max", math.Inf(1))
 	return low <= v && v <= high
@@ -125,7 +125,7 @@ func (m member) bound(tag string, none float64) float64 {
 	return f
 }
 
-// describe names a value and its type for a problem: "fast" (string).
+// describe returns a value with its type for a problem: "fast" (string).
 func describe(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -156,7 +156,7 @@ func hidePassword(s string) string {
 	return s
 }
 
-// clip shortens text to the length that a problem can show.
+// clip returns text shortened to the length that a problem shows.
 func clip(s string) string {
 	const limit = 60
 	if utf8.RuneCountInString(s) <= limit {

@@ -89,10 +89,10 @@ func doneText(word string) string {
 	return map[string]string{
 		"archived": "The conversation is archived. The next message begins a new one.",
 		"reset":    "A new conversation has begun; the one before it is archived.",
-		"deleted":  "It is deleted.",
-		"renamed":  "It has its new title.",
+		"deleted":  "Deleted.",
+		"renamed":  "The conversation is renamed.",
 		"retried":  "The reply is on its way again.",
-		"approved": "That person is let in: the next message is answered.",
-		"revoked":  "That person is put out.",
+		"approved": "That person has access now: the next message is answered.",
+		"revoked":  "That person no longer has access.",
 	}[word]
 }

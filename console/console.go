@@ -23,8 +23,8 @@ import (
 	"parley/sessions"
 )
 
-// Parts is what the console needs.
-type Parts struct {
+// Deps holds what the console depends on.
+type Deps struct {
 	Store    *conversation.Store
 	Feed     *activity.Feed
 	Sessions *sessions.Service
@@ -55,15 +55,15 @@ type Fact struct{ Name, Value string }
 
 // Console serves the pages.
 type Console struct {
-	Parts
+	Deps
 }
 
 // New returns a console.
-func New(parts Parts) *Console {
-	if parts.Now == nil {
-		parts.Now = time.Now
+func New(deps Deps) *Console {
+	if deps.Now == nil {
+		deps.Now = time.Now
 	}
-	return &Console{Parts: parts}
+	return &Console{Deps: deps}
 }
 
 //go:embed templates
@@ -157,6 +157,6 @@ func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 		// nobody waits for an answer
 	default:
 		c.Log.Error("console page failed", "path", r.URL.Path, "error", err)
-		httpserver.Problem(w, r, http.StatusInternalServerError, "Something went wrong; the gateway's log says what.")
+		httpserver.Problem(w, r, http.StatusInternalServerError, "Something went wrong. The gateway's log has the details.")
 	}
 }

@@ -22,7 +22,7 @@ var ada = conversation.Sender{ID: "42", Name: "Ada"}
 // The operator sees at a glance what was used, by whom, and what it cost.
 func TestTheOverviewSaysWhatWasUsedAndWhatItCost(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(p *console.Parts) {
+	d := newDesk(t, func(p *console.Deps) {
 		p.Cost = func(model string, prompt, _, _ int64) (float64, bool) {
 			return float64(prompt) / 1000, model == "fake"
 		}
@@ -53,7 +53,7 @@ func TestCutAnswerIsMarkedInTranscriptAndTrace(t *testing.T) {
 // A model without a price does not make everything look free.
 func TestACostThatIsNotKnownIsNotShownAsNothing(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, func(p *console.Parts) {
+	d := newDesk(t, func(p *console.Deps) {
 		p.Cost = func(model string, _, _, _ int64) (float64, bool) { return 1.5, model == "fake" }
 	})
 	d.talk(chat, ada, "hello", "hi", nil)
@@ -290,7 +290,7 @@ func TestWhatWaitsIsShown(t *testing.T) {
 func TestTheConsoleTellsBotsApart(t *testing.T) {
 	t.Parallel()
 	former, now := conversation.Account{Channel: "telegram", ID: "7000001"}, conversation.Account{Channel: "telegram", ID: "7000002"}
-	d := newDesk(t, func(p *console.Parts) { p.Channels = []conversation.Account{now} })
+	d := newDesk(t, func(p *console.Deps) { p.Channels = []conversation.Account{now} })
 	for _, bot := range []conversation.Account{former, now} {
 		d.must(bots.New(d.store).SetHealth(t.Context(), bot, bots.Serving, ""))
 		in := conversation.Inbound{Key: chat, Account: bot.ID, SourceID: "42:1", Address: "{}", Sender: ada, Text: "to " + bot.ID, At: time.Now()}

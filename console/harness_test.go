@@ -29,11 +29,11 @@ type desk struct {
 	n       int // messages so far
 }
 
-func newDesk(t *testing.T, change func(*console.Parts)) *desk {
+func newDesk(t *testing.T, change func(*console.Deps)) *desk {
 	t.Helper()
 	d := &desk{t: t, store: storetest.New(t), lines: console.NewLines([]string{"a-long-secret"})}
 	d.log = slog.New(d.lines.Beside(slog.DiscardHandler))
-	parts := console.Parts{
+	parts := console.Deps{
 		Store: d.store, Feed: activity.NewFeed(), Lines: d.lines, Channels: []conversation.Account{{Channel: "telegram"}}, Log: d.log,
 		Look:     func(_ string, key conversation.Key) { d.looked = append(d.looked, key) },
 		Window:   func(context.Context, conversation.Key) (console.Window, error) { return console.Window{}, nil },

@@ -20,7 +20,7 @@ func TestNothingShownBecomesScript(t *testing.T) {
 	t.Parallel()
 	hostile := pagestest.Hostile()
 	all := strings.Join(hostile, "\n")
-	d := newDesk(t, func(p *console.Parts) {
+	d := newDesk(t, func(p *console.Deps) {
 		for _, text := range hostile[:3] {
 			p.Channels = append(p.Channels, conversation.Account{Channel: text, ID: text})
 		}

@@ -13,13 +13,14 @@ func (g *Gateway) addAPI() {
 	if g.http == nil {
 		return
 	}
-	channel := api.New(api.Parts{
+	channel := api.New(api.Deps{
 		Store:    g.store,
 		Feed:     g.feed,
 		Models:   append([]string{g.choice.Model}, g.cfg.LLM.FallbackModels...),
 		Vision:   g.cfg.LLM.Vision,
 		Log:      g.log,
 		Sessions: g.sessions,
+		Health:   g.health(conversation.Account{Channel: api.ChannelName}),
 		Edited:   g.router.Edited,
 
 		Expiration: g.cfg.Conversation.SessionExpiration,

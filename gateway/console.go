@@ -17,7 +17,7 @@ func (g *Gateway) addConsole() {
 	if g.http == nil {
 		return
 	}
-	parts := console.Parts{
+	deps := console.Deps{
 		Store:    g.store,
 		Feed:     g.feed,
 		Lines:    g.lines,
@@ -31,9 +31,9 @@ func (g *Gateway) addConsole() {
 		Log:      g.log,
 	}
 	if g.vectors != nil {
-		parts.Embeddings = g.vectors.Status
+		deps.Embeddings = g.vectors.Status
 	}
-	console.New(parts).Serve(g.http)
+	console.New(deps).Serve(g.http)
 }
 
 // accounts returns the channels in service with the bots that serve them, sorted by name.

@@ -16,7 +16,7 @@ func (g *Gateway) addDiscord() error {
 	if g.cfg.Discord.Token == "" {
 		return nil
 	}
-	channel, err := discord.New(discord.Parts{
+	channel, err := discord.New(discord.Deps{
 		Config:   g.cfg.Discord,
 		Store:    edits{g.store, g.router, g.feed},
 		Pairings: pairing.New(g.store),

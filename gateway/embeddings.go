@@ -26,9 +26,9 @@ func (g *Gateway) addEmbeddings(getenv func(string) string) {
 	g.store.SetEmbedder(g.vectors)
 }
 
-// metricsParts returns what the metrics are made of.
-func (g *Gateway) metricsParts() metrics.Parts {
-	parts := metrics.Parts{
+// metricsDeps returns what the metrics depend on.
+func (g *Gateway) metricsDeps() metrics.Deps {
+	parts := metrics.Deps{
 		Version: g.version, Queues: bots.New(g.store).Queues, Sessions: g.store.CountSessions,
 		AtWork: func() int64 { return g.router.AtWork() },
 	}

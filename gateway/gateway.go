@@ -115,7 +115,7 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	}
 	g.ready = g.readiness()
 	g.addEmbeddings(o.Getenv)
-	g.metrics = metrics.New(g.metricsParts())
+	g.metrics = metrics.New(g.metricsDeps())
 	err = g.wire(ctx, o)
 	if err == nil && o.Daemon {
 		err = g.addDaemon(ctx)

@@ -21,7 +21,7 @@ func (g *Gateway) addHTTP(ctx context.Context) error {
 	if g.cfg.HTTP.Address() == "" {
 		return nil
 	}
-	parts := httpserver.Parts{
+	parts := httpserver.Deps{
 		Config: g.cfg.HTTP, SignIns: signin.New(g.store), Folder: filepath.Dir(g.store.Path()), Ready: g.ready, Observe: g.metrics.Answered, Log: g.log,
 	}
 	served := signin.Server{Token: signin.TokenConfigured}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"parley/channels"
 	"parley/conversation"
 	"parley/conversation/bots"
 	"parley/conversation/dbhealth"
@@ -138,7 +139,7 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 // isStarting reports whether HTTP is served already, but no messages are taken by it.
 func (g *Gateway) isStarting() bool {
 	for _, c := range g.channels {
-		if hosted, ok := c.Source.(interface{ HasStarted() bool }); ok && !hosted.HasStarted() {
+		if hosted, ok := c.Source.(channels.Starter); ok && !hosted.HasStarted() {
 			return true
 		}
 	}

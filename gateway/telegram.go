@@ -14,7 +14,7 @@ func (g *Gateway) addTelegram() error {
 	if g.cfg.Telegram.Token == "" {
 		return nil
 	}
-	channel, err := telegram.New(telegram.Parts{
+	channel, err := telegram.New(telegram.Deps{
 		Config:   g.cfg.Telegram,
 		Cursor:   g.store.Cursor,
 		Messages: edits{g.store, g.router, g.feed},

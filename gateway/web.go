@@ -10,7 +10,7 @@ func (g *Gateway) addWeb() {
 	if g.http == nil {
 		return
 	}
-	channel := web.New(web.Parts{Store: g.store, Feed: g.feed, Commands: menu(), Sessions: g.sessions, Health: g.health(conversation.Account{Channel: "web"}), Log: g.log})
+	channel := web.New(web.Deps{Store: g.store, Feed: g.feed, Commands: menu(), Sessions: g.sessions, Health: g.health(conversation.Account{Channel: "web"}), Log: g.log})
 	channel.Serve(g.http)
 	g.add(channel, conversation.Scope{Channel: channel.Name()})
 }

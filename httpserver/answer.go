@@ -86,7 +86,7 @@ func (s *Server) recovered(a *answer, r *http.Request) {
 	}
 	clear(a.Header()) // what the handler has said of its own answer
 	setHeaders(a.Header())
-	Problem(a, r, http.StatusInternalServerError, "Something went wrong. The gateway's log says more under "+id+".")
+	Problem(a, r, http.StatusInternalServerError, "Something went wrong. The gateway's log has the details under the id "+id+".")
 }
 
 // discard records the status and the header of an answer, and drops its body.

@@ -7,14 +7,14 @@ import (
 	"parley/httpserver"
 )
 
-func withToken() httpserver.Parts {
-	return httpserver.Parts{Config: httpserver.Config{Token: token}}
+func withToken() httpserver.Deps {
+	return httpserver.Deps{Config: httpserver.Config{Token: token}}
 }
 
 // On one's own machine everything works without a token.
 func TestWithoutATokenThisMachineIsLetIn(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{})
+	s := start(t, httpserver.Deps{})
 	for _, path := range []string{"/public", "/program", "/person"} {
 		s.send(program(t), "GET", path).expect(t, 200)
 	}
@@ -25,7 +25,7 @@ func TestWithoutATokenThisMachineIsLetIn(t *testing.T) {
 // A page whose name was pointed at this machine must not read what is served.
 func TestAPageOfAnotherNameIsRefused(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token, Hosts: []string{"Chat.Example.com"}}})
+	s := start(t, httpserver.Deps{Config: httpserver.Config{Token: token, Hosts: []string{"Chat.Example.com"}}})
 	for name, status := range map[string]int{
 		"evil.example": 421, "evil.example:8787": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "10.0.0.1": 421,
 		"localhost": 200, "LOCALHOST:8787": 200, "127.0.0.1:1": 200, "[::1]:8787": 200, "chat.example.com": 200, "chat.example.com:443": 200,
@@ -39,7 +39,7 @@ func TestAPageOfAnotherSiteChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]httpserver.Config{"without a token": {}, "with a token": {Token: token}} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, httpserver.Parts{Config: config})
+			s := start(t, httpserver.Deps{Config: config})
 			b := browser(t)
 			s.signIn(b, token).expect(t, 303)
 			for _, path := range []string{"/program", "/person"} {
@@ -56,7 +56,7 @@ func TestAPageOfAnotherSiteChangesNothing(t *testing.T) {
 // Without a token of the server's, any that a request carries proves nothing.
 func TestAMadeUpTokenIsNoProofWhereThereIsNone(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{})
+	s := start(t, httpserver.Deps{})
 	for _, path := range []string{"/program", "/person"} {
 		s.send(program(t), "POST", path, bearer("made up"), header("Origin", "https://evil.example")).expect(t, 403)
 	}
@@ -69,7 +69,7 @@ func TestAPageOfAnotherSiteLoadsNothing(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]httpserver.Config{"without a token": {}, "with a token": {Token: token}} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, httpserver.Parts{Config: config})
+			s := start(t, httpserver.Deps{Config: config})
 			b := browser(t)
 			s.signIn(b, token).expect(t, 303)
 			for _, path := range []string{"/program", "/person"} {
@@ -87,7 +87,7 @@ func TestAPageOfAnotherSiteLoadsNothing(t *testing.T) {
 // A proxy at another port than 443 tells the gateway its own name or another.
 func TestAPageBehindAProxyIsOfThisSiteAtAnyPort(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token, Hosts: []string{"Chat.Example.com"}}})
+	s := start(t, httpserver.Deps{Config: httpserver.Config{Token: token, Hosts: []string{"Chat.Example.com"}}})
 	b := browser(t)
 	s.signIn(b, token).expect(t, 303)
 	for _, origin := range []string{"https://chat.example.com", "https://chat.example.com:8443"} {
@@ -162,7 +162,7 @@ func TestAnswersAllowNoInlineCode(t *testing.T) {
 
 func TestWhatIsNotThereIsAProblem(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{}, route("GET /only/get", httpserver.Program, answerBody))
+	s := start(t, httpserver.Deps{}, route("GET /only/get", httpserver.Program, answerBody))
 	s.send(program(t), "GET", "/nowhere").expect(t, 404)
 	wrong := s.send(program(t), "DELETE", "/only/get")
 	wrong.expect(t, 405)

@@ -32,7 +32,7 @@ type site struct {
 }
 
 // start runs a server on a free port, with further routes.
-func start(t *testing.T, parts httpserver.Parts, routes ...func(*httpserver.Server)) *site {
+func start(t *testing.T, parts httpserver.Deps, routes ...func(*httpserver.Server)) *site {
 	t.Helper()
 	log := &syncBuffer{}
 	if parts.Token == "" && parts.TokenFile == nil {

@@ -32,7 +32,7 @@ func TestHealthIsPublicAndItsDetailsAreNot(t *testing.T) {
 // A page that has pointed its name at this machine is a stranger too.
 func TestHealthDetailsAreNotForForeignPages(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{Ready: func(context.Context) (bool, any) { return true, "detail" }})
+	s := start(t, httpserver.Deps{Ready: func(context.Context) (bool, any) { return true, "detail" }})
 	if told := s.send(program(t), "GET", "/readyz").body; !strings.Contains(told, "detail") {
 		t.Errorf("on this machine one is told %s", told)
 	}

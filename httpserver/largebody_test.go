@@ -20,7 +20,7 @@ func TestLargeBodiesShareTheMemory(t *testing.T) {
 	const size, uploads, most = 12 << 20, 16, 48 << 20
 	var held, peak atomic.Int64
 	folder := t.TempDir()
-	s := start(t, httpserver.Parts{Folder: folder}, route("POST /file", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
+	s := start(t, httpserver.Deps{Folder: folder}, route("POST /file", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
 		data, err := io.ReadAll(r.Body)
 		if err != nil {
 			httpserver.BodyProblem(w, r, err)
@@ -58,7 +58,7 @@ func TestSlowAndWaitingRequestsHoldUpNoUpload(t *testing.T) {
 	t.Parallel()
 	const size = 20 << 20
 	waiting, answered := make(chan struct{}, 8), make(chan struct{})
-	s := start(t, httpserver.Parts{Folder: t.TempDir()}, route("POST /file", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
+	s := start(t, httpserver.Deps{Folder: t.TempDir()}, route("POST /file", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {
 			httpserver.BodyProblem(w, r, err)
 			return
@@ -88,7 +88,7 @@ func TestSlowAndWaitingRequestsHoldUpNoUpload(t *testing.T) {
 // TestUploadsWithoutRoomOnTheDiskAreRefusedInWords has no folder to put bodies in.
 func TestUploadsWithoutRoomOnTheDiskAreRefusedInWords(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{Folder: t.TempDir() + "/gone"}, route("POST /file", httpserver.Program, answerBody, httpserver.MaxBody(4<<20)))
+	s := start(t, httpserver.Deps{Folder: t.TempDir() + "/gone"}, route("POST /file", httpserver.Program, answerBody, httpserver.MaxBody(4<<20)))
 	got := s.send(program(t), "POST", "/file", body(strings.Repeat("x", 2<<20)))
 	got.expect(t, http.StatusInsufficientStorage)
 	if !strings.Contains(got.body, "no room") || strings.Contains(got.body, "gone") {

@@ -23,7 +23,7 @@ func body(text string) edit {
 
 func TestBodiesHaveALimit(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{}, route("POST /large", httpserver.Program, answerBody, httpserver.MaxBody(2<<20)))
+	s := start(t, httpserver.Deps{}, route("POST /large", httpserver.Program, answerBody, httpserver.MaxBody(2<<20)))
 	most := strings.Repeat("x", httpserver.DefaultMaxBody)
 	s.send(program(t), "POST", "/program", body(most)).expect(t, 200)
 	s.send(program(t), "POST", "/program", body(most+"x")).expect(t, 413)
@@ -36,7 +36,7 @@ func TestBodiesHaveALimit(t *testing.T) {
 // What a handler has left of a body is not taken for the next request.
 func TestTheRestOfABodyIsNoRequest(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{}, route("POST /closes", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
+	s := start(t, httpserver.Deps{}, route("POST /closes", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
 		r.Body.Close()
 		httpserver.Problem(w, r, http.StatusTeapot, "That is enough.")
 	}))
@@ -73,7 +73,7 @@ func (s *site) dial(text string) net.Conn {
 
 func TestHeadsHaveALimit(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{})
+	s := start(t, httpserver.Deps{})
 	conn := s.dial("GET /public HTTP/1.1\r\nHost: localhost\r\nX: " + strings.Repeat("x", 100<<10))
 	answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil || answer.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
@@ -84,7 +84,7 @@ func TestHeadsHaveALimit(t *testing.T) {
 // Who sends a head or a body by drops must not hold a connection for ever.
 func TestSlowSendersAreCutOff(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{Limits: httpserver.Limits{HeaderTimeout: 50 * time.Millisecond, BodyTimeout: 50 * time.Millisecond}},
+	s := start(t, httpserver.Deps{Limits: httpserver.Limits{HeaderTimeout: 50 * time.Millisecond, BodyTimeout: 50 * time.Millisecond}},
 		route("POST /small", httpserver.Program, answerBody, httpserver.MaxBody(10)))
 	if _, err := io.ReadAll(s.dial("GET /public HTTP/1.1\r\n")); err != nil {
 		t.Errorf("a slow head is not cut off: %v", err)
@@ -113,7 +113,7 @@ func TestSlowSendersAreCutOffWhereTheyAreRefused(t *testing.T) {
 func TestALongAnswerOutlastsTheTimeForTheBody(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
-	s := start(t, httpserver.Parts{Limits: httpserver.Limits{BodyTimeout: 20 * time.Millisecond, WriteTimeout: 20 * time.Millisecond}},
+	s := start(t, httpserver.Deps{Limits: httpserver.Limits{BodyTimeout: 20 * time.Millisecond, WriteTimeout: 20 * time.Millisecond}},
 		route("POST /slow", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
 			if _, err := io.ReadAll(r.Body); err != nil {
 				ended <- err
@@ -137,7 +137,7 @@ func TestALongAnswerOutlastsTheTimeForTheBody(t *testing.T) {
 func TestSlowReadersAreCutOff(t *testing.T) {
 	t.Parallel()
 	cut := make(chan error, 1)
-	s := start(t, httpserver.Parts{Limits: httpserver.Limits{WriteTimeout: 50 * time.Millisecond}},
+	s := start(t, httpserver.Deps{Limits: httpserver.Limits{WriteTimeout: 50 * time.Millisecond}},
 		route("GET /events", httpserver.Person, func(w http.ResponseWriter, r *http.Request) {
 			events := httpserver.OpenEvents(w)
 			for {
@@ -159,7 +159,7 @@ func TestSlowReadersAreCutOff(t *testing.T) {
 func TestALongAnswerReachesASlowLine(t *testing.T) {
 	t.Parallel()
 	const long = 48 << 20 // more than any buffer on the way
-	s := start(t, httpserver.Parts{Limits: httpserver.Limits{WriteTimeout: time.Second}},
+	s := start(t, httpserver.Deps{Limits: httpserver.Limits{WriteTimeout: time.Second}},
 		route("GET /long", httpserver.Program, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", strconv.Itoa(long))
 			w.Write(make([]byte, long))
@@ -180,7 +180,7 @@ func TestALongAnswerReachesASlowLine(t *testing.T) {
 // What was written before a long piece of work is still sent after it.
 func TestAnAnswerBeforeLongWorkIsNotLost(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{Limits: httpserver.Limits{WriteTimeout: 20 * time.Millisecond}},
+	s := start(t, httpserver.Deps{Limits: httpserver.Limits{WriteTimeout: 20 * time.Millisecond}},
 		route("POST /early", httpserver.Program, func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, "accepted")
 			select {
@@ -195,7 +195,7 @@ func TestAnAnswerBeforeLongWorkIsNotLost(t *testing.T) {
 
 func TestConnectionsHaveALimit(t *testing.T) {
 	t.Parallel()
-	parts := httpserver.Parts{}
+	parts := httpserver.Deps{}
 	parts.MaxConnections = 2
 	asked, end := make(chan struct{}, 2), make(chan struct{})
 	s := start(t, parts, route("GET /wait", httpserver.Program, func(http.ResponseWriter, *http.Request) {
@@ -226,7 +226,7 @@ func TestConnectionsHaveALimit(t *testing.T) {
 // Connections on which nothing is asked must not keep out who asks.
 func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
-	parts := httpserver.Parts{Limits: httpserver.Limits{HeaderTimeout: time.Hour}}
+	parts := httpserver.Deps{Limits: httpserver.Limits{HeaderTimeout: time.Hour}}
 	parts.MaxConnections = 4
 	s := start(t, parts)
 	for i := range 20 {
@@ -274,7 +274,7 @@ func TestRatesAreByAddressAndSignIn(t *testing.T) {
 
 func TestKnownClientsHaveALimitToo(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{Limits: httpserver.Limits{Known: httpserver.Rate{PerSecond: 1e-6, Burst: 3}}})
+	s := start(t, httpserver.Deps{Limits: httpserver.Limits{Known: httpserver.Rate{PerSecond: 1e-6, Burst: 3}}})
 	for range 3 {
 		s.send(program(t), "GET", "/program").expect(t, 200)
 	}

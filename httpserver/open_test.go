@@ -11,7 +11,7 @@ import (
 // front of it.
 func TestOpenServerAnswersNoProxy(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{})
+	s := start(t, httpserver.Deps{})
 	for _, proxied := range []edit{
 		header("X-Forwarded-For", "203.0.113.9"), header("X-Forwarded-For", "127.0.0.1"), header("X-Forwarded-Proto", "https"), header("X-Forwarded-Host", "localhost"),
 		header("Forwarded", "for=203.0.113.9"), header("Via", "1.1 proxy"), header("X-Real-IP", "203.0.113.9"),
@@ -33,7 +33,7 @@ func TestOpenServerAnswersNoProxy(t *testing.T) {
 func TestOpenServerListensOnItsOwnMachineAlone(t *testing.T) {
 	t.Parallel()
 	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0"} {
-		_, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 1}})
+		_, err := httpserver.New(httpserver.Deps{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 1}})
 		if err == nil || !strings.Contains(err.Error(), "other machines") {
 			t.Errorf("%s: %v", listen, err)
 		}
@@ -44,7 +44,7 @@ func TestOpenServerListensOnItsOwnMachineAlone(t *testing.T) {
 // only be mistaken for a sign-in of a server that asks for one.
 func TestOpenServerSetsNoCookie(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{})
+	s := start(t, httpserver.Deps{})
 	b := browser(t)
 	for _, method := range []string{"GET", "POST"} {
 		answer := s.send(b, method, "/person")

@@ -19,7 +19,7 @@ import (
 func TestSignOutRevokesTheCookie(t *testing.T) {
 	t.Parallel()
 	signIns := signin.New(newStore(t))
-	parts := httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns}
+	parts := httpserver.Deps{Config: httpserver.Config{Token: token}, SignIns: signIns}
 	s := start(t, parts)
 	b := browser(t)
 	cookie := header("Cookie", s.signIn(b, token).Header.Get("Set-Cookie"))
@@ -41,7 +41,7 @@ func TestSignOutRevokesTheCookie(t *testing.T) {
 func TestSignInsAreNotGuessedWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
-	parts := httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signin.New(store)}
+	parts := httpserver.Deps{Config: httpserver.Config{Token: token}, SignIns: signin.New(store)}
 	s := start(t, parts)
 	b, out := browser(t), browser(t)
 	for _, client := range []*http.Client{b, out} {
@@ -73,7 +73,7 @@ func withFile(t *testing.T, routes ...func(*httpserver.Server)) (s *site, file *
 	if err != nil {
 		t.Fatal(err)
 	}
-	return start(t, httpserver.Parts{TokenFile: file}, routes...), file, func() {
+	return start(t, httpserver.Deps{TokenFile: file}, routes...), file, func() {
 		t.Helper()
 		if err := httpserver.RotateTokenFile(database); err != nil {
 			t.Fatal(err)
@@ -147,7 +147,7 @@ func TestStreamsEndWithWhatLetThemIn(t *testing.T) {
 func TestLinkSignsInOnce(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
-	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signin.New(store)})
+	s := start(t, httpserver.Deps{Config: httpserver.Config{Token: token}, SignIns: signin.New(store)})
 	links, err := httpserver.NewLinks(t.Context(), []string{s.url + "/", "https://chat.example.com/"}, signin.New(store).AddCode)
 	if err != nil || len(links) != 2 || !strings.HasPrefix(links[1], "https://chat.example.com/signin/link#") {
 		t.Fatalf("got %q, %v", links, err)
@@ -197,7 +197,7 @@ func TestLinkSignsInOnce(t *testing.T) {
 func TestWrongCodesAreSlowed(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
-	parts := httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signin.New(store)}
+	parts := httpserver.Deps{Config: httpserver.Config{Token: token}, SignIns: signin.New(store)}
 	parts.Limits.Guesses = httpserver.Rate{PerSecond: 1e-6, Burst: 3}
 	s := start(t, parts)
 	try := func(code string) response {

@@ -22,8 +22,8 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// Parts is what a server needs.
-type Parts struct {
+// Deps holds the configuration of a server and what it depends on.
+type Deps struct {
 	Config
 	TokenFile *TokenFile // holds the token while Config.Token is ""; nil with AuthNone: keys are made for this process alone
 	SignIns   SignIns    // nil only with AuthNone
@@ -67,46 +67,46 @@ type Server struct {
 
 // New listens at the configured address, which is not "". When the address is
 // taken the error is syscall.EADDRINUSE.
-func New(parts Parts) (*Server, error) {
-	secret, file := parts.Token, parts.TokenFile
+func New(deps Deps) (*Server, error) {
+	secret, file := deps.Token, deps.TokenFile
 	switch {
 	case secret != "":
 		file = nil
 	case file != nil:
 		secret = file.Token()
-	case parts.Auth == AuthNone:
+	case deps.Auth == AuthNone:
 		secret = rand.Text()
 	}
-	if secret == "" || parts.SignIns == nil && parts.Auth != AuthNone {
+	if secret == "" || deps.SignIns == nil && deps.Auth != AuthNone {
 		return nil, errors.New("http: a server that asks for a token needs one, and a place to keep who is signed in")
 	}
-	listener, err := net.Listen("tcp", parts.Address())
+	listener, err := net.Listen("tcp", deps.Address())
 	if err != nil {
 		return nil, fmt.Errorf("http: %w", err)
 	}
-	if addr, ok := listener.Addr().(*net.TCPAddr); parts.Auth == AuthNone && (!ok || !addr.IP.IsLoopback()) {
+	if addr, ok := listener.Addr().(*net.TCPAddr); deps.Auth == AuthNone && (!ok || !addr.IP.IsLoopback()) {
 		listener.Close()
 		return nil, fmt.Errorf("http: %s is %s, which other machines reach: with auth = %q in the section [http] the server listens at an address of this machine alone",
-			parts.Address(), listener.Addr(), AuthNone)
+			deps.Address(), listener.Addr(), AuthNone)
 	}
-	limits := parts.Limits.withDefaults()
+	limits := deps.Limits.withDefaults()
 	s := &Server{
-		cfg:       parts.Config,
+		cfg:       deps.Config,
 		limits:    limits,
-		observe:   parts.Observe,
-		log:       parts.Log,
+		observe:   deps.Observe,
+		log:       deps.Log,
 		listener:  listener,
-		conns:     connections{most: parts.MaxConnections},
-		large:     newLargeBodies(parts.Folder),
+		conns:     connections{most: deps.MaxConnections},
+		large:     newLargeBodies(deps.Folder),
 		mux:       http.NewServeMux(),
-		names:     names(parts.Config),
-		origins:   origins(parts.Hosts),
+		names:     names(deps.Config),
+		origins:   origins(deps.Hosts),
 		file:      file,
-		signIns:   parts.SignIns,
-		now:       parts.Now,
+		signIns:   deps.SignIns,
+		now:       deps.Now,
 		known:     newClientLimits(limits.Known),
 		strangers: newClientLimits(limits.Strangers),
-		guesses:   newGuesses(limits, parts.Log),
+		guesses:   newGuesses(limits, deps.Log),
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -115,7 +115,7 @@ func New(parts Parts) (*Server, error) {
 	s.ending, s.end = context.WithCancel(context.Background())
 	s.nowhere = s.guard(Public, route{}, http.HandlerFunc(s.noRoute))
 	s.handleSignIn()
-	s.handleHealth(parts.Ready)
+	s.handleHealth(deps.Ready)
 	return s, nil
 }
 

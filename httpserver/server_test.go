@@ -15,8 +15,8 @@ import (
 
 func TestATakenAddressIsToldAsSuch(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{})
-	_, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Auth: httpserver.AuthNone, Listen: new(strings.TrimPrefix(s.url, "http://"))}})
+	s := start(t, httpserver.Deps{})
+	_, err := httpserver.New(httpserver.Deps{Config: httpserver.Config{Auth: httpserver.AuthNone, Listen: new(strings.TrimPrefix(s.url, "http://"))}})
 	if !errors.Is(err, syscall.EADDRINUSE) {
 		t.Fatalf("got %v", err)
 	}
@@ -26,7 +26,7 @@ func TestATakenAddressIsToldAsSuch(t *testing.T) {
 func TestTheEndOfTheServer(t *testing.T) {
 	t.Parallel()
 	posted, finish := make(chan struct{}), make(chan struct{})
-	s := start(t, httpserver.Parts{},
+	s := start(t, httpserver.Deps{},
 		route("GET /events", httpserver.Person, func(w http.ResponseWriter, r *http.Request) {
 			if httpserver.OpenEvents(w).Beat() == nil {
 				<-r.Context().Done()
@@ -67,7 +67,7 @@ func TestTheEndOfTheServer(t *testing.T) {
 func TestTheEndCanBeHurried(t *testing.T) {
 	t.Parallel()
 	posted := make(chan struct{})
-	s := start(t, httpserver.Parts{}, route("POST /slow", httpserver.Program, func(_ http.ResponseWriter, r *http.Request) {
+	s := start(t, httpserver.Deps{}, route("POST /slow", httpserver.Program, func(_ http.ResponseWriter, r *http.Request) {
 		close(posted)
 		<-r.Context().Done()
 	}))
@@ -79,7 +79,7 @@ func TestTheEndCanBeHurried(t *testing.T) {
 
 func TestAPanicIsAnsweredAndLoggedOnce(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{},
+	s := start(t, httpserver.Deps{},
 		route("GET /panic", httpserver.Program, func(http.ResponseWriter, *http.Request) { panic("the secret reason") }),
 		route("GET /late", httpserver.Program, func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "half an answer")
@@ -91,7 +91,7 @@ func TestAPanicIsAnsweredAndLoggedOnce(t *testing.T) {
 	if strings.Contains(answer.body, "secret") || strings.Contains(answer.body, "goroutine") {
 		t.Errorf("the client is told %s", answer.body)
 	}
-	_, id, _ := strings.Cut(strings.TrimSuffix(answer.body, `."}`), "under ")
+	_, id, _ := strings.Cut(strings.TrimSuffix(answer.body, `."}`), "under the id ")
 	if id == "" || strings.Count(s.log.String(), id) != 1 || strings.Count(s.log.String(), "the secret reason") != 1 {
 		t.Errorf("%q is not in the log once:\n%s", id, s.log.String())
 	}
@@ -113,7 +113,7 @@ func TestEveryAnswerIsObserved(t *testing.T) {
 		status int
 	}
 	all := make(chan seen, 10)
-	s := start(t, httpserver.Parts{Observe: func(route string, status int, _ time.Duration) { all <- seen{route, status} }},
+	s := start(t, httpserver.Deps{Observe: func(route string, status int, _ time.Duration) { all <- seen{route, status} }},
 		route("GET /silent", httpserver.Program, func(http.ResponseWriter, *http.Request) {}),
 		route("GET /flushed", httpserver.Program, func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }))
 	for path, want := range map[string]seen{
@@ -129,7 +129,7 @@ func TestEveryAnswerIsObserved(t *testing.T) {
 // What a handler has said of its own answer does not hold for the problem.
 func TestAPanicLeavesNoHeadersBehind(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{}, route("GET /panic", httpserver.Program, func(w http.ResponseWriter, _ *http.Request) {
+	s := start(t, httpserver.Deps{}, route("GET /panic", httpserver.Program, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "3")
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Header().Set("Cache-Control", "max-age=31536000, immutable")
@@ -145,7 +145,7 @@ func TestAPanicLeavesNoHeadersBehind(t *testing.T) {
 // HEAD asks what a stream is; nothing would end it when the listener is gone.
 func TestAStreamToHeadEndsAtOnce(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{}, route("GET /events", httpserver.Person, func(w http.ResponseWriter, r *http.Request) {
+	s := start(t, httpserver.Deps{}, route("GET /events", httpserver.Person, func(w http.ResponseWriter, r *http.Request) {
 		if httpserver.OpenEvents(w).Beat() == nil {
 			<-r.Context().Done()
 		}
@@ -160,7 +160,7 @@ func TestAStreamToHeadEndsAtOnce(t *testing.T) {
 // What stands in an event must not become another event.
 func TestEventsArriveAsTheyWere(t *testing.T) {
 	t.Parallel()
-	s := start(t, httpserver.Parts{}, route("GET /events", httpserver.Person, func(w http.ResponseWriter, _ *http.Request) {
+	s := start(t, httpserver.Deps{}, route("GET /events", httpserver.Person, func(w http.ResponseWriter, _ *http.Request) {
 		_ = httpserver.OpenEvents(w).Send(
 			httpserver.Event{ID: "7\nevent: x", Name: "text", Data: "one\ntwo\r\rdata: three"},
 			httpserver.Event{Data: ""})

@@ -14,7 +14,7 @@ func TestTheServerKnowsWhatItServes(t *testing.T) {
 	t.Parallel()
 	listen := "127.0.0.1:0"
 	for auth, token := range map[string]string{httpserver.AuthNone: "", httpserver.AuthToken: "a-token-that-is-long-enough"} {
-		server, err := httpserver.New(httpserver.Parts{
+		server, err := httpserver.New(httpserver.Deps{
 			Config:  httpserver.Config{Listen: &listen, Auth: auth, Token: token, MaxConnections: 1},
 			SignIns: signin.New(newStore(t)), Log: slog.New(slog.DiscardHandler),
 		})

@@ -54,13 +54,13 @@ func TestHowLongASignInHolds(t *testing.T) {
 	var later atomic.Int64
 	clock := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	signIns := signin.New(newStore(t))
-	first := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns, Now: clock})
+	first := start(t, httpserver.Deps{Config: httpserver.Config{Token: token}, SignIns: signIns, Now: clock})
 	pass := header("Cookie", first.signIn(program(t), token).Header.Get("Set-Cookie"))
 	first.stop()
 
-	second := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns, Now: clock})
+	second := start(t, httpserver.Deps{Config: httpserver.Config{Token: token}, SignIns: signIns, Now: clock})
 	second.send(program(t), "GET", "/person", pass).expect(t, 200)
-	start(t, httpserver.Parts{Config: httpserver.Config{Token: token + "2"}, SignIns: signIns, Now: clock}).send(program(t), "GET", "/person", pass).expect(t, 303)
+	start(t, httpserver.Deps{Config: httpserver.Config{Token: token + "2"}, SignIns: signIns, Now: clock}).send(program(t), "GET", "/person", pass).expect(t, 303)
 	later.Store(int64(30*24*time.Hour - time.Minute))
 	second.send(program(t), "GET", "/person", pass).expect(t, 200)
 	later.Store(int64(30*24*time.Hour + time.Minute))
@@ -70,7 +70,7 @@ func TestHowLongASignInHolds(t *testing.T) {
 func TestForgedCookiesAreNoSignIn(t *testing.T) {
 	t.Parallel()
 	signIns := signin.New(newStore(t))
-	s := start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns})
+	s := start(t, httpserver.Deps{Config: httpserver.Config{Token: token}, SignIns: signIns})
 	cookie, err := http.ParseSetCookie(s.signIn(program(t), token).Header.Get("Set-Cookie"))
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestForgedCookiesAreNoSignIn(t *testing.T) {
 		}
 		forged = append(forged, string(changed))
 	}
-	s = start(t, httpserver.Parts{Config: httpserver.Config{Token: token}, SignIns: signIns, Limits: httpserver.Limits{Strangers: httpserver.Rate{PerSecond: 1, Burst: 1000}}})
+	s = start(t, httpserver.Deps{Config: httpserver.Config{Token: token}, SignIns: signIns, Limits: httpserver.Limits{Strangers: httpserver.Rate{PerSecond: 1, Burst: 1000}}})
 	for _, value := range forged {
 		s.send(program(t), "GET", "/person", header("Cookie", cookie.Name+"="+value)).expect(t, 303)
 	}
@@ -108,7 +108,7 @@ func TestSignInLeadsToNoOtherSite(t *testing.T) {
 func TestTheCookieIsSecureBehindATrustedProxy(t *testing.T) {
 	t.Parallel()
 	tls := header("X-Forwarded-Proto", "https")
-	trusting := start(t, httpserver.Parts{Config: httpserver.Config{Token: token, TrustProxy: true}})
+	trusting := start(t, httpserver.Deps{Config: httpserver.Config{Token: token, TrustProxy: true}})
 	cookie := trusting.signIn(program(t), token, tls).Header.Get("Set-Cookie")
 	if !strings.HasPrefix(cookie, "__Host-parley-") || !strings.Contains(cookie, "; Secure") {
 		t.Errorf("the cookie is %q", cookie)

@@ -40,7 +40,7 @@ const (
 )
 
 // newCollectors returns collectors in a registry of their own.
-func newCollectors(parts Parts) (*collectors, *prometheus.Registry) {
+func newCollectors(deps Deps) (*collectors, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -58,15 +58,15 @@ func newCollectors(parts Parts) (*collectors, *prometheus.Registry) {
 	answering := []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10, 60}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "parley_build_info", Help: "The version that runs; always 1.",
-		ConstLabels: prometheus.Labels{"version": parts.Version, "goversion": runtime.Version()},
+		ConstLabels: prometheus.Labels{"version": deps.Version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	registry.MustRegister(build, process.NewGoCollector(), process.NewProcessCollector(process.ProcessCollectorOpts{}), newSessions(parts))
-	if parts.Queues != nil {
-		registry.MustRegister(newQueues(parts.Queues))
+	registry.MustRegister(build, process.NewGoCollector(), process.NewProcessCollector(process.ProcessCollectorOpts{}), newSessions(deps))
+	if deps.Queues != nil {
+		registry.MustRegister(newQueues(deps.Queues))
 	}
-	if parts.VectorsLeft != nil {
-		registry.MustRegister(newVectors(parts.VectorsLeft))
+	if deps.VectorsLeft != nil {
+		registry.MustRegister(newVectors(deps.VectorsLeft))
 	}
 	c := &collectors{
 		inbound:          counter("parley_inbound_total", "Messages taken from a channel and stored.", "channel"),

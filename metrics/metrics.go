@@ -15,8 +15,8 @@ import (
 	"parley/conversation/bots"
 )
 
-// Parts is what Metrics need.
-type Parts struct {
+// Deps is what Metrics need.
+type Deps struct {
 	Version string // of the gateway
 
 	// The functions are called with each scrape. Each may be nil: its figures are missing.
@@ -35,8 +35,8 @@ type Metrics struct {
 }
 
 // New returns metrics that count from now on.
-func New(parts Parts) *Metrics {
-	c, registry := newCollectors(parts)
+func New(deps Deps) *Metrics {
+	c, registry := newCollectors(deps)
 	return &Metrics{collectors: c, handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, // queues that can't be read hide nothing else
 		Registry:      registry,

@@ -43,7 +43,7 @@ func do(m *metrics.Metrics) {
 // An operator's alarms go by these lines.
 func TestWhatPrometheusReads(t *testing.T) {
 	t.Parallel()
-	m := metrics.New(metrics.Parts{Version: "v1.2.3", Sessions: func(context.Context) (int64, error) { return 12, nil }, AtWork: func() int64 { return 3 }, Queues: func(context.Context) ([]bots.Queue, error) {
+	m := metrics.New(metrics.Deps{Version: "v1.2.3", Sessions: func(context.Context) (int64, error) { return 12, nil }, AtWork: func() int64 { return 3 }, Queues: func(context.Context) ([]bots.Queue, error) {
 		return []bots.Queue{
 			{Channel: "discord", Account: "1", Waiting: 3, OldestWaiting: time.Now().Add(time.Hour), Due: 2, Held: 1},
 			{Channel: "discord", Account: "2", Waiting: 1, OldestWaiting: time.Now().Add(2 * time.Hour)},
@@ -96,7 +96,7 @@ func TestWhatPrometheusReads(t *testing.T) {
 // A counter that begins with its first event has no rate then.
 func TestCountersBeginWithZero(t *testing.T) {
 	t.Parallel()
-	m := metrics.New(metrics.Parts{})
+	m := metrics.New(metrics.Deps{})
 	m.Expect(metrics.Expected{Channels: []string{"telegram"}, Models: []string{"m"}, Tools: []string{"clock"}})
 	text := scrape(m)
 	for _, line := range []string{
@@ -118,7 +118,7 @@ func TestCountersBeginWithZero(t *testing.T) {
 // A store in trouble is when the other figures are needed most.
 func TestQueuesThatCantBeReadHideNothingElse(t *testing.T) {
 	t.Parallel()
-	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]bots.Queue, error) { return nil, errors.New("disk I/O error") }})
+	m := metrics.New(metrics.Deps{Queues: func(context.Context) ([]bots.Queue, error) { return nil, errors.New("disk I/O error") }})
 	if text := scrape(m); !strings.Contains(text, "parley_build_info") || strings.Contains(text, "parley_inbox_waiting{") {
 		t.Errorf("got %s", text)
 	}
@@ -127,7 +127,7 @@ func TestQueuesThatCantBeReadHideNothingElse(t *testing.T) {
 // A server that names another model with each answer must not fill the memory.
 func TestOfTooManyModelsTheRestIsOne(t *testing.T) {
 	t.Parallel()
-	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]bots.Queue, error) { return nil, nil }})
+	m := metrics.New(metrics.Deps{Queues: func(context.Context) ([]bots.Queue, error) { return nil, nil }})
 	for i := range 1000 {
 		m.Attempted(metrics.ModelCall{Model: fmt.Sprint("model-", i), Outcome: "done"})
 	}
@@ -146,7 +146,7 @@ func TestOfTooManyModelsTheRestIsOne(t *testing.T) {
 // Scrapes may run while messages are counted. This test can only fail with -race.
 func TestScrapesAndHooksMayMeet(t *testing.T) {
 	t.Parallel()
-	m := metrics.New(metrics.Parts{Queues: func(context.Context) ([]bots.Queue, error) { return nil, nil }})
+	m := metrics.New(metrics.Deps{Queues: func(context.Context) ([]bots.Queue, error) { return nil, nil }})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -161,7 +161,7 @@ func TestScrapesAndHooksMayMeet(t *testing.T) {
 
 // The hooks are on the way of every message.
 func BenchmarkHooksThatNobodyReads(b *testing.B) {
-	m := metrics.New(metrics.Parts{})
+	m := metrics.New(metrics.Deps{})
 	for b.Loop() {
 		m.Accepted("telegram", 1)
 		m.Delivered(activity.Outcome{Channel: "telegram", Kind: activity.Sent})

@@ -8,13 +8,13 @@ import (
 
 // sessions reports how many sessions there are, which it reads with each scrape.
 type sessions struct {
-	parts          Parts
+	deps           Deps
 	stored, atWork *prometheus.Desc
 }
 
-func newSessions(parts Parts) sessions {
+func newSessions(deps Deps) sessions {
 	return sessions{
-		parts:  parts,
+		deps:   deps,
 		stored: prometheus.NewDesc("parley_sessions", "Sessions that are stored.", nil, nil),
 		atWork: prometheus.NewDesc("parley_sessions_at_work", "Sessions in memory: at work, or idle for a moment.", nil, nil),
 	}
@@ -26,15 +26,15 @@ func (s sessions) Describe(to chan<- *prometheus.Desc) {
 }
 
 func (s sessions) Collect(to chan<- prometheus.Metric) {
-	if s.parts.AtWork != nil {
-		to <- prometheus.MustNewConstMetric(s.atWork, prometheus.GaugeValue, float64(s.parts.AtWork()))
+	if s.deps.AtWork != nil {
+		to <- prometheus.MustNewConstMetric(s.atWork, prometheus.GaugeValue, float64(s.deps.AtWork()))
 	}
-	if s.parts.Sessions == nil {
+	if s.deps.Sessions == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
-	n, err := s.parts.Sessions(ctx)
+	n, err := s.deps.Sessions(ctx)
 	if err != nil {
 		to <- prometheus.NewInvalidMetric(s.stored, err)
 		return

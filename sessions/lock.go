@@ -14,8 +14,8 @@ import (
 // a gateway releases it a moment after its last answer.
 const lockRetry = 100 * time.Millisecond
 
-// WithLock has exclusive access by the session's lock, for a process that runs no
-// loops.
+// WithLock returns an Exclusive that holds the session's lock, for a process that runs
+// no loops.
 func WithLock(store *conversation.Store) Exclusive {
 	return func(ctx context.Context, key conversation.Key, do func(context.Context) error) error {
 		for {

@@ -1,7 +1,7 @@
-// Package sessions changes sessions and their conversations for whoever manages
-// them: people in the web chat and the console, programs, and the operator's
-// commands. Every change has exclusive access to its session, gives up after the
-// same time, and tells those who watch the session.
+// Package sessions archives, resets, renames, resumes and deletes sessions and their
+// conversations, for the web chat, the console, the API and the operator's commands.
+// Every change has exclusive access to its session, gives up after the same time, and
+// signals those who watch the session.
 package sessions
 
 import (
@@ -13,17 +13,17 @@ import (
 	"parley/conversation"
 )
 
-// Exclusive runs do while nobody else works the session. It waits for that until
-// ctx ends; then it returns an error that wraps the cause of ctx, and do has not
-// run. Otherwise it returns what do returned.
+// Exclusive runs do while nothing else works the session, and returns its error. If
+// that is not possible before ctx ends, it returns an error that wraps the cause of
+// ctx, and do has not run.
 type Exclusive func(ctx context.Context, key conversation.Key, do func(ctx context.Context) error) error
 
-// maxWait is how long a change waits for exclusive access, in which a run under
-// way may end, and then takes. Nobody is left waiting for a long run.
+// maxWait limits how long a change waits for exclusive access, during which a run under
+// way may end, and how long it then takes.
 const maxWait = 5 * time.Second
 
-// ErrBusy says that a session was at work for longer than a change waits, and that
-// nothing was changed.
+// ErrBusy is returned when a session was busy for longer than a change waits. Nothing
+// was changed.
 var ErrBusy = errors.New("an answer is being made in the session")
 
 // Service makes the changes. It may be used from several goroutines at once.

@@ -9,7 +9,7 @@ import (
 // maxTitle is how long a title that a person types may be, in characters.
 const maxTitle = 80
 
-// TitleRule says which titles ParseTitle takes, in a sentence for people.
+// TitleRule is a sentence for people that says which titles ParseTitle accepts.
 var TitleRule = fmt.Sprintf("A title has from 1 to %d letters.", maxTitle)
 
 // ParseTitle returns a title that a person has typed, in one line. ok is false

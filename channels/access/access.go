@@ -21,7 +21,7 @@ const (
 	Open      = "open"      // everybody may
 )
 
-// Control decides who may talk to the assistant. It is safe for concurrent use.
+// Control is the access check of one bot. It is safe for concurrent use.
 type Control struct {
 	channel   string
 	everybody bool
@@ -29,8 +29,8 @@ type Control struct {
 	pairings  Pairings
 	pairing   *pairing // nil: strangers get no code
 	telling   telling
-	strangers firstSeen // who was logged, by id
-	refused   firstSeen // likewise, by a name in allow and the id that uses it now
+	strangers firstSeen // strangers that were logged, by id
+	refused   firstSeen // usernames in allow that were logged, with the id that uses them now
 	log       *slog.Logger
 }
 
@@ -62,7 +62,7 @@ type Username struct {
 	Holder string // id of the account or group that has it now
 }
 
-// New returns the check of one bot. An empty mode means "pairing". Entries of
+// New returns the access check of one bot. An empty mode means "pairing". Entries of
 // allow are platform ids, @usernames in any case, and "*" for everybody. The
 // pairings are used in the mode "pairing" and for usernames. An error names what
 // was found and what is allowed.
@@ -171,7 +171,7 @@ func (v Visitor) all() []string {
 	return slices.DeleteFunc(append(list, v.IDs...), func(entry string) bool { return entry == "" })
 }
 
-// Nobody reports whether nobody can ever get in, so that the operator can be
+// Nobody reports whether no sender can ever be admitted, so that the operator can be
 // warned.
 func (a *Control) Nobody() bool { return !a.everybody && len(a.allowed) == 0 && a.pairing == nil }
 

@@ -15,7 +15,7 @@ import (
 	stored "parley/conversation/pairing"
 )
 
-const tellAgain = 10 * time.Minute // until a stranger who keeps writing is told the same code again
+const tellAgain = 10 * time.Minute // after which a stranger who keeps writing is told the same code again
 
 // New codes are rate limited, and each is valid for an hour, however many strangers
 // come. The first thousand get codes at once; after that two strangers a second do,
@@ -27,7 +27,7 @@ const (
 	codesPerSecond = 2
 )
 
-const warnAgain = 10 * time.Minute // until the log warns of many strangers again
+const warnAgain = 10 * time.Minute // after which too many requests are logged again
 
 // pairing admits those whom the operator has approved, in this or another process
 // and from the next message on, and offers everybody else a code in private.
@@ -39,19 +39,19 @@ type pairing struct {
 	codes *rate.Limiter // new ones
 
 	mu     sync.Mutex
-	given  map[string]issuedCode // by the stranger's id
-	warned time.Time             // when a crowd was logged last
+	issued map[string]issuedCode // by the stranger's id
+	warned time.Time             // when too many requests were logged last
 }
 
-// issuedCode is what is known of a stranger's code.
+// issuedCode remembers a stranger's code.
 type issuedCode struct {
-	quiet time.Time // until when the stranger is told nothing
-	good  time.Time // until when the code is good
+	quiet time.Time // the stranger is told nothing before this
+	good  time.Time // the code expires then
 }
 
 func newPairing(account conversation.Account, pairings Pairings, log *slog.Logger) *pairing {
 	return &pairing{
-		account: account, pairings: pairings, log: log, given: map[string]issuedCode{},
+		account: account, pairings: pairings, log: log, issued: map[string]issuedCode{},
 		codes: rate.NewLimiter(codesPerSecond, codesAtOnce),
 	}
 }
@@ -70,7 +70,7 @@ func (p *pairing) ask(ctx context.Context, who conversation.Sender) (paired bool
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	known := p.given[who.ID]
+	known := p.issued[who.ID]
 	if now.Before(known.quiet) {
 		return false, "", nil
 	}
@@ -95,25 +95,25 @@ func (p *pairing) ask(ctx context.Context, who conversation.Sender) (paired bool
 	return false, pairingWords(asked, now), nil
 }
 
-// mute tells a stranger nothing for a while, at most until the code expires, and
-// forgets those whose codes have expired.
+// mute keeps a stranger from being told the code again for a while, at most until it
+// expires. It forgets strangers whose codes have expired.
 func (p *pairing) mute(id string, now, expires time.Time) {
-	maps.DeleteFunc(p.given, func(_ string, g issuedCode) bool { return !now.Before(g.good) })
+	maps.DeleteFunc(p.issued, func(_ string, g issuedCode) bool { return !now.Before(g.good) })
 	g := issuedCode{quiet: now.Add(tellAgain), good: expires}
 	if expires.Before(g.quiet) {
 		g.quiet = expires
 	}
-	p.given[id] = g
+	p.issued[id] = g
 }
 
-// unmute has a stranger told at their next message, since the words could not be
+// unmute has a stranger told the code at their next message, since it could not be
 // sent now.
 func (p *pairing) unmute(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if g, known := p.given[id]; known {
+	if g, known := p.issued[id]; known {
 		g.quiet = time.Time{}
-		p.given[id] = g
+		p.issued[id] = g
 	}
 }
 

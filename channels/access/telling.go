@@ -10,8 +10,8 @@ import (
 	"parley/channels"
 )
 
-// Strangers are told how to be let in beside the intake, and at a rate that
-// leaves the platform's own limit to those who may talk.
+// Strangers are told how to be let in without delaying the intake, and at a rate that
+// leaves most of the platform's rate limit to those who may talk.
 const (
 	toldPerSecond = 10
 	toldAtOnce    = 30
@@ -19,7 +19,7 @@ const (
 	maxTold       = 1000 // strangers who wait to be told: as many as get a code at once
 )
 
-// telling holds what strangers have to be told.
+// telling is the queue of words for strangers.
 type telling struct {
 	queue chan told
 	pace  *rate.Limiter

@@ -15,6 +15,7 @@ import (
 	"parley/channels"
 	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/llm"
 	"parley/sessions"
 )
@@ -22,8 +23,8 @@ import (
 // ChannelName is the name of the channel, and how the keys of its sessions begin.
 const ChannelName = "api"
 
-// Parts is what the channel needs.
-type Parts struct {
+// Deps holds what the channel depends on.
+type Deps struct {
 	Store    *conversation.Store
 	Feed     *activity.Feed
 	Sessions *sessions.Service
@@ -43,10 +44,13 @@ type Parts struct {
 	// one; 0 = for ever.
 	Expiration time.Duration
 
-	// Edited tells whoever works a session that its conversation was extended.
+	// Health is called with "serving", see bots.Health, when Run begins. nil: not called.
+	Health func(state, detail string)
+
+	// Edited tells the loop of a session that its conversation was extended.
 	Edited func(key conversation.Key)
 
-	// Window gives what the model would be sent for a session now.
+	// Window returns what the model would be sent for a session now.
 	Window func(ctx context.Context, key conversation.Key) (Window, error)
 
 	// Tokens counts what a message costs the model.
@@ -66,9 +70,9 @@ type Window struct {
 }
 
 // Channel is the API. It is no channels.Sink: replies stay in the store, and
-// whoever asks finds them there.
+// programs ask for them there.
 type Channel struct {
-	Parts
+	Deps
 	gate     hosted.Gate
 	uploads  hosted.Uploads
 	handler  func() http.Handler // made at the first request: what it takes is no part of an idle gateway
@@ -78,11 +82,12 @@ type Channel struct {
 var (
 	_ channels.Source  = (*Channel)(nil)
 	_ channels.Fetcher = (*Channel)(nil)
+	_ channels.Starter = (*Channel)(nil)
 )
 
 // New makes the channel. Serve puts it on a server.
-func New(parts Parts) *Channel {
-	c := &Channel{Parts: parts, uploads: hosted.Uploads{Store: parts.Store, Log: parts.Log}}
+func New(deps Deps) *Channel {
+	c := &Channel{Deps: deps, uploads: hosted.Uploads{Store: deps.Store, Log: deps.Log}}
 	c.handler = sync.OnceValue(c.build)
 	return c
 }
@@ -94,6 +99,9 @@ func (c *Channel) Name() string { return ChannelName }
 // process will not make end then.
 func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	c.gate.Open(ctx, accept)
+	if c.Health != nil {
+		c.Health(bots.Serving, "")
+	}
 	<-ctx.Done()
 	return nil
 }

@@ -22,7 +22,7 @@ func BenchmarkReading(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer store.Close()
-	handler := New(Parts{Store: store, Feed: activity.NewFeed()}).handler()
+	handler := New(Deps{Store: store, Feed: activity.NewFeed()}).handler()
 	for b.Loop() {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/sessions/telegram:chat:1/messages?view=all", nil))

@@ -125,3 +125,12 @@ func contents(list object) (all []string) {
 	}
 	return all
 }
+
+// The operator sees in `gateway health` that programs are served.
+func TestHealthNamesTheAPI(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	gatewaytest.Await(t, "health to name the API", func() bool {
+		return strings.Contains(g.gw.MustRun("health"), "api: serving since ")
+	})
+}

@@ -15,7 +15,7 @@ import (
 	"parley/sessions"
 )
 
-// problem returns an error for whoever sent the request:
+// problem returns an error for the client:
 // https://www.rfc-editor.org/rfc/rfc9457
 func problem(status int, format string, args ...any) *huma.ErrorModel {
 	return &huma.ErrorModel{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
@@ -27,8 +27,8 @@ func withRetryAfter(seconds int, p *huma.ErrorModel) error {
 	return huma.ErrorWithHeaders(p, http.Header{"Retry-After": {fmt.Sprint(seconds)}})
 }
 
-// problemOf returns an error as a problem. An error that the client can do
-// nothing about is logged, under an id that the client gets.
+// problemOf returns an error as a problem. It logs an internal error under an id, which
+// it tells the client.
 func (c *Channel) problemOf(ctx context.Context, err error) error {
 	var told huma.StatusError
 	var refused *openAIError
@@ -45,20 +45,20 @@ func (c *Channel) problemOf(ctx context.Context, err error) error {
 		return problem(http.StatusUnprocessableEntity, "The Idempotency-Key was used for another request.")
 	case errors.Is(err, conversation.ErrMoved):
 		return withRetryAfter(movedTime, problem(http.StatusServiceUnavailable,
-			"The gateway can't reach its database and stores nothing at the moment. Send the request again in a while, with the same Idempotency-Key if it has one."))
+			"The gateway can't reach its database and stores nothing at the moment. Send the request again later, with the same Idempotency-Key if it has one."))
 	case conversation.IsDamaged(err):
 		return problem(http.StatusInternalServerError,
 			"What is stored here can't be read or added to: the gateway's database is damaged. Its operator has been told. /new, or a reset, begins a fresh conversation in a session.")
 	case errors.Is(err, hosted.ErrClosed), c.gate.IsEnding():
-		return withRetryAfter(restartTime, problem(http.StatusServiceUnavailable, "The gateway is starting or ending. Nothing was done; try again in a moment."))
+		return withRetryAfter(restartTime, problem(http.StatusServiceUnavailable, "The gateway is starting or shutting down. Nothing was changed; try again in a moment."))
 	case errors.Is(err, sessions.ErrBusy):
-		return withRetryAfter(5, problem(http.StatusConflict, "An answer is being made in the session, and this has to wait for it. Try again in a moment, or send /stop."))
+		return withRetryAfter(5, problem(http.StatusConflict, "The session is busy with an answer. Try again in a moment, or stop it with /stop."))
 	case ctx.Err() != nil:
 		return problem(http.StatusRequestTimeout, "The request ended before it was answered.") // nobody reads it
 	}
 	id := rand.Text()
 	c.Log.Error("API request failed", "id", id, "error", err)
-	return problem(http.StatusInternalServerError, "Something went wrong. The gateway's log says more under %s.", id)
+	return problem(http.StatusInternalServerError, "Something went wrong. The gateway's log has the details under the id %s.", id)
 }
 
 // restartTime is about how many seconds a restart of the gateway takes.

@@ -8,8 +8,8 @@ import (
 )
 
 // Discard returns the Sink of a channel that sends nothing, since its replies are
-// read from the store. What is due on the channel all the same, such as the
-// reply to a command that a page has given by itself, is marked as sent.
+// read from the store. Deliveries that are due on the channel all the same, such as
+// the reply to a command that a page gives by itself, are marked as sent.
 func Discard(channel string) channels.Sink { return discard(channel) }
 
 type discard string

@@ -10,16 +10,15 @@ import (
 	"parley/conversation"
 )
 
-// heldSession is what the sender knows of the replies of a session that are set
-// aside. The session's queue owns it while there is one, else the sender's
-// goroutine.
+// heldSession tracks the replies of a session that are set aside. The session's queue
+// owns it while there is one, otherwise the sender's goroutine.
 type heldSession struct {
 	waiting bool          // there may be some
 	newest  time.Time     // when the newest of them was set aside
 	tried   time.Time     // when they were tried last
 	took    time.Duration // how long that took
-	behind  int64         // the one behind which an interrupted round goes on, 0 = none was interrupted
-	timer   *time.Timer   // looks at the session again; nil: none
+	behind  int64         // ID of the delivery after which an interrupted round goes on; 0: none was interrupted
+	timer   *time.Timer   // starts the next round; nil: none
 }
 
 const (
@@ -117,7 +116,7 @@ func (q *queue) retryHeld(ctx context.Context, awaited bool) bool {
 		}
 		for _, d := range held {
 			after = d.ID
-			again, works, ok := q.retryOne(ctx, d)
+			again, healthy, ok := q.retryOne(ctx, d)
 			if !ok {
 				return false
 			}
@@ -130,7 +129,7 @@ func (q *queue) retryHeld(ctx context.Context, awaited bool) bool {
 			}
 			awaited = awaited || len(q.ready) > 0
 			switch {
-			case !works || q.isEnding():
+			case !healthy || q.isEnding():
 				h.waiting, h.behind = true, 0
 				return true
 			case awaited && failures >= maxHeldFailures:
@@ -153,9 +152,9 @@ func (q *queue) readHeld(ctx context.Context, after int64) (held []conversation.
 	return held, err
 }
 
-// retryOne tries a reply that is set aside. again says that it still is, works
-// that the platform takes others. ok is false when ctx ended.
-func (q *queue) retryOne(ctx context.Context, d conversation.Delivery) (again, works, ok bool) {
+// retryOne tries a reply that is set aside. again reports whether it still is, healthy
+// whether the platform takes other replies. ok is false when ctx ended.
+func (q *queue) retryOne(ctx context.Context, d conversation.Delivery) (again, healthy, ok bool) {
 	done, err := q.try(ctx, &d, true)
 	if done {
 		q.sender.log.Info("reply delivered after it was set aside", "session", d.Key, "delivery", d.ID, "attempts", d.Attempts, "since", d.HeldAt)
@@ -174,11 +173,11 @@ func (q *queue) retryOne(ctx context.Context, d conversation.Delivery) (again, w
 	}
 	q.sender.report(activity.Retried, d)
 	var stuck *channels.StuckError
-	works = errors.As(err, &stuck)
+	healthy = errors.As(err, &stuck)
 	if isPowerOfTwo(d.Attempts) {
 		log.Warn("reply set aside not taken, trying again", "error", err)
 	}
-	return true, works, q.mark(ctx, "note a failed try", func(ctx context.Context) error {
+	return true, healthy, q.mark(ctx, "note a failed try", func(ctx context.Context) error {
 		return q.sender.outbox.Mark(ctx, d, conversation.MarkHeld, err.Error())
 	})
 }

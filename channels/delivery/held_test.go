@@ -374,7 +374,7 @@ func TestTelegramCommandPassesAReplyThatTelegramFailsOn(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
 	serving := make(chan struct{})
-	channel, err := telegram.New(telegram.Parts{
+	channel, err := telegram.New(telegram.Deps{
 		Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler),
 		Health: func(state, _ string) {
 			if state == bots.Serving {

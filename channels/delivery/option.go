@@ -32,13 +32,13 @@ func (s *Sender) report(kind activity.OutcomeKind, d conversation.Delivery) {
 	}
 }
 
-// recovered runs do and returns a panic as a channels.LocalError: one chat's reply
-// must not end the gateway, now and at every start.
-func recovered(do func() error) (err error) {
+// recovered runs f and returns a panic as a channels.LocalError: a reply that makes the
+// gateway panic must not end it, now and at every start.
+func recovered(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &channels.LocalError{Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
 		}
 	}()
-	return do()
+	return f()
 }

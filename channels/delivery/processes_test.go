@@ -33,7 +33,7 @@ func TestSenderProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	channel, err := telegram.New(telegram.Parts{Config: telegram.Config{Token: telegramtest.Token, APIURL: os.Getenv(senderServer), Access: "open"}, Cursor: store.Cursor, Log: log})
+	channel, err := telegram.New(telegram.Deps{Config: telegram.Config{Token: telegramtest.Token, APIURL: os.Getenv(senderServer), Access: "open"}, Cursor: store.Cursor, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// patience is how long a reply is retried that the platform fails on, while it
-	// takes everything else, before it is set aside: about six attempts, which is
-	// longer than most faults of platforms last.
+	// patience is how long a reply is retried before it is set aside, when the platform
+	// fails on it but takes everything else: about six attempts, longer than most
+	// faults of platforms last.
 	patience = 30 * time.Second
 
 	// stuckLimit is how long such a reply is retried in all: longer than platforms
@@ -29,7 +29,7 @@ const (
 )
 
 // failed handles a failed attempt: it waits before the next one, sets the
-// delivery aside, or ends it. since is the time of the first failed attempt. ok
+// delivery aside, or gives it up. since is the time of the first failed attempt. ok
 // is false when ctx or the gateway ended meanwhile.
 func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time.Time, err error) (again, ok bool) {
 	if ctx.Err() != nil {

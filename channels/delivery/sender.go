@@ -35,7 +35,7 @@ type Sender struct {
 	sink     channels.Sink
 	outbox   Outbox
 	log      *slog.Logger
-	observe  func(activity.Outcome) // nil: nobody counts
+	observe  func(activity.Outcome) // nil: outcomes are not reported
 	patience time.Duration          // how long a reply may hold up its session
 	account  conversation.Account   // whose replies it sends, set by Run
 
@@ -48,7 +48,7 @@ type Sender struct {
 	mu      sync.Mutex
 	sending map[conversation.Key]int // by session: replies that wait for its queue, and 1 for the queue
 
-	unmarked sync.Map // by ID, deliveries that are over although the store, which is damaged there, can't say so
+	unmarked sync.Map // by ID, finished deliveries that can't be marked, since the store is damaged there
 }
 
 // New returns the sender of a channel. Run starts it.
@@ -84,11 +84,11 @@ func (s *Sender) Enqueue(replies ...conversation.Delivery) {
 	}
 }
 
-// EnqueueDue has the sender read from the store what is due in a session, such as
+// EnqueueDue makes the sender read the session's due deliveries from the store, such as
 // a reply that is to be sent again.
 func (s *Sender) EnqueueDue(key conversation.Key) { s.hand(work{key: key}) }
 
-// hand passes work to Run.
+// hand passes work to Run's goroutine.
 func (s *Sender) hand(w work) {
 	s.count(w.key, 1)
 	select {

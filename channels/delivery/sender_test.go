@@ -80,7 +80,7 @@ func (p *post) accept(ctx context.Context, cursors []conversation.Cursor, batch 
 // start runs a sender; stop ends it and waits.
 func (p *post) start() (sender *delivery.Sender, stop func()) {
 	p.t.Helper()
-	channel, err := telegram.New(telegram.Parts{Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open", FileOver: 10}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler)})
+	channel, err := telegram.New(telegram.Deps{Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open", FileOver: 10}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestFlushEndsWhenNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
 	p.reply(1, "last words")
-	channel, err := telegram.New(telegram.Parts{Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler)})
+	channel, err := telegram.New(telegram.Deps{Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,8 +48,8 @@ func parseAddress(text string) (address, error) {
 	return a, nil
 }
 
-// nonce is what Discord knows a part of the answer by, so that it is created
-// once however often it is sent. At most 25 characters:
+// nonce returns the key by which Discord recognises a part of the answer, so that it
+// is created once however often it is sent. At most 25 characters:
 // https://discord.com/developers/docs/resources/message#create-message
 func (a address) nonce(part int) string {
 	kind := ""
@@ -59,14 +59,14 @@ func (a address) nonce(part int) string {
 	return kind + a.Source + "-" + strconv.Itoa(part)
 }
 
-// tokenLife is how long an interaction can be answered, less a margin for the
+// tokenLife is how long an interaction can be answered, minus a margin for the
 // request: https://discord.com/developers/docs/interactions/receiving-and-responding#followup-messages
 const tokenLife = 15*time.Minute - 20*time.Second
 
-// expired reports that the interaction can't be answered as such any more.
+// expired reports whether the interaction can no longer be answered as such.
 func (a address) expired(now time.Time) bool { return now.Sub(bornAt(a.Source)) > tokenLife }
 
-// sourceID is the id of an interaction among those of messages.
+// sourceID returns the source id of an interaction, which differs from those of messages.
 func sourceID(interaction string) string { return "i" + interaction }
 
 func dmKey(user string) conversation.Key { return conversation.Key(name + ":dm:" + user) }

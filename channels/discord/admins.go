@@ -10,16 +10,16 @@ import (
 	"github.com/bwmarrin/discordgo"
 )
 
-// adminPermissions are those of whoever runs a server. Channels can't take them
-// away: https://discord.com/developers/docs/topics/permissions#permission-overwrites
+// adminPermissions are the permissions of people who run a server. Channels can't take
+// them away: https://discord.com/developers/docs/topics/permissions#permission-overwrites
 const adminPermissions = discordgo.PermissionAdministrator | discordgo.PermissionManageGuild
 
-// inPlace is a person in a place. Each is remembered alone, since nobody lists who
-// has a role.
+// inPlace is a person in a place. Each is remembered alone, since Discord does not
+// list who has a role.
 type inPlace struct{ place, user string }
 
-// IsAdmin reports whether somebody runs the server that the place of an address
-// is in: as its owner, or by a role with Administrator or Manage Server.
+// IsAdmin reports whether a user runs the server of an address: as its owner, or by a
+// role with Administrator or Manage Server.
 func (c *Channel) IsAdmin(ctx context.Context, addr, user string) (bool, error) {
 	to, err := parseAddress(addr)
 	if err != nil || user == "" {

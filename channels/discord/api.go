@@ -20,11 +20,11 @@ import (
 	"parley/internal/clock"
 )
 
-// requestTimeout is for one request, from the connection to the answer.
+// requestTimeout limits one request, from the connection to the answer.
 const requestTimeout = 30 * time.Second
 
-// api calls Discord's REST API through the library, with the library's account
-// of rate limits: each route of a channel waits for itself alone.
+// api calls Discord's REST API through the library, which keeps the rate limits: each
+// route of a channel waits for itself alone.
 type api struct {
 	session *discordgo.Session // for requests; its gateway is never opened
 	limits  atomic.Pointer[discordgo.RateLimiter]
@@ -81,7 +81,7 @@ func (a *api) call(ctx context.Context, r request, out any) error {
 	if r.limit == "" {
 		limiter = discordgo.NewRatelimiter()
 	}
-	bucket, err := turn(ctx, limiter, r.limit)
+	bucket, err := lockBucket(ctx, limiter, r.limit)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (a *api) call(ctx context.Context, r request, out any) error {
 	return nil
 }
 
-// errAnswer is a success whose answer has another shape than documented.
+// errAnswer is the error of a successful answer in an undocumented shape.
 var errAnswer = errors.New("answer not understood")
 
 func (r request) encode() (contentType string, body []byte, err error) {
@@ -114,9 +114,9 @@ func (r request) encode() (contentType string, body []byte, err error) {
 	return "application/json", body, err
 }
 
-// turn waits until the bucket lets a request through, and locks it. The
-// library's own wait would not end with ctx.
-func turn(ctx context.Context, limiter *discordgo.RateLimiter, limit string) (*discordgo.Bucket, error) {
+// lockBucket waits until the rate limit lets a request through, and locks its bucket.
+// The library's own wait would not end with ctx.
+func lockBucket(ctx context.Context, limiter *discordgo.RateLimiter, limit string) (*discordgo.Bucket, error) {
 	bucket := limiter.GetBucket(limit)
 	for {
 		bucket.Lock()
@@ -148,7 +148,7 @@ func (r *refusal) Error() string {
 	return text
 }
 
-// refused gives the refusal that err is, else one without status and code.
+// refused returns the refusal in err, or one without status and code.
 func refused(err error) refusal {
 	var r *refusal
 	if errors.As(err, &r) {
@@ -157,15 +157,15 @@ func refused(err error) refusal {
 	return refusal{}
 }
 
-// isFinal reports whether the same request would be refused again. A rejected
-// token is none of these: it ends the channel.
+// isFinal reports whether the same request would be refused again. A rejected token is
+// not final: the bot is tried again.
 func isFinal(err error) bool {
 	status := refused(err).status
 	return status != 0 && status != http.StatusTooManyRequests && status != http.StatusUnauthorized
 }
 
-// explain makes an error of the library one without the address, which holds
-// the token of an interaction.
+// explain returns an error of the library without the address, which holds the token
+// of an interaction.
 func explain(err error) error {
 	var limited *discordgo.RateLimitError
 	if errors.As(err, &limited) {

@@ -21,7 +21,7 @@ const maxLookups = 4
 // messages may have been missed, and those that Discord has not described. Other
 // places go on meanwhile.
 type catchUp struct {
-	awaited map[string]bool // servers that are still to be told of
+	awaited map[string]bool // servers that Discord has not described yet
 	held    map[string]*heldPlace
 	waiting []string // held places whose turn has not come
 	running int
@@ -31,13 +31,13 @@ type catchUp struct {
 // messages at a time, in turn with other places, until it has caught up with the
 // live events.
 type heldPlace struct {
-	after   uint64             // message behind which others may have been missed; 0: only what the place is is asked
+	after   uint64             // id of the message after which others may have been missed; 0: only the place is looked up
 	fetched int                // messages so far
 	members map[string]*member // whose roles were asked for, by user
 	again   bool               // a new session began while a page was fetched
 	begun   bool
-	guild   string  // as an event told it
-	events  []event // that wait for it
+	guild   string  // from an event
+	events  []event // wait until the place is looked up
 }
 
 func newCatchUp() catchUp {
@@ -99,7 +99,7 @@ type lookupResult struct {
 	id       string
 	place    *place    // nil: Discord does not tell
 	messages []message // that were missed, oldest first: at most a page
-	more     bool      // others were said behind them
+	more     bool      // there are newer ones
 }
 
 // startLookups looks up the places whose turn it is.
@@ -110,7 +110,7 @@ func (in *intake) startLookups(ctx context.Context) {
 		c.waiting = c.waiting[1:]
 		c.held[id].begun = true
 		c.running++
-		job := in.finding(id)
+		job := in.lookupOf(id)
 		if job.isDone(in.seen[id]) {
 			in.queue.push(event{kind: placeLookedAt, found: &lookupResult{id: id}})
 			continue
@@ -119,10 +119,10 @@ func (in *intake) startLookups(ctx context.Context) {
 	}
 }
 
-// finding returns the lookup that a place needs.
-func (in *intake) finding(id string) finding {
+// lookupOf returns the lookup that a place needs.
+func (in *intake) lookupOf(id string) lookup {
 	h := in.catching.held[id]
-	f := finding{Channel: in.Channel, id: id, bot: in.me.ID, after: h.after, members: h.members}
+	f := lookup{Channel: in.Channel, id: id, bot: in.me.ID, after: h.after, members: h.members}
 	if p := in.world.places[id]; p != nil {
 		known := *p
 		f.known = &known
@@ -194,8 +194,8 @@ func (in *intake) placeFound(f *lookupResult) *place {
 // https://discord.com/developers/docs/resources/message#get-channel-messages
 const pageSize = 100
 
-// finding is one lookup of a place. It runs in a goroutine beside the intake.
-type finding struct {
+// lookup is one lookup of a place. It runs in a goroutine beside the intake.
+type lookup struct {
 	*Channel
 	id      string
 	bot     string
@@ -206,23 +206,23 @@ type finding struct {
 
 // isDone reports whether the place is known and nothing was said there after the
 // last message that was seen: Discord names the newest one with the server.
-func (f finding) isDone(seen uint64) bool {
-	return f.known != nil && (f.after == 0 || f.known.newest != 0 && f.known.newest <= seen)
+func (l lookup) isDone(seen uint64) bool {
+	return l.known != nil && (l.after == 0 || l.known.newest != 0 && l.known.newest <= seen)
 }
 
 // find asks until Discord answers or ctx ends. A place that the bot may not see
 // has no messages.
-func (f finding) find(ctx context.Context) *lookupResult {
-	found := &lookupResult{id: f.id, place: f.known}
-	retry := channels.NewRetry(f.Log.With("channel_id", f.id))
+func (l lookup) find(ctx context.Context) *lookupResult {
+	found := &lookupResult{id: l.id, place: l.known}
+	retry := channels.NewRetry(l.Log.With("channel_id", l.id))
 	for {
-		err := f.ask(ctx, found)
+		err := l.ask(ctx, found)
 		switch {
 		case err == nil:
 			retry.Succeeded("channel readable again")
 			return found
 		case isFinal(err) || ctx.Err() != nil:
-			f.Log.Debug("channel not readable", "channel_id", f.id, "error", err)
+			l.Log.Debug("channel not readable", "channel_id", l.id, "error", err)
 			return found
 		}
 		if retry.Wait(ctx, channels.Trouble{Level: slog.LevelWarn, Text: "missed messages not fetched, trying again"}, err, refused(err).retryAfter) != nil {
@@ -231,60 +231,60 @@ func (f finding) find(ctx context.Context) *lookupResult {
 	}
 }
 
-func (f finding) ask(ctx context.Context, found *lookupResult) error {
+func (l lookup) ask(ctx context.Context, found *lookupResult) error {
 	if found.place == nil {
 		var told channel
-		endpoint := discordgo.EndpointChannel(f.id)
-		if err := f.get(ctx, endpoint, endpoint, &told); err != nil {
+		endpoint := discordgo.EndpointChannel(l.id)
+		if err := l.get(ctx, endpoint, endpoint, &told); err != nil {
 			return err
 		}
 		found.place = newPlace(told)
 	}
-	if f.after == 0 {
+	if l.after == 0 {
 		return nil
 	}
-	missed, err := f.page(ctx)
+	missed, err := l.page(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range missed {
 		missed[i].GuildID = found.place.guild // which only the gateway tells
 	}
-	if err := f.addRoles(ctx, found.place, missed); err != nil {
+	if err := l.addRoles(ctx, found.place, missed); err != nil {
 		return err
 	}
 	found.messages = missed
-	found.more = len(missed) >= pageSize && number(missed[len(missed)-1].ID) > f.after
+	found.more = len(missed) >= pageSize && number(missed[len(missed)-1].ID) > l.after
 	return nil
 }
 
-func (f finding) get(ctx context.Context, url, limit string, into any) error {
-	return f.api.call(ctx, request{method: http.MethodGet, url: url, limit: limit}, into)
+func (l lookup) get(ctx context.Context, url, limit string, into any) error {
+	return l.api.call(ctx, request{method: http.MethodGet, url: url, limit: limit}, into)
 }
 
 // page returns the messages that follow another, the oldest first.
-func (f finding) page(ctx context.Context) ([]message, error) {
-	endpoint := discordgo.EndpointChannelMessages(f.id)
+func (l lookup) page(ctx context.Context) ([]message, error) {
+	endpoint := discordgo.EndpointChannelMessages(l.id)
 	var list []message
-	err := f.get(ctx, fmt.Sprintf("%s?after=%d&limit=%d", endpoint, f.after, pageSize), endpoint+"list", &list)
+	err := l.get(ctx, fmt.Sprintf("%s?after=%d&limit=%d", endpoint, l.after, pageSize), endpoint+"list", &list)
 	slices.SortFunc(list, byID) // Discord lists the newest first, other servers the oldest
 	return list, err
 }
 
 // addRoles asks for the roles of those who may be let in by a role: only live
 // events name them.
-func (f finding) addRoles(ctx context.Context, p *place, list []message) error {
-	if p.guild == "" || len(f.Allow) == 0 {
+func (l lookup) addRoles(ctx context.Context, p *place, list []message) error {
+	if p.guild == "" || len(l.Allow) == 0 {
 		return nil
 	}
 	for i := range list {
 		m := &list[i]
-		meant := p.isThread() || f.isFree(p) || m.repliesTo(f.bot) || strings.Contains(m.Content, f.bot)
-		if !meant || m.author().Bot || f.access.AllowsIDs(m.Author.ID, p.guild, p.id, p.parent) {
+		meant := p.isThread() || l.isFree(p) || m.repliesTo(l.bot) || strings.Contains(m.Content, l.bot)
+		if !meant || m.author().Bot || l.access.AllowsIDs(m.Author.ID, p.guild, p.id, p.parent) {
 			continue
 		}
 		var err error
-		if m.Member, err = f.member(ctx, p.guild, m.Author.ID); err != nil {
+		if m.Member, err = l.member(ctx, p.guild, m.Author.ID); err != nil {
 			return err
 		}
 	}
@@ -293,18 +293,18 @@ func (f finding) addRoles(ctx context.Context, p *place, list []message) error {
 
 // member asks once for a member of a server, and returns nil for one that the bot
 // may not see.
-func (f finding) member(ctx context.Context, guild, id string) (*member, error) {
-	if who, asked := f.members[id]; asked {
+func (l lookup) member(ctx context.Context, guild, id string) (*member, error) {
+	if who, asked := l.members[id]; asked {
 		return who, nil
 	}
 	var who *member
-	err := f.get(ctx, discordgo.EndpointGuildMember(guild, id), discordgo.EndpointGuildMember(guild, ""), &who)
+	err := l.get(ctx, discordgo.EndpointGuildMember(guild, id), discordgo.EndpointGuildMember(guild, ""), &who)
 	if err != nil && !isFinal(err) && !errors.Is(err, errAnswer) {
 		return nil, err
 	}
 	if err != nil {
-		f.Log.Debug("member roles not readable", "user", id, "error", err)
+		l.Log.Debug("member roles not readable", "user", id, "error", err)
 	}
-	f.members[id] = who
+	l.members[id] = who
 	return who, nil
 }

@@ -76,20 +76,20 @@ func (c Config) checked() (Config, error) {
 	return c, nil
 }
 
-// isFree tells whether every message of a place is answered: one that is
+// isFree reports whether every message of a place is answered: a channel that is
 // listed, or a thread of one.
 func (c Config) isFree(p *place) bool {
 	return slices.Contains(c.FreeChannels, p.id) || p.parent != "" && p.isThread() && slices.Contains(c.FreeChannels, p.parent)
 }
 
-// Account is the bot that the token is of, whose id is not known where the token
-// has a form of its own, as those of other servers than Discord's may.
+// Account returns the bot of the token. Its id is "" where the token has another form
+// than Discord's, as those of other servers may.
 func (c Config) Account() conversation.Account {
 	return conversation.Account{Channel: name, ID: c.botID()}
 }
 
-// botID is the part of the token that is no secret: the bot's id, in base64.
-// "" when the token has another form.
+// botID returns the bot's id, which is the part of the token that is no secret, and ""
+// when the token has another form.
 func (c Config) botID() string {
 	first, _, _ := strings.Cut(strings.TrimPrefix(c.Token, "Bot "), ".")
 	id, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(first, "="))
@@ -99,7 +99,7 @@ func (c Config) botID() string {
 	return string(id)
 }
 
-// number is the value of a snowflake, 0 when it is none. They grow with time:
+// number returns the value of a snowflake, 0 when id is none. Snowflakes grow with time:
 // https://discord.com/developers/docs/reference#snowflakes
 func number(id string) uint64 {
 	n, err := strconv.ParseUint(id, 10, 64)
@@ -112,8 +112,8 @@ func number(id string) uint64 {
 // epoch is the first millisecond of 2015, from which snowflakes count.
 const epoch = 1420070400000
 
-// bornAt is when a snowflake was made.
+// bornAt returns when a snowflake was made.
 func bornAt(id string) time.Time { return time.UnixMilli(int64(number(id)>>22) + epoch) }
 
-// firstAt is the least snowflake of an instant.
+// firstAt returns the lowest snowflake of an instant.
 func firstAt(t time.Time) uint64 { return uint64(max(0, t.UnixMilli()-epoch)) << 22 }

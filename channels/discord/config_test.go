@@ -25,7 +25,7 @@ func TestWhatCantWorkIsRefusedInWords(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.Token = "secret-token"
 		change(&cfg)
-		_, err := New(Parts{Config: cfg, Log: slog.New(slog.DiscardHandler)})
+		_, err := New(Deps{Config: cfg, Log: slog.New(slog.DiscardHandler)})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: got %v", want, err)
 		}

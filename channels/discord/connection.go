@@ -20,9 +20,8 @@ import (
 const intents = discordgo.IntentsGuilds | discordgo.IntentsGuildMessages | discordgo.IntentsDirectMessages | discordgo.IntentMessageContent
 
 const (
-	// openTime is how long it may take to be connected: to learn the address, to
-	// dial, and to hear that a session has begun or goes on. It is far from what
-	// that takes.
+	// openTime limits the time to connect: to look up the address, to dial, and to
+	// begin or resume a session. It is far longer than that takes.
 	openTime = 30 * time.Second
 
 	// silence is how long Discord's gateway may say nothing: it answers every
@@ -35,7 +34,7 @@ const (
 type connection struct {
 	session *discordgo.Session
 	link    *link
-	stuck   bool          // the library holds the session's lock, perhaps for ever: see open
+	stuck   bool          // the library may hold the session's lock for ever, see open
 	heard   atomic.Bool   // events came since it was opened
 	refused atomic.Bool   // Discord did not begin or resume a session
 	ended   chan struct{} // the connection has ended
@@ -45,7 +44,7 @@ type connection struct {
 	dropped bool     // there will be no other
 }
 
-// newConnection makes a session whose handlers only queue.
+// newConnection returns a connection whose handlers only queue events.
 func (l *link) newConnection(ctx context.Context) *connection {
 	c := &connection{session: l.librarySession(ctx), link: l, ended: make(chan struct{}, 1)}
 	c.session.Dialer = &websocket.Dialer{
@@ -73,7 +72,7 @@ func (l *link) newConnection(ctx context.Context) *connection {
 	return c
 }
 
-// librarySession is a session as the adapter wants it.
+// librarySession returns a session of the library with the settings of the adapter.
 func (l *link) librarySession(ctx context.Context) *discordgo.Session {
 	s, _ := discordgo.New("Bot " + l.Token) // its error is for a time when it logged in
 	s.Client = &http.Client{Transport: bound{l.transport, ctx}, Timeout: requestTimeout, CheckRedirect: neverRedirect}
@@ -130,7 +129,7 @@ func (c *connection) open(ctx context.Context) error {
 	}
 }
 
-// isSpent tells whether the session can't be resumed.
+// isSpent reports whether the session can't be resumed.
 func (c *connection) isSpent() bool { return c.stuck || c.refused.Load() }
 
 // refuse ends a connection on which Discord has said that the session can't go
@@ -169,7 +168,7 @@ func (c *connection) drop() {
 	}
 }
 
-// wait returns when the connection has ended, or ctx has.
+// wait waits until the connection or ctx ends.
 func (c *connection) wait(ctx context.Context) error {
 	select {
 	case <-c.ended:
@@ -179,15 +178,15 @@ func (c *connection) wait(ctx context.Context) error {
 	}
 }
 
-// close says goodbye, which ends the session. There may be no connection.
+// close closes the session properly, which ends it. There may be no connection.
 func (c *connection) close() {
 	if c != nil && !c.stuck {
 		c.session.Close()
 	}
 }
 
-// watched is a connection that is cut when the other side is silent. It is cut
-// here, since the library would say goodbye first, which ends the session.
+// watched is a connection that is cut when the other side is silent. The library
+// would close it properly, which ends the session.
 type watched struct {
 	net.Conn
 	silence time.Duration

@@ -18,9 +18,9 @@ import (
 // name is the first segment of the adapter's keys.
 const name = "discord"
 
-// Parts is what a Channel works with. All but the configuration, the store and
-// the log may be left out.
-type Parts struct {
+// Deps holds the configuration of a Channel and what it depends on. All but the
+// configuration, the store and the log may be left out.
+type Deps struct {
 	Config
 	Store    Store
 	Pairings access.Pairings
@@ -49,29 +49,29 @@ type HealthFunc func(state, detail string)
 
 // Channel is one bot.
 type Channel struct {
-	Parts
-	transport *transport
-	api       *api
-	access    *access.Control
-	previews  *previews
-	threads   *threads
-	renames   sync.WaitGroup // of threads, under way
-	deferrals *deferrals
-	health    *health
-	unvisited *unvisited
-	admins    access.AdminMemory[inPlace]
-	works     atomic.Pointer[time.Time] // since when every shard is connected; nil: one is not
-	live      atomic.Uint64             // the first message or interaction that this process was told of as it happened; 0: none yet
-	bot       atomic.Pointer[string]    // the bot's id, once it is known
-	openTime  time.Duration             // openTime, which tests shorten
-	silence   time.Duration             // silence, likewise
+	Deps
+	transport    *transport
+	api          *api
+	access       *access.Control
+	previews     *previews
+	threads      *threads
+	renames      sync.WaitGroup // of threads, under way
+	deferrals    *deferrals
+	health       *health
+	unvisited    *unvisited
+	admins       access.AdminMemory[inPlace]
+	healthySince atomic.Pointer[time.Time] // when the last shard connected; nil: not all are connected
+	firstLive    atomic.Uint64             // id of the first message or interaction that this process received live, and not by catching up; 0: none yet
+	bot          atomic.Pointer[string]    // the bot's id, once it is known
+	openTime     time.Duration             // openTime, which tests shorten
+	silence      time.Duration             // silence, likewise
 
 	identifyPause time.Duration // identifyPause, likewise
 }
 
 // New makes the adapter; nothing is sent before Run. The error names the key
 // that is wrong, and never the token.
-func New(p Parts) (*Channel, error) {
+func New(p Deps) (*Channel, error) {
 	var err error
 	if p.Config, err = p.Config.checked(); err != nil {
 		return nil, fmt.Errorf("discord: %w", err)
@@ -81,7 +81,7 @@ func New(p Parts) (*Channel, error) {
 		p.Health = func(string, string) {}
 	}
 	c := &Channel{
-		Parts: p, threads: newThreads(), deferrals: newDeferrals(), health: newHealth(p.Health, p.Log), unvisited: &unvisited{places: map[string]bool{}},
+		Deps: p, threads: newThreads(), deferrals: newDeferrals(), health: newHealth(p.Health, p.Log), unvisited: &unvisited{places: map[string]bool{}},
 		openTime: openTime, silence: silence, identifyPause: identifyPause,
 	}
 	if c.access, err = access.New(p.Access, p.Allow, p.Account(), p.Pairings, p.Log); err != nil {

@@ -17,7 +17,7 @@ import (
 	"parley/plaintext"
 )
 
-// ref says where a file is.
+// ref is the location of a file.
 type ref struct {
 	Channel string `json:"channel"`
 	Message string `json:"message"`
@@ -67,7 +67,7 @@ func (in *intake) attachments(m *message, p *place) []conversation.Attachment {
 	return files
 }
 
-// wantsStarter tells whether the message is the first of a thread that may have
+// wantsStarter reports whether the message is the first of a thread that may have
 // been made from another message, whose id is then the thread's. The first
 // message of a forum's post has it too, but stands in the thread.
 func (in *intake) wantsStarter(m *message, p *place) bool {
@@ -104,7 +104,7 @@ func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment) (io.R
 	return c.download(ctx, files[i].URL)
 }
 
-// errExpired is an address that Discord does not know, or no longer.
+// errExpired is the error of an address that Discord does not know, or no longer.
 var errExpired error = &conversation.GoneError{Words: "it is no longer on Discord"}
 
 func (c *Channel) download(ctx context.Context, address string) (io.ReadCloser, error) {

@@ -69,7 +69,7 @@ var commands = []channels.Command{
 // channel makes an adapter as a process does at its start.
 func (g *gateway) channel() *Channel {
 	g.t.Helper()
-	c, err := New(Parts{Config: g.cfg, Store: testStore{g.store, g}, Pairings: pairing.New(g.store), Commands: commands, Log: slog.New(slog.NewTextHandler(testLog{g.t, &g.log}, nil)),
+	c, err := New(Deps{Config: g.cfg, Store: testStore{g.store, g}, Pairings: pairing.New(g.store), Commands: commands, Log: slog.New(slog.NewTextHandler(testLog{g.t, &g.log}, nil)),
 		Health: func(state, detail string) {
 			g.note(func() { g.states, g.details = append(g.states, state), append(g.details, detail) })
 		}, Probes: g.probes})

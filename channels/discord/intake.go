@@ -126,7 +126,7 @@ func (in *intake) inPlace(ctx context.Context, e event) error {
 		return nil
 	}
 	if e.kind == "MESSAGE_CREATE" || e.kind == "INTERACTION_CREATE" {
-		in.live.CompareAndSwap(0, number(where.ID))
+		in.firstLive.CompareAndSwap(0, number(where.ID))
 	}
 	switch {
 	case in.world.places[where.ChannelID] != nil:

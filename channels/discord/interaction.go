@@ -8,8 +8,8 @@ import (
 	"parley/conversation"
 )
 
-// notAllowed is what a stranger in a server sees, who alone sees it.
-const notAllowed = "I am not allowed to talk with you here. Write me a direct message to ask for it."
+// notAllowed is the answer to a stranger in a server. Nobody else sees it.
+const notAllowed = "I am not allowed to talk with you here. Send me a direct message to ask for access."
 
 // refuse answers a stranger's command, so that it does not seem to fail.
 func (in *intake) refuse(ctx context.Context, to address, words string) {
@@ -25,7 +25,7 @@ func (in *intake) refuse(ctx context.Context, to address, words string) {
 	})
 }
 
-// used takes a slash command or a button.
+// used accepts a slash command or the press of a button.
 func (in *intake) used(ctx context.Context, i *interaction, p *place) error {
 	to, ok, err := in.welcome(ctx, i, p)
 	if err != nil || !ok {
@@ -67,8 +67,8 @@ func (in *intake) usedInHold(ctx context.Context, i *interaction, p *place) erro
 	return nil
 }
 
-// welcome says how an interaction is answered. It is not ok when it is none for
-// the assistant, or a stranger's, who is told so.
+// welcome returns where an interaction is answered. ok is false when it is not for the
+// assistant, or comes from a stranger, who is told so.
 func (in *intake) welcome(ctx context.Context, i *interaction, p *place) (to address, ok bool, err error) {
 	by, as := i.user()
 	if i.Type != commandUsed && i.Type != componentPressed || i.ID == "" || by.ID == "" {
@@ -86,7 +86,7 @@ func (in *intake) welcome(ctx context.Context, i *interaction, p *place) (to add
 	return to, ok, err
 }
 
-// user is who used the interaction, and as which member of a server.
+// user returns who used the interaction, and the member of the server they are.
 func (i *interaction) user() (user, *member) {
 	switch {
 	case i.Member != nil && i.Member.User != nil:
@@ -97,8 +97,8 @@ func (i *interaction) user() (user, *member) {
 	return user{}, nil
 }
 
-// isPrivate tells whether the answer is for the asker alone: that to a button is
-// when nobody else sees the button.
+// isPrivate reports whether only the asker sees the answer. The answer to a button is
+// private when nobody else sees the button.
 func (in *intake) isPrivate(i *interaction) bool {
 	if i.Type == componentPressed {
 		return i.Message != nil && i.Message.Flags&ephemeral != 0

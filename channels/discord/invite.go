@@ -19,9 +19,8 @@ const Permissions = discordgo.PermissionViewChannel |
 	discordgo.PermissionCreatePublicThreads | // auto_thread
 	discordgo.PermissionSendMessagesInThreads
 
-// Invite asks Discord for the application of a token and gives the link by
-// which a person adds the bot to a server, with the permissions and the slash
-// commands that it needs.
+// Invite asks Discord for the application of a token, and returns the link by which
+// people add the bot to a server, with the permissions and slash commands it needs.
 func Invite(ctx context.Context, cfg Config) (string, error) {
 	cfg, err := cfg.checked()
 	if err != nil {
@@ -44,7 +43,7 @@ func Invite(ctx context.Context, cfg Config) (string, error) {
 	case refused(err).status == http.StatusUnauthorized:
 		return "", errRejected
 	case err != nil:
-		return "", fmt.Errorf("discord: the application can't be asked for: %w", err)
+		return "", fmt.Errorf("discord: get the application: %w", err)
 	}
 	query := url.Values{
 		"client_id":   {application.ID},

@@ -168,7 +168,7 @@ func TestHealthTellsWhyThereIsNoConnectionYet(t *testing.T) {
 			page.Body = "<html>" + strings.Repeat("a proxy's page ", 1000) + "</html>"
 			g.srv.Fail(route, page, 8)
 			told := make(chan string, 100)
-			c, err := New(Parts{Config: g.cfg, Store: testStore{g.store, g}, Pairings: pairing.New(g.store), Log: slog.New(slog.NewTextHandler(testLog{t, &g.log}, nil)),
+			c, err := New(Deps{Config: g.cfg, Store: testStore{g.store, g}, Pairings: pairing.New(g.store), Log: slog.New(slog.NewTextHandler(testLog{t, &g.log}, nil)),
 				Health: func(state, detail string) { told <- state + ": " + detail }})
 			must(t, err)
 			g.start(c)

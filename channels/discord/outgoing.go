@@ -18,8 +18,8 @@ const (
 	ephemeral      = 1 << 6
 )
 
-// nobody is who a message may ping: a model can write "@everyone", and must
-// not reach them. Left out, it would mean everybody.
+// nobody lets a message ping nobody, since a model can write "@everyone". Left out, a
+// message could ping everybody.
 var nobody = mentions{Parse: []string{}}
 
 // mentions: https://discord.com/developers/docs/resources/message#allowed-mentions-object
@@ -28,8 +28,7 @@ type mentions struct {
 	RepliedUser bool     `json:"replied_user"`
 }
 
-// outgoing is a message as it is created or edited. The library's own has no
-// nonce: https://discord.com/developers/docs/resources/message#create-message
+// outgoing is a message to be created or edited. The library's own type has no nonce: https://discord.com/developers/docs/resources/message#create-message
 type outgoing struct {
 	Content    string       `json:"content"`
 	Nonce      string       `json:"nonce,omitempty"`
@@ -64,12 +63,12 @@ type replyTo struct {
 	Fail      bool   `json:"fail_if_not_exists"`
 }
 
-// newOutgoing is a text that pings nobody and shows no previews of its links.
+// newOutgoing returns a text that pings nobody and shows no previews of its links.
 func newOutgoing(text string) outgoing {
 	return outgoing{Content: text, Mentions: nobody, Flags: suppressEmbeds}
 }
 
-// outgoing is a part of a delivery, without what depends on the place.
+// outgoing returns the message of a part, without what depends on the place.
 func (c *Channel) outgoing(d conversation.Delivery, p channels.Part) outgoing {
 	m := newOutgoing(p.Text)
 	m.file = p.File
@@ -92,8 +91,8 @@ func (c *Channel) create(ctx context.Context, channel string, m outgoing) (messa
 	return posted, err
 }
 
-// isBadReference tells that only what the message refers to is wrong: one of
-// Discord's own messages can't be replied to.
+// isBadReference reports whether only the message's reference is wrong: nobody can
+// reply to one of Discord's own messages.
 func isBadReference(err error) bool {
 	r := refused(err)
 	return r.code == invalidForm && strings.Contains(r.message, "message_reference")
@@ -139,11 +138,11 @@ func (c *Channel) sendError(err error) error {
 	return &channels.SendError{Permanent: true, Err: err}
 }
 
-// judge adds to an error that the trouble is the message's own, where the
-// gateway's connection shows that Discord works otherwise.
+// judge wraps the error of a message in a StuckError, where the connections show that
+// Discord works otherwise.
 func (c *Channel) judge(err error) error {
-	if works := c.works.Load(); works != nil && !errors.Is(err, context.Canceled) {
-		return &channels.StuckError{HealthySince: *works, Err: err}
+	if since := c.healthySince.Load(); since != nil && !errors.Is(err, context.Canceled) {
+		return &channels.StuckError{HealthySince: *since, Err: err}
 	}
 	return err
 }

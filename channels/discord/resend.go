@@ -22,7 +22,7 @@ import (
 // message. A failed attempt of this process may have posted the part too.
 func (c *Channel) leftover(ctx context.Context, to address, d conversation.Delivery, p channels.Part, shown string) (string, error) {
 	first := c.unvisited.take(to.Channel)
-	if live := c.live.Load(); !first && live != 0 && number(to.Source) >= live && d.Attempts == 0 || c.self() == "" {
+	if firstLive := c.firstLive.Load(); !first && firstLive != 0 && number(to.Source) >= firstLive && d.Attempts == 0 || c.self() == "" {
 		return shown, nil
 	}
 	near, err := c.messagesAround(ctx, to.Channel, precedingMessage(to, d, p))

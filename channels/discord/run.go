@@ -26,7 +26,7 @@ var (
 	errShard = errors.New("discord: Discord refuses the shard: check shard_id and shard_count in [discord], or leave both out")
 )
 
-// errReshard says that Discord wants more shards.
+// errReshard is the error of a session for which Discord wants more shards.
 var errReshard = errors.New("discord: Discord wants the bot split into more shards; raise shard_count in [discord], or leave it out")
 
 // Run connects and handles events until ctx ends.
@@ -77,7 +77,7 @@ func (c *Channel) connect(ctx context.Context, events *queue) error {
 			c.Log.Info("connecting with more shards", "reason", err)
 			continue
 		}
-		c.works.Store(nil)
+		c.healthySince.Store(nil)
 		if c.health.refused(rejection(err)) {
 			waits.Reset()
 		}
@@ -170,11 +170,11 @@ func (s *status) set(id int, up bool, detail string) {
 	}
 	if working == s.shards {
 		now := time.Now()
-		s.channel.works.Store(&now)
+		s.channel.healthySince.Store(&now)
 		s.channel.health.connection(bots.Serving, s.detail())
 		return
 	}
-	s.channel.works.Store(nil)
+	s.channel.healthySince.Store(nil)
 	if !up {
 		s.channel.health.connection(bots.Interrupted, detail)
 	}

@@ -8,7 +8,7 @@ import (
 	"parley/plaintext"
 )
 
-// text is what a message says to the assistant: without the bot's name, with
+// text returns what a message says to the assistant: without the bot's name, with
 // the names of whom and what it mentions, and with the text that it replies to.
 func (in *intake) text(m *message, p *place) string {
 	said := in.readable(m, p)
@@ -18,7 +18,7 @@ func (in *intake) text(m *message, p *place) string {
 	return in.quote(m.Referenced, p) + said
 }
 
-// withoutQuote is a text as the author wrote it.
+// withoutQuote returns a text as the author wrote it.
 func (in *intake) withoutQuote(m *message, p *place, text string) string {
 	if m.Referenced == nil {
 		return text
@@ -26,7 +26,7 @@ func (in *intake) withoutQuote(m *message, p *place, text string) string {
 	return strings.TrimPrefix(text, in.quote(m.Referenced, p))
 }
 
-// readable is a message without what it replies to. One that only names the
+// readable returns a message without what it replies to. One that only names the
 // bot keeps the name, so that it says anything.
 func (in *intake) readable(m *message, p *place) string {
 	content := in.withoutName(m.Content, p)
@@ -46,7 +46,7 @@ func (in *intake) readable(m *message, p *place) string {
 	return content
 }
 
-// quote is a message as it stands above a reply to it.
+// quote returns a message as it stands above a reply to it.
 func (in *intake) quote(m *message, p *place) string {
 	return channels.InReplyTo(m.author().shown(m.Member), in.readable(m, p))
 }
@@ -58,8 +58,8 @@ func joinLines(text, more string) string {
 	return text + "\n" + more
 }
 
-// withoutName takes the bot's name off both ends of a text, where it only says
-// for whom the text is.
+// withoutName removes the bot's name from both ends of a text, where it only addresses
+// the bot.
 func (in *intake) withoutName(text string, p *place) string {
 	names := []string{"<@" + in.me.ID + ">", "<@!" + in.me.ID + ">"}
 	if role := in.world.guild(p.guild).botRole; role != "" {

@@ -12,29 +12,29 @@ import (
 // health is the state of Telegram as getMe and the polls show it. Senders read
 // it.
 type health struct {
-	works atomic.Pointer[time.Time] // since when every poll was answered; nil: the last one was not
-	tell  func(state, detail string)
+	healthySince atomic.Pointer[time.Time] // when polls began to be answered; nil: the last one was not
+	tell         func(state, detail string)
 
 	mu   sync.Mutex
 	told string // the state
 }
 
 func (h *health) up() {
-	if h.works.Load() == nil {
+	if h.healthySince.Load() == nil {
 		now := time.Now()
-		h.works.Store(&now)
+		h.healthySince.Store(&now)
 	}
 	h.is(bots.Serving, "")
 }
 
 func (h *health) down(err error) {
-	h.works.Store(nil)
+	h.healthySince.Store(nil)
 	h.is(bots.Interrupted, err.Error())
 }
 
 // rejected notes that Telegram rejects the bot token.
 func (h *health) rejected(words string) {
-	h.works.Store(nil)
+	h.healthySince.Store(nil)
 	h.is(bots.Rejected, words)
 }
 
@@ -51,8 +51,8 @@ func (h *health) is(state, detail string) {
 // judge wraps the error of a message in a StuckError, where the polls show that
 // Telegram works.
 func (h *health) judge(err error) error {
-	if works := h.works.Load(); works != nil {
-		return &channels.StuckError{HealthySince: *works, Err: err}
+	if since := h.healthySince.Load(); since != nil {
+		return &channels.StuckError{HealthySince: *since, Err: err}
 	}
 	return err
 }

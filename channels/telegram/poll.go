@@ -85,7 +85,7 @@ func (c *Channel) offset(ctx context.Context) (int64, error) {
 // cursorName returns a name such as "telegram:7000001".
 func (c *Channel) cursorName() string { return c.account.String() }
 
-// self is what the bot knows about itself.
+// self is the bot's own account.
 type self struct {
 	id       int64
 	known    chan struct{} // closed when username is set
@@ -93,7 +93,7 @@ type self struct {
 	commands []string
 }
 
-// introduce asks for the bot's name, and sets its commands.
+// introduce asks Telegram for the bot's name, and sets its commands.
 func (c *Channel) introduce(ctx context.Context, me *self) error {
 	retry := channels.NewRetry(c.log)
 	for {
@@ -103,7 +103,7 @@ func (c *Channel) introduce(ctx context.Context, me *self) error {
 			retry.Succeeded("resolved")
 			me.username = user.UserName
 			close(me.known)
-			c.works()
+			c.answered()
 			c.log.Info("Telegram bot identified", "bot", "@"+user.UserName, "bot_id", c.botID)
 			c.setCommands(ctx)
 			return nil
@@ -170,7 +170,7 @@ func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept chann
 			}
 			continue
 		}
-		c.works()
+		c.answered()
 		retry.Succeeded("resolved")
 		next.widen()
 		if len(batch) == 0 && time.Since(began) < time.Second && clock.Sleep(ctx, pollPause) != nil {

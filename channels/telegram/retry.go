@@ -11,7 +11,7 @@ import (
 )
 
 // troubleOf returns why a call to Telegram failed, and how long Telegram asks to
-// wait. It is not for a rejected token, see untilTaken.
+// wait. For a rejected token see untilTaken.
 func troubleOf(err error) (t channels.Trouble, atLeast time.Duration) {
 	refused := refusal(err)
 	var garbled *garbledError

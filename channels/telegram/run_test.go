@@ -359,7 +359,7 @@ func TestTheTokenStaysOutOfLogsAndErrors(t *testing.T) {
 	}
 	g.srv.Close()
 	_, closed := c.Send(deadline(t), conversation.Delivery{Address: `{"chat":42}`}, partOf("hi"))
-	_, wrong := telegram.New(telegram.Parts{Config: telegram.Config{Token: "7000001:telegramtest token-not-a-secret"}})
+	_, wrong := telegram.New(telegram.Deps{Config: telegram.Config{Token: "7000001:telegramtest token-not-a-secret"}})
 	for _, text := range []string{fmt.Sprint(err), fmt.Sprint(closed), fmt.Sprint(wrong), g.log.String()} {
 		if strings.Contains(text, "not-a-secret") || text == "<nil>" {
 			t.Errorf("the token is in %s", text)
@@ -380,7 +380,7 @@ func TestConfigIsChecked(t *testing.T) {
 		cfg := telegram.DefaultConfig()
 		cfg.Token = telegramtest.Token
 		change(&cfg)
-		if _, err := telegram.New(telegram.Parts{Config: cfg, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := telegram.New(telegram.Deps{Config: cfg, Log: slog.New(slog.DiscardHandler)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error about %s, got %v", want, err)
 		}
 	}
@@ -398,7 +398,7 @@ func TestAStoreThatFailsAtTheStartIsAskedAgain(t *testing.T) {
 		}
 		return g.readCursor(ctx, name)
 	}
-	c, err := telegram.New(telegram.Parts{Config: g.config(), Cursor: cursor, Log: slog.New(slog.DiscardHandler)})
+	c, err := telegram.New(telegram.Deps{Config: g.config(), Cursor: cursor, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -265,7 +265,7 @@ func TestTenMessagesAreNoFile(t *testing.T) {
 	}
 	cfg := g.config()
 	cfg.FileOver = 0
-	never, err := telegram.New(telegram.Parts{Config: cfg, Log: slog.New(slog.DiscardHandler)})
+	never, err := telegram.New(telegram.Deps{Config: cfg, Log: slog.New(slog.DiscardHandler)})
 	must(t, err)
 	if parts := never.Split(conversation.Delivery{Text: whole + "x"}); len(parts) != 11 {
 		t.Errorf("%d parts with file_over 0", len(parts))

@@ -70,8 +70,8 @@ type Messages interface {
 	HasAlbum(ctx context.Context, of conversation.Account, album string) (bool, error)
 }
 
-// Parts is what an adapter is made of.
-type Parts struct {
+// Deps holds the configuration of a Channel and what it depends on.
+type Deps struct {
 	Config
 	Cursor   CursorFunc
 	Pairings access.Pairings            // nil: nobody is let in by a code or a name
@@ -85,8 +85,8 @@ type Parts struct {
 
 // New makes the adapter; nothing is sent before Run. The error names the key
 // that is wrong, and never the token.
-func New(parts Parts) (*Channel, error) {
-	cfg, err := parts.Config.checked()
+func New(deps Deps) (*Channel, error) {
+	cfg, err := deps.Config.checked()
 	if err != nil {
 		return nil, fmt.Errorf("telegram: %w", err)
 	}
@@ -94,8 +94,8 @@ func New(parts Parts) (*Channel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("telegram: token: no bot id")
 	}
-	log := parts.Log.With("channel", name)
-	control, err := access.New(cfg.Access, cfg.Allow, cfg.Account(), parts.Pairings, log)
+	log := deps.Log.With("channel", name)
+	control, err := access.New(cfg.Access, cfg.Allow, cfg.Account(), deps.Pairings, log)
 	if err != nil {
 		return nil, fmt.Errorf("telegram: %w", err)
 	}
@@ -104,11 +104,11 @@ func New(parts Parts) (*Channel, error) {
 		apiURL:   cfg.APIURL,
 		apiFiles: cfg.APIFiles,
 		access:   control,
-		cursor:   parts.Cursor,
-		commands: parts.Commands,
+		cursor:   deps.Cursor,
+		commands: deps.Commands,
 		log:      log,
-		health:   health{tell: parts.Health},
-		token:    newToken(parts.Probes),
+		health:   health{tell: deps.Health},
+		token:    newToken(deps.Probes),
 		renderer: newRenderer(),
 		fileOver: cfg.FileOver,
 		quiet:    cfg.Quiet,
@@ -119,11 +119,11 @@ func New(parts Parts) (*Channel, error) {
 		botID:    id,
 		account:  cfg.Account(),
 	}
-	if parts.Places != nil {
-		c.places = parts.Places
+	if deps.Places != nil {
+		c.places = deps.Places
 	}
-	if parts.Messages != nil {
-		c.messages = parts.Messages
+	if deps.Messages != nil {
+		c.messages = deps.Messages
 	}
 	return c, nil
 }

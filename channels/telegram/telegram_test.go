@@ -76,11 +76,11 @@ func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
 	}
 	log := slog.New(slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	commands := []channels.Command{{Name: "new", Description: "begin afresh"}, {Name: "clear", Description: "delete"}, {Name: "status", Description: "tell"}}
-	parts := telegram.Parts{Config: cfg, Cursor: g.readCursor, Pairings: g.pairings, Places: g.places, Commands: commands, Health: g.fares, Probes: g.probes, Log: log}
+	deps := telegram.Deps{Config: cfg, Cursor: g.readCursor, Pairings: g.pairings, Places: g.places, Commands: commands, Health: g.fares, Probes: g.probes, Log: log}
 	if g.store != nil {
-		parts.Messages = messages{g}
+		deps.Messages = messages{g}
 	}
-	c, err := telegram.New(parts)
+	c, err := telegram.New(deps)
 	if err != nil {
 		g.t.Fatal(err)
 	}

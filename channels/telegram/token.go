@@ -114,13 +114,13 @@ func (c *Channel) probe(ctx context.Context, taken <-chan struct{}) error {
 			return ctx.Err()
 		}
 		c.log.Info("token accepted by Telegram again")
-		c.works()
+		c.answered()
 		return nil
 	}
 }
 
-// works notes that Telegram answers, and takes the token.
-func (c *Channel) works() {
+// answered notes that Telegram has answered a call, and so accepts the token.
+func (c *Channel) answered() {
 	c.token.accept()
 	c.health.up()
 }

@@ -42,7 +42,7 @@ func (b *bot) readUntil(wait func() error, changes ...func(*telegram.Config)) (t
 	for _, change := range changes {
 		change(&cfg)
 	}
-	channel, err := telegram.New(telegram.Parts{Config: cfg, Cursor: b.store.Cursor, Pairings: pairing.New(b.store), Places: places.New(b.store), Log: slog.New(slog.DiscardHandler)})
+	channel, err := telegram.New(telegram.Deps{Config: cfg, Cursor: b.store.Cursor, Pairings: pairing.New(b.store), Places: places.New(b.store), Log: slog.New(slog.DiscardHandler)})
 	must(b.t, err)
 	ctx, cancel := context.WithCancel(b.t.Context())
 	ended := make(chan error)

@@ -205,5 +205,5 @@ func (m *message) address() address {
 // administrator of the group, who writes in the group's own name, is a person
 // like any other.
 func (m *message) isSecondHand() bool {
-	return m.isForwarded() || given(m.ViaBot) || m.SenderChat != nil && m.SenderChat.ID != m.Chat.ID
+	return m.isForwarded() || isSet(m.ViaBot) || m.SenderChat != nil && m.SenderChat.ID != m.Chat.ID
 }

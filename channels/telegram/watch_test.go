@@ -17,7 +17,7 @@ func TestTheWatchTellsWhyNothingArrives(t *testing.T) {
 	var log bytes.Buffer
 	cfg := DefaultConfig()
 	cfg.Token, cfg.APIURL, cfg.WebhookURL = telegramtest.Token, srv.URL, "http://127.0.0.1:1"
-	c, err := New(Parts{Config: cfg, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	c, err := New(Deps{Config: cfg, Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

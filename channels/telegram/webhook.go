@@ -79,7 +79,7 @@ func (c *Channel) persist(ctx context.Context, call func(context.Context) error)
 	for {
 		err := call(ctx)
 		if err == nil {
-			c.works()
+			c.answered()
 			retry.Succeeded("resolved")
 			return nil
 		}

@@ -187,11 +187,11 @@ type (
 )
 
 func (f *forwarding) isForwarded() bool {
-	return slices.ContainsFunc([]json.RawMessage{f.Origin, f.Date, f.From, f.FromChat, f.SenderName, f.Automatic}, given)
+	return slices.ContainsFunc([]json.RawMessage{f.Origin, f.Date, f.From, f.FromChat, f.SenderName, f.Automatic}, isSet)
 }
 
-// given reports whether a field has a value other than null and false.
-func given(field json.RawMessage) bool {
+// isSet reports whether a field has a value other than null and false.
+func isSet(field json.RawMessage) bool {
 	return len(field) > 0 && string(field) != "null" && string(field) != "false"
 }
 

@@ -15,7 +15,7 @@ import (
 // lists. Older ones are found by searching.
 const listed = 100
 
-// chats is the list in the sidebar.
+// chats is the list of chats in the sidebar.
 type chats struct {
 	Open, Archived         []chat
 	MoreOpen, MoreArchived bool

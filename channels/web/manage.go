@@ -48,7 +48,7 @@ func (c *Channel) delete(w http.ResponseWriter, r *http.Request) {
 func (c *Channel) answerChange(w http.ResponseWriter, r *http.Request, next string, err error) {
 	switch {
 	case errors.Is(err, sessions.ErrBusy):
-		httpserver.Problem(w, r, http.StatusConflict, "The assistant is at work in this chat. Wait for its answer or stop it, then try again.")
+		httpserver.Problem(w, r, http.StatusConflict, "The assistant is working in this chat. Wait for its answer or stop it, then try again.")
 	case err != nil:
 		c.fail(w, r, err)
 	default:

@@ -19,12 +19,12 @@ import (
 	"parley/httpserver"
 )
 
-// refusal says why a message is not taken, in words for the person who wrote it.
+// refusal is the reason why a message is not taken, in words for its author.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-var tooLong = refusal(fmt.Sprintf("The text is too long for one message: at most %d characters. Send it as a file.", hosted.MaxText))
+var tooLong = refusal(fmt.Sprintf("The text is too long: a message can have up to %d characters. Send it as a file instead.", hosted.MaxText))
 
 // sourceForm matches the ids that a page gives its messages. A message with an id
 // is taken once, however often it is sent.
@@ -50,9 +50,9 @@ func (c *Channel) message(r *http.Request, name string) (conversation.Inbound, e
 	if err := r.ParseMultipartForm(hosted.MaxBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
 		var large *http.MaxBytesError
 		if errors.As(err, &large) {
-			return conversation.Inbound{}, refusal(fmt.Sprintf("That is too much for one message: it may have %s with its files.", size(hosted.MaxBody)))
+			return conversation.Inbound{}, refusal(fmt.Sprintf("The message is too large: together with its files it can have up to %s.", size(hosted.MaxBody)))
 		}
-		return conversation.Inbound{}, refusal("The message did not arrive whole.")
+		return conversation.Inbound{}, refusal("The message did not arrive completely. Send it again.")
 	}
 	text := strings.TrimSpace(strings.ReplaceAll(r.PostFormValue("text"), "\r\n", "\n"))
 	in := c.inbound(name, r.PostFormValue("id"), text)
@@ -136,7 +136,7 @@ func (c *Channel) edit(r *http.Request, name string) error {
 	seq, err := strconv.ParseInt(r.PostFormValue("seq"), 10, 64)
 	switch {
 	case err != nil:
-		return refusal("It is not said which message is to be changed.")
+		return refusal("The request names no message to edit.")
 	case text == "":
 		return refusal("There is nothing to send.")
 	case utf8.RuneCountInString(text) > hosted.MaxText:
@@ -167,7 +167,7 @@ func (c *Channel) lastAlone(ctx context.Context, name string, seq int64) (active
 		return active, last, err
 	}
 	if len(waiting) > 0 {
-		return active, last, refusal("The assistant is at work on what was said since. Stop it first, or wait for its answer.")
+		return active, last, refusal("The assistant is still working on a later message. Stop it first, or wait for its answer.")
 	}
 	active, err = c.Store.Active(ctx, keyOf(name))
 	if err != nil {
@@ -185,9 +185,9 @@ func (c *Channel) lastAlone(ctx context.Context, name string, seq int64) (active
 	}
 	switch {
 	case len(said) == 0 || said[len(said)-1].Seq != seq:
-		return active, last, refusal("More was said meanwhile; only the last message can be changed.")
+		return active, last, refusal("There are newer messages; only the last one can be edited.")
 	case len(said) > 1:
-		return active, last, refusal("Several messages were answered together, and can't be changed one by one. Say it in a new one.")
+		return active, last, refusal("Several messages were answered together and can't be edited separately. Send a new message instead.")
 	}
 	return active, said[0], nil
 }

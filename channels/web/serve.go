@@ -72,7 +72,7 @@ func (c *Channel) Serve(server *httpserver.Server) {
 func chatName(w http.ResponseWriter, r *http.Request) (string, bool) {
 	name := r.PathValue("name")
 	if !nameForm.MatchString(name) {
-		httpserver.Problem(w, r, http.StatusNotFound, "No chat can be called so.")
+		httpserver.Problem(w, r, http.StatusNotFound, "A chat can't have this name.")
 		return "", false
 	}
 	return name, true
@@ -109,16 +109,16 @@ func (c *Channel) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.Is(err, conversation.ErrNotFound), errors.Is(err, conversation.ErrNoSession):
 		httpserver.Problem(w, r, http.StatusNotFound, "There is no such conversation. It may have been deleted.")
 	case errors.Is(err, conversation.ErrMoved):
-		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway can't reach its database and stores nothing at the moment. Try again in a while.")
+		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway can't reach its database at the moment, so nothing is stored. Try again later.")
 	case conversation.IsDamaged(err):
 		httpserver.Problem(w, r, http.StatusInternalServerError, "What is stored here can't be read: the database of this gateway is damaged. Its operator has been told.")
 	case !c.gate.IsOpen():
-		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway is starting or ending. Nothing was done; try again in a moment.")
+		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway is starting or shutting down. Nothing was changed; try again in a moment.")
 	case errors.Is(err, context.Canceled):
 		// nobody waits for an answer
 	default:
 		c.Log.Error("web chat page failed", "path", r.URL.Path, "error", err)
-		httpserver.Problem(w, r, http.StatusInternalServerError, "Something went wrong; the gateway's log says what.")
+		httpserver.Problem(w, r, http.StatusInternalServerError, "Something went wrong. The gateway's log has the details.")
 	}
 }
 

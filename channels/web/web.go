@@ -22,14 +22,14 @@ import (
 
 const channelName = "web"
 
-// Parts is what the channel needs.
-type Parts struct {
+// Deps holds what the channel depends on.
+type Deps struct {
 	Store    *conversation.Store
 	Feed     *activity.Feed
 	Sessions *sessions.Service
 	Commands []channels.Command // that the composer completes
 
-	Health func(state, detail string) // told when the chat opens, see bots.Health; nil: nobody asks
+	Health func(state, detail string) // called with "serving" when Run begins, see bots.Health; nil: not called
 
 	Log *slog.Logger
 }
@@ -37,7 +37,7 @@ type Parts struct {
 // Channel is the web chat. It is no channels.Sink: replies stay in the store, and
 // its pages read them there.
 type Channel struct {
-	Parts
+	Deps
 	gate    hosted.Gate
 	uploads hosted.Uploads
 	edits   sync.RWMutex // held by an edit from its check on, shared by other messages
@@ -52,11 +52,11 @@ var (
 )
 
 // New makes the channel. Its pages are served by Serve.
-func New(parts Parts) *Channel {
-	if parts.Health == nil {
-		parts.Health = func(string, string) {}
+func New(deps Deps) *Channel {
+	if deps.Health == nil {
+		deps.Health = func(string, string) {}
 	}
-	return &Channel{Parts: parts, uploads: hosted.Uploads{Store: parts.Store, Log: parts.Log}, list: sharedList{watch: parts.Feed.WatchChannel(channelName)}}
+	return &Channel{Deps: deps, uploads: hosted.Uploads{Store: deps.Store, Log: deps.Log}, list: sharedList{watch: deps.Feed.WatchChannel(channelName)}}
 }
 
 // Name is "web".

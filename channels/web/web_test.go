@@ -158,7 +158,7 @@ func TestTheLastMessageIsSaidAnew(t *testing.T) {
 	h := newHarness(t)
 	h.ask("edit", "First")
 	h.ask("edit", "Secnod", sent{"cat.png", "image/png", pngOf(4)})
-	if status, body := h.post("/chat/edit/edit", url.Values{"seq": {"1"}, "text": {"Other"}}, false); status != http.StatusUnprocessableEntity || !strings.Contains(body, "only the last message") {
+	if status, body := h.post("/chat/edit/edit", url.Values{"seq": {"1"}, "text": {"Other"}}, false); status != http.StatusUnprocessableEntity || !strings.Contains(body, "only the last one") {
 		t.Errorf("an earlier message is changed: %d %s", status, body)
 	}
 	if status, body := h.post("/chat/edit/edit", url.Values{"seq": {"3"}, "text": {"Second"}}, false); status != http.StatusAccepted {
@@ -376,7 +376,7 @@ func TestAnEditWaitsItsTurn(t *testing.T) {
 	h.model.Reply(func(llmtest.Call) llmtest.Answer { <-hold; return llmtest.Answer{Text: "At last."} })
 	h.say("turns", "Second")
 	status, body := h.post("/chat/turns/edit", url.Values{"text": {"First, changed"}, "seq": {seq}}, false)
-	if status != http.StatusUnprocessableEntity || !strings.Contains(body, "at work") {
+	if status != http.StatusUnprocessableEntity || !strings.Contains(body, "still working") {
 		t.Errorf("an edit behind which something waits is answered %d: %s", status, body)
 	}
 	close(hold)
@@ -417,7 +417,7 @@ func TestAChatAtWorkIsNotPutAway(t *testing.T) {
 	h.say("busy", "Take long")
 	s.until(func(u update) bool { return u.Working != nil && *u.Working })
 	status, page := h.post("/chat/busy/archive", nil, true)
-	if status != http.StatusConflict || !strings.Contains(page, "at work") {
+	if status != http.StatusConflict || !strings.Contains(page, "is working") {
 		t.Errorf("archiving answers %d: %s", status, page)
 	}
 	if !h.active("busy").Active {
@@ -445,7 +445,7 @@ func TestAnArchivedConversationOffersNothingToSend(t *testing.T) {
 func TestTheListLeadsToTheOtherParts(t *testing.T) {
 	t.Parallel()
 	page := gatewaytest.ServePages(t, func(server *httpserver.Server) {
-		web.New(web.Parts{Store: storetest.New(t), Feed: activity.NewFeed(), Log: slog.New(slog.DiscardHandler)}).Serve(server)
+		web.New(web.Deps{Store: storetest.New(t), Feed: activity.NewFeed(), Log: slog.New(slog.DiscardHandler)}).Serve(server)
 		server.Handle("GET /console/{$}", httpserver.Person, http.NotFoundHandler())
 	}).Page("/")
 	if !strings.Contains(page, `<a href="/console/">Console</a>`) || strings.Contains(page, "/api/docs") {

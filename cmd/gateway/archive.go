@@ -15,7 +15,7 @@ import (
 func archiveCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "archive KEY|ID",
-		Short: "End the conversation that goes on in a session; the next message begins a new one",
+		Short: "Archive the active conversation of a session; the next message begins a new one",
 		Args:  cobra.ExactArgs(1),
 		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
 			t, err := findTarget(cmd.Context(), store, args[0])
@@ -23,12 +23,12 @@ func archiveCommand(configPath *string) *cobra.Command {
 				return err
 			}
 			if t.one != nil && !t.one.Active {
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is archived already\n", named(*t.one))
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is already archived\n", named(*t.one))
 				return err
 			}
 			c, err := changing(store).Archive(cmd.Context(), t.session.Key, "")
 			if errors.Is(err, conversation.ErrNotFound) {
-				_, err := fmt.Fprintf(cmd.OutOrStdout(), "No conversation goes on in %s\n", printableKey(t.session.Key))
+				_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s has no active conversation\n", printableKey(t.session.Key))
 				return err
 			}
 			if err != nil {
@@ -54,8 +54,8 @@ func deleteCommand(configPath *string) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "delete KEY|ID",
 		Short: "Delete all conversations of a session, or one, for good",
-		Long: "Deletes the conversations with every copy of their words. A message of the session that waits for\n" +
-			"an answer stays and is answered, in a new conversation.",
+		Long: "Deletes the conversations and every copy of their text. A message that waits for an answer stays,\n" +
+			"and is answered in a new conversation.",
 		Args: cobra.ExactArgs(1),
 		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
 			t, err := findTarget(cmd.Context(), store, args[0])
@@ -101,7 +101,7 @@ func confirm(cmd *cobra.Command, question string) error {
 	case "y", "yes":
 		return nil
 	}
-	return errors.New("nothing is deleted; answer y, or give --yes to be asked nothing")
+	return errors.New("nothing was deleted; answer y, or use --yes to skip the question")
 }
 
 // changing returns the service that changes sessions while gateways may run.
@@ -118,7 +118,7 @@ func deleteTarget(cmd *cobra.Command, store *conversation.Store, t target, what 
 		return err
 	}
 	if err := store.Sweep(cmd.Context()); err != nil {
-		return fmt.Errorf("deleted, but the words are not off the disk yet; a gateway or the next command goes on with that: %w", err)
+		return fmt.Errorf("deleted, but the text is still on the disk; a gateway or the next command removes it: %w", err)
 	}
 	_, err := fmt.Fprintf(cmd.OutOrStdout(), "Deleted: %s\n", what)
 	return err

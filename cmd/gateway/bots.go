@@ -59,7 +59,7 @@ func botsListCommand(configPath *string) *cobra.Command {
 func botsReleaseCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "release CHANNEL:BOT",
-		Short: "Let whichever bot serves the channel answer and send what waits for this one",
+		Short: "Hand over what waits for a bot to the bot that serves the channel now",
 		Long: "Lets whichever bot serves the channel answer and send what waits for this one, whose token\n" +
 			"will not come back. In groups people see the answers. In a private chat they do when they\n" +
 			"have written to the other bot; else the platform refuses the reply, which then stands under\n" +
@@ -84,7 +84,7 @@ func botsReleaseCommand(configPath *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: released %s and %s. A gateway takes them up when it starts.\n",
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: released %s and %s. A gateway handles them at its next start.\n",
 				bot, counted(released.Waiting, "message", "messages"), counted(released.Due, "reply", "replies"))
 			return err
 		},

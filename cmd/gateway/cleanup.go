@@ -20,7 +20,7 @@ func cleanupCommand(configPath *string) *cobra.Command {
 	var dry, trust bool
 	command := &cobra.Command{
 		Use:   "cleanup",
-		Short: "Delete now what the configuration no longer keeps, or only say what that is",
+		Short: "Delete expired data now, or show what would be deleted",
 		Long: "Deletes what a running gateway deletes by itself every conversation.cleanup_interval: conversations\n" +
 			"that were over and not used for longer than conversation.retention, and what is left of messages\n" +
 			"that were answered and replies that were sent more than a week ago. It works while a gateway runs.\n\n" +
@@ -46,7 +46,7 @@ func cleanupCommand(configPath *string) *cobra.Command {
 			return cleanUp(cmd, store, cfg, rules)
 		},
 	}
-	command.Flags().BoolVar(&dry, "dry-run", false, "say what would be deleted, and delete nothing")
+	command.Flags().BoolVar(&dry, "dry-run", false, "show what would be deleted, and delete nothing")
 	command.Flags().BoolVar(&trust, "trust-clock", false, "go by the machine's clock at once, also in the gateways that run")
 	return command
 }

@@ -20,7 +20,7 @@ const healthTimeout = 4 * time.Second
 func healthCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "health",
-		Short: "Say whether the gateway on this database works; status 1 if it does not",
+		Short: "Check whether the gateway on this database works; status 1 if it does not",
 		Long: "Asks the gateway on this database for its state, and prints the answer. The status is 0\n" +
 			"when it serves, and 1, with a line for each reason, when none runs, when it does not answer\n" +
 			"within " + healthTimeout.String() + " (it is stopped, or hangs), when a platform rejects the bot, a channel has ended, or\n" +

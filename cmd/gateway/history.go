@@ -16,7 +16,7 @@ func historyCommand(configPath *string) *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use:     "history KEY",
-		Short:   "Show what was said in a session last",
+		Short:   "Show the latest exchanges of a session",
 		Example: "  gateway history telegram:chat:42 -n 3\n  gateway history cli:default --conversation 019df0a2",
 		Args:    cobra.ExactArgs(1),
 		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
@@ -51,7 +51,7 @@ func chooseConversation(cmd *cobra.Command, store *conversation.Store, session c
 	if id == "" {
 		list, _, err := store.Conversations(cmd.Context(), conversation.ConversationQuery{Key: session.Key, Limit: 1})
 		if err == nil && len(list) == 0 {
-			err = fmt.Errorf("nothing has been said in %s yet", printableKey(session.Key))
+			err = fmt.Errorf("%s has no messages yet", printableKey(session.Key))
 		}
 		if err != nil {
 			return conversation.Conversation{}, err

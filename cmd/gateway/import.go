@@ -56,7 +56,7 @@ func importCommand(configPath *string) *cobra.Command {
 	}
 	command.Flags().StringVar(&format, "format", "", "`FORMAT` of the file: chatgpt or jsonl (default by how it begins)")
 	command.Flags().StringVar(&session, "session", "", "session `KEY` to import into (default the terminal's, cli:default)")
-	command.Flags().BoolVar(&dry, "dry-run", false, "say what would be imported, and import nothing")
+	command.Flags().BoolVar(&dry, "dry-run", false, "show what would be imported, and import nothing")
 	return command
 }
 

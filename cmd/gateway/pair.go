@@ -24,11 +24,11 @@ import (
 func pairCommand(configPath *string) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "pair",
-		Short: "Let people in who were given a pairing code",
-		Long: "With access = \"pairing\", a stranger who writes to the bot in private is given a code.\n" +
-			"These commands let them in by it and put them out again. They work while the gateway\n" +
-			"runs, which goes by them from the next message on. A code lets in with the bot that gave\n" +
-			"it; another bot, with a token of its own, gives a code of its own.",
+		Short: "Manage who may talk to the bots by pairing code",
+		Long: "With access = \"pairing\", the bot sends a stranger who writes to it in private a code.\n" +
+			"These commands approve a code and revoke access. They work while the gateway runs, and\n" +
+			"take effect with the next message. A code is valid for one bot; another bot, with its\n" +
+			"own token, sends its own code.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -39,7 +39,7 @@ func pairCommand(configPath *string) *cobra.Command {
 func pairListCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List who waits with a code, who was let in by one, and whose the names in allow are",
+		Short: "List open codes, people with access, and the owners of usernames in allow",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			store, err := openStore(cmd.Context(), *configPath)
@@ -66,7 +66,7 @@ func pairListCommand(configPath *string) *cobra.Command {
 func pairApproveCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:     "approve CODE",
-		Short:   "Let in who has the code",
+		Short:   "Give access to the person with the code",
 		Example: "  gateway pair approve K7QM-2XWD",
 		Args:    cobra.MinimumNArgs(1), // a code may be typed with a space in it
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -77,12 +77,12 @@ func pairApproveCommand(configPath *string) *cobra.Command {
 			defer store.Close()
 			p, err := pairing.New(store).Approve(cmd.Context(), strings.Join(args, " "))
 			if errors.Is(err, pairing.ErrNotFound) {
-				return fmt.Errorf("%w; `gateway pair list` shows the codes that are good", err)
+				return fmt.Errorf("%w; `gateway pair list` shows the valid codes", err)
 			}
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s (%s) is let in: the next message is answered\n", printable(p.Name), handle(p))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s (%s) has access now: the next message is answered\n", printable(p.Name), handle(p))
 			return err
 		},
 		ValidArgsFunction: completePairings(configPath, func(p pairing.Pairing) string { return p.Code }),
@@ -93,11 +93,11 @@ func pairRevokeCommand(configPath *string) *cobra.Command {
 	var bot string
 	command := &cobra.Command{
 		Use:   "revoke CHANNEL:USER",
-		Short: "Put somebody out who was let in, take back their code, or free a name in allow",
-		Long: "Puts somebody out who was let in by a code, or takes back a code that was not used yet,\n" +
-			"with every bot of the channel unless --bot names one.\n" +
-			"A username in allow lets in the account alone that used it first. With CHANNEL:@NAME, the\n" +
-			"name is free again: it lets in whoever writes under it next.",
+		Short: "Revoke a person's access or code, or release a username in allow",
+		Long: "Revokes access that was given by a code, or a code that was not used yet, with every bot of\n" +
+			"the channel unless --bot names one.\n" +
+			"A username in allow gives access only to the account that used it first. CHANNEL:@NAME\n" +
+			"releases the name: the next account that uses it gets access.",
 		Example: "  gateway pair revoke telegram:123456789\n  gateway pair revoke telegram:@ada",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -115,7 +115,7 @@ func pairRevokeCommand(configPath *string) *cobra.Command {
 			}
 			revoked, err := pairing.New(store).Revoke(cmd.Context(), conversation.Account{Channel: channel, ID: bot}, user)
 			if errors.Is(err, pairing.ErrNotFound) {
-				return fmt.Errorf("%w; `gateway pair list` shows who was let in by a code, and who stands in allow is let in by the configuration", err)
+				return fmt.Errorf("%w; `gateway pair list` shows who has access by a code; the configuration gives access to everybody in allow", err)
 			}
 			if err != nil {
 				return err
@@ -124,16 +124,16 @@ func pairRevokeCommand(configPath *string) *cobra.Command {
 		},
 		ValidArgsFunction: completePairings(configPath, handle),
 	}
-	command.Flags().StringVar(&bot, "bot", "", "put them out of the bot with this `ID` alone")
+	command.Flags().StringVar(&bot, "bot", "", "revoke access only with the bot that has this `ID`")
 	return command
 }
 
 // printRevoked prints whose access was revoked, and at which bot if there are several.
 func printRevoked(out io.Writer, revoked []pairing.Pairing) error {
 	for _, p := range revoked {
-		said := "is put out"
+		said := "no longer has access"
 		if p.ApprovedAt.IsZero() {
-			said = "was not let in yet, and the code is void"
+			said = "had no access yet, and the code is void"
 		}
 		if len(revoked) > 1 {
 			said += " (bot " + botOf(p) + ")"
@@ -154,7 +154,7 @@ func releaseName(cmd *cobra.Command, store *conversation.Store, channel, name st
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s:%s was bound to the id %s and is free: while allow holds it, it lets in whoever writes under it next\n",
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s:%s was bound to the id %s and is released: while allow contains it, the next account that uses it gets access\n",
 		b.Channel, printable(b.Name), printable(b.Holder))
 	return err
 }
@@ -208,7 +208,7 @@ const maxAsking = 100
 
 func printPairings(out io.Writer, list []pairing.Pairing, now time.Time) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(out, "Nobody waits with a code, and nobody was let in by one.")
+		_, err := fmt.Fprintln(out, "There are no open codes, and nobody has access by a code.")
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
@@ -222,14 +222,14 @@ func printPairings(out io.Writer, list []pairing.Pairing, now time.Time) error {
 		}
 		code, since, state := p.Code, p.AskedAt, "waits, code expires in "+age(p.ExpiresAt.Sub(now))
 		if !p.ApprovedAt.IsZero() {
-			code, since, state = "-", p.ApprovedAt, "let in"
+			code, since, state = "-", p.ApprovedAt, "has access"
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", p.Channel, plaintext.OneTerminalLine(botOf(p)), plaintext.OneTerminalLine(p.UserID), printable(p.Name), code, age(now.Sub(since)), state)
 	}
 	if err := table.Flush(); err != nil || waiting <= maxAsking {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%d more wait with older codes. The code that somebody sends you lets them in all the same.\n", waiting-maxAsking)
+	_, err := fmt.Fprintf(out, "%d more people wait with older codes, which you can approve as well.\n", waiting-maxAsking)
 	return err
 }
 
@@ -238,7 +238,7 @@ func printNames(out io.Writer, names []pairing.BoundName, now time.Time) error {
 	if len(names) == 0 {
 		return nil
 	}
-	fmt.Fprintln(out, "\nNames in allow let in the account alone that used them first:")
+	fmt.Fprintln(out, "\nA username in allow gives access only to the account that used it first:")
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "CHANNEL\tNAME\tID\tAGE")
 	for _, b := range names {

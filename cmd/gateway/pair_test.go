@@ -86,7 +86,7 @@ func (o *operator) wantIn(channel, user string, want bool) {
 func TestPairLetsPeopleInWhileTheGatewayRuns(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
-	if out := o.mustPair("list"); !strings.HasPrefix(out, "Nobody waits") {
+	if out := o.mustPair("list"); !strings.HasPrefix(out, "There are no open codes") {
 		t.Errorf("an empty list: %s", out)
 	}
 	code := o.asks("telegram", "42", "Ada (@ada)")
@@ -94,16 +94,16 @@ func TestPairLetsPeopleInWhileTheGatewayRuns(t *testing.T) {
 		t.Errorf("the list lacks the code: %s", out)
 	}
 	typed := strings.Fields(strings.ToLower(strings.ReplaceAll(code, "-", " ")))
-	if out := o.mustPair(append([]string{"approve"}, typed...)...); out != "Ada (@ada) (telegram:42) is let in: the next message is answered\n" {
+	if out := o.mustPair(append([]string{"approve"}, typed...)...); out != "Ada (@ada) (telegram:42) has access now: the next message is answered\n" {
 		t.Errorf("approved: %s", out)
 	}
 	o.wantIn("telegram", "42", true)
-	if out := o.mustPair("revoke", "telegram:42"); out != "Ada (@ada) (telegram:42) is put out\n" {
+	if out := o.mustPair("revoke", "telegram:42"); out != "Ada (@ada) (telegram:42) no longer has access\n" {
 		t.Errorf("revoked: %s", out)
 	}
 	o.wantIn("telegram", "42", false)
 	o.asks("telegram", "42", "Ada")
-	if out := o.mustPair("revoke", "telegram:42"); out != "Ada (telegram:42) was not let in yet, and the code is void\n" {
+	if out := o.mustPair("revoke", "telegram:42"); out != "Ada (telegram:42) had no access yet, and the code is void\n" {
 		t.Errorf("revoked: %s", out)
 	}
 }
@@ -121,7 +121,7 @@ func TestPairListIsATable(t *testing.T) {
 	}
 	want := `CHANNEL    BOT       ID     NAME   CODE        AGE   STATE
 telegram   7000001   43     Bob    K7QM-2XWD   5m    waits, code expires in 55m
-discord    any       1001   Zoë    -           3d    let in
+discord    any       1001   Zoë    -           3d    has access
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
@@ -141,7 +141,7 @@ func TestPairListShowsTheNewestOfACrowd(t *testing.T) {
 	if err := printPairings(&out, list, now); err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Split(out.String(), "\n"); len(lines) != 104 || !strings.Contains(lines[101], "friend") || !strings.HasPrefix(lines[102], "150 more wait") {
+	if lines := strings.Split(out.String(), "\n"); len(lines) != 104 || !strings.Contains(lines[101], "friend") || !strings.HasPrefix(lines[102], "150 more people wait") {
 		t.Errorf("%d lines:\n%s", len(lines), out.String())
 	}
 }
@@ -188,7 +188,7 @@ func TestPairFreesNames(t *testing.T) {
 	if !strings.Contains(out, "CHANNEL    NAME   ID   AGE\ntelegram   @ada   42   <1m\n") {
 		t.Errorf("the list lacks the name: %s", out)
 	}
-	if out := o.mustPair("revoke", "telegram:@ADA"); !strings.HasPrefix(out, "telegram:@ada was bound to the id 42 and is free") {
+	if out := o.mustPair("revoke", "telegram:@ADA"); !strings.HasPrefix(out, "telegram:@ada was bound to the id 42 and is released") {
 		t.Errorf("revoked: %s", out)
 	}
 	if bound, err := pairing.New(o.daemon).BindName(t.Context(), "telegram", "@ada", "99"); err != nil || bound != "99" {

@@ -53,7 +53,7 @@ func searchCommand(configPath *string) *cobra.Command {
 
 func printHits(out io.Writer, hits []search.Hit, query search.Query) error {
 	if len(hits) == 0 {
-		_, err := fmt.Fprintln(out, "Nothing is found.")
+		_, err := fmt.Fprintln(out, "Nothing found.")
 		return err
 	}
 	for _, h := range hits {

@@ -15,9 +15,9 @@ import (
 func sessionsCommand(configPath *string) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "sessions",
-		Short: "List, read, search, export, archive and delete what is kept",
-		Long: "A session is a place people talk in, named by its key, such as telegram:chat:42. Its conversations\n" +
-			"have ids; the beginning of one is enough where it is the only one. The commands work while a gateway runs.",
+		Short: "List, read, search, export, archive and delete sessions and conversations",
+		Long: "A session is a place people talk in, named by its key, such as telegram:chat:42. Its conversations have\n" +
+			"ids, of which a unique beginning is enough. The commands work while a gateway runs.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -118,7 +118,7 @@ telegram:chat:42   -               1               2          0         <1m ago
 	if out := o.mustCall("sessions", "search", "FETA"); !strings.Contains(out, "telegram:chat:42") || strings.Contains(out, "discord") {
 		t.Errorf("found: %s", out)
 	}
-	if out := o.mustCall("sessions", "search", "lamb", "--session", string(adasChat)); out != "Nothing is found.\n" {
+	if out := o.mustCall("sessions", "search", "lamb", "--session", string(adasChat)); out != "Nothing found.\n" {
 		t.Errorf("found in another session: %s", out)
 	}
 }
@@ -254,7 +254,7 @@ func TestDeleteAsksFirst(t *testing.T) {
 	o.talks(adasChat, "kitchen", "hello", "hello")
 	o.talks(zoesChat, "", "hello", "hello")
 	for _, answer := range []string{"", "\n", "no\n", "ye\n"} {
-		if out, err := o.call(answer, "sessions", "delete", string(adasChat)); err == nil || !strings.Contains(err.Error(), "nothing is deleted") ||
+		if out, err := o.call(answer, "sessions", "delete", string(adasChat)); err == nil || !strings.Contains(err.Error(), "nothing was deleted") ||
 			!strings.Contains(out, "Delete 1 conversation of telegram:chat:42 (kitchen) with 2 messages for good? [y/N]") {
 			t.Fatalf("%q: %s, %v", answer, out, err)
 		}
@@ -277,10 +277,10 @@ func TestArchiveEndsWhatGoesOn(t *testing.T) {
 	if out := o.mustCall("sessions", "archive", c.ID); !strings.HasSuffix(out, "is archived: the next message in telegram:chat:42 begins a new conversation\n") {
 		t.Errorf("archived: %s", out)
 	}
-	if out := o.mustCall("sessions", "archive", c.ID); !strings.HasSuffix(out, "is archived already\n") {
+	if out := o.mustCall("sessions", "archive", c.ID); !strings.HasSuffix(out, "is already archived\n") {
 		t.Errorf("again: %s", out)
 	}
-	if out := o.mustCall("sessions", "archive", string(adasChat)); out != "No conversation goes on in telegram:chat:42\n" {
+	if out := o.mustCall("sessions", "archive", string(adasChat)); out != "telegram:chat:42 has no active conversation\n" {
 		t.Errorf("the session: %s", out)
 	}
 	if next := o.talks(adasChat, "", "hello again", "hello"); next.ID == c.ID {

@@ -15,7 +15,7 @@ import (
 func verifyCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify [FILE]",
-		Short: "Check the database, or a copy, and say what is damaged; status 1 when anything is",
+		Short: "Check the database, or a copy, for damage; status 1 if there is any",
 		Long: "Reads all of the database and writes nothing to it, also while a gateway uses it: what SQLite can check,\n" +
 			"whether sessions, conversations, messages, inbox and outbox agree, and the search index. Of what is damaged\n" +
 			"it says which sessions, conversations and messages are hit.",
@@ -37,7 +37,7 @@ func verifyCommand(configPath *string) *cobra.Command {
 			v, err := maintenance.Verify(ctx, path, bars.show)
 			bars.finish()
 			if err != nil && ctx.Err() != nil {
-				return errors.New("interrupted; nothing can be said of the database")
+				return errors.New("interrupted; the database was not checked completely")
 			}
 			if err != nil {
 				return err

@@ -1,4 +1,4 @@
-// Package bots stores which bots serve the channels: how each fares, what waits for it, and what becomes of that when
+// Package bots stores which bots serve the channels, their health, what waits for each, and what happens to that when
 // another bot takes over. A bot is known by its [conversation.Account]; a channel without bots, such as the terminal, is an
 // account without an id.
 package bots

@@ -1,4 +1,4 @@
-// Package dbhealth says how the database of a store fares: whether it is damaged,
+// Package dbhealth reports the health of a store's database: whether it is damaged,
 // whether it is still in its place, and whether anything can be stored.
 package dbhealth
 
@@ -44,9 +44,9 @@ func (h *Health) Damages() []string { return h.db.Damages() }
 // the caller was told an error, and the store may hold it all the same.
 func (h *Health) Watch(ctx context.Context, back func()) { h.db.Watch(ctx, back) }
 
-// Probe writes something of no meaning, as durably as everything else. The error says
-// why the store takes nothing: a full disk, a file that was taken away. A disk that hangs
-// holds Probe up, past the end of ctx.
+// Probe makes a durable write of no meaning. Its error is why the store can't be
+// written, such as a full disk or a file that was taken away. A disk that hangs blocks
+// Probe beyond the end of ctx.
 func (h *Health) Probe(ctx context.Context) error {
 	_, err := h.store.Accept(ctx, []conversation.Cursor{{Name: "probe"}})
 	return err

@@ -91,7 +91,7 @@ func (r *Retention) Clean(ctx context.Context, rules Rules, each func(Outdated))
 	return r.clean(ctx, &cleaner{Retention: r, deletes: true, each: each}, rules)
 }
 
-// Preview says what Clean would delete now, and deletes nothing.
+// Preview returns what Clean would delete now, and deletes nothing.
 func (r *Retention) Preview(ctx context.Context, rules Rules, each func(Outdated)) (Cleaned, error) {
 	return r.clean(ctx, &cleaner{Retention: r, each: each}, rules)
 }
@@ -137,7 +137,7 @@ func (r *Retention) present(ctx context.Context, rules Rules, deletes bool) (tim
 	return clock.Trusted, err
 }
 
-// judge says what the rules mean at a moment.
+// judge sets the times that the rules mean at a moment.
 func (c *cleaner) judge(rules Rules, at time.Time) {
 	c.at = at
 	if rules.Retention > 0 {
@@ -174,7 +174,7 @@ func (c *cleaner) run(ctx context.Context) error {
 	return c.pairings(ctx)
 }
 
-// pause lets other writes go first while something is deleted.
+// pause lets other writes go first between two deletions.
 func (c *cleaner) pause(ctx context.Context) error {
 	if !c.deletes {
 		return ctx.Err()

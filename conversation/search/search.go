@@ -24,7 +24,7 @@ type Searcher struct {
 	db    *db.DB
 }
 
-// New returns what searches a store.
+// New returns the searcher of a store.
 func New(store *conversation.Store) *Searcher { return &Searcher{store: store, db: store.DB()} }
 
 // Query says what to look for, and where.

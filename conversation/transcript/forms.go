@@ -26,7 +26,7 @@ type Conversation struct {
 	State conversation.State `json:"state,omitzero"` // what of it the model is always told
 }
 
-// NewConversation is the JSON form of a conversation.
+// NewConversation returns the JSON form of a conversation.
 func NewConversation(c conversation.Conversation) Conversation {
 	return Conversation{
 		ID:           c.ID,
@@ -87,7 +87,7 @@ type Function struct {
 	Arguments string `json:"arguments"`
 }
 
-// NewMessage is the JSON form of a message.
+// NewMessage returns the JSON form of a message.
 func NewMessage(r conversation.Message) Message {
 	m := Message{
 		Seq:        r.Seq,
@@ -116,8 +116,8 @@ func NewMessage(r conversation.Message) Message {
 	return m
 }
 
-// Marshal gives v as JSON that no terminal obeys: what does not print is
-// escaped, and so is still there.
+// Marshal returns v as JSON that can't control a terminal: it escapes characters that
+// do not print.
 func Marshal(v any) ([]byte, error) {
 	var raw bytes.Buffer
 	encoder := json.NewEncoder(&raw)
@@ -128,7 +128,7 @@ func Marshal(v any) ([]byte, error) {
 	return []byte(Escape(strings.TrimSuffix(raw.String(), "\n"))), nil // outside of strings JSON is ASCII that prints
 }
 
-// Escape writes every character that does not print as JSON escapes it in a
+// Escape returns text with every character that does not print escaped as in a JSON
 // string.
 func Escape(text string) string {
 	var b strings.Builder

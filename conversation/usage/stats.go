@@ -1,4 +1,4 @@
-// Package usage tells what runs have cost and how they came about: sums over time, and the trace of one conversation.
+// Package usage reports what runs have cost: sums over time, and the trace of one conversation.
 package usage
 
 import (

@@ -11,7 +11,7 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// Trace says how a conversation came about: its runs, and sums over all of them and over its messages.
+// Trace is the history of a conversation's runs, with sums over all of them and over its messages.
 type Trace struct {
 	Conversation conversation.Conversation
 	Runs         []Run // the oldest first

@@ -37,7 +37,7 @@ func NewBrowser(t testing.TB, url string) *Browser {
 func ServePages(t testing.TB, register func(*httpserver.Server)) *Browser {
 	t.Helper()
 	listen, log := "127.0.0.1:0", slog.New(slog.DiscardHandler)
-	server, err := httpserver.New(httpserver.Parts{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 100}, Log: log})
+	server, err := httpserver.New(httpserver.Deps{Config: httpserver.Config{Listen: &listen, Auth: httpserver.AuthNone, MaxConnections: 100}, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
