@@ -75,7 +75,7 @@ func (l *loop) keepAll(ctx context.Context, took []conversation.Inbound) [][]par
 // keepFile stores a file of a message and returns it as the message has it.
 func (l *loop) keepFile(ctx context.Context, in conversation.Inbound, n int) part {
 	attachment := in.Attachments[n]
-	if attachment.Ref == "" {
+	if attachment.Ref == "" || l.deps.Files == nil {
 		return named(attachment)
 	}
 	kept, err := l.fetch(ctx, files.Incoming{
@@ -98,9 +98,6 @@ func (l *loop) keepFile(ctx context.Context, in conversation.Inbound, n int) par
 // opener returns what opens a file where its channel has it.
 func (l *loop) opener(channel string, attachment conversation.Attachment) func(context.Context) (io.ReadCloser, error) {
 	return func(ctx context.Context) (io.ReadCloser, error) {
-		if l.deps.Files == nil {
-			return nil, &conversation.GoneError{Words: "this channel has no files"}
-		}
 		return l.deps.Files.Fetch(ctx, channel, attachment)
 	}
 }
