@@ -31,7 +31,7 @@ func TestAnAlbumOfTenIsOneMessageAndOneRun(t *testing.T) {
 	}
 	h.reply(room)
 	shown := h.shownToModel()
-	if len(shown) != 1 || !strings.HasPrefix(shown[0], "which one?\n[file photo-0.jpg]") || !strings.HasSuffix(shown[0], "[file photo-9.jpg]") {
+	if len(shown) != 1 || !strings.HasPrefix(shown[0], "which one?\n[file photo-0.jpg") || strings.Count(shown[0], "[file photo-") != 10 {
 		t.Fatalf("the model saw %q", shown)
 	}
 	if n := h.server.Served(); n != 1 {
@@ -147,5 +147,26 @@ func TestAWaitForMoreIsBounded(t *testing.T) {
 	stop := []conversation.Inbound{{ID: 1000, Text: "x", Quiet: time.Hour}, {ID: 1001, Text: "/stop"}}
 	if b.wait(stop, now) != 0 {
 		t.Error("a command waits")
+	}
+}
+
+func TestWhatWasOverheardIsShownOnceAndNotStored(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	in := h.inGroup("what did they say?", "1", "Ada")
+	in.Overheard = "Ben: soup\nCid: pizza"
+	h.accept(in)
+	h.reply(room)
+	want := "[said here before, and not to you; do not answer it by itself]\nBen: soup\nCid: pizza"
+	if shown := h.shownToModel(); len(shown) != 2 || shown[0] != want || shown[1] != "Ada: what did they say?" {
+		t.Fatalf("the model saw %q", shown)
+	}
+	h.accept(h.inGroup("thanks", "1", "Ada"))
+	h.reply(room)
+	if shown := h.shownToModel(); len(shown) != 2 || strings.Contains(strings.Join(shown, ""), "pizza") {
+		t.Fatalf("later the model saw %q", shown)
+	}
+	if said := strings.Join(h.history(room), "\n"); strings.Contains(said, "pizza") {
+		t.Fatalf("stored: %s", said)
 	}
 }

@@ -122,6 +122,7 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		if g.options, err = modelOptions(optionsOf(q.took)); err != nil {
 			return err
 		}
+		asked = l.router.withOverheard(asked, q.asked)
 		g.window = l.router.windowWithHint(instructed(snapshot, q.took), asked, q.hint)
 		return g.run(tools.WithSession(ctx, tools.Session{Key: l.key, Conversation: q.snapshot.Conversation.ID, Window: g.budget}))
 	})

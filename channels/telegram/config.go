@@ -34,6 +34,9 @@ type Config struct {
 
 	FileOver int `toml:"file_over" min:"0" max:"1000"` // replies of more messages are sent as a file; default 10; 0 = never
 
+	Context   int      `toml:"context" min:"0" max:"200"` // messages of a group that the model is shown with the next one to the bot; default 0
+	FreeChats []string `toml:"free_chats"`                // ids of groups, and "GROUP/TOPIC", where every message is answered; default none
+
 	Quiet time.Duration `toml:"quiet" min:"0s" max:"10s"` // how long a run waits for more messages that were sent in one go; default 300ms; 0 = it does not
 
 	WebhookURL    string `toml:"webhook_url" kind:"url"`       // public address of the gateway, to which Telegram brings the messages; default "", which polls
@@ -95,8 +98,16 @@ func (c Config) checked() (Config, error) {
 			return c, fmt.Errorf("allow has the entry %q: allowed are numeric ids, @usernames and \"*\"", entry)
 		}
 	}
+	for _, entry := range c.FreeChats {
+		if !freeForm.MatchString(entry) {
+			return c, fmt.Errorf("free_chats has the entry %q: allowed are ids of groups, such as -1001234567890, and of their topics, such as \"-1001234567890/7\"", entry)
+		}
+	}
 	return c, nil
 }
+
+// freeForm matches the id of a group, and that of a topic behind it.
+var freeForm = regexp.MustCompile(`^-[0-9]{1,18}(/[0-9]{1,18})?$`)
 
 // Account returns the bot that the token belongs to.
 func (c Config) Account() conversation.Account {

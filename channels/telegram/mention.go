@@ -2,6 +2,7 @@ package telegram
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -20,6 +21,20 @@ func (m *message) isAddressed(me *self) bool {
 	text, entities := m.words()
 	_, mentioned := me.address(text, entities)
 	return mentioned || m.repliesTo(me)
+}
+
+// isFor reports whether a message is for the bot: it is addressed to it, or stands in
+// a chat where every message is. Commands of other bots are not.
+func (c *Channel) isFor(me *self, m *message) bool {
+	if m.isAddressed(me) {
+		return true
+	}
+	if _, _, _, command := m.command(); command {
+		return false
+	}
+	to := m.address()
+	chat := strconv.FormatInt(to.Chat, 10)
+	return slices.Contains(c.free, chat) || slices.Contains(c.free, chat+"/"+strconv.FormatInt(to.Topic, 10))
 }
 
 // command splits a message that may be a command.

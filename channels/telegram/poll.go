@@ -103,6 +103,9 @@ func (c *Channel) introduce(ctx context.Context, me *self) error {
 			retry.Succeeded("resolved")
 			me.username = user.UserName
 			close(me.known)
+			if !user.CanReadAllGroupMessages && (c.overheard.most > 0 || len(c.free) > 0) {
+				c.log.Warn("privacy mode hides group messages; turn it off at @BotFather (/setprivacy) and add the bot to each group again")
+			}
 			c.answered()
 			c.log.Info("Telegram bot identified", "bot", "@"+user.UserName, "bot_id", c.botID)
 			c.setCommands(ctx)

@@ -40,7 +40,10 @@ type Channel struct {
 	topics   topics
 	albums   albums
 	asked    questions
-	helpers  sync.WaitGroup // requests that nothing waits for, but the end of Run
+	free     []string // groups, and "GROUP/TOPIC", where every message is for the bot
+
+	overheard overheard
+	helpers   sync.WaitGroup // requests that nothing waits for, but the end of Run
 
 	migrations migrations
 	advised    sync.Map                  // groups that the operator was told of, by their ids
@@ -112,6 +115,7 @@ func New(deps Deps) (*Channel, error) {
 		renderer: newRenderer(),
 		fileOver: cfg.FileOver,
 		quiet:    cfg.Quiet,
+		free:     cfg.FreeChats,
 		pacer:    newPacer(cfg.SendRate, cfg.ChatRate),
 		webhook:  newWebhook(cfg),
 		places:   noPlaces{},
@@ -119,6 +123,7 @@ func New(deps Deps) (*Channel, error) {
 		botID:    id,
 		account:  cfg.Account(),
 	}
+	c.overheard.most = cfg.Context
 	if deps.Places != nil {
 		c.places = deps.Places
 	}

@@ -40,10 +40,13 @@ func (c *Channel) read(ctx context.Context, me *self, u update) (list []conversa
 		c.skip(u, why)
 		return nil, nil
 	}
-	if !u.Message.isAddressed(me) {
+	if !c.isFor(me, u.Message) {
 		ours, err := c.isOurs(ctx, u)
-		if err != nil || !ours {
+		if err == nil && !ours {
 			c.skip(u, "in a group, not to the bot")
+			err = c.overhear(ctx, u.Message)
+		}
+		if err != nil || !ours {
 			return nil, err
 		}
 	}
@@ -112,7 +115,7 @@ func (c *Channel) edited(ctx context.Context, me *self, u update) (list []conver
 	if err != nil && !conversation.IsDamaged(err) {
 		return nil, err
 	}
-	if !m.isAddressed(me) || at.Sub(in.At) > editLife {
+	if !c.isFor(me, m) || at.Sub(in.At) > editLife {
 		return nil, nil
 	}
 	in.NeverCommand = true // what reads like one now was not written as one
@@ -168,6 +171,9 @@ func (c *Channel) inbound(ctx context.Context, me *self, u update, m *message) (
 	}
 	if in.Place, err = c.place(ctx, m, m.address()); err != nil {
 		return in, false, err
+	}
+	if _, command := in.Command(); !command && m == u.Message {
+		in.Overheard = c.overheard.take(m.address().place())
 	}
 	in, err = c.withReply(ctx, m, c.together(m, in))
 	return in, err == nil, err

@@ -9,6 +9,7 @@ type User struct {
 	FirstName string `json:"first_name"`
 	LastName  string `json:"last_name,omitempty"`
 	Username  string `json:"username,omitempty"`
+	ReadsAll  bool   `json:"can_read_all_group_messages,omitempty"` // of a bot without privacy mode
 }
 
 // Chat is a place to talk in.
