@@ -18,6 +18,7 @@ import (
 	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/conversation/files"
+	"parley/filecontent"
 	"parley/llm"
 	"parley/tools"
 )
@@ -34,9 +35,10 @@ type Deps struct {
 	Admins  command.Admins // nil: no group has admins
 	Vision  bool           // the model takes images
 
-	FileLimits files.Limits // of what is kept of files; zero: files.DefaultLimits
-	Budget     int          // tokens of a window, see window.Budget
-	Log        *slog.Logger
+	FileLimits  files.Limits        // of what is kept of files; zero: files.DefaultLimits
+	FileContent *filecontent.Reader // nil: one that reads texts and pictures
+	Budget      int                 // tokens of a window, see window.Budget
+	Log         *slog.Logger
 
 	// Deliver is called after a commit with the replies to send, all of one session.
 	Deliver func(replies []conversation.Delivery)

@@ -41,11 +41,16 @@ func enclose(text string, parts []part) enclosed {
 	room := maxFileTexts
 	for _, p := range parts {
 		if room -= len(p.body); room < 0 {
-			p.section = section{head: fmt.Sprintf("[file %s, %s, not shown: read_file shows it]", p.file.Name, files.Size(p.file.Size))}
+			p.section = section{head: notShown(p.file)}
 		}
 		e.add(p)
 	}
 	return e
+}
+
+// notShown returns the line about a file whose text is kept, and not shown.
+func notShown(file conversation.File) string {
+	return fmt.Sprintf("[file %s, %s, not shown: read_file shows it]", file.Name, files.Size(file.Size))
 }
 
 // add puts a file below the text.
@@ -80,6 +85,9 @@ func (l *loop) read(ctx context.Context, kept files.File) (part, error) {
 	case errors.As(err, &problem):
 		p.file.Problem = problem.Words
 		p.head = fmt.Sprintf("[file %s, %s, can't be read: %s]", name, files.Size(kept.Size), problem.Words)
+		return p, nil
+	case err != nil && ctx.Err() != nil: // it takes too long for this run
+		p.head = notShown(p.file)
 		return p, nil
 	case err != nil:
 		l.deps.Log.Error("kept file not read", "session", l.key, "file", kept.ID, "error", err)

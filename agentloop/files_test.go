@@ -422,3 +422,35 @@ func TestRunsWithPicturesShareTheMemory(t *testing.T) {
 		}
 	}
 }
+
+// A file that can't be read is kept and told, whatever its sender says it is.
+func TestHostileFilesAreRefusedInWords(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, func(p *Deps) {
+		p.Vision = true
+		p.Files = shelf{"broken": png[:len(png)-12], "page": "<html>hello</html>", "picture": png, "pdf": "%PDF-1.4 broken"}
+	})
+	h.accept(filed(h.inbound(room, "see these"),
+		conversation.Attachment{Name: "broken.png", MediaType: "image/png", Ref: "broken"},
+		conversation.Attachment{Name: "page.jpg", MediaType: "image/jpeg", Ref: "page"},
+		conversation.Attachment{Name: "picture.txt", MediaType: "text/plain", Ref: "picture"},
+		conversation.Attachment{Name: "broken.pdf", MediaType: "text/plain", Ref: "pdf"},
+	))
+	reply := h.reply(room)
+	for _, want := range []string{
+		"[file broken.png, " + fmt.Sprint(len(png)-12) + " bytes, can't be read: the picture is broken]",
+		"[file page.jpg, 18 bytes, can't be read: it is no image/jpeg]",
+		"<image/png>",
+		"[file broken.pdf, 15 bytes, can't be read: documents are not read here]",
+	} {
+		if !strings.Contains(h.asked(), want) {
+			t.Errorf("the model was not told %s in\n%s", want, h.asked())
+		}
+	}
+	if !strings.Contains(reply, "📎 `broken.png`: the picture is broken") {
+		t.Errorf("the user reads %q", reply)
+	}
+	if kept, err := files.New(h.store).OfSession(t.Context(), room, 10); err != nil || len(kept) != 4 {
+		t.Errorf("%d files are kept, %v", len(kept), err)
+	}
+}

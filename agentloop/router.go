@@ -63,9 +63,12 @@ func NewRouter(deps Deps) *Router {
 		deps.FileLimits = files.DefaultLimits()
 	}
 	kept := files.New(deps.Store)
+	if deps.FileContent == nil {
+		deps.FileContent = filecontent.New(kept)
+	}
 	r := &Router{
 		kept:           kept,
-		content:        filecontent.New(kept),
+		content:        deps.FileContent,
 		downloadMemory: semaphore.NewWeighted(maxDownloadMemory),
 		deps:           &deps,
 		signals:        make(chan signal, 1024),

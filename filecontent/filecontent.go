@@ -7,8 +7,12 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"parley/filecontent/document"
 
 	"parley/conversation"
 	"parley/conversation/files"
@@ -16,19 +20,36 @@ import (
 
 // Reader reads the files of a store.
 type Reader struct {
-	files *files.Files
+	files     *files.Files
+	documents document.Extractor
+}
+
+// Option changes how New makes a Reader.
+type Option func(*Reader)
+
+// WithDocuments makes the reader read documents, by a command as document.Extractor
+// has it. Without it they can't be read.
+func WithDocuments(command ...string) Option {
+	return func(r *Reader) { r.documents.Command = command }
 }
 
 // New returns a reader.
-func New(kept *files.Files) *Reader { return &Reader{files: kept} }
+func New(kept *files.Files, options ...Option) *Reader {
+	r := &Reader{files: kept}
+	for _, option := range options {
+		option(r)
+	}
+	return r
+}
 
 // Kind says what a file is.
 type Kind int
 
 const (
-	Other   Kind = iota
-	Text         // can be read as it is
-	Picture      // one of those that models take
+	Other    Kind = iota
+	Text          // can be read as it is
+	Picture       // one of those that models take
+	Document      // has a text that is extracted: PDF, and what office programs write
 )
 
 // KindOf returns what a file is. Its bytes say that, not its name or what its sender
@@ -39,8 +60,16 @@ func KindOf(file files.File) Kind {
 		return Picture
 	case strings.HasPrefix(file.MediaType, "text/"):
 		return Text
+	case file.MediaType == "application/pdf", file.MediaType == "application/zip" && isOfficeName(file.Name):
+		return Document
 	}
 	return Other
+}
+
+// isOfficeName reports whether a name is that of an office document. These are archives,
+// and others with the same first bytes are none.
+func isOfficeName(name string) bool {
+	return slices.Contains([]string{".docx", ".xlsx", ".pptx", ".odt", ".ods", ".odp"}, strings.ToLower(path.Ext(name)))
 }
 
 // Problem says why a file can't be read, in words for the user and the model.
@@ -71,7 +100,11 @@ var notText = &Problem{"it is no text"}
 // Text opens the text of a file. A *Problem says why it has none. The content is read
 // until ctx ends.
 func (r *Reader) Text(ctx context.Context, file files.File) (*Content, error) {
-	if KindOf(file) != Text {
+	switch KindOf(file) {
+	case Text:
+	case Document:
+		return r.document(ctx, file)
+	default:
 		return nil, notText
 	}
 	opened, err := r.files.Open(ctx, file)

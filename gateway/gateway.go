@@ -84,6 +84,10 @@ type Options struct {
 	LogTo  io.Writer           // the log's destination; nil: standard error
 	Store  *conversation.Store // the open database, which Close closes; nil: New opens the configured one
 	Tools  []tools.Tool        // further tools for the model
+
+	// DocumentReader is the command line that reads a document in a process of its own,
+	// as document.Extractor has it. Empty: documents are kept and not read.
+	DocumentReader []string
 }
 
 // New reads the configuration, opens the database and builds everything that will
@@ -186,7 +190,8 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 	g.choice = choice
 	g.counter = llm.NewCounter(choice.Model)
 	kept := files.New(g.store)
-	registry, err := tools.NewRegistry(append([]tools.Tool{tools.CurrentTime(time.Now), tools.SessionState(), tools.Recall(g.store, g.counter), tools.ReadFile(kept, filecontent.New(kept))}, o.Tools...)...)
+	content := filecontent.New(kept, filecontent.WithDocuments(o.DocumentReader...))
+	registry, err := tools.NewRegistry(append([]tools.Tool{tools.CurrentTime(time.Now), tools.SessionState(), tools.Recall(g.store, g.counter), tools.ReadFile(kept, content)}, o.Tools...)...)
 	if err != nil {
 		return err
 	}
@@ -208,9 +213,10 @@ func (g *Gateway) wire(ctx context.Context, o Options) error {
 		Watcher:       progress{g.channels, g.feed, g.metrics},
 		Files:         fetchers(g.channels),
 		Admins:        admins(g.channels),
-		OfPrograms:      isOfPrograms,
+		OfPrograms:    isOfPrograms,
 		Vision:        g.cfg.LLM.Vision,
 		FileLimits:    g.cfg.Files.Limits(),
+		FileContent:   content,
 		Deliver:       g.deliver,
 		ReleaseMemory: func() { time.AfterFunc(releaseDelay, func() { g.releaseMemory(model) }) },
 		Budget:        window.Budget(g.cfg.Conversation.MaxTokens, choice.ContextWindow, reserve),

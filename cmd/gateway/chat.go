@@ -22,7 +22,7 @@ func chatCommand(configPath *string) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			g, err := gateway.New(cmd.Context(), gateway.Options{
-				ConfigPath: *configPath, Version: version(), Terminal: &gateway.Terminal{Session: session, Pick: resume},
+				ConfigPath: *configPath, Version: version(), DocumentReader: documentReader(), Terminal: &gateway.Terminal{Session: session, Pick: resume},
 			})
 			if errors.Is(err, cli.ErrNothingPicked) {
 				return nil

@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string) error {
 		pairCommand(&configPath), botsCommand(&configPath), discordCommand(&configPath), tokenCommand(&configPath),
 		sessionsCommand(&configPath), historyCommand(&configPath), importCommand(&configPath),
 		backupCommand(&configPath), restoreCommand(&configPath), verifyCommand(&configPath), repairCommand(&configPath), cleanupCommand(&configPath),
-		healthCommand(&configPath), versionCommand(),
+		healthCommand(&configPath), versionCommand(), documentCommand(),
 	)
 	root.SetArgs(args)
 	return root.ExecuteContext(ctx)

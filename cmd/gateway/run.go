@@ -20,7 +20,7 @@ func runCommand(configPath *string) *cobra.Command {
 			"without one it serves until SIGTERM or SIGINT.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options := gateway.Options{ConfigPath: *configPath, Version: version(), Daemon: true}
+			options := gateway.Options{ConfigPath: *configPath, Version: version(), Daemon: true, DocumentReader: documentReader()}
 			if cli.IsInteractive(os.Stdin, os.Stdout) {
 				options.Terminal = &gateway.Terminal{}
 			}
