@@ -29,7 +29,7 @@ const (
 type renderer struct{ parser *markup.Parser }
 
 func newRenderer() *renderer {
-	md := goldmark.New(goldmark.WithExtensions(extension.Strikethrough, extension.Table, extension.TaskList))
+	md := goldmark.New(goldmark.WithExtensions(extension.Strikethrough, extension.Table, extension.TaskList, math{}))
 	return &renderer{markup.NewParser(md)}
 }
 
@@ -123,6 +123,9 @@ func (w *writer) block(n ast.Node) {
 		w.codeBlock(n, "")
 	case *east.Table:
 		w.table(n)
+	case *mathBlock:
+		w.begin(w.gap)
+		w.write(strings.TrimRight(string(n.Lines().Value(w.src)), "\n"))
 	case *ast.ThematicBreak:
 		w.begin(w.gap)
 		w.write("———")

@@ -1,6 +1,9 @@
 package telegram
 
 import (
+	"strings"
+
+	"github.com/rivo/uniseg"
 	"github.com/yuin/goldmark/ast"
 	east "github.com/yuin/goldmark/extension/ast"
 
@@ -8,15 +11,64 @@ import (
 	"parley/plaintext"
 )
 
-// table writes a table as aligned text, since Telegram has no tables.
+// maxTable is the widest line of a table, in columns, that a phone shows without
+// breaking it: about 40 of a monospaced font fit a screen of 360 points.
+const maxTable = 40
+
+// table writes a table as aligned text, since Telegram has no tables. One that is too
+// wide for a phone is written row by row.
 func (w *writer) table(n *east.Table) {
 	w.marked = false
+	text := markdown.Table(w.cells(n), alignments(n))
+	if tableWidth(text) > maxTable {
+		w.rows(n)
+		return
+	}
 	w.begin(w.gap)
 	from := len(w.out)
 	w.style = style{pre: true}
-	w.write(markdown.Table(w.cells(n), alignments(n)))
+	w.write(text)
 	if len(w.out) > from {
 		w.code = append(w.code, markdown.Range{From: from, To: len(w.out)})
+	}
+}
+
+func tableWidth(text string) (widest int) {
+	for line := range strings.Lines(text) {
+		widest = max(widest, uniseg.StringWidth(strings.TrimRight(line, "\n")))
+	}
+	return widest
+}
+
+// rows writes a table with a paragraph for each row: the first cell, and each of the
+// others on a line with the head of its column. Empty cells are left out. A table
+// without rows shows its head.
+func (w *writer) rows(n *east.Table) {
+	outer := w.style
+	header := n.FirstChild()
+	if header.NextSibling() == nil {
+		w.begin(w.gap)
+		w.write(strings.Join(w.cells(n)[0], " · "))
+		return
+	}
+	heads := w.cells(n)[0]
+	for row := header.NextSibling(); row != nil; row = row.NextSibling() {
+		w.begin(max(w.gap, 2))
+		first, i := true, 0
+		for cell := row.FirstChild(); cell != nil && i < len(heads); cell, i = cell.NextSibling(), i+1 {
+			if !markdown.Visible(w.cell(cell)) {
+				continue
+			}
+			if !first {
+				w.begin(1)
+			}
+			first = false
+			if w.style.bold = outer.bold || i == 0; i > 0 && heads[i] != "" {
+				w.write(heads[i] + ": ")
+			}
+			w.inlines(cell)
+			w.style = outer
+		}
 	}
 }
 
