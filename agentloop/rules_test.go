@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/state"
 )
 
 func (h *harness) wantTold(part string, want bool) {
@@ -144,7 +145,7 @@ func TestClearLeavesNoRules(t *testing.T) {
 // A conversation that has reached the limit is followed by another, with its rules.
 func TestMessageLimitBeginsAnotherConversation(t *testing.T) {
 	t.Parallel()
-	h := workshop(t, func(p *Deps) { p.Limits = conversation.Limits{Messages: 4, Carry: conversation.Carry{Rules: true}} })
+	h := workshop(t, func(p *Deps) { p.Limits = conversation.Limits{Messages: 4, Carry: state.Carry{Rules: true}} })
 	h.ask(room, "one")
 	h.ask(room, "two")
 	if got, want := h.ask(room, "three"), "A new conversation begins: the last one has reached 4 messages. /history list has it.\n\necho: three"; got != want {

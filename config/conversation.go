@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/state"
 )
 
 // What a session spans, as the configuration spells it.
@@ -70,5 +71,5 @@ func defaultConversation() Conversation {
 
 // Limits returns when a conversation is over, and what goes over to the next one.
 func (c Conversation) Limits() conversation.Limits {
-	return conversation.Limits{Rest: c.SessionExpiration, Messages: int64(c.MaxMessages), Carry: conversation.Carry{Rules: c.CarryRules}}
+	return conversation.Limits{Rest: c.SessionExpiration, Messages: int64(c.MaxMessages), Carry: state.Carry{Rules: c.CarryRules}}
 }

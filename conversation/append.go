@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"parley/conversation/state"
+
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
 	"parley/internal/clock"
@@ -89,9 +91,9 @@ func (s *Store) appendOnce(ctx context.Context, tx *sql.Tx, key Key, sourceID st
 }
 
 // eventsOf returns what messages of programs add to the state of a conversation.
-func (s *Store) eventsOf(messages []Message) []Event {
+func (s *Store) eventsOf(messages []Message) []state.Event {
 	events := append(instructions(messages), s.events(messages)...)
-	slices.SortStableFunc(events, func(a, b Event) int { return cmp.Compare(a.Message, b.Message) })
+	slices.SortStableFunc(events, func(a, b state.Event) int { return cmp.Compare(a.Message, b.Message) })
 	return events
 }
 
@@ -332,14 +334,14 @@ func (im *Import) stage(ctx context.Context, tx *sql.Tx, c Imported) (row int64,
 	for _, m := range c.Messages {
 		tokens += m.Tokens
 	}
-	state, err := json.Marshal(State{}.after(Run{Messages: c.Messages, Events: im.store.events(c.Messages)}))
+	reached, err := json.Marshal(stateAfter(state.State{}, Run{Messages: c.Messages, Events: im.store.events(c.Messages)}))
 	if err != nil {
 		return 0, err
 	}
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO conversations (uuid, session_id, title, active, deleted, staged, messages, tokens, state, created_at, updated_at)
 		VALUES (?, ?, ?, 0, 1, 1, ?, ?, ?, ?, ?)`,
-		c.ID, session, db.Text(c.Title), len(c.Messages), tokens, string(state), db.Millis(c.CreatedAt), db.Millis(c.UpdatedAt))
+		c.ID, session, db.Text(c.Title), len(c.Messages), tokens, string(reached), db.Millis(c.CreatedAt), db.Millis(c.UpdatedAt))
 	if err != nil {
 		return 0, err
 	}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"parley/conversation/state"
+
 	"github.com/google/uuid"
 
 	"parley/conversation/internal/db"
@@ -280,6 +282,34 @@ func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time)
 	return c, err
 }
 
+// stateAfter returns the state of a conversation when a run has been added to it. It shares no memory with s.
+func stateAfter(s state.State, run Run) state.State {
+	if run.Effect.Replace > 0 {
+		s = s.Without(s.Turns)
+		s.Asked = true
+	}
+	events := run.Events
+	for i, m := range run.Messages {
+		if !m.Internal {
+			asks := m.Role == RoleUser
+			if asks && !s.Asked {
+				s.Turns++
+			}
+			s.Asked = asks
+		}
+		for len(events) > 0 && events[0].Message <= i {
+			s, events = s.With(events[0]), events[1:]
+		}
+	}
+	for _, e := range events {
+		s = s.With(e)
+	}
+	if run.Model != "" {
+		s.Model = state.Line(run.Model)
+	}
+	return s
+}
+
 func grown(c Conversation, run Run, at time.Time) Conversation {
 	for _, m := range run.Messages {
 		c.Messages++
@@ -288,7 +318,7 @@ func grown(c Conversation, run Run, at time.Time) Conversation {
 	if c.Title == "" {
 		c.Title = db.Text(run.Title)
 	}
-	c.State = c.State.after(run)
+	c.State = stateAfter(c.State, run)
 	if run.Window.Start > 0 {
 		c.Window = run.Window
 	}
@@ -348,7 +378,7 @@ func undo(ctx context.Context, tx *sql.Tx, run Run) (Conversation, error) {
 	if err != nil {
 		return known, err
 	}
-	c.State = c.State.without(turn)
+	c.State = c.State.Without(turn)
 	if c.State.Turns, err = turns.Of(ctx, tx, c.row, c.Messages); err != nil {
 		return c, err
 	}

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+
+	"parley/conversation/state"
 )
 
 // Correction is what a program changes in the state of a conversation.
@@ -41,36 +43,36 @@ func (s *Store) Correct(ctx context.Context, key Key, correction Correction) (c 
 }
 
 // events returns the correction as events, given the state that it changes.
-func (c Correction) events(s State) (events []Event, err error) {
+func (c Correction) events(s state.State) (events []state.Event, err error) {
 	for _, number := range c.Strike {
 		notes := slices.Concat(s.Constraints, s.Decisions)
-		i := slices.IndexFunc(notes, func(n Note) bool { return n.Number == number })
+		i := slices.IndexFunc(notes, func(n state.Note) bool { return n.Number == number })
 		if i < 0 {
 			return nil, fmt.Errorf("%w: there is no rule or decision %d", ErrInvalid, number)
 		}
-		events = append(events, Event{Kind: Withdrawn, Text: notes[i].Text})
+		events = append(events, state.Event{Kind: state.Withdrawn, Text: notes[i].Text})
 	}
-	add := func(kind EventKind, texts []string) error {
+	add := func(kind state.EventKind, texts []string) error {
 		for _, text := range texts {
-			if n := len([]rune(text)); n > MaxNote || noteText(text) == "" {
-				return fmt.Errorf("%w: a rule or a decision has 1 to %d letters, this has %d", ErrInvalid, MaxNote, n)
+			if n := len([]rune(text)); n > state.MaxNote || state.Line(text) == "" {
+				return fmt.Errorf("%w: a rule or a decision has 1 to %d letters, this has %d", ErrInvalid, state.MaxNote, n)
 			}
-			events = append(events, Event{Kind: kind, Text: text, Set: true})
+			events = append(events, state.Event{Kind: kind, Text: text, Set: true})
 		}
 		return nil
 	}
-	if err := add(Constrained, c.Rules); err != nil {
+	if err := add(state.Constrained, c.Rules); err != nil {
 		return nil, err
 	}
-	if err := add(Decided, c.Decisions); err != nil {
+	if err := add(state.Decided, c.Decisions); err != nil {
 		return nil, err
 	}
 	after := s
 	for _, e := range events {
-		after = after.with(e)
+		after = after.With(e)
 	}
 	if after.Forgotten > s.Forgotten {
-		return nil, fmt.Errorf("%w: a conversation has at most %d rules and %d decisions", ErrInvalid, MaxConstraints, MaxDecisions)
+		return nil, fmt.Errorf("%w: a conversation has at most %d rules and %d decisions", ErrInvalid, state.MaxConstraints, state.MaxDecisions)
 	}
 	return events, nil
 }

@@ -123,8 +123,8 @@ func (t Snapshot) Replacing() (_ Snapshot, undo int64) {
 		return t, 0
 	}
 	t.History, undo = t.History[:first:first], t.History[first].Seq
-	state := t.Conversation.State
-	t.Conversation.State = state.without(state.Turns)
-	t.Conversation.State.Turns, t.Conversation.State.Asked = max(0, state.Turns-1), false
+	old := t.Conversation.State
+	t.Conversation.State = old.Without(old.Turns)
+	t.Conversation.State.Turns, t.Conversation.State.Asked = max(0, old.Turns-1), false
 	return t, undo
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"parley/conversation/state"
 )
 
 // A conversation that has rested for long, or has very many messages, is over, and the
@@ -16,7 +18,7 @@ import (
 type Limits struct {
 	Rest     time.Duration // how long it may rest; 0 = for ever
 	Messages int64         // how many it may have; 0 = any number
-	Carry    Carry
+	Carry    state.Carry
 }
 
 // Expire returns the snapshot of a fresh conversation where the active one is over by

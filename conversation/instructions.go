@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"parley/conversation/state"
+
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
 )
@@ -19,7 +21,7 @@ import (
 const instructionBytes = 16 << 10
 
 // checkInstructions returns ErrInvalid for a state with too many instructions.
-func checkInstructions(s State) error {
+func checkInstructions(s state.State) error {
 	size := 0
 	for _, text := range s.Instructions {
 		size += len(text)
@@ -31,10 +33,10 @@ func checkInstructions(s State) error {
 }
 
 // instructions returns what system messages add to the state of a conversation.
-func instructions(messages []Message) (events []Event) {
+func instructions(messages []Message) (events []state.Event) {
 	for i, m := range messages {
 		if m.Role == RoleSystem {
-			events = append(events, Event{Kind: Instructed, Text: m.Content, Message: i})
+			events = append(events, state.Event{Kind: state.Instructed, Text: m.Content, Message: i})
 		}
 	}
 	return events
@@ -44,13 +46,13 @@ func instructions(messages []Message) (events []Event) {
 // They hold from the next run on. Without any, or with one that is empty, it is as if none
 // had been given. More than 16 KiB of them are ErrInvalid.
 func (s *Store) SetInstructions(ctx context.Context, key Key, list ...string) error {
-	var state State
+	var given state.State
 	for _, text := range list {
 		if text = db.Text(text); text != "" {
-			state.Instructions = append(state.Instructions, text)
+			given.Instructions = append(given.Instructions, text)
 		}
 	}
-	if err := checkInstructions(state); err != nil {
+	if err := checkInstructions(given); err != nil {
 		return err
 	}
 	err := s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
@@ -62,7 +64,7 @@ func (s *Store) SetInstructions(ctx context.Context, key Key, list ...string) er
 		if err != nil {
 			return err
 		}
-		c.State.Instructions = state.Instructions
+		c.State.Instructions = given.Instructions
 		if c.row != 0 {
 			return storeState(ctx, tx, c)
 		}

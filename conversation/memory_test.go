@@ -3,9 +3,10 @@ package conversation
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
+
+	"parley/conversation/state"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -40,41 +41,23 @@ func commitOne(t *testing.T, s *Store, key Key, said string, change func(*Run)) 
 func TestStateIsStoredWithItsConversation(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t)
-	commitOne(t, s, "cli:a", "one", func(r *Run) { r.Events = []Event{{Kind: Constrained, Text: " no\x00 ORM "}} })
+	commitOne(t, s, "cli:a", "one", func(r *Run) { r.Events = []state.Event{{Kind: state.Constrained, Text: " no\x00 ORM "}} })
 	done := commitOne(t, s, "cli:a", "two", func(r *Run) {
 		r.Conversation.Title = "what it was called before somebody named it"
-		r.Events = []Event{{Kind: Failed, Text: "go test", Error: "exit status 1"}, {Kind: Touched, Text: "a.go"}, {Kind: Touched, Text: "A.go"}}
+		r.Events = []state.Event{{Kind: state.Failed, Text: "go test", Error: "exit status 1"}, {Kind: state.Touched, Text: "a.go"}, {Kind: state.Touched, Text: "A.go"}}
 	})
 	stored, err := s.Active(t.Context(), "cli:a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := State{
-		Turns: 2, Constraints: []Note{{Text: "no\uFFFD ORM", Turn: 1, Number: 1}}, Numbered: 1, Files: []Note{{Text: "A.go", Turn: 2}},
-		Failures: []Failure{{Note: Note{Text: "go test", Turn: 2}, Error: "exit status 1"}},
+	want := state.State{
+		Turns: 2, Constraints: []state.Note{{Text: "no\uFFFD ORM", Turn: 1, Number: 1}}, Numbered: 1, Files: []state.Note{{Text: "A.go", Turn: 2}},
+		Failures: []state.Failure{{Note: state.Note{Text: "go test", Turn: 2}, Error: "exit status 1"}},
 	}
-	for where, got := range map[string]State{"committed": done.Conversation.State, "stored": stored.State} {
+	for where, got := range map[string]state.State{"committed": done.Conversation.State, "stored": stored.State} {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", where, diff)
 		}
-	}
-}
-
-// However much happens, the state stays small, and what is newest stays in it.
-func TestStateForgetsTheOldest(t *testing.T) {
-	t.Parallel()
-	var s State
-	for i := range 2 * MaxConstraints {
-		s.Turns++
-		for _, kind := range []EventKind{Constrained, Decided, Touched, Failed} {
-			s = s.with(Event{Kind: kind, Text: fmt.Sprint(i, strings.Repeat("長", 500*(i%2))), Error: strings.Repeat("e", 1000)})
-		}
-	}
-	if a, b, c, d := len(s.Constraints), len(s.Decisions), len(s.Files), len(s.Failures); a != MaxConstraints || b != MaxDecisions || c != 20 || d != 5 {
-		t.Errorf("%d constraints, %d decisions, %d files, %d failures", a, b, c, d)
-	}
-	if n := len([]rune(s.Constraints[MaxConstraints-1].Text)); s.Constraints[MaxConstraints-1].Turn != 2*MaxConstraints || n > MaxNote || len(s.Failures[0].Error) > MaxNote+2 {
-		t.Errorf("the newest is of turn %d with %d characters", s.Constraints[MaxConstraints-1].Turn, n)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"time"
 
+	"parley/conversation/state"
+
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
 )
@@ -189,7 +191,7 @@ func (s *Store) Reset(ctx context.Context, key Key, keepSystem bool) (fresh Conv
 	return fresh, err
 }
 
-func reset(ctx context.Context, tx *sql.Tx, key Key, keepSystem bool, carry Carry, at time.Time) (Conversation, error) {
+func reset(ctx context.Context, tx *sql.Tx, key Key, keepSystem bool, carry state.Carry, at time.Time) (Conversation, error) {
 	old, _, err := active(ctx, tx, key)
 	if err != nil {
 		return old, err

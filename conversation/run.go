@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"parley/conversation/state"
+
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/runtotals"
 )
@@ -42,13 +44,13 @@ const (
 // Effect is what a command does to its session's conversations. The zero value
 // does nothing.
 type Effect struct {
-	Archive bool   // the active conversation is archived and a fresh one begins
-	Carry   Carry  // with Archive: what the fresh one begins with
-	Title   string // of the fresh one; without Archive, of the run's conversation from now on
-	Delete  bool   // the run's conversation is deleted for good, with every copy of its words
-	Resume  string // the session's conversation with this ID is its active one from now on; "" = as it is
-	Replace int64  // the answer after this seq is replaced by the run's; 0 = nothing
-	Undo    int64  // the messages from this seq on are taken out of the talk before the run's are added, and kept; 0 = none
+	Archive bool        // the active conversation is archived and a fresh one begins
+	Carry   state.Carry // with Archive: what the fresh one begins with
+	Title   string      // of the fresh one; without Archive, of the run's conversation from now on
+	Delete  bool        // the run's conversation is deleted for good, with every copy of its words
+	Resume  string      // the session's conversation with this ID is its active one from now on; "" = as it is
+	Replace int64       // the answer after this seq is replaced by the run's; 0 = nothing
+	Undo    int64       // the messages from this seq on are taken out of the talk before the run's are added, and kept; 0 = none
 }
 
 // Run is one finished cycle of the agent, or one command. Commit stores it whole or not at all.
@@ -60,9 +62,9 @@ type Run struct {
 	Conversation Conversation
 	Title        string // for a conversation that has none yet
 	Effect       Effect
-	Messages     []Message // in order; Seq and RunID are given by Commit
-	Events       []Event   // what the messages add to the conversation's state
-	Window       Window    // of the run's calls; zero = as it was
+	Messages     []Message     // in order; Seq and RunID are given by Commit
+	Events       []state.Event // what the messages add to the conversation's state
+	Window       Window        // of the run's calls; zero = as it was
 	Replies      []Delivery
 	Model        string
 	Rounds       int // model calls

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"parley/conversation/state"
+
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
@@ -27,7 +29,7 @@ func called(id, name, arguments, result string) []conversation.Message {
 	}
 }
 
-func notes(list []conversation.Note) (lines []string) {
+func notes(list []state.Note) (lines []string) {
 	for _, n := range list {
 		lines = append(lines, fmt.Sprintf("%d in turn %d: %s", n.Number, n.Turn, n.Text))
 	}
@@ -102,7 +104,7 @@ func TestStateCountsTheRulesThatItForgets(t *testing.T) {
 		}
 		c = done.Conversation
 	}
-	if n := len(c.State.Constraints); n != conversation.MaxConstraints || c.State.Forgotten != 20 {
+	if n := len(c.State.Constraints); n != state.MaxConstraints || c.State.Forgotten != 20 {
 		t.Errorf("%d rules, %d forgotten", n, c.State.Forgotten)
 	}
 	if first := c.State.Constraints[0]; first.Text != "rule 0-20" || first.Number != 21 {
@@ -126,7 +128,7 @@ func TestStateCountsTheRulesThatItForgets(t *testing.T) {
 // are deleted with the conversation that they come from.
 func TestRulesAreCarriedByArchiveAndReset(t *testing.T) {
 	t.Parallel()
-	s := storetest.New(t, reading(), conversation.WithCarry(conversation.Carry{Rules: true}))
+	s := storetest.New(t, reading(), conversation.WithCarry(state.Carry{Rules: true}))
 	const key = conversation.Key("api:task")
 	rule := called("a", "session_state", `{"kind":"constraint","text":"no ORM"}`, "Kept.")
 	rules := func() []string {
@@ -198,8 +200,8 @@ func TestProgramsCorrectTheState(t *testing.T) {
 	for _, wrong := range []conversation.Correction{
 		{Strike: []int64{1}},
 		{Rules: []string{" "}},
-		{Rules: []string{strings.Repeat("x", conversation.MaxNote+1)}},
-		{Rules: many(conversation.MaxConstraints)},
+		{Rules: []string{strings.Repeat("x", state.MaxNote+1)}},
+		{Rules: many(state.MaxConstraints)},
 	} {
 		if _, err := correct(wrong); !errors.Is(err, conversation.ErrInvalid) {
 			t.Errorf("%.60v: %v", wrong, err)

@@ -20,6 +20,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"parley/conversation/state"
+
 	"parley/conversation/internal/blobs"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/runtotals"
@@ -53,8 +55,8 @@ type Store struct {
 	db     *db.DB
 	now    func() time.Time
 	log    *slog.Logger
-	events func([]Message) []Event // of what programs append and import
-	carry  Carry
+	events func([]Message) []state.Event // of what programs append and import
+	carry  state.Carry
 	sweeps sweeper
 	closed closedConversations
 
@@ -95,20 +97,20 @@ func WithLog(log *slog.Logger) Option {
 
 // WithEvents makes the store read from the messages that programs append and import what
 // they add to the state of their conversation. Without it they add only instructions.
-func WithEvents(read func(messages []Message) []Event) Option {
+func WithEvents(read func(messages []Message) []state.Event) Option {
 	return func(s *Store) { s.events = read }
 }
 
 // WithCarry says what goes over to the next conversation of a session when one is
 // archived from outside, by Archive or Reset. Without it that is nothing.
-func WithCarry(carry Carry) Option {
+func WithCarry(carry state.Carry) Option {
 	return func(s *Store) { s.carry = carry }
 }
 
 // Open opens the database at path, creates it if there is none, and brings its
 // schema up to date. The folder must exist.
 func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
-	s := &Store{now: time.Now, log: slog.New(slog.DiscardHandler), events: func([]Message) []Event { return nil }}
+	s := &Store{now: time.Now, log: slog.New(slog.DiscardHandler), events: func([]Message) []state.Event { return nil }}
 	for _, option := range options {
 		option(s)
 	}

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"parley/conversation/state"
 )
 
 // Key names a session: the place people talk in, "telegram:chat:42". Its
@@ -296,10 +298,10 @@ type Conversation struct {
 	ID        string // UUIDv7
 	Key       Key
 	Title     string
-	Active    bool  // at most one of a session is
-	Messages  int64 // all that are stored, internal ones among them
-	Tokens    int64 // of all its messages
-	State     State // what of it the model is always told
+	Active    bool        // at most one of a session is
+	Messages  int64       // all that are stored, internal ones among them
+	Tokens    int64       // of all its messages
+	State     state.State // what of it the model is always told
 	Window    Window
 	CreatedAt time.Time
 	UpdatedAt time.Time

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/state"
 )
 
 // recallOthers is how many other conversations of the session a summary names.
@@ -52,9 +53,9 @@ func (r *recall) ofConversation() string {
 
 // stateLines returns the state of a conversation: rules, decisions, files and errors, the
 // newest last.
-func stateLines(s conversation.State) string {
+func stateLines(s state.State) string {
 	var b strings.Builder
-	section := func(name string, notes []conversation.Note) {
+	section := func(name string, notes []state.Note) {
 		if len(notes) == 0 {
 			return
 		}
@@ -66,20 +67,20 @@ func stateLines(s conversation.State) string {
 	section("Rules", s.Constraints)
 	section("Decisions", s.Decisions)
 	section("Files", s.Files)
-	var failures []conversation.Note
+	var failures []state.Note
 	for _, f := range s.Failures {
 		text := f.Text + ": " + f.Error
 		if f.Resolved {
 			text += " [resolved]"
 		}
-		failures = append(failures, conversation.Note{Text: text, Turn: f.Turn})
+		failures = append(failures, state.Note{Text: text, Turn: f.Turn})
 	}
 	section("Errors", failures)
 	return b.String()
 }
 
 // turnOf returns when something was noted.
-func turnOf(n conversation.Note) string {
+func turnOf(n state.Note) string {
 	if n.Turn == 0 {
 		return "from an earlier conversation"
 	}

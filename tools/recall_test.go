@@ -9,6 +9,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/search"
+	"parley/conversation/state"
 	"parley/conversation/storetest"
 	"parley/conversation/summary"
 	"parley/llm"
@@ -293,9 +294,9 @@ func TestSummaryShowsTheStateOfTheConversation(t *testing.T) {
 	a := newArchive(t)
 	a.commit(room, "set up", func(_ conversation.Snapshot, run *conversation.Run) {
 		run.Messages = []conversation.Message{{Role: conversation.RoleUser, Content: "set up", Tokens: 12}, reply("done")}
-		run.Events = []conversation.Event{
-			{Kind: conversation.Constrained, Text: "never use an ORM"}, {Kind: conversation.Decided, Text: "the port is 8080"},
-			{Kind: conversation.Touched, Text: "main.go"}, {Kind: conversation.Failed, Text: "go build", Error: "exit 1"},
+		run.Events = []state.Event{
+			{Kind: state.Constrained, Text: "never use an ORM"}, {Kind: state.Decided, Text: "the port is 8080"},
+			{Kind: state.Touched, Text: "main.go"}, {Kind: state.Failed, Text: "go build", Error: "exit 1"},
 		}
 	})
 	c, err := a.store.Active(t.Context(), room)

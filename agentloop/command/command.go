@@ -15,6 +15,7 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/state"
 )
 
 // Command is a word that acts on a session instead of going to the model. It is
@@ -77,7 +78,7 @@ type Result struct {
 	File    *conversation.Transcript // sent with the text, nil for none
 	Effect  conversation.Effect      // on the conversation
 	Record  string                   // what the archive keeps of the command, as an internal message; "" = nothing
-	Events  []conversation.Event     // that Record brings to the state of the conversation
+	Events  []state.Event            // that Record brings to the state of the conversation
 	Retry   bool                     // the model answers the last turn again, instead of all the above
 }
 

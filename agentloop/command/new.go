@@ -7,6 +7,7 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/state"
 )
 
 var newCommand = Command{
@@ -45,8 +46,8 @@ func beginConversation(_ context.Context, env Env, r Request) (Result, error) {
 }
 
 // carriedBy returns what the arguments of /new take along, and what follows on that.
-func carriedBy(arguments string, usual conversation.Carry) (carry conversation.Carry, rest string) {
-	for words, carry := range map[string]conversation.Carry{
+func carriedBy(arguments string, usual state.Carry) (carry state.Carry, rest string) {
+	for words, carry := range map[string]state.Carry{
 		keepRules:     {Rules: true},
 		keepDecisions: {Rules: usual.Rules, Decisions: true},
 		keepNothing:   {},
@@ -77,7 +78,7 @@ const maxCarried = 10
 
 // carriedOver returns which rules and decisions a new conversation begins with, and
 // how to remove them; "" for none.
-func carriedOver(s conversation.State) string {
+func carriedOver(s state.State) string {
 	notes := notesOf(s)
 	if len(notes) == 0 {
 		return ""

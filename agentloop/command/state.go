@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"parley/agentloop/window"
-	"parley/conversation"
+	"parley/conversation/state"
 )
 
 var stateCommand = Command{
@@ -29,18 +29,18 @@ const (
 )
 
 func runState(_ context.Context, env Env, r Request) (Result, error) {
-	state := r.Snapshot.Conversation.State.WithNumbers()
+	now := r.Snapshot.Conversation.State.WithNumbers()
 	if r.Arguments == "" {
-		return showState(env, r, state), nil
+		return showState(env, r, now), nil
 	}
 	if text, found := cutWords(r.Arguments, addRule); found {
-		return addNote(state, note{kind: "Rule", Note: conversation.Note{Text: text}}), nil
+		return addNote(now, note{kind: "Rule", Note: state.Note{Text: text}}), nil
 	}
 	if text, found := cutWords(r.Arguments, addDecision); found {
-		return addNote(state, note{kind: "Decision", Note: conversation.Note{Text: text}}), nil
+		return addNote(now, note{kind: "Decision", Note: state.Note{Text: text}}), nil
 	}
 	if words, found := cutWords(r.Arguments, strike); found {
-		return strikeNotes(state, words), nil
+		return strikeNotes(now, words), nil
 	}
 	return Result{Text: "That is nothing `/state` can do. `/state` alone shows the rules and decisions, each with a number; " +
 		"`/state add rule: TEXT` and `/state add decision: TEXT` add one, `/state strike NUMBER` removes one."}, nil
@@ -48,12 +48,12 @@ func runState(_ context.Context, env Env, r Request) (Result, error) {
 
 // note is a rule or a decision.
 type note struct {
-	conversation.Note
+	state.Note
 	kind string // Rule or Decision
 }
 
 // notesOf returns the rules and the decisions of a state.
-func notesOf(s conversation.State) (notes []note) {
+func notesOf(s state.State) (notes []note) {
 	for _, n := range s.Constraints {
 		notes = append(notes, note{n, "Rule"})
 	}
@@ -63,9 +63,9 @@ func notesOf(s conversation.State) (notes []note) {
 	return notes
 }
 
-func showState(env Env, r Request, state conversation.State) Result {
+func showState(env Env, r Request, now state.State) Result {
 	var b strings.Builder
-	notes := notesOf(state)
+	notes := notesOf(now)
 	for _, n := range notes {
 		fmt.Fprintf(&b, "- %d. %s: %s\n", n.Number, n.kind, n.Text)
 	}
@@ -74,8 +74,8 @@ func showState(env Env, r Request, state conversation.State) Result {
 	} else {
 		fmt.Fprintf(&b, "\n`/state strike %d` removes one, `/state add rule: TEXT` adds one.\n", notes[0].Number)
 	}
-	if state.Forgotten > 0 {
-		fmt.Fprintf(&b, "%s had no room any more; the conversation still has them: /search.\n", plural(state.Forgotten, "older note"))
+	if now.Forgotten > 0 {
+		fmt.Fprintf(&b, "%s had no room any more; the conversation still has them: /search.\n", plural(now.Forgotten, "older note"))
 	}
 	text := window.StateText(r.Snapshot.Conversation, window.FocusOf(r.Snapshot.History, nil), env.Counter, env.StateBudget)
 	if text == "" {
@@ -87,23 +87,23 @@ func showState(env Env, r Request, state conversation.State) Result {
 }
 
 // addNote adds a rule or a decision.
-func addNote(state conversation.State, n note) Result {
+func addNote(now state.State, n note) Result {
 	n.Text = strings.Join(strings.Fields(n.Text), " ")
-	kind, limit, have := conversation.Constrained, conversation.MaxConstraints, len(state.Constraints)
+	kind, limit, have := state.Constrained, state.MaxConstraints, len(now.Constraints)
 	if n.kind == "Decision" {
-		kind, limit, have = conversation.Decided, conversation.MaxDecisions, len(state.Decisions)
+		kind, limit, have = state.Decided, state.MaxDecisions, len(now.Decisions)
 	}
 	word := strings.ToLower(n.kind)
 	switch length := len([]rune(n.Text)); {
 	case n.Text == "":
 		return Result{Text: fmt.Sprintf("Say what it is: `/state add %s: TEXT`.", word)}
-	case length > conversation.MaxNote:
-		return Result{Text: fmt.Sprintf("A %s has at most %d letters, and this has %d.", word, conversation.MaxNote, length)}
-	case have >= limit && !slices.ContainsFunc(notesOf(state), func(old note) bool { return old.kind == n.kind && strings.EqualFold(old.Text, n.Text) }):
+	case length > state.MaxNote:
+		return Result{Text: fmt.Sprintf("A %s has at most %d letters, and this has %d.", word, state.MaxNote, length)}
+	case have >= limit && !slices.ContainsFunc(notesOf(now), func(old note) bool { return old.kind == n.kind && strings.EqualFold(old.Text, n.Text) }):
 		return Result{Text: fmt.Sprintf("There are %d %ss already. `/state strike NUMBER` makes room for another.", have, word)}
 	}
-	event := conversation.Event{Kind: kind, Text: n.Text, Set: true}
-	for _, kept := range notesOf(state.After(event)) {
+	event := state.Event{Kind: kind, Text: n.Text, Set: true}
+	for _, kept := range notesOf(now.With(event)) {
 		if kept.kind == n.kind && strings.EqualFold(kept.Text, n.Text) {
 			n.Number = kept.Number
 		}
@@ -112,14 +112,14 @@ func addNote(state conversation.State, n note) Result {
 		Text: fmt.Sprintf("%s %d is kept: %s. The assistant is told of it in every turn; `/state strike %d` removes it.",
 			n.kind, n.Number, quoted(n.Text), n.Number),
 		Record: fmt.Sprintf("[/state: %s %d was added: %s]", word, n.Number, n.Text),
-		Events: []conversation.Event{event},
+		Events: []state.Event{event},
 	}
 }
 
 // strikeNotes removes the rules and decisions that words name by their numbers, or one
 // by its text.
-func strikeNotes(state conversation.State, words string) Result {
-	notes := notesOf(state)
+func strikeNotes(now state.State, words string) Result {
+	notes := notesOf(now)
 	named, unknown := namedNotes(notes, words)
 	switch {
 	case words == "":
@@ -128,11 +128,11 @@ func strikeNotes(state conversation.State, words string) Result {
 		return Result{Text: fmt.Sprintf("There is no rule or decision %s here; `/state` shows them with their numbers.", quoted(window.OneLine(unknown, 60)))}
 	}
 	var said, record []string
-	var events []conversation.Event
+	var events []state.Event
 	for _, n := range named {
 		said = append(said, fmt.Sprintf("%s %d, %s", strings.ToLower(n.kind), n.Number, quoted(n.Text)))
 		record = append(record, fmt.Sprintf("%s %d: %s", strings.ToLower(n.kind), n.Number, n.Text))
-		events = append(events, conversation.Event{Kind: conversation.Withdrawn, Text: n.Text})
+		events = append(events, state.Event{Kind: state.Withdrawn, Text: n.Text})
 	}
 	return Result{
 		Text:   "Struck: " + strings.Join(said, "; ") + ".",

@@ -11,6 +11,7 @@ import (
 
 	"parley/agentloop/window/windowtest"
 	"parley/conversation"
+	"parley/conversation/state"
 	"parley/llm"
 	"parley/tools"
 )
@@ -38,7 +39,7 @@ func randomTurn(r *rand.Rand, counter Counter) (turn conversation.Snapshot, user
 	turn = conversation.Snapshot{History: w.history, Older: w.older, Place: "a room"}
 	turn.Conversation = conversation.Conversation{ID: "0190b0a0-0000-7000-8000-000000000000", Messages: w.older + int64(len(w.history))}
 	for range r.IntN(10) {
-		n := conversation.Note{Text: strings.Repeat(fmt.Sprint("note ", r.IntN(100), " "), 1+r.IntN(20)), Turn: 1}
+		n := state.Note{Text: strings.Repeat(fmt.Sprint("note ", r.IntN(100), " "), 1+r.IntN(20)), Turn: 1}
 		turn.Conversation.State.Decisions = append(turn.Conversation.State.Decisions, n)
 		turn.Conversation.State.Files = append(turn.Conversation.State.Files, n)
 	}

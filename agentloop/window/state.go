@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/state"
 	"parley/tools"
 )
 
@@ -53,7 +54,7 @@ const (
 // reductions returns the steps by which a state gets shorter, the least harmful first:
 // files and failures that are over, then what is left of them, then decisions, and at
 // last rules. Rules and decisions are shortened before one is left out.
-func reductions(s conversation.State) (steps []reduction) {
+func reductions(s state.State) (steps []reduction) {
 	leaveOut := func(list section, n int) {
 		for range n {
 			steps = append(steps, reduction{list: list})
@@ -82,13 +83,13 @@ const keptFiles = 5
 
 // shown is a state as the model is shown it, and how much of it is missing.
 type shown struct {
-	conversation.State
+	state.State
 	shortened int // rules and decisions
 	left      map[section]int
 }
 
 // reduced returns a state after some steps. It shares no memory with it.
-func reduced(s conversation.State, steps []reduction) shown {
+func reduced(s state.State, steps []reduction) shown {
 	out := shown{State: s, left: map[section]int{}}
 	limits := map[section]int{}
 	for _, step := range steps {
@@ -100,7 +101,7 @@ func reduced(s conversation.State, steps []reduction) shown {
 		case files:
 			out.Files = out.Files[1:]
 		case resolved:
-			i := slices.IndexFunc(out.Failures, func(f conversation.Failure) bool { return f.Resolved })
+			i := slices.IndexFunc(out.Failures, func(f state.Failure) bool { return f.Resolved })
 			out.Failures = slices.Delete(slices.Clone(out.Failures), i, i+1)
 		case failures:
 			out.Failures = out.Failures[1:]
@@ -118,7 +119,7 @@ func reduced(s conversation.State, steps []reduction) shown {
 
 // shorten returns notes of at most limit runes each, and counts those that are
 // shortened. A limit of 0 is none.
-func (s *shown) shorten(notes []conversation.Note, limit int) []conversation.Note {
+func (s *shown) shorten(notes []state.Note, limit int) []state.Note {
 	if limit == 0 {
 		return notes
 	}
@@ -177,7 +178,7 @@ func yamlState(c conversation.Conversation, focus string, s shown) string {
 }
 
 // yamlNotes writes notes. Those of an earlier conversation have no turn.
-func yamlNotes(b *strings.Builder, name string, notes []conversation.Note) {
+func yamlNotes(b *strings.Builder, name string, notes []state.Note) {
 	if len(notes) > 0 {
 		b.WriteString(name + ":\n")
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/state"
 	"parley/llm"
 )
 
@@ -18,13 +19,13 @@ func TestStateKeepsRulesLongestAndStaysSmall(t *testing.T) {
 	c := conversation.Conversation{ID: "0190b0a0-0000-7000-8000-000000000000", Tokens: 1 << 40}
 	c.State.Turns = 1 << 40
 	for i := range int64(20) {
-		n := conversation.Note{Text: fmt.Sprintf("note %d %s", i, strings.Repeat("長い🎉", 40)), Turn: i}
+		n := state.Note{Text: fmt.Sprintf("note %d %s", i, strings.Repeat("長い🎉", 40)), Turn: i}
 		if i < 10 {
-			c.State.Constraints = append(c.State.Constraints, conversation.Note{Text: fmt.Sprint("rule ", i), Turn: i})
+			c.State.Constraints = append(c.State.Constraints, state.Note{Text: fmt.Sprint("rule ", i), Turn: i})
 			c.State.Decisions = append(c.State.Decisions, n)
 		}
 		if i < 5 {
-			c.State.Failures = append(c.State.Failures, conversation.Failure{Note: n, Error: n.Text, Resolved: i%2 == 0})
+			c.State.Failures = append(c.State.Failures, state.Failure{Note: n, Error: n.Text, Resolved: i%2 == 0})
 		}
 		c.State.Files = append(c.State.Files, n)
 	}
@@ -51,9 +52,9 @@ func TestStateSaysWhatItDoesNotShow(t *testing.T) {
 	counter := llm.NewCounter("")
 	c := conversation.Conversation{ID: "0190b0a0-0000-7000-8000-000000000000"}
 	for i := range int64(60) {
-		c.State.Constraints = append(c.State.Constraints, conversation.Note{Turn: 1, Text: fmt.Sprintf("rule %d: %s", i, strings.Repeat("always and everywhere ", 10))})
+		c.State.Constraints = append(c.State.Constraints, state.Note{Turn: 1, Text: fmt.Sprintf("rule %d: %s", i, strings.Repeat("always and everywhere ", 10))})
 	}
-	c.State.Decisions = []conversation.Note{{Turn: 2, Text: "the boat is blue"}}
+	c.State.Decisions = []state.Note{{Turn: 2, Text: "the boat is blue"}}
 	for budget, want := range map[int][]string{
 		100_000: {"rule 0:", "rule 59:", "the boat is blue"},
 		2200:    {"rule 0:", "rule 59:", "60 lines shortened", "1 decisions not shown", "conversation_recall with action summary"},

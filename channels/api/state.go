@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/state"
 )
 
 // sessionState is what the model is always told of a session's active conversation.
@@ -91,11 +92,11 @@ func recordOf(change conversation.Correction) string {
 
 func stateOf(c conversation.Conversation) sessionState {
 	s := c.State.WithNumbers()
-	note := func(n conversation.Note) stateNote { return stateNote{n.Number, n.Text, n.Turn} }
+	note := func(n state.Note) stateNote { return stateNote{n.Number, n.Text, n.Turn} }
 	return sessionState{
 		Conversation: c.ID, Turns: s.Turns, Model: s.Model, Workspace: s.Directory, Repository: s.Repository,
 		Rules: mapped(s.Constraints, note), Decisions: mapped(s.Decisions, note), Files: mapped(s.Files, note),
-		Errors: mapped(s.Failures, func(f conversation.Failure) stateError {
+		Errors: mapped(s.Failures, func(f state.Failure) stateError {
 			return stateError{f.Text, f.Error, f.Turn, f.Resolved}
 		}),
 		Forgotten: s.Forgotten,

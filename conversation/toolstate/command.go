@@ -6,15 +6,15 @@ import (
 	"strconv"
 	"strings"
 
-	"parley/conversation"
+	"parley/conversation/state"
 )
 
 // commandEvents returns what a command that succeeded has done: commits, patches, and
 // where it worked.
-func commandEvents(command string) []conversation.Event {
-	var list []conversation.Event
+func commandEvents(command string) []state.Event {
+	var list []state.Event
 	if commit := commitOf(command); commit != "" {
-		list = append(list, conversation.Event{Kind: conversation.Decided, Text: "committed: " + commit})
+		list = append(list, state.Event{Kind: state.Decided, Text: "committed: " + commit})
 	}
 	if strings.Contains(command, "*** Begin Patch") {
 		list = append(list, touched(patchedFiles(command))...)

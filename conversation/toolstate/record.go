@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"parley/conversation"
+	"parley/conversation/state"
 )
 
 // RecordTool is the name of the tool by which the model has something recorded.
@@ -43,15 +43,15 @@ func ReadRecord(arguments json.RawMessage) (Record, error) {
 }
 
 // recordEvents returns the event of a call by which the model has something recorded.
-func recordEvents(arguments, failure string) []conversation.Event {
+func recordEvents(arguments, failure string) []state.Event {
 	r, err := ReadRecord(json.RawMessage(arguments))
 	if err != nil || failure != "" {
 		return nil // the model was told
 	}
-	kind := map[string]conversation.EventKind{
-		RecordConstraint: conversation.Constrained,
-		RecordDecision:   conversation.Decided,
-		RecordWithdraw:   conversation.Withdrawn,
+	kind := map[string]state.EventKind{
+		RecordConstraint: state.Constrained,
+		RecordDecision:   state.Decided,
+		RecordWithdraw:   state.Withdrawn,
 	}[r.Kind]
-	return []conversation.Event{{Kind: kind, Text: r.Text}}
+	return []state.Event{{Kind: kind, Text: r.Text}}
 }

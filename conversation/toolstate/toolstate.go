@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/state"
 )
 
 // Names are patterns of the names of tools, by what the tools do. In a pattern * stands
@@ -48,14 +49,14 @@ func New(names Names) *Reader {
 
 // Events returns the events of a run's messages. A call has failed if its result is
 // marked so, or if a command names an exit status other than 0.
-func (r *Reader) Events(messages []conversation.Message) []conversation.Event {
+func (r *Reader) Events(messages []conversation.Message) []state.Event {
 	return r.read(messages, func(m *conversation.Message) string { return failureOf(m) })
 }
 
 // TranscriptEvents returns the events of messages that a program has made. Their
 // results may say in their text alone that a call failed. Their metadata may name the
 // model, the working directory and the repository.
-func (r *Reader) TranscriptEvents(messages []conversation.Message) []conversation.Event {
+func (r *Reader) TranscriptEvents(messages []conversation.Message) []state.Event {
 	return r.read(messages, func(m *conversation.Message) string {
 		if failure := failureOf(m); failure != "" {
 			return failure
@@ -64,12 +65,12 @@ func (r *Reader) TranscriptEvents(messages []conversation.Message) []conversatio
 	})
 }
 
-func (r *Reader) read(messages []conversation.Message, failureOf func(*conversation.Message) string) []conversation.Event {
-	var list []conversation.Event
+func (r *Reader) read(messages []conversation.Message, failureOf func(*conversation.Message) string) []state.Event {
+	var list []state.Event
 	var calls []conversation.ToolCall
 	for i := range messages {
 		m := &messages[i]
-		var events []conversation.Event
+		var events []state.Event
 		if m.Role == conversation.RoleAssistant && !m.Internal {
 			calls = m.ToolCalls
 		}
@@ -86,11 +87,11 @@ func (r *Reader) read(messages []conversation.Message, failureOf func(*conversat
 }
 
 // callEvents returns the events of one call, given its result and how it failed.
-func (r *Reader) callEvents(call conversation.ToolCall, result, failure string) []conversation.Event {
+func (r *Reader) callEvents(call conversation.ToolCall, result, failure string) []state.Event {
 	if call.Name == RecordTool {
 		return recordEvents(call.Arguments, failure)
 	}
-	var list []conversation.Event
+	var list []state.Event
 	what, given := call.Name, argumentsOf(call.Arguments)
 	isFile, isShell := r.files.match(call.Name), r.shells.match(call.Name)
 	switch {
@@ -111,45 +112,45 @@ func (r *Reader) callEvents(call conversation.ToolCall, result, failure string) 
 		}
 	case r.decisions.match(call.Name) && failure == "":
 		if decision := given.text("decision", "text", "title", "summary", "content"); decision != "" {
-			list = append(list, conversation.Event{Kind: conversation.Decided, Text: decision})
+			list = append(list, state.Event{Kind: state.Decided, Text: decision})
 		}
 	}
 	if isFile || isShell {
 		list = append(list, placeEvents(given.text("cwd", "workdir", "working_directory", "workspace"), given.text("repository", "repo_url"))...)
 	}
 	if failure != "" {
-		return append(list, conversation.Event{Kind: conversation.Failed, Text: what, Error: failure})
+		return append(list, state.Event{Kind: state.Failed, Text: what, Error: failure})
 	}
-	return append(list, conversation.Event{Kind: conversation.Succeeded, Text: what})
+	return append(list, state.Event{Kind: state.Succeeded, Text: what})
 }
 
-func touched(files []string) (list []conversation.Event) {
+func touched(files []string) (list []state.Event) {
 	for _, file := range files {
-		list = append(list, conversation.Event{Kind: conversation.Touched, Text: file})
+		list = append(list, state.Event{Kind: state.Touched, Text: file})
 	}
 	return list
 }
 
 // metadataEvents returns what the metadata of a message tells of the place of the work.
-func metadataEvents(metadata conversation.Metadata) []conversation.Event {
+func metadataEvents(metadata conversation.Metadata) []state.Event {
 	if metadata == "" {
 		return nil
 	}
 	given := argumentsOf(string(metadata))
 	list := placeEvents(given.text("cwd", "working_directory", "workspace"), given.text("repository", "repo_url"))
 	if model := given.text("model"); model != "" {
-		list = append(list, conversation.Event{Kind: conversation.Answered, Text: model})
+		list = append(list, state.Event{Kind: state.Answered, Text: model})
 	}
 	return list
 }
 
 // placeEvents returns the events of a working directory and a repository, "" for none.
-func placeEvents(directory, repository string) (list []conversation.Event) {
+func placeEvents(directory, repository string) (list []state.Event) {
 	if directory != "" {
-		list = append(list, conversation.Event{Kind: conversation.Entered, Text: directory})
+		list = append(list, state.Event{Kind: state.Entered, Text: directory})
 	}
 	if repository != "" {
-		list = append(list, conversation.Event{Kind: conversation.Cloned, Text: withoutPassword(repository)})
+		list = append(list, state.Event{Kind: state.Cloned, Text: withoutPassword(repository)})
 	}
 	return list
 }

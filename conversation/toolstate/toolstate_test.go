@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/state"
 )
 
 // transcript returns the messages of one call with its result.
@@ -18,12 +19,12 @@ func transcript(name, arguments, result string) []conversation.Message {
 	}
 }
 
-var kinds = map[conversation.EventKind]string{
-	conversation.Constrained: "rule", conversation.Decided: "decided", conversation.Withdrawn: "withdrawn", conversation.Touched: "wrote",
-	conversation.Failed: "failed", conversation.Succeeded: "ok", conversation.Answered: "model", conversation.Entered: "in", conversation.Cloned: "repository",
+var kinds = map[state.EventKind]string{
+	state.Constrained: "rule", state.Decided: "decided", state.Withdrawn: "withdrawn", state.Touched: "wrote",
+	state.Failed: "failed", state.Succeeded: "ok", state.Answered: "model", state.Entered: "in", state.Cloned: "repository",
 }
 
-func lines(events []conversation.Event) (list []string) {
+func lines(events []state.Event) (list []string) {
 	for _, e := range events {
 		line := kinds[e.Kind] + " " + e.Text
 		if e.Error != "" {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf16"
 
 	"parley/conversation"
+	"parley/conversation/state"
 )
 
 // Conversation is the form of a conversation in JSON. Fields may be added to it
@@ -23,7 +24,7 @@ type Conversation struct {
 	CreatedAt    time.Time `json:"created_at"` // UTC, RFC 3339, as all times
 	UpdatedAt    time.Time `json:"updated_at"`
 
-	State conversation.State `json:"state,omitzero"` // what of it the model is always told
+	State state.State `json:"state,omitzero"` // what of it the model is always told
 }
 
 // NewConversation returns the JSON form of a conversation.
@@ -47,7 +48,7 @@ type Message struct {
 	Session      conversation.Key     `json:"session,omitempty"`           // in JSONL
 	Conversation string               `json:"conversation,omitempty"`      // in JSONL: the ID
 	Title        string               `json:"title,omitempty"`             // in JSONL: of the conversation, with its first message
-	Told         conversation.State   `json:"conversation_state,omitzero"` // in JSONL: likewise
+	Told         state.State          `json:"conversation_state,omitzero"` // in JSONL: likewise
 	Seq          int64                `json:"seq"`
 	At           time.Time            `json:"at"`
 	Role         conversation.Role    `json:"role"`

@@ -12,12 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/state"
 )
 
 var talk = conversation.Conversation{
 	ID: "019df0a2-0000-7000-8000-000000000001", Key: "telegram:chat:42", Title: "Lisbon", Active: true, Messages: 8, Tokens: 99,
 	CreatedAt: at(0), UpdatedAt: at(30),
-	State: conversation.State{Turns: 2, Constraints: []conversation.Note{{Text: "never use an ORM", Turn: 1}}},
+	State: state.State{Turns: 2, Constraints: []state.Note{{Text: "never use an ORM", Turn: 1}}},
 }
 
 func at(hours int) time.Time {

@@ -1,4 +1,7 @@
-package conversation
+// Package state keeps the state of a conversation: a few facts beside its messages, which the model is told in every
+// run. These are the rules and decisions in force, the files that were written, and what failed. An [Event] is one
+// change of a [State]. Package conversation stores the state with its conversation.
+package state
 
 import (
 	"slices"
@@ -7,24 +10,23 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// State is what is kept of a conversation in a few words for the model, beside
-// its messages: what was decided, what was touched, what went wrong.
+// State is the state of a conversation.
 type State struct {
-	Turns       int64     `json:"turns,omitempty"` // exchanges, those taken back not among them
-	Asked       bool      `json:"asked,omitempty"` // the last of them has no answer yet
-	Model       string    `json:"model,omitempty"` // that answered last
+	Turns       int64     `json:"turns,omitempty"` // number of turns, without those that were taken back
+	Asked       bool      `json:"asked,omitempty"` // the last turn has no answer yet
+	Model       string    `json:"model,omitempty"` // the model that answered last
 	Directory   string    `json:"directory,omitempty"`
 	Repository  string    `json:"repository,omitempty"`
-	Constraints []Note    `json:"constraints,omitempty"`
+	Constraints []Note    `json:"constraints,omitempty"` // the rules
 	Decisions   []Note    `json:"decisions,omitempty"`
 	Files       []Note    `json:"files,omitempty"`
 	Failures    []Failure `json:"failures,omitempty"`
 
-	// Before is a summary of the conversation that ended before this one, "" for none.
+	// Before is a summary of the session's previous conversation, "" for none.
 	Before string `json:"before,omitempty"`
 
-	Numbered  int64 `json:"numbered,omitempty"`  // the highest number of a rule or a decision so far
-	Forgotten int64 `json:"forgotten,omitempty"` // rules and decisions that had no room any more
+	Numbered  int64 `json:"numbered,omitempty"`  // the highest number that a rule or a decision has had
+	Forgotten int64 `json:"forgotten,omitempty"` // how many rules and decisions were dropped because there were too many
 
 	Instructions []string `json:"instructions,omitempty"` // the system messages that programs have given to the session
 }
@@ -32,24 +34,23 @@ type State struct {
 // Note is one line of the state.
 type Note struct {
 	Text string `json:"text"`
-	Turn int64  `json:"turn,omitempty"` // when it was last said, from 1; 0 = in an earlier conversation
+	Turn int64  `json:"turn,omitempty"` // the turn in which it was last said, from 1; 0 = in an earlier conversation
 
-	// Number names a rule or a decision: it stays the same while the note is kept,
-	// and no other of the conversation gets it. 0 in notes of an older gateway, see
-	// State.WithNumbers.
+	// Number identifies a rule or a decision within its conversation. It does not change and is not used again. It
+	// is 0 in notes that an older gateway has stored, see State.WithNumbers.
 	Number int64 `json:"n,omitempty"`
-	Set    bool  `json:"set,omitempty"` // a person or a program has set it beside the talk: /undo leaves it
+	Set    bool  `json:"set,omitempty"` // a person or a program has set it outside the talk, so /undo keeps it
 }
 
-// Failure is something that went wrong.
+// Failure is a command or a tool call that failed.
 type Failure struct {
 	Note
 	Error    string `json:"error"`
-	Resolved bool   `json:"resolved,omitempty"` // the same was done later, and went well
+	Resolved bool   `json:"resolved,omitempty"` // the same command or call has succeeded since
 }
 
-// The most that a state holds of each kind; the oldest go first, and Forgotten counts
-// the rules and the decisions among them. MaxNote is how many characters a line has.
+// The limits of a state. When a list is full, its oldest note is dropped; Forgotten counts the rules and decisions
+// that were dropped. MaxNote is the length of a note in characters.
 const (
 	MaxConstraints = 100
 	MaxDecisions   = 50
@@ -58,63 +59,34 @@ const (
 	MaxNote        = 400
 )
 
-// EventKind is what happened.
+// EventKind says what an event changes.
 type EventKind int
 
 const (
 	Constrained EventKind = iota // a rule was set
-	Decided
-	Withdrawn // a rule or a decision no longer holds
-	Touched   // a file was written
-	Failed
-	Succeeded // which resolves a failure of the same
-	Instructed
-	Answered // by a model, whose name is the text
-	Entered  // a working directory
-	Cloned   // a repository, or began to work in it
+	Decided                      // a decision was made
+	Withdrawn                    // a rule or a decision no longer holds
+	Touched                      // a file was written
+	Failed                       // a command or a tool call failed
+	Succeeded                    // the same succeeded, which resolves an earlier failure
+	Instructed                   // a program gave a system message
+	Answered                     // a model answered; the text is its name
+	Entered                      // the working directory changed
+	Cloned                       // a repository was cloned or entered
 )
 
-// Event is something that a run adds to the state.
+// Event is one change of the state.
 type Event struct {
 	Kind  EventKind
-	Text  string // the rule, the decision, the file, what was done, or a whole system message
-	Error string // of Failed: how it went wrong
+	Text  string // the rule, decision, file, command, name or directory, or a whole system message
+	Error string // of Failed: the error
 
-	Message int  // the index of the message in Run.Messages that brings it
-	Set     bool // of Constrained and Decided: as in Note
+	Message int  // the index in Run.Messages of the message that causes the event
+	Set     bool // of Constrained and Decided: see Note.Set
 }
 
-// after is the state when a run has been added to it. It shares no memory with
-// this one.
-func (s State) after(run Run) State {
-	if run.Effect.Replace > 0 {
-		s = s.without(s.Turns)
-		s.Asked = true
-	}
-	events := run.Events
-	for i, m := range run.Messages {
-		if !m.Internal {
-			asks := m.Role == RoleUser
-			if asks && !s.Asked {
-				s.Turns++
-			}
-			s.Asked = asks
-		}
-		for len(events) > 0 && events[0].Message <= i {
-			s, events = s.with(events[0]), events[1:]
-		}
-	}
-	for _, e := range events {
-		s = s.with(e)
-	}
-	if run.Model != "" {
-		s.Model = noteText(run.Model)
-	}
-	return s
-}
-
-// without leaves out what was said from a turn on.
-func (s State) without(turn int64) State {
+// Without returns the state without the notes of the given turn and later ones. Notes with Set stay.
+func (s State) Without(turn int64) State {
 	late := func(n Note) bool { return n.Turn >= turn && !n.Set }
 	s.Constraints = slices.DeleteFunc(slices.Clone(s.Constraints), late)
 	s.Decisions = slices.DeleteFunc(slices.Clone(s.Decisions), late)
@@ -123,18 +95,15 @@ func (s State) without(turn int64) State {
 	return s
 }
 
-// After returns the state when an event has been added to it, without regard to a
-// message.
-func (s State) After(e Event) State { return s.with(e) }
-
-func (s State) with(e Event) State {
+// With returns the state with one event added. It shares no memory with s.
+func (s State) With(e Event) State {
 	if e.Kind == Instructed {
 		if !slices.Contains(s.Instructions, e.Text) { // else a program repeats what holds already
 			s.Instructions = append(slices.Clip(s.Instructions), e.Text)
 		}
 		return s
 	}
-	n := Note{Text: noteText(e.Text), Turn: s.Turns, Set: e.Set}
+	n := Note{Text: Line(e.Text), Turn: s.Turns, Set: e.Set}
 	if n.Text == "" {
 		return s
 	}
@@ -153,7 +122,7 @@ func (s State) with(e Event) State {
 	case Failed:
 		same := func(f Failure) bool { return f.Text == n.Text }
 		list := slices.DeleteFunc(slices.Clone(s.Failures), same)
-		s.Failures = newestOf(append(list, Failure{Note: n, Error: noteText(e.Error)}), maxFailures)
+		s.Failures = newestOf(append(list, Failure{Note: n, Error: Line(e.Error)}), maxFailures)
 	case Succeeded:
 		s.Failures = slices.Clone(s.Failures)
 		for i := range s.Failures {
@@ -169,8 +138,8 @@ func (s State) with(e Event) State {
 	return s
 }
 
-// noted returns the list with a rule or a decision behind the others. One with the
-// same text gives it its number; any other gets the next one.
+// noted returns the list with the note n at its end. If the list has a note with the same text, n replaces it and takes
+// its number; else n gets the next number.
 func (s *State) noted(list []Note, n Note, limit int) []Note {
 	if i := slices.IndexFunc(list, func(old Note) bool { return strings.EqualFold(old.Text, n.Text) }); i >= 0 {
 		n.Number, n.Set = list[i].Number, n.Set || list[i].Set
@@ -183,8 +152,8 @@ func (s *State) noted(list []Note, n Note, limit int) []Note {
 	return newestOf(list, limit)
 }
 
-// WithNumbers returns the state with a number for each rule and decision. Those that
-// have none, from an older gateway, get the next ones, the same whenever it is called.
+// WithNumbers returns the state with a number for each rule and decision. It numbers the notes that an older gateway has
+// stored without a number, always in the same way.
 func (s State) WithNumbers() State {
 	for _, list := range []*[]Note{&s.Constraints, &s.Decisions} {
 		*list = slices.Clone(*list)
@@ -198,15 +167,14 @@ func (s State) WithNumbers() State {
 	return s
 }
 
-// Carry is what goes over from the state of one conversation to the next one of its
-// session.
+// Carry says which lists of a state the next conversation of the session takes over.
 type Carry struct {
 	Rules     bool
 	Decisions bool
 }
 
-// Carried returns the state that the next conversation begins with. Instructions are
-// part of it in any case: a program has given them to the session.
+// Carried returns the state with which the next conversation begins. It always has the instructions, which belong to the
+// session.
 func (s State) Carried(c Carry) State {
 	next := State{Instructions: slices.Clone(s.Instructions)}
 	carry := func(wanted bool, list []Note) (notes []Note) {
@@ -224,14 +192,16 @@ func (s State) Carried(c Carry) State {
 	return next
 }
 
+// struck returns a copy of the list without notes of the given text.
 func struck(list []Note, text string) []Note {
 	return slices.DeleteFunc(slices.Clone(list), func(n Note) bool { return strings.EqualFold(n.Text, text) })
 }
 
+// newestOf returns the last elements of a list, at most limit.
 func newestOf[T any](list []T, limit int) []T { return list[max(0, len(list)-limit):] }
 
-// noteText is a text on one line, shortened.
-func noteText(text string) string {
+// Line returns a text on one line of at most MaxNote characters.
+func Line(text string) string {
 	text = strings.Join(strings.Fields(db.Text(text)), " ")
 	if len(text) <= MaxNote {
 		return text
