@@ -64,7 +64,7 @@ func TestHistoryOfOneHugeExchangeIsOnePage(t *testing.T) {
 	if n := utf8.RuneCountInString(page); n > 4096 {
 		t.Errorf("the page has %d runes", n)
 	}
-	for _, part := range []string{"**Assistant:** echo: part-39", "part-38", "earlier messages of this exchange not shown", "Older: `/history 5 1`"} {
+	for _, part := range []string{"**Assistant:** echo: part-39", "part-38", "earlier messages of this turn not shown", "Older: `/history 5 1`"} {
 		if !strings.Contains(page, part) {
 			t.Errorf("the page lacks %q:\n%s", part, page)
 		}
@@ -79,8 +79,8 @@ func TestHistoryThatIsTooFarBackSaysSo(t *testing.T) {
 	h := newHarness(t, nil)
 	h.ask(room, "hello")
 	for command, want := range map[string]string{
-		"/history 51":       "at most 50 exchanges",
-		"/history 5 10001":  "goes back 10000 exchanges and no further",
+		"/history 51":       "at most 50 turns",
+		"/history 5 10001":  "goes back 10000 turns and no further",
 		"/history 5 7":      "nothing older than that",
 		"/history 5 -1":     "`/history [n] [skip]`",
 		"/history list 0":   "`/history list [page]`",

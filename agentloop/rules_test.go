@@ -153,7 +153,7 @@ func TestMessageLimitBeginsAnotherConversation(t *testing.T) {
 	}
 	h.ask(room, "/state add rule: be short") // the third message of this one
 	h.ask(room, "four")
-	if got := h.ask(room, "five"); !strings.HasPrefix(got, "A new conversation begins: the last one has reached 5 messages. /history list has it. Its rules hold on: /state.\n\n") {
+	if got := h.ask(room, "five"); !strings.HasPrefix(got, "A new conversation begins: the last one has reached 5 messages. /history list has it. Its rules carry over: /state.\n\n") {
 		t.Errorf("%q", got)
 	}
 	if !strings.Contains(h.told(), "be short") {

@@ -17,16 +17,16 @@ const (
 )
 
 var historyCommand = Command{
-	Name: "history", Arguments: "[n] [skip]", Description: "Show the last exchanges, older ones, earlier conversations",
+	Name: "history", Arguments: "[n] [skip]", Description: "Show the last turns, older ones, earlier conversations",
 	Options: []Option{
 		{Name: "which", Description: "\"list\" for the conversations of this place, \"#2\" for one of them"},
-		{Name: "count", Description: "How many exchanges; of the list: which page", Number: true, Default: "5"},
-		{Name: "skip", Description: "How many of the newest exchanges to leave out", Number: true},
+		{Name: "count", Description: "How many turns; with list: which page", Number: true, Default: "5"},
+		{Name: "skip", Description: "How many of the newest turns to leave out", Number: true},
 	},
 	Private: true, Run: showHistory,
 }
 
-const historyUsage = "`/history [n] [skip]` shows n exchanges of this conversation, leaving out the newest ones that you want to skip; " +
+const historyUsage = "`/history [n] [skip]` shows n turns of this conversation, leaving out the newest `skip`; " +
 	"`/history list [page]` shows the conversations of this place, `/history #2 [n] [skip]` one of them."
 
 // showHistory takes "[n] [skip]", "list [page]" or "#k [n] [skip]".
@@ -52,9 +52,9 @@ func showHistory(ctx context.Context, env Env, r Request) (Result, error) {
 	case !ok || args[0] < 1:
 		return Result{Text: historyUsage}, nil
 	case args[0] > historyMost:
-		return Result{Text: fmt.Sprintf("/history shows at most %d exchanges at once.", historyMost)}, nil
+		return Result{Text: fmt.Sprintf("/history shows at most %d turns at once.", historyMost)}, nil
 	case args[1] > historyFurthest:
-		return Result{Text: fmt.Sprintf("/history goes back %d exchanges and no further; what is older is kept all the same.", historyFurthest)}, nil
+		return Result{Text: fmt.Sprintf("/history goes back %d turns and no further; older turns are kept all the same.", historyFurthest)}, nil
 	}
 	return showPage(ctx, env, r.Session, shown, command, args[0], args[1])
 }
@@ -88,7 +88,7 @@ func showPage(ctx context.Context, env Env, key conversation.Key, c conversation
 	case len(shown) > 0:
 		fmt.Fprintf(&b, "**%s**, %s", orUntitled(c.Title), plural(c.Messages, "message"))
 		if skip > 0 {
-			fmt.Fprintf(&b, ", without the newest %s", plural(int64(skip), "exchange"))
+			fmt.Fprintf(&b, ", without the newest %s", plural(int64(skip), "turn"))
 		}
 		writeTurns(&b, shown)
 	case skip > 0:

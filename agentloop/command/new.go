@@ -12,10 +12,10 @@ import (
 
 var newCommand = Command{
 	Name: "new", Arguments: "[keep decisions|keep nothing] [title]",
-	Description: "Begin a new conversation; the present one is kept, and its rules hold on",
+	Description: "Begin a new conversation; the old one is archived, and its rules carry over",
 	Options: []Option{
-		{Name: "keep", Description: "What goes along: the rules (default), also the decisions, or nothing", Choices: []string{keepRules, keepDecisions, keepNothing}},
-		{Name: "title", Description: "What the new conversation is called"},
+		{Name: "keep", Description: "What carries over: the rules (default), the decisions as well, or nothing", Choices: []string{keepRules, keepDecisions, keepNothing}},
+		{Name: "title", Description: "The title of the new conversation"},
 	},
 	Run: beginConversation,
 }
@@ -84,7 +84,7 @@ func carriedOver(s state.State) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("\n\nThese hold on:\n")
+	b.WriteString("\n\nThese carry over:\n")
 	for _, n := range notes[:min(len(notes), maxCarried)] {
 		fmt.Fprintf(&b, "\n- %d. %s: %s", n.Number, n.kind, n.Text)
 	}
@@ -104,7 +104,7 @@ func ExpiryNotice(c conversation.Conversation) string {
 	}
 	rules := ""
 	if len(c.State.Constraints) > 0 {
-		rules = " Its rules hold on: /state."
+		rules = " Its rules carry over: /state."
 	}
 	return fmt.Sprintf("A new conversation begins: %s. /history list has it.%s\n\n", why, rules)
 }

@@ -64,7 +64,7 @@ func fitTurn(turn []shownMessage) []shownMessage {
 	}
 	left := shownMessage{
 		at:   turn[first].at,
-		text: fmt.Sprintf("*[%s of this exchange not shown]*", plural(int64(first), "earlier message")),
+		text: fmt.Sprintf("*[%s of this turn not shown]*", plural(int64(first), "earlier message")),
 	}
 	return append([]shownMessage{left}, turn[first:]...)
 }

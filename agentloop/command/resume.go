@@ -10,7 +10,7 @@ import (
 )
 
 var resumeCommand = Command{
-	Name: "resume", Arguments: "[n|title|id]", Description: "List the conversations of this place, or go on with one of them",
+	Name: "resume", Arguments: "[n|title|id]", Description: "List the conversations of this place, or continue one of them",
 	Options: []Option{{Name: "which", Description: "Its number in the list, a part of its title, or its id; without it, the list"}},
 	Run:     resumeConversation,
 }

@@ -13,7 +13,7 @@ import (
 
 var stateCommand = Command{
 	Name: "state", Arguments: "[add rule: TEXT|add decision: TEXT|strike NUMBER]",
-	Description: "Show what the assistant is always told of this conversation, or correct it",
+	Description: "Show or correct the rules, decisions, files and errors that the assistant is given",
 	Options: []Option{
 		{Name: "change", Description: "What to do; without it, the state is shown", Choices: []string{addRule, addDecision, strike}},
 		{Name: "what", Description: "The rule or the decision in words; to strike one, its number"},

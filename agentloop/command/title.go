@@ -12,8 +12,8 @@ import (
 const maxTitle = 80
 
 var titleCommand = Command{
-	Name: "title", Arguments: "[text]", Description: "Show what this conversation is called, or name it",
-	Options:   []Option{{Name: "text", Description: "What this conversation is called from now on"}},
+	Name: "title", Arguments: "[text]", Description: "Show or change the title of this conversation",
+	Options:   []Option{{Name: "text", Description: "The new title"}},
 	ReadsTalk: true, Run: titleConversation,
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 var undoCommand = Command{
-	Name: "undo", Description: "Take back the last exchange; it is kept, out of the talk",
+	Name: "undo", Description: "Take back the last turn; the archive keeps it",
 	ReadsTalk: true, Run: undoTurn,
 }
 
@@ -17,7 +17,7 @@ var undoCommand = Command{
 // The archive keeps it, marked.
 func undoTurn(_ context.Context, _ Env, r Request) (Result, error) {
 	if r.Arguments != "" {
-		return Result{Text: "/undo takes back the last exchange, and nothing behind it; say it again for the one before."}, nil
+		return Result{Text: "/undo takes back the last turn only. Send it again for the turn before."}, nil
 	}
 	last := window.LastTurn(r.Snapshot.History)
 	if len(window.UserMessages(last)) == 0 { // only programs have written yet

@@ -58,7 +58,7 @@ func newGatewayWith(t *testing.T, c discordtest.Config) *gateway {
 // commands are what the tests register.
 var commands = []channels.Command{
 	{Name: "new", Description: "Begin anew", Options: []channels.Option{{Name: "title", Description: "its title"}}},
-	{Name: "history", Description: "Show the last exchanges", Private: true, Options: []channels.Option{
+	{Name: "history", Description: "Show the last turns", Private: true, Options: []channels.Option{
 		{Name: "which", Description: "another conversation"},
 		{Name: "count", Description: "how many", Number: true, Default: "5"},
 		{Name: "skip", Description: "how many newer ones to leave out", Number: true},
