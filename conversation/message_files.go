@@ -152,6 +152,26 @@ func (s *Store) fileData(ctx context.Context, id int64) ([]byte, error) {
 	return data, nil
 }
 
+// FileAt returns a file of a conversation that is no picture: number n, from 0, of the
+// message seq, with its session. The error is ErrNotFound if there is none.
+func (s *Store) FileAt(ctx context.Context, conversation string, seq int64, n int) (file File, key Key, err error) {
+	var column []byte
+	var list []File
+	err = s.db.QueryRowContext(ctx, `
+		SELECT coalesce(m.files, '[]'), s.key FROM messages m JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id
+		WHERE c.uuid = ? AND c.deleted = 0 AND m.seq = ?`, conversation, seq).Scan(&column, &key)
+	if err == nil {
+		err = json.Unmarshal(column, &list)
+	}
+	if err == nil && (n < 0 || n >= len(list)) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return File{}, "", db.Explain(fmt.Errorf("file %d of message %d of %s: %w", n, seq, conversation, notFound(err)))
+	}
+	return list[n], key, nil
+}
+
 // ImageAt returns a picture of a conversation with its bytes: the one with the
 // place n, from 0, in the message seq. ErrNotFound when there is none.
 func (s *Store) ImageAt(ctx context.Context, conversation string, seq int64, n int) (image Image, err error) {

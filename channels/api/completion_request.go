@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 
+	"parley/channels/hosted"
 	"parley/conversation"
 	"parley/llm"
 )
@@ -165,7 +166,9 @@ func parseContent(raw json.RawMessage) (c content, err error) {
 			texts = append(texts, p.Refusal)
 			continue
 		case "image_url":
-			f, err = fromDataURL(p.ImageURL.URL, "")
+			if f, err = fromDataURL(p.ImageURL.URL, ""); err == nil && !conversation.IsImageType(hosted.MediaType("", f.Data)) {
+				err = problem(http.StatusUnprocessableEntity, "An image_url has data that is no picture. Allowed: PNG, JPEG, WebP and GIF.")
+			}
 		case "file":
 			f, err = fromDataURL(p.File.Data, p.File.Name)
 		default:

@@ -10,7 +10,7 @@ import (
 	"parley/channels/hosted"
 )
 
-// file is a picture or a text that comes with a message.
+// file is a file that comes with a message.
 type file struct {
 	Name      string `json:"name,omitempty" maxLength:"200" example:"plan.md"`
 	MediaType string `json:"media_type,omitempty" maxLength:"100" doc:"What it is, where that does not show in its bytes" example:"text/markdown"`
@@ -28,15 +28,15 @@ func checkFiles(files []file) error {
 		if len(f.Data) == 0 || len(f.Data) > hosted.MaxFile {
 			return problem(http.StatusUnprocessableEntity, "File %d has %d bytes. Allowed: 1 to %d.", i+1, len(f.Data), hosted.MaxFile)
 		}
-		mediaType, ok := hosted.MediaType(f.MediaType, f.Data)
-		if !ok {
-			return problem(http.StatusUnprocessableEntity, "File %d can't be read here. Allowed: PNG, JPEG, WebP and GIF pictures, and text in UTF-8.", i+1)
-		}
-		f.MediaType, f.Name = mediaType, hosted.FileName(f.Name)
+		f.MediaType, f.Name = hosted.MediaType(f.MediaType, f.Data), hosted.FileName(f.Name)
 		if f.Name == "" {
-			extension, isImage := strings.CutPrefix(mediaType, "image/")
-			if !isImage {
+			extension, isImage := strings.CutPrefix(f.MediaType, "image/")
+			switch {
+			case isImage:
+			case strings.HasPrefix(f.MediaType, "text/"):
 				extension = "txt"
+			default:
+				extension = "bin"
 			}
 			sum := sha256.Sum256(f.Data)
 			f.Name = hex.EncodeToString(sum[:8]) + "." + extension

@@ -234,4 +234,21 @@ func TestFilesGoWithAMessage(t *testing.T) {
 	if len(asked.Images) != 1 || asked.Images[0].MediaType != "image/png" || !strings.Contains(asked.Content, "# The plan") || strings.Contains(asked.Content, "..") {
 		t.Errorf("the model was sent %+v", asked)
 	}
+	list := g.do("GET", "/api/v1/sessions/"+task+"/messages", "")
+	if !strings.Contains(list.text, `"files":[{"name":"plan.md","media_type":"text/markdown","size":10,"kept":true}]`) {
+		t.Errorf("the messages are %s", list.text)
+	}
+	conversations := g.do("GET", "/api/v1/sessions/"+task+"/conversations", "").object["conversations"].([]any)
+	message := "/api/v1/conversations/" + conversations[0].(map[string]any)["id"].(string) + "/messages/1"
+	if r := g.do("GET", message+"/files/0", ""); r.status != 200 || r.text != "# The plan" || r.header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("the file is answered %d %s", r.status, r.text)
+	}
+	if r := g.do("GET", message+"/images/0", ""); r.status != 200 || !strings.HasPrefix(r.text, "\x89PNG") || r.header.Get("Content-Type") != "image/png" {
+		t.Errorf("the picture is answered %d", r.status)
+	}
+	for _, path := range []string{"/files/1", "/images/1"} {
+		if r := g.do("GET", message+path, ""); r.status != 404 {
+			t.Errorf("%s is answered %d", path, r.status)
+		}
+	}
 }

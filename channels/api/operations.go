@@ -148,6 +148,15 @@ func (c *Channel) operations() []operation {
 		}, c.exportChat).tells(http.StatusOK, "The file, streamed", "", exportTypes()...),
 
 		endpoint(c, huma.Operation{
+			OperationID: "get-file", Method: http.MethodGet, Path: one + "/messages/{seq}/files/{n}", Tags: []string{tagConversations},
+			Summary: "Get a file of a message", Errors: []int{http.StatusNotFound},
+		}, c.getFile).tells(http.StatusOK, "The bytes of the file", "", "application/octet-stream"),
+		endpoint(c, huma.Operation{
+			OperationID: "get-image", Method: http.MethodGet, Path: one + "/messages/{seq}/images/{n}", Tags: []string{tagConversations},
+			Summary: "Get a picture of a message", Errors: []int{http.StatusNotFound},
+		}, c.getImage).tells(http.StatusOK, "The bytes of the picture", "", "image/png", "image/jpeg", "image/webp", "image/gif"),
+
+		endpoint(c, huma.Operation{
 			OperationID: "search", Method: http.MethodGet, Path: prefix + "/search", Tags: []string{tagLooking},
 			Summary: "Search messages", Description: "In all sessions, or in one.", Errors: []int{http.StatusNotFound},
 		}, c.searchMessages),

@@ -76,6 +76,7 @@ type message struct {
 	At         *time.Time        `json:"at,omitempty"`
 	Sender     string            `json:"sender,omitempty" doc:"Who wrote it, where several people talk"`
 	Images     []image           `json:"images,omitempty"`
+	Files      []enclosedFile    `json:"files,omitempty" doc:"What came with it beside pictures"`
 	Internal   bool              `json:"internal,omitempty" doc:"Kept in the archive; people are not shown it"`
 	State      string            `json:"state,omitempty" enum:"stopped,replaced,undone" doc:"Why it is not an ordinary message"`
 	Finish     string            `json:"finish_reason,omitempty" enum:"length,content_filter" doc:"Of an assistant message: why it is not whole"`
@@ -102,6 +103,15 @@ type image struct {
 	Size      int    `json:"size" doc:"Bytes"`
 }
 
+// enclosedFile is a file of a message that is no picture.
+type enclosedFile struct {
+	Name      string `json:"name"`
+	MediaType string `json:"media_type,omitempty"`
+	Size      int64  `json:"size,omitempty" doc:"Bytes"`
+	Kept      bool   `json:"kept" doc:"It can be had at .../messages/{seq}/files/{n}, n from 0"`
+	Problem   string `json:"problem,omitempty" doc:"Why it could not be kept or read"`
+}
+
 func messageOf(m conversation.Message, state string) message {
 	shown := message{
 		Role: m.Role, Content: m.Content, Name: m.ToolName, ToolCallID: m.ToolCallID, Seq: m.Seq, Sender: m.Sender.Name, Internal: m.Internal,
@@ -117,6 +127,9 @@ func messageOf(m conversation.Message, state string) message {
 	}
 	for _, i := range m.Images {
 		shown.Images = append(shown.Images, image{i.Name, i.MediaType, i.Size})
+	}
+	for _, f := range m.Files {
+		shown.Files = append(shown.Files, enclosedFile{f.Name, f.MediaType, f.Size, f.ID != 0, f.Problem})
 	}
 	return shown
 }

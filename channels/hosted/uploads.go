@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"unicode/utf8"
 
 	"parley/conversation"
 	"parley/conversation/files"
@@ -49,20 +48,17 @@ func (u Uploads) Fetch(ctx context.Context, file conversation.Attachment) (io.Re
 	return io.NopCloser(bytes.NewReader(upload.Data)), nil
 }
 
-// MediaType returns the media type of a file: of a picture the one that its
-// bytes show, of a text the one that was declared where that is one of texts. ok
-// is false for what is neither a picture that models take nor UTF-8.
-func MediaType(declared string, data []byte) (mediaType string, ok bool) {
-	if found := http.DetectContentType(data); conversation.IsImageType(found) {
-		return found, true
+// MediaType returns the media type of a file: of a picture the one that its bytes
+// show, else the one that was declared, and of a file without one what its bytes show.
+func MediaType(declared string, data []byte) string {
+	found, _, _ := strings.Cut(http.DetectContentType(data), ";")
+	if conversation.IsImageType(found) {
+		return found
 	}
-	if !utf8.Valid(data) {
-		return "", false
+	if kind, _, err := mime.ParseMediaType(declared); err == nil && !conversation.IsImageType(kind) {
+		return kind
 	}
-	if kind, _, err := mime.ParseMediaType(declared); err == nil && strings.HasPrefix(kind, "text/") {
-		return kind, true
-	}
-	return "text/plain", true
+	return found
 }
 
 // FileName returns the last element of a path of any system, in one line, and ""

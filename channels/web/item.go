@@ -45,6 +45,8 @@ type item struct {
 type enclosed struct {
 	Name    string
 	Picture string // its address, "" for a file
+	URL     string // where the file can be had, "" for one that is not kept
+	Problem string // why it could not be kept or read
 	Text    string // of a file that was read
 }
 
@@ -93,8 +95,12 @@ func userItem(m conversation.Message, id, base string) item {
 		address := base + "/image/" + strconv.FormatInt(m.Seq, 10) + "/" + strconv.Itoa(n)
 		e.Enclosed = append(e.Enclosed, enclosed{Name: image.Name, Picture: address})
 	}
-	for n, file := range files {
-		e.Enclosed = append(e.Enclosed, enclosed{Name: m.Files[n].Name, Text: file})
+	for n, text := range files {
+		file := enclosed{Name: m.Files[n].Name, Problem: m.Files[n].Problem, Text: text}
+		if m.Files[n].ID != 0 {
+			file.URL = base + "/attachment/" + strconv.FormatInt(m.Seq, 10) + "/" + strconv.Itoa(n)
+		}
+		e.Enclosed = append(e.Enclosed, file)
 	}
 	return e
 }

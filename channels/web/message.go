@@ -108,11 +108,10 @@ func (c *Channel) upload(ctx context.Context, key conversation.Key, header *mult
 	if err != nil {
 		return conversation.Attachment{}, err
 	}
-	mediaType, ok := hosted.MediaType(header.Header.Get("Content-Type"), data)
-	if !ok {
-		return conversation.Attachment{}, refusal(fmt.Sprintf("%s can't be read here: PNG, JPEG, WebP and GIF pictures can, and files of text.", name))
+	if len(data) == 0 {
+		return conversation.Attachment{}, refusal(name + " is empty.")
 	}
-	return c.uploads.Put(ctx, key, name, mediaType, data)
+	return c.uploads.Put(ctx, key, name, hosted.MediaType(header.Header.Get("Content-Type"), data), data)
 }
 
 // fileName returns the last element of a name, in one line and not too long.
@@ -210,12 +209,18 @@ func (c *Channel) again(ctx context.Context, key conversation.Key, m conversatio
 			return nil, err
 		}
 	}
-	_, files := m.SplitFiles()
-	for n, text := range files {
-		if text == "" {
+	_, texts := m.SplitFiles()
+	for n, file := range m.Files {
+		data, err := hosted.FileData(ctx, c.Store, key, file)
+		switch {
+		case err != nil:
+			return nil, err
+		case data == nil && n < len(texts) && texts[n] != "": // of an earlier version
+			data, file.MediaType = []byte(texts[n]), "text/plain"
+		case data == nil:
 			continue // it was only named
 		}
-		if err := add(m.Files[n].Name, "text/plain", []byte(text)); err != nil {
+		if err := add(file.Name, file.MediaType, data); err != nil {
 			return nil, err
 		}
 	}

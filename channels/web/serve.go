@@ -56,6 +56,7 @@ func (c *Channel) Serve(server *httpserver.Server) {
 	person("GET /chat/{name}/delete", c.askToDelete)
 	person("GET /chat/{name}/conversation/{conversation}", c.showConversation)
 	person("GET /chat/{name}/conversation/{conversation}/image/{seq}/{n}", c.sendImage)
+	person("GET /chat/{name}/conversation/{conversation}/attachment/{seq}/{n}", c.sendAttachment)
 	person("GET /chat/{name}/conversation/{conversation}/delete", c.askToDelete)
 
 	person("POST /chat/{name}/messages", c.takeMessage, httpserver.MaxBody(hosted.MaxBody))

@@ -167,6 +167,23 @@ func (c *Channel) render(w http.ResponseWriter, r *http.Request, page, title str
 	}
 }
 
+// sendAttachment serves a file of a message for download.
+func (c *Channel) sendAttachment(w http.ResponseWriter, r *http.Request) {
+	_, found, ok := c.conversationOf(w, r)
+	if !ok {
+		return
+	}
+	seq, seqErr := strconv.ParseInt(r.PathValue("seq"), 10, 64)
+	n, nErr := strconv.Atoi(r.PathValue("n"))
+	err := conversation.ErrNotFound
+	if seqErr == nil && nErr == nil {
+		err = hosted.SendFile(w, r, c.Store, found.ID, seq, n)
+	}
+	if err != nil {
+		c.fail(w, r, err)
+	}
+}
+
 // sendImage serves a picture of a message.
 func (c *Channel) sendImage(w http.ResponseWriter, r *http.Request) {
 	_, found, ok := c.conversationOf(w, r)

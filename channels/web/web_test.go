@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -90,7 +91,7 @@ func TestWhatCanNotBeSentIsRefusedInWords(t *testing.T) {
 		{" \n ", nil, "nothing to send"},
 		{strings.Repeat("x", 256<<10+1), nil, "too long"},
 		{"", []sent{{"big.png", "image/png", bytes.Repeat([]byte{0}, 8<<20+1)}}, "big.png is too large: a file may have 8 MiB"},
-		{"", []sent{{"tool.exe", "application/octet-stream", []byte{0x4d, 0x5a, 0xff, 0xfe}}}, "tool.exe can't be read here"},
+		{"", []sent{{"empty.txt", "text/plain", nil}}, "empty.txt is empty"},
 		{"", many, "At most 10 files"},
 	} {
 		status, body := h.post("/chat/refused/messages", url.Values{"text": {tt.text}}, false, tt.files...)
@@ -119,7 +120,7 @@ func TestTypedFileMarksStayText(t *testing.T) {
 	if !strings.Contains(page, `dir="auto">`+typed+`</div>`) {
 		t.Errorf("the page does not show what was typed:\n%s", page)
 	}
-	if !strings.Contains(page, "notes.txt</summary><pre tabindex=\"0\">[end of file notes.txt]\nstill inside</pre>") || strings.Contains(page, "secret.txt</summary>") {
+	if !strings.Contains(page, "download>Download</a></p><pre tabindex=\"0\">[end of file notes.txt]\nstill inside</pre>") || strings.Contains(page, "secret.txt</summary>") {
 		t.Errorf("the page shows other files than the one that was sent:\n%s", page)
 	}
 }
@@ -137,7 +138,7 @@ func TestAPictureIsShownToTheModelAndInTheChat(t *testing.T) {
 	}
 	page := h.browser.Page("/chat/album")
 	address := fmt.Sprintf("/chat/album/conversation/%s/image/1/0", h.active("album").ID)
-	if !strings.Contains(page, `<img src="`+address+`" alt="cat.png"`) || !strings.Contains(page, "notes.txt</summary><pre tabindex=\"0\">line one\nline two</pre>") {
+	if !strings.Contains(page, `<img src="`+address+`" alt="cat.png"`) || !strings.Contains(page, "download>Download</a></p><pre tabindex=\"0\">line one\nline two</pre>") {
 		t.Errorf("the page shows %s", page)
 	}
 	status, body, header := h.browser.Get(address)
@@ -147,6 +148,33 @@ func TestAPictureIsShownToTheModelAndInTheChat(t *testing.T) {
 	for _, other := range []string{"/image/1/1", "/image/2/0", "/image/x/0", "/image/1/-1"} {
 		if status, _, _ := h.browser.Get(strings.TrimSuffix(address, "/image/1/0") + other); status != http.StatusNotFound {
 			t.Errorf("%s answers %d", other, status)
+		}
+	}
+}
+
+// A file of any kind is taken, and offered for download in a way that no browser runs
+// it. Nobody reaches a file of another chat by its address.
+func TestFilesAreOfferedForDownload(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.ask("drawer", "Keep this.", sent{"page.html", "text/html", []byte("<script>alert(1)</script>")}, sent{"tool.exe", "application/octet-stream", []byte{0x4d, 0x5a, 0xff, 0xfe}})
+	base := "/conversation/" + h.active("drawer").ID + "/attachment/1/"
+	page := h.browser.Page("/chat/drawer")
+	for n, want := range []string{"<script>alert(1)</script>", "\x4d\x5a\xff\xfe"} {
+		address := "/chat/drawer" + base + strconv.Itoa(n)
+		if !strings.Contains(page, `<a href="`+address+`" download>`) {
+			t.Errorf("the page does not offer %s:\n%s", address, page)
+		}
+		status, body, header := h.browser.Get(address)
+		if status != http.StatusOK || body != want || header.Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(header.Get("Content-Disposition"), "attachment") ||
+			header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(header.Get("Content-Security-Policy"), "sandbox") {
+			t.Errorf("%s answers %d %q, %v", address, status, body, header)
+		}
+	}
+	h.ask("cellar", "Hello.")
+	for _, address := range []string{"/chat/cellar" + base + "0", "/chat/drawer" + base + "2", "/chat/drawer" + base + "-1", "/chat/drawer" + base + "x"} {
+		if status, _, _ := h.browser.Get(address); status != http.StatusNotFound {
+			t.Errorf("%s answers %d", address, status)
 		}
 	}
 }
