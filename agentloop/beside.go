@@ -6,12 +6,14 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/steps"
+	"parley/conversation/usage"
 	"parley/llm"
 )
 
 // aside is a model call that is made beside the answers.
 type aside struct {
-	purpose          conversation.Purpose
+	purpose          steps.Purpose
 	timeout          time.Duration
 	system, question string
 }
@@ -20,7 +22,7 @@ type aside struct {
 type asker func(ctx context.Context, a aside) (llm.Response, error)
 
 // ask makes the call. It passes each attempt to attempted, as a step.
-func (a aside) ask(ctx context.Context, model Model, attempted func(conversation.Step)) (llm.Response, error) {
+func (a aside) ask(ctx context.Context, model Model, attempted func(steps.Step)) (llm.Response, error) {
 	calling, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	request := llm.Request{
@@ -43,26 +45,26 @@ func (g *generation) ask(ctx context.Context, a aside) (llm.Response, error) {
 	return answer, err
 }
 
-// besideOf returns where the calls are noted that are made behind the commit of a run.
-func (l *loop) besideOf(run conversation.Run, id string) conversation.Background {
+// besideOf returns the record for calls that are made after the commit of a run.
+func (l *loop) besideOf(run conversation.Run, id string) usage.Background {
 	first := run.Took[0]
-	return conversation.Background{Conversation: id, Run: run.ID(), Channel: first.Channel(), Person: first.Sender}
+	return usage.Background{Conversation: id, Run: run.ID(), Channel: first.Channel(), Person: first.Sender}
 }
 
 // storeTimeout is how long the steps of a call in the background may take to be stored,
 // also while the gateway ends.
 const storeTimeout = 5 * time.Second
 
-// askBeside makes a model call behind the commit of a run, and stores what it cost. The
+// askBeside makes a model call after the commit of a run, and stores what it cost. The
 // loop may have ended.
-func (r *Router) askBeside(ctx context.Context, key conversation.Key, beside conversation.Background, a aside) (llm.Response, error) {
-	answer, err := a.ask(ctx, r.deps.Model, func(step conversation.Step) {
+func (r *Router) askBeside(ctx context.Context, key conversation.Key, beside usage.Background, a aside) (llm.Response, error) {
+	answer, err := a.ask(ctx, r.deps.Model, func(step steps.Step) {
 		beside.Steps = append(beside.Steps, step)
 		logCall(r.deps.Log, key, beside.Run, step)
 	})
 	storing, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	if lost := r.deps.Store.AddBackground(storing, beside); lost != nil {
+	if lost := usage.New(r.deps.Store).AddBackground(storing, beside); lost != nil {
 		r.deps.Log.Warn("cost of a call not stored", "run", beside.Run, "purpose", a.purpose, "error", lost)
 	}
 	return answer, err

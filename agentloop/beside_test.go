@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"parley/conversation"
+	"parley/conversation/steps"
 	"parley/conversation/usage"
 	"parley/llm/llmtest"
 )
@@ -141,9 +141,9 @@ func TestConversationBeginsWithoutTheSummaryThatFails(t *testing.T) {
 func TestCostOfADeletedConversationIsCounted(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	step := conversation.Step{Kind: conversation.StepModel, Name: "fake", At: time.Now(), Prompt: 7, Completion: 3, Purpose: conversation.PurposeTitle}
-	b := conversation.Background{Conversation: "gone", Run: 1, Channel: "cli", Steps: []conversation.Step{step}}
-	if err := h.store.AddBackground(t.Context(), b); err != nil {
+	step := steps.Step{Kind: steps.Model, Name: "fake", At: time.Now(), Prompt: 7, Completion: 3, Purpose: steps.PurposeTitle}
+	b := usage.Background{Conversation: "gone", Run: 1, Channel: "cli", Steps: []steps.Step{step}}
+	if err := usage.New(h.store).AddBackground(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	h.ask(room, "/title hello")

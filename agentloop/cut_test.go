@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/steps"
 	"parley/conversation/usage"
 	"parley/llm"
 	"parley/llm/llmtest"
@@ -31,9 +32,9 @@ func (h *harness) messages() []conversation.Message {
 func TestCutAnswerIsMarked(t *testing.T) {
 	t.Parallel()
 	const story = "Once upon a"
-	for reason, words := range map[conversation.FinishReason]string{
-		conversation.FinishLength:        "Cut off at the length limit",
-		conversation.FinishContentFilter: "Cut off by the content filter",
+	for reason, words := range map[steps.FinishReason]string{
+		steps.FinishLength:        "Cut off at the length limit",
+		steps.FinishContentFilter: "Cut off by the content filter",
 	} {
 		h := newHarness(t, nil)
 		h.server.Script(llmtest.Answer{Text: story, FinishReason: string(reason)}, llmtest.Answer{Text: "time."})
@@ -102,7 +103,7 @@ func TestKeptReplyHoldsNoNotice(t *testing.T) {
 		a, err = h.store.Answer(t.Context(), "cli", in.SourceID)
 		return err == nil && a.State == conversation.StatusDone
 	})
-	if a.Text != "Once upon a" || a.FinishReason != conversation.FinishLength {
+	if a.Text != "Once upon a" || a.FinishReason != steps.FinishLength {
 		t.Errorf("%+v", a)
 	}
 }

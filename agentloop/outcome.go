@@ -10,6 +10,7 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/steps"
 	"parley/llm"
 	"parley/markup"
 )
@@ -62,9 +63,9 @@ func (l *loop) doneRun(q question, a answer, started time.Time) conversation.Run
 
 // cutNotices stand below an answer that was cut off. They are not stored with it, so
 // the model never reads them as its own words.
-var cutNotices = map[conversation.FinishReason]string{
-	conversation.FinishLength:        "✂ *Cut off at the length limit. Say “go on” to get the rest.*",
-	conversation.FinishContentFilter: "✂ *Cut off by the content filter of the model's provider.*",
+var cutNotices = map[steps.FinishReason]string{
+	steps.FinishLength:        "✂ *Cut off at the length limit. Say “go on” to get the rest.*",
+	steps.FinishContentFilter: "✂ *Cut off by the content filter of the model's provider.*",
 }
 
 // fileNotice tells the user of files that could not be kept or read.

@@ -14,6 +14,7 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/steps"
 	"parley/llm"
 	"parley/tools"
 )
@@ -27,7 +28,7 @@ type answer struct {
 	prompt     int // tokens, as the server counted them
 	cached     int // of prompt, from the server's cache
 	completion int
-	steps      []conversation.Step
+	steps      []steps.Step
 }
 
 // question is what a run answers.
@@ -193,9 +194,9 @@ func (g *generation) add(messages ...window.Entry) {
 
 // cutReason returns a model's finish reason if it says that the answer was cut off,
 // else "".
-func cutReason(reason string) conversation.FinishReason {
-	switch r := conversation.FinishReason(reason); r {
-	case conversation.FinishLength, conversation.FinishContentFilter:
+func cutReason(reason string) steps.FinishReason {
+	switch r := steps.FinishReason(reason); r {
+	case steps.FinishLength, steps.FinishContentFilter:
 		return r
 	}
 	return ""
@@ -250,13 +251,13 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 }
 
 // noteCall adds an attempt at a model call to the steps of the run.
-func (g *generation) noteCall(step conversation.Step) {
+func (g *generation) noteCall(step steps.Step) {
 	g.answer.steps = append(g.answer.steps, step)
 	logCall(g.deps.Log, g.loop.key, g.number, step)
 }
 
 // logCall logs an attempt at a model call.
-func logCall(log *slog.Logger, key conversation.Key, run int64, step conversation.Step) {
+func logCall(log *slog.Logger, key conversation.Key, run int64, step steps.Step) {
 	log.Debug("model call", "session", key, "run", run, "purpose", cmp.Or(step.Purpose, "answer"), "model", step.Name, "took", step.Took,
 		"prompt_tokens", step.Prompt, "cached_tokens", step.Cached, "completion_tokens", step.Completion, "error", step.Error)
 }
@@ -284,9 +285,9 @@ func (g *generation) preview(d llm.Delta) {
 const maxStepError = 300
 
 // modelStep returns an attempt at a model call as a step of the run.
-func modelStep(a llm.Attempt, sent window.List) conversation.Step {
-	step := conversation.Step{
-		Kind:       conversation.StepModel,
+func modelStep(a llm.Attempt, sent window.List) steps.Step {
+	step := steps.Step{
+		Kind:       steps.Model,
 		Name:       a.Model,
 		At:         a.At,
 		Took:       a.Took,

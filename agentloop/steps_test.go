@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/steps"
 	"parley/llm"
 	"parley/llm/llmtest"
 )
@@ -30,7 +31,7 @@ func (h *harness) committed(n int) conversation.Run {
 }
 
 // outline returns the steps of a run, a line for each.
-func outline(steps []conversation.Step) []string {
+func outline(steps []steps.Step) []string {
 	var lines []string
 	for _, s := range steps {
 		line := fmt.Sprintf("%s %s", s.Kind, s.Name)

@@ -10,6 +10,7 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/steps"
 	"parley/conversation/summary"
 	"parley/llm"
 )
@@ -207,7 +208,7 @@ func (r *Router) summarizeStretch(ctx context.Context, id string, before int64, 
 	if err != nil || len(stretch.Messages) == 0 {
 		return false, err
 	}
-	answer, err := ask(ctx, aside{conversation.PurposeSummary, summaryTimeout, summaryPrompt, summaryQuestion(stretch)})
+	answer, err := ask(ctx, aside{steps.PurposeSummary, summaryTimeout, summaryPrompt, summaryQuestion(stretch)})
 	if err != nil {
 		return false, err
 	}

@@ -9,6 +9,8 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/usage"
+	"parley/conversation/steps"
 )
 
 const (
@@ -42,8 +44,8 @@ func (l *loop) requestTitle(run conversation.Run, done conversation.Committed) {
 
 // makeTitle makes and stores a title. It runs in the background; the loop may have
 // ended.
-func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversation.Conversation, to conversation.Destination, beside conversation.Background, excerpt string) error {
-	answer, err := r.askBeside(ctx, key, beside, aside{conversation.PurposeTitle, titleTimeout, titlePrompt, excerpt})
+func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversation.Conversation, to conversation.Destination, beside usage.Background, excerpt string) error {
+	answer, err := r.askBeside(ctx, key, beside, aside{steps.PurposeTitle, titleTimeout, titlePrompt, excerpt})
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"parley/agentloop/window"
-	"parley/conversation"
+	"parley/conversation/steps"
 	"parley/llm"
 )
 
@@ -22,7 +22,7 @@ const maxCalls = 32
 // for the model to read. The only error is the end of ctx.
 func (g *generation) callTools(ctx context.Context, calls []llm.ToolCall) ([]window.Entry, error) {
 	results := make([]window.Entry, len(calls))
-	steps := make([]conversation.Step, min(len(calls), maxCalls))
+	steps := make([]steps.Step, min(len(calls), maxCalls))
 	var running errgroup.Group
 	running.SetLimit(g.deps.Config.MaxParallelTools)
 	for i, call := range calls {
@@ -40,7 +40,7 @@ func (g *generation) callTools(ctx context.Context, calls []llm.ToolCall) ([]win
 	return results, context.Cause(ctx)
 }
 
-func (g *generation) callTool(ctx context.Context, call llm.ToolCall) (window.Entry, conversation.Step) {
+func (g *generation) callTool(ctx context.Context, call llm.ToolCall) (window.Entry, steps.Step) {
 	began := time.Now()
 	g.deps.Watcher.Called(g.loop.key, ToolCall{ToolCall: call})
 	text, err := g.deps.Tools.Call(ctx, call.Name, call.Arguments, g.deps.Config.ToolTimeout)
@@ -87,9 +87,9 @@ func (g *generation) notRun(calls []llm.ToolCall) []window.Entry {
 	return results
 }
 
-func toolStep(call ToolCall, began time.Time) conversation.Step {
-	return conversation.Step{
-		Kind:   conversation.StepTool,
+func toolStep(call ToolCall, began time.Time) steps.Step {
+	return steps.Step{
+		Kind:   steps.Tool,
 		Name:   call.Name,
 		At:     began,
 		Took:   call.Took,

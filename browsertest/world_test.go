@@ -12,6 +12,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/bots"
 	"parley/conversation/pairing"
+	"parley/conversation/steps"
 	"parley/conversation/storetest"
 )
 
@@ -145,14 +146,14 @@ func (w *world) run(p person, turn conversation.Snapshot, text string) conversat
 	call := func(took time.Duration, errorText string) {
 		run.Rounds++
 		prompt, completion := 700+w.dice.IntN(2400)+30*int(shown), 40+w.dice.IntN(400)
-		run.Steps = append(run.Steps, conversation.Step{
-			Kind: conversation.StepModel, Name: model, At: at, Took: took, FirstByte: took / 3, Prompt: prompt, Completion: completion,
+		run.Steps = append(run.Steps, steps.Step{
+			Kind: steps.Model, Name: model, At: at, Took: took, FirstByte: took / 3, Prompt: prompt, Completion: completion,
 			Shown: shown, Left: max(turn.Conversation.Messages-38, 0), Window: prompt - 12, Error: errorText,
 		})
 		run.Prompt, run.Completion, at = run.Prompt+prompt, run.Completion+completion, at.Add(took)
 	}
 	tool := func(id, name, arguments, result string, took time.Duration) {
-		run.Steps = append(run.Steps, conversation.Step{Kind: conversation.StepTool, Name: name, At: at, Took: took, CallID: id})
+		run.Steps = append(run.Steps, steps.Step{Kind: steps.Tool, Name: name, At: at, Took: took, CallID: id})
 		run.Messages = append(run.Messages,
 			conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: id, Name: name, Arguments: arguments}}, Tokens: 20},
 			conversation.Message{Role: conversation.RoleTool, ToolCallID: id, ToolName: name, Content: result, Tokens: 40})

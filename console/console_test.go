@@ -13,6 +13,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/bots"
 	"parley/conversation/pairing"
+	"parley/conversation/steps"
 )
 
 const chat = conversation.Key("telegram:chat:42")
@@ -41,9 +42,9 @@ func TestCutAnswerIsMarkedInTranscriptAndTrace(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
 	of := d.talk(chat, ada, "a story", "Once upon a", func(r *conversation.Run) {
-		r.FinishReason = conversation.FinishLength
-		r.Messages[len(r.Messages)-1].FinishReason = conversation.FinishLength
-		r.Steps = []conversation.Step{{Kind: conversation.StepModel, Name: "fake", At: r.StartedAt, FinishReason: conversation.FinishLength}}
+		r.FinishReason = steps.FinishLength
+		r.Messages[len(r.Messages)-1].FinishReason = steps.FinishLength
+		r.Steps = []steps.Step{{Kind: steps.Model, Name: "fake", At: r.StartedAt, FinishReason: steps.FinishLength}}
 	})
 	d.shows(d.browser.Page("/console/conversation/"+of.ID), "cut off at the length limit")
 	d.shows(d.browser.Page("/console/conversation/"+of.ID+"/trace"), `<span class="chip bad">cut off at the length limit</span>`,
@@ -127,10 +128,10 @@ func TestATraceTellsHowAnAnswerCameAbout(t *testing.T) {
 	d := newDesk(t, nil)
 	of := d.talk(chat, ada, "what time is it?", "It is noon.", func(r *conversation.Run) {
 		start := r.StartedAt
-		r.Steps = []conversation.Step{
-			{Kind: conversation.StepModel, Name: "fake", At: start, Took: 400 * time.Millisecond, FirstByte: 100 * time.Millisecond, Prompt: 600, Completion: 20, Shown: 7, Left: 1234, Window: 590},
-			{Kind: conversation.StepTool, Name: "current_time", At: start.Add(400 * time.Millisecond), Took: time.Millisecond, CallID: "c1"},
-			{Kind: conversation.StepModel, Name: "fake", At: start.Add(500 * time.Millisecond), Took: time.Hour, Error: "429 too many"},
+		r.Steps = []steps.Step{
+			{Kind: steps.Model, Name: "fake", At: start, Took: 400 * time.Millisecond, FirstByte: 100 * time.Millisecond, Prompt: 600, Completion: 20, Shown: 7, Left: 1234, Window: 590},
+			{Kind: steps.Tool, Name: "current_time", At: start.Add(400 * time.Millisecond), Took: time.Millisecond, CallID: "c1"},
+			{Kind: steps.Model, Name: "fake", At: start.Add(500 * time.Millisecond), Took: time.Hour, Error: "429 too many"},
 		}
 		r.Messages = []conversation.Message{r.Messages[0],
 			{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "c1", Name: "current_time", Arguments: `{"zone":"UTC"}`}}},

@@ -11,6 +11,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/bots"
 	"parley/conversation/pairing"
+	"parley/conversation/steps"
 	"parley/pages/pagestest"
 )
 
@@ -43,7 +44,7 @@ func TestNothingShownBecomesScript(t *testing.T) {
 				conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "c", Name: text, Arguments: text}}},
 				conversation.Message{Role: conversation.RoleTool, ToolCallID: "c", ToolName: text, Content: text}, r.Messages[1])
 			r.Messages[0].Sender, r.Messages[0].Images = who, []conversation.Image{{Name: text, MediaType: "image/png", Data: []byte("x")}}
-			r.Steps = []conversation.Step{{Kind: conversation.StepTool, Name: text, At: r.StartedAt, CallID: "c", Error: text}}
+			r.Steps = []steps.Step{{Kind: steps.Tool, Name: text, At: r.StartedAt, CallID: "c", Error: text}}
 		})
 		d.must(d.store.Mark(t.Context(), d.due(key)[0], conversation.MarkFailed, text))
 		d.must(d.store.SetMetadata(t.Context(), key, conversation.Metadata(fmt.Sprintf(`{"note":%q}`, "x"))))

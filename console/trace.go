@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/steps"
 	"parley/conversation/usage"
 )
 
@@ -39,7 +40,7 @@ type runRow struct {
 
 // bar is a step on the timeline of its run, which is 1000 wide.
 type bar struct {
-	conversation.Step
+	steps.Step
 	X, Width  int
 	WorkX     int // from the first byte of a model's answer on
 	WorkWidth int
@@ -120,7 +121,7 @@ func (c *Console) runRow(run usage.Run, messages []conversation.Message) runRow 
 		var found bool
 		b.Arguments = arguments[step.CallID]
 		b.Result, found = results[step.CallID]
-		b.Missing = step.Kind == conversation.StepTool && !found
+		b.Missing = step.Kind == steps.Tool && !found
 		e.Bars = append(e.Bars, b)
 	}
 	return e
@@ -143,14 +144,14 @@ func scaleOf(run usage.Run) timeline {
 }
 
 // bar returns the bar of a step. Even the shortest one is visible.
-func (t timeline) bar(step conversation.Step) bar {
+func (t timeline) bar(step steps.Step) bar {
 	const narrowest = 4
 	after := max(step.At.Sub(t.start), 0)
 	b := bar{Step: step, After: took(after)}
 	b.X = min(t.place(after), timelineWidth-narrowest)
 	b.Width = min(max(t.place(step.Took), narrowest), timelineWidth-b.X)
 	wait := 0
-	if step.Kind == conversation.StepModel {
+	if step.Kind == steps.Model {
 		wait = min(t.place(step.FirstByte), b.Width-1)
 	}
 	b.WorkX, b.WorkWidth = b.X+wait, b.Width-wait

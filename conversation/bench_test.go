@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"parley/conversation/steps"
 )
 
 func benchStore(b *testing.B) *Store {
@@ -47,7 +49,7 @@ func (s *benchSession) run(turn Snapshot, messages int) Run {
 	in := turn.Waiting[0]
 	run := Run{Key: s.key, Kind: KindAgent, Status: StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
 		Replies: []Delivery{{Address: in.Address, Text: "Snow on the pass."}}, Model: "gpt", Rounds: 1, StartedAt: time.Now()}
-	run.Steps = []Step{{Kind: StepModel, Name: "gpt", At: run.StartedAt, Took: 2 * time.Second, FirstByte: 300 * time.Millisecond,
+	run.Steps = []steps.Step{{Kind: steps.Model, Name: "gpt", At: run.StartedAt, Took: 2 * time.Second, FirstByte: 300 * time.Millisecond,
 		Prompt: 1200, Completion: 90, Shown: 30, Window: 1150}}
 	for i := range max(2, messages) {
 		m := Message{Role: RoleUser, Content: in.Text, Tokens: 20}

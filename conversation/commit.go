@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley/conversation/state"
+	"parley/conversation/steps"
 
 	"github.com/google/uuid"
 
@@ -393,7 +394,7 @@ func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, 
 	if err != nil {
 		return err
 	}
-	steps, err := encodeSteps(run)
+	called, err := steps.Encode(run.Steps, run.Model, run.StartedAt)
 	if err != nil {
 		return err
 	}
@@ -402,7 +403,7 @@ func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, 
 			sender, messages, steps, finish_reason, new_conversation)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		run.ID(), session, sql.NullInt64{Int64: conversation, Valid: conversation != 0}, run.Kind, run.Status, run.Model, run.Rounds, run.Prompt, run.Cached, run.Completion,
-		db.Text(run.Error), db.Millis(run.StartedAt), now, sender, len(run.Messages), db.Nullable(string(steps)), db.Nullable(string(run.FinishReason)), run.Conversation.Succeeds() && conversation != 0)
+		db.Text(run.Error), db.Millis(run.StartedAt), now, sender, len(run.Messages), db.Nullable(string(called)), db.Nullable(string(run.FinishReason)), run.Conversation.Succeeds() && conversation != 0)
 	return err
 }
 

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"parley/conversation/steps"
 )
 
 // chores does what the writer would do by and by.
@@ -41,7 +43,7 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 	mustAccept(t, s, secret)
 	failed := answered(chat, mustBegin(t, s, chat, 1000), "a xylophone answer")
 	failed.Error = "xylophone"
-	failed.Steps = []Step{{Kind: StepTool, Name: "play", Error: "no xylophone"}}
+	failed.Steps = []steps.Step{{Kind: steps.Tool, Name: "play", Error: "no xylophone"}}
 	mustCommit(t, s, failed)
 	due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
 	if err := s.Mark(t.Context(), due[0], MarkFailed, "the chat is gone"); err != nil {

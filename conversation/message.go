@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/steps"
 )
 
 // Message rows, as they are read and written.
@@ -79,7 +80,7 @@ func scanMessage(rows *sql.Rows) (m Message, err error) {
 	for n := range m.Images {
 		m.Images[n].message, m.Images[n].n = id, n
 	}
-	m.Stopped, m.FinishReason = m.State == stateStopped, FinishReason(finish.String)
+	m.Stopped, m.FinishReason = m.State == stateStopped, steps.FinishReason(finish.String)
 	m.ToolCallID, m.ToolName, m.SourceID, m.Metadata = callID.String, toolName.String, sourceID.String, Metadata(metadata.String)
 	if m.Failed = failed.Bool; !failed.Valid && m.Role == RoleTool { // stored before schema 18
 		m.Failed = strings.HasPrefix(m.Content, "error: ")

@@ -10,6 +10,7 @@ import (
 
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
+	"parley/conversation/steps"
 )
 
 // The state of a reply in the outbox.
@@ -102,8 +103,8 @@ type Answer struct {
 	Rounds       int // model calls
 	Prompt       int // tokens, as the server counted them
 	Completion   int
-	FinishReason FinishReason // why the answer is not whole
-	At           time.Time    // when the run ended
+	FinishReason steps.FinishReason // why the answer is not whole
+	At           time.Time          // when the run ended
 }
 
 // Fingerprint returns a hash by which a repeated request is told from another one with the
@@ -164,7 +165,7 @@ func (s *Store) Answer(ctx context.Context, channel, sourceID string) (Answer, e
 		a.State = StatusGone
 		return a, nil
 	}
-	a.FinishReason = FinishReason(finish.String)
+	a.FinishReason = steps.FinishReason(finish.String)
 	a.State, a.Conversation, a.Through, a.Text = Status(status.String), conversation.String, through.Int64, text.String
 	return a, unmarshalReply(actions, transcript, &a.Actions, &a.Transcript)
 }

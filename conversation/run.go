@@ -1,16 +1,10 @@
 package conversation
 
 import (
-	"context"
-	"database/sql"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"parley/conversation/state"
-
-	"parley/conversation/internal/db"
-	"parley/conversation/internal/runtotals"
+	"parley/conversation/steps"
 )
 
 // Status is how a run ended, or what has become of an inbound with Keep.
@@ -71,9 +65,9 @@ type Run struct {
 	Prompt       int // tokens, as the server counted them
 	Cached       int // of Prompt: those that the server took from its cache
 	Completion   int
-	Steps        []Step
-	FinishReason FinishReason // why its answer is not whole
-	Error        string       // for the operator, without secrets
+	Steps        []steps.Step
+	FinishReason steps.FinishReason // why its answer is not whole
+	Error        string             // for the operator, without secrets
 	StartedAt    time.Time
 }
 
@@ -92,182 +86,4 @@ type Committed struct {
 	Conversation Conversation // as it is then
 	Messages     []Message    // with Seq and RunID
 	Repeated     bool         // by Append: it was stored before
-}
-
-// StepKind is what a step of a run was.
-type StepKind string
-
-const (
-	StepModel StepKind = "model"
-	StepTool  StepKind = "tool"
-)
-
-// Purpose is what a model call was made for: "" for an answer.
-type Purpose string
-
-const (
-	PurposeTitle   Purpose = "title"
-	PurposeSummary Purpose = "summary"
-)
-
-// Step is one model call or one tool call of a run. Each try of a model call is a step of its own. Times are stored in
-// milliseconds.
-type Step struct {
-	Kind  StepKind
-	Name  string // of the model, as its server names it, or of the tool
-	At    time.Time
-	Took  time.Duration
-	Error string // how it failed, without secrets; "" when it did not
-
-	// Of a model call:
-	Purpose    Purpose
-	FirstByte  time.Duration // until the first piece of the answer, 0 when none came
-	Prompt     int           // tokens, as the server counted them
-	Cached     int           // of Prompt: those that the server took from its cache
-	Completion int
-	Shown      int64 // messages of the conversation in the window
-	Left       int64 // older ones that it left out
-	Window     int   // tokens that the window was counted to have
-
-	FinishReason FinishReason // of a model call: why its answer is not whole
-
-	CallID string // of a tool call, as in the message that asked for it
-}
-
-// storedStep is a step as it is stored. Every run has at least one, so the names are short, and what the run's row has
-// already is left out.
-type storedStep struct {
-	Tool       bool    `json:"tool,omitempty"`
-	Name       string  `json:"name,omitempty"` // unless it is the run's model
-	At         int64   `json:"at,omitempty"`   // after the run's start, milliseconds
-	Took       int64   `json:"took,omitempty"`
-	FirstByte  int64   `json:"first,omitempty"`
-	Purpose    Purpose `json:"for,omitempty"`
-	Prompt     int     `json:"in,omitempty"`
-	Cached     int     `json:"cached,omitempty"`
-	Completion int     `json:"out,omitempty"`
-	Shown      int64   `json:"shown,omitempty"`
-	Left       int64   `json:"left,omitempty"`
-	Window     int     `json:"window,omitempty"`
-	CallID     string  `json:"call,omitempty"`
-	Error      string  `json:"error,omitempty"`
-
-	FinishReason FinishReason `json:"finish,omitempty"`
-}
-
-// encodeSteps returns the steps of a run as they are stored.
-func encodeSteps(run Run) ([]byte, error) {
-	if len(run.Steps) == 0 {
-		return nil, nil
-	}
-	stored := make([]storedStep, len(run.Steps))
-	for i, s := range run.Steps {
-		stored[i] = storedStepOf(s, run.StartedAt)
-		if s.Kind == StepModel && s.Name == run.Model {
-			stored[i].Name = ""
-		}
-	}
-	return json.Marshal(stored)
-}
-
-// storedStepOf returns a step as it is stored, with times that follow on the start.
-func storedStepOf(s Step, started time.Time) storedStep {
-	return storedStep{
-		Tool:       s.Kind == StepTool,
-		Name:       db.Text(s.Name),
-		At:         s.At.Sub(started).Milliseconds(),
-		Took:       s.Took.Milliseconds(),
-		FirstByte:  s.FirstByte.Milliseconds(),
-		Purpose:    s.Purpose,
-		Prompt:     s.Prompt,
-		Cached:     s.Cached,
-		Completion: s.Completion,
-		Shown:      s.Shown,
-		Left:       s.Left,
-		Window:     s.Window,
-		CallID:     db.Text(s.CallID),
-		Error:      db.Text(s.Error),
-
-		FinishReason: s.FinishReason,
-	}
-}
-
-// DecodeSteps returns the steps of a run from the column steps of its row, given the
-// run's model and its start.
-func DecodeSteps(text []byte, model string, started time.Time) ([]Step, error) {
-	if len(text) == 0 {
-		return nil, nil
-	}
-	var stored []storedStep
-	if err := json.Unmarshal(text, &stored); err != nil {
-		return nil, err
-	}
-	steps := make([]Step, len(stored))
-	for i, s := range stored {
-		steps[i] = Step{
-			Kind:       StepModel,
-			Name:       s.Name,
-			At:         started.Add(time.Duration(s.At) * time.Millisecond),
-			Took:       time.Duration(s.Took) * time.Millisecond,
-			FirstByte:  time.Duration(s.FirstByte) * time.Millisecond,
-			Purpose:    s.Purpose,
-			Prompt:     s.Prompt,
-			Cached:     s.Cached,
-			Completion: s.Completion,
-			Shown:      s.Shown,
-			Left:       s.Left,
-			Window:     s.Window,
-			CallID:     s.CallID,
-			Error:      s.Error,
-
-			FinishReason: s.FinishReason,
-		}
-		switch {
-		case s.Tool:
-			steps[i].Kind = StepTool
-		case s.Name == "":
-			steps[i].Name = model
-		}
-	}
-	return steps, nil
-}
-
-// Background is model calls that were made behind the commit of a run, for a title or a
-// summary.
-type Background struct {
-	Conversation string // ID
-	Run          int64  // behind which they were made
-	Channel      string // by which the run's messages came
-	Person       Sender // who wrote the first of them
-	Steps        []Step
-}
-
-// AddBackground stores model calls with their run and adds their tokens to the sums. Of
-// a conversation that was deleted meanwhile, only the sums are kept.
-func (s *Store) AddBackground(ctx context.Context, b Background) error {
-	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		for _, step := range b.Steps {
-			if err := addBackground(ctx, tx, b, step, db.Millis(s.now())); err != nil {
-				return fmt.Errorf("add a call behind run %d: %w", b.Run, err)
-			}
-		}
-		return nil
-	})
-}
-
-func addBackground(ctx context.Context, tx *sql.Tx, b Background, step Step, now int64) error {
-	text, err := json.Marshal(storedStepOf(step, step.At))
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, `
-		INSERT INTO background_steps (conversation_id, run_id, step, started_at) SELECT id, ?, ?, ? FROM conversations WHERE uuid = ? AND deleted = 0`,
-		b.Run, string(text), db.Millis(step.At), b.Conversation)
-	if err != nil {
-		return err
-	}
-	return runtotals.AddCall(ctx, tx, runtotals.Call{
-		At: now, Channel: b.Channel, Person: b.Person.ID, Name: db.Text(b.Person.Name), Model: db.Text(step.Name), Prompt: step.Prompt, Cached: step.Cached,
-		Completion: step.Completion,
-	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation/state"
+	"parley/conversation/steps"
 )
 
 // Key names a session: the place people talk in, "telegram:chat:42". Its
@@ -187,26 +188,6 @@ const (
 	RoleSystem    Role = "system" // internal: what a program appended is told in every run, a hint in its own run alone
 )
 
-// FinishReason says why the model ended an answer before it was whole, in the
-// words of the chat completions API; "" for a whole one.
-type FinishReason string
-
-const (
-	FinishLength        FinishReason = "length"         // the limit of tokens was reached
-	FinishContentFilter FinishReason = "content_filter" // the model's provider withheld the rest
-)
-
-// Words returns the reason in words for people, "" for a whole answer.
-func (r FinishReason) Words() string {
-	switch r {
-	case FinishLength:
-		return "cut off at the length limit"
-	case FinishContentFilter:
-		return "cut off by the content filter"
-	}
-	return ""
-}
-
 // ToolCall is one call that the model asked for, in an assistant message.
 type ToolCall struct {
 	ID        string `json:"id"`
@@ -232,7 +213,7 @@ type Message struct {
 
 	// FinishReason says why an assistant's message is not whole. It is no part of
 	// the fingerprint of what is appended, which has none.
-	FinishReason FinishReason `json:",omitempty"`
+	FinishReason steps.FinishReason `json:",omitempty"`
 
 	// State says as stored why the message is not an ordinary one: "stopped",
 	// "replaced" or "undone"; "" if it is.

@@ -13,6 +13,7 @@ import (
 	"parley/activity"
 	"parley/conversation"
 	"parley/conversation/bots"
+	"parley/conversation/steps"
 )
 
 // Deps is what Metrics need.
@@ -99,7 +100,7 @@ func (m *Metrics) Committed(run conversation.Run) {
 	c.runs.WithLabelValues(string(run.Kind), string(run.Status)).Inc()
 	c.runSeconds.WithLabelValues(string(run.Kind)).Observe(time.Since(run.StartedAt).Seconds())
 	for _, step := range run.Steps {
-		if step.Kind == conversation.StepTool {
+		if step.Kind == steps.Tool {
 			c.toolCalls.WithLabelValues(c.tools.label(step.Name), outcome(step.Error)).Inc()
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"parley/activity"
 	"parley/conversation"
 	"parley/conversation/bots"
+	"parley/conversation/steps"
 	"parley/metrics"
 )
 
@@ -28,8 +29,8 @@ func do(m *metrics.Metrics) {
 	m.Committed(conversation.Run{
 		Kind: conversation.KindAgent, Status: conversation.StatusDone, StartedAt: time.Now().Add(-2 * time.Second),
 		Conversation: conversation.Conversation{Rested: time.Hour},
-		Steps: []conversation.Step{{Kind: conversation.StepModel}, {Kind: conversation.StepTool, Name: "clock"}, {Kind: conversation.StepTool, Name: "clock", Error: "no"},
-			{Kind: conversation.StepTool, Name: "invented", Error: "no"}},
+		Steps: []steps.Step{{Kind: steps.Model}, {Kind: steps.Tool, Name: "clock"}, {Kind: steps.Tool, Name: "clock", Error: "no"},
+			{Kind: steps.Tool, Name: "invented", Error: "no"}},
 	})
 	m.Attempted(metrics.ModelCall{Model: "m", Outcome: "done", Took: time.Second, FirstByte: time.Millisecond, Prompt: 100, Completion: 7})
 	m.Attempted(metrics.ModelCall{Model: "m", Outcome: "temporary", Took: time.Second})

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/steps"
 	"parley/llm"
 	"parley/plaintext"
 )
@@ -19,8 +20,8 @@ func NewEntry(counter Counter, m llm.Message) Entry {
 type Entry struct {
 	llm.Message
 	Tokens int
-	Finish conversation.FinishReason // why an answer is not whole, "" when it is
-	Failed bool                      // of a tool's result: the call failed
+	Finish steps.FinishReason // why an answer is not whole, "" when it is
+	Failed bool               // of a tool's result: the call failed
 }
 
 // ToModel returns a stored message as the model is shown it. In groups the sender's

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/steps"
 	stored "parley/conversation/usage"
 )
 
@@ -173,7 +174,7 @@ func (c *Channel) runOf(r stored.Run) tracedRun {
 	}
 }
 
-func stepOf(s conversation.Step) step {
+func stepOf(s steps.Step) step {
 	return step{
 		Kind: string(s.Kind), Name: s.Name, Purpose: string(s.Purpose), At: s.At.UTC(), TookMS: s.Took.Milliseconds(), FirstByteMS: s.FirstByte.Milliseconds(),
 		Prompt: s.Prompt, Cached: s.Cached, Completion: s.Completion, Shown: s.Shown, Left: s.Left, Window: s.Window, Finish: string(s.FinishReason), Call: s.CallID, Error: s.Error,

@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/state"
+	"parley/conversation/steps"
 )
 
 // Conversation is the form of a conversation in JSON. Fields may be added to it
@@ -64,7 +65,7 @@ type Message struct {
 	State        string               `json:"state,omitempty"` // "stopped", "replaced", "undone"
 	Internal     bool                 `json:"internal,omitempty"`
 
-	FinishReason conversation.FinishReason `json:"finish_reason,omitempty"` // "length", "content_filter": why an answer is not whole
+	FinishReason steps.FinishReason `json:"finish_reason,omitempty"` // "length", "content_filter": why an answer is not whole
 }
 
 // Image is the form of a picture in JSON.

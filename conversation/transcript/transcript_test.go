@@ -13,6 +13,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/state"
+	"parley/conversation/steps"
 )
 
 var talk = conversation.Conversation{
@@ -129,7 +130,7 @@ func TestPicturesComeWithTheirBytesWhereTheRecordHasThem(t *testing.T) {
 func TestCutAnswerSaysSo(t *testing.T) {
 	t.Parallel()
 	record := conversation.Message{
-		Seq: 2, Role: conversation.RoleAssistant, Content: "Once upon a", FinishReason: conversation.FinishLength, At: at(0),
+		Seq: 2, Role: conversation.RoleAssistant, Content: "Once upon a", FinishReason: steps.FinishLength, At: at(0),
 	}
 	for format, want := range map[Format]string{
 		Markdown: "**Assistant** · 19:40 · cut off at the length limit\n\nOnce upon a\n", JSONL: `"finish_reason":"length"`, JSON: `"finish_reason":"length"`,

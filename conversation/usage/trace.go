@@ -9,6 +9,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/steps"
 )
 
 // Trace is the history of a conversation's runs, with sums over all of them and over its messages.
@@ -35,9 +36,9 @@ type Run struct {
 	Messages   int64  // how many it added
 	Error      string // for the operator, without secrets
 
-	FinishReason conversation.FinishReason // why its answer is not whole
+	FinishReason steps.FinishReason // why its answer is not whole
 
-	Steps     []conversation.Step // none for commands, and for runs from before steps were recorded
+	Steps     []steps.Step // none for commands, and for runs from before steps were recorded
 	StartedAt time.Time
 	EndedAt   time.Time
 }
@@ -133,12 +134,12 @@ func (u *Usage) addBackground(ctx context.Context, t *Trace, row int64) error {
 		if err := rows.Scan(&id, &step, &started); err != nil {
 			return err
 		}
-		steps, err := conversation.DecodeSteps([]byte("["+step+"]"), "", db.FromMillis(started))
+		list, err := steps.Decode([]byte("["+step+"]"), "", db.FromMillis(started))
 		if err != nil {
 			return err
 		}
 		if i := slices.IndexFunc(t.Runs, func(r Run) bool { return r.ID == id }); i >= 0 {
-			t.Runs[i].Steps = append(t.Runs[i].Steps, steps...)
+			t.Runs[i].Steps = append(t.Runs[i].Steps, list...)
 		}
 	}
 	return rows.Err()
@@ -170,22 +171,22 @@ func (u *Usage) sumBackground(ctx context.Context, t *Trace, row int64) error {
 }
 
 func scanRun(rows *sql.Rows) (run Run, err error) {
-	var sender, steps []byte
+	var sender, called []byte
 	var finish sql.NullString
 	var started, ended int64
 	err = rows.Scan(&run.ID, &run.Kind, &run.Status, &sender, &run.Model, &run.Rounds, &run.Prompt, &run.Cached, &run.Completion,
-		&run.Messages, &run.Error, &finish, &steps, &started, &ended)
+		&run.Messages, &run.Error, &finish, &called, &started, &ended)
 	if err != nil {
 		return run, err
 	}
-	run.FinishReason = conversation.FinishReason(finish.String)
+	run.FinishReason = steps.FinishReason(finish.String)
 	run.StartedAt, run.EndedAt = db.FromMillis(started), db.FromMillis(ended)
 	if len(sender) > 0 {
 		if err := json.Unmarshal(sender, &run.Asked); err != nil {
 			return run, err
 		}
 	}
-	run.Steps, err = conversation.DecodeSteps(steps, run.Model, run.StartedAt)
+	run.Steps, err = steps.Decode(called, run.Model, run.StartedAt)
 	return run, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/steps"
 	"parley/conversation/storetest"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,11 +17,11 @@ func worked(s *conversation.Store, turn conversation.Snapshot) conversation.Run 
 	run := storetest.Answered(turn.Waiting[0].Key, turn, "half past nine")
 	run.StartedAt = s.Now().Add(-3 * time.Second).Truncate(time.Millisecond)
 	run.Model, run.Rounds, run.Prompt, run.Completion = "gpt", 2, 250, 25
-	run.Steps = []conversation.Step{
-		{Kind: conversation.StepModel, Name: "gpt", At: run.StartedAt, Took: time.Second, FirstByte: 300 * time.Millisecond, Prompt: 100, Completion: 20,
+	run.Steps = []steps.Step{
+		{Kind: steps.Model, Name: "gpt", At: run.StartedAt, Took: time.Second, FirstByte: 300 * time.Millisecond, Prompt: 100, Completion: 20,
 			Shown: 1, Left: 7, Window: 90},
-		{Kind: conversation.StepTool, Name: "clock", At: run.StartedAt.Add(time.Second), Took: 20 * time.Millisecond, CallID: "call_1", Error: "it has stopped"},
-		{Kind: conversation.StepModel, Name: "gpt-mini", At: run.StartedAt.Add(1020 * time.Millisecond), Took: time.Second, Prompt: 150, Completion: 5, Error: "cut"},
+		{Kind: steps.Tool, Name: "clock", At: run.StartedAt.Add(time.Second), Took: 20 * time.Millisecond, CallID: "call_1", Error: "it has stopped"},
+		{Kind: steps.Model, Name: "gpt-mini", At: run.StartedAt.Add(1020 * time.Millisecond), Took: time.Second, Prompt: 150, Completion: 5, Error: "cut"},
 	}
 	return run
 }

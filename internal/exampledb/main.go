@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/steps"
 	"parley/llm"
 )
 
@@ -83,7 +84,7 @@ func (a *author) play(ctx context.Context, s scene, e exchange) error {
 		run.Kind, run.Effect = conversation.KindCommand, conversation.Effect{Archive: true, Title: e.begin}
 	} else {
 		run.Messages = a.messages(s, in, e)
-		run.Steps, run.Rounds = steps(run, turn, e)
+		run.Steps, run.Rounds = stepsOf(run, turn, e)
 		for _, step := range run.Steps {
 			run.Prompt, run.Completion = run.Prompt+step.Prompt, run.Completion+step.Completion
 		}
@@ -117,14 +118,14 @@ func (a *author) messages(s scene, in conversation.Inbound, e exchange) []conver
 	return list
 }
 
-// steps are what the run did: a call of the model, or a tool between two of them.
-func steps(run conversation.Run, turn conversation.Snapshot, e exchange) (list []conversation.Step, rounds int) {
+// stepsOf returns the steps of a run: a call of the model, or two with a tool between them.
+func stepsOf(run conversation.Run, turn conversation.Snapshot, e exchange) (list []steps.Step, rounds int) {
 	const prompt = 420 // tokens of the system prompt and the tools
 	shown, window := turn.Conversation.Messages+1, prompt+int(turn.Conversation.Tokens)+run.Messages[0].Tokens
 	call := func(after, took time.Duration, completion int) {
 		rounds++
-		list = append(list, conversation.Step{
-			Kind: conversation.StepModel, Name: run.Model, At: run.StartedAt.Add(after), Took: took, FirstByte: took / 4,
+		list = append(list, steps.Step{
+			Kind: steps.Model, Name: run.Model, At: run.StartedAt.Add(after), Took: took, FirstByte: took / 4,
 			Prompt: window, Completion: completion, Shown: shown, Window: window,
 		})
 	}
@@ -133,8 +134,8 @@ func steps(run conversation.Run, turn conversation.Snapshot, e exchange) (list [
 		return list, rounds
 	}
 	call(20*time.Millisecond, 1400*time.Millisecond, 24)
-	list = append(list, conversation.Step{
-		Kind: conversation.StepTool, Name: e.tool.call.Name, At: run.StartedAt.Add(1425 * time.Millisecond), Took: 2 * time.Millisecond, CallID: e.tool.call.ID,
+	list = append(list, steps.Step{
+		Kind: steps.Tool, Name: e.tool.call.Name, At: run.StartedAt.Add(1425 * time.Millisecond), Took: 2 * time.Millisecond, CallID: e.tool.call.ID,
 	})
 	shown, window = shown+2, window+60
 	call(1430*time.Millisecond, 2400*time.Millisecond, run.Messages[3].Tokens)

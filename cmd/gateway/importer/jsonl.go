@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/steps"
 	"parley/plaintext"
 )
 
@@ -48,7 +49,7 @@ type jsonMessage struct {
 	Internal bool                 `json:"internal"`
 	Failed   bool                 `json:"failed"`
 
-	FinishReason conversation.FinishReason `json:"finish_reason"`
+	FinishReason steps.FinishReason `json:"finish_reason"`
 }
 
 type jsonToolCall struct {

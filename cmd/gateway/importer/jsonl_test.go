@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"parley/conversation"
+	"parley/conversation/steps"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -64,7 +64,7 @@ func TestALineIsAMessage(t *testing.T) {
 	if got := told(named); got != want || named.ID != "019df0a2-0000-7000-8000-000000000001" || !named.Messages[1].Stopped {
 		t.Errorf("%s: %s", named.ID, got)
 	}
-	if four, five := named.Messages[1].FinishReason, named.Messages[2].FinishReason; four != "" || five != conversation.FinishLength {
+	if four, five := named.Messages[1].FinishReason, named.Messages[2].FinishReason; four != "" || five != steps.FinishLength {
 		t.Errorf("finish reasons %q and %q", four, five)
 	}
 }

@@ -1,0 +1,171 @@
+// Package steps describes what a run has called, the model or a tool, and how the store encodes it.
+package steps
+
+import (
+	"encoding/json"
+	"time"
+
+	"parley/conversation/internal/db"
+)
+
+// FinishReason says why the model ended an answer before it was whole, in the
+// words of the chat completions API; "" for a whole one.
+type FinishReason string
+
+const (
+	FinishLength        FinishReason = "length"         // the limit of tokens was reached
+	FinishContentFilter FinishReason = "content_filter" // the model's provider withheld the rest
+)
+
+// Words returns the reason in words for people, "" for a whole answer.
+func (r FinishReason) Words() string {
+	switch r {
+	case FinishLength:
+		return "cut off at the length limit"
+	case FinishContentFilter:
+		return "cut off by the content filter"
+	}
+	return ""
+}
+
+// Kind says what was called.
+type Kind string
+
+const (
+	Model Kind = "model"
+	Tool  Kind = "tool"
+)
+
+// Purpose says what a model call was made for: "" for an answer.
+type Purpose string
+
+const (
+	PurposeTitle   Purpose = "title"
+	PurposeSummary Purpose = "summary"
+)
+
+// Step is one model call or one tool call of a run. Each try of a model call is a step of its own. Times are stored in
+// milliseconds.
+type Step struct {
+	Kind  Kind
+	Name  string // of the model, as its server names it, or of the tool
+	At    time.Time
+	Took  time.Duration
+	Error string // how it failed, without secrets; "" when it did not
+
+	// Of a model call:
+	Purpose    Purpose
+	FirstByte  time.Duration // until the first piece of the answer, 0 when none came
+	Prompt     int           // tokens, as the server counted them
+	Cached     int           // of Prompt: those that the server took from its cache
+	Completion int
+	Shown      int64 // messages of the conversation in the window
+	Left       int64 // older ones that it left out
+	Window     int   // tokens that the window was counted to have
+
+	FinishReason FinishReason // of a model call: why its answer is not whole
+
+	CallID string // of a tool call, as in the message that asked for it
+}
+
+// storedStep is a step as it is stored. Every run has at least one, so the names are short, and what the run's row has
+// already is left out.
+type storedStep struct {
+	Tool       bool    `json:"tool,omitempty"`
+	Name       string  `json:"name,omitempty"` // unless it is the run's model
+	At         int64   `json:"at,omitempty"`   // after the run's start, milliseconds
+	Took       int64   `json:"took,omitempty"`
+	FirstByte  int64   `json:"first,omitempty"`
+	Purpose    Purpose `json:"for,omitempty"`
+	Prompt     int     `json:"in,omitempty"`
+	Cached     int     `json:"cached,omitempty"`
+	Completion int     `json:"out,omitempty"`
+	Shown      int64   `json:"shown,omitempty"`
+	Left       int64   `json:"left,omitempty"`
+	Window     int     `json:"window,omitempty"`
+	CallID     string  `json:"call,omitempty"`
+	Error      string  `json:"error,omitempty"`
+
+	FinishReason FinishReason `json:"finish,omitempty"`
+}
+
+// Encode returns the steps of a run as the column steps of its row has them, given the run's model and its start. It
+// returns nil for no steps.
+func Encode(list []Step, model string, started time.Time) ([]byte, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	stored := make([]storedStep, len(list))
+	for i, s := range list {
+		stored[i] = storedStepOf(s, started)
+		if s.Kind == Model && s.Name == model {
+			stored[i].Name = ""
+		}
+	}
+	return json.Marshal(stored)
+}
+
+// EncodeOne returns a step that is stored by itself. [Decode] reads it as the only element of a list, without a model,
+// with the step's own start.
+func EncodeOne(s Step) ([]byte, error) { return json.Marshal(storedStepOf(s, s.At)) }
+
+// storedStepOf returns a step as it is stored, with its start counted from that of the run.
+func storedStepOf(s Step, started time.Time) storedStep {
+	return storedStep{
+		Tool:       s.Kind == Tool,
+		Name:       db.Text(s.Name),
+		At:         s.At.Sub(started).Milliseconds(),
+		Took:       s.Took.Milliseconds(),
+		FirstByte:  s.FirstByte.Milliseconds(),
+		Purpose:    s.Purpose,
+		Prompt:     s.Prompt,
+		Cached:     s.Cached,
+		Completion: s.Completion,
+		Shown:      s.Shown,
+		Left:       s.Left,
+		Window:     s.Window,
+		CallID:     db.Text(s.CallID),
+		Error:      db.Text(s.Error),
+
+		FinishReason: s.FinishReason,
+	}
+}
+
+// Decode returns the steps that [Encode] has encoded, given the same model and start.
+func Decode(text []byte, model string, started time.Time) ([]Step, error) {
+	if len(text) == 0 {
+		return nil, nil
+	}
+	var stored []storedStep
+	if err := json.Unmarshal(text, &stored); err != nil {
+		return nil, err
+	}
+	list := make([]Step, len(stored))
+	for i, s := range stored {
+		list[i] = Step{
+			Kind:       Model,
+			Name:       s.Name,
+			At:         started.Add(time.Duration(s.At) * time.Millisecond),
+			Took:       time.Duration(s.Took) * time.Millisecond,
+			FirstByte:  time.Duration(s.FirstByte) * time.Millisecond,
+			Purpose:    s.Purpose,
+			Prompt:     s.Prompt,
+			Cached:     s.Cached,
+			Completion: s.Completion,
+			Shown:      s.Shown,
+			Left:       s.Left,
+			Window:     s.Window,
+			CallID:     s.CallID,
+			Error:      s.Error,
+
+			FinishReason: s.FinishReason,
+		}
+		switch {
+		case s.Tool:
+			list[i].Kind = Tool
+		case s.Name == "":
+			list[i].Name = model
+		}
+	}
+	return list, nil
+}
