@@ -53,9 +53,9 @@ func deleteCommand(configPath *string) *cobra.Command {
 	var yes bool
 	command := &cobra.Command{
 		Use:   "delete KEY|ID",
-		Short: "Delete all conversations of a session, or one, for good",
-		Long: "Deletes the conversations and every copy of their text. A message that waits for an answer stays,\n" +
-			"and is answered in a new conversation.",
+		Short: "Delete a session's conversations, or one of them, for good",
+		Long: "Deletes the conversations and every copy of their text. A message that waits for an answer is not\n" +
+			"deleted: it is answered in a new conversation.",
 		Args: cobra.ExactArgs(1),
 		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
 			t, err := findTarget(cmd.Context(), store, args[0])

@@ -18,10 +18,10 @@ func backupCommand(configPath *string) *cobra.Command {
 	var force bool
 	command := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Copy the database to a file, also while a gateway uses it",
-		Long: "FILE is one SQLite database that needs no other file beside it, with everything that was stored when the\n" +
-			"command began. It is checked before it gets its name, and readable by you alone: if anything goes wrong,\n" +
-			"there is no FILE. A running gateway goes on answering. `gateway restore` puts it back.",
+		Short: "Copy the database to a file, also while the gateway runs",
+		Long: "FILE becomes one SQLite database with everything that is stored when the command begins, files of messages\n" +
+			"included. Only you can read it. It appears when the copy is complete and checked; if anything goes wrong,\n" +
+			"there is no FILE. A running gateway goes on answering. `gateway restore` puts the copy in place.",
 		Example: "  gateway backup /var/backups/parley-$(date +%F).db",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

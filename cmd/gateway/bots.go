@@ -22,9 +22,9 @@ import (
 func botsCommand(configPath *string) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "bots",
-		Short: "List the bots that have served, and what waits for those that are gone",
-		Long: "A message is answered by the bot that it was written to. Where a token was replaced by\n" +
-			"another bot's, what the former bot has not answered or sent waits for its token.",
+		Short: "List the bots that have served, and hand over the work of those that are gone",
+		Long: "A message is answered by the bot that it was written to. If you replace a token by that of\n" +
+			"another bot, messages and replies of the former bot wait until its token is back.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -35,7 +35,7 @@ func botsCommand(configPath *string) *cobra.Command {
 func botsListCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
-		Short: "List the bots, whether they have a token here, and what waits for them",
+		Short: "List all bots, with or without a token here, and what waits for them",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(*configPath, os.Getenv)
@@ -59,11 +59,11 @@ func botsListCommand(configPath *string) *cobra.Command {
 func botsReleaseCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "release CHANNEL:BOT",
-		Short: "Hand over what waits for a bot to the bot that serves the channel now",
-		Long: "Lets whichever bot serves the channel answer and send what waits for this one, whose token\n" +
-			"will not come back. In groups people see the answers. In a private chat they do when they\n" +
-			"have written to the other bot; else the platform refuses the reply, which then stands under\n" +
-			"Deliveries in the console.",
+		Short: "Hand over what waits for a bot to the bot that now serves the channel",
+		Long: "Lets the bot that now serves the channel answer and send what waits for this one, whose token\n" +
+			"will not come back. A private chat gets the answers only if the person has written to the other\n" +
+			"bot; otherwise the platform refuses the reply, which is then listed under Deliveries in the\n" +
+			"console.",
 		Example: "  gateway bots release telegram:7000001",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

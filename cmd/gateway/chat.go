@@ -14,10 +14,10 @@ func chatCommand(configPath *string) *cobra.Command {
 	var resume bool
 	command := &cobra.Command{
 		Use:   "chat",
-		Short: "Chat in this terminal, or answer the lines of standard input",
-		Long: "Opens a chat in this terminal. With standard input from a pipe it answers line by line,\n" +
-			"and ends with status 0 at the end of the input. When nobody reads its output any more it ends\n" +
-			"by SIGPIPE, as filters do, and an answer under way waits for the next chat.",
+		Short: "Chat in this terminal, or answer standard input line by line",
+		Long: "Opens a chat in this terminal. If standard input is a pipe, it answers line by line, and exits\n" +
+			"with status 0 at the end of the input. If its output is closed, it ends by SIGPIPE, as filters\n" +
+			"do; the next chat then answers the last message.",
 		Example: "  gateway chat --session work\n  printf 'hello\\n/history\\n' | gateway chat",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -35,6 +35,6 @@ func chatCommand(configPath *string) *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&session, "session", "", "`NAME` of the session (default \"default\")")
-	command.Flags().BoolVar(&resume, "resume", false, "pick an earlier conversation to go on with")
+	command.Flags().BoolVar(&resume, "resume", false, "choose an earlier conversation to continue")
 	return command
 }

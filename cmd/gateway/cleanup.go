@@ -21,11 +21,11 @@ func cleanupCommand(configPath *string) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "cleanup",
 		Short: "Delete expired data now, or show what would be deleted",
-		Long: "Deletes what a running gateway deletes by itself every conversation.cleanup_interval: conversations\n" +
-			"that were over and not used for longer than conversation.retention, and what is left of messages\n" +
-			"that were answered and replies that were sent more than a week ago. It works while a gateway runs.\n\n" +
-			"Age is the time that gateways have seen pass. When the clock has jumped, or no gateway ran for a while,\n" +
-			"that is less than the clock says, until one has run for a day. --trust-clock says that the clock is right.",
+		Long: "Deletes what a running gateway deletes every conversation.cleanup_interval: conversations that are\n" +
+			"over and were not used for conversation.retention, and records of messages that were answered and of\n" +
+			"replies that were sent more than a week ago. It works while a gateway runs.\n\n" +
+			"If the clock has jumped, or no gateway ran for a while, that time counts only after a gateway has run\n" +
+			"for a day. With --trust-clock it counts at once.",
 		Example: "  gateway cleanup --dry-run\n  gateway cleanup --dry-run --trust-clock",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,7 +47,7 @@ func cleanupCommand(configPath *string) *cobra.Command {
 		},
 	}
 	command.Flags().BoolVar(&dry, "dry-run", false, "show what would be deleted, and delete nothing")
-	command.Flags().BoolVar(&trust, "trust-clock", false, "go by the machine's clock at once, also in the gateways that run")
+	command.Flags().BoolVar(&trust, "trust-clock", false, "accept the machine's clock at once, also in gateways that are running")
 	return command
 }
 

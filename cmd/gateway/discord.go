@@ -11,7 +11,7 @@ import (
 )
 
 func discordCommand(configPath *string) *cobra.Command {
-	command := &cobra.Command{Use: "discord", Short: "Help with setting up the Discord bot"}
+	command := &cobra.Command{Use: "discord", Short: "Set up the Discord bot"}
 	command.AddCommand(&cobra.Command{
 		Use:   "invite",
 		Short: "Print the link that adds the bot to a Discord server",

@@ -22,9 +22,9 @@ func exportCommand(configPath *string) *cobra.Command {
 	var images bool
 	command := &cobra.Command{
 		Use:   "export KEY|ID",
-		Short: "Write the conversations of a session, or one, as Markdown or JSON",
-		Long: "Markdown (md) is to be read. json is one document with every message that is stored; jsonl is the same\n" +
-			"with a message a line, which gateway import reads. Pictures are named; --images also writes their bytes.",
+		Short: "Write a session's conversations, or one of them, as Markdown or JSON",
+		Long: "md is Markdown, for people. json is one document with every stored message. jsonl has one message per line,\n" +
+			"and `gateway import` reads it. Pictures are only named; --images also writes their bytes.",
 		Example: "  gateway sessions export telegram:chat:42 -o chat.md\n  gateway sessions export 019df0a2 --format json",
 		Args:    cobra.ExactArgs(1),
 		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {

@@ -20,12 +20,12 @@ const healthTimeout = 4 * time.Second
 func healthCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "health",
-		Short: "Check whether the gateway on this database works; status 1 if it does not",
-		Long: "Asks the gateway on this database for its state, and prints the answer. The status is 0\n" +
-			"when it serves, and 1, with a line for each reason, when none runs, when it does not answer\n" +
-			"within " + healthTimeout.String() + " (it is stopped, or hangs), when a platform rejects the bot, a channel has ended, or\n" +
-			"the database can't be written or is damaged. A platform that is away is no such reason.\n" +
-			"It takes at most a second longer, and changes nothing.",
+		Short: "Check whether the gateway on this database works; exit with status 1 if not",
+		Long: "Asks the gateway on this database for its state, and prints the answer. It exits with status 0\n" +
+			"if the gateway works. It exits with status 1, and prints each reason, if no gateway runs, if it\n" +
+			"does not answer within " + healthTimeout.String() + " (it is stopped, or hangs), if a platform rejects the bot, if a channel\n" +
+			"has ended, or if the database can't be written or is damaged. A platform that can't be reached\n" +
+			"is not a reason, since the gateway tries again by itself. The command changes nothing.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := config.Load(*configPath, os.Getenv)

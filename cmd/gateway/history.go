@@ -11,17 +11,17 @@ import (
 )
 
 func historyCommand(configPath *string) *cobra.Command {
-	var exchanges int
+	var turns int
 	var id string
 	var asJSON bool
 	command := &cobra.Command{
 		Use:     "history KEY",
-		Short:   "Show the latest exchanges of a session",
+		Short:   "Show the last turns of a session",
 		Example: "  gateway history telegram:chat:42 -n 3\n  gateway history cli:default --conversation 019df0a2",
 		Args:    cobra.ExactArgs(1),
 		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
-			if exchanges < 1 {
-				return fmt.Errorf("-n: found %d, allowed: 1 or more; `gateway sessions export` writes all", exchanges)
+			if turns < 1 {
+				return fmt.Errorf("-n: found %d, allowed: 1 or more; `gateway sessions export` writes all", turns)
 			}
 			session, err := findSession(cmd.Context(), store, conversation.Key(args[0]))
 			if err != nil {
@@ -35,12 +35,12 @@ func historyCommand(configPath *string) *cobra.Command {
 			if asJSON {
 				format = transcript.JSON
 			}
-			return printHistory(cmd, store, session, c, exchanges, format)
+			return printHistory(cmd, store, session, c, turns, format)
 		}),
 		ValidArgsFunction: completeSessions(configPath),
 	}
-	command.Flags().IntVarP(&exchanges, "number", "n", 10, "the last `N` exchanges")
-	command.Flags().StringVar(&id, "conversation", "", "of the conversation `ID` instead of the one used last")
+	command.Flags().IntVarP(&turns, "number", "n", 10, "the last `N` turns")
+	command.Flags().StringVar(&id, "conversation", "", "show the conversation `ID` instead of the one used last")
 	jsonFlag(command, &asJSON)
 	return command
 }
@@ -65,8 +65,8 @@ func chooseConversation(cmd *cobra.Command, store *conversation.Store, session c
 	return c, err
 }
 
-func printHistory(cmd *cobra.Command, store *conversation.Store, session conversation.Session, c conversation.Conversation, exchanges int, format transcript.Format) error {
-	page, err := store.Messages(cmd.Context(), conversation.MessageQuery{Conversation: c.ID, Turns: exchanges})
+func printHistory(cmd *cobra.Command, store *conversation.Store, session conversation.Session, c conversation.Conversation, turns int, format transcript.Format) error {
+	page, err := store.Messages(cmd.Context(), conversation.MessageQuery{Conversation: c.ID, Turns: turns})
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func printHistory(cmd *cobra.Command, store *conversation.Store, session convers
 		return err
 	}
 	if page.More && format == transcript.Markdown {
-		fmt.Fprintf(out, "\n*Earlier exchanges are not shown: -n %d shows more.*\n", 2*exchanges)
+		fmt.Fprintf(out, "\n*Earlier turns are not shown: -n %d shows more.*\n", 2*turns)
 	}
 	for _, m := range page.Messages {
 		m.ToolCalls = nil // their results are not on the page

@@ -44,9 +44,9 @@ func report(err error) {
 func run(ctx context.Context, args []string) error {
 	root := &cobra.Command{
 		Use:   "gateway",
-		Short: "One assistant in many chats, with a memory that survives",
-		Long: "Parley puts one assistant into Discord, Telegram, a terminal and a browser, with a session of\n" +
-			"its own for each place, kept for ever in SQLite, in front of any OpenAI-compatible model.",
+		Short: "Connect chat platforms to a language model",
+		Long: "Parley connects Discord, Telegram, a terminal and a browser to a language model behind any\n" +
+			"OpenAI-compatible API. Each chat is a session of its own, kept in one SQLite database.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

@@ -15,10 +15,10 @@ func repairCommand(configPath *string) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "repair NEW",
 		Short: "Save what can be read of a damaged database into a new file",
-		Long: "Reads every row that is still readable, also behind damaged pages, and makes a whole database of them in the\n" +
-			"file NEW, with a search index of its own. The damaged one stays as it is; stop the gateway before. The command\n" +
-			"says what is lost, by session; in each place an internal message is a mark of it. `gateway restore NEW` then\n" +
-			"puts the new file in its place. Where you have a good copy, restoring that may lose less.",
+		Long: "Reads every row that is still readable, and makes a new database of them in the file NEW. The damaged\n" +
+			"database is not changed. Stop the gateway first. The command reports what is lost, by session, and puts an\n" +
+			"internal message in the place of each lost one. Then `gateway restore NEW` puts the new file in place.\n" +
+			"If you have a recent backup, restoring that may lose less.",
 		Example: "  gateway repair saved.db && gateway restore saved.db",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

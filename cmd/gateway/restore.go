@@ -15,10 +15,10 @@ import (
 func restoreCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Put a copy in the place of the database, and set aside what was there",
-		Long: "FILE is a copy that `gateway backup` has made, or another database of this gateway. It is checked first and\n" +
-			"stays as it is. Stop the gateway before: while a process has the database open, nothing is changed. What\n" +
-			"was there, with its write-ahead log, is kept beside it under a name that the command prints.",
+		Short: "Put a copy in place of the database, and keep the old one beside it",
+		Long: "FILE is a copy made by `gateway backup`, or another database of a gateway. It is checked first, and is not\n" +
+			"changed. Stop the gateway before: while a process has the database open, nothing is changed. The old\n" +
+			"database, with its write-ahead log, is kept beside the new one under a name that the command prints.",
 		Example: "  gateway restore /var/backups/parley-2026-03-01.db",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

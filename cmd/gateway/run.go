@@ -13,11 +13,11 @@ import (
 func runCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
-		Short: "Serve every channel that has a token, browsers, and this terminal",
-		Long: "Serves every channel that has a token, and HTTP on this machine (http://" + httpserver.DefaultListen + "/),\n" +
-			"with a link on the terminal that signs a browser in; `gateway token link` prints another.\n" +
-			"With a terminal on standard input it also opens a chat there, and ends when that is left;\n" +
-			"without one it serves until SIGTERM or SIGINT.",
+		Short: "Run the gateway: every channel with a token, HTTP, and a chat in this terminal",
+		Long: "Serves every channel that has a token, and HTTP on this machine (http://" + httpserver.DefaultListen + "/).\n" +
+			"If standard input is a terminal, it prints a link that signs a browser in, opens a chat, and\n" +
+			"stops when you leave the chat; `gateway token link` prints another link. Otherwise it runs until\n" +
+			"SIGTERM or SIGINT.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options := gateway.Options{ConfigPath: *configPath, Version: version(), Daemon: true, DocumentReader: documentReader()}

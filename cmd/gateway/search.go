@@ -19,7 +19,7 @@ func searchCommand(configPath *string) *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use:     "search WORDS",
-		Short:   "Find messages in all sessions, the best first",
+		Short:   "Find messages in all sessions, best matches first",
 		Example: "  gateway sessions search feta oven\n  gateway sessions search '\"adapter is not needed\"' --session telegram:chat:42",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
@@ -44,9 +44,9 @@ func searchCommand(configPath *string) *cobra.Command {
 			return printHits(cmd.OutOrStdout(), hits, query)
 		}),
 	}
-	command.Flags().StringVar(&session, "session", "", "only in the session `KEY`")
-	command.Flags().IntVarP(&query.Limit, "limit", "n", 20, "at most `N` messages")
-	command.Flags().IntVar(&query.Skip, "skip", 0, "leave out the `N` best ones")
+	command.Flags().StringVar(&session, "session", "", "search only the session `KEY`")
+	command.Flags().IntVarP(&query.Limit, "limit", "n", 20, "show at most `N` messages")
+	command.Flags().IntVar(&query.Skip, "skip", 0, "skip the `N` best matches")
 	jsonFlag(command, &asJSON)
 	return command
 }

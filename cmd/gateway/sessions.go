@@ -16,8 +16,9 @@ func sessionsCommand(configPath *string) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "sessions",
 		Short: "List, read, search, export, archive and delete sessions and conversations",
-		Long: "A session is a place people talk in, named by its key, such as telegram:chat:42. Its conversations have\n" +
-			"ids, of which a unique beginning is enough. The commands work while a gateway runs.",
+		Long: "A session is a place people talk in, named by its key, such as telegram:chat:42. It consists of\n" +
+			"conversations with ids, of which you need to type only a unique beginning. The commands work while a\n" +
+			"gateway runs.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -43,7 +44,7 @@ func listCommand(configPath *string) *cobra.Command {
 	var asJSON bool
 	command := &cobra.Command{
 		Use:     "list",
-		Short:   "List the sessions, the one used last first",
+		Short:   "List sessions, the most recently used first",
 		Example: "  gateway sessions list --channel telegram --text lisbon",
 		Args:    cobra.NoArgs,
 		RunE: withStore(configPath, func(cmd *cobra.Command, _ []string, store *conversation.Store) error {
@@ -57,16 +58,16 @@ func listCommand(configPath *string) *cobra.Command {
 			return printSessions(cmd.OutOrStdout(), list, more, time.Now())
 		}),
 	}
-	command.Flags().StringVar(&query.Channel, "channel", "", "only those of a `CHANNEL`, such as telegram")
-	command.Flags().BoolVar(&query.Archived, "archived", false, "only those whose conversations are all archived")
-	command.Flags().StringVar(&query.Text, "text", "", "only those with `TEXT` in the key, the place or a title")
-	command.Flags().IntVarP(&query.Limit, "limit", "n", 50, "at most `N` of them; 0 means all")
+	command.Flags().StringVar(&query.Channel, "channel", "", "only sessions of this `CHANNEL`, such as telegram")
+	command.Flags().BoolVar(&query.Archived, "archived", false, "only sessions without an active conversation")
+	command.Flags().StringVar(&query.Text, "text", "", "only sessions with `TEXT` in the key, the place or a title")
+	command.Flags().IntVarP(&query.Limit, "limit", "n", 50, "show at most `N` sessions; 0 means all")
 	jsonFlag(command, &asJSON)
 	return command
 }
 
 func jsonFlag(command *cobra.Command, asJSON *bool) {
-	command.Flags().BoolVar(asJSON, "json", false, "as JSON, with names of fields that stay")
+	command.Flags().BoolVar(asJSON, "json", false, "print JSON, with stable field names")
 }
 
 // listSessions also reports whether there are more than the query's limit.

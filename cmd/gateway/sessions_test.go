@@ -224,7 +224,7 @@ func TestHistoryReadsAsATranscript(t *testing.T) {
 
 `+"`telegram:chat:42`"+` · 6 messages · %[1]s to %[1]s
 
-*Earlier exchanges are not shown: -n 2 shows more.*
+*Earlier turns are not shown: -n 2 shows more.*
 
 ## %[2]s
 

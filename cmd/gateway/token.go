@@ -20,9 +20,9 @@ func tokenCommand(configPath *string) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "token",
 		Short: "Print the token of the HTTP server, for programs",
-		Long: "Prints the token that programs send to the HTTP server: the one that is configured, else the one that the\n" +
-			"gateway made at its first start, which stands in the file http-token beside the database. People sign in\n" +
-			"with it too, or more easily by a link.",
+		Long: "Prints the token that programs send to the HTTP server: the configured one, or the one that the gateway made\n" +
+			"at its first start, in the file http-token beside the database. It also signs people in, but a link\n" +
+			"(`gateway token link`) is easier.",
 		Example: "  curl -H \"Authorization: Bearer $(gateway token)\" http://" + httpserver.DefaultListen + "/api/v1/sessions",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,10 +68,10 @@ func tokenOf(cfg config.Config) (string, error) {
 func tokenLinkCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "link",
-		Short: "Print a link that signs a browser in, once",
-		Long: "Prints a link to the gateway that runs on the database. It signs one browser in, once, within ten minutes\n" +
-			"and until the gateway is started anew. Where the server has several names (hosts in the section [http]),\n" +
-			"it prints a line for each, of which one can be used.",
+		Short: "Print a link that signs one browser in",
+		Long: "Prints a link to the running gateway. It signs one browser in, once, within ten minutes and until the\n" +
+			"gateway is restarted. If the server has several names (hosts in the section [http]), it prints a line for\n" +
+			"each; only one of them can be used.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			links, err := signInLinks(cmd.Context(), *configPath)
@@ -147,9 +147,9 @@ func tokenRotateCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rotate",
 		Short: "Make a new token; the old one and all sign-ins are void at once",
-		Long: "Puts a new token in place of the one that the gateway made. A gateway that runs goes by it from its next\n" +
-			"request on: the old token and all sign-ins are void, and streams end. A token that is configured is changed\n" +
-			"where it stands, and takes effect with the next start.",
+		Long: "Replaces the token that the gateway made. A running gateway uses the new one from the next request on: the\n" +
+			"old token and all sign-ins become void, and streams end. To replace a configured token, change it where it\n" +
+			"is configured, and restart the gateway.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := rotateToken(cmd.Context(), *configPath); err != nil {

@@ -15,10 +15,10 @@ import (
 func verifyCommand(configPath *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify [FILE]",
-		Short: "Check the database, or a copy, for damage; status 1 if there is any",
-		Long: "Reads all of the database and writes nothing to it, also while a gateway uses it: what SQLite can check,\n" +
-			"whether sessions, conversations, messages, inbox and outbox agree, and the search index. Of what is damaged\n" +
-			"it says which sessions, conversations and messages are hit.",
+		Short: "Check the database, or a copy, for damage; exit with status 1 if there is any",
+		Long: "Reads the whole database and writes nothing; it works while the gateway runs. It runs SQLite's checks, and\n" +
+			"checks whether sessions, conversations, messages, inbox and outbox agree, the search index, and the files of\n" +
+			"messages. For damage it names the sessions, conversations and messages that are affected.",
 		Example: "  gateway verify\n  gateway verify /var/backups/parley-2026-03-01.db",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
