@@ -225,3 +225,27 @@ func TestPreviewComesAfterTheEarlierReply(t *testing.T) {
 	w.expectReplies(1, "re m1", "re m2")
 	w.expectClean()
 }
+
+// The reply takes the place of what the killed gateway has shown on Telegram.
+func TestATelegramPreviewIsNotLeftBehind(t *testing.T) {
+	w := newWorld(t, settings{})
+	w.model.Reply(func(c llmtest.Call) llmtest.Answer {
+		a := answerTo(c)
+		a.Pieces, a.ChunkDelay = 100, 300*time.Millisecond
+		a.Text = strings.Repeat("word ", 100)
+		return a
+	})
+	p := w.startServing()
+	w.say(1, "m1")
+	gatewaytest.Await(t, "the preview", func() bool {
+		sent := w.telegram.SentTo(1)
+		return len(sent) == 1 && sent[0].Edits > 0 // by then it is stored which message it is
+	})
+	p.Kill()
+	w.model.Reply(answerTo)
+	w.startServing()
+	w.awaitAnswer(1, "m1")
+	if sent := w.platform.sent(1); len(sent) != 1 {
+		t.Fatalf("the chat shows %q", sent)
+	}
+}

@@ -48,6 +48,11 @@ func (e edits) Withdraw(ctx context.Context, of conversation.Account, sourceID s
 	return e.notify(key, err)
 }
 
+func (e edits) SetCursor(ctx context.Context, cursor conversation.Cursor) error {
+	_, err := e.Store.Accept(ctx, []conversation.Cursor{cursor})
+	return err
+}
+
 func (e edits) notify(key conversation.Key, err error) error {
 	if err == nil && key != "" {
 		e.router.Edited(key)

@@ -127,3 +127,5 @@ func (noMessages) HasAlbum(context.Context, conversation.Account, string) (bool,
 func (noMessages) Edit(context.Context, conversation.Account, string, string, time.Time) error {
 	return nil
 }
+
+func (noMessages) SetCursor(context.Context, conversation.Cursor) error { return nil }

@@ -37,6 +37,13 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 	if p.Index > 0 || p.File != nil {
 		m.Edit = 0
 	}
+	shown := int64(0)
+	if p.Index == 0 && p.File == nil && m.Edit == 0 {
+		if shown, err = c.previews.take(ctx, to.place()); err != nil {
+			return "", &channels.SendError{Err: err}
+		}
+		m.Edit = shown
+	}
 	if chat := c.migrations.currentID(m.Chat); chat != m.Chat {
 		m.migrate(chat)
 	}
@@ -51,6 +58,9 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 			return "", &channels.SendError{Err: err}
 		}
 		id, err := c.sendMessage(ctx, m)
+		if err == nil && shown != 0 { // before the mark, so that no later reply takes this one's place
+			err = c.previews.keep(ctx, to.place(), 0)
+		}
 		if err == nil {
 			return id, nil
 		}

@@ -43,6 +43,7 @@ type Channel struct {
 	free     []string // groups, and "GROUP/TOPIC", where every message is for the bot
 
 	overheard overheard
+	previews  previews
 	helpers   sync.WaitGroup // requests that nothing waits for, but the end of Run
 
 	migrations migrations
@@ -69,6 +70,8 @@ type Messages interface {
 	// Edit stores that somebody has changed a message. One that is not known is no
 	// error.
 	Edit(ctx context.Context, of conversation.Account, sourceID, text string, at time.Time) error
+	// SetCursor stores a cursor by itself. It may also be called when Run has returned.
+	SetCursor(ctx context.Context, cursor conversation.Cursor) error
 	// HasAlbum reports whether a message of an album was accepted.
 	HasAlbum(ctx context.Context, of conversation.Account, album string) (bool, error)
 }
@@ -123,7 +126,7 @@ func New(deps Deps) (*Channel, error) {
 		botID:    id,
 		account:  cfg.Account(),
 	}
-	c.overheard.most = cfg.Context
+	c.overheard.most, c.previews.channel = cfg.Context, c
 	if deps.Places != nil {
 		c.places = deps.Places
 	}
@@ -144,6 +147,7 @@ var (
 	_ channels.Sink   = (*Channel)(nil)
 	_ channels.Typer  = (*Channel)(nil)
 
+	_ channels.Previewer    = (*Channel)(nil)
 	_ channels.Fetcher      = (*Channel)(nil)
 	_ channels.AdminChecker = (*Channel)(nil)
 	_ channels.IdleReleaser = (*Channel)(nil)

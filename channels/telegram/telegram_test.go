@@ -40,7 +40,8 @@ type gateway struct {
 	accepted []conversation.Inbound // deduplicated by SourceID
 	batches  int
 	cursor   conversation.Cursor
-	full     int // how many accepts fail
+	previews string // the cursor of these
+	full     int    // how many accepts fail
 	states   []string
 	edits    []string
 	details  []string // of the states
@@ -77,9 +78,7 @@ func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
 	log := slog.New(slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	commands := []channels.Command{{Name: "new", Description: "begin afresh"}, {Name: "clear", Description: "delete"}, {Name: "status", Description: "tell"}}
 	deps := telegram.Deps{Config: cfg, Cursor: g.readCursor, Pairings: g.pairings, Places: g.places, Commands: commands, Health: g.fares, Probes: g.probes, Log: log}
-	if g.store != nil {
-		deps.Messages = messages{g}
-	}
+	deps.Messages = messages{g}
 	c, err := telegram.New(deps)
 	if err != nil {
 		g.t.Fatal(err)
@@ -90,6 +89,9 @@ func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
 func (g *gateway) readCursor(_ context.Context, name string) (string, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if strings.HasSuffix(name, ":previews") {
+		return g.previews, nil
+	}
 	if name != g.cursor.Name {
 		return "", nil
 	}
@@ -220,11 +222,25 @@ func (g *gateway) waitLog(text string) {
 // messages is the store, which notes edits.
 type messages struct{ *gateway }
 
+func (m messages) SetCursor(_ context.Context, cursor conversation.Cursor) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.previews = cursor.Value
+	m.changed.Broadcast()
+	return nil
+}
+
 func (m messages) HasAlbum(ctx context.Context, of conversation.Account, album string) (bool, error) {
+	if m.store == nil {
+		return false, nil
+	}
 	return m.store.HasAlbum(ctx, of, album)
 }
 
 func (m messages) Edit(ctx context.Context, of conversation.Account, sourceID, text string, at time.Time) error {
+	if m.store == nil {
+		return nil
+	}
 	key, err := m.store.Edit(ctx, of, sourceID, text, at)
 	m.mu.Lock()
 	defer m.mu.Unlock()
