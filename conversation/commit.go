@@ -255,6 +255,10 @@ func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time)
 	if run.Conversation, err = succeed(ctx, tx, run.Conversation, session, at); err != nil {
 		return run.Conversation, err
 	}
+	known, err := json.Marshal(run.Conversation.State)
+	if err != nil {
+		return run.Conversation, err
+	}
 	c := grown(run.Conversation, run, at)
 	state, err := json.Marshal(c.State)
 	if err != nil {
@@ -262,8 +266,9 @@ func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time)
 	}
 	result, err := tx.ExecContext(ctx, `
 		UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, window_start = ?, window_cut = ?, window_budget = ?, updated_at = ?
-		WHERE id = ? AND messages = ? AND title = ? AND deleted = 0`,
-		c.Messages, c.Tokens, c.Title, string(state), c.Window.Start, c.Window.Cut, c.Window.Budget, db.Millis(at), c.row, run.Conversation.Messages, run.Conversation.Title)
+		WHERE id = ? AND messages = ? AND title = ? AND state = ? AND deleted = 0`,
+		c.Messages, c.Tokens, c.Title, string(state), c.Window.Start, c.Window.Cut, c.Window.Budget, db.Millis(at),
+		c.row, run.Conversation.Messages, run.Conversation.Title, string(known))
 	if err != nil {
 		return c, err
 	}
@@ -272,6 +277,9 @@ func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time)
 	}
 	if c, err = currentConversation(ctx, tx, run, session, at); err != nil {
 		return c, err
+	}
+	if run.Conversation.row != 0 && c.row != run.Conversation.row { // the run's was deleted: its window says nothing about another
+		run.Window = Window{}
 	}
 	c = grown(c, run, at)
 	if state, err = json.Marshal(c.State); err != nil {
@@ -334,23 +342,28 @@ func currentConversation(ctx context.Context, tx *sql.Tx, run Run, session int64
 	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`
 		WHERE c.session_id = ?1 AND c.deleted = 0 AND (c.id = ?2 OR c.active = 1) ORDER BY c.id = ?2 DESC LIMIT 1`,
 		session, run.Conversation.row), &place)
-	if errors.Is(err, sql.ErrNoRows) {
-		begun := run.Conversation
-		begun.session = session
-		if begun.row != 0 { // its ID is taken until its rows are swept away, and never comes again
-			begun = Conversation{Key: run.Key, session: session}
-		}
-		return insertConversation(ctx, tx, begun, at)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return c, err
 	}
-	return c, err
+	begun, _, err := freshConversation(ctx, tx, run.Key) // with what the session has by now
+	if err != nil {
+		return c, err
+	}
+	if begun.session = session; run.Conversation.row == 0 { // else the ID is taken until its rows are swept away, and never comes again
+		begun.ID = run.Conversation.ID
+	}
+	return insertConversation(ctx, tx, begun, at)
 }
 
-// replaceAnswer marks the answer that the run answers anew. What a program has
-// appended while the run went on is none of it.
+// replaceAnswer marks the answer that the run answers anew, and deletes summaries that
+// cover a part of it. What a program has appended while the run went on is none of it.
 func replaceAnswer(ctx context.Context, tx *sql.Tx, run Run) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE messages SET state = ? WHERE conversation_id = ? AND seq > ? AND seq <= ? AND role <> ? AND `+turns.InTalk,
 		stateReplaced, run.Conversation.row, run.Effect.Replace, run.Conversation.Messages, RoleUser)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `DELETE FROM summaries WHERE conversation_id = ? AND through > ?`, run.Conversation.row, run.Effect.Replace)
+	}
 	return err
 }
 

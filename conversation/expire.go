@@ -53,14 +53,19 @@ func (s *Store) arrival(in Inbound) time.Time {
 }
 
 // succeed stores a conversation that follows one that is over, which is archived. Any
-// other is given as it is.
+// other is given as it is. The instructions are those that the session has by now.
 func succeed(ctx context.Context, tx *sql.Tx, c Conversation, session int64, at time.Time) (Conversation, error) {
 	if !c.Succeeds() {
 		return c, nil
 	}
+	old, _, err := active(ctx, tx, c.Key)
+	if err != nil {
+		return c, err
+	}
 	if err := archiveActive(ctx, tx, session); err != nil {
 		return c, err
 	}
+	c.State.Instructions = old.State.Instructions
 	c.Rested, c.Filled, c.session = 0, 0, session
 	return insertConversation(ctx, tx, c, at)
 }

@@ -94,3 +94,89 @@ func TestNewBesideAnAppendBeginsAnEmptyConversation(t *testing.T) {
 		t.Errorf("what was appended is in %+v, %v", c, err)
 	}
 }
+
+// Instructions that a program gives while a run goes on hold from the next run on, also
+// where that run begins the conversation, follows one that is over, or replaces a turn.
+func TestInstructionsGivenDuringARunHold(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(s *Store) Run{
+		"of a new session": func(s *Store) Run {
+			mustAccept(t, s, say(task, 1, "hello"))
+			return answered(task, mustBegin(t, s, task, 1000), "hi")
+		},
+		"of a conversation": func(s *Store) Run {
+			exchange(t, s, task, 1)
+			mustAccept(t, s, say(task, 2, "hello"))
+			return answered(task, mustBegin(t, s, task, 1000), "hi")
+		},
+		"after a conversation that is over": func(s *Store) Run {
+			exchange(t, s, task, 1)
+			mustAccept(t, s, say(task, 2, "hello"))
+			return answered(task, s.Expire(mustBegin(t, s, task, 1000), Limits{Messages: 1}), "hi")
+		},
+		"of an edit": func(s *Store) Run {
+			exchange(t, s, task, 1)
+			mustAccept(t, s, say(task, 2, "hello"))
+			run := answered(task, mustBegin(t, s, task, 1000), "hi")
+			run.Effect.Undo = 1
+			return run
+		},
+		"of a conversation that is deleted meanwhile": func(s *Store) Run {
+			exchange(t, s, task, 1)
+			mustAccept(t, s, say(task, 2, "hello"))
+			run := answered(task, mustBegin(t, s, task, 1000), "hi")
+			run.Window = Window{Start: 3, Cut: 100, Budget: 1000}
+			if _, err := s.Delete(t.Context(), task, run.Conversation.ID); err != nil {
+				t.Fatal(err)
+			}
+			return run
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := mustOpen(t)
+			run := begin(s)
+			if err := s.SetInstructions(t.Context(), task, "Be brief."); err != nil {
+				t.Fatal(err)
+			}
+			mustCommit(t, s, run)
+			c, err := s.Active(t.Context(), task)
+			if err != nil || c.Messages < 2 {
+				t.Fatalf("%+v, %v", c, err)
+			}
+			if diff := cmp.Diff([]string{"Be brief."}, c.State.Instructions); diff != "" {
+				t.Errorf("the model is told: %s", diff)
+			}
+			if c.Window.Start > c.Messages {
+				t.Errorf("the window begins at %d of %d messages", c.Window.Start, c.Messages)
+			}
+		})
+	}
+}
+
+// The instructions of a session wait for its next conversation while others are deleted;
+// they go with the session.
+func TestInstructionsOutliveDeletedConversations(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t)
+	exchange(t, s, task, 1)
+	old, err := s.Archive(t.Context(), task, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetInstructions(t.Context(), task, "Be brief."); err != nil {
+		t.Fatal(err)
+	}
+	for _, deleted := range []struct {
+		id   string
+		want []string
+	}{{old.ID, []string{"Be brief."}}, {"", nil}} {
+		if _, err := s.Delete(t.Context(), task, deleted.id); err != nil {
+			t.Fatal(err)
+		}
+		c, err := s.Active(t.Context(), task)
+		if diff := cmp.Diff(deleted.want, c.State.Instructions); diff != "" || err != nil {
+			t.Errorf("after the deletion of %q: %s, %v", deleted.id, diff, err)
+		}
+	}
+}

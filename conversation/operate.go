@@ -125,7 +125,7 @@ func (s *Store) deleteSome(ctx context.Context, key Key, id string) (n int, err 
 			}
 		}
 		if n = len(list); id == "" {
-			_, err = tx.ExecContext(ctx, `UPDATE sessions SET place = '', metadata = NULL WHERE key = ?`, string(key)) // an adapter says its place anew
+			_, err = tx.ExecContext(ctx, `UPDATE sessions SET place = '', metadata = NULL, carried = NULL WHERE key = ?`, string(key)) // an adapter says its place anew
 		}
 		return err
 	})

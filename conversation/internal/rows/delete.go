@@ -7,7 +7,9 @@ import (
 
 // DeleteConversation hides a conversation for good. Replies that are kept, or
 // that failed, are forgotten with its runs; one that is still due is sent first.
-// Edits in the active conversation that nobody was told of yet are withdrawn.
+// Edits in the active conversation that nobody was told of yet are withdrawn. Rules that
+// wait for the session's next conversation may be this one's, and go; its instructions
+// stay.
 func DeleteConversation(ctx context.Context, tx *sql.Tx, id int64) error {
 	if err := forgetCommands(ctx, tx, id); err != nil {
 		return err
@@ -15,7 +17,8 @@ func DeleteConversation(ctx context.Context, tx *sql.Tx, id int64) error {
 	for _, statement := range []string{
 		Withdraw + `WHERE note = 1 AND run_id IS NULL
 			AND session_id = (SELECT session_id FROM conversations WHERE id = ?1 AND active = 1)`,
-		`UPDATE sessions SET carried = NULL WHERE carried IS NOT NULL AND id = (SELECT session_id FROM conversations WHERE id = ?)`,
+		`UPDATE sessions SET carried = CASE WHEN json_type(carried, '$.instructions') = 'array' THEN json_object('instructions', json_extract(carried, '$.instructions')) END
+			WHERE carried IS NOT NULL AND id = (SELECT session_id FROM conversations WHERE id = ?)`,
 		`UPDATE conversations SET deleted = 1, active = 0, title = '' WHERE id = ?`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, id); err != nil {
