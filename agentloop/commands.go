@@ -85,5 +85,12 @@ func (l *loop) retryLast(intake, runs context.Context, snapshot conversation.Sna
 		return intake.Err() == nil
 	}
 	defer func() { <-l.router.slots }()
+	kept := q.snapshot
+	if err := l.persist(runs, "read the session", func() (err error) {
+		q.snapshot, err = l.router.shortened(runs, kept, users[0].Seq)
+		return err
+	}); err != nil {
+		return false
+	}
 	return l.answer(runs, q)
 }

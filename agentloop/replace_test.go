@@ -1,6 +1,8 @@
 package agentloop
 
 import (
+	"context"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/llm"
 	"parley/llm/llmtest"
+	"parley/tools"
 )
 
 // instead returns an edit of the newest user message of the room.
@@ -147,4 +151,51 @@ func TestEditOfAnOldMessageGoesOnInItsConversation(t *testing.T) {
 	h.accept(h.instead("two"))
 	h.reply(room)
 	h.expect("the conversation", []string{"user: two", "assistant: echo: two"}, h.history(room))
+}
+
+// Where the newest turn alone filled the window, a run that takes its place is shown the
+// turns before it: after /retry, whose answer goes, and after an edit.
+func TestWindowShowsOlderTurnsInPlaceOfAHugeOne(t *testing.T) {
+	t.Parallel()
+	for name, again := range map[string]func(h *harness){
+		"retry": func(h *harness) { h.ask(room, "/retry") },
+		"edit":  func(h *harness) { h.accept(h.instead("never mind")); h.reply(room) },
+	} {
+		for _, strategy := range []string{SlidingWindow, Summarization} {
+			t.Run(name+" "+strategy, func(t *testing.T) {
+				t.Parallel()
+				h := newHarness(t, func(d *Deps) {
+					d.Budget, d.Strategy = 1500, strategy
+					var err error
+					d.Tools, err = tools.NewRegistry(tools.Tool{Name: "look", Parameters: json.RawMessage(`{"type":"object"}`), Call: func(context.Context, json.RawMessage) (string, error) {
+						return strings.Repeat("the river is deep ", 2000), nil
+					}})
+					if err != nil {
+						t.Fatal(err)
+					}
+				})
+				h.ask(room, "my boat is blue")
+				for range 3 {
+					h.ask(room, "and there is more to say about it")
+				}
+				h.server.Script(
+					llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "c", Name: "look", Arguments: "{}"}}},
+					llmtest.Answer{Text: "They spoke of a blue boat."}, // or the answer, where nothing is summarised
+					llmtest.Answer{Text: "It is deep."})
+				h.ask(room, "look at the river")
+				h.server.Reply(llmtest.Echo)
+				if c, err := h.store.Active(t.Context(), room); err != nil || c.Window.Start < 9 {
+					t.Fatalf("the window begins at %d of %d, %v", c.Window.Start, c.Messages, err)
+				}
+				again(h)
+				calls := h.server.Calls()
+				if sent := callBytes(t, calls[len(calls)-1]); !strings.Contains(sent, "blue") || strings.Contains(sent, "It is deep.") {
+					t.Errorf("the model is sent %s", sent)
+				}
+				if refused := h.server.Refusals(); len(refused) > 0 {
+					t.Errorf("refused: %v", refused)
+				}
+			})
+		}
+	}
 }

@@ -56,7 +56,12 @@ func (q *question) destination() conversation.Destination { return q.took[len(q.
 // answerNew answers the waiting messages.
 func (l *loop) answerNew(runs context.Context, snapshot conversation.Snapshot) bool {
 	q := question{notes: snapshot.Notes}
-	q.snapshot, q.undo = l.router.renewed(snapshot).Replacing()
+	if err := l.persist(runs, "read the session", func() (err error) {
+		q.snapshot, q.undo, err = l.router.replacing(runs, snapshot)
+		return err
+	}); err != nil {
+		return false
+	}
 	if q.snapshot.Conversation.Succeeds() {
 		q.ended = &snapshot
 	}

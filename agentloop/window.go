@@ -2,6 +2,7 @@ package agentloop
 
 import (
 	"context"
+	"math"
 	"slices"
 
 	"parley/agentloop/window"
@@ -32,7 +33,10 @@ func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, erro
 	}
 	var w Window
 	err = recovered(func() error {
-		snapshot, _ = r.renewed(snapshot).Replacing()
+		snapshot, _, err := r.replacing(ctx, snapshot)
+		if err != nil {
+			return err
+		}
 		waiting := nextToAnswer(snapshot.Waiting)
 		users := slices.Concat(r.noteMessages(snapshot.Notes), r.userMessages(waiting))
 		budget := r.budgetOf(key)
@@ -68,10 +72,41 @@ func (r *Router) complete(ctx context.Context, snapshot conversation.Snapshot) (
 			return snapshot, err
 		}
 	}
-	if r.isNarrow(snapshot) {
-		return r.deps.Store.Widen(ctx, snapshot, r.deps.Budget)
+	return r.widened(ctx, snapshot, math.MaxInt64)
+}
+
+// replacing returns the snapshot in which the waiting messages are answered, as
+// Snapshot.Replacing does, with older turns where the window would be far smaller than
+// the budget without the turn that is replaced.
+func (r *Router) replacing(ctx context.Context, snapshot conversation.Snapshot) (_ conversation.Snapshot, undo int64, err error) {
+	if snapshot, undo = r.renewed(snapshot).Replacing(); undo > 0 {
+		snapshot, err = r.shortened(ctx, snapshot, undo)
 	}
-	return snapshot, nil
+	return snapshot, undo, err
+}
+
+// shortened returns a snapshot whose newest turns, from a seq on, were taken out of the
+// history: with the summary of what was said before them, and with older turns where the
+// window has become far smaller than the budget.
+func (r *Router) shortened(ctx context.Context, snapshot conversation.Snapshot, seq int64) (conversation.Snapshot, error) {
+	if snapshot.Summary.Through >= seq { // it covers a part of what was taken out
+		var err error
+		before := snapshot.Conversation
+		before.Window.Start = seq
+		if snapshot.Summary, err = summary.New(r.deps.Store).Before(ctx, before); err != nil && !conversation.IsDamaged(err) {
+			return snapshot, err
+		}
+	}
+	return r.widened(ctx, snapshot, seq)
+}
+
+// widened returns a snapshot with older turns, all before a seq, where the window has
+// become far smaller than the budget.
+func (r *Router) widened(ctx context.Context, snapshot conversation.Snapshot, before int64) (conversation.Snapshot, error) {
+	if !r.isNarrow(snapshot) {
+		return snapshot, nil
+	}
+	return r.deps.Store.Widen(ctx, snapshot, before, r.deps.Budget)
 }
 
 // isNarrow reports whether the window of a snapshot has become far smaller than the

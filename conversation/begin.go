@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -80,25 +81,25 @@ func (s *Store) readSnapshot(ctx context.Context, key Key, budget int, ifWaiting
 	if err != nil || snapshot.Conversation.row == 0 {
 		return snapshot, err
 	}
-	err = s.readHistory(ctx, &snapshot, budget)
+	err = s.readHistory(ctx, &snapshot, math.MaxInt64, budget)
 	return snapshot, db.Explain(err)
 }
 
-// Widen returns a snapshot with the newest turns within the budget, in tokens, wherever
-// the window has begun: it is to be chosen anew.
-func (s *Store) Widen(ctx context.Context, snapshot Snapshot, budget int) (Snapshot, error) {
+// Widen returns a snapshot with the newest turns before a seq within the budget, in
+// tokens, wherever the window has begun: it is to be chosen anew.
+func (s *Store) Widen(ctx context.Context, snapshot Snapshot, before int64, budget int) (Snapshot, error) {
 	if snapshot.Damaged || snapshot.Conversation.row == 0 {
 		return snapshot, nil
 	}
 	snapshot.Conversation.Window = Window{}
-	err := s.readHistory(ctx, &snapshot, budget)
+	err := s.readHistory(ctx, &snapshot, before, budget)
 	return snapshot, db.Explain(err)
 }
 
-// readHistory reads the history of a snapshot's conversation into it.
-func (s *Store) readHistory(ctx context.Context, snapshot *Snapshot, budget int) (err error) {
+// readHistory reads the history of a snapshot's conversation before a seq into it.
+func (s *Store) readHistory(ctx context.Context, snapshot *Snapshot, before int64, budget int) (err error) {
 	c := snapshot.Conversation
-	snapshot.History, snapshot.Older, err = s.tail(ctx, c.row, c.Window, budget)
+	snapshot.History, snapshot.Older, err = s.tail(ctx, c.row, c.Window, before, budget)
 	if IsDamaged(err) {
 		s.db.NoteDamage(fmt.Sprintf("messages of %s", c.Key), err)
 		snapshot.Damaged, err = true, nil
@@ -273,16 +274,17 @@ func scanConversation(row interface{ Scan(...any) error }, place *string) (c Con
 	return c, err
 }
 
-// tail reads the part of a conversation that a snapshot holds, as Window.trim says. It
-// walks back from the newest message, so that its cost grows with the window alone.
-func (s *Store) tail(ctx context.Context, conversation int64, window Window, budget int) (history []Message, older int64, err error) {
+// tail reads the part of a conversation before a seq that a snapshot holds, as Window.trim
+// says. It walks back from the newest message, so that its cost grows with the window
+// alone.
+func (s *Store) tail(ctx context.Context, conversation int64, window Window, before int64, budget int) (history []Message, older int64, err error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer conn.Close()
 	rows, err := db.Short(ctx, conn, selectMessages+`
-		WHERE conversation_id = ? AND `+turns.InTalk+` ORDER BY seq DESC`, conversation)
+		WHERE conversation_id = ? AND seq < ? AND `+turns.InTalk+` ORDER BY seq DESC`, conversation, before)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -58,7 +59,7 @@ func readAll(t *testing.T, s *Store, key Key) (r read) {
 	must(err)
 	r.Conversation = []string{c.Title, fmt.Sprintf("%+v", c.State)}
 	for _, budget := range []int{1, 30, 75, 10_000} {
-		history, _, err := s.tail(t.Context(), c.row, Window{}, budget)
+		history, _, err := s.tail(t.Context(), c.row, Window{}, math.MaxInt64, budget)
 		must(err)
 		r.Windows = append(r.Windows, texts(history))
 	}
