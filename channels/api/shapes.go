@@ -34,12 +34,15 @@ func (c *Channel) sessionOf(s conversation.Session) session {
 }
 
 // expiresAt returns when a conversation that was last used at a time is over, nil when
-// that will not happen.
+// that will not happen, or after the year 9999, which JSON can't write (RFC 3339).
 func (c *Channel) expiresAt(active bool, used time.Time) *time.Time {
 	if !active || c.Expiration == 0 {
 		return nil
 	}
 	at := used.Add(c.Expiration).UTC()
+	if at.Year() > 9999 {
+		return nil
+	}
 	return &at
 }
 
