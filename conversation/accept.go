@@ -174,9 +174,6 @@ func setCursor(ctx context.Context, tx *sql.Tx, c Cursor, now int64) error {
 
 // moveUploads puts the uploads that an inbound names from one state into the next.
 func moveUploads(ctx context.Context, tx *sql.Tx, in Inbound, from, to uploads.State) error {
-	if !in.Keep {
-		return nil
-	}
 	refs := make([]string, len(in.Attachments))
 	for i, file := range in.Attachments {
 		refs[i] = file.Ref

@@ -12,6 +12,7 @@ import (
 
 	"parley/agentloop/command"
 	"parley/channels/cli"
+	"parley/channels/hosted"
 	"parley/conversation"
 	"parley/conversation/dbhealth"
 )
@@ -63,12 +64,14 @@ func (g *Gateway) addTerminal(ctx context.Context, t Terminal) error {
 		Interactive: interactive,
 		HistoryPath: historyPath(),
 		Intro:       intro,
+		Files:       hosted.Uploads{Store: g.store, Log: g.log},
 		Logger:      g.log,
 		Abandoned:   exitBrokenPipe,
 	}
 	for _, c := range command.All() {
 		options.Commands = append(options.Commands, cli.Command{Name: "/" + c.Name, Description: c.Description})
 	}
+	options.Commands = append(options.Commands, cli.Command{Name: cli.AttachCommand, Description: "send a file, as /attach FILE what it is"})
 	channel, err := cli.New(options)
 	if err != nil {
 		return err

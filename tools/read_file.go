@@ -34,7 +34,7 @@ const (
 // session.
 func ReadFile(kept *files.Files, content *filecontent.Reader) Tool {
 	return Tool{
-		Name: ReadFileName,
+		Name:        ReadFileName,
 		Description: "Read a file that was sent in this chat: a page of it, or the lines with the words of a query. Without file: list the files.",
 		Parameters: json.RawMessage(`{
 			"type": "object",

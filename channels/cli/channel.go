@@ -42,6 +42,7 @@ type Options struct {
 	// Size is the terminal's columns and rows; nil asks the terminal that Out is.
 	Size func() (width, height int)
 
+	Files       Files     // keeps the files that are sent from the line editor; nil: none can be
 	Folder      string    // where files that come with replies are put; "" means the working folder
 	HistoryPath string    // file that keeps the lines typed; "" keeps them in memory only
 	Intro       []string  // lines printed first by the line editor: the model, a recap
@@ -65,6 +66,7 @@ type Channel struct {
 	key      conversation.Key
 	frontend frontend
 	folder   string        // where files are put
+	files    Files         // that are sent; nil: none can be
 	ready    chan struct{} // closed when Run can show deliveries
 	gone     chan struct{} // closed when Run has ended
 }
@@ -86,6 +88,7 @@ var (
 	_ channels.Source    = (*Channel)(nil)
 	_ channels.Sink      = (*Channel)(nil)
 	_ channels.Previewer = (*Channel)(nil)
+	_ channels.Fetcher   = (*Channel)(nil)
 )
 
 // New checks the options and returns a channel. It does not touch the terminal
@@ -119,6 +122,7 @@ func New(o Options) (*Channel, error) {
 		gone:   make(chan struct{}),
 	}
 	if o.Interactive {
+		c.files = o.Files
 		c.frontend = newChat(o)
 	} else {
 		c.frontend = newPipe(o)
@@ -137,14 +141,18 @@ func (c *Channel) Key() conversation.Key { return c.key }
 func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 	defer close(c.gone)
 	post := func(ctx context.Context, id, text string) error {
-		return accept(ctx, nil, conversation.Inbound{
+		in := conversation.Inbound{
 			Key:      c.key,
 			SourceID: id,
 			Address:  c.addressPrefix() + id,
 			Sender:   conversation.Sender{ID: "local", Name: "you"},
 			Text:     text,
 			At:       time.Now(),
-		})
+		}
+		if err := c.attach(ctx, &in); err != nil {
+			return err
+		}
+		return accept(ctx, nil, in)
 	}
 	return c.frontend.run(ctx, post, func() { close(c.ready) })
 }

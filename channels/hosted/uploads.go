@@ -19,7 +19,7 @@ import (
 const (
 	MaxText  = 256 << 10 // characters; a longer text is a file
 	MaxFiles = 10
-	MaxFile  = 8 << 20  // bytes of a file: no more of a picture is read
+	MaxFile  = 8 << 20  // bytes of a file
 	MaxBody  = 24 << 20 // bytes of a request with files
 )
 
