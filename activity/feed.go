@@ -1,4 +1,4 @@
-// Package activity reports what goes on right now: the runs under way, to pages and
+// Package activity publishes the progress of runs under way, to pages and
 // programs that follow a session, and the outcomes of deliveries, to the metrics.
 // It knows no channel and holds no history.
 package activity

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"strings"
 
-	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/conversation/files"
 	"parley/filecontent"
+	"parley/plaintext"
 )
 
 const (
@@ -192,7 +192,7 @@ func mediaType(declared string) string {
 
 // lineName returns the name of a file as it stands in a line.
 func lineName(name string) string {
-	if name := window.OneLine(name, 100); name != "" {
+	if name := plaintext.ShortLine(name, 100); name != "" {
 		return name
 	}
 	return "without a name"

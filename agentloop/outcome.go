@@ -13,6 +13,7 @@ import (
 	"parley/conversation/steps"
 	"parley/llm"
 	"parley/markup"
+	"parley/plaintext"
 )
 
 // A run ends done, failed or stopped. Each function here makes the run that is then
@@ -238,14 +239,14 @@ func (l *loop) internalRows(text string) []conversation.Message {
 // that its place gives it, or the shortened first line of the first message.
 func titleOf(took []conversation.Inbound, users []conversation.Message) string {
 	if len(took) > 0 && took[0].Title != "" {
-		return window.OneLine(took[0].Title, 100)
+		return plaintext.ShortLine(took[0].Title, 100)
 	}
 	for _, m := range users {
 		if m.Internal {
 			continue
 		}
 		line, _, _ := strings.Cut(strings.TrimSpace(m.Content), "\n")
-		if line = window.OneLine(line, 60); line != "" {
+		if line = plaintext.ShortLine(line, 60); line != "" {
 			return line
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/steps"
 	"parley/llm"
+	"parley/plaintext"
 	"parley/tools"
 )
 
@@ -307,7 +308,7 @@ func modelStep(a llm.Attempt, sent window.List) steps.Step {
 		FinishReason: cutReason(a.FinishReason),
 	}
 	if a.Err != nil {
-		step.Error = window.OneLine(a.Err.Error(), maxStepError)
+		step.Error = plaintext.ShortLine(a.Err.Error(), maxStepError)
 	}
 	return step
 }

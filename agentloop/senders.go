@@ -5,6 +5,7 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 // toldApart returns the messages of a group with other names for senders whose name
@@ -33,7 +34,7 @@ func toldApart(history []conversation.Message, took []conversation.Inbound) []co
 		if in.Sender.ID == "" {
 			continue
 		}
-		other := conversation.Sender{ID: in.Sender.ID, Name: window.OneLine(window.SenderName(in.Sender), maxToldName) + " (" + in.Sender.ID + ")"}
+		other := conversation.Sender{ID: in.Sender.ID, Name: plaintext.ShortLine(window.SenderName(in.Sender), maxToldName) + " (" + in.Sender.ID + ")"}
 		if isHeld := holders[strings.ToLower(other.Name)] == in.Sender.ID; isHeld || !hold(in.Sender) {
 			hold(other)
 			told[i].Sender = other

@@ -13,6 +13,7 @@ import (
 	"parley/conversation/steps"
 	"parley/conversation/summary"
 	"parley/llm"
+	"parley/plaintext"
 )
 
 // The strategies for the part of a conversation that does not fit into the window.
@@ -258,7 +259,7 @@ func summaryQuestion(t summary.Stretch) string {
 		shown := window.ToModel(&m)
 		fmt.Fprintf(&b, "%s: %s\n", m.Role, window.Excerpt(shown.Content, limit))
 		for _, call := range m.ToolCalls {
-			fmt.Fprintf(&b, "%s calls %s %s\n", m.Role, call.Name, window.OneLine(call.Arguments, summaryResult))
+			fmt.Fprintf(&b, "%s calls %s %s\n", m.Role, call.Name, plaintext.ShortLine(call.Arguments, summaryResult))
 		}
 	}
 	return b.String()

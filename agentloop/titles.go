@@ -9,8 +9,9 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
-	"parley/conversation/usage"
 	"parley/conversation/steps"
+	"parley/conversation/usage"
+	"parley/plaintext"
 )
 
 const (
@@ -68,7 +69,7 @@ func (r *Router) makeTitle(ctx context.Context, key conversation.Key, c conversa
 // madeTitle returns the first line of the model's answer without quotes and marks.
 func madeTitle(text string) string {
 	for line := range strings.Lines(text) {
-		if line = strings.Trim(window.OneLine(line, titleRunes), "\"'“”„«»‘’*_#`. \t"); line != "" {
+		if line = strings.Trim(plaintext.ShortLine(line, titleRunes), "\"'“”„«»‘’*_#`. \t"); line != "" {
 			return line
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"parley/agentloop/window"
 	"parley/conversation/steps"
 	"parley/llm"
+	"parley/plaintext"
 )
 
 // maxCalls is how many calls of one round are run. A working model asks for a
@@ -49,7 +50,7 @@ func (g *generation) callTool(ctx context.Context, call llm.ToolCall) (window.En
 	}
 	result := g.toolResult(call, text)
 	result.Failed = err != nil
-	done := ToolCall{ToolCall: call, Done: true, Took: time.Since(began), Error: window.OneLine(failureOf(result), maxStepError)}
+	done := ToolCall{ToolCall: call, Done: true, Took: time.Since(began), Error: plaintext.ShortLine(failureOf(result), maxStepError)}
 	g.deps.Watcher.Called(g.loop.key, done)
 	g.deps.Log.Debug("tool call", "session", g.loop.key, "run", g.number, "tool", call.Name, "took", done.Took, "failed", result.Failed)
 	return result, toolStep(done, began)

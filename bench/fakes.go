@@ -76,12 +76,12 @@ func (f *fakes) talk(chat int64) *talk {
 	return t
 }
 
-// key is the chat's session.
+// key returns the key of the chat's session.
 func key(chat int64) conversation.Key {
 	return conversation.Key(fmt.Sprintf("telegram:chat:%d", chat))
 }
 
-// ask says the next thing and waits for its answer, which must be that of this
+// ask sends the next message and waits for its answer, which must be that of this
 // message and no other.
 func (t *talk) ask(ctx context.Context) (time.Duration, error) {
 	t.said++
@@ -120,7 +120,7 @@ func (f *fakes) ask(ctx context.Context, chats, n int) error {
 	return g.Wait()
 }
 
-// silence is an error when an answer came that nobody waited for.
+// silence returns an error if an answer came that nobody waited for.
 func (f *fakes) silence() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

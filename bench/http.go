@@ -88,7 +88,7 @@ func (at front) do(ctx context.Context, method, path string, body []byte) (io.Re
 	return answer.Body, nil
 }
 
-// say says something in a session of the API, and gives the body of the answer.
+// say sends a message to a session of the API, and returns the body of the answer.
 func (at front) say(ctx context.Context, session, text string, stream bool) (io.ReadCloser, error) {
 	body, err := json.Marshal(map[string]any{"text": text, "stream": stream})
 	if err != nil {
@@ -97,7 +97,7 @@ func (at front) say(ctx context.Context, session, text string, stream bool) (io.
 	return at.do(ctx, http.MethodPost, "/api/v1/sessions/"+url.PathEscape(session)+"/messages", body)
 }
 
-// reading is programs that read a conversation of 50 messages, as fast as they
+// reading measures programs that read a conversation of 50 messages, as fast as they
 // are answered.
 func (b *bench) reading(ctx context.Context) error {
 	const messages, clients, lasting = 50, 8, 3 * time.Second
@@ -168,7 +168,7 @@ func (at front) read(ctx context.Context, path string, messages int) error {
 	return nil
 }
 
-// listening is many listeners to the events of sessions, all of whom must hear
+// listening measures many listeners to the events of sessions, all of which must get
 // what is answered there.
 func (b *bench) listening(ctx context.Context) error {
 	const sessions = 10
@@ -242,7 +242,7 @@ func awaitLine(lines *bufio.Reader, text string) error {
 	}
 }
 
-// streaming is how much later a program hears a piece of an answer than the
+// streaming measures how much later a program gets a piece of an answer than the
 // model has said it.
 func (b *bench) streaming(ctx context.Context) error {
 	first := b.report.figure("first piece of a streamed answer, behind the model's", "ms", atMost(5))

@@ -81,7 +81,7 @@ func (p *process) told(err error) error {
 // ticksPerSecond is the unit of /proc, the same on every Linux.
 const ticksPerSecond = 100
 
-// cpu is the time that the process has used, in user and system mode.
+// cpu returns the time that the process has used, in user and system mode.
 func (p *process) cpu() (time.Duration, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
 	if err != nil {

@@ -34,7 +34,7 @@ type figure struct {
 	bar            bar
 }
 
-// bar is what a figure should be. The zero value is none.
+// bar is the aim of a figure. The zero value means none.
 type bar struct {
 	ratio   bool // it bounds the ratio to the floor, not the figure
 	atLeast bool // else at most
@@ -51,7 +51,7 @@ func newReport() *report {
 	return &report{At: time.Now().UTC().Truncate(time.Second), Go: runtime.Version(), CPUs: runtime.NumCPU()}
 }
 
-// figure is the one of that name, which is made at its first mention.
+// figure returns the figure of that name, which it creates at the first call.
 func (r *report) figure(name, unit string, bar bar) *figure {
 	i := slices.IndexFunc(r.Figures, func(f *figure) bool { return f.Name == name })
 	if i < 0 {
@@ -87,7 +87,7 @@ func (r *report) settle() {
 	}
 }
 
-// String is the bar in words.
+// String describes the bar.
 func (b bar) String(unit string) string {
 	sign := "≤"
 	if b.atLeast {
@@ -144,7 +144,7 @@ func (r *report) writeJSON(path string) error {
 
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
-// quantile is the value below which that share of the values lies.
+// quantile returns the value below which that share of the values lies.
 func quantile(values []float64, share float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -11,7 +11,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-// start is the time from exec to the first poll.
+// start measures the time from exec to the first poll.
 func (b *bench) start(ctx context.Context) error {
 	large := filepath.Join(b.dir, "large.db")
 	const each = 1000 // messages of a conversation
@@ -39,7 +39,7 @@ func (b *bench) start(ctx context.Context) error {
 	return nil
 }
 
-// ready is how many milliseconds a program takes to its first poll.
+// ready returns the milliseconds that a program takes to its first poll.
 func (b *bench) ready(ctx context.Context, start func(context.Context, *fakes) (*process, error)) (float64, error) {
 	f, err := startFakes()
 	if err != nil {
@@ -66,7 +66,7 @@ const rest = 3 * time.Second
 // a moment to give their memory back.
 const forgotten = 5*time.Second + 10*time.Second
 
-// memory is what a gateway has resident: idle, and when many have spoken.
+// memory measures the resident memory of a gateway: idle, and after many sessions have spoken.
 func (b *bench) memory(ctx context.Context) error {
 	idle := b.report.figure("idle", "MiB", atMost(25))
 	own := b.report.figure("idle, without pages of the program's file", "MiB", bar{})

@@ -58,7 +58,7 @@ func (b *bench) turn(ctx context.Context, start func(context.Context, *fakes) (*
 	return values, p.told(err)
 }
 
-// load is many chats at once: in each the next message is written when the
+// load measures many chats at once: in each the next message is written when the
 // last was answered.
 func (b *bench) load(ctx context.Context) error {
 	figures := []*figure{
@@ -87,8 +87,8 @@ func (b *bench) load(ctx context.Context) error {
 	})
 }
 
-// checkStored is an error when not all was kept of what was answered.
-func checkStored(ctx context.Context, database string, chats, exchanges int) error {
+// checkStored returns an error if not all turns are stored.
+func checkStored(ctx context.Context, database string, chats, turns int) error {
 	store, err := conversation.Open(ctx, database)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func checkStored(ctx context.Context, database string, chats, exchanges int) err
 		if err != nil {
 			return err
 		}
-		if want := int64(2 * exchanges); c.Messages != want {
+		if want := int64(2 * turns); c.Messages != want {
 			return fmt.Errorf("chat %d has %d messages stored instead of %d", chat+1, c.Messages, want)
 		}
 	}
@@ -110,7 +110,7 @@ func checkStored(ctx context.Context, database string, chats, exchanges int) err
 	return err
 }
 
-// latency is one chat alone, from the message to its answer in the chat, after
+// latency measures one chat alone, from the message to its answer in the chat, after
 // others have talked: a gateway that has served for a minute has its connections
 // open and its files at their size.
 func (b *bench) latency(ctx context.Context) error {
@@ -140,7 +140,7 @@ func (b *bench) latency(ctx context.Context) error {
 	}, nil)
 }
 
-// slowModel is many chats whose model thinks for a second, all at once.
+// slowModel measures many chats whose model thinks for a second, all at once.
 func (b *bench) slowModel(ctx context.Context) error {
 	figures := []*figure{
 		b.report.figure(fmt.Sprintf("%d chats, model of 1 s, all answered", b.slow), "s", atMost(2)),

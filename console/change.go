@@ -33,7 +33,7 @@ func (c *Console) deleteSession(w http.ResponseWriter, r *http.Request) {
 	c.answerChange(w, r, "/console/sessions?done=deleted", err)
 }
 
-// rename gives a conversation another title.
+// rename changes the title of a conversation.
 func (c *Console) rename(w http.ResponseWriter, r *http.Request) {
 	title, ok := sessions.ParseTitle(r.PostFormValue("title"))
 	if !ok {

@@ -27,9 +27,9 @@ func (c *Console) askToConfirm(w http.ResponseWriter, r *http.Request) {
 		p, err = c.aboutConversation(r, q.Get("id"))
 	case "revoke":
 		p, err = confirmPage{
-			Question: "Put " + q.Get("user") + " of " + q.Get("channel") + " out?",
-			Detail:   "From the next message on they are a stranger again, unless the configuration lets them in.",
-			Action:   "/console/pairing/revoke", Button: "Put out", Danger: true, Back: "/console/pairing",
+			Question: "Revoke the access of " + q.Get("user") + " on " + q.Get("channel") + "?",
+			Detail:   "From the next message on they are treated as a stranger, unless the configuration gives them access.",
+			Action:   "/console/pairing/revoke", Button: "Revoke", Danger: true, Back: "/console/pairing",
 			Fields: map[string]string{"channel": q.Get("channel"), "user": q.Get("user"), "bot": q.Get("bot")},
 		}, nil
 	}
@@ -51,11 +51,11 @@ func (c *Console) aboutSession(r *http.Request, what string, key conversation.Ke
 	p := confirmPage{Fields: map[string]string{"key": string(key)}, Back: sessionURL(key), Action: "/console/session/" + url.PathEscape(what)}
 	switch what {
 	case "archive":
-		p.Question, p.Button = "Archive the conversation that goes on in "+string(key)+"?", "Archive"
+		p.Question, p.Button = "Archive the active conversation of "+string(key)+"?", "Archive"
 		p.Detail = "It is kept. The next message there begins a new one."
 	case "reset":
-		p.Question, p.Button = "Begin a new conversation in "+string(key)+"?", "Begin anew"
-		p.Detail = "The present one is archived. The session keeps its metadata, and what programs have told the model at its beginning."
+		p.Question, p.Button = "Begin a new conversation in "+string(key)+"?", "Reset"
+		p.Detail = "The active one is archived. The session keeps its metadata and the instructions of programs."
 	case "delete":
 		p.Question, p.Button, p.Danger = "Delete all conversations of "+string(key)+"?", "Delete all", true
 		p.Detail = "They are deleted for good, with all messages and pictures. A message that waits for an answer is still answered."

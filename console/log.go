@@ -85,7 +85,7 @@ func (c *Console) sendLines(events *httpserver.Events, lines []Line, filter logF
 // eventID returns the id of a line in a stream.
 func (c *Console) eventID(n int64) string { return fmt.Sprintf("%s/%d", c.Lines.Run, n) }
 
-// positionOf returns the line after which a stream goes on: where a broken one
+// positionOf returns the line after which a stream continues: where a broken one
 // ended, or where the page says. After a restart all lines are new.
 func (c *Console) positionOf(r *http.Request) int64 {
 	from := r.Header.Get("Last-Event-ID")

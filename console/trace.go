@@ -10,6 +10,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/steps"
 	"parley/conversation/usage"
+	"parley/plaintext"
 )
 
 // runsPerPage is how many runs a page of a trace has.
@@ -106,7 +107,7 @@ func (c *Console) runRow(run usage.Run, messages []conversation.Message) runRow 
 			e.At = m.Seq
 		}
 		if m.Role == conversation.RoleUser && e.Asked == "" {
-			e.Asked = clip(160, m.Content)
+			e.Asked = plaintext.ShortLine(m.Content, 160)
 		}
 		for _, call := range m.ToolCalls {
 			arguments[call.ID] = call.Arguments

@@ -6,11 +6,10 @@ import (
 	"net/url"
 	"reflect"
 	"strconv"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 // functions returns what the console's templates call beside the shared
@@ -90,14 +89,8 @@ func timeElement(t time.Time, text string) template.HTML {
 		t.Format(time.RFC3339), t.Format("Monday, 2 January 2006, 15:04:05"), text))
 }
 
-// clip returns the beginning of a text on one line, at most limit characters.
-func clip(limit int, text string) string {
-	text = strings.Join(strings.Fields(text[:min(len(text), 8*limit)]), " ")
-	if utf8.RuneCountInString(text) <= limit {
-		return text
-	}
-	return string([]rune(text)[:limit-1]) + "…"
-}
+// clip returns plaintext.ShortLine of a text, for templates, which have the limit first.
+func clip(limit int, text string) string { return plaintext.ShortLine(text, limit) }
 
 // sessionURL returns the address of a session's page.
 func sessionURL(key conversation.Key) string {

@@ -197,7 +197,7 @@ func (v *wordVectors) serve() (url string, err error) {
 	return "http://" + filepath.ToSlash(listener.Addr().String()) + "/v1", nil
 }
 
-// embedAll gives all messages of a store their vectors, and has its searches use them.
+// embedAll stores vectors for all messages of a store, and makes its searches use them.
 func embedAll(ctx context.Context, store *conversation.Store, url string) error {
 	log := slog.New(slog.DiscardHandler)
 	model := llm.NewEmbedder(llm.EmbeddingsConfig{BaseURL: url, Model: wordModel}, func(string) string { return "" })

@@ -81,7 +81,7 @@ type fact struct {
 
 func (g *generator) talk(name string, messages int) talk {
 	for len(g.messages) < messages {
-		g.exchange()
+		g.turn()
 	}
 	t := talk{name: name, messages: g.messages[:messages]}
 	for n := range generatedQuestions {
@@ -91,8 +91,8 @@ func (g *generator) talk(name string, messages int) talk {
 	return t
 }
 
-// exchange adds a message and its answer.
-func (g *generator) exchange() {
+// turn adds a message and its answer.
+func (g *generator) turn() {
 	switch n := g.random.IntN(20); {
 	case n < 7:
 		g.say(g.smallTalk(1))

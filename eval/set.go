@@ -24,7 +24,7 @@ type message struct {
 	at   time.Time
 }
 
-// question is what somebody wants to know about a talk.
+// question is a question about a talk, with its evidence.
 type question struct {
 	text     string
 	evidence []int // indexes of the messages that answer it, at least one
@@ -39,7 +39,7 @@ func (s set) size() (messages, questions int) {
 	return messages, questions
 }
 
-// reverse tells the talks from their end: the newest message becomes the oldest.
+// reverse reverses the talks: the newest message becomes the oldest.
 func (s set) reverse() {
 	for _, t := range s.talks {
 		n := len(t.messages)

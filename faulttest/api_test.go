@@ -34,14 +34,14 @@ func (p programs) section() string {
 	return p.telegram.section() + fmt.Sprintf("[http]\nlisten = %q\nauth = \"none\"\n", p.listen)
 }
 
-// said is what a program was answered.
+// said is an answer that a program got.
 type said struct {
 	Status, Reply string
 	Run           int64
 }
 
-// post sends a message until it is answered, as a program does that does not
-// know what has become of its request.
+// post repeats a message until it is answered, like a program that does not know
+// whether its request arrived.
 func (p programs) post(ctx context.Context, session, id, text string) (a said, err error) {
 	body, err := json.Marshal(map[string]string{"text": text})
 	if err != nil {
@@ -106,7 +106,7 @@ func TestAnAcceptedRequestIsAnsweredAfterAKill(t *testing.T) {
 
 // TestProgramsWhileTheGatewayIsKilled kills the gateway again and again while
 // programs make requests and repeat them until they are answered: each message
-// stands in its session once, and has one answer.
+// is in its session once, and has one answer.
 func TestProgramsWhileTheGatewayIsKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{platform: newPrograms})

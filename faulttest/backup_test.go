@@ -22,7 +22,7 @@ func (w *world) do(status int, args ...string) (said string) {
 	return p.Stdout.String()
 }
 
-// converse lets a person be answered once for each text.
+// converse sends each text of a person and waits for its one answer.
 func (w *world) converse(chat int, texts ...string) {
 	w.t.Helper()
 	for _, text := range texts {
@@ -46,7 +46,7 @@ func (w *world) expectWhole(path string, messages int) {
 }
 
 // The obvious way to restore a copy, over what a killed gateway has left, is
-// refused before anything is changed; the command does it in order.
+// refused before anything is changed; the command does it correctly.
 func TestACopyOverAKilledGatewaysDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
@@ -86,8 +86,8 @@ func TestACopyOverAKilledGatewaysDatabaseIsRefused(t *testing.T) {
 	w.expectWhole(w.gw.Database, 2*attempts+2)
 }
 
-// A backup that is killed leaves no target, or a whole one; a gateway that
-// answers meanwhile takes no notice.
+// A backup that is killed leaves no target, or a complete one; a gateway that
+// answers meanwhile is not affected.
 func TestBackupKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
@@ -121,7 +121,7 @@ func TestBackupKilledAtAnyMoment(t *testing.T) {
 }
 
 // A restore that is killed leaves the old database or the new one, whole, and
-// the next start goes on with it.
+// the next start works with it.
 func TestRestoreKilledAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})

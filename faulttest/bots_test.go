@@ -13,7 +13,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// as makes a bot the one whose token is configured.
+// as configures the token of a bot.
 func (w *world) as(bot *telegramtest.Server) {
 	w.telegram, w.platform = bot, telegram{bot}
 	w.gw.Configure(w.config(settings{}))

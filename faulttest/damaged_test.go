@@ -10,8 +10,8 @@ import (
 	"parley/internal/dbdamage"
 )
 
-// A damaged page must not silence the chat whose messages stand on it, and no
-// other one at all.
+// A damaged page must not silence the chat whose messages are on it, nor any
+// other chat.
 func TestDamagedPageIsToldInItsChatAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})

@@ -34,7 +34,7 @@ func (w *world) copyDatabaseTo(dir string) (path string) {
 	return filepath.Join(dir, "copy.db")
 }
 
-// dueNow are the replies that are to be sent, after a kill. It keeps no copy:
+// dueNow returns the replies that are to be sent, after a kill. It keeps no copy:
 // there may be hundreds of kills.
 func (w *world) dueNow() []string {
 	w.t.Helper()
@@ -78,7 +78,7 @@ func column(t *testing.T, db *sql.DB, query string, args ...any) []string {
 	return values
 }
 
-// count asks for a number while the gateway runs.
+// count reads a number by a query while the gateway runs.
 func (w *world) count(query string) int {
 	w.t.Helper()
 	db, err := dbfile.OpenReadOnly(w.gw.Database)
@@ -89,7 +89,7 @@ func (w *world) count(query string) int {
 	return n
 }
 
-// stored is how many messages the gateway has accepted.
+// stored returns how many messages the gateway has accepted.
 func (w *world) stored() int { return w.count(`SELECT count(*) FROM inbox`) }
 
 // expectState compares how many messages wait, are stored, and are to be sent.
@@ -104,7 +104,7 @@ func (w *world) expectState(db *sql.DB, waiting, messages, due int) {
 	}
 }
 
-// due are the replies that are to be sent, as "chat text".
+// due returns the replies that are to be sent, as "chat text".
 func (w *world) due(db *sql.DB) []string {
 	w.t.Helper()
 	if len(column(w.t, db, `SELECT name FROM sqlite_master WHERE name = 'outbox'`)) == 0 {
@@ -211,8 +211,8 @@ func (w *world) expectHistory(db *sql.DB, key string, said map[int][]string) {
 	}
 }
 
-// hear counts a message to the chat whose next one it is, and gives that chat; 0
-// when it is the next of none.
+// hear counts a message to the chat that expects it next, and returns that chat, or
+// 0 if no chat expects it.
 func hear(said map[int][]string, heard map[int]int, text string) (chat int) {
 	for chat, texts := range said {
 		if n := heard[chat]; n < len(texts) && texts[n] == text {

@@ -23,7 +23,7 @@ type discord struct {
 	limits map[int]time.Duration
 }
 
-// spot is where a person writes.
+// spot is the place in which a person writes.
 type spot struct {
 	discordtest.Channel
 	who discordtest.User
@@ -48,7 +48,7 @@ access = "open"
 `, discordtest.Token, s.URL)
 }
 
-// spot is the chat's place, which is made when there is none.
+// spot returns the chat's place, which it creates if there is none.
 func (s *discord) spot(chat int) spot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *discord) say(chat int, text string) {
 	s.Say(at.Channel, at.who, text)
 }
 
-// previewMark stands in an answer that is shown while it is written.
+// previewMark marks an answer that is shown while it is written.
 const previewMark = "✍️"
 
 func (s *discord) sent(chat int) []string {
@@ -140,7 +140,7 @@ func (s *discord) onSend(before, after func(int, string) verdict) {
 	}, hook(after))
 }
 
-// chat is where a message stands.
+// chat returns the chat of a message.
 func (s *discord) chat(m discordtest.Message) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *discord) limit(chat int, wait time.Duration) {
 	s.limits[chat] = wait
 }
 
-// limited is how long a message has to wait, for once.
+// limited returns how long a message has to wait, once for each message.
 func (s *discord) limited(m discordtest.Message) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,8 +170,8 @@ func (s *discord) untaken() int { return s.w.written() - s.w.stored() }
 
 func (*discord) secrets() []string { return []string{discordtest.Token} }
 
-// complaints are malformed requests, and replies that people saw and that were
-// taken away again.
+// complaints returns malformed requests, and replies that people saw and that were
+// deleted again.
 func (s *discord) complaints() string {
 	list := s.Violations()
 	for _, m := range s.Sent() {

@@ -44,7 +44,7 @@ func (w *world) fill(dir string) (makeRoom func()) {
 	return func() { w.must(os.Remove(path)) }
 }
 
-// newSmallWorld is a world whose database lies on a small disk, with a gateway
+// newSmallWorld returns a world whose database is on a small disk, with a gateway
 // that has answered there once.
 func newSmallWorld(t *testing.T) (w *world, dir string, p *gatewaytest.Process) {
 	t.Helper()

@@ -67,7 +67,7 @@ func newVectorServer(t *testing.T) *vectorServer {
 	return s
 }
 
-// hold has the server hold a request after so many others, or tell of it when it is answered.
+// hold makes the server hold the request after so many others, or report it when it is answered.
 func (s *vectorServer) hold(after int, answer bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 )
 
 // withFile runs a test in which a person sends a file, the gateway is killed at some
-// point of the file's way, and the next one answers. The file must then be kept whole,
-// and once. A large one lies beside the database.
+// point while it handles the file, and the next gateway answers. The file must then be
+// stored completely, and once. A large one is beside the database.
 //
-// hold has something wait for the gate; then reached waits until the gateway is there.
+// hold makes something wait for the gate; reached then waits until the gateway is there.
 func withFile(t *testing.T, downloads int, hold func(w *world, file *discordtest.File, held *gate) (reached func())) {
 	t.Parallel()
 	for name, size := range map[string]int{"small": 1000, "large": 3 << 20} {
@@ -53,7 +53,7 @@ func withFile(t *testing.T, downloads int, hold func(w *world, file *discordtest
 	}
 }
 
-// expectKept checks that exactly one file is kept, with these bytes.
+// expectKept checks that exactly one file is stored, with these bytes.
 func (w *world) expectKept(want []byte) {
 	w.t.Helper()
 	if n := w.count(`SELECT (SELECT count(*) FROM files) * 10 + (SELECT count(*) FROM blobs)`); n != 11 {

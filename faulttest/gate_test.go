@@ -9,7 +9,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// gate holds whoever passes it until it is opened.
+// gate blocks callers until it is opened.
 type gate struct {
 	reached, opened chan struct{}
 	reach, open     sync.Once

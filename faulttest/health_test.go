@@ -26,7 +26,7 @@ func (w *world) expectHealth(status int, words ...string) {
 	}
 }
 
-// A process that is stopped holds its locks, and serves nobody.
+// A stopped process holds its locks, but serves nobody.
 func TestHealthTellsAStoppedProcessFromOneThatServes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})

@@ -11,7 +11,7 @@ import (
 	"parley/gateway/gatewaytest"
 )
 
-// nook is where somebody talks, with a secret that belongs to its session.
+// nook is a place where somebody talks, with a secret that belongs to its session.
 type nook struct {
 	secret string
 	say    func(text string)
@@ -49,7 +49,7 @@ func (w *world) onTelegram(secret string, chat telegramtest.Chat, who telegramte
 	}
 }
 
-// ask says something and waits for the whole answer.
+// ask sends a message and waits for the whole answer.
 func (w *world) ask(n nook, text string) {
 	w.t.Helper()
 	before := len(n.sent())

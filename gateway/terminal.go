@@ -15,6 +15,7 @@ import (
 	"parley/channels/hosted"
 	"parley/conversation"
 	"parley/conversation/dbhealth"
+	"parley/sessions"
 )
 
 // Terminal is a chat on standard input and output.
@@ -23,8 +24,8 @@ type Terminal struct {
 	Pick    bool   // ask which earlier conversation to go on with
 }
 
-// recapExchanges is how many exchanges are shown of a conversation that goes on.
-const recapExchanges = 3
+// recapTurns is the number of turns that are shown of a conversation that continues.
+const recapTurns = 3
 
 func (g *Gateway) addTerminal(ctx context.Context, t Terminal) error {
 	t.Session = cmp.Or(t.Session, g.cfg.CLI.Session)
@@ -112,16 +113,17 @@ func (g *Gateway) pick(ctx context.Context, key conversation.Key, interactive bo
 	if err != nil {
 		return err
 	}
-	return g.store.Resume(ctx, key, picked.ID) // the active one too, so that it does not expire now
+	locked := func(ctx context.Context, _ conversation.Key, do func(context.Context) error) error { return do(ctx) } // by lockSession
+	return sessions.New(g.store, locked, nil).Resume(ctx, key, picked.ID)                                            // the active one too, so that it does not expire now
 }
 
-// recap returns the last exchanges of the active conversation.
+// recap returns the last turns of the active conversation.
 func (g *Gateway) recap(ctx context.Context, key conversation.Key) ([]string, error) {
 	active, err := g.store.Active(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	page, err := g.store.Messages(ctx, conversation.MessageQuery{Conversation: active.ID, Turns: recapExchanges})
+	page, err := g.store.Messages(ctx, conversation.MessageQuery{Conversation: active.ID, Turns: recapTurns})
 	return cli.Recap(page.Messages, time.Now()), err
 }
 

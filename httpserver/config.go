@@ -36,7 +36,7 @@ const (
 	AuthNone  = "none"  // nothing: whoever reaches it may do everything
 )
 
-// DefaultConfig is the section when nothing is configured.
+// DefaultConfig returns the section with all defaults.
 func DefaultConfig() Config {
 	return Config{Auth: AuthToken, MaxConnections: defaultMaxConnections, Stateless: true}
 }

@@ -23,14 +23,14 @@ const (
 	Person
 )
 
-// route is what the guard knows of a pattern.
+// route holds the access rules of a pattern.
 type route struct {
 	maxBody int64                    // bytes
 	known   func(*http.Request) bool // see KnownBy; nil: nobody is
 	signIn  bool                     // strangers may always ask: it is how one stops being one
 }
 
-// visitor is who sent a request.
+// visitor identifies the sender of a request.
 type visitor struct {
 	signedIn bool
 	byToken  bool   // the request itself carries the token; with AuthNone, any

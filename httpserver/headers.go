@@ -9,7 +9,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 	"font-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 // setHeaders sets the headers of every answer. A handler may set another
-// Cache-Control for what is no secret and never changes.
+// Cache-Control of resources that are public and never change.
 func setHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")

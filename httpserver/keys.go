@@ -72,7 +72,7 @@ func sign(key, text []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// hashed returns the hash of a pass or a code, which is what the store holds.
+// hashed returns the hash of a pass or a code. The store holds only such hashes.
 func hashed(text string) string {
 	hash := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(hash[:])

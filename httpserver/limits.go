@@ -12,7 +12,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// DefaultMaxBody is what a route takes unless it says otherwise, in bytes.
+// DefaultMaxBody is the maximum size of a request body in bytes, unless a route sets another.
 const DefaultMaxBody = 1 << 20
 
 // Limits keep one client from using what is meant for all. A field that is zero

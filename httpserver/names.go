@@ -31,7 +31,7 @@ func names(c Config) map[string]bool {
 // isMe reports whether the request names this server.
 func (s *Server) isMe(r *http.Request) bool { return s.names == nil || s.names[hostName(r.Host)] }
 
-// proxyHeaders are what proxies add to the requests that they pass on.
+// proxyHeaders are the headers that proxies add to requests.
 var proxyHeaders = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Cf-Connecting-Ip"}
 
 // isDirect reports whether a request seems to come from a program on this

@@ -90,7 +90,7 @@ func (s *seen) has(id string) bool {
 	return s.ids[id]
 }
 
-// setPass gives a pass to the browser, or removes it with "".
+// setPass sets the cookie with a pass, or removes it for "".
 func (s *Server) setPass(w http.ResponseWriter, r *http.Request, k *keys, pass string) {
 	cookie := &http.Cookie{
 		Name: s.cookieName(r, k), Value: pass, Path: "/", MaxAge: int(passFor / time.Second),

@@ -25,7 +25,7 @@ type problemsUnder struct {
 	write  ProblemWriter
 }
 
-// ProblemsUnder has the server write its own errors below a path in another form,
+// ProblemsUnder makes the server write its own errors below a path in another form,
 // also those of requests that reach no handler. The prefix ends with a slash. It must
 // be called before Run.
 func (s *Server) ProblemsUnder(prefix string, write ProblemWriter) {

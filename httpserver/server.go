@@ -162,7 +162,7 @@ func (s *Server) open() bool { return s.cfg.Auth == AuthNone }
 // Option changes what a route accepts.
 type Option func(*route)
 
-// MaxBody has a route take bodies of up to n bytes instead of DefaultMaxBody.
+// MaxBody lets a route accept bodies of up to n bytes instead of DefaultMaxBody.
 func MaxBody(n int64) Option { return func(r *route) { r.maxBody = n } }
 
 // KnownBy counts requests that prove themselves in another way than by signing in

@@ -123,7 +123,7 @@ func tokenFileError(path string, err error) error {
 	return fmt.Errorf("%s, the file of the HTTP server's token: %w", path, err)
 }
 
-// fileState tells whether a file was replaced or changed. The zero value stands
+// fileState identifies a version of a file, to notice that it was replaced or changed. The zero value stands
 // for no file.
 type fileState struct {
 	device, inode uint64

@@ -127,7 +127,7 @@ func (c *chooser) configured(ctx context.Context) (Model, Choice, error) {
 	return c.client(baseURL, model)
 }
 
-// local looks on local servers for a model that is named without a server and a key.
+// local searches local servers for a model that is named without a server and a key.
 func (c *chooser) local(ctx context.Context) (Model, Choice, error) {
 	found, ok := probe(ctx, c.probes, c.cfg.Model)
 	if !ok {

@@ -54,7 +54,7 @@ type Config struct {
 	// the server is told to stop. Default 1048576.
 	MaxAnswerBytes int `toml:"max_answer_bytes" min:"1000"`
 
-	// PromptCache says whether servers are helped to reuse what they have read of a call
+	// PromptCache selects whether requests carry hints that help servers to reuse what they have read of a call
 	// before: PromptCacheAuto where their API is known, PromptCacheOff never. Default
 	// PromptCacheAuto.
 	PromptCache string `toml:"prompt_cache" oneof:"auto off"`

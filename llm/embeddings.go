@@ -175,7 +175,7 @@ func (e *Embedder) explain(ctx context.Context, err error) error {
 // dimensions, of 20 bytes each, have a sixth of it.
 const maxEmbeddingAnswer = 64 << 20
 
-// boundedTransport bounds what is read of each answer.
+// boundedTransport limits the size of each answer.
 type boundedTransport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -189,4 +189,3 @@ func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) 
 	}
 	return resp, err
 }
-

@@ -18,7 +18,7 @@ const howToGetOne = "set `OPENAI_API_KEY`, or `[llm]` in config.toml, or start O
 // timeTool is the tool that the offline model calls, to show that tools work.
 const timeTool = "current_time"
 
-// Offline stands in where there is no model, so that everything else can be tried. It
+// Offline is the stand-in for a model, so that everything else can be tried without one. It
 // says what it is and what it sees of the conversation, and calls a tool when it is
 // asked for the time.
 type Offline struct{}

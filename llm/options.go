@@ -21,7 +21,7 @@ type Options struct {
 	MaxTokens int `json:"-"` // of the answer; 0 = as configured. It is sent under the name that the server takes
 }
 
-// apply puts the options into a request, in place of what is configured.
+// apply puts the options into a request, in place of the configured ones.
 // completionTokens says that the server knows max_completion_tokens, not max_tokens.
 func (o *Options) apply(wire *wireRequest, completionTokens bool) {
 	if o.Temperature != nil {

@@ -2,10 +2,10 @@ package llm
 
 import "regexp"
 
-// Prices are what models cost, by their names.
+// Prices are the prices of models by name.
 type Prices map[string]Price
 
-// Price is what a model costs, per million tokens, in whatever currency the
+// Price is the price of a model per million tokens, in whatever currency the
 // operator pays.
 type Price struct {
 	Input  float64 `toml:"input" min:"0"`

@@ -94,7 +94,7 @@ func checkRedirect(next *http.Request, via []*http.Request) error {
 	return refused
 }
 
-// origin is the scheme, host and port of an address (RFC 6454, section 4).
+// origin returns the scheme, host and port of an address (RFC 6454, section 4).
 func origin(u *url.URL) string {
 	port := u.Port()
 	if port == "" {

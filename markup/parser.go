@@ -228,7 +228,7 @@ type call struct {
 	taken  int      // bytes that the reader went on
 }
 
-// rest is how many bytes of the block lie behind the place where the call began.
+// rest returns the number of bytes of the block after the position where the call began.
 func (c *call) rest() int {
 	all := c.block.Lines()
 	return all.At(all.Len()-1).Stop - c.from
@@ -283,7 +283,7 @@ func (p inline) CloseBlock(block ast.Node, reader text.Reader, pc parser.Context
 	}
 }
 
-// delimiter: a run is scanned to its end, and one that closes is compared with
+// delimiter charges for a delimiter: a run is scanned to its end, and one that closes is compared with
 // those before it until its opener is found.
 func (c *call) delimiter() {
 	c.charge(len(c.line) - len(bytes.TrimLeft(c.line, string(c.line[:1]))))
@@ -292,14 +292,14 @@ func (c *call) delimiter() {
 	}
 }
 
-// codeSpan: without an end, which is a text, the whole block is searched for it.
+// codeSpan charges for a code span: without an end, which is a text, the whole block is searched for it.
 func (c *call) codeSpan() {
 	if _, found := c.result.(*ast.CodeSpan); !found {
 		c.charge(c.rest())
 	}
 }
 
-// link: at its end all that stands in the brackets is looked at, and what may be
+// link charges for a link: at its end everything in the brackets is scanned, and what may be
 // an address or a reference behind them.
 func (c *call) link() {
 	if c.line[0] != ']' {
@@ -351,7 +351,7 @@ func (c *call) search(line []byte, characters string) (at int) {
 // they look at 256 characters.
 const addressSteps = 20_000
 
-// address: an expression is tried where an address seems to begin.
+// address charges for an address: an expression is tried where an address seems to begin.
 func (c *call) address() {
 	if c.result != nil {
 		return

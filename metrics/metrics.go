@@ -16,7 +16,7 @@ import (
 	"parley/conversation/steps"
 )
 
-// Deps is what Metrics need.
+// Deps are the dependencies of Metrics.
 type Deps struct {
 	Version string // of the gateway
 
@@ -47,14 +47,14 @@ func New(deps Deps) *Metrics {
 // ServeHTTP answers a scrape.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
-// Expected is what is known at the start to be counted.
+// Expected lists the labels that are known at the start.
 type Expected struct {
 	Channels []string
 	Models   []string
 	Tools    []string // all that the model may call
 }
 
-// Expect makes the counters of what is expected, with 0, so that a rate is right from
+// Expect creates the counters of expected labels with 0, so that a rate is right from
 // the first event on. Tools that are not named count as "other".
 func (m *Metrics) Expect(e Expected) {
 	c := m.collectors

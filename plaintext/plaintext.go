@@ -25,6 +25,19 @@ func ForTerminal(text string) string { return clean(text, Steers) }
 // spaces between its words.
 func OneLine(text string) string { return strings.Join(strings.Fields(Clean(text)), " ") }
 
+// ShortLine returns text in one line, without control characters, with single spaces
+// between its words, and cut to limit runes, the last of which is then "…".
+func ShortLine(text string, limit int) string {
+	if len(text) > limit*8 {
+		text = strings.ToValidUTF8(text[:limit*8], "")
+	}
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	if runes := []rune(text); len(runes) > limit {
+		return strings.TrimSpace(string(runes[:limit-1])) + "…"
+	}
+	return text
+}
+
 // OneTerminalLine returns text as OneLine does, and as safe as ForTerminal makes it.
 func OneTerminalLine(text string) string { return strings.Join(strings.Fields(ForTerminal(text)), " ") }
 

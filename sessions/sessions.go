@@ -63,7 +63,7 @@ func (s *Service) Reset(ctx context.Context, key conversation.Key, keepSystem bo
 	return fresh, err
 }
 
-// Rename gives a conversation another title and returns it. It returns
+// Rename changes the title of a conversation and returns the conversation. It returns
 // conversation.ErrNotFound where there is none.
 func (s *Service) Rename(ctx context.Context, key conversation.Key, id, title string) (renamed conversation.Conversation, err error) {
 	err = s.change(ctx, key, func(ctx context.Context) error {

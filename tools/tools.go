@@ -76,7 +76,7 @@ func (r *Registry) Call(ctx context.Context, name, arguments string, limit time.
 }
 
 // callWithin runs a tool and returns when the limit has passed, even if the tool
-// ignores its context. Its goroutine then goes on until the tool returns.
+// ignores its context. Its goroutine then continues until the tool returns.
 func callWithin(ctx context.Context, tool Tool, arguments json.RawMessage, limit time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s did not finish within %s", tool.Name, limit))
 	defer cancel()

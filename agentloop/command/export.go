@@ -6,9 +6,9 @@ import (
 	"strings"
 	"unicode"
 
-	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/conversation/transcript"
+	"parley/plaintext"
 )
 
 var exportCommand = Command{
@@ -31,7 +31,7 @@ func exportConversation(ctx context.Context, env Env, r Request) (Result, error)
 	if r.Arguments != "" && !strings.EqualFold(r.Arguments, "markdown") {
 		var err error
 		if format, err = transcript.ParseFormat(r.Arguments); err != nil {
-			return Result{Text: fmt.Sprintf("A conversation is sent as `md`, `json` or `jsonl`, not as %s.", quoted(window.OneLine(r.Arguments, 20)))}, nil
+			return Result{Text: fmt.Sprintf("A conversation is sent as `md`, `json` or `jsonl`, not as %s.", quoted(plaintext.ShortLine(r.Arguments, 20)))}, nil
 		}
 	}
 	c := r.Snapshot.Conversation
@@ -58,7 +58,7 @@ func exportConversation(ctx context.Context, env Env, r Request) (Result, error)
 // exportName returns a file name made of the title, without its extension, that
 // every system takes.
 func exportName(c conversation.Conversation) string {
-	name := strings.Join(strings.FieldsFunc(strings.ToLower(window.OneLine(c.Title, 60)), func(r rune) bool {
+	name := strings.Join(strings.FieldsFunc(strings.ToLower(plaintext.ShortLine(c.Title, 60)), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
 	}), "-")
 	if name == "" {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 const (
@@ -43,7 +43,7 @@ func showHistory(ctx context.Context, env Env, r Request) (Result, error) {
 	if len(words) > 0 && strings.HasPrefix(words[0], "#") {
 		c, found, err := conversationNumber(ctx, env, r.Session, words[0][1:])
 		if err != nil || !found {
-			return Result{Text: fmt.Sprintf("There is no conversation %s here; `/history list` shows them.", window.OneLine(words[0], 20))}, err
+			return Result{Text: fmt.Sprintf("There is no conversation %s here; `/history list` shows them.", plaintext.ShortLine(words[0], 20))}, err
 		}
 		shown, command, words = c, "/history "+words[0], words[1:]
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"strings"
 
-	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/conversation/state"
+	"parley/plaintext"
 )
 
 var newCommand = Command{
@@ -30,7 +30,7 @@ const (
 func beginConversation(_ context.Context, env Env, r Request) (Result, error) {
 	c := r.Snapshot.Conversation
 	carry, rest := carriedBy(r.Arguments, env.Limits.Carry)
-	title := window.OneLine(rest, maxTitle)
+	title := plaintext.ShortLine(rest, maxTitle)
 	if c.Messages == 0 && c.Title == "" && r.Arguments == "" && !r.Snapshot.Damaged {
 		return Result{Text: "A new conversation begins." + carriedOver(c.State)}, nil // the active one is still empty, and goes on
 	}

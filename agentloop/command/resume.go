@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 var resumeCommand = Command{
@@ -27,7 +27,7 @@ func resumeConversation(ctx context.Context, env Env, r Request) (Result, error)
 	case err != nil:
 		return Result{}, err
 	case len(found) == 0:
-		return Result{Text: fmt.Sprintf("There is no conversation %s here; `/resume` shows them.", quoted(window.OneLine(words, 60)))}, nil
+		return Result{Text: fmt.Sprintf("There is no conversation %s here; `/resume` shows them.", quoted(plaintext.ShortLine(words, 60)))}, nil
 	case len(found) > 1:
 		return Result{Text: ambiguous(words, found), Actions: resumeActions(found)}, nil
 	}
@@ -86,7 +86,7 @@ const maxResumeActions = 5
 func resumeActions(list []conversation.Conversation) []conversation.Action {
 	var actions []conversation.Action
 	for _, c := range list[:min(len(list), maxResumeActions)] {
-		actions = append(actions, conversation.Action{Label: window.OneLine(orUntitled(c.Title), 40), Command: "/resume " + c.ID})
+		actions = append(actions, conversation.Action{Label: plaintext.ShortLine(orUntitled(c.Title), 40), Command: "/resume " + c.ID})
 	}
 	return actions
 }
@@ -94,7 +94,7 @@ func resumeActions(list []conversation.Conversation) []conversation.Action {
 // ambiguous asks which of several conversations is meant.
 func ambiguous(words string, found []conversation.Conversation) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s fits %s:\n", quoted(window.OneLine(words, 60)), plural(int64(len(found)), "conversation"))
+	fmt.Fprintf(&b, "%s fits %s:\n", quoted(plaintext.ShortLine(words, 60)), plural(int64(len(found)), "conversation"))
 	for _, c := range found[:min(len(found), listMost)] {
 		fmt.Fprintf(&b, "\n- %s — %s, %s: `/resume %s`", orUntitled(c.Title), plural(c.Messages, "message"), when(c.UpdatedAt), c.ID)
 	}

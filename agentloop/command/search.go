@@ -10,6 +10,7 @@ import (
 	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/conversation/search"
+	"parley/plaintext"
 )
 
 // Unsearchable answers where the index or the messages are damaged.
@@ -45,13 +46,13 @@ func searchMessages(ctx context.Context, env Env, r Request) (Result, error) {
 		return Result{Text: nothingFound(page, words)}, nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "**Found for %s**, the best first", unmarked(quoted(window.OneLine(words, 100))))
+	fmt.Fprintf(&b, "**Found for %s**, the best first", unmarked(quoted(plaintext.ShortLine(words, 100))))
 	for _, h := range hits[:min(len(hits), searchPage)] {
 		b.WriteString("\n\n" + showHit(h, r.Snapshot.Conversation.ID))
 	}
 	var actions []conversation.Action
 	if len(hits) > searchPage {
-		more := fmt.Sprintf("/search #%d %s", page+1, window.OneLine(words, 500))
+		more := fmt.Sprintf("/search #%d %s", page+1, plaintext.ShortLine(words, 500))
 		fmt.Fprintf(&b, "\n\nMore: `%s`", strings.ReplaceAll(more, "`", ""))
 		actions = append(actions, conversation.Action{Label: "More", Command: more})
 	}
@@ -72,9 +73,9 @@ func searchedPage(arguments string) (page int, words string) {
 
 func nothingFound(page int, words string) string {
 	if page > 1 {
-		return "There is nothing more for " + unmarked(quoted(window.OneLine(words, 100))) + "."
+		return "There is nothing more for " + unmarked(quoted(plaintext.ShortLine(words, 100))) + "."
 	}
-	return "Nothing was found for " + unmarked(quoted(window.OneLine(words, 100))) + " in this place. Fewer words, or other ones, may find more."
+	return "Nothing was found for " + unmarked(quoted(plaintext.ShortLine(words, 100))) + " in this place. Fewer words, or other ones, may find more."
 }
 
 // showHit returns a hit in one line. It names the conversation unless that is the
@@ -96,7 +97,7 @@ func showHit(h search.Hit, present string) string {
 	}
 	where := ""
 	if h.Conversation != present {
-		where = fmt.Sprintf(" in *%s*", unmarked(window.OneLine(orUntitled(h.Title), 40)))
+		where = fmt.Sprintf(" in *%s*", unmarked(plaintext.ShortLine(orUntitled(h.Title), 40)))
 	}
 	return fmt.Sprintf("%s%s, %s: %s", when(h.At), where, who, text)
 }

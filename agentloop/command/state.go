@@ -9,6 +9,7 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation/state"
+	"parley/plaintext"
 )
 
 var stateCommand = Command{
@@ -125,7 +126,7 @@ func strikeNotes(now state.State, words string) Result {
 	case words == "":
 		return Result{Text: "Say which: `/state strike NUMBER`. `/state` shows the numbers."}
 	case unknown != "":
-		return Result{Text: fmt.Sprintf("There is no rule or decision %s here; `/state` shows them with their numbers.", quoted(window.OneLine(unknown, 60)))}
+		return Result{Text: fmt.Sprintf("There is no rule or decision %s here; `/state` shows them with their numbers.", quoted(plaintext.ShortLine(unknown, 60)))}
 	}
 	var said, record []string
 	var events []state.Event

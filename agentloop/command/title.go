@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 // maxTitle is how many characters a title may have that a person gives.
@@ -18,7 +18,7 @@ var titleCommand = Command{
 }
 
 func titleConversation(_ context.Context, _ Env, r Request) (Result, error) {
-	title := window.OneLine(r.Arguments, maxTitle)
+	title := plaintext.ShortLine(r.Arguments, maxTitle)
 	switch present := r.Snapshot.Conversation.Title; {
 	case title == "" && present == "":
 		return Result{Text: "This conversation has no title yet; `/title WORDS` gives it one."}, nil

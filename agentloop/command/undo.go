@@ -6,6 +6,7 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 var undoCommand = Command{
@@ -25,7 +26,7 @@ func undoTurn(_ context.Context, _ Env, r Request) (Result, error) {
 	}
 	return Result{
 		Text: fmt.Sprintf("Taken back: %s and what followed. The assistant does not see it any more.",
-			quoted(window.OneLine(last[0].Content, 80))),
+			quoted(plaintext.ShortLine(last[0].Content, 80))),
 		Effect: conversation.Effect{Undo: last[0].Seq},
 	}, nil
 }

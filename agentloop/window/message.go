@@ -80,10 +80,10 @@ func shownContent(m *conversation.Message) string {
 // SenderName returns the name by which people and the model know a sender. It reads
 // as nothing but a name: see plaintext.Name.
 func SenderName(s conversation.Sender) string {
-	if name := OneLine(plaintext.Name(s.Name), 64); name != "" {
+	if name := plaintext.ShortLine(plaintext.Name(s.Name), 64); name != "" {
 		return name
 	}
-	return "user " + OneLine(s.ID, 64)
+	return "user " + plaintext.ShortLine(s.ID, 64)
 }
 
 // Rows returns messages of the model's list as messages to store.

@@ -6,6 +6,7 @@ import (
 
 	"parley/conversation"
 	"parley/llm"
+	"parley/plaintext"
 )
 
 // noteOf returns what a call tells the model beside the talk and changes from run to
@@ -13,7 +14,7 @@ import (
 // message of the user, so that all before it stays as it was in the call before.
 func noteOf(in Input, counter Counter) string {
 	var parts []string
-	if place := OneLine(in.Snapshot.Place, 200); place != "" {
+	if place := plaintext.ShortLine(in.Snapshot.Place, 200); place != "" {
 		parts = append(parts, fmt.Sprintf("[This conversation takes place in %s.]", place))
 	}
 	if state := StateText(in.Snapshot.Conversation, FocusOf(in.Snapshot.History, in.Asked), counter, in.StateTokens); state != "" {

@@ -9,6 +9,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/state"
+	"parley/plaintext"
 	"parley/tools"
 )
 
@@ -125,7 +126,7 @@ func (s *shown) shorten(notes []state.Note, limit int) []state.Note {
 	}
 	notes = slices.Clone(notes)
 	for i := range notes {
-		if short := OneLine(notes[i].Text, limit); short != notes[i].Text {
+		if short := plaintext.ShortLine(notes[i].Text, limit); short != notes[i].Text {
 			notes[i].Text = short
 			s.shortened++
 		}
@@ -214,7 +215,7 @@ func FocusOf(history, users []conversation.Message) string {
 				continue
 			}
 			line, _, _ := strings.Cut(strings.TrimSpace(m.Content), "\n")
-			return OneLine(line, maxFocus)
+			return plaintext.ShortLine(line, maxFocus)
 		}
 	}
 	return ""

@@ -92,7 +92,7 @@ func New(deps Deps) *Channel {
 	return c
 }
 
-// Name is "api".
+// Name returns "api".
 func (c *Channel) Name() string { return ChannelName }
 
 // Run takes messages from programs until ctx ends. Requests whose answer this

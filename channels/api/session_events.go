@@ -23,7 +23,7 @@ type followSession struct {
 	Last string `header:"Last-Event-ID" doc:"Of the last event that was received"`
 }
 
-// followSession streams what is new in a session of any channel.
+// followSession streams the events of a session of any channel.
 func (c *Channel) followSession(ctx context.Context, in *followSession) (*huma.StreamResponse, error) {
 	key, err := parseKey(in.Key)
 	if err != nil {

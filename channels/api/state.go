@@ -9,7 +9,7 @@ import (
 	"parley/conversation/state"
 )
 
-// sessionState is what the model is always told of a session's active conversation.
+// sessionState is the state of a session's active conversation, which the model is told in every run.
 type sessionState struct {
 	Conversation string       `json:"conversation" doc:"The id of the active conversation"`
 	Turns        int64        `json:"turns"`

@@ -176,7 +176,7 @@ func callsOf(calls []llm.ToolCall) (list []chatCall) {
 	return list
 }
 
-// errBrokenOff ends a call that would begin anew after a part of its answer was sent:
+// errBrokenOff ends a call that would start again after a part of its answer was sent:
 // the protocol can't take back what was said.
 var errBrokenOff = errors.New("the answer broke off")
 

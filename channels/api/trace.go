@@ -147,7 +147,7 @@ func totalsOf(t stored.Totals) Totals {
 	}
 }
 
-// totalsOf are sums over the runs of one model, with what they cost.
+// totalsOf sums the runs of one model, with their cost.
 func (c *Channel) totalsOf(model string, t stored.Totals) Totals {
 	out := totalsOf(t)
 	out.Cost = c.cost(model, t.Prompt, t.Cached, t.Completion)

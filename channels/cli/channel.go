@@ -1,5 +1,5 @@
 // Package cli is the terminal channel: a line editor with streamed, rendered
-// answers on a terminal, and a plain line-by-line exchange on a pipe.
+// answers on a terminal, and plain line-by-line answers on a pipe.
 package cli
 
 import (
@@ -130,10 +130,10 @@ func New(o Options) (*Channel, error) {
 	return c, nil
 }
 
-// Name is "cli".
+// Name returns "cli".
 func (c *Channel) Name() string { return channelName }
 
-// Key is the session's key.
+// Key returns the session's key.
 func (c *Channel) Key() conversation.Key { return c.key }
 
 // Run takes messages until the user leaves, the input ends or ctx ends, and then

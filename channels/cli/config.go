@@ -15,12 +15,12 @@ type Config struct {
 // DefaultSession is the session that a terminal opens when none is named.
 const DefaultSession = "default"
 
-// Defaults is the configuration of a file that says nothing.
+// Defaults returns the configuration of an empty file.
 func Defaults() Config { return Config{Session: DefaultSession} }
 
 var sessionName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// ValidateSession says in a sentence why name can't name a session.
+// ValidateSession returns a sentence that says why name can't name a session.
 func ValidateSession(name string) error {
 	if !sessionName.MatchString(name) {
 		return fmt.Errorf("session name %q: use 1 to 64 letters, digits, '-', '_' or '.'", name)
@@ -28,7 +28,7 @@ func ValidateSession(name string) error {
 	return nil
 }
 
-// Key is the key of a terminal's session: "cli:NAME".
+// Key returns the key of a terminal's session: "cli:NAME".
 func Key(name string) conversation.Key {
 	return conversation.Key(channelName + ":" + name)
 }

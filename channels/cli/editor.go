@@ -295,7 +295,7 @@ func (m *rawMode) leave() {
 }
 
 // pause and resume are called by the editor around every line, where the mode
-// stays: what is typed between two lines must not be echoed.
+// stays on: input between two lines must not be echoed.
 func (m *rawMode) pause() error {
 	if m.suspended {
 		m.leave()

@@ -52,7 +52,7 @@ func (p *pipe) run(ctx context.Context, post postFunc, ready func()) error {
 		case l = <-lines:
 		}
 		if text := entered(l.text); strings.TrimSpace(text) != "" {
-			if err := p.exchange(ctx, post, text); err != nil {
+			if err := p.ask(ctx, post, text); err != nil {
 				if ctx.Err() != nil {
 					return nil
 				}
@@ -68,8 +68,8 @@ func (p *pipe) run(ctx context.Context, post postFunc, ready func()) error {
 	}
 }
 
-// exchange accepts one message and waits until its reply is printed.
-func (p *pipe) exchange(ctx context.Context, post postFunc, text string) error {
+// ask accepts one message and waits until its reply is printed.
+func (p *pipe) ask(ctx context.Context, post postFunc, text string) error {
 	id, err := newID()
 	if err != nil {
 		return err

@@ -51,11 +51,11 @@ func (p prose) String() string {
 	return b.String()
 }
 
-// columns is the room that one line of prose takes on a terminal, where a
+// columns returns the width of one line of prose on a terminal, where a
 // grapheme cluster is one glyph.
 func (p prose) columns() int { return uniseg.StringWidth(p.String()) }
 
-// paint is one line of prose. Each span ends its looks itself, so that lines
+// paint renders one line of prose. Each span resets its style itself, so that lines
 // stand alone.
 func (p prose) paint(c palette) string {
 	var b strings.Builder
@@ -103,7 +103,7 @@ func (p prose) wrap(limit int) []prose {
 	return p.split(ends)
 }
 
-// chop gives the offsets at which a word has to be broken, and the columns of
+// chop returns the offsets at which a word has to be broken, and the columns of
 // what comes after the last.
 func chop(word string, limit int) (cuts []int, col int) {
 	state := -1
@@ -120,7 +120,7 @@ func chop(word string, limit int) (cuts []int, col int) {
 	return cuts, col
 }
 
-// split gives the lines that end at the given offsets, without white space at
+// split returns the lines that end at the given offsets, without white space at
 // their ends.
 func (p prose) split(ends []int) []prose {
 	lines := make([]prose, 0, len(ends))

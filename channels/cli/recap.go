@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	recapExchanges = 3
-	recapLines     = 6
-	recapRunes     = 600
+	recapTurns = 3
+	recapLines = 6
+	recapRunes = 600
 )
 
-// Recap renders where a conversation was left: its last exchanges, with who
+// Recap renders where a conversation was left: its last turns, with who
 // wrote and when, as lines for Options.Intro. messages are in order; tool
 // calls and their results are left out. It returns nil when nobody has spoken.
 func Recap(messages []conversation.Message, now time.Time) []string {
-	spoken := lastExchanges(messages, recapExchanges)
+	spoken := lastTurns(messages, recapTurns)
 	if len(spoken) == 0 {
 		return nil
 	}
@@ -48,9 +48,9 @@ func Recap(messages []conversation.Message, now time.Time) []string {
 	return lines[:len(lines)-1]
 }
 
-// lastExchanges keeps what was said from the n-th last turn to the user on.
+// lastTurns returns what was said in the last n turns.
 // Several messages of the user in a row are one turn.
-func lastExchanges(messages []conversation.Message, n int) []conversation.Message {
+func lastTurns(messages []conversation.Message, n int) []conversation.Message {
 	var spoken []conversation.Message
 	for _, m := range messages {
 		if m.Role != conversation.RoleTool && strings.TrimSpace(m.Content) != "" {
@@ -71,7 +71,7 @@ func lastExchanges(messages []conversation.Message, n int) []conversation.Messag
 	return spoken
 }
 
-// when is a time as short as it can be understood at now, in now's zone.
+// when formats a time as briefly as can be understood at now, in now's time zone.
 func when(t, now time.Time) string {
 	t = t.In(now.Location())
 	switch {
@@ -95,7 +95,7 @@ func ago(d time.Duration) string {
 	return count(int(d.Hours()/24), "day") + " ago"
 }
 
-// count is a number of things in words: "1 line", "20 lines".
+// count formats a number of things: "1 line", "20 lines".
 func count[N int | int64](n N, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -15,7 +15,7 @@ const (
 	// slackRows is how far the line may grow before the region makes room.
 	slackRows = 3
 
-	// maxLive is the tail of an answer, in bytes, that is rendered anew while it grows.
+	// maxLive is the tail of an answer, in bytes, that is rendered again while it grows.
 	maxLive = 24 << 10
 )
 
@@ -111,7 +111,7 @@ func (c *chat) repaint(echo int, above string) error {
 	return c.screen.paint(echo, above+scrolled, region)
 }
 
-// body is the answer so far, or the sign that there is one to come, in at most
+// body renders the answer so far, or a sign that one is to come, in at most
 // room rows. Blocks that no longer fit are returned as scrolled, to be printed
 // for good.
 func (c *chat) body(room int) (lines []string, scrolled string) {
@@ -153,7 +153,7 @@ func (c *chat) sign() string {
 	return c.palette.dim("thinking … Ctrl-C stops")
 }
 
-// foot is what stands between the answer and the prompt: messages that wait,
+// foot renders the lines between the answer and the prompt: messages that wait,
 // and a hint. It begins with an empty line when there is a body above it.
 func (c *chat) foot() []string {
 	var lines []string
@@ -175,8 +175,8 @@ func (c *chat) foot() []string {
 	return lines
 }
 
-// firstBlock is the offset at which the second top-level block of a markdown
-// text begins, so that what is before it can be rendered by itself; 0 when the
+// firstBlock returns the offset at which the second top-level block of a markdown
+// text begins, so that the text before it can be rendered by itself; 0 if the
 // text is one block. It errs towards long blocks: a list is one, with
 // everything indented under it.
 func firstBlock(md string) int {

@@ -26,7 +26,7 @@ type renderer struct {
 	gap         *string // a blank line that comes before the next line, if one comes
 }
 
-// room is the columns that are left for text.
+// room returns the columns that are left for text.
 func (r *renderer) room() int { return max(r.width-textWidth(r.rest), minRoom) }
 
 func (r *renderer) line(s string) {

@@ -83,8 +83,8 @@ func (s *screen) look() {
 	}
 }
 
-// regionRows is how many rows the region covers, also when the terminal has
-// been made narrower and has wrapped it anew.
+// regionRows returns the number of rows that the region covers, even if the terminal has
+// been made narrower and has wrapped it again.
 func (s *screen) regionRows() int {
 	rows := 0
 	for _, w := range s.drawn {

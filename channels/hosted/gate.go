@@ -23,7 +23,7 @@ type opening struct {
 	ending <-chan struct{}
 }
 
-// Open has the gate take messages until ctx ends. It does not block.
+// Open lets the gate accept messages until ctx ends. It does not block.
 func (g *Gate) Open(ctx context.Context, accept channels.AcceptFunc) {
 	g.open.Store(&opening{accept: accept, ending: ctx.Done()})
 }

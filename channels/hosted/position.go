@@ -6,7 +6,7 @@ import (
 )
 
 // Position is how much of a session a client has received. It consists of numbers
-// of the store, so that a stream goes on there after the gateway's restart.
+// of the store, so that a stream continues there after the gateway's restart.
 type Position struct {
 	Conversation string // ID, "" for one without messages
 	Seq          int64  // of the newest message

@@ -8,7 +8,7 @@ import (
 	"parley/sessions"
 )
 
-// rename gives a chat's active conversation another title.
+// rename changes the title of a chat's active conversation.
 func (c *Channel) rename(w http.ResponseWriter, r *http.Request) {
 	title, ok := sessions.ParseTitle(r.PostFormValue("title"))
 	if !ok {

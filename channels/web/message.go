@@ -19,7 +19,7 @@ import (
 	"parley/httpserver"
 )
 
-// refusal is the reason why a message is not taken, in words for its author.
+// refusal is the reason why a message is not accepted, written for its author.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }

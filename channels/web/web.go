@@ -59,7 +59,7 @@ func New(deps Deps) *Channel {
 	return &Channel{Deps: deps, uploads: hosted.Uploads{Store: deps.Store, Log: deps.Log}, list: sharedList{watch: deps.Feed.WatchChannel(channelName)}}
 }
 
-// Name is "web".
+// Name returns "web".
 func (c *Channel) Name() string { return channelName }
 
 // Run takes messages from pages until ctx ends.

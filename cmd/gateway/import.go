@@ -25,10 +25,10 @@ func importCommand(configPath *string) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Import conversations from ChatGPT's data export, or from JSON lines",
-		Long: "FILE is conversations.json of ChatGPT's data export or the .zip with it, or JSON lines: a conversation\n" +
-			"({\"messages\": [...]}) or a message ({\"role\": ..., \"content\": ...}) a line, also what gateway sessions\n" +
-			"export --format jsonl has written; - is standard input. They become archived conversations of a session:\n" +
-			"/history list shows them there. Importing a file again adds nothing. It works while a gateway runs.",
+		Long: "FILE is conversations.json of ChatGPT's data export, the .zip with it, or a file of JSON lines; - is standard\n" +
+			"input. Each line is a conversation ({\"messages\": [...]}) or a message ({\"role\": ..., \"content\": ...}), as\n" +
+			"`gateway sessions export --format jsonl` writes them. They become archived conversations of one session,\n" +
+			"where /history list shows them. Importing a file again adds nothing. It works while a gateway runs.",
 		Example: "  gateway import conversations.json --dry-run",
 		Args:    cobra.ExactArgs(1),
 		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {

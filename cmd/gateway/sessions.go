@@ -70,7 +70,7 @@ func jsonFlag(command *cobra.Command, asJSON *bool) {
 	command.Flags().BoolVar(asJSON, "json", false, "print JSON, with stable field names")
 }
 
-// listSessions also reports whether there are more than the query's limit.
+// listSessions returns the sessions of a query, and reports whether there are more than its limit.
 func listSessions(cmd *cobra.Command, store *conversation.Store, query conversation.SessionQuery) (list []conversation.Session, more bool, err error) {
 	if query.Limit < 0 {
 		return nil, false, fmt.Errorf("--limit: found %d, allowed: 0 or more", query.Limit)
@@ -96,7 +96,7 @@ func printSessions(out io.Writer, list []conversation.Session, more bool, now ti
 	return err
 }
 
-// printableKey is a key that can't steer the terminal, in full.
+// printableKey returns a key in full, without characters that control the terminal.
 func printableKey(key conversation.Key) string { return plaintext.OneTerminalLine(string(key)) }
 
 func showCommand(configPath *string) *cobra.Command {

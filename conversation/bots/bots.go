@@ -23,7 +23,7 @@ type Bots struct {
 // New returns the bots of a store.
 func New(store *conversation.Store) *Bots { return &Bots{store.DB(), store.Now} }
 
-// Takeover is what a bot finds when it begins to serve its channel.
+// Takeover describes what a bot finds when it begins to serve its channel.
 type Takeover struct {
 	Former string  // the id of the bot that served the channel before; "" if it was the same one, or if there was none
 	Left   []Queue // what waits for other bots of the channel
@@ -114,7 +114,7 @@ func (b *Bots) List(ctx context.Context) ([]Bot, error) {
 // ErrNotFound says that a bot has never served, and that nothing waits for it.
 var ErrNotFound = errors.New("no such bot")
 
-// Release lets whichever bot serves the channel answer and send what waits for a bot, and returns what that is. It returns
+// Release lets the bot that serves the channel answer and send what waits for another bot, and returns what that is. It returns
 // ErrNotFound for a bot that is not known.
 func (b *Bots) Release(ctx context.Context, a conversation.Account) (released Queue, err error) {
 	err = b.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {

@@ -8,7 +8,7 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// Queue is what waits for a bot of a channel, or for a channel without bots.
+// Queue counts the messages and replies that wait for a bot of a channel, or for a channel without bots.
 type Queue struct {
 	Channel       string
 	Account       string    // the platform's id of the bot; "" where there is none, or it is not known

@@ -65,7 +65,7 @@ var accents = &unicode.RangeTable{R16: []unicode.Range16{
 // Tokenize returns the words of a text in order and, separately, the parts of compound words such as parseConfig.
 func Tokenize(text string) (words, parts []Token) { return tokenize(norm.NFC.String(text)) }
 
-// tokenize is Tokenize for a text in Unicode's form NFC.
+// tokenize returns what Tokenize does, for a text in Unicode's form NFC.
 func tokenize(text string) (words, parts []Token) {
 	words = make([]Token, 0, len(text)/6)
 	for i := 0; i < len(text); {

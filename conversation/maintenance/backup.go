@@ -80,7 +80,7 @@ func fill(ctx context.Context, db *sql.DB, source string, d *draft, progress Pro
 }
 
 // copyWhole copies a database with its large files. When some of these are deleted
-// meanwhile, it begins anew.
+// meanwhile, it starts again.
 func copyWhole(ctx context.Context, conn *sql.Conn, source, target string, progress Progress) (lost int64, err error) {
 	for try := 0; ; try++ {
 		if err := copyDatabase(ctx, conn, target, progress); err != nil {

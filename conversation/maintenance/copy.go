@@ -9,9 +9,9 @@ import (
 	"parley/conversation/internal/sqlite"
 )
 
-// copyDatabase copies a database with what stands in its log into an empty file,
+// copyDatabase copies a database, including its write-ahead log, into an empty file,
 // page by page, as it is at one moment: the read transaction that it holds
-// meanwhile keeps nobody from writing, and no write makes it begin anew. The
+// meanwhile keeps nobody from writing, and no write makes it start again. The
 // copy needs no log, and no log belongs to it.
 func copyDatabase(ctx context.Context, source *sql.Conn, target string, progress Progress) error {
 	if _, err := source.ExecContext(ctx, "BEGIN"); err != nil {

@@ -19,7 +19,7 @@ type draft struct {
 	file *os.File // holds a lock while the draft is being made
 }
 
-// draftName is a name that no other file has, the same each time.
+// draftName returns a name that no other file has, the same each time.
 func draftName(target string) string {
 	return filepath.Join(filepath.Dir(target), "."+filepath.Base(target)+".unfinished")
 }
@@ -83,7 +83,7 @@ func (d *draft) close() error {
 	return file.Close()
 }
 
-// publish gives the draft its name when it is on disk. Without replace it never
+// publish renames the draft to its final name once it is on disk. Without replace it never
 // takes that of another file.
 func (d *draft) publish(target string, replace bool) error {
 	if err := errors.Join(d.removeSide(), d.file.Sync()); err != nil {

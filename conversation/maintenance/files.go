@@ -9,7 +9,7 @@ import (
 // followed.
 func RealPath(path string) (string, error) { return db.RealPath(path) }
 
-// MarkDaemon tells DaemonPID, for as long as this process lives, that a daemon runs
+// MarkDaemon records for DaemonPID, as long as this process lives, that a daemon runs
 // on the database of a store. Several may.
 func MarkDaemon(store *conversation.Store) error { return store.DB().MarkDaemon() }
 

@@ -171,7 +171,7 @@ func (v *verification) files(ctx context.Context, q db.Querier) error {
 	return nil
 }
 
-// checkBlob says what is wrong with the bytes of a file, "" when nothing is.
+// checkBlob returns what is wrong with the bytes of a file, "" if nothing is.
 func checkBlob(ctx context.Context, q db.Querier, database string, b blobs.Blob) (problem string, err error) {
 	reader, err := blobs.Open(ctx, q, database, b)
 	if errors.Is(err, os.ErrNotExist) {

@@ -17,7 +17,7 @@ import (
 	"parley/conversation/internal/sqlite"
 )
 
-// Step is what is being done.
+// Step is a stage of a command, for reporting its progress.
 type Step string
 
 const (
@@ -40,7 +40,7 @@ func (p Progress) tell(step Step, done, total int64) {
 	}
 }
 
-// Contents is what a database holds.
+// Contents counts what a database holds.
 type Contents struct {
 	Schema        int64 // version
 	Sessions      int64
@@ -101,7 +101,7 @@ func measure(ctx context.Context, q db.Querier, path string, c *Contents) error 
 		(SELECT count(*) FROM conversations WHERE deleted = 0), (SELECT count(*) FROM messages)`).Scan(&c.Sessions, &c.Conversations, &c.Messages))
 }
 
-// problems are what SQLite finds in a database, at most limit of them.
+// problems returns what SQLite finds wrong in a database, at most limit problems.
 func problems(ctx context.Context, q db.Querier, limit int) (list []string, err error) {
 	if list, err = firstColumn(ctx, q, `PRAGMA integrity_check(`+strconv.Itoa(limit)+`)`); err != nil {
 		if !isDamage(err) {

@@ -38,7 +38,7 @@ type Repaired struct {
 // Repair reads all that can be read of a database that no process has open, and
 // makes a new one of it in the file target. What is lost of a conversation is
 // marked there by an internal message in each place, so that the rest keeps its
-// numbers. The search index is made anew. The old database stays as it is.
+// numbers. The search index is rebuilt. The old database is not changed.
 func Repair(ctx context.Context, database, target string, o RepairOptions) (r Repaired, err error) {
 	held, err := db.Exclude(database)
 	if err != nil {
@@ -159,7 +159,7 @@ func ignoreDone(err error) error {
 	return err
 }
 
-// describeAll are the columns of the new database, by table.
+// describeAll returns the columns of the new database, by table.
 func describeAll(ctx context.Context, q db.Querier) (columns map[string][]string, err error) {
 	names, err := firstColumn(ctx, q, `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'`)
 	if err != nil {
@@ -283,7 +283,7 @@ func (r *repair) mendValues(ctx context.Context) error {
 	return nil
 }
 
-// countAll gives a state to all conversations that lost theirs.
+// countAll creates a state for all conversations that lost theirs.
 func (r *repair) countAll(ctx context.Context) error {
 	ids, err := firstColumn(ctx, r.tx, `SELECT id FROM conversations WHERE state IS NULL AND messages > 0`)
 	for _, text := range ids {
@@ -402,7 +402,7 @@ func (r *repair) mendConversations(ctx context.Context) error {
 	return nil
 }
 
-// bounds are the first and the last message that can be read.
+// bounds returns the first and the last message that can be read.
 func (c *conversationTally) bounds() (first, last int64) {
 	for _, s := range c.found {
 		if first == 0 || s.first < first {
@@ -413,7 +413,7 @@ func (c *conversationTally) bounds() (first, last int64) {
 	return first, last
 }
 
-// count gives a conversation the state that tells how many exchanges it has.
+// count stores the state of a conversation with the number of its turns.
 func (r *repair) count(ctx context.Context, id int64) error {
 	if r.version < 4 { // a later migration does it
 		return nil
@@ -427,7 +427,7 @@ func (r *repair) count(ctx context.Context, id int64) error {
 		WHERE id = ?1`, id)
 }
 
-// lostText stands in the place of a message that is lost. It is internal: no
+// lostText is the text of the message that replaces a lost one. It is internal: no
 // model is shown it, and neither is the chat.
 const lostText = "This message could not be read when the database was repaired."
 
@@ -509,7 +509,7 @@ func (r *repair) mendCalls(ctx context.Context, conversation int64) error {
 	return nil
 }
 
-// callIDs are the ids of tool calls, as messages keep them.
+// callIDs returns the ids of the tool calls that a message holds.
 func callIDs(text string) (ids []string) {
 	var calls []struct {
 		ID string `json:"id"`
@@ -558,7 +558,7 @@ func (r *repair) mendReferences(ctx context.Context) error {
 	return nil
 }
 
-// foreignKeys are the foreign keys of the new database.
+// foreignKeys returns the foreign keys of the new database.
 func foreignKeys(ctx context.Context, q db.Querier) (list []foreignKey, err error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT t.name, f."from", f."table", coalesce(f."to", 'id'), f.on_delete = 'SET NULL'
@@ -577,7 +577,7 @@ func foreignKeys(ctx context.Context, q db.Querier) (list []foreignKey, err erro
 	return list, rows.Err()
 }
 
-// mendCursors has the search index and lost vectors made anew, and keeps numbers from being given
+// mendCursors makes the store rebuild the search index and lost vectors, and keeps numbers from being given
 // twice where the newest rows are lost: a run has the number of its first inbound,
 // and the sums know up to which reply they count.
 func (r *repair) mendCursors(ctx context.Context) error {
@@ -603,7 +603,7 @@ func (r *repair) mendCursors(ctx context.Context) error {
 	return nil
 }
 
-// losses says what could not be read.
+// losses returns what could not be read.
 func (r *repair) losses() []Finding {
 	v := verification{}
 	v.damage(&r.salvage)
@@ -623,7 +623,7 @@ func (r *repair) losses() []Finding {
 	return list
 }
 
-// indexAll does the chores of a database that no other process uses, so that it
+// indexAll runs the chores of a database that no other process uses, so that it
 // lets nobody go first. It reports to told how many messages are in the search index.
 func indexAll(ctx context.Context, d *db.DB, told func(done, total int64)) error {
 	var total int64

@@ -103,7 +103,7 @@ func fillFrom(ctx context.Context, file string, d *draft, progress Progress) (c 
 	return fill(ctx, db, held.Path, d, progress)
 }
 
-// belongTo gives the draft and the lock file to the owner of the database that it
+// belongTo changes the owner of the draft and the lock file to that of the database that it
 // replaces, or of its folder: a restore by root must not lock the gateway out.
 func (d *draft) belongTo(target string) error {
 	if os.Geteuid() != 0 {

@@ -80,7 +80,7 @@ func (s *salvage) readVersion() error {
 	return err
 }
 
-// root is the first page of a table or an index, 0 when it is not known.
+// root returns the first page of a table or an index, 0 if it is not known.
 func (s *salvage) root(name string) uint32 {
 	for _, o := range s.objects {
 		if o.name == name {
@@ -117,7 +117,7 @@ func (s *salvage) walk(ctx context.Context) error {
 	return s.adopt(w)
 }
 
-// inOrder are the tables with what others refer to first.
+// inOrder returns the tables, those that others refer to first.
 func (s *salvage) inOrder() []table {
 	first := []string{"sessions", "conversations", "runs", "messages"}
 	rank := func(name string) int {
@@ -154,7 +154,7 @@ func (s *salvage) isGateways() bool {
 	})
 }
 
-// take gives on a row whose id stands in its place.
+// take passes on a row whose id is in its place.
 func (s *salvage) take(t table, id int64, values []any) error {
 	if !t.fits(values) { // a page of another table stands in its place
 		s.damage[t.name] = append(s.damage[t.name], sqlitefile.Damage{After: id - 1, UpTo: id, Err: errors.New("a row is not of this table")})
@@ -189,7 +189,7 @@ func (s *salvage) readRest(w *sqlitefile.Walker, o object, visit func() error) (
 	return err
 }
 
-// adopt gives rows whose page was cut off by damage to the table that they fit.
+// adopt assigns rows whose page was cut off by damage to the table that they fit.
 func (s *salvage) adopt(w *sqlitefile.Walker) error {
 	if !s.anyBelow() {
 		return nil
@@ -217,7 +217,7 @@ func (s *salvage) anyBelow() bool {
 	return false
 }
 
-// parent is the table that has lost such rows: the one with the fewest columns
+// parent returns the table that has lost such rows: the one with the fewest columns
 // that they do not have.
 func (s *salvage) parent(rows []sqlitefile.Row) (best table, found bool) {
 	for _, t := range s.inOrder() {
@@ -238,7 +238,7 @@ func (s *salvage) lacks(t table, rows []sqlitefile.Row) bool {
 	return true
 }
 
-// hit are the tables and indexes that can't be read as a whole, in order.
+// hit returns the tables and indexes that can't be read completely, in order.
 func (s *salvage) hit() (names []string) {
 	for name, damage := range s.damage {
 		if len(damage) > 0 {

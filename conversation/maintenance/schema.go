@@ -15,7 +15,7 @@ import (
 	"parley/conversation/internal/sqlitefile"
 )
 
-// table is a table as its rows stand in the file.
+// table describes a table as its rows are stored in the file.
 type table struct {
 	name    string
 	columns []column // in the order of storage
@@ -86,7 +86,7 @@ func parseObject(r sqlitefile.Row) (o object, ok bool) {
 	return o, true
 }
 
-// reference is an empty database with the schema of a version, and its tables
+// reference creates an empty database with the schema of a version, and its tables
 // by name. remove deletes it.
 func reference(ctx context.Context, version int64) (tables map[string]table, remove func() error, err error) {
 	dir, err := os.MkdirTemp("", "parley-schema")

@@ -119,7 +119,7 @@ func (c *conversationTally) add(seq, at int64) {
 	c.found = append(c.found, stretch{seq, seq, at, at})
 }
 
-// entry counts an entry of an index. The id of its row stands at its end.
+// entry counts an entry of an index. The id of its row is at its end.
 func (a *tally) entry(index string, values []any) {
 	if len(values) < 2 {
 		return
@@ -173,7 +173,7 @@ type Loss struct {
 	Before       int64 // and the one behind them
 }
 
-// losses are the messages that are missing, by conversation.
+// losses returns the messages that are missing, by conversation.
 func (a *tally) losses() (list []Loss) {
 	for _, id := range slices.Sorted(maps.Keys(a.conversations)) {
 		c := a.conversations[id]
@@ -192,7 +192,7 @@ func (a *tally) losses() (list []Loss) {
 	return list
 }
 
-// missing are the stretches of messages that are not there.
+// missing returns the ranges of messages that are missing.
 func (c *conversationTally) missing(of Loss) (list []Loss) {
 	slices.SortFunc(c.found, func(a, b stretch) int { return cmp.Compare(a.first, b.first) })
 	next, after := int64(1), int64(0)
@@ -210,7 +210,7 @@ func (c *conversationTally) missing(of Loss) (list []Loss) {
 	return list
 }
 
-// lostWork are, by session, the inbound that waits or the replies that are due
+// lostWork returns, by session, the inbound that waits or the replies that are due
 // of which only the index knows.
 func (a *tally) lostWork(table string, indexed map[int64]int64) map[conversation.Key]int64 {
 	lost := map[conversation.Key]int64{}

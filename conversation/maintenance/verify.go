@@ -24,7 +24,7 @@ type Finding struct {
 	Lost bool   // something that people said or wait for is hit; else all of it is there
 }
 
-// Verified is what Verify has found.
+// Verified is the result of Verify.
 type Verified struct {
 	Contents // as far as they can be counted
 	Findings []Finding
@@ -144,7 +144,7 @@ const searchDamaged = "The search index is damaged (%s). No message is lost: `ga
 // speaks in other words: those are looked at one by one.
 var indexProblem = regexp.MustCompile(`(?:missing from|entries in|entry in|in) index (\S+)`)
 
-// sqlite has SQLite check the file. damaged says that pages of it can't be read.
+// sqlite runs SQLite's checks of the file. damaged means that pages of it can't be read.
 func (v *verification) sqlite(ctx context.Context, q db.Querier) (damaged bool, err error) {
 	found, err := firstColumn(ctx, q, `PRAGMA integrity_check(1000)`)
 	switch {
@@ -183,7 +183,7 @@ func (v *verification) sqlite(ctx context.Context, q db.Querier) (damaged bool, 
 	return false, nil
 }
 
-// damage says what the damaged pages hit.
+// damage returns what is on the damaged pages.
 func (v *verification) damage(s *salvage) {
 	v.hit = map[string]bool{}
 	if len(s.contents) > 0 {
@@ -231,7 +231,7 @@ func (v *verification) read(ctx context.Context) (*salvage, error) {
 	return nil, errors.New("the database changes too fast to see what is damaged: stop the gateway, and verify it again")
 }
 
-// sentence says what is hit of a table or an index, "" where it is told by
+// sentence describes the damage of a table or an index, "" if it is reported by
 // conversation.
 func (s *salvage) sentence(name string) (text string, lost bool) {
 	words := map[string]string{
@@ -265,7 +265,7 @@ func (s *salvage) sentence(name string) (text string, lost bool) {
 	return fmt.Sprintf("The index %s is damaged. Nothing is lost by that: `gateway repair` makes it anew.", name), false
 }
 
-// idsOf says which rows of a table may be hit, where that is known.
+// idsOf returns which rows of a table may be damaged, if that is known.
 func idsOf(damage []sqlitefile.Damage) string {
 	var ranges []string
 	for _, d := range damage {
@@ -279,7 +279,7 @@ func idsOf(damage []sqlitefile.Damage) string {
 	return ": rows " + strings.Join(ranges, ", ")
 }
 
-// lossTexts says which messages are hit.
+// lossTexts describes which messages are damaged.
 func lossTexts(losses []Loss) (texts []string) {
 	for _, l := range losses {
 		sentence := l.String()

@@ -44,7 +44,7 @@ const (
 	maxCodes = 10_000 // open codes of a bot; channels hand out fewer than that within codeLife
 )
 
-// ErrNotFound says that there is no such open code, or no such person.
+// ErrNotFound is returned when there is no such open code, or no such person.
 var ErrNotFound = errors.New("no such pairing")
 
 // Ask returns the pairing of a person with a bot. A person who has none, or whose code has expired, gets a new code, and

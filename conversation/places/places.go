@@ -27,7 +27,7 @@ type Places struct {
 // New returns the places of a store.
 func New(store *conversation.Store) *Places { return &Places{store.DB(), store.Now} }
 
-// Moved is what MovePlace found.
+// Moved is the result of MovePlace.
 type Moved struct {
 	IsNew      bool // the move was not known yet
 	OwnSession bool // the place had a session of its own, whose content AdoptPlace gives to the session that it belongs to now

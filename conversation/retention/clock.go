@@ -25,7 +25,7 @@ import (
 // has gone ahead: long enough for the operator to notice.
 const clockHold = 24 * time.Hour
 
-// Clock is what the database knows of the time.
+// Clock is the time as the database knows it.
 type Clock struct {
 	Machine time.Time     // what the machine's clock says
 	Trusted time.Time     // up to when the database has seen time pass, never after Machine
@@ -45,13 +45,13 @@ type clockRow struct {
 func (r clockRow) offset() int64 { return r.wall - r.ran }
 func (r clockRow) hour() int64   { return r.ran / time.Hour.Milliseconds() }
 
-// clockReading is what the clocks of this process say.
+// clockReading is a reading of the clocks of this process.
 type clockReading struct {
 	wall   time.Time
 	uptime time.Duration
 }
 
-// clockLook is what this process saw when it looked last.
+// clockLook is the last reading of this process.
 type clockLook struct {
 	clockReading
 	ran, wall int64 // of the newest row then; 0 when there was none
@@ -74,7 +74,7 @@ func (r *Retention) LookAtClock(ctx context.Context) (c Clock, err error) {
 	return r.lookAtClock(ctx, false)
 }
 
-// TrustClock has the database take the machine's clock for the present.
+// TrustClock makes the database accept the machine's clock as correct.
 func (r *Retention) TrustClock(ctx context.Context) error {
 	_, err := r.lookAtClock(ctx, true)
 	return err
@@ -116,7 +116,7 @@ func (r *Retention) lookAtClock(ctx context.Context, trust bool) (c Clock, err e
 	return c, nil
 }
 
-// compare returns the clock as it stands at a reading.
+// compare returns the clock at a reading.
 func (last clockLook) compare(now clockReading, trusted int64) Clock {
 	c := Clock{Machine: db.FromMillis(db.Millis(now.wall)), Trusted: db.FromMillis(trusted)}
 	if last.looked {

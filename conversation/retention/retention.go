@@ -43,7 +43,7 @@ func New(store *conversation.Store, options ...Option) *Retention {
 	return r
 }
 
-// Rules say how long the store keeps what is over.
+// Rules set how long the store keeps conversations that are over, and old rows.
 type Rules struct {
 	Expiration time.Duration // how long a conversation may rest before the next message begins another; 0 = for ever
 	Retention  time.Duration // how long a conversation that is over is kept after its last use; 0 = for ever
@@ -67,7 +67,7 @@ type Outdated struct {
 	row int64
 }
 
-// Cleaned is what a cleanup has deleted, or would delete.
+// Cleaned counts what a cleanup has deleted, or would delete.
 type Cleaned struct {
 	Conversations int64
 	Messages      int64 // of these conversations
@@ -174,7 +174,7 @@ func (c *cleaner) run(ctx context.Context) error {
 	return c.pairings(ctx)
 }
 
-// pause lets other writes go first between two deletions.
+// pause waits between two deletions, so that other writes go first.
 func (c *cleaner) pause(ctx context.Context) error {
 	if !c.deletes {
 		return ctx.Err()
@@ -211,7 +211,7 @@ func (c *cleaner) files(ctx context.Context) error {
 // keepUpload is how long an upload is kept until a message names it.
 const keepUpload = 24 * time.Hour
 
-// uploads has those dropped that no message has named for a day.
+// uploads deletes uploads that no message has named for a day.
 func (c *cleaner) uploads(ctx context.Context) error {
 	if !c.deletes {
 		return nil

@@ -71,7 +71,7 @@ type stretch struct {
 // ends reports whether nothing that is old follows.
 func (s stretch) ends() bool { return s.rows < pruneBatch || s.done > 0 && s.old == 0 }
 
-// pruneReadable looks at the next rows one by one, and passes over those on
+// pruneReadable checks the next rows one by one, and skips those on
 // damaged pages.
 func (c *cleaner) pruneReadable(ctx context.Context, p prunable, after int64) (found stretch, err error) {
 	ids, err := db.ReadableIDs(ctx, c.db, p.table, after, pruneBatch)
@@ -95,7 +95,7 @@ func (c *cleaner) pruneReadable(ctx context.Context, p prunable, after int64) (f
 	return found, nil
 }
 
-// prune looks at the rows after an id and deletes the old ones.
+// prune deletes the old ones among the rows after an id.
 func (c *cleaner) prune(ctx context.Context, p prunable, after int64) (found stretch, err error) {
 	return c.pruneSome(ctx, p, after, pruneBatch)
 }

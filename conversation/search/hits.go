@@ -38,7 +38,7 @@ func (l *lookup) searched(content, calls string) string {
 	return strings.TrimPrefix(content+"\n"+wordindex.CallsText(calls), "\n")
 }
 
-// hits reads what is shown of the messages that were found.
+// hits reads the messages that were found, as they are shown.
 func (l *lookup) hits(ctx context.Context, ids []int64, terms []fulltext.Term) ([]Hit, error) {
 	return db.ReadableOf(ids, func(ids []int64) ([]Hit, error) { return l.readHits(ctx, ids, terms) })
 }

@@ -28,7 +28,7 @@ func (q Query) isForMeaning(terms []fulltext.Term) bool {
 	return (q.Key != "" || q.Conversation != "") && !slices.ContainsFunc(terms, isQuoted)
 }
 
-// vectorOf has the vector of a text made while the words are looked for. It returns nil without an embedder.
+// vectorOf requests the vector of a text, while the words are searched. It returns nil without an embedder.
 func vectorOf(ctx context.Context, embedder conversation.Embedder, text string) <-chan []float32 {
 	if embedder == nil {
 		return nil
@@ -98,7 +98,7 @@ func (l *lookup) fuse(ctx context.Context, words *fulltext.Ranking) (r ranking, 
 	return &fused{head: fuseRanks(head, near), words: words}, true, nil
 }
 
-// fuseRanks returns what is in any of two rankings. Of equals, the newer one comes first.
+// fuseRanks merges two rankings. Of equals, the newer one comes first.
 func fuseRanks(words, near []int64) []int64 {
 	score := map[int64]float64{}
 	for rank, id := range words {

@@ -40,7 +40,7 @@ func (m *matches) rank(all bool) *fulltext.Ranking {
 	return fulltext.Rank(lists, m.hidden, m.documents, all)
 }
 
-// match looks for the terms in all that is searched. If each of them is common, it looks for them in the newest messages
+// match searches everything for the terms. If each of them is common, it searches only the newest messages
 // alone.
 func (l *lookup) match(ctx context.Context, terms []fulltext.Term) (m matches, err error) {
 	in, err := l.all(ctx)
@@ -81,7 +81,7 @@ func (l *lookup) all(ctx context.Context) (s span, err error) {
 	return s, err
 }
 
-// matchNewest looks for the terms in the newest messages, until there are enough.
+// matchNewest searches the newest messages for the terms, until it has enough.
 func (l *lookup) matchNewest(ctx context.Context, terms []fulltext.Term, all span) (m matches, err error) {
 	if l.everywhere() {
 		all.newestFirst = true
@@ -107,7 +107,7 @@ func (l *lookup) matchNewest(ctx context.Context, terms []fulltext.Term, all spa
 	return m, nil
 }
 
-// matchIn looks for the terms in a span.
+// matchIn searches a span for the terms.
 func (l *lookup) matchIn(ctx context.Context, terms []fulltext.Term, in span) (m matches, err error) {
 	m = matches{lists: make([][]fulltext.Posting, len(terms)), common: make([]bool, len(terms)), documents: in.messages}
 	for i, t := range terms {
@@ -138,7 +138,7 @@ func postingsOf(rowIDs []int64, impact float64) []fulltext.Posting {
 	return list
 }
 
-// rankedPostings is postings for a term that the ranks know.
+// rankedPostings returns the postings of a term that the ranks know.
 func (l *lookup) rankedPostings(ctx context.Context, t fulltext.Term, in span) (list []fulltext.Posting, err error) {
 	for level := range fulltext.Levels {
 		match := matchTokens(t.RankTokens(level))

@@ -12,7 +12,7 @@ import (
 // RecordTool is the name of the tool by which the model has something recorded.
 const RecordTool = "session_state"
 
-// Record is what a call of RecordTool asks for.
+// Record holds the arguments of a call of RecordTool.
 type Record struct {
 	Kind string `json:"kind"` // constraint, decision or withdraw
 	Text string `json:"text"`

@@ -35,7 +35,7 @@ type Bucket struct {
 	P50, P95 time.Duration // how long half of the runs, and 95 %, took at most; in Stats estimated within a factor of 2
 }
 
-// Share is what a channel, or one person in it, used of one model.
+// Share is the use of one model by a channel, or by one person in it.
 type Share struct {
 	Channel string
 	Person  conversation.Sender // in Stats.People; without an ID where nobody said who it was

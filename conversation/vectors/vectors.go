@@ -28,7 +28,7 @@ type Vectors struct {
 // New returns the vectors of a store.
 func New(store *conversation.Store) *Vectors { return &Vectors{store.DB(), store.Now} }
 
-// Model is what makes vectors. Vectors of different models can't be compared.
+// Model identifies the model that makes vectors. Vectors of different models can't be compared.
 type Model struct {
 	Name       string
 	Dimensions int // that are asked for; 0 = as many as it has
@@ -44,7 +44,7 @@ func (v *Vectors) Lock() (release func(), ok bool, err error) {
 	return release, err == nil, err
 }
 
-// Owner is who makes vectors: one of the users of this package in a process.
+// Owner identifies one user of this package in a process, which makes vectors.
 type Owner struct {
 	Process string // that no other process has
 	Name    string // that no other one in it has
@@ -58,7 +58,7 @@ var ErrOtherModel = errors.New("another process uses another embedding model wit
 // Generation names the vectors of one model in one database.
 type Generation int64
 
-// Use says which model makes the vectors from now on. If it is another one than before, renewed is true: the vectors of
+// Use sets the model that makes the vectors from now on. If it is another one than before, renewed is true: the vectors of
 // that one are no longer found, and all messages get new ones.
 func (v *Vectors) Use(ctx context.Context, model Model) (g Generation, renewed bool, err error) {
 	err = v.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {

@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// write makes the database at path anew.
+// write creates the database at path, replacing an old one.
 func write(ctx context.Context, path string) error {
 	for _, file := range []string{path, path + "-wal", path + "-shm"} {
 		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -40,7 +40,7 @@ func write(ctx context.Context, path string) error {
 	a.store = store
 	for _, s := range scenes() {
 		a.now = s.at
-		for _, e := range s.exchanges {
+		for _, e := range s.turns {
 			if err := a.play(ctx, s, e); err != nil {
 				return errors.Join(err, store.Close())
 			}
@@ -52,7 +52,7 @@ func write(ctx context.Context, path string) error {
 	return os.Remove(path + ".lock")
 }
 
-// author plays exchanges into a store.
+// author plays turns into a store.
 type author struct {
 	store   *conversation.Store
 	counter *llm.Counter
@@ -60,31 +60,31 @@ type author struct {
 	sources int
 }
 
-// play takes one exchange the way that a message of a chat takes: accepted,
+// play takes one turn the way that a message of a chat takes: accepted,
 // answered, delivered.
-func (a *author) play(ctx context.Context, s scene, e exchange) error {
+func (a *author) play(ctx context.Context, s scene, e turn) error {
 	a.now = a.now.Add(e.after)
 	a.sources++
 	in := conversation.Inbound{Key: s.key, SourceID: fmt.Sprint(a.sources), Address: s.address, Sender: e.sender, Group: s.group, Text: e.text, At: a.now}
 	if _, err := a.store.Accept(ctx, nil, in); err != nil {
 		return err
 	}
-	turn, err := a.store.Begin(ctx, s.key, 30_000)
+	snapshot, err := a.store.Begin(ctx, s.key, 30_000)
 	if err != nil {
 		return err
 	}
 	started := a.now
 	a.now = a.now.Add(4 * time.Second)
 	run := conversation.Run{
-		Key: s.key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting[:1],
-		Conversation: turn.Conversation, Title: s.title, Model: "gpt-5-mini", Rounds: 1, StartedAt: started,
+		Key: s.key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: snapshot.Waiting[:1],
+		Conversation: snapshot.Conversation, Title: s.title, Model: "gpt-5-mini", Rounds: 1, StartedAt: started,
 		Replies: []conversation.Delivery{{Key: s.key, Address: s.address, Text: e.reply}},
 	}
 	if e.begin != "" {
 		run.Kind, run.Effect = conversation.KindCommand, conversation.Effect{Archive: true, Title: e.begin}
 	} else {
 		run.Messages = a.messages(s, in, e)
-		run.Steps, run.Rounds = stepsOf(run, turn, e)
+		run.Steps, run.Rounds = stepsOf(run, snapshot, e)
 		for _, step := range run.Steps {
 			run.Prompt, run.Completion = run.Prompt+step.Prompt, run.Completion+step.Completion
 		}
@@ -100,7 +100,7 @@ func (a *author) play(ctx context.Context, s scene, e exchange) error {
 	return a.store.Mark(ctx, due[0], conversation.MarkSent, "")
 }
 
-func (a *author) messages(s scene, in conversation.Inbound, e exchange) []conversation.Message {
+func (a *author) messages(s scene, in conversation.Inbound, e turn) []conversation.Message {
 	user := conversation.Message{Role: conversation.RoleUser, Content: in.Text, SourceID: in.SourceID, At: in.At}
 	if s.group {
 		user.Sender = e.sender
@@ -119,9 +119,9 @@ func (a *author) messages(s scene, in conversation.Inbound, e exchange) []conver
 }
 
 // stepsOf returns the steps of a run: a call of the model, or two with a tool between them.
-func stepsOf(run conversation.Run, turn conversation.Snapshot, e exchange) (list []steps.Step, rounds int) {
+func stepsOf(run conversation.Run, snapshot conversation.Snapshot, e turn) (list []steps.Step, rounds int) {
 	const prompt = 420 // tokens of the system prompt and the tools
-	shown, window := turn.Conversation.Messages+1, prompt+int(turn.Conversation.Tokens)+run.Messages[0].Tokens
+	shown, window := snapshot.Conversation.Messages+1, prompt+int(snapshot.Conversation.Tokens)+run.Messages[0].Tokens
 	call := func(after, took time.Duration, completion int) {
 		rounds++
 		list = append(list, steps.Step{

@@ -8,16 +8,16 @@ import (
 
 // scene is a stretch of one session.
 type scene struct {
-	key       conversation.Key
-	address   string
-	group     bool
-	title     string
-	at        time.Time
-	exchanges []exchange
+	key     conversation.Key
+	address string
+	group   bool
+	title   string
+	at      time.Time
+	turns   []turn
 }
 
-type exchange struct {
-	after  time.Duration // since the exchange before
+type turn struct {
+	after  time.Duration // since the turn before
 	sender conversation.Sender
 	text   string
 	tool   *toolUse
@@ -36,7 +36,7 @@ func scenes() []scene {
 	return []scene{
 		{
 			key: "telegram:chat:5550101", address: `{"chat":5550101}`, title: "Three days in Lisbon", at: at("2026-03-02 19:40"),
-			exchanges: []exchange{
+			turns: []turn{
 				{sender: mira, text: "We have three days in Lisbon in April, with a six-year-old. What would you not miss?",
 					reply: "Three things that work well with a six-year-old:\n\n1. **Oceanário** in Parque das Nações: go at opening time, then take the cable car along the river.\n2. **Tram 28**, early, from Martim Moniz: before nine there are seats.\n3. **Belém**: pastéis first, then the tower from outside and the big lawn to run on.\n\nDo you stay in the centre?"},
 				{after: 3 * time.Minute, sender: mira, text: "Yes, near Rossio. She gets tired after two hours of walking.",
@@ -51,14 +51,14 @@ func scenes() []scene {
 		},
 		{
 			key: "telegram:chat:5550101", address: `{"chat":5550101}`, title: "Packing list", at: at("2026-03-23 20:49"),
-			exchanges: []exchange{
+			turns: []turn{
 				{sender: mira, text: "Carry-on only, two adults and the child. What do people forget?",
 					reply: "Mostly these:\n\n- a light rain jacket each: April has showers\n- the child's own water bottle, empty at security\n- a plug adapter is **not** needed (type F)\n- a copy of the child's ID on both phones"},
 			},
 		},
 		{
 			key: "telegram:chat:-1005550199", address: `{"chat":-1005550199,"reply":311}`, group: true, title: "Sunday lunch", at: at("2026-04-11 11:05"),
-			exchanges: []exchange{
+			turns: []turn{
 				{sender: jonas, text: "we are eight on Sunday, two vegetarians. something that cooks itself?",
 					reply: "A big tray of baked vegetables with feta, and a slow-roasted shoulder of lamb beside it. Both go into the oven at 11 and need nothing until 13:30."},
 				{after: 2 * time.Minute, sender: mira, text: "no lamb for me please, and Ada can't have nuts",
@@ -69,7 +69,7 @@ func scenes() []scene {
 		},
 		{
 			key: "cli:default", address: "local", title: "A shell loop that survives spaces", at: at("2026-04-20 09:12"),
-			exchanges: []exchange{
+			turns: []turn{
 				{text: "my for loop over files breaks on names with spaces",
 					reply: "Let the shell hand over whole names instead of words:\n\n```sh\nfind . -name '*.jpg' -print0 |\n  while IFS= read -r -d '' file; do\n    echo \"$file\"\n  done\n```\n\n`-print0` ends each name with a NUL byte, which no name can hold."},
 				{after: 90 * time.Second, text: "and without find?",

@@ -20,7 +20,7 @@ const (
 	// maxDaemons is how many daemons of one database can be asked.
 	maxDaemons = 8
 
-	// answerTime is how long a connection may last: whoever asks waits no longer.
+	// answerTime is how long a connection may last, which is how long a client waits.
 	answerTime = 10 * time.Second
 
 	dialTime  = time.Second // which takes no time where anybody listens
@@ -72,7 +72,7 @@ type Server struct {
 	cancel   context.CancelFunc
 }
 
-// Serve answers whoever asks for the daemons of the database at path, which has no
+// Serve answers clients that ask for the daemons of the database at path, which has no
 // symbolic links, until Close. The answer is made anew for each, and by many
 // goroutines at once.
 func Serve(path string, answer func(context.Context) []byte) (*Server, error) {
@@ -141,7 +141,7 @@ var (
 	errHungUp = errors.New("it hung up without an answer")
 )
 
-// Answer is what one daemon says.
+// Answer is the answer of one daemon.
 type Answer struct {
 	PID  int // 0 where the system does not tell
 	Body []byte

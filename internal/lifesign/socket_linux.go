@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// address is a name in Linux' abstract namespace: it is gone with its process, and
+// address returns a name in Linux' abstract namespace: it is gone with its process, and
 // needs no room in a path, no file system that knows sockets, and no clearing away.
 // unix(7).
 func address(of database, slot int) string {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// address is a socket in the folder of temporary files, whose path is short enough
+// address returns the path of a socket in the folder of temporary files, whose path is short enough
 // for one wherever the database lies.
 func address(of database, slot int) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("parley-%x-%d.sock", of.id, slot))

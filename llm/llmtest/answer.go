@@ -107,7 +107,7 @@ func (a Answer) writeStream(closed context.Context, w http.ResponseWriter, r *ht
 	}
 }
 
-// middle are the events between the first and the end, as they go over the wire.
+// middle returns the events between the first and the end, as they go over the wire.
 func (a Answer) middle(call Call) (events []byte) {
 	for _, chunk := range a.chunks(call)[1:] {
 		events = append(append(append(events, "data: "...), chunk...), "\n\n"...)
@@ -115,7 +115,7 @@ func (a Answer) middle(call Call) (events []byte) {
 	return events
 }
 
-// chunks are the events of the stream, [DONE] not among them.
+// chunks returns the events of the stream, [DONE] not among them.
 func (a Answer) chunks(call Call) [][]byte {
 	head := `{"id":"chatcmpl-` + strconv.Itoa(call.N) + `","object":"chat.completion.chunk","created":1700000000,"model":` +
 		quoted(call.Model) + `,"choices":[`
@@ -219,7 +219,7 @@ func pieces(text string, n int) []string {
 	return append(cut, text)
 }
 
-// runeCut is the last place up to at where a rune of the text begins.
+// runeCut returns the last offset up to at where a rune of the text begins.
 func runeCut(text string, at int) int {
 	for at > 0 && at < len(text) && !utf8.RuneStart(text[at]) {
 		at--
@@ -227,7 +227,7 @@ func runeCut(text string, at int) int {
 	return at
 }
 
-// quoted is a text as JSON.
+// quoted returns a text as JSON.
 func quoted(s string) string {
 	b, _ := json.Marshal(s) // a string: cannot fail
 	return string(b)

@@ -297,7 +297,7 @@ func emptyString(at string) *refusal {
 		"Invalid '%s': empty string. Expected a string with minimum length 1, but got an empty string instead.", at)
 }
 
-// checkToolOrder: every call is answered once, by the messages that directly
+// checkToolOrder checks that every call is answered once, by the messages that directly
 // follow it, and nothing is answered that was not asked.
 func checkToolOrder(r *request) *refusal {
 	var open []string // calls that wait for their result

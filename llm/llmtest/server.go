@@ -40,7 +40,7 @@ type Call struct {
 	Marked   []int  // messages with cache_control
 }
 
-// LastUser is the text of the last message of a user, "" when there is none.
+// LastUser returns the text of the user's last message, "" if there is none.
 func (c Call) LastUser() string {
 	for _, m := range slices.Backward(c.Messages) {
 		if m.Role == "user" {
@@ -50,7 +50,7 @@ func (c Call) LastUser() string {
 	return ""
 }
 
-// Echo is the reply of a server that was told no other: "echo: " and the last
+// Echo returns the reply of a server that was given no other: "echo: " and the last
 // text of a user.
 func Echo(c Call) Answer { return Answer{Text: "echo: " + c.LastUser()} }
 
@@ -102,7 +102,7 @@ func Start(address string) (*Server, error) {
 	return s, nil
 }
 
-// TB is what New needs of a *testing.T.
+// TB is the part of *testing.T that New needs.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -126,7 +126,7 @@ func (s *Server) Close() {
 	_ = s.http.Close()
 }
 
-// URL is the base_url, with /v1.
+// URL returns the base_url, with /v1.
 func (s *Server) URL() string { return "http://" + s.address + "/v1" }
 
 // Reply sets how calls are answered. The function is called from many
@@ -173,24 +173,24 @@ func (s *Server) now() settings {
 	return s.settings
 }
 
-// Calls are the calls so far, in the order of arrival.
+// Calls returns the calls so far, in the order of arrival.
 func (s *Server) Calls() []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.calls)
 }
 
-// Served is the number of calls so far, also when they are not recorded.
+// Served returns the number of calls so far, including those that are not recorded.
 func (s *Server) Served() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.served
 }
 
-// Refused is the number of requests that broke the API's rules.
+// Refused returns the number of requests that broke the API's rules.
 func (s *Server) Refused() int { return len(s.Refusals()) }
 
-// Refusals says which rules.
+// Refusals returns the rules that were broken.
 func (s *Server) Refusals() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -148,7 +148,7 @@ func (c *content) addImage(url string) {
 	}
 }
 
-// call is the request as a test reads it.
+// call returns the request as a test reads it.
 func (r *request) call(header http.Header) Call {
 	c := Call{
 		Model:       r.Model,

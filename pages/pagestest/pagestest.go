@@ -15,14 +15,14 @@ import (
 //go:embed xss.txt
 var corpus string
 
-// Hostile are texts of one line each that try to become script, to load
+// Hostile returns texts of one line each that try to become script, to load
 // something from elsewhere, or to break out of where they stand. What they would
 // run is alert(1).
 func Hostile() []string {
 	return strings.Split(strings.TrimSuffix(corpus, "\n"), "\n")
 }
 
-// Harm says what in a page, or a part of one, could run or load something that
+// Harm returns what in a page, or a part of one, could run or load something that
 // the gateway did not mean; nil when there is nothing.
 func Harm(page string) []string {
 	document, err := html.Parse(strings.NewReader(page))
@@ -83,7 +83,7 @@ func isOutward(address string) bool {
 	return err == nil && (target.Scheme == "https" || target.Scheme == "http" || target.Scheme == "mailto")
 }
 
-// Elements is how many elements HTML has at its top, as a page counts them.
+// Elements returns the number of top-level elements of HTML, as a page counts them.
 func Elements(part string) (n int) {
 	body := &html.Node{Type: html.ElementNode, Data: "body", DataAtom: atom.Body}
 	nodes, err := html.ParseFragment(strings.NewReader(part), body)
