@@ -11,7 +11,7 @@ import (
 // The gateway dies while it waits for the rest of an album: nothing of it is lost, and
 // there is one answer to all of it.
 func TestAnAlbumIsOneQuestionAlsoOverAKill(t *testing.T) {
-	w := newWorld(t, settings{})
+	w := newWorld(t, settings{platform: telegramWith("300ms")})
 	p := w.startServing()
 	photos := func(from, to int) {
 		for n := from; n < to; n++ {

@@ -27,7 +27,7 @@ func newPrograms(w *world) platform {
 	w.must(err)
 	w.must(l.Close())
 	w.telegram = telegramtest.New(w.t)
-	return programs{telegram{w.telegram}, l.Addr().String()}
+	return programs{telegram{w.telegram, "0s"}, l.Addr().String()}
 }
 
 func (p programs) section() string {

@@ -15,7 +15,7 @@ import (
 
 // as configures the token of a bot.
 func (w *world) as(bot *telegramtest.Server) {
-	w.telegram, w.platform = bot, telegram{bot}
+	w.telegram, w.platform = bot, telegram{bot, "0s"}
 	w.gw.Configure(w.config(settings{}))
 }
 

@@ -33,7 +33,7 @@ func TestDatabaseMovedBeforeAccept(t *testing.T) {
 	back := w.takeAway()
 	w.awaitLog("database taken away") // nobody writes
 	w.say(1, "m1")
-	w.awaitLog("can't be stored")
+	w.awaitLog("messages not stored")
 	if w.platform.untaken() == 0 {
 		t.Error("a message was acknowledged although its database was taken away")
 	}
@@ -102,7 +102,7 @@ func TestReplacedDatabaseWaitsForTheNextStart(t *testing.T) {
 	w.must(os.WriteFile(w.gw.Database, copied, 0o600))
 	w.awaitLog("another file stands at")
 	w.say(1, "m1")
-	w.awaitLog("can't be stored")
+	w.awaitLog("messages not stored")
 	p.Stop()
 	if w.platform.untaken() == 0 {
 		t.Error("a message was acknowledged although another file stands in the place of the database")

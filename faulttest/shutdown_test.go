@@ -24,7 +24,7 @@ func TestTerminatedUnderLoad(t *testing.T) {
 		}
 		w.awaitTaken()
 		p.Signal(syscall.SIGTERM)
-		w.awaitLog("msg=ending")
+		w.awaitLog("shutting down")
 		for chat := 1; chat <= loadChats; chat++ {
 			w.say(chat, "late")
 		}
@@ -52,7 +52,7 @@ func TestSecondSignalHurries(t *testing.T) {
 		w.say(1, "m1")
 		w.awaitReached("the model call", held)
 		p.Signal(syscall.SIGTERM)
-		w.awaitLog("msg=ending")
+		w.awaitLog("shutting down")
 		p.Signal(syscall.SIGTERM)
 		p.MustExit(0)
 		w.expectState(w.copyDatabase(), 1, 0, 0)

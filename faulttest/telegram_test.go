@@ -9,11 +9,19 @@ import (
 )
 
 // telegram has private chats only.
-type telegram struct{ *telegramtest.Server }
+type telegram struct {
+	*telegramtest.Server
+	quiet string // how long a run waits for more; without a wait, each message is a question of its own
+}
 
-func newTelegram(w *world) platform {
-	w.telegram = telegramtest.New(w.t)
-	return telegram{w.telegram}
+func newTelegram(w *world) platform { return telegramWith("0s")(w) }
+
+// telegramWith is Telegram where what is sent in one go is one question.
+func telegramWith(quiet string) func(*world) platform {
+	return func(w *world) platform {
+		w.telegram = telegramtest.New(w.t)
+		return telegram{w.telegram, quiet}
+	}
 }
 
 func (s telegram) section() string {
@@ -24,7 +32,8 @@ api_url = %q
 access = "open"
 send_rate = 0
 chat_rate = 0
-`, s.Token, s.URL)
+quiet = %q
+`, s.Token, s.URL, s.quiet)
 }
 
 func (telegram) key(chat int) string { return fmt.Sprintf("telegram:chat:%d", chat) }

@@ -19,7 +19,7 @@ func newHooked(w *world) platform {
 	w.must(err)
 	w.must(l.Close())
 	w.telegram = telegramtest.New(w.t)
-	return hooked{telegram{w.telegram}, l.Addr().String()}
+	return hooked{telegram{w.telegram, "0s"}, l.Addr().String()}
 }
 
 func (h hooked) section() string {
