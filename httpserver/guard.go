@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Access says whom a route lets in. With AuthNone, whoever reaches the server
-// from its own machine counts as signed in.
+// Access selects who may use a route. With AuthNone, every client on the
+// server's own machine counts as signed in.
 type Access int
 
 const (
 	// Public lets everybody in.
 	Public Access = iota
 
-	// Program lets in who sends the token as "Authorization: Bearer TOKEN", and
-	// the pages of people who are signed in. Others get 401.
+	// Program lets in clients that send the token as "Authorization: Bearer
+	// TOKEN", and the pages of people who are signed in. Others get 401.
 	Program
 
-	// Person lets in who is signed in. Others are asked to sign in.
+	// Person lets in people who are signed in. Others are asked to sign in.
 	Person
 )
 

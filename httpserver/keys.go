@@ -41,8 +41,8 @@ func (k *keys) isToken(text string) bool {
 	return subtle.ConstantTimeCompare(hash[:], k.token[:]) == 1
 }
 
-// A pass is what a browser shows instead of the token, in a cookie: the second
-// at which it ends, 16 random bytes and the signature of both, as base64.
+// A pass is the value of the cookie that a browser sends instead of the token:
+// the second at which it ends, 16 random bytes and the signature of both, as base64.
 const (
 	signedLen = 8 + 16
 	passLen   = signedLen + sha256.Size

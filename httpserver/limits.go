@@ -15,8 +15,8 @@ import (
 // DefaultMaxBody is the maximum size of a request body in bytes, unless a route sets another.
 const DefaultMaxBody = 1 << 20
 
-// Limits keep one client from using what is meant for all. A field that is zero
-// has its default.
+// Limits keep one client from using up resources that all clients share. A zero
+// field means its default.
 type Limits struct {
 	HeaderTimeout time.Duration // for the head of a request; default 10 s
 	BodyTimeout   time.Duration // for a body, and a second more for every 32 KiB that the route takes; default 30 s

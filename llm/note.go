@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A note is what the gateway tells the model along with a message of the user. It is
-// sent as the beginning of that message's content, between two marks.
+// A note is information of the gateway for the model. It is sent at the beginning of
+// a message of the user, between two marks.
 //
 // It is no message of its own since strict servers would refuse that: the chat
 // templates of many models (Mistral, Gemma, older Llama; with llama.cpp and vLLM) take

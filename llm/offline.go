@@ -57,7 +57,7 @@ func (o *Offline) Complete(ctx context.Context, req Request, emit func(Delta)) (
 	return resp, nil
 }
 
-// view is what the offline model sees of a conversation.
+// view is the offline model's view of a conversation.
 type view struct {
 	messages int      // without the system prompt
 	said     []string // by the user, oldest first

@@ -23,7 +23,7 @@ const emptyText = "(empty)"
 // noParameters is the schema of a tool without parameters.
 const noParameters = `{"type":"object","properties":{}}`
 
-// template is what all requests to one model have in common.
+// template holds the parts that all requests to one model share.
 type template struct {
 	model               string
 	temperature         float32

@@ -119,7 +119,7 @@ type bracket struct {
 	delimiters int // before it
 }
 
-// delimiterSteps is what it costs to go from one delimiter to another, which may
+// delimiterSteps is the cost of going from one delimiter to another, which may
 // be anywhere in memory.
 const delimiterSteps = 4
 
@@ -177,7 +177,7 @@ func (metered) SetParserOption(c *parser.Config) {
 	}
 }
 
-// runeSteps is what one rune costs an expression.
+// runeSteps is the cost of one rune in an expression.
 const runeSteps = 32
 
 // runes is a reader that charges for the runes that expressions read.
@@ -234,9 +234,9 @@ func (c *call) rest() int {
 	return all.At(all.Len()-1).Stop - c.from
 }
 
-// newInline gives a parser its price: what it may look at without taking it.
-// What is taken is looked at once. A parser that is not known here may look at
-// the rest of the block each time.
+// newInline returns a parser with its price: the bytes that it may read without
+// consuming them. Consumed bytes are read once. A parser that is not known here
+// may read the rest of the block each time.
 func newInline(p parser.InlineParser) inline {
 	price := func(c *call) { c.charge(c.rest()) }
 	none := func(*call) {}
@@ -347,8 +347,8 @@ func (c *call) search(line []byte, characters string) (at int) {
 	return len(line)
 }
 
-// addressSteps is what the expressions for an address cost at most that is none:
-// they look at 256 characters.
+// addressSteps is the maximum cost of the expressions for an address if there is
+// none: they read 256 characters.
 const addressSteps = 20_000
 
 // address charges for an address: an expression is tried where an address seems to begin.
@@ -388,7 +388,7 @@ func (p paragraphs) Transform(node *ast.Paragraph, reader text.Reader, pc parser
 	p.ParagraphTransformer.Transform(node, reader, pc)
 }
 
-// cellSteps is what an empty cell costs, with its memory and its rendering.
+// cellSteps is the cost of an empty cell, with its memory and its rendering.
 const cellSteps = 64
 
 // documents is a transformer of documents with its price.

@@ -13,7 +13,7 @@ import (
 	"parley/httpserver"
 )
 
-// answer is what has become of a message.
+// answer is the answer to a message, or its state while there is none.
 type answer struct {
 	ID           string           `json:"id" doc:"Of the message in its session: its Idempotency-Key, or one that the gateway made"`
 	Session      conversation.Key `json:"session"`

@@ -75,7 +75,7 @@ func (c *Channel) patchState(ctx context.Context, in *patchState) (*oneState, er
 	return &oneState{stateOf(changed)}, err
 }
 
-// recordOf returns a correction in words, for the archive.
+// recordOf describes a correction in a sentence, for the archive.
 func recordOf(change conversation.Correction) string {
 	var parts []string
 	for _, n := range change.Strike {

@@ -67,5 +67,5 @@ func (c *Channel) getStats(ctx context.Context, in *getStats) (*statsAnswer, err
 	}}, nil
 }
 
-// maxBuckets is what one request may ask for: a year of hours.
+// maxBuckets is the limit for one request: a year of hours.
 const maxBuckets = 366 * 24

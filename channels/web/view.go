@@ -21,7 +21,7 @@ const (
 	noticesRead = 500 // notices of a chat that are read at once; they are kept for a week
 )
 
-// view is what a page shows of a chat at one moment.
+// view is the state of a chat as a page shows it.
 type view struct {
 	conversation.Conversation
 	stored   bool // the conversation has messages

@@ -233,8 +233,8 @@ func (r *repair) exec(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
-// senseless are values that the gateway can't understand, with what is put in
-// their place: one of them would keep its session from being answered.
+// senseless lists values that the gateway can't understand, with their
+// replacements: one of them would keep its session from being answered.
 var senseless = []struct{ table, column, condition, value string }{
 	{"messages", "parts", "NOT json_valid(parts)", "NULL"},
 	{"messages", "files", "NOT json_valid(files)", "NULL"},
@@ -367,8 +367,9 @@ func (r *repair) addSession(ctx context.Context, id int64) error {
 		id, string(s.key), channel, time.Now().UnixMilli())
 }
 
-// mendConversations adds those whose rows are lost, as far as their messages or
-// an index tell of them, and ends what is active beside another.
+// mendConversations adds conversations whose rows are lost, as far as their messages
+// or an index show them. One of them is active only if its session has no other active
+// conversation.
 func (r *repair) mendConversations(ctx context.Context) error {
 	for _, id := range slices.Sorted(maps.Keys(r.tally.conversations)) {
 		c := r.tally.conversations[id]

@@ -8,9 +8,9 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// rule is what the gateway's tables must agree in beyond what SQLite checks. The
-// query gives the sentences of what does not, the parts of which are texts that
-// nobody has chosen, but for keys and titles.
+// rule is a condition on the gateway's tables beyond SQLite's own checks. Its
+// query returns a sentence for each violation. Apart from keys and titles, these
+// sentences contain no text that people have written.
 type rule struct {
 	kind   string   // what there may be very many of
 	tables []string // that must be readable as a whole

@@ -8,8 +8,8 @@ import (
 	"parley/conversation"
 )
 
-// tally is what is known of sessions, conversations and messages from the rows
-// that can be read, and from the indexes, which name also rows that can't.
+// tally collects what the readable rows, and the indexes, which also name unreadable
+// rows, show of sessions, conversations and messages.
 type tally struct {
 	sessions      map[int64]*sessionTally
 	conversations map[int64]*conversationTally

@@ -166,8 +166,8 @@ func (p *Pairings) Has(ctx context.Context, of conversation.Account, user string
 	return paired, db.Explain(err)
 }
 
-// ofPerson selects the pairings of the person ?3 with the bot ?2 of the channel ?1. As conversation.Account.Serves has
-// it, an id that is not known stands for any.
+// ofPerson selects the pairings of the person ?3 with the bot ?2 of the channel ?1. As in
+// conversation.Account.Serves, an unknown id matches any bot.
 const ofPerson = `WHERE channel = ?1 AND user_id = ?3 AND (?2 = '' OR account = '' OR account = ?2)`
 
 const selectPairings = `SELECT channel, account, user_id, name, coalesce(code, ''), asked_at, expires_at, coalesce(approved_at, 0) FROM pairings `

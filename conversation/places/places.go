@@ -1,7 +1,7 @@
 // Package places keeps track of places that move. A platform may give a place another
 // id, as Telegram does when a group becomes a supergroup. The session keeps its key, so
-// that nobody who works it is disturbed, in this process or another: what is written in
-// the place under its new key belongs to the session from then on, with that key as its
+// that no run or delivery is disturbed, in this process or another: messages that are
+// written in the place under its new key belong to the session from then on, with that key as their
 // origin.
 package places
 
@@ -151,12 +151,12 @@ func (p *Places) PlaceName(ctx context.Context, place conversation.Key) (name st
 	return name, db.Explain(err)
 }
 
-// AdoptPlace gives the session that a place belongs to what the place has in a
-// session of its own, from before the move was known: waiting messages, which are
-// answered there, and conversations. Where the session has a conversation that
-// goes on, those of the place are archived. Replies that are on their way stay
-// where they are. The caller has the lock of the place's own session, and wakes
-// the one that adopted it, whose key is returned; "" when there was nothing.
+// AdoptPlace moves waiting messages and conversations that a place has in a session
+// of its own, from before the move was known, to the session that the place belongs
+// to. If that session has an active conversation, those of the place are archived.
+// Replies on their way are not moved. The caller holds the lock of the place's own
+// session, and wakes the session that adopted it, whose key is returned, or "" if
+// there was nothing to move.
 func (p *Places) AdoptPlace(ctx context.Context, place conversation.Key) (session conversation.Key, err error) {
 	err = p.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		session, err = adoptPlace(ctx, tx, place, db.Millis(p.now()))

@@ -66,10 +66,10 @@ type clockWatch struct {
 
 func (r *Retention) readClocks() clockReading { return clockReading{r.now(), r.uptime()} }
 
-// LookAtClock counts the time that has passed since this process looked last, and
-// returns what the database takes for the present. A gateway looks every few
-// minutes. Of several on one database one counts, and another goes on when that
-// ends.
+// LookAtClock adds the time that has passed since the last call to the running time
+// of the database, and returns the database's clock. A gateway calls it every few
+// minutes. Of several gateways on one database, one counts; when it ends, another
+// takes over.
 func (r *Retention) LookAtClock(ctx context.Context) (c Clock, err error) {
 	return r.lookAtClock(ctx, false)
 }

@@ -83,10 +83,9 @@ type Cleaned struct {
 // and expired pairing codes. What waits, is due or was let in always stays. each
 // is told of every conversation, between two writes.
 //
-// However much there is, it goes in small steps with pauses, and other writes
-// come between them. The words of the conversations leave the disk with Sweep,
-// or by and by. When ctx ends, what is done is done, and the rest is for the
-// next time.
+// It works in small steps with pauses, so that other writes can go first. The text of
+// the conversations is removed from the disk by Sweep, or later by chores. When ctx
+// ends, what was deleted stays deleted, and the next call continues.
 func (r *Retention) Clean(ctx context.Context, rules Rules, each func(Outdated)) (Cleaned, error) {
 	return r.clean(ctx, &cleaner{Retention: r, deletes: true, each: each}, rules)
 }

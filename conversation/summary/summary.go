@@ -1,7 +1,7 @@
 // Package summary stores summaries of conversations. A summary stands for the beginning of a conversation in the window;
-// the messages that it covers stay as they are.
+// the messages that it covers are not changed.
 //
-// To make one, call [Summaries.Stretch] for what follows on the newest summary, have the model summarise both, and store
+// To make one, call [Summaries.Stretch] for the messages after the newest summary, let the model summarize both, and store
 // the result with [Summaries.Add].
 package summary
 
