@@ -48,7 +48,7 @@ func newDamagedHarness(t *testing.T, table string) *harness {
 // reopen restarts the harness on a database.
 func (h *harness) reopen(path string) {
 	h.t.Helper()
-	store, err := conversation.Open(h.t.Context(), path)
+	store, err := conversation.Open(h.t.Context(), conversation.Config{Path: path})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func agingHarness(t *testing.T) (h *harness, pass func(time.Duration)) {
 		t.Fatal(err)
 	}
 	var err error
-	if h.store, err = conversation.Open(t.Context(), path, conversation.WithClock(clock)); err != nil {
+	if h.store, err = conversation.Open(t.Context(), conversation.Config{Path: path, Now: clock}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.end(); h.store.Close() })

@@ -288,7 +288,7 @@ func TestIdleLoopsAreForgotten(t *testing.T) {
 	for i := range 50 {
 		h.ask(conversation.Key(fmt.Sprintf("cli:%d", i)), "hello")
 	}
-	other, err := conversation.Open(t.Context(), h.store.Path())
+	other, err := conversation.Open(t.Context(), conversation.Config{Path: h.store.Path()})
 	if err != nil {
 		t.Fatal(err)
 	}

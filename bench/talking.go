@@ -89,7 +89,7 @@ func (b *bench) load(ctx context.Context) error {
 
 // checkStored returns an error if not all turns are stored.
 func checkStored(ctx context.Context, database string, chats, turns int) error {
-	store, err := conversation.Open(ctx, database)
+	store, err := conversation.Open(ctx, conversation.Config{Path: database})
 	if err != nil {
 		return err
 	}

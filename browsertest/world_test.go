@@ -86,7 +86,7 @@ func copyWorld(t *testing.T, dir string) {
 func newWorld(t *testing.T, dir string) *world {
 	t.Helper()
 	w := &world{t: t, dice: rand.New(rand.NewPCG(1, 2)), now: time.Now().Add(-30 * 24 * time.Hour)}
-	w.store = storetest.Open(t, filepath.Join(dir, "conversations.db"), conversation.WithClock(func() time.Time { return w.now }))
+	w.store = storetest.Open(t, filepath.Join(dir, "conversations.db"), conversation.Config{Now: func() time.Time { return w.now }})
 	return w
 }
 

@@ -13,7 +13,7 @@ import (
 
 func benchStore(b *testing.B) *Store {
 	b.Helper()
-	s, err := Open(b.Context(), filepath.Join(b.TempDir(), "bench.db"))
+	s, err := Open(b.Context(), Config{Path: filepath.Join(b.TempDir(), "bench.db")})
 	if err != nil {
 		b.Fatal(err)
 	}

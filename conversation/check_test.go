@@ -32,7 +32,7 @@ func TestCheckUncleanFindsDamageThatNobodyHasMet(t *testing.T) {
 			dbdamage.Destroy(t, left, leaves[len(leaves)/2])
 		}
 		var log bytes.Buffer
-		next, err := Open(t.Context(), left, WithLog(slog.New(slog.NewTextHandler(&log, nil))))
+		next, err := Open(t.Context(), Config{Path: left, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

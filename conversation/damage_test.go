@@ -69,7 +69,7 @@ func newInjured(t *testing.T, table string, choose func(leaves []dbdamage.Page) 
 		t.Fatal(err)
 	}
 	dbdamage.Destroy(t, i.path, choose(dbdamage.Leaves(t, i.path, table)))
-	i.Store, _ = Open(t.Context(), i.path, WithLog(slog.New(slog.NewTextHandler(i.log, nil))))
+	i.Store, _ = Open(t.Context(), Config{Path: i.path, Log: slog.New(slog.NewTextHandler(i.log, nil))})
 	if i.Store == nil {
 		t.Fatal("the database does not open")
 	}

@@ -164,7 +164,7 @@ func expectForeign(t *testing.T, path string) {
 		return all
 	}
 	before := read()
-	s, err := Open(t.Context(), path)
+	s, err := Open(t.Context(), Config{Path: path})
 	if err == nil {
 		s.Close()
 	}
@@ -316,7 +316,7 @@ func TestOpenTakesALogThatIsWrittenToTheFileInPart(t *testing.T) {
 	if written == 0 || written == frames {
 		t.Fatalf("%d of %d frames are written", written, frames)
 	}
-	next, err := Open(t.Context(), killed(t, s))
+	next, err := Open(t.Context(), Config{Path: killed(t, s)})
 	if err != nil {
 		t.Fatal(err)
 	}

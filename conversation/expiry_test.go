@@ -20,7 +20,7 @@ func (c *calendar) pass(d time.Duration) { c.Time = c.Add(d) }
 func mustOpenAged(t testing.TB) (*Store, *calendar) {
 	t.Helper()
 	clock := &calendar{time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
-	return cleanable(mustOpen(t, WithClock(clock.now))), clock
+	return cleanable(mustOpen(t, Config{Now: clock.now})), clock
 }
 
 // sayNow is a message that is written at this moment.

@@ -42,7 +42,7 @@ func newPlacedAt(t *testing.T, path string) *placed {
 
 func (p *placed) open(path string) *Store {
 	p.t.Helper()
-	s, err := Open(p.t.Context(), path, WithLog(slog.New(slog.NewTextHandler(p.log, nil))))
+	s, err := Open(p.t.Context(), Config{Path: path, Log: slog.New(slog.NewTextHandler(p.log, nil))})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func TestOpenTightensTheModeOfAnExistingDatabase(t *testing.T) {
 	var log bytes.Buffer
 	open := func() {
 		t.Helper()
-		s, err := Open(context.Background(), path, WithLog(slog.New(slog.NewTextHandler(&log, nil))))
+		s, err := Open(context.Background(), Config{Path: path, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,7 @@ func TestOtherProcess(t *testing.T) {
 	if path == "" {
 		t.Skip("runs as a process of another test")
 	}
-	s, err := Open(t.Context(), path)
+	s, err := Open(t.Context(), Config{Path: path})
 	if err == nil {
 		defer s.Close()
 		if key := os.Getenv(otherLock); key != "" {

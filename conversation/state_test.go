@@ -16,9 +16,8 @@ import (
 	"parley/conversation/toolstate"
 )
 
-func reading() conversation.Option {
-	return conversation.WithEvents(toolstate.New(toolstate.BuiltinNames()).TranscriptEvents)
-}
+// reading is a store that reads events from what programs append.
+var reading = conversation.Config{Events: toolstate.New(toolstate.BuiltinNames()).TranscriptEvents}
 
 // called returns a question and the messages of one tool call that answers it.
 func called(id, name, arguments, result string) []conversation.Message {
@@ -39,7 +38,7 @@ func notes(list []state.Note) (lines []string) {
 // What a program appends is read like what a run does, each at its turn.
 func TestStateIsReadFromAppendedTranscripts(t *testing.T) {
 	t.Parallel()
-	s := storetest.New(t, reading())
+	s := storetest.New(t, reading)
 	messages := called("a", "session_state", `{"kind":"constraint","text":"no ORM"}`, "Kept.")
 	messages = append(messages, called("b", "create_file", `{"path":"main.go"}`, "ok")...)
 	messages = append(messages, called("c", "bash", `{"command":"go test","cwd":"/srv/app"}`, "exit status 1")...)
@@ -65,7 +64,7 @@ func TestStateIsReadFromAppendedTranscripts(t *testing.T) {
 
 func TestStateIsReadFromImports(t *testing.T) {
 	t.Parallel()
-	s := storetest.New(t, reading())
+	s := storetest.New(t, reading)
 	im, err := s.BeginImport(t.Context(), "cli:room")
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +89,7 @@ func TestStateIsReadFromImports(t *testing.T) {
 // The state has a bound. What it has no room for is counted, and the archive has it.
 func TestStateCountsTheRulesThatItForgets(t *testing.T) {
 	t.Parallel()
-	s := storetest.New(t, reading())
+	s := storetest.New(t, reading)
 	var c conversation.Conversation
 	for i := range 2 {
 		var messages []conversation.Message
@@ -128,7 +127,7 @@ func TestStateCountsTheRulesThatItForgets(t *testing.T) {
 // are deleted with the conversation that they come from.
 func TestRulesAreCarriedByArchiveAndReset(t *testing.T) {
 	t.Parallel()
-	s := storetest.New(t, reading(), conversation.WithCarry(state.Carry{Rules: true}))
+	s := storetest.New(t, conversation.Config{Events: reading.Events, Carry: state.Carry{Rules: true}})
 	const key = conversation.Key("api:task")
 	rule := called("a", "session_state", `{"kind":"constraint","text":"no ORM"}`, "Kept.")
 	rules := func() []string {

@@ -81,41 +81,35 @@ func (s *Store) Embedder() Embedder {
 	return nil
 }
 
-// Option changes how Open makes a Store.
-type Option func(*Store)
+// Config says how Open opens a database. Only Path is required.
+type Config struct {
+	Path string // of the database file; its folder must exist
 
-// WithClock makes the store take its times from now instead of time.Now.
-func WithClock(now func() time.Time) Option {
-	return func(s *Store) { s.now = now }
+	Now func() time.Time // the clock; nil = time.Now
+	Log *slog.Logger     // of what no caller can be told; nil = none
+
+	// Events reads from messages that programs append or import which events they add to the state of their
+	// conversation; nil = only their instructions.
+	Events func(messages []Message) []state.Event
+
+	// Carry says what the next conversation takes over when Archive or Reset has ended one.
+	Carry state.Carry
 }
 
-// WithLog makes the store log what goes wrong where no caller could be told.
-// Without it that is dropped.
-func WithLog(log *slog.Logger) Option {
-	return func(s *Store) { s.log = log }
-}
-
-// WithEvents makes the store read from the messages that programs append and import what
-// they add to the state of their conversation. Without it they add only instructions.
-func WithEvents(read func(messages []Message) []state.Event) Option {
-	return func(s *Store) { s.events = read }
-}
-
-// WithCarry says what goes over to the next conversation of a session when one is
-// archived from outside, by Archive or Reset. Without it that is nothing.
-func WithCarry(carry state.Carry) Option {
-	return func(s *Store) { s.carry = carry }
-}
-
-// Open opens the database at path, creates it if there is none, and brings its
-// schema up to date. The folder must exist.
-func Open(ctx context.Context, path string, options ...Option) (*Store, error) {
-	s := &Store{now: time.Now, log: slog.New(slog.DiscardHandler), events: func([]Message) []state.Event { return nil }}
-	for _, option := range options {
-		option(s)
+// Open opens a database, creates it if there is none, and brings its schema up to date.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	s := &Store{now: time.Now, log: c.Log, events: c.Events, carry: c.Carry}
+	if c.Now != nil {
+		s.now = c.Now
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.events == nil {
+		s.events = func([]Message) []state.Event { return nil }
 	}
 	var err error
-	s.db, err = db.Open(ctx, db.Config{Path: path, Log: s.log, Chores: []db.Chore{
+	s.db, err = db.Open(ctx, db.Config{Path: c.Path, Log: s.log, Chores: []db.Chore{
 		runtotals.Chore(),
 		wordindex.UpdateChore(),
 		wordindex.RanksChore(),

@@ -362,7 +362,7 @@ func TestNewerSchemaIsRefusedByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	_, err := Open(t.Context(), path)
+	_, err := Open(t.Context(), Config{Path: path})
 	if err == nil || !strings.Contains(err.Error(), "version 99") || !strings.Contains(err.Error(), fmt.Sprintf("only up to %d:", newestMigration(t))) {
 		t.Fatalf("a newer schema gave %v", err)
 	}
@@ -375,7 +375,7 @@ func TestUnusableFilesAreExplained(t *testing.T) {
 		filepath.Join(dir, "missing", "x.db"): "does not exist",
 		dir:                                   "can't be opened",
 	} {
-		if _, err := Open(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Open(t.Context(), Config{Path: path}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
 	}

@@ -11,20 +11,25 @@ import (
 	"parley/conversation/internal/dbtemplate"
 )
 
-// mustOpen opens an empty database in a folder of the test's own.
-func mustOpen(t testing.TB, options ...Option) *Store {
+// mustOpen opens an empty database in a folder of the test's own. The Path of a config is ignored.
+func mustOpen(t testing.TB, config ...Config) *Store {
 	t.Helper()
-	return mustOpenAt(t, filepath.Join(t.TempDir(), "test.db"), options...)
+	return mustOpenAt(t, filepath.Join(t.TempDir(), "test.db"), config...)
 }
 
 // mustOpenAt opens the database at path, which it makes when there is none, and
 // closes it when the test ends.
-func mustOpenAt(t testing.TB, path string, options ...Option) *Store {
+func mustOpenAt(t testing.TB, path string, config ...Config) *Store {
 	t.Helper()
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		emptyDatabase.Copy(t, path)
 	}
-	s, err := Open(context.Background(), path, options...)
+	c := Config{}
+	if len(config) > 0 {
+		c = config[0]
+	}
+	c.Path = path
+	s, err := Open(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +38,7 @@ func mustOpenAt(t testing.TB, path string, options ...Option) *Store {
 }
 
 var emptyDatabase = dbtemplate.Template{Make: func(path string) error {
-	s, err := Open(context.Background(), path)
+	s, err := Open(context.Background(), Config{Path: path})
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func compare(ctx context.Context, s set, url string) (c comparison, err error) {
 		return c, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	store, err := conversation.Open(ctx, filepath.Join(dir, "eval.db"))
+	store, err := conversation.Open(ctx, conversation.Config{Path: filepath.Join(dir, "eval.db")})
 	if err != nil {
 		return c, err
 	}

@@ -57,7 +57,7 @@ func TestTheGatewayTidiesByItself(t *testing.T) {
 func TestTheLogTellsOfAClockThatJumps(t *testing.T) {
 	t.Parallel()
 	wall, up := time.Now(), time.Duration(0)
-	store := storetest.New(t, conversation.WithClock(func() time.Time { return wall }))
+	store := storetest.New(t, conversation.Config{Now: func() time.Time { return wall }})
 	var log strings.Builder
 	kept := retention.New(store, retention.WithUptime(func() time.Duration { return up }))
 	clock := clockLog{retention: kept, log: slog.New(slog.NewTextHandler(&log, nil))}

@@ -113,7 +113,9 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 		g.log.Warn("configuration", "problem", problem)
 	}
 	if g.store == nil {
-		if g.store, err = conversation.Open(ctx, cfg.Database, append(StoreOptions(cfg), conversation.WithLog(g.log))...); err != nil {
+		store := StoreConfig(cfg, cfg.Database)
+		store.Log = g.log
+		if g.store, err = conversation.Open(ctx, store); err != nil {
 			return nil, err
 		}
 	}
@@ -138,12 +140,12 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	return g, nil
 }
 
-// StoreOptions returns the options with which a process that has a configuration opens
-// its database.
-func StoreOptions(cfg config.Config) []conversation.Option {
-	return []conversation.Option{
-		conversation.WithEvents(toolstate.New(cfg.Agent.ToolNames()).TranscriptEvents),
-		conversation.WithCarry(cfg.Conversation.Limits().Carry),
+// StoreConfig returns how a process that has a configuration opens the database at path.
+func StoreConfig(cfg config.Config, path string) conversation.Config {
+	return conversation.Config{
+		Path:   path,
+		Events: toolstate.New(cfg.Agent.ToolNames()).TranscriptEvents,
+		Carry:  cfg.Conversation.Limits().Carry,
 	}
 }
 

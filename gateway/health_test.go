@@ -133,7 +133,7 @@ func TestHealthFailsWhenNoGatewayRuns(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no gateway serves "+path) || !strings.Contains(err.Error(), "gateway run") {
 		t.Errorf("of no database it says %v", err)
 	}
-	store, err := conversation.Open(t.Context(), path)
+	store, err := conversation.Open(t.Context(), conversation.Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func BenchmarkReading(b *testing.B) {
 	if err := storetest.Fill(b.Context(), path, storetest.Filling{First: 1, Sessions: 1, Messages: 50}); err != nil {
 		b.Fatal(err)
 	}
-	store, err := conversation.Open(b.Context(), path)
+	store, err := conversation.Open(b.Context(), conversation.Config{Path: path})
 	if err != nil {
 		b.Fatal(err)
 	}

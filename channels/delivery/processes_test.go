@@ -28,7 +28,7 @@ func TestSenderProcess(t *testing.T) {
 		t.Skip("runs as a process of another test")
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	store, err := conversation.Open(t.Context(), path)
+	store, err := conversation.Open(t.Context(), conversation.Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,19 +23,19 @@ import (
 
 // newPairing starts a gateway whose access is "pairing", with the operator's own
 // view of the database, as another process has it.
-func newPairing(t *testing.T, options ...conversation.Option) (g *gateway, operator *conversation.Store) {
+func newPairing(t *testing.T, config ...conversation.Config) (g *gateway, operator *conversation.Store) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "test.db")
-	operator = openStore(t, path, options...)
+	operator = openStore(t, path, config...)
 	g = newGateway(t)
 	store := openStore(t, path)
 	g.pairings, g.places = pairing.New(store), places.New(store)
 	return g, operator
 }
 
-func openStore(t *testing.T, path string, options ...conversation.Option) *conversation.Store {
+func openStore(t *testing.T, path string, config ...conversation.Config) *conversation.Store {
 	t.Helper()
-	return storetest.Open(t, path, options...)
+	return storetest.Open(t, path, config...)
 }
 
 func byCode(cfg *telegram.Config) { cfg.Access, cfg.Allow = "pairing", nil }
@@ -94,7 +94,7 @@ func TestAStrangerIsLetInByOneCode(t *testing.T) {
 
 func TestAStrangerWithAnExpiredCodeGetsAnother(t *testing.T) {
 	t.Parallel()
-	g, yesterday := newPairing(t, conversation.WithClock(func() time.Time { return time.Now().Add(-24 * time.Hour) }))
+	g, yesterday := newPairing(t, conversation.Config{Now: func() time.Time { return time.Now().Add(-24 * time.Hour) }})
 	old, _, err := pairing.New(yesterday).Ask(t.Context(), conversation.Account{Channel: "telegram"}, "42", "Ada")
 	must(t, err)
 	g.run(g.channel(byCode))

@@ -109,7 +109,7 @@ func TestCleanupGoesByTheTimeThatWasSeenToPass(t *testing.T) {
 		t.Fatal(err)
 	}
 	ahead := func() time.Time { return time.Now().AddDate(2, 0, 0) } // the daemon's machine, a moment later
-	beside, err := conversation.Open(t.Context(), daemon.Path(), conversation.WithClock(ahead))
+	beside, err := conversation.Open(t.Context(), conversation.Config{Path: daemon.Path(), Now: ahead})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,7 +170,7 @@ func openStore(ctx context.Context, configPath string) (*conversation.Store, err
 	if err != nil {
 		return nil, err
 	}
-	return conversation.Open(ctx, path, gateway.StoreOptions(cfg)...)
+	return conversation.Open(ctx, gateway.StoreConfig(cfg, path))
 }
 
 func pairings(ctx context.Context, configPath string) ([]pairing.Pairing, error) {

@@ -321,7 +321,7 @@ func TestHoldSession(t *testing.T) {
 	if path == "" {
 		t.Skip("runs as a process of another test")
 	}
-	store, err := conversation.Open(t.Context(), path)
+	store, err := conversation.Open(t.Context(), conversation.Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func TestQueuesAreOfEachBot(t *testing.T) {
 func TestBeginTellsOfAnotherBot(t *testing.T) {
 	t.Parallel()
 	clock := time.UnixMilli(1_700_000_000_000)
-	s := storetest.New(t, conversation.WithClock(func() time.Time { return clock }))
+	s := storetest.New(t, conversation.Config{Now: func() time.Time { return clock }})
 	begin := func(bot conversation.Account) Takeover {
 		t.Helper()
 		clock = clock.Add(time.Hour)
@@ -97,7 +97,7 @@ func TestBeginTellsOfAnotherBot(t *testing.T) {
 func TestBotsListsWhatWaitsForEach(t *testing.T) {
 	t.Parallel()
 	clock := time.UnixMilli(1_700_000_000_000)
-	s := storetest.New(t, conversation.WithClock(func() time.Time { return clock }))
+	s := storetest.New(t, conversation.Config{Now: func() time.Time { return clock }})
 	for _, bot := range []conversation.Account{botA, botB} {
 		if err := New(s).SetHealth(t.Context(), bot, Serving, ""); err != nil {
 			t.Fatal(err)

@@ -39,7 +39,7 @@ func TestUser(t *testing.T) {
 	if path == "" {
 		t.Skip("runs as a process of another test")
 	}
-	s, err := conversation.Open(t.Context(), path)
+	s, err := conversation.Open(t.Context(), conversation.Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,7 +94,7 @@ func Repair(ctx context.Context, database, target string, o RepairOptions) (r Re
 // finish brings the new database up to date, and makes what follows from its
 // messages, such as the search index.
 func finish(ctx context.Context, path string, progress Progress) (err error) {
-	s, err := conversation.Open(ctx, path)
+	s, err := conversation.Open(ctx, conversation.Config{Path: path})
 	if err != nil {
 		return err
 	}

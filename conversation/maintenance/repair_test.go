@@ -138,7 +138,7 @@ func newTalks(t *testing.T) (path string) {
 func makeTalks(t *testing.T) (path string) {
 	t.Helper()
 	path = newDatabase(t, 150, 150, 150)
-	s, err := conversation.Open(t.Context(), path)
+	s, err := conversation.Open(t.Context(), conversation.Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,7 +415,7 @@ func TestRepairNamesSessionsByTheirIndex(t *testing.T) {
 // talk goes on with every session of a database.
 func talk(t *testing.T, path string) {
 	t.Helper()
-	s, err := conversation.Open(t.Context(), path)
+	s, err := conversation.Open(t.Context(), conversation.Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -472,7 +472,7 @@ func TestVerifyTellsIndexesFromMessages(t *testing.T) {
 		if n := compare(t, old, repaired); n > 0 || len(r.Losses) > 0 {
 			t.Errorf("%s: %d messages are lost: %v", name, n, r.Losses)
 		}
-		s, err := conversation.Open(t.Context(), repaired)
+		s, err := conversation.Open(t.Context(), conversation.Config{Path: repaired})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -524,7 +524,7 @@ func TestVerifyChecksWhatTablesMustAgreeIn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			database := newDatabase(t, 20, 20, 20)
-			s, err := conversation.Open(t.Context(), database)
+			s, err := conversation.Open(t.Context(), conversation.Config{Path: database})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -552,7 +552,7 @@ func TestRepairTakesHalvesOfToolCallsOutOfTheTalk(t *testing.T) {
 		4: "1 user, 2 assistant, 3 tool", // the answer
 	} {
 		database := filepath.Join(t.TempDir(), "conversations.db")
-		s, err := conversation.Open(t.Context(), database)
+		s, err := conversation.Open(t.Context(), conversation.Config{Path: database})
 		if err != nil {
 			t.Fatal(err)
 		}

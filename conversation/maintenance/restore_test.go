@@ -71,7 +71,7 @@ func TestRestoreSetsAsideWhatAKilledProcessLeft(t *testing.T) {
 // open opens and closes a database, as a gateway does.
 func open(t *testing.T, path string) {
 	t.Helper()
-	s, err := conversation.Open(t.Context(), path)
+	s, err := conversation.Open(t.Context(), conversation.Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestRestoreSignsNobodyIn(t *testing.T) {
 	database := newDatabase(t, 1)
 	signIns := func() (*signin.SignIns, func()) {
 		t.Helper()
-		store, err := conversation.Open(t.Context(), database)
+		store, err := conversation.Open(t.Context(), conversation.Config{Path: database})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 // openAt opens the pairings of a store whose time is what the clock points to.
 func openAt(t *testing.T, clock *time.Time) *Pairings {
 	t.Helper()
-	return New(storetest.New(t, conversation.WithClock(func() time.Time { return *clock })))
+	return New(storetest.New(t, conversation.Config{Now: func() time.Time { return *clock }}))
 }
 
 func mustAsk(t *testing.T, s *Pairings, channel, user string) (p Pairing, fresh bool) {

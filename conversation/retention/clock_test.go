@@ -41,7 +41,7 @@ func newMachine(t testing.TB) *machine {
 func (m *machine) open() store {
 	m.t.Helper()
 	began := m.up
-	s := storetest.Open(m.t, m.path, conversation.WithClock(func() time.Time { return m.wall }))
+	s := storetest.Open(m.t, m.path, conversation.Config{Now: func() time.Time { return m.wall }})
 	return store{s, New(s, WithUptime(func() time.Duration { return m.up - began }))}
 }
 

@@ -22,9 +22,9 @@ type store struct {
 	*Retention
 }
 
-func mustOpen(t testing.TB, options ...conversation.Option) store {
+func mustOpen(t testing.TB, config ...conversation.Config) store {
 	t.Helper()
-	s := storetest.New(t, options...)
+	s := storetest.New(t, config...)
 	return store{s, New(s)}
 }
 
@@ -32,7 +32,7 @@ func mustOpen(t testing.TB, options ...conversation.Option) store {
 func mustOpenAged(t testing.TB) (store, *calendar) {
 	t.Helper()
 	clock := &calendar{time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
-	return mustOpen(t, conversation.WithClock(clock.now)), clock
+	return mustOpen(t, conversation.Config{Now: clock.now}), clock
 }
 
 // calendar is a clock that is set by hand.

@@ -100,7 +100,7 @@ type archive struct {
 func newArchive(b *testing.B) *archive {
 	b.Helper()
 	path := filepath.Join(b.TempDir(), "archive.db")
-	store, err := conversation.Open(b.Context(), path)
+	store, err := conversation.Open(b.Context(), conversation.Config{Path: path})
 	if err != nil {
 		b.Fatal(err)
 	}

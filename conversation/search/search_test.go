@@ -233,7 +233,7 @@ func TestHostileQueriesAreOnlyText(t *testing.T) {
 }
 
 func FuzzSearch(f *testing.F) {
-	s, err := conversation.Open(context.Background(), f.TempDir()+"/fuzz.db")
+	s, err := conversation.Open(context.Background(), conversation.Config{Path: f.TempDir() + "/fuzz.db"})
 	if err != nil {
 		f.Fatal(err)
 	}

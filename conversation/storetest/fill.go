@@ -22,7 +22,7 @@ type Filling struct {
 // Fill makes a database, or adds to one. It writes the rows by itself, since
 // a million commits would take longer than all measurements together.
 func Fill(ctx context.Context, path string, f Filling) error {
-	store, err := conversation.Open(ctx, path) // makes the tables
+	store, err := conversation.Open(ctx, conversation.Config{Path: path}) // makes the tables
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func OldChats(t testing.TB, path string) *conversation.Store {
 	t.Helper()
 	day := 0
 	clock := func() time.Time { return time.Now().AddDate(0, 0, day) }
-	store := Open(t, path, conversation.WithClock(clock))
+	store := Open(t, path, conversation.Config{Now: clock})
 	for i, talk := range []struct {
 		day int
 		key conversation.Key

@@ -14,19 +14,24 @@ import (
 
 // New opens an empty database in a folder of the test's own, and closes it when the
 // test ends.
-func New(t testing.TB, options ...conversation.Option) *conversation.Store {
+func New(t testing.TB, config ...conversation.Config) *conversation.Store {
 	t.Helper()
-	return Open(t, filepath.Join(t.TempDir(), "test.db"), options...)
+	return Open(t, filepath.Join(t.TempDir(), "test.db"), config...)
 }
 
 // Open opens the database at path, which it makes when there is none, and closes it
 // when the test ends.
-func Open(t testing.TB, path string, options ...conversation.Option) *conversation.Store {
+func Open(t testing.TB, path string, config ...conversation.Config) *conversation.Store {
 	t.Helper()
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		Make(t, path)
 	}
-	store, err := conversation.Open(context.Background(), path, options...)
+	c := conversation.Config{}
+	if len(config) > 0 {
+		c = config[0]
+	}
+	c.Path = path
+	store, err := conversation.Open(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +47,7 @@ func Make(t testing.TB, path string) {
 }
 
 var empty = dbtemplate.Template{Make: func(path string) error {
-	store, err := conversation.Open(context.Background(), path)
+	store, err := conversation.Open(context.Background(), conversation.Config{Path: path})
 	if err != nil {
 		return err
 	}

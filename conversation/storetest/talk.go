@@ -27,7 +27,7 @@ func (c *Clock) Pass(d time.Duration) { c.Time = c.Add(d) }
 func NewAged(t testing.TB) (*conversation.Store, *Clock) {
 	t.Helper()
 	clock := &Clock{time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
-	return New(t, conversation.WithClock(clock.Now)), clock
+	return New(t, conversation.Config{Now: clock.Now}), clock
 }
 
 // Say returns a message to a session.

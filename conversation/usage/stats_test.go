@@ -142,7 +142,7 @@ func TestEveryRunIsCountedOnce(t *testing.T) {
 		}
 	}
 	s.Close()
-	s = storetest.Open(t, path, conversation.WithClock(clock.Now))
+	s = storetest.Open(t, path, conversation.Config{Now: clock.Now})
 	kept := retention.New(s)
 	askNow(t, s, clock, storetest.Chat, 9999, ada, time.Second, nil)
 	clock.Pass(30 * day)
@@ -166,7 +166,7 @@ func TestAnUpgradeCountsTheRunsThatThereAre(t *testing.T) {
 	before := mustStats(t, s, noon, noon.Add(time.Hour), time.Hour)
 	s.Close()
 	upgradeRuns(t, path)
-	s = storetest.Open(t, path, conversation.WithClock(clock.Now))
+	s = storetest.Open(t, path, conversation.Config{Now: clock.Now})
 	after := mustStats(t, s, noon, noon.Add(time.Hour), time.Hour)
 	before.People[0].Person = conversation.Sender{} // it was not stored
 	if diff := cmp.Diff(before, after); diff != "" {

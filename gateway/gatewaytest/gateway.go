@@ -194,7 +194,7 @@ func (g *Gateway) takesMessages() bool {
 func (g *Gateway) startHere() {
 	g.t.Helper()
 	var err error
-	g.store, err = conversation.Open(context.Background(), g.Database, gateway.StoreOptions(config.Default())...)
+	g.store, err = conversation.Open(context.Background(), gateway.StoreConfig(config.Default(), g.Database))
 	g.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	daemon, err := gateway.New(ctx, gateway.Options{

@@ -33,7 +33,7 @@ func write(ctx context.Context, path string) error {
 		}
 	}
 	a := &author{counter: llm.NewCounter("")}
-	store, err := conversation.Open(ctx, path, conversation.WithClock(func() time.Time { return a.now }))
+	store, err := conversation.Open(ctx, conversation.Config{Path: path, Now: func() time.Time { return a.now }})
 	if err != nil {
 		return err
 	}

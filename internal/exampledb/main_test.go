@@ -37,7 +37,7 @@ func checkHistory(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := conversation.Open(t.Context(), path)
+	store, err := conversation.Open(t.Context(), conversation.Config{Path: path})
 	if err != nil {
 		t.Fatal(err)
 	}
