@@ -131,7 +131,7 @@ func (l *loop) fetch(ctx context.Context, in files.Incoming) (kept files.File, e
 
 // isFinal reports whether another attempt to fetch a file can't help.
 func isFinal(err error) bool {
-	var gone *conversation.GoneError
+	var gone *files.GoneError
 	var refused *files.RefusedError
 	var panicked *panicError
 	return errors.As(err, &gone) || errors.As(err, &refused) || errors.As(err, &panicked)

@@ -27,7 +27,7 @@ type shelf map[string]string
 func (s shelf) Fetch(_ context.Context, _ string, file conversation.Attachment) (io.ReadCloser, error) {
 	data, found := s[file.Ref]
 	if !found {
-		return nil, &conversation.GoneError{Words: "it is gone"}
+		return nil, &files.GoneError{Words: "it is gone"}
 	}
 	return io.NopCloser(strings.NewReader(data)), nil
 }
@@ -216,7 +216,7 @@ func TestHistoryOffersButtons(t *testing.T) {
 	h.say(room, "/history 2 1")
 	var actions []conversation.Action
 	until(t, "the page", func() bool {
-		due, err := h.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: room, State: conversation.DueNow, Limit: 1})
+		due, err := h.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: room, Ready: true, Limit: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

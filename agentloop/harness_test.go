@@ -162,7 +162,7 @@ func (h *harness) accept(batch ...conversation.Inbound) {
 func (h *harness) reply(key conversation.Key) string {
 	h.t.Helper()
 	for {
-		due, err := h.store.Deliveries(h.t.Context(), conversation.DeliveryQuery{Key: key, State: conversation.DueNow, Limit: 1})
+		due, err := h.store.Deliveries(h.t.Context(), conversation.DeliveryQuery{Key: key, Ready: true, Limit: 1})
 		if err != nil {
 			h.t.Fatal(err)
 		}

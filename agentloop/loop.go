@@ -225,7 +225,7 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 		done, err = l.deps.Store.Commit(runs, run)
 		if errors.Is(err, conversation.ErrSettled) { // an earlier attempt succeeded
 			l.cache.invalidate()
-			done.Replies, err = l.deps.Store.Deliveries(runs, conversation.DeliveryQuery{Key: l.key, State: conversation.DueNow, Limit: len(run.Replies), Accounts: l.router.served})
+			done.Replies, err = l.deps.Store.Deliveries(runs, conversation.DeliveryQuery{Key: l.key, Ready: true, Limit: len(run.Replies), Accounts: l.router.served})
 		}
 		return err
 	})

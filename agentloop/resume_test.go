@@ -176,7 +176,7 @@ func (h *harness) transcript(name string) string {
 	var due []conversation.Delivery
 	until(h.t, "the files", func() bool {
 		var err error
-		if due, err = h.store.Deliveries(h.t.Context(), conversation.DeliveryQuery{Key: room, State: conversation.DueNow, Limit: 10}); err != nil {
+		if due, err = h.store.Deliveries(h.t.Context(), conversation.DeliveryQuery{Key: room, Ready: true, Limit: 10}); err != nil {
 			h.t.Fatal(err)
 		}
 		return len(due) == 3
@@ -211,10 +211,10 @@ func TestExportOfALongConversationIsItsNewestPart(t *testing.T) {
 	h.fill(6, strings.Repeat("word ", 1<<20/5))
 	h.say(room, "/export")
 	until(t, "the file", func() bool {
-		due, err := h.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: room, State: conversation.DueNow, Limit: 1})
+		due, err := h.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: room, Ready: true, Limit: 1})
 		return err == nil && len(due) == 1
 	})
-	due, err := h.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: room, State: conversation.DueNow, Limit: 1})
+	due, err := h.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: room, Ready: true, Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ func (h *harness) from(place conversation.Key, text string) conversation.Inbound
 func (h *harness) replies(n int) (list []string) {
 	h.t.Helper()
 	until(h.t, fmt.Sprint(n, " replies"), func() bool {
-		due, err := h.store.Deliveries(h.t.Context(), conversation.DeliveryQuery{Key: alice, State: conversation.DueNow, Limit: n + 1})
+		due, err := h.store.Deliveries(h.t.Context(), conversation.DeliveryQuery{Key: alice, Ready: true, Limit: n + 1})
 		if err != nil {
 			h.t.Fatal(err)
 		}
@@ -162,7 +162,7 @@ func TestARunAnswersTheMessagesOfOneBot(t *testing.T) {
 	h.start()
 	h.replies(2)
 	var got []string
-	due, err := h.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: alice, State: conversation.DueNow, Limit: 10})
+	due, err := h.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: alice, Ready: true, Limit: 10})
 	for _, d := range due {
 		got = append(got, d.Account+" "+d.Address)
 	}

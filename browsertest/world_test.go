@@ -124,7 +124,7 @@ func (w *world) talk(p person, text string) conversation.Run {
 	w.now = run.StartedAt.Add(run.Steps[len(run.Steps)-1].At.Sub(run.StartedAt) + run.Steps[len(run.Steps)-1].Took)
 	_, err = w.store.Commit(ctx, run)
 	w.must(err)
-	due, err := w.store.Deliveries(ctx, conversation.DeliveryQuery{Key: p.key, State: conversation.DueNow, Limit: 5, Accounts: []conversation.Account{{Channel: p.key.Channel()}}})
+	due, err := w.store.Deliveries(ctx, conversation.DeliveryQuery{Key: p.key, Ready: true, Limit: 5, Accounts: []conversation.Account{{Channel: p.key.Channel()}}})
 	w.must(err)
 	for _, d := range due {
 		d.Sent = []string{fmt.Sprint(w.n)}
@@ -203,7 +203,7 @@ func (w *world) failDelivery() {
 		_, err = w.store.Commit(ctx, run)
 		w.must(err)
 	}
-	due, err := w.store.Deliveries(ctx, conversation.DeliveryQuery{Key: "telegram:chat:5550300", State: conversation.DueNow, Limit: 5, Accounts: []conversation.Account{{Channel: "telegram"}}})
+	due, err := w.store.Deliveries(ctx, conversation.DeliveryQuery{Key: "telegram:chat:5550300", Ready: true, Limit: 5, Accounts: []conversation.Account{{Channel: "telegram"}}})
 	w.must(err)
 	due[0].Attempts = 1
 	w.must(w.store.Mark(ctx, due[0], conversation.MarkFailed, "telegram: 403 Forbidden: bot was blocked by the user"))

@@ -86,7 +86,7 @@ type Fetcher interface {
 	// Fetch opens a file. It may block until ctx ends, and so may reading. A file may
 	// be longer than its Attachment says: the caller bounds what it reads, and closes
 	// the file. The model and the user are shown the text of an error, also of one
-	// while reading: a few words, without secrets. A *conversation.GoneError says that
+	// while reading: a few words, without secrets. A *files.GoneError says that
 	// no other attempt can help; after any other error the file is fetched again.
 	Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error)
 }

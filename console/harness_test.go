@@ -90,7 +90,7 @@ func (d *desk) talk(key conversation.Key, who conversation.Sender, text, answer 
 // due gives the deliveries of a session that are to be sent.
 func (d *desk) due(key conversation.Key) []conversation.Delivery {
 	d.t.Helper()
-	list, err := d.store.Deliveries(d.t.Context(), conversation.DeliveryQuery{Key: key, State: conversation.DueNow, Limit: 10, Accounts: []conversation.Account{{Channel: key.Channel()}}})
+	list, err := d.store.Deliveries(d.t.Context(), conversation.DeliveryQuery{Key: key, Ready: true, Limit: 10, Accounts: []conversation.Account{{Channel: key.Channel()}}})
 	d.must(err)
 	return list
 }

@@ -87,7 +87,7 @@ func TestWorkWaitsForItsBot(t *testing.T) {
 	}
 	for _, bot := range []Account{botA, botB} {
 		scope := Scope{Channel: bot.Channel, Account: bot.ID}
-		due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 10, Accounts: []Account{scope.By()}})
+		due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 10, Accounts: []Account{scope.By()}})
 		if err != nil || len(due) != 1 || due[0].Text != "from "+bot.ID || due[0].Account != bot.ID {
 			t.Errorf("bot %s sends %+v, %v", bot, due, err)
 		}
@@ -231,7 +231,7 @@ func TestRowsOfAnEarlierDatabaseWithoutCursorsAreAnyBots(t *testing.T) {
 	if turn, err := s.Begin(t.Context(), chat, 1000, botA); err != nil || len(turn.Waiting) != 2 {
 		t.Errorf("waiting: %+v, %v", turn.Waiting, err)
 	}
-	if due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 9, Accounts: []Account{botA}}); err != nil || len(due) != 1 {
+	if due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 9, Accounts: []Account{botA}}); err != nil || len(due) != 1 {
 		t.Errorf("due: %+v, %v", due, err)
 	}
 	if former, left, err := BeginService(t.Context(), s, botA); err != nil || former != "" || len(left) != 0 {

@@ -127,7 +127,7 @@ func (i *injured) expectNew() {
 	})
 	i.expectTalk(victim, 801)
 	i.expectTalk(victim, 802)
-	due, err := i.Deliveries(i.t.Context(), DeliveryQuery{Key: victim, State: DueNow, Limit: 1000})
+	due, err := i.Deliveries(i.t.Context(), DeliveryQuery{Key: victim, Ready: true, Limit: 1000})
 	if err != nil || len(due) < 3 {
 		i.t.Errorf("%d replies are to be sent, %v", len(due), err)
 	}
@@ -211,7 +211,7 @@ func TestConversationThatTakesNothingIsSaidToBeDamaged(t *testing.T) {
 func TestDamagedRepliesAreSkipped(t *testing.T) {
 	t.Parallel()
 	i := newInjured(t, "outbox", func(leaves []dbdamage.Page) dbdamage.Page { return pageOf(t)(leaves) }, nil)
-	due, err := i.Deliveries(t.Context(), DeliveryQuery{Key: victim, State: DueNow, Limit: 1000})
+	due, err := i.Deliveries(t.Context(), DeliveryQuery{Key: victim, Ready: true, Limit: 1000})
 	if err != nil || len(due) == 0 || len(due) >= injuredExchanges {
 		t.Errorf("%d of %d replies are to be sent, %v", len(due), injuredExchanges, err)
 	}

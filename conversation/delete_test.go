@@ -45,7 +45,7 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 	failed.Error = "xylophone"
 	failed.Steps = []steps.Step{{Kind: steps.Tool, Name: "play", Error: "no xylophone"}}
 	mustCommit(t, s, failed)
-	due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
+	due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1})
 	if err := s.Mark(t.Context(), due[0], MarkFailed, "the chat is gone"); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestARefusedReplyLeavesNoWords(t *testing.T) {
 	s := mustOpen(t)
 	mustAccept(t, s, say(chat, 1, "play"))
 	mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 1000), "the xylophone"))
-	due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
+	due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1})
 	clearConversation(t, s, 2)
 	if err := s.Mark(t.Context(), due[0], MarkFailed, "blocked"); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 // a part.
 func refuse(t testing.TB, s *Store, key Key) Delivery {
 	t.Helper()
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: key, State: DueNow, Limit: 1})
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: key, Ready: true, Limit: 1})
 	if err != nil || len(due) != 1 {
 		t.Fatalf("due: %+v, %v", due, err)
 	}
@@ -52,7 +52,7 @@ func TestAFailedReplyIsSentAgain(t *testing.T) {
 	if _, err := s.Redeliver(t.Context(), refused.ID); !errors.Is(err, ErrNotFailed) {
 		t.Errorf("the second click: %v", err)
 	}
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 5})
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 5})
 	if err != nil || len(due) != 2 {
 		t.Fatalf("%+v, %v", due, err)
 	}
@@ -138,7 +138,7 @@ func TestHeldDeliveryIsDueBesideTheOthers(t *testing.T) {
 	s, clock := mustOpenAged(t)
 	exchange(t, s, chat, 1)
 	exchange(t, s, chat, 2)
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 5})
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 5})
 	if err != nil || len(due) != 2 {
 		t.Fatalf("%+v, %v", due, err)
 	}
@@ -150,14 +150,14 @@ func TestHeldDeliveryIsDueBesideTheOthers(t *testing.T) {
 		}
 		clock.pass(time.Hour)
 	}
-	if due, err = s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 5}); err != nil || len(due) != 1 || due[0].Text != "answer 2" {
+	if due, err = s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 5}); err != nil || len(due) != 1 || due[0].Text != "answer 2" {
 		t.Errorf("in order: %+v, %v", due, err)
 	}
-	held, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueHeld, Limit: 5})
+	held, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Held: true, Limit: 5})
 	if err != nil || len(held) != 1 || held[0].Attempts != 6 || !held[0].HeldAt.Equal(began) {
 		t.Fatalf("set aside: %+v, %v", held, err)
 	}
-	if behind, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueHeld, After: held[0].ID, Limit: 5}); err != nil || len(behind) != 0 {
+	if behind, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Held: true, After: held[0].ID, Limit: 5}); err != nil || len(behind) != 0 {
 		t.Errorf("behind it: %+v, %v", behind, err)
 	}
 	if keys, err := s.Due(t.Context(), Scope{Channel: "telegram"}); err != nil || len(keys) != 1 {
@@ -166,7 +166,7 @@ func TestHeldDeliveryIsDueBesideTheOthers(t *testing.T) {
 	if queues, err := Queues(t.Context(), s); err != nil || len(queues) != 1 || queues[0].Due != 2 || queues[0].Held != 1 || !queues[0].OldestHeld.Equal(began) {
 		t.Errorf("queues: %+v, %v", queues, err)
 	}
-	if all, err := s.Deliveries(t.Context(), DeliveryQuery{State: DueHeld, Limit: 5}); err != nil || len(all) != 1 || all[0].Key != chat || all[0].Reason != "500" {
+	if all, err := s.Deliveries(t.Context(), DeliveryQuery{Held: true, Limit: 5}); err != nil || len(all) != 1 || all[0].Key != chat || all[0].Reason != "500" {
 		t.Errorf("over all sessions: %+v, %v", all, err)
 	}
 	if err := s.Mark(t.Context(), held[0], MarkFailed, "given up"); err != nil {
@@ -175,7 +175,7 @@ func TestHeldDeliveryIsDueBesideTheOthers(t *testing.T) {
 	if err := s.Mark(t.Context(), held[0], MarkHeld, "too late"); err != nil {
 		t.Fatal(err)
 	}
-	if held, err = s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueHeld, Limit: 5}); err != nil || len(held) != 0 {
+	if held, err = s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Held: true, Limit: 5}); err != nil || len(held) != 0 {
 		t.Errorf("after the failure: %+v, %v", held, err)
 	}
 	if again, err := s.Redeliver(t.Context(), bad.ID); err != nil || !again.HeldAt.IsZero() {

@@ -77,7 +77,7 @@ func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
 	expectKeys("due", func(scope Scope) ([]Key, error) { return s.Due(t.Context(), scope) }, 1, 1, 0, 0)
 	var got []string
 	for _, channel := range []string{"telegram", "discord", "cli"} {
-		due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: alice, State: DueNow, Limit: 10, Accounts: []Account{{Channel: channel}}})
+		due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: alice, Ready: true, Limit: 10, Accounts: []Account{{Channel: channel}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +161,7 @@ func TestRepliesOfAnEarlierDatabaseKeepTheirChannel(t *testing.T) {
 		`INSERT INTO inbox (session_id, channel, source_id, address, sender, text, sent_at) VALUES (1, 'telegram', '42:2', 'to', '{}', 'hi', 0)`,
 		`INSERT INTO outbox (session_id, run_id, address, text, created_at) VALUES (1, 1, 'to', 'hello', 0)`)
 	s := mustOpenAt(t, path)
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 10, Accounts: []Account{{Channel: "telegram"}}})
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 10, Accounts: []Account{{Channel: "telegram"}}})
 	if err != nil || len(due) != 1 || due[0].Text != "hello" || due[0].Channel != "telegram" {
 		t.Fatalf("%+v, %v", due, err)
 	}

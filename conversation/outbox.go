@@ -75,19 +75,11 @@ func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, 
 	return keys, db.Explain(err)
 }
 
-// DueState chooses deliveries by whether they are set aside.
-type DueState string
-
-const (
-	DueAll  DueState = ""
-	DueNow  DueState = "now"  // those that are not set aside
-	DueHeld DueState = "held" // those that are
-)
-
 // DeliveryQuery chooses deliveries that are due. The zero value means all.
 type DeliveryQuery struct {
-	Key      Key // of the session, "" = every one
-	State    DueState
+	Key      Key       // of the session, "" = every one
+	Ready    bool      // only those that are not set aside
+	Held     bool      // only those that are set aside
 	After    int64     // only those behind the delivery with this ID
 	Accounts []Account // only those that these accounts send; none = every one
 	Limit    int
@@ -129,10 +121,10 @@ func (q DeliveryQuery) condition(id int64) (text string, args []any) {
 	if q.Key != "" {
 		text, args = `s.key = ? AND o.id > ? AND `+text, []any{string(q.Key), q.After}
 	}
-	switch q.State {
-	case DueNow:
+	if q.Ready {
 		text += ` AND o.held_at IS NULL`
-	case DueHeld:
+	}
+	if q.Held {
 		text += ` AND o.held_at IS NOT NULL`
 	}
 	if id != 0 {
@@ -144,7 +136,7 @@ func (q DeliveryQuery) condition(id int64) (text string, args []any) {
 
 // order returns what the list is sorted by.
 func (q DeliveryQuery) order() string {
-	if q.Key == "" && q.State == DueHeld {
+	if q.Key == "" && q.Held {
 		return `o.held_at, o.id`
 	}
 	return `o.id`

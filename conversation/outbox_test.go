@@ -78,7 +78,7 @@ func TestMarkOfAPartWritesTheSameForTheFirstAndTheThousandth(t *testing.T) {
 	if first == 0 || first > pages || last > pages {
 		t.Errorf("the first mark writes %d bytes, the thousandth %d, want at most %d", first, last, pages)
 	}
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 10})
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 10})
 	if err != nil || len(due) != 1 || !cmp.Equal(due[0].Sent, d.Sent) {
 		t.Fatalf("%d parts are stored of the %d that were marked, %v", len(due[0].Sent), len(d.Sent), err)
 	}
@@ -99,7 +99,7 @@ func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) 
 	}
 	stored := func() []string {
 		t.Helper()
-		due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
+		due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1})
 		if err != nil || len(due) != 1 {
 			t.Fatalf("%d due, %v", len(due), err)
 		}
@@ -138,7 +138,7 @@ func TestPartsGoWithTheirDelivery(t *testing.T) {
 	t.Parallel()
 	s, clock := mustOpenAged(t)
 	exchangeNow(t, s, clock, chat, 1, "long")
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

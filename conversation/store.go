@@ -45,10 +45,6 @@ var (
 // trying again can't help.
 func IsDamaged(err error) bool { return db.IsDamaged(err) }
 
-// IsTemporary reports whether the next try may succeed where a read failed: the
-// database is busy or closed, or the process lacks memory or file handles.
-func IsTemporary(err error) bool { return db.IsTemporary(err) }
-
 // Store is an open database. It is safe for concurrent use. Several processes may open
 // the same database, and Lock keeps them off each other's sessions.
 type Store struct {

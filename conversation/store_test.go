@@ -143,7 +143,7 @@ func TestCommitTwiceStoresOnce(t *testing.T) {
 	if err != nil || !cmp.Equal(texts(page.Messages), []string{"one", "answer"}) {
 		t.Fatalf("history: %q, %v", texts(page.Messages), err)
 	}
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 10})
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 10})
 	if err != nil || len(due) != 1 {
 		t.Fatalf("%d deliveries for one answer, %v", len(due), err)
 	}
@@ -290,7 +290,7 @@ func TestDeliveriesSurviveAndEnd(t *testing.T) {
 	for i := 1; i <= 3; i++ {
 		exchange(t, s, chat, i)
 	}
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 10})
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 10})
 	if err != nil || len(due) != 3 {
 		t.Fatalf("%d due, %v", len(due), err)
 	}
@@ -305,7 +305,7 @@ func TestDeliveriesSurviveAndEnd(t *testing.T) {
 	if err != nil || !cmp.Equal(keys, []Key{chat}) {
 		t.Fatalf("due sessions %v, %v", keys, err)
 	}
-	left, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 10})
+	left, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 10})
 	if err != nil || len(left) != 1 || !cmp.Equal(left[0].Sent, []string{"100"}) {
 		t.Fatalf("left: %+v, %v", left, err)
 	}
@@ -429,7 +429,7 @@ func TestAddressesAreForgottenWhenTheyWereUsed(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1})
 	if err != nil || due[0].Address == "" {
 		t.Fatalf("due: %+v, %v", due, err)
 	}

@@ -117,15 +117,8 @@ type Attachment struct {
 	Ref       string `json:"ref"`                  // where it is; read only by the adapter that wrote it
 }
 
-// GoneError says that a file can't be fetched, now or later.
-type GoneError struct {
-	Words string // for the user and the model: "it was deleted"
-}
-
-func (e *GoneError) Error() string { return e.Words }
-
-// IsImageType reports whether a media type is one of the pictures that models and
-// browsers take. None of these can hold scripts.
+// IsImageType reports whether models and browsers show files of a media type as
+// pictures. None of these types can hold scripts.
 // https://platform.openai.com/docs/guides/images-vision#image-input-requirements
 func IsImageType(mediaType string) bool {
 	switch mediaType {

@@ -16,7 +16,7 @@ func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
 	for range 20 {
 		s := mustOpen(t)
 		exchange(t, s, chat, 1)
-		due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
+		due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1})
 		if err != nil || len(due) != 1 {
 			t.Fatalf("due: %+v, %v", due, err)
 		}
@@ -52,14 +52,14 @@ func TestAMarkIsMadeThoughNothingElseIsWritten(t *testing.T) {
 	t.Parallel()
 	s := mustOpen(t)
 	exchange(t, s, chat, 1)
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1})
+	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1})
 	if err != nil || len(due) != 1 {
 		t.Fatalf("due: %+v, %v", due, err)
 	}
 	if err := s.Mark(t.Context(), due[0], MarkSent, ""); err != nil {
 		t.Fatal(err)
 	}
-	if due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, State: DueNow, Limit: 1}); len(due) != 0 {
+	if due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1}); len(due) != 0 {
 		t.Fatal("the reply is still due")
 	}
 }

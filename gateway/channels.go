@@ -7,6 +7,7 @@ import (
 
 	"parley/channels"
 	"parley/conversation"
+	"parley/conversation/files"
 )
 
 // fetchers fetch attachments through the channel that their message came by.
@@ -19,7 +20,7 @@ func (f fetchers) Fetch(ctx context.Context, channel string, file conversation.A
 	if fetcher, ok := f[channel].Source.(channels.Fetcher); ok {
 		return fetcher.Fetch(ctx, file)
 	}
-	return nil, &conversation.GoneError{Words: "this channel has no files"}
+	return nil, &files.GoneError{Words: "this channel has no files"}
 }
 
 // admins asks the channel that a message came by whether its sender administers

@@ -175,7 +175,7 @@ func (g *Gateway) readSeen(ctx context.Context) (in seen, err error) {
 		in.embeddings = &status
 	}
 	if slices.ContainsFunc(in.queues, func(q bots.Queue) bool { return q.Held > 0 }) {
-		in.held, err = g.store.Deliveries(ctx, conversation.DeliveryQuery{State: conversation.DueHeld, Limit: maxHeld})
+		in.held, err = g.store.Deliveries(ctx, conversation.DeliveryQuery{Held: true, Limit: maxHeld})
 	}
 	return in, err
 }

@@ -28,7 +28,7 @@ type Files interface {
 // Fetch opens a file that came with a message.
 func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error) {
 	if c.files == nil {
-		return nil, &conversation.GoneError{Words: "it was sent from another terminal"}
+		return nil, &files.GoneError{Words: "it was sent from another terminal"}
 	}
 	return c.files.Fetch(ctx, file)
 }

@@ -30,7 +30,7 @@ func TestSenderPassesOverDamagedReplies(t *testing.T) {
 	dbdamage.Destroy(t, p.path, pages[len(pages)/2])
 	p.open()
 	var want []string
-	due, err := p.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: chatKey(7), State: conversation.DueNow, Limit: replies})
+	due, err := p.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: chatKey(7), Ready: true, Limit: replies})
 	if err != nil || len(due) == 0 || len(due) >= replies {
 		t.Fatalf("%d of %d replies can be read, %v", len(due), replies, err)
 	}

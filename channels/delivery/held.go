@@ -146,7 +146,7 @@ func (q *queue) retryHeld(ctx context.Context, awaited bool) bool {
 
 func (q *queue) readHeld(ctx context.Context, after int64) (held []conversation.Delivery, err error) {
 	err = q.persist(ctx, "read the replies that are set aside", func() (err error) {
-		held, err = q.sender.outbox.Deliveries(ctx, conversation.DeliveryQuery{Key: q.key, State: conversation.DueHeld, After: after, Limit: batch, Accounts: []conversation.Account{q.sender.account}})
+		held, err = q.sender.outbox.Deliveries(ctx, conversation.DeliveryQuery{Key: q.key, Held: true, After: after, Limit: batch, Accounts: []conversation.Account{q.sender.account}})
 		return err
 	})
 	return held, err

@@ -370,7 +370,7 @@ func (q *queue) sendDue(ctx context.Context) bool {
 	for {
 		var due []conversation.Delivery
 		err := q.persist(ctx, "read the unsent replies", func() (err error) {
-			due, err = q.sender.outbox.Deliveries(ctx, conversation.DeliveryQuery{Key: q.key, State: conversation.DueNow, Limit: batch, Accounts: []conversation.Account{q.sender.account}})
+			due, err = q.sender.outbox.Deliveries(ctx, conversation.DeliveryQuery{Key: q.key, Ready: true, Limit: batch, Accounts: []conversation.Account{q.sender.account}})
 			return err
 		})
 		if err != nil {

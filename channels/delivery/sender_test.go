@@ -164,7 +164,7 @@ func TestPartsThatWereTakenAreNotSentAgain(t *testing.T) {
 func (p *post) waitMarked(parts int) {
 	p.t.Helper()
 	for {
-		due, err := p.store.Deliveries(p.t.Context(), conversation.DeliveryQuery{Key: chatKey(1), State: conversation.DueNow, Limit: 1})
+		due, err := p.store.Deliveries(p.t.Context(), conversation.DeliveryQuery{Key: chatKey(1), Ready: true, Limit: 1})
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -270,7 +270,7 @@ func TestWhatGoesByAnotherChannelIsLeftToIt(t *testing.T) {
 	if sent := p.server.Sent(); len(sent) != 1 || sent[0].Text != "here" {
 		t.Errorf("sent: %+v", sent)
 	}
-	if due, err := p.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: ada, State: conversation.DueNow, Limit: 10}); err != nil || len(due) != 1 || due[0].Text != "there" || due[0].Attempts != 0 {
+	if due, err := p.store.Deliveries(t.Context(), conversation.DeliveryQuery{Key: ada, Ready: true, Limit: 10}); err != nil || len(due) != 1 || due[0].Text != "there" || due[0].Attempts != 0 {
 		t.Errorf("left: %+v, %v", due, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"parley/channels"
 	"parley/conversation"
+	"parley/conversation/dbhealth"
 	"parley/conversation/transcript"
 )
 
@@ -31,7 +32,7 @@ func (q *queue) sendPart(ctx context.Context, d conversation.Delivery, p channel
 	case err == nil:
 	case errors.Is(err, conversation.ErrNotFound):
 		return "", &channels.SendError{Permanent: true, Err: err}
-	case ctx.Err() != nil || conversation.IsTemporary(err):
+	case ctx.Err() != nil || dbhealth.IsTemporary(err):
 		return "", &channels.SendError{Err: err}
 	default:
 		return "", &channels.LocalError{Words: fmt.Sprintf("⚠️ The file %s could not be made. The details are in the gateway's log.", d.Transcript.Name), Err: err}

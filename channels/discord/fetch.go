@@ -14,6 +14,7 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"parley/conversation"
+	"parley/conversation/files"
 	"parley/plaintext"
 )
 
@@ -80,7 +81,7 @@ func (in *intake) wantsStarter(m *message, p *place) bool {
 func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error) {
 	var from ref
 	if err := json.Unmarshal([]byte(file.Ref), &from); err != nil || from.Message == "" {
-		return nil, &conversation.GoneError{Words: "it is not known where it is"}
+		return nil, &files.GoneError{Words: "it is not known where it is"}
 	}
 	if from.File == "" {
 		return c.fetchStarter(ctx, from)
@@ -93,24 +94,24 @@ func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment) (io.R
 	if err != nil {
 		return nil, err
 	}
-	files := fresh.Attachments
+	attached := fresh.Attachments
 	for _, s := range fresh.Snapshots {
-		files = append(files, s.Message.Attachments...)
+		attached = append(attached, s.Message.Attachments...)
 	}
-	i := slices.IndexFunc(files, func(a attachment) bool { return a.ID == from.File })
+	i := slices.IndexFunc(attached, func(a attachment) bool { return a.ID == from.File })
 	if i < 0 {
-		return nil, &conversation.GoneError{Words: "it was deleted"}
+		return nil, &files.GoneError{Words: "it was deleted"}
 	}
-	return c.download(ctx, files[i].URL)
+	return c.download(ctx, attached[i].URL)
 }
 
 // errExpired is the error of an address that Discord does not know, or no longer.
-var errExpired error = &conversation.GoneError{Words: "it is no longer on Discord"}
+var errExpired error = &files.GoneError{Words: "it is no longer on Discord"}
 
 func (c *Channel) download(ctx context.Context, address string) (io.ReadCloser, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || !slices.Contains(fileHosts, u.Host) {
-		return nil, &conversation.GoneError{Words: "it is not on Discord's own servers"}
+		return nil, &files.GoneError{Words: "it is not on Discord's own servers"}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -165,7 +166,7 @@ func (c *Channel) messageOf(ctx context.Context, at ref) (message, error) {
 	case err == nil:
 		return m, nil
 	case isFinal(err):
-		return m, &conversation.GoneError{Words: "its message is gone or hidden"}
+		return m, &files.GoneError{Words: "its message is gone or hidden"}
 	}
 	return m, fetchError(ctx)
 }

@@ -40,7 +40,7 @@ func (u Uploads) Fetch(ctx context.Context, file conversation.Attachment) (io.Re
 	upload, err := files.New(u.Store).Get(ctx, file.Ref)
 	switch {
 	case errors.Is(err, files.ErrNotFound):
-		return nil, &conversation.GoneError{Words: "it is no longer there"}
+		return nil, &files.GoneError{Words: "it is no longer there"}
 	case err != nil:
 		u.Log.Error("uploaded file not readable", "file", file.Ref, "error", err)
 		return nil, errors.New("it can't be read")

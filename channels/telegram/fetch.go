@@ -17,6 +17,7 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"parley/conversation"
+	"parley/conversation/files"
 )
 
 // ref says which file of Telegram's an attachment is. The id is good for this bot
@@ -42,14 +43,14 @@ func (r ref) String() string {
 const maxDownload = 20 << 20
 
 // errTooLarge says it to the model, which tells the user.
-var errTooLarge error = &conversation.GoneError{Words: "bots get no files of more than 20 MB from Telegram"}
+var errTooLarge error = &files.GoneError{Words: "bots get no files of more than 20 MB from Telegram"}
 
 // Fetch opens a file: on the Bot API server, or in the folder in which a server of
 // one's own keeps it. No error holds the token, which is a part of every path.
 func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error) {
 	var from ref
 	if err := json.Unmarshal([]byte(file.Ref), &from); err != nil || from.File == "" {
-		return nil, &conversation.GoneError{Words: "it is not known where it is"}
+		return nil, &files.GoneError{Words: "it is not known where it is"}
 	}
 	if from.Bot != c.account.ID {
 		return nil, errors.New("it came to another bot, which alone can load it")
@@ -91,7 +92,7 @@ func (c *Channel) fetchError(ctx context.Context, from ref, err error) error {
 		return errTooLarge
 	}
 	c.log.Warn("file refused", "chat", from.Chat, "message", from.Message, "error", err)
-	return &conversation.GoneError{Words: "it is no longer on Telegram"}
+	return &files.GoneError{Words: "it is no longer on Telegram"}
 }
 
 // broken is the error of a transfer that did not end. The network's own names the

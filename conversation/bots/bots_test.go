@@ -149,7 +149,7 @@ func TestReleaseBotGivesItsWorkToAnother(t *testing.T) {
 	if turn, err := s.Begin(t.Context(), storetest.Chat, 1000, botB); err != nil || len(turn.Waiting) != 2 {
 		t.Errorf("bot B begins with %+v, %v", turn.Waiting, err)
 	}
-	if due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, State: conversation.DueNow, Limit: 9, Accounts: []conversation.Account{botB}}); err != nil || len(due) != 1 || due[0].Text != "an answer" {
+	if due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 9, Accounts: []conversation.Account{botB}}); err != nil || len(due) != 1 || due[0].Text != "an answer" {
 		t.Errorf("bot B sends %+v, %v", due, err)
 	}
 	if again := stored(t, s, toBot(botA, 1, "one"), toBot(botA, 2, "two")); again != nil {

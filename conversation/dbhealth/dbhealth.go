@@ -19,6 +19,10 @@ func Sentence(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
+// IsTemporary reports whether the next try may succeed where a read failed: the
+// database is busy or closed, or the process lacks memory or file handles.
+func IsTemporary(err error) bool { return db.IsTemporary(err) }
+
 // Health is the health of a store's database.
 type Health struct {
 	db    *db.DB

@@ -119,3 +119,10 @@ func (f *Files) Get(ctx context.Context, ref string) (Upload, error) {
 	u.Data = data.Bytes()
 	return u, nil
 }
+
+// GoneError says that a file can't be fetched, now or later.
+type GoneError struct {
+	Words string // for the user and the model: "it was deleted"
+}
+
+func (e *GoneError) Error() string { return e.Words }

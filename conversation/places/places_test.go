@@ -132,7 +132,7 @@ func TestMovePlaceReaddressesWhatIsOnItsWay(t *testing.T) {
 	}
 	due(2)
 	mustMove(t, s, oldGroup, newGroup)
-	list, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: oldGroup, State: conversation.DueNow, Limit: 10})
+	list, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: oldGroup, Ready: true, Limit: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func TestAdoptPlaceDuringARunElsewhere(t *testing.T) {
 	if list, _, err := s.Conversations(t.Context(), conversation.ConversationQuery{Key: oldGroup, Limit: 10}); err != nil || len(list) != 2 || list[0].Messages+list[1].Messages != 6 {
 		t.Errorf("conversations: %+v, %v", list, err)
 	}
-	if due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: newGroup, State: conversation.DueNow, Limit: 10}); err != nil || len(due) == 0 {
+	if due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: newGroup, Ready: true, Limit: 10}); err != nil || len(due) == 0 {
 		t.Errorf("the replies of the place's own session: %+v, %v", due, err)
 	}
 }

@@ -27,7 +27,7 @@ func mustClean(t testing.TB, s store, rules Rules) (Cleaned, []string) {
 
 func sendAll(t testing.TB, s store, key conversation.Key) {
 	t.Helper()
-	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: key, State: conversation.DueNow, Limit: 100})
+	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: key, Ready: true, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestNothingThatWaitsOrIsDueIsEverPruned(t *testing.T) {
 	if n := count(t, s, `inbox WHERE run_id IS NULL`); n != pruneBatch+10 {
 		t.Errorf("%d messages wait", n)
 	}
-	if due, _ := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: chat, State: conversation.DueNow, Limit: 9}); len(due) != 1 || due[0].Text == "" {
+	if due, _ := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: chat, Ready: true, Limit: 9}); len(due) != 1 || due[0].Text == "" {
 		t.Errorf("due: %+v", due)
 	}
 	if cleaned, _ := mustClean(t, s, Rules{}); cleaned != (Cleaned{}) {
@@ -131,7 +131,7 @@ func TestWhatEndedOtherwiseIsPrunedToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	exchangeNow(t, s, clock, chat, 2, "refused")
-	due, _ := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: chat, State: conversation.DueNow, Limit: 1})
+	due, _ := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: chat, Ready: true, Limit: 1})
 	if err := s.Mark(t.Context(), due[0], conversation.MarkFailed, "the chat is gone"); err != nil {
 		t.Fatal(err)
 	}

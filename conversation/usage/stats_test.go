@@ -132,7 +132,7 @@ func TestEveryRunIsCountedOnce(t *testing.T) {
 		})
 	}
 	mustStats(t, s, noon, noon.Add(time.Hour), time.Hour)
-	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, State: conversation.DueNow, Limit: 100})
+	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

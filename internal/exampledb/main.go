@@ -92,7 +92,7 @@ func (a *author) play(ctx context.Context, s scene, e turn) error {
 	if _, err := a.store.Commit(ctx, run); err != nil {
 		return err
 	}
-	due, err := a.store.Deliveries(ctx, conversation.DeliveryQuery{Key: s.key, State: conversation.DueNow, Limit: 1})
+	due, err := a.store.Deliveries(ctx, conversation.DeliveryQuery{Key: s.key, Ready: true, Limit: 1})
 	if err != nil {
 		return err
 	}
