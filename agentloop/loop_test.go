@@ -147,13 +147,43 @@ func TestModelThatOnlyAsksForToolsMustAnswerAtLast(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.MaxToolRounds = 3 })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
-		if len(c.Tools) == 0 {
+		if c.ToolChoice == "none" {
 			return llmtest.Answer{Text: "enough"}
 		}
 		return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: fmt.Sprint(len(c.Messages)), Name: "current_time", Arguments: "{}"}}}
 	})
 	if got := h.ask(room, "go"); got != "enough" || len(h.server.Calls()) != 4 {
 		t.Fatalf("%q after %d calls", got, len(h.server.Calls()))
+	}
+	calls := h.server.Calls() // the last one repeats the one before, for the server's cache
+	if before, last := callBytes(t, calls[2]), callBytes(t, calls[3]); !strings.HasPrefix(last, before) {
+		t.Errorf("the last call is\n%s\nafter\n%s", last, before)
+	}
+}
+
+// A server that has no "tool_choice": "none" is called again without tools.
+func TestModelMustAnswerAtLastWhereTheServerKnowsNoToolChoice(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]llmtest.Answer{
+		"ignored": {ToolCalls: []llm.ToolCall{{ID: "last", Name: "current_time", Arguments: "{}"}}},
+		"refused": {Status: http.StatusBadRequest, Body: `{"error":{"message":"tool_choice: unknown value"}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHarness(t, func(p *Deps) { p.Config.MaxToolRounds = 1 })
+			h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+				switch {
+				case len(c.Tools) == 0:
+					return llmtest.Answer{Text: "enough"}
+				case c.ToolChoice == "none":
+					return refuse
+				}
+				return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "first", Name: "current_time", Arguments: "{}"}}}
+			})
+			if got := h.ask(room, "go"); got != "enough" || len(h.server.Calls()) != 3 {
+				t.Fatalf("%q after %d calls", got, len(h.server.Calls()))
+			}
+		})
 	}
 }
 
@@ -426,7 +456,7 @@ func TestShrinkingTheWindowUsesUpNoToolRounds(t *testing.T) {
 	h.server.ContextWindow(1500)
 	rounds := 0
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
-		if rounds++; rounds <= 3 && len(c.Tools) > 0 {
+		if rounds++; rounds <= 3 && c.ToolChoice == nil {
 			return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: fmt.Sprint(rounds), Name: "current_time", Arguments: "{}"}}}
 		}
 		return llmtest.Answer{Text: fmt.Sprintf("after %d rounds", rounds-1)}

@@ -209,9 +209,12 @@ func cutReason(reason string) steps.FinishReason {
 }
 
 // call makes one model call. While the model refuses the list as too long, it tries
-// again with a smaller one. The last call of a run offers no tools, so that the model
-// answers in words.
+// again with a smaller one. In the last call of a run the model must answer in words. The
+// tools stay in it, since servers put them in front of all else: without them nothing
+// would repeat the call before. A server that does not know or heed that is called again
+// without tools.
 func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) {
+	offered := g.deps.Config.MaxToolRounds > 0 && len(g.loop.router.frame.Tools) > 0
 	for {
 		sent := g.fit(ctx)
 		if sent.Cramped {
@@ -222,8 +225,8 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 		request := llm.Request{Messages: sent.Messages, CacheKey: cacheKey(g.conversation), Options: g.options, Attempted: func(a llm.Attempt) {
 			g.noteCall(modelStep(a, sent))
 		}}
-		if !last {
-			request.Tools = g.loop.router.frame.Tools
+		if offered {
+			request.Tools, request.InWords = g.loop.router.frame.Tools, last
 		}
 		g.text.Reset()
 		response, err := g.deps.Model.Complete(ctx, request, g.preview)
@@ -241,6 +244,10 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 				return response, g.tooLong(failure, sent)
 			}
 			g.deps.Log.Warn("list too long for the model; sending less", "session", g.loop.key, "budget", g.budget, "limit", failure.Limit)
+			continue
+		}
+		if last && offered && (err == nil && response.Text == "" || failure != nil && failure.Kind == llm.KindRejected) {
+			offered = false
 			continue
 		}
 		if err == nil && last && len(response.ToolCalls) > 0 {

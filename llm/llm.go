@@ -45,6 +45,7 @@ type Tool struct {
 type Request struct {
 	Messages []Message
 	Tools    []Tool   // must not be changed after the call, since its encoding is cached
+	InWords  bool     // the model must not call the tools, which are sent all the same
 	Options  *Options // nil: as configured
 
 	// CacheKey is the same for calls that begin alike, and says nothing about people. It

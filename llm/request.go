@@ -127,7 +127,9 @@ func (t template) request(req Request) *wireRequest {
 	}
 	if len(req.Tools) > 0 {
 		wire.ReasoningEffort = t.effort
-		wire.Tools = t.encodeTools(req)
+		if wire.Tools = t.encodeTools(req); wire.Tools != nil && req.InWords {
+			wire.ToolChoice = "none" // https://platform.openai.com/docs/guides/function-calling#tool-choice
+		}
 	}
 	if req.Options != nil {
 		req.Options.apply(wire, t.completionTokens)
