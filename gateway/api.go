@@ -24,9 +24,9 @@ func (g *Gateway) addAPI() {
 		Edited:   g.router.Edited,
 
 		Expiration: g.cfg.Conversation.SessionExpiration,
-		Window:   g.window,
-		Tokens:   func(m conversation.Message) int { return g.counter.Message(toModel(m)) },
-		Cost:     g.cfg.LLM.Prices.Cost,
+		Window:     g.window,
+		Tokens:     func(m conversation.Message) int { return g.counter.Message(toModel(m)) },
+		Cost:       g.cfg.LLM.Prices.Cost,
 
 		Stateless: g.cfg.HTTP.Stateless,
 		Complete:  g.router.Complete,
