@@ -43,8 +43,8 @@ func (r *Router) Window(ctx context.Context, key conversation.Key) (Window, erro
 		hint := r.hintFor(ctx, snapshot, users, r.budgets.Of(key, r.deps.Budget))
 		next := r.windowWithHint(instructed(snapshot, waiting), users, hint)
 		sent := next.Counted(budget)
-		if prepared, list, ok := r.withPrepared(ctx, next, sent, snapshot.Conversation.ID, budget); ok {
-			next, sent = prepared, list
+		if _, list, ok := r.withPrepared(ctx, next, sent, snapshot.Conversation.ID, budget); ok {
+			sent = list
 		}
 		w = Window{Conversation: snapshot.Conversation, Messages: sent.Messages, Tools: r.frame.Tools, Left: sent.Left, Tokens: sent.Tokens, Budget: budget}
 		return nil
