@@ -272,9 +272,14 @@ func TestDamagedSearchIndexStopsNoOtherChore(t *testing.T) {
 	if err := i.db.QueryRowContext(i.t.Context(), `SELECT sum(runs) FROM run_totals`).Scan(&counted); err != nil || counted != 3*injuredExchanges+30 {
 		t.Errorf("the sums hold %d runs, %v", counted, err)
 	}
-	found, err := Find(t.Context(), i.Store, victim, wordOf(victim), 10)
-	if !IsDamaged(err) {
-		t.Errorf("the search gives %d messages, %v", len(found), err)
+	damaged := 0 // whose words stand on the damaged page differs with how the index has grown
+	for _, key := range []Key{before, victim, behind} {
+		if _, err := Find(t.Context(), i.Store, key, wordOf(key), 10); IsDamaged(err) {
+			damaged++
+		}
+	}
+	if damaged == 0 {
+		t.Error("no search says that its index is damaged")
 	}
 	i.expectTold("the search index")
 }
