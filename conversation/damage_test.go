@@ -135,7 +135,7 @@ func (i *injured) expectNew() {
 
 // doChores brings everything up to date that can be.
 func (i *injured) doChores() {
-	for range 100 {
+	for range 2000 { // on a busy machine a transaction has time for one small step
 		if !i.db.RunChores() {
 			break
 		}

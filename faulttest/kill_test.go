@@ -142,14 +142,20 @@ type reply struct {
 	process int // which was alive
 }
 
+// telegramPreview ends an answer that Telegram shows while it is written.
+const telegramPreview = " …"
+
 // recordReplies keeps what chats get from now on; the returned function gives
-// it, in order.
+// it, in order. An answer that is shown while it is written is no reply: a kill may
+// leave one behind, if it comes before the gateway has stored which message it is.
 func (w *world) recordReplies() func() []reply {
 	var list []reply
 	w.platform.onSend(nil, func(chat int, text string) verdict {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		list = append(list, reply{chat, text, w.process})
+		if !strings.HasSuffix(text, telegramPreview) {
+			list = append(list, reply{chat, text, w.process})
+		}
 		return answered
 	})
 	return func() []reply {

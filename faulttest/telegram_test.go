@@ -70,6 +70,11 @@ func (s telegram) onSend(before, after func(int, string) verdict) {
 		}
 	}
 	s.OnSend(hook(before), hook(after))
+	s.OnEdit(func(m telegramtest.Message) { // as a preview becomes its reply
+		if after != nil {
+			after(int(m.Chat), m.Text)
+		}
+	})
 }
 
 func (s telegram) limit(chat int, wait time.Duration) {

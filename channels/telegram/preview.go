@@ -29,6 +29,8 @@ const (
 	previewLife = 15 * time.Minute // how long a preview waits for more text; after that its run is taken for dead
 	previewMark = " …"
 	maxPreview  = 16 << 10 // bytes of an answer that are rendered for its preview: more than a message holds
+
+	previewTimeout = 15 * time.Second // of one request
 )
 
 // previews are the answers shown while they are written, at most one in a chat or
@@ -142,6 +144,11 @@ func (ps *previews) show(ctx context.Context, p *preview) error {
 	if err := c.pacer.wait(ctx, p.to.Chat); err != nil {
 		return err
 	}
+	// A request that is under way is never cut short by stop: Telegram may carry it out
+	// all the same, after the reply that take has let pass, and put the beginning of the
+	// answer in the reply's place.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), previewTimeout)
+	defer cancel()
 	id, err := c.sendMessage(ctx, m)
 	if refused := refusal(err); refused != nil && refused.Code == http.StatusTooManyRequests {
 		c.pacer.block(p.to.Chat, max(minRetryAfter, time.Duration(refused.RetryAfter)*time.Second))

@@ -106,6 +106,12 @@ func (s *Server) editMessageText(w http.ResponseWriter, p map[string]string) {
 		refuse(w, v)
 		return
 	}
+	s.mu.Lock()
+	edited := s.edited
+	s.mu.Unlock()
+	if edited != nil {
+		edited(m)
+	}
 	answer(w, map[string]any{"message_id": integer(p, "message_id", 0), "date": time.Now().Unix(), "chat": map[string]any{"id": m.Chat}, "text": m.Text})
 }
 

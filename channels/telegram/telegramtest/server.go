@@ -58,6 +58,7 @@ type Server struct {
 	webhook   webhook
 
 	before, after func(Message) Verdict
+	edited        func(Message)
 	failures      map[string][]Verdict // by method, consumed one a call
 	chatRate      rate.Limit
 	global        *rate.Limiter // nil: no limit
@@ -244,6 +245,13 @@ func (s *Server) OnSend(before, after func(Message) Verdict) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.before, s.after = before, after
+}
+
+// OnEdit sets what is called with every message as an editMessageText has changed it.
+func (s *Server) OnEdit(edited func(Message)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.edited = edited
 }
 
 // Fail gives the verdict to the next n calls of a method.
