@@ -42,8 +42,8 @@ func TestTheReaderIsNotMoved(t *testing.T) {
 	b.await(fromEnd + " < 2")
 	b.say("slow")
 	b.await("!document.getElementById('answer').hidden && " + fromEnd + " < 2")
-	eval[bool](b, "("+scroller+".scrollTop -= 30) > 0")
-	b.await(fromEnd + " >= 25")
+	eval[bool](b, "window.noticed = false, "+scroller+".addEventListener('scroll', () => { window.noticed = true }), ("+scroller+".scrollTop -= 30) > 0")
+	b.await("window.noticed && " + fromEnd + " >= 25") // the page hears of it before this does
 	before := eval[float64](b, scroller+".scrollTop")
 	goOn <- struct{}{}
 	b.answers(2)
