@@ -25,6 +25,7 @@ func (l *loop) newRun(snapshot conversation.Snapshot, took []conversation.Inboun
 		Kind:         conversation.KindAgent,
 		Took:         took,
 		Conversation: snapshot.Conversation,
+		Instructions: instructed(snapshot, took).Conversation.State.Instructions,
 		StartedAt:    started,
 	}
 }

@@ -30,7 +30,7 @@ type tracePage struct {
 
 // runRow is a run with its timeline.
 type runRow struct {
-	usage.Run
+	conversation.RunRecord
 	Took  time.Duration
 	Asked string // the text of the first message that it took, clipped
 	Who   string
@@ -96,8 +96,8 @@ func (c *Console) addTotals(p *tracePage) {
 	}
 }
 
-func (c *Console) runRow(run usage.Run, messages []conversation.Message) runRow {
-	e := runRow{Run: run, Took: run.EndedAt.Sub(run.StartedAt), Who: senderName(run.Asked)}
+func (c *Console) runRow(run conversation.RunRecord, messages []conversation.Message) runRow {
+	e := runRow{RunRecord: run, Took: run.EndedAt.Sub(run.StartedAt), Who: senderName(run.Asked)}
 	if c.Cost != nil && run.Kind == conversation.KindAgent {
 		e.Cost.add(c.Cost(run.Model, int64(run.Prompt), int64(run.Cached), int64(run.Completion)))
 	}
@@ -134,7 +134,7 @@ type timeline struct {
 	whole time.Duration
 }
 
-func scaleOf(run usage.Run) timeline {
+func scaleOf(run conversation.RunRecord) timeline {
 	end := run.EndedAt
 	for _, step := range run.Steps {
 		if done := step.At.Add(step.Took); done.After(end) {

@@ -190,29 +190,46 @@ func (m *Message) check() error {
 // checkRounds says where, in what the model will see, a tool call lacks its
 // result or a result its call.
 func checkRounds(messages []Message) error {
-	var open []string // ids of calls without a result
-	for i, m := range messages {
-		if m.Internal {
-			continue
-		}
-		at := slices.Index(open, m.ToolCallID)
-		switch {
-		case m.Role == RoleTool && at < 0:
-			return fmt.Errorf("message %d is the result of the tool call %q, which does not stand before it", i+1, m.ToolCallID)
-		case m.Role == RoleTool:
-			open = slices.Delete(open, at, at+1)
-		case len(open) > 0:
-			return fmt.Errorf("message %d stands before the result of the tool call %q", i+1, open[0])
-		}
-		for _, call := range m.ToolCalls {
-			if call.ID == "" || call.Name == "" || slices.Contains(open, call.ID) {
-				return fmt.Errorf("message %d has a tool call without a name or an id of its own", i+1)
-			}
-			open = append(open, call.ID)
+	var r rounds
+	for _, m := range messages {
+		if err := r.add(m); err != nil {
+			return err
 		}
 	}
-	if len(open) > 0 {
-		return fmt.Errorf("the result of the tool call %q is missing", open[0])
+	return r.end()
+}
+
+// rounds checks messages one after the other.
+type rounds struct {
+	n    int
+	open []string // ids of calls without a result
+}
+
+func (r *rounds) add(m Message) error {
+	if r.n++; m.Hidden() {
+		return nil
+	}
+	at := slices.Index(r.open, m.ToolCallID)
+	switch {
+	case m.Role == RoleTool && at < 0:
+		return fmt.Errorf("message %d is the result of the tool call %q, which does not stand before it", r.n, m.ToolCallID)
+	case m.Role == RoleTool:
+		r.open = slices.Delete(r.open, at, at+1)
+	case len(r.open) > 0:
+		return fmt.Errorf("message %d stands before the result of the tool call %q", r.n, r.open[0])
+	}
+	for _, call := range m.ToolCalls {
+		if call.ID == "" || call.Name == "" || slices.Contains(r.open, call.ID) {
+			return fmt.Errorf("message %d has a tool call without a name or an id of its own", r.n)
+		}
+		r.open = append(r.open, call.ID)
+	}
+	return nil
+}
+
+func (r *rounds) end() error {
+	if len(r.open) > 0 {
+		return fmt.Errorf("the result of the tool call %q is missing", r.open[0])
 	}
 	return nil
 }
@@ -243,6 +260,7 @@ const (
 type Import struct {
 	store   *Store
 	key     Key
+	goesOn  bool // a conversation that went on where it was exported goes on, see Into
 	release func()
 }
 

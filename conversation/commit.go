@@ -411,12 +411,37 @@ func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, 
 	if err != nil {
 		return err
 	}
+	instructions, err := addInstructions(ctx, tx, run, conversation)
+	if err != nil {
+		return err
+	}
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO runs (id, session_id, conversation_id, kind, status, model, rounds, prompt_tokens, cached_tokens, completion_tokens, error, started_at, ended_at,
-			sender, messages, steps, finish_reason, new_conversation)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			sender, messages, steps, finish_reason, new_conversation, instructions)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		run.ID(), session, sql.NullInt64{Int64: conversation, Valid: conversation != 0}, run.Kind, run.Status, run.Model, run.Rounds, run.Prompt, run.Cached, run.Completion,
-		db.Text(run.Error), db.Millis(run.StartedAt), now, sender, len(run.Messages), db.Nullable(string(called)), db.Nullable(string(run.FinishReason)), run.Conversation.Succeeds() && conversation != 0)
+		db.Text(run.Error), db.Millis(run.StartedAt), now, sender, len(run.Messages), db.Nullable(string(called)), db.Nullable(string(run.FinishReason)), run.Conversation.Succeeds() && conversation != 0, instructions)
+	return err
+}
+
+// addInstructions stores the instructions that were in force in a run and returns their
+// hash, null for none.
+func addInstructions(ctx context.Context, tx *sql.Tx, run Run, conversation int64) (sql.NullString, error) {
+	if len(run.Instructions) == 0 || conversation == 0 {
+		return sql.NullString{}, nil
+	}
+	hash, _, err := hashInstructions(run.Instructions)
+	if err != nil {
+		return sql.NullString{}, err
+	}
+	return db.Nullable(hash), insertInstructions(ctx, tx, conversation, run.Instructions)
+}
+
+func insertInstructions(ctx context.Context, tx *sql.Tx, conversation int64, texts []string) error {
+	hash, list, err := hashInstructions(texts)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `INSERT OR IGNORE INTO run_instructions (conversation_id, hash, list) VALUES (?, ?, ?)`, conversation, hash, string(list))
+	}
 	return err
 }
 

@@ -352,12 +352,15 @@ const (
 
 // checked returns the metadata without spaces between its members, "" for an empty object,
 // or ErrInvalid.
-func (m Metadata) checked() (Metadata, error) {
+func (m Metadata) checked() (Metadata, error) { return m.checkedUpTo(maxMetadata) }
+
+// checkedUpTo is checked with another bound, in bytes.
+func (m Metadata) checkedUpTo(most int) (Metadata, error) {
 	if m == "" {
 		return "", nil
 	}
-	if len(m) > maxMetadata {
-		return "", fmt.Errorf("%w: metadata has %d bytes, at most %d are taken", ErrInvalid, len(m), maxMetadata)
+	if len(m) > most {
+		return "", fmt.Errorf("%w: metadata has %d bytes, at most %d are taken", ErrInvalid, len(m), most)
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, []byte(db.Text(string(m)))); err != nil || compact.Bytes()[0] != '{' {

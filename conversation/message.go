@@ -89,8 +89,17 @@ func scanMessage(rows *sql.Rows) (m Message, err error) {
 	return m, nil
 }
 
-// insertMessage stores a message and returns it as scanMessage would read it.
+// insertMessage stores a new message and returns it as scanMessage would read it.
 func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (Message, error) {
+	m.State = ""
+	if m.Stopped {
+		m.State = stateStopped
+	}
+	return insertMessageAs(ctx, tx, conversation, m)
+}
+
+// insertMessageAs is insertMessage for a message that has its state.
+func insertMessageAs(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (Message, error) {
 	m.Content = db.Text(m.Content)
 	m, err := addFiles(ctx, tx, conversation, m)
 	if err != nil {
@@ -111,10 +120,6 @@ func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Messag
 	sender, err := jsonOrNull(m.Sender, m.Sender == Sender{})
 	if err != nil {
 		return m, err
-	}
-	m.State = ""
-	if m.Stopped {
-		m.State = stateStopped
 	}
 	result, err := tx.ExecContext(ctx, `
 		INSERT INTO messages (conversation_id, seq, run_id, role, state, internal, content, parts, files, tool_calls, tool_call_id, tool_name,

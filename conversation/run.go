@@ -66,6 +66,7 @@ type Run struct {
 	Cached       int // of Prompt: those that the server took from its cache
 	Completion   int
 	Steps        []steps.Step
+	Instructions []string           // that were in force
 	FinishReason steps.FinishReason // why its answer is not whole
 	Error        string             // for the operator, without secrets
 	StartedAt    time.Time

@@ -151,6 +151,7 @@ type File struct {
 	Lines     Extent `json:"lines"`                // the lines about the file, in the content
 	Body      Extent `json:"body,omitzero"`        // of these, the text of the file; zero if it was not read
 	Problem   string `json:"problem,omitempty"`    // why it could not be kept or read, in words; "" = it could
+	Data      []byte `json:"-"`                    // in records of an archive, else nil
 
 	Source *FileSource `json:"-"` // from where it will be fetched again; nil = it is kept, or there is no other attempt
 }

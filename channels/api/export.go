@@ -3,7 +3,6 @@ package api
 import (
 	"bufio"
 	"context"
-	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -18,7 +17,8 @@ import (
 
 type ExportFormat struct {
 	Format string `query:"format" enum:"md,json,jsonl" default:"md" doc:"To be read, one JSON document, or a message a line"`
-	Images bool   `query:"images" doc:"With the bytes of pictures, in base64 (json and jsonl)"`
+	Files  bool   `query:"files" doc:"With the bytes of pictures and files, in base64 (json and jsonl)"`
+	Images bool   `query:"images" deprecated:"true" doc:"The same as files"`
 }
 
 type exportSession struct {
@@ -68,14 +68,15 @@ func (c *Channel) export(list []conversation.Conversation, of conversation.Sessi
 	if err != nil {
 		return nil, err
 	}
-	if f.Images && format == transcript.Markdown {
-		return nil, problem(http.StatusUnprocessableEntity, "images are written with the formats json and jsonl.")
+	files := f.Files || f.Images
+	if files && format == transcript.Markdown {
+		return nil, problem(http.StatusUnprocessableEntity, "Pictures and files are written with the formats json and jsonl.")
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		ctx.SetHeader("Content-Type", format.MediaType())
 		ctx.SetHeader("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": fileName(of.Key) + "." + f.Format}))
 		ctx.SetStatus(http.StatusOK)
-		if err := c.write(ctx.Context(), ctx.BodyWriter(), list, of, format, f.Images); err != nil {
+		if err := c.write(ctx.Context(), ctx.BodyWriter(), list, of, format, files); err != nil {
 			if ctx.Context().Err() == nil {
 				c.Log.Error("export failed", "session", of.Key, "error", err)
 			}
@@ -84,19 +85,12 @@ func (c *Channel) export(list []conversation.Conversation, of conversation.Sessi
 	}}, nil
 }
 
-func (c *Channel) write(ctx context.Context, to io.Writer, list []conversation.Conversation, of conversation.Session, format transcript.Format, images bool) error {
+func (c *Channel) write(ctx context.Context, to io.Writer, list []conversation.Conversation, of conversation.Session, format transcript.Format, files bool) error {
 	out := bufio.NewWriterSize(to, 32<<10)
-	writer := transcript.NewWriter(out, format, of.Key, of.Place)
-	for _, one := range list {
-		messages := c.Store.AllMessages(ctx, conversation.MessageQuery{Conversation: one.ID, View: conversation.ViewAll})
-		if images {
-			messages = transcript.WithImages(ctx, c.Store, messages)
-		}
-		if err := transcript.Copy(writer, one, messages); err != nil {
-			return err
-		}
+	if err := transcript.Export(ctx, out, format, c.Store, of, list, files, func() {}); err != nil {
+		return err
 	}
-	return errors.Join(writer.Close(), out.Flush())
+	return out.Flush()
 }
 
 // exportTypes returns the media types that an export may have.

@@ -162,7 +162,7 @@ func (c *Channel) cost(model string, prompt, cached, completion int64) *float64 
 	return nil
 }
 
-func (c *Channel) runOf(r stored.Run) tracedRun {
+func (c *Channel) runOf(r conversation.RunRecord) tracedRun {
 	asked := r.Asked.Name
 	if asked == "" {
 		asked = r.Asked.ID

@@ -21,14 +21,15 @@ import (
 
 func importCommand(configPath *string) *cobra.Command {
 	var format, session string
-	var dry bool
+	var dry, same bool
 	command := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Import conversations from ChatGPT's data export, or from JSON lines",
-		Long: "FILE is conversations.json of ChatGPT's data export, the .zip with it, or a file of JSON lines; - is standard\n" +
-			"input. Each line is a conversation ({\"messages\": [...]}) or a message ({\"role\": ..., \"content\": ...}), as\n" +
-			"`gateway sessions export --format jsonl` writes them. They become archived conversations of one session,\n" +
-			"where /history list shows them. Importing a file again adds nothing. It works while a gateway runs.",
+		Short: "Import conversations from ChatGPT's data export, JSON lines or an export",
+		Long: "FILE is conversations.json of ChatGPT's data export, the .zip with it, a file of JSON lines, or an export; - is\n" +
+			"standard input. Each line is a conversation ({\"messages\": [...]}) or a message ({\"role\": ..., \"content\": ...}).\n" +
+			"Of what `gateway sessions export` has written as json or jsonl, everything is kept. They become archived\n" +
+			"conversations of one session, where /history list shows them; with --same-session, those of an export go\n" +
+			"into the session it came from. Importing a file again adds nothing. It works while a gateway runs.",
 		Example: "  gateway import conversations.json --dry-run",
 		Args:    cobra.ExactArgs(1),
 		RunE: withStore(configPath, func(cmd *cobra.Command, args []string, store *conversation.Store) error {
@@ -47,15 +48,17 @@ func importCommand(configPath *string) *cobra.Command {
 				return err
 			}
 			defer file.Close()
-			in := &importing{store: store, counter: llm.NewCounter(cfg.LLM.Model), key: key, dry: dry}
+			in := &importing{store: store, counter: llm.NewCounter(cfg.LLM.Model), key: key, dry: dry, same: same}
 			if keep := cfg.Conversation.Retention; keep > 0 {
 				in.keptFrom = time.Now().Add(-keep)
 			}
 			return in.run(cmd, file)
 		}),
 	}
-	command.Flags().StringVar(&format, "format", "", "`FORMAT` of the file: chatgpt or jsonl (default by how it begins)")
+	command.Flags().StringVar(&format, "format", "", "`FORMAT` of the file: chatgpt, jsonl or json (default by how it begins)")
 	command.Flags().StringVar(&session, "session", "", "session `KEY` to import into (default the terminal's, cli:default)")
+	command.Flags().BoolVar(&same, "same-session", false, "import exports into the sessions that they are of, which are made as they were")
+	command.MarkFlagsMutuallyExclusive("session", "same-session")
 	command.Flags().BoolVar(&dry, "dry-run", false, "show what would be imported, and import nothing")
 	return command
 }
@@ -76,6 +79,7 @@ type importing struct {
 	counter *llm.Counter
 	key     conversation.Key
 	dry     bool
+	same    bool                 // exports go into the sessions that they are of
 	into    *conversation.Import // nil for a dry run
 
 	keptFrom time.Time // what was last used before this is deleted by the next cleanup; zero: nothing is
@@ -122,10 +126,11 @@ func (in *importing) add(ctx context.Context, e importer.Entry) error {
 		return err
 	}
 	if e.Err != nil {
-		if in.left++; len(in.broken) < maxBroken {
-			in.broken = append(in.broken, e.Place+": "+e.Err.Error())
-		}
+		in.leaveOut(e.Place, e.Err)
 		return nil
+	}
+	if e.Archived != nil {
+		return in.addArchived(ctx, e.Place, e.Archived)
 	}
 	known, err := in.isKnown(ctx, e.Conversation.ID)
 	if err != nil {
@@ -141,15 +146,59 @@ func (in *importing) add(ctx context.Context, e importer.Entry) error {
 			return fmt.Errorf("%s: %w", e.Place, err)
 		}
 	}
+	tokens := int64(0)
+	for _, m := range e.Conversation.Messages {
+		tokens += int64(m.Tokens)
+	}
+	in.count(e.Conversation.UpdatedAt, int64(len(e.Conversation.Messages)), tokens)
+	return nil
+}
+
+// addArchived imports one conversation of an archive.
+func (in *importing) addArchived(ctx context.Context, place string, a *importer.Archived) error {
+	known, err := in.isKnown(ctx, a.Head.ID)
+	if err != nil {
+		return err
+	}
+	if in.into != nil && in.same {
+		err = in.into.Into(ctx, a.Session)
+	}
+	switch {
+	case err == nil && known:
+		in.known++
+		return nil
+	case err == nil && in.into != nil:
+		_, err = in.into.AddArchived(ctx, a.Head, a.Records)
+	case err == nil:
+		for _, broken := range a.Records {
+			err = errors.Join(err, broken)
+		}
+	}
+	if errors.Is(err, conversation.ErrInvalid) {
+		in.leaveOut(place, err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", place, err)
+	}
+	in.count(a.Head.UpdatedAt, a.Head.Messages, a.Head.Tokens)
+	return nil
+}
+
+func (in *importing) leaveOut(place string, reason error) {
+	if in.left++; len(in.broken) < maxBroken {
+		in.broken = append(in.broken, place+": "+reason.Error())
+	}
+}
+
+// count counts a conversation that was added.
+func (in *importing) count(used time.Time, messages, tokens int64) {
 	in.added++
-	if e.Conversation.UpdatedAt.Before(in.keptFrom) {
+	if used.Before(in.keptFrom) {
 		in.doomed++
 	}
-	in.messages += int64(len(e.Conversation.Messages))
-	for _, m := range e.Conversation.Messages {
-		in.tokens += int64(m.Tokens)
-	}
-	return nil
+	in.messages += messages
+	in.tokens += tokens
 }
 
 func (in *importing) isKnown(ctx context.Context, id string) (bool, error) {
@@ -181,8 +230,12 @@ func (in *importing) report(out, problems io.Writer) error {
 	if in.dry {
 		verb = "To be imported:"
 	}
+	into := printableKey(in.key)
+	if in.same {
+		into = "the sessions they are of"
+	}
 	_, err := fmt.Fprintf(out, "%s %s into %s, with %s and %s; %d there already, %d left out.\n", verb,
-		counted(in.added, "conversation", "conversations"), printableKey(in.key), counted(in.messages, "message", "messages"),
+		counted(in.added, "conversation", "conversations"), into, counted(in.messages, "message", "messages"),
 		counted(in.tokens, "token", "tokens"), in.known, in.left)
 	return err
 }

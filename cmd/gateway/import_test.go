@@ -64,10 +64,19 @@ func TestAnExportCanBeImported(t *testing.T) {
 			from.mustCall("sessions", "archive", string(adasChat))
 		}
 	}
-	path := file(t, "chat.jsonl", "")
+	path := file(t, "chat.json", "")
 	from.mustCall("sessions", "export", string(adasChat), "-o", path)
 	if out := to.mustCall("import", path, "--session", "cli:moved"); !strings.HasPrefix(out, "Imported 2 conversations into cli:moved, with 6 messages") {
 		t.Errorf("imported: %s", out)
+	}
+	same := newOperator(t)
+	if out := same.mustCall("import", path, "--same-session"); !strings.HasPrefix(out, "Imported 2 conversations into the sessions they are of, with 6 messages") {
+		t.Errorf("imported: %s", out)
+	}
+	again := file(t, "again.json", "")
+	same.mustCall("sessions", "export", string(adasChat), "-o", again)
+	if diff := cmp.Diff(exportText(t, path), exportText(t, again)); diff != "" {
+		t.Error(diff)
 	}
 	want, _, _ := from.daemon.Conversations(t.Context(), conversation.ConversationQuery{Key: adasChat, Limit: 10})
 	got, _, _ := to.daemon.Conversations(t.Context(), conversation.ConversationQuery{Key: "cli:moved", Limit: 10})
@@ -79,6 +88,15 @@ func TestAnExportCanBeImported(t *testing.T) {
 			t.Error(diff)
 		}
 	}
+}
+
+func exportText(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // said is what a conversation holds, with who said it and when.

@@ -367,7 +367,7 @@ func TestExportsAreWholeFilesForTheirOwnerAlone(t *testing.T) {
 		o.mustCall("sessions", "archive", string(adasChat))
 	}
 	dir := t.TempDir()
-	for name, want := range map[string]string{"chat.md": "# question 0", "chat.json": `{"session":"telegram:chat:42"`, "chat.jsonl": `{"session":"telegram:chat:42","conversation":`, "chat": "# question 0"} {
+	for name, want := range map[string]string{"chat.md": "# question 0", "chat.json": `{"session":"telegram:chat:42"`, "chat.jsonl": `{"type":"session","session":"telegram:chat:42",`, "chat": "# question 0"} {
 		path := filepath.Join(dir, name)
 		if out := o.mustCall("sessions", "export", string(adasChat), "-o", path); out != "" {
 			t.Errorf("%s: %s", name, out)

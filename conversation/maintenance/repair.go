@@ -233,6 +233,9 @@ func (r *repair) exec(ctx context.Context, query string, args ...any) error {
 	return err
 }
 
+// isNotImported leaves out the messages of imported runs, which older schemas have not.
+const isNotImported = ` AND (conversation_id, run_id) NOT IN (SELECT conversation_id, id FROM imported_runs)`
+
 // senseless lists values that the gateway can't understand, with their
 // replacements: one of them would keep its session from being answered.
 var senseless = []struct{ table, column, condition, value string }{
@@ -244,7 +247,7 @@ var senseless = []struct{ table, column, condition, value string }{
 	{"messages", "internal", "role NOT IN ('user', 'assistant', 'tool', 'system')", "1"},
 	{"messages", "role", "role NOT IN ('user', 'assistant', 'tool', 'system')", "'system'"},
 	{"messages", "state", "state NOT IN ('', 'stopped', 'replaced', 'undone')", "''"},
-	{"messages", "run_id", "run_id > 0 AND run_id NOT IN (SELECT id FROM runs)", "0"},
+	{"messages", "run_id", "run_id > 0 AND run_id NOT IN (SELECT id FROM runs)" + isNotImported, "0"},
 	{"conversations", "state", "NOT json_valid(state)", "NULL"},
 	{"conversations", "active", "active = 1 AND deleted <> 0", "0"},
 	{"sessions", "metadata", "NOT json_valid(metadata)", "NULL"},
@@ -263,7 +266,11 @@ var senseless = []struct{ table, column, condition, value string }{
 // mendValues replaces what makes no sense, and counts it.
 func (r *repair) mendValues(ctx context.Context) error {
 	for _, s := range senseless {
-		result, err := r.tx.ExecContext(ctx, `UPDATE "`+s.table+`" SET "`+s.column+`" = `+s.value+` WHERE `+s.condition)
+		update := `UPDATE "` + s.table + `" SET "` + s.column + `" = ` + s.value + ` WHERE `
+		result, err := r.tx.ExecContext(ctx, update+s.condition)
+		if older := strings.TrimSuffix(s.condition, isNotImported); isOlder(err) && older != s.condition {
+			result, err = r.tx.ExecContext(ctx, update+older)
+		}
 		if isOlder(err) {
 			continue
 		}
@@ -342,7 +349,8 @@ func (r *repair) mendSessions(ctx context.Context) error {
 // findSession finds the session of a conversation through its runs.
 func (r *repair) findSession(ctx context.Context, id int64, c *conversationTally) error {
 	err := r.tx.QueryRowContext(ctx, `
-		SELECT r.session_id FROM messages m JOIN runs r ON r.id = m.run_id WHERE m.conversation_id = ? AND m.run_id > 0 LIMIT 1`, id).Scan(&c.session)
+		SELECT r.session_id FROM messages m JOIN runs r ON r.id = m.run_id AND r.conversation_id = m.conversation_id
+		WHERE m.conversation_id = ? AND m.run_id > 0 LIMIT 1`, id).Scan(&c.session)
 	if errors.Is(err, sql.ErrNoRows) {
 		c.session = unknownSession
 		return nil

@@ -42,10 +42,11 @@ var rowRules = []rule{
 	{"deleted conversations are active", []string{"sessions", "conversations"}, false, `
 		SELECT ` + namedConversation + ` || ': it is deleted, and active all the same.'
 		FROM conversations c` + ofSession + `WHERE c.deleted <> 0 AND c.active = 1`},
-	{"messages belong to no run", []string{"sessions", "conversations", "messages", "runs"}, false, `
+	{"messages belong to no run", []string{"sessions", "conversations", "messages", "runs", "imported_runs"}, false, `
 		SELECT ` + namedConversation + ` || ': message ' || m.seq || ' belongs to run ' || m.run_id || ', which does not exist.'
 		FROM messages m JOIN conversations c ON c.id = m.conversation_id` + ofSession + `
-		WHERE c.deleted = 0 AND m.run_id > 0 AND m.run_id NOT IN (SELECT id FROM runs)`},
+		WHERE c.deleted = 0 AND m.run_id > 0 AND m.run_id NOT IN (SELECT id FROM runs)
+			AND (m.conversation_id, m.run_id) NOT IN (SELECT conversation_id, id FROM imported_runs)`},
 	{"messages are of an unknown kind", []string{"sessions", "conversations", "messages"}, true, `
 		SELECT ` + namedConversation + ` || ': message ' || m.seq || ', written ' || ` + whenWritten + ` || ', is of an unknown kind.'
 		FROM messages m JOIN conversations c ON c.id = m.conversation_id` + ofSession + `

@@ -66,14 +66,30 @@ type Message struct {
 	Internal     bool                 `json:"internal,omitempty"`
 
 	FinishReason steps.FinishReason `json:"finish_reason,omitempty"` // "length", "content_filter": why an answer is not whole
+
+	// In archives:
+	Run      int64           `json:"run,omitempty"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+	Files    []File          `json:"files,omitempty"`
 }
 
 // Image is the form of a picture in JSON.
 type Image struct {
 	Name      string `json:"name"`
 	MediaType string `json:"media_type"`
-	Size      int    `json:"size"`           // bytes
-	Data      []byte `json:"data,omitempty"` // in base64, where the record has them
+	Size      int    `json:"size"`          // bytes
+	Data      []byte `json:"data,omitzero"` // in base64, where the record has them
+}
+
+// File is the form of a file in JSON that is no picture, in archives.
+type File struct {
+	Name      string              `json:"name"`
+	MediaType string              `json:"media_type,omitempty"`
+	Size      int64               `json:"size,omitempty"`    // bytes, as the platform said
+	Lines     conversation.Extent `json:"lines"`             // the lines about the file, in the content, in bytes
+	Body      conversation.Extent `json:"body,omitzero"`     // of these, the text of the file
+	Problem   string              `json:"problem,omitempty"` // why it could not be kept or read
+	Data      []byte              `json:"data,omitzero"`     // in base64, where the record has them
 }
 
 // ToolCall is the form of a tool call in JSON.

@@ -76,20 +76,3 @@ func read(ctx context.Context, source Source, t conversation.Transcript) iter.Se
 		}
 	}
 }
-
-// WithImages returns the records with the bytes of their pictures, which are read
-// from the store with each record as it is taken.
-func WithImages(ctx context.Context, store *conversation.Store, records iter.Seq2[conversation.Message, error]) iter.Seq2[conversation.Message, error] {
-	return func(yield func(conversation.Message, error) bool) {
-		for r, err := range records {
-			for i := 0; err == nil && i < len(r.Images); i++ {
-				if r.Images[i].Data, err = store.ImageData(ctx, r.Images[i]); err != nil {
-					err = fmt.Errorf("the picture %q of message %d: %w", r.Images[i].Name, r.Seq, err)
-				}
-			}
-			if !yield(r, err) || err != nil {
-				return
-			}
-		}
-	}
-}

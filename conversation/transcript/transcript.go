@@ -1,6 +1,7 @@
 // Package transcript writes conversations for people and for other programs,
 // one message after the other: however long a conversation is, only a message
-// of it is in memory.
+// of it is in memory. It also writes archives, which hold all that is stored, and reads
+// them back.
 package transcript
 
 import (

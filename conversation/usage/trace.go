@@ -2,45 +2,23 @@ package usage
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
 	"slices"
 	"time"
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
 	"parley/conversation/steps"
 )
 
 // Trace is the history of a conversation's runs, with sums over all of them and over its messages.
 type Trace struct {
 	Conversation conversation.Conversation
-	Runs         []Run // the oldest first
-	Older        bool  // there are runs before them
+	Runs         []conversation.RunRecord // the oldest first
+	Older        bool                     // there are runs before them
 	Roles        []RoleTotals
 	Tools        []ToolTotals
 	Models       []ModelTotals
-}
-
-// Run is a run as it was stored.
-type Run struct {
-	ID         int64 // as in Message.RunID
-	Kind       conversation.Kind
-	Status     conversation.Status
-	Asked      conversation.Sender // who wrote the first message that it took
-	Model      string
-	Rounds     int    // model calls
-	Prompt     int    // tokens
-	Cached     int    // of Prompt: those that the model's server took from its cache
-	Completion int    // tokens
-	Messages   int64  // how many it added
-	Error      string // for the operator, without secrets
-
-	FinishReason steps.FinishReason // why its answer is not whole
-
-	Steps     []steps.Step // none for commands, and for runs from before steps were recorded
-	StartedAt time.Time
-	EndedAt   time.Time
 }
 
 // RoleTotals are sums over the messages of a role.
@@ -93,26 +71,14 @@ func (u *Usage) readRuns(ctx context.Context, t *Trace, row, before int64, limit
 	if limit <= 0 {
 		most = -1 // all
 	}
-	rows, err := u.db.QueryContext(ctx, `
-		SELECT id, kind, status, sender, model, rounds, prompt_tokens, cached_tokens, completion_tokens, messages, error, finish_reason, steps, started_at, ended_at
-		FROM runs WHERE conversation_id = ?1 AND (?2 = 0 OR id < ?2) ORDER BY id DESC LIMIT ?3`, row, before, most)
-	if err != nil {
-		return err
+	runs, err := conversation.ReadRuns(ctx, u.db, `
+		WHERE conversation_id = ?1 AND (?2 = 0 OR id < ?2) ORDER BY id DESC LIMIT ?3`, row, before, most)
+	if limit > 0 && len(runs) > limit {
+		t.Older, runs = true, runs[:limit]
 	}
-	defer rows.Close()
-	for rows.Next() {
-		if limit > 0 && len(t.Runs) == limit {
-			t.Older = true
-			break
-		}
-		run, err := scanRun(rows)
-		if err != nil {
-			return err
-		}
-		t.Runs = append(t.Runs, run)
-	}
-	slices.Reverse(t.Runs)
-	return rows.Err()
+	slices.Reverse(runs)
+	t.Runs = runs
+	return err
 }
 
 // addBackground adds to the runs of a trace the model calls that were made behind their
@@ -138,7 +104,7 @@ func (u *Usage) addBackground(ctx context.Context, t *Trace, row int64) error {
 		if err != nil {
 			return err
 		}
-		if i := slices.IndexFunc(t.Runs, func(r Run) bool { return r.ID == id }); i >= 0 {
+		if i := slices.IndexFunc(t.Runs, func(r conversation.RunRecord) bool { return r.ID == id }); i >= 0 {
 			t.Runs[i].Steps = append(t.Runs[i].Steps, list...)
 		}
 	}
@@ -170,26 +136,6 @@ func (u *Usage) sumBackground(ctx context.Context, t *Trace, row int64) error {
 	return rows.Err()
 }
 
-func scanRun(rows *sql.Rows) (run Run, err error) {
-	var sender, called []byte
-	var finish sql.NullString
-	var started, ended int64
-	err = rows.Scan(&run.ID, &run.Kind, &run.Status, &sender, &run.Model, &run.Rounds, &run.Prompt, &run.Cached, &run.Completion,
-		&run.Messages, &run.Error, &finish, &called, &started, &ended)
-	if err != nil {
-		return run, err
-	}
-	run.FinishReason = steps.FinishReason(finish.String)
-	run.StartedAt, run.EndedAt = db.FromMillis(started), db.FromMillis(ended)
-	if len(sender) > 0 {
-		if err := json.Unmarshal(sender, &run.Asked); err != nil {
-			return run, err
-		}
-	}
-	run.Steps, err = steps.Decode(called, run.Model, run.StartedAt)
-	return run, err
-}
-
 func (u *Usage) sumRoles(ctx context.Context, t *Trace, row int64) error {
 	rows, err := u.db.QueryContext(ctx, `
 		SELECT role, internal, count(*), sum(tokens) FROM messages WHERE conversation_id = ? GROUP BY role, internal`, row)
@@ -208,44 +154,44 @@ func (u *Usage) sumRoles(ctx context.Context, t *Trace, row int64) error {
 }
 
 func (u *Usage) sumTools(ctx context.Context, t *Trace, row int64) error {
-	rows, err := u.db.QueryContext(ctx, `
+	list, err := u.db.QueryContext(ctx, `
 		SELECT step.value ->> 'name', count(*), count(step.value ->> 'error'), coalesce(sum(step.value ->> 'took'), 0)
-		FROM runs, json_each(runs.steps) AS step WHERE runs.conversation_id = ? AND step.value ->> 'tool' GROUP BY 1`, row)
+		FROM `+rows.Runs+` r, json_each(r.steps) AS step WHERE r.conversation_id = ? AND step.value ->> 'tool' GROUP BY 1`, row)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
+	defer list.Close()
+	for list.Next() {
 		var tool ToolTotals
 		var took int64
-		if err := rows.Scan(&tool.Name, &tool.Calls, &tool.Failed, &took); err != nil {
+		if err := list.Scan(&tool.Name, &tool.Calls, &tool.Failed, &took); err != nil {
 			return err
 		}
 		tool.Took = time.Duration(took) * time.Millisecond
 		t.Tools = append(t.Tools, tool)
 	}
-	return rows.Err()
+	return list.Err()
 }
 
 func (u *Usage) sumModels(ctx context.Context, t *Trace, row int64) error {
-	rows, err := u.db.QueryContext(ctx, `
+	list, err := u.db.QueryContext(ctx, `
 		SELECT model, count(*), sum(status = 'failed'), sum(status = 'stopped'), sum(messages), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),
 			sum(max(ended_at - started_at, 0))
-		FROM runs WHERE conversation_id = ? AND kind = 'agent' GROUP BY model`, row)
+		FROM `+rows.Runs+` WHERE conversation_id = ? AND kind = 'agent' GROUP BY model`, row)
 	if err != nil {
 		return err
 	}
-	defer rows.Close()
-	for rows.Next() {
+	defer list.Close()
+	for list.Next() {
 		var m ModelTotals
 		var took int64
-		if err := rows.Scan(append([]any{&m.Model}, m.fields(&took)...)...); err != nil {
+		if err := list.Scan(append([]any{&m.Model}, m.fields(&took)...)...); err != nil {
 			return err
 		}
 		m.Took = time.Duration(took) * time.Millisecond
 		t.Models = append(t.Models, m)
 	}
-	return rows.Err()
+	return list.Err()
 }
 
 // maxMessageBytes is how much text Messages reads; the last message may exceed it.
@@ -254,7 +200,7 @@ const maxMessageBytes = 1 << 20
 // Messages returns what runs of a conversation have added to it, by the runs' IDs, the oldest first: about 1 MiB of text
 // in all, the newest. It walks back from the end of the conversation until it has them, so that the newest runs cost the
 // least.
-func (u *Usage) Messages(ctx context.Context, id string, runs []Run) (map[int64][]conversation.Message, error) {
+func (u *Usage) Messages(ctx context.Context, id string, runs []conversation.RunRecord) (map[int64][]conversation.Message, error) {
 	found := map[int64][]conversation.Message{}
 	if len(runs) == 0 {
 		return found, nil

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,7 +23,8 @@ type Format string
 
 const (
 	ChatGPT Format = "chatgpt" // conversations.json, or the .zip with it, of ChatGPT's data export
-	JSONL   Format = "jsonl"   // a conversation or a message a line, as for the chat completions API
+	JSONL   Format = "jsonl"   // a conversation or a message a line, as for the chat completions API, or an archive
+	JSON    Format = "json"    // one document, as gateway sessions export writes it
 )
 
 // File is an opened file with conversations.
@@ -43,9 +45,9 @@ type part struct {
 // says what it is.
 func Open(name string, format Format) (*File, error) {
 	switch format {
-	case "", ChatGPT, JSONL:
+	case "", ChatGPT, JSONL, JSON:
 	default:
-		return nil, fmt.Errorf("format: found %q, allowed: chatgpt, jsonl", format)
+		return nil, fmt.Errorf("format: found %q, allowed: chatgpt, jsonl, json", format)
 	}
 	if name == "-" {
 		return newFile(io.NopCloser(os.Stdin), 0, format)
@@ -92,7 +94,7 @@ func newFile(file io.ReadCloser, size int64, format Format) (*File, error) {
 const byteOrderMark = "\uFEFF"
 
 func guess(in *bufio.Reader) (Format, error) {
-	start, err := in.Peek(512)
+	start, err := in.Peek(in.Size())
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
@@ -101,10 +103,20 @@ func guess(in *bufio.Reader) (Format, error) {
 		return "", errors.New("found nothing to import")
 	case start[0] == '[':
 		return ChatGPT, nil
+	case start[0] == '{' && isDocument(start):
+		return JSON, nil
 	case start[0] == '{':
 		return JSONL, nil
 	}
 	return "", fmt.Errorf("found %q at the beginning, allowed: ChatGPT's conversations.json or the .zip with it, or JSON lines", start[:min(len(start), 10)])
+}
+
+// isDocument reports whether a file that begins so is one JSON document: then its first
+// line is no whole object.
+func isDocument(start []byte) bool {
+	line, _, _ := bytes.Cut(start, []byte("\n"))
+	line = bytes.TrimSpace(line)
+	return string(line) == "{" || bytes.HasSuffix(line, []byte(`"conversations":[`)) && !json.Valid(line)
 }
 
 // conversationFiles are the members of ChatGPT's export that are read; large
@@ -152,8 +164,11 @@ func (p part) read(key conversation.Key, now time.Time, progress func(int), take
 	}
 	defer file.Close()
 	read := readChatGPT
-	if p.format == JSONL {
+	switch p.format {
+	case JSONL:
 		read = readLines
+	case JSON:
+		read = readDocument
 	}
 	err = read(&counted{file, progress}, key, now, func(e Entry) error {
 		if p.name != "" {

@@ -1,11 +1,13 @@
 // Package importer reads conversations that were held elsewhere: ChatGPT's data
-// export, and JSON lines in the form of the chat completions API.
+// export, JSON lines in the form of the chat completions API, and what gateway sessions
+// export has written.
 package importer
 
 import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"iter"
 	"strings"
 	"time"
 
@@ -20,7 +22,16 @@ import (
 type Entry struct {
 	Place        string // in the file: "conversation 17", "line 3"
 	Conversation conversation.Imported
-	Err          error // then there is no Conversation
+	Archived     *Archived // of an archive, instead of Conversation
+	Err          error     // then there is no Conversation
+}
+
+// Archived is a conversation of an archive. Its records are read from the file while they
+// are taken; those that are not taken are passed over.
+type Archived struct {
+	Session conversation.ArchivedSession
+	Head    conversation.Archived
+	Records iter.Seq2[conversation.Record, error]
 }
 
 // Count gives every message of a conversation its tokens.

@@ -65,6 +65,12 @@ type jsonFunction struct {
 // lines reads JSON lines. Lines with a message each make one conversation as
 // long as they name the same.
 type lines struct {
+	in   *bufio.Reader
+	n    int    // of the line that was read last
+	next []byte // that line, where it is to be read again
+
+	session *conversation.ArchivedSession // of the archive, nil where there is none
+
 	key  conversation.Key
 	now  time.Time
 	take func(Entry) error
@@ -78,19 +84,18 @@ type lines struct {
 }
 
 func readLines(in io.Reader, key conversation.Key, now time.Time, take func(Entry) error) error {
-	l := &lines{key: key, now: now, take: take}
-	buffered := bufio.NewReaderSize(in, 64<<10)
-	for n := 1; ; n++ {
-		raw, err := readLine(buffered)
+	l := &lines{in: bufio.NewReaderSize(in, 64<<10), key: key, now: now, take: take}
+	for {
+		raw, err := l.read(maxConversation)
 		switch {
 		case errors.Is(err, io.EOF):
 			return l.close()
 		case errors.Is(err, errTooLarge):
-			err = l.broken(n, err)
+			err = l.broken(l.n, err)
 		case err != nil:
 			return err
 		case len(bytes.TrimSpace(raw)) > 0:
-			err = l.line(n, raw)
+			err = l.line(l.n, raw)
 		}
 		if err != nil {
 			return err
@@ -98,13 +103,23 @@ func readLines(in io.Reader, key conversation.Key, now time.Time, take func(Entr
 	}
 }
 
-// readLine returns the next line without its end, and errTooLarge for one that was passed over.
-// Behind the last one it returns io.EOF.
-func readLine(in *bufio.Reader) (line []byte, err error) {
+// read returns the next line, or the one that is to be read again.
+func (l *lines) read(most int) ([]byte, error) {
+	if again := l.next; again != nil {
+		l.next = nil
+		return again, nil
+	}
+	l.n++
+	return readLine(l.in, most)
+}
+
+// readLine returns the next line without its end, and errTooLarge for one of more bytes
+// than most, which was passed over. Behind the last one it returns io.EOF.
+func readLine(in *bufio.Reader, most int) (line []byte, err error) {
 	large := false
 	for {
 		piece, err := in.ReadSlice('\n')
-		if large = large || len(line)+len(piece) > maxConversation; large {
+		if large = large || len(line)+len(piece) > most; large {
 			line = nil
 		} else {
 			line = append(line, piece...)
@@ -123,6 +138,9 @@ func readLine(in *bufio.Reader) (line []byte, err error) {
 }
 
 func (l *lines) line(n int, raw []byte) error {
+	if is, err := l.startsArchive(n, raw); is || err != nil {
+		return err
+	}
 	var line jsonLine
 	if err := json.Unmarshal(raw, &line); err != nil {
 		return l.broken(n, inWords(err))

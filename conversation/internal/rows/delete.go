@@ -70,7 +70,7 @@ func ForgetRuns(ctx context.Context, tx *sql.Tx, conversation, limit int64) (n i
 	for _, statement := range []string{
 		`UPDATE inbox AS i SET text = '' WHERE ` + keptRows + ` AND run_id ` + some,
 		ForgetReply + `WHERE state IN ('kept', 'failed') AND run_id ` + some,
-		`UPDATE runs SET conversation_id = NULL, error = '', steps = NULL, sender = NULL WHERE id ` + some,
+		`UPDATE runs SET conversation_id = NULL, error = '', steps = NULL, sender = NULL, instructions = NULL WHERE id ` + some,
 	} {
 		result, err := tx.ExecContext(ctx, statement, conversation, limit)
 		if err != nil {
@@ -80,5 +80,12 @@ func ForgetRuns(ctx context.Context, tx *sql.Tx, conversation, limit int64) (n i
 			return 0, err
 		}
 	}
-	return n, nil
+	imported, err := tx.ExecContext(ctx, `
+		DELETE FROM imported_runs WHERE conversation_id = ?1 AND id IN (SELECT id FROM imported_runs WHERE conversation_id = ?1 ORDER BY id LIMIT ?2)`,
+		conversation, max(limit-n, 0))
+	if err != nil {
+		return n, err
+	}
+	also, err := imported.RowsAffected()
+	return n + also, err
 }

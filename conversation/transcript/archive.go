@@ -1,0 +1,247 @@
+package transcript
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"parley/conversation"
+)
+
+// ArchiveVersion is the version of the form of archives. Exports before it were
+// transcripts, without a version.
+const ArchiveVersion = 2
+
+// Kind says what a record of an archive is: the field type of a line, or the name of the
+// list in which it stands.
+type Kind string
+
+// The kinds of records. A message is a line without a type.
+const (
+	KindSession      Kind = "session"
+	KindConversation Kind = "conversation"
+	KindInstructions Kind = "instructions"
+	KindRun          Kind = "run"
+	KindBackground   Kind = "background_step"
+	KindSummary      Kind = "summary"
+	KindMessage      Kind = "message"
+)
+
+// lists are the names of the lists of a conversation in the document.
+var lists = map[Kind]string{
+	KindInstructions: "instructions", KindRun: "runs", KindBackground: "background_steps", KindSummary: "summaries", KindMessage: "messages",
+}
+
+// KindOfList returns the kind of the records of a list in the document, "" for none.
+func KindOfList(name string) Kind {
+	for kind, list := range lists {
+		if list == name {
+			return kind
+		}
+	}
+	return ""
+}
+
+// Export writes conversations of a session: as Markdown what is to be read, as JSON and
+// JSONL all that is stored, which can be imported. One message at a time is in memory; with
+// files, in JSON and JSONL, also the bytes of its pictures and files. progress is called for
+// each message.
+func Export(ctx context.Context, out io.Writer, format Format, store *conversation.Store, session conversation.Session, list []conversation.Conversation, files bool, progress func()) error {
+	if format != Markdown {
+		return exportArchive(ctx, out, format, store, session, list, files, progress)
+	}
+	w := NewWriter(out, format, session.Key, session.Place)
+	for _, c := range list {
+		messages := func(yield func(conversation.Message, error) bool) {
+			for m, err := range store.AllMessages(ctx, conversation.MessageQuery{Conversation: c.ID, View: conversation.ViewAll}) {
+				if !yield(m, err) {
+					return
+				}
+				progress()
+			}
+		}
+		if err := Copy(w, c, messages); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+func exportArchive(ctx context.Context, out io.Writer, format Format, store *conversation.Store, session conversation.Session, list []conversation.Conversation, files bool, progress func()) error {
+	head, err := store.ArchivedSession(ctx, session.Key)
+	if err != nil {
+		return err
+	}
+	w := newArchiveWriter(out, format)
+	w.session(head)
+	for _, c := range list {
+		archived, err := store.Archived(ctx, c)
+		if err != nil {
+			return fmt.Errorf("the conversation %s: %w", c.ID, err)
+		}
+		w.conversation(archived)
+		for r, err := range store.Records(ctx, c, files) {
+			if err == nil {
+				w.record(r)
+				err = w.failed()
+			}
+			if err != nil {
+				return fmt.Errorf("the conversation %s: %w", c.ID, err)
+			}
+			if r.Message != nil {
+				progress()
+			}
+		}
+	}
+	w.close()
+	return w.failed()
+}
+
+// archiveWriter writes the records of an archive. An error is kept: nothing is written
+// after it.
+type archiveWriter interface {
+	session(s conversation.ArchivedSession)
+	conversation(c conversation.Archived)
+	record(r conversation.Record)
+	close()
+	failed() error
+}
+
+func newArchiveWriter(out io.Writer, format Format) archiveWriter {
+	if format == JSON {
+		return &archiveDocument{checkedWriter: checkedWriter{out: out}}
+	}
+	return &archiveLines{checkedWriter: checkedWriter{out: out}}
+}
+
+// checkedWriter keeps the first error.
+type checkedWriter struct {
+	out io.Writer
+	err error
+}
+
+func (w *checkedWriter) failed() error { return w.err }
+
+func (w *checkedWriter) print(texts ...string) {
+	for _, text := range texts {
+		if w.err == nil {
+			_, w.err = io.WriteString(w.out, text)
+		}
+	}
+}
+
+// marshal returns v as a JSON object.
+func (w *checkedWriter) marshal(v any) string {
+	text, err := Marshal(v)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	return string(text)
+}
+
+// archiveDocument writes an archive as one document.
+type archiveDocument struct {
+	checkedWriter
+	conversations int
+	list          Kind // that is open, "" for none
+}
+
+func (w *archiveDocument) session(s conversation.ArchivedSession) {
+	head := w.marshal(sessionForm(s))
+	w.print(open(head), `,"conversations":[`)
+}
+
+func (w *archiveDocument) conversation(c conversation.Archived) {
+	w.end()
+	if w.conversations > 0 {
+		w.print(",")
+	}
+	w.conversations++
+	w.print("\n ", open(w.marshal(conversationForm(c))))
+}
+
+func (w *archiveDocument) record(r conversation.Record) {
+	kind, form := recordForm(r)
+	if kind == w.list {
+		w.print(",")
+	} else {
+		if w.list != "" {
+			w.print("\n ]")
+		}
+		w.list = kind
+		w.print(`,"`, lists[kind], `":[`)
+	}
+	w.print("\n  ", w.marshal(form))
+}
+
+// end closes the conversation that is open.
+func (w *archiveDocument) end() {
+	if w.list != "" {
+		w.print("\n ]")
+	}
+	if w.conversations > 0 {
+		w.print("}")
+	}
+	w.list = ""
+}
+
+func (w *archiveDocument) close() {
+	w.end()
+	w.print("\n]}\n")
+}
+
+// archiveLines writes an archive as a record a line.
+type archiveLines struct {
+	checkedWriter
+	of    conversation.Archived
+	begun bool // a message of it was written
+}
+
+func (w *archiveLines) session(s conversation.ArchivedSession) {
+	w.line(KindSession, w.marshal(sessionForm(s)))
+}
+
+func (w *archiveLines) conversation(c conversation.Archived) {
+	w.of, w.begun = c, false
+	w.line(KindConversation, w.marshal(conversationForm(c)))
+}
+
+func (w *archiveLines) record(r conversation.Record) {
+	kind, form := recordForm(r)
+	if m, is := form.(Message); is {
+		m.Session, m.Conversation = w.of.Key, w.of.ID
+		if !w.begun {
+			m.Title, m.Told = w.of.Title, w.of.State
+		}
+		w.begun = true
+		w.print(w.marshal(m), "\n")
+		return
+	}
+	w.line(kind, w.marshal(form))
+}
+
+// line writes an object with its type.
+func (w *archiveLines) line(kind Kind, object string) {
+	if w.err == nil {
+		w.print(`{"type":"`, string(kind), `",`, object[1:], "\n")
+	}
+}
+
+func (w *archiveLines) close() {}
+
+// open returns a JSON object without its end.
+func open(object string) string {
+	if object == "" {
+		return ""
+	}
+	return object[:len(object)-1]
+}
+
+// rawMetadata returns metadata as JSON, nil for none.
+func rawMetadata(m conversation.Metadata) json.RawMessage {
+	if m == "" {
+		return nil
+	}
+	return json.RawMessage(m)
+}

@@ -1,0 +1,241 @@
+package transcript
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"parley/conversation"
+	"parley/conversation/state"
+	"parley/conversation/steps"
+)
+
+// The forms of the records of an archive in JSON, and their way back.
+
+type archivedSession struct {
+	Session   conversation.Key `json:"session"`
+	Place     string           `json:"place"`
+	Version   int              `json:"version"`
+	CreatedAt time.Time        `json:"created_at"`
+	Metadata  json.RawMessage  `json:"metadata,omitempty"`
+	Carried   *state.State     `json:"carried,omitempty"` // what its next conversation begins with
+}
+
+func sessionForm(s conversation.ArchivedSession) archivedSession {
+	return archivedSession{Session: s.Key, Place: s.Place, Version: ArchiveVersion, CreatedAt: s.CreatedAt.UTC(), Metadata: rawMetadata(s.Metadata), Carried: s.Carried}
+}
+
+// ParseSession reads what an archive says of a session. A version that is not known is an
+// error.
+func ParseSession(raw []byte) (s conversation.ArchivedSession, err error) {
+	var form archivedSession
+	if err := json.Unmarshal(raw, &form); err != nil {
+		return s, err
+	}
+	if form.Version != ArchiveVersion {
+		return s, fmt.Errorf("version: found %d, allowed: %d", form.Version, ArchiveVersion)
+	}
+	return conversation.ArchivedSession{
+		Key: form.Session, Place: form.Place, Metadata: conversation.Metadata(form.Metadata), CreatedAt: form.CreatedAt, Carried: form.Carried,
+	}, nil
+}
+
+type archivedConversation struct {
+	Conversation
+	Window       archivedWindow        `json:"window,omitzero"`
+	Participants []conversation.Sender `json:"participants,omitempty"`
+}
+
+type archivedWindow struct {
+	Start  int64 `json:"start"` // seq of the first message that the model is shown
+	Cut    int   `json:"cut,omitempty"`
+	Budget int   `json:"budget,omitempty"`
+}
+
+func conversationForm(c conversation.Archived) archivedConversation {
+	return archivedConversation{NewConversation(c.Conversation), archivedWindow(c.Window), c.Participants}
+}
+
+// ParseConversation reads what an archive says of a conversation before its records.
+func ParseConversation(raw []byte) (conversation.Archived, error) {
+	var form archivedConversation
+	err := json.Unmarshal(raw, &form)
+	return conversation.Archived{
+		Conversation: conversation.Conversation{
+			ID: form.ID, Title: form.Title, Active: form.Active, Messages: form.MessageCount, Tokens: form.TokenCount, State: form.State,
+			Window: conversation.Window(form.Window), CreatedAt: form.CreatedAt, UpdatedAt: form.UpdatedAt,
+		},
+		Participants: form.Participants,
+	}, err
+}
+
+type archivedInstructions struct {
+	Hash  string   `json:"hash"` // by which runs name it
+	Texts []string `json:"texts"`
+}
+
+type archivedSummary struct {
+	Through int64     `json:"through"` // seq of the last message that it covers
+	Content string    `json:"content"`
+	Tokens  int       `json:"tokens"`
+	At      time.Time `json:"at"`
+}
+
+type archivedRun struct {
+	ID              int64               `json:"id"`
+	Kind            conversation.Kind   `json:"kind"`
+	Status          conversation.Status `json:"status"`
+	Asked           conversation.Sender `json:"asked,omitzero"`
+	Model           string              `json:"model,omitempty"`
+	ModelCalls      int                 `json:"model_calls"`
+	Prompt          int                 `json:"prompt_tokens"`
+	Cached          int                 `json:"cached_tokens,omitempty"`
+	Completion      int                 `json:"completion_tokens"`
+	Messages        int64               `json:"messages"`
+	Error           string              `json:"error,omitempty"`
+	FinishReason    steps.FinishReason  `json:"finish_reason,omitempty"`
+	NewConversation bool                `json:"new_conversation,omitempty"`
+	Instructions    string              `json:"instructions,omitempty"`
+	StartedAt       time.Time           `json:"started_at"`
+	EndedAt         time.Time           `json:"ended_at"`
+	Steps           []archivedStep      `json:"steps,omitempty"`
+}
+
+type archivedBackground struct {
+	Run int64 `json:"run"` // behind which it was made
+	archivedStep
+}
+
+type archivedStep struct {
+	Kind         steps.Kind         `json:"kind"`
+	Name         string             `json:"name"`
+	Purpose      steps.Purpose      `json:"purpose,omitempty"`
+	At           time.Time          `json:"at"`
+	TookMS       int64              `json:"took_ms"`
+	FirstByteMS  int64              `json:"first_byte_ms,omitempty"`
+	Prompt       int                `json:"prompt_tokens,omitempty"`
+	Cached       int                `json:"cached_tokens,omitempty"`
+	Completion   int                `json:"completion_tokens,omitempty"`
+	Shown        int64              `json:"shown,omitempty"`
+	Left         int64              `json:"left,omitempty"`
+	Window       int                `json:"window_tokens,omitempty"`
+	FinishReason steps.FinishReason `json:"finish_reason,omitempty"`
+	CallID       string             `json:"tool_call_id,omitempty"`
+	Error        string             `json:"error,omitempty"`
+}
+
+// recordForm returns the kind and the JSON form of a record.
+func recordForm(r conversation.Record) (Kind, any) {
+	switch {
+	case r.Instructions != nil:
+		return KindInstructions, archivedInstructions(*r.Instructions)
+	case r.Run != nil:
+		return KindRun, runForm(*r.Run)
+	case r.Background != nil:
+		return KindBackground, archivedBackground{r.Background.Run, stepForm(r.Background.Step)}
+	case r.Summary != nil:
+		return KindSummary, archivedSummary{r.Summary.Through, r.Summary.Content, r.Summary.Tokens, r.Summary.At.UTC()}
+	}
+	return KindMessage, archivedMessage(*r.Message)
+}
+
+func archivedMessage(r conversation.Message) Message {
+	m := NewMessage(r)
+	m.Run, m.Metadata = r.RunID, rawMetadata(r.Metadata)
+	for _, f := range r.Files {
+		m.Files = append(m.Files, File{f.Name, f.MediaType, f.Size, f.Lines, f.Body, f.Problem, f.Data})
+	}
+	return m
+}
+
+func runForm(r conversation.RunRecord) archivedRun {
+	form := archivedRun{
+		ID: r.ID, Kind: r.Kind, Status: r.Status, Asked: r.Asked, Model: r.Model, ModelCalls: r.Rounds, Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion,
+		Messages: r.Messages, Error: r.Error, FinishReason: r.FinishReason, NewConversation: r.NewConversation, Instructions: r.Instructions,
+		StartedAt: r.StartedAt.UTC(), EndedAt: r.EndedAt.UTC(),
+	}
+	for _, s := range r.Steps {
+		form.Steps = append(form.Steps, stepForm(s))
+	}
+	return form
+}
+
+func stepForm(s steps.Step) archivedStep {
+	return archivedStep{
+		Kind: s.Kind, Name: s.Name, Purpose: s.Purpose, At: s.At.UTC(), TookMS: s.Took.Milliseconds(), FirstByteMS: s.FirstByte.Milliseconds(), Prompt: s.Prompt,
+		Cached: s.Cached, Completion: s.Completion, Shown: s.Shown, Left: s.Left, Window: s.Window, FinishReason: s.FinishReason, CallID: s.CallID, Error: s.Error,
+	}
+}
+
+// ParseRecord reads a record of an archive.
+func ParseRecord(kind Kind, raw []byte) (r conversation.Record, err error) {
+	switch kind {
+	case KindInstructions:
+		var form archivedInstructions
+		err = json.Unmarshal(raw, &form)
+		r.Instructions = (*conversation.Instructions)(&form)
+	case KindRun:
+		var form archivedRun
+		err = json.Unmarshal(raw, &form)
+		r.Run = form.run()
+	case KindBackground:
+		var form archivedBackground
+		err = json.Unmarshal(raw, &form)
+		r.Background = &conversation.BackgroundStep{Run: form.Run, Step: form.step()}
+	case KindSummary:
+		var form archivedSummary
+		err = json.Unmarshal(raw, &form)
+		r.Summary = (*conversation.Summary)(&form)
+	case KindMessage:
+		var form Message
+		err = json.Unmarshal(raw, &form)
+		r.Message = form.message()
+	default:
+		err = fmt.Errorf("type: found %q, which is not known", kind)
+	}
+	return r, err
+}
+
+func (form archivedRun) run() *conversation.RunRecord {
+	r := &conversation.RunRecord{
+		ID: form.ID, Kind: form.Kind, Status: form.Status, Asked: form.Asked, Model: form.Model, Rounds: form.ModelCalls, Prompt: form.Prompt, Cached: form.Cached,
+		Completion: form.Completion, Messages: form.Messages, Error: form.Error, FinishReason: form.FinishReason, NewConversation: form.NewConversation,
+		Instructions: form.Instructions, StartedAt: form.StartedAt, EndedAt: form.EndedAt,
+	}
+	for _, s := range form.Steps {
+		r.Steps = append(r.Steps, s.step())
+	}
+	return r
+}
+
+func (form archivedStep) step() steps.Step {
+	return steps.Step{
+		Kind: form.Kind, Name: form.Name, Purpose: form.Purpose, At: form.At, Took: time.Duration(form.TookMS) * time.Millisecond,
+		FirstByte: time.Duration(form.FirstByteMS) * time.Millisecond, Prompt: form.Prompt, Cached: form.Cached, Completion: form.Completion,
+		Shown: form.Shown, Left: form.Left, Window: form.Window, FinishReason: form.FinishReason, CallID: form.CallID, Error: form.Error,
+	}
+}
+
+// message returns the message of an archive.
+func (form Message) message() *conversation.Message {
+	m := &conversation.Message{
+		Seq: form.Seq, At: form.At, Role: form.Role, Content: form.Content, ToolCallID: form.ToolCallID, ToolName: form.Name, Failed: form.Failed,
+		SourceID: form.SourceID, Tokens: form.Tokens, State: form.State, Internal: form.Internal, FinishReason: form.FinishReason,
+		RunID: form.Run, Metadata: conversation.Metadata(form.Metadata), Stopped: form.State == "stopped",
+	}
+	if form.Sender != nil {
+		m.Sender = *form.Sender
+	}
+	for _, call := range form.ToolCalls {
+		m.ToolCalls = append(m.ToolCalls, conversation.ToolCall{ID: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments})
+	}
+	for _, image := range form.Images {
+		m.Images = append(m.Images, conversation.Image{Name: image.Name, MediaType: image.MediaType, Size: image.Size, Data: image.Data})
+	}
+	for _, f := range form.Files {
+		m.Files = append(m.Files, conversation.File{
+			Name: f.Name, MediaType: f.MediaType, Size: f.Size, Lines: f.Lines, Body: f.Body, Problem: f.Problem, Data: f.Data,
+		})
+	}
+	return m
+}
