@@ -13,10 +13,14 @@ import (
 
 	"github.com/bwmarrin/discordgo"
 
+	"parley/channels"
 	"parley/conversation"
 	"parley/conversation/files"
 	"parley/plaintext"
 )
+
+// platform is the name that people know the platform by.
+const platform = "Discord"
 
 // ref is the location of a file.
 type ref struct {
@@ -120,10 +124,10 @@ func (c *Channel) download(ctx context.Context, address string) (io.ReadCloser, 
 	client := http.Client{Transport: c.transport, CheckRedirect: neverRedirect}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fetchError(ctx)
+		return nil, channels.TransferError(ctx, platform)
 	}
 	if resp.StatusCode == http.StatusOK {
-		return &download{ctx, resp.Body}, nil
+		return channels.Transfer(ctx, platform, resp.Body), nil
 	}
 	resp.Body.Close()
 	switch resp.StatusCode {
@@ -131,30 +135,6 @@ func (c *Channel) download(ctx context.Context, address string) (io.ReadCloser, 
 		return nil, errExpired
 	}
 	return nil, fmt.Errorf("the answer was %s", resp.Status)
-}
-
-// download is a file as it comes. Its errors are those of fetchError.
-type download struct {
-	ctx  context.Context
-	body io.ReadCloser
-}
-
-func (d *download) Read(p []byte) (int, error) {
-	n, err := d.body.Read(p)
-	if err != nil && err != io.EOF {
-		err = fetchError(d.ctx)
-	}
-	return n, err
-}
-
-func (d *download) Close() error { return d.body.Close() }
-
-// fetchError leaves out the address, whose signature is good for a while.
-func fetchError(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return errors.New("it took too long")
-	}
-	return errors.New("the connection to Discord failed")
 }
 
 func (c *Channel) messageOf(ctx context.Context, at ref) (message, error) {
@@ -168,7 +148,7 @@ func (c *Channel) messageOf(ctx context.Context, at ref) (message, error) {
 	case isFinal(err):
 		return m, &files.GoneError{Words: "its message is gone or hidden"}
 	}
-	return m, fetchError(ctx)
+	return m, channels.TransferError(ctx, platform)
 }
 
 // fetchStarter returns the message that a thread was made from as a text.

@@ -16,9 +16,13 @@ import (
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
+	"parley/channels"
 	"parley/conversation"
 	"parley/conversation/files"
 )
+
+// platform is the name that people know the platform by.
+const platform = "Telegram"
 
 // ref says which file of Telegram's an attachment is. The id is good for this bot
 // alone.
@@ -87,21 +91,12 @@ func (c *Channel) fetchError(ctx context.Context, from ref, err error) error {
 	refused := refusal(err)
 	switch {
 	case refused == nil || refused.Code != http.StatusBadRequest:
-		return broken(ctx)
+		return channels.TransferError(ctx, platform)
 	case strings.Contains(strings.ToLower(refused.Message), "file is too big"):
 		return errTooLarge
 	}
 	c.log.Warn("file refused", "chat", from.Chat, "message", from.Message, "error", err)
 	return &files.GoneError{Words: "it is no longer on Telegram"}
-}
-
-// broken is the error of a transfer that did not end. The network's own names the
-// address, and with it the token.
-func broken(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return errors.New("it took too long")
-	}
-	return errors.New("the connection to Telegram failed")
 }
 
 // download opens a file on the Bot API server, and follows no redirect.
@@ -119,30 +114,14 @@ func (c *Channel) download(ctx context.Context, filePath string) (io.ReadCloser,
 	}
 	resp, err := c.api.http.Do(req)
 	if err != nil {
-		return nil, broken(ctx)
+		return nil, channels.TransferError(ctx, platform)
 	}
 	if resp.StatusCode != http.StatusOK {
 		resp.Body.Close()
 		return nil, fmt.Errorf("the answer was %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	}
-	return &download{ctx, resp.Body}, nil
+	return channels.Transfer(ctx, platform, resp.Body), nil
 }
-
-// download is a file as it comes. Its errors are those of broken.
-type download struct {
-	ctx  context.Context
-	body io.ReadCloser
-}
-
-func (d *download) Read(p []byte) (int, error) {
-	n, err := d.body.Read(p)
-	if err != nil && err != io.EOF {
-		err = broken(d.ctx)
-	}
-	return n, err
-}
-
-func (d *download) Close() error { return d.body.Close() }
 
 // isLocal reports whether a server names a file on its own disk, as one does that
 // runs with --local.
