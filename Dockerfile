@@ -1,14 +1,14 @@
 # docker build -t parley .
-# docker run -v parley:/data -e TELEGRAM_TOKEN -e OPENAI_API_KEY --stop-timeout 30 parley
+# docker run -d --name parley -p 127.0.0.1:8787:8787 -v parley:/data -e OPENAI_API_KEY -e TELEGRAM_TOKEN --stop-timeout 30 parley
+# docker exec parley gateway token link
 #
-# /data holds the database, http-token and, if there is one, config.toml. To reach
-# the pages from outside of the container, set listen = "0.0.0.0:8787" in the
-# section [http], add -p 127.0.0.1:8787:8787, and sign in with the link of
-#   docker exec CONTAINER gateway token link
+# The last command prints a link that signs a browser in. /data holds the database,
+# http-token and, if there is one, config.toml. -p 8787:8787 opens the port to other
+# machines, too; put a proxy with TLS in front of it then.
 #
 # The stop timeout is longer than agent.drain_timeout, so that answers under way
 # are delivered. A copy of the database, while it runs:
-#   docker exec CONTAINER gateway backup /data/copy.db
+#   docker exec parley gateway backup /data/copy.db
 
 FROM golang:1.26-trixie AS build
 WORKDIR /src
@@ -29,6 +29,9 @@ COPY LICENSE /usr/share/doc/parley/LICENSE
 USER 10001:10001
 WORKDIR /data
 VOLUME /data
-HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["gateway", "health"]
+# Nobody outside of the container reaches 127.0.0.1 in it. What is published is up to -p.
+ENV HTTP_LISTEN=0.0.0.0:8787
+EXPOSE 8787
+HEALTHCHECK --interval=30s --timeout=5s --start-period=10s CMD ["gateway", "health", "--all"]
 ENTRYPOINT ["gateway"]
 CMD ["run"]

@@ -20,10 +20,10 @@ WAITING := -parallel 4
 LONGEST := ./faulttest ./conversation ./browsertest ./agentloop ./channels/discord ./conversation/maintenance ./channels/api
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test torture check lint bench eval example-db assets screenshots clean
+.PHONY: help run build test test-postgres torture torture-cluster check lint bench eval example-db assets screenshots clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## build and start the gateway, with a chat in this terminal (ARGS="-c my.toml")
 	@bin/gateway run $(ARGS)
@@ -31,11 +31,50 @@ run: build ## build and start the gateway, with a chat in this terminal (ARGS="-
 build: ## build bin/gateway
 	go build $(if $(VERSION),-ldflags "-X main.linkedVersion=$(VERSION)") -o bin/gateway ./cmd/gateway
 
-test: ## run all tests with the race detector
-	go test -race $(WAITING) $(LONGEST) ./...
+# SQLite is a minute of work for the C compiler as a release is built, and a third of
+# that like this.
+test test-postgres lint check: export CGO_CFLAGS := -O1
+
+# Packages of others that compute with what they are given. To watch each byte that they read took
+# up to half of a test's time, so the race detector does not look into them. They are compiled
+# without inlining (-l), or it would miss their calls of package sync, which order accesses elsewhere.
+UNCHECKED := encoding/json unicode golang.org/x/text/unicode/norm github.com/blevesearch/snowballstem/... \
+	github.com/dlclark/regexp2/v2/... github.com/go-json-experiment/json/... github.com/tiktoken-go/tokenizer/codec
+
+# Lint reads packages as the tests that follow it compile them, so that a fresh clone
+# compiles each of them once: `make test` with the race detector, `make check` without.
+RACE := -race $(foreach package,$(UNCHECKED),'-gcflags=$(package)=-race=false -l')
+check: RACE :=
+
+# In the environment, the flags also hold for the gateway that tests build. Without tables for
+# debuggers (-w), linking takes half the time; what lint vets is not vetted again.
+TEST := GOFLAGS="$(GOFLAGS) $(RACE) -ldflags=-w" go test -vet=off
+
+# At its end, each process with the race detector would wait a second for races.
+test: export GORACE := $(strip atexit_sleep_ms=10 $(GORACE))
+
+test: ## run all tests with the race detector, then the store's short ones on PostgreSQL
+	$(TEST) $(WAITING) $(LONGEST) ./...
+	@if command -v pg_ctl >/dev/null || ls /usr/lib/postgresql/*/bin/pg_ctl >/dev/null 2>&1; then \
+		echo "the store's short tests on PostgreSQL:"; $(MAKE) --no-print-directory test-postgres; \
+	else echo "PostgreSQL is not installed, so nothing is tested on it; on Debian: apt-get install postgresql"; fi
+
+# The tests that kill a gateway at each named point of a message's way.
+KILL_POINTS := ^TestKilled(AfterAccept|InTheModelCall|WhileTheAnswerStreams|BeforeCommit|AfterCommit|BeforeTheMark|AfterTheMark|BetweenTheParts)$$
+
+# The packages whose tests have a store.
+STORED = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' parley/conversation/storetest conversation))))
+
+# Without the race detector: these tests have run with it, and it would take longer than they do.
+test-postgres: ## run the store's short tests on PostgreSQL, and kill the gateway there at each point
+	PARLEY_TEST_DATABASE=postgres go test -short $(WAITING) $(STORED)
+	PARLEY_TEST_DATABASE=postgres go test -parallel 8 -run '$(KILL_POINTS)' ./faulttest
 
 torture: ## kill the gateway, its backups and its restores five hundred times each, with the checks of the tests (takes long)
-	FAULT_KILLS=500 go test -race -count=1 -v -timeout 3h -run 'KilledAtRandom|KilledAtAnyMoment' ./faulttest
+	FAULT_KILLS=500 $(TEST) -count=1 -v -timeout 3h -run 'KilledAtRandom|KilledAtAnyMoment' ./faulttest
+
+torture-cluster: ## break parts of a cluster of gateways on PostgreSQL a hundred times each (takes long)
+	FAULT_CLUSTER_ROUNDS=100 $(TEST) -count=1 -v -timeout 6h -run '^TestCluster' ./faulttest
 
 check: lint ## what every commit passes: lint, a tidy go.mod and the short tests
 	go mod tidy -diff
@@ -44,8 +83,8 @@ check: lint ## what every commit passes: lint, a tidy go.mod and the short tests
 lint: ## check formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
-	go vet ./...
-	go tool staticcheck ./...
+	go vet $(RACE) ./...
+	staticcheck=$$(go tool -n staticcheck) && GOFLAGS="$(GOFLAGS) $(RACE)" "$$staticcheck" ./...
 
 bench: build ## run the benchmarks, then the load run of bin/gateway against its floor
 	go test -run '^$$' -bench . -benchmem ./...

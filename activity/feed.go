@@ -20,19 +20,23 @@ type Feed struct {
 	mu       sync.Mutex
 	sessions map[conversation.Key]*live
 	wide     map[*Watch]struct{} // those of more than one session
+	relay    *Relay              // nil: no other process shares the feed
 }
 
 // live is a session with a run under way or a watch.
 type live struct {
-	run     *Progress // nil: none is under way
-	watches map[*Watch]struct{}
+	run       *Progress // nil: none is under way in this process
+	elsewhere *Progress // of the run under way in another process, as far as it is known here; nil: none
+	watches   map[*Watch]struct{}
 }
 
 // Progress is the state of a run under way.
 type Progress struct {
-	Run     int64  // its id, which is that of the first inbound that it took: what it commits carries it
-	Through int64  // id of the last inbound that it took
-	Text    string // the whole text so far of the model call under way, or of the latest one
+	Run     int64    // its id: that of the first inbound that it took. The messages that it commits have it, too
+	Through int64    // id of the last inbound that it took
+	Text    string   // the whole text so far of the model call under way, or of the latest one
+	Thought string   // what the model has thought before it
+	Earlier []string // what it has thought before calls of tools, in order
 	Tools   []ToolProgress
 	Since   time.Time
 }
@@ -62,9 +66,15 @@ func (f *Feed) Working(ctx context.Context, key conversation.Key, run, through i
 	p := &Progress{Run: run, Through: through, Since: time.Now()}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.live(key).run = p
-	f.signal(key, true)
+	s := f.live(key)
+	s.run, s.elsewhere = p, nil
+	f.changed(key, true)
 	context.AfterFunc(ctx, func() { f.end(key, func(now *Progress) bool { return now == p }) })
+}
+
+// Thinking reports all that the model has thought so far in the call under way.
+func (f *Feed) Thinking(key conversation.Key, text string) {
+	f.progress(key, func(p *Progress) { p.Thought = text })
 }
 
 // Preview reports all of the text so far of the model call under way.
@@ -73,9 +83,12 @@ func (f *Feed) Preview(key conversation.Key, text string) {
 }
 
 // Tool reports that a tool call has begun, or that the one under way with the
-// same ID is done.
+// same ID is done. The thought that led to it stays until the run is over.
 func (f *Feed) Tool(key conversation.Key, call ToolProgress) {
 	f.progress(key, func(p *Progress) {
+		if p.Thought != "" {
+			p.Earlier, p.Thought = append(p.Earlier, p.Thought), ""
+		}
 		i := slices.IndexFunc(p.Tools, func(t ToolProgress) bool { return t.ID == call.ID && !t.Done })
 		if i < 0 {
 			p.Tools = append(p.Tools, call)
@@ -95,18 +108,71 @@ func (f *Feed) Committed(key conversation.Key, run int64) {
 // Changed reports that the store holds something new of a session.
 func (f *Feed) Changed(key conversation.Key) {
 	f.mu.Lock()
+	f.signal(key, true)
+	f.mu.Unlock()
+	if f.relay != nil {
+		f.relay.publishChange(key)
+	}
+}
+
+// received is Changed for what another process has stored. It reports whether somebody here watches the session.
+func (f *Feed) received(key conversation.Key) (watched bool) {
+	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.signal(key, true)
+	s := f.sessions[key]
+	return s != nil && s.isWatched()
+}
+
+// watched returns the sessions that have a watch of their own while no run is under way in this process.
+func (f *Feed) watched() []conversation.Key {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var keys []conversation.Key
+	for key, s := range f.sessions {
+		if s.isWatched() {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// isWatched reports whether the session is one of watched.
+func (s *live) isWatched() bool { return s.run == nil && len(s.watches) > 0 }
+
+// here returns the run under way in this process, if there is one.
+func (f *Feed) here(key conversation.Key) (p Progress, working bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s := f.sessions[key]; s != nil && s.run != nil {
+		return s.run.clone(), true
+	}
+	return Progress{}, false
+}
+
+// setElsewhere reports the run under way in another process, nil for none. It counts while the session
+// is watched and no run is under way in this one.
+func (f *Feed) setElsewhere(key conversation.Key, p *Progress) (watched bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s := f.sessions[key]
+	if s == nil || !s.isWatched() {
+		return false
+	}
+	before := s.elsewhere
+	s.elsewhere = p
+	f.signal(key, (before == nil) != (p == nil) || p != nil && before.Run != p.Run)
+	return true
 }
 
 // UnderWay returns the keys of the sessions of a channel in which a run is under
-// way, in order; "" means all channels.
+// way, in order; "" means all channels. Of those in which another process works it knows the watched ones.
 func (f *Feed) UnderWay(channel string) []conversation.Key {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var keys []conversation.Key
 	for key, s := range f.sessions {
-		if s.run != nil && (channel == "" || key.Channel() == channel) {
+		if (s.run != nil || s.elsewhere != nil) && (channel == "" || key.Channel() == channel) {
 			keys = append(keys, key)
 		}
 	}
@@ -131,7 +197,7 @@ func (f *Feed) progress(key conversation.Key, change func(*Progress)) {
 	defer f.mu.Unlock()
 	if s := f.sessions[key]; s != nil && s.run != nil {
 		change(s.run)
-		f.signal(key, false)
+		f.changed(key, false)
 	}
 }
 
@@ -141,15 +207,23 @@ func (f *Feed) end(key conversation.Key, isMeant func(*Progress) bool) {
 	defer f.mu.Unlock()
 	if s := f.sessions[key]; s != nil && s.run != nil && isMeant(s.run) {
 		s.run = nil
-		f.signal(key, true)
+		f.changed(key, true)
 		f.forget(key, s)
 	}
 }
 
 // forget removes a session without a run and a watch.
 func (f *Feed) forget(key conversation.Key, s *live) {
-	if s.run == nil && len(s.watches) == 0 {
+	if s.run == nil && len(s.watches) == 0 { // then nobody needs to know what happens elsewhere
 		delete(f.sessions, key)
+	}
+}
+
+// changed reports a change of the run under way in this process. The caller holds the lock.
+func (f *Feed) changed(key conversation.Key, stored bool) {
+	f.signal(key, stored)
+	if f.relay != nil {
+		f.relay.changed(key)
 	}
 }
 
@@ -191,6 +265,9 @@ func (f *Feed) Watch(key conversation.Key) *Watch {
 		s.watches = map[*Watch]struct{}{}
 	}
 	s.watches[w] = struct{}{}
+	if f.relay != nil && s.run == nil {
+		f.relay.want(key)
+	}
 	return w
 }
 
@@ -231,16 +308,26 @@ func (w *Watch) wake(stored bool) {
 
 // Now returns the run under way in the session, if there is one. A reader calls
 // it before it reads the store, and ignores the run when it finds it there.
-func (w *Watch) Now() (p Progress, working bool) {
-	w.feed.mu.Lock()
-	defer w.feed.mu.Unlock()
-	s := w.feed.sessions[w.key]
-	if s == nil || s.run == nil {
-		return Progress{}, false
+func (w *Watch) Now() (p Progress, working bool) { return w.feed.Now(w.key) }
+
+// Now returns the run under way in a session, if there is one.
+func (f *Feed) Now(key conversation.Key) (p Progress, working bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch s := f.sessions[key]; {
+	case s == nil:
+	case s.run != nil:
+		return s.run.clone(), true
+	case s.elsewhere != nil:
+		return s.elsewhere.clone(), true
 	}
-	p = *s.run
-	p.Tools = slices.Clone(p.Tools)
-	return p, true
+	return Progress{}, false
+}
+
+func (p *Progress) clone() Progress {
+	clone := *p
+	clone.Tools = slices.Clone(p.Tools)
+	return clone
 }
 
 // Close ends the watch. It may be called more than once. A signal that was not

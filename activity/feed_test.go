@@ -25,7 +25,7 @@ func news(w *Watch) bool {
 	}
 }
 
-func TestWhoOpensAPageInTheMiddleOfAnAnswerSeesItWhole(t *testing.T) {
+func TestPageOpenedDuringAnAnswerShowsAllOfIt(t *testing.T) {
 	t.Parallel()
 	f := NewFeed()
 	f.Working(t.Context(), kitchen, 7, 7)
@@ -157,7 +157,7 @@ func TestNobodySeesAnotherSession(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfWatchersAndRunsThatEnded(t *testing.T) {
+func TestFeedForgetsWatchersAndRunsThatEnded(t *testing.T) {
 	t.Parallel()
 	f := NewFeed()
 	ctx, end := context.WithCancel(t.Context())

@@ -1,8 +1,7 @@
-// Package agentloop answers what people write. The Router starts a loop for each
+// Package agentloop answers messages. The Router starts a loop for each
 // session that has waiting messages. The loop takes them, calls the model with a
-// window of the conversation, runs the tools that the model asks for, and commits
-// the answer. Package window decides what a call is sent, package command carries
-// out what begins with a slash.
+// window of the conversation, runs the tools that it asks for, and commits the
+// answer. Package window decides what a call is sent, package command runs commands.
 //
 // The package knows no platform: the loop commits, the channels deliver, and they
 // meet in the store.
@@ -18,6 +17,8 @@ import (
 	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/conversation/files"
+	"parley/conversation/media"
+	"parley/conversation/state"
 	"parley/filecontent"
 	"parley/llm"
 	"parley/tools"
@@ -38,6 +39,9 @@ type Deps struct {
 	FileLimits  files.Limits        // of what is kept of files; zero: files.DefaultLimits
 	FileContent *filecontent.Reader // nil: one that reads texts and pictures
 	Budget      int                 // tokens of a window, see window.Budget
+	Models      []NamedModel        // that sessions can have beside Model
+	Agents      []Agent             // beside the one of Config
+	Budgets     Budgets             // caps of all calls; zero: none
 	Log         *slog.Logger
 
 	// Deliver is called after a commit with the replies to send, all of one session.
@@ -46,10 +50,31 @@ type Deps struct {
 	// memory to the system.
 	ReleaseMemory func()
 
+	// Route returns the name of the agent that answers a message where nobody has chosen one;
+	// "" for the default one. nil: always that.
+	Route func(in conversation.Inbound) string
+	// Spread reports whether the nodes that share a database share the sessions of a channel evenly. All
+	// others are worked where their messages arrive. nil: no channel's.
+	Spread func(key conversation.Key) bool
+	// BudgetFor returns the budget of a fallback model that takes so many tokens, see
+	// window.Budget. nil: it is sent the same list.
+	BudgetFor func(contextWindow int) int
+
 	// OfPrograms reports whether programs talk in a session: the model makes no titles
 	// there, and notices of the gateway stand beside the answers, not in them. nil: no
 	// session is theirs.
 	OfPrograms func(key conversation.Key) bool
+
+	// OfOperator reports whether a session belongs to the operator. Only there does a reply
+	// name the cause of a failure. nil: no session does.
+	OfOperator func(key conversation.Key) bool
+
+	// Approvals says which tool calls a person must allow, and who may. The zero value asks
+	// for none.
+	Approvals tools.Config
+	// FromOperator reports whether a message comes from the operator: by the gateway's
+	// terminal, or with its token. nil: no message does.
+	FromOperator func(in conversation.Inbound) bool
 
 	// StateBudget is the most tokens of the session state in a window; 0 = it is not
 	// shown. It never takes more than a quarter of Budget.
@@ -61,11 +86,11 @@ type Deps struct {
 	// HintPhrases are added to the phrases by which a message refers to something
 	// that was said long ago.
 	HintPhrases []string
-	// Limits say when a conversation is over, so that the next message begins a new
-	// one, and what that begins with.
-	Limits conversation.Limits
-	// CarrySummary has a conversation that follows one that is over open with a summary
-	// of it, which the model makes before its first answer.
+	// Limits say when a conversation expires, so that the next message begins a new one,
+	// and what the new one takes over.
+	Limits state.Limits
+	// CarrySummary makes a conversation that follows an expired one begin with a summary
+	// of it, which the model writes before its first answer.
 	CarrySummary bool
 }
 
@@ -79,15 +104,22 @@ type Model interface {
 	Model() string
 }
 
-// Watcher learns what the runs do while they go on. The loops call its methods,
+// Watcher is informed of the progress of runs. The loops call its methods,
 // which must not block.
 type Watcher interface {
 	// Working reports that a run answers the messages it took, until ctx ends.
 	Working(ctx context.Context, key conversation.Key, took []conversation.Inbound, to conversation.Destination)
 	// Preview reports the text so far of a model call.
 	Preview(key conversation.Key, to conversation.Destination, text string)
+	// Waiting reports in words for people why no answer comes yet. Preview has shown the same words.
+	Waiting(to conversation.Destination, words string)
+	// Thinking reports all that the model has thought so far in a call, which is for nobody but
+	// those who look on in a page of the gateway, or sit at its terminal. "" begins another call.
+	Thinking(key conversation.Key, to conversation.Destination, text string)
 	// Called reports that a tool call has begun or ended.
 	Called(key conversation.Key, call ToolCall)
+	// Asked reports that a run waits for an answer of a person, or no longer does.
+	Asked(key conversation.Key)
 	// Committed reports that a run is stored; commands are runs, too.
 	Committed(run conversation.Run, done conversation.Committed)
 	// Titled reports the new title of a conversation.
@@ -106,5 +138,5 @@ type ToolCall struct {
 type Files interface {
 	// Fetch opens a file that came by a channel, as channels.Fetcher says. The model
 	// reads its errors, so they have few words.
-	Fetch(ctx context.Context, channel string, file conversation.Attachment) (io.ReadCloser, error)
+	Fetch(ctx context.Context, channel string, file media.Attachment) (io.ReadCloser, error)
 }

@@ -6,6 +6,7 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/budgets"
 	"parley/conversation/steps"
 	"parley/conversation/usage"
 	"parley/llm"
@@ -18,27 +19,31 @@ type aside struct {
 	system, question string
 }
 
-// asker makes a call beside the answers, and notes what it costs.
-type asker func(ctx context.Context, a aside) (llm.Response, error)
+// asker makes calls beside the answers, and notes what they cost.
+type asker struct {
+	budget int // tokens of a window of its model
+	call   func(ctx context.Context, a aside) (llm.Response, error)
+}
 
 // ask makes the call. It passes each attempt to attempted, as a step.
-func (a aside) ask(ctx context.Context, model Model, attempted func(steps.Step)) (llm.Response, error) {
+func (a aside) ask(ctx context.Context, r *Router, model Model, to budgets.Call, attempted func(steps.Step)) (llm.Response, []budgets.Use, error) {
 	calling, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	request := llm.Request{
 		Messages: []llm.Message{{Role: "system", Content: a.system}, {Role: "user", Content: a.question}},
 		Attempted: func(attempt llm.Attempt) {
-			step := modelStep(attempt, window.List{})
+			step := r.modelStep(attempt, window.List{})
 			step.Purpose, step.Shown = a.purpose, 0
 			attempted(step)
 		},
 	}
-	return model.Complete(calling, request, func(llm.Delta) {})
+	return r.callModel(calling, model, to, r.requestTokens(request), request, func(llm.Delta) {})
 }
 
 // ask makes a call that belongs to the run under way.
 func (g *generation) ask(ctx context.Context, a aside) (llm.Response, error) {
-	answer, err := a.ask(ctx, g.deps.Model, g.noteCall)
+	answer, warnings, err := a.ask(ctx, g.loop.router, g.setup.model.Model, g.charge, g.noteCall)
+	g.warn(ctx, warnings)
 	g.answer.prompt += answer.Usage.Prompt
 	g.answer.cached += answer.Usage.Cached
 	g.answer.completion += answer.Usage.Completion
@@ -57,8 +62,10 @@ const storeTimeout = 5 * time.Second
 
 // askBeside makes a model call after the commit of a run, and stores what it cost. The
 // loop may have ended.
-func (r *Router) askBeside(ctx context.Context, key conversation.Key, beside usage.Background, a aside) (llm.Response, error) {
-	answer, err := a.ask(ctx, r.deps.Model, func(step steps.Step) {
+func (r *Router) askBeside(ctx context.Context, key conversation.Key, model Model, beside usage.Background, a aside) (llm.Response, error) {
+	to := r.charge(key, beside.Channel, beside.Person)
+	to.Unseen = true
+	answer, _, err := a.ask(ctx, r, model, to, func(step steps.Step) {
 		beside.Steps = append(beside.Steps, step)
 		logCall(r.deps.Log, key, beside.Run, step)
 	})

@@ -20,7 +20,7 @@ func (h *harness) steps() (purposes string, traced, counted int64) {
 		h.t.Fatal(err)
 	}
 	u := usage.New(h.store)
-	trace, err := u.Trace(h.t.Context(), c.ID, 0, 0)
+	trace, err := u.Trace(h.t.Context(), usage.TraceQuery{Conversation: c.ID})
 	if err != nil {
 		h.t.Fatal(err)
 	}

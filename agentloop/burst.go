@@ -8,44 +8,47 @@ import (
 	"sync/atomic"
 	"time"
 
+	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/media"
 )
 
-// What people send in one go may come as several messages: an album, a comment and
-// what it is about, lines that are typed fast. A run waits until such messages are
-// complete, as their Quiet says, or begins again with one that comes right after its
-// beginning, as its Joins says. They are stored before, each when it comes.
+// People may send what belongs together as several messages: an album, a comment and the
+// message that it is about, lines that are typed fast. Each is stored when it arrives. A run
+// waits until no further message has arrived for the time Inbound.Quiet, so that it answers
+// them together. A message that arrives within Inbound.Joins of the beginning of a run makes
+// the run begin again with it.
 
 const (
-	// restartQuiet is how long a run waits for more after messages from before the
-	// start: the channel has to read its platform first.
+	// restartQuiet is the least time that a run waits for more messages after one from
+	// before the start of the process: the channel has to read its platform first.
 	restartQuiet = 2 * time.Second
-	// maxQuietTimes bounds the wait of a run to this many times its Quiet, for people
-	// who write on and on.
+	// maxQuietTimes bounds the whole wait of a run to this multiple of Quiet, since some
+	// people write without a pause.
 	maxQuietTimes = 10
 )
 
-// burst is what a loop knows of the messages that may belong together.
+// burst is the state of a loop that waits for messages that belong together.
 type burst struct {
 	posted int64     // ID of the newest inbound that the router has posted; older ones are from before the start
 	newest int64     // ID of the newest inbound that was waited for
-	old    bool      // that seemed to be from before the start
-	first  time.Time // when the wait began; zero: there is none
-	until  time.Time // when it ends, if nothing more comes
+	old    bool      // newest seemed to be from before the start
+	first  time.Time // when the wait began; zero: the loop does not wait
+	until  time.Time // when the wait ends, unless another message arrives
 }
 
-// post notes inbound that has come while the loop runs.
+// post records inbound that has arrived while the loop runs.
 func (b *burst) post(inbound []conversation.Inbound) {
 	for _, in := range inbound {
 		b.posted = max(b.posted, in.ID)
 	}
 }
 
-// wait returns how long a run must still wait for more messages before it answers
-// those that wait; 0 = it may begin.
+// wait returns how long a run must still wait for further messages before it answers the
+// waiting ones; 0 = it may begin.
 func (b *burst) wait(waiting []conversation.Inbound, now time.Time) time.Duration {
 	texts := untilCommand(waiting)
-	if len(texts) == 0 || len(texts) < len(waiting) { // a command ends what was said before it
+	if len(texts) == 0 || len(texts) < len(waiting) { // a command ends the burst
 		return 0
 	}
 	last := texts[len(texts)-1]
@@ -65,11 +68,11 @@ func (b *burst) wait(waiting []conversation.Inbound, now time.Time) time.Duratio
 	return max(0, b.until.Sub(now))
 }
 
-// end ends the wait: a run takes the messages.
+// end ends the wait, since a run takes the messages.
 func (b *burst) end() { b.first = time.Time{} }
 
-// awaitMore waits while more messages may follow those that wait. It returns true
-// when the loop must look again at what waits.
+// awaitMore waits for messages that may follow the waiting ones. It returns true after a
+// wait, when the loop must read the waiting messages again.
 func (l *loop) awaitMore(intake context.Context, waiting []conversation.Inbound) bool {
 	wait := l.burst.wait(waiting, time.Now())
 	if wait <= 0 {
@@ -86,40 +89,39 @@ func (l *loop) awaitMore(intake context.Context, waiting []conversation.Inbound)
 	return true
 }
 
-// errJoined ends a run that begins again with a message that belongs to those that
-// it took.
+// errJoined ends a run that begins again with a further message.
 var errJoined = errors.New("another message belongs to the question")
 
-// joining says whether a run may still begin again. The loop's goroutine calls
-// start, the router's join.
+// joining records whether a run may still begin again with a further message. The loop's
+// goroutine calls start, the router's goroutine calls join.
 type joining struct {
 	began  time.Time
-	took   conversation.Inbound // the last of those that the run took
+	took   conversation.Inbound // the last message that the run took
 	cancel context.CancelCauseFunc
 	state  atomic.Int32
 }
 
 // States of a joining.
 const (
-	joinable  = iota
-	hasBegun  // the run has something to show, or to lose
-	begsAgain // it begins again
+	joinable   = iota
+	hasBegun   // the run has shown something or called a tool: too late to begin again
+	beginAgain // the run begins again
 )
 
-// start notes that the run has something to show, or is about to call a tool. It
-// returns false when the run begins again instead.
+// start records that the run is about to show text or to call a tool. It returns false if
+// the run has to begin again instead.
 func (j *joining) start() bool {
 	return j.state.CompareAndSwap(joinable, hasBegun) || j.state.Load() == hasBegun
 }
 
-// join has the run begin again, where messages that have come belong to its question
-// and it has not begun.
+// join makes the run begin again if the messages belong to its question and it has shown
+// nothing yet.
 func (j *joining) join(inbound []conversation.Inbound, now time.Time) {
 	belongs := len(inbound) > 0 && !slices.ContainsFunc(inbound, func(in conversation.Inbound) bool {
 		_, command := in.Command()
 		return command || now.Sub(j.began) >= in.Joins || !sameOrigin(in, j.took)
 	})
-	if belongs && j.state.CompareAndSwap(joinable, begsAgain) {
+	if belongs && j.state.CompareAndSwap(joinable, beginAgain) {
 		j.cancel(errJoined)
 	}
 }
@@ -137,12 +139,12 @@ func asOne(took []conversation.Inbound) []conversation.Inbound {
 		}
 		one := &list[n-1]
 		if text := strings.TrimSpace(in.Text); !strings.Contains(one.Text, text) {
-			one.Text = join(one.Text, text)
+			one.Text = window.JoinLines(one.Text, text)
 		}
-		one.Overheard = join(one.Overheard, in.Overheard)
+		one.Overheard = window.JoinLines(one.Overheard, in.Overheard)
 		one.Attachments = slices.Clone(one.Attachments)
 		for _, file := range in.Attachments {
-			if !slices.ContainsFunc(one.Attachments, func(known conversation.Attachment) bool { return known.Ref == file.Ref }) {
+			if !slices.ContainsFunc(one.Attachments, func(known media.Attachment) bool { return known.Ref == file.Ref }) {
 				one.Attachments = append(one.Attachments, file)
 			}
 		}

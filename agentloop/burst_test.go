@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/media"
+	"parley/internal/waittest"
 	"parley/llm/llmtest"
 )
 
@@ -15,7 +17,7 @@ import (
 func (h *harness) ofAlbum(album string, n int, text string, quiet time.Duration) conversation.Inbound {
 	in := h.inbound(room, text)
 	in.Album, in.Quiet = album, quiet
-	in.Attachments = []conversation.Attachment{{Name: fmt.Sprintf("photo-%d.jpg", n), MediaType: "image/jpeg", Ref: fmt.Sprint(n)}}
+	in.Attachments = []media.Attachment{{Name: fmt.Sprintf("photo-%d.jpg", n), MediaType: "image/jpeg", Ref: fmt.Sprint(n)}}
 	return in
 }
 
@@ -27,7 +29,11 @@ func TestAnAlbumOfTenIsOneMessageAndOneRun(t *testing.T) {
 		if n == 0 {
 			text = "which one?"
 		}
-		h.accept(h.ofAlbum("a", n, text, time.Second))
+		quiet := time.Hour
+		if n == 9 { // only now is the album complete
+			quiet = time.Millisecond
+		}
+		h.accept(h.ofAlbum("a", n, text, quiet))
 	}
 	h.reply(room)
 	shown := h.shownToModel()
@@ -50,9 +56,10 @@ func TestAnAlbumIsOneRunOverARestart(t *testing.T) {
 	h.end()
 	h.start()
 	h.router.Wake(room)
-	for n := range 6 {
-		h.accept(h.ofAlbum("a", 4+n, "", time.Millisecond))
+	for n := range 5 {
+		h.accept(h.ofAlbum("a", 4+n, "", time.Hour))
 	}
+	h.accept(h.ofAlbum("a", 9, "", time.Millisecond)) // only now is the album complete
 	h.reply(room)
 	if shown := h.shownToModel(); len(shown) != 1 || strings.Count(shown[0], "[file photo-") != 10 {
 		t.Fatalf("the model saw %q", shown)
@@ -68,7 +75,7 @@ func TestARunBeginsAgainWithWhatBelongsToItsQuestion(t *testing.T) {
 			t.Parallel()
 			h := newHarness(t, nil)
 			asked := make(chan struct{}, 4)
-			hold := make(chan struct{})
+			hold, answer := waittest.Gate(t)
 			h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 				asked <- struct{}{}
 				if c.LastUser() == "what do you think?" {
@@ -77,16 +84,16 @@ func TestARunBeginsAgainWithWhatBelongsToItsQuestion(t *testing.T) {
 				return llmtest.Answer{Text: "echo: " + c.LastUser()}
 			})
 			h.accept(h.inbound(room, "what do you think?"))
-			<-asked
+			waittest.Receive(t, asked, "the model is asked")
 			forward := h.inbound(room, "[forwarded]\nnews")
 			forward.Joins, forward.Quiet = joins, time.Millisecond
 			h.accept(forward)
 			want := 2
 			if joins > 0 {
-				<-asked // without an answer to the first call
+				waittest.Receive(t, asked, "the model is asked again") // without an answer to the first call
 				want = 1
 			}
-			close(hold)
+			answer()
 			for range want {
 				h.reply(room)
 			}
@@ -106,7 +113,7 @@ func (h *harness) repliesTo(key conversation.Key) (texts []string) {
 	return texts
 }
 
-func TestNothingJoinsWhatHasBegun(t *testing.T) {
+func TestMessagesDoNotJoinARunThatHasBegun(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	now := time.Now()
@@ -150,7 +157,7 @@ func TestAWaitForMoreIsBounded(t *testing.T) {
 	}
 }
 
-func TestWhatWasOverheardIsShownOnceAndNotStored(t *testing.T) {
+func TestGroupTalkIsShownOnceAndNotStored(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	in := h.inGroup("what did they say?", "1", "Ada")

@@ -22,7 +22,7 @@ func TestCachedTokensAreStoredWithTheRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace, err := usage.New(h.store).Trace(t.Context(), c.ID, 0, 0)
+	trace, err := usage.New(h.store).Trace(t.Context(), usage.TraceQuery{Conversation: c.ID})
 	if err != nil {
 		t.Fatal(err)
 	}

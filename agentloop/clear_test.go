@@ -107,6 +107,29 @@ func TestClearInAGroupIsForAdminsOnceOthersHaveWritten(t *testing.T) {
 	}
 }
 
+// What others said to each other, and the assistant has kept, is deleted with the
+// conversation, also where that is empty; it makes them people who have a part in it.
+func TestClearDeletesWhatWasSaidBetweenOthers(t *testing.T) {
+	t.Parallel()
+	p := people{newHarness(t, func(parts *Deps) { parts.Admins = &adminsAre{ids: "9"} })}
+	aside := p.inbound(room, "between us")
+	aside.Aside, aside.Group, aside.Sender = true, true, conversation.Sender{ID: "2", Name: "Bob"}
+	p.accept(aside)
+	if got := p.say("1", "Ada", "/clear"); !strings.HasPrefix(got, "Ada, others have a part in this conversation") {
+		t.Errorf("Ada: %q", got)
+	}
+	asked := p.say("9", "Eve", "/clear")
+	if want := "with 0 messages, and what people said to each other here (1 message), for good."; !strings.Contains(asked, want) {
+		t.Errorf("asked: %q", asked)
+	}
+	if got := p.say("9", "Eve", "/clear "+p.code(asked)); !strings.HasPrefix(got, "Deleted") {
+		t.Errorf("confirmed: %q", got)
+	}
+	if got := p.say("9", "Eve", "/clear"); got != "There is nothing to delete: this conversation is empty." {
+		t.Errorf("afterwards: %q", got)
+	}
+}
+
 // Where no platform names admins, nobody is one.
 func TestClearInAGroupWithoutAdmins(t *testing.T) {
 	t.Parallel()
@@ -116,5 +139,24 @@ func TestClearInAGroupWithoutAdmins(t *testing.T) {
 	}
 	if got := p.say("1", "Bob", "/clear"); !strings.Contains(got, "only an admin of this group can delete it") {
 		t.Errorf("got %q", got)
+	}
+}
+
+// What a program has told the assistant for good belongs to the session: /clear deletes a
+// conversation, and the next one begins with the instructions.
+func TestInstructionsOutliveAClearedConversation(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.ask(room, "hello")
+	if err := h.store.SetInstructions(t.Context(), room, "Answer in rhymes."); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"/clear yes", "/new"} {
+		h.ask(room, command)
+		h.ask(room, "are you still there?")
+		calls := h.server.Calls()
+		if system := calls[len(calls)-1].Messages[0].Content; !strings.Contains(system, "Answer in rhymes.") {
+			t.Errorf("after %s the model is told %q", command, system)
+		}
 	}
 }

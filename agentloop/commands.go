@@ -5,31 +5,41 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"parley/agentloop/command"
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/reminders"
 )
 
-// commandEnv returns what the commands work with.
-func (r *Router) commandEnv() command.Env {
+// commandEnv returns what a command works with in a session.
+func (r *Router) commandEnv(snapshot conversation.Snapshot) command.Env {
+	s := r.setup(snapshot)
+	models, agents := r.choices(s, snapshot.Waiting[0])
 	return command.Env{
 		Store:       r.deps.Store,
+		Reminders:   reminders.New(r.deps.Store),
 		Admins:      r.deps.Admins,
-		Frame:       r.frame,
+		Frame:       r.setups.frame(r.deps.Counter, s.agent),
 		Counter:     r.deps.Counter,
-		ModelName:   r.deps.Model.Model,
-		Budget:      r.deps.Budget,
-		StateBudget: min(r.deps.StateBudget, r.deps.Budget/4),
+		Model:       s.label(),
+		Models:      models,
+		Agent:       s.agent.Name,
+		Agents:      agents,
+		Budget:      s.model.Budget,
+		StateBudget: min(r.deps.StateBudget, s.model.Budget/4),
 		Limits:      r.deps.Limits,
 		Log:         r.deps.Log,
+		Budgets:     r.usageOf(snapshot.Waiting[0]),
+
+		Approvals:    r.deps.Approvals,
+		FromOperator: func(in conversation.Inbound) bool { return r.deps.FromOperator != nil && r.deps.FromOperator(in) },
 	}
 }
 
 // command carries out the command that waits first and commits the result.
 func (l *loop) command(intake, runs context.Context, snapshot conversation.Snapshot, c conversation.Command) bool {
-	started := time.Now()
+	started := l.deps.Store.Now()
 	var did command.Result
 	err := recovered(func() (err error) {
 		did, err = l.execute(runs, snapshot, c)
@@ -37,6 +47,9 @@ func (l *loop) command(intake, runs context.Context, snapshot conversation.Snaps
 	})
 	if err == nil && did.Retry {
 		return l.retryLast(intake, runs, snapshot)
+	}
+	if err == nil && did.Continue {
+		return l.continueLast(intake, runs, snapshot)
 	}
 	run := l.newRun(snapshot, snapshot.Waiting[:1], started)
 	run.Kind, run.Status, run.Effect = conversation.KindCommand, conversation.StatusDone, did.Effect
@@ -65,7 +78,23 @@ func (l *loop) execute(ctx context.Context, snapshot conversation.Snapshot, sent
 	case c.ReadsTalk && snapshot.Damaged:
 		return command.Result{Text: command.Unreadable}, nil
 	}
-	return c.Run(ctx, l.router.env, command.Request{Session: l.key, Snapshot: snapshot, Message: snapshot.Waiting[0], Arguments: sent.Arguments})
+	return c.Run(ctx, l.router.commandEnv(snapshot), command.Request{Session: l.key, Snapshot: snapshot, Message: snapshot.Waiting[0], Arguments: sent.Arguments})
+}
+
+// continueLast has the model go on with its last answer. The command is stored as a message
+// that asks for that.
+func (l *loop) continueLast(intake, runs context.Context, snapshot conversation.Snapshot) bool {
+	if !l.awaitTurn(intake, snapshot.Waiting[0]) {
+		return intake.Err() == nil
+	}
+	if _, ok := l.takeSlot(intake); !ok {
+		return intake.Err() == nil
+	}
+	defer func() { <-l.router.slots }()
+	in := snapshot.Waiting[0]
+	in.Text, in.NeverCommand = command.Continue, true
+	snapshot.Waiting = []conversation.Inbound{in}
+	return l.answerNew(runs, snapshot)
 }
 
 // retryLast answers the last messages again. Their answer, if they have one, is
@@ -75,11 +104,14 @@ func (l *loop) execute(ctx context.Context, snapshot conversation.Snapshot, sent
 func (l *loop) retryLast(intake, runs context.Context, snapshot conversation.Snapshot) bool {
 	last := window.LastTurn(snapshot.History)
 	users := window.UserMessages(last)
-	q := question{snapshot: snapshot, took: snapshot.Waiting[:1], notes: snapshot.Notes, stored: len(users), again: users[len(users)-1].Seq}
+	q := question{snapshot: snapshot, took: snapshot.Waiting[:1], notes: snapshot.Notes, setup: l.router.setup(snapshot), stored: len(users), again: users[len(users)-1].Seq}
 	q.users = slices.Concat(users, l.router.noteMessages(snapshot.Notes))
 	q.snapshot.History = snapshot.History[:len(snapshot.History)-len(last)]
 	if n := settledByStop(snapshot.Waiting[1:]); n > 0 {
-		return l.commit(runs, l.stoppedRun(q, snapshot.Waiting[:1+n], answer{}, time.Now()))
+		return l.commit(runs, l.stoppedRun(q, snapshot.Waiting[:1+n], answer{}, l.deps.Store.Now()))
+	}
+	if !l.awaitTurn(intake, snapshot.Waiting[0]) {
+		return intake.Err() == nil
 	}
 	if _, ok := l.takeSlot(intake); !ok {
 		return intake.Err() == nil

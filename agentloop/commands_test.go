@@ -12,7 +12,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-func TestCommandsAreToldFromText(t *testing.T) {
+func TestCommandsAreDistinguishedFromText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"/new":                "new",
@@ -182,16 +182,22 @@ func TestCommandsKeepTheirPlaceInTheOrder(t *testing.T) {
 	}
 }
 
-func TestStartSaysHelloWhateverFollows(t *testing.T) {
+func TestStartIgnoresItsArgument(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	for _, text := range []string{"/start", "/start eyJhIjoxfQ"} {
 		in := h.inbound(room, text)
 		in.Sender = conversation.Sender{ID: "1", Name: "Ada"}
 		h.accept(in)
-		if got := h.reply(room); !strings.HasPrefix(got, "Hello, Ada!") || !strings.Contains(got, "/help") {
+		if got := h.reply(room); !strings.HasPrefix(got, "Hello, Ada! Write to me") || !strings.Contains(got, "/help") {
 			t.Errorf("%s: %q", text, got)
 		}
+	}
+	in := h.inbound(room, "/start")
+	in.Group = true
+	h.accept(in)
+	if got := h.reply(room); !strings.Contains(got, "Mention me") {
+		t.Errorf("in a group: %q", got)
 	}
 	if got := h.ask(room, "/help"); strings.Contains(got, "/start") {
 		t.Errorf("help: %q", got)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"parley/conversation/toolstate"
+	"parley/llm"
 )
 
 // Config is the [agent] section.
@@ -48,6 +49,44 @@ func DefaultConfig() Config {
 		LoopIdleTimeout:   time.Second / 4,
 		DrainTimeout:      20 * time.Second,
 		ToolTimeout:       time.Minute,
+	}
+}
+
+// AgentConfig is a section [agents.NAME].
+type AgentConfig struct {
+	// Description is what people read of it. Default none.
+	Description string `toml:"description"`
+	// SystemPrompt and SystemPromptFile are what the model is told first: a text, or a file,
+	// which is read again when it changes. Default: that of Config.
+	SystemPrompt     string `toml:"system_prompt"`
+	SystemPromptFile string `toml:"system_prompt_file" kind:"file"`
+	// Model is the name of a section [models.NAME]. Default: the model of [llm].
+	Model string `toml:"model"`
+	// Allow are patterns of the tools that it may call, and Deny of those that it may not,
+	// whatever Allow says. Default: all.
+	Allow []string `toml:"allow"`
+	Deny  []string `toml:"deny"`
+	// Temperature is in place of that of the model. Default: that.
+	Temperature *float64 `toml:"temperature" min:"0" max:"2"`
+	// MaxOutputTokens is in place of that of the model. Default 0: that.
+	MaxOutputTokens int `toml:"max_output_tokens" min:"0"`
+	// MaxToolRounds is in place of that of Config. Default: that.
+	MaxToolRounds *int `toml:"max_tool_rounds" min:"0" max:"100"`
+	// AllowSwitch are the people and places that may choose it with /agent, see
+	// conversation.Inbound.Names. Default none.
+	AllowSwitch []string `toml:"allow_switch"`
+}
+
+// SetDefaults sets nothing: all defaults are zero.
+func (*AgentConfig) SetDefaults() {}
+
+// AllowedName returns what names are allowed, "" if this is one.
+func (AgentConfig) AllowedName(name string) string { return llm.ModelConfig{}.AllowedName(name) }
+
+// Check reports keys that do not suit each other.
+func (c AgentConfig) Check(report func(key, found, allowed string)) {
+	if c.SystemPrompt != "" && c.SystemPromptFile != "" {
+		report("system_prompt_file", "both system_prompt and system_prompt_file", "one of the two")
 	}
 }
 

@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/kept"
 	"parley/conversation/steps"
 	"parley/conversation/usage"
+	"parley/internal/waittest"
 	"parley/llm"
 	"parley/llm/llmtest"
 	"parley/tools"
@@ -63,7 +65,7 @@ func TestCutAnswerIsMarked(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		trace, err := usage.New(h.store).Trace(t.Context(), c.ID, 0, 0)
+		trace, err := usage.New(h.store).Trace(t.Context(), usage.TraceQuery{Conversation: c.ID})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,10 +99,10 @@ func TestKeptReplyHoldsNoNotice(t *testing.T) {
 	in := h.inbound(room, "a story")
 	in.Keep = true
 	h.accept(in)
-	var a conversation.Answer
+	var a kept.Answer
 	until(t, "the answer", func() bool {
 		var err error
-		a, err = h.store.Answer(t.Context(), "cli", in.SourceID)
+		a, err = kept.New(h.store).Answer(t.Context(), "cli", in.SourceID)
 		return err == nil && a.State == conversation.StatusDone
 	})
 	if a.Text != "Once upon a" || a.FinishReason != steps.FinishLength {
@@ -114,7 +116,7 @@ func TestCutToolCallsAreNotRun(t *testing.T) {
 	var ran atomic.Int64
 	h := newHarness(t, func(p *Deps) {
 		registry, err := tools.NewRegistry(tools.Tool{Name: "delete", Parameters: json.RawMessage(`{"type":"object"}`),
-			Call: func(context.Context, json.RawMessage) (string, error) { ran.Add(1); return "deleted", nil }})
+			Call: tools.Text(func(context.Context, json.RawMessage) (string, error) { ran.Add(1); return "deleted", nil })})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +145,7 @@ func TestCutToolCallsAreNotRun(t *testing.T) {
 }
 
 // An answer that has only reasoning is reported as such.
-func TestAnswerUsedUpByThoughtIsToldInWords(t *testing.T) {
+func TestAnswerWithReasoningAloneIsReported(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Script(llmtest.Answer{Text: "\n\n", Reasoning: "hm", FinishReason: "length"})
@@ -160,7 +162,7 @@ func TestCutTitleIsNotTaken(t *testing.T) {
 		return llmtest.Answer{Text: "How to", FinishReason: "length"}
 	})
 	h.ask(room, "Mein Rad ist platt")
-	<-asked
+	waittest.Receive(t, asked, "the model is asked for a title")
 	h.end() // what was begun behind the talk is over
 	if got := h.title(); got != "Mein Rad ist platt" {
 		t.Errorf("title %q", got)
@@ -177,10 +179,14 @@ func TestCutSummarySaysSo(t *testing.T) {
 			sums.Add(1)
 			return llmtest.Answer{Text: "The talk is of", FinishReason: reason}
 		})
-		for n := range 90 { // the window has advanced, and holds the summary
+		n := 0
+		for ; n < 90; n++ { // the window has advanced, and holds the summary
 			h.ask(room, fact(n))
 		}
 		until(t, "a summary", func() bool { return sums.Load() > 0 })
+		if stored {
+			h.untilSummary(n)
+		}
 		h.end()
 		h.start()
 		h.ask(room, "and now?")

@@ -3,7 +3,6 @@ package agentloop
 import (
 	"context"
 	"slices"
-	"time"
 
 	"parley/agentloop/command"
 	"parley/conversation"
@@ -16,7 +15,7 @@ const unstorable = "⚠️ The database of this gateway is damaged, and nothing 
 // damagedRun returns the failed run for messages to a conversation that can't be
 // read. They are stored unless the conversation's record is damaged, too.
 func (l *loop) damagedRun(snapshot conversation.Snapshot, took []conversation.Inbound) conversation.Run {
-	run := l.newRun(snapshot, slices.Concat(took, snapshot.Notes), time.Now())
+	run := l.newRun(snapshot, slices.Concat(took, snapshot.Notes), l.deps.Store.Now())
 	run.Status, run.Error = conversation.StatusFailed, "the conversation is damaged"
 	if snapshot.Conversation.Messages > 0 {
 		run.Messages = l.router.userMessages(took)
@@ -31,7 +30,7 @@ func (l *loop) damagedRun(snapshot conversation.Snapshot, took []conversation.In
 func (l *loop) commitWithout(runs context.Context, run conversation.Run) bool {
 	l.cache.invalidate()
 	bare := conversation.Run{
-		Key: run.Key, Kind: run.Kind, Status: conversation.StatusFailed, Took: run.Took, StartedAt: run.StartedAt,
+		Key: run.Key, Kind: run.Kind, Status: conversation.StatusFailed, Took: run.Took, Journal: run.Journal, StartedAt: run.StartedAt,
 		Conversation: run.Conversation, Error: "not stored: the database is damaged",
 	}
 	words := command.Unreadable

@@ -58,7 +58,7 @@ func (h *harness) reopen(path string) {
 	h.start()
 }
 
-func TestDamagedConversationIsToldInWords(t *testing.T) {
+func TestDamagedConversationIsReportedInTheChat(t *testing.T) {
 	t.Parallel()
 	h := newDamagedHarness(t, "messages")
 	asked := h.server.Served()
@@ -100,7 +100,7 @@ func TestDamagedConversationIsToldInWords(t *testing.T) {
 }
 
 // An answer that can't be stored is not sent: the gateway would not remember it.
-func TestRunThatCannotBeStoredIsToldInWords(t *testing.T) {
+func TestRunThatCannotBeStoredIsReportedInTheChat(t *testing.T) {
 	t.Parallel()
 	h := newDamagedHarness(t, "messages")
 	if got := h.ask(room, "/new"); !strings.HasPrefix(got, "A new") {
@@ -128,7 +128,7 @@ func TestRunThatCannotBeStoredIsToldInWords(t *testing.T) {
 	}
 }
 
-func TestSearchOverADamagedIndexIsToldInWords(t *testing.T) {
+func TestSearchOverADamagedIndexIsReported(t *testing.T) {
 	t.Parallel()
 	h := newDamagedHarness(t, "messages")
 	if err := h.store.Sweep(t.Context()); err != nil {

@@ -8,19 +8,22 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/files"
+	"parley/conversation/media"
+	"parley/conversation/steps"
 	"parley/filecontent"
 	"parley/plaintext"
 )
 
 const (
-	maxFileText  = 256 << 10 // bytes of a file's text that a message holds, and search finds
-	maxFileTexts = 1 << 20   // bytes of the texts of all files of a message
+	maxFileText  = files.InMessage
+	maxFileTexts = 1 << 20 // bytes of the texts of all files of a message
 )
 
 // part is a file as its message has it: a picture, or lines in its text.
 type part struct {
-	image *conversation.Image // nil for a file
-	file  conversation.File   // without the extents of its lines
+	image *media.Image // nil for a file
+	file  media.File   // without the extents of its lines
+	calls []steps.Step // that were made to read it
 	section
 }
 
@@ -31,8 +34,8 @@ type section struct{ head, body, foot string }
 // enclosed is what a message has to say, with its files.
 type enclosed struct {
 	text   string // with the sections of the files at its end
-	images []conversation.Image
-	files  []conversation.File
+	images []media.Image
+	files  []media.File
 }
 
 // enclose returns a text with files.
@@ -41,16 +44,11 @@ func enclose(text string, parts []part) enclosed {
 	room := maxFileTexts
 	for _, p := range parts {
 		if room -= len(p.body); room < 0 {
-			p.section = section{head: notShown(p.file)}
+			p.section = section{head: files.NotShown(p.file.Name, p.file.Size)}
 		}
 		e.add(p)
 	}
 	return e
-}
-
-// notShown returns the line about a file whose text is kept, and not shown.
-func notShown(file conversation.File) string {
-	return fmt.Sprintf("[file %s, %s, not shown: read_file shows it]", file.Name, files.Size(file.Size))
 }
 
 // add puts a file below the text.
@@ -78,16 +76,22 @@ func (e *enclosed) add(p part) {
 // read returns a kept file as its message has it. An error is one of the store.
 func (l *loop) read(ctx context.Context, kept files.File) (part, error) {
 	name := lineName(kept.Name)
-	p := part{file: conversation.File{ID: kept.ID, Name: name, MediaType: mediaType(kept.Declared), Size: kept.Size}}
+	p := part{file: media.File{ID: kept.ID, Name: name, MediaType: mediaType(kept.Declared), Size: kept.Size}}
 	err := l.readInto(ctx, kept, &p)
 	var problem *filecontent.Problem
+	var delay *filecontent.Delay
 	switch {
+	case errors.As(err, &delay):
+		p.file.Problem = delay.Words
+		p.file.Again = l.deps.Store.Now().Add(max(laterWaits[0], delay.RetryAfter))
+		p.head = fmt.Sprintf("[file %s, %s, can't be read now: %s; it will be tried again]", name, files.Size(kept.Size), delay.Words)
+		return p, nil
 	case errors.As(err, &problem):
 		p.file.Problem = problem.Words
 		p.head = fmt.Sprintf("[file %s, %s, can't be read: %s]", name, files.Size(kept.Size), problem.Words)
 		return p, nil
 	case err != nil && ctx.Err() != nil: // it takes too long for this run
-		p.head = notShown(p.file)
+		p.head = files.NotShown(name, kept.Size)
 		return p, nil
 	case err != nil:
 		l.deps.Log.Error("kept file not read", "session", l.key, "file", kept.ID, "error", err)
@@ -99,20 +103,26 @@ func (l *loop) read(ctx context.Context, kept files.File) (part, error) {
 // readInto adds what a kept file shows.
 func (l *loop) readInto(ctx context.Context, kept files.File, p *part) error {
 	kind := filecontent.KindOf(kept)
-	switch declared := mediaType(kept.Declared); {
+	switch {
 	case kept.Size == 0:
 		return &filecontent.Problem{Words: "it is empty"}
-	case kind != filecontent.Picture && conversation.IsImageType(declared):
-		return &filecontent.Problem{Words: "it is no " + declared}
+	case filecontent.IsFalsePicture(kept):
+		return &filecontent.Problem{Words: falsePicture[kind]}
 	case kind == filecontent.Picture:
-		if l.deps.Vision {
+		if l.router.setups.sees() {
 			if err := l.router.content.CheckPicture(ctx, kept); err != nil {
 				return err
 			}
 		}
-		p.image = &conversation.Image{ID: kept.ID, Name: p.file.Name, MediaType: kept.MediaType, Size: int(kept.Size)}
+		p.image = &media.Image{ID: kept.ID, Name: p.file.Name, MediaType: kept.MediaType, Size: int(kept.Size)}
 		return nil
-	case kind == filecontent.Other:
+	case kind == filecontent.Recording && l.router.content.IsTranscribing():
+		if err := l.transcribe(ctx, kept, p); err != nil {
+			return err
+		}
+	case l.router.setups.sees() && isForeignPicture(kept):
+		return &filecontent.Problem{Words: "the model sees pictures in JPEG, PNG, WebP and GIF alone"}
+	case kind == filecontent.Other, kind == filecontent.Recording:
 		p.head = fmt.Sprintf("[file %s, %s, not shown]", p.file.Name, files.Size(kept.Size))
 		return nil
 	}
@@ -126,14 +136,36 @@ func (l *loop) readInto(ctx context.Context, kept files.File, p *part) error {
 		return err
 	}
 	p.section = section{head: "[file " + p.file.Name + "]", body: strings.TrimRight(text, "\n"), foot: "[end of file " + p.file.Name + "]"}
+	if kind == filecontent.Recording {
+		p.head = "[file " + p.file.Name + ", a recording, as transcribed]"
+	}
 	if content.Size > maxFileText {
 		p.foot = fmt.Sprintf("[file %s goes on: it has %s, and read_file shows them]", p.file.Name, files.Size(content.Size))
 	}
 	return nil
 }
 
+// falsePicture says of a file that was sent as a picture what its bytes show, by its kind.
+var falsePicture = map[filecontent.Kind]string{
+	filecontent.Text:      "it is named or sent as a picture, but it is a text",
+	filecontent.Document:  "it is named or sent as a picture, but it is a document",
+	filecontent.Recording: "it is named or sent as a picture, but it is a recording",
+	filecontent.Other:     "it is named or sent as a picture, but it is none",
+}
+
+// isForeignPicture reports whether a file is a picture of a kind that is not read.
+func isForeignPicture(kept files.File) bool {
+	switch {
+	case strings.HasPrefix(kept.MediaType, "image/"):
+		return !media.IsImageType(kept.MediaType)
+	case kept.MediaType == "application/octet-stream":
+		return strings.HasPrefix(mediaType(kept.Declared), "image/")
+	}
+	return false
+}
+
 // failed returns a file that could not be kept.
-func failed(attachment conversation.Attachment, err error) part {
+func failed(attachment media.Attachment, err error) part {
 	words := err.Error()
 	var panicked *panicError
 	if errors.As(err, &panicked) {
@@ -159,6 +191,15 @@ func problemsOf(parts []part) []string {
 	return list
 }
 
+// callsOf returns the calls that were made to read files.
+func callsOf(parts []part) []steps.Step {
+	var calls []steps.Step
+	for _, p := range parts {
+		calls = append(calls, p.calls...)
+	}
+	return calls
+}
+
 // withNames returns a message with files that are only named. They are fetched by a
 // later run.
 func withNames(in conversation.Inbound) enclosed {
@@ -166,7 +207,7 @@ func withNames(in conversation.Inbound) enclosed {
 	for _, attachment := range in.Attachments {
 		p := named(attachment)
 		if attachment.Ref != "" {
-			p.file.Source = &conversation.FileSource{Channel: in.Channel(), Attachment: attachment}
+			p.file.Source = &media.Source{Channel: in.Channel(), Attachment: attachment}
 		}
 		parts = append(parts, p)
 	}
@@ -174,9 +215,9 @@ func withNames(in conversation.Inbound) enclosed {
 }
 
 // named returns a file of which only the name is known.
-func named(attachment conversation.Attachment) part {
+func named(attachment media.Attachment) part {
 	name := lineName(attachment.Name)
-	p := part{file: conversation.File{Name: name, MediaType: mediaType(attachment.MediaType), Size: attachment.Size}}
+	p := part{file: media.File{Name: name, MediaType: mediaType(attachment.MediaType), Size: attachment.Size}}
 	p.head = fmt.Sprintf("[file %s]", name)
 	if attachment.Size > 0 {
 		p.head = fmt.Sprintf("[file %s, %s, not shown]", name, files.Size(attachment.Size))

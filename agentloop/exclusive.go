@@ -9,7 +9,7 @@ import (
 	"parley/conversation"
 )
 
-// ErrEnding is returned for a function that was not run, since the gateway ends.
+// ErrEnding is returned if a function was not called because the gateway ends.
 var ErrEnding = errors.New("the gateway is ending")
 
 // task is a function that a loop runs between two runs.

@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
+	"parley/internal/waittest"
 	"parley/llm/llmtest"
 )
 
@@ -23,7 +25,7 @@ func (h *harness) archiveOutside(ctx context.Context, key conversation.Key) erro
 	})
 }
 
-func TestWhatIsDoneFromOutsideIsKnownToTheNextRun(t *testing.T) {
+func TestNextRunSeesChangesFromOutside(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Hour }) // the loop would go on with what it remembers
 	h.ask(room, "my cat is called Tom")
@@ -42,15 +44,16 @@ func TestWhatIsDoneFromOutsideIsKnownToTheNextRun(t *testing.T) {
 func TestAnOperationWaitsForTheRunUnderWay(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	asked, answer := make(chan struct{}), make(chan struct{})
+	asked := make(chan struct{}, 10)
+	end, answer := waittest.Gate(t)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
-		close(asked)
-		<-answer
+		asked <- struct{}{}
+		<-end
 		return llmtest.Echo(c)
 	})
 	h.say(room, "hello")
-	<-asked
-	done := make(chan error)
+	waittest.Receive(t, asked, "the model is asked")
+	done := make(chan error, 1)
 	go func() { done <- h.archiveOutside(t.Context(), room) }()
 	short, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errors.New("nobody waits that long"))
 	defer cancel()
@@ -59,8 +62,8 @@ func TestAnOperationWaitsForTheRunUnderWay(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "cli:room is at work: nobody waits that long") {
 		t.Errorf("who gave up is told %v", err)
 	}
-	close(answer)
-	if err := <-done; err != nil {
+	answer()
+	if err := waittest.Receive(t, done, "the conversation is archived"); err != nil {
 		t.Fatal(err)
 	}
 	if got := h.reply(room); got != "echo: hello" {
@@ -69,7 +72,7 @@ func TestAnOperationWaitsForTheRunUnderWay(t *testing.T) {
 	if err := h.router.Exclusively(t.Context(), room, func(context.Context) error { return nil }); err != nil || made {
 		t.Errorf("an operation that was given up is made: %t; the next one: %v", made, err)
 	}
-	list, _, err := h.store.Conversations(t.Context(), conversation.ConversationQuery{Key: room, Limit: 10})
+	list, _, err := catalog.New(h.store).Conversations(t.Context(), catalog.ConversationQuery{Key: room, Limit: 10})
 	if err != nil || len(list) != 1 || list[0].Active || list[0].Messages != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -145,8 +148,8 @@ func TestTheWindowIsShownAsItWouldBeSent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := int64(len(w.Messages) - 2) // beside the system prompt and the note, which has no question to stand before
-	if w.Left == 0 || shown+w.Left != 24 || !strings.Contains(w.Messages[shown+1].Note, fmt.Sprint(w.Left, " earlier messages")) || w.Tokens > w.Budget || len(w.Tools) != 2 {
+	shown := int64(len(w.Messages) - 1) // beside the system prompt
+	if w.Left == 0 || shown+w.Left != 24 || !strings.Contains(w.Messages[0].Content, fmt.Sprint(w.Left, " earlier messages")) || w.Tokens > w.Budget || len(w.Tools) != 2 {
 		t.Errorf("%d messages and %d left out, %d of %d tokens, %d tools", shown, w.Left, w.Tokens, w.Budget, len(w.Tools))
 	}
 	if last := w.Messages[shown]; last.Role != "assistant" || !strings.Contains(last.Content, "message 11") {

@@ -5,16 +5,16 @@ import (
 	"parley/conversation"
 )
 
-// renewed returns the snapshot in which a message is answered: one of a fresh
-// conversation when the active one is over by Limits. Commands get
-// the snapshot as it is, so that /history still finds what the user has left.
+// renewed returns the snapshot in which a message is answered: that of a new conversation if
+// the active one has expired by Limits. Commands get the snapshot unchanged, so that
+// /history still finds the expired conversation.
 func (r *Router) renewed(snapshot conversation.Snapshot) conversation.Snapshot {
-	return r.deps.Store.Expire(snapshot, r.deps.Limits)
+	return snapshot.Expire(r.deps.Limits, r.deps.Store.Now())
 }
 
-// expiryNotice returns what stands before the first reply in a conversation that
-// follows one that is over, and "" in any other. Programs, which parse the text of an
-// answer, read beside it that a new conversation has begun.
+// expiryNotice returns the text before the first reply in a conversation that follows an
+// expired one, and "" for any other. Programs parse the text of an answer, so they get this
+// information in a field of its own.
 func (r *Router) expiryNotice(c conversation.Conversation) string {
 	if !c.Succeeds() || r.deps.OfPrograms != nil && r.deps.OfPrograms(c.Key) {
 		return ""

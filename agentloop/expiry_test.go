@@ -32,32 +32,32 @@ func agingHarness(t *testing.T) (h *harness, pass func(time.Duration)) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.end(); h.store.Close() })
-	h.deps.Store, h.deps.Limits.Rest = h.store, month
+	h.deps.Store, h.deps.Limits.Idle = h.store, month
 	h.start()
 	return h, func(d time.Duration) { passed.Add(int64(d)) }
 }
 
-const rested = "A new conversation begins: the last one rested for 31 days. /history list has it.\n\n"
+const expired = "A new conversation begins: the last one was not used for 31 days. /history list has it.\n\n"
 
 // After a month of rest, the first reply says that a new conversation begins. The model
 // is shown nothing of the old one, and the user finds it in the list.
-func TestAChatThatRestedForAMonthBeginsAnewAndSaysSo(t *testing.T) {
+func TestChatAfterAMonthBeginsANewConversationAndSaysSo(t *testing.T) {
 	t.Parallel()
 	h, pass := agingHarness(t)
 	h.server.Script(llmtest.Answer{Text: "in winter"}, llmtest.Answer{Text: "in spring"}, llmtest.Answer{Text: "and later"})
 	h.ask(room, "first talk")
 	pass(31 * 24 * time.Hour)
-	if got := h.ask(room, "second talk"); got != rested+"in spring" {
+	if got := h.ask(room, "second talk"); got != expired+"in spring" {
 		t.Errorf("the answer reads %q", got)
 	}
-	if got := h.preview(room); !strings.HasPrefix(got, rested) {
+	if got := h.preview(room); !strings.HasPrefix(got, expired) {
 		t.Errorf("while it is written it reads %q", got)
 	}
 	if got := h.ask(room, "go on"); got != "and later" {
 		t.Errorf("the answer after it reads %q", got)
 	}
 	calls := h.server.Calls()
-	for i, want := range []int{2, 2, 4} { // system prompt, exchanges, question
+	for i, want := range []int{2, 2, 4} { // system prompt, turns, question
 		if got := len(calls[i].Messages); got != want {
 			t.Errorf("call %d has %d messages, want %d", i, got, want)
 		}
@@ -100,7 +100,7 @@ func TestAFailedAnswerAfterARestBeginsTheNewConversationToo(t *testing.T) {
 	h.server.Script(llmtest.Answer{Text: "old"}, llmtest.Answer{Status: http.StatusInternalServerError}, llmtest.Answer{Status: http.StatusInternalServerError}, llmtest.Answer{Text: "new"})
 	h.ask(room, "first talk")
 	pass(31 * 24 * time.Hour)
-	if got := h.ask(room, "second talk"); !strings.HasPrefix(got, rested) || !strings.Contains(got, "/retry") {
+	if got := h.ask(room, "second talk"); !strings.HasPrefix(got, expired) || !strings.Contains(got, "/retry") {
 		t.Errorf("it says %q", got)
 	}
 	if got := h.ask(room, "/retry"); got != "new" {
@@ -119,7 +119,7 @@ func TestAMessageThatIsStoppedAtOnceBeginsTheNewConversation(t *testing.T) {
 	h.ask(room, "first talk")
 	pass(31 * 24 * time.Hour)
 	h.say(room, "second talk", "/stop")
-	if got := h.reply(room); !strings.HasPrefix(got, rested) || !strings.Contains(got, "Stopped") {
+	if got := h.reply(room); !strings.HasPrefix(got, expired) || !strings.Contains(got, "Stopped") {
 		t.Errorf("it says %q", got)
 	}
 	if got := h.ask(room, "go on"); got != "new" {

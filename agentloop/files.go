@@ -11,6 +11,8 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/files"
+	"parley/conversation/media"
+	"parley/conversation/steps"
 	"parley/internal/clock"
 )
 
@@ -39,7 +41,7 @@ func (l *loop) fetchFiles(ctx context.Context, q *question) {
 		return
 	}
 	q.fetched = true
-	limited, cancel := context.WithTimeout(ctx, fetchTimeout)
+	limited, cancel := context.WithTimeout(ctx, fetchTimeout+l.router.content.TranscriptionTimeout())
 	defer cancel()
 	users, notes := slices.Clone(q.users), len(q.notes)
 	parts := l.keepAll(limited, q.asked)
@@ -49,8 +51,10 @@ func (l *loop) fetchFiles(ctx context.Context, q *question) {
 		}
 		users[notes+i] = l.router.userMessage(in, enclose(in.Text, parts[i]))
 		q.problems = append(q.problems, problemsOf(parts[i])...)
+		q.calls = append(q.calls, callsOf(parts[i])...)
 	}
-	q.users = slices.Concat(l.lateFiles(limited), users)
+	late, calls := l.lateFiles(limited)
+	q.users, q.calls = slices.Concat(late, users), append(q.calls, calls...)
 }
 
 // keepAll stores the files of messages and returns them as the messages have them.
@@ -91,12 +95,12 @@ func (l *loop) keepFile(ctx context.Context, in conversation.Inbound, n int) par
 		return failed(attachment, err)
 	}
 	p := failed(attachment, err)
-	p.file.Source = &conversation.FileSource{Channel: in.Channel(), Attachment: attachment, Next: time.Now().Add(laterWaits[0])}
+	p.file.Source = &media.Source{Channel: in.Channel(), Attachment: attachment, Next: l.deps.Store.Now().Add(laterWaits[0])}
 	return p
 }
 
 // opener returns what opens a file where its channel has it.
-func (l *loop) opener(channel string, attachment conversation.Attachment) func(context.Context) (io.ReadCloser, error) {
+func (l *loop) opener(channel string, attachment media.Attachment) func(context.Context) (io.ReadCloser, error) {
 	return func(ctx context.Context) (io.ReadCloser, error) {
 		return l.deps.Files.Fetch(ctx, channel, attachment)
 	}
@@ -147,27 +151,31 @@ func cause(err error) error {
 }
 
 // lateFiles fetches the files of earlier messages that could not be fetched with them.
-// It returns a message that tells of those that are here now, or nothing.
-func (l *loop) lateFiles(ctx context.Context) []conversation.Message {
+// It returns a message that tells of those that are here now, or nothing, and the calls
+// that were made to read them.
+func (l *loop) lateFiles(ctx context.Context) ([]conversation.Message, []steps.Step) {
 	missing, err := l.router.kept.Missing(ctx, l.key)
 	if err != nil {
 		l.deps.Log.Warn("missing files not read", "session", l.key, "error", err)
-		return nil
+		return nil, nil
 	}
+	var calls []steps.Step
 	var came []part
 	for _, m := range missing {
-		if p, ok := l.lateFile(ctx, m); ok {
+		p, ok := l.lateFile(ctx, m)
+		calls = append(calls, p.calls...)
+		if ok {
 			came = append(came, p)
 		}
 	}
 	if len(came) == 0 {
-		return nil
+		return nil, calls
 	}
-	told := enclose("[files of earlier messages, which could not be loaded then]", came)
-	return []conversation.Message{l.router.userMessage(conversation.Inbound{At: time.Now()}, told)}
+	told := enclose("[files of earlier messages, which could not be loaded or read then]", came)
+	return []conversation.Message{l.router.userMessage(conversation.Inbound{At: l.deps.Store.Now()}, told)}, calls
 }
 
-// lateFile fetches a missing file. ok is false when it could not be fetched now
+// lateFile fetches and reads a missing file. ok is false when that is not possible now
 // either.
 func (l *loop) lateFile(ctx context.Context, m files.Missing) (p part, ok bool) {
 	kept, err := m.File, error(nil)
@@ -179,15 +187,18 @@ func (l *loop) lateFile(ctx context.Context, m files.Missing) (p part, ok bool) 
 	if err == nil {
 		p, err = l.read(ctx, kept)
 	}
-	if err == nil {
+	if err == nil && p.file.Again.IsZero() {
 		return p, true
 	}
 	attempts, next := m.Source.Attempts+1, time.Time{}
 	if !isFinal(err) && attempts < len(laterWaits) {
-		next = time.Now().Add(laterWaits[attempts])
+		next = l.deps.Store.Now().Add(laterWaits[attempts])
+		if p.file.Again.After(next) {
+			next = p.file.Again
+		}
 	}
 	if err := l.router.kept.Postpone(ctx, m.ID, attempts, next); err != nil {
 		l.deps.Log.Warn("attempt to fetch a file not noted", "session", l.key, "error", err)
 	}
-	return part{}, false
+	return p, false
 }

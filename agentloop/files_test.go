@@ -11,20 +11,21 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
+	"parley/agentloop/window"
+	"parley/conversation"
 	"parley/conversation/files"
+	"parley/conversation/media"
 	"parley/conversation/storetest"
 	"parley/filecontent/picture"
-
-	"parley/conversation"
+	"parley/internal/waittest"
 	"parley/llm/llmtest"
 )
 
 // shelf holds the files of a channel's messages by their Ref.
 type shelf map[string]string
 
-func (s shelf) Fetch(_ context.Context, _ string, file conversation.Attachment) (io.ReadCloser, error) {
+func (s shelf) Fetch(_ context.Context, _ string, file media.Attachment) (io.ReadCloser, error) {
 	data, found := s[file.Ref]
 	if !found {
 		return nil, &files.GoneError{Words: "it is gone"}
@@ -51,7 +52,7 @@ func noise(width, height int) string {
 	return b.String()
 }
 
-func filed(in conversation.Inbound, files ...conversation.Attachment) conversation.Inbound {
+func filed(in conversation.Inbound, files ...media.Attachment) conversation.Inbound {
 	in.Attachments = files
 	return in
 }
@@ -77,14 +78,14 @@ func TestTextFilesAreReadIntoTheirMessage(t *testing.T) {
 		p.FileLimits.MaxFile = 2 << 20
 	})
 	h.accept(filed(h.inbound(room, "see these"),
-		conversation.Attachment{Name: "notes.txt", MediaType: "text/plain; charset=utf-8", Size: 9, Ref: "notes"},
-		conversation.Attachment{Name: "tool.bin", MediaType: "application/octet-stream", Size: 3, Ref: "binary"},
-		conversation.Attachment{Name: "log.txt", MediaType: "text/plain", Size: 2 << 30, Ref: "huge"},
-		conversation.Attachment{Name: "empty.txt", MediaType: "text/plain", Ref: "empty"},
-		conversation.Attachment{Name: "liar.txt", MediaType: "text/plain", Size: 5, Ref: "huge"},
-		conversation.Attachment{Name: "lost.md", Ref: "lost"},
-		conversation.Attachment{Name: "film.mp4", MediaType: "video/mp4", Size: 3 << 20, Ref: "film"},
-		conversation.Attachment{Name: "unnamed.bin"},
+		media.Attachment{Name: "notes.txt", MediaType: "text/plain; charset=utf-8", Size: 9, Ref: "notes"},
+		media.Attachment{Name: "tool.bin", MediaType: "application/octet-stream", Size: 3, Ref: "binary"},
+		media.Attachment{Name: "log.txt", MediaType: "text/plain", Size: 2 << 30, Ref: "huge"},
+		media.Attachment{Name: "empty.txt", MediaType: "text/plain", Ref: "empty"},
+		media.Attachment{Name: "liar.txt", MediaType: "text/plain", Size: 5, Ref: "huge"},
+		media.Attachment{Name: "lost.md", Ref: "lost"},
+		media.Attachment{Name: "film.mp4", MediaType: "video/mp4", Size: 3 << 20, Ref: "film"},
+		media.Attachment{Name: "unnamed.bin"},
 	))
 	reply := h.reply(room)
 	for _, want := range []string{
@@ -110,17 +111,17 @@ func TestTextFilesAreReadIntoTheirMessage(t *testing.T) {
 
 func TestImagesGoToAModelThatSees(t *testing.T) {
 	t.Parallel()
-	picture := conversation.Attachment{Name: "cat.png", MediaType: "image/png", Size: int64(len(png)), Ref: "cat"}
+	picture := media.Attachment{Name: "cat.png", MediaType: "image/png", Size: int64(len(png)), Ref: "cat"}
 	for _, sees := range []bool{true, false} {
 		h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png, "fake": "<html>"}, sees })
 		h.accept(filed(h.inbound(room, "what is this?"), picture,
-			conversation.Attachment{Name: "fake.png", MediaType: "image/png", Ref: "fake"}))
+			media.Attachment{Name: "fake.png", MediaType: "image/png", Ref: "fake"}))
 		h.reply(room)
 		h.ask(room, "and what colour has it?")
 		if got := strings.Count(h.asked(), "<image/png>"); (got == 1) != sees {
 			t.Errorf("vision = %v: %d images were sent with the second question\n%s", sees, got, h.asked())
 		}
-		if sees && !strings.Contains(h.asked(), "[file fake.png, 6 bytes, can't be read: it is no image/png]") {
+		if sees && !strings.Contains(h.asked(), "[file fake.png, 6 bytes, can't be read: it is named or sent as a picture, but it is a text]") {
 			t.Errorf("a file that is no image was not told:\n%s", h.asked())
 		}
 		if !sees && !strings.Contains(h.asked(), "[image cat.png") {
@@ -129,20 +130,24 @@ func TestImagesGoToAModelThatSees(t *testing.T) {
 	}
 }
 
-// Only the newest images are shown: all images of a long conversation would cost more
-// than its text.
-func TestOnlyTheNewestImagesAreShown(t *testing.T) {
+// All pictures of the window are shown, up to a number. One more, and only the newest half
+// goes on to be shown: so calls go on to repeat each other.
+func TestManyPicturesAreNamedAtOnce(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(p *Deps) { p.Files, p.Vision, p.Budget = shelf{"cat": png}, true, 30_000 })
-	for range maxImages + 2 {
-		h.accept(filed(h.inbound(room, "look"), conversation.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"}))
+	h := newHarness(t, func(p *Deps) { p.Files, p.Vision, p.Budget = shelf{"cat": png}, true, 40_000 })
+	for n := range window.MaxPictures + 3 {
+		h.accept(filed(h.inbound(room, "look"), media.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"}))
 		h.reply(room)
-	}
-	if got := strings.Count(h.asked(), "<image/png>"); got != maxImages {
-		t.Errorf("%d images were sent, want %d", got, maxImages)
-	}
-	if got := strings.Count(h.asked(), "[image cat.png, not shown]"); got != 2 {
-		t.Errorf("%d images were named, want 2", got)
+		named := 0
+		if n >= window.MaxPictures {
+			named = window.MaxPictures/2 + 1
+		}
+		if got := strings.Count(h.asked(), "[image cat.png, not shown]"); got != named {
+			t.Errorf("%d of %d pictures were named, want %d", got, n+1, named)
+		}
+		if got := strings.Count(h.asked(), "<image/png>"); got != n+1-named {
+			t.Errorf("%d of %d pictures were sent", got, n+1)
+		}
 	}
 }
 
@@ -150,8 +155,8 @@ func TestStopEndsTheWaitForAFile(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
 	h := newHarness(t, func(p *Deps) { p.Files = slowShelf(begun) })
-	h.accept(filed(h.inbound(room, "read this"), conversation.Attachment{Name: "a.txt", Ref: "a"}))
-	<-begun
+	h.accept(filed(h.inbound(room, "read this"), media.Attachment{Name: "a.txt", Ref: "a"}))
+	waittest.Receive(t, begun, "the file is asked for")
 	h.say(room, "/stop")
 	if got := h.reply(room); !strings.Contains(got, "Stopped") {
 		t.Fatalf("reply %q", got)
@@ -161,13 +166,13 @@ func TestStopEndsTheWaitForAFile(t *testing.T) {
 // slowShelf never returns a file.
 type slowShelf chan struct{}
 
-func (s slowShelf) Fetch(ctx context.Context, _ string, _ conversation.Attachment) (io.ReadCloser, error) {
+func (s slowShelf) Fetch(ctx context.Context, _ string, _ media.Attachment) (io.ReadCloser, error) {
 	close(s)
 	<-ctx.Done()
 	return nil, errors.New("it took too long")
 }
 
-func TestAnEditIsToldWithTheNextMessage(t *testing.T) {
+func TestEditIsSentWithTheNextMessage(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	first := h.inbound(room, "the meeting is on Monday")
@@ -237,11 +242,11 @@ func TestStopKeepsTheFilesOfTheQuestion(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": png, "notes": "buy milk"}, true })
 	h.server.Reply(func(llmtest.Call) llmtest.Answer {
-		return llmtest.Answer{Text: strings.Repeat("once upon a time ", 200), ChunkDelay: 20 * time.Millisecond}
+		return llmtest.Answer{Text: "once upon a time", Silence: true, NoFinish: true}
 	})
 	h.accept(filed(h.inbound(room, "what are these?"),
-		conversation.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"},
-		conversation.Attachment{Name: "notes.txt", MediaType: "text/plain", Ref: "notes"}))
+		media.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"},
+		media.Attachment{Name: "notes.txt", MediaType: "text/plain", Ref: "notes"}))
 	until(t, "the first words", func() bool { return strings.HasPrefix(h.preview(room), "once upon") })
 	h.say(room, "/stop")
 	h.reply(room)
@@ -279,9 +284,9 @@ func TestAllPicturesAreKeptAndTheNewestShown(t *testing.T) {
 	h := newHarness(t, func(p *Deps) { p.Files, p.Vision, p.Budget = countingShelf(read), true, 500_000 })
 	var batch []conversation.Inbound
 	for range 40 {
-		var list []conversation.Attachment
+		var list []media.Attachment
 		for range 10 {
-			list = append(list, conversation.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"})
+			list = append(list, media.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"})
 		}
 		batch = append(batch, filed(h.inbound(room, "look"), list...))
 	}
@@ -290,10 +295,10 @@ func TestAllPicturesAreKeptAndTheNewestShown(t *testing.T) {
 	if n := len(read); n != 400 {
 		t.Errorf("%d pictures were fetched", n)
 	}
-	if n := strings.Count(h.asked(), "<image/png>"); n != maxImages {
+	if n := strings.Count(h.asked(), "<image/png>"); n != window.MaxPictures {
 		t.Errorf("%d pictures were shown", n)
 	}
-	if n := strings.Count(h.asked(), "[image cat.png, not shown]"); n != 400-maxImages {
+	if n := strings.Count(h.asked(), "[image cat.png, not shown]"); n != 400-window.MaxPictures {
 		t.Errorf("%d pictures were named", n)
 	}
 	kept, err := files.New(h.store).OfSession(t.Context(), room, 1000)
@@ -308,7 +313,7 @@ func TestAllPicturesAreKeptAndTheNewestShown(t *testing.T) {
 // countingShelf counts the files that are read.
 type countingShelf chan struct{}
 
-func (s countingShelf) Fetch(context.Context, string, conversation.Attachment) (io.ReadCloser, error) {
+func (s countingShelf) Fetch(context.Context, string, media.Attachment) (io.ReadCloser, error) {
 	s <- struct{}{}
 	return io.NopCloser(strings.NewReader(png)), nil
 }
@@ -319,7 +324,7 @@ type failingShelf struct {
 	failures chan struct{}
 }
 
-func (s failingShelf) Fetch(ctx context.Context, channel string, file conversation.Attachment) (io.ReadCloser, error) {
+func (s failingShelf) Fetch(ctx context.Context, channel string, file media.Attachment) (io.ReadCloser, error) {
 	select {
 	case <-s.failures:
 		return nil, errors.New("the connection failed")
@@ -340,7 +345,7 @@ func TestAFileThatCouldNotBeFetchedIsFetchedLater(t *testing.T) {
 	t.Parallel()
 	flaky := failingShelf{shelf{"notes": "buy milk"}, make(chan struct{}, 100)}
 	h := newHarness(t, func(p *Deps) { p.Files = flaky })
-	notes := conversation.Attachment{Name: "notes.txt", MediaType: "text/plain", Ref: "notes"}
+	notes := media.Attachment{Name: "notes.txt", MediaType: "text/plain", Ref: "notes"}
 
 	flaky.fail(1)
 	h.accept(filed(h.inbound(room, "see this"), notes))
@@ -357,7 +362,7 @@ func TestAFileThatCouldNotBeFetchedIsFetchedLater(t *testing.T) {
 		t.Errorf("the model reads\n%s", h.asked())
 	}
 	h.ask(desk, "and now?")
-	if !strings.Contains(h.asked(), "[files of earlier messages, which could not be loaded then]\n[file notes.txt]\nbuy milk") {
+	if !strings.Contains(h.asked(), "[files of earlier messages, which could not be loaded or read then]\n[file notes.txt]\nbuy milk") {
 		t.Errorf("the model was not told that the file is here:\n%s", h.asked())
 	}
 	h.ask(desk, "again")
@@ -375,7 +380,7 @@ func TestALongTextIsShownCut(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("a line of a long report\n", 4000) + "the treasure is under the oak\n"
 	h := newHarness(t, func(p *Deps) { p.Files, p.Budget = shelf{"report": text}, 30_000 })
-	h.accept(filed(h.inbound(room, "read this"), conversation.Attachment{Name: "report.txt", MediaType: "text/plain", Ref: "report"}))
+	h.accept(filed(h.inbound(room, "read this"), media.Attachment{Name: "report.txt", MediaType: "text/plain", Ref: "report"}))
 	h.reply(room)
 	if strings.Contains(h.asked(), "treasure") || !strings.Contains(h.asked(), "[… cut: this is the beginning of file report.txt; read_file shows the rest …]\n[end of file report.txt]") {
 		t.Errorf("the model was sent %d bytes", len(h.asked()))
@@ -389,8 +394,9 @@ func TestALongTextIsShownCut(t *testing.T) {
 // and runs without images do not wait.
 func TestRunsWithPicturesShareTheMemory(t *testing.T) {
 	t.Parallel()
-	const runs, most = 14, maxImageMemory / (maxImages * picture.MaxBytes)
-	reached, release := make(chan string, runs+1), make(chan struct{})
+	const runs, most = 14, maxImageMemory / (4 * picture.MaxBytes)
+	reached := make(chan string, runs+1)
+	release, answer := waittest.Gate(t)
 	h := newHarness(t, func(p *Deps) { p.Files, p.Vision = shelf{"cat": noise(1100, 1100)}, true })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if strings.Contains(c.LastUser(), "picture") {
@@ -399,13 +405,13 @@ func TestRunsWithPicturesShareTheMemory(t *testing.T) {
 		}
 		return llmtest.Answer{Text: "seen"}
 	})
-	cat := conversation.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"}
+	cat := media.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"}
 	keyOf := func(i int) conversation.Key { return conversation.Key(fmt.Sprintf("cli:viewer-%d", i)) }
 	for i := range runs {
 		h.accept(filed(h.inbound(keyOf(i), "pictures"), cat, cat, cat, cat))
 	}
 	for range most {
-		<-reached
+		waittest.Receive(t, reached, "the model is shown pictures")
 	}
 	if got := h.ask(room, "only words"); got != "seen" {
 		t.Errorf("a run without pictures got %q", got)
@@ -415,7 +421,7 @@ func TestRunsWithPicturesShareTheMemory(t *testing.T) {
 		t.Errorf("more than %d runs have their pictures in memory", most)
 	default:
 	}
-	close(release)
+	answer()
 	for i := range runs {
 		if got := h.reply(keyOf(i)); got != "seen" {
 			t.Errorf("run %d got %q", i, got)
@@ -428,18 +434,19 @@ func TestHostileFilesAreRefusedInWords(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) {
 		p.Vision = true
-		p.Files = shelf{"broken": png[:len(png)-12], "page": "<html>hello</html>", "picture": png, "pdf": "%PDF-1.4 broken"}
+		p.Files = shelf{"broken": png[:len(png)-12], "page": "<html>hello</html>", "picture": png, "pdf": "%PDF-1.4 broken", "heic": "\x00\x00\x00\x18ftypheic"}
 	})
 	h.accept(filed(h.inbound(room, "see these"),
-		conversation.Attachment{Name: "broken.png", MediaType: "image/png", Ref: "broken"},
-		conversation.Attachment{Name: "page.jpg", MediaType: "image/jpeg", Ref: "page"},
-		conversation.Attachment{Name: "picture.txt", MediaType: "text/plain", Ref: "picture"},
-		conversation.Attachment{Name: "broken.pdf", MediaType: "text/plain", Ref: "pdf"},
+		media.Attachment{Name: "broken.png", MediaType: "image/png", Ref: "broken"},
+		media.Attachment{Name: "page.jpg", MediaType: "image/jpeg", Ref: "page"},
+		media.Attachment{Name: "picture.txt", MediaType: "text/plain", Ref: "picture"},
+		media.Attachment{Name: "broken.pdf", MediaType: "text/plain", Ref: "pdf"},
+		media.Attachment{Name: "IMG_1.HEIC", MediaType: "application/octet-stream", Ref: "heic"},
 	))
 	reply := h.reply(room)
 	for _, want := range []string{
 		"[file broken.png, " + fmt.Sprint(len(png)-12) + " bytes, can't be read: the picture is broken]",
-		"[file page.jpg, 18 bytes, can't be read: it is no image/jpeg]",
+		"[file page.jpg, 18 bytes, can't be read: it is named or sent as a picture, but it is a text]",
 		"<image/png>",
 		"[file broken.pdf, 15 bytes, can't be read: documents are not read here]",
 	} {
@@ -447,10 +454,37 @@ func TestHostileFilesAreRefusedInWords(t *testing.T) {
 			t.Errorf("the model was not told %s in\n%s", want, h.asked())
 		}
 	}
-	if !strings.Contains(reply, "📎 `broken.png`: the picture is broken") {
-		t.Errorf("the user reads %q", reply)
+	for _, want := range []string{"📎 `broken.png`: the picture is broken", "📎 `IMG_1.HEIC`: the model sees pictures in JPEG, PNG, WebP and GIF alone"} {
+		if !strings.Contains(reply, want) {
+			t.Errorf("the user reads %q, which lacks %q", reply, want)
+		}
 	}
-	if kept, err := files.New(h.store).OfSession(t.Context(), room, 10); err != nil || len(kept) != 4 {
+	if kept, err := files.New(h.store).OfSession(t.Context(), room, 10); err != nil || len(kept) != 5 {
 		t.Errorf("%d files are kept, %v", len(kept), err)
+	}
+}
+
+// A file that is named as a picture, or sent as one, and is none is refused in the same words,
+// whatever media type its channel names. It is kept, so that read_file shows what it is.
+func TestFalsePicturesAreRefusedInWords(t *testing.T) {
+	t.Parallel()
+	for _, declared := range []string{"image/png", "text/plain", "application/octet-stream", ""} { // Discord and Telegram; web and API; programs
+		h := newHarness(t, func(p *Deps) {
+			p.Vision, p.Files = true, shelf{"text": "buy milk", "bytes": "\x00\x01\x02\x03"}
+		})
+		h.accept(filed(h.inbound(room, "see these"),
+			media.Attachment{Name: "notes.PNG", MediaType: declared, Ref: "text"}, media.Attachment{Name: "noise.jpg", MediaType: declared, Ref: "bytes"}))
+		reply := h.reply(room)
+		for _, want := range []string{"📎 `notes.PNG`: it is named or sent as a picture, but it is a text", "📎 `noise.jpg`: it is named or sent as a picture, but it is none"} {
+			if !strings.Contains(reply, want) {
+				t.Errorf("declared %q: the user reads %q, which lacks %q", declared, reply, want)
+			}
+		}
+		if asked := h.asked(); strings.Contains(asked, "buy milk") || !strings.Contains(asked, "[file notes.PNG, 8 bytes, can't be read: it is named or sent as a picture, but it is a text]") {
+			t.Errorf("declared %q: the model was told\n%s", declared, asked)
+		}
+		if kept, err := files.New(h.store).OfSession(t.Context(), room, 10); err != nil || len(kept) != 2 {
+			t.Errorf("declared %q: %d files are kept, %v", declared, len(kept), err)
+		}
 	}
 }

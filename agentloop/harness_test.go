@@ -21,34 +21,40 @@ const room = conversation.Key("cli:room")
 
 // harness runs a router on a real store and a fake model server.
 type harness struct {
-	t      *testing.T
-	store  *conversation.Store
-	server *llmtest.Server
-	router *Router
-	deps   Deps
-	end    func()
-	wrote  chan struct{} // a reply was committed
-	mu     sync.Mutex
-	said   int
-	shown  map[conversation.Key]string // the latest preview
-	titled []string                    // sessions with the titles that their conversations got
-	alive  map[conversation.Key]int    // runs under way
-	called []ToolCall                  // as they came on
-	runs   []conversation.Run          // as they were committed
+	t       *testing.T
+	store   *conversation.Store
+	server  *llmtest.Server
+	router  *Router
+	deps    Deps
+	end     func()
+	wrote   chan struct{} // a reply was committed
+	mu      sync.Mutex
+	said    int
+	brought []string                    // names of the pictures of the replies
+	shown   map[conversation.Key]string // the latest preview
+	thought map[conversation.Key]string // the latest that was thought
+	titled  []string                    // sessions with the titles that their conversations got
+	alive   map[conversation.Key]int    // runs under way
+	called  []ToolCall                  // as they came on
+	runs    []conversation.Run          // as they were committed
 
 	endedBefore []conversation.Key // whose runs were over before they were stored
 }
 
 func newHarness(t *testing.T, change func(*Deps)) *harness {
 	t.Helper()
-	store := storetest.New(t)
+	return newHarnessOn(t, storetest.New(t), change)
+}
+
+func newHarnessOn(t *testing.T, store *conversation.Store, change func(*Deps)) *harness {
+	t.Helper()
 	h := &harness{t: t, store: store, server: llmtest.New(t), wrote: make(chan struct{}, 4096),
-		shown: map[conversation.Key]string{}, alive: map[conversation.Key]int{}}
+		shown: map[conversation.Key]string{}, thought: map[conversation.Key]string{}, alive: map[conversation.Key]int{}}
 	registry, err := tools.NewRegistry(
-		tools.CurrentTime(func() time.Time { return time.Date(2026, 5, 1, 9, 30, 0, 0, time.UTC) }),
-		tools.Tool{Name: "fails", Parameters: json.RawMessage(`{"type":"object"}`), Call: func(context.Context, json.RawMessage) (string, error) {
+		tools.CurrentTime(func() time.Time { return time.Date(2026, 5, 1, 9, 30, 0, 0, time.UTC) }, nil),
+		tools.Tool{Name: "fails", Parameters: json.RawMessage(`{"type":"object"}`), Call: tools.Text(func(context.Context, json.RawMessage) (string, error) {
 			return "", errors.New("the mill is broken")
-		}},
+		})},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +64,7 @@ func newHarness(t *testing.T, change func(*Deps)) *harness {
 		Config: DefaultConfig(),
 		Store:  store,
 		Model: llm.NewClient(llm.Config{BaseURL: h.server.URL(), APIKey: "key", Model: "fake",
-			RetryBase: time.Millisecond, MaxTries: 2}, log),
+			RetryBase: time.Millisecond, MaxTries: 2, OutageAfter: time.Hour}, log), // on a slow machine, answers that tests make fail would be an outage
 		Counter:       llm.NewCounter("fake"),
 		Tools:         registry,
 		Watcher:       h,
@@ -113,6 +119,8 @@ func (h *harness) Committed(run conversation.Run, _ conversation.Committed) {
 	}
 }
 
+func (h *harness) Asked(conversation.Key) { h.wrote <- struct{}{} }
+
 func (h *harness) Titled(key conversation.Key, _ conversation.Destination, title string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -123,6 +131,14 @@ func (h *harness) Preview(key conversation.Key, _ conversation.Destination, text
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.shown[key] = text
+}
+
+func (h *harness) Waiting(conversation.Destination, string) {}
+
+func (h *harness) Thinking(key conversation.Key, _ conversation.Destination, text string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.thought[key] = text
 }
 
 func (h *harness) preview(key conversation.Key) string {
@@ -170,11 +186,14 @@ func (h *harness) reply(key conversation.Key) string {
 			if err := h.store.Mark(h.t.Context(), due[0], conversation.MarkSent, ""); err != nil {
 				h.t.Fatal(err)
 			}
+			for _, picture := range due[0].Pictures {
+				h.brought = append(h.brought, picture.Name)
+			}
 			return due[0].Text
 		}
 		select {
 		case <-h.wrote:
-		case <-h.t.Context().Done():
+		case <-time.After(90 * time.Second):
 			h.t.Fatal("no reply")
 		}
 	}
@@ -203,13 +222,13 @@ func (h *harness) history(key conversation.Key) []string {
 	return list
 }
 
+// until waits until something has happened, and ends the test after a minute and a half,
+// which is far from what anything takes.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for range 3000 {
-		if is() {
-			return
+	for deadline := time.Now().Add(90 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("never: " + what)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatal("never: " + what)
 }

@@ -20,7 +20,7 @@ func library(t *testing.T, change func(*Deps)) *harness {
 		var err error
 		p.Tools, err = tools.NewRegistry(tools.SessionState(), tools.Tool{
 			Name: tools.RecallName, Parameters: json.RawMessage(`{"type":"object"}`),
-			Call: func(context.Context, json.RawMessage) (string, error) { return "nothing found", nil },
+			Call: tools.Text(func(context.Context, json.RawMessage) (string, error) { return "nothing found", nil }),
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -204,8 +204,8 @@ func TestWindowAfterAHintIsTheSameAfterARestart(t *testing.T) {
 	}
 }
 
-// A hint does not name a tool that the model lacks.
-func TestModelIsToldHowItRemembersWhenItCanLookThingsUp(t *testing.T) {
+// The prompt names the tools for recall and state only if the model has them.
+func TestPromptNamesOnlyToolsThatTheModelHas(t *testing.T) {
 	t.Parallel()
 	h := library(t, nil)
 	h.ask(room, "hello")

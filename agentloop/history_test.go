@@ -24,8 +24,8 @@ func readThrough(h *harness, command string) (pages []string) {
 	return pages
 }
 
-// Pages of long messages hold fewer exchanges than were asked for. All pages together
-// show every exchange once.
+// Pages of long messages hold fewer turns than were asked for. All pages together
+// show every turn once.
 func TestHistoryPagesAreShortAndMissNothing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)

@@ -2,24 +2,21 @@ package agentloop
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
+	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/filecontent/picture"
 )
 
-// maxImages is how many pictures a window shows: the newest. Older ones are named.
-const maxImages = 4
-
 // withImages returns the snapshot and the messages of a question with the bytes of
-// the newest images. Older ones are named in the text, and so are all where the model
-// takes none.
+// the images that the window may show: the newest, where the model takes any.
 func (l *loop) withImages(ctx context.Context, q question) (conversation.Snapshot, []conversation.Message) {
-	left := 0
-	if l.deps.Vision {
-		left = maxImages
+	if !q.setup.model.Vision {
+		return q.snapshot, q.users
 	}
+	left := window.MaxPictures
 	show := func(messages []conversation.Message) []conversation.Message {
 		if !slices.ContainsFunc(messages, func(m conversation.Message) bool { return len(m.Images) > 0 }) {
 			return messages
@@ -53,14 +50,17 @@ func (l *loop) reserveImages(ctx context.Context, q *question) (release func(), 
 }
 
 // imageBytes returns the most that the images of a run may take: those of the question
-// and of the history, up to maxImages.
+// and of the history, up to as many as a window shows.
 func (l *loop) imageBytes(q *question) (total int64) {
-	if !l.deps.Vision {
+	if !q.setup.model.Vision {
 		return 0
 	}
-	left := maxImages
+	left := window.MaxPictures
 	for _, messages := range [][]conversation.Message{q.users, q.snapshot.History} {
 		for _, m := range slices.Backward(messages) {
+			if m.Role == conversation.RoleAssistant {
+				continue
+			}
 			for _, image := range m.Images {
 				if left--; left >= 0 {
 					total += min(int64(image.Size), picture.MaxBytes)
@@ -71,28 +71,34 @@ func (l *loop) imageBytes(q *question) (total int64) {
 	return total
 }
 
-// loadImages loads up to left images of a message and names the others. It returns
-// how many may still be loaded for older messages.
+// loadImages loads the newest images of a message, up to left, and marks those that can't be
+// read. It returns how many may still be loaded for older messages.
 func (l *loop) loadImages(ctx context.Context, m conversation.Message, left int) (conversation.Message, int) {
-	images := m.Images
-	m.Images = nil
-	for _, image := range images {
-		if left > 0 {
-			loaded, err := l.loadImage(ctx, image)
-			if err == nil {
-				m.Images = append(m.Images, loaded)
-				left--
-				continue
-			}
-			l.deps.Log.Error("image not read", "session", l.key, "image", image.Name, "error", err)
-		}
-		m.Content = join(m.Content, imageLine(image))
+	if m.Role == conversation.RoleAssistant { // the window names them
+		return m, left
+	}
+	m.Images = slices.Clone(m.Images)
+	for i := len(m.Images) - 1; i >= 0 && left > 0; i-- {
+		m.Images[i] = l.loadOrMark(ctx, m.Images[i])
+		left--
 	}
 	return m, left
 }
 
+// loadOrMark returns an image with the bytes that models take, or marked as lost if they can't
+// be read.
+func (l *loop) loadOrMark(ctx context.Context, image media.Image) media.Image {
+	loaded, err := l.loadImage(ctx, image)
+	if err != nil {
+		l.deps.Log.Error("image not read", "session", l.key, "image", image.Name, "error", err)
+		image.Lost = true
+		return image
+	}
+	return loaded
+}
+
 // loadImage returns an image with the bytes that models take.
-func (l *loop) loadImage(ctx context.Context, image conversation.Image) (conversation.Image, error) {
+func (l *loop) loadImage(ctx context.Context, image media.Image) (media.Image, error) {
 	if image.ID == 0 { // of an earlier version
 		data, err := l.deps.Store.ImageData(ctx, image)
 		image.Data = data
@@ -103,17 +109,4 @@ func (l *loop) loadImage(ctx context.Context, image conversation.Image) (convers
 		image.Data, image.MediaType, err = l.router.content.Picture(ctx, kept)
 	}
 	return image, err
-}
-
-// imageLine returns the line about an image that is not shown.
-func imageLine(image conversation.Image) string {
-	return fmt.Sprintf("[image %s, not shown]", image.Name)
-}
-
-// join puts more text on a new line.
-func join(text, more string) string {
-	if text == "" || more == "" {
-		return text + more
-	}
-	return text + "\n" + more
 }

@@ -19,6 +19,7 @@ import (
 	"parley/agentloop/window"
 	"parley/agentloop/window/windowtest"
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/conversation/summary"
 	"parley/llm"
 	"parley/llm/llmtest"
@@ -55,9 +56,9 @@ func newLife(t *testing.T, seed uint64) *life {
 	r := &dice{rand: rand.New(rand.NewPCG(seed, 3))}
 	registry, err := tools.NewRegistry(tools.SessionState(), tools.Tool{
 		Name: tools.RecallName, Parameters: json.RawMessage(`{"type":"object"}`),
-		Call: func(context.Context, json.RawMessage) (string, error) {
+		Call: tools.Text(func(context.Context, json.RawMessage) (string, error) {
 			return strings.Repeat("found ", 1<<r.IntN(9)), nil
-		},
+		}),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -65,6 +66,9 @@ func newLife(t *testing.T, seed uint64) *life {
 	parts := h.deps
 	parts.Tools, parts.Vision, parts.Files = registry, true, shelf{"cat": png}
 	parts.Budget, parts.StateBudget, parts.KeepRecent = 1000+r.IntN(3000), 200, 4
+	if seed%3 == 2 { // as many pictures as a call may have, and more
+		parts.Budget += 30_000
+	}
 	if seed%2 == 0 {
 		parts.Strategy = Summarization
 	}
@@ -140,7 +144,7 @@ func (f *life) check(known conversation.Snapshot) {
 	}
 	windows := func(snapshot conversation.Snapshot) (lists [][]llm.Message, users []conversation.Message) {
 		snapshot.Waiting = nextToAnswer(snapshot.Waiting)
-		q := question{took: snapshot.Waiting, notes: snapshot.Notes}
+		q := question{took: snapshot.Waiting, notes: snapshot.Notes, setup: f.loop.router.setup(snapshot)}
 		q.snapshot, _ = snapshot.Replacing()
 		q.users = slices.Concat(f.loop.router.noteMessages(q.notes), f.loop.router.userMessages(q.took))
 		f.loop.fetchFiles(ctx, &q)
@@ -172,7 +176,7 @@ func (f *life) checkWindow(list []llm.Message, users []conversation.Message, bud
 	if err := windowtest.Check(list); err != nil {
 		f.t.Fatalf("question %d: %v", f.asked, err)
 	}
-	if sum := windowtest.Tokens(f.loop.deps.Counter, list) + f.loop.deps.Counter.Tools(f.loop.router.frame.Tools); sum > budget {
+	if sum := windowtest.Tokens(f.loop.deps.Counter, list) + f.loop.deps.Counter.Tools(f.loop.router.setups.frame(f.loop.deps.Counter, &f.loop.router.setups.agents[0]).Tools); sum > budget {
 		f.t.Fatalf("question %d: %d tokens with a budget of %d", f.asked, sum, budget)
 	}
 	if len(users) > 0 {
@@ -225,7 +229,8 @@ func (f *life) goesOn() {
 	case 0:
 		f.says(f.question(), f.question(), f.question())
 	case 1:
-		f.hears(filed(f.inbound(room, f.question()), conversation.Attachment{Name: "cat.png", MediaType: "image/png", Ref: "cat"}))
+		pictures := slices.Repeat([]media.Attachment{{Name: "cat.png", MediaType: "image/png", Ref: "cat"}}, 1+f.rand.IntN(12))
+		f.hears(filed(f.inbound(room, f.question()), pictures...))
 	case 2:
 		down := llmtest.Answer{Status: http.StatusInternalServerError}
 		f.server.Script(down, down)

@@ -3,11 +3,15 @@ package agentloop
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/approvals"
+	"parley/conversation/journal"
 	"parley/conversation/retry"
+	"parley/conversation/steps"
 )
 
 // loop serves one session. Its goroutine answers what waits, run by run, until
@@ -19,11 +23,22 @@ type loop struct {
 	key    conversation.Key
 	mail   *mailbox
 	stop   chan struct{}           // holds one token when a /stop has arrived
-	cancel atomic.Pointer[func()]  // ends the run under way; nil when there is none
+	active atomic.Pointer[active]  // the run under way; nil when there is none
+	cancel atomic.Int64            // the number of the run that was cancelled last
 	end    chan bool               // the router's answer to idle, see mayEnd
 	join   atomic.Pointer[joining] // the run under way, while it may begin again
-	cache  cache
-	burst  burst
+
+	chosen    bool  // another node has chosen this one to work the session
+	elsewhere bool  // another node works the session; set while the loop asks to end
+	sendTo    int64 // the node that is to work the session once this one has given it up; 0 = none
+	cache     cache
+	burst     burst
+
+	toldToWait int64 // the first message of the run whose chat was told last that it waits for its turn
+
+	journal    *journal.Journal
+	approvals  *approvals.Approvals
+	unfinished unfinished
 }
 
 func newLoop(r *Router, key conversation.Key) *loop {
@@ -34,27 +49,46 @@ func newLoop(r *Router, key conversation.Key) *loop {
 		mail:   newMailbox(),
 		stop:   make(chan struct{}, 1),
 		end:    make(chan bool, 1),
+
+		journal:   journal.New(r.deps.Store),
+		approvals: approvals.New(r.deps.Store),
 	}
 }
 
 // post delivers a signal to the loop. The router's goroutine calls it.
 func (l *loop) post(s signal) {
+	if s.cancel != 0 {
+		l.cancel.Store(s.cancel)
+		if run := l.active.Load(); run != nil && run.number == s.cancel {
+			run.stop(errCancelled)
+			return
+		}
+		l.mail.put(signal{key: l.key}) // the run may wait for an answer
+		return
+	}
 	l.mail.put(s)
 	if j := l.join.Load(); j != nil {
 		j.join(s.inbound, time.Now())
 	}
 	if s.stop {
 		offer(l.stop)
-		if cancel := l.cancel.Load(); cancel != nil {
-			(*cancel)()
+		if run := l.active.Load(); run != nil {
+			run.stop(errStopped)
 		}
 	}
 }
 
+// active is a run that the router's goroutine can end.
+type active struct {
+	number int64
+	stop   context.CancelCauseFunc
+}
+
 // mayEnd answers a loop that has asked to end, and reports whether it may: no mail
-// has come since it asked. The router's goroutine, which alone posts mail, calls it.
+// has come since it asked, nor a /stop that another node has to be told of. The router's
+// goroutine, which alone posts mail, calls it.
 func (l *loop) mayEnd() bool {
-	end := len(l.mail.ready) == 0
+	end := len(l.mail.ready) == 0 && !(l.elsewhere && len(l.stop) > 0)
 	l.end <- end
 	return end
 }
@@ -67,28 +101,52 @@ func offer(ch chan struct{}) {
 	}
 }
 
-// run holds the session's lock and serves the session until it has been idle for
-// LoopIdleTimeout or intake ends. What is under way may go on until runs ends.
+// run serves the session until it has been idle for LoopIdleTimeout, another node works it, or intake
+// ends. A run that is under way when intake ends may go on until runs ends.
 func (l *loop) run(intake, runs context.Context) {
-	unlock, _, err := retry.Lock(intake, l.deps.Log, l.deps.Store.Lock, l.key)
-	if err != nil {
-		return
+	for l.serve(intake, runs) {
+	}
+}
+
+// serve holds the session's lock and answers what comes. It reports whether the loop goes on: the node
+// has lost the session, and tries to get it back.
+func (l *loop) serve(intake, runs context.Context) (again bool) {
+	unlock, ok := l.lock(intake)
+	if !ok {
+		return false
 	}
 	defer unlock()
+	held, cancel := l.deps.Store.Node().While(intake)
+	defer cancel()
+	runs, cancelRuns := l.deps.Store.Node().While(runs)
+	defer cancelRuns()
+	if l.router.isElsewhere(l.key) {
+		l.forget() // the node was declared dead a moment ago, and has joined anew
+		return intake.Err() == nil
+	}
 	idle := time.NewTimer(l.deps.Config.LoopIdleTimeout)
 	defer idle.Stop()
 	for {
+		handsOver, change := l.deps.Store.Node().HandsOver()
+		if handsOver || l.sendTo != 0 {
+			if l.sendTo == 0 && l.hasNothingLeft() && l.askToEnd(intake) {
+				return false
+			}
+			return l.giveUp(intake, runs, l.sendTo)
+		}
 		select {
+		case <-change:
 		case <-l.mail.ready:
-			l.work(intake, runs)
+			l.work(held, runs)
 			idle.Reset(l.deps.Config.LoopIdleTimeout)
 		case <-idle.C:
-			if l.askToEnd(intake) {
-				return
+			if !l.holdsCall() && l.askToEnd(intake) {
+				return false
 			}
 			idle.Reset(l.deps.Config.LoopIdleTimeout)
-		case <-intake.Done():
-			return
+		case <-held.Done():
+			l.forget()
+			return intake.Err() == nil
 		}
 	}
 }
@@ -109,14 +167,28 @@ func (l *loop) askToEnd(intake context.Context) bool {
 	}
 }
 
-// work carries out tasks and runs until nothing waits.
+// work carries out tasks and runs until nothing waits, or until other nodes are to answer what waits.
 func (l *loop) work(intake, runs context.Context) {
+	defer l.mail.works(nil)
 	for intake.Err() == nil {
 		l.runTasks(runs)
+		if handsOver, _ := l.deps.Store.Node().HandsOver(); handsOver || l.sendTo != 0 {
+			return
+		}
+		if !l.readUnfinished(intake) {
+			return
+		}
+		if l.unfinished.found && !l.unfinished.Waits {
+			if !l.settleWithdrawn(runs) {
+				return
+			}
+			continue
+		}
 		snapshot, err := l.begin(intake)
 		if err != nil || len(snapshot.Waiting) == 0 {
 			return
 		}
+		l.mail.works(snapshot.Waiting)
 		if l.awaitMore(intake, snapshot.Waiting) {
 			continue
 		}
@@ -147,7 +219,7 @@ func (l *loop) begin(ctx context.Context) (conversation.Snapshot, error) {
 	}
 	var snapshot conversation.Snapshot
 	err := l.persist(ctx, "read the session", func() (err error) {
-		snapshot, err = l.deps.Store.Begin(ctx, l.key, l.deps.Budget, l.router.served...)
+		snapshot, err = l.deps.Store.Begin(ctx, l.key, l.router.setups.budget(), l.router.served...)
 		if err == nil && len(snapshot.Waiting) > 0 {
 			snapshot, err = l.router.complete(ctx, snapshot)
 		}
@@ -163,6 +235,13 @@ func (l *loop) begin(ctx context.Context) (conversation.Snapshot, error) {
 // up to the next command or the next origin, since a run has one reply. It reports
 // whether the loop may go on.
 func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot) bool {
+	open, err := l.readQuestions(intake)
+	if err != nil {
+		return false
+	}
+	if len(open) > 0 {
+		return l.whileAsked(intake, runs, snapshot, open)
+	}
 	if command, is := snapshot.Waiting[0].Command(); is {
 		return l.command(intake, runs, snapshot, command)
 	}
@@ -171,8 +250,16 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 	}
 	if n := settledByStop(snapshot.Waiting); n > 0 {
 		var q question
-		q.snapshot, q.undo = l.router.renewed(snapshot).Replacing()
-		return l.commit(runs, l.stoppedRun(q, snapshot.Waiting[:n], answer{}, time.Now()))
+		if err := l.persist(runs, "read the session", func() (err error) {
+			q.snapshot, q.undo, err = l.router.replacing(runs, snapshot)
+			return err
+		}); err != nil {
+			return false
+		}
+		return l.commit(runs, l.stoppedRun(q, snapshot.Waiting[:n], l.doneBefore(&l.unfinished, callStopped), l.deps.Store.Now()))
+	}
+	if !l.awaitTurn(intake, snapshot.Waiting[0]) {
+		return intake.Err() == nil
 	}
 	waited, ok := l.takeSlot(intake)
 	if !ok {
@@ -188,38 +275,22 @@ func (l *loop) step(intake, runs context.Context, snapshot conversation.Snapshot
 			return true
 		}
 	}
-	snapshot.Waiting = nextToAnswer(snapshot.Waiting)
+	snapshot.Waiting = l.nextToAnswer(snapshot.Waiting)
 	if len(snapshot.Waiting) == 0 {
 		return true
 	}
 	return l.answerNew(runs, snapshot)
 }
 
-// takeSlot takes one of MaxConcurrentRuns slots, and waits for one if need be. A
-// /stop or the end of intake ends the wait; ok is false then. waited reports
-// whether no slot was free at once.
-func (l *loop) takeSlot(intake context.Context) (waited, ok bool) {
-	select {
-	case l.router.slots <- struct{}{}:
-		return false, true
-	default:
-	}
-	select {
-	case l.router.slots <- struct{}{}:
-		return true, true
-	case <-l.stop:
-		return true, false
-	case <-intake.Done():
-		return true, false
-	}
-}
-
 // commit stores a run and hands its replies to delivery. It tries again while the
 // store fails. It returns false when runs ends before it succeeds; the run is then
-// made again at the next start. When the database is damaged where the run would
-// stand, the user is told so instead.
-func (l *loop) commit(runs context.Context, run conversation.Run) bool {
+// repeated at the next start. If the run can't be stored because the database is damaged,
+// the user is told so instead. calls were made to read the run's files.
+func (l *loop) commit(runs context.Context, run conversation.Run, calls ...steps.Step) bool {
 	l.router.announceExpiry(run)
+	if slices.ContainsFunc(run.Took, l.unfinished.took) {
+		run.Journal = l.unfinished.ID
+	}
 	var done conversation.Committed
 	err := l.persist(runs, "store a run", func() (err error) {
 		done, err = l.deps.Store.Commit(runs, run)
@@ -235,13 +306,18 @@ func (l *loop) commit(runs context.Context, run conversation.Run) bool {
 	if err != nil {
 		return false
 	}
+	if run.Journal != 0 {
+		l.forgetHeld()
+		l.unfinished = unfinished{known: true}
+	}
 	l.deps.Log.Debug("run committed", "session", l.key, "run", run.ID(), "kind", run.Kind, "status", run.Status, "conversation", done.Conversation.ID,
-		"messages", len(done.Messages), "replies", len(done.Replies), "took", time.Since(run.StartedAt))
+		"messages", len(done.Messages), "replies", len(done.Replies), "took", l.deps.Store.Now().Sub(run.StartedAt))
 	l.deps.Watcher.Committed(run, done)
 	if l.deps.Strategy == Summarization && run.Window.Start != run.Conversation.Window.Start {
 		l.cache.invalidate() // the window has another summary
 	}
-	l.cache.committed(run, done, l.deps.Budget)
+	l.cache.committed(run, done, l.router.setups.budget())
+	l.addCalls(runs, run, done.Conversation.ID, calls)
 	l.requestTitle(run, done)
 	l.requestSummary(run)
 	if len(done.Replies) > 0 {

@@ -16,6 +16,7 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/internal/waittest"
 	"parley/llm"
 	"parley/llm/llmtest"
 )
@@ -41,10 +42,10 @@ func TestAssistantRemembersWhatWasSaid(t *testing.T) {
 func TestMessagesDuringARunAreTakenTogetherByTheNext(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	gate := make(chan struct{})
+	end, answer := waittest.Gate(t)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.LastUser() == "first" {
-			<-gate
+			<-end
 		}
 		return llmtest.Echo(c)
 	})
@@ -52,7 +53,7 @@ func TestMessagesDuringARunAreTakenTogetherByTheNext(t *testing.T) {
 	until(t, "the first call", func() bool { return h.server.Served() > 0 || len(h.server.Calls()) > 0 })
 	h.say(room, "second")
 	h.say(room, "third")
-	close(gate)
+	answer()
 	if a, b := h.reply(room), h.reply(room); a != "echo: first" || b != "echo: third" {
 		t.Fatalf("replies %q, %q", a, b)
 	}
@@ -65,11 +66,11 @@ func TestMessagesDuringARunAreTakenTogetherByTheNext(t *testing.T) {
 func TestSlowChatDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	gate := make(chan struct{})
-	defer close(gate)
+	end, answer := waittest.Gate(t)
+	defer answer()
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.LastUser() == "slow" {
-			<-gate
+			<-end
 		}
 		return llmtest.Echo(c)
 	})
@@ -87,9 +88,9 @@ func TestSlowChatDelaysNoOther(t *testing.T) {
 func TestCommandsAnswerWhileAllModelCallsAreTaken(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.MaxConcurrentRuns = 1; p.Config.DrainTimeout = 0 })
-	gate := make(chan struct{})
-	defer close(gate)
-	h.server.Reply(func(c llmtest.Call) llmtest.Answer { <-gate; return llmtest.Echo(c) })
+	end, answer := waittest.Gate(t)
+	defer answer()
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer { <-end; return llmtest.Echo(c) })
 	h.say("cli:slow", "slow")
 	until(t, "the slow call", func() bool { return len(h.server.Calls()) > 0 })
 	if got := h.ask(room, "/help"); !strings.Contains(got, "/history") {
@@ -97,7 +98,7 @@ func TestCommandsAnswerWhileAllModelCallsAreTaken(t *testing.T) {
 	}
 }
 
-func TestInGroupsTheModelIsToldWhoSpeaks(t *testing.T) {
+func TestInGroupsTheModelSeesWhoSpeaks(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	ada, bob := h.inbound(room, "hello"), h.inbound(room, "hi")
@@ -112,7 +113,7 @@ func TestInGroupsTheModelIsToldWhoSpeaks(t *testing.T) {
 	}
 }
 
-func TestToolsRunAndTheirTroubleIsToldToTheModel(t *testing.T) {
+func TestToolsRunAndTheirFailuresAreSentToTheModel(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -187,7 +188,7 @@ func TestModelMustAnswerAtLastWhereTheServerKnowsNoToolChoice(t *testing.T) {
 	}
 }
 
-func TestFailureIsToldInWordsAndRetryAnswers(t *testing.T) {
+func TestFailureIsReportedAndRetryAnswers(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.server.Reply(func(llmtest.Call) llmtest.Answer {
@@ -220,7 +221,7 @@ func (f fragile) Complete(ctx context.Context, request llm.Request, stream func(
 	return f.Client.Complete(ctx, request, stream)
 }
 
-func TestPanicInOneChatIsToldThereAndEndsNothing(t *testing.T) {
+func TestPanicInARunIsReportedInItsChatAlone(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Model = fragile{p.Model.(*llm.Client)} })
 	got := h.ask("cli:poisoned", "poison")
@@ -282,6 +283,40 @@ func TestStopEndsTheRunAndKeepsWhatWasWritten(t *testing.T) {
 	}
 }
 
+// A run that is cancelled by its number ends alone: what waits is answered, and a cancel that comes late stops no
+// later run.
+func TestCancelEndsOneRun(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		if strings.HasPrefix(c.LastUser(), "tale") {
+			return llmtest.Answer{Text: strings.Repeat(c.LastUser()+" ", 200), NoFinish: true, Silence: true}
+		}
+		return llmtest.Echo(c)
+	})
+	h.say(room, "tale one")
+	until(t, "the first words", func() bool { return strings.HasPrefix(h.preview(room), "tale one") })
+	h.say(room, "and another")
+	snapshot, err := h.store.Begin(t.Context(), room, 1000)
+	if err != nil || len(snapshot.Waiting) != 2 {
+		t.Fatalf("%d messages wait, %v", len(snapshot.Waiting), err)
+	}
+	first := snapshot.Waiting[0].ID
+	h.router.Cancel(room, first+100)
+	h.router.Cancel("cli:nobody", first)
+	h.router.Cancel(room, first)
+	if got := h.reply(room); !strings.HasPrefix(got, "tale one") || !strings.HasSuffix(got, "Stopped.") {
+		t.Fatalf("reply: %q", got)
+	}
+	if got := h.reply(room); got != "echo: and another" {
+		t.Fatalf("what waited: %q", got)
+	}
+	h.router.Cancel(room, first)
+	if got := h.ask(room, "later"); got != "echo: later" {
+		t.Fatalf("a later run: %q", got)
+	}
+}
+
 func TestTooLongForTheModelShrinksTheWindow(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Budget = 20_000 })
@@ -293,8 +328,8 @@ func TestTooLongForTheModelShrinksTheWindow(t *testing.T) {
 		t.Fatalf("reply: %q", got)
 	}
 	calls := h.server.Calls()
-	if note := calls[len(calls)-1].Messages[len(calls[len(calls)-1].Messages)-1].Note; !strings.Contains(note, "earlier messages of this conversation are not shown") {
-		t.Fatalf("the model is not told that it sees a part: %q", note)
+	if told := calls[len(calls)-1].Messages[0].Content; !strings.Contains(told, "earlier messages of this conversation are not shown") {
+		t.Fatalf("the model is not told that it sees a part: %q", told)
 	}
 }
 
@@ -338,7 +373,7 @@ func TestIdleLoopsAreForgotten(t *testing.T) {
 	}
 }
 
-func TestWhatWasLeftWaitingIsAnsweredAfterARestart(t *testing.T) {
+func TestWaitingMessagesAreAnsweredAfterARestart(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.end()
@@ -357,14 +392,14 @@ func TestWhatWasLeftWaitingIsAnsweredAfterARestart(t *testing.T) {
 func TestShutdownLetsTheAnswerFinish(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	gate := make(chan struct{})
-	h.server.Reply(func(c llmtest.Call) llmtest.Answer { <-gate; return llmtest.Echo(c) })
+	end, answer := waittest.Gate(t)
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer { <-end; return llmtest.Echo(c) })
 	h.say(room, "hello")
 	until(t, "the call", func() bool { return len(h.server.Calls()) > 0 })
 	ended := make(chan struct{})
 	go func() { h.end(); close(ended) }()
-	close(gate)
-	<-ended
+	answer()
+	waittest.Receive(t, ended, "the router has ended")
 	if got := h.reply(room); got != "echo: hello" {
 		t.Fatalf("reply %q", got)
 	}
@@ -382,7 +417,9 @@ func TestFiveHundredToolConversationsNeverBreakTheList(t *testing.T) {
 		// ask for tools, some for several, some are long, some fail.
 		n := len(c.Messages)*7 + len(c.LastUser())*13
 		last := c.Messages[len(c.Messages)-1]
-		if slices.ContainsFunc(c.Messages, func(m llm.Message) bool { return strings.Contains(m.Note, "not shown") }) {
+		if slices.ContainsFunc(c.Messages, func(m llm.Message) bool {
+			return m.Role == "system" && strings.Contains(m.Content, "earlier messages") || strings.Contains(m.Note, "earlier messages")
+		}) {
 			trimmed.Add(1)
 		}
 		if strings.Contains(last.Content, window.CutNotice) {
@@ -432,16 +469,17 @@ func TestRedeliveredStopEndsNoLaterAnswer(t *testing.T) {
 	old := h.inbound(room, "/stop")
 	h.accept(old)
 	h.reply(room)
-	gate, called := make(chan struct{}), make(chan struct{}, 8)
+	called := make(chan struct{}, 8)
+	end, answer := waittest.Gate(t)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		called <- struct{}{}
-		<-gate
+		<-end
 		return llmtest.Echo(c)
 	})
 	h.say(room, "hello")
-	<-called
+	waittest.Receive(t, called, "the model is called")
 	h.accept(old)
-	close(gate)
+	answer()
 	if got := h.reply(room); got != "echo: hello" {
 		t.Fatalf("reply: %q", got)
 	}

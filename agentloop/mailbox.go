@@ -1,6 +1,7 @@
 package agentloop
 
 import (
+	"slices"
 	"sync"
 
 	"parley/conversation"
@@ -15,6 +16,9 @@ type mailbox struct {
 	inbound []conversation.Inbound
 	tasks   []*task
 	stale   bool // the loop must read the store
+	told    bool // another process was told of all that has come
+
+	worked map[int64]int // the inbound that the loop works on, by ID, with its revision; nil = none
 }
 
 // maxMail is how many messages a mailbox holds. When more wait, the loop reads them
@@ -26,18 +30,54 @@ func newMailbox() *mailbox {
 }
 
 func (m *mailbox) put(s signal) {
+	if m.take(s) {
+		offer(m.ready)
+	}
+}
+
+// take reports whether a signal has anything that the loop does not know.
+func (m *mailbox) take(s signal) (news bool) {
 	m.mu.Lock()
-	if s.task != nil {
+	defer m.mu.Unlock()
+	switch {
+	case s.task != nil:
 		m.tasks = append(m.tasks, s.task)
-	} else {
+	case len(s.found) > 0 && m.knows(s.found):
+		return false
+	default:
 		m.add(s.inbound)
 	}
-	m.mu.Unlock()
-	offer(m.ready)
+	return true
+}
+
+// knows reports whether the loop works on all of a list, or finds it in the mailbox.
+func (m *mailbox) knows(list []conversation.Unsettled) bool {
+	for _, u := range list {
+		revision, worked := m.worked[u.ID]
+		in := slices.ContainsFunc(m.inbound, func(in conversation.Inbound) bool { return in.ID == u.ID && in.Revision == u.Revision })
+		if !in && (!worked || revision != u.Revision) {
+			return false
+		}
+	}
+	return true
+}
+
+// works notes which inbound the loop works on from now on.
+func (m *mailbox) works(waiting []conversation.Inbound) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.worked = nil
+	if len(waiting) > 0 {
+		m.worked = make(map[int64]int, len(waiting))
+	}
+	for _, in := range waiting {
+		m.worked[in.ID] = in.Revision
+	}
 }
 
 // add puts inbound into the mailbox. An empty list has the loop read the store.
 func (m *mailbox) add(inbound []conversation.Inbound) {
+	m.told = false
 	m.inbound = append(m.inbound, inbound...)
 	if len(inbound) == 0 || len(m.inbound) > maxMail {
 		m.inbound, m.stale = nil, true
@@ -61,4 +101,18 @@ func (m *mailbox) empty() (inbound []conversation.Inbound, stale bool) {
 	inbound, stale = m.inbound, m.stale
 	m.inbound, m.stale = nil, false
 	return inbound, stale
+}
+
+// forward empties the mailbox except for its tasks, because another process is told to read the
+// store instead. news reports whether something has come since the last time.
+func (m *mailbox) forward() (news, tasks bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	news = len(m.inbound) > 0 || m.stale && !m.told
+	m.inbound, m.stale, m.told = nil, true, true
+	select {
+	case <-m.ready:
+	default:
+	}
+	return news, len(m.tasks) > 0
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/internal/waittest"
 	"parley/llm/llmtest"
 )
 
@@ -93,9 +94,9 @@ func TestMailToldTwiceIsAnsweredOnce(t *testing.T) {
 // A loop reads the store again after somebody else has changed the conversation.
 func TestAWithdrawnMessageIsNotAnswered(t *testing.T) {
 	t.Parallel()
-	gate := make(chan struct{})
+	end, answer := waittest.Gate(t)
 	h := newHarness(t, func(p *Deps) { p.Config.MaxConcurrentRuns = 1; p.Config.LoopIdleTimeout = time.Minute })
-	h.server.Reply(func(c llmtest.Call) llmtest.Answer { <-gate; return llmtest.Echo(c) })
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer { <-end; return llmtest.Echo(c) })
 	h.say("cli:other", "busy") // takes the one place
 	until(t, "the call", func() bool { return len(h.server.Calls()) > 0 })
 	wrong := h.inbound(room, "wrong chat")
@@ -107,7 +108,7 @@ func TestAWithdrawnMessageIsNotAnswered(t *testing.T) {
 	}
 	h.router.Edited(key)
 	h.ask("cli:third", "/status") // what comes later was heard, so the edit was too
-	close(gate)
+	answer()
 	h.reply(room)
 	h.waitStored(room, []string{"right chat"})
 }
@@ -118,7 +119,7 @@ func TestStopAfterADeletionIsAnsweredOnce(t *testing.T) {
 	h := newHarness(t, nil)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.LastUser() == "a tale" {
-			return llmtest.Answer{Text: strings.Repeat("once upon a time ", 200), ChunkDelay: 20 * time.Millisecond}
+			return llmtest.Answer{Text: "once upon a time", Silence: true, NoFinish: true}
 		}
 		return llmtest.Echo(c)
 	})
@@ -134,5 +135,39 @@ func TestStopAfterADeletionIsAnsweredOnce(t *testing.T) {
 	h.reply(room)
 	if got := h.ask(room, "hello"); got != "echo: hello" {
 		t.Fatalf("reply %q", got)
+	}
+}
+
+// A sweep finds every second what waits. A loop that works on that is left alone, and one that has missed a message, or how
+// somebody edited it, or has ended its work meanwhile, reads the store.
+func TestSweepLeavesALoopAloneThatKnowsWhatWaits(t *testing.T) {
+	t.Parallel()
+	m := newMailbox()
+	m.works([]conversation.Inbound{{ID: 5, Revision: 1}, {ID: 6}})
+	m.put(signal{inbound: []conversation.Inbound{{ID: 8, Revision: 2}}})
+	<-m.ready
+	for _, c := range []struct {
+		what  string
+		found []conversation.Unsettled
+		news  bool
+	}{
+		{"all that it works on", []conversation.Unsettled{{ID: 5, Revision: 1}, {ID: 6}}, false},
+		{"a part of that, and its mail", []conversation.Unsettled{{ID: 6}, {ID: 8, Revision: 2}}, false},
+		{"an edited message", []conversation.Unsettled{{ID: 5, Revision: 2}}, true},
+		{"another message", []conversation.Unsettled{{ID: 6}, {ID: 9}}, true},
+		{"an edit of its mail", []conversation.Unsettled{{ID: 8, Revision: 3}}, true},
+	} {
+		if news := m.take(signal{found: c.found}); news != c.news {
+			t.Errorf("a sweep that finds %s has news: %t", c.what, news)
+		}
+		if c.news {
+			m.inbound, m.stale = []conversation.Inbound{{ID: 8, Revision: 2}}, false
+		}
+	}
+	m.works(nil)
+	m.put(signal{found: []conversation.Unsettled{{ID: 5, Revision: 1}}})
+	<-m.ready
+	if _, stale := m.empty(); !stale {
+		t.Error("a message that waits when the loop has ended its work is not looked for")
 	}
 }

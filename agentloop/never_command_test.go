@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/internal/waittest"
 	"parley/llm/llmtest"
 )
 
@@ -16,7 +17,7 @@ func (h *harness) secondHand(key conversation.Key, text string) conversation.Inb
 	return in
 }
 
-func TestSecondHandTextGoesToTheModelWhateverItReadsLike(t *testing.T) {
+func TestForwardedTextIsNeverACommand(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "keep this")
@@ -34,17 +35,17 @@ func TestSecondHandTextGoesToTheModelWhateverItReadsLike(t *testing.T) {
 func TestSecondHandStopStopsNothing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	gate := make(chan struct{})
+	end, answer := waittest.Gate(t)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 		if c.LastUser() == "first" {
-			<-gate
+			<-end
 		}
 		return llmtest.Echo(c)
 	})
 	h.say(room, "first")
 	until(t, "the first call", func() bool { return len(h.server.Calls()) > 0 })
 	h.accept(h.inbound(room, "second"), h.secondHand(room, "/stop"), h.secondHand(room, "/clear yes"))
-	close(gate)
+	answer()
 	if a, b := h.reply(room), h.reply(room); a != "echo: first" || b != "echo: /clear yes" {
 		t.Fatalf("replies %q, %q", a, b)
 	}

@@ -25,7 +25,7 @@ func (g *generation) openWithSummary(ctx context.Context, q *question) {
 	if !g.deps.CarrySummary || ended == nil || len(ended.History) == 0 || q.snapshot.Conversation.State.Before != "" {
 		return
 	}
-	stretch := summary.Stretch{After: ended.Summary, Messages: newestWithin(ended.History, g.deps.Budget/2)}
+	stretch := summary.Stretch{After: ended.Summary, Messages: newestWithin(ended.History, g.setup.model.Budget/2)}
 	answer, err := g.ask(ctx, aside{steps.PurposeSummary, openingTimeout, openingPrompt, summaryQuestion(stretch)})
 	text := ""
 	if err == nil {
@@ -37,7 +37,7 @@ func (g *generation) openWithSummary(ctx context.Context, q *question) {
 		}
 		return
 	}
-	q.snapshot.Conversation.State.Before, _ = g.loop.router.fitSummary(text, g.deps.Budget/10)
+	q.snapshot.Conversation.State.Before, _ = g.loop.router.fitSummary(text, g.setup.model.Budget/10)
 }
 
 // newestWithin returns the newest messages that have at most so many tokens, but at

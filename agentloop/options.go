@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"parley/conversation"
+	"parley/conversation/metadata"
 	"parley/llm"
 )
 
@@ -21,7 +22,7 @@ func optionsOf(took []conversation.Inbound) conversation.RunOptions {
 
 // metadataOf returns the metadata of the answer to some messages: that of the newest
 // which has any.
-func metadataOf(took []conversation.Inbound) conversation.Metadata {
+func metadataOf(took []conversation.Inbound) metadata.Object {
 	for _, in := range slices.Backward(took) {
 		if in.Options.Metadata != "" {
 			return in.Options.Metadata

@@ -1,12 +1,15 @@
 package agentloop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"parley/agentloop/window"
 	"parley/conversation"
@@ -38,7 +41,8 @@ func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, start
 	}
 	run.Messages = slices.Concat(l.settledUsers(q, took), l.internalRows(q.hint), answers)
 	run.Title = titleOf(q.took, run.Messages)
-	run.Model, run.Rounds = a.model, a.rounds
+	run.Agent = q.setup.name()
+	run.Model, run.Rounds = cmp.Or(a.model, lastAsked(a.steps)), a.rounds
 	run.Prompt, run.Cached, run.Completion = a.prompt, a.cached, a.completion
 	run.Steps = a.steps
 	run.Effect.Replace, run.Effect.Undo = q.again, q.undo
@@ -47,27 +51,79 @@ func (l *loop) agentRun(q question, took []conversation.Inbound, a answer, start
 	return run
 }
 
+// lastAsked returns the model that was called last, "" for none. A call that failed is
+// counted as that model's.
+func lastAsked(list []steps.Step) string {
+	for _, step := range slices.Backward(list) {
+		if step.Kind == steps.Model {
+			return step.Name
+		}
+	}
+	return ""
+}
+
 // doneRun returns the run of an answer.
 func (l *loop) doneRun(q question, a answer, started time.Time) conversation.Run {
 	run := l.agentRun(q, q.took, a, started)
 	last := a.messages[len(a.messages)-1]
 	run.Status, run.FinishReason = conversation.StatusDone, last.Finish
 	run.Replies = l.reply(q.took, last.Content)
-	for _, notice := range []string{cutNotices[last.Finish], fileNotice(q.problems)} {
-		for i := range run.Replies {
-			if notice != "" && !run.Replies[i].Keep { // a program reads the reason beside the text
-				run.Replies[i].Text = below(run.Replies[i].Text, notice)
-			}
+	run.Replies[0].WithPictures = true
+	if last.Finish == steps.FinishLength || last.Finish == steps.FinishCutOff {
+		run.Replies[0].Actions = []conversation.Action{{Label: "Continue", Command: "/continue"}}
+	}
+	var warnings []string
+	if problems := fileNotice(q.problems); problems != "" {
+		warnings = append(warnings, problems)
+	}
+	warnings = append(warnings, modelNotices(&run, q, a)...)
+	addWarnings(&run, cutNotices[last.Finish], append(warnings, a.warnings...))
+	return run
+}
+
+// addWarnings adds to the run's first reply why it was cut off, "" where it is whole, and what its
+// readers should know. A kept reply carries both beside its text, which a program may parse.
+func addWarnings(run *conversation.Run, cut string, warnings []string) {
+	run.Warnings = warnings
+	reply := &run.Replies[0]
+	for _, notice := range append([]string{cut}, warnings...) {
+		if notice != "" && !reply.Keep {
+			reply.Text = below(reply.Text, notice)
 		}
 	}
-	return run
+}
+
+// modelNotices returns the notices about the model and the agent of a run: that a fallback
+// answers from now on, and that the chosen model or agent is no longer configured. Each
+// change is told once.
+func modelNotices(run *conversation.Run, q question, a answer) (list []string) {
+	c, none, answered := q.snapshot.Conversation, "", ""
+	if a.fallback != nil {
+		answered = a.model
+	}
+	if answered != c.Fallback {
+		run.Effect.Fallback = &answered
+		if answered != "" {
+			list = append(list, a.fallback.Words(answered))
+		}
+	}
+	if lost := q.setup.lostModel; lost != "" {
+		run.Effect.Model = &none
+		list = append(list, fmt.Sprintf("↪ *The model %s is not offered any more. This chat uses %s now.*", plaintext.ShortLine(lost, 64), q.setup.label()))
+	}
+	if lost := q.setup.lostAgent; lost != "" {
+		run.Effect.Agent = &none
+		list = append(list, fmt.Sprintf("↪ *The agent %s is not there any more. This chat has its usual one now.*", plaintext.ShortLine(lost, 64)))
+	}
+	return list
 }
 
 // cutNotices stand below an answer that was cut off. They are not stored with it, so
 // the model never reads them as its own words.
 var cutNotices = map[steps.FinishReason]string{
-	steps.FinishLength:        "✂ *Cut off at the length limit. Say “go on” to get the rest.*",
+	steps.FinishLength:        "✂ *Cut off at the length limit. /continue gets the rest.*",
 	steps.FinishContentFilter: "✂ *Cut off by the content filter of the model's provider.*",
+	steps.FinishCutOff:        "✂ *The answer broke off here. /continue gets the rest.*",
 }
 
 // fileNotice tells the user of files that could not be kept or read.
@@ -96,23 +152,60 @@ func below(text, notice string) string {
 // failedRun returns a run that stores the user's messages and replies that there is
 // no answer. That reply is not part of the conversation. An answer that /retry was to
 // replace stays; a turn that the messages replace does not.
-func (l *loop) failedRun(q question, a answer, err error, started time.Time) conversation.Run {
+func (l *loop) failedRun(runs context.Context, q question, a answer, err error, started time.Time) conversation.Run {
+	var failure *llm.Error
+	if errors.As(err, &failure) && failure.Kind == llm.KindOverBudget {
+		return l.overBudgetRun(runs, q, a, failure, started)
+	}
 	a.messages = nil
 	run := l.agentRun(q, q.took, a, started)
 	run.Status, run.Error, run.Effect = conversation.StatusFailed, err.Error(), conversation.Effect{Undo: q.undo}
+	if last := len(run.Steps) - 1; last >= 0 && run.Steps[last].Failure == "" { // the call itself did not fail, but there is no answer
+		run.Steps[last].Failure = string(llm.KindOf(err))
+	}
 	l.deps.Log.Error("run failed", "session", l.key, "run", run.ID(), "error", err)
-	run.Replies = l.reply(q.took, fmt.Sprintf("%s (run %d)\n\nYour message is kept; /retry tries again.", userWords(err), run.ID()))
+	run.Replies = l.unanswered(q.took, fmt.Sprintf("%s (run %d)\n\nYour message is kept; /retry tries again.", l.failureWords(err), run.ID()))
 	run.Replies[0].Actions = []conversation.Action{{Label: "Try again", Command: "/retry"}}
+	addWarnings(&run, "", a.warnings)
 	return run
 }
 
-// userWords returns what a user is told of an error.
-func userWords(err error) string {
+// unanswered returns the reply to messages of one origin to which the model gives no answer.
+// The texts of reminders among them come first, so that people are reminded all the same.
+func (l *loop) unanswered(took []conversation.Inbound, text string) []conversation.Delivery {
+	var b strings.Builder
+	for _, in := range took {
+		if in.Options.Reminder != 0 {
+			b.WriteString(in.Text + "\n\n")
+		}
+	}
+	return l.reply(took, b.String()+text)
+}
+
+// failureWords returns the text by which an error is reported in the chat. Only the operator
+// is told the cause.
+func (l *loop) failureWords(err error) string {
 	var failure *llm.Error
-	if errors.As(err, &failure) && failure.User != "" {
+	isModel := errors.As(err, &failure)
+	if l.deps.OfOperator != nil && l.deps.OfOperator(l.key) {
+		if isModel && failure.Operator != "" {
+			err = failure.Brief()
+		}
+		return upperFirst(plaintext.ShortLine(err.Error(), maxOperatorWords)) + "."
+	}
+	if isModel && failure.User != "" {
 		return failure.User
 	}
 	return "Something went wrong."
+}
+
+// maxOperatorWords is how many characters of an error the operator is shown in a chat.
+// The log has all.
+const maxOperatorWords = 600
+
+func upperFirst(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[size:]
 }
 
 // commitStopped commits a run that a /stop has ended. It also settles the /stop and
@@ -127,7 +220,7 @@ func (l *loop) commitStopped(runs context.Context, q question, a answer, started
 	}
 	background := without(now.Waiting, q.took)
 	took := slices.Concat(q.took, background[:settledByStop(background)])
-	return l.commit(runs, l.stoppedRun(q, took, a, started))
+	return l.commit(runs, l.stoppedRun(q, took, a, started), q.calls...)
 }
 
 // stopped is the reply to each origin whose messages a /stop has settled.
@@ -142,13 +235,14 @@ func (l *loop) stoppedRun(q question, took []conversation.Inbound, a answer, sta
 	text := stopped
 	if partial := strings.TrimSpace(a.partial); partial != "" {
 		written := window.Rows([]window.Entry{window.NewEntry(l.deps.Counter, llm.Message{Role: "assistant", Content: partial})})
-		written[0].Stopped, written[0].Metadata = true, metadataOf(q.took)
+		written[0].Stopped, written[0].Metadata, written[0].Reasoning = true, metadataOf(q.took), a.thought
 		run.Messages = append(run.Messages, written...)
 		text = below(partial, text)
 	} else if len(a.messages) == 0 {
 		run.Effect.Replace = 0 // the answer that /retry was to replace stays
 	}
 	run.Replies = l.stoppedReplies(took, text)
+	addWarnings(&run, "", a.warnings)
 	return run
 }
 
@@ -180,9 +274,15 @@ func (l *loop) reply(took []conversation.Inbound, text string) []conversation.De
 }
 
 // settledUsers returns the user messages that a run stores: those of the question
-// that are not stored yet, and those that a /stop has settled with it.
+// that are not stored yet, and those that a /stop has settled with it. The note that the
+// model was told with the question stays with it.
 func (l *loop) settledUsers(q question, took []conversation.Inbound) []conversation.Message {
-	return slices.Concat(q.users[q.stored:], l.router.userMessages(without(took, q.took)))
+	asked := slices.Clone(q.users[q.stored:])
+	if last := len(asked) - 1; last >= 0 && asked[last].Role == conversation.RoleUser && !q.told.IsZero() {
+		asked[last].Note = q.told
+		asked[last].Tokens += window.NoteTokens(q.told, l.deps.Counter)
+	}
+	return append(asked, l.router.userMessages(without(took, q.took))...)
 }
 
 // userMessages returns inbound as messages of the conversation, without commands.
@@ -203,19 +303,23 @@ func (r *Router) userMessage(in conversation.Inbound, e enclosed) conversation.M
 	if in.Group {
 		m.Sender = in.Sender
 	}
-	counted := m // as it is shown
-	if !r.deps.Vision {
-		counted.Images = nil
-		for _, image := range m.Images {
-			counted.Content = join(counted.Content, imageLine(image))
-		}
-	}
-	m.Tokens = r.deps.Counter.Message(window.ToModel(&counted))
+	m.Tokens = r.tokensOf(m)
 	return m
 }
 
-// noteMessages returns messages that tell the model how earlier ones, which it has
-// answered, read after an edit.
+// tokensOf counts the tokens of a message as it is shown.
+func (r *Router) tokensOf(m conversation.Message) int {
+	switch {
+	case m.Role == conversation.RoleAssistant:
+		m = window.NameMade(m)
+	case !r.setups.sees():
+		m = window.NamePictures(m, len(m.Images))
+	}
+	return r.deps.Counter.Message(window.ToModel(&m))
+}
+
+// noteMessages returns messages that show the model the edited texts of messages that it has
+// answered before.
 func (r *Router) noteMessages(notes []conversation.Inbound) []conversation.Message {
 	var told []conversation.Message
 	for _, in := range notes {

@@ -7,13 +7,13 @@ import (
 	"parley/conversation"
 )
 
-// withOverheard returns the messages that a run asks the model with what was said in
-// the place before them and not to the bot. That is a message by itself, which is not
-// stored: no later window has it.
+// withOverheard returns the messages that a run sends to the model. If people in the group
+// have talked before them without addressing the bot, this talk is a message of its own in
+// front of them. It is not stored, so no later window has it.
 func (r *Router) withOverheard(asked []conversation.Message, took []conversation.Inbound) []conversation.Message {
 	text := ""
 	for _, in := range took {
-		text = join(text, in.Overheard)
+		text = window.JoinLines(text, in.Overheard)
 	}
 	if text == "" {
 		return asked

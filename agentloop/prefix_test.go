@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"sort"
 	"strings"
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/llm"
 	"parley/llm/llmtest"
 	"parley/tools"
@@ -41,7 +44,8 @@ func callBytes(t *testing.T, c llmtest.Call) string {
 		write(tool)
 	}
 	for _, m := range c.Messages {
-		m.Content, m.Note = m.Text(), ""
+		b.WriteString(m.Role + ":" + m.Text() + "\n")
+		m.Role, m.Content, m.Note = "", "", ""
 		write(m)
 	}
 	return b.String()
@@ -49,10 +53,7 @@ func callBytes(t *testing.T, c llmtest.Call) string {
 
 // repeated returns which part of a call the one before begins with.
 func repeated(before, call string) float64 {
-	n := 0
-	for n < min(len(before), len(call)) && before[n] == call[n] {
-		n++
-	}
+	n := sort.Search(min(len(before), len(call)), func(i int) bool { return before[:i+1] != call[:i+1] })
 	return float64(n) / float64(len(call))
 }
 
@@ -60,25 +61,38 @@ func repeated(before, call string) float64 {
 // its cache: also with a summary, and across restarts.
 func TestCallsRepeatTheOneBefore(t *testing.T) {
 	if testing.Short() {
-		t.Skip("skipped with -short: it holds four long talks")
+		t.Skip("skipped with -short: it holds six long talks")
 	}
 	t.Parallel()
+	mostlyShort := func(r *rand.Rand) int { return int(30 * math.Pow(10, r.Float64())) } // 117 on average
+	evenly := func(r *rand.Rand) int { return 30 + r.IntN(271) }                         // 165 on average
+	threeRules := []string{"answer in British English, and never in more than three paragraphs", "all sizes in metric units", "never name a customer"}
 	for _, talk := range []struct {
+		name          string
 		budget, turns int
+		words         func(*rand.Rand) int // of a turn, 30 to 300, a quarter of them the question's
+		rules         []string             // that are noted at the beginning
 		least         float64
-	}{{8000, 300, 0.92}, {32_000, 600, 0.97}} {
+	}{
+		{"even", 8000, 300, evenly, nil, 0.92},
+		{"short", 32_000, 540, mostlyShort, nil, 0.97},
+		{"even with rules", 8000, 300, evenly, threeRules, 0.92},
+	} {
 		for _, strategy := range []string{SlidingWindow, Summarization} {
-			t.Run(fmt.Sprint(talk.budget, " ", strategy), func(t *testing.T) {
+			t.Run(fmt.Sprint(talk.name, " ", talk.budget, " ", strategy), func(t *testing.T) {
 				t.Parallel()
 				r := rand.New(rand.NewPCG(1, uint64(talk.budget)))
 				h := library(t, func(d *Deps) {
 					d.Budget, d.StateBudget, d.Strategy, d.KeepRecent = talk.budget, 800, strategy, 20
 				})
+				for _, rule := range talk.rules {
+					h.ask(room, "/state add rule: "+rule)
+				}
 				share := 0.0
 				before := ""
 				advanced, start := 0, int64(1)
 				for n := range talk.turns {
-					said := int(30 * math.Pow(10, r.Float64())) // words of the exchange, 30 to 300 and mostly few, a quarter of them the question's
+					said := talk.words(r)
 					h.server.Reply(func(c llmtest.Call) llmtest.Answer {
 						if c.Messages[0].Content == summaryPrompt {
 							return llmtest.Answer{Text: "They spoke of the river. " + strings.Repeat("And of more. ", 40)}
@@ -129,6 +143,9 @@ func TestNoCallChangesWhatAnEarlierOneSent(t *testing.T) {
 				d.Budget, d.StateBudget, d.KeepRecent = 1200+r.IntN(3000), 300, 4
 				if d.Strategy = SlidingWindow; seed%2 == 1 {
 					d.Strategy = Summarization
+				}
+				if d.Files, d.Vision = (shelf{"cat": png}), seed%3 > 0; d.Vision {
+					d.Budget += 1000 * (4 + r.IntN(36))
 				}
 			})
 			h.server.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -196,6 +213,10 @@ func TestNoCallChangesWhatAnEarlierOneSent(t *testing.T) {
 					if _, err := h.router.Window(t.Context(), room); err != nil {
 						t.Fatal(err)
 					}
+				case 7, 8:
+					n := []int{1, 2, 2, 5, 10, 20}[r.IntN(6)]
+					h.accept(filed(h.inbound(room, words(r, 5)), slices.Repeat([]media.Attachment{{Name: "cat.png", MediaType: "image/png", Ref: "cat"}}, n)...))
+					h.reply(room)
 				case 6:
 					in := h.inbound(room, "in another place now")
 					in.Place = fmt.Sprint("room ", r.IntN(100))
@@ -211,19 +232,31 @@ func TestNoCallChangesWhatAnEarlierOneSent(t *testing.T) {
 	}
 }
 
-// sameHistory fails the test when a call does not begin with what the one before sent up
-// to its newest question, which had the note.
+// sameHistory fails the test when a call does not begin with what the one before sent up to
+// its newest question, and with what lasts of the note there. The question itself may be cut
+// now, since it had more room while it was the newest.
 func sameHistory(t *testing.T, before, call llmtest.Call) {
 	t.Helper()
 	if len(call.Tools) != len(before.Tools) {
 		t.Fatalf("call %d offers %d tools, and the one before %d", call.N, len(call.Tools), len(before.Tools))
 	}
+	newest := 0
 	for i, m := range before.Messages {
-		if m.Note != "" || i >= len(call.Messages) {
-			return
+		if m.Role == "user" {
+			newest = i
 		}
-		if got := call.Messages[i]; got.Role != m.Role || got.Content != m.Content {
-			t.Fatalf("call %d sends as message %d\n%s: %.200q\nand the one before\n%s: %.200q", call.N, i, got.Role, got.Content, m.Role, m.Content)
+	}
+	for i, m := range before.Messages[:min(newest+1, len(call.Messages))] {
+		got := call.Messages[i]
+		if got.Note != m.Note && (i < newest || !strings.HasPrefix(m.Note, got.Note)) {
+			t.Fatalf("call %d tells in front of message %d %q, and the one before %q", call.N, i, got.Note, m.Note)
+		}
+		if i == newest {
+			break
+		}
+		if got.Role != m.Role || got.Content != m.Content || len(got.Images) != len(m.Images) {
+			t.Fatalf("call %d sends as message %d\n%s: %.200q with %d pictures\nand the one before\n%s: %.200q with %d",
+				call.N, i, got.Role, got.Content, len(got.Images), m.Role, m.Content, len(m.Images))
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/kept"
 	"parley/llm"
 	"parley/llm/llmtest"
 )
@@ -21,7 +22,7 @@ func (h *harness) note(key conversation.Key, role conversation.Role, text string
 
 // System messages that a program appends are sent in every run, directly after the
 // system prompt. People do not see them.
-func TestSystemMessagesOfProgramsAreToldInEveryRun(t *testing.T) {
+func TestSystemMessagesOfProgramsAreSentInEveryRun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.SystemPrompt = "You are kind." })
 	h.note(room, conversation.RoleSystem, "Answer in rhymes.")
@@ -90,9 +91,9 @@ func TestCommandsWhereOnlyAProgramHasWritten(t *testing.T) {
 	}
 }
 
-// What a program appends during a run stands before the answer, and the next run knows
-// it although the loop has a cache.
-func TestWhatIsAppendedBesideARunIsKnownToTheNext(t *testing.T) {
+// Messages that a program appends during a run stand before its answer, and the next run
+// sends them although the loop has a cache.
+func TestNextRunSeesMessagesAppendedDuringARun(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.ask(room, "hello")
@@ -101,7 +102,7 @@ func TestWhatIsAppendedBesideARunIsKnownToTheNext(t *testing.T) {
 		return llmtest.Answer{Text: "on it"}
 	})
 	h.ask(room, "mend the tests")
-	h.server.Reply(nil)
+	h.server.Reply(llmtest.Echo)
 	h.ask(room, "and?")
 	if asked := h.asked(); !strings.Contains(asked, "assistant: The tests pass now.\nuser: mend the tests\nassistant: on it\nuser: and?\n") {
 		t.Errorf("the model was sent %s", asked)
@@ -118,13 +119,13 @@ func TestRepliesThatAreKeptAreNotDelivered(t *testing.T) {
 	h.accept(in)
 	h.accept(help)
 	until(t, "both are answered", func() bool {
-		a, err := h.store.Answer(t.Context(), "cli", help.SourceID)
+		a, err := kept.New(h.store).Answer(t.Context(), "cli", help.SourceID)
 		return err == nil && a.State == conversation.StatusDone
 	})
-	if a, err := h.store.Answer(t.Context(), "cli", in.SourceID); err != nil || a.Text != "hello yourself" || a.Model == "" || a.Prompt == 0 {
+	if a, err := kept.New(h.store).Answer(t.Context(), "cli", in.SourceID); err != nil || a.Text != "hello yourself" || a.Model == "" || a.Prompt == 0 {
 		t.Errorf("%+v, %v", a, err)
 	}
-	notices, err := h.store.Notices(t.Context(), room, 0, 5)
+	notices, err := kept.New(h.store).Notices(t.Context(), room, 0, 5)
 	if err != nil || len(notices) != 1 || notices[0].Asked != "/help" || notices[0].After != 2 || !strings.Contains(notices[0].Text, "/undo") {
 		t.Errorf("notices: %+v, %v", notices, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestOperatorIsToldOfATooLongSystemPrompt(t *testing.T) {
+func TestTooLongSystemPromptIsLogged(t *testing.T) {
 	t.Parallel()
 	router := func(prompt string) *Router {
 		h := newHarness(t, func(p *Deps) { p.Config.SystemPrompt = prompt })

@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"time"
 
 	"parley/conversation"
 )
 
-// recovered runs do and returns a panic as an error: what one chat contains must
-// not end the gateway, and end it again at every start.
+// recovered calls do and returns a panic as an error: the content of one chat must not end
+// the gateway, and again at every start.
 func recovered(do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -46,7 +45,7 @@ func (l *loop) recoveredStep(intake, runs context.Context, snapshot conversation
 // possible, since the usual work has panicked. A message is kept for /retry.
 func (l *loop) panickedRun(snapshot conversation.Snapshot, err error) conversation.Run {
 	in := snapshot.Waiting[0]
-	run := l.newRun(snapshot, snapshot.Waiting[:1], time.Now())
+	run := l.newRun(snapshot, snapshot.Waiting[:1], l.deps.Store.Now())
 	run.Status, run.Error = conversation.StatusFailed, err.Error()
 	if _, is := in.Command(); is {
 		run.Kind = conversation.KindCommand

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/llm"
 )
 
@@ -20,11 +21,11 @@ func (b brittle) Text(text string) int {
 	return b.Counter.Text(text)
 }
 
-func TestPanicInACommandIsToldThereAndEndsNothing(t *testing.T) {
+func TestPanicInACommandIsReportedInItsChatAlone(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, func(p *Deps) { p.Counter, p.StateBudget = brittle{p.Counter.(*llm.Counter)}, 800 })
+	h := newHarness(t, func(p *Deps) { p.Counter, p.StateBudget = brittle{p.Counter.(*llm.Counter)}, 10 })
 	h.ask("cli:poisoned", "poison")
-	got := h.ask("cli:poisoned", "/status")
+	got := h.ask("cli:poisoned", "/state")
 	if !strings.Contains(got, "Something went wrong (run 2)") || strings.Contains(got, "secret detail") {
 		t.Errorf("the user reads %q", got)
 	}
@@ -46,9 +47,9 @@ func (f startled) Message(m llm.Message) int {
 	return f.Counter.Message(m)
 }
 
-// A message that makes the gateway panic must not end it. Its sender is told, the message
-// is kept, and the next ones are answered.
-func TestPanicBeforeARunIsToldThereAndEndsNothing(t *testing.T) {
+// A panic over a message does not end the gateway. The sender is told of the failure, the
+// message is stored, and the next ones are answered.
+func TestPanicBeforeARunIsReportedInItsChatAlone(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Counter = startled{p.Counter.(*llm.Counter)} })
 	h.say("cli:poisoned", "poison")
@@ -68,7 +69,7 @@ func TestPanicBeforeARunIsToldThereAndEndsNothing(t *testing.T) {
 // trap panics on one file.
 type trap struct{ shelf }
 
-func (t trap) Fetch(ctx context.Context, channel string, file conversation.Attachment) (io.ReadCloser, error) {
+func (t trap) Fetch(ctx context.Context, channel string, file media.Attachment) (io.ReadCloser, error) {
 	if file.Ref == "poison" {
 		panic("secret detail")
 	}
@@ -79,8 +80,8 @@ func TestPanicOverAFileLeavesItsNameAndEndsNothing(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Files = trap{shelf{"notes": "buy milk"}} })
 	h.accept(
-		filed(h.inbound(room, "see this"), conversation.Attachment{Name: "bad.txt", MediaType: "text/plain", Size: 3, Ref: "poison"}),
-		filed(h.inbound(room, "and this"), conversation.Attachment{Name: "notes.txt", MediaType: "text/plain", Size: 8, Ref: "notes"}),
+		filed(h.inbound(room, "see this"), media.Attachment{Name: "bad.txt", MediaType: "text/plain", Size: 3, Ref: "poison"}),
+		filed(h.inbound(room, "and this"), media.Attachment{Name: "notes.txt", MediaType: "text/plain", Size: 8, Ref: "notes"}),
 	)
 	h.reply(room)
 	if got := h.asked(); !strings.Contains(got, "see this\n[file bad.txt could not be loaded: something went wrong]") || !strings.Contains(got, "buy milk") {

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	versions "parley/conversation/branches"
+	"parley/conversation/storetest"
 	"parley/llm"
 	"parley/llm/llmtest"
 	"parley/tools"
@@ -96,6 +98,35 @@ func TestEditSurvivesACrash(t *testing.T) {
 	h.expect("the conversation", append(want, "assistant: echo: two"), h.history(room))
 }
 
+// A gateway that is killed while the model answers an edit answers it after its start, on
+// one branch beside the earlier version.
+func TestEditBeginsOneBranchAfterAKill(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, nil)
+	h.ask(room, "one")
+	h.ask(room, "tow")
+	copied := ""
+	h.server.Reply(func(c llmtest.Call) llmtest.Answer {
+		copied = copyAsKilled(t, h.store)
+		return llmtest.Echo(c)
+	})
+	h.accept(h.instead("two"))
+	h.reply(room)
+	h.end()
+
+	h = newHarnessOn(t, storetest.Open(t, copied), nil)
+	h.reply(room)
+	h.expect("the conversation", []string{"user: one", "assistant: echo: one", "user: two", "assistant: echo: two"}, h.history(room))
+	c, err := h.store.Active(t.Context(), room)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forks, err := versions.New(h.store).Forks(t.Context(), c)
+	if diff := cmp.Diff([]versions.Fork{{Versions: []int64{3, 5}, Chosen: 1}}, forks); diff != "" || err != nil {
+		t.Errorf("versions: %s, %v", diff, err)
+	}
+}
+
 // An edit that the model fails on, or that somebody stops, has replaced the turn: /retry
 // answers what the person says now.
 func TestEditWithoutAnAnswerReplacesTheTurn(t *testing.T) {
@@ -123,17 +154,30 @@ func TestEditWithoutAnAnswerReplacesTheTurn(t *testing.T) {
 	}
 }
 
-// An edit never takes back anything but the message that it is of: once something else
-// was said, it is a message like any other.
-func TestEditThatComesTooLateReplacesNothing(t *testing.T) {
+// An edit of an earlier message begins a branch there: what followed is set aside, however
+// long ago it was said, and the model is shown nothing of it. An edit of a message of
+// another conversation is a message like any other.
+func TestEditOfAnEarlierMessageBeginsABranch(t *testing.T) {
 	t.Parallel()
-	h := newHarness(t, nil)
+	h := newHarness(t, func(d *Deps) { d.Budget = 1500 })
 	h.ask(room, "one")
-	late := h.instead("first")
-	h.accept(h.inbound(room, "two"), late)
+	edit := h.instead("first")
+	for range 12 { // more than the window holds
+		h.ask(room, strings.Repeat("and more of it ", 40))
+	}
+	if c, err := h.store.Active(t.Context(), room); err != nil || c.Window.Start < 3 {
+		t.Fatalf("the window begins at %d, %v", c.Window.Start, err)
+	}
+	h.accept(edit)
 	h.reply(room)
-	h.reply(room)
-	h.expect("the conversation", []string{"user: one", "assistant: echo: one", "user: two", "assistant: echo: two", "user: first", "assistant: echo: first"}, h.history(room))
+	h.expect("the model is shown", []string{"user: first"}, h.shownLast())
+	h.expect("the conversation", []string{"user: first", "assistant: echo: first"}, h.history(room))
+	h.ask(room, "second")
+	h.expect("then the model is shown", []string{"user: first", "assistant: echo: first", "user: second"}, h.shownLast())
+	c, err := h.store.Active(t.Context(), room)
+	if err != nil || c.State.Turns != 2 {
+		t.Errorf("%d turns, %v", c.State.Turns, err)
+	}
 
 	again := h.instead("elsewhere")
 	h.ask(room, "/new")
@@ -147,7 +191,7 @@ func TestEditOfAnOldMessageGoesOnInItsConversation(t *testing.T) {
 	t.Parallel()
 	h, pass := agingHarness(t)
 	h.ask(room, "tow")
-	pass(h.deps.Limits.Rest + time.Hour)
+	pass(h.deps.Limits.Idle + time.Hour)
 	h.accept(h.instead("two"))
 	h.reply(room)
 	h.expect("the conversation", []string{"user: two", "assistant: echo: two"}, h.history(room))
@@ -160,6 +204,7 @@ func TestWindowShowsOlderTurnsInPlaceOfAHugeOne(t *testing.T) {
 	for name, again := range map[string]func(h *harness){
 		"retry": func(h *harness) { h.ask(room, "/retry") },
 		"edit":  func(h *harness) { h.accept(h.instead("never mind")); h.reply(room) },
+		"undo":  func(h *harness) { h.ask(room, "/undo"); h.ask(room, "never mind") },
 	} {
 		for _, strategy := range []string{SlidingWindow, Summarization} {
 			t.Run(name+" "+strategy, func(t *testing.T) {
@@ -167,9 +212,9 @@ func TestWindowShowsOlderTurnsInPlaceOfAHugeOne(t *testing.T) {
 				h := newHarness(t, func(d *Deps) {
 					d.Budget, d.Strategy = 1500, strategy
 					var err error
-					d.Tools, err = tools.NewRegistry(tools.Tool{Name: "look", Parameters: json.RawMessage(`{"type":"object"}`), Call: func(context.Context, json.RawMessage) (string, error) {
+					d.Tools, err = tools.NewRegistry(tools.Tool{Name: "look", Parameters: json.RawMessage(`{"type":"object"}`), Call: tools.Text(func(context.Context, json.RawMessage) (string, error) {
 						return strings.Repeat("the river is deep ", 2000), nil
-					}})
+					})})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -189,7 +234,7 @@ func TestWindowShowsOlderTurnsInPlaceOfAHugeOne(t *testing.T) {
 				}
 				again(h)
 				calls := h.server.Calls()
-				if sent := callBytes(t, calls[len(calls)-1]); !strings.Contains(sent, "blue") || strings.Contains(sent, "It is deep.") {
+				if sent := callBytes(t, calls[len(calls)-1]); !strings.Contains(sent, "blue") || !strings.Contains(sent, "more to say about it") || strings.Contains(sent, "It is deep.") {
 					t.Errorf("the model is sent %s", sent)
 				}
 				if refused := h.server.Refusals(); len(refused) > 0 {

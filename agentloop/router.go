@@ -3,14 +3,15 @@ package agentloop
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
 
-	"parley/agentloop/command"
 	"parley/agentloop/window"
 	"parley/conversation"
 	"parley/conversation/files"
@@ -24,8 +25,7 @@ import (
 // session is idle. Only the goroutine of Run touches the map of loops.
 type Router struct {
 	deps       *Deps
-	frame      *window.Frame
-	env        command.Env
+	setups     *setups
 	hints      window.Hints // none where the model has no recall
 	toolState  *toolstate.Reader
 	signals    chan signal
@@ -34,13 +34,16 @@ type Router struct {
 	done       chan struct{}          // closed when Run no longer takes signals
 	served     []conversation.Account // whose inbound is answered here; none = every one
 	background *background
+	questions  *questions
+	process    string // identifies this process among those that have worked on the store
+	swept      swept  // only where several nodes share the database
 	kept       *files.Files
 	content    *filecontent.Reader
 
 	imageMemory    *semaphore.Weighted // bytes of images that the runs may load
 	downloadMemory *semaphore.Weighted // bytes of files that are being fetched
 	summaries      summaries
-	calibration    window.Calibration
+	calibrations   window.Calibrations // by the names of models
 	budgets        window.Budgets
 	atWork         atomic.Int64 // loops
 }
@@ -51,11 +54,19 @@ type signal struct {
 	key     conversation.Key
 	inbound []conversation.Inbound // as stored; none: the loop reads the store
 	stop    bool                   // a /stop is among it
-	edited  bool                   // only a loop that exists needs to know
+	edited  bool                   // only a loop that exists needs to know, or one whose run waits for an answer
+	cancel  int64                  // the run to stop, likewise; 0 = none
 	task    *task                  // for between two runs; nil = none
+	chosen  bool                   // another node has chosen this one to work the session
+
+	// found is what the store has that no run has settled. A loop that works on all of it already is not disturbed.
+	found []conversation.Unsettled
 }
 
-var errStopped = errors.New("stopped by the user")
+var (
+	errStopped   = errors.New("stopped by the user")
+	errCancelled = fmt.Errorf("%w by its number", errStopped) // nothing that waits is settled with it
+)
 
 // NewRouter returns a router. Run starts it.
 func NewRouter(deps Deps) *Router {
@@ -71,25 +82,44 @@ func NewRouter(deps Deps) *Router {
 		content:        deps.FileContent,
 		downloadMemory: semaphore.NewWeighted(maxDownloadMemory),
 		deps:           &deps,
+		setups:         newSetups(&deps),
 		signals:        make(chan signal, 1024),
 		idle:           make(chan *loop),
 		slots:          make(chan struct{}, deps.Config.MaxConcurrentRuns),
 		done:           make(chan struct{}),
 		imageMemory:    semaphore.NewWeighted(maxImageMemory),
 		toolState:      toolstate.New(deps.Config.ToolNames()),
-		frame:          window.NewFrame(deps.Counter, deps.Config.SystemPrompt, deps.Tools),
 		background:     newBackground(deps.Log),
+		questions:      newQuestions(),
+		process:        uuid.NewString(),
 	}
-	r.env = r.commandEnv()
+	if node := deps.Store.Node(); node != nil {
+		node.Subscribe(sessionTopic, r.receive)
+	}
 	if deps.Tools.Has(tools.RecallName) {
 		r.hints = window.NewHints(deps.HintPhrases)
 	}
 	return r
 }
 
-// CheckPrompt returns an error for the operator when the system prompt is so long
+// CheckPrompt returns an error for the operator that names each system prompt that is so long
 // that it is sent cut.
-func (r *Router) CheckPrompt() error { return r.frame.Check(r.deps.Budget) }
+func (r *Router) CheckPrompt() error {
+	var problems []error
+	for i := range r.setups.agents {
+		a := &r.setups.agents[i]
+		m := r.setups.findModel(a.Model)
+		if m == nil {
+			m = &r.setups.models[0]
+		}
+		err := r.setups.frame(r.deps.Counter, a).Check(m.Budget)
+		if err != nil && a.Name != "" {
+			err = fmt.Errorf("agent %s: %w", a.Name, err)
+		}
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
 
 // Accepted wakes the loops of inbound that Accept has stored. A /stop among it ends
 // the run of its session at once.
@@ -107,7 +137,19 @@ func (r *Router) Accepted(stored ...conversation.Inbound) {
 // Edited has the loop of a session, if there is one, read the store again: somebody
 // else has changed its conversation or what waits.
 func (r *Router) Edited(key conversation.Key) {
+	if r.isElsewhere(key) {
+		r.publish(request{Session: key, Edited: true})
+	}
 	r.signal(signal{key: key, edited: true})
+}
+
+// Cancel ends one run of a session, given by its number, if it is under way. What the run
+// has written so far is kept as after a /stop; messages that wait are answered by the next run.
+func (r *Router) Cancel(key conversation.Key, run int64) {
+	if r.isElsewhere(key) {
+		r.publish(request{Session: key, Cancel: run})
+	}
+	r.signal(signal{key: key, cancel: run})
 }
 
 // Wake has the loop of a session answer what waits in the store. It is for inbound
@@ -140,17 +182,23 @@ func (r *Router) Run(intake, runs context.Context, scopes ...conversation.Scope)
 	var workers sync.WaitGroup
 	defer workers.Wait()
 	r.background.start(intake, &workers)
+	workers.Go(func() { r.watchQuestions(intake) })
+	if node := r.deps.Store.Node(); node != nil {
+		node.ReportLoad(r.load)
+		workers.Go(func() { r.sweep(intake, scopes) })
+	}
 	var running sync.WaitGroup
 	loops := map[conversation.Key]*loop{}
 	ended := 0 // loops since memory was released
 
 	wake := func(s signal) {
 		l := loops[s.key]
-		if l == nil && s.edited {
+		if l == nil && (s.edited || s.cancel != 0) && !r.questions.has(s.key) {
 			return
 		}
 		if l == nil {
 			l = newLoop(r, s.key)
+			l.chosen = s.chosen
 			loops[s.key] = l
 			r.atWork.Store(int64(len(loops)))
 			running.Go(func() { l.run(intake, runs) })

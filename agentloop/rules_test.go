@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"parley/conversation"
 	"parley/conversation/state"
 )
 
@@ -145,7 +144,7 @@ func TestClearLeavesNoRules(t *testing.T) {
 // A conversation that has reached the limit is followed by another, with its rules.
 func TestMessageLimitBeginsAnotherConversation(t *testing.T) {
 	t.Parallel()
-	h := workshop(t, func(p *Deps) { p.Limits = conversation.Limits{Messages: 4, Carry: state.Carry{Rules: true}} })
+	h := workshop(t, func(p *Deps) { p.Limits = state.Limits{Messages: 4, Carry: state.Carry{Rules: true}} })
 	h.ask(room, "one")
 	h.ask(room, "two")
 	if got, want := h.ask(room, "three"), "A new conversation begins: the last one has reached 4 messages. /history list has it.\n\necho: three"; got != want {

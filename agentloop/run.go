@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -14,6 +13,10 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/approvals"
+	"parley/conversation/budgets"
+	"parley/conversation/journal"
+	"parley/conversation/state"
 	"parley/conversation/steps"
 	"parley/llm"
 	"parley/plaintext"
@@ -23,32 +26,39 @@ import (
 // answer is what a run has got from the model.
 type answer struct {
 	messages   []window.Entry // tool rounds and the final text, in order
+	pictures   int            // that the model has made
 	partial    string         // text of the call that was stopped or failed
+	thought    string         // what the model thought before partial
 	model      string
+	fallback   *llm.Fallback // why model has answered in place of the run's own; nil = it is the run's own
 	rounds     int
 	prompt     int // tokens, as the server counted them
 	cached     int // of prompt, from the server's cache
 	completion int
 	steps      []steps.Step
+	warnings   []string // for the user, about budgets
 }
 
 // question is what a run answers.
 type question struct {
 	snapshot conversation.Snapshot
-	took     []conversation.Inbound // what the run settles, all of one origin; the reply goes to the address of the last
-	asked    []conversation.Inbound // these, with albums as one message; none for messages that are stored already
+	took     []conversation.Inbound // the inbound that the run settles, all of one origin; the reply goes to the address of the last
+	asked    []conversation.Inbound // took, with each album as one message; empty for messages that are stored already
 	notes    []conversation.Inbound // edits of earlier messages, which the run settles, too
 	users    []conversation.Message // the messages that the model is to answer
-	ended    *conversation.Snapshot // of the conversation that is over and that this one follows; nil = it follows none
+	ended    *conversation.Snapshot // of the expired conversation that this one follows; nil = there is none
+	setup    setup                  // of the run
 	hint     string                 // shown to the model with them; "" = none
-	fetched  bool                   // fetchFiles was done
+	fetched  bool                   // fetchFiles has run
 	problems []string               // of its files, for the user
+	calls    []steps.Step           // model calls that were made to read its files
 
 	stored int   // how many of users, from the first on, are stored already: /retry answers them again
 	again  int64 // seq of the last of these, 0 for none
 	undo   int64 // seq from which on the run takes messages out of the talk, 0 for none: see Snapshot.Replacing
 
 	window conversation.Window // of the calls; zero = none was made
+	told   state.Told          // what the newest call told that stays with the last of users
 }
 
 // destination returns where the reply goes.
@@ -66,7 +76,8 @@ func (l *loop) answerNew(runs context.Context, snapshot conversation.Snapshot) b
 	if q.snapshot.Conversation.Succeeds() {
 		q.ended = &snapshot
 	}
-	q.took = toldApart(q.snapshot.History, snapshot.Waiting)
+	q.setup = l.router.setup(snapshot)
+	q.took = withDistinctNames(q.snapshot.History, snapshot.Waiting)
 	q.asked = asOne(q.took)
 	q.users = slices.Concat(l.router.noteMessages(q.notes), l.router.userMessages(q.asked))
 	return l.answer(runs, q)
@@ -74,44 +85,66 @@ func (l *loop) answerNew(runs context.Context, snapshot conversation.Snapshot) b
 
 // answer has the model answer a question, and commits the result.
 func (l *loop) answer(runs context.Context, q question) bool {
-	started := time.Now()
+	if !l.readUnfinished(runs) {
+		return false
+	}
+	begun, deaths, err := l.takeUp(runs, q)
+	switch {
+	case err != nil:
+		return false
+	case deaths >= maxDeaths:
+		return l.commit(runs, l.givenUpRun(q, begun, deaths))
+	}
+	started := begun.StartedAt
 	working, end := context.WithCancel(runs) // ends after the commit
 	defer end()
 	l.deps.Log.Debug("run begun", "session", l.key, "run", q.took[0].ID, "conversation", q.snapshot.Conversation.ID, "messages", len(q.took))
 	l.deps.Watcher.Working(working, l.key, q.took, q.destination())
-	a, err := l.generate(runs, &q)
+	a, err := l.generate(runs, &q, begun, diedInRound(begun, deaths, l.unfinished.questions, l.router.process))
 	switch {
 	case err == nil:
-		return l.commit(runs, l.doneRun(q, a, started))
+		return l.commit(runs, l.doneRun(q, a, started), q.calls...)
 	case runs.Err() != nil: // the gateway ends; the question stays in the inbox
+		l.suspend(runs, begun)
 		return false
-	case errors.Is(err, errJoined): // all of it is still waiting
+	case errors.Is(err, errJoined), errors.Is(err, errAsked): // all of it is still waiting
 		return true
+	case errors.Is(err, errCancelled):
+		return l.commit(runs, l.stoppedRun(q, q.took, a, started), q.calls...)
 	case errors.Is(err, errStopped):
 		return l.commitStopped(runs, q, a, started)
 	}
-	return l.commit(runs, l.failedRun(q, a, err, started))
+	return l.commit(runs, l.failedRun(runs, q, a, err, started), q.calls...)
 }
 
 // generate fetches the files of the question and calls the model until it has
-// answered. A /stop ends it: it then returns errStopped with the answer so far. It
-// returns errJoined where it has to begin again with more messages.
-func (l *loop) generate(runs context.Context, q *question) (answer, error) {
+// answered. A /stop ends it: it then returns errStopped with the answer so far, and
+// errCancelled where this run alone was to end. It returns errJoined where it has to begin again with more messages,
+// and errAsked where it waits for the answer of a person. died says that the last round of its journal was left by a
+// process that died.
+func (l *loop) generate(runs context.Context, q *question, begun journal.Run, died bool) (answer, error) {
 	ctx, cancel := context.WithCancelCause(runs)
 	defer cancel(nil)
 
-	// The router calls this function. A goroutine that waits for l.stop would cost
-	// every run a stack.
-	stop := func() { cancel(errStopped) }
-	l.cancel.Store(&stop)
-	defer l.cancel.Store(nil)
+	// The router ends the run. A goroutine that waits for l.stop would cost every run a
+	// stack.
+	number := q.took[0].ID
+	l.active.Store(&active{number, cancel})
+	defer l.active.Store(nil)
 	select {
-	case <-l.stop: // it came before l.cancel was set
-		stop()
+	case <-l.stop: // it came before l.active was set
+		cancel(errStopped)
 	default:
 	}
-	g := &generation{loop: l, deps: l.deps, to: q.destination(), notice: l.router.expiryNotice(q.snapshot.Conversation), number: q.took[0].ID, conversation: q.snapshot.Conversation.ID, budget: l.router.budgets.Of(l.key, l.deps.Budget)}
-	if q.again == 0 {
+	if l.cancel.Load() == number { // likewise
+		cancel(errCancelled)
+	}
+	g := &generation{loop: l, deps: l.deps, to: q.destination(), notice: l.router.expiryNotice(q.snapshot.Conversation), number: number, conversation: q.snapshot.Conversation.ID, setup: q.setup}
+	g.budget = l.router.budgets.Of(l.key, q.setup.label(), q.setup.model.Budget)
+	g.journal, g.changed, g.died = begun, begun.ID != 0 && changed(begun, q.took), died
+	g.questions, g.askers = l.unfinished.questions, askersOf(q.took)
+	g.first, g.charge = q.took[0], l.router.charge(l.key, q.took[0].Channel(), q.took[0].Sender)
+	if q.again == 0 && len(begun.Rounds) == 0 {
 		g.join = &joining{began: time.Now(), took: q.took[len(q.took)-1], cancel: cancel}
 		l.join.Store(g.join)
 		defer l.join.Store(nil)
@@ -125,17 +158,19 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 		defer release()
 		g.openWithSummary(ctx, q)
 		snapshot, asked := l.withImages(ctx, *q)
-		q.hint = l.router.hintFor(ctx, snapshot, asked, g.budget)
+		q.hint = l.router.hintFor(ctx, snapshot, asked, g.calibration().Budget(g.budget))
 		if g.options, err = modelOptions(optionsOf(q.took)); err != nil {
 			return err
 		}
 		asked = l.router.withOverheard(asked, q.asked)
 		g.window = l.router.windowWithHint(instructed(snapshot, q.took), asked, q.hint)
-		return g.run(tools.WithSession(ctx, tools.Session{Key: l.key, Conversation: q.snapshot.Conversation.ID, Window: g.budget}))
+		return g.run(tools.WithSession(ctx, tools.Session{
+			Key: l.key, Conversation: q.snapshot.Conversation.ID, Window: g.budget, Asked: q.took[len(q.took)-1],
+		}))
 	})
-	l.router.budgets.Used(l.key, g.budget, l.deps.Budget)
-	q.window = g.window.Place()
-	for _, cause := range []error{errStopped, errJoined} {
+	l.router.budgets.Used(l.key, q.setup.label(), g.budget, q.setup.model.Budget)
+	q.window, q.told = g.window.Place(), g.window.Told()
+	for _, cause := range []error{errStopped, errCancelled, errJoined} {
 		if err != nil && errors.Is(context.Cause(ctx), cause) {
 			err = cause
 		}
@@ -147,45 +182,64 @@ func (l *loop) generate(runs context.Context, q *question) (answer, error) {
 type generation struct {
 	loop    *loop
 	deps    *Deps
+	setup   setup
 	window  window.Window
 	to      conversation.Destination
 	notice  string       // stands before the text in previews
 	budget  int          // shrinks when the model refuses a list as too long
 	options *llm.Options // of the model's calls; nil = as configured
-	join    *joining     // nil: the run does not begin again
+	join    *joining     // nil: the run never begins again
+
+	journal   journal.Run // what the run did in a process that has died
+	journaled int         // how many of the answer's steps are in the journal
+	resuming  bool        // the rounds of the journal are being added
+	changed   bool        // the messages were edited since the journal was begun
+	died      bool        // the process died in the last round of the journal
+
+	questions []approvals.Question // that the run had asked when it began
+	askers    []approvals.Person   // the senders of the messages that it answers
+	first     conversation.Inbound // of the messages that the run took
+	charge    budgets.Call         // whose budgets the calls use: those of its sender
+	standing  map[string]bool      // the tools that are always allowed in the session; nil = not read yet
 
 	number       int64  // of the run
 	conversation string // ID
 	unsummarised int64  // seq before which a summary could not be made in this run; 0 = none
 	answer       answer
 	text         strings.Builder // of the call under way
+	thought      strings.Builder // what the model thinks in it
 }
 
 // run calls the model and the tools it asks for, until it answers without tools.
 func (g *generation) run(ctx context.Context) error {
-	for round := 0; ; round++ {
-		last := round >= g.deps.Config.MaxToolRounds
+	round, err := g.resume(ctx)
+	if err != nil {
+		return err
+	}
+	for ; ; round++ {
+		last := round >= g.setup.agent.MaxToolRounds
 		response, err := g.call(ctx, last)
 		if err != nil {
 			return err
 		}
-		said := window.NewEntry(g.deps.Counter, llm.Message{Role: "assistant", Content: response.Text, ToolCalls: response.ToolCalls})
+		said := g.said(ctx, response)
 		if said.Finish = cutReason(response.FinishReason); said.Finish != "" {
 			g.deps.Log.Warn("answer cut off", "session", g.loop.key, "model", response.Model, "finish_reason", said.Finish,
 				"completion_tokens", response.Usage.Completion, "tool_calls", len(response.ToolCalls))
 		}
-		g.add(said)
-		if len(response.ToolCalls) == 0 {
-			return nil
-		}
-		if said.Finish != "" {
-			g.add(g.notRun(response.ToolCalls)...)
-			continue
-		}
-		if g.join != nil && !g.join.start() {
+		if len(response.ToolCalls) > 0 && said.Finish == "" && g.join != nil && !g.join.start() {
 			return errJoined
 		}
-		results, err := g.callTools(ctx, response.ToolCalls)
+		if len(response.ToolCalls) == 0 {
+			g.add(said)
+			return nil
+		}
+		stored, said, err := g.storeRound(ctx, said)
+		if err != nil {
+			return err
+		}
+		g.add(said)
+		results, err := g.resultsOf(ctx, said, stored)
 		if err != nil {
 			return err
 		}
@@ -202,7 +256,7 @@ func (g *generation) add(messages ...window.Entry) {
 // else "".
 func cutReason(reason string) steps.FinishReason {
 	switch r := steps.FinishReason(reason); r {
-	case steps.FinishLength, steps.FinishContentFilter:
+	case steps.FinishLength, steps.FinishContentFilter, steps.FinishCutOff:
 		return r
 	}
 	return ""
@@ -214,7 +268,7 @@ func cutReason(reason string) steps.FinishReason {
 // would repeat the call before. A server that does not know or heed that is called again
 // without tools.
 func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) {
-	offered := g.deps.Config.MaxToolRounds > 0 && len(g.loop.router.frame.Tools) > 0
+	offered := g.setup.agent.MaxToolRounds > 0 && len(g.window.Tools()) > 0
 	for {
 		sent := g.fit(ctx)
 		if sent.Cramped {
@@ -222,45 +276,82 @@ func (g *generation) call(ctx context.Context, last bool) (llm.Response, error) 
 		}
 		g.window.Sent(sent)
 		g.deps.Log.Debug("window", "session", g.loop.key, "run", g.number, "messages", len(sent.Messages)-1, "tokens", sent.Tokens, "left_out", sent.Left, "budget", g.budget)
-		request := llm.Request{Messages: sent.Messages, CacheKey: cacheKey(g.conversation), Options: g.options, Attempted: func(a llm.Attempt) {
-			g.noteCall(modelStep(a, sent))
-		}}
+		shown := sent // to the model that is called
+		request := llm.Request{
+			Messages: sent.Messages, CacheKey: cacheKey(g.conversation), Options: g.options,
+			Temperature: g.setup.agent.Temperature, MaxOutputTokens: g.setup.agent.MaxOutputTokens,
+			Attempted: func(a llm.Attempt) { g.noteCall(g.loop.router.modelStep(a, shown)) },
+			Waiting:   g.waiting,
+			Rebuild:   func(contextWindow int) []llm.Message { return g.rebuild(contextWindow, &shown) },
+		}
 		if offered {
-			request.Tools, request.InWords = g.loop.router.frame.Tools, last
+			request.Tools, request.InWords = g.window.Tools(), last
 		}
 		g.text.Reset()
-		response, err := g.deps.Model.Complete(ctx, request, g.preview)
+		if g.thought.Len() > 0 {
+			g.thought.Reset()
+			g.deps.Watcher.Thinking(g.loop.key, g.to, "")
+		}
+		asked := time.Now()
+		response, warnings, err := g.loop.router.callModel(ctx, g.setup.model.Model, g.charge, sent.Tokens, request, g.preview)
+		g.warn(ctx, warnings)
+		if llm.KindOf(err) == llm.KindOverBudget {
+			g.noteCall(refusedStep(g.setup.label(), g.deps.Store.At(asked), err))
+			return llm.Response{}, err
+		}
 		g.answer.rounds++
 		g.answer.prompt += response.Usage.Prompt
 		g.answer.cached += response.Usage.Cached
 		g.answer.completion += response.Usage.Completion
-		g.answer.model = response.Model
-		if !last && sent.Exact {
-			g.loop.router.calibration.Learn(response.Model, sent.Tokens, response.Usage.Prompt)
+		g.answer.model, g.answer.fallback = response.Model, response.Fallback
+		if !last && shown.Exact {
+			g.calibration().Learn(shown.Tokens, response.Usage.Prompt)
 		}
 		var failure *llm.Error
-		if errors.As(err, &failure) && failure.Kind == llm.KindContextSize {
+		if errors.As(err, &failure) && failure.Kind == llm.KindTooLong {
 			if !g.shrink(sent, failure.Limit) {
 				return response, g.tooLong(failure, sent)
 			}
 			g.deps.Log.Warn("list too long for the model; sending less", "session", g.loop.key, "budget", g.budget, "limit", failure.Limit)
 			continue
 		}
-		if last && offered && (err == nil && response.Text == "" || failure != nil && failure.Kind == llm.KindRejected) {
+		if last && offered && (err == nil && response.Text == "" && len(response.Images) == 0 || failure != nil && failure.Kind == llm.KindRefused) {
 			offered = false
 			continue
 		}
 		if err == nil && last && len(response.ToolCalls) > 0 {
 			response.ToolCalls = nil
-			if response.Text == "" {
-				err = fmt.Errorf("the model asked for tools %d times and gave no answer", g.answer.rounds)
+			if response.Text == "" && len(response.Images) == 0 {
+				err = g.onlyTools()
 			}
 		}
 		if err != nil {
-			g.answer.partial = response.Text
+			g.answer.partial, g.answer.thought = response.Text, response.Reasoning
 		}
 		return response, err
 	}
+}
+
+// calibration returns that of the model that has answered last in the run, else of its own.
+func (g *generation) calibration() *window.Calibration {
+	if g.answer.fallback != nil {
+		return g.loop.router.calibrations.Of(g.answer.model)
+	}
+	return g.loop.router.calibrations.Of(g.setup.label())
+}
+
+// rebuild returns the messages of the call for a fallback model that takes fewer tokens, nil if
+// there is no room for them. The window of the conversation stays where it is.
+func (g *generation) rebuild(contextWindow int, shown *window.List) []llm.Message {
+	if g.deps.BudgetFor == nil {
+		return shown.Messages
+	}
+	list := g.window.Fit(min(g.deps.BudgetFor(contextWindow), g.budget))
+	if list.Cramped {
+		return nil
+	}
+	*shown = list
+	return list.Messages
 }
 
 // noteCall adds an attempt at a model call to the steps of the run.
@@ -283,12 +374,34 @@ func cacheKey(conversation string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// shortWait is how long a call may wait for its next attempt without a word, unless the
+// model is busy.
+const shortWait = 2 * time.Second
+
+// waiting tells the people in the chat why no answer comes. A program would take it for
+// the answer.
+func (g *generation) waiting(w llm.Waiting) {
+	if w.Kind != llm.KindBusy && w.For < shortWait || g.deps.OfPrograms != nil && g.deps.OfPrograms(g.loop.key) {
+		return
+	}
+	g.deps.Watcher.Preview(g.loop.key, g.to, g.notice+w.Words())
+	g.deps.Watcher.Waiting(g.to, w.Words())
+}
+
 func (g *generation) preview(d llm.Delta) {
 	if g.join != nil && d.Text != "" && !g.join.start() {
 		return
 	}
 	if d.Reset {
 		g.text.Reset()
+		g.thought.Reset()
+	}
+	if d.Reasoning != "" || d.Reset {
+		g.thought.WriteString(d.Reasoning)
+		g.deps.Watcher.Thinking(g.loop.key, g.to, g.thought.String())
+	}
+	if d.Text == "" && !d.Reset {
+		return
 	}
 	g.text.WriteString(d.Text)
 	g.deps.Watcher.Preview(g.loop.key, g.to, g.notice+g.text.String())
@@ -298,11 +411,11 @@ func (g *generation) preview(d llm.Delta) {
 const maxStepError = 300
 
 // modelStep returns an attempt at a model call as a step of the run.
-func modelStep(a llm.Attempt, sent window.List) steps.Step {
+func (r *Router) modelStep(a llm.Attempt, sent window.List) steps.Step {
 	step := steps.Step{
 		Kind:       steps.Model,
 		Name:       a.Model,
-		At:         a.At,
+		At:         r.deps.Store.At(a.At),
 		Took:       a.Took,
 		FirstByte:  a.FirstByte,
 		Prompt:     a.Usage.Prompt,
@@ -315,7 +428,7 @@ func modelStep(a llm.Attempt, sent window.List) steps.Step {
 		FinishReason: cutReason(a.FinishReason),
 	}
 	if a.Err != nil {
-		step.Error = plaintext.ShortLine(a.Err.Error(), maxStepError)
+		step.Error, step.Failure = plaintext.ShortLine(a.Err.Error(), maxStepError), string(llm.KindOf(a.Err))
 	}
 	return step
 }

@@ -8,10 +8,10 @@ import (
 	"parley/plaintext"
 )
 
-// toldApart returns the messages of a group with other names for senders whose name
-// is another person's, who has written in the window or earlier in the list: the
-// platform's id stands behind it. Letter case does not tell names apart.
-func toldApart(history []conversation.Message, took []conversation.Inbound) []conversation.Inbound {
+// withDistinctNames returns the messages of a group. If two people in the window or the list
+// have the same name, in any letter case, the platform's id is appended to the name of the
+// person who wrote later.
+func withDistinctNames(history []conversation.Message, took []conversation.Inbound) []conversation.Inbound {
 	if len(took) == 0 || !took[0].Group {
 		return took
 	}
@@ -43,6 +43,6 @@ func toldApart(history []conversation.Message, took []conversation.Inbound) []co
 	return told
 }
 
-// maxToldName is the most characters of a name before an id, which must not be cut
-// off with it.
+// maxToldName is the most characters of a name before an id, so that the id is not cut
+// off.
 const maxToldName = 30

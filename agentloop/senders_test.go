@@ -28,7 +28,7 @@ func TestNobodyInAGroupCanSpeakForSomebodyElse(t *testing.T) {
 	}
 }
 
-func TestPeopleOfOneNameAreToldApart(t *testing.T) {
+func TestPeopleOfOneNameAreDistinguished(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	h.accept(h.inGroup("I am the first", "1", "Ben"), h.inGroup("I am the second", "2", "BEN"))

@@ -3,18 +3,24 @@ package agentloop
 import (
 	"context"
 
+	"parley/conversation/budgets"
 	"parley/llm"
 )
 
-// Complete calls the model for a request that belongs to no session. It waits for one
+// Complete calls a model, the default one for "", for a request that belongs to no session. It waits for one
 // of the slots that the runs of sessions share, so that MaxConcurrentRuns bounds all
 // calls together.
-func (r *Router) Complete(ctx context.Context, request llm.Request, emit func(llm.Delta)) (llm.Response, error) {
+func (r *Router) Complete(ctx context.Context, model string, request llm.Request, emit func(llm.Delta)) (llm.Response, error) {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	case <-ctx.Done():
 		return llm.Response{}, context.Cause(ctx)
 	}
-	return r.deps.Model.Complete(ctx, request, emit)
+	named := r.setups.findModel(model)
+	if named == nil {
+		named = &r.setups.models[0]
+	}
+	response, _, err := r.callModel(ctx, named.Model, budgets.Call{Unseen: true}, r.requestTokens(request), request, emit)
+	return response, err
 }

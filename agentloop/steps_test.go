@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -96,7 +95,7 @@ func TestTriesThatFailedAreStepsToo(t *testing.T) {
 func TestAStoppedRunTellsWhatItDid(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
-	h.server.Script(llmtest.Answer{Text: strings.Repeat("once upon a time ", 200), ChunkDelay: 20 * time.Millisecond})
+	h.server.Script(llmtest.Answer{Text: "once upon a time", Silence: true, NoFinish: true})
 	h.say(room, "tell me a tale")
 	until(t, "the first words", func() bool { return strings.HasPrefix(h.preview(room), "once upon") })
 	h.say(room, "/stop")

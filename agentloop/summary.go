@@ -72,6 +72,7 @@ func (s *summaries) end(id string) {
 
 const (
 	summaryWait  = time.Minute // that a run waits for a summary; then its window does without
+	stretchPart  = 0.6         // of the budget that the messages of one summary may take, more than leave the window at once
 	maxStretches = 8           // calls that one task in the background makes to catch up
 )
 
@@ -83,7 +84,7 @@ func (l *loop) requestSummary(run conversation.Run) {
 	}
 	snapshot := l.cache.snapshot
 	id, start := snapshot.Conversation.ID, snapshot.Conversation.Window.Start
-	before, enough, late := l.router.windowWithHint(snapshot, nil, "").Prepare(l.router.budgetOf(l.key)), start, false
+	before, enough, late := l.router.windowWithHint(snapshot, nil, "").Prepare(l.router.budgetOf(snapshot)), start, false
 	if start > 0 && snapshot.Summary.Through < start-1 {
 		before, enough, late = start, start-1, true
 	}
@@ -93,12 +94,12 @@ func (l *loop) requestSummary(run conversation.Run) {
 	if _, ours := l.router.summaries.begin(id); !ours {
 		return
 	}
-	key, beside := l.key, l.besideOf(run, id)
+	key, beside, model := l.key, l.besideOf(run, id), l.router.setups.of(run.Conversation, run.Took[0]).model
 	taken := l.router.background.submit(func(ctx context.Context) {
 		defer l.router.summaries.end(id)
-		made, err := l.router.summarize(ctx, id, enough, before, func(ctx context.Context, a aside) (llm.Response, error) {
-			return l.router.askBeside(ctx, key, beside, a)
-		})
+		made, err := l.router.summarize(ctx, id, enough, before, asker{budget: model.Budget, call: func(ctx context.Context, a aside) (llm.Response, error) {
+			return l.router.askBeside(ctx, key, model.Model, beside, a)
+		}})
 		if err != nil && ctx.Err() == nil {
 			l.deps.Log.Warn("summary failed; the next answer tries again", "session", key, "error", err)
 		}
@@ -112,10 +113,11 @@ func (l *loop) requestSummary(run conversation.Run) {
 }
 
 // fit returns the list for the next call. Where the window advances, what falls out is
-// summarised first, if that is the strategy.
+// summarised first, if that is the strategy. A summary that leaves no turn to show is made
+// anew.
 func (g *generation) fit(ctx context.Context) window.List {
 	r, id := g.loop.router, g.conversation
-	budget := r.calibration.Budget(g.budget)
+	budget := g.calibration().Budget(g.budget)
 	sent := g.window.Fit(budget)
 	if prepared, list, ok := r.withPrepared(ctx, g.window, sent, id, budget); ok {
 		g.window = prepared
@@ -126,14 +128,19 @@ func (g *generation) fit(ctx context.Context) window.List {
 	}
 	ctx, cancel := context.WithTimeout(ctx, summaryWait)
 	defer cancel()
-	if err := r.summarizeNow(ctx, id, sent.Window.Start, g.ask); err != nil {
+	stored := summary.New(g.deps.Store)
+	err := stored.Drop(ctx, id, max(g.window.LastTurn(), sent.Window.Start))
+	if err == nil {
+		err = r.summarizeNow(ctx, id, sent.Window.Start, asker{budget: g.setup.model.Budget, call: g.ask})
+	}
+	if err != nil {
 		if !errors.Is(context.Cause(ctx), errStopped) {
 			g.deps.Log.Warn("summary failed; the window advances without it", "session", g.loop.key, "error", err)
 		}
 		g.unsummarised = sent.Window.Start
 		return sent
 	}
-	made, err := summary.New(g.deps.Store).Newest(ctx, id)
+	made, err := stored.Newest(ctx, id)
 	if err != nil {
 		return sent
 	}
@@ -150,13 +157,14 @@ func (g *generation) lacksSummary(sent window.List) bool {
 }
 
 // withPrepared returns the window and the list with the summary that was prepared, where
-// the list makes the window advance and with the summary everything fits.
+// the list makes the window advance and with the summary everything fits. One that covers
+// all turns, as after /undo or in /retry, leaves nothing to show, and is not used.
 func (r *Router) withPrepared(ctx context.Context, w window.Window, sent window.List, id string, budget int) (window.Window, window.List, bool) {
 	if r.deps.Strategy != Summarization || sent.Cramped || sent.Window.Start == w.Place().Start {
 		return w, sent, false
 	}
 	prepared, err := summary.New(r.deps.Store).Newest(ctx, id)
-	if err != nil || prepared.Through <= w.Covered() || prepared.Through < w.Place().Start {
+	if err != nil || prepared.Through <= w.Covered() || prepared.Through < w.Place().Start || prepared.Through >= w.LastTurn() {
 		return w, sent, false
 	}
 	place := sent.Window
@@ -205,11 +213,11 @@ func (r *Router) summarize(ctx context.Context, id string, enough, before int64,
 // summarizeStretch makes and stores a summary of the next messages before a seq, and of
 // the summary before them.
 func (r *Router) summarizeStretch(ctx context.Context, id string, before int64, ask asker) (stored bool, err error) {
-	stretch, err := summary.New(r.deps.Store).Stretch(ctx, id, before, r.deps.Budget/2)
+	stretch, err := summary.New(r.deps.Store).Stretch(ctx, id, before, int(stretchPart*float64(ask.budget)))
 	if err != nil || len(stretch.Messages) == 0 {
 		return false, err
 	}
-	answer, err := ask(ctx, aside{steps.PurposeSummary, summaryTimeout, summaryPrompt, summaryQuestion(stretch)})
+	answer, err := ask.call(ctx, aside{steps.PurposeSummary, summaryTimeout, summaryPrompt, summaryQuestion(stretch)})
 	if err != nil {
 		return false, err
 	}
@@ -217,7 +225,7 @@ func (r *Router) summarizeStretch(ctx context.Context, id string, before int64, 
 	if err != nil {
 		return false, err
 	}
-	text, tokens := r.fitSummary(text, r.deps.Budget/5)
+	text, tokens := r.fitSummary(text, ask.budget/5)
 	return summary.New(r.deps.Store).Add(ctx, stretch, text, tokens)
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/internal/waittest"
 	"parley/llm/llmtest"
 )
 
@@ -33,9 +34,9 @@ func (h *harness) title() string {
 
 func TestModelNamesTheConversationBehindTheTalk(t *testing.T) {
 	t.Parallel()
-	gate := make(chan struct{})
+	end, answer := waittest.Gate(t)
 	h := naming(t, func() llmtest.Answer {
-		<-gate
+		<-end
 		return llmtest.Answer{Text: "\n**\"Ein plattes Rad.\"**\nas you wished"}
 	})
 	for _, text := range []string{"Mein Rad ist platt", "und jetzt?"} { // nobody waits for the title
@@ -43,7 +44,7 @@ func TestModelNamesTheConversationBehindTheTalk(t *testing.T) {
 			t.Fatalf("reply: %q", got)
 		}
 	}
-	close(gate)
+	answer()
 	until(t, "the title", func() bool { return h.title() == "Ein plattes Rad" })
 	until(t, "the place to be told", func() bool {
 		h.mu.Lock()
@@ -82,12 +83,13 @@ func TestTitlesThatWereGivenAreKept(t *testing.T) {
 // A title that arrives late does not replace the one that somebody has given meanwhile.
 func TestALateTitleYieldsToAPersons(t *testing.T) {
 	t.Parallel()
-	gate, asked := make(chan struct{}), make(chan struct{}, 9)
-	h := naming(t, func() llmtest.Answer { asked <- struct{}{}; <-gate; return llmtest.Answer{Text: "By the model"} })
+	asked := make(chan struct{}, 9)
+	end, answer := waittest.Gate(t)
+	h := naming(t, func() llmtest.Answer { asked <- struct{}{}; <-end; return llmtest.Answer{Text: "By the model"} })
 	h.ask(room, "hello")
-	<-asked
+	waittest.Receive(t, asked, "the model is asked for a title")
 	h.ask(room, "/title Mine")
-	close(gate)
+	answer()
 	h.ask(room, "more")
 	h.end()
 	if got := h.title(); got != "Mine" {
@@ -106,7 +108,7 @@ func TestWithoutATitleOfTheModelTheFirstLineStays(t *testing.T) {
 			tried := make(chan struct{}, 9)
 			h := naming(t, func() llmtest.Answer { tried <- struct{}{}; return answer })
 			h.ask(room, "first line\nsecond")
-			<-tried
+			waittest.Receive(t, tried, "the model is asked for a title")
 			if got := h.ask(room, "next"); got != "echo: next" {
 				t.Errorf("reply %q", got)
 			}

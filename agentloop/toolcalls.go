@@ -3,73 +3,158 @@ package agentloop
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"parley/agentloop/window"
+	"parley/conversation"
+	"parley/conversation/approvals"
+	"parley/conversation/journal"
 	"parley/conversation/steps"
 	"parley/llm"
 	"parley/plaintext"
+	"parley/tools"
 )
 
 // maxCalls is how many calls of one round are run. A working model asks for a
 // handful at once.
 const maxCalls = 32
 
-// callTools runs the calls of one round, up to MaxParallelTools at a time, and
-// returns their results in the order of the calls. How a call fails is its result,
-// for the model to read. The only error is the end of ctx.
-func (g *generation) callTools(ctx context.Context, calls []llm.ToolCall) ([]window.Entry, error) {
+// resultsOf returns the results of the calls that a message of the model asks for, in their
+// order. Those that the journal does not have yet are called, up to MaxParallelTools at a
+// time. How a call fails is its result, for the model to read. An error means that the run
+// can't go on: ctx has ended, the journal can't be written, or a person must answer first.
+func (g *generation) resultsOf(ctx context.Context, said window.Entry, round journal.Round) ([]window.Entry, error) {
+	calls := said.ToolCalls
+	if said.Finish != "" {
+		return g.notRun(calls), nil
+	}
 	results := make([]window.Entry, len(calls))
-	steps := make([]steps.Step, min(len(calls), maxCalls))
+	called := make([]steps.Step, len(calls))
+	var unasked []approvals.Call
+	asked := make([][]approvals.Call, len(calls)) // by the servers of the calls
+	stillAsked := false
 	var running errgroup.Group
 	running.SetLimit(g.deps.Config.MaxParallelTools)
 	for i, call := range calls {
-		if i >= maxCalls {
+		known, isKnown := round.Results[call.ID]
+		q, isAsked := questionOf(g.questions, round, call)
+		in := inputsOf(g.questions, round, call)
+		switch {
+		case isKnown:
+			results[i] = g.seen(ctx, known.Message)
+		case i >= maxCalls:
 			results[i] = g.failedCall(call, fmt.Sprintf("error: not run, because at most %d calls are taken at once; ask again for what is still needed", maxCalls))
-			continue
+		case g.resuming && g.changed && in.waitsIn(g.loop.router.process):
+			results[i] = g.failedCall(call, callChangedAsking)
+			g.deps.Tools.Forget(call.Name, g.callKey(round, call))
+		case in.areOpen() && in.waitsIn(g.loop.router.process):
+			stillAsked = true
+		case g.resuming && round.Begun[call.ID] && !g.mayRepeat(call) && !in.waitsIn(g.loop.router.process):
+			results[i] = g.failedCall(call, outcomeUnknown)
+			called[i] = toolStep(ToolCall{ToolCall: call, Error: "outcome unknown: the gateway stopped"}, g.deps.Store.Now())
+		case isAsked && refusal(q, call) != "":
+			results[i] = g.failedCall(call, refusal(q, call))
+		case g.resuming && g.changed:
+			results[i] = g.failedCall(call, messageChanged)
+		case !isAsked && len(in) == 0 && g.mustAsk(ctx, call) || isAsked && q.State == approvals.Open:
+			unasked = append(unasked, approvals.Call{ID: call.ID, Tool: call.Name, Arguments: call.Arguments})
+		default:
+			running.Go(func() (err error) {
+				results[i], called[i], asked[i], err = g.callTool(ctx, call, round)
+				return err
+			})
 		}
-		running.Go(func() error {
-			results[i], steps[i] = g.callTool(ctx, call)
-			return nil
-		})
 	}
-	_ = running.Wait() // the functions return no errors
-	g.answer.steps = append(g.answer.steps, steps...)
-	return results, context.Cause(ctx)
+	err := running.Wait()
+	for _, step := range called {
+		if step.Kind != "" {
+			g.answer.steps = append(g.answer.steps, step)
+		}
+	}
+	g.journaled = len(g.answer.steps)
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if unasked = slices.Concat(unasked, slices.Concat(asked...)); err == nil && len(unasked) > 0 {
+		err = g.askApproval(ctx, round, unasked)
+	}
+	if err == nil && stillAsked {
+		err = errAsked
+	}
+	return results, err
 }
 
-func (g *generation) callTool(ctx context.Context, call llm.ToolCall) (window.Entry, steps.Step) {
+// mayRepeat reports whether a call that was under way when the process died is made again.
+func (g *generation) mayRepeat(call llm.ToolCall) bool {
+	return !g.changed && g.setup.agent.Tools.Repeatable(call.Name)
+}
+
+// callTool makes a call and stores its result. It returns what the server of the tool asks
+// people, if it does so first.
+func (g *generation) callTool(ctx context.Context, call llm.ToolCall, round journal.Round) (_ window.Entry, _ steps.Step, asked []approvals.Call, err error) {
+	if !round.Begun[call.ID] && !g.setup.agent.Tools.Repeatable(call.Name) {
+		if err := g.loop.persist(ctx, "write the journal", func() error { return g.loop.journal.AddBegun(ctx, g.journal, call.ID) }); err != nil {
+			return window.Entry{}, steps.Step{}, nil, err
+		}
+	}
+	calling, err := g.withInput(tools.WithCallKey(ctx, g.callKey(round, call)), call, round)
+	if err != nil {
+		return window.Entry{}, steps.Step{}, nil, err
+	}
 	began := time.Now()
 	g.deps.Watcher.Called(g.loop.key, ToolCall{ToolCall: call})
-	text, err := g.deps.Tools.Call(ctx, call.Name, call.Arguments, g.deps.Config.ToolTimeout)
+	returned, err := g.setup.agent.Tools.Call(calling, call.Name, call.Arguments, g.deps.Config.ToolTimeout)
+	if asked := g.formsOf(err, call, round); asked != nil {
+		return window.Entry{}, steps.Step{}, asked, nil
+	}
 	if err != nil && ctx.Err() == nil {
 		g.deps.Log.Warn("tool failed", "session", g.loop.key, "tool", call.Name, "error", err)
 	}
-	result := g.toolResult(call, text)
-	result.Failed = err != nil
+	result := g.toolResult(call, returned)
+	result = g.withinLimits(ctx, result)
+	if result.Failed = err != nil; returned.Whole != "" {
+		result = g.withWhole(ctx, result, returned.Whole)
+	}
 	done := ToolCall{ToolCall: call, Done: true, Took: time.Since(began), Error: plaintext.ShortLine(failureOf(result), maxStepError)}
 	g.deps.Watcher.Called(g.loop.key, done)
 	g.deps.Log.Debug("tool call", "session", g.loop.key, "run", g.number, "tool", call.Name, "took", done.Took, "failed", result.Failed)
-	return result, toolStep(done, began)
+	step := toolStep(done, g.deps.Store.At(began))
+	stored, err := g.storeResult(ctx, result, step)
+	return stored, step, nil, err
+}
+
+// callKey returns the idempotency key of a call. A call that is made again after a crash has
+// the same one.
+func (g *generation) callKey(round journal.Round, call llm.ToolCall) string {
+	return callKey(g.journal, round.Totals.Calls, call.ID)
+}
+
+func callKey(run journal.Run, round int, call string) string {
+	key := fmt.Sprintf("run %d, begun at %d, call %d of the model, %s", run.ID, run.StartedAt.UnixMilli(), round, call)
+	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(key)).String()
 }
 
 // toolResult returns the message by which the model reads the result of a call.
-func (g *generation) toolResult(call llm.ToolCall, text string) window.Entry {
-	return window.NewEntry(g.deps.Counter, llm.Message{Role: "tool", Name: call.Name, ToolCallID: call.ID, Content: text})
+func (g *generation) toolResult(call llm.ToolCall, result tools.Result) conversation.Message {
+	m := conversation.Message{Role: conversation.RoleTool, ToolName: call.Name, ToolCallID: call.ID, Content: result.Text, Images: result.Pictures}
+	m.Tokens = g.loop.router.tokensOf(m)
+	return m
 }
 
 // failedCall returns the result of a call that was not run.
 func (g *generation) failedCall(call llm.ToolCall, text string) window.Entry {
-	result := g.toolResult(call, text)
+	result := g.toolResult(call, tools.Result{Text: text})
 	result.Failed = true
-	return result
+	return window.EntryOf(result)
 }
 
 // failureOf returns how a call failed, in one line, or "" when it did not.
-func failureOf(result window.Entry) string {
+func failureOf(result conversation.Message) string {
 	if !result.Failed {
 		return ""
 	}
@@ -96,5 +181,16 @@ func toolStep(call ToolCall, began time.Time) steps.Step {
 		Took:   call.Took,
 		CallID: call.ID,
 		Error:  call.Error,
+	}
+}
+
+// onlyTools returns the error of a run whose model asks for tools to the end, and never
+// answers.
+func (g *generation) onlyTools() error {
+	return &llm.Error{
+		Kind: llm.KindOnlyTools,
+		User: fmt.Sprintf("The model kept asking for tools (%d times) and never answered. Please ask in other words.", g.answer.rounds),
+		Operator: fmt.Sprintf("the model %q asked for tools %d times and gave no answer; raise max_tool_rounds in [agent], or use another model",
+			g.setup.label(), g.answer.rounds),
 	}
 }

@@ -36,6 +36,22 @@ func (g *gauge) add(n int) {
 	g.most = max(g.most, g.now)
 }
 
+// A model may call a tool by a name that no tool can have. It is told so, and the conversation
+// goes on: servers refuse to be sent such a name.
+func TestMadeUpNameOfAToolHarmsNothing(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"functions.clock now", "Uhr:später", strings.Repeat("long", 100), "shop/../pay\n"} {
+		h := newHarness(t, nil)
+		h.server.Script(llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "a", Name: name, Arguments: "{}"}}}, llmtest.Answer{Text: "There is none."}, llmtest.Answer{Text: "Yes."})
+		if got := h.ask(room, "how late is it?"); got != "There is none." {
+			t.Errorf("%q: the answer is %q", name, got)
+		}
+		if got := h.ask(room, "still there?"); got != "Yes." {
+			t.Errorf("%q: the next answer is %q", name, got)
+		}
+	}
+}
+
 // When a model asks for a hundred calls at once, only some are run, a few at a time, and
 // it is told which were not run.
 func TestCallsOfOneRoundAreBounded(t *testing.T) {
@@ -43,7 +59,7 @@ func TestCallsOfOneRoundAreBounded(t *testing.T) {
 	running := &gauge{}
 	h := newHarness(t, func(p *Deps) {
 		p.Config.MaxParallelTools, p.Budget = 3, 20_000
-		registry, err := tools.NewRegistry(tools.Tool{Name: "count", Parameters: json.RawMessage(`{"type":"object"}`), Call: running.call})
+		registry, err := tools.NewRegistry(tools.Tool{Name: "count", Parameters: json.RawMessage(`{"type":"object"}`), Call: tools.Text(running.call)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +105,7 @@ func TestFailedCallsAreFlagged(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) {
 		registry, err := tools.NewRegistry(tools.Tool{Name: "lookup", Parameters: json.RawMessage(`{"type":"object"}`),
-			Call: func(context.Context, json.RawMessage) (string, error) { return "error: is the name of a song", nil }})
+			Call: tools.Text(func(context.Context, json.RawMessage) (string, error) { return "error: is the name of a song", nil })})
 		if err != nil {
 			t.Fatal(err)
 		}

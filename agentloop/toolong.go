@@ -11,7 +11,7 @@ import (
 // shrink lowers the budget until the list is smaller than the refused one. It
 // returns false when no smaller list would make sense.
 func (g *generation) shrink(refused window.List, limit int) (ok bool) {
-	g.budget, ok = g.window.Shrink(g.budget, refused, limit, &g.loop.router.calibration)
+	g.budget, ok = g.window.Shrink(g.budget, refused, limit, g.calibration())
 	return ok
 }
 
@@ -25,7 +25,7 @@ func (g *generation) tooLong(failure *llm.Error, sent window.List) error {
 	if question, found := g.window.Question(); found && question.Tokens > window.MinQuestion {
 		length := utf8.RuneCountInString(question.Content)
 		told.User = fmt.Sprintf("Your message is too long for the model: it has about %d characters, and even a part of about %d was refused. "+
-			"Please shorten it, or send it in deps.", rounded(length), rounded(length*window.MinQuestion/question.Tokens))
+			"Please shorten it, or send it in parts.", rounded(length), rounded(length*window.MinQuestion/question.Tokens))
 	}
 	return &told
 }
@@ -33,10 +33,10 @@ func (g *generation) tooLong(failure *llm.Error, sent window.List) error {
 // noRoom returns the error of a run whose budget has no room for the question.
 func (g *generation) noRoom(sent window.List) error {
 	return &llm.Error{
-		Kind: llm.KindContextSize,
+		Kind: llm.KindTooLong,
 		User: "There is no room for your message beside what the assistant is always told. Please tell whoever runs this assistant.",
 		Err: fmt.Errorf("of the %d tokens that may be sent, %d are for the system prompt, the tools and the frame: "+
-			"raise conversation.max_tokens or llm.context_window, or offer fewer tools", g.loop.router.calibration.Budget(g.budget), g.window.Fixed()),
+			"raise conversation.max_tokens or llm.context_window, or offer fewer tools", g.calibration().Budget(g.budget), g.window.Fixed()),
 	}
 }
 

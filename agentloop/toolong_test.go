@@ -42,9 +42,9 @@ const (
 	tooManySay = `{"error":{"message":"Please reduce the length of the messages.","code":"context_length_exceeded"}}`
 )
 
-// What a server never takes is told in words, after few calls, and what comes
-// later is answered.
-func TestShortMessageThatIsRefusedAsTooLongIsToldInWords(t *testing.T) {
+// A message that the server always refuses is reported after few calls, and later
+// messages are answered.
+func TestShortMessageThatIsRefusedAsTooLongIsReported(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]llmtest.Answer{
 		"413": {Status: http.StatusRequestEntityTooLarge, Body: tooLarge},
@@ -71,9 +71,9 @@ func TestShortMessageThatIsRefusedAsTooLongIsToldInWords(t *testing.T) {
 	}
 }
 
-// A long message is cut down to a few sentences at the least; then its writer is
-// told, the archive keeps it whole, and what is said next is answered.
-func TestTooLongMessageIsToldInWordsAndPoisonsNoLaterOne(t *testing.T) {
+// A long message is cut down to a few sentences, but no further. If that is refused too,
+// the chat says so, the archive keeps the whole message, and the next one is answered.
+func TestTooLongMessageIsReportedAndTheNextIsAnswered(t *testing.T) {
 	t.Parallel()
 	question := "First of all: " + strings.Repeat("word ", 4000) + "That was all."
 	for name, test := range map[string]struct {
@@ -140,8 +140,9 @@ func TestLongMessageIsCutToWhatTheServerTakes(t *testing.T) {
 	}
 }
 
-// Tools that leave no room are told to the operator, and no nonsense is sent.
-func TestNoRoomForAQuestionIsToldInWords(t *testing.T) {
+// If the tools leave no room for a question, the operator reads it in the log and nothing
+// is sent.
+func TestNoRoomForAQuestionIsReported(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) {
 		registry, err := tools.NewRegistry(tools.Tool{Name: "large", Description: strings.Repeat("It does this and that. ", 1000),
@@ -157,7 +158,7 @@ func TestNoRoomForAQuestionIsToldInWords(t *testing.T) {
 	if n := h.server.Served(); n != 0 {
 		t.Errorf("%d calls", n)
 	}
-	if run := h.runs[0]; !strings.Contains(run.Error, "conversation.max_tokens") {
+	if run := h.committed(1); !strings.Contains(run.Error, "conversation.max_tokens") {
 		t.Errorf("error %q", run.Error)
 	}
 }

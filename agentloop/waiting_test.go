@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/llm/llmtest"
 )
 
@@ -131,14 +132,14 @@ func TestAPlaceOfAChannelThatDoesNotRunIsLeftAlone(t *testing.T) {
 // branches are where each channel keeps its files.
 type branches map[string]shelf
 
-func (b branches) Fetch(ctx context.Context, channel string, file conversation.Attachment) (io.ReadCloser, error) {
+func (b branches) Fetch(ctx context.Context, channel string, file media.Attachment) (io.ReadCloser, error) {
 	return b[channel].Fetch(ctx, channel, file)
 }
 
 func TestFilesAreFetchedFromTheChannelThatTheyCameBy(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Files = branches{"cli": {"notes": "buy milk"}} })
-	h.accept(filed(h.from(desk, "see this"), conversation.Attachment{Name: "notes.txt", MediaType: "text/plain", Size: 8, Ref: "notes"}))
+	h.accept(filed(h.from(desk, "see this"), media.Attachment{Name: "notes.txt", MediaType: "text/plain", Size: 8, Ref: "notes"}))
 	h.replies(1)
 	if !strings.Contains(h.asked(), "buy milk") {
 		t.Errorf("the model was sent\n%s", h.asked())

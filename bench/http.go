@@ -27,8 +27,9 @@ type front struct {
 	client *http.Client
 }
 
-// serving starts a gateway that serves HTTP, and calls measure when it does.
-func (b *bench) serving(ctx context.Context, f *fakes, database string, measure func(front, *process) error) error {
+// serving starts a gateway that serves HTTP, with further sections of its configuration, and
+// calls measure when it does.
+func (b *bench) serving(ctx context.Context, f *fakes, database string, measure func(front, *process) error, sections ...string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free now
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ func (b *bench) serving(ctx context.Context, f *fakes, database string, measure 
 	if err := l.Close(); err != nil {
 		return err
 	}
-	p, err := b.startGateway(ctx, f, database)
+	p, err := b.startGateway(ctx, f, database, sections...)
 	if err != nil {
 		return err
 	}
@@ -70,9 +71,17 @@ func (at front) get(ctx context.Context, path string) (io.ReadCloser, error) {
 
 // do makes a request, which must be answered with 200.
 func (at front) do(ctx context.Context, method, path string, body []byte) (io.ReadCloser, error) {
+	return at.doOnce(ctx, method, path, body, "")
+}
+
+// doOnce is do with a key by which the gateway recognizes a repetition; "" = none.
+func (at front) doOnce(ctx context.Context, method, path string, body []byte, key string) (io.ReadCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, method, at.url+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
+	}
+	if key != "" {
+		request.Header.Set("Idempotency-Key", key)
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("Authorization", "Bearer "+httpToken)
@@ -90,11 +99,16 @@ func (at front) do(ctx context.Context, method, path string, body []byte) (io.Re
 
 // say sends a message to a session of the API, and returns the body of the answer.
 func (at front) say(ctx context.Context, session, text string, stream bool) (io.ReadCloser, error) {
+	return at.sayOnce(ctx, session, text, stream, "")
+}
+
+// sayOnce is say with a key by which the gateway recognizes a repetition.
+func (at front) sayOnce(ctx context.Context, session, text string, stream bool, key string) (io.ReadCloser, error) {
 	body, err := json.Marshal(map[string]any{"text": text, "stream": stream})
 	if err != nil {
 		return nil, err
 	}
-	return at.do(ctx, http.MethodPost, "/api/v1/sessions/"+url.PathEscape(session)+"/messages", body)
+	return at.doOnce(ctx, http.MethodPost, "/api/v1/sessions/"+url.PathEscape(session)+"/messages", body, key)
 }
 
 // reading measures programs that read a conversation of 50 messages, as fast as they

@@ -17,9 +17,12 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"parley/tools/mcp/mcptest"
 )
 
 func main() {
+	mcptest.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -40,6 +43,9 @@ type sizes struct {
 	long     int // messages of the long conversation
 
 	listeners int // to the events of sessions
+
+	slots     int // runs that a node of a cluster has at a time
+	failovers int // nodes of a cluster that are killed
 }
 
 // bench is one run.
@@ -68,6 +74,11 @@ var scenarios = []scenario{
 	{"reading", (*bench).reading},
 	{"listening", (*bench).listening},
 	{"streaming", (*bench).streaming},
+	{"pictures", (*bench).pictures},
+	{"tools", (*bench).tools},
+	{"postgres", (*bench).postgres},
+	{"nodes", (*bench).nodes},
+	{"failover", (*bench).failover},
 }
 
 func run(ctx context.Context, args []string) error {
@@ -84,6 +95,8 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&b.silent, "silent", 10_000, "sessions that speak once")
 	flags.IntVar(&b.stored, "stored", 1_000_000, "messages of the large database")
 	flags.IntVar(&b.long, "long", 100_000, "messages of the long conversation")
+	flags.IntVar(&b.slots, "slots", 50, "runs that a node of a cluster has at a time")
+	flags.IntVar(&b.failovers, "failovers", 5, "nodes of a cluster that are killed")
 	flags.IntVar(&b.listeners, "listeners", 1000, "listeners to the events of sessions")
 	if err := flags.Parse(args); err != nil {
 		return err

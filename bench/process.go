@@ -33,6 +33,7 @@ func (b *bench) startGateway(ctx context.Context, f *fakes, database string, sec
 base_url = %q
 api_key = "none"
 model = "test-model"
+vision = true
 [agent]
 titles = false # calls of the model that the floor does not make
 [http]

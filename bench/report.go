@@ -18,6 +18,7 @@ type report struct {
 	Go      string    `json:"go"`
 	CPUs    int       `json:"cpus"`
 	Figures []*figure `json:"figures"`
+	Missing []string  `json:"missing,omitempty"` // programs without which some figures are not measured
 }
 
 // figure is one thing that was measured, in every round.
@@ -59,6 +60,13 @@ func (r *report) figure(name, unit string, bar bar) *figure {
 		r.Figures = append(r.Figures, &figure{Name: name, Unit: unit, bar: bar})
 	}
 	return r.Figures[i]
+}
+
+// missing notes that this machine lacks a program, so that some figures are not measured.
+func (r *report) missing(program string) {
+	if !slices.Contains(r.Missing, program) {
+		r.Missing = append(r.Missing, program)
+	}
 }
 
 // settle computes what is shown from the rounds.
@@ -122,6 +130,9 @@ func (r *report) print(to io.Writer) {
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", name, floor, number(f.Gateway), ratio, f.Bar, verdict)
 	}
 	table.Flush()
+	for _, program := range r.Missing {
+		fmt.Fprintf(to, "\n%s is not installed, so nothing is measured on it.\n", program)
+	}
 }
 
 func number(x float64) string {

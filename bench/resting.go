@@ -96,7 +96,7 @@ func (b *bench) memory(ctx context.Context) error {
 		if err := settle(ctx, p, forgotten, spoken); err != nil {
 			return err
 		}
-		if err := f.crowd(ctx, b.silent); err != nil {
+		if err := f.askEach(ctx, b.silent); err != nil {
 			return err
 		}
 		if err := settle(ctx, p, forgotten, added); err != nil {
@@ -124,8 +124,8 @@ func settle(ctx context.Context, p *process, after time.Duration, to *figure) er
 	return err
 }
 
-// crowd asks once in each of many chats, a hundred at a time.
-func (f *fakes) crowd(ctx context.Context, chats int) error {
+// askEach asks once in each of many chats, a hundred at a time.
+func (f *fakes) askEach(ctx context.Context, chats int) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(100)
 	for chat := range chats {

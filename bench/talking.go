@@ -69,22 +69,41 @@ func (b *bench) load(ctx context.Context) error {
 		if err := f.ask(ctx, b.chats, 1); err != nil { // makes the connections
 			return nil, err
 		}
-		before, err := p.cpu()
-		if err != nil {
-			return nil, err
-		}
-		began := time.Now()
-		if err := f.ask(ctx, b.chats, b.messages); err != nil {
-			return nil, err
-		}
-		took := time.Since(began)
-		after, err := p.cpu()
-		n := float64(b.chats * b.messages)
-		return []float64{n / took.Seconds(), milliseconds(after-before) / n}, err
+		rate, cpu, err := b.chatting(ctx, f, p)
+		return []float64{rate, cpu}, err
 	}
 	return b.turns(ctx, figures, measure, func(database string) error {
 		return checkStored(ctx, database, b.chats, b.messages+1)
 	})
+}
+
+// chatting has all chats talk, and returns how many messages are answered a second and the CPU time that p takes
+// for each, in ms.
+func (b *bench) chatting(ctx context.Context, f *fakes, p *process) (rate, cpu float64, err error) {
+	before, err := p.cpu()
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	if err := f.ask(ctx, b.chats, b.messages); err != nil {
+		return 0, 0, err
+	}
+	took := time.Since(began)
+	after, err := p.cpu()
+	n := float64(b.chats * b.messages)
+	return n / took.Seconds(), milliseconds(after-before) / n, err
+}
+
+// pinging has one chat talk alone, and returns how long each answer takes, in ms.
+func (b *bench) pinging(ctx context.Context, f *fakes) (took []float64, err error) {
+	for range b.pings {
+		d, err := f.talk(1).ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, milliseconds(d))
+	}
+	return took, nil
 }
 
 // checkStored returns an error if not all turns are stored.
@@ -127,13 +146,9 @@ func (b *bench) latency(ctx context.Context) error {
 		if err != nil {
 			return nil, err
 		}
-		var took []float64
-		for range b.pings {
-			d, err := f.talk(1).ask(ctx)
-			if err != nil {
-				return nil, err
-			}
-			took = append(took, milliseconds(d))
+		took, err := b.pinging(ctx, f)
+		if err != nil {
+			return nil, err
 		}
 		after, err := p.cpu()
 		return []float64{median(took), quantile(took, 0.95), milliseconds(after-before) / float64(b.pings)}, err

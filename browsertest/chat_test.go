@@ -9,35 +9,54 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"parley/gateway/gatewaytest"
+	"parley/llm"
 	"parley/llm/llmtest"
 	"parley/pages/pagestest"
 )
 
-// A person writes, sees the answer come, and finds the chat under its title.
+// A person writes, sees the answer come, and finds the chat under its title. An answer that
+// was cut can be continued.
 func TestAChatWithStreaming(t *testing.T) {
 	t.Parallel()
-	hold := make(chan struct{})
-	g := startGateway(t, func(llmtest.Call) llmtest.Answer {
+	hold, seen := make(chan struct{}), make(chan struct{})
+	g := startGateway(t, func(c llmtest.Call) llmtest.Answer {
+		if strings.HasPrefix(c.LastUser(), "Go on exactly") {
+			return llmtest.Answer{Text: "And the end."}
+		}
 		<-hold
-		return slowly("The first word, then **many others**, and the last.", 12, 40*time.Millisecond)
+		answer := slowly("The first word, then **many others**, and the last.", 12, 50*time.Millisecond)
+		answer.HoldAt, answer.Hold = 8, seen // until the page shows the first words
+		answer.FinishReason = "length"
+		return answer
 	})
 	b := openTab(t)
 	b.open(g.URL)
+	const inMenu = "[...document.querySelectorAll('#menu .menu-list > *')].filter((entry) => !entry.hidden).length"
+	if got := eval[int](b, inMenu); got != 1 {
+		t.Errorf("the menu of a new chat has %d entries, and should lead to its instructions alone", got)
+	}
 	b.say("Tell me something")
 	b.awaitText("#waiting .bubble", "Tell me something")
 	b.await("!document.getElementById('answer').hidden && !document.getElementById('stop').hidden")
 	close(hold)
 	b.awaitText("#text", "The first word")
+	close(seen)
 	b.answers(1)
 	b.awaitText("#messages .assistant strong", "many others")
 	b.awaitText("#messages .user .bubble", "Tell me something")
 	b.awaitText("#chats a[aria-current]", "Tell me something")
-	if title := eval[string](b, "document.title"); title != "Tell me something · Parley" {
-		t.Errorf("the tab is called %q", title)
-	}
-	if got := b.text("#waiting"); got != "" {
-		t.Errorf("the message still waits: %q", got)
-	}
+	b.await("document.title === 'Tell me something · Parley'")
+	b.await("document.getElementById('waiting').innerText === ''")
+	b.await(inMenu + " === 6")
+
+	// The answer was cut at the model's limit: the button asks for the rest, and is hidden then.
+	b.shot("cut-answer")
+	b.do(chromedp.Click("#messages .continue button"))
+	b.answers(2)
+	b.awaitText("#messages .user .bubble", "Go on exactly")
+	b.awaitText("#messages .assistant", "And the end.")
+	b.await("[...document.querySelectorAll('#messages .continue')].every((form) => !form.offsetParent)")
 	b.clean()
 }
 
@@ -49,7 +68,12 @@ func TestReloadInTheMiddleOfAnAnswer(t *testing.T) {
 		words[i] = fmt.Sprintf("word%02d", i)
 	}
 	text := strings.Join(words, " ")
-	g := startGateway(t, func(llmtest.Call) llmtest.Answer { return slowly(text, 60, 50*time.Millisecond) })
+	goOn := make(chan struct{}) // the answer does not end before the second reload
+	g := startGateway(t, func(llmtest.Call) llmtest.Answer {
+		answer := slowly(text, 60, 50*time.Millisecond)
+		answer.HoldAt, answer.Hold = 30, goOn
+		return answer
+	})
 	b := openTab(t)
 	b.open(g.URL)
 	b.say("Count")
@@ -60,10 +84,35 @@ func TestReloadInTheMiddleOfAnAnswer(t *testing.T) {
 		t.Errorf("after the reload the question reads %q", got)
 	}
 	b.do(chromedp.Reload())
+	close(goOn)
 	b.answers(1)
 	if got := b.text("#messages .assistant .prose"); got != text {
 		t.Errorf("the answer reads %q", got)
 	}
+	b.clean()
+}
+
+// What the model thought before it called a tool stays on the page, folded, while the run goes
+// on, also after a reload. The finished answer shows it likewise.
+func TestThoughtsOfToolRoundsStayInSight(t *testing.T) {
+	t.Parallel()
+	goOn := make(chan struct{})
+	g := startGateway(t, func(c llmtest.Call) llmtest.Answer {
+		if c.Messages[len(c.Messages)-1].Role != "tool" {
+			return llmtest.Answer{Reasoning: "I need the time.", ToolCalls: []llm.ToolCall{{ID: "a", Name: "current_time", Arguments: "{}"}}}
+		}
+		<-goOn
+		return llmtest.Answer{Reasoning: "Now I know it.", Text: "It is late."}
+	})
+	b := openTab(t)
+	b.open(g.URL)
+	b.say("How late is it?")
+	const folded = "document.querySelector('#text details.thought:not([open])')?.textContent.includes('I need the time.')"
+	b.await(folded)
+	b.do(chromedp.Reload())
+	b.await(folded)
+	close(goOn)
+	b.await("document.querySelectorAll('#messages details.thought:not([open])').length === 2 && document.getElementById('answer').hidden")
 	b.clean()
 }
 
@@ -94,15 +143,13 @@ func TestTwoTabsAgree(t *testing.T) {
 	one.await("document.querySelectorAll('#messages .assistant').length === 1")
 	two.await("document.querySelectorAll('#messages .assistant').length === 1")
 	const transcript = "document.getElementById('messages').innerText"
-	if a, b := eval[string](one, transcript), eval[string](two, transcript); a != b {
-		t.Errorf("one tab shows\n%s\nand the other\n%s", a, b)
-	}
+	gatewaytest.Await(t, "both tabs to show the same", func() bool { return eval[string](one, transcript) == eval[string](two, transcript) })
 	one.clean()
 	two.clean()
 }
 
-// A gateway that dies in the middle of an answer is back under the page, which
-// goes on by itself.
+// The page reconnects by itself after the gateway was killed in the middle of an answer. It
+// keeps messages that were written meanwhile, with their files, and sends each once.
 func TestThePageSurvivesTheGateway(t *testing.T) {
 	t.Parallel()
 	hold := make(chan struct{}, 8)
@@ -116,13 +163,23 @@ func TestThePageSurvivesTheGateway(t *testing.T) {
 	b.awaitText("#waiting .bubble", "Are you there?")
 	g.Kill()
 	b.await("!document.getElementById('connection').hidden")
+	b.drop("notes.txt", "text/plain", "some notes")
+	b.say("Written without a connection")
+	b.awaitText("#unsent .bubble", "Written without a connection")
+	b.awaitText("#unsent .bubble", "notes.txt")
+	b.say("And another")
+	b.await("document.querySelectorAll('#unsent > li').length === 2 && document.getElementById('text-field').value === ''")
+	b.shot("unsent")
 	g.Start()
 	close(hold)
-	b.answers(1)
+	b.await("document.querySelectorAll('#messages .user').length === 3 && document.getElementById('answer').hidden")
+	b.await("!document.querySelector('#unsent > li') && !document.querySelector('#waiting > li')")
 	b.awaitText("#messages .assistant", "Still here.")
-	if n := eval[int](b, "document.querySelectorAll('#messages .user').length"); n != 1 {
-		t.Errorf("the question stands there %d times", n)
+	said := eval[string](b, "[...document.querySelectorAll('#messages .user .bubble')].map((e) => e.textContent).join('|')")
+	if said != "Are you there?|Written without a connection|And another" {
+		t.Errorf("the chat reads %s", said)
 	}
+	b.awaitText("#messages .enclosed", "notes.txt")
 }
 
 // Everything can be done without a mouse.
@@ -152,6 +209,7 @@ func TestKeyboardOnly(t *testing.T) {
 	keys(kb.Enter)
 	b.answers(1)
 	b.await("document.querySelector('#messages .bubble').textContent === 'one\\ntwo'")
+	b.await("document.getElementById('text-field').value.trim() === ''") // the page read that the message was taken
 
 	keys(kb.ArrowUp) // edits the last message
 	b.await("!document.getElementById('editing').hidden")
@@ -181,11 +239,46 @@ func TestKeyboardOnly(t *testing.T) {
 	keys(kb.Enter)
 	b.awaitText("#messages .asked", "/status")
 
+	b.do(chromedp.Blur("#text-field"))
+	eval[bool](b, "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '?', shiftKey: true, bubbles: true, cancelable: true })) || true")
+	b.await("document.querySelector('#keys[open]')")
+	b.shot("shortcuts")
+	keys(kb.Escape)
+	b.await("!document.querySelector('#keys[open]')")
+	eval[bool](b, "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'k', ctrlKey: true, bubbles: true, cancelable: true })) || true")
+	b.await("document.activeElement.matches('.side .find input')")
+
 	b.do(chromedp.Reload(), chromedp.Focus(".brand"))
 	keys(kb.Tab, chromedp.KeyModifiers(chromedp.ModifierShift))
 	b.await("document.activeElement.matches('.skip') && document.activeElement.getBoundingClientRect().top >= 0")
 	keys(kb.Enter) // the page's first stop leads past the list of chats
 	b.await("document.activeElement.id === 'main'")
+	b.clean()
+}
+
+// One goes from chat to chat with the keyboard, from the empty field too, where arrow up alone
+// edits the last message.
+func TestKeyboardBetweenChats(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, echo)
+	b := openTab(t)
+	b.open(g.URL)
+	press := func(key string, modifiers chromedp.Modifier) {
+		t.Helper()
+		b.await("document.readyState === 'complete' && document.activeElement.id === 'text-field'")
+		b.do(chromedp.KeyEvent(key, chromedp.KeyModifiers(modifiers)))
+	}
+	b.say("First chat")
+	b.answers(1)
+	press("o", chromedp.ModifierCtrl|chromedp.ModifierShift)
+	b.await("location.pathname === '/' && document.readyState === 'complete'")
+	b.say("Second chat")
+	b.answers(1)
+	b.await("document.querySelectorAll('#chats [data-name]').length === 2")
+	press(kb.ArrowDown, chromedp.ModifierAlt)
+	b.awaitText("#title", "First chat")
+	press(kb.ArrowUp, chromedp.ModifierAlt)
+	b.awaitText("#title", "Second chat")
 	b.clean()
 }
 
@@ -206,6 +299,14 @@ func TestAPhone(t *testing.T) {
 	b.await("getComputedStyle(document.getElementById('side')).visibility === 'visible'")
 	b.do(chromedp.KeyEvent(kb.Escape))
 	b.await("getComputedStyle(document.getElementById('side')).visibility === 'hidden' && document.activeElement.matches('.open-side')")
+
+	b.touch()
+	b.do(chromedp.Focus("#text-field"), chromedp.KeyEvent("one"), chromedp.KeyEvent("\r"), chromedp.KeyEvent("two")) // Enter begins a new line
+	b.await("document.getElementById('text-field').value === 'one\\ntwo'")
+	b.shot("phone-two-lines")
+	b.do(chromedp.Click("#send"))
+	b.answers(2)
+	b.await("[...document.querySelectorAll('#messages .user .bubble')].at(-1).textContent === 'one\\ntwo'")
 	b.clean()
 }
 
@@ -229,7 +330,7 @@ func TestDarkAndLight(t *testing.T) {
 
 // Nothing that is said runs in a real browser either, and nothing is loaded from
 // elsewhere.
-func TestNothingSaidRuns(t *testing.T) {
+func TestTextOfMessagesIsNeverRunAsScript(t *testing.T) {
 	t.Parallel()
 	g := startGateway(t, func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: c.LastUser(), Pieces: 20} })
 	b := openTab(t)
@@ -277,12 +378,23 @@ func TestAPageIsLight(t *testing.T) {
 	}
 }
 
-// A picture that is pasted goes along with the message.
-func TestAPastedPicture(t *testing.T) {
+// A picture that is pasted goes along with the message, and so does a text that is too
+// long for one. What the gateway would refuse is refused when it is picked.
+func TestFilesAreCheckedWhenTheyArePicked(t *testing.T) {
 	t.Parallel()
-	g := startGateway(t, says("A dot."))
+	g := startGatewayIn(t, t.TempDir(), gatewaytest.OpenToAll+"\n[llm]\nvision = false\n[files]\nmax_file = 8\n", says("A dot."))
 	b := openTab(t)
 	b.open(g.URL)
+	b.drop("empty.txt", "text/plain", "")
+	b.awaitText("#trouble", "empty.txt is empty.")
+	eval[bool](b, `(() => {
+		const data = new DataTransfer();
+		data.items.add(new File([new Uint8Array(9 * 1024 * 1024)], "film.mp4", { type: "video/mp4" }));
+		document.getElementById("compose").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+		return true;
+	})()`)
+	b.awaitText("#trouble", "film.mp4 is too large")
+	b.await("document.querySelectorAll('#picked > li').length === 0")
 	b.await("!document.getElementById('attach').hidden")
 	eval[bool](b, `(() => {
 		const bytes = Uint8Array.from(atob("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="), (c) => c.charCodeAt(0));
@@ -292,8 +404,19 @@ func TestAPastedPicture(t *testing.T) {
 		return true;
 	})()`)
 	b.await("document.querySelector('#picked img')")
+	b.awaitText("#trouble", "The model can't see pictures: of dot.png it is told only the name.")
 	b.say("What is it?")
 	b.answers(1)
+	eval[bool](b, `(() => {
+		const data = new DataTransfer();
+		data.setData("text/plain", "a line of a long text\n".repeat(15000));
+		document.getElementById("text-field").dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }));
+		return true;
+	})()`)
+	b.awaitText("#picked", "pasted.txt")
+	b.say("And this?")
+	b.answers(2)
+	b.awaitText("#messages .enclosed summary", "pasted.txt")
 	b.await("[...document.querySelectorAll('#messages .enclosed img')].some((picture) => picture.complete && picture.naturalWidth === 1)")
 	b.clean()
 }

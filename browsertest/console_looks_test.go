@@ -19,7 +19,7 @@ func TestConsoleLooks(t *testing.T) {
 		b.await("document.querySelector('.uplot')")
 		b.shot("console" + suffix)
 		for name, page := range map[string]string{
-			"sessions": "sessions", "deliveries": "deliveries", "pairing": "pairing", "configuration": "configuration", "log": "log",
+			"sessions": "sessions", "deliveries": "deliveries", "pairing": "pairing", "tools": "tools", "configuration": "configuration", "log": "log",
 			"search": "search?q=lisbon", "session": "session?key=discord:thread:99120", "confirm": "confirm?do=delete&key=discord:thread:99120",
 		} {
 			b.open(g.URL + "/console/" + page)

@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,8 @@ import (
 
 	"parley/channels/telegram/telegramtest"
 	"parley/gateway/gatewaytest"
+	"parley/llm/llmtest"
+	"parley/tools/mcp/mcptest"
 )
 
 // startConsole runs a gateway with Telegram over a copy of the database of a month.
@@ -20,6 +23,14 @@ func startConsole(t *testing.T) *gatewaytest.Gateway {
 	dir := t.TempDir()
 	copyWorld(t, dir)
 	platform := telegramtest.New(t)
+	command, args, err := mcptest.Command("hostile", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := json.Marshal(args)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return startGatewayIn(t, dir, gatewaytest.OpenToAll+fmt.Sprintf(`
 [telegram]
 token = %q
@@ -27,14 +38,19 @@ api_url = %q
 [llm.prices]
 "gpt-5-mini" = { input = 0.25, output = 2.0 }
 "claude-sonnet-4-5" = { input = 3.0, output = 15.0 }
-`, telegramtest.Token, platform.URL), says("hello"))
+[mcp.files]
+command = %q
+args = %s
+[mcp.gone]
+command = "/there/is/no/such/program/anywhere/on/this/machine/whatever/its/name"
+`, telegramtest.Token, platform.URL, command, list), says("hello"))
 }
 
 // consolePages are all pages, of the conversation at an address.
 func consolePages(g *gatewaytest.Gateway, conversation string) []string {
 	list := []string{conversation, conversation + "/trace", conversation + "/window"}
 	for _, page := range []string{"?range=hour", "?range=year", "sessions", "session?key=discord:thread:99120", "search?q=lisbon",
-		"confirm?do=delete&key=discord:thread:99120", "deliveries", "pairing", "configuration", "log"} {
+		"confirm?do=delete&key=discord:thread:99120", "deliveries", "pairing", "tools", "configuration", "log"} {
 		list = append(list, g.URL+"/console/"+page)
 	}
 	return list
@@ -58,8 +74,14 @@ func TestConsolePagesFitEveryScreen(t *testing.T) {
 		for _, page := range pages {
 			b.open(page)
 			b.await("document.readyState === 'complete' && document.querySelector('h1')")
+			if strings.HasSuffix(page, "/tools") {
+				b.shot(fmt.Sprintf("tools-%d", width))
+			}
 			if wide := eval[float64](b, "document.documentElement.scrollWidth"); wide > float64(width) {
 				t.Errorf("%s is %v wide on a screen of %d", page, wide, width)
+			}
+			if width > 360 && !eval[bool](b, "[...document.querySelectorAll('table.wrapped')].every((t) => t.offsetWidth <= t.parentElement.clientWidth)") {
+				t.Errorf("%s: long names make a table wider than a screen of %d", page, width)
 			}
 		}
 	}
@@ -83,6 +105,49 @@ func TestTheOverviewDrawsItsPlots(t *testing.T) {
 	if loaded := b.loaded(); loaded > 150_000 {
 		t.Errorf("the page loads %v bytes", loaded)
 	}
+	b.clean()
+}
+
+// A gateway that has just begun has one bucket of numbers. Each plot shows it, also that of the
+// times to answer, in which no line leads there.
+func TestAPlotOfASingleValueShowsAPoint(t *testing.T) {
+	t.Parallel()
+	g := startGateway(t, func(c llmtest.Call) llmtest.Answer {
+		if c.LastUser() == "fail" {
+			return llmtest.Answer{Status: 400}
+		}
+		return echo(c)
+	})
+	b := openTab(t)
+	b.open(g.URL)
+	b.say("hello")
+	b.answers(1)
+	b.say("fail")
+	b.awaitText("#messages .failed", "/retry")
+	b.open(g.URL + "/console/?range=month")
+	// drawn counts the pixels of a plot that have one of the colours of its lines.
+	const drawn = `[...document.querySelectorAll(".plots [data-plot]")].map((place) => {
+		const canvas = place.querySelector("canvas");
+		const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+		const colors = ["--plot-1", "--plot-2", "--plot-3"].map((name) => {
+			const line = document.createElement("i");
+			line.style.color = ` + "`var(${name})`" + `;
+			place.append(line);
+			probe.fillStyle = getComputedStyle(line).color;
+			line.remove();
+			probe.fillRect(0, 0, 1, 1);
+			return [...probe.getImageData(0, 0, 1, 1).data];
+		});
+		const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+		let n = 0;
+		for (let i = 0; i < data.length; i += 4) if (colors.some((color) => color.every((value, k) => data[i + k] === value))) n++;
+		return n;
+	})`
+	b.await("document.querySelectorAll('.plots .uplot canvas').length === 4 && " + drawn + ".every((pixels) => pixels >= 9)")
+	if rows := eval[int](b, "[...document.querySelectorAll('#points tbody tr')].filter((row) => [...row.cells].some((cell) => Number(cell.dataset.v) > 0)).length"); rows != 1 {
+		t.Errorf("%d buckets have numbers, so that this test shows nothing", rows)
+	}
+	b.shot("plot-single-value")
 	b.clean()
 }
 

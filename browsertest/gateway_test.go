@@ -11,7 +11,7 @@ import (
 
 // patience bounds how long a test waits for what must happen. It is far from
 // what anything takes, and no test asserts on it.
-const patience = 60 * time.Second
+const patience = 90 * time.Second
 
 // startGateway runs a gateway with an empty database, which asks nobody to sign in,
 // until the test ends.

@@ -71,11 +71,18 @@ func TestLooks(t *testing.T) {
 	b.shot("long-dark-phone")
 	eval[float64](b, "document.getElementById('scroll').scrollTop = 0")
 	b.shot("chat-dark-phone")
+	b.do(chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile, chromedp.EmulateScale(2)))
+	b.shot("chat-dark-narrow")
 	b.do(chromedp.Click(".open-side"), chromedp.Sleep(400e6))
 	b.shot("drawer-dark-phone")
+	b.await("(document.querySelector('#chats .line-more').click(), !document.getElementById('line-menu').hidden)")
+	b.shot("line-menu-phone")
 	b.prefer("light")
 	b.shot("drawer-phone")
 	b.do(chromedp.EmulateViewport(1280, 800, chromedp.EmulateScale(1)))
-	b.open(g.URL + "/search?q=context")
-	b.shot("search")
+	for _, page := range []string{"search?q=context", "import"} {
+		b.open(g.URL + "/" + page)
+		b.await("document.querySelector('h1')")
+		b.shot(page[:6])
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"parley/gateway/gatewaytest"
+	"parley/tools/mcp/mcptest"
 
 	"github.com/chromedp/chromedp"
 )
@@ -23,6 +24,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	mcptest.Main()
 	flag.Parse()
 	if err := runAll(m); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -78,8 +78,8 @@ func TestEarlierMessagesComeByScrolling(t *testing.T) {
 	for range 3 {
 		b.await("!document.querySelector('[data-earlier]') || document.querySelector('[data-earlier]').ariaBusy !== 'true'")
 		n := eval[int](b, "document.querySelectorAll('#messages > li').length")
-		eval[float64](b, scroller+".scrollTop = 300")
-		b.await(fmt.Sprintf("document.querySelectorAll('#messages > li').length > %d && %s.scrollTop > 1000", n, scroller))
+		// The reader moves up again where the page, while it loads, has moved back to the end.
+		b.await(fmt.Sprintf("document.querySelectorAll('#messages > li').length > %d && %s.scrollTop > 1000 || (%s.scrollTop = 300) && false", n, scroller, scroller))
 	}
 	b.awaitText("#messages .bubble", "number 0.")
 	b.await("!document.querySelector('[data-earlier]')")
@@ -99,7 +99,7 @@ func TestAFoundMessageIsInSight(t *testing.T) {
 	b.answers(2)
 	b.open(g.URL + "/search?q=heron")
 	b.await("document.querySelector('.found a')")
-	b.open(eval[string](b, "document.querySelector('.found li:last-child a').href"))
+	b.open(eval[string](b, "document.querySelector('.found li:last-child a:last-child').href"))
 	b.await("document.querySelector('.messages > :target')")
 	b.await("Math.abs(document.querySelector('.messages > :target').getBoundingClientRect().top) < innerHeight")
 	for _, element := range []string{"document.documentElement", "document.body", "document.getElementById('main')"} {

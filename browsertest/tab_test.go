@@ -50,7 +50,7 @@ func (b *tab) another() *tab {
 
 func newTab(t *testing.T, ctx context.Context) *tab {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, 5*patience) // for all that a test does with the tab
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx}
 	b.do(chromedp.EmulateViewport(1280, 800))
@@ -90,7 +90,10 @@ func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 
 func (b *tab) fail(err error) {
 	b.t.Helper()
-	b.t.Fatalf("%v; the page says %q; troubles: %v", err, b.text("body"), b.troubles)
+	said := b.text("body")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.t.Fatalf("%v; the page says %q; troubles: %v", err, said, b.troubles)
 }
 
 func (b *tab) open(url string) {
@@ -108,13 +111,24 @@ func eval[T any](b *tab, expression string) T {
 	return value
 }
 
-// await waits until an expression is true.
+// await waits until an expression is true, also on a page that takes the place of this one meanwhile.
 func (b *tab) await(expression string) {
 	b.t.Helper()
-	_, err := chromedp.Run(b.ctx, chromedp.Poll[bool]("Boolean("+expression+")", chromedp.WithPollingTimeout(patience/2)))
-	if err != nil {
-		b.fail(fmt.Errorf("waiting for %s: %w", expression, err))
+	for {
+		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool]("Boolean("+expression+")", chromedp.WithPollingTimeout(patience)))
+		if err == nil {
+			return
+		}
+		if !isReplaced(err) {
+			b.fail(fmt.Errorf("waiting for %s: %w", expression, err))
+		}
 	}
+}
+
+// isReplaced reports whether nothing can be asked of a page since another one takes its place.
+func isReplaced(err error) bool {
+	return slices.ContainsFunc([]string{"Inspected target navigated or closed", "Cannot find context with specified id", "Execution context was destroyed",
+		"Cannot find default execution context", "uniqueContextId not found"}, func(words string) bool { return strings.Contains(err.Error(), words) })
 }
 
 // awaitText waits until an element holds a text.
@@ -127,8 +141,10 @@ func (b *tab) awaitText(selector, text string) {
 // asked while it takes the place of the one before, holds a text.
 func (b *tab) leadsTo(text string) {
 	b.t.Helper()
-	for !strings.Contains(b.text("body"), text) {
-		b.do(chromedp.Sleep(20 * time.Millisecond))
+	for deadline := time.Now().Add(patience); !strings.Contains(b.text("body"), text); b.do(chromedp.Sleep(20 * time.Millisecond)) {
+		if time.Now().After(deadline) {
+			b.fail(fmt.Errorf("waiting for the page with %q", text))
+		}
 	}
 }
 
@@ -145,6 +161,17 @@ func (b *tab) text(selector string) string {
 func (b *tab) say(text string) {
 	b.t.Helper()
 	b.do(chromedp.Focus("#text-field"), chromedp.KeyEvent(text), chromedp.KeyEvent("\r"))
+}
+
+// drop drops a file on the page.
+func (b *tab) drop(name, mediaType, text string) {
+	b.t.Helper()
+	eval[bool](b, fmt.Sprintf(`(() => {
+		const data = new DataTransfer();
+		data.items.add(new File([%s], %s, { type: %s }));
+		document.getElementById("compose").dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+		return true;
+	})()`, quote(text), quote(name), quote(mediaType)))
 }
 
 // answers waits for so many answers that are complete.
@@ -173,6 +200,15 @@ func (b *tab) prefer(scheme string) {
 	b.t.Helper()
 	params := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
 	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, params); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// touch makes the device one with a touch screen, without a mouse.
+func (b *tab) touch() {
+	b.t.Helper()
+	params := emulation.SetTouchEmulationEnabledParams{Enabled: true}
+	if _, err := chromedp.Call(b.ctx, emulation.SetTouchEmulationEnabled, params); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -6,8 +6,8 @@
 // Sink as well; package delivery splits and sends them. The replies of other
 // channels stay in the store until somebody asks for them.
 //
-// Typer, Previewer, Titler, Fetcher, AdminChecker, Starter and IdleReleaser are optional:
-// the gateway looks which of them a Source implements. All methods may be called
+// AlbumSink, Typer, Previewer, Hurrier, Titler, Fetcher, AdminChecker, Locator, Starter and IdleReleaser
+// are optional: the gateway looks which of them a channel implements. All methods may be called
 // from several goroutines at once, unless they say otherwise. An address is what
 // the channel stored with the message: only the channel reads it.
 package channels
@@ -17,6 +17,7 @@ import (
 	"io"
 
 	"parley/conversation"
+	"parley/conversation/media"
 )
 
 // Source is a channel: it brings messages in.
@@ -60,6 +61,18 @@ type Sink interface {
 	Send(ctx context.Context, d conversation.Delivery, p Part) (id string, err error)
 }
 
+// AlbumSink is a Sink that can send several pictures of a reply in one request.
+type AlbumSink interface {
+	// AlbumSize returns how many of the pictures, counted from the first one, go into
+	// one request; less than 2 means that the first one goes by itself. It is pure, and
+	// called before the pictures are read.
+	AlbumSize(d conversation.Delivery, pictures []Part) int
+
+	// SendAlbum hands the pictures to the platform, and returns the platform's id of
+	// each. It is called as Send is. After ErrNoAlbum the pictures are sent one by one.
+	SendAlbum(ctx context.Context, d conversation.Delivery, pictures []Part) (ids []string, err error)
+}
+
 // Typer shows in the chat that an answer is being worked on.
 type Typer interface {
 	// Typing shows the sign until ctx ends. It returns at once. The session's loop
@@ -72,6 +85,13 @@ type Previewer interface {
 	// Preview shows text, which is all of the answer so far. It must not block: the
 	// session's loop calls it for each piece that the model gives.
 	Preview(address, text string)
+}
+
+// Hurrier is a Previewer that edits what it shows at a slow pace.
+type Hurrier interface {
+	// Hurry shows the text of the last Preview of an address without waiting for the pace. It
+	// must not block.
+	Hurry(address string)
 }
 
 // Titler names a place on the platform, such as a thread, after its conversation.
@@ -88,7 +108,7 @@ type Fetcher interface {
 	// the file. The model and the user are shown the text of an error, also of one
 	// while reading: a few words, without secrets. A *files.GoneError says that
 	// no other attempt can help; after any other error the file is fetched again.
-	Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error)
+	Fetch(ctx context.Context, file media.Attachment) (io.ReadCloser, error)
 }
 
 // AdminChecker reports who administers the groups of the platform.
@@ -97,6 +117,20 @@ type AdminChecker interface {
 	// of an address. A place without administrators has none. It may ask the
 	// platform, until ctx ends; an error means that the platform does not say now.
 	IsAdmin(ctx context.Context, address, user string) (bool, error)
+}
+
+// Locator knows how its platform names the places that people write in.
+type Locator interface {
+	// Locate returns where a message was written, as far as its key and address say.
+	Locate(in conversation.Inbound) Place
+}
+
+// Place is where a message was written, by the ids of its platform; "" where there is none.
+type Place struct {
+	Server string
+	Chat   string // a channel has its threads within it
+	Topic  string
+	Thread string
 }
 
 // Starter is a Source that the gateway itself serves over HTTP. Requests may come

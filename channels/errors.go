@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -23,6 +24,9 @@ func (e *SendError) Error() string {
 }
 
 func (e *SendError) Unwrap() error { return e.Err }
+
+// ErrNoAlbum says that a platform refuses pictures together which it may take one by one.
+var ErrNoAlbum = errors.New("the pictures are refused as an album")
 
 // StuckError is the error of a part that a platform fails on while it takes everything
 // else. A channel that can tell the difference wraps it in a SendError.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/conversation/transcript"
 )
 
@@ -20,7 +21,9 @@ type Part struct {
 // File is sent to a platform beside a text.
 type File struct {
 	Name string // without a folder, "reply.md"
-	Data []byte // nil in a part that Split returns: the delivery's transcript
+	Data []byte // nil before Send: the sender makes the delivery's transcript, and reads a picture
+
+	Picture *media.Image // the file is a picture of an answer, which platforms may show as one; nil: it is none
 }
 
 // A reply of more messages than a channel's file_over is sent as its beginning
@@ -33,6 +36,9 @@ const (
 // MediaType returns the media type for the file's name. It names UTF-8 for
 // texts that a platform shows, since the platform may not guess it.
 func (f *File) MediaType() string {
+	if f.Picture != nil {
+		return f.Picture.MediaType
+	}
 	extension := strings.ToLower(strings.TrimPrefix(path.Ext(f.Name), "."))
 	if extension == "txt" {
 		return "text/plain; charset=utf-8"
@@ -47,4 +53,17 @@ func TranscriptOf(d conversation.Delivery) *File {
 		return nil
 	}
 	return &File{Name: d.Transcript.Name}
+}
+
+// maxPhoto is the most bytes of a picture that all platforms show as one; a larger one is
+// sent as a file: https://core.telegram.org/bots/api#sendphoto
+const maxPhoto = 10 << 20
+
+// IsPhoto reports whether platforms can show the file as a photo. It may be nil, and
+// without its bytes.
+func (f *File) IsPhoto() bool {
+	if f == nil || f.Picture == nil || max(f.Picture.Size, len(f.Data)) > maxPhoto {
+		return false
+	}
+	return f.Picture.MediaType == "image/jpeg" || f.Picture.MediaType == "image/png"
 }

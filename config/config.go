@@ -11,43 +11,65 @@ import (
 	"parley/channels/cli"
 	"parley/channels/discord"
 	"parley/channels/telegram"
+	"parley/conversation/budgets"
 	"parley/httpserver"
 	"parley/llm"
+	"parley/tools"
+	"parley/tools/mcp"
+	"parley/tools/webfetch"
 )
 
 // Config is the configuration. Printed or logged, it hides its secrets.
 type Config struct {
-	// Database is the SQLite file, relative to the working directory.
-	// Default "conversations.db".
-	Database string `toml:"database" kind:"text"`
+	// Database is the SQLite file, relative to the configuration file, or the URL of a PostgreSQL
+	// database. Default the environment variable DATABASE_URL if it is the URL of one, else "conversations.db".
+	Database string `toml:"database" kind:"path"`
+	// DatabasePasswordFile holds the password of a PostgreSQL database and nothing else. Default "": the password
+	// of the URL, or what PGPASSWORD and ~/.pgpass say.
+	DatabasePasswordFile string `toml:"database_password_file" kind:"file"`
 
-	Log          Log                  `toml:"log"`
-	LLM          llm.Config           `toml:"llm"`
-	Embeddings   llm.EmbeddingsConfig `toml:"embeddings"`
-	Agent        agentloop.Config     `toml:"agent"`
-	Conversation Conversation         `toml:"conversation"`
-	Files        Files                `toml:"files"`
-	Telegram     telegram.Config      `toml:"telegram"`
-	Discord      discord.Config       `toml:"discord"`
-	CLI          cli.Config           `toml:"cli"`
-	HTTP         httpserver.Config    `toml:"http"`
-	Identity     Identity             `toml:"identity"`
+	Log           Log                              `toml:"log"`
+	LLM           llm.Config                       `toml:"llm"`
+	Models        map[string]llm.ModelConfig       `toml:"models"`
+	Embeddings    llm.EmbeddingsConfig             `toml:"embeddings"`
+	Transcription llm.TranscriptionConfig          `toml:"transcription"`
+	Agent         agentloop.Config                 `toml:"agent"`
+	Agents        map[string]agentloop.AgentConfig `toml:"agents"`
+
+	// Routes say which agent answers what; the first one that fits does. Default none.
+	Routes       []Route               `toml:"route"`
+	Tools        tools.Config          `toml:"tools"`
+	MCP          map[string]mcp.Config `toml:"mcp"`
+	Budget       budgets.Config        `toml:"budget"`
+	Conversation Conversation          `toml:"conversation"`
+	Files        Files                 `toml:"files"`
+	Reminders    Reminders             `toml:"reminders"`
+	WebFetch     webfetch.Config       `toml:"web_fetch"`
+	Telegram     telegram.Config       `toml:"telegram"`
+	Discord      discord.Config        `toml:"discord"`
+	CLI          cli.Config            `toml:"cli"`
+	HTTP         httpserver.Config     `toml:"http"`
+	Identity     Identity              `toml:"identity"`
 }
 
 // Default returns the configuration of an empty file.
 func Default() Config {
 	return Config{
-		Database:     "conversations.db",
-		Log:          defaultLog(),
-		LLM:          llm.Config{}.WithDefaults(),
-		Embeddings:   llm.EmbeddingsConfig{}.WithDefaults(),
-		Agent:        agentloop.DefaultConfig(),
-		Conversation: defaultConversation(),
-		Files:        defaultFiles(),
-		Telegram:     telegram.DefaultConfig(),
-		Discord:      discord.DefaultConfig(),
-		CLI:          cli.Defaults(),
-		HTTP:         httpserver.DefaultConfig(),
+		Database:      "conversations.db",
+		Log:           defaultLog(),
+		LLM:           llm.Config{}.WithDefaults(),
+		Embeddings:    llm.EmbeddingsConfig{}.WithDefaults(),
+		Transcription: llm.TranscriptionConfig{}.WithDefaults(),
+		Agent:         agentloop.DefaultConfig(),
+		Tools:         tools.DefaultConfig(),
+		Conversation:  defaultConversation(),
+		Files:         defaultFiles(),
+		Reminders:     defaultReminders(),
+		WebFetch:      webfetch.DefaultConfig(),
+		Telegram:      telegram.DefaultConfig(),
+		Discord:       discord.DefaultConfig(),
+		CLI:           cli.Defaults(),
+		HTTP:          httpserver.DefaultConfig(),
 	}
 }
 
@@ -69,6 +91,9 @@ func LoadWithOrigins(path string, getenv func(string) string) (Config, Origins, 
 	err := load(path, &c, getenv, origins)
 	return c, origins, err
 }
+
+// Prices returns the prices of all models.
+func (c Config) Prices() llm.Prices { return llm.AllPrices(c.LLM.Prices, c.Models) }
 
 // LogValue returns the configuration with its secrets hidden.
 func (c Config) LogValue() slog.Value {

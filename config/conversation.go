@@ -3,7 +3,6 @@ package config
 import (
 	"time"
 
-	"parley/conversation"
 	"parley/conversation/state"
 )
 
@@ -34,7 +33,7 @@ type Conversation struct {
 	// what was said long ago: the model is then reminded that it can look that up.
 	// Default none.
 	HintPhrases []string `toml:"hint_phrases"`
-	// SessionExpiration is how long a conversation may rest before the next
+	// SessionExpiration is how long a conversation may go unused before the next
 	// message begins a new one; the old one is kept. 0 = for ever. Default 720h.
 	SessionExpiration time.Duration `toml:"session_expiration" min:"0"`
 	// MaxMessages is how many messages a conversation may have before the next
@@ -70,6 +69,6 @@ func defaultConversation() Conversation {
 }
 
 // Limits returns when a conversation is over, and what goes over to the next one.
-func (c Conversation) Limits() conversation.Limits {
-	return conversation.Limits{Rest: c.SessionExpiration, Messages: int64(c.MaxMessages), Carry: state.Carry{Rules: c.CarryRules}}
+func (c Conversation) Limits() state.Limits {
+	return state.Limits{Idle: c.SessionExpiration, Messages: int64(c.MaxMessages), Carry: state.Carry{Rules: c.CarryRules}}
 }

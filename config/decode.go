@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ type decoder struct {
 func decode(into any, root *node, file string, getenv func(string) string, origins Origins) error {
 	d := &decoder{file: file, getenv: getenv, origins: origins, top: reflect.ValueOf(into).Elem()}
 	d.section(d.top, "", root)
+	d.references(root)
 	if len(d.problems) == 0 {
 		return nil
 	}
@@ -40,7 +42,7 @@ func (d *decoder) section(into reflect.Value, path string, n *node) {
 	members := membersOf(into, path)
 	for _, m := range members {
 		if given[m.name] != nil && !m.isSecret() {
-			d.origins[m.path] = Origin{fromFile, d.file}
+			d.origins[m.path] = Origin{fromFile, d.file, given[m.name].line}
 		}
 		switch n := given[m.name]; {
 		case m.isSection() && n != nil && !n.isTable():
@@ -49,12 +51,22 @@ func (d *decoder) section(into reflect.Value, path string, n *node) {
 			d.section(m.value, m.path, n)
 		case m.isNamed() && n != nil:
 			d.named(m, n)
+		case m.isListed() && n != nil:
+			d.listed(m, n)
+		case m.tag.Get("kind") == "file" && n != nil:
+			d.readable(m, n)
+		case m.isSecrets():
+			d.secrets(m, n)
 		case m.isIdentity() && n != nil:
 			d.identity(m, n)
 		case m.isSecret():
 			d.secret(m, n, given[m.fileKey()])
+		case m.isPath():
+			d.path(m, n)
 		case n != nil:
 			d.key(m, n)
+		case m.tag.Get("env") != "":
+			d.environment(m)
 		}
 	}
 	d.unknown(path, members, given)
@@ -77,11 +89,14 @@ func (d *decoder) check(into reflect.Value, path string, n *node) {
 	}
 	section.Check(func(key, found, allowed string) {
 		p := Problem{Key: join(path, key), Found: found, Allowed: allowed}
+		if variable, found := strings.CutPrefix(d.origins[p.Key].Text, fromEnvironment); found {
+			p.File, p.Key = "environment", variable
+		}
 		if n != nil {
 			p.Line = n.line
 			for _, name := range []string{key + "_file", key} {
 				if given := n.children[name]; given != nil {
-					p.Line = given.line
+					p.Line, p.Key = given.line, join(path, name)
 				}
 			}
 		}
@@ -103,11 +118,47 @@ func (d *decoder) named(m member, n *node) {
 			continue
 		}
 		into := reflect.New(m.value.Type().Elem()).Elem()
+		if section, ok := into.Addr().Interface().(interface{ SetDefaults() }); ok {
+			section.SetDefaults()
+		}
+		if section, ok := into.Interface().(interface{ AllowedName(string) string }); ok {
+			if allowed := section.AllowedName(name); allowed != "" {
+				d.problem(Problem{Line: child.line, Key: path, Found: fmt.Sprintf("the name %q", clip(name)), Allowed: allowed})
+			}
+		}
 		d.section(into, path, child)
 		sections.SetMapIndex(reflect.ValueOf(name).Convert(m.value.Type().Key()), into)
 	}
 	if sections.Len() > 0 {
 		m.value.Set(sections)
+	}
+}
+
+// listed sets sections that stand in a list.
+func (d *decoder) listed(m member, n *node) {
+	if items, ok := n.value.([]any); n.tables == nil && (!ok || len(items) > 0) {
+		d.refuse(m.path, n, m.allowed())
+		return
+	}
+	list := reflect.MakeSlice(m.value.Type(), 0, len(n.tables))
+	for i, table := range n.tables {
+		into := reflect.New(m.value.Type().Elem()).Elem()
+		d.section(into, fmt.Sprintf("%s[%d]", m.path, i), table)
+		list = reflect.Append(list, into)
+	}
+	m.value.Set(list)
+}
+
+// readable sets the path of a file that is read while the gateway runs.
+func (d *decoder) readable(m member, n *node) {
+	problems := len(d.problems)
+	if d.key(m, n); len(d.problems) > problems || m.value.String() == "" {
+		return
+	}
+	name := d.besideFile(m.value.String())
+	m.value.SetString(name)
+	if _, err := os.ReadFile(name); err != nil {
+		d.problem(Problem{Line: n.line, Key: m.path, Found: fmt.Sprintf("%q, which can't be read: %v", name, withoutPath(err)), Allowed: "the name of a file"})
 	}
 }
 
@@ -123,6 +174,23 @@ func (d *decoder) key(m member, n *node) {
 		return
 	}
 	m.value.Set(v)
+}
+
+// environment sets a key that the file leaves out to the text of its environment
+// variable.
+func (d *decoder) environment(m member) {
+	name := m.tag.Get("env")
+	text := strings.TrimSpace(d.getenv(name))
+	if text == "" {
+		return
+	}
+	v, ok := convert(m, text)
+	if !ok {
+		d.problem(Problem{File: "environment", Key: name, Found: describe(text), Allowed: m.allowed()})
+		return
+	}
+	m.value.Set(v)
+	d.origins[m.path] = Origin{Text: fromEnvironment + name}
 }
 
 // list sets a list of texts; each item that it does not take has a problem of its own.

@@ -310,15 +310,20 @@ func TestProblemsWithSecretsNeverShowThem(t *testing.T) {
 		{"chat.token = '" + secret + " x'", "", `config.toml:1: chat.token: found a secret with a space in it, allowed: one line of text without spaces`},
 		{"chat.token = " + secret, "", `config.toml:1: column 14: chat.token: found a value without quotes, allowed: text in quotes: key = "text"`},
 		{"chat.token = \"" + secret, "", `config.toml:1: column 46: chat.token: found a quote that is never closed, allowed: key = "text"`},
-		{"chat.token_file = '" + secret + "'", "", `config.toml:1: chat.token_file: found a file that can't be read: no such file or directory, allowed: the name of a file that holds token and nothing else`},
-		{"chat.token_file = '.'", "", `config.toml:1: chat.token_file: found a file that can't be read: is a directory, allowed: the name of a file that holds token and nothing else`},
-		{"chat.token_file = 'empty.txt'", "", `config.toml:1: chat.token_file: found an empty file, allowed: the name of a file that holds token and nothing else`},
-		{"chat.token_file = 'huge.txt'", "", `config.toml:1: chat.token_file: found a file that can't be read: it is larger than 64 KiB, allowed: the name of a file that holds token and nothing else`},
+		{"chat.token_file = '" + secret + "'", "", `config.toml:1: chat.token_file: found the name of a file that does not exist; it is not repeated here, since it may be the secret itself, allowed: the name of a file that holds token and nothing else, or token with the secret itself`},
+		{"chat.token_file = '" + strings.Repeat(secret, 20) + "'", "", `config.toml:1: chat.token_file: found the name of a file that can't be read: file name too long, allowed: the name of a file that holds token and nothing else`},
+		{"chat.token_file = 'secrets/" + secret + "'", "", `config.toml:1: chat.token_file: found the name of a file that does not exist; it is not repeated here, since it may be the secret itself, allowed: the name of a file that holds token and nothing else, or token with the secret itself`},
+		{"chat.token_file = 'bot-token.txt'", "", `config.toml:1: chat.token_file: found HERE/bot-token.txt, which does not exist, allowed: the name of a file that holds token and nothing else; make that file, or correct the name, which is relative to the folder of the configuration file`},
+		{"chat.token_file = '/Nowhere'", "", `config.toml:1: chat.token_file: found /Nowhere, which does not exist, allowed: the name of a file that holds token and nothing else; make that file, or correct the name, which is relative to the folder of the configuration file`},
+		{"chat.token_file = '.'", "", `config.toml:1: chat.token_file: found HERE, which can't be read: is a directory, allowed: the name of a file that holds token and nothing else`},
+		{"chat.token_file = 'empty.txt'", "", `config.toml:1: chat.token_file: found HERE/empty.txt, which is empty, allowed: the name of a file that holds token and nothing else`},
+		{"chat.token_file = 'huge.txt'", "", `config.toml:1: chat.token_file: found HERE/huge.txt, which is larger than 64 KiB, allowed: the name of a file that holds token and nothing else`},
 		{"chat.token_file = 'two.txt'", "", `config.toml:1: chat.token_file: found a secret with a line break in it, allowed: the name of a file that holds token and nothing else`},
 		{"", secret + "\x00", `environment: CHAT_TOKEN: found a secret with a character that is not printable ASCII in it, allowed: one line of text without spaces`},
 	} {
 		_, err := loadSample(t, c.doc, files, map[string]string{"CHAT_TOKEN": c.env})
-		got := fmt.Sprint(err)
+		here, _ := os.Getwd()
+		got := strings.ReplaceAll(fmt.Sprint(err), here, "HERE")
 		if got != c.want {
 			t.Errorf("%q:\n got %s\nwant %s", c.doc, got, c.want)
 		}

@@ -15,6 +15,7 @@ type node struct {
 	line     int
 	value    any              // as package toml decodes into an any
 	children map[string]*node // of a table, else nil
+	tables   []*node          // of a list of tables, else nil
 }
 
 // isTable reports whether the node is a section, in any notation: under a header,
@@ -69,11 +70,16 @@ func (r *reader) table(members map[string]toml.Primitive) (map[string]*node, err
 func (r *reader) node(primitive toml.Primitive) (*node, error) {
 	var at locator
 	var located toml.ParseError
+	var err error
 	if err := r.md.PrimitiveDecode(primitive, &at); !errors.As(err, &located) {
 		return nil, fmt.Errorf("no position: %w", err)
 	}
 	line, _ := lineColumn(r.doc, located.Position.Start)
 	n := &node{line: line, value: at.value}
+	if _, ok := at.value.([]map[string]any); ok {
+		n.tables, err = r.tables(primitive)
+		return n, err
+	}
 	if _, ok := at.value.(map[string]any); !ok {
 		return n, nil
 	}
@@ -81,12 +87,28 @@ func (r *reader) node(primitive toml.Primitive) (*node, error) {
 	if err := r.md.PrimitiveDecode(primitive, &members); err != nil {
 		return nil, err
 	}
-	children, err := r.table(members)
-	n.children = children
+	n.children, err = r.table(members)
 	if located.Position.Line == 0 { // a table without a header begins with its first key
-		n.line = firstLine(children)
+		n.line = firstLine(n.children)
 	}
 	return n, err
+}
+
+// tables reads a list of tables. Each begins with its first key.
+func (r *reader) tables(primitive toml.Primitive) ([]*node, error) {
+	var list []map[string]toml.Primitive
+	if err := r.md.PrimitiveDecode(primitive, &list); err != nil {
+		return nil, err
+	}
+	nodes := make([]*node, 0, len(list))
+	for _, members := range list {
+		children, err := r.table(members)
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, &node{line: firstLine(children), value: map[string]any{}, children: children})
+	}
+	return nodes, nil
 }
 
 func firstLine(nodes map[string]*node) int {

@@ -19,7 +19,7 @@ func (c Config) Exposed(origins Origins) []string {
 	for _, m := range leaves(reflect.ValueOf(c), "") {
 		file := origins[m.path].File
 		hasPassword := m.value.Kind() == reflect.String && hidePassword(m.value.String()) != m.value.String()
-		if file != "" && (m.isSecret() || hasPassword) {
+		if file != "" && (m.isSecret() || m.isSecrets() || hasPassword) {
 			holds[file] = append(holds[file], m.path)
 		}
 	}

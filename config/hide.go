@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"strconv"
 	"strings"
 )
 
@@ -13,6 +14,22 @@ func attrs(v reflect.Value) []slog.Attr {
 	for _, m := range membersOf(v, "") {
 		if m.isSection() {
 			list = append(list, slog.Attr{Key: m.name, Value: slog.GroupValue(attrs(m.value)...)})
+			continue
+		}
+		if m.isNamed() {
+			var sections []slog.Attr
+			for _, name := range sortedKeys(m.value) {
+				sections = append(sections, slog.Attr{Key: name.String(), Value: slog.GroupValue(attrs(m.value.MapIndex(name))...)})
+			}
+			list = append(list, slog.Attr{Key: m.name, Value: slog.GroupValue(sections...)})
+			continue
+		}
+		if m.isListed() {
+			var sections []slog.Attr
+			for i := range m.value.Len() {
+				sections = append(sections, slog.Attr{Key: strconv.Itoa(i), Value: slog.GroupValue(attrs(m.value.Index(i))...)})
+			}
+			list = append(list, slog.Attr{Key: m.name, Value: slog.GroupValue(sections...)})
 			continue
 		}
 		list = append(list, slog.Any(m.name, shown(m)))
@@ -39,6 +56,8 @@ func shown(m member) any {
 	switch {
 	case m.isSecret() && v.String() != "":
 		return "(hidden)"
+	case m.isSecrets(), m.isNamed():
+		return names(v)
 	case v.Kind() == reflect.Pointer && v.IsNil():
 		return nil
 	case v.Kind() == reflect.Pointer:
@@ -47,4 +66,13 @@ func shown(m member) any {
 		return hidePassword(v.String())
 	}
 	return v.Interface()
+}
+
+// names returns the keys of a map, sorted.
+func names(m reflect.Value) []string {
+	list := []string{}
+	for _, name := range sortedKeys(m) {
+		list = append(list, name.String())
+	}
+	return list
 }

@@ -16,15 +16,25 @@ import (
 //	min:"0" max:"2"          bounds of a number or a duration, themselves allowed
 //	oneof:"text json"        the only texts allowed
 //	kind:"text"              a text that must not be empty
+//	kind:"path"              a path that must not be empty, relative to the configuration file
+//	kind:"file"              likewise, or empty
 //	kind:"name"              1 to 64 letters, digits, '-', '_' or '.'
 //	kind:"url"               an http or https address; may be empty where the default is
 //	kind:"ids"               a list of ids, which may be written as numbers
 //	kind:"names"             the same with "@usernames" and "*"
 //	kind:"secret"            hidden from logs and errors; the key with _file after it names a file that holds it
-//	env:"TELEGRAM_TOKEN"     on a secret: the environment variable that holds it when the file gives none
+//	env:"TELEGRAM_TOKEN"     the environment variable that holds the text or the secret when the file gives none
+//
+//	kind:"file"              a path or "", relative to the configuration file, of a file that can be read
+//	kind:"id"                a text that may be written as a number
+//	kind:"secrets"           a section of texts by name, hidden like secrets; NAME_file names a file that holds the text of NAME
+//
+// A field that is a list of structs holds sections [[like.this]], each with the struct's
+// members.
 //
 // A field that is a map of structs by name holds sections of any names, each
-// with the struct's members.
+// with the struct's members. A struct may set defaults (SetDefaults) and say which
+// names it allows (AllowedName).
 //
 // Other fields are string, bool, int, float, time.Duration, []string, Identity, or
 // a pointer to one of the first five that is nil while the key is not set. The
@@ -66,8 +76,13 @@ func (m member) isSection() bool { return m.value.Kind() == reflect.Struct }
 func (m member) isNamed() bool {
 	return m.value.Kind() == reflect.Map && m.value.Type().Elem().Kind() == reflect.Struct
 }
+func (m member) isListed() bool {
+	return m.value.Kind() == reflect.Slice && m.value.Type().Elem().Kind() == reflect.Struct
+}
+func (m member) isSecrets() bool  { return m.tag.Get("kind") == "secrets" }
 func (m member) isIdentity() bool { return m.value.Type() == identityType }
 func (m member) isSecret() bool   { return m.tag.Get("kind") == "secret" }
+func (m member) isPath() bool     { return m.tag.Get("kind") == "path" || m.tag.Get("kind") == "file" }
 func (m member) holdsIDs() bool   { return m.tag.Get("kind") == "ids" || m.tag.Get("kind") == "names" }
 
 // fileKey returns the key that names the file of a secret.
@@ -85,14 +100,27 @@ func keys(members []member) []string {
 	return names
 }
 
-// leaves returns the keys of a configuration struct and of its sections.
+// leaves returns the keys of a configuration struct and of its sections, those with names of
+// their own included.
 func leaves(v reflect.Value, path string) []member {
 	var all []member
 	for _, m := range membersOf(v, path) {
 		if m.isSection() {
 			all = append(all, leaves(m.value, m.path)...)
-		} else {
+			continue
+		}
+		if m.isListed() && m.value.Len() > 0 {
+			for i := range m.value.Len() {
+				all = append(all, leaves(m.value.Index(i), fmt.Sprintf("%s[%d]", m.path, i))...)
+			}
+			continue
+		}
+		if !m.isNamed() || m.value.Len() == 0 {
 			all = append(all, m)
+			continue
+		}
+		for _, name := range sortedKeys(m.value) {
+			all = append(all, leaves(m.value.MapIndex(name), join(m.path, name.String()))...)
 		}
 	}
 	return all
@@ -110,10 +138,14 @@ func (m member) allowed() string {
 	switch {
 	case m.isSection(), m.isIdentity():
 		return "a section [" + m.path + "]"
+	case m.isListed():
+		return "sections [[" + m.path + "]]"
 	case m.isNamed():
 		return fmt.Sprintf("a section [%s.%q] for each name", m.path, "NAME")
 	case m.isSecret():
 		return "one line of text without spaces"
+	case m.isSecrets():
+		return "a section [" + m.path + "] of texts"
 	case t == durationType:
 		return `a duration such as "30s", "5m" or "720h"` + m.bounds()
 	case m.tag.Get("kind") == "names":
@@ -124,11 +156,13 @@ func (m member) allowed() string {
 		return "a list of texts that are not empty"
 	case t.Kind() == reflect.String:
 		switch m.tag.Get("kind") {
+		case "switch":
+			return `true, false or "auto"`
 		case "url":
 			return "an http:// or https:// address"
 		case "name":
 			return "1 to 64 letters, digits, '-', '_' or '.'"
-		case "text":
+		case "text", "path":
 			return "a text that is not empty"
 		}
 		return "a text"

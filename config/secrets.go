@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"strings"
 	"unicode"
 )
@@ -24,11 +26,48 @@ func (d *decoder) secret(m member, key, file *node) {
 		d.problem(Problem{Line: file.line, Key: m.path + "_file",
 			Found: fmt.Sprintf("both %s (line %d) and %s", m.name, key.line, m.fileKey()), Allowed: "one of the two"})
 	case text != "":
-		d.setSecret(m, Problem{Line: key.line, Key: m.path, Allowed: m.allowed()}, text, Origin{fromFile, d.file})
+		d.setSecret(m, Problem{Line: key.line, Key: m.path, Allowed: m.allowed()}, text, Origin{fromFile, d.file, key.line})
 	case fileName != "":
 		d.secretFile(m, file.line, fileName)
 	case m.tag.Get("env") != "":
-		d.setSecret(m, Problem{File: "environment", Key: m.tag.Get("env"), Allowed: m.allowed()}, d.getenv(m.tag.Get("env")), Origin{Text: "environment " + m.tag.Get("env")})
+		d.setSecret(m, Problem{File: "environment", Key: m.tag.Get("env"), Allowed: m.allowed()}, d.getenv(m.tag.Get("env")), Origin{Text: fromEnvironment + m.tag.Get("env")})
+	}
+}
+
+// secrets sets texts by name. NAME_file beside them, or in place of NAME, names the file that
+// holds the text.
+func (d *decoder) secrets(m member, n *node) {
+	if n == nil {
+		return
+	}
+	if !n.isTable() {
+		d.problem(Problem{Line: n.line, Key: m.path, Found: "a value that is not a section", Allowed: m.allowed()})
+		return
+	}
+	texts := map[string]string{}
+	for _, key := range inOrder(n.children) {
+		path, given := join(m.path, key), n.children[key]
+		text, ok := d.secretText(path, given)
+		name, isFile := strings.CutSuffix(key, "_file")
+		switch {
+		case !ok:
+		case !isFile:
+			texts[key] = text
+		case n.children[name] != nil:
+			d.problem(Problem{Line: given.line, Key: path, Found: fmt.Sprintf("both %s (line %d) and %s", name, n.children[name].line, key), Allowed: "one of the two"})
+		default:
+			held, p := d.readSecret(name, text)
+			if p.Found != "" {
+				p.Line, p.Key = given.line, path
+				d.problem(p)
+				continue
+			}
+			texts[name] = held
+			d.origins[m.path] = Origin{Text: "the file of " + key, File: d.besideFile(text)}
+		}
+	}
+	if len(texts) > 0 {
+		m.value.Set(reflect.ValueOf(texts))
 	}
 }
 
@@ -46,43 +85,70 @@ func (d *decoder) secretText(path string, n *node) (string, bool) {
 }
 
 // secretFile sets a secret to what a file holds. The name is relative to the
-// configuration file and not repeated in a problem: people write the secret
-// itself there.
+// configuration file.
 func (d *decoder) secretFile(m member, line int, name string) {
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(filepath.Dir(d.file), name)
-	}
-	p := Problem{Line: line, Key: m.path + "_file", Allowed: "the name of a file that holds " + m.name + " and nothing else"}
-	text, err := readSecret(name)
-	if err != nil {
-		p.Found = "a file that can't be read: " + err.Error()
+	text, p := d.readSecret(m.name, name)
+	p.Line, p.Key = line, m.path+"_file"
+	if p.Found != "" {
 		d.problem(p)
 		return
 	}
-	if clean(text) == "" {
-		p.Found = "an empty file"
-		d.problem(p)
-		return
-	}
-	d.setSecret(m, p, text, Origin{"the file of " + m.fileKey(), name})
+	d.setSecret(m, p, text, Origin{Text: "the file of " + m.fileKey(), File: d.besideFile(name)})
 }
 
-// readSecret reads a small file. The error does not have its name.
-func readSecret(name string) (string, error) {
-	const limit = 64 << 10
-	f, err := os.Open(name)
+// maxSecret is how many bytes the file of a secret may have.
+const maxSecret = 64 << 10
+
+// readSecret returns what a file holds that the configuration names for a key. If p.Found is not
+// empty, p says why the file can't be read and what to do, without its line and key.
+func (d *decoder) readSecret(key, name string) (text string, p Problem) {
+	p.Allowed = "the name of a file that holds " + key + " and nothing else"
+	path, err := filepath.Abs(d.besideFile(name))
 	if err != nil {
-		return "", withoutPath(err)
+		path = d.besideFile(name)
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return "", withoutPath(err)
+	f, err := os.Open(path)
+	var held []byte
+	if err == nil {
+		defer f.Close()
+		held, err = io.ReadAll(io.LimitReader(f, maxSecret+1))
 	}
-	if len(text) > limit {
-		return "", errors.New("it is larger than 64 KiB")
+	text = clean(string(held))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !isFileName(name, path):
+		p.Found = "the name of a file that does not exist; it is not repeated here, since it may be the secret itself"
+		p.Allowed += fmt.Sprintf(", or %s with the secret itself", key)
+	case errors.Is(err, fs.ErrNotExist):
+		p.Found = path + ", which does not exist"
+		p.Allowed += "; make that file, or correct the name, which is relative to the folder of the configuration file"
+	case errors.Is(err, fs.ErrPermission):
+		p.Found = path + ", which can't be read: permission denied"
+		p.Allowed += ", readable by the user who runs the gateway"
+	case err != nil && !isThere(path): // a name that no file can have
+		p.Found = "the name of a file that can't be read: " + withoutPath(err).Error()
+	case err != nil:
+		p.Found = path + ", which can't be read: " + withoutPath(err).Error()
+	case len(held) > maxSecret:
+		p.Found = path + ", which is larger than 64 KiB"
+	case text == "":
+		p.Found = path + ", which is empty"
 	}
-	return string(text), nil
+	return text, p
+}
+
+// plainName matches names of files that no secret looks like: those have capital letters, or
+// neither a dot nor a slash.
+var plainName = regexp.MustCompile(`^[a-z0-9_~-]*[./][a-z0-9_~./-]*$`)
+
+// isFileName reports whether the name of a file that does not exist may be shown: people write
+// the secret itself in its place.
+func isFileName(name, path string) bool {
+	return plainName.MatchString(name) || strings.Contains(name, "/") && isThere(filepath.Dir(path))
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 func withoutPath(err error) error {

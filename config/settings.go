@@ -17,11 +17,24 @@ type Origins map[string]Origin
 type Origin struct {
 	Text string // "file", "environment HTTP_TOKEN", "the file of token_file"
 	File string // that holds the value, "" where none does
+	Line int    // of the key in the configuration file, 0 where it is not there
+}
+
+// Place returns where a person finds the value: "config.toml:12", or in words.
+func (o Origin) Place() string {
+	switch {
+	case o.Line > 0:
+		return fmt.Sprintf("%s:%d", o.File, o.Line)
+	case o.File != "":
+		return o.Text + ", " + o.File
+	}
+	return cmp.Or(o.Text, fromDefault)
 }
 
 const (
-	fromFile    = "file"
-	fromDefault = "default"
+	fromFile        = "file"
+	fromEnvironment = "environment " // before the name of the variable
+	fromDefault     = "default"
 )
 
 // Setting is the effective value of a key, without secrets.
@@ -49,9 +62,13 @@ func settingsOf(v reflect.Value, path string, origins Origins) []Setting {
 			for _, name := range sortedKeys(m.value) {
 				sections = append(sections, settingsOf(m.value.MapIndex(name), join(m.path, name.String()), origins)...)
 			}
+		case m.isListed() && m.value.Len() > 0:
+			for i := range m.value.Len() {
+				sections = append(sections, settingsOf(m.value.Index(i), fmt.Sprintf("%s[%d]", m.path, i), origins)...)
+			}
 		default:
 			origin := cmp.Or(origins[m.path].Text, fromDefault)
-			list = append(list, Setting{Section: path, Key: m.name, Value: valueText(m), Origin: origin, Secret: m.isSecret()})
+			list = append(list, Setting{Section: path, Key: m.name, Value: valueText(m), Origin: origin, Secret: m.isSecret() || m.isSecrets()})
 		}
 	}
 	return append(list, sections...)
@@ -69,6 +86,12 @@ func valueText(m member) string {
 		}
 		return "not set"
 	}
+	if m.isSecrets() && m.value.Len() > 0 {
+		return "set: " + strings.Join(names(m.value), ", ")
+	}
+	if (m.isNamed() || m.isSecrets() || m.isListed()) && m.value.Len() == 0 {
+		return "none"
+	}
 	switch value := shown(m).(type) {
 	case nil:
 		return "not set"
@@ -81,9 +104,6 @@ func valueText(m member) string {
 	case Identity:
 		return identityText(value)
 	default:
-		if m.isNamed() {
-			return "none"
-		}
 		return fmt.Sprint(value)
 	}
 }
@@ -109,12 +129,27 @@ func durationText(d time.Duration) string {
 	return text
 }
 
+// leastSecret is the length from which a value of kind:"secrets" is hidden in logs.
+const leastSecret = 8
+
 // Secrets returns the secrets that are set, for logs that must hide them.
 func (c Config) Secrets() []string {
 	var list []string
 	for _, m := range leaves(reflect.ValueOf(c), "") {
 		if m.isSecret() && m.value.String() != "" {
 			list = append(list, m.value.String())
+		}
+		if !m.isSecrets() {
+			continue
+		}
+		for _, name := range sortedKeys(m.value) {
+			// A header such as "Bearer TOKEN" has words before its secret. A short value would
+			// hide words that have nothing to do with it.
+			for _, word := range strings.Fields(m.value.MapIndex(name).String()) {
+				if len(word) >= leastSecret {
+					list = append(list, word)
+				}
+			}
 		}
 	}
 	return list

@@ -64,15 +64,23 @@ func setFloat(m member, out reflect.Value, value any) bool {
 
 func setText(m member, out reflect.Value, value any) bool {
 	s, ok := value.(string)
+	if b, isBool := value.(bool); isBool && m.tag.Get("kind") == "switch" {
+		s, ok = strconv.FormatBool(b), true
+	}
+	if i, isNumber := value.(int64); isNumber && m.tag.Get("kind") == "id" {
+		s, ok = strconv.FormatInt(i, 10), true
+	}
 	out.SetString(s)
 	if words := m.tag.Get("oneof"); words != "" {
 		return ok && slices.Contains(strings.Fields(words), s)
 	}
 	switch m.tag.Get("kind") {
-	case "text":
+	case "text", "path":
 		ok = ok && strings.TrimSpace(s) != ""
 	case "name":
 		ok = ok && isName(s)
+	case "switch":
+		ok = ok && slices.Contains([]string{"true", "false", "auto"}, s)
 	case "url":
 		ok = ok && (isHTTP(s) || s == "" && m.value.IsZero())
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/httpserver"
 	"parley/sessions"
 )
@@ -26,7 +27,7 @@ func (c *Console) reset(w http.ResponseWriter, r *http.Request) {
 // deleteSession deletes all conversations of a session.
 func (c *Console) deleteSession(w http.ResponseWriter, r *http.Request) {
 	key := conversation.Key(r.PostFormValue("key"))
-	_, err := c.Store.Session(r.Context(), key)
+	_, err := catalog.New(c.Store).Session(r.Context(), key)
 	if err == nil {
 		_, err = c.Sessions.Delete(r.Context(), key, "")
 	}
@@ -92,6 +93,7 @@ func doneText(word string) string {
 		"deleted":  "Deleted.",
 		"renamed":  "The conversation is renamed.",
 		"retried":  "The reply is on its way again.",
+		"answered": "Answered. The run goes on when none of its calls waits any more.",
 		"approved": "That person has access now: the next message is answered.",
 		"revoked":  "That person no longer has access.",
 	}[word]

@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 )
 
 // confirmPage asks for confirmation of what can't be undone, or what people in
@@ -29,7 +30,7 @@ func (c *Console) askToConfirm(w http.ResponseWriter, r *http.Request) {
 		p, err = confirmPage{
 			Question: "Revoke the access of " + q.Get("user") + " on " + q.Get("channel") + "?",
 			Detail:   "From the next message on they are treated as a stranger, unless the configuration gives them access.",
-			Action:   "/console/pairing/revoke", Button: "Revoke", Danger: true, Back: "/console/pairing",
+			Action:   "/console/pairing/revoke", Button: "Revoke access", Danger: true, Back: "/console/pairing",
 			Fields: map[string]string{"channel": q.Get("channel"), "user": q.Get("user"), "bot": q.Get("bot")},
 		}, nil
 	}
@@ -62,7 +63,7 @@ func (c *Console) aboutSession(r *http.Request, what string, key conversation.Ke
 	default:
 		return p, conversation.ErrNotFound
 	}
-	_, err := c.Store.Session(r.Context(), key)
+	_, err := catalog.New(c.Store).Session(r.Context(), key)
 	return p, err
 }
 

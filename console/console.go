@@ -1,6 +1,6 @@
 // Package console serves the operator's pages: the state of the gateway, sessions
-// and how each answer came about, failed deliveries, pairing, the configuration,
-// and the log. It shows what the store holds, and stores nothing itself but the
+// and how each answer came about, failed deliveries, pairing, servers of tools, the
+// configuration, and the log. It shows what the store holds, and stores nothing itself but the
 // last lines of the log.
 package console
 
@@ -15,31 +15,49 @@ import (
 
 	"parley/activity"
 	"parley/conversation"
+	"parley/conversation/approvals"
+	"parley/conversation/budgets"
 	"parley/conversation/dbhealth"
 	"parley/conversation/pairing"
+	"parley/conversation/reminders"
 	"parley/embedding"
 	"parley/httpserver"
+	"parley/llm"
 	"parley/pages"
 	"parley/sessions"
 )
 
 // Deps holds what the console depends on.
 type Deps struct {
-	Store    *conversation.Store
-	Feed     *activity.Feed
-	Sessions *sessions.Service
-	Lines    *Lines                 // of the log
-	Channels []conversation.Account // those that are served now, with the bots that serve them
-	Settings []Setting              // the configuration as in force
-	Facts    []Fact                 // about the gateway, for the configuration page
-	Cost     CostFunc               // nil: nothing has a price
-	Window   WindowFunc             // what the model would be sent now
+	Store     *conversation.Store
+	Feed      *activity.Feed
+	Sessions  *sessions.Service
+	Lines     *Lines                 // of the log
+	Channels  []conversation.Account // those that are served now, with the bots that serve them
+	Settings  []Setting              // the configuration as in force
+	Facts     []Fact                 // about the gateway, for the configuration page
+	Cost      CostFunc               // nil: nothing has a price
+	Currency  string                 // of costs, shown behind them
+	Caps      *budgets.Budgets       // nil: nothing is capped
+	Reminders *reminders.Reminders
+	Window    WindowFunc // what the model would be sent now
 
-	// Look tells the sender of a channel that a session has something due.
+	// Look makes the sender of a channel send what is due in a session.
 	Look func(channel string, key conversation.Key)
 
 	Log *slog.Logger
 	Now func() time.Time // nil: time.Now
+
+	// Models returns how the models fare; nil: nothing is shown of them.
+	Models func() []llm.Health
+
+	// Servers returns the servers of tools; nil: there are none.
+	Servers func() []ToolServer
+
+	// MayAnswer reports whether the operator may answer a question about a tool call. nil: always.
+	MayAnswer func(q approvals.Question) bool
+	// Answered tells the loop of a session that a question was answered.
+	Answered func(key conversation.Key)
 
 	// Embeddings returns how the vectors of messages fare; nil: there is no embedding
 	// model.
@@ -67,9 +85,9 @@ func New(deps Deps) *Console {
 }
 
 //go:embed templates
-var files embed.FS
+var embedded embed.FS
 
-var templates = pages.NewSet(subfolder(files, "templates"), functions())
+var templates = pages.NewSet(subfolder(embedded, "templates"), functions())
 
 func subfolder(files fs.FS, name string) fs.FS {
 	folder, err := fs.Sub(files, name)
@@ -106,6 +124,10 @@ func (c *Console) Serve(server *httpserver.Server) {
 	person("GET /console/pairing", c.showPairing)
 	person("POST /console/pairing/approve", httpserver.WithForm(c.approve))
 	person("POST /console/pairing/revoke", httpserver.WithForm(c.revoke))
+	person("GET /console/tools", c.showTools)
+	person("POST /console/approvals/{id}", httpserver.WithForm(c.answerCall))
+	person("GET /console/reminders", c.showReminders)
+	person("POST /console/reminders/delete", httpserver.WithForm(c.deleteReminder))
 	person("GET /console/configuration", c.showConfiguration)
 	person("GET /console/log", c.showLog)
 	person("GET /console/log/events", c.followLog)

@@ -134,11 +134,14 @@ func TestATraceTellsHowAnAnswerCameAbout(t *testing.T) {
 			{Kind: steps.Model, Name: "fake", At: start.Add(500 * time.Millisecond), Took: time.Hour, Error: "429 too many"},
 		}
 		r.Messages = []conversation.Message{r.Messages[0],
-			{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "c1", Name: "current_time", Arguments: `{"zone":"UTC"}`}}},
+			{Role: conversation.RoleAssistant, Reasoning: "I need a <clock>.", ToolCalls: []conversation.ToolCall{{ID: "c1", Name: "current_time", Arguments: `{"zone":"UTC"}`}}},
 			{Role: conversation.RoleTool, ToolCallID: "c1", ToolName: "current_time", Content: "12:00 UTC"}, r.Messages[1]}
+		r.Instructions = []string{"Answer <briefly>.", "Name no names."}
 	})
 	page := d.browser.Page("/console/conversation/" + of.ID + "/trace")
-	d.shows(page, "what time is it?", "first byte after 100 ms", "600 in, 20 out", "1,234 older left out", "{&#34;zone&#34;:&#34;UTC&#34;}", "12:00 UTC", "429 too many")
+	d.shows(page, "what time is it?", "first byte after 100 ms", "600 in, 20 out", "1,234 older left out", "{&#34;zone&#34;:&#34;UTC&#34;}", "12:00 UTC", "429 too many",
+		"2 instructions in force", "Answer &lt;briefly&gt;.", "Name no names.",
+		`<details class="fold"><summary>Thought</summary><pre dir="auto" tabindex="0">I need a &lt;clock&gt;.</pre></details>`)
 	bar := regexp.MustCompile(`<rect class="work" x="(\d+)" y="1" width="(\d+)"`)
 	for _, m := range bar.FindAllStringSubmatch(page, -1) {
 		var x, width int
@@ -276,8 +279,8 @@ func TestPairingsAreApprovedAndRevoked(t *testing.T) {
 	}
 }
 
-// What waits is shown, with what it waits for.
-func TestWhatWaitsIsShown(t *testing.T) {
+// The console shows waiting messages and replies, and what each waits for.
+func TestQueuesAreShown(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, nil)
 	d.talk(chat, ada, "hello", "hi", nil)
@@ -302,6 +305,9 @@ func TestTheConsoleTellsBotsApart(t *testing.T) {
 		_, err = pairing.New(d.store).Approve(t.Context(), p.Code)
 		d.must(err)
 	}
+	_, err := bots.New(d.store).SetGroup(t.Context(), bots.Group{Bot: now, ID: "-1001", Name: "Friends <b>", State: bots.Member, ByName: "Bob", Lacks: []string{"Send messages", "Pin"}})
+	d.must(err)
+	d.shows(d.browser.Page("/console/"), "Groups and servers", "Friends &lt;b&gt;", "-1001", "by Bob", "Send messages, Pin")
 	page := d.browser.Page("/console/deliveries")
 	d.shows(page, "to 7000001", "to 7000002", `bot 7000001</span> <span class="chip">not served here</span>`, `bot 7000002</span></td>`)
 	overview := d.browser.Page("/console/")

@@ -13,7 +13,7 @@ import (
 const mostPending = 100
 
 type deliveriesPage struct {
-	Failed       []conversation.FailedDelivery
+	Failed       []conversation.Delivery
 	Next         string // address of the failed ones that follow
 	Due          []conversation.Delivery
 	Waiting      []conversation.Inbound
@@ -34,7 +34,7 @@ func (c *Console) showDeliveries(w http.ResponseWriter, r *http.Request) {
 	skip := int(number(r, "skip", 0, 1_000_000))
 	p := deliveriesPage{Many: skip, AtMost: mostPending, served: c.Channels}
 	var err error
-	if p.Failed, err = c.Store.FailedDeliveries(r.Context(), skip, perPage+1); err == nil {
+	if p.Failed, err = c.Store.Deliveries(r.Context(), conversation.DeliveryQuery{Failed: true, Skip: skip, Limit: perPage + 1}); err == nil {
 		p.Due, err = c.Store.Deliveries(r.Context(), conversation.DeliveryQuery{Limit: mostPending})
 	}
 	if err == nil {

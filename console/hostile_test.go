@@ -6,10 +6,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"parley/console"
 	"parley/conversation"
 	"parley/conversation/bots"
+	"parley/conversation/media"
+	"parley/conversation/metadata"
 	"parley/conversation/pairing"
 	"parley/conversation/steps"
 	"parley/pages/pagestest"
@@ -17,13 +20,17 @@ import (
 
 // Nothing that people, models, tools, platforms or logs say becomes script, on
 // any page.
-func TestNothingShownBecomesScript(t *testing.T) {
+func TestShownTextNeverBecomesScript(t *testing.T) {
 	t.Parallel()
 	hostile := pagestest.Hostile()
 	all := strings.Join(hostile, "\n")
 	d := newDesk(t, func(p *console.Deps) {
 		for _, text := range hostile[:3] {
 			p.Channels = append(p.Channels, conversation.Account{Channel: text, ID: text})
+		}
+		p.Servers = func() []console.ToolServer {
+			return []console.ToolServer{{Name: all, State: all, Endpoint: all, LastError: all, LastErrorAt: time.Now(), LeftOut: hostile,
+				Tools: []console.ServerTool{{Name: all, Offered: all, About: all}}}}
 		}
 		p.Facts = []console.Fact{{Name: hostile[0], Value: all}}
 		for _, text := range hostile {
@@ -35,7 +42,7 @@ func TestNothingShownBecomesScript(t *testing.T) {
 				{Role: conversation.Role(hostile[0]), Content: all, ToolCalls: []conversation.ToolCall{{Name: all, Arguments: all}}}}}, err
 		}
 	})
-	paths := []string{"/console/?range=hour", "/console/sessions", "/console/deliveries", "/console/pairing", "/console/configuration", "/console/log"}
+	paths := []string{"/console/?range=hour", "/console/sessions", "/console/deliveries", "/console/pairing", "/console/tools", "/console/configuration", "/console/log"}
 	for n, text := range hostile {
 		key, who := conversation.Key(fmt.Sprintf("telegram:%s:%d", text, n)), conversation.Sender{ID: text, Name: text}
 		of := d.talk(key, who, text, text, func(r *conversation.Run) {
@@ -43,12 +50,14 @@ func TestNothingShownBecomesScript(t *testing.T) {
 			r.Messages = append(r.Messages[:1:1],
 				conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "c", Name: text, Arguments: text}}},
 				conversation.Message{Role: conversation.RoleTool, ToolCallID: "c", ToolName: text, Content: text}, r.Messages[1])
-			r.Messages[0].Sender, r.Messages[0].Images = who, []conversation.Image{{Name: text, MediaType: "image/png", Data: []byte("x")}}
+			r.Messages[0].Sender, r.Messages[0].Images = who, []media.Image{{Name: text, MediaType: "image/png", Data: []byte("x")}}
 			r.Steps = []steps.Step{{Kind: steps.Tool, Name: text, At: r.StartedAt, CallID: "c", Error: text}}
 		})
 		d.must(d.store.Mark(t.Context(), d.due(key)[0], conversation.MarkFailed, text))
-		d.must(d.store.SetMetadata(t.Context(), key, conversation.Metadata(fmt.Sprintf(`{"note":%q}`, "x"))))
+		d.must(d.store.SetMetadata(t.Context(), key, metadata.Object(fmt.Sprintf(`{"note":%q}`, "x"))))
 		d.must(bots.New(d.store).SetHealth(t.Context(), conversation.Account{Channel: text, ID: text}, text, text))
+		_, err := bots.New(d.store).SetGroup(t.Context(), bots.Group{Bot: conversation.Account{Channel: text, ID: text}, ID: text, Name: text, State: bots.Member, ByName: text, Lacks: []string{text}})
+		d.must(err)
 		if n < 50 {
 			_, _, err := pairing.New(d.store).Ask(t.Context(), conversation.Account{Channel: "telegram", ID: text}, text, text)
 			d.must(err)

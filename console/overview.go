@@ -2,14 +2,18 @@ package console
 
 import (
 	"context"
+	"html/template"
 	"net/http"
 	"slices"
 	"time"
 
+	"parley/cluster"
 	"parley/conversation"
 	"parley/conversation/bots"
 	"parley/conversation/usage"
 	"parley/embedding"
+	"parley/llm"
+	"parley/pages"
 )
 
 // span is a period up to now that the overview can show.
@@ -19,16 +23,17 @@ type span struct {
 	Length time.Duration // of all of it
 	Bucket time.Duration // of one point
 	Layout string        // of a point's time
+	Form   string        // of a point's time in a browser, see pages.Time
 }
 
 const day = 24 * time.Hour
 
 var spans = []span{
-	{"hour", "Hour", time.Hour, time.Minute, "15:04"},
-	{"day", "Day", day, time.Hour, "Mon 15:04"},
-	{"week", "Week", 7 * day, 3 * time.Hour, "Mon 2 Jan 15:04"},
-	{"month", "Month", 30 * day, day, "Mon 2 Jan"},
-	{"year", "Year", 365 * day, 7 * day, "2 Jan 2006"},
+	{"hour", "Hour", time.Hour, time.Minute, "15:04", "minute"},
+	{"day", "Day", day, time.Hour, "Mon 15:04", "hour"},
+	{"week", "Week", 7 * day, 3 * time.Hour, "Mon 2 Jan 15:04", "hour"},
+	{"month", "Month", 30 * day, day, "Mon 2 Jan", "day"},
+	{"year", "Year", 365 * day, 7 * day, "2 Jan 2006", "week"},
 }
 
 // spanOf returns the span of a name, a day for any other name.
@@ -44,16 +49,23 @@ type overviewPage struct {
 	Span     span
 	Channels []channelLine
 	Queues   []bots.Queue
+	Groups   []bots.Group
+	Nodes    []cluster.Member // that share the database; none if it is a file
 	AtWork   []conversation.Key
+	Health   []llm.Health      // of the models
 	Vectors  *embedding.Status // nil without an embedding model
-	Failed   int               // deliveries; at most manyFailed
-	Many     bool              // there are more of them
-	Total    usage.Totals
-	Cost     sum
-	P50, P95 time.Duration // of all runs in the span
-	Points   []point
-	Models   []usageLine
-	People   []usageLine
+	Caps     []budgetLine      // of [budget], with who has used most of them today
+
+	VectorCost string // of the requests for vectors, "" where no price is known
+	Failed     int    // deliveries; at most manyFailed
+	Many       bool   // there are more of them
+	Asked      int    // tool calls that wait for an answer
+	Total      usage.Totals
+	Cost       sum
+	P50, P95   time.Duration // of all runs in the span
+	Points     []point
+	Models     []usageLine
+	People     []usageLine
 }
 
 // channelLine is the state of a channel.
@@ -66,7 +78,7 @@ type channelLine struct {
 // point is one bucket of the plots, and a row of their table.
 type point struct {
 	Unix  int64
-	Label string
+	Label template.HTML
 	usage.Bucket
 }
 
@@ -81,12 +93,19 @@ type usageLine struct {
 
 // sum is a cost, parts of which may have no price.
 type sum struct {
-	Known   float64
-	Partial bool // something in it has no price
-	Any     bool // something in it has
+	Known    float64
+	Partial  bool   // something in it has no price
+	Any      bool   // something in it has
+	Currency string // "" shows none
 }
 
-func (s *sum) add(cost float64, known bool) {
+// addCost adds what tokens of a model cost to a sum.
+func (c *Console) addCost(s *sum, model string, prompt, cached, completion int64) {
+	if c.Cost == nil {
+		return
+	}
+	s.Currency = c.Currency
+	cost, known := c.Cost(model, prompt, cached, completion)
 	if known {
 		s.Known += cost
 	}
@@ -96,6 +115,7 @@ func (s *sum) add(cost float64, known bool) {
 
 // join adds another sum.
 func (s *sum) join(o sum) {
+	s.Currency = o.Currency
 	s.Known += o.Known
 	s.Any = s.Any || o.Any
 	s.Partial = s.Partial || o.Partial
@@ -107,9 +127,9 @@ func (s sum) String() string {
 	case !s.Any:
 		return "–"
 	case s.Partial:
-		return "≥ " + money(s.Known)
+		return "≥ " + money(s.Known, s.Currency)
 	}
-	return money(s.Known)
+	return money(s.Known, s.Currency)
 }
 
 // manyFailed is as far as failed deliveries are counted for the overview.
@@ -123,7 +143,35 @@ func (c *Console) showOverview(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	asked, err := c.askedCalls(r)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	p.Asked = len(asked)
 	c.show(w, r, "overview.html", "overview", "Overview", p, "console/plots.js")
+}
+
+// budgetLine is how much of a cap is used today.
+type budgetLine struct {
+	Scope      string
+	Name       string // who has used most of it; "" in total, and where nobody has used anything
+	Used, Most string
+	Percent    int64
+}
+
+// shownOwners is how many people and sessions are shown for a cap.
+const shownOwners = 3
+
+func (c *Console) readCaps(ctx context.Context, p *overviewPage) error {
+	if c.Caps == nil {
+		return nil
+	}
+	list, err := c.Caps.Most(ctx, shownOwners)
+	for _, o := range list {
+		p.Caps = append(p.Caps, budgetLine{string(o.Scope), o.Name, o.Unit.String(o.Used), o.Unit.Words(o.Most, c.Currency), o.Percent()})
+	}
+	return err
 }
 
 func (c *Console) readHealth(ctx context.Context, p *overviewPage) error {
@@ -134,12 +182,29 @@ func (c *Console) readHealth(ctx context.Context, p *overviewPage) error {
 	if p.Queues, err = bots.New(c.Store).Queues(ctx); err != nil {
 		return err
 	}
+	if p.Groups, err = bots.New(c.Store).Groups(ctx); err != nil {
+		return err
+	}
+	if node := c.Store.Node(); node != nil {
+		if p.Nodes, err = node.Members(ctx); err != nil {
+			return err
+		}
+	}
+	if c.Models != nil {
+		p.Health = c.Models()
+	}
+	if err := c.readCaps(ctx, p); err != nil {
+		return err
+	}
 	if c.Embeddings != nil {
 		status, err := c.Embeddings(ctx)
 		if err != nil {
 			return err
 		}
 		p.Vectors = &status
+		if status.Used.Cost > 0 {
+			p.VectorCost = money(status.Used.Cost, c.Currency)
+		}
 	}
 	known := map[conversation.Account]bool{}
 	for _, h := range health {
@@ -186,7 +251,7 @@ func order(served bool) int {
 }
 
 func (c *Console) readFailed(ctx context.Context, p *overviewPage) error {
-	failed, err := c.Store.FailedDeliveries(ctx, 0, manyFailed+1)
+	failed, err := c.Store.Deliveries(ctx, conversation.DeliveryQuery{Failed: true, Limit: manyFailed + 1})
 	p.Failed, p.Many = min(len(failed), manyFailed), len(failed) > manyFailed
 	return err
 }
@@ -203,7 +268,8 @@ func (c *Console) readUsage(ctx context.Context, p *overviewPage) error {
 		return err
 	}
 	for _, b := range buckets {
-		p.Points = append(p.Points, point{Unix: b.At.Unix(), Label: b.At.In(time.Local).Format(p.Span.Layout), Bucket: b})
+		at := b.At.In(time.Local)
+		p.Points = append(p.Points, point{Unix: at.Unix(), Label: pages.Time(at, p.Span.Form, at.Format(p.Span.Layout)), Bucket: b})
 		p.Total.Add(b.Totals)
 	}
 	p.P50, p.P95 = whole.P50, whole.P95
@@ -252,9 +318,7 @@ func (c *Console) lines(shares []usage.Share, line func(usage.Share) usageLine) 
 			places[of], list = at, append(list, of)
 		}
 		list[at].Add(u.Totals)
-		if c.Cost != nil {
-			list[at].Cost.add(c.Cost(u.Model, u.Prompt, u.Cached, u.Completion))
-		}
+		c.addCost(&list[at].Cost, u.Model, u.Prompt, u.Cached, u.Completion)
 	}
 	slices.SortStableFunc(list, func(a, b usageLine) int { return int(b.Prompt + b.Completion - a.Prompt - a.Completion) })
 	return list[:min(len(list), mostLines)]

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/conversation/search"
 )
 
@@ -27,12 +28,12 @@ type sessionFilter struct{ Channel, State, Text, User, Sort string }
 
 // sessionLine is a session with whether it is being answered.
 type sessionLine struct {
-	conversation.Session
+	catalog.Session
 	AtWork bool
 }
 
-func (f sessionFilter) query() conversation.SessionQuery {
-	q := conversation.SessionQuery{
+func (f sessionFilter) query() catalog.SessionQuery {
+	q := catalog.SessionQuery{
 		Channel: f.Channel, Text: f.Text, User: f.User, Limit: perPage,
 		Active: f.State == "active", Archived: f.State == "archived",
 	}
@@ -58,7 +59,7 @@ func (c *Console) showSessions(w http.ResponseWriter, r *http.Request) {
 	p := sessionsPage{Filter: sessionFilter{asked("channel"), asked("state"), asked("text"), asked("user"), asked("sort")}}
 	q := p.Filter.query()
 	q.From = asked("from")
-	list, next, err := c.Store.Sessions(r.Context(), q)
+	list, next, err := catalog.New(c.Store).Sessions(r.Context(), q)
 	if err == nil {
 		p.Channels, err = c.knownChannels(r)
 	}
@@ -96,7 +97,7 @@ func (c *Console) knownChannels(r *http.Request) ([]string, error) {
 }
 
 type sessionPage struct {
-	conversation.Session
+	catalog.Session
 	AtWork        bool
 	Conversations []conversation.Conversation
 	Next          string
@@ -105,12 +106,12 @@ type sessionPage struct {
 // showSession shows the conversations of one session.
 func (c *Console) showSession(w http.ResponseWriter, r *http.Request) {
 	key := conversation.Key(r.URL.Query().Get("key"))
-	session, err := c.Store.Session(r.Context(), key)
+	session, err := catalog.New(c.Store).Session(r.Context(), key)
 	if err != nil {
 		c.fail(w, r, err)
 		return
 	}
-	list, next, err := c.Store.Conversations(r.Context(), conversation.ConversationQuery{Key: key, From: r.URL.Query().Get("from"), Limit: perPage})
+	list, next, err := catalog.New(c.Store).Conversations(r.Context(), catalog.ConversationQuery{Key: key, From: r.URL.Query().Get("from"), Limit: perPage})
 	if err != nil {
 		c.fail(w, r, err)
 		return

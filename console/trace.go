@@ -5,9 +5,11 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/runs"
 	"parley/conversation/steps"
 	"parley/conversation/usage"
 	"parley/plaintext"
@@ -30,13 +32,16 @@ type tracePage struct {
 
 // runRow is a run with its timeline.
 type runRow struct {
-	conversation.RunRecord
+	runs.Record
 	Took  time.Duration
 	Asked string // the text of the first message that it took, clipped
 	Who   string
 	At    int64 // seq of its first message, 0 for none
 	Cost  sum
 	Bars  []bar
+	Told  []string // the instructions of programs that were in force
+
+	Thoughts []string // what the model thought before each of its messages, where it thought
 }
 
 // bar is a step on the timeline of its run, which is 1000 wide.
@@ -62,7 +67,7 @@ func (c *Console) showTrace(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	before := number(r, "before", 0, math.MaxInt64)
-	trace, err := usage.New(c.Store).Trace(r.Context(), of.ID, before, runsPerPage)
+	trace, err := usage.New(c.Store).Trace(r.Context(), usage.TraceQuery{Conversation: of.ID, Before: before, Limit: runsPerPage})
 	if err != nil {
 		c.fail(w, r, err)
 		return
@@ -72,9 +77,16 @@ func (c *Console) showTrace(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, err)
 		return
 	}
+	told, err := usage.New(c.Store).Instructions(r.Context(), of.ID, trace.Runs)
+	if err != nil {
+		c.fail(w, r, err)
+		return
+	}
 	p := tracePage{Conversation: of, Tab: "trace", Trace: trace, AtWork: of.Active && c.atWork(of.Key)}
 	for _, run := range slices.Backward(trace.Runs) {
-		p.Runs = append(p.Runs, c.runRow(run, messages[run.ID]))
+		row := c.runRow(run, messages[run.ID])
+		row.Told = told[run.Instructions]
+		p.Runs = append(p.Runs, row)
 	}
 	c.addTotals(&p)
 	base := "/console/conversation/" + of.ID + "/trace"
@@ -90,16 +102,14 @@ func (c *Console) showTrace(w http.ResponseWriter, r *http.Request) {
 func (c *Console) addTotals(p *tracePage) {
 	for _, m := range p.Models {
 		p.Total.Add(m.Totals)
-		if c.Cost != nil {
-			p.Cost.add(c.Cost(m.Model, m.Prompt, m.Cached, m.Completion))
-		}
+		c.addCost(&p.Cost, m.Model, m.Prompt, m.Cached, m.Completion)
 	}
 }
 
-func (c *Console) runRow(run conversation.RunRecord, messages []conversation.Message) runRow {
-	e := runRow{RunRecord: run, Took: run.EndedAt.Sub(run.StartedAt), Who: senderName(run.Asked)}
-	if c.Cost != nil && run.Kind == conversation.KindAgent {
-		e.Cost.add(c.Cost(run.Model, int64(run.Prompt), int64(run.Cached), int64(run.Completion)))
+func (c *Console) runRow(run runs.Record, messages []conversation.Message) runRow {
+	e := runRow{Record: run, Took: run.EndedAt.Sub(run.StartedAt) - steps.Waited(run.Steps), Who: senderName(run.Asked)}
+	if run.Kind == conversation.KindAgent {
+		c.addCost(&e.Cost, run.Model, int64(run.Prompt), int64(run.Cached), int64(run.Completion))
 	}
 	arguments, results := map[string]string{}, map[string]string{}
 	for _, m := range messages {
@@ -108,6 +118,9 @@ func (c *Console) runRow(run conversation.RunRecord, messages []conversation.Mes
 		}
 		if m.Role == conversation.RoleUser && e.Asked == "" {
 			e.Asked = plaintext.ShortLine(m.Content, 160)
+		}
+		if thought := strings.TrimSpace(m.Reasoning); thought != "" {
+			e.Thoughts = append(e.Thoughts, thought)
 		}
 		for _, call := range m.ToolCalls {
 			arguments[call.ID] = call.Arguments
@@ -134,7 +147,7 @@ type timeline struct {
 	whole time.Duration
 }
 
-func scaleOf(run conversation.RunRecord) timeline {
+func scaleOf(run runs.Record) timeline {
 	end := run.EndedAt
 	for _, step := range run.Steps {
 		if done := step.At.Add(step.Took); done.After(end) {

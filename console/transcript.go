@@ -7,6 +7,9 @@ import (
 	"strconv"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
+	"parley/conversation/files"
+	"parley/conversation/media"
 )
 
 const (
@@ -44,7 +47,7 @@ func (c *Console) showTranscript(w http.ResponseWriter, r *http.Request) {
 	}
 	p := transcriptPage{Conversation: of, Tab: "transcript", AtWork: of.Active && c.atWork(of.Key)}
 	var err error
-	if p.People, err = c.Store.Participants(r.Context(), of.ID); err == nil {
+	if p.People, err = catalog.New(c.Store).Participants(r.Context(), of.ID); err == nil {
 		err = c.readMessages(r.Context(), &p, transcriptQuery(r, of))
 	}
 	if err != nil {
@@ -132,8 +135,8 @@ func (c *Console) sendImage(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, conversation.ErrNotFound)
 		return
 	}
-	image, err := c.Store.ImageAt(r.Context(), r.PathValue("id"), seq, n)
-	if err == nil && !conversation.IsImageType(image.MediaType) {
+	image, err := files.New(c.Store).ImageAt(r.Context(), r.PathValue("id"), seq, n)
+	if err == nil && !media.IsImageType(image.MediaType) {
 		err = conversation.ErrNotFound
 	}
 	if err != nil {

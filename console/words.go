@@ -6,9 +6,11 @@ import (
 	"net/url"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"parley/conversation"
+	"parley/pages"
 	"parley/plaintext"
 )
 
@@ -72,21 +74,14 @@ func ago(t, now time.Time) template.HTML {
 	default:
 		text = fmt.Sprintf("%d days ago", since/(24*time.Hour))
 	}
-	return timeElement(t, text)
+	return pages.Time(t.In(time.Local), "ago", text)
 }
 
 // stamp returns a time to the second, for lists in which order and distance
 // matter.
 func stamp(t time.Time) template.HTML {
 	t = t.In(time.Local)
-	return timeElement(t, t.Format("2006-01-02 15:04:05"))
-}
-
-// timeElement returns a time as HTML. The text must not come from people.
-func timeElement(t time.Time, text string) template.HTML {
-	t = t.In(time.Local)
-	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`,
-		t.Format(time.RFC3339), t.Format("Monday, 2 January 2006, 15:04:05"), text))
+	return pages.Time(t, "stamp", t.Format("2006-01-02 15:04:05"))
 }
 
 // clip returns plaintext.ShortLine of a text, for templates, which have the limit first.
@@ -115,10 +110,11 @@ func titleOf(c conversation.Conversation) string {
 	return c.Title
 }
 
-// money returns a cost, in whatever currency the operator pays.
-func money(cost float64) string {
+// money returns a cost with its currency.
+func money(cost float64, currency string) string {
+	digits := 2
 	if cost > 0 && cost < 0.01 {
-		return fmt.Sprintf("%.4f", cost)
+		digits = 4
 	}
-	return fmt.Sprintf("%.2f", cost)
+	return strings.TrimSpace(fmt.Sprintf("%.*f %s", digits, cost, currency))
 }

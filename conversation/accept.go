@@ -7,50 +7,98 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/reminderrows"
 	"parley/conversation/internal/rows"
+	"parley/conversation/internal/talkrows"
 	"parley/conversation/internal/uploads"
 )
 
-// Accept stores a batch in the order given, together with how far the channel
-// has read its platform. On return of nil all of it is on disk; an error means
-// that none of it is, but for what comes back beside an error of IsDamaged. A message
-// whose channel, Account and SourceID are known already is dropped: platforms
-// deliver twice. So is one of a group that came to another bot already. What was not
-// dropped comes back with its ID.
+// Accept stores a batch in the order given, together with how far the channel has read its
+// platform. If the error is nil, all of it is on disk. Otherwise nothing is stored, except
+// for the messages that are returned with an error that IsDamaged recognizes. Accept drops
+// messages that it has stored before, by channel, Account and SourceID, because platforms
+// deliver twice, and messages of a group that another bot has received. It returns the
+// others with their IDs.
 func (s *Store) Accept(ctx context.Context, cursors []Cursor, batch ...Inbound) (stored []Inbound, err error) {
 	stored, err = s.accept(ctx, cursors, batch)
 	if IsDamaged(err) {
-		return s.acceptAnyhow(ctx, cursors, batch)
+		return s.acceptDespiteDamage(ctx, cursors, batch)
 	}
 	return stored, err
 }
 
 func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (stored []Inbound, err error) {
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		now := db.Millis(s.now())
-		stored = make([]Inbound, 0, len(batch))
-		for _, in := range batch {
-			in, err := insertInbound(ctx, tx, in, now)
-			if err != nil {
-				return fmt.Errorf("accept a message of %s: %w", in.Key, err)
-			}
-			if in.ID != 0 {
-				stored = append(stored, in)
-			}
+	taken := make([]Inbound, len(batch))
+	var parts []db.Part
+	takesOfOthers := slices.ContainsFunc(batch, func(in Inbound) bool { return in.Talk.Of != "" })
+	for i, in := range batch {
+		session := string(in.Key)
+		if takesOfOthers { // the talk that a message follows, which may have been in another place, is stored first
+			session = string(batch[0].Key)
 		}
-		for _, c := range cursors {
-			if err := setCursor(ctx, tx, c, now); err != nil {
-				return err
+		parts = append(parts, db.Part{Session: session, Do: func(ctx context.Context, tx *sql.Tx) (err error) {
+			if taken[i], err = s.acceptInbound(ctx, tx, in, db.Millis(s.Now())); err != nil {
+				err = fmt.Errorf("accept a message of %s: %w", in.Key, err)
 			}
-		}
-		return nil
-	})
-	if err != nil {
+			return err
+		}})
+	}
+	for _, c := range cursors {
+		parts = append(parts, db.Part{Do: func(ctx context.Context, tx *sql.Tx) error {
+			return setCursor(ctx, tx, c, db.Millis(s.Now()))
+		}})
+	}
+	if err = s.db.WriteParts(ctx, parts...); err != nil {
 		return nil, err
 	}
-	return stored, nil
+	return slices.DeleteFunc(taken, func(in Inbound) bool { return in.ID == 0 }), nil
+}
+
+// acceptInbound stores a message, or keeps it as group talk. It returns the message as it
+// is stored; its ID is 0 if it was stored before, is group talk, or is for a reminder that is
+// not due.
+func (s *Store) acceptInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbound, error) {
+	if in.Aside {
+		sender, err := json.Marshal(in.Sender)
+		if err != nil {
+			return in, err
+		}
+		return in, s.besideDamage(talkrows.Add(ctx, tx, string(in.Key), in.SourceID, sender, in.Text, now))
+	}
+	if in.Reminder.Reminder != 0 {
+		if isDue, err := reminderrows.Advance(ctx, tx, in.Reminder); err != nil || !isDue {
+			return in, err
+		}
+	}
+	if in.Talk.Most > 0 {
+		if err := s.takeTalk(ctx, tx, &in); err != nil {
+			return in, err
+		}
+	}
+	return insertInbound(ctx, tx, in, now)
+}
+
+// takeTalk puts the group talk that a message asks for beside it. The message itself is
+// none: it may have been before an edit addressed it to the assistant.
+func (s *Store) takeTalk(ctx context.Context, tx *sql.Tx, in *Inbound) error {
+	err := talkrows.Remove(ctx, tx, in.Channel(), in.SourceID)
+	if _, command := in.Command(); err == nil && !command {
+		in.Overheard, err = talkrows.Take(ctx, tx, string(cmp.Or(in.Talk.Of, in.Key)), in.Talk.Most, in.Talk.Of != "")
+	}
+	return s.besideDamage(err)
+}
+
+// besideDamage returns no error for damage of the group talk: messages do without it.
+func (s *Store) besideDamage(err error) error {
+	if IsDamaged(err) {
+		s.db.NoteDamage("the group talk", err)
+		return nil
+	}
+	return err
 }
 
 // insertInbound stores a message and returns it as it is stored; its ID is 0 if it was
@@ -65,14 +113,14 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 	if err != nil {
 		return in, err
 	}
-	attachments, err := jsonOrNull(in.Attachments, len(in.Attachments) == 0)
+	attachments, err := db.JSONOrNull(in.Attachments, len(in.Attachments) == 0)
 	if err != nil {
 		return in, err
 	}
-	if in.Options.Metadata, err = in.Options.Metadata.checked(); err != nil {
+	if in.Options.Metadata, err = in.Options.Metadata.Checked(); err != nil {
 		return in, err
 	}
-	options, err := jsonOrNull(in.Options, in.Options.IsZero())
+	options, err := db.JSONOrNull(in.Options, in.Options.IsZero())
 	if err != nil {
 		return in, err
 	}
@@ -90,7 +138,7 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 	if in.At.IsZero() {
 		in.At = db.FromMillis(now)
 	}
-	result, err := tx.ExecContext(ctx, `
+	in.ID, err = db.Insert(ctx, tx, `
 		INSERT INTO inbox (channel, account, source_id, sent_at, in_group, session_id, origin, address, sender, title, text, never_command, attachments, fingerprint,
 			keep, replaces_conversation, replaces_seq, options, album, quiet, overheard)
 		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21 WHERE NOT `+knownByAnother+`
@@ -99,10 +147,7 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 		session, db.Nullable(origin), in.Address, string(sender), in.Title, in.Text, in.NeverCommand, attachments, db.Nullable(fingerprint),
 		in.Keep, db.Nullable(in.Replaces.Conversation), sql.NullInt64{Int64: in.Replaces.Seq, Valid: in.Replaces.Seq != 0}, options,
 		db.Nullable(in.Album), in.Quiet.Milliseconds(), db.Nullable(in.Overheard))
-	if err != nil {
-		return in, err
-	}
-	if in.ID, err = insertedID(result); err != nil || in.ID == 0 {
+	if err != nil || in.ID == 0 {
 		return in, err
 	}
 	if err := noteAlbum(ctx, tx, in, now); err != nil {
@@ -111,34 +156,25 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 	return in, moveUploads(ctx, tx, in, uploads.Ready, uploads.Accepted)
 }
 
-// knownByAnother is the condition that a message with the channel ?1, the account
-// ?2, the source id ?3, the time ?4 and ?5 for a group is stored as one that came
-// to another bot. Private chats are numbered for each bot, so there the same id
-// is of another message, unless nobody knows the bot; in groups mostly for all
-// bots together, and who has read a message there need not answer it twice.
+// knownByAnother is the condition that another bot has received the same message: with the
+// channel ?1, the account ?2, the source id ?3, the time ?4, and ?5 true for a group. In
+// groups, platforms usually number messages for all bots together. In private chats they
+// number them for each bot, so the same id is another message, unless the bot is not known.
 const knownByAnother = `EXISTS (
-	SELECT 1 FROM inbox WHERE channel = ?1 AND source_id = ?3 AND account <> ?2 AND sent_at = ?4 AND (account = '' OR ?2 = '' OR in_group AND ?5))`
-
-// insertedID returns the id of the row that an INSERT has added, or 0 if there was a
-// conflict.
-func insertedID(result sql.Result) (int64, error) {
-	if added, err := result.RowsAffected(); err != nil || added == 0 {
-		return 0, err
-	}
-	return result.LastInsertId()
-}
+	SELECT 1 FROM inbox WHERE channel = ?1 AND source_id = ?3 AND account <> ?2 AND sent_at = ?4 AND (account = '' OR ?2 = '' OR in_group = 1 AND ?5 = in_group))`
 
 // Cursor is how far a channel has read its platform, stored in the same
 // transaction as the messages up to it.
 type Cursor struct {
 	Name  string // "telegram:123456", one for each account or place
-	Value string // for example the next update's offset
+	Value string // for example the next update's offset; "" deletes the cursor
+	Grows bool   // Value is a number, and a smaller one is not stored: several nodes may move the cursor
 }
 
 // Cursor returns the value that is stored under a name, or "".
 func (s *Store) Cursor(ctx context.Context, name string) (string, error) {
 	var value string
-	err := s.db.QueryRowContext(ctx, `SELECT value FROM cursors WHERE name = ?`, name).Scan(&value)
+	err := db.ShortRow(ctx, s.db, `SELECT value FROM cursors WHERE name = ?`, name).Scan(&value)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}
@@ -165,10 +201,19 @@ func (s *Store) Cursors(ctx context.Context, prefix string) ([]Cursor, error) {
 }
 
 func setCursor(ctx context.Context, tx *sql.Tx, c Cursor, now int64) error {
-	_, err := tx.ExecContext(ctx, `
+	if c.Value == "" {
+		_, err := tx.ExecContext(ctx, `DELETE FROM cursors WHERE name = ?`, c.Name)
+		return err
+	}
+	statement := `
 		INSERT INTO cursors (name, value, updated_at) VALUES (?, ?, ?)
-		ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`,
-		c.Name, c.Value, now)
+		ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`
+	if c.Grows {
+		statement += `
+		WHERE length(excluded.value) > length(cursors.value)
+			OR length(excluded.value) = length(cursors.value) AND excluded.value > cursors.value`
+	}
+	_, err := tx.ExecContext(ctx, statement, c.Name, c.Value, now)
 	return err
 }
 
@@ -179,4 +224,29 @@ func moveUploads(ctx context.Context, tx *sql.Tx, in Inbound, from, to uploads.S
 		refs[i] = file.Ref
 	}
 	return uploads.Move(ctx, tx, string(in.Key), refs, from, to)
+}
+
+// albumLife is how long an album is remembered. Its messages arrive within seconds, or after
+// an outage.
+const albumLife = 48 * time.Hour
+
+// noteAlbum remembers the album of a message.
+func noteAlbum(ctx context.Context, tx *sql.Tx, in Inbound, now int64) error {
+	if in.Album == "" {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM albums WHERE seen_at < ?`, now-albumLife.Milliseconds()); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO albums (channel, account, album, seen_at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		in.Channel(), in.Account, in.Album, now)
+	return err
+}
+
+// HasAlbum reports whether a message of an album was accepted from a bot in the last
+// two days.
+func (s *Store) HasAlbum(ctx context.Context, of Account, album string) (has bool, err error) {
+	err = s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM albums WHERE channel = ? AND account = ? AND album = ?)`,
+		of.Channel, of.ID, album).Scan(&has)
+	return has, db.Explain(err)
 }

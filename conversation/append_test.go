@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"errors"
@@ -10,11 +10,18 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/conversation/catalog"
+	"parley/conversation/media"
+	"parley/conversation/metadata"
+	"parley/conversation/search"
+	"parley/conversation/storetest"
 )
 
-const task = Key("api:task-7")
+const task = conversation.Key("api:task-7")
 
-func mustAppend(t testing.TB, s *Store, sourceID string, messages ...Message) Committed {
+func mustAppend(t testing.TB, s *conversation.Store, sourceID string, messages ...conversation.Message) conversation.Committed {
 	t.Helper()
 	done, err := s.Append(t.Context(), task, sourceID, messages...)
 	if err != nil {
@@ -25,27 +32,27 @@ func mustAppend(t testing.TB, s *Store, sourceID string, messages ...Message) Co
 
 // A program notes what its agent did. Days later the assistant knows of it, and
 // the conversation's totals count it.
-func TestWhatAProgramAppendsIsPartOfTheConversation(t *testing.T) {
+func TestAppendedMessagesArePartOfTheConversation(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	s := storetest.New(t)
 	done := mustAppend(t, s, "",
-		Message{Role: RoleUser, Content: "Build the bridge.", Tokens: 7},
-		Message{Role: RoleAssistant, Content: "I look at the plans.", ToolCalls: []ToolCall{{ID: "c1", Name: "read", Arguments: `{}`}}, Tokens: 8},
-		Message{Role: RoleTool, ToolCallID: "c1", ToolName: "read", Content: "two arches", Tokens: 9},
-		Message{Role: RoleAssistant, Content: "Done.", Tokens: 3, Metadata: `{"agent": "builder", "iteration": 2}`})
+		conversation.Message{Role: conversation.RoleUser, Content: "Build the bridge.", Tokens: 7},
+		conversation.Message{Role: conversation.RoleAssistant, Content: "I look at the plans.", ToolCalls: []conversation.ToolCall{{ID: "c1", Name: "read", Arguments: `{}`}}, Tokens: 8},
+		conversation.Message{Role: conversation.RoleTool, ToolCallID: "c1", ToolName: "read", Content: "two arches", Tokens: 9},
+		conversation.Message{Role: conversation.RoleAssistant, Content: "Done.", Tokens: 3, Metadata: `{"agent": "builder", "iteration": 2}`})
 	if c := done.Conversation; c.Messages != 4 || c.Tokens != 27 || c.State.Turns != 1 || c.Key != task {
 		t.Errorf("the conversation has %+v", c)
 	}
-	mustAccept(t, s, say(task, 1, "Does it stand?"))
-	turn := mustBegin(t, s, task, 1000)
-	if diff := cmp.Diff([]string{"Build the bridge.", "I look at the plans.", "two arches", "Done."}, texts(turn.History)); diff != "" {
+	storetest.Accept(t, s, storetest.Say(task, 1, "Does it stand?"))
+	turn := storetest.Begin(t, s, task, 1000)
+	if diff := cmp.Diff([]string{"Build the bridge.", "I look at the plans.", "two arches", "Done."}, storetest.Texts(turn.History)); diff != "" {
 		t.Errorf("the assistant knows of: %s", diff)
 	}
 	if got := turn.History[3].Metadata; got != `{"agent":"builder","iteration":2}` {
 		t.Errorf("metadata reads %s", got)
 	}
-	mustCommit(t, s, answered(task, turn, "It does."))
-	if hits, err := Find(t.Context(), s, task, "arches", 5); err != nil || len(hits) != 1 || hits[0].Seq != 3 {
+	storetest.Commit(t, s, storetest.Answered(task, turn, "It does."))
+	if hits, err := search.New(s).Find(t.Context(), search.Query{Key: task, Words: "arches", Limit: 5}); err != nil || len(hits) != 1 || hits[0].Seq != 3 {
 		t.Errorf("a search finds %+v, %v", hits, err)
 	}
 }
@@ -54,18 +61,18 @@ func TestWhatAProgramAppendsIsPartOfTheConversation(t *testing.T) {
 // tear the answer from its question.
 func TestAppendingBesideARunKeepsTheOrder(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	mustAccept(t, s, say(task, 1, "question"))
-	run := answered(task, mustBegin(t, s, task, 1000), "answer")
-	mustAppend(t, s, "", Message{Role: RoleAssistant, Content: "note", Tokens: 5})
-	mustCommit(t, s, run)
-	mustAppend(t, s, "", Message{Role: RoleAssistant, Content: "another", Tokens: 5})
+	s := storetest.New(t)
+	storetest.Accept(t, s, storetest.Say(task, 1, "question"))
+	run := storetest.Answered(task, storetest.Begin(t, s, task, 1000), "answer")
+	mustAppend(t, s, "", conversation.Message{Role: conversation.RoleAssistant, Content: "note", Tokens: 5})
+	storetest.Commit(t, s, run)
+	mustAppend(t, s, "", conversation.Message{Role: conversation.RoleAssistant, Content: "another", Tokens: 5})
 	c, err := s.Active(t.Context(), task)
 	if err != nil || c.Messages != 4 || c.Tokens != 30 {
 		t.Fatalf("the conversation has %d messages of %d tokens, %v", c.Messages, c.Tokens, err)
 	}
 	var got []string
-	for r, err := range s.AllMessages(t.Context(), MessageQuery{Conversation: c.ID, View: ViewAll}) {
+	for r, err := range s.AllMessages(t.Context(), conversation.MessageQuery{Conversation: c.ID, View: conversation.ViewAll}) {
 		if err != nil || r.Seq != int64(len(got)+1) {
 			t.Fatalf("seq %d, %v", r.Seq, err)
 		}
@@ -80,7 +87,7 @@ func TestAppendingBesideARunKeepsTheOrder(t *testing.T) {
 // once, and those of one Append lie together.
 func TestManyAppendAtOnce(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	s := storetest.New(t)
 	var writing sync.WaitGroup
 	for w := range 8 {
 		writing.Go(func() {
@@ -88,7 +95,7 @@ func TestManyAppendAtOnce(t *testing.T) {
 				id := fmt.Sprintf("%d/%d", w, i)
 				for range 2 { // as after a lost answer
 					_, err := s.Append(t.Context(), task, id,
-						Message{Role: RoleUser, Content: id, Tokens: 1}, Message{Role: RoleAssistant, Content: id, Tokens: 1})
+						conversation.Message{Role: conversation.RoleUser, Content: id, Tokens: 1}, conversation.Message{Role: conversation.RoleAssistant, Content: id, Tokens: 1})
 					if err != nil {
 						t.Error(err)
 					}
@@ -98,7 +105,7 @@ func TestManyAppendAtOnce(t *testing.T) {
 	}
 	writing.Go(func() {
 		for i := range 10 {
-			exchange(t, s, task, i)
+			storetest.Turn(t, s, task, i)
 		}
 	})
 	writing.Wait()
@@ -107,7 +114,7 @@ func TestManyAppendAtOnce(t *testing.T) {
 		t.Errorf("%d messages of %d tokens in %d turns", c.Messages, c.Tokens, c.State.Turns)
 	}
 	list := slices.Collect(func(yield func(string) bool) {
-		for r := range s.AllMessages(t.Context(), MessageQuery{Conversation: c.ID, View: ViewAll}) {
+		for r := range s.AllMessages(t.Context(), conversation.MessageQuery{Conversation: c.ID, View: conversation.ViewAll}) {
 			if !yield(r.Content) {
 				return
 			}
@@ -124,20 +131,20 @@ func TestManyAppendAtOnce(t *testing.T) {
 // the gateway as well.
 func TestARepeatedAppendGivesTheFirstResult(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	note := Message{Role: RoleAssistant, Content: "note", Tokens: 5, Metadata: `{"step":1}`}
+	s := storetest.New(t)
+	note := conversation.Message{Role: conversation.RoleAssistant, Content: "note", Tokens: 5, Metadata: `{"step":1}`}
 	first := mustAppend(t, s, "key-1", note)
 	mustAppend(t, s, "key-2", note)
-	s = mustOpenAt(t, s.Path())
+	s = storetest.Open(t, s.Path())
 	again := mustAppend(t, s, "key-1", note)
 	if !again.Repeated || first.Repeated {
 		t.Error("it can't be told that it was repeated")
 	}
-	if diff := cmp.Diff(first.Messages, again.Messages, cmp.AllowUnexported(Image{})); diff != "" || again.Conversation.Messages != 2 {
+	if diff := cmp.Diff(first.Messages, again.Messages, cmp.AllowUnexported(media.Image{})); diff != "" || again.Conversation.Messages != 2 {
 		t.Errorf("%d messages; %s", again.Conversation.Messages, diff)
 	}
 	note.Content = "other"
-	if _, err := s.Append(t.Context(), task, "key-1", note); !errors.Is(err, ErrReused) {
+	if _, err := s.Append(t.Context(), task, "key-1", note); !errors.Is(err, conversation.ErrReused) {
 		t.Errorf("another text under the same key gave %v", err)
 	}
 	if _, err := s.Append(t.Context(), "api:other", "key-1", note); err != nil {
@@ -147,7 +154,7 @@ func TestARepeatedAppendGivesTheFirstResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	note.Content = "note"
-	if _, err := s.Append(t.Context(), task, "key-1", note); !errors.Is(err, ErrNotFound) {
+	if _, err := s.Append(t.Context(), task, "key-1", note); !errors.Is(err, conversation.ErrNotFound) {
 		t.Errorf("a repeat after the deletion gave %v", err)
 	}
 }
@@ -156,25 +163,25 @@ func TestARepeatedAppendGivesTheFirstResult(t *testing.T) {
 // in the chat, and no turn is counted for them.
 func TestInternalMessagesStayInTheArchive(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	s := storetest.New(t)
 	done := mustAppend(t, s, "",
-		Message{Role: RoleSystem, Content: "Answer in rhymes.", Tokens: 5},
-		Message{Role: RoleUser, Content: "private thought", Internal: true, Tokens: 5})
-	mustAppend(t, s, "", Message{Role: RoleSystem, Content: "Be short.", Tokens: 3})
+		conversation.Message{Role: conversation.RoleSystem, Content: "Answer in rhymes.", Tokens: 5},
+		conversation.Message{Role: conversation.RoleUser, Content: "private thought", Internal: true, Tokens: 5})
+	mustAppend(t, s, "", conversation.Message{Role: conversation.RoleSystem, Content: "Be short.", Tokens: 3})
 	if done.Conversation.State.Turns != 0 {
 		t.Errorf("%d turns are counted", done.Conversation.State.Turns)
 	}
-	exchange(t, s, task, 1)
-	mustAccept(t, s, say(task, 2, "and?"))
-	turn := mustBegin(t, s, task, 1000)
-	if diff := cmp.Diff([]string{"question 1", "answer 1"}, texts(turn.History)); diff != "" {
+	storetest.Turn(t, s, task, 1)
+	storetest.Accept(t, s, storetest.Say(task, 2, "and?"))
+	turn := storetest.Begin(t, s, task, 1000)
+	if diff := cmp.Diff([]string{"question 1", "answer 1"}, storetest.Texts(turn.History)); diff != "" {
 		t.Errorf("the talk: %s", diff)
 	}
 	if diff := cmp.Diff([]string{"Answer in rhymes.", "Be short."}, turn.Conversation.State.Instructions); diff != "" {
 		t.Errorf("the model is told: %s", diff)
 	}
 	n := 0
-	for r := range s.AllMessages(t.Context(), MessageQuery{Conversation: turn.Conversation.ID, View: ViewAll}) {
+	for r := range s.AllMessages(t.Context(), conversation.MessageQuery{Conversation: turn.Conversation.ID, View: conversation.ViewAll}) {
 		if r.Hidden() {
 			n++
 		}
@@ -188,40 +195,44 @@ func TestInternalMessagesStayInTheArchive(t *testing.T) {
 // nothing of it is stored.
 func TestBrokenAppendsAreRefused(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	call := Message{Role: RoleAssistant, ToolCalls: []ToolCall{{ID: "c", Name: "f"}}}
-	result := Message{Role: RoleTool, ToolCallID: "c", Content: "r"}
-	hello := Message{Role: RoleUser, Content: "hello"}
-	with := func(change func(*Message)) []Message {
+	s := storetest.New(t)
+	call := conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "c", Name: "f"}}}
+	result := conversation.Message{Role: conversation.RoleTool, ToolCallID: "c", Content: "r"}
+	hello := conversation.Message{Role: conversation.RoleUser, Content: "hello"}
+	with := func(change func(*conversation.Message)) []conversation.Message {
 		m := hello
 		change(&m)
-		return []Message{hello, m}
+		return []conversation.Message{hello, m}
 	}
-	for name, messages := range map[string][]Message{
+	for name, messages := range map[string][]conversation.Message{
 		"none":                {},
-		"too many":            slices.Repeat([]Message{hello}, appendMost+1),
-		"too large":           {{Role: RoleUser, Content: strings.Repeat("x", appendBytes+1)}},
-		"unknown role":        with(func(m *Message) { m.Role = "developer" }),
-		"empty":               with(func(m *Message) { m.Content = "" }),
+		"too many":            slices.Repeat([]conversation.Message{hello}, 201),
+		"too large":           {{Role: conversation.RoleUser, Content: strings.Repeat("x", 1<<20+1)}},
+		"unknown role":        with(func(m *conversation.Message) { m.Role = "developer" }),
+		"empty":               with(func(m *conversation.Message) { m.Content = "" }),
 		"call without result": {hello, call},
 		"result without call": {hello, result},
 		"result too late":     {hello, call, hello, result},
 		"second result":       {hello, call, result, result},
-		"user with calls":     with(func(m *Message) { m.ToolCalls = call.ToolCalls }),
-		"metadata: list":      with(func(m *Message) { m.Metadata = `[1]` }),
-		"metadata: broken":    with(func(m *Message) { m.Metadata = `{"a":` }),
-		"metadata: two":       with(func(m *Message) { m.Metadata = `{} {}` }),
-		"metadata: deep": with(func(m *Message) {
-			m.Metadata = Metadata(`{"a":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`)
+		"user with calls":     with(func(m *conversation.Message) { m.ToolCalls = call.ToolCalls }),
+		"metadata: list":      with(func(m *conversation.Message) { m.Metadata = `[1]` }),
+		"metadata: broken":    with(func(m *conversation.Message) { m.Metadata = `{"a":` }),
+		"metadata: two":       with(func(m *conversation.Message) { m.Metadata = `{} {}` }),
+		"metadata: deep": with(func(m *conversation.Message) {
+			m.Metadata = metadata.Object(`{"a":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`)
 		}),
-		"metadata: large":   with(func(m *Message) { m.Metadata = Metadata(`{"a":"` + strings.Repeat("x", maxMetadata) + `"}`) }),
-		"long instructions": with(func(m *Message) { m.Role, m.Content = RoleSystem, strings.Repeat("x", instructionBytes+1) }),
+		"metadata: large": with(func(m *conversation.Message) {
+			m.Metadata = metadata.Object(`{"a":"` + strings.Repeat("x", 16<<10) + `"}`)
+		}),
+		"long instructions": with(func(m *conversation.Message) {
+			m.Role, m.Content = conversation.RoleSystem, strings.Repeat("x", 16<<10+1)
+		}),
 	} {
-		if _, err := s.Append(t.Context(), task, "", messages...); !errors.Is(err, ErrInvalid) {
+		if _, err := s.Append(t.Context(), task, "", messages...); !errors.Is(err, conversation.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := s.Session(t.Context(), task); !errors.Is(err, ErrNoSession) {
+	if _, err := catalog.New(s).Session(t.Context(), task); !errors.Is(err, conversation.ErrNoSession) {
 		t.Errorf("something was stored: %v", err)
 	}
 	mustAppend(t, s, "", hello, call, result)
@@ -233,8 +244,8 @@ func TestBrokenAppendsAreRefused(t *testing.T) {
 // Invalid text must neither fail nor reach the model.
 func TestHostileTextIsAppendedAsText(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	done := mustAppend(t, s, "", Message{Role: RoleUser, Content: "a\x00b\xff", Metadata: "{\"a\":\"\\u0000\"}"})
+	s := storetest.New(t)
+	done := mustAppend(t, s, "", conversation.Message{Role: conversation.RoleUser, Content: "a\x00b\xff", Metadata: "{\"a\":\"\\u0000\"}"})
 	if got := done.Messages[0].Content; got != "a\uFFFDb\uFFFD" {
 		t.Errorf("stored as %q", got)
 	}
@@ -243,19 +254,13 @@ func TestHostileTextIsAppendedAsText(t *testing.T) {
 // An append that a full disk has refused leaves nothing, and its key is free.
 func TestAnAppendThatFailedCanBeRepeated(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exec := func(query string) {
-		t.Helper()
-		if err := execute(s, query); err != nil {
-			t.Fatal(err)
-		}
-	}
-	exec(`CREATE TRIGGER full BEFORE INSERT ON appends BEGIN SELECT RAISE(ABORT, 'disk full'); END`)
-	note := Message{Role: RoleAssistant, Content: "note", At: time.UnixMilli(1)}
+	s := storetest.New(t)
+	repair := storetest.FailInserts(t, s, "appends", "true")
+	note := conversation.Message{Role: conversation.RoleAssistant, Content: "note", At: time.UnixMilli(1)}
 	if _, err := s.Append(t.Context(), task, "key", note); err == nil {
 		t.Fatal("it did not fail")
 	}
-	exec(`DROP TRIGGER full`)
+	repair()
 	if done := mustAppend(t, s, "key", note); done.Repeated || done.Messages[0].Seq != 1 {
 		t.Errorf("repeated: %+v", done)
 	}

@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"fmt"
@@ -6,32 +6,36 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/conversation/media"
+	"parley/conversation/storetest"
 )
 
 // What a loop remembers of its session is what it would read anew.
 func TestTheTurnAfterARunIsWhatBeginReads(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	s := storetest.New(t)
 	const budget = 100
-	var known Snapshot
+	var known conversation.Snapshot
 	for id := range 30 {
-		in := say(chat, id, fmt.Sprintf("question %d", id))
+		in := storetest.Say(storetest.Chat, id, fmt.Sprintf("question %d", id))
 		in.Place = "the kitchen"
 		stored, err := s.Accept(t.Context(), nil, in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		turn := mustBegin(t, s, chat, budget)
+		turn := storetest.Begin(t, s, storetest.Chat, budget)
 		if id > 0 {
 			known.Waiting = stored
 			known.Waiting[0].Place = "" // of the session, not of the message
-			if diff := cmp.Diff(turn, known, cmp.AllowUnexported(Inbound{}, Conversation{}, Image{})); diff != "" {
+			if diff := cmp.Diff(turn, known, cmp.AllowUnexported(conversation.Inbound{}, conversation.Conversation{}, media.Image{})); diff != "" {
 				t.Fatalf("message %d (-begin +after):\n%s", id, diff)
 			}
 		}
-		run := answered(chat, turn, fmt.Sprintf("answer %d", id))
+		run := storetest.Answered(storetest.Chat, turn, fmt.Sprintf("answer %d", id))
 		run.Title = "Questions"
-		run.Messages = slices.Insert(run.Messages, 1, Message{Role: RoleSystem, Content: "a hint", Tokens: 7, Internal: true})
+		run.Messages = slices.Insert(run.Messages, 1, conversation.Message{Role: conversation.RoleSystem, Content: "a hint", Tokens: 7, Internal: true})
 		done, err := s.Commit(t.Context(), run)
 		if err != nil {
 			t.Fatal(err)
@@ -42,60 +46,60 @@ func TestTheTurnAfterARunIsWhatBeginReads(t *testing.T) {
 
 func TestAMessageEditedWhileItWaitsIsReadAsEdited(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	in := say(chat, 1, "what is the capitol of France?")
-	mustAccept(t, s, in)
-	key, err := s.Edit(t.Context(), Account{Channel: "telegram"}, in.SourceID, "what is the capital of France?", in.At)
-	if err != nil || key != chat {
+	s := storetest.New(t)
+	in := storetest.Say(storetest.Chat, 1, "what is the capitol of France?")
+	storetest.Accept(t, s, in)
+	key, err := s.Edit(t.Context(), conversation.Account{Channel: "telegram"}, in.SourceID, "what is the capital of France?", in.At)
+	if err != nil || key != storetest.Chat {
 		t.Fatalf("edit: %q, %v", key, err)
 	}
-	turn := mustBegin(t, s, chat, 1000)
+	turn := storetest.Begin(t, s, storetest.Chat, 1000)
 	if got := turn.Waiting[0].Text; got != "what is the capital of France?" {
 		t.Fatalf("the run reads %q", got)
 	}
-	mustCommit(t, s, answered(chat, turn, "Paris"))
-	mustAccept(t, s, say(chat, 2, "thanks"))
-	if turn := mustBegin(t, s, chat, 1000); len(turn.Notes) != 0 {
+	storetest.Commit(t, s, storetest.Answered(storetest.Chat, turn, "Paris"))
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 2, "thanks"))
+	if turn := storetest.Begin(t, s, storetest.Chat, 1000); len(turn.Notes) != 0 {
 		t.Fatalf("the edit was answered, and is told again: %+v", turn.Notes)
 	}
 }
 
-// An edit must reach the model however it meets the run: after it, or while it
-// goes on. It alone is no reason to answer.
-func TestAnEditOfAnAnsweredMessageIsToldToTheNextRun(t *testing.T) {
+// An edit of an answered message reaches the model with the next run, also if it comes
+// during the run. An edit alone starts no run.
+func TestEditOfAnAnsweredMessageIsInTheNextRun(t *testing.T) {
 	t.Parallel()
 	for name, meets := range map[string]struct{ during, after bool }{"after the run": {after: true}, "during the run": {during: true}} {
 		t.Run(name, func(t *testing.T) {
-			s := mustOpen(t)
-			in := say(chat, 1, "the meeting is on Monday")
+			s := storetest.New(t)
+			in := storetest.Say(storetest.Chat, 1, "the meeting is on Monday")
 			edit := func() {
-				if _, err := s.Edit(t.Context(), Account{Channel: "telegram"}, in.SourceID, "the meeting is on Tuesday", in.At); err != nil {
+				if _, err := s.Edit(t.Context(), conversation.Account{Channel: "telegram"}, in.SourceID, "the meeting is on Tuesday", in.At); err != nil {
 					t.Fatal(err)
 				}
 			}
-			mustAccept(t, s, in)
-			turn := mustBegin(t, s, chat, 1000)
+			storetest.Accept(t, s, in)
+			turn := storetest.Begin(t, s, storetest.Chat, 1000)
 			if meets.during {
 				edit()
 			}
-			mustCommit(t, s, answered(chat, turn, "noted"))
+			storetest.Commit(t, s, storetest.Answered(storetest.Chat, turn, "noted"))
 			if meets.after {
 				edit()
 				edit() // delivered twice by the platform
 			}
-			if waiting, _ := s.Waiting(t.Context(), Scope{Channel: "telegram"}); len(waiting) != 0 {
+			if waiting, _ := s.Waiting(t.Context(), conversation.Scope{Channel: "telegram"}); len(waiting) != 0 {
 				t.Fatalf("the edit alone asks for a run: %v", waiting)
 			}
-			mustAccept(t, s, say(chat, 2, "so when is it?"))
-			turn = mustBegin(t, s, chat, 1000)
+			storetest.Accept(t, s, storetest.Say(storetest.Chat, 2, "so when is it?"))
+			turn = storetest.Begin(t, s, storetest.Chat, 1000)
 			if len(turn.Notes) != 1 || turn.Notes[0].Text != "the meeting is on Tuesday" || len(turn.Waiting) != 1 {
 				t.Fatalf("notes %+v, waiting %+v", turn.Notes, turn.Waiting)
 			}
-			run := answered(chat, turn, "on Tuesday")
+			run := storetest.Answered(storetest.Chat, turn, "on Tuesday")
 			run.Took = append(run.Took, turn.Notes...)
-			mustCommit(t, s, run)
-			mustAccept(t, s, say(chat, 3, "thanks"))
-			if turn := mustBegin(t, s, chat, 1000); len(turn.Notes) != 0 {
+			storetest.Commit(t, s, run)
+			storetest.Accept(t, s, storetest.Say(storetest.Chat, 3, "thanks"))
+			if turn := storetest.Begin(t, s, storetest.Chat, 1000); len(turn.Notes) != 0 {
 				t.Fatal("the edit is told twice")
 			}
 		})
@@ -104,18 +108,18 @@ func TestAnEditOfAnAnsweredMessageIsToldToTheNextRun(t *testing.T) {
 
 func TestADeletedMessageIsNotAnswered(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	mustAccept(t, s, say(chat, 1, "oops, wrong chat"), say(chat, 2, "hello"))
-	key, err := s.Withdraw(t.Context(), Account{Channel: "telegram"}, say(chat, 1, "").SourceID)
-	if err != nil || key != chat {
+	s := storetest.New(t)
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "oops, wrong chat"), storetest.Say(storetest.Chat, 2, "hello"))
+	key, err := s.Withdraw(t.Context(), conversation.Account{Channel: "telegram"}, storetest.Say(storetest.Chat, 1, "").SourceID)
+	if err != nil || key != storetest.Chat {
 		t.Fatalf("withdraw: %q, %v", key, err)
 	}
-	turn := mustBegin(t, s, chat, 1000)
+	turn := storetest.Begin(t, s, storetest.Chat, 1000)
 	if len(turn.Waiting) != 1 || turn.Waiting[0].Text != "hello" {
 		t.Fatalf("waiting: %+v", turn.Waiting)
 	}
-	mustAccept(t, s, say(chat, 1, "oops, wrong chat")) // the platform lists it again
-	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 1 {
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "oops, wrong chat")) // the platform lists it again
+	if turn := storetest.Begin(t, s, storetest.Chat, 1000); len(turn.Waiting) != 1 {
 		t.Fatal("a withdrawn message came back")
 	}
 }
@@ -124,47 +128,47 @@ func TestADeletedMessageIsNotAnswered(t *testing.T) {
 // are the messages that the same run answers.
 func TestADeletionDuringTheRunHarmsNothing(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	mustAccept(t, s, say(chat, 1, "one"), say(chat, 2, "two"))
-	turn := mustBegin(t, s, chat, 1000)
-	if _, err := s.Withdraw(t.Context(), Account{Channel: "telegram"}, say(chat, 1, "").SourceID); err != nil {
+	s := storetest.New(t)
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "one"), storetest.Say(storetest.Chat, 2, "two"))
+	turn := storetest.Begin(t, s, storetest.Chat, 1000)
+	if _, err := s.Withdraw(t.Context(), conversation.Account{Channel: "telegram"}, storetest.Say(storetest.Chat, 1, "").SourceID); err != nil {
 		t.Fatal(err)
 	}
-	mustCommit(t, s, answered(chat, turn, "both"))
-	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 0 {
+	storetest.Commit(t, s, storetest.Answered(storetest.Chat, turn, "both"))
+	if turn := storetest.Begin(t, s, storetest.Chat, 1000); len(turn.Waiting) != 0 {
 		t.Fatalf("still waiting: %+v", turn.Waiting)
 	}
 }
 
 func TestAMessageEditedAndDeletedDuringItsRunIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	one := say(chat, 1, "one")
-	mustAccept(t, s, one, say(chat, 2, "two"))
-	turn := mustBegin(t, s, chat, 1000)
-	if _, err := s.Edit(t.Context(), Account{Channel: "telegram"}, one.SourceID, "uno", one.At); err != nil {
+	s := storetest.New(t)
+	one := storetest.Say(storetest.Chat, 1, "one")
+	storetest.Accept(t, s, one, storetest.Say(storetest.Chat, 2, "two"))
+	turn := storetest.Begin(t, s, storetest.Chat, 1000)
+	if _, err := s.Edit(t.Context(), conversation.Account{Channel: "telegram"}, one.SourceID, "uno", one.At); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Withdraw(t.Context(), Account{Channel: "telegram"}, one.SourceID); err != nil {
+	if _, err := s.Withdraw(t.Context(), conversation.Account{Channel: "telegram"}, one.SourceID); err != nil {
 		t.Fatal(err)
 	}
-	mustCommit(t, s, answered(chat, turn, "both"))
-	mustAccept(t, s, say(chat, 3, "next"))
-	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 1 || len(turn.Notes) != 0 {
+	storetest.Commit(t, s, storetest.Answered(storetest.Chat, turn, "both"))
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 3, "next"))
+	if turn := storetest.Begin(t, s, storetest.Chat, 1000); len(turn.Waiting) != 1 || len(turn.Notes) != 0 {
 		t.Fatalf("waiting %+v, notes %+v", turn.Waiting, turn.Notes)
 	}
 }
 
 func TestImagesAreKeptWithTheirMessage(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	mustAccept(t, s, say(chat, 1, "look"))
-	turn := mustBegin(t, s, chat, 1000)
-	run := answered(chat, turn, "a cat")
-	run.Messages[0].Images = []Image{{Name: "cat.png", MediaType: "image/png", Size: 3, Data: []byte("cat")}}
-	mustCommit(t, s, run)
-	mustAccept(t, s, say(chat, 2, "what was it?"))
-	turn = mustBegin(t, s, chat, 1000)
+	s := storetest.New(t)
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "look"))
+	turn := storetest.Begin(t, s, storetest.Chat, 1000)
+	run := storetest.Answered(storetest.Chat, turn, "a cat")
+	run.Messages[0].Images = []media.Image{{Name: "cat.png", MediaType: "image/png", Size: 3, Data: []byte("cat")}}
+	storetest.Commit(t, s, run)
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 2, "what was it?"))
+	turn = storetest.Begin(t, s, storetest.Chat, 1000)
 	images := turn.History[0].Images
 	if len(images) != 1 || images[0].Name != "cat.png" {
 		t.Fatalf("images: %+v", images)
@@ -178,11 +182,11 @@ func TestImagesAreKeptWithTheirMessage(t *testing.T) {
 // after a crash honours it as well.
 func TestBeginReturnsTheOptionsOfAMessage(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	in := say(chat, 1, "hello")
-	in.Options = RunOptions{Instructions: "Answer in French.", MaxTokens: 50, Parameters: []byte(`{"temperature":0.3}`)}
-	mustAccept(t, s, in, say(chat, 2, "and?"))
-	waiting := mustBegin(t, s, chat, 1000).Waiting
+	s := storetest.New(t)
+	in := storetest.Say(storetest.Chat, 1, "hello")
+	in.Options = conversation.RunOptions{Instructions: "Answer in French.", MaxTokens: 50, Parameters: []byte(`{"temperature":0.3}`)}
+	storetest.Accept(t, s, in, storetest.Say(storetest.Chat, 2, "and?"))
+	waiting := storetest.Begin(t, s, storetest.Chat, 1000).Waiting
 	if got := waiting[0].Options; got.Instructions != "Answer in French." || got.MaxTokens != 50 || string(got.Parameters) != `{"temperature":0.3}` {
 		t.Errorf("%+v", got)
 	}

@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"fmt"
@@ -8,12 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"parley/conversation"
 	"parley/conversation/steps"
 )
 
-func benchStore(b *testing.B) *Store {
+func benchStore(b *testing.B) *conversation.Store {
 	b.Helper()
-	s, err := Open(b.Context(), Config{Path: filepath.Join(b.TempDir(), "bench.db")})
+	s, err := conversation.Open(b.Context(), conversation.Config{Path: filepath.Join(b.TempDir(), "bench.db")})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -24,15 +25,15 @@ func benchStore(b *testing.B) *Store {
 // benchSession is one session that is written to again and again.
 type benchSession struct {
 	b     *testing.B
-	store *Store
-	key   Key
+	store *conversation.Store
+	key   conversation.Key
 	said  int
 }
 
 // say stores one message, and gives the turn that it begins.
-func (s *benchSession) say() Snapshot {
+func (s *benchSession) say() conversation.Snapshot {
 	s.said++
-	in := Inbound{Key: s.key, SourceID: fmt.Sprintf("%s:%d", s.key, s.said), Address: `{"chat":1}`,
+	in := conversation.Inbound{Key: s.key, SourceID: fmt.Sprintf("%s:%d", s.key, s.said), Address: `{"chat":1}`,
 		Text: "What is the weather like in the mountains today?", At: time.Now()}
 	if _, err := s.store.Accept(s.b.Context(), nil, in); err != nil {
 		s.b.Error(err)
@@ -45,23 +46,23 @@ func (s *benchSession) say() Snapshot {
 }
 
 // run is the answer to a turn, after so many messages that it also brings in.
-func (s *benchSession) run(turn Snapshot, messages int) Run {
+func (s *benchSession) run(turn conversation.Snapshot, messages int) conversation.Run {
 	in := turn.Waiting[0]
-	run := Run{Key: s.key, Kind: KindAgent, Status: StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
-		Replies: []Delivery{{Address: in.Address, Text: "Snow on the pass."}}, Model: "gpt", Rounds: 1, StartedAt: time.Now()}
+	run := conversation.Run{Key: s.key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
+		Replies: []conversation.Delivery{{Address: in.Address, Text: "Snow on the pass."}}, Model: "gpt", Rounds: 1, StartedAt: time.Now()}
 	run.Steps = []steps.Step{{Kind: steps.Model, Name: "gpt", At: run.StartedAt, Took: 2 * time.Second, FirstByte: 300 * time.Millisecond,
 		Prompt: 1200, Completion: 90, Shown: 30, Window: 1150}}
 	for i := range max(2, messages) {
-		m := Message{Role: RoleUser, Content: in.Text, Tokens: 20}
+		m := conversation.Message{Role: conversation.RoleUser, Content: in.Text, Tokens: 20}
 		if i%2 == 1 {
-			m = Message{Role: RoleAssistant, Content: "It rains in the valley, and there is snow on the pass.", Tokens: 20}
+			m = conversation.Message{Role: conversation.RoleAssistant, Content: "It rains in the valley, and there is snow on the pass.", Tokens: 20}
 		}
 		run.Messages = append(run.Messages, m)
 	}
 	return run
 }
 
-func (s *benchSession) commit(run Run) {
+func (s *benchSession) commit(run conversation.Run) {
 	if _, err := s.store.Commit(s.b.Context(), run); err != nil {
 		s.b.Error(err)
 	}
@@ -70,12 +71,12 @@ func (s *benchSession) commit(run Run) {
 // BenchmarkAccept is one poll's batch from a hundred chats, with its cursor.
 func BenchmarkAccept(b *testing.B) {
 	s := benchStore(b)
-	batch := make([]Inbound, 100)
+	batch := make([]conversation.Inbound, 100)
 	for n := 0; b.Loop(); n++ {
 		for i := range batch {
-			batch[i] = Inbound{Key: Key(fmt.Sprintf("cli:%d", i)), SourceID: fmt.Sprintf("%d:%d", n, i), Text: "Hello there, how are you?", At: time.Now()}
+			batch[i] = conversation.Inbound{Key: conversation.Key(fmt.Sprintf("cli:%d", i)), SourceID: fmt.Sprintf("%d:%d", n, i), Text: "Hello there, how are you?", At: time.Now()}
 		}
-		if _, err := s.Accept(b.Context(), []Cursor{{Name: "bench", Value: fmt.Sprint(n)}}, batch...); err != nil {
+		if _, err := s.Accept(b.Context(), []conversation.Cursor{{Name: "bench", Value: fmt.Sprint(n)}}, batch...); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -121,7 +122,7 @@ func BenchmarkExchange200(b *testing.B) {
 	var sessions atomic.Int64
 	b.SetParallelism(max(1, 200/runtime.GOMAXPROCS(0)))
 	b.RunParallel(func(pb *testing.PB) {
-		s := &benchSession{b: b, store: store, key: Key(fmt.Sprintf("cli:%d", sessions.Add(1)))}
+		s := &benchSession{b: b, store: store, key: conversation.Key(fmt.Sprintf("cli:%d", sessions.Add(1)))}
 		for pb.Next() {
 			s.commit(s.run(s.say(), 2))
 		}

@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"parley/conversation"
+	"parley/conversation/storetest"
 	"parley/internal/dbdamage"
 )
 
@@ -13,18 +15,18 @@ import (
 // is told of damage before anybody meets it.
 func TestCheckUncleanFindsDamageThatNobodyHasMet(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	s := storetest.New(t)
 	for i := range 200 {
-		exchange(t, s, chat, i)
+		storetest.Turn(t, s, storetest.Chat, i)
 	}
 	path := s.Path()
 	s.Close()
 	said := 0
 	expect := func(damaged, logged bool) {
 		t.Helper()
-		before := mustOpenAt(t, path)
+		before := storetest.Open(t, path)
 		said++
-		exchange(t, before, "telegram:chat:1", said)
+		storetest.Turn(t, before, "telegram:chat:1", said)
 		left := killed(t, before)
 		before.Close()
 		if damaged {
@@ -32,15 +34,15 @@ func TestCheckUncleanFindsDamageThatNobodyHasMet(t *testing.T) {
 			dbdamage.Destroy(t, left, leaves[len(leaves)/2])
 		}
 		var log bytes.Buffer
-		next, err := Open(t.Context(), Config{Path: left, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		next, err := conversation.Open(t.Context(), conversation.Config{Path: left, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer next.Close()
-		if err := next.db.CheckUnclean(t.Context()); err != nil {
+		if err := next.DB().CheckUnclean(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if found := next.db.Damages(); len(found) > 0 != damaged {
+		if found := next.DB().Damages(); len(found) > 0 != damaged {
 			t.Errorf("found %v", found)
 		}
 		if strings.Contains(log.String(), "nothing found") != logged {
@@ -53,16 +55,17 @@ func TestCheckUncleanFindsDamageThatNobodyHasMet(t *testing.T) {
 
 func TestCheckUncleanAfterAnOrderlyEndDoesNothing(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	storetest.NeedsSQLite(t)
+	s := storetest.New(t)
 	for i := range 200 {
-		exchange(t, s, chat, i)
+		storetest.Turn(t, s, storetest.Chat, i)
 	}
 	path := s.Path()
 	s.Close()
 	leaves := dbdamage.Leaves(t, path, "messages")
 	dbdamage.Destroy(t, path, leaves[len(leaves)/2])
-	s = mustOpenAt(t, path)
-	if err := s.db.CheckUnclean(t.Context()); err != nil || len(s.db.Damages()) > 0 {
-		t.Errorf("found %v, %v", s.db.Damages(), err)
+	s = storetest.Open(t, path)
+	if err := s.DB().CheckUnclean(t.Context()); err != nil || len(s.DB().Damages()) > 0 {
+		t.Errorf("found %v, %v", s.DB().Damages(), err)
 	}
 }

@@ -3,29 +3,110 @@ package conversation
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"parley/conversation/state"
-	"parley/conversation/steps"
-
-	"github.com/google/uuid"
 
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
+	"parley/conversation/internal/talkrows"
 	"parley/conversation/internal/turns"
 	"parley/conversation/internal/uploads"
+	"parley/conversation/steps"
 )
+
+// Status is how a run ended, or what has become of an inbound with Keep.
+type Status string
+
+const (
+	StatusDone    Status = "done"
+	StatusFailed  Status = "failed"  // the model gave no answer; the reply says so, and the user's messages are kept
+	StatusStopped Status = "stopped" // ended by /stop
+
+	StatusWaiting   Status = "waiting"   // of an inbound: no run has settled it; one may be under way
+	StatusWithdrawn Status = "withdrawn" // of an inbound: taken back before a run settled it
+	StatusGone      Status = "gone"      // of an inbound: its answer was deleted with the conversation
+)
+
+// Kind says whether a run asked the model or executed a command.
+type Kind string
+
+const (
+	KindAgent   Kind = "agent"
+	KindCommand Kind = "command"
+)
+
+// Effect is what a command does to its session's conversations. The zero value
+// does nothing.
+type Effect struct {
+	Archive                bool        // the active conversation is archived and a fresh one begins
+	Carry                  state.Carry // with Archive: what the fresh one begins with
+	Title                  string      // of the fresh one; without Archive, of the run's conversation from now on
+	Delete                 bool        // the run's conversation is deleted for good, with every copy of its words
+	Resume                 string      // the session's conversation with this ID is its active one from now on; "" = as it is
+	Replace                int64       // the answer after this seq is replaced by the run's; 0 = nothing
+	Model, Agent, Fallback *string     // of the session from now on, see Conversation; nil = as they are
+	Instructions           *string     // in place of all of the session; "" = none, nil = as they are
+
+	Undo int64 // the messages from this seq on are taken out of the talk before the run's are added, and kept; 0 = none
+}
+
+// Run is one finished cycle of the agent, or one command. Commit stores it whole or not at all.
+type Run struct {
+	Key          Key
+	Kind         Kind
+	Status       Status
+	Took         []Inbound // what it settles, in order; never empty
+	Journal      int64     // the run whose journal ends with this one, see package journal; 0 = none
+	Conversation Conversation
+	Title        string // for a conversation that has none yet
+	Effect       Effect
+	Messages     []Message     // in order; Seq and RunID are given by Commit
+	Events       []state.Event // what the messages add to the conversation's state
+	Window       Window        // of the run's calls; zero = as it was
+	Replies      []Delivery
+	Agent        string // that answered, "" for the default one
+	Model        string
+	Rounds       int // model calls
+	Prompt       int // tokens, as the server counted them
+	Cached       int // of Prompt: those that the server took from its cache
+	Completion   int
+	Steps        []steps.Step
+	Instructions []string           // that were in force
+	FinishReason steps.FinishReason // why its answer is not whole
+	Warnings     []string           // what its readers should know beside the answer, as Markdown
+	Error        string             // for the operator, without secrets
+	StartedAt    time.Time
+
+	follows *int64 // the message that the first one follows, where a branch begins with it; nil = the last of the chosen branch
+}
+
+// ID returns the run's number, which is that of the first inbound that it took. So it is known before the commit, and
+// the same when the run begins again after a crash. What a program appends takes no inbound and has the number 0.
+func (r Run) ID() int64 {
+	if len(r.Took) == 0 {
+		return 0
+	}
+	return r.Took[0].ID
+}
+
+// Committed is what Commit or Append has stored.
+type Committed struct {
+	Replies      []Delivery   // due now
+	Conversation Conversation // as it is then
+	Messages     []Message    // with Seq and RunID
+	Repeated     bool         // by Append: it was stored before
+}
 
 // Commit stores a run in one transaction: its messages, the inbound that it
 // settles, its replies to be delivered, and the totals. A run that archives a
 // conversation whose record is damaged begins the new one all the same.
 func (s *Store) Commit(ctx context.Context, run Run) (done Committed, err error) {
-	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		done, err = commitRun(ctx, tx, run, s.now())
+	err = s.db.WriteOwned(ctx, string(run.Key), func(ctx context.Context, tx *sql.Tx) error {
+		done, err = commitRun(ctx, tx, run, s.Now())
 		if err != nil {
 			return fmt.Errorf("commit run %d of %s: %w", run.ID(), run.Key, err)
 		}
@@ -34,7 +115,7 @@ func (s *Store) Commit(ctx context.Context, run Run) (done Committed, err error)
 	switch {
 	case !IsDamaged(err):
 	case run.Effect.Archive:
-		return s.commitApart(ctx, run)
+		return s.commitInNewSession(ctx, run)
 	case len(run.Messages) > 0:
 		s.closed.add(run.Conversation.ID)
 	}
@@ -51,11 +132,19 @@ func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) (done Com
 			return done, err
 		}
 	}
+	if err := setSession(ctx, tx, &run, session); err != nil {
+		return done, err
+	}
 	if done, err = change(ctx, tx, run, session, at); err != nil {
 		return done, err
 	}
 	if err := dropUnclaimed(ctx, tx, run.Took); err != nil {
 		return done, err
+	}
+	if run.Journal != 0 {
+		if err := endJournal(ctx, tx, run.Journal, at); err != nil {
+			return done, err
+		}
 	}
 	if err := insertRun(ctx, tx, run, session, done.Conversation.row, db.Millis(at)); err != nil {
 		return done, err
@@ -67,6 +156,20 @@ func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) (done Com
 	return done, err
 }
 
+// endJournal deletes the journal of a run, closes its questions and removes the arguments
+// from them, which its messages have, and what was asked and answered in forms.
+func endJournal(ctx context.Context, tx *sql.Tx, run int64, at time.Time) error {
+	_, err := tx.ExecContext(ctx, `
+		UPDATE approvals SET arguments = '', answers = '{}', form = CASE WHEN form IS NOT NULL THEN '{}' END,
+			answered_at = CASE WHEN state = 'open' THEN ? ELSE answered_at END,
+			state = CASE WHEN state = 'open' THEN 'cancelled' ELSE state END
+		WHERE run_id = ?`, db.Millis(at), run)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `DELETE FROM journals WHERE run_id = ?`, run)
+	}
+	return err
+}
+
 // change applies a run's effect and messages to its conversation.
 func change(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (done Committed, err error) {
 	done.Conversation = run.Conversation
@@ -74,14 +177,22 @@ func change(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Tim
 	case run.Effect.Archive:
 		done.Conversation, err = startConversation(ctx, tx, run, session, at)
 	case run.Effect.Delete:
-		done.Conversation, err = Conversation{}, rows.DeleteConversation(ctx, tx, run.Conversation.row)
+		done.Conversation = Conversation{}
+		if err = rows.DeleteConversation(ctx, tx, run.Conversation.row); err == nil {
+			err = talkrows.Forget(ctx, tx, string(run.Key))
+		}
 	case run.Effect.Resume != "":
 		done.Conversation, err = resume(ctx, tx, run.Key, run.Effect.Resume, at)
 	case run.Effect.Title != "":
 		done.Conversation, err = rename(ctx, tx, run, session, at)
+	case run.Effect.Undo > 0 && len(run.Messages) > 0:
+		if run, err = branchOff(ctx, tx, run); err == nil {
+			done.Conversation, done.Messages, err = appendMessages(ctx, tx, run, session, at)
+		}
 	case run.Effect.Undo > 0:
-		if done.Conversation, err = undo(ctx, tx, run); err == nil && len(run.Messages) > 0 {
-			run.Conversation = done.Conversation
+		done.Conversation, err = undo(ctx, tx, run)
+	case run.Effect.Replace > 0 && len(run.Messages) > 0:
+		if run, err = replaceAnswer(ctx, tx, run); err == nil {
 			done.Conversation, done.Messages, err = appendMessages(ctx, tx, run, session, at)
 		}
 	case len(run.Messages) > 0:
@@ -102,8 +213,8 @@ func sessionOf(ctx context.Context, tx *sql.Tx, run Run) (id int64, err error) {
 // settle marks an inbound as done.
 func settle(ctx context.Context, tx *sql.Tx, run Run, in Inbound) error {
 	result, err := tx.ExecContext(ctx, `
-		UPDATE inbox AS i SET run_id = ?, withdrawn = 0, title = '', text = ?, attachments = NULL, overheard = NULL, address = ''
-		WHERE id = ? AND revision = ? AND (run_id IS NULL OR `+rows.IsWithdrawn+`)`, run.ID(), keptText(run, in), in.ID, in.revision)
+		UPDATE inbox AS i SET run_id = ?, withdrawn = 0, title = '', text = ?, attachments = NULL, options = NULL, overheard = NULL, address = ''
+		WHERE id = ? AND revision = ? AND (run_id IS NULL OR `+rows.IsWithdrawn+`)`, run.ID(), keptText(run, in), in.ID, in.Revision)
 	if err != nil {
 		return err
 	}
@@ -140,99 +251,18 @@ func settleEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
 		err = insertNote(ctx, tx, id, ":late", text)
 	}
 	if err == nil {
-		_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, withdrawn = 0, title = '', text = '', attachments = NULL, overheard = NULL, address = '' WHERE id = ?`, run.ID(), id)
+		_, err = tx.ExecContext(ctx, `UPDATE inbox SET run_id = ?, withdrawn = 0, title = '', text = '', attachments = NULL, options = NULL, overheard = NULL, address = '' WHERE id = ?`, run.ID(), id)
 	}
 	return err
-}
-
-// startConversation archives the active conversation and begins a fresh one, with
-// what the run carries over. One that nobody has written in yet is only renamed.
-func startConversation(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
-	c := run.Conversation
-	old, _, err := active(ctx, tx, run.Key)
-	if err != nil {
-		return c, err
-	}
-	carried := old.State.Carried(run.Effect.Carry)
-	if c.row != 0 && c.Messages == 0 && old.row == c.row && old.Messages == 0 {
-		if c, err = rename(ctx, tx, run, session, at); err == nil {
-			c.State = carried
-			err = storeState(ctx, tx, c)
-		}
-		return c, err
-	}
-	if err := archiveActive(ctx, tx, session); err != nil {
-		return c, err
-	}
-	return insertConversation(ctx, tx, Conversation{Key: run.Key, Title: run.Effect.Title, State: carried, session: session}, at)
-}
-
-func storeState(ctx context.Context, tx *sql.Tx, c Conversation) error {
-	state, err := json.Marshal(c.State)
-	if err == nil {
-		_, err = tx.ExecContext(ctx, `UPDATE conversations SET state = ? WHERE id = ?`, string(state), c.row)
-	}
-	return err
-}
-
-// rename gives the run's conversation the title of its effect. One that is not
-// stored yet is stored by it, unless a program has begun one meanwhile.
-func rename(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (c Conversation, err error) {
-	if c = run.Conversation; c.row == 0 {
-		if c, _, err = active(ctx, tx, run.Key); err != nil {
-			return c, err
-		}
-	}
-	c.Title = db.Text(run.Effect.Title)
-	if c.row == 0 {
-		c.ID, c.session = run.Conversation.ID, session
-		return insertConversation(ctx, tx, c, at)
-	}
-	_, err = tx.ExecContext(ctx, `UPDATE conversations SET title = ? WHERE id = ?`, c.Title, c.row)
-	return c, err
-}
-
-func archiveActive(ctx context.Context, tx *sql.Tx, session int64) error {
-	_, err := tx.ExecContext(ctx, `UPDATE conversations SET active = 0 WHERE session_id = ? AND active = 1`, session)
-	return err
-}
-
-// insertConversation makes a conversation active; one without an ID gets one.
-func insertConversation(ctx context.Context, tx *sql.Tx, c Conversation, at time.Time) (Conversation, error) {
-	if c.ID == "" {
-		fresh, err := uuid.NewV7()
-		if err != nil {
-			return c, err
-		}
-		c.ID = fresh.String()
-	}
-	c.Title, c.Active, c.CreatedAt, c.UpdatedAt = db.Text(c.Title), true, db.FromMillis(db.Millis(at)), db.FromMillis(db.Millis(at))
-	state, err := json.Marshal(c.State)
-	if err != nil {
-		return c, err
-	}
-	result, err := tx.ExecContext(ctx, `
-		INSERT INTO conversations (uuid, session_id, title, state, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)`,
-		c.ID, c.session, c.Title, string(state), db.Millis(at), db.Millis(at))
-	if err != nil {
-		return c, err
-	}
-	if c.row, err = result.LastInsertId(); err != nil {
-		return c, err
-	}
-	_, err = tx.ExecContext(ctx, `UPDATE sessions SET carried = NULL WHERE id = ? AND carried IS NOT NULL`, c.session)
-	return c, err
 }
 
 func appendMessages(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, []Message, error) {
-	c, err := grow(ctx, tx, run, session, at)
+	c, tip, err := grow(ctx, tx, run, session, at)
 	if err != nil {
 		return c, nil, err
 	}
-	if run.Effect.Replace > 0 && c.row == run.Conversation.row {
-		if err := replaceAnswer(ctx, tx, run); err != nil {
-			return c, nil, err
-		}
+	if err := beginBranch(ctx, tx, run, c, tip); err != nil {
+		return c, nil, err
 	}
 	stored := make([]Message, len(run.Messages))
 	for i, m := range run.Messages {
@@ -248,126 +278,7 @@ func appendMessages(ctx context.Context, tx *sql.Tx, run Run, session int64, at 
 	return c, stored, nil
 }
 
-// grow stores the totals and the state of the run's conversation with the run's messages,
-// and returns it. If somebody else has changed it since the snapshot, grow reads it first.
-func grow(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
-	var err error
-	if run.Conversation, err = succeed(ctx, tx, run.Conversation, session, at); err != nil {
-		return run.Conversation, err
-	}
-	known, err := json.Marshal(run.Conversation.State)
-	if err != nil {
-		return run.Conversation, err
-	}
-	c := grown(run.Conversation, run, at)
-	state, err := json.Marshal(c.State)
-	if err != nil {
-		return c, err
-	}
-	result, err := tx.ExecContext(ctx, `
-		UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, window_start = ?, window_cut = ?, window_budget = ?, updated_at = ?
-		WHERE id = ? AND messages = ? AND title = ? AND state = ? AND deleted = 0`,
-		c.Messages, c.Tokens, c.Title, string(state), c.Window.Start, c.Window.Cut, c.Window.Budget, db.Millis(at),
-		c.row, run.Conversation.Messages, run.Conversation.Title, string(known))
-	if err != nil {
-		return c, err
-	}
-	if n, err := result.RowsAffected(); err != nil || n == 1 {
-		return c, err
-	}
-	if c, err = currentConversation(ctx, tx, run, session, at); err != nil {
-		return c, err
-	}
-	if run.Conversation.row != 0 && c.row != run.Conversation.row { // the run's was deleted: its window says nothing about another
-		run.Window = Window{}
-	}
-	c = grown(c, run, at)
-	if state, err = json.Marshal(c.State); err != nil {
-		return c, err
-	}
-	_, err = tx.ExecContext(ctx, `
-		UPDATE conversations SET messages = ?, tokens = ?, title = ?, state = ?, window_start = ?, window_cut = ?, window_budget = ?, updated_at = ? WHERE id = ?`,
-		c.Messages, c.Tokens, c.Title, string(state), c.Window.Start, c.Window.Cut, c.Window.Budget, db.Millis(at), c.row)
-	return c, err
-}
-
-// stateAfter returns the state of a conversation when a run has been added to it. It shares no memory with s.
-func stateAfter(s state.State, run Run) state.State {
-	if run.Effect.Replace > 0 {
-		s = s.Without(s.Turns)
-		s.Asked = true
-	}
-	events := run.Events
-	for i, m := range run.Messages {
-		if !m.Internal {
-			asks := m.Role == RoleUser
-			if asks && !s.Asked {
-				s.Turns++
-			}
-			s.Asked = asks
-		}
-		for len(events) > 0 && events[0].Message <= i {
-			s, events = s.With(events[0]), events[1:]
-		}
-	}
-	for _, e := range events {
-		s = s.With(e)
-	}
-	if run.Model != "" {
-		s.Model = state.Line(run.Model)
-	}
-	return s
-}
-
-func grown(c Conversation, run Run, at time.Time) Conversation {
-	for _, m := range run.Messages {
-		c.Messages++
-		c.Tokens += int64(m.Tokens)
-	}
-	if c.Title == "" {
-		c.Title = db.Text(run.Title)
-	}
-	c.State = stateAfter(c.State, run)
-	if run.Window.Start > 0 {
-		c.Window = run.Window
-	}
-	c.UpdatedAt = db.FromMillis(db.Millis(at))
-	return c
-}
-
-// currentConversation reads the run's conversation from the store. If it was deleted
-// meanwhile, it returns the session's active one, or begins one.
-func currentConversation(ctx context.Context, tx *sql.Tx, run Run, session int64, at time.Time) (Conversation, error) {
-	var place string
-	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`
-		WHERE c.session_id = ?1 AND c.deleted = 0 AND (c.id = ?2 OR c.active = 1) ORDER BY c.id = ?2 DESC LIMIT 1`,
-		session, run.Conversation.row), &place)
-	if !errors.Is(err, sql.ErrNoRows) {
-		return c, err
-	}
-	begun, _, err := freshConversation(ctx, tx, run.Key) // with what the session has by now
-	if err != nil {
-		return c, err
-	}
-	if begun.session = session; run.Conversation.row == 0 { // else the ID is taken until its rows are swept away, and never comes again
-		begun.ID = run.Conversation.ID
-	}
-	return insertConversation(ctx, tx, begun, at)
-}
-
-// replaceAnswer marks the answer that the run answers anew, and deletes summaries that
-// cover a part of it. What a program has appended while the run went on is none of it.
-func replaceAnswer(ctx context.Context, tx *sql.Tx, run Run) error {
-	_, err := tx.ExecContext(ctx, `
-		UPDATE messages SET state = ? WHERE conversation_id = ? AND seq > ? AND seq <= ? AND role <> ? AND `+turns.InTalk,
-		stateReplaced, run.Conversation.row, run.Effect.Replace, run.Conversation.Messages, RoleUser)
-	if err == nil {
-		_, err = tx.ExecContext(ctx, `DELETE FROM summaries WHERE conversation_id = ? AND through > ?`, run.Conversation.row, run.Effect.Replace)
-	}
-	return err
-}
-
-// undo marks the last exchange that the run knew of as taken back. What a program
+// undo marks the last turn that the run knew of as taken back. What a program
 // has appended meanwhile stays. Where the conversation was deleted meanwhile, it does
 // nothing.
 func undo(ctx context.Context, tx *sql.Tx, run Run) (Conversation, error) {
@@ -377,33 +288,18 @@ func undo(ctx context.Context, tx *sql.Tx, run Run) (Conversation, error) {
 		return known, err
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE messages SET state = ? WHERE conversation_id = ? AND seq BETWEEN ? AND ? AND `+turns.InTalk,
-		stateUndone, known.row, run.Effect.Undo, known.Messages)
+		rows.Undone, known.row, run.Effect.Undo, known.Messages)
 	if err == nil { // a summary that covers it goes too, and the one before it counts again
 		_, err = tx.ExecContext(ctx, `DELETE FROM summaries WHERE conversation_id = ? AND through >= ?`, known.row, run.Effect.Undo)
 	}
 	if err != nil {
 		return known, err
 	}
-	var place string
-	c, err := scanConversation(tx.QueryRowContext(ctx, selectConversations+`WHERE c.id = ? AND c.deleted = 0`, known.row), &place)
-	if errors.Is(err, sql.ErrNoRows) {
-		return known, nil
-	}
-	if err != nil {
-		return known, err
-	}
-	c.State = c.State.Without(turn)
-	if c.State.Turns, err = turns.Of(ctx, tx, c.row, c.Messages); err != nil {
-		return c, err
-	}
-	if c.State.Asked, err = turns.Unanswered(ctx, tx, c.row); err != nil {
-		return c, err
-	}
-	return c, storeState(ctx, tx, c)
+	return withoutTurns(ctx, tx, known, turn)
 }
 
 func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, now int64) error {
-	sender, err := jsonOrNull(run.Took[0].Sender, run.Took[0].Sender == Sender{})
+	sender, err := db.JSONOrNull(run.Took[0].Sender, run.Took[0].Sender == Sender{})
 	if err != nil {
 		return err
 	}
@@ -415,12 +311,16 @@ func insertRun(ctx context.Context, tx *sql.Tx, run Run, session, conversation, 
 	if err != nil {
 		return err
 	}
+	warnings, err := db.JSONOrNull(run.Warnings, len(run.Warnings) == 0)
+	if err != nil {
+		return err
+	}
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO runs (id, session_id, conversation_id, kind, status, model, rounds, prompt_tokens, cached_tokens, completion_tokens, error, started_at, ended_at,
-			sender, messages, steps, finish_reason, new_conversation, instructions)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			sender, messages, steps, finish_reason, new_conversation, instructions, agent, warnings)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		run.ID(), session, sql.NullInt64{Int64: conversation, Valid: conversation != 0}, run.Kind, run.Status, run.Model, run.Rounds, run.Prompt, run.Cached, run.Completion,
-		db.Text(run.Error), db.Millis(run.StartedAt), now, sender, len(run.Messages), db.Nullable(string(called)), db.Nullable(string(run.FinishReason)), run.Conversation.Succeeds() && conversation != 0, instructions)
+		db.Text(run.Error), db.Millis(run.StartedAt), now, sender, len(run.Messages), db.Nullable(string(called)), db.Nullable(string(run.FinishReason)), run.Conversation.Succeeds() && conversation != 0, instructions, db.Nullable(run.Agent), warnings)
 	return err
 }
 
@@ -430,19 +330,11 @@ func addInstructions(ctx context.Context, tx *sql.Tx, run Run, conversation int6
 	if len(run.Instructions) == 0 || conversation == 0 {
 		return sql.NullString{}, nil
 	}
-	hash, _, err := hashInstructions(run.Instructions)
+	hash, _, err := rows.HashInstructions(run.Instructions)
 	if err != nil {
 		return sql.NullString{}, err
 	}
-	return db.Nullable(hash), insertInstructions(ctx, tx, conversation, run.Instructions)
-}
-
-func insertInstructions(ctx context.Context, tx *sql.Tx, conversation int64, texts []string) error {
-	hash, list, err := hashInstructions(texts)
-	if err == nil {
-		_, err = tx.ExecContext(ctx, `INSERT OR IGNORE INTO run_instructions (conversation_id, hash, list) VALUES (?, ?, ?)`, conversation, hash, string(list))
-	}
-	return err
+	return db.Nullable(hash), rows.InsertInstructions(ctx, tx, conversation, run.Instructions)
 }
 
 // addParticipants stores whose messages a run has answered. They are stored beside the conversation: a message of a
@@ -459,7 +351,7 @@ func addParticipants(ctx context.Context, tx *sql.Tx, run Run, conversation int6
 		last = in.Sender
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO participants (conversation_id, user_id, name) VALUES (?, ?, ?)
-			ON CONFLICT (conversation_id, user_id) DO UPDATE SET name = excluded.name WHERE name <> excluded.name`,
+			ON CONFLICT (conversation_id, user_id) DO UPDATE SET name = excluded.name WHERE participants.name <> excluded.name`,
 			conversation, last.ID, db.Text(last.Name))
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"fmt"
@@ -8,47 +8,51 @@ import (
 	"strings"
 	"testing"
 
+	"parley/conversation"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/wordindex"
+	"parley/conversation/retention"
+	"parley/conversation/search"
+	"parley/conversation/storetest"
 	"parley/internal/dbdamage"
 )
 
 // injured is a database with three sessions, one of which is hit by damage.
 type injured struct {
-	*Store
+	*conversation.Store
 	t    *testing.T
 	path string
 	log  *syncBuffer
 }
 
 const (
-	before = Key("telegram:chat:1")
-	victim = Key("telegram:chat:2")
-	behind = Key("telegram:chat:3")
+	before = conversation.Key("telegram:chat:1")
+	victim = conversation.Key("telegram:chat:2")
+	behind = conversation.Key("telegram:chat:3")
 )
 
 // words of a session that no other one has.
-func wordOf(key Key) string { return "word" + string(key[len(key)-1]) }
+func wordOf(key conversation.Key) string { return "word" + string(key[len(key)-1]) }
 
 const injuredExchanges = 40
 
 // newInjured fills a database, lets change do more, and overwrites the page of a
 // table or an index that choose takes.
-func newInjured(t *testing.T, table string, choose func(leaves []dbdamage.Page) dbdamage.Page, change func(s *Store)) *injured {
+func newInjured(t *testing.T, table string, choose func(leaves []dbdamage.Page) dbdamage.Page, change func(s *conversation.Store)) *injured {
 	t.Helper()
+	storetest.NeedsSQLite(t)
 	i := &injured{t: t, path: filepath.Join(t.TempDir(), "test.db"), log: &syncBuffer{}}
-	s := mustOpenAt(t, i.path)
-	for _, key := range []Key{before, victim, behind} {
+	s := storetest.Open(t, i.path)
+	for _, key := range []conversation.Key{before, victim, behind} {
 		for n := range injuredExchanges {
-			mustAccept(t, s, say(key, n, strings.Repeat(wordOf(key)+" ", 60)))
-			run := answered(key, mustBegin(t, s, key, 1000), strings.Repeat(wordOf(key)+" ", 60))
+			storetest.Accept(t, s, storetest.Say(key, n, strings.Repeat(wordOf(key)+" ", 60)))
+			run := storetest.Answered(key, storetest.Begin(t, s, key, 1000), strings.Repeat(wordOf(key)+" ", 60))
 			run.Model, run.Prompt = "fake", 1
-			mustCommit(t, s, run)
+			storetest.Commit(t, s, run)
 		}
 	}
-	s.db.StopChores() // else they may be done between two of these statements
-	// The chores are to be done over the damage, as after a migration.
-	s.db.StopChores()
+	// The chores are to be done over the damage, as after a migration, and not between two of these statements.
+	s.DB().StopChores()
 	for _, statement := range []string{
 		`DELETE FROM messages_fts`, `DELETE FROM messages_ranks`,
 		`UPDATE cursors SET value = 0 WHERE name IN ('messages_fts', 'messages_ranks', 'run_totals')`,
@@ -64,12 +68,12 @@ func newInjured(t *testing.T, table string, choose func(leaves []dbdamage.Page) 
 	if change != nil {
 		change(s)
 	}
-	s.db.StopChores("the sums of runs", wordindex.ChoreName, wordindex.RanksChoreName)
+	s.DB().StopChores("the sums of runs", wordindex.ChoreName, wordindex.RanksChoreName)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	dbdamage.Destroy(t, i.path, choose(dbdamage.Leaves(t, i.path, table)))
-	i.Store, _ = Open(t.Context(), Config{Path: i.path, Log: slog.New(slog.NewTextHandler(i.log, nil))})
+	i.Store, _ = conversation.Open(t.Context(), conversation.Config{Path: i.path, Log: slog.New(slog.NewTextHandler(i.log, nil))})
 	if i.Store == nil {
 		t.Fatal("the database does not open")
 	}
@@ -95,10 +99,10 @@ func middle(leaves []dbdamage.Page) dbdamage.Page { return leaves[len(leaves)/2]
 // expectTold checks that the operator is told of a part, once in the log.
 func (i *injured) expectTold(part string) {
 	i.t.Helper()
-	if !slices.ContainsFunc(i.db.Damages(), func(told string) bool { return strings.Contains(told, part) }) {
-		i.t.Errorf("the damaged parts are %q, without %q", i.db.Damages(), part)
+	if !slices.ContainsFunc(i.DB().Damages(), func(told string) bool { return strings.Contains(told, part) }) {
+		i.t.Errorf("the damaged parts are %q, without %q", i.DB().Damages(), part)
 	}
-	for _, told := range i.db.Damages() {
+	for _, told := range i.DB().Damages() {
 		if n := strings.Count(i.log.String(), fmt.Sprintf("part=%q", told)); n != 1 {
 			i.t.Errorf("the log tells %d times of %q:\n%s", n, told, i.log)
 		}
@@ -106,28 +110,28 @@ func (i *injured) expectTold(part string) {
 }
 
 // expectTalk takes a session through a question and its answer.
-func (i *injured) expectTalk(key Key, id int) {
+func (i *injured) expectTalk(key conversation.Key, id int) {
 	i.t.Helper()
-	mustAccept(i.t, i.Store, say(key, id, "hello"))
-	turn := mustBegin(i.t, i.Store, key, 100)
+	storetest.Accept(i.t, i.Store, storetest.Say(key, id, "hello"))
+	turn := storetest.Begin(i.t, i.Store, key, 100)
 	if turn.Damaged || len(turn.Waiting) != 1 {
 		i.t.Errorf("%s: damaged: %v, %d messages wait", key, turn.Damaged, len(turn.Waiting))
 	}
-	mustCommit(i.t, i.Store, answered(key, turn, "hello"))
+	storetest.Commit(i.t, i.Store, storetest.Answered(key, turn, "hello"))
 }
 
 // expectNew begins a new conversation in the victim's session, which goes on.
 func (i *injured) expectNew() {
 	i.t.Helper()
-	mustAccept(i.t, i.Store, say(victim, 800, "/new"))
-	turn := mustBegin(i.t, i.Store, victim, 100)
-	mustCommit(i.t, i.Store, Run{
-		Key: victim, Kind: KindCommand, Status: StatusDone, Took: turn.Waiting, Conversation: turn.Conversation, Effect: Effect{Archive: true},
-		Replies: []Delivery{{Key: victim, Address: "here", Text: "A new conversation begins."}},
+	storetest.Accept(i.t, i.Store, storetest.Say(victim, 800, "/new"))
+	turn := storetest.Begin(i.t, i.Store, victim, 100)
+	storetest.Commit(i.t, i.Store, conversation.Run{
+		Key: victim, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation, Effect: conversation.Effect{Archive: true},
+		Replies: []conversation.Delivery{{Key: victim, Address: "here", Text: "A new conversation begins."}},
 	})
 	i.expectTalk(victim, 801)
 	i.expectTalk(victim, 802)
-	due, err := i.Deliveries(i.t.Context(), DeliveryQuery{Key: victim, Ready: true, Limit: 1000})
+	due, err := i.Deliveries(i.t.Context(), conversation.DeliveryQuery{Key: victim, Ready: true, Limit: 1000})
 	if err != nil || len(due) < 3 {
 		i.t.Errorf("%d replies are to be sent, %v", len(due), err)
 	}
@@ -136,7 +140,7 @@ func (i *injured) expectNew() {
 // doChores brings everything up to date that can be.
 func (i *injured) doChores() {
 	for range 2000 { // on a busy machine a transaction has time for one small step
-		if !i.db.RunChores() {
+		if !i.DB().RunChores() {
 			break
 		}
 	}
@@ -146,14 +150,14 @@ func (i *injured) doChores() {
 func (i *injured) expectChores(runs int64) {
 	i.t.Helper()
 	i.doChores()
-	for _, key := range []Key{before, behind} {
-		hits, err := Find(i.t.Context(), i.Store, key, wordOf(key), 200)
+	for _, key := range []conversation.Key{before, behind} {
+		hits, err := search.New(i.Store).Find(i.t.Context(), search.Query{Key: key, Words: wordOf(key), Limit: 200})
 		if err != nil || len(hits) < 2*injuredExchanges {
 			i.t.Errorf("%d messages of %s are found, %v", len(hits), key, err)
 		}
 	}
 	var counted int64
-	if err := i.db.QueryRowContext(i.t.Context(), `SELECT sum(runs) FROM run_totals`).Scan(&counted); err != nil || counted < runs {
+	if err := i.DB().QueryRowContext(i.t.Context(), `SELECT sum(runs) FROM run_totals`).Scan(&counted); err != nil || counted < runs {
 		i.t.Errorf("the sums hold %d runs, want at least %d, %v", counted, runs, err)
 	}
 }
@@ -161,16 +165,16 @@ func (i *injured) expectChores(runs int64) {
 func TestDamagedMessagesSilenceNobodyElse(t *testing.T) {
 	t.Parallel()
 	i := newInjured(t, "messages", pageOf(t), nil)
-	mustAccept(t, i.Store, say(victim, 700, "hello"))
-	turn := mustBegin(t, i.Store, victim, 1000)
+	storetest.Accept(t, i.Store, storetest.Say(victim, 700, "hello"))
+	turn := storetest.Begin(t, i.Store, victim, 1000)
 	if !turn.Damaged || len(turn.Waiting) != 1 || len(turn.History) != 0 || turn.Conversation.Messages == 0 {
 		t.Errorf("damaged: %v, %d messages wait, %d in the history", turn.Damaged, len(turn.Waiting), len(turn.History))
 	}
 	i.expectTold("messages of " + string(victim))
 	i.expectTalk(before, 700)
 	i.expectTalk(behind, 700)
-	mustCommit(t, i.Store, Run{Key: victim, Kind: KindAgent, Status: StatusFailed, Took: turn.Waiting, Conversation: turn.Conversation.WithoutRecord(),
-		Replies: []Delivery{{Key: victim, Address: "here", Text: "damaged"}}})
+	storetest.Commit(t, i.Store, conversation.Run{Key: victim, Kind: conversation.KindAgent, Status: conversation.StatusFailed, Took: turn.Waiting, Conversation: turn.Conversation.WithoutRecord(),
+		Replies: []conversation.Delivery{{Key: victim, Address: "here", Text: "damaged"}}})
 	i.expectNew()
 	i.expectChores(3 * injuredExchanges)
 }
@@ -185,8 +189,8 @@ func TestDamagedIndexOfMessagesSilencesNobodyElse(t *testing.T) {
 		}
 		return leaves[0]
 	}, nil)
-	mustAccept(t, i.Store, say(before, 700, "hello"))
-	if turn := mustBegin(t, i.Store, before, 1_000_000); !turn.Damaged {
+	storetest.Accept(t, i.Store, storetest.Say(before, 700, "hello"))
+	if turn := storetest.Begin(t, i.Store, before, 1_000_000); !turn.Damaged {
 		t.Error("a session whose messages can't be found is not said to be damaged")
 	}
 	i.expectTalk(behind, 700)
@@ -201,9 +205,9 @@ func TestConversationThatTakesNothingIsSaidToBeDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.closed.add(c.ID)
-	mustAccept(t, i.Store, say(behind, 700, "hello"))
-	if turn := mustBegin(t, i.Store, behind, 1000); turn.Conversation.ID != c.ID || !turn.Damaged {
+	i.CloseConversation(c.ID)
+	storetest.Accept(t, i.Store, storetest.Say(behind, 700, "hello"))
+	if turn := storetest.Begin(t, i.Store, behind, 1000); turn.Conversation.ID != c.ID || !turn.Damaged {
 		t.Errorf("damaged: %v, conversation %s", turn.Damaged, turn.Conversation.ID)
 	}
 }
@@ -211,16 +215,16 @@ func TestConversationThatTakesNothingIsSaidToBeDamaged(t *testing.T) {
 func TestDamagedRepliesAreSkipped(t *testing.T) {
 	t.Parallel()
 	i := newInjured(t, "outbox", func(leaves []dbdamage.Page) dbdamage.Page { return pageOf(t)(leaves) }, nil)
-	due, err := i.Deliveries(t.Context(), DeliveryQuery{Key: victim, Ready: true, Limit: 1000})
+	due, err := i.Deliveries(t.Context(), conversation.DeliveryQuery{Key: victim, Ready: true, Limit: 1000})
 	if err != nil || len(due) == 0 || len(due) >= injuredExchanges {
 		t.Errorf("%d of %d replies are to be sent, %v", len(due), injuredExchanges, err)
 	}
 	i.expectTold("a reply to " + string(victim))
-	keys, err := i.Due(t.Context(), Scope{Channel: "telegram"})
-	if err != nil || !slices.Equal(keys, []Key{before, victim, behind}) {
+	keys, err := i.Due(t.Context(), conversation.Scope{Channel: "telegram"})
+	if err != nil || !slices.Equal(keys, []conversation.Key{before, victim, behind}) {
 		t.Errorf("replies are due in %v, %v", keys, err)
 	}
-	if err := i.Mark(t.Context(), due[0], MarkSent, ""); err != nil {
+	if err := i.Mark(t.Context(), due[0], conversation.MarkSent, ""); err != nil {
 		t.Error(err)
 	}
 	i.expectTalk(victim, 700)
@@ -234,32 +238,32 @@ func TestDamagedInboundIsSkipped(t *testing.T) {
 	i := newInjured(t, "inbox", func(leaves []dbdamage.Page) dbdamage.Page {
 		page := pageOf(t)(leaves)
 		return page
-	}, func(s *Store) {
+	}, func(s *conversation.Store) {
 		for n := range waiting {
-			for _, key := range []Key{before, victim, behind}[1:] {
-				mustAccept(t, s, say(key, 500+n, strings.Repeat(wordOf(key)+" ", 60)))
+			for _, key := range []conversation.Key{before, victim, behind}[1:] {
+				storetest.Accept(t, s, storetest.Say(key, 500+n, strings.Repeat(wordOf(key)+" ", 60)))
 			}
 			_ = n
 		}
 		for n := range waiting {
-			mustAccept(t, s, say(victim, 600+n, strings.Repeat(wordOf(victim)+" ", 60)))
+			storetest.Accept(t, s, storetest.Say(victim, 600+n, strings.Repeat(wordOf(victim)+" ", 60)))
 		}
 	})
-	turn := mustBegin(t, i.Store, victim, 1000)
+	turn := storetest.Begin(t, i.Store, victim, 1000)
 	if n := len(turn.Waiting); n == 0 || n >= 2*waiting {
 		t.Errorf("%d of %d messages wait", n, 2*waiting)
 	}
 	i.expectTold("a message of " + string(victim) + " that waits")
-	keys, err := i.Waiting(t.Context(), Scope{Channel: "telegram"})
-	if err != nil || !slices.Equal(keys, []Key{victim, behind}) {
+	keys, err := i.Waiting(t.Context(), conversation.Scope{Channel: "telegram"})
+	if err != nil || !slices.Equal(keys, []conversation.Key{victim, behind}) {
 		t.Errorf("messages wait in %v, %v", keys, err)
 	}
-	mustClean(t, cleanable(i.Store), 0, 0)
+	clean(t, retention.New(i.Store), retention.Rules{})
 }
 
 func TestDamagedSearchIndexStopsNoOtherChore(t *testing.T) {
 	t.Parallel()
-	i := newInjured(t, "messages_fts_data", middle, func(s *Store) {
+	i := newInjured(t, "messages_fts_data", middle, func(s *conversation.Store) {
 		if err := s.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -269,12 +273,12 @@ func TestDamagedSearchIndexStopsNoOtherChore(t *testing.T) {
 	}
 	i.doChores()
 	var counted int64
-	if err := i.db.QueryRowContext(i.t.Context(), `SELECT sum(runs) FROM run_totals`).Scan(&counted); err != nil || counted != 3*injuredExchanges+30 {
+	if err := i.DB().QueryRowContext(i.t.Context(), `SELECT sum(runs) FROM run_totals`).Scan(&counted); err != nil || counted != 3*injuredExchanges+30 {
 		t.Errorf("the sums hold %d runs, %v", counted, err)
 	}
 	damaged := 0 // whose words stand on the damaged page differs with how the index has grown
-	for _, key := range []Key{before, victim, behind} {
-		if _, err := Find(t.Context(), i.Store, key, wordOf(key), 10); IsDamaged(err) {
+	for _, key := range []conversation.Key{before, victim, behind} {
+		if _, err := search.New(i.Store).Find(t.Context(), search.Query{Key: key, Words: wordOf(key), Limit: 10}); conversation.IsDamaged(err) {
 			damaged++
 		}
 	}
@@ -286,7 +290,7 @@ func TestDamagedSearchIndexStopsNoOtherChore(t *testing.T) {
 
 func TestDamagedSumsAreLeftAsTheyAre(t *testing.T) {
 	t.Parallel()
-	i := newInjured(t, "run_people", middle, func(s *Store) {
+	i := newInjured(t, "run_people", middle, func(s *conversation.Store) {
 		if err := s.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +304,7 @@ func TestDamagedSumsAreLeftAsTheyAre(t *testing.T) {
 	if after, err := i.Cursor(t.Context(), "run_totals"); err != nil || after != before {
 		t.Errorf("the sums went on from %s to %s without the runs between, %v", before, after, err)
 	}
-	hits, err := Find(t.Context(), i.Store, behind, "hello", 5)
+	hits, err := search.New(i.Store).Find(t.Context(), search.Query{Key: behind, Words: "hello", Limit: 5})
 	if err != nil || len(hits) == 0 {
 		t.Errorf("the search index was not brought up to date: %d hits, %v", len(hits), err)
 	}
@@ -309,13 +313,13 @@ func TestDamagedSumsAreLeftAsTheyAre(t *testing.T) {
 
 func TestSearchLeavesOutDamagedMessages(t *testing.T) {
 	t.Parallel()
-	i := newInjured(t, "messages", pageOf(t), func(s *Store) {
+	i := newInjured(t, "messages", pageOf(t), func(s *conversation.Store) {
 		if err := s.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})
-	for _, key := range []Key{victim, ""} {
-		hits, err := Find(t.Context(), i.Store, key, wordOf(victim), 200)
+	for _, key := range []conversation.Key{victim, ""} {
+		hits, err := search.New(i.Store).Find(t.Context(), search.Query{Key: key, Words: wordOf(victim), Limit: 200})
 		if err != nil || len(hits) == 0 || len(hits) >= 2*injuredExchanges {
 			t.Errorf("in %q, %d of %d messages are found, %v", key, len(hits), 2*injuredExchanges, err)
 		}
@@ -331,20 +335,20 @@ func TestNewConversationWhereTheRecordOfTheOldOneIsDamaged(t *testing.T) {
 			t.Fatalf("the conversations have %d pages", len(leaves))
 		}
 		return leaves[0]
-	}, func(s *Store) {
+	}, func(s *conversation.Store) {
 		for n := range 200 {
-			mustAccept(t, s, say(Key(fmt.Sprint("cli:", n)), 1, "hello"))
-			mustCommit(t, s, answered(Key(fmt.Sprint("cli:", n)), mustBegin(t, s, Key(fmt.Sprint("cli:", n)), 100), "hello"))
+			storetest.Accept(t, s, storetest.Say(conversation.Key(fmt.Sprint("cli:", n)), 1, "hello"))
+			storetest.Commit(t, s, storetest.Answered(conversation.Key(fmt.Sprint("cli:", n)), storetest.Begin(t, s, conversation.Key(fmt.Sprint("cli:", n)), 100), "hello"))
 		}
 	})
-	mustAccept(t, i.Store, say(victim, 700, "hello"))
-	turn := mustBegin(t, i.Store, victim, 1000)
+	storetest.Accept(t, i.Store, storetest.Say(victim, 700, "hello"))
+	turn := storetest.Begin(t, i.Store, victim, 1000)
 	if !turn.Damaged || turn.Conversation.Messages != 0 {
 		t.Errorf("damaged: %v, %+v", turn.Damaged, turn.Conversation)
 	}
 	i.expectTold("the record of the conversation that goes on in " + string(victim))
-	mustCommit(t, i.Store, Run{Key: victim, Kind: KindAgent, Status: StatusFailed, Took: turn.Waiting, Conversation: turn.Conversation.WithoutRecord(),
-		Replies: []Delivery{{Key: victim, Address: "here", Text: "damaged"}}})
+	storetest.Commit(t, i.Store, conversation.Run{Key: victim, Kind: conversation.KindAgent, Status: conversation.StatusFailed, Took: turn.Waiting, Conversation: turn.Conversation.WithoutRecord(),
+		Replies: []conversation.Delivery{{Key: victim, Address: "here", Text: "damaged"}}})
 	i.expectNew()
 	i.expectTalk("cli:150", 700)
 	if fresh, err := i.Reset(t.Context(), before, false); err != nil || fresh.Messages != 0 {
@@ -361,23 +365,23 @@ func TestDamagedSessionKeepsNobodyElsesMessagesOut(t *testing.T) {
 			t.Fatalf("the sessions have %d pages", len(leaves))
 		}
 		return leaves[0]
-	}, func(s *Store) {
+	}, func(s *conversation.Store) {
 		for n := range 400 {
-			mustAccept(t, s, say(Key(fmt.Sprint("cli:somebody-with-a-long-name-", n)), 1, "hello"))
+			storetest.Accept(t, s, storetest.Say(conversation.Key(fmt.Sprint("cli:somebody-with-a-long-name-", n)), 1, "hello"))
 		}
 	})
-	const other = Key("cli:somebody-with-a-long-name-399")
-	stored, err := i.Accept(t.Context(), []Cursor{{Name: "telegram:1", Value: "18"}}, say(victim, 700, "hello"), say(other, 2, "hello"))
+	const other = conversation.Key("cli:somebody-with-a-long-name-399")
+	stored, err := i.Accept(t.Context(), []conversation.Cursor{{Name: "telegram:1", Value: "18"}}, storetest.Say(victim, 700, "hello"), storetest.Say(other, 2, "hello"))
 	if err != nil || len(stored) != 2 {
 		t.Fatalf("%d messages are stored, %v", len(stored), err)
 	}
-	if apart := stored[0]; apart.Key == victim || apart.Key.Channel() != "telegram" || apart.Address != say(victim, 700, "").Address {
+	if apart := stored[0]; apart.Key == victim || apart.Key.Channel() != "telegram" || apart.Address != storetest.Say(victim, 700, "").Address {
 		t.Errorf("the message is stored as %+v", apart)
 	}
-	if again, err := i.Accept(t.Context(), nil, say(victim, 700, "hello")); err != nil || len(again) != 0 {
+	if again, err := i.Accept(t.Context(), nil, storetest.Say(victim, 700, "hello")); err != nil || len(again) != 0 {
 		t.Errorf("delivered again, the message is stored again: %d, %v", len(again), err)
 	}
-	if turn := mustBegin(t, i.Store, stored[0].Key, 1000); len(turn.Waiting) != 1 || turn.Damaged {
+	if turn := storetest.Begin(t, i.Store, stored[0].Key, 1000); len(turn.Waiting) != 1 || turn.Damaged {
 		t.Errorf("the message does not wait: %+v", turn)
 	}
 	i.expectTold("the place for messages of " + string(victim))
@@ -386,14 +390,14 @@ func TestDamagedSessionKeepsNobodyElsesMessagesOut(t *testing.T) {
 func TestDeletedConversationWithDamagedRowsKeepsNoOtherFromBeingSwept(t *testing.T) {
 	t.Parallel()
 	i := newInjured(t, "messages", pageOf(t), nil)
-	for _, key := range []Key{victim, behind} {
-		mustAccept(t, i.Store, say(key, 900, "/clear yes"))
-		turn := mustBegin(t, i.Store, key, 100)
-		mustCommit(t, i.Store, Run{Key: key, Kind: KindCommand, Status: StatusDone, Took: turn.Waiting, Conversation: turn.Conversation, Effect: Effect{Delete: true}})
+	for _, key := range []conversation.Key{victim, behind} {
+		storetest.Accept(t, i.Store, storetest.Say(key, 900, "/clear yes"))
+		turn := storetest.Begin(t, i.Store, key, 100)
+		storetest.Commit(t, i.Store, conversation.Run{Key: key, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation, Effect: conversation.Effect{Delete: true}})
 	}
 	i.doChores()
 	var left int
-	err := i.db.QueryRowContext(i.t.Context(), `SELECT count(*) FROM conversations WHERE deleted = 1`).Scan(&left)
+	err := i.DB().QueryRowContext(i.t.Context(), `SELECT count(*) FROM conversations WHERE deleted = 1`).Scan(&left)
 	if err != nil || left != 1 {
 		t.Errorf("%d deleted conversations are left, %v", left, err)
 	}
@@ -406,7 +410,7 @@ func TestRowsBehindDamageAreFound(t *testing.T) {
 	i := newInjured(t, "messages", middle, nil)
 	var all []int64
 	for after := int64(0); ; {
-		ids, err := db.ReadableIDs(t.Context(), i.db, "messages", after, 7)
+		ids, err := db.ReadableIDs(t.Context(), i.DB(), "messages", after, 7)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,66 +1,77 @@
-package conversation
+package conversation_test
 
 import (
 	"context"
 	"database/sql"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/conversation/archive"
+	"parley/conversation/branches"
+	"parley/conversation/catalog"
+	"parley/conversation/internal/db"
+	"parley/conversation/internal/sweep"
+	"parley/conversation/media"
+	"parley/conversation/metadata"
+	"parley/conversation/search"
+	"parley/conversation/state"
 	"parley/conversation/steps"
+	"parley/conversation/storetest"
+	"parley/conversation/summary"
+	"parley/conversation/usage"
 )
 
-// chores does what the writer would do by and by.
-func chores(t testing.TB, s *Store) (steps int) {
-	t.Helper()
-	for done := false; !done; steps++ {
-		err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
-			done, err = s.db.StepChore(ctx, tx)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return steps
-}
-
 // clearConversation is what /clear commits.
-func clearConversation(t testing.TB, s *Store, id int) {
+func clearConversation(t testing.TB, s *conversation.Store, id int) {
 	t.Helper()
-	mustAccept(t, s, say(chat, id, "/clear yes"))
-	turn := mustBegin(t, s, chat, 1000)
-	mustCommit(t, s, Run{Key: chat, Kind: KindCommand, Status: StatusDone, Took: turn.Waiting,
-		Conversation: turn.Conversation, Effect: Effect{Delete: true}})
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, id, "/clear yes"))
+	turn := storetest.Begin(t, s, storetest.Chat, 1000)
+	storetest.Commit(t, s, conversation.Run{Key: storetest.Chat, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: turn.Waiting,
+		Conversation: turn.Conversation, Effect: conversation.Effect{Delete: true}})
 }
 
 func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	secret := say(chat, 1, "the xylophone secret")
-	secret.Title, secret.Sender = "xylophones", Sender{ID: "7", Name: "Xylophone Bob"}
-	mustAccept(t, s, secret)
-	failed := answered(chat, mustBegin(t, s, chat, 1000), "a xylophone answer")
+	s := storetest.New(t)
+	secret := storetest.Say(storetest.Chat, 1, "the xylophone secret")
+	secret.Title, secret.Sender = "xylophones", conversation.Sender{ID: "7", Name: "Xylophone Bob"}
+	storetest.Accept(t, s, secret)
+	failed := storetest.Answered(storetest.Chat, storetest.Begin(t, s, storetest.Chat, 1000), "a xylophone answer")
 	failed.Error = "xylophone"
 	failed.Steps = []steps.Step{{Kind: steps.Tool, Name: "play", Error: "no xylophone"}}
-	mustCommit(t, s, failed)
-	due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1})
-	if err := s.Mark(t.Context(), due[0], MarkFailed, "the chat is gone"); err != nil {
+	storetest.Commit(t, s, failed)
+	due, _ := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 1})
+	if err := s.Mark(t.Context(), due[0], conversation.MarkFailed, "the chat is gone"); err != nil {
 		t.Fatal(err)
 	}
-	chores(t, s)
-	exchange(t, s, "telegram:chat:7", 1) // in a segment of the index of its own
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 4, "the xylophone, edited")) // what it replaces is set aside
+	edited := storetest.Answered(storetest.Chat, storetest.Begin(t, s, storetest.Chat, 1000), "another xylophone answer")
+	edited.Effect.Undo, edited.Events = 1, []state.Event{{Kind: state.Decided, Text: "no xylophone"}}
+	done := storetest.Commit(t, s, edited)
+	if due, _ := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 1}); len(due) != 1 || s.Mark(t.Context(), due[0], conversation.MarkSent, "") != nil {
+		t.Fatalf("to be sent: %+v", due)
+	}
+	if err := branches.New(s).Choose(t.Context(), done.Conversation, 1); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Chores(t, s)
+	storetest.Turn(t, s, "telegram:chat:7", 1) // in a segment of the index of its own
 	clearConversation(t, s, 2)
 
-	mustAccept(t, s, say(chat, 3, "hello"))
-	if turn := mustBegin(t, s, chat, 1000); len(turn.History) != 0 {
-		t.Fatalf("the model still sees %q", texts(turn.History))
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 3, "hello"))
+	if turn := storetest.Begin(t, s, storetest.Chat, 1000); len(turn.History) != 0 {
+		t.Fatalf("the model still sees %q", storetest.Texts(turn.History))
 	}
-	if list, _, err := s.Conversations(t.Context(), ConversationQuery{Key: chat, Limit: 10}); err != nil || len(list) != 0 {
+	if list, _, err := catalog.New(s).Conversations(t.Context(), catalog.ConversationQuery{Key: storetest.Chat, Limit: 10}); err != nil || len(list) != 0 {
 		t.Fatalf("still listed: %+v, %v", list, err)
 	}
-	chores(t, s)
+	storetest.Chores(t, s)
 	for _, q := range []string{
 		`SELECT count(*) FROM inbox WHERE text LIKE '%xylophone%' OR title LIKE '%xylophone%'`,
 		`SELECT count(*) FROM outbox WHERE text LIKE '%xylophone%'`,
@@ -68,19 +79,148 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 		`SELECT count(*) FROM participants`,
 		`SELECT count(*) FROM messages WHERE content LIKE '%xylophone%'`,
 		`SELECT count(*) FROM conversations WHERE deleted = 1`,
-		`SELECT count(*) FROM messages_fts WHERE messages_fts MATCH 'xylophone'`,
-		`SELECT count(*) FROM messages_fts_data WHERE instr(block, CAST('xylophone' AS BLOB))`,
-		`SELECT count(*) FROM messages_ranks_data WHERE instr(block, CAST('xylophon' AS BLOB))`,
-		`SELECT count(*) FROM messages_ranks_docsize WHERE id NOT IN (SELECT conversation_id << 24 | seq FROM messages)`,
+		`SELECT count(*) FROM branches`,
+		`SELECT count(*) FROM branch_states`,
+		db.Either(`SELECT count(*) FROM messages_fts WHERE messages_fts MATCH 'xylophone'`,
+			`SELECT count(*) FROM message_words WHERE strpos(said, 'xylophone') > 0`),
+		db.Either(`SELECT count(*) FROM messages_fts_data WHERE instr(block, CAST('xylophone' AS BLOB))`,
+			`SELECT count(*) FROM message_words WHERE strpos(CAST(words AS TEXT), 'xylophone') > 0`),
+		db.Either(`SELECT count(*) FROM messages_ranks_data WHERE instr(block, CAST('xylophon' AS BLOB))`,
+			`SELECT count(*) FROM message_ranks WHERE strpos(CAST(ranks AS TEXT), 'xylophon') > 0`),
+		db.Either(`SELECT count(*) FROM messages_ranks_docsize WHERE id NOT IN (SELECT conversation_id << 24 | seq FROM messages)`,
+			`SELECT count(*) FROM message_ranks WHERE id NOT IN (SELECT conversation_id << 24 | seq FROM messages)`),
 	} {
 		var n int
-		if err := s.db.QueryRowContext(t.Context(), q).Scan(&n); err != nil || n != 0 {
+		if err := s.DB().QueryRowContext(t.Context(), q).Scan(&n); err != nil || n != 0 {
 			t.Errorf("%s: %d, %v", q, n, err)
 		}
 	}
-	mustAccept(t, s, say(chat, 1, "the xylophone secret")) // delivered again by the platform
-	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 1 {
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "the xylophone secret")) // delivered again by the platform
+	if turn := storetest.Begin(t, s, storetest.Chat, 1000); len(turn.Waiting) != 1 {
 		t.Error("a message of a deleted conversation is answered again")
+	}
+}
+
+// wordsIn returns the columns of the database in which a word stands, whatever table was added to it.
+func wordsIn(t testing.TB, s *conversation.Store, word string) (found []string) {
+	t.Helper()
+	rows, err := s.DB().QueryContext(t.Context(), db.Either(
+		`SELECT t.name, c.name, format('instr(lower(CAST("%w" AS BLOB)), CAST(? AS BLOB)) > 0', c.name)
+			FROM pragma_table_list t JOIN pragma_table_info(t.name) c WHERE t.schema = 'main' AND t.type IN ('table', 'shadow') ORDER BY 1, 2`,
+		`SELECT table_name, column_name,
+				format('strpos(lower(' || CASE data_type WHEN 'bytea' THEN 'encode(%I, ''escape'')' ELSE 'CAST(%I AS text)' END || '), CAST(? AS text)) > 0', column_name)
+			FROM information_schema.columns WHERE table_schema = current_schema() ORDER BY 1, 2`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	var columns [][3]string
+	for rows.Next() {
+		var c [3]string // table, column, condition
+		if err := rows.Scan(&c[0], &c[1], &c[2]); err != nil {
+			t.Fatal(err)
+		}
+		columns = append(columns, c)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range columns {
+		if n := storetest.Count(t, s, fmt.Sprintf(`SELECT count(*) FROM "%s" WHERE %s`, c[0], c[2]), word); n > 0 {
+			found = append(found, c[0]+"."+c[1])
+		}
+	}
+	return found
+}
+
+// Nothing of a deleted session stays in any table: not of conversations that were imported with their runs, of
+// summaries, metadata, instructions, files and calls behind a run. Other sessions keep theirs.
+func TestADeletedSessionLeavesNoWordInAnyTable(t *testing.T) {
+	t.Parallel()
+	for _, imported := range []bool{false, true} {
+		s := storetest.New(t)
+		c := fillWithWord(t, s, storetest.Chat, "xylophone")
+		fillWithWord(t, s, "cli:other", "zebra")
+		if imported {
+			from := archive.New(s)
+			session, err := from.Session(t.Context(), storetest.Chat)
+			must(t, err)
+			head, err := from.Head(t.Context(), c)
+			must(t, err)
+			to := storetest.New(t)
+			im, err := archive.New(to).Import(t.Context(), storetest.Chat)
+			must(t, err)
+			must(t, im.Into(t.Context(), session))
+			if added, err := im.Restore(t.Context(), head, from.Records(t.Context(), c, true)); err != nil || !added {
+				t.Fatal(added, err)
+			}
+			must(t, im.Close(t.Context()))
+			fillWithWord(t, to, "cli:other", "zebra")
+			s = to
+		}
+		kept := wordsIn(t, s, "zebra")
+		for _, column := range []string{"summaries.content", "run_instructions.list", "background_steps.step", "conversations.metadata", "sessions.metadata"} {
+			if !slices.Contains(wordsIn(t, s, "xylophone"), column) {
+				t.Errorf("imported %v: the word does not stand in %s before", imported, column)
+			}
+		}
+		if n, err := s.Delete(t.Context(), storetest.Chat, ""); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		must(t, s.Sweep(t.Context()))
+		found := slices.DeleteFunc(wordsIn(t, s, "xylophone"), func(column string) bool {
+			return column == "run_people.name" || // the statistics by person stay
+				column == "inbox.sender" // by which a redelivered message is known, for a week
+		})
+		if len(found) > 0 {
+			t.Errorf("imported %v: the word still stands in %q", imported, found)
+		}
+		if diff := cmp.Diff(kept, wordsIn(t, s, "zebra")); diff != "" {
+			t.Errorf("imported %v: of another session %s", imported, diff)
+		}
+	}
+}
+
+// fillWithWord has a word stored wherever a session can hold one.
+func fillWithWord(t testing.TB, s *conversation.Store, key conversation.Key, word string) conversation.Conversation {
+	t.Helper()
+	noted := metadata.Object(fmt.Sprintf(`{"topic":%q}`, word))
+	must(t, s.SetMetadata(t.Context(), key, noted))
+	_, err := s.Append(t.Context(), key, "", conversation.Message{Role: conversation.RoleSystem, Content: "speak of the " + word, Tokens: 1})
+	must(t, err)
+	in := storetest.Say(key, 1, "the "+word)
+	in.Title, in.Place, in.Sender = word, "the room of the "+word, conversation.Sender{ID: "7", Name: "Bob " + word}
+	in.Options.Metadata = noted
+	storetest.Accept(t, s, in)
+	snapshot := storetest.Begin(t, s, key, 1000)
+	run := storetest.Answered(key, snapshot, "about the "+word)
+	run.Error, run.Instructions = word, snapshot.Conversation.State.Instructions
+	run.Steps = []steps.Step{{Kind: steps.Tool, Name: "play", Error: "no " + word}}
+	run.Events = []state.Event{{Kind: state.Decided, Text: "take the " + word}}
+	run.Messages[0].Metadata = noted
+	run.Messages[0].Images = []media.Image{{Name: word + ".png", MediaType: "image/png", Size: 20, Data: []byte("\x89PNG\r\n\x1a\n " + word)}}
+	c := storetest.Commit(t, s, run).Conversation
+	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: key, Ready: true, Limit: 1})
+	must(t, err)
+	due[0].Sent = []string{"1"}
+	must(t, s.Mark(t.Context(), due[0], conversation.MarkSent, ""))
+	c, err = s.SetConversationMetadata(t.Context(), key, c.ID, noted)
+	must(t, err)
+	stretch, err := summary.New(s).Stretch(t.Context(), c.ID, c.Messages+1, 1000)
+	must(t, err)
+	_, err = summary.New(s).Add(t.Context(), stretch, "the "+word+" in short", 3)
+	must(t, err)
+	must(t, usage.New(s).AddBackground(t.Context(), usage.Background{
+		Conversation: c.ID, Run: run.ID(), Channel: "telegram", Steps: []steps.Step{{Kind: steps.Model, Name: "m", Error: word}},
+	}))
+	storetest.Chores(t, s)
+	return c
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -89,22 +229,37 @@ func TestClearLeavesNoCopyOfTheWords(t *testing.T) {
 func TestALongConversationIsDeletedInSmallSteps(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "long.db")
-	s := mustOpenAt(t, path)
-	s.db.StopChores()
-	mustAccept(t, s, say(chat, 1, "begin"))
-	run := answered(chat, mustBegin(t, s, chat, 1000), "begun")
+	s := storetest.Open(t, path)
+	s.DB().StopChores()
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "begin"))
+	run := storetest.Answered(storetest.Chat, storetest.Begin(t, s, storetest.Chat, 1000), "begun")
 	for i := range 3000 {
-		run.Messages = append(run.Messages, Message{Role: RoleAssistant, Content: fmt.Sprintf("line %d %s", i, strings.Repeat("word ", 20)), Tokens: 1})
+		run.Messages = append(run.Messages, conversation.Message{Role: conversation.RoleAssistant, Content: fmt.Sprintf("line %d %s", i, strings.Repeat("word ", 20)), Tokens: 1})
 	}
-	mustCommit(t, s, run)
-	chores(t, s)
+	storetest.Commit(t, s, run)
+	storetest.Chores(t, s)
 	clearConversation(t, s, 2)
-	if steps := chores(t, s); steps < 3000/sweepBatch {
-		t.Fatalf("3000 messages went in %d steps of at most %d", steps, sweepBatch)
+	if steps := storetest.Chores(t, s); steps < 3000/200 {
+		t.Fatalf("3000 messages went in %d steps of at most %d", steps, 200)
 	}
 	var left int
-	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 0 {
+	if err := s.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 0 {
 		t.Fatalf("%d messages are left, %v", left, err)
+	}
+	checkIndex(t, s)
+}
+
+// checkIndex checks that the index of words holds the messages, and no other rows.
+func checkIndex(t testing.TB, s *conversation.Store) {
+	t.Helper()
+	if storetest.OnPostgres() {
+		for _, table := range []string{"message_words", "message_ranks"} {
+			if n := storetest.Count(t, s, `SELECT count(*) FROM messages m FULL JOIN `+table+` i ON i.id = m.conversation_id << 24 | m.seq
+				WHERE m.id IS NULL OR (i.id IS NULL AND m.role IN ('user', 'assistant') AND m.content <> '')`); n != 0 {
+				t.Fatalf("%s differs from the messages in %d rows", table, n)
+			}
+		}
+		return
 	}
 	for _, table := range []string{"messages_fts", "messages_ranks"} {
 		if err := execute(s, `INSERT INTO `+table+` (`+table+`, rank) VALUES ('integrity-check', 1)`); err != nil {
@@ -117,52 +272,52 @@ func TestALongConversationIsDeletedInSmallSteps(t *testing.T) {
 func TestADeletionGoesOnAfterARestart(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "restart.db")
-	s := mustOpenAt(t, path)
+	s := storetest.Open(t, path)
 	for i := range 5 {
-		exchange(t, s, chat, i)
+		storetest.Turn(t, s, storetest.Chat, i)
 	}
 	clearConversation(t, s, 9)
-	again := mustOpenAt(t, path) // as a process would find it
-	chores(t, again)
+	again := storetest.Open(t, path) // as a process would find it
+	storetest.Chores(t, again)
 	var left int
-	if err := again.db.QueryRowContext(t.Context(), `SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 0 {
+	if err := again.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 0 {
 		t.Fatalf("%d messages are left, %v", left, err)
 	}
 }
 
-// What is said after a deletion is found, though SQLite gives its rows the ids
-// of deleted ones.
-func TestWhatIsSaidAfterADeletionIsFound(t *testing.T) {
+// Messages after a deletion are found, although SQLite gives their rows the ids of deleted
+// ones.
+func TestMessagesAfterADeletionAreFound(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	s := storetest.New(t)
 	for id, words := range []string{"zebra", "yak", "xerus"} {
-		mustAccept(t, s, say(chat, 10*id, words))
-		mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 1000), "about the "+words))
-		chores(t, s)
-		if hits, err := Find(t.Context(), s, chat, words, 10); err != nil || len(hits) != 2 {
+		storetest.Accept(t, s, storetest.Say(storetest.Chat, 10*id, words))
+		storetest.Commit(t, s, storetest.Answered(storetest.Chat, storetest.Begin(t, s, storetest.Chat, 1000), "about the "+words))
+		storetest.Chores(t, s)
+		if hits, err := search.New(s).Find(t.Context(), search.Query{Key: storetest.Chat, Words: words, Limit: 10}); err != nil || len(hits) != 2 {
 			t.Errorf("%d of 2 messages with %q are found, %v", len(hits), words, err)
 		}
 		clearConversation(t, s, 10*id+1)
-		chores(t, s)
+		storetest.Chores(t, s)
 	}
 }
 
 func TestClearForgetsEditsToo(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	in := say(chat, 1, "my pin is 1234")
-	mustAccept(t, s, in)
-	mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 1000), "noted"))
+	s := storetest.New(t)
+	in := storetest.Say(storetest.Chat, 1, "my pin is 1234")
+	storetest.Accept(t, s, in)
+	storetest.Commit(t, s, storetest.Answered(storetest.Chat, storetest.Begin(t, s, storetest.Chat, 1000), "noted"))
 	edit := func() {
-		if _, err := s.Edit(t.Context(), Account{Channel: "telegram"}, in.SourceID, "my pin is 4321", in.At); err != nil {
+		if _, err := s.Edit(t.Context(), conversation.Account{Channel: "telegram"}, in.SourceID, "my pin is 4321", in.At); err != nil {
 			t.Fatal(err)
 		}
 	}
 	edit()
 	clearConversation(t, s, 2)
 	edit() // the platform tells of it again
-	mustAccept(t, s, say(chat, 3, "hello"))
-	if turn := mustBegin(t, s, chat, 1000); len(turn.Notes) != 0 {
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 3, "hello"))
+	if turn := storetest.Begin(t, s, storetest.Chat, 1000); len(turn.Notes) != 0 {
 		t.Errorf("the model is told %q", turn.Notes[0].Text)
 	}
 }
@@ -171,16 +326,16 @@ func TestClearForgetsEditsToo(t *testing.T) {
 // platform refused then, must not stay as the last copy of its words.
 func TestARefusedReplyLeavesNoWords(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	mustAccept(t, s, say(chat, 1, "play"))
-	mustCommit(t, s, answered(chat, mustBegin(t, s, chat, 1000), "the xylophone"))
-	due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1})
+	s := storetest.New(t)
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "play"))
+	storetest.Commit(t, s, storetest.Answered(storetest.Chat, storetest.Begin(t, s, storetest.Chat, 1000), "the xylophone"))
+	due, _ := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 1})
 	clearConversation(t, s, 2)
-	if err := s.Mark(t.Context(), due[0], MarkFailed, "blocked"); err != nil {
+	if err := s.Mark(t.Context(), due[0], conversation.MarkFailed, "blocked"); err != nil {
 		t.Fatal(err)
 	}
 	var n int
-	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM outbox WHERE text LIKE '%xylophone%'`).Scan(&n); err != nil || n != 0 {
+	if err := s.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM outbox WHERE text LIKE '%xylophone%'`).Scan(&n); err != nil || n != 0 {
 		t.Fatalf("%d rows hold the words, %v", n, err)
 	}
 }
@@ -189,32 +344,32 @@ func TestARefusedReplyLeavesNoWords(t *testing.T) {
 // begins another.
 func TestARunWhoseConversationWasDeletedIsStored(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exchange(t, s, chat, 1)
-	mustAccept(t, s, say(chat, 2, "more"))
-	run := answered(chat, mustBegin(t, s, chat, 1000), "more of it")
-	mustAccept(t, s, say(chat, 3, "/clear yes"))
-	clear := mustBegin(t, s, chat, 1000)
-	mustCommit(t, s, Run{Key: chat, Kind: KindCommand, Status: StatusDone, Took: clear.Waiting[1:],
-		Conversation: clear.Conversation, Effect: Effect{Delete: true}})
-	mustCommit(t, s, run)
-	mustAccept(t, s, say(chat, 4, "and?"))
-	turn := mustBegin(t, s, chat, 1000)
+	s := storetest.New(t)
+	storetest.Turn(t, s, storetest.Chat, 1)
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 2, "more"))
+	run := storetest.Answered(storetest.Chat, storetest.Begin(t, s, storetest.Chat, 1000), "more of it")
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 3, "/clear yes"))
+	clear := storetest.Begin(t, s, storetest.Chat, 1000)
+	storetest.Commit(t, s, conversation.Run{Key: storetest.Chat, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: clear.Waiting[1:],
+		Conversation: clear.Conversation, Effect: conversation.Effect{Delete: true}})
+	storetest.Commit(t, s, run)
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 4, "and?"))
+	turn := storetest.Begin(t, s, storetest.Chat, 1000)
 	if turn.Conversation.ID == run.Conversation.ID || len(turn.History) != 2 {
-		t.Fatalf("the run is in %s with %q", turn.Conversation.ID, texts(turn.History))
+		t.Fatalf("the run is in %s with %q", turn.Conversation.ID, storetest.Texts(turn.History))
 	}
 }
 
 // sweepStep does one step of the sweep. It says how many rows, by a query that
 // counts them, are gone and how many are left.
-func sweepStep(t testing.TB, s *Store, query string) (gone, left int64, done bool) {
+func sweepStep(t testing.TB, s *conversation.Store, query string) (gone, left int64, done bool) {
 	t.Helper()
-	err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
+	err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
 		var before int64
 		if err := tx.QueryRowContext(ctx, query).Scan(&before); err != nil {
 			return err
 		}
-		if done, err = sweep(ctx, tx, nil); err != nil {
+		if done, err = sweep.Step(ctx, tx, nil); err != nil {
 			return err
 		}
 		err = tx.QueryRowContext(ctx, query).Scan(&left)
@@ -230,20 +385,20 @@ func sweepStep(t testing.TB, s *Store, query string) (gone, left int64, done boo
 // Pictures are large: a step takes fewer messages that have some.
 func TestPicturesAreSweptAFewAtATime(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	mustAccept(t, s, say(chat, 1, "look"))
-	run := answered(chat, mustBegin(t, s, chat, 1000), "seen")
+	s := storetest.New(t)
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "look"))
+	run := storetest.Answered(storetest.Chat, storetest.Begin(t, s, storetest.Chat, 1000), "seen")
 	for range 12 {
-		run.Messages = append(run.Messages, Message{Role: RoleUser, Content: "look", Tokens: 1,
-			Images: []Image{{Name: "p.png", MediaType: "image/png", Data: make([]byte, sweepBytes/2)}}})
+		run.Messages = append(run.Messages, conversation.Message{Role: conversation.RoleUser, Content: "look", Tokens: 1,
+			Images: []media.Image{{Name: "p.png", MediaType: "image/png", Data: make([]byte, 2<<20)}}})
 	}
-	mustCommit(t, s, run)
-	chores(t, s)
+	storetest.Commit(t, s, run)
+	storetest.Chores(t, s)
 	clearConversation(t, s, 2)
 	for left := int64(1); left > 0; {
 		var gone int64
 		if gone, left, _ = sweepStep(t, s, `SELECT count(*) FROM images`); gone > 2 {
-			t.Fatalf("one step deleted %d pictures of %d bytes", gone, sweepBytes/2)
+			t.Fatalf("one step deleted %d pictures of %d bytes", gone, 2<<20)
 		}
 	}
 }

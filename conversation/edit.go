@@ -5,11 +5,14 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
+	"parley/conversation/internal/talkrows"
+	"parley/conversation/internal/turns"
 	"parley/conversation/internal/uploads"
 )
 
@@ -20,8 +23,10 @@ import (
 // deleted. The same edit may come twice.
 func (s *Store) Edit(ctx context.Context, of Account, sourceID, text string, at time.Time) (key Key, err error) {
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		key, err = edit(ctx, tx, of, sourceID, db.Text(text), at)
-		return err
+		if key, err = edit(ctx, tx, of, sourceID, db.Text(text), at); err != nil {
+			return err
+		}
+		return s.besideDamage(talkrows.Edit(ctx, tx, of.Channel, sourceID, db.Text(text)))
 	})
 	return key, err
 }
@@ -57,8 +62,8 @@ func edit(ctx context.Context, tx *sql.Tx, of Account, sourceID, text string, at
 // theMessage is a query of the row id of a message, by the channel ?1, the bot ?2 and the
 // source id ?3. In a group it may have come to another bot: see knownByAnother.
 var theMessage = `(
-	SELECT id FROM inbox WHERE channel = ?1 AND source_id = ?3 AND (in_group OR ` + ofAccount("account", "?2") + `)
-	ORDER BY account = ?2 DESC LIMIT 1)`
+	SELECT id FROM inbox WHERE channel = ?1 AND source_id = ?3 AND (in_group = 1 OR ` + ofAccount("account", "?2") + `)
+	ORDER BY CASE WHEN account = ?2 THEN 0 ELSE 1 END LIMIT 1)`
 
 // insertNote leaves a text about a message for the next run of its session.
 func insertNote(ctx context.Context, tx *sql.Tx, about int64, suffix, text string) error {
@@ -74,8 +79,10 @@ func insertNote(ctx context.Context, tx *sql.Tx, about int64, suffix, text strin
 // whose loop must read the store again, or "" if there is nothing to withdraw.
 func (s *Store) Withdraw(ctx context.Context, of Account, sourceID string) (key Key, err error) {
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		key, err = withdraw(ctx, tx, of, sourceID)
-		return err
+		if key, err = withdraw(ctx, tx, of, sourceID); err != nil {
+			return err
+		}
+		return s.besideDamage(talkrows.Remove(ctx, tx, of.Channel, sourceID))
 	})
 	return key, err
 }
@@ -106,25 +113,65 @@ func withdraw(ctx context.Context, tx *sql.Tx, of Account, sourceID string) (Key
 }
 
 // Replacing returns the snapshot in which the first waiting message is answered, and the
-// seq for Effect.Undo. If the message replaces the newest turn, the history and the state
-// are without that turn. If it replaces nothing, or something else was said since, it is
-// an ordinary message: Replacing returns the snapshot as it is, and 0.
+// seq for Effect.Undo. If the message replaces a turn of the history, the history and the
+// state are without that turn and those after it. If it replaces nothing that is there, it
+// is an ordinary message: Replacing returns the snapshot as it is, and 0. Rewind is the same
+// for a turn before the history.
 func (t Snapshot) Replacing() (_ Snapshot, undo int64) {
-	if len(t.Waiting) == 0 || t.Waiting[0].Replaces.Seq == 0 || t.Waiting[0].Replaces.Conversation != t.Conversation.ID {
+	if !t.replaces() {
 		return t, 0
 	}
-	first, asked := len(t.History), 0
-	for first > 0 && (first == len(t.History) || !t.History[first].StartsTurn(&t.History[first-1])) {
-		if first--; t.History[first].Role == RoleUser {
-			asked++
+	first := slices.IndexFunc(t.History, func(m Message) bool { return m.Seq == t.Waiting[0].Replaces.Seq })
+	if first < 0 || t.History[first].Role != RoleUser || first > 0 && !t.History[first].StartsTurn(&t.History[first-1]) {
+		return t, 0
+	}
+	if first+1 < len(t.History) && t.History[first+1].Role == RoleUser { // it was answered together with others
+		return t, 0
+	}
+	turn := t.Conversation.State.Turns + 1
+	for i := first; i < len(t.History); i++ {
+		if i == first || t.History[i].StartsTurn(&t.History[i-1]) {
+			turn--
 		}
 	}
-	if asked != 1 || t.History[first].Seq != t.Waiting[0].Replaces.Seq {
-		return t, 0
-	}
 	t.History, undo = t.History[:first:first], t.History[first].Seq
-	old := t.Conversation.State
-	t.Conversation.State = old.Without(old.Turns)
-	t.Conversation.State.Turns, t.Conversation.State.Asked = max(0, old.Turns-1), false
-	return t, undo
+	return t.before(turn), undo
+}
+
+// replaces reports whether the first waiting message replaces one of the conversation.
+func (t Snapshot) replaces() bool {
+	return len(t.Waiting) > 0 && t.Waiting[0].Replaces.Seq > 0 && t.Waiting[0].Replaces.Conversation == t.Conversation.ID
+}
+
+// before returns the snapshot with the state that the conversation had before a turn.
+func (t Snapshot) before(turn int64) Snapshot {
+	t.Conversation.State = t.Conversation.State.Without(turn)
+	t.Conversation.State.Turns, t.Conversation.State.Asked = max(0, turn-1), false
+	return t
+}
+
+// Rewind is Replacing for a turn that stands before the history of the snapshot. It reads
+// the history before that turn, within the budget, in tokens.
+func (s *Store) Rewind(ctx context.Context, t Snapshot, budget int) (_ Snapshot, undo int64, err error) {
+	if !t.replaces() || t.Damaged || len(t.History) > 0 && t.Waiting[0].Replaces.Seq >= t.History[0].Seq {
+		return t, 0, nil
+	}
+	seq := t.Waiting[0].Replaces.Seq
+	var alone bool
+	err = s.db.QueryRowContext(ctx, `
+		SELECT role = 'user' AND 'user' IS DISTINCT FROM (SELECT role FROM messages WHERE conversation_id = m.conversation_id AND seq < m.seq AND `+turns.InTalk+` ORDER BY seq DESC LIMIT 1)
+			AND 'user' IS DISTINCT FROM (SELECT role FROM messages WHERE conversation_id = m.conversation_id AND seq > m.seq AND `+turns.InTalk+` ORDER BY seq LIMIT 1)
+		FROM messages m WHERE conversation_id = ? AND seq = ? AND `+turns.InTalkOf("m"), t.Conversation.row, seq).Scan(&alone)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && !alone {
+		return t, 0, nil
+	}
+	if err != nil {
+		return t, 0, db.Explain(err)
+	}
+	turn, err := turns.Of(ctx, s.db, t.Conversation.row, seq)
+	if err != nil {
+		return t, 0, db.Explain(err)
+	}
+	t, err = s.Widen(ctx, t, seq, budget)
+	return t.before(turn), seq, err
 }

@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"context"
@@ -12,18 +12,21 @@ import (
 	"testing"
 	"time"
 
+	"parley/conversation"
 	"parley/conversation/dbfile"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/sqlite"
 	"parley/conversation/internal/wordindex"
+	"parley/conversation/storetest"
 )
 
 // killed copies the files of an open store to a folder of their own, as kill -9
 // at this moment would leave them.
-func killed(t *testing.T, s *Store) (path string) {
+func killed(t *testing.T, s *conversation.Store) (path string) {
 	t.Helper()
+	storetest.NeedsSQLite(t)
 	path = filepath.Join(t.TempDir(), filepath.Base(s.Path()))
-	err := s.db.Read(t.Context(), func(context.Context, *sql.Conn) error { // no chore writes meanwhile
+	err := s.DB().Read(t.Context(), func(context.Context, *sql.Conn) error { // no chore writes meanwhile
 		for _, suffix := range []string{"", "-wal", "-shm", ".lock"} {
 			copyFile(t, s.Path()+suffix, path+suffix)
 		}
@@ -77,17 +80,17 @@ func copyCompact(t *testing.T, from, to string) {
 	}
 }
 
-// talkAtLength writes exchanges with this many bytes of text each.
-func talkAtLength(t *testing.T, s *Store, from, exchanges, bytes int) {
+// talkAtLength stores turns with this many bytes of text each.
+func talkAtLength(t *testing.T, s *conversation.Store, from, turns, bytes int) {
 	t.Helper()
-	for i := range exchanges {
-		mustAccept(t, s, say(chat, from+i, strings.Repeat("x", bytes)))
-		turn := mustBegin(t, s, chat, 100)
-		mustCommit(t, s, Run{
-			Key: chat, Kind: KindAgent, Status: StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
-			Messages: []Message{
-				{Role: RoleUser, Content: turn.Waiting[0].Text, Tokens: 1},
-				{Role: RoleAssistant, Content: "answer", Tokens: 1},
+	for i := range turns {
+		storetest.Accept(t, s, storetest.Say(storetest.Chat, from+i, strings.Repeat("x", bytes)))
+		turn := storetest.Begin(t, s, storetest.Chat, 100)
+		storetest.Commit(t, s, conversation.Run{
+			Key: storetest.Chat, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
+			Messages: []conversation.Message{
+				{Role: conversation.RoleUser, Content: turn.Waiting[0].Text, Tokens: 1},
+				{Role: conversation.RoleAssistant, Content: "answer", Tokens: 1},
 			},
 		})
 	}
@@ -98,6 +101,7 @@ const manyGenerations = 6 << 20
 
 func TestOpenRefusesTheLogOfAReplacedFile(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t)
 	for name, tt := range map[string]struct {
 		copy  func(t *testing.T, from, to string)
 		later int // bytes that are written after the copy
@@ -108,7 +112,7 @@ func TestOpenRefusesTheLogOfAReplacedFile(t *testing.T) {
 		"compacted copy, older":           {copyCompact, manyGenerations},
 		"copy of the file alone":          {copyFile, manyGenerations},
 		"another database": {func(t *testing.T, _, to string) {
-			other := mustOpenAt(t, to)
+			other := storetest.Open(t, to)
 			talkAtLength(t, other, 0, 5, 100)
 			other.Close()
 		}, 1000},
@@ -120,8 +124,8 @@ func TestOpenRefusesTheLogOfAReplacedFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for attempt := range 5 {
-				s := mustOpen(t)
+			for attempt := range 3 {
+				s := storetest.New(t)
 				talkAtLength(t, s, 0, 3+attempt, 1000)
 				copied := filepath.Join(t.TempDir(), "copy.db")
 				tt.copy(t, s.Path(), copied)
@@ -137,7 +141,7 @@ func TestOpenRefusesTheLogOfAReplacedFile(t *testing.T) {
 // A file that was deleted leaves a log whose words must not go with it.
 func TestOpenRefusesALogWithoutItsFile(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	s := storetest.New(t)
 	talkAtLength(t, s, 0, 3, 100)
 	path := killed(t, s)
 	if err := os.Remove(path); err != nil {
@@ -164,7 +168,7 @@ func expectForeign(t *testing.T, path string) {
 		return all
 	}
 	before := read()
-	s, err := Open(t.Context(), Config{Path: path})
+	s, err := conversation.Open(t.Context(), conversation.Config{Path: path})
 	if err == nil {
 		s.Close()
 	}
@@ -184,10 +188,10 @@ func TestOpenTakesTheLogOfAKilledProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it writes many generations of a log")
 	}
-	s := mustOpen(t)
+	s := storetest.New(t)
 	said := 0
-	for round := range 25 {
-		s.db.StopChores(wordindex.ChoreName, wordindex.RanksChoreName) // indexing takes longer than all the rest
+	for round := range 10 {
+		s.DB().StopChores(wordindex.ChoreName, wordindex.RanksChoreName) // indexing takes longer than all the rest
 		n := 1 + rand.IntN(12)
 		talkAtLength(t, s, said, n, rand.IntN(400_000))
 		said += n
@@ -199,25 +203,25 @@ func TestOpenTakesTheLogOfAKilledProcess(t *testing.T) {
 				}
 			}
 		}
-		next := mustOpenAt(t, path)
-		if !next.db.Unclean() {
+		next := storetest.Open(t, path)
+		if !next.DB().Unclean() {
 			t.Error("the store does not say that it was not closed")
 		}
 		var stored int
-		if err := next.db.QueryRowContext(t.Context(), `SELECT count(*) FROM messages WHERE role = 'user'`).Scan(&stored); err != nil || stored != said {
+		if err := next.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM messages WHERE role = 'user'`).Scan(&stored); err != nil || stored != said {
 			t.Fatalf("%d of %d messages are there, %v", stored, said, err)
 		}
 		if round%2 == 0 { // killed again, and again before anything is written
 			path = killed(t, next)
 			next.Close()
-			next = mustOpenAt(t, path)
+			next = storetest.Open(t, path)
 		}
 		s.Close()
 		s = next
 	}
 	path := s.Path()
 	s.Close()
-	if s = mustOpenAt(t, path); s.db.Unclean() {
+	if s = storetest.Open(t, path); s.DB().Unclean() {
 		t.Error("after an orderly end the store says that it was not closed")
 	}
 }
@@ -226,6 +230,7 @@ func TestOpenTakesTheLogOfAKilledProcess(t *testing.T) {
 // taken when the database is whole.
 func TestOpenChecksALogWithoutEpochs(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t)
 	path := filepath.Join(t.TempDir(), "old.db")
 	migratedTo(t, path, 9, `INSERT INTO sessions (key, channel, created_at) VALUES ('cli:a', 'cli', 1)`)
 	db, err := sqlite.Open(path, sqlite.Options{Journal: sqlite.WAL})
@@ -241,13 +246,13 @@ func TestOpenChecksALogWithoutEpochs(t *testing.T) {
 	left := filepath.Join(t.TempDir(), "old.db")
 	copyFile(t, path, left)
 	copyFile(t, path+"-wal", left+"-wal")
-	mustOpenAt(t, left).Close()
+	storetest.Open(t, left).Close()
 
 	// The table of sessions is the log's, and all else another's.
 	broken := filepath.Join(t.TempDir(), "broken.db")
-	other := mustOpen(t)
+	other := storetest.New(t)
 	for i := range 30 {
-		mustAccept(t, other, say(Key(fmt.Sprint("cli:other", i)), i, "hello"))
+		storetest.Accept(t, other, storetest.Say(conversation.Key(fmt.Sprint("cli:other", i)), i, "hello"))
 	}
 	copyOnline(t, other.Path(), broken)
 	copyFile(t, path+"-wal", broken+"-wal")
@@ -257,7 +262,8 @@ func TestOpenChecksALogWithoutEpochs(t *testing.T) {
 // A session that only reads leaves the file as it was.
 func TestOpeningAloneWritesNoEpoch(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	storetest.NeedsSQLite(t)
+	s := storetest.New(t)
 	talkAtLength(t, s, 0, 1, 100)
 	path := s.Path()
 	s.Close()
@@ -273,7 +279,7 @@ func TestOpeningAloneWritesNoEpoch(t *testing.T) {
 		return e
 	}
 	before := epoch()
-	mustOpenAt(t, path).Close()
+	storetest.Open(t, path).Close()
 	if epoch() != before {
 		t.Error("opening and closing a database gave it a new epoch")
 	}
@@ -283,13 +289,14 @@ func TestOpeningAloneWritesNoEpoch(t *testing.T) {
 // still needs, also where an earlier version of them could be written.
 func TestOpenTakesALogThatIsWrittenToTheFileInPart(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	storetest.NeedsSQLite(t)
+	s := storetest.New(t)
 	talkAtLength(t, s, 0, 1, 100)
 	path := s.Path()
 	s.Close()
-	s = mustOpenAt(t, path)
+	s = storetest.Open(t, path)
 	talkAtLength(t, s, 10, 1, 100)
-	reader, err := s.db.Conn(t.Context())
+	reader, err := s.DB().Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +314,7 @@ func TestOpenTakesALogThatIsWrittenToTheFileInPart(t *testing.T) {
 	}
 	talkAtLength(t, s, 20, 1, 100)
 	var busy, frames, written int
-	err = s.db.Read(t.Context(), func(ctx context.Context, conn *sql.Conn) error {
+	err = s.DB().Read(t.Context(), func(ctx context.Context, conn *sql.Conn) error {
 		return conn.QueryRowContext(ctx, `PRAGMA wal_checkpoint(PASSIVE)`).Scan(&busy, &frames, &written)
 	})
 	if err != nil {
@@ -316,7 +323,7 @@ func TestOpenTakesALogThatIsWrittenToTheFileInPart(t *testing.T) {
 	if written == 0 || written == frames {
 		t.Fatalf("%d of %d frames are written", written, frames)
 	}
-	next, err := Open(t.Context(), Config{Path: killed(t, s)})
+	next, err := conversation.Open(t.Context(), conversation.Config{Path: killed(t, s)})
 	if err != nil {
 		t.Fatal(err)
 	}

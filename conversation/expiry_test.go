@@ -1,49 +1,39 @@
-package conversation
+package conversation_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/conversation/catalog"
+	"parley/conversation/retention"
+	"parley/conversation/state"
+	"parley/conversation/storetest"
 )
 
-const month = 720 * time.Hour
+const (
+	day   = 24 * time.Hour
+	month = 30 * day
+)
 
-// calendar is a clock that is set by hand.
-type calendar struct{ time.Time }
-
-func (c *calendar) now() time.Time { return c.Time }
-
-func (c *calendar) pass(d time.Duration) { c.Time = c.Add(d) }
-
-// mustOpenAged opens a store that lives by the calendar.
-func mustOpenAged(t testing.TB) (*Store, *calendar) {
+// clean deletes what the rules of retention no longer keep.
+func clean(t testing.TB, r *retention.Retention, rules retention.Rules) {
 	t.Helper()
-	clock := &calendar{time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
-	return cleanable(mustOpen(t, Config{Now: clock.now})), clock
+	if _, err := r.Clean(t.Context(), rules, func(retention.Outdated) {}); err != nil {
+		t.Fatal(err)
+	}
 }
 
-// sayNow is a message that is written at this moment.
-func sayNow(clock *calendar, key Key, id int, text string) Inbound {
-	in := say(key, id, text)
-	in.At = clock.Time
-	return in
-}
-
-func exchangeNow(t testing.TB, s *Store, clock *calendar, key Key, id int, text string) {
+func titlesOf(t testing.TB, s *conversation.Store, key conversation.Key) (list []string) {
 	t.Helper()
-	mustAccept(t, s, sayNow(clock, key, id, text))
-	mustCommit(t, s, answered(key, s.Expire(mustBegin(t, s, key, 1000), Limits{Rest: month}), "answer to "+text))
-}
-
-func titlesOf(t testing.TB, s *Store, key Key) (list []string) {
-	t.Helper()
-	all, _, err := s.Conversations(t.Context(), ConversationQuery{Key: key, Limit: 100})
+	all, _, err := catalog.New(s).Conversations(t.Context(), catalog.ConversationQuery{Key: key, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range all {
-		page, err := s.Messages(t.Context(), MessageQuery{Conversation: c.ID, Turns: 1})
+		page, err := s.Messages(t.Context(), conversation.MessageQuery{Conversation: c.ID, Turns: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,45 +50,45 @@ func titlesOf(t testing.TB, s *Store, key Key) (list []string) {
 // in the list.
 func TestAfterAMonthAConversationIsArchivedAndTheNextBegins(t *testing.T) {
 	t.Parallel()
-	s, clock := mustOpenAged(t)
-	exchangeNow(t, s, clock, chat, 1, "winter")
-	clock.pass(month + time.Hour)
-	mustAccept(t, s, sayNow(clock, chat, 2, "spring"))
-	turn := s.Expire(mustBegin(t, s, chat, 1000), Limits{Rest: month})
+	s, clock := storetest.NewAged(t)
+	storetest.TurnNow(t, s, clock, storetest.Chat, 1, "winter")
+	clock.Pass(month + time.Hour)
+	storetest.Accept(t, s, storetest.SayNow(clock, storetest.Chat, 2, "spring"))
+	turn := storetest.Begin(t, s, storetest.Chat, 1000).Expire(state.Limits{Idle: month}, s.Now())
 	if len(turn.History) != 0 || turn.Older != 0 {
-		t.Errorf("the model is shown %q, and %d older", texts(turn.History), turn.Older)
+		t.Errorf("the model is shown %q, and %d older", storetest.Texts(turn.History), turn.Older)
 	}
-	if turn.Conversation.Rested != month+time.Hour {
-		t.Errorf("it has rested for %v", turn.Conversation.Rested)
+	if turn.Conversation.Idle != month+time.Hour {
+		t.Errorf("it was idle for %v", turn.Conversation.Idle)
 	}
-	if got := titlesOf(t, s, chat); !cmp.Equal(got, []string{"winter (active)"}) {
+	if got := titlesOf(t, s, storetest.Chat); !cmp.Equal(got, []string{"winter (active)"}) {
 		t.Errorf("before the answer is stored: %q", got)
 	}
-	done, err := s.Commit(t.Context(), answered(chat, turn, "hello again"))
+	done, err := s.Commit(t.Context(), storetest.Answered(storetest.Chat, turn, "hello again"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done.Conversation.Rested != 0 || done.Conversation.ID != turn.Conversation.ID || done.Messages[0].Seq != 1 {
+	if done.Conversation.Idle != 0 || done.Conversation.ID != turn.Conversation.ID || done.Messages[0].Seq != 1 {
 		t.Errorf("stored as %+v, from message %d on", done.Conversation, done.Messages[0].Seq)
 	}
-	if got := titlesOf(t, s, chat); !cmp.Equal(got, []string{"spring (active)", "winter"}) {
+	if got := titlesOf(t, s, storetest.Chat); !cmp.Equal(got, []string{"spring (active)", "winter"}) {
 		t.Errorf("after it: %q", got)
 	}
-	exchangeNow(t, s, clock, chat, 3, "more of spring")
-	if list, _, _ := s.Conversations(t.Context(), ConversationQuery{Key: chat, Limit: 9}); len(list) != 2 || list[0].Messages != 4 {
+	storetest.TurnNow(t, s, clock, storetest.Chat, 3, "more of spring")
+	if list, _, _ := catalog.New(s).Conversations(t.Context(), catalog.ConversationQuery{Key: storetest.Chat, Limit: 9}); len(list) != 2 || list[0].Messages != 4 {
 		t.Errorf("the talk does not go on in the new conversation: %+v", list)
 	}
 }
 
 func TestAConversationInUseDoesNotExpire(t *testing.T) {
 	t.Parallel()
-	s, clock := mustOpenAged(t)
-	exchangeNow(t, s, clock, chat, 1, "begun")
+	s, clock := storetest.NewAged(t)
+	storetest.TurnNow(t, s, clock, storetest.Chat, 1, "begun")
 	for i := range 5 {
-		clock.pass(month)
-		exchangeNow(t, s, clock, chat, 2+i, "and again")
+		clock.Pass(month)
+		storetest.TurnNow(t, s, clock, storetest.Chat, 2+i, "and again")
 	}
-	if list, _, _ := s.Conversations(t.Context(), ConversationQuery{Key: chat, Limit: 9}); len(list) != 1 {
+	if list, _, _ := catalog.New(s).Conversations(t.Context(), catalog.ConversationQuery{Key: storetest.Chat, Limit: 9}); len(list) != 1 {
 		t.Errorf("%d conversations, want the one that was used every month", len(list))
 	}
 }
@@ -107,17 +97,17 @@ func TestAConversationInUseDoesNotExpire(t *testing.T) {
 // answered with what it was about.
 func TestTheGatewaysAbsenceIsNoRest(t *testing.T) {
 	t.Parallel()
-	s, clock := mustOpenAged(t)
-	exchangeNow(t, s, clock, chat, 1, "question")
-	clock.pass(time.Hour)
-	mustAccept(t, s, sayNow(clock, chat, 2, "and another"))
-	clock.pass(2 * month)
-	if turn := s.Expire(mustBegin(t, s, chat, 1000), Limits{Rest: month}); len(turn.History) != 2 {
-		t.Errorf("the model is shown %q", texts(turn.History))
+	s, clock := storetest.NewAged(t)
+	storetest.TurnNow(t, s, clock, storetest.Chat, 1, "question")
+	clock.Pass(time.Hour)
+	storetest.Accept(t, s, storetest.SayNow(clock, storetest.Chat, 2, "and another"))
+	clock.Pass(2 * month)
+	if turn := storetest.Begin(t, s, storetest.Chat, 1000).Expire(state.Limits{Idle: month}, s.Now()); len(turn.History) != 2 {
+		t.Errorf("the model is shown %q", storetest.Texts(turn.History))
 	}
 }
 
-func TestWhatDoesNotExpire(t *testing.T) {
+func TestConversationsThatDoNotExpire(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		limit time.Duration
@@ -129,32 +119,32 @@ func TestWhatDoesNotExpire(t *testing.T) {
 		"by a platform's clock that is far ahead": {limit: month, rest: time.Hour, ahead: 100 * month},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, clock := mustOpenAged(t)
-			exchangeNow(t, s, clock, chat, 1, "old")
-			clock.pass(tt.rest)
-			in := sayNow(clock, chat, 2, "new")
+			s, clock := storetest.NewAged(t)
+			storetest.TurnNow(t, s, clock, storetest.Chat, 1, "old")
+			clock.Pass(tt.rest)
+			in := storetest.SayNow(clock, storetest.Chat, 2, "new")
 			in.At = in.At.Add(tt.ahead)
-			mustAccept(t, s, in)
-			if turn := s.Expire(mustBegin(t, s, chat, 1000), Limits{Rest: tt.limit}); len(turn.History) != 2 {
-				t.Errorf("a new conversation begins after %v", turn.Conversation.Rested)
+			storetest.Accept(t, s, in)
+			if turn := storetest.Begin(t, s, storetest.Chat, 1000).Expire(state.Limits{Idle: tt.limit}, s.Now()); len(turn.History) != 2 {
+				t.Errorf("a new conversation begins after %v", turn.Conversation.Idle)
 			}
 		})
 	}
 }
 
 // Who resumes an old conversation means to go on with it.
-func TestAResumedConversationHasNotRested(t *testing.T) {
+func TestResumedConversationDoesNotExpire(t *testing.T) {
 	t.Parallel()
-	s, clock := mustOpenAged(t)
-	exchangeNow(t, s, clock, chat, 1, "old")
-	old, _ := s.Active(t.Context(), chat)
-	clock.pass(2 * month)
-	exchangeNow(t, s, clock, chat, 2, "new")
-	if err := s.Resume(t.Context(), chat, old.ID); err != nil {
+	s, clock := storetest.NewAged(t)
+	storetest.TurnNow(t, s, clock, storetest.Chat, 1, "old")
+	old, _ := s.Active(t.Context(), storetest.Chat)
+	clock.Pass(2 * month)
+	storetest.TurnNow(t, s, clock, storetest.Chat, 2, "new")
+	if err := s.Resume(t.Context(), storetest.Chat, old.ID); err != nil {
 		t.Fatal(err)
 	}
-	mustAccept(t, s, sayNow(clock, chat, 3, "where were we"))
-	if turn := s.Expire(mustBegin(t, s, chat, 1000), Limits{Rest: month}); turn.Conversation.ID != old.ID || len(turn.History) != 2 {
+	storetest.Accept(t, s, storetest.SayNow(clock, storetest.Chat, 3, "where were we"))
+	if turn := storetest.Begin(t, s, storetest.Chat, 1000).Expire(state.Limits{Idle: month}, s.Now()); turn.Conversation.ID != old.ID || len(turn.History) != 2 {
 		t.Errorf("it went on in %+v", turn.Conversation)
 	}
 }
@@ -162,14 +152,15 @@ func TestAResumedConversationHasNotRested(t *testing.T) {
 // The operator may delete the old conversation while the answer is made.
 func TestTheNextConversationBeginsAlsoWhenTheOldOneIsGone(t *testing.T) {
 	t.Parallel()
-	s, clock := mustOpenAged(t)
-	exchangeNow(t, s, clock, chat, 1, "old")
-	clock.pass(2 * month)
-	mustAccept(t, s, sayNow(clock, chat, 2, "new"))
-	turn := s.Expire(mustBegin(t, s, chat, 1000), Limits{Rest: month})
-	mustClean(t, s, month, month)
-	mustCommit(t, s, answered(chat, turn, "answer"))
-	if got := titlesOf(t, s, chat); !cmp.Equal(got, []string{"new (active)"}) {
+	s, clock := storetest.NewAged(t)
+	r := retention.New(s)
+	storetest.TurnNow(t, s, clock, storetest.Chat, 1, "old")
+	clock.Pass(2 * month)
+	storetest.Accept(t, s, storetest.SayNow(clock, storetest.Chat, 2, "new"))
+	turn := storetest.Begin(t, s, storetest.Chat, 1000).Expire(state.Limits{Idle: month}, s.Now())
+	clean(t, r, retention.Rules{Expiration: month, Retention: month})
+	storetest.Commit(t, s, storetest.Answered(storetest.Chat, turn, "answer"))
+	if got := titlesOf(t, s, storetest.Chat); !cmp.Equal(got, []string{"new (active)"}) {
 		t.Errorf("got %q", got)
 	}
 }

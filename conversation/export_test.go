@@ -1,28 +1,31 @@
-package conversation
+package conversation_test
 
 import (
 	"context"
 	"fmt"
 	"testing"
+
+	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // An export must hold what was said word for word, however long it is, and say
 // what is no longer shown and why.
 func TestAllMessagesAreAllThatIsStored(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	mustAccept(t, s, say(chat, 1, "begin"))
-	run := answered(chat, mustBegin(t, s, chat, 1000), "an answer that is replaced")
-	for i := range 3 * pageMessages {
-		run.Messages = append(run.Messages, Message{Role: RoleUser, Content: fmt.Sprint("line ", i), Tokens: 1})
+	s := storetest.New(t)
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "begin"))
+	run := storetest.Answered(storetest.Chat, storetest.Begin(t, s, storetest.Chat, 1000), "an answer that is replaced")
+	for i := range 600 {
+		run.Messages = append(run.Messages, conversation.Message{Role: conversation.RoleUser, Content: fmt.Sprint("line ", i), Tokens: 1})
 	}
-	mustCommit(t, s, run)
-	c, _ := s.Active(t.Context(), chat)
-	if err := execute(s, `UPDATE messages SET state = iif(seq = 2, 'replaced', ''), internal = (seq = 500)`); err != nil {
+	storetest.Commit(t, s, run)
+	c, _ := s.Active(t.Context(), storetest.Chat)
+	if err := execute(s, `UPDATE messages SET state = CASE seq WHEN 2 THEN 'replaced' ELSE '' END, internal = CASE seq WHEN 500 THEN 1 ELSE 0 END`); err != nil {
 		t.Fatal(err)
 	}
 	n := int64(0)
-	for r, err := range s.AllMessages(t.Context(), MessageQuery{Conversation: c.ID, View: ViewAll}) {
+	for r, err := range s.AllMessages(t.Context(), conversation.MessageQuery{Conversation: c.ID, View: conversation.ViewAll}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,12 +43,12 @@ func TestAllMessagesAreAllThatIsStored(t *testing.T) {
 
 func TestAllMessagesEndWithTheError(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exchange(t, s, chat, 1)
-	c, _ := s.Active(t.Context(), chat)
+	s := storetest.New(t)
+	storetest.Turn(t, s, storetest.Chat, 1)
+	c, _ := s.Active(t.Context(), storetest.Chat)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, err := range s.AllMessages(ctx, MessageQuery{Conversation: c.ID, View: ViewAll}) {
+	for _, err := range s.AllMessages(ctx, conversation.MessageQuery{Conversation: c.ID, View: conversation.ViewAll}) {
 		if err == nil {
 			t.Fatal("an interrupted export goes on")
 		}

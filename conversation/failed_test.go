@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"errors"
@@ -6,19 +6,24 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/conversation/bots"
+	"parley/conversation/retention"
+	"parley/conversation/storetest"
 )
 
 // refuse has the platform refuse the session's next reply, of which it has taken
 // a part.
-func refuse(t testing.TB, s *Store, key Key) Delivery {
+func refuse(t testing.TB, s *conversation.Store, key conversation.Key) conversation.Delivery {
 	t.Helper()
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: key, Ready: true, Limit: 1})
+	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: key, Ready: true, Limit: 1})
 	if err != nil || len(due) != 1 {
 		t.Fatalf("due: %+v, %v", due, err)
 	}
 	d := due[0]
 	d.Sent, d.Attempts = []string{"part 1"}, 3
-	if err := s.Mark(t.Context(), d, MarkFailed, "blocked by the user"); err != nil {
+	if err := s.Mark(t.Context(), d, conversation.MarkFailed, "blocked by the user"); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -28,31 +33,32 @@ func refuse(t testing.TB, s *Store, key Key) Delivery {
 // the reason is gone: only the missing parts, and not twice for two clicks.
 func TestAFailedReplyIsSentAgain(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exchange(t, s, chat, 1)
-	refused := refuse(t, s, chat)
-	exchange(t, s, "telegram:chat:7", 1)
+	s := storetest.New(t)
+	storetest.Turn(t, s, storetest.Chat, 1)
+	refused := refuse(t, s, storetest.Chat)
+	storetest.Turn(t, s, "telegram:chat:7", 1)
 	refuse(t, s, "telegram:chat:7")
-	exchange(t, s, chat, 2)
+	storetest.Turn(t, s, storetest.Chat, 2)
 
-	list, err := s.FailedDeliveries(t.Context(), 1, 5)
+	list, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Failed: true, Skip: 1, Limit: 5})
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%+v, %v", list, err)
 	}
-	c, _ := s.Active(t.Context(), chat)
+	c, _ := s.Active(t.Context(), storetest.Chat)
 	refused.Reason = "blocked by the user"
-	want := FailedDelivery{Delivery: refused, RunID: 1, Conversation: c.ID, Again: true}
+	want := refused
+	want.RunID, want.Conversation = 1, c.ID
 	if diff := cmp.Diff(want, list[0]); diff != "" {
 		t.Error(diff)
 	}
 	again, err := s.Redeliver(t.Context(), refused.ID)
-	if err != nil || again.Text != "answer 1" || again.Attempts != 0 || again.Key != chat {
+	if err != nil || again.Text != "answer 1" || again.Attempts != 0 || again.Key != storetest.Chat {
 		t.Fatalf("%+v, %v", again, err)
 	}
-	if _, err := s.Redeliver(t.Context(), refused.ID); !errors.Is(err, ErrNotFailed) {
+	if _, err := s.Redeliver(t.Context(), refused.ID); !errors.Is(err, conversation.ErrNotFailed) {
 		t.Errorf("the second click: %v", err)
 	}
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 5})
+	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 5})
 	if err != nil || len(due) != 2 {
 		t.Fatalf("%+v, %v", due, err)
 	}
@@ -62,10 +68,10 @@ func TestAFailedReplyIsSentAgain(t *testing.T) {
 	if diff := cmp.Diff([]string{"part 1"}, due[0].Sent); diff != "" {
 		t.Errorf("taken parts: %s", diff)
 	}
-	if err := s.Mark(t.Context(), again, MarkSent, ""); err != nil {
+	if err := s.Mark(t.Context(), again, conversation.MarkSent, ""); err != nil {
 		t.Fatal(err)
 	}
-	if n := count(t, s, `outbox WHERE state = 'sent' AND text = ''`); n != 1 {
+	if n := storetest.Count(t, s, `SELECT count(*) FROM outbox WHERE state = 'sent' AND text = ''`); n != 1 {
 		t.Errorf("%d replies were sent", n)
 	}
 }
@@ -74,60 +80,37 @@ func TestAFailedReplyIsSentAgain(t *testing.T) {
 // operator, at any moment of its deletion.
 func TestAFailedReplyOfADeletedConversationIsForgotten(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exchange(t, s, chat, 1)
-	refused := refuse(t, s, chat)
+	s := storetest.New(t)
+	storetest.Turn(t, s, storetest.Chat, 1)
+	refused := refuse(t, s, storetest.Chat)
 	clearConversation(t, s, 2)
 	for _, when := range []string{"hidden", "swept away"} {
-		list, err := s.FailedDeliveries(t.Context(), 0, 5)
-		if err != nil || len(list) != 1 || list[0].Again || list[0].Text != "" || list[0].Reason == "" {
+		list, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Failed: true, Limit: 5})
+		if err != nil || len(list) != 1 || list[0].Text != "" || list[0].Reason == "" {
 			t.Errorf("%s: %+v, %v", when, list, err)
 		}
-		if _, err := s.Redeliver(t.Context(), refused.ID); !errors.Is(err, ErrNotFailed) {
+		if _, err := s.Redeliver(t.Context(), refused.ID); !errors.Is(err, conversation.ErrNotFailed) {
 			t.Errorf("%s: it can be sent again: %v", when, err)
 		}
-		chores(t, s)
+		storetest.Chores(t, s)
 	}
 }
 
 // Failed replies are kept for a week, like all that has ended.
 func TestFailedRepliesArePruned(t *testing.T) {
 	t.Parallel()
-	s, clock := mustOpenAged(t)
-	exchangeNow(t, s, clock, chat, 1, "refused")
-	refuse(t, s, chat)
-	clock.pass(6 * day)
-	exchangeNow(t, s, clock, chat, 2, "the newest")
+	s, clock := storetest.NewAged(t)
+	r := retention.New(s)
+	storetest.TurnNow(t, s, clock, storetest.Chat, 1, "refused")
+	refuse(t, s, storetest.Chat)
+	clock.Pass(6 * day)
+	storetest.TurnNow(t, s, clock, storetest.Chat, 2, "the newest")
 	for _, want := range []int{1, 0} {
-		mustClean(t, s, 0, 0)
-		if list, err := s.FailedDeliveries(t.Context(), 0, 5); err != nil || len(list) != want {
+		clean(t, r, retention.Rules{})
+		if list, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Failed: true, Limit: 5}); err != nil || len(list) != want {
 			t.Errorf("%d are kept, want %d (%v)", len(list), want, err)
 		}
-		clock.pass(2 * day)
-	}
-}
-
-// What piles up is told by channel, and since when.
-func TestQueuesAreToldByChannel(t *testing.T) {
-	t.Parallel()
-	s, clock := mustOpenAged(t)
-	if list, err := Queues(t.Context(), s); err != nil || len(list) != 0 {
-		t.Errorf("nothing waits: %+v, %v", list, err)
-	}
-	began := clock.now()
-	exchangeNow(t, s, clock, chat, 1, "one")
-	clock.pass(time.Minute)
-	exchangeNow(t, s, clock, chat, 2, "two")
-	mustAccept(t, s, sayNow(clock, "discord:dm:1", 1, "waits"))
-	mustAccept(t, s, sayNow(clock, "discord:dm:2", 2, "waits"))
-	talk(t, s, page, 1, "kept replies", "are not due")
-	list, err := Queues(t.Context(), s)
-	want := []Queue{
-		{Channel: "discord", Waiting: 2, OldestWaiting: began.Add(time.Minute)},
-		{Channel: "telegram", Due: 2, OldestDue: began},
-	}
-	if diff := cmp.Diff(want, list); diff != "" || err != nil {
-		t.Error(err, diff)
+		clock.Pass(2 * day)
 	}
 }
 
@@ -135,47 +118,47 @@ func TestQueuesAreToldByChannel(t *testing.T) {
 // those that are sent in order. Sent again after a failure, it is like any other.
 func TestHeldDeliveryIsDueBesideTheOthers(t *testing.T) {
 	t.Parallel()
-	s, clock := mustOpenAged(t)
-	exchange(t, s, chat, 1)
-	exchange(t, s, chat, 2)
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 5})
+	s, clock := storetest.NewAged(t)
+	storetest.Turn(t, s, storetest.Chat, 1)
+	storetest.Turn(t, s, storetest.Chat, 2)
+	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 5})
 	if err != nil || len(due) != 2 {
 		t.Fatalf("%+v, %v", due, err)
 	}
-	began, bad := clock.now(), due[0]
+	began, bad := clock.Now(), due[0]
 	for range 2 {
 		bad.Attempts += 3
-		if err := s.Mark(t.Context(), bad, MarkHeld, "500"); err != nil {
+		if err := s.Mark(t.Context(), bad, conversation.MarkHeld, "500"); err != nil {
 			t.Fatal(err)
 		}
-		clock.pass(time.Hour)
+		clock.Pass(time.Hour)
 	}
-	if due, err = s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 5}); err != nil || len(due) != 1 || due[0].Text != "answer 2" {
+	if due, err = s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 5}); err != nil || len(due) != 1 || due[0].Text != "answer 2" {
 		t.Errorf("in order: %+v, %v", due, err)
 	}
-	held, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Held: true, Limit: 5})
+	held, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Held: true, Limit: 5})
 	if err != nil || len(held) != 1 || held[0].Attempts != 6 || !held[0].HeldAt.Equal(began) {
 		t.Fatalf("set aside: %+v, %v", held, err)
 	}
-	if behind, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Held: true, After: held[0].ID, Limit: 5}); err != nil || len(behind) != 0 {
+	if behind, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Held: true, After: held[0].ID, Limit: 5}); err != nil || len(behind) != 0 {
 		t.Errorf("behind it: %+v, %v", behind, err)
 	}
-	if keys, err := s.Due(t.Context(), Scope{Channel: "telegram"}); err != nil || len(keys) != 1 {
+	if keys, err := s.Due(t.Context(), conversation.Scope{Channel: "telegram"}); err != nil || len(keys) != 1 {
 		t.Errorf("sessions: %v, %v", keys, err)
 	}
-	if queues, err := Queues(t.Context(), s); err != nil || len(queues) != 1 || queues[0].Due != 2 || queues[0].Held != 1 || !queues[0].OldestHeld.Equal(began) {
+	if queues, err := bots.New(s).Queues(t.Context()); err != nil || len(queues) != 1 || queues[0].Due != 2 || queues[0].Held != 1 || !queues[0].OldestHeld.Equal(began) {
 		t.Errorf("queues: %+v, %v", queues, err)
 	}
-	if all, err := s.Deliveries(t.Context(), DeliveryQuery{Held: true, Limit: 5}); err != nil || len(all) != 1 || all[0].Key != chat || all[0].Reason != "500" {
+	if all, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Held: true, Limit: 5}); err != nil || len(all) != 1 || all[0].Key != storetest.Chat || all[0].Reason != "500" {
 		t.Errorf("over all sessions: %+v, %v", all, err)
 	}
-	if err := s.Mark(t.Context(), held[0], MarkFailed, "given up"); err != nil {
+	if err := s.Mark(t.Context(), held[0], conversation.MarkFailed, "given up"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Mark(t.Context(), held[0], MarkHeld, "too late"); err != nil {
+	if err := s.Mark(t.Context(), held[0], conversation.MarkHeld, "too late"); err != nil {
 		t.Fatal(err)
 	}
-	if held, err = s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Held: true, Limit: 5}); err != nil || len(held) != 0 {
+	if held, err = s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Held: true, Limit: 5}); err != nil || len(held) != 0 {
 		t.Errorf("after the failure: %+v, %v", held, err)
 	}
 	if again, err := s.Redeliver(t.Context(), bad.ID); err != nil || !again.HeldAt.IsZero() {

@@ -1,25 +1,30 @@
-package conversation
+package conversation_test
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/conversation/search"
+	"parley/conversation/storetest"
+	"parley/conversation/summary"
+	"parley/conversation/transcript"
 )
 
 // internals are internal messages of every role. They have the words of the
 // talk, the tool of the talk, and the ids of its calls.
-func internals() []Message {
-	list := []Message{
-		{Role: RoleUser, Content: "internal: which pears for the mill?"},
-		{Role: RoleAssistant, Content: "internal: pears", ToolCalls: []ToolCall{{ID: "c1", Name: "shop", Arguments: `{"internal":true}`}}},
-		{Role: RoleTool, Content: "internal: pear 9.99", ToolCallID: "c1", ToolName: "shop"},
-		{Role: RoleAssistant, Content: "internal: buy pears, xylophone"},
-		{Role: RoleSystem, Content: "internal: the pears may be elsewhere"},
-		{Role: RoleUser, Content: "internal: again?"},
+func internals() []conversation.Message {
+	list := []conversation.Message{
+		{Role: conversation.RoleUser, Content: "internal: which pears for the mill?"},
+		{Role: conversation.RoleAssistant, Content: "internal: pears", ToolCalls: []conversation.ToolCall{{ID: "c1", Name: "shop", Arguments: `{"internal":true}`}}},
+		{Role: conversation.RoleTool, Content: "internal: pear 9.99", ToolCallID: "c1", ToolName: "shop"},
+		{Role: conversation.RoleAssistant, Content: "internal: buy pears, xylophone"},
+		{Role: conversation.RoleSystem, Content: "internal: the pears may be elsewhere"},
+		{Role: conversation.RoleUser, Content: "internal: again?"},
 	}
 	for i := range list {
 		list[i].Internal, list[i].Tokens = true, 1000
@@ -28,7 +33,7 @@ func internals() []Message {
 }
 
 // scattered puts internal messages before, between and behind those of a run.
-func scattered(messages []Message) []Message {
+func scattered(messages []conversation.Message) []conversation.Message {
 	list := internals()
 	for _, m := range messages {
 		list = append(append(list, m), internals()...)
@@ -46,7 +51,7 @@ type read struct {
 	Stretch, Written []string
 }
 
-func readAll(t *testing.T, s *Store, key Key) (r read) {
+func readAll(t *testing.T, s *conversation.Store, key conversation.Key) (r read) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -54,39 +59,44 @@ func readAll(t *testing.T, s *Store, key Key) (r read) {
 			t.Fatal(err)
 		}
 	}
-	chores(t, s)
+	storetest.Chores(t, s)
 	c, err := s.Active(t.Context(), key)
 	must(err)
 	r.Conversation = []string{c.Title, fmt.Sprintf("%+v", c.State)}
 	for _, budget := range []int{1, 30, 75, 10_000} {
-		history, _, err := s.tail(t.Context(), c.row, Window{}, math.MaxInt64, budget)
+		snapshot, err := s.Peek(t.Context(), key, budget)
 		must(err)
-		r.Windows = append(r.Windows, texts(history))
+		r.Windows = append(r.Windows, storetest.Texts(snapshot.History))
 	}
 	for skip := range 4 {
-		page, err := s.Messages(t.Context(), MessageQuery{Conversation: c.ID, SkipTurns: skip, Turns: 2})
+		page, err := s.Messages(t.Context(), conversation.MessageQuery{Conversation: c.ID, SkipTurns: skip, Turns: 2})
 		must(err)
-		r.Pages = append(r.Pages, append(texts(page.Messages), fmt.Sprint(page.More)))
+		r.Pages = append(r.Pages, append(storetest.Texts(page.Messages), fmt.Sprint(page.More)))
 	}
-	r.Turns, err = ReadTurns(t.Context(), s, key, c.ID, 2, 100)
+	found, err := search.New(s).Turns(t.Context(), key, c.ID, 2, 100)
 	must(err)
+	r.Turns = textsOfTurns(found)
 	for _, words := range []string{"pears", "pears mill nowhere", `"which pears"`, "xylo", "internal"} {
-		hits, err := Find(t.Context(), s, key, words, 100)
+		hits, err := search.New(s).Find(t.Context(), search.Query{Key: key, Words: words, Limit: 100})
 		must(err)
 		for _, h := range hits {
-			r.Found = append(r.Found, fmt.Sprint(words, ": ", h.Turn, h.Text))
+			r.Found = append(r.Found, fmt.Sprint(words, ": ", h.Turn, h.Snippet.Mark("[", "]")))
 		}
 	}
-	r.Openings, err = ReadOverview(t.Context(), s, key, c.ID, 3)
+	overview, err := search.New(s).Overview(t.Context(), key, c.ID, 3)
 	must(err)
-	r.Tools, err = ReadToolUses(t.Context(), s, key, c.ID, "shop", 100)
+	r.Openings = append([]string{fmt.Sprint(overview.Turns, " turns, ", overview.Summary.Content)}, textsOfTurns(overview.Openings)...)
+	uses, err := search.New(s).ToolUses(t.Context(), key, c.ID, search.ToolQuery{Tool: "shop", Limit: 100})
 	must(err)
-	stretch, err := ReadStretch(t.Context(), s, c.ID, c.Messages+1, 50)
+	for _, u := range uses {
+		r.Tools = append(r.Tools, fmt.Sprint(u.Turn, u.Call, u.Result.Content))
+	}
+	stretch, err := summary.New(s).Stretch(t.Context(), c.ID, c.Messages+1, 50)
 	must(err)
-	r.Stretch = texts(stretch)
-	from, older, err := Newest(t.Context(), s, c, 200)
+	r.Stretch = storetest.Texts(stretch.Messages)
+	from, older, err := transcript.Newest(t.Context(), s, c, 200)
 	must(err)
-	_, _, seen, err := ReadTranscript(t.Context(), s, Transcript{Conversation: c.ID, From: from, Through: c.Messages})
+	_, _, seen, err := transcript.Read(t.Context(), s, conversation.Transcript{Conversation: c.ID, From: from, Through: c.Messages})
 	must(err)
 	for record, err := range seen {
 		must(err)
@@ -96,21 +106,28 @@ func readAll(t *testing.T, s *Store, key Key) (r read) {
 	return r
 }
 
+func textsOfTurns(turns []search.Turn) (list []string) {
+	for _, turn := range turns {
+		list = append(list, fmt.Sprint(turn.Number, storetest.Texts(turn.Messages)))
+	}
+	return list
+}
+
 // Internal messages are in the archive and disturb nothing: a talk with them
 // reads, counts, searches, is summed up, taken back and answered anew as one
 // without them, for people and for the model.
 func TestInternalMessagesAreNoPartOfTheTalk(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	const plain, noted = Key("cli:plain"), Key("cli:noted")
-	counted := func(messages ...Message) []Message {
+	s := storetest.New(t)
+	const plain, noted = conversation.Key("cli:plain"), conversation.Key("cli:noted")
+	counted := func(messages ...conversation.Message) []conversation.Message {
 		for i := range messages {
 			messages[i].Tokens = 10
 		}
 		return messages
 	}
-	both := func(run func(key Key, within func([]Message) []Message)) {
-		run(plain, slices.Clone[[]Message])
+	both := func(run func(key conversation.Key, within func([]conversation.Message) []conversation.Message)) {
+		run(plain, slices.Clone[[]conversation.Message])
 		run(noted, scattered)
 	}
 	compare := func(when string) {
@@ -124,40 +141,46 @@ func TestInternalMessagesAreNoPartOfTheTalk(t *testing.T) {
 		}
 	}
 	for n := range 12 {
-		both(func(key Key, within func([]Message) []Message) {
-			told(t, s, key, within(counted(user(fmt.Sprint("which pears are ripe on day ", n, "?")),
-				Message{Role: RoleAssistant, ToolCalls: []ToolCall{{ID: "c1", Name: "shop", Arguments: fmt.Sprint(n)}}},
-				Message{Role: RoleTool, Content: fmt.Sprint("pear ", n), ToolCallID: "c1", ToolName: "shop"},
-				assistant(fmt.Sprint("the pears of the mill ", n, ", by the xylophonist"))))...)
-			told(t, s, key, within(counted(user("one without an answer")))...)
+		both(func(key conversation.Key, within func([]conversation.Message) []conversation.Message) {
+			storetest.Tell(t, s, key, within(counted(storetest.User(fmt.Sprint("which pears are ripe on day ", n, "?")),
+				conversation.Message{Role: conversation.RoleAssistant, ToolCalls: []conversation.ToolCall{{ID: "c1", Name: "shop", Arguments: fmt.Sprint(n)}}},
+				conversation.Message{Role: conversation.RoleTool, Content: fmt.Sprint("pear ", n), ToolCallID: "c1", ToolName: "shop"},
+				storetest.Assistant(fmt.Sprint("the pears of the mill ", n, ", by the xylophonist"))))...)
+			storetest.Tell(t, s, key, within(counted(storetest.User("one without an answer")))...)
 		})
 		compare(fmt.Sprint("exchange ", n))
 	}
-	change := func(effect func(Snapshot) Effect, messages ...Message) {
-		both(func(key Key, within func([]Message) []Message) {
-			mustAccept(t, s, say(key, int(s.now().UnixNano()), "?"))
-			turn := mustBegin(t, s, key, 10_000)
-			run := answered(key, turn, "")
+	change := func(effect func(conversation.Snapshot) conversation.Effect, messages ...conversation.Message) {
+		both(func(key conversation.Key, within func([]conversation.Message) []conversation.Message) {
+			storetest.Accept(t, s, storetest.Say(key, int(s.Now().UnixNano()), "?"))
+			turn := storetest.Begin(t, s, key, 10_000)
+			run := storetest.Answered(key, turn, "")
 			run.Messages, run.Effect = messages, effect(turn)
 			if len(messages) > 0 {
 				run.Messages = within(counted(messages...))
 			}
-			mustCommit(t, s, run)
+			storetest.Commit(t, s, run)
 		})
 	}
-	last := func(turn Snapshot) Message { return turn.History[len(turn.History)-1] }
-	change(func(turn Snapshot) Effect { return Effect{Undo: last(turn).Seq} })
+	last := func(turn conversation.Snapshot) conversation.Message { return turn.History[len(turn.History)-1] }
+	change(func(turn conversation.Snapshot) conversation.Effect { return conversation.Effect{Undo: last(turn).Seq} })
 	compare("taken back")
-	told(t, s, plain, counted(user("more pears?"), assistant("none"))...)
-	told(t, s, noted, scattered(counted(user("more pears?"), assistant("none")))...)
-	change(func(turn Snapshot) Effect { return Effect{Replace: turn.History[len(turn.History)-2].Seq} }, user("[edited: more plums?]"), assistant("some plums"))
+	storetest.Tell(t, s, plain, counted(storetest.User("more pears?"), storetest.Assistant("none"))...)
+	storetest.Tell(t, s, noted, scattered(counted(storetest.User("more pears?"), storetest.Assistant("none")))...)
+	change(func(turn conversation.Snapshot) conversation.Effect {
+		return conversation.Effect{Replace: turn.History[len(turn.History)-2].Seq}
+	}, storetest.User("[edited: more plums?]"), storetest.Assistant("some plums"))
 	compare("answered anew")
-	both(func(key Key, _ func([]Message) []Message) {
+	both(func(key conversation.Key, _ func([]conversation.Message) []conversation.Message) {
 		c, err := s.Active(t.Context(), key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stored, err := Summarize(t.Context(), s, c.ID, c.Messages+1, 50, "pears were asked for", 4); !stored || err != nil {
+		stretch, err := summary.New(s).Stretch(t.Context(), c.ID, c.Messages+1, 50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stored, err := summary.New(s).Add(t.Context(), stretch, "pears were asked for", 4); !stored || err != nil {
 			t.Fatal(stored, err)
 		}
 	})
@@ -167,7 +190,7 @@ func TestInternalMessagesAreNoPartOfTheTalk(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := 0
-	for r, err := range s.AllMessages(t.Context(), MessageQuery{Conversation: c.ID, View: ViewAll}) {
+	for r, err := range s.AllMessages(t.Context(), conversation.MessageQuery{Conversation: c.ID, View: conversation.ViewAll}) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
@@ -180,7 +203,7 @@ func TestInternalMessagesAreNoPartOfTheTalk(t *testing.T) {
 	if want := len(internals()) * (12*7 + 3 + 3); kept != want {
 		t.Errorf("the archive holds %d internal messages of %d", kept, want)
 	}
-	if got, err := Find(t.Context(), s, "", "internal elsewhere", 1); err != nil || len(got) != 1 {
+	if got, err := search.New(s).Find(t.Context(), search.Query{Key: "", Words: "internal elsewhere", Limit: 1}); err != nil || len(got) != 1 {
 		t.Errorf("the operator finds %+v, %v", got, err)
 	}
 }

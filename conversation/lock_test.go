@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"errors"
@@ -6,22 +6,26 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // A link to the database must not be a way around the locks: two processes
 // would work one session, and its people get every answer twice.
 func TestALinkedDatabaseSharesItsLocks(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t)
 	dir := t.TempDir()
 	path, link := filepath.Join(dir, "real.db"), filepath.Join(t.TempDir(), "link.db")
-	s := mustOpenAt(t, path)
+	s := storetest.Open(t, path)
 	if err := os.Symlink(path, link); err != nil {
 		t.Fatal(err)
 	}
-	other := startOther(t, otherProcess{database: link, lock: string(chat)})
+	other := startOther(t, otherProcess{database: link, lock: string(storetest.Chat)})
 	other.expect("open")
-	_, err := s.Lock(chat)
-	var locked *LockedError
+	_, err := s.Lock(storetest.Chat)
+	var locked *conversation.LockedError
 	if !errors.As(err, &locked) || locked.PID != other.cmd.Process.Pid {
 		t.Errorf("a session that process %d works through a link gave %v", other.cmd.Process.Pid, err)
 	}
@@ -33,7 +37,7 @@ func TestALinkedDatabaseSharesItsLocks(t *testing.T) {
 	}
 	_, _ = io.Copy(io.Discard, other.stdout) // until it has ended
 	_ = other.cmd.Wait()                     // its words were read above
-	release, err := s.Lock(chat)
+	release, err := s.Lock(storetest.Chat)
 	if err != nil {
 		t.Fatalf("the session is not free after its process ended: %v", err)
 	}

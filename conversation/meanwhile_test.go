@@ -1,35 +1,39 @@
-package conversation
+package conversation_test
 
 import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/conversation/state"
+	"parley/conversation/storetest"
 )
 
 // commandOf is a command that does something to the conversation of a turn.
-func commandOf(turn Snapshot, effect Effect) Run {
-	return Run{Key: turn.Conversation.Key, Kind: KindCommand, Status: StatusDone, Took: turn.Waiting,
+func commandOf(turn conversation.Snapshot, effect conversation.Effect) conversation.Run {
+	return conversation.Run{Key: turn.Conversation.Key, Kind: conversation.KindCommand, Status: conversation.StatusDone, Took: turn.Waiting,
 		Conversation: turn.Conversation, Effect: effect}
 }
 
-// Somebody takes back an exchange at the moment in which a program appends: what
+// Somebody takes back a turn at the moment in which a program appends: what
 // the program has noted, and told the model, stays.
 func TestUndoBesideAnAppendTakesBackTheExchangeAlone(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exchange(t, s, task, 1)
-	exchange(t, s, task, 2)
-	mustAccept(t, s, say(task, 3, "/undo"))
-	turn := mustBegin(t, s, task, 1000)
+	s := storetest.New(t)
+	storetest.Turn(t, s, task, 1)
+	storetest.Turn(t, s, task, 2)
+	storetest.Accept(t, s, storetest.Say(task, 3, "/undo"))
+	turn := storetest.Begin(t, s, task, 1000)
 	mustAppend(t, s, "",
-		Message{Role: RoleSystem, Content: "Be brief.", Tokens: 3},
-		Message{Role: RoleUser, Content: "is it green?", Tokens: 3},
-		Message{Role: RoleAssistant, Content: "the tests pass", Tokens: 3})
-	mustCommit(t, s, commandOf(turn, Effect{Undo: 3}))
+		conversation.Message{Role: conversation.RoleSystem, Content: "Be brief.", Tokens: 3},
+		conversation.Message{Role: conversation.RoleUser, Content: "is it green?", Tokens: 3},
+		conversation.Message{Role: conversation.RoleAssistant, Content: "the tests pass", Tokens: 3})
+	storetest.Commit(t, s, commandOf(turn, conversation.Effect{Undo: 3}))
 
-	mustAccept(t, s, say(task, 4, "and?"))
-	after := mustBegin(t, s, task, 1000)
-	if diff := cmp.Diff([]string{"question 1", "answer 1", "is it green?", "the tests pass"}, texts(after.History)); diff != "" {
+	storetest.Accept(t, s, storetest.Say(task, 4, "and?"))
+	after := storetest.Begin(t, s, task, 1000)
+	if diff := cmp.Diff([]string{"question 1", "answer 1", "is it green?", "the tests pass"}, storetest.Texts(after.History)); diff != "" {
 		t.Errorf("the model sees: %s", diff)
 	}
 	state := after.Conversation.State
@@ -45,17 +49,17 @@ func TestUndoBesideAnAppendTakesBackTheExchangeAlone(t *testing.T) {
 // replaced.
 func TestRetryBesideAnAppendReplacesTheAnswerAlone(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exchange(t, s, task, 1)
-	mustAccept(t, s, say(task, 2, "/retry"))
-	turn := mustBegin(t, s, task, 1000)
-	mustAppend(t, s, "", Message{Role: RoleAssistant, Content: "the tests pass", Tokens: 3})
-	run := commandOf(turn, Effect{Replace: 1})
-	run.Kind, run.Messages = KindAgent, []Message{{Role: RoleAssistant, Content: "a better answer", Tokens: 3}}
-	mustCommit(t, s, run)
+	s := storetest.New(t)
+	storetest.Turn(t, s, task, 1)
+	storetest.Accept(t, s, storetest.Say(task, 2, "/retry"))
+	turn := storetest.Begin(t, s, task, 1000)
+	mustAppend(t, s, "", conversation.Message{Role: conversation.RoleAssistant, Content: "the tests pass", Tokens: 3})
+	run := commandOf(turn, conversation.Effect{Replace: 1})
+	run.Kind, run.Messages = conversation.KindAgent, []conversation.Message{{Role: conversation.RoleAssistant, Content: "a better answer", Tokens: 3}}
+	storetest.Commit(t, s, run)
 
-	mustAccept(t, s, say(task, 3, "and?"))
-	if diff := cmp.Diff([]string{"question 1", "the tests pass", "a better answer"}, texts(mustBegin(t, s, task, 1000).History)); diff != "" {
+	storetest.Accept(t, s, storetest.Say(task, 3, "and?"))
+	if diff := cmp.Diff([]string{"question 1", "the tests pass", "a better answer"}, storetest.Texts(storetest.Begin(t, s, task, 1000).History)); diff != "" {
 		t.Errorf("the model sees: %s", diff)
 	}
 }
@@ -65,11 +69,11 @@ func TestRetryBesideAnAppendReplacesTheAnswerAlone(t *testing.T) {
 // ever, and the session would be dead.
 func TestTitleBesideTheFirstAppendNamesThatConversation(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	mustAccept(t, s, say(task, 1, "/title Bridges"))
-	turn := mustBegin(t, s, task, 1000)
-	begun := mustAppend(t, s, "", Message{Role: RoleUser, Content: "plan", Tokens: 3}).Conversation
-	mustCommit(t, s, commandOf(turn, Effect{Title: "Bridges"}))
+	s := storetest.New(t)
+	storetest.Accept(t, s, storetest.Say(task, 1, "/title Bridges"))
+	turn := storetest.Begin(t, s, task, 1000)
+	begun := mustAppend(t, s, "", conversation.Message{Role: conversation.RoleUser, Content: "plan", Tokens: 3}).Conversation
+	storetest.Commit(t, s, commandOf(turn, conversation.Effect{Title: "Bridges"}))
 	if c, err := s.Active(t.Context(), task); err != nil || c.ID != begun.ID || c.Title != "Bridges" || c.Messages != 1 {
 		t.Errorf("active is %+v, %v", c, err)
 	}
@@ -79,14 +83,14 @@ func TestTitleBesideTheFirstAppendNamesThatConversation(t *testing.T) {
 // that moment: what it wrote is archived, and the new one is empty.
 func TestNewBesideAnAppendBeginsAnEmptyConversation(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exchange(t, s, task, 1)
-	mustAccept(t, s, say(task, 2, "/new"))
-	mustCommit(t, s, commandOf(mustBegin(t, s, task, 1000), Effect{Archive: true}))
-	mustAccept(t, s, say(task, 3, "/new Bridges"))
-	turn := mustBegin(t, s, task, 1000)
-	noted := mustAppend(t, s, "", Message{Role: RoleUser, Content: "plan", Tokens: 3}).Conversation
-	mustCommit(t, s, commandOf(turn, Effect{Archive: true, Title: "Bridges"}))
+	s := storetest.New(t)
+	storetest.Turn(t, s, task, 1)
+	storetest.Accept(t, s, storetest.Say(task, 2, "/new"))
+	storetest.Commit(t, s, commandOf(storetest.Begin(t, s, task, 1000), conversation.Effect{Archive: true}))
+	storetest.Accept(t, s, storetest.Say(task, 3, "/new Bridges"))
+	turn := storetest.Begin(t, s, task, 1000)
+	noted := mustAppend(t, s, "", conversation.Message{Role: conversation.RoleUser, Content: "plan", Tokens: 3}).Conversation
+	storetest.Commit(t, s, commandOf(turn, conversation.Effect{Archive: true, Title: "Bridges"}))
 	if c, err := s.Active(t.Context(), task); err != nil || c.ID == noted.ID || c.Title != "Bridges" || c.Messages != 0 {
 		t.Errorf("active is %+v, %v", c, err)
 	}
@@ -99,33 +103,33 @@ func TestNewBesideAnAppendBeginsAnEmptyConversation(t *testing.T) {
 // where that run begins the conversation, follows one that is over, or replaces a turn.
 func TestInstructionsGivenDuringARunHold(t *testing.T) {
 	t.Parallel()
-	for name, begin := range map[string]func(s *Store) Run{
-		"of a new session": func(s *Store) Run {
-			mustAccept(t, s, say(task, 1, "hello"))
-			return answered(task, mustBegin(t, s, task, 1000), "hi")
+	for name, begin := range map[string]func(s *conversation.Store) conversation.Run{
+		"of a new session": func(s *conversation.Store) conversation.Run {
+			storetest.Accept(t, s, storetest.Say(task, 1, "hello"))
+			return storetest.Answered(task, storetest.Begin(t, s, task, 1000), "hi")
 		},
-		"of a conversation": func(s *Store) Run {
-			exchange(t, s, task, 1)
-			mustAccept(t, s, say(task, 2, "hello"))
-			return answered(task, mustBegin(t, s, task, 1000), "hi")
+		"of a conversation": func(s *conversation.Store) conversation.Run {
+			storetest.Turn(t, s, task, 1)
+			storetest.Accept(t, s, storetest.Say(task, 2, "hello"))
+			return storetest.Answered(task, storetest.Begin(t, s, task, 1000), "hi")
 		},
-		"after a conversation that is over": func(s *Store) Run {
-			exchange(t, s, task, 1)
-			mustAccept(t, s, say(task, 2, "hello"))
-			return answered(task, s.Expire(mustBegin(t, s, task, 1000), Limits{Messages: 1}), "hi")
+		"after a conversation that is over": func(s *conversation.Store) conversation.Run {
+			storetest.Turn(t, s, task, 1)
+			storetest.Accept(t, s, storetest.Say(task, 2, "hello"))
+			return storetest.Answered(task, storetest.Begin(t, s, task, 1000).Expire(state.Limits{Messages: 1}, s.Now()), "hi")
 		},
-		"of an edit": func(s *Store) Run {
-			exchange(t, s, task, 1)
-			mustAccept(t, s, say(task, 2, "hello"))
-			run := answered(task, mustBegin(t, s, task, 1000), "hi")
+		"of an edit": func(s *conversation.Store) conversation.Run {
+			storetest.Turn(t, s, task, 1)
+			storetest.Accept(t, s, storetest.Say(task, 2, "hello"))
+			run := storetest.Answered(task, storetest.Begin(t, s, task, 1000), "hi")
 			run.Effect.Undo = 1
 			return run
 		},
-		"of a conversation that is deleted meanwhile": func(s *Store) Run {
-			exchange(t, s, task, 1)
-			mustAccept(t, s, say(task, 2, "hello"))
-			run := answered(task, mustBegin(t, s, task, 1000), "hi")
-			run.Window = Window{Start: 3, Cut: 100, Budget: 1000}
+		"of a conversation that is deleted meanwhile": func(s *conversation.Store) conversation.Run {
+			storetest.Turn(t, s, task, 1)
+			storetest.Accept(t, s, storetest.Say(task, 2, "hello"))
+			run := storetest.Answered(task, storetest.Begin(t, s, task, 1000), "hi")
+			run.Window = conversation.Window{Start: 3, Cut: 100, Budget: 1000}
 			if _, err := s.Delete(t.Context(), task, run.Conversation.ID); err != nil {
 				t.Fatal(err)
 			}
@@ -134,12 +138,12 @@ func TestInstructionsGivenDuringARunHold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := mustOpen(t)
+			s := storetest.New(t)
 			run := begin(s)
 			if err := s.SetInstructions(t.Context(), task, "Be brief."); err != nil {
 				t.Fatal(err)
 			}
-			mustCommit(t, s, run)
+			storetest.Commit(t, s, run)
 			c, err := s.Active(t.Context(), task)
 			if err != nil || c.Messages < 2 {
 				t.Fatalf("%+v, %v", c, err)
@@ -158,8 +162,8 @@ func TestInstructionsGivenDuringARunHold(t *testing.T) {
 // they go with the session.
 func TestInstructionsOutliveDeletedConversations(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exchange(t, s, task, 1)
+	s := storetest.New(t)
+	storetest.Turn(t, s, task, 1)
 	old, err := s.Archive(t.Context(), task, "")
 	if err != nil {
 		t.Fatal(err)

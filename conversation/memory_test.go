@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"errors"
@@ -6,15 +6,18 @@ import (
 	"testing"
 	"time"
 
-	"parley/conversation/state"
-
 	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/conversation/state"
+	"parley/conversation/storetest"
+	"parley/conversation/transcript"
 )
 
-// commitOne stores an exchange, or what the change makes of its run.
-func commitOne(t *testing.T, s *Store, key Key, said string, change func(*Run)) Committed {
+// commitOne stores a turn. change may alter its run first.
+func commitOne(t *testing.T, s *conversation.Store, key conversation.Key, said string, change func(*conversation.Run)) conversation.Committed {
 	t.Helper()
-	in := Inbound{Key: key, SourceID: fmt.Sprint(key, time.Now().UnixNano()), Address: "1", Text: said, At: time.Now()}
+	in := conversation.Inbound{Key: key, SourceID: fmt.Sprint(key, time.Now().UnixNano()), Address: "1", Text: said, At: time.Now()}
 	if _, err := s.Accept(t.Context(), nil, in); err != nil {
 		t.Fatal(err)
 	}
@@ -22,9 +25,9 @@ func commitOne(t *testing.T, s *Store, key Key, said string, change func(*Run)) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := Run{
-		Key: key, Kind: KindAgent, Status: StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
-		Title: said, Messages: []Message{{Role: RoleUser, Content: said, Tokens: 5}, {Role: RoleAssistant, Content: "re " + said, Tokens: 5}},
+	run := conversation.Run{
+		Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
+		Title: said, Messages: []conversation.Message{{Role: conversation.RoleUser, Content: said, Tokens: 5}, {Role: conversation.RoleAssistant, Content: "re " + said, Tokens: 5}},
 	}
 	if change != nil {
 		change(&run)
@@ -40,9 +43,9 @@ func commitOne(t *testing.T, s *Store, key Key, said string, change func(*Run)) 
 // changed at once.
 func TestStateIsStoredWithItsConversation(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	commitOne(t, s, "cli:a", "one", func(r *Run) { r.Events = []state.Event{{Kind: state.Constrained, Text: " no\x00 ORM "}} })
-	done := commitOne(t, s, "cli:a", "two", func(r *Run) {
+	s := storetest.New(t)
+	commitOne(t, s, "cli:a", "one", func(r *conversation.Run) { r.Events = []state.Event{{Kind: state.Constrained, Text: " no\x00 ORM "}} })
+	done := commitOne(t, s, "cli:a", "two", func(r *conversation.Run) {
 		r.Conversation.Title = "what it was called before somebody named it"
 		r.Events = []state.Event{{Kind: state.Failed, Text: "go test", Error: "exit status 1"}, {Kind: state.Touched, Text: "a.go"}, {Kind: state.Touched, Text: "A.go"}}
 	})
@@ -64,11 +67,11 @@ func TestStateIsStoredWithItsConversation(t *testing.T) {
 // A transcript holds what was said up to the command, and no session's but its own.
 func TestTranscriptEndsWhereItWasAskedFor(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	s := storetest.New(t)
 	c := commitOne(t, s, "cli:a", "one", nil).Conversation
 	commitOne(t, s, "cli:a", "two", nil)
 	commitOne(t, s, "cli:b", "secret", nil)
-	read, place, seen, err := ReadTranscript(t.Context(), s, Transcript{Conversation: c.ID, From: 1, Through: 2})
+	read, place, seen, err := transcript.Read(t.Context(), s, conversation.Transcript{Conversation: c.ID, From: 1, Through: 2})
 	if err != nil || read.ID != c.ID || place != "" {
 		t.Fatalf("%+v, %q, %v", read, place, err)
 	}
@@ -82,17 +85,17 @@ func TestTranscriptEndsWhereItWasAskedFor(t *testing.T) {
 	if diff := cmp.Diff([]string{"one", "re one"}, said); diff != "" {
 		t.Error(diff)
 	}
-	if _, _, _, err := ReadTranscript(t.Context(), s, Transcript{Conversation: "none"}); !errors.Is(err, ErrNotFound) {
+	if _, _, _, err := transcript.Read(t.Context(), s, conversation.Transcript{Conversation: "none"}); !errors.Is(err, conversation.ErrNotFound) {
 		t.Errorf("of no conversation: %v", err)
 	}
 }
 
-// Of a conversation that is deleted while its file is made, no half is sent.
-func TestTranscriptOfAConversationThatIsDeletedMeanwhileEndsWithAnError(t *testing.T) {
+// If a conversation is deleted while its file is made, no part of it is sent.
+func TestTranscriptFailsIfItsConversationIsDeleted(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	s := storetest.New(t)
 	c := commitOne(t, s, "cli:a", "one", nil).Conversation
-	_, _, seen, err := ReadTranscript(t.Context(), s, Transcript{Conversation: c.ID, From: 1, Through: 2})
+	_, _, seen, err := transcript.Read(t.Context(), s, conversation.Transcript{Conversation: c.ID, From: 1, Through: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +108,7 @@ func TestTranscriptOfAConversationThatIsDeletedMeanwhileEndsWithAnError(t *testi
 			t.Fatalf("it gives %+v", r)
 		}
 	}
-	if !errors.Is(last, ErrNotFound) {
+	if !errors.Is(last, conversation.ErrNotFound) {
 		t.Fatalf("it ends with %v", last)
 	}
 }

@@ -6,15 +6,86 @@ import (
 	"encoding/json"
 	"iter"
 	"strings"
+	"time"
 
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
+	"parley/conversation/media"
+	"parley/conversation/metadata"
+	"parley/conversation/state"
 	"parley/conversation/steps"
 )
 
-// Message rows, as they are read and written.
+// Role says who a message is from, in the words of the chat completions API.
+type Role string
+
+const (
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+	RoleTool      Role = "tool"
+	RoleSystem    Role = "system" // internal: what a program appended is told in every run, a hint in its own run alone
+)
+
+// ToolCall is one call that the model asked for, in an assistant message.
+type ToolCall struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"` // JSON as the model wrote it, which may be broken
+}
+
+// Message is one row of a conversation: verbatim, never changed.
+type Message struct {
+	Seq        int64 // place in the conversation, from 1, without gaps
+	Role       Role
+	Content    string
+	Images     []media.Image // user: shown to a model that sees; assistant: that the model has made
+	Files      []media.File  `json:",omitempty"` // user: the other files, in the order of their lines in Content; tool: the whole result, where Content is a part
+	ToolCalls  []ToolCall    // assistant: the calls it asked for
+	ToolCallID string        // tool: the call it answers
+	ToolName   string        // tool: the name of the tool
+	Tokens     int           // as counted by the model's tokenizer, framing included
+	Sender     Sender        // user: who wrote it
+	SourceID   string        // user: the platform's id of the message
+	Stopped    bool          // assistant: cut short by /stop
+	Failed     bool          `json:",omitempty"` // tool: the call failed, and Content says how
+
+	// FinishReason says why an assistant's message is not whole. It is no part of
+	// the fingerprint of what is appended, which has none.
+	FinishReason steps.FinishReason `json:",omitempty"`
+
+	// Reasoning is what the model thought before an answer. It is not sent to the model again.
+	Reasoning string `json:",omitempty"`
+
+	// Note is what the model was told in front of a user message when it was asked.
+	Note state.Told `json:",omitzero"`
+
+	// State says as stored why the message is not an ordinary one: "stopped",
+	// "replaced" or "undone"; "" if it is.
+	State string `json:"-"`
+
+	// SetAside is the State that the message has on its branch, while another branch is
+	// chosen. It is nil for a message on the chosen one.
+	SetAside *string `json:"-"`
+
+	Internal bool            // kept in the archive and no part of the talk: neither people nor the model are shown it
+	Metadata metadata.Object // of the program that appended it
+	RunID    int64           // the run that wrote it, 0 for none
+	At       time.Time
+}
+
+// StartsTurn reports whether a turn begins with the message, where previous stands before
+// it or is nil: a user message that no user message precedes.
+func (m *Message) StartsTurn(previous *Message) bool {
+	return m.Role == RoleUser && (previous == nil || previous.Role != RoleUser)
+}
+
+// Hidden reports whether the message is left out where people read a conversation.
+func (m *Message) Hidden() bool {
+	return m.Internal || m.State != "" && m.State != rows.Stopped
+}
 
 const selectMessages = `
-	SELECT id, seq, run_id, role, state, internal, content, parts, files, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, metadata, finish_reason, failed, created_at
+	SELECT id, seq, run_id, role, state, set_aside, internal, content, parts, files, tool_calls, tool_call_id, tool_name, tokens, sender, source_id, metadata, finish_reason, failed, reasoning, note, created_at
 	FROM messages`
 
 // ReadMessages returns the messages that a condition selects, for the packages below
@@ -57,20 +128,20 @@ func readMessages(ctx context.Context, q db.Querier, query string, args ...any) 
 	return list, rows.Err()
 }
 
-func scanMessage(rows *sql.Rows) (m Message, err error) {
+func scanMessage(row *sql.Rows) (m Message, err error) {
 	var id, at int64
-	var parts, files, calls, sender []byte
-	var callID, toolName, sourceID, metadata, finish sql.NullString
+	var parts, files, calls, sender, note []byte
+	var callID, toolName, sourceID, noted, finish, reasoning sql.NullString
 	var failed sql.NullBool
-	err = rows.Scan(&id, &m.Seq, &m.RunID, &m.Role, &m.State, &m.Internal, &m.Content, &parts, &files, &calls, &callID, &toolName, &m.Tokens,
-		&sender, &sourceID, &metadata, &finish, &failed, &at)
+	err = row.Scan(&id, &m.Seq, &m.RunID, &m.Role, &m.State, &m.SetAside, &m.Internal, &m.Content, &parts, &files, &calls, &callID, &toolName, &m.Tokens,
+		&sender, &sourceID, &noted, &finish, &failed, &reasoning, &note, &at)
 	if err != nil {
 		return Message{}, err
 	}
 	for _, column := range []struct {
 		json []byte
 		into any
-	}{{parts, &m.Images}, {files, &m.Files}, {calls, &m.ToolCalls}, {sender, &m.Sender}} {
+	}{{parts, &m.Images}, {files, &m.Files}, {calls, &m.ToolCalls}, {sender, &m.Sender}, {note, &m.Note}} {
 		if len(column.json) > 0 {
 			if err := json.Unmarshal(column.json, column.into); err != nil {
 				return Message{}, err
@@ -78,10 +149,10 @@ func scanMessage(rows *sql.Rows) (m Message, err error) {
 		}
 	}
 	for n := range m.Images {
-		m.Images[n].message, m.Images[n].n = id, n
+		m.Images[n].Message, m.Images[n].Place = id, n
 	}
-	m.Stopped, m.FinishReason = m.State == stateStopped, steps.FinishReason(finish.String)
-	m.ToolCallID, m.ToolName, m.SourceID, m.Metadata = callID.String, toolName.String, sourceID.String, Metadata(metadata.String)
+	m.Stopped, m.FinishReason, m.Reasoning = m.State == rows.Stopped, steps.FinishReason(finish.String), reasoning.String
+	m.ToolCallID, m.ToolName, m.SourceID, m.Metadata = callID.String, toolName.String, sourceID.String, metadata.Object(noted.String)
 	if m.Failed = failed.Bool; !failed.Valid && m.Role == RoleTool { // stored before schema 18
 		m.Failed = strings.HasPrefix(m.Content, "error: ")
 	}
@@ -91,56 +162,56 @@ func scanMessage(rows *sql.Rows) (m Message, err error) {
 
 // insertMessage stores a new message and returns it as scanMessage would read it.
 func insertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (Message, error) {
-	m.State = ""
+	m.State, m.SetAside = "", nil
 	if m.Stopped {
-		m.State = stateStopped
+		m.State = rows.Stopped
 	}
-	return insertMessageAs(ctx, tx, conversation, m)
+	return InsertMessage(ctx, tx, conversation, m)
 }
 
-// insertMessageAs is insertMessage for a message that has its state.
-func insertMessageAs(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (Message, error) {
-	m.Content = db.Text(m.Content)
+// InsertMessage stores a message with the State and SetAside that it has in the conversation with a row
+// id, for the packages below this one, and returns it as it is read back.
+func InsertMessage(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (Message, error) {
+	m.Content, m.Reasoning = db.Text(m.Content), db.Text(m.Reasoning)
 	m, err := addFiles(ctx, tx, conversation, m)
 	if err != nil {
 		return m, err
 	}
-	parts, err := jsonOrNull(m.Images, len(m.Images) == 0)
+	parts, err := db.JSONOrNull(m.Images, len(m.Images) == 0)
 	if err != nil {
 		return m, err
 	}
-	files, err := jsonOrNull(m.Files, len(m.Files) == 0)
+	files, err := db.JSONOrNull(m.Files, len(m.Files) == 0)
 	if err != nil {
 		return m, err
 	}
-	calls, err := jsonOrNull(m.ToolCalls, len(m.ToolCalls) == 0)
+	calls, err := db.JSONOrNull(m.ToolCalls, len(m.ToolCalls) == 0)
 	if err != nil {
 		return m, err
 	}
-	sender, err := jsonOrNull(m.Sender, m.Sender == Sender{})
+	sender, err := db.JSONOrNull(m.Sender, m.Sender == Sender{})
 	if err != nil {
 		return m, err
 	}
-	result, err := tx.ExecContext(ctx, `
-		INSERT INTO messages (conversation_id, seq, run_id, role, state, internal, content, parts, files, tool_calls, tool_call_id, tool_name,
-			tokens, sender, source_id, metadata, finish_reason, failed, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		conversation, m.Seq, m.RunID, m.Role, m.State, m.Internal, m.Content, parts, files, calls, db.Nullable(m.ToolCallID), db.Nullable(m.ToolName),
-		m.Tokens, sender, db.Nullable(m.SourceID), db.Nullable(string(m.Metadata)), db.Nullable(string(m.FinishReason)), m.Failed, db.Millis(m.At))
-	if err != nil || len(m.Images)+len(m.Files) == 0 {
+	note, err := db.JSONOrNull(m.Note, m.Note.IsZero())
+	if err != nil {
 		return m, err
 	}
-	id, err := result.LastInsertId()
+	const insert = `
+		INSERT INTO messages (conversation_id, seq, run_id, role, state, set_aside, internal, content, parts, files, tool_calls, tool_call_id, tool_name,
+			tokens, sender, source_id, metadata, finish_reason, failed, reasoning, note, created_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	values := []any{
+		conversation, m.Seq, m.RunID, m.Role, m.State, m.SetAside, m.Internal, m.Content, parts, files, calls, db.Nullable(m.ToolCallID), db.Nullable(m.ToolName),
+		m.Tokens, sender, db.Nullable(m.SourceID), db.Nullable(string(m.Metadata)), db.Nullable(string(m.FinishReason)), m.Failed, db.Nullable(m.Reasoning), note, db.Millis(m.At),
+	}
+	if len(m.Images)+len(m.Files) == 0 { // nobody needs its row id, for which a server would have to answer first
+		_, err = tx.ExecContext(ctx, insert, values...)
+		return m, err
+	}
+	id, err := db.Insert(ctx, tx, insert, values...)
 	if err != nil {
 		return m, err
 	}
 	return m, claimFiles(ctx, tx, conversation, id, m)
-}
-
-func jsonOrNull(v any, empty bool) (sql.NullString, error) {
-	if empty {
-		return sql.NullString{}, nil
-	}
-	text, err := json.Marshal(v)
-	return sql.NullString{String: string(text), Valid: true}, err
 }

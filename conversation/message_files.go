@@ -4,17 +4,18 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"parley/conversation/internal/blobs"
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
+	"parley/conversation/media"
 )
 
-// The files of a message are rows of the table files. A run makes them while it
-// fetches the files of its inbound, and the commit gives them to the message.
+// The files of a message are rows of the table files. A run creates the rows when it fetches
+// the files of its inbound, and the commit assigns them to the message.
 
 // addFiles makes the rows of the files of a message that have none yet: pictures that
 // came with their bytes, and files that are fetched later.
@@ -29,8 +30,8 @@ func addFiles(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (M
 		if err != nil {
 			return m, err
 		}
-		row := fileRow{n: i, name: image.Name, mediaType: image.MediaType, size: int64(image.Size), blob: sql.NullInt64{Int64: blob, Valid: true}}
-		if image.ID, err = row.insert(ctx, tx, conversation, db.Millis(m.At)); err != nil {
+		row := rows.File{N: i, Name: image.Name, MediaType: image.MediaType, Size: int64(image.Size), Blob: sql.NullInt64{Int64: blob, Valid: true}}
+		if image.ID, err = row.Insert(ctx, tx, conversation, db.Millis(m.At)); err != nil {
 			return m, err
 		}
 		image.Data = nil
@@ -44,9 +45,9 @@ func addFiles(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (M
 		if err != nil {
 			return m, err
 		}
-		row := fileRow{n: len(m.Images) + i, name: file.Name, mediaType: file.MediaType, size: file.Size,
-			source: string(source), attempts: file.Source.Attempts, next: db.Millis(file.Source.Next)}
-		if file.ID, err = row.insert(ctx, tx, conversation, db.Millis(m.At)); err != nil {
+		row := rows.File{N: len(m.Images) + i, Name: file.Name, MediaType: file.MediaType, Size: file.Size,
+			Source: string(source), Attempts: file.Source.Attempts, Next: db.Millis(file.Source.Next)}
+		if file.ID, err = row.Insert(ctx, tx, conversation, db.Millis(m.At)); err != nil {
 			return m, err
 		}
 		file.Source = nil
@@ -54,52 +55,54 @@ func addFiles(ctx context.Context, tx *sql.Tx, conversation int64, m Message) (M
 	return m, nil
 }
 
-// fileRow is a new row of the table files.
-type fileRow struct {
-	n               int
-	name, mediaType string
-	size            int64
-	blob            sql.NullInt64
-	source          string // "" = it is here
-	attempts        int
-	next            int64
-}
-
-func (f fileRow) insert(ctx context.Context, tx *sql.Tx, conversation, at int64) (id int64, err error) {
-	next := sql.NullInt64{Int64: f.next, Valid: f.source != ""}
-	result, err := tx.ExecContext(ctx, `
-		INSERT INTO files (session_id, n, name, media_type, size, blob_id, source, attempts, next_at, created_at)
-		SELECT session_id, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM conversations WHERE id = ?`,
-		f.n, db.Text(f.name), db.Text(f.mediaType), f.size, f.blob, db.Nullable(f.source), f.attempts, next, at, conversation)
-	if err != nil {
-		return 0, err
-	}
-	return result.LastInsertId()
-}
-
 // claimFiles gives the rows of its files to a message. Of a file that came late it is
-// then told that it is here.
+// then told that it is here, and one that is read again later is noted as such.
 func claimFiles(ctx context.Context, tx *sql.Tx, conversation, message int64, m Message) error {
-	claim := func(id int64) error {
+	claim := func(id int64, again sql.NullInt64) error {
 		if id == 0 {
 			return nil
 		}
 		_, err := tx.ExecContext(ctx, `
-			UPDATE files SET message_id = ?, inbox_id = NULL, next_at = CASE WHEN blob_id IS NULL THEN next_at END
-			WHERE id = ? AND session_id = (SELECT session_id FROM conversations WHERE id = ?)`, message, id, conversation)
+			UPDATE files SET message_id = ?, inbox_id = NULL, next_at = CASE WHEN blob_id IS NULL THEN next_at ELSE ? END
+			WHERE id = ? AND session_id = (SELECT session_id FROM conversations WHERE id = ?)`, message, again, id, conversation)
 		return err
 	}
 	for _, image := range m.Images {
-		if err := claim(image.ID); err != nil {
+		if err := claim(image.ID, sql.NullInt64{}); err != nil {
 			return err
 		}
 	}
 	for _, file := range m.Files {
-		if err := claim(file.ID); err != nil {
+		again := sql.NullInt64{Int64: db.Millis(file.Again), Valid: !file.Again.IsZero()}
+		if err := claim(file.ID, again); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// KeepPictures stores the pictures of a message of a run that is not committed yet. Its
+// commit gives them to the message, or deletes them where it does not store the message.
+// For package journal.
+func KeepPictures(ctx context.Context, tx *sql.Tx, run int64, m Message, now time.Time) (Message, error) {
+	m.Images = slices.Clone(m.Images)
+	at := db.Millis(now)
+	for i := range m.Images {
+		image := &m.Images[i]
+		blob, err := blobs.AddBytes(ctx, tx, image.Data, at)
+		if err != nil {
+			return m, err
+		}
+		image.ID, err = db.Insert(ctx, tx, `
+			INSERT INTO files (session_id, inbox_id, n, name, media_type, size, blob_id, created_at)
+			SELECT session_id, id, (SELECT coalesce(min(n), 0) - 1 FROM files WHERE inbox_id = ?1 AND n < 0), ?2, ?3, ?4, ?5, ?6 FROM inbox WHERE id = ?1`,
+			run, db.Text(image.Name), db.Text(image.MediaType), image.Size, blob, at)
+		if err != nil {
+			return m, err
+		}
+		image.Data = nil
+	}
+	return m, nil
 }
 
 // dropFiles deletes the rows of the files of an inbound that no message has taken,
@@ -109,13 +112,14 @@ func dropFiles(ctx context.Context, tx *sql.Tx, inbound int64) error {
 	return err
 }
 
-// dropUnclaimed deletes the rows of files that no message of a run has taken. Of an
-// album, one message may have the files of all.
+// dropUnclaimed deletes the rows of files that no message of a run has taken: of an
+// album, one message may have the files of all, and pictures of tools may come with
+// results that are not stored.
 func dropUnclaimed(ctx context.Context, tx *sql.Tx, took []Inbound) error {
-	if !slices.ContainsFunc(took, func(in Inbound) bool { return len(in.Attachments) > 0 }) {
-		return nil
-	}
-	for _, in := range took {
+	for i, in := range took {
+		if i > 0 && len(in.Attachments) == 0 { // the first has the pictures of the run's tools
+			continue
+		}
 		if err := dropFiles(ctx, tx, in.ID); err != nil {
 			return err
 		}
@@ -124,79 +128,16 @@ func dropUnclaimed(ctx context.Context, tx *sql.Tx, took []Inbound) error {
 }
 
 // ImageData returns the bytes of an image: its own, or those that are stored.
-func (s *Store) ImageData(ctx context.Context, image Image) (data []byte, err error) {
+func (s *Store) ImageData(ctx context.Context, image media.Image) (data []byte, err error) {
 	switch {
 	case image.Data != nil:
 		return image.Data, nil
 	case image.ID != 0:
-		return s.fileData(ctx, image.ID)
+		data, err = blobs.FileData(ctx, s.db, s.db.Path(), image.ID)
+		return data, notFound(err)
 	}
-	err = s.db.QueryRowContext(ctx, `SELECT data FROM images WHERE message_id = ? AND n = ?`, image.message, image.n).Scan(&data)
+	err = s.db.QueryRowContext(ctx, `SELECT data FROM images WHERE message_id = ? AND n = ?`, image.Message, image.Place).Scan(&data)
 	return data, db.Explain(err)
-}
-
-func (s *Store) fileData(ctx context.Context, id int64) ([]byte, error) {
-	blob, err := blobs.Scan(s.db.QueryRowContext(ctx, blobs.Select+`JOIN files f ON f.blob_id = b.id WHERE f.id = ?`, id))
-	if err != nil {
-		return nil, db.Explain(notFound(err))
-	}
-	reader, err := blobs.Open(ctx, s.db, s.db.Path(), blob)
-	if err != nil {
-		return nil, err
-	}
-	defer reader.Close()
-	data := make([]byte, blob.Size)
-	if _, err := io.ReadFull(reader.Whole(), data); err != nil {
-		return nil, fmt.Errorf("read file %d: %w", id, err)
-	}
-	return data, nil
-}
-
-// FileAt returns a file of a conversation that is no picture: number n, from 0, of the
-// message seq, with its session. The error is ErrNotFound if there is none.
-func (s *Store) FileAt(ctx context.Context, conversation string, seq int64, n int) (file File, key Key, err error) {
-	var column []byte
-	var list []File
-	err = s.db.QueryRowContext(ctx, `
-		SELECT coalesce(m.files, '[]'), s.key FROM messages m JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id
-		WHERE c.uuid = ? AND c.deleted = 0 AND m.seq = ?`, conversation, seq).Scan(&column, &key)
-	if err == nil {
-		err = json.Unmarshal(column, &list)
-	}
-	if err == nil && (n < 0 || n >= len(list)) {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return File{}, "", db.Explain(fmt.Errorf("file %d of message %d of %s: %w", n, seq, conversation, notFound(err)))
-	}
-	return list[n], key, nil
-}
-
-// ImageAt returns a picture of a conversation with its bytes: the one with the
-// place n, from 0, in the message seq. ErrNotFound when there is none.
-func (s *Store) ImageAt(ctx context.Context, conversation string, seq int64, n int) (image Image, err error) {
-	var parts []byte
-	var images []Image
-	var message int64
-	err = s.db.QueryRowContext(ctx, `
-		SELECT id, coalesce(parts, '[]') FROM messages
-		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0) AND seq = ?`,
-		conversation, seq).Scan(&message, &parts)
-	if err == nil {
-		err = json.Unmarshal(parts, &images)
-	}
-	if err == nil && (n < 0 || n >= len(images)) {
-		err = ErrNotFound
-	}
-	if err == nil {
-		image = images[n]
-		image.message, image.n = message, n
-		image.Data, err = s.ImageData(ctx, image)
-	}
-	if err != nil {
-		return Image{}, db.Explain(fmt.Errorf("picture %d of message %d of %s: %w", n, seq, conversation, notFound(err)))
-	}
-	return image, nil
 }
 
 // SplitFiles returns what a person wrote in a message, without the lines about its
@@ -206,7 +147,7 @@ func (m Message) SplitFiles() (said string, files []string) {
 	var b strings.Builder
 	at := 0
 	for _, f := range m.Files {
-		if !f.isWithin(m.Content, at) {
+		if !f.Within(m.Content, at) {
 			return m.Content, nil
 		}
 		b.WriteString(strings.TrimSuffix(m.Content[at:f.Lines.From], "\n"))
@@ -215,12 +156,4 @@ func (m Message) SplitFiles() (said string, files []string) {
 	}
 	b.WriteString(m.Content[at:])
 	return b.String(), files
-}
-
-// isWithin reports whether the extents of a file are parts of content behind at.
-func (f File) isWithin(content string, at int) bool {
-	if f.Lines.From < at || f.Lines.To < f.Lines.From || f.Lines.To > len(content) {
-		return false
-	}
-	return f.Body == (Extent{}) || f.Lines.From <= f.Body.From && f.Body.From <= f.Body.To && f.Body.To <= f.Lines.To
 }

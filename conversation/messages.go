@@ -9,6 +9,7 @@ import (
 
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/turns"
+	"parley/conversation/metadata"
 )
 
 // View chooses which messages of a conversation are read.
@@ -24,7 +25,7 @@ const (
 func (v View) condition() string {
 	switch v {
 	case ViewAll:
-		return `1`
+		return `true`
 	case ViewTalk:
 		return turns.InTalk
 	}
@@ -39,18 +40,18 @@ func (v View) has(m *Message) bool {
 	case ViewTalk:
 		return !m.Hidden()
 	}
-	return !m.Hidden() && m.Role != RoleTool && m.Content != ""
+	return !m.Hidden() && m.Role != RoleTool && (m.Content != "" || len(m.Images) > 0)
 }
 
 // MessageQuery chooses messages of a conversation. A page is limited either in
 // messages or in whole turns.
 type MessageQuery struct {
-	Conversation string // ID
-	View         View   // "" = ViewPeople
-	After        int64  // only messages after this seq
-	Before       int64  // only messages before this seq; 0 = up to the newest
-	Forward      bool   // the page begins with the oldest of them; else it ends with the newest
-	Metadata     Filter // only messages with this metadata; the whole conversation may be searched for them
+	Conversation string          // ID
+	View         View            // "" = ViewPeople
+	After        int64           // only messages after this seq
+	Before       int64           // only messages before this seq; 0 = up to the newest
+	Forward      bool            // the page begins with the oldest of them; else it ends with the newest
+	Metadata     metadata.Filter // only messages with this metadata; the whole conversation may be searched for them
 
 	Limit     int // messages on a page, 0 = no limit; a page ends earlier after 1 MiB of text
 	Turns     int // whole turns on a page, instead of Limit; not with Metadata
@@ -114,7 +115,7 @@ func (s *Store) Messages(ctx context.Context, q MessageQuery) (Page, error) {
 
 // queryMessages returns the rows of a query, one more than the page holds.
 func queryMessages(ctx context.Context, conn db.Querier, q MessageQuery) (*sql.Rows, error) {
-	filter, err := q.Metadata.parameter()
+	filter, err := q.Metadata.Parameter()
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +126,7 @@ func queryMessages(ctx context.Context, conn db.Querier, q MessageQuery) (*sql.R
 	case q.Turns > 0:
 		query = db.Query
 	case filter != nil:
-		condition += ` AND ` + metadataMatches("messages.metadata", ":metadata")
+		condition += ` AND ` + metadata.Matches(":metadata", "messages.metadata")
 		query = db.Query
 	}
 	direction := ` DESC`
@@ -136,7 +137,7 @@ func queryMessages(ctx context.Context, conn db.Querier, q MessageQuery) (*sql.R
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = :conversation AND deleted = 0)
 			AND seq > :after AND (:before = 0 OR seq < :before) AND `+condition+` ORDER BY seq`+direction+` LIMIT :limit`,
 		sql.Named("conversation", q.Conversation), sql.Named("after", q.After), sql.Named("before", q.Before),
-		sql.Named("metadata", filter), sql.Named("limit", oneMore(q.Limit)))
+		sql.Named("metadata", filter), sql.Named("limit", db.OneMore(q.Limit)))
 }
 
 // pageReader collects the messages of a page in the order in which they are read.

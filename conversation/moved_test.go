@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"bytes"
@@ -13,13 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/storetest"
 )
 
 // placed is a database with one exchange in it, whose files are about to be
 // taken away.
 type placed struct {
-	*Store
+	*conversation.Store
 	t    *testing.T
 	path string
 	log  *syncBuffer
@@ -40,9 +42,9 @@ func newPlacedAt(t *testing.T, path string) *placed {
 	return p
 }
 
-func (p *placed) open(path string) *Store {
+func (p *placed) open(path string) *conversation.Store {
 	p.t.Helper()
-	s, err := Open(p.t.Context(), Config{Path: path, Log: slog.New(slog.NewTextHandler(p.log, nil))})
+	s, err := conversation.Open(p.t.Context(), conversation.Config{Path: path, Log: slog.New(slog.NewTextHandler(p.log, nil))})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -50,7 +52,7 @@ func (p *placed) open(path string) *Store {
 }
 
 func (p *placed) tryAccept() error {
-	_, err := p.Accept(p.t.Context(), nil, say(chat, p.said+1, "hello"))
+	_, err := p.Accept(p.t.Context(), nil, storetest.Say(storetest.Chat, p.said+1, "hello"))
 	if err == nil {
 		p.said++
 	}
@@ -70,7 +72,7 @@ func (p *placed) expectRefused(words ...string) {
 	p.t.Helper()
 	for range 3 {
 		err := p.tryAccept()
-		if !errors.Is(err, ErrMoved) {
+		if !errors.Is(err, conversation.ErrMoved) {
 			p.t.Fatalf("a message was accepted although the database was taken away: %v", err)
 		}
 		for _, word := range words {
@@ -79,13 +81,13 @@ func (p *placed) expectRefused(words ...string) {
 			}
 		}
 	}
-	if _, err := p.Begin(p.t.Context(), chat, 1000); !errors.Is(err, ErrMoved) {
+	if _, err := p.Begin(p.t.Context(), storetest.Chat, 1000); !errors.Is(err, conversation.ErrMoved) {
 		p.t.Errorf("a run begins although the database was taken away: %v", err)
 	}
-	if _, err := p.Accept(p.t.Context(), []Cursor{{Name: "probe"}}); !errors.Is(err, ErrMoved) {
+	if _, err := p.Accept(p.t.Context(), []conversation.Cursor{{Name: "probe"}}); !errors.Is(err, conversation.ErrMoved) {
 		p.t.Errorf("the probe gave %v", err)
 	}
-	if p.db.Moved() == nil {
+	if p.DB().Moved() == nil {
 		p.t.Error("the store does not tell that its database was taken away")
 	}
 	if n := strings.Count(p.log.String(), "database taken away"); n != 1 {
@@ -100,16 +102,16 @@ func (p *placed) expectWhole(path string) {
 	s := p.open(path)
 	defer s.Close()
 	held := map[string]bool{}
-	for _, in := range mustBegin(p.t, s, chat, 1000).Waiting {
+	for _, in := range storetest.Begin(p.t, s, storetest.Chat, 1000).Waiting {
 		held[in.SourceID] = true
 	}
 	for id := range p.said {
-		if !held[say(chat, id+1, "").SourceID] {
+		if !held[storetest.Say(storetest.Chat, id+1, "").SourceID] {
 			p.t.Errorf("%s does not hold message %d of the %d that were acknowledged", path, id+1, p.said)
 		}
 	}
 	var ok string
-	if err := s.db.QueryRowContext(p.t.Context(), "PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
+	if err := s.DB().QueryRowContext(p.t.Context(), "PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
 		p.t.Errorf("integrity_check of %s: %s, %v", path, ok, err)
 	}
 }
@@ -167,8 +169,8 @@ func TestNothingIsAcknowledgedAfterTheDatabaseWasMoved(t *testing.T) {
 	p.expectRefused(p.path, away, "Move it back")
 	p.rename(away, p.path)
 	p.accept()
-	if p.db.Moved() != nil || !strings.Contains(p.log.String(), "back in its place") {
-		t.Errorf("the return was not noticed: %v\n%s", p.db.Moved(), p.log)
+	if p.DB().Moved() != nil || !strings.Contains(p.log.String(), "back in its place") {
+		t.Errorf("the return was not noticed: %v\n%s", p.DB().Moved(), p.log)
 	}
 	p.Close()
 	p.expectWhole(p.path)
@@ -224,7 +226,7 @@ func TestDeletedDatabaseStoresNothing(t *testing.T) {
 	p.remove("")
 	p.expectRefused(p.path, "was deleted", "gateway restore")
 	p.copyFile(os.DevNull, p.path)
-	if err := p.tryAccept(); !errors.Is(err, ErrMoved) {
+	if err := p.tryAccept(); !errors.Is(err, conversation.ErrMoved) {
 		t.Errorf("a message was accepted into a file that is deleted: %v", err)
 	}
 }
@@ -268,7 +270,7 @@ func TestDatabaseThatWasWrittenWhileItWasAwayIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.rename(away, p.path)
-	if err := p.tryAccept(); !errors.Is(err, ErrMoved) || !strings.Contains(err.Error(), "start it again") {
+	if err := p.tryAccept(); !errors.Is(err, conversation.ErrMoved) || !strings.Contains(err.Error(), "start it again") {
 		t.Errorf("a message was accepted into a file that somebody else has written: %v", err)
 	}
 	p.Close()
@@ -283,7 +285,7 @@ func TestDeletedLogIsMadeAnewWithoutLoss(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			p := newPlaced(t)
-			release, err := p.Lock(chat)
+			release, err := p.Lock(storetest.Chat)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -291,19 +293,19 @@ func TestDeletedLogIsMadeAnewWithoutLoss(t *testing.T) {
 			p.remove(suffixes...)
 			p.accept()
 			p.accept()
-			if waiting := mustBegin(t, p.Store, chat, 1000).Waiting; len(waiting) != p.said {
+			if waiting := storetest.Begin(t, p.Store, storetest.Chat, 1000).Waiting; len(waiting) != p.said {
 				t.Errorf("%d messages wait, want %d", len(waiting), p.said)
 			}
-			if _, err := p.Active(t.Context(), chat); err != nil {
+			if _, err := p.Active(t.Context(), storetest.Chat); err != nil {
 				t.Errorf("the database can't be read: %v", err)
 			}
-			if got := p.db.Moved(); got != nil {
+			if got := p.DB().Moved(); got != nil {
 				t.Error(got)
 			}
 			if !strings.Contains(p.log.String(), "made anew") {
 				t.Errorf("the log does not tell:\n%s", p.log)
 			}
-			other := startOther(t, otherProcess{database: p.path, lock: string(chat)})
+			other := startOther(t, otherProcess{database: p.path, lock: string(storetest.Chat)})
 			other.expect("in use by process")
 			p.crash()
 			p.expectWhole(p.path)
@@ -357,7 +359,7 @@ func TestDatabaseIsNotOpenedInPlaceOfTheOneThatRuns(t *testing.T) {
 			p := newPlaced(t)
 			p.rename(p.path, p.path+".away")
 			replace(p)
-			startOther(t, otherProcess{database: p.path}).expect(ErrMoved.Error(), "another process has it open", p.path)
+			startOther(t, otherProcess{database: p.path}).expect(conversation.ErrMoved.Error(), "another process has it open", p.path)
 			p.rename(p.path+".away", p.path)
 			startOther(t, otherProcess{database: p.path}).expect("open")
 			p.accept()
@@ -389,7 +391,7 @@ func TestMovedDatabaseIsNotRead(t *testing.T) {
 	p := newPlaced(t)
 	p.rename(p.path, p.path+".away")
 	p.copyFile(p.path+".away", p.path)
-	if held, err := db.Share(p.path); !errors.Is(err, ErrMoved) {
+	if held, err := db.Share(p.path); !errors.Is(err, conversation.ErrMoved) {
 		t.Errorf("a file in the place of the one that is open was taken for it: %v, %v", held, err)
 	}
 }
@@ -419,12 +421,12 @@ func TestLinkThatLeadsElsewhereStoresNothing(t *testing.T) {
 func TestWriteIsNotReportedWhenTheFileGoesAtItsCommit(t *testing.T) {
 	t.Parallel()
 	p := newPlaced(t)
-	err := p.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	err := p.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 		p.rename(p.path, p.path+".away")
-		_, err := insertInbound(ctx, tx, say(chat, 50, "at the last moment"), 1)
+		_, err := tx.ExecContext(ctx, `INSERT INTO cursors (name, value, updated_at) VALUES ('late', '1', 1)`)
 		return err
 	})
-	if !errors.Is(err, ErrMoved) {
+	if !errors.Is(err, conversation.ErrMoved) {
 		t.Errorf("a write into a file that is gone was reported as stored: %v", err)
 	}
 	p.rename(p.path+".away", p.path)

@@ -8,14 +8,15 @@ import (
 	"fmt"
 	"time"
 
-	"parley/conversation/state"
-
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
+	"parley/conversation/internal/talkrows"
+	"parley/conversation/metadata"
+	"parley/conversation/state"
 )
 
-// What operators and programs do to sessions from outside. Whoever calls it holds
-// the session's lock, so that no loop works with what it changes.
+// These methods change sessions on behalf of operators and programs. The caller holds the
+// session's lock, so that no loop uses the conversation at the same time.
 
 // Archive ends a conversation of a session, the active one where id is "", and
 // returns it as it is then; the next message begins a new one. The error is ErrNotFound
@@ -36,16 +37,31 @@ func (s *Store) Archive(ctx context.Context, key Key, id string) (Conversation, 
 
 // SetMetadata replaces the metadata of a session, which is made when it is new;
 // "" is none. Metadata that is no JSON object, or a long one, is ErrInvalid.
-func (s *Store) SetMetadata(ctx context.Context, key Key, metadata Metadata) error {
-	metadata, err := metadata.checked()
+func (s *Store) SetMetadata(ctx context.Context, key Key, given metadata.Object) error {
+	metadata, err := given.Checked()
 	if err != nil {
 		return err
 	}
 	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		session, _, err := rows.EnterSession(ctx, tx, string(key), "", db.Millis(s.now()))
+		session, _, err := rows.EnterSession(ctx, tx, string(key), "", db.Millis(s.Now()))
 		if err == nil {
 			_, err = tx.ExecContext(ctx, `UPDATE sessions SET metadata = ? WHERE id = ?`, db.Nullable(string(metadata)), session)
 		}
+		return err
+	})
+}
+
+// SetConversationMetadata replaces the metadata of a conversation of a session, "" is none.
+// It returns the conversation as it is then. The error is ErrNotFound when there is no such
+// conversation, and ErrInvalid for metadata that is no JSON object, or a long one.
+func (s *Store) SetConversationMetadata(ctx context.Context, key Key, id string, given metadata.Object) (Conversation, error) {
+	noted, err := given.Checked()
+	if err != nil {
+		return Conversation{}, err
+	}
+	return s.change(ctx, key, id, "describe", func(ctx context.Context, tx *sql.Tx, c *Conversation) error {
+		c.Metadata = noted
+		_, err := tx.ExecContext(ctx, `UPDATE conversations SET metadata = ? WHERE id = ?`, db.Nullable(string(noted)), c.row)
 		return err
 	})
 }
@@ -72,8 +88,8 @@ func (s *Store) Rename(ctx context.Context, r Renaming) (Conversation, error) {
 	})
 }
 
-// change does something to a conversation of a session, the active one where id is
-// "", and returns it as it is then.
+// change applies do to a conversation of a session, or to the active one if id is "", and
+// returns the changed conversation.
 func (s *Store) change(ctx context.Context, key Key, id, what string, do func(context.Context, *sql.Tx, *Conversation) error) (c Conversation, err error) {
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		which, args := `c.uuid = ? AND `, []any{id, string(key)}
@@ -98,12 +114,18 @@ func (s *Store) change(ctx context.Context, key Key, id, what string, do func(co
 	return c, err
 }
 
+// withSession are the tables whose rows are deleted with all conversations of a session, and
+// not with one of them.
+var withSession = []string{"session_approvals", "reminders"}
+
 // deleteBatch is how many conversations are marked in one transaction.
 const deleteBatch = 100
 
 // Delete deletes a conversation of a session for good, or all of them when id
-// is "", and says how many. They are hidden at once; their rows and their words
-// in the index go by and by, or with Sweep. What waits for an answer stays.
+// is "", and returns their number. They are hidden at once. Their rows and their words in
+// the index are deleted in the background, or by Sweep. Waiting messages stay. Group talk
+// is deleted with the active conversation, and with all of them; reminders, and tools that are
+// always allowed, with all of them.
 func (s *Store) Delete(ctx context.Context, key Key, id string) (deleted int, err error) {
 	for {
 		n, err := s.deleteSome(ctx, key, id)
@@ -119,17 +141,40 @@ func (s *Store) deleteSome(ctx context.Context, key Key, id string) (n int, err 
 		if err != nil {
 			return err
 		}
+		if err := forgetTalk(ctx, tx, key, id, list); err != nil {
+			return err
+		}
 		for _, row := range list {
 			if err := rows.DeleteConversation(ctx, tx, row); err != nil {
 				return err
 			}
 		}
 		if n = len(list); id == "" {
-			_, err = tx.ExecContext(ctx, `UPDATE sessions SET place = '', metadata = NULL, carried = NULL WHERE key = ?`, string(key)) // an adapter says its place anew
+			_, err = tx.ExecContext(ctx, `UPDATE sessions SET place = '', metadata = NULL, carried = NULL, pinned = 0 WHERE key = ?`, string(key)) // an adapter says its place anew
+			for _, table := range withSession {
+				if err == nil {
+					_, err = tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE session_id = (SELECT id FROM sessions WHERE key = ?)`, string(key))
+				}
+			}
 		}
 		return err
 	})
 	return n, err
+}
+
+// forgetTalk deletes the group talk of a session, where all conversations are deleted, or
+// the active one is. An older one is over, and what is said now is no part of it.
+func forgetTalk(ctx context.Context, tx *sql.Tx, key Key, id string, list []int64) error {
+	all := id == ""
+	if !all && len(list) > 0 {
+		if err := tx.QueryRowContext(ctx, `SELECT active FROM conversations WHERE id = ?`, list[0]).Scan(&all); err != nil {
+			return err
+		}
+	}
+	if !all {
+		return nil
+	}
+	return talkrows.Forget(ctx, tx, string(key))
 }
 
 func deletable(ctx context.Context, tx *sql.Tx, key Key, id string) (list []int64, err error) {
@@ -142,7 +187,7 @@ func deletable(ctx context.Context, tx *sql.Tx, key Key, id string) (list []int6
 // present one is archived. The caller holds the session's lock.
 func (s *Store) Resume(ctx context.Context, key Key, conversation string) error {
 	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := resume(ctx, tx, key, conversation, s.now())
+		_, err := resume(ctx, tx, key, conversation, s.Now())
 		return err
 	})
 }
@@ -179,14 +224,14 @@ func notFound(err error) error {
 // ErrNoSession.
 func (s *Store) Reset(ctx context.Context, key Key, keepSystem bool) (fresh Conversation, err error) {
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		fresh, err = reset(ctx, tx, key, keepSystem, s.carry, s.now())
+		fresh, err = reset(ctx, tx, key, keepSystem, s.carry, s.Now())
 		if err != nil {
 			return fmt.Errorf("reset %s: %w", key, err)
 		}
 		return nil
 	})
 	if IsDamaged(err) {
-		return s.resetApart(ctx, key, s.now())
+		return s.resetInNewSession(ctx, key, s.Now())
 	}
 	return fresh, err
 }

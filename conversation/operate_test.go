@@ -1,29 +1,33 @@
-package conversation
+package conversation_test
 
 import (
 	"errors"
 	"testing"
+
+	"parley/conversation"
+	"parley/conversation/catalog"
+	"parley/conversation/storetest"
 )
 
 // After the operator has archived a conversation, the next message in its chat
 // begins a new one, and the old one is still there to be read.
 func TestArchiveEndsAConversation(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exchange(t, s, chat, 1)
-	old, err := s.Archive(t.Context(), chat, "")
+	s := storetest.New(t)
+	storetest.Turn(t, s, storetest.Chat, 1)
+	old, err := s.Archive(t.Context(), storetest.Chat, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	exchange(t, s, chat, 2)
-	now, err := s.Active(t.Context(), chat)
+	storetest.Turn(t, s, storetest.Chat, 2)
+	now, err := s.Active(t.Context(), storetest.Chat)
 	if err != nil || now.ID == old.ID || now.Messages != 2 {
 		t.Errorf("the active conversation: %+v, %v", now, err)
 	}
-	if page, err := s.Messages(t.Context(), MessageQuery{Conversation: old.ID, Turns: 5}); err != nil || len(page.Messages) != 2 {
+	if page, err := s.Messages(t.Context(), conversation.MessageQuery{Conversation: old.ID, Turns: 5}); err != nil || len(page.Messages) != 2 {
 		t.Errorf("the archived one: %+v, %v", page, err)
 	}
-	if _, err := s.Archive(t.Context(), "telegram:chat:7", ""); !errors.Is(err, ErrNotFound) {
+	if _, err := s.Archive(t.Context(), "telegram:chat:7", ""); !errors.Is(err, conversation.ErrNotFound) {
 		t.Errorf("a chat in which nothing was said: %v", err)
 	}
 }
@@ -32,47 +36,47 @@ func TestArchiveEndsAConversation(t *testing.T) {
 // answered, and no other session is touched.
 func TestDeletingASessionLeavesTheOthersAndWhatWaits(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	for range deleteBatch + 5 {
-		exchange(t, s, chat, int(s.now().UnixNano()))
-		if _, err := s.Archive(t.Context(), chat, ""); err != nil {
+	s := storetest.New(t)
+	for range 105 {
+		storetest.Turn(t, s, storetest.Chat, int(s.Now().UnixNano()))
+		if _, err := s.Archive(t.Context(), storetest.Chat, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	exchange(t, s, "telegram:chat:7", 1)
-	mustAccept(t, s, say(chat, 1, "still waiting"))
+	storetest.Turn(t, s, "telegram:chat:7", 1)
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "still waiting"))
 
-	if n, err := s.Delete(t.Context(), chat, ""); err != nil || n != deleteBatch+5 {
+	if n, err := s.Delete(t.Context(), storetest.Chat, ""); err != nil || n != 105 {
 		t.Fatalf("%d deleted, %v", n, err)
 	}
 	if err := s.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var left int
-	if err := s.db.QueryRowContext(t.Context(), `SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 2 {
+	if err := s.DB().QueryRowContext(t.Context(), `SELECT count(*) FROM messages`).Scan(&left); err != nil || left != 2 {
 		t.Errorf("%d messages are left, want the other session's 2 (%v)", left, err)
 	}
-	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 1 || len(turn.History) != 0 {
+	if turn := storetest.Begin(t, s, storetest.Chat, 1000); len(turn.Waiting) != 1 || len(turn.History) != 0 {
 		t.Errorf("what waits, and what it is answered with: %+v", turn)
 	}
 }
 
 func TestDeletingOneConversationKeepsTheRest(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exchange(t, s, chat, 1)
-	old, err := s.Archive(t.Context(), chat, "")
+	s := storetest.New(t)
+	storetest.Turn(t, s, storetest.Chat, 1)
+	old, err := s.Archive(t.Context(), storetest.Chat, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	exchange(t, s, chat, 2)
+	storetest.Turn(t, s, storetest.Chat, 2)
 	if n, err := s.Delete(t.Context(), "telegram:chat:7", old.ID); err != nil || n != 0 {
 		t.Errorf("another session's conversation was deleted: %d, %v", n, err)
 	}
-	if n, err := s.Delete(t.Context(), chat, old.ID); err != nil || n != 1 {
+	if n, err := s.Delete(t.Context(), storetest.Chat, old.ID); err != nil || n != 1 {
 		t.Errorf("%d deleted, %v", n, err)
 	}
-	if list, _, err := s.Conversations(t.Context(), ConversationQuery{Key: chat, Limit: 10}); err != nil || len(list) != 1 || !list[0].Active {
+	if list, _, err := catalog.New(s).Conversations(t.Context(), catalog.ConversationQuery{Key: storetest.Chat, Limit: 10}); err != nil || len(list) != 1 || !list[0].Active {
 		t.Errorf("left: %+v, %v", list, err)
 	}
 }

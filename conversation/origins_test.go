@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"fmt"
@@ -6,29 +6,33 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/sqlite"
-
-	"github.com/google/go-cmp/cmp"
+	"parley/conversation/storetest"
+	"parley/conversation/usage"
 )
 
 // alice is a session that spans a chat on Telegram and one on Discord.
-const alice = Key("user:alice")
+const alice = conversation.Key("user:alice")
 
 // from is a message to alice's session from one of her places.
-func from(origin Key, id int, text string) Inbound {
-	in := say(origin, id, text)
+func from(origin conversation.Key, id int, text string) conversation.Inbound {
+	in := storetest.Say(origin, id, text)
 	in.Key, in.Origin = alice, origin
 	return in
 }
 
 // answersEach answers every waiting message of a turn where it was written.
-func answersEach(turn Snapshot) Run {
-	run := answered(alice, turn, "")
+func answersEach(turn conversation.Snapshot) conversation.Run {
+	run := storetest.Answered(alice, turn, "")
 	run.Replies = nil
 	for _, in := range turn.Waiting {
 		to := in.Destination()
-		run.Replies = append(run.Replies, Delivery{Channel: to.Channel, Address: to.Address, Text: "re " + in.Text})
+		run.Replies = append(run.Replies, conversation.Delivery{Channel: to.Channel, Address: to.Address, Text: "re " + in.Text})
 	}
 	return run
 }
@@ -36,9 +40,9 @@ func answersEach(turn Snapshot) Run {
 // Each message keeps where it came from, so that its answer finds the way back.
 func TestASharedSessionKnowsWhereEachMessageCameFrom(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	mustAccept(t, s, from("telegram:chat:42", 1, "from the phone"), from("discord:dm:99", 2, "from the desk"))
-	turn := mustBegin(t, s, alice, 1000)
+	s := storetest.New(t)
+	storetest.Accept(t, s, from("telegram:chat:42", 1, "from the phone"), from("discord:dm:99", 2, "from the desk"))
+	turn := storetest.Begin(t, s, alice, 1000)
 	var got []string
 	for _, in := range turn.Waiting {
 		got = append(got, fmt.Sprint(in.Key, " ", in.Origin, " ", in.Destination()))
@@ -56,10 +60,10 @@ func TestASharedSessionKnowsWhereEachMessageCameFrom(t *testing.T) {
 // could not show that it types, nor fetch a file, nor send a reply elsewhere.
 func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	mustAccept(t, s, from("telegram:chat:42", 1, "one"), from("discord:dm:99", 2, "two"), from("telegram:chat:42", 3, "three"))
-	scopes := []Scope{{Channel: "telegram"}, {Channel: "discord"}, {Channel: "cli"}, {Channel: "telegram", Key: "telegram:chat:42"}}
-	expectKeys := func(what string, keys func(Scope) ([]Key, error), want ...int) {
+	s := storetest.New(t)
+	storetest.Accept(t, s, from("telegram:chat:42", 1, "one"), from("discord:dm:99", 2, "two"), from("telegram:chat:42", 3, "three"))
+	scopes := []conversation.Scope{{Channel: "telegram"}, {Channel: "discord"}, {Channel: "cli"}, {Channel: "telegram", Key: "telegram:chat:42"}}
+	expectKeys := func(what string, keys func(conversation.Scope) ([]conversation.Key, error), want ...int) {
 		t.Helper()
 		for i, scope := range scopes {
 			if got, err := keys(scope); err != nil || len(got) != want[i] || len(got) > 0 && got[0] != alice {
@@ -67,31 +71,31 @@ func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
 			}
 		}
 	}
-	expectKeys("waiting", func(scope Scope) ([]Key, error) { return s.Waiting(t.Context(), scope) }, 1, 1, 0, 0)
-	turn, err := s.Begin(t.Context(), alice, 1000, Account{Channel: "discord"}, Account{Channel: "cli"})
+	expectKeys("waiting", func(scope conversation.Scope) ([]conversation.Key, error) { return s.Waiting(t.Context(), scope) }, 1, 1, 0, 0)
+	turn, err := s.Begin(t.Context(), alice, 1000, conversation.Account{Channel: "discord"}, conversation.Account{Channel: "cli"})
 	if err != nil || len(turn.Waiting) != 1 || turn.Waiting[0].Text != "two" {
 		t.Fatalf("%+v, %v", turn.Waiting, err)
 	}
 
-	mustCommit(t, s, answersEach(mustBegin(t, s, alice, 1000)))
-	expectKeys("due", func(scope Scope) ([]Key, error) { return s.Due(t.Context(), scope) }, 1, 1, 0, 0)
+	storetest.Commit(t, s, answersEach(storetest.Begin(t, s, alice, 1000)))
+	expectKeys("due", func(scope conversation.Scope) ([]conversation.Key, error) { return s.Due(t.Context(), scope) }, 1, 1, 0, 0)
 	var got []string
 	for _, channel := range []string{"telegram", "discord", "cli"} {
-		due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: alice, Ready: true, Limit: 10, Accounts: []Account{{Channel: channel}}})
+		due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: alice, Ready: true, Limit: 10, Accounts: []conversation.Account{{Channel: channel}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, d := range due {
 			got = append(got, channel+": "+d.Text+" by "+d.Channel)
 		}
-		if queue := queueOf(t, s, Scope{Channel: channel}); queue.Due != int64(len(due)) || queue.Waiting != 0 {
+		if queue := queueOf(t, s, conversation.Scope{Channel: channel}); queue.Due != int64(len(due)) || queue.Waiting != 0 {
 			t.Errorf("the queue of %s is %+v", channel, queue)
 		}
 	}
 	if diff := cmp.Diff([]string{"telegram: re one by telegram", "telegram: re three by telegram", "discord: re two by discord"}, got); diff != "" {
 		t.Error(diff)
 	}
-	queues, err := Queues(t.Context(), s)
+	queues, err := bots.New(s).Queues(t.Context())
 	if err != nil || len(queues) != 2 || queues[0].Channel != "discord" || queues[0].Due != 1 || queues[1].Channel != "telegram" || queues[1].Due != 2 {
 		t.Errorf("queues: %+v, %v", queues, err)
 	}
@@ -100,14 +104,18 @@ func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
 // The operator sees what each channel costs, and no channel that nobody has.
 func TestSumsOfASharedSessionAreByChannel(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	for i, place := range []Key{"telegram:chat:42", "discord:dm:99", "discord:dm:99"} {
-		mustAccept(t, s, from(place, i, "hello"))
-		mustCommit(t, s, answersEach(mustBegin(t, s, alice, 1000)))
+	s := storetest.New(t)
+	for i, place := range []conversation.Key{"telegram:chat:42", "discord:dm:99", "discord:dm:99"} {
+		storetest.Accept(t, s, from(place, i, "hello"))
+		storetest.Commit(t, s, answersEach(storetest.Begin(t, s, alice, 1000)))
 	}
-	got, err := RunsByChannel(t.Context(), s)
+	stats, err := usage.New(s).Stats(t.Context(), time.Now().Add(-time.Hour), time.Now().Add(time.Hour), time.Hour)
 	if err != nil {
 		t.Fatal(err)
+	}
+	got := map[string]int64{}
+	for _, u := range stats.Models {
+		got[u.Channel] = u.Runs
 	}
 	if diff := cmp.Diff(map[string]int64{"telegram": 1, "discord": 2}, got); diff != "" {
 		t.Error(diff)
@@ -117,14 +125,14 @@ func TestSumsOfASharedSessionAreByChannel(t *testing.T) {
 // An edit of an answered message is told where that message came from.
 func TestAnEditInASharedSessionKeepsItsPlace(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	mustAccept(t, s, from("discord:dm:99", 1, "five apples"))
-	mustCommit(t, s, answersEach(mustBegin(t, s, alice, 1000)))
-	if key, err := s.Edit(t.Context(), Account{Channel: "discord"}, "discord:dm:99/1", "six apples", time.UnixMilli(2)); err != nil || key != alice {
+	s := storetest.New(t)
+	storetest.Accept(t, s, from("discord:dm:99", 1, "five apples"))
+	storetest.Commit(t, s, answersEach(storetest.Begin(t, s, alice, 1000)))
+	if key, err := s.Edit(t.Context(), conversation.Account{Channel: "discord"}, "discord:dm:99/1", "six apples", time.UnixMilli(2)); err != nil || key != alice {
 		t.Fatalf("%q, %v", key, err)
 	}
-	mustAccept(t, s, from("telegram:chat:42", 3, "how many?"))
-	turn := mustBegin(t, s, alice, 1000)
+	storetest.Accept(t, s, from("telegram:chat:42", 3, "how many?"))
+	turn := storetest.Begin(t, s, alice, 1000)
 	if len(turn.Notes) != 1 || turn.Notes[0].Origin != "discord:dm:99" || turn.Notes[0].Text != "six apples" {
 		t.Errorf("%+v", turn.Notes)
 	}
@@ -134,20 +142,20 @@ func TestAnEditInASharedSessionKeepsItsPlace(t *testing.T) {
 // kept; a message that comes again is known whichever session it went to.
 func TestSharingMayBeginAndEnd(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exchange(t, s, chat, 1)
-	mustAccept(t, s, say(chat, 2, "waits"))
-	again := from(chat, 2, "waits")
-	again.SourceID = say(chat, 2, "").SourceID
-	mustAccept(t, s, again, from(chat, 3, "shared"))
-	keys, err := s.Waiting(t.Context(), Scope{Channel: "telegram"})
-	if err != nil || cmp.Diff([]Key{chat, alice}, keys) != "" {
+	s := storetest.New(t)
+	storetest.Turn(t, s, storetest.Chat, 1)
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 2, "waits"))
+	again := from(storetest.Chat, 2, "waits")
+	again.SourceID = storetest.Say(storetest.Chat, 2, "").SourceID
+	storetest.Accept(t, s, again, from(storetest.Chat, 3, "shared"))
+	keys, err := s.Waiting(t.Context(), conversation.Scope{Channel: "telegram"})
+	if err != nil || cmp.Diff([]conversation.Key{storetest.Chat, alice}, keys) != "" {
 		t.Fatalf("waiting: %q, %v", keys, err)
 	}
-	if turn := mustBegin(t, s, chat, 1000); len(turn.Waiting) != 1 || len(turn.History) != 2 {
+	if turn := storetest.Begin(t, s, storetest.Chat, 1000); len(turn.Waiting) != 1 || len(turn.History) != 2 {
 		t.Errorf("the old session: %+v", turn)
 	}
-	if turn := mustBegin(t, s, alice, 1000); len(turn.Waiting) != 1 || turn.Waiting[0].Text != "shared" || len(turn.History) != 0 {
+	if turn := storetest.Begin(t, s, alice, 1000); len(turn.Waiting) != 1 || turn.Waiting[0].Text != "shared" || len(turn.History) != 0 {
 		t.Errorf("the shared session: %+v", turn)
 	}
 }
@@ -155,17 +163,18 @@ func TestSharingMayBeginAndEnd(t *testing.T) {
 // Replies that an earlier version left unsent still go out.
 func TestRepliesOfAnEarlierDatabaseKeepTheirChannel(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t)
 	path := filepath.Join(t.TempDir(), "earlier.db")
 	migratedTo(t, path, 8,
 		`INSERT INTO sessions (id, key, channel, created_at) VALUES (1, 'telegram:chat:42', 'telegram', 0)`,
 		`INSERT INTO inbox (session_id, channel, source_id, address, sender, text, sent_at) VALUES (1, 'telegram', '42:2', 'to', '{}', 'hi', 0)`,
 		`INSERT INTO outbox (session_id, run_id, address, text, created_at) VALUES (1, 1, 'to', 'hello', 0)`)
-	s := mustOpenAt(t, path)
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 10, Accounts: []Account{{Channel: "telegram"}}})
+	s := storetest.Open(t, path)
+	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 10, Accounts: []conversation.Account{{Channel: "telegram"}}})
 	if err != nil || len(due) != 1 || due[0].Text != "hello" || due[0].Channel != "telegram" {
 		t.Fatalf("%+v, %v", due, err)
 	}
-	if turn := mustBegin(t, s, chat, 100); len(turn.Waiting) != 1 || turn.Waiting[0].Origin != chat {
+	if turn := storetest.Begin(t, s, storetest.Chat, 100); len(turn.Waiting) != 1 || turn.Waiting[0].Origin != storetest.Chat {
 		t.Errorf("%+v", turn.Waiting)
 	}
 }

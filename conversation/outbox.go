@@ -7,72 +7,59 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
+	"parley/conversation/media"
 )
 
-// Scope is the part of the work that a process does: all that comes and goes by
-// a channel, as one bot or as every one, or what does so in one session.
-type Scope struct {
-	Channel string
-	Account string // the platform's id of the bot; "" = every one
-	Key     Key    // "" = every session
+// Delivery is one reply on its way to a platform. It exists from the commit
+// that made it until the platform has taken every part of it.
+type Delivery struct {
+	ID       int64
+	Key      Key
+	Channel  string   // the adapter that sends it; "" = the one that the run's first inbound came by, which Commit fills in
+	Account  string   // the platform's id of the bot that sends it, as of the inbound; filled in with Channel
+	Address  string   // as stored with the inbound that it answers
+	Text     string   // markdown
+	Actions  []Action // what to offer below the text, where the platform has buttons
+	Sent     []string // the platform's ids of the parts that it has taken
+	Attempts int      // tries that failed, over all parts
+	Reason   string   // why the latest try failed, for the operator, without secrets; "" when none did
+	At       time.Time
+	HeldAt   time.Time // since when it is set aside, so that later ones of its session go on; zero while it is not
+
+	Keep    bool // it is not sent but kept, as its inbound says, until a program or page asks for it
+	Interim bool // it is sent before its run has ended: a question, or a notice about one
+
+	Transcript *Transcript // goes along as a file; nil = none
+
+	WithPictures bool          // of a new reply: the pictures that the model made, and those of tools that its answer names, go along
+	Pictures     []media.Image // of a stored one: these go along, without their bytes
+
+	// Of a failed one, as read with DeliveryQuery.Failed. Its Text is "" if it was deleted.
+	RunID        int64
+	Conversation string // ID, "" where there is none
+	Title        string // of the conversation
 }
 
-// By returns the account that works the scope.
-func (s Scope) By() Account { return Account{s.Channel, s.Account} }
-
-// Waiting lists the sessions in scope that have inbound no run has settled:
-// what a crash or an orderly end left to do.
-func (s *Store) Waiting(ctx context.Context, scope Scope) ([]Key, error) {
-	keys, err := s.keys(ctx, `SELECT DISTINCT session_id FROM inbox WHERE run_id IS NULL AND note = 0 AND `+byAccount, scope)
-	if IsDamaged(err) {
-		return s.readableKeys(ctx, `SELECT DISTINCT session_id FROM inbox INDEXED BY inbox_waiting WHERE run_id IS NULL`, scope)
-	}
-	return keys, err
+// Transcript is a conversation as a file that goes along with a reply. It names
+// the messages and does not hold them: its bytes are made when it is sent.
+type Transcript struct {
+	Name         string `json:"name"`         // of the file, without a folder
+	Conversation string `json:"conversation"` // ID
+	Format       string `json:"format"`       // as the package transcript names it
+	From         int64  `json:"from"`         // seq of the first message
+	Through      int64  `json:"through"`      // seq of the last
 }
 
-// Due lists the sessions in scope that have deliveries to be sent.
-func (s *Store) Due(ctx context.Context, scope Scope) ([]Key, error) {
-	keys, err := s.keys(ctx, `SELECT DISTINCT session_id FROM outbox WHERE state = 'due' AND `+byAccount, scope)
-	if IsDamaged(err) {
-		return s.readableKeys(ctx, `SELECT DISTINCT session_id FROM outbox INDEXED BY outbox_due WHERE state = 'due'`, scope)
-	}
-	return keys, err
-}
-
-// readableKeys returns the keys of sessions as far as they can be read, whatever
-// the channel: who asks finds nothing to do in those of another one.
-func (s *Store) readableKeys(ctx context.Context, sessions string, scope Scope) (keys []Key, err error) {
-	ids, err := db.Column[int64](s.db.QueryContext(ctx, sessions))
-	if err != nil {
-		return nil, db.Explain(err)
-	}
-	for _, id := range ids {
-		var key Key
-		err := s.db.QueryRowContext(ctx, `SELECT key FROM sessions WHERE id = ? AND (?2 = '' OR key = ?2)`, id, string(scope.Key)).Scan(&key)
-		switch {
-		case err == nil:
-			keys = append(keys, key)
-		case !errors.Is(err, sql.ErrNoRows) && !IsDamaged(err):
-			return nil, db.Explain(err)
-		}
-	}
-	return keys, nil
-}
-
-// byAccount is the condition that a row is in a scope, with its channel as ?1 and
-// its account as ?3. It has a plus that keeps SQLite from reading all of a channel
-// by the index that tells messages apart: what waits is little, and has an index
-// of its own.
-var byAccount = `+channel = ?1 AND ` + ofAccount("account", "?3")
-
-func (s *Store) keys(ctx context.Context, sessions string, scope Scope) ([]Key, error) {
-	keys, err := db.Column[Key](s.db.QueryContext(ctx, `
-		SELECT key FROM sessions WHERE id IN (`+sessions+`) AND (?2 = '' OR key = ?2) ORDER BY id`,
-		scope.Channel, string(scope.Key), scope.Account))
-	return keys, db.Explain(err)
+// Action is a command that a person may give by a button.
+type Action struct {
+	Label   string `json:"label"`   // "Older"
+	Command string `json:"command"` // as it would be written: "/history 5 2"
 }
 
 // DeliveryQuery chooses deliveries that are due. The zero value means all.
@@ -80,21 +67,26 @@ type DeliveryQuery struct {
 	Key      Key       // of the session, "" = every one
 	Ready    bool      // only those that are not set aside
 	Held     bool      // only those that are set aside
+	Failed   bool      // instead of those that are due: those that the platform has refused for good, the newest first, for as long as they are kept. Only Skip and Limit apply
+	Skip     int       // with Failed: leave out as many first ones
 	After    int64     // only those behind the delivery with this ID
 	Accounts []Account // only those that these accounts send; none = every one
 	Limit    int
 }
 
-// Deliveries lists the deliveries that are due, the oldest first; over all
-// sessions those that are set aside come in the order in which they were. What can't be
-// read because the file is damaged is noted, and left out of the list of a session.
+// Deliveries lists the deliveries that are due, the oldest first. Those of all sessions that
+// are set aside are sorted by when that happened. The list of one session leaves out rows on
+// damaged pages, which the operator is told of.
 func (s *Store) Deliveries(ctx context.Context, q DeliveryQuery) ([]Delivery, error) {
+	if q.Failed {
+		return s.readFailed(ctx, q)
+	}
 	due, err := s.readDeliveries(ctx, q, 0)
 	if !IsDamaged(err) || q.Key == "" {
 		return due, err
 	}
 	ids, err := db.Column[int64](s.db.QueryContext(ctx, `
-		SELECT id FROM outbox INDEXED BY outbox_due WHERE state = 'due' AND session_id = (SELECT id FROM sessions WHERE key = ?) AND id > ? ORDER BY id`,
+		SELECT id FROM outbox`+db.Either(` INDEXED BY outbox_due`, ``)+` WHERE state = 'due' AND session_id = (SELECT id FROM sessions WHERE key = ?) AND id > ? ORDER BY id`,
 		string(q.Key), q.After))
 	if err != nil {
 		return nil, db.Explain(err)
@@ -142,8 +134,7 @@ func (q DeliveryQuery) order() string {
 	return `o.id`
 }
 
-// readDeliveries reads what a query asks for, or of that only the delivery with
-// an id that is not 0.
+// readDeliveries reads the deliveries of a query, or only the one with this id unless it is 0.
 func (s *Store) readDeliveries(ctx context.Context, q DeliveryQuery, id int64) ([]Delivery, error) {
 	condition, args := q.condition(id)
 	rows, err := s.db.QueryContext(ctx, `
@@ -165,17 +156,21 @@ func (s *Store) readDeliveries(ctx context.Context, q DeliveryQuery, id int64) (
 	return due, db.Explain(rows.Err())
 }
 
-const deliveryColumns = `o.id, o.channel, o.account, o.address, o.text, o.actions, o.transcript, o.sent, (
-		SELECT json_group_array(part_id) FROM (SELECT part_id FROM outbox_parts WHERE outbox_id = o.id AND n >= json_array_length(o.sent) ORDER BY n)),
-	o.attempts, o.created_at, o.held_at, (SELECT key FROM sessions WHERE sessions.id = o.session_id), o.error`
+// sentParts is how many parts of a delivery o stand in o.sent, and not in a row of their own.
+var sentParts = db.Either(`json_array_length(o.sent)`, `json_array_length(CAST(o.sent AS json))`)
+
+var deliveryColumns = `o.id, o.channel, o.account, o.address, o.text, o.actions, o.transcript, o.pictures, o.sent, (
+		SELECT ` + db.Either(`json_group_array(part_id)`, `coalesce(json_agg(part_id), '[]')`) + `
+		FROM (SELECT part_id FROM outbox_parts WHERE outbox_id = o.id AND n >= ` + sentParts + ` ORDER BY n) AS parts),
+	o.attempts, o.created_at, o.held_at, (SELECT key FROM sessions WHERE sessions.id = o.session_id), o.error, o.interim`
 
 // scanDelivery reads the deliveryColumns, and what a query has behind them.
 func scanDelivery(rows *sql.Rows, more ...any) (d Delivery, err error) {
-	var actions, transcript, first, rest []byte
+	var actions, transcript, pictures, first, rest []byte
 	var at int64
 	var heldAt sql.NullInt64
-	err = rows.Scan(append([]any{&d.ID, &d.Channel, &d.Account, &d.Address, &d.Text, &actions, &transcript, &first, &rest, &d.Attempts, &at, &heldAt,
-		&d.Key, &d.Reason}, more...)...)
+	err = rows.Scan(append([]any{&d.ID, &d.Channel, &d.Account, &d.Address, &d.Text, &actions, &transcript, &pictures, &first, &rest, &d.Attempts, &at, &heldAt,
+		&d.Key, &d.Reason, &d.Interim}, more...)...)
 	if err != nil {
 		return d, err
 	}
@@ -187,45 +182,44 @@ func scanDelivery(rows *sql.Rows, more ...any) (d Delivery, err error) {
 		d.Sent = append(d.Sent, ids...)
 	}
 	d.At, d.HeldAt = db.FromMillis(at), db.FromMillis(heldAt.Int64)
-	return d, unmarshalReply(actions, transcript, &d.Actions, &d.Transcript)
+	return d, errors.Join(db.FromJSON(actions, &d.Actions), db.FromJSON(transcript, &d.Transcript), db.FromJSON(pictures, &d.Pictures))
 }
 
 // Mark is the outcome of an attempt to deliver a reply.
 type Mark string
 
 const (
-	MarkPart   Mark = "part"   // the platform has taken one part more, the last one of Sent
+	MarkPart   Mark = "part"   // the platform has taken more parts: the last ones of Sent
 	MarkTried  Mark = "tried"  // a try failed, and another will follow
 	MarkHeld   Mark = "held"   // a try failed; the delivery is set aside, and the later ones of its session go on
 	MarkSent   Mark = "sent"   // the platform has taken every part
 	MarkFailed Mark = "failed" // the platform refuses it for good, or it can't be prepared for the platform
 )
 
-// Mark stores what has become of a delivery, and, but for a part, its Attempts.
-// reason says for the operator why the latest try failed, "" where it did not.
+// Mark stores the outcome of an attempt and, except with MarkPart, the delivery's Attempts.
+// reason tells the operator why the attempt failed; "" = it did not.
 //
-//   - A part costs the same however long the reply is.
-//   - HeldAt of a delivery stays as it is where it was set aside already.
-//   - The mark that it was sent may wait a few milliseconds for another write, which is
-//     less than the platform's answer took to arrive.
-//   - The text of one that failed is kept for Redeliver, unless its conversation was
-//     deleted meanwhile.
+//   - MarkPart stores the parts of Sent that are not stored yet. What it costs does not
+//     depend on how many are.
+//   - MarkHeld keeps HeldAt if the delivery was set aside before.
+//   - MarkSent may wait a few milliseconds to share a transaction with another write.
+//   - MarkFailed keeps the text for Redeliver, unless the conversation was deleted.
 func (s *Store) Mark(ctx context.Context, d Delivery, mark Mark, reason string) error {
-	write := s.db.Write
+	write := s.db.WriteOwned
 	if mark == MarkSent {
 		write = s.db.WriteLazily
 	}
-	return write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+	return write(ctx, string(d.Key), func(ctx context.Context, tx *sql.Tx) error {
 		switch mark {
 		case MarkPart:
-			return insertPart(ctx, tx, d, len(d.Sent)-1)
+			return insertParts(ctx, tx, d)
 		case MarkTried:
 			_, err := tx.ExecContext(ctx, `UPDATE outbox SET attempts = ?, error = ? WHERE id = ?`, d.Attempts, db.Text(reason), d.ID)
 			return err
 		case MarkHeld:
 			_, err := tx.ExecContext(ctx, `
 				UPDATE outbox SET held_at = coalesce(held_at, ?), attempts = ?, error = ? WHERE id = ? AND state = 'due'`,
-				db.Millis(s.now()), d.Attempts, db.Text(reason), d.ID)
+				db.Millis(s.Now()), d.Attempts, db.Text(reason), d.ID)
 			return err
 		case MarkSent:
 			return markSent(ctx, tx, d)
@@ -249,16 +243,14 @@ func markSent(ctx context.Context, tx *sql.Tx, d Delivery) error {
 		UPDATE outbox SET state = ?, sent = coalesce(?, sent), attempts = ?, error = '', text = '', address = '', actions = NULL, transcript = NULL
 		WHERE id = ?`, replySent, sent, d.Attempts, d.ID)
 	if err == nil && len(d.Sent) > 1 {
-		err = insertPart(ctx, tx, d, len(d.Sent)-1)
+		err = insertParts(ctx, tx, d)
 	}
 	return err
 }
 
 func markFailed(ctx context.Context, tx *sql.Tx, d Delivery, reason string) error {
-	for n := range d.Sent {
-		if err := insertPart(ctx, tx, d, n); err != nil {
-			return err
-		}
+	if err := insertParts(ctx, tx, d); err != nil {
+		return err
 	}
 	_, err := tx.ExecContext(ctx, `UPDATE outbox SET state = ?, attempts = ?, error = ? WHERE id = ?`,
 		replyFailed, d.Attempts, db.Text(reason), d.ID)
@@ -269,63 +261,61 @@ func markFailed(ctx context.Context, tx *sql.Tx, d Delivery, reason string) erro
 	return err
 }
 
-// insertPart stores the platform's id of one part of a delivery, once.
-func insertPart(ctx context.Context, tx *sql.Tx, d Delivery, n int) error {
-	_, err := tx.ExecContext(ctx, `
-		INSERT INTO outbox_parts (outbox_id, n, part_id) SELECT ?1, ?2, ?3 WHERE EXISTS (SELECT 1 FROM outbox WHERE id = ?1)
-		ON CONFLICT DO NOTHING`, d.ID, n, d.Sent[n])
+// insertParts stores the platform's ids of those parts of a delivery that are not stored yet.
+func insertParts(ctx context.Context, tx *sql.Tx, d Delivery) error {
+	var stored int
+	err := tx.QueryRowContext(ctx, `
+		SELECT coalesce((SELECT max(n) + 1 FROM outbox_parts WHERE outbox_id = o.id), `+sentParts+`)
+		FROM outbox o WHERE o.id = ?`, d.ID).Scan(&stored)
+	if errors.Is(err, sql.ErrNoRows) { // it was deleted meanwhile
+		return nil
+	}
+	for n := stored; n < len(d.Sent) && err == nil; n++ {
+		_, err = tx.ExecContext(ctx, `INSERT INTO outbox_parts (outbox_id, n, part_id) VALUES (?, ?, ?)`, d.ID, n, d.Sent[n])
+	}
 	return err
 }
 
-// FailedDelivery is a reply that the platform has refused for good. It is kept
-// like all that has ended, for a week.
-type FailedDelivery struct {
-	Delivery
-	RunID        int64
-	Conversation string // ID, "" where there is none
-	Title        string // of the conversation
-	Again        bool   // it can be sent again: its words are not deleted
-}
-
-// FailedDeliveries lists them over all sessions, the newest first, leaving out
-// the skip first ones.
-func (s *Store) FailedDeliveries(ctx context.Context, skip, limit int) ([]FailedDelivery, error) {
+// readFailed reads the deliveries that failed, the newest first, with their runs.
+func (s *Store) readFailed(ctx context.Context, q DeliveryQuery) ([]Delivery, error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+deliveryColumns+`, o.run_id, coalesce(c.uuid, ''), coalesce(c.title, ''), `+sendable+`
 		FROM outbox o JOIN sessions s ON s.id = o.session_id JOIN runs r ON r.id = o.run_id
 			LEFT JOIN conversations c ON c.id = r.conversation_id AND c.deleted = 0
-		WHERE o.state = 'failed' ORDER BY o.id DESC LIMIT ? OFFSET ?`, limit, skip)
+		WHERE o.state = 'failed' ORDER BY o.id DESC LIMIT ? OFFSET ?`, q.Limit, q.Skip)
 	if err != nil {
 		return nil, db.Explain(err)
 	}
 	defer rows.Close()
-	var list []FailedDelivery
+	var list []Delivery
 	for rows.Next() {
-		f, err := scanFailed(rows)
+		d, err := scanFailed(rows)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, f)
+		list = append(list, d)
 	}
 	return list, db.Explain(rows.Err())
 }
 
-// sendable is the condition that the words of a failed delivery are not deleted,
-// nor about to be.
+// sendable is the condition that the text of a failed delivery was not deleted, and is not
+// about to be.
 const sendable = `(o.text <> '' AND (r.conversation_id IS NULL OR c.id IS NOT NULL))`
 
-func scanFailed(rows *sql.Rows) (f FailedDelivery, err error) {
-	f.Delivery, err = scanDelivery(rows, &f.RunID, &f.Conversation, &f.Title, &f.Again)
-	if !f.Again {
-		f.Text, f.Actions, f.Transcript = "", nil, nil
+func scanFailed(rows *sql.Rows) (d Delivery, err error) {
+	var run int64
+	var conversation, title string
+	var sendable bool
+	d, err = scanDelivery(rows, &run, &conversation, &title, &sendable)
+	if d.RunID, d.Conversation, d.Title = run, conversation, title; !sendable {
+		d.Text, d.Actions, d.Transcript = "", nil, nil
 	}
-	return f, err
+	return d, err
 }
 
-// Redeliver makes a failed delivery due again and gives it as it is then; its
-// sender is told to look into the store. The parts that the platform took are
-// not sent again. ErrNotFailed when it was sent again already, or its words are
-// deleted.
+// Redeliver makes a failed delivery due again and returns it as it is then. The caller wakes
+// the sender of its channel. Parts that the platform has taken are not sent again. The error
+// is ErrNotFailed if the delivery is not a failed one any more, or its text was deleted.
 func (s *Store) Redeliver(ctx context.Context, id int64) (again Delivery, err error) {
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		again, err = redeliver(ctx, tx, id)
@@ -358,4 +348,78 @@ func redeliver(ctx context.Context, tx *sql.Tx, id int64) (d Delivery, err error
 		return d, errors.Join(rows.Err(), ErrNotFailed)
 	}
 	return scanDelivery(rows)
+}
+
+// The state of a reply in the outbox.
+const (
+	replyDue    = "due"
+	replySent   = "sent"
+	replyFailed = "failed"
+	replyKept   = "kept"
+)
+
+// insertReplies stores the replies of a run and returns those that are to be sent.
+func insertReplies(ctx context.Context, tx *sql.Tx, run Run, session int64, done Committed, at time.Time) ([]Delivery, error) {
+	var due []Delivery
+	for _, d := range run.Replies {
+		d.Key, d.Text, d.At = run.Key, db.Text(d.Text), at
+		if d.Channel == "" {
+			d.Channel, d.Account = run.Took[0].Channel(), run.Took[0].Account
+		}
+		actions, err := db.JSONOrNull(d.Actions, len(d.Actions) == 0)
+		if err != nil {
+			return nil, err
+		}
+		transcript, err := db.JSONOrNull(d.Transcript, d.Transcript == nil)
+		if err != nil {
+			return nil, err
+		}
+		if d.WithPictures {
+			d.Pictures = picturesOf(done.Messages)
+		}
+		pictures, err := db.JSONOrNull(d.Pictures, len(d.Pictures) == 0)
+		if err != nil {
+			return nil, err
+		}
+		state := replyDue
+		if d.Keep {
+			state = replyKept
+		}
+		d.ID, err = db.Insert(ctx, tx, `
+			INSERT INTO outbox (session_id, run_id, channel, account, address, text, actions, transcript, pictures, state, through, notice, created_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			session, run.ID(), d.Channel, d.Account, d.Address, d.Text, actions, transcript, pictures, state,
+			sql.NullInt64{Int64: done.Conversation.Messages, Valid: d.Keep}, d.Keep && !holdsReply(done.Messages), db.Millis(at))
+		if err != nil {
+			return nil, err
+		}
+		if !d.Keep {
+			due = append(due, d)
+		}
+	}
+	return due, nil
+}
+
+// picturesOf returns the pictures among a run's messages that go along with its reply: those
+// that the model has made, and those of tools that its answer names.
+func picturesOf(messages []Message) (list []media.Image) {
+	if len(messages) == 0 {
+		return nil
+	}
+	answer := messages[len(messages)-1].Content
+	for _, m := range messages {
+		for _, picture := range m.Images {
+			named := m.Role == RoleTool && strings.Contains(answer, picture.Name)
+			if (m.Role == RoleAssistant || named) && !slices.ContainsFunc(list, func(p media.Image) bool { return p.Name == picture.Name }) {
+				list = append(list, picture)
+			}
+		}
+	}
+	return list
+}
+
+// holdsReply reports whether the messages of a run end with its reply.
+func holdsReply(messages []Message) bool {
+	n := len(messages)
+	return n > 0 && messages[n-1].Role == RoleAssistant
 }

@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"context"
@@ -10,13 +10,17 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/conversation/retention"
+	"parley/conversation/storetest"
 )
 
 // longDelivery is a reply of 5 MB that is due.
-func longDelivery(t testing.TB, s *Store) Delivery {
+func longDelivery(t testing.TB, s *conversation.Store) conversation.Delivery {
 	t.Helper()
-	mustAccept(t, s, say(chat, 1, "tell me everything"))
-	done, err := s.Commit(t.Context(), answered(chat, mustBegin(t, s, chat, 1000), strings.Repeat("word ", 1_000_000)))
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "tell me everything"))
+	done, err := s.Commit(t.Context(), storetest.Answered(storetest.Chat, storetest.Begin(t, s, storetest.Chat, 1000), strings.Repeat("word ", 1_000_000)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,9 +28,9 @@ func longDelivery(t testing.TB, s *Store) Delivery {
 }
 
 // withoutCheckpoints has all that is written from now on added to an empty WAL.
-func withoutCheckpoints(t testing.TB, s *Store) {
+func withoutCheckpoints(t testing.TB, s *conversation.Store) {
 	t.Helper()
-	err := s.db.Read(t.Context(), func(ctx context.Context, conn *sql.Conn) error {
+	err := s.DB().Read(t.Context(), func(ctx context.Context, conn *sql.Conn) error {
 		if _, err := conn.ExecContext(ctx, `PRAGMA wal_autocheckpoint = 0`); err != nil {
 			return err
 		}
@@ -42,7 +46,7 @@ func withoutCheckpoints(t testing.TB, s *Store) {
 	}
 }
 
-func walBytes(t testing.TB, s *Store) int64 {
+func walBytes(t testing.TB, s *conversation.Store) int64 {
 	t.Helper()
 	info, err := os.Stat(s.Path() + "-wal")
 	if err != nil {
@@ -52,11 +56,11 @@ func walBytes(t testing.TB, s *Store) int64 {
 }
 
 // markNext marks one part more, and returns what that has written.
-func markNext(t testing.TB, s *Store, d *Delivery) (bytes int64) {
+func markNext(t testing.TB, s *conversation.Store, d *conversation.Delivery) (bytes int64) {
 	t.Helper()
 	before := walBytes(t, s)
 	d.Sent = append(d.Sent, fmt.Sprint(1000+len(d.Sent)))
-	if err := s.Mark(t.Context(), *d, MarkPart, ""); err != nil {
+	if err := s.Mark(t.Context(), *d, conversation.MarkPart, ""); err != nil {
 		t.Fatal(err)
 	}
 	return walBytes(t, s) - before
@@ -66,9 +70,10 @@ func markNext(t testing.TB, s *Store, d *Delivery) (bytes int64) {
 // was sent before.
 func TestMarkOfAPartWritesTheSameForTheFirstAndTheThousandth(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	storetest.NeedsSQLite(t)
+	s := storetest.New(t)
 	d := longDelivery(t, s)
-	chores(t, s)
+	storetest.Chores(t, s)
 	withoutCheckpoints(t, s)
 	first, last := markNext(t, s, &d), int64(0)
 	for len(d.Sent) < 1000 {
@@ -78,7 +83,7 @@ func TestMarkOfAPartWritesTheSameForTheFirstAndTheThousandth(t *testing.T) {
 	if first == 0 || first > pages || last > pages {
 		t.Errorf("the first mark writes %d bytes, the thousandth %d, want at most %d", first, last, pages)
 	}
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 10})
+	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 10})
 	if err != nil || len(due) != 1 || !cmp.Equal(due[0].Sent, d.Sent) {
 		t.Fatalf("%d parts are stored of the %d that were marked, %v", len(due[0].Sent), len(d.Sent), err)
 	}
@@ -88,9 +93,9 @@ func TestMarkOfAPartWritesTheSameForTheFirstAndTheThousandth(t *testing.T) {
 // on behind the parts that were taken.
 func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	s := storetest.New(t)
 	d := longDelivery(t, s)
-	err := s.db.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+	err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE outbox SET sent = '["1","2"]'`)
 		return err
 	})
@@ -99,7 +104,7 @@ func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) 
 	}
 	stored := func() []string {
 		t.Helper()
-		due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1})
+		due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 1})
 		if err != nil || len(due) != 1 {
 			t.Fatalf("%d due, %v", len(due), err)
 		}
@@ -108,27 +113,27 @@ func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) 
 	if diff := cmp.Diff([]string{"1", "2"}, stored()); diff != "" {
 		t.Fatal(diff)
 	}
-	d.Sent = append(stored(), "3")
-	for range 2 { // the mark may be made twice
-		if err := s.Mark(t.Context(), d, MarkPart, ""); err != nil {
+	d.Sent = append(stored(), "3", "4") // the platform took both at once
+	for range 2 {                       // the mark may be made twice
+		if err := s.Mark(t.Context(), d, conversation.MarkPart, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff([]string{"1", "2", "3"}, stored()); diff != "" {
+	if diff := cmp.Diff([]string{"1", "2", "3", "4"}, stored()); diff != "" {
 		t.Error(diff)
 	}
-	if err := s.Mark(t.Context(), d, MarkFailed, "blocked"); err != nil {
+	if err := s.Mark(t.Context(), d, conversation.MarkFailed, "blocked"); err != nil {
 		t.Fatal(err)
 	}
 	again, err := s.Redeliver(t.Context(), d.ID)
-	if err != nil || !cmp.Equal(again.Sent, []string{"1", "2", "3"}) {
+	if err != nil || !cmp.Equal(again.Sent, []string{"1", "2", "3", "4"}) {
 		t.Errorf("sent again: %q, %v", again.Sent, err)
 	}
-	again.Sent = append(again.Sent, "4")
-	if err := s.Mark(t.Context(), again, MarkSent, ""); err != nil {
+	again.Sent = append(again.Sent, "5")
+	if err := s.Mark(t.Context(), again, conversation.MarkSent, ""); err != nil {
 		t.Fatal(err)
 	}
-	if n := count(t, s, `outbox WHERE state = 'sent' AND text = ''`); n != 1 {
+	if n := storetest.Count(t, s, `SELECT count(*) FROM outbox WHERE state = 'sent' AND text = ''`); n != 1 {
 		t.Errorf("%d replies are sent", n)
 	}
 }
@@ -136,28 +141,29 @@ func TestPartsThatAnEarlierVersionMarkedStandBeforeThoseOfThisOne(t *testing.T) 
 // What a cleanup deletes takes the ids of its parts along.
 func TestPartsGoWithTheirDelivery(t *testing.T) {
 	t.Parallel()
-	s, clock := mustOpenAged(t)
-	exchangeNow(t, s, clock, chat, 1, "long")
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1})
+	s, clock := storetest.NewAged(t)
+	r := retention.New(s)
+	storetest.TurnNow(t, s, clock, storetest.Chat, 1, "long")
+	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := due[0]
 	d.Sent = []string{"1"}
-	if err := s.Mark(t.Context(), d, MarkPart, ""); err != nil {
+	if err := s.Mark(t.Context(), d, conversation.MarkPart, ""); err != nil {
 		t.Fatal(err)
 	}
 	d.Sent = append(d.Sent, "2")
-	if err := s.Mark(t.Context(), d, MarkSent, ""); err != nil {
+	if err := s.Mark(t.Context(), d, conversation.MarkSent, ""); err != nil {
 		t.Fatal(err)
 	}
-	if n := count(t, s, "outbox_parts"); n != 2 {
+	if n := storetest.Count(t, s, "SELECT count(*) FROM outbox_parts"); n != 2 {
 		t.Fatalf("%d parts are stored", n)
 	}
-	clock.pass(30 * day)
-	exchangeNow(t, s, clock, chat, 2, "new")
-	mustClean(t, s, 0, 0)
-	if n := count(t, s, "outbox_parts"); n != 0 {
+	clock.Pass(30 * day)
+	storetest.TurnNow(t, s, clock, storetest.Chat, 2, "new")
+	clean(t, r, retention.Rules{})
+	if n := storetest.Count(t, s, "SELECT count(*) FROM outbox_parts"); n != 0 {
 		t.Errorf("%d parts are left of a delivery that is deleted", n)
 	}
 }
@@ -167,9 +173,9 @@ func TestPartsGoWithTheirDelivery(t *testing.T) {
 func BenchmarkMarkPart(b *testing.B) {
 	for _, sent := range []int{0, 999} {
 		b.Run(fmt.Sprintf("from part %d on", sent+1), func(b *testing.B) {
-			s := mustOpen(b)
+			s := storetest.New(b)
 			d := longDelivery(b, s)
-			chores(b, s)
+			storetest.Chores(b, s)
 			for len(d.Sent) < sent {
 				markNext(b, s, &d)
 			}

@@ -1,10 +1,12 @@
-package conversation
+package conversation_test
 
 import (
 	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"parley/conversation/storetest"
 )
 
 // nobody is a user without rights on every Unix.
@@ -21,6 +23,7 @@ func plainUser() (uid uint32, name string) {
 // An operator who gave the files to the wrong user is told what to change.
 func TestADatabaseThatMayNotBeWrittenIsExplained(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t)
 	uid, name := plainUser()
 	for what, tt := range map[string]struct {
 		folder, database, lock os.FileMode
@@ -35,7 +38,7 @@ func TestADatabaseThatMayNotBeWrittenIsExplained(t *testing.T) {
 			dir := folderForEveryone(t)
 			path := filepath.Join(dir, "test.db")
 			if tt.database != tt.lock { // there was a database before
-				mustOpenAt(t, path).Close()
+				storetest.Open(t, path).Close()
 				chmod(t, path, tt.database)
 				chmod(t, path+".lock", tt.lock)
 			}

@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"bytes"
@@ -8,15 +8,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"parley/conversation"
+	"parley/conversation/storetest"
 )
 
 // A database that was made by hand, or copied with a careless umask, is
 // readable by its owner alone from the next start on, with the files beside it.
 func TestOpenTightensTheModeOfAnExistingDatabase(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t)
 	path := filepath.Join(t.TempDir(), "test.db")
-	keeper := mustOpenAt(t, path) // keeps -wal and -shm where they are
-	mustAccept(t, keeper, say("cli:x", 1, "private"))
+	keeper := storetest.Open(t, path) // keeps -wal and -shm where they are
+	storetest.Accept(t, keeper, storetest.Say("cli:x", 1, "private"))
 	files := []string{path, path + "-wal", path + "-shm", path + ".lock"}
 	for _, file := range files {
 		chmod(t, file, 0o664)
@@ -24,7 +28,7 @@ func TestOpenTightensTheModeOfAnExistingDatabase(t *testing.T) {
 	var log bytes.Buffer
 	open := func() {
 		t.Helper()
-		s, err := Open(context.Background(), Config{Path: path, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		s, err := conversation.Open(context.Background(), conversation.Config{Path: path, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

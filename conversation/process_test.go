@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"bufio"
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"parley/conversation"
 )
 
 // The environment of a process that opens a database and nothing else.
@@ -38,11 +40,11 @@ func TestOtherProcess(t *testing.T) {
 	if path == "" {
 		t.Skip("runs as a process of another test")
 	}
-	s, err := Open(t.Context(), Config{Path: path})
+	s, err := conversation.Open(t.Context(), conversation.Config{Path: path})
 	if err == nil {
 		defer s.Close()
 		if key := os.Getenv(otherLock); key != "" {
-			_, err = s.Lock(Key(key))
+			_, err = s.Lock(conversation.Key(key))
 		}
 	}
 	if err != nil {

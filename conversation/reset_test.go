@@ -1,25 +1,29 @@
-package conversation
+package conversation_test
 
 import (
 	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"parley/conversation"
+	"parley/conversation/catalog"
+	"parley/conversation/storetest"
 )
 
 // A program begins anew with a task: all that it was told still holds, in order, the
 // rest is archived, and the session is known by its metadata as before.
 func TestResetKeepsWhatTheTaskBeganWith(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	s := storetest.New(t)
 	if err := s.SetMetadata(t.Context(), task, `{"agent": "builder"}`); err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, s, "key",
-		Message{Role: RoleSystem, Content: "Build bridges.", Tokens: 5, Metadata: `{"by":"planner"}`},
-		Message{Role: RoleUser, Content: "budget: 100", Internal: true, Tokens: 4})
-	exchange(t, s, task, 1)
-	mustAppend(t, s, "", Message{Role: RoleSystem, Content: "Hurry.", Tokens: 2}) // came later
+		conversation.Message{Role: conversation.RoleSystem, Content: "Build bridges.", Tokens: 5, Metadata: `{"by":"planner"}`},
+		conversation.Message{Role: conversation.RoleUser, Content: "budget: 100", Internal: true, Tokens: 4})
+	storetest.Turn(t, s, task, 1)
+	mustAppend(t, s, "", conversation.Message{Role: conversation.RoleSystem, Content: "Hurry.", Tokens: 2}) // came later
 	old, _ := s.Active(t.Context(), task)
 
 	fresh, err := s.Reset(t.Context(), task, true)
@@ -29,8 +33,8 @@ func TestResetKeepsWhatTheTaskBeganWith(t *testing.T) {
 	if diff := cmp.Diff([]string{"Build bridges.", "Hurry."}, fresh.State.Instructions); diff != "" {
 		t.Errorf("the model is told: %s", diff)
 	}
-	page, err := s.Messages(t.Context(), MessageQuery{Conversation: fresh.ID, View: ViewAll})
-	if err != nil || len(page.Messages) != 2 || page.Messages[0].Role != RoleSystem || page.Messages[0].Metadata != `{"by":"planner"}` || page.Messages[1].Content != "budget: 100" || !page.Messages[1].Internal {
+	page, err := s.Messages(t.Context(), conversation.MessageQuery{Conversation: fresh.ID, View: conversation.ViewAll})
+	if err != nil || len(page.Messages) != 2 || page.Messages[0].Role != conversation.RoleSystem || page.Messages[0].Metadata != `{"by":"planner"}` || page.Messages[1].Content != "budget: 100" || !page.Messages[1].Internal {
 		t.Errorf("it begins with %+v, %v", page, err)
 	}
 	if again, err := s.Reset(t.Context(), task, true); err != nil || again.ID != fresh.ID {
@@ -43,15 +47,15 @@ func TestResetKeepsWhatTheTaskBeganWith(t *testing.T) {
 	if err != nil || bare.Messages != 0 || len(bare.State.Instructions) != 0 {
 		t.Errorf("without: %+v, %v", bare, err)
 	}
-	session, err := s.Session(t.Context(), task)
+	session, err := catalog.New(s).Session(t.Context(), task)
 	if err != nil || session.Metadata != `{"agent":"builder"}` || session.Conversations != 2 {
 		t.Errorf("the session: %+v, %v", session, err)
 	}
-	exchange(t, s, task, 2)
+	storetest.Turn(t, s, task, 2)
 	if now, _ := s.Active(t.Context(), task); now.ID != bare.ID || now.Messages != 2 {
 		t.Errorf("the talk goes on in %+v", now)
 	}
-	if _, err := s.Reset(t.Context(), "api:unknown", true); !errors.Is(err, ErrNoSession) {
+	if _, err := s.Reset(t.Context(), "api:unknown", true); !errors.Is(err, conversation.ErrNoSession) {
 		t.Errorf("an unknown session: %v", err)
 	}
 }
@@ -60,14 +64,14 @@ func TestResetKeepsWhatTheTaskBeganWith(t *testing.T) {
 // asked.
 func TestARunOutlastsAReset(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exchange(t, s, task, 1)
-	mustAccept(t, s, say(task, 2, "more"))
-	run := answered(task, mustBegin(t, s, task, 1000), "more of it")
+	s := storetest.New(t)
+	storetest.Turn(t, s, task, 1)
+	storetest.Accept(t, s, storetest.Say(task, 2, "more"))
+	run := storetest.Answered(task, storetest.Begin(t, s, task, 1000), "more of it")
 	if _, err := s.Reset(t.Context(), task, false); err != nil {
 		t.Fatal(err)
 	}
-	mustCommit(t, s, run)
+	storetest.Commit(t, s, run)
 	if c, err := s.Conversation(t.Context(), run.Conversation.ID); err != nil || c.Messages != 4 {
 		t.Errorf("%+v, %v", c, err)
 	}
@@ -77,16 +81,16 @@ func TestARunOutlastsAReset(t *testing.T) {
 // session's key; an answer under way does not take a name back.
 func TestConversationsAreChangedByTheirIDs(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exchange(t, s, task, 1)
-	mustAccept(t, s, say(task, 2, "more"))
-	run := answered(task, mustBegin(t, s, task, 1000), "more of it")
+	s := storetest.New(t)
+	storetest.Turn(t, s, task, 1)
+	storetest.Accept(t, s, storetest.Say(task, 2, "more"))
+	run := storetest.Answered(task, storetest.Begin(t, s, task, 1000), "more of it")
 	run.Title = "a title that the run made up"
-	c, err := s.Rename(t.Context(), Renaming{Key: task, ID: run.Conversation.ID, Title: "Bridges\x00"})
+	c, err := s.Rename(t.Context(), conversation.Renaming{Key: task, ID: run.Conversation.ID, Title: "Bridges\x00"})
 	if err != nil || c.Title != "Bridges\uFFFD" {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	mustCommit(t, s, run)
+	storetest.Commit(t, s, run)
 	if c, err := s.Conversation(t.Context(), c.ID); err != nil || c.Title != "Bridges\uFFFD" || c.Messages != 4 {
 		t.Errorf("after the run: %+v, %v", c, err)
 	}
@@ -95,31 +99,37 @@ func TestConversationsAreChangedByTheirIDs(t *testing.T) {
 			t.Errorf("%+v, %v", c, err)
 		}
 	}
-	_, renamed := s.Rename(t.Context(), Renaming{Key: chat, ID: c.ID, Title: "mine"})
-	_, archived := s.Archive(t.Context(), chat, c.ID)
+	_, renamed := s.Rename(t.Context(), conversation.Renaming{Key: storetest.Chat, ID: c.ID, Title: "mine"})
+	_, archived := s.Archive(t.Context(), storetest.Chat, c.ID)
 	_, unknown := s.Conversation(t.Context(), c.ID[:20])
 	for _, err := range []error{renamed, archived, unknown} {
-		if !errors.Is(err, ErrNotFound) {
+		if !errors.Is(err, conversation.ErrNotFound) {
 			t.Errorf("another session's: %v", err)
 		}
 	}
 }
 
-// Who deletes a session deletes what a program has noted of it.
+// Who deletes a session deletes what a program has noted of it and has told the model.
 func TestDeletingASessionForgetsItsMetadata(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
+	s := storetest.New(t)
 	if err := s.SetMetadata(t.Context(), task, `{"secret":1}`); err != nil {
 		t.Fatal(err)
 	}
-	exchange(t, s, task, 1)
+	storetest.Turn(t, s, task, 1)
+	if err := s.SetInstructions(t.Context(), task, "Answer in rhymes."); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := s.Delete(t.Context(), task, ""); err != nil {
 		t.Fatal(err)
 	}
-	if session, err := s.Session(t.Context(), task); err != nil || session.Metadata != "" {
+	if session, err := catalog.New(s).Session(t.Context(), task); err != nil || session.Metadata != "" {
 		t.Errorf("%+v, %v", session, err)
 	}
-	if err := s.SetMetadata(t.Context(), task, `[]`); !errors.Is(err, ErrInvalid) {
+	if c, err := s.Active(t.Context(), task); err != nil || len(c.State.Instructions) > 0 {
+		t.Errorf("still told: %q, %v", c.State.Instructions, err)
+	}
+	if err := s.SetMetadata(t.Context(), task, `[]`); !errors.Is(err, conversation.ErrInvalid) {
 		t.Errorf("a list: %v", err)
 	}
 }

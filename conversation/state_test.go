@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"parley/conversation/state"
-
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/archive"
+	"parley/conversation/state"
 	"parley/conversation/storetest"
 	"parley/conversation/toolstate"
 )
@@ -65,12 +65,12 @@ func TestStateIsReadFromAppendedTranscripts(t *testing.T) {
 func TestStateIsReadFromImports(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t, reading)
-	im, err := s.BeginImport(t.Context(), "cli:room")
+	im, err := archive.New(s).Import(t.Context(), "cli:room")
 	if err != nil {
 		t.Fatal(err)
 	}
 	const id = "01a1fdc0-0000-7000-8000-000000000001"
-	c := conversation.Imported{ID: id, CreatedAt: time.Now(), UpdatedAt: time.Now(), Messages: called("a", "edit_file", `{"path":"mill.go"}`, "ok")}
+	c := archive.Imported{ID: id, CreatedAt: time.Now(), UpdatedAt: time.Now(), Messages: called("a", "edit_file", `{"path":"mill.go"}`, "ok")}
 	if _, err := im.Add(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -173,20 +173,19 @@ func TestProgramsCorrectTheState(t *testing.T) {
 	s := storetest.New(t)
 	const key = conversation.Key("api:task")
 	record := conversation.Message{Content: "[state]"}
-	correct := func(c conversation.Correction) (conversation.Conversation, error) {
-		c.Record = record
-		return s.Correct(t.Context(), key, c)
+	correct := func(c state.Correction) (conversation.Conversation, error) {
+		return s.Correct(t.Context(), key, c, record)
 	}
-	if _, err := correct(conversation.Correction{Rules: []string{"no ORM"}}); !errors.Is(err, conversation.ErrNoSession) {
+	if _, err := correct(state.Correction{Rules: []string{"no ORM"}}); !errors.Is(err, conversation.ErrNoSession) {
 		t.Errorf("in no session: %v", err)
 	}
 	if _, err := s.Append(t.Context(), key, "", conversation.Message{Role: conversation.RoleUser, Content: "hello"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := correct(conversation.Correction{Rules: []string{"no ORM", "be short"}, Decisions: []string{"blue"}}); err != nil {
+	if _, err := correct(state.Correction{Rules: []string{"no ORM", "be short"}, Decisions: []string{"blue"}}); err != nil {
 		t.Fatal(err)
 	}
-	done, err := correct(conversation.Correction{Strike: []int64{1}, Rules: []string{"be kind"}})
+	done, err := correct(state.Correction{Strike: []int64{1}, Rules: []string{"be kind"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +195,7 @@ func TestProgramsCorrectTheState(t *testing.T) {
 	if done.Messages != 3 {
 		t.Errorf("%d messages: the archive lacks a change", done.Messages)
 	}
-	for _, wrong := range []conversation.Correction{
+	for _, wrong := range []state.Correction{
 		{Strike: []int64{1}},
 		{Rules: []string{" "}},
 		{Rules: []string{strings.Repeat("x", state.MaxNote+1)}},

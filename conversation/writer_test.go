@@ -1,4 +1,4 @@
-package conversation
+package conversation_test
 
 import (
 	"context"
@@ -6,7 +6,9 @@ import (
 	"sync"
 	"testing"
 
+	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/storetest"
 )
 
 // A gateway that ends in the midst of writes tells each of them what became of
@@ -14,9 +16,9 @@ import (
 func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
 	for range 20 {
-		s := mustOpen(t)
-		exchange(t, s, chat, 1)
-		due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1})
+		s := storetest.New(t)
+		storetest.Turn(t, s, storetest.Chat, 1)
+		due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 1})
 		if err != nil || len(due) != 1 {
 			t.Fatalf("due: %+v, %v", due, err)
 		}
@@ -25,13 +27,13 @@ func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
 		for i := range 16 {
 			writing.Go(func() {
 				begun <- struct{}{}
-				if _, err := s.Accept(context.Background(), nil, say(chat, 100+i, "late")); err != nil && !errors.Is(err, db.ErrClosed) {
+				if _, err := s.Accept(context.Background(), nil, storetest.Say(storetest.Chat, 100+i, "late")); err != nil && !errors.Is(err, db.ErrClosed) {
 					t.Errorf("accept: %v", err)
 				}
 			})
 			writing.Go(func() {
 				begun <- struct{}{}
-				if err := s.Mark(context.Background(), due[0], MarkSent, ""); err != nil && !errors.Is(err, db.ErrClosed) {
+				if err := s.Mark(context.Background(), due[0], conversation.MarkSent, ""); err != nil && !errors.Is(err, db.ErrClosed) {
 					t.Errorf("mark: %v", err)
 				}
 			})
@@ -41,7 +43,7 @@ func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		writing.Wait()
-		if _, err := s.Accept(context.Background(), nil, say(chat, 999, "too late")); !errors.Is(err, db.ErrClosed) {
+		if _, err := s.Accept(context.Background(), nil, storetest.Say(storetest.Chat, 999, "too late")); !errors.Is(err, db.ErrClosed) {
 			t.Fatalf("a write after the end gave %v", err)
 		}
 	}
@@ -50,16 +52,16 @@ func TestCloseLeavesNoWriteWithoutAnAnswer(t *testing.T) {
 // A mark that waits for company is made without any.
 func TestAMarkIsMadeThoughNothingElseIsWritten(t *testing.T) {
 	t.Parallel()
-	s := mustOpen(t)
-	exchange(t, s, chat, 1)
-	due, err := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1})
+	s := storetest.New(t)
+	storetest.Turn(t, s, storetest.Chat, 1)
+	due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 1})
 	if err != nil || len(due) != 1 {
 		t.Fatalf("due: %+v, %v", due, err)
 	}
-	if err := s.Mark(t.Context(), due[0], MarkSent, ""); err != nil {
+	if err := s.Mark(t.Context(), due[0], conversation.MarkSent, ""); err != nil {
 		t.Fatal(err)
 	}
-	if due, _ := s.Deliveries(t.Context(), DeliveryQuery{Key: chat, Ready: true, Limit: 1}); len(due) != 0 {
+	if due, _ := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: storetest.Chat, Ready: true, Limit: 1}); len(due) != 0 {
 		t.Fatal("the reply is still due")
 	}
 }

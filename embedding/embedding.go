@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"parley/conversation"
+	"parley/conversation/usage"
 	"parley/conversation/vectors"
 	"parley/internal/clock"
 	"parley/llm"
@@ -23,8 +24,9 @@ import (
 
 // Model makes vectors. *llm.Embedder is one.
 type Model interface {
-	// Embed returns the vectors of texts in their order. The error is an *llm.EmbeddingError.
-	Embed(ctx context.Context, texts []string) ([][]float32, error)
+	// Embed returns the vectors of texts in their order, and the tokens that the server has counted. The error is an
+	// *llm.EmbeddingError.
+	Embed(ctx context.Context, texts []string) (vectors [][]float32, tokens int, err error)
 }
 
 // Config is what New needs.
@@ -32,6 +34,7 @@ type Config struct {
 	Model        Model
 	Name         string        // of the model
 	Dimensions   int           // that it is asked for; 0 = as many as it has
+	Price        float64       // of a million tokens; 0 = none is known
 	QueryTimeout time.Duration // that a search waits for the vector of its query
 	Log          *slog.Logger
 
@@ -44,10 +47,11 @@ type Config struct {
 
 // Call is one request.
 type Call struct {
-	Query bool // for a search, else for messages
-	Texts int
-	Took  time.Duration
-	Err   error
+	Query  bool // for a search, else for messages
+	Texts  int
+	Tokens int // that the server has counted
+	Took   time.Duration
+	Err    error
 }
 
 // Embeddings makes the vectors of a store. It is safe for concurrent use.
@@ -57,11 +61,16 @@ type Embeddings struct {
 	owner   vectors.Owner
 	queries queries
 
+	usage  *usage.Usage
+	called chan struct{} // holds a value while used may have requests
+
 	generation vectors.Generation // set by begin
 	foreign    atomic.Bool        // another process uses another model
 
+	storing sync.Mutex // held while requests are on their way from used to the store; taken before mu
 	mu      sync.Mutex
-	failure string // why the server could not be used last, "" if it could
+	used    usage.Embeddings // requests that are not stored yet
+	failure string           // why the server could not be used last, "" if it could
 	since   time.Time
 }
 
@@ -73,7 +82,10 @@ func New(store *conversation.Store, cfg Config) *Embeddings {
 	if cfg.Pause == 0 {
 		cfg.Pause = 2 * time.Second
 	}
-	return &Embeddings{cfg: cfg, vectors: vectors.New(store), owner: vectors.Owner{Process: process, Name: uuid.NewString()}, queries: newQueries()}
+	return &Embeddings{
+		cfg: cfg, vectors: vectors.New(store), owner: vectors.Owner{Process: process, Name: uuid.NewString()}, queries: newQueries(),
+		usage: usage.New(store), called: make(chan struct{}, 1),
+	}
 }
 
 // Status is how the vectors fare.
@@ -82,27 +94,53 @@ type Status struct {
 	Done, Total int64     // messages that need no vector any more, and all
 	Failure     string    // of the last request, "" if it worked
 	Since       time.Time // of the failure
+
+	// Used are all requests to this model that the database knows of, those of other processes
+	// and of earlier starts among them. Cost is 0 where no price is known.
+	Used usage.Embeddings
 }
 
 // Status returns how the vectors fare.
 func (e *Embeddings) Status(ctx context.Context) (Status, error) {
 	p, err := e.vectors.Progress(ctx)
+	if err != nil {
+		return Status{}, err
+	}
+	e.storing.Lock()
+	defer e.storing.Unlock()
+	all, err := e.usage.AllEmbeddings(ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return Status{Model: e.cfg.Name, Done: p.Done, Total: p.Total, Failure: e.failure, Since: e.since}, err
+	s := Status{Model: e.cfg.Name, Done: p.Done, Total: p.Total, Failure: e.failure, Since: e.since, Used: e.used}
+	s.Used.Model = e.cfg.Name
+	for _, used := range all {
+		if used.Model == e.cfg.Name {
+			s.Used.Add(used)
+		}
+	}
+	return s, err
 }
 
 const (
 	maxPause    = 5 * time.Minute  // between two tries while the server fails
+	maxAsked    = time.Hour        // likewise, where the server asks for it
 	callTimeout = time.Minute      // of a request for messages; shorter than a claim of them lasts
 	reportEvery = 30 * time.Second // progress is logged
 	manyLeft    = 1000             // messages without a vector, from which on progress is logged
 )
 
-// Run makes the vectors of all messages, and of new ones as they come, until ctx ends.
+// Run makes the vectors of all messages, and of new ones as they come, until ctx ends. It also stores what
+// all requests have used.
 //
-// Of several processes with one database, one does so. The others take over when it ends.
+// Of several processes with one database, one makes vectors. The others take over when it ends.
 func (e *Embeddings) Run(ctx context.Context) {
+	var storing sync.WaitGroup
+	storing.Go(func() { e.storeUsed(ctx) })
+	defer storing.Wait()
+	e.makeVectors(ctx)
+}
+
+func (e *Embeddings) makeVectors(ctx context.Context) {
 	for !e.begin(ctx) {
 		if clock.Sleep(ctx, e.cfg.Pause) != nil {
 			return
@@ -127,7 +165,7 @@ func (e *Embeddings) Run(ctx context.Context) {
 			return
 		case err != nil:
 			e.failed(err)
-			if clock.Sleep(ctx, pause) != nil {
+			if clock.Sleep(ctx, max(pause, askedBy(err))) != nil {
 				return
 			}
 			pause = min(2*pause, maxPause)
@@ -145,6 +183,15 @@ func (e *Embeddings) Run(ctx context.Context) {
 		pause = e.cfg.Pause
 		reported = e.report(ctx, reported)
 	}
+}
+
+// askedBy returns the wait that a server asks for with an error, 0 if it asks for none.
+func askedBy(err error) time.Duration {
+	var failed *llm.EmbeddingError
+	if errors.As(err, &failed) {
+		return min(failed.RetryAfter, maxAsked)
+	}
+	return 0
 }
 
 // begin says which model makes the vectors from now on. It reports false if that could not be stored.
@@ -284,9 +331,10 @@ func (e *Embeddings) request(ctx context.Context, texts []string) ([][]float32, 
 
 func (e *Embeddings) counted(ctx context.Context, query bool, texts []string) ([][]float32, error) {
 	began := time.Now()
-	made, err := e.cfg.Model.Embed(ctx, texts)
+	made, tokens, err := e.cfg.Model.Embed(ctx, texts)
+	e.count(tokens, err)
 	if e.cfg.Called != nil {
-		e.cfg.Called(Call{Query: query, Texts: len(texts), Took: time.Since(began), Err: err})
+		e.cfg.Called(Call{Query: query, Texts: len(texts), Tokens: tokens, Took: time.Since(began), Err: err})
 	}
 	return made, err
 }

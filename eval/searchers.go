@@ -25,12 +25,15 @@ type stored struct {
 	key      conversation.Key
 }
 
+// keyOf returns the session that holds a talk.
+func keyOf(t talk) conversation.Key { return conversation.Key("api:" + t.name) }
+
 // appendBatch is how many messages are stored at once.
 const appendBatch = 200
 
 // storeTalk adds a talk to the database as a session of its own.
 func storeTalk(ctx context.Context, store *conversation.Store, t talk) (stored, error) {
-	s := stored{search.New(store), conversation.Key("api:" + t.name)}
+	s := stored{search.New(store), keyOf(t)}
 	for from := 0; from < len(t.messages); from += appendBatch {
 		var batch []conversation.Message
 		for _, m := range t.messages[from:min(from+appendBatch, len(t.messages))] {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +12,7 @@ import (
 	"time"
 
 	"parley/channels/telegram/telegramtest"
+	"parley/gateway/gatewaytest"
 )
 
 // programs are those that talk over HTTP; the chats beside them are quiet.
@@ -23,11 +22,8 @@ type programs struct {
 }
 
 func newPrograms(w *world) platform {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free now, for one gateway after the other
-	w.must(err)
-	w.must(l.Close())
 	w.telegram = telegramtest.New(w.t)
-	return programs{telegram{w.telegram, "0s"}, l.Addr().String()}
+	return programs{telegram{w.telegram, "0s"}, gatewaytest.Address(w.t)}
 }
 
 func (p programs) section() string {
@@ -47,6 +43,8 @@ func (p programs) post(ctx context.Context, session, id, text string) (a said, e
 	if err != nil {
 		return a, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	defer cancel()
 	for ctx.Err() == nil {
 		address := "http://" + p.listen + "/api/v1/sessions/" + session + "/messages"
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(string(body)))
@@ -128,8 +126,7 @@ func TestProgramsWhileTheGatewayIsKilled(t *testing.T) {
 	}
 	for range kills {
 		p := w.startServing()
-		time.Sleep(time.Duration(rand.Int64N(int64(300 * time.Millisecond))))
-		p.Kill()
+		p.KillWithin(300 * time.Millisecond)
 	}
 	p := w.startServing()
 	talking.Wait()

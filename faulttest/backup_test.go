@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -98,8 +97,7 @@ func TestBackupKilledAtAnyMoment(t *testing.T) {
 	made, said := 0, 0
 	for range fromEnv(t, "FAULT_KILLS", 10) {
 		backup := w.run(nil, "backup", target)
-		time.Sleep(time.Duration(rand.Int64N(int64(400 * time.Millisecond))))
-		backup.Kill()
+		backup.KillWithin(400 * time.Millisecond)
 		said++
 		w.converse(2, fmt.Sprintf("n%d", said))
 		if _, err := os.Stat(target); err == nil {
@@ -140,18 +138,17 @@ func TestRestoreKilledAtAnyMoment(t *testing.T) {
 	seen := map[string]int{}
 	for attempt := range fromEnv(t, "FAULT_KILLS", 16) {
 		restore := w.run(nil, "restore", copied)
-		if attempt%4 == 0 {
-			time.Sleep(time.Duration(rand.Int64N(int64(300 * time.Millisecond))))
-		} else {
+		limit := 300 * time.Millisecond
+		if attempt%4 != 0 {
+			limit = 3 * time.Millisecond
 			for !restore.HasEnded() { // killed when it has begun to rename
 				if _, err := os.Lstat(w.gw.Database + ".replacing"); err == nil {
 					break
 				}
 				runtime.Gosched()
 			}
-			time.Sleep(time.Duration(rand.Int64N(int64(3 * time.Millisecond))))
 		}
-		restore.Kill()
+		restore.KillWithin(limit)
 		interrupted := "killed at its renames"
 		if _, err := os.Lstat(w.gw.Database + ".replacing"); err != nil {
 			interrupted = "killed before or after"

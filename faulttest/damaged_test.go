@@ -12,7 +12,7 @@ import (
 
 // A damaged page must not silence the chat whose messages are on it, nor any
 // other chat.
-func TestDamagedPageIsToldInItsChatAlone(t *testing.T) {
+func TestDamagedPageIsReportedInItsChatAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
 	p := w.startServing()

@@ -11,12 +11,17 @@ import (
 	"testing"
 
 	"parley/conversation/dbfile"
+	"parley/conversation/storetest"
 )
 
 // copyDatabase opens a copy of the database as a dead process left it, so that
-// looking does not repair what the next start has to. No process may run.
+// looking does not repair what the next start has to. No process may run. A database on a server needs no
+// copy: nobody but the gateway repairs it.
 func (w *world) copyDatabase() *sql.DB {
 	w.t.Helper()
+	if storetest.OnPostgres() {
+		return w.openServer()
+	}
 	return openSQLite(w.t, w.copyDatabaseTo(w.t.TempDir()))
 }
 
@@ -38,12 +43,26 @@ func (w *world) copyDatabaseTo(dir string) (path string) {
 // there may be hundreds of kills.
 func (w *world) dueNow() []string {
 	w.t.Helper()
+	if storetest.OnPostgres() {
+		db := w.openServer()
+		defer db.Close()
+		return w.due(db)
+	}
 	dir, err := os.MkdirTemp(w.t.TempDir(), "")
 	w.must(err)
 	defer os.RemoveAll(dir)
 	db := openSQLite(w.t, w.copyDatabaseTo(dir))
 	defer db.Close()
 	return w.due(db)
+}
+
+// openServer opens the database on a PostgreSQL server, as another program does.
+func (w *world) openServer() *sql.DB {
+	w.t.Helper()
+	db, err := dbfile.OpenURL(w.gw.Database)
+	w.must(err)
+	w.t.Cleanup(func() { _ = db.Close() }) // it may be closed already
+	return db
 }
 
 func openSQLite(t *testing.T, path string) *sql.DB {
@@ -81,7 +100,11 @@ func column(t *testing.T, db *sql.DB, query string, args ...any) []string {
 // count reads a number by a query while the gateway runs.
 func (w *world) count(query string) int {
 	w.t.Helper()
-	db, err := dbfile.OpenReadOnly(w.gw.Database)
+	open := dbfile.OpenReadOnly
+	if storetest.OnPostgres() {
+		open = dbfile.OpenURL
+	}
+	db, err := open(w.gw.Database)
 	w.must(err)
 	defer db.Close()
 	n, err := strconv.Atoi(column(w.t, db, query)[0])
@@ -107,7 +130,11 @@ func (w *world) expectState(db *sql.DB, waiting, messages, due int) {
 // due returns the replies that are to be sent, as "chat text".
 func (w *world) due(db *sql.DB) []string {
 	w.t.Helper()
-	if len(column(w.t, db, `SELECT name FROM sqlite_master WHERE name = 'outbox'`)) == 0 {
+	tables := `SELECT name FROM sqlite_master WHERE name = 'outbox'`
+	if storetest.OnPostgres() {
+		tables = `SELECT tablename FROM pg_tables WHERE tablename = 'outbox'`
+	}
+	if len(column(w.t, db, tables)) == 0 {
 		return nil // killed before its database was made
 	}
 	return column(w.t, db, `SELECT s.key || ' ' || o.text FROM outbox o JOIN sessions s ON s.id = o.session_id WHERE o.state = 'due'`)
@@ -119,19 +146,8 @@ func (w *world) due(db *sql.DB) []string {
 func (w *world) expectClean() {
 	w.t.Helper()
 	db := w.copyDatabase()
-	if got := column(w.t, db, `PRAGMA integrity_check`); !slices.Equal(got, []string{"ok"}) {
-		w.t.Errorf("integrity_check: %v", got)
-	}
-	if got := column(w.t, db, `PRAGMA foreign_key_check`); len(got) > 0 {
-		w.t.Errorf("foreign_key_check: %v", got)
-	}
-	for _, table := range []string{"messages_fts", "messages_ranks"} {
-		if _, err := db.Exec(`INSERT INTO ` + table + ` (` + table + `, rank) VALUES ('integrity-check', 1)`); err != nil {
-			w.t.Errorf("the search index %s does not match the messages: %v", table, err)
-		}
-	}
-	if said := w.do(0, "verify"); !strings.Contains(said, "is whole") {
-		w.t.Errorf("gateway verify: %s", said)
+	if !storetest.OnPostgres() {
+		w.expectSound(db)
 	}
 	for what, query := range map[string]string{
 		"message waits":             `SELECT text FROM inbox WHERE run_id IS NULL`,
@@ -162,13 +178,33 @@ func (w *world) expectClean() {
 	}
 }
 
+// expectSound checks a file with all that SQLite and the gateway offer.
+func (w *world) expectSound(db *sql.DB) {
+	w.t.Helper()
+	if got := column(w.t, db, `PRAGMA integrity_check`); !slices.Equal(got, []string{"ok"}) {
+		w.t.Errorf("integrity_check: %v", got)
+	}
+	if got := column(w.t, db, `PRAGMA foreign_key_check`); len(got) > 0 {
+		w.t.Errorf("foreign_key_check: %v", got)
+	}
+	for _, table := range []string{"messages_fts", "messages_ranks"} {
+		if _, err := db.Exec(`INSERT INTO ` + table + ` (` + table + `, rank) VALUES ('integrity-check', 1)`); err != nil {
+			w.t.Errorf("the search index %s does not match the messages: %v", table, err)
+		}
+	}
+	if said := w.do(0, "verify"); !strings.Contains(said, "is whole") {
+		w.t.Errorf("gateway verify: %s", said)
+	}
+}
+
 // expectHistory checks one session: seq from 1 without gaps, each message that
 // was written in its chats once and in order, and after those that a run took,
-// which are of one chat, its one answer, which names them.
+// which are of one chat, its one answer, which names them. The calls of tools between
+// them are not looked at.
 func (w *world) expectHistory(db *sql.DB, key string, said map[int][]string) {
 	w.t.Helper()
 	rows, err := db.Query(`
-		SELECT m.seq, m.run_id, m.role, m.content FROM messages m
+		SELECT m.seq, m.run_id, m.role, m.content, m.role = 'tool' OR m.tool_calls IS NOT NULL FROM messages m
 		JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id
 		WHERE s.key = ? ORDER BY c.id, m.seq`, key)
 	w.must(err)
@@ -179,7 +215,8 @@ func (w *world) expectHistory(db *sql.DB, key string, said map[int][]string) {
 	for n := int64(1); rows.Next(); n++ {
 		var seq, of int64
 		var role, content string
-		w.must(rows.Scan(&seq, &of, &role, &content))
+		var ofTools bool
+		w.must(rows.Scan(&seq, &of, &role, &content, &ofTools))
 		if seq != n {
 			w.t.Fatalf("%s: seq %d where %d is due", key, seq, n)
 		}
@@ -187,6 +224,9 @@ func (w *world) expectHistory(db *sql.DB, key string, said map[int][]string) {
 			w.t.Fatalf("%s: run %d is not whole at seq %d", key, run, seq)
 		}
 		run = of
+		if ofTools {
+			continue
+		}
 		if role == "user" {
 			chat := hear(said, heard, content)
 			if chat == 0 || len(open) > 0 && chat != place {

@@ -122,6 +122,15 @@ func (s *discord) sent(chat int) []string {
 	return texts
 }
 
+func (s *discord) pictures(chat int) (names []string) {
+	for _, m := range s.SentTo(s.spot(chat).Channel) {
+		for _, f := range m.Files {
+			names = append(names, f.Name)
+		}
+	}
+	return names
+}
+
 func (s *discord) onSend(before, after func(int, string) verdict) {
 	hook := func(ask func(int, string) verdict) func(discordtest.Message) discordtest.Verdict {
 		return func(m discordtest.Message) discordtest.Verdict {

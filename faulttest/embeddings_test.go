@@ -63,7 +63,12 @@ type vectorServer struct {
 func newVectorServer(t *testing.T) *vectorServer {
 	s := &vectorServer{after: -1}
 	s.Server = httptest.NewServer(s)
-	t.Cleanup(s.Close)
+	t.Cleanup(func() {
+		if s.goOn != nil {
+			s.release() // or the server would wait for ever for its handler when the test has failed
+		}
+		s.Close()
+	})
 	return s
 }
 

@@ -3,6 +3,7 @@ package faulttest
 import (
 	"bytes"
 	"crypto/rand"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,4 +104,51 @@ func TestKilledAfterTheDownloadBeforeCommit(t *testing.T) {
 		})
 		return func() { w.awaitReached("the model call", held) }
 	})
+}
+
+// A process that dies while a recording is transcribed, or right after that, loses
+// nothing: the recording and its words are stored once, and the user is answered.
+func TestKilledInTheTranscription(t *testing.T) {
+	t.Parallel()
+	for name, heard := range map[string]bool{"before the words came": false, "after the words came": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, settings{platform: newDiscord})
+			w.gw.Configure(w.config(settings{}) + fmt.Sprintf("[transcription]\nmodel = \"whisper-1\"\nbase_url = %q\napi_key = %q\n", w.model.URL(), apiKey))
+			held := newGate(t)
+			if heard {
+				w.model.Reply(func(c llmtest.Call) llmtest.Answer {
+					held.pass()
+					return answerTo(c)
+				})
+			}
+			w.model.Hear(func(llmtest.Recording) llmtest.Heard {
+				if !heard {
+					held.pass()
+				}
+				return llmtest.Heard{Text: "the words"}
+			})
+			voice := discordtest.File{Name: "voice.ogg", ContentType: "audio/ogg", Data: []byte("OggS\x00\x02 speech")}
+			w.discord.meetAlone(1)
+			p := w.startServing()
+			at := w.discord.spot(1)
+			w.discord.Say(at.Channel, at.who, "m1", discordtest.Attach(voice))
+			w.awaitReached("the transcription", held)
+			p.Kill()
+			w.expectState(w.copyDatabase(), 1, 0, 0)
+			held.Open()
+
+			p = w.startServing()
+			w.awaitAnswer(1, "m1")
+			p.Stop()
+			w.expectKept(voice.Data)
+			if n := w.count(`SELECT (SELECT count(*) FROM blob_forms WHERE data = CAST('the words' AS BLOB)) * 10 +
+				(SELECT count(*) FROM messages WHERE content LIKE '%the words%')`); n != 12 { // the fake model repeats them
+				t.Errorf("forms and messages with the words: %d", n)
+			}
+			if n, want := len(w.model.Recordings()), map[bool]int{false: 2, true: 1}[heard]; n != want {
+				t.Errorf("the recording was sent %d times, want %d", n, want)
+			}
+		})
+	}
 }

@@ -55,6 +55,6 @@ func TestHealthNamesARejectedToken(t *testing.T) {
 	w.telegram.Fail("getUpdates", telegramtest.Verdict{Code: 401}, 1)
 	w.say(1, "m2") // ends the poll under way
 	w.awaitLog("Telegram rejects the bot token")
-	w.expectHealth(1, "telegram (bot ", " is rejected since", "token in [telegram]", "@BotFather")
+	w.expectHealth(1, "telegram (bot ", " is rejected since", "/config.toml:", "@BotFather")
 	p.Stop()
 }

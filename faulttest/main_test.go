@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"parley/gateway/gatewaytest"
+	"parley/tools/mcp/mcptest"
 )
 
 func TestMain(m *testing.M) {
+	mcptest.Main()
 	// The tests wait most of the time; -parallel sets another number.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -22,7 +22,7 @@ func TestPipedChatEndsWithItsReader(t *testing.T) {
 	held := w.holdModel("two")
 	reader, out, err := os.Pipe()
 	w.must(err)
-	chat := exec.Command(gatewaytest.Binary(w.t), "chat", "-c", w.gw.Config)
+	chat := exec.Command(gatewaytest.Binary(w.t), "chat", "--lines", "-c", w.gw.Config)
 	chat.Dir, chat.Env = w.gw.Dir, w.gw.Environ()
 	chat.Stdout, chat.Stderr = out, w.gw.Log
 	typed, err := chat.StdinPipe()

@@ -21,6 +21,9 @@ type platform interface {
 	// answer that is still being written begins with unfinished.
 	sent(chat int) []string
 
+	// pictures are the names of the files in a chat's messages, in their order.
+	pictures(chat int) []string
+
 	// onSend sets what happens to messages before and after the platform takes
 	// them; nil lets them pass.
 	onSend(before, after func(chat int, text string) verdict)

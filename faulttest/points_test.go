@@ -2,10 +2,12 @@ package faulttest
 
 import (
 	"context"
+	"database/sql"
 	"strings"
 	"testing"
 	"time"
 
+	"parley/conversation/storetest"
 	"parley/gateway/gatewaytest"
 	"parley/llm/llmtest"
 )
@@ -88,10 +90,15 @@ func TestKilledBeforeCommit(t *testing.T) {
 func (w *world) lockForWriting() (unlock func()) {
 	w.t.Helper()
 	ctx := context.Background()
-	db := openSQLite(w.t, w.gw.Database)
+	db, begin := (*sql.DB)(nil), "BEGIN IMMEDIATE"
+	if storetest.OnPostgres() { // where each transaction that writes changes a row of this table
+		db, begin = w.openServer(), "BEGIN; LOCK TABLE lanes IN EXCLUSIVE MODE"
+	} else {
+		db = openSQLite(w.t, w.gw.Database)
+	}
 	conn, err := db.Conn(ctx)
 	w.must(err)
-	_, err = conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+	_, err = conn.ExecContext(ctx, begin)
 	w.must(err)
 	return func() {
 		_, err := conn.ExecContext(ctx, "ROLLBACK")

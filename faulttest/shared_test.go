@@ -54,6 +54,7 @@ func (s shared) partLength() int              { return min(s.telegram.partLength
 func (s shared) repeats(chat int) bool        { return s.of(chat).repeats(chat) }
 func (s shared) say(chat int, text string)    { s.of(chat).say(chat, text) }
 func (s shared) sent(chat int) []string       { return s.of(chat).sent(chat) }
+func (s shared) pictures(chat int) []string   { return s.of(chat).pictures(chat) }
 func (s shared) limit(n int, d time.Duration) { s.of(n).limit(n, d) }
 func (s shared) connections() int             { return min(s.telegram.connections(), s.discord.connections()) }
 func (s shared) untaken() int                 { return s.telegram.untaken() + s.discord.untaken() }

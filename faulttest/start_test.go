@@ -1,9 +1,13 @@
 package faulttest
 
 import (
+	"encoding/json"
 	"fmt"
+	"go/build"
 	"io"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -14,7 +18,7 @@ import (
 func TestPipedChatEndsWithItsInput(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, settings{})
-	p := w.run(strings.NewReader("hello\n/history\n"), "chat")
+	p := w.run(strings.NewReader("hello\n/history\n"), "chat", "--lines")
 	p.MustExit(0)
 	out := p.Stdout.String()
 	if n := strings.Count(out, "re hello"); n != 2 {
@@ -28,7 +32,7 @@ func TestSessionInUse(t *testing.T) {
 	w := newWorld(t, settings{})
 	daemon := w.startServing()
 	input, typed := io.Pipe()
-	first := w.run(input, "chat", "--session", "x")
+	first := w.run(input, "chat", "--lines", "--session", "x")
 	fmt.Fprintln(typed, "one")
 	gatewaytest.Await(w.t, "the answer in the terminal", func() bool { return strings.Contains(first.Stdout.String(), "re one") })
 
@@ -74,23 +78,48 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 }
 
-// TestBuildWithoutFullTextSearch builds the gateway as somebody would who does
-// not know of the tag.
+// TestBuildWithoutFullTextSearch starts a gateway that was built by somebody who does
+// not know of the tag. A true build would compile SQLite once more, so this one has the
+// tag, and the file that is compiled without it.
 func TestBuildWithoutFullTextSearch(t *testing.T) {
 	if testing.Short() {
-		t.Skip("skipped with -short: it compiles SQLite once more")
+		t.Skip("skipped with -short: it builds the gateway once more")
 	}
 	t.Parallel()
 	w := newWorld(t, settings{})
 	untagged := filepath.Join(t.TempDir(), "gateway")
-	// Unoptimized, SQLite compiles in seconds.
-	w.must(gatewaytest.Build(untagged, []string{"GOFLAGS=", "CGO_CFLAGS=-O0"}))
+	w.must(gatewaytest.Build(untagged, "-overlay="+withoutTheTag(w)))
 	p := w.gw.RunBinary(untagged, nil, "run")
 	p.MustExit(1)
 	said := strings.TrimSpace(p.Stderr.String())
 	if strings.Contains(said, "\n") || !strings.Contains(said, "make build") {
 		t.Errorf("want one line that tells how to build, got:\n%s", said)
 	}
+}
+
+// withoutTheTag writes the overlay of a build that replaces the file which is compiled
+// with the tag by the one which is compiled without it.
+func withoutTheTag(w *world) (path string) {
+	w.t.Helper()
+	folder, err := filepath.Abs("../conversation/internal/db")
+	w.must(err)
+	with, without := filepath.Join(folder, "sqlite_fts5_on.go"), filepath.Join(folder, "sqlite_fts5_off.go")
+	for file, untagged := range map[string]bool{with: false, without: true} {
+		compiled, err := (&build.Context{GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, Compiler: runtime.Compiler}).MatchFile(filepath.Split(file))
+		if w.must(err); compiled != untagged {
+			w.t.Fatalf("whether %s is compiled without the tag: %t, want %t", file, compiled, untagged)
+		}
+	}
+	text, err := os.ReadFile(without)
+	w.must(err)
+	_, code, _ := strings.Cut(string(text), "\n") // the first line says that it is compiled without the tag
+	stand := filepath.Join(w.t.TempDir(), "fts5.go")
+	w.must(os.WriteFile(stand, []byte(code), 0o600))
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {with: stand}})
+	w.must(err)
+	path = filepath.Join(w.t.TempDir(), "overlay.json")
+	w.must(os.WriteFile(path, overlay, 0o600))
+	return path
 }
 
 // TestTroubleTellsNoSecret makes every connection fail in turn. That no secret
@@ -103,7 +132,7 @@ func TestTroubleTellsNoSecret(t *testing.T) {
 	w.refusals = 1
 	w.say(1, "m1")
 	gatewaytest.Await(w.t, "the answer that the key is wrong", func() bool { return len(w.platform.sent(1)) == 1 })
-	if got := w.platform.sent(1)[0]; !strings.Contains(got, "API key") {
+	if got := w.platform.sent(1)[0]; !strings.Contains(got, "something in its setup is wrong") {
 		t.Errorf("the answer does not say what is wrong: %q", got)
 	}
 	w.telegram.Fail("sendMessage", telegramtest.Drop(), 1)

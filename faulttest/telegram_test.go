@@ -60,6 +60,15 @@ func (s telegram) sent(chat int) []string {
 	return texts
 }
 
+func (s telegram) pictures(chat int) (names []string) {
+	for _, m := range s.SentTo(int64(chat)) {
+		if m.Document != nil {
+			names = append(names, m.Document.Name)
+		}
+	}
+	return names
+}
+
 func (s telegram) onSend(before, after func(int, string) verdict) {
 	hook := func(ask func(int, string) verdict) func(telegramtest.Message) telegramtest.Verdict {
 		return func(m telegramtest.Message) telegramtest.Verdict {

@@ -2,10 +2,10 @@ package faulttest
 
 import (
 	"fmt"
-	"net"
 	"testing"
 
 	"parley/channels/telegram/telegramtest"
+	"parley/gateway/gatewaytest"
 )
 
 // hooked is Telegram that brings the messages to the gateway's webhook.
@@ -15,11 +15,8 @@ type hooked struct {
 }
 
 func newHooked(w *world) platform {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free now, for one gateway after the other
-	w.must(err)
-	w.must(l.Close())
 	w.telegram = telegramtest.New(w.t)
-	return hooked{telegram{w.telegram, "0s"}, l.Addr().String()}
+	return hooked{telegram{w.telegram, "0s"}, gatewaytest.Address(w.t)}
 }
 
 func (h hooked) section() string {
@@ -27,6 +24,13 @@ func (h hooked) section() string {
 }
 
 func (h hooked) connections() int { return h.Calls("setWebhook") }
+
+// load is that of Telegram, with half as many kills: the rest of a message's way is the same.
+func (h hooked) load() load {
+	l := h.telegram.load()
+	l.kills /= 2
+	return l
+}
 
 // TestKilledAtRandomBehindAWebhook is TestKilledAtRandom where Telegram brings
 // the messages: one that it was told to forget must be answered.

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"parley/channels/telegram/telegramtest"
+	"parley/conversation/storetest"
 	"parley/gateway/gatewaytest"
+	"parley/internal/postgrestest"
 	"parley/llm/llmtest"
 )
 
@@ -39,7 +41,9 @@ type world struct {
 type settings struct {
 	maxRuns  int                   // default 256
 	drain    string                // default 1m
-	database string                // default in the test's own folder
+	budget   string                // keys of [budget], default none
+	llm      string                // further keys of [llm]
+	database string                // default in the test's own folder, or a database of PostgreSQL
 	platform func(*world) platform // default newTelegram
 }
 
@@ -50,6 +54,9 @@ func newWorld(t *testing.T, s settings) *world {
 	w := &world{t: t, said: map[int][]string{}}
 	if s.platform == nil {
 		s.platform = newTelegram
+	}
+	if s.database == "" && storetest.OnPostgres() {
+		s.database = postgrestest.Database(t)
 	}
 	w.platform = s.platform(w)
 	w.gw = gatewaytest.New(t, gatewaytest.Options{Database: s.database, Config: w.config(s)})
@@ -75,10 +82,13 @@ level = "debug"
 [llm]
 api_key = %q
 vision = false
+%s
+[budget]
+%s
 [agent]
 max_concurrent_runs = %d
 drain_timeout = %q
-`, apiKey, s.maxRuns, s.drain)
+`, apiKey, s.llm, s.budget, s.maxRuns, s.drain)
 	text += w.platform.section()
 	if !strings.Contains(text, "[http]") {
 		text += "[http]\nlisten = \"\"\n"

@@ -1,7 +1,6 @@
 package filecontent
 
 import (
-	"bytes"
 	"context"
 	"errors"
 
@@ -29,7 +28,7 @@ func (r *Reader) document(ctx context.Context, file files.File) (*Content, error
 	if form.Problem != "" {
 		return nil, &Problem{form.Problem}
 	}
-	return &Content{ReaderAt: bytes.NewReader(form.Data), Size: int64(len(form.Data))}, nil
+	return contentOf(form), nil
 }
 
 func (r *Reader) extract(ctx context.Context, file files.File) (files.Form, error) {

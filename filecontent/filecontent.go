@@ -12,16 +12,16 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"parley/filecontent/document"
-
-	"parley/conversation"
 	"parley/conversation/files"
+	"parley/conversation/media"
+	"parley/filecontent/document"
 )
 
 // Reader reads the files of a store.
 type Reader struct {
-	files     *files.Files
-	documents document.Extractor
+	files       *files.Files
+	documents   document.Extractor
+	transcriber Transcriber // nil: recordings can't be read
 }
 
 // Option changes how New makes a Reader.
@@ -46,24 +46,38 @@ func New(kept *files.Files, options ...Option) *Reader {
 type Kind int
 
 const (
-	Other    Kind = iota
-	Text          // can be read as it is
-	Picture       // one of those that models take
-	Document      // has a text that is extracted: PDF, and what office programs write
+	Other     Kind = iota
+	Text           // in UTF-8, or another encoding that is recognised
+	Picture        // one of those that models take
+	Document       // has a text that is extracted: PDF, and what office programs write
+	Recording      // speech, music, or a film with sound
 )
 
 // KindOf returns what a file is. Its bytes say that, not its name or what its sender
 // says of it.
 func KindOf(file files.File) Kind {
 	switch {
-	case conversation.IsImageType(file.MediaType):
+	case media.IsImageType(file.MediaType):
 		return Picture
 	case strings.HasPrefix(file.MediaType, "text/"):
 		return Text
 	case file.MediaType == "application/pdf", file.MediaType == "application/zip" && isOfficeName(file.Name):
 		return Document
+	case extensions[file.MediaType] != "":
+		return Recording
 	}
 	return Other
+}
+
+// IsFalsePicture reports whether a file has the name of a picture that models take, or was sent
+// as one, while its bytes show no picture of any kind.
+func IsFalsePicture(file files.File) bool {
+	if strings.HasPrefix(file.MediaType, "image/") {
+		return false
+	}
+	declared, _, _ := strings.Cut(file.Declared, ";")
+	return media.IsImageType(strings.TrimSpace(declared)) ||
+		slices.Contains([]string{".png", ".jpg", ".jpeg", ".webp", ".gif"}, strings.ToLower(path.Ext(file.Name)))
 }
 
 // isOfficeName reports whether a name is that of an office document. These are archives,
@@ -97,37 +111,43 @@ func (c *Content) Close() error {
 // notText says of a file that nothing here can read it.
 var notText = &Problem{"it is no text"}
 
-// Text opens the text of a file. A *Problem says why it has none. The content is read
-// until ctx ends.
+// Text opens the text of a file. A *Problem says why it has none, a *Delay why it can't
+// be read now. The content is read until ctx ends.
 func (r *Reader) Text(ctx context.Context, file files.File) (*Content, error) {
 	switch KindOf(file) {
 	case Text:
+		return r.text(ctx, file)
 	case Document:
 		return r.document(ctx, file)
-	default:
-		return nil, notText
+	case Recording:
+		return r.recording(ctx, file)
+	}
+	return nil, notText
+}
+
+// text opens a file that is text as it is, or in another encoding than UTF-8.
+func (r *Reader) text(ctx context.Context, file files.File) (*Content, error) {
+	if form, made, err := r.files.Form(ctx, file, files.FormText); made || err != nil {
+		return contentOf(form), err
 	}
 	opened, err := r.files.Open(ctx, file)
 	if err != nil {
 		return nil, err
 	}
-	content := &Content{opened, file.Size, opened.Close}
-	if err := checkText(content); err != nil {
-		return nil, firstOf(err, content.Close())
+	head := make([]byte, min(file.Size, 64<<10))
+	if _, err := opened.ReadAt(head, 0); err != nil && err != io.EOF {
+		return nil, firstOf(err, opened.Close())
 	}
-	return content, nil
+	if isUTF8(head) {
+		return &Content{opened, file.Size, opened.Close}, nil
+	}
+	defer opened.Close()
+	return r.decode(ctx, file, opened, head)
 }
 
-// checkText returns a *Problem when the beginning of a file is not UTF-8.
-func checkText(content *Content) error {
-	head := make([]byte, min(content.Size, 64<<10))
-	if _, err := content.ReadAt(head, 0); err != nil && err != io.EOF {
-		return err
-	}
-	if bytes.IndexByte(head, 0) >= 0 || !utf8.Valid(whole(head)) {
-		return notText
-	}
-	return nil
+// contentOf returns the text that was made of a file.
+func contentOf(form files.Form) *Content {
+	return &Content{ReaderAt: bytes.NewReader(form.Data), Size: int64(len(form.Data))}
 }
 
 // whole cuts off a character whose rest is missing at the end.

@@ -2,9 +2,13 @@ package gateway
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"parley/channels/api"
 	"parley/conversation"
+	"parley/conversation/approvals"
+	"parley/conversation/media"
 	"parley/llm"
 )
 
@@ -14,25 +18,48 @@ func (g *Gateway) addAPI() {
 		return
 	}
 	channel := api.New(api.Deps{
-		Store:    g.store,
-		Feed:     g.feed,
-		Models:   append([]string{g.choice.Model}, g.cfg.LLM.FallbackModels...),
-		Vision:   g.cfg.LLM.Vision,
-		Log:      g.log,
-		Sessions: g.sessions,
-		Health:   g.health(conversation.Account{Channel: api.ChannelName}),
-		Edited:   g.router.Edited,
+		Store:     g.store,
+		Feed:      g.feed,
+		Models:    append([]string{g.choice.Model}, g.cfg.LLM.FallbackModels...),
+		Named:     slices.Sorted(maps.Keys(g.cfg.Models)),
+		MayUse:    g.mayUse,
+		Agents:    slices.Sorted(maps.Keys(g.cfg.Agents)),
+		MayHave:   g.mayHave,
+		Vision:    g.sees(),
+		Files:     g.cfg.Files.Limits(),
+		Version:   g.version,
+		Log:       g.log,
+		Sessions:  g.sessions,
+		Reminders: g.reminders,
+		Zone:      g.cfg.Reminders.Zone(),
+		Health:    g.health(conversation.Account{Channel: api.ChannelName}),
+		Edited:    g.router.Edited,
+		Cancel:    g.router.Cancel,
+		Answered:  g.answered,
+
+		OperatorMayAnswer: g.operatorMayAnswer,
 
 		Expiration: g.cfg.Conversation.SessionExpiration,
 		Window:     g.window,
 		Tokens:     func(m conversation.Message) int { return g.counter.Message(toModel(m)) },
-		Cost:       g.cfg.LLM.Prices.Cost,
+		Cost:       g.cfg.Prices().Cost,
 
 		Stateless: g.cfg.HTTP.Stateless,
 		Complete:  g.router.Complete,
 	})
 	channel.Serve(g.http)
 	g.add(channel, conversation.Scope{Channel: channel.Name()})
+}
+
+// answered has the loop of a session go on after an answer that came not by a command.
+func (g *Gateway) answered(key conversation.Key) {
+	g.router.Wake(key)
+	g.feed.Changed(key)
+}
+
+// operatorMayAnswer reports whether who has the token may answer a question.
+func (g *Gateway) operatorMayAnswer(q approvals.Question) bool {
+	return g.cfg.Tools.MayAnswer(approvals.Person{Channel: api.ChannelName, ID: api.ChannelName}, true, q.Askers)
 }
 
 // isOfPrograms reports whether a session belongs to programs, which have no use for a
@@ -68,7 +95,7 @@ func asStored(m llm.Message) conversation.Message {
 		stored.ToolCalls = append(stored.ToolCalls, conversation.ToolCall(call))
 	}
 	for _, i := range m.Images {
-		stored.Images = append(stored.Images, conversation.Image{MediaType: i.MediaType, Size: len(i.Data)})
+		stored.Images = append(stored.Images, media.Image{MediaType: i.MediaType, Size: len(i.Data)})
 	}
 	return stored
 }

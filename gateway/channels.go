@@ -8,12 +8,13 @@ import (
 	"parley/channels"
 	"parley/conversation"
 	"parley/conversation/files"
+	"parley/conversation/media"
 )
 
 // fetchers fetch attachments through the channel that their message came by.
 type fetchers map[string]*served
 
-func (f fetchers) Fetch(ctx context.Context, channel string, file conversation.Attachment) (io.ReadCloser, error) {
+func (f fetchers) Fetch(ctx context.Context, channel string, file media.Attachment) (io.ReadCloser, error) {
 	if f[channel] == nil {
 		return nil, errors.New("its channel is not served now")
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,23 +35,44 @@ func TestTheGatewayTidiesByItself(t *testing.T) {
 	daemon := storetest.OldChats(t, filepath.Join(t.TempDir(), "old.db"))
 	cfg := config.Default()
 	cfg.Conversation.Retention, cfg.Conversation.CleanupInterval = 8640*time.Hour, time.Millisecond
-	var log strings.Builder
+	var log lockedLog
 	g := &Gateway{cfg: cfg, store: daemon, log: slog.New(slog.NewTextHandler(&log, nil))}
 	ended := make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go func() { defer close(ended); g.runCleanup(ctx, 0) }()
-	for left := (retention.Cleaned{Inbound: 1}); left != (retention.Cleaned{}); {
-		var err error
-		if left, err = retention.New(daemon).Preview(t.Context(), RetentionRules(cfg), func(retention.Outdated) {}); err != nil {
-			t.Fatal(err)
+	for deadline := time.Now().Add(90 * time.Second); !strings.Contains(log.String(), "conversations=2 messages=4 inbound=3 deliveries=3"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("logged: %s", log.String())
 		}
 	}
-	stop()
-	<-ended
-	if !strings.Contains(log.String(), "conversations=2 messages=4 inbound=3 deliveries=3") {
-		t.Errorf("logged: %s", log.String())
+	if left, err := retention.New(daemon).Preview(t.Context(), RetentionRules(cfg), func(retention.Outdated) {}); err != nil || left != (retention.Cleaned{}) {
+		t.Errorf("left are %+v, %v", left, err)
 	}
+	stop()
+	select {
+	case <-ended:
+	case <-time.After(90 * time.Second):
+		t.Error("the cleanup does not end")
+	}
+}
+
+// lockedLog is what was logged so far, by any goroutine.
+type lockedLog struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // The operator reads of a jump, and once of what it holds back and for how long.

@@ -18,17 +18,28 @@ func (g *Gateway) addConsole() {
 		return
 	}
 	deps := console.Deps{
-		Store:    g.store,
-		Feed:     g.feed,
-		Lines:    g.lines,
-		Channels: g.accounts(),
-		Settings: settings(g.cfg, g.origins),
-		Facts:    g.facts(),
-		Cost:     g.cfg.LLM.Prices.Cost,
-		Window:   g.consoleWindow,
-		Look:     g.look,
-		Sessions: g.sessions,
-		Log:      g.log,
+		Store:     g.store,
+		Now:       g.store.Now,
+		Feed:      g.feed,
+		Lines:     g.lines,
+		Channels:  g.accounts(),
+		Settings:  settings(g.cfg, g.origins),
+		Facts:     g.facts(),
+		Cost:      g.cfg.Prices().Cost,
+		Currency:  g.cfg.LLM.Currency,
+		Caps:      g.budgets,
+		Reminders: g.reminders,
+		Models:    g.modelHealth,
+		Window:    g.consoleWindow,
+		Look:      g.look,
+		Sessions:  g.sessions,
+		Answered:  g.answered,
+
+		MayAnswer: g.operatorMayAnswer,
+		Log:       g.log,
+	}
+	if len(g.cfg.MCP) > 0 {
+		deps.Servers = g.toolServers
 	}
 	if g.vectors != nil {
 		deps.Embeddings = g.vectors.Status
@@ -55,15 +66,19 @@ func settings(cfg config.Config, origins config.Origins) []console.Setting {
 
 // facts returns what the console shows above the settings.
 func (g *Gateway) facts() []console.Fact {
-	return []console.Fact{
+	facts := []console.Fact{
 		{Name: "Version", Value: g.version},
 		{Name: "Database", Value: g.store.Path()},
 		{Name: "Model", Value: g.choice.Line()},
 		{Name: "Context window", Value: fmt.Sprintf("%d tokens", g.choice.ContextWindow)},
 	}
+	for _, m := range g.models.List()[1:] {
+		facts = append(facts, console.Fact{Name: "Model " + m.Name, Value: fmt.Sprintf("%s at %s, %d tokens", m.Choice.Model, m.Choice.Host, m.Choice.ContextWindow)})
+	}
+	return facts
 }
 
-// look has a channel's sender read what is due for a session. The sender of a
+// look makes a channel's sender read what is due in a session. The sender of a
 // channel that another process serves finds it by itself.
 func (g *Gateway) look(channel string, key conversation.Key) {
 	if c := g.channels[channel]; c != nil {

@@ -9,6 +9,7 @@ import (
 	"parley/agentloop"
 	"parley/channels/discord"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/pairing"
 )
 
@@ -18,10 +19,13 @@ func (g *Gateway) addDiscord() error {
 	}
 	channel, err := discord.New(discord.Deps{
 		Config:   g.cfg.Discord,
+		Node:     g.store.Node(),
 		Store:    edits{g.store, g.router, g.feed},
+		Groups:   bots.New(g.store),
 		Pairings: pairing.New(g.store),
 		Commands: menu(),
 		Health:   g.health(g.cfg.Discord.Account()),
+		SetAt:    g.origins["discord.token"].Place(),
 		Log:      g.log,
 	})
 	if err != nil {

@@ -4,25 +4,30 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"time"
 
 	"parley/conversation/files"
+	"parley/conversation/grouptalk"
 	"parley/filecontent"
 
 	"parley/activity"
 	"parley/agentloop"
-	"parley/agentloop/window"
 	"parley/channels"
 	"parley/channels/delivery"
 	"parley/config"
 	"parley/console"
 	"parley/conversation"
+	"parley/conversation/budgets"
 	"parley/conversation/maintenance"
+	"parley/conversation/reminders"
 	"parley/conversation/toolstate"
 	"parley/embedding"
 	"parley/httpserver"
@@ -30,31 +35,42 @@ import (
 	"parley/metrics"
 	"parley/sessions"
 	"parley/tools"
+	"parley/tools/mcp"
+	"parley/tools/webfetch"
 )
 
 // Gateway is a daemon, or a chat in one terminal, ready to run.
 type Gateway struct {
-	cfg      config.Config
-	origins  config.Origins
-	version  string
-	log      *slog.Logger
-	logs     *logSwitch
-	lines    *console.Lines // the newest log lines, for the console; nil without HTTP
-	store    *conversation.Store
-	choice   llm.Choice
-	counter  *llm.Counter
-	vectors  *embedding.Embeddings // nil without an embedding model
-	router   *agentloop.Router
-	sessions *sessions.Service
-	channels map[string]*served
-	feed     *activity.Feed
-	shared   sharedSessions
-	moved    chan struct{} // signals that a place has moved, see adoptPlaces
-	metrics  *metrics.Metrics
-	tools    []string           // names of all that the model may call
-	http     *httpserver.Server // nil when there is none
-	ready    httpserver.ReadyFunc
-	terminal channels.Source // when the user leaves it, the gateway ends; nil: there is none
+	cfg          config.Config
+	origins      config.Origins
+	version      string
+	toolsTimeout time.Duration // of Options
+	log          *slog.Logger
+	lines        *console.Lines // the newest log lines, for the console; nil without HTTP
+	store        *conversation.Store
+	models       *llm.Models
+	choice       llm.Choice // of the default model
+
+	configPath string // as named; "" = config.toml if it exists
+	logFile    string // of a terminal chat; "" = the log goes elsewhere
+	counter    *llm.Counter
+	reminders  *reminders.Reminders
+	vectors    *embedding.Embeddings // nil without an embedding model
+	imports    *imports              // nil without HTTP
+	router     *agentloop.Router
+	sessions   *sessions.Service
+	channels   map[string]*served
+	feed       *activity.Feed
+	relay      *activity.Relay // nil: no other process shares the feed
+	shared     sharedSessions
+	moved      chan struct{} // signals that a place has moved, see adoptPlaces
+	metrics    *metrics.Metrics
+	budgets    *budgets.Budgets   // nil: nothing is capped
+	tools      []string           // names of the gateway's own tools
+	servers    *mcp.Servers       // of further tools
+	http       *httpserver.Server // nil when there is none
+	ready      httpserver.ReadyFunc
+	terminal   channels.Source // when the user leaves it, the gateway ends; nil: there is none
 
 	stopHealth func() // stops answering `gateway health`; nil: nothing answers
 }
@@ -64,6 +80,7 @@ type served struct {
 	channels.Source
 	sender *delivery.Sender
 	scope  conversation.Scope
+	keeps  bool // its replies are not sent but kept, until somebody asks for them
 }
 
 // outputReserve is the number of tokens that the window leaves free for the answer
@@ -81,13 +98,19 @@ type Options struct {
 	Terminal   *Terminal // a chat on standard input and output, or nil
 
 	Getenv func(string) string // the environment of the configuration; nil: the process's
-	LogTo  io.Writer           // the log's destination; nil: standard error
+	LogTo  io.Writer           // the log's destination; nil: standard error, or with a Terminal a file
 	Store  *conversation.Store // the open database, which Close closes; nil: New opens the configured one
 	Tools  []tools.Tool        // further tools for the model
 
 	// DocumentReader is the command line that reads a document in a process of its own,
 	// as document.Extractor has it. Empty: documents are kept and not read.
 	DocumentReader []string
+	// ServerGuard is the command line of the process that ends what servers of tools have
+	// left running when the gateway was killed, as mcp.Serve does. Empty: there is none.
+	ServerGuard []string
+	// ToolsTimeout is how long the first runs wait for servers whose tools are not known from an
+	// earlier start. Programs that are installed answer well within 3s, the default.
+	ToolsTimeout time.Duration
 }
 
 // New reads the configuration, opens the database and builds everything that will
@@ -96,15 +119,19 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
-	if o.LogTo == nil {
-		o.LogTo = os.Stderr
-	}
 	cfg, origins, err := config.LoadWithOrigins(o.ConfigPath, o.Getenv)
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{cfg: cfg, origins: origins, version: o.Version, store: o.Store, channels: map[string]*served{}, feed: activity.NewFeed(), shared: newSharedSessions(cfg), moved: make(chan struct{}, 1)}
-	g.log, g.logs = newLog(cfg.Log, o.LogTo)
+	g := &Gateway{configPath: o.ConfigPath, cfg: cfg, origins: origins, version: o.Version, toolsTimeout: cmp.Or(o.ToolsTimeout, 3*time.Second), store: o.Store, channels: map[string]*served{}, feed: activity.NewFeed(), shared: newSharedSessions(cfg), moved: make(chan struct{}, 1)}
+	switch {
+	case o.LogTo != nil:
+	case o.Terminal != nil:
+		o.LogTo, g.logFile = openLogFile(o.Getenv)
+	default:
+		o.LogTo = os.Stderr
+	}
+	g.log = newLog(cfg.Log, o.LogTo)
 	if cfg.HTTP.Address() != "" {
 		g.lines = console.NewLines(append(cfg.Secrets(), o.Getenv("OPENAI_API_KEY")))
 		g.log = slog.New(g.lines.Beside(g.log.Handler()))
@@ -115,19 +142,22 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	if g.store == nil {
 		store := StoreConfig(cfg, cfg.Database)
 		store.Log = g.log
+		store.Node.URL, store.Node.Version, store.Node.Command = nodeURL(cfg.HTTP.Address()), o.Version, nodeCommand(o)
 		if g.store, err = conversation.Open(ctx, store); err != nil {
 			return nil, err
 		}
 	}
+	g.shareFeed()
+	g.reminders = reminders.New(g.store, slices.Collect(maps.Values(cfg.Identity))...)
 	g.ready = g.readiness()
 	g.addEmbeddings(o.Getenv)
 	g.metrics = metrics.New(g.metricsDeps())
 	err = g.wire(ctx, o)
 	if err == nil && o.Daemon {
-		err = g.addDaemon(ctx)
+		err = g.addDaemon(ctx, o.Getenv)
 	}
 	if err == nil && o.Terminal != nil {
-		err = g.addTerminal(ctx, *o.Terminal)
+		err = g.addTerminal(ctx, *o.Terminal, o.Getenv)
 	}
 	if err == nil && o.Daemon {
 		err = g.finishDaemon(ctx, o.Terminal != nil)
@@ -143,21 +173,22 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 // StoreConfig returns how a process that has a configuration opens the database at path.
 func StoreConfig(cfg config.Config, path string) conversation.Config {
 	return conversation.Config{
-		Path:   path,
-		Events: toolstate.New(cfg.Agent.ToolNames()).TranscriptEvents,
-		Carry:  cfg.Conversation.Limits().Carry,
+		Path:         path,
+		PasswordFile: cfg.DatabasePasswordFile,
+		Events:       toolstate.New(cfg.Agent.ToolNames()).TranscriptEvents,
+		Carry:        cfg.Conversation.Limits().Carry,
 	}
 }
 
 // addDaemon adds the HTTP server and every channel that has a token.
-func (g *Gateway) addDaemon(ctx context.Context) error {
+func (g *Gateway) addDaemon(ctx context.Context, getenv func(string) string) error {
 	if err := maintenance.MarkDaemon(g.store); err != nil {
 		return err
 	}
 	if err := g.addHTTP(ctx); err != nil {
 		return err
 	}
-	g.addWeb()
+	g.addWeb(getenv)
 	g.addAPI()
 	if err := g.addTelegram(); err != nil {
 		return err
@@ -185,60 +216,114 @@ func (g *Gateway) finishDaemon(ctx context.Context, terminal bool) error {
 // wire chooses the model and builds the router with what its loops need.
 func (g *Gateway) wire(ctx context.Context, o Options) error {
 	g.cfg.LLM.Attempted = attempted(g.metrics)
-	model, choice, err := llm.Choose(ctx, g.cfg.LLM, o.Getenv, llm.DefaultProbes(), g.log)
+	if g.cfg.LLM.APIKey != "" {
+		g.cfg.LLM.KeyName = "api_key in [llm] (" + g.origins["llm.api_key"].Place() + ")"
+	}
+	models, err := llm.ChooseAll(ctx, g.cfg.LLM, g.cfg.Models, o.Getenv, llm.DefaultProbes(), g.log)
 	if err != nil {
 		return err
 	}
-	g.choice = choice
+	choice := models.List()[0].Choice
+	g.models, g.choice = models, choice
 	g.counter = llm.NewCounter(choice.Model)
 	kept := files.New(g.store)
-	content := filecontent.New(kept, filecontent.WithDocuments(o.DocumentReader...))
-	registry, err := tools.NewRegistry(append([]tools.Tool{tools.CurrentTime(time.Now), tools.SessionState(), tools.Recall(g.store, g.counter), tools.ReadFile(kept, content)}, o.Tools...)...)
+	content := filecontent.New(kept, filecontent.WithDocuments(o.DocumentReader...), g.transcription(o.Getenv))
+	registry, err := g.newRegistry(kept, content, o)
 	if err != nil {
 		return err
 	}
-	for _, tool := range registry.List() {
-		g.tools = append(g.tools, tool.Name)
-	}
-	reserve := g.cfg.LLM.MaxOutputTokens
-	if reserve == 0 {
-		reserve = outputReserve
+	caps, err := g.openBudgets(ctx)
+	if err != nil {
+		return err
 	}
 	agent := g.cfg.Agent
-	agent.Titles = agent.Titles && choice.Host != "" // the offline model makes no titles
+	agent.Titles = agent.Titles && g.thinks() // the offline model makes no titles
 	g.router = agentloop.NewRouter(agentloop.Deps{
 		Config:        agent,
 		Store:         g.store,
-		Model:         model,
+		Model:         models.List()[0].Model,
+		Models:        g.namedModels(),
+		Agents:        g.agents(registry),
+		Route:         g.route,
+		Spread:        isSpread,
 		Counter:       g.counter,
 		Tools:         registry,
 		Watcher:       progress{g.channels, g.feed, g.metrics},
 		Files:         fetchers(g.channels),
 		Admins:        admins(g.channels),
 		OfPrograms:    isOfPrograms,
-		Vision:        g.cfg.LLM.Vision,
+		Vision:        g.choice.Vision,
 		FileLimits:    g.cfg.Files.Limits(),
 		FileContent:   content,
 		Deliver:       g.deliver,
-		ReleaseMemory: func() { time.AfterFunc(releaseDelay, func() { g.releaseMemory(model) }) },
-		Budget:        window.Budget(g.cfg.Conversation.MaxTokens, choice.ContextWindow, reserve),
+		ReleaseMemory: func() { time.AfterFunc(releaseDelay, func() { g.releaseMemory(models) }) },
+		Budget:        g.budgetOf(choice.ContextWindow, g.cfg.LLM.MaxOutputTokens),
+		BudgetFor:     func(contextWindow int) int { return g.budgetOf(contextWindow, 0) },
+		Budgets:       caps,
 		Log:           g.log,
+		OfOperator:    isOfOperator,
+		Approvals:     g.cfg.Tools,
+		FromOperator:  isFromOperator,
 
 		Limits:       g.cfg.Conversation.Limits(),
-		CarrySummary: g.cfg.Conversation.CarrySummary && choice.Host != "", // the offline model makes no summaries
+		CarrySummary: g.cfg.Conversation.CarrySummary && g.thinks(), // the offline model makes no summaries
 		StateBudget:  g.cfg.Conversation.StateBudget,
 		Strategy:     g.cfg.Conversation.TokenStrategy,
 		KeepRecent:   g.cfg.Conversation.KeepRecentMessages,
 		HintPhrases:  g.cfg.Conversation.HintPhrases,
 	})
+	if err := g.servers.Load(ctx); err != nil {
+		return err
+	}
 	g.sessions = sessions.New(g.store, g.router.Exclusively, g.feed.Changed)
+	g.warnOfConfiguration()
+	return nil
+}
+
+// warnOfConfiguration logs what the configuration allows and hardly means.
+func (g *Gateway) warnOfConfiguration() {
 	if err := g.router.CheckPrompt(); err != nil {
 		g.log.Warn("configuration", "problem", err)
 	}
 	if g.cfg.Conversation.Scope == config.ScopeUser && len(g.shared) == 0 {
 		g.log.Warn("configuration", "problem", `conversation.scope is "user", but [identity] links no accounts: every place is a session of its own`)
 	}
-	return nil
+}
+
+// newRegistry returns the tools of the gateway, and prepares the servers that add others.
+func (g *Gateway) newRegistry(kept *files.Files, content *filecontent.Reader, o Options) (*tools.Registry, error) {
+	own, err := g.ownTools(kept, content, o)
+	if err != nil {
+		return nil, err
+	}
+	registry, err := tools.NewRegistry(slices.Concat(own, o.Tools)...)
+	if err != nil {
+		return nil, err
+	}
+	for _, tool := range registry.List() {
+		g.tools = append(g.tools, tool.Name)
+	}
+	g.addServers(registry, o)
+	return registry, nil
+}
+
+// ownTools returns the gateway's tools that the configuration turns on.
+func (g *Gateway) ownTools(kept *files.Files, content *filecontent.Reader, o Options) ([]tools.Tool, error) {
+	own := []tools.Tool{tools.CurrentTime(g.store.Now, tools.ZoneOf(g.reminders)), tools.SessionState(), tools.Recall(g.store, g.counter), tools.ReadFile(kept, content)}
+	if g.cfg.Telegram.Context > 0 || g.cfg.Discord.Context > 0 {
+		own = append(own, tools.GroupTalk(grouptalk.New(g.store)))
+	}
+	if g.cfg.Reminders.Enabled {
+		own = append(own, tools.Reminders(g.reminders, g.cfg.Reminders.Zone(), g.store.Now)...)
+	}
+	if g.cfg.WebFetch.Enabled {
+		fetcher, err := webfetch.New(g.cfg.WebFetch, webfetch.Options{Version: g.version, DocumentReader: o.DocumentReader})
+		if err != nil {
+			return nil, err
+		}
+		own = append(own, fetcher.Tool())
+	}
+	return own, nil
 }
 
 // deliver hands committed replies to their senders. Replies of a channel or bot
@@ -256,6 +341,10 @@ func (g *Gateway) Close() {
 	if g.stopHealth != nil {
 		g.stopHealth()
 	}
+	if g.servers != nil {
+		g.servers.Close()
+	}
+	g.budgets.Close()
 	if err := g.store.Close(); err != nil {
 		g.log.Error("database not closed cleanly", "error", err)
 	}
@@ -271,6 +360,7 @@ func (g *Gateway) add(channel channels.Source, scope conversation.Scope) {
 		Source: channel,
 		sender: delivery.New(sink, g.store, g.log, delivery.WithOutcomes(g.metrics.Delivered)),
 		scope:  scope,
+		keeps:  !ok,
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"parley/conversation/dbhealth"
 	"parley/conversation/maintenance"
 	"parley/internal/lifesign"
+	"parley/llm"
 	"parley/plaintext"
 )
 
@@ -38,9 +39,30 @@ func CheckHealth(ctx context.Context, out io.Writer, path string) error {
 	if pid != 0 && !slices.ContainsFunc(answers, func(a lifesign.Answer) bool { return a.PID == pid || a.PID == 0 }) {
 		answers = append(answers, lifesign.Answer{PID: pid, Err: errors.New("it does not listen")})
 	}
+	for i := range answers {
+		answers[i].PID = cmp.Or(answers[i].PID, pid)
+	}
+	return checkAnswers(out, path, answers)
+}
+
+// CheckAllHealth is CheckHealth for every gateway of this user on this machine, or in
+// this container, whatever its database is.
+func CheckAllHealth(ctx context.Context, out io.Writer) error {
+	answers, err := lifesign.AskAll(ctx)
+	if err != nil {
+		return err
+	}
+	if len(answers) == 0 {
+		return errors.New("no gateway of this user runs here; `gateway run` starts one")
+	}
+	return checkAnswers(out, "a database", answers)
+}
+
+// checkAnswers prints the answers. path is what is said of a gateway that names no
+// database, since it does not answer.
+func checkAnswers(out io.Writer, path string, answers []lifesign.Answer) error {
 	var problems []error
 	for _, a := range answers {
-		a.PID = cmp.Or(a.PID, pid)
 		problems = append(problems, checkAnswer(out, path, a))
 	}
 	return errors.Join(problems...)
@@ -55,7 +77,7 @@ func checkAnswer(out io.Writer, path string, a lifesign.Answer) error {
 	if err != nil {
 		return fmt.Errorf("process %d serves %s, but gives no sign of life (%w): %s", a.PID, path, err, silenceReason(a.PID))
 	}
-	_, err = fmt.Fprintf(out, "process %d serves %s\n%s", a.PID, path, plaintext.ForTerminal(is.describe()))
+	_, err = fmt.Fprintf(out, "process %d serves %s\n%s", a.PID, plaintext.ForTerminal(cmp.Or(is.Database, path)), plaintext.ForTerminal(is.describe()))
 	return errors.Join(append(is.problems(), err)...)
 }
 
@@ -79,7 +101,8 @@ func isStopped(pid int) bool {
 
 // healthReport is what a gateway answers to `gateway health`.
 type healthReport struct {
-	Ready bool `json:"ready"`
+	Database string `json:"database"` // its path, or its URL without the password
+	Ready    bool   `json:"ready"`
 	parts
 }
 
@@ -87,7 +110,7 @@ type healthReport struct {
 func (g *Gateway) answerHealth() (stop func()) {
 	server, err := lifesign.Serve(g.store.Path(), func(ctx context.Context) []byte {
 		ready, is := g.ready(ctx)
-		body, err := json.Marshal(healthReport{Ready: ready, parts: is.(parts)})
+		body, err := json.Marshal(healthReport{Database: g.store.Path(), Ready: ready, parts: is.(parts)})
 		if err != nil {
 			panic(err) // texts, numbers and times always have JSON
 		}
@@ -103,6 +126,9 @@ func (g *Gateway) answerHealth() (stop func()) {
 // describe returns a line for each channel and for replies that wait in it.
 func (f healthReport) describe() string {
 	var b strings.Builder
+	if f.Draining {
+		b.WriteString("it drains: the other gateways take its sessions over\n")
+	}
 	for _, name := range slices.Sorted(maps.Keys(f.Channels)) {
 		c := f.Channels[name]
 		fmt.Fprintf(&b, "%s: %s since %s", c.title(name), c.State, c.Since.Format(time.DateTime))
@@ -118,6 +144,11 @@ func (f healthReport) describe() string {
 				fmt.Fprintf(&b, "; %d of them set aside, the oldest for %s", q.OutboxHeld, seconds(q.HeldOldest))
 			}
 			b.WriteByte('\n')
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Models)) {
+		if m := f.Models[name]; m.State != llm.StateUp && m.Since != nil {
+			fmt.Fprintf(&b, "model %s: %s since %s: %s\n", name, m.State, m.Since.Format(time.DateTime), m.Error)
 		}
 	}
 	for _, h := range f.Held {
@@ -142,7 +173,7 @@ func (f healthReport) problems() (list []error) {
 	if f.Starting {
 		list = append(list, errors.New("the gateway is starting: it takes no messages over HTTP yet"))
 	}
-	if !f.Ready && len(list) == 0 {
+	if !f.Ready && !f.Draining && len(list) == 0 {
 		list = append(list, errors.New("the gateway is not ready"))
 	}
 	return list

@@ -11,9 +11,14 @@ import (
 
 	"golang.org/x/term"
 
+	"parley/conversation/maintenance"
 	"parley/conversation/signin"
 	"parley/httpserver"
 )
+
+// errNoSharedToken is returned if the gateway would have to make its token beside a database that is on a server.
+var errNoSharedToken = errors.New("the database is on a server, so that several gateways may use it: give all of them the same token " +
+	"(token or token_file in the section [http], or HTTP_TOKEN)")
 
 // addHTTP starts listening for HTTP unless the configuration switches it off. If
 // another program uses the default address, the gateway goes on without HTTP.
@@ -21,11 +26,18 @@ func (g *Gateway) addHTTP(ctx context.Context) error {
 	if g.cfg.HTTP.Address() == "" {
 		return nil
 	}
+	folder := filepath.Dir(g.store.Path())
+	if maintenance.OnServer(g.store.Path()) {
+		folder = ""
+		if g.cfg.HTTP.Token == "" && g.cfg.HTTP.Auth != httpserver.AuthNone {
+			return errNoSharedToken
+		}
+	}
 	parts := httpserver.Deps{
-		Config: g.cfg.HTTP, SignIns: signin.New(g.store), Folder: filepath.Dir(g.store.Path()), Ready: g.ready, Observe: g.metrics.Answered, Log: g.log,
+		Config: g.cfg.HTTP, SignIns: signin.New(g.store), Folder: folder, Ready: g.ready, Observe: g.metrics.Answered, Now: g.store.Now, Log: g.log,
 	}
 	served := signin.Server{Token: signin.TokenConfigured}
-	if g.cfg.HTTP.Token == "" {
+	if g.cfg.HTTP.Token == "" && folder != "" {
 		file, err := httpserver.OpenTokenFile(g.store.Path(), g.log, g.lines.Hide)
 		if err != nil {
 			return err
@@ -42,6 +54,10 @@ func (g *Gateway) addHTTP(ctx context.Context) error {
 		g.log.Warn("address in use, this gateway serves no HTTP; listen in the section [http] sets another address",
 			"address", g.cfg.HTTP.Address())
 		return nil
+	}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s: http.listen: another program, perhaps a second gateway, uses %s; stop that one, or set another address there",
+			g.origins["http.listen"].Place(), g.cfg.HTTP.Address())
 	}
 	if err != nil {
 		return err
@@ -62,7 +78,7 @@ func (g *Gateway) signInLines(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append([]string{"In the browser, signed in once by this link within 10 minutes (`gateway token link` makes more):"}, links...), nil
+	return append([]string{"In the browser, signed in once by this link within 10 minutes (`" + g.command("token link") + "` makes more):"}, links...), nil
 }
 
 // printSignIn prints a link that signs in if standard error is a terminal. Others
@@ -72,7 +88,7 @@ func (g *Gateway) printSignIn(ctx context.Context) error {
 		return nil
 	}
 	if !term.IsTerminal(int(os.Stderr.Fd())) {
-		g.log.Info("sign-in link available by command", "command", "gateway token link")
+		g.log.Info("browsers sign in with a link that this command prints", "command", g.command("token link"))
 		return nil
 	}
 	lines, err := g.signInLines(ctx)

@@ -4,41 +4,33 @@ import (
 	"bytes"
 	"io"
 	"log/slog"
-	"sync"
+	"os"
 
 	"parley/config"
 	"parley/conversation/transcript"
 )
 
-// newLog returns a log that writes to a destination until writeAboveInput moves it.
-func newLog(cfg config.Log, to io.Writer) (*slog.Logger, *logSwitch) {
-	out := &logSwitch{out: to}
+// newLog returns a log that writes to a destination.
+func newLog(cfg config.Log, to io.Writer) *slog.Logger {
+	level := slog.LevelInfo
 	if cfg.Level != nil {
-		out.asked = out.level.UnmarshalText([]byte(*cfg.Level)) == nil
+		_ = level.UnmarshalText([]byte(*cfg.Level)) // the configuration allows no others
 	}
-	options := &slog.HandlerOptions{Level: &out.level}
+	options := &slog.HandlerOptions{Level: level}
 	if cfg.Format == "json" {
-		return slog.New(slog.NewJSONHandler(out, options)), out
+		return slog.New(slog.NewJSONHandler(escaper{to}, options))
 	}
-	return slog.New(slog.NewTextHandler(out, options)), out
+	return slog.New(slog.NewTextHandler(escaper{to}, options))
 }
 
-// logSwitch is the destination of the log, which can change.
-type logSwitch struct {
-	level slog.LevelVar // info, unless the operator asked for another
-	asked bool          // the operator set the level
-	mu    sync.Mutex
-	out   io.Writer
-}
+// escaper writes log lines without characters that control a terminal.
+type escaper struct{ to io.Writer }
 
-func (l *logSwitch) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	out := l.out
-	l.mu.Unlock()
-	if _, err := out.Write(escaped(b)); err != nil {
+func (e escaper) Write(line []byte) (int, error) {
+	if _, err := e.to.Write(escaped(line)); err != nil {
 		return 0, err
 	}
-	return len(b), nil
+	return len(line), nil
 }
 
 // escaped returns a log line without characters that control a terminal. slog's JSON
@@ -57,13 +49,25 @@ func escaped(line []byte) []byte {
 	return line
 }
 
-// writeAboveInput moves the log into a terminal chat. There it shows only warnings
-// and errors, unless the operator set the level.
-func (l *logSwitch) writeAboveInput(out io.Writer) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.out = out
-	if !l.asked {
-		l.level.Set(slog.LevelWarn)
+// maxLogFile is the size at which a log file is put aside at the next start.
+const maxLogFile = 10 << 20
+
+// openLogFile opens the log of a chat in a terminal, a file of the user's state folder:
+// its lines must not stand above or in the chat. Where there can be no file, the path is
+// "" and the lines are dropped.
+func openLogFile(getenv func(string) string) (to io.Writer, path string) {
+	path = statePath(getenv, "gateway.log")
+	if path == "" {
+		return io.Discard, ""
 	}
+	if info, err := os.Stat(path); err == nil && info.Size() > maxLogFile {
+		if os.Rename(path, path+".1") != nil {
+			return io.Discard, ""
+		}
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return io.Discard, ""
+	}
+	return file, path // closed by the end of the process: the log may have lines until then
 }

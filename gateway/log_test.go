@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -14,28 +13,26 @@ import (
 	"parley/config"
 )
 
-// What an operator asks to be logged is logged, also while somebody chats; who
-// asked for nothing is not disturbed there.
-func TestTheLogInATerminalObeysTheConfiguration(t *testing.T) {
+// What an operator asks to be logged is logged, also while somebody chats.
+func TestTheLogObeysTheConfiguration(t *testing.T) {
 	t.Parallel()
-	for level, want := range map[string]string{"": "warn", "debug": "debug info warn", "info": "info warn", "warn": "warn", "error": ""} {
+	for level, want := range map[string]string{"": "info warn", "debug": "debug info warn", "info": "info warn", "warn": "warn", "error": ""} {
 		var cfg config.Log
 		if level != "" {
 			cfg.Level = &level
 		}
-		log, logs := newLog(cfg, io.Discard)
-		var terminal bytes.Buffer
-		logs.writeAboveInput(&terminal)
+		var written bytes.Buffer
+		log := newLog(cfg, &written)
 		log.Debug("debug")
 		log.Info("info")
 		log.Warn("warn")
 		var got []byte
-		for line := range bytes.Lines(terminal.Bytes()) {
+		for line := range bytes.Lines(written.Bytes()) {
 			_, message, _ := bytes.Cut(bytes.TrimSpace(line), []byte("msg="))
 			got = append(append(got, message...), ' ')
 		}
 		if got := string(bytes.TrimSpace(got)); got != want {
-			t.Errorf("level %q logs %q into a chat, want %q", level, got, want)
+			t.Errorf("level %q logs %q, want %q", level, got, want)
 		}
 	}
 }
@@ -43,9 +40,8 @@ func TestTheLogInATerminalObeysTheConfiguration(t *testing.T) {
 func TestTheLogIsForPeopleOrForMachines(t *testing.T) {
 	t.Parallel()
 	for format, begin := range map[string]byte{"text": 't', "json": '{'} {
-		log, logs := newLog(config.Log{Format: format}, io.Discard)
 		var terminal bytes.Buffer
-		logs.writeAboveInput(&terminal)
+		log := newLog(config.Log{Format: format}, &terminal)
 		log.Warn("something", slog.Int("n", 1))
 		if got := terminal.Bytes(); len(got) == 0 || got[0] != begin {
 			t.Errorf("%s: %s", format, got)
@@ -58,9 +54,8 @@ func TestNoLineOfTheLogSteersATerminal(t *testing.T) {
 	t.Parallel()
 	hostile := "a\x1b[2J\u009b31m\u202eb\u2066c\x7f\u0085\U000e0041é\xff"
 	for _, format := range []string{"text", "json"} {
-		log, logs := newLog(config.Log{Format: format}, io.Discard)
 		var terminal bytes.Buffer
-		logs.writeAboveInput(&terminal)
+		log := newLog(config.Log{Format: format}, &terminal)
 		log.Warn(hostile, hostile, hostile, "error", errors.New(hostile), "any", []string{hostile})
 		line := strings.TrimSuffix(terminal.String(), "\n")
 		if strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) && r != utf8.RuneError }) || !strings.Contains(line, "é") {

@@ -11,10 +11,20 @@ import (
 
 // expected returns what is known at the start to be counted.
 func (g *Gateway) expected() metrics.Expected {
+	var failures []string
+	for _, kind := range llm.Kinds() {
+		failures = append(failures, string(kind))
+	}
+	models := append([]string{g.choice.Model}, g.cfg.LLM.FallbackModels...)
+	models = append(models, slices.Sorted(maps.Keys(g.cfg.Models))...)
+	if transcription := g.cfg.Transcription.Model; transcription != "" {
+		models = append(models, transcription)
+	}
 	return metrics.Expected{
 		Channels: slices.Sorted(maps.Keys(g.channels)),
-		Models:   append([]string{g.choice.Model}, g.cfg.LLM.FallbackModels...),
+		Models:   models,
 		Tools:    g.tools,
+		Failures: failures,
 	}
 }
 
@@ -34,16 +44,14 @@ func modelOutcome(err error) string {
 		return "done"
 	}
 	var failed *llm.Error
-	if !errors.As(err, &failed) {
+	var untranscribed *llm.TranscriptionError
+	switch {
+	case errors.As(err, &untranscribed) && untranscribed.Refused:
+		return "rejected"
+	case errors.As(err, &untranscribed):
+		return "temporary"
+	case !errors.As(err, &failed):
 		return "ended" // by /stop, or the end of the gateway
 	}
-	switch failed.Kind {
-	case llm.KindRejected:
-		return "rejected"
-	case llm.KindAuth:
-		return "auth"
-	case llm.KindContextSize:
-		return "context_size"
-	}
-	return "temporary"
+	return string(failed.Kind)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/channels"
+	"parley/cluster"
 	"parley/conversation"
 	"parley/conversation/bots"
 	"parley/conversation/dbhealth"
@@ -18,12 +19,16 @@ import (
 // parts is the body of /readyz.
 type parts struct {
 	Starting bool                    `json:"starting,omitempty"` // messages over HTTP are not taken yet
+	Draining bool                    `json:"draining,omitempty"` // `gateway drain` has told it to hand its sessions over
 	Store    storeState              `json:"store"`
 	Channels map[string]channelState `json:"channels"`
 	Queues   []queueState            `json:"queues"` // only those that are not empty
 	Held     []heldState             `json:"held,omitempty"`
 
-	Embeddings *embeddingState `json:"embeddings,omitempty"` // without a model there are none
+	Embeddings *embeddingState        `json:"embeddings,omitempty"` // without a model there are none
+	MCP        map[string]serverState `json:"mcp,omitempty"`        // by the names of the servers
+	Models     map[string]modelState  `json:"models,omitempty"`     // by their names, without the offline one
+	Nodes      []nodeState            `json:"nodes,omitempty"`      // that share the database
 }
 
 // embeddingState is how the vectors of messages fare. It does not count for whether the
@@ -80,7 +85,7 @@ func needsOperator(state string) bool {
 }
 
 // readiness returns the check behind /readyz. The gateway is ready while it takes
-// messages over HTTP, the store can be written and has no known damage, and no
+// messages over HTTP, does not drain, the store can be written and has no known damage, and no
 // channel was rejected by its platform or has ended. A platform that is away does
 // not count: the gateway reconnects by itself.
 func (g *Gateway) readiness() httpserver.ReadyFunc {
@@ -111,8 +116,8 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 	is.Store.Damaged = dbhealth.New(g.store).Damages()
 	for _, q := range in.queues {
 		is.Queues = append(is.Queues, queueState{
-			Channel: q.Channel, Account: q.Account, InboxWaiting: q.Waiting, InboxOldest: secondsSince(q.OldestWaiting), OutboxDue: q.Due, OutboxOldest: secondsSince(q.OldestDue),
-			OutboxHeld: q.Held, HeldOldest: secondsSince(q.OldestHeld),
+			Channel: q.Channel, Account: q.Account, InboxWaiting: q.Waiting, InboxOldest: g.secondsSince(q.OldestWaiting), OutboxDue: q.Due, OutboxOldest: g.secondsSince(q.OldestDue),
+			OutboxHeld: q.Held, HeldOldest: g.secondsSince(q.OldestHeld),
 		})
 	}
 	for _, d := range in.held {
@@ -124,8 +129,10 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 			is.Embeddings.Since = &in.embeddings.Since
 		}
 	}
+	is.MCP, is.Models = g.serverStates(), g.modelStates()
 	is.Starting = g.isStarting()
-	ready = err == nil && len(is.Store.Damaged) == 0 && !is.Starting
+	is.Nodes, is.Draining = g.nodeStates(in.nodes), g.isDraining()
+	ready = err == nil && len(is.Store.Damaged) == 0 && !is.Starting && !is.Draining
 	for _, h := range in.health {
 		if !g.serves(conversation.Account{Channel: h.Channel, ID: h.Account}) {
 			continue // of an earlier configuration
@@ -151,6 +158,7 @@ type seen struct {
 	health []bots.Health
 	queues []bots.Queue
 	held   []conversation.Delivery
+	nodes  []cluster.Member
 
 	embeddings *embedding.Status // nil without a model
 }
@@ -166,6 +174,11 @@ func (g *Gateway) readSeen(ctx context.Context) (in seen, err error) {
 	}
 	if in.queues, err = bots.New(g.store).Queues(ctx); err != nil {
 		return in, err
+	}
+	if node := g.store.Node(); node != nil {
+		if in.nodes, err = node.Members(ctx); err != nil {
+			return in, err
+		}
 	}
 	if g.vectors != nil {
 		status, err := g.vectors.Status(ctx)
@@ -187,11 +200,11 @@ func (g *Gateway) serves(bot conversation.Account) bool {
 }
 
 // secondsSince returns how many seconds ago a time was, 0 for the zero time.
-func secondsSince(at time.Time) float64 {
+func (g *Gateway) secondsSince(at time.Time) float64 {
 	if at.IsZero() {
 		return 0
 	}
-	return time.Since(at).Seconds()
+	return g.store.Now().Sub(at).Seconds()
 }
 
 // prober runs a check of the store for any number of callers, at most one at a time.

@@ -2,11 +2,15 @@ package gateway
 
 import (
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"parley/channels"
 	"parley/conversation"
 	"parley/conversation/bots"
 	"parley/conversation/storetest"
+	"parley/embedding"
 )
 
 // nameOnly is a channel without anything else.
@@ -50,5 +54,26 @@ func TestReadyTellsTroubleThatLasts(t *testing.T) {
 	}
 	if got, is := g.readiness()(t.Context()); got || is.(parts).Store.Error == "" {
 		t.Errorf("with a store that is gone, ready is %t: %+v", got, is)
+	}
+}
+
+// /readyz shows how far the vectors of messages have come. A server of embeddings that fails
+// does not make the gateway unready.
+func TestReadyShowsEmbeddings(t *testing.T) {
+	t.Parallel()
+	g := &Gateway{store: storetest.New(t)}
+	if ready, is := g.readiness()(t.Context()); !ready || is.(parts).Embeddings != nil {
+		t.Errorf("without a model: %t, %+v", ready, is)
+	}
+	g.vectors = embedding.New(g.store, embedding.Config{Name: "nomic"})
+	if ready, is := g.readiness()(t.Context()); !ready || is.(parts).Embeddings == nil || is.(parts).Embeddings.Model != "nomic" {
+		t.Errorf("with a model: %t, %+v", ready, is)
+	}
+	since := time.Now()
+	failing := seen{embeddings: &embedding.Status{Model: "nomic", Done: 3, Total: 5, Failure: "no answer", Since: since}}
+	ready, is := g.judge(failing, nil)
+	want := embeddingState{Model: "nomic", Done: 3, Total: 5, Error: "no answer", Since: &since}
+	if diff := cmp.Diff(&want, is.Embeddings); !ready || diff != "" {
+		t.Errorf("with a server that fails: %t\n%s", ready, diff)
 	}
 }

@@ -25,6 +25,9 @@ func (g *Gateway) Run(ctx context.Context) error {
 	stopSignals := g.onSignals(stopIntake, interrupt)
 	defer stopSignals()
 
+	stopRelay := g.relayFeed() // until the last run has ended
+	defer stopRelay()
+
 	flush := make(chan struct{})
 	delivery, stopDelivery := context.WithCancel(hard)
 	defer stopDelivery()
@@ -39,36 +42,55 @@ func (g *Gateway) Run(ctx context.Context) error {
 	g.log.Info("gateway started", "version", g.version, "database", g.store.Path(), "model", g.choice.Model, "channels", g.names(), "http", g.url())
 	g.adoptAll(intake, g.withLock) // before a loop works such a session on its own
 	var front errgroup.Group
-	front.Go(func() error { return g.router.Run(intake, hard, scopes...) })
 	front.Go(func() error {
-		g.adoptPlaces(intake)
-		return nil
+		g.awaitTools(intake)
+		return g.router.Run(intake, hard, scopes...)
 	})
-	front.Go(func() error {
-		g.runCleanup(intake, firstCleanup)
-		return nil
-	})
-	if g.vectors != nil {
+	if g.terminal == nil { // there the user is told
 		front.Go(func() error {
-			g.vectors.Run(intake)
+			if problem := g.modelProblem(intake, patientCheck); problem != nil {
+				g.log.Warn("model not ready", "error", problem)
+			}
 			return nil
 		})
 	}
-	front.Go(func() error {
-		g.checkAfterCrash(intake, firstCheck)
-		return nil
-	})
-	front.Go(func() error {
-		dbhealth.New(g.store).Watch(intake, func() { g.router.Resume(intake, scopes...) })
-		return nil
-	})
+	for _, work := range g.background(scopes) {
+		front.Go(func() error {
+			work(intake)
+			return nil
+		})
+	}
 	front.Go(func() error {
 		defer stopIntake()
 		return g.runIntake(intake, stopIntake, delivery)
 	})
 	err := front.Wait()
 	close(flush)
-	return errors.Join(err, senders.Wait())
+	err = errors.Join(err, senders.Wait())
+	g.log.Info("gateway stopped")
+	return err
+}
+
+// background returns what goes on beside the channels until its context ends.
+func (g *Gateway) background(scopes []conversation.Scope) []func(context.Context) {
+	list := []func(context.Context){
+		g.adoptPlaces,
+		func(ctx context.Context) { g.runCleanup(ctx, firstCleanup) },
+		g.runReminders,
+		g.servers.Run,
+		func(ctx context.Context) { g.checkAfterCrash(ctx, firstCheck) },
+		g.releaseUnused,
+		func(ctx context.Context) {
+			dbhealth.New(g.store).Watch(ctx, func() { g.router.Resume(ctx, scopes...) })
+		},
+	}
+	if g.vectors != nil {
+		list = append(list, func(ctx context.Context) { g.store.Node().WhileKeeping(ctx, g.vectors.Run) })
+	}
+	if g.imports != nil {
+		list = append(list, g.imports.run)
+	}
+	return list
 }
 
 // runIntake runs the channels and the HTTP server and returns when all have ended. A
@@ -81,15 +103,17 @@ func (g *Gateway) runIntake(intake context.Context, stopIntake func(), hard cont
 		running.Go(func() error {
 			g.announceBot(intake, c.scope.By())
 			err := c.Run(intake, g.accept)
+			if c.Source == g.terminal {
+				stopIntake()
+				served.Add(1)
+				return err
+			}
 			if err != nil {
 				g.log.Error("channel ended", "channel", c.Name(), "error", err)
 				g.health(c.scope.By())(bots.Ended, err.Error())
 				return nil
 			}
 			served.Add(1)
-			if c.Source == g.terminal {
-				stopIntake()
-			}
 			return nil
 		})
 	}
@@ -103,17 +127,23 @@ func (g *Gateway) runIntake(intake context.Context, stopIntake func(), hard cont
 			return nil
 		})
 	}
-	_ = running.Wait() // every error is logged
+	if err := running.Wait(); err != nil { // of the terminal; the others are logged
+		return err
+	}
 	if served.Load() == 0 {
 		return ErrReported
 	}
 	return nil
 }
 
-// url returns the address of the HTTP server, "" without one.
+// url returns the address of the HTTP server, and who reaches it where that is not
+// this machine alone; "" without one.
 func (g *Gateway) url() string {
 	if g.http == nil {
 		return ""
+	}
+	if listens := g.http.ListensEverywhere(); listens != "" {
+		return g.http.URL() + " and every other address of this machine (" + listens + ")"
 	}
 	return g.http.URL()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"parley/channels/telegram"
+	"parley/conversation/bots"
 	"parley/conversation/pairing"
 	"parley/conversation/places"
 	"parley/httpserver"
@@ -17,11 +18,14 @@ func (g *Gateway) addTelegram() error {
 	channel, err := telegram.New(telegram.Deps{
 		Config:   g.cfg.Telegram,
 		Cursor:   g.store.Cursor,
+		Node:     g.store.Node(),
 		Messages: edits{g.store, g.router, g.feed},
+		Groups:   bots.New(g.store),
 		Pairings: pairing.New(g.store),
 		Places:   signalledPlaces{places.New(g.store), g.moved},
 		Commands: menu(),
 		Health:   g.health(g.cfg.Telegram.Account()),
+		SetAt:    g.origins["telegram.token"].Place(),
 		Log:      g.log,
 	})
 	if err != nil {

@@ -5,82 +5,130 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"golang.org/x/term"
+
 	"parley/agentloop/command"
 	"parley/channels/cli"
 	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/conversation/dbhealth"
+	"parley/internal/clock"
+	"parley/plaintext"
 	"parley/sessions"
 )
 
 // Terminal is a chat on standard input and output.
 type Terminal struct {
+	In, Out *os.File  // nil: standard input and output
+	Err     io.Writer // nil: standard error
+
 	Session string // its name; "" = as configured
+	Folder  string // where files that come with replies are put; "" = the working folder
 	Pick    bool   // ask which earlier conversation to go on with
+
+	// Without a terminal on standard input and output:
+	Message string // the only message; "" = standard input is read
+	Lines   bool   // every line of the input is a message; else all of it is one
 }
 
 // recapTurns is the number of turns that are shown of a conversation that continues.
 const recapTurns = 3
 
-func (g *Gateway) addTerminal(ctx context.Context, t Terminal) error {
-	t.Session = cmp.Or(t.Session, g.cfg.CLI.Session)
+func (g *Gateway) addTerminal(ctx context.Context, t Terminal, getenv func(string) string) error {
+	t.Session, t.In, t.Out = cmp.Or(t.Session, g.cfg.CLI.Session), cmp.Or(t.In, os.Stdin), cmp.Or(t.Out, os.Stdout)
+	if t.Err == nil {
+		t.Err = os.Stderr
+	}
 	if err := cli.ValidateSession(t.Session); err != nil {
 		return err
 	}
 	key := cli.Key(t.Session)
-	if err := g.lockSession(key); err != nil {
+	if err := g.lockSession(ctx, key, t); err != nil {
 		return err
 	}
-	interactive := cli.IsInteractive(os.Stdin, os.Stdout)
+	interactive := t.Message == "" && cli.IsInteractive(t.In, t.Out)
 	if t.Pick {
-		if err := g.pick(ctx, key, interactive); err != nil {
+		if err := g.pick(ctx, key, cli.Picker{In: t.In, Out: t.Out, Interactive: interactive}); err != nil {
 			return err
 		}
 	}
-	intro := []string{g.choice.Line()}
-	if g.http != nil {
-		lines, err := g.signInLines(ctx)
+	intro, err := g.intro(ctx, t, interactive)
+	if err != nil {
+		return err
+	}
+	var recap []conversation.Message
+	if interactive {
+		recap, err = g.recap(ctx, key)
+		if conversation.IsDamaged(err) {
+			intro, err = append(intro, "What was said here can't be read, since the database is damaged: "+dbhealth.Advice+"."), nil
+		}
 		if err != nil {
 			return err
 		}
-		intro = append(intro, lines...)
-	}
-	if !interactive {
-		fmt.Fprintln(os.Stderr, g.choice.Line())
-	} else if recap, err := g.recap(ctx, key); conversation.IsDamaged(err) {
-		intro = append(intro, "What was said here can't be read, since the database is damaged: "+dbhealth.Advice+".")
-	} else if err != nil {
-		return err
-	} else {
-		intro = append(intro, recap...)
 	}
 	options := cli.Options{
 		Session:     t.Session,
-		Err:         os.Stderr,
+		In:          t.In,
+		Out:         t.Out,
+		Err:         t.Err,
 		Interactive: interactive,
-		HistoryPath: historyPath(),
+		Message:     t.Message,
+		Lines:       t.Lines || term.IsTerminal(int(t.In.Fd())),
+		Folder:      t.Folder,
+		HistoryPath: statePath(getenv, "history"),
 		Intro:       intro,
-		Files:       hosted.Uploads{Store: g.store, Log: g.log},
+		Recap:       recap,
+		Vision:      g.sees(),
+		Files:       hosted.Uploads{Store: g.store, Log: g.log, Most: g.cfg.Files.Limits().MaxFile},
 		Logger:      g.log,
+		Thought:     func(ctx context.Context) (string, error) { return g.lastThought(ctx, key) },
 		Abandoned:   exitBrokenPipe,
 	}
 	for _, c := range command.All() {
 		options.Commands = append(options.Commands, cli.Command{Name: "/" + c.Name, Description: c.Description})
 	}
-	options.Commands = append(options.Commands, cli.Command{Name: cli.AttachCommand, Description: "send a file, as /attach FILE what it is"})
+	options.Commands = append(options.Commands, cli.Command{Name: cli.AttachCommand, Description: "Send a file: /attach FILE what it is"})
+	options.Commands = append(options.Commands, cli.Command{Name: cli.ThoughtCommand, Description: "Show what the model thought before its last answer"})
 	channel, err := cli.New(options)
 	if err != nil {
 		return err
 	}
-	g.logs.writeAboveInput(channel.LogWriter())
 	g.add(channel, conversation.Scope{Channel: channel.Name(), Key: key})
 	g.terminal = channel
 	return nil
+}
+
+// intro returns the lines that a chat begins with: the model and its problem, and links.
+// Without a terminal it prints what there is of them to t.Err, and returns none.
+func (g *Gateway) intro(ctx context.Context, t Terminal, interactive bool) ([]string, error) {
+	lines := []string{g.choice.Line()}
+	if problem := g.modelProblem(ctx, quickCheck); problem != nil {
+		lines = append(lines, "⚠ "+plaintext.ForTerminal(problem.Error()))
+	}
+	if interactive && g.logFile != "" {
+		lines = append(lines, "Log: "+g.logFile)
+	}
+	if g.http != nil {
+		links, err := g.signInLines(ctx)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, links...)
+	}
+	if !interactive {
+		if t.Message == "" { // else a problem of the model is told with the answer that fails
+			fmt.Fprintln(t.Err, strings.Join(lines, "\n"))
+		}
+		return nil, nil
+	}
+	return lines, nil
 }
 
 // exitBrokenPipe ends the process with SIGPIPE, like a filter whose output nobody
@@ -92,23 +140,47 @@ func exitBrokenPipe() {
 	_, _ = os.Stdout.WriteString("\n")
 }
 
-// lockSession locks the session for the life of this process.
-func (g *Gateway) lockSession(key conversation.Key) error {
-	_, err := g.store.Lock(key)
-	var locked *conversation.LockedError
-	if errors.As(err, &locked) {
-		return errors.New(locked.Error() + "; leave that one, or choose another session with --session NAME")
+// lockSession locks the session for the life of this process. If another has it, a
+// question waits for that one, and a chat ends with words that say how to chat beside it.
+func (g *Gateway) lockSession(ctx context.Context, key conversation.Key, t Terminal) error {
+	for told := false; ; {
+		_, err := g.store.Lock(key)
+		var locked *conversation.LockedError
+		if !errors.As(err, &locked) {
+			return err
+		}
+		if t.Message == "" {
+			return fmt.Errorf("%w; leave that one, or open a chat beside it: %s", locked, g.command("chat --session second"))
+		}
+		if !told {
+			fmt.Fprintf(t.Err, "gateway: %s; waiting until it is free\n", plaintext.ForTerminal(locked.Error()))
+			told = true
+		}
+		if err := clock.Sleep(ctx, lockRetry); err != nil {
+			return err
+		}
 	}
-	return err
+}
+
+// lockRetry is how often a session that another process has is tried.
+const lockRetry = 200 * time.Millisecond
+
+// command returns a command for this gateway's database, as it can be typed in the folder where the
+// gateway was started.
+func (g *Gateway) command(words string) string {
+	command := os.Args[0]
+	if g.configPath != "" {
+		command += " -c " + g.configPath
+	}
+	return command + " " + words
 }
 
 // pick lets the user choose the conversation to go on with.
-func (g *Gateway) pick(ctx context.Context, key conversation.Key, interactive bool) error {
-	list, _, err := g.store.Conversations(ctx, conversation.ConversationQuery{Key: key, Limit: 20})
+func (g *Gateway) pick(ctx context.Context, key conversation.Key, picker cli.Picker) error {
+	list, _, err := catalog.New(g.store).Conversations(ctx, catalog.ConversationQuery{Key: key, Limit: 20})
 	if err != nil {
 		return err
 	}
-	picker := cli.Picker{In: os.Stdin, Out: os.Stdout, Interactive: interactive}
 	picked, err := picker.Pick(ctx, list, time.Now())
 	if err != nil {
 		return err
@@ -117,23 +189,43 @@ func (g *Gateway) pick(ctx context.Context, key conversation.Key, interactive bo
 	return sessions.New(g.store, locked, nil).Resume(ctx, key, picked.ID)                                            // the active one too, so that it does not expire now
 }
 
-// recap returns the last turns of the active conversation.
-func (g *Gateway) recap(ctx context.Context, key conversation.Key) ([]string, error) {
+// recap returns the messages of the last turns of the active conversation.
+func (g *Gateway) recap(ctx context.Context, key conversation.Key) ([]conversation.Message, error) {
 	active, err := g.store.Active(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	page, err := g.store.Messages(ctx, conversation.MessageQuery{Conversation: active.ID, Turns: recapTurns})
-	return cli.Recap(page.Messages, time.Now()), err
+	return page.Messages, err
 }
 
-// historyPath returns the file that keeps the lines typed in terminals, in the state
-// folder of the XDG Base Directory Specification, or "" to keep them in memory.
-func historyPath() string {
-	dir := os.Getenv("XDG_STATE_HOME")
+// lastThought returns what the model thought in the last turn of the active conversation, also
+// before it called tools; "" for nothing.
+func (g *Gateway) lastThought(ctx context.Context, key conversation.Key) (string, error) {
+	active, err := g.store.Active(ctx, key)
+	if errors.Is(err, conversation.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	page, err := g.store.Messages(ctx, conversation.MessageQuery{Conversation: active.ID, View: conversation.ViewTalk, Turns: 1})
+	var thoughts []string
+	for _, m := range page.Messages {
+		if m.Reasoning != "" {
+			thoughts = append(thoughts, strings.TrimSpace(m.Reasoning))
+		}
+	}
+	return strings.Join(thoughts, "\n\n"), err
+}
+
+// statePath returns a file in the state folder of the XDG Base Directory Specification,
+// or "" where there can be none.
+func statePath(getenv func(string) string, name string) string {
+	dir := getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(dir) {
-		home, err := os.UserHomeDir()
-		if err != nil || strings.TrimSpace(home) == "" {
+		home := getenv("HOME")
+		if !filepath.IsAbs(home) {
 			return ""
 		}
 		dir = filepath.Join(home, ".local", "state")
@@ -142,5 +234,5 @@ func historyPath() string {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return ""
 	}
-	return filepath.Join(dir, "history")
+	return filepath.Join(dir, name)
 }

@@ -2,10 +2,12 @@ package gateway
 
 import (
 	"context"
+	"slices"
 
 	"parley/activity"
 	"parley/agentloop"
 	"parley/channels"
+	"parley/channels/cli"
 	"parley/conversation"
 	"parley/metrics"
 )
@@ -32,9 +34,49 @@ func (p progress) Working(ctx context.Context, key conversation.Key, took []conv
 func (p progress) Preview(key conversation.Key, to conversation.Destination, text string) {
 	p.feed.Preview(key, text)
 	c := p.channels[to.Channel]
-	if previewer, ok := c.Source.(channels.Previewer); ok && !c.sender.IsSending(key) {
-		previewer.Preview(to.Address, text)
+	previewer, ok := c.Source.(channels.Previewer)
+	if !ok {
+		return
 	}
+	show := func() { previewer.Preview(to.Address, text) }
+	isHeldBack := c.sender.AfterSending(key, func() {
+		if now, working := p.feed.Now(key); working && now.Text == text {
+			show()
+		}
+	})
+	if !isHeldBack {
+		show()
+	}
+}
+
+// Waiting tells the words on the standard error of a terminal that shows no answers under way.
+// Other channels show them as a preview, and now.
+func (p progress) Waiting(to conversation.Destination, words string) {
+	if terminal, ok := p.terminal(to); ok {
+		terminal.Waiting(to.Address, words)
+	}
+	if c := p.channels[to.Channel]; c != nil {
+		if hurrier, ok := c.Source.(channels.Hurrier); ok {
+			hurrier.Hurry(to.Address)
+		}
+	}
+}
+
+// Thinking shows the thoughts in pages, and that there are any in the terminal. They never
+// go to a chat platform.
+func (p progress) Thinking(key conversation.Key, to conversation.Destination, text string) {
+	p.feed.Thinking(key, text)
+	if terminal, ok := p.terminal(to); ok {
+		terminal.Thinking(to.Address, text)
+	}
+}
+
+// terminal returns the terminal that a destination is in, if it is in one.
+func (p progress) terminal(to conversation.Destination) (terminal *cli.Channel, ok bool) {
+	if c := p.channels[to.Channel]; c != nil {
+		terminal, ok = c.Source.(*cli.Channel)
+	}
+	return terminal, ok
 }
 
 func (p progress) Called(key conversation.Key, call agentloop.ToolCall) {
@@ -43,7 +85,19 @@ func (p progress) Called(key conversation.Key, call agentloop.ToolCall) {
 	})
 }
 
+func (p progress) Asked(key conversation.Key) { p.feed.Changed(key) }
+
 func (p progress) Committed(run conversation.Run, _ conversation.Committed) {
+	isStored := slices.ContainsFunc(run.Messages, func(m conversation.Message) bool { return m.Reasoning != "" })
+	for i, in := range run.Took {
+		terminal, ok := p.terminal(in.Destination())
+		if ok && !isStored {
+			terminal.ForgetThought(in.Address)
+		}
+		if ok && run.Status == conversation.StatusFailed && i == len(run.Took)-1 {
+			terminal.Failed(in.Address)
+		}
+	}
 	p.feed.Committed(run.Key, run.ID())
 	p.metrics.Committed(run)
 }

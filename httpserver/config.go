@@ -21,7 +21,7 @@ const (
 
 // Config is the [http] section.
 type Config struct {
-	Listen         *string  `toml:"listen"`                               // "host:port"; "" = no server; nil, the default, = DefaultListen where nobody else listens there
+	Listen         *string  `toml:"listen" env:"HTTP_LISTEN"`             // "host:port"; "" = no server; nil, the default, = DefaultListen where nobody else listens there
 	Auth           string   `toml:"auth" oneof:"token none"`              // AuthToken, or AuthNone for an address of this machine alone; default AuthToken
 	Token          string   `toml:"token" kind:"secret" env:"HTTP_TOKEN"` // what people sign in with and programs send; "" = one that the gateway has made
 	Hosts          []string `toml:"hosts"`                                // further names under which the server is reached, such as a proxy's; default none

@@ -160,7 +160,7 @@ func TestAnswersAllowNoInlineCode(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsAProblem(t *testing.T) {
+func TestUnknownPathIsAnsweredWithAProblem(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{}, route("GET /only/get", httpserver.Program, answerBody))
 	s.send(program(t), "GET", "/nowhere").expect(t, 404)

@@ -18,6 +18,7 @@ import (
 	"parley/conversation/signin"
 	"parley/conversation/storetest"
 	"parley/httpserver"
+	"parley/internal/waittest"
 )
 
 const token = "a-token-of-the-tests"
@@ -69,7 +70,7 @@ func start(t *testing.T, parts httpserver.Deps, routes ...func(*httpserver.Serve
 	go func() { ended <- s.Run(ctx, hard) }()
 	stop := sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := waittest.Receive(t, ended, "the end of the server"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -158,7 +159,7 @@ func browser(t *testing.T) *http.Client {
 func program(t *testing.T) *http.Client {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Timeout: 2 * patience, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // signIn signs a browser in.
@@ -202,5 +203,14 @@ func (b *syncBuffer) String() string {
 	return b.buf.String()
 }
 
+// opener returns a function that closes a channel, for which handlers of a server wait that runs. The end of
+// the test calls it, too, or the server would wait for ever for its handlers when the test has failed.
+func opener(t *testing.T, gate chan struct{}) (open func()) {
+	t.Helper()
+	open = sync.OnceFunc(func() { close(gate) })
+	t.Cleanup(open)
+	return open
+}
+
 // patience is how long a test waits for what must happen.
-const patience = 30 * time.Second
+const patience = 90 * time.Second

@@ -6,7 +6,7 @@ import "net/http"
 // https://www.w3.org/TR/CSP3/. Pictures may also be made in the page (data:,
 // blob:), for those that a person is about to send.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
-	"font-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+	"font-src 'self'; connect-src 'self'; manifest-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 // setHeaders sets the headers of every answer. A handler may set another
 // Cache-Control of resources that are public and never change.

@@ -14,7 +14,7 @@ type ReadyFunc func(ctx context.Context) (ready bool, parts any)
 // /readyz, which answers 200 or 503, and to a client that is signed in also why.
 func (s *Server) handleHealth(ready ReadyFunc) {
 	s.Handle("GET /healthz", Public, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]bool{"alive": true})
+		SendJSON(w, http.StatusOK, map[string]bool{"alive": true})
 	}))
 	if ready == nil {
 		return
@@ -32,14 +32,15 @@ func (s *Server) handleHealth(ready ReadyFunc) {
 		if !ok {
 			status = http.StatusServiceUnavailable
 		}
-		writeJSON(w, status, answer)
+		SendJSON(w, status, answer)
 	}))
 }
 
-func writeJSON(w http.ResponseWriter, status int, value any) {
+// SendJSON answers a request with a value that JSON can hold.
+func SendJSON(w http.ResponseWriter, status int, value any) {
 	body, err := json.Marshal(value)
 	if err != nil {
-		panic(err) // the values are plain
+		panic(err) // the value is none that JSON can hold
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"parley/httpserver"
+	"parley/internal/waittest"
 )
 
 // TestLargeBodiesShareTheMemory has many uploads come at once: however many they
@@ -69,6 +70,7 @@ func TestSlowAndWaitingRequestsHoldUpNoUpload(t *testing.T) {
 			<-answered
 		}
 	}, httpserver.MaxBody(24<<20)))
+	answer := opener(t, answered)
 	for range 5 {
 		s.dial(fmt.Sprintf("POST /file HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\nthe beginning", size))
 	}
@@ -78,10 +80,10 @@ func TestSlowAndWaitingRequestsHoldUpNoUpload(t *testing.T) {
 		sending.Go(func() { s.send(program(t), "POST", "/file?wait", body(text)).expect(t, 200) })
 	}
 	for range 5 {
-		<-waiting
+		waittest.Receive(t, waiting, "the upload")
 	}
 	s.send(program(t), "POST", "/file", body(text)).expect(t, 200)
-	close(answered)
+	answer()
 	sending.Wait()
 }
 

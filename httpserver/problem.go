@@ -51,7 +51,7 @@ func Problem(w http.ResponseWriter, r *http.Request, status int, detail string) 
 		return
 	}
 	p := problem{Title: http.StatusText(status), Status: status, Detail: detail}
-	if wantsPage(r) {
+	if WantsPage(r) {
 		show(w, status, "problem.html", p)
 		return
 	}
@@ -64,8 +64,8 @@ func Problem(w http.ResponseWriter, r *http.Request, status int, detail string) 
 	_, _ = w.Write(body) // a client that is gone needs no answer
 }
 
-// wantsPage reports whether a browser will show the answer as a page. Requests of
+// WantsPage reports whether a browser will show the answer as a page. Requests of
 // scripts and programs accept anything.
-func wantsPage(r *http.Request) bool {
+func WantsPage(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/html")
 }

@@ -12,6 +12,7 @@ import (
 
 	"parley/conversation/signin"
 	"parley/httpserver"
+	"parley/internal/waittest"
 )
 
 // A cookie that was signed out gets nobody in any more: neither its browser nor
@@ -130,7 +131,7 @@ func TestStreamsEndWithWhatLetThemIn(t *testing.T) {
 	first, second := open(cookieOf(s.signIn(out, file.Token()))), open(cookieOf(s.signIn(stays, file.Token())))
 	third := open("Authorization: Bearer " + file.Token())
 	s.send(out, "POST", "/signout").expect(t, 303)
-	<-first
+	waittest.Receive(t, first, "the end of the stream")
 	for _, going := range []chan struct{}{second, third} {
 		select {
 		case <-going:
@@ -139,8 +140,8 @@ func TestStreamsEndWithWhatLetThemIn(t *testing.T) {
 		}
 	}
 	rotate()
-	<-second
-	<-third
+	waittest.Receive(t, second, "the end of the second stream")
+	waittest.Receive(t, third, "the end of the third stream")
 }
 
 // A link signs one browser in, once.

@@ -123,6 +123,17 @@ func New(deps Deps) (*Server, error) {
 // its end.
 func (s *Server) URL() string { return base(s.listener.Addr()) }
 
+// ListensEverywhere returns the address that the server listens on if that is all
+// addresses of the machine, such as "0.0.0.0:8787"; else "".
+func (s *Server) ListensEverywhere() string {
+	tcp, ok := s.listener.Addr().(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return ""
+	}
+	host, _, _ := net.SplitHostPort(s.cfg.Address()) // the listener says [::] for 0.0.0.0 too
+	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
+}
+
 // URLs returns the server's addresses: URL, and one for each of the configured
 // hosts.
 func (s *Server) URLs() []string {

@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"parley/httpserver"
+	"parley/internal/waittest"
 )
 
-func TestATakenAddressIsToldAsSuch(t *testing.T) {
+func TestAddressInUseIsNamedInTheError(t *testing.T) {
 	t.Parallel()
 	s := start(t, httpserver.Deps{})
 	_, err := httpserver.New(httpserver.Deps{Config: httpserver.Config{Auth: httpserver.AuthNone, Listen: new(strings.TrimPrefix(s.url, "http://"))}})
@@ -40,6 +41,7 @@ func TestTheEndOfTheServer(t *testing.T) {
 			case <-r.Context().Done():
 			}
 		}))
+	answer := opener(t, finish)
 	s.dial("") // as browsers do, in advance
 	stream := s.dial("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	begun, err := http.ReadResponse(bufio.NewReader(stream), nil)
@@ -47,7 +49,7 @@ func TestTheEndOfTheServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	post := s.dial("POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
-	<-posted
+	waittest.Receive(t, posted, "the request")
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -56,11 +58,11 @@ func TestTheEndOfTheServer(t *testing.T) {
 	if said, err := io.ReadAll(begun.Body); err != nil || string(said) != ":\n\n" {
 		t.Errorf("the stream ended with %q, %v", said, err)
 	}
-	close(finish)
+	answer()
 	if said, err := io.ReadAll(post); err != nil || !strings.HasSuffix(string(said), "finished") {
 		t.Errorf("the request under way was answered %q, %v", said, err)
 	}
-	<-ended
+	waittest.Receive(t, ended, "the end of the server")
 }
 
 // A second signal hurries: nothing may hold the end up.
@@ -72,7 +74,7 @@ func TestTheEndCanBeHurried(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	s.dial("POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
-	<-posted
+	waittest.Receive(t, posted, "the request")
 	s.cut()
 	s.stop()
 }
@@ -120,7 +122,7 @@ func TestEveryAnswerIsObserved(t *testing.T) {
 		"/program?x=1": {"/program", 200}, "/nowhere": {"", 404}, "/silent": {"GET /silent", 200}, "/flushed": {"GET /flushed", 200},
 	} {
 		s.send(program(t), "GET", path)
-		if got := <-all; got != want {
+		if got := waittest.Receive(t, all, "what was observed"); got != want {
 			t.Errorf("%s: got %+v, want %+v", path, got, want)
 		}
 	}

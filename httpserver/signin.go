@@ -27,9 +27,9 @@ const linkPath = "/signin/link"
 
 // NewLinks returns links that sign one browser in, once, within codeFor: one for
 // each address of the server. add stores the code in them.
-func NewLinks(ctx context.Context, urls []string, add func(ctx context.Context, code string, until time.Time) error) ([]string, error) {
+func NewLinks(ctx context.Context, urls []string, add func(ctx context.Context, code string, lasts time.Duration) error) ([]string, error) {
 	code := rand.Text()
-	if err := add(ctx, hashed(code), time.Now().Add(codeFor)); err != nil {
+	if err := add(ctx, hashed(code), codeFor); err != nil {
 		return nil, err
 	}
 	var links []string

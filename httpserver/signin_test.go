@@ -14,6 +14,7 @@ import (
 
 	"parley/conversation/signin"
 	"parley/httpserver"
+	"parley/internal/waittest"
 )
 
 func TestSigningInAndOut(t *testing.T) {
@@ -49,7 +50,7 @@ func TestSigningInAndOut(t *testing.T) {
 }
 
 // A sign-in outlives the gateway, and ends with its time or with the token.
-func TestHowLongASignInHolds(t *testing.T) {
+func TestSignInEndsWithItsTimeOrTheToken(t *testing.T) {
 	t.Parallel()
 	var later atomic.Int64
 	clock := func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
@@ -233,14 +234,14 @@ func TestDelayedAnswersAreBounded(t *testing.T) {
 		}()
 	}
 	for range tries - most {
-		if got := <-answers; got != "HTTP/1.1 429" {
+		if got := waittest.Receive(t, answers, "an answer"); got != "HTTP/1.1 429" {
 			t.Errorf("a guess too many is answered %q", got)
 		}
 	}
 	s.send(program(t), "GET", "/program", bearer(token)).expect(t, 200)
 	s.stop() // does not wait for the hour
 	for range most {
-		if got := <-answers; got != "HTTP/1.1 401" {
+		if got := waittest.Receive(t, answers, "an answer"); got != "HTTP/1.1 401" {
 			t.Errorf("a delayed guess is answered %q", got)
 		}
 	}

@@ -53,11 +53,12 @@ func finishReason(said string) string {
 }
 
 // isCut reports whether an answer with the finish reason is not whole.
-func isCut(reason string) bool { return reason == FinishLength || reason == FinishContentFilter }
+func isCut(reason string) bool {
+	return reason == FinishLength || reason == FinishContentFilter || reason == FinishCutOff
+}
 
 // chunk is one event of the stream. It has the fields that are used, also those that
-// servers send beyond the API's reference. Reasoning is not read, since it is not part
-// of the answer.
+// servers send beyond the API's reference.
 type chunk struct {
 	Model   string          `json:"model"`
 	Choices []choice        `json:"choices"`
@@ -80,6 +81,9 @@ type choice struct {
 type delta struct {
 	Content   any             `json:"content"` // a string, null, or from some servers a list of parts
 	Refusal   any             `json:"refusal"`
+	Reasoning any             `json:"reasoning"`         // OpenRouter, newer vLLM
+	Thought   any             `json:"reasoning_content"` // DeepSeek, vLLM
+	Images    any             `json:"images"`            // OpenRouter: a list of parts
 	ToolCalls []toolCallDelta `json:"tool_calls"`
 }
 
@@ -135,15 +139,22 @@ func (a *arguments) UnmarshalJSON(raw []byte) error {
 
 // answer gathers the chunks of one answer.
 type answer struct {
-	out       *output
-	room      int // bytes of text and tool calls that are still read
-	secrets   secrets
-	finishing func() // called once the finish reason has arrived
+	out         *output
+	room        int // bytes of text and tool calls that are still read
+	thoughtRoom int // bytes of what the model thinks that are still kept
+	secrets     secrets
+	finishing   func() // called once the finish reason has arrived
 
-	calls  callList
-	finish string
-	usage  usage
-	model  string
+	calls    callList
+	finish   string
+	thinking thinking
+
+	pictures     []Image
+	pictureBytes int
+	lost         int // pictures that could not be taken
+
+	usage usage
+	model string
 }
 
 // read takes chunks from recv until the answer is complete or has reached its limit of
@@ -204,8 +215,17 @@ func isMistyped(err error) bool {
 
 func (a *answer) choose(c choice) {
 	for _, d := range []*delta{&c.Delta, &c.Message} {
-		a.write(textOf(d.Content))
+		if thought := textOf(d.Thought); thought != "" { // some servers give both
+			a.think(thought)
+		} else {
+			a.think(textOf(d.Reasoning))
+		}
+		thought, text := a.thinking.add(textOf(d.Content))
+		a.think(thought)
+		a.write(text)
 		a.write(textOf(d.Refusal))
+		a.addPictures(d.Content)
+		a.addPictures(d.Images)
 		for _, call := range d.ToolCalls {
 			a.out.arrived()
 			if a.room -= len(call.Function.Name) + len(call.Function.Arguments) + callRoom; a.room >= 0 {
@@ -225,6 +245,13 @@ func (a *answer) choose(c choice) {
 // text. It bounds the number of calls without arguments.
 const callRoom = 16
 
+// think adds a piece of what the model thinks, as far as there is room for that.
+func (a *answer) think(text string) {
+	if a.thoughtRoom -= len(text); a.thoughtRoom >= 0 {
+		a.out.think(text)
+	}
+}
+
 // write adds a piece of text and cuts it where the room ends.
 func (a *answer) write(text string) {
 	if room := max(a.room, 0); len(text) > room {
@@ -236,11 +263,16 @@ func (a *answer) write(text string) {
 }
 
 // hasBegun reports whether anything was said.
-func (a *answer) hasBegun() bool { return a.out.text() != "" || len(a.calls.calls) > 0 }
+func (a *answer) hasBegun() bool {
+	return a.out.text() != "" || len(a.calls.calls) > 0 || len(a.pictures) > 0
+}
 
 // response returns the answer once it is read. A response that comes with an error is
 // for the record of the attempt.
 func (a *answer) response(model string) (Response, error) {
+	thought, text := a.thinking.rest()
+	a.think(thought)
+	a.write(text)
 	r := Response{
 		FinishReason: a.finish,
 		Usage:        a.usage.tokens(),
@@ -252,7 +284,10 @@ func (a *answer) response(model string) (Response, error) {
 	if a.finish == FinishContentFilter {
 		calls = nil // the provider has withheld the answer
 	}
-	if strings.TrimSpace(a.out.text()) == "" && len(calls) == 0 {
+	if a.finish == FinishContentFilter {
+		a.pictures = nil
+	}
+	if strings.TrimSpace(a.out.text()) == "" && len(calls) == 0 && len(a.pictures) == 0 {
 		switch a.finish {
 		case FinishContentFilter:
 			return r, errFiltered
@@ -261,7 +296,7 @@ func (a *answer) response(model string) (Response, error) {
 		}
 		return r, errEmpty
 	}
-	r.Text, r.ToolCalls, r.Model = a.out.text(), calls, cmp.Or(a.model, model)
+	r.Text, r.Reasoning, r.ToolCalls, r.Images, r.Model = a.out.text(), a.out.thought(), calls, a.pictures, cmp.Or(a.model, model)
 	return r, nil
 }
 

@@ -88,5 +88,5 @@ func marksOf(list []Message) (marked []int) {
 // takesMark reports whether a message is a text that can be marked. A text of white
 // space alone can't.
 func (m *Message) takesMark() bool {
-	return m.Role != "tool" && len(m.Images) == 0 && strings.TrimSpace(m.Text()) != ""
+	return m.Role != roleTool && len(m.Images) == 0 && strings.TrimSpace(m.Text()) != ""
 }

@@ -85,7 +85,7 @@ func TestAnswerThatIsTooLongOnTheWire(t *testing.T) {
 	if resp, _ := mustComplete(t, client, ask("a story")); resp.FinishReason != llm.FinishLength || strings.Trim(resp.Text, "x") != "" {
 		t.Errorf("%d bytes, finish reason %q", len(resp.Text), resp.FinishReason)
 	}
-	if told := mustFail(t, client, llm.KindRejected); !strings.Contains(told.User, "far more than an answer") {
+	if told := mustFail(t, client, llm.KindNoAnswer); !strings.Contains(told.User, "far more than an answer") {
 		t.Errorf("user told %q", told.User)
 	}
 	if n := len(server.Calls()); n != 2 {

@@ -32,6 +32,7 @@ type Choice struct {
 	Host          string // of the server, without a password; "" for the stand-in
 	Source        string // where the choice comes from: "[llm]", "OPENAI_API_KEY", "found on its usual port", "nothing else found"
 	ContextWindow int    // tokens
+	Vision        bool   // the model takes images
 }
 
 // Line returns the line that the gateway prints at its start.
@@ -70,6 +71,9 @@ func DefaultProbes() []string {
 // The probes together take at most 300 ms.
 func Choose(ctx context.Context, cfg Config, getenv func(string) string, probes []string, log *slog.Logger) (Model, Choice, error) {
 	cfg = cfg.WithDefaults()
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
 	envKey := getenv(keyVariable)
 	ch := chooser{cfg: cfg, probes: probes, log: log, source: "[llm]"}
 	switch {
@@ -77,17 +81,18 @@ func Choose(ctx context.Context, cfg Config, getenv func(string) string, probes 
 		return offline("[llm]", cfg)
 	case cfg.BaseURL != "" || cfg.Model != "" || cfg.APIKey != "":
 		if cfg.BaseURL == "" || isOpenAI(cfg.BaseURL) { // OpenAI's key is for OpenAI alone
-			ch.cfg.APIKey = cmp.Or(cfg.APIKey, envKey)
+			ch.setKey(envKey)
 		}
 		return ch.configured(ctx)
 	case envKey != "":
-		ch.cfg.APIKey, ch.source = envKey, keyVariable
-		return ch.client(defaultBaseURL, DefaultModel)
+		ch.setKey(envKey)
+		ch.source = keyVariable
+		return ch.client(ctx, defaultBaseURL, DefaultModel)
 	}
 	if found, ok := probe(ctx, probes, ""); ok {
 		ch.source = "found on its usual port"
 		ch.learn(found.model)
-		return ch.client(found.baseURL, found.model.ID)
+		return ch.client(ctx, found.baseURL, found.model.ID)
 	}
 	return offline("nothing else found", cfg)
 }
@@ -103,6 +108,13 @@ type chooser struct {
 	log    *slog.Logger
 }
 
+// setKey adopts the key of the environment, unless [llm] has one.
+func (c *chooser) setKey(fromEnvironment string) {
+	if c.cfg.APIKey == "" && fromEnvironment != "" {
+		c.cfg.APIKey, c.cfg.KeyName = fromEnvironment, "the environment variable "+keyVariable
+	}
+}
+
 // configured chooses the model of [llm], and fills in what that leaves out.
 func (c *chooser) configured(ctx context.Context) (Model, Choice, error) {
 	baseURL, model := c.cfg.BaseURL, c.cfg.Model
@@ -113,9 +125,9 @@ func (c *chooser) configured(ctx context.Context) (Model, Choice, error) {
 	case baseURL == "" && c.cfg.APIKey == "":
 		return c.local(ctx)
 	case baseURL == "":
-		return c.client(defaultBaseURL, cmp.Or(model, DefaultModel))
+		return c.client(ctx, defaultBaseURL, cmp.Or(model, DefaultModel))
 	case model == "" && isOpenAI(baseURL):
-		return c.client(baseURL, DefaultModel)
+		return c.client(ctx, baseURL, DefaultModel)
 	case model == "":
 		first, err := c.first(ctx)
 		if err != nil {
@@ -124,7 +136,7 @@ func (c *chooser) configured(ctx context.Context) (Model, Choice, error) {
 		c.learn(first)
 		model = first.ID
 	}
-	return c.client(baseURL, model)
+	return c.client(ctx, baseURL, model)
 }
 
 // local searches local servers for a model that is named without a server and a key.
@@ -135,7 +147,7 @@ func (c *chooser) local(ctx context.Context) (Model, Choice, error) {
 			"and no local server on the usual ports has it", c.cfg.Model, keyVariable)
 	}
 	c.learn(found.model)
-	return c.client(found.baseURL, found.model.ID)
+	return c.client(ctx, found.baseURL, found.model.ID)
 }
 
 // first returns the first model of the server that can chat.
@@ -161,10 +173,12 @@ func (c *chooser) learn(m listed) {
 	}
 }
 
-func (c *chooser) client(baseURL, model string) (Model, Choice, error) {
+func (c *chooser) client(ctx context.Context, baseURL, model string) (Model, Choice, error) {
 	c.cfg.BaseURL, c.cfg.Model = baseURL, model
+	c.settleVision(ctx)
 	return NewClient(c.cfg, c.log), Choice{
 		Model: model, Host: hostOf(baseURL), Source: c.source, ContextWindow: c.cfg.ContextWindow,
+		Vision: !slices.Contains(c.cfg.Blind, model),
 	}, nil
 }
 
@@ -177,6 +191,17 @@ func checkURL(raw string) error {
 		return errors.New("[llm] base_url is not an http:// or https:// address")
 	}
 	return nil
+}
+
+// sideServer completes the address and the key of a server beside the model's, whose address
+// may be written with the path of its only method. Without an address it is OpenAI's, and
+// without a key OpenAI's alone gets the one of the environment.
+func sideServer(baseURL, key *string, path string, getenv func(string) string) {
+	if *key == "" && (*baseURL == "" || isOpenAI(*baseURL)) {
+		*key = getenv(keyVariable)
+	}
+	setDefault(baseURL, defaultBaseURL)
+	*baseURL = strings.TrimSuffix(strings.TrimRight(*baseURL, "/"), path)
 }
 
 // hostOf returns the host and port of an address, which hold no secrets.

@@ -1,209 +1,138 @@
 package llm
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	openai "github.com/sashabaranov/go-openai"
 )
 
 // maxRetryAfter is the longest wait that a server may ask for. When it asks for more,
 // the call fails and its error names the time.
 const maxRetryAfter = 30 * time.Second
 
-// Client calls one model of an OpenAI-compatible server, and its fallbacks.
-// It is safe for concurrent use.
+// Client calls a model, and its fallbacks when that fails. It is safe for concurrent use.
 type Client struct {
-	cfg     Config
-	models  []template // the model, then its fallbacks
-	http    *http.Client
-	secrets secrets
-	log     *slog.Logger
-
-	// noStreamOptions is set once the server has refused stream_options.
-	noStreamOptions atomic.Bool
+	chain []*target // the model, then its fallbacks
+	log   *slog.Logger
 }
 
 // NewClient returns a client of cfg.Model. It makes no connection yet.
 func NewClient(cfg Config, log *slog.Logger) *Client {
-	cfg = cfg.WithDefaults()
-	setDefault(&cfg.BaseURL, defaultBaseURL)
-	setDefault(&cfg.Model, DefaultModel)
-	cfg.BaseURL = strings.TrimSuffix(strings.TrimRight(cfg.BaseURL, "/"), "/chat/completions")
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	c := &Client{cfg: cfg, log: log, secrets: secretsOf(cfg), http: newHTTPClient()}
-	for _, model := range append([]string{cfg.Model}, cfg.FallbackModels...) {
-		c.models = append(c.models, newTemplate(model, cfg, log))
+	first := newTarget("", cfg, log)
+	c := &Client{chain: []*target{first}, log: log}
+	for _, model := range cfg.FallbackModels {
+		c.chain = append(c.chain, first.sibling(model))
 	}
 	return c
 }
 
 // ReleaseIdle closes the connections that no call uses.
-func (c *Client) ReleaseIdle() { c.http.CloseIdleConnections() }
+func (c *Client) ReleaseIdle() {
+	for _, t := range c.chain {
+		t.http.CloseIdleConnections()
+	}
+}
 
 // Model returns the name of the model that is called first.
-func (c *Client) Model() string { return c.cfg.Model }
+func (c *Client) Model() string { return c.chain[0].label() }
 
 // Complete calls the model and returns its answer. It calls emit, if that is not nil,
 // from the calling goroutine for every piece of text as it arrives.
 //
-// It retries failures that may pass, then tries the fallback models. emit gets a Reset
-// before text that replaces text already emitted. The error is an *Error; what was
-// emitted is void then. When ctx ends, Complete returns at once with the text so far,
-// without tool calls, and an error that wraps the cause of ctx.
+// It retries failures that may pass, then tries the fallback models. A model whose server
+// has failed several times in a row is not called for a while, see breaker. emit gets a
+// Reset before text that replaces text already emitted. The error is an *Error; what was
+// emitted is void then. Where every attempt failed and one of them broke off in the
+// middle, what came of it is the answer, with the reason FinishCutOff. When ctx ends,
+// Complete returns at once with the text so far, without tool calls, and an error that
+// wraps the cause of ctx.
 func (c *Client) Complete(ctx context.Context, req Request, emit func(Delta)) (Response, error) {
 	out := &output{emit: emit}
-	var failed *failure
-	for i, model := range c.models {
-		resp, fail := c.persist(ctx, model, req, out)
+	var first, failed *failure
+	for rest := c.chain; len(rest) > 0; {
+		t := rest[0]
+		rest = rest[1:]
+		resp, fail := c.complete(ctx, t, req, out, len(rest) > 0)
 		if fail == nil {
+			if first != nil {
+				resp.Fallback = &Fallback{Of: c.Model(), Kind: first.cause.Kind}
+			}
 			return resp, nil
 		}
 		if ctx.Err() != nil {
-			return Response{Text: out.text(), Model: model.model}, fmt.Errorf("model call ended early: %w", context.Cause(ctx))
+			return Response{Text: out.text(), Reasoning: out.thought(), Model: t.label()}, fmt.Errorf("model call ended early: %w", context.Cause(ctx))
 		}
-		if failed == nil || fail.cause.Kind == KindContextSize {
+		if first == nil {
+			first = fail
+		}
+		if failed == nil || fail.cause.Kind == KindTooLong {
 			failed = fail
 		}
-		if !fail.elsewhere {
+		if fail.account {
+			rest = t.ofOtherAccounts(rest)
+		}
+		if !fail.elsewhere || len(rest) == 0 {
 			break
 		}
-		if i+1 < len(c.models) {
-			c.log.Warn("model failed; trying the fallback", "model", model.model, "fallback", c.models[i+1].model, "error", fail)
+		next := rest[0].label()
+		c.log.Log(ctx, t.breaker.level(), "model failed; trying the fallback", "model", t.label(), "fallback", next, "error", fail)
+		if req.Waiting != nil {
+			req.Waiting(Waiting{Kind: fail.cause.Kind, Next: next})
 		}
+	}
+	if text := out.kept(); failed.again && text != "" {
+		c.log.Warn("answer broke off; what came of it is kept", "model", c.Model(), "bytes", len(text), "error", failed)
+		return Response{Text: text, FinishReason: FinishCutOff, Model: c.Model()}, nil
+	}
+	if failed.cause.Kind == KindUnknownModel {
+		failed.cause.Operator += c.chain[0].modelsInWords(ctx)
 	}
 	return Response{}, failed.cause
 }
 
-// persist calls one model until it answers or another attempt makes no sense.
-func (c *Client) persist(ctx context.Context, model template, req Request, out *output) (Response, *failure) {
-	wire := model.request(req)
-	pace := newPacing(c.cfg.RetryBase)
-	tries, timeouts, stale := 0, 0, 0
-	resp, err := backoff.Retry(ctx, func() (Response, error) {
-		tries++
-		began := time.Now()
-		resp, fail := c.attempt(ctx, wire, out)
-		c.attempted(ctx, req, Attempt{Model: cmp.Or(resp.Model, wire.Model), At: began, Took: time.Since(began),
-			FirstByte: out.firstByte(began), Usage: resp.Usage, FinishReason: resp.FinishReason}, fail)
-		if fail == nil {
-			return resp, nil
+// complete calls one model of the chain. A fallback with a smaller window is sent what the
+// caller has rebuilt for it.
+func (c *Client) complete(ctx context.Context, t *target, req Request, out *output, hasNext bool) (Response, *failure) {
+	if t != c.chain[0] && req.Rebuild != nil && t.cfg.ContextWindow < c.chain[0].cfg.ContextWindow {
+		if req.Messages = req.Rebuild(t.cfg.ContextWindow); req.Messages == nil {
+			return Response{}, &failure{cause: t.worded(&Error{Kind: KindTooLong, Limit: t.cfg.ContextWindow}), elsewhere: true}
 		}
-		if fail.timeout {
-			timeouts++
-		}
-		// A call that ran into the timeout is retried once, not three times.
-		if !fail.again || fail.cause.RetryAfter > maxRetryAfter || timeouts > 1 || ctx.Err() != nil {
-			return Response{}, backoff.Permanent(fail)
-		}
-		pace.atLeast = fail.cause.RetryAfter
-		if fail.stale {
-			stale++
-			c.http.CloseIdleConnections() // they are as old as the one that failed
-		}
-		pace.atOnce = stale == 1 && fail.stale
-		return Response{}, fail
-	},
-		backoff.WithBackOff(pace),
-		backoff.WithMaxTries(uint(c.cfg.MaxTries)),
-		backoff.WithMaxElapsedTime(0),
-		backoff.WithNotify(func(err error, wait time.Duration) {
-			c.log.Warn("model call failed; retrying", "model", wire.Model, "try", tries, "wait", wait, "error", err)
-		}))
-	if err == nil {
-		return resp, nil
 	}
-	var fail *failure
-	if !errors.As(err, &fail) {
-		fail = &failure{cause: &Error{Err: err}} // ctx ended between two attempts
-	}
-	return Response{}, fail
-}
-
-// attempted reports an attempt to the caller of Complete and to Config.Attempted.
-func (c *Client) attempted(ctx context.Context, req Request, a Attempt, fail *failure) {
-	switch {
-	case fail == nil:
-	case ctx.Err() != nil:
-		a.Err = context.Cause(ctx)
-	default:
-		a.Err = fail.cause
-	}
-	req.attempted(a)
-	if c.cfg.Attempted != nil {
-		c.cfg.Attempted(a)
-	}
-}
-
-// attempt makes one HTTP call. Where the server turns out to refuse stream_options, it
-// makes a second one without.
-func (c *Client) attempt(ctx context.Context, wire *wireRequest, out *output) (Response, *failure) {
-	if c.noStreamOptions.Load() {
-		wire.withoutStreamOptions()
-	}
-	resp, err := c.call(ctx, wire, out)
-	var refused *statusError
-	if wire.StreamOptions != nil && errors.As(err, &refused) && refused.refusesStreamOptions() {
-		c.noStreamOptions.Store(true)
-		wire.withoutStreamOptions()
-		resp, err = c.call(ctx, wire, out)
-	}
-	if err != nil {
-		return resp, c.explain(err, wire.Model)
-	}
-	return resp, nil
-}
-
-// call makes one HTTP call and reads the whole answer.
-func (c *Client) call(ctx context.Context, wire *wireRequest, out *output) (Response, error) {
-	out.begin()
-	body, err := wire.encode()
-	if err != nil {
-		return Response{}, err
-	}
-	ctx, limits := newLimits(ctx, c.cfg.Timeout, c.cfg.IdleTimeout)
-	defer limits.stop()
-
-	cfg := openai.DefaultConfig(c.cfg.APIKey)
-	cfg.BaseURL = c.cfg.BaseURL
-	cfg.HTTPClient = &exchange{http: c.http, body: body, limits: limits, secrets: c.secrets}
-	stream, err := openai.NewClientWithConfig(cfg).CreateChatCompletionStream(ctx, wire.outline())
-	if err != nil {
-		return Response{}, limits.cause(ctx, err)
-	}
-	defer stream.Close()
-
-	answer := answer{out: out, room: c.cfg.MaxAnswerBytes, secrets: c.secrets, finishing: limits.finishing}
-	if err := answer.read(stream.RecvRaw); err != nil {
-		return Response{}, limits.cause(ctx, err)
-	}
-	return answer.response(wire.Model)
+	return t.persist(ctx, req, out, hasNext)
 }
 
 // output is the text of the answer as the caller has seen it.
 type output struct {
-	emit  func(Delta)
-	sb    strings.Builder
-	first time.Time // when the first piece of the answer arrived; zero before
+	emit     func(Delta)
+	sb       strings.Builder
+	thoughts strings.Builder // what the model has thought
+	first    time.Time       // when the first piece of the answer arrived; zero before
+	best     string          // the longest text of an attempt before
 }
 
 // begin starts an answer and voids what was emitted of the previous one.
 func (o *output) begin() {
 	o.first = time.Time{}
-	if o.sb.Len() == 0 {
+	if o.sb.Len() == 0 && o.thoughts.Len() == 0 {
 		return
 	}
+	if text := o.text(); len(text) > len(o.best) {
+		o.best = text
+	}
+	o.reset()
+}
+
+// reset voids what was emitted.
+func (o *output) reset() {
 	o.sb.Reset()
+	o.thoughts.Reset()
 	if o.emit != nil {
 		o.emit(Delta{Reset: true})
 	}
@@ -219,6 +148,21 @@ func (o *output) write(text string) {
 		o.emit(Delta{Text: text})
 	}
 }
+
+// think adds a piece of what the model thinks.
+func (o *output) think(text string) {
+	if text == "" {
+		return
+	}
+	o.arrived()
+	o.thoughts.WriteString(text)
+	if o.emit != nil {
+		o.emit(Delta{Reasoning: text})
+	}
+}
+
+// thought returns what the model has thought.
+func (o *output) thought() string { return strings.TrimSpace(o.thoughts.String()) }
 
 // arrived records the time of the first piece of the answer.
 func (o *output) arrived() {
@@ -236,6 +180,19 @@ func (o *output) firstByte(began time.Time) time.Duration {
 }
 
 func (o *output) text() string { return o.sb.String() }
+
+// kept returns the longest text of all attempts, after it was emitted again where a
+// later attempt has voided it.
+func (o *output) kept() string {
+	if text := o.text(); len(strings.TrimSpace(text)) >= len(strings.TrimSpace(o.best)) {
+		return strings.TrimSpace(text)
+	}
+	if o.sb.Len() > 0 {
+		o.reset()
+	}
+	o.write(o.best)
+	return strings.TrimSpace(o.best)
+}
 
 // pacing is exponential backoff with jitter that waits at least as long as the server
 // asks for.

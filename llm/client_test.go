@@ -57,7 +57,7 @@ func mustFail(t *testing.T, c *llm.Client, kind llm.Kind) *llm.Error {
 		t.Fatalf("Complete: error %v, want an *llm.Error", err)
 	}
 	if told.Kind != kind {
-		t.Errorf("kind %d, want %d: %v", told.Kind, kind, err)
+		t.Errorf("kind %q, want %q: %v", told.Kind, kind, err)
 	}
 	if told.User == "" {
 		t.Errorf("no sentence for the user in %v", err)
@@ -146,7 +146,7 @@ func TestBrokenArgumentsAreSentAsAnObject(t *testing.T) {
 	}
 }
 
-func TestWhatPassesIsTriedAgain(t *testing.T) {
+func TestTemporaryFailuresAreRetried(t *testing.T) {
 	t.Parallel()
 	good := llmtest.Answer{Text: "a good and whole answer in the end, in many pieces"}
 	for name, bad := range map[string]llmtest.Answer{
@@ -195,13 +195,13 @@ func TestFailureAfterAllTries(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: 503} })
-	told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindTemporary)
+	told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindUnavailable)
 	if told.Status != 503 || server.Served() != 4 {
 		t.Errorf("status %d after %d calls, want 503 after 4", told.Status, server.Served())
 	}
 }
 
-func TestWhatCannotPassIsNotTriedAgain(t *testing.T) {
+func TestPermanentFailuresAreNotRetried(t *testing.T) {
 	t.Parallel()
 	openAI := func(message, code string) string {
 		return `{"error":{"message":"` + message + `","type":"invalid_request_error","param":null,"code":"` + code + `"}}`
@@ -210,26 +210,28 @@ func TestWhatCannotPassIsNotTriedAgain(t *testing.T) {
 		answer llmtest.Answer
 		kind   llm.Kind
 	}{
-		"bad request":      {llmtest.Answer{Status: 400}, llm.KindRejected},
-		"bad key":          {llmtest.Answer{Status: 401}, llm.KindAuth},
-		"forbidden":        {llmtest.Answer{Status: 403}, llm.KindAuth},
-		"no such model":    {llmtest.Answer{Status: 404}, llm.KindRejected},
-		"unprocessable":    {llmtest.Answer{Status: 422, Body: `{"detail":[{"msg":"field required"}]}`}, llm.KindRejected},
-		"a redirect":       {llmtest.Answer{Status: 304}, llm.KindRejected},
-		"no credit":        {llmtest.Answer{Status: 429, Body: openAI("You exceeded your current quota.", "insufficient_quota")}, llm.KindAuth},
-		"payment required": {llmtest.Answer{Status: 402, Body: `{"error":{"message":"Insufficient Balance"}}`}, llm.KindAuth},
-		"content filter":   {llmtest.Answer{FinishReason: "content_filter"}, llm.KindRejected},
-		"too large":        {llmtest.Answer{Status: 413, Body: "<html>413</html>"}, llm.KindContextSize},
-		"OpenAI: too long": {llmtest.Answer{Status: 400, Body: openAI("This model's maximum context length is 8192 tokens.", "context_length_exceeded")}, llm.KindContextSize},
+		"bad request":       {llmtest.Answer{Status: 400}, llm.KindRefused},
+		"bad key":           {llmtest.Answer{Status: 401}, llm.KindUnauthorized},
+		"forbidden":         {llmtest.Answer{Status: 403}, llm.KindUnauthorized},
+		"no such model":     {llmtest.Answer{Status: 404, Body: `{"error":{"message":"model \"x\" not found, try pulling it first"}}`}, llm.KindUnknownModel},
+		"no such path":      {llmtest.Answer{Status: 404}, llm.KindNotAPI},
+		"a page, not found": {llmtest.Answer{Status: 404, Body: "<html>There is no model of a page here.</html>"}, llm.KindNotAPI},
+		"unprocessable":     {llmtest.Answer{Status: 422, Body: `{"detail":[{"msg":"field required"}]}`}, llm.KindRefused},
+		"a redirect":        {llmtest.Answer{Status: 304}, llm.KindRefused},
+		"no credit":         {llmtest.Answer{Status: 429, Body: openAI("You exceeded your current quota.", "insufficient_quota")}, llm.KindNoCredit},
+		"payment required":  {llmtest.Answer{Status: 402, Body: `{"error":{"message":"Insufficient Balance"}}`}, llm.KindNoCredit},
+		"content filter":    {llmtest.Answer{FinishReason: "content_filter"}, llm.KindWithheld},
+		"too large":         {llmtest.Answer{Status: 413, Body: "<html>413</html>"}, llm.KindTooLong},
+		"OpenAI: too long":  {llmtest.Answer{Status: 400, Body: openAI("This model's maximum context length is 8192 tokens.", "context_length_exceeded")}, llm.KindTooLong},
 		"vLLM: too long": {llmtest.Answer{Status: 400, Body: `{"object":"error","message":"You passed 1015 input tokens and requested 10 output tokens. However, the model's context length is only 1024 tokens.","code":400}`},
-			llm.KindContextSize},
-		"llama.cpp: too long":        {llmtest.Answer{Status: 500, Body: `{"error":{"code":500,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`}, llm.KindContextSize},
-		"Anthropic: too long":        {llmtest.Answer{Status: 400, Body: `{"error":{"message":"prompt is too long: 213462 tokens > 200000 maximum"}}`}, llm.KindContextSize},
-		"Gemini: too long":           {llmtest.Answer{Status: 400, Body: `[{"error":{"code":400,"message":"The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)."}}]`}, llm.KindContextSize},
-		"Ollama: too long":           {llmtest.Answer{Status: 400, Body: `{"error":"the input length exceeds the context length"}`}, llm.KindContextSize},
-		"too long, with status 200":  {llmtest.Answer{Body: `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`}, llm.KindContextSize},
-		"rejected in the stream":     {llmtest.Answer{Body: "data: {\"error\":{\"message\":\"bad tool\",\"code\":\"400\"}}\n\n"}, llm.KindRejected},
-		"too long, found in streams": {llmtest.Answer{Body: "data: {\"error\":{\"message\":\"maximum context length is 10\"}}\n\n"}, llm.KindContextSize},
+			llm.KindTooLong},
+		"llama.cpp: too long":        {llmtest.Answer{Status: 500, Body: `{"error":{"code":500,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`}, llm.KindTooLong},
+		"Anthropic: too long":        {llmtest.Answer{Status: 400, Body: `{"error":{"message":"prompt is too long: 213462 tokens > 200000 maximum"}}`}, llm.KindTooLong},
+		"Gemini: too long":           {llmtest.Answer{Status: 400, Body: `[{"error":{"code":400,"message":"The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)."}}]`}, llm.KindTooLong},
+		"Ollama: too long":           {llmtest.Answer{Status: 400, Body: `{"error":"the input length exceeds the context length"}`}, llm.KindTooLong},
+		"too long, with status 200":  {llmtest.Answer{Body: `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`}, llm.KindTooLong},
+		"rejected in the stream":     {llmtest.Answer{Body: "data: {\"error\":{\"message\":\"bad tool\",\"code\":\"400\"}}\n\n"}, llm.KindRefused},
+		"too long, found in streams": {llmtest.Answer{Body: "data: {\"error\":{\"message\":\"maximum context length is 10\"}}\n\n"}, llm.KindTooLong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := llmtest.New(t)
@@ -256,20 +258,20 @@ func TestRateLimitOnTokensIsTemporary(t *testing.T) {
 }
 
 // When the server asks for a long wait, the call fails and its error names the time.
-func TestLongRetryAfterIsTold(t *testing.T) {
+func TestLongRetryAfterFailsAndNamesTheTime(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]string{
-		"seconds": "120",
-		"date":    time.Now().Add(2*time.Minute + time.Second).UTC().Format(http.TimeFormat),
+		"seconds": "180",
+		"date":    time.Now().Add(3*time.Minute + 20*time.Second).UTC().Format(http.TimeFormat),
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := llmtest.New(t)
 			server.Reply(func(llmtest.Call) llmtest.Answer {
 				return llmtest.Answer{Status: 429, Header: http.Header{"Retry-After": {header}}}
 			})
-			told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindTemporary)
-			if server.Served() != 1 || told.RetryAfter < time.Minute || !strings.Contains(told.User, "2 minutes") {
-				t.Errorf("%d calls, retry after %s, user told %q; want 1 call and 2 minutes", server.Served(), told.RetryAfter, told.User)
+			told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindBusy)
+			if server.Served() != 1 || told.RetryAfter < time.Minute || !strings.Contains(told.User, "3 minutes") {
+				t.Errorf("%d calls, retry after %s, user told %q; want 1 call and 3 minutes", server.Served(), told.RetryAfter, told.User)
 			}
 		})
 	}
@@ -286,7 +288,7 @@ func TestShortRetryAfterIsHonoured(t *testing.T) {
 		return llmtest.Answer{Status: 429, Header: http.Header{"Retry-After": {"20"}}}
 	})
 	client := llm.NewClient(hasty(server), nil)
-	mustFail(t, client, llm.KindTemporary) // 3600 s: given up at once
+	mustFail(t, client, llm.KindBusy) // 3600 s: given up at once
 
 	ctx, cancel := context.WithCancel(t.Context())
 	log := slog.New(slog.NewTextHandler(writerFunc(func(p []byte) {
@@ -344,7 +346,7 @@ func TestServerThatIsNotThere(t *testing.T) {
 	server := llmtest.New(t)
 	cfg := hasty(server)
 	server.Close()
-	mustFail(t, llm.NewClient(cfg, nil), llm.KindTemporary)
+	mustFail(t, llm.NewClient(cfg, nil), llm.KindUnreachable)
 }
 
 // A server that opens the connection and never answers.
@@ -353,13 +355,13 @@ func TestTimeout(t *testing.T) {
 	server := llmtest.New(t)
 	server.Script(llmtest.Answer{Delay: time.Hour}, llmtest.Answer{Text: "late"})
 	cfg := hasty(server)
-	cfg.Timeout = 500 * time.Millisecond
+	cfg.Timeout = 2 * time.Second
 	resp, _ := mustComplete(t, llm.NewClient(cfg, nil), ask("hello"))
 	if resp.Text != "late" {
 		t.Errorf("text %q, want the second try's", resp.Text)
 	}
 	server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Delay: time.Hour} })
-	told := mustFail(t, llm.NewClient(cfg, nil), llm.KindTemporary)
+	told := mustFail(t, llm.NewClient(cfg, nil), llm.KindTimeout)
 	if !strings.Contains(told.User, "in time") {
 		t.Errorf("user told %q", told.User)
 	}
@@ -373,7 +375,7 @@ func TestSilentStream(t *testing.T) {
 		llmtest.Answer{Text: "I was just about to", NoFinish: true, Silence: true},
 		llmtest.Answer{Text: "Here I am again."})
 	cfg := hasty(server)
-	cfg.IdleTimeout = 300 * time.Millisecond
+	cfg.IdleTimeout = time.Second
 	resp, shown := mustComplete(t, llm.NewClient(cfg, nil), ask("hello"))
 	if resp.Text != "Here I am again." || shown != resp.Text {
 		t.Errorf("text %q, shown %q", resp.Text, shown)
@@ -386,7 +388,7 @@ func TestSilenceAfterTheFinishReason(t *testing.T) {
 	server := llmtest.New(t)
 	server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "All said.", Silence: true} })
 	cfg := hasty(server)
-	cfg.IdleTimeout = 50 * time.Millisecond
+	cfg.IdleTimeout = 2 * time.Second
 	resp, _ := mustComplete(t, llm.NewClient(cfg, nil), ask("hello"))
 	if resp.Text != "All said." || server.Served() != 1 {
 		t.Errorf("text %q after %d calls", resp.Text, server.Served())
@@ -398,10 +400,10 @@ func TestSlowStreamIsNotCut(t *testing.T) {
 	t.Parallel()
 	server := llmtest.New(t)
 	server.Reply(func(llmtest.Call) llmtest.Answer {
-		return llmtest.Answer{Text: strings.Repeat("word ", 20), Pieces: 20, ChunkDelay: 60 * time.Millisecond}
+		return llmtest.Answer{Text: strings.Repeat("word ", 20), Pieces: 20, ChunkDelay: 200 * time.Millisecond}
 	})
 	cfg := hasty(server)
-	cfg.IdleTimeout = time.Second
+	cfg.IdleTimeout = 3 * time.Second
 	mustComplete(t, llm.NewClient(cfg, nil), ask("hello"))
 	if server.Served() != 1 {
 		t.Errorf("%d calls, want 1", server.Served())
@@ -495,28 +497,32 @@ func TestKeyStaysSecret(t *testing.T) {
 		said = append(said, told.Error(), told.User)
 	}
 
-	fail(llm.KindAuth) // repeats the key
+	fail(llm.KindUnauthorized) // repeats the key
 	server.RequireKey("")
-	for _, bad := range []llmtest.Answer{
-		{Status: 500, Body: "Authorization: Bearer " + key + " " + password},
-		{Body: "data: {" + key},
-		{Body: `data: {"error":"` + key + `"}` + "\n\n"},
-		{Body: "data: {\"error\":{\"message\":\"" + key + "\"}}\n\n"},
-		{Status: 307, Header: http.Header{"Location": {"http://" + key + "\x7f/"}}}, // no address
+	for _, bad := range []struct {
+		answer llmtest.Answer
+		kind   llm.Kind
+	}{
+		{llmtest.Answer{Status: 500, Body: "Authorization: Bearer " + key + " " + password}, llm.KindUnavailable},
+		{llmtest.Answer{Body: "data: {" + key}, llm.KindUnavailable},
+		{llmtest.Answer{Body: `data: {"error":"` + key + `"}` + "\n\n"}, llm.KindUnavailable},
+		{llmtest.Answer{Body: "data: {\"error\":{\"message\":\"" + key + "\"}}\n\n"}, llm.KindUnavailable},
+		{llmtest.Answer{Status: 404, Body: "<html>" + key}, llm.KindNotAPI},
+		{llmtest.Answer{Status: 307, Header: http.Header{"Location": {"http://" + key + "\x7f/"}}}, llm.KindUnreachable}, // no address
 	} {
-		server.Reply(func(llmtest.Call) llmtest.Answer { return bad })
-		fail(llm.KindTemporary)
+		server.Reply(func(llmtest.Call) llmtest.Answer { return bad.answer })
+		fail(bad.kind)
 	}
 	for _, target := range []string{"http://me:" + password + "@127.0.0.1:1/?key=" + key, "http://" + key + ".invalid/"} {
 		server.Reply(func(llmtest.Call) llmtest.Answer {
 			return llmtest.Answer{Status: 302, Header: http.Header{"Location": {target}}}
 		})
-		fail(llm.KindRejected)
+		fail(llm.KindNotAPI)
 	}
 	server.Close()
-	fail(llm.KindTemporary)
+	fail(llm.KindUnreachable)
 	cfg.BaseURL = "http://me:" + password + "@[::1/v1" // cannot be parsed
-	fail(llm.KindTemporary)
+	fail(llm.KindUnreachable)
 
 	for _, text := range append(said, logged.String()) {
 		if strings.Contains(text, key) || strings.Contains(text, password) {

@@ -23,6 +23,12 @@ type Config struct {
 	// $OPENAI_API_KEY, elsewhere none.
 	APIKey string `toml:"api_key" kind:"secret"`
 
+	// Section is the section of the configuration, for errors. Default "[llm]".
+	Section string `toml:"-"`
+
+	// KeyName is where the operator finds the key, for errors. Default "api_key in" with Section.
+	KeyName string `toml:"-"`
+
 	// Model is the model's name, or "offline" for the built-in stand-in.
 	// Default: gpt-5-mini at OpenAI, elsewhere the first that the server lists.
 	Model string `toml:"model"`
@@ -31,11 +37,23 @@ type Config struct {
 	// server tells Choose a smaller number, that is used. Default 128000.
 	ContextWindow int `toml:"context_window" min:"1"`
 
-	// Vision says that the model takes images. Default false: it is told their names.
-	Vision bool `toml:"vision"`
+	// Vision says whether the models take images: VisionYes, VisionNo, or VisionAuto, with
+	// which the server is asked where it tells. A model that takes none is told their
+	// names. Default VisionAuto.
+	Vision string `toml:"vision" kind:"switch"`
 
-	// FallbackModels are tried in this order, at the same server, when the
-	// model fails after its retries or is not there. Default none.
+	// VisionModels are models that take images although their server does not say so.
+	// Default none.
+	VisionModels []string `toml:"vision_models"`
+
+	// Blind are the models that take no images, as Choose has found out.
+	Blind []string `toml:"-"`
+
+	// Draws are the models that make images, as Choose has found out.
+	Draws []string `toml:"-"`
+
+	// FallbackModels are tried in this order when the model fails after its retries or is
+	// not there: names of sections [models.NAME], or models of the same server. Default none.
 	FallbackModels []string `toml:"fallback_models"`
 
 	// Timeout is how long the server may take for one answer, from the request
@@ -63,6 +81,9 @@ type Config struct {
 	// without the date of a snapshot. Default none: costs are unknown.
 	Prices Prices `toml:"prices"`
 
+	// Currency is that of the prices, as it is shown behind a cost. Default "USD".
+	Currency string `toml:"currency"`
+
 	// Attempted is called after every attempt of every call, from many goroutines at
 	// once. It must not block. Default nil.
 	Attempted func(Attempt) `toml:"-"`
@@ -76,19 +97,37 @@ type Config struct {
 	// RetryBase is the wait before the second attempt. It doubles from attempt to
 	// attempt, with a jitter of a half. Default 1s, so that four attempts take about 10s.
 	RetryBase time.Duration `toml:"-"`
+
+	// OutageAfter is for how long all attempts must have failed before a model is not
+	// called for OutagePause. Defaults 5s and 15s.
+	OutageAfter time.Duration `toml:"-"`
+	OutagePause time.Duration `toml:"-"`
 }
 
 // WithDefaults returns the configuration with every unset field at its default. Server
 // and model stay empty: Choose decides what they are.
 func (c Config) WithDefaults() Config {
+	setDefault(&c.Section, "[llm]")
+	setDefault(&c.KeyName, "api_key in "+c.Section)
 	setDefault(&c.ContextWindow, 128_000)
 	setDefault(&c.Timeout, 5*time.Minute)
 	setDefault(&c.MaxAnswerBytes, 1<<20)
 	setDefault(&c.PromptCache, PromptCacheAuto)
+	setDefault(&c.Vision, VisionAuto)
+	setDefault(&c.Currency, "USD")
 	setDefault(&c.IdleTimeout, 90*time.Second)
 	setDefault(&c.MaxTries, 4)
 	setDefault(&c.RetryBase, time.Second)
+	setDefault(&c.OutageAfter, 5*time.Second)
+	setDefault(&c.OutagePause, 15*time.Second)
 	return c
+}
+
+// Check reports what can have no effect.
+func (c Config) Check(report func(key, found, allowed string)) {
+	if len(c.VisionModels) > 0 && c.Vision != VisionAuto {
+		report("vision_models", "names of models beside vision = "+c.Vision, `vision = "auto" beside it`)
+	}
 }
 
 func setDefault[T comparable](field *T, value T) {

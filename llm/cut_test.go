@@ -74,7 +74,7 @@ func TestAnswerUsedUpBeforeItsFirstWord(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "max_output_tokens") {
 			t.Errorf("%q: error %v", text, err)
 		}
-		told := mustFail(t, client, llm.KindRejected)
+		told := mustFail(t, client, llm.KindNoAnswer)
 		if !strings.Contains(told.User, "length limit") {
 			t.Errorf("%q: user told %q", text, told.User)
 		}
@@ -108,7 +108,7 @@ func TestFilteredCallsAreDropped(t *testing.T) {
 	if resp, _ := mustComplete(t, client, ask("hello")); len(resp.ToolCalls) != 0 || !resp.IsCut() {
 		t.Errorf("%+v", resp)
 	}
-	mustFail(t, client, llm.KindRejected)
+	mustFail(t, client, llm.KindWithheld)
 }
 
 // The number that a server names as the most that its model takes, among others.
@@ -131,7 +131,7 @@ func TestContextSizeIsReadFromTheRefusal(t *testing.T) {
 	} {
 		server := llmtest.New(t)
 		server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Status: 413, Body: said} })
-		if told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindContextSize); told.Limit != want {
+		if told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindTooLong); told.Limit != want {
 			t.Errorf("%s: limit %d, want %d", said, told.Limit, want)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -31,6 +30,10 @@ type EmbeddingsConfig struct {
 	// to the model. Default 0.
 	Dimensions int `toml:"dimensions" min:"0" max:"8192"`
 
+	// Price is that of a million tokens, in the currency of [llm]. Default 0: calls cost
+	// nothing, or nobody counts.
+	Price float64 `toml:"price" min:"0"`
+
 	// QueryTimeout is how long a search waits for the vector of its query. Default 400ms.
 	QueryTimeout time.Duration `toml:"query_timeout" min:"1ms" max:"10s"`
 }
@@ -52,6 +55,8 @@ func (c EmbeddingsConfig) Check(report func(key, found, allowed string)) {
 		report("api_key", "a key without a model", allowed)
 	case c.Dimensions != 0:
 		report("dimensions", "a number without a model", allowed)
+	case c.Price != 0:
+		report("price", "a price without a model", allowed)
 	}
 }
 
@@ -66,11 +71,7 @@ type Embedder struct {
 // NewEmbedder returns an embedder of cfg.Model. getenv is read for OpenAI's key. It makes
 // no connection yet.
 func NewEmbedder(cfg EmbeddingsConfig, getenv func(string) string) *Embedder {
-	if cfg.BaseURL == "" && cfg.APIKey == "" {
-		cfg.APIKey = getenv("OPENAI_API_KEY")
-	}
-	setDefault(&cfg.BaseURL, defaultBaseURL)
-	cfg.BaseURL = strings.TrimSuffix(strings.TrimRight(cfg.BaseURL, "/"), "/embeddings")
+	sideServer(&cfg.BaseURL, &cfg.APIKey, "/embeddings", getenv)
 	wire := openai.DefaultConfig(cfg.APIKey)
 	wire.BaseURL = cfg.BaseURL
 	client := newHTTPClient()
@@ -79,29 +80,28 @@ func NewEmbedder(cfg EmbeddingsConfig, getenv func(string) string) *Embedder {
 	return &Embedder{cfg: cfg, client: openai.NewClientWithConfig(wire), secrets: secretsOf(Config{APIKey: cfg.APIKey, BaseURL: cfg.BaseURL})}
 }
 
-// Host returns the host of the server.
-func (e *Embedder) Host() string {
-	u, err := url.Parse(e.cfg.BaseURL)
-	if err != nil {
-		return ""
-	}
-	return u.Host
-}
+// Host returns the host and port of the server.
+func (e *Embedder) Host() string { return hostOf(e.cfg.BaseURL) }
 
-// Embed returns the vectors of texts, in their order, all of one length. It makes one
-// request. The error is an *EmbeddingError.
-func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+// Embed returns the vectors of texts, in their order, all of one length, and the tokens
+// that the server has counted, 0 if it says nothing of them. It makes one request. The
+// error is an *EmbeddingError.
+func (e *Embedder) Embed(ctx context.Context, texts []string) (vectors [][]float32, tokens int, err error) {
+	var wait time.Duration
+	ctx = context.WithValue(ctx, waitKey{}, &wait)
 	resp, err := e.client.CreateEmbeddings(ctx, openai.EmbeddingRequest{
 		Input: texts, Model: openai.EmbeddingModel(e.cfg.Model), Dimensions: e.cfg.Dimensions, EncodingFormat: openai.EmbeddingEncodingFormatFloat,
 	})
 	if err != nil {
-		return nil, e.explain(ctx, err)
+		failed := e.explain(ctx, err)
+		failed.RetryAfter = wait
+		return nil, 0, failed
 	}
-	vectors, err := inOrder(resp.Data, len(texts))
-	if err != nil {
-		return nil, &EmbeddingError{Err: err}
+	tokens = max(resp.Usage.PromptTokens, resp.Usage.TotalTokens, 0)
+	if vectors, err = inOrder(resp.Data, len(texts)); err != nil {
+		return nil, tokens, &EmbeddingError{Err: err}
 	}
-	return vectors, nil
+	return vectors, tokens, nil
 }
 
 // inOrder returns the vectors of an answer in the order of the texts that were sent.
@@ -133,6 +133,9 @@ type EmbeddingError struct {
 	// Misconfigured says that no call can work before somebody changes the
 	// configuration or the server: a wrong key, address or model.
 	Misconfigured bool
+
+	// RetryAfter is the wait that the server asks for, 0 if it asks for none.
+	RetryAfter time.Duration
 }
 
 func (e *EmbeddingError) Error() string { return e.Err.Error() }
@@ -142,7 +145,7 @@ func (e *EmbeddingError) Unwrap() error { return e.Err }
 const maxErrorText = 300
 
 // explain returns the error of a call, without secrets.
-func (e *Embedder) explain(ctx context.Context, err error) error {
+func (e *Embedder) explain(ctx context.Context, err error) *EmbeddingError {
 	if ctx.Err() != nil {
 		return &EmbeddingError{Err: fmt.Errorf("no answer of the embeddings server: %w", context.Cause(ctx))}
 	}
@@ -161,7 +164,7 @@ func (e *Embedder) explain(ctx context.Context, err error) error {
 	if len(text) > maxErrorText {
 		text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
 	}
-	failed := &EmbeddingError{Err: fmt.Errorf("the embeddings server answered %d: %s", status, e.secrets.hide(text))}
+	failed := &EmbeddingError{Err: fmt.Errorf("the embeddings server answered %d: %s%s", status, e.secrets.hide(text), keyAdvice(status, "embeddings"))}
 	switch status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		failed.Refused = true
@@ -175,13 +178,20 @@ func (e *Embedder) explain(ctx context.Context, err error) error {
 // dimensions, of 20 bytes each, have a sixth of it.
 const maxEmbeddingAnswer = 64 << 20
 
-// boundedTransport limits the size of each answer.
+// waitKey is the key of a request's context for the *time.Duration that takes the server's
+// Retry-After, which go-openai drops.
+type waitKey struct{}
+
+// boundedTransport limits the size of each answer, and reads the Retry-After of refusals.
 type boundedTransport struct{ base http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (t *boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(req)
 	if err == nil {
+		if wait, asked := req.Context().Value(waitKey{}).(*time.Duration); asked && resp.StatusCode >= http.StatusBadRequest {
+			*wait = retryAfter(resp.Header, time.Now())
+		}
 		resp.Body = struct {
 			io.Reader
 			io.Closer

@@ -2,12 +2,10 @@ package llm
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	openai "github.com/sashabaranov/go-openai"
 )
@@ -17,101 +15,95 @@ type failure struct {
 	cause     *Error
 	again     bool // the same call may succeed later
 	elsewhere bool // another model may succeed
+	account   bool // elsewhere: only one of another account
 	timeout   bool // the call exceeded Timeout
 	stale     bool // a reused connection was closed
 }
 
 func (f *failure) Error() string { return f.cause.Error() }
+func (f *failure) Unwrap() error { return f.cause }
 
-// explain classifies the error of an attempt.
-func (c *Client) explain(err error, model string) *failure {
+// explain classifies the error of an attempt. begun says that a part of the answer had
+// arrived.
+func (t *target) explain(err error, model string, begun bool) *failure {
 	var refused *statusError
+	if errors.As(err, &refused) {
+		return t.refusal(refused, model)
+	}
+	f := &failure{cause: &Error{Err: t.secrets.hideIn(withoutURL(err))}, elsewhere: true}
 	var redirected *redirectError
 	var stale *staleError
 	switch {
-	case errors.As(err, &refused):
-		return refusal(refused, model)
 	case errors.As(err, &redirected):
-		return &failure{cause: &Error{Kind: KindRejected, Err: c.secrets.hideIn(redirected),
-			User: "The model's server has another address than the one that is set up for it."}}
+		f.elsewhere, f.cause.Kind = false, KindNotAPI
 	case errors.Is(err, errFiltered):
-		return &failure{cause: &Error{Kind: KindRejected, Err: err,
-			User: "The model's provider withheld the answer (content filter)."}}
-	case errors.Is(err, errUsedUp):
-		return &failure{elsewhere: true, cause: &Error{Kind: KindRejected, Err: err,
-			User: "The model reached its length limit before it wrote a word, so there is no answer. Please ask for less at once, or in simpler words."}}
-	case errors.Is(err, errTooLong): // a retry would cost as much
-		return &failure{elsewhere: true, cause: &Error{Kind: KindRejected, Err: err,
-			User: "The model's server sent far more than an answer, and no word of one. Please try again later."}}
+		f.elsewhere, f.cause.Kind = false, KindWithheld
+	case errors.Is(err, errUsedUp), errors.Is(err, errTooLong): // a retry would cost as much
+		f.cause.Kind = KindNoAnswer
 	case errors.Is(err, openai.ErrReasoningToolsRequireResponses):
-		return &failure{elsewhere: true, cause: &Error{Kind: KindRejected, Err: err,
-			User: fmt.Sprintf("The model %q can't use tools in this way of calling it.", model)}}
+		f.cause.Kind = KindRefused
+	default:
+		f.again, f.timeout, f.stale = true, errors.Is(err, errTimeout), errors.As(err, &stale)
+		f.cause.Kind = passingKind(err, begun)
 	}
-	return &failure{again: true, elsewhere: true, timeout: errors.Is(err, errTimeout), stale: errors.As(err, &stale),
-		cause: &Error{Kind: KindTemporary, Err: c.secrets.hideIn(withoutURL(err)), User: temporarySentence(err)}}
+	t.word(f.cause, model)
+	return f
 }
 
-func temporarySentence(err error) string {
+// passingKind returns the kind of a failure of which the server has said nothing.
+func passingKind(err error, begun bool) Kind {
 	switch {
 	case errors.Is(err, errTimeout):
-		return "The model did not answer in time. Please try again later."
-	case errors.Is(err, errIdle), errors.Is(err, errCut):
-		return "The model's answer broke off in the middle. Please try again."
+		return KindTimeout
 	case errors.Is(err, errEmpty):
-		return "The model gave an empty answer. Please try again, perhaps in other words."
-	case errors.Is(err, errHTML), errors.Is(err, errNotJSON):
-		return "The model's server gave an answer that makes no sense. Please try again later."
+		return KindNoAnswer
+	case errors.Is(err, errHTML):
+		return KindNotAPI
+	case begun, errors.Is(err, errIdle), errors.Is(err, errCut):
+		return KindCutOff
+	case errors.Is(err, errNotJSON):
+		return KindUnavailable
 	}
-	return "The model's server can't be reached. Please try again later."
+	return KindUnreachable
 }
 
 // refusal classifies an error that the server has sent. The statuses are those of
 // https://platform.openai.com/docs/guides/error-codes, and what other servers use.
-func refusal(e *statusError, model string) *failure {
-	told := &Error{Status: e.status, RetryAfter: e.retryAfter, Err: e}
-	f := &failure{cause: told}
+func (t *target) refusal(e *statusError, model string) *failure {
+	f := &failure{cause: &Error{Status: e.status, RetryAfter: e.retryAfter, Err: e}}
+	cause := f.cause
 	switch {
 	case e.isQuota():
-		told.Kind = KindAuth
-		told.User = "The account at the model's provider has no credit left."
+		cause.Kind, f.elsewhere, f.account = KindNoCredit, true, true
 	case e.isContextSize():
-		told.Kind, told.Limit = KindContextSize, e.contextSize()
-		told.User = "This conversation is longer than the model can take."
+		cause.Kind, cause.Limit = KindTooLong, e.contextSize()
 	case e.isUnknownModel():
-		told.Kind, f.elsewhere = KindRejected, true
-		told.User = fmt.Sprintf("The model's server does not have the model %q.", model)
-		if !e.says("model") {
-			told.User = "The model's server has nothing at the address that is set up for it."
-		}
+		cause.Kind, f.elsewhere = KindUnknownModel, true
+	case e.status == http.StatusNotFound, e.status == http.StatusMethodNotAllowed:
+		cause.Kind, f.elsewhere = KindNotAPI, true
 	case e.status == http.StatusUnauthorized:
-		told.Kind = KindAuth
-		told.User = "The model's server does not accept the API key."
+		cause.Kind, f.elsewhere, f.account = KindUnauthorized, true, true
 	case e.status == http.StatusForbidden:
-		told.Kind = KindAuth
-		told.User = "The model's server does not permit this to the API key's account."
-	case e.status == http.StatusTooManyRequests:
-		f.again, f.elsewhere = true, true
-		told.User = "The model's server is busy. " + comeBack(e.retryAfter)
+		cause.Kind = KindUnauthorized
+	case e.isBusy():
+		cause.Kind, f.again, f.elsewhere = KindBusy, true, true
 	case e.isPassing():
-		f.again, f.elsewhere = true, true
-		told.User = "The model's server is in trouble. " + comeBack(e.retryAfter)
+		cause.Kind, f.again, f.elsewhere = KindUnavailable, true, true
 	default:
-		told.Kind = KindRejected
-		told.User = "The model's server refused this request."
+		cause.Kind = KindRefused
 	}
+	t.word(cause, model)
 	return f
 }
 
-func comeBack(after time.Duration) string {
-	switch {
-	case after < 2*time.Second:
-		return "Please try again in a moment."
-	case after < 2*time.Minute:
-		return fmt.Sprintf("Please try again in %d seconds.", int(after.Round(time.Second).Seconds()))
-	case after < 2*time.Hour:
-		return fmt.Sprintf("Please try again in %d minutes.", int(after.Round(time.Minute).Minutes()))
+// isBusy reports whether the server takes no more calls for now. Anthropic answers 529;
+// others 503 with the time after which they take calls again.
+func (e *statusError) isBusy() bool {
+	switch e.status {
+	case http.StatusTooManyRequests, 529:
+		return true
 	}
-	return fmt.Sprintf("Please try again in %d hours.", int(after.Round(time.Hour).Hours()))
+	return e.status == http.StatusServiceUnavailable && e.retryAfter > 0
 }
 
 // isPassing reports whether the same request may succeed later: after 408, 409 (a
@@ -133,12 +125,20 @@ func (e *statusError) isQuota() bool {
 }
 
 // isUnknownModel reports whether the server lacks the model. OpenAI answers 404, or 403
-// for a model that the project may not use; OpenRouter answers 400.
+// for a model that the project may not use; OpenRouter answers 400. A 404 that speaks of
+// no model, or is a web page, means that the address is wrong.
 func (e *statusError) isUnknownModel() bool {
-	return e.status == http.StatusNotFound ||
-		(e.status == http.StatusBadRequest || e.status == http.StatusForbidden) &&
-			e.says("model_not_found", "not a valid model", "model not found")
+	switch e.status {
+	case http.StatusNotFound:
+		return e.says("model") && !e.isPage()
+	case http.StatusBadRequest, http.StatusForbidden:
+		return e.says("model_not_found", "not a valid model", "model not found", "invalid model")
+	}
+	return false
 }
+
+// isPage reports whether the server answered with a web page.
+func (e *statusError) isPage() bool { return strings.HasPrefix(strings.TrimSpace(e.body), "<") }
 
 // isContextSize reports whether the request is too long for the model. There is no
 // common code for this, so it looks at the words. A rate limit on tokens is worded

@@ -48,6 +48,15 @@ type Request struct {
 	InWords  bool     // the model must not call the tools, which are sent all the same
 	Options  *Options // nil: as configured
 
+	// Temperature, if it is not nil, and MaxOutputTokens, if it is not 0, take the place of
+	// those of the configuration. Options come before them.
+	Temperature     *float64
+	MaxOutputTokens int
+
+	// Rebuild, if it is not nil, returns the messages for a fallback model that takes so many
+	// tokens, fewer than the model itself; nil if there is no room for them.
+	Rebuild func(contextWindow int) []Message
+
 	// CacheKey is the same for calls that begin alike, and says nothing about people. It
 	// helps servers that are known to take one to find what they have read; "" = none.
 	CacheKey string
@@ -55,12 +64,45 @@ type Request struct {
 	// Attempted, if it is not nil, is called after every attempt, from the calling
 	// goroutine.
 	Attempted func(Attempt)
+
+	// Waiting, if it is not nil, is called before a wait for the next attempt, from the
+	// calling goroutine.
+	Waiting func(Waiting)
+}
+
+// Waiting is a wait for the next attempt at a model call.
+type Waiting struct {
+	Kind Kind          // of the failure before it
+	For  time.Duration // until the next attempt
+	Next string        // the fallback that is called now; "" = the same model
+}
+
+// Words returns what a person in the chat is told meanwhile.
+func (w Waiting) Words() string {
+	what := "The model does not answer."
+	switch w.Kind {
+	case KindBusy:
+		what = "The model is busy."
+	case KindUnavailable, KindNotAPI:
+		what = "The model's server is in trouble."
+	case KindUnreachable:
+		what = "The model can't be reached."
+	case KindCutOff:
+		what = "The model's answer broke off."
+	case KindUnauthorized, KindNoCredit, KindUnknownModel:
+		what = "The model can't be used now."
+	}
+	if w.Next != "" {
+		return "⏳ " + what + " Trying " + printable(w.Next) + "."
+	}
+	return "⏳ " + what + " Trying again in " + inWords(w.For) + "."
 }
 
 // Delta is a piece of the answer as it streams in.
 type Delta struct {
-	Text  string
-	Reset bool // another attempt follows: the text so far is void
+	Text      string
+	Reasoning string // a piece of what the model thinks before it answers
+	Reset     bool   // another attempt follows: all so far is void
 }
 
 // The finish reasons of an answer that was cut off. Other spellings of servers are read
@@ -68,15 +110,45 @@ type Delta struct {
 const (
 	FinishLength        = "length"         // at the limit of tokens
 	FinishContentFilter = "content_filter" // by the provider, which withholds the rest
+	FinishCutOff        = "cut_off"        // the stream broke off, again and again; the text is what came
 )
 
-// Response is an answer. At least one of Text and ToolCalls is not empty.
+// Response is an answer. At least one of Text, Images and ToolCalls is not empty.
 type Response struct {
 	Text         string
+	Reasoning    string     // what the model thought before; it is not sent to a model again
+	Images       []Image    // that the model has made
 	ToolCalls    []ToolCall // may be incomplete in an answer that was cut off; they must not be run then
 	FinishReason string     // stop, length, tool_calls, content_filter, or as the server says; "" when it does not say
 	Usage        Usage      // zero when the server does not say
-	Model        string     // as the server names it
+	Model        string     // as the server names it, or the name of its section [models.NAME]
+	Fallback     *Fallback  // nil: the model that was asked has answered
+}
+
+// Fallback says why a fallback model has answered.
+type Fallback struct {
+	Of   string // the model that was asked first
+	Kind Kind   // of its failure
+}
+
+// Words returns what a person in the chat is told below the answer of another model.
+func (f Fallback) Words(answered string) string {
+	why := "failed"
+	switch f.Kind {
+	case KindBusy:
+		why = "is busy"
+	case KindUnreachable:
+		why = "can't be reached"
+	case KindUnavailable, KindNotAPI:
+		why = "is in trouble"
+	case KindTimeout:
+		why = "does not answer"
+	case KindUnknownModel:
+		why = "is not there"
+	case KindUnauthorized, KindNoCredit:
+		why = "can't be used now"
+	}
+	return fmt.Sprintf("↪ *Answered by %s, since %s %s.*", printable(answered), printable(f.Of), why)
 }
 
 // IsCut reports whether the answer was cut off.
@@ -88,34 +160,3 @@ type Usage struct {
 	Cached     int // of Prompt: those that the server took from its cache
 	Completion int
 }
-
-// Kind is the kind of a failure, by what can be done about it.
-type Kind int
-
-const (
-	KindTemporary   Kind = iota // 429, 5xx, timeout, refused connection, cut stream, garbage, empty answer; was retried
-	KindRejected                // 400, 404, 422: this request will never succeed
-	KindAuth                    // 401, 403: the key or the account
-	KindContextSize             // the list is longer than the model takes: shrink and call again
-)
-
-// Error is why a call failed, after the retries that its kind allows. User is a sentence
-// for the person in the chat, without the server's words. Err is the full error for the
-// log, without secrets.
-type Error struct {
-	Kind       Kind
-	Status     int           // HTTP status, 0 when there was none
-	RetryAfter time.Duration // the wait that the server has asked for, 0 for none
-	Limit      int           // KindContextSize: tokens that the model takes, as the server says; 0 when it does not say
-	User       string
-	Err        error
-}
-
-func (e *Error) Error() string {
-	if e.Status != 0 {
-		return fmt.Sprintf("model call failed with status %d: %v", e.Status, e.Err)
-	}
-	return fmt.Sprintf("model call failed: %v", e.Err)
-}
-
-func (e *Error) Unwrap() error { return e.Err }

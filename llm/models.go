@@ -3,11 +3,14 @@ package llm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 )
 
 // maxModelList is the most bytes of a list of models.
@@ -18,6 +21,26 @@ type listed struct {
 	ID            string `json:"id"`
 	MaxModelLen   int    `json:"max_model_len"`  // vLLM
 	ContextLength int    `json:"context_length"` // OpenRouter
+
+	Architecture struct {
+		InputModalities  []string `json:"input_modalities"`
+		OutputModalities []string `json:"output_modalities"`
+	} `json:"architecture"` // OpenRouter
+	Capabilities capabilities `json:"capabilities"`
+}
+
+// capabilities are what Mistral says of a model. Other servers have something else of
+// that name.
+type capabilities struct{ Vision *bool }
+
+func (c *capabilities) UnmarshalJSON(raw []byte) error {
+	var is struct {
+		Vision *bool `json:"vision"`
+	}
+	if json.Unmarshal(raw, &is) == nil {
+		c.Vision = is.Vision
+	}
+	return nil
 }
 
 // window returns how many tokens the model takes, 0 when the server does not say.
@@ -50,6 +73,9 @@ func listModels(ctx context.Context, cfg Config) ([]listed, error) {
 	}
 	var list struct {
 		Data []listed `json:"data"`
+	}
+	if strings.HasPrefix(strings.TrimSpace(text), "<") {
+		return nil, errHTML
 	}
 	if err := json.Unmarshal(body, &list); err != nil {
 		return nil, fmt.Errorf("%w: %s", errNotJSON, excerpt(text))
@@ -110,4 +136,78 @@ func probe(ctx context.Context, addresses []string, name string) (server, bool) 
 		}
 	}
 	return server{}, false
+}
+
+// modelsTimeout is how long a server may take to list its models for an error.
+const modelsTimeout = 3 * time.Second
+
+// modelsInWords returns a clause with the models that the server has, "" where it does
+// not list them.
+func (t *target) modelsInWords(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, modelsTimeout)
+	defer cancel()
+	models, err := listModels(ctx, t.cfg)
+	if err != nil {
+		return ""
+	}
+	return namesInWords(models)
+}
+
+// namesInWords returns a clause with the first names of a list of models.
+func namesInWords(models []listed) string {
+	const most = 12
+	var names []string
+	for _, m := range models {
+		if m.ID != "" && canChat(m.ID) {
+			names = append(names, printable(m.ID))
+		}
+	}
+	switch more := len(names) - most; {
+	case len(names) == 0:
+		return ""
+	case more > 0:
+		return fmt.Sprintf(", which are %s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return ", which are " + strings.Join(names, ", ")
+}
+
+// Check asks the server for its models. It returns an *Error when calls are going to
+// fail: the server can't be reached, it is no API, it does not accept the key, or it
+// does not list the model. A server that lists no models is not at fault.
+func (c *Client) Check(ctx context.Context) error { return c.chain[0].check(ctx) }
+
+func (t *target) check(ctx context.Context) error {
+	models, err := listModels(ctx, t.cfg)
+	if err != nil {
+		return t.unlisted(err)
+	}
+	_, found := firstChat(models, t.cfg.Model)
+	if found || namesInWords(models) == "" || slices.ContainsFunc(models, func(m listed) bool { return m.isNamed(t.cfg.Model) }) {
+		return nil
+	}
+	missing := &Error{Kind: KindUnknownModel}
+	t.word(missing, t.cfg.Model)
+	missing.Operator = fmt.Sprintf("the model %q is not among those that %s lists", printable(t.cfg.Model), t.host()) + namesInWords(models) + "; set model in " + t.cfg.Section + " to one of them"
+	return missing
+}
+
+// isNamed reports whether a name may mean the model: Gemini lists it below "models/",
+// and OpenRouter takes variants behind a colon.
+func (m listed) isNamed(name string) bool {
+	base, _, _ := strings.Cut(name, ":")
+	return slices.Contains([]string{name, base}, strings.TrimPrefix(m.ID, "models/"))
+}
+
+// unlisted returns the error of a server that did not list its models, nil where that
+// says nothing about calls.
+func (t *target) unlisted(err error) error {
+	failed := t.explain(err, t.cfg.Model, false).cause
+	var refused *statusError
+	switch {
+	case errors.As(err, &refused) && failed.Kind == KindNotAPI && !refused.isPage():
+		return nil // it has no list
+	case failed.Kind == KindNotAPI, failed.Kind == KindUnauthorized, failed.Kind == KindUnreachable, failed.Kind == KindNoCredit:
+		return failed
+	}
+	return nil
 }

@@ -77,7 +77,7 @@ func (v *view) read(req Request) {
 			v.said = append(v.said, m.Content)
 		case "assistant":
 			v.answered = v.answered || len(m.ToolCalls) == 0
-		case "tool":
+		case roleTool:
 			v.result = m.Content
 		}
 		v.messages++
@@ -96,7 +96,7 @@ func (v *view) wantsTime() bool {
 
 func (v *view) answer() string {
 	switch {
-	case v.last == "tool":
+	case v.last == roleTool:
 		return "I called the tool `" + timeTool + "`, and it says:\n\n" + quote(v.result)
 	case len(v.said) == 0:
 		return "I am the offline model, a stand-in, and there is nothing to repeat yet. For a real one: " + howToGetOne + "."

@@ -5,8 +5,7 @@ import "regexp"
 // Prices are the prices of models by name.
 type Prices map[string]Price
 
-// Price is the price of a model per million tokens, in whatever currency the
-// operator pays.
+// Price is the price of a model per million tokens, in Config.Currency.
 type Price struct {
 	Input  float64 `toml:"input" min:"0"`
 	Output float64 `toml:"output" min:"0"`

@@ -32,19 +32,16 @@ type template struct {
 	completionTokens    bool   // the limit of tokens is named max_completion_tokens
 	effort              string // the reasoning effort of calls with tools
 	cache               cacheHelp
+	blind               bool // it takes no images
+	draws               bool // it makes images where it is asked to
 	tools               *toolCache
 }
 
 // newTemplate leaves out settings that the model is known to refuse, with a warning.
 func newTemplate(model string, cfg Config, log *slog.Logger) template {
-	t := template{model: model, cache: cacheHelpOf(cfg, model), tools: &toolCache{}}
-	if cfg.Temperature != nil {
-		// go-openai omits a zero; the smallest number above it has the same effect.
-		t.temperature = max(float32(*cfg.Temperature), math.SmallestNonzeroFloat32)
-		if !t.takes() {
-			log.Warn("temperature left out, the model does not take it", "model", model)
-			t.temperature = 0
-		}
+	t := template{model: model, cache: cacheHelpOf(cfg, model), tools: &toolCache{}, blind: slices.Contains(cfg.Blind, model), draws: slices.Contains(cfg.Draws, model)}
+	if cfg.Temperature != nil && !t.setTemperature(*cfg.Temperature) {
+		log.Warn("temperature left out, the model does not take it", "model", model)
 	}
 	// OpenAI's newer models take only max_completion_tokens, most other servers
 	// only max_tokens.
@@ -58,6 +55,29 @@ func newTemplate(model string, cfg Config, log *slog.Logger) template {
 	if errors.Is(openai.NewReasoningValidator().Validate(withTools), openai.ErrReasoningToolsRequireResponses) {
 		log.Warn("reasoning switched off, the model takes tools only without it", "model", model)
 		t.effort = openai.ReasoningEffortNone
+	}
+	return t
+}
+
+// setTemperature sets the temperature, unless the model does not take it.
+func (t *template) setTemperature(value float64) (ok bool) {
+	// go-openai omits a zero; the smallest number above it has the same effect.
+	t.temperature = max(float32(value), math.SmallestNonzeroFloat32)
+	if ok = t.takes(); !ok {
+		t.temperature = 0
+	}
+	return ok
+}
+
+// with returns the template with what a request sets in place of the configuration.
+func (t template) with(req Request) template {
+	if req.MaxOutputTokens > 0 && t.completionTokens {
+		t.maxCompletionTokens = req.MaxOutputTokens
+	} else if req.MaxOutputTokens > 0 {
+		t.maxTokens = req.MaxOutputTokens
+	}
+	if req.Temperature != nil {
+		t.setTemperature(*req.Temperature)
 	}
 	return t
 }
@@ -107,6 +127,7 @@ type wireTool struct {
 
 // request converts a call to the API's request.
 func (t template) request(req Request) *wireRequest {
+	t = t.with(req)
 	wire := &wireRequest{
 		ChatCompletionRequest: openai.ChatCompletionRequest{
 			Model:               t.model,
@@ -133,6 +154,9 @@ func (t template) request(req Request) *wireRequest {
 	}
 	if req.Options != nil {
 		req.Options.apply(wire, t.completionTokens)
+	}
+	if t.draws {
+		wire.options = append(wire.options, pictureModalities...)
 	}
 	return wire
 }
@@ -193,6 +217,7 @@ func encodeMessages(list []Message, marked []int) ([]byte, error) {
 		size += len(list[i].Content) + len(list[i].Note) + len(`{"role":"assistant","content":""},`)
 	}
 	buf := append(make([]byte, 0, size), '[')
+	var pictures []Image // of tool results
 	for i := range list {
 		if i > 0 {
 			buf = append(buf, ',')
@@ -203,18 +228,35 @@ func encodeMessages(list []Message, marked []int) ([]byte, error) {
 			buf = append(appendString(buf, m.Text()), '}')
 			continue
 		}
-		wire := newWireMessage(list[i])
+		m := list[i]
+		if m.Role == roleTool {
+			pictures, m.Images = append(pictures, m.Images...), nil
+		}
+		wire := newWireMessage(m)
 		if isMarked {
-			wire.Content = newMarkedContent(list[i].Text())
+			wire.Content = newMarkedContent(m.Text())
 		}
 		raw, err := json.Marshal(wire)
 		if err != nil {
 			return nil, err
 		}
 		buf = append(buf, raw...)
+		if len(pictures) > 0 && (i+1 == len(list) || list[i+1].Role != roleTool) {
+			if raw, err = json.Marshal(newWireMessage(Message{Role: "user", Content: picturesOfTools, Images: pictures})); err != nil {
+				return nil, err
+			}
+			buf, pictures = append(append(buf, ','), raw...), nil
+		}
 	}
 	return append(buf, ']'), nil
 }
+
+const roleTool = "tool"
+
+// picturesOfTools stands before the pictures of tool results. They follow the results as a
+// message of the user, since tool messages take only texts:
+// https://platform.openai.com/docs/api-reference/chat/create
+const picturesOfTools = "[the pictures of the tool results above]"
 
 // isPlain reports whether a message has only a role and a text.
 func (m *Message) isPlain() bool {

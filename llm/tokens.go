@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tiktoken-go/tokenizer"
+	"github.com/tiktoken-go/tokenizer/codec"
 )
 
 const (
@@ -40,23 +41,17 @@ const (
 // Counter counts tokens: exactly for OpenAI's models, approximately for others. It loads
 // the vocabulary at the first count. It is safe for concurrent use.
 type Counter struct {
-	codec func() tokenizer.Codec // nil when there is none
+	codec func() tokenizer.Codec
 }
 
 // NewCounter returns the counter for a model. For an unknown name it counts as for
 // OpenAI's current models.
 func NewCounter(model string) *Counter {
-	encoding := tokenizer.O200kBase
+	// Not through tokenizer.Get, which would link three more vocabularies: 4 MB.
 	if isOldGPT(model) {
-		encoding = tokenizer.Cl100kBase
+		return &Counter{codec: sync.OnceValue(func() tokenizer.Codec { return codec.NewCl100kBase() })}
 	}
-	return &Counter{codec: sync.OnceValue(func() tokenizer.Codec {
-		codec, err := tokenizer.Get(encoding)
-		if err != nil {
-			return nil
-		}
-		return codec
-	})}
+	return &Counter{codec: sync.OnceValue(func() tokenizer.Codec { return codec.NewO200kBase() })}
 }
 
 // isOldGPT reports whether the model is of the generation before gpt-4o: gpt-3.5,
@@ -81,12 +76,28 @@ func (c *Counter) Text(text string) int {
 		at := runeStart(text, countExactly)
 		total, text = len(text)-at, text[:at]
 	}
+	var last slice
 	for len(text) > countSlice {
 		at := wordStart(text, countSlice)
-		total += c.count(text[:at])
+		total += last.count(c, text[:at])
 		text = text[at:]
 	}
 	return total + c.count(text)
+}
+
+// slice is the slice of a text that was counted last. Its zero value is the empty one.
+type slice struct {
+	text   string
+	tokens int
+}
+
+// count counts the next slice of a text. One that equals the last is not counted again:
+// a mebibyte of blanks takes seconds otherwise.
+func (s *slice) count(c *Counter, text string) int {
+	if text != s.text {
+		s.text, s.tokens = text, c.count(text)
+	}
+	return s.tokens
 }
 
 // wordStart returns the last index up to at where a text can be split without a change
@@ -166,14 +177,15 @@ const (
 // take returns how many bytes at one end of the text fit into the tokens, and how many
 // tokens are left.
 func (c *Counter) take(text string, tokens int, from direction) (size, left int) {
+	var last slice
 	for size < len(text) {
-		slice := from.slice(text, size, countSlice)
-		n := c.count(slice)
+		piece := from.slice(text, size, countSlice)
+		n := last.count(c, piece)
 		if n > tokens {
-			return size + c.fit(slice, tokens, from), 0
+			return size + c.fit(piece, tokens, from), 0
 		}
 		tokens -= n
-		size += len(slice)
+		size += len(piece)
 	}
 	return size, tokens
 }
@@ -199,11 +211,7 @@ func (c *Counter) pieces(text string) (pieces []string) {
 			pieces = nil
 		}
 	}()
-	codec := c.codec()
-	if codec == nil {
-		return nil
-	}
-	_, pieces, err := codec.Encode(text)
+	_, pieces, err := c.codec().Encode(text)
 	if err != nil || strings.Join(pieces, "") != text {
 		return nil
 	}
@@ -261,10 +269,8 @@ func (c *Counter) count(text string) (tokens int) {
 			tokens = len(text)
 		}
 	}()
-	if codec := c.codec(); codec != nil {
-		if n, err := codec.Count(text); err == nil {
-			return n
-		}
+	if n, err := c.codec().Count(text); err == nil {
+		return n
 	}
 	return (len(text) + 3) / 4 // the usual length of a token in English
 }

@@ -3,12 +3,25 @@ package llm
 import (
 	"crypto/rand"
 	"encoding/json"
+	"regexp"
 	"strings"
 )
 
 // maxCallID is the longest ID of a call that OpenAI takes. Other servers make longer
 // ones, and a conversation may move from one server to another.
 const maxCallID = 40
+
+// maxToolName is the longest name of a tool that OpenAI takes.
+const maxToolName = 64
+
+var notInToolNames = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
+
+// toolName returns the name of a tool that a model calls, in a form that servers take: they
+// refuse to be sent a made-up one with other characters, and with it the whole conversation.
+func toolName(called string) string {
+	name := notInToolNames.ReplaceAllString(called, "_")
+	return name[:min(len(name), maxToolName)]
+}
 
 // callList assembles the tool calls of one answer from their deltas.
 //
@@ -113,7 +126,7 @@ func (l *callList) toolCalls() []ToolCall {
 		if strings.TrimSpace(args) == "" {
 			args = "{}"
 		}
-		calls = append(calls, ToolCall{ID: id, Name: c.name, Arguments: args})
+		calls = append(calls, ToolCall{ID: id, Name: toolName(c.name), Arguments: args})
 	}
 	return calls
 }

@@ -46,7 +46,7 @@ func TestRequestIsSentAsOftenAsTriesAreConfigured(t *testing.T) {
 	client := llm.NewClient(hasty(server), nil)
 	fillPool(t, server, client, pooled)
 	server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{HangUp: true} })
-	told := mustFail(t, client, llm.KindTemporary)
+	told := mustFail(t, client, llm.KindUnreachable)
 	if n := server.Served() - pooled; n != 4 {
 		t.Errorf("%d requests for one call, want 4: %v", n, told)
 	}
@@ -107,7 +107,7 @@ func TestRedirectToAnotherOriginIsRefused(t *testing.T) {
 			}))
 			var log bytes.Buffer
 			cfg := llm.Config{BaseURL: server.URL + "/v1", Model: "m", APIKey: key, FallbackModels: []string{"n"}}
-			told := mustFail(t, llm.NewClient(cfg, slog.New(slog.NewTextHandler(&log, nil))), llm.KindRejected)
+			told := mustFail(t, llm.NewClient(cfg, slog.New(slog.NewTextHandler(&log, nil))), llm.KindNotAPI)
 			text := told.Error() + told.User + log.String()
 			if !strings.Contains(told.Error(), "base_url") || !strings.Contains(told.Error(), server.URL) {
 				t.Errorf("%d to %s: the error does not say what to do: %v", status, name, told)
@@ -142,7 +142,7 @@ func TestRedirectWithinTheOriginIsFollowed(t *testing.T) {
 			if resp, _ := mustComplete(t, client, ask("hello")); resp.Text != "moved" || len(bodies) != 2 || bodies[0] != bodies[1] {
 				t.Errorf("%d: text %q, bodies %q", status, resp.Text, bodies)
 			}
-		} else if told := mustFail(t, client, llm.KindRejected); len(bodies) != 1 || !strings.Contains(told.Error(), "GET") {
+		} else if told := mustFail(t, client, llm.KindNotAPI); len(bodies) != 1 || !strings.Contains(told.Error(), "GET") {
 			t.Errorf("%d: %d requests: %v", status, len(bodies), told)
 		}
 		server.Close()
@@ -157,7 +157,7 @@ func TestEndlessRedirectIsGivenUp(t *testing.T) {
 		http.Redirect(w, r, r.URL.Path, http.StatusTemporaryRedirect)
 	}))
 	t.Cleanup(server.Close)
-	mustFail(t, llm.NewClient(llm.Config{BaseURL: server.URL, Model: "m"}, nil), llm.KindRejected)
+	mustFail(t, llm.NewClient(llm.Config{BaseURL: server.URL, Model: "m"}, nil), llm.KindNotAPI)
 	if n := requests.Load(); n != 4 {
 		t.Errorf("%d requests, want 4", n)
 	}

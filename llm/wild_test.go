@@ -98,7 +98,7 @@ func TestErrorsInStreams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := llmtest.New(t)
 			server.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Body: begun + end} })
-			told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindRejected)
+			told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindRefused)
 			if told.Status != 400 || !strings.Contains(told.Error(), "no luck") {
 				t.Errorf("status %d: %v", told.Status, told)
 			}
@@ -106,9 +106,9 @@ func TestErrorsInStreams(t *testing.T) {
 	}
 	server := llmtest.New(t)
 	server.Reply(func(llmtest.Call) llmtest.Answer {
-		return llmtest.Answer{Body: begun + "event: error\ndata: no luck\n\n"}
+		return llmtest.Answer{Body: "event: error\ndata: no luck\n\n"}
 	})
-	if told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindTemporary); !strings.Contains(told.Error(), "no luck") {
+	if told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindUnavailable); !strings.Contains(told.Error(), "no luck") {
 		t.Errorf("the words are lost: %v", told)
 	}
 }

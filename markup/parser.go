@@ -252,6 +252,8 @@ func newInline(p parser.InlineParser) inline {
 		{extension.NewLinkifyParser(), (*call).address},
 		{parser.NewRawHTMLParser(), none}, // remembers what it has not found, and pays for the runes that it reads
 		{extension.NewTaskCheckBoxParser(), none},
+		{inlineMath{}, (*call).formula},
+		{space{}, none},
 	} {
 		if reflect.TypeOf(p) == reflect.TypeOf(known.parser) {
 			price = known.price
@@ -298,6 +300,9 @@ func (c *call) codeSpan() {
 		c.charge(c.rest())
 	}
 }
+
+// formula charges for the search for the end of a formula.
+func (c *call) formula() { c.charge(min(c.rest(), maxMath)) }
 
 // link charges for a link: at its end everything in the brackets is scanned, and what may be
 // an address or a reference behind them.

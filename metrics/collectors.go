@@ -4,6 +4,7 @@ import (
 	"runtime"
 
 	"parley/conversation"
+	"parley/conversation/approvals"
 
 	"github.com/prometheus/client_golang/prometheus"
 	process "github.com/prometheus/client_golang/prometheus/collectors"
@@ -15,6 +16,10 @@ type collectors struct {
 	runs             *prometheus.CounterVec
 	runSeconds       *prometheus.HistogramVec
 	toolCalls        *prometheus.CounterVec
+	approvals        *prometheus.CounterVec
+	refused          *prometheus.CounterVec
+	serverCalls      *prometheus.CounterVec
+	serverSeconds    *prometheus.HistogramVec
 	modelCalls       *prometheus.CounterVec
 	modelSeconds     *prometheus.HistogramVec
 	firstByteSeconds *prometheus.HistogramVec
@@ -25,6 +30,7 @@ type collectors struct {
 	requests         *prometheus.CounterVec
 	requestSeconds   *prometheus.HistogramVec
 	embeddings       *prometheus.CounterVec
+	embeddingTokens  *prometheus.CounterVec
 	embeddingSeconds *prometheus.HistogramVec
 
 	expirations *prometheus.CounterVec
@@ -56,23 +62,16 @@ func newCollectors(deps Deps) (*collectors, *prometheus.Registry) {
 	working := []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320}
 	sending := []float64{0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 60, 600, 3600}
 	answering := []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10, 60}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "parley_build_info", Help: "The version that runs; always 1.",
-		ConstLabels: prometheus.Labels{"version": deps.Version, "goversion": runtime.Version()},
-	})
-	build.Set(1)
-	registry.MustRegister(build, process.NewGoCollector(), process.NewProcessCollector(process.ProcessCollectorOpts{}), newSessions(deps))
-	if deps.Queues != nil {
-		registry.MustRegister(newQueues(deps.Queues))
-	}
-	if deps.VectorsLeft != nil {
-		registry.MustRegister(newVectors(deps.VectorsLeft))
-	}
+	registerStates(registry, deps)
 	c := &collectors{
 		inbound:          counter("parley_inbound_total", "Messages taken from a channel and stored.", "channel"),
 		runs:             counter("parley_runs_total", "Runs and commands that ended.", "kind", "status"),
 		runSeconds:       histogram("parley_run_seconds", "From the begin of a run to its commit.", working, "kind"),
 		toolCalls:        counter("parley_tool_calls_total", "Tool calls that the model asked for.", "tool", "outcome"),
+		refused:          counter("parley_budget_refused_total", "Model calls that were not made, since a cap was reached.", "scope", "unit"),
+		approvals:        counter("parley_approvals_total", "Tool calls that somebody was asked about, by what became of it.", "answer"),
+		serverCalls:      counter("parley_mcp_calls_total", "Calls of tools of MCP servers.", "server", "outcome"),
+		serverSeconds:    histogram("parley_mcp_call_seconds", "The time of a call of a tool of an MCP server.", sending, "server"),
 		modelCalls:       counter("parley_model_calls_total", "Tries of model calls: done, or the kind of the error.", "model", "outcome"),
 		modelSeconds:     histogram("parley_model_call_seconds", "The time of one try of a model call.", working, "model"),
 		firstByteSeconds: histogram("parley_model_first_byte_seconds", "From a model call to the first piece of its answer.", working, "model"),
@@ -83,15 +82,49 @@ func newCollectors(deps Deps) (*collectors, *prometheus.Registry) {
 		requests:         counter("parley_http_requests_total", "HTTP requests by route, empty where there is none.", "route", "status"),
 		requestSeconds:   histogram("parley_http_request_seconds", "The time of an HTTP request; of a stream, as long as it was open.", answering, "route"),
 		embeddings:       counter("parley_embedding_calls_total", "Requests for vectors: of messages, or of a query.", "kind", "outcome"),
+		embeddingTokens:  counter("parley_embedding_tokens_total", "Tokens of requests for vectors, as the embeddings server counts them.", "kind"),
 		embeddingSeconds: histogram("parley_embedding_call_seconds", "The time of a request for vectors.", sending, "kind"),
 		expirations:      counter("parley_expirations_total", "Conversations that were over, so that a message began another: by rest, or by their number of messages.", "reason"),
 	}
+	c.beginWithZero()
+	return c, registry
+}
+
+// beginWithZero has counters whose labels are known shown before anything has happened.
+func (c *collectors) beginWithZero() {
 	for _, kind := range []conversation.Kind{conversation.KindAgent, conversation.KindCommand} {
 		for _, status := range []conversation.Status{conversation.StatusDone, conversation.StatusFailed, conversation.StatusStopped} {
 			c.runs.WithLabelValues(string(kind), string(status))
 		}
 	}
+	for _, answer := range []approvals.State{approvals.Allowed, approvals.Denied, approvals.Expired, approvals.Cancelled} {
+		c.approvals.WithLabelValues(string(answer))
+	}
 	c.expirations.WithLabelValues(expiredByRest)
 	c.expirations.WithLabelValues(expiredByLength)
-	return c, registry
+}
+
+// registerStates registers what is read at each scrape.
+func registerStates(registry *prometheus.Registry, deps Deps) {
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "parley_build_info", Help: "The version that runs; always 1.",
+		ConstLabels: prometheus.Labels{"version": deps.Version, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	registry.MustRegister(build, process.NewGoCollector(), process.NewProcessCollector(process.ProcessCollectorOpts{}), newSessions(deps))
+	if deps.Queues != nil {
+		registry.MustRegister(newQueues(deps.Queues))
+	}
+	if deps.Asked != nil {
+		registry.MustRegister(newStored("parley_approvals_open", "Tool calls that wait for an answer.", deps.Asked))
+	}
+	if deps.ModelsUp != nil {
+		registry.MustRegister(newModelsUp(deps.ModelsUp))
+	}
+	if deps.VectorsLeft != nil {
+		registry.MustRegister(newStored("parley_embeddings_left", "Messages that have no vector yet.", deps.VectorsLeft))
+	}
+	if deps.Embeddings != nil {
+		registry.MustRegister(newEmbeddingsUsed(deps.Embeddings))
+	}
 }

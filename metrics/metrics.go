@@ -13,7 +13,9 @@ import (
 	"parley/activity"
 	"parley/conversation"
 	"parley/conversation/bots"
+	"parley/conversation/budgets"
 	"parley/conversation/steps"
+	"parley/conversation/usage"
 )
 
 // Deps are the dependencies of Metrics.
@@ -24,8 +26,12 @@ type Deps struct {
 	Queues   func(ctx context.Context) ([]bots.Queue, error)
 	Sessions func(ctx context.Context) (int64, error) // that are stored
 	AtWork   func() int64                             // sessions with a loop
+	ModelsUp func() map[string]bool                   // by name: whether it is called
 
+	Asked       func(ctx context.Context) (int64, error) // tool calls that wait for an answer
 	VectorsLeft func(ctx context.Context) (int64, error) // messages that have no vector yet
+
+	Embeddings func(ctx context.Context) ([]usage.Embeddings, error) // all requests for vectors that are stored, by model
 }
 
 // Metrics counts what the gateway does, from New on. The hooks never block, and may be
@@ -52,6 +58,7 @@ type Expected struct {
 	Channels []string
 	Models   []string
 	Tools    []string // all that the model may call
+	Failures []string // kinds of failed model calls
 }
 
 // Expect creates the counters of expected labels with 0, so that a rate is right from
@@ -66,25 +73,49 @@ func (m *Metrics) Expect(e Expected) {
 	}
 	for _, model := range e.Models {
 		model = c.models.label(model)
-		for _, outcome := range ModelOutcomes {
+		for _, outcome := range append([]string{"done", "ended"}, e.Failures...) {
 			c.modelCalls.WithLabelValues(model, outcome)
 		}
 		c.tokens.WithLabelValues(model, "prompt")
 		c.tokens.WithLabelValues(model, "completion")
 	}
-	c.tools.expect(e.Tools)
-	for _, tool := range append(e.Tools, otherTool) {
+	m.ExpectTools(append(e.Tools, otherTool))
+}
+
+// ExpectTools creates the counters of tools.
+func (m *Metrics) ExpectTools(names []string) {
+	c := m.collectors
+	for _, tool := range c.tools.expect(names) {
 		c.toolCalls.WithLabelValues(tool, "done")
 		c.toolCalls.WithLabelValues(tool, "failed")
 	}
 }
 
-// ModelOutcomes are how an attempt of a model call may end.
-var ModelOutcomes = []string{"done", "ended", "temporary", "rejected", "auth", "context_size"}
+// ServerCall is a call of a tool of a server.
+type ServerCall struct {
+	Server string
+	Failed bool
+	Took   time.Duration
+}
+
+// CalledServer counts a call of a tool of a server.
+func (m *Metrics) CalledServer(call ServerCall) {
+	how := "done"
+	if call.Failed {
+		how = "failed"
+	}
+	m.collectors.serverCalls.WithLabelValues(call.Server, how).Inc()
+	m.collectors.serverSeconds.WithLabelValues(call.Server).Observe(call.Took.Seconds())
+}
 
 // Accepted counts inbound of a channel.
 func (m *Metrics) Accepted(channel string, n int) {
 	m.collectors.inbound.WithLabelValues(channel).Add(float64(n))
+}
+
+// CallRefused counts a model call that was not made, since a cap was reached.
+func (m *Metrics) CallRefused(scope budgets.Scope, unit budgets.Unit) {
+	m.collectors.refused.WithLabelValues(string(scope), string(unit)).Inc()
 }
 
 // Committed counts a run, its tool calls, and the conversation that it follows where
@@ -92,16 +123,19 @@ func (m *Metrics) Accepted(channel string, n int) {
 func (m *Metrics) Committed(run conversation.Run) {
 	c := m.collectors
 	switch {
-	case run.Conversation.Rested > 0:
+	case run.Conversation.Idle > 0:
 		c.expirations.WithLabelValues(expiredByRest).Inc()
 	case run.Conversation.Filled > 0:
 		c.expirations.WithLabelValues(expiredByLength).Inc()
 	}
 	c.runs.WithLabelValues(string(run.Kind), string(run.Status)).Inc()
-	c.runSeconds.WithLabelValues(string(run.Kind)).Observe(time.Since(run.StartedAt).Seconds())
+	c.runSeconds.WithLabelValues(string(run.Kind)).Observe((time.Since(run.StartedAt) - steps.Waited(run.Steps)).Seconds())
 	for _, step := range run.Steps {
-		if step.Kind == steps.Tool {
+		switch step.Kind {
+		case steps.Tool:
 			c.toolCalls.WithLabelValues(c.tools.label(step.Name), outcome(step.Error)).Inc()
+		case steps.Approval:
+			c.approvals.WithLabelValues(step.Answer).Inc()
 		}
 	}
 }

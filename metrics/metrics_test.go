@@ -14,6 +14,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/bots"
 	"parley/conversation/steps"
+	"parley/conversation/usage"
 	"parley/metrics"
 )
 
@@ -28,29 +29,33 @@ func do(m *metrics.Metrics) {
 	m.Accepted("telegram", 3)
 	m.Committed(conversation.Run{
 		Kind: conversation.KindAgent, Status: conversation.StatusDone, StartedAt: time.Now().Add(-2 * time.Second),
-		Conversation: conversation.Conversation{Rested: time.Hour},
+		Conversation: conversation.Conversation{Idle: time.Hour},
 		Steps: []steps.Step{{Kind: steps.Model}, {Kind: steps.Tool, Name: "clock"}, {Kind: steps.Tool, Name: "clock", Error: "no"},
 			{Kind: steps.Tool, Name: "invented", Error: "no"}},
 	})
 	m.Attempted(metrics.ModelCall{Model: "m", Outcome: "done", Took: time.Second, FirstByte: time.Millisecond, Prompt: 100, Completion: 7})
-	m.Attempted(metrics.ModelCall{Model: "m", Outcome: "temporary", Took: time.Second})
+	m.Attempted(metrics.ModelCall{Model: "m", Outcome: "busy", Took: time.Second})
 	for _, kind := range []activity.OutcomeKind{activity.Sent, activity.Retried, activity.Failed} {
 		m.Delivered(activity.Outcome{Channel: "telegram", Kind: kind, After: time.Second})
 	}
+	m.Embedded(metrics.EmbeddingCall{Tokens: 40, Took: time.Millisecond})
+	m.Embedded(metrics.EmbeddingCall{Query: true, Failed: true, Took: time.Millisecond})
 	m.Answered("GET /x", 200, time.Millisecond)
 	m.Answered("", 404, time.Millisecond)
 }
 
 // An operator's alarms go by these lines.
-func TestWhatPrometheusReads(t *testing.T) {
+func TestMetricsInPrometheusFormat(t *testing.T) {
 	t.Parallel()
-	m := metrics.New(metrics.Deps{Version: "v1.2.3", Sessions: func(context.Context) (int64, error) { return 12, nil }, AtWork: func() int64 { return 3 }, Queues: func(context.Context) ([]bots.Queue, error) {
+	m := metrics.New(metrics.Deps{Version: "v1.2.3", Sessions: func(context.Context) (int64, error) { return 12, nil }, AtWork: func() int64 { return 3 }, VectorsLeft: func(context.Context) (int64, error) { return 60, nil }, Embeddings: func(context.Context) ([]usage.Embeddings, error) {
+		return []usage.Embeddings{{Model: "nomic", Requests: 540, Tokens: 1_200_000, Cost: 0.024}}, nil
+	}, Queues: func(context.Context) ([]bots.Queue, error) {
 		return []bots.Queue{
 			{Channel: "discord", Account: "1", Waiting: 3, OldestWaiting: time.Now().Add(time.Hour), Due: 2, Held: 1},
 			{Channel: "discord", Account: "2", Waiting: 1, OldestWaiting: time.Now().Add(2 * time.Hour)},
 		}, nil
 	}})
-	m.Expect(metrics.Expected{Channels: []string{"telegram"}, Models: []string{"m"}, Tools: []string{"clock"}})
+	m.Expect(metrics.Expected{Channels: []string{"telegram"}, Models: []string{"m"}, Tools: []string{"clock"}, Failures: []string{"busy"}})
 	do(m)
 	text := scrape(m)
 	for _, line := range []string{
@@ -65,7 +70,7 @@ func TestWhatPrometheusReads(t *testing.T) {
 		`parley_sessions 12`,
 		`parley_sessions_at_work 3`,
 		`parley_model_calls_total{model="m",outcome="done"} 1`,
-		`parley_model_calls_total{model="m",outcome="temporary"} 1`,
+		`parley_model_calls_total{model="m",outcome="busy"} 1`,
 		`parley_model_call_seconds_count{model="m"} 2`,
 		`parley_model_first_byte_seconds_count{model="m"} 1`,
 		`parley_tokens_total{direction="prompt",model="m"} 100`,
@@ -76,6 +81,14 @@ func TestWhatPrometheusReads(t *testing.T) {
 		`parley_delivery_seconds_count{channel="telegram"} 1`,
 		`parley_http_requests_total{route="GET /x",status="200"} 1`,
 		`parley_http_requests_total{route="",status="404"} 1`,
+		`parley_embedding_calls_total{kind="messages",outcome="done"} 1`,
+		`parley_embedding_calls_total{kind="query",outcome="failed"} 1`,
+		`parley_embedding_call_seconds_count{kind="query"} 1`,
+		`parley_embedding_tokens_total{kind="messages"} 40`,
+		`parley_embeddings_left 60`,
+		`parley_embeddings_stored_requests_total{model="nomic"} 540`,
+		`parley_embeddings_stored_tokens_total{model="nomic"} 1.2e+06`,
+		`parley_embeddings_stored_cost_total{model="nomic"} 0.024`,
 		`parley_inbox_waiting{channel="discord"} 4`,
 		`parley_inbox_oldest_seconds{channel="discord"} 0`,
 		`parley_outbox_due{channel="discord"} 2`,
@@ -98,14 +111,14 @@ func TestWhatPrometheusReads(t *testing.T) {
 func TestCountersBeginWithZero(t *testing.T) {
 	t.Parallel()
 	m := metrics.New(metrics.Deps{})
-	m.Expect(metrics.Expected{Channels: []string{"telegram"}, Models: []string{"m"}, Tools: []string{"clock"}})
+	m.Expect(metrics.Expected{Channels: []string{"telegram"}, Models: []string{"m"}, Tools: []string{"clock"}, Failures: []string{"busy"}})
 	text := scrape(m)
 	for _, line := range []string{
 		`parley_inbound_total{channel="telegram"} 0`,
 		`parley_runs_total{kind="agent",status="failed"} 0`,
 		`parley_tool_calls_total{outcome="failed",tool="clock"} 0`,
 		`parley_tool_calls_total{outcome="done",tool="other"} 0`,
-		`parley_model_calls_total{model="m",outcome="temporary"} 0`,
+		`parley_model_calls_total{model="m",outcome="busy"} 0`,
 		`parley_tokens_total{direction="completion",model="m"} 0`,
 		`parley_deliveries_total{channel="telegram",outcome="retried"} 0`,
 		`parley_expirations_total{reason="messages"} 0`,

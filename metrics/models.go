@@ -1,6 +1,10 @@
 package metrics
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // maxModels is how many models are counted by name. The server that answers
 // chooses the name, and each has some 40 series.
@@ -27,4 +31,26 @@ func (m *models) label(name string) string {
 	}
 	m.known[name] = true
 	return name
+}
+
+// modelsUp reports which models are called, with each scrape.
+type modelsUp struct {
+	read func() map[string]bool
+	up   *prometheus.Desc
+}
+
+func newModelsUp(read func() map[string]bool) modelsUp {
+	return modelsUp{read, prometheus.NewDesc("parley_model_up", "1 while a model is called, 0 while it is not because it has failed.", []string{"model"}, nil)}
+}
+
+func (m modelsUp) Describe(to chan<- *prometheus.Desc) { to <- m.up }
+
+func (m modelsUp) Collect(to chan<- prometheus.Metric) {
+	for name, up := range m.read() {
+		value := 0.0
+		if up {
+			value = 1
+		}
+		to <- prometheus.MustNewConstMetric(m.up, prometheus.GaugeValue, value, name)
+	}
 }

@@ -63,9 +63,12 @@ var loadAssets = sync.OnceValue(func() assets {
 // mediaTypes are named here, because those of the machine may be wrong, and a
 // browser that is told not to guess runs no script of a wrong type.
 var mediaTypes = map[string]string{
-	".css": "text/css; charset=utf-8",
-	".js":  "text/javascript; charset=utf-8",
-	".svg": "image/svg+xml",
+	".css":         "text/css; charset=utf-8",
+	".js":          "text/javascript; charset=utf-8",
+	".svg":         "image/svg+xml",
+	".webmanifest": "application/manifest+json",
+	".png":         "image/png",
+	".woff2":       "font/woff2",
 }
 
 // newAsset compresses a file. All files share one packer, since each takes a

@@ -2,9 +2,11 @@ package pages_test
 
 import (
 	"compress/gzip"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"regexp"
 	"strings"
 	"testing"
@@ -59,12 +61,34 @@ func TestAnOldPageStillFindsItsFiles(t *testing.T) {
 	}
 }
 
+// A browser that installs the page finds its icons.
+func TestThePageCanBeInstalled(t *testing.T) {
+	t.Parallel()
+	w := get(t, pages.URL("app/manifest.webmanifest"), "")
+	var manifest struct {
+		Name, Display string
+		Icons         []struct{ Src, Sizes, Type string }
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &manifest); err != nil {
+		t.Fatal(err)
+	}
+	if w.Header().Get("Content-Type") != "application/manifest+json" || manifest.Display != "standalone" || len(manifest.Icons) < 3 {
+		t.Errorf("%s: %+v", w.Header().Get("Content-Type"), manifest)
+	}
+	for _, icon := range manifest.Icons {
+		name := path.Join("app", icon.Src)
+		if got := get(t, pages.URL(name), "").Header().Get("Content-Type"); got != icon.Type {
+			t.Errorf("%s is %s, the manifest says %s", name, got, icon.Type)
+		}
+	}
+}
+
 var elsewhere = regexp.MustCompile(`(?:url\(|@import|import\(|fetch\(|src=)\s*["'` + "`" + `]?https?:`)
 
 // No style and no script asks another host for anything.
 func TestAssetsNeedNoOtherHost(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"base.css", "chat/chat.css", "theme.js", "code.js", "chat/main.js", "chat/stream.js", "chat/composer.js", "chat/files.js", "chat/commands.js", "chat/controls.js",
+	for _, name := range []string{"base.css", "chat/chat.css", "theme.js", "code.js", "math.js", "time.js", "vendor/katex/katex.css", "chat/main.js", "chat/stream.js", "chat/composer.js", "chat/files.js", "chat/commands.js", "chat/controls.js", "chat/list.js", "chat/changes.js", "chat/removal.js", "chat/toast.js",
 		"console/console.css", "console/plots.js", "console/log.js", "vendor/uplot/uplot.js", "vendor/uplot/uplot.css"} {
 		if found := elsewhere.FindString(get(t, pages.URL(name), "").Body.String()); found != "" {
 			t.Errorf("%s has %s", name, strings.TrimSpace(found))

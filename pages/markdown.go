@@ -24,7 +24,7 @@ const maxMarkdown = 256 << 10
 var markdown = sync.OnceValue(func() reading {
 	md := goldmark.New(
 		goldmark.WithExtensions(
-			extension.Strikethrough, extension.TaskList, extension.Linkify,
+			extension.Strikethrough, extension.TaskList, extension.Linkify, markup.Math{},
 			// Alignment by a style attribute would need a weaker content security policy.
 			extension.NewTable(extension.WithTableCellAlignMethod(extension.TableCellAlignAttribute)),
 		),
@@ -60,6 +60,9 @@ func Blocks(source string) []string {
 		return nil
 	}
 	source = strings.ToValidUTF8(source, "\uFFFD")
+	if thought, answer, open := SplitThought(source); thought != "" {
+		return append([]string{thoughtBlock(thought, open)}, Blocks(answer)...)
+	}
 	if len(source) > maxMarkdown {
 		return verbatim(source)
 	}

@@ -51,6 +51,14 @@ func TestMarkdownLooksAsItIsMeant(t *testing.T) {
 		{"a picture is a link", "![A cat](https://cats.example/1.png)", `<p><a href="https://cats.example/1.png" target="_blank" rel="noopener noreferrer">Picture: A cat</a></p>` + "\n"},
 		{"HTML is shown", "a <b>c</b>", "<p>a &lt;b&gt;c&lt;/b&gt;</p>\n"},
 		{"code knows its grammar by other names too", "```golang\nx := 1\n```", `<figure class="code"><figcaption><span>golang</span><button type="button" class="copy" hidden>Copy</button></figcaption><pre tabindex="0"><code data-grammar="go">x := 1` + "\n</code></pre></figure>\n"},
+		{"a formula stays as it was written, for the script", `so \(a_1^2 \, b\) is`, `<p>so <span class="math" data-tex="a_1^2 \, b">\(a_1^2 \, b\)</span> is</p>` + "\n"},
+		{"spaces of TeX keep their backslash outside of formulas", `2\,3 **a\;b** \_c\_ [C:\,](https://go.dev)`, `<p>2\,3 <strong>a\;b</strong> _c_ <a href="https://go.dev" target="_blank" rel="noopener noreferrer">C:\,</a></p>` + "\n"},
+		{"a formula on lines of its own", "\\[\n\\frac{a}{b} < 1\n\\]", `<div class="math display" data-tex="\frac{a}{b} &lt; 1">\[` + "\n" + `\frac{a}{b} &lt; 1` + "\n" + `\]</div>` + "\n"},
+		{"an environment", "\\begin{align*}\na &= b\n\\end{align*}", `<div class="math display" data-tex="\begin{align*}` + "\n" + `a &amp;= b` + "\n" + `\end{align*}">\begin{align*}` + "\n" + `a &amp;= b` + "\n" + `\end{align*}</div>` + "\n"},
+		{"prices are no formula", "from $5 to $10", "<p>from $5 to $10</p>\n"},
+		{"a command stays in one line", "`/history 2`, `a/b`", "<p><code class=\"command\">/history 2</code>, <code>a/b</code></p>\n"},
+		{"a thought is folded", "<think>\nfirst\n</think>\n\nIt is *so*.", `<details class="thought"><summary>Thought</summary><div>first</div></details><p>It is <em>so</em>.</p>` + "\n"},
+		{"and unfolded while it grows", "<think>a <b>", `<details class="thought" open><summary>Thinking …</summary><div>a &lt;b&gt;</div></details>`},
 		{"nothing", " \n", ""},
 	} {
 		if got := string(pages.Markdown(tt.text)); got != tt.want {

@@ -94,6 +94,8 @@ func (s *Set) Fragment(name string, data any) (template.HTML, error) {
 // functions returns what all templates may call.
 func functions() template.FuncMap {
 	return template.FuncMap{
+		"answer":   Answer,
+		"thought":  answerHTML,
 		"asset":    URL,
 		"code":     Code,
 		"icon":     icon,
@@ -102,8 +104,7 @@ func functions() template.FuncMap {
 	}
 }
 
-// Moment returns a time as short as it can be understood at now, with the full
-// time for machines and as a tooltip.
+// Moment returns a time as short as it can be understood at now.
 func Moment(t, now time.Time) template.HTML {
 	layout := "2 Jan 2006"
 	switch t = t.In(now.Location()); {
@@ -112,6 +113,13 @@ func Moment(t, now time.Time) template.HTML {
 	case t.Year() == now.Year():
 		layout = "2 Jan"
 	}
-	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s">%s</time>`,
-		t.Format(time.RFC3339), t.Format("Monday, 2 January 2006, 15:04"), t.Format(layout)))
+	return Time(t, "moment", t.Format(layout))
+}
+
+// Time returns a time as HTML, with the full time for machines and as a tooltip. The
+// script time.js shows it in the browser's zone, in one of the forms that it has; the
+// text is what stands there without scripts, and must not come from people.
+func Time(t time.Time, form, text string) template.HTML {
+	return template.HTML(fmt.Sprintf(`<time datetime="%s" title="%s" data-form="%s">%s</time>`,
+		t.Format(time.RFC3339), t.Format("Monday, 2 January 2006, 15:04:05"), form, text))
 }

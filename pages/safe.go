@@ -10,6 +10,8 @@ import (
 	east "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/renderer"
 	"github.com/yuin/goldmark/util"
+
+	"parley/markup"
 )
 
 // safeRenderer renders the nodes that could do harm, or that look better than
@@ -24,7 +26,10 @@ func (s safeRenderer) RegisterFuncs(register renderer.NodeRendererFuncRegisterer
 	register.Register(ast.KindImage, s.image)
 	register.Register(ast.KindFencedCodeBlock, s.code)
 	register.Register(ast.KindCodeBlock, s.code)
+	register.Register(ast.KindCodeSpan, s.codeSpan)
 	register.Register(ast.KindHeading, s.heading)
+	register.Register(markup.KindFormula, s.formula)
+	register.Register(markup.KindFormulaBlock, s.formulaBlock)
 	register.Register(east.KindTable, s.table)
 }
 
@@ -145,6 +150,55 @@ func codeBlock(language, text string) string {
 	return `<figure class="code"><figcaption><span>` + label + `</span>` +
 		`<button type="button" class="copy" hidden>Copy</button></figcaption>` +
 		`<pre tabindex="0"><code` + grammar + `>` + template.HTMLEscapeString(text) + "</code></pre></figure>\n"
+}
+
+// codeSpan renders code within a line. A short command, such as "/history 2", is never
+// broken at the end of a line, where a browser would break it behind the slash.
+func (safeRenderer) codeSpan(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
+	}
+	var text strings.Builder
+	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
+		if part, is := child.(*ast.Text); is {
+			text.WriteString(strings.ReplaceAll(string(part.Segment.Value(source)), "\n", " "))
+		}
+	}
+	class := ""
+	if strings.HasPrefix(text.String(), "/") && text.Len() <= maxUnbroken {
+		class = ` class="command"`
+	}
+	write(w, "<code", class, ">", template.HTMLEscapeString(text.String()), "</code>")
+	return ast.WalkSkipChildren, nil
+}
+
+// maxUnbroken is how many bytes of a command are kept in one line: they fit on a phone.
+const maxUnbroken = 32
+
+// formula renders a formula within a line, as it was written. A script typesets it from
+// the TeX in its attribute.
+func (safeRenderer) formula(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	if entering {
+		formula := node.(*markup.Formula)
+		write(w, formulaElement("span", string(formula.Source), formula.TeX(), formula.Display))
+	}
+	return ast.WalkSkipChildren, nil
+}
+
+func (safeRenderer) formulaBlock(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+	if entering {
+		formula := node.(*markup.FormulaBlock)
+		write(w, formulaElement("div", formula.Source(source), formula.TeX(source), true), "\n")
+	}
+	return ast.WalkSkipChildren, nil
+}
+
+func formulaElement(tag, source, tex string, display bool) string {
+	class := "math"
+	if display {
+		class = "math display"
+	}
+	return `<` + tag + ` class="` + class + `" data-tex="` + template.HTMLEscapeString(tex) + `">` + template.HTMLEscapeString(source) + `</` + tag + `>`
 }
 
 // heading renders a heading two levels lower than written: the page has its own

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/branches"
+	"parley/conversation/catalog"
+	"parley/conversation/state"
 )
 
 // Exclusive runs do while nothing else works the session, and returns its error. If
@@ -73,6 +76,22 @@ func (s *Service) Rename(ctx context.Context, key conversation.Key, id, title st
 	return renamed, err
 }
 
+// Pin puts a session at the top of lists, or takes it from there. It returns
+// conversation.ErrNoSession where there is none. It does not wait for the session's work.
+func (s *Service) Pin(ctx context.Context, key conversation.Key, pinned bool) error {
+	err := catalog.New(s.store).Pin(ctx, key, pinned)
+	if err == nil {
+		s.changed(key)
+	}
+	return err
+}
+
+// Choose makes the branch that begins with a version of a message the chosen one of a
+// conversation. It returns conversation.ErrNotFound for a message that is no version.
+func (s *Service) Choose(ctx context.Context, c conversation.Conversation, version int64) error {
+	return s.change(ctx, c.Key, func(ctx context.Context) error { return branches.New(s.store).Choose(ctx, c, version) })
+}
+
 // Resume makes an archived conversation its session's active one. It returns
 // conversation.ErrNotFound where there is none.
 func (s *Service) Resume(ctx context.Context, key conversation.Key, id string) error {
@@ -81,9 +100,9 @@ func (s *Service) Resume(ctx context.Context, key conversation.Key, id string) e
 
 // Correct changes the state of the active conversation, and returns the conversation.
 // Errors are those of conversation.Store.Correct.
-func (s *Service) Correct(ctx context.Context, key conversation.Key, correction conversation.Correction) (changed conversation.Conversation, err error) {
+func (s *Service) Correct(ctx context.Context, key conversation.Key, correction state.Correction, record conversation.Message) (changed conversation.Conversation, err error) {
 	err = s.change(ctx, key, func(ctx context.Context) error {
-		changed, err = s.store.Correct(ctx, key, correction)
+		changed, err = s.store.Correct(ctx, key, correction, record)
 		return err
 	})
 	return changed, err

@@ -22,11 +22,11 @@ const ReadFileName = "read_file"
 
 // The limits of one call.
 const (
-	readFilePage  = 12 << 10 // bytes of a page
-	readFileLines = 20       // found lines
-	readFileLine  = 400      // bytes of a found line
-	readFileList  = 100      // files that are listed, and looked through for a name
-	readFileQuery = 200      // bytes
+	readFilePage  = files.PageSize
+	readFileLines = 20  // found lines
+	readFileLine  = 400 // bytes of a found line
+	readFileList  = 100 // files that are listed, and looked through for a name
+	readFileQuery = 200 // bytes
 )
 
 // ReadFile returns the tool by which the model reads the files that came with the
@@ -35,6 +35,8 @@ const (
 func ReadFile(kept *files.Files, content *filecontent.Reader) Tool {
 	return Tool{
 		Name:        ReadFileName,
+		Repeatable:  true,
+		ReadOnly:    true,
 		Description: "Read a file that was sent in this chat: a page of it, or the lines with the words of a query. Without file: list the files.",
 		Parameters: json.RawMessage(`{
 			"type": "object",
@@ -45,7 +47,7 @@ func ReadFile(kept *files.Files, content *filecontent.Reader) Tool {
 			},
 			"additionalProperties": false
 		}`),
-		Call: func(ctx context.Context, arguments json.RawMessage) (string, error) {
+		Call: Text(func(ctx context.Context, arguments json.RawMessage) (string, error) {
 			session, ok := SessionOf(ctx)
 			if !ok {
 				return "", errors.New("there is no chat whose files could be read")
@@ -56,7 +58,7 @@ func ReadFile(kept *files.Files, content *filecontent.Reader) Tool {
 			}
 			r := fileReading{kept: kept, content: content, session: session}
 			return r.call(ctx, a)
-		},
+		}),
 	}
 }
 
@@ -95,7 +97,7 @@ func (r fileReading) call(ctx context.Context, a readFileArguments) (string, err
 	}
 	defer content.Close()
 	if query := strings.TrimSpace(a.Query); query != "" {
-		return searchFile(file, content, query[:min(len(query), readFileQuery)])
+		return searchFile(ctx, file, content, query[:min(len(query), readFileQuery)])
 	}
 	return showPage(file, content, max(a.Page, 1))
 }
@@ -166,33 +168,10 @@ type foundLine struct {
 }
 
 // searchFile returns the lines that hold the most words of a query.
-func searchFile(file files.File, content *filecontent.Content, query string) (string, error) {
-	words := strings.Fields(strings.ToLower(query))
-	var found []foundLine
-	lines := bufio.NewReaderSize(io.NewSectionReader(content, 0, content.Size), 4<<10)
-	for at := int64(0); ; {
-		line, err := lines.ReadSlice('\n')
-		text := strings.ToLower(string(line))
-		hits := 0
-		for _, word := range words {
-			if strings.Contains(text, word) {
-				hits++
-			}
-		}
-		if hits > 0 {
-			shown := plaintext.OneLine(strings.ToValidUTF8(string(line[:min(len(line), readFileLine)]), ""))
-			found = append(found, foundLine{at/readFilePage + 1, hits, shown})
-			if len(found) > 10*readFileLines {
-				found = mostWords(found)
-			}
-		}
-		at += int64(len(line))
-		if err == io.EOF {
-			break
-		}
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			return "", fmt.Errorf("%s can't be read now", fileTitle(file))
-		}
+func searchFile(ctx context.Context, file files.File, content *filecontent.Content, query string) (string, error) {
+	found, err := linesWith(ctx, content, 0, query, 1)
+	if err != nil {
+		return "", fmt.Errorf("%s can't be read now", fileTitle(file))
 	}
 	if len(found) == 0 {
 		return fmt.Sprintf("%s has no line with %q.", fileTitle(file), query), nil
@@ -205,6 +184,39 @@ func searchFile(file files.File, content *filecontent.Content, query string) (st
 		fmt.Fprintf(&b, "page %d: %s\n", f.page, f.text)
 	}
 	return b.String(), nil
+}
+
+// linesWith returns lines from the byte from on that hold at least so many words of a query:
+// several times as many as are shown, those with the most words among them.
+func linesWith(ctx context.Context, content *filecontent.Content, from int64, query string, least int) ([]foundLine, error) {
+	words := strings.Fields(strings.ToLower(query))
+	var found []foundLine
+	lines := bufio.NewReaderSize(io.NewSectionReader(content, from, content.Size-from), 4<<10)
+	for at := from; ctx.Err() == nil; {
+		line, err := lines.ReadSlice('\n')
+		text := strings.ToLower(string(line))
+		hits := 0
+		for _, word := range words {
+			if strings.Contains(text, word) {
+				hits++
+			}
+		}
+		if hits >= least {
+			shown := plaintext.OneLine(strings.ToValidUTF8(string(line[:min(len(line), readFileLine)]), ""))
+			found = append(found, foundLine{at/readFilePage + 1, hits, shown})
+			if len(found) > 10*readFileLines {
+				found = mostWords(found)
+			}
+		}
+		at += int64(len(line))
+		if err == io.EOF {
+			break
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return nil, err
+		}
+	}
+	return found, ctx.Err()
 }
 
 // mostWords returns the lines with the most words, and of equal ones the first.

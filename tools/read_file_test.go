@@ -10,6 +10,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/files"
+	"parley/conversation/media"
 	"parley/conversation/storetest"
 	"parley/filecontent"
 )
@@ -18,7 +19,7 @@ import (
 func keepFile(t *testing.T, s *conversation.Store, key conversation.Key, id int, name, text string) files.File {
 	t.Helper()
 	in := storetest.Say(key, id, "look")
-	in.Attachments = []conversation.Attachment{{Name: name, MediaType: "text/plain", Ref: "there"}}
+	in.Attachments = []media.Attachment{{Name: name, MediaType: "text/plain", Ref: "there"}}
 	storetest.Accept(t, s, in)
 	turn := storetest.Begin(t, s, key, 1000)
 	kept, err := files.New(s).Keep(t.Context(), files.Incoming{Session: key, Inbound: turn.Waiting[0].ID, Attachment: in.Attachments[0],
@@ -27,7 +28,7 @@ func keepFile(t *testing.T, s *conversation.Store, key conversation.Key, id int,
 		t.Fatal(err)
 	}
 	run := storetest.Answered(key, turn, "Seen.")
-	run.Messages[0].Files = []conversation.File{{ID: kept.ID, Name: name}}
+	run.Messages[0].Files = []media.File{{ID: kept.ID, Name: name}}
 	storetest.Commit(t, s, run)
 	return kept
 }
@@ -48,7 +49,7 @@ func TestReadFileShowsPagesAndFindsLines(t *testing.T) {
 	ctx := WithSession(t.Context(), Session{Key: "cli:desk"})
 	call := func(arguments string) string {
 		got, _ := r.Call(ctx, ReadFileName, arguments, time.Minute)
-		return got
+		return got.Text
 	}
 	for arguments, want := range map[string]string{
 		`{}`:                             fmt.Sprintf("%d. report.txt, text/plain", mine.ID),
@@ -80,6 +81,6 @@ func TestReadFileShowsPagesAndFindsLines(t *testing.T) {
 		t.Error("the pages are not the text")
 	}
 	if got, err := r.Call(t.Context(), ReadFileName, `{}`, time.Minute); err == nil {
-		t.Errorf("without a session: %s", got)
+		t.Errorf("without a session: %s", got.Text)
 	}
 }

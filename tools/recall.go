@@ -59,7 +59,9 @@ const (
 // has at most 8,000 tokens, and at most a quarter of the window.
 func Recall(store *conversation.Store, counter Counter) Tool {
 	return Tool{
-		Name: RecallName,
+		Name:       RecallName,
+		Repeatable: true,
+		ReadOnly:   true,
 		Description: "Look up what was said in this chat and is not shown to you. " +
 			"search finds turns by words, best first; range shows turns by number; tool_calls shows earlier calls with results; " +
 			"summary shows a conversation at a glance, with its rules, decisions and files. Each result says how to see more.",
@@ -80,7 +82,7 @@ func Recall(store *conversation.Store, counter Counter) Tool {
 			"required": ["action"],
 			"additionalProperties": false
 		}`),
-		Call: func(ctx context.Context, arguments json.RawMessage) (string, error) {
+		Call: Text(func(ctx context.Context, arguments json.RawMessage) (string, error) {
 			session, ok := SessionOf(ctx)
 			if !ok {
 				return "", errors.New("there is no conversation to look into here")
@@ -94,7 +96,7 @@ func Recall(store *conversation.Store, counter Counter) Tool {
 				r.tokens = min(recallTokens, max(session.Window/4, leastRecallTokens))
 			}
 			return r.act(ctx, a)
-		},
+		}),
 	}
 }
 

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -239,7 +240,9 @@ func leftOut(n *int) []line {
 
 // hitLines returns the lines of a message that was found in a turn that began at a time.
 func hitLines(m conversation.Message, h search.Hit, began time.Time) []line {
-	if written(m) > wholeHit {
+	if h.File != nil {
+		m.Content = shorten(m.Content, besideHit) + "\n" + inFile(*h.File) + ": " + h.Snippet.Mark("**", "**")
+	} else if written(m) > wholeHit {
 		m.Content = h.Snippet.Mark("**", "**")
 		m.ToolCalls = slices.Clone(m.ToolCalls)
 		for i := range m.ToolCalls {
@@ -247,6 +250,11 @@ func hitLines(m conversation.Message, h search.Hit, began time.Time) []line {
 		}
 	}
 	return marked(linesOf(m, wholeMessage), m.At, began)
+}
+
+// inFile says where in a file of a message the words are.
+func inFile(f search.FilePage) string {
+	return fmt.Sprintf("[in %s (file %d), page %d: read_file shows it]", cmp.Or(oneLine(f.Name, 60), "a file"), f.ID, f.Page)
 }
 
 // marked puts the mark of what was found before the first line, with the time if the day is another than that on which

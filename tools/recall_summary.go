@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/conversation/state"
 )
 
@@ -89,7 +89,7 @@ func turnOf(n state.Note) string {
 
 // others returns a line for each of the session's other conversations that were used last.
 func (r *recall) others(ctx context.Context) (string, error) {
-	list, next, err := r.store.Conversations(ctx, conversation.ConversationQuery{Key: r.session.Key, Limit: recallOthers + 1})
+	list, next, err := catalog.New(r.store).Conversations(ctx, catalog.ConversationQuery{Key: r.session.Key, Limit: recallOthers + 1})
 	if err != nil {
 		return "", err
 	}

@@ -32,8 +32,8 @@ func newArchive(t *testing.T) *archive {
 	return &archive{t: t, store: store}
 }
 
-// exchange stores a turn of a session: a question and what follows it.
-func (a *archive) exchange(key conversation.Key, question string, then ...conversation.Message) {
+// turn stores a turn of a session: a question and what follows it.
+func (a *archive) turn(key conversation.Key, question string, then ...conversation.Message) {
 	a.t.Helper()
 	a.commit(key, question, func(turn conversation.Snapshot, run *conversation.Run) {
 		at := time.Date(2026, 5, 1, 9, a.said, 0, 0, time.UTC).Local()
@@ -71,7 +71,7 @@ func (a *archive) commit(key conversation.Key, text string, change func(conversa
 // indexed waits until the index has a word of the conversation.
 func (a *archive) indexed(key conversation.Key, word string) {
 	a.t.Helper()
-	for range 1000 {
+	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		hits, err := search.New(a.store).Find(a.t.Context(), search.Query{Key: key, Words: word, Limit: 1})
 		if err != nil {
 			a.t.Fatal(err)
@@ -79,7 +79,6 @@ func (a *archive) indexed(key conversation.Key, word string) {
 		if len(hits) > 0 {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	a.t.Fatalf("the index never got %q", word)
 }
@@ -92,11 +91,11 @@ func (a *archive) ask(key conversation.Key, arguments string) string {
 		a.t.Fatal(err)
 	}
 	r := registry(a.t, Recall(a.store, llm.NewCounter("gpt-4o")))
-	text, _ := r.Call(WithSession(a.t.Context(), Session{Key: key, Conversation: c.ID, Window: a.window}), RecallName, arguments, time.Minute)
-	if n := llm.NewCounter("gpt-4o").Text(text); n > recallTokens {
+	got, _ := r.Call(WithSession(a.t.Context(), Session{Key: key, Conversation: c.ID, Window: a.window}), RecallName, arguments, time.Minute)
+	if n := llm.NewCounter("gpt-4o").Text(got.Text); n > recallTokens {
 		a.t.Errorf("%s gave %d tokens", arguments, n)
 	}
-	return text
+	return got.Text
 }
 
 func reply(text string) conversation.Message {
@@ -134,10 +133,10 @@ func TestModelFindsWhatWasSaidAndReadsOn(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
 	for i := range 8 {
-		a.exchange(room, fmt.Sprintf("question %d", i+1), reply(fmt.Sprintf("answer %d", i+1)))
+		a.turn(room, fmt.Sprintf("question %d", i+1), reply(fmt.Sprintf("answer %d", i+1)))
 	}
-	a.exchange(room, "we take the harbour entrance code 4711", reply("noted"))
-	a.exchange(room, "thanks", reply("you are welcome"))
+	a.turn(room, "we take the harbour entrance code 4711", reply("noted"))
+	a.turn(room, "thanks", reply("you are welcome"))
 	a.indexed(room, "thanks")
 	found := a.ask(room, `{"action":"search","query":"harbour code"}`)
 	contains(t, found, "Found for “harbour code” in this conversation", "Turn 9, 2026-05-01 09:09\n> user: we take the harbour entrance code 4711\nassistant: noted\n",
@@ -155,13 +154,13 @@ func TestModelFindsWhatWasSaidAndReadsOn(t *testing.T) {
 func TestEarlierConversationsAreFoundInTheSession(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
-	a.exchange(room, "the anchor weighs 40 kg", reply("good"))
+	a.turn(room, "the anchor weighs 40 kg", reply("good"))
 	c, err := a.store.Active(t.Context(), room)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.begin(room)
-	a.exchange(room, "something new", reply("yes"))
+	a.turn(room, "something new", reply("yes"))
 	a.indexed(room, "something")
 	contains(t, a.ask(room, `{"action":"search","query":"anchor"}`), "Nothing in this conversation has the words “anchor”", "scope session")
 	contains(t, a.ask(room, `{"action":"search","query":"anchor","scope":"session"}`), "conversation "+c.ID, "40 kg")
@@ -188,7 +187,7 @@ func TestCallsAreFoundByWhatTheyWereMadeWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.exchange(room, "write the list", append(toolCall("write_file", string(arguments), "written"), reply("it is there"))...)
+	a.turn(room, "write the list", append(toolCall("write_file", string(arguments), "written"), reply("it is there"))...)
 	a.indexed(room, "written")
 	contains(t, a.ask(room, `{"action":"search","query":"provisions.md"}`), "Turn 1, ", "> assistant: ", "path lists/**provisions.md**", "assistant calls write_file")
 	found := a.ask(room, `{"action":"search","query":"biscuit"}`)
@@ -202,9 +201,9 @@ func TestCallsAreFoundByWhatTheyWereMadeWith(t *testing.T) {
 func TestSearchLeavesOutEarlierLookups(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
-	a.exchange(room, "the key of the cellar hangs behind the door", reply("noted"))
+	a.turn(room, "the key of the cellar hangs behind the door", reply("noted"))
 	for range 5 {
-		a.exchange(room, "where?", append(toolCall(RecallName, `{"action":"search","query":"cellar key"}`, "cellar key: cellar key"), reply("behind the door"))...)
+		a.turn(room, "where?", append(toolCall(RecallName, `{"action":"search","query":"cellar key"}`, "cellar key: cellar key"), reply("behind the door"))...)
 	}
 	a.indexed(room, "behind")
 	found := a.ask(room, `{"action":"search","query":"cellar key"}`)
@@ -222,7 +221,7 @@ func TestSearchLeavesOutEarlierLookups(t *testing.T) {
 func TestEachTurnIsFoundOnOnePage(t *testing.T) {
 	a := newArchive(t)
 	for i := range 60 {
-		a.exchange(room, fmt.Sprintf("is the harbour open on day %d?", i+1), reply("the harbour is open"), reply("the harbour, and its café"))
+		a.turn(room, fmt.Sprintf("is the harbour open on day %d?", i+1), reply("the harbour is open"), reply("the harbour, and its café"))
 	}
 	a.indexed(room, "60")
 	seen, pages := map[string]int{}, 0
@@ -256,9 +255,9 @@ func TestEachTurnIsFoundOnOnePage(t *testing.T) {
 func TestPageHoldsAsMuchAsFits(t *testing.T) {
 	a := newArchive(t)
 	for i := range 100 {
-		a.exchange(room, fmt.Sprintf("the harbour on day %d: %s", i+1, strings.Repeat("words ", 150)), reply("noted"))
+		a.turn(room, fmt.Sprintf("the harbour on day %d: %s", i+1, strings.Repeat("words ", 150)), reply("noted"))
 	}
-	a.exchange(room, "the harbour code", reply("is 4711"))
+	a.turn(room, "the harbour code", reply("is 4711"))
 	a.indexed(room, "4711")
 	counter := llm.NewCounter("gpt-4o")
 	for _, c := range []struct{ window, turns, most int }{{0, 20, 4000}, {8000, 5, 1000}, {500, 1, 300}} {
@@ -282,7 +281,7 @@ func TestLongTurnIsShownInParts(t *testing.T) {
 		steps = append(steps, toolCall("read", fmt.Sprintf(`{"path":"file%d"}`, i), fmt.Sprintf("content %d", i))...)
 	}
 	steps[41].Content = "the mooring costs 12 a night"
-	a.exchange(room, "what does it cost?", append(steps, reply("12"))...)
+	a.turn(room, "what does it cost?", append(steps, reply("12"))...)
 	a.indexed(room, "mooring")
 	found := a.ask(room, `{"action":"search","query":"mooring"}`)
 	contains(t, found, "user: what does it cost?\n[40 messages not shown]\nassistant calls read {\"path\":\"file20\"}\n> result of read: the mooring costs 12 a night\n",
@@ -304,7 +303,7 @@ func TestSummaryShowsTheStateOfTheConversation(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.begin(room)
-	a.exchange(room, "another talk", reply("yes"))
+	a.turn(room, "another talk", reply("yes"))
 	contains(t, a.ask(room, `{"action":"summary","conversation":"`+c.ID+`"}`), "1 turn, 2 messages, about 12 tokens, from ",
 		"Rules:\n- never use an ORM (turn 1)", "Decisions:\n- the port is 8080 (turn 1)", "Files:\n- main.go (turn 1)", "Errors:\n- go build: exit 1 (turn 1)")
 	containsNot(t, a.ask(room, `{"action":"summary"}`), "ORM")
@@ -313,8 +312,8 @@ func TestSummaryShowsTheStateOfTheConversation(t *testing.T) {
 func TestCallsOfAToolAreShownWithTheirResults(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
-	a.exchange(room, "list the files", append(toolCall("shell_execute", `{"command":"ls"}`, "a.txt b.txt"), reply("two files"))...)
-	a.exchange(room, "what time is it", append(toolCall("current_time", `{}`, "noon"), reply("noon"))...)
+	a.turn(room, "list the files", append(toolCall("shell_execute", `{"command":"ls"}`, "a.txt b.txt"), reply("two files"))...)
+	a.turn(room, "what time is it", append(toolCall("current_time", `{}`, "noon"), reply("noon"))...)
 	contains(t, a.ask(room, `{"action":"tool_calls","tool_name":"shell_execute"}`), "1 call of shell_execute", "Turn 1, ", `{"command":"ls"}`, "a.txt b.txt")
 	all := a.ask(room, `{"action":"tool_calls"}`)
 	contains(t, all, "2 calls of any tool", "noon", "a.txt")
@@ -331,7 +330,7 @@ func TestRecallNeverShowsAnotherSession(t *testing.T) {
 	key := func(i int) conversation.Key { return conversation.Key(fmt.Sprintf("cli:%d", i)) }
 	ids := map[int]string{}
 	for i := range 10 {
-		a.exchange(key(i), fmt.Sprintf("my secret is mango%d", i), append(toolCall("vault", `{}`, fmt.Sprintf("mango%d", i)), reply("kept"))...)
+		a.turn(key(i), fmt.Sprintf("my secret is mango%d", i), append(toolCall("vault", `{}`, fmt.Sprintf("mango%d", i)), reply("kept"))...)
 		c, err := a.store.Active(t.Context(), key(i))
 		if err != nil {
 			t.Fatal(err)
@@ -361,26 +360,26 @@ func TestTooMuchIsCutToolResultsFirst(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
 	for i := range 6 {
-		a.exchange(room, fmt.Sprintf("question %d", i+1), append(toolCall("read", `{}`, strings.Repeat("data ", 3000)), reply(fmt.Sprintf("answer %d", i+1)))...)
+		a.turn(room, fmt.Sprintf("question %d", i+1), append(toolCall("read", `{}`, strings.Repeat("data ", 3000)), reply(fmt.Sprintf("answer %d", i+1)))...)
 	}
 	got := a.ask(room, `{"action":"range","start_turn":1}`)
 	contains(t, got, "question 1", "answer 6", "[…]")
 	a.begin(room)
 	for i := range 6 {
-		a.exchange(room, fmt.Sprintf("question %d", i+1), reply(strings.Repeat("words ", 3000)+fmt.Sprintf("answer %d", i+1)))
+		a.turn(room, fmt.Sprintf("question %d", i+1), reply(strings.Repeat("words ", 3000)+fmt.Sprintf("answer %d", i+1)))
 	}
 	got = a.ask(room, `{"action":"range","start_turn":1}`)
 	contains(t, got, "question 6", "answer 6", "Turns 5 to 6 of 6.", "turns 1 to 4 did not fit: start_turn 1, end_turn 4")
 	containsNot(t, got, "question 1\n")
 	a.begin(room)
-	a.exchange(room, "one", reply(strings.Repeat("字", 100_000)))
+	a.turn(room, "one", reply(strings.Repeat("字", 100_000)))
 	contains(t, a.ask(room, `{"action":"range","start_turn":1}`), "user: one")
 }
 
 func TestBadArgumentsAreAnsweredWithWhatIsAllowed(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t)
-	a.exchange(room, "hello", reply("hi"))
+	a.turn(room, "hello", reply("hi"))
 	for arguments, want := range map[string]string{
 		`{}`:                  "allowed are search, range, tool_calls, summary",
 		`{"action":"delete"}`: "allowed are search, range, tool_calls, summary",
@@ -399,10 +398,27 @@ func TestBadArgumentsAreAnsweredWithWhatIsAllowed(t *testing.T) {
 		contains(t, a.ask(room, arguments), want)
 	}
 	r := registry(t, Recall(a.store, llm.NewCounter("gpt-4o")))
-	if got, _ := r.Call(t.Context(), RecallName, `{"action":"summary"}`, time.Minute); !strings.HasPrefix(got, "error: ") {
-		t.Errorf("outside of any session: %s", got)
+	if got, _ := r.Call(t.Context(), RecallName, `{"action":"summary"}`, time.Minute); !strings.HasPrefix(got.Text, "error: ") {
+		t.Errorf("outside of any session: %s", got.Text)
 	}
 	if !json.Valid(r.List()[0].Parameters) {
 		t.Error("the parameters are no JSON")
+	}
+}
+
+// The message of a long file holds its beginning alone. The search finds the rest, of this
+// session's files, and names the page.
+func TestSearchFindsWhatLongFilesSay(t *testing.T) {
+	t.Parallel()
+	a := newArchive(t)
+	long := strings.Repeat("nothing to see on this line\n", 12000)
+	mine := keepFile(t, a.store, room, 1, "log.txt", long+"the blue Treasure is under the oak\n"+long)
+	keepFile(t, a.store, "cli:other", 2, "other.txt", long+"another treasure under an oak\n")
+	keepFile(t, a.store, room, 3, "short.txt", "a treasure under the oak")
+	storetest.Chores(t, a.store)
+	got := a.ask(room, `{"action":"search","query":"treasure \"the oak\""}`)
+	contains(t, got, fmt.Sprintf("[in log.txt (file %d), page 28: read_file shows it]", mine.ID), "the blue **Treasure** is under **the oak**")
+	if strings.Contains(got, "other.txt") {
+		t.Error(got)
 	}
 }

@@ -15,7 +15,9 @@ const SessionStateName = toolstate.RecordTool
 // the commit of the run stores the record.
 func SessionState() Tool {
 	return Tool{
-		Name: SessionStateName,
+		Name:       SessionStateName,
+		Repeatable: true,
+		ReadOnly:   true,
 		Description: "Keep a decision or a rule that somebody has just stated, so that you are reminded of it in every later turn. " +
 			"One line in the words of the talk.",
 		Parameters: json.RawMessage(`{
@@ -28,7 +30,7 @@ func SessionState() Tool {
 			"required": ["kind", "text"],
 			"additionalProperties": false
 		}`),
-		Call: func(_ context.Context, arguments json.RawMessage) (string, error) {
+		Call: Text(func(_ context.Context, arguments json.RawMessage) (string, error) {
 			r, err := toolstate.ReadRecord(arguments)
 			if err != nil {
 				return "", err
@@ -37,6 +39,6 @@ func SessionState() Tool {
 				return "Withdrawn.", nil
 			}
 			return "Kept.", nil
-		},
+		}),
 	}
 }

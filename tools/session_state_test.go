@@ -18,8 +18,8 @@ func TestSessionStateSaysWhatItTakes(t *testing.T) {
 		`{"kind":"decision","text":" "}`:                  "needs a text",
 		`{"kind":1}`:                                      "takes an object with kind and text",
 	} {
-		if got, _ := r.Call(t.Context(), SessionStateName, arguments, time.Minute); !strings.Contains(got, want) {
-			t.Errorf("%s: %q", arguments, got)
+		if got, _ := r.Call(t.Context(), SessionStateName, arguments, time.Minute); !strings.Contains(got.Text, want) {
+			t.Errorf("%s: %q", arguments, got.Text)
 		}
 	}
 }

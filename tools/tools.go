@@ -2,13 +2,20 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"parley/conversation/media"
 )
 
 // Tool is a function that the model may call.
@@ -16,72 +23,211 @@ type Tool struct {
 	Name        string
 	Description string          // for the model
 	Parameters  json.RawMessage // JSON schema of the arguments, an object
-	Call        func(ctx context.Context, arguments json.RawMessage) (string, error)
+	Call        func(ctx context.Context, arguments json.RawMessage) (Result, error)
+
+	// Forget ends a call that waits for input, given its key; nil where no call ever does.
+	Forget func(key string)
+
+	// Repeatable says that a call may be made again where nobody knows whether it was done:
+	// it only reads, or to do it twice is to do it once.
+	Repeatable bool
+
+	ReadOnly bool   // it changes nothing outside of the conversation
+	Additive bool   // what it changes is only added to, never deleted or overwritten
+	Approve  string // which calls a person must allow; "": as Config says
+
+	Timeout   time.Duration // of a call; 0: as Registry.Call says
+	MaxResult int           // bytes of a result that the model is shown; 0: 256 KiB
 }
 
-// Registry is a fixed set of tools. The zero value has none.
+// Result is what a call returns.
+type Result struct {
+	Text     string        // for the model
+	Whole    string        // the text before it was cut; "" where Text has all of it
+	Pictures []media.Image // with their bytes; a name is made where there is none
+}
+
+// Text returns the Call of a tool whose results are texts.
+func Text(call func(ctx context.Context, arguments json.RawMessage) (string, error)) func(context.Context, json.RawMessage) (Result, error) {
+	return func(ctx context.Context, arguments json.RawMessage) (Result, error) {
+		text, err := call(ctx, arguments)
+		return Result{Text: text}, err
+	}
+}
+
+// Registry is a set of tools: those of the gateway, which are fixed, and those of sources,
+// which may change while it runs. The zero value has none. It is safe for concurrent use.
 type Registry struct {
+	own     []Tool
+	mu      sync.Mutex
+	sources map[string][]Tool
+	now     atomic.Pointer[set]
+
+	all     *Registry // of which this is a part; nil for a whole one
+	allowed func(name string) bool
+}
+
+// set is what a registry holds at a time.
+type set struct {
 	list   []Tool
 	byName map[string]Tool
+	of     *set // of which this is a part; nil for a whole one
 }
 
-// maxResult is the most bytes of a result. The window would cut more out again.
+// maxResult is the most bytes of a result that the model is shown, where a tool says nothing
+// else. The window would cut more out again.
 const maxResult = 256 << 10
 
 // NewRegistry returns a registry. It fails when two tools have one name.
 func NewRegistry(list ...Tool) (*Registry, error) {
-	r := &Registry{list: list, byName: make(map[string]Tool, len(list))}
+	r := &Registry{own: list}
+	s := &set{byName: make(map[string]Tool, len(list))}
 	for _, t := range list {
-		if _, twice := r.byName[t.Name]; twice {
+		if !s.add(t) {
 			return nil, fmt.Errorf("two tools are named %q", t.Name)
 		}
-		r.byName[t.Name] = t
 	}
+	r.now.Store(s)
 	return r, nil
 }
 
-// List returns the tools in the order of NewRegistry.
-func (r *Registry) List() []Tool { return r.list }
+// Replace sets the tools of a source, whose name is its own. A tool whose name another tool
+// has is left out; Replace returns these names.
+func (r *Registry) Replace(source string, list []Tool) (refused []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sources == nil {
+		r.sources = map[string][]Tool{}
+	}
+	r.sources[source] = list
+	s := &set{byName: map[string]Tool{}}
+	for _, t := range r.own {
+		s.add(t)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.sources)) {
+		for _, t := range r.sources[name] {
+			if !s.add(t) && name == source {
+				refused = append(refused, t.Name)
+			}
+		}
+	}
+	r.now.Store(s)
+	return refused
+}
+
+// add adds a tool, and returns false if another one has its name.
+func (s *set) add(t Tool) bool {
+	if _, twice := s.byName[t.Name]; twice {
+		return false
+	}
+	s.list = append(s.list, t)
+	s.byName[t.Name] = t
+	return true
+}
+
+// Only returns the tools of the registry that are allowed by their names, now and after each
+// Replace.
+func (r *Registry) Only(allowed func(name string) bool) *Registry {
+	return &Registry{all: r, allowed: allowed}
+}
+
+// part returns those tools of a set that are allowed. It makes them once for each set.
+func (r *Registry) part(of *set) *set {
+	if s := r.now.Load(); s != nil && s.of == of {
+		return s
+	}
+	s := &set{byName: map[string]Tool{}, of: of}
+	for _, t := range of.list {
+		if r.allowed(t.Name) {
+			s.add(t)
+		}
+	}
+	r.now.Store(s)
+	return s
+}
+
+// set returns what the registry holds now.
+func (r *Registry) set() *set {
+	if r.all != nil {
+		return r.part(r.all.set())
+	}
+	if s := r.now.Load(); s != nil {
+		return s
+	}
+	return &set{}
+}
+
+// Version returns a value that is another one after each Replace.
+func (r *Registry) Version() any {
+	if r.all != nil {
+		return r.all.Version()
+	}
+	return r.now.Load()
+}
+
+// List returns the tools: those of NewRegistry in their order, then those of the sources in
+// the order of their names.
+func (r *Registry) List() []Tool { return r.set().list }
 
 // Has reports whether there is a tool of that name.
 func (r *Registry) Has(name string) bool {
-	_, known := r.byName[name]
+	_, known := r.set().byName[name]
 	return known
 }
 
-// Call runs a tool and returns its result, a text for the model. When the name is
+// Find returns the tool of a name.
+func (r *Registry) Find(name string) (t Tool, known bool) {
+	t, known = r.set().byName[name]
+	return t, known
+}
+
+// Repeatable reports whether a call of the tool may be made again. Nobody knows that of a
+// tool that there is not, or no more.
+func (r *Registry) Repeatable(name string) bool { return r.set().byName[name].Repeatable }
+
+// Call runs a tool and returns its result, whose text names its pictures. When the name is
 // unknown, the arguments are not JSON, or the tool fails, panics or exceeds the time
-// limit, the result says so, and err is not nil.
-func (r *Registry) Call(ctx context.Context, name, arguments string, limit time.Duration) (result string, err error) {
-	tool, known := r.byName[name]
+// limit, the text says so, and err is not nil.
+func (r *Registry) Call(ctx context.Context, name, arguments string, limit time.Duration) (result Result, err error) {
+	now := r.set()
+	tool, known := now.byName[name]
 	if !known {
-		err = fmt.Errorf("there is no tool %q; the tools are: %s", name, r.names())
-		return "error: " + err.Error(), err
+		err = fmt.Errorf("there is no tool %q; the tools are: %s", name, now.names())
+		return failure(err), err
 	}
 	if strings.TrimSpace(arguments) == "" {
 		arguments = "{}"
 	}
 	if !json.Valid([]byte(arguments)) {
 		err = fmt.Errorf("the arguments of %s are not valid JSON", name)
-		return "error: " + err.Error(), err
+		return failure(err), err
 	}
-	result, err = callWithin(ctx, tool, json.RawMessage(arguments), limit)
+	result, err = callWithin(ctx, tool, json.RawMessage(arguments), cmp.Or(tool.Timeout, limit))
 	if err != nil {
-		return "error: " + err.Error(), err
+		return shortened(failure(err), tool), err
 	}
-	if len(result) > maxResult {
-		result = strings.ToValidUTF8(result[:maxResult], "") + "\n[cut: the result was longer]"
-	}
-	return result, nil
+	return withNamedPictures(name, shortened(result, tool)), nil
 }
+
+// shortened returns a result whose text is cut to what its tool may say.
+func shortened(r Result, tool Tool) Result {
+	if most := cmp.Or(tool.MaxResult, maxResult); len(r.Text) > most {
+		r.Whole = r.Text
+		r.Text = fmt.Sprintf("%s\n[cut: the result has %d bytes]", strings.ToValidUTF8(r.Text[:most], ""), len(r.Whole))
+	}
+	return r
+}
+
+// failure returns the result of a call that failed.
+func failure(err error) Result { return Result{Text: "error: " + err.Error()} }
 
 // callWithin runs a tool and returns when the limit has passed, even if the tool
 // ignores its context. Its goroutine then continues until the tool returns.
-func callWithin(ctx context.Context, tool Tool, arguments json.RawMessage, limit time.Duration) (string, error) {
+func callWithin(ctx context.Context, tool Tool, arguments json.RawMessage, limit time.Duration) (Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%s did not finish within %s", tool.Name, limit))
 	defer cancel()
 	type outcome struct {
-		result string
+		result Result
 		err    error
 	}
 	done := make(chan outcome, 1)
@@ -98,11 +244,11 @@ func callWithin(ctx context.Context, tool Tool, arguments json.RawMessage, limit
 	select {
 	case o := <-done:
 		if o.err != nil && errors.Is(o.err, ctx.Err()) {
-			return "", context.Cause(ctx)
+			return Result{}, context.Cause(ctx)
 		}
 		return o.result, o.err
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		return Result{}, context.Cause(ctx)
 	}
 }
 
@@ -116,9 +262,9 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return e.Tool + " failed inside" }
 
-func (r *Registry) names() string {
-	names := make([]string, len(r.list))
-	for i, t := range r.list {
+func (s *set) names() string {
+	names := make([]string, len(s.list))
+	for i, t := range s.list {
 		names[i] = t.Name
 	}
 	return strings.Join(names, ", ")

@@ -3,8 +3,8 @@
 // them. /help, the menus of the platforms, slash commands and tab completion are
 // made of it.
 //
-// A command reads the store and answers in words. What it changes it returns as an
-// effect, which the caller commits together with the answer.
+// A command reads the store and answers in words. It returns its changes as an effect, which
+// the caller commits together with the answer.
 package command
 
 import (
@@ -15,7 +15,9 @@ import (
 
 	"parley/agentloop/window"
 	"parley/conversation"
+	"parley/conversation/reminders"
 	"parley/conversation/state"
+	"parley/tools"
 )
 
 // Command is a word that acts on a session instead of going to the model. It is
@@ -26,6 +28,7 @@ type Command struct {
 	Description string
 	Options     []Option // the arguments, for platforms that ask for them one by one
 	Private     bool     // the answer concerns only the sender
+	EndsRun     bool     // it ends a run that waits for an approval; the others are carried out beside it
 	ReadsTalk   bool     // it needs the messages of the active conversation, and is refused where these are damaged
 
 	// Run carries the command out. A result that comes with an error may have a
@@ -45,14 +48,29 @@ type Option struct {
 // Env is what the commands of a gateway work with.
 type Env struct {
 	Store       *conversation.Store
-	Admins      Admins // nil: no group has admins
-	Frame       *window.Frame
+	Reminders   *reminders.Reminders
+	Admins      Admins        // nil: no group has admins
+	Frame       *window.Frame // of the session's agent
 	Counter     window.Counter
-	ModelName   func() string       // shown by /status
-	Budget      int                 // tokens of a window
-	StateBudget int                 // tokens of the session state in it
-	Limits      conversation.Limits // when a conversation is over, and what goes over to the next one
+	Model       string       // of the session
+	Models      []Choice     // that the sender may choose, without the default one
+	Agent       string       // of the session; "" = the default one
+	Agents      []Choice     // that the sender may choose, without the default one
+	Budget      int          // tokens of a window
+	StateBudget int          // tokens of the session state in it
+	Limits      state.Limits // when a conversation is over, and what goes over to the next one
 	Log         *slog.Logger
+	Budgets     Budgets // what /usage shows
+
+	Approvals    tools.Config                       // who may answer, and whether answers may hold for a session
+	FromOperator func(in conversation.Inbound) bool // reports whether the operator has sent a message
+}
+
+// Choice is a model or an agent that people can choose for a session.
+type Choice struct {
+	Name    string
+	Words   string // what else is said of it; may be ""
+	Current bool   // the session has it
 }
 
 // Admins knows who administers the groups that people talk in.
@@ -80,13 +98,17 @@ type Result struct {
 	Record  string                   // what the archive keeps of the command, as an internal message; "" = nothing
 	Events  []state.Event            // that Record brings to the state of the conversation
 	Retry   bool                     // the model answers the last turn again, instead of all the above
+
+	Continue bool // the model is asked to go on with its last answer, instead of all the above
 }
 
 // All returns every command but /start, in the order of /help.
 func All() []Command {
 	return []Command{
-		newCommand, historyCommand, searchCommand, resumeCommand, titleCommand, exportCommand, statusCommand,
-		stateCommand, stopCommand, retryCommand, undoCommand, clearCommand, helpCommand(),
+		newCommand, historyCommand, searchCommand, resumeCommand, titleCommand, exportCommand, statusCommand, usageCommand,
+		modelCommand, agentCommand, instructionsCommand, stateCommand, remindersCommand, stopCommand, continueCommand, retryCommand,
+		undoCommand, clearCommand,
+		approveCommand, denyCommand, answerCommand, approvalsCommand, helpCommand(),
 	}
 }
 
@@ -100,7 +122,7 @@ func Find(name string) (c Command, found bool) {
 	return Command{}, false
 }
 
-// Unknown returns the answer to a command that does not exist.
+// Unknown returns the answer to an unknown command.
 func Unknown(name string) string {
 	hint := "/help lists the commands."
 	if near := nearest(name); near != "" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/plaintext"
 )
 
@@ -37,7 +38,7 @@ func showHistory(ctx context.Context, env Env, r Request) (Result, error) {
 		if !ok || page[0] < 1 {
 			return Result{Text: historyUsage}, nil
 		}
-		return listConversations(ctx, env, r.Session, page[0])
+		return listConversations(ctx, env, r, page[0])
 	}
 	shown, command := r.Snapshot.Conversation, "/history"
 	if len(words) > 0 && strings.HasPrefix(words[0], "#") {
@@ -105,7 +106,7 @@ func showPage(ctx context.Context, env Env, key conversation.Key, c conversation
 	if skip > 0 {
 		actions = append(actions, conversation.Action{Label: "Newer", Command: fmt.Sprintf("%s %d %d", command, n, max(0, skip-n))})
 	}
-	if others, _, err := env.Store.Conversations(ctx, conversation.ConversationQuery{Key: key, Limit: 2}); err != nil {
+	if others, _, err := catalog.New(env.Store).Conversations(ctx, catalog.ConversationQuery{Key: key, Limit: 2}); err != nil {
 		return Result{}, err
 	} else if len(others) > 1 || len(others) == 1 && others[0].ID != c.ID {
 		b.WriteString("\n\nEarlier conversations: `/history list`")

@@ -11,7 +11,7 @@ import (
 )
 
 var newCommand = Command{
-	Name: "new", Arguments: "[keep decisions|keep nothing] [title]",
+	Name: "new", EndsRun: true, Arguments: "[keep decisions|keep nothing] [title]",
 	Description: "Begin a new conversation; the old one is archived, and its rules carry over",
 	Options: []Option{
 		{Name: "keep", Description: "What carries over: the rules (default), the decisions as well, or nothing", Choices: []string{keepRules, keepDecisions, keepNothing}},
@@ -95,10 +95,10 @@ func carriedOver(s state.State) string {
 	return b.String()
 }
 
-// ExpiryNotice returns what stands before the first reply of a conversation that
-// follows one that is over.
+// ExpiryNotice returns the text before the first reply of a conversation that follows an
+// expired one.
 func ExpiryNotice(c conversation.Conversation) string {
-	why := fmt.Sprintf("the last one rested for %s", span(c.Rested))
+	why := fmt.Sprintf("the last one was not used for %s", span(c.Idle))
 	if c.Filled > 0 {
 		why = "the last one has reached " + plural(c.Filled, "message")
 	}

@@ -104,8 +104,8 @@ func showMessage(m conversation.Message) string {
 	return fmt.Sprintf("%s **%s:**%s%s", m.At.Format("15:04"), who, gap, text)
 }
 
-// marked adds a mark to the end of a text, or below it where the last line closes a
-// code block: that line may hold nothing else.
+// marked adds a mark to the end of a text. Where the last line closes a code block, the mark
+// goes below it, since that line may hold nothing else.
 func marked(text, words string) string {
 	gap := " "
 	if last := text[strings.LastIndexByte(text, '\n')+1:]; strings.HasPrefix(last, "```") || strings.HasPrefix(last, "~~~") {

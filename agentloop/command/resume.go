@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/plaintext"
 )
 
 var resumeCommand = Command{
-	Name: "resume", Arguments: "[n|title|id]", Description: "List the conversations of this place, or continue one of them",
+	Name: "resume", EndsRun: true, Arguments: "[n|title|id]", Description: "List the conversations of this place, or continue one of them",
 	Options: []Option{{Name: "which", Description: "Its number in the list, a part of its title, or its id; without it, the list"}},
 	Run:     resumeConversation,
 }
@@ -20,7 +21,7 @@ var resumeCommand = Command{
 func resumeConversation(ctx context.Context, env Env, r Request) (Result, error) {
 	words := strings.TrimSpace(r.Arguments)
 	if words == "" {
-		return listToResume(ctx, env, r)
+		return listConversations(ctx, env, r, 1)
 	}
 	found, err := findConversations(ctx, env, r.Session, words)
 	switch {
@@ -50,20 +51,6 @@ func resumed(ctx context.Context, env Env, present, c conversation.Conversation)
 	}
 	writeTurns(&b, fitPage(turnsOf(page.Messages)))
 	return Result{Text: b.String(), Effect: conversation.Effect{Resume: c.ID}}, nil
-}
-
-func listToResume(ctx context.Context, env Env, r Request) (Result, error) {
-	listed, err := listConversations(ctx, env, r.Session, 1)
-	if err != nil {
-		return Result{}, err
-	}
-	list, _, err := env.Store.Conversations(ctx, conversation.ConversationQuery{Key: r.Session, Limit: listMost})
-	if err != nil || len(list) == 0 {
-		return listed, err
-	}
-	listed.Text += "\nGo on with one: `/resume 2`, or a part of its title"
-	listed.Actions = append(resumeActions(others(list, r.Snapshot.Conversation.ID)), listed.Actions...)
-	return listed, nil
 }
 
 // others returns the conversations of a list that have another ID.
@@ -114,7 +101,7 @@ func findConversations(ctx context.Context, env Env, key conversation.Key, words
 	words = strings.ToLower(words)
 	var same, like []conversation.Conversation
 	for skip := 0; ; skip += readAtOnce {
-		list, _, err := env.Store.Conversations(ctx, conversation.ConversationQuery{Key: key, Skip: skip, Limit: readAtOnce})
+		list, _, err := catalog.New(env.Store).Conversations(ctx, catalog.ConversationQuery{Key: key, Skip: skip, Limit: readAtOnce})
 		if err != nil {
 			return nil, err
 		}

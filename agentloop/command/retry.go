@@ -7,7 +7,7 @@ import (
 )
 
 var retryCommand = Command{
-	Name: "retry", Description: "Answer the last message again, or all that got no answer",
+	Name: "retry", EndsRun: true, Description: "Answer the last message again, or all that got no answer",
 	ReadsTalk: true, Run: retryTurn,
 }
 

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -13,11 +14,11 @@ import (
 	"parley/plaintext"
 )
 
-// Unsearchable answers where the index or the messages are damaged.
+// Unsearchable returns the answer to a search where the index or the messages are damaged.
 const Unsearchable = "⚠️ Nothing can be searched: the database of this gateway is damaged. Its operator has been told."
 
 const (
-	searchPage = 8   // hits of a page, which together stay below historyPage
+	searchPage = 8   // hits of a page; together they stay below historyPage
 	searchHit  = 320 // runes of a hit with its marks; a longer one is shown without
 	searchMost = 100 // pages
 )
@@ -50,6 +51,7 @@ func searchMessages(ctx context.Context, env Env, r Request) (Result, error) {
 	for _, h := range hits[:min(len(hits), searchPage)] {
 		b.WriteString("\n\n" + showHit(h, r.Snapshot.Conversation.ID))
 	}
+	b.WriteString(readPage(hits[:min(len(hits), searchPage)]))
 	var actions []conversation.Action
 	if len(hits) > searchPage {
 		more := fmt.Sprintf("/search #%d %s", page+1, plaintext.ShortLine(words, 500))
@@ -99,11 +101,28 @@ func showHit(h search.Hit, present string) string {
 	if h.Conversation != present {
 		where = fmt.Sprintf(" in *%s*", unmarked(plaintext.ShortLine(orUntitled(h.Title), 40)))
 	}
+	if f := h.File; f != nil {
+		where += fmt.Sprintf(", in %s, page %d of %d", unmarked(fileName(*f)), f.Page, f.Pages)
+	}
 	return fmt.Sprintf("%s%s, %s: %s", when(h.At), where, who, text)
 }
 
-// unmarked escapes the marks of bold and code: a snippet may have the first of a
-// pair without the second.
+func fileName(f search.FilePage) string {
+	return cmp.Or(plaintext.ShortLine(f.Name, 60), "a file")
+}
+
+// readPage says how to read the page of a file that was found, "" if none was.
+func readPage(hits []search.Hit) string {
+	for _, h := range hits {
+		if h.File != nil {
+			return fmt.Sprintf("\n\nTo read on in a file, ask for it: “Show me page %d of %s”.", h.File.Page, unmarked(fileName(*h.File)))
+		}
+	}
+	return ""
+}
+
+// unmarked escapes the marks of bold and code, since a snippet may contain only the first
+// mark of a pair.
 func unmarked(text string) string {
 	return strings.NewReplacer("`", "\\`", "*", `\*`).Replace(text)
 }

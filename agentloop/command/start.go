@@ -11,15 +11,19 @@ import (
 // the first time. No list shows it.
 var startCommand = Command{Name: "start", Description: "Say hello", Run: greet}
 
-// greet says how to talk to the assistant. What follows the name, as in a link to the
-// bot, is not read.
+// greet says how to talk to the assistant. It ignores the payload that a link to the bot may
+// add to the command.
 func greet(_ context.Context, _ Env, r Request) (Result, error) {
 	var b strings.Builder
 	b.WriteString("Hello")
 	if in := r.Message; in.Sender.Name != "" {
 		b.WriteString(", " + window.SenderName(in.Sender))
 	}
-	b.WriteString("! Write to me as you would to a person; I remember this conversation. " +
+	how := "Write to me as you would to a person"
+	if r.Message.Group {
+		how = "Mention me, or reply to one of my messages, and I answer here"
+	}
+	b.WriteString("! " + how + "; I remember this conversation. " +
 		"`/new` begins another one, and `/help` lists what else I can do.")
 	return Result{Text: b.String()}, nil
 }

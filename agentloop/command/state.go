@@ -82,7 +82,7 @@ func showState(env Env, r Request, now state.State) Result {
 	if text == "" {
 		b.WriteString("\nThe assistant is told no state here: `state_budget` leaves no room for it.")
 	} else {
-		b.WriteString("\nWhat the assistant is told of this conversation in every turn:\n\n```yaml\n" + text + "```")
+		b.WriteString("\nThe state of this conversation. Once something is noted in it, the assistant is told of it in every turn:\n\n```yaml\n" + text + "```")
 	}
 	return Result{Text: b.String()}
 }
@@ -142,8 +142,8 @@ func strikeNotes(now state.State, words string) Result {
 	}
 }
 
-// namedNotes returns the notes that words name: numbers, or the text of one. unknown is
-// what names none.
+// namedNotes returns the notes that words name by number, or one by its text. unknown holds
+// the words that name no note.
 func namedNotes(notes []note, words string) (named []note, unknown string) {
 	for _, n := range notes {
 		if strings.EqualFold(n.Text, words) {

@@ -8,7 +8,7 @@ import (
 	"parley/plaintext"
 )
 
-// maxTitle is how many characters a title may have that a person gives.
+// maxTitle is the most characters of a title that a person gives.
 const maxTitle = 80
 
 var titleCommand = Command{

@@ -10,7 +10,7 @@ import (
 )
 
 var undoCommand = Command{
-	Name: "undo", Description: "Take back the last turn; the archive keeps it",
+	Name: "undo", EndsRun: true, Description: "Take back the last turn; the archive keeps it",
 	ReadsTalk: true, Run: undoTurn,
 }
 

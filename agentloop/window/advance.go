@@ -1,9 +1,11 @@
 package window
 
 import (
+	"math"
 	"slices"
 
 	"parley/conversation"
+	"parley/conversation/state"
 	"parley/llm"
 )
 
@@ -12,8 +14,9 @@ import (
 // exceed the budget, the window advances by many turns at once, and then stays again.
 const (
 	// low is how full a window is when it has advanced, as a part of the budget. A lower
-	// one advances more rarely, and shows less.
-	low = 0.6
+	// one advances more rarely, and shows less: with 0.6, half a percent less of each call
+	// repeats the one before at 8,000 tokens, and 0.4 gains nothing more.
+	low = 0.5
 	// leastHistory is the part of the room beside the frame that turns may take when the
 	// window has advanced, also where the frame alone takes nearly low.
 	leastHistory = 1.0 / 3
@@ -23,24 +26,31 @@ const (
 	narrow = leastHistory / 2
 	// prepareAt is how full a window is, as a part of the budget, when a summary of what
 	// will fall out is made.
-	prepareAt = 0.75
+	prepareAt = 0.8
 )
 
 // advance returns the list when it begins at the first turn that leaves low of the
 // budget, or at an earlier one where fewer messages than keepRecent would be shown. If
 // not even the newest turn fits, its messages are cut.
-func (w Window) advance(budget, told, note int) List {
-	system, fixed := w.fitSystem(budget, told)
-	note = w.fitNote(budget-fixed, note)
-	room := budget - fixed - note
-	current, cramped := w.fit(w.current, room)
+func (w Window) advance(budget, below int) List {
+	system, fixed := w.fitSystem(budget, below)
+	_, _, most := w.fitNote(budget-fixed, w.notes.lasting, w.counter.Text)
+	room := budget - fixed - most
+	_, now := w.picturesFrom(math.MaxInt64)
+	current, cramped := w.fit(namePictures(w.current, max(now-w.pictures, 0)), room)
 	for _, e := range current {
 		room -= e.Tokens
 	}
 	place := w.choose(budget, room, lowRoom(budget, fixed)-(budget-room-fixed))
+	place.Named = w.toName(place.Start)
 	shown, taken := w.from(place)
-	l := w.list(place, system, shown, current)
-	l.Tokens, l.Cramped = budget-room+taken, cramped
+	told, text, note := state.Told{}, "", 0
+	if most > 0 {
+		told, text, note = w.fitNote(budget-fixed, w.untold(place), w.counter.Text)
+	}
+	l := w.list(place, system, shown, current, text)
+	l.Note, l.Cramped = told, cramped
+	l.Tokens = budget - room + taken - most + note
 	l.Advanced = w.place.Start > 0
 	return l
 }
@@ -55,7 +65,7 @@ func lowRoom(budget, fixed int) int {
 // tokens. Up to room, it takes more to show keepRecent messages or at least a turn.
 func (w Window) choose(budget, room, wanted int) conversation.Window {
 	place := w.chosen(budget, w.older+1)
-	first := w.firstFrom(0)
+	first := w.firstFrom(w.place.Start)
 	start, taken := len(w.history), 0
 	for i := len(w.history) - 1; i >= first; i-- {
 		if taken += w.cost(&w.history[i], place.Cut); taken > room {
@@ -123,22 +133,23 @@ func (w Window) IsNarrow(budget int) bool {
 // Prepare returns the seq before which the conversation should be summarised by now, so
 // that the summary is ready when the window advances; 0 when it is too early.
 func (w Window) Prepare(budget int) int64 {
-	used := w.fixed + w.counter.Text(w.told())
+	used := w.fixed + w.counter.Text(w.below())
 	for _, m := range w.history[w.firstFrom(w.place.Start):] {
 		used += min(m.Tokens, max(w.place.Cut, minCut))
 	}
 	if w.place.Start == 0 || float64(used) < prepareAt*float64(budget) {
 		return 0
 	}
-	fixed := w.fixed + w.counter.Text(w.told())
+	fixed := w.fixed + w.counter.Text(w.below())
 	room := budget - fixed
 	wanted := lowRoom(budget, fixed) - max(budget-used, 0) // by which it grows until it advances
 	place := w.choose(budget, room, max(wanted, 0))
-	return min(place.Start, w.lastTurn())
+	return min(place.Start, w.LastTurn())
 }
 
-// lastTurn returns the seq of the newest turn's first message.
-func (w Window) lastTurn() int64 {
+// LastTurn returns the seq of the first message of the newest turn of the history, 0 for
+// none.
+func (w Window) LastTurn() int64 {
 	if last := LastTurn(w.history); len(last) > 0 {
 		return last[0].Seq
 	}

@@ -13,7 +13,7 @@ import (
 func BenchmarkWindow(b *testing.B) {
 	counter := llm.NewCounter("gpt-4o")
 	question := llm.Message{Role: "user", Content: "And what about tomorrow?"}
-	w := Window{counter: counter, system: systemPrompt, fixed: 100,
+	w := Window{counter: counter, prompt: systemPrompt, fixed: 100,
 		current: []Entry{{Message: question, Tokens: counter.Message(question)}}}
 	for i := range 2000 {
 		m := conversation.Message{Role: conversation.RoleUser, Content: fmt.Sprintf("What is the weather like on day %d of the journey?", i)}

@@ -6,13 +6,32 @@ import (
 	"parley/conversation"
 )
 
-// Calibration learns how many tokens the server counts for one that the gateway
+// Calibrations holds the calibrations of models by their names.
+type Calibrations struct {
+	mu      sync.Mutex
+	byModel map[string]*Calibration
+}
+
+// Of returns the calibration of a model.
+func (c *Calibrations) Of(model string) *Calibration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.byModel[model]; known != nil {
+		return known
+	}
+	if c.byModel == nil || len(c.byModel) >= maxModels {
+		c.byModel = map[string]*Calibration{}
+	}
+	c.byModel[model] = &Calibration{}
+	return c.byModel[model]
+}
+
+// Calibration learns how many tokens a model's server counts for one that the gateway
 // counts. They differ: servers frame messages by templates of their own, and many
 // models have another vocabulary than the counter.
 type Calibration struct {
-	mu     sync.Mutex
-	ratios map[string]float64 // by the model's name, as the server gives it
-	ratio  float64            // of the model that answered last; 0 = not known yet
+	mu    sync.Mutex
+	ratio float64 // 0 = not known yet
 }
 
 const (
@@ -24,7 +43,7 @@ const (
 
 // Learn compares the tokens of a list as the gateway has counted them and as the
 // server has reported them. A server that does not count reports 0.
-func (c *Calibration) Learn(model string, counted, reported int) {
+func (c *Calibration) Learn(counted, reported int) {
 	if counted < leastCounted || reported <= 0 {
 		return
 	}
@@ -33,12 +52,10 @@ func (c *Calibration) Learn(model string, counted, reported int) {
 	ratio := min(max(float64(reported)/float64(counted), 1), maxRatio)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if before, known := c.ratios[model]; known {
-		ratio = before + (ratio-before)*newestWeight
-	} else if c.ratios == nil || len(c.ratios) >= maxModels {
-		c.ratios = map[string]float64{}
+	if c.ratio > 0 {
+		ratio = c.ratio + (ratio-c.ratio)*newestWeight
 	}
-	c.ratios[model], c.ratio = ratio, ratio
+	c.ratio = ratio
 }
 
 // Budget converts a budget in the server's tokens to tokens as the gateway counts.
@@ -53,22 +70,28 @@ func (c *Calibration) Budget(tokens int) int {
 
 // Budgets holds the lowered budgets of sessions whose list the server has refused as
 // too long, so that their next runs are not refused first. They grow again from run
-// to run. Each is of one session, since a user may have brought about the refusal.
+// to run. Each is of one session, since a user may have brought about the refusal, and of
+// one model.
 type Budgets struct {
-	mu        sync.Mutex
-	bySession map[conversation.Key]int
+	mu   sync.Mutex
+	byID map[budgetID]int
+}
+
+type budgetID struct {
+	session conversation.Key
+	model   string
 }
 
 const (
 	shrinkTo   = 0.6    // factor by which a refused budget shrinks
-	maxBudgets = 10_000 // sessions that are remembered
+	maxBudgets = 10_000 // sessions with their models that are remembered
 )
 
 // Of returns the budget with which the next run of a session begins, at most most.
-func (b *Budgets) Of(key conversation.Key, most int) int {
+func (b *Budgets) Of(key conversation.Key, model string, most int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if budget, known := b.bySession[key]; known {
+	if budget, known := b.byID[budgetID{key, model}]; known {
 		return min(budget, most)
 	}
 	return most
@@ -76,15 +99,15 @@ func (b *Budgets) Of(key conversation.Key, most int) int {
 
 // Used records the budget with which a run of the session has ended. The next run
 // begins one step above it.
-func (b *Budgets) Used(key conversation.Key, budget, most int) {
+func (b *Budgets) Used(key conversation.Key, model string, budget, most int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if budget = int(float64(budget) / shrinkTo); budget >= most {
-		delete(b.bySession, key)
+		delete(b.byID, budgetID{key, model})
 		return
 	}
-	if b.bySession == nil || len(b.bySession) >= maxBudgets {
-		b.bySession = map[conversation.Key]int{}
+	if b.byID == nil || len(b.byID) >= maxBudgets {
+		b.byID = map[budgetID]int{}
 	}
-	b.bySession[key] = budget
+	b.byID[budgetID{key, model}] = budget
 }

@@ -8,14 +8,14 @@ func TestStrangeReportsChangeLittle(t *testing.T) {
 	for name, reported := range map[string]int{"none": 0, "negative": -5, "of the cache": 3, "huge": 1 << 40} {
 		var c Calibration
 		for range 50 {
-			c.Learn("m", 1000, reported)
+			c.Learn(1000, reported)
 		}
 		if got := c.Budget(1000); got > 1000 || got < 500 {
 			t.Errorf("%s: of a budget of 1000 there are %d left", name, got)
 		}
 	}
 	var c Calibration
-	c.Learn("m", 10, 1000)
+	c.Learn(10, 1000)
 	if got := c.Budget(1000); got != 1000 {
 		t.Errorf("a short list has changed the budget to %d", got)
 	}

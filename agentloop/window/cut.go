@@ -3,24 +3,40 @@ package window
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"parley/llm"
 )
 
 // fitSystem returns the system prompt with what the model is told below it, which has
-// so many tokens, and the tokens of the frame with them. It cuts them where they would
-// leave less than half of the budget: the question matters more.
+// so many tokens, and the tokens of the frame with them. Where they would leave less than
+// half of the budget, the operator's prompt is cut, since the question matters more; where
+// that is not enough, also what programs and summaries say. What the gateway itself explains
+// stays whole, or the model would not know what a note is.
 func (w Window) fitSystem(budget, told int) (system llm.Message, fixed int) {
-	system = llm.Message{Role: "system", Content: w.system + w.told()}
-	fixed = w.fixed + told
-	if lacking := fixed - (budget - budget/2); lacking > 0 {
-		tokens := w.counter.Message(system)
-		if limit := max(tokens-lacking, minCut); limit < tokens {
-			system = w.cut(system, limit)
+	prompt, below := w.prompt, w.below()
+	join := func() llm.Message {
+		return llm.Message{Role: "system", Content: strings.TrimSpace(prompt + w.explanation + below)}
+	}
+	system, fixed = join(), w.fixed+told
+	for _, text := range []*string{&prompt, &below} {
+		if lacking := fixed - (budget - budget/2); lacking > 0 {
+			tokens := w.counter.Message(system)
+			*text = w.cutBy(*text, lacking)
+			system = join()
 			fixed -= tokens - w.counter.Message(system)
 		}
 	}
 	return system, fixed
+}
+
+// cutBy returns a text without so many tokens of its middle, but with at least minCut.
+func (w Window) cutBy(text string, tokens int) string {
+	m := llm.Message{Role: "system", Content: text}
+	if limit := max(w.counter.Message(m)-tokens, minCut); limit < w.counter.Message(m) {
+		return w.cut(m, limit).Content
+	}
+	return text
 }
 
 // fit returns the current turn, cut to fit the room. It cuts the longest messages,

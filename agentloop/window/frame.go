@@ -14,11 +14,11 @@ import (
 // with them, by the OpenAI cookbook ("How to count tokens with tiktoken").
 const replyTokens = 3
 
-// notice stands in the note when earlier messages are not shown. With a number, and
-// where it is all of the note, it has at most noticeTokens.
+// What the model is told of messages that it is not shown. With a number, each has at most noticeTokens.
 const (
-	notice       = "[%d earlier messages of this conversation are not shown.]"
-	noticeTokens = 25 + noteMarks
+	notice       = "[%d earlier messages of this conversation are not shown.]" // below the system prompt
+	turnNotice   = "[%d earlier messages of this turn are not shown.]"         // in the note
+	noticeTokens = 25
 )
 
 // explanation tells the model what a note is, and how to use recall and the session
@@ -42,14 +42,16 @@ type Frame struct {
 	System string // the system prompt, with an explanation of the tools
 	Tools  []llm.Tool
 
-	counter Counter
-	prompt  string     // the system prompt alone
-	tokens  func() int // counted when first needed, since the counter loads a large vocabulary
+	counter     Counter
+	prompt      string     // the operator's system prompt alone
+	explanation string     // of what a note and the tools are
+	tokens      func() int // counted when first needed, since the counter loads a large vocabulary
 }
 
 // NewFrame returns the frame of a prompt and tools.
 func NewFrame(counter Counter, prompt string, registry *tools.Registry) *Frame {
-	f := &Frame{System: prompt + explanation(registry), counter: counter, prompt: prompt}
+	f := &Frame{counter: counter, prompt: prompt, explanation: explanation(registry)}
+	f.System = f.prompt + f.explanation
 	for _, t := range registry.List() {
 		f.Tools = append(f.Tools, llm.Tool{Name: t.Name, Description: t.Description, Parameters: t.Parameters})
 	}
@@ -57,7 +59,7 @@ func NewFrame(counter Counter, prompt string, registry *tools.Registry) *Frame {
 	slices.SortFunc(f.Tools, func(a, b llm.Tool) int { return strings.Compare(a.Name, b.Name) })
 	f.tokens = sync.OnceValue(func() int {
 		system := llm.Message{Role: "system", Content: f.System}
-		return counter.Message(system) + noticeTokens + counter.Tools(f.Tools) + replyTokens
+		return counter.Message(system) + 2*noticeTokens + noteMarks + counter.Tools(f.Tools) + replyTokens
 	})
 	return f
 }
@@ -82,7 +84,10 @@ func (f *Frame) Check(budget int) error {
 		return nil
 	}
 	prompt := f.counter.Text(f.prompt)
+	if prompt <= minCut { // it is sent whole
+		return nil
+	}
 	return fmt.Errorf("agent.system_prompt is too long and is sent cut: it has %d tokens, and with %d for the tools and the frame "+
-		"at most %d may be used, half of what one call may have; shorten it, or raise conversation.max_tokens or llm.context_window",
+		"at most %d may be used, half of what one call may have; shorten it, offer fewer tools, or raise conversation.max_tokens or llm.context_window",
 		prompt, fixed-prompt, half)
 }

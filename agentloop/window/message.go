@@ -2,10 +2,12 @@ package window
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/conversation/steps"
 	"parley/llm"
 	"parley/plaintext"
@@ -22,6 +24,50 @@ type Entry struct {
 	Tokens int
 	Finish steps.FinishReason // why an answer is not whole, "" when it is
 	Failed bool               // of a tool's result: the call failed
+
+	Reasoning string // what the model thought before an answer; it is stored and not sent
+
+	files    []media.File
+	pictures []media.Image // its images, or those that the model made with it, as they are stored
+}
+
+// PictureBytes returns how many bytes the pictures of the entry have that are stored with it.
+func (e Entry) PictureBytes() (n int64) {
+	for _, p := range e.pictures {
+		n += int64(max(p.Size, len(p.Data)))
+	}
+	return n
+}
+
+// EntryOf returns a stored message of the current turn. Pictures that the model made are no
+// images of the entry: List names them.
+func EntryOf(m conversation.Message) Entry {
+	e := Entry{Message: ToModel(&m), Tokens: m.Tokens, Finish: m.FinishReason, Failed: m.Failed, Reasoning: m.Reasoning, files: m.Files, pictures: m.Images}
+	if m.Role == conversation.RoleAssistant {
+		e.Images = nil
+	}
+	return e
+}
+
+// SeenEntry returns the entry of a tool's result whose pictures were loaded for the model.
+func SeenEntry(m conversation.Message, loaded []media.Image) Entry {
+	e := EntryOf(m)
+	m.Images = loaded
+	e.Message, e.pictures = ToModel(&m), slices.Clone(e.pictures)
+	for i := range loaded {
+		e.pictures[i].Lost = loaded[i].Lost
+	}
+	return e
+}
+
+// message returns the entry as the model is shown it.
+func (e Entry) message() llm.Message {
+	if e.Role == string(conversation.RoleAssistant) {
+		for _, picture := range e.pictures {
+			e.Content = JoinLines(e.Content, madeLine(picture))
+		}
+	}
+	return e.Message
 }
 
 // ToModel returns a stored message as the model is shown it. In groups the sender's
@@ -31,10 +77,15 @@ func ToModel(m *conversation.Message) llm.Message {
 	shown := llm.Message{
 		Role:       string(m.Role),
 		Content:    shownContent(m),
+		Note:       noteText(m.Note),
 		Name:       m.ToolName,
 		ToolCallID: m.ToolCallID,
 	}
 	for _, image := range m.Images {
+		if image.Lost {
+			shown.Content = JoinLines(shown.Content, PictureLine(image))
+			continue
+		}
 		shown.Images = append(shown.Images, llm.Image{MediaType: image.MediaType, Data: image.Data})
 	}
 	if m.Sender != (conversation.Sender{}) {
@@ -96,9 +147,12 @@ func Rows(messages []Entry) []conversation.Message {
 			ToolCallID: e.ToolCallID,
 			ToolName:   e.Name,
 			Tokens:     e.Tokens,
+			Images:     e.pictures,
+			Files:      e.files,
 
 			FinishReason: e.Finish,
 			Failed:       e.Failed,
+			Reasoning:    e.Reasoning,
 		}
 		for _, call := range e.ToolCalls {
 			list[i].ToolCalls = append(list[i].ToolCalls, conversation.ToolCall(call))

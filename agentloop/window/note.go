@@ -2,32 +2,142 @@ package window
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/state"
 	"parley/llm"
 	"parley/plaintext"
 )
 
-// noteOf returns what a call tells the model beside the talk and changes from run to
-// run: the place, the session state and the hint. It stands in front of the newest
+// notes is what a call tells the model beside the talk. It stands in front of the newest
 // message of the user, so that all before it stays as it was in the call before.
-func noteOf(in Input, counter Counter) string {
-	var parts []string
-	if place := plaintext.ShortLine(in.Snapshot.Place, 200); place != "" {
-		parts = append(parts, fmt.Sprintf("[This conversation takes place in %s.]", place))
+//
+// A note costs more than its tokens: where it is gone in the next call, that repeats nothing
+// from there on. So a state that holds nothing which the talk does not show is left out, and
+// so are its focus, which is the beginning of the message that follows, and the ID, which the
+// system prompt has. What changes rarely stays with its message.
+type notes struct {
+	lasting state.Told // stays with the message, and is not told again while the model is shown it there
+	state   string     // one that does not last, told in this run alone
+	hint    string     // likewise
+}
+
+// noteReach is how many tokens may follow a note until what it says is told again, since
+// models heed more what stands near the end.
+const noteReach = 4000
+
+func notesOf(in Input, counter Counter) (n notes) {
+	n.lasting.Place = plaintext.ShortLine(in.Snapshot.Place, 200)
+	if c := in.Snapshot.Conversation; tellsMore(c.State) {
+		c.ID = ""
+		if lasts(c.State) {
+			c.Tokens, c.State.Turns, c.State.Model = 0, 0, ""
+			n.lasting.State, n.lasting.Numbers = StateText(c, "", counter, in.StateTokens), numbersOf(c.State)
+		} else {
+			n.state = StateText(c, "", counter, in.StateTokens)
+		}
 	}
-	if state := StateText(in.Snapshot.Conversation, FocusOf(in.Snapshot.History, in.Asked), counter, in.StateTokens); state != "" {
-		parts = append(parts, "[Session state]\n"+state)
+	n.hint = in.Hint
+	return n
+}
+
+// lasts reports whether a state changes rarely. One with files and failed commands changes
+// with nearly every run, and if each stayed with its message, they would fill the window.
+func lasts(s state.State) bool {
+	return len(s.Files)+len(s.Failures) == 0 && s.Directory == "" && s.Repository == ""
+}
+
+// text returns the note of a call that tells so much of what lasts.
+func (n notes) text(told state.Told) string {
+	told.State += n.state // one of them is empty
+	return joinNotes(noteText(told), n.hint)
+}
+
+// noteText returns what stays with a message as the model is told it.
+func noteText(n state.Told) string {
+	if n.Place != "" {
+		n.Place = fmt.Sprintf("[This conversation takes place in %s.]", n.Place)
 	}
-	if in.Hint != "" {
-		parts = append(parts, in.Hint)
+	if n.State != "" {
+		n.State = "[Session state]\n" + n.State
 	}
-	return strings.Join(parts, "\n\n")
+	return joinNotes(n.Place, n.State)
+}
+
+func joinNotes(first, second string) string {
+	if first == "" || second == "" {
+		return first + second
+	}
+	return first + "\n\n" + second
+}
+
+// NoteTokens returns the most tokens that what stays with a message adds to it.
+func NoteTokens(n state.Told, counter Counter) int {
+	return noteTokens(counter.Text(noteText(n)))
+}
+
+// untold returns what of the lasting notes a window that begins at place does not show with
+// its history.
+func (w Window) untold(place conversation.Window) state.Told {
+	told, behind := w.notes.lasting, 0
+	seen := state.Told{}
+	history := w.history[w.firstFrom(place.Start):]
+	for i := len(history) - 1; i >= 0 && (seen.Place == "" || seen.State == ""); i-- {
+		note := w.shownNote(&history[i], place.Cut)
+		if seen.Place == "" && note.Place != "" {
+			if seen.Place = note.Place; seen.Place == told.Place && behind <= noteReach {
+				told.Place = ""
+			}
+		}
+		if seen.State == "" && note.State != "" {
+			if seen.State = note.State; seen.State == told.State && behind <= noteReach {
+				told.State = ""
+			}
+		}
+		behind += min(history[i].Tokens, place.Cut)
+	}
+	if told.State == "" {
+		told.Numbers = nil
+	}
+	return told
+}
+
+// withNotesInForce returns a history without the states in notes that hold a rule or a
+// decision which was struck.
+func withNotesInForce(history []conversation.Message, now state.State) []conversation.Message {
+	inForce, cloned := numbersOf(now), false
+	for i := range history {
+		isStruck := func(number int64) bool { return !slices.Contains(inForce, number) }
+		if !slices.ContainsFunc(history[i].Note.Numbers, isStruck) {
+			continue
+		}
+		if !cloned {
+			history, cloned = slices.Clone(history), true
+		}
+		history[i].Note.State, history[i].Note.Numbers = "", nil
+	}
+	return history
+}
+
+// numbersOf returns the numbers of the rules and decisions of a state.
+func numbersOf(s state.State) (numbers []int64) {
+	s = s.WithNumbers()
+	for _, n := range slices.Concat(s.Constraints, s.Decisions) {
+		numbers = append(numbers, n.Number)
+	}
+	return numbers
+}
+
+// tellsMore reports whether a state holds more than how long the conversation is and
+// which model answers.
+func tellsMore(s state.State) bool {
+	return len(s.Constraints)+len(s.Decisions)+len(s.Files)+len(s.Failures) > 0 || s.Directory != "" || s.Repository != "" || s.Forgotten > 0
 }
 
 // noteTokens returns the most tokens that a note of so many adds to a message. The
-// room for how many messages are not shown belongs to the frame.
+// room for turnNotice belongs to the frame.
 func noteTokens(tokens int) int {
 	if tokens == 0 {
 		return 0
@@ -39,12 +149,22 @@ func noteTokens(tokens int) int {
 // message's beginning join.
 const noteMarks = 20
 
-// withNote puts a note and how many messages are not shown in front of the newest
-// message of the user in the current turn. Where nothing is asked, as when an operator
+// shownNote returns what the model is shown with a message of the history.
+func (w Window) shownNote(m *conversation.Message, limit int) state.Told {
+	if m.Tokens > limit && !m.Note.IsZero() {
+		if shown, _ := w.shown(m, limit); shown.Note == "" {
+			return state.Told{}
+		}
+	}
+	return m.Note
+}
+
+// withNote puts a note, if there is one, and how many messages of the current turn are not shown, in front
+// of the turn's newest message of the user. Where nothing is asked, as when an operator
 // looks at a window, it appends a message for them.
-func withNote(messages, current []llm.Message, note string, hidden int64) []llm.Message {
+func withNote(messages, current []llm.Message, note string, hidden int) []llm.Message {
 	if hidden > 0 {
-		note = strings.TrimSuffix(fmt.Sprintf(notice, hidden)+"\n\n"+note, "\n\n")
+		note = strings.TrimSuffix(fmt.Sprintf(turnNotice, hidden)+"\n\n"+note, "\n\n")
 	}
 	if note == "" {
 		return append(messages, current...)

@@ -11,6 +11,7 @@ import (
 
 	"parley/agentloop/window/windowtest"
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/conversation/state"
 	"parley/llm"
 	"parley/tools"
@@ -29,7 +30,7 @@ func randomTurn(r *rand.Rand, counter Counter) (turn conversation.Snapshot, user
 	picture := func(list []conversation.Message) {
 		for i := range list {
 			if list[i].Role == conversation.RoleUser && r.IntN(3) == 0 {
-				list[i].Images = []conversation.Image{{Name: "a.png", MediaType: "image/png", Data: []byte("png")}}
+				list[i].Images = []media.Image{{Name: "a.png", MediaType: "image/png", Data: []byte("png")}}
 				list[i].Tokens = counter.Message(ToModel(&list[i]))
 			}
 		}

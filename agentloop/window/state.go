@@ -158,7 +158,12 @@ func (s *shown) missing() string {
 
 func yamlState(c conversation.Conversation, focus string, s shown) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "conversation: %s\nturns: %d\ntokens: %d\n", c.ID, s.Turns, c.Tokens)
+	if c.ID != "" {
+		fmt.Fprintf(&b, "conversation: %s\n", c.ID)
+	}
+	if s.Turns > 0 || c.Tokens > 0 || c.ID != "" {
+		fmt.Fprintf(&b, "turns: %d\ntokens: %d\n", s.Turns, c.Tokens)
+	}
 	for _, line := range []struct{ name, text string }{
 		{"model", s.Model}, {"workspace", s.Directory}, {"repository", s.Repository}, {"focus", focus}, {"not_shown", s.missing()},
 	} {

@@ -20,3 +20,11 @@ func Excerpt(text string, limit int) string {
 	}
 	return text
 }
+
+// JoinLines returns a text with another one below it.
+func JoinLines(text, more string) string {
+	if text == "" || more == "" {
+		return text + more
+	}
+	return text + "\n" + more
+}

@@ -6,10 +6,11 @@
 package window
 
 import (
+	"fmt"
 	"slices"
-	"strings"
 
 	"parley/conversation"
+	"parley/conversation/state"
 	"parley/llm"
 )
 
@@ -20,6 +21,7 @@ type Input struct {
 	Asked       []conversation.Message // the messages to answer, oldest first
 	Hint        string                 // of Hints.For; "" = none
 	StateTokens int                    // the most of the session state; 0 = it is not shown
+	Pictures    int                    // that are shown at most; 0 for a model that does not see
 	KeepRecent  int                    // newest messages that are shown as far as the budget allows
 }
 
@@ -28,31 +30,38 @@ type Input struct {
 // current turn with a note in front of its newest question.
 type Window struct {
 	counter      Counter
-	system       string
-	instructions string // of programs, and the summary of the conversation before, below the system prompt; change rarely
+	prompt       string // the operator's
+	explanation  string // of the gateway, below the prompt
+	instructions string // of programs, the summary of the conversation before, and the ID, below the system prompt; change rarely
 	summary      conversation.Summary
-	note         string // in front of the newest message of the user; changes with every run
-	fixed        int    // tokens of the frame
+	notes        notes // in front of the newest message of the user
+	fixed        int   // tokens of the frame
+	tools        []llm.Tool
 	history      []conversation.Message
 	older        int64   // messages before history that are not loaded
 	current      []Entry // the messages to answer and the tool rounds so far
 	keepRecent   int
+	pictures     int                 // that are shown at most
 	place        conversation.Window // where the call before began; zero = not chosen yet
+	told         state.Told          // what the newest call told that stays with its question
 }
 
 // New returns the window of a conversation.
 func New(in Input) Window {
 	snapshot := in.Snapshot
 	w := Window{
-		counter:    in.Frame.counter,
-		system:     in.Frame.System,
-		fixed:      in.Frame.Tokens(),
-		summary:    snapshot.Summary,
-		history:    snapshot.History,
-		older:      snapshot.Older,
-		keepRecent: in.KeepRecent,
-		place:      snapshot.Conversation.Window,
-		note:       noteOf(in, in.Frame.counter),
+		counter:     in.Frame.counter,
+		prompt:      in.Frame.prompt,
+		explanation: in.Frame.explanation,
+		fixed:       in.Frame.Tokens(),
+		tools:       in.Frame.Tools,
+		summary:     snapshot.Summary,
+		history:     withNotesInForce(withMadeNamed(snapshot.History), snapshot.Conversation.State),
+		older:       snapshot.Older,
+		keepRecent:  in.KeepRecent,
+		pictures:    in.Pictures,
+		place:       snapshot.Conversation.Window,
+		notes:       notesOf(in, in.Frame.counter),
 	}
 	for _, text := range snapshot.Conversation.State.Instructions {
 		w.instructions += "\n\n" + text
@@ -60,8 +69,13 @@ func New(in Input) Window {
 	if before := snapshot.Conversation.State.Before; before != "" {
 		w.instructions += "\n\n[Summary of the conversation before this one]\n" + before
 	}
+	if in.StateTokens > 0 {
+		w.instructions += fmt.Sprintf("\n\n[This is the conversation %s.]", snapshot.Conversation.ID)
+	}
 	for i := range in.Asked {
-		w.current = append(w.current, Entry{Message: ToModel(&in.Asked[i]), Tokens: in.Asked[i].Tokens})
+		e := EntryOf(in.Asked[i])
+		e.Note = "" // of an earlier answer
+		w.current = append(w.current, e)
 	}
 	return w
 }
@@ -71,7 +85,10 @@ func (w *Window) Add(messages ...Entry) { w.current = append(w.current, messages
 
 // Sent records that a list was sent: later lists begin where it began, as long as they
 // fit.
-func (w *Window) Sent(l List) { w.place = l.Window }
+func (w *Window) Sent(l List) { w.place, w.told = l.Window, l.Note }
+
+// Told returns what the newest list told that stays with its question, for the run's commit.
+func (w Window) Told() state.Told { return w.told }
 
 // Place returns where the lists of the window begin, for the run's commit.
 func (w Window) Place() conversation.Window { return w.place }
@@ -79,6 +96,7 @@ func (w Window) Place() conversation.Window { return w.place }
 // WithSummary returns the window with another summary, which begins at place.
 func (w Window) WithSummary(s conversation.Summary, place conversation.Window) Window {
 	w.summary, w.place = s, place
+	w.place.Named = w.toName(place.Start)
 	return w
 }
 
@@ -87,6 +105,9 @@ func (w Window) Covered() int64 { return w.summary.Through }
 
 // Fixed returns the tokens of the system prompt, the tools and the frame.
 func (w Window) Fixed() int { return w.fixed }
+
+// Tools returns the tools that every list is sent with, in their order.
+func (w Window) Tools() []llm.Tool { return w.tools }
 
 // Question returns the newest message of the user in the current turn.
 func (w Window) Question() (question Entry, found bool) {
@@ -100,6 +121,7 @@ func (w Window) Question() (question Entry, found bool) {
 type List struct {
 	Messages []llm.Message       // the system prompt first
 	Window   conversation.Window // where it begins
+	Note     state.Told          // what it tells that stays with its question
 	Advanced bool                // it begins elsewhere than the call before
 	Left     int64               // messages of the conversation that are left out
 	Tokens   int                 // that the list takes of the budget
@@ -110,10 +132,10 @@ type List struct {
 // Counted returns the list for one call within the budget. All its tokens are
 // counted.
 func (w Window) Counted(budget int) List {
-	told, note := w.counter.Text(w.told()), noteTokens(w.counter.Text(w.note))
-	l, fits := w.stay(budget, told, note)
+	below := w.counter.Text(w.below())
+	l, fits := w.stay(budget, below, w.counter.Text)
 	if !fits {
-		l = w.advance(budget, told, note)
+		l = w.advance(budget, below)
 	}
 	l.Exact = true
 	return l
@@ -126,10 +148,15 @@ const bytesPerToken = 4
 // Fit returns the same list as Counted. Where everything fits in any case, it only
 // estimates the tokens of what changes with every run, which is faster.
 func (w Window) Fit(budget int) List {
-	told := len(w.told()) // a token is at least a byte
-	most := told + len(w.note)
-	if w.fixed+told <= budget/2 && len(w.note) <= budget/4 {
-		if l, fits := w.stay(budget, told, noteTokens(len(w.note))); fits {
+	below := len(w.below()) // a token is at least a byte
+	if most := len(w.notes.text(w.notes.lasting)); w.fixed+below <= budget/2 && most <= budget/4 {
+		note := 0
+		size := func(text string) int {
+			note = len(text)
+			return note
+		}
+		if l, fits := w.stay(budget, below, size); fits {
+			most := below + note
 			l.Tokens -= most - most/bytesPerToken
 			return l
 		}
@@ -137,21 +164,27 @@ func (w Window) Fit(budget int) List {
 	return w.Counted(budget)
 }
 
-// told returns what the model is told about the conversation, below the system prompt.
-func (w Window) told() string { return w.instructions + summaryText(w.summary) }
+// below returns what the model is told about the conversation, below the system prompt.
+func (w Window) below() string { return w.instructions + summaryText(w.summary) }
 
 // stay returns the list that begins where the call before began, if that fits into the
-// budget when told and the note have so many tokens.
-func (w Window) stay(budget, told, note int) (l List, fits bool) {
+// budget when what stands below the system prompt has so many tokens. count returns those of
+// the note.
+func (w Window) stay(budget, below int, count func(string) int) (l List, fits bool) {
 	place := w.place
 	if w.older > w.summary.Through && w.older >= place.Start { // some of it is not even loaded
 		return List{}, false
 	}
 	if place.Start == 0 {
 		place = w.chosen(budget, max(w.older, w.summary.Through)+1)
+		place.Named = w.toName(place.Start)
 	}
-	system, fixed := w.fitSystem(place.Budget, told)
-	note = w.fitNote(budget-fixed, note)
+	if !w.hasRoomForPictures(place) {
+		return List{}, false
+	}
+	system, fixed := w.fitSystem(place.Budget, below)
+	told := w.untold(place)
+	told, text, note := w.fitNote(budget-fixed, told, count)
 	room := budget - fixed - note
 	for i := range w.current {
 		room -= w.current[i].Tokens
@@ -163,8 +196,9 @@ func (w Window) stay(budget, told, note int) (l List, fits bool) {
 	if taken > room {
 		return List{}, false
 	}
-	l = w.list(place, system, shown, w.current)
-	l.Tokens = budget - room + taken
+	_, named := w.named(place)
+	l = w.list(place, system, shown, namePictures(w.current, named), text)
+	l.Tokens, l.Note = budget-room+taken, told
 	return l, true
 }
 
@@ -173,28 +207,30 @@ func (w Window) chosen(budget int, start int64) conversation.Window {
 	return conversation.Window{Start: start, Cut: max((budget-w.fixed)/2, minCut), Budget: budget}
 }
 
-// fitNote returns the tokens of the note. It leaves the note out where that would take
-// more than half of the room: the question matters more.
-func (w *Window) fitNote(room, tokens int) int {
-	if tokens > room/2 {
-		w.note = ""
-		return 0
+// fitNote returns the note that tells so much of what lasts, and its tokens. It leaves the
+// note out where that would take more than half of the room: the question matters more.
+func (w Window) fitNote(room int, told state.Told, count func(string) int) (_ state.Told, text string, tokens int) {
+	text = w.notes.text(told)
+	if tokens = noteTokens(count(text)); tokens > room/2 {
+		return state.Told{}, "", 0
 	}
-	return tokens
+	return told, text, tokens
 }
 
 // list puts a list together.
-func (w Window) list(place conversation.Window, system llm.Message, shown []llm.Message, current []Entry) List {
-	left := max(0, place.Start-1-w.summary.Through) + int64(len(w.current)-len(current))
+func (w Window) list(place conversation.Window, system llm.Message, shown []llm.Message, current []Entry, note string) List {
+	left, leftOfTurn := max(0, place.Start-1-w.summary.Through), len(w.current)-len(current)
+	if left > 0 {
+		system.Content += "\n\n" + fmt.Sprintf(notice, left)
+	}
 	messages := make([]llm.Message, 0, 2+len(shown)+len(current))
-	system.Content = strings.TrimSpace(system.Content)
 	messages = append(messages, system)
 	messages = append(messages, shown...)
 	asked := make([]llm.Message, len(current))
 	for i := range current {
-		asked[i] = current[i].Message
+		asked[i] = current[i].message()
 	}
-	return List{Messages: withNote(messages, asked, w.note, left), Window: place, Left: left}
+	return List{Messages: withNote(messages, asked, note, leftOfTurn), Window: place, Left: left + int64(leftOfTurn)}
 }
 
 // from returns the history from where a window begins, and the tokens that it takes. A
@@ -203,9 +239,15 @@ func (w Window) list(place conversation.Window, system llm.Message, shown []llm.
 func (w Window) from(place conversation.Window) (shown []llm.Message, taken int) {
 	history := w.history[w.firstFrom(place.Start):]
 	shown = make([]llm.Message, len(history))
+	named, _ := w.named(place)
 	for i := range history {
-		m, tokens := w.shown(&history[i], place.Cut)
-		shown[i] = m
+		m := &history[i]
+		if n := min(named, len(m.Images)); n > 0 {
+			withNames := NamePictures(*m, n)
+			m, named = &withNames, named-n
+		}
+		sent, tokens := w.shown(m, place.Cut)
+		shown[i] = sent
 		taken += tokens
 	}
 	return shown, taken
@@ -234,11 +276,18 @@ func (w Window) firstFrom(seq int64) int {
 	return i
 }
 
-// shown returns a message as the model is shown it, cut to at most limit tokens.
+// shown returns a message as the model is shown it. One that has more than limit tokens
+// beside its note is cut to these, and shown without the note.
 func (w Window) shown(m *conversation.Message, limit int) (shown llm.Message, tokens int) {
 	shown = ToModel(m)
 	if m.Tokens <= limit {
 		return shown, m.Tokens
+	}
+	if shown.Note != "" {
+		whole := shown
+		if shown.Note = ""; w.counter.Message(shown) <= limit {
+			return whole, m.Tokens
+		}
 	}
 	shown = w.cut(shown, limit)
 	return shown, w.counter.Message(shown)

@@ -3,6 +3,8 @@ package window
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,9 +40,8 @@ func randomWindow(r *rand.Rand, counter Counter) Window {
 		}
 		return list
 	}
-	w := Window{counter: counter, system: "Be brief.", older: int64(r.IntN(3))}
-	frame := NewFrame(counter, w.system, &tools.Registry{})
-	w.fixed = frame.Tokens()
+	frame := NewFrame(counter, "Be brief.", &tools.Registry{})
+	w := Window{counter: counter, prompt: frame.prompt, explanation: frame.explanation, fixed: frame.Tokens(), older: int64(r.IntN(3))}
 	var past []Entry
 	for range r.IntN(6) {
 		for _, m := range append(turn(), llm.Message{Role: "assistant", Content: text()}) {
@@ -77,27 +78,35 @@ func TestWindowIsWholeAndWithinTheBudget(t *testing.T) {
 			t.Fatalf("seed %d: equal input gave another window: %s", seed, diff)
 		}
 		hidden := int(w.older) + len(w.history) + len(w.current) - (len(list) - 1)
-		note := noteIn(list)
-		if told := strings.Contains(note, fmt.Sprintf("[%d earlier messages", hidden)); told != (hidden > 0) {
-			t.Fatalf("seed %d: %d messages are not shown, and the model is told %q", seed, hidden, note)
+		if told := leftIn(list); told != hidden {
+			t.Fatalf("seed %d: %d messages are not shown, and the model is told of %d", seed, hidden, told)
 		}
 	}
 }
 
-// noteIn returns the note of a list, "" where it has none.
-func noteIn(list []llm.Message) string {
+// earlier matches what a list says of messages that it leaves out.
+var earlier = regexp.MustCompile(`\[(\d+) earlier messages of this`)
+
+// leftIn returns how many messages a list says that it leaves out: of the talk before in
+// the system prompt, of the current turn in the note.
+func leftIn(list []llm.Message) (left int) {
 	for _, m := range list {
-		if m.Note != "" {
-			return m.Note
+		text := m.Note
+		if m.Role == "system" {
+			text += m.Content
+		}
+		for _, match := range earlier.FindAllStringSubmatch(text, -1) {
+			n, _ := strconv.Atoi(match[1]) // digits alone
+			left += n
 		}
 	}
-	return ""
+	return left
 }
 
 // windowOf returns the window of a conversation with the usual frame.
 func windowOf(counter Counter, system string, history []llm.Message, question string) Window {
 	frame := NewFrame(counter, system, &tools.Registry{})
-	w := Window{counter: counter, system: system, fixed: frame.Tokens()}
+	w := Window{counter: counter, prompt: frame.prompt, explanation: frame.explanation, fixed: frame.Tokens()}
 	var past []Entry
 	for _, m := range history {
 		past = append(past, Entry{Message: m, Tokens: counter.Message(m)})
@@ -111,23 +120,33 @@ func windowOf(counter Counter, system string, history []llm.Message, question st
 	return w
 }
 
-// With a system prompt larger than the window, the model still gets the question and the
-// beginning of the prompt.
+// With a system prompt larger than the window, the model still gets the question, the
+// beginning of the prompt, and all that the gateway explains. What programs have told it is
+// cut only where that is not enough.
 func TestHugeSystemPromptLeavesHalfOfTheBudget(t *testing.T) {
 	t.Parallel()
 	counter := llm.NewCounter("")
 	question := strings.Repeat("Why is the sky blue? ", 60)
-	w := windowOf(counter, "You are a pirate. "+strings.Repeat("Never lie. ", 5000), nil, question)
-	const budget = 1000
-	list := w.Counted(budget).Messages
-	if list[1].Content != question {
-		t.Errorf("the question reached the model as %q", list[1].Content)
-	}
-	if system := list[0].Content; !strings.HasPrefix(system, "You are a pirate.") || !strings.Contains(system, CutNotice) {
-		t.Errorf("the system prompt is %.60q", system)
-	}
-	if n := windowtest.Tokens(counter, list); n > budget || w.Counted(budget).Tokens > budget {
-		t.Errorf("%d tokens, told as %d, with a budget of %d", n, w.Counted(budget).Tokens, budget)
+	pirate, rhymes := "You are a pirate. "+strings.Repeat("Never lie. ", 5000), "\n\nAnswer in rhymes."
+	for name, tt := range map[string]struct{ prompt, instructions, want string }{
+		"prompt":       {pirate, rhymes, rhymes},
+		"instructions": {"You are a pirate.", rhymes + strings.Repeat(" Never lie.", 5000), "You are a pirate.\n"},
+		"both":         {pirate, rhymes + strings.Repeat(" Never lie.", 5000), rhymes},
+	} {
+		w := windowOf(counter, tt.prompt, nil, question)
+		w.instructions = tt.instructions
+		const budget = 1000
+		list := w.Counted(budget).Messages
+		if list[1].Content != question {
+			t.Errorf("%s: the question reached the model as %q", name, list[1].Content)
+		}
+		system := list[0].Content
+		if !strings.HasPrefix(system, "You are a pirate.") || !strings.Contains(system, CutNotice) || !strings.Contains(system, tt.want) || !strings.Contains(system, w.explanation) {
+			t.Errorf("%s: the system prompt is %q", name, system)
+		}
+		if n := windowtest.Tokens(counter, list); n > budget || w.Counted(budget).Tokens > budget {
+			t.Errorf("%s: %d tokens, told as %d, with a budget of %d", name, n, w.Counted(budget).Tokens, budget)
+		}
 	}
 }
 
@@ -143,9 +162,9 @@ func TestHugeTextFillsALargeWindow(t *testing.T) {
 	}
 }
 
-// After a very long exchange "and shorter?" must not meet a model that knows
+// After a very long turn, "and shorter?" must not meet a model that knows
 // nothing of it.
-func TestExchangeLargerThanTheRoomIsShownCut(t *testing.T) {
+func TestTurnLargerThanTheRoomIsShownCut(t *testing.T) {
 	t.Parallel()
 	counter := llm.NewCounter("")
 	long := func(word string) string { return strings.Repeat(word+" ", 700) }
@@ -167,15 +186,15 @@ func TestExchangeLargerThanTheRoomIsShownCut(t *testing.T) {
 		t.Errorf("%d tokens with a budget of %d", n, budget)
 	}
 	if len(list) != 6 {
-		t.Fatalf("the model is shown %d messages, want the system prompt, the four of the exchange and the question", len(list))
+		t.Fatalf("the model is shown %d messages, want the system prompt, the four of the turn and the question", len(list))
 	}
 	for i, word := range map[int]string{1: "question", 3: "result", 4: "answer"} {
 		if !strings.HasPrefix(list[i].Content, word) || !strings.Contains(list[i].Content, CutNotice) {
 			t.Errorf("message %d is %.60q", i, list[i].Content)
 		}
 	}
-	if note := noteIn(list); !strings.Contains(note, "[2 earlier messages") {
-		t.Errorf("the model is not told what is left out: %q", note)
+	if left := leftIn(list); left != 2 {
+		t.Errorf("the model is told that %d messages are left out", left)
 	}
 }
 

@@ -64,8 +64,8 @@ func (p *pairing) admit(ctx context.Context, who conversation.Sender, private bo
 	return p.ask(ctx, who)
 }
 
-// ask returns the words with a stranger's code, and no words when the stranger
-// was told a moment ago: most messages of a flood of strangers cause no write.
+// ask returns an answer with a stranger's code, or no answer if the stranger got the code a
+// moment ago, so that most messages of a flood of strangers cause no write.
 func (p *pairing) ask(ctx context.Context, who conversation.Sender) (paired bool, words string, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +95,7 @@ func (p *pairing) ask(ctx context.Context, who conversation.Sender) (paired bool
 	return false, pairingWords(asked, now), nil
 }
 
-// mute keeps a stranger from being told the code again for a while, at most until it
+// mute suppresses further answers to a stranger for a while, at most until the code
 // expires. It forgets strangers whose codes have expired.
 func (p *pairing) mute(id string, now, expires time.Time) {
 	maps.DeleteFunc(p.issued, func(_ string, g issuedCode) bool { return !now.Before(g.good) })
@@ -106,8 +106,8 @@ func (p *pairing) mute(id string, now, expires time.Time) {
 	p.issued[id] = g
 }
 
-// unmute has a stranger told the code at their next message, since it could not be
-// sent now.
+// unmute lets the next message of a stranger be answered with the code again, since it could
+// not be sent.
 func (p *pairing) unmute(id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

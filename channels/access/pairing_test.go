@@ -177,7 +177,7 @@ func TestAFloodOfStrangers(t *testing.T) {
 }
 
 // A hundred strangers, or a few hundred, are no reason for another one to wait.
-func TestANewcomerAmongHundredsOfStrangersIsToldACode(t *testing.T) {
+func TestStrangerAmongHundredsGetsACode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(t)
@@ -189,8 +189,9 @@ func TestANewcomerAmongHundredsOfStrangersIsToldACode(t *testing.T) {
 	})
 }
 
-// Words that could not be sent are not held to be told.
-func TestAStrangerWhoWasNotToldIsToldByTheNextMessage(t *testing.T) {
+// An answer that could not be sent is sent again with the next message, unless the
+// stranger has blocked the bot.
+func TestUnsentAnswerToAStrangerIsSentWithTheNextMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoor(t)

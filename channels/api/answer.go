@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -10,25 +11,62 @@ import (
 
 	"parley/activity"
 	"parley/conversation"
+	"parley/conversation/approvals"
+	"parley/conversation/kept"
+	stored "parley/conversation/usage"
 	"parley/httpserver"
+	"parley/llm"
 )
 
 // answer is the answer to a message, or its state while there is none.
 type answer struct {
 	ID           string           `json:"id" doc:"Of the message in its session: its Idempotency-Key, or one that the gateway made"`
 	Session      conversation.Key `json:"session"`
-	Status       string           `json:"status" enum:"waiting,done,failed,stopped,withdrawn" doc:"failed: the model gave no answer, and reply says why; stopped: somebody sent /stop"`
+	Status       string           `json:"status" enum:"waiting,waiting_for_approval,done,failed,stopped,withdrawn" doc:"waiting_for_approval: the answer goes on when somebody has answered the approvals; failed: the model gave no answer, and reply says why; stopped: its run was stopped"`
 	Reply        string           `json:"reply" doc:"Markdown"`
-	Run          int64            `json:"run,omitempty" doc:"What made the answer. Messages that came together are answered by one run"`
+	Run          int64            `json:"run,omitempty" doc:"What made the answer; at the address of the answer also the run that is making it. Messages that came together are answered by one run"`
 	Conversation string           `json:"conversation,omitempty"`
-	New          bool             `json:"new_conversation,omitempty" doc:"The message began a new conversation, since the one before had rested for too long or had too many messages"`
-	FinishReason string           `json:"finish_reason,omitempty" enum:"length,content_filter" doc:"Why the answer is not whole: the model's limit of tokens, or its provider's content filter; none of a whole one"`
+	New          bool             `json:"new_conversation,omitempty" doc:"The message began a new conversation, since the one before was not used for too long or had too many messages"`
+	FinishReason string           `json:"finish_reason,omitempty" enum:"length,content_filter,cut_off" doc:"Why the answer is not whole: the model's limit of tokens, its provider's content filter, or a stream that broke off; none of a whole one"`
 	Model        string           `json:"model,omitempty"`
+	Agent        string           `json:"agent,omitempty" doc:"That answered; none: the default one"`
 	Usage        *usage           `json:"usage,omitempty" doc:"None of commands"`
+	Warnings     []string         `json:"warnings,omitempty" doc:"What readers should know beside the reply, as Markdown: that most of a budget is used, that a fallback model has answered, that a file could not be read"`
+	Approvals    []approval       `json:"approvals,omitempty" doc:"The tool calls that somebody must allow or refuse before the answer goes on"`
+	Images       []image          `json:"images,omitempty" doc:"Pictures that the model made, and those of tools that the answer names"`
 	ToolCalls    []usedTool       `json:"tool_calls,omitempty" doc:"Calls of tools that the run made"`
 	Offers       []offer          `json:"offers,omitempty" doc:"What may be asked next"`
 	File         *offeredFile     `json:"file,omitempty" doc:"That goes with the reply"`
+	Error        *runError        `json:"error,omitempty" doc:"Why a failed one has no answer of the model"`
 	At           *time.Time       `json:"at,omitempty"`
+}
+
+// runError says why a run has failed.
+type runError struct {
+	Kind    string `json:"kind" enum:"busy,unavailable,unreachable,timeout,cut_off,no_answer,only_tools,not_an_api,unauthorized,no_credit,unknown_model,too_long,withheld,refused,over_budget,internal" doc:"internal where it was not the model"`
+	Message string `json:"message" doc:"For who looks after the gateway"`
+}
+
+// internalFailure is the kind of a failure that is not the model's.
+const internalFailure = "internal"
+
+// isOverBudget reports whether a cap was reached.
+func (e *runError) isOverBudget() bool { return e != nil && e.Kind == string(llm.KindOverBudget) }
+
+// errorOf returns why a run has failed: the kind is that of the last call that failed.
+func (c *Channel) errorOf(ctx context.Context, key conversation.Key, id int64) (*runError, error) {
+	run, known, err := stored.New(c.Store).Run(ctx, key, id)
+	if err != nil || !known {
+		return nil, err
+	}
+	e := &runError{Kind: internalFailure, Message: run.Error}
+	for _, s := range slices.Backward(run.Steps) {
+		if s.Failure != "" {
+			e.Kind = s.Failure
+			break
+		}
+	}
+	return e, nil
 }
 
 type usage struct {
@@ -57,18 +95,30 @@ type offeredFile struct {
 
 // answerOf returns an answer with the tool calls of its run. An answer that was
 // deleted is a problem.
-func (c *Channel) answerOf(ctx context.Context, q question, a conversation.Answer) (answer, error) {
-	out := answer{ID: q.id, Session: q.key, Status: string(a.State), Reply: a.Text, Run: a.RunID, Conversation: a.Conversation, New: a.Began, Model: a.Model, FinishReason: string(a.FinishReason)}
+func (c *Channel) answerOf(ctx context.Context, q question, a kept.Answer) (answer, error) {
+	out := answer{ID: q.id, Session: q.key, Status: string(a.State), Reply: a.Text, Run: a.RunID, Conversation: a.Conversation, New: a.Began, Model: a.Model, Agent: a.Agent, FinishReason: string(a.FinishReason)}
 	switch a.State {
 	case conversation.StatusGone:
 		return out, problem(http.StatusGone, "The message was answered, and the answer was deleted with its conversation.")
-	case conversation.StatusWaiting, conversation.StatusWithdrawn:
+	case conversation.StatusWaiting:
+		if q.again {
+			out.Run = c.runUnderWay(q.key, a.ID)
+		}
+		open, err := c.waitingFor(ctx, q.key, a.ID)
+		if err == nil && len(open) > 0 {
+			out.Status, out.Approvals = waitingForApproval, approvalsOf(open)
+		}
+		return out, err
+	case conversation.StatusWithdrawn:
 		return out, nil
 	}
 	at := a.At.UTC()
-	out.At = &at
+	out.At, out.Warnings = &at, a.Warnings
 	if a.Rounds > 0 {
 		out.Usage = &usage{a.Prompt, a.Completion, a.Prompt + a.Completion, a.Rounds}
+	}
+	for _, p := range a.Pictures {
+		out.Images = append(out.Images, imageOf(p.Image, a.Conversation, p.Seq, p.N))
 	}
 	for _, action := range a.Actions {
 		out.Offers = append(out.Offers, offer(action))
@@ -77,15 +127,23 @@ func (c *Channel) answerOf(ctx context.Context, q question, a conversation.Answe
 		out.File = &offeredFile{t.Name, chatPath(t.Conversation) + "/export?format=" + string(t.Format)}
 	}
 	var err error
+	if a.State == conversation.StatusFailed {
+		if out.Error, err = c.errorOf(ctx, q.key, a.RunID); err != nil {
+			return out, err
+		}
+	}
 	if a.Rounds > 1 { // of one call, the answer itself came
 		out.ToolCalls, err = c.toolsOf(ctx, a)
 	}
 	return out, err
 }
 
+// waitingForApproval is the status of a message whose run waits for the answer of a person.
+const waitingForApproval = "waiting_for_approval"
+
 // toolsOf returns the tool calls of the run that made an answer. Its messages are
 // the last ones up to where the conversation ended then.
-func (c *Channel) toolsOf(ctx context.Context, a conversation.Answer) (used []usedTool, err error) {
+func (c *Channel) toolsOf(ctx context.Context, a kept.Answer) (used []usedTool, err error) {
 	results := map[string]string{}
 	const readAtOnce = 100
 	for before := a.Through + 1; before > 1; {
@@ -119,6 +177,14 @@ func sessionPath(key conversation.Key) string {
 	return prefix + "/sessions/" + url.PathEscape(string(key))
 }
 
+func filePath(id string, seq int64, n int) string {
+	return fmt.Sprintf("%s/messages/%d/files/%d", chatPath(id), seq, n)
+}
+
+func imagePath(id string, seq int64, n int) string {
+	return fmt.Sprintf("%s/messages/%d/images/%d", chatPath(id), seq, n)
+}
+
 func chatPath(id string) string { return prefix + "/conversations/" + url.PathEscape(id) }
 
 // errLeft says that the question is answered after the gateway's next start.
@@ -128,6 +194,9 @@ var errLeft = errors.New("the gateway ends before the answer")
 // wait.
 type listener interface {
 	progress(p activity.Progress) error
+	// asked is told of the questions that the answer waits for, and returns whether the wait
+	// ends with them.
+	asked(open []approvals.Question) (enough bool, err error)
 	Beat() error // nothing has happened for a while
 }
 
@@ -136,19 +205,29 @@ type unheard struct{}
 
 func (unheard) progress(activity.Progress) error { return nil }
 func (unheard) Beat() error                      { return nil }
+func (unheard) asked([]approvals.Question) (bool, error) {
+	return false, nil
+}
+
+// untilAsked is the listener of a client that gets the finished answer, or the question that
+// it waits for.
+type untilAsked struct{ unheard }
+
+func (untilAsked) asked(open []approvals.Question) (bool, error) { return len(open) > 0, nil }
 
 // await waits until a question that was accepted is settled. Without an answer
 // the error wraps errWaited when the client prefers not to wait longer, errLeft,
 // the cause of ctx, or what the listener returned.
-func (c *Channel) await(ctx context.Context, q question, prefer preference, to listener) (a conversation.Answer, err error) {
+func (c *Channel) await(ctx context.Context, q question, prefer preference, to listener) (a kept.Answer, err error) {
 	watch := c.Feed.Watch(q.key)
 	defer watch.Close()
 	waiting, cancel := prefer.limit(ctx)
 	defer cancel()
 	err = httpserver.Follow(waiting, watch.C(), c.gate.Ending(), to.Beat, func(readStore bool) (done bool, err error) {
+		changed := watch.Stored()
 		run, working := watch.Now() // before the store, so that nothing falls between the two
-		if readStore || !working || !run.Takes(a.ID) {
-			if a, err = c.Store.Answer(ctx, ChannelName, q.source()); err != nil || a.State != conversation.StatusWaiting {
+		if readStore || changed || !working || !run.Takes(a.ID) {
+			if a, err = kept.New(c.Store).Answer(ctx, ChannelName, q.source()); err != nil || a.State != conversation.StatusWaiting {
 				return true, err
 			}
 		}
@@ -158,8 +237,14 @@ func (c *Channel) await(ctx context.Context, q question, prefer preference, to l
 			return false, to.progress(run)
 		case c.gate.IsEnding():
 			return false, errLeft
+		case working:
+			return false, nil
 		}
-		return false, nil
+		open, err := c.waitingFor(ctx, q.key, a.ID)
+		if err != nil || len(open) == 0 {
+			return false, err
+		}
+		return to.asked(open)
 	})
 	return a, err
 }
@@ -170,7 +255,7 @@ func (c *Channel) unanswered(ctx context.Context, q question, err error) error {
 	case errors.Is(err, errLeft), c.gate.IsEnding():
 		return withRetryAfter(restartTime, problem(http.StatusServiceUnavailable,
 			"The gateway is ending. The message is stored and will be answered at its next start: ask at %s, or send it again with the Idempotency-Key %s.", q.location(), q.id))
-	case errors.Is(err, conversation.ErrNoAnswer):
+	case errors.Is(err, kept.ErrNoAnswer):
 		return problem(http.StatusNotFound, "No message with this id was sent to the session, or so long ago that it is forgotten.")
 	}
 	return c.problemOf(ctx, err)

@@ -1,6 +1,7 @@
 // Package api is the HTTP API for programs: sessions "api:ANYTHING" that they
 // talk in, reading and managing of all sessions, and OpenAI's chat completions
-// on top of a session.
+// and responses, with and without a session. Programs that speak the Model Context Protocol may do the
+// same as tools of a server.
 package api
 
 import (
@@ -15,7 +16,11 @@ import (
 	"parley/channels"
 	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/conversation/approvals"
 	"parley/conversation/bots"
+	"parley/conversation/files"
+	"parley/conversation/media"
+	"parley/conversation/reminders"
 	"parley/llm"
 	"parley/sessions"
 )
@@ -25,20 +30,31 @@ const ChannelName = "api"
 
 // Deps holds what the channel depends on.
 type Deps struct {
-	Store    *conversation.Store
-	Feed     *activity.Feed
-	Sessions *sessions.Service
-	Models   []string // that answer, the first choice first
-	Vision   bool     // the model takes images
-	Log      *slog.Logger
+	Store     *conversation.Store
+	Feed      *activity.Feed
+	Sessions  *sessions.Service
+	Reminders *reminders.Reminders
+	Models    []string // that answer where none is chosen, the first choice first
+	Named     []string // further ones
+	MayUse    func(model string, key conversation.Key) bool
+	Agents    []string
+	MayHave   func(agent string, key conversation.Key) bool
+	Vision    bool // the model takes images
+	Files     files.Limits
+	Version   string // of the gateway, for MCP clients
+	Log       *slog.Logger
 
-	// Stateless has a chat completion that names no session answered by Complete from
-	// its messages alone, and not stored. Otherwise it is part of the session api:default.
+	// Stateless has a chat completion or response that names no session answered by Complete
+	// from its messages alone, and not stored. Otherwise it is part of the session api:default.
 	Stateless bool
 
-	// Complete calls the model for a request that belongs to no session. It waits for
-	// one of the gateway's slots for runs, and calls emit as llm.Model does.
-	Complete func(ctx context.Context, request llm.Request, emit func(llm.Delta)) (llm.Response, error)
+	// Complete calls a model of Named, or for "" the first choice, for a request that belongs to
+	// no session. It waits for one of the gateway's slots for runs, and calls emit as llm.Model
+	// does.
+	Complete func(ctx context.Context, model string, request llm.Request, emit func(llm.Delta)) (llm.Response, error)
+
+	// Zone is the time zone of reminders that name none; nil: UTC.
+	Zone *time.Location
 
 	// Expiration is how long a conversation may rest before the next message begins a new
 	// one; 0 = for ever.
@@ -49,6 +65,15 @@ type Deps struct {
 
 	// Edited tells the loop of a session that its conversation was extended.
 	Edited func(key conversation.Key)
+
+	// Cancel ends a run of a session if it is under way; it does not wait for its end.
+	Cancel func(key conversation.Key, run int64)
+
+	// OperatorMayAnswer reports whether programs with the token may answer a question about a
+	// tool call. nil: they may.
+	OperatorMayAnswer func(q approvals.Question) bool
+	// Answered tells the loop of a session that a question was answered.
+	Answered func(key conversation.Key)
 
 	// Window returns what the model would be sent for a session now.
 	Window func(ctx context.Context, key conversation.Key) (Window, error)
@@ -87,7 +112,7 @@ var (
 
 // New makes the channel. Serve puts it on a server.
 func New(deps Deps) *Channel {
-	c := &Channel{Deps: deps, uploads: hosted.Uploads{Store: deps.Store, Log: deps.Log}}
+	c := &Channel{Deps: deps, uploads: hosted.Uploads{Store: deps.Store, Log: deps.Log, Most: max(hosted.MaxFile, deps.Files.MaxFile)}}
 	c.handler = sync.OnceValue(c.build)
 	return c
 }
@@ -110,6 +135,6 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 func (c *Channel) HasStarted() bool { return c.gate.HasOpened() }
 
 // Fetch opens a file that came with a message.
-func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error) {
+func (c *Channel) Fetch(ctx context.Context, file media.Attachment) (io.ReadCloser, error) {
 	return c.uploads.Fetch(ctx, file)
 }

@@ -4,12 +4,28 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/conversation/metadata"
 )
+
+func (c *Channel) appendOperations() []operation {
+	return []operation{
+		endpoint(c, huma.Operation{
+			OperationID: "append-messages", Method: http.MethodPost, Path: pathOfSession + "/messages:append", Tags: []string{tagMessages},
+			Summary: "Append messages", MaxBodyBytes: hosted.MaxBody, BodyReadTimeout: 5 * time.Minute,
+			Description: "Adds one message, or a list of them, to the active conversation. Nobody answers.",
+			Errors:      []int{http.StatusBadRequest, http.StatusForbidden, http.StatusServiceUnavailable},
+		}, c.appendMessages).
+			tells(http.StatusCreated, "What was appended", appendedList{}, jsonType).
+			tells(http.StatusOK, "What the same request appended before", appendedList{}, jsonType),
+	}
+}
 
 // appended is a message to be appended without a run, in OpenAI's shape.
 type appended struct {
@@ -70,7 +86,7 @@ func (c *Channel) append(ctx context.Context, key conversation.Key, in *postMess
 		c.Edited(key)
 		c.Feed.Changed(key)
 	}
-	out := appendedList{c.chatOf(done.Conversation), mapped(done.Messages, func(m conversation.Message) message { return messageOf(m, "") })}
+	out := appendedList{c.chatOf(done.Conversation), mapped(done.Messages, func(m conversation.Message) message { return messageOf(done.Conversation.ID, m, "") })}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
 		_, w := humago.Unwrap(ctx)
 		writeJSON(w, status, out)
@@ -99,7 +115,7 @@ func (p posted) list() ([]appended, error) {
 
 func (c *Channel) messageFrom(a appended) conversation.Message {
 	m := conversation.Message{
-		Role: a.Role, Content: a.Content, Internal: a.Internal, Metadata: conversation.Metadata(a.Metadata), ToolCallID: a.ToolCallID, ToolName: a.Name,
+		Role: a.Role, Content: a.Content, Internal: a.Internal, Metadata: metadata.Object(a.Metadata), ToolCallID: a.ToolCallID, ToolName: a.Name,
 		Failed: a.Failed && a.Role == conversation.RoleTool,
 	}
 	for _, call := range a.ToolCalls {

@@ -5,15 +5,46 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"parley/activity"
+	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/conversation/approvals"
+	"parley/conversation/kept"
+	"parley/conversation/metadata"
 	"parley/httpserver"
 )
+
+func (c *Channel) askOperations() []operation {
+	return []operation{
+		endpoint(c, huma.Operation{
+			OperationID: "post-message", Method: http.MethodPost, Path: pathOfSession + "/messages", Tags: []string{tagMessages},
+			Summary: "Say something, or append messages", MaxBodyBytes: hosted.MaxBody, BodyReadTimeout: 5 * time.Minute,
+			Description: "Runs the agent and answers with its reply, as JSON or as server-sent events. A client that goes away stops nothing. " +
+				"A request that is repeated with its Idempotency-Key gets the first result, or joins the run that makes it. With run=false the messages are only appended.",
+			Errors: []int{http.StatusBadRequest, http.StatusForbidden, http.StatusConflict, http.StatusServiceUnavailable},
+		}, c.postMessage).
+			tells(http.StatusOK, "The answer. With run=false: what the same request appended before", answer{}, jsonType, eventType).
+			tells(http.StatusCreated, "With run=false: what was appended", appendedList{}, jsonType).
+			tells(http.StatusAccepted, "The client did not want to wait longer, or somebody must allow a tool call first; Location says where to ask", answer{}, jsonType).
+			tells(http.StatusTooManyRequests, "A cap of [budget] is reached: the answer has failed with the error over_budget, and the message is kept", answer{}, jsonType),
+		endpoint(c, huma.Operation{
+			OperationID: "get-answer", Method: http.MethodGet, Path: pathOfSession + "/answers/{id}", Tags: []string{tagMessages},
+			Summary:     "Ask for the answer to a message",
+			Description: "By the id of the message, which is its Idempotency-Key. Answers are kept for a week, and go with their conversation.",
+			Errors:      []int{http.StatusNotFound, http.StatusGone, http.StatusServiceUnavailable},
+		}, c.getAnswer).
+			tells(http.StatusOK, "The answer", answer{}, jsonType, eventType).
+			tells(http.StatusAccepted, "There is none yet", answer{}, jsonType).
+			tells(http.StatusTooManyRequests, "A cap of [budget] was reached", answer{}, jsonType),
+	}
+}
 
 // Waiting is how a client wants to be answered.
 type Waiting struct {
@@ -34,7 +65,8 @@ type postMessage struct {
 type posted struct {
 	Text   string `json:"text,omitempty" doc:"What is said; a command such as /status works as well" example:"Which tests fail?"`
 	Files  []file `json:"files,omitempty" doc:"Pictures, and files of text"`
-	Stream bool   `json:"stream,omitempty" doc:"Answer as a stream of server-sent events: accepted, delta, reset, tool_call, tool_result, usage, and at the end done or error"`
+	Model  string `json:"model,omitempty" doc:"The model that answers this message, see GET /v1/models; default: that of the session"`
+	Stream bool   `json:"stream,omitempty" doc:"Answer as a stream of server-sent events: accepted, delta, reset, tool_call, tool_result, approval, usage, and at the end done or error"`
 
 	Run        *bool             `json:"run,omitempty" doc:"false: nobody answers; the message is appended to the conversation. Default true"`
 	Role       conversation.Role `json:"role,omitempty" enum:"user,assistant,tool,system" doc:"With run=false: who says it; default user. What system says the model is told in every run"`
@@ -62,7 +94,10 @@ func (c *Channel) postMessage(ctx context.Context, in *postMessage) (*huma.Strea
 		return nil, err
 	}
 	if isGiven(in.Body.Metadata) {
-		q.options.Metadata = conversation.Metadata(in.Body.Metadata)
+		q.options.Metadata = metadata.Object(in.Body.Metadata)
+	}
+	if q.options.Model = in.Body.Model; q.options.Model != "" && !(slices.Contains(c.Named, q.options.Model) && c.MayUse(q.options.Model, key)) {
+		return nil, problem(http.StatusUnprocessableEntity, "body.model: there is no model %q that this session may have.", shorten(q.options.Model))
 	}
 	in.Body.Files = nil // the answer may take long
 	if err := c.take(ctx, &q); err != nil {
@@ -104,11 +139,11 @@ func (c *Channel) getAnswer(ctx context.Context, in *getAnswer) (*huma.StreamRes
 	if err != nil {
 		return nil, err
 	}
-	q := question{key: key, id: in.ID}
+	q := question{key: key, id: in.ID, again: true}
 	if !idForm.MatchString(q.id) { // with a space in it, it could name another session's message
-		return nil, c.unanswered(ctx, q, conversation.ErrNoAnswer)
+		return nil, c.unanswered(ctx, q, kept.ErrNoAnswer)
 	}
-	if _, err := c.Store.Answer(ctx, ChannelName, q.source()); err != nil {
+	if _, err := kept.New(c.Store).Answer(ctx, ChannelName, q.source()); err != nil {
 		return nil, c.unanswered(ctx, q, err)
 	}
 	if in.Prefer == "" && !wantsEvents(in.Accept) {
@@ -135,10 +170,14 @@ func (c *Channel) respond(q question, how Waiting, stream bool) *huma.StreamResp
 // writeAnswer answers with JSON: 200 with the answer, or 202 when the client does
 // not want to wait longer.
 func (c *Channel) writeAnswer(ctx context.Context, w http.ResponseWriter, q question, prefer preference) {
-	a, err := c.await(ctx, q, prefer, unheard{})
+	var to listener = untilAsked{}
+	if q.again { // it knows, and waits for what comes
+		to = unheard{}
+	}
+	a, err := c.await(ctx, q, prefer, to)
 	status := http.StatusOK
 	w.Header().Set("Content-Location", q.location())
-	if errors.Is(err, errWaited) {
+	if errors.Is(err, errWaited) || err == nil && a.State == conversation.StatusWaiting {
 		w.Header().Set("Location", q.location())
 		w.Header().Set("Retry-After", "1")
 		status, err = http.StatusAccepted, nil
@@ -152,13 +191,29 @@ func (c *Channel) writeAnswer(ctx context.Context, w http.ResponseWriter, q ques
 		writeProblem(w, c.problemOf(ctx, err))
 		return
 	}
+	if out.Error.isOverBudget() {
+		w.Header().Set("X-Should-Retry", "false") // the message is stored
+		status = http.StatusTooManyRequests
+	}
 	writeJSON(w, status, out)
+}
+
+// asked sends the questions that were not sent yet.
+func (s *answerStream) asked(open []approvals.Question) (bool, error) {
+	var events []httpserver.Event
+	for _, q := range open {
+		if q.ID > s.told {
+			s.told, events = q.ID, append(events, event(eventApproval, approvalOf(q)))
+		}
+	}
+	return false, s.send(events)
 }
 
 // answerStream sends the progress of an answer to one client.
 type answerStream struct {
 	follower
 	*httpserver.Events
+	told int64 // the newest question that was sent
 }
 
 func (s *answerStream) progress(p activity.Progress) error { return s.send(s.follow(p)) }

@@ -11,10 +11,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/llm"
 )
 
@@ -25,7 +25,7 @@ const defaultSession = ChannelName + ":default"
 // completionRequest is the body of a chat completion request, with the parameters
 // that are taken.
 type completionRequest struct {
-	Model    string           `json:"model"` // the gateway chooses, whatever it says
+	Model    string           `json:"model"` // a name that is no choice is not heeded
 	User     string           `json:"user"`
 	Stream   bool             `json:"stream"`
 	Messages []requestMessage `json:"messages"`
@@ -140,9 +140,18 @@ type part struct {
 	} `json:"file"`
 }
 
-// parseContent reads the content of a message.
-func parseContent(raw json.RawMessage) (c content, err error) {
-	var parts []part
+// parseContent reads the content of a message of a chat completion.
+func parseContent(raw json.RawMessage) (content, error) { return readContent[part](raw) }
+
+// contentPart is a part of a content, in the shape of one of OpenAI's protocols.
+type contentPart interface {
+	// read returns the text of the part, or its file.
+	read() (text string, f *file, err error)
+}
+
+// readContent reads a content that is a text or a list of parts.
+func readContent[P contentPart](raw json.RawMessage) (c content, err error) {
+	var parts []P
 	switch {
 	case !isGiven(raw): // no text
 		return c, nil
@@ -156,28 +165,15 @@ func parseContent(raw json.RawMessage) (c content, err error) {
 	}
 	var texts []string
 	for _, p := range parts {
-		var f file
-		var err error
-		switch p.Type {
-		case "text":
-			texts = append(texts, p.Text)
-			continue
-		case "refusal":
-			texts = append(texts, p.Refusal)
-			continue
-		case "image_url":
-			if f, err = fromDataURL(p.ImageURL.URL, ""); err == nil && !conversation.IsImageType(hosted.MediaType("", f.Data)) {
-				err = problem(http.StatusUnprocessableEntity, "An image_url has data that is no picture. Allowed: PNG, JPEG, WebP and GIF.")
-			}
-		case "file":
-			f, err = fromDataURL(p.File.Data, p.File.Name)
-		default:
-			err = problem(http.StatusBadRequest, "A part of a message has the type %q. Allowed: text, image_url, file.", shorten(p.Type))
-		}
+		text, f, err := p.read()
 		if err != nil {
 			return c, err
 		}
-		c.files = append(c.files, f)
+		if f != nil {
+			c.files = append(c.files, *f)
+			continue
+		}
+		texts = append(texts, text)
 	}
 	if parts != nil {
 		c.text = strings.Join(texts, "\n\n")
@@ -185,16 +181,57 @@ func parseContent(raw json.RawMessage) (c content, err error) {
 	return c, nil
 }
 
+func (p part) read() (text string, f *file, err error) {
+	switch p.Type {
+	case "text":
+		return p.Text, nil, nil
+	case "refusal":
+		return p.Refusal, nil, nil
+	case "image_url":
+		f, err = pictureAt("image_url", p.ImageURL.URL)
+	case "file":
+		f, err = fileAt(p.File.Data, p.File.Name)
+	default:
+		err = problem(http.StatusBadRequest, "A part of a message has the type %q. Allowed: text, image_url, file.", shorten(p.Type))
+	}
+	return "", f, err
+}
+
+// fileAt returns the file of a data: URL.
+func fileAt(url, name string) (*file, error) {
+	f, err := fromDataURL(url, name)
+	return &f, err
+}
+
+// pictureAt returns the picture of a data: URL, which a field of a request holds.
+func pictureAt(field, url string) (*file, error) {
+	f, err := fileAt(url, "")
+	if err == nil && !media.IsImageType(hosted.MediaType("", f.Data)) {
+		err = problem(http.StatusUnprocessableEntity, "An %s has data that is no picture. Allowed: PNG, JPEG, WebP and GIF.", field)
+	}
+	return f, err
+}
+
 // isGiven reports whether a field has a value other than null.
 func isGiven(raw json.RawMessage) bool { return len(raw) > 0 && !bytes.Equal(raw, []byte("null")) }
 
 func unreadable(err error) error {
-	return problem(http.StatusBadRequest, "The body is no request for a chat completion: %s.", shorten(err.Error()))
+	return problem(http.StatusBadRequest, "The request can't be read: %s.", shorten(err.Error()))
 }
 
-// readCompletion reads the body of a request. It refuses parameters that it does not
-// know, since an ignored one would change the answer without a word.
-func readCompletion(r *http.Request) (request completionRequest, err error) {
+// readCompletion reads the body of a request for a chat completion.
+func readCompletion(r *http.Request) (completionRequest, error) {
+	request, err := readParameters[completionRequest](r)
+	if err != nil {
+		return request, err
+	}
+	request.Options.MaxTokens = cmp.Or(request.MaxCompletionTokens, request.MaxTokens)
+	return request, request.only.check()
+}
+
+// readParameters reads the body of a request. It refuses parameters that its type does
+// not have, since an ignored one would change the answer without a word.
+func readParameters[T any](r *http.Request) (request T, err error) {
 	body, err := io.ReadAll(r.Body)
 	var large *http.MaxBytesError
 	switch {
@@ -207,8 +244,9 @@ func readCompletion(r *http.Request) (request completionRequest, err error) {
 	if err := json.Unmarshal(body, &given); err != nil {
 		return request, unreadable(err)
 	}
+	known := parametersOf(reflect.TypeFor[T]())
 	for name, value := range given {
-		if isGiven(value) && !slices.Contains(knownParameters(), name) {
+		if isGiven(value) && !slices.Contains(known, name) {
 			return request, wrongParameter(name, "unknown_parameter", fmt.Sprintf("Unknown parameter: '%s'. Leave it out.", shorten(name)))
 		}
 	}
@@ -220,24 +258,23 @@ func readCompletion(r *http.Request) (request completionRequest, err error) {
 		}
 		return request, unreadable(err)
 	}
-	request.Options.MaxTokens = cmp.Or(request.MaxCompletionTokens, request.MaxTokens)
-	return request, request.only.check()
+	return request, nil
 }
 
-// knownParameters returns the names of the parameters that are taken.
-var knownParameters = sync.OnceValue(func() (names []string) {
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[completionRequest]()) {
+// parametersOf returns the names of the parameters that a type of requests has.
+func parametersOf(request reflect.Type) (names []string) {
+	for _, field := range reflect.VisibleFields(request) {
 		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" {
 			names = append(names, name)
 		}
 	}
 	return names
-})
+}
 
 // parameterName returns the path of a field as a client knows it, without the parts
 // that the parameters are grouped in here.
 func parameterName(path string) string {
-	for _, group := range []string{"Options.", "only.", "free."} {
+	for _, group := range []string{"Options.", "only.", "free.", "responseOnly."} {
 		path = strings.TrimPrefix(path, group)
 	}
 	return path
@@ -271,50 +308,63 @@ func (request completionRequest) question(header http.Header) (question, error) 
 	return question{}, problem(http.StatusBadRequest, "messages has none with the role user.")
 }
 
-// maxInstructions is how many bytes the system messages of a request with a session may
+// maxInstructions is how many bytes the instructions of a request with a session may
 // have: they are stored with the message.
 const maxInstructions = 16 << 10
 
 // runOptions returns what the request asks of the run that answers it: its parameters,
 // and its system messages as instructions.
 func (request completionRequest) runOptions() (o conversation.RunOptions, err error) {
-	const own = "Parameter '%s' is not supported in a session, which has the gateway's tools. Leave it out, or name no session."
-	for name, given := range map[string]bool{
-		"tools": len(request.Tools) > 0, "tool_choice": isGiven(request.ToolChoice), "parallel_tool_calls": request.ParallelToolCalls != nil,
-	} {
-		if given {
-			return o, wrongParameter(name, "unsupported_parameter", fmt.Sprintf(own, name))
-		}
-	}
 	var instructions []string
 	for i, m := range request.Messages {
-		if m.Role != "system" && m.Role != "developer" {
+		if !isSystem(m.Role) {
 			continue
 		}
 		said, err := parseContent(m.Content)
 		if err != nil {
 			return o, inParameter(fmt.Sprintf("messages[%d]", i), err)
 		}
-		if text := strings.TrimSpace(said.text); text != "" {
-			instructions = append(instructions, text)
+		instructions = append(instructions, said.text)
+	}
+	return optionsInSession("messages", request.Options, len(request.Tools) > 0, instructions)
+}
+
+// isSystem reports whether messages of a role are instructions.
+func isSystem(role string) bool { return role == "system" || role == "developer" }
+
+// optionsInSession returns what a run of a session is asked for. param is the parameter
+// that holds the instructions.
+func optionsInSession(param string, given llm.Options, hasTools bool, instructions []string) (o conversation.RunOptions, err error) {
+	const own = "Parameter '%s' is not supported in a session, which has the gateway's tools. Leave it out, or name no session."
+	for name, isGiven := range map[string]bool{
+		"tools": hasTools, "tool_choice": isGiven(given.ToolChoice), "parallel_tool_calls": given.ParallelToolCalls != nil,
+	} {
+		if isGiven {
+			return o, wrongParameter(name, "unsupported_parameter", fmt.Sprintf(own, name))
 		}
 	}
-	if o.Instructions = strings.Join(instructions, "\n\n"); len(o.Instructions) > maxInstructions {
-		return o, wrongParameter("messages", "string_above_max_length",
-			fmt.Sprintf("The system messages have %d bytes. Allowed in a session: %d.", len(o.Instructions), maxInstructions))
+	var texts []string
+	for _, text := range instructions {
+		if text = strings.TrimSpace(text); text != "" {
+			texts = append(texts, text)
+		}
 	}
-	o.MaxTokens = request.Options.MaxTokens
-	parameters, err := json.Marshal(request.Options)
+	if o.Instructions = strings.Join(texts, "\n\n"); len(o.Instructions) > maxInstructions {
+		return o, wrongParameter(param, "string_above_max_length",
+			fmt.Sprintf("The instructions have %d bytes. Allowed in a session: %d.", len(o.Instructions), maxInstructions))
+	}
+	o.MaxTokens = given.MaxTokens
+	parameters, err := json.Marshal(given)
 	if string(parameters) != "{}" {
 		o.Parameters = parameters
 	}
 	return o, err
 }
 
-// completionSession returns the session that the header, or else the user, names.
+// completionSession returns the session that the first of the names that is given names.
 // A name without a channel is a session of this channel.
-func completionSession(header, user string) (conversation.Key, error) {
-	for _, name := range []string{header, user} {
+func completionSession(names ...string) (conversation.Key, error) {
+	for _, name := range names {
 		switch {
 		case name == "":
 		case strings.Contains(name, ":"):

@@ -3,13 +3,17 @@ package api
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"net/http"
 	"strings"
 	"time"
 
 	"parley/activity"
 	"parley/conversation"
+	"parley/conversation/approvals"
+	"parley/conversation/kept"
 	"parley/httpserver"
+	"parley/llm"
 )
 
 // OpenAI's chat completions: https://platform.openai.com/docs/api-reference/chat.
@@ -28,6 +32,9 @@ func (c *Channel) complete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	q, err := request.question(r.Header)
+	if err == nil {
+		q.options.Model, err = c.askedModel(request.Model, q.key)
+	}
 	if err == nil {
 		err = c.take(r.Context(), &q)
 	}
@@ -57,6 +64,9 @@ type completionAnswer struct {
 	Model   string           `json:"model"`
 	Choices []choice         `json:"choices"`
 	Usage   *completionUsage `json:"usage,omitempty"`
+
+	New      bool     `json:"new_conversation,omitempty"` // as of an answer; OpenAI has no such field
+	Warnings []string `json:"warnings,omitempty"`         // what readers should know beside the text; OpenAI has no such field
 }
 
 type choice struct {
@@ -72,6 +82,40 @@ type chatMessage struct {
 	Content   *string    `json:"content,omitempty"`
 	Refusal   *struct{}  `json:"refusal"` // always null
 	ToolCalls []chatCall `json:"tool_calls,omitempty"`
+
+	Images []chatImage `json:"images,omitempty"` // as OpenRouter has them
+}
+
+// chatImage is a picture of an answer, as OpenRouter has it:
+// https://openrouter.ai/docs/features/multimodal/image-generation
+type chatImage struct {
+	Type     string `json:"type"` // always image_url
+	Index    int    `json:"index"`
+	ImageURL struct {
+		URL string `json:"url"` // a data: URL
+	} `json:"image_url"`
+}
+
+func chatImagesOf(list []llm.Image) (shown []chatImage) {
+	for n, i := range list {
+		c := chatImage{Type: "image_url", Index: n}
+		c.ImageURL.URL = "data:" + i.MediaType + ";base64," + base64.StdEncoding.EncodeToString(i.Data)
+		shown = append(shown, c)
+	}
+	return shown
+}
+
+// picturesOf returns the pictures of an answer. One whose bytes are gone is left out.
+func (c *Channel) picturesOf(ctx context.Context, a kept.Answer) (list []llm.Image) {
+	for _, p := range a.Pictures {
+		data, err := c.Store.ImageData(ctx, p.Image)
+		if err != nil {
+			c.Log.Warn("picture of an answer not readable", "session", a.Key, "error", err)
+			continue
+		}
+		list = append(list, llm.Image{MediaType: p.MediaType, Data: data})
+	}
+	return list
 }
 
 type completionUsage struct {
@@ -80,52 +124,55 @@ type completionUsage struct {
 	Total      int `json:"total_tokens"`
 }
 
-func usageOfAnswer(a conversation.Answer) *completionUsage {
+func usageOfAnswer(a kept.Answer) *completionUsage {
 	return &completionUsage{a.Prompt, a.Completion, a.Prompt + a.Completion}
 }
 
 // model returns the model that has answered, or else the first choice.
-func (d completion) model(a conversation.Answer) string {
-	if a.Model != "" {
-		return a.Model
-	}
-	return d.c.Models[0]
-}
+func (d completion) model(a kept.Answer) string { return cmp.Or(a.Model, d.c.Models[0]) }
 
 // whole answers with one JSON object.
 func (d completion) whole(w http.ResponseWriter, r *http.Request) {
-	a, err := d.settled(r.Context(), unheard{})
+	a, err := d.c.settled(r.Context(), d.q, unheard{})
 	if err != nil {
 		refuse(w, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, completionAnswer{
 		ID: "chatcmpl-" + d.q.id, Object: "chat.completion", Created: d.created, Model: d.model(a),
-		Choices: []choice{{Message: &chatMessage{Role: "assistant", Content: &a.Text}, FinishReason: finishReason(a)}},
-		Usage:   usageOfAnswer(a),
+		Choices: []choice{{Message: &chatMessage{Role: "assistant", Content: &a.Text, Images: chatImagesOf(d.c.picturesOf(r.Context(), a))}, FinishReason: finishReason(a)}},
+		Usage:   usageOfAnswer(a), New: a.Began, Warnings: a.Warnings,
 	})
 }
 
 // finishReason returns why an answer ended: the model's reason where it is not
 // whole.
-func finishReason(a conversation.Answer) *string {
-	reason := cmp.Or(string(a.FinishReason), "stop")
+func finishReason(a kept.Answer) *string {
+	reason := cmp.Or(openAIReason(string(a.FinishReason)), "stop")
 	return &reason
 }
 
 // settled waits for the answer. Anything but an answer is a problem.
-func (d completion) settled(ctx context.Context, to listener) (conversation.Answer, error) {
-	a, err := d.c.await(ctx, d.q, preference{}, to)
+func (c *Channel) settled(ctx context.Context, q question, to listener) (kept.Answer, error) {
+	a, err := c.await(ctx, q, preference{}, to)
 	if err != nil {
-		return a, d.c.unanswered(ctx, d.q, err)
+		return a, c.unanswered(ctx, q, err)
 	}
 	switch a.State {
 	case conversation.StatusDone, conversation.StatusStopped:
 		return a, nil
 	case conversation.StatusFailed:
-		return a, problem(http.StatusBadGateway, "%s", a.Text)
+		return a, c.failureOf(ctx, a)
 	}
 	return a, problem(http.StatusGone, "The message was answered, and the answer was deleted with its conversation.")
+}
+
+// failureOf returns the problem of an answer that has failed.
+func (c *Channel) failureOf(ctx context.Context, a kept.Answer) error {
+	if why, err := c.errorOf(ctx, a.Key, a.RunID); err == nil && why.isOverBudget() {
+		return overBudget(a.Text)
+	}
+	return problem(http.StatusBadGateway, "%s", a.Text)
 }
 
 // chunkStream sends the progress of an answer in chunks of OpenAI's shape. They
@@ -145,12 +192,18 @@ func (d completion) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 	if s.Send(s.chunk(&chatMessage{Role: "assistant", Content: &empty}, nil)) != nil {
 		return
 	}
-	a, err := d.settled(r.Context(), s)
+	a, err := d.c.settled(r.Context(), d.q, s)
 	if err != nil {
 		_ = s.Send(event("", asOpenAIError(err).body())) // a client that is gone has ended it
 		return
 	}
-	last := append(s.turnTo(a.Text), s.chunk(&chatMessage{}, finishReason(a)))
+	last := s.turnTo(a.Text)
+	if pictures := chatImagesOf(d.c.picturesOf(r.Context(), a)); len(pictures) > 0 {
+		last = append(last, s.chunk(&chatMessage{Images: pictures}, nil))
+	}
+	end := s.answer([]choice{{Delta: &chatMessage{}, FinishReason: finishReason(a)}}, nil)
+	end.New, end.Warnings = a.Began, a.Warnings
+	last = append(last, event("", end))
 	if usage {
 		last = append(last, event("", s.answer([]choice{}, usageOfAnswer(a))))
 	}
@@ -163,6 +216,8 @@ func (s *chunkStream) progress(p activity.Progress) error {
 	}
 	return nil
 }
+
+func (s *chunkStream) asked([]approvals.Question) (bool, error) { return false, nil }
 
 func (s *chunkStream) turnTo(text string) []httpserver.Event {
 	news, goesOn := strings.CutPrefix(text, s.text)
@@ -182,6 +237,6 @@ func (s *chunkStream) chunk(delta *chatMessage, finish *string) httpserver.Event
 
 func (s *chunkStream) answer(choices []choice, usage *completionUsage) completionAnswer {
 	return completionAnswer{
-		ID: "chatcmpl-" + s.q.id, Object: "chat.completion.chunk", Created: s.created, Model: s.model(conversation.Answer{}), Choices: choices, Usage: usage,
+		ID: "chatcmpl-" + s.q.id, Object: "chat.completion.chunk", Created: s.created, Model: s.model(kept.Answer{}), Choices: choices, Usage: usage,
 	}
 }

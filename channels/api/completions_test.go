@@ -41,6 +41,10 @@ func TestTheOfficialClientTalksToTheGateway(t *testing.T) {
 			return llmtest.Answer{Status: http.StatusUnauthorized}
 		}
 		switch last := c.Messages[len(c.Messages)-1]; {
+		case c.LastUser() == "draw":
+			return llmtest.Answer{Text: "Here it is.", Images: []llm.Image{{MediaType: "image/png", Data: []byte("\x89PNG\r\n\x1a\n and more")}}}
+		case c.ResponseFormat == "json_schema":
+			return llmtest.Answer{Text: `{"a":1}`}
 		case last.Role == "tool":
 			return llmtest.Answer{Text: "It says: " + last.Content}
 		case c.LastUser() == "call":
@@ -53,7 +57,7 @@ func TestTheOfficialClientTalksToTheGateway(t *testing.T) {
 	if said, err := talk.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, said)
 	}
-	if n := g.model.Served(); n != 11 {
+	if n := g.model.Served(); n != 28 {
 		t.Errorf("the model was asked %d times", n)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"parley/internal/dbdamage"
 )
 
-func TestDamagedSessionIsToldInWordsAndEndsWithNew(t *testing.T) {
+func TestDamagedSessionIsReportedAndReplacedByNew(t *testing.T) {
 	t.Parallel()
 	const lost, other = "api:lost", "api:other"
 	g := start(t)

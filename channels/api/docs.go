@@ -14,12 +14,12 @@ import (
 )
 
 //go:embed html
-var files embed.FS
+var embedded embed.FS
 
 // docs serves the OpenAPI document as a page without scripts.
 func docs(spec *huma.OpenAPI, all []operation) http.Handler {
 	var page bytes.Buffer
-	t := template.Must(template.ParseFS(files, "html/docs.html"))
+	t := template.Must(template.ParseFS(embedded, "html/docs.html"))
 	if err := t.Execute(&page, docsPage{spec.Info.Title, spec.Info.Description, groupsOf(spec, all)}); err != nil {
 		panic(err) // the page is part of the program
 	}
@@ -31,7 +31,7 @@ func docs(spec *huma.OpenAPI, all []operation) http.Handler {
 
 func docsStyle(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "max-age=3600")
-	http.ServeFileFS(w, r, files, "html/docs.css")
+	http.ServeFileFS(w, r, embedded, "html/docs.css")
 }
 
 type docsPage struct {

@@ -9,7 +9,21 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"parley/channels/hosted"
+	"parley/conversation/files"
 )
+
+func (c *Channel) fileOperations() []operation {
+	return []operation{
+		endpoint(c, huma.Operation{
+			OperationID: "get-file", Method: http.MethodGet, Path: pathOfConversation + "/messages/{seq}/files/{n}", Tags: []string{tagConversations},
+			Summary: "Get a file of a message", Errors: []int{http.StatusNotFound},
+		}, c.getFile).tells(http.StatusOK, "The bytes of the file", "", "application/octet-stream"),
+		endpoint(c, huma.Operation{
+			OperationID: "get-image", Method: http.MethodGet, Path: pathOfConversation + "/messages/{seq}/images/{n}", Tags: []string{tagConversations},
+			Summary: "Get a picture of a message", Errors: []int{http.StatusNotFound},
+		}, c.getImage).tells(http.StatusOK, "The bytes of the picture", "", "image/png", "image/jpeg", "image/webp", "image/gif"),
+	}
+}
 
 // OfMessage names something that came with a message.
 type OfMessage struct {
@@ -20,7 +34,7 @@ type OfMessage struct {
 
 // getFile returns the bytes of a file of a message.
 func (c *Channel) getFile(ctx context.Context, in *OfMessage) (*huma.StreamResponse, error) {
-	if _, _, err := c.Store.FileAt(ctx, in.ID, in.Seq, in.N); err != nil {
+	if _, _, err := files.New(c.Store).FileAt(ctx, in.ID, in.Seq, in.N); err != nil {
 		return nil, err
 	}
 	return &huma.StreamResponse{Body: func(ctx huma.Context) {
@@ -33,7 +47,7 @@ func (c *Channel) getFile(ctx context.Context, in *OfMessage) (*huma.StreamRespo
 
 // getImage returns the bytes of a picture of a message.
 func (c *Channel) getImage(ctx context.Context, in *OfMessage) (*huma.StreamResponse, error) {
-	image, err := c.Store.ImageAt(ctx, in.ID, in.Seq, in.N)
+	image, err := files.New(c.Store).ImageAt(ctx, in.ID, in.Seq, in.N)
 	if err != nil {
 		return nil, err
 	}

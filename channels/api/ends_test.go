@@ -3,6 +3,7 @@ package api_test
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -15,8 +16,10 @@ import (
 // stored, and answered after the start.
 func TestTheEndOfTheGateway(t *testing.T) {
 	t.Parallel()
-	g := start(t)
+	g := start(t, "[agent]\ndrain_timeout = \"90s\"")
 	held := make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release)
 	g.model.Reply(func(c llmtest.Call) llmtest.Answer {
 		<-held
 		return llmtest.Echo(c)
@@ -34,7 +37,7 @@ func TestTheEndOfTheGateway(t *testing.T) {
 		t.Errorf("%v", problem)
 	}
 	watches.rest() // it ends
-	close(held)
+	release()
 	if r := <-answers; r.status != http.StatusOK || r.object["reply"] != "echo: first" {
 		t.Errorf("%d %s", r.status, r.text)
 	}

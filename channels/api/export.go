@@ -12,8 +12,22 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/conversation/transcript"
 )
+
+func (c *Channel) exportOperations() []operation {
+	return []operation{
+		endpoint(c, huma.Operation{
+			OperationID: "export-session", Method: http.MethodGet, Path: pathOfSession + "/export", Tags: []string{tagSessions},
+			Summary: "Export all conversations of a session", Errors: []int{http.StatusNotFound},
+		}, c.exportSession).tells(http.StatusOK, "The file, streamed", "", exportTypes()...),
+		endpoint(c, huma.Operation{
+			OperationID: "export-conversation", Method: http.MethodGet, Path: pathOfConversation + "/export", Tags: []string{tagConversations},
+			Summary: "Export a conversation", Errors: []int{http.StatusNotFound},
+		}, c.exportChat).tells(http.StatusOK, "The file, streamed", "", exportTypes()...),
+	}
+}
 
 type ExportFormat struct {
 	Format string `query:"format" enum:"md,json,jsonl" default:"md" doc:"To be read, one JSON document, or a message a line"`
@@ -32,11 +46,11 @@ func (c *Channel) exportSession(ctx context.Context, in *exportSession) (*huma.S
 	if err != nil {
 		return nil, err
 	}
-	found, err := c.Store.Session(ctx, key)
+	found, err := catalog.New(c.Store).Session(ctx, key)
 	if err != nil {
 		return nil, err
 	}
-	list, _, err := c.Store.Conversations(ctx, conversation.ConversationQuery{Key: key, ByAge: true})
+	list, _, err := catalog.New(c.Store).Conversations(ctx, catalog.ConversationQuery{Key: key, ByAge: true})
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +68,7 @@ func (c *Channel) exportChat(ctx context.Context, in *exportChat) (*huma.StreamR
 	if err != nil {
 		return nil, err
 	}
-	of, err := c.Store.Session(ctx, known.Key)
+	of, err := catalog.New(c.Store).Session(ctx, known.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +77,7 @@ func (c *Channel) exportChat(ctx context.Context, in *exportChat) (*huma.StreamR
 
 // export streams conversations with one message in memory at a time. A failure
 // breaks the connection: half a file must not be taken for a whole one.
-func (c *Channel) export(list []conversation.Conversation, of conversation.Session, f ExportFormat) (*huma.StreamResponse, error) {
+func (c *Channel) export(list []conversation.Conversation, of catalog.Session, f ExportFormat) (*huma.StreamResponse, error) {
 	format, err := transcript.ParseFormat(f.Format)
 	if err != nil {
 		return nil, err
@@ -85,7 +99,7 @@ func (c *Channel) export(list []conversation.Conversation, of conversation.Sessi
 	}}, nil
 }
 
-func (c *Channel) write(ctx context.Context, to io.Writer, list []conversation.Conversation, of conversation.Session, format transcript.Format, files bool) error {
+func (c *Channel) write(ctx context.Context, to io.Writer, list []conversation.Conversation, of catalog.Session, format transcript.Format, files bool) error {
 	out := bufio.NewWriterSize(to, 32<<10)
 	if err := transcript.Export(ctx, out, format, c.Store, of, list, files, func() {}); err != nil {
 		return err

@@ -14,7 +14,11 @@ import (
 type file struct {
 	Name      string `json:"name,omitempty" maxLength:"200" example:"plan.md"`
 	MediaType string `json:"media_type,omitempty" maxLength:"100" doc:"What it is, where that does not show in its bytes" example:"text/markdown"`
-	Data      []byte `json:"data" doc:"In base64"`
+	Data      []byte `json:"data,omitempty" doc:"In base64, for small files"`
+	ID        string `json:"id,omitempty" maxLength:"100" doc:"In place of the rest: of a file that was uploaded to the session"`
+
+	size int64 // of one that was uploaded
+	used bool  // likewise: another message has named it
 }
 
 // checkFiles sets names and media types that can be relied on. A file without a
@@ -25,8 +29,14 @@ func checkFiles(files []file) error {
 	}
 	for i := range files {
 		f := &files[i]
+		if f.ID != "" && f.Name == "" && f.MediaType == "" && len(f.Data) == 0 {
+			continue
+		}
+		if f.ID != "" {
+			return problem(http.StatusUnprocessableEntity, "File %d has an id, so it has its name, type and data already.", i+1)
+		}
 		if len(f.Data) == 0 || len(f.Data) > hosted.MaxFile {
-			return problem(http.StatusUnprocessableEntity, "File %d has %d bytes. Allowed: 1 to %d.", i+1, len(f.Data), hosted.MaxFile)
+			return problem(http.StatusUnprocessableEntity, "File %d has %d bytes. Allowed: 1 to %d; upload a larger one with POST %s/files.", i+1, len(f.Data), hosted.MaxFile, pathOfSession)
 		}
 		f.MediaType, f.Name = hosted.MediaType(f.MediaType, f.Data), hosted.FileName(f.Name)
 		if f.Name == "" {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"parley/conversation"
+	"parley/conversation/metadata"
 )
 
 // Page is which page of a list is asked for.
@@ -23,7 +23,7 @@ func (p Page) byAge() bool {
 
 // MetadataFilter reads the parameters metadata.NAME=VALUE of a query.
 type MetadataFilter struct {
-	wanted conversation.Filter
+	wanted metadata.Filter
 }
 
 // metadataPrefix is before the name of what metadata must have.
@@ -35,7 +35,7 @@ func (f *MetadataFilter) Resolve(ctx huma.Context) []error {
 	for name, values := range u.Query() {
 		if name, ok := strings.CutPrefix(name, metadataPrefix); ok {
 			if f.wanted == nil {
-				f.wanted = conversation.Filter{}
+				f.wanted = metadata.Filter{}
 			}
 			f.wanted[name] = values[0]
 		}

@@ -53,7 +53,7 @@ func TestStepsSeenAtOnceKeepTheirOrder(t *testing.T) {
 }
 
 // A run that was over before the listener looked has its calls told all the same.
-func TestCallsOfARunThatIsOverAreTold(t *testing.T) {
+func TestToolCallsOfAFinishedRunAreSent(t *testing.T) {
 	t.Parallel()
 	f := follower{}
 	f.follow(activity.Progress{Run: 1, Tools: []activity.ToolProgress{{ID: "1"}}})

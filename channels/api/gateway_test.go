@@ -1,12 +1,14 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"parley/gateway/gatewaytest"
 	"parley/llm/llmtest"
@@ -70,7 +72,9 @@ type reply struct {
 // header is "Name: value".
 func (g *gateway) request(method, path, body string, headers ...string) *http.Request {
 	g.t.Helper()
-	request, err := http.NewRequestWithContext(g.t.Context(), method, g.url+path, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(g.t.Context(), 3*time.Minute) // also of a stream, whose end a test waits for
+	g.t.Cleanup(cancel)
+	request, err := http.NewRequestWithContext(ctx, method, g.url+path, strings.NewReader(body))
 	g.must(err)
 	if body != "" {
 		request.Header.Set("Content-Type", "application/json")

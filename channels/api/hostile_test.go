@@ -52,6 +52,7 @@ func TestHostileRequestsAreRefused(t *testing.T) {
 		"too many":              {"GET", "/api/v1/sessions?limit=100000", "", "", 422, "limit"},
 		"a broken query":        {"GET", "/api/v1/sessions?text=%zz", "", "", 400, "query"},
 		"no words":              {"GET", "/api/v1/search?q=%20", "", "", 422, "words"},
+		"two scopes":            {"GET", "/api/v1/search?q=a&session=api:a&channel=web", "", "", 422, "channel"},
 		"no query":              {"GET", "/api/v1/search", "", "", 422, "q"},
 		"stats of ages":         {"GET", "/api/v1/stats?from=0001-01-02T00:00:00Z", "", "", 422, "buckets"},
 		"a wrong time":          {"GET", "/api/v1/stats?from=yesterday", "", "", 422, "from"},
@@ -117,7 +118,7 @@ func TestAnAnswerIsOfItsSession(t *testing.T) {
 }
 
 // With a token nothing is told or done without it.
-func TestNothingWithoutTheToken(t *testing.T) {
+func TestEveryPathNeedsTheToken(t *testing.T) {
 	t.Parallel()
 	g := startHTTP(t, "token = \""+token+"\"")
 	for _, path := range []string{"GET /api/v1/sessions", "GET /api/openapi.json", "GET /v1/models", "POST /api/v1/sessions/api:x/messages", "POST /v1/chat/completions", "DELETE /api/v1/sessions/api:x"} {

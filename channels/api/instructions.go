@@ -2,9 +2,28 @@ package api
 
 import (
 	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 )
+
+func (c *Channel) instructionOperations() []operation {
+	return []operation{
+		endpoint(c, huma.Operation{
+			OperationID: "get-instructions", Method: http.MethodGet, Path: pathOfSession + "/instructions", Tags: []string{tagSessions},
+			Summary: "Get the instructions of a session", Description: "What the model is told in every run of the session, beside the gateway's own instructions.", Errors: []int{http.StatusNotFound},
+		}, c.getInstructions),
+		endpoint(c, huma.Operation{
+			OperationID: "put-instructions", Method: http.MethodPut, Path: pathOfSession + "/instructions", Tags: []string{tagSessions},
+			Summary:     "Replace the instructions of a session",
+			Description: "They hold from the next run on, and stay when a conversation expires or is archived. A session whose key begins with api: is made when it is new.",
+			Errors:      []int{http.StatusNotFound},
+		}, c.putInstructions),
+	}
+}
 
 type instructionList struct {
 	Instructions []string `json:"instructions" maxItems:"100" doc:"In the order in which the model is told them; 16 KiB in all. An empty list removes them"`
@@ -19,7 +38,7 @@ func (c *Channel) getInstructions(ctx context.Context, in *OfSession) (*instruct
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Store.Session(ctx, key); err != nil {
+	if _, err := catalog.New(c.Store).Session(ctx, key); err != nil {
 		return nil, err
 	}
 	return c.instructions(ctx, key)
@@ -45,7 +64,7 @@ func (c *Channel) putInstructions(ctx context.Context, in *putInstructions) (*in
 		return nil, err
 	}
 	if key.Channel() != ChannelName {
-		if _, err := c.Store.Session(ctx, key); err != nil {
+		if _, err := catalog.New(c.Store).Session(ctx, key); err != nil {
 			return nil, err
 		}
 	}

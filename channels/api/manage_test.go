@@ -142,6 +142,58 @@ func TestSessionsAreListedPageByPage(t *testing.T) {
 	}
 }
 
+// A program notes something of one conversation of a session, changes it member by member, and finds the conversation,
+// its runs and its messages by it. The conversation that comes next begins without.
+func TestProgramDescribesAConversation(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	g.do("PATCH", "/api/v1/sessions/"+task, `{"metadata":{"repository":"shop"}}`)
+	asked := g.do("POST", "/api/v1/sessions/"+task+"/messages", `{"text":"zebra one","metadata":{"agent":"planner"}}`)
+	g.ask(task, "zebra two")
+	id := asked.object["conversation"].(string)
+	path := "/api/v1/conversations/" + id
+	for _, patch := range []string{`{"metadata":{"iteration":1,"draft":true}}`, `{"metadata":{"iteration":9007199254740993,"draft":null},"title":"Planned"}`} {
+		if r := g.do("PATCH", path, patch); r.status != http.StatusOK {
+			t.Fatalf("%s: %d %s", patch, r.status, r.text)
+		}
+	}
+	if r := g.do("GET", path, ""); !strings.Contains(r.text, `"metadata":{"iteration":9007199254740993}`) || !strings.Contains(r.text, "Planned") {
+		t.Errorf("read: %s", r.text)
+	}
+	for _, bad := range []string{`{"metadata":[1]}`, `{"metadata":"x"}`, `{}`, `{"metadata":{"x":"` + strings.Repeat("y", 16<<10) + `"}}`} {
+		if r := g.do("PATCH", path, bad); r.status != http.StatusUnprocessableEntity {
+			t.Errorf("%.40s: %d %s", bad, r.status, r.text)
+		}
+	}
+	g.do("POST", "/api/v1/sessions/"+task+"/reset", "")
+	g.ask(task, "zebra three")
+	gatewaytest.Await(t, "all messages are searched", func() bool { return len(g.get("/search?q=zebra")["hits"].([]any)) == 6 })
+	for query, want := range map[string]int{
+		"/conversations?metadata.iteration=9007199254740993":                          1,
+		"/conversations?metadata.iteration=9007199254740993&metadata.repository=shop": 1, // the one its own, the other its session's
+		"/sessions/" + task + "/conversations?metadata.repository=shop":               2,
+		"/sessions/" + task + "/conversations?metadata.draft=true":                    0,
+		"/conversations/" + id + "/trace?metadata.agent=planner":                      1,
+		"/conversations/" + id + "/trace?metadata.agent=coder":                        0,
+		"/search?q=zebra&metadata.iteration=9007199254740993":                         4,
+		"/search?q=zebra&metadata.repository=shop":                                    6,
+		"/search?q=zebra&metadata.agent=planner":                                      2, // of the message, and of its answer
+		"/search?q=zebra&session=" + task + "&metadata.agent=planner":                 2,
+		"/search?q=zebra&conversation=" + id + "&metadata.agent=coder":                0,
+		"/search/conversations?q=zebra&metadata.iteration=9007199254740993":           1,
+	} {
+		found := g.get(query)
+		for _, list := range []string{"conversations", "runs", "hits"} {
+			if of, ok := found[list].([]any); ok && len(of) != want {
+				t.Errorf("%s: %d %s, want %d", query, len(of), list, want)
+			}
+		}
+	}
+	if r := g.do("PATCH", path, `{"metadata":null}`); strings.Contains(r.text, "metadata") {
+		t.Errorf("removed: %s", r.text)
+	}
+}
+
 // A number in metadata stays what the program wrote, also when another member
 // is changed: an id of 64 bits is no float64.
 func TestNumbersInMetadataStayExact(t *testing.T) {
@@ -198,6 +250,13 @@ func TestTheLifeOfAConversation(t *testing.T) {
 	if summary["runs"] != 1.0 || summary["cost"] != summary["prompt_tokens"] || len(trace["runs"].([]any)[0].(object)["steps"].([]any)) != 1 {
 		t.Errorf("%v", trace)
 	}
+	traced := trace["runs"].([]any)[0].(object)
+	if told := traced["instructions"]; fmt.Sprint(told) != "[Be brief.]" {
+		t.Errorf("in force were %v", told)
+	}
+	if added := traced["added"].([]any); len(added) != 2 || added[0].(object)["content"] != "where is the zebra?" {
+		t.Errorf("the run added %v", added)
+	}
 	if stats := g.get("/stats"); stats["usage"].([]any)[0].(object)["runs"] != 1.0 {
 		t.Errorf("%v", stats)
 	}
@@ -205,6 +264,17 @@ func TestTheLifeOfAConversation(t *testing.T) {
 		hits := g.get("/search?session=" + task + "&q=zebra")["hits"].([]any)
 		return len(hits) == 2 && hits[0].(object)["conversation"] == id
 	})
+	for query, want := range map[string]int{
+		"q=zebras+answ": 1, "q=zebra&channel=api": 1, "q=zebra&channel=web": 0, "q=zebra&key_prefix=api:ta": 1, "q=zebra&key_prefix=web:": 0,
+		"q=zebra&metadata.team=7": 0, "q=zebra&skip=1": 0, "q=giraffe": 0,
+	} {
+		if found := g.get("/search/conversations?" + query)["conversations"].([]any); len(found) != want {
+			t.Errorf("%s finds %v", query, found)
+		}
+		if hits := g.get("/search?" + query)["hits"].([]any); len(hits) > 0 && want == 0 && query != "q=zebra&skip=1" {
+			t.Errorf("%s finds the messages %v", query, hits)
+		}
+	}
 	for format, want := range map[string]string{"md": "# Zebras", "json": `"where is the zebra?"`, "jsonl": `"where is the zebra?"`} {
 		for _, of := range []string{one, "/sessions/" + task} {
 			if r := g.do("GET", "/api/v1"+of+"/export?format="+format, ""); r.status != http.StatusOK || !strings.Contains(r.text, want) {
@@ -218,10 +288,14 @@ func TestTheLifeOfAConversation(t *testing.T) {
 		t.Errorf("%d %s", fresh.status, fresh.text)
 	}
 	g.ask(task, "what did I ask?")
+	if r := g.do("POST", "/api/v1/sessions/"+task+"/reset?keep_system_message=true", ""); r.object["messages"] != 1.0 {
+		t.Errorf("asked for in the address: %d %s", r.status, r.text)
+	}
+	g.ask(task, "what did I ask?")
 	if window := strings.Join(contents(g.get("/sessions/"+task+"/messages?view=window")), "\n"); strings.Contains(window, "zebra") || !strings.Contains(window, "Be brief.") {
 		t.Errorf("after the reset the model is sent %s", window)
 	}
-	if got := len(g.get("/sessions/" + task + "/conversations")["conversations"].([]any)); got != 2 {
+	if got := len(g.get("/sessions/" + task + "/conversations")["conversations"].([]any)); got != 3 {
 		t.Errorf("%d conversations", got)
 	}
 	if r := g.do("GET", "/api/v1"+one+"?view=window", ""); r.status != http.StatusConflict {
@@ -231,6 +305,15 @@ func TestTheLifeOfAConversation(t *testing.T) {
 		t.Errorf("%d %s", r.status, r.text)
 	}
 
+	for _, key := range []string{"api:other", task, task} { // of another session, and once more when it is active
+		r := g.do("POST", "/api/v1/sessions/"+key+"/conversations/"+id+"/resume", "")
+		if key != task && r.status != http.StatusNotFound || key == task && r.object["active"] != true {
+			t.Errorf("resumed in %s: %d %s", key, r.status, r.text)
+		}
+	}
+	if all := contents(g.get("/sessions/" + task + "/messages")); !slices.Contains(all, "user: where is the zebra?") {
+		t.Errorf("after it was resumed the session shows %q", all)
+	}
 	if r := g.do("DELETE", "/api/v1"+one, ""); r.object["deleted"] != 1.0 {
 		t.Errorf("%d %s", r.status, r.text)
 	}
@@ -242,7 +325,7 @@ func TestTheLifeOfAConversation(t *testing.T) {
 			t.Errorf("the answer to what was deleted: %d %s", r.status, r.text)
 		}
 	}
-	if r := g.do("DELETE", "/api/v1/sessions/"+task, ""); r.object["deleted"] != 1.0 {
+	if r := g.do("DELETE", "/api/v1/sessions/"+task, ""); r.object["deleted"] != 2.0 {
 		t.Errorf("%d %s", r.status, r.text)
 	}
 }

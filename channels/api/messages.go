@@ -4,8 +4,25 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"parley/conversation"
+	"parley/conversation/catalog"
+	"parley/conversation/runs"
 )
+
+func (c *Channel) readOperations() []operation {
+	return []operation{
+		endpoint(c, huma.Operation{
+			OperationID: "get-messages", Method: http.MethodGet, Path: pathOfSession + "/messages", Tags: []string{tagMessages},
+			Summary: "Read the active conversation", Parameters: []*huma.Param{metadataParam("the message")}, Errors: []int{http.StatusNotFound},
+		}, c.getSessionMessages),
+		endpoint(c, huma.Operation{
+			OperationID: "get-conversation", Method: http.MethodGet, Path: pathOfConversation, Tags: []string{tagConversations},
+			Summary: "Get a conversation with its messages", Parameters: []*huma.Param{metadataParam("the message")}, Errors: []int{http.StatusNotFound, http.StatusConflict},
+		}, c.getChat),
+	}
+}
 
 // Stretch is which messages of a conversation are asked for.
 type Stretch struct {
@@ -56,7 +73,7 @@ func (c *Channel) getSessionMessages(ctx context.Context, in *sessionMessages) (
 		return nil, err
 	}
 	if active.Messages == 0 {
-		if _, err := c.Store.Session(ctx, key); err != nil {
+		if _, err := catalog.New(c.Store).Session(ctx, key); err != nil {
 			return nil, err
 		}
 	}
@@ -91,7 +108,11 @@ func (c *Channel) messages(ctx context.Context, of conversation.Conversation, s 
 	}
 	shown := c.chatOf(of)
 	out.Body.Conversation, out.Body.More = &shown, page.More
-	out.Body.Messages = mapped(page.Messages, func(m conversation.Message) message { return messageOf(m, m.State) })
+	by, err := runs.Of(ctx, c.Store, of, page.Messages)
+	if err != nil {
+		return nil, err
+	}
+	out.Body.Messages = mapped(page.Messages, func(m conversation.Message) message { return messageOf(of.ID, m, m.State).writtenBy(by[m.RunID]) })
 	return out, nil
 }
 
@@ -112,7 +133,7 @@ func (c *Channel) window(ctx context.Context, of conversation.Conversation) (*me
 		out.Body.Messages, out.Body.Window = []message{}, &window{Budget: w.Budget, Left: w.Conversation.Messages}
 		return out, nil // the next message begins a new one
 	}
-	out.Body.Messages = mapped(w.Messages, func(m conversation.Message) message { return messageOf(m, "") })
+	out.Body.Messages = mapped(w.Messages, func(m conversation.Message) message { return messageOf(w.Conversation.ID, m, "") })
 	out.Body.Window = &window{Tokens: w.Tokens, Budget: w.Budget, Left: w.Left}
 	return out, nil
 }

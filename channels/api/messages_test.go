@@ -191,6 +191,9 @@ func TestAFailedRunSaysSo(t *testing.T) {
 	if r.status != http.StatusOK || r.object["status"] != "failed" || !strings.Contains(r.object["reply"].(string), "/retry") {
 		t.Errorf("%d %s", r.status, r.text)
 	}
+	if why, _ := r.object["error"].(object); why["kind"] != "unauthorized" || why["message"] == "" {
+		t.Errorf("a program is told %v", r.object["error"])
+	}
 	g.model.Reply(llmtest.Echo)
 	if r := g.ask(task, "/retry"); r.object["reply"] != "echo: hello" {
 		t.Errorf("%d %s", r.status, r.text)
@@ -235,7 +238,7 @@ func TestFilesGoWithAMessage(t *testing.T) {
 		t.Errorf("the model was sent %+v", asked)
 	}
 	list := g.do("GET", "/api/v1/sessions/"+task+"/messages", "")
-	if !strings.Contains(list.text, `"files":[{"name":"plan.md","media_type":"text/markdown","size":10,"kept":true}]`) {
+	if !strings.Contains(list.text, `"files":[{"name":"plan.md","media_type":"text/markdown","size":10,"kept":true,"url":"/api/v1/conversations/`) {
 		t.Errorf("the messages are %s", list.text)
 	}
 	conversations := g.do("GET", "/api/v1/sessions/"+task+"/conversations", "").object["conversations"].([]any)

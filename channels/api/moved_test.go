@@ -11,7 +11,7 @@ import (
 // What a program is told of a database that was taken away holds when it is
 // back: a message that was refused is answered when it is sent again, also where
 // it was stored at the moment at which the file went.
-func TestNothingIsTakenWhileTheDatabaseIsAway(t *testing.T) {
+func TestMessagesAreRefusedWhileTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	g := start(t)
 	gatewaytest.Await(g.t, "a message is answered", func() bool { return g.ask(task, "before", "Idempotency-Key: before").status == http.StatusOK })

@@ -31,24 +31,25 @@ type openAIError struct {
 	status      int
 	message     string
 	param, code string // "" = none
+	kind        string // "" = that of the status
+}
+
+// overBudget refuses what a cap of [budget] forbids.
+func overBudget(message string) *openAIError {
+	const quota = "insufficient_quota"
+	return &openAIError{status: http.StatusTooManyRequests, message: message, code: quota, kind: quota}
 }
 
 func (e *openAIError) Error() string { return e.message }
 
 // wrongParameter refuses a request for one of its parameters.
 func wrongParameter(param, code, message string) error {
-	return &openAIError{http.StatusBadRequest, message, param, code}
+	return &openAIError{status: http.StatusBadRequest, message: message, param: param, code: code}
 }
 
 // body returns the error in OpenAI's shape.
 func (e *openAIError) body() (body apiError) {
-	orNull := func(text string) *string {
-		if text == "" {
-			return nil
-		}
-		return &text
-	}
-	body.Error.Message, body.Error.Type = e.message, errorType(e.status)
+	body.Error.Message, body.Error.Type = e.message, cmp.Or(e.kind, errorType(e.status))
 	body.Error.Param, body.Error.Code = orNull(e.param), orNull(cmp.Or(e.code, errorCodes[e.status]))
 	return body
 }
@@ -87,7 +88,7 @@ func refuse(w http.ResponseWriter, err error) {
 		}
 	}
 	e := asOpenAIError(err)
-	if e.status >= http.StatusInternalServerError {
+	if e.status >= http.StatusInternalServerError || e.kind != "" {
 		w.Header().Set("X-Should-Retry", "false")
 	}
 	writeJSON(w, e.status, e.body())
@@ -119,22 +120,22 @@ func (c *Channel) modelFailure(ctx context.Context, header http.Header, err erro
 		return asOpenAIError(c.problemOf(ctx, err))
 	}
 	e := &openAIError{status: http.StatusBadGateway, message: failed.User}
-	switch failed.Kind {
-	case llm.KindContextSize:
+	switch {
+	case failed.Kind == llm.KindOverBudget:
+		e = overBudget(failed.User)
+		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(failed.RetryAfter.Seconds()))))
+	case failed.Kind == llm.KindTooLong:
 		e.status, e.param, e.code = http.StatusBadRequest, "messages", "context_length_exceeded"
-	case llm.KindRejected:
-		if failed.Status >= 400 && failed.Status < 500 && failed.Status != http.StatusNotFound { // the request is at fault
-			e.status = http.StatusBadRequest
-			e.message += " " + dbhealth.Sentence(failed.Err)
-		}
-	case llm.KindTemporary:
-		if e.status = http.StatusServiceUnavailable; failed.Status == http.StatusTooManyRequests {
+	case failed.Kind == llm.KindRefused && failed.Status >= 400 && failed.Status < 500: // the request is at fault
+		e.status = http.StatusBadRequest
+		e.message += " " + dbhealth.Sentence(failed.Err)
+	case failed.Kind.Passes():
+		if e.status = http.StatusServiceUnavailable; failed.Kind == llm.KindBusy {
 			e.status = http.StatusTooManyRequests
 		}
 		if failed.RetryAfter > 0 {
 			header.Set("Retry-After", strconv.Itoa(int(math.Ceil(failed.RetryAfter.Seconds()))))
 		}
-	case llm.KindAuth: // the gateway's key is at fault, not the client's
 	}
 	c.Log.Warn("stateless completion failed", "error", err)
 	return e

@@ -67,7 +67,7 @@ func TestInstructionsBelongToTheSession(t *testing.T) {
 
 // A program reads beside the answer that a new conversation has begun; the text is the
 // model's alone. It can see when that will happen.
-func TestAnExpiredConversationIsToldBesideTheAnswer(t *testing.T) {
+func TestExpiryIsReportedBesideTheAnswer(t *testing.T) {
 	t.Parallel()
 	g := start(t, "[conversation]\nsession_expiration = \"1ms\"")
 	first := g.ask("api:task", "one")
@@ -89,6 +89,14 @@ func TestAnExpiredConversationIsToldBesideTheAnswer(t *testing.T) {
 	}
 	if s := g.get("/sessions/api:task"); s["expires_at"] == nil {
 		t.Errorf("%v", s)
+	}
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"user":"task","messages":[{"role":"user","content":"three"}]}`,
+		"/v1/responses":        `{"user":"task","input":"three"}`,
+	} {
+		if r := g.do("POST", path, body); r.object["new_conversation"] != true {
+			t.Errorf("%s: %s", path, r.text)
+		}
 	}
 	never := start(t, "[conversation]\nsession_expiration = \"0s\"")
 	never.ask("api:task", "one")

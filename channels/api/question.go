@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -13,6 +14,8 @@ import (
 
 	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/conversation/kept"
+	"parley/conversation/media"
 	"parley/httpserver"
 )
 
@@ -23,6 +26,7 @@ type question struct {
 	id    string // within the session: the program's, or made here
 	text  string
 	files []file
+	again bool // it was sent before: its answer is asked for
 
 	options conversation.RunOptions
 }
@@ -74,11 +78,11 @@ func (q question) location() string { return answerPath(q.key, q.id) }
 // inbound returns the message as it is accepted. Its files are not stored yet.
 func (q question) inbound() conversation.Inbound {
 	in := conversation.Inbound{
-		Key: q.key, SourceID: q.source(), Sender: conversation.Sender{ID: ChannelName}, Text: q.text, At: time.Now(), Keep: true,
+		Key: q.key, SourceID: q.source(), Sender: conversation.Sender{ID: ChannelName}, Text: q.text, Keep: true,
 		Options: q.options,
 	}
 	for _, f := range q.files {
-		in.Attachments = append(in.Attachments, conversation.Attachment{Name: f.Name, MediaType: f.MediaType, Size: int64(len(f.Data))})
+		in.Attachments = append(in.Attachments, media.Attachment{Name: f.Name, MediaType: f.MediaType, Size: max(f.size, int64(len(f.Data))), Ref: f.ID})
 	}
 	return in
 }
@@ -96,13 +100,22 @@ func (c *Channel) take(ctx context.Context, q *question) error {
 }
 
 func (c *Channel) store(ctx context.Context, q question) error {
+	if err := c.uploadedBefore(ctx, q.key, q.files); err != nil {
+		return err
+	}
 	in := q.inbound()
 	stored, err := c.isStored(ctx, in)
 	if err != nil || stored {
 		return err
 	}
 	for i, f := range q.files {
-		if in.Attachments[i], err = c.uploads.Put(ctx, q.key, f.Name, f.MediaType, f.Data); err != nil {
+		if f.used {
+			return problem(http.StatusUnprocessableEntity, "File %d has gone with another message: upload it again.", i+1)
+		}
+		if f.ID != "" {
+			continue
+		}
+		if in.Attachments[i], err = c.uploads.Put(ctx, q.key, f.Name, f.MediaType, bytes.NewReader(f.Data)); err != nil {
 			return err
 		}
 	}
@@ -114,8 +127,8 @@ func (c *Channel) store(ctx context.Context, q question) error {
 }
 
 func (c *Channel) isStored(ctx context.Context, in conversation.Inbound) (bool, error) {
-	known, err := c.Store.Answer(ctx, ChannelName, in.SourceID)
-	if errors.Is(err, conversation.ErrNoAnswer) {
+	known, err := kept.New(c.Store).Answer(ctx, ChannelName, in.SourceID)
+	if errors.Is(err, kept.ErrNoAnswer) {
 		return false, nil
 	}
 	if err != nil {

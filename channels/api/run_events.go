@@ -17,6 +17,7 @@ const (
 	eventReset      = "reset"
 	eventToolCall   = "tool_call"
 	eventToolResult = "tool_result"
+	eventApproval   = "approval"
 	eventUsage      = "usage"
 	eventDone       = "done"
 	eventError      = "error"

@@ -6,12 +6,12 @@ import (
 	"net/http"
 	"reflect"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
-	"parley/channels/hosted"
 	"parley/httpserver"
 )
 
@@ -28,16 +28,19 @@ func (c *Channel) Serve(server *httpserver.Server) {
 		if o.MaxBodyBytes > 0 {
 			options = append(options, httpserver.MaxBody(o.MaxBodyBytes))
 		}
-		server.Handle(o.Method+" "+o.Path, httpserver.Program, lazy, options...)
+		var serve http.Handler = lazy
+		if o.serve != nil {
+			serve = o.serve
+		}
+		server.Handle(o.Method+" "+cmp.Or(o.pattern, o.Path), httpserver.Program, serve, options...)
 	}
 	server.Handle("GET "+specPath+".json", httpserver.Program, lazy)
 	server.Handle("GET "+specPath+".yaml", httpserver.Program, lazy)
 	server.Handle("GET /api/docs", httpserver.Person, lazy)
 	server.Handle("GET /api/docs.css", httpserver.Public, http.HandlerFunc(docsStyle))
-	server.Handle("POST /v1/chat/completions", httpserver.Program, http.HandlerFunc(c.complete), httpserver.MaxBody(hosted.MaxBody))
-	server.Handle("GET /v1/models", httpserver.Program, http.HandlerFunc(c.listModels))
-	server.Handle("GET /v1/models/{model...}", httpserver.Program, http.HandlerFunc(c.getModel)) // names have slashes, too
 	server.ProblemsUnder("/v1/", writeOpenAIProblem)
+	ofMCP := sync.OnceValue(c.serveMCP)
+	server.Handle("POST "+mcpPath, httpserver.Program, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { ofMCP().ServeHTTP(w, r) }))
 }
 
 // build returns the handler of requests.
@@ -75,6 +78,8 @@ type operation struct {
 	huma.Operation
 	told     []writtenAnswer
 	register func(api huma.API, o huma.Operation)
+	serve    http.HandlerFunc // that writes answers by itself; nil: the one that register adds
+	pattern  string           // of http.ServeMux, where it differs from the path; "" = the path
 }
 
 // writtenAnswer documents an answer that an operation writes itself.
@@ -94,6 +99,12 @@ const (
 // tells documents an answer that the operation writes itself.
 func (o operation) tells(status int, description string, body any, types ...string) operation {
 	o.told = append(o.told, writtenAnswer{status, description, body, types})
+	return o
+}
+
+// at has an operation served at a pattern of http.ServeMux that differs from its path.
+func (o operation) at(pattern string) operation {
+	o.pattern = pattern
 	return o
 }
 

@@ -12,8 +12,23 @@ import (
 	"parley/activity"
 	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/conversation/approvals"
+	"parley/conversation/catalog"
+	"parley/conversation/kept"
+	"parley/conversation/runs"
 	"parley/httpserver"
 )
+
+func (c *Channel) followOperations() []operation {
+	return []operation{
+		endpoint(c, huma.Operation{
+			OperationID: "follow-session", Method: http.MethodGet, Path: pathOfSession + "/events", Tags: []string{tagMessages},
+			Summary: "Follow a session",
+			Description: "A stream of server-sent events: message and notice for what is stored, with ids, delta, reset, tool_call and tool_result of the run under way, and approval for a tool call that waits for an answer. " +
+				"It goes on where Last-Event-ID says, also after a restart; without it, it begins with what is new.",
+		}, c.followSession).tells(http.StatusOK, "The stream", "", eventType),
+	}
+}
 
 // readAtOnce is how many messages and notices of a session are read at a time.
 const readAtOnce = 100
@@ -58,7 +73,7 @@ func (c *Channel) newest(ctx context.Context, key conversation.Key) (hosted.Posi
 	}
 	at := active
 	if active.Messages == 0 { // what is archived is not new either
-		used, _, err := c.Store.Conversations(ctx, conversation.ConversationQuery{Key: key, Limit: 1})
+		used, _, err := catalog.New(c.Store).Conversations(ctx, catalog.ConversationQuery{Key: key, Limit: 1})
 		if err != nil {
 			return hosted.Position{}, err
 		}
@@ -71,7 +86,7 @@ func (c *Channel) newest(ctx context.Context, key conversation.Key) (hosted.Posi
 		p.Conversation = at.ID
 	}
 	for {
-		some, err := c.Store.Notices(ctx, key, p.Notice, readAtOnce)
+		some, err := kept.New(c.Store).Notices(ctx, key, p.Notice, readAtOnce)
 		if err != nil || len(some) == 0 {
 			return p, err
 		}
@@ -87,6 +102,7 @@ type sessionStream struct {
 	key     conversation.Key
 	watch   *activity.Watch
 	at      hosted.Position
+	told    int64 // the newest question that was sent
 	stored  int64 // the latest run that the store was seen to hold: it is no longer under way
 }
 
@@ -99,7 +115,7 @@ type notice struct {
 }
 
 // run sends what is new until the client is gone or the server ends. It reads the
-// store when something may be new there: when no run is under way, or another
+// store when something may be new there: when it is said so, when no run is under way, or another
 // one than a moment ago.
 func (s *sessionStream) run(ctx context.Context) {
 	if s.Send(httpserver.Event{ID: s.at.String(), Name: eventAccepted, Data: `{}`}) != nil {
@@ -107,11 +123,12 @@ func (s *sessionStream) run(ctx context.Context) {
 	}
 	known := int64(-1)                                                                        // the run that was under way
 	_ = httpserver.Follow(ctx, s.watch.C(), nil, s.Beat, func(readStore bool) (bool, error) { // a client that is gone has ended it
+		changed := s.watch.Stored()
 		p, working := s.watch.Now()
 		if !working {
 			p.Run = 0
 		}
-		if readStore || !working || p.Run != known {
+		if readStore || changed || !working || p.Run != known {
 			if err := s.readStored(ctx); err != nil {
 				s.failed(ctx, err)
 				return false, err
@@ -156,16 +173,37 @@ func (s *sessionStream) readStored(ctx context.Context) error {
 			}
 		}
 	}
-	return s.readNotices(ctx)
+	if err := s.readNotices(ctx); err != nil {
+		return err
+	}
+	return s.readQuestions(ctx)
+}
+
+// readQuestions sends the open questions that were not sent yet.
+func (s *sessionStream) readQuestions(ctx context.Context) error {
+	open, err := approvals.New(s.channel.Store).Open(ctx, s.key)
+	if err != nil {
+		return err
+	}
+	for _, q := range open {
+		if q.ID <= s.told {
+			continue
+		}
+		s.told = q.ID
+		if err := s.Send(event(eventApproval, approvalOf(q))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // usedSince returns the conversation of the stream's position and those used
 // after it, in this order. Where that conversation is gone or belongs to another
 // session, it returns only the active one.
 func (s *sessionStream) usedSince(ctx context.Context, active conversation.Conversation) (list []conversation.Conversation, err error) {
-	query := conversation.ConversationQuery{Key: s.key, Limit: readAtOnce}
+	query := catalog.ConversationQuery{Key: s.key, Limit: readAtOnce}
 	for {
-		page, next, err := s.channel.Store.Conversations(ctx, query)
+		page, next, err := catalog.New(s.channel.Store).Conversations(ctx, query)
 		if err != nil {
 			return nil, err
 		}
@@ -194,13 +232,21 @@ func (s *sessionStream) readMessages(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
 	}
+	of, err := s.channel.Store.Conversation(ctx, id)
+	if err != nil {
+		return err
+	}
 	q := conversation.MessageQuery{Conversation: id, View: conversation.ViewTalk, After: s.at.Seq}
 	for m, err := range s.channel.Store.AllMessages(ctx, q) {
 		if err != nil {
 			return err
 		}
 		s.at.Seq, s.stored = m.Seq, max(s.stored, m.RunID)
-		e := event(eventMessage, messageOf(m, m.State))
+		by, err := runs.Of(ctx, s.channel.Store, of, []conversation.Message{m})
+		if err != nil {
+			return err
+		}
+		e := event(eventMessage, messageOf(id, m, m.State).writtenBy(by[m.RunID]))
 		e.ID = s.at.String()
 		if err := s.Send(e); err != nil {
 			return err
@@ -211,7 +257,7 @@ func (s *sessionStream) readMessages(ctx context.Context, id string) error {
 
 func (s *sessionStream) readNotices(ctx context.Context) error {
 	for {
-		some, err := s.channel.Store.Notices(ctx, s.key, s.at.Notice, readAtOnce)
+		some, err := kept.New(s.channel.Store).Notices(ctx, s.key, s.at.Notice, readAtOnce)
 		if err != nil || len(some) == 0 {
 			return err
 		}

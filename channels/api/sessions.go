@@ -6,9 +6,44 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
+	"parley/conversation/metadata"
+	"parley/conversation/settings"
 )
+
+func (c *Channel) sessionOperations() []operation {
+	return []operation{
+		endpoint(c, huma.Operation{
+			OperationID: "list-sessions", Method: http.MethodGet, Path: prefix + "/sessions", Tags: []string{tagSessions},
+			Summary: "List sessions", Parameters: []*huma.Param{metadataParam("the session")},
+		}, c.listSessions),
+		endpoint(c, huma.Operation{
+			OperationID: "get-session", Method: http.MethodGet, Path: pathOfSession, Tags: []string{tagSessions},
+			Summary: "Get a session", Errors: []int{http.StatusNotFound},
+		}, c.getSession),
+		endpoint(c, huma.Operation{
+			OperationID: "patch-session", Method: http.MethodPatch, Path: pathOfSession, Tags: []string{tagSessions},
+			Summary: "Change the metadata, the model or the agent of a session", Description: "What the body does not name stays. A session whose key begins with api: is made when it is new.", Errors: []int{http.StatusNotFound},
+		}, c.patchSession),
+		endpoint(c, huma.Operation{
+			OperationID: "archive-session", Method: http.MethodPost, Path: pathOfSession + "/archive", Tags: []string{tagSessions},
+			Summary: "Archive the active conversation", Description: "The next message begins a new one.", Errors: []int{http.StatusNotFound, http.StatusConflict},
+		}, c.archiveSession),
+		endpoint(c, huma.Operation{
+			OperationID: "reset-session", Method: http.MethodPost, Path: pathOfSession + "/reset", Tags: []string{tagSessions},
+			Summary: "Begin a new conversation", Description: "The active one is archived; the session keeps its metadata.", Errors: []int{http.StatusNotFound, http.StatusConflict},
+		}, c.resetSession),
+		endpoint(c, huma.Operation{
+			OperationID: "delete-session", Method: http.MethodDelete, Path: pathOfSession, Tags: []string{tagSessions},
+			Summary: "Delete all conversations of a session", Description: "For good, with the session's metadata.", Errors: []int{http.StatusNotFound, http.StatusConflict},
+		}, c.deleteSession),
+	}
+}
 
 // OfSession is the session that a request is about.
 type OfSession struct {
@@ -19,7 +54,7 @@ type listSessions struct {
 	Page
 	MetadataFilter
 	Channel  string `query:"channel" doc:"Only those of this channel" example:"api"`
-	Archived string `query:"archived" enum:"true,false" doc:"Only those whose conversations are all archived, or only those with one that goes on"`
+	Archived string `query:"archived" enum:"true,false" doc:"Only those whose conversations are all archived, or only those with one that goes on, or with a first message that waits"`
 	Text     string `query:"text" doc:"Stands in the key, the place or a title"`
 	User     string `query:"user" doc:"Has written there: the platform's id, or the name"`
 }
@@ -32,7 +67,7 @@ type sessionList struct {
 }
 
 func (c *Channel) listSessions(ctx context.Context, in *listSessions) (*sessionList, error) {
-	found, next, err := c.Store.Sessions(ctx, conversation.SessionQuery{
+	found, next, err := catalog.New(c.Store).Sessions(ctx, catalog.SessionQuery{
 		Channel: in.Channel, Text: in.Text, User: in.User, Metadata: in.wanted,
 		Active: in.Archived == "false", Archived: in.Archived == "true",
 		ByAge: in.byAge(), From: in.Cursor, Limit: in.Limit,
@@ -56,7 +91,7 @@ func (c *Channel) getSession(ctx context.Context, in *OfSession) (*oneSession, e
 }
 
 func (c *Channel) session(ctx context.Context, key conversation.Key) (*oneSession, error) {
-	found, err := c.Store.Session(ctx, key)
+	found, err := catalog.New(c.Store).Session(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -66,11 +101,13 @@ func (c *Channel) session(ctx context.Context, key conversation.Key) (*oneSessio
 type patchSession struct {
 	OfSession
 	Body struct {
-		Metadata json.RawMessage `json:"metadata" doc:"Members to set; null takes a member away (RFC 7396), and null instead of an object all of them"`
+		Metadata json.RawMessage `json:"metadata,omitempty" doc:"Members to set; null takes a member away (RFC 7396), and null instead of an object all of them"`
+		Model    *string         `json:"model,omitempty" doc:"The model that answers from the next run on, see GET /v1/models; an empty text: the usual one"`
+		Agent    *string         `json:"agent,omitempty" doc:"The agent that answers from the next run on; an empty text: the usual one"`
 	}
 }
 
-// patchSession changes metadata. It creates a session of this channel that is
+// patchSession changes metadata and what is chosen for a session. It creates a session of this channel that is
 // new, so that a program can describe it before anybody speaks.
 func (c *Channel) patchSession(ctx context.Context, in *patchSession) (*oneSession, error) {
 	key, err := parseKey(in.Key)
@@ -79,24 +116,53 @@ func (c *Channel) patchSession(ctx context.Context, in *patchSession) (*oneSessi
 	}
 	c.patching.Lock()
 	defer c.patching.Unlock()
-	known, err := c.Store.Session(ctx, key)
+	known, err := catalog.New(c.Store).Session(ctx, key)
 	if err != nil && !(errors.Is(err, conversation.ErrNoSession) && key.Channel() == ChannelName) {
 		return nil, err
 	}
-	changed, err := merged(known.Metadata, in.Body.Metadata)
+	chosen, err := c.chosen(known, key, in.Body.Model, in.Body.Agent)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Store.SetMetadata(ctx, key, changed); err != nil {
-		return nil, err
+	if len(in.Body.Metadata) > 0 || in.Body.Model == nil && in.Body.Agent == nil {
+		changed, err := merged(known.Metadata, in.Body.Metadata)
+		if err != nil {
+			return nil, err
+		}
+		if err := c.Store.SetMetadata(ctx, key, changed); err != nil {
+			return nil, err
+		}
+	}
+	if in.Body.Model != nil || in.Body.Agent != nil {
+		if err := settings.Set(ctx, c.Store, key, chosen); err != nil {
+			return nil, err
+		}
+		c.Edited(key)
 	}
 	c.Feed.Changed(key)
 	return c.session(ctx, key)
 }
 
+// chosen returns the settings of a session after a change. Only what programs may choose for the
+// session is taken.
+func (c *Channel) chosen(known catalog.Session, key conversation.Key, model, agent *string) (s settings.Settings, err error) {
+	s = settings.Settings{Model: known.Model, Agent: known.Agent}
+	if model != nil {
+		if s.Model = *model; s.Model != "" && !(slices.Contains(c.Named, s.Model) && c.MayUse(s.Model, key)) {
+			return s, problem(http.StatusUnprocessableEntity, "body.model: there is no model %q that this session may have.", shorten(s.Model))
+		}
+	}
+	if agent != nil {
+		if s.Agent = *agent; s.Agent != "" && !(slices.Contains(c.Agents, s.Agent) && c.MayHave(s.Agent, key)) {
+			return s, problem(http.StatusUnprocessableEntity, "body.agent: there is no agent %q that this session may have.", shorten(s.Agent))
+		}
+	}
+	return s, nil
+}
+
 // merged applies a merge patch to the members of metadata:
 // https://www.rfc-editor.org/rfc/rfc7396
-func merged(metadata conversation.Metadata, patch json.RawMessage) (conversation.Metadata, error) {
+func merged(old metadata.Object, patch json.RawMessage) (metadata.Object, error) {
 	if bytes.Equal(bytes.TrimSpace(patch), []byte("null")) {
 		return "", nil
 	}
@@ -104,13 +170,13 @@ func merged(metadata conversation.Metadata, patch json.RawMessage) (conversation
 	if err := unmarshalExact(patch, &changes); err != nil {
 		return "", problem(http.StatusUnprocessableEntity, "metadata must be a JSON object, or null.")
 	}
-	if metadata != "" {
-		if err := unmarshalExact([]byte(metadata), &members); err != nil {
+	if old != "" {
+		if err := unmarshalExact([]byte(old), &members); err != nil {
 			return "", err
 		}
 	}
 	text, err := json.Marshal(mergePatch(members, changes))
-	return conversation.Metadata(text), err
+	return metadata.Object(text), err
 }
 
 // unmarshalExact decodes JSON and keeps numbers as they are written: a float64
@@ -151,7 +217,7 @@ func (c *Channel) deleteSession(ctx context.Context, in *OfSession) (*deleted, e
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Store.Session(ctx, key); err != nil {
+	if _, err := catalog.New(c.Store).Session(ctx, key); err != nil {
 		return nil, err
 	}
 	return c.delete(ctx, key, "")
@@ -176,6 +242,7 @@ func (c *Channel) archiveSession(ctx context.Context, in *OfSession) (*oneChat, 
 
 type resetSession struct {
 	OfSession
+	Keep bool `query:"keep_system_message" doc:"The same as in the body"`
 	Body *struct {
 		KeepSystemMessage bool `json:"keep_system_message,omitempty" doc:"Begin the new conversation with what programs had appended internally at the beginning of the old one, its system messages among it"`
 	}
@@ -188,6 +255,6 @@ func (c *Channel) resetSession(ctx context.Context, in *resetSession) (*oneChat,
 	if err != nil {
 		return nil, err
 	}
-	fresh, err := c.Sessions.Reset(ctx, key, in.Body != nil && in.Body.KeepSystemMessage)
+	fresh, err := c.Sessions.Reset(ctx, key, in.Keep || in.Body != nil && in.Body.KeepSystemMessage)
 	return &oneChat{c.chatOf(fresh)}, err
 }

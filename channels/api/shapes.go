@@ -6,6 +6,10 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
+	"parley/conversation/media"
+	"parley/conversation/metadata"
+	"parley/conversation/runs"
 )
 
 // The shapes of what the API tells, as JSON.
@@ -14,21 +18,24 @@ type session struct {
 	Key           conversation.Key `json:"key" doc:"CHANNEL:NAME" example:"api:task-42"`
 	Channel       string           `json:"channel" example:"api"`
 	Place         string           `json:"place,omitempty" doc:"What people call the place"`
+	Title         string           `json:"title,omitempty" doc:"Of its active conversation, else of its newest one. While the first message waits, its beginning"`
 	Active        bool             `json:"active" doc:"It has a conversation that goes on"`
 	Conversations int64            `json:"conversations"`
 	Messages      int64            `json:"messages" doc:"Of all conversations"`
 	Tokens        int64            `json:"tokens"`
 	Waiting       int64            `json:"waiting" doc:"Messages that are not answered yet"`
 	Metadata      json.RawMessage  `json:"metadata,omitempty" doc:"Of the program that uses the session, a JSON object"`
+	Model         string           `json:"model,omitempty" doc:"The model that was chosen for the session; none: the usual one answers"`
+	Agent         string           `json:"agent,omitempty" doc:"The agent that was chosen for the session; none: the usual one answers"`
 	CreatedAt     time.Time        `json:"created_at"`
 	UsedAt        time.Time        `json:"used_at"`
 	ExpiresAt     *time.Time       `json:"expires_at,omitempty" doc:"From when on the next message begins a new conversation; none where nothing goes on, or it never expires"`
 }
 
-func (c *Channel) sessionOf(s conversation.Session) session {
+func (c *Channel) sessionOf(s catalog.Session) session {
 	return session{
-		Key: s.Key, Channel: s.Key.Channel(), Place: s.Place, Active: s.Active, Conversations: s.Conversations, Messages: s.Messages,
-		Tokens: s.Tokens, Waiting: s.Waiting, Metadata: object(s.Metadata), CreatedAt: s.CreatedAt.UTC(), UsedAt: s.UsedAt.UTC(),
+		Key: s.Key, Channel: s.Key.Channel(), Place: s.Place, Title: s.Title, Active: s.Active, Conversations: s.Conversations, Messages: s.Messages,
+		Tokens: s.Tokens, Waiting: s.Waiting, Metadata: object(s.Metadata), Model: s.Model, Agent: s.Agent, CreatedAt: s.CreatedAt.UTC(), UsedAt: s.UsedAt.UTC(),
 		ExpiresAt: c.expiresAt(s.Active, s.UsedAt),
 	}
 }
@@ -53,6 +60,7 @@ type chat struct {
 	Active    bool             `json:"active" doc:"The next message goes here; at most one conversation of a session is active"`
 	Messages  int64            `json:"messages"`
 	Tokens    int64            `json:"tokens"`
+	Metadata  json.RawMessage  `json:"metadata,omitempty" doc:"Of the program that uses the conversation, a JSON object"`
 	CreatedAt time.Time        `json:"created_at"`
 	UpdatedAt time.Time        `json:"updated_at"`
 	ExpiresAt *time.Time       `json:"expires_at,omitempty" doc:"From when on the next message begins a new conversation; none of an archived one, and where conversations never expire"`
@@ -60,7 +68,7 @@ type chat struct {
 
 func (c *Channel) chatOf(of conversation.Conversation) chat {
 	return chat{
-		ID: of.ID, Session: of.Key, Title: of.Title, Active: of.Active, Messages: of.Messages, Tokens: of.Tokens,
+		ID: of.ID, Session: of.Key, Title: of.Title, Active: of.Active, Messages: of.Messages, Tokens: of.Tokens, Metadata: object(of.Metadata),
 		CreatedAt: of.CreatedAt.UTC(), UpdatedAt: of.UpdatedAt.UTC(),
 		ExpiresAt: c.expiresAt(of.Active && of.Messages > 0, of.UpdatedAt),
 	}
@@ -82,7 +90,10 @@ type message struct {
 	Files      []enclosedFile    `json:"files,omitempty" doc:"What came with it beside pictures"`
 	Internal   bool              `json:"internal,omitempty" doc:"Kept in the archive; people are not shown it"`
 	State      string            `json:"state,omitempty" enum:"stopped,replaced,undone" doc:"Why it is not an ordinary message"`
-	Finish     string            `json:"finish_reason,omitempty" enum:"length,content_filter" doc:"Of an assistant message: why it is not whole"`
+	Finish     string            `json:"finish_reason,omitempty" enum:"length,content_filter,cut_off" doc:"Of an assistant message: why it is not whole"`
+	Reasoning  string            `json:"reasoning,omitempty" doc:"Of an assistant message: what the model thought before it, which it is not sent again"`
+	Model      string            `json:"model,omitempty" doc:"Of an assistant message: the model that wrote it"`
+	Agent      string            `json:"agent,omitempty" doc:"Likewise the agent; none: the default one"`
 	Run        int64             `json:"run,omitempty" doc:"The run that wrote it; none of what was appended"`
 	Tokens     int               `json:"tokens,omitempty"`
 	Metadata   json.RawMessage   `json:"metadata,omitempty" doc:"Of the program that appended it, a JSON object"`
@@ -104,6 +115,15 @@ type image struct {
 	Name      string `json:"name"`
 	MediaType string `json:"media_type"`
 	Size      int    `json:"size" doc:"Bytes"`
+	URL       string `json:"url,omitempty" doc:"Where its bytes are"`
+}
+
+func imageOf(i media.Image, conversation string, seq int64, n int) image {
+	shown := image{Name: i.Name, MediaType: i.MediaType, Size: i.Size}
+	if conversation != "" && seq > 0 {
+		shown.URL = imagePath(conversation, seq, n)
+	}
+	return shown
 }
 
 // enclosedFile is a file of a message that is no picture.
@@ -111,14 +131,16 @@ type enclosedFile struct {
 	Name      string `json:"name"`
 	MediaType string `json:"media_type,omitempty"`
 	Size      int64  `json:"size,omitempty" doc:"Bytes"`
-	Kept      bool   `json:"kept" doc:"It can be had at .../messages/{seq}/files/{n}, n from 0"`
+	Kept      bool   `json:"kept" doc:"It can be had at url"`
+	URL       string `json:"url,omitempty"`
 	Problem   string `json:"problem,omitempty" doc:"Why it could not be kept or read"`
 }
 
-func messageOf(m conversation.Message, state string) message {
+// messageOf returns a message of the conversation with an ID, "" for one that is not stored.
+func messageOf(id string, m conversation.Message, state string) message {
 	shown := message{
 		Role: m.Role, Content: m.Content, Name: m.ToolName, ToolCallID: m.ToolCallID, Seq: m.Seq, Sender: m.Sender.Name, Internal: m.Internal,
-		State: state, Finish: string(m.FinishReason), Run: m.RunID, Tokens: m.Tokens, Metadata: object(m.Metadata),
+		State: state, Finish: string(m.FinishReason), Reasoning: m.Reasoning, Run: m.RunID, Tokens: m.Tokens, Metadata: object(m.Metadata),
 	}
 	shown.PlatformID, _, _ = strings.Cut(m.SourceID, " ") // behind it, a message of a program names its session
 	if !m.At.IsZero() {
@@ -128,17 +150,29 @@ func messageOf(m conversation.Message, state string) message {
 	for _, call := range m.ToolCalls {
 		shown.ToolCalls = append(shown.ToolCalls, toolCall{ID: call.ID, Type: "function", Function: functionCall{call.Name, call.Arguments}})
 	}
-	for _, i := range m.Images {
-		shown.Images = append(shown.Images, image{i.Name, i.MediaType, i.Size})
+	for n, i := range m.Images {
+		shown.Images = append(shown.Images, imageOf(i, id, m.Seq, n))
 	}
-	for _, f := range m.Files {
-		shown.Files = append(shown.Files, enclosedFile{f.Name, f.MediaType, f.Size, f.ID != 0, f.Problem})
+	for n, f := range m.Files {
+		file := enclosedFile{Name: f.Name, MediaType: f.MediaType, Size: f.Size, Kept: f.ID != 0, Problem: f.Problem}
+		if file.Kept && id != "" && m.Seq > 0 {
+			file.URL = filePath(id, m.Seq, n)
+		}
+		shown.Files = append(shown.Files, file)
 	}
 	return shown
 }
 
+// writtenBy returns the message with what has answered in its run, if it is the assistant's.
+func (m message) writtenBy(by runs.Answered) message {
+	if m.Role == conversation.RoleAssistant {
+		m.Model, m.Agent = by.Model, by.Agent
+	}
+	return m
+}
+
 // object returns metadata as JSON, and nil for none.
-func object(m conversation.Metadata) json.RawMessage {
+func object(m metadata.Object) json.RawMessage {
 	if m == "" {
 		return nil
 	}

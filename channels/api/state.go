@@ -3,11 +3,29 @@ package api
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/conversation/state"
 )
+
+func (c *Channel) stateOperations() []operation {
+	return []operation{
+		endpoint(c, huma.Operation{
+			OperationID: "get-state", Method: http.MethodGet, Path: pathOfSession + "/state", Tags: []string{tagSessions},
+			Summary: "Get the session state", Description: "What the model is always told of the active conversation.", Errors: []int{http.StatusNotFound},
+		}, c.getState),
+		endpoint(c, huma.Operation{
+			OperationID: "patch-state", Method: http.MethodPatch, Path: pathOfSession + "/state", Tags: []string{tagSessions},
+			Summary: "Add and strike rules and decisions", Description: "What is struck goes first. All of it is done, or nothing.",
+			Errors: []int{http.StatusNotFound, http.StatusConflict},
+		}, c.patchState),
+	}
+}
 
 // sessionState is the state of a session's active conversation, which the model is told in every run.
 type sessionState struct {
@@ -52,7 +70,7 @@ func (c *Channel) getState(ctx context.Context, in *OfSession) (*oneState, error
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.Store.Session(ctx, key); err != nil {
+	if _, err := catalog.New(c.Store).Session(ctx, key); err != nil {
 		return nil, err
 	}
 	found, err := c.Store.Active(ctx, key)
@@ -65,18 +83,18 @@ func (c *Channel) patchState(ctx context.Context, in *patchState) (*oneState, er
 	if err != nil {
 		return nil, err
 	}
-	change := conversation.Correction{Rules: in.Body.Rules, Decisions: in.Body.Decisions, Strike: in.Body.Strike}
+	change := state.Correction{Rules: in.Body.Rules, Decisions: in.Body.Decisions, Strike: in.Body.Strike}
 	if len(change.Rules)+len(change.Decisions)+len(change.Strike) == 0 {
 		return c.getState(ctx, &in.OfSession)
 	}
-	change.Record = conversation.Message{Role: conversation.RoleSystem, Content: recordOf(change)}
-	change.Record.Tokens = c.Tokens(change.Record)
-	changed, err := c.Sessions.Correct(ctx, key, change)
+	record := conversation.Message{Role: conversation.RoleSystem, Content: recordOf(change)}
+	record.Tokens = c.Tokens(record)
+	changed, err := c.Sessions.Correct(ctx, key, change, record)
 	return &oneState{stateOf(changed)}, err
 }
 
 // recordOf describes a correction in a sentence, for the archive.
-func recordOf(change conversation.Correction) string {
+func recordOf(change state.Correction) string {
 	var parts []string
 	for _, n := range change.Strike {
 		parts = append(parts, fmt.Sprintf("number %d was struck", n))

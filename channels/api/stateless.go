@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -10,7 +11,7 @@ import (
 	"time"
 
 	"parley/channels/hosted"
-	"parley/conversation"
+	"parley/conversation/media"
 	"parley/httpserver"
 	"parley/llm"
 )
@@ -20,7 +21,11 @@ import (
 
 // completeStateless answers such a request.
 func (c *Channel) completeStateless(w http.ResponseWriter, r *http.Request, request completionRequest) {
-	call, err := c.callOf(request)
+	model, err := c.askedModel(request.Model, ofPrograms)
+	var call llm.Request
+	if err == nil {
+		call, err = c.callOf(request)
+	}
 	if err == nil && !c.gate.IsOpen() {
 		err = c.problemOf(r.Context(), hosted.ErrClosed)
 	}
@@ -28,7 +33,7 @@ func (c *Channel) completeStateless(w http.ResponseWriter, r *http.Request, requ
 		refuse(w, err)
 		return
 	}
-	s := stateless{c: c, call: call, id: "chatcmpl-" + strings.ToLower(rand.Text()), created: time.Now().Unix()}
+	s := stateless{c: c, model: model, call: call, id: "chatcmpl-" + strings.ToLower(rand.Text()), created: time.Now().Unix()}
 	if request.Stream {
 		s.stream(w, r, request.StreamOptions != nil && request.StreamOptions.IncludeUsage)
 	} else {
@@ -50,8 +55,7 @@ func (c *Channel) callOf(request completionRequest) (call llm.Request, err error
 	}
 	for i, t := range request.Tools {
 		if t.Type != "function" || t.Function.Name == "" {
-			return call, wrongParameter(fmt.Sprintf("tools[%d]", i), "invalid_value",
-				fmt.Sprintf("tools[%d] is no function with a name. Allowed: {\"type\": \"function\", \"function\": {\"name\": …}}.", i))
+			return call, noFunction(i, `{"type": "function", "function": {"name": …}}`)
 		}
 		call.Tools = append(call.Tools, llm.Tool{
 			Name: t.Function.Name, Description: t.Function.Description, Parameters: t.Function.Parameters, Strict: t.Function.Strict,
@@ -59,6 +63,11 @@ func (c *Channel) callOf(request completionRequest) (call llm.Request, err error
 	}
 	call.Options = &request.Options
 	return call, nil
+}
+
+// noFunction refuses a tool that is not of the allowed form.
+func noFunction(i int, allowed string) error {
+	return wrongParameter(fmt.Sprintf("tools[%d]", i), "invalid_value", fmt.Sprintf("tools[%d] is no function with a name. Allowed: %s.", i, allowed))
 }
 
 // inParameter names the parameter at fault in a problem.
@@ -72,6 +81,11 @@ func (c *Channel) messageOf(m requestMessage) (shown llm.Message, err error) {
 	if err != nil {
 		return shown, err
 	}
+	return c.toModel(m, said)
+}
+
+// toModel is messageOf for a message whose content was read.
+func (c *Channel) toModel(m requestMessage, said content) (shown llm.Message, err error) {
 	shown = llm.Message{Role: m.Role, Name: m.Name, Content: said.text, ToolCallID: m.ToolCallID}
 	switch m.Role {
 	case "developer": // the newer name of system, which few servers know
@@ -104,7 +118,7 @@ func (c *Channel) imagesOf(role string, files []file) (images []llm.Image, err e
 	}
 	for _, f := range files {
 		switch {
-		case !conversation.IsImageType(f.MediaType):
+		case !media.IsImageType(f.MediaType):
 			return nil, problem(http.StatusBadRequest, "files other than pictures are taken only in a session; put the text into the message, or name a session in user or X-Session-Key.")
 		case role != "user":
 			return nil, problem(http.StatusBadRequest, "only a user message can have pictures.")
@@ -119,6 +133,7 @@ func (c *Channel) imagesOf(role string, files []file) (images []llm.Image, err e
 // stateless answers one request without a session.
 type stateless struct {
 	c       *Channel
+	model   string // of Channel.Named; "" = the first choice
 	call    llm.Request
 	id      string
 	created int64 // seconds since 1970
@@ -126,7 +141,7 @@ type stateless struct {
 
 // answer returns an answer in OpenAI's shape.
 func (s stateless) answer(object, model string, choices []choice, usage *completionUsage) completionAnswer {
-	if model == "" {
+	if model = cmp.Or(model, s.model); model == "" {
 		model = s.c.Models[0]
 	}
 	return completionAnswer{ID: s.id, Object: object, Created: s.created, Model: model, Choices: choices, Usage: usage}
@@ -134,13 +149,13 @@ func (s stateless) answer(object, model string, choices []choice, usage *complet
 
 // whole answers with one JSON object.
 func (s stateless) whole(w http.ResponseWriter, r *http.Request) {
-	response, err := s.c.Complete(r.Context(), s.call, nil)
+	response, err := s.c.Complete(r.Context(), s.model, s.call, nil)
 	if err != nil {
 		e := s.c.modelFailure(r.Context(), w.Header(), err)
 		writeJSON(w, e.status, e.body())
 		return
 	}
-	message := &chatMessage{Role: "assistant", ToolCalls: callsOf(response.ToolCalls)}
+	message := &chatMessage{Role: "assistant", ToolCalls: callsOf(response.ToolCalls), Images: chatImagesOf(response.Images)}
 	if response.Text != "" || len(response.ToolCalls) == 0 {
 		message.Content = &response.Text
 	}
@@ -154,11 +169,20 @@ func (s stateless) whole(w http.ResponseWriter, r *http.Request) {
 func finishReasonOf(response llm.Response) string {
 	switch {
 	case response.FinishReason != "":
-		return response.FinishReason
+		return openAIReason(response.FinishReason)
 	case len(response.ToolCalls) > 0:
 		return "tool_calls"
 	}
 	return "stop"
+}
+
+// openAIReason returns a finish reason as OpenAI's clients know it. An answer whose
+// stream broke off can be continued like one that has reached its limit.
+func openAIReason(reason string) string {
+	if reason == llm.FinishCutOff {
+		return llm.FinishLength
+	}
+	return reason
 }
 
 func usageOfResponse(response llm.Response) *completionUsage {
@@ -180,6 +204,11 @@ func callsOf(calls []llm.ToolCall) (list []chatCall) {
 // the protocol can't take back what was said.
 var errBrokenOff = errors.New("the answer broke off")
 
+// brokenOff tells the client so.
+func brokenOff() *openAIError {
+	return &openAIError{status: http.StatusServiceUnavailable, message: "The model's answer broke off in the middle. Please try again."}
+}
+
 // stream answers with chunks: the text as it comes, the tool calls, a last chunk with
 // the finish reason, the usage where it is asked for, and [DONE].
 func (s stateless) stream(w http.ResponseWriter, r *http.Request, usage bool) {
@@ -196,7 +225,7 @@ func (s stateless) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 			cancel(err)
 		}
 	}
-	response, err := s.c.Complete(ctx, s.call, func(d llm.Delta) {
+	response, err := s.c.Complete(ctx, s.model, s.call, func(d llm.Delta) {
 		switch {
 		case d.Reset:
 			cancel(errBrokenOff)
@@ -209,6 +238,9 @@ func (s stateless) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 		return
 	}
 	var last []httpserver.Event
+	if len(response.Images) > 0 {
+		last = append(last, s.chunk(&chatMessage{Images: chatImagesOf(response.Images)}, nil))
+	}
 	for i, call := range callsOf(response.ToolCalls) {
 		call.Index = &i
 		last = append(last, s.chunk(&chatMessage{ToolCalls: []chatCall{call}}, nil))
@@ -226,7 +258,7 @@ func (s stateless) stream(w http.ResponseWriter, r *http.Request, usage bool) {
 func (s stateless) streamFailure(w http.ResponseWriter, r *http.Request, events *httpserver.Events, cause, err error) {
 	var e *openAIError
 	if errors.Is(cause, errBrokenOff) {
-		e = &openAIError{status: http.StatusServiceUnavailable, message: "The model's answer broke off in the middle. Please try again."}
+		e = brokenOff()
 	} else {
 		e = s.c.modelFailure(r.Context(), w.Header(), err)
 	}

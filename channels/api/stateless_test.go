@@ -150,7 +150,7 @@ func TestFailuresOfStatelessCompletions(t *testing.T) {
 		code    any
 		message string
 	}{
-		{llmtest.Answer{Status: 401}, 502, nil, "API key"},
+		{llmtest.Answer{Status: 401}, 502, nil, "setup is wrong"},
 		{llmtest.Answer{Status: 400, Body: `{"error":{"message":"Invalid schema for response_format"}}`}, 400, nil, "Invalid schema for response_format"},
 		{llmtest.Answer{Status: 400, Body: `{"error":{"message":"too long","code":"context_length_exceeded"}}`}, 400, "context_length_exceeded", "longer than the model"},
 		{llmtest.Answer{Status: 429, Header: http.Header{"Retry-After": {"3600"}}}, 429, "rate_limit_exceeded", "busy"},
@@ -198,6 +198,7 @@ func TestErrorsUnderV1HaveOpenAIsShape(t *testing.T) {
 		{"POST", "/v1/chat/completions", "", 401, "invalid_request_error"},
 		{"POST", "/v1/chat/completions", "Authorization: Bearer wrong-wrong-wrong", 401, "invalid_request_error"},
 		{"GET", "/v1/models/none", right, 404, "invalid_request_error"},
+		{"POST", "/v1/responses", right, 400, "invalid_request_error"},
 		{"GET", "/v1/embeddings", right, 404, "invalid_request_error"},
 		{"GET", "/v1/chat/completions", right, 405, "invalid_request_error"},
 	} {

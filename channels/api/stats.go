@@ -5,8 +5,19 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	stored "parley/conversation/usage"
 )
+
+func (c *Channel) statsOperations() []operation {
+	return []operation{
+		endpoint(c, huma.Operation{
+			OperationID: "get-stats", Method: http.MethodGet, Path: prefix + "/stats", Tags: []string{tagLooking},
+			Summary: "Get statistics over time",
+		}, c.getStats),
+	}
+}
 
 type getStats struct {
 	From   time.Time `query:"from" doc:"RFC 3339; default a day before to" example:"2026-01-31T00:00:00Z"`
@@ -21,6 +32,16 @@ type stats struct {
 	Buckets []bucket  `json:"buckets" doc:"Oldest first, those without runs too"`
 	Usage   []usageOf `json:"usage" doc:"By channel and model, the most runs first"`
 	People  []usageOf `json:"people" doc:"By channel, person and model; of whole days in UTC"`
+
+	Embeddings []embeddingsOf `json:"embeddings" doc:"Requests for vectors, by model, the most requests first"`
+}
+
+type embeddingsOf struct {
+	Model    string  `json:"model"`
+	Requests int64   `json:"requests"`
+	Failed   int64   `json:"failed" doc:"Of these"`
+	Tokens   int64   `json:"tokens" doc:"As the embeddings server counts them"`
+	Cost     float64 `json:"cost,omitempty" doc:"In the currency of the prices, by the price at the time of each request; only where one was known"`
 }
 
 type bucket struct {
@@ -61,6 +82,9 @@ func (c *Channel) getStats(ctx context.Context, in *getStats) (*statsAnswer, err
 	}
 	return &statsAnswer{stats{
 		From: s.From.UTC(), To: s.To.UTC(), Usage: mapped(s.Models, share), People: mapped(s.People, share),
+		Embeddings: mapped(s.Embeddings, func(e stored.Embeddings) embeddingsOf {
+			return embeddingsOf{e.Model, e.Requests, e.Failed, e.Tokens, e.Cost}
+		}),
 		Buckets: mapped(s.Buckets, func(b stored.Bucket) bucket {
 			return bucket{b.At.UTC(), totalsOf(b.Totals), b.P50.Milliseconds(), b.P95.Milliseconds()}
 		}),

@@ -2,15 +2,29 @@ package api
 
 import (
 	"context"
+	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"parley/conversation"
+	"parley/conversation/runs"
 	"parley/conversation/steps"
 	stored "parley/conversation/usage"
 )
 
+func (c *Channel) traceOperations() []operation {
+	return []operation{
+		endpoint(c, huma.Operation{
+			OperationID: "get-trace", Method: http.MethodGet, Path: pathOfConversation + "/trace", Tags: []string{tagConversations}, Parameters: []*huma.Param{metadataParam("a message of the run")},
+			Summary: "Get the trace of a conversation", Description: "Its runs with the instructions that were in force, the messages that each added and how long each model call and tool call took, and sums over all of it.", Errors: []int{http.StatusNotFound},
+		}, c.getTrace),
+	}
+}
+
 type getTrace struct {
 	OfChat
+	MetadataFilter
 	Before int64 `query:"before" minimum:"1" doc:"Only runs before this one"`
 	Limit  int   `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"How many runs at most, the newest"`
 }
@@ -67,22 +81,26 @@ type tracedRun struct {
 	Kind       string    `json:"kind" enum:"agent,command"`
 	Status     string    `json:"status" enum:"done,failed,stopped"`
 	Asked      string    `json:"asked,omitempty" doc:"Who wrote what began it"`
+	Agent      string    `json:"agent,omitempty" doc:"That answered; none: the default one"`
 	Model      string    `json:"model,omitempty"`
 	ModelCalls int       `json:"model_calls"`
 	Prompt     int       `json:"prompt_tokens"`
 	Cached     int       `json:"cached_tokens,omitempty"`
 	Completion int       `json:"completion_tokens"`
 	Cost       *float64  `json:"cost,omitempty"`
-	Messages   int64     `json:"messages"`
+	Messages   int64     `json:"messages" doc:"How many it added"`
+	Added      []message `json:"added" doc:"These messages, in their order; of older runs they are left out where all together exceed about 1 MiB"`
+	Told       []string  `json:"instructions,omitempty" doc:"Those of programs that were in force, in their order; none where they were not recorded"`
 	Error      string    `json:"error,omitempty"`
-	Finish     string    `json:"finish_reason,omitempty" enum:"length,content_filter" doc:"Why its answer is not whole"`
+	Finish     string    `json:"finish_reason,omitempty" enum:"length,content_filter,cut_off" doc:"Why its answer is not whole"`
+	Warnings   []string  `json:"warnings,omitempty" doc:"What readers should know beside its answer, as Markdown"`
 	StartedAt  time.Time `json:"started_at"`
 	TookMS     int64     `json:"took_ms"`
 	Steps      []step    `json:"steps"`
 }
 
 type step struct {
-	Kind        string    `json:"kind" enum:"model,tool"`
+	Kind        string    `json:"kind" enum:"model,tool,resumed,approval" doc:"resumed is no call: the gateway had stopped before, and the run went on from its journal; approval: somebody was asked whether a tool may be called"`
 	Name        string    `json:"name"`
 	Purpose     string    `json:"purpose,omitempty" enum:"title,summary" doc:"Of a model call: what it was made for, where that is no answer"`
 	At          time.Time `json:"at"`
@@ -94,9 +112,12 @@ type step struct {
 	Shown       int64     `json:"shown,omitempty" doc:"Messages of the conversation that the model was sent"`
 	Left        int64     `json:"left,omitempty" doc:"Older ones that it was not sent"`
 	Window      int       `json:"window_tokens,omitempty" doc:"Tokens that it was sent, as counted here"`
-	Finish      string    `json:"finish_reason,omitempty" enum:"length,content_filter" doc:"Why the model's answer is not whole"`
+	Finish      string    `json:"finish_reason,omitempty" enum:"length,content_filter,cut_off" doc:"Why the model's answer is not whole"`
 	Call        string    `json:"tool_call_id,omitempty"`
+	Answer      string    `json:"answer,omitempty" enum:"allowed,denied,expired,cancelled" doc:"To an approval"`
+	By          string    `json:"answered_by,omitempty"`
 	Error       string    `json:"error,omitempty"`
+	Failure     string    `json:"error_kind,omitempty" doc:"Of a model call that failed"`
 }
 
 type traceAnswer struct{ Body trace }
@@ -105,11 +126,27 @@ func (c *Channel) getTrace(ctx context.Context, in *getTrace) (*traceAnswer, err
 	if _, err := c.Store.Conversation(ctx, in.ID); err != nil { // Trace takes the beginning of an id as well
 		return nil, err
 	}
-	t, err := stored.New(c.Store).Trace(ctx, in.ID, in.Before, in.Limit)
+	t, err := stored.New(c.Store).Trace(ctx, stored.TraceQuery{Conversation: in.ID, Before: in.Before, Limit: in.Limit, Metadata: in.wanted})
 	if err != nil {
 		return nil, err
 	}
-	out := trace{Conversation: c.chatOf(t.Conversation), Summary: c.summaryOf(t), Runs: mapped(t.Runs, c.runOf), More: t.Older}
+	added, err := stored.New(c.Store).Messages(ctx, in.ID, t.Runs)
+	if err != nil {
+		return nil, err
+	}
+	told, err := stored.New(c.Store).Instructions(ctx, in.ID, t.Runs)
+	if err != nil {
+		return nil, err
+	}
+	out := trace{Conversation: c.chatOf(t.Conversation), Summary: c.summaryOf(t), More: t.Older}
+	out.Runs = mapped(t.Runs, func(r runs.Record) tracedRun {
+		run := c.runOf(r)
+		run.Told = told[r.Instructions]
+		run.Added = mapped(added[r.ID], func(m conversation.Message) message {
+			return messageOf(in.ID, m, m.State).writtenBy(runs.Answered{Model: r.Model, Agent: r.Agent})
+		})
+		return run
+	})
 	return &traceAnswer{out}, nil
 }
 
@@ -162,21 +199,21 @@ func (c *Channel) cost(model string, prompt, cached, completion int64) *float64 
 	return nil
 }
 
-func (c *Channel) runOf(r conversation.RunRecord) tracedRun {
+func (c *Channel) runOf(r runs.Record) tracedRun {
 	asked := r.Asked.Name
 	if asked == "" {
 		asked = r.Asked.ID
 	}
 	return tracedRun{
-		ID: r.ID, Kind: string(r.Kind), Status: string(r.Status), Asked: asked, Model: r.Model, ModelCalls: r.Rounds,
+		ID: r.ID, Kind: string(r.Kind), Status: string(r.Status), Asked: asked, Agent: r.Agent, Model: r.Model, ModelCalls: r.Rounds,
 		Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion, Cost: c.cost(r.Model, int64(r.Prompt), int64(r.Cached), int64(r.Completion)), Messages: r.Messages,
-		Error: r.Error, Finish: string(r.FinishReason), StartedAt: r.StartedAt.UTC(), TookMS: r.EndedAt.Sub(r.StartedAt).Milliseconds(), Steps: mapped(r.Steps, stepOf),
+		Error: r.Error, Finish: string(r.FinishReason), Warnings: r.Warnings, StartedAt: r.StartedAt.UTC(), TookMS: (r.EndedAt.Sub(r.StartedAt) - steps.Waited(r.Steps)).Milliseconds(), Steps: mapped(r.Steps, stepOf),
 	}
 }
 
 func stepOf(s steps.Step) step {
 	return step{
 		Kind: string(s.Kind), Name: s.Name, Purpose: string(s.Purpose), At: s.At.UTC(), TookMS: s.Took.Milliseconds(), FirstByteMS: s.FirstByte.Milliseconds(),
-		Prompt: s.Prompt, Cached: s.Cached, Completion: s.Completion, Shown: s.Shown, Left: s.Left, Window: s.Window, Finish: string(s.FinishReason), Call: s.CallID, Error: s.Error,
+		Prompt: s.Prompt, Cached: s.Cached, Completion: s.Completion, Shown: s.Shown, Left: s.Left, Window: s.Window, Finish: string(s.FinishReason), Call: s.CallID, Answer: s.Answer, By: s.By, Error: s.Error, Failure: s.Failure,
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/files"
+	"parley/conversation/media"
 )
 
 // AttachCommand is the word that sends a file: "/attach FILE what it is".
@@ -21,12 +22,13 @@ const AttachCommand = "/attach"
 
 // Files keeps the files that are sent until a run has read them. hosted.Uploads does.
 type Files interface {
-	Put(ctx context.Context, key conversation.Key, name, mediaType string, data []byte) (conversation.Attachment, error)
-	Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error)
+	Put(ctx context.Context, key conversation.Key, name, declared string, body io.Reader) (media.Attachment, error)
+	MaxFile() int64 // bytes that a file may have
+	Fetch(ctx context.Context, file media.Attachment) (io.ReadCloser, error)
 }
 
 // Fetch opens a file that came with a message.
-func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error) {
+func (c *Channel) Fetch(ctx context.Context, file media.Attachment) (io.ReadCloser, error) {
 	if c.files == nil {
 		return nil, &files.GoneError{Words: "it was sent from another terminal"}
 	}
@@ -41,17 +43,22 @@ func (c *Channel) attach(ctx context.Context, in *conversation.Inbound) error {
 	}
 	paths, words, asked := dropped(in.Text)
 	if asked && len(paths) == 0 {
-		return errors.New("there is no file to send: write /attach FILE")
+		return refusedError("write /attach FILE")
 	}
 	if len(paths) == 0 {
 		return nil
 	}
 	for _, path := range paths {
-		data, err := readFile(path)
+		file, mediaType, err := openFile(path, c.files.MaxFile())
 		if err != nil {
 			return err
 		}
-		attachment, err := c.files.Put(ctx, c.key, filepath.Base(path), mediaTypeOf(data), data)
+		defer file.Close()
+		if strings.HasPrefix(mediaType, "image/") && !c.seesPictures && c.warned != in.Text {
+			c.warned = in.Text
+			return unseenError(filepath.Base(path))
+		}
+		attachment, err := c.files.Put(ctx, c.key, filepath.Base(path), mediaType, file)
 		if err != nil {
 			return err
 		}
@@ -61,27 +68,44 @@ func (c *Channel) attach(ctx context.Context, in *conversation.Inbound) error {
 	return nil
 }
 
-func mediaTypeOf(data []byte) string {
-	kind, _, _ := strings.Cut(http.DetectContentType(data), ";")
-	return kind
+// unseenError says of a picture, before it is sent, that the model can't see it.
+type unseenError string
+
+func (e unseenError) Error() string {
+	return fmt.Sprintf("The model can't see pictures: of %s it is told only the name. (vision = true in [llm] says that it can.)", string(e))
 }
 
-// readFile reads a file that is to be sent.
-func readFile(path string) ([]byte, error) {
+// refusedError says why a message can't be sent as it is.
+type refusedError string
+
+func (e refusedError) Error() string { return string(e) }
+
+// openFile opens a file that is to be sent, and returns what its bytes show it to be.
+func openFile(path string, most int64) (file *os.File, mediaType string, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("there is no file %s", path)
+		return nil, "", refusedError("there is no file " + path)
 	case err != nil:
-		return nil, err
+		return nil, "", err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is no file", path)
+		return nil, "", refusedError(path + " is no file")
 	case info.Size() == 0:
-		return nil, fmt.Errorf("%s is empty", path)
-	case info.Size() > files.MaxSize:
-		return nil, fmt.Errorf("%s has %s, and at most %s can be sent", path, files.Size(info.Size()), files.Size(files.MaxSize))
+		return nil, "", refusedError(path + " is empty")
+	case info.Size() > most:
+		return nil, "", refusedError(fmt.Sprintf("%s has %s, and at most %s can be sent", path, files.Size(info.Size()), files.Size(most)))
 	}
-	return os.ReadFile(path)
+	if file, err = os.Open(path); err != nil {
+		return nil, "", err
+	}
+	head := make([]byte, 512) // of http.DetectContentType
+	n, err := file.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		file.Close()
+		return nil, "", err
+	}
+	mediaType, _, _ = strings.Cut(http.DetectContentType(head[:n]), ";")
+	return file, mediaType, nil
 }
 
 // dropped returns the files at the beginning of a line, and the words behind them. With

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,7 +21,8 @@ import (
 	"parley/conversation"
 )
 
-const channelName = "cli"
+// ChannelName is the name of the channel, with which its session keys begin.
+const ChannelName = "cli"
 
 // Command is one of the gateway's commands, offered by tab completion.
 type Command struct {
@@ -33,25 +35,37 @@ type Options struct {
 	Session string    // name of the session; "" means DefaultSession
 	In      io.Reader // nil means os.Stdin
 	Out     io.Writer // nil means os.Stdout
-	Err     io.Writer // takes what LogWriter gets while no chat is on the screen; nil discards it
+	Err     io.Writer // without Interactive, takes the reasons for which there is no answer, or none yet; nil discards them
 
-	// Interactive asks for the line editor. Without it every line of In is one
-	// message and answers are plain text. IsInteractive tells which fits.
+	// Interactive asks for the line editor. Without it Message, or else all of In, is
+	// one message, or with Lines every line of In. Answers are plain text then.
+	// IsInteractive tells which fits.
 	Interactive bool
+	Message     string
+	Lines       bool
 
 	// Size is the terminal's columns and rows; nil asks the terminal that Out is.
 	Size func() (width, height int)
 
+	Vision      bool      // the model sees pictures; else the user is told so before one is sent
 	Files       Files     // keeps the files that are sent from the line editor; nil: none can be
 	Folder      string    // where files that come with replies are put; "" means the working folder
 	HistoryPath string    // file that keeps the lines typed; "" keeps them in memory only
-	Intro       []string  // lines printed first by the line editor: the model, a recap
+	Intro       []string  // lines printed first by the line editor, such as the model
 	Commands    []Command // for tab completion
 	Logger      *slog.Logger
 
+	// Recap has the last messages of the conversation that goes on, which the line editor
+	// shows behind Intro.
+	Recap []conversation.Message
+
+	// Thought returns what the model thought before the latest answer, "" for nothing, for
+	// ThoughtCommand in the line editor; nil: there is no such command.
+	Thought func(ctx context.Context) (string, error)
+
 	// Abandoned is called, without Interactive, when Out is a pipe that nobody
-	// reads any more; nil does nothing. An answer that is being made meanwhile
-	// could not be told from one that takes long.
+	// reads any more; nil does nothing. Without it, the chat would wait for an answer
+	// that nobody reads.
 	Abandoned func()
 }
 
@@ -67,18 +81,30 @@ type Channel struct {
 	frontend frontend
 	folder   string        // where files are put
 	files    Files         // that are sent; nil: none can be
+	printed  atomic.Int64  // the delivery of which a piece was printed last
 	ready    chan struct{} // closed when Run can show deliveries
 	gone     chan struct{} // closed when Run has ended
+
+	seesPictures bool
+	warned       string // the message of which the user was told last that its picture is not seen; for Run's goroutine
 }
 
 // frontend is what differs between a terminal and a pipe.
 type frontend interface {
 	// run takes messages until the input ends. It calls ready when deliver may be called.
 	run(ctx context.Context, post postFunc, ready func()) error
-	// deliver's and preview's address is the id of the message that is answered.
-	deliver(ctx context.Context, d conversation.Delivery) error
+	// deliver prints a piece of a reply. Its address, and preview's, is the id of the
+	// message that is answered.
+	deliver(ctx context.Context, p piece) error
 	preview(address, text string)
-	log(line []byte)
+}
+
+// piece is the text of a reply, or one of its pictures.
+type piece struct {
+	address, text string
+	continues     bool // the piece before it was printed last
+	more          bool // another one follows
+	interim       bool // it is a question, or about one: the reply is still to come
 }
 
 // postFunc accepts a message under an id that newID returned.
@@ -118,8 +144,11 @@ func New(o Options) (*Channel, error) {
 	c := &Channel{
 		key:    Key(o.Session),
 		folder: o.Folder,
-		ready:  make(chan struct{}),
-		gone:   make(chan struct{}),
+
+		seesPictures: o.Vision,
+
+		ready: make(chan struct{}),
+		gone:  make(chan struct{}),
 	}
 	if o.Interactive {
 		c.files = o.Files
@@ -131,7 +160,7 @@ func New(o Options) (*Channel, error) {
 }
 
 // Name returns "cli".
-func (c *Channel) Name() string { return channelName }
+func (c *Channel) Name() string { return ChannelName }
 
 // Key returns the session's key.
 func (c *Channel) Key() conversation.Key { return c.key }
@@ -147,7 +176,6 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 			Address:  c.addressPrefix() + id,
 			Sender:   conversation.Sender{ID: "local", Name: "you"},
 			Text:     text,
-			At:       time.Now(),
 		}
 		if err := c.attach(ctx, &in); err != nil {
 			return err
@@ -181,14 +209,23 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 	if err := c.waitReady(ctx); err != nil {
 		return "", err
 	}
-	d.Address = strings.TrimPrefix(d.Address, c.addressPrefix())
+	next := piece{address: strings.TrimPrefix(d.Address, c.addressPrefix()), text: p.Text, continues: p.Index > 0 && c.printed.Load() == d.ID, more: p.Index < pieces(d)-1, interim: d.Interim}
 	if p.File != nil {
-		d.Text += "\n\n" + c.save(p.File)
+		next.text = strings.TrimSpace(p.Text + "\n\n" + save(c.folder, p.File))
 	}
-	if err := c.frontend.deliver(ctx, d); err != nil {
+	if err := c.frontend.deliver(ctx, next); err != nil {
 		return "", &channels.SendError{RetryAfter: elsewhereRetry, Err: err}
 	}
+	c.printed.Store(d.ID)
 	return strconv.FormatInt(d.ID, 10), nil
+}
+
+// pieces returns in how many pieces a reply is printed: its text, and each picture.
+func pieces(d conversation.Delivery) int {
+	if strings.TrimSpace(d.Text) == "" {
+		return max(len(d.Pictures), 1)
+	}
+	return 1 + len(d.Pictures)
 }
 
 func (c *Channel) waitReady(ctx context.Context) error {
@@ -215,20 +252,43 @@ func (c *Channel) Preview(address, text string) {
 	}
 }
 
-// addressPrefix begins the address of every message of this session. The
-// message's id follows, which tells the replies apart.
+// Thinking reports all that the model has thought so far in a call for the answer to the
+// message at the address; "" begins another call. It does not block.
+func (c *Channel) Thinking(address, text string) {
+	if chat, ok := c.frontend.(*chat); ok && text != "" {
+		chat.thoughts.grow(strings.TrimPrefix(address, c.addressPrefix()), time.Now())
+	} else if ok {
+		chat.thoughts.clear()
+	}
+}
+
+// ForgetThought says, before the reply to the message at the address comes, that what the
+// model has thought for it is not stored.
+func (c *Channel) ForgetThought(address string) {
+	if chat, ok := c.frontend.(*chat); ok {
+		chat.thoughts.take(strings.TrimPrefix(address, c.addressPrefix()))
+	}
+}
+
+// addressPrefix returns the beginning of the addresses of this session's messages. The
+// message's id follows, so that each reply belongs to one message.
 func (c *Channel) addressPrefix() string { return string(c.key) + "/" }
 
-// LogWriter returns a writer of log lines: above the prompt while the chat is on
-// the screen, without disturbing the line being typed, and else to Options.Err.
-// Each Write should be whole lines, as log handlers make them.
-func (c *Channel) LogWriter() io.Writer { return logWriter{c.frontend} }
+// Failed says, before the reply to the message at the address comes, that there is no
+// answer: the reply says why. Without a line editor it goes to Options.Err, and Run
+// returns ErrFailed in the end.
+func (c *Channel) Failed(address string) {
+	if p, ok := c.frontend.(*pipe); ok {
+		p.fail(strings.TrimPrefix(address, c.addressPrefix()))
+	}
+}
 
-type logWriter struct{ frontend frontend }
-
-func (w logWriter) Write(b []byte) (int, error) {
-	w.frontend.log(b)
-	return len(b), nil
+// Waiting says why the answer to the message at the address does not come yet. With a line
+// editor, Preview shows it; without one it goes to Options.Err.
+func (c *Channel) Waiting(address, words string) {
+	if p, ok := c.frontend.(*pipe); ok {
+		p.wait(strings.TrimPrefix(address, c.addressPrefix()), words)
+	}
 }
 
 // newID returns an id that is unique and sorts by time.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"parley/conversation"
 	"parley/plaintext"
 )
 
@@ -24,16 +24,16 @@ const (
 )
 
 // chat is the frontend on a terminal. Everything that is printed is printed under
-// mu, so that answers, logs and the line being typed never mix.
+// mu, so that answers and the line being typed never mix.
 type chat struct {
 	opts    Options
 	palette palette
-	errOut  io.Writer
 
 	ctx  context.Context // of run
 	post postFunc
 
 	previews previews
+	thoughts thoughts
 
 	mu       sync.Mutex
 	free     *sync.Cond // when locked becomes false, or closed true
@@ -41,15 +41,19 @@ type chat struct {
 	open     bool       // the screen is ours
 	closed   bool       // for good
 	screen   *screen
-	markdown *markdown
+	markdown *typesetter
 
 	pending   []sent // messages that wait for their reply, in order
+	first     string // the first message that was written in this chat; "" = none yet
+	asked     string // the message whose run waits for an answer of the user; "" = none
 	live      liveAnswer
 	delivered string // the newest message that is answered
 	armed     bool   // Ctrl-C was pressed with nothing to stop; again leaves
 	leave     bool
 	hint      []string
-	inputRows int
+	prompt    string
+	line      []rune // being edited
+	cursor    int    // in line
 }
 
 // sent is a message of the user.
@@ -65,30 +69,39 @@ type liveAnswer struct {
 	address string
 	text    string
 	printed string // the beginning of text that scrolled out of the region and stays
+	head    head   // what has to stand before the rest when it is rendered
+}
+
+// rest returns what of a text, which begins with printed, is not printed yet.
+func (l liveAnswer) rest(text string) string {
+	rest := text[len(l.printed):]
+	if l.head.text == "" {
+		rest = strings.TrimLeft(rest, "\n")
+	}
+	return rest
 }
 
 func newChat(o Options) *chat {
 	c := &chat{
-		opts:      o,
-		palette:   newPalette(),
-		errOut:    o.Err,
-		previews:  previews{changed: make(chan struct{}, 1)},
-		inputRows: 1,
+		opts:     o,
+		palette:  newPalette(),
+		previews: previews{changed: make(chan struct{}, 1)},
 	}
+	c.prompt = c.palette.accent("›") + " "
 	c.free = sync.NewCond(&c.mu)
-	c.markdown = newMarkdown(c.palette)
+	c.markdown = newTypesetter(c.palette)
 	return c
 }
 
 func (c *chat) run(ctx context.Context, post postFunc, ready func()) error {
 	c.ctx, c.post = ctx, post
 	c.screen = &screen{size: c.opts.Size}
-	ed, err := newEditor(c.opts, c.palette, c)
+	ed, err := newEditor(c.opts, c)
 	if err != nil {
 		return err
 	}
 	defer ed.close()
-	c.screen.tty, c.screen.editor, c.screen.resize = ed.tty, ed.rl, ed.resize
+	c.screen.tty = ed.tty
 	c.begin()
 	ready()
 
@@ -110,11 +123,28 @@ func (c *chat) begin() {
 	defer c.mu.Unlock()
 	c.open = true
 	c.screen.look()
-	intro := ansi.Wordwrap(onlySGR(strings.Join(c.opts.Intro, "\n")), c.screen.width-1, "")
-	if intro != "" {
-		intro += "\n\n"
+	var lines []string
+	intro := slices.Clone(c.opts.Intro)
+	if recap := c.markdown.recap(c.opts.Recap, time.Now(), c.screen.width); recap != nil {
+		intro = append(append(intro, ""), recap...)
 	}
-	_ = c.repaint(0, intro)
+	for _, line := range intro {
+		lines = append(lines, indented(onlySGR(line), c.screen.width-1))
+	}
+	above := strings.Join(lines, "\n")
+	if above != "" {
+		above += "\n\n"
+	}
+	_ = c.repaint(above)
+}
+
+// indented wraps a line between words, and indents all of its rows as it is indented
+// itself.
+func indented(line string, columns int) string {
+	text := strings.TrimLeft(line, " ")
+	indent := line[:len(line)-len(text)]
+	rows := strings.Split(ansi.Wordwrap(text, max(columns-len(indent), minRoom), ""), "\n")
+	return indent + strings.Join(rows, "\n"+indent)
 }
 
 // end removes the region, and says what becomes of an answer that is still being
@@ -127,7 +157,7 @@ func (c *chat) end() {
 		above += c.palette.dim("The answer is not there yet. If it does not come now, it will be here next time.") + "\n"
 	}
 	c.locked, c.open, c.closed = false, false, true
-	_ = c.screen.paint(0, above, nil)
+	_ = c.screen.paint(above, nil, input{})
 	c.free.Broadcast()
 }
 
@@ -147,7 +177,7 @@ func (c *chat) converse(ed *editor) {
 			}
 		case unfinished(line):
 			draft = continued(line)
-			c.takeLine(line, draft)
+			c.takeLine(draft)
 		default:
 			ed.remember(line)
 			draft = c.submit(line, message(ed.expand(line)))
@@ -187,22 +217,26 @@ func message(line string) string {
 func (c *chat) giveUpLine() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unlock(c.inputRows, "", "")
+	c.unlock("", "")
 	return c.leave
 }
 
-// takeLine removes the echo of an entered line. draft is edited next.
-func (c *chat) takeLine(line, draft string) {
+// takeLine removes an entered line. draft is edited next.
+func (c *chat) takeLine(draft string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unlock(c.echoRows(line), "", draft)
+	c.unlock("", draft)
 }
 
 // submit accepts a message. It returns what the next line begins with: nothing,
 // or what was typed when it could not be stored.
 func (c *chat) submit(line, text string) (draft string) {
 	if strings.TrimSpace(text) == "" {
-		c.takeLine(line, "")
+		c.takeLine("")
+		return ""
+	}
+	if c.opts.Thought != nil && strings.TrimSpace(text) == ThoughtCommand {
+		c.showThought(line)
 		return ""
 	}
 	id, err := newID()
@@ -210,35 +244,47 @@ func (c *chat) submit(line, text string) (draft string) {
 		c.addPending(id, line)
 		err = c.post(c.ctx, id, text)
 	} else {
-		c.takeLine(line, line)
+		c.takeLine(line)
 	}
 	if err == nil {
 		return ""
 	}
-	c.withdraw(id, line, err)
-	return line
+	return c.withdraw(id, line, err)
 }
 
 func (c *chat) addPending(id, line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	busy := c.busy()
+	c.first = cmp.Or(c.first, id)
 	c.pending = append(c.pending, sent{id: id, text: line, shown: !busy})
 	above := ""
 	if !busy {
 		above = c.echo(line)
 	}
-	c.unlock(c.echoRows(line), above, "")
+	c.unlock(above, "")
 }
 
-// withdraw removes a message that was not stored.
-func (c *chat) withdraw(id, line string, err error) {
+// withdraw removes a message that was not stored, and says why. It returns what the next
+// line begins with: the message if it can be sent again as it is. The arrow key brings back one
+// that was refused, so that what is typed next is not appended to it.
+func (c *chat) withdraw(id, line string, err error) (draft string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget(id)
-	c.inputRows = c.echoRows(line)
-	_ = c.repaint(0, c.palette.alarm("The message was not stored: "+plaintext.ForTerminal(err.Error()))+"\n"+
-		c.palette.dim("It is back in the line: Enter sends it again.")+"\n\n")
+	told, what, draft := "The message was not stored: "+err.Error(), "It is back in the line: Enter sends it again.", line
+	var unseen unseenError
+	var refused refusedError
+	switch {
+	case errors.As(err, &unseen):
+		told, what = err.Error(), "The message is back in the line: Enter sends it all the same."
+	case errors.As(err, &refused):
+		told, what, draft = "Nothing was sent: "+err.Error()+".", "Arrow up brings the message back.", ""
+	}
+	columns := c.screen.width - 1
+	c.setLine(draft)
+	_ = c.repaint(c.palette.alarm(indented(plaintext.ForTerminal(told), columns)) + "\n" + c.palette.dim(indented(what, columns)) + "\n\n")
+	return draft
 }
 
 // forget removes a message from the list of those that wait for a reply.
@@ -260,11 +306,6 @@ func (c *chat) echo(line string) string {
 	return c.palette.accent("›") + " " + line + "\n\n"
 }
 
-// echoRows returns how many rows the editor has left of an entered line.
-func (c *chat) echoRows(line string) int {
-	return inputRows(promptWidth, []rune(line), c.screen.width)
-}
-
 // unshown prints the first n pending messages that wait in the region.
 func (c *chat) unshown(n int) string {
 	above := ""
@@ -277,69 +318,71 @@ func (c *chat) unshown(n int) string {
 	return above
 }
 
-func (c *chat) log(b []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.open {
-		_, _ = c.errOut.Write(b)
-		return
-	}
-	c.waitUnlocked()
-	if c.closed {
-		_, _ = c.errOut.Write(b)
-		return
-	}
-	_ = c.repaint(0, onlySGR(string(b)))
-}
-
 // deliver prints a reply. It answers the message that it is addressed to and all
 // before it: a run takes several messages together, and the reply to a /stop also
 // ends what was being answered.
-func (c *chat) deliver(_ context.Context, d conversation.Delivery) error {
+func (c *chat) deliver(_ context.Context, p piece) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waitUnlocked()
-	answered := 1 + slices.IndexFunc(c.pending, func(m sent) bool { return m.id == d.Address })
+	if p.continues {
+		return c.repaint(c.reply(p, false))
+	}
+	answered := 1 + slices.IndexFunc(c.pending, func(m sent) bool { return m.id == p.address })
 	above := c.unshown(answered)
-	if answered == 0 {
+	if isOlder := c.first == "" || p.address < c.first; answered == 0 && isOlder && p.address != c.asked { // ids sort by time
 		above += c.palette.dim(fromBefore) + "\n"
 	}
 	// A session has one run at a time: the answer on the screen is this reply's, or
 	// none of what was asked in this chat is left to wait for it.
-	ends := d.Address == c.live.address || len(c.pending) == answered ||
+	ends := p.address == c.live.address || len(c.pending) == answered ||
 		slices.ContainsFunc(c.pending[:answered], func(m sent) bool { return m.id == c.live.address })
-	above += c.reply(d, ends)
+	if p.interim {
+		above += c.paragraphs(head{}, strings.TrimSpace(plaintext.ForTerminal(p.text)))
+		c.asked = p.address
+	} else {
+		if ends {
+			above += c.thoughtLine(cmp.Or(c.live.address, p.address))
+		}
+		above += c.reply(p, ends)
+		if p.address == c.asked {
+			c.asked = ""
+		}
+	}
 	c.pending = c.pending[answered:]
 	above += c.unshown(len(c.pending))
 	if ends {
 		c.live = liveAnswer{}
 	}
-	c.delivered = max(c.delivered, d.Address)
-	return c.repaint(0, above)
+	c.delivered = max(c.delivered, p.address)
+	return c.repaint(above)
 }
 
-// reply renders a delivery, without the part of the answer that is on the screen
+// reply renders a piece of a reply, without the part of the answer that is on the screen
 // already.
-func (c *chat) reply(d conversation.Delivery, ends bool) string {
-	text := strings.TrimSpace(plaintext.ForTerminal(d.Text))
-	note := ""
+func (c *chat) reply(p piece, ends bool) string {
+	text := strings.TrimSpace(plaintext.ForTerminal(p.text))
+	note, behind := "", head{}
 	if ends && c.live.printed != "" {
-		if rest, ok := strings.CutPrefix(text, c.live.printed); ok {
-			text = strings.Trim(rest, "\n")
+		if strings.HasPrefix(text, c.live.printed) {
+			text, behind = c.live.rest(text), c.live.head
 		} else {
 			note = c.palette.dim("(the whole answer)") + "\n"
 		}
 	} else if text == "" {
 		note = c.palette.dim("(nothing)") + "\n\n"
 	}
-	return note + c.paragraphs(text)
+	return note + c.paragraphs(behind, text)
 }
 
-// paragraphs returns rendered text with an empty line after it.
-func (c *chat) paragraphs(text string) string {
-	lines := c.markdown.render(text, c.screen.width)
-	if len(lines) == 0 {
-		return ""
+// paragraphs returns rendered text that stands behind head, with an empty line after it.
+func (c *chat) paragraphs(head head, text string) string {
+	lines := c.rendered(head, text)
+	switch {
+	case len(lines) > 0:
+		return strings.Join(lines, "\n") + "\n\n"
+	case head.text != "": // the end of code
+		return "\n"
 	}
-	return strings.Join(lines, "\n") + "\n\n"
+	return ""
 }

@@ -30,5 +30,5 @@ func ValidateSession(name string) error {
 
 // Key returns the key of a terminal's session: "cli:NAME".
 func Key(name string) conversation.Key {
-	return conversation.Key(channelName + ":" + name)
+	return conversation.Key(ChannelName + ":" + name)
 }

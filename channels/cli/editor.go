@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -14,8 +16,7 @@ import (
 )
 
 const (
-	promptText  = "› "
-	promptWidth = 2
+	promptWidth = 2 // columns of chat.prompt
 
 	// A paste beyond these is shown as a label, and put in its place when the
 	// message is sent.
@@ -36,14 +37,17 @@ type editorEvents interface {
 	// leaving comes before a key that may end the editing: nothing may be
 	// written until edited or the end of readLine.
 	leaving()
-	// edited comes after every other key, with the line as it will be drawn
-	// next and what to show about it.
-	edited(line []rune, hint []string)
+	// edited comes after every other key, with the line, the cursor's place in it,
+	// and what to show about it.
+	edited(line []rune, pos int, hint []string)
+	// cleared comes when the screen is to be emptied.
+	cleared()
 	// suspend comes before the process stops for the shell.
 	suspend()
 }
 
-// editor is the line editor.
+// editor is the line editor. The library edits the line and draws nothing: it would draw a
+// line that is taller than the screen again and again.
 type editor struct {
 	rl       *readline.Instance
 	keys     *keyReader
@@ -51,26 +55,25 @@ type editor struct {
 	raw      *rawMode
 	events   editorEvents
 	commands []Command
-	resize   func()
+	searched string            // what the search in the history shows
 	pastes   map[string]string // by label
 	pasted   int
 }
 
-func newEditor(o Options, p palette, events editorEvents) (*editor, error) {
+func newEditor(o Options, events editorEvents) (*editor, error) {
 	e := &editor{
 		keys:     newKeyReader(o.In),
 		events:   events,
 		commands: o.Commands,
 		pastes:   make(map[string]string),
 	}
-	e.tty = &tty{w: o.Out, onQuery: e.keys.answerCursor}
+	e.tty = &tty{w: o.Out}
 	e.raw = &rawMode{in: o.In, out: e.tty}
 	if err := e.raw.enter(); err != nil {
 		e.keys.end()
 		return nil, fmt.Errorf("the terminal can't be used for editing: %w", err)
 	}
 	rl, err := readline.NewFromConfig(&readline.Config{
-		Prompt:                 p.accent("›") + " ",
 		HistoryFile:            historyFile(o.HistoryPath, o.Logger),
 		HistoryLimit:           historyLines,
 		DisableAutoSaveHistory: true,
@@ -78,15 +81,15 @@ func newEditor(o Options, p palette, events editorEvents) (*editor, error) {
 		InterruptPrompt:        "\n", // nothing
 		EOFPrompt:              "\n",
 		Stdin:                  e.keys,
-		Stdout:                 e.tty,
-		Stderr:                 e.tty,
+		Stdout:                 libraryOutput{e},
+		Stderr:                 libraryOutput{e},
 		Listener:               e.listen,
 		FuncFilterInputRune:    e.filter,
-		FuncIsTerminal:         func() bool { return true },
+		FuncIsTerminal:         func() bool { return false }, // draw nothing
 		FuncMakeRaw:            e.raw.resume,
 		FuncExitRaw:            e.raw.pause,
 		FuncGetSize:            o.Size,
-		FuncOnWidthChanged:     func(f func()) { e.resize = f },
+		FuncOnWidthChanged:     func(func()) {},
 	})
 	if err != nil {
 		e.keys.end()
@@ -98,6 +101,22 @@ func newEditor(o Options, p palette, events editorEvents) (*editor, error) {
 	}
 	e.rl = rl
 	return e, nil
+}
+
+// libraryOutput takes what the library writes although it draws nothing: the bell, and how
+// a search in the history goes, which is shown as a hint.
+type libraryOutput struct{ *editor }
+
+var searchShown = regexp.MustCompile(`(?:failing )?(?:bck|fwd)-i-search: [^\x1b]*`)
+
+func (o libraryOutput) Write(b []byte) (int, error) {
+	if found := searchShown.Find(b); found != nil {
+		o.searched = string(found)
+	}
+	if bytes.ContainsRune(b, readline.CharBell) {
+		return o.tty.Write([]byte{readline.CharBell})
+	}
+	return len(b), nil
 }
 
 // close restores the terminal.
@@ -175,13 +194,19 @@ func (e *editor) listen(line []rune, pos int, key rune) ([]rune, int, bool) {
 	case readline.CharTab:
 		line, pos, hint = e.complete(line, pos)
 		changed = true
+	case readline.CharCtrlL:
+		e.events.cleared()
+	}
+	if e.searched != "" {
+		hint = append(hint, e.searched)
+		e.searched = ""
 	}
 	for i, r := range line {
 		if r == historyBreak {
 			line[i], changed = '\n', true
 		}
 	}
-	e.events.edited(line, hint)
+	e.events.edited(line, pos, hint)
 	return line, pos, changed
 }
 

@@ -14,15 +14,15 @@ import (
 // maxSame is how many files of one name get numbers.
 const maxSame = 100
 
-// save writes a file beside those that exist already, and returns where, or why
-// it could not.
-func (c *Channel) save(file *channels.File) string {
+// save writes a file into a folder, beside those that exist already, and returns where,
+// or why it could not.
+func save(folder string, file *channels.File) string {
 	name := filepath.Base(filepath.Clean("/" + file.Name))
 	end := filepath.Ext(name)
 	for n := 1; n <= maxSame; n++ {
-		path := filepath.Join(c.folder, name)
+		path := filepath.Join(folder, name)
 		if n > 1 {
-			path = filepath.Join(c.folder, fmt.Sprintf("%s-%d%s", strings.TrimSuffix(name, end), n, end))
+			path = filepath.Join(folder, fmt.Sprintf("%s-%d%s", strings.TrimSuffix(name, end), n, end))
 		}
 		err := create(path, file.Data)
 		if errors.Is(err, fs.ErrExist) {
@@ -33,6 +33,9 @@ func (c *Channel) save(file *channels.File) string {
 		}
 		if whole, err := filepath.Abs(path); err == nil {
 			path = whole
+		}
+		if file.Picture != nil {
+			return "The picture is `" + path + "`"
 		}
 		return "The file is `" + path + "`"
 	}

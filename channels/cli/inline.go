@@ -1,15 +1,13 @@
 package cli
 
 import (
-	"bufio"
-	"html"
 	"strings"
 
+	"parley/markup"
 	"parley/plaintext"
 
 	"github.com/yuin/goldmark/ast"
 	east "github.com/yuin/goldmark/extension/ast"
-	ghtml "github.com/yuin/goldmark/renderer/html"
 )
 
 // inlines returns the text in a node, in at least the given style.
@@ -27,6 +25,8 @@ func (r *renderer) inline(n ast.Node, looks look) prose {
 		return prose{{r.text(n), looks}}
 	case *ast.String:
 		return prose{{unbroken(plaintext.ForTerminal(string(n.Value))), looks}}
+	case *markup.Formula:
+		return prose{{unbroken(string(n.Source)), looks}}
 	case *ast.CodeSpan:
 		return r.marked(n, "`", looks|accent)
 	case *ast.Emphasis:
@@ -91,11 +91,7 @@ func unescape(s string) string {
 	if !strings.ContainsAny(s, `\&`) {
 		return s
 	}
-	var b strings.Builder
-	buf := bufio.NewWriterSize(&b, len(s))
-	ghtml.DefaultWriter.Write(buf, []byte(s))
-	_ = buf.Flush() // a strings.Builder takes everything
-	return plaintext.ForTerminal(html.UnescapeString(b.String()))
+	return plaintext.ForTerminal(markup.Unescape(s))
 }
 
 // link returns what a link or an image shows, with its destination unless the

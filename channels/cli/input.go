@@ -3,7 +3,7 @@ package cli
 import "parley/plaintext"
 
 // This file is the chat's side of the keys: what Ctrl-C means, and the lock
-// that keeps output away while the editor ends a line and owns the cursor.
+// that keeps output away while the editor ends a line.
 
 // waitUnlocked waits until the chat may print. The caller holds mu.
 func (c *chat) waitUnlocked() {
@@ -12,19 +12,19 @@ func (c *chat) waitUnlocked() {
 	}
 }
 
-// unlock removes the echo of the ended line, prints above, and lets others print
-// again. The caller holds mu.
-func (c *chat) unlock(echo int, above, draft string) {
+// unlock prints above in place of the ended line, shows the draft that is edited next, and
+// lets others print again. The caller holds mu.
+func (c *chat) unlock(above, draft string) {
 	c.locked = false
-	c.inputRows = inputRows(promptWidth, []rune(draft), c.screen.width)
-	if echo >= c.screen.height {
-		// The line has scrolled out of reach: it stays as it was typed, and
-		// so does the region above it.
-		c.screen.forget()
-		echo, above = 0, "\n"
-	}
-	_ = c.repaint(echo, above)
+	c.setLine(draft)
+	_ = c.repaint(above)
 	c.free.Broadcast()
+}
+
+// setLine sets the line being edited, with the cursor at its end. The caller holds mu.
+func (c *chat) setLine(text string) {
+	c.line = []rune(text)
+	c.cursor = len(c.line)
 }
 
 // leaving is called before a key that may end the line.
@@ -35,26 +35,39 @@ func (c *chat) leaving() {
 }
 
 // edited is called after a key that did not end the line.
-func (c *chat) edited(line []rune, hint []string) {
+func (c *chat) edited(line []rune, pos int, hint []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	stale := c.locked || len(hint)+len(c.hint) > 0
 	c.locked, c.armed = false, false
-	width, height := c.screen.width, c.screen.height
+	width, height, rows := c.screen.width, c.screen.height, len(c.input().rows)
+	c.line, c.cursor, c.hint = line, pos, hint
 	c.screen.look()
-	rows := inputRows(promptWidth, line, c.screen.width)
-	if stale || rows != c.inputRows || width != c.screen.width || height != c.screen.height {
-		c.inputRows, c.hint = rows, hint
-		_ = c.repaint(0, "")
+	in := c.input()
+	if stale || len(in.rows) != rows || width != c.screen.width || height != c.screen.height {
+		_ = c.repaint("")
+	} else {
+		_ = c.screen.paintInput(in)
 	}
 	c.free.Broadcast()
+}
+
+// input returns the line being edited as it is drawn.
+func (c *chat) input() input { return c.screen.input(c.prompt, c.line, c.cursor) }
+
+// cleared empties the screen.
+func (c *chat) cleared() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.screen.clear()
+	_ = c.repaint("")
 }
 
 // suspend is called before the shell gets the terminal.
 func (c *chat) suspend() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_ = c.screen.paint(0, "", nil)
+	_ = c.screen.paint("", nil, input{})
 }
 
 // interrupt handles Ctrl-C: it stops the answer that is being written. Without
@@ -81,7 +94,7 @@ func (c *chat) stop() {
 	if err == nil {
 		c.mu.Lock()
 		c.pending = append(c.pending, sent{id: id, stop: true})
-		_ = c.repaint(0, "")
+		_ = c.repaint("")
 		c.mu.Unlock()
 		err = c.post(c.ctx, id, stopText)
 	}
@@ -92,5 +105,5 @@ func (c *chat) stop() {
 	defer c.mu.Unlock()
 	c.forget(id)
 	c.hint = []string{"could not be stopped: " + plaintext.ForTerminal(err.Error())}
-	_ = c.repaint(0, "")
+	_ = c.repaint("")
 }

@@ -25,14 +25,12 @@ const (
 var newlineKeys = []string{"\x1b\r", "\x1b\n", "\x1b[13;2u", "\x1b[27;2;13~"}
 
 // keyReader filters what the terminal sends to the line editor. It turns each
-// bracketed paste into one pasteMark, answers the editor's question for the
-// cursor's position in place of the terminal, and sends Ctrl-C when the input or
-// the channel ends, so that a half-typed line is not entered.
+// bracketed paste into one pasteMark, and sends Ctrl-C when the input or the channel
+// ends, so that a half-typed line is not entered.
 type keyReader struct {
-	chunks  chan []byte   // from the terminal; closed at its end
-	answers chan []byte   // to the editor's questions
-	stop    chan struct{} // closed by end
-	once    sync.Once
+	chunks chan []byte   // from the terminal; closed at its end
+	stop   chan struct{} // closed by end
+	once   sync.Once
 
 	// Read's own, one caller at a time.
 	out     bytes.Buffer // for the editor
@@ -48,9 +46,8 @@ type keyReader struct {
 // so that goroutine ends with the next byte after end, or with the process.
 func newKeyReader(r io.Reader) *keyReader {
 	k := &keyReader{
-		chunks:  make(chan []byte),
-		answers: make(chan []byte, 1),
-		stop:    make(chan struct{}),
+		chunks: make(chan []byte),
+		stop:   make(chan struct{}),
 	}
 	go k.pump(r)
 	return k
@@ -84,16 +81,6 @@ func (k *keyReader) over() bool {
 	return k.ended
 }
 
-// answerCursor tells the editor that the cursor is in the first column, where the
-// screen keeps it. A terminal that does not answer would block the editor, and a
-// slow one would leave its answer on the screen.
-func (k *keyReader) answerCursor() {
-	select {
-	case k.answers <- []byte("\x1b[1;1R"):
-	default:
-	}
-}
-
 // takePaste returns the text of the oldest mark that was not taken yet.
 func (k *keyReader) takePaste() string {
 	k.mu.Lock()
@@ -109,14 +96,6 @@ func (k *keyReader) takePaste() string {
 func (k *keyReader) Read(p []byte) (int, error) {
 	for k.out.Len() == 0 {
 		select {
-		case a := <-k.answers: // before anything typed: the editor waits for it
-			k.out.Write(a)
-			continue
-		default:
-		}
-		select {
-		case a := <-k.answers:
-			k.out.Write(a)
 		case <-k.stop:
 			k.finish()
 		case chunk, ok := <-k.chunks:
@@ -135,13 +114,6 @@ func (k *keyReader) finish() {
 	k.mu.Lock()
 	k.ended = true
 	k.mu.Unlock()
-	// The editor may be waiting for an answer, which only the terminal's own
-	// form of it satisfies.
-	select {
-	case a := <-k.answers:
-		k.out.Write(a)
-	default:
-	}
 	k.out.WriteByte(interruptKey)
 }
 

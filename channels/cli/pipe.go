@@ -13,18 +13,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"parley/conversation"
 	"parley/plaintext"
 )
 
-// pipe is the frontend without a terminal: a line in, its reply out.
+// pipe is the frontend without a terminal: a message in, its reply out.
 type pipe struct {
-	in     io.Reader
-	errOut io.Writer
+	in      io.Reader
+	message string // the only one; "" = in is read
+	lines   bool   // every line of in is a message
+	errOut  io.Writer
 
 	mu      sync.Mutex // guards out and waiting
 	out     io.Writer
 	waiting string        // the message whose reply is due
+	asked   string        // the message whose run waits for an answer of the user; "" = none
+	failed  string        // the message that has no answer: its reply says why
+	failure bool          // there was such a message
 	replied chan struct{} // closed when it was printed
 
 	broken chan error // why replies can't be written
@@ -33,7 +37,7 @@ type pipe struct {
 }
 
 func newPipe(o Options) *pipe {
-	return &pipe{broken: make(chan error, 1), in: o.In, out: o.Out, errOut: o.Err, abandoned: o.Abandoned}
+	return &pipe{broken: make(chan error, 1), in: o.In, message: o.Message, lines: o.Lines, out: o.Out, errOut: o.Err, abandoned: o.Abandoned}
 }
 
 func (p *pipe) run(ctx context.Context, post postFunc, ready func()) error {
@@ -43,21 +47,43 @@ func (p *pipe) run(ctx context.Context, post postFunc, ready func()) error {
 	watcher.Go(func() { p.watchReader(watch) })
 	defer watcher.Wait()
 	defer stopWatching()
+	err := p.askAll(ctx, post)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case err != nil && ctx.Err() == nil:
+		return err
+	case p.failure:
+		return ErrFailed
+	}
+	return nil
+}
+
+// ErrFailed says that a message got no answer. Why was written to Options.Err.
+var ErrFailed = errors.New("no answer")
+
+// askAll asks everything that the input holds.
+func (p *pipe) askAll(ctx context.Context, post postFunc) error {
+	if p.message != "" {
+		return p.ask(ctx, post, entered(p.message))
+	}
 	lines := readLines(ctx, p.in)
+	var whole strings.Builder
 	for {
 		var l inputLine
 		select {
 		case <-ctx.Done():
-			return nil
+			return ctx.Err()
 		case l = <-lines:
 		}
-		if text := entered(l.text); strings.TrimSpace(text) != "" {
-			if err := p.ask(ctx, post, text); err != nil {
-				if ctx.Err() != nil {
-					return nil
+		whole.WriteString(l.text + "\n")
+		if ended := l.err != nil; p.lines || ended {
+			if text := entered(strings.Trim(whole.String(), "\n")); strings.TrimSpace(text) != "" {
+				if err := p.ask(ctx, post, text); err != nil {
+					return err
 				}
-				return err
 			}
+			whole.Reset()
 		}
 		switch {
 		case errors.Is(l.err, io.EOF):
@@ -65,6 +91,22 @@ func (p *pipe) run(ctx context.Context, post postFunc, ready func()) error {
 		case l.err != nil:
 			return fmt.Errorf("reading the input: %w", l.err)
 		}
+	}
+}
+
+// fail says that the reply to a message is no answer.
+func (p *pipe) fail(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = id
+}
+
+// wait says why the reply to a message does not come yet.
+func (p *pipe) wait(id, words string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if id == p.waiting {
+		_, _ = io.WriteString(p.errOut, plaintext.ForTerminal(words)+"\n") // nothing depends on it
 	}
 }
 
@@ -91,13 +133,26 @@ func (p *pipe) ask(ctx context.Context, post postFunc, text string) error {
 	}
 }
 
-func (p *pipe) deliver(_ context.Context, d conversation.Delivery) error {
+func (p *pipe) deliver(_ context.Context, next piece) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	own := d.Address == p.waiting
-	text := strings.TrimRight(plaintext.ForTerminal(d.Text), "\n") + "\n"
-	if !own {
+	own := next.address == p.waiting
+	text := strings.TrimRight(plaintext.ForTerminal(next.text), "\n") + "\n"
+	if own && next.address == p.failed {
+		p.waiting, p.failure = "", true
+		close(p.replied)
+		_, err := io.WriteString(p.errOut, text)
+		return err
+	}
+	if own && next.interim && !p.lines { // nobody answers here
+		_, err := io.WriteString(p.errOut, text)
+		return err
+	}
+	if !own && !next.continues && next.address != p.asked {
 		text = fromBefore + "\n" + text
+	}
+	if next.interim {
+		p.asked = next.address
 	}
 	if _, err := io.WriteString(p.out, text); err != nil {
 		select {
@@ -106,7 +161,7 @@ func (p *pipe) deliver(_ context.Context, d conversation.Delivery) error {
 		}
 		return err
 	}
-	if own {
+	if own && !next.more {
 		p.waiting = ""
 		close(p.replied)
 	}
@@ -114,8 +169,6 @@ func (p *pipe) deliver(_ context.Context, d conversation.Delivery) error {
 }
 
 func (p *pipe) preview(string, string) {}
-
-func (p *pipe) log(b []byte) { _, _ = p.errOut.Write(b) }
 
 type inputLine struct {
 	text string // without its line end

@@ -1,154 +1,278 @@
-package cli
+package cli_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
-	"parley/channels"
+	"parley/channels/cli"
 	"parley/conversation"
+	"parley/conversation/storetest"
+	"parley/gateway"
+	"parley/gateway/gatewaytest"
+	"parley/llm/llmtest"
+	"parley/plaintext"
 )
 
-// talk runs the channel on a pipe with a gateway that answers as reply says.
-func talk(t *testing.T, in io.Reader, reply func(text string) string) (string, error) {
-	t.Helper()
-	var out bytes.Buffer
-	c, err := New(Options{In: in, Out: &out})
-	if err != nil {
-		t.Fatal(err)
-	}
-	inbox := make(chan conversation.Inbound, 1)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for m := range inbox {
-			if out.Len() == 0 {
-				sendText(t, c, "yesterday", "late")
-			}
-			sendText(t, c, m.Address, reply(m.Text))
-		}
-	}()
-	err = c.Run(t.Context(), func(_ context.Context, _ []conversation.Cursor, batch ...conversation.Inbound) error {
-		for _, m := range batch {
-			inbox <- m
-		}
-		return nil
-	})
-	close(inbox)
-	<-done
-	return out.String(), err
+// script runs chats whose input and output are pipes, on one gateway's files.
+type script struct {
+	*gatewaytest.Gateway
+	t *testing.T
 }
 
-func sendText(t *testing.T, c *Channel, address, text string) {
-	d := conversation.Delivery{Key: c.Key(), Address: address, Text: text}
-	if _, err := c.Send(t.Context(), d, c.Split(d)[0]); err != nil {
+// piped is one of its chats.
+type piped struct {
+	t             *testing.T
+	in            *os.File // what the chat reads
+	out, problems gatewaytest.Log
+	ended         chan error
+	interrupt     context.CancelFunc
+}
+
+func newScript(t *testing.T, answer func(question string) llmtest.Answer) script {
+	t.Helper()
+	s := script{gatewaytest.New(t, gatewaytest.Options{InProcess: true, Config: "[agent]\ndrain_timeout = \"10ms\"\n"}), t}
+	storetest.Make(t, s.Database)
+	s.Model.Reply(func(c llmtest.Call) llmtest.Answer { return answer(c.LastUser()) })
+	return s
+}
+
+// opens starts a chat.
+func (s script) opens(terminal gateway.Terminal) *piped {
+	s.t.Helper()
+	read, in, err := os.Pipe()
+	s.must(err)
+	p := &piped{t: s.t, in: in, ended: make(chan error, 1)}
+	terminal.In, terminal.Err = read, &p.problems
+	printed := make(chan struct{})
+	if terminal.Out == nil {
+		out, write, err := os.Pipe()
+		s.must(err)
+		terminal.Out = write
+		go func() { _, _ = io.Copy(&p.out, out); out.Close(); close(printed) }() // ends when write is closed
+	} else {
+		close(printed)
+	}
+	ctx, interrupt := context.WithCancel(context.Background())
+	p.interrupt = interrupt
+	go func() {
+		err := s.Chat(ctx, terminal)
+		read.Close()
+		terminal.Out.Close()
+		<-printed
+		p.ended <- err
+	}()
+	return p
+}
+
+// pipes runs a chat with an input, to its end.
+func (s script) pipes(input string, terminal gateway.Terminal) (out, problems string, err error) {
+	s.t.Helper()
+	p := s.opens(terminal)
+	p.writes(input)
+	p.in.Close()
+	return p.ends()
+}
+
+func (p *piped) writes(input string) {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, input); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *piped) prints(want string) {
+	p.t.Helper()
+	gatewaytest.Await(p.t, fmt.Sprintf("%q", want), func() bool { return p.out.String() == want })
+}
+
+func (p *piped) ends() (out, problems string, err error) {
+	p.t.Helper()
+	gatewaytest.Await(p.t, "the end of the chat", func() bool { return len(p.ended) > 0 })
+	p.in.Close()
+	p.interrupt()
+	err = <-p.ended
+	return p.out.String(), p.problems.String(), err
+}
+
+func (s script) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// asked returns what was asked in a session, as it is stored.
+func (s script) asked(session string) (asked []string) {
+	s.t.Helper()
+	store := s.Store()
+	active, err := store.Active(s.t.Context(), cli.Key(session))
+	if errors.Is(err, conversation.ErrNotFound) {
+		return nil
+	}
+	s.must(err)
+	page, err := store.Messages(s.t.Context(), conversation.MessageQuery{Conversation: active.ID})
+	s.must(err)
+	for _, m := range page.Messages {
+		if m.Role == conversation.RoleUser {
+			asked = append(asked, m.Content)
+		}
+	}
+	return asked
+}
+
+// Piped input is one message; with --lines, each line is one. Answers are printed as the
+// model wrote them, without what would steer a terminal: a pipe mostly ends on one.
+func TestPipedInput(t *testing.T) {
+	t.Parallel()
+	const answer = "\x1b[2J**a**\u202eb\u009b31m\u2066c\u0085\x7f\u05d0\n"
+	const printed = "[2J**a**b31mc\u05d0\n"
+	s := newScript(t, func(string) llmtest.Answer { return llmtest.Answer{Text: answer} })
+	long := strings.Repeat("long ", 3<<20/5) + "end"
+	for session, test := range map[string]struct {
+		input    string
+		terminal gateway.Terminal
+		asked    []string
+	}{
+		"piped":        {"\nfirst line\r\n\n  second\n\n", gateway.Terminal{}, []string{"first line\n\n  second"}},
+		"lines":        {"one\n\n  \r\n\u2067\u05d0\u2069 \xff\x1b[2J\x00\r\nlast, without an end", gateway.Terminal{Lines: true}, []string{"one", "\u2067\u05d0\u2069 \uFFFD[2J", "last, without an end"}},
+		"long":         {long + "\nnext\n", gateway.Terminal{Lines: true}, []string{long, "next"}},
+		"as-an-option": {"", gateway.Terminal{Message: "what is it?"}, []string{"what is it?"}},
+		"nothing":      {" \n", gateway.Terminal{}, nil},
+	} {
+		test.terminal.Session = session
+		out, _, err := s.pipes(test.input, test.terminal)
+		if want := strings.Repeat(printed, len(test.asked)); err != nil || out != want {
+			t.Errorf("%s: printed %q, %v; want %q", session, out, err, want)
+		}
+		if asked := s.asked(session); !slices.Equal(asked, test.asked) {
+			t.Errorf("%s: stored %.300q", session, asked)
+		}
+		if strings.ContainsFunc(out, func(r rune) bool { return r != '\n' && plaintext.Steers(r) }) {
+			t.Errorf("%s: printed %q", session, out)
+		}
+	}
+}
+
+// Why there is no answer is for standard error, and scripts see it by the status.
+func TestFailureOfThePipeIsAnError(t *testing.T) {
+	t.Parallel()
+	s := newScript(t, func(question string) llmtest.Answer {
+		if strings.HasSuffix(question, "bad") {
+			return llmtest.Answer{Status: http.StatusUnauthorized}
+		}
+		return llmtest.Answer{Text: "fine"}
+	})
+	out, problems, err := s.pipes("good\nbad\ngood\n", gateway.Terminal{Lines: true})
+	if !errors.Is(err, cli.ErrFailed) || out != "fine\nfine\n" || !strings.Contains(problems, "check api_key in [llm] ("+s.Config+":") || strings.Contains(problems, "fine") {
+		t.Errorf("%v; printed %q, problems %q", err, out, problems)
+	}
+}
+
+// Whoever waits at a script for a busy model is told so on standard error. The output has the
+// answer alone.
+func TestPipeSaysThatTheModelIsBusy(t *testing.T) {
+	t.Parallel()
+	var tries atomic.Int32
+	s := newScript(t, func(string) llmtest.Answer {
+		if tries.Add(1) == 1 {
+			return llmtest.Answer{Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}}
+		}
+		return llmtest.Answer{Text: "fine"}
+	})
+	out, problems, err := s.pipes("", gateway.Terminal{Message: "hello?"})
+	if err != nil || out != "fine\n" || !strings.HasPrefix(problems, "⏳ The model is busy. Trying again in ") || strings.Count(problems, "\n") != 1 {
+		t.Errorf("%v; printed %q, problems %q", err, out, problems)
+	}
+}
+
+// What one leaves before the answer, or can't be printed, is answered in the next chat of
+// the same session, and in no other.
+func TestReplyWaitsForTheNextChatOfItsSession(t *testing.T) {
+	t.Parallel()
+	hung := make(chan struct{})
+	s := newScript(t, func(question string) llmtest.Answer {
+		select {
+		case <-hung:
+			return llmtest.Answer{Text: "re " + question[strings.LastIndexByte(question, '\n')+1:]}
+		default:
+			return llmtest.Answer{Text: "void", Silence: true}
+		}
+	})
+	left := s.opens(gateway.Terminal{Session: "mine", Lines: true})
+	left.writes("first\n")
+	gatewaytest.Await(t, "the model's call", func() bool { return s.Model.Served() > 0 })
+	left.interrupt()
+	if out, _, err := left.ends(); err != nil || out != "" {
+		t.Errorf("the chat that was left printed %q, %v", out, err)
+	}
+	close(hung)
+	if out, _, err := s.pipes("alone", gateway.Terminal{Session: "other"}); err != nil || out != "re alone\n" {
+		t.Errorf("another session printed %q, %v", out, err)
+	}
+	next := s.opens(gateway.Terminal{Session: "mine", Lines: true})
+	next.prints("(from before)\nre first\n")
+	next.writes("second\n")
+	next.prints("(from before)\nre first\nre second\n")
+	next.in.Close()
+	if _, _, err := next.ends(); err != nil {
 		t.Error(err)
 	}
-}
 
-func TestPipeAnswersLineByLine(t *testing.T) {
-	out, err := talk(t, strings.NewReader("hello\n\n  \r\nbye \xff\x1b[2J\x00\r\nlast, without an end"), func(text string) string {
-		return "**" + text + "**\n"
-	})
-	want := "(from before)\nlate\n**hello**\n**bye \uFFFD[2J**\n**last, without an end**\n"
-	if err != nil || out != want {
-		t.Errorf("printed %q, %v; want %q", out, err, want)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	s.must(err)
+	if _, _, err := s.pipes("third", gateway.Terminal{Session: "mine", Out: full}); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "waits for the next chat") {
+		t.Errorf("the chat that can't print ended with %v", err)
 	}
-}
-
-func TestPipeTakesVeryLongLines(t *testing.T) {
-	line := strings.Repeat("long ", 3<<20/5) + "end"
-	out, err := talk(t, strings.NewReader(line+"\nnext\n"), func(text string) string { return fmt.Sprint(len(text)) })
-	if want := fmt.Sprintf("(from before)\nlate\n%d\n4\n", len(line)); err != nil || out != want {
-		t.Errorf("printed %q, %v; want %q", out, err, want)
+	if out, _, err := s.pipes("/status", gateway.Terminal{Session: "mine"}); err != nil || !strings.HasPrefix(out, "(from before)\nre third\n") {
+		t.Errorf("the next chat printed %q, %v", out, err)
 	}
 }
 
 func TestPipeEndsInWordsWhenAMessageIsNotStored(t *testing.T) {
-	c, err := New(Options{In: strings.NewReader("hello\n"), Out: io.Discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	full := errors.New("disk is full")
-	err = c.Run(t.Context(), func(context.Context, []conversation.Cursor, ...conversation.Inbound) error { return full })
-	if !errors.Is(err, full) || !strings.Contains(err.Error(), `"hello" was not stored`) {
-		t.Errorf("Run ended with %v", err)
+	t.Parallel()
+	s := newScript(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} })
+	storetest.Exec(t, s.Store(), diskFull)
+	_, _, err := s.pipes("hello\n", gateway.Terminal{})
+	if err == nil || !strings.Contains(err.Error(), `"hello" was not stored`) || !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("the chat ended with %v", err)
 	}
 }
 
-func TestPipeEndsWithItsContext(t *testing.T) {
-	in, w := io.Pipe()
-	defer w.Close()
-	c, err := New(Options{In: in, Out: io.Discard})
+// diskFull has the database refuse messages.
+const diskFull = `CREATE TRIGGER full BEFORE INSERT ON inbox BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`
+
+// A file that a reply brings lies in the folder, beside what was there.
+func TestFilesOfReplies(t *testing.T) {
+	t.Parallel()
+	s := newScript(t, func(string) llmtest.Answer { return llmtest.Answer{Text: "fine"} })
+	folder := t.TempDir()
+	export := gateway.Terminal{Folder: folder, Lines: true}
+	out, _, err := s.pipes("hello\n/title ../../talk\n/export md\n/export md\n", export)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	accepted := func(context.Context, []conversation.Cursor, ...conversation.Inbound) error { cancel(); return nil }
-	go func() { _, _ = io.WriteString(w, "never answered\n") }()
-	if err := c.Run(ctx, accepted); err != nil {
-		t.Errorf("Run ended with %v", err)
+	files, err := filepath.Glob(filepath.Join(folder, "*.md"))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("files %q, %v; printed\n%s", files, err, out)
 	}
-}
-
-func TestReplyToAnotherSessionIsKept(t *testing.T) {
-	c, err := New(Options{Session: "mine"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.Send(t.Context(), conversation.Delivery{Key: "cli:other", Text: "secret"}, channels.Part{})
-	var serr *channels.SendError
-	if !errors.As(err, &serr) || serr.Permanent || serr.RetryAfter == 0 {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestSessionNames(t *testing.T) {
-	for name, ok := range map[string]bool{
-		"default": true, "a.B-c_9": true, strings.Repeat("x", 64): true,
-		strings.Repeat("x", 65): false, "a b": false, "a:b": false, "ü": false, "a\n": false,
-	} {
-		if _, err := New(Options{Session: name}); (err == nil) != ok {
-			t.Errorf("session %q: %v", name, err)
+	for _, path := range files {
+		data, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(data), "hello") || !strings.Contains(out, "The file is `"+path+"`") {
+			t.Errorf("%s: %q, %v; printed\n%s", path, data, err, out)
 		}
 	}
-}
-
-// brokenPipe is an output that is gone or full.
-type brokenPipe struct{}
-
-func (brokenPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
-
-func TestPipeThatCantBeWrittenEndsTheChat(t *testing.T) {
-	c, err := New(Options{In: strings.NewReader("hello\n"), Out: brokenPipe{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = c.Run(t.Context(), func(_ context.Context, _ []conversation.Cursor, batch ...conversation.Inbound) error {
-		for _, m := range batch {
-			d := conversation.Delivery{Key: c.Key(), Address: m.Address, Text: "hi"}
-			go c.Send(context.Background(), d, c.Split(d)[0])
-		}
-		return nil
-	})
-	if !errors.Is(err, io.ErrClosedPipe) {
-		t.Fatalf("the chat ended with %v", err)
-	}
-}
-
-// A pipe mostly ends on a terminal too. What was written into it is kept as it was.
-func TestPipePrintsNothingThatSteersATerminal(t *testing.T) {
-	const isolated = "\u2067\u05d0\u2069?"
-	var asked string
-	out, err := talk(t, strings.NewReader(isolated+"\n"), func(text string) string {
-		asked = text
-		return "\x1b[2Ja\u202eb\u009b31m\u2066c\u0085\x7f" + text
-	})
-	if err != nil || asked != isolated || strings.ContainsFunc(out, steers) || !strings.Contains(out, "[2Jab31mc\u05d0?") {
-		t.Errorf("asked %q, printed %q, %v", asked, out, err)
+	export.Folder = filepath.Join(folder, "missing")
+	if out, _, err := s.pipes("/export md\n", export); err != nil || !strings.Contains(out, "can't be written") {
+		t.Errorf("printed %q, %v", out, err)
 	}
 }

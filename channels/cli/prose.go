@@ -4,6 +4,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/rivo/uniseg"
 )
@@ -74,11 +75,17 @@ func (p prose) paint(c palette) string {
 // There is always a line.
 func (p prose) wrap(limit int) []prose {
 	text := p.String()
+	whole := p.commands(limit)
 	var ends []int // offsets at which lines end
 	col, state := 0, -1
 	for at, rest := 0, text; rest != ""; {
 		var word string
 		word, rest, _, state = uniseg.FirstLineSegmentInString(rest, state)
+		for rest != "" && !strings.HasSuffix(word, "\n") && (isSlash(word) || whole.contain(at+len(word))) {
+			var more string
+			more, rest, _, state = uniseg.FirstLineSegmentInString(rest, state)
+			word += more
+		}
 		width := uniseg.StringWidth(strings.TrimRight(word, " \n"))
 		if col > 0 && col+width > limit {
 			ends, col = append(ends, at), 0
@@ -101,6 +108,40 @@ func (p prose) wrap(limit int) []prose {
 		ends = append(ends, len(text))
 	}
 	return p.split(ends)
+}
+
+// isSlash reports whether a piece of a line is the slash that begins a command or a
+// path. Unicode allows a line to end behind it.
+func isSlash(piece string) bool {
+	piece = piece[strings.LastIndexByte(piece, ' ')+1:]
+	return strings.HasSuffix(piece, "/") && !strings.ContainsFunc(piece, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+}
+
+// ranges are the offsets of text that stays in one line: from, to, from, to, …
+type ranges []int
+
+// contain reports whether a line must not end at the offset.
+func (r ranges) contain(at int) bool {
+	for i := 0; i < len(r); i += 2 {
+		if r[i] < at && at < r[i+1] {
+			return true
+		}
+	}
+	return false
+}
+
+// commands returns where code is, such as "/history #2", that is short enough to stay in
+// one line.
+func (p prose) commands(limit int) ranges {
+	var found ranges
+	at := 0
+	for _, s := range p {
+		if s.look&accent != 0 && s.look&bold == 0 && strings.HasPrefix(s.text, "/") && uniseg.StringWidth(s.text) <= limit {
+			found = append(found, at, at+len(s.text))
+		}
+		at += len(s.text)
+	}
+	return found
 }
 
 // chop returns the offsets at which a word has to be broken, and the columns of

@@ -11,41 +11,67 @@ import (
 
 const (
 	recapTurns = 3
-	recapLines = 6
-	recapRunes = 600
+	recapLines = 8 // of each message, as the terminal shows them
 )
 
-// Recap renders where a conversation was left: its last turns, with who
-// wrote and when, as lines for Options.Intro. messages are in order; tool
-// calls and their results are left out. It returns nil when nobody has spoken.
-func Recap(messages []conversation.Message, now time.Time) []string {
+// recap renders where a conversation was left: its last turns, with who wrote and when, for
+// a terminal of the given columns. messages are in order; tool calls and their results are
+// left out. It returns nil when nobody has spoken.
+func (m *typesetter) recap(messages []conversation.Message, now time.Time, columns int) []string {
 	spoken := lastTurns(messages, recapTurns)
 	if len(spoken) == 0 {
 		return nil
 	}
-	p := newPalette()
 	last := spoken[len(spoken)-1].At
-	lines := []string{p.dim("Where you left off, " + ago(now.Sub(last)) + ":"), ""}
-	for _, m := range spoken {
-		who := p.accent("you")
-		if m.Role == conversation.RoleAssistant {
-			who = p.bold("assistant")
+	lines := []string{m.palette.dim("Where you left off, " + ago(now.Sub(last)) + ":"), ""}
+	for _, said := range spoken {
+		who := m.palette.accent("you")
+		if said.Role == conversation.RoleAssistant {
+			who = m.palette.bold("assistant")
 		}
-		head := who + p.dim(" · "+when(m.At, now))
-		if m.Stopped {
-			head += p.dim(" · stopped")
+		head := who + m.palette.dim(" · "+when(said.At, now))
+		if said.Stopped {
+			head += m.palette.dim(" · stopped")
 		}
-		if words := m.FinishReason.Words(); words != "" {
-			head += p.dim(" · " + words)
+		if words := said.FinishReason.Words(); words != "" {
+			head += m.palette.dim(" · " + words)
 		}
 		lines = append(lines, head)
-		text := shorten(strings.TrimSpace(plaintext.ForTerminal(m.Content)), recapLines, recapRunes)
-		for line := range strings.SplitSeq(text, "\n") {
-			lines = append(lines, "  "+line)
+		for _, line := range firstLines(m.recapText(said, columns-len(recapIndent)), recapLines) {
+			lines = append(lines, strings.TrimRight(recapIndent+line, " "))
 		}
 		lines = append(lines, "")
 	}
 	return lines[:len(lines)-1]
+}
+
+const recapIndent = "  "
+
+// recapText returns the lines of a message: an answer as it was rendered when it came, and
+// what the user wrote as it was typed.
+func (m *typesetter) recapText(said conversation.Message, columns int) []string {
+	text := strings.TrimSpace(plaintext.ForTerminal(said.Content))
+	if said.Role == conversation.RoleAssistant {
+		if lines := m.render(text, columns); len(lines) > 0 {
+			return lines
+		}
+	}
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		lines = append(lines, strings.Split(indented(line, columns-1), "\n")...)
+	}
+	return lines
+}
+
+// firstLines returns the first n lines, the last of which says whether there are more.
+func firstLines(lines []string, n int) []string {
+	if len(lines) <= n {
+		return lines
+	}
+	for n > 1 && textWidth(lines[n-1]) == 0 {
+		n--
+	}
+	return append(lines[:n-1:n-1], lines[n-1]+" …")
 }
 
 // lastTurns returns what was said in the last n turns.

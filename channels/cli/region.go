@@ -3,11 +3,12 @@ package cli
 import (
 	"context"
 	"io"
+	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
 
-	"parley/markup"
 	"parley/plaintext"
 )
 
@@ -17,6 +18,9 @@ const (
 
 	// maxLive is the tail of an answer, in bytes, that is rendered again while it grows.
 	maxLive = 24 << 10
+
+	// liveStep is how many bytes of a longer tail are printed to stay at a time, at least.
+	liveStep = 4 << 10
 )
 
 // previews takes what the model writes as fast as it comes.
@@ -65,7 +69,7 @@ func (c *chat) drawPreview() {
 	c.previews.mu.Lock()
 	address, text := c.previews.address, c.previews.text
 	c.previews.mu.Unlock()
-	if address <= c.delivered { // ids sort by time
+	if address <= c.delivered && address != c.asked { // ids sort by time
 		return // a late one: the reply is on the screen, or nothing was ever shown
 	}
 	above := ""
@@ -76,9 +80,12 @@ func (c *chat) drawPreview() {
 	c.live.text = strings.TrimSpace(plaintext.ForTerminal(text))
 	if !strings.HasPrefix(c.live.text, c.live.printed) {
 		above += c.palette.dim("(once more)") + "\n\n"
-		c.live.printed = ""
+		c.live.printed, c.live.head = "", head{}
 	}
-	_ = c.repaint(0, above)
+	if c.live.text != "" {
+		above += c.thoughtLine(address)
+	}
+	_ = c.repaint(above)
 }
 
 // unshownUpTo prints the messages that an answer to address takes in.
@@ -91,24 +98,23 @@ func (c *chat) unshownUpTo(address string) string {
 	return ""
 }
 
-// repaint prints above and draws the region as things stand. echo is how many
-// rows of an entered line are below the region and go with it.
+// repaint prints above and draws the region and the line being edited as things stand.
 //
-// After the end of the chat there is no region, and only above is printed.
-func (c *chat) repaint(echo int, above string) error {
+// After the end of the chat there is neither, and only above is printed.
+func (c *chat) repaint(above string) error {
 	if c.closed {
 		_, err := io.WriteString(c.screen.tty, above)
 		return err
 	}
 	c.screen.look()
-	foot := c.foot()
-	room := max(c.screen.height-c.inputRows-slackRows-len(foot), 0)
+	foot, in := c.foot(), c.input()
+	room := max(c.screen.height-len(in.rows)-slackRows-len(foot), 0)
 	body, scrolled := c.body(room)
 	region := append(body, foot...)
-	if most := max(c.screen.height-c.inputRows-slackRows, 0); len(region) > most {
+	if most := max(c.screen.height-len(in.rows)-slackRows, 0); len(region) > most {
 		region = region[len(region)-most:]
 	}
-	return c.screen.paint(echo, above+scrolled, region)
+	return c.screen.paint(above+scrolled, region, in)
 }
 
 // body renders the answer so far, or a sign that one is to come, in at most
@@ -118,32 +124,149 @@ func (c *chat) body(room int) (lines []string, scrolled string) {
 	if !c.busy() {
 		return nil, ""
 	}
-	rest := strings.TrimLeft(c.live.text[len(c.live.printed):], "\n")
+	rest := c.live.rest(c.live.text)
 	if rest == "" {
 		return []string{c.sign()}, ""
 	}
-	lines = c.liveLines(rest)
+	lines = c.liveLines(c.live.head, rest)
 	for len(lines) > room {
-		cut := firstBlock(rest)
-		if cut == 0 || len(rest) > maxLive {
+		taken, most := rest, len(lines)-room
+		if len(c.live.head.text)+len(rest) > maxLive { // as if no more of it were there yet
+			step := min(max(liveStep, 2*room*c.screen.width), maxLive-len(c.live.head.text), len(rest))
+			taken = strings.ToValidUTF8(rest[:max(step, 0)], "")
+			most = len(c.liveLines(c.live.head, taken)) - room
+		}
+		upper, cut, next := c.part(c.live.head, taken, most)
+		if cut == 0 {
 			lines = lines[len(lines)-room:]
 			break
 		}
-		scrolled += c.paragraphs(strings.TrimRight(rest[:cut], "\n"))
+		scrolled += upper
+		c.live.head = next
 		c.live.printed = c.live.text[:len(c.live.text)-len(rest)+cut]
-		rest = rest[cut:]
-		lines = c.liveLines(rest)
+		rest = c.live.rest(c.live.text)
+		lines = c.liveLines(c.live.head, rest)
 	}
 	return lines, scrolled
 }
 
-// liveLines renders unfinished markdown to lines of one row each.
-func (c *chat) liveLines(text string) []string {
-	columns := c.screen.width - 1
-	if len(text) > maxLive {
-		return wrap(strings.ToValidUTF8(text[len(text)-maxLive/4:], ""), columns)
+// part takes about n lines from the beginning of a text that is still being written: its
+// first block if there are several, else the upper lines of the one. It returns them
+// rendered to stay, the offset behind them, and what the rest stands behind. The offset
+// is 0 where what comes behind would look different by itself.
+func (c *chat) part(before head, rest string, n int) (upper string, cut int, next head) {
+	if len(before.text)+len(rest) > maxLive {
+		return "", 0, head{}
 	}
-	return wrap(strings.Join(c.markdown.render(text, c.screen.width), "\n"), columns)
+	if cut := firstBlock(before.text+rest) - len(before.text); cut > 0 {
+		return c.paragraphs(before, strings.TrimRight(rest[:cut], "\n")), cut, head{text: openCode(before.text + rest[:cut])}
+	}
+	if table, ok := c.markdown.tableBehind(before.text+rest, len(before.text)); ok {
+		if upper, cut, next := c.upperRows(before, rest, n, table); cut > 0 {
+			return upper, cut, next
+		}
+	}
+	return c.upperLines(before, rest, n)
+}
+
+// upperRows returns about the first n lines of a block with a table, as part does: it
+// parts the block between two rows. All rows keep the columns of those that are printed first.
+func (c *chat) upperRows(before head, block string, n int, table tablePlace) (upper string, cut int, next head) {
+	next = head{text: (before.text + block)[:table.rows], columns: table.columns}
+	if before.text == next.text {
+		next.columns = before.columns
+	}
+	before.columns = next.columns
+	all := c.liveLines(before, block)
+	for at := max(table.rows-len(before.text), 0); at < table.to-len(before.text); at++ {
+		if at == 0 || block[at-1] != '\n' {
+			continue
+		}
+		lines := c.rendered(before, block[:at])
+		if cut > 0 && len(c.onScreen(lines)) > n {
+			break
+		}
+		if len(lines) == 0 {
+			continue
+		}
+		below := c.liveLines(next, block[at:])
+		for _, stays := range [][]string{lines, append(lines, "")} { // records stand apart
+			if slices.Equal(slices.Concat(c.onScreen(stays), below), all) {
+				upper, cut = strings.Join(stays, "\n")+"\n", at
+			}
+		}
+	}
+	return upper, cut, next
+}
+
+// upperLines returns about the first n lines of a block, as part does.
+func (c *chat) upperLines(before head, block string, n int) (upper string, end int, next head) {
+	ends := cutsOf(before.text, block)
+	all := c.liveLines(before, block)
+	above := func(lines int) int { // the number of ends with at most so many lines before them
+		return sort.Search(len(ends), func(i int) bool { return len(c.onScreen(c.upper(before, block[:ends[i]]))) > lines })
+	}
+	var tries []int
+	for lines := n; lines > max(n-maxCuts, 0); lines-- {
+		if fits := above(lines); fits > 0 {
+			tries = append(tries, ends[fits-1])
+		}
+	}
+	more := ends[above(n):] // a line of code may have several rows
+	for _, end := range append(tries, more[:min(maxCuts, len(more))]...) {
+		stays := c.upper(before, block[:end])
+		for _, text := range headsFor(before.text, block[:end], block[end:]) {
+			next := head{text: text}
+			if len(stays) > 0 && slices.Equal(slices.Concat(c.onScreen(stays), c.liveLines(next, block[end:])), all) {
+				return strings.Join(stays, "\n") + "\n", end, next
+			}
+		}
+	}
+	return "", 0, head{}
+}
+
+// maxCuts is how many places before and behind the best one are tried at which a growing
+// block may be parted: a word that is emphasised may go over the end of a line, but not
+// over many.
+const maxCuts = 4
+
+// upper renders text that stands behind head and that a rest follows: blank lines at
+// the end of code that goes on are kept.
+func (c *chat) upper(before head, text string) []string {
+	code, indent := codeAt(before.text + text)
+	if code == 0 {
+		return c.rendered(before, text)
+	}
+	lines := c.rendered(before, text+indent+"x")
+	return lines[:max(len(lines)-1, 0)]
+}
+
+// rendered renders text that stands behind head.
+func (c *chat) rendered(before head, text string) []string {
+	lines, shown := c.markdown.renderWith(before.text+text, c.screen.width, before.columns)
+	switch {
+	case before.text == "":
+		return lines
+	case shown < 0:
+		shown = len(c.markdown.render(before.text, c.screen.width))
+	}
+	return lines[min(shown, len(lines)):]
+}
+
+// onScreen returns lines as lines of one row each.
+func (c *chat) onScreen(lines []string) []string {
+	if len(lines) == 0 {
+		return nil
+	}
+	return wrap(strings.Join(lines, "\n"), c.screen.width-1)
+}
+
+// liveLines renders unfinished markdown that stands behind head, to lines of one row each.
+func (c *chat) liveLines(before head, text string) []string {
+	if len(text) > maxLive {
+		return wrap(strings.ToValidUTF8(text[len(text)-maxLive/4:], ""), c.screen.width-1)
+	}
+	return c.onScreen(c.rendered(before, text))
 }
 
 func (c *chat) sign() string {
@@ -173,48 +296,4 @@ func (c *chat) foot() []string {
 		lines = append(lines, c.palette.dim(shorten(line, 1, c.screen.width-4)))
 	}
 	return lines
-}
-
-// firstBlock returns the offset at which the second top-level block of a markdown
-// text begins, so that the text before it can be rendered by itself; 0 if the
-// text is one block. It errs towards long blocks: a list is one, with
-// everything indented under it.
-func firstBlock(md string) int {
-	var (
-		fence    string // the run of ` or ~ that opened the code block we are in
-		blank    bool   // the line before was empty
-		started  bool
-		listItem bool // the block began as a list
-	)
-	for at := 0; at < len(md); {
-		end := strings.IndexByte(md[at:], '\n')
-		if end < 0 {
-			end = len(md)
-		} else {
-			end += at + 1
-		}
-		line := strings.TrimRight(md[at:end], " \t\n")
-		indented := line != "" && (line[0] == ' ' || line[0] == '\t')
-		if started && fence == "" && blank && line != "" && !indented && !(listItem && isListItem(line)) {
-			return at
-		}
-		if !started && line != "" {
-			started, listItem = true, isListItem(line)
-		}
-		if code := strings.TrimLeft(line, " \t"); fence == "" {
-			fence, _, _ = markup.OpeningFence(code)
-		} else if markup.IsClosingFence(code, fence) {
-			fence = ""
-		}
-		blank = line == ""
-		at = end
-	}
-	return 0
-}
-
-func isListItem(line string) bool {
-	if rest := strings.TrimLeft(line, "0123456789"); rest != line {
-		return strings.HasPrefix(rest, ". ") || strings.HasPrefix(rest, ") ")
-	}
-	return strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "* ") || strings.HasPrefix(line, "+ ")
 }

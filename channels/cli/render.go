@@ -6,6 +6,8 @@ import (
 
 	"github.com/yuin/goldmark/ast"
 	east "github.com/yuin/goldmark/extension/ast"
+
+	"parley/markup"
 )
 
 const (
@@ -20,6 +22,8 @@ type renderer struct {
 	src     []byte
 	palette palette
 	width   int
+	fixed   tableColumns // of a table whose upper rows are on the screen already
+	shown   int          // the lines before the rows of that table; -1: it has none
 	lines   []string
 
 	first, rest string  // what the next line begins with, and the lines after it
@@ -79,6 +83,10 @@ func (r *renderer) block(n ast.Node) {
 		r.code(string(n.Lines().Value(r.src)))
 	case *east.Table:
 		r.table(n)
+	case *markup.FormulaBlock: // a terminal shows none, so formulas stay as they were written
+		for line := range strings.SplitSeq(n.Source(r.src), "\n") {
+			r.line(untab(line))
+		}
 	case *ast.ThematicBreak:
 		r.line(r.palette.dim(strings.Repeat("─", min(r.room(), maxRule))))
 	case *ast.HTMLBlock:

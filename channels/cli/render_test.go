@@ -14,7 +14,7 @@ var anySGR = regexp.MustCompile(`\x1b\[[0-9;]*m`)
 
 // shown is what rendered markdown reads like in a terminal with colours.
 func shown(src string, columns int) string {
-	return anySGR.ReplaceAllString(strings.Join(newMarkdown(true).render(src, columns), "\n"), "")
+	return anySGR.ReplaceAllString(strings.Join(newTypesetter(true).render(src, columns), "\n"), "")
 }
 
 func TestMarkdownReads(t *testing.T) {
@@ -25,6 +25,7 @@ func TestMarkdownReads(t *testing.T) {
 		"wide letters":     {strings.Repeat("漢", 16), strings.Repeat("漢", 14) + "\n漢漢"},
 		"long word":        {"a " + strings.Repeat("x", 40), "a\n" + strings.Repeat("x", 29) + "\n" + strings.Repeat("x", 11)},
 		"escapes":          {`\*a\* &amp; \&lt; AT&T`, "*a* & &lt; AT&T"},
+		"spaces of TeX":    {`2\,3 **a\;b** \_c\_ C:\,`, `2\,3 a\;b _c_ C:\,`},
 		"heading":          {"# One\ntext", "One\n\ntext"},
 		"bullets":          {"- one two three four five six seven\n- b\n  - c", "• one two three four five six\n  seven\n• b\n  • c"},
 		"numbers":          {"9. a\n10. b\n    - c", " 9. a\n10. b\n    • c"},
@@ -99,18 +100,18 @@ func TestLooks(t *testing.T) {
 		"",
 		"\x1b[4ma\x1b[0m\x1b[2m (http://b.c)\x1b[0m",
 	}
-	if diff := cmp.Diff(want, newMarkdown(true).render(src, 60)); diff != "" {
+	if diff := cmp.Diff(want, newTypesetter(true).render(src, 60)); diff != "" {
 		t.Error(diff)
 	}
 	want = []string{"### T", "", "**b** *i* ~~s~~ `c` ***both***", "", "a (http://b.c)"}
-	if diff := cmp.Diff(want, newMarkdown(false).render(src, 60)); diff != "" {
+	if diff := cmp.Diff(want, newTypesetter(false).render(src, 60)); diff != "" {
 		t.Error("without colours:", diff)
 	}
 }
 
 // A look must not run on into the indent of a wrapped line.
 func TestLooksEndWithTheLine(t *testing.T) {
-	for _, line := range newMarkdown(true).render("> - **"+strings.Repeat("word ", 20)+"end**", 30) {
+	for _, line := range newTypesetter(true).render("> - **"+strings.Repeat("word ", 20)+"end**", 30) {
 		if !strings.HasSuffix(line, "\x1b[0m") {
 			t.Errorf("%q goes on", line)
 		}
@@ -133,10 +134,66 @@ func FuzzMarkdown(f *testing.F) {
 	f.Add("- [ ] &#27;[2J \\\n  ![x](y)\n***\n", 3)
 	f.Fuzz(func(t *testing.T, src string, columns int) {
 		src = plaintext.ForTerminal(src)
-		for _, line := range newMarkdown(true).render(src, columns) {
+		for _, line := range newTypesetter(true).render(src, columns) {
 			if onlySGR(line) != line || len(src) < 1000 && strings.Contains(line, "\n") {
 				t.Errorf("%q from %q", line, src)
 			}
 		}
 	})
+}
+
+// Formulas keep their backslashes, stars and underscores: the terminal shows them as
+// they were written.
+func TestFormulasStayAsTheyWereWritten(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	m := newTypesetter(newPalette())
+	for _, formula := range []string{`\(a^2\)`, `\[ \int_0^1 x\,dx \]`, `$a_1*b_1*c$`, `$$\frac{1}{2}\%$$`, `\(x \, y\)`} {
+		if got := strings.Join(m.render("It is "+formula+", as **said**.", 80), "\n"); got != "It is "+formula+", as **said**." {
+			t.Errorf("shown as %q", got)
+		}
+	}
+	block := "\\[\na \\\\ b\n\\]"
+	if got := strings.Join(m.render("Thus\n\n"+block+"\n\nholds.", 80), "\n"); got != "Thus\n\n"+block+"\n\nholds." {
+		t.Errorf("shown as %q", got)
+	}
+	if got := strings.Join(m.render(`2 \* 3 and \_this\_`, 80), "\n"); got != "2 * 3 and _this_" {
+		t.Errorf("escapes are shown as %q", got)
+	}
+}
+
+// A command is read off and typed: it stays in one line.
+func TestCommandsAreNotBroken(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	m := newTypesetter(newPalette())
+	for columns := 24; columns < 60; columns++ {
+		got := strings.Join(m.render("There are more of them. Read one: `/history #2 10`, or /search apples, or https://example.com/a/b/c.", columns), "\n")
+		for _, whole := range []string{"/history #2 10", "/search"} {
+			if !strings.Contains(got, whole) {
+				t.Errorf("%d columns: %q is broken:\n%s", columns, whole, got)
+			}
+		}
+	}
+}
+
+func TestNoColor(t *testing.T) {
+	t.Setenv("NO_COLOR", "1")
+	for _, line := range newTypesetter(newPalette()).render("# Title\n\n**bold** `code`\n\n```go\nfunc main() {}\n```", 60) {
+		if strings.Contains(line, "\x1b") {
+			t.Errorf("%q has colour in it", line)
+		}
+	}
+}
+
+// The lines of a recap are wrapped between words, and indented on every row.
+func TestIntroIsWrappedAtWordsAndKeepsItsIndent(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		strings.Repeat("words ", 4) + "wrapped": "words words words\nwords wrapped",
+		"  some more words that are wrapped":    "  some more words\n  that are wrapped",
+		"short":                                 "short",
+	} {
+		if got := indented(line, 19); got != want {
+			t.Errorf("%q is shown as %q, want %q", line, got, want)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/plaintext"
 )
 
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
@@ -22,12 +23,12 @@ func TestRecapShowsTheLastExchanges(t *testing.T) {
 	user, assistant := conversation.RoleUser, conversation.RoleAssistant
 	stopped := said(assistant, "fo", 2*time.Hour)
 	stopped.Stopped = true
-	got := strings.Join(Recap([]conversation.Message{
+	got := recapOf([]conversation.Message{
 		said(user, "zero", 72*time.Hour), said(assistant, "null", 72*time.Hour),
 		said(user, "one", 48*time.Hour), said(assistant, "", 48*time.Hour), said(conversation.RoleTool, "{}", 48*time.Hour), said(assistant, "eins", 48*time.Hour),
-		said(user, "two", 3*time.Hour), said(user, "three", 3*time.Hour), said(assistant, strings.Repeat("a\n", 10), 3*time.Hour),
-		said(user, "four \x1b[2J", 2*time.Hour), stopped,
-	}, noon), "\n")
+		said(user, "two", 3*time.Hour), said(user, "three", 3*time.Hour), said(assistant, strings.Repeat("a\n\n", 10), 3*time.Hour),
+		said(user, strings.Repeat("long ", 20)+"\x1b[2J\n  # four", 2*time.Hour), stopped,
+	})
 	want := `Where you left off, 2 hours ago:
 
 you · 2 Mar 12:00
@@ -44,22 +45,43 @@ you · 09:00
 
 assistant · 09:00
   a
+
   a
+
   a
-  a
-  a
+
   a …
 
 you · 10:00
-  four [2J
+  long long long long long long long
+  long long long long long long long
+  long long long long long long [2J
+    # four
 
 assistant · 10:00 · stopped
   fo`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if lines := Recap(nil, noon); lines != nil {
-		t.Errorf("a recap of nothing: %q", lines)
+	if got := recapOf(nil); got != "" {
+		t.Errorf("a recap of nothing: %q", got)
+	}
+}
+
+// recapOf returns what a terminal of 40 columns shows at noon.
+func recapOf(messages []conversation.Message) string {
+	return strings.Join(newTypesetter(newPalette()).recap(messages, noon, 40), "\n")
+}
+
+func TestSessionNames(t *testing.T) {
+	t.Parallel()
+	for name, ok := range map[string]bool{
+		"default": true, "a.B-c_9": true, strings.Repeat("x", 64): true,
+		strings.Repeat("x", 65): false, "a b": false, "a:b": false, "ü": false, "a\n": false,
+	} {
+		if err := ValidateSession(name); (err == nil) != ok {
+			t.Errorf("session %q: %v", name, err)
+		}
 	}
 }
 
@@ -140,10 +162,13 @@ func TestFirstBlock(t *testing.T) {
 	}
 }
 
+// steers says what must reach no terminal of what is shown on it.
+func steers(r rune) bool { return r != '\n' && plaintext.Steers(r) }
+
 func TestRecapSteersNoTerminal(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
-	lines := Recap([]conversation.Message{said(conversation.RoleUser, "a\x1b[2J\u202eb", time.Hour), said(conversation.RoleAssistant, "\u2066c\u009b", time.Hour)}, noon)
-	if got := strings.Join(lines, "\n"); strings.ContainsFunc(got, steers) || !strings.Contains(got, "a[2Jb") {
+	got := recapOf([]conversation.Message{said(conversation.RoleUser, "a\x1b[2J\u202eb"+strings.Repeat("\u200b\n", 20), time.Hour), said(conversation.RoleAssistant, "\u2066c\u009b", time.Hour)})
+	if strings.ContainsFunc(got, steers) || !strings.Contains(got, "a[2Jb") {
 		t.Errorf("%q", got)
 	}
 }

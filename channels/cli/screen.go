@@ -2,111 +2,80 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"sync"
 )
 
-// cursorQuery is how the line editor asks a terminal where its cursor is.
-const cursorQuery = "\x1b[6n"
-
-// tty is the way to the terminal. It keeps the editor's query for itself,
-// ends lines as a terminal in raw mode wants them, and can gather several
-// writes into one, so that nothing half-drawn is ever seen.
+// tty is the way to the terminal. It ends lines as a terminal in raw mode wants them.
 type tty struct {
-	onQuery func()
-
-	mu     sync.Mutex
-	w      io.Writer
-	gather bool
-	buf    bytes.Buffer
+	mu sync.Mutex
+	w  io.Writer
 }
 
 func (t *tty) Write(b []byte) (int, error) {
-	if string(b) == cursorQuery {
-		t.onQuery()
-		return len(b), nil
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.buf.Write(bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n")))
-	if t.gather {
-		return len(b), nil
-	}
-	return len(b), t.flush()
+	_, err := t.w.Write(bytes.ReplaceAll(b, []byte("\n"), []byte("\r\n")))
+	return len(b), err
 }
 
-// flush needs mu.
-func (t *tty) flush() error {
-	_, err := t.w.Write(t.buf.Bytes())
-	t.buf.Reset()
-	return err
-}
-
-func (t *tty) hold() {
-	t.mu.Lock()
-	t.gather = true
-	t.mu.Unlock()
-}
-
-func (t *tty) release() error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.gather = false
-	return t.flush()
-}
-
-// screen is what the chat shows above the line being edited: lines that stay,
-// which scroll away like any output, and below them a region that is drawn
-// anew each time. It is not safe for concurrent use.
+// screen is what the chat shows: lines that stay, which scroll away like any output, and
+// below them a region and the line being edited, which are drawn anew each time. It is not
+// safe for concurrent use.
 type screen struct {
-	tty    *tty
-	editor io.Writer // takes the prompt away, writes, and puts the prompt back
-	size   func() (width, height int)
-	resize func() // tells the editor that the size has changed
+	tty  *tty
+	size func() (width, height int)
 
 	width, height int   // as of the last look
 	drawn         []int // the columns of each line of the region on the screen
+	typed         []int // likewise of the rows of the line being edited, above the cursor
+	column        int   // of the cursor
+}
+
+// input is the line being edited, as it is drawn.
+type input struct {
+	rows        []string
+	row, column int // of the cursor
 }
 
 // look asks for the terminal's size.
 func (s *screen) look() {
 	width, height := s.size()
-	width, height = max(width, 2*tabWidth), max(height, 2)
-	if width == s.width && height == s.height {
-		return
-	}
-	s.width, s.height = width, height
-	if s.resize != nil {
-		s.resize()
-	}
+	s.width, s.height = max(width, 2*tabWidth), max(height, 2)
 }
 
-// regionRows returns the number of rows that the region covers, even if the terminal has
-// been made narrower and has wrapped it again.
-func (s *screen) regionRows() int {
+// maxInput is how many rows of the line being edited are shown.
+func (s *screen) maxInput() int { return s.height - 1 }
+
+// input breaks the line being edited into rows, behind the prompt. Of a line that is taller
+// than the screen it takes the rows around the cursor.
+func (s *screen) input(prompt string, line []rune, pos int) input {
+	rows, row, column := layout(promptWidth, line, pos, s.width)
+	rows[0] = prompt + rows[0]
+	if most := s.maxInput(); len(rows) > most {
+		top := min(max(row-most/2, 0), len(rows)-most)
+		rows, row = rows[top:top+most], row-top
+	}
+	return input{rows, row, column}
+}
+
+// rowsOf returns the number of rows that lines cover, even if the terminal has been made
+// narrower and has wrapped them again.
+func (s *screen) rowsOf(columns []int) int {
 	rows := 0
-	for _, w := range s.drawn {
+	for _, w := range columns {
 		rows += max(1, (w+s.width-1)/s.width)
 	}
-	return min(rows, s.height-1)
+	return rows
 }
 
-// paint takes the region away, and also the echo rows of an entered line below
-// it, prints above so that it stays, and draws region.
-func (s *screen) paint(echo int, above string, region []string) error {
+// paint takes the region and the line being edited away, prints above so that it stays,
+// and draws region and in.
+func (s *screen) paint(above string, region []string, in input) error {
 	var b strings.Builder
-	if up := min(s.regionRows()+echo, s.height-1); up > 0 {
-		b.WriteString("\x1b[" + strconv.Itoa(up) + "A")
-	}
-	b.WriteString("\x1b[G\x1b[J")
-	if above == "" && len(region) == 0 {
-		// The editor reckons the prompt's column from what is written: text
-		// since the last line end, with everything from an escape to the next
-		// "m" left out. This makes nothing of it.
-		b.WriteString("\x1b[m")
-	}
+	s.erase(&b, s.rowsOf(s.drawn))
 	b.WriteString(above)
 	if above != "" && !strings.HasSuffix(above, "\n") {
 		b.WriteByte('\n')
@@ -125,13 +94,47 @@ func (s *screen) paint(echo int, above string, region []string) error {
 			s.drawn = append(s.drawn, min(textWidth(line), s.width))
 		}
 	}
-	s.tty.hold()
-	_, err := io.WriteString(s.editor, b.String())
-	if ferr := s.tty.release(); err == nil {
-		err = ferr
-	}
+	s.draw(&b, in)
+	_, err := s.tty.Write([]byte(b.String()))
 	return err
 }
 
-// forget leaves the region on the screen as if it had been printed to stay.
-func (s *screen) forget() { s.drawn = s.drawn[:0] }
+// paintInput draws the line being edited anew, and leaves the region as it is.
+func (s *screen) paintInput(in input) error {
+	var b strings.Builder
+	s.erase(&b, 0)
+	s.draw(&b, in)
+	_, err := s.tty.Write([]byte(b.String()))
+	return err
+}
+
+// erase takes away the line being edited, and so many rows above it.
+func (s *screen) erase(b *strings.Builder, above int) {
+	if up := min(above+s.rowsOf(s.typed)+s.column/s.width, s.height-1); up > 0 {
+		fmt.Fprintf(b, "\x1b[%dA", up)
+	}
+	b.WriteString("\x1b[G\x1b[J")
+}
+
+// draw draws the line being edited, and puts the cursor into it.
+func (s *screen) draw(b *strings.Builder, in input) {
+	s.typed, s.column = s.typed[:0], in.column
+	if len(in.rows) == 0 {
+		return
+	}
+	b.WriteString(strings.Join(in.rows, "\n"))
+	if up := len(in.rows) - 1 - in.row; up > 0 {
+		fmt.Fprintf(b, "\x1b[%dA", up)
+	}
+	fmt.Fprintf(b, "\x1b[%dG", in.column+1)
+	for _, row := range in.rows[:in.row] {
+		s.typed = append(s.typed, textWidth(row))
+	}
+}
+
+// clear empties the screen.
+func (s *screen) clear() error {
+	s.drawn, s.typed, s.column = s.drawn[:0], s.typed[:0], 0
+	_, err := s.tty.Write([]byte("\x1b[H\x1b[J"))
+	return err
+}

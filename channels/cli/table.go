@@ -16,24 +16,56 @@ const (
 // table lays out a table in columns, and wraps the cells where it would be wider
 // than the screen. Where that is not enough, it becomes a list of records.
 func (r *renderer) table(n *east.Table) {
-	var rows [][]prose
-	for row := n.FirstChild(); row != nil; row = row.NextSibling() {
-		rows = append(rows, r.cells(row))
-	}
+	rows := r.rows(n)
 	if len(rows) == 0 || len(rows[0]) == 0 {
 		return
 	}
 	widths := columnWidths(rows)
+	fixed := len(r.fixed.widths) == len(widths) && r.fixed.table == tableAt(n)
+	if fixed {
+		widths = slices.Clone(r.fixed.widths)
+	}
 	if room := r.room() - rowBreak*(len(widths)-1); !squeeze(widths, room) && len(rows) > 1 {
+		if fixed {
+			r.shown = len(r.lines)
+		}
 		r.records(rows)
 		return
 	}
 	for i, row := range rows {
+		if fixed && i == 1 {
+			r.shown = len(r.lines)
+		}
 		r.row(row, widths, n.Alignments)
 		if i == 0 {
 			r.rule(widths)
 		}
 	}
+}
+
+// tableColumns are the widths that the columns of a table have, whatever its rows are.
+type tableColumns struct {
+	table  int // as tableAt returns it
+	widths []int
+}
+
+// tableAt returns the offset of a table's first cell that is not empty.
+func tableAt(n ast.Node) int {
+	for row := n.FirstChild(); row != nil; row = row.NextSibling() {
+		for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
+			if lines := cell.Lines(); lines.Len() > 0 {
+				return lines.At(0).Start
+			}
+		}
+	}
+	return 0
+}
+
+func (r *renderer) rows(table ast.Node) (rows [][]prose) {
+	for row := table.FirstChild(); row != nil; row = row.NextSibling() {
+		rows = append(rows, r.cells(row))
+	}
+	return rows
 }
 
 func (r *renderer) cells(row ast.Node) []prose {

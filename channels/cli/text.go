@@ -130,24 +130,43 @@ func wrapLine(s string, limit int) []string {
 	return append(lines, s[start:])
 }
 
-// inputRows returns how many rows of the screen the line editor fills with a
-// prompt of the given columns and the text after it, cursor included.
-func inputRows(prompt int, text []rune, columns int) int {
-	rows, col := 1, prompt
-	for _, r := range text {
+// layout breaks the line being edited into rows of the screen, behind a prompt of the given
+// columns, and returns the row and the column of the cursor at pos.
+func layout(prompt int, text []rune, pos, columns int) (rows []string, row, col int) {
+	var b strings.Builder
+	at := prompt
+	next := func() {
+		rows = append(rows, b.String())
+		b.Reset()
+		at = 0
+	}
+	for i, r := range text {
 		w := runeWidth(r)
+		if r != '\n' && at+w > columns {
+			next()
+		}
+		if i == pos {
+			row, col = len(rows), at
+		}
 		switch {
 		case r == '\n':
-			rows, col = rows+1, 0
-		case col+w > columns:
-			rows, col = rows+1, 0
+			next()
+		case r == '\t':
+			b.WriteString(strings.Repeat(" ", w))
+		case !plaintext.Steers(r):
+			b.WriteRune(r)
 		}
-		col += w
+		if r != '\n' {
+			at += w
+		}
 	}
-	if col+1 > columns {
-		rows++
+	if at+1 > columns { // the cursor has no room behind the text
+		next()
 	}
-	return rows
+	if rows = append(rows, b.String()); pos >= len(text) {
+		row, col = len(rows)-1, at
+	}
+	return rows, row, min(col, columns-1)
 }
 
 // shorten returns the first lines of a text, at most maxRunes of it.

@@ -33,8 +33,8 @@ func TestAReplyThatFailedIsSentAgain(t *testing.T) {
 	p.waitNothingDue()
 	sender.Enqueue(p.reply(7, "newer")...) // which makes the chat known
 	p.waitSent(1)
-	failed, err := p.store.FailedDeliveries(t.Context(), 0, 5)
-	if err != nil || len(failed) != 1 || !failed[0].Again {
+	failed, err := p.store.Deliveries(t.Context(), conversation.DeliveryQuery{Failed: true, Limit: 5})
+	if err != nil || len(failed) != 1 || failed[0].Text == "" {
 		t.Fatalf("failed: %+v, %v", failed, err)
 	}
 	again, err := p.store.Redeliver(t.Context(), failed[0].ID)
@@ -46,7 +46,7 @@ func TestAReplyThatFailedIsSentAgain(t *testing.T) {
 		t.Errorf("sent: %+v", sent)
 	}
 	p.waitNothingDue()
-	if failed, _ := p.store.FailedDeliveries(t.Context(), 0, 5); len(failed) != 0 {
+	if failed, _ := p.store.Deliveries(t.Context(), conversation.DeliveryQuery{Failed: true, Limit: 5}); len(failed) != 0 {
 		t.Errorf("still failed: %+v", failed)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"parley/conversation"
 )
 
-// Discard returns the Sink of a channel that sends nothing, since its replies are
-// read from the store. Deliveries that are due on the channel all the same, such as
-// the reply to a command that a page gives by itself, are marked as sent.
+// Discard returns the Sink of a channel that sends nothing, because its replies are read from
+// the store. If replies are due on the channel nevertheless, such as the reply to a command
+// that a page sends by itself, they are marked as sent.
 func Discard(channel string) channels.Sink { return discard(channel) }
 
 type discard string

@@ -12,6 +12,7 @@ import (
 	"parley/channels"
 	"parley/channels/delivery"
 	"parley/conversation"
+	"parley/internal/waittest"
 )
 
 // gate is a platform that takes each message when it is let.
@@ -52,7 +53,7 @@ func (g *gate) deliver(t *testing.T, outbox delivery.Outbox) (sender *delivery.S
 		defer close(done)
 		sender.Run(context.WithoutCancel(t.Context()), conversation.Scope{Channel: "telegram"}, flush)
 	}()
-	return sender, func() { close(flush); <-done; close(g.taken) }
+	return sender, func() { close(flush); waittest.Receive(t, done, "the end of the sender"); close(g.taken) }
 }
 
 func (g *gate) all() []string {
@@ -75,7 +76,7 @@ func TestAReplyBehindLeftoversGoesOutOnce(t *testing.T) {
 	}
 	sender, stop := g.deliver(t, p.store)
 	g.open(1)
-	got := []string{<-g.taken} // the queue has read the sixteen
+	got := []string{waittest.Receive(t, g.taken, "the first reply")} // the queue has read the sixteen
 	sender.Enqueue(p.reply(7, "new")...)
 	g.open(40)
 	stop()
@@ -106,7 +107,7 @@ func TestAReplyToldOfAfterItWasReadGoesOutOnce(t *testing.T) {
 	box := &slowRead{Store: p.store, read: make(chan struct{}), goOn: make(chan struct{})}
 	sender, stop := g.deliver(t, box)
 	g.open(40)
-	<-box.read
+	waittest.Receive(t, box.read, "the queue reads its replies")
 	sender.Enqueue(fresh...)
 	close(box.goOn)
 	stop()

@@ -61,7 +61,7 @@ type heldSessions struct {
 	sessions map[conversation.Key]*heldSession
 }
 
-// of returns what is known of a session, and passes it to its queue.
+// of returns the state of a session, which its queue owns from then on.
 func (hs *heldSessions) of(key conversation.Key) *heldSession {
 	h := hs.sessions[key]
 	if h == nil {
@@ -74,8 +74,8 @@ func (hs *heldSessions) of(key conversation.Key) *heldSession {
 	return h
 }
 
-// settle takes back a session whose queue has ended, and enqueues it again when
-// its replies have to be retried.
+// settle takes back the state of a session whose queue has ended, and enqueues the session
+// again when its replies have to be retried.
 func (hs *heldSessions) settle(key conversation.Key, h *heldSession) {
 	if !h.waiting {
 		delete(hs.sessions, key)
@@ -94,10 +94,9 @@ func (hs *heldSessions) stop() {
 	}
 }
 
-// retryHeld tries each reply that is set aside once, in order, as long as the
-// platform takes others, and none while the gateway ends. Where another reply
-// waits (awaited), the round is interrupted after a few failures and goes on
-// later. It returns false when ctx ended.
+// retryHeld tries each reply that is set aside once, in order, as long as the platform takes
+// other replies and the gateway does not end. If another reply waits (awaited), the round is
+// interrupted after a few failures and continued later. It returns false when ctx ended.
 func (q *queue) retryHeld(ctx context.Context, awaited bool) bool {
 	if q.isEnding() {
 		return true

@@ -19,6 +19,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/bots"
 	"parley/conversation/storetest"
+	"parley/internal/waittest"
 )
 
 // chat is a place on a platform that takes what verdict has no error for.
@@ -172,7 +173,7 @@ func TestSenderSetsAReplyAsideThatItsPlatformFailsOn(t *testing.T) {
 			t.Errorf("the reply was tried %d times in 5 hours", n)
 		}
 		time.Sleep(2 * time.Hour)
-		failed, err := d.store.FailedDeliveries(t.Context(), 0, 5)
+		failed, err := d.store.Deliveries(t.Context(), conversation.DeliveryQuery{Failed: true, Limit: 5})
 		if err != nil || len(failed) != 1 || d.queue().Held != 0 {
 			t.Errorf("it is not given up in the end: %+v, %v", failed, err)
 		}
@@ -374,11 +375,12 @@ func TestTelegramCommandPassesAReplyThatTelegramFailsOn(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
 	serving := make(chan struct{})
+	serves := sync.OnceFunc(func() { close(serving) })
 	channel, err := telegram.New(telegram.Deps{
 		Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open"}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler),
 		Health: func(state, _ string) {
 			if state == bots.Serving {
-				close(serving)
+				serves()
 			}
 		},
 	})
@@ -398,7 +400,7 @@ func TestTelegramCommandPassesAReplyThatTelegramFailsOn(t *testing.T) {
 	running.Go(func() { _ = channel.Run(ctx, p.accept) })
 	defer running.Wait()
 	defer cancel()
-	<-serving
+	waittest.Receive(t, serving, "the channel serves")
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -410,7 +412,7 @@ func TestTelegramCommandPassesAReplyThatTelegramFailsOn(t *testing.T) {
 		t.Fatalf("sent %q", sent[0].Text)
 	}
 	close(flush)
-	<-done
+	waittest.Receive(t, done, "the end of the sender")
 	if list, err := bots.New(p.store).Queues(t.Context()); err != nil || len(list) != 1 || list[0].Held != 1 {
 		t.Errorf("the queues read %+v, %v", list, err)
 	}

@@ -28,7 +28,7 @@ func WithPatience(d time.Duration) Option {
 // report passes the outcome of a delivery attempt to the observer, if there is one.
 func (s *Sender) report(kind activity.OutcomeKind, d conversation.Delivery) {
 	if s.observe != nil {
-		s.observe(activity.Outcome{Channel: s.sink.Name(), Kind: kind, After: time.Since(d.At)})
+		s.observe(activity.Outcome{Channel: s.sink.Name(), Kind: kind, After: s.outbox.Now().Sub(d.At)})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -49,7 +50,7 @@ func TestSenderProcess(t *testing.T) {
 func (p *post) startProcess() (process *exec.Cmd, log *lockedBuffer) {
 	p.t.Helper()
 	log = &lockedBuffer{}
-	process = exec.Command(os.Args[0], "-test.run=^TestSenderProcess$")
+	process = exec.Command(os.Args[0], "-test.run=^TestSenderProcess$", "-test.timeout=5m")
 	process.Env = append(os.Environ(), senderDatabase+"="+p.path, senderServer+"="+p.server.URL)
 	process.Stdout, process.Stderr = log, log
 	if err := process.Start(); err != nil {
@@ -71,19 +72,21 @@ func TestTwoProcessesSendAReplyOnce(t *testing.T) {
 		<-open
 		return telegramtest.Verdict{}
 	}, nil)
+	let := sync.OnceFunc(func() { close(open) })
+	t.Cleanup(let) // or the platform would wait for ever for its handlers when the test has failed
 	first, firstLog := p.startProcess()
 	select {
 	case <-reached:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Fatalf("the first process sends nothing:\n%s", firstLog)
 	}
 	second, secondLog := p.startProcess()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(secondLog.String(), "worked elsewhere"); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(secondLog.String(), "worked elsewhere"); time.Sleep(5 * time.Millisecond) {
 		if len(reached) > 0 || time.Now().After(deadline) {
 			t.Fatalf("the second process does not wait for the first:\n%s", secondLog)
 		}
 	}
-	close(open)
+	let()
 	for _, process := range []*exec.Cmd{first, second} {
 		if err := process.Wait(); err != nil {
 			t.Errorf("%v\nfirst:\n%s\nsecond:\n%s", err, firstLog, secondLog)

@@ -62,7 +62,7 @@ func (q *queue) failed(ctx context.Context, d *conversation.Delivery, since time
 }
 
 // wait waits before the next attempt. It returns false when ctx ended, or when
-// the gateway ends and the wait is a long one.
+// the wait is a long one and the gateway ends or hands its work over.
 func (q *queue) wait(ctx context.Context, d time.Duration) bool {
 	flush := q.flush
 	if d <= drainWait {
@@ -70,13 +70,20 @@ func (q *queue) wait(ctx context.Context, d time.Duration) bool {
 	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-flush:
-		return false
-	case <-ctx.Done():
-		return false
+	for {
+		handsOver, change := q.sender.outbox.Node().HandsOver()
+		if handsOver && d > drainWait {
+			return false
+		}
+		select {
+		case <-change:
+		case <-timer.C:
+			return true
+		case <-flush:
+			return false
+		case <-ctx.Done():
+			return false
+		}
 	}
 }
 

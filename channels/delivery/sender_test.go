@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
 	"parley/conversation/storetest"
+	"parley/internal/waittest"
 )
 
 // post is a store with replies to be sent, and a Telegram to send them to.
@@ -80,25 +82,31 @@ func (p *post) accept(ctx context.Context, cursors []conversation.Cursor, batch 
 // start runs a sender; stop ends it and waits.
 func (p *post) start() (sender *delivery.Sender, stop func()) {
 	p.t.Helper()
+	return p.startWith(p.store)
+}
+
+// startWith is start with another store of the replies.
+func (p *post) startWith(outbox delivery.Outbox) (sender *delivery.Sender, stop func()) {
+	p.t.Helper()
 	channel, err := telegram.New(telegram.Deps{Config: telegram.Config{Token: telegramtest.Token, APIURL: p.server.URL, Access: "open", FileOver: 10}, Cursor: p.store.Cursor, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	sender = delivery.New(channel, p.store, slog.New(slog.DiscardHandler))
+	sender = delivery.New(channel, outbox, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		sender.Run(ctx, conversation.Scope{Channel: "telegram"}, nil)
 	}()
-	stop = func() { cancel(); <-done }
+	stop = func() { cancel(); waittest.Receive(p.t, done, "the end of the sender") }
 	p.t.Cleanup(stop)
 	return sender, stop
 }
 
 func (p *post) waitSent(n int) []telegramtest.Message {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
 	defer cancel()
 	sent, err := p.server.WaitSent(ctx, n)
 	if err != nil {
@@ -107,9 +115,12 @@ func (p *post) waitSent(n int) []telegramtest.Message {
 	return sent
 }
 
+// patience is how long a test waits for what must happen. It is far from what anything takes.
+const patience = 90 * time.Second
+
 func (p *post) waitNothingDue() {
 	p.t.Helper()
-	for range 1000 {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		due, err := p.store.Due(p.t.Context(), conversation.Scope{Channel: "telegram"})
 		if err != nil {
 			p.t.Fatal(err)
@@ -117,7 +128,6 @@ func (p *post) waitNothingDue() {
 		if len(due) == 0 {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	p.t.Fatal("replies stay due")
 }
@@ -163,7 +173,7 @@ func TestPartsThatWereTakenAreNotSentAgain(t *testing.T) {
 // waitMarked waits until so many parts of the reply to chat 1 are marked.
 func (p *post) waitMarked(parts int) {
 	p.t.Helper()
-	for {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		due, err := p.store.Deliveries(p.t.Context(), conversation.DeliveryQuery{Key: chatKey(1), Ready: true, Limit: 1})
 		if err != nil {
 			p.t.Fatal(err)
@@ -171,8 +181,8 @@ func (p *post) waitMarked(parts int) {
 		if len(due) == 1 && len(due[0].Sent) == parts {
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
+	p.t.Fatalf("never were %d parts marked", parts)
 }
 
 // A reply that is sent as a file has two parts, of which the first may have arrived
@@ -212,6 +222,46 @@ func TestReplyThatIsRefusedForGoodHoldsUpNoOther(t *testing.T) {
 	p.waitNothingDue()
 }
 
+// An answer under way is held back while an earlier reply is being sent. Its newest text
+// is shown right after that, even if the model has nothing to add.
+func TestPreviewFollowsTheReplyThatHeldItBack(t *testing.T) {
+	t.Parallel()
+	p := newPost(t)
+	outbox := slowOutbox{p.store, make(chan struct{})}
+	sender, _ := p.startWith(outbox)
+	note := sync.OnceFunc(func() { close(outbox.mark) })
+	t.Cleanup(note) // or the sender would never end when the test has failed
+	sender.Enqueue(p.reply(1, "earlier")...)
+	shown := make(chan string, 2)
+	for _, text := range []string{"An", "An answer"} {
+		if !sender.AfterSending(chatKey(1), func() { shown <- text }) {
+			t.Fatal("the reply is through before it is noted as sent")
+		}
+	}
+	p.waitSent(1)
+	if len(shown) > 0 {
+		t.Error("shown before the reply was noted as sent")
+	}
+	note()
+	if text := waittest.Receive(t, shown, "the preview"); text != "An answer" {
+		t.Errorf("shown: %q", text)
+	}
+	if len(shown) > 0 || sender.AfterSending(chatKey(1), func() {}) {
+		t.Error("held back although nothing is being sent")
+	}
+}
+
+// slowOutbox notes a reply as sent once mark is closed.
+type slowOutbox struct {
+	delivery.Outbox
+	mark chan struct{}
+}
+
+func (o slowOutbox) Mark(ctx context.Context, d conversation.Delivery, mark conversation.Mark, reason string) error {
+	<-o.mark
+	return o.Outbox.Mark(ctx, d, mark, reason)
+}
+
 func TestFloodedChatStallsItselfAlone(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
@@ -245,9 +295,9 @@ func TestRepliesOfAChatKeepTheirOrderThroughTrouble(t *testing.T) {
 	}
 }
 
-// A session of one person may span two platforms. What was left for the other
-// one is not sent by this one, not given up by it, and not in its way.
-func TestWhatGoesByAnotherChannelIsLeftToIt(t *testing.T) {
+// A session of one person may span two platforms. A sender neither sends nor gives up the
+// replies for the other platform, and does not wait for them.
+func TestSenderLeavesRepliesOfOtherChannelsAlone(t *testing.T) {
 	t.Parallel()
 	p := newPost(t)
 	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: 1, FirstName: "Ada"}))
@@ -357,7 +407,7 @@ func TestRepliesThatComeWhileTheirQueueEndsAreSent(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		t.Fatal("the queue and its sender wait for each other")
 	}
 	if _, texts := platform.seen(); texts != strings.Join(want, ", ") {

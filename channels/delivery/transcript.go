@@ -12,21 +12,16 @@ import (
 	"parley/conversation/transcript"
 )
 
-// maxTranscripts is how many transcripts of a channel are in memory at once: each
-// has a few megabytes.
-const maxTranscripts = 4
-
 // sendPart sends one part, with the bytes of its file.
 func (q *queue) sendPart(ctx context.Context, d conversation.Delivery, p channels.Part) (id string, err error) {
 	if p.File == nil || p.File.Data != nil || d.Transcript == nil {
 		return q.sender.sink.Send(ctx, d, p)
 	}
-	select {
-	case q.sender.transcripts <- struct{}{}:
-		defer func() { <-q.sender.transcripts }()
-	case <-ctx.Done():
-		return "", &channels.SendError{Err: ctx.Err()}
+	release, err := q.holdFile(ctx)
+	if err != nil {
+		return "", err
 	}
+	defer release()
 	data, err := q.makeTranscript(ctx, *d.Transcript)
 	switch {
 	case err == nil:

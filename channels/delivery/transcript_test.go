@@ -11,7 +11,7 @@ import (
 	"parley/conversation/transcript"
 )
 
-// export commits an exchange and then a reply with its transcript.
+// export commits a turn and then a reply with its transcript.
 func (p *post) export(chat int64, said, text string) conversation.Transcript {
 	p.t.Helper()
 	p.server.AddChat(telegramtest.Private(telegramtest.User{ID: chat, FirstName: "Ada"}))

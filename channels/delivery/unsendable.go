@@ -45,7 +45,7 @@ func (q *queue) giveUp(ctx context.Context, d conversation.Delivery, cause error
 // the gateway ended first.
 func (q *queue) sendNotice(ctx context.Context, d conversation.Delivery, words string) bool {
 	notice := d
-	notice.Text, notice.Actions, notice.Transcript = words, nil, nil
+	notice.Text, notice.Actions, notice.Transcript, notice.Pictures = words, nil, nil, nil
 	var failing time.Time
 	for tries := 1; ; tries++ {
 		err := recovered(func() error {

@@ -33,7 +33,7 @@ func (p *post) damage(change string) {
 // failed are the texts that are kept of the deliveries that were given up, with the reasons.
 func (p *post) failed() (list []string) {
 	p.t.Helper()
-	all, err := p.store.FailedDeliveries(p.t.Context(), 0, 100)
+	all, err := p.store.Deliveries(p.t.Context(), conversation.DeliveryQuery{Failed: true, Limit: 100})
 	if err != nil {
 		p.t.Fatal(err)
 	}

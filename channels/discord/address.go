@@ -20,6 +20,9 @@ type address struct {
 	Own    bool   `json:"own,omitempty"`    // the bot has opened the thread, and may rename it
 
 	Answer *answering `json:"answer,omitempty"` // Source is an interaction
+
+	Server string `json:"server,omitempty"` // of the place that was written in
+	Within string `json:"within,omitempty"` // the channel of a thread that was written in
 }
 
 // answering is how an interaction is answered.

@@ -9,6 +9,7 @@ import (
 
 	"parley/channels"
 	"parley/conversation"
+	"parley/internal/clock"
 )
 
 // answer sends a part of the answer to an interaction. The first part replaces
@@ -23,6 +24,12 @@ func (c *Channel) answer(ctx context.Context, to address, d conversation.Deliver
 	}
 	if !to.expired(time.Now()) && !c.deferrals.failed(to.Source) {
 		id, err := c.answerInteraction(ctx, to, d, p)
+		for end := time.Now().Add(maxFirstAnswer); isOver(err) && c.isDeferredElsewhere(to) && time.Now().Before(end); {
+			if err := clock.Sleep(ctx, deferralRetry); err != nil {
+				return "", err
+			}
+			id, err = c.answerInteraction(ctx, to, d, p)
+		}
 		if !isOver(err) {
 			return id, err
 		}
@@ -30,14 +37,23 @@ func (c *Channel) answer(ctx context.Context, to address, d conversation.Deliver
 	return c.answerInWords(ctx, to, d, p)
 }
 
+const deferralRetry = 200 * time.Millisecond // while another node sends the first response to an interaction
+
+// isDeferredElsewhere reports whether the first response to an interaction may be the work of another node, which was told
+// of the interaction and may be slower than this one.
+func (c *Channel) isDeferredElsewhere(to address) bool {
+	return c.Node != nil && c.deferrals.get(to.Source) == nil
+}
+
 // dropPreview removes the preview of a run that the interaction has stopped: the
 // answer holds its text.
 func (c *Channel) dropPreview(ctx context.Context, to address) {
-	id := c.previews.take(ctx, to)
-	if id == "" {
+	shown, err := c.takePreview(ctx, to)
+	defer c.previews.Done(shown)
+	if err != nil || shown == nil || shown.ID == "" {
 		return
 	}
-	if err := c.remove(ctx, to.Channel, id); err != nil {
+	if err := c.remove(ctx, to.Channel, shown.ID); err != nil {
 		c.Log.Debug("preview not removed", "channel_id", to.Channel, "error", err)
 	}
 }

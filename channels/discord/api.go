@@ -17,6 +17,7 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"parley/channels"
+	"parley/channels/preview"
 	"parley/internal/clock"
 )
 
@@ -65,6 +66,7 @@ type request struct {
 	limit       string
 	body        any            // sent as JSON; nil: none
 	file        *channels.File // sent along; nil: none
+	isPreview   bool           // goes on when ctx ends: see preview.Request
 }
 
 // call makes a request and decodes its answer into out, which may be nil. It
@@ -85,7 +87,11 @@ func (a *api) call(ctx context.Context, r request, out any) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := channels.WithGrace(ctx)
+	longer := channels.WithGrace
+	if r.isPreview {
+		longer = preview.Request
+	}
+	ctx, cancel := longer(ctx)
 	defer cancel()
 	answer, err := a.session.RequestWithLockedBucket(r.method, r.url, contentType, body, bucket, 0, discordgo.WithContext(ctx))
 	if err != nil {
@@ -253,10 +259,10 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.base.RoundTrip(moved)
 }
 
-// CloseIdleConnections is asked for by http.Client.
+// CloseIdleConnections implements what http.Client.CloseIdleConnections calls.
 func (t *transport) CloseIdleConnections() { t.base.CloseIdleConnections() }
 
-// bound ends the requests of a library call that takes no context with one.
+// bound gives a context to the requests of library calls that take none.
 type bound struct {
 	*transport
 	ctx context.Context

@@ -9,9 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/channels/discord/discordtest"
+	"parley/internal/waittest"
 )
 
-func TestWhatWasSaidWhileAwayIsAnsweredOnceInOrder(t *testing.T) {
+func TestMissedMessagesAreAnsweredOnceInOrder(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	home := g.srv.Guild("Home")
@@ -60,9 +61,9 @@ func TestWhatWasSaidWhileAwayIsAnsweredOnceInOrder(t *testing.T) {
 	}
 }
 
-// However much was said, all of it is answered before what is said now; also
-// when the gateway is stopped in the midst of it.
-func TestHoweverMuchWasMissedNothingIsLost(t *testing.T) {
+// All missed messages are taken before new ones, however many there are, and also if the
+// gateway is stopped in between.
+func TestAllMissedMessagesComeBeforeNewOnes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: it reads thousands of messages")
 	}
@@ -80,7 +81,7 @@ func TestHoweverMuchWasMissedNothingIsLost(t *testing.T) {
 		say()
 	}
 	const listing = "GET /channels/{channel}/messages"
-	never := make(chan struct{})
+	never, _ := waittest.Gate(t)
 	g.srv.Fail(listing, discordtest.Verdict{}, 3)
 	g.srv.Fail(listing, discordtest.Held(never), 1)
 	r := g.run()
@@ -90,18 +91,18 @@ func TestHoweverMuchWasMissedNothingIsLost(t *testing.T) {
 	if n := len(g.inbounds()); n > 3*pageSize {
 		t.Fatalf("%d messages were accepted, of which only %d were fetched", n, 3*pageSize)
 	}
-	release := make(chan struct{})
-	g.srv.Fail(listing, discordtest.Held(release), 1)
+	released, release := waittest.Gate(t)
+	g.srv.Fail(listing, discordtest.Held(released), 1)
 	g.run()
 	must(t, g.srv.WaitCalls(deadline(t), listing, 5))
 	say() // the gateway tells of it while the missed ones are fetched
-	close(release)
+	release()
 	if diff := cmp.Diff(want, texts(g.wait(len(want)))); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestWhatIsTooOldIsLeftAlone(t *testing.T) {
+func TestOldMissedMessagesAreNotTaken(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	ann := g.srv.Person("Ann")
@@ -116,7 +117,7 @@ func TestWhatIsTooOldIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestNothingIsFetchedWhenThatIsSwitchedOff(t *testing.T) {
+func TestCatchUpCanBeSwitchedOff(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.cfg.CatchUp = 0
@@ -142,14 +143,14 @@ func TestOnePlaceThatIsSlowToFetchHoldsUpNoOther(t *testing.T) {
 	slow, quick := g.srv.DM(ann), g.srv.DM(bob)
 	must(t, g.accept(t.Context(), cursorsAt(slow, "1")))
 	g.srv.Say(slow, ann, "first")
-	release := make(chan struct{})
-	g.srv.Fail("GET /channels/{channel}/messages", discordtest.Held(release), 1)
+	released, release := waittest.Gate(t)
+	g.srv.Fail("GET /channels/{channel}/messages", discordtest.Held(released), 1)
 	g.run()
 	must(t, g.srv.WaitCalls(deadline(t), "GET /channels/{channel}/messages", 1))
 	g.srv.Say(slow, ann, "second")
 	g.srv.Say(quick, bob, "I am quick")
 	g.wait(1)
-	close(release)
+	release()
 	if diff := cmp.Diff([]string{"I am quick", "first", "second"}, texts(g.wait(3))); diff != "" {
 		t.Error(diff)
 	}

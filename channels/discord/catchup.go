@@ -17,9 +17,9 @@ import (
 // maxLookups is how many places are looked up at the same time.
 const maxLookups = 4
 
-// catchUp holds back the events of places that must be looked up first: where
-// messages may have been missed, and those that Discord has not described. Other
-// places go on meanwhile.
+// catchUp holds back the events of places that must be looked up first, because messages
+// may have been missed there or because Discord has not described them yet. The events of
+// other places are handled meanwhile.
 type catchUp struct {
 	awaited map[string]bool // servers that Discord has not described yet
 	held    map[string]*heldPlace
@@ -44,8 +44,8 @@ func newCatchUp() catchUp {
 	return catchUp{awaited: map[string]bool{}, held: map[string]*heldPlace{}}
 }
 
-// fetch holds a place until the messages after a given one are fetched. A place
-// that is being fetched already goes on where it is.
+// fetch holds back a place until the messages after a given one are fetched. It changes
+// nothing if they are being fetched already.
 func (c *catchUp) fetch(id string, after uint64) {
 	h := c.look(id)
 	h.again = h.begun
@@ -54,7 +54,7 @@ func (c *catchUp) fetch(id string, after uint64) {
 	}
 }
 
-// look holds a place until Discord has described it.
+// look holds back a place until Discord has described it.
 func (c *catchUp) look(id string) *heldPlace {
 	h := c.held[id]
 	if h == nil {
@@ -122,7 +122,7 @@ func (in *intake) startLookups(ctx context.Context) {
 // lookupOf returns the lookup that a place needs.
 func (in *intake) lookupOf(id string) lookup {
 	h := in.catching.held[id]
-	f := lookup{Channel: in.Channel, id: id, bot: in.me.ID, after: h.after, members: h.members}
+	f := lookup{Channel: in.Channel, shards: in.shards, id: id, bot: in.me.ID, after: h.after, members: h.members}
 	if p := in.world.places[id]; p != nil {
 		known := *p
 		f.known = &known
@@ -130,16 +130,16 @@ func (in *intake) lookupOf(id string) lookup {
 	return f
 }
 
-// lookupDone handles a result and, when nothing more is missing, the events that
-// waited for it. A lookup that was cut short has found nothing: the cursor must
-// not pass what is still to be fetched.
+// lookupDone handles the result of a lookup and, if nothing more is missing, the events
+// that were held back. It does nothing once ctx has ended: the lookup may be
+// incomplete, and the cursor must not move past messages that are still to be fetched.
 func (in *intake) lookupDone(ctx context.Context, f *lookupResult) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	in.catching.running--
 	p := in.placeFound(f)
-	mine := in.ShardCount == 0 || p.shard(in.shards) == in.ShardID
+	mine := in.isMine(p, in.shards)
 	if mine {
 		for i := range f.messages {
 			if err := in.handleMessage(ctx, &f.messages[i], p); err != nil {
@@ -197,6 +197,7 @@ const pageSize = 100
 // lookup is one lookup of a place. It runs in a goroutine beside the intake.
 type lookup struct {
 	*Channel
+	shards  int // how many the bot is split into
 	id      string
 	bot     string
 	known   *place             // nil: it is asked for
@@ -240,7 +241,7 @@ func (l lookup) ask(ctx context.Context, found *lookupResult) error {
 		}
 		found.place = newPlace(told)
 	}
-	if l.after == 0 {
+	if l.after == 0 || !l.isMine(found.place, l.shards) {
 		return nil
 	}
 	missed, err := l.page(ctx)

@@ -3,6 +3,7 @@ package discord
 import (
 	"testing"
 
+	"parley/channels/discord/discordtest"
 	"parley/conversation"
 )
 
@@ -33,6 +34,22 @@ func TestAnEditBeforeTheAnswerChangesTheQuestion(t *testing.T) {
 		if key != dmKey(ann.ID) {
 			t.Errorf("%q was told", key)
 		}
+	}
+}
+
+func TestAMentionThatAnEditAddsCounts(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.run()
+	ann, general := g.srv.Person("Ann"), g.srv.Channel(g.srv.Guild("Home"), "general")
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" hi")
+	g.wait(1)
+	said := g.srv.Say(general, ann, "what is 1+1?")
+	g.srv.Edit(said, discordtest.Bot.Mention()+" /new what is 1+1?")
+	g.srv.Edit(said, discordtest.Bot.Mention()+" what is 1+1?")
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" thanks")
+	if got := g.wait(3); got[1].Text != "/new what is 1+1?" || !got[1].NeverCommand {
+		t.Fatalf("%+v", got)
 	}
 }
 

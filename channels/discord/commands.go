@@ -78,9 +78,9 @@ func describe(text string) string {
 	return text
 }
 
-// registerCommands tells Discord the commands: everywhere, or in the servers
-// that are configured, where they appear at once. In servers they would stand
-// beside those of everywhere, which are then taken away.
+// registerCommands registers the slash commands: globally, or in the configured servers,
+// where they appear at once. In the second case it removes the global ones, since people
+// would see each command twice.
 func (c *Channel) registerCommands(ctx context.Context, application string) {
 	list := slashCommands(c.Commands)
 	everywhere := list
@@ -93,8 +93,8 @@ func (c *Channel) registerCommands(ctx context.Context, application string) {
 	}
 }
 
-// register overwrites one list, and tries again while Discord fails. A server
-// that the bot is not in takes nothing from the others.
+// register overwrites the commands of an endpoint, and tries again while Discord fails. A
+// server that the bot is not in does not affect the others.
 func (c *Channel) register(ctx context.Context, endpoint string, list []slashCommand) {
 	const failed = "slash commands not registered"
 	retry := channels.NewRetry(c.Log)

@@ -26,11 +26,13 @@ type Config struct {
 	FreeChannels  []string      `toml:"free_channels" kind:"ids"`                // ids of channels where every message is answered; default none
 	AutoThread    bool          `toml:"auto_thread"`                             // a mention in a channel opens a thread; default false
 	ThreadContext bool          `toml:"thread_context"`                          // a thread's first run is shown the message that it was made from; default false
+	Context       int           `toml:"context" min:"0" max:"200"`               // messages of a channel that the model is shown with the next one to the bot; default 0
 	FileOver      int           `toml:"file_over" min:"0" max:"100"`             // replies of more messages are sent as a file; default 5; 0 = never
 	CatchUp       time.Duration `toml:"catch_up" min:"0"`                        // how far back missed messages are looked for; default 24h; 0 = not at all
 	Guilds        []string      `toml:"guilds" kind:"ids"`                       // ids of the servers that get the slash commands; default everywhere
+	Shards        int           `toml:"shards" min:"0"`                          // shards that the bot is split into, all of which the gateway serves; default 0: as many as Discord recommends
 	ShardID       int           `toml:"shard_id" min:"0"`                        // which of shard_count this process is; default 0
-	ShardCount    int           `toml:"shard_count" min:"0"`                     // shards that the bot is split into; default 0: all, as many as Discord recommends
+	ShardCount    int           `toml:"shard_count" min:"0"`                     // shards that the bot is split into, one of which this process serves; default 0: it serves all
 }
 
 // DefaultConfig is the section when nothing is configured.
@@ -56,6 +58,8 @@ func (c Config) checked() (Config, error) {
 		return c, errors.New("token: none is given")
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return c, errors.New("api_url: not an http or https address")
+	case c.Shards > 0 && c.ShardCount > 0:
+		return c, errors.New("shards and shard_count: allowed is one of them")
 	case c.ShardCount == 0 && c.ShardID != 0:
 		return c, fmt.Errorf("shard_id = %d: allowed only together with shard_count", c.ShardID)
 	case c.ShardCount > 0 && c.ShardID >= c.ShardCount:

@@ -9,7 +9,7 @@ import (
 	"parley/channels/discord/discordtest"
 )
 
-func TestWhatCantWorkIsRefusedInWords(t *testing.T) {
+func TestInvalidConfigurationIsRefusedInWords(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Config){
 		"token":         func(c *Config) { c.Token = "" },
@@ -35,14 +35,14 @@ func TestWhatCantWorkIsRefusedInWords(t *testing.T) {
 func TestTheInviteAsksForWhatTheBotNeeds(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
-	link, err := Invite(t.Context(), g.cfg)
+	link, err := Invite(t.Context(), g.cfg, "")
 	must(t, err)
 	want := "https://discord.com/oauth2/authorize?client_id=" + discordtest.ApplicationID + "&permissions=309237746688&scope=bot+applications.commands"
 	if link != want {
 		t.Errorf("got %s, want %s", link, want)
 	}
 	g.cfg.Token = "wrong"
-	if _, err := Invite(t.Context(), g.cfg); err != errRejected {
+	if _, err := Invite(t.Context(), g.cfg, "config.toml:12"); err == nil || !strings.Contains(err.Error(), "rejected the bot token; check it (config.toml:12)") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"parley/channels"
 	"parley/channels/access"
+	"parley/channels/preview"
+	"parley/cluster"
 	"parley/conversation"
 )
 
@@ -23,20 +25,23 @@ const name = "discord"
 type Deps struct {
 	Config
 	Store    Store
+	Groups   Groups // the servers of the bot
 	Pairings access.Pairings
 	Commands []channels.Command // what Discord's menu shows
+	Node     *cluster.Node      // this process among those that serve the bot; nil: it is alone
 	Health   HealthFunc
+	SetAt    string          // where the token is set, "config.toml:12": for the operator whose token is rejected
 	Probes   channels.Probes // how often Discord is asked again that refuses the bot
 	Log      *slog.Logger
 }
 
-// Store is what the adapter needs to know of what was accepted.
+// Store gives access to what was accepted before.
 type Store interface {
-	// Cursors are those that accept stored, by the prefix of their names.
+	// Cursors returns the cursors that were accepted, by the prefix of their names.
 	Cursors(ctx context.Context, prefix string) ([]conversation.Cursor, error)
 
-	// Edit stores that a message now reads otherwise, and tells its session.
-	// Messages that were never accepted are left alone.
+	// Edit stores the new text of an edited message and informs its session. It does
+	// nothing for messages that were never accepted.
 	Edit(ctx context.Context, of conversation.Account, sourceID, text string, at time.Time) error
 
 	// Withdraw stores that a message was deleted, likewise.
@@ -53,7 +58,7 @@ type Channel struct {
 	transport    *transport
 	api          *api
 	access       *access.Control
-	previews     *previews
+	previews     *preview.Board[address]
 	threads      *threads
 	renames      sync.WaitGroup // of threads, under way
 	deferrals    *deferrals
@@ -61,12 +66,16 @@ type Channel struct {
 	unvisited    *unvisited
 	admins       access.AdminMemory[inPlace]
 	healthySince atomic.Pointer[time.Time] // when the last shard connected; nil: not all are connected
-	firstLive    atomic.Uint64             // id of the first message or interaction that this process received live, and not by catching up; 0: none yet
+	firstLive    atomic.Uint64             // id of the first message or interaction that this process received live, and not by catching up, since the last other node was gone; 0: none yet
 	bot          atomic.Pointer[string]    // the bot's id, once it is known
 	openTime     time.Duration             // openTime, which tests shorten
+	previewEvery time.Duration             // previewEvery, likewise
 	silence      time.Duration             // silence, likewise
 
 	identifyPause time.Duration // identifyPause, likewise
+
+	shards    *nodeShards // with a Node
+	splitInto int         // the number of shards that the other nodes use; connect's goroutine alone touches it
 }
 
 // New makes the adapter; nothing is sent before Run. The error names the key
@@ -82,7 +91,12 @@ func New(p Deps) (*Channel, error) {
 	}
 	c := &Channel{
 		Deps: p, threads: newThreads(), deferrals: newDeferrals(), health: newHealth(p.Health, p.Log), unvisited: &unvisited{places: map[string]bool{}},
-		openTime: openTime, silence: silence, identifyPause: identifyPause,
+		openTime: openTime, previewEvery: previewEvery, silence: silence, identifyPause: identifyPause,
+		shards: newNodeShards(),
+	}
+	if p.Node != nil {
+		c.health.silent = true
+		p.Node.OnChange(c.nodesChanged)
 	}
 	if c.access, err = access.New(p.Access, p.Allow, p.Account(), p.Pairings, p.Log); err != nil {
 		return nil, fmt.Errorf("discord: %w", err)

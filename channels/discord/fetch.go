@@ -14,8 +14,8 @@ import (
 	"github.com/bwmarrin/discordgo"
 
 	"parley/channels"
-	"parley/conversation"
 	"parley/conversation/files"
+	"parley/conversation/media"
 	"parley/plaintext"
 )
 
@@ -45,18 +45,18 @@ const starterName = "the message that this thread was made from"
 // attachments are the files of a message, of what it forwards and replies to,
 // and, when it is the first of a thread, the message that the thread was made
 // from.
-func (in *intake) attachments(m *message, p *place) []conversation.Attachment {
-	var files []conversation.Attachment
+func (in *intake) attachments(m *message, p *place) []media.Attachment {
+	var files []media.Attachment
 	if in.wantsStarter(m, p) {
 		at := ref{Channel: p.parent, Message: p.id}
 		if parent := in.world.places[p.parent]; parent != nil && parent.isForum() {
 			at.Channel = p.id
 		}
-		files = append(files, conversation.Attachment{Name: starterName, MediaType: "text/plain", Ref: at.String()})
+		files = append(files, media.Attachment{Name: starterName, MediaType: "text/plain", Ref: at.String()})
 	}
 	add := func(list []attachment, channel, message string) {
 		for _, a := range list {
-			files = append(files, conversation.Attachment{
+			files = append(files, media.Attachment{
 				Name: a.Filename, MediaType: a.ContentType, Size: max(0, a.Size),
 				Ref: ref{Channel: channel, Message: message, File: a.ID, URL: a.URL}.String(),
 			})
@@ -82,7 +82,7 @@ func (in *intake) wantsStarter(m *message, p *place) bool {
 
 // Fetch opens a file on Discord's own hosts, and nothing else. An address that is
 // not good any more is asked for anew.
-func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error) {
+func (c *Channel) Fetch(ctx context.Context, file media.Attachment) (io.ReadCloser, error) {
 	var from ref
 	if err := json.Unmarshal([]byte(file.Ref), &from); err != nil || from.Message == "" {
 		return nil, &files.GoneError{Words: "it is not known where it is"}

@@ -7,11 +7,11 @@ import (
 
 	"parley/channels"
 	"parley/channels/discord/discordtest"
-	"parley/conversation"
+	"parley/conversation/media"
 )
 
 // fetch returns the bytes of a file.
-func fetch(t *testing.T, c channels.Fetcher, file conversation.Attachment) ([]byte, error) {
+func fetch(t *testing.T, c channels.Fetcher, file media.Attachment) ([]byte, error) {
 	t.Helper()
 	body, err := c.Fetch(deadline(t), file)
 	if err != nil {
@@ -69,7 +69,7 @@ func TestNothingIsFetchedFromElsewhere(t *testing.T) {
 		"http://cdn.discordapp.com/a", "https://cdn.discordapp.com.evil.example/a", "https://evil.example/a", "file:///etc/passwd",
 		g.srv.URL + "/attachments/1/2/a", "https://discord.com/api/v9/users/@me", "https://u@evil.example\\@cdn.discordapp.com/a",
 	} {
-		file := conversation.Attachment{Name: "a", Ref: ref{Channel: "1", Message: "2", File: "3", URL: address}.String()}
+		file := media.Attachment{Name: "a", Ref: ref{Channel: "1", Message: "2", File: "3", URL: address}.String()}
 		if _, err := fetch(t, c, file); err == nil {
 			t.Errorf("%s was fetched", address)
 		}

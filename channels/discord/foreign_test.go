@@ -15,7 +15,7 @@ func foreignGateway(t *testing.T) *gateway {
 	return newGatewayWith(t, discordtest.Config{Foreign: true})
 }
 
-func TestMissedMessagesAreTakenInOrderWhateverTheOrderOfThePage(t *testing.T) {
+func TestMissedMessagesOfAnUnsortedPageAreTakenInOrder(t *testing.T) {
 	t.Parallel()
 	g := foreignGateway(t)
 	ann := g.srv.Person("Ann")
@@ -31,7 +31,7 @@ func TestMissedMessagesAreTakenInOrderWhateverTheOrderOfThePage(t *testing.T) {
 	}
 }
 
-func TestMissedMessagesOfSeveralPagesAreTakenInOrderWhateverTheOrderOfThePages(t *testing.T) {
+func TestMissedMessagesOfUnsortedPagesAreTakenInOrder(t *testing.T) {
 	t.Parallel()
 	g := foreignGateway(t)
 	ann := g.srv.Person("Ann")
@@ -51,7 +51,7 @@ func TestMissedMessagesOfSeveralPagesAreTakenInOrderWhateverTheOrderOfThePages(t
 	}
 }
 
-func TestReplyIsPostedAnewWhenItsPreviewIsGoneWhateverTheCode(t *testing.T) {
+func TestReplyIsPostedAgainWhenItsPreviewIsGone(t *testing.T) {
 	t.Parallel()
 	g := foreignGateway(t)
 	r := g.run()
@@ -84,7 +84,7 @@ func TestReplyToAPlaceThatIsGoneIsTriedOnce(t *testing.T) {
 	}
 }
 
-func TestInteractionThatIsGoneIsAnsweredInWordsWhateverTheCode(t *testing.T) {
+func TestExpiredInteractionIsAnsweredInWords(t *testing.T) {
 	t.Parallel()
 	g := foreignGateway(t)
 	r := g.runWithCommands()
@@ -99,7 +99,7 @@ func TestInteractionThatIsGoneIsAnsweredInWordsWhateverTheCode(t *testing.T) {
 	}
 }
 
-func TestRefusedPermissionClosesAChannelForThreadsWhateverTheStatus(t *testing.T) {
+func TestRefusedPermissionStopsThreadsInAChannel(t *testing.T) {
 	t.Parallel()
 	g := foreignGateway(t)
 	general := g.srv.Channel(g.srv.Guild("Home"), "general")

@@ -2,6 +2,7 @@ package discord
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"parley/channels/access"
 	"parley/channels/discord/discordtest"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/pairing"
 	"parley/conversation/storetest"
 )
@@ -64,17 +66,21 @@ var commands = []channels.Command{
 		{Name: "skip", Description: "how many newer ones to leave out", Number: true},
 	}},
 	{Name: "status", Description: "Show the state", Private: true},
+	{Name: "state", Description: "Show or correct the notes", Private: true, Options: []channels.Option{
+		{Name: "change", Description: "what to do", Choices: []string{"add rule", "strike"}},
+		{Name: "what", Description: "the rule, or its number"},
+	}},
 }
 
 // channel makes an adapter as a process does at its start.
 func (g *gateway) channel() *Channel {
 	g.t.Helper()
-	c, err := New(Deps{Config: g.cfg, Store: testStore{g.store, g}, Pairings: pairing.New(g.store), Commands: commands, Log: slog.New(slog.NewTextHandler(testLog{g.t, &g.log}, nil)),
+	c, err := New(Deps{Config: g.cfg, SetAt: "config.toml:12", Store: testStore{g.store, g}, Groups: bots.New(g.store), Pairings: pairing.New(g.store), Commands: commands, Log: slog.New(slog.NewTextHandler(testLog{g.t, &g.log}, nil)),
 		Health: func(state, detail string) {
 			g.note(func() { g.states, g.details = append(g.states, state), append(g.details, detail) })
 		}, Probes: g.probes})
 	must(g.t, err)
-	c.previews.every = time.Millisecond
+	c.previewEvery = time.Millisecond
 	if !g.paced {
 		c.identifyPause = time.Second
 	}
@@ -146,7 +152,16 @@ func (g *gateway) start(c *Channel) running {
 	ctx, cancel := context.WithCancel(g.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx, g.accept) }()
-	stop := sync.OnceValue(func() error { cancel(); return <-done })
+	stop := sync.OnceValue(func() error {
+		cancel()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(patience):
+			g.t.Error("the adapter does not end")
+			return errors.New("the adapter does not end")
+		}
+	})
 	g.t.Cleanup(func() { _ = stop() })
 	return running{c, stop}
 }
@@ -173,7 +188,7 @@ func (g *gateway) note(what func()) {
 
 // patience is how long nothing may happen in a test that waits. It is far from
 // what anything takes, and no test asserts on it.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // awaits returns when done is true, which is asked with the lock held at every
 // change. It is false when nothing changes any more. What goes on, on a machine

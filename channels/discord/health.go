@@ -1,7 +1,10 @@
 package discord
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -25,6 +28,7 @@ type health struct {
 	state, detail string // of the connections
 	rest          string // why the REST API rejects the token; "": it does not
 	told          string // the state that was told last
+	silent        bool   // other nodes have the shards, and report their state
 }
 
 func newHealth(tell HealthFunc, log *slog.Logger) *health {
@@ -59,11 +63,24 @@ func (f *health) setREST(rejection string) {
 	}
 }
 
+// setSilent sets whether other nodes report the state of the connections.
+func (f *health) setSilent(silent bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.silent != silent {
+		f.silent = silent
+		f.announce()
+	}
+}
+
 // announce reports the combined health. The caller holds the lock.
 func (f *health) announce() {
 	state, detail := f.state, f.detail
 	if f.rest != "" && state != bots.Rejected {
 		state, detail = bots.Rejected, f.rest
+	}
+	if f.silent && state != bots.Rejected {
+		return
 	}
 	switch is, was := state == bots.Rejected, f.told == bots.Rejected; {
 	case is && was:
@@ -84,7 +101,7 @@ func (f *health) isTokenRejected() bool {
 	return f.rest != ""
 }
 
-// checkToken has guardToken try the token.
+// checkToken makes guardToken try the token.
 func (f *health) checkToken() {
 	select {
 	case f.checks <- struct{}{}:
@@ -94,9 +111,18 @@ func (f *health) checkToken() {
 
 // rejection returns what the operator is told of an error that only they, or
 // Discord, can mend.
-func rejection(err error) string {
+func (c *Channel) rejection(err error) string {
+	if errors.Is(err, errRejected) {
+		err = tokenError(c.SetAt)
+	}
 	return strings.TrimPrefix(err.Error(), name+": ") + ". A changed configuration needs a restart; " +
 		"without one the gateway asks again by itself, and goes on when Discord takes the bot"
+}
+
+// tokenError is errRejected with where the token is set, and what to do.
+func tokenError(setAt string) error {
+	return fmt.Errorf("%w; check it (%s) against the one of the Developer Portal's page Bot (Reset Token gives a new one), and api_url if it is set",
+		errRejected, cmp.Or(setAt, "token in [discord]"))
 }
 
 // isTokenRefusal reports whether err says that the bot's token, and not that of
@@ -123,7 +149,7 @@ func (c *Channel) guardToken(ctx context.Context) error {
 				break
 			}
 			if isTokenRefusal(err) {
-				c.health.setREST(rejection(errRejected))
+				c.health.setREST(c.rejection(errRejected))
 			} else if !c.health.isTokenRejected() {
 				break // there is no reason to doubt the token
 			}

@@ -2,9 +2,12 @@ package discord
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
+	"parley/cluster"
 	"parley/internal/clock"
 )
 
@@ -19,13 +22,21 @@ const identifyPause = 5*time.Second + time.Second
 type identifyGate struct {
 	pause time.Duration
 	busy  chan struct{} // holds an element while a session begins
+	name  string        // of the role and the gate that the nodes share
+	node  *cluster.Node // nil: the bot has no other node
+	log   *slog.Logger
+	role  *cluster.Role // of whoever entered, with a node
 
 	mu   sync.Mutex
 	next time.Time // the earliest start of the next session
 }
 
-func newIdentifyGate(pause time.Duration) *identifyGate {
-	return &identifyGate{pause: pause, busy: make(chan struct{}, 1)}
+// newIdentifyGate returns the gate of the shards that have a number in common, modulo Discord's max_concurrency.
+func (c *Channel) newIdentifyGate(number int) *identifyGate {
+	return &identifyGate{
+		pause: c.identifyPause, busy: make(chan struct{}, 1),
+		name: fmt.Sprintf("%s:identify:%d", c.Account(), number), node: c.Node, log: c.Log,
+	}
 }
 
 // enter waits until a session may begin, or ctx ends. Whoever entered calls
@@ -36,6 +47,18 @@ func (g *identifyGate) enter(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	err := g.wait(ctx)
+	if err == nil && g.node != nil {
+		err = g.enterTogether(ctx)
+	}
+	if err != nil {
+		<-g.busy
+	}
+	return err
+}
+
+// wait waits for the end of the pause.
+func (g *identifyGate) wait(ctx context.Context) error {
 	for {
 		g.mu.Lock()
 		wait := time.Until(g.next)
@@ -44,15 +67,36 @@ func (g *identifyGate) enter(ctx context.Context) error {
 			return nil
 		}
 		if err := clock.Sleep(ctx, wait); err != nil {
-			<-g.busy
 			return err
 		}
 	}
 }
 
+// enterTogether is enter among several nodes. Whoever begins a session has a role, which a node that dies loses no
+// sooner than the pause takes.
+func (g *identifyGate) enterTogether(ctx context.Context) error {
+	role, err := g.node.Obtain(ctx, g.name)
+	if err != nil {
+		return err
+	}
+	if err := g.node.Pass(ctx, g.name, g.pause); err != nil {
+		role.Release(ctx)
+		return err
+	}
+	g.role = role
+	return nil
+}
+
 // leave lets the next session begin after the pause.
-func (g *identifyGate) leave() {
+func (g *identifyGate) leave(ctx context.Context) {
 	g.postpone()
+	if g.role != nil {
+		if err := g.node.Shut(context.WithoutCancel(ctx), g.name, g.pause); err != nil {
+			g.log.Warn("pace of new sessions not stored", "error", err)
+		}
+		g.role.Release(ctx)
+		g.role = nil
+	}
 	<-g.busy
 }
 

@@ -3,6 +3,7 @@ package discord
 import (
 	"context"
 	"slices"
+	"time"
 
 	"parley/channels/access"
 	"parley/conversation"
@@ -15,7 +16,7 @@ func (in *intake) handleMessage(ctx context.Context, m *message, p *place) error
 	if why := in.whyIgnored(m, p); why != "" {
 		in.Log.Debug("message skipped", "message", m.ID, "channel_id", p.id, "reason", why)
 		in.advance(p, m.ID)
-		return nil
+		return in.overhear(ctx, m, p, why)
 	}
 	ok, words, err := in.admits(ctx, m.author(), m.Member, p)
 	if err != nil {
@@ -29,6 +30,9 @@ func (in *intake) handleMessage(ctx context.Context, m *message, p *place) error
 	in.take(in.inbound(m, p), p.id, m.ID)
 	return in.flushFull(ctx)
 }
+
+// notToTheBot is the logged reason for ignoring a message that does not address the bot.
+const notToTheBot = "not to the bot"
 
 // whyIgnored returns why a message is not for the assistant, and "" when it is.
 // Every message is in DMs, in threads that the bot opened or was addressed in,
@@ -46,7 +50,7 @@ func (in *intake) whyIgnored(m *message, p *place) string {
 		return "from a bot that is not in allow_bots"
 	case p.isDM() || p.isThread() && (in.isKnown(p) || p.owner == in.me.ID) || in.isFree(p):
 	case !in.mentioned(m, p) && !m.repliesTo(in.me.ID):
-		return "not to the bot"
+		return notToTheBot
 	}
 	return ""
 }
@@ -63,11 +67,7 @@ func (in *intake) admits(ctx context.Context, who user, as *member, p *place) (o
 	if who.Bot {
 		return true, "", nil // allow_bots names it
 	}
-	v := access.Visitor{
-		Sender: conversation.Sender{ID: who.ID, Name: who.shown(as)}, Private: p.isDM(),
-		IDs:   append([]string{p.guild, p.id, p.parent}, as.roles()...),
-		Names: []access.Username{{Name: who.handle(), Holder: who.ID}},
-	}
+	v := visitor(who, as, p)
 	err = retry.Persist(ctx, in.Log, "see who may talk", func() error {
 		ok, words, err = in.access.Admit(ctx, v)
 		return err
@@ -75,7 +75,16 @@ func (in *intake) admits(ctx context.Context, who user, as *member, p *place) (o
 	return ok, words, unlessDamaged(err) // whom the store does not know stays outside
 }
 
-// tell sends words to a stranger, beside the intake; none when words are empty.
+// visitor returns a person in a place as access knows them.
+func visitor(who user, as *member, p *place) access.Visitor {
+	return access.Visitor{
+		Sender: conversation.Sender{ID: who.ID, Name: who.shown(as)}, Private: p.isDM(),
+		IDs:   append([]string{p.guild, p.id, p.parent}, as.roles()...),
+		Names: []access.Username{{Name: who.handle(), Holder: who.ID}},
+	}
+}
+
+// tell sends a text to a stranger in the background. It does nothing for an empty text.
 func (in *intake) tell(place string, said *message, words string) {
 	if words == "" {
 		return
@@ -96,6 +105,7 @@ func (in *intake) tell(place string, said *message, words string) {
 func (in *intake) inbound(m *message, p *place) conversation.Inbound {
 	by := m.author()
 	inbound := conversation.Inbound{
+		Talk:        conversation.Talk{Most: in.Context},
 		SourceID:    m.ID,
 		Sender:      conversation.Sender{ID: by.ID, Name: by.shown(m.Member)},
 		Text:        in.text(m, p),
@@ -106,6 +116,7 @@ func (in *intake) inbound(m *message, p *place) conversation.Inbound {
 	}
 	to := address{Channel: p.id, Source: m.ID, ReplyTo: m.ID}
 	if _, command := inbound.Command(); !command && in.opensThread(m, p) {
+		inbound.Talk.Of = channelKey(p.id) // the new thread has none
 		p, to = in.threadOn(m, p, inbound.Text)
 	}
 	to.Own = to.Own || p.isThread() && p.owner == in.me.ID
@@ -115,6 +126,10 @@ func (in *intake) inbound(m *message, p *place) conversation.Inbound {
 
 // route sets the session and the address of a message.
 func (in *intake) route(inbound *conversation.Inbound, p *place, to address) {
+	to.Server = p.guild
+	if p.isThread() {
+		to.Within = p.parent
+	}
 	inbound.Address = to.String()
 	inbound.Account = in.Account().ID
 	inbound.Group = !p.isDM()
@@ -130,8 +145,8 @@ func (in *intake) route(inbound *conversation.Inbound, p *place, to address) {
 	}
 }
 
-// opensThread reports whether the answer goes to a thread of its own. A command
-// acts where it is given, and opens none.
+// opensThread reports whether the answer goes to a new thread. A command is answered where
+// it was given.
 func (in *intake) opensThread(m *message, p *place) bool {
 	return in.AutoThread && p.takesThreads() && in.mentioned(m, p) && !in.threads.isClosed(p.id)
 }
@@ -152,11 +167,11 @@ func (in *intake) threadOn(m *message, p *place, text string) (*place, address) 
 }
 
 // changed handles an edit. Discord also updates messages that nobody has edited,
-// for instance to add the preview of a link. It ignores places that are not
-// known, from which nothing was accepted, and people who may no longer talk.
+// for instance to add the preview of a link. It ignores edits in
+// unknown places, from which nothing was accepted, and of people who may no longer talk.
 func (in *intake) changed(ctx context.Context, m *message, p *place) error {
 	at := m.editedAt()
-	if !in.isKnown(p) || at.IsZero() || m.Author.ID == in.me.ID || !m.isWritten() {
+	if !in.isHeard(p) || at.IsZero() || m.Author.ID == in.me.ID || !m.isWritten() {
 		return nil
 	}
 	if ok, _, err := in.admits(ctx, m.author(), m.Member, p); err != nil || !ok {
@@ -165,14 +180,28 @@ func (in *intake) changed(ctx context.Context, m *message, p *place) error {
 	if err := in.flush(ctx); err != nil {
 		return err
 	}
-	return unlessDamaged(retry.Persist(ctx, in.Log, "store an edit", func() error {
-		return in.Store.Edit(ctx, in.Account(), m.ID, in.text(m, p), at)
-	}))
+	why, text := in.whyIgnored(m, p), in.text(m, p)
+	if why == notToTheBot {
+		text = in.aside(m, p).Text
+	}
+	err := retry.Persist(ctx, in.Log, "store an edit", func() error {
+		return in.Store.Edit(ctx, in.Account(), m.ID, text, at)
+	})
+	if why == "" && at.Sub(bornAt(m.ID)) <= editLife { // it may be one for the bot only now; the store drops it where it is known
+		inbound := in.inbound(m, p)
+		inbound.NeverCommand = true // what reads like one now was not written as one
+		in.take(inbound, p.id, m.ID)
+	}
+	return unlessDamaged(err)
 }
+
+// editLife is for how long after it was written an edit may make a message one for the
+// bot.
+const editLife = 24 * time.Hour
 
 // deleted withdraws messages that were deleted before they were answered.
 func (in *intake) deleted(ctx context.Context, p *place, ids ...string) error {
-	if !in.isKnown(p) {
+	if !in.isHeard(p) {
 		return nil
 	}
 	if err := in.flush(ctx); err != nil {

@@ -205,7 +205,7 @@ func (in *intake) flush(ctx context.Context) error {
 	}
 	var cursors []conversation.Cursor
 	for _, place := range slices.Sorted(maps.Keys(in.moved)) {
-		cursors = append(cursors, conversation.Cursor{Name: in.cursors() + place, Value: strconv.FormatUint(in.seen[place], 10)})
+		cursors = append(cursors, conversation.Cursor{Name: in.cursors() + place, Value: strconv.FormatUint(in.seen[place], 10), Grows: true})
 	}
 	err := retry.PersistAll(ctx, in.Log, "store the messages", func() error {
 		return in.accept(ctx, cursors, in.batch...)

@@ -128,7 +128,7 @@ func TestAnUnknownThreadIsLookedUp(t *testing.T) {
 	}
 }
 
-func TestWhatCantBeReadIsSkipped(t *testing.T) {
+func TestUnreadableMessagesAreSkipped(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	home := g.srv.Guild("Home")

@@ -25,7 +25,7 @@ func (in *intake) refuse(ctx context.Context, to address, words string) {
 	})
 }
 
-// used accepts a slash command or the press of a button.
+// used accepts a slash command or the press of a button as a message.
 func (in *intake) used(ctx context.Context, i *interaction, p *place) error {
 	to, ok, err := in.welcome(ctx, i, p)
 	if err != nil || !ok {
@@ -53,9 +53,9 @@ func (in *intake) used(ctx context.Context, i *interaction, p *place) error {
 	return in.flush(ctx)
 }
 
-// usedInHold gives the first answer to an interaction whose place must be looked
-// at before it is taken: Discord waits three seconds for that answer, and tells
-// of the interaction only once, so that waiting would save nothing.
+// usedInHold sends the first response to an interaction in a place that is held back.
+// Discord waits only three seconds for this response, and does not repeat the interaction
+// after a restart.
 func (in *intake) usedInHold(ctx context.Context, i *interaction, p *place) error {
 	to, ok, err := in.welcome(ctx, i, p)
 	if err != nil || !ok {
@@ -67,8 +67,8 @@ func (in *intake) usedInHold(ctx context.Context, i *interaction, p *place) erro
 	return nil
 }
 
-// welcome returns where an interaction is answered. ok is false when it is not for the
-// assistant, or comes from a stranger, who is told so.
+// welcome returns where an interaction is answered. ok is false if it is not for the
+// assistant, or if it comes from a stranger, who gets an answer that says so.
 func (in *intake) welcome(ctx context.Context, i *interaction, p *place) (to address, ok bool, err error) {
 	by, as := i.user()
 	if i.Type != commandUsed && i.Type != componentPressed || i.ID == "" || by.ID == "" {

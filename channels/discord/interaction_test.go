@@ -54,6 +54,35 @@ func TestSlashCommandsAreTheWrittenOnes(t *testing.T) {
 	}
 }
 
+// What an option may be is offered to choose from, and reaches the command as it is
+// written; Discord takes nothing else.
+func TestSlashCommandsOfferTheirChoices(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	ann := g.srv.Person("Ann")
+	dm := g.srv.DM(ann)
+	g.runWithCommands()
+	var offered []string
+	for _, c := range g.srv.Commands(discordtest.Guild{}) {
+		for _, o := range c.Options {
+			for _, choice := range o.Choices {
+				offered = append(offered, c.Name+" "+o.Name+": "+choice.Name+" = "+string(choice.Value))
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{`state change: add rule = "add rule"`, `state change: strike = "strike"`}, offered); diff != "" {
+		t.Error(diff)
+	}
+	g.slash(dm, ann, "state", discordtest.Arg("change", "add rule"), discordtest.Arg("what", "answer in rhymes"))
+	g.slash(dm, ann, "state", discordtest.Arg("change", "strike"), discordtest.Arg("what", "1"))
+	if diff := cmp.Diff([]string{"/state add rule answer in rhymes", "/state strike 1"}, texts(g.wait(2))); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := g.srv.Slash(dm, ann, "state", discordtest.Arg("change", "forget everything")); err == nil {
+		t.Error("a choice that is not offered is taken")
+	}
+}
+
 func TestTheAnswerToACommandIsForTheAsker(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
@@ -104,7 +133,7 @@ func TestButtonsPageInPlace(t *testing.T) {
 
 // A private answer that is longer than a message of Discord's is one message with
 // a file: it, and what the buttons below it give, is for the asker alone.
-func TestNobodyElseSeesThePagesOfAPrivateAnswer(t *testing.T) {
+func TestPagesOfAPrivateAnswerArePrivate(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]int{"paged": 0, "paged when the first answer failed": 1} {
 		t.Run(name, func(t *testing.T) {

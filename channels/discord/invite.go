@@ -21,7 +21,7 @@ const Permissions = discordgo.PermissionViewChannel |
 
 // Invite asks Discord for the application of a token, and returns the link by which
 // people add the bot to a server, with the permissions and slash commands it needs.
-func Invite(ctx context.Context, cfg Config) (string, error) {
+func Invite(ctx context.Context, cfg Config, setAt string) (string, error) {
 	cfg, err := cfg.checked()
 	if err != nil {
 		return "", fmt.Errorf("discord: %w", err)
@@ -41,7 +41,7 @@ func Invite(ctx context.Context, cfg Config) (string, error) {
 	err = api.call(ctx, request{method: http.MethodGet, url: endpoint, limit: endpoint}, &application)
 	switch {
 	case refused(err).status == http.StatusUnauthorized:
-		return "", errRejected
+		return "", tokenError(setAt)
 	case err != nil:
 		return "", fmt.Errorf("discord: get the application: %w", err)
 	}

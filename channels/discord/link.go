@@ -48,7 +48,7 @@ func (l *link) run(ctx context.Context) error {
 		}
 		err := c.open(ctx)
 		if begins {
-			l.gate.leave()
+			l.gate.leave(ctx)
 		}
 		if err == nil {
 			retry.Succeeded("connected to Discord again")

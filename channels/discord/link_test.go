@@ -1,7 +1,6 @@
 package discord
 
 import (
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"parley/channels/discord/discordtest"
 	"parley/conversation/bots"
 	"parley/conversation/pairing"
+	"parley/internal/waittest"
 )
 
 // Each way of losing the connection, and then a message that must arrive.
@@ -68,9 +68,9 @@ func TestASessionThatIsClosedWhenItResumesBeginsAnew(t *testing.T) {
 	g.wait(2)
 }
 
-// The library hangs when Discord turns the bot away while it connects. The
-// gateway must end nevertheless, before that is noticed and after.
-func TestWhoIsTurnedAwayCanBeStopped(t *testing.T) {
+// The library hangs when Discord refuses the bot while it connects. The gateway must still
+// end, before it notices that and after.
+func TestChannelCanBeStoppedWhileDiscordRefusesTheBot(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]time.Duration{"at once": time.Hour, "later": time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -130,13 +130,13 @@ func TestAConnectionThatFallsSilentIsReplaced(t *testing.T) {
 	g.wait(2)
 }
 
-// What the gateway ends by itself, it does not leave for Discord to find out:
-// the bot would be shown online for minutes.
-func TestWhoStopsSaysGoodbye(t *testing.T) {
+// The gateway closes its connection when it stops: otherwise Discord would show the bot
+// as online for minutes.
+func TestStoppingClosesTheConnection(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	r := g.run()
-	g.until("being served", func() bool { return len(g.states) == 2 })
+	g.fared(bots.Serving)
 	must(t, r.stop())
 	must(t, g.srv.WaitDisconnected(deadline(t)))
 	if n := g.srv.Sessions(); n != 0 {
@@ -148,13 +148,9 @@ func TestHealthTellsOfTheConnection(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.run()
-	g.until("being served", func() bool { return len(g.states) == 2 })
+	g.fared(bots.Connecting, bots.Serving)
 	g.srv.DropConnections()
-	g.until("the way back", func() bool { return len(g.states) == 4 })
-	want := []string{bots.Connecting, bots.Serving, bots.Interrupted, bots.Serving}
-	if fmt.Sprint(g.states) != fmt.Sprint(want) {
-		t.Errorf("%v", g.states)
-	}
+	g.fared(bots.Connecting, bots.Serving, bots.Interrupted, bots.Serving)
 }
 
 // An operator reads in the health that Discord can't be reached, from the start
@@ -172,10 +168,10 @@ func TestHealthTellsWhyThereIsNoConnectionYet(t *testing.T) {
 				Health: func(state, detail string) { told <- state + ": " + detail }})
 			must(t, err)
 			g.start(c)
-			if first := <-told; first != bots.Connecting+": " {
+			if first := waittest.Receive(t, told, "the first state"); first != bots.Connecting+": " {
 				t.Error(first)
 			}
-			second := <-told
+			second := waittest.Receive(t, told, "the second state")
 			if !strings.Contains(second, "502") || !strings.HasPrefix(second, bots.Interrupted) || len(second) > 2*maxErrorText {
 				t.Errorf("%d bytes: %.200s", len(second), second)
 			}

@@ -18,8 +18,8 @@ const (
 	ephemeral      = 1 << 6
 )
 
-// nobody lets a message ping nobody, since a model can write "@everyone". Left out, a
-// message could ping everybody.
+// nobody makes sure that a message pings nobody, since a model can write "@everyone".
+// Without it, Discord pings whoever is mentioned.
 var nobody = mentions{Parse: []string{}}
 
 // mentions: https://discord.com/developers/docs/resources/message#allowed-mentions-object
@@ -39,6 +39,7 @@ type outgoing struct {
 	Files      *[]fileIndex `json:"attachments,omitempty"` // of an edit, all that the message has then; nil: those sent along
 	Flags      int          `json:"flags,omitempty"`
 	file       *channels.File
+	isPreview  bool // its request is not cut short when the reply comes
 }
 
 // fileIndex names a file that is sent along, from 0:
@@ -47,8 +48,7 @@ type fileIndex struct {
 	ID int `json:"id"`
 }
 
-// asEdit is a message that takes the place of another, without the files which
-// that one had.
+// asEdit returns the message as an edit of another one, whose files it removes.
 func (m outgoing) asEdit() outgoing {
 	m.Nonce, m.Enforce, m.Reference = "", false, nil
 	m.Files = &[]fileIndex{}
@@ -78,12 +78,12 @@ func (c *Channel) outgoing(d conversation.Delivery, p channels.Part) outgoing {
 	return m
 }
 
-// create posts a message. What it gives back is the message as it stands in
-// the channel: one that was created earlier with the same nonce may differ.
+// create posts a message and returns it as it is in the channel. If a message with the same
+// nonce was posted before, this is the earlier one, whose text may differ.
 func (c *Channel) create(ctx context.Context, channel string, m outgoing) (message, error) {
 	var posted message
 	endpoint := discordgo.EndpointChannelMessages(channel)
-	err := c.api.call(ctx, request{method: http.MethodPost, url: endpoint, limit: endpoint, body: m, file: m.file}, &posted)
+	err := c.api.call(ctx, request{method: http.MethodPost, url: endpoint, limit: endpoint, body: m, file: m.file, isPreview: m.isPreview}, &posted)
 	if refused(err).code == cannotReply && m.Reference != nil || isBadReference(err) {
 		m.Reference = nil
 		return c.create(ctx, channel, m)
@@ -91,8 +91,8 @@ func (c *Channel) create(ctx context.Context, channel string, m outgoing) (messa
 	return posted, err
 }
 
-// isBadReference reports whether only the message's reference is wrong: nobody can
-// reply to one of Discord's own messages.
+// isBadReference reports whether Discord refuses a message only because of the message that
+// it replies to: one of Discord's own, to which nobody can reply.
 func isBadReference(err error) bool {
 	r := refused(err)
 	return r.code == invalidForm && strings.Contains(r.message, "message_reference")
@@ -102,7 +102,7 @@ func isBadReference(err error) bool {
 func (c *Channel) edit(ctx context.Context, channel, id string, m outgoing) error {
 	endpoint := discordgo.EndpointChannelMessage(channel, id)
 	limit := discordgo.EndpointChannelMessage(channel, "")
-	return c.api.call(ctx, request{method: http.MethodPatch, url: endpoint, limit: limit, body: m.asEdit(), file: m.file}, nil)
+	return c.api.call(ctx, request{method: http.MethodPatch, url: endpoint, limit: limit, body: m.asEdit(), file: m.file, isPreview: m.isPreview}, nil)
 }
 
 func (c *Channel) remove(ctx context.Context, channel, id string) error {

@@ -2,8 +2,15 @@ package discord
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"parley/channels/discord/discordtest"
@@ -189,25 +196,83 @@ func TestDeletedPreviewIsNotEditedOn(t *testing.T) {
 			in := g.wait(1)[0]
 			r.Preview(in.Address, "Hel")
 			g.srv.Delete(waitShown(t, g, dm, "Hel"+previewMark))
-			r.previews.mu.Lock()
-			p := r.previews.places[dm.ID]
-			r.previews.mu.Unlock()
 			r.Preview(in.Address, "Hell")
-			select {
-			case <-p.done:
-			case <-deadline(t).Done():
-				t.Fatal("the deleted preview is edited on")
-			}
+			must(t, g.srv.Wait(deadline(t), "an edit", func() bool { return g.srv.Calls("PATCH /channels/{channel}/messages/{message}") == 1 }))
 			r.Preview(in.Address, "Hello A")
-			if n := g.srv.Calls("PATCH /channels/{channel}/messages/{message}"); n != 1 {
-				t.Errorf("a deleted preview was edited %d times", n)
-			}
 			r.reply(t, in, "Hello Ann")
+			if n := g.srv.Calls("PATCH /channels/{channel}/messages/{message}"); n > 2 {
+				t.Errorf("the deleted preview was edited %d times, with the attempt of the reply", n)
+			}
 			if sent := g.srv.SentTo(dm); len(sent) != 1 || sent[0].Content != "Hello Ann" {
 				t.Fatalf("%+v", sent)
 			}
 		})
 	}
+}
+
+// slowEdits is a Discord that takes longer for the edits of a preview than the reply
+// waits for other requests.
+type slowEdits struct {
+	mu   sync.Mutex
+	text string // of the message
+}
+
+func (s *slowEdits) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Method == http.MethodGet {
+		return answerOf(req, "[]"), nil
+	}
+	var m struct{ Content string }
+	if err := json.NewDecoder(req.Body).Decode(&m); err != nil {
+		return nil, err
+	}
+	taken := make(chan struct{})
+	go func() { // also when the gateway gives up: the request is on its way
+		defer close(taken)
+		if req.Method == http.MethodPatch && isPreview(m.Content) {
+			time.Sleep(10 * time.Second)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.text = m.Content
+	}()
+	select {
+	case <-taken:
+		return answerOf(req, fmt.Sprintf(`{"id":"7","content":%q}`, m.Content)), nil
+	case <-req.Context().Done():
+		return nil, req.Context().Err()
+	}
+}
+
+func answerOf(req *http.Request, body string) *http.Response {
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: req}
+}
+
+func TestReplyComesAfterAnEditOfItsPreview(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		cfg := DefaultConfig()
+		cfg.Token = discordtest.Token
+		c, err := New(Deps{Config: cfg, Log: slog.New(slog.DiscardHandler)})
+		must(t, err)
+		server := &slowEdits{}
+		c.api.session.Client.Transport = server
+		end := c.previews.Open()
+		to := address{Channel: "1", Source: "2"}.String()
+		c.Preview(to, "a")
+		time.Sleep(2 * time.Second)
+		c.Preview(to, "ab")
+		time.Sleep(2 * time.Second) // the edit is under way
+		d := conversation.Delivery{Address: to, Text: "abc"}
+		_, err = c.Send(t.Context(), d, c.Split(d)[0])
+		must(t, err)
+		time.Sleep(time.Minute)
+		end()
+		server.mu.Lock()
+		defer server.mu.Unlock()
+		if server.text != "abc" {
+			t.Errorf("the chat shows %q", server.text)
+		}
+	})
 }
 
 func TestHugePreviewsAreCut(t *testing.T) {

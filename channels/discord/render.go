@@ -165,8 +165,8 @@ func cutQuote(line string) (quote, rest string) {
 
 const fenceMark = "```"
 
-// language is what Discord's clients take for one: a word directly behind the
-// mark. With anything else, all of the line shows as code.
+// language matches what Discord's clients take for the name of a language: a word directly
+// behind the mark. Any other line is shown as code.
 var language = regexp.MustCompile(`^[A-Za-z0-9_+\-.#]+`)
 
 // writeFence writes a code block with the only marks that Discord knows. It

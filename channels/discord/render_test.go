@@ -11,7 +11,7 @@ import (
 	"parley/plaintext"
 )
 
-func TestWhatDiscordKnowsStaysAsItIs(t *testing.T) {
+func TestMarkdownThatDiscordKnowsIsUnchanged(t *testing.T) {
 	t.Parallel()
 	for name, source := range map[string]string{
 		"looks":             "*a* _b_ **c** __d__ ~~e~~ ||f|| `g` ***h***",
@@ -39,7 +39,7 @@ func TestWhatDiscordKnowsStaysAsItIs(t *testing.T) {
 	}
 }
 
-func TestWhatDiscordLacksBecomesReadable(t *testing.T) {
+func TestMarkdownThatDiscordLacksIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ markdown, want string }{
 		"deep heading":         {"#### Title ##\ntext", "**Title**\ntext"},

@@ -14,12 +14,11 @@ import (
 	"parley/conversation"
 )
 
-// leftover returns the message that holds a part already, and "" when there is
-// none: the preview that shows the part, or what an earlier process has posted of
-// it without marking it as sent. Discord remembers nonces for a few minutes only.
-// It removes other previews of earlier processes: the run of such a preview is
-// made again, together with the messages since, and its answer follows a later
-// message. A failed attempt of this process may have posted the part too.
+// leftover returns the message that already has a part, or "": the preview that shows the
+// part, or a message that an earlier process, or a failed attempt of this one, has posted
+// without marking it as sent. Nonces can't prevent this, since Discord remembers them for a
+// few minutes only. It removes other previews of earlier processes: their runs are repeated
+// together with the messages since, and the answers follow later messages.
 func (c *Channel) leftover(ctx context.Context, to address, d conversation.Delivery, p channels.Part, shown string) (string, error) {
 	first := c.unvisited.take(to.Channel)
 	if firstLive := c.firstLive.Load(); !first && firstLive != 0 && number(to.Source) >= firstLive && d.Attempts == 0 || c.self() == "" {
@@ -41,7 +40,7 @@ func (c *Channel) leftover(ctx context.Context, to address, d conversation.Deliv
 		case m.Author.ID != c.self() || !m.isWritten() || m.ID == shown:
 		case shown == "" && isPart(m, to, d, p):
 			shown = m.ID
-		case isPreview(m.Content) && !c.previews.isUnderWay(m, to.Channel):
+		case isPreview(m.Content) && !c.isUnderWay(m, to.Channel):
 			if err := c.remove(ctx, to.Channel, m.ID); err != nil {
 				c.Log.Debug("preview not removed", "channel_id", to.Channel, "error", err)
 			}
@@ -84,8 +83,8 @@ const previewMark = "\n-# ✍️ …"
 
 func isPreview(text string) bool { return strings.HasSuffix(text, strings.TrimSpace(previewMark)) }
 
-// unvisited holds the places of earlier processes in which this one has not
-// posted an answer yet.
+// unvisited holds the places where earlier processes were at work and where this one has
+// not posted an answer yet.
 type unvisited struct {
 	mu     sync.Mutex
 	places map[string]bool

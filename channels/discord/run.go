@@ -1,6 +1,7 @@
 package discord
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,15 +20,14 @@ import (
 
 // Errors that the operator or Discord has to mend. The bot is tried again now and then.
 var (
-	errRejected = errors.New("discord: Discord rejected the bot token; check token in [discord] against the one of the Developer Portal's page Bot " +
-		"(Reset Token gives a new one), and api_url if it is set")
+	errRejected  = errors.New("discord: Discord rejected the bot token") // tokenError says more
 	errNoContent = errors.New("discord: the bot may not read messages: switch on Message Content Intent in the Developer Portal " +
 		"(https://discord.com/developers/applications), on the application's page Bot under Privileged Gateway Intents")
 	errShard = errors.New("discord: Discord refuses the shard: check shard_id and shard_count in [discord], or leave both out")
 )
 
 // errReshard is the error of a session for which Discord wants more shards.
-var errReshard = errors.New("discord: Discord wants the bot split into more shards; raise shard_count in [discord], or leave it out")
+var errReshard = errors.New("discord: Discord wants the bot split into more shards; raise shards or shard_count in [discord], or leave them out")
 
 // Run connects and handles events until ctx ends.
 func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
@@ -35,7 +35,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 		c.Log.Warn("access list empty: write to the bot and copy the id from this log into allow")
 	}
 	c.health.connection(bots.Connecting, "")
-	defer c.previews.end()
+	defer c.previews.Open()()
 	in := c.newIntake(accept)
 	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error { return in.run(running) })
@@ -73,12 +73,16 @@ func (c *Channel) connect(ctx context.Context, events *queue) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if errors.Is(err, errReshard) && c.ShardCount == 0 {
+		if errors.Is(err, errMoreShards) {
+			c.Log.Info("connecting with as many shards as the other nodes", "shards", c.splitInto)
+			continue
+		}
+		if errors.Is(err, errReshard) && c.ShardCount == 0 && c.Shards == 0 {
 			c.Log.Info("connecting with more shards", "reason", err)
 			continue
 		}
 		c.healthySince.Store(nil)
-		if c.health.refused(rejection(err)) {
+		if c.health.refused(c.rejection(err)) {
 			waits.Reset()
 		}
 		if clock.Sleep(ctx, waits.NextBackOff()) != nil {
@@ -88,20 +92,35 @@ func (c *Channel) connect(ctx context.Context, events *queue) error {
 }
 
 func (c *Channel) serve(ctx context.Context, p plan, events *queue) error {
+	links := c.newLinks(p, events)
+	if c.Node != nil {
+		return c.spread(ctx, links)
+	}
+	g, running := errgroup.WithContext(ctx)
+	for _, l := range links {
+		g.Go(func() error { return l.run(running) })
+	}
+	return g.Wait()
+}
+
+// newLinks returns the shards of a plan.
+func (c *Channel) newLinks(p plan, events *queue) (links []*link) {
 	gates := make([]*identifyGate, p.together)
 	for i := range gates {
-		gates[i] = newIdentifyGate(c.identifyPause)
+		gates[i] = c.newIdentifyGate(i)
 	}
-	status := &status{channel: c, shards: len(p.shards), up: map[int]bool{}}
-	g, running := errgroup.WithContext(ctx)
+	status := &status{channel: c, up: map[int]bool{}}
+	if c.Node == nil {
+		status.shards = len(p.shards)
+	}
 	for _, s := range p.shards {
 		l := &link{Channel: c, shard: s, events: events, gate: gates[s.id%p.together], status: status, log: c.Log}
 		if s.of > 1 {
 			l.log = c.Log.With("shard", s.id)
 		}
-		g.Go(func() error { return l.run(running) })
+		links = append(links, l)
 	}
-	return g.Wait()
+	return links
 }
 
 // plan asks Discord how to connect, until it answers.
@@ -138,7 +157,7 @@ func (c *Channel) planOf(told discordgo.GatewayBotResponse) plan {
 		p.shards = []shard{{c.ShardID, c.ShardCount}}
 		return p
 	}
-	count := max(1, told.Shards)
+	count := max(cmp.Or(c.Shards, told.Shards, 1), c.splitInto)
 	for id := range count {
 		p.shards = append(p.shards, shard{id, count})
 	}
@@ -148,9 +167,32 @@ func (c *Channel) planOf(told discordgo.GatewayBotResponse) plan {
 // status combines the states of the shards.
 type status struct {
 	channel *Channel
-	shards  int
 	mu      sync.Mutex
+	shards  int          // of this process
 	up      map[int]bool // by shard, once it is known
+}
+
+// begin adds a shard of this node.
+func (s *status) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shards++
+	s.channel.healthySince.Store(nil)
+	s.channel.health.setSilent(false)
+}
+
+// end removes a shard that this node no longer has.
+func (s *status) end(id int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shards--
+	delete(s.up, id)
+	if s.shards == 0 {
+		s.channel.healthySince.Store(nil)
+		s.channel.health.setSilent(true)
+		return
+	}
+	s.combine(true, "")
 }
 
 // set sets the state of a shard, and reports the health when it changes: the bot
@@ -162,6 +204,11 @@ func (s *status) set(id int, up bool, detail string) {
 		return
 	}
 	s.up[id] = up
+	s.combine(up, detail)
+}
+
+// combine reports the health of all shards after one of them has changed. The caller holds the lock.
+func (s *status) combine(up bool, detail string) {
 	working := 0
 	for _, up := range s.up {
 		if up {

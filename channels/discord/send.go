@@ -3,6 +3,7 @@ package discord
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -12,12 +13,11 @@ import (
 	"parley/plaintext"
 )
 
-// errNotSent is why a message is not sent while the token is rejected.
+// errNotSent is the error of messages while Discord rejects the token.
 var errNotSent = errors.New("not sent: Discord rejects the bot token")
 
-// Send posts one part, or makes it of the message that shows the answer in the
-// making. The first part is a reply. A part that Discord has already, from
-// before a crash, is not posted again.
+// Send posts one part, or turns the preview of the answer into it. The first part is
+// a reply. A part that was posted before a crash is not posted again.
 func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.Part) (string, error) {
 	to, err := parseAddress(d.Address)
 	if err != nil {
@@ -33,30 +33,56 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 	return id, nil
 }
 
-func (c *Channel) send(ctx context.Context, to address, d conversation.Delivery, p channels.Part) (string, error) {
+func (c *Channel) send(ctx context.Context, to address, d conversation.Delivery, p channels.Part) (id string, err error) {
 	if to.Answer != nil {
 		return c.answer(ctx, to, d, p)
 	}
 	shown := ""
+	if d.Interim {
+		return c.sendInterim(ctx, to, d, p)
+	}
 	if p.Index == 0 {
-		shown = c.previews.take(ctx, to)
+		taken, taking := c.takePreview(ctx, to)
+		if taking != nil {
+			return "", taking
+		}
+		if taken != nil {
+			shown = taken.ID
+		}
+		defer func() {
+			if err == nil || isFinal(err) { // else the next attempt takes it
+				c.previews.Done(taken)
+			}
+		}()
+	}
+	if to, err = c.threads.open(ctx, c, to); err != nil {
+		return "", err
+	}
+	return c.post(ctx, to, d, p, shown)
+}
+
+// sendInterim posts a message of a run that waits. It takes the place of no preview, and is
+// no reply: the message that Discord knows by the reply's nonce is for the answer.
+func (c *Channel) sendInterim(ctx context.Context, to address, d conversation.Delivery, p channels.Part) (string, error) {
+	if p.Index == 0 {
+		c.dropPreview(ctx, to)
 	}
 	to, err := c.threads.open(ctx, c, to)
 	if err != nil {
 		return "", err
 	}
-	id, err := c.post(ctx, to, d, p, shown)
-	if err != nil && !isFinal(err) && shown != "" {
-		c.previews.putBack(to, shown)
-	}
-	return id, err
+	to.ReplyTo = ""
+	return c.post(ctx, to, d, p, "")
 }
 
-// post puts a part into a channel, a thread or a DM, or makes it of a message
-// that shows it already, if there is one.
+// post puts a part into a channel, a thread or a DM. If a message there has the
+// part or its preview already, that one is edited.
 func (c *Channel) post(ctx context.Context, to address, d conversation.Delivery, p channels.Part, shown string) (string, error) {
 	m := c.outgoing(d, p)
 	m.Nonce, m.Enforce = to.nonce(p.Index), true
+	if d.Interim {
+		m.Nonce = fmt.Sprintf("q%d-%d", d.ID, p.Index)
+	}
 	if p.Index == 0 && to.ReplyTo != "" {
 		m.Reference = &replyTo{MessageID: to.ReplyTo}
 	}
@@ -84,8 +110,8 @@ func (c *Channel) post(ctx context.Context, to address, d conversation.Delivery,
 	return posted.ID, err
 }
 
-// anew makes another nonce of that of a message which is deleted, or can't be
-// changed any more.
+// anew is added to the nonce of a message that was deleted or can't be edited any
+// more, so that another one is posted in its place.
 const anew = "r"
 
 // isGone reports that a message can't be edited, and another may take its place.

@@ -13,6 +13,7 @@ import (
 	"parley/channels/discord/discordtest"
 	"parley/conversation"
 	"parley/conversation/bots"
+	"parley/internal/waittest"
 )
 
 func TestLongRepliesAreSeveralMessagesOrAFile(t *testing.T) {
@@ -174,7 +175,7 @@ func TestOneRateLimitedChannelDelaysNoOther(t *testing.T) {
 	}
 }
 
-func TestRefusalsAreToldApart(t *testing.T) {
+func TestRefusalsAreClassified(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		verdict   discordtest.Verdict
@@ -207,7 +208,7 @@ func TestRefusalsAreToldApart(t *testing.T) {
 	}
 }
 
-func TestAReplyToADeletedMessageIsSentAllTheSame(t *testing.T) {
+func TestReplyToADeletedMessageIsSent(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	r := g.run()
@@ -321,7 +322,7 @@ func TestCommandPassesAReplyThatDiscordFailsOn(t *testing.T) {
 		t.Errorf("sent %q", sent[0].Content)
 	}
 	close(flush)
-	<-done
+	waittest.Receive(t, done, "the end of the sender")
 	if list, err := bots.New(g.store).Queues(t.Context()); err != nil || len(list) != 1 || list[0].Held != 1 {
 		t.Errorf("the queues read %+v, %v", list, err)
 	}

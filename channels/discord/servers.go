@@ -30,8 +30,14 @@ func (in *intake) ready(ctx context.Context, e event) error {
 		in.Log.Info("Discord bot identified", "bot", in.me.Username, "bot_id", in.me.ID)
 		in.goHelper(func() { in.registerCommands(ctx, r.Application.ID) })
 	} else {
+		if in.Node != nil { // another node may have had the shard until now
+			if err := in.recall(ctx); err != nil {
+				return err
+			}
+		}
 		in.Log.Info("Discord session started, looking for missed messages", "places", len(in.seen))
 	}
+	in.leftMeanwhile(ctx, r.Guilds, e.shard.id)
 	if in.CatchUp == 0 {
 		return nil
 	}
@@ -70,16 +76,18 @@ func (in *intake) recall(ctx context.Context) error {
 		stored, err := in.Store.Cursors(ctx, in.cursors())
 		for _, c := range stored {
 			place := c.Name[len(in.cursors()):]
-			in.seen[place] = number(c.Value)
-			in.unvisited.add(place)
+			if in.seen[place] == 0 {
+				in.unvisited.add(place)
+			}
+			in.seen[place] = max(in.seen[place], number(c.Value))
 		}
 		return err
 	})
 	return unlessDamaged(err)
 }
 
-// unlessDamaged returns nil for an error of a damaged database: the channel goes
-// on without what it holds there.
+// unlessDamaged returns nil for an error of a damaged database: the channel continues
+// without the data on the damaged page.
 func unlessDamaged(err error) error {
 	if conversation.IsDamaged(err) {
 		return nil
@@ -91,6 +99,7 @@ func (in *intake) guildCreated(ctx context.Context, g guild) {
 	delete(in.catching.awaited, g.ID)
 	if !g.Unavailable {
 		in.world.addGuild(g, in.me.ID)
+		in.joined(ctx, g)
 	}
 	in.startLookups(ctx)
 }
@@ -106,6 +115,7 @@ func (in *intake) guildUpdated(g guild) {
 func (in *intake) guildGone(ctx context.Context, g guild) {
 	delete(in.catching.awaited, g.ID)
 	if !g.Unavailable {
+		in.left(ctx, g.ID)
 		in.world.removeGuild(g.ID)
 	}
 	in.startLookups(ctx)

@@ -57,7 +57,7 @@ func writeTable(b *strings.Builder, lines []string) {
 	b.WriteString(quote + fenceMark)
 }
 
-// cells parts a row at the bars that no backslash stands before.
+// cells splits a row at the bars that no backslash escapes.
 func cells(row string) []string {
 	row = strings.TrimPrefix(strings.TrimSpace(row), "|")
 	var cells []string
@@ -96,7 +96,7 @@ var (
 	struckText = regexp.MustCompile(`(^|[^\w~])~~([^\s~](?:[^~]*[^\s~])?)~~($|[^\w~])`)
 )
 
-// cellText takes off a cell the marks that would show in a code block.
+// cellText removes from a cell the marks that a code block would show.
 func cellText(cell string) string {
 	if !strings.ContainsAny(cell, "*~`<|\t") {
 		return cell

@@ -8,8 +8,8 @@ import (
 	"parley/plaintext"
 )
 
-// text returns what a message says to the assistant: without the bot's name, with
-// the names of whom and what it mentions, and with the text that it replies to.
+// text returns the text of a message for the assistant: without the mention of the bot, with
+// the names of mentioned people and places, and below the text that it replies to.
 func (in *intake) text(m *message, p *place) string {
 	said := in.readable(m, p)
 	if m.Referenced == nil || m.Type != typeReply || isCommand(said) && !m.isSecondHand() {
@@ -26,8 +26,8 @@ func (in *intake) withoutQuote(m *message, p *place, text string) string {
 	return strings.TrimPrefix(text, in.quote(m.Referenced, p))
 }
 
-// readable returns a message without what it replies to. One that only names the
-// bot keeps the name, so that it says anything.
+// readable returns the text of a message without the text that it replies to. If the message
+// has only the name of the bot, the name stays, so that the text is not empty.
 func (in *intake) readable(m *message, p *place) string {
 	content := in.withoutName(m.Content, p)
 	if strings.TrimSpace(content) == "" && len(m.Attachments) == 0 {
@@ -81,8 +81,8 @@ func (in *intake) withoutName(text string, p *place) string {
 // https://discord.com/developers/docs/reference#message-formatting
 var mark = regexp.MustCompile(`<(@!?|@&|#)([0-9]{1,20})>|<a?(:[A-Za-z0-9_~]{1,40}:)[0-9]{1,20}>`)
 
-// withNames puts names in the place of ids, as people see them. What has no
-// name that is known stays.
+// withNames replaces ids by names, as people see them. An id whose name is unknown
+// stays.
 func (in *intake) withNames(text string, m *message, p *place) string {
 	if !strings.Contains(text, "<") {
 		return text

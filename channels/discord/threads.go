@@ -89,8 +89,8 @@ func (ts *threads) open(ctx context.Context, c *Channel, to address) (address, e
 	return to, nil
 }
 
-// ask has Discord open a thread, whose lock the caller holds, under its title if
-// there is one already. It returns errors that may pass.
+// ask makes Discord open a thread, under its title if it has one already. The caller holds
+// the thread's lock. Only errors that may pass are returned.
 func (ts *threads) ask(ctx context.Context, c *Channel, t *thread, to address) error {
 	to.Name = cmp.Or(t.title, to.Name)
 	err := c.startThread(ctx, to)

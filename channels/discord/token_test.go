@@ -65,12 +65,12 @@ func TestRefusedBotIsTriedAgainUntilDiscordTakesIt(t *testing.T) {
 		"at the gateway": {func(s *discordtest.Server) {
 			s.CloseNext(discordtest.AuthFailed, 3)
 			s.CloseConnections(discordtest.AuthFailed)
-		}, []string{"rejected the bot token", "token in [discord]"}},
+		}, []string{"rejected the bot token; check it (config.toml:12)"}},
 		"at the API": {func(s *discordtest.Server) {
 			s.Fail("GET /gateway/bot", discordtest.Unauthorized, 3)
 			s.CloseNext(discordtest.AuthFailed, 1)
 			s.CloseConnections(discordtest.AuthFailed)
-		}, []string{"rejected the bot token", "token in [discord]"}},
+		}, []string{"rejected the bot token; check it (config.toml:12)"}},
 		"for its intents": {func(s *discordtest.Server) {
 			s.CloseNext(discordtest.DisallowedIntents, 2)
 			s.CloseConnections(discordtest.DisallowedIntents)
@@ -118,7 +118,7 @@ func TestBotThatIsRefusedFromTheStartIsTriedAgain(t *testing.T) {
 			g.fared(bots.Rejected, bots.Serving)
 			g.srv.Say(dm, ann, "hello")
 			g.wait(1)
-			g.checkWords("token in [discord]")
+			g.checkWords("config.toml:12")
 		})
 	}
 }
@@ -168,7 +168,7 @@ func TestReplyRefusedForTheTokenWaitsUntilItIsTaken(t *testing.T) {
 		must(t, clock.Sleep(t.Context(), time.Millisecond))
 	}
 	g.fared(bots.Serving, bots.Rejected, bots.Serving)
-	g.checkWords("token in [discord]")
+	g.checkWords("config.toml:12")
 	if n := g.srv.Calls("POST /channels/{channel}/messages"); n != 2 {
 		t.Errorf("%d tries, want the one that was refused and the one that was taken", n)
 	}

@@ -93,12 +93,17 @@ type (
 		Channels    []channel `json:"channels"`
 		Threads     []channel `json:"threads"`
 		Roles       []role    `json:"roles"`
+		Members     []member  `json:"members"` // the bot is among them
+		JoinedAt    string    `json:"joined_at"`
+		Owner       string    `json:"owner_id"`
+		System      string    `json:"system_channel_id"` // in which Discord welcomes newcomers
 	}
 
 	role struct {
-		ID   string `json:"id"`
-		Name string `json:"name"`
-		Tags struct {
+		ID          string `json:"id"`
+		Name        string `json:"name"`
+		Permissions string `json:"permissions"`
+		Tags        struct {
 			BotID string `json:"bot_id"`
 		} `json:"tags"`
 	}
@@ -183,7 +188,7 @@ const (
 // itself.
 func (m *message) isWritten() bool { return m.Type == typeDefault || m.Type == typeReply }
 
-// author returns who wrote the message: the webhook where it came by one.
+// author returns who wrote the message: its webhook, if it came through one.
 func (m *message) author() user {
 	u := m.Author
 	if m.WebhookID != "" {

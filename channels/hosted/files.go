@@ -10,6 +10,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/files"
+	"parley/conversation/media"
 )
 
 // SendFile answers a request with a file of a message: the one with the number n of
@@ -17,11 +18,11 @@ import (
 // is. An error is conversation.ErrNotFound, also for a file that is not kept, or one of
 // the store; nothing was answered then.
 func SendFile(w http.ResponseWriter, r *http.Request, store *conversation.Store, id string, seq int64, n int) error {
-	file, key, err := store.FileAt(r.Context(), id, seq, n)
+	all := files.New(store)
+	file, key, err := all.FileAt(r.Context(), id, seq, n)
 	if err != nil {
 		return err
 	}
-	all := files.New(store)
 	kept, err := all.File(r.Context(), key, file.ID)
 	if err == nil {
 		reader, opened := all.Open(r.Context(), kept)
@@ -43,12 +44,11 @@ func SendFile(w http.ResponseWriter, r *http.Request, store *conversation.Store,
 	return err
 }
 
-// FileData returns the bytes of a file of a message, nil when they are not kept or are
-// more than a message may bring.
-func FileData(ctx context.Context, store *conversation.Store, key conversation.Key, file conversation.File) ([]byte, error) {
+// OpenFile opens a file of a message, and returns nil when its bytes are not kept.
+func OpenFile(ctx context.Context, store *conversation.Store, key conversation.Key, file media.File) (io.ReadCloser, error) {
 	all := files.New(store)
 	kept, err := all.File(ctx, key, file.ID)
-	if errors.Is(err, files.ErrNotFound) || err == nil && (!kept.IsHere() || kept.Size > MaxFile) {
+	if errors.Is(err, files.ErrNotFound) || err == nil && !kept.IsHere() {
 		return nil, nil
 	}
 	if err != nil {
@@ -58,6 +58,8 @@ func FileData(ctx context.Context, store *conversation.Store, key conversation.K
 	if err != nil {
 		return nil, err
 	}
-	defer reader.Close()
-	return io.ReadAll(reader.Whole())
+	return struct {
+		io.Reader
+		io.Closer
+	}{reader.Whole(), reader}, nil
 }

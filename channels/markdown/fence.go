@@ -68,14 +68,14 @@ func lineAt(text string, pos int) (line string, next int) {
 
 // opens reads the opening line of a fenced code block.
 func opens(line string) (f Fence, ok bool) {
-	lead := containers(line)
+	lead := Containers(line)
 	mark, info, ok := markup.OpeningFence(line[lead:])
 	return Fence{Indent: blankMarkers(line[:lead]), Mark: mark, Info: info}, ok
 }
 
-// containers returns the length of the quote marks, list markers and spaces that
+// Containers returns the length of the quote marks, list markers and spaces that
 // a line begins with.
-func containers(line string) int {
+func Containers(line string) int {
 	for i := 0; ; {
 		rest := line[i:]
 		switch n := listMarker(rest); {

@@ -57,7 +57,7 @@ func (c *Channel) admit(ctx context.Context, chat account, v access.Visitor) (ok
 	return c.access.Admit(ctx, v)
 }
 
-// tell sends words to a stranger, beside the intake.
+// tell sends a text to a stranger. It does not block.
 func (c *Channel) tell(in conversation.Inbound, words string) {
 	d := conversation.Delivery{Key: in.Key, Address: in.Address, Text: words}
 	c.access.Tell(in.Sender.ID, func(ctx context.Context) error {

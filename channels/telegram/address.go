@@ -10,16 +10,21 @@ import (
 
 // address is where a reply goes.
 type address struct {
-	Chat    int64 `json:"chat"`
-	Topic   int64 `json:"topic,omitempty"`    // of a forum
-	ReplyTo int64 `json:"reply_to,omitempty"` // message that the reply refers to
-	Edit    int64 `json:"edit,omitempty"`     // message of the bot that the reply takes the place of
+	Chat    int64  `json:"chat"`
+	Topic   int64  `json:"topic,omitempty"`    // of a forum
+	ReplyTo int64  `json:"reply_to,omitempty"` // message that the reply refers to
+	Edit    int64  `json:"edit,omitempty"`     // message of the bot that the reply takes the place of
+	Alone   *alone `json:"alone,omitempty"`    // nil: everybody in the chat sees the reply
 }
 
 func (a address) String() string {
-	raw, err := json.Marshal(a)
+	return mustJSON(a)
+}
+
+func mustJSON(v any) string {
+	raw, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // numbers always have JSON
+		panic(err) // texts and numbers always have JSON
 	}
 	return string(raw)
 }

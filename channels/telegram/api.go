@@ -12,8 +12,6 @@ import (
 	"time"
 
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
-
-	"parley/channels"
 )
 
 const (
@@ -64,11 +62,10 @@ func (a *api) call(ctx context.Context, timeout time.Duration, method string, pa
 	})
 }
 
-// upload is call with a file.
-func (a *api) upload(ctx context.Context, method string, params tgbotapi.Params, field string, file *channels.File, out any) error {
+// upload is call with files.
+func (a *api) upload(ctx context.Context, method string, params tgbotapi.Params, files []tgbotapi.RequestFile, out any) error {
 	return a.do(ctx, uploadTimeout, method, out, func(bot *tgbotapi.BotAPI) (*tgbotapi.APIResponse, error) {
-		data := tgbotapi.FileBytes{Name: file.Name, Bytes: file.Data}
-		answer, err := bot.UploadFiles(method, params, []tgbotapi.RequestFile{{Name: field, Data: data}})
+		answer, err := bot.UploadFiles(method, params, files)
 		if refused := refusal(err); refused != nil && answer != nil {
 			refused.Code = answer.ErrorCode // which the library leaves out here
 		}

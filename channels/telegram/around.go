@@ -8,6 +8,7 @@ import (
 	"parley/channels"
 	"parley/channels/access"
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/conversation/retry"
 	"parley/plaintext"
 )
@@ -40,7 +41,7 @@ func (o origin) account() *account {
 	return nil
 }
 
-// name returns who it is, "" when that is not said.
+// name returns the name of the person, group or channel, "" if Telegram does not say it.
 func (o origin) name() string {
 	a := o.account()
 	if a == nil {
@@ -56,7 +57,7 @@ func (o origin) name() string {
 	return name
 }
 
-// forwardedFrom returns who wrote a forwarded message, "" when that is not said.
+// forwardedFrom returns who wrote a forwarded message, "" if Telegram does not say it.
 func (f *forwarding) forwardedFrom() string {
 	if name := readOrigin(f.Origin).name(); name != "" {
 		return name
@@ -71,10 +72,10 @@ func (f *forwarding) forwardedFrom() string {
 	return old.name()
 }
 
-// reply is what a message replies to.
+// reply is the message, or the part of it, that another message replies to.
 type reply struct {
-	name  string   // who wrote that, "" when it is not said
-	by    *account // likewise, nil when it is not said
+	name  string   // of its author
+	by    *account // its author, nil if unknown
 	text  string
 	files []named
 	own   bool // the sender has chosen the text, as a part of the message
@@ -110,7 +111,7 @@ func (m *message) repliedTo() *reply {
 	return r
 }
 
-// said returns what a message says as others read it.
+// said returns the text of a message as people read it.
 func (m *message) said() string {
 	if m.isForwarded() {
 		return channels.Forwarded(m.forwardedFrom()) + m.body(0)
@@ -133,10 +134,10 @@ func (m *message) words() (string, []entity) {
 	return m.Caption, m.CaptionEnts
 }
 
-// withReply puts what a message replies to above its text, and the files of that
-// before its own. Words and files of people who may not talk to the bot are left
-// out, but for a part that the sender has chosen: that is shown like what the
-// sender forwards or copies. The error is the end of ctx.
+// withReply puts the text that a message replies to above its own, and the files of that
+// message before its own. It leaves out texts and files of people who may not talk to the
+// bot, except for a part that the sender has selected, which counts as quoted by the sender.
+// The error is the end of ctx.
 func (c *Channel) withReply(ctx context.Context, m *message, in conversation.Inbound) (conversation.Inbound, error) {
 	r := m.repliedTo()
 	if _, command := in.Command(); r == nil || command {
@@ -197,8 +198,8 @@ func (c *Channel) knows(ctx context.Context, m *message, author *account) (known
 }
 
 // attachments returns files as the inbound has them.
-func attachments(bot conversation.Account, chat, message int64, files []named) []conversation.Attachment {
-	var list []conversation.Attachment
+func attachments(bot conversation.Account, chat, message int64, files []named) []media.Attachment {
+	var list []media.Attachment
 	for _, f := range files {
 		list = append(list, f.attachment(bot, chat, message))
 	}

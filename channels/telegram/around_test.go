@@ -10,7 +10,7 @@ import (
 	"parley/conversation/places"
 )
 
-func TestWhatAMessageRepliesToStandsAboveIt(t *testing.T) {
+func TestQuotedMessageStandsAboveTheReply(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.run(g.channel())

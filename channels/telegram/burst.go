@@ -11,12 +11,12 @@ import (
 	"parley/conversation/retry"
 )
 
-// longText is the length of a text from which on it may be the beginning of a longer
-// one, in UTF-16 code units: apps send what is longer than a message in several.
+// longText is how long a text is, in UTF-16 code units, that may be the beginning of a longer
+// one: apps split a text that does not fit into one message.
 const longText = maxUnits - 200
 
-// together says of a message how it belongs to those around it. A message in a
-// private chat is complete, unless it is forwarded, part of an album, or so long that
+// together returns a message with Quiet and Joins, the times in which further messages
+// belong to it. A message in a private chat is complete, unless it is forwarded, part of an album, or so long that
 // it was probably cut; in a group the next line often follows at once.
 func (c *Channel) together(m *message, in conversation.Inbound) conversation.Inbound {
 	if _, command := in.Command(); command {
@@ -44,14 +44,14 @@ const (
 	albumWait  = time.Minute
 )
 
-// albums are those of groups. An album is for the bot when one of its messages is,
-// mostly the one with the caption; the others say nothing to whom.
+// albums are the albums in groups. An album is for the bot if one of its messages is, usually
+// the one with the caption; the others address nobody.
 type albums struct {
 	mu   sync.Mutex
 	seen map[string]*album
 }
 
-// album is one of which messages came in the last minute.
+// album is an album whose newest message is less than a minute old.
 type album struct {
 	at   time.Time
 	ours bool     // a message of it is for the bot
@@ -97,6 +97,51 @@ func (as *albums) enter(id string, now time.Time) *album {
 	a := &album{at: now}
 	as.seen[id] = a
 	return a
+}
+
+// comments holds the time at which each person last wrote to the bot in a group. Messages
+// that are forwarded with a comment arrive right after the comment, and address nobody.
+type comments struct {
+	mu   sync.Mutex
+	last map[commenter]int64 // Unix time
+}
+
+type commenter struct {
+	at address // without what it replies to
+	id int64
+}
+
+func (m *message) commenter() commenter { return commenter{m.address().place(), m.sender().ID} }
+
+// forwardWait is how much later than its comment a forwarded message may be, in seconds:
+// the apps send both at once.
+const forwardWait = 1
+
+// note remembers a message of a group that is for the bot.
+func (cs *comments) note(m *message) {
+	if _, _, _, command := m.command(); !m.isGroup() || command {
+		return
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if cs.last == nil || len(cs.last) >= maxComments {
+		cs.last = map[commenter]int64{}
+	}
+	cs.last[m.commenter()] = m.Date
+}
+
+// maxComments is how many people are remembered; beyond that all are forgotten.
+const maxComments = 1000
+
+// precede reports whether a message was forwarded with a comment that is for the bot.
+func (cs *comments) precede(m *message) bool {
+	if !m.isForwarded() || isSet(m.Automatic) {
+		return false
+	}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	date, ok := cs.last[m.commenter()]
+	return ok && m.Date >= date && m.Date-date <= forwardWait
 }
 
 // isOurs reports whether a message that is not addressed to the bot belongs to an

@@ -47,6 +47,30 @@ func TestAllOfAnAlbumIsForTheBotWhenOneOfItIs(t *testing.T) {
 	}
 }
 
+// In a group, what is forwarded with a comment to the bot is for the bot, too.
+func TestMessagesForwardedWithACommentAreForTheBot(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.run(g.channel())
+	at := time.Now()
+	say := func(who telegramtest.User, text string, after time.Duration, opts ...telegramtest.Option) {
+		g.srv.Say(group, who, text, append(opts, telegramtest.At(at.Add(after)))...)
+	}
+	forwarded := telegramtest.ForwardedFrom(bob)
+	say(ada, "before", 0, forwarded)
+	say(ada, "@parley_bot what do you say to these?", 0)
+	say(ada, "one", 0, forwarded)
+	say(ada, "two", time.Second, forwarded)
+	say(ada, "my own words", time.Second)
+	say(bob, "from somebody else", time.Second, forwarded)
+	say(ada, "later", 3*time.Second, forwarded)
+	say(ada, "@parley_bot end", 9*time.Second)
+	want := []string{"what do you say to these?", "[forwarded from Bob]\none", "[forwarded from Bob]\ntwo", "end"}
+	if diff := cmp.Diff(want, texts(g.wait(4))); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestOnlyWhatMayGoOnWaitsForMore(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)

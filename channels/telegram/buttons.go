@@ -2,7 +2,6 @@ package telegram
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +20,7 @@ const (
 	maxCallbackData = 64 // bytes
 )
 
-// button is one below a message. A press gives its command.
+// button stands below a message. A press sends its command.
 type button struct {
 	Text string `json:"text"`
 	Data string `json:"callback_data"`
@@ -44,21 +43,17 @@ func keyboard(actions []conversation.Action) string {
 	if len(rows) == 0 {
 		return ""
 	}
-	raw, err := json.Marshal(map[string]any{"inline_keyboard": rows})
-	if err != nil {
-		panic(err) // texts always have JSON
-	}
-	return string(raw)
+	return mustJSON(map[string]any{"inline_keyboard": rows})
 }
 
-// notAllowed and tooOld are what somebody is told who presses a button in vain.
+// notAllowed and tooOld are the answers to a pressed button that has no effect.
 const (
 	notAllowed = "I am not allowed to talk with you here."
 	tooOld     = "This button is too old. Send the command again."
 )
 
-// pressed takes the press of a button as the command that the button gives. The
-// reply takes the place of the message with the button. The error is the end of ctx.
+// pressed accepts the command of a button that was pressed. The reply replaces the message
+// with the button. The error is the end of ctx.
 func (c *Channel) pressed(ctx context.Context, me *self, u update) ([]conversation.Inbound, error) {
 	p := u.Callback
 	if p.ID == "" || p.From == nil || p.From.IsBot || p.Message == nil || p.Message.Chat.ID == 0 {
@@ -69,9 +64,15 @@ func (c *Channel) pressed(ctx context.Context, me *self, u update) ([]conversati
 		c.confirmPress(p.ID, tooOld)
 		return nil, nil
 	}
-	m := &message{ID: p.Message.ID, From: p.From, Chat: p.Message.Chat, IsTopicMessage: p.Message.IsTopicMessage, ThreadID: p.Message.ThreadID}
+	if p.Message.EphemeralID != 0 {
+		p.Message.ID = 0
+	}
+	m := &message{ID: p.Message.ID, EphemeralID: p.Message.EphemeralID, From: p.From, Chat: p.Message.Chat, IsTopicMessage: p.Message.IsTopicMessage, ThreadID: p.Message.ThreadID}
 	to := m.address()
 	to.ReplyTo, to.Edit = 0, m.ID
+	if to.Alone != nil {
+		to.Alone = &alone{User: p.From.ID, Edit: m.EphemeralID, Press: p.ID}
+	}
 	in := conversation.Inbound{
 		Key: to.key(), Account: c.account.ID, SourceID: "button:" + p.ID, Address: to.String(),
 		Sender: conversation.Sender{ID: p.From.id(), Name: p.From.name()}, Group: m.isGroup(), Text: p.Data,
@@ -88,11 +89,11 @@ func (c *Channel) pressed(ctx context.Context, me *self, u update) ([]conversati
 	return []conversation.Inbound{in}, nil
 }
 
-// confirmTimeout is for how long an answer to a press is tried.
+// confirmTimeout limits the request that confirms a press.
 const confirmTimeout = 10 * time.Second
 
-// confirmPress ends the sign of waiting on a button, with words if there are any. It
-// does not block.
+// confirmPress makes the app stop showing a button as pressed, and shows words if there are
+// any. It does not block.
 func (c *Channel) confirmPress(id, words string) {
 	params := tgbotapi.Params{"callback_query_id": id}
 	params.AddNonEmpty("text", words)
@@ -104,9 +105,9 @@ func (c *Channel) confirmPress(id, words string) {
 }
 
 // keyboardOf returns the buttons below one part of a delivery: they stand below the
-// whole text.
+// whole text, or the first picture of an answer without one.
 func (c *Channel) keyboardOf(d conversation.Delivery, p channels.Part) string {
-	if len(d.Actions) == 0 || p.Index < len(c.Split(d))-1 {
+	if len(d.Actions) == 0 || p.Index != len(c.Split(d))-1 {
 		return ""
 	}
 	return keyboard(d.Actions)

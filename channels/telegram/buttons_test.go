@@ -2,6 +2,7 @@ package telegram_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/bots"
 	"parley/conversation/pairing"
 )
 
@@ -89,7 +91,8 @@ func TestButtonsAreNotForStrangersNorForEver(t *testing.T) {
 
 func TestAddedAndRemovedIsLoggedAndIntroducedWhereAllowed(t *testing.T) {
 	t.Parallel()
-	g, _ := newPairing(t)
+	g, store := newPairing(t)
+	g.store = store
 	g.run(g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "allowlist", []string{"42"} }))
 	g.srv.SetMember(group, bob, true)
 	g.srv.SetMember(group, bob, false)
@@ -103,10 +106,23 @@ func TestAddedAndRemovedIsLoggedAndIntroducedWhereAllowed(t *testing.T) {
 	if g.logged("added to a group") != 2 || g.logged("removed from a group") != 1 || len(g.srv.Sent()) != 1 {
 		t.Errorf("log:\n%s", g.log.String())
 	}
+	known := telegramtest.Group(-1009, "Family") // since before the database knew of groups
+	g.srv.Say(known, bob, "just chatting")
+	must(t, g.srv.WaitConfirmed(deadline(t)))
+	list, err := bots.New(store).Groups(t.Context())
+	must(t, err)
+	var got []string
+	for _, stood := range list {
+		got = append(got, fmt.Sprintf("%s %s %s by %q, %d lacking, dated %v", stood.ID, stood.Name, stood.State, stood.ByName, len(stood.Lacks), !stood.Since.IsZero()))
+	}
+	want := []string{`-1009 Family member by "", 0 lacking, dated false`, `-1002 Project member by "Ada Lovelace", 1 lacking, dated true`, `-1001 Friends removed by "Bob", 1 lacking, dated true`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // Somebody asks, is let in, and comes back: the first question is answered, too.
-func TestWhatAStrangerAskedIsAnsweredOnceTheyAreLetIn(t *testing.T) {
+func TestFirstQuestionIsAnsweredAfterPairing(t *testing.T) {
 	t.Parallel()
 	g, operator := newPairing(t)
 	g.run(g.channel(byCode))

@@ -34,6 +34,12 @@ type Config struct {
 
 	FileOver int `toml:"file_over" min:"0" max:"1000"` // replies of more messages are sent as a file; default 10; 0 = never
 
+	Drafts bool `toml:"drafts"` // whether an answer in a private chat is shown as a draft, with a button that stops it; default false
+
+	Rich bool `toml:"rich"` // whether replies with tables, formulas, headings, lists or code are sent as rich messages; default false
+
+	Ephemeral bool `toml:"ephemeral"` // whether private commands in groups, and their answers, are seen by the asker alone; default false
+
 	Context   int      `toml:"context" min:"0" max:"200"` // messages of a group that the model is shown with the next one to the bot; default 0
 	FreeChats []string `toml:"free_chats"`                // ids of groups, and "GROUP/TOPIC", where every message is answered; default none
 
@@ -63,8 +69,11 @@ var secretForm = regexp.MustCompile(`^[A-Za-z0-9_-]*$`)
 
 const maxSecret = 256 // characters
 
-// Check reports keys that are allowed by themselves but can't work together.
+// Check reports keys of the right type that can't work.
 func (c Config) Check(report func(key, found, allowed string)) {
+	if c.Token != "" && !c.hasBotToken() {
+		report("token", "a secret of another form", "a bot token as @BotFather gives it (123456:ABC-DEF)")
+	}
 	if u, err := url.Parse(c.WebhookURL); err == nil && u.Scheme == "http" && c.APIURL == defaultAPIURL {
 		report("webhook_url", fmt.Sprintf("%q (string)", u.Redacted()), "an https:// address, the only ones that Telegram's own server brings messages to")
 	}
@@ -81,9 +90,8 @@ func (c Config) checked() (Config, error) {
 	}
 	c.APIURL = strings.TrimRight(c.APIURL, "/")
 	u, err := url.Parse(c.APIURL)
-	_, idErr := c.botID()
 	switch {
-	case !tokenForm.MatchString(c.Token) || idErr != nil:
+	case !c.hasBotToken():
 		return c, fmt.Errorf("token: not a bot token as @BotFather gives it (123456:ABC-DEF)")
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return c, fmt.Errorf("api_url: not an http or https address")
@@ -108,6 +116,12 @@ func (c Config) checked() (Config, error) {
 
 // freeForm matches the id of a group, and that of a topic behind it.
 var freeForm = regexp.MustCompile(`^-[0-9]{1,18}(/[0-9]{1,18})?$`)
+
+// hasBotToken reports whether the token has the form of a bot's.
+func (c Config) hasBotToken() bool {
+	_, err := c.botID()
+	return err == nil && tokenForm.MatchString(c.Token)
+}
 
 // Account returns the bot that the token belongs to.
 func (c Config) Account() conversation.Account {

@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/plaintext"
 )
 
-// lines returns what a message contains beside its text, in brackets: a line for
-// each content that is no file, and one for a file about which its name does not
-// say enough.
+// lines returns a line in brackets for each content of a message that is not text: for each
+// content that is not a file, and for files whose names do not say enough.
 func (c *content) lines() string {
 	var lines []string
 	add := func(format string, args ...any) { lines = append(lines, "["+fmt.Sprintf(format, args...)+"]") }
@@ -75,12 +75,12 @@ func (c *content) files(message int64) []named {
 	return append(list, c.Rich.files(message)...)
 }
 
-// named is a file with a name and a media type in any case.
+// named is a file whose name and media type are never empty.
 type named struct{ file }
 
 // attachment returns the file as the inbound has it.
-func (n named) attachment(bot conversation.Account, chat, message int64) conversation.Attachment {
-	return conversation.Attachment{
+func (n named) attachment(bot conversation.Account, chat, message int64) media.Attachment {
+	return media.Attachment{
 		Name: n.Name, MediaType: n.MediaType, Size: max(0, n.Size),
 		Ref: ref{Bot: bot.ID, File: n.ID, Size: max(0, n.Size), Chat: chat, Message: message}.String(),
 	}
@@ -97,7 +97,7 @@ func largest(sizes []file) *file {
 	return &f
 }
 
-// length returns the duration of a recording, "0:12", and "" when it is not said.
+// length returns the duration of a recording, such as "0:12", or "" if it is unknown.
 func (f *file) length() string {
 	if f.Duration <= 0 {
 		return ""
@@ -148,7 +148,8 @@ func (c *checklist) text() string {
 	return text
 }
 
-// The following put a word into a line, and nothing where there is none.
+// The following functions add a text to a line, with what stands around it. They return ""
+// for an empty text.
 
 func space(text string) string  { return before(" ", plaintext.OneLine(text), "") }
 func comma(text string) string  { return before(", ", text, "") }
@@ -164,11 +165,10 @@ func before(start, text, end string) string {
 }
 
 // contents are the kinds of content that a person sends, as fields of
-// https://core.telegram.org/bots/api#message in the order in which they are looked
-// for. They are named where nothing more is known of them.
+// https://core.telegram.org/bots/api#message, in the order in which describe looks for them.
 var contents = [...]string{
 	"live_photo", "animation", "audio", "document", "photo", "sticker", "story", "video", "video_note", "voice", "paid_media",
-	"contact", "dice", "game", "poll", "venue", "location", "checklist", "invoice", "rich_message", "giveaway_winners",
+	"contact", "dice", "game", "poll", "venue", "location", "checklist", "invoice", "rich_message", "giveaway", "giveaway_winners",
 }
 
 // services are prefixes of the fields of messages that nobody wrote.
@@ -177,13 +177,13 @@ var services = [...]string{
 	"message_auto_delete_timer_changed", "migrate_", "pinned_message", "successful_payment", "refunded_payment",
 	"users_shared", "user_shared", "chat_shared", "connected_website", "write_access_allowed", "passport_data",
 	"proximity_alert_triggered", "boost_added", "chat_background_set", "chat_owner_", "forum_topic_", "general_forum_topic_",
-	"giveaway", "video_chat_", "web_app_data", "checklist_tasks_", "direct_message_price_", "suggested_post_",
+	"giveaway_created", "giveaway_completed", "video_chat_", "web_app_data", "checklist_tasks_", "direct_message_price_", "suggested_post_",
 	"paid_message_price_changed", "gift", "unique_gift", "gift_upgrade_sent",
 }
 
-// describe returns in brackets what a message contains of which nothing is known
-// but its kind, and "" for a message that nobody wrote, or that has a text. It
-// names unknown contents as such, so that every message is answered.
+// describe returns, in brackets, the kind of a content that is not shown otherwise. It
+// returns "" for a message that has a text, and for one that nobody wrote. Kinds that the
+// gateway does not know are named, too, so that every message is answered.
 func (u update) describe(hasText bool) string {
 	unknown := "[a message that can't be read]"
 	if hasText {
@@ -214,19 +214,20 @@ func (u update) describe(hasText bool) string {
 	return unknown
 }
 
-// detail returns a word that tells one content from others of its kind.
+// detail returns a word that distinguishes a content from others of its kind.
 func detail(raw json.RawMessage) string {
 	var known struct {
 		Emoji    string  `json:"emoji"`
 		FileName string  `json:"file_name"`
 		Question string  `json:"question"`
+		Prize    string  `json:"prize_description"` // of a giveaway
 		Title    string  `json:"title"`
 		Chat     account `json:"chat"` // of a story
 	}
 	if json.Unmarshal(raw, &known) != nil {
 		return ""
 	}
-	for _, text := range []string{known.Emoji, known.FileName, known.Question, known.Title} {
+	for _, text := range []string{known.Emoji, known.FileName, known.Question, known.Title, known.Prize} {
 		if text = plaintext.OneLine(text); text != "" {
 			return " " + text
 		}

@@ -42,6 +42,7 @@ func TestContentsReachTheModelInWords(t *testing.T) {
 		{"", with("animation", `{"file_id":"g"}`), "[animation]"},
 		{"", with("story", `{"id":3,"chat":{"id":-7,"type":"channel","title":"News"}}`), "[story of News]"},
 		{"", with("game", `{"title":"Chess"}`), "[game Chess]"},
+		{"", with("giveaway", `{"chats":[],"winner_count":3,"prize_description":"a bike"}`), "[giveaway a bike]"},
 		{"what is this?", with("paid_media", `{"star_count":3}`), "what is this?\n[paid media]"},
 		{"", with("hologram", `{"x":1}`), "[a message that can't be read]"},
 		{"", with("rich_message", `{"blocks":[{"type":"heading","size":2,"text":"Plan"},

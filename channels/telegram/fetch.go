@@ -17,8 +17,8 @@ import (
 	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
 
 	"parley/channels"
-	"parley/conversation"
 	"parley/conversation/files"
+	"parley/conversation/media"
 )
 
 // platform is the name that people know the platform by.
@@ -51,7 +51,7 @@ var errTooLarge error = &files.GoneError{Words: "bots get no files of more than 
 
 // Fetch opens a file: on the Bot API server, or in the folder in which a server of
 // one's own keeps it. No error holds the token, which is a part of every path.
-func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error) {
+func (c *Channel) Fetch(ctx context.Context, file media.Attachment) (io.ReadCloser, error) {
 	var from ref
 	if err := json.Unmarshal([]byte(file.Ref), &from); err != nil || from.File == "" {
 		return nil, &files.GoneError{Words: "it is not known where it is"}

@@ -13,11 +13,11 @@ import (
 
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
-	"parley/conversation"
+	"parley/conversation/media"
 )
 
 // attached says a document, and returns the attachment that it becomes.
-func attached(g *gateway, opts ...telegramtest.Option) conversation.Attachment {
+func attached(g *gateway, opts ...telegramtest.Option) media.Attachment {
 	g.t.Helper()
 	n := len(g.wait(0))
 	g.srv.Say(telegramtest.Private(ada), ada, "look", opts...)
@@ -29,7 +29,7 @@ func attached(g *gateway, opts ...telegramtest.Option) conversation.Attachment {
 }
 
 // fetch reads all of a file.
-func fetch(ctx context.Context, c *telegram.Channel, file conversation.Attachment) (string, error) {
+func fetch(ctx context.Context, c *telegram.Channel, file media.Attachment) (string, error) {
 	body, err := c.Fetch(ctx, file)
 	if err != nil {
 		return "", err
@@ -70,7 +70,7 @@ func TestFetchSaysInWordsWhyNot(t *testing.T) {
 		"it came to another bot, which alone can load it":    `{"bot":"9","file":"` + moved + `"}`,
 		"it is not known where it is":                        `nonsense`,
 	} {
-		if _, err := fetch(deadline(t), c, conversation.Attachment{Ref: ref}); err == nil || err.Error() != want {
+		if _, err := fetch(deadline(t), c, media.Attachment{Ref: ref}); err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %q", ref, err, want)
 		}
 	}
@@ -78,7 +78,7 @@ func TestFetchSaysInWordsWhyNot(t *testing.T) {
 		t.Error("a redirect to another host was followed")
 	}
 	g.srv.Close()
-	_, err := fetch(deadline(t), c, conversation.Attachment{Ref: `{"bot":"7000001","file":"` + moved + `"}`})
+	_, err := fetch(deadline(t), c, media.Attachment{Ref: `{"bot":"7000001","file":"` + moved + `"}`})
 	if err == nil || strings.Contains(err.Error()+g.log.String(), "not-a-secret") {
 		t.Errorf("the token is in %v, or in the log:\n%s", err, g.log.String())
 	}
@@ -99,15 +99,15 @@ func TestFetchReadsTheFolderOfALocalServer(t *testing.T) {
 	link := g.srv.AddLargeFile("link.txt", 4)
 
 	without := g.channel()
-	if _, err := fetch(deadline(t), without, conversation.Attachment{Ref: `{"bot":"7000001","file":"` + film + `"}`}); err == nil {
+	if _, err := fetch(deadline(t), without, media.Attachment{Ref: `{"bot":"7000001","file":"` + film + `"}`}); err == nil {
 		t.Error("a file was read although api_files is not set")
 	}
 	c := g.channel(func(cfg *telegram.Config) { cfg.APIFiles = dir })
-	data, err := fetch(deadline(t), c, conversation.Attachment{Ref: `{"bot":"7000001","file":"` + film + `"}`})
+	data, err := fetch(deadline(t), c, media.Attachment{Ref: `{"bot":"7000001","file":"` + film + `"}`})
 	if must(t, err); data != "film" {
 		t.Errorf("got %q", data)
 	}
-	if data, err := fetch(deadline(t), c, conversation.Attachment{Ref: `{"bot":"7000001","file":"` + link + `"}`}); err == nil {
+	if data, err := fetch(deadline(t), c, media.Attachment{Ref: `{"bot":"7000001","file":"` + link + `"}`}); err == nil {
 		t.Errorf("a link out of the folder was followed: %q", data)
 	}
 	if strings.Contains(g.log.String(), "not-a-secret") || !strings.Contains(g.log.String(), "api_files is not set") {

@@ -83,9 +83,9 @@ func TestTheLogSaysWhatIsWrongWithTheAnswers(t *testing.T) {
 	}
 }
 
-// What can't be delivered although Telegram works must be told from an outage:
-// a reply is given up for the one only.
-func TestAMessageOfTroubleIsToldFromAnOutage(t *testing.T) {
+// A reply that fails although Telegram works is given up in the end. During an outage
+// none is given up.
+func TestUnsendableReplyIsDistinguishedFromAnOutage(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.srv.AddChat(telegramtest.Private(ada))

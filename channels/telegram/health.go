@@ -15,8 +15,10 @@ type health struct {
 	healthySince atomic.Pointer[time.Time] // when polls began to be answered; nil: the last one was not
 	tell         func(state, detail string)
 
-	mu   sync.Mutex
-	told string // the state
+	mu      sync.Mutex
+	state   string
+	detail  string
+	reports int // who wants it told; 0: nobody, since another node tells it
 }
 
 func (h *health) up() {
@@ -38,14 +40,37 @@ func (h *health) rejected(words string) {
 	h.is(bots.Rejected, words)
 }
 
-// is reports a state that is new.
+// is notes a state, and reports it to the operator if it is another one than before.
 func (h *health) is(state, detail string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.told != state && h.tell != nil {
-		h.tell(state, detail)
+	if h.state != state {
+		h.state, h.detail = state, detail
+		h.announce()
 	}
-	h.told = state
+}
+
+// report has the state reported to the operator, the present one first, until stop is called. Of several
+// nodes the one that fetches the bot's updates reports.
+func (h *health) report() (stop func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reports++
+	if h.reports == 1 {
+		h.announce()
+	}
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.reports--
+	}
+}
+
+// announce reports the state. The caller holds the lock.
+func (h *health) announce() {
+	if h.reports > 0 && h.tell != nil {
+		h.tell(h.state, h.detail)
+	}
 }
 
 // judge wraps the error of a message in a StuckError, where the polls show that

@@ -13,6 +13,7 @@ type style struct {
 	lang                                       string // of pre, may be empty
 	href                                       string
 	bold, italic, underline, strike, monospace bool
+	tex                                        string // the text is a formula; this is its TeX, which HTML has no element for
 }
 
 // allowed drops what Telegram does not nest: pre and code neither contain nor are
@@ -60,8 +61,8 @@ type run struct {
 	style style
 }
 
-// rich is text with its styles kept apart, so that it can be cut anywhere.
-type rich struct {
+// styledText is text with its styles kept apart, so that it can be cut anywhere.
+type styledText struct {
 	text string
 	runs []run
 	code []markdown.Range // code blocks
@@ -69,7 +70,7 @@ type rich struct {
 
 // html returns the text from byte from to byte to in Telegram's HTML. It closes
 // the elements that the cut falls into; the text that follows opens them again.
-func (t rich) html(from, to int) string {
+func (t styledText) html(from, to int) string {
 	var b strings.Builder
 	b.Grow(to - from + 32)
 	var open, want []tag
@@ -117,8 +118,8 @@ func closeTags(b *strings.Builder, open []tag) {
 }
 
 // plain returns text without markup.
-func plain(text string) rich {
-	return rich{text: text, runs: []run{{end: len(text)}}}
+func plain(text string) styledText {
+	return styledText{text: text, runs: []run{{end: len(text)}}}
 }
 
 // isPlain reports whether markdown reads the same without markup, as most short

@@ -55,6 +55,7 @@ func TestMarkdownBecomesTelegramHTML(t *testing.T) {
 			"<b>Ada</b>\nWhat it is good for: <a href=\"https://x.org\">grinding</a> very much grain indeed\nPrice: 1\n\n<b>Bo</b>\nPrice: 22",
 		},
 		"formulas":                {`\(a_1\) and $a*b*c$ or \[x_1 * y_1\], *so*`, `\(a_1\) and $a*b*c$ or \[x_1 * y_1\], <i>so</i>`},
+		"spaces of TeX":           {`2\,3 **a\;b** \_c\_ C:\, Hello\!`, `2\,3 <b>a\;b</b> _c_ C:\, Hello!`},
 		"formula over lines":      {"So:\n\\[\na_1 = b\n+ c *d*\n\\]\n*end*", "So:\n\n\\[\na_1 = b\n+ c *d*\n\\]\n\n<i>end</i>"},
 		"formula in a paragraph":  {"see $$a_1 *\nb*$$ there", "see $$a_1 *\nb*$$ there"},
 		"dollars are no formula":  {"$5 *and* $10, $ *x*, \\$a*b*$", "$5 <i>and</i> $10, $ <i>x</i>, $a<i>b</i>$"},

@@ -12,7 +12,7 @@ import (
 // names no other one: several bots may be in a group, each with its own commands. A
 // forwarded text is no command.
 func (m *message) isAddressed(me *self) bool {
-	if !m.isGroup() {
+	if !m.isGroup() || m.EphemeralID != 0 {
 		return true
 	}
 	if command, bot, _, ok := m.command(); ok && (bot != "" || slices.Contains(me.commands, strings.ToLower(command))) {
@@ -46,8 +46,8 @@ func (m *message) command() (command, bot, rest string, ok bool) {
 	return splitCommand(strings.ReplaceAll(text, "\x00", ""))
 }
 
-// textFor returns what a message says to the bot, whose name is taken off where the
-// text begins with it, since it only says for whom the text is.
+// textFor returns the text of a message for the bot. It removes the bot's name from the
+// beginning, which only says whom the message addresses.
 func (m *message) textFor(me *self) string {
 	text, entities := m.words()
 	if command, bot, rest, ok := m.command(); ok {

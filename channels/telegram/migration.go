@@ -14,8 +14,8 @@ import (
 
 // A group becomes a supergroup when somebody gives it a public name, a history for
 // newcomers, topics and the like. It then has another id, and its messages are
-// numbered anew. Telegram tells it by a service message in each of the two, and by
-// its answer to whoever writes to the old id:
+// numbered anew. Telegram reports the move by a service message in each of the two
+// groups, and in its refusals of messages to the old id:
 // https://core.telegram.org/bots/api#responseparameters
 
 // migrations are the groups that became supergroups while this process ran: the

@@ -23,6 +23,7 @@ const minSweep = 256
 // pacer delays messages so that Telegram does not have to refuse them.
 type pacer struct {
 	all            *rate.Limiter // nil: no limit
+	sendRate       float64       // of the bot, over all nodes
 	private, group func() *rate.Limiter
 
 	mu      sync.Mutex
@@ -45,10 +46,11 @@ func newPacer(sendRate, chatRate float64) *pacer {
 		return rate.NewLimiter(rate.Limit(r), burst)
 	}
 	p := &pacer{
-		all:     limiter(sendRate, max(1, int(sendRate/10))),
-		private: func() *rate.Limiter { return limiter(chatRate, 1) },
-		chats:   map[int64]*pace{},
-		sweepAt: minSweep,
+		all:      limiter(sendRate, burstOf(sendRate)),
+		sendRate: sendRate,
+		private:  func() *rate.Limiter { return limiter(chatRate, 1) },
+		chats:    map[int64]*pace{},
+		sweepAt:  minSweep,
 	}
 	p.group = p.private
 	if chatRate == defaultChatRate {
@@ -57,9 +59,22 @@ func newPacer(sendRate, chatRate float64) *pacer {
 	return p
 }
 
-// wait returns when a message may be sent to the chat. It waits for the chat
-// before it waits for the bot, so that a chat that waits takes nothing from the
-// others.
+// burstOf returns how many messages of a rate may be sent at once.
+func burstOf(sendRate float64) int { return max(1, int(sendRate/10)) }
+
+// share leaves the other nodes that send for the bot their part of the limit of all chats.
+func (p *pacer) share(nodes int) {
+	if p.all == nil {
+		return
+	}
+	mine := p.sendRate / float64(max(1, nodes))
+	p.all.SetLimit(rate.Limit(mine))
+	p.all.SetBurst(burstOf(mine))
+}
+
+// wait returns when a message may be sent to the chat. It waits for the limit of the chat
+// first and then for that of the bot, so that a waiting chat does not use up the limit of
+// the others.
 func (p *pacer) wait(ctx context.Context, chat int64) error {
 	pace := p.enter(chat)
 	defer p.leave(chat, pace)
@@ -120,8 +135,8 @@ func (p *pacer) enter(chat int64) *pace {
 	return c
 }
 
-// leave drops the chat when nothing has to be remembered of it, and all such
-// chats whenever their number has doubled.
+// leave removes the state of the chat if it is no longer needed, and that of all such chats
+// whenever their number has doubled.
 func (p *pacer) leave(chat int64, c *pace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -49,8 +49,8 @@ func (c *Channel) learnTopic(m *message) {
 }
 
 // place returns what people call the place of a message, "" to leave it as it is
-// stored. The message that opened a topic tells the topic's first name: that counts
-// only where none is stored, since the topic may have been renamed. The error is the
+// stored. The message that opened a topic has the topic's first name, which is used
+// only if no name is stored, since the topic may have been renamed. The error is the
 // end of ctx.
 func (c *Channel) place(ctx context.Context, m *message, to address) (string, error) {
 	group := plaintext.Name(m.Chat.Title)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"parley/channels"
+	"parley/cluster"
 	"parley/conversation"
 	"parley/conversation/bots"
 	"parley/conversation/retry"
@@ -23,37 +24,36 @@ const (
 	pollMargin  = 15 * time.Second       // for the answer to arrive
 	pollPause   = 100 * time.Millisecond // after an empty answer that did not wait
 
-	allowedUpdates = `["message","edited_message","callback_query","my_chat_member"]` // the types of updates that are read
+	allowedUpdates = `["message","edited_message","callback_query","my_chat_member","stopped_message_generation"]` // the types of updates that are read
 )
 
 // Run polls from the stored cursor, or has Telegram deliver updates to the
 // webhook, until ctx ends. The first poll starts at once; its updates wait until
-// the bot knows its own name.
+// the bot knows its own name. Of several nodes one polls, and all take what comes to the webhook.
 func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
-	offset, err := c.offset(ctx)
-	if err != nil {
-		return nil
-	}
 	if c.access.Nobody() {
 		c.log.Warn("access list empty: write to the bot and copy the id from this log into allow")
 	}
 	c.health.is(bots.Connecting, "") // whatever the last process left
+	if c.node == nil {
+		defer c.health.report()()
+	}
 	g, running := errgroup.WithContext(ctx)
 	me := &self{id: c.botID, known: make(chan struct{}), commands: []string{"start"}}
 	for _, command := range c.commands {
 		me.commands = append(me.commands, command.Name)
 	}
 	defer c.helpers.Wait()
-	defer c.previews.open()()
+	defer c.previews.board.Open()()
 	g.Go(func() error { return c.introduce(running, me) })
 	g.Go(func() error { return c.guardToken(running) })
 	g.Go(func() error { return c.access.TellStrangers(running) })
+	g.Go(func() error { return c.standBy(running) })
 	if c.webhook.url != "" {
-		g.Go(func() error { return c.receive(running, me, accept) })
-	} else {
-		g.Go(func() error { return c.poll(running, me, offset, accept) })
+		defer c.openIntake(running, me, accept)()
 	}
-	err = g.Wait()
+	g.Go(func() error { return c.fetchUpdates(running, me, accept) })
+	err := g.Wait()
 	if ctx.Err() == nil {
 		return err
 	}
@@ -91,6 +91,7 @@ type self struct {
 	id       int64
 	known    chan struct{} // closed when username is set
 	username string
+	readsAll bool // of groups: privacy mode is off
 	commands []string
 }
 
@@ -102,9 +103,9 @@ func (c *Channel) introduce(ctx context.Context, me *self) error {
 		err := c.api.call(ctx, requestTimeout, "getMe", nil, &user)
 		if err == nil {
 			retry.Succeeded("resolved")
-			me.username = user.UserName
+			me.username, me.readsAll = user.UserName, user.CanReadAllGroupMessages
 			close(me.known)
-			if !user.CanReadAllGroupMessages && (c.overheard.most > 0 || len(c.free) > 0) {
+			if !user.CanReadAllGroupMessages && (c.talk.Most > 0 || len(c.free) > 0) {
 				c.log.Warn("privacy mode hides group messages; turn it off at @BotFather (/setprivacy) and add the bot to each group again")
 			}
 			c.answered()
@@ -129,30 +130,42 @@ func (c *Channel) waitAfter(ctx context.Context, retry *channels.Retry, err erro
 }
 
 func (c *Channel) setCommands(ctx context.Context) {
-	type botCommand struct {
-		Command     string `json:"command"`
-		Description string `json:"description"`
-	}
-	list := make([]botCommand, 0, len(c.commands))
-	for _, command := range c.commands {
-		list = append(list, botCommand{command.Name, command.Description})
-	}
-	raw, err := json.Marshal(list)
-	if err == nil {
-		err = c.api.call(ctx, requestTimeout, "setMyCommands", tgbotapi.Params{"commands": string(raw)}, nil)
-	}
+	err := c.api.call(ctx, requestTimeout, "setMyCommands", tgbotapi.Params{"commands": c.menu(false)}, nil)
 	if err != nil && ctx.Err() == nil {
 		c.log.Warn("command menu not set", "error", err)
 	}
+	c.setGroupCommands(ctx)
 }
 
-// poll accepts batch after batch until ctx ends.
-func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept channels.AcceptFunc) error {
+// menu returns the list of commands as JSON; in that of groups, nobody else sees the
+// private ones.
+func (c *Channel) menu(ofGroups bool) string {
+	type botCommand struct {
+		Command     string `json:"command"`
+		Description string `json:"description"`
+		Ephemeral   bool   `json:"is_ephemeral,omitempty"`
+	}
+	list := make([]botCommand, 0, len(c.commands))
+	for _, command := range c.commands {
+		list = append(list, botCommand{command.Name, command.Description, ofGroups && command.Private})
+	}
+	return mustJSON(list)
+}
+
+// poll accepts batch after batch until ctx ends, or with cluster.ErrLost when another node may poll.
+func (c *Channel) poll(ctx context.Context, role *cluster.Role, me *self, accept channels.AcceptFunc) error {
+	offset, err := c.offset(ctx)
+	if err != nil {
+		return err
+	}
 	retry := channels.NewRetry(c.log)
 	next := reading{offset: offset, limit: maxBatch}
 	for {
 		began := time.Now()
 		batch, err := c.getUpdates(ctx, next)
+		if !role.IsHeld() { // also before the next poll: a process that was paused may not know yet that its time is over
+			return cluster.ErrLost
+		}
 		if err == nil && len(batch) > 0 {
 			err = c.take(ctx, me, &next, batch, accept)
 		}
@@ -160,11 +173,19 @@ func (c *Channel) poll(ctx context.Context, me *self, offset int64, accept chann
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
+			if errors.Is(err, cluster.ErrLost) {
+				return err
+			}
 			if !isRejection(err) {
 				c.health.down(err)
 			}
 			if isWebhookConflict(err) && c.leaveWebhook(ctx) {
 				continue
+			}
+			if isConflict(err) {
+				if err := c.checkRole(ctx, role); err != nil {
+					return err
+				}
 			}
 			if err := c.waitAfter(ctx, retry, err); err != nil {
 				return err
@@ -201,7 +222,7 @@ var errNoIDs = errors.New("getUpdates: no update of the batch has an update_id")
 
 // take waits until the bot knows its name, and accepts what a batch holds for it
 // together with the offset behind the newest id that was read. Of updates without
-// an id the messages are accepted all the same. The error is errNoIDs, or the end
+// an id the messages are accepted all the same. The error is errNoIDs, cluster.ErrLost, or the end
 // of ctx.
 func (c *Channel) take(ctx context.Context, me *self, next *reading, batch []json.RawMessage, accept channels.AcceptFunc) error {
 	select {
@@ -244,6 +265,8 @@ func (c *Channel) handle(ctx context.Context, me *self, u update) ([]conversatio
 		return c.edited(ctx, me, u)
 	case u.Callback != nil:
 		return c.pressed(ctx, me, u)
+	case u.Stopped != nil:
+		return c.stopPressed(ctx, me, u)
 	case u.Member != nil:
 		return nil, c.joined(ctx, me, u)
 	}
@@ -261,7 +284,7 @@ func (c *Channel) advance(ctx context.Context, next *reading, behind int64, inbo
 }
 
 // store accepts messages and cursors. It retries while the store fails, and
-// returns an error only when ctx ends.
+// returns an error only when ctx ends, or cluster.ErrLost when another node may poll.
 func (c *Channel) store(ctx context.Context, cursors []conversation.Cursor, inbounds []conversation.Inbound, accept channels.AcceptFunc) error {
 	retry := channels.NewRetry(c.log)
 	for {
@@ -269,6 +292,9 @@ func (c *Channel) store(ctx context.Context, cursors []conversation.Cursor, inbo
 		if err == nil {
 			retry.Succeeded("resolved")
 			return nil
+		}
+		if errors.Is(err, cluster.ErrLost) {
+			return err
 		}
 		if err := retry.Wait(ctx, channels.Trouble{Name: "store", Level: slog.LevelError, Text: "messages not stored, trying again; Telegram keeps them"}, err, 0); err != nil {
 			return err

@@ -2,19 +2,17 @@ package telegram
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	tgbotapi "github.com/go-telegram-bot-api/telegram-bot-api/v5"
+
 	"parley/channels"
 	"parley/channels/markdown"
-	"parley/conversation"
-	"parley/internal/clock"
+	"parley/channels/preview"
 	"parley/plaintext"
 )
 
@@ -26,148 +24,118 @@ const (
 )
 
 const (
-	previewLife = 15 * time.Minute // how long a preview waits for more text; after that its run is taken for dead
 	previewMark = " …"
 	maxPreview  = 16 << 10 // bytes of an answer that are rendered for its preview: more than a message holds
-
-	previewTimeout = 15 * time.Second // of one request
 )
 
 // previews are the answers shown while they are written, at most one in a chat or
-// topic. Which messages they are is stored, so that the reply takes their place also
-// in the next process.
+// topic. The ids of their messages are stored, so that a reply also takes the place of the
+// preview that an earlier process has posted.
 type previews struct {
 	channel *Channel
+	board   *preview.Board[address]
 
-	mu     sync.Mutex
-	isOpen bool // Run runs
-	places map[address]*preview
-
-	noting sync.Mutex       // held while the note is read or written
-	shown  map[string]int64 // messages that show an answer, by place; nil: not read yet
+	mu     sync.Mutex       // guards stored, and is held while the store is read or written
+	stored map[string]int64 // ids of the messages with previews, by place, as they are stored; nil: not loaded yet
 }
 
-// preview is one answer that is being written. Only its goroutine posts and edits the
-// message.
-type preview struct {
-	to    address
-	stop  context.CancelFunc
-	done  chan struct{} // closed when the goroutine has ended
-	id    int64         // of the message, 0 for none
-	text  string        // the newest, guarded by previews.mu
-	noted chan struct{} // there is a newer text
+func newPreviews(c *Channel) *previews {
+	ps := &previews{channel: c}
+	ps.board = preview.NewBoard(preview.Config[address]{Every: previewPace, Show: ps.show, Log: c.log})
+	return ps
+}
+
+func previewPace(to address) time.Duration {
+	if isGroup(to.Chat) {
+		return previewEveryGroup
+	}
+	return previewEvery
 }
 
 // Preview shows the text so far, at a pace that leaves room for the reply. An answer
 // that takes the place of a list with buttons gets no preview.
 func (c *Channel) Preview(addr, text string) {
 	to, err := parseAddress(addr)
-	if err != nil || to.Edit != 0 || c.migrations.currentID(to.Chat) != to.Chat {
+	if err != nil || to.Edit != 0 || to.Alone != nil || c.migrations.currentID(to.Chat) != to.Chat {
 		return
 	}
-	c.previews.note(to, text)
+	c.previews.board.Note(string(to.key()), addr, to, text)
 }
 
-func (ps *previews) note(to address, text string) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if !ps.isOpen {
-		return
-	}
-	p := ps.places[to.place()]
-	if p == nil {
-		ctx, stop := context.WithCancel(context.Background())
-		p = &preview{to: to, stop: stop, done: make(chan struct{}), noted: make(chan struct{}, 1)}
-		if ps.places == nil {
-			ps.places = map[address]*preview{}
-		}
-		ps.places[to.place()] = p
-		go ps.run(ctx, p)
-	}
-	p.text = text
-	select {
-	case p.noted <- struct{}{}:
-	default:
+// Hurry shows the newest preview without waiting for the pace of edits, which is slow in a
+// group. The limits of the chat hold all the same.
+func (c *Channel) Hurry(addr string) {
+	if to, err := parseAddress(addr); err == nil {
+		c.previews.board.Hurry(string(to.key()))
 	}
 }
 
-// run shows the newest text until the preview is stopped.
-func (ps *previews) run(ctx context.Context, p *preview) {
-	defer close(p.done)
-	every := previewEvery
-	if isGroup(p.to.Chat) {
-		every = previewEveryGroup
-	}
-	for clock.Sleep(ctx, every) == nil {
-		forgotten := time.NewTimer(previewLife)
-		select {
-		case <-p.noted:
-		case <-forgotten.C:
-			ps.forget(p)
-			return
-		case <-ctx.Done():
-			return
-		}
-		forgotten.Stop()
-		if err := ps.show(ctx, p); err != nil && ctx.Err() == nil {
-			ps.channel.log.Debug("preview not shown", "chat", p.to.Chat, "error", err)
-			if refused := refusal(err); refused != nil && refused.Code != http.StatusTooManyRequests {
-				<-ctx.Done() // somebody has deleted it, or the bot may not write there: the reply finds out
-				return
-			}
-		}
-	}
-}
-
-// show posts or edits the message.
-func (ps *previews) show(ctx context.Context, p *preview) error {
+// show posts or edits the message of a preview.
+func (ps *previews) show(ctx context.Context, p *preview.Preview[address], text string) error {
 	c := ps.channel
-	if c.pacer.blocked(p.to.Chat) > 0 {
+	if c.pacer.blocked(p.To.Chat) > 0 {
 		return nil
 	}
-	ps.mu.Lock()
-	text := p.text
-	ps.mu.Unlock()
 	part, ok := c.previewOf(text)
 	if !ok {
 		return nil
 	}
-	if p.id == 0 { // one may be left of an earlier attempt at the same answer
-		left, err := ps.left(ctx, p.to.place())
-		if err != nil {
+	if c.drafts.takes(p) {
+		if shown, err := c.showDraft(ctx, p, part); shown {
 			return err
 		}
-		p.id = left
 	}
-	m := outgoing{address: p.to, part: part, markup: part.Text != part.Plain}
-	m.Edit = p.id
-	if err := c.pacer.wait(ctx, p.to.Chat); err != nil {
+	m := outgoing{address: p.To, part: part, markup: part.Text != part.Plain}
+	var err error
+	if p.ID == "" { // an earlier attempt at the same answer may have posted one
+		m.Edit, err = ps.storedMessage(ctx, p.To.place())
+	} else {
+		m.Edit, err = strconv.ParseInt(p.ID, 10, 64)
+	}
+	if err != nil {
 		return err
 	}
-	// A request that is under way is never cut short by stop: Telegram may carry it out
-	// all the same, after the reply that take has let pass, and put the beginning of the
-	// answer in the reply's place.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), previewTimeout)
+	if err := c.pacer.wait(ctx, p.To.Chat); err != nil {
+		return err
+	}
+	ctx, cancel := preview.Request(ctx)
 	defer cancel()
 	id, err := c.sendMessage(ctx, m)
-	if refused := refusal(err); refused != nil && refused.Code == http.StatusTooManyRequests {
-		c.pacer.block(p.to.Chat, max(minRetryAfter, time.Duration(refused.RetryAfter)*time.Second))
+	if err != nil {
+		return ps.classify(p.To.Chat, err)
 	}
-	if err != nil || p.id != 0 {
-		return err
+	p.ID = id
+	if m.Edit != 0 {
+		return nil
 	}
-	if p.id, err = strconv.ParseInt(id, 10, 64); err != nil {
-		return fmt.Errorf("the message has no id: %w", err)
+	posted, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return &channels.SendError{Permanent: true, Err: fmt.Errorf("the message has no id: %w", err)}
 	}
-	return ps.keep(ctx, p.to.place(), p.id)
+	return ps.storeMessage(ctx, p.To.place(), posted)
 }
 
-// previewOf returns the beginning of a text as one message, with the mark.
-func (c *Channel) previewOf(text string) (channels.Part, bool) {
+// classify returns the error of a preview, as a permanent one where another attempt can't
+// help. It returns nil for nil.
+func (ps *previews) classify(chat int64, err error) error {
+	refused := refusal(err)
+	switch {
+	case refused == nil:
+		return err
+	case refused.Code == http.StatusTooManyRequests:
+		ps.channel.pacer.block(chat, max(minRetryAfter, time.Duration(refused.RetryAfter)*time.Second))
+		return err
+	}
+	return &channels.SendError{Permanent: true, Err: err}
+}
+
+// previewOf returns the beginning of a text as one message, with a mark that more follows.
+// ok is false for a text that shows nothing.
+func (c *Channel) previewOf(text string) (part channels.Part, ok bool) {
 	if len(text) > maxPreview {
 		text = text[:maxPreview]
 	}
-	part := c.renderer.parts(plaintext.Clean(text), 1)[0]
+	part = c.renderer.parts(plaintext.Clean(text), 1)[0]
 	if !markdown.Visible(part.Plain) || part.Plain == markdown.Nothing {
 		return part, false
 	}
@@ -178,97 +146,46 @@ func (c *Channel) previewOf(text string) (channels.Part, bool) {
 	return part, true
 }
 
-// take ends the preview of a place, and returns its message, 0 for none. It may be of
-// an earlier process.
-func (ps *previews) take(ctx context.Context, at address) (int64, error) {
-	ps.mu.Lock()
-	p := ps.places[at]
-	delete(ps.places, at)
-	ps.mu.Unlock()
-	if p != nil {
-		p.stop()
-		select {
-		case <-p.done:
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-		if p.id != 0 {
-			return p.id, nil
+// take ends the preview in the place of a reply and returns the id of its message, which an
+// earlier process may have posted; 0 for none. done frees the place for the next answer's
+// preview.
+func (ps *previews) take(ctx context.Context, to address) (id int64, done func(), err error) {
+	at := to.place()
+	p, err := ps.board.Take(ctx, string(at.key()), func(address) bool { return true }, func(of address) bool { return of.ReplyTo <= to.ReplyTo })
+	done = func() { ps.board.Done(p) }
+	if err != nil {
+		return 0, done, err
+	}
+	if ps.channel.drafts.end(at) {
+		if err := ps.forgetDraft(ctx, at); err != nil {
+			return 0, done, err
 		}
 	}
-	return ps.left(ctx, at)
-}
-
-func (ps *previews) forget(p *preview) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	if ps.places[p.to.place()] == p {
-		delete(ps.places, p.to.place())
-	}
-}
-
-// open has answers shown from now on; the returned function ends that, and waits for
-// what is being shown.
-func (ps *previews) open() (end func()) {
-	ps.mu.Lock()
-	defer ps.mu.Unlock()
-	ps.isOpen = true
-	return func() {
-		ps.mu.Lock()
-		ps.isOpen = false
-		under := slices.Collect(maps.Values(ps.places))
-		ps.mu.Unlock()
-		for _, p := range under {
-			p.stop()
-			<-p.done
+	if p != nil && p.ID != "" {
+		if id, err := strconv.ParseInt(p.ID, 10, 64); err == nil {
+			return id, done, nil
 		}
 	}
+	id, err = ps.storedMessage(ctx, at)
+	return id, done, err
 }
 
-// left returns the message that shows an answer in a place, 0 for none.
-func (ps *previews) left(ctx context.Context, at address) (int64, error) {
-	ps.noting.Lock()
-	defer ps.noting.Unlock()
-	err := ps.read(ctx)
-	return ps.shown[string(at.key())], err
-}
-
-// keep stores which message shows an answer in a place; 0 = none does any more.
-func (ps *previews) keep(ctx context.Context, at address, id int64) error {
-	ps.noting.Lock()
-	defer ps.noting.Unlock()
-	if err := ps.read(ctx); err != nil {
+// remove ends the preview in the place of a reply and deletes its message, whose place a reply that begins
+// with a picture can't take.
+func (ps *previews) remove(ctx context.Context, to address) error {
+	at := to.place()
+	id, done, err := ps.take(ctx, to)
+	defer done()
+	if err != nil || id == 0 {
 		return err
 	}
-	key := string(at.key())
-	if ps.shown[key] == id {
-		return nil
+	params := tgbotapi.Params{"chat_id": strconv.FormatInt(at.Chat, 10), "message_id": strconv.FormatInt(id, 10)}
+	err = ps.channel.api.call(ctx, requestTimeout, "deleteMessage", params, nil)
+	if err != nil && refusal(err) == nil {
+		return err
 	}
-	ps.shown[key] = id
-	if id == 0 {
-		delete(ps.shown, key)
-	}
-	raw, err := json.Marshal(ps.shown)
 	if err != nil {
-		panic(err) // texts and numbers always have JSON
+		ps.channel.log.Debug("preview not deleted", "chat", at.Chat, "error", err)
 	}
-	return ps.channel.messages.SetCursor(ctx, conversation.Cursor{Name: ps.name(), Value: string(raw)})
+	return ps.storeMessage(ctx, at, 0)
 }
-
-// read reads what was stored, once.
-func (ps *previews) read(ctx context.Context) error {
-	if ps.shown != nil {
-		return nil
-	}
-	value, err := ps.channel.cursor(ctx, ps.name())
-	if err != nil && !conversation.IsDamaged(err) {
-		return fmt.Errorf("previews: %w", err)
-	}
-	ps.shown = map[string]int64{}
-	if value != "" && json.Unmarshal([]byte(value), &ps.shown) != nil {
-		ps.shown = map[string]int64{}
-	}
-	return nil
-}
-
-func (ps *previews) name() string { return ps.channel.cursorName() + ":previews" }

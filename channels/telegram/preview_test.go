@@ -5,7 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"parley/channels"
+	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
+	"parley/conversation"
+	"parley/conversation/media"
 	"parley/internal/clock"
 )
 
@@ -93,5 +97,71 @@ func TestAPreviewThatWasDeletedIsPostedAnew(t *testing.T) {
 	must(t, deliver(deadline(t), c, `{"chat":42}`, "next answer"))
 	if sent := g.srv.SentTo(42); len(sent) != 3 {
 		t.Errorf("sent %+v", sent)
+	}
+}
+
+// What a model says before it draws is no part of an answer that is a picture alone, and
+// the next answer does not take its place.
+func TestAPreviewGivesWayToAPicture(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.srv.AddChat(telegramtest.Private(ada))
+	c := g.channel()
+	g.run(c)
+	must(t, g.srv.WaitPolling(deadline(t)))
+	c.Preview(`{"chat":42}`, "Let me draw")
+	g.waitShown(42, "Let me draw …")
+	gif := channels.File{Name: "cat.gif", Data: []byte("GIF89a"), Picture: &media.Image{Name: "cat.gif", MediaType: "image/gif"}}
+	_, err := c.Send(deadline(t), conversation.Delivery{Address: `{"chat":42}`}, channels.Part{File: &gif})
+	must(t, err)
+	must(t, deliver(deadline(t), c, `{"chat":42}`, "next answer"))
+	if sent := g.srv.SentTo(42); len(sent) != 2 || sent[0].Document == nil || sent[1].Text != "next answer" {
+		t.Errorf("sent %+v", sent)
+	}
+}
+
+func TestDraftsShowAnswersInPrivateChatsAndCanBeStopped(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	private := telegramtest.Private(ada)
+	g.srv.AddChat(private)
+	g.srv.AddChat(group)
+	c := g.channel(func(cfg *telegram.Config) { cfg.Drafts = true })
+	g.run(c)
+	must(t, g.srv.WaitPolling(deadline(t)))
+	c.Preview(`{"chat":42}`, "**Hello** wor")
+	var draft telegramtest.Draft
+	for ctx := deadline(t); draft.Text != "Hello wor …" || !draft.Stop; draft = g.srv.Draft(42) {
+		must(t, clock.Sleep(ctx, 5*time.Millisecond))
+	}
+	g.srv.StopDraft(private, draft.ID+1)
+	g.srv.StopDraft(private, draft.ID)
+	if in := g.wait(1)[0]; in.Text != "/stop" || in.Key != "telegram:chat:42" || in.Sender.ID != "42" {
+		t.Errorf("pressed: %+v", in)
+	}
+	must(t, deliver(deadline(t), c, `{"chat":42}`, "**Hello** wor\n\n⏹ Stopped."))
+	if sent := g.srv.SentTo(42); len(sent) != 1 || g.srv.Draft(42).ID != 0 {
+		t.Errorf("sent %+v, draft %+v", sent, g.srv.Draft(42))
+	}
+	g.srv.StopDraft(private, draft.ID) // too late
+	g.srv.Say(private, ada, "thanks")
+	if got := texts(g.wait(2)); got[1] != "thanks" {
+		t.Errorf("accepted %q", got)
+	}
+}
+
+func TestWithoutDraftsOfTheServerAnswersAreShownAsMessages(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	g.srv.AddChat(telegramtest.Private(ada))
+	g.srv.Fail("sendMessageDraft", telegramtest.Verdict{Code: 404, Description: "method not found"}, 1)
+	c := g.channel(func(cfg *telegram.Config) { cfg.Drafts = true })
+	g.run(c)
+	must(t, g.srv.WaitPolling(deadline(t)))
+	c.Preview(`{"chat":42}`, "Hel")
+	shown := g.waitShown(42, "Hel …")
+	must(t, deliver(deadline(t), c, `{"chat":42}`, "Hello"))
+	if reply := g.waitShown(42, "Hello"); reply.ID != shown.ID || g.logged("drafts refused") != 1 {
+		t.Errorf("the reply is message %d, not %d", reply.ID, shown.ID)
 	}
 }

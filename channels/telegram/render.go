@@ -3,7 +3,6 @@ package telegram
 import (
 	"html"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -11,7 +10,6 @@ import (
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
 	east "github.com/yuin/goldmark/extension/ast"
-	ghtml "github.com/yuin/goldmark/renderer/html"
 	"github.com/yuin/goldmark/util"
 
 	"parley/channels/markdown"
@@ -29,13 +27,13 @@ const (
 type renderer struct{ parser *markup.Parser }
 
 func newRenderer() *renderer {
-	md := goldmark.New(goldmark.WithExtensions(extension.Strikethrough, extension.Table, extension.TaskList, math{}))
+	md := goldmark.New(goldmark.WithExtensions(extension.Strikethrough, extension.Table, extension.TaskList, markup.Math{}))
 	return &renderer{markup.NewParser(md)}
 }
 
 // render reads clean markdown. It leaves a text as it is that would take too long
 // to parse.
-func (r *renderer) render(source string) rich {
+func (r *renderer) render(source string) styledText {
 	if isPlain(source) {
 		return plain(source)
 	}
@@ -46,7 +44,7 @@ func (r *renderer) render(source string) rich {
 	}
 	w := &writer{src: src, gap: 2}
 	w.blocks(doc)
-	return rich{string(w.out), w.runs, w.code}
+	return styledText{string(w.out), w.runs, w.code}
 }
 
 // writer walks a document and writes styled text.
@@ -60,6 +58,8 @@ type writer struct {
 	gap    int  // line ends between two blocks
 	depth  int  // of lists
 	marked bool // a list marker was just written: the next block follows on its line
+
+	unboxed bool // the boxes of tasks are left out
 }
 
 // write appends text in the current style.
@@ -123,9 +123,9 @@ func (w *writer) block(n ast.Node) {
 		w.codeBlock(n, "")
 	case *east.Table:
 		w.table(n)
-	case *mathBlock:
+	case *markup.FormulaBlock: // Telegram shows none, so formulas stay as they were written
 		w.begin(w.gap)
-		w.write(strings.TrimRight(string(n.Lines().Value(w.src)), "\n"))
+		w.write(n.Source(w.src))
 	case *ast.ThematicBreak:
 		w.begin(w.gap)
 		w.write("———")
@@ -168,7 +168,7 @@ func (w *writer) list(n *ast.List) {
 		case n.IsOrdered():
 			w.write(strconv.Itoa(number) + ". ")
 			number++
-		case !isTask(item):
+		case boxOf(item) == nil:
 			w.write("• ")
 		}
 		w.marked = true
@@ -179,13 +179,14 @@ func (w *writer) list(n *ast.List) {
 	w.gap = gap
 }
 
-func isTask(item ast.Node) bool {
+// boxOf returns the box of an item of a list; nil for none.
+func boxOf(item ast.Node) *east.TaskCheckBox {
 	first := item.FirstChild()
-	if first == nil || first.FirstChild() == nil {
-		return false
+	if first == nil {
+		return nil
 	}
-	_, ok := first.FirstChild().(*east.TaskCheckBox)
-	return ok
+	box, _ := first.FirstChild().(*east.TaskCheckBox)
+	return box
 }
 
 func (w *writer) codeBlock(n ast.Node, lang string) {
@@ -226,6 +227,10 @@ func (w *writer) inline(n ast.Node) {
 		w.textNode(n)
 	case *ast.String:
 		w.write(string(n.Value))
+	case *markup.Formula:
+		w.style.tex = n.TeX()
+		w.write(string(n.Source))
+		w.style.tex = ""
 	case *ast.CodeSpan:
 		w.styled(n, func(s *style) { s.monospace = true })
 	case *ast.Emphasis:
@@ -241,9 +246,11 @@ func (w *writer) inline(n ast.Node) {
 	case *ast.RawHTML:
 		w.rawHTML(string(n.Segments.Value(w.src)))
 	case *east.TaskCheckBox:
-		if n.IsChecked {
+		switch {
+		case w.unboxed:
+		case n.IsChecked:
 			w.write("☑ ")
-		} else {
+		default:
 			w.write("☐ ")
 		}
 	default:
@@ -274,22 +281,7 @@ func (w *writer) textNode(n *ast.Text) {
 }
 
 // unescape resolves markdown's backslashes and HTML's references.
-func unescape(value []byte) string {
-	if !slices.ContainsFunc(value, func(b byte) bool { return b == '\\' || b == '&' }) {
-		return string(value)
-	}
-	var b strings.Builder
-	buf := util.BufWriter(nopFlusher{&b})
-	ghtml.DefaultWriter.Write(buf, value)
-	return plaintext.Clean(html.UnescapeString(b.String()))
-}
-
-// nopFlusher makes a strings.Builder a util.BufWriter.
-type nopFlusher struct{ *strings.Builder }
-
-func (nopFlusher) Available() int { return 0 }
-func (nopFlusher) Buffered() int  { return 0 }
-func (nopFlusher) Flush() error   { return nil }
+func unescape(value []byte) string { return plaintext.Clean(markup.Unescape(string(value))) }
 
 // link writes a link or an image. Telegram drops links that are not absolute, so
 // their destination is shown.

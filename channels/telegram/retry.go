@@ -28,7 +28,7 @@ func troubleOf(err error) (t channels.Trouble, atLeast time.Duration) {
 	case isWebhookConflict(err):
 		t.Name, t.Text = "webhook", "a webhook takes this bot's messages, so none arrive here. "+
 			"If nothing else needs it, remove it with the method deleteWebhook; this gateway does not, since the webhook may be another program's"
-	case refused.Code == http.StatusConflict:
+	case isConflict(err):
 		t.Name, t.Text = "conflict", "another program polls with this bot's token, and Telegram gives each message to one of them only. Stop the other one"
 	default:
 		t.Name, t.Text, atLeast = "refused", "request refused by Telegram, trying again", time.Duration(refused.RetryAfter)*time.Second
@@ -36,9 +36,14 @@ func troubleOf(err error) (t channels.Trouble, atLeast time.Duration) {
 	return t, atLeast
 }
 
+// isConflict reports whether Telegram answers no polls since another program polls, or a webhook is set.
+func isConflict(err error) bool {
+	refused := refusal(err)
+	return refused != nil && refused.Code == http.StatusConflict
+}
+
 // isWebhookConflict reports whether Telegram answers no polls since a webhook is
 // set.
 func isWebhookConflict(err error) bool {
-	refused := refusal(err)
-	return refused != nil && refused.Code == http.StatusConflict && strings.Contains(refused.Message, "webhook")
+	return isConflict(err) && strings.Contains(refusal(err).Message, "webhook")
 }

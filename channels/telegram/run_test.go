@@ -291,7 +291,7 @@ func TestStartSurvivesAServerThatIsAway(t *testing.T) {
 	}
 }
 
-func TestAnotherPollerIsToldOnce(t *testing.T) {
+func TestAnotherPollerIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	conflict := telegramtest.Verdict{Code: 409, Description: "terminated by other getUpdates request; make sure that only one bot instance is running"}

@@ -14,11 +14,14 @@ import (
 	"parley/conversation"
 )
 
-// maxTurn is how long a message may wait for a chat that Telegram has asked to
-// leave alone.
-const maxTurn = 3 * time.Second
+// maxWait is how long Send waits for a chat that Telegram has asked to leave alone. For a
+// longer time the delivery waits, which the end of the gateway can interrupt.
+const maxWait = 3 * time.Second
 
 var errBlocked = errors.New("not sent: the chat is rate limited")
+
+// unknownID stands for the id of a message that Telegram has taken without saying its id.
+const unknownID = "unknown"
 
 // minRetryAfter is the wait after a 429 that names none.
 const minRetryAfter = time.Second
@@ -30,51 +33,74 @@ func (c *Channel) Send(ctx context.Context, d conversation.Delivery, p channels.
 	if err != nil {
 		return "", &channels.SendError{Permanent: true, Err: err}
 	}
-	m := outgoing{address: to, part: p, markup: p.Text != p.Plain, keyboard: c.keyboardOf(d, p)}
+	m := outgoing{address: to, part: p, markup: p.Text != p.Plain, keyboard: c.keyboardOf(d, p), rich: c.richForm(to, d, p)}
 	if p.Index > 0 {
 		m.ReplyTo = 0
 	}
 	if p.Index > 0 || p.File != nil {
 		m.Edit = 0
+		if a := m.Alone; a != nil {
+			m.Alone = &alone{User: a.User, ReplyTo: a.ReplyTo, Press: a.Press}
+		}
 	}
 	shown := int64(0)
-	if p.Index == 0 && p.File == nil && m.Edit == 0 {
-		if shown, err = c.previews.take(ctx, to.place()); err != nil {
+	if p.Index == 0 && p.File != nil {
+		if err := c.previews.remove(ctx, to); err != nil {
+			return "", &channels.SendError{Err: err}
+		}
+	}
+	if p.Index == 0 && p.File == nil && m.Edit == 0 && m.Alone == nil {
+		var done func()
+		shown, done, err = c.previews.take(ctx, to)
+		defer done()
+		if err != nil {
 			return "", &channels.SendError{Err: err}
 		}
 		m.Edit = shown
 	}
+	var id string
+	err = c.sendPatiently(ctx, &m, func() (err error) {
+		if id, err = c.sendMessage(ctx, m); err == nil && shown != 0 { // before the mark, so that no later reply takes this one's place
+			err = c.previews.storeMessage(ctx, to.place(), 0)
+		}
+		return err
+	})
+	return id, err
+}
+
+// sendPatiently makes a request that sends a message, at the pace of its chat. A refused
+// message is amended and sent again where that may help. The error is a *SendError.
+func (c *Channel) sendPatiently(ctx context.Context, m *outgoing, request func() error) error {
 	if chat := c.migrations.currentID(m.Chat); chat != m.Chat {
 		m.migrate(chat)
 	}
 	for {
 		if c.token.isRejected() {
-			return "", &channels.SendError{Err: errRejected}
+			return &channels.SendError{Err: errRejected}
 		}
-		if wait := c.pacer.blocked(m.Chat); wait > maxTurn { // where the end of the gateway need not wait for it
-			return "", &channels.SendError{RetryAfter: wait, Err: errBlocked}
+		if wait := c.pacer.blocked(m.Chat); wait > maxWait {
+			return &channels.SendError{RetryAfter: wait, Err: errBlocked}
 		}
 		if err := c.pacer.wait(ctx, m.Chat); err != nil {
-			return "", &channels.SendError{Err: err}
+			return &channels.SendError{Err: err}
 		}
-		id, err := c.sendMessage(ctx, m)
-		if err == nil && shown != 0 { // before the mark, so that no later reply takes this one's place
-			err = c.previews.keep(ctx, to.place(), 0)
-		}
+		err := request()
 		if err == nil {
-			return id, nil
+			return nil
 		}
-		if !c.amend(ctx, &m, err) {
-			return "", c.sendError(m.Chat, err)
+		if !c.amend(ctx, m, err) {
+			return c.sendError(m.Chat, err)
 		}
 	}
 }
 
-// outgoing is a message as it is sent next.
+// outgoing is a message as the next request sends it.
 type outgoing struct {
 	address
 	part     channels.Part
+	album    []channels.Part // sent in place of part; nil: none
 	markup   bool
+	rich     string // the rich message that is sent in place of the text, as JSON; "" = none
 	keyboard string // as JSON; "" = none
 	migrated bool   // to another chat than the address says
 }
@@ -86,17 +112,17 @@ func (m *outgoing) migrate(chat int64) {
 
 func (m outgoing) params() tgbotapi.Params {
 	params := tgbotapi.Params{"chat_id": strconv.FormatInt(m.Chat, 10)}
-	text := "text"
-	if m.part.File != nil {
-		text = "caption"
-	} else {
+	switch {
+	case m.rich != "":
+		params["rich_message"] = m.rich
+	case m.part.File != nil:
+		m.addText(params, "caption")
+	case m.album == nil:
 		params["link_preview_options"] = `{"is_disabled":true}`
-	}
-	params.AddNonEmpty(text, m.part.Plain)
-	if m.markup {
-		params[text], params["parse_mode"] = m.part.Text, "HTML"
+		m.addText(params, "text")
 	}
 	params.AddNonEmpty("reply_markup", m.keyboard)
+	m.Alone.limit(params)
 	if m.Edit != 0 {
 		params.AddNonZero64("message_id", m.Edit)
 		return params
@@ -108,34 +134,61 @@ func (m outgoing) params() tgbotapi.Params {
 	return params
 }
 
+// addText adds the text of the part, in the field that has this name.
+func (m outgoing) addText(params tgbotapi.Params, field string) {
+	params.AddNonEmpty(field, m.part.Plain)
+	if m.markup {
+		params[field], params["parse_mode"] = m.part.Text, "HTML"
+	}
+}
+
 func (c *Channel) sendMessage(ctx context.Context, m outgoing) (string, error) {
 	var sent struct {
-		MessageID int64 `json:"message_id"`
+		MessageID   int64 `json:"message_id"`
+		EphemeralID int64 `json:"ephemeral_message_id"`
 	}
 	ctx, cancel := channels.WithGrace(ctx)
 	defer cancel()
 	var err error
 	switch {
+	case m.Alone != nil && m.Alone.Edit != 0:
+		return strconv.FormatInt(m.Alone.Edit, 10), c.editAlone(ctx, m)
 	case m.Edit != 0:
 		err = c.api.call(ctx, requestTimeout, "editMessageText", m.params(), &sent)
 		if isUnchanged(err) { // an attempt before this one did it
 			return strconv.FormatInt(m.Edit, 10), nil
 		}
+	case m.part.File.IsPhoto():
+		err = c.api.upload(ctx, "sendPhoto", m.params(), fileOf("photo", m.part.File), &sent)
+		if refused := refusal(err); refused != nil && (strings.Contains(refused.Message, "PHOTO_") || strings.Contains(refused.Message, "IMAGE_")) { // such as one that is too wide
+			err = c.api.upload(ctx, "sendDocument", m.params(), fileOf("document", m.part.File), &sent)
+		}
 	case m.part.File != nil:
-		err = c.api.upload(ctx, "sendDocument", m.params(), "document", m.part.File, &sent)
+		err = c.api.upload(ctx, "sendDocument", m.params(), fileOf("document", m.part.File), &sent)
+	case m.rich != "":
+		err = c.api.call(ctx, requestTimeout, "sendRichMessage", m.params(), &sent)
 	default:
 		err = c.api.call(ctx, requestTimeout, "sendMessage", m.params(), &sent)
 	}
 	if errors.Is(err, errResult) {
 		c.log.Warn("message sent, but the response is not understood", "chat", m.Chat, "error", err)
-		return "unknown", nil
+		return unknownID, nil
 	}
-	return strconv.FormatInt(sent.MessageID, 10), err
+	return strconv.FormatInt(max(sent.MessageID, sent.EphemeralID), 10), err
+}
+
+// fileOf returns a file as the one of its request.
+func fileOf(field string, file *channels.File) []tgbotapi.RequestFile {
+	return []tgbotapi.RequestFile{{Name: field, Data: tgbotapi.FileBytes{Name: file.Name, Bytes: file.Data}}}
 }
 
 // amend changes a refused message into one that may pass, in each way once.
 func (c *Channel) amend(ctx context.Context, m *outgoing, err error) bool {
 	refused := refusal(err)
+	if refused != nil && m.rich != "" && c.rich.isRefused(c.log, m.Chat, refused) {
+		m.rich = ""
+		return true
+	}
 	if refused == nil || refused.Code != http.StatusBadRequest {
 		return false
 	}
@@ -154,7 +207,7 @@ func (c *Channel) amend(ctx context.Context, m *outgoing, err error) bool {
 		}
 		m.migrate(refused.MigrateToChatID)
 	default:
-		return false
+		return m.amendAlone()
 	}
 	return true
 }
@@ -182,7 +235,7 @@ func (c *Channel) sendError(chat int64, err error) error {
 	return &channels.SendError{Err: c.health.judge(err)}
 }
 
-// isUnchanged reports whether an edit was refused since the message reads so already.
+// isUnchanged reports whether an edit was refused because the message has this text already.
 func isUnchanged(err error) bool {
 	refused := refusal(err)
 	return refused != nil && strings.Contains(refused.Message, "message is not modified")

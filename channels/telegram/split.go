@@ -51,8 +51,8 @@ func withFile(parts []channels.Part, file *channels.File) []channels.Part {
 	return parts
 }
 
-// parts returns the messages of a text; where there are more than most, which is
-// not 0, only the first of them, but more than most.
+// parts returns the messages of a text. If most is not 0, it may stop as soon as there are
+// more than that.
 func (r *renderer) parts(source string, most int) []channels.Part {
 	chunks := []string{source}
 	if len(source) > maxRender {
@@ -72,7 +72,7 @@ func (r *renderer) parts(source string, most int) []channels.Part {
 }
 
 // parts appends the messages of one text.
-func (t rich) parts(to []channels.Part) []channels.Part {
+func (t styledText) parts(to []channels.Part) []channels.Part {
 	for pos := 0; pos < len(t.text); {
 		from, end, next, html := t.part(pos)
 		pos = next
@@ -85,7 +85,7 @@ func (t rich) parts(to []channels.Part) []channels.Part {
 
 // part returns the message that begins at pos, without the white space around it,
 // and where the next begins.
-func (t rich) part(pos int) (from, end, next int, html string) {
+func (t styledText) part(pos int) (from, end, next int, html string) {
 	for limit := maxUnits; ; limit /= 2 {
 		end, next = len(t.text), len(t.text)
 		if len(t.text)-pos > limit {

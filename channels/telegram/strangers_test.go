@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -109,9 +110,11 @@ func TestAStrangerWithAnExpiredCodeGetsAnother(t *testing.T) {
 func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	g, _ := newPairing(t)
-	release := make(chan struct{})
+	held := make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release) // or the server would wait for ever for its handlers when the test has failed
 	g.srv.OnSend(func(telegramtest.Message) telegramtest.Verdict {
-		<-release
+		<-held
 		return telegramtest.Verdict{}
 	}, nil)
 	g.run(g.channel(func(cfg *telegram.Config) { cfg.Access, cfg.Allow = "pairing", []string{"@ada"} }))
@@ -124,7 +127,7 @@ func TestAFloodOfStrangersHoldsNobodyUp(t *testing.T) {
 	if diff := cmp.Diff([]string{"and I?"}, texts(g.wait(1))); diff != "" {
 		t.Error(diff)
 	}
-	close(release)
+	release()
 	_, err := g.srv.WaitSent(deadline(t), 1)
 	must(t, err)
 	for chat := int64(1000); chat < 1150; chat++ {

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"parley/channels"
 	"parley/channels/access"
+	"parley/cluster"
 	"parley/conversation"
 	"parley/conversation/places"
 )
@@ -20,31 +22,36 @@ const name = "telegram"
 
 // Channel is one bot. It is an http.Handler for the webhook.
 type Channel struct {
-	api      *api
-	apiURL   string
-	apiFiles string // the folder of the Bot API server's files; "" = none
-	access   *access.Control
-	cursor   CursorFunc
-	commands []channels.Command
-	log      *slog.Logger
-	renderer *renderer
-	fileOver int // of messages; 0 = never a file
-	quiet    time.Duration
-	pacer    *pacer
-	health   health
-	token    token
-	webhook  webhook
-	intake   intake
-	places   Places
-	messages Messages
-	topics   topics
-	albums   albums
-	asked    questions
-	free     []string // groups, and "GROUP/TOPIC", where every message is for the bot
+	api       *api
+	apiURL    string
+	apiFiles  string // the folder of the Bot API server's files; "" = none
+	access    *access.Control
+	cursor    CursorFunc
+	commands  []channels.Command
+	log       *slog.Logger
+	renderer  *renderer
+	fileOver  int // of messages; 0 = never a file
+	quiet     time.Duration
+	pacer     *pacer
+	health    health
+	token     token
+	webhook   webhook
+	intake    intake
+	places    Places
+	messages  Messages
+	topics    topics
+	groups    groups
+	drafts    drafts
+	rich      richReplies
+	albums    albums
+	comments  comments
+	ephemeral bool // private commands and their answers in groups are
+	asked     questions
+	free      []string // groups, and "GROUP/TOPIC", where every message is for the bot
 
-	overheard overheard
-	previews  previews
-	helpers   sync.WaitGroup // requests that nothing waits for, but the end of Run
+	talk     conversation.Talk // that messages of groups take along
+	previews *previews
+	helpers  sync.WaitGroup // requests that nothing waits for, but the end of Run
 
 	migrations migrations
 	advised    sync.Map                  // groups that the operator was told of, by their ids
@@ -52,6 +59,8 @@ type Channel struct {
 
 	botID   int64
 	account conversation.Account
+	node    *cluster.Node // nil: this process alone has the bot
+	onDuty  atomic.Bool   // this node fetches the updates
 }
 
 // CursorFunc reads the cursor that accept stored last, "" when there is none.
@@ -65,9 +74,9 @@ type Places interface {
 	PlaceName(ctx context.Context, place conversation.Key) (string, error)
 }
 
-// Messages are those that were accepted.
+// Messages gives access to the messages that were accepted before.
 type Messages interface {
-	// Edit stores that somebody has changed a message. One that is not known is no
+	// Edit stores the new text of an edited message. An unknown message is not an
 	// error.
 	Edit(ctx context.Context, of conversation.Account, sourceID, text string, at time.Time) error
 	// SetCursor stores a cursor by itself. It may also be called when Run has returned.
@@ -81,10 +90,13 @@ type Deps struct {
 	Config
 	Cursor   CursorFunc
 	Pairings access.Pairings            // nil: nobody is let in by a code or a name
+	Node     *cluster.Node              // this process among those that serve the bot; nil: it is alone
 	Places   Places                     // nil: no group moves
 	Messages Messages                   // nil: nothing is known of what was accepted
+	Groups   Groups                     // nil: groups are not stored
 	Commands []channels.Command         // what Telegram's menu shows
 	Health   func(state, detail string) // told when the connection comes and goes, see bots.Health; nil: nobody asks
+	SetAt    string                     // where the token is set, "config.toml:12": for the operator whose token is rejected
 	Probes   channels.Probes            // how often a token that was rejected is tried again
 	Log      *slog.Logger
 }
@@ -106,32 +118,41 @@ func New(deps Deps) (*Channel, error) {
 		return nil, fmt.Errorf("telegram: %w", err)
 	}
 	c := &Channel{
-		api:      newAPI(cfg.Token, cfg.APIURL),
-		apiURL:   cfg.APIURL,
-		apiFiles: cfg.APIFiles,
-		access:   control,
-		cursor:   deps.Cursor,
-		commands: deps.Commands,
-		log:      log,
-		health:   health{tell: deps.Health},
-		token:    newToken(deps.Probes),
-		renderer: newRenderer(),
-		fileOver: cfg.FileOver,
-		quiet:    cfg.Quiet,
-		free:     cfg.FreeChats,
-		pacer:    newPacer(cfg.SendRate, cfg.ChatRate),
-		webhook:  newWebhook(cfg),
-		places:   noPlaces{},
-		messages: noMessages{},
-		botID:    id,
-		account:  cfg.Account(),
+		api:       newAPI(cfg.Token, cfg.APIURL),
+		apiURL:    cfg.APIURL,
+		apiFiles:  cfg.APIFiles,
+		access:    control,
+		cursor:    deps.Cursor,
+		commands:  deps.Commands,
+		log:       log,
+		health:    health{tell: deps.Health},
+		token:     newToken(deps.Probes, deps.SetAt),
+		renderer:  newRenderer(),
+		fileOver:  cfg.FileOver,
+		quiet:     cfg.Quiet,
+		free:      cfg.FreeChats,
+		pacer:     newPacer(cfg.SendRate, cfg.ChatRate),
+		webhook:   newWebhook(cfg),
+		places:    noPlaces{},
+		messages:  noMessages{},
+		groups:    groups{store: deps.Groups},
+		drafts:    drafts{on: cfg.Drafts},
+		rich:      richReplies{on: cfg.Rich},
+		ephemeral: cfg.Ephemeral,
+		botID:     id,
+		account:   cfg.Account(),
+		node:      deps.Node,
 	}
-	c.overheard.most, c.previews.channel = cfg.Context, c
+	c.talk.Most, c.previews = cfg.Context, newPreviews(c)
 	if deps.Places != nil {
 		c.places = deps.Places
 	}
 	if deps.Messages != nil {
 		c.messages = deps.Messages
+	}
+	if c.node != nil {
+		c.node.OnChange(c.shareRate)
+		c.shareRate()
 	}
 	return c, nil
 }
@@ -147,6 +168,7 @@ var (
 	_ channels.Sink   = (*Channel)(nil)
 	_ channels.Typer  = (*Channel)(nil)
 
+	_ channels.AlbumSink    = (*Channel)(nil)
 	_ channels.Previewer    = (*Channel)(nil)
 	_ channels.Fetcher      = (*Channel)(nil)
 	_ channels.AdminChecker = (*Channel)(nil)

@@ -17,6 +17,7 @@ import (
 	"parley/channels/telegram"
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
+	"parley/conversation/bots"
 )
 
 var (
@@ -76,9 +77,12 @@ func (g *gateway) channel(changes ...func(*telegram.Config)) *telegram.Channel {
 		change(&cfg)
 	}
 	log := slog.New(slog.NewTextHandler(&g.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	commands := []channels.Command{{Name: "new", Description: "begin afresh"}, {Name: "clear", Description: "delete"}, {Name: "status", Description: "tell"}}
-	deps := telegram.Deps{Config: cfg, Cursor: g.readCursor, Pairings: g.pairings, Places: g.places, Commands: commands, Health: g.fares, Probes: g.probes, Log: log}
+	commands := []channels.Command{{Name: "new", Description: "begin afresh"}, {Name: "clear", Description: "delete"}, {Name: "status", Description: "tell", Private: true}}
+	deps := telegram.Deps{Config: cfg, Cursor: g.readCursor, Pairings: g.pairings, Places: g.places, Commands: commands, Health: g.fares, Probes: g.probes, SetAt: "config.toml:12", Log: log}
 	deps.Messages = messages{g}
+	if g.store != nil {
+		deps.Groups = bots.New(g.store)
+	}
 	c, err := telegram.New(deps)
 	if err != nil {
 		g.t.Fatal(err)
@@ -107,9 +111,11 @@ func (g *gateway) accept(ctx context.Context, cursors []conversation.Cursor, bat
 		return errors.New("disk full")
 	}
 	if g.store != nil {
-		if _, err := g.store.Accept(ctx, cursors, batch...); err != nil {
+		stored, err := g.store.Accept(ctx, cursors, batch...)
+		if err != nil {
 			return err
 		}
+		batch = stored
 	}
 	for _, in := range batch {
 		if !slices.ContainsFunc(g.accepted, func(old conversation.Inbound) bool { return old.SourceID == in.SourceID }) {
@@ -131,7 +137,13 @@ func (g *gateway) run(c *telegram.Channel) (stop func() error) {
 	go func() { ended <- c.Run(ctx, g.accept) }()
 	stop = sync.OnceValue(func() error {
 		cancel()
-		return <-ended
+		select {
+		case err := <-ended:
+			return err
+		case <-time.After(patience):
+			g.t.Error("the adapter does not end")
+			return errors.New("the adapter does not end")
+		}
 	})
 	g.t.Cleanup(func() { stop() })
 	return stop
@@ -173,8 +185,12 @@ func texts(accepted []conversation.Inbound) []string {
 	return texts
 }
 
+// patience is how long a test waits for what must happen. It is far from what
+// anything takes, and no test asserts on it.
+const patience = 90 * time.Second
+
 func deadline(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -209,8 +225,14 @@ func (g *gateway) logged(text string) int { return strings.Count(g.log.String(),
 // waitLog waits until the log holds a text.
 func (g *gateway) waitLog(text string) {
 	g.t.Helper()
+	g.waitLogged(text, 1)
+}
+
+// waitLogged waits until the log holds a text so often.
+func (g *gateway) waitLogged(text string, times int) {
+	g.t.Helper()
 	ctx := deadline(g.t)
-	for g.logged(text) == 0 {
+	for g.logged(text) < times {
 		select {
 		case <-ctx.Done():
 			g.t.Fatalf("the log never said %q:\n%s", text, g.log.String())

@@ -1,6 +1,7 @@
 package telegram
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,14 +18,15 @@ import (
 // goroutine keeps asking, and the intake waits for it.
 type token struct {
 	probes channels.Probes
+	setAt  string        // where a person finds it
 	doubts chan struct{} // a message was refused with 401
 
 	mu    sync.Mutex
 	taken chan struct{} // closed when Telegram accepts the token again; nil: it does
 }
 
-func newToken(probes channels.Probes) token {
-	return token{probes: probes, doubts: make(chan struct{}, 1)}
+func newToken(probes channels.Probes, setAt string) token {
+	return token{probes: probes, setAt: cmp.Or(setAt, "token in [telegram]"), doubts: make(chan struct{}, 1)}
 }
 
 // reject notes that Telegram rejects the token. first is true for the first to
@@ -54,7 +56,7 @@ func (t *token) isRejected() bool {
 	return t.taken != nil
 }
 
-// check has guardToken try the token.
+// check makes guardToken try the token.
 func (t *token) check() {
 	select {
 	case t.doubts <- struct{}{}:
@@ -62,7 +64,7 @@ func (t *token) check() {
 	}
 }
 
-// errRejected is why a message is not sent while the token is rejected.
+// errRejected is the error of messages while Telegram rejects the token.
 var errRejected = errors.New("not sent: Telegram rejects the bot token")
 
 // isRejection reports whether err says that the server does not know the token:
@@ -78,8 +80,8 @@ func (c *Channel) untilTaken(ctx context.Context, err error) error {
 	taken, first := c.token.reject()
 	if first {
 		defer c.token.accept() // at the end of ctx nobody asks any more
-		words := fmt.Sprintf("Telegram rejects the bot token (%s). Check token in [telegram] against the one that @BotFather shows, "+
-			"and api_url if it is set; a new token needs a restart. The gateway asks again by itself, and goes on when Telegram takes this one", err)
+		words := fmt.Sprintf("Telegram rejects the bot token (%s). Check it (%s) against the one that @BotFather shows, "+
+			"and api_url if it is set; a new token needs a restart. The gateway asks again by itself, and goes on when Telegram takes this one", err, c.token.setAt)
 		c.health.rejected(words)
 		c.log.Error(words)
 		return c.probe(ctx, taken)

@@ -47,7 +47,7 @@ func (g *gateway) checkWords() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	words := g.details[slices.Index(g.states, bots.Rejected)]
-	for _, want := range []string{"Telegram rejects the bot token", "token in [telegram]", "@BotFather", "restart"} {
+	for _, want := range []string{"Telegram rejects the bot token", "(config.toml:12)", "@BotFather", "restart"} {
 		if !strings.Contains(words, want) {
 			g.t.Errorf("the operator is not told of %q: %s", want, words)
 		}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -45,7 +46,7 @@ func (b *bot) readUntil(wait func() error, changes ...func(*telegram.Config)) (t
 	channel, err := telegram.New(telegram.Deps{Config: cfg, Cursor: b.store.Cursor, Pairings: pairing.New(b.store), Places: places.New(b.store), Log: slog.New(slog.DiscardHandler)})
 	must(b.t, err)
 	ctx, cancel := context.WithCancel(b.t.Context())
-	ended := make(chan error)
+	ended := make(chan error, 1)
 	go func() {
 		ended <- channel.Run(ctx, func(ctx context.Context, cursors []conversation.Cursor, batch ...conversation.Inbound) error {
 			stored, err := b.store.Accept(ctx, cursors, batch...)
@@ -56,7 +57,12 @@ func (b *bot) readUntil(wait func() error, changes ...func(*telegram.Config)) (t
 	must(b.t, b.srv.WaitConfirmed(deadline(b.t)))
 	err = wait()
 	cancel()
-	must(b.t, <-ended)
+	select {
+	case failed := <-ended:
+		must(b.t, failed)
+	case <-time.After(patience):
+		b.t.Fatal("the adapter does not end")
+	}
 	must(b.t, err)
 	return taken
 }

@@ -65,6 +65,7 @@ func TestMessagesWithoutUpdateIDsAreTakenOnce(t *testing.T) {
 	g.srv.Say(private, ada, "before")
 	g.run(g.channel())
 	g.wait(1)
+	g.waitLog("Telegram bot identified") // which also shows that Telegram answers
 	must(t, g.srv.WaitConfirmed(deadline(t)))
 	g.srv.PushWithoutID(`{` + adaWrote(901, "without an id") + `}`)
 	g.srv.PushWithoutID(`{"poll":{}}`)

@@ -3,7 +3,6 @@ package telegram
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 	"strings"
 	"time"
 
@@ -29,27 +28,30 @@ func (c *Channel) decode(raw json.RawMessage) update {
 	return u
 }
 
-// read makes of an update what somebody who may talk has said to the bot: one
-// message, or, in an album, also those before it. The error is the end of ctx.
+// read returns the messages in an update that are for the bot and whose sender may talk: one
+// message, or in an album also the earlier ones. The error is the end of ctx.
 func (c *Channel) read(ctx context.Context, me *self, u update) (list []conversation.Inbound, err error) {
 	if err := c.storeMigration(ctx, u.Message); err != nil {
 		return nil, err
 	}
 	c.learnTopic(u.Message)
+	c.noteGroup(ctx, u.Message)
 	if why := u.Message.whySkipped(); why != "" {
 		c.skip(u, why)
 		return nil, nil
 	}
 	if !c.isFor(me, u.Message) {
 		ours, err := c.isOurs(ctx, u)
+		ours = ours || c.comments.precede(u.Message)
 		if err == nil && !ours {
 			c.skip(u, "in a group, not to the bot")
-			err = c.overhear(ctx, u.Message)
+			return c.aside(ctx, u.Message)
 		}
-		if err != nil || !ours {
+		if err != nil {
 			return nil, err
 		}
 	}
+	c.comments.note(u.Message)
 	said := []update{u}
 	if id := u.Message.album(); id != "" && u.Message.isGroup() {
 		said = append(c.albums.claim(id, time.Now()), u)
@@ -59,18 +61,18 @@ func (c *Channel) read(ctx context.Context, me *self, u update) (list []conversa
 		if err != nil {
 			return nil, err
 		}
-		if ok {
+		if ok && !c.refusedAsTalk(u.Message, in) {
 			list = append(list, in)
 		}
 	}
 	if len(list) == 0 && !u.Message.isGroup() {
-		c.asked.keep(u)
+		c.asked.add(u)
 	}
 	return c.withAsked(ctx, me, u, list)
 }
 
-// withAsked returns the messages of somebody who may talk with what they wrote before
-// they were let in; a /start is answered before that. The error is the end of ctx.
+// withAsked returns the messages of a person together with those that the person wrote before
+// being let in; a /start is answered first. The error is the end of ctx.
 func (c *Channel) withAsked(ctx context.Context, me *self, u update, list []conversation.Inbound) ([]conversation.Inbound, error) {
 	if len(list) == 0 || u.Message.isGroup() {
 		return list, nil
@@ -91,9 +93,9 @@ func (c *Channel) withAsked(ctx context.Context, me *self, u update, list []conv
 	return append(before, list...), nil
 }
 
-// edited stores that somebody has changed a message. One that was not for the bot
-// before, and is now, is returned like a new one; the store drops it where it is
-// known. The error is the end of ctx.
+// edited stores the new text of an edited message. If the edit addresses the bot for the
+// first time, the message is returned like a new one; the store drops it if it has it
+// already. The error is the end of ctx.
 func (c *Channel) edited(ctx context.Context, me *self, u update) (list []conversation.Inbound, err error) {
 	m := u.Edited
 	at := unixTime(m.EditDate)
@@ -137,7 +139,7 @@ func (m *message) whySkipped() string {
 	}
 	from := m.sender()
 	switch {
-	case from == nil || m.Chat.ID == 0 || m.ID == 0:
+	case from == nil || m.Chat.ID == 0 || m.ID == 0 && m.EphemeralID == 0:
 		return "no sender, chat or id"
 	case from.IsBot:
 		return "from a bot"
@@ -172,8 +174,8 @@ func (c *Channel) inbound(ctx context.Context, me *self, u update, m *message) (
 	if in.Place, err = c.place(ctx, m, m.address()); err != nil {
 		return in, false, err
 	}
-	if _, command := in.Command(); !command && m == u.Message {
-		in.Overheard = c.overheard.take(m.address().place())
+	if m.isGroup() {
+		in.Talk = c.talk
 	}
 	in, err = c.withReply(ctx, m, c.together(m, in))
 	return in, err == nil, err
@@ -183,7 +185,7 @@ func (m *message) inbound(from *account, text string) conversation.Inbound {
 	to := m.address()
 	return conversation.Inbound{
 		Key:      to.key(),
-		SourceID: strconv.FormatInt(m.Chat.ID, 10) + ":" + strconv.FormatInt(m.ID, 10),
+		SourceID: m.sourceID(),
 		Address:  to.String(),
 		Sender:   conversation.Sender{ID: from.id(), Name: from.name()},
 		Group:    m.isGroup(),
@@ -200,7 +202,10 @@ func (m *message) address() address {
 	if m.IsTopicMessage {
 		to.Topic = m.ThreadID
 	}
-	if m.isGroup() {
+	switch {
+	case m.EphemeralID != 0:
+		to.Alone = &alone{User: m.sender().ID, ReplyTo: m.EphemeralID}
+	case m.isGroup():
 		to.ReplyTo = m.ID
 	}
 	return to

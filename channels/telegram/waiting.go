@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// What strangers wrote in private while they wait to be let in is answered once they
-// are. It is kept in memory alone, so that strangers cause no writes.
+// Private messages of strangers are answered once they are let in. Until then they are kept
+// in memory only, so that strangers cause no writes.
 const (
 	questionLife   = time.Hour // as long as a code is good
 	maxQuestions   = 3         // of one stranger: the newest
@@ -14,7 +14,7 @@ const (
 	maxQuestionRaw = 8 << 10 // bytes of an update
 )
 
-// questions are the messages of strangers, by their ids.
+// questions holds the messages of strangers, by the ids of the strangers.
 type questions struct {
 	mu   sync.Mutex
 	kept map[int64]*asker
@@ -25,9 +25,9 @@ type asker struct {
 	asked []update
 }
 
-// keep keeps a message of a stranger. Commands are not kept: there is nothing yet
-// that they could act on.
-func (qs *questions) keep(u update) {
+// add remembers a message of a stranger, except for commands: there is nothing yet that
+// they could act on.
+func (qs *questions) add(u update) {
 	m := u.Message
 	if _, _, _, command := m.command(); command || len(u.raw) > maxQuestionRaw {
 		return

@@ -52,16 +52,14 @@ func derivedSecret(token string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// receive has Telegram deliver updates until ctx ends. The webhook stays set:
+// keepWebhook has Telegram deliver updates until ctx ends. The webhook stays set:
 // what is written meanwhile waits at Telegram.
-func (c *Channel) receive(ctx context.Context, me *self, accept channels.AcceptFunc) error {
-	stop := c.openIntake(ctx, me, accept)
-	defer stop()
+func (c *Channel) keepWebhook(ctx context.Context) error {
 	if err := c.persist(ctx, c.setWebhook); err != nil {
 		return err
 	}
 	c.log.Info("webhook set", "webhook_at", host(c.webhook.url))
-	told := time.Now().Unix() // what went wrong before, while no gateway ran, is no news
+	told := time.Now().Unix() // failures from before the start are not logged
 	for {
 		if err := c.persist(ctx, func(ctx context.Context) error { return c.watch(ctx, &told) }); err != nil {
 			return err
@@ -106,7 +104,7 @@ type webhookInfo struct {
 	LastErrorSay string `json:"last_error_message"`
 }
 
-// watch checks whether Telegram can deliver its updates. told is the last error
+// watch checks whether Telegram can deliver its updates. told is the time of the last error
 // that was logged.
 func (c *Channel) watch(ctx context.Context, told *int64) error {
 	var info webhookInfo

@@ -52,7 +52,7 @@ func TestTelegramBringsMessages(t *testing.T) {
 }
 
 // A message may leave Telegram only when it is stored.
-func TestWhatIsNotStoredIsBroughtAgain(t *testing.T) {
+func TestUpdatesThatAreNotStoredAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	g := newGateway(t)
 	g.full = 3
@@ -117,9 +117,9 @@ func TestOnlyTelegramBringsMessages(t *testing.T) {
 	}
 }
 
-// The words to a stranger are sent after Telegram was told that the message
-// came, by which its request has ended.
-func TestAStrangerBehindAWebhookIsToldACode(t *testing.T) {
+// A stranger gets a code after the update was acknowledged, when the request of the
+// webhook has ended.
+func TestStrangerBehindAWebhookGetsACode(t *testing.T) {
 	t.Parallel()
 	g, operator := newPairing(t)
 	g.run(g.hooked(byCode))

@@ -19,6 +19,7 @@ type (
 
 		Callback *callback   `json:"callback_query"`
 		Member   *membership `json:"my_chat_member"`
+		Stopped  *stopped    `json:"stopped_message_generation"`
 
 		raw json.RawMessage
 	}
@@ -45,6 +46,7 @@ type (
 		Caption        string   `json:"caption"`
 		CaptionEnts    []entity `json:"caption_entities"`
 		Album          string   `json:"media_group_id"`
+		EphemeralID    int64    `json:"ephemeral_message_id"` // 0: everybody sees it, and it has an ID
 		MigrateTo      int64    `json:"migrate_to_chat_id"`
 		MigrateFrom    int64    `json:"migrate_from_chat_id"`
 

@@ -1,31 +1,39 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"html/template"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"parley/activity"
 	"parley/conversation"
+	"parley/conversation/catalog"
+	"parley/httpserver"
 )
 
 // listed is how many chats, and how many archived conversations, the sidebar
-// lists. Older ones are found by searching.
+// lists, and a page of older ones.
 const listed = 100
 
 // chats is the list of chats in the sidebar.
 type chats struct {
-	Open, Archived         []chat
-	MoreOpen, MoreArchived bool
-	InArchive              bool // the page shows one of the archived ones
+	Pinned, Open, Archived   []chat
+	OlderOpen, OlderArchived string // the addresses of the pages that follow, "" for none
+	InArchive                bool   // the page shows one of the archived ones
 }
 
 // chat is a line of the list.
 type chat struct {
 	Title, URL      string
+	Name            string // of the chat, in addresses
 	Current, AtWork bool
+	Pinned          bool
+	Archived        bool // a conversation that can be continued
 	UsedAt          time.Time
 }
 
@@ -41,6 +49,7 @@ func (l chats) at(address string) chats {
 		lines[i].Current = true
 		return lines, true
 	}
+	l.Pinned, _ = mark(l.Pinned)
 	l.Open, _ = mark(l.Open)
 	l.Archived, l.InArchive = mark(l.Archived)
 	return l
@@ -83,33 +92,106 @@ func (c *Channel) listChats(ctx context.Context, address string) (chats, error) 
 	return list.at(address), err
 }
 
-// readChats reads the active conversations of all chats, and the archived ones.
+// readChats reads the chats, and the archived conversations, as far as the sidebar lists them.
 func (c *Channel) readChats(ctx context.Context) (list chats, err error) {
+	if list.Pinned, _, err = c.chatsOf(ctx, true, ""); err == nil {
+		list.Open, list.OlderOpen, err = c.openChats(ctx, "")
+	}
+	if err == nil {
+		list.Archived, list.OlderArchived, err = c.archivedChats(ctx, "")
+	}
+	if conversation.IsDamaged(err) { // the chats go without what can't be read
+		return list, nil
+	}
+	return list, err
+}
+
+// openChats returns a page of the chats that can be written in and are not pinned, the
+// newest messages first, and the address of the page that follows.
+func (c *Channel) openChats(ctx context.Context, from string) (lines []chat, older string, err error) {
+	lines, next, err := c.chatsOf(ctx, false, from)
+	if next != "" {
+		older = chatsPath + "?from=" + next
+	}
+	return lines, older, err
+}
+
+// chatsOf returns a page of the chats that can be written in: of those that are pinned, or
+// of the others. A chat is listed from its first message on, by the date of its newest one:
+// that it was resumed or imported keeps it from expiring, and moves it nowhere.
+func (c *Channel) chatsOf(ctx context.Context, pinned bool, from string) (lines []chat, next string, err error) {
 	working := map[conversation.Key]bool{}
 	for _, key := range c.Feed.UnderWay(channelName) {
 		working[key] = true
 	}
-	open, more, err := c.Store.Conversations(ctx, conversation.ConversationQuery{Channel: channelName, Active: true, Limit: listed})
-	if conversation.IsDamaged(err) { // the chats go without their list
-		return list, nil
+	list, next, err := catalog.New(c.Store).Sessions(ctx, catalog.SessionQuery{Channel: channelName, Active: true, Pinned: &pinned, ByMessage: true, From: from, Limit: listed})
+	for _, one := range list {
+		lines = append(lines, chat{
+			Title: cmp.Or(strings.TrimSpace(one.Title), "Untitled"), URL: "/chat/" + nameOf(one.Key), Name: nameOf(one.Key),
+			Pinned: pinned, UsedAt: one.UsedAt, AtWork: working[one.Key],
+		})
 	}
+	return lines, next, err
+}
+
+// archivedChats returns a page of the archived conversations, used last first, and the address of the page that follows.
+func (c *Channel) archivedChats(ctx context.Context, from string) (lines []chat, older string, err error) {
+	list, next, err := catalog.New(c.Store).Conversations(ctx, catalog.ConversationQuery{Channel: channelName, Archived: true, From: from, Limit: listed})
+	for _, one := range list {
+		lines = append(lines, chat{Title: titleOf(one), URL: addressOf(nameOf(one.Key), one), Name: nameOf(one.Key), Archived: true, UsedAt: one.UpdatedAt})
+	}
+	if next != "" {
+		older = chatsPath + "?archived=true&from=" + next
+	}
+	return lines, older, err
+}
+
+const chatsPath = "/chats"
+
+// chatsPage is a page of the list of chats.
+type chatsPage struct {
+	Side  side
+	Title string
+	Lines []chat
+	Older string // address of the page that follows, "" for none
+}
+
+// fragment is a part of a page for its script: HTML, and the address of the part that follows.
+type fragment struct {
+	HTML template.HTML `json:"html"`
+	Next string        `json:"next,omitempty"`
+}
+
+// showChats shows a page of the list of chats, or of archived conversations: to a script as a fragment, to a browser as a
+// page.
+func (c *Channel) showChats(w http.ResponseWriter, r *http.Request) {
+	p := chatsPage{Title: "Chats"}
+	query, read := r.URL.Query(), c.openChats
+	if query.Get("archived") == "true" {
+		p.Title, read = "Archived chats", c.archivedChats
+	}
+	var err error
+	if p.Lines, p.Older, err = read(r.Context(), query.Get("from")); err != nil {
+		c.fail(w, r, err)
+		return
+	}
+	if httpserver.WantsPage(r) {
+		if p.Side, err = c.side(r, ""); err != nil {
+			c.fail(w, r, err)
+			return
+		}
+		c.render(w, r, "chats.html", p.Title, p)
+		return
+	}
+	c.sendFragment(w, r, "lines", p.Lines, p.Older)
+}
+
+// sendFragment answers a script with a template and the address of what follows.
+func (c *Channel) sendFragment(w http.ResponseWriter, r *http.Request, template string, data any, next string) {
+	html, err := templates.Fragment(template, data)
 	if err != nil {
-		return list, err
+		c.fail(w, r, err)
+		return
 	}
-	list.MoreOpen = more != ""
-	for _, one := range open {
-		list.Open = append(list.Open, chat{Title: titleOf(one), URL: "/chat/" + nameOf(one.Key), UsedAt: one.UpdatedAt, AtWork: working[one.Key]})
-	}
-	old, more, err := c.Store.Conversations(ctx, conversation.ConversationQuery{Channel: channelName, Archived: true, Limit: listed})
-	if conversation.IsDamaged(err) {
-		return list, nil
-	}
-	if err != nil {
-		return list, err
-	}
-	list.MoreArchived = more != ""
-	for _, one := range old {
-		list.Archived = append(list.Archived, chat{Title: titleOf(one), URL: addressOf(nameOf(one.Key), one), UsedAt: one.UpdatedAt})
-	}
-	return list, nil
+	httpserver.SendJSON(w, http.StatusOK, fragment{html, next})
 }

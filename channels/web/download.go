@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"parley/conversation"
+	"parley/conversation/kept"
 	"parley/conversation/transcript"
 )
 
@@ -44,7 +45,7 @@ func (c *Channel) fileOf(r *http.Request, name string) (conversation.Transcript,
 	if err != nil {
 		return conversation.Transcript{}, conversation.ErrNotFound
 	}
-	found, err := c.Store.Notices(r.Context(), keyOf(name), id-1, 1)
+	found, err := kept.New(c.Store).Notices(r.Context(), keyOf(name), id-1, 1)
 	if err != nil {
 		return conversation.Transcript{}, err
 	}

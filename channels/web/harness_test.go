@@ -12,8 +12,10 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/gateway/gatewaytest"
 	"parley/llm/llmtest"
 	"parley/tools"
@@ -28,12 +30,12 @@ type harness struct {
 	store   *conversation.Store
 }
 
-func newHarness(t *testing.T) *harness {
+func newHarness(t *testing.T, sections ...string) *harness {
 	t.Helper()
-	gw := gatewaytest.New(t, gatewaytest.Options{InProcess: true, Config: gatewaytest.OpenToAll, Tools: []tools.Tool{{
+	gw := gatewaytest.New(t, gatewaytest.Options{InProcess: true, Config: gatewaytest.OpenToAll + "[files]\nmax_file = 8\n" + strings.Join(sections, "\n"), Tools: []tools.Tool{{
 		Name: "show", Parameters: json.RawMessage(`{"type":"object"}`),
-		Call: func(_ context.Context, arguments json.RawMessage) (string, error) {
-			return "shown: " + string(arguments), nil
+		Call: func(_ context.Context, arguments json.RawMessage) (tools.Result, error) {
+			return tools.Result{Text: "shown: " + string(arguments), Pictures: []media.Image{{Data: []byte("\x89PNG\r\n\x1a\n")}}}, nil
 		},
 	}}})
 	h := &harness{t: t, gw: gw, model: gw.Model}
@@ -154,7 +156,9 @@ type update struct {
 // follow opens the stream of a chat from a place on.
 func (h *harness) follow(name, at string) *stream {
 	h.t.Helper()
-	r, err := http.NewRequest(http.MethodGet, h.browser.URL+"/chat/"+name+"/events", nil)
+	ctx, cancel := context.WithTimeout(h.t.Context(), 3*time.Minute) // in which what a test waits for must come
+	h.t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, h.browser.URL+"/chat/"+name+"/events", nil)
 	h.must(err)
 	r.Header.Set("Last-Event-ID", at)
 	patient := http.Client{Jar: h.browser.Client.Jar} // a stream has no end

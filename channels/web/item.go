@@ -2,12 +2,17 @@ package web
 
 import (
 	"html/template"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/conversation/approvals"
+	"parley/conversation/kept"
+	"parley/conversation/runs"
+	"parley/conversation/steps"
 )
 
 // The kinds of items, which are also their classes in the page.
@@ -27,11 +32,17 @@ type item struct {
 	Text string
 	At   time.Time
 
-	Waiting  bool       // user: no run has settled it
-	Enclosed []enclosed // user
-	Stopped  bool       // assistant: cut short
-	Cut      string     // assistant: why it is not whole, in words; "" for a whole one
-	Calls    []toolUse  // tools
+	Waiting    bool       // user: no run has settled it
+	Enclosed   []enclosed // of a user's message, and the pictures and imported files of an answer
+	Stopped    bool       // assistant: cut short
+	Cut        string     // assistant: why it is not whole, in words; "" for a whole one
+	Unfinished bool       // assistant: the model can go on with it
+	Calls      []toolUse  // tools
+	Thought    string     // assistant: what the model thought before it
+	By         string     // assistant: the model, and the agent if it is not the usual one
+	Warnings   []string   // what readers should know beside the text, as Markdown
+
+	Versions *versions // user, assistant: it is one of several, nil for the only one
 
 	Asked  string // notice: the command
 	Failed bool   // notice: the run that it tells of has failed
@@ -39,6 +50,12 @@ type item struct {
 	File   *file
 
 	Action string // of its forms, "" where nothing can be sent
+}
+
+// versions are those of a message that was edited, or of an answer that was made anew.
+type versions struct {
+	Number, Count int
+	Before, After int64 // the seqs of the versions next to it, 0 for none
 }
 
 // enclosed is a picture or a file that came with a message.
@@ -55,15 +72,17 @@ type toolUse struct {
 	ID, Name, Arguments string
 	Done                bool
 	Result, Error       string
+	Pictures            []enclosed // of the result
 }
 
 // file is a file that a notice offers for download.
 type file struct{ Name, URL string }
 
 // itemsOf returns the items of messages, in order. base is the address of their
-// conversation.
-func itemsOf(records []conversation.Message, base string) []item {
+// conversation, and by has what has answered in their runs.
+func itemsOf(records []conversation.Message, base string, by map[int64]runs.Answered) []item {
 	var list []item
+	var ofTools []enclosed // pictures of the turn, which the answer shows if it names them
 	for _, r := range records {
 		if r.Hidden() {
 			continue
@@ -71,38 +90,84 @@ func itemsOf(records []conversation.Message, base string) []item {
 		seq := strconv.FormatInt(r.Seq, 10)
 		switch r.Role {
 		case conversation.RoleUser:
+			ofTools = nil
 			list = append(list, userItem(r, "m"+seq, base))
 		case conversation.RoleAssistant:
-			if r.Content != "" {
-				list = append(list, item{ID: "m" + seq, Seq: r.Seq, Kind: kindAssistant, Text: r.Content, At: r.At, Stopped: r.Stopped, Cut: r.FinishReason.Words()})
+			if r.Content != "" || len(r.Images) > 0 || r.Reasoning != "" {
+				text, files := filesOf(r, base)
+				list = append(list, item{Enclosed: slices.Concat(picturesOf(r, base), namedIn(text, ofTools), files), ID: "m" + seq, Seq: r.Seq, Kind: kindAssistant, Text: text, Thought: r.Reasoning, By: answeredBy(by[r.RunID]), At: r.At, Stopped: r.Stopped, Cut: r.FinishReason.Words(), Unfinished: r.FinishReason == steps.FinishLength || r.FinishReason == steps.FinishCutOff || r.Stopped})
 			}
 			if len(r.ToolCalls) > 0 {
 				list = append(list, item{ID: "t" + seq, Seq: r.Seq, Kind: kindTools, At: r.At, Calls: calls(r.ToolCalls)})
 			}
 		case conversation.RoleTool:
+			ofTools = append(ofTools, picturesOf(r, base)...)
 			if n := len(list); n > 0 {
-				answerCall(list[n-1].Calls, r)
+				answerCall(list[n-1].Calls, r, base)
 			}
 		}
 	}
+	addWarnings(list, records, by)
 	return list
 }
 
-func userItem(m conversation.Message, id, base string) item {
-	text, files := m.SplitFiles()
-	e := item{ID: id, Seq: m.Seq, Kind: kindUser, Text: text, At: m.At}
-	for n, image := range m.Images {
-		address := base + "/image/" + strconv.FormatInt(m.Seq, 10) + "/" + strconv.Itoa(n)
-		e.Enclosed = append(e.Enclosed, enclosed{Name: image.Name, Picture: address})
+// addWarnings adds what the runs of messages warn of to the answers that end them. A run that
+// ends without one has a notice, which has its warnings.
+func addWarnings(list []item, records []conversation.Message, by map[int64]runs.Answered) {
+	warnings := map[int64][]string{} // by the seq of the answer
+	for _, r := range records {
+		if r.Role == conversation.RoleAssistant && len(r.ToolCalls) == 0 {
+			warnings[r.Seq] = by[r.RunID].Warnings
+		}
 	}
-	for n, text := range files {
+	for i := range list {
+		list[i].Warnings = warnings[list[i].Seq]
+	}
+}
+
+// answeredBy returns what has answered in words, "" where it is not known.
+func answeredBy(a runs.Answered) string {
+	if a.Agent == "" || a.Model == "" {
+		return a.Model
+	}
+	return a.Agent + " · " + a.Model
+}
+
+func userItem(m conversation.Message, id, base string) item {
+	text, files := filesOf(m, base)
+	return item{ID: id, Seq: m.Seq, Kind: kindUser, Text: text, At: m.At, Enclosed: append(picturesOf(m, base), files...)}
+}
+
+// filesOf returns what a message says without the lines about its files, and the files.
+func filesOf(m conversation.Message, base string) (said string, list []enclosed) {
+	said, texts := m.SplitFiles()
+	for n, text := range texts {
 		file := enclosed{Name: m.Files[n].Name, Problem: m.Files[n].Problem, Text: text}
 		if m.Files[n].ID != 0 {
 			file.URL = base + "/attachment/" + strconv.FormatInt(m.Seq, 10) + "/" + strconv.Itoa(n)
 		}
-		e.Enclosed = append(e.Enclosed, file)
+		list = append(list, file)
 	}
-	return e
+	return said, list
+}
+
+// picturesOf returns the pictures of a message, that somebody sent, or the model or a tool made.
+func picturesOf(m conversation.Message, base string) (list []enclosed) {
+	for n, image := range m.Images {
+		address := base + "/image/" + strconv.FormatInt(m.Seq, 10) + "/" + strconv.Itoa(n)
+		list = append(list, enclosed{Name: image.Name, Picture: address})
+	}
+	return list
+}
+
+// namedIn returns the pictures whose names an answer contains, each once.
+func namedIn(answer string, pictures []enclosed) (list []enclosed) {
+	for _, p := range pictures {
+		if strings.Contains(answer, p.Name) && !slices.ContainsFunc(list, func(q enclosed) bool { return q.Name == p.Name }) {
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
 func calls(asked []conversation.ToolCall) []toolUse {
@@ -115,7 +180,7 @@ func calls(asked []conversation.ToolCall) []toolUse {
 
 // answerCall adds a result to its call. The text of a failure begins with "error:
 // " for the model; people are shown what follows.
-func answerCall(uses []toolUse, result conversation.Message) {
+func answerCall(uses []toolUse, result conversation.Message, base string) {
 	for i := range uses {
 		if uses[i].ID != result.ToolCallID {
 			continue
@@ -123,7 +188,7 @@ func answerCall(uses []toolUse, result conversation.Message) {
 		if result.Failed {
 			uses[i].Error = strings.TrimPrefix(result.Content, "error: ")
 		} else {
-			uses[i].Result = result.Content
+			uses[i].Result, uses[i].Pictures = result.Content, picturesOf(result, base)
 		}
 		return
 	}
@@ -146,14 +211,24 @@ func waitingItem(in conversation.Inbound) item {
 	return e
 }
 
+// questionItems returns the items of open questions about tool calls.
+func questionItems(open []approvals.Question, name string) []item {
+	var list []item
+	for _, q := range open {
+		m := q.Message()
+		list = append(list, item{ID: "q" + strconv.FormatInt(q.ID, 10), Kind: kindNotice, Text: m.Text, At: q.AskedAt, Offers: m.Actions, Action: "/chat/" + name + "/messages"})
+	}
+	return list
+}
+
 // noticeItem returns the item of a reply that is no message of the conversation.
-func noticeItem(n conversation.Notice, chat string) item {
+func noticeItem(n kept.Notice, chat string) item {
 	id := strconv.FormatInt(n.ID, 10)
 	e := item{
 		ID: "n" + id, Seq: n.After, Kind: kindNotice, Text: n.Text, At: n.At,
-		Asked: n.Asked, Failed: n.Status == conversation.StatusFailed, Offers: n.Actions,
+		Asked: n.Asked, Failed: n.Status == conversation.StatusFailed, Offers: n.Actions, Warnings: n.Warnings,
 	}
-	if e.Failed && n.Kind == conversation.KindAgent {
+	if e.Failed && n.Kind == conversation.KindAgent && !slices.ContainsFunc(e.Offers, func(a conversation.Action) bool { return a.Command == "/retry" }) {
 		e.Offers = append(e.Offers, conversation.Action{Label: "Try again", Command: "/retry"})
 	}
 	if n.Transcript != nil {
@@ -196,3 +271,6 @@ func merged(messages, notices []item, from int64) []item {
 
 // answerHTML returns the HTML of an answer under way.
 func answerHTML(blocks []string) template.HTML { return template.HTML(strings.Join(blocks, "")) }
+
+// VersionAction returns the address that another version is asked of.
+func (e item) VersionAction() string { return strings.TrimSuffix(e.Action, "messages") + "version" }

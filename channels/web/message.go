@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,11 +12,13 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/conversation/files"
+	"parley/conversation/kept"
+	"parley/conversation/media"
 	"parley/httpserver"
 )
 
@@ -45,41 +48,81 @@ func (c *Channel) takeMessage(w http.ResponseWriter, r *http.Request) {
 	c.answerSent(w, r, name, err)
 }
 
-// message reads a message from its form, and stores its files.
+// message reads a message from its form, and stores its files as they come.
 func (c *Channel) message(r *http.Request, name string) (conversation.Inbound, error) {
-	if err := r.ParseMultipartForm(hosted.MaxBody); err != nil && !errors.Is(err, http.ErrNotMultipart) {
-		var large *http.MaxBytesError
-		if errors.As(err, &large) {
-			return conversation.Inbound{}, refusal(fmt.Sprintf("The message is too large: together with its files it can have up to %s.", size(hosted.MaxBody)))
-		}
-		return conversation.Inbound{}, refusal("The message did not arrive completely. Send it again.")
-	}
-	text := strings.TrimSpace(strings.ReplaceAll(r.PostFormValue("text"), "\r\n", "\n"))
-	in := c.inbound(name, r.PostFormValue("id"), text)
-	var sent []*multipart.FileHeader
-	if r.MultipartForm != nil {
-		for _, header := range r.MultipartForm.File["file"] {
-			if header.Filename != "" || header.Size > 0 { // a form without a file sends an empty one
-				sent = append(sent, header)
-			}
-		}
-	}
+	key := keyOf(name)
+	fields, attachments, err := c.form(r, key)
+	var large *http.MaxBytesError
 	switch {
-	case text == "" && len(sent) == 0:
+	case errors.As(err, &large):
+		return conversation.Inbound{}, refusal(fmt.Sprintf("The message is too large: together with its files it can have up to %s.", size(c.maxBody())))
+	case err != nil:
+		return conversation.Inbound{}, err
+	}
+	text := strings.TrimSpace(strings.ReplaceAll(fields["text"], "\r\n", "\n"))
+	in := c.inbound(name, fields["id"], text)
+	in.Attachments = attachments
+	if text == "" && len(attachments) == 0 {
 		return in, refusal("There is nothing to send.")
-	case utf8.RuneCountInString(text) > hosted.MaxText:
-		return in, tooLong
-	case len(sent) > hosted.MaxFiles:
-		return in, refusal(fmt.Sprintf("At most %d files go with one message.", hosted.MaxFiles))
 	}
-	for _, header := range sent {
-		attachment, err := c.upload(r.Context(), in.Key, header)
-		if err != nil {
-			return in, err
+	return in, checkText(text)
+}
+
+func checkText(text string) error {
+	if utf8.RuneCountInString(text) > hosted.MaxText {
+		return tooLong
+	}
+	return nil
+}
+
+// incomplete is why a message is not accepted whose request ends early.
+const incomplete = refusal("The message did not arrive completely. Send it again.")
+
+// form reads the texts of a form, and stores its files.
+func (c *Channel) form(r *http.Request, key conversation.Key) (fields map[string]string, list []media.Attachment, err error) {
+	parts, err := r.MultipartReader()
+	if err != nil { // of a button, where the browser runs no script
+		err := r.ParseForm()
+		return map[string]string{"text": r.PostForm.Get("text"), "id": r.PostForm.Get("id")}, nil, err
+	}
+	fields = map[string]string{}
+	for {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			return fields, list, nil
 		}
-		in.Attachments = append(in.Attachments, attachment)
+		if err != nil {
+			return nil, nil, arrived(err)
+		}
+		if part.FormName() != "file" {
+			text, err := io.ReadAll(io.LimitReader(part, hosted.MaxText*utf8.UTFMax+1))
+			if err == nil {
+				err = checkText(strings.TrimSpace(string(text)))
+			}
+			if err != nil {
+				return nil, nil, arrived(err)
+			}
+			fields[part.FormName()] = string(text)
+			continue
+		}
+		attachment, err := c.upload(r.Context(), key, part, len(list))
+		if err != nil {
+			return nil, nil, err
+		}
+		if attachment.Ref != "" {
+			list = append(list, attachment)
+		}
 	}
-	return in, nil
+}
+
+// arrived returns what is said of an error while a form was read.
+func arrived(err error) error {
+	var large *http.MaxBytesError
+	var why refusal
+	if errors.As(err, &large) || errors.As(err, &why) {
+		return err
+	}
+	return incomplete
 }
 
 // inbound returns a text as it is accepted. A text without an id gets one of its
@@ -89,30 +132,48 @@ func (c *Channel) inbound(name, id, text string) conversation.Inbound {
 		id = newName()
 	}
 	return conversation.Inbound{
-		Key: keyOf(name), SourceID: name + "/" + id, Sender: conversation.Sender{ID: "web"},
-		Text: text, At: time.Now(), Keep: true,
+		Key: keyOf(name), SourceID: name + "/" + id, Sender: conversation.Sender{ID: personID},
+		Text: text, Keep: true,
 	}
 }
 
-func (c *Channel) upload(ctx context.Context, key conversation.Key, header *multipart.FileHeader) (conversation.Attachment, error) {
-	name := fileName(header.Filename)
-	if header.Size > hosted.MaxFile {
-		return conversation.Attachment{}, refusal(fmt.Sprintf("%s is too large: a file may have %s, and it has %s.", name, size(hosted.MaxFile), size(header.Size)))
+// upload stores the next file of a form that has brought so many. A form without a file
+// sends an empty one without a name, which gives none.
+func (c *Channel) upload(ctx context.Context, key conversation.Key, part *multipart.Part, before int) (media.Attachment, error) {
+	name := fileName(part.FileName())
+	body := &received{Reader: part}
+	attachment, err := c.uploads.Put(ctx, key, name, part.Header.Get("Content-Type"), body)
+	switch {
+	case body.err != nil:
+		return media.Attachment{}, arrived(body.err)
+	case errors.Is(err, files.ErrTooLarge):
+		return media.Attachment{}, refusal(fmt.Sprintf("%s is too large: a file may have %s.", name, size(c.MaxFile)))
+	case errors.Is(err, conversation.ErrInvalid) && part.FileName() == "":
+		return media.Attachment{}, nil
+	case errors.Is(err, conversation.ErrInvalid):
+		return media.Attachment{}, refusal(name + " is empty.")
+	case err == nil && before >= hosted.MaxFiles:
+		return media.Attachment{}, refusal(fmt.Sprintf("At most %d files go with one message.", hosted.MaxFiles))
 	}
-	opened, err := header.Open()
-	if err != nil {
-		return conversation.Attachment{}, err
-	}
-	defer opened.Close()
-	data, err := io.ReadAll(opened)
-	if err != nil {
-		return conversation.Attachment{}, err
-	}
-	if len(data) == 0 {
-		return conversation.Attachment{}, refusal(name + " is empty.")
-	}
-	return c.uploads.Put(ctx, key, name, hosted.MediaType(header.Header.Get("Content-Type"), data), data)
+	return attachment, err
 }
+
+// received notes why a part of a form could not be read.
+type received struct {
+	io.Reader
+	err error
+}
+
+func (r *received) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		r.err = err
+	}
+	return n, err
+}
+
+// maxBody returns how many bytes a message may have with its files.
+func (c *Channel) maxBody() int64 { return 4*c.MaxFile + 1<<20 }
 
 // fileName returns the last element of a name, in one line and not too long.
 func fileName(name string) string {
@@ -120,8 +181,8 @@ func fileName(name string) string {
 	return string([]rune(name)[:min(utf8.RuneCountInString(name), 100)])
 }
 
-// takeEdit accepts another text in place of the last message. The run that answers it
-// takes the last turn out of the conversation.
+// takeEdit accepts another text in place of a message. The run that answers it begins a
+// branch of the conversation there.
 func (c *Channel) takeEdit(w http.ResponseWriter, r *http.Request) {
 	name, ok := chatName(w, r)
 	if !ok {
@@ -142,68 +203,69 @@ func (c *Channel) edit(r *http.Request, name string) error {
 		return tooLong
 	}
 	in := c.inbound(name, r.PostFormValue("id"), text)
-	if _, err := c.Store.Answer(r.Context(), channelName, in.SourceID); !errors.Is(err, conversation.ErrNoAnswer) {
+	if _, err := kept.New(c.Store).Answer(r.Context(), channelName, in.SourceID); !errors.Is(err, kept.ErrNoAnswer) {
 		return err // it was taken, and only its answer was lost
 	}
 	c.edits.Lock() // so that nothing is said between the check and the edit
 	defer c.edits.Unlock()
-	active, last, err := c.lastAlone(r.Context(), name, seq)
+	active, old, err := c.editable(r.Context(), name, seq)
 	if err != nil {
 		return err
 	}
-	in.Replaces = conversation.MessageID{Conversation: active.ID, Seq: last.Seq}
-	if in.Attachments, err = c.again(r.Context(), in.Key, last); err != nil {
+	in.Replaces = conversation.MessageID{Conversation: active.ID, Seq: old.Seq}
+	if in.Attachments, err = c.again(r.Context(), in.Key, old); err != nil {
 		return err
 	}
 	return c.gate.Accept(r.Context(), in)
 }
 
-// lastAlone returns the message that can be edited, and its conversation: the last one
-// of the chat, where it was answered alone and nothing waits behind it.
-func (c *Channel) lastAlone(ctx context.Context, name string, seq int64) (active conversation.Conversation, last conversation.Message, err error) {
+// editable returns a message that can be edited, and its conversation: a person's, which
+// was answered alone, while nothing waits.
+func (c *Channel) editable(ctx context.Context, name string, seq int64) (active conversation.Conversation, m conversation.Message, err error) {
 	waiting, err := c.Store.Inbox(ctx, keyOf(name), 1)
 	if err != nil {
-		return active, last, err
+		return active, m, err
 	}
 	if len(waiting) > 0 {
-		return active, last, refusal("The assistant is still working on a later message. Stop it first, or wait for its answer.")
+		return active, m, refusal("The assistant is still working on a later message. Stop it first, or wait for its answer.")
 	}
 	active, err = c.Store.Active(ctx, keyOf(name))
 	if err != nil {
-		return active, last, err
+		return active, m, err
 	}
-	page, err := c.Store.Messages(ctx, conversation.MessageQuery{Conversation: active.ID, Turns: 1})
+	around := conversation.MessageQuery{Conversation: active.ID, View: conversation.ViewTalk, After: seq - 1, Forward: true, Limit: 2}
+	page, err := c.Store.Messages(ctx, around)
 	if err != nil {
-		return active, last, err
+		return active, m, err
 	}
-	var said []conversation.Message
-	for _, m := range page.Messages {
-		if m.Role == conversation.RoleUser {
-			said = append(said, m)
+	if len(page.Messages) == 0 || page.Messages[0].Seq != seq || page.Messages[0].Role != conversation.RoleUser {
+		return active, m, refusal("This message is not there any more. Load the page again.")
+	}
+	before, err := c.Store.Messages(ctx, conversation.MessageQuery{Conversation: active.ID, View: conversation.ViewTalk, Before: seq, Limit: 1})
+	if err != nil {
+		return active, m, err
+	}
+	for _, neighbour := range append(page.Messages[1:], before.Messages...) {
+		if neighbour.Role == conversation.RoleUser {
+			return active, m, refusal("Several messages were answered together and can't be edited separately. Send a new message instead.")
 		}
 	}
-	switch {
-	case len(said) == 0 || said[len(said)-1].Seq != seq:
-		return active, last, refusal("There are newer messages; only the last one can be edited.")
-	case len(said) > 1:
-		return active, last, refusal("Several messages were answered together and can't be edited separately. Send a new message instead.")
-	}
-	return active, said[0], nil
+	return active, page.Messages[0], nil
 }
 
 // again stores the files of a message once more, for the message that replaces
 // it.
-func (c *Channel) again(ctx context.Context, key conversation.Key, m conversation.Message) ([]conversation.Attachment, error) {
-	var list []conversation.Attachment
-	add := func(name, mediaType string, data []byte) error {
-		attachment, err := c.uploads.Put(ctx, key, name, mediaType, data)
+func (c *Channel) again(ctx context.Context, key conversation.Key, m conversation.Message) ([]media.Attachment, error) {
+	var list []media.Attachment
+	add := func(name, mediaType string, body io.Reader) error {
+		attachment, err := c.uploads.Put(ctx, key, name, mediaType, body)
 		list = append(list, attachment)
 		return err
 	}
 	for _, image := range m.Images {
 		data, err := c.Store.ImageData(ctx, image)
 		if err == nil {
-			err = add(image.Name, image.MediaType, data)
+			err = add(image.Name, image.MediaType, bytes.NewReader(data))
 		}
 		if err != nil {
 			return nil, err
@@ -211,16 +273,16 @@ func (c *Channel) again(ctx context.Context, key conversation.Key, m conversatio
 	}
 	_, texts := m.SplitFiles()
 	for n, file := range m.Files {
-		data, err := hosted.FileData(ctx, c.Store, key, file)
+		body, err := hosted.OpenFile(ctx, c.Store, key, file)
 		switch {
 		case err != nil:
 			return nil, err
-		case data == nil && n < len(texts) && texts[n] != "": // of an earlier version
-			data, file.MediaType = []byte(texts[n]), "text/plain"
-		case data == nil:
-			continue // it was only named
+		case body != nil:
+			err = errors.Join(add(file.Name, file.MediaType, body), body.Close())
+		case n < len(texts) && texts[n] != "": // of an earlier version
+			err = add(file.Name, "text/plain", strings.NewReader(texts[n]))
 		}
-		if err := add(file.Name, file.MediaType, data); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -236,7 +298,7 @@ func (c *Channel) answerSent(w http.ResponseWriter, r *http.Request, name string
 		httpserver.Problem(w, r, http.StatusUnprocessableEntity, string(why))
 	case err != nil:
 		c.fail(w, r, err)
-	case strings.Contains(r.Header.Get("Accept"), "text/html"):
+	case httpserver.WantsPage(r):
 		http.Redirect(w, r, "/chat/"+name, http.StatusSeeOther)
 	default:
 		w.WriteHeader(http.StatusAccepted)

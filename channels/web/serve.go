@@ -18,9 +18,9 @@ import (
 )
 
 //go:embed templates
-var files embed.FS
+var embedded embed.FS
 
-var templates = pages.NewSet(subfolder(files, "templates"), template.FuncMap{"long": isLong})
+var templates = pages.NewSet(subfolder(embedded, "templates"), template.FuncMap{"long": isLong})
 
 // isLong reports whether a page shows a message in a box that can be scrolled.
 func isLong(text string) bool { return len(text) > 4000 || strings.Count(text, "\n") > 40 }
@@ -50,18 +50,29 @@ func (c *Channel) Serve(server *httpserver.Server) {
 	}
 	person("GET /{$}", c.showNew)
 	person("GET /search", c.showFound)
+	person("GET /import", c.showImport)
+	person("POST /import", c.takeImport, httpserver.MaxBody(maxImport))
+	person("POST /import/stop", c.stopImport)
+	person("GET /chat/{name}/export", c.export)
+	person("GET /chat/{name}/conversation/{conversation}/export", c.export)
+	person("GET "+chatsPath, c.showChats)
 	person("GET /chat/{name}", c.showChat)
 	person("GET /chat/{name}/events", c.follow)
 	person("GET /chat/{name}/file/{notice}", c.sendFile)
 	person("GET /chat/{name}/delete", c.askToDelete)
+	person("GET /chat/{name}/settings", c.showSettings)
 	person("GET /chat/{name}/conversation/{conversation}", c.showConversation)
 	person("GET /chat/{name}/conversation/{conversation}/image/{seq}/{n}", c.sendImage)
 	person("GET /chat/{name}/conversation/{conversation}/attachment/{seq}/{n}", c.sendAttachment)
 	person("GET /chat/{name}/conversation/{conversation}/delete", c.askToDelete)
 
-	person("POST /chat/{name}/messages", c.takeMessage, httpserver.MaxBody(hosted.MaxBody))
+	person("POST /chat/{name}/messages", c.takeMessage, httpserver.MaxBody(c.maxBody()))
 	person("POST /chat/{name}/edit", httpserver.WithForm(c.takeEdit), httpserver.MaxBody(hosted.MaxBody))
+	person("POST /chat/{name}/version", httpserver.WithForm(c.chooseVersion))
 	person("POST /chat/{name}/rename", httpserver.WithForm(c.rename))
+	person("POST /chat/{name}/pin", httpserver.WithForm(c.pin))
+	person("POST /chat/{name}/instructions", httpserver.WithForm(c.setInstructions))
+	person("POST /chat/{name}/reminders/delete", httpserver.WithForm(c.deleteReminder))
 	person("POST /chat/{name}/archive", c.archive)
 	person("POST /chat/{name}/conversation/{conversation}/reopen", c.reopen)
 	person("POST /chat/{name}/delete", c.delete)
@@ -109,6 +120,8 @@ func (c *Channel) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, conversation.ErrNotFound), errors.Is(err, conversation.ErrNoSession):
 		httpserver.Problem(w, r, http.StatusNotFound, "There is no such conversation. It may have been deleted.")
+	case errors.Is(err, conversation.ErrInvalid):
+		httpserver.Problem(w, r, http.StatusUnprocessableEntity, "This address is not one that a page of this chat has given. Go back, and load the page again.")
 	case errors.Is(err, conversation.ErrMoved):
 		httpserver.Problem(w, r, http.StatusServiceUnavailable, "The gateway can't reach its database at the moment, so nothing is stored. Try again later.")
 	case conversation.IsDamaged(err):

@@ -9,6 +9,8 @@ import (
 	"parley/channels"
 	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/conversation/files"
+	"parley/conversation/media"
 	"parley/pages"
 )
 
@@ -42,7 +44,9 @@ type chatPage struct {
 	Calls                             []toolUse
 	Answer                            template.HTML
 	Commands                          []channels.Command
-	MaxText                           int
+	MaxText, MaxFiles                 int
+	Vision                            bool
+	MaxFile, MaxBody                  int64
 }
 
 // showNew shows an empty chat, which begins with its first message.
@@ -101,7 +105,9 @@ func (c *Channel) show(w http.ResponseWriter, r *http.Request, name string, t vi
 	}
 	p.Empty = len(t.entries) == 0 && len(t.waiting) == 0
 	p.Address = p.URL
-	p.At, p.FreshID, p.Commands, p.MaxText = t.at.String(), newName(), c.Commands, hosted.MaxText
+	p.At, p.FreshID, p.Commands = t.at.String(), newName(), c.Commands
+	p.Vision = c.Vision
+	p.MaxText, p.MaxFiles, p.MaxFile, p.MaxBody = hosted.MaxText, hosted.MaxFiles, c.MaxFile, c.maxBody()
 	c.answerPage(w, r, p)
 }
 
@@ -196,8 +202,8 @@ func (c *Channel) sendImage(w http.ResponseWriter, r *http.Request) {
 		c.fail(w, r, conversation.ErrNotFound)
 		return
 	}
-	image, err := c.Store.ImageAt(r.Context(), found.ID, seq, n)
-	if err == nil && !conversation.IsImageType(image.MediaType) {
+	image, err := files.New(c.Store).ImageAt(r.Context(), found.ID, seq, n)
+	if err == nil && !media.IsImageType(image.MediaType) {
 		err = conversation.ErrNotFound
 	}
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"parley/channels/hosted"
 	"parley/httpserver"
 	"parley/internal/clock"
-	"parley/pages"
 )
 
 const (
@@ -225,7 +224,7 @@ func (s *stream) answer(u *update, p activity.Progress) (err error) {
 	if u.Calls, err = s.fragment(&s.shown.calls, "calls", usesOf(p)); err != nil {
 		return err
 	}
-	blocks := pages.Blocks(p.Text)
+	blocks := blocksOf(p)
 	same := 0
 	for same < len(blocks) && same < len(s.shown.blocks) && hashOf(blocks[same]) == s.shown.blocks[same] {
 		same++

@@ -9,6 +9,10 @@ import (
 	"parley/activity"
 	"parley/channels/hosted"
 	"parley/conversation"
+	"parley/conversation/approvals"
+	"parley/conversation/branches"
+	"parley/conversation/kept"
+	"parley/conversation/runs"
 	"parley/pages"
 )
 
@@ -58,10 +62,24 @@ func (c *Channel) read(ctx context.Context, name string, w *activity.Watch) (vie
 	if err := c.readItems(ctx, &t, name, math.MaxInt64); err != nil {
 		return t, err
 	}
+	return t, c.addWaiting(ctx, &t, name, waiting)
+}
+
+// addWaiting adds the messages that wait for an answer, and the open questions behind the
+// messages that they were asked for.
+func (c *Channel) addWaiting(ctx context.Context, t *view, name string, waiting []conversation.Inbound) error {
+	open, err := approvals.New(c.Store).Open(ctx, keyOf(name))
+	if err != nil && !conversation.IsDamaged(err) {
+		return err
+	}
 	for _, in := range waiting {
+		if len(open) > 0 && in.At.After(open[0].AskedAt) {
+			t.waiting, open = append(t.waiting, questionItems(open, name)...), nil
+		}
 		t.waiting = append(t.waiting, waitingItem(in))
 	}
-	return t, nil
+	t.waiting = append(t.waiting, questionItems(open, name)...)
+	return nil
 }
 
 // readItems reads the newest messages before a seq, and the notices among them.
@@ -96,7 +114,17 @@ func (c *Channel) readItems(ctx context.Context, t *view, name string, before in
 		}
 	}
 	notices, err := c.noticesOf(ctx, t, name, from, before)
-	t.entries = merged(itemsOf(page.Messages, address), notices, from)
+	by, unread := runs.Of(ctx, c.Store, t.Conversation, page.Messages)
+	if unread != nil && !conversation.IsDamaged(unread) {
+		return unread
+	}
+	items := itemsOf(page.Messages, address, by)
+	if len(items) > 0 && t.Active {
+		if err := c.addVersions(ctx, t, items); err != nil && !conversation.IsDamaged(err) {
+			return err
+		}
+	}
+	t.entries = merged(items, notices, from)
 	if t.damaged {
 		t.entries = append([]item{damagedItem}, t.entries...)
 	}
@@ -106,21 +134,47 @@ func (c *Channel) readItems(ctx context.Context, t *view, name string, before in
 	return err
 }
 
-// withoutReplaced returns messages without those from the seq replaced on, 0 for none. If
-// something else was said since, the edit replaces nothing, and all are returned.
+// withoutReplaced returns messages without those from the seq replaced on, 0 for none.
 func withoutReplaced(messages []conversation.Message, replaced int64) []conversation.Message {
 	from := slices.IndexFunc(messages, func(m conversation.Message) bool { return m.Seq == replaced })
-	if from < 0 || slices.ContainsFunc(messages[from+1:], func(m conversation.Message) bool { return m.Role == conversation.RoleUser }) {
+	if from < 0 {
 		return messages
 	}
 	return messages[:from]
+}
+
+// addVersions tells the items with which branches begin which versions there are.
+func (c *Channel) addVersions(ctx context.Context, t *view, items []item) error {
+	forks, err := branches.New(c.Store).Forks(ctx, t.Conversation)
+	if err != nil {
+		return err
+	}
+	for _, fork := range forks {
+		first := slices.IndexFunc(items, func(e item) bool { return e.Seq >= fork.Versions[fork.Chosen] })
+		if first < 0 || first == 0 && t.earlier > 0 {
+			continue // it is on an earlier page
+		}
+		if items[first].Kind == kindTools { // versions stand below the answer that the calls lead to
+			next := slices.IndexFunc(items[first:], func(e item) bool { return e.Kind != kindTools })
+			first += max(next, 0)
+		}
+		v := &versions{Number: fork.Chosen + 1, Count: len(fork.Versions)}
+		if fork.Chosen > 0 {
+			v.Before = fork.Versions[fork.Chosen-1]
+		}
+		if fork.Chosen < v.Count-1 {
+			v.After = fork.Versions[fork.Chosen+1]
+		}
+		items[first].Versions = v
+	}
+	return nil
 }
 
 // noticesOf returns the notices of the conversation that belong to a page.
 func (c *Channel) noticesOf(ctx context.Context, t *view, name string, from, before int64) ([]item, error) {
 	var list []item
 	for after := int64(0); ; {
-		some, err := c.Store.Notices(ctx, keyOf(name), after, noticesRead)
+		some, err := kept.New(c.Store).Notices(ctx, keyOf(name), after, noticesRead)
 		if err != nil {
 			return nil, err
 		}
@@ -142,7 +196,11 @@ func (c *Channel) noticesOf(ctx context.Context, t *view, name string, from, bef
 }
 
 // blocks returns the HTML blocks of the answer under way.
-func (t view) blocks() []string { return pages.Blocks(t.progress.Text) }
+func (t view) blocks() []string { return blocksOf(t.progress) }
+
+func blocksOf(p activity.Progress) []string {
+	return pages.AnswerBlocks(p.Earlier, p.Thought, p.Text)
+}
 
 // toolsUnderWay returns the tool calls of the run under way.
 func (t view) toolsUnderWay() []toolUse { return usesOf(t.progress) }

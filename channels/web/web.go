@@ -16,18 +16,31 @@ import (
 	"parley/channels/hosted"
 	"parley/conversation"
 	"parley/conversation/bots"
+	"parley/conversation/files"
+	"parley/conversation/media"
+	"parley/conversation/reminders"
 	"parley/httpserver"
 	"parley/sessions"
 )
 
 const channelName = "web"
 
+// personID is the id of who writes in the web chat: whoever is signed in.
+const personID = "web"
+
 // Deps holds what the channel depends on.
 type Deps struct {
-	Store    *conversation.Store
-	Feed     *activity.Feed
-	Sessions *sessions.Service
-	Commands []channels.Command // that the composer completes
+	Store     *conversation.Store
+	Feed      *activity.Feed
+	Sessions  *sessions.Service
+	Reminders *reminders.Reminders
+	Edited    func(key conversation.Key) // tells the loop of a session that its conversation was changed
+	Commands  []channels.Command         // that the composer completes
+	Vision    bool                       // the model sees pictures; else people are told so when they pick one
+
+	MaxFile int64 // bytes that a file may have; 0: as files.DefaultLimits
+
+	Imports Imports // imports files with conversations
 
 	Health func(state, detail string) // called with "serving" when Run begins, see bots.Health; nil: not called
 
@@ -56,7 +69,10 @@ func New(deps Deps) *Channel {
 	if deps.Health == nil {
 		deps.Health = func(string, string) {}
 	}
-	return &Channel{Deps: deps, uploads: hosted.Uploads{Store: deps.Store, Log: deps.Log}, list: sharedList{watch: deps.Feed.WatchChannel(channelName)}}
+	if deps.MaxFile == 0 {
+		deps.MaxFile = files.DefaultLimits().MaxFile
+	}
+	return &Channel{Deps: deps, uploads: hosted.Uploads{Store: deps.Store, Log: deps.Log, Most: deps.MaxFile}, list: sharedList{watch: deps.Feed.WatchChannel(channelName)}}
 }
 
 // Name returns "web".
@@ -74,7 +90,7 @@ func (c *Channel) Run(ctx context.Context, accept channels.AcceptFunc) error {
 func (c *Channel) HasStarted() bool { return c.gate.HasOpened() }
 
 // Fetch opens a file that came with a message.
-func (c *Channel) Fetch(ctx context.Context, file conversation.Attachment) (io.ReadCloser, error) {
+func (c *Channel) Fetch(ctx context.Context, file media.Attachment) (io.ReadCloser, error) {
 	return c.uploads.Fetch(ctx, file)
 }
 

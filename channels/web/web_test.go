@@ -2,15 +2,20 @@ package web_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"html"
 	"image"
 	"image/png"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"parley/activity"
@@ -55,6 +60,38 @@ func TestCutAnswerIsMarkedOnThePage(t *testing.T) {
 	}
 }
 
+// What was told once stands at its answer for good, also on a page that is loaded later.
+func TestAnswerShowsWhatItWarnsOf(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "[budget]\nsession_tokens = 100")
+	h.model.Script(
+		llmtest.Answer{Text: "One.", Usage: &llm.Usage{Prompt: 84, Completion: 1}},
+		llmtest.Answer{Text: "Two.", Usage: &llm.Usage{Prompt: 9, Completion: 1}},
+	)
+	h.ask("warned", "Go on.")
+	h.ask("warned", "Go on.")
+	page := h.browser.Page("/chat/warned")
+	first, second, _ := strings.Cut(page, "Two.")
+	const warning = `<div class="warning prose" dir="auto"><p>⚠️ This chat has used 85 % of today's 100 tokens; more from `
+	if strings.Count(first, warning) != 1 || strings.Contains(second, "⚠️") {
+		t.Errorf("the page shows\n%s", page)
+	}
+}
+
+// A message that waits for its turn is not left without a word.
+func TestPageSaysThatAMessageWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "[budget]\nmessages_per_minute = 1")
+	page := h.follow("queue", "/0/0")
+	h.ask("queue", "one")
+	h.say("queue", "two")
+	page.until(func(u update) bool {
+		return u.Blocks != nil && strings.Contains(*u.Blocks, "⏳ You get 1 answer in a minute.")
+	})
+	h.say("queue", "/stop")
+	h.await("queue")
+}
+
 // A page that is not sure whether its message arrived sends it again.
 func TestARepeatedMessageIsTakenOnce(t *testing.T) {
 	t.Parallel()
@@ -76,7 +113,7 @@ func TestARepeatedMessageIsTakenOnce(t *testing.T) {
 	}
 }
 
-func TestWhatCanNotBeSentIsRefusedInWords(t *testing.T) {
+func TestInvalidMessagesAreRefusedInWords(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	many := make([]sent, 11)
@@ -152,6 +189,49 @@ func TestAPictureIsShownToTheModelAndInTheChat(t *testing.T) {
 	}
 }
 
+// zeros is the data of a file that counts how much of it is read.
+type zeros struct{ left, read atomic.Int64 }
+
+func (z *zeros) Read(p []byte) (int, error) {
+	n := min(int64(len(p)), z.left.Load())
+	if n == 0 {
+		return 0, io.EOF
+	}
+	clear(p[:n])
+	z.left.Add(-n)
+	z.read.Add(n)
+	return int(n), nil
+}
+
+// A file of 2 GB is refused in words before much of it was sent, also where the browser does
+// not say how large it is.
+func TestAHugeFileIsRefusedEarly(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	for name, isSaid := range map[string]bool{"said": true, "not said": false} {
+		const head = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"film.mkv\"\r\n\r\n"
+		film := &zeros{}
+		film.left.Store(2 << 30)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.browser.URL+"/chat/garden/messages", io.MultiReader(strings.NewReader(head), film))
+		h.must(err)
+		request.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		request.Header.Set("Accept", "application/json")
+		if isSaid {
+			request.ContentLength = int64(len(head)) + 2<<30
+		}
+		if answer, err := h.browser.Client.Do(request); err == nil { // else the server has ended the connection
+			text, _ := io.ReadAll(answer.Body)
+			answer.Body.Close()
+			if answer.StatusCode/100 != 4 || !strings.Contains(string(text), "too large") {
+				t.Errorf("%s: %d %s", name, answer.StatusCode, text)
+			}
+		}
+		if read := film.read.Load(); read > 64<<20 {
+			t.Errorf("%s: %d bytes were read", name, read)
+		}
+	}
+}
+
 // A file of any kind is taken, and offered for download in a way that no browser runs
 // it. Nobody reaches a file of another chat by its address.
 func TestFilesAreOfferedForDownload(t *testing.T) {
@@ -186,8 +266,8 @@ func TestTheLastMessageIsSaidAnew(t *testing.T) {
 	h := newHarness(t)
 	h.ask("edit", "First")
 	h.ask("edit", "Secnod", sent{"cat.png", "image/png", pngOf(4)})
-	if status, body := h.post("/chat/edit/edit", url.Values{"seq": {"1"}, "text": {"Other"}}, false); status != http.StatusUnprocessableEntity || !strings.Contains(body, "only the last one") {
-		t.Errorf("an earlier message is changed: %d %s", status, body)
+	if status, body := h.post("/chat/edit/edit", url.Values{"seq": {"2"}, "text": {"Other"}}, false); status != http.StatusUnprocessableEntity || !strings.Contains(body, "not there any more") {
+		t.Errorf("an answer is changed: %d %s", status, body)
 	}
 	if status, body := h.post("/chat/edit/edit", url.Values{"seq": {"3"}, "text": {"Second"}}, false); status != http.StatusAccepted {
 		t.Fatalf("answered %d: %s", status, body)
@@ -273,7 +353,28 @@ func TestToolCallsAreShown(t *testing.T) {
 	h.model.Script(llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "1", Name: "show", Arguments: `{"it":1}`}}}, llmtest.Answer{Text: "Done."})
 	h.ask("tools", "Use it")
 	page := h.browser.Page("/chat/tools")
-	if !strings.Contains(page, "Used show") || !strings.Contains(page, "shown: {&#34;it&#34;:1}") {
+	if !strings.Contains(page, "Used show") || !strings.Contains(page, "shown: {&#34;it&#34;:1}") || strings.Count(page, `download="show-`) != 1 {
+		t.Errorf("the page shows %s", page)
+	}
+}
+
+// A picture of a tool that the answer names stands below the answer as well.
+func TestAnAnswerShowsThePicturesOfToolsThatItNames(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.model.Reply(func(c llmtest.Call) llmtest.Answer {
+		result := c.Messages[len(c.Messages)-1]
+		if result.Role != "tool" {
+			return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "1", Name: "show", Arguments: "{}"}}}
+		}
+		_, name, _ := strings.Cut(result.Content, "[picture ")
+		name, _, _ = strings.Cut(name, ":")
+		return llmtest.Answer{Text: "See " + name + ", and once more " + name}
+	})
+	h.ask("tools", "Show it")
+	page := h.browser.Page("/chat/tools")
+	_, answer, _ := strings.Cut(page, "The assistant answered:")
+	if strings.Count(page, `download="show-`) != 2 || strings.Count(answer, `download="show-`) != 1 || strings.Count(answer, `<img src="/chat/tools/`) != 1 {
 		t.Errorf("the page shows %s", page)
 	}
 }
@@ -310,6 +411,55 @@ func TestAConversationIsNamedArchivedReopenedAndDeleted(t *testing.T) {
 	}
 }
 
+// What is done with a chat in the list can be taken back: the answer to a script says how.
+func TestChangesOfAChatCanBeUndone(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.ask("back", "Hello")
+	id := h.active("back").ID
+	change := func(path string, fields url.Values) (answer struct {
+		Undo *struct {
+			URL    string
+			Fields map[string]string
+		}
+	}) {
+		t.Helper()
+		status, body := h.post(path, fields, false)
+		if status == http.StatusNoContent {
+			return answer
+		}
+		if status != http.StatusOK {
+			t.Fatalf("%s answers %d: %s", path, status, body)
+		}
+		h.must(json.Unmarshal([]byte(body), &answer))
+		return answer
+	}
+	list := func() string {
+		_, list, _ := strings.Cut(h.browser.Page("/"), `id="chats">`)
+		list, _, _ = strings.Cut(list, `id="found-chats"`)
+		return list
+	}
+	before := list()
+	for path, fields := range map[string]url.Values{
+		"/chat/back/rename":  {"title": {"Another name"}},
+		"/chat/back/pin":     {"pinned": {"true"}},
+		"/chat/back/archive": nil,
+	} {
+		answer := change(path, fields)
+		if list() == before || answer.Undo == nil {
+			t.Fatalf("after %s, which can be undone by %+v, the list is %s", path, answer.Undo, list())
+		}
+		undo := url.Values{}
+		for name, value := range answer.Undo.Fields {
+			undo.Set(name, value)
+		}
+		change(answer.Undo.URL, undo)
+		if got := list(); got != before || h.active("back").ID != id {
+			t.Errorf("when %s is undone, the list is %s; before it was %s", path, got, before)
+		}
+	}
+}
+
 // Places that are not web chats are nowhere to be seen.
 func TestOtherChannelsAreNotShown(t *testing.T) {
 	t.Parallel()
@@ -339,10 +489,82 @@ func TestTheSearchFindsWhatWasSaidInAnyChat(t *testing.T) {
 		t.Fatalf("the search shows %s", page)
 	}
 	_, rest, _ := strings.Cut(page, `<ol class="found">`)
-	_, rest, _ = strings.Cut(rest, `<a href="`)
-	address, _, _ := strings.Cut(rest, "#")
-	if found := h.browser.Page(strings.ReplaceAll(address, "&amp;", "&")); !strings.Contains(found, "stood in the reeds") {
-		t.Errorf("the hit leads to %s", found)
+	for range 2 { // to the chat, and to the message
+		_, rest, _ = strings.Cut(rest, `<a href="`)
+		address, _, _ := strings.Cut(rest, `"`)
+		if found := h.browser.Page(strings.ReplaceAll(address, "&amp;", "&")); !strings.Contains(found, "stood in the reeds") {
+			t.Errorf("%s leads to %s", address, found)
+		}
+	}
+}
+
+// However many chats there are, one that is meant is found first as its name is typed, and every one is reached from
+// page to page, also by a browser without scripts.
+func TestEveryChatOfManyCanBeReached(t *testing.T) {
+	t.Parallel()
+	const chats = 500
+	h := newHarness(t)
+	const count = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) INSERT INTO `
+	storetest.Exec(t, h.store, count+`sessions (id, key, channel, created_at) SELECT i, 'web:chat-' || i, 'web', 0 FROM n`)
+	storetest.Exec(t, h.store, count+`conversations (id, uuid, session_id, title, messages, created_at, updated_at)
+		SELECT i, printf('%036d', i), i, 'feta ' || i, 1, 0, i FROM n`)
+	storetest.Exec(t, h.store, count+`messages (conversation_id, seq, run_id, role, content, tokens, created_at)
+		SELECT i, 1, 0, 'user', 'a cheese', 9, 0 FROM n`)
+	var first struct{ HTML, Next string }
+	_, body, _ := h.browser.Get("/search?q=feta+342")
+	h.must(json.Unmarshal([]byte(body), &first))
+	if address := hrefs(first.HTML)[0]; address != "/chat/chat-342" || first.Next != "/search?q=feta+342&skip=20" {
+		t.Errorf("%s is found first, and %s follows", address, first.Next)
+	}
+	next := regexp.MustCompile(`<a[^>]* href="([^"]+)"[^>]* rel="next"|<p class="none"><a href="(/chats[^"]+)"`)
+	for _, start := range []string{"/", "/search?q=feta+342"} {
+		reached := map[string]bool{}
+		for address := start; address != ""; {
+			page := h.browser.Page(address)
+			if start != "/" || address != "/" {
+				_, page, _ = strings.Cut(page, "<main") // without the sidebar
+			}
+			for _, to := range hrefs(page) {
+				reached[to] = true
+			}
+			address = ""
+			if found := next.FindStringSubmatch(page); found != nil {
+				address = html.UnescapeString(found[1] + found[2])
+			}
+		}
+		for n := 1; n <= chats; n++ {
+			if !reached["/chat/chat-"+strconv.Itoa(n)] {
+				t.Fatalf("paging from %s does not reach chat %d", start, n)
+			}
+		}
+	}
+	if status, body, _ := h.browser.Get("/chats?from=made-up"); status != http.StatusUnprocessableEntity {
+		t.Errorf("a page that nobody has given is answered %d: %s", status, body)
+	}
+}
+
+// hrefs returns the addresses that a page links to, in order.
+func hrefs(page string) (list []string) {
+	for _, found := range regexp.MustCompile(`<a[^>]* href="([^"]+)"`).FindAllStringSubmatch(page, -1) {
+		list = append(list, html.UnescapeString(found[1]))
+	}
+	return list
+}
+
+// A chat is in the list as soon as something was written in it.
+func TestANewChatIsListedWhileItsFirstAnswerIsMade(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.model.Reply(func(llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: "Yes"} })
+	h.ask("other", "Something else")
+	hold := make(chan struct{})
+	h.model.Reply(func(llmtest.Call) llmtest.Answer { <-hold; return llmtest.Answer{Text: "Yes"} })
+	defer close(hold)
+	s := h.follow("other", "/0/0")
+	h.say("fresh", "May I come in?")
+	s.until(func(u update) bool { return u.Chats != nil && strings.Contains(*u.Chats, "May I come in?") })
+	if page := h.browser.Page("/"); !strings.Contains(page, `href="/chat/fresh"`) {
+		t.Errorf("the list is %s", page)
 	}
 }
 
@@ -512,4 +734,38 @@ func TestTheChatSaysThatItServes(t *testing.T) {
 			return is.Channel == "web" && is.State == bots.Serving
 		})
 	})
+}
+
+// What the model thinks before it calls a tool is shown like what it thinks before its answer.
+func TestThoughtsBeforeToolCallsAreShownFolded(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.model.Script(llmtest.Answer{Reasoning: "Which <clock>?", ToolCalls: []llm.ToolCall{{ID: "c", Name: "current_time", Arguments: "{}"}}},
+		llmtest.Answer{Reasoning: "It is late.", Text: "Ten."})
+	h.ask("thoughts", "how late is it?")
+	page := h.browser.Page("/chat/thoughts")
+	at := 0
+	for _, want := range []string{
+		`<details class="thought"><summary>Thought</summary><div>Which &lt;clock&gt;?</div></details>`, "current_time",
+		`<details class="thought"><summary>Thought</summary><div>It is late.</div></details><p>Ten.</p>`,
+	} {
+		i := strings.Index(page[at:], want)
+		if i < 0 {
+			t.Fatalf("the page lacks %s behind %s", want, page[:at])
+		}
+		at += i
+	}
+}
+
+func TestAnAnswerShowsItsModelAndItsThoughtFolded(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	h.model.Script(llmtest.Answer{Text: "<think>if <b> then</think>It is so."})
+	h.ask("thoughts", "why?")
+	page := h.browser.Page("/chat/thoughts")
+	for _, want := range []string{`<details class="thought"><summary>Thought</summary><div>if &lt;b&gt; then</div></details><p>It is so.</p>`, `<span class="by" dir="auto" title="Answered by">test-model</span>`, `<template class="source">It is so.</template>`} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -62,11 +63,18 @@ func existingDatabase(configPath string) (string, error) {
 	return path, err
 }
 
+// errOnServer is returned by commands that work on the file of a database.
+var errOnServer = errors.New("the database is on a PostgreSQL server, which has its own tools: back it up with pg_dump or pg_basebackup, " +
+	"restore it with pg_restore, and check it with pg_amcheck")
+
 // configuredDatabase returns the path of the configured database.
 func configuredDatabase(configPath string) (string, error) {
 	cfg, err := config.Load(configPath, os.Getenv)
 	if err != nil {
 		return "", err
+	}
+	if maintenance.OnServer(cfg.Database) {
+		return "", errOnServer
 	}
 	return filepath.Abs(cfg.Database)
 }
@@ -81,7 +89,10 @@ func contents(c maintenance.Contents) string {
 	if c.LostFiles > 0 {
 		text += fmt.Sprintf(" (%d of them missing or damaged: `gateway verify` names them)", c.LostFiles)
 	}
-	return text + ", " + fileSize(c.Bytes)
+	if c.Bytes > 0 {
+		text += ", " + fileSize(c.Bytes)
+	}
+	return text
 }
 
 // stepBars shows the progress of maintenance on a terminal, and nothing elsewhere.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -10,31 +11,37 @@ import (
 )
 
 func chatCommand(configPath *string) *cobra.Command {
-	var session string
-	var resume bool
+	var terminal gateway.Terminal
 	command := &cobra.Command{
 		Use:   "chat",
-		Short: "Chat in this terminal, or answer standard input line by line",
-		Long: "Opens a chat in this terminal. If standard input is a pipe, it answers line by line, and exits\n" +
-			"with status 0 at the end of the input. If its output is closed, it ends by SIGPIPE, as filters\n" +
-			"do; the next chat then answers the last message.",
-		Example: "  gateway chat --session work\n  printf 'hello\\n/history\\n' | gateway chat",
+		Short: "Chat in this terminal, or answer what is piped in",
+		Long: "Opens a chat in this terminal. What is piped into it is one message, or with --lines a message a\n" +
+			"line. It then exits with status 0, or with status 1 and the reason on standard error if there is\n" +
+			"no answer. If its output is closed, it ends by SIGPIPE, as filters do; the next chat then answers\n" +
+			"the last message.",
+		Example: "  gateway chat --session work\n  gateway chat < question.txt\n  printf 'hello\\n/history\\n' | gateway chat --lines",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			g, err := gateway.New(cmd.Context(), gateway.Options{
-				ConfigPath: *configPath, Version: version(), DocumentReader: documentReader(), Terminal: &gateway.Terminal{Session: session, Pick: resume},
-			})
-			if errors.Is(err, cli.ErrNothingPicked) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			defer g.Close()
-			return g.Run(cmd.Context())
+			return chat(cmd.Context(), *configPath, terminal)
 		},
 	}
-	command.Flags().StringVar(&session, "session", "", "`NAME` of the session (default \"default\")")
-	command.Flags().BoolVar(&resume, "resume", false, "choose an earlier conversation to continue")
+	command.Flags().StringVar(&terminal.Session, "session", "", "`NAME` of the session (default \"default\")")
+	command.Flags().BoolVar(&terminal.Pick, "resume", false, "choose an earlier conversation to continue")
+	command.Flags().BoolVar(&terminal.Lines, "lines", false, "answer piped input line by line")
 	return command
+}
+
+// chat opens a terminal and serves nothing else.
+func chat(ctx context.Context, configPath string, terminal gateway.Terminal) error {
+	g, err := gateway.New(ctx, gateway.Options{
+		ConfigPath: configPath, Version: version(), DocumentReader: documentReader(), ServerGuard: serverGuard(), Terminal: &terminal,
+	})
+	if errors.Is(err, cli.ErrNothingPicked) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	return g.Run(ctx)
 }

@@ -13,6 +13,7 @@ import (
 
 	"parley/config"
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/conversation/retention"
 	"parley/conversation/storetest"
 	"parley/gateway"
@@ -48,7 +49,7 @@ func cleanupWith(t *testing.T, configPath string, args ...string) string {
 func titles(t *testing.T, s *conversation.Store) (list []string) {
 	t.Helper()
 	for i := range 3 {
-		all, _, err := s.Conversations(t.Context(), conversation.ConversationQuery{Key: conversation.Key(fmt.Sprintf("telegram:chat:%d", i+1)), Limit: 9})
+		all, _, err := catalog.New(s).Conversations(t.Context(), catalog.ConversationQuery{Key: conversation.Key(fmt.Sprintf("telegram:chat:%d", i+1)), Limit: 9})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,14 +19,14 @@ func discordCommand(configPath *string) *cobra.Command {
 			"Open it in a browser, as somebody who may manage the server.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.Load(*configPath, os.Getenv)
+			cfg, origins, err := config.LoadWithOrigins(*configPath, os.Getenv)
 			if err != nil {
 				return err
 			}
 			if cfg.Discord.Token == "" {
 				return fmt.Errorf("no Discord token: set token in the section [discord], or DISCORD_TOKEN in the environment")
 			}
-			link, err := discord.Invite(cmd.Context(), cfg.Discord)
+			link, err := discord.Invite(cmd.Context(), cfg.Discord, origins["discord.token"].Place())
 			if err != nil {
 				return err
 			}

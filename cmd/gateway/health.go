@@ -18,16 +18,24 @@ import (
 const healthTimeout = 4 * time.Second
 
 func healthCommand(configPath *string) *cobra.Command {
-	return &cobra.Command{
+	var all bool
+	command := &cobra.Command{
 		Use:   "health",
 		Short: "Check whether the gateway on this database works; exit with status 1 if not",
 		Long: "Asks the gateway on this database for its state, and prints the answer. It exits with status 0\n" +
 			"if the gateway works. It exits with status 1, and prints each reason, if no gateway runs, if it\n" +
 			"does not answer within " + healthTimeout.String() + " (it is stopped, or hangs), if a platform rejects the bot, if a channel\n" +
 			"has ended, or if the database can't be written or is damaged. A platform that can't be reached\n" +
-			"is not a reason, since the gateway tries again by itself. The command changes nothing.",
+			"is not a reason, since the gateway tries again by itself. The command changes nothing.\n\n" +
+			"With --all, it asks every gateway of this user on this machine, or in this container, whatever its\n" +
+			"configuration is.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := context.WithTimeout(cmd.Context(), healthTimeout)
+			defer cancel()
+			if all {
+				return gateway.CheckAllHealth(ctx, cmd.OutOrStdout())
+			}
 			cfg, err := config.Load(*configPath, os.Getenv)
 			if err != nil {
 				return err
@@ -36,9 +44,9 @@ func healthCommand(configPath *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), healthTimeout)
-			defer cancel()
 			return gateway.CheckHealth(ctx, cmd.OutOrStdout(), path)
 		},
 	}
+	command.Flags().BoolVar(&all, "all", false, "ask every gateway of this user here, whatever its configuration is")
+	return command
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/conversation/transcript"
 )
 
@@ -47,9 +48,9 @@ func historyCommand(configPath *string) *cobra.Command {
 
 // chooseConversation returns the conversation with an id, or without one the
 // conversation used last.
-func chooseConversation(cmd *cobra.Command, store *conversation.Store, session conversation.Session, id string) (conversation.Conversation, error) {
+func chooseConversation(cmd *cobra.Command, store *conversation.Store, session catalog.Session, id string) (conversation.Conversation, error) {
 	if id == "" {
-		list, _, err := store.Conversations(cmd.Context(), conversation.ConversationQuery{Key: session.Key, Limit: 1})
+		list, _, err := catalog.New(store).Conversations(cmd.Context(), catalog.ConversationQuery{Key: session.Key, Limit: 1})
 		if err == nil && len(list) == 0 {
 			err = fmt.Errorf("%s has no messages yet", printableKey(session.Key))
 		}
@@ -65,7 +66,7 @@ func chooseConversation(cmd *cobra.Command, store *conversation.Store, session c
 	return c, err
 }
 
-func printHistory(cmd *cobra.Command, store *conversation.Store, session conversation.Session, c conversation.Conversation, turns int, format transcript.Format) error {
+func printHistory(cmd *cobra.Command, store *conversation.Store, session catalog.Session, c conversation.Conversation, turns int, format transcript.Format) error {
 	page, err := store.Messages(cmd.Context(), conversation.MessageQuery{Conversation: c.ID, Turns: turns})
 	if err != nil {
 		return err

@@ -12,9 +12,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/channels/cli"
-	"parley/cmd/gateway/importer"
 	"parley/config"
 	"parley/conversation"
+	"parley/conversation/archive"
+	"parley/conversation/files"
+	"parley/importer"
 	"parley/llm"
 	"parley/plaintext"
 )
@@ -48,7 +50,7 @@ func importCommand(configPath *string) *cobra.Command {
 				return err
 			}
 			defer file.Close()
-			in := &importing{store: store, counter: llm.NewCounter(cfg.LLM.Model), key: key, dry: dry, same: same}
+			in := &importing{store: store, counter: llm.NewCounter(cfg.LLM.Model), limits: cfg.Files.Limits(), key: key, dry: dry, same: same}
 			if keep := cfg.Conversation.Retention; keep > 0 {
 				in.keptFrom = time.Now().Add(-keep)
 			}
@@ -77,10 +79,11 @@ func importTarget(ctx context.Context, store *conversation.Store, name string) (
 type importing struct {
 	store   *conversation.Store
 	counter *llm.Counter
+	limits  files.Limits
 	key     conversation.Key
 	dry     bool
-	same    bool                 // exports go into the sessions that they are of
-	into    *conversation.Import // nil for a dry run
+	same    bool            // exports go into the sessions that they are of
+	into    *archive.Import // nil for a dry run
 
 	keptFrom time.Time // what was last used before this is deleted by the next cleanup; zero: nothing is
 
@@ -101,9 +104,10 @@ func (in *importing) run(cmd *cobra.Command, file *importer.File) (err error) {
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	if !in.dry {
-		if in.into, err = in.store.BeginImport(ctx, in.key); err != nil {
+		if in.into, err = archive.New(in.store).Import(ctx, in.key); err != nil {
 			return err
 		}
+		in.into.Files = importer.Keeping(in.store, in.limits)
 	}
 	bar := newProgress(cmd.ErrOrStderr(), file.Size(), "Importing")
 	err = file.Read(in.key, time.Now(), func(n int) { _ = bar.Add(n) }, func(e importer.Entry) error { return in.add(ctx, e) })
@@ -140,7 +144,7 @@ func (in *importing) add(ctx context.Context, e importer.Entry) error {
 		in.known++
 		return nil
 	}
-	importer.Count(e.Conversation, in.counter)
+	e.Conversation.Tokens = importer.Tokens(in.counter)
 	if in.into != nil {
 		if _, err := in.into.Add(ctx, e.Conversation); err != nil {
 			return fmt.Errorf("%s: %w", e.Place, err)
@@ -148,6 +152,9 @@ func (in *importing) add(ctx context.Context, e importer.Entry) error {
 	}
 	tokens := int64(0)
 	for _, m := range e.Conversation.Messages {
+		if in.into == nil {
+			m.Tokens = e.Conversation.Tokens(m)
+		}
 		tokens += int64(m.Tokens)
 	}
 	in.count(e.Conversation.UpdatedAt, int64(len(e.Conversation.Messages)), tokens)
@@ -168,7 +175,7 @@ func (in *importing) addArchived(ctx context.Context, place string, a *importer.
 		in.known++
 		return nil
 	case err == nil && in.into != nil:
-		_, err = in.into.AddArchived(ctx, a.Head, a.Records)
+		_, err = in.into.Restore(ctx, a.Head, a.Records)
 	case err == nil:
 		for _, broken := range a.Records {
 			err = errors.Join(err, broken)
@@ -211,7 +218,7 @@ func (in *importing) isKnown(ctx context.Context, id string) (bool, error) {
 		}
 		in.seen[id] = true
 	}
-	return in.store.Known(ctx, id)
+	return archive.New(in.store).Known(ctx, id)
 }
 
 // report prints what was imported and what was left out.

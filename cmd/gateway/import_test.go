@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 )
 
 func file(t *testing.T, name, text string) (path string) {
@@ -26,7 +27,7 @@ func file(t *testing.T, name, text string) (path string) {
 func TestAChatGPTExportIsImportedOnce(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
-	export := "importer/testdata/conversations.json"
+	export := "../../importer/testdata/conversations.json"
 	if out := o.mustCall("import", export, "--dry-run"); out != "To be imported: 2 conversations into cli:default, with 8 messages and 122 tokens; 0 there already, 0 left out.\n" {
 		t.Errorf("dry run: %s", out)
 	}
@@ -36,7 +37,7 @@ func TestAChatGPTExportIsImportedOnce(t *testing.T) {
 	if out := o.mustCall("import", export); out != "Imported 2 conversations into cli:default, with 8 messages and 122 tokens; 0 there already, 0 left out.\n" {
 		t.Errorf("imported: %s", out)
 	}
-	list, _, err := o.daemon.Conversations(t.Context(), conversation.ConversationQuery{Key: "cli:default", Limit: 10})
+	list, _, err := catalog.New(o.daemon).Conversations(t.Context(), catalog.ConversationQuery{Key: "cli:default", Limit: 10})
 	if err != nil || len(list) != 2 || list[0].Title != "Tidying photos" || list[0].Active || list[0].UpdatedAt.Unix() != 1709658000 || list[1].Title != "Hello" {
 		t.Errorf("/history list: %+v, %v", list, err)
 	}
@@ -78,8 +79,8 @@ func TestAnExportCanBeImported(t *testing.T) {
 	if diff := cmp.Diff(exportText(t, path), exportText(t, again)); diff != "" {
 		t.Error(diff)
 	}
-	want, _, _ := from.daemon.Conversations(t.Context(), conversation.ConversationQuery{Key: adasChat, Limit: 10})
-	got, _, _ := to.daemon.Conversations(t.Context(), conversation.ConversationQuery{Key: "cli:moved", Limit: 10})
+	want, _, _ := catalog.New(from.daemon).Conversations(t.Context(), catalog.ConversationQuery{Key: adasChat, Limit: 10})
+	got, _, _ := catalog.New(to.daemon).Conversations(t.Context(), catalog.ConversationQuery{Key: "cli:moved", Limit: 10})
 	for i := range want {
 		if got[i].ID != want[i].ID || got[i].Title != want[i].Title || got[i].Messages != want[i].Messages {
 			t.Errorf("%+v became %+v", want[i], got[i])
@@ -120,7 +121,7 @@ func TestImportTellsWhatItLeftOut(t *testing.T) {
 		!strings.Contains(out, "left out: line 2: ") || !strings.HasSuffix(out, "left out: 5 more\n") || strings.Contains(out, "\x1b") {
 		t.Errorf("%q", out)
 	}
-	cut, err := os.ReadFile("importer/testdata/conversations.json")
+	cut, err := os.ReadFile("../../importer/testdata/conversations.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +145,7 @@ func TestImportWarnsOfRetention(t *testing.T) {
 	if err := settings.Close(); err != nil {
 		t.Fatal(err)
 	}
-	out := o.mustCall("import", "importer/testdata/conversations.json", "--dry-run")
+	out := o.mustCall("import", "../../importer/testdata/conversations.json", "--dry-run")
 	if !strings.Contains(out, "the next cleanup deletes 2 conversations of these") {
 		t.Errorf("got %s", out)
 	}

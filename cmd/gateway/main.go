@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"parley/channels/cli"
 	"parley/config"
 	"parley/gateway"
 	"parley/plaintext"
@@ -36,12 +37,19 @@ func report(err error) {
 	switch {
 	case errors.As(err, &problems): // a line each, with the file's name before it
 		fmt.Fprintln(os.Stderr, plaintext.ForTerminal(problems.Error()))
-	case !errors.Is(err, gateway.ErrReported):
+	case !errors.Is(err, gateway.ErrReported) && !errors.Is(err, cli.ErrFailed):
 		fmt.Fprintln(os.Stderr, "gateway:", plaintext.ForTerminal(err.Error()))
 	}
 }
 
 func run(ctx context.Context, args []string) error {
+	root := newRoot()
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
+}
+
+// newRoot returns the command line of the gateway.
+func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gateway",
 		Short: "Connect chat platforms to a language model",
@@ -53,12 +61,11 @@ func run(ctx context.Context, args []string) error {
 	var configPath string
 	root.PersistentFlags().StringVarP(&configPath, "config", "c", "", "configuration `FILE` (default \"config.toml\" where there is one)")
 	root.AddCommand(
-		runCommand(&configPath), chatCommand(&configPath),
+		runCommand(&configPath), chatCommand(&configPath), askCommand(&configPath),
 		pairCommand(&configPath), botsCommand(&configPath), discordCommand(&configPath), tokenCommand(&configPath),
-		sessionsCommand(&configPath), historyCommand(&configPath), importCommand(&configPath),
-		backupCommand(&configPath), restoreCommand(&configPath), verifyCommand(&configPath), repairCommand(&configPath), cleanupCommand(&configPath),
-		healthCommand(&configPath), versionCommand(), documentCommand(),
+		sessionsCommand(&configPath), historyCommand(&configPath), usageCommand(&configPath), importCommand(&configPath),
+		backupCommand(&configPath), restoreCommand(&configPath), verifyCommand(&configPath), repairCommand(&configPath), migrateCommand(&configPath), cleanupCommand(&configPath),
+		mcpCommand(&configPath), nodesCommand(&configPath), drainCommand(&configPath), healthCommand(&configPath), versionCommand(), documentCommand(), guardCommand(),
 	)
-	root.SetArgs(args)
-	return root.ExecuteContext(ctx)
+	return root
 }

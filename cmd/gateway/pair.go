@@ -16,6 +16,7 @@ import (
 
 	"parley/config"
 	"parley/conversation"
+	"parley/conversation/maintenance"
 	"parley/conversation/pairing"
 	"parley/gateway"
 	"parley/plaintext"
@@ -166,9 +167,11 @@ func openStore(ctx context.Context, configPath string) (*conversation.Store, err
 	if err != nil {
 		return nil, err
 	}
-	path, err := existingDatabase(configPath)
-	if err != nil {
-		return nil, err
+	path := cfg.Database
+	if !maintenance.OnServer(path) {
+		if path, err = existingDatabase(configPath); err != nil {
+			return nil, err
+		}
 	}
 	return conversation.Open(ctx, gateway.StoreConfig(cfg, path))
 }

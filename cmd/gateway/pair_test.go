@@ -129,7 +129,7 @@ discord    any       1001   Zoë    -           3d    has access
 }
 
 // A flood of strangers must not hide who was let in.
-func TestPairListShowsTheNewestOfACrowd(t *testing.T) {
+func TestPairListShowsTheNewestOfMany(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	var list []pairing.Pairing

@@ -20,7 +20,7 @@ func runCommand(configPath *string) *cobra.Command {
 			"SIGTERM or SIGINT.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			options := gateway.Options{ConfigPath: *configPath, Version: version(), Daemon: true, DocumentReader: documentReader()}
+			options := gateway.Options{ConfigPath: *configPath, Version: version(), Daemon: true, DocumentReader: documentReader(), ServerGuard: serverGuard()}
 			if cli.IsInteractive(os.Stdin, os.Stdout) {
 				options.Terminal = &gateway.Terminal{}
 			}

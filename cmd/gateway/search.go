@@ -61,6 +61,9 @@ func printHits(out io.Writer, hits []search.Hit, query search.Query) error {
 		if h.Sender.Name != "" {
 			who = printable(h.Sender.Name)
 		}
+		if f := h.File; f != nil {
+			who += fmt.Sprintf(", in %s, page %d of %d", printable(f.Name), f.Page, f.Pages)
+		}
 		_, err := fmt.Fprintf(out, "%s · %s · %s · %s\n    %s: %s\n", h.At.Format("2006-01-02 15:04"), printableKey(h.Key), h.Conversation, titled(h.Title),
 			who, plaintext.OneTerminalLine(h.Snippet.Mark("**", "**")))
 		if err != nil {
@@ -84,6 +87,16 @@ type hitJSON struct {
 	Role         conversation.Role `json:"role"`
 	At           time.Time         `json:"at"`
 	Snippet      []pieceJSON       `json:"snippet"`
+	File         *filePageJSON     `json:"file,omitempty"`
+}
+
+// filePageJSON is the page of a file in which the words are.
+type filePageJSON struct {
+	ID    int64  `json:"id"`
+	N     int    `json:"-"`
+	Name  string `json:"name"`
+	Page  int64  `json:"page"`
+	Pages int64  `json:"pages"`
 }
 
 type pieceJSON struct {
@@ -100,7 +113,7 @@ func hitsJSON(hits []search.Hit) []hitJSON {
 		}
 		list = append(list, hitJSON{
 			Session: h.Key, Conversation: h.Conversation, Title: h.Title, Seq: h.Seq, Turn: h.Turn,
-			Role: h.Role, At: h.At.UTC(), Snippet: snippet,
+			Role: h.Role, At: h.At.UTC(), Snippet: snippet, File: (*filePageJSON)(h.File),
 		})
 	}
 	return list

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/plaintext"
 )
 
@@ -40,7 +41,7 @@ func withStore(configPath *string, do func(cmd *cobra.Command, args []string, st
 }
 
 func listCommand(configPath *string) *cobra.Command {
-	var query conversation.SessionQuery
+	var query catalog.SessionQuery
 	var asJSON bool
 	command := &cobra.Command{
 		Use:     "list",
@@ -71,15 +72,15 @@ func jsonFlag(command *cobra.Command, asJSON *bool) {
 }
 
 // listSessions returns the sessions of a query, and reports whether there are more than its limit.
-func listSessions(cmd *cobra.Command, store *conversation.Store, query conversation.SessionQuery) (list []conversation.Session, more bool, err error) {
+func listSessions(cmd *cobra.Command, store *conversation.Store, query catalog.SessionQuery) (list []catalog.Session, more bool, err error) {
 	if query.Limit < 0 {
 		return nil, false, fmt.Errorf("--limit: found %d, allowed: 0 or more", query.Limit)
 	}
-	list, next, err := store.Sessions(cmd.Context(), query)
+	list, next, err := catalog.New(store).Sessions(cmd.Context(), query)
 	return list, next != "", err
 }
 
-func printSessions(out io.Writer, list []conversation.Session, more bool, now time.Time) error {
+func printSessions(out io.Writer, list []catalog.Session, more bool, now time.Time) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(out, "There are no such sessions.")
 		return err
@@ -126,7 +127,7 @@ func showCommand(configPath *string) *cobra.Command {
 	return command
 }
 
-func printShown(out io.Writer, s conversation.Session, list []conversation.Conversation, now time.Time) error {
+func printShown(out io.Writer, s catalog.Session, list []conversation.Conversation, now time.Time) error {
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(table, "Session:\t%s\n", printableKey(s.Key))
 	if s.Place != "" {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/conversation/transcript"
 )
 
@@ -23,7 +24,7 @@ type sessionJSON struct {
 	UsedAt            time.Time        `json:"used_at"`
 }
 
-func newSessionJSON(s conversation.Session) sessionJSON {
+func newSessionJSON(s catalog.Session) sessionJSON {
 	return sessionJSON{
 		Session:           s.Key,
 		Channel:           s.Key.Channel(),
@@ -38,7 +39,7 @@ func newSessionJSON(s conversation.Session) sessionJSON {
 	}
 }
 
-func sessionsJSON(sessions []conversation.Session) []sessionJSON {
+func sessionsJSON(sessions []catalog.Session) []sessionJSON {
 	list := []sessionJSON{} // [] when there are none, not null
 	for _, s := range sessions {
 		list = append(list, newSessionJSON(s))
@@ -51,7 +52,7 @@ type sessionWithConversations struct {
 	Conversations []transcript.Conversation `json:"conversations"`
 }
 
-func shownJSON(s conversation.Session, conversations []conversation.Conversation) sessionWithConversations {
+func shownJSON(s catalog.Session, conversations []conversation.Conversation) sessionWithConversations {
 	shown := sessionWithConversations{newSessionJSON(s), []transcript.Conversation{}}
 	for _, c := range conversations {
 		shown.Conversations = append(shown.Conversations, transcript.NewConversation(c))

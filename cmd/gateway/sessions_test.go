@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/conversation/pairing"
 )
 
@@ -396,7 +397,7 @@ func TestExportsAreWholeFilesForTheirOwnerAlone(t *testing.T) {
 func TestExportWritesPicturesForWhoAsks(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
-	o.commits(adasChat, "", "look", conversation.Message{Role: conversation.RoleUser, Content: "look", Images: []conversation.Image{
+	o.commits(adasChat, "", "look", conversation.Message{Role: conversation.RoleUser, Content: "look", Images: []media.Image{
 		{Name: "cat.png", MediaType: "image/png", Size: 3, Data: []byte("png")},
 	}})
 	const data = `"size":3,"data":"cG5n"`

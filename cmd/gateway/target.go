@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 )
 
 // target is what an argument KEY|ID names: a session, or one of its conversations.
 type target struct {
-	session conversation.Session
+	session catalog.Session
 	one     *conversation.Conversation // nil: all of the session
 }
 
@@ -32,12 +33,12 @@ func findTarget(ctx context.Context, store *conversation.Store, name string) (ta
 	if err != nil {
 		return target{}, err
 	}
-	session, err := store.Session(ctx, c.Key)
+	session, err := catalog.New(store).Session(ctx, c.Key)
 	return target{session: session, one: &c}, err
 }
 
-func findSession(ctx context.Context, store *conversation.Store, key conversation.Key) (conversation.Session, error) {
-	session, err := store.Session(ctx, key)
+func findSession(ctx context.Context, store *conversation.Store, key conversation.Key) (catalog.Session, error) {
+	session, err := catalog.New(store).Session(ctx, key)
 	if errors.Is(err, conversation.ErrNoSession) {
 		err = fmt.Errorf("%w%s", err, suggestion(ctx, store, string(key)))
 	}
@@ -49,7 +50,7 @@ func (t target) conversations(ctx context.Context, store *conversation.Store) ([
 	if t.one != nil {
 		return []conversation.Conversation{*t.one}, nil
 	}
-	list, _, err := store.Conversations(ctx, conversation.ConversationQuery{Key: t.session.Key})
+	list, _, err := catalog.New(store).Conversations(ctx, catalog.ConversationQuery{Key: t.session.Key})
 	return list, err
 }
 
@@ -57,7 +58,7 @@ func (t target) conversations(ctx context.Context, store *conversation.Store) ([
 // the command that lists all.
 func suggestion(ctx context.Context, store *conversation.Store, name string) string {
 	all := "; `gateway sessions list` shows the sessions"
-	list, _, err := store.Sessions(ctx, conversation.SessionQuery{})
+	list, _, err := catalog.New(store).Sessions(ctx, catalog.SessionQuery{})
 	if err != nil {
 		return all
 	}
@@ -70,7 +71,7 @@ func suggestion(ctx context.Context, store *conversation.Store, name string) str
 const suggested = 3 // keys at most
 
 // nearest returns the keys that are most similar to a name, the best first.
-func nearest(name string, sessions []conversation.Session) []string {
+func nearest(name string, sessions []catalog.Session) []string {
 	type candidate struct {
 		key   string
 		score float64
@@ -122,7 +123,7 @@ func completeSessions(configPath *string) cobra.CompletionFunc {
 			return nil, cobra.ShellCompDirectiveError
 		}
 		defer store.Close()
-		list, _, err := store.Sessions(cmd.Context(), conversation.SessionQuery{Limit: 100})
+		list, _, err := catalog.New(store).Sessions(cmd.Context(), catalog.SessionQuery{Limit: 100})
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"parley/cluster"
 	"parley/config"
 	"parley/conversation"
 	"parley/conversation/maintenance"
@@ -45,6 +47,9 @@ func tokenCommand(configPath *string) *cobra.Command {
 // errNoAuth is returned if the gateway asks for no token.
 var errNoAuth = errors.New(`auth = "none" in the section [http]: the gateway asks for no token`)
 
+// errNoTokenFile is returned if no token is configured, and there is no file beside the database that could hold one.
+var errNoTokenFile = errors.New("there is no token: where the database is on a server, it is configured (token or token_file in the section [http], or HTTP_TOKEN)")
+
 // tokenOf returns the configured token, or else the one that the gateway made.
 func tokenOf(cfg config.Config) (string, error) {
 	if cfg.HTTP.Auth == httpserver.AuthNone {
@@ -52,6 +57,9 @@ func tokenOf(cfg config.Config) (string, error) {
 	}
 	if cfg.HTTP.Token != "" {
 		return cfg.HTTP.Token, nil
+	}
+	if maintenance.OnServer(cfg.Database) {
+		return "", errNoTokenFile
 	}
 	path, err := maintenance.RealPath(cfg.Database)
 	if err != nil {
@@ -117,30 +125,51 @@ func runningServer(ctx context.Context, configPath string) (signin.Server, *conv
 	if err != nil {
 		return none, nil, err
 	}
-	pid, err := maintenance.DaemonPID(path)
-	if err != nil {
-		return none, nil, err
+	if !maintenance.OnServer(path) { // else the nodes are known once the database is open
+		if pid, err := maintenance.DaemonPID(path); err != nil {
+			return none, nil, err
+		} else if pid == 0 {
+			return none, nil, notServed(path)
+		}
 	}
-	if pid == 0 {
-		return none, nil, fmt.Errorf("no gateway serves %s: `gateway run` starts one; call this where it was started, or name its configuration with -c FILE", path)
-	}
-	noServer := fmt.Errorf("the gateway (process %d) serves no HTTP: listen in the section [http] says where it would", pid)
 	if cfg.HTTP.Address() == "" {
-		return none, nil, noServer
+		return none, nil, errNoHTTP
 	}
 	store, err := openStore(ctx, configPath)
 	if err != nil {
 		return none, nil, err
 	}
-	server, err := signin.New(store).Server(ctx)
-	if errors.Is(err, signin.ErrNoServer) {
-		err = noServer
-	}
+	server, err := storedServer(ctx, store)
 	if err != nil {
 		store.Close()
 		return none, nil, err
 	}
 	return server, store, nil
+}
+
+// errNoHTTP is returned where the gateway has no HTTP server.
+var errNoHTTP = errors.New("the gateway serves no HTTP: listen in the section [http] says where it would")
+
+func notServed(database string) error {
+	return fmt.Errorf("no gateway serves %s: `gateway run` starts one; call this where it was started, or name its configuration with -c FILE", database)
+}
+
+// storedServer returns the HTTP server that was started last. Where nodes share the database, one of them must be serving.
+func storedServer(ctx context.Context, store *conversation.Store) (server signin.Server, err error) {
+	if node := store.Node(); node != nil {
+		members, err := node.Members(ctx)
+		if err != nil {
+			return server, err
+		}
+		if !slices.ContainsFunc(members, func(m cluster.Member) bool { return m.Command == cluster.Serves }) {
+			return server, notServed(store.Path())
+		}
+	}
+	server, err = signin.New(store).Server(ctx)
+	if errors.Is(err, signin.ErrNoServer) {
+		err = errNoHTTP
+	}
+	return server, err
 }
 
 func tokenRotateCommand(configPath *string) *cobra.Command {
@@ -171,6 +200,8 @@ func rotateToken(ctx context.Context, configPath string) error {
 		return errNoAuth
 	case cfg.HTTP.Token != "":
 		return fmt.Errorf("the token is configured (%s): change it there, and start the gateway anew", origins["http.token"].Text)
+	case maintenance.OnServer(cfg.Database):
+		return errNoTokenFile
 	}
 	path, err := maintenance.RealPath(cfg.Database)
 	if err != nil {

@@ -62,8 +62,12 @@ func (b *Bots) Begin(ctx context.Context, a conversation.Account) (t Takeover, e
 
 func adoptPairings(ctx context.Context, tx *sql.Tx, a conversation.Account) error {
 	for _, statement := range []string{
-		`UPDATE OR REPLACE pairings SET account = ?2 WHERE channel = ?1 AND account = ''`,
-		`UPDATE OR REPLACE channel_health SET account = ?2 WHERE channel = ?1 AND account = ''`,
+		`DELETE FROM pairings WHERE channel = ?1 AND account = ?2
+			AND user_id IN (SELECT user_id FROM pairings WHERE channel = ?1 AND account = '')`,
+		`UPDATE pairings SET account = ?2 WHERE channel = ?1 AND account = ''`,
+		`DELETE FROM channel_health WHERE channel = ?1 AND account = ?2
+			AND EXISTS (SELECT 1 FROM channel_health WHERE channel = ?1 AND account = '')`,
+		`UPDATE channel_health SET account = ?2 WHERE channel = ?1 AND account = ''`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, a.Channel, a.ID); err != nil {
 			return err
@@ -92,7 +96,7 @@ func (b *Bots) List(ctx context.Context) ([]Bot, error) {
 			UNION ALL
 			SELECT channel, account, '', 0, 0, 1, 0 FROM inbox WHERE run_id IS NULL AND note = 0
 			UNION ALL
-			SELECT channel, account, '', 0, 0, 0, 1 FROM outbox WHERE state = 'due')
+			SELECT channel, account, '', 0, 0, 0, 1 FROM outbox WHERE state = 'due') AS known
 		WHERE account <> '' GROUP BY channel, account ORDER BY channel, max(at) DESC, account`)
 	if err != nil {
 		return nil, db.Explain(err)
@@ -129,7 +133,8 @@ func (b *Bots) Release(ctx context.Context, a conversation.Account) (released Qu
 			count     *int64
 		}{
 			// One of the same number may be there, of a bot that nobody knows.
-			{`UPDATE OR IGNORE inbox SET account = '' WHERE run_id IS NULL AND note = 0 AND +channel = ? AND account = ?`, &released.Waiting},
+			{`UPDATE inbox AS i SET account = '' WHERE run_id IS NULL AND note = 0 AND ` + db.Either(`+`, ``) + `channel = ?1 AND account = ?2
+				AND NOT EXISTS (SELECT 1 FROM inbox o WHERE o.channel = ?1 AND o.source_id = i.source_id AND o.account = '')`, &released.Waiting},
 			{`UPDATE outbox SET account = '' WHERE state = 'due' AND channel = ? AND account = ?`, &released.Due},
 		} {
 			result, err := tx.ExecContext(ctx, step.statement, a.Channel, a.ID)

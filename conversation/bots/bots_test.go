@@ -159,3 +159,33 @@ func TestReleaseBotGivesItsWorkToAnother(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Queues counts what waits and what is due by channel, with the oldest of each. Kept
+// replies are not due.
+func TestQueuesCountByChannel(t *testing.T) {
+	t.Parallel()
+	s, clock := storetest.NewAged(t)
+	if list, err := New(s).Queues(t.Context()); err != nil || len(list) != 0 {
+		t.Errorf("nothing waits: %+v, %v", list, err)
+	}
+	began := clock.Now()
+	storetest.TurnNow(t, s, clock, storetest.Chat, 1, "one")
+	clock.Pass(time.Minute)
+	storetest.TurnNow(t, s, clock, storetest.Chat, 2, "two")
+	storetest.Accept(t, s, storetest.SayNow(clock, "discord:dm:1", 1, "waits"))
+	storetest.Accept(t, s, storetest.SayNow(clock, "discord:dm:2", 2, "waits"))
+	page := storetest.SayNow(clock, "web:kitchen", 1, "kept replies are not due")
+	page.Keep = true
+	storetest.Accept(t, s, page)
+	run := storetest.Answered(page.Key, storetest.Begin(t, s, page.Key, 1000), "kept")
+	run.Replies[0].Keep = true
+	storetest.Commit(t, s, run)
+	list, err := New(s).Queues(t.Context())
+	want := []Queue{
+		{Channel: "discord", Waiting: 2, OldestWaiting: began.Add(time.Minute)},
+		{Channel: "telegram", Due: 2, OldestDue: began},
+	}
+	if diff := cmp.Diff(want, list); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+}

@@ -32,7 +32,7 @@ func (b *Bots) SetHealth(ctx context.Context, of conversation.Account, state, de
 	return b.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO channel_health (channel, account, state, detail, changed_at) VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (channel, account) DO UPDATE SET state = excluded.state, detail = excluded.detail, changed_at = excluded.changed_at`,
+			ON CONFLICT (channel, account`+db.Either(``, `, node_id`)+`) DO UPDATE SET state = excluded.state, detail = excluded.detail, changed_at = excluded.changed_at`,
 			of.Channel, of.ID, state, db.Text(detail), db.Millis(b.now()))
 		return err
 	})

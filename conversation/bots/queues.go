@@ -41,12 +41,12 @@ func earlier(a, b time.Time) time.Time {
 // Queues returns what waits, ordered by channel and bot; a channel in which nothing waits has no queue.
 func (b *Bots) Queues(ctx context.Context) ([]Queue, error) {
 	rows, err := b.db.QueryContext(ctx, `
-		SELECT channel, account, sum(waiting), coalesce(min(CASE WHEN waiting THEN at END), 0), sum(due), coalesce(min(CASE WHEN due THEN at END), 0),
+		SELECT channel, account, sum(waiting), coalesce(min(CASE WHEN waiting = 1 THEN at END), 0), sum(due), coalesce(min(CASE WHEN due = 1 THEN at END), 0),
 			count(held_at), coalesce(min(held_at), 0)
 		FROM (
-			SELECT channel, account, 1 AS waiting, 0 AS due, sent_at AS at, NULL AS held_at FROM inbox WHERE run_id IS NULL AND note = 0
+			SELECT channel, account, 1 AS waiting, 0 AS due, sent_at AS at, CAST(NULL AS BIGINT) AS held_at FROM inbox WHERE run_id IS NULL AND note = 0
 			UNION ALL
-			SELECT channel, account, 0, 1, created_at, held_at FROM outbox WHERE state = 'due')
+			SELECT channel, account, 0, 1, created_at, held_at FROM outbox WHERE state = 'due') AS queued
 		GROUP BY channel, account ORDER BY channel, account`)
 	if err != nil {
 		return nil, db.Explain(err)

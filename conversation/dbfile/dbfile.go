@@ -1,10 +1,11 @@
-// Package dbfile opens database files past the store: for tests and measurements, which
-// look into a file, or write rows as only an earlier version or a fault would.
+// Package dbfile opens databases past the store: for tests and measurements, which
+// look into one, or write rows as only an earlier version or a fault would.
 package dbfile
 
 import (
 	"database/sql"
 
+	"parley/conversation/internal/postgres"
 	"parley/conversation/internal/sqlite"
 )
 
@@ -21,3 +22,12 @@ func OpenReadOnly(path string) (*sql.DB, error) {
 
 // OpenMemory opens an empty database in memory. It has one connection.
 func OpenMemory() (*sql.DB, error) { return sqlite.OpenMemory() }
+
+// OpenURL opens a database on a PostgreSQL server, without becoming one of its nodes.
+func OpenURL(url string) (*sql.DB, error) {
+	config, err := postgres.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	return sql.OpenDB(postgres.NewConnector(config)), nil
+}

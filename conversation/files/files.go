@@ -1,124 +1,166 @@
-// Package files keeps files that come without a platform which holds them until a run
-// has read them. They are written and deleted piece by piece, so that no other write
-// waits long.
+// Package files keeps the files of messages. It also keeps uploads, which no platform stores,
+// until a run has read them; they are written and deleted piece by piece, so that no other
+// write waits long.
 package files
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/filepages"
 	"parley/conversation/internal/uploads"
 )
 
-// Files are the uploaded files of a store.
+const (
+	// PageSize is how many bytes a page of a file's text has.
+	PageSize = filepages.Size
+
+	// InMessage is how many bytes of a file's text a message holds at most. The pages behind
+	// that have entries of their own in the search index.
+	InMessage = filepages.InMessage
+)
+
+// Files gives access to the files and uploads of a store.
 type Files struct {
-	db  *db.DB
-	now func() time.Time
+	store *conversation.Store
+	db    *db.DB
 }
 
 // New returns the files of a store.
-func New(store *conversation.Store) *Files { return &Files{store.DB(), store.Now} }
+func New(store *conversation.Store) *Files { return &Files{store, store.DB()} }
 
-// Upload is a file.
+// Upload is a file that is being uploaded.
 type Upload struct {
 	Key       conversation.Key // the session that it is for
 	Name      string
-	MediaType string // as the sender says, "image/png"
-	Data      []byte
-	At        time.Time // given by the store
+	MediaType string    // as the sender says, "image/png"
+	Body      io.Reader // its bytes, which are read once
+	Most      int64     // bytes that it may have
 }
 
-// MaxSize is how many bytes an upload may have.
-const MaxSize = 20 << 20
+// KeepUpload is how long an upload waits for a message that names it.
+const KeepUpload = uploads.Keep
 
 // ErrNotFound says that there is no such upload, or that it is gone.
 var ErrNotFound = errors.New("no such upload")
 
-// Put stores a file and returns the Ref by which an Attachment of an inbound with Keep
-// names it: it can't be guessed. It is deleted once a run has settled
-// the inbound, and after a day when none has come. More than MaxSize bytes,
-// or none, are ErrInvalid.
-func (f *Files) Put(ctx context.Context, u Upload) (ref string, err error) {
-	if len(u.Data) == 0 || len(u.Data) > MaxSize {
-		return "", fmt.Errorf("%w: a file of %d bytes, from 1 to %d are taken", conversation.ErrInvalid, len(u.Data), MaxSize)
-	}
-	ref = rand.Text()
+// ErrTooLarge says that an upload has more bytes than it may have.
+var ErrTooLarge = errors.New("the file is too large")
+
+// Put stores a file and returns its size and the Ref by which an Attachment of an inbound
+// with Keep names it: it can't be guessed. It holds one piece in memory. The file is deleted
+// once a run has settled the inbound, and after a day when none has come. The errors are
+// those of Body, ErrTooLarge, ErrInvalid for a file without bytes, or one of the store.
+func (f *Files) Put(ctx context.Context, u Upload) (ref string, size int64, err error) {
+	piece := make([]byte, uploads.Piece)
 	var id int64
-	for n, from := 0, 0; from < len(u.Data); n, from = n+1, from+uploads.Piece {
-		piece := u.Data[from:min(from+uploads.Piece, len(u.Data))]
-		last := from+len(piece) == len(u.Data)
-		err := f.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
+	ref = rand.Text()
+	for n, last := 0, false; !last; n++ {
+		length, err := io.ReadFull(u.Body, piece)
+		last = err == io.EOF || err == io.ErrUnexpectedEOF
+		if size += int64(length); size > u.Most {
+			err = ErrTooLarge
+		} else if last {
+			err = nil
+		}
+		if err == nil && size == 0 {
+			return "", 0, fmt.Errorf("%w: a file without bytes", conversation.ErrInvalid)
+		}
+		if err != nil {
+			f.abandon(ctx, id)
+			return "", size, err
+		}
+		err = f.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
 			if n == 0 {
-				if id, err = insertUpload(ctx, tx, u, ref, f.now()); err != nil {
+				if id, err = insertUpload(ctx, tx, u, ref, f.store.Now()); err != nil {
 					return err
 				}
 			}
-			_, err = tx.ExecContext(ctx, `INSERT INTO upload_pieces (upload_id, n, data) VALUES (?, ?, ?)`, id, n, piece)
-			if err == nil && last {
-				_, err = tx.ExecContext(ctx, `UPDATE uploads SET state = ? WHERE id = ?`, uploads.Ready, id)
+			if length > 0 {
+				if _, err = tx.ExecContext(ctx, `INSERT INTO upload_pieces (upload_id, n, data) VALUES (?, ?, ?)`, id, n, piece[:length]); err != nil {
+					return err
+				}
+			}
+			if last {
+				_, err = tx.ExecContext(ctx, `UPDATE uploads SET state = ?, size = ? WHERE id = ?`, uploads.Ready, size, id)
 			}
 			return err
 		})
 		if err != nil {
-			return "", fmt.Errorf("store the file %q of %s: %w", u.Name, u.Key, err)
+			return "", size, fmt.Errorf("store the file %q of %s: %w", u.Name, u.Key, err)
 		}
 	}
-	return ref, nil
+	return ref, size, nil
+}
+
+// abandon lets the pieces of an upload be deleted that does not come to its end. Else they
+// are deleted after a day.
+func (f *Files) abandon(ctx context.Context, id int64) {
+	if id == 0 {
+		return
+	}
+	_ = f.db.Write(context.WithoutCancel(ctx), func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE uploads SET state = ? WHERE id = ?`, uploads.Taken, id)
+		return err
+	})
 }
 
 func insertUpload(ctx context.Context, tx *sql.Tx, u Upload, ref string, at time.Time) (id int64, err error) {
-	result, err := tx.ExecContext(ctx, `
-		INSERT INTO uploads (ref, session, name, media_type, size, state, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-		ref, string(u.Key), db.Text(u.Name), db.Text(u.MediaType), len(u.Data), uploads.Coming, db.Millis(at))
-	if err != nil {
-		return 0, err
-	}
-	return result.LastInsertId()
+	return db.Insert(ctx, tx, `
+		INSERT INTO uploads (ref, session, name, media_type, size, state, created_at) VALUES (?, ?, ?, ?, 0, ?, ?)`,
+		ref, string(u.Key), db.Text(u.Name), db.Text(u.MediaType), uploads.Coming, db.Millis(at))
 }
 
-// Get returns an upload with its bytes, or ErrNotFound.
-func (f *Files) Get(ctx context.Context, ref string) (Upload, error) {
-	var u Upload
-	var id, at, size int64
-	err := f.db.QueryRowContext(ctx, `
-		SELECT id, session, name, media_type, size, created_at FROM uploads WHERE ref = ? AND state IN (?, ?)`,
-		ref, uploads.Ready, uploads.Accepted).Scan(&id, &u.Key, &u.Name, &u.MediaType, &size, &at)
+// OpenUpload opens an upload, or returns ErrNotFound. It is read piece by piece; one that a
+// run takes meanwhile ends with ErrNotFound.
+func (f *Files) OpenUpload(ctx context.Context, ref string) (io.ReadCloser, error) {
+	u := &uploadReader{ctx: ctx, db: f.db}
+	err := f.db.QueryRowContext(ctx, `SELECT id, size FROM uploads WHERE ref = ? AND state IN (?, ?)`,
+		ref, uploads.Ready, uploads.Accepted).Scan(&u.id, &u.left)
 	if errors.Is(err, sql.ErrNoRows) {
-		return u, ErrNotFound
+		return nil, ErrNotFound
 	}
-	if err != nil {
-		return u, db.Explain(err)
-	}
-	u.At = db.FromMillis(at)
-	rows, err := f.db.QueryContext(ctx, `SELECT data FROM upload_pieces WHERE upload_id = ? ORDER BY n`, id)
-	if err != nil {
-		return u, db.Explain(err)
-	}
-	defer rows.Close()
-	data := bytes.NewBuffer(make([]byte, 0, size))
-	for rows.Next() {
-		var piece sql.RawBytes
-		if err := rows.Scan(&piece); err != nil {
-			return u, err
-		}
-		data.Write(piece)
-	}
-	if err := rows.Err(); err != nil {
-		return u, db.Explain(err)
-	}
-	if int64(data.Len()) != size { // a run has taken it meanwhile
-		return u, ErrNotFound
-	}
-	u.Data = data.Bytes()
-	return u, nil
+	return u, db.Explain(err)
 }
+
+// uploadReader reads an upload.
+type uploadReader struct {
+	ctx   context.Context
+	db    *db.DB
+	id    int64
+	n     int    // of the next piece
+	piece []byte // what is left of the one before
+	left  int64  // bytes of the pieces from n on
+}
+
+func (u *uploadReader) Read(p []byte) (int, error) {
+	if len(u.piece) == 0 {
+		if u.left <= 0 {
+			return 0, io.EOF
+		}
+		err := u.db.QueryRowContext(u.ctx, `SELECT data FROM upload_pieces WHERE upload_id = ? AND n = ?`, u.id, u.n).Scan(&u.piece)
+		if errors.Is(err, sql.ErrNoRows) {
+			return 0, ErrNotFound
+		}
+		if err != nil {
+			return 0, db.Explain(err)
+		}
+		u.n++
+		u.left -= int64(len(u.piece))
+	}
+	n := copy(p, u.piece)
+	u.piece = u.piece[n:]
+	return n, nil
+}
+
+func (*uploadReader) Close() error { return nil }
 
 // GoneError says that a file can't be fetched, now or later.
 type GoneError struct {

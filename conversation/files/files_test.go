@@ -5,29 +5,18 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
 	"parley/conversation"
 	"parley/conversation/internal/uploads"
+	"parley/conversation/media"
 	"parley/conversation/retention"
 	"parley/conversation/storetest"
 )
 
 const page = conversation.Key("web:kitchen")
-
-// ask is a message whose reply is kept.
-func ask(key conversation.Key, id int, text string) conversation.Inbound {
-	in := storetest.Say(key, id, text)
-	in.Keep = true
-	return in
-}
-
-// replied ends a turn of which only the first message is taken.
-func replied(turn conversation.Snapshot, kind conversation.Kind, status conversation.Status, text string, messages ...conversation.Message) conversation.Run {
-	return conversation.Run{Key: turn.Waiting[0].Key, Kind: kind, Status: status, Took: turn.Waiting[:1], Conversation: turn.Conversation,
-		Messages: messages, Replies: []conversation.Delivery{{Text: text, Keep: turn.Waiting[0].Keep}}}
-}
 
 const day = 24 * time.Hour
 
@@ -48,11 +37,21 @@ func mustUpload(t testing.TB, s *conversation.Store, size int) (ref string, data
 	t.Helper()
 	data = make([]byte, size)
 	rand.Read(data)
-	ref, err := New(s).Put(t.Context(), Upload{Key: page, Name: "bridge.png", MediaType: "image/png", Data: data})
-	if err != nil {
-		t.Fatal(err)
+	ref, stored, err := New(s).Put(t.Context(), Upload{Key: page, Name: "bridge.png", MediaType: "image/png", Body: bytes.NewReader(data), Most: int64(size)})
+	if err != nil || stored != int64(size) {
+		t.Fatal(stored, err)
 	}
 	return ref, data
+}
+
+func readUpload(t testing.TB, s *conversation.Store, ref string) ([]byte, error) {
+	t.Helper()
+	u, err := New(s).OpenUpload(t.Context(), ref)
+	if err != nil {
+		return nil, err
+	}
+	defer u.Close()
+	return io.ReadAll(u)
 }
 
 // A picture that somebody pastes reaches the run whole, also after a restart, and
@@ -63,21 +62,20 @@ func TestAnUploadLivesUntilItsRun(t *testing.T) {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			s := storetest.New(t)
 			ref, data := mustUpload(t, s, size)
-			in := ask(page, 1, "What is this?")
-			in.Attachments = []conversation.Attachment{{Name: "bridge.png", MediaType: "image/png", Size: int64(size), Ref: ref}}
+			in := storetest.Ask(page, 1, "What is this?")
+			in.Attachments = []media.Attachment{{Name: "bridge.png", MediaType: "image/png", Size: int64(size), Ref: ref}}
 			storetest.Accept(t, s, in)
 			s = storetest.Open(t, s.Path())
 			turn := storetest.Begin(t, s, page, 1000)
-			u, err := New(s).Get(t.Context(), turn.Waiting[0].Attachments[0].Ref)
-			if err != nil || u.Key != page || u.Name != "bridge.png" || u.MediaType != "image/png" || !bytes.Equal(u.Data, data) {
-				t.Fatalf("%d bytes of %s %s %s, %v", len(u.Data), u.Key, u.Name, u.MediaType, err)
+			if got, err := readUpload(t, s, turn.Waiting[0].Attachments[0].Ref); err != nil || !bytes.Equal(got, data) {
+				t.Fatalf("%d bytes, %v", len(got), err)
 			}
-			storetest.Commit(t, s, replied(turn, conversation.KindAgent, conversation.StatusDone, "A bridge.", conversation.Message{Role: conversation.RoleUser, Content: in.Text, SourceID: in.SourceID,
-				Images: []conversation.Image{{Name: u.Name, MediaType: u.MediaType, Size: size, Data: u.Data}}}))
-			if _, err := New(s).Get(t.Context(), ref); !errors.Is(err, ErrNotFound) {
+			storetest.Commit(t, s, storetest.Replied(turn, conversation.KindAgent, conversation.StatusDone, "A bridge.", conversation.Message{Role: conversation.RoleUser, Content: in.Text, SourceID: in.SourceID,
+				Images: []media.Image{{Name: "bridge.png", MediaType: "image/png", Size: size, Data: data}}}))
+			if _, err := readUpload(t, s, ref); !errors.Is(err, ErrNotFound) {
 				t.Errorf("after its run: %v", err)
 			}
-			image, err := s.ImageAt(t.Context(), turn.Conversation.ID, 1, 0)
+			image, err := New(s).ImageAt(t.Context(), turn.Conversation.ID, 1, 0)
 			if err != nil || image.Name != "bridge.png" || !bytes.Equal(image.Data, data) {
 				t.Errorf("the page shows %d bytes of %s, %v", len(image.Data), image.Name, err)
 			}
@@ -98,8 +96,8 @@ func TestUploadsWithoutAMessageArePruned(t *testing.T) {
 	waits, _ := mustUpload(t, s, 10)
 	withdrawn, _ := mustUpload(t, s, 10)
 	for id, ref := range []string{waits, withdrawn} {
-		in := ask(page, id, "look")
-		in.Attachments = []conversation.Attachment{{Name: "bridge.png", Ref: ref}}
+		in := storetest.Ask(page, id, "look")
+		in.Attachments = []media.Attachment{{Name: "bridge.png", Ref: ref}}
 		storetest.Accept(t, s, in)
 	}
 	if _, err := s.Withdraw(t.Context(), conversation.Account{Channel: "web"}, storetest.Say(page, 1, "").SourceID); err != nil {
@@ -107,19 +105,19 @@ func TestUploadsWithoutAMessageArePruned(t *testing.T) {
 	}
 	clock.Pass(day / 2)
 	clean()
-	if _, err := New(s).Get(t.Context(), forgotten); err != nil {
+	if _, err := readUpload(t, s, forgotten); err != nil {
 		t.Errorf("after half a day: %v", err)
 	}
 	clock.Pass(day)
 	fresh, _ := mustUpload(t, s, 10)
 	clean()
 	for name, ref := range map[string]string{"forgotten": forgotten, "withdrawn": withdrawn} {
-		if _, err := New(s).Get(t.Context(), ref); !errors.Is(err, ErrNotFound) {
+		if _, err := readUpload(t, s, ref); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for name, ref := range map[string]string{"waits": waits, "fresh": fresh} {
-		if _, err := New(s).Get(t.Context(), ref); err != nil {
+		if _, err := readUpload(t, s, ref); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -134,23 +132,27 @@ func TestUploadsWithoutAMessageArePruned(t *testing.T) {
 func TestUploadsAreBounded(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	for _, size := range []int{0, MaxSize + 1} {
-		if _, err := New(s).Put(t.Context(), Upload{Key: page, Data: make([]byte, size)}); !errors.Is(err, conversation.ErrInvalid) {
+	for size, want := range map[int]error{0: conversation.ErrInvalid, 2*uploads.Piece + 1: ErrTooLarge} {
+		if _, _, err := New(s).Put(t.Context(), Upload{Key: page, Body: bytes.NewReader(make([]byte, size)), Most: 2 * uploads.Piece}); !errors.Is(err, want) {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
+	storetest.Chores(t, s)
+	if n := storetest.Count(t, s, `SELECT count(*) FROM upload_pieces`); n != 0 {
+		t.Errorf("%d pieces of what was refused are left", n)
+	}
 	ref, _ := mustUpload(t, s, 10)
-	in := ask("web:cellar", 1, "mine")
-	in.Attachments = []conversation.Attachment{{Name: "bridge.png", Ref: ref}}
+	in := storetest.Ask("web:cellar", 1, "mine")
+	in.Attachments = []media.Attachment{{Name: "bridge.png", Ref: ref}}
 	storetest.Accept(t, s, in)
-	storetest.Commit(t, s, replied(storetest.Begin(t, s, "web:cellar", 1000), conversation.KindAgent, conversation.StatusDone, "answer"))
-	if u, err := New(s).Get(t.Context(), ref); err != nil || u.Key != page {
+	storetest.Commit(t, s, storetest.Replied(storetest.Begin(t, s, "web:cellar", 1000), conversation.KindAgent, conversation.StatusDone, "answer"))
+	if _, err := readUpload(t, s, ref); err != nil {
 		t.Errorf("another session's run has taken it: %v", err)
 	}
-	if _, err := New(s).Get(t.Context(), "guessed"); !errors.Is(err, ErrNotFound) {
+	if _, err := readUpload(t, s, "guessed"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("a guess gave %v", err)
 	}
-	if _, err := s.ImageAt(t.Context(), "unknown", 1, 0); !errors.Is(err, conversation.ErrNotFound) {
+	if _, err := New(s).ImageAt(t.Context(), "unknown", 1, 0); !errors.Is(err, conversation.ErrNotFound) {
 		t.Errorf("no picture: %v", err)
 	}
 }
@@ -160,16 +162,15 @@ func TestUploadsAreBounded(t *testing.T) {
 func TestHalfAnUploadIsNone(t *testing.T) {
 	t.Parallel()
 	s, clock, clean := aged(t)
-	storetest.Exec(t, s, `CREATE TRIGGER full BEFORE INSERT ON upload_pieces WHEN new.n = 2
-		BEGIN SELECT RAISE(ABORT, 'disk full'); END`)
-	if _, err := New(s).Put(t.Context(), Upload{Key: page, Data: make([]byte, 3*uploads.Piece)}); err == nil {
+	storetest.FailInserts(t, s, "upload_pieces", "NEW.n = 2")
+	if _, _, err := New(s).Put(t.Context(), Upload{Key: page, Body: bytes.NewReader(make([]byte, 3*uploads.Piece)), Most: 10 * uploads.Piece}); err == nil {
 		t.Fatal("it did not fail")
 	}
 	var ref string
 	if err := s.DB().QueryRowContext(t.Context(), `SELECT ref FROM uploads`).Scan(&ref); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(s).Get(t.Context(), ref); !errors.Is(err, ErrNotFound) {
+	if _, err := readUpload(t, s, ref); !errors.Is(err, ErrNotFound) {
 		t.Errorf("half a file: %v", err)
 	}
 	clock.Pass(2 * day)

@@ -12,6 +12,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/internal/blobs"
 	"parley/conversation/internal/db"
+	"parley/conversation/media"
 )
 
 // Limits bound what is kept of files. The zero value keeps nothing.
@@ -30,10 +31,10 @@ func DefaultLimits() Limits {
 // Incoming is a file that came with a message and is to be kept.
 type Incoming struct {
 	Session    conversation.Key
-	Inbound    int64 // ID of the message
+	Inbound    int64 // ID of the message; 0 = it is an imported one, and has the file once it is stored
 	N          int   // place among the files of the message, from 0
 	Late       int64 // ID of the file, where it could not be fetched with its message; then Inbound and N say nothing
-	Attachment conversation.Attachment
+	Attachment media.Attachment
 
 	// Open opens the file where its channel has it. Its errors are those of
 	// channels.Fetcher.
@@ -74,8 +75,8 @@ type StoreError struct{ Err error }
 func (e *StoreError) Error() string { return "the gateway could not store it" }
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// Keep fetches a file and stores it, once however often it is called: what is kept of
-// the message already is returned as it is. It holds at most limits.Inline bytes and a
+// Keep fetches a file and stores it. If the file was stored before, it is returned and not
+// fetched again. It holds at most limits.Inline bytes and a
 // buffer in memory. The errors are those of Open, a *RefusedError or a *StoreError;
 // their texts are for the user.
 func (f *Files) Keep(ctx context.Context, in Incoming, limits Limits) (File, error) {
@@ -104,7 +105,7 @@ func (f *Files) Keep(ctx context.Context, in Incoming, limits Limits) (File, err
 	if err := receive(draft, body, limits, used); err != nil {
 		return File{}, err
 	}
-	id, err := f.store(ctx, in, draft, limits)
+	id, err := f.keepBytes(ctx, in, draft, limits)
 	if err != nil {
 		return File{}, err
 	}
@@ -128,9 +129,12 @@ func refusedOr(err error) error {
 	return storeError(err)
 }
 
-// known returns the file where it is kept already: a process that died after that
-// fetches it only once.
+// known returns the file if it was stored before, for example by a process that has died
+// since.
 func (f *Files) known(ctx context.Context, in Incoming) (File, error) {
+	if in.Inbound == 0 && in.Late == 0 {
+		return File{}, nil
+	}
 	condition, args := `f.inbox_id = ? AND f.n = ?`, []any{in.Inbound, in.N}
 	if in.Late != 0 {
 		condition, args = `f.id = ?`, []any{in.Late}
@@ -142,7 +146,7 @@ func (f *Files) known(ctx context.Context, in Incoming) (File, error) {
 	return list[0], nil
 }
 
-// usage is how many bytes of files are kept.
+// usage is the number of bytes of kept files.
 type usage struct{ session, total int64 }
 
 func (f *Files) used(ctx context.Context, q db.Querier, session conversation.Key) (u usage, err error) {
@@ -166,7 +170,7 @@ func (u usage) check(limits Limits, size int64) error {
 }
 
 func refusedFile(limits Limits, size int64) error {
-	if size > limits.MaxFile+1 { // else it is only known to be larger
+	if size > limits.MaxFile+1 { // otherwise the exact size is unknown
 		return &RefusedError{fmt.Sprintf("it has %s, and at most %s of a file are kept", Size(size), Size(limits.MaxFile))}
 	}
 	return &RefusedError{fmt.Sprintf("it has more than %s, the most of a file that is kept", Size(limits.MaxFile))}
@@ -196,9 +200,9 @@ func receive(draft *blobs.Draft, body io.Reader, limits Limits, used usage) erro
 	return storeError(draft.Finish())
 }
 
-// store adds the row of a file that was received. Others may have stored files
+// keepBytes adds the row of a file that was received. Others may have stored files
 // meanwhile, so the limits are checked once more.
-func (f *Files) store(ctx context.Context, in Incoming, draft *blobs.Draft, limits Limits) (id int64, err error) {
+func (f *Files) keepBytes(ctx context.Context, in Incoming, draft *blobs.Draft, limits Limits) (id int64, err error) {
 	err = f.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		used, err := f.used(ctx, tx, in.Session)
 		if err == nil {
@@ -207,7 +211,7 @@ func (f *Files) store(ctx context.Context, in Incoming, draft *blobs.Draft, limi
 		if err != nil {
 			return err
 		}
-		now := db.Millis(f.now())
+		now := db.Millis(f.store.Now())
 		blob, err := draft.Add(ctx, tx, now)
 		if err != nil {
 			return err
@@ -218,7 +222,7 @@ func (f *Files) store(ctx context.Context, in Incoming, draft *blobs.Draft, limi
 		}
 		return tx.QueryRowContext(ctx, `
 			INSERT INTO files (session_id, inbox_id, n, name, media_type, size, blob_id, created_at)
-			SELECT id, ?2, ?3, ?4, ?5, ?6, ?7, ?8 FROM sessions WHERE key = ?1
+			SELECT id, nullif(CAST(?2 AS BIGINT), 0), ?3, ?4, ?5, ?6, ?7, ?8 FROM sessions WHERE key = ?1
 			ON CONFLICT (inbox_id, n) WHERE inbox_id IS NOT NULL DO UPDATE SET blob_id = excluded.blob_id
 			RETURNING id`, string(in.Session), in.Inbound, in.N, db.Text(in.Attachment.Name), db.Text(in.Attachment.MediaType), draft.Size(), blob, now).Scan(&id)
 	})
@@ -231,16 +235,16 @@ func (f *Files) store(ctx context.Context, in Incoming, draft *blobs.Draft, limi
 // Missing is a file that could not be fetched with its message.
 type Missing struct {
 	File
-	Source conversation.FileSource
+	Source media.Source
 }
 
 // Missing lists the files of a session whose next attempt is due, or that came since
-// and nobody was told of. A run tells of those that it has, see [conversation.File].
+// and nobody was told of. A run tells of those that it has, see [media.File].
 func (f *Files) Missing(ctx context.Context, session conversation.Key) ([]Missing, error) {
-	rows, err := f.db.QueryContext(ctx, `
+	rows, err := db.Short(ctx, f.db, `
 		SELECT f.id, coalesce(f.source, '{}'), f.attempts FROM files f
 		WHERE f.session_id = (SELECT id FROM sessions WHERE key = ?) AND f.next_at <= ? ORDER BY f.next_at LIMIT ?`,
-		string(session), db.Millis(f.now()), maxMissing)
+		string(session), db.Millis(f.store.Now()), maxMissing)
 	if err != nil {
 		return nil, db.Explain(err)
 	}
@@ -271,14 +275,19 @@ func (f *Files) Missing(ctx context.Context, session conversation.Key) ([]Missin
 // maxMissing is how many missing files a run fetches.
 const maxMissing = 10
 
-// Postpone stores that another attempt to fetch a missing file has failed. A zero next
+// Postpone stores that another attempt to fetch or read a file has failed. A zero next
 // says that there will be none.
 func (f *Files) Postpone(ctx context.Context, id int64, attempts int, next time.Time) error {
 	at := sql.NullInt64{Int64: db.Millis(next), Valid: !next.IsZero()}
 	return f.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE files SET attempts = ?, next_at = ? WHERE id = ? AND blob_id IS NULL`, attempts, at, id)
+		_, err := tx.ExecContext(ctx, `UPDATE files SET attempts = ?, next_at = ? WHERE id = ?`, attempts, at, id)
 		return err
 	})
+}
+
+// NotShown returns the line of a message about a file whose text is kept, and not shown there.
+func NotShown(name string, size int64) string {
+	return fmt.Sprintf("[file %s, %s, not shown: read_file shows it]", name, Size(size))
 }
 
 // Size returns a number of bytes as people write it.

@@ -3,12 +3,14 @@ package files
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 
 	"parley/conversation"
 	"parley/conversation/internal/blobs"
 	"parley/conversation/internal/db"
+	"parley/conversation/media"
 )
 
 // selectFiles reads the files that people and the model may see: not those of deleted
@@ -21,7 +23,7 @@ const selectFiles = `
 		LEFT JOIN messages m ON m.id = f.message_id
 		LEFT JOIN conversations c ON c.id = m.conversation_id `
 
-const isSeen = ` AND (m.id IS NULL OR c.deleted = 0 AND m.state <> 'undone')`
+const isSeen = ` AND (m.id IS NULL OR c.deleted = 0 AND m.state <> 'undone' AND m.set_aside IS NULL)`
 
 func (f *Files) list(ctx context.Context, condition string, args ...any) ([]File, error) {
 	rows, err := f.db.QueryContext(ctx, selectFiles+condition, args...)
@@ -62,6 +64,74 @@ func (f *Files) File(ctx context.Context, session conversation.Key, id int64) (F
 		return File{}, fmt.Errorf("file %d of %s: %w", id, session, ErrNotFound)
 	}
 	return list[0], nil
+}
+
+// FileAt returns a file of a message that is not a picture, and the key of its session:
+// the file with the number n, counted from 0, of the message with this seq. The error is
+// conversation.ErrNotFound if there is none.
+func (f *Files) FileAt(ctx context.Context, id string, seq int64, n int) (file media.File, key conversation.Key, err error) {
+	var column []byte
+	err = f.db.QueryRowContext(ctx, `
+		SELECT coalesce(m.files, '[]'), s.key FROM messages m JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id
+		WHERE c.uuid = ? AND c.deleted = 0 AND m.seq = ?`, id, seq).Scan(&column, &key)
+	if err == nil {
+		file, err = numbered[media.File](column, n)
+	}
+	if err != nil {
+		return media.File{}, "", db.Explain(fmt.Errorf("file %d of message %d of %s: %w", n, seq, id, notFound(err)))
+	}
+	return file, key, nil
+}
+
+// Data returns the bytes of a kept file. The error is conversation.ErrNotFound if there is
+// none.
+func (f *Files) Data(ctx context.Context, id int64) ([]byte, error) {
+	data, err := blobs.FileData(ctx, f.db, f.db.Path(), id)
+	return data, notFound(err)
+}
+
+// ImageAt returns a picture of a message with its bytes: the picture with the number n,
+// counted from 0, of the message with this seq. The error is conversation.ErrNotFound if
+// there is none.
+func (f *Files) ImageAt(ctx context.Context, id string, seq int64, n int) (image media.Image, err error) {
+	var column []byte
+	var message int64
+	err = f.db.QueryRowContext(ctx, `
+		SELECT id, coalesce(parts, '[]') FROM messages
+		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0) AND seq = ?`,
+		id, seq).Scan(&message, &column)
+	if err == nil {
+		image, err = numbered[media.Image](column, n)
+	}
+	if err == nil {
+		image.Message, image.Place = message, n
+		image.Data, err = f.store.ImageData(ctx, image)
+	}
+	if err != nil {
+		return media.Image{}, db.Explain(fmt.Errorf("picture %d of message %d of %s: %w", n, seq, id, notFound(err)))
+	}
+	return image, nil
+}
+
+// numbered returns the element with the number n of a JSON list.
+func numbered[T any](list []byte, n int) (one T, err error) {
+	var all []T
+	if err := json.Unmarshal(list, &all); err != nil {
+		return one, err
+	}
+	if n < 0 || n >= len(all) {
+		return one, conversation.ErrNotFound
+	}
+	return all[n], nil
+}
+
+// notFound returns an error of the database, or conversation.ErrNotFound if there was no
+// such row.
+func notFound(err error) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return conversation.ErrNotFound
+	}
+	return err
 }
 
 // Reader reads a file from any place. It is not for several goroutines at once.

@@ -113,12 +113,16 @@ func (p *parser) pieces(text string, words []Token) (pieces []Term) {
 	return pieces
 }
 
-// SplitTerms returns the single words of all terms, each as a term of its own: what to look for where no text has all
-// of the terms. In unspaced scripts, pairs of characters stand for words. At most 32 terms are returned.
+// SplitTerms returns quoted phrases, and the single words of all other terms, each as a term of its own: what to look for
+// where no text has all of the terms. In unspaced scripts, pairs of characters stand for words. At most 32 terms are returned.
 func SplitTerms(terms []Term) []Term {
 	var list []Term
 	for _, t := range terms {
-		for _, piece := range t.pieces {
+		pieces := t.pieces
+		if t.Quoted {
+			pieces = []Term{t}
+		}
+		for _, piece := range pieces {
 			if !hasPhrase(list, piece.Phrases[0]) && len(list) < maxTerms {
 				list = append(list, piece)
 			}
@@ -156,6 +160,27 @@ const minPrefix = 4
 func (t Term) MayBePrefix() bool {
 	p := t.Phrases[0]
 	return t.last && !t.Quoted && len(p[len(p)-1]) >= minPrefix
+}
+
+// MayEnd reports whether the term is the last word of a query, which somebody may still be typing.
+func (t Term) MayEnd() bool { return t.last && !t.Quoted }
+
+// Words are the words of a text, in which terms are looked for.
+type Words struct {
+	text         string
+	words, parts []Token
+}
+
+// WordsOf returns the words of a text.
+func WordsOf(text string) Words {
+	text = norm.NFC.String(text)
+	words, parts := tokenize(text)
+	return Words{text, words, parts}
+}
+
+// Has reports whether the text has a term.
+func (w Words) Has(t Term) bool {
+	return len(t.find(w.text, w.words)) > 0 || len(t.find(w.text, w.parts)) > 0
 }
 
 // occurrence is where a term stands in a text, in bytes.

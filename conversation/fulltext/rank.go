@@ -36,9 +36,16 @@ func Merge(a, b []Posting) []Posting {
 // maxRanked is about how many postings of a query are ranked, so that the cost has a bound.
 const maxRanked = 30_000
 
-// neighborWeight is how much the better of the two documents beside one counts for it: a question and its answer share
-// their words.
-const neighborWeight = 0.5
+// nearness is how much a term counts for a document by how far away it stands: in the document, in one beside it, or in
+// the next but one. A question and its answer share their words, and each often has some that the other lacks. Of all places
+// the best one counts, so that a document gains nothing from neighbors that repeat its words.
+var nearness = [...]float64{1, 1.0 / 2, 1.0 / 4}
+
+// List is the postings of one term of a query, sorted by ID.
+type List struct {
+	Postings []Posting
+	Needed   bool // documents without the term are not found
+}
 
 // Ranking is the documents that have terms of a query, the best first.
 type Ranking struct {
@@ -47,39 +54,44 @@ type Ranking struct {
 
 // scored is a document with its score.
 type scored struct {
-	id           int64
-	score, total float64 // of the document alone, and with its neighbors
-	terms        int     // how many it has
+	id, place int64 // place: how many documents are before it, but for hidden ones
+	score     float64
+	needed    int // how many of the needed terms it has itself
 }
 
-// Rank ranks the documents that have any of the terms, or all of them. lists are the postings of each term, sorted by ID;
-// hidden are sorted IDs of documents that are as if they did not exist; documents is the number of documents that are
-// searched. The score of a document is its BM25 score and half of that of
-// the better one of its neighbors. Of documents with the same score, the one with the higher ID comes first.
+// Rank ranks the documents that have any of the terms, and all that are needed. hidden are sorted IDs of documents that are as if they did not exist; documents is the number of documents that are
+// searched. The score of a document is its BM25 score, in which terms of the documents around it count as well: half in those
+// beside it, a quarter in the next ones. Of documents with the same score, the one with the higher ID comes first.
 //
-// Where there are very many postings, the most frequent terms count for nothing.
-func Rank(lists [][]Posting, hidden []int64, documents int64, all bool) *Ranking {
-	byRarity := slices.Clone(lists)
-	slices.SortStableFunc(byRarity, func(a, b []Posting) int { return len(a) - len(b) })
-	var found []scored
-	ranked, counted := 0, 0
-	for _, list := range byRarity {
-		if ranked += len(list); ranked > maxRanked && counted > 0 {
-			break
+// Where there are very many postings, the most frequent terms count for nothing, and are not needed.
+func Rank(lists []List, hidden []int64, documents int64) *Ranking {
+	lists = rarest(lists)
+	found := documentsOf(lists, hidden)
+	needed := 0
+	for _, list := range lists {
+		addTerm(found, list, hidden, rarity(documents, len(list.Postings)))
+		if list.Needed {
+			needed++
 		}
-		found = addTerm(found, list, rarity(documents, len(list)))
-		counted++
 	}
-	if len(hidden) > 0 {
-		found = slices.DeleteFunc(found, func(s scored) bool { return contains(hidden, s.id) })
-	}
-	addNeighbors(found, hidden)
-	if all {
-		found = slices.DeleteFunc(found, func(s scored) bool { return s.terms < counted })
-	}
+	found = slices.DeleteFunc(found, func(s scored) bool { return s.needed < needed })
 	r := &Ranking{found}
 	heap.Init(r)
 	return r
+}
+
+// rarest returns the terms that are ranked, the rarest first: as many as have about maxRanked postings together, and at
+// least one.
+func rarest(lists []List) []List {
+	lists = slices.Clone(lists)
+	slices.SortStableFunc(lists, func(a, b List) int { return len(a.Postings) - len(b.Postings) })
+	postings := 0
+	for i, list := range lists {
+		if postings += len(list.Postings); postings > maxRanked && i > 0 {
+			return lists[:i]
+		}
+	}
+	return lists
 }
 
 // rarity returns the weight of a term that so many of the documents have.
@@ -87,50 +99,86 @@ func rarity(documents int64, having int) float64 {
 	return math.Log(1 + (float64(max(documents-int64(having), 0))+0.5)/(float64(having)+0.5))
 }
 
-// addTerm adds the postings of a term to the documents that were found, sorted by ID.
-func addTerm(found []scored, list []Posting, weight float64) []scored {
-	sum := make([]scored, 0, len(found)+len(list))
-	for len(list) > 0 {
-		p := list[0]
-		switch {
-		case len(found) > 0 && found[0].id < p.ID:
-			sum, found = append(sum, found[0]), found[1:]
-		case len(found) > 0 && found[0].id == p.ID:
-			s := found[0]
-			s.score, s.terms = s.score+weight*p.Impact, s.terms+1
-			sum, found, list = append(sum, s), found[1:], list[1:]
-		default:
-			sum, list = append(sum, scored{id: p.ID, score: weight * p.Impact, terms: 1}), list[1:]
+// documentsOf returns the documents that have any of the terms, sorted by ID, without hidden ones.
+func documentsOf(lists []List, hidden []int64) []scored {
+	var ids []int64
+	for _, list := range lists {
+		ids = withPostings(ids, list.Postings)
+	}
+	found := make([]scored, 0, len(ids))
+	before := 0 // hidden ones
+	for _, id := range ids {
+		for before < len(hidden) && hidden[before] < id {
+			before++
+		}
+		if before == len(hidden) || hidden[before] != id {
+			found = append(found, scored{id: id, place: id - int64(before)})
 		}
 	}
-	return append(sum, found...)
-}
-
-func contains(ids []int64, id int64) bool {
-	_, found := slices.BinarySearch(ids, id)
 	return found
 }
 
-func addNeighbors(found []scored, hidden []int64) {
+// withPostings merges sorted IDs with those of postings.
+func withPostings(ids []int64, list []Posting) []int64 {
+	merged := make([]int64, 0, len(ids)+len(list))
+	for _, p := range list {
+		for len(ids) > 0 && ids[0] < p.ID {
+			merged, ids = append(merged, ids[0]), ids[1:]
+		}
+		if len(ids) > 0 && ids[0] == p.ID {
+			ids = ids[1:]
+		}
+		merged = append(merged, p.ID)
+	}
+	return append(merged, ids...)
+}
+
+// addTerm adds to the score of each document what a term counts for it. Both lists are sorted by ID.
+func addTerm(found []scored, list List, hidden []int64, weight float64) {
+	places := placesOf(list.Postings, hidden)
+	const far = int64(len(nearness))
 	for i := range found {
 		s := &found[i]
-		beside := 0.0
-		if i > 0 && areNeighbors(found[i-1].id, s.id, hidden) {
-			beside = found[i-1].score
+		for len(places) > 0 && places[0].ID <= s.place-far {
+			places = places[1:]
 		}
-		if i+1 < len(found) && areNeighbors(s.id, found[i+1].id, hidden) {
-			beside = max(beside, found[i+1].score)
+		if len(places) == 0 {
+			return
 		}
-		s.total = s.score + neighborWeight*beside
+		best := 0.0
+		for _, p := range places {
+			if p.ID >= s.place+far {
+				break
+			}
+			if p.ID == s.place && list.Needed {
+				s.needed++
+			}
+			best = max(best, nearness[max(p.ID-s.place, s.place-p.ID)]*p.Impact)
+		}
+		s.score += weight * best
 	}
 }
 
-// areNeighbors reports whether there is no document between two, but for hidden ones.
-func areNeighbors(before, after int64, hidden []int64) bool {
-	for before++; before < after && contains(hidden, before); before++ {
+// placesOf returns postings without those of hidden documents, with the place of each document instead of its ID.
+func placesOf(list []Posting, hidden []int64) []Posting {
+	if len(hidden) == 0 {
+		return list
 	}
-	return before == after
+	places := make([]Posting, 0, len(list))
+	before := 0
+	for _, p := range list {
+		for before < len(hidden) && hidden[before] < p.ID {
+			before++
+		}
+		if before == len(hidden) || hidden[before] != p.ID {
+			places = append(places, Posting{p.ID - int64(before), p.Impact})
+		}
+	}
+	return places
 }
+
+// All returns the IDs of all documents, the best first.
+func (r *Ranking) All() []int64 { return r.Next(r.Len()) }
 
 // Next returns the IDs of up to n documents that follow in the ranking.
 func (r *Ranking) Next(n int) (ids []int64) {
@@ -145,8 +193,8 @@ func (r *Ranking) Len() int { return len(r.documents) }
 
 func (r *Ranking) Less(i, j int) bool {
 	a, b := r.documents[i], r.documents[j]
-	if a.total != b.total {
-		return a.total > b.total
+	if a.score != b.score {
+		return a.score > b.score
 	}
 	return a.id > b.id
 }

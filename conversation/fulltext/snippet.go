@@ -31,6 +31,11 @@ func (s Snippet) Mark(open, end string) string {
 	return b.String()
 }
 
+// HasFound reports whether the snippet shows something that the query looked for.
+func (s Snippet) HasFound() bool {
+	return slices.ContainsFunc(s, func(piece Piece) bool { return piece.Found })
+}
+
 // The approximate size of a snippet, in bytes.
 const (
 	snippetSize   = 240
@@ -78,7 +83,7 @@ func occurrences(text string, terms []Term) (found []occurrence) {
 	return slices.Compact(found)
 }
 
-// densest returns the begin of the occurrence from which on a snippet has room for the most of them.
+// densest returns where a snippet should begin to show the most occurrences: at the start of one of them.
 func densest(found []occurrence) int {
 	best, most, end := 0, 0, 0
 	for i, o := range found {

@@ -182,8 +182,8 @@ func appendPart(parts []Token, text string, start, end int) []Token {
 	return parts
 }
 
-// beginsPart reports whether r, between two other characters of a word, begins a new part of it: where the case rises,
-// and between letters and digits.
+// beginsPart reports whether r, between two other characters of a word, begins a new part of it: an upper-case letter behind
+// a lower-case one or a digit, the last of several before a lower-case one, and a change between letters and digits.
 func beginsPart(before, r, after rune) bool {
 	switch {
 	case unicode.IsUpper(r):

@@ -22,7 +22,7 @@ func copyDatabase(ctx context.Context, source *sql.Conn, target string, progress
 	if err := source.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_schema").Scan(&tables); err != nil { // the moment
 		return err
 	}
-	report := func(done, total int) { progress.tell(Copying, int64(done), int64(total)) }
+	report := func(done, total int) { progress.Report(Copying, int64(done), int64(total)) }
 	if err := sqlite.CopyPages(ctx, source, target, report); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func detach(ctx context.Context, path string) (err error) {
 
 // checkCopy checks a copy as thoroughly as SQLite can, and counts what it holds.
 func checkCopy(ctx context.Context, path string, progress Progress) (c Contents, err error) {
-	progress.tell(Checking, 0, 0)
+	progress.Report(Checking, 0, 0)
 	db, err := openToRead(path)
 	if err != nil {
 		return c, err

@@ -5,6 +5,9 @@ import (
 	"parley/conversation/internal/db"
 )
 
+// OnServer reports whether a database is on a PostgreSQL server, not in a file.
+func OnServer(database string) bool { return db.IsURL(database) }
+
 // RealPath returns the absolute path at which a gateway finds a database, links
 // followed.
 func RealPath(path string) (string, error) { return db.RealPath(path) }

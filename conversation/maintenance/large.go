@@ -39,7 +39,7 @@ func embed(ctx context.Context, copied, source string, live db.Querier, progress
 		return 0, err
 	}
 	for i, b := range large {
-		progress.tell(Embedding, int64(i), int64(len(large)))
+		progress.Report(Embedding, int64(i), int64(len(large)))
 		whole, err := embedOne(ctx, target, source, b)
 		if err != nil {
 			return lost, err
@@ -158,7 +158,7 @@ func (v *verification) files(ctx context.Context, q db.Querier) error {
 	}
 	var texts []string
 	for i, k := range list {
-		v.progress.tell(Hashing, int64(i), int64(len(list)))
+		v.progress.Report(Hashing, int64(i), int64(len(list)))
 		problem, err := checkBlob(ctx, q, v.path, k.Blob)
 		if err != nil {
 			return err

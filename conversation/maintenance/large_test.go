@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"parley/conversation"
 	"parley/conversation/files"
 	"parley/conversation/internal/blobs"
+	"parley/conversation/media"
 	"parley/conversation/storetest"
 )
 
@@ -25,7 +25,7 @@ func withFiles(t *testing.T, path string) (contents [][]byte) {
 	limits.Inline = 1 << 10
 	for id, size := range []int{500, 3 << 20} {
 		in := storetest.Say(storetest.Chat, id, "look")
-		in.Attachments = []conversation.Attachment{{Name: "a.bin", Ref: "there"}}
+		in.Attachments = []media.Attachment{{Name: "a.bin", Ref: "there"}}
 		storetest.Accept(t, s, in)
 		data := make([]byte, size)
 		rand.Read(data)
@@ -36,7 +36,7 @@ func withFiles(t *testing.T, path string) (contents [][]byte) {
 			t.Fatal(err)
 		}
 		run := storetest.Answered(storetest.Chat, turn, "Seen.")
-		run.Messages[0].Files = []conversation.File{{ID: kept.ID, Name: "a.bin"}}
+		run.Messages[0].Files = []media.File{{ID: kept.ID, Name: "a.bin"}}
 		storetest.Commit(t, s, run)
 		contents = append(contents, data)
 	}

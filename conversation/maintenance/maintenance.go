@@ -34,7 +34,8 @@ const (
 // known: then it is called once, when the step begins. It must not block.
 type Progress func(step Step, done, total int64)
 
-func (p Progress) tell(step Step, done, total int64) {
+// Report calls p, unless it is nil.
+func (p Progress) Report(step Step, done, total int64) {
 	if p != nil {
 		p(step, done, total)
 	}

@@ -99,7 +99,7 @@ func (s *salvage) walk(ctx context.Context) error {
 	told := int64(0)
 	visit := func() error {
 		if told++; told%4096 == 0 {
-			s.progress.tell(Reading, w.Seen(), int64(s.pages.Count))
+			s.progress.Report(Reading, w.Seen(), int64(s.pages.Count))
 			return ctx.Err()
 		}
 		return nil

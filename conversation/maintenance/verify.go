@@ -105,7 +105,7 @@ func (v *verification) run(ctx context.Context) (err error) {
 	}
 	damaged := unreadable != nil
 	if !damaged {
-		v.progress.tell(Checking, 0, 0)
+		v.progress.Report(Checking, 0, 0)
 		if damaged, err = v.sqlite(ctx, conn); err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (v *verification) run(ctx context.Context) (err error) {
 	if conn == nil {
 		return nil
 	}
-	v.progress.tell(Comparing, 0, 0)
+	v.progress.Report(Comparing, 0, 0)
 	if err := v.rules(ctx, conn); err != nil {
 		return err
 	}
@@ -250,6 +250,8 @@ func (s *salvage) sentence(name string) (text string, lost bool) {
 		"uploads":         "The uploads",
 		"upload_pieces":   "The contents of uploads",
 		"exchange_counts": "",
+		"file_pages":      "", // are made anew, like the next
+		"unread_files":    "",
 	}
 	_, isTable := s.tables[name]
 	switch what, known := words[name]; {

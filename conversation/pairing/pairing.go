@@ -63,7 +63,7 @@ func (p *Pairings) Ask(ctx context.Context, of conversation.Account, user, name 
 		}
 		_, err = tx.ExecContext(ctx, `
 			DELETE FROM pairings WHERE id IN (
-				SELECT id FROM pairings WHERE channel = ? AND account = ? AND code IS NOT NULL ORDER BY id DESC LIMIT -1 OFFSET ?)`, of.Channel, of.ID, maxCodes-1)
+				SELECT id FROM pairings WHERE channel = ? AND account = ? AND code IS NOT NULL ORDER BY id DESC LIMIT `+db.NoLimit+` OFFSET ?)`, of.Channel, of.ID, maxCodes-1)
 		if err != nil {
 			return err
 		}

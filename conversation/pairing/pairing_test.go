@@ -236,7 +236,7 @@ func TestAnApprovalCountsInEveryProcess(t *testing.T) {
 	wantPaired(t, daemon, "telegram", "42", false)
 }
 
-func TestNothingIsKeptOfStrangersWhoseCodesExpired(t *testing.T) {
+func TestExpiredCodesAreDeletedWithTheirStrangers(t *testing.T) {
 	t.Parallel()
 	clock := time.UnixMilli(1_700_000_000_000)
 	s := openAt(t, &clock)

@@ -1,8 +1,8 @@
 // Package places keeps track of places that move. A platform may give a place another
 // id, as Telegram does when a group becomes a supergroup. The session keeps its key, so
-// that no run or delivery is disturbed, in this process or another: messages that are
-// written in the place under its new key belong to the session from then on, with that key as their
-// origin.
+// that no run or delivery is disturbed, in this process or another. Messages that are
+// written in the place under its new key belong to the session from then on, with the new
+// key as their origin.
 package places
 
 import (
@@ -18,7 +18,7 @@ import (
 	"parley/conversation/internal/wordindex"
 )
 
-// Places are the places of a store.
+// Places stores which places have moved.
 type Places struct {
 	db  *db.DB
 	now func() time.Time
@@ -69,7 +69,7 @@ func movePlace(ctx context.Context, tx *sql.Tx, from, to conversation.Key, readd
 	if err != nil {
 		return moved, err
 	}
-	if moved.IsNew = added > 0; moved.IsNew { // so have those that had moved to this one before
+	if moved.IsNew = added > 0; moved.IsNew { // also for places that had moved to this one before
 		if _, err := tx.ExecContext(ctx, `UPDATE moved_places SET session = ? WHERE session = ?`, session, string(to)); err != nil {
 			return moved, err
 		}
@@ -193,13 +193,20 @@ func adoptPlace(ctx context.Context, tx *sql.Tx, place conversation.Key, now int
 		`UPDATE conversations SET active = 0 WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM conversations WHERE session_id = ?2 AND active = 1)`,
 		`UPDATE runs SET session_id = ?2 WHERE conversation_id IN (SELECT id FROM conversations WHERE session_id = ?1)`,
 		`UPDATE conversations SET session_id = ?2 WHERE session_id = ?1`,
-		`UPDATE OR IGNORE appends SET session_id = ?2 WHERE session_id = ?1`,
+		`UPDATE appends AS a SET session_id = ?2 WHERE session_id = ?1 AND NOT EXISTS (SELECT 1 FROM appends o WHERE o.session_id = ?2 AND o.source_id = a.source_id)`,
+		`INSERT INTO unread_files (file_id) SELECT id FROM files WHERE session_id = ?1 AND message_id IS NOT NULL AND blob_id IS NOT NULL
+			ON CONFLICT (file_id) DO UPDATE SET page = -1`,
+		`UPDATE files SET session_id = ?2 WHERE session_id = ?1`,
 		`UPDATE sessions SET metadata = coalesce(metadata, (SELECT metadata FROM sessions WHERE id = ?1)) WHERE id = ?2`,
 		`UPDATE sessions SET metadata = NULL WHERE id = ?1`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, own, into, string(place)); err != nil {
 			return "", err
 		}
+	}
+	if _, err := tx.ExecContext(ctx, `
+		UPDATE group_talk AS t SET session = ?1 WHERE session = ?2 AND NOT EXISTS (SELECT 1 FROM group_talk o WHERE o.session = ?1 AND o.source_id = t.source_id)`, session, string(place)); err != nil {
+		return "", err
 	}
 	return conversation.Key(session), nil
 }

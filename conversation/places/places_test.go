@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/conversation/search"
 	"parley/conversation/storetest"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // A group that became a supergroup, and back in the days when it was one.
@@ -43,8 +44,8 @@ func mustAdopt(t testing.TB, s *conversation.Store, place, want conversation.Key
 	}
 }
 
-// exchangeOf is a message with its answer.
-func exchangeOf(t testing.TB, s *conversation.Store, key conversation.Key, id int, text string) {
+// storeTurn stores a message and its answer.
+func storeTurn(t testing.TB, s *conversation.Store, key conversation.Key, id int, text string) {
 	t.Helper()
 	storetest.Accept(t, s, storetest.Say(key, id, text))
 	storetest.Commit(t, s, storetest.Answered(key, storetest.Begin(t, s, key, 1000), "re "+text))
@@ -70,7 +71,7 @@ func seenBy(t testing.TB, s *conversation.Store, key conversation.Key) string {
 func TestMovePlaceKeepsTheSession(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	exchangeOf(t, s, oldGroup, 1, "our plan")
+	storeTurn(t, s, oldGroup, 1, "our plan")
 	if moved := mustMove(t, s, oldGroup, newGroup); moved != (Moved{IsNew: true}) {
 		t.Errorf("moved: %+v", moved)
 	}
@@ -153,8 +154,8 @@ func TestMovePlaceReaddressesWhatIsOnItsWay(t *testing.T) {
 func TestAdoptPlaceBringsWhatCameBeforeTheMoveWasKnown(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	exchangeOf(t, s, oldGroup, 1, "our plan")
-	exchangeOf(t, s, newGroup, 1, "we moved")
+	storeTurn(t, s, oldGroup, 1, "our plan")
+	storeTurn(t, s, newGroup, 1, "we moved")
 	storetest.Accept(t, s, storetest.Say(newGroup, 2, "hello?"))
 	storetest.Chores(t, s)
 	if moved := mustMove(t, s, oldGroup, newGroup); moved != (Moved{IsNew: true, OwnSession: true}) {
@@ -172,11 +173,11 @@ func TestAdoptPlaceBringsWhatCameBeforeTheMoveWasKnown(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	storetest.Commit(t, s, storetest.Answered(oldGroup, storetest.Begin(t, s, oldGroup, 1000), "here"))
-	list, _, err := s.Conversations(t.Context(), conversation.ConversationQuery{Key: oldGroup, Limit: 10})
+	list, _, err := catalog.New(s).Conversations(t.Context(), catalog.ConversationQuery{Key: oldGroup, Limit: 10})
 	if err != nil || len(list) != 2 || !list[0].Active || list[1].Active || list[1].Messages != 2 {
 		t.Fatalf("conversations: %+v, %v", list, err)
 	}
-	if sessions, _, err := s.Sessions(t.Context(), conversation.SessionQuery{Text: "-1005"}); err != nil || len(sessions) != 1 || sessions[0].Key != oldGroup || sessions[0].Messages != 6 {
+	if sessions, _, err := catalog.New(s).Sessions(t.Context(), catalog.SessionQuery{Text: "-1005"}); err != nil || len(sessions) != 1 || sessions[0].Key != oldGroup || sessions[0].Messages != 6 {
 		t.Errorf("sessions: %+v, %v", sessions, err)
 	}
 	for _, words := range []string{"moved", "plan"} {
@@ -191,7 +192,7 @@ func TestAdoptPlaceBringsWhatCameBeforeTheMoveWasKnown(t *testing.T) {
 func TestAdoptPlaceGoesOnWithTheOnlyConversation(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	exchangeOf(t, s, newGroup, 1, "we moved")
+	storeTurn(t, s, newGroup, 1, "we moved")
 	mustMove(t, s, oldGroup, newGroup)
 	mustAdopt(t, s, newGroup, oldGroup)
 	storetest.Accept(t, s, storetest.Say(newGroup, 2, "and now?"))
@@ -205,8 +206,8 @@ func TestAdoptPlaceGoesOnWithTheOnlyConversation(t *testing.T) {
 func TestAdoptPlaceDuringARunElsewhere(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	exchangeOf(t, s, oldGroup, 1, "our plan")
-	exchangeOf(t, s, newGroup, 1, "we moved")
+	storeTurn(t, s, oldGroup, 1, "our plan")
+	storeTurn(t, s, newGroup, 1, "we moved")
 	storetest.Accept(t, s, storetest.Say(newGroup, 2, "hello?"))
 	turn := storetest.Begin(t, s, newGroup, 1000)
 	mustMove(t, s, oldGroup, newGroup)
@@ -215,7 +216,7 @@ func TestAdoptPlaceDuringARunElsewhere(t *testing.T) {
 	if turn := storetest.Begin(t, s, oldGroup, 1000); len(turn.Waiting) != 0 {
 		t.Errorf("%d messages wait that were answered", len(turn.Waiting))
 	}
-	if list, _, err := s.Conversations(t.Context(), conversation.ConversationQuery{Key: oldGroup, Limit: 10}); err != nil || len(list) != 2 || list[0].Messages+list[1].Messages != 6 {
+	if list, _, err := catalog.New(s).Conversations(t.Context(), catalog.ConversationQuery{Key: oldGroup, Limit: 10}); err != nil || len(list) != 2 || list[0].Messages+list[1].Messages != 6 {
 		t.Errorf("conversations: %+v, %v", list, err)
 	}
 	if due, err := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: newGroup, Ready: true, Limit: 10}); err != nil || len(due) == 0 {
@@ -226,7 +227,7 @@ func TestAdoptPlaceDuringARunElsewhere(t *testing.T) {
 func TestAdoptPlaceLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	exchangeOf(t, s, oldGroup, 1, "our plan")
+	storeTurn(t, s, oldGroup, 1, "our plan")
 	mustAdopt(t, s, oldGroup, "")
 	mustAdopt(t, s, "telegram:chat:-77", "")
 	mustMove(t, s, oldGroup, newGroup)
@@ -276,7 +277,7 @@ func TestPlacesMoveOnAndOn(t *testing.T) {
 func TestAppendFollowsAMovedPlace(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	exchangeOf(t, s, oldGroup, 1, "our plan")
+	storeTurn(t, s, oldGroup, 1, "our plan")
 	mustMove(t, s, oldGroup, newGroup)
 	done, err := s.Append(t.Context(), newGroup, "", conversation.Message{Role: conversation.RoleUser, Content: "noted", Tokens: 1})
 	if err != nil || done.Conversation.Messages != 3 {

@@ -10,19 +10,18 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// What is deleted for its age is gone for good, so its age is not judged by the
-// machine's clock alone, which may be wrong. The database counts for how long
-// gateways have run in all, by the monotonic clock, and keeps for each of the
-// newest hours of that the lowest offset of the machine's clock to it. What it
-// takes for the present is the running time plus the lowest offset of the newest
-// clockHold, and never later than the machine's clock.
+// Deletion can't be undone, so age is not judged by the machine's clock alone, which may be
+// wrong. The database counts the total running time of gateways by the monotonic clock. For
+// each of the last hours of running time it keeps the lowest difference between the machine's
+// clock and this count. The present is the running time plus the lowest difference of the
+// last clockHold, and never later than the machine's clock.
 //
-// A clock that has gone ahead, and a time in which no gateway ran, which can't be
-// told apart at a start, thus count when gateways have run for clockHold since. A
-// clock that goes back, or is right again before that, counts at once.
+// At a start, a clock that was put forward looks like a time in which no gateway ran. Both
+// count only after gateways have run for another clockHold. A clock that goes back, or is
+// corrected before that, counts at once.
 
-// clockHold is for how long gateways must run before deletion goes by a clock that
-// has gone ahead: long enough for the operator to notice.
+// clockHold is how long gateways must run before deletion uses a clock that has gone ahead:
+// long enough for the operator to notice.
 const clockHold = 24 * time.Hour
 
 // Clock is the time as the database knows it.
@@ -155,7 +154,7 @@ const holdHours = int64(clockHold / time.Hour)
 func storeClockRow(ctx context.Context, tx *sql.Tx, row clockRow) error {
 	_, err := tx.ExecContext(ctx, `
 		INSERT INTO clock (hour, ran, wall, lowest) VALUES (?, ?, ?, ?)
-		ON CONFLICT (hour) DO UPDATE SET ran = excluded.ran, wall = excluded.wall, lowest = min(lowest, excluded.lowest)`,
+		ON CONFLICT (hour) DO UPDATE SET ran = excluded.ran, wall = excluded.wall, lowest = CASE WHEN excluded.lowest < clock.lowest THEN excluded.lowest ELSE clock.lowest END`,
 		row.hour(), row.ran, row.wall, row.lowest)
 	if err == nil {
 		_, err = tx.ExecContext(ctx, `DELETE FROM clock WHERE hour < ?`, row.hour()-holdHours)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -129,13 +130,13 @@ func TestRetentionIsHeldBackAfterTheClockJumped(t *testing.T) {
 }
 
 // What is kept for a week or a day does not go either.
-func TestNothingElseIsDeletedAfterTheClockJumped(t *testing.T) {
+func TestClockJumpDeletesNothingElse(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.talk(chat, 1)
 	m.talk(chat, 2)
 	sendAll(t, m.s, chat)
-	if _, err := files.New(m.s.Store).Put(t.Context(), files.Upload{Key: chat, Name: "a.txt", MediaType: "text/plain", Data: []byte("a")}); err != nil {
+	if _, _, err := files.New(m.s.Store).Put(t.Context(), files.Upload{Key: chat, Name: "a.txt", MediaType: "text/plain", Body: strings.NewReader("a"), Most: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := m.s.Append(t.Context(), chat, "once", conversation.Message{Role: conversation.RoleUser, Content: "kept", Tokens: 1}); err != nil {

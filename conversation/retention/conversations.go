@@ -83,7 +83,7 @@ func (c *cleaner) outdatedWhere(ctx context.Context, condition string, row int64
 			SELECT coalesce(sum(`+rows.MessageBytes+`), 0)
 			FROM messages WHERE conversation_id = c.id)
 		FROM conversations c JOIN sessions s ON s.id = c.session_id
-		WHERE `+outdated+` AND `+condition+` ORDER BY c.id LIMIT ?5`, c.lastUsed, c.restingFrom, db.Millis(c.at), row, n)
+		WHERE `+outdated+` AND `+condition+` ORDER BY c.id LIMIT ?5`, c.lastUsed, c.expiredBefore, db.Millis(c.at), row, n)
 	if err != nil {
 		return nil, err
 	}
@@ -122,6 +122,13 @@ func (c *cleaner) hideReadable(ctx context.Context, batch []Outdated) (hidden []
 	return hidden, nil
 }
 
+// forgetEmpty takes the metadata and the pin of the session of a conversation ?1, so that
+// it leaves the lists, where it has no other conversation and no message waits.
+const forgetEmpty = `
+	UPDATE sessions AS s SET metadata = NULL, pinned = 0 WHERE id = (SELECT session_id FROM conversations WHERE id = ?1)
+		AND NOT EXISTS (SELECT 1 FROM conversations c WHERE c.session_id = s.id AND c.deleted = 0 AND c.messages > 0)
+		AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.session_id = s.id AND i.run_id IS NULL AND i.note = 0)`
+
 // hide puts conversations down for deletion, and gives those that it did: one
 // may have been used again since it was read.
 func (c *cleaner) hide(ctx context.Context, batch []Outdated) (hidden []Outdated, err error) {
@@ -130,7 +137,7 @@ func (c *cleaner) hide(ctx context.Context, batch []Outdated) (hidden []Outdated
 		for _, o := range batch {
 			var still bool
 			err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM conversations c WHERE `+outdated+` AND c.id = ?4)`,
-				c.lastUsed, c.restingFrom, db.Millis(c.at), o.row).Scan(&still)
+				c.lastUsed, c.expiredBefore, db.Millis(c.at), o.row).Scan(&still)
 			if err != nil {
 				return err
 			}
@@ -138,6 +145,9 @@ func (c *cleaner) hide(ctx context.Context, batch []Outdated) (hidden []Outdated
 				continue
 			}
 			if err := rows.DeleteConversation(ctx, tx, o.row); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, forgetEmpty, o.row); err != nil {
 				return err
 			}
 			hidden = append(hidden, o)

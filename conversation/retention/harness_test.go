@@ -28,31 +28,11 @@ func mustOpen(t testing.TB, config ...conversation.Config) store {
 	return store{s, New(s)}
 }
 
-// mustOpenAged opens a store that lives by the calendar.
-func mustOpenAged(t testing.TB) (store, *calendar) {
+// mustOpenAged opens a store whose time is that of the clock.
+func mustOpenAged(t testing.TB) (store, *storetest.Clock) {
 	t.Helper()
-	clock := &calendar{time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)}
-	return mustOpen(t, conversation.Config{Now: clock.now}), clock
-}
-
-// calendar is a clock that is set by hand.
-type calendar struct{ time.Time }
-
-func (c *calendar) now() time.Time { return c.Time }
-
-func (c *calendar) pass(d time.Duration) { c.Time = c.Add(d) }
-
-// sayNow is a message that is written at this moment.
-func sayNow(clock *calendar, key conversation.Key, id int, text string) conversation.Inbound {
-	in := storetest.Say(key, id, text)
-	in.At = clock.Time
-	return in
-}
-
-func exchangeNow(t testing.TB, s store, clock *calendar, key conversation.Key, id int, text string) {
-	t.Helper()
-	storetest.Accept(t, s.Store, sayNow(clock, key, id, text))
-	storetest.Commit(t, s.Store, storetest.Answered(key, s.Expire(storetest.Begin(t, s.Store, key, 1000), conversation.Limits{Rest: month}), "answer to "+text))
+	s, clock := storetest.NewAged(t)
+	return store{s, New(s)}, clock
 }
 
 func count(t testing.TB, s store, query string) int64 {

@@ -1,7 +1,6 @@
-// Package retention deletes what the store no longer keeps: conversations that are
-// over, once they are older than the operator wants, and what is left of messages and
-// replies that are done. It judges age by a clock that a wrong clock of the machine
-// can't put forward.
+// Package retention deletes what the store no longer keeps: conversations that are older
+// than the operator wants, settled messages, and replies that were sent or given up. It
+// judges age by a clock of its own, which a wrong clock of the machine can't put forward.
 package retention
 
 import (
@@ -12,6 +11,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/internal/blobs"
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/uploads"
 )
 
 // Retention deletes what a store no longer keeps.
@@ -25,8 +25,8 @@ type Retention struct {
 // Option changes how New makes a Retention.
 type Option func(*Retention)
 
-// WithUptime makes the retention take the time that the process has run from up,
-// instead of from the store's clock.
+// WithUptime makes the retention call up for the running time of the process, instead of
+// computing it from the store's clock.
 func WithUptime(up func() time.Duration) Option {
 	return func(r *Retention) { r.uptime = up }
 }
@@ -43,17 +43,17 @@ func New(store *conversation.Store, options ...Option) *Retention {
 	return r
 }
 
-// Rules set how long the store keeps conversations that are over, and old rows.
+// Rules set how long the store keeps conversations and other rows.
 type Rules struct {
-	Expiration time.Duration // how long a conversation may rest before the next message begins another; 0 = for ever
-	Retention  time.Duration // how long a conversation that is over is kept after its last use; 0 = for ever
+	Expiration time.Duration // how long a conversation may go unused before it expires; 0 = for ever
+	Retention  time.Duration // how long an archived or expired conversation is kept after its last use; 0 = for ever
 	Redelivery time.Duration // the longest after which a platform may deliver a message again
-	TrustClock bool          // go by the machine's clock, whatever the database knows of the time
+	TrustClock bool          // judge age by the machine's clock alone
 }
 
-// Inbound that is settled and deliveries that have ended are kept for a week,
-// so that what a platform delivers again is known, and longer where it may come
-// later than that: then for a day more than Redelivery, for clocks that differ.
+// Settled inbound and ended deliveries are kept for a week, so that a message is recognized
+// if its platform delivers it again. If the platform may do so later, they are kept for a
+// day longer than Redelivery, since clocks differ.
 const (
 	keepDone      = 7 * 24 * time.Hour
 	keepDelivered = 24 * time.Hour
@@ -78,10 +78,10 @@ type Cleaned struct {
 }
 
 // Clean deletes what the rules no longer keep: conversations whose last use is
-// longer ago than the retention, if they are archived or have rested for so long
+// longer ago than the retention, if they are archived or were not used for so long
 // that the next message would begin another; settled inbound, ended deliveries
-// and expired pairing codes. What waits, is due or was let in always stays. each
-// is told of every conversation, between two writes.
+// and expired pairing codes. Waiting messages, due replies and pairings always stay.
+// each is called for every conversation, between two writes.
 //
 // It works in small steps with pauses, so that other writes can go first. The text of
 // the conversations is removed from the disk by Sweep, or later by chores. When ctx
@@ -102,10 +102,10 @@ type cleaner struct {
 	each    func(Outdated)
 	cleaned Cleaned
 
-	at          time.Time
-	lastUsed    int64 // of a conversation that is kept, milliseconds; 0: all are
-	restingFrom int64 // an active conversation that was last used before this is over, milliseconds; 0: none is
-	doneBefore  int64 // rows that were done before this go, milliseconds
+	at            time.Time
+	lastUsed      int64 // of a conversation that is kept, milliseconds; 0: all are
+	expiredBefore int64 // an active conversation that was last used before this is over, milliseconds; 0: none is
+	doneBefore    int64 // rows that were done before this go, milliseconds
 }
 
 func (r *Retention) clean(ctx context.Context, c *cleaner, rules Rules) (Cleaned, error) {
@@ -143,7 +143,7 @@ func (c *cleaner) judge(rules Rules, at time.Time) {
 		c.lastUsed = db.Millis(c.at.Add(-rules.Retention))
 	}
 	if rules.Expiration > 0 {
-		c.restingFrom = db.Millis(c.at.Add(-rules.Expiration))
+		c.expiredBefore = db.Millis(c.at.Add(-rules.Expiration))
 	}
 	c.doneBefore = db.Millis(c.at.Add(-max(keepDone, rules.Redelivery+keepDelivered)))
 }
@@ -162,6 +162,9 @@ func (c *cleaner) run(ctx context.Context) error {
 	}
 	var forgotten int64 // ids by which a program could repeat itself: nobody asks how many
 	if err := c.rows(ctx, appendRows, &forgotten); err != nil {
+		return err
+	}
+	if err := c.rows(ctx, talkRows, &forgotten); err != nil {
 		return err
 	}
 	if err := c.uploads(ctx); err != nil {
@@ -207,17 +210,21 @@ func (c *cleaner) files(ctx context.Context) error {
 	return blobs.SweepFolder(ctx, c.db, c.now())
 }
 
-// keepUpload is how long an upload is kept until a message names it.
-const keepUpload = 24 * time.Hour
-
-// uploads deletes uploads that no message has named for a day.
+// uploads deletes uploads that no message has named for a day, and the keys of others after a week;
+// and files that an import kept which was killed a day ago.
 func (c *cleaner) uploads(ctx context.Context) error {
 	if !c.deletes {
 		return nil
 	}
 	return c.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE uploads SET state = 'taken' WHERE state IN ('coming', 'ready') AND created_at <= ?`,
-			db.Millis(c.at.Add(-keepUpload)))
+		_, err := tx.ExecContext(ctx, `UPDATE uploads SET state = 'taken', key = NULL WHERE state IN ('coming', 'ready') AND created_at <= ?`,
+			db.Millis(c.at.Add(-uploads.Keep)))
+		if err == nil {
+			_, err = tx.ExecContext(ctx, `DELETE FROM uploads WHERE state = 'read' AND created_at <= ?`, db.Millis(c.at.Add(-uploads.KeepKey)))
+		}
+		if err == nil {
+			_, err = tx.ExecContext(ctx, `DELETE FROM files WHERE message_id IS NULL AND inbox_id IS NULL AND created_at <= ?`, db.Millis(c.at.Add(-uploads.Keep)))
+		}
 		return err
 	})
 }

@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/conversation/pairing"
 	"parley/conversation/storetest"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func mustClean(t testing.TB, s store, rules Rules) (Cleaned, []string) {
@@ -53,9 +54,9 @@ func TestARedeliveredMessageIsKnownForAsLongAsItMayCome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, clock := mustOpenAged(t)
-			exchangeNow(t, s, clock, chat, 1, "old")
-			clock.pass(tt.age)
-			exchangeNow(t, s, clock, chat, 2, "new")
+			storetest.TurnNow(t, s.Store, clock, chat, 1, "old")
+			clock.Pass(tt.age)
+			storetest.TurnNow(t, s.Store, clock, chat, 2, "new")
 			mustClean(t, s, Rules{Redelivery: tt.redelivery})
 			storetest.Accept(t, s.Store, storetest.Say(chat, 1, "old"))
 			if waiting := storetest.Begin(t, s.Store, chat, 1000).Waiting; len(waiting) == 0 != tt.known {
@@ -65,18 +66,18 @@ func TestARedeliveredMessageIsKnownForAsLongAsItMayCome(t *testing.T) {
 	}
 }
 
-// Nobody's question or answer is dropped because it had to wait for long.
-func TestNothingThatWaitsOrIsDueIsEverPruned(t *testing.T) {
+// A message or a reply is never deleted because it had to wait for long.
+func TestWaitingMessagesAndDueRepliesAreNeverDeleted(t *testing.T) {
 	t.Parallel()
 	s, clock := mustOpenAged(t)
-	exchangeNow(t, s, clock, chat, 1, "answered, and the answer never sent")
+	storetest.TurnNow(t, s.Store, clock, chat, 1, "answered, and the answer never sent")
 	for i := range pruneBatch + 10 { // more than is looked at in one step
-		storetest.Accept(t, s.Store, sayNow(clock, "telegram:chat:7", 100+i, "waits"))
+		storetest.Accept(t, s.Store, storetest.SayNow(clock, "telegram:chat:7", 100+i, "waits"))
 	}
-	exchangeNow(t, s, clock, "telegram:chat:8", 1, "done")
+	storetest.TurnNow(t, s.Store, clock, "telegram:chat:8", 1, "done")
 	sendAll(t, s, "telegram:chat:8")
-	clock.pass(100 * day)
-	exchangeNow(t, s, clock, "telegram:chat:9", 1, "done now")
+	clock.Pass(100 * day)
+	storetest.TurnNow(t, s.Store, clock, "telegram:chat:9", 1, "done now")
 	sendAll(t, s, "telegram:chat:9")
 
 	cleaned, _ := mustClean(t, s, Rules{})
@@ -100,15 +101,15 @@ func TestIDsAreNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	s, clock := mustOpenAged(t)
 	for i := range 3 {
-		exchangeNow(t, s, clock, chat, i, "done")
+		storetest.TurnNow(t, s.Store, clock, chat, i, "done")
 	}
 	sendAll(t, s, chat)
-	clock.pass(100 * day)
+	clock.Pass(100 * day)
 	mustClean(t, s, Rules{})
 	if in, out := count(t, s, "inbox"), count(t, s, "outbox"); in != 1 || out != 1 {
 		t.Errorf("%d inbound and %d deliveries are left, want the newest of each", in, out)
 	}
-	stored, err := s.Accept(t.Context(), nil, sayNow(clock, chat, 9, "new"))
+	stored, err := s.Accept(t.Context(), nil, storetest.SayNow(clock, chat, 9, "new"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,16 +122,16 @@ func TestIDsAreNotUsedAgain(t *testing.T) {
 	}
 }
 
-// Withdrawn messages and replies that a platform has refused for good are done
-// like any other; a code that has expired lets nobody in.
-func TestWhatEndedOtherwiseIsPrunedToo(t *testing.T) {
+// Withdrawn messages, replies that a platform has refused for good and expired codes are
+// deleted after their time, like settled messages.
+func TestWithdrawnMessagesAndFailedRepliesAreDeleted(t *testing.T) {
 	t.Parallel()
 	s, clock := mustOpenAged(t)
-	storetest.Accept(t, s.Store, sayNow(clock, chat, 1, "taken back"))
+	storetest.Accept(t, s.Store, storetest.SayNow(clock, chat, 1, "taken back"))
 	if _, err := s.Withdraw(t.Context(), conversation.Account{Channel: chat.Channel()}, storetest.Say(chat, 1, "").SourceID); err != nil {
 		t.Fatal(err)
 	}
-	exchangeNow(t, s, clock, chat, 2, "refused")
+	storetest.TurnNow(t, s.Store, clock, chat, 2, "refused")
 	due, _ := s.Deliveries(t.Context(), conversation.DeliveryQuery{Key: chat, Ready: true, Limit: 1})
 	if err := s.Mark(t.Context(), due[0], conversation.MarkFailed, "the chat is gone"); err != nil {
 		t.Fatal(err)
@@ -144,8 +145,8 @@ func TestWhatEndedOtherwiseIsPrunedToo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	clock.pass(8 * day)
-	exchangeNow(t, s, clock, chat, 3, "the newest")
+	clock.Pass(8 * day)
+	storetest.TurnNow(t, s.Store, clock, chat, 3, "the newest")
 	cleaned, _ := mustClean(t, s, Rules{})
 	if want := (Cleaned{Inbound: 2, Deliveries: 1, Pairings: 1}); cleaned != want {
 		t.Errorf("%+v, want %+v", cleaned, want)
@@ -156,14 +157,14 @@ func TestWhatEndedOtherwiseIsPrunedToo(t *testing.T) {
 }
 
 // aged has conversations of which some are over for longer than a year.
-func aged(t testing.TB) (store, *calendar) {
+func aged(t testing.TB) (store, *storetest.Clock) {
 	t.Helper()
 	s, clock := mustOpenAged(t)
 	for i, text := range []string{"first", "second", "third"} { // each archives the one before
-		exchangeNow(t, s, clock, chat, i, text)
-		clock.pass(200 * day)
+		storetest.TurnNow(t, s.Store, clock, chat, i, text)
+		clock.Pass(200 * day)
 	}
-	exchangeNow(t, s, clock, "telegram:chat:7", 1, "recent")
+	storetest.TurnNow(t, s.Store, clock, "telegram:chat:7", 1, "recent")
 	for _, key := range []conversation.Key{chat, "telegram:chat:7"} {
 		sendAll(t, s, key)
 	}
@@ -189,9 +190,15 @@ func TestRetentionDeletesWhatIsOverForLongEnough(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if err := s.SetInstructions(t.Context(), chat, "Answer in rhymes."); err != nil {
+				t.Fatal(err)
+			}
 			cleaned, _ := mustClean(t, s, tt.rules)
 			if err := s.Sweep(t.Context()); err != nil {
 				t.Fatal(err)
+			}
+			if c, err := s.Active(t.Context(), chat); err != nil || len(c.State.Instructions) != 1 {
+				t.Errorf("the session is left with the instructions %q, %v", c.State.Instructions, err)
 			}
 			if got := count(t, s, "conversations"); got != tt.kept {
 				t.Errorf("%d conversations are kept, want %d", got, tt.kept)
@@ -206,6 +213,33 @@ func TestRetentionDeletesWhatIsOverForLongEnough(t *testing.T) {
 				t.Errorf("other than what was said before: %s", diff)
 			}
 		})
+	}
+}
+
+// A version of an edited message that is not shown is deleted with its
+// conversation, and a session whose conversations are all deleted leaves the lists.
+func TestRetentionDeletesWhatIsSetAside(t *testing.T) {
+	t.Parallel()
+	s, clock := mustOpenAged(t)
+	storetest.TurnNow(t, s.Store, clock, chat, 1, "first")
+	storetest.Accept(t, s.Store, storetest.SayNow(clock, chat, 2, "edited"))
+	edited := storetest.Answered(chat, storetest.Begin(t, s.Store, chat, 1000), "answered anew")
+	edited.Effect.Undo = 1
+	storetest.Commit(t, s.Store, edited)
+	sendAll(t, s, chat)
+	if err := s.SetMetadata(t.Context(), chat, `{"task": "old"}`); err != nil {
+		t.Fatal(err)
+	}
+	clock.Pass(400 * day)
+	cleaned, _ := mustClean(t, s, Rules{Expiration: month, Retention: 365 * day})
+	if list, _, err := catalog.New(s.Store).Sessions(t.Context(), catalog.SessionQuery{}); err != nil || len(list) != 0 {
+		t.Errorf("the session is still listed: %+v, %v", list, err)
+	}
+	if err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if cleaned.Messages != 4 || count(t, s, "messages")+count(t, s, "branches")+count(t, s, "branch_states") != 0 {
+		t.Errorf("it says %+v, and %d messages are left", cleaned, count(t, s, "messages"))
 	}
 }
 
@@ -228,11 +262,11 @@ func TestADryRunDeletesNothing(t *testing.T) {
 	}
 }
 
-// A conversation that is resumed between the look and the deletion stays.
-func TestWhatIsUsedAgainMeanwhileStays(t *testing.T) {
+// A conversation that is resumed after it was found and before its deletion stays.
+func TestResumedConversationIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	s, _ := aged(t)
-	list, _, _ := s.Conversations(t.Context(), conversation.ConversationQuery{Key: chat, Limit: 9})
+	list, _, _ := catalog.New(s.Store).Conversations(t.Context(), catalog.ConversationQuery{Key: chat, Limit: 9})
 	oldest := list[len(list)-1]
 	c := &cleaner{Retention: s.Retention, deletes: true}
 	c.judge(Rules{Expiration: month, Retention: day}, s.now())
@@ -264,7 +298,7 @@ func fillDone(t testing.TB, s store, rows, conversations int) {
 		{`INSERT INTO conversations (uuid, session_id, title, active, messages, created_at, updated_at)
 			SELECT 'old/' || i, 1, 'old', 0, 2, 0, 0 FROM n`, conversations},
 		{`INSERT INTO messages (conversation_id, seq, run_id, role, content, tokens, created_at)
-			SELECT c.id, seq, 1, 'user', 'word', 1, 0 FROM conversations c, (SELECT 1 AS seq UNION SELECT 2) WHERE c.uuid LIKE 'old/%' AND ? > 0`, conversations},
+			SELECT c.id, seq, 1, 'user', 'word', 1, 0 FROM conversations c, (SELECT 1 AS seq UNION SELECT 2) AS two WHERE c.uuid LIKE 'old/%' AND ? > 0`, conversations},
 	} {
 		query := fill.sql
 		if strings.Contains(query, "FROM n") {
@@ -289,14 +323,14 @@ func TestADeletionOfTenThousandConversationsDoesNotHoldUpAMessage(t *testing.T) 
 	}
 	const conversations = 10_000
 	s := mustOpen(t)
-	storetest.Exchange(t, s.Store, "telegram:chat:1", 1)
+	storetest.Turn(t, s.Store, "telegram:chat:1", 1)
 	fillDone(t, s, 0, conversations)
 	storetest.Chores(t, s.Store)
 	told, answered := 0, 0
 	cleaned, err := s.Clean(t.Context(), Rules{Retention: month}, func(Outdated) {
 		if told++; told%1000 == 0 {
 			answered++
-			storetest.Exchange(t, s.Store, chat, answered)
+			storetest.Turn(t, s.Store, chat, answered)
 		}
 	})
 	if err != nil || cleaned.Conversations != conversations {
@@ -309,13 +343,13 @@ func TestADeletionOfTenThousandConversationsDoesNotHoldUpAMessage(t *testing.T) 
 			t.Fatalf("one step deleted %d rows", gone)
 		}
 		if answered++; answered%20 == 0 {
-			storetest.Exchange(t, s.Store, chat, answered)
+			storetest.Turn(t, s.Store, chat, answered)
 		}
 	}
 	if n := count(t, s, `conversations WHERE updated_at = 0`); n != 0 {
 		t.Errorf("%d conversations are left", n)
 	}
-	page, _, err := s.Conversations(t.Context(), conversation.ConversationQuery{Key: chat, Limit: 1})
+	page, _, err := catalog.New(s.Store).Conversations(t.Context(), catalog.ConversationQuery{Key: chat, Limit: 1})
 	if err != nil || len(page) != 1 || page[0].Messages < 2*10 {
 		t.Errorf("the chat that went on: %+v, %v", page, err)
 	}
@@ -326,9 +360,9 @@ func TestManyRowsArePrunedInSmallSteps(t *testing.T) {
 	t.Parallel()
 	const rows = 20_000
 	s := mustOpen(t)
-	storetest.Exchange(t, s.Store, chat, 1)
+	storetest.Turn(t, s.Store, chat, 1)
 	fillDone(t, s, rows, 0)
-	storetest.Exchange(t, s.Store, chat, 2)
+	storetest.Turn(t, s.Store, chat, 2)
 	c := &cleaner{Retention: s.Retention, deletes: true}
 	c.judge(Rules{}, s.now())
 	for _, p := range []prunable{inboxRows, outboxRows} {
@@ -360,7 +394,7 @@ func TestYoungRowsAreNotWalkedThrough(t *testing.T) {
 	t.Parallel()
 	s, clock := mustOpenAged(t)
 	for i := range 3 * pruneBatch {
-		storetest.Accept(t, s.Store, sayNow(clock, chat, i, fmt.Sprint(i)))
+		storetest.Accept(t, s.Store, storetest.SayNow(clock, chat, i, fmt.Sprint(i)))
 	}
 	for len(storetest.Begin(t, s.Store, chat, 10).Waiting) > 0 {
 		storetest.Commit(t, s.Store, storetest.Answered(chat, storetest.Begin(t, s.Store, chat, 10), "answer"))
@@ -379,9 +413,9 @@ func TestYoungRowsAreNotWalkedThrough(t *testing.T) {
 // BenchmarkPrune is the longest that a message waits for a cleanup: one step.
 func BenchmarkPrune(b *testing.B) {
 	s := mustOpen(b)
-	storetest.Exchange(b, s.Store, chat, 1)
+	storetest.Turn(b, s.Store, chat, 1)
 	fillDone(b, s, 1_000_000, 0)
-	storetest.Exchange(b, s.Store, chat, 2)
+	storetest.Turn(b, s.Store, chat, 2)
 	c := &cleaner{Retention: s.Retention, deletes: true}
 	c.judge(Rules{}, s.now())
 	var after int64

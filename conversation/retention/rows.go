@@ -24,7 +24,12 @@ var (
 	}
 	appendRows = prunable{
 		table: "appends",
-		done:  "1",
+		done:  "true",
+		since: "created_at",
+	}
+	talkRows = prunable{
+		table: "group_talk",
+		done:  "true",
 		since: "created_at",
 	}
 	outboxRows = prunable{
@@ -119,9 +124,9 @@ func (c *cleaner) pruneSome(ctx context.Context, p prunable, after int64, n int)
 // follows on it, and an id must not come twice.
 func (p prunable) look(ctx context.Context, q db.Querier, after, before int64, n int) (found stretch, err error) {
 	err = q.QueryRowContext(ctx, `
-		SELECT coalesce(max(id), ?1), count(*), coalesce(sum(done), 0), coalesce(sum(done AND since < ?2), 0)
+		SELECT coalesce(max(id), ?1), count(*), count(*) FILTER (WHERE done), count(*) FILTER (WHERE done AND since < ?2)
 		FROM (SELECT id, `+p.done+` AS done, `+p.since+` AS since FROM `+p.table+`
-			WHERE id > ?1 AND id < (SELECT max(id) FROM `+p.table+`) ORDER BY id LIMIT ?3)`,
+			WHERE id > ?1 AND id < (SELECT max(id) FROM `+p.table+`) ORDER BY id LIMIT ?3) AS next`,
 		after, before, n).Scan(&found.last, &found.rows, &found.done, &found.old)
 	return found, err
 }

@@ -17,6 +17,7 @@ import (
 
 func TestPersistGivesUpOnDamageAlone(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t)
 	path := filepath.Join(t.TempDir(), "damaged.db")
 	store := storetest.Open(t, path)
 	if _, err := store.Append(t.Context(), "api:a", "", conversation.Message{Role: conversation.RoleUser, Content: "hello"}); err != nil {

@@ -9,25 +9,55 @@ import (
 	"parley/conversation"
 	"parley/conversation/fulltext"
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/filepages"
 	"parley/conversation/internal/turns"
 	"parley/conversation/internal/wordindex"
+	"parley/conversation/metadata"
+	"parley/markup"
 )
 
-// allowed returns the messages at rows of the index, in their order, without those that are not for this search.
-func (l *lookup) allowed(ctx context.Context, rowIDs []int64) ([]int64, error) {
-	return db.ReadableOf(rowIDs, func(rowIDs []int64) ([]int64, error) { return l.readAllowed(ctx, rowIDs) })
+// place is a row of the index, and the message that it belongs to: the row may be a page of
+// one of its files.
+type place struct{ row, message int64 }
+
+// messageOf is the id of the message that a row j.value of the index belongs to, in a statement.
+const messageOf = `CASE WHEN (j.value & 8388608) = 0
+	THEN (SELECT id FROM messages WHERE conversation_id = (j.value >> 24) AND seq = (j.value & 16777215))
+	ELSE (SELECT f.message_id FROM file_pages p JOIN files f ON f.id = p.file_id WHERE p.id = j.value) END`
+
+// allowed returns the places of rows of the index, in their order, without those that are not for this search.
+func (l *lookup) allowed(ctx context.Context, rowIDs []int64) ([]place, error) {
+	return db.ReadableOf(rowIDs, func(rowIDs []int64) ([]place, error) { return l.readAllowed(ctx, rowIDs) })
 }
 
-func (l *lookup) readAllowed(ctx context.Context, rowIDs []int64) (ids []int64, err error) {
-	return db.Column[int64](db.Short(ctx, l.conn, `
-		SELECT messages.id
-		FROM json_each(?1) j JOIN messages ON conversation_id = j.value >> 24 AND seq = j.value & 0xFFFFFF
-			JOIN conversations c ON c.id = conversation_id
-		WHERE c.deleted = 0 AND (?2 OR `+turns.InTalk+`) AND NOT (?3 AND role = 'tool')
-			AND (?4 = '' OR tool_name IS NOT ?4 AND NOT EXISTS (
-				SELECT 1 FROM json_each(CASE WHEN json_valid(tool_calls) THEN tool_calls ELSE '[]' END) t WHERE t.value ->> 'name' = ?4))
+func (l *lookup) readAllowed(ctx context.Context, rowIDs []int64) (places []place, err error) {
+	wanted, err := l.query.Metadata.Parameter()
+	if err != nil {
+		return nil, err
+	}
+	rows, err := db.Short(ctx, l.conn, `
+		SELECT j.value, messages.id
+		FROM `+db.EachID("?1")+` j JOIN messages ON messages.id = `+messageOf+`
+			JOIN conversations c ON c.id = conversation_id JOIN sessions s ON s.id = c.session_id
+		WHERE c.deleted = 0 AND (?2 = 1 OR `+turns.InTalk+`) AND NOT (?3 = 1 AND role = 'tool')
+			AND (?4 = '' OR tool_name IS DISTINCT FROM ?4 AND NOT EXISTS (
+				SELECT 1 FROM `+db.Either(`json_each(CASE WHEN json_valid(tool_calls) THEN tool_calls ELSE '[]' END) t`,
+		`json_array_elements(CAST(tool_calls AS json)) t(value)`)+` WHERE t.value ->> 'name' = ?4))
+			AND `+metadata.Matches("?5", "messages.metadata", "c.metadata", "s.metadata")+`
 		ORDER BY j.key`,
-		db.IDs(rowIDs), l.everywhere(), l.query.TalkOnly, l.query.ExceptTool))
+		db.IDs(rowIDs), !l.talkOf, l.query.TalkOnly, l.query.ExceptTool, wanted)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var p place
+		if err := rows.Scan(&p.row, &p.message); err != nil {
+			return nil, err
+		}
+		places = append(places, p)
+	}
+	return places, rows.Err()
 }
 
 // searched returns the text of a message that is searched.
@@ -38,53 +68,131 @@ func (l *lookup) searched(content, calls string) string {
 	return strings.TrimPrefix(content+"\n"+wordindex.CallsText(calls), "\n")
 }
 
-// hits reads the messages that were found, as they are shown.
-func (l *lookup) hits(ctx context.Context, ids []int64, terms []fulltext.Term) ([]Hit, error) {
-	return db.ReadableOf(ids, func(ids []int64) ([]Hit, error) { return l.readHits(ctx, ids, terms) })
+// hits reads the messages at rows of the index, as they are shown.
+func (l *lookup) hits(ctx context.Context, rowIDs []int64, terms []fulltext.Term) ([]Hit, error) {
+	return db.ReadableOf(rowIDs, func(rowIDs []int64) ([]Hit, error) { return l.readHits(ctx, rowIDs, terms) })
 }
 
-func (l *lookup) readHits(ctx context.Context, ids []int64, terms []fulltext.Term) ([]Hit, error) {
+func (l *lookup) readHits(ctx context.Context, rowIDs []int64, terms []fulltext.Term) ([]Hit, error) {
 	rows, err := db.Short(ctx, l.conn, `
-		SELECT s.key, c.id, c.uuid, c.title, m.seq, m.role, coalesce(m.tool_name, ''), m.sender, m.created_at, m.content, coalesce(m.tool_calls, '')
-		FROM json_each(?) j JOIN messages m ON m.id = j.value
+		SELECT s.key, c.id, c.uuid, c.title, m.seq, m.role, coalesce(m.tool_name, ''), m.sender, m.created_at, m.content, coalesce(m.tool_calls, ''), coalesce(m.metadata, ''), j.value
+		FROM `+db.EachID("?")+` j JOIN messages m ON m.id = `+messageOf+`
 			JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id
-		WHERE c.deleted = 0 ORDER BY j.key`, db.IDs(ids))
+		WHERE c.deleted = 0 ORDER BY j.key`, db.IDs(rowIDs))
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var hits []Hit
-	var conversations []int64 // row ids
+	var hits []foundHit
 	for rows.Next() {
-		h, row, err := l.scanHit(rows, terms)
+		h, err := l.scanHit(rows, terms)
 		if err != nil {
 			return nil, err
 		}
-		hits, conversations = append(hits, h), append(conversations, row)
+		hits = append(hits, h)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
 	}
-	for i := range hits {
-		hits[i].Turn, err = turns.Of(context.WithoutCancel(ctx), l.conn, conversations[i], hits[i].Seq)
+	pages := pageReader{l: l, open: map[int64]*filepages.Text{}}
+	defer pages.close()
+	list := make([]Hit, len(hits))
+	for i, h := range hits {
+		if err := pages.add(ctx, &h, terms); err != nil {
+			return nil, err
+		}
+		h.Turn, err = turns.Of(context.WithoutCancel(ctx), l.conn, h.conversation, h.Seq)
 		if conversation.IsDamaged(err) { // the damage is in front of the message
-			hits[i].Turn, err = 0, nil
+			h.Turn, err = 0, nil
 		}
 		if err != nil {
 			return nil, err
 		}
+		list[i] = h.Hit
 	}
-	return hits, nil
+	return list, nil
 }
 
-func (l *lookup) scanHit(rows *sql.Rows, terms []fulltext.Term) (h Hit, row int64, err error) {
+// foundHit is a hit that is being read.
+type foundHit struct {
+	Hit
+	conversation int64 // row id
+	row          int64 // of the index
+}
+
+func (l *lookup) scanHit(rows *sql.Rows, terms []fulltext.Term) (h foundHit, err error) {
 	var sender []byte
 	var at int64
 	var text, calls string
-	err = rows.Scan(&h.Key, &row, &h.Conversation, &h.Title, &h.Seq, &h.Role, &h.ToolName, &sender, &at, &text, &calls)
+	err = rows.Scan(&h.Key, &h.conversation, &h.Conversation, &h.Title, &h.Seq, &h.Role, &h.ToolName, &sender, &at, &text, &calls, &h.Metadata, &h.row)
 	if err == nil && len(sender) > 0 {
 		err = json.Unmarshal(sender, &h.Sender)
 	}
-	h.At, h.Snippet = db.FromMillis(at), fulltext.NewSnippet(l.searched(text, calls), terms)
-	return h, row, err
+	if h.At = db.FromMillis(at); !wordindex.IsPage(h.row) {
+		h.Snippet = l.snippet(h.Role, text, calls, terms)
+	}
+	return h, err
+}
+
+// maxPlain is how many bytes of an answer are read as markdown for a snippet.
+const maxPlain = 64 << 10
+
+// snippet returns the part of a message that shows the terms. Of an answer, it shows the words
+// without the marks of markdown, unless the terms stand only in what these hide, such as the address of a link.
+func (l *lookup) snippet(role conversation.Role, text, calls string, terms []fulltext.Term) fulltext.Snippet {
+	if role == conversation.RoleAssistant && len(text) <= maxPlain {
+		plain := fulltext.NewSnippet(l.searched(markup.Plain(text), calls), terms)
+		if plain.HasFound() {
+			return plain
+		}
+		if raw := fulltext.NewSnippet(l.searched(text, calls), terms); raw.HasFound() {
+			return raw
+		}
+		return plain
+	}
+	return fulltext.NewSnippet(l.searched(text, calls), terms)
+}
+
+// pageReader reads the pages of files that were found. It opens each file once.
+type pageReader struct {
+	l    *lookup
+	open map[int64]*filepages.Text // by blob
+}
+
+func (r *pageReader) close() {
+	for _, text := range r.open {
+		_ = text.Close() // it was only read
+	}
+}
+
+// add adds the page of a file, if it was found by that. A page that can't be read has an
+// empty snippet.
+func (r *pageReader) add(ctx context.Context, h *foundHit, terms []fulltext.Term) error {
+	if !wordindex.IsPage(h.row) {
+		return nil
+	}
+	var blob, page int64
+	f := &FilePage{}
+	err := r.l.conn.QueryRowContext(ctx, `
+		SELECT f.id, f.name, f.blob_id, p.page, coalesce((
+			SELECT e.key FROM messages m CROSS JOIN `+db.Either(`json_each(CASE WHEN json_valid(m.files) THEN m.files ELSE '[]' END)`,
+		`LATERAL (SELECT value, key - 1 AS key FROM json_array_elements(CAST(m.files AS json)) WITH ORDINALITY AS i(value, key))`)+` e
+			WHERE m.id = f.message_id AND CAST(e.value ->> 'id' AS BIGINT) = f.id), -1)
+		FROM file_pages p JOIN files f ON f.id = p.file_id WHERE p.id = ?`, h.row).Scan(&f.ID, &f.Name, &blob, &page, &f.N)
+	if err != nil {
+		return err
+	}
+	h.File, f.Page = f, page+1
+	text := r.open[blob]
+	if text == nil {
+		if text, err = filepages.Open(ctx, r.l.conn, r.l.path, blob); err != nil {
+			return nil
+		}
+		r.open[blob] = text
+	}
+	f.Pages = text.Pages()
+	if said, err := text.Page(page); err == nil {
+		h.Snippet = fulltext.NewSnippet(said, terms)
+	}
+	return nil
 }

@@ -4,37 +4,130 @@ import (
 	"strings"
 
 	"parley/conversation/fulltext"
+	"parley/conversation/internal/wordindex"
 )
 
-// What the index is asked, in the syntax of FTS5: https://www.sqlite.org/fts5.html, section 3. The words of terms
-// consist of letters, digits and marks, so none needs escaping.
+// What the index is asked. The words of terms consist of letters, digits and marks, so none needs escaping.
 
-// matchTerm returns the expression that matches messages with a term.
-func matchTerm(t fulltext.Term) string {
-	var phrases []string
-	for _, p := range t.Phrases {
-		text := `"` + strings.Join(p, " ") + `"`
-		if t.Prefix {
-			text += " *"
-		}
-		phrases = append(phrases, text)
+// expression says which messages are asked for: those that have any of the phrases, or the token.
+type expression struct {
+	phrases  []fulltext.Phrase
+	prefix   bool   // the last word of each phrase also matches longer ones
+	token    string // that says where messages belong
+	session  string // only those with the token of this session; "" = of any
+	talkOnly bool   // not in calls of tools
+	noTools  bool   // no results of tools
+}
+
+// of returns the expression for a term.
+func of(t fulltext.Term) expression { return expression{phrases: t.Phrases, prefix: t.Prefix} }
+
+// ofTokens returns the expression for any of the tokens.
+func ofTokens(tokens []string) (e expression) {
+	for _, token := range tokens {
+		e.phrases = append(e.phrases, fulltext.Phrase{token})
 	}
-	return "(" + strings.Join(phrases, " OR ") + ")"
+	return e
+}
+
+// table is a table of the index.
+type table int
+
+const (
+	words table = iota // in their order, and where messages belong
+	ranks              // stemmed
+)
+
+// match is an expression as the engine takes it.
+type match struct {
+	query        string
+	said, called string // on PostgreSQL: phrases as the words in their order have them, one on each line; "" = none is needed
+}
+
+// fts5 returns the expression in the syntax of SQLite's FTS5: https://www.sqlite.org/fts5.html, section 3.
+func (e expression) fts5(in table) match {
+	phrases := make([]string, len(e.phrases))
+	for i, p := range e.phrases {
+		phrases[i] = `"` + strings.Join(p, " ") + `"`
+		if e.prefix {
+			phrases[i] += " *"
+		}
+	}
+	query := "(" + strings.Join(phrases, " OR ") + ")"
+	switch {
+	case e.token != "":
+		query = e.token
+	case e.talkOnly && in == ranks:
+		query = "said : " + query
+	case e.talkOnly:
+		query = "{words parts} : " + query
+	}
+	if e.session != "" {
+		query = `"` + e.session + `" AND (` + query + `)`
+	}
+	if e.noTools {
+		query = "(" + query + ") NOT " + wordindex.ToolToken
+	}
+	return match{query: query}
+}
+
+// tsquery returns the expression in the syntax of PostgreSQL's tsquery:
+// https://www.postgresql.org/docs/current/datatype-textsearch.html. That finds messages with all words of a phrase; the
+// texts of said and called find the phrase among them.
+func (e expression) tsquery(in table) (m match) {
+	var all, texts []string
+	places, long := wordindex.Places(in == ranks, e.talkOnly), false
+	for _, p := range e.phrases {
+		for _, place := range places {
+			all = append(all, "("+e.allOf(p, place)+")")
+		}
+		text := " " + strings.Join(p, " ")
+		if !e.prefix {
+			text += " "
+		}
+		texts, long = append(texts, text), long || len(p) > 1
+	}
+	m.query = "(" + strings.Join(all, " | ") + ")"
+	if e.token != "" {
+		m.query = "'" + e.token + "'"
+	}
+	if e.session != "" {
+		m.query = "'" + e.session + "' & " + m.query
+	}
+	if e.noTools {
+		m.query += " & !'" + wordindex.ToolToken + "'"
+	}
+	if long {
+		m.said = strings.Join(texts, "\n")
+	}
+	if !e.talkOnly {
+		m.called = m.said
+	}
+	return m
+}
+
+// allOf returns the query for all words of a phrase that stand in a place.
+func (e expression) allOf(p fulltext.Phrase, place string) string {
+	lexemes := make([]string, len(p))
+	for i, word := range p {
+		lexemes[i] = "'" + place + word + "'"
+	}
+	if e.prefix {
+		lexemes[len(p)-1] += ":*"
+	}
+	return strings.Join(lexemes, " & ")
 }
 
 // maxPhraseSteps is how many words of a phrase are looked for before the phrase itself.
 const maxPhraseSteps = 4
 
-// matchSteps returns expressions that a message with a term matches one by one: first some words of a long phrase, which
+// stepsOf returns expressions that a message with a term matches one by one: first some words of a long phrase, which
 // show sooner that there is no match, then the term.
-func matchSteps(t fulltext.Term) (steps []string) {
+func stepsOf(t fulltext.Term) (steps []expression) {
 	if p := t.Phrases[0]; len(p) > 2 && len(t.Phrases) == 1 {
 		for _, word := range p[:min(len(p)-1, maxPhraseSteps)] { // the last word may be only a prefix
-			steps = append(steps, `"`+word+`"`)
+			steps = append(steps, ofTokens([]string{word}))
 		}
 	}
-	return append(steps, matchTerm(t))
+	return append(steps, of(t))
 }
-
-// matchTokens returns the expression that matches messages with any of the tokens.
-func matchTokens(tokens []string) string { return `("` + strings.Join(tokens, `" OR "`) + `")` }

@@ -11,31 +11,53 @@ import (
 	"parley/conversation/vectors"
 )
 
-// What is said in other words than those of a query is found by vectors. The two rankings are fused by reciprocal rank:
+// Vectors find messages that use other words than the query. The two rankings are fused by reciprocal rank:
 // Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and individual rank learning methods"
-// (SIGIR 2009). Its constant is smaller here, so that the order of the first hits counts for more, and vectors weigh half:
-// an embedding model may be weak, or not know a language, and words then still rank as they do alone.
+// (SIGIR 2009). Its constant is smaller here, so that the order of the first hits counts for more, and vectors weigh less
+// than words, since an embedding model may be weak, or not know a language: what only vectors find stands behind the first
+// hits by words, and what both find comes up. With these values the generated sets, most of whose languages the
+// vectors of `make eval` do not know, lose nothing; docs/performance.md has the figures.
 const (
-	fusionK     = 20
-	nearWeight  = 0.5
+	fusionK     = 10
+	nearWeight  = 0.4
 	fusedWords  = 200 // messages of the ranking by words that are fused; the others follow
 	fusedNear   = 200 // messages by vectors
 	nearestOnly = 10  // messages that are found where none has a word of the query: some vector is always the nearest
 )
 
-// isForMeaning reports whether a query is about one session, and asks for no exact words.
-func (q Query) isForMeaning(terms []fulltext.Term) bool {
-	return (q.Key != "" || q.Conversation != "") && !slices.ContainsFunc(terms, isQuoted)
-}
+// In a search over several sessions, vectors are compared up to so many messages and conversations. In one session they always
+// are.
+const (
+	mostCompared      = 100_000
+	mostConversations = 300
+)
 
-// vectorOf requests the vector of a text, while the words are searched. It returns nil without an embedder.
-func vectorOf(ctx context.Context, embedder conversation.Embedder, text string) <-chan []float32 {
-	if embedder == nil {
+// embedder returns the vector of a text.
+type embedder func(context.Context, string) ([]float32, error)
+
+// requestMeaning requests the vector of the query, unless it asks for exact words or there is too much to compare.
+func (l *lookup) requestMeaning(ctx context.Context, terms []fulltext.Term) error {
+	if l.embed == nil || slices.ContainsFunc(terms, isQuoted) {
 		return nil
 	}
+	if l.everywhere() {
+		all, err := l.all(ctx)
+		if err != nil || all.messages > mostCompared {
+			return err
+		}
+		if l.sizes, err = l.scope.sizes(ctx, l.conn, mostConversations+1); err != nil || len(l.sizes) > mostConversations {
+			return err
+		}
+	}
+	l.meaning = vectorOf(ctx, l.embed, l.query.Words)
+	return nil
+}
+
+// vectorOf requests the vector of a text, while the words are searched.
+func vectorOf(ctx context.Context, embed embedder, text string) <-chan []float32 {
 	made := make(chan []float32, 1)
 	go func() {
-		vector, err := embedder.EmbedQuery(ctx, text)
+		vector, err := embed(ctx, text)
 		if err != nil { // which the embedder reports
 			vector = nil
 		}
@@ -60,7 +82,7 @@ func (l *lookup) near(ctx context.Context, n int) ([]int64, error) {
 		list = append(list, vectors.Conversation{ID: s.conversation, Messages: s.messages})
 	}
 	var err error
-	l.nearest, err = vectors.Nearest(ctx, l.conn, list, vector, fusedNear)
+	l.nearest, err = l.vectors.Nearest(ctx, l.conn, list, vector, fusedNear)
 	if conversation.IsDamaged(err) {
 		l.nearest, err = nil, nil
 	}

@@ -106,7 +106,7 @@ func (s *Searcher) ToolUses(ctx context.Context, key conversation.Key, id string
 	}
 	var uses []ToolUse
 	for r, err := range conversation.ReadMessages(ctx, s.db, `
-		WHERE conversation_id = ?1 AND role = 'tool' AND (?2 = '' OR tool_name = ?2) AND (?3 = '' OR tool_name IS NOT ?3)
+		WHERE conversation_id = ?1 AND role = 'tool' AND (?2 = '' OR tool_name = ?2) AND (?3 = '' OR tool_name IS DISTINCT FROM ?3)
 			AND `+turns.InTalk+` ORDER BY seq DESC LIMIT ?4 OFFSET ?5`, row, query.Tool, query.Except, query.Limit, query.Skip) {
 		if err != nil {
 			return nil, db.Explain(err)

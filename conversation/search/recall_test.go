@@ -67,7 +67,7 @@ func TestTurnsAreReadByTheirNumbers(t *testing.T) {
 	}
 }
 
-// An exchange that was taken back gives its number to the next one, as the
+// A turn that was taken back gives its number to the next one, as the
 // session state counts.
 func TestATurnThatIsTakenBackFreesItsNumber(t *testing.T) {
 	t.Parallel()
@@ -93,10 +93,10 @@ func TestRecallStaysInItsSession(t *testing.T) {
 	s := storetest.New(t)
 	storetest.Tell(t, s, storetest.Chat, storetest.User("secret"), storetest.Assistant("kept"))
 	id := activeID(t, s)
-	_, exchanges := New(s).Turns(t.Context(), "cli:other", id, 1, 1)
+	_, turns := New(s).Turns(t.Context(), "cli:other", id, 1, 1)
 	_, uses := New(s).ToolUses(t.Context(), "cli:other", id, ToolQuery{Limit: 1})
 	_, overview := New(s).Overview(t.Context(), "cli:other", id, 1)
-	for _, err := range []error{exchanges, uses, overview} {
+	for _, err := range []error{turns, uses, overview} {
 		if !errors.Is(err, conversation.ErrNotFound) {
 			t.Errorf("another session's conversation: %v", err)
 		}
@@ -126,6 +126,7 @@ func TestOverviewSpreadsOverTheConversation(t *testing.T) {
 // way as soon as the index is made again.
 func TestAnEarlierDatabaseIsIndexedAgain(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t)
 	path := filepath.Join(t.TempDir(), "earlier.db")
 	if err := db.MakeSchema(t.Context(), path, 2); err != nil {
 		t.Fatal(err)

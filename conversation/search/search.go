@@ -16,6 +16,8 @@ import (
 	"parley/conversation/fulltext"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/wordindex"
+	"parley/conversation/metadata"
+	"parley/conversation/vectors"
 )
 
 // Searcher searches a store. It is safe for concurrent use.
@@ -29,10 +31,12 @@ func New(store *conversation.Store) *Searcher { return &Searcher{store: store, d
 
 // Query says what to look for, and where.
 type Query struct {
-	Key          conversation.Key // the session to search; "" = all sessions, which is for the operator alone
+	Key          conversation.Key // the session to search; "" = those of Scope
 	Conversation string           // the ID of one conversation of the session; "" = all
+	Scope        Scope            // where Key and Conversation are "": which sessions to search
 	Words        string           // plain text: words, and phrases in double quotes
 	TalkOnly     bool             // leave out the arguments and the results of tool calls
+	Metadata     metadata.Filter  // each member is in that of the message, of its conversation or of its session
 	ExceptTool   string           // leave out the results of this tool, and messages that call it; "" = of none
 	Limit, Skip  int              // the page of hits to return
 }
@@ -49,11 +53,21 @@ type Hit struct {
 	Sender       conversation.Sender // of a user's message
 	At           time.Time
 	Snippet      fulltext.Snippet
+	Metadata     metadata.Object // of the message
+	File         *FilePage       // where the words are in a file of the message, behind what the message holds of it; else nil
+}
+
+// FilePage is a page of a file's text.
+type FilePage struct {
+	ID          int64 // of the kept file
+	N           int   // place among the files of the message, from 0; -1 = the message does not list it
+	Name        string
+	Page, Pages int64 // numbered from 1, as package files has them; Pages is 0 when the text can't be read
 }
 
 // Find returns the messages that have all words and phrases of a query, the best first. If there are none, and no
-// message has the query's last word, that word may also be the beginning of one. If there are still none, and nothing is
-// quoted, Find returns the messages that have any of the words. A word is found in its other forms, too, in the
+// message has the query's last word, that word may also be the beginning of one. If there are still none, Find returns the
+// messages that have all phrases and any of the words. A word is found in its other forms, too, in the
 // languages that package fulltext knows.
 //
 // All matches are ranked by BM25 with the frequencies of words in what is searched, together with the messages beside
@@ -61,48 +75,88 @@ type Hit struct {
 // cost has a bound, words that very many messages have count for nothing beside rarer ones; where there is no rarer one,
 // the newest messages that have them are ranked.
 //
-// Where the store has an Embedder, and nothing is quoted, the messages of the session whose vectors come nearest to that of
-// the query are found, too, and both rankings are fused. Without an answer of its server, words alone are looked for.
+// Where the store has an Embedder, and nothing is quoted, the messages whose vectors come nearest to that of the query are
+// found, too, and both rankings are fused. Without an answer of its server, words alone are looked for, and also in several
+// sessions that have more than 100,000 messages or 300 conversations together.
+//
+// A message is also found by what its files say. It is a hit once, by the best of its places. Long files are in the index some
+// seconds after the message.
 //
 // A message is found about a second after its commit. Deleted messages are not found, and neither are those on damaged
-// pages of the file. Internal messages, and those that were replaced or taken back, are found only in a search over all
-// sessions. A Conversation that the session does not have is conversation.ErrNotFound.
+// pages of the file. Internal messages, and those that were replaced or taken back, are found only in a search over several
+// sessions, which is for the operator and for programs. A Conversation that the session does not have is conversation.ErrNotFound.
 func (s *Searcher) Find(ctx context.Context, query Query) ([]Hit, error) {
 	terms := fulltext.ParseQuery(query.Words)
 	if len(terms) == 0 || query.Limit <= 0 {
 		return nil, nil
 	}
-	s.db.CatchUp(ctx, wordindex.Update)
-	s.db.CatchUp(ctx, wordindex.UpdateNewRanks)
+	wordindex.CatchUp(ctx, s.db)
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
 		return nil, db.Explain(err)
 	}
 	defer conn.Close()
-	l := &lookup{conn: conn, query: query, answers: map[question][]int64{}}
-	if query.isForMeaning(terms) {
-		l.meaning = vectorOf(ctx, s.store.Embedder(), query.Words)
-	}
-	hits, err := l.run(ctx, terms)
+	l := s.newLookup(conn, query)
+	var hits []Hit
+	err = l.withIndexes(ctx, func() (err error) {
+		hits, err = l.run(ctx, terms)
+		return err
+	})
 	return hits, db.Explain(err)
+}
+
+// withIndexes calls search. On PostgreSQL it does so in a transaction in which the server looks words up in its index: it would
+// rather read all rows of a table where it expects many matches, and then most of the time goes into unpacking their words.
+func (l *lookup) withIndexes(ctx context.Context, search func() error) error {
+	if !l.postgres {
+		return search()
+	}
+	if _, err := l.conn.ExecContext(ctx, `BEGIN READ ONLY; SET LOCAL enable_seqscan = off; SET LOCAL work_mem = '32MB'`); err != nil {
+		return err
+	}
+	err := search()
+	_, ended := l.conn.ExecContext(context.WithoutCancel(ctx), `ROLLBACK`)
+	return errors.Join(err, ended)
+}
+
+func (s *Searcher) newLookup(conn *sql.Conn, query Query) *lookup {
+	l := &lookup{db: s.db, conn: conn, path: s.db.Path(), postgres: db.IsURL(s.db.Path()), vectors: vectors.New(s.store), embed: s.store.Embedder(), query: query,
+		answers: &answers{of: map[question][]int64{}}, frequent: s.db.Shared(frequentKey{}, newFrequentWords).(*frequentWords), limits: usualLimits()}
+	if l.everywhere() {
+		l.scope = query.Scope
+	}
+	l.talkOf = !l.everywhere()
+	return l
 }
 
 // lookup is one search under way.
 type lookup struct {
+	db       *db.DB
 	conn     *sql.Conn
+	path     string // of the database
+	postgres bool   // the database is one
+	vectors  *vectors.Vectors
+	embed    embedder // nil: only words are looked for
 	query    Query
-	session  string           // the token of the session in the index; "" = all sessions
-	sizes    []size           // of the conversations that are searched, the newest first
+	scope    Scope            // the sessions that are searched, where they are several
+	talkOf   bool             // internal messages are not found, and neither are those that were replaced or taken back
+	session  string           // the token of the session in the index; "" = several sessions
+	sizes    []size           // of the conversations that are searched, the newest first; of several sessions only for vectors
 	spans    []span           // of them
 	meaning  <-chan []float32 // gives the vector of the query, or nil; nil where only words are looked for
 	nearest  []int64          // the messages that come near, when nearRead is true
 	nearRead bool
-	ranked   bool                 // the ranks of all messages are in the index
-	answers  map[question][]int64 // of the index, which is asked repeatedly
+	ranked   bool     // the ranks of all messages are in the index
+	answers  *answers // of the index, which is asked repeatedly
+	frequent *frequentWords
+	limits   limits
 }
 
 func (l *lookup) run(ctx context.Context, terms []fulltext.Term) ([]Hit, error) {
 	if err := l.locate(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.requestMeaning(ctx, terms); err != nil {
 		return nil, err
 	}
 	var err error
@@ -139,7 +193,7 @@ func (l *lookup) locate(ctx context.Context) error {
 	return err
 }
 
-// everywhere reports whether all sessions are searched.
+// everywhere reports whether all sessions of the scope are searched.
 func (l *lookup) everywhere() bool { return l.query.Key == "" && l.query.Conversation == "" }
 
 // byTerms returns the page of messages that were found, and the terms that they were found by.
@@ -148,31 +202,32 @@ func (l *lookup) byTerms(ctx context.Context, terms []fulltext.Term) ([]int64, [
 	if err != nil {
 		return nil, nil, err
 	}
-	page, found, err := l.page(ctx, m.rank(true))
+	page, found, err := l.page(ctx, m.rank(terms, anyTerm))
 	if err != nil || found {
 		return page, terms, err
 	}
-	if last := slices.IndexFunc(terms, fulltext.Term.MayBePrefix); last >= 0 && len(m.lists[last]) == 0 {
+	if last := slices.IndexFunc(terms, fulltext.Term.MayBePrefix); last >= 0 && len(m.lists[last]) == 0 && !m.common[last] {
 		terms[last].Prefix = true
 		if m, err = l.match(ctx, terms); err != nil {
 			return nil, nil, err
 		}
-		if page, found, err = l.page(ctx, m.rank(true)); err != nil || found {
+		if page, found, err = l.page(ctx, m.rank(terms, anyTerm)); err != nil || found {
 			return page, terms, err
 		}
-	}
-	if slices.ContainsFunc(terms, isQuoted) {
-		return nil, terms, nil
 	}
 	terms = fulltext.SplitTerms(terms)
 	if m, err = l.match(ctx, terms); err != nil {
 		return nil, nil, err
 	}
-	if page, found, err = l.page(ctx, m.rank(false)); err == nil && !found {
+	if page, found, err = l.page(ctx, m.rank(terms, isQuoted)); err == nil && !found {
 		page, err = l.nearestPage(ctx)
 	}
 	return page, terms, err
 }
+
+func anyTerm(fulltext.Term) bool { return true }
+
+func noTerm(fulltext.Term) bool { return false }
 
 func isQuoted(t fulltext.Term) bool { return t.Quoted }
 
@@ -198,20 +253,30 @@ type ranking interface {
 
 func (l *lookup) pageOf(ctx context.Context, r ranking) (page []int64, found bool, err error) {
 	skip, want := l.query.Skip, l.query.Limit
-	for want > 0 {
-		rowIDs := r.Next(skip + want + 10) // some are left out
+	shown := map[int64]bool{}                                    // messages
+	for n := skip + want + 10; want > 0; n = min(2*n, maxPage) { // some are left out
+		rowIDs := r.Next(n)
 		if len(rowIDs) == 0 {
 			break
 		}
-		ids, err := l.allowed(ctx, rowIDs)
+		places, err := l.allowed(ctx, rowIDs)
 		if err != nil {
 			return nil, false, err
 		}
-		found = found || len(ids) > 0
-		skipped := min(skip, len(ids))
-		ids = ids[skipped:]
-		ids = ids[:min(want, len(ids))]
-		page, skip, want = append(page, ids...), skip-skipped, want-len(ids)
+		for _, p := range places {
+			switch found = true; {
+			case shown[p.message]:
+				continue
+			case skip > 0:
+				skip--
+			case want > 0:
+				page, want = append(page, p.row), want-1
+			}
+			shown[p.message] = true
+		}
 	}
 	return page, found, nil
 }
+
+// maxPage is how many rows of the index are looked up at once.
+const maxPage = 2000

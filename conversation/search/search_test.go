@@ -5,11 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"parley/conversation"
+	"parley/conversation/branches"
 	"parley/conversation/fulltext"
 	"parley/conversation/storetest"
 )
@@ -89,6 +93,17 @@ func TestPhraseMustStandAsItIsQuoted(t *testing.T) {
 	storetest.Chores(t, s)
 	if got := snippets(mustSearch(t, s, Query{Key: storetest.Chat, Words: `"quick brown"`})); len(got) != 0 {
 		t.Errorf("found %q", got)
+	}
+}
+
+func TestPhraseIsNeededAndWordsBesideItNeedNotBe(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	storetest.Tell(t, s, storetest.Chat, storetest.User("the quick brown fox"), storetest.User("a quick brown dog sleeps"), storetest.User("brown is quick, and sleeps"))
+	storetest.Chores(t, s)
+	want := []string{"a [quick brown] dog [sleeps]", "the [quick brown] fox"}
+	if got := snippets(mustSearch(t, s, Query{Key: storetest.Chat, Words: `who sleeps beside our "quick brown" fence`})); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -176,9 +191,9 @@ func TestSearchStaysInItsSession(t *testing.T) {
 	}
 }
 
-// Answers that were given anew, the gateway's notes and deleted conversations
-// don't come up in a chat again; the operator sees what the archive still holds.
-func TestWhatIsNoLongerSaidIsNotFound(t *testing.T) {
+// Replaced answers, internal messages and deleted conversations are not found in a chat;
+// the operator finds what the archive still has.
+func TestReplacedAndDeletedMessagesAreNotFound(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Tell(t, s, storetest.Chat, storetest.User("which pear?"), storetest.Assistant("the pear that was replaced"), storetest.Assistant("the pear of the note"),
@@ -210,6 +225,42 @@ func TestWhatIsNoLongerSaidIsNotFound(t *testing.T) {
 			t.Errorf("deleted, and %q still finds %q", key, got)
 		}
 	}
+}
+
+// Of the versions of an edited message, a chat and the model find the one that is chosen.
+// The operator finds all of them.
+func TestOnlyTheChosenVersionIsFound(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	storetest.Tell(t, s, storetest.Chat, storetest.User("which quince?"), storetest.Assistant("the first quince"))
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 9, "which medlar?"))
+	edited := storetest.Answered(storetest.Chat, storetest.Begin(t, s, storetest.Chat, 1000), "the other medlar")
+	edited.Effect.Undo = 1
+	c := storetest.Commit(t, s, edited).Conversation
+	storetest.Chores(t, s)
+	expect := func(chosen, aside string) {
+		t.Helper()
+		for word, want := range map[string]int{chosen: 2, aside: 0} {
+			if got := snippets(mustSearch(t, s, Query{Key: storetest.Chat, Words: word})); len(got) != want {
+				t.Errorf("in the chat, %s finds %q", word, got)
+			}
+			if list, _, err := New(s).Conversations(t.Context(), ConversationQuery{Words: word, Limit: 9}); err != nil || len(list) != want/2 {
+				t.Errorf("in the list of chats, %s finds %+v, %v", word, list, err)
+			}
+			if got := snippets(mustSearch(t, s, Query{Words: word})); len(got) != 2 {
+				t.Errorf("the operator finds %q for %s", got, word)
+			}
+		}
+		found, err := New(s).Turns(t.Context(), storetest.Chat, c.ID, 1, 9)
+		if err != nil || len(found) != 1 || !strings.Contains(found[0].Messages[0].Content, chosen) {
+			t.Errorf("the turns of the conversation are %+v, %v", found, err)
+		}
+	}
+	expect("medlar", "quince")
+	if err := branches.New(s).Choose(t.Context(), c, 1); err != nil {
+		t.Fatal(err)
+	}
+	expect("quince", "medlar")
 }
 
 // Whatever is typed after /search is only text.
@@ -288,7 +339,32 @@ func TestSnippetShowsThePlaceInALongText(t *testing.T) {
 	}
 }
 
-// The number of an exchange is the same whether it is counted from the
+// Answers are written in markdown, which nobody wants to read in a list of hits. People's messages
+// are shown as they were written, and so is what a link hides if it was looked for.
+func TestSnippetsOfAnswersHaveNoMarkdown(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	for asked, answer := range map[string]string{
+		"why **feta**?":  "**Feta** is a `cheese` of [Greece](https://a.example/halloumi):\n```sh\ncut feta\n```\n- \\(a^2\\)",
+		"and elsewhere?": "Nowhere.",
+	} {
+		storetest.Tell(t, s, storetest.Chat, storetest.User(asked), conversation.Message{Role: conversation.RoleAssistant, Content: answer})
+	}
+	storetest.Chores(t, s)
+	for words, want := range map[string][]string{
+		"feta":     {"why **[feta]**?", `[Feta] is a cheese of Greece: cut [feta] \(a^2\)`},
+		"halloumi": {"**Feta** is a `cheese` of [Greece](https://a.example/[halloumi]): ```sh cut feta ``` - \\(a^2\\)"},
+	} {
+		got := snippets(mustSearch(t, s, Query{Key: storetest.Chat, Words: words}))
+		slices.Sort(got)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", words, diff)
+		}
+	}
+}
+
+// The number of a turn is the same whether it is counted from the
 // beginning or from the counts that are kept.
 func TestHitsNameTheirTurn(t *testing.T) {
 	t.Parallel()
@@ -300,13 +376,13 @@ func TestHitsNameTheirTurn(t *testing.T) {
 	for _, i := range []int{0, 1, 20, 21, 22, 63, 64, 149} {
 		hit := mustSearch(t, s, Query{Key: storetest.Chat, Words: fmt.Sprintf("unique%d", i)})[0]
 		if hit.Turn != int64(i+1) {
-			t.Errorf("exchange %d is told as turn %d", i+1, hit.Turn)
+			t.Errorf("turn %d is told as turn %d", i+1, hit.Turn)
 		}
 	}
 }
 
-// Who looks for what was said a moment ago finds it.
-func TestWhatWasJustSaidIsFound(t *testing.T) {
+// A message can be found a moment after it was stored.
+func TestNewMessagesAreFound(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "my cat is called Mochi"))
@@ -435,6 +511,7 @@ func TestTheMessagesBesideAHitCount(t *testing.T) {
 // While the ranks of a database of before are made, messages are found by their words.
 func TestSearchWorksBeforeTheRanksAreMade(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t)
 	s := storetest.New(t)
 	s.DB().StopChores()
 	for i := range 30 {
@@ -449,7 +526,7 @@ func TestSearchWorksBeforeTheRanksAreMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		l := &lookup{conn: conn, query: Query{Key: storetest.Chat, Words: words, Limit: 100}, answers: map[question][]int64{}}
+		l := New(s).newLookup(conn, Query{Key: storetest.Chat, Words: words, Limit: 100})
 		hits, err := l.run(t.Context(), fulltext.ParseQuery(words))
 		if err != nil {
 			t.Fatal(err)

@@ -17,12 +17,15 @@ import (
 
 // SignIns stores sign-ins. It is safe for concurrent use.
 type SignIns struct {
-	db  *db.DB
-	now func() time.Time
+	db       *db.DB
+	now      func() time.Time
+	isShared bool // several servers take sign-ins at the same time
 }
 
 // New returns the sign-ins of a store.
-func New(store *conversation.Store) *SignIns { return &SignIns{store.DB(), store.Now} }
+func New(store *conversation.Store) *SignIns {
+	return &SignIns{store.DB(), store.Now, store.Node() != nil}
+}
 
 // How many of each kind are kept, the newest. Only somebody who may see everything can add one.
 const (
@@ -40,7 +43,7 @@ func (s *SignIns) Add(ctx context.Context, id string, until time.Time) error {
 func add(ctx context.Context, tx *sql.Tx, id string, now, until time.Time) error {
 	_, err := tx.ExecContext(ctx, `
 		DELETE FROM signins WHERE expires_at <= ?1 OR id IN (
-			SELECT id FROM signins ORDER BY created_at DESC LIMIT -1 OFFSET ?2)`, db.Millis(now), maxSignIns-1)
+			SELECT id FROM signins ORDER BY created_at DESC LIMIT `+db.NoLimit+` OFFSET ?2)`, db.Millis(now), maxSignIns-1)
 	if err != nil {
 		return err
 	}
@@ -64,17 +67,17 @@ func (s *SignIns) End(ctx context.Context, id string) error {
 	})
 }
 
-// AddCode stores a code that signs in one browser and expires at a time.
-func (s *SignIns) AddCode(ctx context.Context, code string, until time.Time) error {
+// AddCode stores a code that signs in one browser, and lasts so long.
+func (s *SignIns) AddCode(ctx context.Context, code string, lasts time.Duration) error {
 	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		now := db.Millis(s.now())
+		now := s.now()
 		_, err := tx.ExecContext(ctx, `
 			DELETE FROM signin_codes WHERE expires_at <= ?1 OR hash IN (
-				SELECT hash FROM signin_codes ORDER BY created_at DESC LIMIT -1 OFFSET ?2)`, now, maxCodes-1)
+				SELECT hash FROM signin_codes ORDER BY created_at DESC LIMIT `+db.NoLimit+` OFFSET ?2)`, db.Millis(now), maxCodes-1)
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO signin_codes (hash, created_at, expires_at) VALUES (?, ?, ?)`, code, now, db.Millis(until))
+		_, err = tx.ExecContext(ctx, `INSERT INTO signin_codes (hash, created_at, expires_at) VALUES (?, ?, ?)`, code, db.Millis(now), db.Millis(now.Add(lasts)))
 		return err
 	})
 }
@@ -121,15 +124,18 @@ const (
 // ErrNoServer says that no HTTP server has ever run on the database.
 var ErrNoServer = errors.New("no HTTP server has run on this database")
 
-// SetServer stores which server takes codes from now on, and deletes all earlier codes.
+// SetServer stores which server takes codes from now on. It deletes all earlier codes, unless other nodes of a cluster
+// take them.
 func (s *SignIns) SetServer(ctx context.Context, server Server) error {
 	urls, err := json.Marshal(server.URLs)
 	if err != nil {
 		return err
 	}
 	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM signin_codes`); err != nil {
-			return err
+		if !s.isShared {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM signin_codes`); err != nil {
+				return err
+			}
 		}
 		_, err := tx.ExecContext(ctx, `
 			INSERT INTO http_server (id, urls, token, started_at) VALUES (1, ?, ?, ?)

@@ -45,7 +45,7 @@ func TestSignInsAreBoundedInTimeAndNumber(t *testing.T) {
 	must(signIns.Add(t.Context(), "short", clock.Add(time.Minute)))
 	for i := range maxSignIns + 10 {
 		must(signIns.Add(t.Context(), fmt.Sprint(i), clock.Add(time.Hour)))
-		must(signIns.AddCode(t.Context(), fmt.Sprint(i), clock.Add(time.Hour)))
+		must(signIns.AddCode(t.Context(), fmt.Sprint(i), time.Hour))
 	}
 	count := func(table string) (n int) {
 		t.Helper()
@@ -72,7 +72,7 @@ func TestSignInCodeIsGoodOnce(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	another := storetest.Open(t, s.Path())
-	if err := New(s).AddCode(t.Context(), "code", time.Now().Add(time.Minute)); err != nil {
+	if err := New(s).AddCode(t.Context(), "code", time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	var taken atomic.Int64
@@ -114,7 +114,7 @@ func TestSignInCodeEndsWithItsTimeAndTheServer(t *testing.T) {
 		t.Errorf("before the first start: %v", err)
 	}
 	for _, code := range []string{"late", "early", "of the process before"} {
-		if err := signIns.AddCode(t.Context(), code, clock.Add(10*time.Minute)); err != nil {
+		if err := signIns.AddCode(t.Context(), code, 10*time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestSignInCodeEndsWithItsTimeAndTheServer(t *testing.T) {
 			t.Errorf("the server is %+v, %v", got, err)
 		}
 	}
-	if redeem("of the process before") {
-		t.Error("a code outlives the process that was to take it")
+	if redeem("of the process before") != storetest.OnPostgres() { // where another process takes it
+		t.Error("a code outlives the process that was to take it, or is lost to the other processes that take it")
 	}
 }

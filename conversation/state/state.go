@@ -6,6 +6,7 @@ package state
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"parley/conversation/internal/db"
 )
@@ -210,4 +211,11 @@ func Line(text string) string {
 		return string(runes[:MaxNote-1]) + "…"
 	}
 	return text
+}
+
+// Limits say when a conversation expires, and what the next one takes over.
+type Limits struct {
+	Idle     time.Duration // how long it may go unused; 0 = for ever
+	Messages int64         // how many messages it may have; 0 = any number
+	Carry    Carry
 }

@@ -3,6 +3,7 @@ package steps
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"parley/conversation/internal/db"
@@ -15,6 +16,7 @@ type FinishReason string
 const (
 	FinishLength        FinishReason = "length"         // the limit of tokens was reached
 	FinishContentFilter FinishReason = "content_filter" // the model's provider withheld the rest
+	FinishCutOff        FinishReason = "cut_off"        // the stream broke off
 )
 
 // Words returns the reason in words for people, "" for a whole answer.
@@ -24,6 +26,8 @@ func (r FinishReason) Words() string {
 		return "cut off at the length limit"
 	case FinishContentFilter:
 		return "cut off by the content filter"
+	case FinishCutOff:
+		return "broke off in the middle"
 	}
 	return ""
 }
@@ -34,17 +38,24 @@ type Kind string
 const (
 	Model Kind = "model"
 	Tool  Kind = "tool"
+
+	// Resumed is no call: the gateway stopped here, and a later process went on.
+	Resumed Kind = "resumed"
+
+	// Approval is no call either: a person was asked whether a tool may be called.
+	Approval Kind = "approval"
 )
 
 // Purpose says what a model call was made for: "" for an answer.
 type Purpose string
 
 const (
-	PurposeTitle   Purpose = "title"
-	PurposeSummary Purpose = "summary"
+	PurposeTitle         Purpose = "title"
+	PurposeSummary       Purpose = "summary"
+	PurposeTranscription Purpose = "transcription" // of a recording
 )
 
-// Step is one model call or one tool call of a run. Each try of a model call is a step of its own. Times are stored in
+// Step is one model call or one tool call of a run, or what came between them. Each try of a model call is a step of its own. Times are stored in
 // milliseconds.
 type Step struct {
 	Kind  Kind
@@ -52,6 +63,10 @@ type Step struct {
 	At    time.Time
 	Took  time.Duration
 	Error string // how it failed, without secrets; "" when it did not
+
+	// Failure is the kind of failure of a model call, in a word for programs, as package llm names it; "" = it did not fail,
+	// or the step is from before kinds were recorded.
+	Failure string
 
 	// Of a model call:
 	Purpose    Purpose
@@ -66,12 +81,17 @@ type Step struct {
 	FinishReason FinishReason // of a model call: why its answer is not whole
 
 	CallID string // of a tool call, as in the message that asked for it
+
+	// Of an approval, which took until the answer:
+	Answer string // allowed, denied, expired or cancelled
+	By     string // the name of who answered, "" when nobody did
 }
 
 // storedStep is a step as it is stored. Every run has at least one, so the names are short, and what the run's row has
 // already is left out.
 type storedStep struct {
 	Tool       bool    `json:"tool,omitempty"`
+	Resumed    bool    `json:"resumed,omitempty"`
 	Name       string  `json:"name,omitempty"` // unless it is the run's model
 	At         int64   `json:"at,omitempty"`   // after the run's start, milliseconds
 	Took       int64   `json:"took,omitempty"`
@@ -85,6 +105,10 @@ type storedStep struct {
 	Window     int     `json:"window,omitempty"`
 	CallID     string  `json:"call,omitempty"`
 	Error      string  `json:"error,omitempty"`
+	Failure    string  `json:"failure,omitempty"`
+	Approval   bool    `json:"approval,omitempty"`
+	Answer     string  `json:"answer,omitempty"`
+	By         string  `json:"by,omitempty"`
 
 	FinishReason FinishReason `json:"finish,omitempty"`
 }
@@ -113,6 +137,10 @@ func EncodeOne(s Step) ([]byte, error) { return json.Marshal(storedStepOf(s, s.A
 func storedStepOf(s Step, started time.Time) storedStep {
 	return storedStep{
 		Tool:       s.Kind == Tool,
+		Resumed:    s.Kind == Resumed,
+		Approval:   s.Kind == Approval,
+		Answer:     s.Answer,
+		By:         db.Text(s.By),
 		Name:       db.Text(s.Name),
 		At:         s.At.Sub(started).Milliseconds(),
 		Took:       s.Took.Milliseconds(),
@@ -126,6 +154,7 @@ func storedStepOf(s Step, started time.Time) storedStep {
 		Window:     s.Window,
 		CallID:     db.Text(s.CallID),
 		Error:      db.Text(s.Error),
+		Failure:    db.Text(s.Failure),
 
 		FinishReason: s.FinishReason,
 	}
@@ -156,16 +185,41 @@ func Decode(text []byte, model string, started time.Time) ([]Step, error) {
 			Left:       s.Left,
 			Window:     s.Window,
 			CallID:     s.CallID,
+			Answer:     s.Answer,
+			By:         s.By,
 			Error:      s.Error,
+			Failure:    s.Failure,
 
 			FinishReason: s.FinishReason,
 		}
 		switch {
 		case s.Tool:
 			list[i].Kind = Tool
+		case s.Resumed:
+			list[i].Kind = Resumed
+		case s.Approval:
+			list[i].Kind = Approval
 		case s.Name == "":
 			list[i].Name = model
 		}
 	}
 	return list, nil
+}
+
+// Waited returns how long a run has waited for the answers of people: the time in which at least one question was open.
+func Waited(list []Step) (waited time.Duration) {
+	var until time.Time
+	for _, s := range slices.SortedFunc(slices.Values(list), func(a, b Step) int { return a.At.Compare(b.At) }) {
+		if s.Kind != Approval {
+			continue
+		}
+		from, end := s.At, s.At.Add(s.Took)
+		if from.Before(until) {
+			from = until
+		}
+		if end.After(from) {
+			waited, until = waited+end.Sub(from), end
+		}
+	}
+	return waited
 }

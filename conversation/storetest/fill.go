@@ -12,7 +12,7 @@ import (
 )
 
 // Filling is what to put into a database: sessions of Telegram's private chats
-// from First on, with one conversation each, every exchange of it answered.
+// from First on, with one conversation each, every turn of it answered.
 type Filling struct {
 	First    int
 	Sessions int

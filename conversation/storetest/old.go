@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/state"
 )
 
 // OldChats makes a database with two chats that fell silent 400 days ago, with an
@@ -45,7 +46,7 @@ func Answer(t testing.TB, s *conversation.Store, key conversation.Key, id int, t
 	must(err)
 	turn, err := s.Begin(t.Context(), key, 1000)
 	must(err)
-	turn = s.Expire(turn, conversation.Limits{Rest: 30 * 24 * time.Hour})
+	turn = turn.Expire(state.Limits{Idle: 30 * 24 * time.Hour}, s.Now())
 	done, err := s.Commit(t.Context(), conversation.Run{
 		Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting,
 		Conversation: turn.Conversation, Title: text,

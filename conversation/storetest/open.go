@@ -2,9 +2,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -23,14 +20,11 @@ func New(t testing.TB, config ...conversation.Config) *conversation.Store {
 // when the test ends.
 func Open(t testing.TB, path string, config ...conversation.Config) *conversation.Store {
 	t.Helper()
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		Make(t, path)
-	}
 	c := conversation.Config{}
 	if len(config) > 0 {
 		c = config[0]
 	}
-	c.Path = path
+	c.Path = Database(t, path)
 	store, err := conversation.Open(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/state"
 )
 
 // Chat is a session to test with.
@@ -37,11 +38,33 @@ func Say(key conversation.Key, id int, text string) conversation.Inbound {
 	}
 }
 
+// Ask returns a message to a session whose reply is kept.
+func Ask(key conversation.Key, id int, text string) conversation.Inbound {
+	in := Say(key, id, text)
+	in.Keep = true
+	return in
+}
+
+// Replied returns a run that answers the first message that waits, and no other.
+func Replied(turn conversation.Snapshot, kind conversation.Kind, status conversation.Status, text string, messages ...conversation.Message) conversation.Run {
+	return conversation.Run{Key: turn.Waiting[0].Key, Kind: kind, Status: status, Took: turn.Waiting[:1], Conversation: turn.Conversation,
+		Messages: messages, Replies: []conversation.Delivery{{Text: text, Keep: turn.Waiting[0].Keep}}}
+}
+
 // SayNow returns a message to a session that is written now.
 func SayNow(clock *Clock, key conversation.Key, id int, text string) conversation.Inbound {
 	in := Say(key, id, text)
 	in.At = clock.Time
 	return in
+}
+
+// TurnNow stores a message that is written now, and its answer. A conversation that
+// was not used for 30 days is archived first.
+func TurnNow(t testing.TB, s *conversation.Store, clock *Clock, key conversation.Key, id int, text string) {
+	t.Helper()
+	Accept(t, s, SayNow(clock, key, id, text))
+	snapshot := Begin(t, s, key, 1000).Expire(state.Limits{Idle: 30 * 24 * time.Hour}, s.Now())
+	Commit(t, s, Answered(key, snapshot, "answer to "+text))
 }
 
 // Accept stores messages.
@@ -84,8 +107,8 @@ func Answered(key conversation.Key, turn conversation.Snapshot, reply string) co
 	return run
 }
 
-// Exchange takes one message through to its answer.
-func Exchange(t testing.TB, s *conversation.Store, key conversation.Key, id int) {
+// Turn takes one message through to its answer.
+func Turn(t testing.TB, s *conversation.Store, key conversation.Key, id int) {
 	t.Helper()
 	Accept(t, s, Say(key, id, fmt.Sprintf("question %d", id)))
 	Commit(t, s, Answered(key, Begin(t, s, key, 1000), fmt.Sprintf("answer %d", id)))
@@ -123,10 +146,10 @@ func Texts(messages []conversation.Message) []string {
 	return list
 }
 
-// Chores does what the store would do in the background.
-func Chores(t testing.TB, s *conversation.Store) {
+// Chores does what the store would do in the background, and returns in how many steps.
+func Chores(t testing.TB, s *conversation.Store) (steps int) {
 	t.Helper()
-	for done := false; !done; {
+	for done := false; !done; steps++ {
 		err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) (err error) {
 			done, err = s.DB().StepChore(ctx, tx)
 			return err
@@ -135,6 +158,7 @@ func Chores(t testing.TB, s *conversation.Store) {
 			t.Fatal(err)
 		}
 	}
+	return steps
 }
 
 // Exec executes a statement.

@@ -118,3 +118,12 @@ func (s *Summaries) Add(ctx context.Context, t Stretch, content string, tokens i
 	})
 	return stored, err
 }
+
+// Drop deletes the summaries of a conversation that cover the message with a seq.
+func (s *Summaries) Drop(ctx context.Context, id string, seq int64) error {
+	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			DELETE FROM summaries WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ?) AND through >= ?`, id, seq)
+		return err
+	})
+}

@@ -9,7 +9,7 @@ import (
 	"parley/conversation/storetest"
 )
 
-// commitOne stores an exchange, or what the change makes of its run.
+// commitOne stores a turn, or what the change makes of its run.
 func commitOne(t *testing.T, s *conversation.Store, key conversation.Key, said string, change func(*conversation.Run)) conversation.Committed {
 	t.Helper()
 	in := conversation.Inbound{Key: key, SourceID: fmt.Sprint(key, time.Now().UnixNano()), Address: "1", Text: said, At: time.Now()}
@@ -66,7 +66,7 @@ func TestSummariesBelongToTheirConversation(t *testing.T) {
 }
 
 // A summary that was being made while its words were taken back is not stored.
-func TestSummaryOfWhatChangedMeanwhileIsRefused(t *testing.T) {
+func TestSummaryOfChangedMessagesIsRefused(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	c := commitOne(t, s, "cli:a", "one", nil).Conversation
@@ -78,5 +78,43 @@ func TestSummaryOfWhatChangedMeanwhileIsRefused(t *testing.T) {
 	commitOne(t, s, "cli:a", "/undo", func(r *conversation.Run) { r.Messages, r.Effect.Undo = nil, 3 })
 	if stored, err := New(s).Add(t.Context(), stretch, "one and two", 4); stored || err != nil {
 		t.Errorf("stored %v, %v", stored, err)
+	}
+}
+
+// Dropping the summaries that cover a message leaves those before it, and those of other conversations.
+func TestDropDeletesTheSummariesThatCoverAMessage(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	summaries := New(s)
+	var a, b conversation.Conversation
+	for _, said := range []string{"one", "two", "three"} {
+		a = commitOne(t, s, "cli:a", said, nil).Conversation
+		b = commitOne(t, s, "cli:b", said, nil).Conversation
+	}
+	for _, id := range []string{a.ID, b.ID} {
+		for _, before := range []int64{3, 5, 7} { // of two messages each
+			stretch, err := summaries.Stretch(t.Context(), id, before, 1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if stored, err := summaries.Add(t.Context(), stretch, fmt.Sprint("before ", before), 4); !stored || err != nil {
+				t.Fatal(stored, err)
+			}
+		}
+	}
+	for _, c := range []struct{ seq, left int64 }{{7, 6}, {4, 2}, {3, 2}, {1, 0}, {1, 0}} {
+		if err := summaries.Drop(t.Context(), a.ID, c.seq); err != nil {
+			t.Fatal(err)
+		}
+		if sum, err := summaries.Newest(t.Context(), a.ID); err != nil || sum.Through != c.left {
+			t.Errorf("from message %d on: the newest summary covers %d messages, want %d, %v", c.seq, sum.Through, c.left, err)
+		}
+	}
+	if sum, err := summaries.Newest(t.Context(), b.ID); err != nil || sum.Through != 6 {
+		t.Errorf("another conversation: %+v, %v", sum, err)
+	}
+	stretch, err := summaries.Stretch(t.Context(), a.ID, 7, 1000)
+	if err != nil || len(stretch.Messages) != 6 || stretch.After.Through != 0 {
+		t.Errorf("%d messages are to be summarised after %+v, %v", len(stretch.Messages), stretch.After, err)
 	}
 }

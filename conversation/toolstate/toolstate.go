@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"parley/conversation"
+	"parley/conversation/metadata"
 	"parley/conversation/state"
 )
 
@@ -132,7 +133,7 @@ func touched(files []string) (list []state.Event) {
 }
 
 // metadataEvents returns what the metadata of a message tells of the place of the work.
-func metadataEvents(metadata conversation.Metadata) []state.Event {
+func metadataEvents(metadata metadata.Object) []state.Event {
 	if metadata == "" {
 		return nil
 	}

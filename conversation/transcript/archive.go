@@ -7,6 +7,9 @@ import (
 	"io"
 
 	"parley/conversation"
+	"parley/conversation/archive"
+	"parley/conversation/catalog"
+	"parley/conversation/metadata"
 )
 
 // ArchiveVersion is the version of the form of archives. Exports before it were
@@ -47,7 +50,7 @@ func KindOfList(name string) Kind {
 // JSONL all that is stored, which can be imported. One message at a time is in memory; with
 // files, in JSON and JSONL, also the bytes of its pictures and files. progress is called for
 // each message.
-func Export(ctx context.Context, out io.Writer, format Format, store *conversation.Store, session conversation.Session, list []conversation.Conversation, files bool, progress func()) error {
+func Export(ctx context.Context, out io.Writer, format Format, store *conversation.Store, session catalog.Session, list []conversation.Conversation, files bool, progress func()) error {
 	if format != Markdown {
 		return exportArchive(ctx, out, format, store, session, list, files, progress)
 	}
@@ -68,20 +71,20 @@ func Export(ctx context.Context, out io.Writer, format Format, store *conversati
 	return w.Close()
 }
 
-func exportArchive(ctx context.Context, out io.Writer, format Format, store *conversation.Store, session conversation.Session, list []conversation.Conversation, files bool, progress func()) error {
-	head, err := store.ArchivedSession(ctx, session.Key)
+func exportArchive(ctx context.Context, out io.Writer, format Format, store *conversation.Store, session catalog.Session, list []conversation.Conversation, files bool, progress func()) error {
+	head, err := archive.New(store).Session(ctx, session.Key)
 	if err != nil {
 		return err
 	}
 	w := newArchiveWriter(out, format)
 	w.session(head)
 	for _, c := range list {
-		archived, err := store.Archived(ctx, c)
+		archived, err := archive.New(store).Head(ctx, c)
 		if err != nil {
 			return fmt.Errorf("the conversation %s: %w", c.ID, err)
 		}
 		w.conversation(archived)
-		for r, err := range store.Records(ctx, c, files) {
+		for r, err := range archive.New(store).Records(ctx, c, files) {
 			if err == nil {
 				w.record(r)
 				err = w.failed()
@@ -98,12 +101,12 @@ func exportArchive(ctx context.Context, out io.Writer, format Format, store *con
 	return w.failed()
 }
 
-// archiveWriter writes the records of an archive. An error is kept: nothing is written
-// after it.
+// archiveWriter writes the records of an archive. After an error, it writes nothing more
+// and returns that error.
 type archiveWriter interface {
-	session(s conversation.ArchivedSession)
-	conversation(c conversation.Archived)
-	record(r conversation.Record)
+	session(s archive.Session)
+	conversation(c archive.Head)
+	record(r archive.Record)
 	close()
 	failed() error
 }
@@ -115,7 +118,7 @@ func newArchiveWriter(out io.Writer, format Format) archiveWriter {
 	return &archiveLines{checkedWriter: checkedWriter{out: out}}
 }
 
-// checkedWriter keeps the first error.
+// checkedWriter remembers the first error.
 type checkedWriter struct {
 	out io.Writer
 	err error
@@ -147,12 +150,12 @@ type archiveDocument struct {
 	list          Kind // that is open, "" for none
 }
 
-func (w *archiveDocument) session(s conversation.ArchivedSession) {
+func (w *archiveDocument) session(s archive.Session) {
 	head := w.marshal(sessionForm(s))
 	w.print(open(head), `,"conversations":[`)
 }
 
-func (w *archiveDocument) conversation(c conversation.Archived) {
+func (w *archiveDocument) conversation(c archive.Head) {
 	w.end()
 	if w.conversations > 0 {
 		w.print(",")
@@ -161,7 +164,7 @@ func (w *archiveDocument) conversation(c conversation.Archived) {
 	w.print("\n ", open(w.marshal(conversationForm(c))))
 }
 
-func (w *archiveDocument) record(r conversation.Record) {
+func (w *archiveDocument) record(r archive.Record) {
 	kind, form := recordForm(r)
 	if kind == w.list {
 		w.print(",")
@@ -194,20 +197,20 @@ func (w *archiveDocument) close() {
 // archiveLines writes an archive as a record a line.
 type archiveLines struct {
 	checkedWriter
-	of    conversation.Archived
+	of    archive.Head
 	begun bool // a message of it was written
 }
 
-func (w *archiveLines) session(s conversation.ArchivedSession) {
+func (w *archiveLines) session(s archive.Session) {
 	w.line(KindSession, w.marshal(sessionForm(s)))
 }
 
-func (w *archiveLines) conversation(c conversation.Archived) {
+func (w *archiveLines) conversation(c archive.Head) {
 	w.of, w.begun = c, false
 	w.line(KindConversation, w.marshal(conversationForm(c)))
 }
 
-func (w *archiveLines) record(r conversation.Record) {
+func (w *archiveLines) record(r archive.Record) {
 	kind, form := recordForm(r)
 	if m, is := form.(Message); is {
 		m.Session, m.Conversation = w.of.Key, w.of.ID
@@ -239,7 +242,7 @@ func open(object string) string {
 }
 
 // rawMetadata returns metadata as JSON, nil for none.
-func rawMetadata(m conversation.Metadata) json.RawMessage {
+func rawMetadata(m metadata.Object) json.RawMessage {
 	if m == "" {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf16"
 
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/conversation/state"
 	"parley/conversation/steps"
 )
@@ -68,9 +69,19 @@ type Message struct {
 	FinishReason steps.FinishReason `json:"finish_reason,omitempty"` // "length", "content_filter": why an answer is not whole
 
 	// In archives:
-	Run      int64           `json:"run,omitempty"`
-	Metadata json.RawMessage `json:"metadata,omitempty"`
-	Files    []File          `json:"files,omitempty"`
+	Reasoning string          `json:"reasoning,omitempty"` // what the model thought before its answer
+	Note      *Note           `json:"note,omitempty"`      // what the model was told in front of it
+	SetAside  *string         `json:"set_aside,omitempty"` // the state that the message has on its branch, while another branch is chosen
+	Run       int64           `json:"run,omitempty"`
+	Metadata  json.RawMessage `json:"metadata,omitempty"`
+	Files     []File          `json:"files,omitempty"`
+}
+
+// Note is the form of a note in JSON.
+type Note struct {
+	Place   string  `json:"place,omitempty"`
+	State   string  `json:"state,omitempty"`
+	Numbers []int64 `json:"numbers,omitempty"` // of the rules and decisions in State
 }
 
 // Image is the form of a picture in JSON.
@@ -81,15 +92,15 @@ type Image struct {
 	Data      []byte `json:"data,omitzero"` // in base64, where the record has them
 }
 
-// File is the form of a file in JSON that is no picture, in archives.
+// File is the form in JSON of a file other than a picture, in archives.
 type File struct {
-	Name      string              `json:"name"`
-	MediaType string              `json:"media_type,omitempty"`
-	Size      int64               `json:"size,omitempty"`    // bytes, as the platform said
-	Lines     conversation.Extent `json:"lines"`             // the lines about the file, in the content, in bytes
-	Body      conversation.Extent `json:"body,omitzero"`     // of these, the text of the file
-	Problem   string              `json:"problem,omitempty"` // why it could not be kept or read
-	Data      []byte              `json:"data,omitzero"`     // in base64, where the record has them
+	Name      string       `json:"name"`
+	MediaType string       `json:"media_type,omitempty"`
+	Size      int64        `json:"size,omitempty"`    // bytes, as the platform said
+	Lines     media.Extent `json:"lines"`             // the lines about the file, in the content, in bytes
+	Body      media.Extent `json:"body,omitzero"`     // of these, the text of the file
+	Problem   string       `json:"problem,omitempty"` // why it could not be kept or read
+	Data      []byte       `json:"data,omitzero"`     // in base64, where the record has them
 }
 
 // ToolCall is the form of a tool call in JSON.

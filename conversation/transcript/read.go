@@ -10,10 +10,10 @@ import (
 	"parley/conversation/internal/turns"
 )
 
-// Newest returns the seq of the message from which on the messages of a conversation
-// that people see have at most so many bytes of text, tool calls and results among
-// them; that of the newest message where it alone has more. older is how many of them
-// stand before it. It is 0 where there is nothing to see.
+// Newest returns the seq where the newest part of a conversation begins that has at most
+// so many bytes of text, with tool calls and their results, but at least one message. Only
+// messages that people see count. older is how many of them come before it. The seq is 0
+// if there are none.
 func Newest(ctx context.Context, store *conversation.Store, c conversation.Conversation, bytes int64) (from, older int64, err error) {
 	rows, err := store.DB().QueryContext(ctx, `
 		SELECT seq, octet_length(content) + coalesce(octet_length(tool_calls), 0) FROM messages
@@ -39,23 +39,22 @@ func Newest(ctx context.Context, store *conversation.Store, c conversation.Conve
 // Source is what a transcript is read from, such as a conversation.Store.
 type Source interface {
 	Conversation(ctx context.Context, id string) (conversation.Conversation, error)
-	Session(ctx context.Context, key conversation.Key) (conversation.Session, error)
+	Place(ctx context.Context, key conversation.Key) (string, error)
 	AllMessages(ctx context.Context, q conversation.MessageQuery) iter.Seq2[conversation.Message, error]
 }
 
-// Read returns what a transcript is made of: its conversation, what people call the
-// place, "" when nobody said, and of its messages those that people see, oldest first.
-// The error is conversation.ErrNotFound when the conversation was deleted, which may
-// also come with the last pair.
+// Read returns what a transcript is made of: the conversation, what people call its
+// place ("" if that is not known), and the messages that people see, oldest first. If the
+// conversation was deleted, the error is conversation.ErrNotFound; if that happens while
+// the messages are read, the last pair has the error.
 func Read(ctx context.Context, source Source, t conversation.Transcript) (c conversation.Conversation, place string, seen iter.Seq2[conversation.Message, error], err error) {
-	var session conversation.Session
 	if c, err = source.Conversation(ctx, t.Conversation); err == nil {
-		session, err = source.Session(ctx, c.Key)
+		place, err = source.Place(ctx, c.Key)
 	}
 	if err != nil {
 		return c, "", nil, fmt.Errorf("the transcript of %s: %w", t.Conversation, err)
 	}
-	return c, session.Place, read(ctx, source, t), nil
+	return c, place, read(ctx, source, t), nil
 }
 
 // read returns the messages of a transcript that people see.

@@ -6,6 +6,10 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/archive"
+	"parley/conversation/media"
+	"parley/conversation/metadata"
+	"parley/conversation/runs"
 	"parley/conversation/state"
 	"parley/conversation/steps"
 )
@@ -17,17 +21,20 @@ type archivedSession struct {
 	Place     string           `json:"place"`
 	Version   int              `json:"version"`
 	CreatedAt time.Time        `json:"created_at"`
+	Pinned    bool             `json:"pinned,omitempty"`
 	Metadata  json.RawMessage  `json:"metadata,omitempty"`
 	Carried   *state.State     `json:"carried,omitempty"` // what its next conversation begins with
+	Model     string           `json:"model,omitempty"`   // chosen for it
+	Agent     string           `json:"agent,omitempty"`   // likewise
 }
 
-func sessionForm(s conversation.ArchivedSession) archivedSession {
-	return archivedSession{Session: s.Key, Place: s.Place, Version: ArchiveVersion, CreatedAt: s.CreatedAt.UTC(), Metadata: rawMetadata(s.Metadata), Carried: s.Carried}
+func sessionForm(s archive.Session) archivedSession {
+	return archivedSession{Session: s.Key, Place: s.Place, Version: ArchiveVersion, CreatedAt: s.CreatedAt.UTC(), Pinned: s.Pinned, Metadata: rawMetadata(s.Metadata), Carried: s.Carried, Model: s.Model, Agent: s.Agent}
 }
 
 // ParseSession reads what an archive says of a session. A version that is not known is an
 // error.
-func ParseSession(raw []byte) (s conversation.ArchivedSession, err error) {
+func ParseSession(raw []byte) (s archive.Session, err error) {
 	var form archivedSession
 	if err := json.Unmarshal(raw, &form); err != nil {
 		return s, err
@@ -35,37 +42,82 @@ func ParseSession(raw []byte) (s conversation.ArchivedSession, err error) {
 	if form.Version != ArchiveVersion {
 		return s, fmt.Errorf("version: found %d, allowed: %d", form.Version, ArchiveVersion)
 	}
-	return conversation.ArchivedSession{
-		Key: form.Session, Place: form.Place, Metadata: conversation.Metadata(form.Metadata), CreatedAt: form.CreatedAt, Carried: form.Carried,
+	return archive.Session{
+		Key: form.Session, Place: form.Place, Pinned: form.Pinned, Metadata: metadata.Object(form.Metadata), CreatedAt: form.CreatedAt, Carried: form.Carried,
+		Model: form.Model, Agent: form.Agent,
 	}, nil
 }
 
 type archivedConversation struct {
 	Conversation
+	Metadata     json.RawMessage       `json:"metadata,omitempty"`
 	Window       archivedWindow        `json:"window,omitzero"`
 	Participants []conversation.Sender `json:"participants,omitempty"`
+	Branches     archivedBranches      `json:"branches,omitzero"`
+}
+
+// archivedBranches says how the messages of a conversation branch. Each follows the one
+// before it, unless a branch begins with it.
+type archivedBranches struct {
+	Chosen int64                 `json:"chosen,omitempty"` // seq of the last message of the chosen branch; absent: the newest message
+	Begin  []archivedBranchStart `json:"begin,omitempty"`
+	End    []archivedBranchEnd   `json:"end,omitempty"`
+}
+
+type archivedBranchStart struct {
+	Seq     int64 `json:"seq"`
+	Follows int64 `json:"follows"` // seq, 0 = the beginning of the conversation
+}
+
+type archivedBranchEnd struct {
+	Seq   int64       `json:"seq"`
+	State state.State `json:"state,omitzero"` // of the conversation, when the branch was left
+}
+
+func branchesForm(b archive.Branches) (form archivedBranches) {
+	form.Chosen = b.Tip
+	for _, s := range b.Starts {
+		form.Begin = append(form.Begin, archivedBranchStart{s.Seq, s.Parent})
+	}
+	for _, e := range b.Ends {
+		form.End = append(form.End, archivedBranchEnd{e.Seq, e.State})
+	}
+	return form
+}
+
+func (form archivedBranches) branches() (b archive.Branches) {
+	b.Tip = form.Chosen
+	for _, s := range form.Begin {
+		b.Starts = append(b.Starts, archive.BranchStart{Seq: s.Seq, Parent: s.Follows})
+	}
+	for _, e := range form.End {
+		b.Ends = append(b.Ends, archive.BranchEnd{Seq: e.Seq, State: e.State})
+	}
+	return b
 }
 
 type archivedWindow struct {
 	Start  int64 `json:"start"` // seq of the first message that the model is shown
 	Cut    int   `json:"cut,omitempty"`
 	Budget int   `json:"budget,omitempty"`
+	Named  int   `json:"named,omitempty"` // of its oldest pictures, those that are named and not shown
 }
 
-func conversationForm(c conversation.Archived) archivedConversation {
-	return archivedConversation{NewConversation(c.Conversation), archivedWindow(c.Window), c.Participants}
+func conversationForm(c archive.Head) archivedConversation {
+	return archivedConversation{NewConversation(c.Conversation), rawMetadata(c.Metadata), archivedWindow(c.Window), c.Participants, branchesForm(c.Branches)}
 }
 
 // ParseConversation reads what an archive says of a conversation before its records.
-func ParseConversation(raw []byte) (conversation.Archived, error) {
+func ParseConversation(raw []byte) (archive.Head, error) {
 	var form archivedConversation
 	err := json.Unmarshal(raw, &form)
-	return conversation.Archived{
+	return archive.Head{
 		Conversation: conversation.Conversation{
 			ID: form.ID, Title: form.Title, Active: form.Active, Messages: form.MessageCount, Tokens: form.TokenCount, State: form.State,
-			Window: conversation.Window(form.Window), CreatedAt: form.CreatedAt, UpdatedAt: form.UpdatedAt,
+			Window: conversation.Window(form.Window), Metadata: metadata.Object(form.Metadata), CreatedAt: form.CreatedAt, UpdatedAt: form.UpdatedAt,
 		},
 		Participants: form.Participants,
+		Branches:     form.Branches.branches(),
 	}, err
 }
 
@@ -86,6 +138,7 @@ type archivedRun struct {
 	Kind            conversation.Kind   `json:"kind"`
 	Status          conversation.Status `json:"status"`
 	Asked           conversation.Sender `json:"asked,omitzero"`
+	Agent           string              `json:"agent,omitempty"`
 	Model           string              `json:"model,omitempty"`
 	ModelCalls      int                 `json:"model_calls"`
 	Prompt          int                 `json:"prompt_tokens"`
@@ -96,6 +149,7 @@ type archivedRun struct {
 	FinishReason    steps.FinishReason  `json:"finish_reason,omitempty"`
 	NewConversation bool                `json:"new_conversation,omitempty"`
 	Instructions    string              `json:"instructions,omitempty"`
+	Warnings        []string            `json:"warnings,omitempty"`
 	StartedAt       time.Time           `json:"started_at"`
 	EndedAt         time.Time           `json:"ended_at"`
 	Steps           []archivedStep      `json:"steps,omitempty"`
@@ -122,10 +176,11 @@ type archivedStep struct {
 	FinishReason steps.FinishReason `json:"finish_reason,omitempty"`
 	CallID       string             `json:"tool_call_id,omitempty"`
 	Error        string             `json:"error,omitempty"`
+	Failure      string             `json:"failure,omitempty"`
 }
 
 // recordForm returns the kind and the JSON form of a record.
-func recordForm(r conversation.Record) (Kind, any) {
+func recordForm(r archive.Record) (Kind, any) {
 	switch {
 	case r.Instructions != nil:
 		return KindInstructions, archivedInstructions(*r.Instructions)
@@ -141,17 +196,20 @@ func recordForm(r conversation.Record) (Kind, any) {
 
 func archivedMessage(r conversation.Message) Message {
 	m := NewMessage(r)
-	m.Run, m.Metadata = r.RunID, rawMetadata(r.Metadata)
+	m.Run, m.Metadata, m.SetAside, m.Reasoning = r.RunID, rawMetadata(r.Metadata), r.SetAside, r.Reasoning
+	if !r.Note.IsZero() {
+		m.Note = (*Note)(&r.Note)
+	}
 	for _, f := range r.Files {
 		m.Files = append(m.Files, File{f.Name, f.MediaType, f.Size, f.Lines, f.Body, f.Problem, f.Data})
 	}
 	return m
 }
 
-func runForm(r conversation.RunRecord) archivedRun {
+func runForm(r runs.Record) archivedRun {
 	form := archivedRun{
-		ID: r.ID, Kind: r.Kind, Status: r.Status, Asked: r.Asked, Model: r.Model, ModelCalls: r.Rounds, Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion,
-		Messages: r.Messages, Error: r.Error, FinishReason: r.FinishReason, NewConversation: r.NewConversation, Instructions: r.Instructions,
+		ID: r.ID, Kind: r.Kind, Status: r.Status, Asked: r.Asked, Agent: r.Agent, Model: r.Model, ModelCalls: r.Rounds, Prompt: r.Prompt, Cached: r.Cached, Completion: r.Completion,
+		Messages: r.Messages, Error: r.Error, FinishReason: r.FinishReason, NewConversation: r.NewConversation, Instructions: r.Instructions, Warnings: r.Warnings,
 		StartedAt: r.StartedAt.UTC(), EndedAt: r.EndedAt.UTC(),
 	}
 	for _, s := range r.Steps {
@@ -163,17 +221,17 @@ func runForm(r conversation.RunRecord) archivedRun {
 func stepForm(s steps.Step) archivedStep {
 	return archivedStep{
 		Kind: s.Kind, Name: s.Name, Purpose: s.Purpose, At: s.At.UTC(), TookMS: s.Took.Milliseconds(), FirstByteMS: s.FirstByte.Milliseconds(), Prompt: s.Prompt,
-		Cached: s.Cached, Completion: s.Completion, Shown: s.Shown, Left: s.Left, Window: s.Window, FinishReason: s.FinishReason, CallID: s.CallID, Error: s.Error,
+		Cached: s.Cached, Completion: s.Completion, Shown: s.Shown, Left: s.Left, Window: s.Window, FinishReason: s.FinishReason, CallID: s.CallID, Error: s.Error, Failure: s.Failure,
 	}
 }
 
 // ParseRecord reads a record of an archive.
-func ParseRecord(kind Kind, raw []byte) (r conversation.Record, err error) {
+func ParseRecord(kind Kind, raw []byte) (r archive.Record, err error) {
 	switch kind {
 	case KindInstructions:
 		var form archivedInstructions
 		err = json.Unmarshal(raw, &form)
-		r.Instructions = (*conversation.Instructions)(&form)
+		r.Instructions = (*archive.Instructions)(&form)
 	case KindRun:
 		var form archivedRun
 		err = json.Unmarshal(raw, &form)
@@ -181,7 +239,7 @@ func ParseRecord(kind Kind, raw []byte) (r conversation.Record, err error) {
 	case KindBackground:
 		var form archivedBackground
 		err = json.Unmarshal(raw, &form)
-		r.Background = &conversation.BackgroundStep{Run: form.Run, Step: form.step()}
+		r.Background = &archive.BackgroundStep{Run: form.Run, Step: form.step()}
 	case KindSummary:
 		var form archivedSummary
 		err = json.Unmarshal(raw, &form)
@@ -196,11 +254,11 @@ func ParseRecord(kind Kind, raw []byte) (r conversation.Record, err error) {
 	return r, err
 }
 
-func (form archivedRun) run() *conversation.RunRecord {
-	r := &conversation.RunRecord{
-		ID: form.ID, Kind: form.Kind, Status: form.Status, Asked: form.Asked, Model: form.Model, Rounds: form.ModelCalls, Prompt: form.Prompt, Cached: form.Cached,
+func (form archivedRun) run() *runs.Record {
+	r := &runs.Record{
+		ID: form.ID, Kind: form.Kind, Status: form.Status, Asked: form.Asked, Agent: form.Agent, Model: form.Model, Rounds: form.ModelCalls, Prompt: form.Prompt, Cached: form.Cached,
 		Completion: form.Completion, Messages: form.Messages, Error: form.Error, FinishReason: form.FinishReason, NewConversation: form.NewConversation,
-		Instructions: form.Instructions, StartedAt: form.StartedAt, EndedAt: form.EndedAt,
+		Instructions: form.Instructions, Warnings: form.Warnings, StartedAt: form.StartedAt, EndedAt: form.EndedAt,
 	}
 	for _, s := range form.Steps {
 		r.Steps = append(r.Steps, s.step())
@@ -212,7 +270,7 @@ func (form archivedStep) step() steps.Step {
 	return steps.Step{
 		Kind: form.Kind, Name: form.Name, Purpose: form.Purpose, At: form.At, Took: time.Duration(form.TookMS) * time.Millisecond,
 		FirstByte: time.Duration(form.FirstByteMS) * time.Millisecond, Prompt: form.Prompt, Cached: form.Cached, Completion: form.Completion,
-		Shown: form.Shown, Left: form.Left, Window: form.Window, FinishReason: form.FinishReason, CallID: form.CallID, Error: form.Error,
+		Shown: form.Shown, Left: form.Left, Window: form.Window, FinishReason: form.FinishReason, CallID: form.CallID, Error: form.Error, Failure: form.Failure,
 	}
 }
 
@@ -220,20 +278,23 @@ func (form archivedStep) step() steps.Step {
 func (form Message) message() *conversation.Message {
 	m := &conversation.Message{
 		Seq: form.Seq, At: form.At, Role: form.Role, Content: form.Content, ToolCallID: form.ToolCallID, ToolName: form.Name, Failed: form.Failed,
-		SourceID: form.SourceID, Tokens: form.Tokens, State: form.State, Internal: form.Internal, FinishReason: form.FinishReason,
-		RunID: form.Run, Metadata: conversation.Metadata(form.Metadata), Stopped: form.State == "stopped",
+		SourceID: form.SourceID, Tokens: form.Tokens, State: form.State, SetAside: form.SetAside, Internal: form.Internal, FinishReason: form.FinishReason, Reasoning: form.Reasoning,
+		RunID: form.Run, Metadata: metadata.Object(form.Metadata), Stopped: form.State == "stopped",
 	}
 	if form.Sender != nil {
 		m.Sender = *form.Sender
+	}
+	if form.Note != nil {
+		m.Note = state.Told(*form.Note)
 	}
 	for _, call := range form.ToolCalls {
 		m.ToolCalls = append(m.ToolCalls, conversation.ToolCall{ID: call.ID, Name: call.Function.Name, Arguments: call.Function.Arguments})
 	}
 	for _, image := range form.Images {
-		m.Images = append(m.Images, conversation.Image{Name: image.Name, MediaType: image.MediaType, Size: image.Size, Data: image.Data})
+		m.Images = append(m.Images, media.Image{Name: image.Name, MediaType: image.MediaType, Size: image.Size, Data: image.Data})
 	}
 	for _, f := range form.Files {
-		m.Files = append(m.Files, conversation.File{
+		m.Files = append(m.Files, media.File{
 			Name: f.Name, MediaType: f.MediaType, Size: f.Size, Lines: f.Lines, Body: f.Body, Problem: f.Problem, Data: f.Data,
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/media"
 	"parley/conversation/state"
 	"parley/conversation/steps"
 )
@@ -33,7 +34,7 @@ func records() []conversation.Message {
 		{Role: conversation.RoleTool, Content: "Monday\n\n# 20:47", ToolCallID: "c1", ToolName: "current_time", At: at(0)},
 		{Role: conversation.RoleAssistant, Content: "an answer that was replaced", At: at(0)},
 		{Role: conversation.RoleAssistant, Content: "It is **20:47**.", At: at(0)},
-		{Role: conversation.RoleUser, Content: "\x1b[2Jlook\u202e\r\nhere 👩‍🚀", Images: []conversation.Image{{Name: "cat.png", MediaType: "image/png", Size: 5}}, At: at(30)},
+		{Role: conversation.RoleUser, Content: "\x1b[2Jlook\u202e\r\nhere 👩‍🚀", Images: []media.Image{{Name: "cat.png", MediaType: "image/png", Size: 5}}, At: at(30)},
 		{Role: conversation.RoleUser, Content: "a note", At: at(30)},
 		{Role: conversation.RoleAssistant, Content: "```go\nfunc main() {", Stopped: true, At: at(30)},
 	}
@@ -82,7 +83,7 @@ func TestTranscriptsReadAsTheyAlwaysDid(t *testing.T) {
 	}
 }
 
-func TestJSONIsOneDocumentHoweverManyConversations(t *testing.T) {
+func TestJSONOfManyConversationsIsOneDocument(t *testing.T) {
 	t.Parallel()
 	for n := range 3 {
 		var document struct {

@@ -8,6 +8,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
+	"parley/conversation/internal/runtotals"
 )
 
 // maxRecent is how many runs Recent looks at. With more in the last hour, the oldest buckets show fewer than there were.
@@ -21,8 +22,8 @@ func (u *Usage) Recent(ctx context.Context, from, to time.Time, bucket time.Dura
 		buckets = append(buckets, Bucket{At: at})
 	}
 	rows, err := u.db.QueryContext(ctx, `
-		SELECT status, messages, prompt_tokens, cached_tokens, completion_tokens, ended_at, max(ended_at - started_at, 0)
-		FROM (SELECT * FROM runs ORDER BY id DESC LIMIT ?) WHERE kind = 'agent' AND ended_at >= ? AND ended_at < ?`,
+		SELECT status, messages, prompt_tokens, cached_tokens, completion_tokens, ended_at, `+runtotals.Took("newest")+`
+		FROM (SELECT * FROM runs ORDER BY id DESC LIMIT ?) AS newest WHERE kind = 'agent' AND ended_at >= ? AND ended_at < ?`,
 		maxRecent, db.Millis(from), db.Millis(to))
 	if err != nil {
 		return nil, db.Explain(err)

@@ -8,9 +8,8 @@ import (
 	"parley/conversation/storetest"
 )
 
-// The last hour is told by the minute: what ended then, how it went and how
-// long it took, and nothing of before.
-func TestTheLastHourIsToldByTheMinute(t *testing.T) {
+// The last hour is summed up by the minute: which runs ended, how, and how long they took.
+func TestLastHourIsSummedByTheMinute(t *testing.T) {
 	t.Parallel()
 	s, clock := storetest.NewAged(t)
 	from := clock.Time

@@ -26,6 +26,8 @@ type Stats struct {
 	Buckets  []Bucket  // of the period, the oldest first, also those without runs
 	Models   []Share   // by channel and model, the most runs first
 	People   []Share   // by channel, person and model, likewise; of whole days in UTC
+
+	Embeddings []Embeddings // requests for vectors, by model, the most requests first
 }
 
 // Bucket is a part of the period.
@@ -103,6 +105,9 @@ func (u *Usage) Stats(ctx context.Context, from, to time.Time, bucket time.Durat
 	}
 	if err == nil {
 		stats.People, err = u.people(ctx, p)
+	}
+	if err == nil {
+		stats.Embeddings, err = u.embeddings(ctx, p)
 	}
 	return stats, db.Explain(err)
 }

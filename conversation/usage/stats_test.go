@@ -157,6 +157,7 @@ func TestEveryRunIsCountedOnce(t *testing.T) {
 // Who upgrades finds the past in the plots.
 func TestAnUpgradeCountsTheRunsThatThereAre(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t)
 	s, clock := storetest.NewAged(t)
 	path := s.Path()
 	for id := range 5 {
@@ -182,7 +183,7 @@ func upgradeRuns(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	migration, err := os.ReadFile("../internal/db/migrations/00006_runs.sql")
+	migration, err := os.ReadFile("../internal/db/migrations/sqlite/00006_runs.sql")
 	if err != nil {
 		t.Fatal(err)
 	}

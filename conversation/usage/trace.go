@@ -2,20 +2,23 @@ package usage
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
 	"parley/conversation"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
+	"parley/conversation/metadata"
+	"parley/conversation/runs"
 	"parley/conversation/steps"
 )
 
 // Trace is the history of a conversation's runs, with sums over all of them and over its messages.
 type Trace struct {
 	Conversation conversation.Conversation
-	Runs         []conversation.RunRecord // the oldest first
-	Older        bool                     // there are runs before them
+	Runs         []runs.Record // the oldest first
+	Older        bool          // there are runs before them
 	Roles        []RoleTotals
 	Tools        []ToolTotals
 	Models       []ModelTotals
@@ -43,10 +46,18 @@ type ModelTotals struct {
 	Totals
 }
 
-// Trace returns the trace of the conversation whose ID begins with id, with its newest runs: at most limit, 0 = all, of
-// those before the run with the ID before, 0 = the newest. Errors are those of conversation.Store.Find.
-func (u *Usage) Trace(ctx context.Context, id string, before int64, limit int) (Trace, error) {
-	c, err := u.store.Find(ctx, id)
+// TraceQuery chooses the runs of a trace, the newest ones.
+type TraceQuery struct {
+	Conversation string          // the beginning of its ID
+	Before       int64           // only runs before the one with this ID; 0 = the newest
+	Limit        int             // 0 = all
+	Metadata     metadata.Filter // only runs with a message that has this metadata
+}
+
+// Trace returns the trace of a conversation: the runs that are asked for, and sums over all of them. Errors are those of
+// conversation.Store.Find.
+func (u *Usage) Trace(ctx context.Context, q TraceQuery) (Trace, error) {
+	c, err := u.store.Find(ctx, q.Conversation)
 	if err != nil {
 		return Trace{}, err
 	}
@@ -60,21 +71,23 @@ func (u *Usage) Trace(ctx context.Context, id string, before int64, limit int) (
 			return Trace{}, db.Explain(err)
 		}
 	}
-	if err = u.readRuns(ctx, &t, row, before, limit); err == nil {
+	if err = u.readRuns(ctx, &t, row, q); err == nil {
 		err = u.addBackground(ctx, &t, row)
 	}
 	return t, db.Explain(err)
 }
 
-func (u *Usage) readRuns(ctx context.Context, t *Trace, row, before int64, limit int) error {
-	most := limit + 1 // one more shows whether there are older ones
-	if limit <= 0 {
-		most = -1 // all
+func (u *Usage) readRuns(ctx context.Context, t *Trace, row int64, q TraceQuery) error {
+	filter, err := q.Metadata.Parameter()
+	if err != nil {
+		return err
 	}
-	runs, err := conversation.ReadRuns(ctx, u.db, `
-		WHERE conversation_id = ?1 AND (?2 = 0 OR id < ?2) ORDER BY id DESC LIMIT ?3`, row, before, most)
-	if limit > 0 && len(runs) > limit {
-		t.Older, runs = true, runs[:limit]
+	runs, err := runs.Read(ctx, u.db, `
+		WHERE conversation_id = ?1 AND (?2 = 0 OR id < ?2) AND (CAST(?4 AS TEXT) IS NULL OR id IN (
+			SELECT run_id FROM messages WHERE conversation_id = ?1 AND `+metadata.Matches("?4", "messages.metadata")+`))
+		ORDER BY id DESC LIMIT ?3`, row, q.Before, db.OneMore(q.Limit), filter) // one more shows whether there are older ones
+	if q.Limit > 0 && len(runs) > q.Limit {
+		t.Older, runs = true, runs[:q.Limit]
 	}
 	slices.Reverse(runs)
 	t.Runs = runs
@@ -104,7 +117,7 @@ func (u *Usage) addBackground(ctx context.Context, t *Trace, row int64) error {
 		if err != nil {
 			return err
 		}
-		if i := slices.IndexFunc(t.Runs, func(r conversation.RunRecord) bool { return r.ID == id }); i >= 0 {
+		if i := slices.IndexFunc(t.Runs, func(r runs.Record) bool { return r.ID == id }); i >= 0 {
 			t.Runs[i].Steps = append(t.Runs[i].Steps, list...)
 		}
 	}
@@ -115,9 +128,9 @@ func (u *Usage) addBackground(ctx context.Context, t *Trace, row int64) error {
 // behind the commits of runs.
 func (u *Usage) sumBackground(ctx context.Context, t *Trace, row int64) error {
 	rows, err := u.db.QueryContext(ctx, `
-		SELECT coalesce(step ->> 'name', ''), coalesce(sum(step ->> 'in'), 0), coalesce(sum(step ->> 'cached'), 0),
-			coalesce(sum(step ->> 'out'), 0)
-		FROM background_steps WHERE conversation_id = ? GROUP BY 1`, row)
+		SELECT coalesce(`+db.Member("step", "name")+`, ''), coalesce(sum(CAST(`+db.Member("step", "in")+` AS BIGINT)), 0),
+			coalesce(sum(CAST(`+db.Member("step", "cached")+` AS BIGINT)), 0), coalesce(sum(CAST(`+db.Member("step", "out")+` AS BIGINT)), 0)
+		FROM background_steps WHERE conversation_id = ? GROUP BY 1 ORDER BY 1`, row)
 	if err != nil {
 		return err
 	}
@@ -138,7 +151,7 @@ func (u *Usage) sumBackground(ctx context.Context, t *Trace, row int64) error {
 
 func (u *Usage) sumRoles(ctx context.Context, t *Trace, row int64) error {
 	rows, err := u.db.QueryContext(ctx, `
-		SELECT role, internal, count(*), sum(tokens) FROM messages WHERE conversation_id = ? GROUP BY role, internal`, row)
+		SELECT role, internal, count(*), sum(tokens) FROM messages WHERE conversation_id = ? GROUP BY role, internal ORDER BY role, internal`, row)
 	if err != nil {
 		return err
 	}
@@ -155,8 +168,8 @@ func (u *Usage) sumRoles(ctx context.Context, t *Trace, row int64) error {
 
 func (u *Usage) sumTools(ctx context.Context, t *Trace, row int64) error {
 	list, err := u.db.QueryContext(ctx, `
-		SELECT step.value ->> 'name', count(*), count(step.value ->> 'error'), coalesce(sum(step.value ->> 'took'), 0)
-		FROM `+rows.Runs+` r, json_each(r.steps) AS step WHERE r.conversation_id = ? AND step.value ->> 'tool' GROUP BY 1`, row)
+		SELECT step.value ->> 'name', count(*), count(step.value ->> 'error'), coalesce(sum(CAST(step.value ->> 'took' AS BIGINT)), 0)
+		FROM `+rows.Runs+`CROSS JOIN `+db.EachOf("r.steps")+` AS step WHERE r.conversation_id = ? AND step.value ->> 'tool' IS NOT NULL GROUP BY 1 ORDER BY 1`, row)
 	if err != nil {
 		return err
 	}
@@ -175,9 +188,9 @@ func (u *Usage) sumTools(ctx context.Context, t *Trace, row int64) error {
 
 func (u *Usage) sumModels(ctx context.Context, t *Trace, row int64) error {
 	list, err := u.db.QueryContext(ctx, `
-		SELECT model, count(*), sum(status = 'failed'), sum(status = 'stopped'), sum(messages), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens),
-			sum(max(ended_at - started_at, 0))
-		FROM `+rows.Runs+` WHERE conversation_id = ? AND kind = 'agent' GROUP BY model`, row)
+		SELECT model, count(*), count(*) FILTER (WHERE status = 'failed'), count(*) FILTER (WHERE status = 'stopped'),
+			sum(messages), sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens), sum(CASE WHEN ended_at > started_at THEN ended_at - started_at ELSE 0 END)
+		FROM `+rows.Runs+` WHERE conversation_id = ? AND kind = 'agent' GROUP BY model ORDER BY model`, row)
 	if err != nil {
 		return err
 	}
@@ -191,7 +204,28 @@ func (u *Usage) sumModels(ctx context.Context, t *Trace, row int64) error {
 		m.Took = time.Duration(took) * time.Millisecond
 		t.Models = append(t.Models, m)
 	}
-	return list.Err()
+	if err := list.Err(); err != nil {
+		return err
+	}
+	return u.subtractWaits(ctx, t, row)
+}
+
+// subtractWaits subtracts from the totals of the models how long their runs waited for the answers
+// of people.
+func (u *Usage) subtractWaits(ctx context.Context, t *Trace, row int64) error {
+	waited, err := runs.Read(ctx, u.db, `
+		WHERE conversation_id = ? AND kind = 'agent' AND EXISTS (
+			SELECT 1 FROM `+db.EachOf("steps")+` AS step WHERE step.value ->> 'approval' IS NOT NULL)`, row)
+	if err != nil {
+		return err
+	}
+	for _, run := range waited {
+		i := slices.IndexFunc(t.Models, func(m ModelTotals) bool { return m.Model == run.Model })
+		if i >= 0 {
+			t.Models[i].Took = max(0, t.Models[i].Took-steps.Waited(run.Steps))
+		}
+	}
+	return nil
 }
 
 // maxMessageBytes is how much text Messages reads; the last message may exceed it.
@@ -200,7 +234,7 @@ const maxMessageBytes = 1 << 20
 // Messages returns what runs of a conversation have added to it, by the runs' IDs, the oldest first: about 1 MiB of text
 // in all, the newest. It walks back from the end of the conversation until it has them, so that the newest runs cost the
 // least.
-func (u *Usage) Messages(ctx context.Context, id string, runs []conversation.RunRecord) (map[int64][]conversation.Message, error) {
+func (u *Usage) Messages(ctx context.Context, id string, runs []runs.Record) (map[int64][]conversation.Message, error) {
 	found := map[int64][]conversation.Message{}
 	if len(runs) == 0 {
 		return found, nil
@@ -212,12 +246,12 @@ func (u *Usage) Messages(ctx context.Context, id string, runs []conversation.Run
 	size := 0
 	for r, err := range conversation.ReadMessages(ctx, u.db, `
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0)
-			AND run_id IN (SELECT value FROM json_each(?)) ORDER BY seq DESC LIMIT ?`, id, db.IDs(ids), added) {
+			AND run_id IN (SELECT value FROM `+db.EachID("?")+` ids) ORDER BY seq DESC LIMIT ?`, id, db.IDs(ids), added) {
 		if err != nil {
 			return nil, db.Explain(err)
 		}
 		found[r.RunID] = append(found[r.RunID], r)
-		if size += len(r.Content); size >= maxMessageBytes {
+		if size += len(r.Content) + len(r.Reasoning); size >= maxMessageBytes {
 			break
 		}
 	}
@@ -225,4 +259,46 @@ func (u *Usage) Messages(ctx context.Context, id string, runs []conversation.Run
 		slices.Reverse(list)
 	}
 	return found, nil
+}
+
+// Run returns a run of a session by its ID. known is false when the session has no run with it that has ended.
+func (u *Usage) Run(ctx context.Context, key conversation.Key, id int64) (run runs.Record, known bool, err error) {
+	list, err := runs.Read(ctx, u.db, `
+		WHERE id = ?1 AND EXISTS (SELECT 1 FROM runs r JOIN sessions s ON s.id = r.session_id WHERE r.id = ?1 AND s.key = ?2) LIMIT 1`, id, string(key))
+	if err != nil || len(list) == 0 {
+		return run, false, db.Explain(err)
+	}
+	return list[0], true, nil
+}
+
+// Instructions returns the lists of instructions that were in force in runs of a conversation, by their hashes.
+func (u *Usage) Instructions(ctx context.Context, id string, of []runs.Record) (map[string][]string, error) {
+	hashes := make([]string, len(of))
+	for i, run := range of {
+		hashes[i] = run.Instructions
+	}
+	wanted, err := json.Marshal(hashes)
+	if err != nil {
+		return nil, err
+	}
+	list, err := u.db.QueryContext(ctx, `
+		SELECT hash, list FROM run_instructions
+		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = ? AND deleted = 0) AND hash IN (SELECT value FROM `+db.EachText("?")+` hashes)`, id, string(wanted))
+	if err != nil {
+		return nil, db.Explain(err)
+	}
+	defer list.Close()
+	found := map[string][]string{}
+	for list.Next() {
+		var hash, text string
+		var texts []string
+		if err := list.Scan(&hash, &text); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal([]byte(text), &texts); err != nil {
+			return nil, err
+		}
+		found[hash] = texts
+	}
+	return found, db.Explain(list.Err())
 }

@@ -43,7 +43,7 @@ func TestATraceShowsWhatEveryRunDid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace, err := New(s).Trace(t.Context(), c.ID, 0, 0)
+	trace, err := New(s).Trace(t.Context(), TraceQuery{Conversation: c.ID})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,12 +71,40 @@ func TestATraceShowsWhatEveryRunDid(t *testing.T) {
 	}
 }
 
+// The time in which a run waits for the answer of a person is no time of its model.
+func TestATraceCountsNoWaitingForPeople(t *testing.T) {
+	t.Parallel()
+	s := storetest.New(t)
+	storetest.Accept(t, s, storetest.Say(storetest.Chat, 1, "pay, please"))
+	run := worked(s, storetest.Begin(t, s, storetest.Chat, 1000))
+	began := s.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	run.StartedAt = began
+	run.Steps = append(run.Steps,
+		steps.Step{Kind: steps.Approval, Name: "pay", At: began, Took: 50 * time.Minute, Answer: "allowed"},
+		steps.Step{Kind: steps.Approval, Name: "pay", At: began.Add(10 * time.Minute), Took: 45 * time.Minute, Answer: "allowed"})
+	storetest.Commit(t, s, run)
+	storetest.Turn(t, s, storetest.Chat, 2)
+	c, err := s.Active(t.Context(), storetest.Chat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace, err := New(s).Trace(t.Context(), TraceQuery{Conversation: c.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range trace.Models {
+		if m.Model == "gpt" && (m.Took < 5*time.Minute || m.Took > 30*time.Minute) {
+			t.Errorf("the model took %s of an hour, 55 minutes of which were waited", m.Took)
+		}
+	}
+}
+
 func TestATraceIsReadInPages(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	const runs = 7
 	for id := range runs {
-		storetest.Exchange(t, s, storetest.Chat, id)
+		storetest.Turn(t, s, storetest.Chat, id)
 	}
 	c, err := s.Active(t.Context(), storetest.Chat)
 	if err != nil {
@@ -84,7 +112,7 @@ func TestATraceIsReadInPages(t *testing.T) {
 	}
 	var seen []int64
 	for before, older := int64(0), true; older; {
-		page, err := New(s).Trace(t.Context(), c.ID, before, 3)
+		page, err := New(s).Trace(t.Context(), TraceQuery{Conversation: c.ID, Before: before, Limit: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +139,7 @@ func TestADeletedConversationHasNoTrace(t *testing.T) {
 	if _, err := s.Delete(t.Context(), storetest.Chat, c.ID); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(s).Trace(t.Context(), c.ID, 0, 0); !errors.Is(err, conversation.ErrNotFound) {
+	if _, err := New(s).Trace(t.Context(), TraceQuery{Conversation: c.ID}); !errors.Is(err, conversation.ErrNotFound) {
 		t.Errorf("the trace: %v", err)
 	}
 	if err := s.Sweep(t.Context()); err != nil {
@@ -127,13 +155,13 @@ func TestMessagesAreReadByTheirRuns(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	for n := 1; n <= 5; n++ {
-		storetest.Exchange(t, s, storetest.Chat, n)
+		storetest.Turn(t, s, storetest.Chat, n)
 	}
 	c, err := s.Active(t.Context(), storetest.Chat)
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace, err := New(s).Trace(t.Context(), c.ID, 5, 2)
+	trace, err := New(s).Trace(t.Context(), TraceQuery{Conversation: c.ID, Before: 5, Limit: 2})
 	if err != nil || len(trace.Runs) != 2 {
 		t.Fatalf("%+v, %v", trace.Runs, err)
 	}

@@ -3,7 +3,6 @@ package vectors
 import (
 	"encoding/binary"
 	"math"
-	"math/bits"
 )
 
 // A vector is stored twice, so that a search in a long session reads little. Both forms begin with the id of the message
@@ -118,27 +117,6 @@ func (q quantised) likeness(chunks string) float64 {
 		best = max(best, float64(sum)*float64(scale)*float64(q.scale))
 	}
 	return best
-}
-
-// agreement returns how many signs a query and the nearest of some chunks of a message have in common.
-func agreement(query, chunks string, length int) float64 {
-	best := 0
-	for ; len(chunks) >= len(query); chunks = chunks[len(query):] {
-		best = max(best, length-differing(query, chunks[:len(query)]))
-	}
-	return float64(best)
-}
-
-// differing counts the bits in which two texts of one length differ.
-func differing(a, b string) (n int) {
-	i := 0
-	for ; i+8 <= len(a); i += 8 {
-		n += bits.OnesCount64(word(a[i:]) ^ word(b[i:]))
-	}
-	for ; i < len(a); i++ {
-		n += bits.OnesCount8(a[i] ^ b[i])
-	}
-	return n
 }
 
 // word returns the first 8 bytes of a text as a number.

@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"slices"
 
 	"parley/conversation/internal/db"
@@ -28,7 +27,7 @@ const (
 
 // Nearest returns up to n messages of the conversations whose vectors are the nearest to that of a query, the nearest
 // first, by their rows in the index of words. It returns none if the vectors are of another length.
-func Nearest(ctx context.Context, q db.Querier, conversations []Conversation, query []float32, n int) ([]int64, error) {
+func (v *Vectors) Nearest(ctx context.Context, q db.Querier, conversations []Conversation, query []float32, n int) ([]int64, error) {
 	s, err := read(ctx, q)
 	if err != nil || s.generation == 0 || s.length != int64(len(query)) {
 		return nil, err
@@ -37,7 +36,7 @@ func Nearest(ctx context.Context, q db.Querier, conversations []Conversation, qu
 	if !ok {
 		return nil, nil
 	}
-	look := nearest{q: q, generation: s.generation, query: quantised, signs: string(signsOf(query))}
+	look := nearest{q: q, generation: s.generation, query: quantised}
 	var messages int64
 	for _, c := range conversations {
 		messages += c.Messages
@@ -47,10 +46,11 @@ func Nearest(ctx context.Context, q db.Querier, conversations []Conversation, qu
 		look.addNeighbors()
 		return look.best(n), err
 	}
-	if err := look.bySigns(ctx, conversations); err != nil {
+	agreeing, err := look.bySigns(ctx, v.signs, conversations, appendWords(nil, string(signsOf(query))))
+	if err != nil {
 		return nil, err
 	}
-	err = look.again(ctx, look.best(rescored))
+	err = look.again(ctx, agreeing)
 	look.addNeighbors()
 	return look.best(n), err
 }
@@ -60,7 +60,6 @@ type nearest struct {
 	q          db.Querier
 	generation Generation
 	query      quantised
-	signs      string // of the query
 	found      []near
 }
 
@@ -68,17 +67,27 @@ type nearest struct {
 func (l *nearest) best(n int) []int64 {
 	var kept worstFirst
 	for _, f := range l.found {
-		switch {
-		case len(kept) < n:
-			heap.Push(&kept, f)
-		case n > 0 && kept[0].isWorse(f):
-			kept[0] = f
-			heap.Fix(&kept, 0)
-		}
+		kept.keep(f, n)
 	}
-	ids := make([]int64, len(kept))
+	return kept.ids()
+}
+
+// keep adds a message if it is among the n best.
+func (h *worstFirst) keep(m near, n int) {
+	switch {
+	case len(*h) < n:
+		heap.Push(h, m)
+	case n > 0 && (*h)[0].isWorse(m):
+		(*h)[0] = m
+		heap.Fix(h, 0)
+	}
+}
+
+// ids empties the heap, and returns its messages, the nearest first.
+func (h *worstFirst) ids() []int64 {
+	ids := make([]int64, len(*h))
 	for i := len(ids) - 1; i >= 0; i-- {
-		ids[i] = heap.Pop(&kept).(near).id
+		ids[i] = heap.Pop(h).(near).id
 	}
 	return ids
 }
@@ -101,78 +110,74 @@ func (h *worstFirst) Pop() any {
 	return last
 }
 
-// neighborWeight is how much the nearer of the two messages beside one counts for it: a question and its answer are about
-// the same.
-const neighborWeight = 0.25
+// nearness is how much the likeness of a message counts for one beside it, and for the next but one: a question and its answer
+// are about the same.
+var nearness = [...]float64{1: 1.0 / 2, 2: 1.0 / 4}
 
-// addNeighbors adds to the likeness of each message that of the messages beside it. Those that follow each other must
-// have been found in their order.
+// addNeighbors adds to the likeness of each message that of the messages around it, on each distance the nearer one's.
+// Messages of one conversation must have been found in their order.
 func (l *nearest) addNeighbors() {
-	alone := make([]float64, len(l.found))
+	around := make([][len(nearness)]float64, len(l.found))
 	for i, f := range l.found {
-		alone[i] = f.score
+		for j := i + 1; j < len(l.found) && j < i+len(nearness); j++ {
+			other := l.found[j]
+			if apart := other.id - f.id; apart > 0 && apart < int64(len(nearness)) {
+				around[i][apart] = max(around[i][apart], other.score)
+				around[j][apart] = max(around[j][apart], f.score)
+			}
+		}
 	}
 	for i := range l.found {
-		beside := 0.0
-		if i > 0 && l.found[i-1].id+1 == l.found[i].id {
-			beside = max(beside, alone[i-1])
+		for apart, likeness := range around[i] {
+			l.found[i].score += nearness[apart] * likeness
 		}
-		if i+1 < len(l.found) && l.found[i].id+1 == l.found[i+1].id {
-			beside = max(beside, alone[i+1])
-		}
-		l.found[i].score += neighborWeight * beside
 	}
 }
 
 func (l *nearest) exactly(ctx context.Context, conversations []Conversation) error {
-	return l.scan(ctx, conversations, "vectors", "vector", func(text string) {
+	var all []span
+	for _, c := range conversations {
+		all = append(all, span{c.ID, 1, c.Messages})
+	}
+	for _, piece := range pieces(all) {
+		text, err := readPiece(ctx, l.q, piece, "vectors", "vector", l.generation)
+		if err != nil {
+			return err
+		}
 		each(text, scaleBytes+len(l.query.values), func(id int64, chunks string) {
 			l.found = append(l.found, near{id, l.query.likeness(chunks)})
 		})
-	})
+	}
+	return nil
 }
 
-func (l *nearest) bySigns(ctx context.Context, conversations []Conversation) error {
-	return l.scan(ctx, conversations, "vector_signs", "signs", func(text string) {
-		each(text, len(l.signs), func(id int64, chunks string) {
-			l.found = append(l.found, near{id, agreement(l.signs, chunks, len(l.query.values))})
+// bySigns returns the messages whose signs agree best with those of a query.
+func (l *nearest) bySigns(ctx context.Context, cache *signCache, conversations []Conversation, query []uint64) ([]int64, error) {
+	list, err := cache.of(ctx, l.q, l.generation, len(l.query.values), conversations)
+	var best worstFirst
+	for _, s := range list {
+		s.agreements(query, len(l.query.values), func(id int64, agree int) {
+			best.keep(near{id, float64(agree)}, rescored)
 		})
-	})
+	}
+	return best.ids(), err
 }
 
 // again compares some messages exactly, in place of all that were found.
 func (l *nearest) again(ctx context.Context, ids []int64) error {
 	l.found = nil
 	slices.Sort(ids)
-	text, err := l.text(ctx, `
-		SELECT group_concat(vector, '') FROM json_each(?) j JOIN vectors v ON v.id = j.value WHERE v.generation = ?`, db.IDs(ids), l.generation)
+	text, err := readText(ctx, l.q, `
+		SELECT `+db.Either(`group_concat(vector, '')`, `string_agg(vector, '')`)+` FROM `+db.EachID("?")+` j JOIN vectors v ON v.id = j.value WHERE v.generation = ?`, db.IDs(ids), l.generation)
 	each(text, scaleBytes+len(l.query.values), func(id int64, chunks string) {
 		l.found = append(l.found, near{id, l.query.likeness(chunks)})
 	})
 	return err
 }
 
-// scan passes what a table has of the conversations to do, in pieces of many messages.
-func (l *nearest) scan(ctx context.Context, conversations []Conversation, table, column string, do func(text string)) error {
-	for _, piece := range pieces(conversations) {
-		ranges, err := json.Marshal(piece)
-		if err != nil {
-			return err
-		}
-		text, err := l.text(ctx, `
-			SELECT group_concat(`+column+`, '') FROM json_each(?) j CROSS JOIN `+table+` v
-			WHERE v.id BETWEEN j.value ->> 0 AND j.value ->> 1 AND v.generation = ?`, string(ranges), l.generation)
-		if err != nil {
-			return err
-		}
-		do(text)
-	}
-	return nil
-}
-
-// text returns the one text that a query gives.
-func (l *nearest) text(ctx context.Context, query string, args ...any) (string, error) {
-	rows, err := db.Short(ctx, l.q, query, args...)
+// readText returns the one text that a query gives.
+func readText(ctx context.Context, q db.Querier, query string, args ...any) (string, error) {
+	rows, err := db.Short(ctx, q, query, args...)
 	if err != nil {
 		return "", err
 	}
@@ -186,17 +191,20 @@ func (l *nearest) text(ctx context.Context, query string, args ...any) (string, 
 	return text.String, rows.Err()
 }
 
-// pieces cuts conversations into ranges of rows, and those into pieces of at most scanRows rows.
-func pieces(conversations []Conversation) (list [][][2]int64) {
+// span is a part of a conversation, from one seq to another.
+type span struct{ conversation, first, last int64 }
+
+// pieces cuts spans into ranges of rows, and those into pieces of at most scanRows rows.
+func pieces(spans []span) (list [][][2]int64) {
 	room := int64(0)
-	for _, c := range conversations {
-		for first := int64(1); first <= c.Messages; {
+	for _, s := range spans {
+		for first := s.first; first <= s.last; {
 			if room == 0 {
 				list, room = append(list, nil), scanRows
 			}
-			last := min(c.Messages, first+room-1)
+			last := min(s.last, first+room-1)
 			piece := &list[len(list)-1]
-			*piece = append(*piece, [2]int64{wordindex.RowID(c.ID, first), wordindex.RowID(c.ID, last)})
+			*piece = append(*piece, [2]int64{wordindex.RowID(s.conversation, first), wordindex.RowID(s.conversation, last)})
 			room -= last - first + 1
 			first = last + 1
 		}

@@ -21,12 +21,17 @@ import (
 
 // Vectors stores the vectors of all messages of a store. It is safe for concurrent use.
 type Vectors struct {
-	db  *db.DB
-	now func() time.Time
+	db     *db.DB
+	now    func() time.Time
+	signs  *signCache // shared by all users of the store
+	listed bool       // on PostgreSQL, the table unembedded_messages lists what has no vector: ids are no order of commits there
 }
 
 // New returns the vectors of a store.
-func New(store *conversation.Store) *Vectors { return &Vectors{store.DB(), store.Now} }
+func New(store *conversation.Store) *Vectors {
+	cache := store.DB().Shared(cacheKey{}, func() any { return &signCache{known: map[int64]signs{}} })
+	return &Vectors{store.DB(), store.Now, cache.(*signCache), db.IsURL(store.Path())}
+}
 
 // Model identifies the model that makes vectors. Vectors of different models can't be compared.
 type Model struct {
@@ -69,20 +74,34 @@ func (v *Vectors) Use(ctx context.Context, model Model) (g Generation, renewed b
 		}
 		g++
 		renewed = known.generation > 0
+		if v.listed {
+			if err := list(ctx, tx); err != nil {
+				return err
+			}
+		}
 		_, err = tx.ExecContext(ctx, `
 			INSERT INTO embeddings (id, generation, model, dimensions, length, done, owner, claimed_until) VALUES (1, 1, ?1, ?2, 0, 0, '', 0)
-			ON CONFLICT (id) DO UPDATE SET generation = generation + 1, model = ?1, dimensions = ?2, length = 0, done = 0, owner = '', claimed_until = 0`,
+			ON CONFLICT (id) DO UPDATE SET generation = embeddings.generation + 1, model = ?1, dimensions = ?2, length = 0, done = 0, owner = '', claimed_until = 0`,
 			model.Name, model.Dimensions)
 		return err
 	})
 	return g, renewed, err
 }
 
+// list lists all messages. The lock keeps others from being stored until the model is set, from when on a trigger lists them.
+func list(ctx context.Context, tx *sql.Tx) error {
+	if _, err := tx.ExecContext(ctx, `LOCK TABLE messages IN SHARE ROW EXCLUSIVE MODE`); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO unembedded_messages (message_id) SELECT id FROM messages ON CONFLICT DO NOTHING`)
+	return err
+}
+
 // state is the row of the table embeddings. Its generation is 0 if there is none.
 type state struct {
 	Model
 	generation   Generation
-	length, done int64
+	length, done int64 // done is the newest message that needs no vector any more; where they are listed, how many have got theirs
 	owner        string
 	until        int64 // milliseconds
 }
@@ -109,15 +128,17 @@ func (v *Vectors) Progress(ctx context.Context) (p Progress, err error) {
 		return p, db.Explain(err)
 	}
 	p.Model = s.Model
-	var newest, left int64
-	if err := v.db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) FROM messages`).Scan(&newest); err != nil {
-		return p, db.Explain(err)
-	}
-	if left = newest - s.done; left < 0 {
-		left = 0
-	}
+	newest, left, err := v.left(ctx, s)
 	p.Done, p.Total = newest-left, newest
-	return p, nil
+	return p, db.Explain(err)
+}
+
+// left returns the id of the newest message, and how many messages may need a vector yet.
+func (v *Vectors) left(ctx context.Context, s state) (newest, left int64, err error) {
+	err = v.db.QueryRowContext(ctx, `
+		SELECT coalesce(max(id), 0), `+db.Either(`coalesce(max(id), 0) - ?1`, `(SELECT count(*) FROM unembedded_messages)`)+` FROM messages`, s.done).
+		Scan(&newest, &left)
+	return newest, max(left, 0), err
 }
 
 // Message is a message that needs a vector.
@@ -157,9 +178,8 @@ func (v *Vectors) Claim(ctx context.Context, g Generation, owner Owner) (claim C
 	if err != nil {
 		return claim, false, db.Explain(err)
 	}
-	var newest int64
-	err = v.db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) FROM messages`).Scan(&newest)
-	if err != nil || s.done >= newest || s.takenFrom(owner, v.now()) {
+	_, left, err := v.left(ctx, s)
+	if err != nil || left == 0 || s.takenFrom(owner, v.now()) {
 		return claim, false, db.Explain(err)
 	}
 	err = v.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
@@ -188,6 +208,9 @@ func (s state) takenFrom(owner Owner, now time.Time) bool {
 }
 
 func (v *Vectors) claim(ctx context.Context, tx *sql.Tx, s state, owner Owner) (claim Claim, more bool, err error) {
+	if v.listed {
+		return v.claimListed(ctx, tx, s, owner)
+	}
 	last, messages, err := ahead(ctx, tx, s, claimedAhead)
 	if conversation.IsDamaged(err) { // past a message that can't be read
 		if last, messages, err = ahead(ctx, tx, s, 1); conversation.IsDamaged(err) {
@@ -201,6 +224,33 @@ func (v *Vectors) claim(ctx context.Context, tx *sql.Tx, s state, owner Owner) (
 		_, err := tx.ExecContext(ctx, `UPDATE embeddings SET done = ?`, last)
 		return claim, true, err
 	}
+	return v.own(ctx, tx, s, owner, messages)
+}
+
+// claimListed is claim where messages without a vector are listed. Listed messages that need none are taken off the list.
+func (v *Vectors) claimListed(ctx context.Context, tx *sql.Tx, s state, owner Owner) (claim Claim, more bool, err error) {
+	ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT message_id FROM unembedded_messages ORDER BY message_id LIMIT ?`, claimedAhead))
+	if err != nil || len(ids) == 0 {
+		return claim, false, err
+	}
+	messages, err := readAhead(ctx, tx, s, `messages.id IN (SELECT value FROM `+db.EachID("?")+` ids)`, db.IDs(ids))
+	if err != nil {
+		return claim, false, err
+	}
+	if len(messages) == 0 {
+		return claim, true, unlist(ctx, tx, ids)
+	}
+	return v.own(ctx, tx, s, owner, messages)
+}
+
+// unlist takes messages off the list of those without a vector.
+func unlist(ctx context.Context, tx *sql.Tx, ids []int64) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM unembedded_messages WHERE message_id IN (SELECT value FROM `+db.EachID("?")+` ids)`, db.IDs(ids))
+	return err
+}
+
+// own stores that an owner makes the vectors of some messages.
+func (v *Vectors) own(ctx context.Context, tx *sql.Tx, s state, owner Owner, messages []Message) (claim Claim, more bool, err error) {
 	_, err = tx.ExecContext(ctx, `UPDATE embeddings SET owner = ?, claimed_until = ?`, owner.String(), db.Millis(v.now().Add(claimLasts)))
 	return Claim{Messages: messages, Length: int(s.length), owner: owner.String(), generation: s.generation, done: s.done}, true, err
 }
@@ -209,29 +259,35 @@ func (v *Vectors) claim(ctx context.Context, tx *sql.Tx, s state, owner Owner) (
 // repair of the file some have theirs.
 func ahead(ctx context.Context, tx *sql.Tx, s state, n int64) (last int64, list []Message, err error) {
 	last = s.done
-	if err := tx.QueryRowContext(ctx, `SELECT coalesce(max(id), ?1) FROM (SELECT id FROM messages WHERE id > ?1 ORDER BY id LIMIT ?2)`, s.done, n).Scan(&last); err != nil {
+	if err := tx.QueryRowContext(ctx, `SELECT coalesce(max(id), ?1) FROM (SELECT id FROM messages WHERE id > ?1 ORDER BY id LIMIT ?2) AS next`, s.done, n).Scan(&last); err != nil {
 		return last, nil, err
 	}
+	list, err = readAhead(ctx, tx, s, `messages.id > ? AND messages.id <= ?`, s.done, last)
+	return last, list, err
+}
+
+// readAhead returns the first messages that need a vector among those that a condition selects.
+func readAhead(ctx context.Context, tx *sql.Tx, s state, condition string, args ...any) (list []Message, err error) {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT messages.id, conversation_id, seq, content FROM messages JOIN conversations c ON c.id = conversation_id
-		WHERE messages.id > ? AND messages.id <= ? AND `+embedded+`
-			AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.id = conversation_id << 24 | seq AND v.generation = ?)
-		ORDER BY messages.id LIMIT ?`, s.done, last, s.generation, claimRows)
+		WHERE `+condition+` AND `+embedded+`
+			AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.id = (conversation_id << 24 | seq) AND v.generation = ?)
+		ORDER BY messages.id LIMIT ?`, append(args, s.generation, claimRows)...)
 	if err != nil {
-		return last, nil, err
+		return nil, err
 	}
 	defer rows.Close()
 	for size := 0; rows.Next(); {
 		var m Message
 		if err := rows.Scan(&m.id, &m.conversation, &m.seq, &m.Text); err != nil {
-			return last, nil, err
+			return nil, err
 		}
 		if size += len(m.Text); len(list) > 0 && size > claimBytes {
 			break
 		}
 		list = append(list, m)
 	}
-	return last, list, rows.Err()
+	return list, rows.Err()
 }
 
 // Store stores the vectors of claimed messages: of each message those of its chunks, or none, if it can have none. It
@@ -245,6 +301,7 @@ func (v *Vectors) Store(ctx context.Context, claim Claim, vectors [][][]float32)
 			return err
 		}
 		done := s.done
+		var made []int64
 		for i, m := range claim.Messages {
 			there, err := m.isThere(ctx, tx)
 			if err != nil {
@@ -256,9 +313,17 @@ func (v *Vectors) Store(ctx context.Context, claim Claim, vectors [][][]float32)
 			if err := m.add(ctx, tx, s.generation, vectors[i]); err != nil {
 				return err
 			}
-			done = m.id
+			done, made = m.id, append(made, m.id)
 		}
-		_, err = tx.ExecContext(ctx, `UPDATE embeddings SET done = max(done, ?), length = max(length, ?), owner = '', claimed_until = 0`, done, lengthOf(vectors))
+		if v.listed {
+			if done = s.done + int64(len(made)); len(made) < len(claim.Messages) {
+				done++ // so that a claim that is half done is not stored again
+			}
+			if err := unlist(ctx, tx, made); err != nil {
+				return err
+			}
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE embeddings SET done = CASE WHEN done < ?1 THEN ?1 ELSE done END, length = CASE WHEN length < ?2 THEN ?2 ELSE length END, owner = '', claimed_until = 0`, done, lengthOf(vectors))
 		stored = err == nil
 		return err
 	})
@@ -287,12 +352,15 @@ func (m Message) add(ctx context.Context, tx *sql.Tx, generation Generation, chu
 	if len(vector) == 0 {
 		return nil
 	}
-	for table, blob := range map[string][]byte{"vectors (id, generation, vector)": vector, "vector_signs (id, generation, signs)": signs} {
-		if _, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO `+table+` VALUES (?, ?, ?)`, id, generation, blob); err != nil {
-			return err
-		}
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO vectors (id, generation, vector) VALUES (?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET generation = excluded.generation, vector = excluded.vector`, id, generation, vector)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `
+			INSERT INTO vector_signs (id, generation, signs) VALUES (?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET generation = excluded.generation, signs = excluded.signs`, id, generation, signs)
 	}
-	return nil
+	return err
 }
 
 // Release ends the claim of an owner, so that another one need not wait for its end.

@@ -231,7 +231,7 @@ func TestAnotherModelMakesAllVectorsAnew(t *testing.T) {
 		t.Errorf("the first model goes on: %v", err)
 	}
 	look := func(query ...float32) int {
-		ids, err := Nearest(t.Context(), s.DB(), []Conversation{{1, 300}}, query, 500)
+		ids, err := New(s).Nearest(t.Context(), s.DB(), []Conversation{{1, 300}}, query, 500)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +243,7 @@ func TestAnotherModelMakesAllVectorsAnew(t *testing.T) {
 		t.Errorf("under way, %d old and %d new vectors are found", old, renewed)
 	}
 	storetest.Exec(t, s, `DELETE FROM messages WHERE seq > 298`) // whose vectors the second model does not replace
-	storetest.Exec(t, s, `INSERT INTO vectors (id, generation, vector) VALUES (77, 1, x'00')`)
+	storetest.Exec(t, s, `INSERT INTO vectors (id, generation, vector) VALUES (77, 1, ?)`, []byte{0})
 	for len(second.claim().Messages) > 0 {
 		second.store(second.claim(), 3, 1)
 	}
@@ -275,15 +275,61 @@ func TestNearestComeFirst(t *testing.T) {
 			insert(t, s, g, id, [][]float32{vectorOf(random, 256), near})
 			want = append(want, id)
 		}
-		got, err := Nearest(t.Context(), s.DB(), []Conversation{{1, messages}}, query, 3)
+		got, err := New(s).Nearest(t.Context(), s.DB(), []Conversation{{1, messages}}, query, 3)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%d messages: %d, want %d, %v", messages, got, want, err)
 		}
 		for _, other := range [][]Conversation{nil, {{2, messages}}, {{1, 0}}} {
-			if got, err := Nearest(t.Context(), s.DB(), other, query, 3); err != nil || len(got) != 0 {
+			if got, err := New(s).Nearest(t.Context(), s.DB(), other, query, 3); err != nil || len(got) != 0 {
 				t.Errorf("%v has %d, %v", other, got, err)
 			}
 		}
+	}
+}
+
+// What is kept in memory of a long session follows what is stored: new vectors, deleted ones, and those of another model.
+func TestSignsInMemoryFollowTheStore(t *testing.T) {
+	t.Parallel()
+	const messages, length = 12_000, 256
+	s := storetest.New(t)
+	g := fill(t, s, messages, length)
+	random := rand.New(rand.NewPCG(7, 8))
+	query := vectorOf(random, length)
+	nearest := func(said int64) int64 {
+		t.Helper()
+		ids, err := New(s).Nearest(t.Context(), s.DB(), []Conversation{{1, said}}, query, 1)
+		if err != nil || len(ids) != 1 {
+			t.Fatalf("%d, %v", ids, err)
+		}
+		return ids[0]
+	}
+	before := nearest(messages)
+	newest := int64(1)<<24 | (messages + 1)
+	if got := nearest(messages + 1); got != before {
+		t.Errorf("before it has a vector: %d, want %d", got, before)
+	}
+	insert(t, s, g, newest, [][]float32{vectorOf(random, length), query})
+	if got := nearest(messages + 1); got != newest {
+		t.Errorf("with its vector: %d, want %d", got, newest)
+	}
+	storetest.Exec(t, s, `DELETE FROM vectors WHERE id = ?`, newest)
+	storetest.Exec(t, s, `DELETE FROM vector_signs WHERE id = ?`, newest)
+	if got := nearest(messages + 1); got != before {
+		t.Errorf("without it: %d, want %d", got, before)
+	}
+	g, _, err := New(s).Use(t.Context(), Model{Name: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	storetest.Exec(t, s, `UPDATE embeddings SET length = ?`, length)
+	insert(t, s, g, 1<<24|5, [][]float32{vectorOf(random, length)})
+	if got := nearest(messages + 1); got != 1<<24|5 {
+		t.Errorf("by another model: %d", got)
+	}
+	cache := New(s).signs
+	cache.put([]Conversation{{ID: 9}}, []signs{{bits: make([]uint64, maxSigns/8+1)}})
+	if len(cache.known) != 0 || cache.bytes != 0 {
+		t.Errorf("%d conversations with %d bytes are kept", len(cache.known), cache.bytes)
 	}
 }
 
@@ -292,15 +338,15 @@ func TestStrangeVectorsDoNoHarm(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	g := fill(t, s, 10, 8)
-	for id, blob := range []string{"", "00", "0102030405060708ff", "010203040506070801ff"} {
-		storetest.Exec(t, s, `UPDATE vectors SET vector = unhex(?) WHERE id = ?`, blob, 1<<24|(id+1))
+	for id, blob := range []string{"", "\x00", "\x01\x02\x03\x04\x05\x06\x07\x08\xff", "\x01\x02\x03\x04\x05\x06\x07\x08\x01\xff"} {
+		storetest.Exec(t, s, `UPDATE vectors SET vector = ? WHERE id = ?`, []byte(blob), 1<<24|(id+1))
 	}
 	if vector, signs := encode(1, [][]float32{{0, 0}, nil}); vector != nil || signs != nil {
 		t.Error("a vector without direction is stored")
 	}
 	insert(t, s, g, 1<<24|9, [][]float32{{1e30, -1e30, 0, 0, 0, 0, 0, 1e-30}})
 	for _, query := range [][]float32{{1, 1, 1, 1, 1, 1, 1, 1}, {0, 0, 0, 0, 0, 0, 0, 0}, {1}, nil} {
-		if _, err := Nearest(t.Context(), s.DB(), []Conversation{{1, 10}}, query, 3); err != nil {
+		if _, err := New(s).Nearest(t.Context(), s.DB(), []Conversation{{1, 10}}, query, 3); err != nil {
 			t.Error(err)
 		}
 	}
@@ -359,7 +405,7 @@ func BenchmarkNearest(b *testing.B) {
 			var took []time.Duration
 			for b.Loop() {
 				began := time.Now()
-				if _, err := Nearest(b.Context(), s.DB(), []Conversation{{1, messages}}, vectorOf(random, length), 200); err != nil {
+				if _, err := New(s).Nearest(b.Context(), s.DB(), []Conversation{{1, messages}}, vectorOf(random, length), 200); err != nil {
 					b.Fatal(err)
 				}
 				took = append(took, time.Since(began))

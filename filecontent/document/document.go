@@ -1,5 +1,5 @@
-// Package document reads the text of PDF and office documents. They may be broken or
-// made to do harm: a caller runs Text in a process of its own, see Extractor.
+// Package document reads the text of PDF and office documents, and of web pages. They may
+// be broken or made to do harm: a caller reads them in a process of its own, see Extractor.
 package document
 
 import (

@@ -4,13 +4,19 @@ import (
 	"archive/zip"
 	"bytes"
 	"compress/flate"
+	"compress/zlib"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"parley/filecontent/document/documenttest"
 )
 
 // hoard holds what a process takes that is to be ended for that.
@@ -18,6 +24,17 @@ var hoard [][]byte
 
 // TestMain lets the test's own binary be the process that reads a document.
 func TestMain(m *testing.M) {
+	if address, isPage := strings.CutPrefix(os.Args[len(os.Args)-1], WebPageFlag+"="); isPage {
+		os.Exit(ServeWebPage(os.Stdin, os.Stdout, os.Stderr, address))
+	}
+	if peak, isMeasured := strings.CutPrefix(os.Args[len(os.Args)-1], "measure="); isMeasured {
+		code := Serve(os.Stdin, os.Stdout, os.Stderr)
+		status, err := os.ReadFile("/proc/self/status")
+		if err != nil || os.WriteFile(peak, status, 0o600) != nil {
+			code = 9
+		}
+		os.Exit(code)
+	}
 	switch strings.Join(os.Args[1:], " ") {
 	case "read":
 		os.Exit(Serve(os.Stdin, os.Stdout, os.Stderr))
@@ -39,7 +56,11 @@ func archive(t *testing.T, parts map[string]string) []byte {
 	w := zip.NewWriter(&b)
 	w.RegisterCompressor(zip.Deflate, func(to io.Writer) (io.WriteCloser, error) { return flate.NewWriter(to, flate.BestSpeed) })
 	for name, text := range parts {
-		part, err := w.Create(name)
+		header := &zip.FileHeader{Name: name, Method: zip.Deflate}
+		if text == "" {
+			header.Method = zip.Store // a compressor for each of many would take most of the test's time
+		}
+		part, err := w.CreateHeader(header)
 		if err == nil {
 			_, err = io.WriteString(part, text)
 		}
@@ -53,36 +74,6 @@ func archive(t *testing.T, parts map[string]string) []byte {
 	return b.Bytes()
 }
 
-// pdfOf returns a PDF with a page for each text.
-func pdfOf(pages ...string) []byte {
-	var b bytes.Buffer
-	var at []int
-	object := func(text string) {
-		at = append(at, b.Len())
-		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", len(at), text)
-	}
-	b.WriteString("%PDF-1.4\n")
-	var kids strings.Builder
-	for i := range pages {
-		fmt.Fprintf(&kids, "%d 0 R ", 4+2*i)
-	}
-	object("<< /Type /Catalog /Pages 2 0 R >>")
-	object(fmt.Sprintf("<< /Type /Pages /Kids [%s] /Count %d >>", kids.String(), len(pages)))
-	object("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>")
-	for i, text := range pages {
-		object(fmt.Sprintf("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R /Resources << /Font << /F1 3 0 R >> >> >>", 5+2*i))
-		stream := fmt.Sprintf("BT /F1 24 Tf 72 700 Td (%s) Tj ET", text)
-		object(fmt.Sprintf("<< /Length %d >>\nstream\n%s\nendstream", len(stream), stream))
-	}
-	start := b.Len()
-	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
-	for _, offset := range at {
-		fmt.Fprintf(&b, "%010d 00000 n \n", offset)
-	}
-	fmt.Fprintf(&b, "trailer << /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n", len(at)+1, start)
-	return b.Bytes()
-}
-
 func TestTextOfDocuments(t *testing.T) {
 	t.Parallel()
 	const w = `xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"`
@@ -90,7 +81,7 @@ func TestTextOfDocuments(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"pdf": {pdfOf("The roof leaks.", "The cellar is dry."), "[page 1]\nThe roof leaks.\n\n[page 2]\nThe cellar is dry.\n"},
+		"pdf": {documenttest.PDF("The roof leaks.", "The cellar is dry."), "[page 1]\nThe roof leaks.\n\n[page 2]\nThe cellar is dry.\n"},
 		"docx": {archive(t, map[string]string{"word/document.xml": `<w:document ` + w + `><w:body><w:p><w:r><w:t>The roof</w:t><w:tab/><w:t>leaks.</w:t></w:r></w:p>
 			<w:p><w:r><w:t>Über &amp; out</w:t></w:r></w:p></w:body></w:document>`}), "The roof\tleaks.\nÜber & out"},
 		"xlsx": {archive(t, map[string]string{
@@ -115,10 +106,37 @@ func TestTextOfDocuments(t *testing.T) {
 	}
 }
 
+// The lines of a page are those that a person sees, whichever operators set them, with spaces
+// between words that are drawn apart.
+func TestLinesOfAPDF(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ drawn, want string }{
+		"T*":               {"BT /F1 12 Tf 14 TL 72 700 Td (The roof) Tj T* (leaks.) Tj T* (It rains.) Tj ET", "The roof\nleaks.\nIt rains."},
+		"quotes":           {"BT /F1 12 Tf 14 TL 72 700 Td (The roof) Tj (leaks.) ' 1 2 (It rains.) \" ET", "The roof\nleaks.\nIt rains."},
+		"Td":               {"BT /F1 12 Tf 72 700 Td (The roof) Tj 0 -14 Td (leaks.) Tj ET", "The roof\nleaks."},
+		"TD":               {"BT /F1 12 Tf 72 700 Td (The roof) Tj 0 -14 TD (leaks.) Tj T* (It rains.) Tj ET", "The roof\nleaks.\nIt rains."},
+		"Tm":               {"BT /F1 12 Tf 1 0 0 1 72 700 Tm (The roof) Tj 1 0 0 1 72 686 Tm (leaks.) Tj ET", "The roof\nleaks."},
+		"scaled":           {"q .1 0 0 .1 0 0 cm BT /F1 120 Tf 140 TL 720 7000 Td (The roof) Tj T* (leaks.) Tj ET Q", "The roof\nleaks."},
+		"several texts":    {"BT /F1 12 Tf 72 700 Td (The roof) Tj ET BT 72 686 Td (leaks.) Tj ET", "The roof\nleaks."},
+		"kerned":           {"BT /F1 12 Tf 72 700 Td [(The r) 20 (oo) -30 (f) -300 (leaks.)] TJ ET", "The roof leaks."},
+		"apart":            {"BT /F1 12 Tf 72 700 Td (Roof) Tj 200 0 Td (42) Tj ET", "Roof 42"},
+		"raised":           {"BT /F1 12 Tf 72 700 Td (x) Tj 6 4 Td (2) Tj ET", "x2"},
+		"upwards":          {"BT /F1 12 Tf 0 1 -1 0 72 300 Tm 14 TL (The roof) Tj T* (leaks.) Tj ET", "The roof\nleaks."},
+		"ligature":         {"BT /F2 12 Tf 72 700 Td (\\001\\006\\007) Tj ET", "find"},
+		"divided":          {"BT /F1 12 Tf 14 TL 72 700 Td (The exam-) Tj T* (ple of Ann-) Tj T* (Marie) Tj ET", "The example of Ann-\nMarie"},
+		"from the right":   {"BT /F2 12 Tf 72 700 Td (\\004\\003\\002 \\003\\002) Tj ET", "\u05e9\u05dc \u05e9\u05dc\u05dd"},
+		"letter by letter": {"BT /F2 12 Tf 90 700 Td (\\002) Tj -6 0 Td (\\003) Tj -6 0 Td (\\004) Tj ET", "\u05e9\u05dc\u05dd"},
+	} {
+		if got, err := Text(documenttest.DrawnPDF(c.drawn)); err != nil || got != "[page 1]\n"+c.want+"\n" {
+			t.Errorf("%s: %q, %v; want %q", name, got, err, c.want)
+		}
+	}
+}
+
 // A document that is broken, or made to do harm, is refused in words.
 func TestHostileDocumentsAreRefused(t *testing.T) {
 	t.Parallel()
-	whole := pdfOf("The roof leaks.")
+	whole := documenttest.PDF("The roof leaks.")
 	many := map[string]string{}
 	for n := range maxEntries + 1 {
 		many[fmt.Sprint(n)] = ""
@@ -130,7 +148,7 @@ func TestHostileDocumentsAreRefused(t *testing.T) {
 		"empty":            {nil, "broken"},
 		"half a PDF":       {whole[:len(whole)/2], "broken"},
 		"PDF without end":  {[]byte("%PDF-1.4\n"), "broken"},
-		"PDF of pictures":  {pdfOf(""), "it has no text"},
+		"PDF of pictures":  {documenttest.PDF(""), "it has no text"},
 		"archive":          {archive(t, map[string]string{"a.txt": "text"}), "no document"},
 		"many entries":     {archive(t, many), "unfolds into too much"},
 		"zip bomb":         {archive(t, map[string]string{"word/document.xml": "<d><!--" + strings.Repeat(" ", maxUnpacked+1)}), "unfolds into too much"},
@@ -149,11 +167,179 @@ func TestHostileDocumentsAreRefused(t *testing.T) {
 	}
 }
 
+// A page tree that leads back to itself is refused at once, wherever it does so.
+func TestAPageTreeThatFormsACircleIsRefused(t *testing.T) {
+	t.Parallel()
+	const page, letters = "<< /Type /Page /Parent 2 0 R /Contents 5 0 R /Resources << /Font << /F1 6 0 R >> >> >>", "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
+	said := documenttest.Stream("", "BT /F1 24 Tf 72 700 Td (The roof leaks.) Tj ET")
+	for name, nodes := range map[string][2]string{
+		"the root in itself":    {"<< /Type /Pages /Kids [2 0 R 3 0 R] /Count 5 >>", page},
+		"behind a page":         {"<< /Type /Pages /Kids [4 0 R 3 0 R] /Count 9 >>", "<< /Type /Pages /Parent 2 0 R /Kids [2 0 R] /Count 9 >>"},
+		"a node many times":     {"<< /Type /Pages /Kids [3 0 R 3 0 R 3 0 R] /Count 99999 >>", "<< /Type /Pages /Parent 2 0 R /Kids [] /Count 33333 >>"},
+		"without a single page": {"<< /Type /Pages /Kids [3 0 R] /Count 99999 >>", "<< /Type /Pages /Kids [2 0 R] /Count 99999 >>"},
+	} {
+		text, err := Text(documenttest.PDFOf("<< /Type /Catalog /Pages 2 0 R >>", nodes[0], nodes[1], page, said, letters))
+		var problem *Problem
+		if !errors.As(err, &problem) || !strings.Contains(problem.Words, "form a circle") {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+	parents := documenttest.PDFOf("<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Parent 3 0 R /Kids [4 0 R] /Count 1 >>",
+		"<< /Type /Pages /Parent 2 0 R >>", "<< /Type /Page /Parent 2 0 R /Contents 5 0 R >>", said)
+	if text, err := Text(parents); err != nil || !strings.Contains(text, "The roof leaks.") {
+		t.Errorf("a circle of parents, which nothing needs: %q, %v", text, err)
+	}
+}
+
+// formed returns a PDF of one page that draws the form X1, which is the object 6; further objects
+// follow from 7 on.
+func formed(drawn, form string, more ...string) []byte {
+	return documenttest.PDFOf(append([]string{
+		"<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 /Resources << /Font << /F1 5 0 R >> /XObject << /X1 6 0 R >> >> >>",
+		"<< /Type /Page /Parent 2 0 R /Contents 4 0 R >>", documenttest.Stream("", drawn),
+		"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>", form,
+	}, more...)...)
+}
+
+// The text of forms is read where the page draws them, and what draws itself does not end the reading.
+func TestTextOfForms(t *testing.T) {
+	t.Parallel()
+	const entries = "/Type /XObject /Subtype /Form /BBox [0 0 612 792] "
+	const own = entries + "/Resources << /Font << /F1 5 0 R >> /XObject << /X1 6 0 R /X2 7 0 R >> >> "
+	const before, behind = "BT /F1 24 Tf 72 700 Td (Before) Tj ET", "BT /F1 24 Tf 72 600 Td (Behind) Tj ET"
+	form := func(entries, drawn string) string { return documenttest.Stream(entries, drawn) }
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"with its own font":         {formed(before+" /X1 Do "+behind, form(own, "BT /F1 24 Tf 72 650 Td (The form) Tj ET")), "Before\nThe form\nBehind"},
+		"with the page's resources": {formed("/X1 Do", form(entries, "BT /F1 24 Tf 72 650 Td (The form) Tj ET")), "The form"},
+		"moved to a line": {
+			formed("BT /F1 24 Tf 72 700 Td (Total:) Tj ET q 1 0 0 1 100 0 cm /X1 Do Q", form(own+"/Matrix [1 0 0 1 100 700]", "BT /F1 24 Tf 0 0 Td (12 EUR) Tj ET")), "Total: 12 EUR",
+		},
+		"in a form":         {formed("/X1 Do", form(own, before+" /X2 Do"), form(own, behind)), "Before\nBehind"},
+		"that draws itself": {formed("/X1 Do", form(own, before+" /X1 Do "+behind)), "Before\nBehind"},
+		"two, each other":   {formed("/X1 Do", form(own, before+" /X2 Do"), form(own, behind+" /X1 Do")), "Before\nBehind"},
+		"broken":            {formed(before+" /X1 Do "+behind, form(own+"/Filter /FlateDecode", "no flate")), "Before\nBehind"},
+		"that unbalances":   {formed("q /X1 Do Q "+behind, form(own, "Q Q Q 0 0 0 0 0 0 cm")), "Behind"},
+	} {
+		if text, err := Text(c.data); err != nil || text != "[page 1]\n"+c.want+"\n" {
+			t.Errorf("a form %s: %q, %v; want %q", name, text, err, c.want)
+		}
+	}
+	nested := make([]string, 0, 40) // each draws the next one twice: a thousand billion times without text
+	for n := range 40 {
+		nested = append(nested, form(entries+fmt.Sprintf("/Resources << /XObject << /X1 %d 0 R >> >> ", n+7), "/X1 Do /X1 Do"))
+	}
+	if text, err := Text(formed("/X1 Do /X1 Do "+behind, nested[0], nested[1:]...)); err != nil || !strings.Contains(text, "Behind") {
+		t.Errorf("forms in forms: %q, %v", text, err)
+	}
+}
+
+// deflated returns data in the form of zlib.
+func deflated(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := zlib.NewWriterLevel(&b, zlib.BestSpeed)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// peakIn returns the most memory of a process, in bytes, from its status that a file holds
+// (proc_pid_status(5)).
+func peakIn(t *testing.T, file string) (bytes int64) {
+	t.Helper()
+	status, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(string(status), "VmHWM:")
+	if _, err := fmt.Sscanf(line, "%d kB", &bytes); err != nil {
+		t.Fatalf("%s: %v", status, err)
+	}
+	return bytes << 10
+}
+
+// falseSize returns an archive with a part that says that it is small.
+func falseSize(t *testing.T, name string, data []byte) []byte {
+	t.Helper()
+	packed := deflated(t, data)
+	packed = packed[2 : len(packed)-4] // zip has no zlib header
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	part, err := w.CreateRaw(&zip.FileHeader{Name: name, Method: zip.Deflate, CompressedSize64: uint64(len(packed)), UncompressedSize64: 1000})
+	if err == nil {
+		_, err = part.Write(packed)
+	}
+	if err = errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// A small document that unfolds into much is refused in words, and the process that reads it
+// takes little memory until then.
+func TestBombsAreRefused(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("the memory of a process is measured on Linux alone")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := bytes.Repeat([]byte("<p><t>word word word</t></p>"), 100_000)
+	zeros := deflated(t, deflated(t, make([]byte, 4<<20)))
+	page := func(contents string) []byte {
+		return documenttest.PDFOf("<< /Type /Catalog /Pages 2 0 R >>", "<< /Type /Pages /Kids [3 0 R] /Count 1 >>", "<< /Type /Page /Parent 2 0 R /Contents 4 0 R >>", contents)
+	}
+	hollow := documenttest.PDF("The roof leaks.")
+	for name, c := range map[string]struct {
+		data  []byte
+		words string // one of them
+	}{
+		"docx":                 {archive(t, map[string]string{"word/document.xml": "<d>" + string(words)}), "unfolds into too much"},
+		"xlsx":                 {archive(t, map[string]string{"xl/workbook.xml": "<w/>", "xl/sharedStrings.xml": strings.Repeat("<si><t>word</t></si>", 100_000)}), "unfolds into too much"},
+		"pptx":                 {archive(t, map[string]string{"ppt/presentation.xml": "<w/>", "ppt/slides/slide1.xml": "<d>" + string(words)}), "unfolds into too much"},
+		"docx of a false size": {falseSize(t, "word/document.xml", append([]byte("<d>"), words...)), "unfolds into too much|the document is broken"},
+		"packed twice":         {page(documenttest.Stream("/Filter [/FlateDecode /FlateDecode]", string(zeros))), "it has no text|takes too"},
+		"many objects":         {bytes.Replace(hollow, []byte("/Size 6"), []byte("/Size 2000000000"), 1), ""},
+		"many pages":           {bytes.Replace(hollow, []byte("/Count 1"), []byte("/Count 2000000000"), 1), "the document is broken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			measured := filepath.Join(t.TempDir(), "peak")
+			text, err := Extractor{Command: []string{self, "measure=" + measured}}.Text(t.Context(), bytes.NewReader(c.data))
+			if peak := peakIn(t, measured); peak > 200<<20 {
+				t.Errorf("a document of %d bytes took %d MiB", len(c.data), peak>>20)
+			} else {
+				t.Logf("%d bytes: peak %d MiB, %v", len(c.data), peak>>20, err)
+			}
+			var problem *Problem
+			if c.words == "" { // what is false is not believed
+				if err != nil || text != "[page 1]\nThe roof leaks.\n" {
+					t.Errorf("%q, %v", text, err)
+				}
+			} else if !errors.As(err, &problem) || !regexp.MustCompile(c.words).MatchString(problem.Words) {
+				t.Errorf("%q, %v; want %q", text[:min(len(text), 40)], err, c.words)
+			}
+		})
+	}
+}
+
 // Of a document with more text than is kept, the beginning is kept.
 func TestALongDocumentIsCut(t *testing.T) {
 	t.Parallel()
-	paragraph := "<p><t>" + strings.Repeat("word ", 200) + "</t></p>"
-	text, err := Text(archive(t, map[string]string{"word/document.xml": "<d>" + strings.Repeat(paragraph, 2*MaxText/len(paragraph)) + "</d>"}))
+	var long strings.Builder
+	for n := 0; long.Len() < MaxText+MaxText/8; n++ {
+		fmt.Fprintf(&long, "<p><t>%s</t></p>", strings.Repeat(fmt.Sprint("number ", n, " "), 80))
+	}
+	text, err := Text(archive(t, map[string]string{"word/document.xml": "<d>" + long.String() + "</d>"}))
 	if err != nil || len(text) > MaxText || len(text) < MaxText-2000 {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
@@ -172,7 +358,7 @@ func TestADocumentIsReadInAProcessOfItsOwn(t *testing.T) {
 		"crash":  {"", "the document is broken"},
 		"memory": {"", "reading it takes too much memory"},
 	} {
-		text, err := Extractor{Command: []string{self, argument}}.Text(t.Context(), bytes.NewReader(pdfOf("The roof leaks.")))
+		text, err := Extractor{Command: []string{self, argument}}.Text(t.Context(), bytes.NewReader(documenttest.PDF("The roof leaks.")))
 		var problem *Problem
 		if errors.As(err, &problem); text != c.text || (problem == nil) != (c.problem == "") || problem != nil && problem.Words != c.problem {
 			t.Errorf("%s: %q, %v", argument, text, err)

@@ -3,12 +3,14 @@ package document
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"time"
 )
@@ -25,18 +27,40 @@ const (
 	exitTime   = 4
 )
 
-// Extractor reads documents in processes of its own, which can be ended whatever a
-// document does to them.
+// Extractor reads documents and web pages in processes of its own, which can be ended
+// whatever a document does to them.
 type Extractor struct {
-	Command []string // runs Serve with a document on standard input
+	Command []string // runs Serve with a document on standard input, and ServeWebPage behind WebPageFlag
 }
+
+// WebPageFlag stands before the address of a web page in a command.
+const WebPageFlag = "--web-page"
 
 // Text returns the text of a document. A *Problem says why it has none.
 func (e Extractor) Text(ctx context.Context, document io.Reader) (string, error) {
+	return e.run(ctx, document)
+}
+
+// WebPage returns what a web page says, whose HTML is in UTF-8 and was at an address. A
+// *Problem says why it says nothing.
+func (e Extractor) WebPage(ctx context.Context, page io.Reader, address string) (WebPage, error) {
+	text, err := e.run(ctx, page, WebPageFlag+"="+address)
+	if err != nil {
+		return WebPage{}, err
+	}
+	var read WebPage
+	if err := json.Unmarshal([]byte(text), &read); err != nil {
+		return WebPage{}, brokenPage
+	}
+	return read, nil
+}
+
+// run runs the command with further arguments and returns what it prints.
+func (e Extractor) run(ctx context.Context, document io.Reader, arguments ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxTime+5*time.Second)
 	defer cancel()
 	var text, words bytes.Buffer
-	command := exec.CommandContext(ctx, e.Command[0], e.Command[1:]...)
+	command := exec.CommandContext(ctx, e.Command[0], slices.Concat(e.Command[1:], arguments)...)
 	command.Env = []string{} // it needs none of the gateway's secrets
 	command.Stdin = document
 	command.Stdout, command.Stderr = &limited{&text, MaxText + 1<<10}, &limited{&words, 1 << 10}
@@ -82,12 +106,16 @@ func (l *limited) Write(p []byte) (int, error) {
 // to problems. It returns the exit code of the process, or ends the process when the
 // document takes too much time or memory.
 func Serve(in io.Reader, out, problems io.Writer) int {
+	return serve(in, out, problems, Text)
+}
+
+func serve(in io.Reader, out, problems io.Writer, read func(data []byte) (string, error)) int {
 	go watch(time.Now().Add(maxTime))
 	data, err := io.ReadAll(in)
 	if err != nil {
 		return 2
 	}
-	text, err := Text(data)
+	text, err := read(data)
 	if err != nil {
 		fmt.Fprint(problems, problemMark, err)
 		return 1

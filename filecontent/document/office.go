@@ -17,6 +17,8 @@ import (
 const (
 	maxEntries  = 10_000
 	maxUnpacked = 64 << 20 // bytes of all parts together
+	maxRatio    = 100      // times its packed size that a part may have; Apache POI's ZipSecureFile has the same limit
+	anyRatio    = 1 << 20  // bytes up to which a part may have any ratio
 )
 
 // errUnfolds says that an archive has more in it than is read.
@@ -105,25 +107,33 @@ func (o *office) each(form *regexp.Regexp, kind string, read func(*xml.Decoder) 
 
 // read unpacks a part and reads its XML.
 func (o *office) read(name string, read func(*xml.Decoder) error) error {
-	opened, err := o.parts[path.Clean(name)].Open()
+	part := o.parts[path.Clean(name)]
+	unpacked := &bounded{most: min(o.room, max(anyRatio, maxRatio*int64(part.CompressedSize64)))}
+	if part.UncompressedSize64 > uint64(unpacked.most) {
+		return errUnfolds
+	}
+	opened, err := part.Open()
 	if err != nil {
 		return err
 	}
 	defer opened.Close()
-	decoder := xml.NewDecoder(&bounded{opened, &o.room})
+	unpacked.Reader = opened
+	decoder := xml.NewDecoder(unpacked)
 	decoder.Strict = false
-	return read(decoder)
+	err = read(decoder)
+	o.room -= unpacked.read
+	return err
 }
 
-// bounded reads until room is spent.
+// bounded reads at most so many bytes: the size that an archive declares may be false.
 type bounded struct {
 	io.Reader
-	room *int64
+	read, most int64
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	if *b.room -= int64(n); *b.room < 0 {
+	if b.read += int64(n); b.read > b.most {
 		return 0, errUnfolds
 	}
 	return n, err

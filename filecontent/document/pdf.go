@@ -19,15 +19,18 @@ func pdfText(data []byte) (string, error) {
 	if err != nil {
 		return "", broken
 	}
-	pages := opened.NumPage()
-	if pages <= 0 {
-		return "", broken
+	pages, err := pagesOf(opened)
+	if err != nil {
+		return "", err
 	}
 	var w writer
-	fonts, said := map[string]*pdf.Font{}, false
-	for n := 1; n <= min(pages, maxPages) && !w.full; n++ {
-		text := strings.TrimSpace(pageText(opened, n, fonts))
-		w.page("page", n)
+	said := false
+	for i, page := range pages {
+		if w.full {
+			break
+		}
+		text := strings.TrimSpace(textOfPage(page, MaxText-w.Len()))
+		w.page("page", i+1)
 		w.add(text)
 		w.add("\n")
 		said = said || text != ""
@@ -38,36 +41,12 @@ func pdfText(data []byte) (string, error) {
 	return strings.ToValidUTF8(w.String(), "\uFFFD"), nil
 }
 
-// pageText returns the text of a page, "" for one that is broken.
-func pageText(opened *pdf.Reader, n int, fonts map[string]*pdf.Font) (text string) {
+// textOfPage returns the text of a page, at most so many bytes, "" for one that is broken.
+func textOfPage(page pdfPage, room int) (text string) {
 	defer func() {
 		if recover() != nil {
 			text = ""
 		}
 	}()
-	page := opened.Page(n)
-	if page.V.IsNull() {
-		return ""
-	}
-	rows, err := page.GetTextByRow()
-	if err != nil {
-		return ""
-	}
-	var b strings.Builder
-	for _, row := range rows {
-		var line strings.Builder
-		for _, word := range row.Content {
-			line.WriteString(word.S)
-		}
-		b.WriteString(strings.TrimRight(line.String(), " "))
-		b.WriteByte('\n')
-	}
-	if strings.TrimSpace(b.String()) != "" {
-		return b.String()
-	}
-	text, err = page.GetPlainText(fonts)
-	if err != nil {
-		return ""
-	}
-	return text
+	return newPageText(page, room).read(page.page.Key("Contents"))
 }

@@ -102,8 +102,8 @@ func isProgressive(head []byte) bool {
 	return true // not found: the more careful guess
 }
 
-// Fit decodes a picture and returns it no larger than MaxSide and MaxBytes, as PNG or
-// JPEG. open opens the picture from its beginning, each time anew. The error is
+// Fit decodes a picture and returns it no larger than MaxSide and MaxBytes, upright, as PNG
+// or JPEG. open opens the picture from its beginning, each time anew. The error is
 // ErrTooLarge, ErrBroken or one of reading.
 func Fit(open func() io.Reader) (data []byte, mediaType string, err error) {
 	_, need, err := header(open())
@@ -117,8 +117,9 @@ func Fit(open func() io.Reader) (data []byte, mediaType string, err error) {
 	if err != nil {
 		return nil, "", ErrBroken
 	}
+	turn := orientation(open())
 	for side := MaxSide; ; side = side * 3 / 4 {
-		scaled := scale(decoded, side)
+		scaled := turned(scale(decoded, side), turn)
 		if data, mediaType, err = encode(scaled); err != nil || len(data) <= MaxBytes || side < 64 {
 			return data, mediaType, err
 		}

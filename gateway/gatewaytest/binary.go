@@ -48,23 +48,22 @@ func build(path string) error {
 	if err := lookAtSources(root); err != nil {
 		return err
 	}
-	args := []string{"-tags=sqlite_fts5"}
-	if raceEnabled {
-		args = append(args, "-race")
-	}
-	return Build(path, nil, args...)
+	return Build(path)
 }
 
-// Build builds the gateway to path, with flags of go build and env added to the
-// environment.
-func Build(path string, env []string, flags ...string) error {
+// Build builds the gateway to path, with further flags of go build, and with the race
+// detector if the tests have it.
+func Build(path string, flags ...string) error {
 	root, err := moduleRoot()
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), "./cmd/gateway")...)
+	args := []string{"build", "-tags=sqlite_fts5", "-ldflags=-s -w", "-o", path} // debuggers alone read what -s and -w leave out, and linking takes longer with it
+	if raceEnabled {
+		args = append(args, "-race")
+	}
+	cmd := exec.Command("go", append(append(args, flags...), "./cmd/gateway")...)
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), env...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the gateway: %w\n%s", err, out)
 	}

@@ -82,7 +82,12 @@ func (b *Browser) Do(request *http.Request) (status int, body string, header htt
 // Page returns the page at a path, which must be there.
 func (b *Browser) Page(path string) string {
 	b.t.Helper()
-	status, body, _ := b.Get(path)
+	request, err := http.NewRequest(http.MethodGet, b.URL+path, nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	request.Header.Set("Accept", "text/html")
+	status, body, _ := b.Do(request)
 	if status != http.StatusOK {
 		b.t.Fatalf("%s answers %d: %s", path, status, body)
 	}

@@ -14,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/pprof"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +43,9 @@ type Options struct {
 
 	InProcess bool
 	Tools     []tools.Tool // that the model may call too; in process only
+	Terminal  *os.File     // in which a chat opens; in process only
+
+	ToolsTimeout time.Duration // see gateway.Options; in process only
 }
 
 // Gateway is a gateway with all that outlives its process.
@@ -53,12 +58,16 @@ type Gateway struct {
 	Log      *Log     // what all its processes have written to standard error
 	Env      []string // of its processes, beside PATH and HOME
 
-	t       testing.TB
-	tools   []tools.Tool
-	process *Process            // the daemon that Start has started
-	store   *conversation.Store // of the daemon in this process
-	here    func()              // ends the daemon in this process, nil: none runs
-	inside  bool                // Start runs the daemon in this process
+	t            testing.TB
+	address      string // where each start serves HTTP if the test's configuration does not set it: pages look for it there
+	tools        []tools.Tool
+	toolsTimeout time.Duration
+	chat         *gateway.Terminal   // nil: none
+	ended        chan struct{}       // closed when the daemon in this process has ended
+	process      *Process            // the daemon that Start has started
+	store        *conversation.Store // of the daemon in this process
+	here         func()              // ends the daemon in this process, nil: none runs
+	inside       bool                // Start runs the daemon in this process
 }
 
 // New writes the configuration of a gateway, and starts nothing. When the test ends,
@@ -69,14 +78,18 @@ func New(t testing.TB, o Options) *Gateway {
 	if testing.Short() && !o.InProcess {
 		t.Skip("skipped with -short: it runs the built gateway")
 	}
-	g := &Gateway{Model: llmtest.New(t), Dir: o.Dir, Database: o.Database, Log: &Log{}, t: t, tools: o.Tools, inside: o.InProcess}
+	g := &Gateway{Model: llmtest.New(t), Dir: o.Dir, Database: o.Database, Log: &Log{}, t: t, tools: o.Tools, toolsTimeout: o.ToolsTimeout, inside: o.InProcess}
 	if g.Dir == "" {
 		g.Dir = t.TempDir()
+	}
+	if o.Terminal != nil {
+		g.chat = &gateway.Terminal{In: o.Terminal, Out: o.Terminal, Folder: g.Dir}
 	}
 	if g.Database == "" {
 		g.Database = filepath.Join(g.Dir, "conversations.db")
 	}
 	g.Config = filepath.Join(g.Dir, "config.toml")
+	g.address = Address(t)
 	g.Configure(o.Config)
 	t.Cleanup(g.inspect)
 	return g
@@ -98,7 +111,7 @@ func (g *Gateway) Configure(config string) {
 		"database": g.Database,
 		"llm":      map[string]any{"base_url": g.Model.URL(), "api_key": "key", "model": "test-model", "vision": true},
 		"agent":    map[string]any{"titles": false}, // they are calls of the model that most tests do not count
-		"http":     map[string]any{"listen": "127.0.0.1:0"},
+		"http":     map[string]any{"listen": g.address},
 	}
 	var more map[string]any
 	if err := toml.Unmarshal([]byte(config), &more); err != nil {
@@ -129,8 +142,7 @@ func (g *Gateway) write(config map[string]any) {
 	g.must(err)
 }
 
-// Start starts the gateway and returns when it takes messages. Where the
-// configuration left the address to the system, later starts use the same one.
+// Start starts the gateway and returns when it takes messages.
 func (g *Gateway) Start() {
 	g.t.Helper()
 	if _, err := os.Stat(g.Database); errors.Is(err, fs.ErrNotExist) {
@@ -148,24 +160,13 @@ func (g *Gateway) Start() {
 		}
 		return g.takesMessages() && strings.Contains(g.Log.String()[before:], "gateway started") // the log arrives by a pipe
 	})
-	if at := served.FindStringSubmatch(g.Log.String()[before:]); at != nil && at[1] != g.URL {
+	if at := served.FindStringSubmatch(g.Log.String()[before:]); at != nil {
 		g.URL = at[1]
-		g.keepAddress()
 	}
 }
 
 // served is the address in the line of the log "gateway started".
 var served = regexp.MustCompile(`"?http"?[=:]"?(http://[^"\s]+?)/?["\s]`)
-
-// keepAddress has later starts listen where this one does: pages look for it there.
-func (g *Gateway) keepAddress() {
-	g.t.Helper()
-	var config map[string]any
-	_, err := toml.DecodeFile(g.Config, &config)
-	g.must(err)
-	config["http"].(map[string]any)["listen"] = strings.TrimPrefix(g.URL, "http://")
-	g.write(config)
-}
 
 // takesMessages asks the daemon that Start has started.
 func (g *Gateway) takesMessages() bool {
@@ -198,19 +199,42 @@ func (g *Gateway) startHere() {
 	g.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	daemon, err := gateway.New(ctx, gateway.Options{
-		ConfigPath: g.Config, Version: "test", Daemon: true, Getenv: func(string) string { return "" }, LogTo: g.Log, Store: g.store, Tools: g.tools,
+		ConfigPath: g.Config, Version: "test", Daemon: true, Terminal: g.chat, Getenv: g.getenv, LogTo: g.Log, Store: g.store, Tools: g.tools, ToolsTimeout: g.toolsTimeout,
 	})
 	g.must(err)
-	ended := make(chan error, 1)
-	go func() { ended <- daemon.Run(ctx) }()
+	ended := make(chan struct{})
+	g.ended = ended
+	var failed error
+	go func() {
+		defer close(ended)
+		failed = daemon.Run(ctx)
+	}()
 	g.here = func() {
+		g.here = nil
 		cancel()
-		if err := <-ended; err != nil {
-			g.t.Errorf("the gateway ended with %v", err)
+		select {
+		case <-ended:
+		case <-time.After(2 * patience):
+			_ = pprof.Lookup("goroutine").WriteTo(g.Log, 2)
+			g.t.Fatal("the gateway does not end")
+		}
+		if failed != nil {
+			g.t.Errorf("the gateway ended with %v", failed)
 		}
 		daemon.Close()
-		g.here = nil
 	}
+}
+
+// Chat runs a chat in the test's process, as `gateway chat` and `gateway ask` do, and
+// returns how it ends.
+func (g *Gateway) Chat(ctx context.Context, terminal gateway.Terminal) error {
+	g.t.Helper()
+	chat, err := gateway.New(ctx, gateway.Options{ConfigPath: g.Config, Version: "test", Terminal: &terminal, Getenv: g.getenv, LogTo: g.Log})
+	if err != nil {
+		return err
+	}
+	defer chat.Close()
+	return chat.Run(ctx)
 }
 
 // Run runs a subcommand of the binary on the gateway's configuration, which is
@@ -218,6 +242,29 @@ func (g *Gateway) startHere() {
 func (g *Gateway) Run(stdin io.Reader, args ...string) *Process {
 	g.t.Helper()
 	return g.RunBinary(Binary(g.t), stdin, args...)
+}
+
+// getenv reads a variable of the gateway in this process: HOME, or one of Env.
+func (g *Gateway) getenv(name string) string {
+	for _, variable := range slices.Backward(append([]string{"HOME=" + g.Dir}, g.Env...)) {
+		if value, found := strings.CutPrefix(variable, name+"="); found {
+			return value
+		}
+	}
+	return ""
+}
+
+// HasEnded reports whether what Start has started has ended by itself.
+func (g *Gateway) HasEnded() bool {
+	if !g.inside {
+		return g.process.HasEnded()
+	}
+	select {
+	case <-g.ended:
+		return true
+	default:
+		return false
+	}
 }
 
 // Stop ends in order what Start has started.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
@@ -61,6 +62,16 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
+}
+
+// KillWithin kills the process after a random time of at most limit. A process that ends
+// before is not waited for any longer.
+func (p *Process) KillWithin(limit time.Duration) {
+	select {
+	case <-p.ended:
+	case <-time.After(rand.N(limit)):
+	}
+	p.Kill()
 }
 
 // Signal sends a signal to a process that runs.

@@ -21,3 +21,18 @@ func Sleep(ctx context.Context, d time.Duration) error {
 		return ctx.Err()
 	}
 }
+
+// Every calls do every d until ctx ends. It does not begin with a call, and makes up for none that
+// a slow do has kept it from.
+func Every(ctx context.Context, d time.Duration, do func()) {
+	ticker := time.NewTicker(d)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			do()
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,28 +1,48 @@
 package main
 
 import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/png"
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/metadata"
+	"parley/conversation/state"
 )
 
 // scene is a stretch of one session.
 type scene struct {
-	key     conversation.Key
-	address string
-	group   bool
-	title   string
-	at      time.Time
-	turns   []turn
+	key          conversation.Key
+	address      string // "" = the replies are kept for whoever asks
+	place        string
+	group        bool
+	metadata     metadata.Object // of the session
+	phase        metadata.Object // metadata of the conversation
+	instructions string          // that a program has given
+	title        string
+	at           time.Time
+	turns        []turn
+	summary      string // of the first turn
 }
 
 type turn struct {
-	after  time.Duration // since the turn before
-	sender conversation.Sender
-	text   string
-	tool   *toolUse
-	reply  string
-	begin  string // the text is /new, with this title
+	after    time.Duration // since the turn before
+	sender   conversation.Sender
+	text     string
+	aside    bool // not said to the assistant, which does not answer
+	files    []file
+	metadata metadata.Object // of the message and its answer
+	tool     *toolUse
+	events   []state.Event
+	reply    string
+	begin    string // the text is /new, with this title
+}
+
+type file struct {
+	name, mediaType string
+	data            []byte
 }
 
 type toolUse struct {
@@ -33,6 +53,7 @@ type toolUse struct {
 func scenes() []scene {
 	mira := conversation.Sender{ID: "5550101", Name: "Mira"}
 	jonas := conversation.Sender{ID: "5550102", Name: "Jonas"}
+	noor := conversation.Sender{ID: "5550103", Name: "Noor"}
 	return []scene{
 		{
 			key: "telegram:chat:5550101", address: `{"chat":5550101}`, title: "Three days in Lisbon", at: at("2026-03-02 19:40"),
@@ -57,7 +78,7 @@ func scenes() []scene {
 			},
 		},
 		{
-			key: "telegram:chat:-1005550199", address: `{"chat":-1005550199,"reply":311}`, group: true, title: "Sunday lunch", at: at("2026-04-11 11:05"),
+			key: "telegram:chat:-1005550199", address: `{"chat":-1005550199,"reply_to":311}`, place: "Sunday lunch", group: true, title: "Sunday lunch", at: at("2026-04-11 11:05"),
 			turns: []turn{
 				{sender: jonas, text: "we are eight on Sunday, two vegetarians. something that cooks itself?",
 					reply: "A big tray of baked vegetables with feta, and a slow-roasted shoulder of lamb beside it. Both go into the oven at 11 and need nothing until 13:30."},
@@ -65,6 +86,56 @@ func scenes() []scene {
 					reply: "Noted: no lamb for Mira, no nuts for Ada. The tray has neither; leave the pesto out or make it with sunflower seeds."},
 				{after: 5 * time.Hour, sender: jonas, text: "how much feta for eight?",
 					reply: "About 600 g: 75 g each, crumbled over the tray for the last twenty minutes."},
+			},
+		},
+		{
+			key: "telegram:chat:-1005550200:topic:7", address: `{"chat":-1005550200,"topic":7}`, place: "Allotment › Water", group: true,
+			title: "A tank for the allotment", at: at("2026-04-14 18:02"),
+			turns: []turn{
+				{sender: mira, aside: true, text: "the tap at plot 12 drips again, I closed the main valve"},
+				{after: time.Minute, sender: jonas, aside: true, text: "thanks. then nobody has water until Thursday"},
+				{after: 2 * time.Minute, sender: jonas, text: "how big a tank do we need to get through until then?",
+					events: []state.Event{{Kind: state.Decided, Text: "buy a used 1,000 litre container instead of barrels"}},
+					reply:  "The main valve is closed until Thursday, so count three dry days: about 12 litres a day for each of 24 plots, 860 litres in all. A used 1,000 litre container holds that with some to spare."},
+			},
+		},
+		{
+			key: "discord:thread:1355550301", address: `{"channel":"1355550301","source":"1355550310"}`, place: "Bike club › #workshop › Bike shed", group: true,
+			title: "Bike shed", at: at("2026-04-16 20:15"),
+			summary: "Noor wants to build a shed for twelve bikes on the north wall and has sent a sketch of the floor. It must stay below 2.50 m.",
+			turns: []turn{
+				{sender: noor, text: "This is the floor of the shed, 6 m by 2 m against the north wall. It must stay below 2.50 m. Do twelve bikes fit?",
+					files:  []file{{"floor.png", "image/png", floorPlan()}},
+					events: []state.Event{{Kind: state.Constrained, Text: "must stay below 2.50 m"}},
+					reply:  "Twelve fit if they stand alternately, front wheel high and low, 45 cm apart: 12 × 0.45 m = 5.40 m. That leaves 60 cm for the door."},
+				{after: 8 * time.Minute, sender: jonas, text: "here is the list of what we have. what is missing?",
+					files:  []file{{"material.csv", "text/csv", []byte("part,length,pieces\nbeam,3.0 m,8\nboard,2.4 m,40\nroof sheet,2.0 m,3\n")}},
+					events: []state.Event{{Kind: state.Decided, Text: "roof of corrugated sheet, sloping to the wall", Message: 1}},
+					reply:  "Beams and boards are enough. For a roof of 6 m you need six sheets of 1 m width; the list has three. Screws and a gutter are not on it."},
+			},
+		},
+		{
+			key: "discord:dm:5550103", address: `{"channel":"5550390","source":"5550391"}`, title: "A toast", at: at("2026-04-18 21:40"),
+			turns: []turn{
+				{sender: noor, text: "two sentences for a toast at Mira's birthday, please. nothing about age",
+					reply: "Mira is the only person I know who plans a picnic with a table and then forgets the food, and we still all come. To Mira!"},
+			},
+		},
+		{
+			key: "web:reading", title: "Short novels", at: at("2026-04-19 22:10"),
+			turns: []turn{
+				{text: "Three novels under 150 pages for a train ride?",
+					reply: "- *The Invention of Morel*, Adolfo Bioy Casares\n- *Train Dreams*, Denis Johnson\n- *Ways of Going Home*, Alejandro Zambra"},
+			},
+		},
+		{
+			key: "api:task-42", metadata: `{"repository":"shop","state":"open"}`, phase: `{"phase":"analysis"}`, instructions: "You work on the repository shop. Answer in one sentence.",
+			title: "The login page", at: at("2026-04-21 08:30"),
+			turns: []turn{
+				{text: "The login page answers 500 since yesterday. Where do I look first?", metadata: `{"agent":"coder","iteration":1}`,
+					tool: &toolUse{call: conversation.ToolCall{ID: "call_2", Name: "logs__search", Arguments: `{"service":"login","since":"yesterday"}`},
+						result: "14 times: dial tcp 10.0.3.7:6379: connect: connection refused"},
+					reply: "At the session store: nothing listens at 10.0.3.7:6379 any more."},
 			},
 		},
 		{
@@ -77,6 +148,25 @@ func scenes() []scene {
 			},
 		},
 	}
+}
+
+// floorPlan returns a picture of the floor of a shed.
+func floorPlan() []byte {
+	const scale, width, depth = 16, 6, 2 // pixels for a metre; metres
+	plan := image.NewGray(image.Rect(0, 0, width*scale, depth*scale))
+	for x := range width * scale {
+		for y := range depth * scale {
+			wall := x < 2 || y < 2 || x >= width*scale-2 || y >= depth*scale-2
+			if door := x > 5*scale && y >= depth*scale-2; !wall || door {
+				plan.SetGray(x, y, color.Gray{Y: 255})
+			}
+		}
+	}
+	var data bytes.Buffer
+	if err := png.Encode(&data, plan); err != nil {
+		panic(err) // into memory
+	}
+	return data.Bytes()
 }
 
 func at(text string) time.Time {

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -29,14 +30,19 @@ const (
 
 // database is what the daemons of one have in common: the folder that it lies in,
 // by device and inode, and its name there. The file itself may be replaced while
-// they run.
+// they run. Of a database on a server it is the URL.
 type database struct {
 	id    uint64 // the hash of these
 	owner uint32 // user id
 }
 
-// identify takes a path without symbolic links.
+// identify takes a path without symbolic links, or a URL.
 func identify(path string) (database, error) {
+	h := fnv.New64a()
+	if strings.Contains(path, "://") {
+		fmt.Fprint(h, path)
+		return database{id: h.Sum64(), owner: uint32(os.Geteuid())}, nil
+	}
 	folder, err := stat(filepath.Dir(path))
 	if err != nil {
 		return database{}, err
@@ -45,7 +51,6 @@ func identify(path string) (database, error) {
 	if file, err := stat(path); err == nil {
 		owner = file.Uid
 	}
-	h := fnv.New64a()
 	fmt.Fprint(h, folder.Dev, folder.Ino, filepath.Base(path))
 	return database{id: h.Sum64(), owner: owner}, nil
 }
@@ -160,10 +165,29 @@ func Ask(ctx context.Context, path string, holder int) ([]Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	answers := make([]*Answer, maxDaemons)
-	var asking sync.WaitGroup
+	var addresses []string
 	for slot := range maxDaemons {
-		asking.Go(func() { answers[slot] = ask(ctx, of, slot, holder) })
+		addresses = append(addresses, address(of, slot))
+	}
+	return askEach(ctx, addresses, of.owner, holder), nil
+}
+
+// AskAll asks every daemon of this user on this machine, or in this container, whatever
+// its database is, and waits for their answers until ctx ends. None is no error.
+func AskAll(ctx context.Context) ([]Answer, error) {
+	addresses, err := addresses()
+	if err != nil {
+		return nil, err
+	}
+	return askEach(ctx, addresses, uint32(os.Geteuid()), 0), nil
+}
+
+// askEach asks the daemons that listen at the addresses, all at once.
+func askEach(ctx context.Context, addresses []string, owner uint32, holder int) []Answer {
+	answers := make([]*Answer, len(addresses))
+	var asking sync.WaitGroup
+	for i, address := range addresses {
+		asking.Go(func() { answers[i] = ask(ctx, address, owner, holder) })
 	}
 	asking.Wait()
 	var list []Answer
@@ -172,13 +196,13 @@ func Ask(ctx context.Context, path string, holder int) ([]Answer, error) {
 			list = append(list, *a)
 		}
 	}
-	return list, nil
+	return list
 }
 
-// ask returns nil when no daemon listens in the slot. What another user listens
-// with there is none.
-func ask(ctx context.Context, of database, slot, holder int) *Answer {
-	conn, err := net.DialTimeout("unix", address(of, slot), dialTime)
+// ask returns nil when no daemon listens at the address. What another user than the
+// owner listens with there is none.
+func ask(ctx context.Context, address string, owner uint32, holder int) *Answer {
+	conn, err := net.DialTimeout("unix", address, dialTime)
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT):
 		return nil
@@ -186,8 +210,8 @@ func ask(ctx context.Context, of database, slot, holder int) *Answer {
 		return &Answer{Err: err}
 	}
 	defer conn.Close()
-	pid, uid, err := peer(conn, of.owner)
-	if err != nil || uid != of.owner && uid != 0 && uid != uint32(os.Geteuid()) && (pid == 0 || pid != holder) {
+	pid, uid, err := peer(conn, owner)
+	if err != nil || uid != owner && uid != 0 && uid != uint32(os.Geteuid()) && (pid == 0 || pid != holder) {
 		return nil
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })

@@ -78,7 +78,20 @@ func TestEveryDaemonOfADatabaseAnswers(t *testing.T) {
 	}
 }
 
-func TestDaemonThatHangsIsToldFromNone(t *testing.T) {
+// A database on a server has no folder: its URL says which one it is.
+func TestDaemonOfADatabaseOnAServerAnswers(t *testing.T) {
+	t.Parallel()
+	url := "postgres://parley@db.example.com/" + filepath.Base(t.TempDir()) + t.Name()
+	serve(t, url, saying("on a server"))
+	if said := ask(t, url); !slices.Equal(said, []string{"on a server"}) {
+		t.Errorf("said: %q", said)
+	}
+	if said := ask(t, url+"2"); said != nil {
+		t.Errorf("of another database: %q", said)
+	}
+}
+
+func TestHangingDaemonIsDistinguishedFromNone(t *testing.T) {
 	t.Parallel()
 	path, asked := databaseIn(t, t.TempDir()), make(chan struct{})
 	serve(t, path, func(ctx context.Context) []byte {
@@ -91,6 +104,25 @@ func TestDaemonThatHangsIsToldFromNone(t *testing.T) {
 	answers, err := lifesign.Ask(ctx, path, 0)
 	if err != nil || len(answers) != 1 || answers[0].Err == nil {
 		t.Errorf("%+v, %v", answers, err)
+	}
+}
+
+// A container's health check knows no configuration. It asks whoever runs there.
+func TestEveryDaemonOfTheUserAnswers(t *testing.T) {
+	words := []string{"first of two databases", "second of two databases"}
+	for _, text := range words {
+		serve(t, databaseIn(t, t.TempDir()), saying(text))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // for those of other tests
+	defer cancel()
+	answers, err := lifesign.AskAll(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range words {
+		if !slices.ContainsFunc(answers, func(a lifesign.Answer) bool { return string(a.Body) == text }) {
+			t.Errorf("%q is not among the %d answers", text, len(answers))
+		}
 	}
 }
 

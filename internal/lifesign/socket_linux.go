@@ -3,6 +3,9 @@ package lifesign
 import (
 	"fmt"
 	"net"
+	"os"
+	"regexp"
+	"slices"
 	"syscall"
 )
 
@@ -12,6 +15,18 @@ import (
 func address(of database, slot int) string {
 	return fmt.Sprintf("@parley-%x-%d", of.id, slot)
 }
+
+// addresses returns the names on which daemons listen, of all users: proc_net(5).
+func addresses() ([]string, error) {
+	table, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil, err
+	}
+	return slices.Compact(slices.Sorted(slices.Values(names.FindAllString(string(table), -1)))), nil
+}
+
+// names finds what address returns. A connection that is accepted has the name, too.
+var names = regexp.MustCompile(`@parley-[0-9a-f]+-[0-9]+`)
 
 func listen(of database, slot int) (net.Listener, error) {
 	return net.Listen("unix", address(of, slot))

@@ -17,6 +17,11 @@ func address(of database, slot int) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("parley-%x-%d.sock", of.id, slot))
 }
 
+// addresses returns the paths on which daemons listen.
+func addresses() ([]string, error) {
+	return filepath.Glob(filepath.Join(os.TempDir(), "parley-*.sock"))
+}
+
 // listen takes a socket over that a process has left which was killed.
 func listen(of database, slot int) (net.Listener, error) {
 	path := address(of, slot)

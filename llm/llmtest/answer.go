@@ -2,6 +2,7 @@ package llmtest
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -15,17 +16,20 @@ import (
 type Answer struct {
 	Text         string
 	ToolCalls    []llm.ToolCall
-	Reasoning    string // streamed before the text, as reasoning_content
-	FinishReason string // default: "tool_calls" or "stop"
+	Reasoning    string      // streamed before the text, as reasoning_content
+	FinishReason string      // default: "tool_calls" or "stop"
+	Images       []llm.Image // as OpenRouter has them, in one piece after the text
 
 	Usage   *llm.Usage // default: a quarter of the bytes
 	NoUsage bool       // never says the usage
 
 	// How it comes.
-	Delay      time.Duration // before the first byte
-	ChunkDelay time.Duration // before every chunk but the first
-	Pieces     int           // chunks that the text is cut into; default 8, fewer for short texts
-	NotStream  bool          // one JSON object although a stream was asked for
+	Delay      time.Duration   // before the first byte
+	ChunkDelay time.Duration   // before every chunk but the first
+	Pieces     int             // chunks that the text is cut into; default 8, fewer for short texts
+	HoldAt     int             // with Hold: chunks that come before it; at least 1
+	Hold       <-chan struct{} // the rest of a stream waits until it is closed
+	NotStream  bool            // one JSON object although a stream was asked for
 
 	// How it fails.
 	Status   int         // an error, with Body, or one in OpenAI's form
@@ -82,6 +86,18 @@ func (a Answer) writeStream(closed context.Context, w http.ResponseWriter, r *ht
 			_ = flusher.Flush()
 			panic(http.ErrAbortHandler)
 		}
+		if a.Hold != nil && i == a.HoldAt {
+			_, _ = w.Write(buf)
+			_ = flusher.Flush()
+			buf = buf[:0]
+			select {
+			case <-a.Hold:
+			case <-r.Context().Done():
+				return
+			case <-closed.Done():
+				return
+			}
+		}
 		if i > 0 && a.ChunkDelay > 0 {
 			_, _ = w.Write(buf)
 			_ = flusher.Flush()
@@ -129,6 +145,9 @@ func (a Answer) chunks(call Call) [][]byte {
 	for _, piece := range pieces(a.Text, a.Pieces) {
 		events = append(events, event(`{"content":`+quoted(piece)+`}`, "null"))
 	}
+	if len(a.Images) > 0 {
+		events = append(events, event(`{"images":`+a.images()+`}`, "null"))
+	}
 	for i, c := range a.ToolCalls {
 		index := `{"tool_calls":[{"index":` + strconv.Itoa(i)
 		half := runeCut(c.Arguments, len(c.Arguments)/2)
@@ -158,6 +177,9 @@ func (a Answer) writeWhole(w http.ResponseWriter, call Call) {
 	if a.Reasoning != "" {
 		message["reasoning_content"] = a.Reasoning
 	}
+	if len(a.Images) > 0 {
+		message["images"] = json.RawMessage(a.images())
+	}
 	var calls []any
 	for _, c := range a.ToolCalls {
 		calls = append(calls, map[string]any{"id": c.ID, "type": "function", "function": function{c.Name, c.Arguments}})
@@ -174,6 +196,17 @@ func (a Answer) writeWhole(w http.ResponseWriter, call Call) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+}
+
+// images returns the pictures as a list of parts.
+func (a Answer) images() string {
+	list := make([]map[string]any, len(a.Images))
+	for i, image := range a.Images {
+		list[i] = map[string]any{"type": "image_url", "image_url": map[string]string{
+			"url": "data:" + image.MediaType + ";base64," + base64.StdEncoding.EncodeToString(image.Data)}}
+	}
+	body, _ := json.Marshal(list) // of texts: cannot fail
+	return string(body)
 }
 
 func (a Answer) finish() string {

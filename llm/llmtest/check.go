@@ -173,7 +173,11 @@ func checkOptions(r *request) *refusal {
 
 func checkTool(at string, t tool) *refusal {
 	var schema struct {
-		Type string `json:"type"`
+		Type       string         `json:"type"`
+		Properties map[string]any `json:"properties"`
+		Required   []string       `json:"required"`
+
+		OneOf, AnyOf, AllOf, Not, Enum any
 	}
 	switch {
 	case t.Type != "function":
@@ -183,6 +187,9 @@ func checkTool(at string, t tool) *refusal {
 	case json.Unmarshal(t.Function.Parameters, &schema) != nil || schema.Type != "object":
 		return refuse(at+".function.parameters", "invalid_function_parameters",
 			"Invalid schema for function '%s': schema must be a JSON Schema of 'type: \"object\"'.", t.Function.Name)
+	case schema.OneOf != nil || schema.AnyOf != nil || schema.AllOf != nil || schema.Not != nil || schema.Enum != nil:
+		return refuse(at+".function.parameters", "invalid_function_parameters",
+			"Invalid schema for function '%s': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.", t.Function.Name)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -68,11 +69,14 @@ type Server struct {
 	served   int
 	calls    []Call
 	refusals []string
+
+	recordings []Recording
 }
 
 // settings are what a test may change while the server runs.
 type settings struct {
 	reply         func(Call) Answer
+	hear          func(Recording) Heard
 	models        []map[string]any
 	contextWindow int
 	key           string
@@ -89,10 +93,12 @@ func Start(address string) (*Server, error) {
 	s := &Server{address: listener.Addr().String(), counter: llm.NewCounter("")}
 	s.closed, s.close = context.WithCancel(context.Background())
 	s.reply = Echo
+	s.hear = func(r Recording) Heard { return Heard{Text: fmt.Sprintf("heard %d bytes", len(r.Data))} }
 	s.Models("test-model")
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", s.serveModels)
 	mux.HandleFunc("POST /v1/chat/completions", s.serveChat)
+	mux.HandleFunc("POST /v1/audio/transcriptions", s.serveTranscription)
 	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -36,6 +36,7 @@ type request struct {
 	ResponseFormat      *responseFormat `json:"response_format"`
 	User                string          `json:"user"`
 	PromptCacheKey      string          `json:"prompt_cache_key"`
+	Modalities          []string        `json:"modalities"`
 }
 
 type responseFormat struct {

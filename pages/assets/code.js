@@ -1,5 +1,7 @@
-// Blocks of code: a button that copies them, and colours where their language
-// is known. The highlighter is loaded when a page shows the first such block.
+// Blocks of code get a button that copies them, and colours where their language is
+// known. The highlighter is loaded when a page shows the first such block.
+
+import { typeset } from "./math.js";
 
 const grammars = new Map(); // name of a grammar -> promise of its colours being ready
 let highlighter;
@@ -27,8 +29,9 @@ async function colour(code) {
   } catch { /* it is readable without colours */ }
 }
 
-// dress brings the blocks within an element to life.
+// dress adds what scripts give to rendered markdown: colours, buttons and formulas.
 export function dress(element) {
+  typeset(element);
   for (const button of element.querySelectorAll(".code .copy[hidden]")) button.hidden = false;
   for (const code of element.querySelectorAll("code[data-grammar]")) colour(code);
 }

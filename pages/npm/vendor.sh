@@ -32,4 +32,16 @@ echo "export default uPlot;" >>"$to/uplot.js"
 cp "$from/dist/uPlot.min.css" "$to/uplot.css"
 node -p "'uPlot ' + require('./$from/package.json').version + ', https://github.com/leeoniya/uPlot'" >"$to/VERSION"
 
+# The fonts in WOFF2 only, which every browser reads that these pages work in.
+from=node_modules/katex
+to=$vendor/katex
+rm -rf "$to"
+mkdir -p "$to/fonts"
+cp "$from/LICENSE" "$to/LICENSE"
+cp "$from/dist/katex.min.js" "$to/katex.js" # the module that it comes as is twice the size
+echo "export default self.katex;" >>"$to/katex.js"
+sed 's/,url(fonts[^)]*\.woff) format("woff"),url(fonts[^)]*\.ttf) format("truetype")//g' "$from/dist/katex-swap.min.css" >"$to/katex.css"
+cp "$from"/dist/fonts/*.woff2 "$to/fonts"
+node -p "'KaTeX ' + require('./$from/package.json').version + ', https://katex.org'" >"$to/VERSION"
+
 rm -rf node_modules

@@ -17,21 +17,32 @@ func OpenPTY(t *testing.T, width, height uint16) (user, program *os.File) {
 		t.Skip("no terminals here:", err)
 	}
 	t.Cleanup(func() { user.Close() })
-	fd := int(user.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
+	number := 0
+	ask := func(fd uintptr) {
+		if err = unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0); err == nil {
+			number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+		}
 	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
+	conn, cerr := user.SyscallConn() // user.Fd would have Close wait for the end of a read
+	if cerr == nil {
+		cerr = conn.Control(ask)
 	}
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: height, Col: width}); err != nil {
-		t.Fatal(err)
+	if cerr != nil || err != nil {
+		t.Fatal(cerr, err)
 	}
-	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { program.Close() })
+	Resize(t, program, width, height)
 	return user, program
+}
+
+// Resize sets the size of a terminal, as a window does.
+func Resize(t *testing.T, program *os.File, width, height uint16) {
+	t.Helper()
+	if err := unix.IoctlSetWinsize(int(program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: height, Col: width}); err != nil {
+		t.Fatal(err)
+	}
 }

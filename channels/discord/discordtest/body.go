@@ -20,7 +20,7 @@ const (
 	maxFiles   = 10
 )
 
-// request is one to a known route.
+// request is a request to a known route.
 type request struct {
 	*http.Request
 	route string
@@ -28,7 +28,7 @@ type request struct {
 	files map[int]File    // by the n of files[n]
 }
 
-// read takes the body, which must be JSON or a form with payload_json.
+// read reads the body, which must be JSON or a form with payload_json.
 func (r *request) read(w http.ResponseWriter) error {
 	if r.Method == http.MethodGet || r.Method == http.MethodDelete {
 		return nil

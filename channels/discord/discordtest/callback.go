@@ -21,7 +21,7 @@ const (
 	withUpdate     = 7
 )
 
-// callback takes the first answer to an interaction.
+// callback stores the first answer to an interaction.
 func (s *Server) callback(r *request) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,8 +80,8 @@ func (s *Server) respond(i *interaction, kind int, d *draft) error {
 	return nil
 }
 
-// answerWith makes a message of an interaction. One that only the asker sees
-// is in no channel and comes with no event.
+// answerWith creates the message that answers an interaction. A message that only the asker
+// sees is in no channel, and no event is sent for it.
 func (s *Server) answerWith(i *interaction, d *draft) *Message {
 	c := s.channels[i.Channel]
 	m := &Message{Author: Bot, Interaction: i.ID, Asker: i.User.ID, Flags: d.flags(), Files: d.files}

@@ -35,7 +35,7 @@ func (s *Server) publish(m *Message) {
 	}
 }
 
-// pathOf is the path of a file's address.
+// pathOf returns the path of a file's address.
 func pathOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -85,7 +85,7 @@ func checkDuration(minutes *int) error {
 	return nil
 }
 
-// newThread is the body of both routes that make one.
+// newThread is the body of both routes that create a thread.
 type newThread struct {
 	Name     string `json:"name"`
 	Duration *int   `json:"auto_archive_duration"`
@@ -106,7 +106,7 @@ func (r *request) readThread() (newThread, error) {
 	return t, checkDuration(t.Duration)
 }
 
-// threadFromMessage makes a thread whose id is the message's.
+// threadFromMessage creates a thread that has the id of its message.
 // https://discord.com/developers/docs/resources/channel#start-thread-from-message
 func (s *Server) threadFromMessage(r *request) (any, error) {
 	s.mu.Lock()
@@ -129,7 +129,7 @@ func (s *Server) threadFromMessage(r *request) (any, error) {
 	return created{s.wireChannel(s.startThread(m, t.Name, &Bot))}, nil
 }
 
-// createThread makes a thread without a message, or a forum's post.
+// createThread creates a thread without a message, or a post of a forum.
 // https://discord.com/developers/docs/resources/channel#start-thread-without-message
 func (s *Server) createThread(r *request) (any, error) {
 	s.mu.Lock()

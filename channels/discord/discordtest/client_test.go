@@ -16,7 +16,7 @@ import (
 	"parley/channels/discord/discordtest"
 )
 
-// answer is what REST says.
+// answer is a response of the REST API.
 type answer struct {
 	Status     int             `json:"-"`
 	Header     http.Header     `json:"-"`
@@ -30,7 +30,7 @@ type answer struct {
 	Global     bool            `json:"global"`
 }
 
-// String is "200", or status, code and message of a refusal.
+// String returns "200", or the status, code and message of a refusal.
 func (a answer) String() string {
 	if a.Status < 300 {
 		return fmt.Sprint(a.Status)
@@ -91,7 +91,7 @@ func form(t *testing.T, payload string, files map[string]string) (contentType, b
 	return w.FormDataContentType(), b.String()
 }
 
-// frame is what the gateway says.
+// frame is a payload that the gateway sends.
 type frame struct {
 	Op   int             `json:"op"`
 	Type string          `json:"t"`
@@ -118,7 +118,7 @@ func dial(t *testing.T, s *discordtest.Server) gateway {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ws.Close() })
-	ws.SetReadDeadline(time.Now().Add(30 * time.Second))
+	ws.SetReadDeadline(time.Now().Add(90 * time.Second))
 	return gateway{t, ws}
 }
 
@@ -138,7 +138,7 @@ func (g gateway) next() frame {
 	return f
 }
 
-// event skips to the next one of a type.
+// event reads up to the next event of a type.
 func (g gateway) event(kind string) frame {
 	g.t.Helper()
 	for {
@@ -148,7 +148,7 @@ func (g gateway) event(kind string) frame {
 	}
 }
 
-// closed is the code that the server ends the connection with.
+// closed returns the code with which the server closes the connection.
 func (g gateway) closed() int {
 	g.t.Helper()
 	for {
@@ -168,7 +168,7 @@ func identify(intents int, more string) string {
 
 const usualIntents = 1<<0 | 1<<9 | 1<<12 | 1<<15
 
-// ready is a client that has begun a session.
+// ready returns a client that has begun a session.
 func ready(t *testing.T, s *discordtest.Server, more string) (gateway, frame) {
 	t.Helper()
 	g := dial(t, s)

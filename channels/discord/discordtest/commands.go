@@ -53,7 +53,7 @@ const (
 // https://discord.com/developers/docs/interactions/application-commands#application-command-object-application-command-naming
 var commandName = regexp.MustCompile(`^[-_'\p{L}\p{N}\p{Devanagari}\p{Thai}]{1,32}$`)
 
-// Commands are those registered in a guild, or globally for the zero Guild.
+// Commands returns the commands registered in a guild, or globally for the zero Guild.
 func (s *Server) Commands(of Guild) []Command {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *Server) getCommands(r *request) (any, error) {
 	return append([]Command{}, s.commands[guild]...), nil
 }
 
-// putCommands replaces all commands by those of the body.
+// putCommands replaces all commands with those of the body.
 // https://discord.com/developers/docs/interactions/application-commands#bulk-overwrite-global-application-commands
 func (s *Server) putCommands(r *request) (any, error) {
 	s.mu.Lock()
@@ -116,7 +116,7 @@ func (s *Server) putCommands(r *request) (any, error) {
 	return list, nil
 }
 
-// idOf keeps the id of a command that was there before.
+// idOf returns the id that a command had before, or a new one.
 func (s *Server) idOf(guild, name string) string {
 	for _, c := range s.commands[guild] {
 		if c.Name == name {
@@ -186,7 +186,7 @@ func checkChoices(field string, choices []CommandChoice) error {
 	return nil
 }
 
-// offered is the command that a user finds in a place.
+// offered returns the command that a user finds in a place.
 func (s *Server) offered(c *channel, name string) (Command, bool) {
 	for _, guild := range []string{c.Guild, ""} {
 		for _, known := range s.commands[guild] {
@@ -198,7 +198,7 @@ func (s *Server) offered(c *channel, name string) (Command, bool) {
 	return Command{}, false
 }
 
-// inDMs tells whether a global command is offered in DMs with the bot:
+// inDMs reports whether a global command is offered in DMs with the bot:
 // context 1, or without contexts unless dm_permission is false.
 func (c Command) inDMs() bool {
 	if c.Contexts != nil {

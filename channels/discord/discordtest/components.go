@@ -27,7 +27,7 @@ type component struct {
 	Components []component `json:"components"`
 }
 
-// checkComponents knows rows of buttons and of a select with options.
+// checkComponents checks rows of buttons, and rows with a select and its options.
 func checkComponents(raw json.RawMessage) error {
 	if absent(raw) {
 		return nil
@@ -82,7 +82,7 @@ func (c component) check(field string, seen map[string]bool) error {
 	return nil
 }
 
-// find is the component of a message with a custom id.
+// find returns the component of a message with a custom id.
 func (m *Message) find(customID string) (component, bool) {
 	var rows []component
 	if json.Unmarshal(orList(m.Components), &rows) != nil {

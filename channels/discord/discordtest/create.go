@@ -55,7 +55,7 @@ func ask(hook func(Message) Verdict, r *request, m Message) Verdict {
 	return v
 }
 
-// prepare makes a message of the request, if the bot may send it.
+// prepare returns the message that a request asks for, if the bot may send it.
 func (s *Server) prepare(r *request) (*Message, *draft, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func present(raw []byte) []byte {
 	return raw
 }
 
-// sendable checks the place and the permissions.
+// sendable checks that the bot may send to the place.
 func (s *Server) sendable(c *channel, d *draft) error {
 	needs := SendMessages
 	if c.IsThread() {
@@ -142,8 +142,8 @@ func (s *Server) refersTo(m *Message, c *channel, d *draft) error {
 	return nil
 }
 
-// repetition is the message that was created with the same nonce a short
-// while ago, if the client asked to enforce it.
+// repetition returns the message that was created with the same nonce a short while ago,
+// if the client asked for nonces to be enforced.
 func (s *Server) repetition(m *Message) *Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,7 +158,7 @@ func (s *Server) repeated(m *Message) *Message {
 	return use.message
 }
 
-// take records the message; fresh is false when its nonce had created one before.
+// take records the message; fresh is false when a message with its nonce exists already.
 func (s *Server) take(channel string, m *Message, d *draft) (answer any, fresh bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,5 +180,5 @@ func (s *Server) take(channel string, m *Message, d *draft) (answer any, fresh b
 	return s.wire(m, s.readable()), true, nil
 }
 
-// readable tells whether the application may read what people write.
+// readable reports whether the application may read what people write.
 func (s *Server) readable() bool { return !s.config.WithoutMessageContent }

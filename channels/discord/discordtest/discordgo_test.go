@@ -16,7 +16,7 @@ import (
 	"parley/channels/discord/discordtest"
 )
 
-// rewrite sends what is meant for Discord to the server.
+// rewrite sends requests to Discord's hosts to the server.
 type rewrite struct{ to *url.URL }
 
 func (rt rewrite) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -35,7 +35,7 @@ type client struct {
 
 const usual = discordgo.IntentsGuilds | discordgo.IntentsGuildMessages | discordgo.IntentsDirectMessages | discordgo.IntentMessageContent
 
-// newClient is not connected yet.
+// newClient returns a client that is not connected yet.
 func newClient(t *testing.T, s *discordtest.Server) *client {
 	t.Helper()
 	session, err := discordgo.New("Bot " + discordtest.Token)
@@ -69,7 +69,7 @@ func connect(t *testing.T, s *discordtest.Server) *client {
 // hears waits for n messages in all.
 func (c *client) hears(t *testing.T, n int) []*discordgo.Message {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(90 * time.Second)
 	for {
 		c.mu.Lock()
 		heard := append([]*discordgo.Message(nil), c.heard...)
@@ -94,7 +94,7 @@ func contents(messages []*discordgo.Message) (texts []string) {
 
 func withTimeout(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -74,7 +74,7 @@ func (d *draft) check(allowedFlags int) error {
 	return checkComponents(d.Components)
 }
 
-// nonce is the text of the nonce, which may be a number; empty when absent.
+// nonce returns the text of the nonce, which may be a number; "" when absent.
 func (d *draft) nonce() (string, error) {
 	if absent(d.Nonce) {
 		return "", nil
@@ -93,7 +93,7 @@ func (d *draft) nonce() (string, error) {
 	return string(d.Nonce), nil
 }
 
-// empty tells whether nothing would be seen.
+// empty reports whether the message would show nothing.
 func (d *draft) empty() bool {
 	return strings.TrimSpace(d.text()) == "" && len(d.files) == 0 && absent(d.Embeds)
 }
@@ -105,8 +105,8 @@ func (d *draft) flags() int {
 	return *d.Flags
 }
 
-// keptFiles are the ids of the files that an edit leaves in the message, where
-// it says so; those of new files are their indexes.
+// keptFiles returns the ids of the files that an edit leaves in the message, if it lists
+// them; those of new files are their indexes.
 // https://discord.com/developers/docs/reference#editing-message-attachments
 func (d *draft) keptFiles() (ids []string, given bool) {
 	var list []struct {
@@ -128,8 +128,8 @@ func (d *draft) text() string {
 	return *d.Content
 }
 
-// version is the draft as a version of a message. Discord cuts white space
-// from both ends.
+// version returns the draft as a version of a message. Discord trims white space at both
+// ends.
 func (d *draft) version(isReply bool) Version {
 	allowed, err := readAllowed(d.Allowed)
 	if err != nil {
@@ -143,12 +143,12 @@ func (d *draft) version(isReply bool) Version {
 	return v
 }
 
-// absent tells whether a field was left out, is null, or is an empty list.
+// absent reports whether a field was left out, is null, or is an empty list.
 func absent(raw json.RawMessage) bool {
 	return len(raw) == 0 || string(raw) == "null" || string(raw) == "[]"
 }
 
-// checkEmbeds knows the lengths of the usual fields:
+// checkEmbeds checks the lengths of the usual fields:
 // https://discord.com/developers/docs/resources/message#embed-object-embed-limits
 func checkEmbeds(raw json.RawMessage) error {
 	if absent(raw) {

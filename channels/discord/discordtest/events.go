@@ -2,14 +2,14 @@ package discordtest
 
 import "encoding/json"
 
-// event says who gets an event.
+// event says which sessions get an event.
 type event struct {
 	kind  string
 	guild string // "" is a DM
 	needs int    // intent; 0 is none
 }
 
-// dispatch gives an event to every session that wants it.
+// dispatch sends an event to every session that wants it.
 func (s *Server) dispatch(e event, payload any) {
 	var raw json.RawMessage
 	for _, x := range s.sessions {
@@ -31,8 +31,8 @@ func marshal(v any) json.RawMessage {
 	return raw
 }
 
-// dispatchMessage tells of a message; a session without the Message Content
-// intent gets it without content.
+// dispatchMessage sends the event of a message; a session without the Message Content intent
+// gets it without content.
 func (s *Server) dispatchMessage(kind string, m *Message) {
 	c := s.channels[m.Channel]
 	if !s.sees(c) || m.Ephemeral() {
@@ -58,7 +58,7 @@ func (s *Server) dispatchMessage(kind string, m *Message) {
 	}
 }
 
-// gatewayMessage adds what only events have.
+// gatewayMessage returns a message with the fields that only events have.
 func (s *Server) gatewayMessage(m *Message, readable bool) wireMessage {
 	w := s.wire(m, readable)
 	w.GuildID = m.Guild
@@ -89,7 +89,7 @@ func (s *Server) dispatchDeletion(c *channel, ids []string) {
 	s.dispatch(e, payload)
 }
 
-// dispatchChannel tells of a channel or a thread that was changed.
+// dispatchChannel sends the event of a channel or a thread that was changed.
 func (s *Server) dispatchChannel(kind string, c *channel) {
 	s.broadcast()
 	if !s.sees(c) || c.Guild == "" {
@@ -103,7 +103,7 @@ func (s *Server) dispatchChannel(kind string, c *channel) {
 	s.dispatch(e, s.wireChannel(c))
 }
 
-// dispatchThreadCreate tells of a thread that is new, not only new to the bot.
+// dispatchThreadCreate sends the event of a thread that is new, not only new to the bot.
 func (s *Server) dispatchThreadCreate(c *channel) {
 	s.broadcast()
 	if !s.sees(c) {
@@ -114,7 +114,7 @@ func (s *Server) dispatchThreadCreate(c *channel) {
 	s.dispatch(event{kind: "THREAD_CREATE", guild: c.Guild, needs: intentGuilds}, w)
 }
 
-// dispatchThreadListSync tells of the threads of a channel that the bot sees from now on.
+// dispatchThreadListSync sends the threads of a channel that the bot sees from now on.
 func (s *Server) dispatchThreadListSync(c *channel) {
 	threads := []wireChannel{}
 	for _, t := range s.threadsOf(c.ID) {

@@ -2,7 +2,7 @@ package discordtest
 
 import "slices"
 
-// Fail gives the verdict to the next n requests of a route, such as
+// Fail answers the next n requests of a route with the verdict, such as
 // "PATCH /channels/{channel}"; the names are in http.go, and any other panics.
 func (s *Server) Fail(route string, v Verdict, n int) {
 	if s.handlers()[route] == nil && route != downloads {
@@ -55,7 +55,7 @@ func (s *Server) CloseConnections(with Close) {
 	}
 }
 
-// final tells whether a client may not resume after the code.
+// final reports whether the code forbids a client to resume.
 func (c Close) final() bool {
 	return slices.Contains([]Close{AuthFailed, InvalidSeq, SessionTimedOut, InvalidShard, ShardingRequired,
 		InvalidVersion, InvalidIntents, DisallowedIntents}, c)
@@ -70,8 +70,8 @@ func (s *Server) CloseNext(with Close, n int) {
 
 // InvalidateSessions tells every client that has a session on its connection
 // that it is invalid. One that is resumable is kept, and the client may RESUME
-// it; otherwise the client must IDENTIFY. Who has been told, and has not
-// answered yet, has no session to lose and is told nothing.
+// it; otherwise the client must IDENTIFY. Clients that were told so before, and have not
+// answered yet, have no session to lose and are told nothing.
 func (s *Server) InvalidateSessions(resumable bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,8 +88,8 @@ func (s *Server) InvalidateSessions(resumable bool) {
 	}
 }
 
-// ForgetSessions makes every RESUME to come fail, without a word to those who
-// are connected.
+// ForgetSessions makes every later RESUME fail, without telling the clients that are
+// connected.
 func (s *Server) ForgetSessions() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *Server) ForgetSessions() {
 	}
 }
 
-// CloseResumes ends every RESUME to come with a code.
+// CloseResumes answers every later RESUME by closing the connection with a code.
 func (s *Server) CloseResumes(with Close) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *Server) AskReconnect() {
 	}
 }
 
-// Speak sends every client a payload, or what is none.
+// Speak sends every client a text, which need not be a valid payload.
 func (s *Server) Speak(payload string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +123,8 @@ func (s *Server) Speak(payload string) {
 	}
 }
 
-// SpeakNext says something to the next client that connects, right after HELLO:
-// see Reconnect. Only the last such payload is kept.
+// SpeakNext sends a payload, such as Reconnect, to the next client that connects, right after
+// HELLO. Only the last such payload is kept.
 func (s *Server) SpeakNext(payload string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +134,8 @@ func (s *Server) SpeakNext(payload string) {
 // Reconnect asks a client to connect again, as AskReconnect does.
 const Reconnect = `{"op":7,"d":null,"s":null,"t":null}`
 
-// StopAcks leaves heartbeats unanswered from now on, as a dead connection
-// does; false answers them again.
+// StopAcks leaves heartbeats unanswered from now on, as a dead connection does; with false
+// they are answered again.
 func (s *Server) StopAcks(stop bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,5 +153,5 @@ func (s *Server) Push(kind string, in Guild, data string) {
 // rawJSON is put into a payload as it is.
 type rawJSON string
 
-// MarshalJSON is the text itself.
+// MarshalJSON returns the text itself.
 func (r rawJSON) MarshalJSON() ([]byte, error) { return []byte(r), nil }

@@ -33,7 +33,7 @@ const (
 	maxInMinute = 120
 )
 
-// Close is how the server ends a connection: a code and its words.
+// Close is how the server closes a connection: a code and its text.
 // https://discord.com/developers/docs/topics/opcodes-and-status-codes#gateway-gateway-close-event-codes
 type Close struct {
 	Code   int
@@ -58,7 +58,7 @@ var (
 	DisallowedIntents  = Close{4014, "Disallowed intent(s)."}
 )
 
-// serveGateway speaks with a client from HELLO to the end of the connection.
+// serveGateway serves a client from HELLO to the end of the connection.
 func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	ws, err := s.upgrader.Upgrade(w, r, nil)
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Server) serveGateway(w http.ResponseWriter, r *http.Request) {
 	<-done
 }
 
-// greetClient checks the query and says HELLO, or closes.
+// greetClient checks the query and sends HELLO, or closes the connection.
 func (s *Server) greetClient(c *socket, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *Server) expectHeartbeat(c *socket) {
 	c.ws.SetReadDeadline(time.Now().Add(2 * s.config.HeartbeatInterval))
 }
 
-// payload is what a client sends.
+// payload is a message of a client to the gateway.
 type payload struct {
 	Op   *int            `json:"op"`
 	Data json.RawMessage `json:"d"`
@@ -172,7 +172,7 @@ func (s *Server) receive(c *socket, raw []byte) {
 	}
 }
 
-// closeBadly ends the connection for what the client did.
+// closeBadly closes the connection because of a mistake of the client.
 func (s *Server) closeBadly(c *socket, with Close, format string, args ...any) {
 	s.violate("gateway: closed with %d: "+format, append([]any{with.Code}, args...)...)
 	s.drop(c.session)

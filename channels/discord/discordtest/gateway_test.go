@@ -11,7 +11,7 @@ import (
 	"parley/channels/discord/discordtest"
 )
 
-func TestWhoIdentifiesWronglyIsClosed(t *testing.T) {
+func TestWrongIdentifyClosesTheConnection(t *testing.T) {
 	t.Parallel()
 	s := discordtest.NewWith(t, discordtest.Config{WithoutMessageContent: true})
 	for _, tt := range []struct {
@@ -68,7 +68,7 @@ func TestReadyThenGuilds(t *testing.T) {
 
 func TestAClientWithoutHeartbeatsIsClosed(t *testing.T) {
 	t.Parallel()
-	s := discordtest.NewWith(t, discordtest.Config{HeartbeatInterval: 50 * time.Millisecond})
+	s := discordtest.NewWith(t, discordtest.Config{HeartbeatInterval: 2 * time.Second})
 	g, _ := ready(t, s, "")
 	if got := g.closed(); got != 4009 {
 		t.Errorf("closed with %d", got)
@@ -205,8 +205,8 @@ func TestSessionsAreInvalidatedAndForgotten(t *testing.T) {
 	requireStrict(t, s)
 }
 
-// A client that is slow to answer would else identify twice on one connection,
-// which Discord closes it for.
+// Otherwise a client that is slow to answer would identify twice on one connection, which
+// Discord then closes.
 func TestASessionIsInvalidatedOnce(t *testing.T) {
 	t.Parallel()
 	s := discordtest.New(t)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
-	"time"
 )
 
 // wireGuild is a guild as GUILD_CREATE carries it.
@@ -24,6 +23,7 @@ type wireGuild struct {
 	Emojis      []any         `json:"emojis"`
 	Presences   []any         `json:"presences"`
 	VoiceStates []any         `json:"voice_states"`
+	System      string        `json:"system_channel_id,omitempty"`
 }
 
 type wireRole struct {
@@ -35,7 +35,7 @@ type wireRole struct {
 
 func (s *Server) wireGuild(g *guild) wireGuild {
 	w := wireGuild{
-		ID: g.ID, Name: g.Name, OwnerID: g.owner, MemberCount: len(g.members), JoinedAt: timestamp(time.UnixMilli(epoch)),
+		ID: g.ID, Name: g.Name, OwnerID: g.owner, MemberCount: len(g.members), JoinedAt: timestamp(g.since), System: g.system,
 		Roles: g.wireRoles(), Channels: []wireChannel{}, Threads: []wireChannel{},
 		Emojis: []any{}, Presences: []any{}, VoiceStates: []any{},
 	}
@@ -62,7 +62,7 @@ func (g *guild) wireRoles() []wireRole {
 	return roles
 }
 
-// channelsOf are the channels and threads of a guild, oldest first.
+// channelsOf returns the channels and threads of a guild, oldest first.
 func (s *Server) channelsOf(g *guild) []*channel {
 	var found []*channel
 	for _, c := range s.channels {
@@ -74,7 +74,7 @@ func (s *Server) channelsOf(g *guild) []*channel {
 	return found
 }
 
-// guildOf is the guild that a request is about, if the bot is in it.
+// guildOf returns the guild that a request is about, if the bot is in it.
 func (s *Server) guildOf(r *request) (*guild, error) {
 	if g := s.guilds[r.PathValue("guild")]; g != nil {
 		return g, nil

@@ -14,7 +14,7 @@ import (
 // handler answers one route. A nil result is a 204; errors are Verdicts.
 type handler func(r *request) (result any, err error)
 
-// created is a result that is answered with 201.
+// created is a result with the status 201.
 type created struct{ value any }
 
 // handlers are the routes that the server knows. The pattern is also the
@@ -74,7 +74,7 @@ func (s *Server) newRoutes() *http.ServeMux {
 
 var apiPrefix = regexp.MustCompile(`^/api(/v[0-9]+)?/`)
 
-// serve tells the parts of the server apart by path.
+// serve passes a request to the part of the server that its path names.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	prefix := apiPrefix.FindString(r.URL.Path)
 	switch {
@@ -95,8 +95,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// route answers a known route: authorization, the body, what a test scripted
-// for it, the rate limits, and then the handler.
+// route answers a request to a known route: it checks the authorization, reads the body,
+// applies what a test set for the route and the rate limits, and calls the handler.
 func (s *Server) route(w http.ResponseWriter, r *http.Request, h handler) {
 	req := &request{Request: r, route: r.Pattern}
 	if err := s.authorize(req); err != nil {
@@ -142,7 +142,7 @@ func (s *Server) authorize(r *request) error {
 	return nil
 }
 
-// record counts the request and takes the verdict that a test set for it.
+// record counts the request and returns the verdict that a test set for it.
 func (s *Server) record(r *request) Verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +164,7 @@ func (s *Server) record(r *request) Verdict {
 	return v
 }
 
-// pause waits as long as the verdict says, or until the client goes away.
+// pause waits as long as the verdict says, or until the client disconnects.
 func (v Verdict) pause(r *http.Request) {
 	if v.Delay > 0 {
 		timer := time.NewTimer(v.Delay)
@@ -182,7 +182,7 @@ func (v Verdict) pause(r *http.Request) {
 	}
 }
 
-// fail answers the refusal, and notes what was the client's own mistake.
+// fail answers with the refusal, and records it if it was the client's mistake.
 func (s *Server) fail(w http.ResponseWriter, r *request, err error) {
 	v, ok := err.(Verdict)
 	if !ok {
@@ -223,7 +223,7 @@ func answer(w http.ResponseWriter, result any) {
 	w.Write(raw)
 }
 
-// refuse answers an error as Discord words it.
+// refuse answers with an error in Discord's format.
 func refuse(w http.ResponseWriter, v Verdict) {
 	if v.Drop {
 		panic(http.ErrAbortHandler)

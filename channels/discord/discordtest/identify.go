@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// identity is what a client says of itself.
+// identity is what a client says about itself.
 // https://discord.com/developers/docs/events/gateway-events#identify
 type identity struct {
 	Token      string          `json:"token"`
@@ -74,7 +74,7 @@ func (s *Server) tooManyIdentifies(shard *[2]int) bool {
 	return false
 }
 
-// begin makes a session and says READY, then tells of every guild.
+// begin creates a session, and sends READY and an event for every guild.
 func (s *Server) begin(c *socket, id identity) {
 	s.expire()
 	x := &session{id: strings.ReplaceAll(uuid.NewString(), "-", ""), intents: *id.Intents, conn: c}

@@ -66,7 +66,7 @@ func (s *Server) Allow(place Channel, p Permission) {
 	}
 }
 
-// may tells whether the bot has all of the permissions in the place. A thread
+// may reports whether the bot has all of the permissions in the place. A thread
 // takes them from its channel.
 func (s *Server) may(c *channel, p Permission) bool {
 	if c.Guild == "" {
@@ -79,7 +79,7 @@ func (s *Server) may(c *channel, p Permission) bool {
 	return denied&p == 0
 }
 
-// sees tells whether the bot sees the place at all.
+// sees reports whether the bot sees the place at all.
 func (s *Server) sees(c *channel) bool {
 	if c.Type == PrivateThread && !c.members[Bot.ID] && !s.may(c, ManageThreads) {
 		return false

@@ -43,10 +43,10 @@ func (s *Server) standing(id string) int {
 	return n
 }
 
-// bySelf tells whether the bot wrote it, unlike a system message in its name.
+// bySelf reports whether the bot wrote it, unlike a system message in its name.
 func (m *Message) bySelf() bool { return m.Author.ID == Bot.ID && m.spoken() }
 
-// spoken tells whether somebody wrote it, unlike a system message.
+// spoken reports whether somebody wrote it, unlike a system message.
 func (m *Message) spoken() bool {
 	return m.Type == ordinary || m.Type == reply || m.Type == chatInputCommand
 }

@@ -148,7 +148,7 @@ func TestANonceDoublesNothingWhenItIsEnforced(t *testing.T) {
 	}
 }
 
-func TestWhoWouldBePingedIsComputedAsDiscordDoes(t *testing.T) {
+func TestMentionsAreComputedAsDiscordDoes(t *testing.T) {
 	t.Parallel()
 	s := discordtest.New(t)
 	ada := s.Person("Ada")

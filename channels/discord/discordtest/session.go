@@ -85,7 +85,7 @@ func (x *session) replay(seq int64) bool {
 	return true
 }
 
-// wants tells whether the session gets events that need an intent and come
+// wants reports whether the session gets events that need an intent and come
 // from a guild ("" is a DM).
 // https://discord.com/developers/docs/events/gateway#sharding-sharding-formula
 func (x *session) wants(e event) bool {

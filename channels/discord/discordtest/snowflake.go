@@ -49,5 +49,5 @@ func number(id string) uint64 {
 	return n
 }
 
-// isSnowflake tells whether Discord would read it as an id.
+// isSnowflake reports whether Discord would read it as an id.
 func isSnowflake(id string) bool { return number(id) != 0 }

@@ -105,7 +105,7 @@ func (c *socket) flush() bool {
 	return end == nil
 }
 
-// ending tells whether the server has closed the connection already.
+// ending reports whether the server has closed the connection already.
 func (c *socket) ending() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

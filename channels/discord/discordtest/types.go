@@ -53,7 +53,7 @@ type Channel struct {
 	Type   int
 }
 
-// IsThread tells whether it is one.
+// IsThread reports whether it is one.
 func (c Channel) IsThread() bool {
 	return c.Type == AnnouncementThread || c.Type == PublicThread || c.Type == PrivateThread
 }
@@ -112,7 +112,7 @@ type Version struct {
 	At     time.Time
 }
 
-// Ephemeral tells whether only the asker sees it.
+// Ephemeral reports whether only the asker sees it.
 func (m Message) Ephemeral() bool { return m.Flags&ephemeralFlag != 0 }
 
 // Pings are those whom a message notifies.
@@ -123,7 +123,7 @@ type Pings struct {
 	RepliedUser bool // the author of the message replied to
 }
 
-// Nobody tells whether nobody is notified.
+// Nobody reports whether nobody is notified.
 func (p Pings) Nobody() bool {
 	return !p.Everyone && len(p.Users) == 0 && len(p.Roles) == 0 && !p.RepliedUser
 }

@@ -111,7 +111,7 @@ func (s *Server) followUp(r *request) (any, error) {
 	return s.wire(m, true), nil
 }
 
-// Acknowledged tells whether the interaction got its first answer, which may
+// Acknowledged reports whether the interaction got its first answer, which may
 // be a deferral.
 func (s *Server) Acknowledged(i Interaction) bool {
 	s.mu.Lock()

@@ -1,6 +1,8 @@
 package discordtest
 
 import (
+	"time"
+
 	"fmt"
 	"slices"
 )
@@ -11,7 +13,9 @@ type guild struct {
 	members map[string]*member
 	joined  []string // ids of the members, in order
 	roles   []Role
-	owner   string // user; empty while no test asks
+	owner   string    // user; empty while no test asks
+	since   time.Time // when the bot was added
+	system  string    // the channel in which Discord welcomes newcomers, "" = none
 }
 
 // member is a user in a guild.
@@ -65,13 +69,32 @@ func (s *Server) RenameUser(who User, name string) User {
 func (s *Server) Guild(name string) Guild {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := &guild{Guild: Guild{ID: s.newGuildID(), Name: name}, members: map[string]*member{}}
+	g := s.newGuild(name)
+	s.dispatchGuild(g)
+	return g.Guild
+}
+
+// AddBot makes a guild of an owner to which the bot has just been added, with a channel
+// in which Discord welcomes newcomers. The bot lacks the denied permissions there.
+func (s *Server) AddBot(name string, owner User, denied Permission) (Guild, Channel) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.newGuild(name)
+	g.since, g.owner = time.Now(), owner.ID
+	g.join(s.mustUser(owner))
+	c := s.addChannel(Channel{ID: s.newID(), Guild: g.ID, Name: "general", Type: TextChannel})
+	g.system, c.denied = c.ID, denied
+	s.dispatchGuild(g)
+	return g.Guild, c.Channel
+}
+
+func (s *Server) newGuild(name string) *guild {
+	g := &guild{Guild: Guild{ID: s.newGuildID(), Name: name}, members: map[string]*member{}, since: time.UnixMilli(epoch)}
 	g.roles = []Role{{ID: g.ID, Guild: g.ID, Name: "@everyone"}}
 	g.join(&Bot)
 	s.guilds[g.ID] = g
 	s.order = append(s.order, g.ID)
-	s.dispatchGuild(g)
-	return g.Guild
+	return g
 }
 
 // RemoveBot takes the bot out of a guild, with all of its channels.

@@ -28,6 +28,8 @@ func newBot(url string, with *everybody, bot User, token string) *Server {
 		files:    map[string]file{},
 
 		unconfirmed: map[string]bool{},
+		pressedBy:   map[string]int64{},
+		ephemeral:   map[int64]ephemeral{},
 		lastID:      1000,
 	}
 	s.changed = sync.NewCond(s.mu)

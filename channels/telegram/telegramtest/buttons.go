@@ -58,6 +58,9 @@ func (s *Server) Press(from User, messageID int64, text string) {
 				if m.Topic != 0 {
 					at["message_thread_id"], at["is_topic_message"] = m.Topic, true
 				}
+				if m.For != 0 {
+					at["message_id"], at["ephemeral_message_id"] = 0, m.ID
+				}
 				s.press(from, at, b.Data)
 				return
 			}
@@ -77,7 +80,7 @@ func (s *Server) PressOld(from User, chat Chat, messageID int64, data string) {
 func (s *Server) press(from User, message map[string]any, data string) {
 	s.presses++
 	id := fmt.Sprintf("press-%d", s.presses)
-	s.unconfirmed[id] = true
+	s.unconfirmed[id], s.pressedBy[id] = true, from.ID
 	s.enqueue("callback_query", map[string]any{"id": id, "from": from, "message": message, "chat_instance": "1", "data": data}, nil)
 }
 
@@ -96,6 +99,9 @@ func (s *Server) answerCallbackQuery(w http.ResponseWriter, p map[string]string)
 // ones: https://core.telegram.org/bots/api#editmessagetext
 func (s *Server) editMessageText(w http.ResponseWriter, p map[string]string) {
 	m, v := parseMessage(p)
+	if p["rich_message"] != "" {
+		m, v = parseRich(p)
+	}
 	if v.passes() {
 		m.Buttons, v = readKeyboard(p["reply_markup"])
 	}
@@ -131,13 +137,25 @@ func (s *Server) edit(m Message, id int64) Verdict {
 		return bad("message to edit not found")
 	case s.sent[i].Document != nil:
 		return bad("there is no text in the message to edit")
-	case s.sent[i].Text == m.Text && slices.Equal(s.sent[i].Buttons, m.Buttons):
+	case s.sent[i].Text == m.Text && s.sent[i].Rich == m.Rich && slices.Equal(s.sent[i].Buttons, m.Buttons):
 		return bad("message is not modified: specified new message content and reply markup are exactly the same as a current content and reply markup of the message")
 	}
 	s.sent[i].Text, s.sent[i].Entities, s.sent[i].Source, s.sent[i].HTML, s.sent[i].Buttons = m.Text, m.Entities, m.Source, m.HTML, m.Buttons
+	s.sent[i].Rich = m.Rich
 	s.sent[i].Edits++
 	s.changed.Broadcast()
 	return Verdict{}
+}
+
+// deleteMessage deletes a message of the bot: https://core.telegram.org/bots/api#deletemessage
+func (s *Server) deleteMessage(w http.ResponseWriter, p map[string]string) {
+	chat, id := integer(p, "chat_id", 0), integer(p, "message_id", 0)
+	if !slices.ContainsFunc(s.SentTo(chat), func(m Message) bool { return m.ID == id }) {
+		refuse(w, bad("message to delete not found"))
+		return
+	}
+	s.Delete(chat, id)
+	answer(w, true)
 }
 
 // Delete deletes a message that the bot has sent.

@@ -17,6 +17,7 @@ const maxRequest = 51 << 20
 
 // serve answers /bot<token>/<method>, in any letter case of the method.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	nameProgram(r)
 	if strings.HasPrefix(r.URL.Path, "/file/bot") {
 		s.serveFile(w, r)
 		return
@@ -53,11 +54,28 @@ func (s *Server) method(w http.ResponseWriter, r *http.Request, name string, p m
 	case "sendmessage":
 		s.sendMessage(w, p)
 	case "senddocument":
-		s.sendDocument(w, r, p)
+		s.sendDocument(w, r, p, "document")
+	case "sendphoto":
+		s.sendDocument(w, r, p, "photo")
+	case "sendrichmessage":
+		s.sendRichMessage(w, p)
+	case "sendmediagroup":
+		s.sendMediaGroup(w, r, p)
+	case "sendmessagedraft":
+		s.sendMessageDraft(w, p)
 	case "sendchataction":
 		s.sendChatAction(w, p)
+	case "editephemeralmessagetext":
+		s.editEphemeralMessageText(w, p)
+	case "deletemycommands":
+		s.mu.Lock()
+		s.groupCommands = ""
+		s.mu.Unlock()
+		answer(w, true)
 	case "editmessagetext":
 		s.editMessageText(w, p)
+	case "deletemessage":
+		s.deleteMessage(w, p)
 	case "answercallbackquery":
 		s.answerCallbackQuery(w, p)
 	case "getfile":
@@ -83,7 +101,7 @@ func (s *Server) record(method string, params map[string]string) Verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls[method]++
-	if method != "getUpdates" && method != "sendMessage" && method != "sendDocument" {
+	if method != "getUpdates" && method != "sendMessage" && method != "sendDocument" && method != "sendPhoto" {
 		s.log = append(s.log, Call{method, params})
 	}
 	s.changed.Broadcast()

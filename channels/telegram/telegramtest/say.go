@@ -19,6 +19,7 @@ type inMessage struct {
 	ReplyTo         json.RawMessage `json:"reply_to_message,omitempty"`
 	Text            string          `json:"text,omitempty"`
 	Entities        []Entity        `json:"entities,omitempty"`
+	EphemeralID     int64           `json:"ephemeral_message_id,omitempty"`
 	Caption         string          `json:"caption,omitempty"`
 	CaptionEntities []Entity        `json:"caption_entities,omitempty"`
 }
@@ -66,6 +67,16 @@ func Anonymously() Option {
 	return func(_ *Server, m *inMessage, _ map[string]any) {
 		m.From = &User{ID: 1087968824, IsBot: true, FirstName: "Group", Username: "GroupAnonymousBot"}
 		m.SenderChat = &m.Chat
+	}
+}
+
+// Alone says it so that nobody but the bot sees it, as people send commands that are
+// ephemeral. Said.MessageID is 0 then.
+func Alone() Option {
+	return func(s *Server, m *inMessage, _ map[string]any) {
+		s.lastEphemeral++
+		m.MessageID, m.EphemeralID = 0, s.lastEphemeral
+		s.ephemeral[m.EphemeralID] = ephemeral{m.Chat.ID, m.From.ID}
 	}
 }
 

@@ -44,8 +44,12 @@ func (s *Server) send(w http.ResponseWriter, p map[string]string, m Message, v V
 		refuse(w, v)
 		return
 	}
+	id := "message_id"
+	if m.For != 0 {
+		id = "ephemeral_message_id"
+	}
 	raw, err := json.Marshal(map[string]any{
-		"message_id": m.ID, "date": m.At.Unix(), "from": s.Bot, "chat": map[string]any{"id": m.Chat}, "text": m.Text,
+		id: m.ID, "date": m.At.Unix(), "from": s.Bot, "chat": map[string]any{"id": m.Chat}, "text": m.Text,
 	})
 	if err != nil {
 		refuse(w, Verdict{Code: 500})
@@ -72,10 +76,19 @@ func (s *Server) take(m *Message) func(Message) Verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.chats[m.Chat]
+	if m.For != 0 {
+		s.lastEphemeral++
+		m.ID, m.At = s.lastEphemeral, time.Now()
+		s.ephemeral[m.ID] = ephemeral{m.Chat, m.For}
+		s.sent = append(s.sent, *m)
+		s.changed.Broadcast()
+		return s.after
+	}
 	c.last++
 	c.remember(inMessage{MessageID: c.last, From: &s.Bot, Chat: Chat{ID: m.Chat}, Date: time.Now().Unix(), Text: m.Text}, nil)
 	m.ID, m.At = c.last, time.Now()
 	s.sent = append(s.sent, *m)
+	delete(s.drafts, m.Chat)
 	s.changed.Broadcast()
 	return s.after
 }
@@ -130,6 +143,9 @@ func (s *Server) check(m *Message, p map[string]string) Verdict {
 		return v
 	}
 	if v := s.limited(c); !v.passes() {
+		return v
+	}
+	if v := s.setReceiver(m, p); !v.passes() || m.For != 0 {
 		return v
 	}
 	return m.setReply(c, p["reply_parameters"])
@@ -249,7 +265,11 @@ func (s *Server) setMyCommands(w http.ResponseWriter, p map[string]string) {
 		}
 	}
 	s.mu.Lock()
-	s.commands = p["commands"]
+	if p["scope"] != "" {
+		s.groupCommands = p["commands"]
+	} else {
+		s.commands = p["commands"]
+	}
 	s.changed.Broadcast()
 	s.mu.Unlock()
 	answer(w, true)

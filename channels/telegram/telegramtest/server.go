@@ -37,18 +37,20 @@ type Server struct {
 	open atomic.Int64 // connections, of the first
 	with *everybody
 
-	mu       *sync.Mutex // of all bots
-	changed  *sync.Cond  // on mu, whenever anything that a test waits for changed
-	chats    map[int64]*chat
-	sent     []Message
-	calls    map[string]int
-	log      []Call // all calls but getUpdates, sendMessage and sendDocument
-	commands string
-	files    map[string]file // by file_id
-	filesDir string          // of the bot, with --local; "" = without
+	mu            *sync.Mutex // of all bots
+	changed       *sync.Cond  // on mu, whenever anything that a test waits for changed
+	chats         map[int64]*chat
+	sent          []Message
+	calls         map[string]int
+	log           []Call // all calls but getUpdates, sendMessage and sendDocument
+	commands      string
+	groupCommands string          // of the scope all_group_chats
+	files         map[string]file // by file_id
+	filesDir      string          // of the bot, with --local; "" = without
 
-	presses     int             // of buttons
-	unconfirmed map[string]bool // presses that the bot has not answered, by their ids
+	presses     int              // of buttons
+	unconfirmed map[string]bool  // presses that the bot has not answered, by their ids
+	pressedBy   map[string]int64 // who pressed, by the same ids
 
 	queue     []update // not yet confirmed, by id
 	confirmed []update // the last of those that were
@@ -56,6 +58,12 @@ type Server struct {
 	allowed   map[string]bool // nil: all
 	poll      *poll           // the getUpdates that waits, if any
 	webhook   webhook
+	polls     []Poll // of programs that have a name
+
+	drafts map[int64]Draft // by private chat
+
+	lastEphemeral int64
+	ephemeral     map[int64]ephemeral // messages by id, of people and of the bot
 
 	before, after func(Message) Verdict
 	edited        func(Message)
@@ -343,6 +351,13 @@ func (s *Server) Commands() string {
 	return s.commands
 }
 
+// GroupCommands is the menu of groups, as JSON; "" = the same as elsewhere.
+func (s *Server) GroupCommands() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.groupCommands
+}
+
 // Pending is how many updates are not confirmed yet.
 func (s *Server) Pending() int {
 	s.mu.Lock()
@@ -376,7 +391,8 @@ func (s *Server) WaitSent(ctx context.Context, n int) ([]Message, error) {
 	return s.Sent(), err
 }
 
-// WaitCalls waits until a method was called n times in all.
+// WaitCalls waits until a method was called n times in all. What the last of these calls
+// changes may not be seen yet.
 func (s *Server) WaitCalls(ctx context.Context, method string, n int) error {
 	return s.wait(ctx, fmt.Sprintf("%d calls of %s", n, method), func() bool { return s.calls[method] >= n })
 }
@@ -384,6 +400,11 @@ func (s *Server) WaitCalls(ctx context.Context, method string, n int) error {
 // WaitCommands waits until there is a list of commands.
 func (s *Server) WaitCommands(ctx context.Context) error {
 	return s.wait(ctx, "commands", func() bool { return s.commands != "" })
+}
+
+// WaitGroupCommands waits until groups have a menu of their own, beside the one of all chats.
+func (s *Server) WaitGroupCommands(ctx context.Context) error {
+	return s.wait(ctx, "the commands of groups", func() bool { return s.commands != "" && s.groupCommands != "" })
 }
 
 // WaitConfirmed waits until every update so far is confirmed.

@@ -225,7 +225,7 @@ func TestGetUpdatesConfirmsByOffset(t *testing.T) {
 func TestGetUpdatesWaitsAndEndsTheOlderPoll(t *testing.T) {
 	t.Parallel()
 	s := telegramtest.New(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	older := make(chan answer, 1)
 	go func() { older <- call(t, s, "getUpdates", "timeout", "30") }()
@@ -320,7 +320,7 @@ func TestHooksSeeAMessageBeforeAndAfterItIsTaken(t *testing.T) {
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	s := telegramtest.New(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	var wg sync.WaitGroup
 	for chat := range int64(20) {

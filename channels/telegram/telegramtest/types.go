@@ -48,9 +48,11 @@ type Message struct {
 	Entities []Entity
 	Source   string // the text as the bot sent it, with markup
 	HTML     bool   // parse_mode was HTML
+	Rich     string // the rich_message, as JSON; "" for an ordinary message
 	Document *Document
 	Buttons  []Button
-	Edits    int // how often the bot has changed it
+	Edits    int   // how often the bot has changed it
+	For      int64 // who alone sees it; 0: everybody. Its ID is that of an ephemeral message then
 	At       time.Time
 }
 
@@ -58,6 +60,9 @@ type Message struct {
 type Document struct {
 	Name string
 	Data string
+
+	IsPhoto bool   // it is shown as a photo
+	Album   string // of the photos that came together; "" for one by itself
 }
 
 // Call is one request, whatever the server answered to it.

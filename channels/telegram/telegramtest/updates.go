@@ -35,6 +35,7 @@ func (p *poll) terminate(why string) {
 }
 
 func (s *Server) getUpdates(w http.ResponseWriter, r *http.Request, p map[string]string) {
+	s.notePoll(r, p)
 	mine, raw := s.beginPoll(p)
 	if mine == nil {
 		if raw == nil {

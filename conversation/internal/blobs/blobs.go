@@ -1,6 +1,6 @@
 // Package blobs keeps the bytes of files, each once by its content: small ones in
-// pieces in the database, large ones in a folder beside it. It knows nothing of
-// messages but that a blob which no row of the table files names is deleted.
+// pieces in the database, large ones in a folder beside it, and on PostgreSQL all of them in the
+// database. A blob that no row of the table files names is deleted.
 package blobs
 
 import (
@@ -41,9 +41,10 @@ func Scan(row interface{ Scan(...any) error }) (b Blob, err error) {
 	return b, err
 }
 
-// Find returns the blob with the hash. ok is false when there is none.
-func Find(ctx context.Context, q db.Querier, hash string) (b Blob, ok bool, err error) {
-	b, err = Scan(q.QueryRowContext(ctx, Select+`WHERE b.hash = ?`, hash))
+// find returns the blob with the hash, for a file that will name it. ok is false when there is
+// none. On PostgreSQL the blob is not deleted until the transaction has ended.
+func find(ctx context.Context, tx *sql.Tx, hash string) (b Blob, ok bool, err error) {
+	b, err = Scan(tx.QueryRowContext(ctx, Select+`WHERE b.hash = ?`+db.Either(``, ` FOR KEY SHARE`), hash))
 	if errors.Is(err, sql.ErrNoRows) {
 		return b, false, nil
 	}
@@ -61,7 +62,7 @@ type Reader struct {
 	last []byte   // that piece
 }
 
-// ErrMissing says that the bytes of a blob are gone from where they should be.
+// ErrMissing says that the bytes of a blob are not where they were stored.
 var ErrMissing = errors.New("its bytes are missing")
 
 // Open opens a blob of the database at path. It reads on q until ctx ends.
@@ -126,7 +127,7 @@ func (r *Reader) piece(n int64) ([]byte, error) {
 	return data, nil
 }
 
-// Whole returns what reads the blob from its beginning.
+// Whole returns a reader of the whole blob.
 func (r *Reader) Whole() *io.SectionReader { return io.NewSectionReader(r, 0, r.Size) }
 
 // Close releases the file, if the blob has one.
@@ -145,8 +146,27 @@ func AddBytes(ctx context.Context, tx *sql.Tx, data []byte, at int64) (id int64,
 	if _, err := d.Write(data); err != nil {
 		return 0, err
 	}
-	if b, found, err := Find(ctx, tx, d.Hash()); found || err != nil {
+	if b, found, err := find(ctx, tx, d.Hash()); found || err != nil {
 		return b.ID, err
 	}
 	return d.insert(ctx, tx, at)
+}
+
+// FileData returns the bytes of a file, given by its row id. The error is sql.ErrNoRows if no
+// bytes are kept of it.
+func FileData(ctx context.Context, d *db.DB, path string, file int64) ([]byte, error) {
+	blob, err := Scan(d.QueryRowContext(ctx, Select+`JOIN files f ON f.blob_id = b.id WHERE f.id = ?`, file))
+	if err != nil {
+		return nil, db.Explain(err)
+	}
+	reader, err := Open(ctx, d, path, blob)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	data := make([]byte, blob.Size)
+	if _, err := io.ReadFull(reader.Whole(), data); err != nil {
+		return nil, fmt.Errorf("read file %d: %w", file, err)
+	}
+	return data, nil
 }

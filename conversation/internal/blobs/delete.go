@@ -14,24 +14,29 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// Chore deletes the blobs that no file has any more. Those in the folder are only
-// noted: RemoveFiles removes them when that is on disk.
+// Chore deletes the blobs that no file refers to. For blobs in the folder it only records
+// that they are deleted: RemoveFiles removes them once that is on disk.
 func Chore() db.Chore { return db.Chore{Name: "files that no message has", Step: drop} }
 
-// drop deletes a part of a blob that is not used. done says that there is none left.
+// drop deletes a part of an unused blob. done reports that none is left.
 func drop(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	var id int64
 	var used bool
-	err = tx.QueryRowContext(ctx, `
-		SELECT u.blob_id, EXISTS (SELECT 1 FROM files f WHERE f.blob_id = u.blob_id) FROM unused_blobs u LIMIT 1`).Scan(&id, &used)
+	err = tx.QueryRowContext(ctx, `SELECT blob_id FROM unused_blobs LIMIT 1`).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return true, nil
+	}
+	if err == nil { // on PostgreSQL, a transaction that has found the blob adds its file first
+		err = exec(ctx, tx, `SELECT 1 FROM blobs WHERE id = ?`+db.Either(``, ` FOR UPDATE`), id)
+	}
+	if err == nil {
+		err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM files WHERE blob_id = ?)`, id).Scan(&used)
 	}
 	if err != nil || used {
 		return false, firstError(err, exec(ctx, tx, `DELETE FROM unused_blobs WHERE blob_id = ?`, id))
 	}
-	// From here on nobody finds it by its content, so no file is given what is half deleted.
-	if err := exec(ctx, tx, `UPDATE blobs SET hash = 'deleted ' || id WHERE id = ?`, id); err != nil {
+	// From here on it is not found by its content, so no file gets a blob that is half deleted.
+	if err := exec(ctx, tx, `UPDATE blobs SET hash = 'deleted ' || CAST(id AS TEXT) WHERE id = ?`, id); err != nil {
 		return false, err
 	}
 	const pieces = 4 // in one transaction, so that no write waits long
@@ -44,7 +49,7 @@ func drop(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 		return false, err
 	}
 	for _, statement := range []string{
-		`INSERT OR IGNORE INTO unused_paths (path) SELECT path FROM blobs WHERE id = ? AND path <> ''`,
+		`INSERT INTO unused_paths (path) SELECT path FROM blobs WHERE id = ? AND path <> '' ON CONFLICT DO NOTHING`,
 		`DELETE FROM blobs WHERE id = ?`,
 		`DELETE FROM unused_blobs WHERE blob_id = ?`,
 	} {
@@ -67,8 +72,8 @@ func firstError(a, b error) error {
 	return b
 }
 
-// RemoveFiles removes the files of large blobs that are deleted. That they are is on
-// disk, since it is read outside of the transaction that deleted them.
+// RemoveFiles removes the files of deleted large blobs. It reads outside of the transaction
+// that deleted them, so their deletion is on disk.
 func RemoveFiles(ctx context.Context, d *db.DB) error {
 	for {
 		names, err := db.Column[string](d.QueryContext(ctx, `SELECT path FROM unused_paths LIMIT 100`))
@@ -100,9 +105,12 @@ func RemoveFiles(ctx context.Context, d *db.DB) error {
 // leftoverAge is how old a file must be to be removed as a leftover.
 const leftoverAge = time.Hour
 
-// SweepFolder removes the files that no blob has: what a process was writing when it
-// died. A file that a process still writes is locked.
+// SweepFolder removes the files that no blob refers to. A process that died was writing them.
+// A file that a process still writes is locked. PostgreSQL has no folder.
 func SweepFolder(ctx context.Context, d *db.DB, now time.Time) error {
+	if db.IsURL(d.Path()) {
+		return nil
+	}
 	entries, err := os.ReadDir(Folder(d.Path()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

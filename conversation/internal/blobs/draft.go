@@ -1,6 +1,7 @@
 package blobs
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -15,12 +17,13 @@ import (
 	"strings"
 	"syscall"
 
+	"parley/conversation/internal/db"
 	"parley/conversation/internal/sqlitefile"
 )
 
 // Draft is a blob that is being received. Its first bytes are held in memory; a file
-// with more than inline is written to the folder. A draft is written, finished, added
-// in a transaction, and closed.
+// with more than inline is written to the folder, or for PostgreSQL to a temporary file, from
+// which Add copies it. A draft is written, finished, added in a transaction, and closed.
 type Draft struct {
 	database string
 	inline   int64
@@ -30,7 +33,7 @@ type Draft struct {
 	head  []byte   // the first bytes, by which the media type is known
 	data  []byte   // all bytes while there are at most inline
 	file  *os.File // else the file that has them, locked so that nobody takes it for a leftover
-	name  string   // of that file in the folder
+	name  string   // of that file in the folder; "" = it is a temporary one
 	added string   // path of the blob that Add has stored or found
 }
 
@@ -66,7 +69,30 @@ func (d *Draft) Write(p []byte) (int, error) {
 }
 
 // spill moves what was written so far into a file.
-func (d *Draft) spill() error {
+func (d *Draft) spill() (err error) {
+	if db.IsURL(d.database) {
+		d.file, err = temporaryFile()
+	} else {
+		err = d.createFile()
+	}
+	if err == nil {
+		_, err = d.file.Write(d.data)
+	}
+	d.data = nil
+	return err
+}
+
+// temporaryFile returns a file that is gone when it is closed.
+func temporaryFile() (*os.File, error) {
+	file, err := os.CreateTemp("", "parley-")
+	if err != nil {
+		return nil, err
+	}
+	return file, os.Remove(file.Name())
+}
+
+// createFile opens a file in the folder.
+func (d *Draft) createFile() error {
 	folder := Folder(d.database)
 	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -81,18 +107,13 @@ func (d *Draft) spill() error {
 		return err
 	}
 	d.file = file
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return err
-	}
-	_, err = file.Write(d.data)
-	d.data = nil
-	return err
+	return syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 
-// Finish has the bytes of a large blob outlast the machine's end, under their own
-// name. Nothing can be written afterwards.
+// Finish syncs the bytes of a large blob to disk under their final name. Nothing can be
+// written afterwards.
 func (d *Draft) Finish() error {
-	if d.file == nil {
+	if d.name == "" {
 		return nil
 	}
 	path := filepath.Join(Folder(d.database), d.name)
@@ -116,16 +137,50 @@ func (d *Draft) Hash() string { return hex.EncodeToString(d.hash.Sum(nil)) }
 func (d *Draft) MediaType() string { return MediaType(d.head) }
 
 // MediaType returns the media type that the first bytes of a file show, without
-// parameters.
+// parameters. It knows more recordings and pictures than http.DetectContentType does.
 func MediaType(head []byte) string {
 	found, _, _ := strings.Cut(http.DetectContentType(head), ";")
+	switch {
+	case len(head) >= 12 && string(head[4:8]) == "ftyp":
+		return ofBrand(string(head[8:12]))
+	case found != "application/octet-stream":
+		return found
+	case bytes.HasPrefix(head, []byte("fLaC")):
+		return "audio/flac"
+	case bytes.HasPrefix(head, []byte("#!AMR")):
+		return "audio/amr"
+	case isMP3(head):
+		return "audio/mpeg"
+	}
 	return found
+}
+
+// ofBrand returns the media type of a file in the ISO base media format by its brand:
+// https://mp4ra.org/registered-types/brands
+func ofBrand(brand string) string {
+	switch brand {
+	case "heic", "heix", "heim", "heis", "hevc", "hevx", "mif1", "msf1":
+		return "image/heic"
+	case "avif", "avis":
+		return "image/avif"
+	}
+	if strings.HasPrefix(brand, "M4") && brand != "M4V " {
+		return "audio/mp4"
+	}
+	return "video/mp4"
+}
+
+// isMP3 reports whether a file begins with the header of an MP3 frame (ISO 11172-3,
+// 2.4.1.3), as one without an ID3 tag does.
+func isMP3(head []byte) bool {
+	return len(head) >= 4 && head[0] == 0xFF && head[1]&0xE6 == 0xE2 && // sync, layer III
+		head[1]&0x18 != 0x08 && head[2]>>4 != 0x0F && head[2]>>4 != 0 && head[2]&0x0C != 0x0C // no reserved version, bit rate or sampling
 }
 
 // Add stores the draft in a transaction, unless the same bytes are there, and returns
 // the id of the blob. It may be called again when the transaction is repeated.
 func (d *Draft) Add(ctx context.Context, tx *sql.Tx, at int64) (id int64, err error) {
-	b, found, err := Find(ctx, tx, d.Hash())
+	b, found, err := find(ctx, tx, d.Hash())
 	if err != nil {
 		return 0, err
 	}
@@ -141,12 +196,9 @@ func (d *Draft) Add(ctx context.Context, tx *sql.Tx, at int64) (id int64, err er
 }
 
 func (d *Draft) insert(ctx context.Context, tx *sql.Tx, at int64) (id int64, err error) {
-	result, err := tx.ExecContext(ctx, `INSERT INTO blobs (hash, size, media_type, path, created_at) VALUES (?, ?, ?, ?, ?)`,
+	id, err = db.Insert(ctx, tx, `INSERT INTO blobs (hash, size, media_type, path, created_at) VALUES (?, ?, ?, ?, ?)`,
 		d.Hash(), d.size, d.MediaType(), d.name, at)
 	if err != nil {
-		return 0, err
-	}
-	if id, err = result.LastInsertId(); err != nil {
 		return 0, err
 	}
 	return id, d.addPieces(ctx, tx, id)
@@ -162,12 +214,23 @@ func (d *Draft) replace(ctx context.Context, tx *sql.Tx, id int64) error {
 }
 
 func (d *Draft) addPieces(ctx context.Context, tx *sql.Tx, id int64) error {
-	for n, rest := 0, d.data; len(rest) > 0; n++ {
-		piece := rest[:min(len(rest), Piece)]
+	if d.name != "" { // they are in the folder
+		return nil
+	}
+	var content io.Reader = bytes.NewReader(d.data)
+	if d.file != nil {
+		content = io.NewSectionReader(d.file, 0, d.size)
+	}
+	piece := make([]byte, min(d.size, Piece))
+	for n, left := 0, d.size; left > 0; n++ {
+		piece = piece[:min(left, Piece)]
+		if _, err := io.ReadFull(content, piece); err != nil {
+			return err
+		}
 		if _, err := tx.ExecContext(ctx, `INSERT INTO blob_pieces (blob_id, n, data) VALUES (?, ?, ?)`, id, n, piece); err != nil {
 			return err
 		}
-		rest = rest[len(piece):]
+		left -= int64(len(piece))
 	}
 	return nil
 }
@@ -178,13 +241,15 @@ func isWhole(database string, b Blob) bool {
 	return err == nil && info.Size() == b.Size
 }
 
-// Close releases the draft. It removes a file that was not finished, and with stored
-// one whose bytes were there already. Any other file that no blob has is a leftover,
-// which SweepFolder removes: after an error the transaction may be on disk all the
-// same.
+// Close releases the draft. It removes a file that was not finished, and, with stored, one
+// whose bytes were stored before. It leaves other files to SweepFolder: after an error the
+// transaction may still be on disk.
 func (d *Draft) Close(stored bool) error {
 	if d.file == nil {
 		return nil
+	}
+	if d.name == "" {
+		return d.file.Close()
 	}
 	path := filepath.Join(Folder(d.database), d.name)
 	err := os.Remove(path + unfinished)

@@ -1,48 +1,67 @@
-// Package db is the database under package conversation: one SQLite file, with
-// the connections to it, transactions, locks between processes, migrations, and
-// what the store does when the file is damaged or taken away.
+// Package db is the database under package conversation: one SQLite file, or a database of a
+// PostgreSQL server, with the connections to it, transactions, locks between processes,
+// migrations, and the handling of what can happen to it.
 //
-// What is particular to the engine stays behind [DB]: callers write SQL, and ask for the
-// kind of an error with functions such as [IsDamaged] and [FaultOf]. A second engine has to
-// offer the same: [Open] with its migrations, [DB.Write] and [DB.WriteLazily], the reads,
-// [DB.Lock], the chores, and errors sorted into faults.
+// [DB] is the same for both engines: callers write SQL that both accept, or give [Either] the words for
+// each, and ask for the kind of an error with functions such as [IsDamaged] and [FaultOf].
+// What is particular to an engine is in the files that begin with its name.
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"errors"
-	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"runtime"
-	"syscall"
-	"time"
+	"sync"
+
+	"parley/conversation/internal/postgres"
 )
 
 // Config says how Open opens a database.
 type Config struct {
-	Path   string
-	Log    *slog.Logger // for what goes wrong where no caller could be told
-	Chores []Chore      // in any order: each is done behind the one that it needs
+	Path   string       // of a SQLite file, or the URL of a PostgreSQL database
+	Secret string       // path of a file with the password of the URL's user; "" = none
+	Log    *slog.Logger // for failures of background work, which no caller gets as an error
+	Chores []Chore      // in any order: each is done after the one that it needs
+	Node   Node         // how this process is called among those that have a PostgreSQL database open
 }
 
 // DB is an open database. It is safe for concurrent use. Several processes may
-// open the same file.
+// open the same one.
 //
 // Its methods QueryContext, QueryRowContext and Conn read on a small pool of
-// connections, beside the one that writes.
+// connections; others write.
 type DB struct {
-	path    string
-	given   string // the path as it was given to Open
-	log     *slog.Logger
+	engine  engine
 	readers *sql.DB
-	writer  *writer
-	files   *openFiles
-	damages *damages
-	locks   *locks
-	unclean bool
+	chores  *background
+	shared  sync.Map // see Shared
+}
+
+// engine is what is particular to SQLite or PostgreSQL. Its methods implement those of DB that have the
+// same names.
+type engine interface {
+	name() string // of the database, without a password
+	write(ctx context.Context, session string, what work) error
+	writeLazily(ctx context.Context, session string, what work) error
+	held(ctx context.Context) task                  // a check, or nil
+	owned(ctx context.Context, session string) task // a check, or nil
+	read(ctx context.Context, do func(ctx context.Context, conn *sql.Conn) error) error
+	short(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	lock(ctx context.Context, name string) (release func(), err error)
+	markDaemon() error
+	health
+	close() error
+}
+
+// Shared returns the value that a package keeps in memory for all users of the open
+// database. Each package has its own key. The first call makes the value.
+func (db *DB) Shared(key any, make func() any) any {
+	if kept, known := db.shared.Load(key); known {
+		return kept
+	}
+	kept, _ := db.shared.LoadOrStore(key, make())
+	return kept
 }
 
 // Querier is a connection, a transaction, or a DB.
@@ -51,148 +70,22 @@ type Querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// Open opens the database at a path, creates it if there is none, and brings
-// its schema up to date. The folder must exist.
+// Open opens the database at a path, creates it if there is none, and brings its schema up to date. The
+// folder must exist. Where the path is a URL, the database on the server must exist.
 func Open(ctx context.Context, config Config) (*DB, error) {
-	if err := requireFTS5(); err != nil {
-		return nil, err
+	if IsURL(config.Path) {
+		return openPostgres(ctx, config)
 	}
-	given, err := filepath.Abs(config.Path)
-	if err != nil {
-		return nil, err
-	}
-	path, err := RealPath(config.Path)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkFolder(path); err != nil {
-		return nil, err
-	}
-	locks, err := openLocks(path+lockSuffix, os.O_RDWR|os.O_CREATE)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, explainFile(path, err))
-	}
-	d := &DB{path: path, given: given, log: config.Log, locks: locks, damages: newDamages(config.Log)}
-	d.tightenFiles()
-	if err := d.open(ctx, config.Chores); err != nil {
-		d.Close()
-		return nil, fmt.Errorf("open %s: %w", path, explainFile(path, Explain(err)))
-	}
-	return d, nil
+	return openSQLite(ctx, config)
 }
 
-func requireFTS5() error {
-	if !fts5 {
-		return errors.New("this gateway was built without SQLite's full-text search: build it with `make build`, or `go build -tags sqlite_fts5`")
-	}
-	return nil
-}
-
-const (
-	readerIdle  = 5 * time.Second // how long an unused connection for reading keeps its cache
-	readerCache = "-500"          // KiB
-)
-
-func (d *DB) open(ctx context.Context, chores []Chore) error {
-	migrated, err := d.prepare(ctx)
-	if err != nil {
-		return err
-	}
-	defer migrated.Close() // after the writer was opened: closing the last connection to a file syncs it twice
-	if d.writer, err = openWriter(ctx, d.log, d.damages, d.path, chores); err != nil {
-		return err
-	}
-	if d.files, err = newOpenFiles(d.given, d.path); err != nil {
-		return err
-	}
-	readers := max(2, runtime.GOMAXPROCS(0))
-	d.readers = sql.OpenDB(connector{d.files, d.damages, dsn(d.path, "_query_only", "1", "_cache_size", readerCache)})
-	d.readers.SetMaxOpenConns(readers)
-	d.readers.SetMaxIdleConns(readers)
-	d.readers.SetConnMaxIdleTime(readerIdle)
-	d.writer.place(d.files, d.locks, d.readers, readers)
-	return nil
-}
-
-// prepare makes the file ready for use, one process at a time. The caller closes
-// the connection that prepare used and returns.
-func (d *DB) prepare(ctx context.Context) (db *sql.DB, err error) {
-	const wait, tries = 50 * time.Millisecond, 40 // another process may just be closing the database, or renewing its log
-	for range tries {
-		if db, err = d.tryPrepare(ctx); !errors.Is(err, errNoLog) {
-			return db, err
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-	return nil, err
-}
-
-func (d *DB) tryPrepare(ctx context.Context) (*sql.DB, error) {
-	pid, unlock, err := d.locks.try(migrationLock, syscall.F_WRLCK)
-	if errors.Is(err, errHeld) {
-		d.log.Info("waiting for another process that prepares the database", "pid", pid)
-		unlock, err = d.locks.wait(migrationLock)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	alone, sameBoot, err := d.locks.join()
-	if err != nil {
-		return nil, err
-	}
-	if !alone {
-		if err := d.locks.checkShared(); err != nil {
-			return nil, errors.Join(err, d.locks.leave())
-		}
-		return migrate(ctx, d.path)
-	}
-	if err := d.takeOver(ctx, sameBoot); err != nil {
-		return nil, err
-	}
-	if err := makePrivate(d.path); err != nil {
-		return nil, err
-	}
-	d.locks.noteFile()
-	return migrate(ctx, d.path)
-}
-
-// takeOver examines what earlier processes have left behind.
-func (d *DB) takeOver(ctx context.Context, sameBoot bool) error {
-	done, err := finishReplace(d.path)
-	if err != nil {
-		return err
-	}
-	if done != nil {
-		d.log.Warn("interrupted restore finished", "database", d.path, "restored", done.Origin, "set_aside", done.Kept)
-	}
-	d.unclean, err = checkLog(ctx, d.log, d.path, sameBoot)
-	return err
-}
-
-// Close waits for the writes under way and closes the file. It releases every
+// Close waits for the writes under way and closes the database. It releases every
 // lock that this process holds.
-func (d *DB) Close() error {
-	var errs []error
-	if d.readers != nil {
-		errs = append(errs, d.readers.Close())
-	}
-	if d.writer != nil {
-		errs = append(errs, d.writer.close())
-	}
-	if d.files != nil {
-		errs = append(errs, d.files.close())
-	}
-	errs = append(errs, d.locks.close())
-	return errors.Join(errs...)
-}
+func (d *DB) Close() error { return d.engine.close() }
 
-// Path returns the absolute path of the database file, links followed.
-func (d *DB) Path() string { return d.path }
+// Path returns the absolute path of the database file, links followed, or the URL of the
+// database without its password.
+func (d *DB) Path() string { return d.engine.name() }
 
 // QueryContext reads on a connection of the pool. The end of ctx interrupts it.
 func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
@@ -209,17 +102,49 @@ func Query(ctx context.Context, q Querier, query string, args ...any) (*sql.Rows
 	return q.QueryContext(ctx, query, args...)
 }
 
-// Short is Query for what takes little time: ctx only counts before the query. Where a
-// context can end, the driver starts a goroutine for each row.
+// Short is Query for short reads of a few rows. With SQLite it checks ctx only before the query, since database/sql and
+// the driver start a goroutine for each query and each row where a context can end. A server may keep a client
+// waiting for long: there the end of ctx ends the read, too. Reads of a DB that come at the same moment go to
+// the server together.
 func Short(ctx context.Context, q Querier, query string, args ...any) (*sql.Rows, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return q.QueryContext(context.WithoutCancel(ctx), query, args...)
+	if d, is := q.(*DB); is {
+		return d.engine.short(ctx, query, args...)
+	}
+	return q.QueryContext(postgres.EndedByDriver(ctx), query, args...)
 }
 
-// Column reads all rows of a query that gives one column: it takes what QueryContext,
-// Query or Short has returned. What was read before an error is returned with it.
+// ShortRow is Short for a query of one row.
+func ShortRow(ctx context.Context, q Querier, query string, args ...any) Row {
+	rows, err := Short(ctx, q, query, args...)
+	return Row{rows, err}
+}
+
+// Row is the result of ShortRow, which needs a Scan.
+type Row struct {
+	rows *sql.Rows
+	err  error
+}
+
+// Scan reads the columns of the row. Where there is none, the error is sql.ErrNoRows.
+func (r Row) Scan(dest ...any) error {
+	if r.err != nil {
+		return r.err
+	}
+	defer r.rows.Close()
+	if !r.rows.Next() {
+		return cmp.Or(r.rows.Err(), sql.ErrNoRows)
+	}
+	if err := r.rows.Scan(dest...); err != nil {
+		return err
+	}
+	return r.rows.Close()
+}
+
+// Column reads all rows of a query with one column, as QueryContext, Query and Short return
+// it. With an error it returns the rows that were read before.
 func Column[T any](rows *sql.Rows, err error) (list []T, _ error) {
 	if err != nil {
 		return nil, err
@@ -239,24 +164,51 @@ func Column[T any](rows *sql.Rows, err error) (list []T, _ error) {
 // it.
 func (d *DB) Conn(ctx context.Context) (*sql.Conn, error) { return d.readers.Conn(ctx) }
 
-// Write runs do in a transaction and returns when that is on disk. Writes that
-// wait at the same time share a transaction and its sync. do may run twice: when
-// another write of the same transaction fails, each is repeated in one of its own.
-// ctx counts until the write is queued; after that, Write waits for the outcome, so
-// that the caller always knows whether it was stored.
+// Write runs do in a transaction and returns when the transaction is on disk. Writes that
+// wait at the same time share a transaction and its sync. do may run twice: when another
+// write of the same transaction fails, each write is repeated in a transaction of its own.
+// The end of ctx cancels a write that is not queued yet. A queued write is always carried
+// out, and Write returns its outcome.
 func (d *DB) Write(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
-	return d.writer.write(ctx, do)
+	what := alone(do)
+	what.check = d.engine.held(ctx)
+	return d.engine.write(ctx, "", what)
 }
 
-// WriteLazily is Write for what may wait up to 5 ms for the transaction of
-// another write, and so costs nearly nothing while much is written.
-func (d *DB) WriteLazily(ctx context.Context, do func(ctx context.Context, tx *sql.Tx) error) error {
-	return d.writer.writeLazily(ctx, do)
+// WriteSession is Write for a write that concerns one session, named by its key. Those of different
+// sessions may be carried out at the same time, where the engine can. Where ctx belongs to a role of a cluster
+// (cluster.RoleOf), it writes nothing and fails with cluster.ErrLost unless this node still has the role.
+func (d *DB) WriteSession(ctx context.Context, session string, do func(ctx context.Context, tx *sql.Tx) error) error {
+	return d.WriteParts(ctx, Part{session, do})
 }
 
-// Read runs a short read on the connection that writes: its page cache stays
-// valid, while every other connection loses its cache with each write. No write
-// goes on meanwhile. It fails where Write would, because the database was taken away.
+// WriteParts is WriteSession for a write that concerns several sessions. The parts of one session are carried out in
+// their order, and those of others possibly before, after and between their statements: each uses the transaction that
+// it is given. The first part has the session of the write.
+func (d *DB) WriteParts(ctx context.Context, parts ...Part) error {
+	session := ""
+	if len(parts) > 0 {
+		session = parts[0].Session
+	}
+	return d.engine.write(ctx, session, work{check: d.engine.held(ctx), parts: parts})
+}
+
+// WriteOwned is WriteSession for the work that a loop or a sender does in a session. Where several
+// nodes share the database, it writes nothing and fails with cluster.ErrLost unless the membership that ctx
+// belongs to owns the session.
+func (d *DB) WriteOwned(ctx context.Context, session string, do func(ctx context.Context, tx *sql.Tx) error) error {
+	return d.engine.write(ctx, session, work{check: d.engine.owned(ctx, session), parts: []Part{{session, do}}})
+}
+
+// WriteLazily is WriteOwned for writes that may wait up to 5 ms to share the transaction of
+// another write. They cost nearly nothing while much is written.
+func (d *DB) WriteLazily(ctx context.Context, session string, do func(ctx context.Context, tx *sql.Tx) error) error {
+	return d.engine.writeLazily(ctx, session, work{check: d.engine.owned(ctx, session), parts: []Part{{session, do}}})
+}
+
+// Read runs a few short reads that see the same state of the database. With SQLite it uses the connection that
+// writes: its page cache stays valid, while every other connection loses its cache with each write. No
+// write goes on meanwhile. It fails where Write would, because the database was taken away.
 func (d *DB) Read(ctx context.Context, do func(ctx context.Context, conn *sql.Conn) error) error {
-	return d.writer.read(ctx, do)
+	return d.engine.read(ctx, do)
 }

@@ -16,7 +16,10 @@ import (
 // ErrClosed says that Close was called before.
 var ErrClosed = errors.New("the database is closed")
 
-// ErrDamaged is an error of IsDamaged.
+// ErrInvalid says that a caller's value can't be stored.
+var ErrInvalid = errors.New("invalid")
+
+// ErrDamaged says that the file is damaged; IsDamaged reports true for it.
 var ErrDamaged error = sqlite3.Error{Code: sqlite3.ErrCorrupt}
 
 // Fault is the reason why the engine could not do something.
@@ -28,8 +31,9 @@ const (
 	Unwritable     Fault = "unwritable"
 	Unopenable     Fault = "unopenable"
 	DiskFailed     Fault = "disk failed"
-	Busy           Fault = "busy"   // another process has a lock
-	Locked         Fault = "locked" // another connection of this process has one
+	Busy           Fault = "busy"        // another process has a lock
+	Unreachable    Fault = "unreachable" // the server, or the connection to it is lost
+	Locked         Fault = "locked"      // another connection of this process has one
 	NoMemory       Fault = "no memory"
 	Interrupted    Fault = "interrupted"
 	Damaged        Fault = "damaged"
@@ -37,11 +41,11 @@ const (
 	AnotherFailure Fault = "another"
 )
 
-// FaultOf returns the fault that an error tells of.
+// FaultOf returns the fault behind an error of the engine.
 func FaultOf(err error) Fault {
 	var e sqlite3.Error
 	if !errors.As(err, &e) {
-		return NoFault
+		return postgresFault(err)
 	}
 	if fault, known := faults[e.Code]; known {
 		return fault
@@ -90,7 +94,7 @@ func IsTemporary(err error) bool {
 		return true
 	}
 	switch FaultOf(err) {
-	case Busy, Locked, Unopenable, NoMemory, Interrupted:
+	case Busy, Locked, Unreachable, Unopenable, NoMemory, Interrupted:
 		return true
 	}
 	return false
@@ -99,26 +103,37 @@ func IsTemporary(err error) bool {
 // DamageAdvice tells the operator what to do about a damaged file.
 const DamageAdvice = "`gateway verify` says what is hit, `gateway repair FILE` saves what can be read into a new file, `gateway restore FILE` puts a copy in its place"
 
-// Explain adds to an error of the engine what the operator can do about it. It
-// returns other errors, and nil, as they are.
+// Explain adds advice for the operator to an error of the engine. It returns other errors,
+// and nil, unchanged.
 func Explain(err error) error {
-	advice := map[Fault]string{
-		Full:         "the disk is full: make room, and work goes on by itself",
-		Unwritable:   "the database can't be written: let this user write the file, the files beside it and their folder",
-		Unopenable:   "the database can't be opened: let this user read and write the file, the files beside it and their folder",
-		DiskFailed:   "the disk failed or is full",
-		Busy:         "another process keeps the database locked",
-		Damaged:      "the file is damaged: " + DamageAdvice,
-		NotADatabase: "the file is not a SQLite database",
-	}[FaultOf(err)]
+	fault := FaultOf(err)
+	advice := sqliteAdvice[fault]
+	var sqlite sqlite3.Error
+	switch {
+	case fault == Unreachable && !errors.Is(err, ErrMoved):
+		return &unreachableError{err}
+	case !errors.As(err, &sqlite):
+		advice = postgresAdvice[fault]
+	}
 	if advice == "" || strings.Contains(err.Error(), advice) {
 		return err
 	}
 	return fmt.Errorf("%s (%w)", advice, err)
 }
 
-// explainFile adds to an error of the file system what the operator can do
-// about it. SQLite creates files beside the database, so the folder matters too.
+// sqliteAdvice tells the operator of a file what to do.
+var sqliteAdvice = map[Fault]string{
+	Full:         "the disk is full: make room, and work goes on by itself",
+	Unwritable:   "the database can't be written: let this user write the file, the files beside it and their folder",
+	Unopenable:   "the database can't be opened: let this user read and write the file, the files beside it and their folder",
+	DiskFailed:   "the disk failed or is full",
+	Busy:         "another process keeps the database locked",
+	Damaged:      "the file is damaged: " + DamageAdvice,
+	NotADatabase: "the file is not a SQLite database",
+}
+
+// explainFile adds advice for the operator to an error of the file system. SQLite creates
+// files beside the database, so the folder matters, too.
 func explainFile(path string, err error) error {
 	switch dir := filepath.Dir(path); {
 	case errors.Is(err, syscall.EROFS):

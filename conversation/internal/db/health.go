@@ -1,54 +1,40 @@
 package db
 
-import (
-	"context"
-	"database/sql"
-	"errors"
-	"time"
-)
+import "context"
+
+// health is what an engine knows of the state of its database.
+type health interface {
+	wasUnclean() bool
+	damaged() []string
+	noteDamage(part string, err error)
+	moved() error
+	checkUnclean(ctx context.Context) error
+	watch(ctx context.Context, back func())
+}
 
 // Unclean reports whether the process that had the database open last died
-// instead of closing it.
-func (d *DB) Unclean() bool { return d.unclean }
+// instead of closing it. A server finds that out for itself.
+func (d *DB) Unclean() bool { return d.engine.wasUnclean() }
 
-// Damages returns the parts of the database that were found to be damaged since
-// it was opened, in words for the operator.
-func (d *DB) Damages() []string { return d.damages.list() }
+// Damages returns the damaged parts of the database that were found since it was opened,
+// in words for the operator.
+func (d *DB) Damages() []string { return d.engine.damaged() }
 
 // NoteDamage adds a part that can't be read to the Damages, and logs it once.
-func (d *DB) NoteDamage(part string, err error) { d.damages.met(part, err) }
+func (d *DB) NoteDamage(part string, err error) { d.engine.noteDamage(part, err) }
 
-// Moved returns why nothing is stored while the database is away from its place,
-// else nil. The error wraps ErrMoved.
-func (d *DB) Moved() error {
-	if err := d.writer.placement.missing.Load(); err != nil {
-		return *err
-	}
-	return nil
-}
+// Moved returns an error that wraps ErrMoved while the database is not at its path, or its server can't be
+// reached, and nothing is stored, else nil.
+func (d *DB) Moved() error { return d.engine.moved() }
 
 // CheckUnclean has SQLite check all pages of the database if the process that had
-// it open last died. What is found is among the Damages. A million messages take a
-// few seconds; others read and write meanwhile. The error is that of ctx, or why
-// the database could not be checked.
-func (d *DB) CheckUnclean(ctx context.Context) error {
-	if !d.unclean {
-		return nil
-	}
-	began := time.Now()
-	db := sql.OpenDB(connector{d.files, d.damages, dsn(d.path, "_query_only", "1", "_cache_size", readerCache)})
-	var problem string
-	err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&problem)
-	err = errors.Join(err, db.Close())
-	switch {
-	case IsDamaged(err): // which the connection has noted
-		return nil
-	case err != nil:
-		return Explain(err)
-	case problem != "ok":
-		d.damages.met("the file", errors.New(problem))
-		return nil
-	}
-	d.log.Info("database checked after an unclean end, nothing found", "took", time.Since(began).Round(time.Millisecond))
-	return nil
-}
+// it open last died, and adds what it finds to the Damages. A million messages take a few
+// seconds; reads and writes go on meanwhile. The error is that of ctx, or says why the
+// database could not be checked.
+func (d *DB) CheckUnclean(ctx context.Context) error { return d.engine.checkUnclean(ctx) }
+
+// Watch checks every second, until ctx ends, whether the database is still where it was
+// opened, so that the operator hears of it while nothing is written. It calls back each time
+// the database was put back: the caller then reads the store again, because writes that
+// returned an error at the time of the move may have been stored.
+func (d *DB) Watch(ctx context.Context, back func()) { d.engine.watch(ctx, back) }

@@ -2,14 +2,16 @@ package db
 
 import (
 	"database/sql"
+	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// The times that are stored and read: within the years 1 to 9999 in every time
-// zone, since RFC 3339, and so JSON, can write no others. What is earlier or later
-// becomes the first or the last of them.
+// The first and the last time that is stored and read. They are within the years 1 to 9999
+// in every time zone, since RFC 3339, and thus JSON, can write no others. An earlier or later
+// time becomes the first or the last one.
 var (
 	firstTime = time.Date(1, time.January, 2, 0, 0, 0, 0, time.UTC)
 	lastTime  = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC).Add(-time.Millisecond)
@@ -50,8 +52,7 @@ func Nullable(text string) sql.NullString {
 	return sql.NullString{String: text, Valid: text != ""}
 }
 
-// IDs returns ids as one parameter of a query, which reads them with
-// SELECT value FROM json_each(?).
+// IDs returns ids as one parameter of a query, which reads them with EachID.
 func IDs(ids []int64) string {
 	list := make([]byte, 0, 16*len(ids)+2)
 	list = append(list, '[')
@@ -62,4 +63,33 @@ func IDs(ids []int64) string {
 		list = strconv.AppendInt(list, id, 10)
 	}
 	return string(append(list, ']'))
+}
+
+// JSONOrNull returns v as JSON, or nil for a column that is NULL where v is empty.
+func JSONOrNull(v any, empty bool) (sql.NullString, error) {
+	if empty {
+		return sql.NullString{}, nil
+	}
+	text, err := json.Marshal(v)
+	return sql.NullString{String: string(text), Valid: true}, err
+}
+
+// FromJSON decodes a column that JSONOrNull has written into *into.
+func FromJSON(column []byte, into any) error {
+	if len(column) == 0 {
+		return nil
+	}
+	return json.Unmarshal(column, into)
+}
+
+// NoLimit is the LIMIT of a query that has none, but an OFFSET.
+const NoLimit = "9223372036854775807"
+
+// OneMore returns the LIMIT of a query that reads one row more than a page of this size. The
+// extra row tells whether another page follows.
+func OneMore(limit int) int {
+	if limit <= 0 {
+		return math.MaxInt // no limit
+	}
+	return limit + 1
 }

@@ -3,12 +3,14 @@ package rows
 import (
 	"context"
 	"database/sql"
+
+	"parley/conversation/internal/db"
 )
 
-// DeleteConversation hides a conversation for good. Replies that are kept, or
-// that failed, are forgotten with its runs; one that is still due is sent first.
-// Edits in the active conversation that nobody was told of yet are withdrawn. Rules that
-// wait for the session's next conversation may be this one's, and go; its instructions
+// DeleteConversation hides a conversation for good. Kept and failed replies are deleted with
+// its runs; a reply that is still due is sent first. Edits in the active conversation that
+// the model has not been told of are withdrawn. Rules that wait for the session's next
+// conversation may come from this one, so they are deleted; the instructions of the session
 // stay.
 func DeleteConversation(ctx context.Context, tx *sql.Tx, id int64) error {
 	if err := forgetCommands(ctx, tx, id); err != nil {
@@ -17,8 +19,8 @@ func DeleteConversation(ctx context.Context, tx *sql.Tx, id int64) error {
 	for _, statement := range []string{
 		Withdraw + `WHERE note = 1 AND run_id IS NULL
 			AND session_id = (SELECT session_id FROM conversations WHERE id = ?1 AND active = 1)`,
-		`UPDATE sessions SET carried = CASE WHEN json_type(carried, '$.instructions') = 'array' THEN json_object('instructions', json_extract(carried, '$.instructions')) END
-			WHERE carried IS NOT NULL AND id = (SELECT session_id FROM conversations WHERE id = ?)`,
+		keepInstructions,
+		`UPDATE sessions SET cleared = 1 WHERE id = (SELECT session_id FROM conversations WHERE id = ?)`,
 		`UPDATE conversations SET deleted = 1, active = 0, title = '' WHERE id = ?`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, id); err != nil {
@@ -27,6 +29,19 @@ func DeleteConversation(ctx context.Context, tx *sql.Tx, id int64) error {
 	}
 	return nil
 }
+
+// keepInstructions deletes all that the session of a conversation ?1 carries over, but not
+// its instructions. While there is an active conversation, it has the instructions.
+var keepInstructions = `
+	WITH given AS (
+		SELECT s.id, CASE WHEN c.active = 1 THEN c.state ELSE s.carried END AS state
+		FROM conversations c JOIN sessions s ON s.id = c.session_id WHERE c.id = ?1)
+	UPDATE sessions SET carried = (
+		SELECT ` + db.Either(`CASE WHEN json_valid(state) AND json_type(state, '$.instructions') = 'array'
+			THEN json_object('instructions', json_extract(state, '$.instructions')) END`,
+	`CASE WHEN json_typeof(CAST(state AS json) -> 'instructions') = 'array'
+			THEN CAST(json_build_object('instructions', CAST(state AS json) -> 'instructions') AS text) END`) + ` FROM given)
+	WHERE id = (SELECT id FROM given WHERE state IS NOT NULL)`
 
 // MessageBytes is the SQL for how many bytes a row of messages takes in the database
 // with its pictures and files, roughly.
@@ -42,13 +57,13 @@ const (
 		AND (SELECT kind FROM runs WHERE runs.id = run_id) = 'command'`
 )
 
-// keptRows is Keeps as a condition that the index inbox_kept answers: all rows whose reply
-// is kept have a fingerprint.
+// keptRows is Keeps as a condition that the index inbox_kept can serve: all rows with a kept
+// reply have a fingerprint.
 const keptRows = `i.fingerprint IS NOT NULL AND ` + Keeps
 
-// forgetCommands forgets what the commands of a conversation's session were
-// asked and have replied, where that is not on its way. It is not much: nobody
-// gives commands by the thousand, and they are kept for a week.
+// forgetCommands deletes the texts of commands of a conversation's session and their replies,
+// except replies that are being delivered. There are few: people do not give commands by the
+// thousand, and the rows are kept for a week.
 func forgetCommands(ctx context.Context, tx *sql.Tx, conversation int64) error {
 	for _, statement := range []string{
 		`UPDATE inbox AS i SET text = '' WHERE ` + keptRows + ` AND text <> ''
@@ -63,8 +78,26 @@ func forgetCommands(ctx context.Context, tx *sql.Tx, conversation int64) error {
 	return nil
 }
 
-// ForgetRuns takes up to limit runs out of a deleted conversation, and forgets
-// what they were asked, by whom, and have replied. It returns their number.
+// ForgetAnswer makes a settled inbound one whose reply is not kept, and deletes its words. It deletes
+// the words of the reply, too, unless the run has answered further inbound whose reply is kept. It
+// returns the number of inbound, which is 0 or 1.
+func ForgetAnswer(ctx context.Context, tx *sql.Tx, channel, sourceID string) (n int64, err error) {
+	result, err := tx.ExecContext(ctx, `
+		UPDATE inbox AS i SET keep = 0, text = '' WHERE channel = ? AND source_id = ? AND run_id IS NOT NULL AND `+Keeps, channel, sourceID)
+	if err != nil {
+		return 0, err
+	}
+	if n, err = result.RowsAffected(); err != nil || n == 0 {
+		return n, err
+	}
+	_, err = tx.ExecContext(ctx, ForgetReply+`
+		WHERE state IN ('kept', 'failed') AND run_id IN (SELECT run_id FROM inbox WHERE channel = ? AND source_id = ?)
+			AND NOT EXISTS (SELECT 1 FROM inbox i WHERE i.run_id = outbox.run_id AND `+keptRows+`)`, channel, sourceID)
+	return n, err
+}
+
+// ForgetRuns deletes up to limit runs of a deleted conversation with their questions, senders
+// and replies. It returns their number.
 func ForgetRuns(ctx context.Context, tx *sql.Tx, conversation, limit int64) (n int64, err error) {
 	const some = `IN (SELECT id FROM runs WHERE conversation_id = ?1 ORDER BY id LIMIT ?2)`
 	for _, statement := range []string{

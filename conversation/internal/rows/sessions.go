@@ -1,5 +1,5 @@
-// Package rows holds what several packages of the store do to the same rows, in a
-// transaction of their caller, and the conditions by which they find them.
+// Package rows holds the statements and conditions that several packages of the store use on
+// the same rows. Its functions run in the caller's transaction.
 package rows
 
 import (
@@ -11,8 +11,8 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// EnterSession returns the row id of a session, which is made when it is new, and
-// its key: another one where key is of a place that has moved.
+// EnterSession returns the row id and the key of a session, and creates it if it is new. The
+// key is another one if the given key belongs to a place that has moved.
 func EnterSession(ctx context.Context, tx *sql.Tx, key, place string, now int64) (id int64, session string, err error) {
 	var known string
 	err = tx.QueryRowContext(ctx, `
@@ -32,12 +32,11 @@ func makeSession(ctx context.Context, tx *sql.Tx, key, place string, now int64) 
 		return 0, "", err
 	}
 	channel, _, _ := strings.Cut(session, ":")
-	result, err := tx.ExecContext(ctx, `INSERT INTO sessions (key, channel, place, created_at) VALUES (?, ?, ?, ?)`,
-		session, channel, place, now)
-	if err != nil {
-		return 0, "", err
-	}
-	id, err = result.LastInsertId()
+	// Another node may make the same session at this moment: then its row is taken.
+	err = tx.QueryRowContext(ctx, `
+		INSERT INTO sessions (key, channel, place, created_at) VALUES (?, ?, ?, ?)
+		ON CONFLICT (key) DO UPDATE SET key = excluded.key RETURNING id`,
+		session, channel, place, now).Scan(&id)
 	return id, session, err
 }
 

@@ -2,7 +2,8 @@
 //
 // The sums follow the runs in the background, so that no commit pays for them. Runs have no order in which they were
 // committed, but every run leaves a reply, and replies are numbered as they come: a cursor over the replies says how far
-// the sums have come, so that a crash leaves nothing out and counts nothing twice.
+// the sums have come, so that a crash leaves nothing out and counts nothing twice. On PostgreSQL, where replies
+// of several processes are not committed in the order of their numbers, the table uncounted has the missing runs.
 package runtotals
 
 import (
@@ -22,57 +23,77 @@ const Batch = 500
 // longest is the last class of run_durations, in milliseconds; it has all longer runs as well. The first class is 125.
 const longest = 1_024_000
 
-// newRuns are the runs whose first reply is among the replies after ?1, up to ?2. A run with several replies, which
-// follow each other, counts once, for the channel of the first.
-const newRuns = `
+// newRuns selects the runs whose first reply is among the replies after ?1, up to ?2. A run with several replies
+// counts once, for the channel of the first; its replies have consecutive ids. What was sent before its end
+// is no reply of it. On PostgreSQL it selects the runs with the ids ?4, which are noted in the table uncounted.
+var newRuns = db.Either(`
 	FROM outbox o JOIN runs r ON r.id = o.run_id
-	WHERE o.id > ?1 AND o.id <= ?2 AND r.kind = 'agent' AND (SELECT run_id FROM outbox p WHERE p.id = o.id - 1) IS NOT o.run_id `
+	WHERE o.id > ?1 AND o.id <= ?2 AND r.kind = 'agent' AND o.interim = 0
+		AND (SELECT run_id FROM outbox p WHERE p.id = o.id - 1 AND p.interim = 0) IS NOT o.run_id `, `
+	FROM uncounted o JOIN runs r ON r.id = o.run_id
+	WHERE o.run_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(CAST(?4 AS text) AS json))) AND r.kind = 'agent' `)
 
-const (
-	runSums = `count(*), sum(r.status = 'failed'), sum(r.status = 'stopped'), sum(r.messages),
-		sum(r.prompt_tokens), sum(r.completion_tokens), sum(max(r.ended_at - r.started_at, 0)), sum(r.cached_tokens)`
-	addSums = `ON CONFLICT DO UPDATE SET runs = runs + excluded.runs, failed = failed + excluded.failed, stopped = stopped + excluded.stopped,
-		messages = messages + excluded.messages, prompt_tokens = prompt_tokens + excluded.prompt_tokens,
-		completion_tokens = completion_tokens + excluded.completion_tokens, took = took + excluded.took, cached_tokens = cached_tokens + excluded.cached_tokens`
+// Took returns the SQL of how long runs took, in milliseconds, without the time in which they waited for the answers of
+// people. runs is what the query calls the table.
+func Took(runs string) string {
+	return `CASE WHEN ` + runs + `.ended_at > ` + runs + `.started_at THEN ` + runs + `.ended_at - ` + runs + `.started_at - coalesce((
+		SELECT sum(w.waited) FROM (SELECT max(answered_at) - min(asked_at) AS waited FROM approvals a WHERE a.run_id = ` + runs + `.id AND a.answered_at IS NOT NULL
+			GROUP BY a.round, a.stop) AS w), 0) ELSE 0 END`
+}
+
+var (
+	runSums = `count(*), count(*) FILTER (WHERE r.status = 'failed'), count(*) FILTER (WHERE r.status = 'stopped'), sum(r.messages),
+		sum(r.prompt_tokens), sum(r.completion_tokens), sum(` + Took("r") + `), sum(r.cached_tokens)`
+	addSums = `DO UPDATE SET runs = t.runs + excluded.runs, failed = t.failed + excluded.failed, stopped = t.stopped + excluded.stopped,
+		messages = t.messages + excluded.messages, prompt_tokens = t.prompt_tokens + excluded.prompt_tokens,
+		completion_tokens = t.completion_tokens + excluded.completion_tokens, took = t.took + excluded.took, cached_tokens = t.cached_tokens + excluded.cached_tokens`
+	addTokens = `DO UPDATE SET prompt_tokens = t.prompt_tokens + excluded.prompt_tokens,
+		cached_tokens = t.cached_tokens + excluded.cached_tokens, completion_tokens = t.completion_tokens + excluded.completion_tokens`
 )
 
-const addTotals = `
-	INSERT INTO run_totals
-	SELECT r.ended_at / 3600000, o.channel, r.model, ` + runSums + newRuns + `GROUP BY 1, 2, 3 ` + addSums
+var addTotals = `
+	INSERT INTO run_totals AS t
+	SELECT r.ended_at / 3600000, o.channel, r.model, ` + runSums + newRuns + `GROUP BY 1, 2, 3 ON CONFLICT (hour, channel, model) ` + addSums
 
-const addPeople = `
-	INSERT INTO run_people
-	SELECT r.ended_at / 86400000, o.channel, coalesce(r.sender ->> 'id', ''), r.model, coalesce(max(r.sender ->> 'name'), ''), ` + runSums + newRuns + `
-	GROUP BY 1, 2, 3, 4 ` + addSums + `, name = excluded.name`
+var addPeople = `
+	INSERT INTO run_people AS t
+	SELECT r.ended_at / 86400000, o.channel, coalesce(` + db.Member("r.sender", "id") + `, ''), r.model, coalesce(max(` + db.Member("r.sender", "name") + `), ''), ` +
+	runSums + newRuns + `GROUP BY 1, 2, 3, 4 ON CONFLICT (day, channel, person, model) ` + addSums + `, name = excluded.name`
 
-const addDurations = `
-	WITH RECURSIVE class (within) AS (SELECT 125 UNION ALL SELECT 2 * within FROM class WHERE within < ?3)
-	INSERT INTO run_durations
-	SELECT r.ended_at / 3600000, coalesce((SELECT min(within) FROM class WHERE r.ended_at - r.started_at <= within), ?3), count(*)` + newRuns + `
+var addDurations = `
+	WITH RECURSIVE class (within) AS (SELECT CAST(125 AS BIGINT) UNION ALL SELECT 2 * within FROM class WHERE within < ?3)
+	INSERT INTO run_durations AS t
+	SELECT r.ended_at / 3600000, coalesce((SELECT min(within) FROM class WHERE ` + Took("r") + ` <= within), ?3), count(*)` + newRuns + `
 	GROUP BY 1, 2
-	ON CONFLICT DO UPDATE SET runs = runs + excluded.runs`
+	ON CONFLICT (hour, within) DO UPDATE SET runs = t.runs + excluded.runs`
 
-// Update adds the oldest runs that the sums do not have, as many as fit into a transaction. done says that they have all.
+// Update adds the oldest runs that are missing in the sums, as many as fit into a transaction. done reports that none is missing.
 func Update(ctx context.Context, tx *sql.Tx) (done bool, err error) {
-	var after, last int64
-	err = tx.QueryRowContext(ctx, `
-		SELECT CAST(value AS INTEGER), (
-			SELECT coalesce(max(id), 0) FROM (SELECT id FROM outbox WHERE id > CAST(value AS INTEGER) ORDER BY id LIMIT ?))
-		FROM cursors WHERE name = 'run_totals'`, Batch).Scan(&after, &last)
-	if err != nil || last == 0 {
+	ids, err := db.Column[int64](tx.QueryContext(ctx, missing, Batch))
+	if err != nil || len(ids) == 0 {
 		return err == nil, err
 	}
-	if err := add(ctx, tx, after, last); err != nil {
+	if err := add(ctx, tx, ids); err != nil {
 		return false, err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE cursors SET value = ? WHERE name = 'run_totals'`, last)
+	_, err = tx.ExecContext(ctx, added, ids[len(ids)-1], db.IDs(ids))
 	return false, err
 }
 
-// add adds the runs of the replies after one, up to another.
-func add(ctx context.Context, tx *sql.Tx, after, last int64) error {
+// missing selects the oldest replies that may be of runs that are missing in the sums, or these
+// runs themselves; added notes that they are in them.
+var (
+	missing = db.Either(`
+		SELECT id FROM outbox WHERE id > (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'run_totals') ORDER BY id LIMIT ?`,
+		`SELECT run_id FROM uncounted ORDER BY run_id LIMIT ? FOR UPDATE`)
+	added = db.Either(`UPDATE cursors SET value = ?1 WHERE name = 'run_totals'`,
+		`DELETE FROM uncounted WHERE run_id IN (SELECT CAST(value AS bigint) FROM json_array_elements_text(CAST(CAST(?2 AS text) AS json)))`)
+)
+
+// add adds the runs of what missing has selected.
+func add(ctx context.Context, tx *sql.Tx, ids []int64) error {
 	for _, statement := range []string{addTotals, addPeople, addDurations} {
-		if _, err := tx.ExecContext(ctx, statement, after, last, longest); err != nil {
+		if _, err := tx.ExecContext(ctx, statement, ids[0]-1, ids[len(ids)-1], int64(longest), db.IDs(ids)); err != nil {
 			return err
 		}
 	}
@@ -83,7 +104,7 @@ func add(ctx context.Context, tx *sql.Tx, after, last int64) error {
 func skip(ctx context.Context, s *db.Skipper) error {
 	addEach := func(ctx context.Context, tx *sql.Tx, ids []int64) error {
 		for _, id := range ids {
-			if err := add(ctx, tx, id-1, id); err != nil {
+			if err := add(ctx, tx, []int64{id}); err != nil {
 				return err
 			}
 		}
@@ -114,19 +135,17 @@ type Call struct {
 // AddCall adds the tokens of a call to the sums. It adds no run.
 func AddCall(ctx context.Context, tx *sql.Tx, c Call) error {
 	_, err := tx.ExecContext(ctx, `
-		INSERT INTO run_totals (hour, channel, model, runs, failed, stopped, messages, prompt_tokens, cached_tokens, completion_tokens, took)
+		INSERT INTO run_totals AS t (hour, channel, model, runs, failed, stopped, messages, prompt_tokens, cached_tokens, completion_tokens, took)
 		VALUES (?, ?, ?, 0, 0, 0, 0, ?, ?, ?, 0)
-		ON CONFLICT DO UPDATE SET prompt_tokens = prompt_tokens + excluded.prompt_tokens,
-			cached_tokens = cached_tokens + excluded.cached_tokens, completion_tokens = completion_tokens + excluded.completion_tokens`,
+		ON CONFLICT (hour, channel, model) `+addTokens,
 		c.At/3_600_000, c.Channel, c.Model, c.Prompt, c.Cached, c.Completion)
 	if err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `
-		INSERT INTO run_people (day, channel, person, model, name, runs, failed, stopped, messages, prompt_tokens, cached_tokens, completion_tokens, took)
+		INSERT INTO run_people AS t (day, channel, person, model, name, runs, failed, stopped, messages, prompt_tokens, cached_tokens, completion_tokens, took)
 		VALUES (?, ?, ?, ?, ?, 0, 0, 0, 0, ?, ?, ?, 0)
-		ON CONFLICT DO UPDATE SET prompt_tokens = prompt_tokens + excluded.prompt_tokens,
-			cached_tokens = cached_tokens + excluded.cached_tokens, completion_tokens = completion_tokens + excluded.completion_tokens`,
+		ON CONFLICT (day, channel, person, model) `+addTokens,
 		c.At/86_400_000, c.Channel, c.Person, c.Model, c.Name, c.Prompt, c.Cached, c.Completion)
 	return err
 }

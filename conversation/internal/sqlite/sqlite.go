@@ -1,6 +1,5 @@
-// Package sqlite opens database files of SQLite past the store, and copies them: for work on
-// files that no store has open, and to look into one beside it. Beside package db it is the
-// only one that names the driver.
+// Package sqlite opens and copies database files without the store: files that no store has
+// open, or a second view of one that is open. Only this package and db name the driver.
 package sqlite
 
 import (
@@ -29,20 +28,20 @@ type Options struct {
 	CacheKiB    int     // of each connection; 0 = SQLite's default
 }
 
-// Journal is how a file is kept whole.
+// Journal is the journal mode of a database: https://www.sqlite.org/pragma.html#pragma_journal_mode
 type Journal string
 
 const (
 	WAL        Journal = "WAL"    // a log beside the file
 	Rollback   Journal = "DELETE" // a file that is deleted with each commit
-	NoRollback Journal = "OFF"    // a transaction can't be rolled back, nor a crash be mended: for new files
+	NoRollback Journal = "OFF"    // no rollback, and a crash damages the file: for files that are being made
 )
 
 // busyTimeout is how long a connection waits for a lock of another one.
 const busyTimeout = 10 * time.Second
 
-// Open opens a database file. One that is opened to be read and has no log may lie where
-// nothing can be written.
+// Open opens a database file. With ReadOnly, a file without a log may lie in a folder that
+// can't be written.
 func Open(path string, o Options) (*sql.DB, error) {
 	return sql.Open("sqlite3", o.dsn(path))
 }
@@ -93,14 +92,13 @@ func hasLog(path string) bool {
 }
 
 const (
-	copyPages = 64               // pages that are copied between two looks at the context
-	copyWait  = 10 * time.Second // how long a lock that another program holds may stop a copy
+	copyPages = 64               // pages that are copied between two checks of the context
+	copyWait  = 10 * time.Second // how long a copy waits for a lock of another program
 )
 
-// CopyPages copies the database of a connection, with what stands in its log, page by page
-// into a file that is empty or missing. The copy is of the moment at which the connection's
-// read transaction began. report is called with the number of pages that are copied and
-// that there are.
+// CopyPages copies the database of a connection, including its log, page by page into a file
+// that is empty or missing. The copy shows the moment at which the connection's read
+// transaction began. CopyPages calls report with the number of copied pages and of all pages.
 func CopyPages(ctx context.Context, from *sql.Conn, target string, report func(done, total int)) error {
 	return from.Raw(func(c any) error {
 		raw, ok := c.(*sqlite3.SQLiteConn)

@@ -9,37 +9,35 @@ import (
 	"slices"
 )
 
-// Verdict says how a write-ahead log and the database file beside it go
-// together.
+// Verdict says whether a write-ahead log belongs to the database file beside it.
 type Verdict int
 
 const (
-	// NoLog: the log holds nothing, as after an orderly end.
+	// NoLog: the log is empty or missing, as after an orderly shutdown.
 	NoLog Verdict = iota
-	// Belongs: the log continues this file.
+	// Belongs: the log was written for this file.
 	Belongs
-	// Unknown: what the two hold does not tell. The log may have been written by
-	// a version that kept no epochs, or by another program.
+	// Unknown: the epochs do not decide it. The log may come from a version without
+	// epochs, or from another program.
 	Unknown
 	// Foreign: the log was written for another file, and SQLite would replay it
 	// into this one.
 	Foreign
 )
 
-// FileEpoch is the epoch that a database file holds without its log.
+// FileEpoch is the epoch in the database file, ignoring its log.
 type FileEpoch struct {
-	Readable bool // false when the file alone does not tell, as in the middle of a checkpoint
+	Readable bool // false if the file can't be read without its log, as in the middle of a checkpoint
 	Name     string
-	Page     uint32 // root page of the table; 0 when there is no such table
+	Page     uint32 // root page of the table wal_epoch; 0 if there is no such table
 }
 
-// CheckWAL says whether the log beside a database belongs to it. It writes
-// nothing. No process may have the database open. epoch is asked for the file's
-// epoch when that matters.
+// CheckWAL reports whether the log beside a database belongs to it. It writes nothing. No
+// process may have the database open. It calls epoch only if it needs the file's epoch.
 //
-// sameBoot says that the machine has not been started anew since a process had
-// the database open: then the log's index is what that process left, and tells
-// also of a file that was replaced by a copy made a moment before.
+// sameBoot says that the machine was not rebooted since a process last had the database
+// open. Then the index of the log is still valid, and shows even that the file was replaced
+// by a copy which was made shortly before.
 func CheckWAL(database string, sameBoot bool, epoch func() FileEpoch) (Verdict, error) {
 	wal, err := ReadWAL(database + "-wal")
 	if wal == nil || err != nil {
@@ -51,7 +49,7 @@ func CheckWAL(database string, sameBoot bool, epoch func() FileEpoch) (Verdict, 
 		return Foreign, nil
 	case err != nil:
 		return Unknown, err
-	case size == 0: // the log may hold the first page
+	case size == 0: // the header is damaged, but the log may hold the first page
 		return Unknown, nil
 	case size != wal.PageSize:
 		return Foreign, nil
@@ -63,11 +61,11 @@ func CheckWAL(database string, sameBoot bool, epoch func() FileEpoch) (Verdict, 
 	return wal.continues(stands, database, sameBoot), nil
 }
 
-// continues compares the epoch of the database file with those of the log.
+// continues compares the epoch of the database file with the epochs in the log.
 func (w *WAL) continues(stands FileEpoch, database string, sameBoot bool) Verdict {
 	first := w.epochs[0]
 	if stands.Page == 0 {
-		if first.previous == noEpoch { // the table was made in this log
+		if first.previous == noEpoch { // the table was created in this log
 			return Unknown
 		}
 		return Foreign
@@ -82,9 +80,9 @@ func (w *WAL) continues(stands FileEpoch, database string, sameBoot bool) Verdic
 	}
 	last := w.epochs[len(w.epochs)-1]
 	switch {
-	case in >= 0 && w.epochs[in].frame > index.attempted: // it was never written to this file
+	case in >= 0 && w.epochs[in].frame > index.attempted: // no checkpoint has written this epoch to the file
 		return Foreign
-	case last.frame <= index.backfilled && stands.Name != last.name: // the newest was, and no earlier one need be
+	case last.frame <= index.backfilled && stands.Name != last.name: // a checkpoint has written the newest epoch, and the file has another one
 		return Foreign
 	}
 	return Belongs
@@ -92,7 +90,7 @@ func (w *WAL) continues(stands FileEpoch, database string, sameBoot bool) Verdic
 
 var errEmpty = errors.New("empty file")
 
-// pageSizeOf reads the header of a database file; 0 when it is damaged.
+// pageSizeOf returns the page size of a database file, or 0 if its header is damaged.
 func pageSizeOf(path string) (int, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -115,7 +113,8 @@ func pageSizeOf(path string) (int, error) {
 
 const databaseHeader = 100
 
-// pageSize reads the header of a database file; ok says that it is one.
+// pageSize returns the page size from the header of a database file. ok is false if it is
+// not a valid header.
 func pageSize(header []byte) (size int, ok bool) {
 	if string(header[:16]) != "SQLite format 3\x00" {
 		return 0, false
@@ -130,14 +129,14 @@ func pageSize(header []byte) (size int, ok bool) {
 	return size, true
 }
 
-// index is what the shared memory of a log says of checkpoints.
+// index is the state of checkpoints from the shared memory file of a log.
 type index struct {
 	backfilled uint32 // frames whose pages are in the database file, synced
 	attempted  uint32 // frames whose pages may be in it
 }
 
-// readIndex reads the shared memory file; ok says that it is whole and was
-// written for the log with this salt.
+// readIndex reads the shared memory file. ok is false if the file is incomplete, or was
+// written for a log with another salt.
 func readIndex(path string, salt [8]byte) (i index, ok bool) {
 	bytes, err := os.ReadFile(path) // 32 KiB for each 16 MiB of the log
 	if err != nil || len(bytes) < 136 {

@@ -5,11 +5,10 @@ import (
 	"encoding/binary"
 )
 
-// An epoch is a random name that the database has while a generation of its log
-// is written. It is stored in a table with one row, wal_epoch, with the epoch
-// before it; whoever writes first after a checkpoint gives the database a new
-// one in the same transaction. So the first epoch in a log names as its
-// predecessor the epoch of the file that the log continues.
+// An epoch is the random name of a database during one generation of its log. The table
+// wal_epoch has one row with the epoch and its predecessor. The first transaction after a
+// checkpoint stores a new epoch. So the predecessor of the first epoch in a log is the epoch
+// of the file that the log continues.
 type epoch struct {
 	name, previous string
 }
@@ -32,8 +31,8 @@ var epochCell = []byte{4 + 2*epochLength, 1, 4, 0, 13 + 2*epochLength, 13 + 2*ep
 
 const leafTable = 0x0D // the type of a page with rows
 
-// parseEpoch reads a page of the table wal_epoch; ok says that it is one. Its
-// one page never becomes two.
+// parseEpoch reads a page of the table wal_epoch, which always has one page. ok reports
+// whether the page is one.
 func parseEpoch(page []byte) (e epoch, ok bool) {
 	if page[0] != leafTable || binary.BigEndian.Uint16(page[3:]) != 1 {
 		return e, false

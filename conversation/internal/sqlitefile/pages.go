@@ -7,8 +7,7 @@ import (
 	"os"
 )
 
-// Pages reads the pages of a database file as they are with its log, whatever
-// damage there is.
+// Pages reads single pages of a database file with its log, even if other pages are damaged.
 type Pages struct {
 	Size  int    // of a page in bytes
 	Count uint32 // of pages
@@ -19,7 +18,7 @@ type Pages struct {
 	salt  [8]byte
 }
 
-// usualPageSize is what SQLite makes, for a file whose header is damaged.
+// usualPageSize is SQLite's default. It is assumed for a file whose header is damaged.
 const usualPageSize = 4096
 
 // OpenPages opens a database file, and its log if withLog is set.
@@ -79,9 +78,9 @@ func (p *Pages) Close() (err error) {
 	return err
 }
 
-// Valid reports whether what was read so far is of one moment, when another
-// process writes to the database: its log has not begun anew. The caller has had
-// a transaction open meanwhile in which it has read.
+// Valid reports whether all pages read so far are from the same moment, although another
+// process may write to the database: the log was not restarted. The caller must have had a
+// reading transaction open all the time.
 func (p *Pages) Valid() bool {
 	if p.log == nil {
 		return true
@@ -107,7 +106,7 @@ func (p *Pages) page(n uint32) ([]byte, error) {
 	return bytes, nil
 }
 
-// free are the pages that hold nothing, as far as the list of them can be read.
+// free returns the unused pages, as far as the list of them can be read.
 func (p *Pages) free() map[uint32]bool {
 	free := map[uint32]bool{}
 	first, err := p.page(1)

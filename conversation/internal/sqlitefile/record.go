@@ -9,7 +9,7 @@ import (
 
 var errRecord = errors.New("the row is damaged")
 
-// varint reads a number of up to 9 bytes; n is 0 when it breaks off.
+// varint reads a number of up to 9 bytes and returns its length, or 0 if b ends before.
 func varint(b []byte) (value uint64, n int) {
 	for n < 9 && n < len(b) {
 		c := b[n]
@@ -26,8 +26,7 @@ func varint(b []byte) (value uint64, n int) {
 }
 
 // parseRecord reads the values of a row: nil, int64, float64, string or []byte.
-// It takes only what is exactly a record, so that bytes of anything else, as
-// damage leaves them, are mostly refused.
+// It returns an error unless the bytes are exactly one record, which detects most damage.
 func parseRecord(b []byte) (values []any, err error) {
 	size, n := varint(b)
 	if n == 0 || size < uint64(n) || size > uint64(len(b)) {
@@ -56,7 +55,7 @@ func parseRecord(b []byte) (values []any, err error) {
 	return values, nil
 }
 
-// valueLength is how many bytes a value of a type has.
+// valueLength returns the number of bytes of a value of this type.
 func valueLength(kind uint64) uint64 {
 	switch {
 	case kind >= 12:

@@ -10,23 +10,22 @@ import (
 	"time"
 )
 
-// Replaced says what a Replace has done.
+// Replaced is the result of Replace.
 type Replaced struct {
-	Origin string   // as the caller of Replace said
-	Kept   []string // where the files are now that stood there before
+	Origin string   // from where the new file comes, as the caller of Replace said
+	Kept   []string // the new paths of the old files
 }
 
-// replacement is a Replace under way, as it is written beside the database
-// before anything is renamed. From then on it is only ever completed. The names
-// are of files in the database's folder.
+// replacement is the record of a Replace. It is written beside the database before any file
+// is renamed. Once it is there, the replacement is completed, never undone. Fresh and Aside
+// are names of files in the folder of the database.
 type replacement struct {
 	Fresh  string `json:"fresh"`  // the new file
-	Aside  string `json:"aside"`  // name for what stood there before
+	Aside  string `json:"aside"`  // the name that the old file gets
 	Origin string `json:"origin"` // see Replaced
 }
 
-// FolderSuffix is what the name of a database's folder of large files has behind that
-// of the database.
+// FolderSuffix follows the name of the database in the name of its folder of large files.
 const FolderSuffix = ".files"
 
 // Suffixes of the files and the folder that belong to one database.
@@ -34,10 +33,9 @@ var suffixes = [...]string{"", "-wal", "-shm", "-journal", FolderSuffix}
 
 const recordSuffix = ".replacing"
 
-// Replace puts the file fresh, which is complete, synced and in the same folder,
-// in the place of a database, and gives the database that was there with its side
-// files another name. Whatever interrupts it, FinishReplace completes it. No
-// process may have the database open.
+// Replace replaces the database at path by the file fresh, which is complete, synced and in
+// the same folder. It renames the old database and the files beside it. After a crash,
+// FinishReplace completes it. No process may have the database open.
 func Replace(path, fresh, origin string, at time.Time) (Replaced, error) {
 	r := replacement{Fresh: filepath.Base(fresh), Aside: asideName(path, at), Origin: origin}
 	if err := r.write(path); err != nil {
@@ -50,8 +48,7 @@ func Replace(path, fresh, origin string, at time.Time) (Replaced, error) {
 	return done, nil
 }
 
-// FinishReplace completes a Replace of the database that was interrupted;
-// pending says that there was one.
+// FinishReplace completes a Replace that was interrupted. pending reports that there was one.
 func FinishReplace(path string) (done Replaced, pending bool, err error) {
 	text, err := os.ReadFile(path + recordSuffix)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +73,7 @@ func Replacing(path string) bool {
 	return err == nil
 }
 
-// asideName is the name that the old files get: one that is free.
+// asideName returns an unused name for the old files.
 func asideName(path string, at time.Time) string {
 	stem := filepath.Base(path) + ".before-" + at.Format("20060102-150405")
 	name := stem
@@ -95,7 +92,7 @@ func taken(path string) bool {
 	return false
 }
 
-// write makes the record, whole or not at all.
+// write writes the record atomically.
 func (r replacement) write(path string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -118,7 +115,7 @@ func (r replacement) write(path string) error {
 func (r replacement) finish(path string) (done Replaced, err error) {
 	dir := filepath.Dir(path)
 	fresh, aside := filepath.Join(dir, r.Fresh), filepath.Join(dir, r.Aside)
-	if _, err := os.Lstat(fresh); err == nil { // else it stands in its place already
+	if _, err := os.Lstat(fresh); err == nil { // otherwise it was renamed before the interruption
 		if err := r.setAside(path, aside); err != nil {
 			return done, err
 		}
@@ -142,9 +139,9 @@ func (r replacement) finish(path string) (done Replaced, err error) {
 	return done, nil
 }
 
-// setAside renames the old files. The database goes first: without it, its log
-// is refused, while it could be opened without its log. When it can't be renamed,
-// nothing is replaced.
+// setAside renames the old files, the database first: after a crash in between, a log without
+// its database is refused, but a database without its log would be opened. If the database
+// can't be renamed, nothing is replaced.
 func (r replacement) setAside(path, aside string) error {
 	for _, suffix := range suffixes {
 		if _, err := os.Lstat(aside + suffix); err == nil {
@@ -164,7 +161,7 @@ func (r replacement) setAside(path, aside string) error {
 	return nil
 }
 
-// SyncFolder makes the names in the folder of a file outlast the machine's end.
+// SyncFolder syncs the folder of a file, so that the names in it survive a power failure.
 func SyncFolder(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {

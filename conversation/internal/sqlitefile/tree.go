@@ -10,31 +10,29 @@ import (
 // Row is a row of a table.
 type Row struct {
 	ID     int64
-	Values []any // as parseRecord says; null in place of the id where a column is an alias of it
+	Values []any // the types of parseRecord; nil for a column that is an alias of the id
 }
 
 // Damage is a part of a table or an index that can't be read.
 type Damage struct {
 	Page  uint32
-	Below bool // pages that stand below it may be whole: see Orphans
+	Below bool // child pages may be readable: see Orphans
 	Err   error
 
-	// Of a table: the ids of the rows that may be hit are greater than After, and
-	// at most UpTo.
+	// Of a table: damaged rows have ids greater than After, and at most UpTo.
 	After, UpTo int64
 }
 
-// Walker reads tables and indexes page by page, and knows which pages it has
-// seen.
+// Walker reads tables and indexes page by page, and records which pages it has visited.
 type Walker struct {
 	*Pages
 	seen []bool // by page
 }
 
-// NewWalker returns a Walker that has seen nothing.
+// NewWalker returns a Walker that has visited no page.
 func NewWalker(p *Pages) *Walker { return &Walker{Pages: p, seen: make([]bool, p.Count+1)} }
 
-// Seen is how many pages were seen.
+// Seen returns the number of visited pages.
 func (w *Walker) Seen() (n int64) {
 	for _, seen := range w.seen {
 		if seen {
@@ -52,24 +50,23 @@ const (
 	maxDepth = 20 // SQLite's own limit
 )
 
-// Rows calls row for each row of the table with this root page, in the order of
-// their ids, and returns what can't be read. The error is that of row.
+// Rows calls row for each row of the table with this root page, in the order of ids, and
+// returns the parts that can't be read. It stops with the first error of row and returns it.
 func (w *Walker) Rows(root uint32, row func(Row) error) ([]Damage, error) {
 	t := &tree{Walker: w, row: row}
 	err := t.walk(root, math.MinInt64, math.MaxInt64, 0)
 	return t.damage, err
 }
 
-// Entries is Rows for an index, or a table WITHOUT ROWID.
+// Entries is Rows for an index, or for a table WITHOUT ROWID.
 func (w *Walker) Entries(root uint32, entry func(values []any) error) ([]Damage, error) {
 	t := &tree{Walker: w, entry: entry}
 	err := t.walk(root, math.MinInt64, math.MaxInt64, 0)
 	return t.damage, err
 }
 
-// Orphans calls found for each page that holds rows of a table and was not seen,
-// and is not free: one that stood below a damaged page. It gives the rows that can
-// be read.
+// Orphans calls found for each page with rows of a table that was not visited and is not
+// free, because its parent page is damaged. It passes the rows that can be read.
 func (w *Walker) Orphans(found func(rows []Row) error) error {
 	free := w.free()
 	for n := uint32(1); n <= w.Count; n++ {
@@ -98,7 +95,7 @@ func (w *Walker) Orphans(found func(rows []Row) error) error {
 	return nil
 }
 
-// offset is where the header of a page stands in it.
+// offset returns where in a page its header begins.
 func (p *Pages) offset(n uint32) int {
 	if n == 1 {
 		return databaseHeader
@@ -106,7 +103,7 @@ func (p *Pages) offset(n uint32) int {
 	return 0
 }
 
-// tree is one walk: with row through a table, with entry through an index.
+// tree is one walk: through a table if row is set, through an index if entry is set.
 type tree struct {
 	*Walker
 	row    func(Row) error
@@ -141,8 +138,7 @@ func (t *tree) walk(n uint32, after, upTo int64, depth int) error {
 	return nil
 }
 
-// cells are where the cells of a page begin. A page whose list of them can't be
-// right has none.
+// cells returns where the cells of a page begin, or an error if the list of cells is invalid.
 func (t *tree) cells(n uint32, bytes []byte, interior bool) ([]int, error) {
 	header := t.offset(n)
 	size := 8
@@ -184,14 +180,14 @@ func (t *tree) interior(n uint32, bytes []byte, after, upTo int64, depth int) er
 	return t.walk(binary.BigEndian.Uint32(bytes[t.offset(n)+8:]), after, upTo, depth+1)
 }
 
-// leaf gives the rows of a page. Damage of one row leaves those beside it.
+// leaf passes on the rows of a leaf page. It skips damaged rows and goes on with the others.
 func (t *tree) leaf(n uint32, bytes []byte, after, upTo int64) error {
 	cells, err := t.cells(n, bytes, false)
 	if err != nil {
 		t.hit(n, false, after, upTo, err)
 		return nil
 	}
-	broken := error(nil) // of the rows since the last that can be read
+	broken := error(nil) // of the damaged rows since the last readable one
 	for _, at := range cells {
 		row, err := t.parseRow(bytes, at)
 		if err == nil && (row.ID <= after && after != math.MinInt64 || row.ID > upTo) {
@@ -234,7 +230,7 @@ func (t *tree) parseRow(bytes []byte, at int) (r Row, err error) {
 	return r, err
 }
 
-// index gives the entries of a page and of those below it.
+// index passes on the entries of an index page and of its child pages.
 func (t *tree) index(n uint32, bytes []byte, interior bool, depth int) error {
 	cells, err := t.cells(n, bytes, interior)
 	if err != nil {
@@ -277,8 +273,8 @@ func (t *tree) parseEntry(bytes []byte, at int) ([]any, error) {
 
 var errOverflow = errors.New("the continuation of a row is damaged")
 
-// payload reads the bytes of a row, of which at most local are in the page and
-// the rest in a chain of other pages.
+// payload reads the bytes of a row. At most local of them are in the page, and the rest is
+// in a chain of overflow pages.
 func (t *tree) payload(bytes []byte, at int, size uint64, local int) ([]byte, error) {
 	if size > uint64(t.Count)*uint64(t.Size) {
 		return nil, errRecord

@@ -1,6 +1,5 @@
-// Package sqlitefile reads what SQLite leaves on disk without SQLite: the
-// write-ahead log and its index after a process died, and the pages of a
-// database that SQLite can no longer read. The formats are those of
+// Package sqlitefile reads the files of SQLite without SQLite: the write-ahead log and its
+// index after a crash, and the pages of a damaged database. The formats are those of
 // https://www.sqlite.org/fileformat2.html and https://www.sqlite.org/walformat.html.
 package sqlitefile
 
@@ -14,15 +13,15 @@ import (
 	"os"
 )
 
-// WAL is what a write-ahead log holds that is committed: what SQLite replays
-// into the database file when it opens the two.
+// WAL is the committed content of a write-ahead log, which SQLite replays into the database
+// file when it opens the two.
 type WAL struct {
 	PageSize int
-	Salt     [8]byte // of this generation of the log: it changes whenever the log begins anew
+	Salt     [8]byte // of this generation of the log; it changes whenever SQLite restarts the log
 	Frames   []Frame // in order
-	Pages    uint32  // that the database has after the last commit
+	Pages    uint32  // number of pages of the database after the last commit
 
-	epochs []epochFrame // which the frames hold, in order
+	epochs []epochFrame // the epochs in the frames, in order
 }
 
 // Frame is one page in the log.
@@ -38,8 +37,8 @@ const (
 	walVersion  = 3007000
 )
 
-// ReadWAL reads the log at path. One without a commit, which SQLite passes over,
-// and one that is not there are nil.
+// ReadWAL reads the log at path. It returns nil for a log without a commit, which SQLite
+// ignores, and for one that does not exist.
 func ReadWAL(path string) (*WAL, error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,8 +77,8 @@ func readWAL(in io.Reader) (*WAL, error) {
 	return wal, nil
 }
 
-// readFrames reads frames up to the first that is not valid, and keeps those up
-// to the last commit.
+// readFrames reads frames up to the first invalid one, and keeps those up to the last
+// commit.
 func (w *WAL) readFrames(in io.Reader, sum checksum) error {
 	var epochs []epochFrame
 	frames, offset := []Frame(nil), int64(walHeader)
@@ -105,7 +104,7 @@ func (w *WAL) readFrames(in io.Reader, sum checksum) error {
 	}
 }
 
-// readFull fills b, and reports whether the file ended before.
+// readFull fills b, or reports that the file ended before.
 func readFull(in io.Reader, b []byte) (ended bool, err error) {
 	_, err = io.ReadFull(in, b)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -122,7 +121,7 @@ type checksum struct {
 	s0, s1 uint32
 }
 
-// add takes a multiple of 8 bytes.
+// add adds bytes to the checksum. Their number is a multiple of 8.
 func (c *checksum) add(b []byte) {
 	s0, s1 := c.s0, c.s1
 	if c.order == binary.ByteOrder(binary.LittleEndian) {
@@ -139,7 +138,7 @@ func (c *checksum) add(b []byte) {
 	c.s0, c.s1 = s0, s1
 }
 
-// is reports whether the checksum is the one that is stored in b.
+// is reports whether the checksum equals the one that is stored in b.
 func (c *checksum) is(b []byte) bool {
 	return binary.BigEndian.Uint32(b) == c.s0 && binary.BigEndian.Uint32(b[4:]) == c.s1
 }

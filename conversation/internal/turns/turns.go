@@ -9,6 +9,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 
 	"parley/conversation/internal/db"
 )
@@ -17,45 +18,50 @@ import (
 // it: neither replaced nor taken back nor internal.
 const InTalk = `messages.state NOT IN ('replaced', 'undone') AND messages.internal = 0`
 
+// InTalkOf is InTalk for a table of messages that has another name in a statement.
+func InTalkOf(name string) string { return strings.ReplaceAll(InTalk, "messages.", name+".") }
+
 // storedEvery is the distance between messages for which the number of turns up to them is stored.
 const storedEvery = 16
 
-// starts are the user messages that begin a turn, after the seq ?2 of the conversation ?1.
-const starts = `
-	FROM messages m WHERE conversation_id = ?1 AND seq > ?2 AND role = 'user' AND state <> 'undone' AND internal = 0 AND 'user' IS NOT (
+// startsAfter selects the user messages of the conversation ?1 that begin a turn, after a seq.
+func startsAfter(seq string) string {
+	return `
+	FROM messages m WHERE conversation_id = ?1 AND seq > ` + seq + ` AND role = 'user' AND state NOT IN ('replaced', 'undone') AND internal = 0 AND 'user' IS DISTINCT FROM (
 		SELECT role FROM messages WHERE conversation_id = m.conversation_id AND seq < m.seq AND ` + InTalk + ` ORDER BY seq DESC LIMIT 1)`
+}
 
 // Of returns the number of the turn that a message is in; of the last message it is how many turns there are.
 func Of(ctx context.Context, q db.Querier, conversation, seq int64) (turn int64, err error) {
-	from, before, err := nearest(ctx, q, conversation, `seq <= ?2`, seq)
-	if err != nil {
-		return 0, err
-	}
-	err = q.QueryRowContext(ctx, `SELECT count(*) `+starts+` AND seq <= ?3`, conversation, from, seq).Scan(&turn)
-	return before + turn, err
+	err = q.QueryRowContext(ctx, `
+		SELECT coalesce(stored.exchanges, 0) + (SELECT count(*) `+startsAfter(`coalesce(stored.seq, 0)`)+` AND seq <= ?2)
+		FROM (SELECT 1 AS n) AS one LEFT JOIN (
+			SELECT seq, exchanges FROM exchange_counts WHERE conversation_id = ?1 AND seq <= ?2 ORDER BY seq DESC LIMIT 1) AS stored ON true`,
+		conversation, seq).Scan(&turn)
+	return turn, err
 }
 
 // Unanswered reports whether the last message of a conversation is a user's.
 func Unanswered(ctx context.Context, q db.Querier, conversation int64) (unanswered bool, err error) {
 	err = q.QueryRowContext(ctx, `
-		SELECT coalesce((SELECT role = 'user' FROM messages WHERE conversation_id = ? AND `+InTalk+` ORDER BY seq DESC LIMIT 1), 0)`,
+		SELECT coalesce((SELECT role = 'user' FROM messages WHERE conversation_id = ? AND `+InTalk+` ORDER BY seq DESC LIMIT 1), false)`,
 		conversation).Scan(&unanswered)
 	return unanswered, err
 }
 
 // Starts returns the first messages of up to n turns, from the number turn on.
 func Starts(ctx context.Context, q db.Querier, conversation, turn, n int64) (seqs []int64, err error) {
-	from, before, err := nearest(ctx, q, conversation, `exchanges < ?2`, turn)
+	from, before, err := nearest(ctx, q, conversation, turn)
 	if err != nil {
 		return nil, err
 	}
-	return db.Column[int64](q.QueryContext(ctx, `SELECT seq `+starts+` ORDER BY seq LIMIT ?3 OFFSET ?4`, conversation, from, n, turn-before-1))
+	return db.Column[int64](q.QueryContext(ctx, `SELECT seq `+startsAfter(`?2`)+` ORDER BY seq LIMIT ?3 OFFSET ?4`, conversation, from, n, turn-before-1))
 }
 
-// nearest returns the last stored count for which a condition holds, and the message that it counts up to.
-func nearest(ctx context.Context, q db.Querier, conversation int64, condition string, value int64) (seq, count int64, err error) {
+// nearest returns the last stored count that is less than a turn's number, and the message that it counts up to.
+func nearest(ctx context.Context, q db.Querier, conversation, turn int64) (seq, count int64, err error) {
 	err = q.QueryRowContext(ctx, `SELECT seq, exchanges FROM exchange_counts
-		WHERE conversation_id = ?1 AND `+condition+` ORDER BY seq DESC LIMIT 1`, conversation, value).Scan(&seq, &count)
+		WHERE conversation_id = ? AND exchanges < ? ORDER BY seq DESC LIMIT 1`, conversation, turn).Scan(&seq, &count)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, 0, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"parley/conversation/internal/db"
 )
@@ -17,7 +18,16 @@ const (
 	Coming   State = "coming"   // its pieces are being stored
 	Ready    State = "ready"    // it waits for a message that names it
 	Accepted State = "accepted" // it waits for the run that reads it
-	Taken    State = "taken"    // it is deleted soon
+	Taken    State = "taken"    // its pieces are deleted soon, and it, if it has no key
+	Read     State = "read"     // it has no pieces; by its key, a repeated upload is recognized
+)
+
+const (
+	// Keep is how long an upload waits for a message that names it.
+	Keep = 24 * time.Hour
+
+	// KeepKey is how long a key is known, at least: as long as answers, after a message has named it.
+	KeepKey = 8 * 24 * time.Hour
 )
 
 // Piece is how many bytes of an upload are stored in one row, and written at once.
@@ -57,6 +67,9 @@ func drop(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	if n, err := result.RowsAffected(); err != nil || n == pieces {
 		return false, err
 	}
-	_, err = tx.ExecContext(ctx, `DELETE FROM uploads WHERE id = ?`, id)
+	if _, err = tx.ExecContext(ctx, `UPDATE uploads SET state = 'read' WHERE id = ? AND key IS NOT NULL`, id); err != nil {
+		return false, err
+	}
+	_, err = tx.ExecContext(ctx, `DELETE FROM uploads WHERE id = ? AND key IS NULL`, id)
 	return false, err
 }

@@ -10,24 +10,19 @@ import (
 	"parley/conversation/internal/db"
 )
 
-// The table messages_ranks is what messages are ranked by. It has a cursor of its own: a database of before has a whole
-// index of words, in which messages are found until the ranks are made.
+// The table messages_ranks holds the stemmed words by which found messages are ranked. It has a cursor of its own: a
+// database of an earlier version already has a complete index of words, which search uses until the ranks are complete.
 
 // RanksChoreName names the chore that brings the ranks up to date.
 const RanksChoreName = "the ranks of the search index"
 
-// RanksChore returns the chore that brings the ranks up to date.
-func RanksChore() db.Chore {
-	return db.Chore{Name: RanksChoreName, Step: UpdateRanks, Skip: skipRanks}
-}
-
-// rankBytes is how much text is ranked in one transaction; a longer message is added alone. Stemming takes several times as
-// long as cutting a text into words.
+// rankBytes limits the text that is added in one transaction; a longer message is added alone. Stemming takes several times
+// as long as splitting a text into words.
 const rankBytes = batchBytes / 4
 
-// UpdateRanks adds the oldest messages that the ranks do not have, as many as fit into a transaction. done says that they
-// have all.
-func UpdateRanks(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+// updateRanks adds the oldest messages that are missing in messages_ranks, as many as fit into a transaction. done reports
+// that none is missing.
+func updateRanks(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	batch, err := next(ctx, tx, "messages_ranks", rankBytes)
 	if err != nil || len(batch) == 0 {
 		return err == nil, err
@@ -42,19 +37,19 @@ func UpdateRanks(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	return false, err
 }
 
-// maxRanksBehind is how many messages the ranks may be behind for a search to wait for them.
+// maxRanksBehind is the number of missing messages up to which a search waits until they are added.
 const maxRanksBehind = 1000
 
-// UpdateNewRanks is UpdateRanks for a search: it does nothing while the ranks of a database of before are made, since
-// messages are found by their words until then.
-func UpdateNewRanks(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+// updateNewRanks is updateRanks for a search. It does nothing if too many messages are missing, as in a database of an
+// earlier version: search then finds messages by the index of words.
+func updateNewRanks(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	var behind int64
 	err = tx.QueryRowContext(ctx, `
 		SELECT (SELECT coalesce(max(id), 0) FROM messages) - (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_ranks')`).Scan(&behind)
 	if err != nil || behind > maxRanksBehind {
 		return true, err
 	}
-	return UpdateRanks(ctx, tx)
+	return updateRanks(ctx, tx)
 }
 
 func skipRanks(ctx context.Context, s *db.Skipper) error {
@@ -70,8 +65,8 @@ func (m message) addRanks(ctx context.Context, tx *sql.Tx) error {
 	if said == "" && used == "" {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO messages_ranks (rowid, said, used, place) VALUES (?, ?, ?, ?)`,
-		m.rowID(), strings.Join(fulltext.RankTokens(said), " "), strings.Join(fulltext.RankTokens(used), " "), m.place())
+	_, err := tx.ExecContext(ctx, insertRanks,
+		m.rowID(), m.place(), strings.Join(fulltext.RankTokens(said), " "), strings.Join(fulltext.RankTokens(used), " "))
 	if err != nil {
 		return fmt.Errorf("ranks of message %d: %w", m.id, err)
 	}
@@ -80,8 +75,8 @@ func (m message) addRanks(ctx context.Context, tx *sql.Tx) error {
 
 // Ranked reports whether the ranks have all messages that the index of words has.
 func Ranked(ctx context.Context, q db.Querier) (ranked bool, err error) {
-	err = q.QueryRowContext(ctx, `
+	err = q.QueryRowContext(ctx, db.Either(`
 		SELECT (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_ranks')
-			>= (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts')`).Scan(&ranked)
+			>= (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts')`, `SELECT true`)).Scan(&ranked)
 	return ranked, err
 }

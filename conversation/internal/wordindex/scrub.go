@@ -18,7 +18,8 @@ const (
 	scrubPages  = 64 // of the index, merged in one transaction
 )
 
-// ScheduleScrub has the words of deleted messages removed from the index in the background.
+// ScheduleScrub has the words of deleted messages removed from the index in the background. It does nothing on PostgreSQL, whose
+// index has no cursors: rows are gone there with the commit, and their bytes when the server vacuums the tables.
 func ScheduleScrub(ctx context.Context, tx *sql.Tx) error {
 	for _, table := range tables {
 		if err := setScrub(ctx, tx, table, scrubBegin); err != nil {
@@ -33,8 +34,8 @@ var tables = []string{"messages_fts", "messages_ranks"}
 
 func setScrub(ctx context.Context, tx *sql.Tx, table, state string) error {
 	_, err := tx.ExecContext(ctx, `
-		INSERT INTO cursors (name, value, updated_at) VALUES (?, ?, 0)
-		ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`, table+scrubSuffix, state)
+		INSERT INTO cursors (name, value, updated_at) SELECT CAST(? AS TEXT), CAST(? AS TEXT), 0 FROM cursors WHERE name = ?
+		ON CONFLICT (name) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at`, table+scrubSuffix, state, table)
 	return err
 }
 

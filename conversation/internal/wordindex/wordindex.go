@@ -1,9 +1,9 @@
-// Package wordindex keeps the full-text index of the messages: an FTS5 table with the words of each, and one with what
-// they are ranked by.
+// Package wordindex maintains the full-text index of the messages: an FTS5 table with their words, and one with the stemmed
+// words for ranking.
 //
-// The index follows the messages in the background, since adding many rows at once costs a fraction of adding each with
-// its commit. How far it has come is a cursor, so that a crash leaves nothing out. Deleted words stay in the older
-// segments of the index until these are merged, so all of them are after each deletion.
+// Messages are added to the index in the background, because adding many at once is much cheaper than adding each with its
+// commit. A cursor stores the last added message, so that a crash leaves none out. FTS5 keeps deleted words in older
+// segments of the index until it merges them, so all segments are merged after each deletion.
 package wordindex
 
 import (
@@ -23,12 +23,17 @@ import (
 	"parley/conversation/internal/turns"
 )
 
-// ChoreName names the chore that brings the index up to date. What deletes messages needs it: a message that is not in
-// the index yet can't be taken out of it.
+// ChoreName names the chore that brings the index up to date. Chores that delete messages run after it: a message that is
+// not in the index yet can't be taken out of it.
 const ChoreName = "the search index"
 
-// UpdateChore returns the chore that brings the index up to date.
-func UpdateChore() db.Chore { return db.Chore{Name: ChoreName, Step: Update, Skip: skip} }
+// UpdateChores returns the chores that bring the index of the database at a path up to date.
+func UpdateChores(path string) []db.Chore {
+	if db.IsURL(path) {
+		return []db.Chore{{Name: ChoreName, Step: updateListed}}
+	}
+	return []db.Chore{{Name: ChoreName, Step: update, Skip: skip}, {Name: RanksChoreName, Step: updateRanks, Skip: skipRanks}}
+}
 
 // ScrubChore returns the chore that removes deleted words from the index. It belongs behind what deletes messages, so that
 // it runs once for many deletions.
@@ -41,9 +46,9 @@ const (
 	batchBytes = 512 << 10 // of their text, likewise; a longer message is added alone
 )
 
-// Update adds the oldest messages that the index does not have, as many as fit into a transaction. done says that it has
-// all.
-func Update(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+// update adds the oldest messages that are missing in the index, as many as fit into a transaction. done reports that none
+// is missing.
+func update(ctx context.Context, tx *sql.Tx) (done bool, err error) {
 	batch, err := next(ctx, tx, "messages_fts", batchBytes)
 	if err != nil || len(batch) == 0 {
 		return err == nil, err
@@ -67,12 +72,12 @@ func sorted(batch []message) []message {
 	return batch
 }
 
-// skip adds the next messages without those that can't be read. It returns db.ErrStuck when the index itself is damaged.
+// skip adds the next messages, and leaves out those that can't be read. It returns db.ErrStuck if the index itself is damaged.
 func skip(ctx context.Context, s *db.Skipper) error {
 	return skipBehind(ctx, s, "messages_fts", message.add)
 }
 
-// skipBehind is skip for the table that a cursor belongs to, to which one adds a message.
+// skipBehind does the same for the table that a cursor belongs to. one adds a message to that table.
 func skipBehind(ctx context.Context, s *db.Skipper, cursor string, one func(message, context.Context, *sql.Tx) error) error {
 	add := func(ctx context.Context, tx *sql.Tx, ids []int64) error {
 		for _, id := range ids {
@@ -97,23 +102,24 @@ func skipBehind(ctx context.Context, s *db.Skipper, cursor string, one func(mess
 	})
 }
 
-// MessagesDeleted tells the index, and what makes vectors, that messages were deleted: the cursors go back to the newest
-// that is left. SQLite gives the ids of rows deleted at the end to new ones, which would be passed over.
+// MessagesDeleted moves the cursors of the index and of the vectors back to the newest message that is left. SQLite gives
+// the ids of the last rows, when they are deleted, to new rows, which would be passed over.
 func MessagesDeleted(ctx context.Context, tx *sql.Tx) error {
-	if _, err := tx.ExecContext(ctx, `UPDATE embeddings SET done = min(done, (SELECT coalesce(max(id), 0) FROM messages))`); err != nil {
+	if _, err := tx.ExecContext(ctx, `
+		UPDATE embeddings SET done = (SELECT coalesce(max(id), 0) FROM messages) WHERE done > (SELECT coalesce(max(id), 0) FROM messages)`); err != nil {
 		return err
 	}
 	_, err := tx.ExecContext(ctx, `
-		UPDATE cursors SET value = min(CAST(value AS INTEGER), (SELECT coalesce(max(id), 0) FROM messages))
-		WHERE name IN ('messages_fts', 'messages_ranks')`)
+		UPDATE cursors SET value = (SELECT coalesce(max(id), 0) FROM messages)
+		WHERE name IN ('messages_fts', 'messages_ranks') AND CAST(value AS BIGINT) > (SELECT coalesce(max(id), 0) FROM messages)`)
 	return err
 }
 
-// MoveSession has the index say that the messages of a session belong to another one. Messages that the index does not
-// have yet are added with the session that they belong to then.
+// MoveSession changes the session of messages in the index. Messages that are not in the index yet are added later, with
+// their new session.
 func MoveSession(ctx context.Context, tx *sql.Tx, from, to int64) error {
 	var ranked int64
-	if err := tx.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_ranks'`).Scan(&ranked); err != nil {
+	if err := tx.QueryRowContext(ctx, rankedUpTo).Scan(&ranked); err != nil {
 		return err
 	}
 	for after := int64(0); ; {
@@ -122,10 +128,7 @@ func MoveSession(ctx context.Context, tx *sql.Tx, from, to int64) error {
 			return err
 		}
 		for _, m := range batch {
-			if _, err := tx.ExecContext(ctx, `DELETE FROM messages_fts WHERE rowid = ?`, m.rowID()); err != nil {
-				return err
-			}
-			if _, err := tx.ExecContext(ctx, `DELETE FROM messages_ranks WHERE rowid = ?`, m.rowID()); err != nil {
+			if err := deleteRow(ctx, tx, m.rowID()); err != nil {
 				return err
 			}
 			m.session = to
@@ -143,10 +146,19 @@ func MoveSession(ctx context.Context, tx *sql.Tx, from, to int64) error {
 	}
 }
 
+// rankedUpTo selects the newest message that has ranks, and isIndexed is the condition that a message m has words. On
+// PostgreSQL it first waits for a process that adds some of them.
+var (
+	rankedUpTo = db.Either(`SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_ranks'`,
+		`SELECT 9223372036854775807 - 0 * count(*) FROM (SELECT 1 FROM unindexed_messages FOR UPDATE) AS missing`)
+	isIndexed = db.Either(`m.id <= (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts')`,
+		`NOT EXISTS (SELECT 1 FROM unindexed_messages u WHERE u.message_id = m.id)`)
+)
+
 // indexedOf returns the next messages of a session that the index has.
 func indexedOf(ctx context.Context, tx *sql.Tx, session, after int64) (batch []message, err error) {
 	rows, err := tx.QueryContext(ctx, selectMessages+`
-		WHERE c.session_id = ? AND m.id > ? AND m.id <= (SELECT CAST(value AS INTEGER) FROM cursors WHERE name = 'messages_fts')
+		WHERE c.session_id = ? AND m.id > ? AND `+isIndexed+`
 		ORDER BY m.id LIMIT ?`, session, after, batchRows)
 	if err != nil {
 		return nil, err
@@ -168,6 +180,45 @@ func RowID(conversation, seq int64) int64 { return conversation<<24 | seq }
 
 // ConversationOf returns the conversation of a row of the index.
 func ConversationOf(rowID int64) int64 { return rowID >> 24 }
+
+// SeqOf returns the seq of the message at a row of the index.
+func SeqOf(rowID int64) int64 { return rowID & (1<<24 - 1) }
+
+// Pages of files have rows of the index, too: behind the messages of their conversation.
+const (
+	pageBit    = 1 << 23
+	lastInside = 1<<24 - 1
+)
+
+// FirstPage returns the row of the first page of a conversation's files.
+func FirstPage(conversation int64) int64 { return RowID(conversation, pageBit) }
+
+// LastPage returns the last row that a page of a conversation's files can have.
+func LastPage(conversation int64) int64 { return RowID(conversation, lastInside) }
+
+// IsPage reports whether a row of the index is a page of a file.
+func IsPage(rowID int64) bool { return rowID&pageBit != 0 }
+
+// AddPage adds a page of a file to a session's part of the index.
+func AddPage(ctx context.Context, tx *sql.Tx, rowID, session int64, text string) error {
+	page := message{seq: SeqOf(rowID), conversation: ConversationOf(rowID), session: session, role: "user", content: text}
+	return page.addBoth(ctx, tx)
+}
+
+// DeletePage deletes a page from the index.
+func DeletePage(ctx context.Context, tx *sql.Tx, rowID int64) error { return deleteRow(ctx, tx, rowID) }
+
+func deleteRow(ctx context.Context, tx *sql.Tx, rowID int64) error {
+	for _, statement := range []string{
+		db.Either(`DELETE FROM messages_fts WHERE rowid = ?`, `DELETE FROM message_words WHERE id = ?`),
+		db.Either(`DELETE FROM messages_ranks WHERE rowid = ?`, `DELETE FROM message_ranks WHERE id = ?`),
+	} {
+		if _, err := tx.ExecContext(ctx, statement, rowID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // The column place has tokens that say where a message belongs. They begin with a character that no word has, so that no
 // text is taken for them.
@@ -193,15 +244,15 @@ func (m message) rowID() int64 { return RowID(m.conversation, m.seq) }
 // next returns the next messages behind a cursor, with up to so many bytes of text.
 func next(ctx context.Context, tx *sql.Tx, cursor string, bytes int) (batch []message, err error) {
 	var after int64
-	if err := tx.QueryRowContext(ctx, `SELECT CAST(value AS INTEGER) FROM cursors WHERE name = ?`, cursor).Scan(&after); err != nil {
+	if err := tx.QueryRowContext(ctx, `SELECT CAST(value AS BIGINT) FROM cursors WHERE name = ?`, cursor).Scan(&after); err != nil {
 		return nil, err
 	}
 	return read(ctx, tx, `m.id > ?`, after, batchRows, bytes)
 }
 
-func read(ctx context.Context, q db.Querier, condition string, id int64, n, bytes int) (batch []message, err error) {
+func read(ctx context.Context, q db.Querier, condition string, which any, n, bytes int) (batch []message, err error) {
 	rows, err := q.QueryContext(ctx, selectMessages+`
-		WHERE `+condition+` ORDER BY m.id LIMIT ?`, id, n)
+		WHERE `+condition+` ORDER BY m.id LIMIT ?`+db.Either(``, ` FOR KEY SHARE OF m`), which, n)
 	if err != nil {
 		return nil, err
 	}
@@ -235,8 +286,8 @@ func (m message) add(ctx context.Context, tx *sql.Tx) error {
 	}
 	words, parts := fulltext.Tokenize(m.content)
 	calls, callParts := fulltext.Tokenize(CallsText(m.calls))
-	_, err := tx.ExecContext(ctx, `INSERT INTO messages_fts (rowid, words, parts, calls, place) VALUES (?, ?, ?, ?, ?)`,
-		m.rowID(), fulltext.Join(words), fulltext.Join(parts), fulltext.Join(append(calls, callParts...)), m.place())
+	_, err := tx.ExecContext(ctx, insertWords,
+		m.rowID(), m.place(), fulltext.Join(words), fulltext.Join(parts), fulltext.Join(append(calls, callParts...)))
 	return err
 }
 

@@ -1,4 +1,5 @@
-// The list of commands above the field, while a command is being written.
+// Completes commands: a list above the text field shows the commands that begin with what
+// is typed.
 
 export function startCompletion(field) {
   const list = document.getElementById("completions");
@@ -45,7 +46,7 @@ export function startCompletion(field) {
   };
 
   field.addEventListener("input", look);
-  field.addEventListener("blur", () => setTimeout(() => { // after the click that took the focus
+  field.addEventListener("blur", () => setTimeout(() => { // a click on the list first gives the focus back
     if (document.activeElement !== field) close();
   }, 150));
   list.addEventListener("mousedown", (event) => event.preventDefault());
@@ -54,7 +55,7 @@ export function startCompletion(field) {
     if (option) take(option);
   });
 
-  // takes reports whether a key was for the list.
+  // takes handles a keydown event, and returns whether the list has used the key.
   return {
     takes(event) {
       if (!shown.length) return false;

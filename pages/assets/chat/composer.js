@@ -1,27 +1,14 @@
-// Where one writes: sending, files, the completion of commands, edits of the
-// last message, and the stop button.
+// The form for messages: sending, files, the completion of commands, edits of earlier
+// messages, and the stop button.
 
 import { startCompletion } from "./commands.js";
 import { startFiles } from "./files.js";
+import { formOf, post, startUnsent } from "./unsent.js";
 
+// A keyboard on the screen has no Shift+Enter, so there Enter begins a new line.
+const touch = matchMedia("(pointer: coarse) and (hover: none)");
 
-// post sends a form's data. It gives "" when it was taken, else what to say.
-async function post(url, data) {
-  let answer;
-  try {
-    answer = await fetch(url, { method: "POST", body: data, headers: { Accept: "application/json" } });
-  } catch {
-    return "The gateway can't be reached. Your message is still here; send it again when the connection is back.";
-  }
-  if (answer.ok) return "";
-  try {
-    return (await answer.json()).detail || `The gateway refused it (${answer.status}).`;
-  } catch {
-    return `The gateway refused it (${answer.status}).`;
-  }
-}
-
-// newID names a message, so that it is taken once however often it is sent.
+// newID returns the id of a message, by which it is taken once however often it is sent.
 const newID = () => Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 export function startComposer(talk) {
@@ -40,6 +27,12 @@ export function startComposer(talk) {
   const files = startFiles(form, field, trouble);
   const completion = startCompletion(field);
   const editing = startEditing(field, grow, trouble);
+  const unsent = startUnsent(url, (message) => {
+    field.value = [message.text, field.value].filter(Boolean).join("\n\n");
+    files.add(message.files ?? []);
+    grow();
+    field.focus();
+  });
 
   let pending = null; // the message that was sent and not yet taken: a repeat is the same one
 
@@ -59,14 +52,18 @@ export function startComposer(talk) {
     const seq = editing.seq();
     const content = JSON.stringify([text, seq, sent.map(({ file }) => [file.name, file.size, file.lastModified])]);
     if (pending?.content !== content) pending = { content, id: newID() };
-    const data = new FormData();
-    data.set("text", text);
-    data.set("id", pending.id);
-    if (seq) data.set("seq", seq);
-    for (const { file } of sent) data.append("file", file, file.name || "picture.png");
+    const message = { id: pending.id, text, seq, files: sent.map(({ file }) => file) };
     form.ariaBusy = "true";
     trouble("");
-    const why = await post(`${url}/${seq ? "edit" : "messages"}`, data);
+    let { why, later } = unsent.waiting() ? { why: "Earlier messages wait.", later: true } : await post(`${url}/${seq ? "edit" : "messages"}`, formOf(message));
+    if (why && later) {
+      try {
+        await unsent.keep(message);
+        why = "";
+      } catch { // the browser forbids storage
+        why += " Your message is still here; send it again when the connection is back.";
+      }
+    }
     form.ariaBusy = "false";
     if (why) {
       trouble(why);
@@ -91,18 +88,20 @@ export function startComposer(talk) {
   async function give(button, command) {
     if (button.disabled) return;
     button.disabled = true;
-    const why = await post(`${url}/messages`, message(command));
+    const { why } = await post(`${url}/messages`, formOf({ id: newID(), text: command }));
     trouble(why);
     if (!why) dispatchEvent(new Event("sent"));
     setTimeout(() => { button.disabled = false; }, why ? 0 : 1000);
   }
-  const stopAnswer = () => give(stop, "/stop");
-  function message(text) {
-    const data = new FormData();
-    data.set("text", text);
-    data.set("id", newID());
-    return data;
+  // regenerate asks an earlier message again, which begins another branch.
+  async function regenerate(button, entry) {
+    button.disabled = true;
+    const { why } = await post(`${url}/edit`, formOf({ id: newID(), text: entry.querySelector(".bubble").textContent, seq: entry.dataset.seq }));
+    trouble(why);
+    if (!why) dispatchEvent(new Event("sent"));
+    button.disabled = false;
   }
+  const stopAnswer = () => give(stop, "/stop");
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
@@ -114,10 +113,10 @@ export function startComposer(talk) {
   });
   field.addEventListener("keydown", (event) => {
     if (event.isComposing || completion.takes(event)) return;
-    if (event.key === "Enter" && !event.shiftKey && !event.altKey) {
+    if (event.key === "Enter" && !event.shiftKey && !event.altKey && (event.ctrlKey || event.metaKey || !touch.matches)) {
       event.preventDefault();
       submit();
-    } else if (event.key === "ArrowUp" && !field.value && editing.begin()) {
+    } else if (event.key === "ArrowUp" && !event.altKey && !field.value.trim() && editing.begin()) {
       event.preventDefault();
       grow();
     }
@@ -139,7 +138,9 @@ export function startComposer(talk) {
   addEventListener("submit", (event) => {
     if (!event.target.matches("form[data-send]")) return;
     event.preventDefault();
-    give(event.target.querySelector("button"), event.target.elements.text.value);
+    const asked = event.target.matches(".retry") ? earlierQuestion(event.target.closest("li")) : null;
+    if (asked) regenerate(event.target.querySelector("button"), asked);
+    else give(event.target.querySelector("button"), event.target.elements.text.value);
     field.focus();
   });
   addEventListener("click", (event) => {
@@ -147,14 +148,25 @@ export function startComposer(talk) {
     if (button && editing.begin(button.closest("li"))) grow();
   });
 
+  const enterKey = () => { field.enterKeyHint = touch.matches ? "enter" : "send"; };
+  touch.addEventListener("change", enterKey);
+  enterKey();
   if (!field.value) field.value = kept(draftKey());
   stop.hidden = document.getElementById("answer").hidden;
   grow();
   return { working: (working) => { stop.hidden = !working; } };
 }
 
-// startEditing puts the last message back into the field, to be said anew. What
-// had been begun there is back when the edit is sent or left.
+// earlierQuestion returns the message that an answer is to, where something was said after
+// it; null for the last answer.
+function earlierQuestion(entry) {
+  const asked = [...document.querySelectorAll("#messages > .user")];
+  const before = asked.filter((one) => one.compareDocumentPosition(entry) & Node.DOCUMENT_POSITION_FOLLOWING).pop();
+  return before && before !== asked.at(-1) ? before : null;
+}
+
+// startEditing puts a message back into the field, to be said anew. What had been begun
+// there is back when the edit is sent or left.
 function startEditing(field, changed, trouble) {
   const bar = document.getElementById("editing");
   let seq = "";

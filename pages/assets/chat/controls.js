@@ -1,5 +1,5 @@
-// What pages need beside the stream: the drawer of a phone, menus, dialogs,
-// copying, and earlier messages.
+// Controls of the chat pages: the sidebar on phones, menus, the delete dialog, copy buttons,
+// and loading earlier messages.
 
 import { copy, dress } from "../code.js";
 
@@ -17,7 +17,7 @@ export function startControls() {
   });
 }
 
-// refresh shows the controls that need scripts.
+// refresh shows the buttons in an element that work only with scripts.
 export function refresh(element) {
   for (const button of element.querySelectorAll("[data-copy][hidden], [data-edit][hidden]")) button.hidden = false;
 }
@@ -39,6 +39,7 @@ function drawer() {
       open(false);
     }
   });
+  addEventListener("open-side", () => { if (opener?.offsetParent) open(true); });
   addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !document.body.classList.contains("side-open")) return;
     event.preventDefault();
@@ -72,8 +73,8 @@ function deletion() {
   });
 }
 
-// earlier puts the messages before these above them, when the reader comes near
-// the first one or asks for more.
+// earlier loads the previous page of messages above the first one, when the user scrolls
+// near it or follows the link.
 function earlier() {
   const scroll = document.getElementById("scroll");
   const list = document.getElementById("messages");
@@ -111,5 +112,5 @@ function earlier() {
     event.preventDefault();
     load();
   });
-  addEventListener("load", () => setTimeout(() => near.observe(link))); // the page has moved to its end by then
+  addEventListener("load", () => setTimeout(() => near.observe(link))); // by then the page has scrolled to the newest message
 }

@@ -1,13 +1,15 @@
-// Pictures and files that go along with a message: chosen, pasted or dropped.
+// Pictures and files that go along with a message: chosen, pasted or dropped. What the
+// gateway would refuse is refused when it is picked.
 
-const most = 10; // as take.go says
-const mostBytes = 8 * 1024 * 1024;
-const mostTogether = 23 * 1024 * 1024; // with the text, a message stays below what is taken
+const mebibyte = 1024 * 1024;
 
 export function startFiles(form, field, trouble) {
   const input = document.getElementById("files");
   const list = document.getElementById("picked");
   const button = document.getElementById("attach");
+  const most = Number(input.dataset.most);
+  const mostBytes = Number(input.dataset.mostBytes);
+  const mostTogether = Number(input.dataset.mostTogether) - mebibyte; // which leaves room for the text
   let picked = [];
 
   input.hidden = true;
@@ -48,10 +50,14 @@ export function startFiles(form, field, trouble) {
   function add(files) {
     trouble("");
     for (const file of files) {
-      if (picked.length >= most) trouble(`At most ${most} files go with one message.`);
-      else if (file.size > mostBytes) trouble(`${file.name} is too large: a file may have ${mostBytes / 1024 / 1024} MiB.`);
-      else if (picked.reduce((sum, one) => sum + one.file.size, file.size) > mostTogether) trouble(`${file.name} is too much beside the others: together they may have ${mostTogether / 1024 / 1024} MiB.`);
-      else picked.push({ file, url: file.type.startsWith("image/") ? URL.createObjectURL(file) : "" });
+      if (!file.size) trouble(`${file.name || "The file"} is empty.`);
+      else if (picked.length >= most) trouble(`At most ${most} files go with one message.`);
+      else if (file.size > mostBytes) trouble(`${file.name} is too large: a file may have ${mostBytes / mebibyte} MiB.`);
+      else if (picked.reduce((sum, one) => sum + one.file.size, file.size) > mostTogether) trouble(`${file.name} is too much beside the others: together they may have ${mostTogether / mebibyte} MiB.`);
+      else {
+        if (file.type.startsWith("image/") && "blind" in input.dataset) trouble(`The model can't see pictures: of ${file.name || "this one"} it is told only the name.`);
+        picked.push({ file, url: file.type.startsWith("image/") ? URL.createObjectURL(file) : "" });
+      }
     }
     show();
   }
@@ -84,5 +90,5 @@ export function startFiles(form, field, trouble) {
     field.dispatchEvent(new Event("input"));
   }
 
-  return { picked: () => picked, drop };
+  return { picked: () => picked, add, drop };
 }

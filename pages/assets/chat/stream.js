@@ -1,12 +1,13 @@
-// What changes in the chat, as the server tells it: see stream.go for the
-// meaning of each part.
+// Shows the changes of the chat that the server reports. stream.go says what each part of
+// an update means.
 
 import { dress } from "../code.js";
 import { refresh } from "./controls.js";
+import { changes, showList } from "./list.js";
 
-const silence = 45_000; // ms without a sign of life, of which one comes every 15 s: the connection is dead
-const gap = 1500; // ms that a connection may be away without a word
-const refused = 5000; // ms until a server that has refused the stream is asked again
+const silence = 45_000; // ms without an event, of which one comes every 15 s, until a connection counts as dead
+const gap = 1500; // ms without a connection until the page says so
+const refused = 5000; // ms until the next attempt after the server has refused the stream
 
 export function startStream(talk, composer) {
   const following = follow(document.getElementById("scroll"), document.getElementById("to-end"));
@@ -39,14 +40,17 @@ function connect(talk, apply) {
   function open() {
     if (source || document.hidden) return;
     source = new EventSource(`${talk.dataset.url}/events?at=${encodeURIComponent(at)}`);
-    source.onopen = alive;
+    source.onopen = () => {
+      alive();
+      dispatchEvent(new Event("connected"));
+    };
     source.addEventListener("beat", alive);
     source.onmessage = (event) => {
       alive();
       const update = JSON.parse(event.data);
       if (update.reload) {
         close();
-        location.reload();
+        changes.settled().then((leads) => { if (!leads) location.reload(); });
         return;
       }
       apply(update);
@@ -92,8 +96,8 @@ function connect(talk, apply) {
   open();
 }
 
-// follow keeps the newest text in sight while the reader is at the end, and
-// otherwise leaves the page where it is: who has moved up, however little, reads.
+// follow keeps the newest text in sight while the reader is at the end. When the reader has
+// moved up, however little, it leaves the page where it is.
 export function follow(scroll, end) {
   const below = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight;
   let atEnd = true;
@@ -101,6 +105,7 @@ export function follow(scroll, end) {
   const show = () => { end.hidden = atEnd || below() < 80; };
   const toEnd = () => {
     scroll.scrollTop = scroll.scrollHeight;
+    top = scroll.scrollTop; // a move up before the event of this one is seen against it
     atEnd = true;
     show();
   };
@@ -123,6 +128,14 @@ export function follow(scroll, end) {
   return { toEnd, stay };
 }
 
+// reloadOnce loads the page again, but not twice in a row.
+function reloadOnce() {
+  const last = Number(sessionStorage.getItem("reloaded") ?? 0);
+  if (Date.now() - last < 10_000) return;
+  sessionStorage.setItem("reloaded", Date.now());
+  location.reload();
+}
+
 class View {
   constructor(talk) {
     this.talk = talk;
@@ -143,7 +156,9 @@ class View {
     if (update.blocks !== undefined) this.blocks(update.keep ?? 0, update.blocks);
     if (update.title !== undefined) this.name(update.title);
     if (update.chats !== undefined) this.list(update.chats);
-    if (this.messages.querySelector(".user, .assistant")) this.menu.hidden = false; // there is something to be renamed or deleted
+    if (this.messages.querySelector(".user, .assistant")) { // there is something to be renamed or deleted
+      for (const entry of this.menu.querySelectorAll("[data-stored]")) entry.hidden = false;
+    }
     if (this.empty && (this.messages.children.length || this.waiting.children.length)) {
       this.empty.remove();
       this.empty = null;
@@ -151,8 +166,8 @@ class View {
     this.first = false;
   }
 
-  // entries brings the end of the transcript to what the server says it is.
-  // What stands above that, and was loaded before, stays.
+  // entries makes the end of the transcript as the server says it is. Entries above that,
+  // which were loaded before, stay.
   entries(list) {
     const ids = new Set(list.map((entry) => entry.id));
     const known = list.map((entry) => document.getElementById(entry.id)).find((element) => element);
@@ -165,7 +180,10 @@ class View {
     for (const entry of list) {
       let element = document.getElementById(entry.id);
       if (!element) {
-        if (!entry.html) continue;
+        if (!entry.html) { // another branch was chosen elsewhere, whose messages this page does not have
+          reloadOnce();
+          continue;
+        }
         element = this.make(entry.html);
         if (last) last.after(element);
         else if (known) known.before(element);
@@ -215,12 +233,7 @@ class View {
   }
 
   list(html) {
-    const open = this.chats.querySelector("details")?.open;
     const focused = this.chats.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    this.chats.innerHTML = html; // the same for all pages
-    this.chats.querySelector(`a[href="${this.talk.dataset.url}"]`)?.setAttribute("aria-current", "page");
-    const details = this.chats.querySelector("details");
-    if (details && open) details.open = true;
-    if (focused) [...this.chats.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
+    showList(html, focused);
   }
 }

@@ -1,7 +1,7 @@
-// Adds the lines of the log as they come.
+// Appends log lines to the page as the gateway writes them.
 const lines = document.getElementById("lines");
 const live = document.getElementById("live");
-const most = 2000; // lines that a page holds
+const most = 2000; // lines that the page keeps; older ones are removed
 
 const nearEnd = () => lines.scrollHeight - lines.scrollTop - lines.clientHeight < 40;
 lines.scrollTop = lines.scrollHeight;
@@ -12,7 +12,7 @@ stream.addEventListener("error", () => { live.textContent = "connecting again â€
 stream.addEventListener("message", (event) => {
   const follow = nearEnd();
   const part = document.createElement("template");
-  part.innerHTML = event.data; // made of a template of the gateway's, which escapes
+  part.innerHTML = event.data; // the gateway renders the line with a template that escapes it
   lines.append(part.content);
   while (lines.children.length > most) lines.firstElementChild.remove();
   document.getElementById("no-lines").hidden = true;

@@ -1,4 +1,4 @@
-// Draws the overview's plots from its table, which stays for who reads that.
+// Draws the plots of the overview from the numbers in its table.
 import uPlot from "../vendor/uplot/uplot.js";
 
 const table = document.getElementById("points");
@@ -17,7 +17,7 @@ const series = {
   prompt: { label: "in", color: "--plot-1" },
   completion: { label: "out", color: "--plot-2" },
   p50: { label: "median", color: "--plot-1" },
-  p95: { label: "95 of 100", color: "--plot-2" },
+  p95: { label: "95th percentile", color: "--plot-2" },
   failed: { label: "errors", color: "--plot-3" },
 };
 
@@ -55,7 +55,7 @@ const draw = (place) => {
       ...shown.map((name, n) => ({
         label: series[name].label, stroke: color(series[name].color), width: 2,
         fill: n === 0 ? color(`${series[name].color}-fill`) : undefined,
-        points: { show: times.length < 2, size: 5 }, spanGaps: true, value: (_, value) => short(value),
+        points: { show: column(name).filter((value) => value !== null).length < 2, size: 7 }, spanGaps: true, value: (_, value) => short(value),
       })),
     ],
   }, [times, ...shown.map(column)], place);

@@ -91,4 +91,69 @@ await assert.rejects(
 );
 assert.equal((await client.models.retrieve("test-model")).id, "test-model");
 
+// The same as responses: stateless with tools and pictures, as a stream, and in a session.
+const response = await client.responses.create({ model, instructions: "Be brief.", input: "alone" });
+assert.equal(response.output_text, "echo: alone");
+assert.equal(response.status, "completed");
+assert.ok(response.usage.total_tokens > 0);
+const functions = [{ type: "function", name: "weather", strict: true, parameters: { type: "object", properties: {}, required: [], additionalProperties: false } }];
+const input = [{ role: "user", content: "call" }];
+const calling = await client.responses.create({ model, input, tools: functions });
+const called = calling.output.find((item) => item.type === "function_call");
+assert.equal(called.name, "weather");
+input.push(...calling.output, { type: "function_call_output", call_id: called.call_id, output: "rain" });
+assert.equal((await client.responses.create({ model, input, tools: functions })).output_text, "It says: rain");
+
+const types = [];
+let written = "";
+for await (const event of await client.responses.create({ model, input: "in pieces", stream: true })) {
+	if (!types.includes(event.type)) types.push(event.type);
+	if (event.type === "response.output_text.delta") written += event.delta;
+	if (event.type === "response.completed") assert.equal(event.response.output[0].content[0].text, written);
+}
+assert.equal(written, "echo: in pieces");
+assert.deepEqual(types, ["created", "in_progress", "output_item.added", "content_part.added", "output_text.delta", "output_text.done",
+	"content_part.done", "output_item.done", "completed"].map((name) => "response." + name));
+const helper = client.responses.stream({ model, input: [{ role: "user", content: "call" }], tools: functions });
+assert.equal((await helper.finalResponse()).output[0].name, "weather");
+const parsed = await client.responses.parse({ model, input: "json", text: { format: { type: "json_schema", name: "a", schema: { type: "object" } } } });
+assert.equal(parsed.output_text, '{"a":1}');
+
+const begun = await client.responses.create({ model, conversation: "task-3", input: "first" });
+assert.equal(begun.conversation.id, "api:task-3");
+const gone = client.responses.stream({ model, previous_response_id: begun.id, input: "second" });
+assert.equal((await gone.finalResponse()).output_text, "echo: second");
+await assert.rejects(
+	client.responses.create({ model, previous_response_id: begun.id, input: "third" }),
+	(e) => e instanceof OpenAI.BadRequestError && e.param === "previous_response_id" && e.code === "previous_response_not_found",
+);
+await assert.rejects(
+	client.responses.create({ model, input: "search", tools: [{ type: "web_search" }] }),
+	(e) => e instanceof OpenAI.BadRequestError && e.param === "tools[0]",
+);
+
+// Pictures of answers, whole and as a stream.
+const png = "iVBORw0KGgogYW5kIG1vcmU=";
+for (const who of [{}, { user: "painter" }]) {
+	const drawn = await client.chat.completions.create({ model, ...who, messages: say("draw") });
+	assert.equal(drawn.choices[0].message.images[0].image_url.url, "data:image/png;base64," + png);
+	const drawing = await client.chat.completions.create({ model, ...who, messages: say("draw"), stream: true });
+	const urls = [];
+	for await (const chunk of drawing) for (const image of chunk.choices[0]?.delta.images ?? []) urls.push(image.image_url.url);
+	assert.deepEqual(urls, ["data:image/png;base64," + png]);
+	const picture = await client.responses.create({ model, ...who, input: "draw" });
+	assert.equal(picture.output.find((item) => item.type === "image_generation_call").result, png);
+	const painted = await client.responses.stream({ model, ...who, input: "draw" }).finalResponse();
+	assert.equal(painted.output.find((item) => item.type === "image_generation_call").result, png);
+	assert.equal(painted.output_text, "Here it is.");
+}
+
+// What a session has answered can be read again, until it is deleted.
+const kept = await client.responses.create({ model, user: "task-4", input: "keep this", metadata: { step: "1" } });
+const read = await client.responses.retrieve(kept.id);
+assert.equal(read.output_text, "echo: keep this");
+assert.deepEqual([read.status, read.metadata], ["completed", { step: "1" }]);
+await client.responses.delete(kept.id);
+await assert.rejects(client.responses.retrieve(kept.id), (e) => e instanceof OpenAI.NotFoundError);
+
 console.log("the official client understands the gateway");

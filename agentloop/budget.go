@@ -1,0 +1,228 @@
+package agentloop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"parley/agentloop/command"
+	"parley/agentloop/window"
+	"parley/conversation"
+	"parley/conversation/budgets"
+	"parley/conversation/retry"
+	"parley/conversation/steps"
+	"parley/llm"
+	"parley/plaintext"
+)
+
+// Budgets are the caps of what model calls may use.
+type Budgets struct {
+	Store         *budgets.Budgets // nil: nothing is capped
+	Currency      string           // of the costs
+	AnswerReserve int              // tokens that an answer is expected to have at most
+
+	Paces *budgets.Paces // how many answers a person gets in a minute; nil: any number
+
+	// Cost returns what tokens of a model cost. nil: nothing.
+	Cost func(model string, prompt, cached, completion int64) (cost float64, known bool)
+	// Person returns whose budget the calls for a person of a channel use, and whether these are
+	// never refused. nil: CHANNEL:ID, and they may be.
+	Person func(channel, id string) (name string, unlimited bool)
+	// Zone returns the time zone of a person of a channel, nil where it is not known. nil: it is
+	// not known of anybody.
+	Zone func(ctx context.Context, channel, id string) *time.Location
+	// Refused is called for every call that is refused. nil: nobody is told.
+	Refused func(scope budgets.Scope, unit budgets.Unit)
+}
+
+// person returns whose budget the calls for a person use; "" when nobody said who it is.
+func (b Budgets) person(channel string, who conversation.Sender) (name string, unlimited bool) {
+	switch {
+	case who.ID == "":
+		return "", false
+	case b.Person == nil:
+		return channel + ":" + who.ID, false
+	}
+	return b.Person(channel, who.ID)
+}
+
+// zone returns the time zone of the sender of a message, nil where it is not known.
+func (b Budgets) zone(ctx context.Context, in conversation.Inbound) *time.Location {
+	if b.Zone == nil || in.Sender.ID == "" {
+		return nil
+	}
+	return b.Zone(ctx, in.Channel(), in.Sender.ID)
+}
+
+// usageOf returns what /usage shows to the sender of a message.
+func (r *Router) usageOf(in conversation.Inbound) command.Budgets {
+	b := r.deps.Budgets
+	person, _ := b.person(in.Channel(), in.Sender)
+	return command.Budgets{
+		Caps: b.Store, Person: person, Currency: b.Currency, Cost: b.Cost,
+		Zone: func(ctx context.Context) *time.Location { return b.zone(ctx, in) },
+	}
+}
+
+// charge returns whose budgets the calls for a message use.
+func (r *Router) charge(key conversation.Key, channel string, who conversation.Sender) budgets.Call {
+	call := budgets.Call{Session: key}
+	call.Person, call.Unlimited = r.deps.Budgets.person(channel, who)
+	return call
+}
+
+// tally adds up what the attempts at a call use.
+type tally struct {
+	budgets.Amount
+	budgets Budgets
+}
+
+func (t *tally) add(model string, prompt, cached, completion int) {
+	t.Tokens += int64(prompt) + int64(completion)
+	if t.budgets.Cost != nil {
+		cost, _ := t.budgets.Cost(model, int64(prompt), int64(cached), int64(completion))
+		t.Cost += budgets.Money(cost)
+	}
+}
+
+// callModel makes a model call within the budgets. It fails with the kind over_budget where a cap
+// is reached. prompt is how many tokens the call is expected to send. It returns the caps of
+// which most is used now.
+func (r *Router) callModel(ctx context.Context, model Model, to budgets.Call, prompt int, request llm.Request, emit func(llm.Delta)) (response llm.Response, warnings []budgets.Use, err error) {
+	store := r.deps.Budgets.Store
+	if store == nil {
+		response, err = model.Complete(ctx, request, emit)
+		return response, nil, err
+	}
+	estimate, used := tally{budgets: r.deps.Budgets}, tally{budgets: r.deps.Budgets}
+	estimate.add(model.Model(), prompt, 0, r.deps.Budgets.AnswerReserve)
+	to.Estimate = estimate.Amount
+	reserved, err := r.reserve(ctx, to)
+	if err != nil {
+		return llm.Response{}, nil, err
+	}
+	defer func() { warnings = r.endReservation(ctx, reserved, to, used.Amount) }() // also after a panic
+	attempted := request.Attempted
+	request.Attempted = func(a llm.Attempt) {
+		used.add(a.Model, a.Usage.Prompt, a.Usage.Cached, a.Usage.Completion)
+		if attempted != nil {
+			attempted(a)
+		}
+	}
+	response, err = model.Complete(ctx, request, emit)
+	if used.Tokens == 0 && (err == nil || response.Text != "") { // the server does not say, or the call was stopped
+		used.add(response.Model, prompt, 0, r.answerTokens(response))
+	}
+	return response, nil, err
+}
+
+// reserve reserves a call. It tries again while the store fails.
+func (r *Router) reserve(ctx context.Context, to budgets.Call) (reserved *budgets.Reservation, err error) {
+	var refused *budgets.Refused
+	err = retry.Persist(ctx, r.deps.Log, "reserve a model call", func() error {
+		reserved, err = r.deps.Budgets.Store.Reserve(ctx, to)
+		if errors.As(err, &refused) {
+			return nil
+		}
+		return err
+	})
+	if err != nil || refused == nil {
+		return reserved, err
+	}
+	r.deps.Log.Info("model call refused", "session", to.Session, "person", to.Person, "budget", refused.Use)
+	if r.deps.Budgets.Refused != nil {
+		r.deps.Budgets.Refused(refused.Scope, refused.Unit)
+	}
+	return nil, &llm.Error{
+		Kind: llm.KindOverBudget, User: refused.Words(r.deps.Budgets.Currency), RetryAfter: refused.Reset.Sub(refused.At), Err: refused,
+	}
+}
+
+// endReservation stores what a call has used, and returns what its chat is to be warned of.
+func (r *Router) endReservation(ctx context.Context, reserved *budgets.Reservation, to budgets.Call, used budgets.Amount) []budgets.Use {
+	warnings, err := r.deps.Budgets.Store.End(ctx, reserved, used)
+	if err != nil {
+		r.deps.Log.Error("use of a budget not stored", "session", to.Session, "person", to.Person, "tokens", used.Tokens, "error", err)
+	}
+	for _, w := range warnings {
+		r.deps.Log.Warn("most of a budget used", "session", to.Session, "person", to.Person, "budget", w)
+	}
+	return slices.DeleteFunc(warnings, func(w budgets.Use) bool { return w.Scope == budgets.Total || to.Unlimited })
+}
+
+// answerTokens counts the tokens of an answer.
+func (r *Router) answerTokens(response llm.Response) int {
+	return r.deps.Counter.Message(llm.Message{Role: "assistant", Content: response.Text, ToolCalls: response.ToolCalls})
+}
+
+// requestTokens counts the tokens of a call.
+func (r *Router) requestTokens(request llm.Request) int {
+	if r.deps.Budgets.Store == nil {
+		return 0
+	}
+	total := r.deps.Counter.Tools(request.Tools)
+	for _, m := range request.Messages {
+		total += r.deps.Counter.Message(m)
+	}
+	return total
+}
+
+// refusedStep returns a call that was refused as a step of its run.
+func refusedStep(model string, at time.Time, err error) steps.Step {
+	return steps.Step{Kind: steps.Model, Name: model, At: at, Error: plaintext.ShortLine(err.Error(), maxStepError), Failure: string(llm.KindOverBudget)}
+}
+
+// warn notes what the reply warns of.
+func (g *generation) warn(ctx context.Context, warnings []budgets.Use) {
+	for _, w := range warnings {
+		w = w.In(g.deps.Budgets.zone(ctx, g.first))
+		g.answer.warnings = append(g.answer.warnings, "⚠️ "+w.Warning(g.deps.Budgets.Currency, g.deps.Store.Now()))
+	}
+}
+
+// overBudgetRun returns the failed run of a question whose model call was refused because of
+// a cap. It keeps the tool rounds that were finished.
+func (l *loop) overBudgetRun(runs context.Context, q question, a answer, failure *llm.Error, started time.Time) conversation.Run {
+	a.messages = wholeRounds(a.messages)
+	run := l.agentRun(q, q.took, a, started)
+	run.Status, run.Error = conversation.StatusFailed, failure.Error()
+	text := failure.User
+	if refused := (*budgets.Refused)(nil); errors.As(failure, &refused) {
+		own := budgets.Refused{Use: refused.In(l.deps.Budgets.zone(runs, q.took[0])), At: refused.At}
+		text = own.Words(l.deps.Budgets.Currency)
+	}
+	if len(a.messages) == 0 {
+		run.Effect = conversation.Effect{Undo: q.undo}
+	} else {
+		text += "\n\nI had to end in the middle of my work. " + doneInWords(a.messages) + " What it brought is kept."
+	}
+	l.deps.Log.Info("run over budget", "session", l.key, "run", run.ID(), "tool_rounds", len(a.messages))
+	run.Replies = l.unanswered(q.took, text+"\n\nYour message is kept; /retry answers it then.")
+	addWarnings(&run, "", a.warnings)
+	return run
+}
+
+// doneInWords says which tools were called.
+func doneInWords(messages []window.Entry) string {
+	var names []string
+	calls := 0
+	for _, m := range messages {
+		for _, call := range m.ToolCalls {
+			calls++
+			if !slices.Contains(names, call.Name) {
+				names = append(names, call.Name)
+			}
+		}
+	}
+	const most = 5
+	if len(names) > most {
+		names = append(names[:most], "…")
+	}
+	if calls == 1 {
+		return fmt.Sprintf("1 tool call is done (%s).", names[0])
+	}
+	return fmt.Sprintf("%d tool calls are done (%s).", calls, strings.Join(names, ", "))
+}

@@ -1,0 +1,213 @@
+package agentloop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"parley/cluster"
+	"parley/conversation"
+	"parley/conversation/retry"
+	"parley/internal/clock"
+)
+
+// Where several nodes share a database, a session is worked by one of them, while messages for it may arrive
+// at all. A loop whose session another node works tells that node and ends. Notices may
+// get lost, so each node also looks every second for messages that wait in sessions that nobody else works.
+
+const (
+	sessionTopic = "session"
+	sweepEvery   = time.Second
+	claimRetry   = 200 * time.Millisecond // while tasks wait for a session that another node works
+)
+
+// request is what a node tells the one that works a session.
+type request struct {
+	Session conversation.Key `json:"session"`
+	Placed  int64            `json:"placed,omitempty"` // the node that is to work the session if none does
+	Stop    bool             `json:"stop,omitempty"`   // a /stop is among what waits
+	Edited  bool             `json:"edited,omitempty"` // a loop that exists has to read the store, others need not
+	Cancel  int64            `json:"cancel,omitempty"` // the run to stop; 0 = none
+}
+
+// lock takes the session. ok is false when the loop has ended, because intake has or because another
+// node works the session.
+func (l *loop) lock(intake context.Context) (unlock func(), ok bool) {
+	if l.deps.Store.Node() == nil {
+		unlock, _, err := retry.Lock(intake, l.deps.Log, l.deps.Store.Lock, l.key)
+		return unlock, err == nil
+	}
+	failing := false
+	placed := l.sendTo
+	if l.sendTo = 0; placed == 0 {
+		placed = l.router.placedElsewhere(l.key, l.chosen)
+	}
+	for ; ; placed = 0 {
+		var err error
+		if placed == 0 {
+			if unlock, err = l.deps.Store.Lock(l.key); err == nil {
+				return unlock, true
+			}
+		}
+		locked := new(conversation.LockedError)
+		if placed != 0 || errors.As(err, &locked) {
+			l.elsewhere = true
+			if l.forward(placed) && l.askToEnd(intake) {
+				return nil, false
+			}
+			l.elsewhere = false
+		} else if !failing {
+			failing = true
+			l.deps.Log.Warn("session not taken", "session", l.key, "error", err)
+		}
+		if clock.Sleep(intake, claimRetry) != nil {
+			return nil, false
+		}
+	}
+}
+
+// forward tells the node that works the session to answer what waits. It reports whether the loop
+// has nothing else to do.
+func (l *loop) forward(placed int64) (done bool) {
+	news, tasks := l.mail.forward()
+	stop := false
+	select {
+	case <-l.stop:
+		stop = true
+	default:
+	}
+	if news || stop {
+		l.router.publish(request{Session: l.key, Placed: placed, Stop: stop})
+	}
+	if tasks {
+		offer(l.mail.ready)
+	}
+	return !tasks
+}
+
+// giveUp gives the session up, so that the node to answers what waits, or if that is 0, any other one. It reports
+// whether the loop goes on, to tell that node.
+func (l *loop) giveUp(intake, runs context.Context, to int64) (again bool) {
+	l.runTasks(runs)
+	l.forget()
+	l.sendTo = to
+	return intake.Err() == nil
+}
+
+// hasNothingLeft reports whether the loop knows of nothing that waits for an answer.
+func (l *loop) hasNothingLeft() bool {
+	return len(l.mail.ready) == 0 && l.cache.valid && len(l.cache.snapshot.Waiting) == 0
+}
+
+// forget drops what the loop knows of a session that another node may work meanwhile.
+func (l *loop) forget() {
+	l.forgetHeld()
+	l.cache.invalidate()
+	l.unfinished = unfinished{}
+	l.mail.put(signal{key: l.key}) // reads the store
+}
+
+// placedElsewhere returns the node that is to work a session, 0 if that is this one, or if any node
+// may work the session. chosen says that another node has chosen this one. A node that hands its work over works
+// no sessions but those that it still owns.
+func (r *Router) placedElsewhere(key conversation.Key, chosen bool) int64 {
+	node := r.deps.Store.Node()
+	if node.Owns(string(key)) {
+		return 0
+	}
+	handsOver, _ := node.HandsOver()
+	isSpread := r.deps.Spread != nil && r.deps.Spread(key)
+	if !handsOver && (chosen || !isSpread || r.swept.has(key)) {
+		return 0
+	}
+	if place, ok := node.Place(string(key)); ok && place.ID != node.ID() {
+		return place.ID
+	}
+	return 0
+}
+
+func (r *Router) publish(q request) {
+	body, err := json.Marshal(q)
+	if err == nil {
+		err = r.deps.Store.Node().Publish(sessionTopic, string(body))
+	}
+	if err != nil {
+		r.deps.Log.Warn("other nodes not told", "session", q.Session, "error", err)
+	}
+}
+
+// isElsewhere reports whether this process is one of several nodes and does not work a session.
+func (r *Router) isElsewhere(key conversation.Key) bool {
+	node := r.deps.Store.Node()
+	return node != nil && !node.Owns(string(key))
+}
+
+// receive passes on what another node has published. It does not block: what does not fit
+// into the queue is found by the sweep.
+func (r *Router) receive(notice cluster.Notice) {
+	var q request
+	if err := json.Unmarshal([]byte(notice.Body), &q); err != nil {
+		return // of another version
+	}
+	node := r.deps.Store.Node()
+	if !node.Owns(string(q.Session)) && q.Placed != node.ID() {
+		return
+	}
+	select {
+	case r.signals <- signal{key: q.Session, stop: q.Stop, edited: q.Edited, cancel: q.Cancel, chosen: q.Placed == node.ID()}:
+	default:
+	}
+}
+
+// sweep wakes the loops of sessions in which messages wait and which no other node works, every second
+// until ctx ends.
+func (r *Router) sweep(ctx context.Context, scopes []conversation.Scope) {
+	node := r.deps.Store.Node()
+	clock.Every(ctx, sweepEvery, func() {
+		if handsOver, _ := node.HandsOver(); handsOver || !node.Valid() {
+			return
+		}
+		if err := r.sweepOnce(ctx, scopes); err != nil && ctx.Err() == nil {
+			r.deps.Log.Warn("waiting messages not read", "error", err)
+		}
+	})
+}
+
+func (r *Router) sweepOnce(ctx context.Context, scopes []conversation.Scope) error {
+	found := map[conversation.Key][]conversation.Unsettled{}
+	for _, scope := range scopes {
+		list, err := r.deps.Store.Unsettled(ctx, scope)
+		if err != nil {
+			return err
+		}
+		for _, one := range list {
+			found[one.Key] = append(found[one.Key], one)
+		}
+	}
+	waiting := make([]string, 0, len(found))
+	for key := range found {
+		waiting = append(waiting, string(key))
+	}
+	free, err := r.deps.Store.Node().Claimable(ctx, waiting)
+	if err != nil {
+		return err
+	}
+	before := r.swept.replace(free)
+	for _, session := range free {
+		if key := conversation.Key(session.Key); before[key] || r.takesAtOnce(key, session.Left) {
+			r.signal(signal{key: key, found: found[key]})
+		}
+	}
+	return nil
+}
+
+// takesAtOnce reports whether this node works a session that a sweep finds for the first time. What belongs on
+// another node may just be on its way there, and the node at which a message has arrived may be about to take it.
+// left says that a node has worked the session and is dead.
+func (r *Router) takesAtOnce(key conversation.Key, left bool) bool {
+	if r.deps.Spread != nil && r.deps.Spread(key) {
+		return r.placedElsewhere(key, false) == 0
+	}
+	return left
+}

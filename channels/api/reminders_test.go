@@ -1,0 +1,49 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestRemindersAreSetListedAndDeleted(t *testing.T) {
+	t.Parallel()
+	g := start(t)
+	const path = "/api/v1/sessions/api:task/reminders"
+	const daily = `{"text":"Look at the build.","at":"2033-05-02T09:00","every":"FREQ=DAILY","timezone":"Europe/Berlin"}`
+	r := g.do("POST", path, daily, "Idempotency-Key: wake")
+	if r.status != 201 || r.object["id"] != 1.0 || r.object["next"] != "2033-05-02T09:00:00+02:00" || r.object["every"] != "FREQ=DAILY" {
+		t.Fatalf("set: %d: %s", r.status, r.text)
+	}
+	if again := g.do("POST", path, daily, "Idempotency-Key: wake"); again.text != r.text {
+		t.Errorf("set again with its key: %d: %s", again.status, again.text)
+	}
+	if list, _ := g.do("GET", path, "").object["reminders"].([]any); len(list) != 1 {
+		t.Errorf("listed are %v", list)
+	}
+	for body, want := range map[string]string{
+		`{"text":"x","at":"2033-05-02T09:00","timezone":"Mars"}`:       "there is no time zone",
+		`{"text":"x","at":"2020-05-02T09:00"}`:                         "is past",
+		`{"text":"x","at":"2033-05-02T09:00","every":"FREQ=MINUTELY"}`: "body: ",
+		`{"text":" ","in_minutes":5}`:                                  "Allowed: 1 to 2000",
+		`{"text":"x"}`:                                                 "give either at or in_minutes",
+		`{"text":"x","in_minutes":5,"at":"2033-05-02T09:00"}`:          "give either at or in_minutes",
+	} {
+		if r := g.do("POST", path, body); r.status != 422 || !strings.Contains(r.text, want) {
+			t.Errorf("%s is answered with %d: %s", body, r.status, r.text)
+		}
+	}
+	if r := g.do("POST", "/api/v1/sessions/telegram:chat:1/reminders", daily); r.status != 403 {
+		t.Errorf("in a chat of people: %d: %s", r.status, r.text)
+	}
+	if r := g.do("DELETE", path+"/1", ""); r.status != 204 {
+		t.Errorf("deleted: %d: %s", r.status, r.text)
+	}
+	for _, gone := range []string{path + "/1", "/api/v1/sessions/api:none/reminders/1"} {
+		if r := g.do("DELETE", gone, ""); r.status != 404 {
+			t.Errorf("deleted again: %d: %s", r.status, r.text)
+		}
+	}
+	if r := g.do("GET", "/api/v1/sessions/api:none/reminders", ""); r.status != 404 {
+		t.Errorf("of no session: %d: %s", r.status, r.text)
+	}
+}

@@ -1,0 +1,83 @@
+package delivery
+
+import (
+	"context"
+	"time"
+
+	"parley/activity"
+	"parley/channels"
+	"parley/conversation"
+)
+
+// deliver sends a delivery, gives it up, or sets it aside. It returns false when
+// ctx or the gateway ended before.
+func (q *queue) deliver(ctx context.Context, d conversation.Delivery) bool {
+	if !q.sendParts(ctx, d) {
+		return false
+	}
+	q.ended = max(q.ended, d.ID)
+	return true
+}
+
+// sendParts tries a delivery until it is sent, given up, or set aside. Before
+// each attempt it retries those that are set aside, which come first when the
+// platform works again. A reply that the gateway itself can't prepare is given
+// up, and the chat is told.
+func (q *queue) sendParts(ctx context.Context, d conversation.Delivery) bool {
+	var failing time.Time // since when
+	for {
+		if q.held.isDue(time.Now()) && !q.retryHeld(ctx, true) {
+			return false
+		}
+		taken := len(d.Sent)
+		done, err := q.try(ctx, &d, !failing.IsZero())
+		if done || err == nil {
+			return done
+		}
+		if isLocal(err) {
+			return q.giveUp(ctx, d, err)
+		}
+		if failing.IsZero() || len(d.Sent) > taken {
+			failing = time.Now()
+		}
+		again, ok := q.failed(ctx, &d, failing, err)
+		if !again {
+			return ok
+		}
+	}
+}
+
+// try sends the parts that the platform has not taken yet, marks each, and then
+// the delivery. troubled says that a failed attempt of the next part is noted in
+// the store. The error says why a part was not taken. Without one, done is false
+// when ctx ended before the mark.
+func (q *queue) try(ctx context.Context, d *conversation.Delivery, troubled bool) (done bool, err error) {
+	var parts []channels.Part
+	err = recovered(func() error {
+		parts = q.split(*d)
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	for len(d.Sent) < len(parts) {
+		var ids []string
+		err := recovered(func() (err error) {
+			ids, err = q.sendNext(ctx, *d, parts[len(d.Sent):])
+			return err
+		})
+		if err != nil {
+			return false, err
+		}
+		d.Sent = append(d.Sent, ids...)
+		if len(d.Sent) < len(parts) && !q.markParts(ctx, *d, troubled) {
+			return false, nil
+		}
+		troubled = false
+	}
+	if !q.markOver(ctx, d.ID, "mark a reply as sent", func(ctx context.Context) error { return q.sender.outbox.Mark(ctx, *d, conversation.MarkSent, "") }) {
+		return false, nil
+	}
+	q.sender.report(activity.Sent, *d)
+	return true, nil
+}

@@ -1,0 +1,66 @@
+package discord
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/channels/delivery"
+	"parley/channels/discord/discordtest"
+	"parley/conversation"
+	"parley/conversation/media"
+	"parley/internal/waittest"
+)
+
+// Each picture of an answer is a message with that file below the answer. In place of one
+// that is too large for Discord there are words, and the next ones follow.
+func TestPicturesFollowTheirAnswer(t *testing.T) {
+	t.Parallel()
+	g := newGateway(t)
+	general := g.srv.Channel(g.srv.Guild("Home"), "general")
+	ann := g.srv.Person("Ann")
+	r := g.run()
+	g.srv.Say(general, ann, discordtest.Bot.Mention()+" draw three cats")
+	in := g.wait(1)[0]
+	sender := delivery.New(r.Channel, g.store, r.Log)
+	flush, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		sender.Run(t.Context(), conversation.Scope{Channel: "discord"}, flush)
+	}()
+	sender.Enqueue(g.drawn(in, "Here **they** are.", 300, 11<<20, 500)...)
+	sent, err := g.srv.WaitSentTo(deadline(t), general, 4)
+	must(t, err)
+	close(flush)
+	waittest.Receive(t, done, "the end of the sender")
+	var got []string
+	for _, m := range sent {
+		got = append(got, m.Content)
+		for _, f := range m.Files {
+			got = append(got, fmt.Sprintf("%s %s, %d bytes", f.ContentType, f.Name, len(f.Data)))
+		}
+	}
+	want := []string{"Here **they** are.", "", "image/png picture-1.png, 300 bytes", "⚠️ The picture `picture-2.png` (11.0 MiB) can't be sent here.", "", "image/png picture-3.png, 500 bytes"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// drawn commits an answer with pictures of these sizes in bytes.
+func (g *gateway) drawn(in conversation.Inbound, text string, sizes ...int) []conversation.Delivery {
+	g.t.Helper()
+	turn, err := g.store.Begin(g.t.Context(), in.Key, 100)
+	must(g.t, err)
+	answer := conversation.Message{Role: conversation.RoleAssistant, Content: text, Tokens: 5}
+	for n, size := range sizes {
+		answer.Images = append(answer.Images, media.Image{Name: fmt.Sprintf("picture-%d.png", n+1), MediaType: "image/png", Size: size, Data: make([]byte, size)})
+	}
+	committed, err := g.store.Commit(g.t.Context(), conversation.Run{
+		Key: in.Key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
+		Messages: []conversation.Message{{Role: conversation.RoleUser, Content: in.Text, Tokens: 5}, answer},
+		Replies:  []conversation.Delivery{{Key: in.Key, Address: in.Address, Text: text, WithPictures: true}},
+	})
+	must(g.t, err)
+	return committed.Replies
+}

@@ -1,0 +1,33 @@
+package telegram
+
+import (
+	"context"
+	"strings"
+
+	"parley/conversation"
+)
+
+// aside returns a message of a group that is not addressed to the bot as group talk, where
+// its sender may talk to the bot; none without the key context. The error is the end of
+// ctx.
+func (c *Channel) aside(ctx context.Context, m *message) ([]conversation.Inbound, error) {
+	if c.talk.Most == 0 || !m.isGroup() {
+		return nil, nil
+	}
+	text := m.said()
+	for _, f := range m.files(m.ID) {
+		text = joined(text, "[file "+f.Name+"]")
+	}
+	if text = strings.TrimSpace(text); text == "" {
+		return nil, nil
+	}
+	if known, err := c.knows(ctx, m, m.sender()); err != nil || !known {
+		return nil, err
+	}
+	in := m.inbound(m.sender(), text)
+	in.Account, in.Aside = c.account.ID, true
+	return []conversation.Inbound{in}, nil
+}
+
+// place returns the address of the chat or topic alone.
+func (a address) place() address { return address{Chat: a.Chat, Topic: a.Topic} }

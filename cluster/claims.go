@@ -1,0 +1,179 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// claims are the sessions that this node works. A session's row names its owner; another node
+// takes it over only when the owner has given it up or is dead.
+type claims struct {
+	mu     sync.Mutex
+	byName map[string]*claim
+}
+
+// claim is a session that goroutines of this node hold, or are about to.
+type claim struct {
+	busy    sync.Mutex // held while the database is asked
+	holders int        // guarded by claims.mu; those that wait for busy count
+	id      int64      // guarded by claims.mu: of the membership that owns the session; 0 = none yet
+}
+
+// HeldError says which node owns a session.
+type HeldError struct {
+	Node int64
+	Name string
+}
+
+func (e *HeldError) Error() string { return fmt.Sprintf("held by the node %s (%d)", e.Name, e.Node) }
+
+// Claim makes this node the owner of the session with a key until each caller has called release, or the
+// node dies. A session that no row is stored of gets one. Claim does not wait: it
+// fails with *HeldError when another node owns the session, and with ErrLost while this one is not valid.
+// Whatever writes to the session checks in the same transaction that its owner is this node.
+func (n *Node) Claim(ctx context.Context, key string) (release func(), err error) {
+	c := n.claims.hold(key)
+	c.busy.Lock()
+	defer c.busy.Unlock()
+	if !n.Owns(key) {
+		id := n.ID()
+		if err := n.claim(ctx, key, id); err != nil {
+			n.claims.release(c)
+			n.claims.forget(key, c)
+			return nil, err
+		}
+		n.claims.mu.Lock()
+		c.id = id
+		n.claims.mu.Unlock()
+	}
+	return sync.OnceFunc(func() { n.unclaim(key, c) }), nil
+}
+
+// Owns reports whether this node has claimed a session and is valid. It asks only its memory. A node
+// that has joined anew owns nothing of what it had before.
+func (n *Node) Owns(key string) bool {
+	if !n.Valid() {
+		return false
+	}
+	id := n.ID()
+	n.claims.mu.Lock()
+	defer n.claims.mu.Unlock()
+	c := n.claims.byName[key]
+	return c != nil && c.id == id
+}
+
+// Claimable is a session that no other node owns.
+type Claimable struct {
+	Key  string
+	Left bool // by a node that is dead, or this node has it already
+}
+
+// Claimable returns those of the sessions that no other node owns.
+func (n *Node) Claimable(ctx context.Context, keys []string) ([]Claimable, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	rows, _ := n.pool.Query(ctx, `
+		SELECT wanted.key, EXISTS (SELECT 1 FROM sessions WHERE sessions.key = wanted.key AND owner IS NOT NULL)
+		FROM unnest($1::text[]) AS wanted (key)
+		WHERE NOT EXISTS (
+			SELECT 1 FROM sessions JOIN nodes ON nodes.id = sessions.owner
+			WHERE sessions.key = wanted.key AND nodes.dead_at IS NULL AND nodes.id <> $2)`, keys, n.ID())
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Claimable])
+}
+
+// hold adds a holder of a session.
+func (cs *claims) hold(key string) *claim {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c := cs.byName[key]
+	if c == nil {
+		c = &claim{}
+		cs.byName[key] = c
+	}
+	c.holders++
+	return c
+}
+
+// release removes a holder. After the last one the session is not owned any more.
+func (cs *claims) release(c *claim) (id int64, last bool) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	id = c.id
+	if c.holders--; c.holders > 0 {
+		return id, false
+	}
+	c.id = 0
+	return id, true
+}
+
+// forget removes a claim that nobody holds or waits for.
+func (cs *claims) forget(key string, c *claim) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c.holders == 0 {
+		delete(cs.byName, key)
+	}
+}
+
+// claim stores that a membership of this node owns a session.
+func (n *Node) claim(ctx context.Context, key string, id int64) error {
+	ctx, cancel := context.WithTimeout(ctx, n.config.TTL/2)
+	defer cancel()
+	for {
+		if !n.Valid() {
+			return ErrLost
+		}
+		tag, err := n.pool.Exec(ctx, `
+			UPDATE sessions SET owner = $2
+			WHERE key = $1 AND EXISTS (SELECT 1 FROM nodes WHERE id = $2 AND dead_at IS NULL)
+				AND (owner IS NULL OR owner = $2 OR NOT EXISTS (SELECT 1 FROM nodes WHERE id = sessions.owner AND dead_at IS NULL))`, key, id)
+		if err != nil || tag.RowsAffected() == 1 {
+			return err
+		}
+		held := &HeldError{}
+		err = n.pool.QueryRow(ctx, `
+			SELECT nodes.id, nodes.name FROM sessions JOIN nodes ON nodes.id = sessions.owner
+			WHERE sessions.key = $1 AND nodes.dead_at IS NULL AND nodes.id <> $2`, key, id).Scan(&held.Node, &held.Name)
+		if err == nil {
+			return held
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		// The session has no row, it was released a moment ago, or this node is dead.
+		_, err = n.pool.Exec(ctx, `
+			INSERT INTO sessions (key, channel, created_at)
+			SELECT $1, split_part($1, ':', 1), `+databaseTime+` WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE key = $1)
+			ON CONFLICT (key) DO NOTHING`, key)
+		if err != nil {
+			return err
+		}
+		if n.ID() != id {
+			return ErrLost
+		}
+		n.checkMembership()
+	}
+}
+
+// unclaim gives a session up when its last holder has released it. Whoever claims it meanwhile waits
+// until the database has taken that.
+func (n *Node) unclaim(key string, c *claim) {
+	c.busy.Lock()
+	defer c.busy.Unlock()
+	id, last := n.claims.release(c)
+	if !last {
+		return
+	}
+	defer n.claims.forget(key, c)
+	ctx, cancel := context.WithTimeout(context.Background(), n.config.TTL/2)
+	defer cancel()
+	_, err := n.pool.Exec(ctx, `UPDATE sessions SET owner = NULL WHERE key = $1 AND owner = $2`, key, id)
+	if err != nil { // this node gets it back at any time, others when it leaves or is dead
+		n.log.Warn("session not given up", "session", key, "error", err)
+	}
+}

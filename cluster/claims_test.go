@@ -1,0 +1,125 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"parley/internal/postgrestest"
+)
+
+// Two goroutines of a node, its loop and its sender, hold a session; another node gets it when both
+// have let go.
+func TestSessionHasOneOwner(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	first, second := join(t, config(t, url, "first")), join(t, config(t, url, "second"))
+	const key = "telegram:chat:42"
+	var releases []func()
+	for range 2 {
+		release, err := first.Claim(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		releases = append(releases, release)
+	}
+	for _, release := range releases {
+		var held *HeldError
+		if _, err := second.Claim(t.Context(), key); !errors.As(err, &held) || held.Node != first.ID() || held.Name != "first" {
+			t.Fatal(err)
+		}
+		if !first.Owns(key) || second.Owns(key) {
+			t.Error("the wrong node owns the session")
+		}
+		release()
+		release() // once more does nothing
+	}
+	release, err := second.Claim(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	if first.Owns(key) || !second.Owns(key) {
+		t.Error("the session has not changed its owner")
+	}
+	if n := number(t, url, `SELECT count(*) FROM sessions WHERE channel = 'telegram'`); n != 1 {
+		t.Error("sessions:", n)
+	}
+}
+
+// An owner is cut off. It stops owning its session before another node can claim it, and it does not own it
+// again when it joins anew.
+func TestSessionOfDeadOwnerIsTakenOver(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	proxy := postgrestest.NewProxy(t, url)
+	owner, other := join(t, mortal(t, proxy.URL(), "owner")), join(t, mortal(t, url, "other"))
+	const key = "web:team"
+	if _, err := owner.Claim(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Interrupt()
+	eventually(t, "taken over", func() bool {
+		_, err := other.Claim(t.Context(), key)
+		if err == nil && owner.Owns(key) {
+			t.Fatal("two nodes own the session")
+		}
+		return err == nil
+	})
+	proxy.Resume()
+	if err := owner.Await(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if owner.Owns(key) {
+		t.Error("a node owns a session that another one has taken over")
+	}
+	if _, err := owner.Claim(t.Context(), key); err == nil {
+		t.Error("a node claims a session of a living one")
+	}
+}
+
+// Three nodes with several goroutines each want a few sessions at once: a session never has two nodes at
+// work.
+func TestClaimsExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	const sessions = 3
+	var working [sessions][3]atomic.Int64 // goroutines of each node
+	var claimed atomic.Int64
+	var all sync.WaitGroup
+	for i := range 3 {
+		n := join(t, config(t, url, fmt.Sprint(i)))
+		for worker := range 4 {
+			all.Go(func() {
+				for round := range 25 {
+					s := (worker + round) % sessions
+					release, err := n.Claim(context.Background(), fmt.Sprint("api:", s))
+					if err != nil {
+						if held := new(HeldError); !errors.As(err, &held) {
+							t.Error(err)
+						}
+						continue
+					}
+					claimed.Add(1)
+					working[s][i].Add(1)
+					time.Sleep(time.Millisecond) // in which others may begin
+					for other := range working[s] {
+						if other != i && working[s][other].Load() > 0 {
+							t.Errorf("nodes %d and %d work a session", i, other)
+						}
+					}
+					working[s][i].Add(-1)
+					release()
+				}
+			})
+		}
+	}
+	all.Wait()
+	if claimed.Load() == 0 {
+		t.Error("nobody got a session")
+	}
+}

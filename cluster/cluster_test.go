@@ -1,0 +1,432 @@
+package cluster
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"parley/internal/postgrestest"
+	"parley/internal/waittest"
+)
+
+// Nodes of the tests renew faster than those of a gateway. None of them dies because a busy machine is late. In
+// tests where one has to die, see [mortal], that takes no longer than a gateway's death.
+const (
+	testHeartbeat = 200 * time.Millisecond
+	testTTL       = time.Minute
+	mortalTTL     = 5 * time.Second
+)
+
+// tables makes the tables of the store in a database.
+func tables(t testing.TB, url string) {
+	t.Helper()
+	files, err := filepath.Glob("../conversation/internal/db/migrations/postgres/*.sql")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no migrations for PostgreSQL", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		postgrestest.Exec(t, url, string(text))
+	}
+	postgrestest.Exec(t, url, "CREATE TABLE written (node_id bigint NOT NULL, lane bigint NOT NULL)")
+}
+
+func database(t testing.TB) string {
+	t.Helper()
+	url := postgrestest.Database(t)
+	tables(t, url)
+	return url
+}
+
+func number(t testing.TB, url, query string, args ...any) (n int64) {
+	t.Helper()
+	conn := postgrestest.Connect(t, url)
+	defer conn.Close(context.Background()) // a test may ask many times
+	if err := conn.QueryRow(t.Context(), query, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// config describes a node of the tests.
+func config(t testing.TB, url, name string) Config {
+	t.Helper()
+	conn, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{Database: conn, Name: name, Command: Serves, Heartbeat: testHeartbeat, TTL: testTTL,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)).With("on", name)}
+}
+
+// mortal describes a node of a test in which one dies.
+func mortal(t testing.TB, url, name string) Config {
+	t.Helper()
+	c := config(t, url, name)
+	c.TTL = mortalTTL
+	return c
+}
+
+// join joins a node that leaves when the test ends.
+func join(t testing.TB, c Config) *Node {
+	t.Helper()
+	n, err := Join(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		n.stop() // the database may be gone
+		n.stopped.Wait()
+		n.mu.Lock()
+		n.expiry.Stop()
+		n.mu.Unlock()
+		n.pool.Close()
+	})
+	return n
+}
+
+// eventually waits until a condition holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(90 * time.Second)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatal("not within a minute and a half: " + what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// opened opens a database for writers.
+func opened(t testing.TB, url string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// write writes one row in a fenced transaction, as the store does. committed is meaningful
+// without an error.
+func write(ctx context.Context, db *sql.DB, lane *Lane) (id int64, committed bool, err error) {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, false, err
+	}
+	defer tx.Rollback()
+	stamp, err := lane.Begin(ctx, tx)
+	if err != nil {
+		return 0, false, err
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO written VALUES ($1, $2)`, stamp.id, lane.number); err != nil {
+		return stamp.id, false, err
+	}
+	if err := tx.Commit(); err != nil {
+		committed, err = lane.Resolve(ctx, stamp)
+		return stamp.id, committed, err
+	}
+	lane.Committed(stamp)
+	return stamp.id, true, nil
+}
+
+// A node declared dead while it commits: either the commit came first, and whoever takes over
+// sees it, or nothing of it is ever stored.
+func TestTakeoverAndCommitNeverBothWin(t *testing.T) {
+	t.Parallel()
+	rounds := 1000
+	if testing.Short() {
+		rounds = 100
+	}
+	url := database(t)
+	c := config(t, url, "owner")
+	c.Heartbeat, c.TTL = time.Hour, 2*time.Hour // this test declares it dead
+	owner := join(t, c)
+	owner.stop() // so that it does not renew, and joins anew only here
+	owner.stopped.Wait()
+	db := opened(t, url)
+	lane := owner.Lane(1)
+	outcomes := map[bool]int{}
+	for i := range rounds {
+		id := owner.ID()
+		var seen int64
+		var buried [2]bool
+		var takeover sync.WaitGroup
+		for observer := range buried { // two observers declare at once
+			takeover.Go(func() {
+				time.Sleep(time.Duration(i%8) * 100 * time.Microsecond) // so that either comes first
+				var err error
+				if buried[observer], err = owner.bury(t.Context(), id, anyExpiry); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		written, committed, err := write(t.Context(), db, lane)
+		if err != nil && !errors.Is(err, ErrFenced) || err == nil && written != id {
+			t.Fatal(err)
+		}
+		takeover.Wait()
+		if buried[0] == buried[1] {
+			t.Fatalf("declared dead by %v of two observers", buried)
+		}
+		if err := owner.pool.QueryRow(t.Context(), `SELECT count(*) FROM written WHERE node_id = $1`, id).Scan(&seen); err != nil {
+			t.Fatal(err)
+		}
+		if committed != (seen == 1) {
+			t.Fatalf("the writer was told %v, the others see %d rows", committed, seen)
+		}
+		outcomes[committed]++
+		if _, _, err := write(t.Context(), db, lane); !errors.Is(err, ErrFenced) {
+			t.Fatalf("a dead node writes: %v", err)
+		}
+		if err := owner.join(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Log("commits that came first, and takeovers:", outcomes[true], outcomes[false])
+	if outcomes[true] == 0 || outcomes[false] == 0 {
+		t.Error("one order never occurred")
+	}
+}
+
+// The connection breaks during COMMIT: the node finds out whether the commit happened.
+func TestLostCommitIsResolved(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	n := join(t, config(t, url, "writer"))
+	lane := n.Lane(0)
+	proxy := postgrestest.NewProxy(t, url)
+	db := opened(t, proxy.URL())
+	want := int64(0)
+	for i := range 6 {
+		received := i%2 == 0
+		proxy.LoseCommit(received)
+		_, committed, err := write(t.Context(), db, lane)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if committed {
+			want++
+		}
+		if committed != received {
+			t.Errorf("the server received the commit: %v; the node says: %v", received, committed)
+		}
+		if got := number(t, url, `SELECT count(*) FROM written`); got != want {
+			t.Fatalf("%d rows are stored, want %d", got, want)
+		}
+	}
+	if _, committed, err := write(t.Context(), db, lane); err != nil || !committed {
+		t.Fatal("the lane does not go on", err)
+	}
+}
+
+// While the node asks whether its commit happened, the connection breaks as well: it asks again, and does not take its first
+// question for the commit.
+func TestLostCommitIsResolvedInSeveralTries(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	proxy := postgrestest.NewProxy(t, url)
+	n := join(t, config(t, proxy.URL(), "writer"))
+	db := opened(t, url)
+	lane := n.Lane(0)
+	for _, received := range []bool{true, false} {
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stamp, err := lane.Begin(t.Context(), tx)
+		end := tx.Rollback
+		if received {
+			end = tx.Commit
+		}
+		if err := errors.Join(err, end()); err != nil {
+			t.Fatal(err)
+		}
+		proxy.LoseCommit(true)
+		if _, err := lane.Resolve(t.Context(), stamp); err == nil {
+			t.Error("the question got an answer over a broken connection")
+		}
+		if committed, err := lane.Resolve(t.Context(), stamp); err != nil || committed != received {
+			t.Errorf("committed: %v, %v, want %v", committed, err, received)
+		}
+	}
+	if _, committed, err := write(t.Context(), db, lane); err != nil || !committed {
+		t.Fatal("the lane does not go on", err)
+	}
+}
+
+// A database that is away for several TTLs kills nobody: all have expired when it is back.
+func TestOutageKillsNobody(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t, postgrestest.Options{})
+	url := server.Database(t)
+	tables(t, url)
+	var nodes []*Node
+	for _, name := range []string{"a", "b", "c"} {
+		nodes = append(nodes, join(t, mortal(t, url, name)))
+	}
+	ids := memberIDs(t, nodes[0])
+	working, cancel := nodes[1].While(t.Context())
+	defer cancel()
+	server.Stop(t, "immediate")
+	waittest.Receive(t, working.Done(), "the node notices that its database is gone")
+	if !errors.Is(context.Cause(working), ErrLost) {
+		t.Error("the node's work ended with", context.Cause(working))
+	}
+	time.Sleep(2 * mortalTTL)
+	for _, n := range nodes {
+		if n.Valid() {
+			t.Error("a node without a database is valid:", n.Name())
+		}
+	}
+	server.Start(t)
+	for _, n := range nodes {
+		if err := n.Await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(2 * mortalTTL) // in which they could declare each other dead
+	if now := memberIDs(t, nodes[0]); fmt.Sprint(now) != fmt.Sprint(ids) {
+		t.Errorf("nodes %v are %v after the outage", ids, now)
+	}
+}
+
+func memberIDs(t testing.TB, n *Node) (ids []int64) {
+	t.Helper()
+	members, err := n.Members(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range members {
+		ids = append(ids, m.ID)
+	}
+	return ids
+}
+
+// One node is cut off from the database: it stops by itself before the others declare it dead, and
+// joins anew when it is back.
+func TestNodeThatIsCutOffJoinsAnew(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	proxy := postgrestest.NewProxy(t, url)
+	other := join(t, mortal(t, url, "other"))
+	n := join(t, mortal(t, proxy.URL(), "cut off"))
+	first := n.ID()
+	proxy.Interrupt()
+	eventually(t, "declared dead", func() bool {
+		dead := number(t, url, `SELECT count(*) FROM nodes WHERE id = $1 AND dead_at IS NOT NULL`, first) == 1
+		if dead && n.Valid() {
+			t.Fatal("declared dead while it was valid")
+		}
+		return dead
+	})
+	if !other.Valid() {
+		t.Error("the other node is not valid")
+	}
+	proxy.Resume()
+	if err := n.Await(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n.ID() == first {
+		t.Error("the node goes on as the dead one")
+	}
+	if id, committed, err := write(t.Context(), opened(t, url), n.Lane(0)); err != nil || !committed || id != n.ID() {
+		t.Error("the node does not write after it joined anew:", err)
+	}
+}
+
+// Machines whose clocks are an hour off, or jump by one, neither die nor declare others dead, and tell the same time as all
+// others.
+func TestWrongClocksKillNobody(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	var mu sync.Mutex
+	jump := time.Duration(0)
+	nodes := []*Node{join(t, mortal(t, url, "right"))}
+	for name, off := range map[string]time.Duration{"behind": -time.Hour, "ahead": time.Hour} {
+		c := mortal(t, url, name)
+		c.Now = func() time.Time {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Now().Round(0).Add(off + jump) // Round removes the monotonic clock
+		}
+		nodes = append(nodes, join(t, c))
+	}
+	tells := func(n *Node) time.Time { return n.At(n.config.Now()) }
+	together := func() bool {
+		now := tells(nodes[0])
+		return tells(nodes[1]).Sub(now).Abs() < time.Minute && tells(nodes[2]).Sub(now).Abs() < time.Minute
+	}
+	if !together() {
+		t.Errorf("nodes tell %v, %v and %v", tells(nodes[0]), tells(nodes[1]), tells(nodes[2]))
+	}
+	ids := memberIDs(t, nodes[0])
+	for range 4 {
+		mu.Lock()
+		jump += time.Hour
+		mu.Unlock()
+		time.Sleep(mortalTTL / 2)
+	}
+	for _, n := range nodes {
+		if err := n.Await(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if now := memberIDs(t, nodes[0]); fmt.Sprint(now) != fmt.Sprint(ids) {
+		t.Errorf("nodes %v are now %v", ids, now)
+	}
+	eventually(t, "one time on all nodes", together)
+}
+
+// Whoever leaves in order is gone at once, and its roles are free.
+func TestLeaveIsNoticedAtOnce(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	stays := join(t, config(t, url, "stays"))
+	c := config(t, url, "leaves")
+	c.Version, c.URL = "2.0", "http://leaves:8080"
+	leaves, err := Join(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if role, err := leaves.Take(t.Context(), "poll"); role == nil {
+		t.Fatal("a free role is not taken:", err)
+	}
+	members, err := stays.Members(t.Context())
+	if err != nil || len(members) != 2 {
+		t.Fatal(members, err)
+	}
+	m := members[1]
+	if m.Name != "leaves" || m.Version != "2.0" || m.URL != "http://leaves:8080" || fmt.Sprint(m.Roles) != "[poll]" || m.Heartbeat < 0 || m.Heartbeat > testTTL {
+		t.Errorf("%+v", m)
+	}
+	if role, _ := stays.Take(t.Context(), "poll"); role != nil {
+		t.Error("two nodes have a role")
+	}
+	if err := leaves.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if role, err := stays.Take(t.Context(), "poll"); role == nil || role.Term != 2 {
+		t.Error("the role of a node that left is not taken:", role, err)
+	}
+	if ids := memberIDs(t, stays); len(ids) != 1 {
+		t.Error("members:", ids)
+	}
+	if number(t, url, `SELECT count(*) FROM lanes`) != defaultLanes {
+		t.Error("the node that left has lanes")
+	}
+}

@@ -1,0 +1,81 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"parley/cluster"
+	"parley/conversation/internal/postgres"
+)
+
+// unreachableError says that the server can't be reached, or that this node was declared dead, so that it refuses
+// what the node writes until it has joined anew. For callers it is the same as a database that was taken away: it is ErrMoved.
+type unreachableError struct{ err error }
+
+func (e *unreachableError) Error() string {
+	if errors.Is(e.err, cluster.ErrFenced) {
+		return fmt.Sprintf("the database refuses writes of this process until it has joined the other gateways again, which it does by itself (%v)", e.err)
+	}
+	return fmt.Sprintf("the database server can't be reached; nothing is stored or answered until it is back (%v)", e.err)
+}
+
+func (e *unreachableError) Unwrap() error { return e.err }
+
+func (e *unreachableError) Is(target error) bool { return target == ErrMoved }
+
+// postgresFault returns the fault behind an error of a PostgreSQL server or of the connection to it.
+func postgresFault(err error) Fault {
+	code := postgres.Code(err)
+	if fault, known := postgresFaults[code]; known {
+		return fault
+	}
+	switch {
+	case isUnreachable(err):
+		return Unreachable
+	case code != "":
+		return AnotherFailure
+	}
+	return NoFault
+}
+
+var postgresFaults = map[string]Fault{
+	postgres.DiskFull:             Full,
+	postgres.ReadOnly:             Unwritable,
+	postgres.NoPrivilege:          Unwritable,
+	postgres.TooManyConnections:   Busy,
+	postgres.SerializationFailure: Busy,
+	postgres.DeadlockDetected:     Busy,
+	postgres.LockNotAvailable:     Busy,
+	postgres.OutOfMemory:          NoMemory,
+	postgres.QueryCanceled:        Interrupted,
+	postgres.DataCorrupted:        Damaged,
+	postgres.IndexCorrupted:       Damaged,
+}
+
+// postgresAdvice tells the operator of a server what to do.
+var postgresAdvice = map[Fault]string{
+	Full:        "the disk of the database server is full: make room there, and work goes on by itself",
+	Unwritable:  "the database can't be written: let this user create and write tables in it, and connect to the primary, not to a standby",
+	Busy:        "the database server is too busy: raise its max_connections, or end other programs that use it",
+	Interrupted: "the database server took too long: it is overloaded, or another program keeps its rows locked",
+	Damaged:     "the database server says that its files are damaged: restore a backup of it",
+}
+
+// explainOpening adds advice to the errors of opening a database.
+func explainOpening(err error) error {
+	switch postgres.Code(err) {
+	case postgres.WrongPassword, postgres.NotAuthorized:
+		return fmt.Errorf("the server refuses this user or its password: check the user name, set the password with database_password_file, "+
+			"PGPASSWORD or ~/.pgpass, and let the user in with pg_hba.conf (%w)", err)
+	case postgres.NoSuchDatabase:
+		return fmt.Errorf("the server has no such database: create it with `createdb`, and give the user of the URL the right to create tables in it (%w)", err)
+	}
+	if text := err.Error(); strings.Contains(text, "password authentication") || strings.Contains(text, "SASL auth") {
+		return fmt.Errorf("the server asks for another password: set it with database_password_file, PGPASSWORD or ~/.pgpass (%w)", err)
+	}
+	if isUnreachable(err) && !errors.Is(err, cluster.ErrFenced) {
+		return fmt.Errorf("the server can't be reached: check the host and the port of the URL, and whether the server runs (%w)", err)
+	}
+	return Explain(err)
+}

@@ -1,0 +1,311 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"parley/cluster"
+	"parley/internal/postgrestest"
+)
+
+// emptyDatabase has a table beside those of the store: nothing keeps a row from being stored twice in it.
+var emptyDatabase = postgrestest.Template{Make: func(url string) error {
+	d, err := Open(context.Background(), Config{Path: url, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	err = d.Write(context.Background(), func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `CREATE TABLE written (n bigint)`)
+		return err
+	})
+	return errors.Join(err, d.Close())
+}}
+
+// openServer opens a database with a lane's patience; the zero value stands for that of a gateway.
+func openServer(t *testing.T, url string, p patience) *DB {
+	t.Helper()
+	d, err := Open(t.Context(), Config{Path: url, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	for _, lane := range d.engine.(*postgresServer).lanes {
+		lane.group.take()
+		if p != (patience{}) {
+			lane.patience = p
+		}
+		lane.group.give()
+	}
+	return d
+}
+
+func writeNumber(d *DB, session string, n int) error {
+	return d.WriteSession(context.Background(), session, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO written VALUES (?)`, n)
+		return err
+	})
+}
+
+// times returns how often a number is stored, as another client of the server sees it.
+func times(t *testing.T, url string, n int) (times int) {
+	t.Helper()
+	if err := postgrestest.Connect(t, url).QueryRow(t.Context(), `SELECT count(*) FROM written WHERE n = $1`, n).Scan(&times); err != nil {
+		t.Fatal(err)
+	}
+	return times
+}
+
+// The connection breaks during a COMMIT, before or after the server has it. The message is stored once either way.
+func TestLaneStoresOnceWhenItsCommitIsLost(t *testing.T) {
+	t.Parallel()
+	url := emptyDatabase.Database(t)
+	proxy := postgrestest.NewProxy(t, url)
+	d := openServer(t, proxy.URL(), patience{})
+	for n := range 6 {
+		proxy.LoseCommit(n%2 == 0)
+		if err := writeNumber(d, "a", n); err != nil {
+			t.Error(err)
+		}
+		if got := times(t, url, n); got != 1 {
+			t.Errorf("write %d is stored %d times", n, got)
+		}
+	}
+}
+
+// The server crashes twice while chats go on, and recovers. Each write that succeeded is stored, and none twice.
+func TestLanesLoseNothingWhenTheServerCrashes(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t, postgrestest.Options{Fsync: true})
+	url := server.Database(t)
+	if err := emptyDatabase.Make(url); err != nil {
+		t.Fatal(err)
+	}
+	d := openServer(t, url, patience{server: time.Minute, transaction: time.Minute})
+	var done atomic.Int64
+	var stop atomic.Bool
+	var writers sync.WaitGroup
+	last := make([]int, 8) // how many each writer has written
+	for w := range last {
+		writers.Go(func() {
+			for !stop.Load() {
+				if err := writeNumber(d, fmt.Sprint(w), w<<20+last[w]); err != nil {
+					t.Error(err)
+					return
+				}
+				last[w]++
+				done.Add(1)
+			}
+		})
+	}
+	for range 2 {
+		for start, deadline := done.Load(), time.Now().Add(90*time.Second); done.Load() < start+100 && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
+		server.Stop(t, "immediate")
+		server.Start(t)
+	}
+	stop.Store(true)
+	writers.Wait()
+	var all, different int64
+	if err := postgrestest.Connect(t, url).QueryRow(t.Context(), `SELECT count(*), count(DISTINCT n) FROM written`).Scan(&all, &different); err != nil {
+		t.Fatal(err)
+	}
+	if all != different || all != done.Load() {
+		t.Errorf("%d rows are stored, %d of them different; %d writes succeeded", all, different, done.Load())
+	}
+}
+
+// The server stays away for longer than a write waits: the writer is told so, and goes on when it is back.
+func TestLaneReportsServerThatStaysAway(t *testing.T) {
+	t.Parallel()
+	url := emptyDatabase.Database(t)
+	proxy := postgrestest.NewProxy(t, url)
+	d := openServer(t, proxy.URL(), patience{server: 3 * time.Second, transaction: time.Minute})
+	if err := writeNumber(d, "a", 1); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Interrupt()
+	err := writeNumber(d, "a", 2)
+	checkAway(t, d, err)
+	proxy.Resume()
+	if err := writeNumber(d, "a", 3); err != nil || d.Moved() != nil {
+		t.Error(err, d.Moved())
+	}
+	for n, want := range []int{0, 1, 0, 1} {
+		if got := times(t, url, n); got != want {
+			t.Errorf("write %d is stored %d times, want %d", n, got, want)
+		}
+	}
+}
+
+// checkAway checks what a writer hears while the server can't be reached.
+func checkAway(t *testing.T, d *DB, err error) {
+	t.Helper()
+	const words = "the database server can't be reached; nothing is stored or answered until it is back"
+	if !errors.Is(err, ErrMoved) || !IsTemporary(err) || FaultOf(err) != Unreachable || !hasPrefix(err, words) || !hasPrefix(d.Moved(), words) {
+		t.Errorf("the write: %v; the state: %v", err, d.Moved())
+	}
+}
+
+func hasPrefix(err error, words string) bool {
+	return err != nil && len(err.Error()) > len(words) && err.Error()[:len(words)] == words
+}
+
+// The server hangs: its connections stay open and nothing answers. A lane gives up, and goes on when the server is back.
+func TestLaneGivesUpOnHangingServer(t *testing.T) {
+	t.Parallel()
+	url := emptyDatabase.Database(t)
+	proxy := postgrestest.NewProxy(t, url)
+	d := openServer(t, proxy.URL(), patience{server: 2 * time.Second, transaction: 2 * time.Second})
+	err := d.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		proxy.Hang()
+		_, err := tx.ExecContext(ctx, `INSERT INTO written VALUES (1)`)
+		return err
+	})
+	checkAway(t, d, err)
+	proxy.Resume()
+	written := 2
+	for deadline := time.Now().Add(90 * time.Second); writeNumber(d, "", written) != nil; written++ { // of one that fails it may not be known whether it was stored
+		if time.Now().After(deadline) {
+			t.Fatal("the lane does not go on")
+		}
+	}
+	var limit string
+	if err := d.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, `SELECT current_setting('statement_timeout')`).Scan(&limit)
+	}); err != nil || limit != "15s" {
+		t.Errorf("the server ends a statement after %q, %v", limit, err)
+	}
+	if times(t, url, 1) != 0 || times(t, url, written) != 1 {
+		t.Error("stored:", times(t, url, 1), times(t, url, written))
+	}
+}
+
+// The server undoes a transaction that collides with another. It is repeated, and nobody notices.
+func TestLaneRepeatsCollisions(t *testing.T) {
+	t.Parallel()
+	url := emptyDatabase.Database(t)
+	d := openServer(t, url, patience{})
+	for n, code := range []string{"40001", "40P01"} {
+		tries := 0
+		err := d.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+			if _, err := tx.ExecContext(ctx, `INSERT INTO written VALUES (?)`, n); err != nil {
+				return err
+			}
+			if tries++; tries == 3 {
+				return nil
+			}
+			_, err := tx.ExecContext(ctx, `DO $$ BEGIN RAISE SQLSTATE '`+code+`'; END $$`)
+			return err
+		})
+		if got := times(t, url, n); err != nil || tries != 3 || got != 1 {
+			t.Errorf("%s: %v after %d tries, stored %d times", code, err, tries, got)
+		}
+	}
+}
+
+// bury declares a node dead. It waits for transactions of the node that are under way, and comes before those that begin later.
+func bury(ctx context.Context, conn *pgx.Conn, node int64) error {
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `LOCK TABLE lanes`)
+		if err == nil {
+			_, err = tx.Exec(ctx, `DELETE FROM lanes WHERE node_id = $1`, node)
+		}
+		if err == nil {
+			_, err = tx.Exec(ctx, `UPDATE nodes SET dead_at = 1 WHERE id = $1`, node)
+		}
+		return err
+	})
+}
+
+// A gateway is stopped for long, and another one takes its chats over. What the first one was writing is refused, and not
+// repeated once it has joined the others again; later writes work.
+func TestFencedLaneWritesNothing(t *testing.T) {
+	t.Parallel()
+	url := emptyDatabase.Database(t)
+	d := openServer(t, url, patience{})
+	if err := writeNumber(d, "a", 1); err != nil {
+		t.Fatal(err)
+	}
+	dead := d.Node().ID()
+	joined := make(chan struct{}, 1)
+	d.Node().OnChange(func() {
+		select {
+		case joined <- struct{}{}:
+		default:
+		}
+	})
+	if err := bury(t.Context(), postgrestest.Connect(t, url), dead); err != nil {
+		t.Fatal(err)
+	}
+	err := writeNumber(d, "a", 2)
+	if !errors.Is(err, cluster.ErrFenced) || !errors.Is(err, ErrMoved) ||
+		!hasPrefix(err, "the database refuses writes of this process until it has joined the other gateways again") {
+		t.Error(err)
+	}
+	for d.Node().ID() == dead {
+		select {
+		case <-joined:
+		case <-time.After(90 * time.Second):
+			t.Fatal("the node does not join anew")
+		}
+	}
+	if err := writeNumber(d, "a", 3); err != nil || d.Moved() != nil {
+		t.Error(err, d.Moved())
+	}
+	if times(t, url, 2) != 0 || times(t, url, 3) != 1 {
+		t.Error("stored:", times(t, url, 2), times(t, url, 3))
+	}
+}
+
+// The answer to a COMMIT is lost, and the node is declared dead before it can ask. The write happened, but the node
+// can't know: it says so, and does not repeat it.
+func TestFencedLaneDoesNotRepeatLostCommit(t *testing.T) {
+	t.Parallel()
+	url := emptyDatabase.Database(t)
+	proxy := postgrestest.NewProxy(t, url)
+	d := openServer(t, proxy.URL(), patience{})
+	other, buried := postgrestest.Connect(t, url), make(chan error, 1)
+	tries := 0
+	err := d.Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+		if tries++; tries > 1 {
+			return errors.New("repeated")
+		}
+		if _, err := tx.ExecContext(ctx, `INSERT INTO written VALUES (1)`); err != nil {
+			return err
+		}
+		pid := int64(other.PgConn().PID())
+		go func() { buried <- bury(context.Background(), other, d.Node().ID()) }()
+		for waits := false; !waits; {
+			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE pid = ? AND NOT granted)`, pid).Scan(&waits); err != nil {
+				return err
+			}
+		}
+		proxy.LoseCommit(true)
+		return nil
+	})
+	if !errors.Is(err, cluster.ErrFenced) || !strings.Contains(err.Error(), "it is not known whether the latest write was stored") || tries != 1 {
+		t.Errorf("%v after %d tries", err, tries)
+	}
+	select {
+	case err := <-buried:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(90 * time.Second):
+		t.Fatal("the node is not declared dead")
+	}
+	if got := times(t, url, 1); got != 1 {
+		t.Errorf("stored %d times", got)
+	}
+}

@@ -1,0 +1,56 @@
+package db
+
+import (
+	"context"
+	"sync"
+
+	"parley/cluster"
+)
+
+// roleLocks are the locks of this process in a PostgreSQL database that are not those of sessions. A node that is dead
+// has none.
+type roleLocks struct {
+	node *cluster.Node
+
+	mu   sync.Mutex // is held while a lock is taken or released
+	held map[string]*roleLock
+}
+
+type roleLock struct {
+	role  *cluster.Role
+	times int // that it was taken
+}
+
+func (s *postgresServer) lock(ctx context.Context, name string) (release func(), err error) {
+	return s.locks.take(ctx, name)
+}
+
+func (l *roleLocks) take(ctx context.Context, name string) (release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lock := l.held[name]
+	if lock == nil {
+		role, err := l.node.Take(ctx, name)
+		if err != nil {
+			return nil, Explain(err)
+		}
+		if role == nil {
+			return nil, &HeldError{}
+		}
+		lock = &roleLock{role: role}
+		l.held[name] = lock
+	}
+	lock.times++
+	return sync.OnceFunc(func() { l.release(lock) }), nil
+}
+
+// release gives a lock back once it was released as often as it was taken.
+func (l *roleLocks) release(lock *roleLock) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if lock.times--; lock.times > 0 {
+		return
+	}
+	delete(l.held, lock.role.Name)
+	lock.role.Release(context.Background())
+}

@@ -1,0 +1,117 @@
+package db
+
+import (
+	"bytes"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"parley/internal/postgrestest"
+)
+
+const secretWord = "s3cret-word"
+
+// An operator who has given a wrong address, a wrong password or the wrong rights is told what to do, and no password is shown.
+func TestOpeningExplainsWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t, postgrestest.Options{Password: true})
+	own := server.Database(t)
+	admin := postgrestest.Connect(t, own)
+	for _, statement := range []string{
+		`CREATE ROLE guest LOGIN PASSWORD '` + secretWord + `'`,
+		`REVOKE CREATE ON SCHEMA public FROM PUBLIC`,
+		`CREATE DATABASE ascii ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`,
+	} {
+		if _, err := admin.Exec(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		url, secret, want string
+	}{
+		"another host":          {strings.Replace(own, url.QueryEscape(hostOf(t, own)), "%2Fnowhere", 1), "", "the server can't be reached: check the host and the port"},
+		"another database":      {server.URL("nothing"), "", "the server has no such database: create it with `createdb`"},
+		"wrong password":        {as(own, "guest:not-"+secretWord), "", "the server refuses this user or its password"},
+		"no password":           {as(own, "guest"), "", "the server refuses this user or its password"},
+		"wrong password file":   {as(own, "guest"), "not-" + secretWord, "the server refuses this user or its password"},
+		"empty password file":   {as(own, "guest"), " \n", "is empty: write the password"},
+		"no right to create":    {as(own, "guest:"+secretWord), "", "let this user create and write tables in it"},
+		"a standby":             {own + "&default_transaction_read_only=on", "", "connect to the primary, not to a standby"},
+		"another encoding":      {server.URL("ascii"), "", "has the encoding SQL_ASCII, which can't hold what people write"},
+		"a port that is a word": {"postgres://guest:" + secretWord + "@localhost:port/parley", "", "open postgres://"},
+	} {
+		config := Config{Path: c.url, Log: slog.New(slog.DiscardHandler)}
+		if c.secret != "" {
+			config.Secret = writeFile(t, c.secret)
+		}
+		d, err := Open(t.Context(), config)
+		if err == nil {
+			d.Close()
+			t.Errorf("%s: the database is open", name)
+			continue
+		}
+		if text := err.Error(); !strings.Contains(text, c.want) || strings.Contains(text, secretWord) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// A file with the password may hold blanks and lines around it, as other files with secrets may.
+func TestPasswordFileMayEndWithBlanks(t *testing.T) {
+	t.Parallel()
+	server := postgrestest.Start(t, postgrestest.Options{Password: true})
+	own := server.Database(t)
+	if _, err := postgrestest.Connect(t, own).Exec(t.Context(), `CREATE ROLE guest LOGIN SUPERUSER PASSWORD '`+secretWord+`'`); err != nil {
+		t.Fatal(err)
+	}
+	d, err := Open(t.Context(), Config{Path: as(own, "guest"), Secret: writeFile(t, "\ufeff\n "+secretWord+" \r\n"), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The log warns of a server that can lose what it has confirmed.
+func TestUnsafeServerIsWarnedOf(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	d, err := Open(t.Context(), Config{Path: emptyDatabase.Database(t) + "&synchronous_commit=off", Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"runs with fsync off", "runs with synchronous_commit off"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, &log)
+		}
+	}
+}
+
+func writeFile(t *testing.T, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "password")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// as returns a URL of postgrestest for another user, who may have a password behind a colon.
+func as(url, user string) string { return strings.Replace(url, "parley@", user+"@", 1) }
+
+// hostOf returns the folder of the socket that a URL names.
+func hostOf(t *testing.T, text string) string {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Query().Get("host")
+}

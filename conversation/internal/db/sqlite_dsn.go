@@ -1,0 +1,31 @@
+package db
+
+import (
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// busyTimeout is how long a connection waits for another process.
+const busyTimeout = 10 * time.Second
+
+// dsn returns a data source name with all pragmas, so that each connection of a
+// pool has them. The file must exist, or else SQLite
+// would create an empty one in place of a database that was taken away.
+func dsn(path string, extra ...string) string {
+	q := url.Values{
+		"mode":             {"rw"},
+		"_journal_mode":    {"WAL"},
+		"_synchronous":     {"FULL"},
+		"_foreign_keys":    {"on"},
+		"_busy_timeout":    {strconv.FormatInt(busyTimeout.Milliseconds(), 10)},
+		"_txlock":          {"immediate"},
+		"_secure_delete":   {"on"},
+		"_cache_size":      {"-2000"},
+		"_stmt_cache_size": {"64"},
+	}
+	for i := 0; i < len(extra); i += 2 {
+		q.Set(extra[i], extra[i+1])
+	}
+	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+}

@@ -1,0 +1,178 @@
+package db
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// locks are advisory locks on bytes of a file beside the database, one byte for each
+// name. The kernel releases them when the process dies, however it dies, and tells which
+// process holds one. They are POSIX record locks: fcntl(2), F_SETLK and F_GETLK.
+type locks struct {
+	file *os.File
+
+	mu    sync.Mutex
+	held  map[string]int   // how often this process has taken each lock; the kernel does not count
+	kinds map[string]int16 // syscall.F_RDLCK or syscall.F_WRLCK, for each lock
+}
+
+const (
+	migrationLock = "migration"
+	daemonLock    = "daemon"
+)
+
+// DaemonPID returns the process id of a daemon that runs on the database at path, 0 when
+// there is none. A process that has the database open must not call it: closing the lock
+// file would release the locks of that process.
+func DaemonPID(path string) (int, error) {
+	path, err := RealPath(path)
+	if err != nil {
+		return 0, err
+	}
+	file, err := os.OpenFile(path+".lock", os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	return holder(file, daemonLock, syscall.F_WRLCK)
+}
+
+var errHeld = errors.New("held by another process")
+
+// openLocks opens the lock file with the flags of os.OpenFile.
+func openLocks(path string, flag int) (*locks, error) {
+	file, err := os.OpenFile(path, flag, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &locks{file: file, held: map[string]int{}, kinds: map[string]int16{}}, nil
+}
+
+func (l *locks) close() error { return l.file.Close() }
+
+// join tells other processes, until close, that this one has the database open. alone
+// reports that no other process has. sameBoot reports that the machine has not been
+// rebooted since the latest process that was alone. The caller holds the migration lock.
+// join uses BSD locks, flock(2), which do not conflict with the record locks.
+func (l *locks) join() (alone, sameBoot bool, err error) {
+	err = flock(l.file, syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		alone, sameBoot = true, l.noteBoot()
+		l.noteFile()
+	} else if !errors.Is(err, syscall.EWOULDBLOCK) {
+		return false, false, err
+	}
+	return alone, sameBoot, flock(l.file, syscall.LOCK_SH)
+}
+
+func flock(file *os.File, how int) error {
+	for {
+		err := syscall.Flock(int(file.Fd()), how)
+		if !errors.Is(err, syscall.EINTR) {
+			return wrapLock(file, err)
+		}
+	}
+}
+
+func wrapLock(file *os.File, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("lock %s: %w", file.Name(), err)
+}
+
+// noteBoot writes the boot id of the machine into the lock file, and reports whether it was
+// already there. It reports false if the system has no boot id, or the disk is full.
+func (l *locks) noteBoot() (same bool) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return false
+	}
+	stood := make([]byte, len(boot))
+	if _, err := l.file.ReadAt(stood, 0); err == nil && bytes.Equal(boot, stood) {
+		return true
+	}
+	_, _ = l.file.WriteAt(boot, 0) // after a failure the next start sees another boot id
+	return false
+}
+
+func (l *locks) try(name string, kind int16) (pid int, release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[name] > 0 {
+		l.held[name]++
+		return 0, func() { l.release(name) }, nil
+	}
+	err = syscall.FcntlFlock(l.file.Fd(), syscall.F_SETLK, region(name, kind))
+	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) {
+		pid, err := holder(l.file, name, kind)
+		return pid, nil, errors.Join(errHeld, err)
+	}
+	if err != nil {
+		return 0, nil, fmt.Errorf("lock %s: %w", l.file.Name(), err)
+	}
+	l.held[name]++
+	l.kinds[name] = kind
+	return 0, func() { l.release(name) }, nil
+}
+
+// wait takes an exclusive lock and blocks until it is free.
+func (l *locks) wait(name string) (release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for {
+		err = syscall.FcntlFlock(l.file.Fd(), syscall.F_SETLKW, region(name, syscall.F_WRLCK))
+		if !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", l.file.Name(), err)
+	}
+	l.held[name]++
+	l.kinds[name] = syscall.F_WRLCK
+	return func() { l.release(name) }, nil
+}
+
+func (l *locks) release(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held[name]--; l.held[name] > 0 {
+		return
+	}
+	delete(l.held, name)
+	delete(l.kinds, name)
+	// Unlocking a region that this process holds has no way to fail but a
+	// closed file, and then the lock is gone too.
+	_ = syscall.FcntlFlock(l.file.Fd(), syscall.F_SETLK, region(name, syscall.F_UNLCK))
+}
+
+// holder returns the id of a process that holds a conflicting lock. It returns 0 when there
+// is none, or when the id is that of another container.
+func holder(file *os.File, name string, kind int16) (int, error) {
+	lock := region(name, kind)
+	if err := syscall.FcntlFlock(file.Fd(), syscall.F_GETLK, lock); err != nil {
+		return 0, fmt.Errorf("lock %s: %w", file.Name(), err)
+	}
+	if lock.Type == syscall.F_UNLCK {
+		return 0, nil
+	}
+	return int(lock.Pid), nil
+}
+
+// region returns the byte that stands for a name. Names are hashed to 62 bits: among a
+// million names, the chance that two of them collide is one in ten million.
+func region(name string, kind int16) *syscall.Flock_t {
+	h := fnv.New64a()
+	io.WriteString(h, name)
+	return &syscall.Flock_t{Type: kind, Whence: io.SeekStart, Start: int64(h.Sum64() >> 2), Len: 1}
+}

@@ -1,0 +1,121 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+)
+
+// writer is the one connection that writes to a SQLite file.
+type writer struct {
+	log   *slog.Logger
+	db    *sql.DB
+	conn  *sql.Conn
+	group *committer // whoever has its turn uses the connection and the fields below
+
+	epochs    epochs
+	placement placement
+	chores    *background
+	damages   *damages
+}
+
+func openWriter(ctx context.Context, log *slog.Logger, damages *damages, path string, list []Chore) (*writer, error) {
+	db := sql.OpenDB(connector{damages: damages, dsn: dsn(path)})
+	conn, err := connect(ctx, db)
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	w := &writer{log: log, db: db, conn: conn, epochs: epochs{path: path}, damages: damages}
+	w.chores = &background{log: log, list: newChores(list), skip: w.skipDamage, rested: w.shrink}
+	w.group = newCommitter(w.transaction, w.chores.wake)
+	w.chores.start(w.group)
+	return w, nil
+}
+
+// shrink gives memory back. If it fails now, it is done the next time.
+func (w *writer) shrink() {
+	_, _ = w.conn.ExecContext(context.Background(), "PRAGMA shrink_memory")
+}
+
+// skipDamage has a chore that failed because of damage skip the damaged rows.
+func (w *writer) skipDamage(failed *choreError) error {
+	w.damages.met(failed.chore.Name, failed.err)
+	if failed.chore.Skip == nil {
+		return failed
+	}
+	return failed.chore.Skip(context.Background(), &Skipper{w})
+}
+
+// read runs do, which must be short, on the writer's own connection, whose page cache stays
+// valid. Every other connection loses its cache with each write.
+func (w *writer) read(ctx context.Context, do func(ctx context.Context, conn *sql.Conn) error) error {
+	if err := w.group.takeToRead(ctx); err != nil {
+		return err
+	}
+	defer w.group.give()
+	if err := w.mayWrite(); err != nil {
+		return err
+	}
+	return Explain(do(context.Background(), w.conn))
+}
+
+// close commits the writes that wait and closes the file.
+func (w *writer) close() error {
+	return w.group.close(func() error {
+		w.chores.finish()
+		return w.leave()
+	})
+}
+
+// transaction commits a group. An error that wraps ErrMoved may come after the
+// commit: then all of it is stored in a file that was taken away, and may come back.
+func (w *writer) transaction(group ...write) error {
+	if err := w.mayWrite(); err != nil {
+		return err
+	}
+	// The driver starts a goroutine per statement for a context that can end.
+	ctx := context.Background()
+	tx, err := w.conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	renewed, err := w.epochs.during(ctx, tx, func() error {
+		for _, job := range group {
+			if err := job.inOrder(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return errors.Join(err, ignoreDone(tx.Rollback()))
+	}
+	if err := tx.Commit(); err != nil {
+		w.abandon(ctx)
+		return err
+	}
+	w.epochs.renewed = renewed
+	return w.inPlace()
+}
+
+// abandon rolls back a transaction whose COMMIT failed. database/sql takes it for ended, but
+// SQLite keeps it open when the disk is full or the file is busy.
+func (w *writer) abandon(ctx context.Context) {
+	_, _ = w.conn.ExecContext(ctx, "ROLLBACK")
+}
+
+func ignoreDone(err error) error {
+	if errors.Is(err, sql.ErrTxDone) {
+		return nil
+	}
+	return err
+}
+
+// Changes returns how many rows the connection of a transaction has changed since
+// it was opened.
+func Changes(ctx context.Context, tx *sql.Tx) (n int64, err error) {
+	err = tx.QueryRowContext(ctx, `SELECT total_changes()`).Scan(&n)
+	return n, err
+}

@@ -1,0 +1,132 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+func mustOpen(t testing.TB, chores ...Chore) *DB {
+	t.Helper()
+	d, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "test.db"), Log: slog.New(slog.DiscardHandler), Chores: chores})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// insert returns a write of one row.
+func insert(name string) func(ctx context.Context, tx *sql.Tx) error {
+	return func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO cursors (name, value, updated_at) VALUES (?, '', 1)`, name)
+		return err
+	}
+}
+
+// hold has a write wait within its transaction until release is called.
+func hold(d *DB) (release func()) {
+	busy, block := make(chan struct{}), make(chan struct{})
+	go d.Write(context.Background(), func(context.Context, *sql.Tx) error { close(busy); <-block; return nil })
+	<-busy
+	return func() { close(block) }
+}
+
+func stored(t *testing.T, d *DB) (n int) {
+	t.Helper()
+	if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM cursors WHERE value = '' AND updated_at = 1`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestOneBadWriteDoesNotSpoilTheOthersOfItsGroup(t *testing.T) {
+	t.Parallel()
+	d := mustOpen(t)
+	release := hold(d)
+	results := make(chan error, 3)
+	for i := range 3 {
+		go func() {
+			results <- d.Write(context.Background(), func(ctx context.Context, tx *sql.Tx) error {
+				if i == 1 {
+					return errors.New("bad")
+				}
+				return insert(fmt.Sprint("good ", i))(ctx, tx)
+			})
+		}()
+	}
+	for len(d.chores.group.queue) < 3 {
+		time.Sleep(time.Millisecond)
+	}
+	release()
+	failures := 0
+	for range 3 {
+		if err := <-results; err != nil {
+			failures++
+		}
+	}
+	if n := stored(t, d); failures != 1 || n != 2 {
+		t.Fatalf("%d failures, %d stored", failures, n)
+	}
+}
+
+// More may wait than a transaction holds.
+func TestMoreWritesThanAGroupAreAllMade(t *testing.T) {
+	t.Parallel()
+	d := mustOpen(t)
+	release := hold(d)
+	var writing sync.WaitGroup
+	for i := range 3 * maxGroup {
+		writing.Go(func() {
+			if err := d.Write(context.Background(), insert(fmt.Sprint("one of many ", i))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	release()
+	writing.Wait()
+	if n := stored(t, d); n != 3*maxGroup {
+		t.Fatalf("%d of %d are stored", n, 3*maxGroup)
+	}
+}
+
+// A chore comes behind the one that it needs, whatever the order in which they are
+// given, and is not done without it.
+func TestAChoreWaitsForTheOneThatItNeeds(t *testing.T) {
+	t.Parallel()
+	var order []string
+	chore := func(name, needs string) Chore {
+		done := false
+		return Chore{Name: name, Needs: needs, Step: func(context.Context, *sql.Tx) (bool, error) {
+			if !done {
+				order = append(order, name)
+			}
+			was := done
+			done = true
+			return was, nil
+		}}
+	}
+	d := mustOpen(t, chore("third", "second"), chore("lonely", "missing"), chore("second", "first"), chore("first", ""))
+	d.StopChores()
+	if stuck, err := d.FinishChores(t.Context()); err != nil || len(stuck) != 0 {
+		t.Fatal(stuck, err)
+	}
+	if got := fmt.Sprint(order); got != "[first second third]" {
+		t.Error(got)
+	}
+}
+
+func BenchmarkLookAtOpenFiles(b *testing.B) {
+	d := mustOpen(b)
+	for b.Loop() {
+		if m := d.engine.(*sqliteFile).files.look(); m != nil {
+			b.Fatal(m)
+		}
+	}
+}

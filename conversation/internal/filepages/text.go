@@ -1,0 +1,93 @@
+package filepages
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"parley/conversation/internal/blobs"
+	"parley/conversation/internal/db"
+)
+
+const (
+	// Size is how many bytes a page of a file's text has.
+	Size = 12 << 10
+
+	// InMessage is how many bytes of a file's text a message holds at most.
+	InMessage = 256 << 10
+
+	// overlap is how many bytes of the next page are found with a page, so that what stands
+	// on both is found.
+	overlap = 256
+)
+
+// Text is what a file says. It is not for several goroutines at once.
+type Text struct {
+	io.ReaderAt
+	Size  int64 // bytes
+	close func() error
+}
+
+// errNoText says that a file has no text, or none that was made yet.
+var errNoText = errors.New("the file has no text")
+
+// Open opens the text of a blob: the one that was made of it, else its bytes if they are
+// text. It is read until ctx ends. database is the path of the database file.
+func Open(ctx context.Context, q db.Querier, database string, blob int64) (*Text, error) {
+	var made []byte
+	err := q.QueryRowContext(ctx, `SELECT data FROM blob_forms WHERE blob_id = ? AND form = 'text'`, blob).Scan(&made)
+	if err == nil {
+		return &Text{bytes.NewReader(made), int64(len(made)), func() error { return nil }}, nil
+	}
+	if !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	b, err := blobs.Scan(q.QueryRowContext(ctx, blobs.Select+`WHERE b.id = ?`, blob))
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(b.MediaType, "text/") {
+		return nil, errNoText
+	}
+	reader, err := blobs.Open(ctx, q, database, b)
+	if err != nil {
+		return nil, err
+	}
+	return &Text{reader, b.Size, reader.Close}, nil
+}
+
+// Close releases what the text holds open.
+func (t *Text) Close() error { return t.close() }
+
+// Pages returns how many pages the text has.
+func (t *Text) Pages() int64 { return (t.Size + Size - 1) / Size }
+
+// Page returns a page, numbered from 0, and the first words of the next one.
+func (t *Text) Page(n int64) (string, error) {
+	page := make([]byte, min(Size+overlap, t.Size-n*Size))
+	read, err := t.ReadAt(page, n*Size)
+	if err != nil && err != io.EOF {
+		return "", err
+	}
+	page = page[:read]
+	if bytes.IndexByte(page, 0) >= 0 { // another encoding than UTF-8
+		return "", errNoText
+	}
+	for len(page) > 0 && !utf8.RuneStart(page[0]) { // which is on the page before
+		page = page[1:]
+	}
+	return strings.ToValidUTF8(string(page), " "), nil
+}
+
+// unheld returns the first page that a message does not hold which holds so many bytes of
+// the text.
+func (t *Text) unheld(held int64) int64 {
+	if held > 0 && t.Size <= InMessage {
+		return t.Pages() // the message has all of it
+	}
+	return min(held, InMessage) / Size
+}

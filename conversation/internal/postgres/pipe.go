@@ -1,0 +1,316 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Pipe is a connection that carries out several tasks in one transaction. It sends what the tasks ask the
+// server for together: a task that waits for an answer lets the others go on, and when all wait, one round trip
+// answers all of them. It is used by one goroutine at a time.
+type Pipe struct {
+	pgx        *pgx.Conn
+	statements *statements
+	prepared   map[string]*pgconn.StatementDescription // by text; nil = the server keeps no statements
+	stale      bool                                    // prepared does not suit the tables any more
+	builder    pgx.ExtendedQueryBuilder
+
+	queue  []*request // what is not sent yet
+	failed error      // why the transaction can't be committed
+	apart  bool       // failed is about no task
+
+	connections *sql.DB // of tasks, each a *strand
+	idle        []*strand
+}
+
+// maxPrepared bounds how many statements a connection has the server keep.
+const maxPrepared = 500
+
+// request is a statement and its answer.
+type request struct {
+	text  string
+	args  []any
+	plain bool // the text has no arguments, and may hold several statements
+	task  bool // asked for it
+
+	answered bool
+	err      error
+	fields   []pgconn.FieldDescription // their names
+	rows     [][]driver.Value
+	tag      pgconn.CommandTag
+	check    func(rows int64) error // of the answer; nil = none
+	done     chan struct{}          // is closed when nothing more is done with it; nil where nobody waits for that
+}
+
+// Pipe opens a connection.
+func (c *Connector) Pipe(ctx context.Context) (*Pipe, error) {
+	raw, err := pgx.ConnectConfig(ctx, c.config)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pipe{pgx: raw, statements: c.statements}
+	if c.config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		p.prepared = map[string]*pgconn.StatementDescription{}
+	}
+	p.connections = sql.OpenDB(strands{p})
+	return p, nil
+}
+
+// IsLost reports whether the connection is closed or can't be used any more.
+func (p *Pipe) IsLost() bool { return p.pgx.IsClosed() }
+
+// Cut breaks the connection at once, also while a statement waits for the server. Any goroutine may call it.
+func (p *Pipe) Cut() { _ = p.pgx.PgConn().Conn().Close() }
+
+// Close ends the connection.
+func (p *Pipe) Close() error {
+	for _, s := range p.idle {
+		_ = s.conn.Close() // holds nothing
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	return errors.Join(p.connections.Close(), p.pgx.Close(ctx))
+}
+
+// Begin begins a transaction with a statement. check is given the number of rows that it has changed; if it fails, so
+// does the transaction.
+func (p *Pipe) Begin(query string, args []any, check func(rows int64) error) {
+	p.failed, p.apart = nil, false
+	p.queue = append(p.queue[:0], &request{text: "BEGIN"}, &request{text: query, args: args, check: check})
+}
+
+// Commit sends the statements that still wait, and commits.
+func (p *Pipe) Commit() error {
+	for _, r := range p.queue {
+		if r.check != nil { // its answer decides whether there may be a COMMIT
+			if err := p.flush(); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	end := &request{text: "COMMIT"}
+	p.queue = append(p.queue, end)
+	if err := p.flush(); err != nil {
+		return err
+	}
+	if end.tag.String() == "ROLLBACK" {
+		return errRolledBack
+	}
+	return nil
+}
+
+// Rollback undoes the transaction.
+func (p *Pipe) Rollback() error {
+	p.queue = nil
+	if p.pgx.IsClosed() || p.pgx.PgConn().TxStatus() == 'I' { // the server rolls back what its client does not commit
+		return nil
+	}
+	_, err := p.pgx.Exec(context.Background(), "ROLLBACK")
+	return err
+}
+
+// flush sends what is queued and reads the answers. The server carries out none of those behind the first that fails.
+func (p *Pipe) flush() error {
+	list := p.queue
+	p.queue = nil
+	for len(list) > 0 && p.failed == nil {
+		n := 1
+		switch {
+		case list[0].plain || p.prepared == nil:
+			p.failed = p.sendAlone(list[0])
+		default:
+			for n < len(list) && !list[n].plain {
+				n++
+			}
+			p.failed = p.sendTogether(list[:n])
+		}
+		p.apart = p.failed != nil && slices.ContainsFunc(list[:n], func(r *request) bool { return r.err != nil && !r.task })
+		list = list[n:]
+	}
+	return p.failed
+}
+
+// sendAlone sends one statement.
+func (p *Pipe) sendAlone(r *request) error {
+	ctx := context.Background()
+	if r.plain {
+		r.tag, r.err = p.pgx.Exec(ctx, r.text)
+		return r.finish()
+	}
+	rows, err := p.pgx.Query(ctx, r.text, append([]any{resultFormats}, r.args...)...)
+	if err != nil {
+		r.err = err
+		return r.finish()
+	}
+	for rows.Next() && r.err == nil {
+		r.err = r.keep(rows.FieldDescriptions(), rows.RawValues())
+	}
+	rows.Close()
+	r.fields, r.tag, r.err = rows.FieldDescriptions(), rows.CommandTag(), errors.Join(r.err, rows.Err())
+	return r.finish()
+}
+
+// sendTogether sends statements in one round trip, and another one before it if some are new to the server.
+func (p *Pipe) sendTogether(list []*request) error {
+	if err := p.prepare(list); err != nil {
+		return err
+	}
+	line := p.pgx.PgConn().StartPipeline(context.Background())
+	err := p.write(line, list)
+	for i := 0; err == nil && i < len(list); i++ {
+		err = list[i].read(line)
+	}
+	if closed := line.Close(); err == nil {
+		err = closed
+	}
+	p.stale = p.stale || Code(err) == changedResult
+	return err
+}
+
+// changedResult is the SQLSTATE of a prepared statement whose columns have changed with the tables.
+const changedResult = "0A000"
+
+func (p *Pipe) write(line *pgconn.Pipeline, list []*request) error {
+	for _, r := range list {
+		if len(r.args) == 0 && (r.text == "BEGIN" || r.text == "COMMIT") {
+			line.SendQueryParams(r.text, nil, nil, nil, nil)
+			continue
+		}
+		statement := p.prepared[r.text]
+		if err := p.builder.Build(p.pgx.TypeMap(), statement, r.args); err != nil {
+			line.SendPipelineSync() // what was sent needs an end
+			r.err = fmt.Errorf("%w: %s", err, r.text)
+			return errors.Join(r.finish(), line.Flush())
+		}
+		formats := make([]int16, len(statement.Fields))
+		for i, field := range statement.Fields {
+			formats[i] = resultFormats[field.DataTypeOID]
+		}
+		r.fields = statement.Fields
+		line.SendQueryStatement(statement, p.builder.ParamValues, p.builder.ParamFormats, formats)
+	}
+	return line.Sync()
+}
+
+// prepare has the server keep the statements that are new to it.
+func (p *Pipe) prepare(list []*request) error {
+	if (p.stale || len(p.prepared) > maxPrepared) && p.pgx.PgConn().TxStatus() == 'I' {
+		if err := p.pgx.DeallocateAll(context.Background()); err != nil {
+			return err
+		}
+		clear(p.prepared)
+		p.stale = false
+	}
+	var fresh []*request
+	for _, r := range list {
+		if _, known := p.prepared[r.text]; !known && r.text != "BEGIN" && r.text != "COMMIT" {
+			p.prepared[r.text] = nil
+			fresh = append(fresh, r)
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	line := p.pgx.PgConn().StartPipeline(context.Background())
+	before := len(p.prepared) - len(fresh)
+	name := func(i int) string { return "pipe_" + strconv.Itoa(before+i) }
+	for i, r := range fresh {
+		line.SendPrepare(name(i), r.text, nil)
+	}
+	err := line.Sync()
+	for i, r := range fresh {
+		if err == nil {
+			err = p.described(line, r, name(i))
+		}
+		if p.prepared[r.text] == nil {
+			delete(p.prepared, r.text)
+			p.stale = true // the numbers of the others are taken
+		}
+	}
+	if closed := line.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// described reads what the server says of a statement that it keeps now.
+func (p *Pipe) described(line *pgconn.Pipeline, r *request, name string) error {
+	got, err := line.GetResults()
+	if err != nil {
+		r.err = err
+		return r.finish()
+	}
+	statement := got.(*pgconn.StatementDescription)
+	statement.Name, statement.SQL = name, r.text
+	p.prepared[r.text] = statement
+	return nil
+}
+
+// read reads the answer.
+func (r *request) read(line *pgconn.Pipeline) error {
+	got, err := line.GetResults()
+	if err != nil {
+		r.err = err
+		return r.finish()
+	}
+	result := got.(*pgconn.ResultReader)
+	for result.NextRow() && r.err == nil {
+		r.err = r.keep(result.FieldDescriptions(), result.Values())
+	}
+	r.tag, err = result.Close()
+	r.err = errors.Join(r.err, err)
+	return r.finish()
+}
+
+// keep reads a row into memory. The driver uses the memory of fields again for the next statement.
+func (r *request) keep(fields []pgconn.FieldDescription, raw [][]byte) (err error) {
+	values := make([]driver.Value, len(raw))
+	for i := range raw {
+		if values[i], err = valueOf(fields[i], raw[i]); err != nil {
+			return fmt.Errorf("column %s: %w", fields[i].Name, err)
+		}
+	}
+	r.rows = append(r.rows, values)
+	return nil
+}
+
+// finish notes that there is an answer, and returns its error.
+func (r *request) finish() error {
+	r.answered = true
+	if r.err == nil && r.check != nil {
+		r.err = r.check(r.tag.RowsAffected())
+	}
+	return r.err
+}
+
+// Columns implements driver.Rows.
+func (r *request) Columns() []string {
+	names := make([]string, len(r.fields))
+	for i, field := range r.fields {
+		names[i] = field.Name
+	}
+	return names
+}
+
+// Next implements driver.Rows.
+func (r *request) Next(values []driver.Value) error {
+	if len(r.rows) == 0 {
+		return io.EOF
+	}
+	copy(values, r.rows[0])
+	r.rows = r.rows[1:]
+	return nil
+}
+
+// Close implements driver.Rows.
+func (r *request) Close() error { return nil }

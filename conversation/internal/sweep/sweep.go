@@ -1,0 +1,139 @@
+// Package sweep deletes the rows of deleted conversations. A conversation is deleted in two
+// steps: the commit hides it, however long it is, and a background task deletes its rows in
+// transactions so small that no other write waits long. After a crash in between, the next
+// start goes on with it.
+package sweep
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+
+	"parley/conversation/internal/db"
+	"parley/conversation/internal/rows"
+	"parley/conversation/internal/wordindex"
+)
+
+const (
+	maxRows  = 200     // deleted in one transaction
+	maxBytes = 4 << 20 // of texts and files, likewise; a larger message is deleted alone
+)
+
+// Step deletes some rows of deleted conversations, messages first and the conversations
+// themselves last. done reports that none is left. All messages must be in the index of
+// words already, because the words of others can't be taken out of it. Conversations whose
+// row id is in except are left alone.
+func Step(ctx context.Context, tx *sql.Tx, except []int64) (done bool, err error) {
+	left := budget{rows: maxRows, bytes: maxBytes}
+	for !left.spent() {
+		id, err := nextDeleted(ctx, tx, except)
+		if errors.Is(err, sql.ErrNoRows) {
+			return left.rows == maxRows, nil
+		}
+		if err == nil {
+			err = sweepConversation(ctx, tx, id, &left)
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// nextDeleted returns the row id of a deleted conversation that still has rows.
+func nextDeleted(ctx context.Context, q db.Querier, except []int64) (id int64, err error) {
+	err = q.QueryRowContext(ctx, `
+		SELECT id FROM conversations WHERE deleted = 1 AND staged = 0 AND id NOT IN (SELECT value FROM `+db.EachID("?")+` ids) ORDER BY id LIMIT 1`, db.IDs(except)).Scan(&id)
+	return id, err
+}
+
+// budget is what one transaction may still delete.
+type budget struct{ rows, bytes int64 }
+
+func (r *budget) spent() bool { return r.rows <= 0 || r.bytes <= 0 }
+
+// sweepConversation deletes messages, then runs, then the conversation itself, within the
+// budget.
+func sweepConversation(ctx context.Context, tx *sql.Tx, id int64, left *budget) error {
+	last, err := lastToSweep(ctx, tx, id, left)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM messages WHERE conversation_id = ? AND seq <= ?`, id, last); err != nil {
+		return err
+	}
+	if err := wordindex.MessagesDeleted(ctx, tx); err != nil || left.spent() {
+		return err
+	}
+	n, err := rows.ForgetRuns(ctx, tx, id, left.rows)
+	if left.rows -= n; err != nil || left.spent() {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `DELETE FROM conversations WHERE id = ?`, id); err != nil {
+		return err
+	}
+	left.rows--
+	return wordindex.ScheduleScrub(ctx, tx)
+}
+
+// lastToSweep returns the seq of the last message that fits into the budget.
+func lastToSweep(ctx context.Context, tx *sql.Tx, id int64, left *budget) (last int64, err error) {
+	rows, err := tx.QueryContext(ctx, `SELECT seq, `+rows.MessageBytes+` FROM messages WHERE conversation_id = ? ORDER BY seq`, id)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	for !left.spent() && rows.Next() {
+		var bytes int64
+		if err := rows.Scan(&last, &bytes); err != nil {
+			return 0, err
+		}
+		left.rows--
+		left.bytes -= bytes
+	}
+	return last, rows.Err()
+}
+
+// Sweeper is the background task. It passes over conversations with rows on damaged pages.
+type Sweeper struct {
+	mu      sync.Mutex
+	skipped []int64 // row ids of conversations that are left alone until the next start
+}
+
+// Chore returns the task for the store's list of chores.
+func (w *Sweeper) Chore() db.Chore {
+	return db.Chore{Name: "what deleted conversations have left", Step: w.step, Skip: w.skip, Needs: wordindex.ChoreName}
+}
+
+func (w *Sweeper) step(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+	return Step(ctx, tx, w.list())
+}
+
+func (w *Sweeper) list() []int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.skipped
+}
+
+// HasSkipped reports whether rows could not be deleted because the file is damaged.
+func (w *Sweeper) HasSkipped() bool { return len(w.list()) > 0 }
+
+// maxSkipped is how many conversations the sweeper passes over one by one.
+const maxSkipped = 1000
+
+// skip passes over the conversation that would be swept next.
+func (w *Sweeper) skip(ctx context.Context, s *db.Skipper) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	id, err := nextDeleted(ctx, s, w.skipped)
+	if err == nil && len(w.skipped) == maxSkipped {
+		err = fmt.Errorf("%w: rows of %d conversations can't be deleted", db.ErrStuck, maxSkipped)
+	}
+	if err != nil {
+		return err
+	}
+	w.skipped = append(w.skipped, id)
+	return nil
+}

@@ -1,0 +1,98 @@
+package wordindex
+
+import (
+	"context"
+	"database/sql"
+
+	"parley/conversation/internal/db"
+	"parley/conversation/internal/turns"
+)
+
+// On PostgreSQL the index is two plain tables, message_words and message_ranks, whose columns of the type tsvector have GIN
+// indexes. A lexeme is a word behind a letter that says where it stands: s for what was said, c for calls of tools. Phrases are
+// found in the words in their order, beside that: a tsvector keeps at most 255 positions of a word.
+//
+// Ids are no order of commits there, since several processes write. So no cursor says how far the index has come: the table
+// unindexed_messages lists what is missing, filled by a trigger.
+
+// CatchUp brings the index up to date before a search.
+func CatchUp(ctx context.Context, d *db.DB) {
+	if db.IsURL(d.Path()) {
+		d.CatchUp(ctx, updateListed)
+		return
+	}
+	d.CatchUp(ctx, update)
+	d.CatchUp(ctx, updateNewRanks)
+}
+
+// updateListed adds the oldest messages that are listed, as many as fit into a transaction. done reports that none is listed.
+// Another process that is at the same messages waits, and finds them no longer listed.
+func updateListed(ctx context.Context, tx *sql.Tx) (done bool, err error) {
+	ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT message_id FROM unindexed_messages ORDER BY message_id LIMIT ? FOR UPDATE`, batchRows))
+	if err != nil || len(ids) == 0 {
+		return err == nil, err
+	}
+	batch, err := read(ctx, tx, `m.id IN (SELECT value FROM `+db.EachID("?")+` ids)`, db.IDs(ids), batchRows, rankBytes)
+	if err != nil {
+		return false, err
+	}
+	for _, m := range batch {
+		if err := m.addBoth(ctx, tx); err != nil {
+			return false, err
+		}
+		if err := turns.Store(ctx, tx, m.conversation, m.seq); err != nil {
+			return false, err
+		}
+	}
+	last := ids[len(ids)-1]
+	if len(batch) > 0 && batch[len(batch)-1].id < last { // the batch had no room for the rest, or the rest is deleted
+		last = batch[len(batch)-1].id
+	}
+	_, err = tx.ExecContext(ctx, `
+		DELETE FROM unindexed_messages WHERE message_id <= ? AND message_id IN (SELECT value FROM `+db.EachID("?")+` ids)`, last, db.IDs(ids))
+	return false, err
+}
+
+// addBoth adds the words of a message and what it is ranked by.
+func (m message) addBoth(ctx context.Context, tx *sql.Tx) error {
+	if err := m.add(ctx, tx); err != nil {
+		return err
+	}
+	return m.addRanks(ctx, tx)
+}
+
+// lexemes is a column of the type tsvector for the tokens of the place ?2 and others behind it. A tsvector holds less than 1 MiB of
+// distinct words. A longer text is found by its beginning.
+func lexemes(others string) string {
+	return `CAST(CASE WHEN octet_length(t.tokens) < 900000 THEN t.tokens ELSE left(t.tokens, 225000) END AS tsvector)
+		FROM (SELECT CAST(?2 AS text) || ` + others + ` AS tokens) AS t`
+}
+
+// marked is the tokens of a parameter, each behind a letter.
+func marked(letter, parameter string) string {
+	return `' ` + letter + `' || replace(CAST(` + parameter + ` AS text), ' ', ' ` + letter + `')`
+}
+
+// The statements that add a message to the index.
+var (
+	insertWords = db.Either(`INSERT INTO messages_fts (rowid, place, words, parts, calls) VALUES (?1, ?2, ?3, ?4, ?5)`, `
+		INSERT INTO message_words (id, said, called, words)
+		SELECT ?1, ' ' || ?3 || E' \n ' || ?4 || ' ', ' ' || ?5 || ' ', `+lexemes(marked("s", "?3")+` || `+marked("s", "?4")+` || `+marked("c", "?5"))+`
+		ON CONFLICT (id) DO UPDATE SET words = excluded.words, said = excluded.said, called = excluded.called`)
+	insertRanks = db.Either(`INSERT INTO messages_ranks (rowid, place, said, used) VALUES (?1, ?2, ?3, ?4)`, `
+		INSERT INTO message_ranks (id, ranks)
+		SELECT ?1, `+lexemes(marked("s", "?3")+` || `+marked("u", "?4"))+`
+		ON CONFLICT (id) DO UPDATE SET ranks = excluded.ranks`)
+)
+
+// Places returns the letters that stand in front of the words that are searched on PostgreSQL: of message_ranks, or else of
+// message_words; with talkOnly those of what was said alone.
+func Places(ranks, talkOnly bool) []string {
+	switch {
+	case talkOnly:
+		return []string{"s"}
+	case ranks:
+		return []string{"s", "u"}
+	}
+	return []string{"s", "c"}
+}

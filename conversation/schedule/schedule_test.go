@@ -1,0 +1,130 @@
+package schedule
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func berlin(t *testing.T) *time.Location {
+	t.Helper()
+	zone, err := Zone("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return zone
+}
+
+// A reminder keeps its hour of the clock when the clocks change. In the night without that
+// hour it comes an hour later, in the night with two of them once.
+func TestDaylightSaving(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		at, rule, now string
+		want          []string
+	}{
+		"nine o'clock, in spring": {"2026-03-27T09:00", "FREQ=DAILY", "2026-03-28T00:00:00Z",
+			[]string{"2026-03-28T09:00:00+01:00", "2026-03-29T09:00:00+02:00", "2026-03-30T09:00:00+02:00"}},
+		"nine o'clock, in autumn": {"2026-10-23T09:00", "FREQ=DAILY", "2026-10-24T00:00:00Z",
+			[]string{"2026-10-24T09:00:00+02:00", "2026-10-25T09:00:00+01:00", "2026-10-26T09:00:00+01:00"}},
+		"the hour that is left out": {"2026-03-28T02:30", "FREQ=DAILY", "2026-03-28T00:00:00Z",
+			[]string{"2026-03-28T02:30:00+01:00", "2026-03-29T03:30:00+02:00", "2026-03-30T02:30:00+02:00"}},
+		"the hour that comes twice": {"2026-10-24T02:30", "FREQ=DAILY", "2026-10-24T00:00:00Z",
+			[]string{"2026-10-24T02:30:00+02:00", "2026-10-25T02:30:00+01:00", "2026-10-26T02:30:00+01:00"}},
+		"weekdays over a weekend": {"2026-11-20T08:00", "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR", "2026-11-20T08:00:00+01:00",
+			[]string{"2026-11-23T08:00:00+01:00", "2026-11-24T08:00:00+01:00"}},
+		"the last Friday": {"2026-11-01T17:00", "FREQ=MONTHLY;BYDAY=-1FR", "2026-11-22T00:00:00Z",
+			[]string{"2026-11-27T17:00:00+01:00", "2026-12-25T17:00:00+01:00"}},
+		"the 31st": {"2026-01-31T12:00", "FREQ=MONTHLY", "2026-02-01T00:00:00Z",
+			[]string{"2026-03-31T12:00:00+02:00", "2026-05-31T12:00:00+02:00"}},
+		"three times": {"2026-11-23T09:00", "FREQ=DAILY;COUNT=3", "2026-11-24T10:00:00Z", []string{"2026-11-25T09:00:00+01:00", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now, err := time.Parse(time.RFC3339, tt.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := Repeated(tt.at, tt.rule, berlin(t), now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range tt.want {
+				next, ok := s.Next(now)
+				if got := next.Format(time.RFC3339); got != want && (ok || want != "") {
+					t.Errorf("after %s: %s, want %q", now, got, want)
+				}
+				now = next
+			}
+		})
+	}
+}
+
+func TestOnceInTheHourThatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	s, err := Once("2026-03-29T02:30", berlin(t), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC))
+	if got := s.Start.Format(time.RFC3339); err != nil || got != "2026-03-29T03:30:00+02:00" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func TestWhatCanNotBeScheduledIsRefusedInWords(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC)
+	for name, tt := range map[string]struct{ at, rule, want string }{
+		"past":            {"2026-11-22T13:59", "", "is past: there it is now Sunday, 22 November 2026, 14:00"},
+		"far":             {"2046-11-22T13:59", "", "ten years"},
+		"no time":         {"tomorrow", "", `"tomorrow" is no date and time`},
+		"no rule":         {"2026-11-23T09:00", "every day", "no RRULE"},
+		"every second":    {"2026-11-23T09:00", "FREQ=SECONDLY", "FREQ must be"},
+		"every minute":    {"2026-11-23T09:00", "FREQ=MINUTELY", "FREQ must be"},
+		"many minutes":    {"2026-11-23T09:00", "FREQ=HOURLY;BYMINUTE=0,5", "more often than every 15 minutes"},
+		"never":           {"2026-11-23T09:00", "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "has no time"},
+		"never, by hours": {"2026-11-23T09:00", "FREQ=HOURLY;BYMONTHDAY=31;BYMONTH=2", "can't have BYMONTHDAY"},
+		"over":            {"2026-11-20T09:00", "FREQ=DAILY;COUNT=2", "has no time"},
+		"begun long ago":  {"0001-01-01T00:00", "FREQ=HOURLY", "more than a year ago"},
+		"long":            {"2026-11-23T09:00", "FREQ=DAILY;BYHOUR=" + strings.Repeat("1,", 200) + "1", "longer than"},
+		"bad hour":        {"2026-11-23T09:00", "FREQ=DAILY;BYHOUR=99", "can't be used"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var err error
+			if tt.rule == "" {
+				_, err = Once(tt.at, berlin(t), now)
+			} else {
+				_, err = Repeated(tt.at, tt.rule, berlin(t), now)
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestMissedTimesAreCounted(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC)
+	s, err := Repeated("2026-11-23T09:00", "FREQ=DAILY", berlin(t), now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Missed(s.Start, s.Start.Add(5*24*time.Hour), 100); n != 5 {
+		t.Errorf("missed %d, want 5", n)
+	}
+	if n := s.Missed(s.Start, s.Start.AddDate(9, 0, 0), 100); n != 100 {
+		t.Errorf("missed %d, want no more than 100", n)
+	}
+}
+
+func FuzzRule(f *testing.F) {
+	f.Add("2026-11-23T09:00", "FREQ=WEEKLY;BYDAY=MO,TU;INTERVAL=2")
+	f.Add("2026-11-23T09:00", "FREQ=YEARLY;BYWEEKNO=53;UNTIL=20301231T000000Z")
+	f.Fuzz(func(t *testing.T, at, rule string) {
+		now := time.Date(2026, 11, 22, 13, 0, 0, 0, time.UTC)
+		s, err := Repeated(at, rule, berlin(t), now)
+		if err != nil {
+			return
+		}
+		if next, ok := s.Next(now); !ok || !next.After(now) {
+			t.Errorf("the first time of %s is %s, %t", rule, next, ok)
+		}
+	})
+}

@@ -1,0 +1,41 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+)
+
+// each calls do for all numbers below n, with the lookup to use. On SQLite a second connection takes its share from when one is
+// free, since most of a long question's time goes into looking its words up, and each connection uses one processor.
+func (l *lookup) each(ctx context.Context, n int, do func(l *lookup, i int) error) error {
+	var begun atomic.Int64
+	work := func(l *lookup) error {
+		for i := int(begun.Add(1)) - 1; i < n; i = int(begun.Add(1)) - 1 {
+			if err := do(l, i); err != nil {
+				begun.Store(int64(n))
+				return err
+			}
+		}
+		return nil
+	}
+	if n <= 1 || l.postgres {
+		return work(l)
+	}
+	waiting, giveUp := context.WithCancel(ctx)
+	second := make(chan error, 1)
+	go func() {
+		conn, err := l.db.Conn(waiting)
+		if err != nil { // it was not free in time, or the first connection meets the same error
+			second <- nil
+			return
+		}
+		defer conn.Close()
+		other := *l
+		other.conn = conn
+		second <- work(&other)
+	}()
+	err := work(l)
+	giveUp()
+	return errors.Join(err, <-second)
+}

@@ -1,0 +1,97 @@
+package usage
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"parley/conversation/internal/db"
+	"parley/conversation/internal/runtotals"
+)
+
+// Group is what sums of use are made by.
+type Group string
+
+// The groups of By.
+const (
+	ByDay     Group = "day"     // in UTC, as 2026-05-01
+	ByPerson  Group = "person"  // CHANNEL:ID; CHANNEL: alone for calls for nobody known
+	BySession Group = "session" // its key
+	ByAgent   Group = "agent"   // its name, "" = that of [agent]
+	ByModel   Group = "model"
+)
+
+// Part is what the calls of one model have used in one group.
+type Part struct {
+	Name   string // of the group, see Group
+	Person string // the name of the person, as last seen; "" in other groups
+	Spent
+}
+
+// By returns what model calls have used since the beginning of a day in UTC, by group and model.
+// Sessions and agents are without the calls of deleted conversations.
+func (u *Usage) By(ctx context.Context, by Group, since time.Time) (list []Part, err error) {
+	query, from := groupQuery(by), any(hourOf(since)/24)
+	switch by {
+	case BySession, ByAgent:
+		from = db.Millis(since)
+	default:
+		u.db.CatchUp(ctx, runtotals.Update)
+	}
+	rows, err := u.db.QueryContext(ctx, query, from)
+	if err != nil {
+		return nil, db.Explain(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var p Part
+		if err := rows.Scan(&p.Name, &p.Person, &p.Model, &p.Prompt, &p.Cached, &p.Completion); err != nil {
+			return nil, db.Explain(err)
+		}
+		if by == ByDay {
+			day, err := strconv.ParseInt(p.Name, 10, 64)
+			if err != nil {
+				return nil, err
+			}
+			p.Name = atHour(day * 24).UTC().Format(time.DateOnly)
+		}
+		list = append(list, p)
+	}
+	return list, db.Explain(rows.Err())
+}
+
+// groupQuery returns the SQL of By, which takes the first day, or for sessions and agents the time
+// in milliseconds.
+func groupQuery(by Group) string {
+	const sums = `, model, sum(prompt_tokens), sum(cached_tokens), sum(completion_tokens) FROM run_people WHERE day >= ? `
+	switch by {
+	case ByDay:
+		return `SELECT CAST(day AS TEXT), ''` + sums + `GROUP BY day, model`
+	case ByPerson:
+		return `SELECT channel || ':' || person, max(name)` + sums + `GROUP BY channel, person, model`
+	case BySession:
+		return callsBy(`s.key`)
+	case ByAgent:
+		return callsBy(`coalesce(r.agent, '')`)
+	}
+	return `SELECT model, ''` + sums + `GROUP BY model`
+}
+
+// callsBy returns the SQL that sums up runs and the calls made after their commits by a column of
+// the sessions s or the runs r.
+func callsBy(column string) string {
+	tokens := func(name string) string {
+		return `coalesce(CAST(` + db.Member("b.step", name) + ` AS BIGINT), 0)`
+	}
+	return `
+		SELECT name, '', model, sum(prompt), sum(cached), sum(completion) FROM (
+			SELECT ` + column + ` AS name, r.model AS model, r.prompt_tokens AS prompt, r.cached_tokens AS cached, r.completion_tokens AS completion
+			FROM runs r JOIN conversations c ON c.id = r.conversation_id JOIN sessions s ON s.id = c.session_id
+			WHERE r.kind = 'agent' AND r.ended_at >= ?1 AND c.deleted = 0
+			UNION ALL
+			SELECT ` + column + `, coalesce(` + db.Member("b.step", "name") + `, ''), ` + tokens("in") + `, ` + tokens("cached") + `, ` + tokens("out") + `
+			FROM background_steps b JOIN conversations c ON c.id = b.conversation_id JOIN sessions s ON s.id = c.session_id
+			LEFT JOIN runs r ON r.id = b.run_id
+			WHERE b.started_at >= ?1 AND c.deleted = 0) AS calls
+		GROUP BY name, model`
+}

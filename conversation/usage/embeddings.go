@@ -1,0 +1,68 @@
+package usage
+
+import (
+	"context"
+	"database/sql"
+	"math"
+
+	"parley/conversation/internal/db"
+)
+
+// Embeddings are requests to an embedding model, for messages and for queries.
+type Embeddings struct {
+	Model    string
+	Requests int64
+	Failed   int64   // of Requests
+	Tokens   int64   // that the server has counted
+	Cost     float64 // by the prices of the time of each request, in the currency of the prices
+}
+
+// Add adds other requests.
+func (e *Embeddings) Add(o Embeddings) {
+	e.Requests += o.Requests
+	e.Failed += o.Failed
+	e.Tokens += o.Tokens
+	e.Cost += o.Cost
+}
+
+// billionths are the units in which costs are stored.
+const billionths = 1e9
+
+// AddEmbeddings adds requests that were made within the present hour to the sums.
+func (u *Usage) AddEmbeddings(ctx context.Context, made Embeddings) error {
+	cost := int64(math.Round(min(made.Cost*billionths, math.MaxInt64/4)))
+	return u.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			INSERT INTO embedding_totals (hour, model, requests, failed, tokens, cost) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (hour, model) DO UPDATE SET requests = embedding_totals.requests + excluded.requests, failed = embedding_totals.failed + excluded.failed,
+				tokens = embedding_totals.tokens + excluded.tokens, cost = embedding_totals.cost + excluded.cost`,
+			hourOf(u.store.Now()), db.Text(made.Model), made.Requests, made.Failed, made.Tokens, cost)
+		return err
+	})
+}
+
+// AllEmbeddings returns all requests that the database knows of, by model, the most requests first.
+func (u *Usage) AllEmbeddings(ctx context.Context) ([]Embeddings, error) {
+	list, err := u.embeddings(ctx, period{first: firstHour, end: lastHour + 1})
+	return list, db.Explain(err)
+}
+
+func (u *Usage) embeddings(ctx context.Context, p period) (list []Embeddings, err error) {
+	rows, err := u.db.QueryContext(ctx, `
+		SELECT model, sum(requests), sum(failed), sum(tokens), sum(cost) FROM embedding_totals WHERE hour >= ? AND hour < ?
+		GROUP BY model ORDER BY sum(requests) DESC, model`, p.first, p.end)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var e Embeddings
+		var cost int64
+		if err := rows.Scan(&e.Model, &e.Requests, &e.Failed, &e.Tokens, &cost); err != nil {
+			return nil, err
+		}
+		e.Cost = float64(cost) / billionths
+		list = append(list, e)
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,184 @@
+package faulttest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"parley/gateway/gatewaytest"
+	"parley/llm"
+	"parley/llm/llmtest"
+	"parley/tools/mcp/mcptest"
+)
+
+// counter is a world whose model makes one call of a server's tool for each message "TOOL", which must be allowed,
+// and says then what came of it.
+type counter struct {
+	*world
+	folder string
+	server string
+}
+
+func newCounter(t *testing.T, kind, keys string) *counter {
+	c := &counter{world: newWorld(t, settings{}), folder: t.TempDir()}
+	command, args, err := mcptest.Command(kind, c.folder)
+	c.must(err)
+	list, err := json.Marshal(args)
+	c.must(err)
+	c.server = fmt.Sprintf("[mcp.shop]\ncommand = %q\nargs = %s\n%s\n", command, list, keys)
+	c.model.Quiet()
+	c.model.Reply(func(call llmtest.Call) llmtest.Answer {
+		if last := call.Messages[len(call.Messages)-1]; last.Role == "tool" {
+			return llmtest.Answer{Text: "It says: " + last.Content}
+		}
+		return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "c", Name: call.LastUser(), Arguments: `{"id": "1"}`}}}
+	})
+	return c
+}
+
+func (c *counter) open() *gatewaytest.Process {
+	c.t.Helper()
+	c.gw.Configure(c.config(settings{}) + c.server)
+	return c.startServing()
+}
+
+// awaitSent waits for a message to the first chat that contains a text.
+func (c *counter) awaitSent(text string) {
+	c.t.Helper()
+	gatewaytest.Await(c.t, "a message with "+text, func() bool { return c.sent(text) > 0 })
+}
+
+// sent returns how many messages to the first chat contain a text.
+func (c *counter) sent(text string) (n int) {
+	for _, m := range c.platform.sent(1) {
+		if !strings.HasPrefix(m, unfinished) && strings.Contains(m, text) {
+			n++
+		}
+	}
+	return n
+}
+
+func (c *counter) effects() []string { return mcptest.Lines(c.folder, "effects") }
+
+// expectOnce checks that the message was answered once, with one call or none, and that no question is left.
+func (c *counter) expectOnce(says string, effects ...string) {
+	c.t.Helper()
+	c.awaitSent("It says: " + says)
+	if n := c.sent("It says: "); n != 1 {
+		c.t.Errorf("there are %d answers", n)
+	}
+	if done := c.effects(); !slices.Equal(done, effects) {
+		c.t.Errorf("the server has done %q, want %q", done, effects)
+	}
+	if open := c.count(`SELECT count(*) FROM approvals WHERE state = 'open'`); open != 0 {
+		c.t.Errorf("%d questions are open", open)
+	}
+}
+
+// TestKilledAroundAnApproval kills the gateway before the answer to a question, right after it, and in the middle of
+// the call: it is made once, or the model is told that nobody knows; a refused one is never made.
+func TestKilledAroundAnApproval(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, answer, says string
+		effects            []string
+		during             bool // the call is under way when it is killed
+	}{
+		{"allowed while it was down", "/approve 1", "did pay", []string{"pay 1"}, false},
+		{"refused while it was down", "/deny 1", "error: not run: the call was refused", nil, false},
+		{"during the call", "/approve 1", "outcome unknown", []string{"pay 1"}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCounter(t, "plain", "approve = \"ask\"")
+			p := c.open()
+			c.awaitLog("MCP server ready")
+			c.say(1, "shop_pay")
+			c.awaitSent("May I do this?")
+			if tt.during {
+				c.must(os.WriteFile(filepath.Join(c.folder, mcptest.Hold), nil, 0o600))
+				c.say(1, tt.answer)
+				gatewaytest.Await(t, "the call", func() bool { return len(c.effects()) == 1 })
+				p.Kill()
+				c.must(os.Remove(filepath.Join(c.folder, mcptest.Hold)))
+			} else {
+				p.Kill()
+				c.say(1, tt.answer)
+			}
+			p = c.open()
+			c.expectOnce(tt.says, tt.effects...)
+			p.Stop()
+			c.gw.MustRun("verify")
+		})
+	}
+}
+
+// TestAnswersKilledAtRandom kills the gateway at any instant around the answer, with both answers under way.
+func TestAnswersKilledAtRandom(t *testing.T) {
+	t.Parallel()
+	seed := fromEnv(t, "FAULT_SEED", time.Now().UnixNano())
+	t.Logf("FAULT_SEED=%d", seed)
+	random := rand.New(rand.NewPCG(uint64(seed), 3))
+	c := newCounter(t, "plain", "approve = \"ask\"")
+	p := c.open()
+	c.awaitLog("MCP server ready")
+	c.say(1, "shop_pay")
+	c.awaitSent("May I do this?")
+	c.say(1, "/approve 1")
+	c.say(1, "/deny 1")
+	for range fromEnv(t, "FAULT_KILLS", 4) {
+		time.Sleep(time.Duration(random.IntN(25)) * time.Millisecond)
+		// After the third death in one step, the run would be given up.
+		gatewaytest.Await(t, "a further step", func() bool { return c.count(`SELECT coalesce(max(tries), 0) FROM journals`) < 2 })
+		p.Kill()
+		p = c.open()
+	}
+	c.awaitSent("It says: ")
+	said, done := c.sent("did pay")+c.sent("outcome unknown"), len(c.effects())
+	if refused := c.sent("It says: error: not run"); c.sent("It says: ") != 1 || done > 1 || said != 1 || refused != 0 {
+		t.Errorf("it was done %d times, the model was told so %d times, and %d times that it was refused", done, said, refused)
+	}
+	p.Stop()
+	c.gw.MustRun("verify")
+}
+
+// TestKilledWhileAServerAsks kills the gateway while the question of a server is open. With the newer protocol it is
+// answered after the restart. With the older one the call has ended with the gateway: that is said.
+func TestKilledWhileAServerAsks(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		kind, tool, answer, says string
+		effects                  []string
+	}{
+		{"plain", "shop_choose", "/answer 1 1 blue", "choosing accept blue", []string{"choose"}},
+		{"2025", "shop_ask", "", "outcome unknown", nil},
+	} {
+		t.Run(tt.kind, func(t *testing.T) {
+			t.Parallel()
+			c := newCounter(t, tt.kind, "")
+			p := c.open()
+			c.say(1, tt.tool)
+			c.awaitSent("The tool server shop asks")
+			p.Kill()
+			before := c.effects()
+			p = c.open()
+			if tt.answer == "" {
+				c.awaitSent("It can't be answered any more")
+			} else {
+				c.say(1, tt.answer)
+			}
+			c.awaitSent("It says: " + tt.says)
+			if done := c.effects()[len(before):]; !slices.Equal(done, tt.effects) && len(done)+len(tt.effects) > 0 {
+				t.Errorf("the server has done %q after %q", done, before)
+			}
+			p.Stop()
+			c.gw.MustRun("verify")
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package faulttest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"parley/gateway/gatewaytest"
+	"parley/internal/postgrestest"
+	"parley/llm/llmtest"
+)
+
+// node is one of several gateways on a PostgreSQL database.
+type node struct {
+	*gatewaytest.Gateway
+	programs
+	process *gatewaytest.Process
+}
+
+func (n *node) start() { n.process = n.Run(nil, "run") }
+
+// newNodes makes gateways on a new PostgreSQL database, and starts none. Programs reach them without a token.
+func newNodes(t *testing.T, count int, model *llmtest.Server) (nodes []*node, url string) {
+	t.Helper()
+	url = postgrestest.Database(t)
+	for range count {
+		n := &node{programs: newPrograms(&world{t: t}).(programs)}
+		n.Gateway = gatewaytest.New(t, gatewaytest.Options{Database: url, Config: fmt.Sprintf(
+			"[llm]\nbase_url = %q\n[http]\nlisten = %q\nauth = \"none\"\n", model.URL(), n.listen)})
+		nodes = append(nodes, n)
+	}
+	return nodes, url
+}
+
+// conversations are those that programs hold with the nodes, each message with another one.
+type conversations struct{ sessions, each int }
+
+// hold has the programs talk. before is called before each message of the first session.
+func (c conversations) hold(t *testing.T, nodes []*node, before func(message int)) {
+	var talking sync.WaitGroup
+	for s := range c.sessions {
+		talking.Go(func() {
+			for i := range c.each {
+				if s == 0 {
+					before(i)
+				}
+				postToAny(t, nodes, s+i, fmt.Sprint("api:task-", s), fmt.Sprintf("s%dm%d", s, i))
+			}
+		})
+	}
+	talking.Wait()
+}
+
+// expectAnsweredOnce checks that each message is stored once, with one answer, in order.
+func (c conversations) expectAnsweredOnce(t *testing.T, url string) {
+	t.Helper()
+	for s := range c.sessions {
+		var want []string
+		for i := range c.each {
+			want = append(want, fmt.Sprintf("s%dm%d", s, i), fmt.Sprintf("re s%dm%d", s, i))
+		}
+		if diff := cmp.Diff(want, contents(t, url, fmt.Sprint("api:task-", s))); diff != "" {
+			t.Errorf("session %d: %s", s, diff)
+		}
+	}
+}
+
+// Three gateways share a PostgreSQL database, and programs send each message to one of them, and to the next one
+// when that does not answer. One gateway is killed while they talk, and later started anew. Each message is
+// answered once and in order: the others go on with what was left.
+func TestClusterGoesOnWithoutOneGateway(t *testing.T) {
+	t.Parallel()
+	const killed, startedAnew = 4, 8
+	model := llmtest.New(t)
+	model.Reply(answerTo)
+	nodes, url := newNodes(t, 3, model)
+	for _, n := range nodes {
+		n.start()
+	}
+	talks := conversations{sessions: 4, each: 12}
+	talks.hold(t, nodes, func(message int) {
+		switch message {
+		case killed:
+			nodes[1].process.Kill()
+		case startedAnew:
+			nodes[1].start()
+		}
+	})
+	talks.expectAnsweredOnce(t, url)
+	gatewaytest.Await(t, "health to name all gateways", func() bool { // the one that was started anew may be slow
+		return strings.Count(nodes[0].MustRun("health"), " serves postgres://") == len(nodes)
+	})
+	for _, n := range nodes {
+		n.process.Stop()
+	}
+}
+
+// attempt is how long a program waits for an answer before it sends the message to the next gateway.
+const attempt = 3 * time.Second
+
+// postToAny sends a message until it is answered, at first to the node of a number.
+func postToAny(t *testing.T, nodes []*node, first int, session, id string) {
+	end := time.Now().Add(patience)
+	for n := first; time.Now().Before(end); n++ {
+		ctx, cancel := context.WithTimeout(t.Context(), attempt)
+		a, err := nodes[n%len(nodes)].post(ctx, session, id, id)
+		late := ctx.Err() != nil
+		cancel()
+		switch {
+		case err == nil && slices.Contains(strings.Fields(a.Reply), id):
+			return
+		case !late:
+			t.Errorf("%s is answered %+v, %v", id, a, err)
+			return
+		}
+	}
+	t.Errorf("%s is not answered", id)
+}
+
+// contents reads the messages of a session on a PostgreSQL server, in order.
+func contents(t *testing.T, url, session string) []string {
+	t.Helper()
+	return rows(t, url, `
+		SELECT m.content FROM messages m JOIN conversations c ON c.id = m.conversation_id JOIN sessions s ON s.id = c.session_id
+		WHERE s.key = $1 ORDER BY m.id`, session)
+}

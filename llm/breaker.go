@@ -1,0 +1,214 @@
+package llm
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// breaker stops calls of a model whose server does not answer, so that a dead one does not
+// cost every run its timeout. It opens after several failures in a row. After a pause it
+// lets one attempt through, and closes again when the server has answered that.
+type breaker struct {
+	circuit *gobreaker.TwoStepCircuitBreaker[struct{}]
+	after   time.Duration // for how long attempts must have failed
+	pause   time.Duration
+
+	mu       sync.Mutex
+	since    time.Time // of the first of the failures in a row, zero for none
+	timeouts int       // in a row
+	opened   time.Time // when it opened last
+	last     *Error    // of the failures in a row
+	down     time.Time // when it opened first since it was closed last; zero while it is closed
+}
+
+const (
+	leastFailures = 4 // in a row before a model is given up for a while: all attempts of a call
+	leastTimeouts = 2 // each may have taken minutes
+)
+
+func newBreaker(name string, after, pause time.Duration, log *slog.Logger) *breaker {
+	b := &breaker{after: after, pause: pause}
+	b.circuit = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Name:    name,
+		Timeout: pause,
+		ReadyToTrip: func(counts gobreaker.Counts) bool {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return b.timeouts >= leastTimeouts || counts.ConsecutiveFailures >= leastFailures && time.Since(b.since) >= b.after
+		},
+		OnStateChange: func(_ string, _, to gobreaker.State) { b.changed(name, to, log) },
+		IsSuccessful:  func(err error) bool { return !isOutage(KindOf(err)) },
+		IsExcluded:    func(err error) bool { return errors.Is(err, errEnded) },
+	})
+	return b
+}
+
+// changed notes a new state. An outage is logged when it begins and when it ends.
+func (b *breaker) changed(name string, to gobreaker.State, log *slog.Logger) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch to {
+	case gobreaker.StateOpen:
+		b.opened = time.Now()
+		if b.down.IsZero() {
+			b.down = b.opened
+			log.Warn("model is down; only now and then a call tries whether it answers", "model", name, "pause", b.pause, "error", b.last)
+		}
+	case gobreaker.StateClosed:
+		if !b.down.IsZero() {
+			log.Info("model answers again", "model", name, "down", time.Since(b.down).Round(time.Second))
+		}
+		b.down = time.Time{}
+	}
+}
+
+// level returns the level at which a failure is logged: in an outage, which is logged itself,
+// nobody has to be told of each.
+func (b *breaker) level() slog.Level {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.down.IsZero() {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
+}
+
+// errEnded is the outcome of an attempt that the caller has ended. It says nothing about
+// the server.
+var errEnded = errors.New("ended by the caller")
+
+// isOutage reports whether a failure means that the server does not work. One that is busy,
+// or refuses a call, works.
+func isOutage(k Kind) bool {
+	return slices.Contains([]Kind{KindUnavailable, KindUnreachable, KindTimeout, KindCutOff, KindNotAPI}, k)
+}
+
+// isOpen reports whether no attempt is let through now.
+func (b *breaker) isOpen() bool { return b.circuit.State() == gobreaker.StateOpen }
+
+// allow lets an attempt through, and returns the function that takes its outcome. If it does
+// not, again is the time after which it may.
+func (b *breaker) allow() (done func(error), again time.Duration) {
+	report, err := b.circuit.Allow()
+	if err != nil {
+		return nil, b.again(err)
+	}
+	return func(err error) {
+		b.record(err)
+		report(err)
+	}, 0
+}
+
+// probing is how often it is asked again while another call tries whether the server
+// answers.
+const probing = 500 * time.Millisecond
+
+// again returns the time after which an attempt that was refused with err may be let through.
+func (b *breaker) again(err error) time.Duration {
+	if errors.Is(err, gobreaker.ErrTooManyRequests) {
+		return min(probing, b.pause)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return max(time.Until(b.opened.Add(b.pause)), time.Millisecond)
+}
+
+// record counts the failures in a row.
+func (b *breaker) record(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var failed *Error
+	switch {
+	case errors.Is(err, errEnded):
+		return
+	case !errors.As(err, &failed), !isOutage(failed.Kind):
+		b.since, b.timeouts, b.last = time.Time{}, 0, nil
+		return
+	case b.since.IsZero():
+		b.since = time.Now()
+	}
+	b.last = failed
+	if failed.Kind == KindTimeout {
+		b.timeouts++
+	} else {
+		b.timeouts = 0
+	}
+}
+
+// failure returns the newest failure, by which an attempt is refused.
+func (b *breaker) failure(again time.Duration) *failure {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	cause := Error{Kind: KindUnreachable}
+	if b.last != nil {
+		cause = *b.last
+	}
+	cause.RetryAfter = again
+	return &failure{cause: &cause, elsewhere: true}
+}
+
+// patience is how long a call waits for a model that is down to be tried again.
+const patience = 30 * time.Second
+
+// admit waits until an attempt is let through, at most for patience. A caller that has another
+// model to call does not wait.
+func (b *breaker) admit(ctx context.Context, waits bool, waiting func(Waiting)) (done func(error), refused *failure) {
+	for until := time.Now().Add(patience); ; {
+		done, again := b.allow()
+		if done != nil {
+			return done, nil
+		}
+		refused = b.failure(again)
+		if !waits || time.Now().Add(again).After(until) {
+			return nil, refused
+		}
+		if waiting != nil && again >= time.Second {
+			waiting(Waiting{Kind: refused.cause.Kind, For: again})
+		}
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+			return nil, refused
+		}
+	}
+}
+
+// State says whether a model is called.
+type State string
+
+const (
+	StateUp     State = "up"     // nothing is wrong, as far as is known
+	StateDown   State = "down"   // it has failed, and is not called for a while
+	StateTrying State = "trying" // the next call tries whether it answers
+)
+
+// Health is how a model fares.
+type Health struct {
+	Model string
+	Host  string // of its server
+	State State
+	Since time.Time // of the first of the failures in a row; zero for none
+	Error string    // the newest of them, for the operator; "" for none
+}
+
+// health returns how the model fares.
+func (b *breaker) health() Health {
+	states := map[gobreaker.State]State{gobreaker.StateOpen: StateDown, gobreaker.StateHalfOpen: StateTrying}
+	state := states[b.circuit.State()]
+	if state == "" {
+		state = StateUp
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	h := Health{State: state, Since: b.since}
+	if b.last != nil {
+		h.Error = b.last.Brief().Error()
+	}
+	return h
+}

@@ -1,0 +1,92 @@
+package llm
+
+import "strings"
+
+// thoughtMarks are the marks around what models think before they answer, where their server
+// leaves it in the text.
+var thoughtMarks = [][2]string{{"<think>", "</think>"}, {"<thinking>", "</thinking>"}}
+
+// thinking divides a text that comes in pieces into what the model thinks at its beginning,
+// between marks, and its answer. A mark may be cut anywhere.
+type thinking struct {
+	held  string // the end of what has come, which may be a part of a mark
+	stage thinkingStage
+	end   string // the mark at the end of the thought
+}
+
+// thinkingStage is where in a text its end is.
+type thinkingStage int
+
+const (
+	atBeginning thinkingStage = iota
+	inThought
+	behindThought // only white space has come since
+	inAnswer
+)
+
+// add takes a piece, and returns what it adds to the thought and to the answer.
+func (t *thinking) add(piece string) (thought, answer string) {
+	if t.stage == inAnswer {
+		return "", piece
+	}
+	text := t.held + piece
+	t.held = ""
+	if t.stage == atBeginning {
+		if text = t.begin(text); t.stage == atBeginning {
+			return "", ""
+		}
+	}
+	if t.stage == inThought {
+		before, behind, ended := strings.Cut(text, t.end)
+		if !ended {
+			keep := partOfMark(text, t.end)
+			t.held = text[len(text)-keep:]
+			return text[:len(text)-keep], ""
+		}
+		thought, text, t.stage = before, behind, behindThought
+	}
+	if t.stage == behindThought {
+		if text = strings.TrimLeft(text, " \t\r\n"); text != "" {
+			t.stage = inAnswer
+		}
+	}
+	return thought, text
+}
+
+// begin looks for a mark at the beginning of a text. It returns what stands behind it, or all of
+// the text where there is none, and holds a text that may still become one.
+func (t *thinking) begin(text string) string {
+	trimmed := strings.TrimLeft(text, " \t\r\n")
+	for _, marks := range thoughtMarks {
+		if rest, is := strings.CutPrefix(trimmed, marks[0]); is {
+			t.stage, t.end = inThought, marks[1]
+			return rest
+		}
+		if strings.HasPrefix(marks[0], trimmed) {
+			t.held = text
+			return ""
+		}
+	}
+	t.stage = inAnswer
+	return text
+}
+
+// rest returns what is held at the end of the stream: it is no mark.
+func (t *thinking) rest() (thought, answer string) {
+	held := t.held
+	t.held = ""
+	if t.stage == inThought {
+		return held, ""
+	}
+	return "", held
+}
+
+// partOfMark returns how many bytes at the end of a text may be the beginning of a mark.
+func partOfMark(text, mark string) int {
+	for n := min(len(text), len(mark)-1); n > 0; n-- {
+		if strings.HasSuffix(text, mark[:n]) {
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,69 @@
+package llm_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"parley/llm"
+	"parley/llm/llmtest"
+)
+
+func TestReasoningIsKeptApartFromTheAnswer(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ text, reasoning, wantThought, want string }{
+		{"<think>\nfirst\n</think>\n\nIt is so.", "", "first", "It is so."},
+		{" \n<thinking>a < b</thi b</thinking>yes", "", "a < b</thi b", "yes"},
+		{"It is <think>not</think> so.", "", "", "It is <think>not</think> so."},
+		{"<thin ice", "", "", "<thin ice"},
+		{"<", "", "", "<"},
+		{"plain", "in a field", "in a field", "plain"},
+		{"<think></think>plain", "", "", "plain"},
+	} {
+		for _, pieces := range []int{1, 3, len(c.text)} {
+			server := llmtest.New(t)
+			server.Reply(func(llmtest.Call) llmtest.Answer {
+				return llmtest.Answer{Text: c.text, Reasoning: c.reasoning, Pieces: pieces}
+			})
+			var shown, thought strings.Builder
+			resp, err := llm.NewClient(hasty(server), nil).Complete(t.Context(), ask("why?"), func(d llm.Delta) {
+				shown.WriteString(d.Text)
+				thought.WriteString(d.Reasoning)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := fmt.Sprintf("%q %q", resp.Reasoning, resp.Text)
+			if got != fmt.Sprintf("%q %q", c.wantThought, c.want) || shown.String() != c.want || strings.TrimSpace(thought.String()) != c.wantThought {
+				t.Errorf("%q in %d pieces: %s, shown %q and %q", c.text, pieces, got, thought.String(), shown.String())
+			}
+		}
+	}
+}
+
+func TestReasoningAloneIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	server := llmtest.New(t)
+	server.Reply(func(llmtest.Call) llmtest.Answer {
+		return llmtest.Answer{Text: "<think>on and on", FinishReason: "length"}
+	})
+	if told := mustFail(t, llm.NewClient(hasty(server), nil), llm.KindNoAnswer); !strings.Contains(told.User, "length limit") {
+		t.Error(told.User)
+	}
+}
+
+func TestReasoningOfAnAttemptThatFailedIsVoid(t *testing.T) {
+	t.Parallel()
+	server := llmtest.New(t)
+	server.Script(llmtest.Answer{Reasoning: "first", Text: "half", CutAfter: 3}, llmtest.Answer{Reasoning: "second", Text: "whole"})
+	var thought strings.Builder
+	resp, err := llm.NewClient(hasty(server), nil).Complete(t.Context(), ask("why?"), func(d llm.Delta) {
+		if d.Reset {
+			thought.Reset()
+		}
+		thought.WriteString(d.Reasoning)
+	})
+	if err != nil || resp.Reasoning != "second" || thought.String() != "second" {
+		t.Errorf("%+v, %v, shown %q", resp, err, thought.String())
+	}
+}

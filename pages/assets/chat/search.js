@@ -1,0 +1,95 @@
+// Search as one types, in the sidebar and on the page of results, and more results as the
+// reader comes near the end of those that are there.
+
+const pause = 150; // ms after a key
+
+export function startSearch() {
+  const side = document.getElementById("found-chats");
+  const list = document.getElementById("chats");
+  asOneTypes(document.querySelector(".side .find input"), (html, words) => {
+    list.hidden = Boolean(words);
+    side.hidden = !words;
+    side.innerHTML = html ? `<ol class="found">${html}</ol>` : "";
+    if (words && !html) side.append(nothing(words));
+  });
+  const page = document.getElementById("results");
+  if (!page) return;
+  const field = document.querySelector(".find-large input");
+  asOneTypes(field, (html, words, next) => {
+    page.innerHTML = html ? `<ol class="found">${html}</ol>` : "";
+    if (words && !html) page.append(nothing(words));
+    if (next) page.append(more(next));
+    history.replaceState(null, "", words ? `/search?q=${encodeURIComponent(words)}` : "/search");
+    watch(page);
+  });
+  watch(page);
+}
+
+function asOneTypes(field, show) {
+  let timer;
+  let asked = 0;
+  const ask = async () => {
+    const words = field.value.trim();
+    const n = ++asked;
+    if (!words) {
+      show("", "");
+      return;
+    }
+    try {
+      const answer = await fetch(`/search?q=${encodeURIComponent(words)}`, { headers: { Accept: "application/json" } });
+      const { html, next } = await answer.json();
+      if (answer.ok && n === asked) show(html.trim(), words, next);
+    } catch { /* the server is away: Enter asks for the page */ }
+  };
+  field.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(ask, pause);
+  });
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !field.value) return;
+    event.preventDefault();
+    field.value = "";
+    ask();
+  });
+}
+
+function nothing(words) {
+  const line = document.createElement("p");
+  line.className = "none";
+  line.textContent = `Nothing was found for “${words}”.`;
+  return line;
+}
+
+function more(address) {
+  const line = document.createElement("p");
+  const link = document.createElement("a");
+  link.className = "button";
+  link.rel = "next";
+  link.href = address;
+  link.textContent = "Show more";
+  line.append(link);
+  return line;
+}
+
+const near = new IntersectionObserver((seen) => {
+  for (const { isIntersecting, target } of seen) if (isIntersecting) add(target);
+}, { rootMargin: "300px 0px" });
+
+function watch(page) {
+  const link = page.querySelector("a[rel=next]");
+  if (link) near.observe(link);
+}
+
+async function add(link) {
+  near.unobserve(link);
+  try {
+    const answer = await fetch(link.href, { headers: { Accept: "application/json" } });
+    const { html, next } = await answer.json();
+    if (!answer.ok || !link.isConnected) return;
+    const page = document.getElementById("results");
+    page.querySelector(".found").insertAdjacentHTML("beforeend", html);
+    if (next) link.href = next;
+    else link.parentElement.remove();
+    watch(page);
+  } catch { /* the link stays */ }
+}

@@ -1,0 +1,101 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"parley/tools"
+)
+
+// callTool calls a tool of the server.
+func (s *server) callTool(ctx context.Context, params *sdk.CallToolParams, repeatable bool) (tools.Result, error) {
+	if input, given := tools.InputOf(ctx); given {
+		params.InputResponses, params.RequestState = responsesOf(input), input.State
+	}
+	result, err := ask(ctx, s, repeatable, func(ctx context.Context, session *sdk.ClientSession) (*sdk.CallToolResult, error) {
+		return session.CallTool(ctx, params)
+	})
+	if err != nil {
+		return tools.Result{}, err
+	}
+	if result.IsError {
+		return tools.Result{}, errors.New(resultOf(result).Text)
+	}
+	return resultOf(result), nil
+}
+
+// ask sends a request to the server and returns its result. The error is in words for the
+// model, or tools.NeedsInput.
+func ask[T any](ctx context.Context, s *server, repeatable bool, request func(context.Context, *sdk.ClientSession) (T, error)) (result T, err error) {
+	got, err := s.conduct(ctx, func(ctx context.Context) (any, error) { return attempts(ctx, s, repeatable, request) })
+	if err != nil {
+		return result, err
+	}
+	return got.(T), nil
+}
+
+// attempts sends a request to the server, and once more where the connection ends meanwhile
+// and that does no harm.
+func attempts[T any](ctx context.Context, s *server, repeatable bool, request func(context.Context, *sdk.ClientSession) (T, error)) (result T, err error) {
+	for again := false; ; again = true {
+		conn, err := s.use(ctx)
+		if err != nil {
+			return result, err
+		}
+		result, err = request(ctx, conn.session)
+		if err == nil {
+			return result, s.inputNeeded(ctx, result)
+		}
+		var refused *jsonrpc.Error
+		switch {
+		case ctx.Err() != nil:
+			go s.check(conn)
+			return result, context.Cause(ctx)
+		case errors.As(err, &refused):
+			return result, fmt.Errorf("the server %s refused the call: %s", s.name, refused.Message)
+		case conn.process == nil && !isClosed(conn, err):
+			return result, fmt.Errorf("the server %s did not answer as it should: %w", s.name, err)
+		}
+		s.ended(conn)
+		if !repeatable || again {
+			return result, fmt.Errorf("the server %s ended while this ran: whether it was done is not known", s.name)
+		}
+	}
+}
+
+// isClosed reports whether a request failed since its connection has ended.
+func isClosed(conn *connection, err error) bool {
+	select {
+	case <-conn.done:
+		return true
+	default:
+		return errors.Is(err, sdk.ErrConnectionClosed)
+	}
+}
+
+// check ends a connection whose server shows no sign of life after a call that was ended early,
+// so that the next call starts it anew.
+func (s *server) check(conn *connection) {
+	ctx, cancel := context.WithTimeout(s.ctx, pingTimeout)
+	defer cancel()
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		var refused *jsonrpc.Error
+		if err := conn.session.Ping(ctx, nil); err != nil && !errors.As(err, &refused) {
+			<-ctx.Done()
+		}
+	}()
+	select {
+	case <-answered:
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil && s.ctx.Err() == nil {
+		s.log.Warn("MCP server does not answer")
+		s.ended(conn)
+	}
+}
