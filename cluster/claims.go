@@ -122,7 +122,7 @@ func (cs *claims) forget(key string, c *claim) {
 
 // claim stores that a membership of this node owns a session.
 func (n *Node) claim(ctx context.Context, key string, id int64) error {
-	ctx, cancel := context.WithTimeout(ctx, n.config.TTL/2)
+	ctx, cancel := n.unbroken(ctx)
 	defer cancel()
 	for {
 		if !n.Valid() {

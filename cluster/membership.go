@@ -165,7 +165,7 @@ func (n *Node) renew(ctx context.Context) (wait time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, n.config.TTL/2)
 	defer cancel()
 	sent := n.config.Now()
-	renewed, members, err := n.exchange(ctx)
+	renewed, members, roles, err := n.exchange(ctx)
 	if err != nil {
 		n.observer.forget()
 		return n.config.Heartbeat, err
@@ -179,6 +179,7 @@ func (n *Node) renew(ctx context.Context) (wait time.Duration, err error) {
 		n.setClock(members[0].read, sent, received)
 	}
 	n.setLive(members)
+	n.releaseUnknown(ctx, roles)
 	dead, wait := n.observer.read(sent, received, members)
 	for _, m := range dead {
 		if err := n.declare(ctx, m); err != nil {
@@ -188,12 +189,13 @@ func (n *Node) renew(ctx context.Context) (wait time.Duration, err error) {
 	return min(wait, n.config.Heartbeat), nil
 }
 
-// exchange renews the membership and reads all members, in one round trip.
-func (n *Node) exchange(ctx context.Context) (renewed bool, members []Member, err error) {
+// exchange renews the membership and reads all members and this node's roles, in one round trip.
+func (n *Node) exchange(ctx context.Context) (renewed bool, members []Member, roles []Role, err error) {
+	id := n.ID()
 	batch := &pgx.Batch{}
 	load := n.ownLoad()
 	batch.Queue(`UPDATE nodes SET expires_at = `+databaseTime+` + $2, serves = $3, runs = $4, slots = $5 WHERE id = $1 AND dead_at IS NULL`,
-		n.ID(), n.config.TTL.Milliseconds(), strings.Join(load.Serves, " "), load.Runs, load.Slots).
+		id, n.config.TTL.Milliseconds(), strings.Join(load.Serves, " "), load.Runs, load.Slots).
 		Exec(func(tag pgconn.CommandTag) error {
 			renewed = tag.RowsAffected() == 1
 			return nil
@@ -202,7 +204,14 @@ func (n *Node) exchange(ctx context.Context) (renewed bool, members []Member, er
 		members, err = pgx.CollectRows(rows, n.scanMember)
 		return err
 	})
-	return renewed, members, n.pool.SendBatch(ctx, batch).Close()
+	batch.Queue(`SELECT name, term FROM roles WHERE node_id = $1`, id).Query(func(rows pgx.Rows) (err error) {
+		roles, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (Role, error) {
+			role := Role{node: n, id: id}
+			return role, row.Scan(&role.Name, &role.Term)
+		})
+		return err
+	})
+	return renewed, members, roles, n.pool.SendBatch(ctx, batch).Close()
 }
 
 // rejoin joins anew after this node was declared dead. Whatever worked as the old member ends.

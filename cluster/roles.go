@@ -117,10 +117,10 @@ func (n *Node) Take(ctx context.Context, name string) (*Role, error) {
 	if !n.Valid() || !n.reserve(name) {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, n.config.TTL/2)
-	defer cancel()
 	role := &Role{Name: name, node: n, id: n.ID()}
-	err := n.pool.QueryRow(ctx, `
+	asking, cancel := n.unbroken(ctx)
+	defer cancel()
+	err := n.pool.QueryRow(asking, `
 		INSERT INTO roles AS held (name, node_id, term, data)
 		SELECT $1, id, 1, '' FROM nodes WHERE id = $2 AND dead_at IS NULL
 		ON CONFLICT (name) DO UPDATE SET node_id = EXCLUDED.node_id, term = held.term + 1
@@ -129,6 +129,10 @@ func (n *Node) Take(ctx context.Context, name string) (*Role, error) {
 		RETURNING term, data`, name, role.id).Scan(&role.Term, &role.Data)
 	if err == nil {
 		n.log.Info("role taken", "role", name, "node", role.id, "term", role.Term)
+		if ctx.Err() != nil {
+			role.Release(ctx)
+			return nil, ctx.Err()
+		}
 		return role, nil
 	}
 	n.unreserve(name)
@@ -136,6 +140,12 @@ func (n *Node) Take(ctx context.Context, name string) (*Role, error) {
 		return nil, nil
 	}
 	return nil, err
+}
+
+// unbroken returns the context of a statement that is not broken off when ctx ends: the server might have done
+// it all the same, and nobody here would know.
+func (n *Node) unbroken(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), n.config.TTL/2)
 }
 
 // reserve keeps two goroutines of this node from having the same role.
@@ -156,12 +166,14 @@ func (n *Node) unreserve(name string) {
 }
 
 // Release gives a role up, so that another node takes it at once.
-func (r *Role) Release(ctx context.Context) { r.node.release(ctx, r) }
+func (r *Role) Release(ctx context.Context) {
+	defer r.node.unreserve(r.Name)
+	r.node.release(ctx, r)
+}
 
-// release works after the end of ctx, too. If the database can't be reached, other nodes get the
-// role when this one has left or is dead, and this one gets it back at any time.
+// release works after the end of ctx, too. If the database can't be reached, this node gives the role up with
+// its next renewal, see releaseUnknown.
 func (n *Node) release(ctx context.Context, role *Role) {
-	defer n.unreserve(role.Name)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.config.Heartbeat)
 	defer cancel()
 	tag, err := n.pool.Exec(ctx, `UPDATE roles SET node_id = NULL WHERE name = $1 AND node_id = $2 AND term = $3`, role.Name, role.id, role.Term)
@@ -172,6 +184,19 @@ func (n *Node) release(ctx context.Context, role *Role) {
 	if tag.RowsAffected() > 0 {
 		n.log.Info("role released", "role", role.Name, "node", role.id)
 		n.Publish(changeTopic, "")
+	}
+}
+
+// releaseUnknown gives up the roles that the database says this node has, and of which it does not know: the
+// database could not be reached when it answered that one was taken, or when one was to be given up.
+func (n *Node) releaseUnknown(ctx context.Context, stored []Role) {
+	for _, role := range stored {
+		n.mu.Lock()
+		known := n.held[role.Name]
+		n.mu.Unlock()
+		if !known { // whoever takes it meanwhile has another term
+			n.release(ctx, &role)
+		}
 	}
 }
 

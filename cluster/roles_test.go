@@ -104,6 +104,85 @@ func TestRoleIsTakenWithoutNotify(t *testing.T) {
 	}
 }
 
+// A node no longer wants a role at the moment when the database gives it the role. Another node gets it all the same:
+// Discord's shards began no session while a live node kept the turn of one that it had handed over.
+func TestRoleIsNotKeptByANodeThatHasStoppedWanting(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	first, second := join(t, config(t, url, "first")), join(t, config(t, url, "second"))
+	stopWanting := takeBehindLock(t, url, first, "identify:7")
+	stopWanting(nil)
+	eventually(t, "the other node has the role", func() bool { return takes(t, second, "identify:7") })
+}
+
+// The answer to a node that takes a role is lost, so that it does not know that it has the role. With its next
+// renewals it gives up what the database says it has.
+func TestRoleWhoseAnswerWasLostIsGivenUp(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	proxy := postgrestest.NewProxy(t, url)
+	first, second := join(t, config(t, proxy.URL(), "first")), join(t, config(t, url, "second"))
+	kept, err := first.Take(t.Context(), "identify:6")
+	if err != nil || kept == nil {
+		t.Fatal(kept, err)
+	}
+	stopWanting := takeBehindLock(t, url, first, "identify:7")
+	stopWanting(proxy.Interrupt)
+	eventually(t, "the database has stored the role", func() bool {
+		return number(t, url, `SELECT count(*) FROM roles WHERE name = 'identify:7' AND node_id = $1`, first.ID()) == 1
+	})
+	proxy.Resume()
+	eventually(t, "the other node has the role", func() bool { return takes(t, second, "identify:7") })
+	if err := kept.Check(t.Context()); err != nil {
+		t.Error("the node has lost a role that it knows of:", err)
+	}
+}
+
+// takeBehindLock has a node take a role, which waits in the database. stopWanting ends the context of that, runs
+// breakOff if it is not nil, lets the database go on, and returns when the node has its answer, which is no role.
+func takeBehindLock(t *testing.T, url string, n *Node, name string) (stopWanting func(breakOff func())) {
+	t.Helper()
+	conn := postgrestest.Connect(t, url)
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE roles IN EXCLUSIVE MODE`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	answered := make(chan *Role, 1)
+	go func() {
+		role, _ := n.Take(ctx, name)
+		answered <- role
+	}()
+	eventually(t, "the node waits for the role", func() bool {
+		return number(t, url, `SELECT count(*) FROM pg_locks WHERE relation = 'roles'::regclass AND NOT granted`) > 0
+	})
+	return func(breakOff func()) {
+		t.Helper()
+		cancel()
+		if breakOff != nil {
+			breakOff()
+		}
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if role := waittest.Receive(t, answered, "an answer to the node"); role != nil {
+			t.Error("a node that no longer wants a role has got it")
+		}
+	}
+}
+
+func takes(t *testing.T, n *Node, name string) bool {
+	t.Helper()
+	role, err := n.Take(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return role != nil
+}
+
 // Five nodes pass a gate as slowly as one.
 func TestGateKeepsPace(t *testing.T) {
 	t.Parallel()
