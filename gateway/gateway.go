@@ -139,6 +139,15 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	for _, problem := range cfg.Exposed(origins) {
 		g.log.Warn("configuration", "problem", problem)
 	}
+	database := cfg.Database
+	if g.store != nil {
+		database = g.store.Path()
+	}
+	if o.Daemon {
+		if err := checkSharedToken(cfg, database); err != nil {
+			return nil, err
+		}
+	}
 	if g.store == nil {
 		store := StoreConfig(cfg, cfg.Database)
 		store.Log = g.log

@@ -11,14 +11,23 @@ import (
 
 	"golang.org/x/term"
 
+	"parley/config"
 	"parley/conversation/maintenance"
 	"parley/conversation/signin"
 	"parley/httpserver"
 )
 
 // errNoSharedToken is returned if the gateway would have to make its token beside a database that is on a server.
-var errNoSharedToken = errors.New("the database is on a server, so that several gateways may use it: give all of them the same token " +
+var errNoSharedToken = errors.New("http.token: found nothing, and the database is on a server, so that several gateways may use it: give all of them the same token " +
 	"(token or token_file in the section [http], or HTTP_TOKEN)")
+
+// checkSharedToken fails where the gateways of a database need a token that none of them can make.
+func checkSharedToken(cfg config.Config, database string) error {
+	if cfg.HTTP.Address() == "" || !maintenance.OnServer(database) || cfg.HTTP.Token != "" || cfg.HTTP.Auth == httpserver.AuthNone {
+		return nil
+	}
+	return errNoSharedToken
+}
 
 // addHTTP starts listening for HTTP unless the configuration switches it off. If
 // another program uses the default address, the gateway goes on without HTTP.
@@ -29,9 +38,6 @@ func (g *Gateway) addHTTP(ctx context.Context) error {
 	folder := filepath.Dir(g.store.Path())
 	if maintenance.OnServer(g.store.Path()) {
 		folder = ""
-		if g.cfg.HTTP.Token == "" && g.cfg.HTTP.Auth != httpserver.AuthNone {
-			return errNoSharedToken
-		}
 	}
 	parts := httpserver.Deps{
 		Config: g.cfg.HTTP, SignIns: signin.New(g.store), Folder: folder, Ready: g.ready, Observe: g.metrics.Answered, Now: g.store.Now, Log: g.log,

@@ -1,9 +1,13 @@
 package gateway_test
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
+	"parley/gateway"
 	"parley/gateway/gatewaytest"
 )
 
@@ -23,5 +27,23 @@ func TestLogNamesTheAddressesThatAreServed(t *testing.T) {
 		if found == nil || found[1] == "0" || listen != "127.0.0.1:0" && found[1] != found[2] {
 			t.Errorf("with listen = %q the log says %q:\n%s", listen, found, log)
 		}
+	}
+}
+
+// Several gateways on one database need one token, which none of them can make: that is said before the database is
+// asked for anything, here at an address where nobody answers.
+func TestDatabaseOnAServerNeedsAConfiguredToken(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "config.toml")
+	text := "database = \"postgres://parley@127.0.0.1:1/parley\"\n[http]\nlisten = \"127.0.0.1:0\"\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g, err := gateway.New(t.Context(), gateway.Options{ConfigPath: path, Daemon: true, Getenv: func(string) string { return "" }, LogTo: t.Output()})
+	if err == nil {
+		g.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "http.token") || !strings.Contains(err.Error(), "token_file") {
+		t.Errorf("the error is %v", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -55,12 +56,14 @@ func withNode(ctx context.Context, configPath string, do func(node *cluster.Node
 }
 
 func printNodes(out io.Writer, members []cluster.Member, self int64) error {
+	members = slices.DeleteFunc(members, func(m cluster.Member) bool { return m.ID == self })
+	if len(members) == 0 {
+		fmt.Fprintln(out, "No other process has the database open; `gateway run` starts a node.")
+		return nil
+	}
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "NODE\tNAME\tADDRESS\tVERSION\tSTATE\tHEARTBEAT\tSESSIONS\tRUNS\tROLES")
 	for _, m := range members {
-		if m.ID == self {
-			continue
-		}
 		runs := "-"
 		if m.Slots > 0 {
 			runs = fmt.Sprintf("%d of %d", m.Runs, m.Slots)
