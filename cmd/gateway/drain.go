@@ -106,7 +106,7 @@ func awaitDrained(ctx context.Context, out io.Writer, node *cluster.Node, m clus
 			_, err := fmt.Fprintln(out, name, "has handed everything over and can be stopped")
 			return err
 		}
-		left := fmt.Sprintf("%s still works %d sessions, with %d runs", name, m.Sessions, m.Runs)
+		left := fmt.Sprintf("%s still works %s, with %s", name, counted(int64(m.Sessions), "session", "sessions"), counted(int64(m.Runs), "run", "runs"))
 		if len(m.Roles) > 0 {
 			left += ", and has the roles " + printable(strings.Join(m.Roles, " "))
 		}

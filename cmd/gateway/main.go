@@ -55,8 +55,9 @@ func newRoot() *cobra.Command {
 		Short: "Connect chat platforms to a language model",
 		Long: "Parley connects Discord, Telegram, a terminal and a browser to a language model behind any\n" +
 			"OpenAI-compatible API. Each chat is a session of its own, kept in one SQLite database.",
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		SilenceUsage:     true,
+		SilenceErrors:    true,
+		PersistentPreRun: noteSubcommand,
 	}
 	var configPath string
 	root.PersistentFlags().StringVarP(&configPath, "config", "c", "", "configuration `FILE` (default \"config.toml\" where there is one)")

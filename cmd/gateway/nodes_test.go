@@ -1,10 +1,13 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"parley/cluster"
+
+	"github.com/spf13/cobra"
 )
 
 // Somebody who asks for the nodes while nothing runs gets a sentence, not the head of an empty table.
@@ -20,5 +23,29 @@ func TestNodesSayWhenThereAreNone(t *testing.T) {
 		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "this command") {
 			t.Errorf("with %d nodes it says %q", members, out.String())
 		}
+	}
+}
+
+// `gateway nodes` says which command each process runs that only reads or writes.
+func TestNodesAreNamedByTheirCommand(t *testing.T) {
+	t.Parallel()
+	root := newRoot()
+	var called []string
+	for _, args := range [][]string{{"nodes"}, {"pair", "list"}} {
+		command, _, err := root.Find(args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		command.RunE = func(cmd *cobra.Command, _ []string) error {
+			called = append(called, subcommand(cmd.Context()))
+			return nil
+		}
+		root.SetArgs(args)
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"nodes", "pair list"}; !slices.Equal(called, want) {
+		t.Errorf("the commands call themselves %q, want %q", called, want)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,11 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"parley/config"
 	"parley/conversation"
-	"parley/conversation/maintenance"
 	"parley/conversation/pairing"
-	"parley/gateway"
 	"parley/plaintext"
 )
 
@@ -158,22 +154,6 @@ func releaseName(cmd *cobra.Command, store *conversation.Store, channel, name st
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s:%s was bound to the id %s and is released: while allow contains it, the next account that uses it gets access\n",
 		b.Channel, printable(b.Name), printable(b.Holder))
 	return err
-}
-
-// openStore opens the configured database, which a running gateway may have open,
-// too. It creates none, since that would hide that the command runs in a wrong folder.
-func openStore(ctx context.Context, configPath string) (*conversation.Store, error) {
-	cfg, err := config.Load(configPath, os.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	path := cfg.Database
-	if !maintenance.OnServer(path) {
-		if path, err = existingDatabase(configPath); err != nil {
-			return nil, err
-		}
-	}
-	return conversation.Open(ctx, gateway.StoreConfig(cfg, path))
 }
 
 func pairings(ctx context.Context, configPath string) ([]pairing.Pairing, error) {
