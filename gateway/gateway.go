@@ -123,7 +123,10 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{configPath: o.ConfigPath, cfg: cfg, origins: origins, version: o.Version, toolsTimeout: cmp.Or(o.ToolsTimeout, 3*time.Second), store: o.Store, channels: map[string]*served{}, feed: activity.NewFeed(), shared: newSharedSessions(cfg), moved: make(chan struct{}, 1)}
+	g := &Gateway{
+		configPath: o.ConfigPath, cfg: cfg, origins: origins, version: o.Version, toolsTimeout: cmp.Or(o.ToolsTimeout, 3*time.Second),
+		store: o.Store, channels: map[string]*served{}, feed: activity.NewFeed(), shared: newSharedSessions(cfg), moved: make(chan struct{}, 1),
+	}
 	switch {
 	case o.LogTo != nil:
 	case o.Terminal != nil:
@@ -139,22 +142,8 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	for _, problem := range cfg.Exposed(origins) {
 		g.log.Warn("configuration", "problem", problem)
 	}
-	database := cfg.Database
-	if g.store != nil {
-		database = g.store.Path()
-	}
-	if o.Daemon {
-		if err := checkSharedToken(cfg, database); err != nil {
-			return nil, err
-		}
-	}
-	if g.store == nil {
-		store := StoreConfig(cfg, cfg.Database)
-		store.Log = g.log
-		store.Node.URL, store.Node.Version, store.Node.Command = nodeURL(cfg.HTTP.Address()), o.Version, nodeCommand(o)
-		if g.store, err = conversation.Open(ctx, store); err != nil {
-			return nil, err
-		}
+	if err := g.openStore(ctx, o); err != nil {
+		return nil, err
 	}
 	g.shareFeed()
 	g.reminders = reminders.New(g.store, slices.Collect(maps.Values(cfg.Identity))...)
@@ -177,6 +166,27 @@ func New(ctx context.Context, o Options) (*Gateway, error) {
 	}
 	g.metrics.Expect(g.expected())
 	return g, nil
+}
+
+// openStore opens the configured database unless New was given one.
+func (g *Gateway) openStore(ctx context.Context, o Options) (err error) {
+	database := g.cfg.Database
+	if g.store != nil {
+		database = g.store.Path()
+	}
+	if o.Daemon {
+		if err := checkSharedToken(g.cfg, database); err != nil {
+			return err
+		}
+	}
+	if g.store != nil {
+		return nil
+	}
+	store := StoreConfig(g.cfg, database)
+	store.Log = g.log
+	store.Node.URL, store.Node.Version, store.Node.Command = nodeURL(g.cfg.HTTP.Address()), o.Version, nodeCommand(o)
+	g.store, err = conversation.Open(ctx, store)
+	return err
 }
 
 // StoreConfig returns how a process that has a configuration opens the database at path.
