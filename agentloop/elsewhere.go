@@ -175,14 +175,14 @@ func (r *Router) sweep(ctx context.Context, scopes []conversation.Scope) {
 }
 
 func (r *Router) sweepOnce(ctx context.Context, scopes []conversation.Scope) error {
-	found := map[conversation.Key][]conversation.Unsettled{}
+	found := map[conversation.Key][]conversation.Revision{}
 	for _, scope := range scopes {
-		list, err := r.deps.Store.Unsettled(ctx, scope)
+		list, err := r.deps.Store.Waiting(ctx, scope)
 		if err != nil {
 			return err
 		}
-		for _, one := range list {
-			found[one.Key] = append(found[one.Key], one)
+		for _, w := range list {
+			found[w.Key] = append(found[w.Key], w.Inbound...)
 		}
 	}
 	waiting := make([]string, 0, len(found))

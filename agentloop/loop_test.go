@@ -384,7 +384,7 @@ func TestWaitingMessagesAreAnsweredAfterARestart(t *testing.T) {
 	if got := h.reply(room); got != "echo: one" {
 		t.Fatalf("reply %q", got)
 	}
-	if keys, _ := h.store.Waiting(t.Context(), conversation.Scope{Channel: "telegram"}); len(keys) != 1 {
+	if list, _ := h.store.Waiting(t.Context(), conversation.Scope{Channel: "telegram"}); len(list) != 1 {
 		t.Fatal("a session of a channel that does not run was touched")
 	}
 }

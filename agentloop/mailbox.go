@@ -51,11 +51,11 @@ func (m *mailbox) take(s signal) (news bool) {
 }
 
 // knows reports whether the loop works on all of a list, or finds it in the mailbox.
-func (m *mailbox) knows(list []conversation.Unsettled) bool {
-	for _, u := range list {
-		revision, worked := m.worked[u.ID]
-		in := slices.ContainsFunc(m.inbound, func(in conversation.Inbound) bool { return in.ID == u.ID && in.Revision == u.Revision })
-		if !in && (!worked || revision != u.Revision) {
+func (m *mailbox) knows(list []conversation.Revision) bool {
+	for _, r := range list {
+		edits, worked := m.worked[r.Inbound]
+		in := slices.ContainsFunc(m.inbound, func(in conversation.Inbound) bool { return in.ID == r.Inbound && in.Revision == r.Edits })
+		if !in && (!worked || edits != r.Edits) {
 			return false
 		}
 	}

@@ -148,14 +148,14 @@ func TestSweepLeavesALoopAloneThatKnowsWhatWaits(t *testing.T) {
 	<-m.ready
 	for _, c := range []struct {
 		what  string
-		found []conversation.Unsettled
+		found []conversation.Revision
 		news  bool
 	}{
-		{"all that it works on", []conversation.Unsettled{{ID: 5, Revision: 1}, {ID: 6}}, false},
-		{"a part of that, and its mail", []conversation.Unsettled{{ID: 6}, {ID: 8, Revision: 2}}, false},
-		{"an edited message", []conversation.Unsettled{{ID: 5, Revision: 2}}, true},
-		{"another message", []conversation.Unsettled{{ID: 6}, {ID: 9}}, true},
-		{"an edit of its mail", []conversation.Unsettled{{ID: 8, Revision: 3}}, true},
+		{"all that it works on", []conversation.Revision{{Inbound: 5, Edits: 1}, {Inbound: 6}}, false},
+		{"a part of that, and its mail", []conversation.Revision{{Inbound: 6}, {Inbound: 8, Edits: 2}}, false},
+		{"an edited message", []conversation.Revision{{Inbound: 5, Edits: 2}}, true},
+		{"another message", []conversation.Revision{{Inbound: 6}, {Inbound: 9}}, true},
+		{"an edit of its mail", []conversation.Revision{{Inbound: 8, Edits: 3}}, true},
 	} {
 		if news := m.take(signal{found: c.found}); news != c.news {
 			t.Errorf("a sweep that finds %s has news: %t", c.what, news)
@@ -165,7 +165,7 @@ func TestSweepLeavesALoopAloneThatKnowsWhatWaits(t *testing.T) {
 		}
 	}
 	m.works(nil)
-	m.put(signal{found: []conversation.Unsettled{{ID: 5, Revision: 1}}})
+	m.put(signal{found: []conversation.Revision{{Inbound: 5, Edits: 1}}})
 	<-m.ready
 	if _, stale := m.empty(); !stale {
 		t.Error("a message that waits when the loop has ended its work is not looked for")

@@ -60,7 +60,7 @@ type signal struct {
 	chosen  bool                   // another node has chosen this one to work the session
 
 	// found is what the store has that no run has settled. A loop that works on all of it already is not disturbed.
-	found []conversation.Unsettled
+	found []conversation.Revision
 }
 
 var (
@@ -239,9 +239,9 @@ const releaseThreshold = 100
 func (r *Router) unsettled(ctx context.Context, scopes []conversation.Scope) []conversation.Key {
 	var all []conversation.Key
 	for _, scope := range scopes {
-		var keys []conversation.Key
+		var list []conversation.Waiting
 		err := retry.Persist(ctx, r.deps.Log, "read what waits", func() (err error) {
-			keys, err = r.deps.Store.Waiting(ctx, scope)
+			list, err = r.deps.Store.Waiting(ctx, scope)
 			return err
 		})
 		if conversation.IsDamaged(err) {
@@ -250,10 +250,12 @@ func (r *Router) unsettled(ctx context.Context, scopes []conversation.Scope) []c
 		if err != nil {
 			return nil // the gateway ends
 		}
-		if len(keys) > 0 {
-			r.deps.Log.Info("answering what waits from before", "channel", scope.Channel, "sessions", len(keys))
+		if len(list) > 0 {
+			r.deps.Log.Info("answering what waits from before", "channel", scope.Channel, "sessions", len(list))
 		}
-		all = append(all, keys...)
+		for _, w := range list {
+			all = append(all, w.Key)
+		}
 	}
 	return all
 }

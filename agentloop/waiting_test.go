@@ -124,8 +124,8 @@ func TestAPlaceOfAChannelThatDoesNotRunIsLeftAlone(t *testing.T) {
 	}
 	h.accept(h.from(desk, "/status"))
 	h.replies(2)
-	if keys, err := h.store.Waiting(t.Context(), conversation.Scope{Channel: "telegram"}); err != nil || len(keys) != 1 {
-		t.Errorf("what waits for the other process: %q, %v", keys, err)
+	if list, err := h.store.Waiting(t.Context(), conversation.Scope{Channel: "telegram"}); err != nil || len(list) != 1 {
+		t.Errorf("what waits for the other process: %+v, %v", list, err)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestShownTextNeverBecomesScript(t *testing.T) {
 			r.Steps = []steps.Step{{Kind: steps.Tool, Name: text, At: r.StartedAt, CallID: "c", Error: text}}
 		})
 		d.must(d.store.Mark(t.Context(), d.due(key)[0], conversation.MarkFailed, text))
-		d.must(d.store.SetMetadata(t.Context(), key, metadata.Object(fmt.Sprintf(`{"note":%q}`, "x"))))
+		d.must(d.store.SetMetadata(t.Context(), key, "", metadata.Object(fmt.Sprintf(`{"note":%q}`, "x"))))
 		d.must(bots.New(d.store).SetHealth(t.Context(), conversation.Account{Channel: text, ID: text}, text, text))
 		_, err := bots.New(d.store).SetGroup(t.Context(), bots.Group{Bot: conversation.Account{Channel: text, ID: text}, ID: text, Name: text, State: bots.Member, ByName: text, Lacks: []string{text}})
 		d.must(err)

@@ -74,25 +74,34 @@ type Scope struct {
 // By returns the account that works the scope.
 func (s Scope) By() Account { return Account{s.Channel, s.Account} }
 
+// Waiting is a session with inbound that no run has settled.
+type Waiting struct {
+	Key     Key
+	Inbound []Revision // in order of arrival; nil if the database is damaged there
+}
+
+// Revision names an inbound as it was after a number of edits.
+type Revision struct {
+	Inbound int64 // its ID
+	Edits   int
+}
+
 // Waiting lists the sessions in scope with inbound that no run has settled, for example after
 // a restart.
-func (s *Store) Waiting(ctx context.Context, scope Scope) ([]Key, error) {
-	keys, err := s.keys(ctx, `SELECT DISTINCT session_id FROM inbox WHERE run_id IS NULL AND note = 0 AND `+byAccount, scope)
-	if IsDamaged(err) {
-		return s.readableKeys(ctx, `SELECT DISTINCT session_id FROM inbox`+db.Either(` INDEXED BY inbox_waiting`, ``)+` WHERE run_id IS NULL`, scope)
+func (s *Store) Waiting(ctx context.Context, scope Scope) ([]Waiting, error) {
+	list, err := s.waiting(ctx, scope)
+	if !IsDamaged(err) {
+		return list, err
 	}
-	return keys, err
+	keys, err := s.readableKeys(ctx, `SELECT DISTINCT session_id FROM inbox`+db.Either(` INDEXED BY inbox_waiting`, ``)+` WHERE run_id IS NULL`, scope)
+	list = nil
+	for _, key := range keys {
+		list = append(list, Waiting{Key: key})
+	}
+	return list, err
 }
 
-// Unsettled is an inbound that no run has settled. Its Revision counts the edits.
-type Unsettled struct {
-	Key      Key
-	ID       int64
-	Revision int
-}
-
-// Unsettled lists the inbound of the sessions that Waiting lists.
-func (s *Store) Unsettled(ctx context.Context, scope Scope) ([]Unsettled, error) {
+func (s *Store) waiting(ctx context.Context, scope Scope) (list []Waiting, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT s.key, i.id, i.revision FROM inbox i JOIN sessions s ON s.id = i.session_id
 		WHERE i.run_id IS NULL AND i.note = 0 AND i.channel = ?1 AND `+ofAccount("i.account", "?3")+` AND (?2 = '' OR s.key = ?2) ORDER BY s.id, i.id`,
@@ -101,13 +110,17 @@ func (s *Store) Unsettled(ctx context.Context, scope Scope) ([]Unsettled, error)
 		return nil, db.Explain(err)
 	}
 	defer rows.Close()
-	var list []Unsettled
 	for rows.Next() {
-		var u Unsettled
-		if err := rows.Scan(&u.Key, &u.ID, &u.Revision); err != nil {
+		var key Key
+		var in Revision
+		if err := rows.Scan(&key, &in.Inbound, &in.Edits); err != nil {
 			return nil, db.Explain(err)
 		}
-		list = append(list, u)
+		if len(list) == 0 || list[len(list)-1].Key != key {
+			list = append(list, Waiting{Key: key})
+		}
+		last := &list[len(list)-1]
+		last.Inbound = append(last.Inbound, in)
 	}
 	return list, db.Explain(rows.Err())
 }

@@ -83,8 +83,8 @@ func TestWorkWaitsForItsBot(t *testing.T) {
 		if err != nil || len(done.Replies) != 1 || done.Replies[0].Account != bot.ID || done.Replies[0].Channel != "telegram" {
 			t.Fatalf("bot %s answers with %+v, %v", bot, done.Replies, err)
 		}
-		if keys, err := s.Waiting(t.Context(), scope); err != nil || len(keys) != 0 {
-			t.Errorf("bot %s has %q waiting, %v", bot, keys, err)
+		if list, err := s.Waiting(t.Context(), scope); err != nil || len(list) != 0 {
+			t.Errorf("bot %s has %+v waiting, %v", bot, list, err)
 		}
 	}
 	for _, bot := range []conversation.Account{botA, botB} {

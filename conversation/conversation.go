@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -74,25 +73,6 @@ func (s *Store) Place(ctx context.Context, key Key) (place string, err error) {
 		return "", fmt.Errorf("%w: %q", ErrNoSession, key)
 	}
 	return place, db.Explain(err)
-}
-
-// Find returns the conversation whose ID begins with id, of any session. The error is
-// ErrNotFound when there is none, and says so when there are several.
-func (s *Store) Find(ctx context.Context, id string) (Conversation, error) {
-	if id == "" {
-		return Conversation{}, fmt.Errorf("%w: %q", ErrNotFound, id)
-	}
-	found, err := ReadConversations(ctx, s.db, `
-		WHERE c.uuid >= ?1 AND c.uuid < ?1 || 'g' AND c.deleted = 0 ORDER BY c.uuid LIMIT 2`, strings.ToLower(id)) // g comes after every hexadecimal digit and the hyphen
-	switch {
-	case err != nil:
-		return Conversation{}, db.Explain(err)
-	case len(found) == 0:
-		return Conversation{}, fmt.Errorf("%w: %q", ErrNotFound, strings.ToLower(id))
-	case len(found) > 1:
-		return Conversation{}, fmt.Errorf("several conversations have an id that begins with %q: give more of it", strings.ToLower(id))
-	}
-	return found[0], nil
 }
 
 // Active returns the session's active conversation. If there is none, it returns a fresh one

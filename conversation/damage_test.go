@@ -254,9 +254,9 @@ func TestDamagedInboundIsSkipped(t *testing.T) {
 		t.Errorf("%d of %d messages wait", n, 2*waiting)
 	}
 	i.expectTold("a message of " + string(victim) + " that waits")
-	keys, err := i.Waiting(t.Context(), conversation.Scope{Channel: "telegram"})
-	if err != nil || !slices.Equal(keys, []conversation.Key{victim, behind}) {
-		t.Errorf("messages wait in %v, %v", keys, err)
+	list, err := i.Waiting(t.Context(), conversation.Scope{Channel: "telegram"})
+	if err != nil || !slices.Equal(storetest.KeysOf(list), []conversation.Key{victim, behind}) {
+		t.Errorf("messages wait in %v, %v", list, err)
 	}
 	clean(t, retention.New(i.Store), retention.Rules{})
 }

@@ -185,7 +185,7 @@ func TestADeletedSessionLeavesNoWordInAnyTable(t *testing.T) {
 func fillWithWord(t testing.TB, s *conversation.Store, key conversation.Key, word string) conversation.Conversation {
 	t.Helper()
 	noted := metadata.Object(fmt.Sprintf(`{"topic":%q}`, word))
-	must(t, s.SetMetadata(t.Context(), key, noted))
+	must(t, s.SetMetadata(t.Context(), key, "", noted))
 	_, err := s.Append(t.Context(), key, "", conversation.Message{Role: conversation.RoleSystem, Content: "speak of the " + word, Tokens: 1})
 	must(t, err)
 	in := storetest.Say(key, 1, "the "+word)
@@ -204,8 +204,8 @@ func fillWithWord(t testing.TB, s *conversation.Store, key conversation.Key, wor
 	must(t, err)
 	due[0].Sent = []string{"1"}
 	must(t, s.Mark(t.Context(), due[0], conversation.MarkSent, ""))
-	c, err = s.SetConversationMetadata(t.Context(), key, c.ID, noted)
-	must(t, err)
+	must(t, s.SetMetadata(t.Context(), key, c.ID, noted))
+	c.Metadata = noted
 	stretch, err := summary.New(s).Stretch(t.Context(), c.ID, c.Messages+1, 1000)
 	must(t, err)
 	_, err = summary.New(s).Add(t.Context(), stretch, "the "+word+" in short", 3)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/conversation/storetest"
 )
 
@@ -88,16 +89,16 @@ func TestAConversationIsFoundByTheBeginningOfItsID(t *testing.T) {
 	storetest.Turn(t, s, "telegram:chat:1", 1)
 	first, _ := s.Active(t.Context(), "telegram:chat:1")
 	for _, id := range []string{first.ID, first.ID[:30], strings.ToUpper(first.ID)} {
-		if c, err := s.Find(t.Context(), id); err != nil || c.ID != first.ID {
+		if c, err := catalog.New(s).Find(t.Context(), id); err != nil || c.ID != first.ID {
 			t.Errorf("%s: found %+v, %v", id, c, err)
 		}
 	}
 	storetest.Turn(t, s, "telegram:chat:2", 1)
-	if _, err := s.Find(t.Context(), "0"); err == nil || !strings.Contains(err.Error(), "several conversations") {
+	if _, err := catalog.New(s).Find(t.Context(), "0"); err == nil || !strings.Contains(err.Error(), "several conversations") {
 		t.Errorf("an ambiguous id gave %v", err)
 	}
 	for _, id := range []string{"", "ffffffff", "' OR 1 = 1 --"} {
-		if _, err := s.Find(t.Context(), id); err == nil {
+		if _, err := catalog.New(s).Find(t.Context(), id); err == nil {
 			t.Errorf("%q was found", id)
 		}
 	}

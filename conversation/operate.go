@@ -35,35 +35,30 @@ func (s *Store) Archive(ctx context.Context, key Key, id string) (Conversation, 
 	})
 }
 
-// SetMetadata replaces the metadata of a session, which is made when it is new;
-// "" is none. Metadata that is no JSON object, or a long one, is ErrInvalid.
-func (s *Store) SetMetadata(ctx context.Context, key Key, given metadata.Object) error {
-	metadata, err := given.Checked()
+// SetMetadata replaces the metadata of a conversation of a session, or that of the session
+// itself if id is "". A session that does not exist is created. Metadata "" is none. The error
+// is ErrNotFound when there is no such conversation, and ErrInvalid for metadata that is no
+// JSON object, or a long one.
+func (s *Store) SetMetadata(ctx context.Context, key Key, id string, given metadata.Object) error {
+	checked, err := given.Checked()
 	if err != nil {
 		return err
 	}
-	return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
-		session, _, err := rows.EnterSession(ctx, tx, string(key), "", db.Millis(s.Now()))
-		if err == nil {
-			_, err = tx.ExecContext(ctx, `UPDATE sessions SET metadata = ? WHERE id = ?`, db.Nullable(string(metadata)), session)
-		}
-		return err
-	})
-}
-
-// SetConversationMetadata replaces the metadata of a conversation of a session, "" is none.
-// It returns the conversation as it is then. The error is ErrNotFound when there is no such
-// conversation, and ErrInvalid for metadata that is no JSON object, or a long one.
-func (s *Store) SetConversationMetadata(ctx context.Context, key Key, id string, given metadata.Object) (Conversation, error) {
-	noted, err := given.Checked()
-	if err != nil {
-		return Conversation{}, err
+	stored := db.Nullable(string(checked))
+	if id == "" {
+		return s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
+			session, _, err := rows.EnterSession(ctx, tx, string(key), "", db.Millis(s.Now()))
+			if err == nil {
+				_, err = tx.ExecContext(ctx, `UPDATE sessions SET metadata = ? WHERE id = ?`, stored, session)
+			}
+			return err
+		})
 	}
-	return s.change(ctx, key, id, "describe", func(ctx context.Context, tx *sql.Tx, c *Conversation) error {
-		c.Metadata = noted
-		_, err := tx.ExecContext(ctx, `UPDATE conversations SET metadata = ? WHERE id = ?`, db.Nullable(string(noted)), c.row)
+	_, err = s.change(ctx, key, id, "describe", func(ctx context.Context, tx *sql.Tx, c *Conversation) error {
+		_, err := tx.ExecContext(ctx, `UPDATE conversations SET metadata = ? WHERE id = ?`, stored, c.row)
 		return err
 	})
+	return err
 }
 
 // Renaming describes a new title for a conversation of a session.

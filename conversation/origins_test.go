@@ -71,7 +71,10 @@ func TestASharedSessionIsWorkedChannelByChannel(t *testing.T) {
 			}
 		}
 	}
-	expectKeys("waiting", func(scope conversation.Scope) ([]conversation.Key, error) { return s.Waiting(t.Context(), scope) }, 1, 1, 0, 0)
+	expectKeys("waiting", func(scope conversation.Scope) ([]conversation.Key, error) {
+		list, err := s.Waiting(t.Context(), scope)
+		return storetest.KeysOf(list), err
+	}, 1, 1, 0, 0)
 	turn, err := s.Begin(t.Context(), alice, 1000, conversation.Account{Channel: "discord"}, conversation.Account{Channel: "cli"})
 	if err != nil || len(turn.Waiting) != 1 || turn.Waiting[0].Text != "two" {
 		t.Fatalf("%+v, %v", turn.Waiting, err)
@@ -148,9 +151,9 @@ func TestSharingMayBeginAndEnd(t *testing.T) {
 	again := from(storetest.Chat, 2, "waits")
 	again.SourceID = storetest.Say(storetest.Chat, 2, "").SourceID
 	storetest.Accept(t, s, again, from(storetest.Chat, 3, "shared"))
-	keys, err := s.Waiting(t.Context(), conversation.Scope{Channel: "telegram"})
-	if err != nil || cmp.Diff([]conversation.Key{storetest.Chat, alice}, keys) != "" {
-		t.Fatalf("waiting: %q, %v", keys, err)
+	list, err := s.Waiting(t.Context(), conversation.Scope{Channel: "telegram"})
+	if err != nil || cmp.Diff([]conversation.Key{storetest.Chat, alice}, storetest.KeysOf(list)) != "" {
+		t.Fatalf("waiting: %+v, %v", list, err)
 	}
 	if turn := storetest.Begin(t, s, storetest.Chat, 1000); len(turn.Waiting) != 1 || len(turn.History) != 2 {
 		t.Errorf("the old session: %+v", turn)

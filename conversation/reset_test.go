@@ -16,7 +16,7 @@ import (
 func TestResetKeepsWhatTheTaskBeganWith(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	if err := s.SetMetadata(t.Context(), task, `{"agent": "builder"}`); err != nil {
+	if err := s.SetMetadata(t.Context(), task, "", `{"agent": "builder"}`); err != nil {
 		t.Fatal(err)
 	}
 	mustAppend(t, s, "key",
@@ -113,7 +113,7 @@ func TestConversationsAreChangedByTheirIDs(t *testing.T) {
 func TestDeletingASessionForgetsItsMetadata(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
-	if err := s.SetMetadata(t.Context(), task, `{"secret":1}`); err != nil {
+	if err := s.SetMetadata(t.Context(), task, "", `{"secret":1}`); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Turn(t, s, task, 1)
@@ -129,7 +129,7 @@ func TestDeletingASessionForgetsItsMetadata(t *testing.T) {
 	if c, err := s.Active(t.Context(), task); err != nil || len(c.State.Instructions) > 0 {
 		t.Errorf("still told: %q, %v", c.State.Instructions, err)
 	}
-	if err := s.SetMetadata(t.Context(), task, `[]`); !errors.Is(err, conversation.ErrInvalid) {
+	if err := s.SetMetadata(t.Context(), task, "", `[]`); !errors.Is(err, conversation.ErrInvalid) {
 		t.Errorf("a list: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/archive"
+	"parley/conversation/catalog"
 	"parley/conversation/state"
 	"parley/conversation/storetest"
 	"parley/conversation/toolstate"
@@ -77,7 +78,7 @@ func TestStateIsReadFromImports(t *testing.T) {
 	if err := im.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	found, err := s.Find(t.Context(), id)
+	found, err := catalog.New(s).Find(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}

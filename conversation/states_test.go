@@ -8,6 +8,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/archive"
+	"parley/conversation/catalog"
 	"parley/conversation/kept"
 	"parley/conversation/storetest"
 	"parley/internal/dbdamage"
@@ -65,7 +66,7 @@ func TestImportThatAnEarlierVersionLeft(t *testing.T) {
 		`INSERT INTO conversations (id, uuid, session_id, title, active, deleted, messages, tokens, created_at, updated_at) VALUES (1, 'a', 1, 'half', 0, 2, 2, 2, 0, 0)`,
 		`INSERT INTO messages (conversation_id, seq, run_id, role, content, tokens, created_at) VALUES (1, 1, 0, 'user', 'imported', 1, 0)`)
 	s := storetest.Open(t, path)
-	if _, err := s.Find(t.Context(), "a"); err == nil {
+	if _, err := catalog.New(s).Find(t.Context(), "a"); err == nil {
 		t.Error("half an import is found")
 	}
 	im, err := archive.New(s).Import(t.Context(), storetest.Chat)
@@ -79,7 +80,7 @@ func TestImportThatAnEarlierVersionLeft(t *testing.T) {
 	if err := im.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := s.Find(t.Context(), "a"); err != nil || c.Messages != 3 {
+	if c, err := catalog.New(s).Find(t.Context(), "a"); err != nil || c.Messages != 3 {
 		t.Errorf("imported again: %+v, %v", c, err)
 	}
 }

@@ -136,8 +136,7 @@ func (k *talker) describe() {
 	c, err := k.store.Active(k.t.Context(), k.key)
 	k.must(err)
 	if c.Messages > 0 {
-		_, err = k.store.SetConversationMetadata(k.t.Context(), k.key, c.ID, k.metadata())
-		k.must(err)
+		k.must(k.store.SetMetadata(k.t.Context(), k.key, c.ID, k.metadata()))
 	}
 }
 
@@ -300,7 +299,7 @@ func TestImportedArchiveIsExportedTheSame(t *testing.T) {
 			for range 20 {
 				k.step()
 			}
-			k.must(store.SetMetadata(t.Context(), k.key, k.metadata()))
+			k.must(store.SetMetadata(t.Context(), k.key, "", k.metadata()))
 			k.must(catalog.New(store).Pin(t.Context(), k.key, k.chance(2)))
 			k.describe()
 			if k.chance(2) {

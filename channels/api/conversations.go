@@ -143,10 +143,11 @@ func (c *Channel) patchMetadata(ctx context.Context, id string, patch json.RawMe
 	if err != nil {
 		return of, err
 	}
-	if of, err = c.Store.SetConversationMetadata(ctx, of.Key, of.ID, changed); err == nil {
-		c.Feed.Changed(of.Key)
+	if err := c.Store.SetMetadata(ctx, of.Key, of.ID, changed); err != nil {
+		return of, err
 	}
-	return of, err
+	c.Feed.Changed(of.Key)
+	return c.Store.Conversation(ctx, id)
 }
 
 func (c *Channel) archiveChat(ctx context.Context, in *OfChat) (*oneChat, error) {

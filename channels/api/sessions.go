@@ -129,7 +129,7 @@ func (c *Channel) patchSession(ctx context.Context, in *patchSession) (*oneSessi
 		if err != nil {
 			return nil, err
 		}
-		if err := c.Store.SetMetadata(ctx, key, changed); err != nil {
+		if err := c.Store.SetMetadata(ctx, key, "", changed); err != nil {
 			return nil, err
 		}
 	}

@@ -59,7 +59,7 @@ func chooseConversation(cmd *cobra.Command, store *conversation.Store, session c
 		}
 		return list[0], nil
 	}
-	c, err := store.Find(cmd.Context(), id)
+	c, err := catalog.New(store).Find(cmd.Context(), id)
 	if errors.Is(err, conversation.ErrNotFound) || err == nil && c.Key != session.Key {
 		return c, fmt.Errorf("%s has no conversation %q; `gateway sessions show %s` lists them", printableKey(session.Key), id, printableKey(session.Key))
 	}

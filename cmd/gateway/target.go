@@ -26,7 +26,7 @@ func findTarget(ctx context.Context, store *conversation.Store, name string) (ta
 		session, err := findSession(ctx, store, conversation.Key(name))
 		return target{session: session}, err
 	}
-	c, err := store.Find(ctx, name)
+	c, err := catalog.New(store).Find(ctx, name)
 	if errors.Is(err, conversation.ErrNotFound) {
 		return target{}, fmt.Errorf("no conversation has an id that begins with %q%s", name, suggestion(ctx, store, name))
 	}

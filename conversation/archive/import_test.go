@@ -123,7 +123,7 @@ func TestAKilledImportIsMadeAnew(t *testing.T) {
 	if n := mustImport(t, s, storetest.Chat, imported("a", 300)); n != 1 {
 		t.Error("it can't be imported again")
 	}
-	if c, err := s.Find(t.Context(), "a"); err != nil || c.Messages != 300 {
+	if c, err := catalog.New(s).Find(t.Context(), "a"); err != nil || c.Messages != 300 {
 		t.Errorf("imported again: %+v, %v", c, err)
 	}
 }
@@ -153,7 +153,7 @@ func TestADaemonAnswersDuringAnImport(t *testing.T) {
 		default:
 		}
 	}
-	c, err := daemon.Find(t.Context(), "a")
+	c, err := catalog.New(daemon).Find(t.Context(), "a")
 	if err != nil || c.Messages != 10_000 {
 		t.Errorf("imported: %+v, %v", c, err)
 	}
@@ -178,7 +178,7 @@ func TestImportUnderWayIsNotSwept(t *testing.T) {
 	storetest.Exec(t, s, `UPDATE conversations SET deleted = 1, staged = 1`)
 	storetest.Chores(t, s)
 	storetest.Exec(t, s, `UPDATE conversations SET deleted = 0, staged = 0`)
-	if c, err := s.Find(t.Context(), "a"); err != nil || c.Messages != 300 {
+	if c, err := catalog.New(s).Find(t.Context(), "a"); err != nil || c.Messages != 300 {
 		t.Errorf("%+v, %v", c, err)
 	}
 }

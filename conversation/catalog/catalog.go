@@ -40,6 +40,25 @@ func (c *Catalog) Pin(ctx context.Context, key conversation.Key, pinned bool) er
 	})
 }
 
+// Find returns the conversation whose ID begins with id, of any session. The error is
+// conversation.ErrNotFound if there is none; if there are several, it says so.
+func (c *Catalog) Find(ctx context.Context, id string) (conversation.Conversation, error) {
+	if id == "" {
+		return conversation.Conversation{}, fmt.Errorf("%w: %q", conversation.ErrNotFound, id)
+	}
+	found, err := conversation.ReadConversations(ctx, c.db, `
+		WHERE c.uuid >= ?1 AND c.uuid < ?1 || 'g' AND c.deleted = 0 ORDER BY c.uuid LIMIT 2`, strings.ToLower(id)) // g comes after every hexadecimal digit and the hyphen
+	switch {
+	case err != nil:
+		return conversation.Conversation{}, db.Explain(err)
+	case len(found) == 0:
+		return conversation.Conversation{}, fmt.Errorf("%w: %q", conversation.ErrNotFound, strings.ToLower(id))
+	case len(found) > 1:
+		return conversation.Conversation{}, fmt.Errorf("several conversations have an id that begins with %q: give more of it", strings.ToLower(id))
+	}
+	return found[0], nil
+}
+
 // Session is a place people talk in, with the totals of its conversations.
 type Session struct {
 	Key           conversation.Key

@@ -141,7 +141,7 @@ func TestDeletedSessionIsNotListed(t *testing.T) {
 	t.Parallel()
 	s := storetest.New(t)
 	storetest.Turn(t, s, task, 1)
-	if err := errors.Join(s.SetMetadata(t.Context(), task, `{"state": "open"}`), catalog.New(s).Pin(t.Context(), task, true)); err != nil {
+	if err := errors.Join(s.SetMetadata(t.Context(), task, "", `{"state": "open"}`), catalog.New(s).Pin(t.Context(), task, true)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Delete(t.Context(), task, ""); err != nil {
@@ -162,7 +162,7 @@ func TestClearedSessionWithMetadataIsNotListed(t *testing.T) {
 	s := storetest.New(t)
 	storetest.Turn(t, s, task, 1)
 	const unused = conversation.Key("api:unused")
-	if err := errors.Join(s.SetMetadata(t.Context(), task, `{"state": "open"}`), s.SetMetadata(t.Context(), unused, `{"state": "open"}`)); err != nil {
+	if err := errors.Join(s.SetMetadata(t.Context(), task, "", `{"state": "open"}`), s.SetMetadata(t.Context(), unused, "", `{"state": "open"}`)); err != nil {
 		t.Fatal(err)
 	}
 	active, err := s.Active(t.Context(), task)
@@ -191,7 +191,7 @@ func TestHostileFiltersOfListsAreText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.SetMetadata(t.Context(), task, metadata.Object(object)); err != nil {
+		if err := s.SetMetadata(t.Context(), task, "", metadata.Object(object)); err != nil {
 			t.Fatal(err)
 		}
 		for filter, want := range map[string]int{`it's "` + name + `"`: 1, "%": 0, "": 0} {

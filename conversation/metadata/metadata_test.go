@@ -23,7 +23,7 @@ func TestSessionsAndMessagesAreFilteredByMetadata(t *testing.T) {
 		"api:3": `{"agent": "\"planner\"", "nested": {"agent": "planner"}}`,
 		"api:4": "",
 	} {
-		if err := s.SetMetadata(t.Context(), key, metadata); err != nil {
+		if err := s.SetMetadata(t.Context(), key, "", metadata); err != nil {
 			t.Fatal(err)
 		}
 		_, err := s.Append(t.Context(), key, "", conversation.Message{Role: conversation.RoleUser, Content: string(key), Metadata: metadata})

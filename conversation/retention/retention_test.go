@@ -227,7 +227,7 @@ func TestRetentionDeletesWhatIsSetAside(t *testing.T) {
 	edited.Effect.Undo = 1
 	storetest.Commit(t, s.Store, edited)
 	sendAll(t, s, chat)
-	if err := s.SetMetadata(t.Context(), chat, `{"task": "old"}`); err != nil {
+	if err := s.SetMetadata(t.Context(), chat, "", `{"task": "old"}`); err != nil {
 		t.Fatal(err)
 	}
 	clock.Pass(400 * day)

@@ -155,7 +155,7 @@ func (s *Searcher) Overview(ctx context.Context, key conversation.Key, id string
 	if err != nil {
 		return o, err
 	}
-	if o.Conversation, err = s.store.Find(ctx, id); err != nil {
+	if o.Conversation, err = s.store.Conversation(ctx, id); err != nil {
 		return o, err
 	}
 	if o.Summary, err = summary.New(s.store).Newest(ctx, id); err != nil {

@@ -181,3 +181,11 @@ func Count(t testing.TB, s *conversation.Store, query string, args ...any) (n in
 	}
 	return n
 }
+
+// KeysOf returns the keys of sessions in which messages wait.
+func KeysOf(list []conversation.Waiting) (keys []conversation.Key) {
+	for _, w := range list {
+		keys = append(keys, w.Key)
+	}
+	return keys
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"parley/conversation"
+	"parley/conversation/catalog"
 	"parley/conversation/internal/db"
 	"parley/conversation/internal/rows"
 	"parley/conversation/metadata"
@@ -55,9 +56,9 @@ type TraceQuery struct {
 }
 
 // Trace returns the trace of a conversation: the runs that are asked for, and sums over all of them. Errors are those of
-// conversation.Store.Find.
+// catalog.Catalog.Find.
 func (u *Usage) Trace(ctx context.Context, q TraceQuery) (Trace, error) {
-	c, err := u.store.Find(ctx, q.Conversation)
+	c, err := catalog.New(u.store).Find(ctx, q.Conversation)
 	if err != nil {
 		return Trace{}, err
 	}

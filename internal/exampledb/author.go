@@ -28,7 +28,7 @@ type author struct {
 func (a *author) stage(ctx context.Context, s scene) error {
 	a.now = s.at
 	if s.metadata != "" {
-		if err := a.store.SetMetadata(ctx, s.key, s.metadata); err != nil {
+		if err := a.store.SetMetadata(ctx, s.key, "", s.metadata); err != nil {
 			return err
 		}
 	}
@@ -153,7 +153,7 @@ func (a *author) enclose(ctx context.Context, m *conversation.Message, in conver
 func (a *author) describe(ctx context.Context, s scene) error {
 	c, err := a.store.Active(ctx, s.key)
 	if err == nil && s.phase != "" {
-		_, err = a.store.SetConversationMetadata(ctx, s.key, c.ID, s.phase)
+		err = a.store.SetMetadata(ctx, s.key, c.ID, s.phase)
 	}
 	if err != nil || s.summary == "" {
 		return err
