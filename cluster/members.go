@@ -43,6 +43,9 @@ func (m Member) State() string {
 	return "serving"
 }
 
+// HasRenewedSince reports whether the node has renewed its membership since it was read as before.
+func (m Member) HasRenewedSince(before Member) bool { return m.expires != before.expires }
+
 // Load is what a node answers, and how much it has to do.
 type Load struct {
 	Serves []string // bots and channels, none with a space in it; none before the node works sessions

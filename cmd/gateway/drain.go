@@ -83,13 +83,18 @@ func findNode(members []cluster.Member, called, here string) (cluster.Member, er
 	return cluster.Member{}, fmt.Errorf("several gateways are called %s: name one by its number, %s", printable(called), strings.Join(numbers, " or "))
 }
 
-// drainLook is how often awaitDrained looks.
-const drainLook = 500 * time.Millisecond
+const (
+	drainLook = 500 * time.Millisecond // how often awaitDrained looks
+
+	// knowsAfter is how many renewals of its membership a node needs to know what was stored before them: it reads
+	// with one, and takes in what it has read before the next one.
+	knowsAfter = 2
+)
 
 // awaitDrained waits until a node has handed over all that it had, and prints what is left each time that this changes.
 func awaitDrained(ctx context.Context, out io.Writer, node *cluster.Node, m cluster.Member) error {
 	name := fmt.Sprintf("node %d (%s)", m.ID, printable(m.Name))
-	for said := ""; ; {
+	for said, renewals := "", -1; ; { // what m is before the first look may be older than the drain
 		members, err := node.Members(ctx)
 		if err != nil {
 			return err
@@ -98,15 +103,22 @@ func awaitDrained(ctx context.Context, out io.Writer, node *cluster.Node, m clus
 		if i < 0 {
 			return fmt.Errorf("%s has stopped, or joined anew under another number", name)
 		}
+		if renewals < 0 || members[i].HasRenewedSince(m) {
+			renewals++
+		}
 		m = members[i]
 		if !m.Draining {
 			return errors.New("somebody has undone it: " + name + " takes on sessions again")
 		}
-		if m.Sessions == 0 && len(m.Roles) == 0 {
+		knows := renewals >= knowsAfter
+		if knows && m.Sessions == 0 && len(m.Roles) == 0 {
 			_, err := fmt.Fprintln(out, name, "has handed everything over and can be stopped")
 			return err
 		}
 		left := fmt.Sprintf("%s still works %s, with %s", name, counted(int64(m.Sessions), "session", "sessions"), counted(int64(m.Runs), "run", "runs"))
+		if !knows {
+			left = name + " has not learned of it yet"
+		}
 		if len(m.Roles) > 0 {
 			left += ", and has the roles " + printable(strings.Join(m.Roles, " "))
 		}
