@@ -134,9 +134,7 @@ func TestAnswersKilledAtRandom(t *testing.T) {
 	c.say(1, "/deny 1")
 	for range fromEnv(t, "FAULT_KILLS", 4) {
 		time.Sleep(time.Duration(random.IntN(25)) * time.Millisecond)
-		// After the third death in one step, the run would be given up.
-		gatewaytest.Await(t, "a further step", func() bool { return c.count(`SELECT coalesce(max(tries), 0) FROM journals`) < 2 })
-		p.Kill()
+		c.killInAStep(p)
 		p = c.open()
 	}
 	c.awaitSent("It says: ")
@@ -163,6 +161,7 @@ func TestKilledWhileAServerAsks(t *testing.T) {
 			t.Parallel()
 			c := newCounter(t, tt.kind, "")
 			p := c.open()
+			c.awaitLog("MCP server ready")
 			c.say(1, tt.tool)
 			c.awaitSent("The tool server shop asks")
 			p.Kill()

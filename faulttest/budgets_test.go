@@ -33,7 +33,8 @@ func TestCapHoldsAgainstKills(t *testing.T) {
 		if n > most/each+2 {
 			t.Fatalf("the model was asked %d times, and the cap is not reached", w.model.Served())
 		}
-		p, before := w.startServing(), w.model.Served()
+		before := w.model.Served()
+		p := w.startServing() // may ask at once, about a message of before
 		w.say(1, "again")
 		gatewaytest.Await(t, "the next call", func() bool { return w.model.Served() > before || refused() })
 		time.Sleep(time.Duration(random.IntN(30)) * time.Millisecond) // where it is killed

@@ -39,21 +39,28 @@ func (w *world) copyDatabaseTo(dir string) (path string) {
 	return filepath.Join(dir, "copy.db")
 }
 
-// dueNow returns the replies that are to be sent, after a kill. It keeps no copy:
-// there may be hundreds of kills.
-func (w *world) dueNow() []string {
+// inCopy calls look with a database as copyDatabase opens it. It keeps no copy: there may be hundreds of kills.
+func (w *world) inCopy(look func(db *sql.DB)) {
 	w.t.Helper()
 	if storetest.OnPostgres() {
 		db := w.openServer()
 		defer db.Close()
-		return w.due(db)
+		look(db)
+		return
 	}
 	dir, err := os.MkdirTemp(w.t.TempDir(), "")
 	w.must(err)
 	defer os.RemoveAll(dir)
 	db := openSQLite(w.t, w.copyDatabaseTo(dir))
 	defer db.Close()
-	return w.due(db)
+	look(db)
+}
+
+// dueNow returns the replies that are to be sent, after a kill.
+func (w *world) dueNow() (list []string) {
+	w.t.Helper()
+	w.inCopy(func(db *sql.DB) { list = w.due(db) })
+	return list
 }
 
 // openServer opens the database on a PostgreSQL server, as another program does.
