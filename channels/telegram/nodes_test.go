@@ -140,29 +140,35 @@ func TestNodeReadsItsRoleWhenAnotherPolls(t *testing.T) {
 	a.start()
 	waitPolled(t, srv, "a")
 	must(t, srv.WaitPolling(deadline(t)))
-	db := postgrestest.Connect(t, url)
-	give := func(holder any) {
-		_, err := db.Exec(t.Context(), `UPDATE roles SET node_id = $1, term = term + 1 WHERE name = 'telegram:7000001:poll'`, holder)
+	// move has the other node take the role, although this one does not give it up.
+	move := func() (giveBack func()) {
+		const name = "telegram:7000001:poll"
+		postgrestest.Exec(t, url, `UPDATE roles SET node_id = NULL WHERE name = '`+name+`'`)
+		role, err := b.store.Node().Take(t.Context(), name)
 		must(t, err)
+		if role == nil {
+			t.Fatal("the other node does not get the role")
+		}
+		return func() { role.Release(t.Context()) }
 	}
-	give(b.store.Node().ID())
+	giveBack := move()
 	pollOnce(t, srv)
 	a.waitLog("no longer fetches the bot's updates")
 	if n := len(srv.Polls()); n != 1 {
 		t.Errorf("%d polls after the role went to another node", n-1)
 	}
-	give(nil)
+	giveBack()
 	srv.Say(telegramtest.Private(ada), ada, "one")
 	a.wait(1)
 
 	must(t, srv.WaitPolling(deadline(t)))
-	give(b.store.Node().ID())
+	giveBack = move()
 	srv.Say(telegramtest.Private(ada), ada, "two") // which ends a poll that began under the role
 	a.waitLogged("no longer fetches the bot's updates", 2)
 	if got := texts(a.wait(1)); got[0] != "one" {
 		t.Errorf("accepted under the role of another node: %q", got)
 	}
-	give(nil)
+	giveBack()
 	a.wait(2)
 }
 
