@@ -27,8 +27,10 @@ func TestCursorIsMovedByTheHolderOfItsRole(t *testing.T) {
 		return err
 	}
 	held := make(chan context.Context, 2)
-	hold := func(store *conversation.Store) {
+	hold := func(store *conversation.Store) { // once: a node that has lost the role must not take it again before the other one
+		ctx, leave := context.WithCancel(ctx)
 		store.Node().Hold(ctx, role, func(ctx context.Context, _ *cluster.Role) error {
+			defer leave()
 			held <- context.WithoutCancel(ctx) // as of a write that is queued already
 			<-ctx.Done()
 			return ctx.Err()
