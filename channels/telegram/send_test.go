@@ -168,20 +168,29 @@ func TestOneFloodedChatDelaysNoOther(t *testing.T) {
 	g := newGateway(t)
 	g.srv.AddChat(forum, 7, 8)
 	g.srv.AddChat(telegramtest.Private(ada))
-	c := g.channel()
-	ctx := deadline(t)
-	g.srv.Refuse(forum.ID, telegramtest.TooMany(3), 1)
-	if err := deliver(ctx, c, `{"chat":-1002,"topic":7}`, "flooded"); err == nil {
-		t.Fatal("no error")
+	flood := func(c *telegram.Channel, seconds int) {
+		t.Helper()
+		g.srv.Refuse(forum.ID, telegramtest.TooMany(seconds), 1)
+		if err := deliver(deadline(t), c, `{"chat":-1002,"topic":7}`, "flooded"); err == nil {
+			t.Fatal("no error")
+		}
 	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := deliver(ctx, c, `{"chat":-1002,"topic":8}`, "another topic"); err != nil {
-			t.Error(err)
+	c := g.channel()
+	flood(c, 3600)
+	ctx, giveUp := context.WithCancel(deadline(t))
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		if err := deliver(ctx, c, `{"chat":-1002,"topic":8}`, "another topic"); err == nil {
+			t.Error("another topic of the flooded chat does not wait")
 		}
 	})
-	must(t, deliver(ctx, c, `{"chat":42}`, "another chat"))
-	wg.Wait()
+	must(t, deliver(deadline(t), c, `{"chat":42}`, "another chat"))
+	giveUp()
+	waiting.Wait()
+
+	c = g.channel()
+	flood(c, 1)
+	must(t, deliver(deadline(t), c, `{"chat":-1002,"topic":8}`, "another topic"))
 	want := []shape{{Chat: 42, Text: "another chat"}, {Chat: -1002, Topic: 8, Text: "another topic"}}
 	if diff := cmp.Diff(want, shapes(g.srv.Sent())); diff != "" {
 		t.Fatal(diff)
