@@ -32,7 +32,7 @@ func (s *Store) Accept(ctx context.Context, cursors []Cursor, batch ...Inbound) 
 }
 
 func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (stored []Inbound, err error) {
-	taken := make([]Inbound, len(batch))
+	taken := make([]accepted, len(batch))
 	var parts []db.Part
 	takesOfOthers := slices.ContainsFunc(batch, func(in Inbound) bool { return in.Talk.Of != "" })
 	for i, in := range batch {
@@ -41,7 +41,8 @@ func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (
 			session = string(batch[0].Key)
 		}
 		parts = append(parts, db.Part{Session: session, Do: func(ctx context.Context, tx *sql.Tx) (err error) {
-			if taken[i], err = s.acceptInbound(ctx, tx, in, db.Millis(s.Now())); err != nil {
+			taken[i] = accepted{Inbound: in}
+			if err = s.acceptInbound(ctx, tx, &taken[i], db.Millis(s.Now())); err != nil {
 				err = fmt.Errorf("accept a message of %s: %w", in.Key, err)
 			}
 			return err
@@ -55,28 +56,50 @@ func (s *Store) accept(ctx context.Context, cursors []Cursor, batch []Inbound) (
 	if err = s.db.WriteParts(ctx, parts...); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(taken, func(in Inbound) bool { return in.ID == 0 }), nil
+	for _, in := range taken {
+		if in.row.Unknown {
+			if in.row.ID, err = s.inboundID(ctx, in.Inbound); err != nil {
+				return nil, err
+			}
+		}
+		if in.ID = in.row.ID; in.ID != 0 {
+			stored = append(stored, in.Inbound)
+		}
+	}
+	return stored, nil
 }
 
-// acceptInbound stores a message, or keeps it as group talk. It returns the message as it
-// is stored; its ID is 0 if it was stored before, is group talk, or is for a reminder that is
-// not due.
-func (s *Store) acceptInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbound, error) {
+// accepted is a message of a batch as it is stored, and its row: none if the message was stored before, is group
+// talk, or is for a reminder that is not due.
+type accepted struct {
+	Inbound
+	row db.Added
+}
+
+// inboundID returns the id of a message that is stored.
+func (s *Store) inboundID(ctx context.Context, in Inbound) (id int64, err error) {
+	err = s.db.QueryRowContext(ctx, `SELECT coalesce(max(id), 0) FROM inbox WHERE channel = ? AND source_id = ? AND account = ?`,
+		in.Channel(), in.SourceID, in.Account).Scan(&id)
+	return id, db.Explain(err)
+}
+
+// acceptInbound stores a message, or keeps it as group talk.
+func (s *Store) acceptInbound(ctx context.Context, tx *sql.Tx, in *accepted, now int64) error {
 	if in.Aside {
 		sender, err := json.Marshal(in.Sender)
 		if err != nil {
-			return in, err
+			return err
 		}
-		return in, s.besideDamage(talkrows.Add(ctx, tx, string(in.Key), in.SourceID, sender, in.Text, now))
+		return s.besideDamage(talkrows.Add(ctx, tx, string(in.Key), in.SourceID, sender, in.Text, now))
 	}
 	if in.Reminder.Reminder != 0 {
 		if isDue, err := reminderrows.Advance(ctx, tx, in.Reminder); err != nil || !isDue {
-			return in, err
+			return err
 		}
 	}
 	if in.Talk.Most > 0 {
-		if err := s.takeTalk(ctx, tx, &in); err != nil {
-			return in, err
+		if err := s.takeTalk(ctx, tx, &in.Inbound); err != nil {
+			return err
 		}
 	}
 	return insertInbound(ctx, tx, in, now)
@@ -101,33 +124,32 @@ func (s *Store) besideDamage(err error) error {
 	return err
 }
 
-// insertInbound stores a message and returns it as it is stored; its ID is 0 if it was
-// stored before.
-func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbound, error) {
+// insertInbound stores a message unless it was stored before.
+func insertInbound(ctx context.Context, tx *sql.Tx, in *accepted, now int64) error {
 	session, key, err := rows.EnterSession(ctx, tx, string(in.Key), db.Text(in.Place), now)
 	if err != nil {
-		return in, err
+		return err
 	}
 	in.Origin, in.Key = cmp.Or(in.Origin, in.Key), Key(key)
 	sender, err := json.Marshal(in.Sender)
 	if err != nil {
-		return in, err
+		return err
 	}
 	attachments, err := db.JSONOrNull(in.Attachments, len(in.Attachments) == 0)
 	if err != nil {
-		return in, err
+		return err
 	}
 	if in.Options.Metadata, err = in.Options.Metadata.Checked(); err != nil {
-		return in, err
+		return err
 	}
 	options, err := db.JSONOrNull(in.Options, in.Options.IsZero())
 	if err != nil {
-		return in, err
+		return err
 	}
 	fingerprint := ""
 	if in.Keep {
 		if fingerprint, err = in.Fingerprint(); err != nil {
-			return in, err
+			return err
 		}
 	}
 	origin := ""
@@ -138,22 +160,27 @@ func insertInbound(ctx context.Context, tx *sql.Tx, in Inbound, now int64) (Inbo
 	if in.At.IsZero() {
 		in.At = db.FromMillis(now)
 	}
-	in.ID, err = db.Insert(ctx, tx, `
+	const insert = `
 		INSERT INTO inbox (channel, account, source_id, sent_at, in_group, session_id, origin, address, sender, title, text, never_command, attachments, fingerprint,
 			keep, replaces_conversation, replaces_seq, options, album, quiet, overheard)
-		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21 WHERE NOT `+knownByAnother+`
-		ON CONFLICT (channel, source_id, account) DO NOTHING`,
+		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21 WHERE NOT ` + knownByAnother + `
+		ON CONFLICT (channel, source_id, account) DO NOTHING`
+	values := []any{
 		in.Channel(), in.Account, in.SourceID, db.Millis(in.At), in.Group,
 		session, db.Nullable(origin), in.Address, string(sender), in.Title, in.Text, in.NeverCommand, attachments, db.Nullable(fingerprint),
 		in.Keep, db.Nullable(in.Replaces.Conversation), sql.NullInt64{Int64: in.Replaces.Seq, Valid: in.Replaces.Seq != 0}, options,
-		db.Nullable(in.Album), in.Quiet.Milliseconds(), db.Nullable(in.Overheard))
-	if err != nil || in.ID == 0 {
-		return in, err
+		db.Nullable(in.Album), in.Quiet.Milliseconds(), db.Nullable(in.Overheard),
 	}
-	if err := noteAlbum(ctx, tx, in, now); err != nil {
-		return in, err
+	if in.Album == "" && len(in.Attachments) == 0 {
+		return db.InsertLater(ctx, tx, &in.row, insert, values...)
 	}
-	return in, moveUploads(ctx, tx, in, uploads.Ready, uploads.Accepted)
+	if in.row.ID, err = db.Insert(ctx, tx, insert, values...); err != nil || in.row.ID == 0 {
+		return err
+	}
+	if err := noteAlbum(ctx, tx, in.Inbound, now); err != nil {
+		return err
+	}
+	return moveUploads(ctx, tx, in.Inbound, uploads.Ready, uploads.Accepted)
 }
 
 // knownByAnother is the condition that another bot has received the same message: with the

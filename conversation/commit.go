@@ -105,13 +105,18 @@ type Committed struct {
 // settles, its replies to be delivered, and the totals. A run that archives a
 // conversation whose record is damaged begins the new one all the same.
 func (s *Store) Commit(ctx context.Context, run Run) (done Committed, err error) {
+	var replies []newReply
 	err = s.db.WriteOwned(ctx, string(run.Key), func(ctx context.Context, tx *sql.Tx) error {
-		done, err = commitRun(ctx, tx, run, s.Now())
+		done, replies, err = commitRun(ctx, tx, run, s.Now())
 		if err != nil {
 			return fmt.Errorf("commit run %d of %s: %w", run.ID(), run.Key, err)
 		}
 		return nil
 	})
+	if err == nil {
+		done.Replies, err = s.dueReplies(ctx, run, replies)
+		return done, err
+	}
 	switch {
 	case !IsDamaged(err):
 	case run.Effect.Archive:
@@ -122,38 +127,48 @@ func (s *Store) Commit(ctx context.Context, run Run) (done Committed, err error)
 	return done, err
 }
 
-func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) (done Committed, err error) {
+func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) (done Committed, replies []newReply, err error) {
 	session, err := sessionOf(ctx, tx, run)
 	if err != nil {
-		return done, err
+		return done, nil, err
 	}
-	for _, in := range run.Took {
-		if err := settle(ctx, tx, run, in); err != nil {
-			return done, err
+	settled, err := settle(ctx, tx, run)
+	if err != nil {
+		return done, nil, err
+	}
+	appends := run.Effect == (Effect{}) && len(run.Messages) > 0
+	if !appends {
+		if err := settleEdited(ctx, tx, run, settled); err != nil {
+			return done, nil, err
 		}
 	}
 	if err := setSession(ctx, tx, &run, session); err != nil {
-		return done, err
+		return done, nil, err
 	}
 	if done, err = change(ctx, tx, run, session, at); err != nil {
-		return done, err
+		return done, nil, err
+	}
+	if appends { // a server has said together what was settled and how the conversation grew
+		if err := settleEdited(ctx, tx, run, settled); err != nil {
+			return done, nil, err
+		}
 	}
 	if err := dropUnclaimed(ctx, tx, run.Took); err != nil {
-		return done, err
+		return done, nil, err
 	}
 	if run.Journal != 0 {
 		if err := endJournal(ctx, tx, run.Journal, at); err != nil {
-			return done, err
+			return done, nil, err
 		}
 	}
 	if err := insertRun(ctx, tx, run, session, done.Conversation.row, db.Millis(at)); err != nil {
-		return done, err
+		return done, nil, err
 	}
 	if err := addParticipants(ctx, tx, run, done.Conversation.row); err != nil {
-		return done, err
+		return done, nil, err
 	}
-	done.Replies, err = insertReplies(ctx, tx, run, session, done, at)
-	return done, err
+	replies, err = insertReplies(ctx, tx, run, session, done, at)
+	return done, replies, err
 }
 
 // endJournal deletes the journal of a run, closes its questions and removes the arguments
@@ -210,22 +225,22 @@ func sessionOf(ctx context.Context, tx *sql.Tx, run Run) (id int64, err error) {
 	return id, err
 }
 
-// settle marks an inbound as done.
-func settle(ctx context.Context, tx *sql.Tx, run Run, in Inbound) error {
-	result, err := tx.ExecContext(ctx, `
-		UPDATE inbox AS i SET run_id = ?, withdrawn = 0, title = '', text = ?, attachments = NULL, options = NULL, overheard = NULL, address = ''
-		WHERE id = ? AND revision = ? AND (run_id IS NULL OR `+rows.IsWithdrawn+`)`, run.ID(), keptText(run, in), in.ID, in.Revision)
-	if err != nil {
-		return err
+// settle marks the inbound that a run took as done, except those that were edited since. It returns the results for
+// settleEdited.
+func settle(ctx context.Context, tx *sql.Tx, run Run) (settled []sql.Result, err error) {
+	for _, in := range run.Took {
+		result, err := tx.ExecContext(ctx, `
+			UPDATE inbox AS i SET run_id = ?, withdrawn = 0, title = '', text = ?, attachments = NULL, options = NULL, overheard = NULL, address = ''
+			WHERE id = ? AND revision = ? AND (run_id IS NULL OR `+rows.IsWithdrawn+`)`, run.ID(), keptText(run, in), in.ID, in.Revision)
+		if err != nil {
+			return nil, err
+		}
+		if err := moveUploads(ctx, tx, in, uploads.Accepted, uploads.Taken); err != nil {
+			return nil, err
+		}
+		settled = append(settled, result)
 	}
-	n, err := result.RowsAffected()
-	if err == nil && n == 0 {
-		err = settleEdited(ctx, tx, run, in.ID)
-	}
-	if err != nil {
-		return err
-	}
-	return moveUploads(ctx, tx, in, uploads.Accepted, uploads.Taken)
+	return settled, nil
 }
 
 // keptText returns what is kept of an inbound's text: all of it, for the notice that
@@ -237,9 +252,24 @@ func keptText(run Run, in Inbound) string {
 	return in.Text
 }
 
-// settleEdited marks an inbound that was edited while the run answered it. The
+// settleEdited marks the inbound as done that settle has left out. It fails with ErrSettled if another run has settled
+// one.
+func settleEdited(ctx context.Context, tx *sql.Tx, run Run, settled []sql.Result) error {
+	for i, result := range settled {
+		n, err := result.RowsAffected()
+		if err == nil && n == 0 {
+			err = settleOneEdited(ctx, tx, run, run.Took[i].ID)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleOneEdited marks an inbound that was edited while the run answered it. The
 // next run is told how it reads now, unless it was taken back as well.
-func settleEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
+func settleOneEdited(ctx context.Context, tx *sql.Tx, run Run, id int64) error {
 	var text string
 	var waits bool
 	err := tx.QueryRowContext(ctx, `

@@ -18,19 +18,22 @@ import (
 // commitInNewSession stores a run with a new conversation in a new session, which replaces
 // the damaged one.
 func (s *Store) commitInNewSession(ctx context.Context, run Run) (done Committed, err error) {
+	var replies []newReply
 	err = s.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		moved := run
 		if moved.Conversation, err = replaceSession(ctx, tx, run.Key); err == nil {
-			done, err = commitRun(ctx, tx, moved, s.Now())
+			done, replies, err = commitRun(ctx, tx, moved, s.Now())
 		}
 		if err != nil {
 			return fmt.Errorf("commit run %d of %s in a session of its own: %w", run.ID(), run.Key, err)
 		}
 		return nil
 	})
-	if err == nil {
-		s.log.Warn("damaged session replaced by a new one under the same key", "session", run.Key)
+	if err != nil {
+		return done, err
 	}
+	s.log.Warn("damaged session replaced by a new one under the same key", "session", run.Key)
+	done.Replies, err = s.dueReplies(ctx, run, replies)
 	return done, err
 }
 

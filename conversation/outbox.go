@@ -358,10 +358,16 @@ const (
 	replyKept   = "kept"
 )
 
-// insertReplies stores the replies of a run and returns those that are to be sent.
-func insertReplies(ctx context.Context, tx *sql.Tx, run Run, session int64, done Committed, at time.Time) ([]Delivery, error) {
-	var due []Delivery
-	for _, d := range run.Replies {
+// newReply is a reply of a run, and its row.
+type newReply struct {
+	Delivery
+	row db.Added
+}
+
+// insertReplies stores the replies of a run.
+func insertReplies(ctx context.Context, tx *sql.Tx, run Run, session int64, done Committed, at time.Time) ([]newReply, error) {
+	replies := make([]newReply, len(run.Replies))
+	for i, d := range run.Replies {
 		d.Key, d.Text, d.At = run.Key, db.Text(d.Text), at
 		if d.Channel == "" {
 			d.Channel, d.Account = run.Took[0].Channel(), run.Took[0].Account
@@ -385,7 +391,8 @@ func insertReplies(ctx context.Context, tx *sql.Tx, run Run, session int64, done
 		if d.Keep {
 			state = replyKept
 		}
-		d.ID, err = db.Insert(ctx, tx, `
+		replies[i].Delivery = d
+		err = db.InsertLater(ctx, tx, &replies[i].row, `
 			INSERT INTO outbox (session_id, run_id, channel, account, address, text, actions, transcript, pictures, state, through, notice, created_at)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			session, run.ID(), d.Channel, d.Account, d.Address, d.Text, actions, transcript, pictures, state,
@@ -393,8 +400,26 @@ func insertReplies(ctx context.Context, tx *sql.Tx, run Run, session int64, done
 		if err != nil {
 			return nil, err
 		}
-		if !d.Keep {
-			due = append(due, d)
+	}
+	return replies, nil
+}
+
+// dueReplies returns those of a run's replies that are to be sent.
+func (s *Store) dueReplies(ctx context.Context, run Run, replies []newReply) (due []Delivery, err error) {
+	for i, reply := range replies {
+		if reply.row.Unknown {
+			ids, err := db.Column[int64](s.db.QueryContext(ctx, `
+				SELECT id FROM outbox WHERE session_id = (SELECT id FROM sessions WHERE key = ?) AND run_id = ? AND interim = 0 ORDER BY id`, string(run.Key), run.ID()))
+			if err == nil && len(ids) != len(replies) {
+				err = fmt.Errorf("run %d of %s has %d replies in the store and not %d", run.ID(), run.Key, len(ids), len(replies))
+			}
+			if err != nil {
+				return nil, db.Explain(err)
+			}
+			reply.row.ID = ids[i]
+		}
+		if reply.ID = reply.row.ID; !reply.Keep {
+			due = append(due, reply.Delivery)
 		}
 	}
 	return due, nil

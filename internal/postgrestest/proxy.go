@@ -24,6 +24,7 @@ type Proxy struct {
 	dropNotices atomic.Bool
 	commit      atomic.Int32 // what happens to the next COMMIT
 	hangs       atomic.Bool
+	trips       atomic.Int64
 
 	mu    sync.Mutex
 	down  bool
@@ -81,6 +82,9 @@ func (p *Proxy) LoseCommit(received bool) {
 		p.commit.Store(loseCommit)
 	}
 }
+
+// RoundTrips returns how often programs have sent something and waited for the answer.
+func (p *Proxy) RoundTrips() int64 { return p.trips.Load() }
 
 // Interrupt breaks all connections and refuses new ones until Resume.
 func (p *Proxy) Interrupt() {
@@ -160,6 +164,9 @@ func (p *Proxy) fromClient(client, server net.Conn) {
 			first, err = readMessage(client, 1)
 			continue
 		}
+		if first[0] == queryType || first[0] == syncType {
+			p.trips.Add(1)
+		}
 		if _, err = server.Write(first); err != nil {
 			return
 		}
@@ -208,10 +215,15 @@ func readMessage(r io.Reader, typeLength int) ([]byte, error) {
 	return message, err
 }
 
+// The types of messages after which a server answers.
+const (
+	queryType = 'Q'
+	syncType  = 'S'
+)
+
 // readToSync reads the messages that belong to a statement, whose first one was read.
 func readToSync(client io.Reader, first []byte) (all []byte, err error) {
-	const query, sync = 'Q', 'S'
-	for all = first; first[0] != query && first[0] != sync; all = append(all, first...) {
+	for all = first; first[0] != queryType && first[0] != syncType; all = append(all, first...) {
 		if first, err = readMessage(client, 1); err != nil {
 			return all, err
 		}

@@ -16,8 +16,40 @@ func Insert(ctx context.Context, tx *sql.Tx, statement string, args ...any) (id 
 	if err != nil {
 		return 0, err
 	}
+	return idOf(result)
+}
+
+func idOf(result sql.Result) (id int64, err error) {
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
 		return 0, err
 	}
 	return result.LastInsertId()
+}
+
+// Added is the row that InsertLater has added.
+type Added struct {
+	ID      int64 // 0 = no row was added
+	Unknown bool  // only until the transaction has ended, and where the server's last answer was lost
+}
+
+// InsertLater is Insert for a row whose id nothing in the transaction needs: it sets row when the transaction is
+// committed, so that a server answers the INSERT and the COMMIT together. After a write without an error, row is
+// Unknown if the transaction was found to be committed although no answer came. Then the caller looks for the
+// row.
+func InsertLater(ctx context.Context, tx *sql.Tx, row *Added, statement string, args ...any) error {
+	result, err := tx.ExecContext(ctx, statement+Either(``, postgres.ReturningID), args...)
+	if err != nil {
+		return err
+	}
+	*row = Added{Unknown: true}
+	later := postgres.AtCommit(ctx, func() {
+		id, err := idOf(result)
+		*row = Added{ID: id, Unknown: err != nil}
+	})
+	if later {
+		return nil
+	}
+	id, err := idOf(result)
+	*row = Added{ID: id}
+	return err
 }

@@ -28,6 +28,8 @@ type Pipe struct {
 	failed error      // why the transaction can't be committed
 	apart  bool       // failed is about no task
 
+	committed []func() // is called after the COMMIT
+
 	connections *sql.DB // of tasks, each a *strand
 	idle        []*strand
 }
@@ -84,11 +86,11 @@ func (p *Pipe) Close() error {
 // Begin begins a transaction with a statement. check is given the number of rows that it has changed; if it fails, so
 // does the transaction.
 func (p *Pipe) Begin(query string, args []any, check func(rows int64) error) {
-	p.failed, p.apart = nil, false
+	p.failed, p.apart, p.committed = nil, false, nil
 	p.queue = append(p.queue[:0], &request{text: "BEGIN"}, &request{text: query, args: args, check: check})
 }
 
-// Commit sends the statements that still wait, and commits.
+// Commit sends the statements that still wait, commits, and calls what tasks have given to [AtCommit].
 func (p *Pipe) Commit() error {
 	for _, r := range p.queue {
 		if r.check != nil { // its answer decides whether there may be a COMMIT
@@ -105,6 +107,9 @@ func (p *Pipe) Commit() error {
 	}
 	if end.tag.String() == "ROLLBACK" {
 		return errRolledBack
+	}
+	for _, do := range p.committed {
+		do()
 	}
 	return nil
 }

@@ -126,14 +126,29 @@ func (p *Pipe) strand() (s *strand, err error) {
 	return s, err
 }
 
+// pipeKey is the key of the Pipe in the context of a task.
+type pipeKey struct{}
+
+// AtCommit has do called when the transaction is committed to which the context of a task belongs, and all its
+// statements have their answers. It is not called if the answer to the COMMIT was lost. AtCommit reports
+// false, and does nothing, where ctx is not that of a task.
+func AtCommit(ctx context.Context, do func()) bool {
+	pipe, is := ctx.Value(pipeKey{}).(*Pipe)
+	if is {
+		pipe.committed = append(pipe.committed, do)
+	}
+	return is
+}
+
 func (s *strand) do(task Task) error {
 	tx, err := s.conn.BeginTx(context.Background(), nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() // changes nothing: the pipe commits
+	ctx := context.WithValue(context.Background(), pipeKey{}, s.pipe)
 	for _, do := range task.Do {
-		if err := do(context.Background(), tx); err != nil {
+		if err := do(ctx, tx); err != nil {
 			return err
 		}
 	}

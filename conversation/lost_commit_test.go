@@ -1,0 +1,87 @@
+package conversation_test
+
+import (
+	"math"
+	"testing"
+
+	"parley/conversation"
+	"parley/conversation/storetest"
+	"parley/internal/postgrestest"
+)
+
+// The connection breaks at each COMMIT of a message's way, before or after the server has it. The message and its reply are
+// stored once, and are known by their numbers in the store.
+func TestMessageIsKnownWhenItsCommitIsLost(t *testing.T) {
+	t.Parallel()
+	proxy := postgrestest.NewProxy(t, postgrestest.Database(t))
+	store := openNode(t, proxy.URL())
+	const key = conversation.Key("api:1")
+	for n, received := range []bool{false, true, true, false} {
+		proxy.LoseCommit(received)
+		source := string('a' + rune(n))
+		taken, err := store.Accept(t.Context(), nil, conversation.Inbound{Key: key, SourceID: source, Address: "{}", Text: "hello"})
+		if err != nil || len(taken) != 1 || taken[0].ID == 0 {
+			t.Fatalf("accepted %+v, %v", taken, err)
+		}
+		turn, err := store.Begin(t.Context(), key, 1000)
+		if err != nil || len(turn.Waiting) != 1 || turn.Waiting[0].ID != taken[0].ID {
+			t.Fatalf("waiting %+v, %v", turn.Waiting, err)
+		}
+		proxy.LoseCommit(received)
+		done, err := store.Commit(t.Context(), conversation.Run{
+			Key: key, Kind: conversation.KindAgent, Status: conversation.StatusDone, Took: turn.Waiting, Conversation: turn.Conversation,
+			Messages: []conversation.Message{{Role: conversation.RoleUser, Content: "hello"}, {Role: conversation.RoleAssistant, Content: "hi"}},
+			Replies:  []conversation.Delivery{{Address: "{}", Text: "hi"}, {Address: "{}", Text: "kept", Keep: true}, {Address: "{}", Text: "bye"}},
+		})
+		if err != nil || len(done.Replies) != 2 {
+			t.Fatalf("committed %+v, %v", done.Replies, err)
+		}
+		due, err := store.Deliveries(t.Context(), conversation.DeliveryQuery{Limit: 10})
+		if err != nil || len(due) != 2 || due[0].ID != done.Replies[0].ID || due[1].ID != done.Replies[1].ID || due[1].Text != "bye" {
+			t.Fatalf("due are %+v, %v; the run knows %+v", due, err, done.Replies)
+		}
+		for _, reply := range done.Replies {
+			proxy.LoseCommit(received)
+			if err := store.Mark(t.Context(), reply, conversation.MarkSent, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if due, err := store.Deliveries(t.Context(), conversation.DeliveryQuery{Limit: 10}); err != nil || len(due) != 0 {
+			t.Fatalf("still due are %+v, %v", due, err)
+		}
+	}
+}
+
+// What a chat waits for most is the way to the server and back, so that a message takes few of them: two to be stored, and two
+// for the run that answers it.
+func TestMessageTakesFewRoundTrips(t *testing.T) {
+	t.Parallel()
+	proxy := postgrestest.NewProxy(t, postgrestest.Database(t))
+	store := openNode(t, proxy.URL())
+	const key = conversation.Key("api:1")
+	count := func(least *int64, do func() error) {
+		before := proxy.RoundTrips()
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+		*least = min(*least, proxy.RoundTrips()-before) // others are those of work in the background
+	}
+	accept, commit := int64(math.MaxInt64), int64(math.MaxInt64)
+	for n := range 20 {
+		count(&accept, func() error {
+			_, err := store.Accept(t.Context(), nil, conversation.Inbound{Key: key, SourceID: string('a' + rune(n)), Address: "{}", Text: "hello"})
+			return err
+		})
+		turn, err := store.Begin(t.Context(), key, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		count(&commit, func() error {
+			_, err := store.Commit(t.Context(), storetest.Answered(key, turn, "hi"))
+			return err
+		})
+	}
+	if accept > 2 || commit > 2 {
+		t.Errorf("Accept takes %d round trips, and Commit %d", accept, commit)
+	}
+}
