@@ -14,6 +14,10 @@ import (
 type claims struct {
 	mu     sync.Mutex
 	byName map[string]*claim
+
+	// The sessions of which the database may say that this node owns them although it does not know of that, with the
+	// membership that does: the answer to a statement about each was lost.
+	doubtful map[string]int64
 }
 
 // claim is a session that goroutines of this node hold, or are about to.
@@ -44,6 +48,9 @@ func (n *Node) Claim(ctx context.Context, key string) (release func(), err error
 		if err := n.claim(ctx, key, id); err != nil {
 			n.claims.release(c)
 			n.claims.forget(key, c)
+			if held := (*HeldError)(nil); !errors.As(err, &held) {
+				n.claims.doubt(id, key)
+			}
 			return nil, err
 		}
 		n.claims.mu.Lock()
@@ -169,11 +176,69 @@ func (n *Node) unclaim(key string, c *claim) {
 	if !last {
 		return
 	}
-	defer n.claims.forget(key, c)
 	ctx, cancel := context.WithTimeout(context.Background(), n.config.TTL/2)
 	defer cancel()
 	_, err := n.pool.Exec(ctx, `UPDATE sessions SET owner = NULL WHERE key = $1 AND owner = $2`, key, id)
-	if err != nil { // this node gets it back at any time, others when it leaves or is dead
-		n.log.Warn("session not given up", "session", key, "error", err)
+	n.claims.forget(key, c)
+	if err != nil {
+		n.log.Warn("session not given up yet", "session", key, "error", err)
+		n.claims.doubt(id, key)
+	}
+}
+
+// doubt notes sessions that a membership may own without knowing it. The caller holds none of them.
+func (cs *claims) doubt(id int64, keys ...string) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, key := range keys {
+		cs.doubtful[key] = id
+	}
+}
+
+// maxDoubtful bounds how many sessions one statement gives up.
+const maxDoubtful = 1000
+
+// giveUpDoubtful gives up the sessions that this node may own without knowing it, so that other nodes can work them. It
+// leaves out those that a goroutine is about to claim, which then knows better.
+func (n *Node) giveUpDoubtful(ctx context.Context) {
+	keys, done := n.claims.takeDoubtful(n.ID())
+	defer done()
+	if len(keys) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.config.Heartbeat)
+	defer cancel()
+	_, err := n.pool.Exec(ctx, `UPDATE sessions SET owner = NULL WHERE key = ANY($1) AND owner = $2`, keys, n.ID())
+	if err != nil {
+		n.log.Warn("sessions not given up yet", "sessions", len(keys), "error", err)
+		n.claims.doubt(n.ID(), keys...)
+	}
+}
+
+// takeDoubtful returns the doubtful sessions of a membership that nobody holds. Nobody claims them until the caller
+// calls done.
+func (cs *claims) takeDoubtful(id int64) (keys []string, done func()) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	taken := map[string]*claim{}
+	for key, of := range cs.doubtful {
+		if len(keys) == maxDoubtful {
+			break
+		}
+		delete(cs.doubtful, key)
+		if cs.byName[key] != nil || of != id {
+			continue
+		}
+		c := &claim{holders: 1}
+		c.busy.Lock()
+		cs.byName[key], taken[key] = c, c
+		keys = append(keys, key)
+	}
+	return keys, func() {
+		for key, c := range taken {
+			cs.release(c)
+			cs.forget(key, c)
+			c.busy.Unlock()
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"parley/internal/postgrestest"
+	"parley/internal/waittest"
 )
 
 // Two goroutines of a node, its loop and its sender, hold a session; another node gets it when both
@@ -121,5 +122,58 @@ func TestClaimsExcludeEachOther(t *testing.T) {
 	all.Wait()
 	if claimed.Load() == 0 {
 		t.Error("nobody got a session")
+	}
+}
+
+// The answer to a node that claims a session is lost, and that of another session is not given up because the database can't
+// be reached. The node lives on; other nodes get both sessions, and not the one that it works.
+func TestSessionThatANodeDoesNotKnowToOwnIsGivenUp(t *testing.T) {
+	t.Parallel()
+	url := database(t)
+	proxy := postgrestest.NewProxy(t, url)
+	first, second := join(t, config(t, proxy.URL(), "first")), join(t, config(t, url, "second"))
+	release, err := first.Claim(t.Context(), "api:released")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Claim(t.Context(), "api:kept"); err != nil {
+		t.Fatal(err)
+	}
+	postgrestest.Exec(t, url, `INSERT INTO sessions (key, channel, created_at) VALUES ('api:claimed', 'api', 1)`)
+	tx, err := postgrestest.Connect(t, url).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `SELECT 1 FROM sessions WHERE key = 'api:claimed' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	claimed := make(chan error, 1)
+	go func() {
+		_, err := first.Claim(context.Background(), "api:claimed")
+		claimed <- err
+	}()
+	eventually(t, "the node waits for the session", func() bool {
+		return number(t, url, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%UPDATE sessions SET owner%' AND datname = current_database()`) > 0
+	})
+	proxy.Interrupt()
+	if err := waittest.Receive(t, claimed, "an answer to the node"); err == nil {
+		t.Error("a node has a session without an answer of the database")
+	}
+	release()
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the database has stored both", func() bool {
+		return number(t, url, `SELECT count(*) FROM sessions WHERE owner = $1 AND key IN ('api:claimed', 'api:released')`, first.ID()) == 2
+	})
+	proxy.Resume()
+	for _, key := range []string{"api:claimed", "api:released"} {
+		eventually(t, "the other node has "+key, func() bool {
+			_, err := second.Claim(t.Context(), key)
+			return err == nil
+		})
+	}
+	if _, err := second.Claim(t.Context(), "api:kept"); err == nil || !first.Owns("api:kept") {
+		t.Error("the node has lost a session that it knows of:", err)
 	}
 }

@@ -114,7 +114,7 @@ func Join(ctx context.Context, config Config) (*Node, error) {
 		renewals: make(chan struct{}, 1),
 		held:     map[string]bool{},
 		given:    map[int64]int{},
-		claims:   claims{byName: map[string]*claim{}},
+		claims:   claims{byName: map[string]*claim{}, doubtful: map[string]int64{}},
 	}
 	n.bus = newBus(n)
 	if err := n.start(ctx); err != nil {

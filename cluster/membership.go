@@ -180,6 +180,7 @@ func (n *Node) renew(ctx context.Context) (wait time.Duration, err error) {
 	}
 	n.setLive(members)
 	n.releaseUnknown(ctx, roles)
+	n.giveUpDoubtful(ctx)
 	dead, wait := n.observer.read(sent, received, members)
 	for _, m := range dead {
 		if err := n.declare(ctx, m); err != nil {
