@@ -124,26 +124,21 @@ func (b *Budgets) Close() {
 	}
 }
 
-// countDead counts the reservations of processes that hold no lock any more.
+// countDead counts the reservations of other processes that hold no lock any more.
 func (b *Budgets) countDead(ctx context.Context) error {
-	rows, err := b.db.QueryContext(ctx, `SELECT DISTINCT process FROM budget_reservations`)
+	processes, err := db.Column[string](b.db.QueryContext(ctx, `SELECT DISTINCT process FROM budget_reservations WHERE process <> ?`, b.process))
 	if err != nil {
-		return err
+		return db.Explain(err)
 	}
-	defer rows.Close()
 	var dead []string
-	for rows.Next() {
-		var process string
-		if err := rows.Scan(&process); err != nil {
-			return err
-		}
+	for _, process := range processes {
 		if release, err := b.db.Lock(process); err == nil {
 			release()
 			dead = append(dead, process)
 		}
 	}
-	if err := rows.Err(); err != nil || len(dead) == 0 {
-		return err
+	if len(dead) == 0 {
+		return nil
 	}
 	return b.db.Write(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		for _, process := range dead {
@@ -208,11 +203,15 @@ func (b *Budgets) Reserve(ctx context.Context, call Call) (*Reservation, error) 
 		select {
 		case <-ended:
 		case <-timer.C:
+			err = b.countDead(ctx) // which end no call
 		case <-ctx.Done():
 		}
 		timer.Stop()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 }
@@ -234,6 +233,9 @@ func (b *Budgets) try(ctx context.Context, call Call) (r *Reservation, err error
 			return err
 		}
 		if !call.Unlimited {
+			if err := b.lockCaps(ctx, tx, call, day); err != nil {
+				return err
+			}
 			if fits, err := b.fits(ctx, tx, call, day, now); err != nil || !fits {
 				return err
 			}
@@ -248,6 +250,22 @@ func (b *Budgets) try(ctx context.Context, call Call) (r *Reservation, err error
 		return nil, err
 	}
 	return r, nil
+}
+
+// lockCaps keeps other nodes from reserving calls under the same caps until the transaction ends. SQLite has one writer.
+func (b *Budgets) lockCaps(ctx context.Context, tx *sql.Tx, call Call, day string) error {
+	for _, scope := range []Scope{Person, Session, Total} {
+		owner, is := call.owner(scope)
+		if !is || !slices.ContainsFunc(b.caps, func(c Cap) bool { return c.Scope == scope }) {
+			continue
+		}
+		_, err := tx.ExecContext(ctx, db.Either(`SELECT ?1, ?2, ?3`, `INSERT INTO budget_days (day, scope, owner, tokens, cost) VALUES (?1, ?2, ?3, 0, 0)
+			ON CONFLICT (day, scope, owner) DO UPDATE SET tokens = budget_days.tokens`), day, scope, owner)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // fits reports whether a call fits beside what is used and reserved. One that is alone may use

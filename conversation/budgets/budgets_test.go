@@ -11,6 +11,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/storetest"
+	"parley/internal/postgrestest"
 )
 
 // clock is a time that tests set.
@@ -207,6 +208,65 @@ func TestReservationOfADeadProcessIsCounted(t *testing.T) {
 	wantUsed(t, again, 70)
 	spend(t, again, ann(60), Amount{Tokens: 60})
 	wantUsed(t, again, 130)
+}
+
+// A gateway dies in the middle of a call while others run: their calls do not wait for its call, which is counted.
+func TestCallOfADeadNodeKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	config := Config{TotalTokens: 100, Timezone: "UTC"}
+	nodes := openNodes(t, config, 2)
+	if _, err := nodes[0].Reserve(t.Context(), ann(60)); err != nil {
+		t.Fatal(err)
+	}
+	if second, err := nodes[1].try(t.Context(), ann(60)); second != nil || err != nil {
+		t.Fatalf("a second call was let through: %v", err)
+	}
+	nodes[0].Close() // as the death of its node does, this ends its lock
+	spend(t, nodes[1], ann(60), Amount{Tokens: 60})
+	wantUsed(t, nodes[1], 120)
+}
+
+// Gateways on several machines ask for calls of one person at the same moments: all together pass a cap by one call at most.
+func TestCallsOfSeveralNodesPassACapByOneAtMost(t *testing.T) {
+	t.Parallel()
+	const most, one = 1000, 90
+	nodes := openNodes(t, Config{TotalTokens: most, Timezone: "UTC"}, 3)
+	var all sync.WaitGroup
+	for i := range 48 {
+		all.Go(func() {
+			b := nodes[i%len(nodes)]
+			r, err := b.Reserve(t.Context(), ann(one))
+			if err == nil {
+				_, err = b.End(t.Context(), r, Amount{Tokens: one})
+			}
+			if no := (*Refused)(nil); err != nil && !errors.As(err, &no) {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	list, err := nodes[0].Of(t.Context(), "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := list[0].Used; used < most || used >= most+one {
+		t.Errorf("%d tokens are used", used)
+	}
+}
+
+// openNodes opens budgets of several nodes on one PostgreSQL database.
+func openNodes(t *testing.T, config Config, count int) (nodes []*Budgets) {
+	t.Helper()
+	url := postgrestest.Database(t)
+	for range count {
+		store, err := conversation.Open(t.Context(), conversation.Config{Path: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		nodes = append(nodes, open(t, store, config))
+	}
+	return nodes
 }
 
 // A call that takes longer than any call should leaves room for others again, and is counted
