@@ -302,6 +302,61 @@ func TestDrainingNodeHandsItsSessionsOver(t *testing.T) {
 	}
 }
 
+// A node drains while it answers. The person stops that run at the draining node, or at another one.
+func TestRunOfADrainingNodeIsStopped(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]func(n nodes) *harness{
+		"at the draining node": func(n nodes) *harness { return n.b },
+		"at another node":      func(n nodes) *harness { return n.harness },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNodes(t, nil)
+			asked, _ := n.b.hang("story")
+			release := own(t, n.nodeB, room)
+			n.b.say(room, "a long story")
+			asked()
+			release()
+			n.drainB(t)
+			stopped := at(n)
+			stopped.said = 1 // source ids are unique in the channel
+			stopped.say(room, "/stop")
+			if got := n.b.reply(room); !strings.Contains(got, "topped") {
+				t.Errorf("after a /stop: %q", got)
+			}
+		})
+	}
+}
+
+// A /stop arrives at a node that drains, while another one answers.
+func TestDrainingNodePassesAStopOn(t *testing.T) {
+	t.Parallel()
+	n := newNodes(t, nil)
+	asked, _ := n.hang("story")
+	release := own(t, n.a, room)
+	n.say(room, "a long story")
+	asked()
+	release()
+	n.drainB(t)
+	n.b.said = 1
+	n.b.say(room, "/stop")
+	if got := n.reply(room); !strings.Contains(got, "topped") {
+		t.Errorf("after a /stop at the draining node: %q", got)
+	}
+}
+
+// drainB has the node b drain, and waits until both know of that.
+func (n nodes) drainB(t *testing.T) {
+	t.Helper()
+	if err := n.a.Drain(t.Context(), n.nodeB.ID(), true); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "b hands its work over", func() bool {
+		handsOver, _ := n.nodeB.HandsOver()
+		return handsOver && slices.ContainsFunc(n.a.Live(), func(m cluster.Member) bool { return m.ID == n.nodeB.ID() && m.Draining })
+	})
+}
+
 // All run slots of a node are taken: a session that waits for one moves to a node that has a free one, also if its
 // channel places it on the busy node.
 func TestSessionMovesToANodeWithAFreeSlot(t *testing.T) {
