@@ -74,7 +74,7 @@ func (n *Node) Await(ctx context.Context) error {
 func (n *Node) join(ctx context.Context) error {
 	sent := n.config.Now()
 	n.mu.Lock()
-	draining := n.draining
+	draining, former := n.draining, n.id
 	n.mu.Unlock()
 	var id int64
 	err := pgx.BeginFunc(ctx, n.pool, func(tx pgx.Tx) error {
@@ -89,6 +89,9 @@ func (n *Node) join(ctx context.Context) error {
 			return err
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO lanes (node_id, lane, seq) SELECT $1::bigint, lane, 0 FROM generate_series(0, $2::bigint - 1) AS lane`, id, int64(n.config.Lanes))
+		if err == nil && former != 0 { // what the process has told of its channels holds as before
+			_, err = tx.Exec(ctx, `UPDATE channel_health SET node_id = $1 WHERE node_id = $2`, id, former)
+		}
 		return err
 	})
 	if err != nil {

@@ -71,8 +71,9 @@ type overviewPage struct {
 // channelLine is the state of a channel.
 type channelLine struct {
 	bots.Health
-	Served bool // now; else it is of an earlier configuration
-	Queue  bots.Queue
+	Served  bool // now; else it is of an earlier configuration
+	Further bool // of the same bot on another node; the first line has the queue
+	Queue   bots.Queue
 }
 
 // point is one bucket of the plots, and a row of their table.
@@ -209,8 +210,8 @@ func (c *Console) readHealth(ctx context.Context, p *overviewPage) error {
 	known := map[conversation.Account]bool{}
 	for _, h := range health {
 		of := conversation.Account{Channel: h.Channel, ID: h.Account}
+		p.Channels = append(p.Channels, channelLine{Health: h, Served: slices.Contains(c.Channels, of), Further: known[of]})
 		known[of] = true
-		p.Channels = append(p.Channels, channelLine{Health: h, Served: slices.Contains(c.Channels, of)})
 	}
 	for _, of := range c.Channels {
 		if !known[of] { // it has no platform that it could lose

@@ -137,6 +137,9 @@ func (g *Gateway) judge(in seen, err error) (ready bool, is parts) {
 		if !g.serves(conversation.Account{Channel: h.Channel, ID: h.Account}) {
 			continue // of an earlier configuration
 		}
+		if h.NodeID != 0 && h.NodeID != g.store.Node().ID() {
+			continue // /readyz of that node says so
+		}
 		is.Channels[h.Channel] = channelState{Account: h.Account, State: h.State, Detail: h.Detail, Since: h.Since}
 		ready = ready && !needsOperator(h.State)
 	}

@@ -11,6 +11,7 @@ import (
 	"parley/conversation/bots"
 	"parley/conversation/storetest"
 	"parley/embedding"
+	"parley/internal/postgrestest"
 )
 
 // nameOnly is a channel without anything else.
@@ -54,6 +55,28 @@ func TestReadyTellsTroubleThatLasts(t *testing.T) {
 	}
 	if got, is := g.readiness()(t.Context()); got || is.(parts).Store.Error == "" {
 		t.Errorf("with a store that is gone, ready is %t: %+v", got, is)
+	}
+}
+
+// Telegram takes the bot from one node and refuses it from another: only that one is not ready.
+func TestReadyTellsTroubleOfItsOwnNode(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	var nodes []*Gateway
+	for _, state := range []string{bots.Rejected, bots.Serving} {
+		store, err := conversation.Open(t.Context(), conversation.Config{Path: url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		g := &Gateway{store: store, channels: map[string]*served{"telegram": {Source: nameOnly{name: "telegram"}}}}
+		g.health(conversation.Account{Channel: "telegram"})(state, "why")
+		nodes = append(nodes, g)
+	}
+	for i, want := range []bool{false, true} {
+		if got, is := nodes[i].readiness()(t.Context()); got != want {
+			t.Errorf("node %d: ready is %t: %+v", i, got, is)
+		}
 	}
 }
 

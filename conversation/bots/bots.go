@@ -16,12 +16,20 @@ import (
 
 // Bots stores the bots of all channels. It is safe for concurrent use.
 type Bots struct {
-	db  *db.DB
-	now func() time.Time
+	db   *db.DB
+	now  func() time.Time
+	node func() int64 // the number of this process among the nodes of its database, 0 without others
 }
 
 // New returns the bots of a store.
-func New(store *conversation.Store) *Bots { return &Bots{store.DB(), store.Now} }
+func New(store *conversation.Store) *Bots {
+	return &Bots{db: store.DB(), now: store.Now, node: func() int64 {
+		if node := store.Node(); node != nil {
+			return node.ID()
+		}
+		return 0
+	}}
+}
 
 // Takeover describes what a bot finds when it begins to serve its channel.
 type Takeover struct {
@@ -90,7 +98,8 @@ type Bot struct {
 func (b *Bots) List(ctx context.Context) ([]Bot, error) {
 	rows, err := b.db.QueryContext(ctx, `
 		SELECT channel, account, max(state), max(at), sum(let_in), sum(waiting), sum(due) FROM (
-			SELECT channel, account, state, changed_at AS at, 0 AS let_in, 0 AS waiting, 0 AS due FROM channel_health
+			SELECT channel, account, state, changed_at AS at, 0 AS let_in, 0 AS waiting, 0 AS due FROM `+db.Either(`channel_health`,
+		`(SELECT DISTINCT ON (channel, account) * FROM channel_health ORDER BY channel, account, changed_at DESC) AS latest`)+`
 			UNION ALL
 			SELECT channel, account, '', 0, 1, 0, 0 FROM pairings WHERE approved_at IS NOT NULL
 			UNION ALL

@@ -3,14 +3,18 @@ package bots
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"parley/conversation"
+	"parley/conversation/internal/db"
 	"parley/conversation/pairing"
 	"parley/conversation/storetest"
+	"parley/internal/postgrestest"
+	"parley/internal/waittest"
 )
 
 var (
@@ -92,6 +96,78 @@ func TestBeginTellsOfAnotherBot(t *testing.T) {
 	if err != nil || len(list) != 2 || list[0].Account != botA.ID || list[1].Account != botB.ID {
 		t.Errorf("health, the newest first: %+v, %v", list, err)
 	}
+}
+
+// Two gateways serve one bot. What fails on one of them is not hidden by what the other one says later, until that gateway is
+// dead.
+func TestHealthIsThatOfEachNode(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	var stores []*conversation.Store
+	for _, name := range []string{"one", "two"} {
+		store, err := conversation.Open(t.Context(), conversation.Config{Path: url, Node: db.Node{Name: name, Command: "run"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer store.Close()
+		stores = append(stores, store)
+	}
+	tell := func(store *conversation.Store, state string) {
+		t.Helper()
+		if err := New(store).SetHealth(t.Context(), botA, state, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		list, err := New(stores[1]).Health(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, h := range list {
+			got = append(got, h.Node+" "+h.State)
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	tell(stores[0], Interrupted)
+	tell(stores[1], Connecting)
+	tell(stores[1], Serving)
+	expect("one interrupted", "two serving")
+	known, err := New(stores[1]).List(t.Context())
+	if err != nil || len(known) != 1 || known[0].State != Serving {
+		t.Errorf("the bots are %+v, %v", known, err)
+	}
+
+	former := stores[0].Node().ID()
+	joined := make(chan struct{}, 1)
+	stores[0].Node().OnChange(func() {
+		if stores[0].Node().ID() != former {
+			select {
+			case joined <- struct{}{}:
+			default:
+			}
+		}
+	})
+	postgrestest.Exec(t, url, fmt.Sprintf(`UPDATE nodes SET dead_at = 1 WHERE id = %d; DELETE FROM lanes WHERE node_id = %[1]d`, former))
+	waittest.Receive(t, joined, "the node joins anew")
+	expect("one interrupted", "two serving")
+	if err := stores[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	expect("two serving")
+	if err := stores[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	stores[1], err = conversation.Open(t.Context(), conversation.Config{Path: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stores[1].Close()
+	expect(" serving") // as the latest one has said
 }
 
 func TestBotsListsWhatWaitsForEach(t *testing.T) {
