@@ -162,7 +162,7 @@ func TestTheKeyboardSendsAReplyAgainAndTheLogGoesOn(t *testing.T) {
 	before := eval[int](log, "document.querySelectorAll('#lines > li').length")
 	b.open(g.URL + "/console/deliveries")
 	b.await("document.querySelector('.item form button')")
-	b.do(chromedp.Focus(".item form button"), chromedp.KeyEvent("\r"))
+	b.do(chromedp.Focus(".item form button"), typed("\r"))
 	b.leadsTo("The reply is on its way again.")
 	log.await(fmt.Sprintf("document.querySelectorAll('#lines > li').length > %d", before)) // its address is none of Telegram's
 	b.clean()

@@ -58,7 +58,7 @@ func TestTheListOfChats(t *testing.T) {
 	eval[bool](b, "(document.getElementById('chats').scrollTop = 0) === 0")
 	menu := b.lineMenu
 	menu("feta 1", "rename")
-	b.do(chromedp.SetValue("#chats li input", "Cheese for eight"), chromedp.Focus("#chats li input"), chromedp.KeyEvent(kb.Enter))
+	b.do(chromedp.SetValue("#chats li input", "Cheese for eight"), chromedp.Focus("#chats li input"), typed(kb.Enter))
 	b.awaitText("#chats a", "Cheese for eight")
 	menu("feta 3", "pin")
 	b.awaitText("#chats [data-list=pinned] a", "feta 3")
@@ -94,10 +94,10 @@ func TestTheListOfChats(t *testing.T) {
 	b.do(chromedp.Reload())
 	b.await("document.querySelector(\"#chats a[href='/chat/chat-9'][aria-current]\") && !document.querySelector(\"#chats a[href='/chat/chat-7']\")")
 
-	b.do(chromedp.Focus(".side .find input"), chromedp.KeyEvent("feta 142"))
+	b.do(chromedp.Focus(".side .find input"), typed("feta 142"))
 	b.await("document.querySelector('#found-chats .found a')?.getAttribute('href') === '/chat/chat-142'")
 	b.shot("search-as-typed")
-	b.do(chromedp.KeyEvent(kb.Escape))
+	b.do(typed(kb.Escape))
 	b.await("document.getElementById('found-chats').hidden && !document.getElementById('chats').hidden")
 	b.open(g.URL + "/search?q=feta")
 	b.await("(document.querySelector('#results a[rel=next]')?.scrollIntoView(), document.querySelectorAll('#results .found > li').length > 60)")
@@ -150,7 +150,7 @@ func TestChangesInTheListAreUndone(t *testing.T) {
 	}
 
 	b.lineMenu("feta 2", "rename")
-	b.do(chromedp.SetValue("#chats li input", "Cheese for eight"), chromedp.Focus("#chats li input"), chromedp.KeyEvent(kb.Enter))
+	b.do(chromedp.SetValue("#chats li input", "Cheese for eight"), chromedp.Focus("#chats li input"), typed(kb.Enter))
 	listed("open", "feta 1, Cheese for eight, feta 3")
 	undo("“feta 2” is now “Cheese for eight”.")
 	listed("open", "feta 1, feta 2, feta 3")
@@ -183,16 +183,16 @@ func TestChangesInTheListAreUndone(t *testing.T) {
 
 	// With the keyboard the button has the focus, and Ctrl+Z presses it from elsewhere.
 	b.openLineMenu("feta 2")
-	b.do(chromedp.KeyEvent(kb.ArrowDown), chromedp.KeyEvent(kb.Enter)) // Pin
+	b.do(typed(kb.ArrowDown), typed(kb.Enter)) // Pin
 	listed("pinned", "feta 2")
 	b.await("document.querySelector('#toast button') === document.activeElement")
-	b.do(chromedp.KeyEvent(kb.Enter))
+	b.do(typed(kb.Enter))
 	listed("open", "feta 1, feta 2, feta 3")
 	b.await("document.activeElement.matches('#chats a[aria-current]')") // which it is given back to
 	b.openLineMenu("feta 3")
-	b.do(chromedp.KeyEvent(kb.ArrowUp), chromedp.KeyEvent(kb.Enter)) // Delete
+	b.do(typed(kb.ArrowUp), typed(kb.Enter)) // Delete
 	listed("open", "feta 1, feta 2, feta 4")
-	b.do(chromedp.Focus("#chats a[aria-current]"), chromedp.KeyEvent("z", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	b.do(chromedp.Focus("#chats a[aria-current]"), typed("z", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 	listed("open", "feta 1, feta 2, feta 3, feta 4")
 	b.clean()
 }

@@ -176,7 +176,7 @@ func TestEscapeKeepsTheConversation(t *testing.T) {
 	b.answers(1)
 	b.do(chromedp.Click("#menu summary"), chromedp.Click("[data-delete]"))
 	b.await("document.getElementById('delete-dialog').open && !document.getElementById('menu').open")
-	b.do(chromedp.KeyEvent(kb.Escape))
+	b.do(typed(kb.Escape))
 	b.await("!document.getElementById('delete-dialog').open")
 	b.clean()
 }

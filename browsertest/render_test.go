@@ -37,7 +37,7 @@ func TestVersionsOfMessages(t *testing.T) {
 	two.open(eval[string](b, "location.href"))
 	two.answers(2)
 	b.await("(document.querySelector('#messages > .user .edit').click(), !document.getElementById('editing').hidden)")
-	b.do(chromedp.KeyEvent(" and more"), chromedp.KeyEvent("\r"))
+	b.do(typed(" and more"), typed("\r"))
 	b.await("document.querySelectorAll('#messages > .user').length === 1 && document.querySelector('#messages > .user .versions span').textContent === '2 / 2'")
 	b.answers(1)
 	two.await("document.querySelector('#messages > .user .versions span')?.textContent === '2 / 2'")

@@ -12,12 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // tab is a page in a browser that shares nothing with other tests.
@@ -160,7 +163,39 @@ func (b *tab) text(selector string) string {
 // say types a text and sends it with Enter.
 func (b *tab) say(text string) {
 	b.t.Helper()
-	b.do(chromedp.Focus("#text-field"), chromedp.KeyEvent(text), chromedp.KeyEvent("\r"))
+	b.do(chromedp.Focus("#text-field"), typed(text), typed("\r"))
+}
+
+// typed presses keys as a keyboard does: what the page takes as a command types nothing. chromedp.KeyEvent sends a key and what
+// it types apart, so that Enter would leave a line break in a field that the page has emptied meanwhile.
+func typed(keys string, options ...chromedp.KeyOption) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		for _, key := range keys {
+			var down *input.DispatchKeyEventParams
+			for _, event := range kb.Encode(key) {
+				switch event.Type {
+				case kb.KeyDown:
+					down = event
+					continue
+				case kb.KeyChar:
+					down.Text, down.UnmodifiedText = event.Text, event.UnmodifiedText
+					continue
+				}
+				for _, one := range []*input.DispatchKeyEventParams{down, event} {
+					for _, option := range options {
+						option(one)
+					}
+					if one.Modifiers&^int64(chromedp.ModifierShift) != 0 {
+						one.Text, one.UnmodifiedText = "", ""
+					}
+					if _, err := cdp.Call(ctx, t, input.DispatchKeyEvent, *one); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // drop drops a file on the page.
