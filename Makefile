@@ -53,8 +53,9 @@ TEST := GOFLAGS="$(GOFLAGS) $(RACE) -ldflags=-w" go test -vet=off
 # At its end, each process with the race detector would wait a second for races.
 test: export GORACE := $(strip atexit_sleep_ms=10 $(GORACE))
 
+# The longest package takes a few minutes, and more than the go command's ten on a machine with much else to do.
 test: ## run all tests with the race detector, then the store's short ones on PostgreSQL
-	$(TEST) $(WAITING) $(LONGEST) ./...
+	$(TEST) -timeout 30m $(WAITING) $(LONGEST) ./...
 	@if command -v pg_ctl >/dev/null || ls /usr/lib/postgresql/*/bin/pg_ctl >/dev/null 2>&1; then \
 		echo "the store's short tests on PostgreSQL:"; $(MAKE) --no-print-directory test-postgres; \
 	else echo "PostgreSQL is not installed, so nothing is tested on it; on Debian: apt-get install postgresql"; fi
