@@ -48,10 +48,10 @@ check: RACE :=
 
 # In the environment, the flags also hold for the gateway that tests build. Without tables for
 # debuggers (-w), linking takes half the time; what lint vets is not vetted again.
-TEST := GOFLAGS="$(GOFLAGS) $(RACE) -ldflags=-w" go test -vet=off
+TEST = GOFLAGS="$(GOFLAGS) $(RACE) -ldflags=-w" go test -vet=off
 
 # At its end, each process with the race detector would wait a second for races.
-test: export GORACE := $(strip atexit_sleep_ms=10 $(GORACE))
+test test-postgres: export GORACE := $(strip atexit_sleep_ms=10 $(GORACE))
 
 # The longest package takes a few minutes, and more than the go command's ten on a machine with much else to do.
 test: ## run all tests with the race detector, then the store's short ones on PostgreSQL
@@ -66,10 +66,12 @@ KILL_POINTS := ^TestKilled(AfterAccept|InTheModelCall|WhileTheAnswerStreams|Befo
 # The packages whose tests have a store.
 STORED = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' parley/conversation/storetest conversation))))
 
-# Without the race detector: these tests have run with it, and it would take longer than they do.
+# Compiled as `make test` has compiled them: to compile everything a second time, without the
+# race detector, takes longer than the detector does. The server computes beside the tests, so
+# no more of them run at the same time than there are processors.
 test-postgres: ## run the store's short tests on PostgreSQL, and kill the gateway there at each point
-	PARLEY_TEST_DATABASE=postgres go test -short $(WAITING) $(STORED)
-	PARLEY_TEST_DATABASE=postgres go test -parallel 8 -run '$(KILL_POINTS)' ./faulttest
+	PARLEY_TEST_DATABASE=postgres $(TEST) -short $(STORED)
+	PARLEY_TEST_DATABASE=postgres $(TEST) $(WAITING) -run '$(KILL_POINTS)' ./faulttest
 
 torture: ## kill the gateway, its backups and its restores five hundred times each, with the checks of the tests (takes long)
 	FAULT_KILLS=500 $(TEST) -count=1 -v -timeout 3h -run 'KilledAtRandom|KilledAtAnyMoment' ./faulttest
@@ -79,7 +81,7 @@ torture-cluster: ## break parts of a cluster of gateways on PostgreSQL a hundred
 
 check: lint ## what every commit passes: lint, a tidy go.mod and the short tests
 	go mod tidy -diff
-	go test -short $(WAITING) ./...
+	$(TEST) -short $(WAITING) ./...
 
 lint: ## check formatting, vet and staticcheck
 	@unformatted=$$(gofmt -l .); \
