@@ -326,12 +326,15 @@ func (g *Gateway) must(err error) {
 // anything takes, and no test asserts on it.
 const patience = 90 * time.Second
 
-// Await waits until something has happened, and ends the test after a minute and a half.
+// Await waits until something has happened, and ends the test after a minute and a half. It looks
+// at once, and then less and less often: to look may ask a database, and tests run side by side.
 func Await(t testing.TB, what string, happened func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !happened(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	for began := time.Now(); !happened(); {
+		waited := time.Since(began)
+		if waited > patience {
 			t.Fatalf("waited in vain: %s", what)
 		}
+		time.Sleep(min(max(waited/10, 5*time.Millisecond), 50*time.Millisecond))
 	}
 }
