@@ -11,7 +11,8 @@ import (
 // The gateway dies while it waits for the rest of an album: nothing of it is lost, and
 // there is one answer to all of it.
 func TestAnAlbumIsOneQuestionAlsoOverAKill(t *testing.T) {
-	w := newWorld(t, settings{platform: telegramWith("300ms")})
+	t.Parallel()
+	w := newWorld(t, settings{platform: telegramWith("10s")}) // the longest there is: a busy machine takes the other photos late
 	p := w.startServing()
 	photos := func(from, to int) {
 		for n := from; n < to; n++ {
