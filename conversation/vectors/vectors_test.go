@@ -369,17 +369,20 @@ func fill(t testing.TB, s *conversation.Store, messages int64, length int) Gener
 	}
 	storetest.Exec(t, s, `UPDATE embeddings SET length = ?`, length)
 	random := rand.New(rand.NewPCG(1, 2))
-	err = s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
-		for seq := range messages {
-			m := Message{conversation: 1, seq: seq + 1}
-			if err := m.add(ctx, tx, g, [][]float32{vectorOf(random, length)}); err != nil {
-				return err
+	const batch = 500 // on a busy machine, more of them may take longer than the 30 s of a transaction on PostgreSQL
+	for first := int64(1); first <= messages; first += batch {
+		err := s.DB().Write(t.Context(), func(ctx context.Context, tx *sql.Tx) error {
+			for seq := first; seq < min(first+batch, messages+1); seq++ {
+				m := Message{conversation: 1, seq: seq}
+				if err := m.add(ctx, tx, g, [][]float32{vectorOf(random, length)}); err != nil {
+					return err
+				}
 			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return g
 }
