@@ -104,12 +104,15 @@ func (s *Server) Start(t testing.TB) {
 	}
 }
 
+// patience is how many seconds a server may take to start, perhaps after a crash, or to stop: far more than it needs.
+const patience = "300"
+
 func (s *Server) stop(mode string) error {
-	return s.run("pg_ctl", "-D", s.data(), "-m", mode, "-w", "stop")
+	return s.run("pg_ctl", "-D", s.data(), "-m", mode, "-w", "-t", patience, "stop")
 }
 
 func (s *Server) start() error {
-	return s.run("pg_ctl", "-D", s.data(), "-l", filepath.Join(s.dir, "log"), "-w", "-s", "start")
+	return s.run("pg_ctl", "-D", s.data(), "-l", filepath.Join(s.dir, "log"), "-w", "-t", patience, "-s", "start")
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
