@@ -228,6 +228,7 @@ func TestPreviewComesAfterTheEarlierReply(t *testing.T) {
 
 // The reply takes the place of what the killed gateway has shown on Telegram.
 func TestATelegramPreviewIsNotLeftBehind(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, settings{})
 	w.model.Reply(func(c llmtest.Call) llmtest.Answer {
 		a := answerTo(c)
