@@ -24,8 +24,8 @@ func scrape(m *metrics.Metrics) string {
 	return w.Body.String()
 }
 
-// do has one of everything happen.
-func do(m *metrics.Metrics) {
+// countOneOfEach has one of everything happen.
+func countOneOfEach(m *metrics.Metrics) {
 	m.Accepted("telegram", 3)
 	m.Committed(conversation.Run{
 		Kind: conversation.KindAgent, Status: conversation.StatusDone, StartedAt: time.Now().Add(-2 * time.Second),
@@ -44,7 +44,7 @@ func do(m *metrics.Metrics) {
 	m.Answered("", 404, time.Millisecond)
 }
 
-// An operator's alarms go by these lines.
+// The alarms of operators read these lines.
 func TestMetricsInPrometheusFormat(t *testing.T) {
 	t.Parallel()
 	m := metrics.New(metrics.Deps{Version: "v1.2.3", Sessions: func(context.Context) (int64, error) { return 12, nil }, AtWork: func() int64 { return 3 }, VectorsLeft: func(context.Context) (int64, error) { return 60, nil }, Embeddings: func(context.Context) ([]usage.Embeddings, error) {
@@ -56,7 +56,7 @@ func TestMetricsInPrometheusFormat(t *testing.T) {
 		}, nil
 	}})
 	m.Expect(metrics.Expected{Channels: []string{"telegram"}, Models: []string{"m"}, Tools: []string{"clock"}, Failures: []string{"busy"}})
-	do(m)
+	countOneOfEach(m)
 	text := scrape(m)
 	for _, line := range []string{
 		`parley_inbound_total{channel="telegram"} 3`,
@@ -107,7 +107,7 @@ func TestMetricsInPrometheusFormat(t *testing.T) {
 	}
 }
 
-// A counter that begins with its first event has no rate then.
+// Counters are there before their first event: Prometheus sees no increase in a counter that appears with it.
 func TestCountersBeginWithZero(t *testing.T) {
 	t.Parallel()
 	m := metrics.New(metrics.Deps{})
@@ -129,17 +129,17 @@ func TestCountersBeginWithZero(t *testing.T) {
 	}
 }
 
-// A store in trouble is when the other figures are needed most.
-func TestQueuesThatCantBeReadHideNothingElse(t *testing.T) {
+// When the store fails, the other metrics are needed most.
+func TestUnreadableQueuesHideNoOtherMetric(t *testing.T) {
 	t.Parallel()
 	m := metrics.New(metrics.Deps{Queues: func(context.Context) ([]bots.Queue, error) { return nil, errors.New("disk I/O error") }})
 	if text := scrape(m); !strings.Contains(text, "parley_build_info") || strings.Contains(text, "parley_inbox_waiting{") {
-		t.Errorf("got %s", text)
+		t.Errorf("the metrics read %s", text)
 	}
 }
 
-// A server that names another model with each answer must not fill the memory.
-func TestOfTooManyModelsTheRestIsOne(t *testing.T) {
+// A server that names another model with each answer must not fill the memory: beyond 64 names, all count as "other".
+func TestFurtherModelsAreCountedTogether(t *testing.T) {
 	t.Parallel()
 	m := metrics.New(metrics.Deps{Queues: func(context.Context) ([]bots.Queue, error) { return nil, nil }})
 	for i := range 1000 {
@@ -148,7 +148,7 @@ func TestOfTooManyModelsTheRestIsOne(t *testing.T) {
 	m.Attempted(metrics.ModelCall{Model: "model-0", Outcome: "done"})
 	text := scrape(m)
 	if n := strings.Count(text, "\nparley_model_calls_total{"); n != 65 {
-		t.Errorf("%d models are told apart", n)
+		t.Errorf("%d models have metrics of their own", n)
 	}
 	for _, line := range []string{`parley_model_calls_total{model="model-0",outcome="done"} 2`, `parley_model_calls_total{model="other",outcome="done"} 936`} {
 		if !strings.Contains(text, line) {
@@ -157,15 +157,15 @@ func TestOfTooManyModelsTheRestIsOne(t *testing.T) {
 	}
 }
 
-// Scrapes may run while messages are counted. This test can only fail with -race.
-func TestScrapesAndHooksMayMeet(t *testing.T) {
+// Metrics are read while events are counted. This test can only fail with -race.
+func TestMetricsAreReadWhileEventsAreCounted(t *testing.T) {
 	t.Parallel()
 	m := metrics.New(metrics.Deps{Queues: func(context.Context) ([]bots.Queue, error) { return nil, nil }})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
 			for range 20 {
-				do(m)
+				countOneOfEach(m)
 				scrape(m)
 			}
 		})
@@ -173,7 +173,7 @@ func TestScrapesAndHooksMayMeet(t *testing.T) {
 	all.Wait()
 }
 
-// The hooks are on the way of every message.
+// Every message passes these hooks, also where nobody reads the metrics.
 func BenchmarkHooksThatNobodyReads(b *testing.B) {
 	m := metrics.New(metrics.Deps{})
 	for b.Loop() {

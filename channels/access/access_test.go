@@ -31,7 +31,7 @@ func visitor(names ...string) access.Visitor {
 	return v
 }
 
-func TestAccess(t *testing.T) {
+func TestAdmitByModeAndAllowList(t *testing.T) {
 	t.Parallel()
 	store := openStore(t)
 	for name, tt := range map[string]struct {
@@ -65,7 +65,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-func TestAccessRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestUnknownModesAndBlankEntriesAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		mode  string
@@ -76,13 +76,12 @@ func TestAccessRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"open", []string{" "}, `allow has the entry " "`},
 	} {
 		if _, err := access.New(tt.mode, tt.allow, conversation.Account{Channel: "test"}, nil, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("NewAccess(%q, %q) = %v, want %s", tt.mode, tt.allow, err, tt.want)
+			t.Errorf("New(%q, %q) = %v, want %s", tt.mode, tt.allow, err, tt.want)
 		}
 	}
 }
 
-// The operator must find in the log what allow would have to hold, and not be
-// drowned in it.
+// The log tells the operator which entry `allow` lacks, once for each stranger.
 func TestSilentStrangersAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -100,8 +99,8 @@ func TestSilentStrangersAreLoggedOnce(t *testing.T) {
 	}
 }
 
-// A name that its owner has given up must not let in whoever takes it next.
-func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
+// A username that its owner has given up must not admit the account that takes it next.
+func TestUsernameBelongsToTheFirstAccountThatUsesIt(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	store := openStore(t)
@@ -155,8 +154,8 @@ func TestAccessBindsANameToWhoUsedItFirst(t *testing.T) {
 	}
 }
 
-// Who is refused by the name is a stranger like any other.
-func TestAccessOffersACodeToTheNewHolderOfAName(t *testing.T) {
+// An account whose username belongs to another account is treated as a stranger.
+func TestNewHolderOfAUsernameGetsACode(t *testing.T) {
 	t.Parallel()
 	control, err := access.New("pairing", []string{"@ada"}, conversation.Account{Channel: "telegram"}, pairing.New(openStore(t)), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -170,8 +169,8 @@ func TestAccessOffersACodeToTheNewHolderOfAName(t *testing.T) {
 	}
 }
 
-// While it can't be read whose a name is, nothing is decided.
-func TestAccessDecidesNothingWhileNamesCantBeRead(t *testing.T) {
+// When the account that a username belongs to can't be read, the visitor is neither admitted nor refused.
+func TestNothingIsDecidedWhileUsernamesCantBeRead(t *testing.T) {
 	t.Parallel()
 	store := openStore(t)
 	control, err := access.New("allowlist", []string{"@ada"}, conversation.Account{Channel: "telegram"}, pairing.New(store), slog.New(slog.DiscardHandler))

@@ -19,19 +19,19 @@ import (
 	"parley/conversation/storetest"
 )
 
-// door is access in the mode "pairing" over a real store. In a synctest
-// bubble an hour passes at once, for both.
-type door struct {
+// entrance is access in the mode "pairing" over a real store. In a synctest
+// bubble, an hour passes at once for both.
+type entrance struct {
 	t      *testing.T
 	store  *conversation.Store
 	access *access.Control
 	log    bytes.Buffer
 }
 
-func newDoor(t *testing.T) *door {
+func newEntrance(t *testing.T) *entrance {
 	t.Helper()
 	store := storetest.New(t)
-	d := &door{t: t, store: store}
+	d := &entrance{t: t, store: store}
 	var err error
 	d.access, err = access.New("pairing", nil, conversation.Account{Channel: "test"}, pairing.New(store), slog.New(slog.NewTextHandler(&d.log, nil)))
 	if err != nil {
@@ -40,8 +40,8 @@ func newDoor(t *testing.T) *door {
 	return d
 }
 
-// knock is a message of a person; it gives the code in the answer, if any.
-func (d *door) knock(id string, private bool) (ok bool, code string) {
+// write has a person send a message, and returns the code in the answer, if there is one.
+func (d *entrance) write(id string, private bool) (ok bool, code string) {
 	d.t.Helper()
 	ok, words, err := d.access.Admit(d.t.Context(), access.Visitor{Sender: conversation.Sender{ID: id, Name: "Name of " + id}, Private: private})
 	if err != nil {
@@ -49,68 +49,68 @@ func (d *door) knock(id string, private bool) (ok bool, code string) {
 	}
 	code = regexp.MustCompile(`[0-9A-Z]{4}-[0-9A-Z]{4}`).FindString(words)
 	if words != "" && !strings.Contains(words, "gateway pair approve "+code) {
-		d.t.Fatalf("the words do not say what the owner does: %q", words)
+		d.t.Fatalf("the answer does not name the owner's command: %q", words)
 	}
 	return ok, code
 }
 
-func (d *door) approve(code string) {
+func (d *entrance) approve(code string) {
 	d.t.Helper()
 	if _, err := pairing.New(d.store).Approve(d.t.Context(), code); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-func (d *door) wantOut(id string, private bool) {
+func (d *entrance) wantNoAnswer(id string, private bool) {
 	d.t.Helper()
-	if ok, code := d.knock(id, private); ok || code != "" {
-		d.t.Fatalf("%s: let in %v, code %q; want silence", id, ok, code)
+	if ok, code := d.write(id, private); ok || code != "" {
+		d.t.Fatalf("%s: admitted %v, code %q; want no answer", id, ok, code)
 	}
 }
 
-// wantCode is the code that a stranger is told now.
-func (d *door) wantCode(id string) string {
+// wantCode returns the code that a stranger is told now.
+func (d *entrance) wantCode(id string) string {
 	d.t.Helper()
-	ok, code := d.knock(id, true)
+	ok, code := d.write(id, true)
 	if ok || code == "" {
-		d.t.Fatalf("%s: let in %v, code %q; want a code", id, ok, code)
+		d.t.Fatalf("%s: admitted %v, code %q; want a code", id, ok, code)
 	}
 	return code
 }
 
-func (d *door) wantIn(id string, private bool) {
+func (d *entrance) wantAdmitted(id string, private bool) {
 	d.t.Helper()
-	if ok, code := d.knock(id, private); !ok || code != "" {
-		d.t.Fatalf("%s: let in %v, code %q; want in", id, ok, code)
+	if ok, code := d.write(id, private); !ok || code != "" {
+		d.t.Fatalf("%s: admitted %v, code %q; want admitted", id, ok, code)
 	}
 }
 
-func TestAStrangerIsLetInByACode(t *testing.T) {
+func TestApprovedCodeAdmitsAStranger(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
-		d.wantOut("7", false)
+		d := newEntrance(t)
+		d.wantNoAnswer("7", false)
 		code := d.wantCode("7")
-		d.wantOut("7", true)
+		d.wantNoAnswer("7", true)
 		d.approve(code)
-		d.wantIn("7", true)
-		d.wantIn("7", false)
-		d.wantOut("8", false)
+		d.wantAdmitted("7", true)
+		d.wantAdmitted("7", false)
+		d.wantNoAnswer("8", false)
 		if _, err := pairing.New(d.store).Revoke(t.Context(), conversation.Account{Channel: "test"}, "7"); err != nil {
 			t.Fatal(err)
 		}
-		d.wantOut("7", false)
-		d.wantOut("7", true)
+		d.wantNoAnswer("7", false)
+		d.wantNoAnswer("7", true)
 	})
 }
 
-func TestAStrangerWhoWritesOnHearsTheSameCodeNowAndThen(t *testing.T) {
+func TestStrangerIsToldTheSameCodeEveryTenMinutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		d := newEntrance(t)
 		told := map[string]int{}
 		for range 59 {
-			if _, code := d.knock("7", true); code != "" {
+			if _, code := d.write("7", true); code != "" {
 				told[code]++
 			}
 			time.Sleep(time.Minute)
@@ -126,10 +126,10 @@ func TestAStrangerWhoWritesOnHearsTheSameCodeNowAndThen(t *testing.T) {
 	})
 }
 
-func TestAnExpiredCodeIsRenewedByTheNextMessage(t *testing.T) {
+func TestExpiredCodeIsReplacedWithTheNextMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		d := newEntrance(t)
 		d.wantCode("7")
 		time.Sleep(55 * time.Minute)
 		old := d.wantCode("7")
@@ -142,22 +142,22 @@ func TestAnExpiredCodeIsRenewedByTheNextMessage(t *testing.T) {
 			t.Fatal("the expired code lets somebody in")
 		}
 		d.approve(fresh)
-		d.wantIn("7", true)
+		d.wantAdmitted("7", true)
 	})
 }
 
-// However many strangers come, they get a bounded number of answers, who was let
-// in is not held up, and a code that was given stays good.
-func TestAFloodOfStrangers(t *testing.T) {
+// Strangers get a bounded number of answers, however many of them write. People who were
+// admitted don't wait, and a code that was given stays valid.
+func TestAnswersToManyStrangersAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		d := newEntrance(t)
 		d.approve(d.wantCode("friend"))
 		early := d.wantCode("early")
 		answers := 0
 		for range 2 {
 			for i := range 1500 {
-				if _, code := d.knock(fmt.Sprint("stranger ", i), true); code != "" {
+				if _, code := d.write(fmt.Sprint("stranger ", i), true); code != "" {
 					answers++
 				}
 			}
@@ -165,7 +165,7 @@ func TestAFloodOfStrangers(t *testing.T) {
 		if answers != 998 {
 			t.Fatalf("%d answers", answers)
 		}
-		d.wantIn("friend", true)
+		d.wantAdmitted("friend", true)
 		if n := strings.Count(d.log.String(), "level=WARN"); n != 1 {
 			t.Fatalf("the operator is warned %d times", n)
 		}
@@ -176,16 +176,16 @@ func TestAFloodOfStrangers(t *testing.T) {
 	})
 }
 
-// A hundred strangers, or a few hundred, are no reason for another one to wait.
+// A few hundred strangers do not make the next one wait for a code.
 func TestStrangerAmongHundredsGetsACode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		d := newEntrance(t)
 		for i := range 300 {
 			d.wantCode(fmt.Sprint("stranger ", i))
 		}
 		d.approve(d.wantCode("newcomer"))
-		d.wantIn("newcomer", true)
+		d.wantAdmitted("newcomer", true)
 	})
 }
 
@@ -194,7 +194,7 @@ func TestStrangerAmongHundredsGetsACode(t *testing.T) {
 func TestUnsentAnswerToAStrangerIsSentWithTheNextMessage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDoor(t)
+		d := newEntrance(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go d.access.TellStrangers(ctx)
@@ -210,17 +210,17 @@ func TestUnsentAnswerToAStrangerIsSentWithTheNextMessage(t *testing.T) {
 			first := d.wantCode(name)
 			d.access.Tell(name, func(context.Context) error { return tt.err })
 			synctest.Wait()
-			if _, code := d.knock(name, true); (code == first) != tt.again {
+			if _, code := d.write(name, true); (code == first) != tt.again {
 				t.Errorf("%s: told again %q, the first was %q", name, code, first)
 			}
 		}
 	})
 }
 
-// Those for whom there is no room in the queue get the code when they write again.
+// A stranger for whom the queue of answers has no room gets the code with the next message.
 func TestTellDoesNotBlock(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t)
+	d := newEntrance(t)
 	sent := func(context.Context) error { return nil }
 	for range 1000 {
 		d.access.Tell("crowd", sent)
@@ -230,11 +230,11 @@ func TestTellDoesNotBlock(t *testing.T) {
 	d.wantCode("late")
 }
 
-// A disk that fails must neither let a stranger in nor drop what a friend says:
-// nothing is decided, and the adapter asks again.
-func TestWithoutTheStoreNothingIsDecided(t *testing.T) {
+// A disk that fails must neither admit a stranger nor drop the message of somebody who was
+// admitted: Admit returns an error, and the adapter asks again.
+func TestNothingIsDecidedWithoutTheStore(t *testing.T) {
 	t.Parallel()
-	d := newDoor(t)
+	d := newEntrance(t)
 	d.approve(d.wantCode("friend"))
 	d.store.Close()
 	for _, id := range []string{"friend", "stranger"} {

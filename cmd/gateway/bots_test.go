@@ -31,7 +31,7 @@ func (o *operator) mustBots(args ...string) (out string) {
 	return out
 }
 
-func TestBotsShowsAndReleasesWhatWaitsForAFormerBot(t *testing.T) {
+func TestBotsListsAndReleasesTheMessagesOfAFormerBot(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	if out := o.mustBots("list"); !strings.HasPrefix(out, "No bot has served") {

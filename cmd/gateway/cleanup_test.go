@@ -60,9 +60,8 @@ func titles(t *testing.T, s *conversation.Store) (list []string) {
 	return list
 }
 
-// The operator sees what would go before it goes, and then exactly that is gone,
-// while the gateway runs.
-func TestCleanupSaysWhatWouldGoAndThenDeletesIt(t *testing.T) {
+// A dry run lists exactly what the cleanup then deletes, while the gateway runs.
+func TestCleanupListsWhatItThenDeletes(t *testing.T) {
 	t.Parallel()
 	configPath, daemon := oldDatabase(t, `retention = "8640h"`)
 	const table = `SESSION           CONVERSATION                           TITLE          MESSAGES   SIZE       LAST USED
@@ -102,8 +101,8 @@ func TestByDefaultConversationsAreKeptForEver(t *testing.T) {
 	}
 }
 
-// A clock that is wrong must not cost anybody a conversation, by whatever command.
-func TestCleanupGoesByTheTimeThatWasSeenToPass(t *testing.T) {
+// A wrong clock must not cost anybody a conversation: no command trusts it further than gateways have seen time pass.
+func TestCleanupTrustsTheClockOnlyAsFarAsTimeWasSeenToPass(t *testing.T) {
 	t.Parallel()
 	configPath, daemon := oldDatabase(t, `retention = "8640h"`)
 	if _, err := retention.New(daemon).LookAtClock(t.Context()); err != nil {

@@ -112,7 +112,7 @@ func said(t *testing.T, store *conversation.Store, id string) (list []string) {
 	return list
 }
 
-func TestImportTellsWhatItLeftOut(t *testing.T) {
+func TestImportListsWhatItLeftOut(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	good := `{"messages": [{"role": "user", "content": "good"}]}` + "\n"

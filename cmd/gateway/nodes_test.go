@@ -11,7 +11,7 @@ import (
 )
 
 // Somebody who asks for the nodes while nothing runs gets a sentence, not the head of an empty table.
-func TestNodesSayWhenThereAreNone(t *testing.T) {
+func TestNodesSaysWhenNoOtherProcessRuns(t *testing.T) {
 	t.Parallel()
 	const self = 7
 	for members, want := range map[int]string{0: "No other process", 1: "web-1"} {

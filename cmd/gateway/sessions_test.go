@@ -187,7 +187,7 @@ func TestNoTextSteersTheOperatorsTerminal(t *testing.T) {
 	}
 }
 
-func TestUnknownNamesAreMetWithThoseThatWereMeant(t *testing.T) {
+func TestUnknownNamesSuggestSimilarOnes(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	o.talks(adasChat, "", "hello", "hello")
@@ -248,7 +248,7 @@ answer 2
 	}
 }
 
-// Deleting asks, and takes nothing but a yes for it.
+// Delete asks first, and deletes only after a yes.
 func TestDeleteAsksFirst(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
@@ -271,7 +271,7 @@ func TestDeleteAsksFirst(t *testing.T) {
 	}
 }
 
-func TestArchiveEndsWhatGoesOn(t *testing.T) {
+func TestArchiveEndsTheActiveConversation(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	c := o.talks(adasChat, "", "hello", "hello")
@@ -285,12 +285,12 @@ func TestArchiveEndsWhatGoesOn(t *testing.T) {
 		t.Errorf("the session: %s", out)
 	}
 	if next := o.talks(adasChat, "", "hello again", "hello"); next.ID == c.ID {
-		t.Error("the daemon goes on with an archived conversation")
+		t.Error("the daemon continues an archived conversation")
 	}
 }
 
-// An open chat must not lose its conversation under its feet.
-func TestASessionThatIsInUseIsNotTouched(t *testing.T) {
+// A conversation that an open chat uses is neither archived nor deleted.
+func TestSessionInUseIsNeitherArchivedNorDeleted(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("skipped with -short: it starts further processes")
@@ -315,7 +315,7 @@ const (
 	heldSession  = "PARLEY_TEST_HELD_SESSION"
 )
 
-// TestHoldSession is no test by itself: it is what holdElsewhere runs.
+// TestHoldSession is not a test: holdElsewhere runs it as another process.
 func TestHoldSession(t *testing.T) {
 	t.Parallel()
 	path := os.Getenv(heldDatabase)
@@ -334,7 +334,7 @@ func TestHoldSession(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // until it is closed
 }
 
-// holdElsewhere has another process take a session until the test ends.
+// holdElsewhere makes another process hold a session until the test ends.
 func holdElsewhere(t *testing.T, database string, key conversation.Key) (pid int) {
 	t.Helper()
 	holder := exec.Command(os.Args[0], "-test.run=^TestHoldSession$")
@@ -360,7 +360,7 @@ func holdElsewhere(t *testing.T, database string, key conversation.Key) (pid int
 	return holder.Process.Pid
 }
 
-func TestExportsAreWholeFilesForTheirOwnerAlone(t *testing.T) {
+func TestExportedFilesAreCompleteAndPrivate(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	for i := range 3 {
@@ -385,16 +385,15 @@ func TestExportsAreWholeFilesForTheirOwnerAlone(t *testing.T) {
 		}
 	}
 	if _, err := o.call("", "sessions", "export", string(adasChat), "-o", filepath.Join(dir, "missing", "chat.md")); err == nil {
-		t.Error("a folder that is not there is no error")
+		t.Error("an export into a folder that does not exist is no error")
 	}
 	if files, _ := os.ReadDir(dir); len(files) != 4 {
 		t.Errorf("left behind: %v", files)
 	}
 }
 
-// Pictures are large: they are written for who asks, and never into a text that
-// is to be read.
-func TestExportWritesPicturesForWhoAsks(t *testing.T) {
+// Pictures are large: they are exported only with --images, and never as Markdown.
+func TestExportWritesPicturesOnRequest(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
 	o.commits(adasChat, "", "look", conversation.Message{Role: conversation.RoleUser, Content: "look", Images: []media.Image{
@@ -426,7 +425,7 @@ func TestTheShellCompletesSessions(t *testing.T) {
 	}
 }
 
-// The operator reads a shared session like any other.
+// Shared sessions are listed, shown and exported like all others.
 func TestASharedSessionIsShownByItsKey(t *testing.T) {
 	t.Parallel()
 	o := newOperator(t)
