@@ -63,14 +63,16 @@ test: ## run all tests with the race detector, then the store's short ones on Po
 # The tests that kill a gateway at each named point of a message's way.
 KILL_POINTS := ^TestKilled(AfterAccept|InTheModelCall|WhileTheAnswerStreams|BeforeCommit|AfterCommit|BeforeTheMark|AfterTheMark|BetweenTheParts)$$
 
-# The packages whose tests have a store.
-STORED = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' parley/conversation/storetest conversation))))
+# The packages whose tests have a store, and the loop's tests of what has to survive kills, edits and operations from outside.
+STORED = $(addprefix ./,$(sort $(dir $(shell grep -rl --include='*_test.go' parley/conversation/storetest conversation channels/delivery))))
+LOOP_STORED := Kill|Crash|Deaths|Results|Restart|Shutdown|Redelivered|Edit|Withdrawn|Question|Allowed|AtOnce|Outside|Idle
 
 # Compiled as `make test` has compiled them: to compile everything a second time, without the
 # race detector, takes longer than the detector does. The server computes beside the tests, so
 # no more of them run at the same time than there are processors.
 test-postgres: ## run the store's short tests on PostgreSQL, and kill the gateway there at each point
 	PARLEY_TEST_DATABASE=postgres $(TEST) -short $(STORED)
+	PARLEY_TEST_DATABASE=postgres $(TEST) -short -run '$(LOOP_STORED)' ./agentloop
 	PARLEY_TEST_DATABASE=postgres $(TEST) $(WAITING) -run '$(KILL_POINTS)' ./faulttest
 
 torture: ## kill the gateway, its backups and its restores five hundred times each, with the checks of the tests (takes long)

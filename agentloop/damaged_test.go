@@ -9,6 +9,7 @@ import (
 
 	"parley/agentloop/command"
 	"parley/conversation"
+	"parley/conversation/storetest"
 	"parley/internal/dbdamage"
 	"parley/llm/llmtest"
 )
@@ -22,6 +23,7 @@ const (
 // the quiet one's messages is damaged.
 func newDamagedHarness(t *testing.T, table string) *harness {
 	t.Helper()
+	storetest.NeedsSQLite(t)
 	h := newHarness(t, nil)
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer { return llmtest.Answer{Text: strings.Repeat("answer ", 100)} })
 	for _, key := range []conversation.Key{room, quiet, talking} {
@@ -102,6 +104,7 @@ func TestDamagedConversationIsReportedInTheChat(t *testing.T) {
 // An answer that can't be stored is not sent: the gateway would not remember it.
 func TestRunThatCannotBeStoredIsReportedInTheChat(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t)
 	h := newDamagedHarness(t, "messages")
 	if got := h.ask(room, "/new"); !strings.HasPrefix(got, "A new") {
 		t.Fatal(got)
@@ -130,6 +133,7 @@ func TestRunThatCannotBeStoredIsReportedInTheChat(t *testing.T) {
 
 func TestSearchOverADamagedIndexIsReported(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t)
 	h := newDamagedHarness(t, "messages")
 	if err := h.store.Sweep(t.Context()); err != nil {
 		t.Fatal(err)

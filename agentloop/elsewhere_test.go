@@ -28,6 +28,7 @@ type nodes struct {
 
 func newNodes(t *testing.T, change func(*Deps)) nodes {
 	t.Helper()
+	storetest.NeedsSQLite(t) // a store on PostgreSQL has a node of its own
 	url := clustertest.Database(t)
 	path := filepath.Join(t.TempDir(), "shared.db")
 	proxy := postgrestest.NewProxy(t, url)
@@ -139,6 +140,7 @@ func TestRunIsStoppedFromAnotherNode(t *testing.T) {
 // A run waits at one node until a person allows a tool call, and the person's answer arrives at another node.
 func TestCallIsAllowedFromAnotherNode(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t) // likewise
 	url, path := clustertest.Database(t), filepath.Join(t.TempDir(), "shared.db")
 	storeA, a := joined(t, path, url, "a")
 	storeB, b := joined(t, path, url, "b")

@@ -14,6 +14,7 @@ import (
 // other one sends each reply that was left, once.
 func TestRepliesAreSentByTheNodeThatWorksTheSession(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t) // a store on PostgreSQL has a node of its own
 	url := clustertest.Database(t)
 	proxy := postgrestest.NewProxy(t, url)
 	a := newPost(t)
@@ -50,6 +51,7 @@ func TestRepliesAreSentByTheNodeThatWorksTheSession(t *testing.T) {
 // A node drains while a chat's platform has asked it to wait for an hour: the other node sends the reply.
 func TestDrainingNodeLeavesReplies(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t) // a store on PostgreSQL has a node of its own
 	url := clustertest.Database(t)
 	a := newPost(t)
 	a.store.Join(clustertest.Join(t, url, "a"))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"parley/conversation"
+	"parley/conversation/storetest"
 	"parley/internal/dbdamage"
 )
 
@@ -14,6 +15,7 @@ import (
 // order, and so are those of other chats.
 func TestSenderPassesOverDamagedReplies(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t)
 	p := newPost(t)
 	const replies = 14
 	for n := range replies {

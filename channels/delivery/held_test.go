@@ -142,6 +142,7 @@ func isBad(text string) bool { return strings.HasPrefix(text, "bad") }
 // A command that is given while an answer is stuck is answered all the same.
 func TestSenderSetsAReplyAsideThatItsPlatformFailsOn(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsVirtualTime(t)
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		d := deliverTo(t, filepath.Join(t.TempDir(), "test.db"), func(text string) error {
@@ -184,6 +185,7 @@ func TestSenderSetsAReplyAsideThatItsPlatformFailsOn(t *testing.T) {
 // no reply is at fault: they go out in their order afterwards.
 func TestSenderKeepsOrderThroughAnOutageOfMessagesAlone(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsVirtualTime(t)
 	for name, outage := range map[string]time.Duration{"of a minute": time.Minute, "of an hour": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -213,6 +215,7 @@ func TestSenderKeepsOrderThroughAnOutageOfMessagesAlone(t *testing.T) {
 
 func TestReplyThatWasSetAsideArrivesOnceItIsTaken(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsVirtualTime(t)
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		d := deliverTo(t, filepath.Join(t.TempDir(), "test.db"), func(text string) error {
@@ -236,6 +239,7 @@ func TestReplyThatWasSetAsideArrivesOnceItIsTaken(t *testing.T) {
 // What is set aside is tried first after a restart, and is not in the way.
 func TestReplyThatIsSetAsideSurvivesTheProcess(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsVirtualTime(t)
 	synctest.Test(t, func(t *testing.T) {
 		began, path := time.Now(), filepath.Join(t.TempDir(), "test.db")
 		bad := func(text string) error {
@@ -280,6 +284,7 @@ func TestReplyThatIsSetAsideSurvivesTheProcess(t *testing.T) {
 // what a platform does not take.
 func TestFlushLeavesWhatWaitsForAnotherTry(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsVirtualTime(t)
 	for name, failure := range map[string]error{
 		"stuck":         stuck(time.Time{}),
 		"unreachable":   &channels.SendError{Err: errors.New("no route to host")},
@@ -321,6 +326,7 @@ func TestFlushLeavesWhatWaitsForAnotherTry(t *testing.T) {
 // A rate limit of seconds is no reason to leave the reply to the next start.
 func TestFlushWaitsForAShortRateLimit(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsVirtualTime(t)
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
 		d := deliverTo(t, filepath.Join(t.TempDir(), "test.db"), func(string) error {
@@ -340,6 +346,7 @@ func TestFlushWaitsForAShortRateLimit(t *testing.T) {
 // A session that another process works is that one's to serve.
 func TestFlushDoesNotWaitForASessionOfAnotherProcess(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsVirtualTime(t)
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "test.db")
 		d := deliverTo(t, path, func(string) error { return nil })

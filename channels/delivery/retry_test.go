@@ -77,6 +77,7 @@ func trouble(t *testing.T, p *platform, long time.Duration) (log string) {
 
 func TestAReplyThatOnlyItsPlatformFailsOnIsGivenUpTheSameDay(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsVirtualTime(t)
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		p := &platform{send: func() error {
@@ -94,6 +95,7 @@ func TestAReplyThatOnlyItsPlatformFailsOnIsGivenUpTheSameDay(t *testing.T) {
 
 func TestNoReplyIsGivenUpForAnOutage(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsVirtualTime(t)
 	const outage = 20 * 24 * time.Hour
 	for name, err := range map[string]error{
 		"unreachable":      &channels.SendError{Err: errors.New("no route to host")},
@@ -122,6 +124,7 @@ func TestNoReplyIsGivenUpForAnOutage(t *testing.T) {
 // has to work for hours and still not take it. Later ones go on meanwhile.
 func TestTheTimeOfAnOutageDoesNotCountAgainstAReply(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsVirtualTime(t)
 	synctest.Test(t, func(t *testing.T) {
 		back := time.Now().Add(48 * time.Hour)
 		p := &platform{send: func() error {
@@ -142,6 +145,7 @@ func TestTheTimeOfAnOutageDoesNotCountAgainstAReply(t *testing.T) {
 
 func TestALongTroubleIsLoggedEverMoreRarely(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsVirtualTime(t)
 	synctest.Test(t, func(t *testing.T) {
 		p := &platform{send: func() error { return errors.New("no route to host") }}
 		log := trouble(t, p, 3*24*time.Hour)

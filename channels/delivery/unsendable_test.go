@@ -14,20 +14,13 @@ import (
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
 	"parley/conversation/bots"
-	"parley/conversation/dbfile"
+	"parley/conversation/storetest"
 )
 
 // damage changes the rows of the store as only a fault can.
 func (p *post) damage(change string) {
 	p.t.Helper()
-	db, err := dbfile.Open(p.path)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec(change); err != nil {
-		p.t.Fatal(err)
-	}
+	storetest.Exec(p.t, p.store, change)
 }
 
 // failed are the texts that are kept of the deliveries that were given up, with the reasons.

@@ -26,6 +26,15 @@ func NeedsSQLite(t testing.TB) {
 	}
 }
 
+// NeedsVirtualTime skips a test on PostgreSQL, because its time is that of testing/synctest, which stands still while a
+// server is waited for.
+func NeedsVirtualTime(t testing.TB) {
+	t.Helper()
+	if OnPostgres() {
+		t.Skip("virtual time does not pass while a server is waited for")
+	}
+}
+
 // FailInserts makes a table refuse rows, until the returned function is called. when is a condition on the row NEW,
 // "true" for all rows.
 func FailInserts(t testing.TB, s *conversation.Store, table, when string) (repair func()) {

@@ -252,7 +252,9 @@ func skipWithout(t testing.TB) {
 // that Debian has installed.
 func binaries() (string, error) {
 	if path, err := exec.LookPath("pg_ctl"); err == nil {
-		return filepath.Dir(path), nil
+		if path, err = filepath.EvalSymlinks(path); err == nil { // a link may stand alone in its folder
+			return filepath.Dir(path), nil
+		}
 	}
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/pg_ctl") // the pattern is valid
 	if len(found) == 0 {
