@@ -257,6 +257,8 @@ func (g *generation) storeRound(ctx context.Context, said window.Entry) (journal
 		Totals: journal.Totals{Model: g.answer.model, Calls: g.answer.rounds, Prompt: g.answer.prompt, Cached: g.answer.cached, Completion: g.answer.completion},
 		Steps:  slices.Clone(g.answer.steps[g.journaled:]),
 		Begun:  map[string]bool{},
+
+		Harmless: !slices.ContainsFunc(said.ToolCalls, func(c llm.ToolCall) bool { return !g.isHarmless(c) }),
 	}
 	for i, call := range said.ToolCalls {
 		if i < g.deps.Config.MaxParallelTools && said.Finish == "" && !g.mustAsk(ctx, call) {
@@ -276,7 +278,7 @@ func (g *generation) storeRound(ctx context.Context, said window.Entry) (journal
 // storeResult stores the result of a call, and returns it for the window. It also stores the
 // result if the run was ended meanwhile, but not a failure, since the end of the run may be
 // its cause.
-func (g *generation) storeResult(ctx context.Context, result conversation.Message, step steps.Step) (window.Entry, error) {
+func (g *generation) storeResult(ctx context.Context, result conversation.Message, step steps.Step, harmless bool) (window.Entry, error) {
 	if ctx.Err() != nil {
 		if result.Failed {
 			return window.Entry{}, context.Cause(ctx)
@@ -286,7 +288,7 @@ func (g *generation) storeResult(ctx context.Context, result conversation.Messag
 		defer cancel()
 	}
 	err := g.loop.persist(ctx, "write the journal", func() (err error) {
-		result, err = g.loop.journal.AddResult(ctx, g.journal, journal.Result{Message: result, Step: step})
+		result, err = g.loop.journal.AddResult(ctx, g.journal, journal.Result{Message: result, Step: step, Harmless: harmless})
 		return err
 	})
 	return g.seen(ctx, result), err

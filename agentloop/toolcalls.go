@@ -1,6 +1,7 @@
 package agentloop
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -38,6 +39,7 @@ func (g *generation) resultsOf(ctx context.Context, said window.Entry, round jou
 	var unasked []approvals.Call
 	asked := make([][]approvals.Call, len(calls)) // by the servers of the calls
 	stillAsked := false
+	var alone error // of the only call, which needs no goroutine
 	var running errgroup.Group
 	running.SetLimit(g.deps.Config.MaxParallelTools)
 	for i, call := range calls {
@@ -64,13 +66,18 @@ func (g *generation) resultsOf(ctx context.Context, said window.Entry, round jou
 		case !isAsked && len(in) == 0 && g.mustAsk(ctx, call) || isAsked && q.State == approvals.Open:
 			unasked = append(unasked, approvals.Call{ID: call.ID, Tool: call.Name, Arguments: call.Arguments})
 		default:
-			running.Go(func() (err error) {
+			run := func() (err error) {
 				results[i], called[i], asked[i], err = g.callTool(ctx, call, round)
 				return err
-			})
+			}
+			if len(calls) > 1 {
+				running.Go(run)
+			} else {
+				alone = run()
+			}
 		}
 	}
-	err := running.Wait()
+	err := cmp.Or(alone, running.Wait())
 	for _, step := range called {
 		if step.Kind != "" {
 			g.answer.steps = append(g.answer.steps, step)
@@ -92,6 +99,12 @@ func (g *generation) resultsOf(ctx context.Context, said window.Entry, round jou
 // mayRepeat reports whether a call that was under way when the process died is made again.
 func (g *generation) mayRepeat(call llm.ToolCall) bool {
 	return !g.changed && g.setup.agent.Tools.Repeatable(call.Name)
+}
+
+// isHarmless reports whether a call may be made again without harm, and with another key: its tool only reads.
+func (g *generation) isHarmless(call llm.ToolCall) bool {
+	tool, known := g.setup.agent.Tools.Find(call.Name)
+	return known && tool.ReadOnly && tool.Repeatable
 }
 
 // callTool makes a call and stores its result. It returns what the server of the tool asks
@@ -124,7 +137,7 @@ func (g *generation) callTool(ctx context.Context, call llm.ToolCall, round jour
 	g.deps.Watcher.Called(g.loop.key, done)
 	g.deps.Log.Debug("tool call", "session", g.loop.key, "run", g.number, "tool", call.Name, "took", done.Took, "failed", result.Failed)
 	step := toolStep(done, g.deps.Store.At(began))
-	stored, err := g.storeResult(ctx, result, step)
+	stored, err := g.storeResult(ctx, result, step, g.isHarmless(call))
 	return stored, step, nil, err
 }
 

@@ -19,7 +19,7 @@ import (
 	"parley/tools/mcp/mcptest"
 )
 
-// shop is a world whose model answers each job by two rounds of calls of an MCP server's
+// shop is a world whose model answers each job by three rounds of calls of an MCP server's
 // tools, and then in words. The tool look may be repeated, order takes a key, and pay must
 // never be repeated. The server is a program that notes each effect.
 type shop struct {
@@ -40,7 +40,7 @@ type modelCall struct {
 	begun          bool // a tool that the round asks for was called already
 }
 
-const toolRounds = 2
+const toolRounds = 3
 
 func newShop(t *testing.T, kind string) *shop {
 	s := &shop{world: newWorld(t, settings{}), folder: t.TempDir(), told: map[string]string{}}
@@ -72,9 +72,14 @@ func (s *shop) listTools() {
 	p.Stop()
 }
 
-// callsOf returns the calls that the model asks for in a round of a job.
+// callsOf returns the calls that the model asks for in a round of a job. Those of the last one
+// only read.
 func callsOf(job string, round int) (list []llm.ToolCall) {
-	for i, tool := range []string{"pay", "look", "order"} {
+	tools := []string{"pay", "look", "order"}
+	if round == toolRounds-1 {
+		tools = []string{"look"}
+	}
+	for i, tool := range tools {
 		id := fmt.Sprintf("%s-%d", job, round)
 		list = append(list, llm.ToolCall{ID: tool + "-" + id, Name: "shop_" + tool, Arguments: fmt.Sprintf(`{"id": %q, "ms": %d}`, id, 5*i)})
 	}

@@ -53,6 +53,8 @@ type Round struct {
 	Steps   []steps.Step    // of the run since the round before
 	Begun   map[string]bool // calls that may have begun, by their ID
 	Results map[string]Result
+
+	Harmless bool // to make the calls of the message again, and to ask the model again; not stored
 }
 
 // Totals are the sums of a run's model calls.
@@ -68,6 +70,8 @@ type Totals struct {
 type Result struct {
 	Message conversation.Message
 	Step    steps.Step
+
+	Harmless bool // to make the call again; not stored
 }
 
 // entry is a row of the journal: a round, calls that began, or a result. The calls that begin with a round are in its row.
@@ -95,7 +99,7 @@ func (j *Journal) AddRound(ctx context.Context, run Run, round Round, begun []st
 	if err != nil {
 		return round.Said, err
 	}
-	stored, err := j.add(ctx, run, entry{Round: &roundEntry{Said: round.Said, Totals: round.Totals, Steps: called}, Begun: begun})
+	stored, err := j.add(ctx, run, round.Harmless, entry{Round: &roundEntry{Said: round.Said, Totals: round.Totals, Steps: called}, Begun: begun})
 	if err != nil {
 		return round.Said, err
 	}
@@ -104,7 +108,7 @@ func (j *Journal) AddRound(ctx context.Context, run Run, round Round, begun []st
 
 // AddBegun stores that a call of the newest round begins.
 func (j *Journal) AddBegun(ctx context.Context, run Run, call string) error {
-	_, err := j.add(ctx, run, entry{Begun: []string{call}})
+	_, err := j.add(ctx, run, false, entry{Begun: []string{call}})
 	return err
 }
 
@@ -114,16 +118,21 @@ func (j *Journal) AddResult(ctx context.Context, run Run, result Result) (conver
 	if err != nil {
 		return result.Message, err
 	}
-	stored, err := j.add(ctx, run, entry{Result: &resultEntry{Message: result.Message, Step: step}})
+	stored, err := j.add(ctx, run, result.Harmless, entry{Result: &resultEntry{Message: result.Message, Step: step}})
 	if err != nil {
 		return result.Message, err
 	}
 	return stored.Result.Message, nil
 }
 
-// add appends an entry and returns it as it is stored. The tries begin anew: the run has got further.
-func (j *Journal) add(ctx context.Context, run Run, e entry) (stored entry, err error) {
-	err = j.db.WriteOwned(ctx, string(run.Key), func(ctx context.Context, tx *sql.Tx) (err error) {
+// add appends an entry and returns it as it is stored. The tries begin anew: the run has got further. An entry that is
+// harmless outlasts the process, but perhaps not a failure of the machine.
+func (j *Journal) add(ctx context.Context, run Run, harmless bool, e entry) (stored entry, err error) {
+	write := j.db.WriteOwned
+	if harmless {
+		write = j.db.WriteQuickly
+	}
+	err = write(ctx, string(run.Key), func(ctx context.Context, tx *sql.Tx) (err error) {
 		if stored, err = e.withKeptPictures(ctx, tx, run.ID, j.now()); err != nil {
 			return err
 		}

@@ -200,6 +200,12 @@ func (d *DB) WriteOwned(ctx context.Context, session string, do func(ctx context
 	return d.engine.write(ctx, session, work{check: d.engine.owned(ctx, session), parts: []Part{{session, do}}})
 }
 
+// WriteQuickly is WriteOwned for what can be done again at no harm: it outlasts this process, however that ends, but perhaps
+// not a failure of the machine. With SQLite it does not wait until the disk has stored it; a later write does so for both.
+func (d *DB) WriteQuickly(ctx context.Context, session string, do func(ctx context.Context, tx *sql.Tx) error) error {
+	return d.engine.write(ctx, session, work{check: d.engine.owned(ctx, session), parts: []Part{{session, do}}, quick: true})
+}
+
 // WriteLazily is WriteOwned for writes that may wait up to 5 ms to share the transaction of
 // another write. They cost nearly nothing while much is written.
 func (d *DB) WriteLazily(ctx context.Context, session string, do func(ctx context.Context, tx *sql.Tx) error) error {

@@ -38,6 +38,7 @@ type work struct {
 	parts []Part // those of one session in their order
 	alone bool   // no other work is done in the same transaction at the same time
 	ahead bool   // work that is alone goes on before its statements are carried out, as a postgres.Task can
+	quick bool   // it may be lost when the machine fails, see DB.WriteQuickly
 }
 
 // alone returns work that may concern all sessions.

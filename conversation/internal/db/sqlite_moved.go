@@ -263,7 +263,7 @@ func (w *writer) disconnect() error {
 		return nil
 	}
 	conn := w.conn
-	w.conn = nil
+	w.conn, w.unsynced = nil, false
 	w.db.SetMaxIdleConns(0) // otherwise the pool keeps the connection open
 	return conn.Close()
 }

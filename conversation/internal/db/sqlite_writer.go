@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
+	"slices"
 )
 
 // writer is the one connection that writes to a SQLite file.
@@ -14,6 +15,7 @@ type writer struct {
 	conn  *sql.Conn
 	group *committer // whoever has its turn uses the connection and the fields below
 
+	unsynced  bool // the connection commits without a sync of the disk
 	epochs    epochs
 	placement placement
 	chores    *background
@@ -77,6 +79,15 @@ func (w *writer) transaction(group ...write) error {
 	}
 	// The driver starts a goroutine per statement for a context that can end.
 	ctx := context.Background()
+	quick := !slices.ContainsFunc(group, func(job write) bool { return !job.quick })
+	if err := w.setUnsynced(ctx, quick); err != nil {
+		return err
+	}
+	if quick {
+		defer func() { // if it fails, the next transaction tries again
+			_ = w.setUnsynced(ctx, false)
+		}()
+	}
 	tx, err := w.conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -98,6 +109,23 @@ func (w *writer) transaction(group ...write) error {
 	}
 	w.epochs.renewed = renewed
 	return w.inPlace()
+}
+
+// setUnsynced says whether the next commits return before the disk has stored them. The system stores
+// them soon; they are lost only if the machine fails before, and never without all later ones.
+func (w *writer) setUnsynced(ctx context.Context, unsynced bool) error {
+	if unsynced == w.unsynced {
+		return nil
+	}
+	level := "FULL" // as in dsn
+	if unsynced {
+		level = "NORMAL"
+	}
+	_, err := w.conn.ExecContext(ctx, "PRAGMA synchronous = "+level)
+	if err == nil {
+		w.unsynced = unsynced
+	}
+	return err
 }
 
 // abandon rolls back a transaction whose COMMIT failed. database/sql takes it for ended, but

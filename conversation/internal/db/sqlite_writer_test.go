@@ -130,3 +130,39 @@ func BenchmarkLookAtOpenFiles(b *testing.B) {
 		}
 	}
 }
+
+// A quick write waits for no sync of the disk, unless it shares its transaction with a write that does.
+func TestOnlyQuickWritesAreCommittedWithoutASync(t *testing.T) {
+	t.Parallel()
+	const normal, full = 1, 2
+	d := mustOpen(t)
+	level := func(at *int) func(ctx context.Context, tx *sql.Tx) error {
+		return func(ctx context.Context, tx *sql.Tx) error {
+			return tx.QueryRowContext(ctx, `PRAGMA synchronous`).Scan(at)
+		}
+	}
+	var quick, after, joined int
+	if err := errors.Join(d.WriteQuickly(t.Context(), "", level(&quick)), d.Write(t.Context(), level(&after))); err != nil {
+		t.Fatal(err)
+	}
+	release := hold(d)
+	results := make(chan error, 2)
+	go func() { results <- d.WriteQuickly(context.Background(), "", level(&joined)) }()
+	go func() { results <- d.Write(context.Background(), insert("other")) }()
+	for len(d.chores.group.queue) < cap(results) {
+		time.Sleep(time.Millisecond)
+	}
+	release()
+	if err := errors.Join(<-results, <-results); err != nil {
+		t.Fatal(err)
+	}
+	if quick != normal || after != full || joined != full {
+		t.Errorf("a quick write has the level %d, the next one %d, and one that joins another %d", quick, after, joined)
+	}
+	if err := d.WriteQuickly(t.Context(), "", func(context.Context, *sql.Tx) error { return errors.New("bad") }); err == nil {
+		t.Error("a failed write reports no error")
+	}
+	if err := d.Write(t.Context(), level(&after)); err != nil || after != full {
+		t.Errorf("after a failed quick write the level is %d, %v", after, err)
+	}
+}
