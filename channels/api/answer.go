@@ -146,9 +146,10 @@ const waitingForApproval = "waiting_for_approval"
 func (c *Channel) toolsOf(ctx context.Context, a kept.Answer) (used []usedTool, err error) {
 	results := map[string]string{}
 	const readAtOnce = 100
+	expected := 2*a.Rounds + 1 // its messages, where each round calls one tool
 	for before := a.Through + 1; before > 1; {
 		page, err := c.Store.Messages(ctx, conversation.MessageQuery{
-			Conversation: a.Conversation, View: conversation.ViewAll, Before: before, Limit: readAtOnce,
+			Conversation: a.Conversation, View: conversation.ViewAll, Before: before, Limit: min(expected, readAtOnce),
 		})
 		if err != nil || len(page.Messages) == 0 {
 			return used, err
