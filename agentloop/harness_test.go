@@ -21,22 +21,23 @@ const room = conversation.Key("cli:room")
 
 // harness runs a router on a real store and a fake model server.
 type harness struct {
-	t       *testing.T
-	store   *conversation.Store
-	server  *llmtest.Server
-	router  *Router
-	deps    Deps
-	end     func()
-	wrote   chan struct{} // a reply was committed
-	mu      sync.Mutex
-	said    int
-	brought []string                    // names of the pictures of the replies
-	shown   map[conversation.Key]string // the latest preview
-	thought map[conversation.Key]string // the latest that was thought
-	titled  []string                    // sessions with the titles that their conversations got
-	alive   map[conversation.Key]int    // runs under way
-	called  []ToolCall                  // as they came on
-	runs    []conversation.Run          // as they were committed
+	t             *testing.T
+	store         *conversation.Store
+	server        *llmtest.Server
+	router        *Router
+	deps          Deps
+	end           func()
+	wrote         chan struct{} // a reply was committed
+	mu            sync.Mutex
+	said          int
+	brought       []string                    // names of the pictures of the replies
+	shown         map[conversation.Key]string // the latest preview
+	thought       map[conversation.Key]string // the latest that was thought
+	shownThoughts []string                    // all that was thought, in order
+	titled        []string                    // sessions with the titles that their conversations got
+	alive         map[conversation.Key]int    // runs under way
+	called        []ToolCall                  // as they came on
+	runs          []conversation.Run          // as they were committed
 
 	endedBefore []conversation.Key // whose runs were over before they were stored
 }
@@ -139,6 +140,7 @@ func (h *harness) Thinking(key conversation.Key, _ conversation.Destination, tex
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.thought[key] = text
+	h.shownThoughts = append(h.shownThoughts, text)
 }
 
 func (h *harness) preview(key conversation.Key) string {

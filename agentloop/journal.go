@@ -231,6 +231,7 @@ func (g *generation) resume(ctx context.Context) (int, error) {
 	defer func() { g.resuming = false }()
 	err := g.answer.replay(rounds, g.questions, func(said window.Entry, round journal.Round) ([]window.Entry, error) {
 		g.journaled = len(g.answer.steps)
+		g.show(said, round)
 		if done++; done == len(rounds) {
 			g.resumed(round)
 		}
@@ -238,6 +239,20 @@ func (g *generation) resume(ctx context.Context) (int, error) {
 	})
 	g.window.Add(g.answer.messages...)
 	return len(rounds), err
+}
+
+// show publishes what the model thought before a round of the journal, and the calls that have ended.
+func (g *generation) show(said window.Entry, round journal.Round) {
+	if thought := round.Said.Reasoning; thought != "" {
+		g.thought.Reset()
+		g.thought.WriteString(thought)
+		g.deps.Watcher.Thinking(g.loop.key, g.to, thought)
+	}
+	for _, call := range said.ToolCalls {
+		if result, known := round.Results[call.ID]; known {
+			g.deps.Watcher.Called(g.loop.key, ToolCall{ToolCall: call, Done: true, Took: result.Step.Took, Error: result.Step.Error})
+		}
+	}
 }
 
 // resumed notes that the run goes on in its last round.

@@ -204,6 +204,32 @@ func TestRunGoesOnAfterAKill(t *testing.T) {
 	}
 }
 
+// Whoever follows a run that goes on after a crash sees at once what the model thought before, and what was called.
+func TestRunThatGoesOnShowsWhatItHasDone(t *testing.T) {
+	t.Parallel()
+	store, _ := killedAt(t, "charge 2")
+	var thoughts, called []string
+	p := newProcess(t, store, func(p *process, point string) {
+		if point != "model 3" {
+			return
+		}
+		p.harness.mu.Lock()
+		defer p.harness.mu.Unlock()
+		thoughts = slices.Clone(p.shownThoughts)
+		for _, call := range p.called {
+			called = append(called, strings.TrimSpace(fmt.Sprint(call.Name, " ", call.Arguments, " ", call.Done, " ", call.Error)))
+		}
+	})
+	p.reply(room)
+	if diff := cmp.Diff([]string{"I owe bill 1", "I owe bill 2", ""}, thoughts); diff != "" {
+		t.Error(diff)
+	}
+	want := []string{"read 1 true", "charge 1 true", "read 2 true", "charge 2 true outcome unknown: the gateway stopped"}
+	if diff := cmp.Diff(want, called); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // thoughts returns what the model thought before its messages, as it is stored.
 func (p *process) thoughts() (list []string) {
 	p.t.Helper()

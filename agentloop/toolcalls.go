@@ -58,7 +58,9 @@ func (g *generation) resultsOf(ctx context.Context, said window.Entry, round jou
 			stillAsked = true
 		case g.resuming && round.Begun[call.ID] && !g.mayRepeat(call) && !in.waitsIn(g.loop.router.process):
 			results[i] = g.failedCall(call, outcomeUnknown)
-			called[i] = toolStep(ToolCall{ToolCall: call, Error: "outcome unknown: the gateway stopped"}, g.deps.Store.Now())
+			unknown := ToolCall{ToolCall: call, Done: true, Error: "outcome unknown: the gateway stopped"}
+			g.deps.Watcher.Called(g.loop.key, unknown)
+			called[i] = toolStep(unknown, g.deps.Store.Now())
 		case isAsked && refusal(q, call) != "":
 			results[i] = g.failedCall(call, refusal(q, call))
 		case g.resuming && g.changed:
