@@ -3,9 +3,11 @@ package faulttest
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
+	"parley/channels/discord/discordtest"
 	"parley/channels/telegram/telegramtest"
 	"parley/gateway/gatewaytest"
 	"parley/llm"
@@ -65,6 +67,39 @@ person = "telegram:2"
 		if got := w.telegram.SentTo(c.chat.ID)[before]; !strings.Contains(got.Text, c.want) || got.Topic != c.topic {
 			t.Errorf("message %d is answered by %q in topic %d, want %q in %d", n, got.Text, got.Topic, c.want, c.topic)
 		}
+	}
+}
+
+// TestRoutesByThreadChooseTheAgent has a person write in two threads of Discord, one of which a route
+// leads to an agent of its own.
+func TestRoutesByThreadChooseTheAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, settings{platform: newDiscord})
+	w.model.Reply(func(c llmtest.Call) llmtest.Answer {
+		if strings.Contains(c.Messages[0].Content, "You are the baker.") {
+			return llmtest.Answer{Text: "baker"}
+		}
+		return llmtest.Answer{Text: "nobody"}
+	})
+	d, ann := w.discord, w.discord.Person("Ann")
+	bakery, smithy := d.Thread(d.lobby, discordtest.Bot, "Bakery"), d.Thread(d.lobby, discordtest.Bot, "Smithy")
+	w.gw.Configure(w.config(settings{}) + fmt.Sprintf(`
+[agents.baker]
+system_prompt = "You are the baker."
+[[route]]
+agent = "baker"
+thread = %s
+`, bakery.ID))
+	p := w.startServing()
+	defer p.Stop()
+	for _, c := range []struct {
+		thread discordtest.Channel
+		want   string
+	}{{bakery, "baker"}, {smithy, "nobody"}, {d.lobby, "nobody"}} {
+		d.Say(c.thread, ann, discordtest.Bot.Mention()+" who are you?")
+		gatewaytest.Await(t, "an answer", func() bool {
+			return slices.ContainsFunc(d.SentTo(c.thread), func(m discordtest.Message) bool { return m.Content == c.want })
+		})
 	}
 }
 

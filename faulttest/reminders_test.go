@@ -1,6 +1,9 @@
 package faulttest
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +12,8 @@ import (
 	"parley/conversation/reminders"
 	"parley/conversation/schedule"
 	"parley/gateway/gatewaytest"
+	"parley/llm"
+	"parley/llm/llmtest"
 )
 
 // TestRemindersAroundAKill kills the gateway when a reminder becomes due: before its message
@@ -42,6 +47,45 @@ func TestRemindersAroundAKill(t *testing.T) {
 	}
 	if got := w.reminded(); len(got) != 1 {
 		t.Errorf("the chat was reminded by %+v, want one reply", got)
+	}
+}
+
+// A person says on Telegram where they are, and is reminded by that clock of what they ask for on Discord, whether or
+// not their private chats are one session.
+func TestRemindersGoByTheZoneOfALinkedAccount(t *testing.T) {
+	t.Parallel()
+	const onTelegram, onDiscord = 1, 2
+	year := time.Now().Year() + 1
+	for _, kind := range []struct {
+		name     string
+		platform func(*world) platform
+	}{
+		{"one session", newShared},
+		{"a session for each place", func(w *world) platform { return apart{newShared(w).(shared)} }},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, settings{platform: kind.platform})
+			w.model.Reply(func(c llmtest.Call) llmtest.Answer {
+				last := c.Messages[len(c.Messages)-1]
+				if last.Role == "tool" {
+					return llmtest.Answer{Text: last.Content}
+				}
+				return llmtest.Answer{ToolCalls: []llm.ToolCall{{ID: "a", Name: "remind", Arguments: fmt.Sprintf(`{"text": "stand up", "at": "%d-01-02T09:00"}`, year)}}}
+			})
+			p := w.startServing()
+			defer p.Stop()
+			w.say(onTelegram, "/reminders timezone Asia/Tokyo")
+			gatewaytest.Await(t, "the command's reply", func() bool { return len(w.platform.sent(onTelegram)) > 0 })
+			w.say(onDiscord, "remind me")
+			gatewaytest.Await(t, "the answer", func() bool {
+				return slices.ContainsFunc(w.platform.sent(onDiscord), func(text string) bool { return strings.Contains(text, "Asia/Tokyo") })
+			})
+			due := time.Date(year, 1, 2, 0, 0, 0, 0, time.UTC) // nine in Tokyo
+			if n := w.count(fmt.Sprintf(`SELECT count(*) FROM reminders WHERE next_at = %d`, due.UnixMilli())); n != 1 {
+				t.Errorf("%d reminders are due at nine in Tokyo, want 1", n)
+			}
+		})
 	}
 }
 
