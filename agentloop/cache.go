@@ -14,10 +14,12 @@ type cache struct {
 	snapshot conversation.Snapshot
 	valid    bool  // snapshot is what the store holds, without what is still in the mailbox
 	newest   int64 // ID of the newest inbound that was added or loaded
+
+	noneMissing bool // no file of an earlier message is still to be fetched, now or later
 }
 
 // invalidate makes the loop read the store before it goes on.
-func (c *cache) invalidate() { c.valid = false }
+func (c *cache) invalidate() { c.valid, c.noneMissing = false, false }
 
 // add appends inbound from the mailbox to what waits. Inbound that is not newer than
 // all before it was read from the store already, or has come out of order: the store

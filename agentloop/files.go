@@ -54,6 +54,9 @@ func (l *loop) fetchFiles(ctx context.Context, q *question) {
 		q.calls = append(q.calls, callsOf(parts[i])...)
 	}
 	late, calls := l.lateFiles(limited)
+	if slices.ContainsFunc(q.took, func(in conversation.Inbound) bool { return len(in.Attachments) > 0 }) {
+		l.cache.noneMissing = false // the commit of the run may store files that are to be fetched later
+	}
 	q.users, q.calls = slices.Concat(late, users), append(q.calls, calls...)
 }
 
@@ -154,7 +157,11 @@ func cause(err error) error {
 // It returns a message that tells of those that are here now, or nothing, and the calls
 // that were made to read them.
 func (l *loop) lateFiles(ctx context.Context) ([]conversation.Message, []steps.Step) {
-	missing, err := l.router.kept.Missing(ctx, l.key)
+	if l.cache.noneMissing {
+		return nil, nil
+	}
+	missing, none, err := l.router.kept.Missing(ctx, l.key)
+	l.cache.noneMissing = none
 	if err != nil {
 		l.deps.Log.Warn("missing files not read", "session", l.key, "error", err)
 		return nil, nil

@@ -153,7 +153,7 @@ func commitRun(ctx context.Context, tx *sql.Tx, run Run, at time.Time) (done Com
 			return done, nil, err
 		}
 	}
-	if err := dropUnclaimed(ctx, tx, run.Took); err != nil {
+	if err := dropUnclaimed(ctx, tx, run); err != nil {
 		return done, nil, err
 	}
 	if run.Journal != 0 {

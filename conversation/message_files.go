@@ -115,9 +115,10 @@ func dropFiles(ctx context.Context, tx *sql.Tx, inbound int64) error {
 // dropUnclaimed deletes the rows of files that no message of a run has taken: of an
 // album, one message may have the files of all, and pictures of tools may come with
 // results that are not stored.
-func dropUnclaimed(ctx context.Context, tx *sql.Tx, took []Inbound) error {
-	for i, in := range took {
-		if i > 0 && len(in.Attachments) == 0 { // the first has the pictures of the run's tools
+func dropUnclaimed(ctx context.Context, tx *sql.Tx, run Run) error {
+	for i, in := range run.Took {
+		hasPictures := i == 0 && run.Journal != 0 // those of the run's tools
+		if len(in.Attachments) == 0 && in.Revision == 0 && !hasPictures {
 			continue
 		}
 		if err := dropFiles(ctx, tx, in.ID); err != nil {

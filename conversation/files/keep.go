@@ -239,37 +239,42 @@ type Missing struct {
 }
 
 // Missing lists the files of a session whose next attempt is due, or that came since
-// and nobody was told of. A run tells of those that it has, see [media.File].
-func (f *Files) Missing(ctx context.Context, session conversation.Key) ([]Missing, error) {
+// and nobody was told of. A run tells of those that it has, see [media.File]. none is true
+// where the session has no such file, and none whose next attempt is due later.
+func (f *Files) Missing(ctx context.Context, session conversation.Key) (list []Missing, none bool, err error) {
 	rows, err := db.Short(ctx, f.db, `
-		SELECT f.id, coalesce(f.source, '{}'), f.attempts FROM files f
-		WHERE f.session_id = (SELECT id FROM sessions WHERE key = ?) AND f.next_at <= ? ORDER BY f.next_at LIMIT ?`,
-		string(session), db.Millis(f.store.Now()), maxMissing)
+		SELECT f.id, coalesce(f.source, '{}'), f.attempts, f.next_at FROM files f
+		WHERE f.session_id = (SELECT id FROM sessions WHERE key = ?) AND f.next_at IS NOT NULL ORDER BY f.next_at LIMIT ?`,
+		string(session), maxMissing)
 	if err != nil {
-		return nil, db.Explain(err)
+		return nil, false, db.Explain(err)
 	}
 	defer rows.Close()
-	var list []Missing
-	for rows.Next() {
+	none = true
+	for now := db.Millis(f.store.Now()); rows.Next(); none = false {
 		var m Missing
 		var source []byte
-		if err := rows.Scan(&m.ID, &source, &m.Source.Attempts); err != nil {
-			return nil, err
+		var due int64
+		if err := rows.Scan(&m.ID, &source, &m.Source.Attempts, &due); err != nil {
+			return nil, false, err
+		}
+		if due > now {
+			continue
 		}
 		if err := json.Unmarshal(source, &m.Source); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		list = append(list, m)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, db.Explain(err)
+		return nil, false, db.Explain(err)
 	}
 	for i := range list {
 		if list[i].File, err = f.File(ctx, session, list[i].ID); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return list, nil
+	return list, none, nil
 }
 
 // maxMissing is how many missing files a run fetches.
