@@ -123,6 +123,9 @@ func (q *queue) lock(ctx context.Context) (unlock func(), err error) {
 		return nil, nil
 	}
 	if unlock, err = q.sender.outbox.Lock(q.key); err == nil {
+		if q.sender.outbox.Node() != nil {
+			q.put(nil) // replies that a dead node has left come first
+		}
 		return unlock, nil
 	}
 	if q.sender.outbox.Node() != nil {
