@@ -181,3 +181,37 @@ func TestKilledWhileAServerAsks(t *testing.T) {
 		})
 	}
 }
+
+// TestQuestionOutlivesWhatItIsAbout kills the gateway while a question is open. The next configuration lacks the agent
+// that asked, or the server of the tool: the run goes on with what there is, and the chat is answered.
+func TestQuestionOutlivesWhatItIsAbout(t *testing.T) {
+	t.Parallel()
+	const agent = "[agents.shopper]\nsystem_prompt = \"You are the shopper.\"\n[[route]]\nagent = \"shopper\"\nperson = \"telegram:1\"\n"
+	for _, tt := range []struct {
+		name, says string
+		keepServer bool
+		effects    []string
+	}{
+		{"the agent", "did pay", true, []string{"pay 1"}},
+		{"the server", "error: there is no tool \"shop_pay\"", false, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCounter(t, "plain", "approve = \"ask\"")
+			server := c.server
+			c.server += agent
+			p := c.open()
+			c.awaitLog("MCP server ready")
+			c.say(1, "shop_pay")
+			c.awaitSent("May I do this?")
+			p.Kill()
+			c.say(1, "/approve 1")
+			if c.server = server; !tt.keepServer {
+				c.server = ""
+			}
+			p = c.open()
+			c.expectOnce(tt.says, tt.effects...)
+			p.Stop()
+		})
+	}
+}
