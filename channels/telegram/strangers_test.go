@@ -88,7 +88,7 @@ func TestAStrangerIsLetInByOneCode(t *testing.T) {
 	if diff := cmp.Diff([]string{"hello?", "hello again", "in at last", "here too"}, texts(g.wait(0))); diff != "" {
 		t.Error(diff)
 	}
-	if sent := g.srv.Sent(); len(sent) != 1 || !strings.Contains(sent[0].Text, "expires in 60 min") {
+	if sent := g.srv.Sent(); len(sent) != 1 || !regexp.MustCompile(`expires in (59|60) min`).MatchString(sent[0].Text) { // 59 on a busy machine
 		t.Errorf("strangers got %d messages: %+v", len(sent), sent)
 	}
 }
