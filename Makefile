@@ -71,9 +71,9 @@ LOOP_STORED := Kill|Crash|Deaths|Results|Restart|Shutdown|Redelivered|Edit|Withd
 # race detector, takes longer than the detector does. The server computes beside the tests, so
 # no more of them run at the same time than there are processors.
 test-postgres: ## run the store's short tests on PostgreSQL, and kill the gateway there at each point
-	PARLEY_TEST_DATABASE=postgres $(TEST) -short $(STORED)
-	PARLEY_TEST_DATABASE=postgres $(TEST) -short -run '$(LOOP_STORED)' ./agentloop
-	PARLEY_TEST_DATABASE=postgres $(TEST) $(WAITING) -run '$(KILL_POINTS)' ./faulttest
+	PARLEY_TEST_DATABASE=postgres $(TEST) -timeout 30m -short $(STORED)
+	PARLEY_TEST_DATABASE=postgres $(TEST) -timeout 30m -short -run '$(LOOP_STORED)' ./agentloop
+	PARLEY_TEST_DATABASE=postgres $(TEST) -timeout 30m $(WAITING) -run '$(KILL_POINTS)' ./faulttest
 
 torture: ## kill the gateway, its backups and its restores five hundred times each, with the checks of the tests (takes long)
 	FAULT_KILLS=500 $(TEST) -count=1 -v -timeout 3h -run 'KilledAtRandom|KilledAtAnyMoment' ./faulttest
