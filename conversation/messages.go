@@ -1,10 +1,12 @@
 package conversation
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 
 	"parley/conversation/internal/db"
@@ -135,8 +137,8 @@ func queryMessages(ctx context.Context, conn db.Querier, q MessageQuery) (*sql.R
 	}
 	return query(ctx, conn, selectMessages+`
 		WHERE conversation_id = (SELECT id FROM conversations WHERE uuid = :conversation AND deleted = 0)
-			AND seq > :after AND (:before = 0 OR seq < :before) AND `+condition+` ORDER BY seq`+direction+` LIMIT :limit`,
-		sql.Named("conversation", q.Conversation), sql.Named("after", q.After), sql.Named("before", q.Before),
+			AND seq > :after AND seq < :before AND `+condition+` ORDER BY seq`+direction+` LIMIT :limit`,
+		sql.Named("conversation", q.Conversation), sql.Named("after", q.After), sql.Named("before", cmp.Or(q.Before, math.MaxInt64)),
 		sql.Named("metadata", filter), sql.Named("limit", db.OneMore(q.Limit)))
 }
 
