@@ -49,6 +49,7 @@ func TestRepliesAreSentByTheNodeThatWorksTheSession(t *testing.T) {
 // A node leaves a reply behind. The one that works the session next sends it before its own.
 func TestRepliesOfAnEarlierNodeComeFirst(t *testing.T) {
 	t.Parallel()
+	storetest.NeedsSQLite(t) // a store on PostgreSQL has a node of its own
 	url := clustertest.Database(t)
 	a := newPost(t)
 	a.store.Join(clustertest.Join(t, url, "a"))
