@@ -12,6 +12,7 @@ import (
 	"parley/cluster/clustertest"
 	"parley/conversation"
 	"parley/internal/postgrestest"
+	"parley/internal/waittest"
 )
 
 // relayed is the feed of a node.
@@ -44,7 +45,7 @@ func (r relayed) knowEachOther(n int, others ...relayed) {
 
 func (r relayed) await(what string, happened func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); !happened(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(waittest.Patience); !happened(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			r.t.Fatal("waited in vain for " + what)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"parley/conversation"
 	"parley/conversation/storetest"
+	"parley/internal/waittest"
 	"parley/llm"
 	"parley/llm/llmtest"
 	"parley/tools"
@@ -195,7 +196,7 @@ func (h *harness) reply(key conversation.Key) string {
 		}
 		select {
 		case <-h.wrote:
-		case <-time.After(90 * time.Second):
+		case <-time.After(waittest.Patience):
 			h.t.Fatal("no reply")
 		}
 	}
@@ -228,7 +229,7 @@ func (h *harness) history(key conversation.Key) []string {
 // which is far from what anything takes.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(90 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(waittest.Patience); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("never: " + what)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"parley/gateway/gatewaytest"
+	"parley/internal/waittest"
 	"parley/llm"
 	"parley/llm/llmtest"
 	"parley/pages/pagestest"
@@ -190,7 +191,7 @@ func TestKeyboardOnly(t *testing.T) {
 		if strings.Contains(c.LastUser(), "slow") {
 			select {
 			case <-hold:
-			case <-time.After(patience):
+			case <-time.After(waittest.Patience):
 			}
 		}
 		return llmtest.Answer{Text: "echo: " + c.LastUser()}

@@ -9,10 +9,6 @@ import (
 	"parley/llm/llmtest"
 )
 
-// patience bounds how long a test waits for what must happen. It is far from
-// what anything takes, and no test asserts on it.
-const patience = 90 * time.Second
-
 // startGateway runs a gateway with an empty database, which asks nobody to sign in,
 // until the test ends.
 func startGateway(t *testing.T, answer func(llmtest.Call) llmtest.Answer) *gatewaytest.Gateway {

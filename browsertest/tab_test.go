@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"parley/internal/waittest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,7 +54,7 @@ func (b *tab) another() *tab {
 
 func newTab(t *testing.T, ctx context.Context) *tab {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 5*patience) // for all that a test does with the tab
+	ctx, cancel := context.WithTimeout(ctx, 5*waittest.Patience) // for all that a test does with the tab
 	t.Cleanup(cancel)
 	b := &tab{t: t, ctx: ctx}
 	b.do(chromedp.EmulateViewport(1280, 800))
@@ -118,7 +119,7 @@ func eval[T any](b *tab, expression string) T {
 func (b *tab) await(expression string) {
 	b.t.Helper()
 	for {
-		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool]("Boolean("+expression+")", chromedp.WithPollingTimeout(patience)))
+		_, err := chromedp.Run(b.ctx, chromedp.Poll[bool]("Boolean("+expression+")", chromedp.WithPollingTimeout(waittest.Patience)))
 		if err == nil {
 			return
 		}
@@ -144,7 +145,7 @@ func (b *tab) awaitText(selector, text string) {
 // asked while it takes the place of the one before, holds a text.
 func (b *tab) leadsTo(text string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(b.text("body"), text); b.do(chromedp.Sleep(20 * time.Millisecond)) {
+	for deadline := time.Now().Add(waittest.Patience); !strings.Contains(b.text("body"), text); b.do(chromedp.Sleep(20 * time.Millisecond)) {
 		if time.Now().After(deadline) {
 			b.fail(fmt.Errorf("waiting for the page with %q", text))
 		}

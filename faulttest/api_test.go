@@ -13,6 +13,7 @@ import (
 
 	"parley/channels/telegram/telegramtest"
 	"parley/gateway/gatewaytest"
+	"parley/internal/waittest"
 )
 
 // programs are those that talk over HTTP; the chats beside them are quiet.
@@ -43,7 +44,7 @@ func (p programs) post(ctx context.Context, session, id, text string) (a said, e
 	if err != nil {
 		return a, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*patience)
+	ctx, cancel := context.WithTimeout(ctx, 3*waittest.Patience)
 	defer cancel()
 	for ctx.Err() == nil {
 		address := "http://" + p.listen + "/api/v1/sessions/" + session + "/messages"

@@ -13,6 +13,7 @@ import (
 
 	"parley/gateway/gatewaytest"
 	"parley/internal/postgrestest"
+	"parley/internal/waittest"
 	"parley/llm/llmtest"
 )
 
@@ -106,7 +107,7 @@ const attempt = 3 * time.Second
 
 // postToAny sends a message until it is answered, at first to the node of a number.
 func postToAny(t *testing.T, nodes []*node, first int, session, id string) {
-	end := time.Now().Add(patience)
+	end := time.Now().Add(waittest.Patience)
 	for n := first; time.Now().Before(end); n++ {
 		ctx, cancel := context.WithTimeout(t.Context(), attempt)
 		a, err := nodes[n%len(nodes)].post(ctx, session, id, id)

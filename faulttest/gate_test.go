@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"parley/internal/waittest"
 	"parley/llm/llmtest"
 )
 
@@ -33,7 +34,7 @@ func (w *world) awaitReached(what string, g *gate) {
 	w.t.Helper()
 	select {
 	case <-g.reached:
-	case <-time.After(patience):
+	case <-time.After(waittest.Patience):
 		w.t.Fatalf("waited in vain for %s", what)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"parley/gateway/gatewaytest"
+	"parley/internal/waittest"
 )
 
 // TestPipedChatEndsWithItsReader is `gateway chat | head -1` with a model that
@@ -44,7 +45,7 @@ func TestPipedChatEndsWithItsReader(t *testing.T) {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(patience):
+	case <-time.After(waittest.Patience):
 		t.Fatal("the chat goes on although nobody reads its output")
 	}
 	if status := chat.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGPIPE {

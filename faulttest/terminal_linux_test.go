@@ -12,6 +12,7 @@ import (
 
 	"parley/channels/cli/clitest"
 	"parley/gateway/gatewaytest"
+	"parley/internal/waittest"
 	"parley/llm/llmtest"
 )
 
@@ -68,7 +69,7 @@ func (s *terminal) awaitPrompt() {
 
 func (s *terminal) awaitScreen(what string, is func(text string) bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(patience); !is(s.screen.Text()); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(waittest.Patience); !is(s.screen.Text()); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			s.t.Fatalf("waited in vain for %s on the screen:\n%s", what, s.screen.Text())
 		}
@@ -93,7 +94,7 @@ func TestCtrlCEndsTheAnswerAndNothingElse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			delay := time.Duration(0)
 			if begun != "and so on" {
-				delay = patience
+				delay = waittest.Patience
 			}
 			w := newWorld(t, settings{})
 			w.model.Reply(func(c llmtest.Call) llmtest.Answer {
@@ -125,7 +126,7 @@ func TestCtrlCEndsTheAnswerAndNothingElse(t *testing.T) {
 			s.types("\x03")
 			select {
 			case <-s.ended:
-			case <-time.After(patience):
+			case <-time.After(waittest.Patience):
 				t.Fatalf("Ctrl-C twice at rest does not end the gateway:\n%s", s.screen.Text())
 			}
 		})

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation/storetest"
@@ -15,10 +14,6 @@ import (
 	"parley/internal/postgrestest"
 	"parley/llm/llmtest"
 )
-
-// patience bounds how long a test waits for what must happen. It is far from
-// what anything takes, and no test asserts on it.
-const patience = 90 * time.Second
 
 const apiKey = "sk-faulttest-must-not-leak"
 

@@ -14,6 +14,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/retention"
 	"parley/conversation/storetest"
+	"parley/internal/waittest"
 )
 
 // Messages that Discord is asked for after a long absence must still be known.
@@ -41,7 +42,7 @@ func TestTheGatewayTidiesByItself(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	go func() { defer close(ended); g.runCleanup(ctx, 0) }()
-	for deadline := time.Now().Add(90 * time.Second); !strings.Contains(log.String(), "conversations=2 messages=4 inbound=3 deliveries=3"); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(waittest.Patience); !strings.Contains(log.String(), "conversations=2 messages=4 inbound=3 deliveries=3"); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("logged: %s", log.String())
 		}
@@ -52,7 +53,7 @@ func TestTheGatewayTidiesByItself(t *testing.T) {
 	stop()
 	select {
 	case <-ended:
-	case <-time.After(90 * time.Second):
+	case <-time.After(waittest.Patience):
 		t.Error("the cleanup does not end")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"parley/conversation/files"
 	"parley/conversation/storetest"
 	"parley/internal/clock"
+	"parley/internal/waittest"
 	"parley/llm"
 )
 
@@ -41,7 +42,7 @@ func TestImportIsStoppedByAnotherProcess(t *testing.T) {
 	}
 	await := func(what string, happened func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(90 * time.Second); !happened(); {
+		for deadline := time.Now().Add(waittest.Patience); !happened(); {
 			if time.Now().After(deadline) {
 				t.Fatalf("waited in vain for %s", what)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"parley/cluster/clustertest"
 	"parley/conversation/storetest"
+	"parley/internal/waittest"
 )
 
 // A load balancer leaves a node out that drains, and /readyz says who is there.
@@ -22,7 +23,7 @@ func TestReadyShowsNodes(t *testing.T) {
 	if err := other.Drain(t.Context(), store.Node().ID(), true); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(90 * time.Second); !store.Node().IsDraining(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(waittest.Patience); !store.Node().IsDraining(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the node does not know that it drains")
 		}

@@ -159,7 +159,7 @@ func browser(t *testing.T) *http.Client {
 func program(t *testing.T) *http.Client {
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Timeout: 2 * patience, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Timeout: 2 * waittest.Patience, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // signIn signs a browser in.
@@ -211,6 +211,3 @@ func opener(t *testing.T, gate chan struct{}) (open func()) {
 	t.Cleanup(open)
 	return open
 }
-
-// patience is how long a test waits for what must happen.
-const patience = 90 * time.Second

@@ -65,7 +65,7 @@ func (s *site) dial(text string) net.Conn {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(waittest.Patience)); err != nil {
 		s.t.Fatal(err)
 	}
 	if _, err := io.WriteString(conn, text); err != nil {
@@ -153,7 +153,7 @@ func TestSlowReadersAreCutOff(t *testing.T) {
 	s.dial("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	select {
 	case <-cut:
-	case <-time.After(patience):
+	case <-time.After(waittest.Patience):
 		t.Fatal("the stream goes on although nobody reads it")
 	}
 }

@@ -16,14 +16,12 @@ import (
 	"parley/channels/cli/clitest"
 	"parley/conversation"
 	"parley/gateway/gatewaytest"
+	"parley/internal/waittest"
 	"parley/llm/llmtest"
 	"parley/tools"
 )
 
 const columns, rows = 60, 20
-
-// patience is how long a test waits for what must come; nothing depends on it but failing.
-const patience = 90 * time.Second
 
 // TestMain gives the tests a terminal that can do what people's can, and a time zone in
 // which no time reads as in UTC.
@@ -106,7 +104,7 @@ func (p *person) atRest() {
 
 func (p *person) awaits(what string, is func(text string) bool) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); !is(p.screen.Text()); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(waittest.Patience); !is(p.screen.Text()); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.t.Fatalf("waited in vain for %s on the screen:\n%s", what, p.screen.Text())
 		}

@@ -8,19 +8,16 @@ import (
 	"parley/cluster/clustertest"
 	"parley/conversation/storetest"
 	"parley/internal/postgrestest"
+	"parley/internal/waittest"
 )
 
 // Two nodes send replies. Only the one that works a session sends there. When it is cut off from the database, the
 // other one sends each reply that was left, once.
 func TestRepliesAreSentByTheNodeThatWorksTheSession(t *testing.T) {
 	t.Parallel()
-	storetest.NeedsSQLite(t) // a store on PostgreSQL has a node of its own
 	url := clustertest.Database(t)
 	proxy := postgrestest.NewProxy(t, url)
-	a := newPost(t)
-	a.store.Join(clustertest.Join(t, url, "a"))
-	b := &post{t: t, path: a.path, server: a.server, store: storetest.Open(t, a.path)}
-	b.store.Join(clustertest.Join(t, proxy.URL(), "b"))
+	a, b := newTwoNodes(t, url, proxy.URL())
 	senderA, _ := a.start()
 	senderB, _ := b.start()
 
@@ -49,12 +46,8 @@ func TestRepliesAreSentByTheNodeThatWorksTheSession(t *testing.T) {
 // A node leaves a reply behind. The one that works the session next sends it before its own.
 func TestRepliesOfAnEarlierNodeComeFirst(t *testing.T) {
 	t.Parallel()
-	storetest.NeedsSQLite(t) // a store on PostgreSQL has a node of its own
 	url := clustertest.Database(t)
-	a := newPost(t)
-	a.store.Join(clustertest.Join(t, url, "a"))
-	b := &post{t: t, path: a.path, server: a.server, store: storetest.Open(t, a.path)}
-	b.store.Join(clustertest.Join(t, url, "b"))
+	a, b := newTwoNodes(t, url, url)
 	senderB, _ := b.start()
 	release, err := a.store.Lock(chatKey(1)) // so that b does not look for the reply before it has one of its own
 	if err != nil {
@@ -70,9 +63,20 @@ func TestRepliesOfAnEarlierNodeComeFirst(t *testing.T) {
 	a.waitNothingDue()
 }
 
+// newTwoNodes returns what two nodes have that reach their cluster's database at these URLs.
+func newTwoNodes(t *testing.T, urlOfA, urlOfB string) (a, b *post) {
+	t.Helper()
+	storetest.NeedsSQLite(t) // a store on PostgreSQL has a node of its own
+	a = newPost(t)
+	a.store.Join(clustertest.Join(t, urlOfA, "a"))
+	b = &post{t: t, path: a.path, server: a.server, store: storetest.Open(t, a.path)}
+	b.store.Join(clustertest.Join(t, urlOfB, "b"))
+	return a, b
+}
+
 func (p *post) await(what string, happened func() bool) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); !happened(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(waittest.Patience); !happened(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.t.Fatal("waited in vain for " + what)
 		}
@@ -82,12 +86,8 @@ func (p *post) await(what string, happened func() bool) {
 // A node drains while a chat's platform has asked it to wait for an hour: the other node sends the reply.
 func TestDrainingNodeLeavesReplies(t *testing.T) {
 	t.Parallel()
-	storetest.NeedsSQLite(t) // a store on PostgreSQL has a node of its own
 	url := clustertest.Database(t)
-	a := newPost(t)
-	a.store.Join(clustertest.Join(t, url, "a"))
-	b := &post{t: t, path: a.path, server: a.server, store: storetest.Open(t, a.path)}
-	b.store.Join(clustertest.Join(t, url, "b"))
+	a, b := newTwoNodes(t, url, url)
 	a.server.Refuse(1, telegramtest.TooMany(3600), 1)
 	senderA, _ := a.start()
 	senderA.Enqueue(a.reply(1, "late")...)

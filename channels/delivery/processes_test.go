@@ -80,7 +80,7 @@ func TestTwoProcessesSendAReplyOnce(t *testing.T) {
 	first, firstLog := p.startProcess()
 	select {
 	case <-reached:
-	case <-time.After(patience):
+	case <-time.After(waittest.Patience):
 		t.Fatalf("the first process sends nothing:\n%s", firstLog)
 	}
 	second, secondLog := p.startProcess()
@@ -92,7 +92,7 @@ func TestTwoProcessesSendAReplyOnce(t *testing.T) {
 		}
 		ended <- nil
 	}
-	for deadline := time.Now().Add(patience); !storetest.OnPostgres() && !strings.Contains(secondLog.String(), "worked elsewhere"); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(waittest.Patience); !storetest.OnPostgres() && !strings.Contains(secondLog.String(), "worked elsewhere"); time.Sleep(5 * time.Millisecond) {
 		if len(reached) > 0 || time.Now().After(deadline) {
 			t.Fatalf("the second process does not wait for the first:\n%s", secondLog)
 		}

@@ -106,7 +106,7 @@ func (p *post) startWith(outbox delivery.Outbox) (sender *delivery.Sender, stop 
 
 func (p *post) waitSent(n int) []telegramtest.Message {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(p.t.Context(), waittest.Patience)
 	defer cancel()
 	sent, err := p.server.WaitSent(ctx, n)
 	if err != nil {
@@ -115,12 +115,9 @@ func (p *post) waitSent(n int) []telegramtest.Message {
 	return sent
 }
 
-// patience is how long a test waits for what must happen. It is far from what anything takes.
-const patience = 90 * time.Second
-
 func (p *post) waitNothingDue() {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(waittest.Patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		due, err := p.store.Due(p.t.Context(), conversation.Scope{Channel: "telegram"})
 		if err != nil {
 			p.t.Fatal(err)
@@ -173,7 +170,7 @@ func TestPartsThatWereTakenAreNotSentAgain(t *testing.T) {
 // waitMarked waits until so many parts of the reply to chat 1 are marked.
 func (p *post) waitMarked(parts int) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(waittest.Patience); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		due, err := p.store.Deliveries(p.t.Context(), conversation.DeliveryQuery{Key: chatKey(1), Ready: true, Limit: 1})
 		if err != nil {
 			p.t.Fatal(err)
@@ -407,7 +404,7 @@ func TestRepliesThatComeWhileTheirQueueEndsAreSent(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(waittest.Patience):
 		t.Fatal("the queue and its sender wait for each other")
 	}
 	if _, texts := platform.seen(); texts != strings.Join(want, ", ") {

@@ -17,6 +17,7 @@ import (
 	"parley/conversation/bots"
 	"parley/conversation/pairing"
 	"parley/conversation/storetest"
+	"parley/internal/waittest"
 )
 
 // gateway is what stands around the adapter in the tests: a Discord, and the
@@ -157,7 +158,7 @@ func (g *gateway) start(c *Channel) running {
 		select {
 		case err := <-done:
 			return err
-		case <-time.After(patience):
+		case <-time.After(waittest.Patience):
 			g.t.Error("the adapter does not end")
 			return errors.New("the adapter does not end")
 		}
@@ -186,10 +187,6 @@ func (g *gateway) note(what func()) {
 	g.changed = make(chan struct{})
 }
 
-// patience is how long nothing may happen in a test that waits. It is far from
-// what anything takes, and no test asserts on it.
-const patience = 90 * time.Second
-
 // awaits returns when done is true, which is asked with the lock held at every
 // change. It is false when nothing changes any more. What goes on, on a machine
 // however slow, is waited for.
@@ -203,7 +200,7 @@ func (g *gateway) awaits(done func() bool) bool {
 		}
 		select {
 		case <-changed:
-		case <-time.After(patience):
+		case <-time.After(waittest.Patience):
 			return false
 		}
 	}
@@ -264,7 +261,7 @@ func (r running) deliver(ctx context.Context, d conversation.Delivery) error {
 
 // deadline bounds the waits of a test that would otherwise hang.
 func deadline(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), waittest.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }

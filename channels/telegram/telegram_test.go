@@ -18,6 +18,7 @@ import (
 	"parley/channels/telegram/telegramtest"
 	"parley/conversation"
 	"parley/conversation/bots"
+	"parley/internal/waittest"
 )
 
 var (
@@ -140,7 +141,7 @@ func (g *gateway) run(c *telegram.Channel) (stop func() error) {
 		select {
 		case err := <-ended:
 			return err
-		case <-time.After(patience):
+		case <-time.After(waittest.Patience):
 			g.t.Error("the adapter does not end")
 			return errors.New("the adapter does not end")
 		}
@@ -185,12 +186,8 @@ func texts(accepted []conversation.Inbound) []string {
 	return texts
 }
 
-// patience is how long a test waits for what must happen. It is far from what
-// anything takes, and no test asserts on it.
-const patience = 90 * time.Second
-
 func deadline(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waittest.Patience)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -15,6 +15,7 @@ import (
 	"parley/conversation"
 	"parley/conversation/pairing"
 	"parley/conversation/places"
+	"parley/internal/waittest"
 )
 
 // secondBot numbers its private chats like the first one.
@@ -60,7 +61,7 @@ func (b *bot) readUntil(wait func() error, changes ...func(*telegram.Config)) (t
 	select {
 	case failed := <-ended:
 		must(b.t, failed)
-	case <-time.After(patience):
+	case <-time.After(waittest.Patience):
 		b.t.Fatal("the adapter does not end")
 	}
 	must(b.t, err)

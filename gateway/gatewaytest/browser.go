@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"parley/httpserver"
+	"parley/internal/waittest"
 )
 
 // Browser reads pages as a browser does that runs no scripts. It keeps cookies.
@@ -27,7 +28,7 @@ func NewBrowser(t testing.TB, url string) *Browser {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Browser{URL: url, Client: &http.Client{Jar: jar, Timeout: patience}, t: t}
+	b := &Browser{URL: url, Client: &http.Client{Jar: jar, Timeout: waittest.Patience}, t: t}
 	t.Cleanup(b.Client.CloseIdleConnections)
 	return b
 }

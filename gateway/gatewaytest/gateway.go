@@ -27,6 +27,7 @@ import (
 	"parley/conversation/storetest"
 	"parley/gateway"
 	"parley/internal/lifesign"
+	"parley/internal/waittest"
 	"parley/llm/llmtest"
 	"parley/tools"
 )
@@ -170,7 +171,7 @@ var served = regexp.MustCompile(`"?http"?[=:]"?(http://[^"\s]+?)/?["\s]`)
 
 // takesMessages asks the daemon that Start has started.
 func (g *Gateway) takesMessages() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waittest.Patience)
 	defer cancel()
 	answers, err := lifesign.Ask(ctx, g.Database, 0)
 	g.must(err)
@@ -214,7 +215,7 @@ func (g *Gateway) startHere() {
 		cancel()
 		select {
 		case <-ended:
-		case <-time.After(2 * patience):
+		case <-time.After(2 * waittest.Patience):
 			_ = pprof.Lookup("goroutine").WriteTo(g.Log, 2)
 			g.t.Fatal("the gateway does not end")
 		}
@@ -322,17 +323,13 @@ func (g *Gateway) must(err error) {
 	}
 }
 
-// patience bounds how long a test waits for what must happen. It is far from what
-// anything takes, and no test asserts on it.
-const patience = 90 * time.Second
-
 // Await waits until something has happened, and ends the test after a minute and a half. It looks
 // at once, and then less and less often: to look may ask a database, and tests run side by side.
 func Await(t testing.TB, what string, happened func() bool) {
 	t.Helper()
 	for began := time.Now(); !happened(); {
 		waited := time.Since(began)
-		if waited > patience {
+		if waited > waittest.Patience {
 			t.Fatalf("waited in vain: %s", what)
 		}
 		time.Sleep(min(max(waited/10, 5*time.Millisecond), 50*time.Millisecond))

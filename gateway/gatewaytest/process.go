@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"parley/internal/waittest"
 	"strings"
 	"sync"
 	"syscall"
@@ -95,7 +96,7 @@ func (p *Process) MustExit(status int) {
 	p.t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
+	case <-time.After(waittest.Patience):
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // it may end now
 		p.Kill()
 		p.t.Fatal("the gateway does not end")
