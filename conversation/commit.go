@@ -294,6 +294,11 @@ func appendMessages(ctx context.Context, tx *sql.Tx, run Run, session int64, at 
 	if err := beginBranch(ctx, tx, run, c, tip); err != nil {
 		return c, nil, err
 	}
+	if c.Messages == int64(len(run.Messages)) && run.ID() != 0 {
+		if err := takeAsides(ctx, tx, run.ID(), session, c.row); err != nil {
+			return c, nil, err
+		}
+	}
 	stored := make([]Message, len(run.Messages))
 	for i, m := range run.Messages {
 		m.Seq, m.RunID = c.Messages-int64(len(run.Messages)-1-i), run.ID()
@@ -306,6 +311,17 @@ func appendMessages(ctx context.Context, tx *sql.Tx, run Run, session int64, at 
 		}
 	}
 	return c, stored, nil
+}
+
+// takeAsides gives the commands that were carried out at once while the first message of a conversation waited, such
+// as the answer to a question, to that conversation: their replies are shown in it, and deleted with it. They
+// were stored before there was one, or while the session still had another.
+func takeAsides(ctx context.Context, tx *sql.Tx, run, session, conversation int64) error {
+	_, err := tx.ExecContext(ctx, `UPDATE outbox SET through = 0 WHERE session_id = ? AND notice = 1 AND run_id > ?`, session, run)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `UPDATE runs SET conversation_id = ? WHERE id > ? AND session_id = ?`, conversation, run, session)
+	}
+	return err
 }
 
 // undo marks the last turn that the run knew of as taken back. What a program

@@ -57,7 +57,11 @@ func answerField(ctx context.Context, env Env, r Request) (Result, error) {
 		return Result{}, err
 	case !filled:
 		return Result{Text: closed(q)}, nil
-	case !q.IsSentAtOnce():
+	case q.IsSentAtOnce():
+	case r.Message.Keep: // pages and programs see the question itself as it is now
+		next := q.NextMessage(n - 1)
+		return Result{Text: next.Text, Actions: next.Actions}, nil
+	default:
 		return shown(q), nil
 	}
 	q, given, err := store.Give(ctx, approvals.Answer{ID: id, Session: r.Session, Allow: true, By: nameOf(r.Message), Inbound: r.Message.ID})

@@ -28,6 +28,7 @@ const (
 type item struct {
 	ID   string // in the page
 	Seq  int64  // of the message, or of the one that a notice stands behind; 0 while it waits
+	Run  int64  // that it belongs to, 0 for none; of two runs, the one whose first message came earlier has the smaller number
 	Kind string
 	Text string
 	At   time.Time
@@ -37,6 +38,7 @@ type item struct {
 	Stopped    bool       // assistant: cut short
 	Cut        string     // assistant: why it is not whole, in words; "" for a whole one
 	Unfinished bool       // assistant: the model can go on with it
+	Calling    bool       // assistant: tools are called next, and the answer follows
 	Calls      []toolUse  // tools
 	Thought    string     // assistant: what the model thought before it
 	By         string     // assistant: the model, and the agent if it is not the usual one
@@ -91,11 +93,10 @@ func itemsOf(records []conversation.Message, base string, by map[int64]runs.Answ
 		switch r.Role {
 		case conversation.RoleUser:
 			ofTools = nil
-			list = append(list, userItem(r, "m"+seq, base))
+			list = append(list, userItem(r, base))
 		case conversation.RoleAssistant:
 			if r.Content != "" || len(r.Images) > 0 || r.Reasoning != "" {
-				text, files := filesOf(r, base)
-				list = append(list, item{Enclosed: slices.Concat(picturesOf(r, base), namedIn(text, ofTools), files), ID: "m" + seq, Seq: r.Seq, Kind: kindAssistant, Text: text, Thought: r.Reasoning, By: answeredBy(by[r.RunID]), At: r.At, Stopped: r.Stopped, Cut: r.FinishReason.Words(), Unfinished: r.FinishReason == steps.FinishLength || r.FinishReason == steps.FinishCutOff || r.Stopped})
+				list = append(list, assistantItem(r, base, ofTools, by[r.RunID]))
 			}
 			if len(r.ToolCalls) > 0 {
 				list = append(list, item{ID: "t" + seq, Seq: r.Seq, Kind: kindTools, At: r.At, Calls: calls(r.ToolCalls)})
@@ -133,10 +134,26 @@ func answeredBy(a runs.Answered) string {
 	return a.Agent + " · " + a.Model
 }
 
-func userItem(m conversation.Message, id, base string) item {
+func userItem(m conversation.Message, base string) item {
 	text, files := filesOf(m, base)
-	return item{ID: id, Seq: m.Seq, Kind: kindUser, Text: text, At: m.At, Enclosed: append(picturesOf(m, base), files...)}
+	return item{ID: "m" + strconv.FormatInt(m.Seq, 10), Seq: m.Seq, Run: m.RunID, Kind: kindUser, Text: text, At: m.At, Enclosed: append(picturesOf(m, base), files...)}
 }
+
+// assistantItem returns the item of what the model wrote. It shows those pictures of tools that it names.
+func assistantItem(m conversation.Message, base string, ofTools []enclosed, by runs.Answered) item {
+	text, files := filesOf(m, base)
+	return item{
+		ID: "m" + strconv.FormatInt(m.Seq, 10), Seq: m.Seq, Run: m.RunID, Kind: kindAssistant, Text: text, Thought: m.Reasoning, By: answeredBy(by), At: m.At,
+		Enclosed:   slices.Concat(picturesOf(m, base), namedIn(text, ofTools), files),
+		Stopped:    m.Stopped,
+		Cut:        m.FinishReason.Words(),
+		Unfinished: m.FinishReason == steps.FinishLength || m.FinishReason == steps.FinishCutOff || m.Stopped,
+		Calling:    len(m.ToolCalls) > 0 && !m.Stopped,
+	}
+}
+
+// isStep reports whether an item is a step on the way to an answer.
+func (e item) isStep() bool { return e.Kind == kindTools || e.Calling }
 
 // filesOf returns what a message says without the lines about its files, and the files.
 func filesOf(m conversation.Message, base string) (said string, list []enclosed) {
@@ -221,12 +238,13 @@ func questionItems(open []approvals.Question, name string) []item {
 	return list
 }
 
-// noticeItem returns the item of a reply that is no message of the conversation.
+// noticeItem returns the item of a reply that is no message of the conversation. Questions about tool calls
+// have their buttons in items of their own, as long as they are open.
 func noticeItem(n kept.Notice, chat string) item {
 	id := strconv.FormatInt(n.ID, 10)
 	e := item{
-		ID: "n" + id, Seq: n.After, Kind: kindNotice, Text: n.Text, At: n.At,
-		Asked: n.Asked, Failed: n.Status == conversation.StatusFailed, Offers: n.Actions, Warnings: n.Warnings,
+		ID: "n" + id, Seq: n.After, Run: n.RunID, Kind: kindNotice, Text: n.Text, At: n.At,
+		Asked: n.Asked, Failed: n.Status == conversation.StatusFailed, Offers: slices.DeleteFunc(slices.Clone(n.Actions), answersQuestion), Warnings: n.Warnings,
 	}
 	if e.Failed && n.Kind == conversation.KindAgent && !slices.ContainsFunc(e.Offers, func(a conversation.Action) bool { return a.Command == "/retry" }) {
 		e.Offers = append(e.Offers, conversation.Action{Label: "Try again", Command: "/retry"})
@@ -235,6 +253,12 @@ func noticeItem(n kept.Notice, chat string) item {
 		e.File = &file{Name: n.Transcript.Name, URL: chat + "/file/" + id}
 	}
 	return e
+}
+
+// answersQuestion reports whether an action answers a question about a tool call.
+func answersQuestion(a conversation.Action) bool {
+	name, _, _ := strings.Cut(a.Command, " ")
+	return name == "/approve" || name == "/deny" || name == "/answer"
 }
 
 // damagedItem stands for the messages of a conversation that can't be read.
@@ -259,7 +283,7 @@ func has(p hosted.Position, e item) bool {
 func merged(messages, notices []item, from int64) []item {
 	var all []item
 	for _, n := range notices {
-		for len(messages) > 0 && messages[0].Seq <= n.Seq {
+		for len(messages) > 0 && n.follows(messages[0]) {
 			all, messages = append(all, messages[0]), messages[1:]
 		}
 		if n.Seq >= from {
@@ -267,6 +291,12 @@ func merged(messages, notices []item, from int64) []item {
 		}
 	}
 	return append(all, messages...)
+}
+
+// follows reports whether a notice stands behind a message: one that was stored before it, or one
+// that waited for its answer when the notice's command was carried out at once.
+func (e item) follows(m item) bool {
+	return m.Seq <= e.Seq || m.Kind == kindUser && m.Run != 0 && m.Run < e.Run
 }
 
 // answerHTML returns the HTML of an answer under way.

@@ -132,7 +132,7 @@ func (c *Channel) inbound(name, id, text string) conversation.Inbound {
 		id = newName()
 	}
 	return conversation.Inbound{
-		Key: keyOf(name), SourceID: name + "/" + id, Sender: conversation.Sender{ID: personID},
+		Key: keyOf(name), SourceID: name + "/" + id, Sender: conversation.Sender{ID: personID, Name: "you"},
 		Text: text, Keep: true,
 	}
 }

@@ -33,7 +33,9 @@ type view struct {
 	entries  []item
 	earlier  int64 // seq before which there are more messages, 0 for none
 	replaced int64 // seq of the message that an edit which waits replaces, 0 for none: the page shows the edit instead of its turn
+	oldest   int64 // id of the first message that waits, 0 for none
 	waiting  []item
+	asides   []item // notices of commands that came while a message waited, and were carried out at once
 	progress activity.Progress
 	working  bool
 	at       hosted.Position
@@ -56,8 +58,11 @@ func (c *Channel) read(ctx context.Context, name string, w *activity.Watch) (vie
 	if err != nil {
 		return t, err
 	}
-	if len(waiting) > 0 && waiting[0].Replaces.Conversation == t.ID {
-		t.replaced = waiting[0].Replaces.Seq
+	if len(waiting) > 0 {
+		t.oldest = waiting[0].ID
+		if waiting[0].Replaces.Conversation == t.ID {
+			t.replaced = waiting[0].Replaces.Seq
+		}
 	}
 	if err := c.readItems(ctx, &t, name, math.MaxInt64); err != nil {
 		return t, err
@@ -65,20 +70,23 @@ func (c *Channel) read(ctx context.Context, name string, w *activity.Watch) (vie
 	return t, c.addWaiting(ctx, &t, name, waiting)
 }
 
-// addWaiting adds the messages that wait for an answer, and the open questions behind the
-// messages that they were asked for.
+// addWaiting adds the messages that wait for an answer. Behind the messages that they belong to
+// stand the open questions, and the notices of commands that were carried out at once.
 func (c *Channel) addWaiting(ctx context.Context, t *view, name string, waiting []conversation.Inbound) error {
 	open, err := approvals.New(c.Store).Open(ctx, keyOf(name))
 	if err != nil && !conversation.IsDamaged(err) {
 		return err
 	}
 	for _, in := range waiting {
+		for len(t.asides) > 0 && in.At.After(t.asides[0].At) {
+			t.waiting, t.asides = append(t.waiting, t.asides[0]), t.asides[1:]
+		}
 		if len(open) > 0 && in.At.After(open[0].AskedAt) {
 			t.waiting, open = append(t.waiting, questionItems(open, name)...), nil
 		}
 		t.waiting = append(t.waiting, waitingItem(in))
 	}
-	t.waiting = append(t.waiting, questionItems(open, name)...)
+	t.waiting = append(append(t.waiting, t.asides...), questionItems(open, name)...)
 	return nil
 }
 
@@ -154,8 +162,8 @@ func (c *Channel) addVersions(ctx context.Context, t *view, items []item) error 
 		if first < 0 || first == 0 && t.earlier > 0 {
 			continue // it is on an earlier page
 		}
-		if items[first].Kind == kindTools { // versions stand below the answer that the calls lead to
-			next := slices.IndexFunc(items[first:], func(e item) bool { return e.Kind != kindTools })
+		if items[first].isStep() { // versions stand below the answer that it leads to
+			next := slices.IndexFunc(items[first:], func(e item) bool { return !e.isStep() })
 			first += max(next, 0)
 		}
 		v := &versions{Number: fork.Chosen + 1, Count: len(fork.Versions)}
@@ -170,7 +178,8 @@ func (c *Channel) addVersions(ctx context.Context, t *view, items []item) error 
 	return nil
 }
 
-// noticesOf returns the notices of the conversation that belong to a page.
+// noticesOf returns the notices of the conversation that belong to a page. Those that came while
+// a message waited are not among them: they stand behind that message.
 func (c *Channel) noticesOf(ctx context.Context, t *view, name string, from, before int64) ([]item, error) {
 	var list []item
 	for after := int64(0); ; {
@@ -186,8 +195,14 @@ func (c *Channel) noticesOf(ctx context.Context, t *view, name string, from, bef
 			if t.working && n.RunID == t.progress.Run {
 				t.working = false
 			}
+			e := noticeItem(n, "/chat/"+name)
+			if t.oldest != 0 && n.RunID > t.oldest {
+				e.ID, e.Action = "w"+e.ID, "/chat/"+name+"/messages"
+				t.asides = append(t.asides, e)
+				continue
+			}
 			t.at.Notice = n.ID
-			list = append(list, noticeItem(n, "/chat/"+name))
+			list = append(list, e)
 		}
 		if len(some) < noticesRead {
 			return list, nil

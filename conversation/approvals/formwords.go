@@ -3,6 +3,7 @@ package approvals
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"parley/conversation"
@@ -17,68 +18,90 @@ const (
 
 // formMessage returns the message that asks what the form of a question asks for.
 func (q Question) formMessage() Message {
-	var b strings.Builder
-	server := Quote(q.Form.Server)
-	fmt.Fprintf(&b, "❓ **The tool server %s asks** while it runs %s:\n```text\n%s\n```\n", server, q.ToolName(), visible(shortened(plaintext.Clean(q.Form.Message), shownMessage)))
-	q.writeLink(&b)
-	q.writeFields(&b)
-	if i := q.next(); i >= 0 {
-		f := q.Form.Fields[i]
-		need := ""
-		if !f.Required {
-			need = " (may be left out)"
-		}
-		fmt.Fprintf(&b, "**%s**%s: %s. `/answer %d %d YOUR ANSWER`\n", Quote(f.Label()), need, Quote(f.Takes()), q.ID, i+1)
-		if f.About != "" {
-			fmt.Fprintf(&b, "%s\n", Quote(plaintext.ShortLine(f.About, 200)))
-		}
-	}
-	fmt.Fprintf(&b, "%s refuses, `/deny %d cancel` dismisses the question. It is open for %s. ", q.sendWords(server), q.ID, q.Limit())
-	b.WriteString("Never enter a password or a key here: the server is told all that you answer.")
-	return Message{Text: b.String(), Actions: q.formActions()}
+	return q.inParagraphs(
+		fmt.Sprintf("❓ **The tool server %s asks** while it runs %s:\n```text\n%s\n```", Quote(q.Form.Server), q.ToolName(), visible(shortened(plaintext.Clean(q.Form.Message), shownMessage))),
+		q.link(), q.fieldList(), q.nextField(),
+		fmt.Sprintf("%s It is open for %s. Never enter a password or a key here: the server is told all that you answer.", q.endWords(), q.Limit()))
 }
 
-// sendWords returns how the answers are sent, up to the command that refuses.
-func (q Question) sendWords(server string) string {
-	if len(q.Missing()) > 0 {
-		return fmt.Sprintf("`/deny %d`", q.ID)
-	}
-	what := "sends the answers to"
-	switch {
-	case q.Form.URL != "":
-		what = "agrees, for"
-	case len(q.Form.Fields) == 0:
-		what = "agrees, to"
-	}
-	return fmt.Sprintf("`/approve %d` %s %s, `/deny %d`", q.ID, what, server, q.ID)
+// NextMessage returns the message that follows the answer to a field of a form: how it was understood, and what is
+// asked next. field counts from 0.
+func (q Question) NextMessage(field int) Message {
+	f := q.Form.Fields[field]
+	return q.inParagraphs(
+		fmt.Sprintf("%s: %s. Of the %d fields of question %d, %d are answered.", Quote(f.Label()), Quote(f.show(q.Answers[f.Name])), len(q.Form.Fields), q.ID, len(q.Answers)),
+		q.nextField(), q.endWords())
 }
 
-// writeLink writes the address that people shall open, and where it leads.
-func (q Question) writeLink(b *strings.Builder) {
+// inParagraphs returns a message of the paragraphs that are not empty, with the answers that buttons give.
+func (q Question) inParagraphs(paragraphs ...string) Message {
+	said := slices.DeleteFunc(paragraphs, func(text string) bool { return text == "" })
+	return Message{Text: strings.Join(said, "\n\n"), Actions: q.formActions()}
+}
+
+// nextField says which field is asked for next and how it is answered, "" when all are answered.
+func (q Question) nextField() string {
+	i := q.next()
+	if i < 0 {
+		return ""
+	}
+	f := q.Form.Fields[i]
+	text := "**" + Quote(f.Label()) + "**"
+	if !f.Required {
+		text += " (may be left out)"
+	}
+	if f.About != "" {
+		text += " – " + Quote(plaintext.ShortLine(f.About, 200))
+	}
+	return fmt.Sprintf("%s: %s. Answer with `/answer %d %d YOUR ANSWER`; in a private chat, just write it.", text, Quote(f.Takes()), q.ID, i+1)
+}
+
+// endWords says which commands end the question.
+func (q Question) endWords() string {
+	send := ""
+	if len(q.Missing()) == 0 {
+		what := "sends the answers to"
+		switch {
+		case q.Form.URL != "":
+			what = "agrees, for"
+		case len(q.Form.Fields) == 0:
+			what = "agrees, to"
+		}
+		send = fmt.Sprintf("`/approve %d` %s %s, ", q.ID, what, Quote(q.Form.Server))
+	}
+	return fmt.Sprintf("%s`/deny %d` refuses, `/deny %d cancel` dismisses the question.", send, q.ID, q.ID)
+}
+
+// link returns the address that people shall open, and where it leads, "" for none.
+func (q Question) link() string {
 	if q.Form.URL == "" {
-		return
+		return ""
 	}
-	if u, err := url.Parse(q.Form.URL); err == nil {
-		fmt.Fprintf(b, "Open this page of **%s**, if you trust it: <%s>\n", Quote(u.Hostname()), u.String())
+	u, err := url.Parse(q.Form.URL)
+	if err != nil {
+		return ""
 	}
+	return fmt.Sprintf("Open this page of **%s**, if you trust it: <%s>", Quote(u.Hostname()), u.String())
 }
 
-// writeFields writes the fields with their answers so far, where there are several.
-func (q Question) writeFields(b *strings.Builder) {
+// fieldList lists the fields with their answers so far, where there are several.
+func (q Question) fieldList() string {
 	if len(q.Form.Fields) < 2 {
-		return
+		return ""
 	}
-	for i, f := range q.Form.Fields {
-		if i == shownFields {
-			fmt.Fprintf(b, "… and %d more\n", len(q.Form.Fields)-i)
-			break
-		}
+	var lines []string
+	for i, f := range q.Form.Fields[:min(len(q.Form.Fields), shownFields)] {
 		said := "–"
 		if value, given := q.Answers[f.Name]; given {
 			said = Quote(f.show(value))
 		}
-		fmt.Fprintf(b, "%d. %s: %s\n", i+1, Quote(f.Label()), said)
+		lines = append(lines, fmt.Sprintf("%d. %s: %s", i+1, Quote(f.Label()), said))
 	}
+	list := strings.Join(lines, "\n")
+	if more := len(q.Form.Fields) - shownFields; more > 0 {
+		list += fmt.Sprintf("\n\n… and %d more", more)
+	}
+	return list
 }
 
 // formActions returns the answers to a form that can be given by a button.

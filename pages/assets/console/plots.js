@@ -42,7 +42,7 @@ const draw = (place) => {
   const shown = place.dataset.plot.split(" ");
   const axis = { stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
   return new uPlot({
-    width: place.clientWidth, height: 170, padding: [12, 12, 0, 0],
+    width: place.clientWidth, height: 170, padding: [12, 30, 0, 0],
     cursor: { drag: { x: false, y: false }, sync: { key: "overview" } },
     legend: { live: true },
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
