@@ -28,6 +28,8 @@ const (
 	// messageChanged is the result of a call that had not begun when the process died, where
 	// the message was changed before the run went on.
 	messageChanged = "not run: the gateway stopped before this call, and the message was changed since; ask again if it is still needed"
+	// callInterrupted is the result of a call that was under way when a person ended its run.
+	callInterrupted = "outcome unknown: a person stopped the answer while this ran. It may have been done, in part or not at all; check before you do it again."
 	// callStopped is the result of a call that had not begun when its run was ended.
 	callStopped = "not run: the run was ended before this call"
 )
@@ -193,7 +195,7 @@ func (l *loop) doneBefore(u *unfinished, notRun string) (a answer) {
 }
 
 // replay adds the rounds of a journal to an answer: the messages of the model, what they have
-// cost, and the results of their calls. It ends with the first error of resultsOf.
+// cost, and the results of their calls. It ends with the first error of resultsOf, whose results it adds as well.
 func (a *answer) replay(rounds []journal.Round, questions []approvals.Question, resultsOf func(said window.Entry, round journal.Round) ([]window.Entry, error)) error {
 	for _, round := range rounds {
 		said := window.EntryOf(round.Said)
@@ -201,10 +203,10 @@ func (a *answer) replay(rounds []journal.Round, questions []approvals.Question, 
 		a.pictures += len(round.Said.Images)
 		a.addRound(round, questions)
 		results, err := resultsOf(said, round)
+		a.messages = append(a.messages, results...)
 		if err != nil {
 			return err
 		}
-		a.messages = append(a.messages, results...)
 	}
 	return nil
 }

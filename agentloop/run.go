@@ -240,10 +240,10 @@ func (g *generation) run(ctx context.Context) error {
 		}
 		g.add(said)
 		results, err := g.resultsOf(ctx, said, stored)
+		g.add(results...)
 		if err != nil {
 			return err
 		}
-		g.add(results...)
 	}
 }
 

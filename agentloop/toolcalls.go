@@ -3,6 +3,7 @@ package agentloop
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -28,7 +29,8 @@ const maxCalls = 32
 // resultsOf returns the results of the calls that a message of the model asks for, in their
 // order. Those that the journal does not have yet are called, up to MaxParallelTools at a
 // time. How a call fails is its result, for the model to read. An error means that the run
-// can't go on: ctx has ended, the journal can't be written, or a person must answer first.
+// can't go on: ctx has ended, the journal can't be written, or a person must answer first. With
+// errStopped, all calls have a result nevertheless, since the conversation keeps what was done.
 func (g *generation) resultsOf(ctx context.Context, said window.Entry, round journal.Round) ([]window.Entry, error) {
 	calls := said.ToolCalls
 	if said.Finish != "" {
@@ -36,6 +38,7 @@ func (g *generation) resultsOf(ctx context.Context, said window.Entry, round jou
 	}
 	results := make([]window.Entry, len(calls))
 	called := make([]steps.Step, len(calls))
+	began := make([]bool, len(calls))
 	var unasked []approvals.Call
 	asked := make([][]approvals.Call, len(calls)) // by the servers of the calls
 	stillAsked := false
@@ -69,6 +72,7 @@ func (g *generation) resultsOf(ctx context.Context, said window.Entry, round jou
 			unasked = append(unasked, approvals.Call{ID: call.ID, Tool: call.Name, Arguments: call.Arguments})
 		default:
 			run := func() (err error) {
+				began[i] = ctx.Err() == nil
 				results[i], called[i], asked[i], err = g.callTool(ctx, call, round)
 				return err
 			}
@@ -86,6 +90,9 @@ func (g *generation) resultsOf(ctx context.Context, said window.Entry, round jou
 		}
 	}
 	g.journaled = len(g.answer.steps)
+	if cause := context.Cause(ctx); errors.Is(cause, errStopped) {
+		return g.stoppedCalls(calls, results, began, round), cause
+	}
 	if err == nil {
 		err = context.Cause(ctx)
 	}
@@ -95,7 +102,27 @@ func (g *generation) resultsOf(ctx context.Context, said window.Entry, round jou
 	if err == nil && stillAsked {
 		err = errAsked
 	}
-	return results, err
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// stoppedCalls returns the results of calls during which a person has ended the run. Calls that have none are said not
+// to have begun, or to have an unknown outcome.
+func (g *generation) stoppedCalls(calls []llm.ToolCall, results []window.Entry, began []bool, round journal.Round) []window.Entry {
+	for i, call := range calls {
+		switch {
+		case results[i].Role != "":
+		case inputsOf(g.questions, round, call).waitsIn(g.loop.router.process):
+			results[i] = g.failedCall(call, callEndedAsking)
+		case began[i]:
+			results[i] = g.failedCall(call, callInterrupted)
+		default:
+			results[i] = g.failedCall(call, callStopped)
+		}
+	}
+	return results
 }
 
 // mayRepeat reports whether a call that was under way when the process died is made again.
