@@ -78,6 +78,7 @@ func (l *loop) forward(placed int64) (done bool) {
 	default:
 	}
 	if news || stop {
+		l.router.swept.forward(l.key)
 		l.router.publish(request{Session: l.key, Placed: placed, Stop: stop})
 	}
 	if tasks {
@@ -161,20 +162,36 @@ func (r *Router) receive(notice cluster.Notice) {
 }
 
 // sweep wakes the loops of sessions in which messages wait and which no other node works, every second
-// until ctx ends.
+// until ctx ends, and when a node has left or died.
 func (r *Router) sweep(ctx context.Context, scopes []conversation.Scope) {
 	node := r.deps.Store.Node()
-	clock.Every(ctx, sweepEvery, func() {
-		if handsOver, _ := node.HandsOver(); handsOver || !node.Valid() {
+	changed := make(chan struct{}, 1)
+	node.OnChange(func() { offer(changed) })
+	due := time.NewTicker(sweepEvery)
+	defer due.Stop()
+	failing := false
+	for {
+		regular := false
+		select {
+		case <-due.C:
+			regular = true
+		case <-changed:
+		case <-ctx.Done():
 			return
 		}
-		if err := r.sweepOnce(ctx, scopes); err != nil && ctx.Err() == nil {
+		if handsOver, _ := node.HandsOver(); handsOver || !node.Valid() {
+			continue
+		}
+		err := r.sweepOnce(ctx, scopes, regular)
+		if err != nil && !failing && ctx.Err() == nil {
 			r.deps.Log.Warn("waiting messages not read", "error", err)
 		}
-	})
+		failing = err != nil
+	}
 }
 
-func (r *Router) sweepOnce(ctx context.Context, scopes []conversation.Scope) error {
+// sweepOnce looks for what waits. Only a regular sweep counts for how long messages wait.
+func (r *Router) sweepOnce(ctx context.Context, scopes []conversation.Scope, regular bool) error {
 	found := map[conversation.Key][]conversation.Revision{}
 	for _, scope := range scopes {
 		list, err := r.deps.Store.Waiting(ctx, scope)
@@ -193,10 +210,11 @@ func (r *Router) sweepOnce(ctx context.Context, scopes []conversation.Scope) err
 	if err != nil {
 		return err
 	}
-	before := r.swept.replace(free)
+	waits := r.swept.look(free, found, regular)
 	for _, session := range free {
-		if key := conversation.Key(session.Key); before[key] || r.takesAtOnce(key, session.Left) {
-			r.signal(signal{key: key, found: found[key]})
+		key := conversation.Key(session.Key)
+		if w := waits[key]; w.sweeps > 1 || r.takesAtOnce(key, session.Left) {
+			r.signal(signal{key: key, found: found[key], waited: w})
 		}
 	}
 	return nil
@@ -204,10 +222,11 @@ func (r *Router) sweepOnce(ctx context.Context, scopes []conversation.Scope) err
 
 // takesAtOnce reports whether this node works a session that a sweep finds for the first time. What belongs on
 // another node may just be on its way there, and the node at which a message has arrived may be about to take it.
-// left says that a node has worked the session and is dead.
+// left says that a node has worked the session and is dead. What this node has told another one of, which has given the
+// session up since, it takes itself.
 func (r *Router) takesAtOnce(key conversation.Key, left bool) bool {
 	if r.deps.Spread != nil && r.deps.Spread(key) {
 		return r.placedElsewhere(key, false) == 0
 	}
-	return left
+	return left || r.swept.wasForwarded(key)
 }

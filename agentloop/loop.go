@@ -188,7 +188,9 @@ func (l *loop) work(intake, runs context.Context) {
 		if err != nil || len(snapshot.Waiting) == 0 {
 			return
 		}
-		l.mail.works(snapshot.Waiting)
+		if found := l.mail.works(snapshot.Waiting); found.sweeps > 0 {
+			l.deps.Log.Debug("waiting message taken", "session", l.key, "inbound", found.inbound, "sweeps", found.sweeps)
+		}
 		if l.awaitMore(intake, snapshot.Waiting) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package agentloop
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -18,17 +19,19 @@ type mailbox struct {
 	stale   bool // the loop must read the store
 	told    bool // another process was told of all that has come
 
+	waited waited        // what a sweep has found first since the loop began to work on something
 	worked map[int64]int // the inbound that the loop works on, by ID, with its revision; nil = none
 }
 
-// maxMail is how many messages a mailbox holds. When more wait, the loop reads them
+// mailboxSize is the number of messages that a mailbox holds. When more wait, the loop reads them
 // from the store.
-const maxMail = 200
+const mailboxSize = 200
 
 func newMailbox() *mailbox {
 	return &mailbox{ready: make(chan struct{}, 1)}
 }
 
+// put adds what a signal has that the loop does not know yet.
 func (m *mailbox) put(s signal) {
 	if m.take(s) {
 		offer(m.ready)
@@ -46,6 +49,7 @@ func (m *mailbox) take(s signal) (news bool) {
 		return false
 	default:
 		m.add(s.inbound)
+		m.waited = cmp.Or(m.waited, s.waited)
 	}
 	return true
 }
@@ -62,24 +66,29 @@ func (m *mailbox) knows(list []conversation.Revision) bool {
 	return true
 }
 
-// works notes which inbound the loop works on from now on.
-func (m *mailbox) works(waiting []conversation.Inbound) {
+// works notes which inbound the loop works on from now on. It returns how long the first of it has waited, if a sweep
+// has found it.
+func (m *mailbox) works(waiting []conversation.Inbound) (found waited) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.worked = nil
+	if len(waiting) > 0 && m.waited.inbound == waiting[0].ID {
+		found = m.waited
+	}
+	m.waited, m.worked = waited{}, nil
 	if len(waiting) > 0 {
 		m.worked = make(map[int64]int, len(waiting))
 	}
 	for _, in := range waiting {
 		m.worked[in.ID] = in.Revision
 	}
+	return found
 }
 
 // add puts inbound into the mailbox. An empty list has the loop read the store.
 func (m *mailbox) add(inbound []conversation.Inbound) {
 	m.told = false
 	m.inbound = append(m.inbound, inbound...)
-	if len(inbound) == 0 || len(m.inbound) > maxMail {
+	if len(inbound) == 0 || len(m.inbound) > mailboxSize {
 		m.inbound, m.stale = nil, true
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"parley/llm/llmtest"
 )
 
-// stored returns the user messages of the session's conversation, in order.
+// stored returns the user messages of the session's active conversation, in order.
 func (h *harness) stored(key conversation.Key) []string {
 	h.t.Helper()
 	c, err := h.store.Active(h.t.Context(), key)
@@ -41,13 +41,13 @@ func (h *harness) waitStored(key conversation.Key, want []string) {
 	}
 }
 
-// Somebody pastes a log line by line: no line is lost, doubled or out of order, though
-// there are more than a mailbox and a snapshot hold.
-func TestAFloodOfMessagesIsTakenWhole(t *testing.T) {
+// No message is lost, doubled or out of order when more arrive at once than a mailbox and a snapshot
+// hold.
+func TestManyMessagesAtOnceAreAllStoredInOrder(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
 	var want []string
-	for i := range 3 * maxMail {
+	for i := range 3 * mailboxSize {
 		want = append(want, fmt.Sprintf("line %d", i))
 		if i%7 == 6 {
 			h.say(room, want[i-6:]...)
@@ -58,7 +58,7 @@ func TestAFloodOfMessagesIsTakenWhole(t *testing.T) {
 }
 
 // A channel may report messages in another order than it has stored them.
-func TestMailOutOfOrderIsReadFromTheStore(t *testing.T) {
+func TestMessagesReportedOutOfOrderAreAllAnswered(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Minute })
 	h.ask(room, "zero") // now the loop knows its session
@@ -76,7 +76,7 @@ func TestMailOutOfOrderIsReadFromTheStore(t *testing.T) {
 }
 
 // A message that is reported twice is answered once.
-func TestMailToldTwiceIsAnsweredOnce(t *testing.T) {
+func TestMessageReportedTwiceIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, func(p *Deps) { p.Config.LoopIdleTimeout = time.Minute })
 	h.ask(room, "zero")
@@ -91,13 +91,13 @@ func TestMailToldTwiceIsAnsweredOnce(t *testing.T) {
 	h.waitStored(room, []string{"zero", "one", "two"})
 }
 
-// A loop reads the store again after somebody else has changed the conversation.
+// A loop reads the store again after the conversation was changed from outside.
 func TestAWithdrawnMessageIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	end, answer := waittest.Gate(t)
 	h := newHarness(t, func(p *Deps) { p.Config.MaxConcurrentRuns = 1; p.Config.LoopIdleTimeout = time.Minute })
 	h.server.Reply(func(c llmtest.Call) llmtest.Answer { <-end; return llmtest.Echo(c) })
-	h.say("cli:other", "busy") // takes the one place
+	h.say("cli:other", "busy") // takes the only run slot
 	until(t, "the call", func() bool { return len(h.server.Calls()) > 0 })
 	wrong := h.inbound(room, "wrong chat")
 	h.accept(wrong)
@@ -113,7 +113,7 @@ func TestAWithdrawnMessageIsNotAnswered(t *testing.T) {
 	h.waitStored(room, []string{"right chat"})
 }
 
-// A /stop of a message that its author has deleted meanwhile gets one reply.
+// A /stop gets one reply, even if the message that it stops was deleted meanwhile.
 func TestStopAfterADeletionIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, nil)
@@ -138,9 +138,9 @@ func TestStopAfterADeletionIsAnsweredOnce(t *testing.T) {
 	}
 }
 
-// A sweep finds every second what waits. A loop that works on that is left alone, and one that has missed a message, or how
-// somebody edited it, or has ended its work meanwhile, reads the store.
-func TestSweepLeavesALoopAloneThatKnowsWhatWaits(t *testing.T) {
+// Every second, a sweep finds the messages that wait. It does not disturb a loop that works on them. A loop that has missed
+// a message or its edit, or has ended meanwhile, reads the store.
+func TestSweepDoesNotDisturbALoopThatKnowsWhatWaits(t *testing.T) {
 	t.Parallel()
 	m := newMailbox()
 	m.works([]conversation.Inbound{{ID: 5, Revision: 1}, {ID: 6}})
@@ -169,5 +169,27 @@ func TestSweepLeavesALoopAloneThatKnowsWhatWaits(t *testing.T) {
 	<-m.ready
 	if _, stale := m.empty(); !stale {
 		t.Error("a message that waits when the loop has ended its work is not looked for")
+	}
+}
+
+// The log says how long a message has waited that a sweep has found. A sweep that has read the store before the message was answered
+// tells of it when nothing waits any more.
+func TestMessageFoundByASweepIsCountedWhereItIsWorkedOn(t *testing.T) {
+	t.Parallel()
+	m := newMailbox()
+	found := func(sweeps int) {
+		m.put(signal{found: []conversation.Revision{{Inbound: 5}}, waited: waited{inbound: 5, sweeps: sweeps}})
+	}
+	found(2)
+	found(3) // before the loop begins
+	if got := m.works([]conversation.Inbound{{ID: 5}, {ID: 6}}); got.sweeps != 2 {
+		t.Errorf("a message that is taken after two sweeps has waited for %d", got.sweeps)
+	}
+	m.works(nil)
+	found(4) // the message was answered meanwhile
+	for _, waiting := range [][]conversation.Inbound{nil, {{ID: 7}}} {
+		if got := m.works(waiting); got.sweeps != 0 {
+			t.Errorf("of %v, a message has waited for %d sweeps", waiting, got.sweeps)
+		}
 	}
 }

@@ -60,7 +60,8 @@ type signal struct {
 	chosen  bool                   // another node has chosen this one to work the session
 
 	// found is what the store has that no run has settled. A loop that works on all of it already is not disturbed.
-	found []conversation.Revision
+	found  []conversation.Revision
+	waited waited // how long, if a sweep has found it
 }
 
 var (

@@ -1,40 +1,76 @@
 package agentloop
 
 import (
+	"maps"
 	"sync"
 
 	"parley/cluster"
 	"parley/conversation"
 )
 
-// swept are the sessions in which messages have waited for two sweeps although no other node works them: the
-// node that they belong on does not take them.
+// swept are the sessions in which messages wait although no other node works them, as of the latest sweep.
 type swept struct {
-	mu     sync.Mutex
-	latest map[conversation.Key]bool // waited at the latest sweep
-	twice  map[conversation.Key]bool // and at the one before
+	mu       sync.Mutex
+	sessions map[conversation.Key]waited
+
+	forwarded map[conversation.Key]bool // another node was told of what waits here
 }
 
-// replace sets the sessions of the latest sweep and returns those that were among them before, too.
-func (s *swept) replace(list []cluster.Claimable) (twice map[conversation.Key]bool) {
+// waited is how long the oldest message of a session waits.
+type waited struct {
+	inbound int64
+	sweeps  int // that have found it
+}
+
+// look returns how long what was found waits, in the sessions of a list. found holds what waits in each session, in order. Of a
+// regular sweep it keeps that for the next ones.
+func (s *swept) look(list []cluster.Claimable, found map[conversation.Key][]conversation.Revision, regular bool) map[conversation.Key]waited {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	latest := make(map[conversation.Key]bool, len(list))
-	twice = map[conversation.Key]bool{}
+	latest := make(map[conversation.Key]waited, len(list))
 	for _, session := range list {
 		key := conversation.Key(session.Key)
-		latest[key] = true
-		if s.latest[key] {
-			twice[key] = true
+		var oldest int64 // 0 where it can't be read because of damage
+		if len(found[key]) > 0 {
+			oldest = found[key][0].Inbound
 		}
+		w := s.sessions[key]
+		if w.inbound != oldest {
+			w = waited{inbound: oldest}
+		}
+		if regular || w.sweeps == 0 {
+			w.sweeps++
+		}
+		latest[key] = w
 	}
-	s.latest, s.twice = latest, twice
-	return twice
+	if regular {
+		s.sessions = latest
+		maps.DeleteFunc(s.forwarded, func(key conversation.Key, _ bool) bool { return len(found[key]) == 0 })
+	}
+	return latest
 }
 
-// has reports whether a session has waited for two sweeps, so that any node may take it.
+// forward notes that another node was told of what waits in a session.
+func (s *swept) forward(key conversation.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.forwarded == nil {
+		s.forwarded = map[conversation.Key]bool{}
+	}
+	s.forwarded[key] = true
+}
+
+// wasForwarded reports whether another node was told of what waits in a session.
+func (s *swept) wasForwarded(key conversation.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.forwarded[key]
+}
+
+// has reports whether a session has waited for two sweeps, so that any node may take it: the node that it
+// belongs on does not.
 func (s *swept) has(key conversation.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.twice[key]
+	return s.sessions[key].sweeps > 1
 }

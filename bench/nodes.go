@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -141,12 +142,15 @@ func (b *bench) answers(ctx context.Context, server *postgrestest.Server, nodes 
 	return float64(sessions*each) / time.Since(began).Seconds(), err
 }
 
-// failover measures how long messages wait whose gateway is killed while it answers them, until another one has answered.
+// failover measures how long messages wait whose gateway is killed while it answers them, until another one has answered, and how
+// long an orderly stop takes.
 func (b *bench) failover(ctx context.Context) error {
 	const sessions = 20
 	return b.onPostgres(func(server *postgrestest.Server) error {
 		took := b.report.figure("from the death of a node to the answer by another, median", "s", bar{})
 		worst := b.report.figure("the same, 99th percentile", "s", atMost(8))
+		ended := b.report.figure("orderly stop of a node: until its process has ended", "s", atMost(1))
+		handed := b.report.figure("orderly stop: until others have answered in its sessions, 99th percentile", "s", atMost(1))
 		url, err := server.NewDatabase(ctx)
 		if err != nil {
 			return err
@@ -167,16 +171,72 @@ func (b *bench) failover(ctx context.Context) error {
 				return err
 			}
 			took.gateway = append(took.gateway, waits...)
-			if list[0], err = b.startNode(ctx, f, url, 0); err != nil {
-				return err
-			}
-			if err := list[0].at.awaitReady(ctx); err != nil {
+			if err := b.startAnew(ctx, f, url, list); err != nil {
 				return err
 			}
 		}
 		worst.gateway = []float64{quantile(took.gateway, 0.99)}
+		f.model.Reply(llmtest.Echo)
+		var all []float64
+		for range b.failovers {
+			end, waits, err := stopOne(ctx, list, sessions)
+			if err != nil {
+				return err
+			}
+			ended.gateway, all = append(ended.gateway, end), append(all, waits...)
+			if err := b.startAnew(ctx, f, url, list); err != nil {
+				return err
+			}
+		}
+		handed.gateway = []float64{quantile(all, 0.99)}
 		return nil
 	})
+}
+
+// startAnew starts the first gateway, which has ended, and waits until it serves.
+func (b *bench) startAnew(ctx context.Context, f *fakes, url string, list []*benchNode) (err error) {
+	list[0].at.client.CloseIdleConnections()
+	if list[0], err = b.startNode(ctx, f, url, 0); err != nil {
+		return err
+	}
+	return list[0].at.awaitReady(ctx)
+}
+
+// stopOne has the first gateway answer in some sessions, and stops it in order when it has. It returns after how many seconds the
+// process has ended, and how long it then takes from the signal until the others have answered in each session.
+func stopOne(ctx context.Context, list []*benchNode, sessions int) (ended float64, waits []float64, err error) {
+	say := func(ctx context.Context, node *benchNode, session int) error {
+		body, err := node.at.say(ctx, fmt.Sprint("api:stopped-", session), "A question.", false)
+		if err != nil {
+			return err
+		}
+		return body.Close()
+	}
+	before, asking := errgroup.WithContext(ctx)
+	for session := range sessions {
+		before.Go(func() error { return say(asking, list[0], session) })
+	}
+	if err := before.Wait(); err != nil {
+		return 0, nil, err
+	}
+	began := time.Now()
+	if err := list[0].process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return 0, nil, err
+	}
+	after, talking := errgroup.WithContext(ctx)
+	waits = make([]float64, sessions)
+	for session := range sessions {
+		after.Go(func() error {
+			err := say(talking, list[1+session%(len(list)-1)], session)
+			waits[session] = time.Since(began).Seconds()
+			return err
+		})
+	}
+	if err := list[0].process.cmd.Wait(); err != nil {
+		return 0, nil, err
+	}
+	ended = time.Since(began).Seconds()
+	return ended, waits, after.Wait()
 }
 
 // killOne kills the first gateway while it answers in some sessions, and returns how many seconds each then waits.

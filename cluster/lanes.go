@@ -42,7 +42,7 @@ type Execer interface {
 
 // Begin fences a transaction, as its first statement. It returns ErrFenced when this node was declared
 // dead; the caller then rolls back. After the commit the caller reports it with Committed, or,
-// when the answer was lost, asks Resolve. After a rollback it does neither.
+// when the answer was lost, asks Resolve, or calls Forget. After a rollback it does neither.
 func (l *Lane) Begin(ctx context.Context, tx Execer) (Stamp, error) {
 	query, args, stamp, err := l.Fence(ctx)
 	if err != nil {
@@ -77,9 +77,10 @@ func (l *Lane) Fence(ctx context.Context) (query string, args []any, stamp Stamp
 		[]any{stamp.id, int64(l.number), stamp.seq}, stamp, nil
 }
 
-// read reads where the lane of a membership stands.
+// read reads where the lane of a membership stands. It waits for the server to end a transaction of the lane whose
+// connection was lost.
 func (l *Lane) read(ctx context.Context, id int64) error {
-	err := l.node.pool.QueryRow(ctx, `SELECT seq FROM lanes WHERE node_id = $1 AND lane = $2`, id, int64(l.number)).Scan(&l.seq)
+	err := l.node.pool.QueryRow(ctx, `SELECT seq FROM lanes WHERE node_id = $1 AND lane = $2 FOR UPDATE`, id, int64(l.number)).Scan(&l.seq)
 	if errors.Is(err, pgx.ErrNoRows) {
 		l.node.checkMembership()
 		return ErrFenced
@@ -93,11 +94,16 @@ func (l *Lane) read(ctx context.Context, id int64) error {
 
 // Refused returns ErrFenced, and has the node find out whether it was declared dead.
 func (l *Lane) Refused() error {
-	l.mu.Lock()
-	l.id = 0
-	l.mu.Unlock()
+	l.Forget()
 	l.node.checkMembership()
 	return ErrFenced
+}
+
+// Forget has the next transaction read where the lane stands. The caller gives up to ask Resolve about the latest one.
+func (l *Lane) Forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.id = 0
 }
 
 // Committed reports that a transaction is committed.

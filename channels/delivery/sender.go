@@ -104,14 +104,16 @@ const sweepEvery = time.Second
 // sweep enqueues sessions with replies that are due and which no other node works, until ctx ends.
 func (s *Sender) sweep(ctx context.Context, scope conversation.Scope) {
 	node := s.outbox.Node()
+	failing := false
 	clock.Every(ctx, sweepEvery, func() {
 		if handsOver, _ := node.HandsOver(); handsOver || !node.Valid() {
 			return
 		}
 		free, err := s.claimable(ctx, scope)
-		if err != nil && ctx.Err() == nil {
+		if err != nil && !failing && ctx.Err() == nil {
 			s.log.Warn("due replies not read", "error", err)
 		}
+		failing = err != nil
 		for _, session := range free {
 			s.hand(work{key: conversation.Key(session.Key), swept: true})
 		}

@@ -33,7 +33,7 @@ type Options struct {
 type Server struct {
 	dir       string              // holds the data, the socket and the log
 	bin       string              // folder of pg_ctl and initdb
-	account   *syscall.Credential // PostgreSQL refuses to run as root; nil = the user of the test
+	account   *syscall.Credential // nil: the user of the test; PostgreSQL refuses to run as root
 	databases atomic.Int64        // that were created
 	alive     *os.File            // the reaper ends the server when this pipe closes
 }
@@ -65,10 +65,10 @@ func Start(t testing.TB, options Options) *Server {
 	return server
 }
 
-// Run starts a server for a program that is no test.
+// Run starts a server for a program that is not a test.
 func Run(options Options) (*Server, error) { return start(options) }
 
-// Close stops the server, and has its folder removed.
+// Close stops the server and removes its folder.
 func (s *Server) Close() {
 	_ = s.stop("immediate") // its folder goes anyway
 	s.alive.Close()
@@ -104,7 +104,8 @@ func (s *Server) Start(t testing.TB) {
 	}
 }
 
-// patience is how many seconds a server may take to start, perhaps after a crash, or to stop: far more than it needs.
+// patience is the time in seconds that a server may take to start, perhaps after a crash, or to stop. It is far more than a
+// server needs.
 const patience = "300"
 
 func (s *Server) stop(mode string) error {

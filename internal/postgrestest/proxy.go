@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// Proxy stands between a program and a server, and does to their connections what networks and connection
-// pools do.
+// Proxy forwards connections of a program to a server, and fails like networks and connection pools.
 type Proxy struct {
 	listener net.Listener
 	server   string // path of the server's socket
@@ -36,6 +35,7 @@ const (
 	passCommit     = iota
 	loseCommit     // the connection breaks before the server has read it
 	loseItsOutcome // the connection breaks before the program has read the answer
+	loseTheServer  // likewise, and no other connection can be made
 )
 
 // NewProxy starts a proxy to the database at a URL of this package.
@@ -70,7 +70,7 @@ func (p *Proxy) URL() string {
 	return fmt.Sprintf("postgres://parley@%s/%s?sslmode=disable", p.listener.Addr(), p.database)
 }
 
-// DropNotices has the proxy lose all that NOTIFY sends from now on.
+// DropNotices makes the proxy drop all notifications of NOTIFY from now on.
 func (p *Proxy) DropNotices() { p.dropNotices.Store(true) }
 
 // LoseCommit breaks the connection of the next COMMIT. The server commits if received is true; the
@@ -83,20 +83,29 @@ func (p *Proxy) LoseCommit(received bool) {
 	}
 }
 
+// LoseServerAtCommit has the server carry out the next COMMIT. The program gets no answer, and reaches the server only
+// after Resume.
+func (p *Proxy) LoseServerAtCommit() { p.commit.Store(loseTheServer) }
+
 // RoundTrips returns how often programs have sent something and waited for the answer.
 func (p *Proxy) RoundTrips() int64 { return p.trips.Load() }
 
 // Interrupt breaks all connections and refuses new ones until Resume.
-func (p *Proxy) Interrupt() {
+func (p *Proxy) Interrupt() { p.interrupt(nil) }
+
+// interrupt breaks all connections but one.
+func (p *Proxy) interrupt(but net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.down = true
 	for conn := range p.conns {
-		conn.Close()
+		if conn != but {
+			conn.Close()
+		}
 	}
 }
 
-// Hang has the proxy keep all connections open, and lose all that is sent, until Resume.
+// Hang makes the proxy keep all connections open, and drop all messages, until Resume.
 func (p *Proxy) Hang() { p.hangs.Store(true) }
 
 // Resume ends an interruption, or a hang: connections that lost messages end.
@@ -177,6 +186,11 @@ func (p *Proxy) fromClient(client, server net.Conn) {
 			case loseItsOutcome:
 				whole, _ := readToSync(client, first)
 				client.Close()
+				server.Write(whole)
+				return
+			case loseTheServer:
+				whole, _ := readToSync(client, first)
+				p.interrupt(server)
 				server.Write(whole)
 				return
 			}

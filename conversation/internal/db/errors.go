@@ -43,6 +43,9 @@ const (
 
 // FaultOf returns the fault behind an error of the engine.
 func FaultOf(err error) Fault {
+	if err == nil {
+		return NoFault
+	}
 	var e sqlite3.Error
 	if !errors.As(err, &e) {
 		return postgresFault(err)
@@ -107,6 +110,9 @@ const DamageAdvice = "`gateway verify` says what is hit, `gateway repair FILE` s
 // and nil, unchanged.
 func Explain(err error) error {
 	fault := FaultOf(err)
+	if fault == NoFault {
+		return err
+	}
 	advice := sqliteAdvice[fault]
 	var sqlite sqlite3.Error
 	switch {

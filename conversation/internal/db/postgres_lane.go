@@ -179,6 +179,7 @@ func (l *lane) resolve(stamp cluster.Stamp, lost error) error {
 		case err == nil:
 			return lost
 		case errors.Is(err, cluster.ErrFenced) || time.Now().After(end):
+			l.fence.Forget()
 			return &outcomeError{lost: lost, asked: err}
 		}
 		l.outage.began(err)
